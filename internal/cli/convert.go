@@ -65,7 +65,7 @@ func (c converter) convert(files []string, write bool) error {
 	}
 	for _, f := range all {
 		if write && len(f.changes) > 0 {
-			if err := errors.Join(console.WriteFile(f.path, f.text), os.Chmod(f.path, f.mode)); err != nil {
+			if err := console.WriteFileMode(f.path, f.text, f.mode); err != nil {
 				return err
 			}
 		}

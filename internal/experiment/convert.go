@@ -2,7 +2,9 @@ package experiment
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -40,9 +42,12 @@ func Convert(name string, data []byte) ([]byte, []Change, error) {
 	}
 	lines := bytes.SplitAfter(data, []byte("\n"))
 	for i := range changes {
-		c := &changes[i]
+		changes[i].Line = doc.At(changes[i].Path).Line
+	}
+	right := slices.Clone(changes) // from the right: a replacement moves what follows it in its line
+	slices.SortFunc(right, func(a, b Change) int { return cmp.Compare(doc.At(b.Path).Column, doc.At(a.Path).Column) })
+	for _, c := range right {
 		at := doc.At(c.Path)
-		c.Line = at.Line
 		if line, ok := replaceAt(lines[at.Line-1], at.Column, c.Old, c.New); ok {
 			lines[at.Line-1] = line
 			continue

@@ -12,6 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -197,6 +198,9 @@ func (a *analysis) measure(latencyLog, sliceFile func(id string) string) {
 		group.Go(func() error {
 			r := &a.records[i]
 			f := trialFigures(r, a.method)
+			if a.ratiosOnly { // the machine had the load of the others too
+				delete(f.values, metric.NodeCPU)
+			}
 			latencyFigures(f, r, latencyLog(r.ID), a.method)
 			stageFigures(f, r)
 			requestFigures(f, r)

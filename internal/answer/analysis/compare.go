@@ -215,6 +215,10 @@ func (x *estimator) fill(c *Comparison, p pairs) {
 	ratio, within := x.position(c, p, ratio, func(m float64) (float64, bool) { return stats.PairedWithin(p.treatment, p.baseline, m) })
 	if x.ratiosOnly {
 		c.dropDifference()
+		if ratio.Why == stats.NoSpread {
+			c.OnRatio, c.test = true, ratio
+			c.constant(p.treatment[0]-p.baseline[0], stats.ExactEqual(ratio.N), p)
+		}
 	}
 	x.judge(c, ratio, within)
 	c.keep(p)

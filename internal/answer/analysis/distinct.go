@@ -181,8 +181,12 @@ func (c Conditions) flat() (map[string]string, error) {
 	}
 	flat := map[string]string{}
 	flatten(flat, "", v)
-	if o := flat["order"]; o == experiment.OrderRandom || o == experiment.OrderBalanced {
+	delete(flat, "apiVersion") // all versions mean the same
+	switch o := flat["order"]; o {
+	case experiment.OrderRandom, experiment.OrderBalanced:
 		delete(flat, "order") // both are random within blocks
+	case experiment.OrderTurns: // of a run before v1beta1
+		flat["order"] = experiment.OrderName(experiment.OrderTurns)
 	}
 	return flat, nil
 }

@@ -54,6 +54,9 @@ func trialFigures(r *result.Record, method Method) *figures {
 		return f
 	}
 	resourceFigures(f, r, seconds)
+	if r.Load != nil && r.Load.Capacity != nil { // peaks since the start are those of the search
+		maps.DeleteFunc(f.values, func(name string, _ float64) bool { return metric.Base(name) == metric.PeakMemory })
+	}
 	counterRoles(f, r, seconds)
 	if r.Load == nil || r.Load.Slices == nil { // else it had other treatments too
 		nodeFigures(f, r.Node)

@@ -33,6 +33,9 @@ const (
 	maxFiles = 2000
 	maxDepth = 100
 	maxValue = 200 // characters of a value that are kept
+	// Of all files of a trial together.
+	maxAll    = 256 << 20 // bytes, decompressed
+	maxValues = 1_000_000
 )
 
 // compressed is the end of the name of a compressed file.
@@ -79,7 +82,7 @@ func Read(dir string) (Configuration, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration of a trial: %w", err)
 	}
-	all := Configuration{}
+	all, left := Configuration{}, maxAll
 	for _, name := range files {
 		if !configured(name, func(f string) bool { return slices.Contains(files, f) }) {
 			continue
@@ -88,6 +91,9 @@ func Read(dir string) (Configuration, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the configuration of a trial: %w", err)
 		}
+		if left -= len(data); left < 0 {
+			return nil, fmt.Errorf("read the configuration of a trial: %s has more than %d bytes", dir, maxAll)
+		}
 		f := flattener{file: fileName(name), in: all, own: ownNames(dir)}
 		if filepath.Base(name) == "commands.sh" {
 			f.commands(string(data))
@@ -95,6 +101,9 @@ func Read(dir string) (Configuration, error) {
 		}
 		if err := f.documents(data, strings.HasSuffix(strings.TrimSuffix(name, compressed), ".json")); err != nil {
 			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		if len(all) > maxValues {
+			return nil, fmt.Errorf("read the configuration of a trial: %s has more than %d values", dir, maxValues)
 		}
 	}
 	return all, nil
@@ -193,7 +202,7 @@ func (f flattener) document(v any, i int) string {
 }
 
 func (f flattener) value(path string, v any, depth int) {
-	if depth > maxDepth {
+	if depth > maxDepth || len(f.in) > maxValues {
 		return
 	}
 	switch v := v.(type) {
@@ -207,6 +216,9 @@ func (f flattener) value(path string, v any, depth int) {
 	case []any:
 		seen := map[string]int{}
 		for i, child := range v {
+			if len(f.in) > maxValues {
+				return
+			}
 			name := elementName(child, i)
 			if seen[name]++; seen[name] > 1 {
 				name += "#" + strconv.Itoa(seen[name])

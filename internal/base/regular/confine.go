@@ -33,10 +33,16 @@ func Confine(root *os.Root) (release func()) {
 func openFile(path string) (*os.File, error) {
 	roots.RLock()
 	defer roots.RUnlock()
+	var nearest *os.Root
+	name := ""
 	for _, root := range roots.all {
-		if inside, ok := strings.CutPrefix(filepath.Clean(path), strings.TrimSuffix(root.Name(), "/")+"/"); ok {
-			return root.OpenFile(inside, os.O_RDONLY|nonblock, 0)
+		inside, ok := strings.CutPrefix(filepath.Clean(path), strings.TrimSuffix(root.Name(), "/")+"/")
+		if ok && (nearest == nil || len(root.Name()) > len(nearest.Name())) {
+			nearest, name = root, inside
 		}
+	}
+	if nearest != nil {
+		return nearest.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	}
 	return os.OpenFile(path, os.O_RDONLY|nonblock, 0)
 }

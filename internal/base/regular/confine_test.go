@@ -43,6 +43,21 @@ func TestConfine(t *testing.T) {
 		}
 	}
 	release()
+	// A root within a root, which a link of the outer one reaches: the nearest has the path.
+	if err := os.Symlink("../runs-too", inside+"/archive"); err != nil {
+		t.Fatal(err)
+	}
+	nested, err := os.OpenRoot(inside + "/archive")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nested.Close()
+	release, releaseNested := Confine(root), Confine(nested)
+	if !read(inside+"/archive/other") || read(inside+"/out") {
+		t.Error("a root within a root")
+	}
+	releaseNested()
+	release()
 	if !read(inside + "/out") {
 		t.Error("the root is released")
 	}

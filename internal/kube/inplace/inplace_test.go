@@ -61,6 +61,24 @@ func TestPatch(t *testing.T) {
 	}
 }
 
+// Whoever may write ConfigMaps of a namespace gets nothing more by a state of their own.
+func TestStateOfOthers(t *testing.T) {
+	namespace := changed{Ref: cluster.Ref{Kind: cluster.KindNamespace, Name: "shop"}, Changes: []change{{Field: "labels", Name: "istio-injection"}}}
+	pods := changed{Ref: cluster.Ref{Kind: cluster.KindDeployment, Namespace: "shop", Name: "web"}, Pods: true, Changes: []change{{Field: "annotations", Name: "a"}}}
+	elsewhere, secret, owners, security := pods, pods, pods, namespace
+	elsewhere.Ref.Namespace, secret.Pods = "kube-system", false
+	owners.Changes = []change{{Field: "ownerReferences"}}
+	security.Changes = []change{{Field: "labels", Name: "pod-security.kubernetes.io/enforce"}}
+	if s := (state{Namespace: "shop", Objects: []changed{namespace, pods}}); !s.own("shop") || s.own("other") {
+		t.Error("a state of tare")
+	}
+	for _, x := range []changed{elsewhere, secret, owners, security} {
+		if s := (state{Namespace: "shop", Objects: []changed{namespace, x}}); s.own("shop") {
+			t.Errorf("%+v is taken", x)
+		}
+	}
+}
+
 // A namespace is marked and its pods are replaced. Another process puts all back from the cluster alone, except a value
 // that someone has changed since.
 func TestRealInPlace(t *testing.T) {

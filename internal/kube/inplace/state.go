@@ -11,11 +11,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
@@ -82,7 +85,29 @@ func readState(ctx context.Context, c *cluster.Cluster, namespace string) (s sta
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		return s, false, fmt.Errorf("read %s: %w", stateRef(namespace), err)
 	}
+	if !s.own(namespace) {
+		return s, false, hint.New("someone else wrote it: look at it with kubectl, put the namespace back by hand, and delete it", "%s names changes that tare does not make", stateRef(namespace))
+	}
 	return s, true, nil
+}
+
+// own reports whether the state has only changes that [Begin] makes. Whoever may write ConfigMaps of the namespace can
+// write it too, and must not get the permissions of tare.
+func (s state) own(namespace string) bool {
+	kinds := []schema.GroupKind{cluster.KindDeployment.GroupKind(), cluster.KindStatefulSet.GroupKind(), cluster.KindDaemonSet.GroupKind()}
+	for _, x := range s.Objects {
+		itself := !x.Pods && x.Ref == (cluster.Ref{Kind: cluster.KindNamespace, Name: namespace})
+		workload := x.Pods && x.Ref.Namespace == namespace && slices.Contains(kinds, x.Ref.Kind.GroupKind())
+		if !itself && !workload {
+			return false
+		}
+		for _, c := range x.Changes {
+			if c.Field != "labels" && c.Field != "annotations" || strings.HasPrefix(c.Name, "pod-security.kubernetes.io/") {
+				return false
+			}
+		}
+	}
+	return s.Namespace == namespace
 }
 
 // changesOf are the changes that set marks, with the values before them.

@@ -146,17 +146,22 @@ func judge(bounds []Bound, rate float64, length time.Duration, x *Figures) Probe
 	if x.Success != nil {
 		p.Errors = 1 - *x.Success
 	}
+	missed := false // a bound that no lateness of the generator excuses
 	for _, b := range bounds {
 		holds, _, undecided := b.Check(x)
 		if undecided != "" && !x.GeneratorOK && x.Success != nil && len(x.TimesMS) > 0 {
 			p.Undecided = "the generator was the limit"
 		}
+		missed = missed || !holds && undecided == ""
 		p.Holds = p.Holds && holds && undecided == ""
 	}
 	if float64(x.Completed) < minAnswered*float64(x.Intended) && float64(x.Growth) > math.Sqrt(float64(x.Intended)) {
+		if p.Holds && !x.GeneratorOK { // the backlog may be its own
+			p.Undecided = "the generator was the limit"
+		}
 		p.Holds = false
 	}
-	if p.Holds {
+	if p.Holds || missed {
 		p.Undecided = ""
 	}
 	return p

@@ -85,3 +85,26 @@ func TestFindEnds(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What the generator cannot send is no limit of the server, and what the server refuses is one even if the generator is late.
+func TestGeneratorAtItsLimit(t *testing.T) {
+	for objective, want := range map[string]struct {
+		success, completed float64
+		undecided, holds   bool
+	}{
+		"errors < 1%":              {1, 0.9, true, false},
+		"errors < 2%":              {0.95, 1, false, false},
+		"p99 < 50ms, errors < 2%":  {0.95, 1, false, false},
+		"p99 < 500ms, errors < 1%": {1, 1, false, true},
+	} {
+		bounds, err := ParseBounds(objective)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := Figures{Success: &want.success, Answered: 900, Intended: 1000, Completed: int64(1000 * want.completed), TimesMS: map[string]float64{"p50": 1, "p99": 60}}
+		x.Growth = x.Intended - x.Completed
+		if p := judge(bounds, 1000, time.Second, &x); (p.Undecided != "") != want.undecided || p.Holds != want.holds {
+			t.Errorf("%s: %+v", objective, p)
+		}
+	}
+}

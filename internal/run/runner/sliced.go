@@ -27,15 +27,16 @@ type sliceReader struct {
 
 // sliceMember is one trial of the round.
 type sliceMember struct {
-	trial *trial
-	tasks []platform.Task
-	begin meter.Look    // the reading at the first edge
-	last  meter.Look    // the latest reading
-	at    time.Duration // of it, from the start of the schedule
-	rows  []result.Slice
-	used  []map[string]int64 // CPU by task in each of the rows, ns
-	shown shown
-	paced bool // the readings were estimated after the last slice
+	trial  *trial
+	tasks  []platform.Task
+	before meter.Look    // shortly before the measure phase, with what is only read there
+	begin  meter.Look    // the reading at the first edge
+	last   meter.Look    // the latest reading
+	at     time.Duration // of it, from the start of the schedule
+	rows   []result.Slice
+	used   []map[string]int64 // CPU by task in each of the rows, ns
+	shown  shown
+	paced  bool // the readings were estimated after the last slice
 }
 
 // use is the CPU of a member's tasks in all slices of a kind.
@@ -262,13 +263,14 @@ func (t *trial) beginSlices(ctx context.Context, r *sliceReader) error {
 		return err
 	}
 	t.sliced.tasks = t.sampler.tasks // with those that only the meter lists
+	t.sliced.before = t.sampler.last
 	return nil
 }
 
 // endSlices records the usage of every task over the whole phase. Its CPU is divided when the load has ended.
 func (t *trial) endSlices(ctx context.Context, r *sliceReader) error {
 	m := t.sliced
-	before := t.sampler.last
+	before := m.before
 	if err := t.sampler.list(ctx); err != nil {
 		return err
 	}

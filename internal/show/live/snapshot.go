@@ -3,6 +3,7 @@ package live
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/metric"
@@ -118,15 +119,17 @@ func (w *Watched) Snapshot(now time.Time) Snapshot {
 func (b *Board) snapshotRow(treatment string) SnapshotRow {
 	row := SnapshotRow{Treatment: clean(treatment)}
 	n := map[Status]int{}
-	for block := 1; block <= b.plan.Blocks; block++ {
+	var cells strings.Builder
+	for block := 1; block <= min(b.plan.Blocks, len(b.plan.Trials)); block++ { // a plan of others can have any number
 		t := b.grid[cell{treatment, block}]
 		if t == nil {
-			row.Cells += " "
+			cells.WriteString(" ")
 			continue
 		}
 		n[t.Status]++
-		row.Cells += marks[t.Status].shape
+		cells.WriteString(marks[t.Status].shape)
 	}
+	row.Cells = cells.String()
 	for status := Planned; status <= Failed; status++ {
 		if n[status] > 0 {
 			if row.Words != "" {

@@ -39,8 +39,14 @@ type Point struct {
 	Value float64
 }
 
-// mostSeries bounds a push: each series costs the database memory for hours.
-const mostSeries = 100_000
+// Bounds of a push: each series costs the database memory for hours.
+const (
+	mostSeries = 100_000
+	mostValues = 5_000_000
+)
+
+// longestMarked is the longest time that is marked all along. Records of others can have any times.
+const longestMarked = 7 * 24 * time.Hour
 
 // markEvery is the step of annotations. Grafana joins points that are not further apart than its own step.
 const markEvery = 5 * time.Second
@@ -56,7 +62,10 @@ const (
 type collector struct {
 	run, experiment string
 	all             []Series
+	values          int
 }
+
+func (c *collector) full() bool { return len(c.all) > mostSeries || c.values > mostValues }
 
 // Of returns the series of a run: the figures of its report at the end of the run, and its trials over time.
 func Of(s Source) ([]Series, error) {
@@ -78,7 +87,7 @@ func Of(s Source) ([]Series, error) {
 			end = r.Ended
 		}
 		c.trial(s.Dir, t, &r, valid[t.ID])
-		if len(c.all) > mostSeries {
+		if c.full() {
 			break
 		}
 	}
@@ -91,17 +100,18 @@ func Of(s Source) ([]Series, error) {
 			c.add(f.Name, f.Help, labels, []Point{{end, figure.Value}})
 		}
 	}
-	if len(c.all) > mostSeries {
-		return nil, hint.New("push runs with fewer trials", "the run has more than %d series", mostSeries)
+	if c.full() {
+		return nil, hint.New("push runs with fewer trials", "the run has more than %d series or %d values", mostSeries, mostValues)
 	}
 	slices.SortStableFunc(c.all, func(a, b Series) int { return cmp.Compare(a.Name, b.Name) }) // those of a metric are together
 	return c.all, nil
 }
 
 func (c *collector) add(name, help string, labels map[string]string, points []Point) {
-	if len(points) == 0 {
+	if len(points) == 0 || c.full() {
 		return
 	}
+	c.values += len(points)
 	of := map[string]string{"job": "tare", "run": c.run, "experiment": c.experiment}
 	maps.Copy(of, labels)
 	maps.DeleteFunc(of, func(_, v string) bool { return v == "" }) // an empty label is an absent one
@@ -119,9 +129,15 @@ func (c *collector) trial(d *result.Dir, t plan.Trial, r *result.Record, valid b
 	}
 	c.add(trialSeries, "1 during a trial, 0 at its end", labels("valid", strconv.FormatBool(valid)), span(r.Started, r.Ended))
 	for _, p := range r.Phases {
+		if c.full() {
+			return
+		}
 		c.add(phaseSeries, "1 during a phase of a trial, 0 at its end", labels("phase", p.Name), span(p.Start, p.End))
 	}
 	for _, f := range r.Faults {
+		if c.full() {
+			return
+		}
 		healed := f.Healed
 		if healed.IsZero() {
 			healed = r.Ended
@@ -134,8 +150,9 @@ func (c *collector) trial(d *result.Dir, t plan.Trial, r *result.Record, valid b
 	began := r.Load.Start.Add(-time.Duration(r.Load.WarmupSeconds * float64(time.Second)))
 	points := map[string][]Point{}
 	cores := map[string][]Point{}
+	read := 0
 	for e, err := range d.Events(t.ID) {
-		if err != nil {
+		if read++; err != nil || read > mostValues {
 			break // the report has the warning
 		}
 		if p := e.Progress; p != nil {
@@ -167,7 +184,12 @@ var seconds = []struct {
 }{
 	{"tare_trial_requests_per_second", "", "answers in a second of load", func(p *result.Progress) (float64, bool) { return p.WhileLoaded(), true }},
 	{"tare_trial_asked_per_second", "", "requests asked for in a second of load", func(p *result.Progress) (float64, bool) { return p.AskedRate, p.AskedRate > 0 }},
-	{"tare_trial_failed_per_second", "", "failed requests in a second of load", func(p *result.Progress) (float64, bool) { return float64(p.Errors), true }},
+	{"tare_trial_failed_per_second", "", "failed requests in a second of load", func(p *result.Progress) (float64, bool) {
+		if p.Loaded == nil || *p.Loaded <= 0 {
+			return float64(p.Errors), true
+		}
+		return float64(p.Errors) / *p.Loaded, true
+	}},
 	{"tare_trial_response_ms", "0.5", "response time of a second of load, ms", func(p *result.Progress) (float64, bool) { return p.P50MS, p.P50MS > 0 }},
 	{"tare_trial_response_ms", "0.99", "response time of a second of load, ms", func(p *result.Progress) (float64, bool) { return p.P99MS, p.P99MS > 0 }},
 }
@@ -176,6 +198,9 @@ var seconds = []struct {
 func span(from, to time.Time) (points []Point) {
 	if from.IsZero() || to.Before(from) {
 		return nil
+	}
+	if to.Sub(from) > longestMarked {
+		return ordered([]Point{{from, 1}, {to, 1}, {to.Add(time.Millisecond), 0}})
 	}
 	for at := from; at.Before(to); at = at.Add(markEvery) {
 		points = append(points, Point{at, 1})

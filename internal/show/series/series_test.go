@@ -51,6 +51,10 @@ func TestSpan(t *testing.T) {
 	if span(from, from.Add(-1)) != nil || span(time.Time{}, from) != nil {
 		t.Error("a span without a beginning or an end")
 	}
+	// Records of others can have any times.
+	if points := span(from.AddDate(-1000, 0, 0), from); len(points) != 3 {
+		t.Errorf("%d points of a thousand years", len(points))
+	}
 }
 
 func TestParseTarget(t *testing.T) {

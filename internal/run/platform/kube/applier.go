@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -130,7 +131,7 @@ func (a *applier) checkFree(ctx context.Context, objects []runtime.Object) error
 		}
 		found, err := a.cluster.Get(ctx, ref)
 		switch {
-		case cluster.IsNotFound(err):
+		case cluster.IsNotFound(err), meta.IsNoMatchError(err): // applying it explains a missing kind
 		case err != nil:
 			return err
 		case found.GetLabels()[cluster.LabelRun] != a.options.Run:

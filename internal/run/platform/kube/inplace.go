@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -26,6 +27,21 @@ func (p *inPlace) enrol(ctx context.Context) error {
 	set := p.spec.Topology.Objects
 	if set == nil {
 		return experiment.ErrNoObjects
+	}
+	// The mesh's objects are deleted after the trial: none may be one of the application's.
+	var added []runtime.Object
+	for _, manifest := range p.enrolment.Manifests {
+		err := eachObject([]byte(manifest), func(o *unstructured.Unstructured) error {
+			o.SetNamespace(p.namespace)
+			added = append(added, o)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := p.applier.checkFree(ctx, added); err != nil {
+		return err
 	}
 	text, err := set.Text()
 	if err != nil {

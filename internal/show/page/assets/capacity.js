@@ -73,9 +73,9 @@ globalThis.tareCapacity = function (Plot, kit) {
     const panels = ["p99", "p50"].flatMap((part) => {
       const data = probes.filter((p) => p[part + "_ms"] > 0).map((p) => ({ x: p.rate, y: p[part + "_ms"], outcome: p.outcome, tip: `probe ${p.nth}: ${p.outcome}\n${amount(p.rate)} /s asked, ${amount(p.answered)} answered\np50 ${amount(p.p50_ms)} ms, p99 ${amount(p.p99_ms)} ms, errors ${amount(p.errors * 100)} %` }));
       if (!data.length) return [];
-      const band = known(found.low) && found.high > found.low ? [{ low: found.low, high: found.high }] : [];
+      const band = !found.open && known(found.low) && found.high > found.low ? [{ low: found.low, high: found.high }] : [];
       return [{
-        title: `response time, ${part} (ms, logarithmic)`, about: `${data.length} probes` + (known(found.rate) ? `; ${amount(found.rate)} requests per second, ${amount(found.low)} to ${amount(found.high)}` : ""),
+        title: `response time, ${part} (ms, logarithmic)`, about: `${data.length} probes` + (known(found.rate) && !found.open ? `; ${amount(found.rate)} requests per second, ${amount(found.low)} to ${amount(found.high)}` : ""),
         legend: Object.entries(outcomes).filter(([o]) => data.some((d) => d.outcome === o)).map(([o, [symbol, role, filled]]) => ({ text: o, symbol, color: color(role), hollow: !filled })).concat(band.length ? [{ text: "highest rate, 95 % interval", color: color("noise") }] : []),
         plot: (width) => ({
           ...frame, width, x: xAxis(width), y: yAxis, symbol: { legend: false },
