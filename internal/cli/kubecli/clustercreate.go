@@ -102,7 +102,7 @@ func complete(p provider.Provider, s provider.Settings, f *clusterFlags) (provid
 }
 
 func clusterDryRun(c *cli.CommandLine, p provider.Provider, s provider.Settings) error {
-	text, err := p.Commands(s, append([]provider.Call{p.List}, p.Create...))
+	text, err := p.Commands(s, append(p.Checks(), p.Create...))
 	if err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ not create, one that was replaced by another of its name, and one that a run hol
 				return err
 			}
 			if dryRun {
-				text, err := p.Commands(r.Settings, append([]provider.Call{p.List}, p.Delete...))
+				text, err := p.Commands(r.Settings, append(p.Checks(), p.Delete...))
 				fmt.Fprint(c.Out, text)
 				return err
 			}

@@ -42,6 +42,11 @@ type Provider struct {
 	Needs     []string // settings that must be given
 	Has       []string // settings beside name and nodes
 
+	// Account prints the account that the programs use, where no setting of each command has it. Switch is the hint that
+	// changes to another ${account}.
+	Account *Call
+	Switch  string
+
 	List    Call
 	Listed  string // regular expression: List prints it if the cluster exists
 	Create  []Call
@@ -82,6 +87,14 @@ func Find(name string) (Provider, error) {
 		names = append(names, p.Name)
 	}
 	return Provider{}, hint.New("providers: "+strings.Join(names, ", "), "unknown provider %q", name)
+}
+
+// Checks are the calls before Create and Delete.
+func (p Provider) Checks() []Call {
+	if p.Account == nil {
+		return []Call{p.List}
+	}
+	return []Call{*p.Account, p.List}
 }
 
 // value returns a setting by its flag's name.

@@ -165,6 +165,9 @@ func TestLifeOfCluster(t *testing.T) {
 			if want := strings.TrimSpace(string(a.Comment)); r.Context != want {
 				t.Errorf("context %q, want %q", r.Context, want)
 			}
+			if (r.Account != "") != (p.Account != nil) {
+				t.Errorf("account %q", r.Account)
+			}
 			kept, err := c.Records.Of(name, "tare")
 			if kept.Schema = ""; err != nil || kept != r {
 				t.Errorf("recorded %+v, %v, want %+v", kept, err, r)
@@ -267,6 +270,31 @@ func TestFailedCreation(t *testing.T) {
 	})
 }
 
+// A cluster in another account is neither deleted nor forgotten: one of the same name may be there.
+func TestOtherAccount(t *testing.T) {
+	const show = ".command --\naz account show --query id --output tsv\n"
+	const list = "-- 2.command --\naz group list --query '[].name' --output tsv\n-- 2.stdout --\ntare-tare\n"
+	c, s := recording(t, txtar.Parse([]byte("-- 0"+show+"-- 0.stdout --\nother\n-- 1"+show+"-- 1.stdout --\nother\n"+list)).Files)
+	p, err := Find("aks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Record{Provider: "aks", Settings: chosen(t, p, s), Account: "mine", Created: c.Now()}
+	if err := c.Records.Save(r); err != nil {
+		t.Fatal(err)
+	}
+	err = c.Delete(t.Context(), p, r)
+	if err == nil || !strings.Contains(err.Error(), "is in account mine, and the programs use other now") || hint.Of(err) != "run: az account set --subscription mine" {
+		t.Errorf("deleted: %v (%s)", err, hint.Of(err))
+	}
+	if _, err := c.Create(t.Context(), p, r.Settings); err == nil || !strings.Contains(err.Error(), "exists in account mine") {
+		t.Errorf("created over the record: %v", err)
+	}
+	if kept, err := c.Records.Of("aks", "tare"); err != nil || kept.Account != "mine" {
+		t.Errorf("recorded %+v, %v", kept, err)
+	}
+}
+
 func TestProgramIsMissing(t *testing.T) {
 	c, p, s := k3d(t, "")
 	t.Setenv("PATH", t.TempDir())
@@ -306,7 +334,7 @@ func TestCommands(t *testing.T) {
 	var b bytes.Buffer
 	for _, p := range Providers() {
 		all := chosen(t, p, Settings{Name: "tare", Kubeconfig: "/home/jo/.kube/config"})
-		calls := slices.Concat([]Call{p.List}, p.Create, p.Delete)
+		calls := slices.Concat(p.Checks(), p.Create, p.Delete)
 		text, err := p.Commands(all, calls)
 		if err != nil {
 			t.Fatal(err)

@@ -45,6 +45,11 @@ func (c Clusters) Create(ctx context.Context, p Provider, s Settings) (Record, e
 	if err := os.MkdirAll(filepath.Dir(s.Kubeconfig), 0o700); err != nil {
 		return record, fmt.Errorf("create the directory of the kubeconfig: %w", err)
 	}
+	account, err := c.account(ctx, p, s)
+	if err != nil {
+		return record, err
+	}
+	record.Account = account
 	exists, err := c.exists(ctx, p, s)
 	if err != nil {
 		return record, err
@@ -54,8 +59,10 @@ func (c Clusters) Create(ctx context.Context, p Provider, s Settings) (Record, e
 		return record, err
 	}
 	switch {
-	case exists && err == nil:
+	case exists && err == nil && known.Account == account:
 		return record, hint.New("delete it first: tare cluster delete "+s.Name, "%s exists", known)
+	case err == nil && known.Account != account:
+		return record, hint.New("choose another --name", "%s exists in account %s, and the programs use %s now", known, known.Account, account)
 	case exists:
 		return record, hint.New("choose another --name", "a %s cluster %s exists, and tare did not create it", p.Name, s.Name)
 	}
@@ -131,6 +138,9 @@ func (c Clusters) Delete(ctx context.Context, p Provider, record Record) error {
 		return err
 	}
 	s := record.Settings
+	if err := c.sameAccount(ctx, p, record); err != nil {
+		return err
+	}
 	exists, err := c.exists(ctx, p, s)
 	if err != nil {
 		return err
@@ -153,6 +163,40 @@ func (c Clusters) Delete(ctx context.Context, p Provider, record Record) error {
 		}
 	}
 	return c.Records.Remove(record)
+}
+
+// account is the account that the programs use now, or "" if a setting names it or there is none.
+func (c Clusters) account(ctx context.Context, p Provider, s Settings) (string, error) {
+	if p.Account == nil {
+		return "", nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, listWithin)
+	defer cancel()
+	out, err := c.run(ctx, p, *p.Account, s, false)
+	if err != nil {
+		return "", err
+	}
+	account := strings.TrimSpace(out)
+	if !settingForm.MatchString(account) {
+		return "", fmt.Errorf("%s printed no account: %q", p.Account.Program, account)
+	}
+	return account, nil
+}
+
+// sameAccount refuses to delete in another account than that of the record.
+func (c Clusters) sameAccount(ctx context.Context, p Provider, record Record) error {
+	account, err := c.account(ctx, p, record.Settings)
+	switch {
+	case err != nil:
+		return err
+	case account == record.Account:
+		return nil
+	case record.Account == "":
+		return hint.New("delete it with the program of its provider, and remove "+c.Records.path(record.Provider, record.Settings.Name),
+			"%s: its record has no account", record)
+	}
+	change := os.Expand(p.Switch, func(string) string { return record.Account })
+	return hint.New(change, "%s, is in account %s, and the programs use %s now", record, record.Account, account)
 }
 
 // exists reports whether the provider lists the cluster.
