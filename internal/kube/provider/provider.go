@@ -89,6 +89,9 @@ func Find(name string) (Provider, error) {
 	return Provider{}, hint.New("providers: "+strings.Join(names, ", "), "unknown provider %q", name)
 }
 
+// isCloud reports whether the cluster is created elsewhere, and continues to be when the program has ended.
+func (p Provider) isCloud() bool { return len(p.Needs) > 0 }
+
 // Checks are the calls before Create and Delete.
 func (p Provider) Checks() []Call {
 	if p.Account == nil {

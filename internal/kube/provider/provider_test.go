@@ -2,6 +2,7 @@ package provider
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -268,6 +269,63 @@ func TestFailedCreation(t *testing.T) {
 			t.Errorf("recorded: %v", all)
 		}
 	})
+}
+
+// canceling ends a context when a command is printed that contains a text.
+type canceling struct {
+	text   string
+	cancel func()
+}
+
+func (c canceling) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), c.text) {
+		c.cancel()
+	}
+	return len(p), nil
+}
+
+// A cloud lists a cluster some minutes after its creation began: until then its record is kept.
+func TestInterruptedCreation(t *testing.T) {
+	const account, list = "aws sts get-caller-identity --query Account --output text", "eksctl get cluster --region zone-1"
+	var steps []txtar.File
+	for i, command := range []string{account, list, list /* Create */, account, list /* again */, account, list /* Delete */, account, list /* later */} {
+		out := "No clusters found\n"
+		if command == account {
+			out = "123456789012\n"
+		}
+		steps = append(steps, txtar.File{Name: fmt.Sprintf("%d.command", i), Data: []byte(command)}, txtar.File{Name: fmt.Sprintf("%d.stdout", i), Data: []byte(out)})
+	}
+	c, s := recording(t, steps)
+	p, err := Find("eks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = chosen(t, p, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	c.Out = canceling{"eksctl create", cancel}
+	if _, err := c.Create(ctx, p, s); !errors.Is(err, context.Canceled) || !strings.Contains(hint.Of(err), "tare cluster delete tare") {
+		t.Fatalf("%v (%s)", err, hint.Of(err))
+	}
+	r, err := c.Records.Of("eks", "tare")
+	if err != nil || r.Account != "123456789012" {
+		t.Fatalf("recorded %+v, %v", r, err)
+	}
+	_, again := c.Create(t.Context(), p, s)
+	for what, err := range map[string]error{"created again": again, "deleted": c.Delete(t.Context(), p, r)} {
+		if err == nil || !strings.Contains(err.Error(), "is not listed yet") || !strings.HasPrefix(hint.Of(err), "try again in some minutes") {
+			t.Errorf("%s: %v (%s)", what, err, hint.Of(err))
+		}
+	}
+	if all, err := c.Records.All(); err != nil || len(all) != 1 {
+		t.Errorf("recorded: %v, %v", all, err)
+	}
+	c.Now = func() time.Time { return r.Created.Add(time.Hour) }
+	if err := c.Delete(t.Context(), p, r); err != nil {
+		t.Error(err)
+	}
+	if all, err := c.Records.All(); err != nil || len(all) != 0 {
+		t.Errorf("left: %v, %v", all, err)
+	}
 }
 
 // A cluster in another account is neither deleted nor forgotten: one of the same name may be there.

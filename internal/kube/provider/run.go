@@ -22,6 +22,8 @@ import (
 const (
 	// listWithin bounds the list of clusters, which needs a request to a cloud.
 	listWithin = 2 * time.Minute
+	// listedAfter is the time from the begin of a creation until a cloud lists the cluster for certain.
+	listedAfter = 30 * time.Minute
 	// endWithin is the time that a program has to end after an interrupt.
 	endWithin = 30 * time.Second
 	// maxOutput bounds the output of a program that is kept, in bytes.
@@ -63,6 +65,8 @@ func (c Clusters) Create(ctx context.Context, p Provider, s Settings) (Record, e
 		return record, hint.New("delete it first: tare cluster delete "+s.Name, "%s exists", known)
 	case err == nil && known.Account != account:
 		return record, hint.New("choose another --name", "%s exists in account %s, and the programs use %s now", known, known.Account, account)
+	case err == nil && c.mayAppear(p, known):
+		return record, hint.New("try again in some minutes, or choose another --name", "%s, is not listed yet: its creation did not end", known)
 	case exists:
 		return record, hint.New("choose another --name", "a %s cluster %s exists, and tare did not create it", p.Name, s.Name)
 	}
@@ -117,11 +121,13 @@ func (c Clusters) create(ctx context.Context, p Provider, record *Record, before
 	return nil
 }
 
-// failed keeps the record if a part of the cluster exists, and otherwise removes it.
+// failed keeps the record if a part of the cluster exists, and otherwise removes it. A cloud goes on with a creation
+// whose program was interrupted, and lists the cluster later.
 func (c Clusters) failed(ctx context.Context, p Provider, record Record, err error) error {
+	goesOn := ctx.Err() != nil && p.isCloud()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listWithin)
 	defer cancel()
-	if exists, listErr := c.exists(ctx, p, record.Settings); listErr == nil && !exists {
+	if exists, listErr := c.exists(ctx, p, record.Settings); listErr == nil && !exists && !goesOn {
 		return errors.Join(err, c.Records.Remove(record))
 	}
 	text := "delete what was created: tare cluster delete " + record.Settings.Name
@@ -144,6 +150,9 @@ func (c Clusters) Delete(ctx context.Context, p Provider, record Record) error {
 	exists, err := c.exists(ctx, p, s)
 	if err != nil {
 		return err
+	}
+	if !exists && c.mayAppear(p, record) {
+		return hint.New("try again in some minutes", "%s, is not listed yet: its creation did not end", record)
 	}
 	if exists {
 		for _, call := range p.Delete {
@@ -197,6 +206,11 @@ func (c Clusters) sameAccount(ctx context.Context, p Provider, record Record) er
 	}
 	change := os.Expand(p.Switch, func(string) string { return record.Account })
 	return hint.New(change, "%s, is in account %s, and the programs use %s now", record, record.Account, account)
+}
+
+// mayAppear reports whether a cloud may still create the cluster of an interrupted creation.
+func (c Clusters) mayAppear(p Provider, record Record) bool {
+	return p.isCloud() && record.Context == "" && c.Now().Sub(record.Created) < listedAfter
 }
 
 // exists reports whether the provider lists the cluster.
