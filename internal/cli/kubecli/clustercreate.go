@@ -123,7 +123,7 @@ func clusterCreate(ctx context.Context, c *cli.CommandLine, p provider.Provider,
 	within, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
 	if record.UID, err = markNew(within, record); err != nil {
-		return hint.Wrap(fmt.Errorf("the cluster was created, and cannot be marked as disposable: %w", err), remove)
+		return hint.Wrap(fmt.Errorf("the cluster was created, and cannot be marked as disposable: %w", err), remove+" --unreachable")
 	}
 	if err := all.Records.Save(record); err != nil {
 		return err
@@ -233,7 +233,7 @@ not create, one that was replaced by another of its name, and one that a run hol
 	flags.StringVar(&with, "with", "", "`provider`, if clusters of several have this name")
 	flags.BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	flags.BoolVar(&dryRun, "dry-run", false, "print the commands, and do nothing")
-	flags.BoolVar(&unreachable, "unreachable", false, "delete it also if it cannot be reached, on the record alone")
+	flags.BoolVar(&unreachable, "unreachable", false, "delete it on the record alone, if it cannot be reached or its creation failed")
 	return cmd
 }
 
@@ -280,15 +280,16 @@ func notCreated(records provider.Records, what string) error {
 
 // deletable refuses a cluster that is not the one in the record, or that a run holds.
 func deletable(ctx context.Context, r provider.Record, unreachable bool) error {
-	if r.Context == "" {
-		return nil // its creation failed
+	if r.Context == "" || r.UID == "" {
+		if unreachable {
+			return nil
+		}
+		return hint.New("if no other cluster of this name exists now, --unreachable deletes it on the record alone",
+			"%s: its creation failed, and the record has no identity of it", r)
 	}
 	ctx, cancel := context.WithTimeout(ctx, askCluster)
 	defer cancel()
 	k, err := cluster.Connect(ctx, cluster.Options{Kubeconfig: r.Settings.Kubeconfig, Context: r.Context})
-	if err == nil && r.UID == "" {
-		return nil // it was not marked
-	}
 	if err == nil {
 		var uid string
 		if uid, err = identity(ctx, k); err == nil && uid != r.UID {

@@ -8,7 +8,32 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/kube/provider"
 )
+
+// A record of a failed creation is no proof that the cluster of its name is the one that tare began.
+func TestDeleteWithoutIdentity(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	t.Setenv("PATH", t.TempDir())
+	records, err := provider.OpenRecords()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := filepath.Join(t.TempDir(), "config")
+	for _, context := range []string{"", "kind-tare"} {
+		r := provider.Record{Provider: "kind", Settings: provider.Settings{Name: "tare", Nodes: 1, Kubeconfig: kubeconfig}, Context: context}
+		if err := records.Save(r); err != nil {
+			t.Fatal(err)
+		}
+		_, err := call(t, "cluster", "delete", "tare", "--yes")
+		if err == nil || !strings.Contains(err.Error(), "the record has no identity") || !strings.Contains(hint.Of(err), "--unreachable") {
+			t.Errorf("context %q: %v (%s)", context, err, hint.Of(err))
+		}
+		if _, err := call(t, "cluster", "delete", "tare", "--yes", "--unreachable"); err == nil || err.Error() != "kind is not on PATH" {
+			t.Errorf("context %q, on the record alone: %v", context, err)
+		}
+	}
+}
 
 // The test cluster is a provider: it is created, marked, listed, guarded and deleted, for real.
 func TestKubernetesCreateAndDelete(t *testing.T) {

@@ -262,7 +262,7 @@ func TestFailedCreation(t *testing.T) {
 	t.Run("with remains", func(t *testing.T) {
 		c, p, s := k3d(t, failed+"-- 2.stdout --\ntare    0/1   0/0   true\n")
 		_, err := c.Create(t.Context(), p, s)
-		if hint.Of(err) != "delete what was created: tare cluster delete tare" {
+		if hint.Of(err) != "delete what was created: tare cluster delete tare --unreachable" {
 			t.Errorf("%v: %s", err, hint.Of(err))
 		}
 		if all, _ := c.Records.All(); len(all) != 1 || all[0].Context != "" {

@@ -130,7 +130,7 @@ func (c Clusters) failed(ctx context.Context, p Provider, record Record, err err
 	if exists, listErr := c.exists(ctx, p, record.Settings); listErr == nil && !exists && !goesOn {
 		return errors.Join(err, c.Records.Remove(record))
 	}
-	text := "delete what was created: tare cluster delete " + record.Settings.Name
+	text := "delete what was created: tare cluster delete " + record.Settings.Name + " --unreachable"
 	if h := hint.Of(err); h != "" {
 		text = h + "; " + text
 	}
