@@ -251,7 +251,15 @@ func TestFailedCreation(t *testing.T) {
 		"-- 1.stderr --\nFATA[0001] Failed to create cluster: disk full\n-- 1.exit --\n1\n-- 2.command --\nk3d cluster list --no-headers\n"
 	t.Run("without remains", func(t *testing.T) {
 		c, p, s := k3d(t, failed)
+		state := t.TempDir()
+		p.State = state + "/${name}"
+		if err := os.MkdirAll(filepath.Join(state, "tare", "server"), 0o700); err != nil {
+			t.Fatal(err)
+		}
 		_, err := c.Create(t.Context(), p, s)
+		if left, _ := os.ReadDir(state); len(left) != 0 {
+			t.Errorf("state left: %v", left)
+		}
 		if err == nil || !strings.Contains(err.Error(), "disk full") || !strings.Contains(err.Error(), "k3d cluster create tare") {
 			t.Errorf("%v", err)
 		}

@@ -128,7 +128,7 @@ func (c Clusters) failed(ctx context.Context, p Provider, record Record, err err
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listWithin)
 	defer cancel()
 	if exists, listErr := c.exists(ctx, p, record.Settings); listErr == nil && !exists && !goesOn {
-		return errors.Join(err, c.Records.Remove(record))
+		return errors.Join(err, p.removeState(record.Settings), c.Records.Remove(record))
 	}
 	text := "delete what was created: tare cluster delete " + record.Settings.Name + " --unreachable"
 	if h := hint.Of(err); h != "" {
@@ -161,10 +161,8 @@ func (c Clusters) Delete(ctx context.Context, p Provider, record Record) error {
 			}
 		}
 	}
-	if dir := expand(p.State, s); dir != "" {
-		if err := os.RemoveAll(dir); err != nil {
-			return fmt.Errorf("remove the cluster's state: %w", err)
-		}
+	if err := p.removeState(s); err != nil {
+		return err
 	}
 	if record.Context != "" {
 		if err := removeContext(s.Kubeconfig, record.Context); err != nil {
@@ -172,6 +170,16 @@ func (c Clusters) Delete(ctx context.Context, p Provider, record Record) error {
 		}
 	}
 	return c.Records.Remove(record)
+}
+
+func (p Provider) removeState(s Settings) error {
+	if p.State == "" {
+		return nil
+	}
+	if err := os.RemoveAll(expand(p.State, s)); err != nil {
+		return fmt.Errorf("remove the cluster's state: %w", err)
+	}
+	return nil
 }
 
 // account is the account that the programs use now, or "" if a setting names it or there is none.

@@ -58,7 +58,7 @@ var providers = []Provider{
 		MaxNodes: 1,
 		List:     Call{Program: "systemctl", Args: [][]string{{"list-units", "--all", "--plain", "--no-legend", "k3s.service", "tare-k3s-*.service"}}},
 		Listed:   `^(k3s|tare-k3s-\S+)\.service\s.*\s(active|activating)\s`,
-		Create: []Call{{Program: "systemd-run", Args: [][]string{{"--unit=tare-k3s-${name}", "--service-type=notify", "--property=Delegate=yes", "--property=KillMode=process",
+		Create: []Call{{Program: "systemd-run", Args: [][]string{{"--unit=tare-k3s-${name}", "--collect", "--service-type=notify", "--property=Delegate=yes", "--property=KillMode=process",
 			"k3s", "server", "--node-name", "${name}", "--data-dir", "/var/lib/tare-k3s/${name}", "--write-kubeconfig", "/var/lib/tare-k3s/${name}.yaml", "--disable", "traefik"}}}},
 		Separate: "/var/lib/tare-k3s/${name}.yaml", Context: "k3s-${name}",
 		Delete: []Call{{Program: "systemctl", Args: [][]string{{"stop", "tare-k3s-${name}"}}},
