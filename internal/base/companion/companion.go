@@ -11,13 +11,14 @@ import (
 	"runtime/debug"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/regular"
 )
 
 // module is the path of tare's module.
 const module = "github.com/tare-mesh/tare"
 
-// Path returns the path of a program: beside this one, else in PATH, else the one that [Install] builds. Without any it
-// is the name.
+// Path returns the path of a program: beside this one, else in PATH, else the one that [Install] builds. It is the
+// name without any, and if another user could have changed the last.
 func Path(name string) string {
 	if self, err := os.Executable(); err == nil {
 		if beside := filepath.Join(filepath.Dir(self), name); executable(beside) {
@@ -27,10 +28,25 @@ func Path(name string) string {
 	if found, err := exec.LookPath(name); err == nil {
 		return found
 	}
-	if built, ok := place(name); ok {
+	if built, ok := place(name); ok && (!executable(built) || owned(append(parents(built), built)...) == nil) {
 		return built
 	}
 	return name
+}
+
+// parents are the directories that tare makes for a program, and the cache.
+func parents(path string) []string {
+	var dirs []string
+	for range 4 { // the version, programs, tare and the cache
+		path = filepath.Dir(path)
+		dirs = append(dirs, path)
+	}
+	return dirs
+}
+
+// owned returns an error with a hint if another user could have put a program or directory there.
+func owned(paths ...string) error {
+	return hint.Wrap(regular.Owned(paths...), "remove it, or set XDG_CACHE_HOME to a directory of your own")
 }
 
 func executable(path string) bool {
@@ -38,9 +54,12 @@ func executable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
+// buildInfo is replaced in tests: a test binary has no version.
+var buildInfo = debug.ReadBuildInfo
+
 // version is that of the module, if `go install` built this program from it. A build in a work tree has no checksum.
 func version() (string, bool) {
-	info, ok := debug.ReadBuildInfo()
+	info, ok := buildInfo()
 	if !ok || info.Main.Path != module || info.Main.Sum == "" {
 		return "", false
 	}
@@ -61,8 +80,11 @@ func place(name string) (string, bool) {
 // receives a line before the build, which takes a minute.
 func Install(ctx context.Context, name string, note func(string)) error {
 	path, ok := place(name)
-	if !ok || Path(name) != path || executable(path) {
+	if found := Path(name); !ok || found != path && found != name {
 		return nil
+	}
+	if executable(path) {
+		return owned(append(parents(path), path)...)
 	}
 	v, _ := version()
 	source := module + "/cmd/" + name + "@" + v
@@ -74,6 +96,9 @@ func Install(ctx context.Context, name string, note func(string)) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return fmt.Errorf("install %s: %w", name, err)
+	}
+	if err := owned(parents(path)...); err != nil {
+		return err
 	}
 	temporary, err := os.MkdirTemp(dir, ".install-")
 	if err != nil {

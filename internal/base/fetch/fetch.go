@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/regular"
 )
 
 // Program is one program and its source.
@@ -250,7 +251,7 @@ func (p Program) fetched(ctx context.Context, opts Options) (Found, error) {
 	if err == nil {
 		return f, nil
 	}
-	if errors.Is(err, errForeign) {
+	if errors.Is(err, regular.ErrForeign) {
 		return Found{}, hint.Wrap(fmt.Errorf("find %s %s: %w", p.Name, p.Version, err), foreignHint(p))
 	}
 	if f.Path != "" { // the same program would be downloaded again
@@ -298,7 +299,7 @@ func (p Program) built(ctx context.Context, opts Options) (Found, error) {
 	if err == nil {
 		return f, nil
 	}
-	if errors.Is(err, errForeign) {
+	if errors.Is(err, regular.ErrForeign) {
 		return Found{}, hint.Wrap(fmt.Errorf("find %s %s: %w", p.Name, p.Version, err), foreignHint(p))
 	}
 	advice := fmt.Sprintf("run `make %s` in tare's source, which builds version %s from %s (%s); or set %s to a program, or put %s on PATH",

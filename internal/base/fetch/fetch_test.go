@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/regular"
 )
 
 func TestFetchOnce(t *testing.T) {
@@ -462,7 +463,7 @@ func TestForeignCache(t *testing.T) {
 			for _, target := range []string{"", "proxy"} {
 				p.Target = target
 				_, err := p.Find(t.Context(), options(t, dir))
-				expect(t, err, errForeign.Error(), "TARE_TEST_PROXY")
+				expect(t, err, regular.ErrForeign.Error(), "TARE_TEST_PROXY")
 			}
 			if _, err := os.Stat(mark); err == nil {
 				t.Error("the program was executed")

@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/regular"
 )
 
 // slot is the directory of one program in the cache. It holds the program and
@@ -54,26 +55,8 @@ func (s *slot) find(ctx context.Context, source string) (Found, error) {
 	return Found{Path: s.path(), Version: version, SHA256: sum, Source: source}, err
 }
 
-// safe returns an error wrapping [errForeign] if another user could have put a program into the slot.
-func (s *slot) safe() error {
-	for _, path := range []string{s.dir, s.path(), s.sumPath()} {
-		info, err := os.Stat(path)
-		if err != nil {
-			return err
-		}
-		st, ok := info.Sys().(*syscall.Stat_t)
-		if ok && st.Uid != 0 && int(st.Uid) != os.Getuid() {
-			return fmt.Errorf("%s belongs to user %d: %w", path, st.Uid, errForeign)
-		}
-		if info.Mode().Perm()&0o002 != 0 {
-			return fmt.Errorf("%s is writable for every user: %w", path, errForeign)
-		}
-	}
-	return nil
-}
-
-// errForeign is the reason why a program in the cache is not executed.
-var errForeign = errors.New("another user could have changed it")
+// safe returns an error wrapping [regular.ErrForeign] if another user could have put a program into the slot.
+func (s *slot) safe() error { return regular.Owned(s.dir, s.path(), s.sumPath()) }
 
 // fill downloads the wheel and unpacks the program.
 func (s *slot) fill(ctx context.Context, build Build, opts Options) error {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/base/regular"
 )
 
 var update = flag.Bool("update", false, "update testdata/commands.golden")
@@ -471,5 +472,14 @@ func TestForeignRecords(t *testing.T) {
 	}
 	if _, err := OpenRecords(); err == nil || !strings.Contains(err.Error(), "can be written by others") {
 		t.Errorf("%v", err)
+	}
+	if os.Getuid() != 0 {
+		return
+	}
+	if err := errors.Join(os.Chmod(string(records), 0o700), os.Chown(string(records), 65534, 65534)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenRecords(); !errors.Is(err, regular.ErrForeign) || !strings.Contains(hint.Of(err), "XDG_STATE_HOME") {
+		t.Errorf("another's directory: %v", err)
 	}
 }

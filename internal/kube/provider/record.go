@@ -42,6 +42,8 @@ func (r Record) String() string {
 // Records is the directory with the records of this user.
 type Records string
 
+const ownState = "remove it, or set XDG_STATE_HOME to a directory of your own"
+
 // OpenRecords returns the directory below the user's state directory, $XDG_STATE_HOME or ~/.local/state.
 func OpenRecords() (Records, error) {
 	base := os.Getenv("XDG_STATE_HOME")
@@ -61,7 +63,10 @@ func OpenRecords() (Records, error) {
 		return "", fmt.Errorf("read the state directory: %w", err)
 	}
 	if !info.IsDir() || info.Mode().Perm()&0o022 != 0 {
-		return "", hint.New("remove it, or set XDG_STATE_HOME to a directory of your own", "%s can be written by others", dir)
+		return "", hint.New(ownState, "%s can be written by others", dir)
+	}
+	if err := regular.Owned(dir); err != nil {
+		return "", hint.Wrap(err, ownState)
 	}
 	return Records(dir), nil
 }

@@ -1,0 +1,91 @@
+package companion
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/regular"
+)
+
+// A program in the cache is executed only if no other user could have put it there.
+func TestForeignProgram(t *testing.T) {
+	buildInfo = func() (*debug.BuildInfo, bool) {
+		return &debug.BuildInfo{Main: debug.Module{Path: module, Version: "v1.0.0", Sum: "h1:x"}}, true
+	}
+	t.Cleanup(func() { buildInfo = debug.ReadBuildInfo })
+	const name = "tare-absent"
+	t.Setenv("PATH", t.TempDir())
+	cache := filepath.Join(t.TempDir(), "cache")
+	t.Setenv("XDG_CACHE_HOME", cache)
+	path := filepath.Join(cache, "tare", "programs", "v1.0.0", name)
+	install := func() error {
+		return Install(t.Context(), name, func(line string) { t.Errorf("built: %s", line) })
+	}
+	refused := func(what string, want bool) {
+		t.Helper()
+		err := install()
+		if errors.Is(err, regular.ErrForeign) != want || !want && err != nil || want && !strings.Contains(hint.Of(err), "XDG_CACHE_HOME") {
+			t.Errorf("%s: %v (%s)", what, err, hint.Of(err))
+		}
+		if found := Path(name); (found == path) == want {
+			t.Errorf("%s: found %s", what, found)
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	refused("own", false)
+	for _, p := range append(parents(path), path) {
+		if err := os.Chmod(p, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		refused("writable "+p, true)
+		if err := os.Chmod(p, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if os.Getuid() != 0 {
+			continue
+		}
+		if err := os.Chown(p, 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+		refused("another's "+p, true)
+		if err := os.Chown(p, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused("own again", false)
+}
+
+// Nothing is built into a directory that another user can write to.
+func TestForeignDirectory(t *testing.T) {
+	buildInfo = func() (*debug.BuildInfo, bool) {
+		return &debug.BuildInfo{Main: debug.Module{Path: module, Version: "v1.0.0", Sum: "h1:x"}}, true
+	}
+	t.Cleanup(func() { buildInfo = debug.ReadBuildInfo })
+	cache, bin := t.TempDir(), t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	t.Setenv("PATH", bin)
+	mark := filepath.Join(bin, "called")
+	if err := os.WriteFile(filepath.Join(bin, "go"), []byte("#!/bin/sh\n: >"+mark+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(cache, "tare")
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.Chmod(dir, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	if err := Install(t.Context(), "tare-absent", func(string) {}); !errors.Is(err, regular.ErrForeign) {
+		t.Error(err)
+	}
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("the go command was called")
+	}
+}
