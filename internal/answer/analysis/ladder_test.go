@@ -114,7 +114,8 @@ func TestLadderCoversTheTruth(t *testing.T) {
 		if got := false_ / float64(experiments); got > 0.05+slack {
 			t.Errorf("missing %v: a step without effect is shown in %.3f of the ladders", missing, got)
 		}
-		if got := noise / bounded; bounded > 0 && math.Abs(got-0.95) > slack {
+		// Blocks with unlike missing steps leave few degrees of freedom, so the interval may be wide.
+		if got := noise / bounded; bounded > 0 && (got < 0.95-slack || got > 0.985) {
 			t.Errorf("missing %v: the interval of the rest contains zero in %.3f", missing, got)
 		}
 		if bounded < 0.9*rests {
