@@ -61,7 +61,7 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// Whoever may write ConfigMaps of a namespace gets nothing more by a state of their own.
+// A user who may write ConfigMaps of a namespace gets no further permission by a forged state.
 func TestStateOfOthers(t *testing.T) {
 	namespace := changed{Ref: cluster.Ref{Kind: cluster.KindNamespace, Name: "shop"}, Changes: []change{{Field: "labels", Name: "istio-injection"}}}
 	pods := changed{Ref: cluster.Ref{Kind: cluster.KindDeployment, Namespace: "shop", Name: "web"}, Pods: true, Changes: []change{{Field: "annotations", Name: "a"}}}

@@ -91,8 +91,8 @@ func readState(ctx context.Context, c *cluster.Cluster, namespace string) (s sta
 	return s, true, nil
 }
 
-// own reports whether the state has only changes that [Begin] makes. Whoever may write ConfigMaps of the namespace can
-// write it too, and must not get the permissions of tare.
+// own reports whether the state has only changes that [Begin] makes. A user who may write ConfigMaps of the namespace
+// can write it too, and must not get the permissions of tare.
 func (s state) own(namespace string) bool {
 	kinds := []schema.GroupKind{cluster.KindDeployment.GroupKind(), cluster.KindStatefulSet.GroupKind(), cluster.KindDaemonSet.GroupKind()}
 	for _, x := range s.Objects {
