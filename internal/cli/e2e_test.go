@@ -186,7 +186,6 @@ func TestWeigh(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs an experiment")
 	}
-	t.Parallel()
 	bin, dir := programs(t), t.TempDir()
 	weigh := func(args ...string) (stdout, stderr string, code int) {
 		cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "tare"), append([]string{"weigh", "--plain", "--time", "10s", "--mesh", "reference"}, args...)...)
