@@ -152,7 +152,7 @@ func (c abCommand) ab(ctx context.Context, args []string, o abOptions) error {
 	if err != nil {
 		return err
 	}
-	return runCommand{c.CommandLine}.runStudy(ctx, study, o.runOptions)
+	return runCommand(c).runStudy(ctx, study, o.runOptions)
 }
 
 // study is the experiment, with as many blocks as the time allows.

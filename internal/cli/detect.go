@@ -187,12 +187,12 @@ func (c precisionPlanner) pilot(ctx context.Context, s *Study, plain bool) (_ *r
 		return nil, nil, fmt.Errorf("make a directory for the pilot: %w", err)
 	}
 	remove = func() { _ = os.RemoveAll(tmp) }
-	on, err := runCommand{c.CommandLine}.begin(ctx, short, runOptions{out: filepath.Join(tmp, "run")})
+	on, err := runCommand(c).begin(ctx, short, runOptions{out: filepath.Join(tmp, "run")})
 	if err != nil {
 		remove()
 		return nil, nil, err
 	}
-	_, err = runCommand{c.CommandLine}.carryOut(ctx, short, on, runOptions{plain: plain})
+	_, err = runCommand(c).carryOut(ctx, short, on, runOptions{plain: plain})
 	if err = errors.Join(err, on.dir.Close()); err == nil {
 		var d *result.Dir
 		if d, err = result.Open(on.dir.Path()); err == nil {

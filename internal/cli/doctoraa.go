@@ -68,14 +68,14 @@ func (c examiner) againstItself(ctx context.Context, s *Study, o aaOptions, x *e
 		return fmt.Errorf("make a directory for the A/A run: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
-	on, err := runCommand{c.CommandLine}.begin(ctx, aa, runOptions{out: filepath.Join(tmp, "run")})
+	on, err := runCommand(c).begin(ctx, aa, runOptions{out: filepath.Join(tmp, "run")})
 	if err != nil {
 		return err
 	}
 	dir := on.dir
 	fmt.Fprintf(c.Out, "\nThe baseline of %s against itself, %s, about %v:\n\n", s.Experiment.Metadata.Name,
 		console.Counted(len(aa.Plan.Trials), "trial"), aa.Plan.Expected.Round(time.Second))
-	_, err = runCommand{c.CommandLine}.carryOut(ctx, aa, on, runOptions{plain: o.plain})
+	_, err = runCommand(c).carryOut(ctx, aa, on, runOptions{plain: o.plain})
 	if err = errors.Join(err, dir.Close()); err != nil {
 		return err
 	}

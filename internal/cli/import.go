@@ -98,7 +98,7 @@ func (c resultsImport) showImport(o importOptions) error {
 	if err := writeReport(c.Out, o.out, defaultReport()); err != nil {
 		return err
 	}
-	return reporter{c.CommandLine}.page(o.out, defaultReport())
+	return reporter(c).page(o.out, defaultReport())
 }
 
 // listImport lists imported, skipped and unusable runs.

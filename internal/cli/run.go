@@ -167,17 +167,17 @@ func (c runCommand) runStudy(ctx context.Context, study *Study, o runOptions) er
 	// Recorded trials get a report even if the run failed.
 	finish := o.finish
 	if finish == nil {
-		finish = reporter{c.CommandLine}.report
+		finish = reporter(c).report
 	}
 	reported := finish(dir.Path(), o.report)
 	if reported == nil {
-		reported = reporter{c.CommandLine}.page(dir.Path(), o.report)
+		reported = reporter(c).page(dir.Path(), o.report)
 	}
 	if err == nil {
 		err = reported
 	}
 	if err == nil && len(study.Experiment.Decide.Gates) > 0 {
-		return abCommand{c.CommandLine}.decidedIn(dir.Path(), o.undecided)
+		return abCommand(c).decidedIn(dir.Path(), o.undecided)
 	}
 	if err == nil && summary.Failed+summary.Invalid > 0 {
 		err = &console.ExitError{Err: fmt.Errorf("%d of %d trials failed and %d were invalid: see the warnings above and %s",

@@ -15,8 +15,6 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
 
-const modulePath = "github.com/tare-mesh/tare/"
-
 // In scripts both programs are the test binary, under their names.
 func TestMain(m *testing.M) {
 	testscript.Main(cleaning{m}, map[string]func(){
