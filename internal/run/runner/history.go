@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/result"
@@ -23,6 +24,9 @@ type gap struct {
 	why      error
 }
 
+// slowAnswer is the time of an answer above which it ends a gap: attempts that failed before it are repeated in silence.
+const slowAnswer = 10 * time.Second
+
 // add adds the new readings of l and returns them. asked and answered are the times of the
 // request and the answer.
 func (h *history) add(l meter.Look, asked, answered time.Time) (fresh map[string]result.Reading, nodes map[string]result.NodeReading) {
@@ -37,6 +41,8 @@ func (h *history) add(l meter.Look, asked, answered time.Time) (fresh map[string
 	}
 	if n := len(h.gaps); n > 0 && h.gaps[n-1].to.IsZero() {
 		h.gaps[n-1].to = answered
+	} else if took := answered.Sub(asked); took > slowAnswer {
+		h.gaps = append(h.gaps, gap{asked, answered, fmt.Errorf("the answer took %v", took.Round(time.Second))})
 	}
 	fresh, nodes = map[string]result.Reading{}, map[string]result.NodeReading{}
 	for id, r := range l.Tasks {

@@ -1,12 +1,14 @@
 package runner
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
@@ -42,5 +44,24 @@ func TestRefreshedUsageUnderFaults(t *testing.T) {
 		if u.Ended && !u.End.At.Equal(s.end) {
 			t.Errorf("%s: its last reading is at %v", name, u.End.At)
 		}
+	}
+}
+
+// A time without readings is a gap whether its request failed or was answered late.
+func TestGapsOfHistory(t *testing.T) {
+	at := time.Unix(1000, 0)
+	second := func(n int) time.Time { return at.Add(time.Duration(n) * time.Second) }
+	refused := meter.Look{Gap: errors.New("connection refused")}
+	var h history
+	h.add(meter.Look{}, second(0), second(9))
+	h.add(refused, second(10), second(11))
+	h.add(refused, second(12), second(13))
+	h.add(meter.Look{}, second(14), second(34)) // ends the gap
+	h.add(meter.Look{}, second(40), second(59))
+	if len(h.gaps) != 2 || h.gaps[0].from != second(10) || h.gaps[0].to != second(34) || h.gaps[1].from != second(40) || h.gaps[1].to != second(59) {
+		t.Fatalf("%+v", h.gaps)
+	}
+	if why := h.gaps[1].why.Error(); why != "the answer took 19s" {
+		t.Error(why)
 	}
 }
