@@ -33,13 +33,17 @@ LONGEST    := ./internal/run/runner ./internal/run/platform/local ./internal/ans
 UNIT        = $(LONGEST) $(filter-out $(LONGEST),$(patsubst $(MODULE)%,.%,$(filter-out $(shell $(GO) list $(KUBE)),$(shell $(GO) list ./...))))
 # Packages with goroutines that share state.
 RACED      := ./internal/base/fetch ./internal/base/proc ./internal/inside/... ./internal/load/... ./internal/run/runner ./internal/run/platform/local ./internal/show/live
-# Packages whose tests measure, or load a server with all that it can take: they run alone. Those of the others wait.
-MEASURING  := ./internal/cli ./internal/inside/service ./internal/load/engine ./internal/load/generator ./test/load
-WAITING     = $(filter-out $(MEASURING),$(UNIT))
+# Packages whose tests measure, and tests of the command line that do: they run alone.
+MEASURING  := ./internal/inside/service ./internal/load/engine ./internal/load/generator
+ALONE      := ^Test(StandardWeight|LadderOfStandardWeights|Weigh|CapacityStudyRuns)$$
+# Packages whose tests run experiments or load servers, side by side and without judging a cost.
+RUNNING    := ./internal/cli ./test/load
+# Those of the other packages wait.
+WAITING     = $(filter-out $(MEASURING) $(RUNNING),$(UNIT))
 # A run holds its cluster, so the tests with runs are divided among clusters, to take about the same time on each. A mesh
 # is an object of the whole cluster.
 WITH_ISTIO := ^TestKubernetes(Istio|Gateway|Uninstall)
-ON_SECOND  := ^TestKubernetes(Faults|Killed|LoadFromOutside|MetersAgree)$$
+ON_SECOND  := ^TestKubernetes(Faults|Killed|LoadFromOutside|MetersAgree|Quickstart)$$
 ON_MESHES  := ^TestKubernetes(Gateway|IstioOutsideClient)
 METERS     := ./internal/run/meter/kubelet ./internal/run/meter/metricsapi ./internal/run/meter/prometheus
 # Load generators that `make e2e` installs and runs; empty: all.
@@ -123,7 +127,7 @@ e2e: build-kube bin/tare-cluster ## tests with the real Envoy, Consul, load gene
 	@rm -f $(FLAKY)/e2e*.txt bin/failed
 	@failed=0; \
 	$(MAKE) --no-print-directory -k -j $(words $(PARTS)) FAILED=bin/failed AFTER='$(CLUSTERS)' $(PARTS) || failed=1; \
-	$(MAKE) --no-print-directory -k e2e-measuring e2e-cli || failed=1; \
+	$(MAKE) --no-print-directory -k e2e-measuring e2e-running || failed=1; \
 	[ ! -e bin/failed ] || { echo "failed: $$(xargs <bin/failed)"; failed=1; }; \
 	tools/flaky.sh $(FLAKY) || failed=1; exit $$failed
 
@@ -150,11 +154,12 @@ e2e-waiting: programs $(AFTER)
 	{ export CGO_ENABLED=1; $(call tests,$(RACED),e2e-race) -race -short -p 2 -parallel 4 -timeout 30m; } || failed=1; \
 	$(call remaining,$(WAITING),e2e-waiting,-p 3 -parallel 8) || failed=1; exit $$failed
 
-.PHONY: e2e-measuring e2e-cli
+.PHONY: e2e-measuring e2e-running
 e2e-measuring: programs
-	@$(call remaining,$(filter-out ./internal/cli,$(MEASURING)),e2e-measuring,-p 1)
-e2e-cli: programs
-	@$(call remaining,./internal/cli,e2e-cli,-parallel 4)
+	@failed=0; $(call remaining,$(MEASURING),e2e-measuring,-p 1) || failed=1; \
+	$(call tests,./internal/cli,e2e-alone) -count=1 -timeout 60m -run '$(ALONE)' || failed=1; exit $$failed
+e2e-running: programs
+	@$(call remaining,$(RUNNING),e2e-running,-p 2 -parallel 6 -skip '$(ALONE)')
 
 # $(call on,CLUSTER,OPTIONS,TARGET)
 on = bin/tare-cluster run --name $(1) $(2) -- env -u MAKEFLAGS make --no-print-directory $(3) $(or_listed)

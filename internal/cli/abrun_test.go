@@ -18,6 +18,7 @@ func TestABRuns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs experiments")
 	}
+	t.Parallel()
 	bin, dir := programs(t), t.TempDir()
 	agent := filepath.Join(bin, "tare-agent")
 	heavier := filepath.Join(dir, "heavier") // another build of the proxy

@@ -183,35 +183,49 @@ func TestConsulLosesItsControlPlane(t *testing.T) {
 
 // A program nobody here wrote is measured without a file, and the file that is kept repeats it.
 func TestWeigh(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs an experiment")
-	}
-	bin, dir := programs(t), t.TempDir()
-	weigh := func(args ...string) (stdout, stderr string, code int) {
-		cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "tare"), append([]string{"weigh", "--plain", "--time", "10s", "--mesh", "reference"}, args...)...)
-		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-		var out, log bytes.Buffer
-		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &log
-		err := cmd.Run()
-		var exit *exec.ExitError
-		if err != nil && !errors.As(err, &exit) {
-			t.Fatal(err)
-		}
-		return out.String(), log.String(), cmd.ProcessState.ExitCode()
-	}
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("python3 is not on PATH")
-	}
-	stdout, stderr, code := weigh("--keep", "kept.yaml", "--", python, "-m", "http.server", "{port}")
+	python, weigh := pythonAndWeigh(t)
+	dir := t.TempDir()
+	kept := filepath.Join(dir, "kept.yaml")
+	stdout, stderr, code := weigh("--keep", kept, "--", python, "-m", "http.server", "{port}")
 	t.Log(stderr)
 	// Trials are invalid on a busy machine (3); then the answer is part of the report.
 	if code != console.Done && code != console.Incomplete || !strings.Contains(stdout, "CPU per request") {
 		t.Errorf("exit code %d\n%s", code, stdout)
 	}
-	if kept, err := exec.Command(filepath.Join(bin, "tare"), "plan", filepath.Join(dir, "kept.yaml")).CombinedOutput(); err != nil {
-		t.Errorf("the kept file: %v\n%s", err, kept)
+	if out, err := exec.Command(filepath.Join(programs(t), "tare"), "plan", kept).CombinedOutput(); err != nil {
+		t.Errorf("the kept file: %v\n%s", err, out)
 	}
+}
+
+// pythonAndWeigh returns a Python interpreter and a function that calls tare weigh in a directory of its own.
+func pythonAndWeigh(t *testing.T) (python string, weigh func(args ...string) (stdout, stderr string, code int)) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs an experiment")
+	}
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not on PATH")
+	}
+	bin := programs(t)
+	return python, func(args ...string) (string, string, int) {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "tare"), append([]string{"weigh", "--plain", "--time", "10s", "--mesh", "reference"}, args...)...)
+		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+		var out, log bytes.Buffer
+		cmd.Dir, cmd.Stdout, cmd.Stderr = t.TempDir(), &out, &log
+		// The logs of a program that fails to start are kept, in the directory of temporary files.
+		cmd.Env = append(os.Environ(), "TMPDIR="+cmd.Dir)
+		if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+			t.Fatal(err)
+		}
+		return out.String(), log.String(), cmd.ProcessState.ExitCode()
+	}
+}
+
+// A program without measurable answers is named with its reason.
+func TestWeighOfBrokenPrograms(t *testing.T) {
+	python, weigh := pythonAndWeigh(t)
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		args []string
 		want string
