@@ -1,17 +1,16 @@
 package tare_test
 
 import (
-	"archive/tar"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/cli/clitest"
 )
 
 const contributing = "CONTRIBUTING.md"
@@ -129,7 +128,7 @@ func TestContributingBuilds(t *testing.T) {
 	}
 
 	results := filepath.Join(dir, "results")
-	unpackKept(t, results)
+	clitest.Unpack(t, "internal/cli/testdata/formats/v1alpha1-faults.tar.gz", results)
 	if out := run(tare, "report", results, "--format", "json"); !strings.Contains(out, `"bytes_per_request"`) {
 		t.Error("the report has no bytes_per_request")
 	}
@@ -149,35 +148,4 @@ func block(t *testing.T, page, language string) string {
 		t.Fatalf("no block of %s", language)
 	}
 	return text + "\n"
-}
-
-// unpackKept unpacks a results directory that is kept for its format.
-func unpackKept(t *testing.T, dir string) {
-	t.Helper()
-	f, err := os.Open("internal/cli/testdata/formats/v1alpha1-faults.tar.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if h.Typeflag != tar.TypeReg {
-			continue
-		}
-		b, err := io.ReadAll(r)
-		path := filepath.Join(dir, filepath.FromSlash(h.Name))
-		if err := errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, b, 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
 }

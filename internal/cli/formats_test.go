@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/cli/clitest"
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
 
@@ -32,7 +31,7 @@ func TestReleasedFormats(t *testing.T) {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "results")
-			unpack(t, archive, dir)
+			clitest.Unpack(t, archive, dir)
 			if out, err := output(t, "verify", dir); err != nil {
 				t.Errorf("verify: %v\n%s", err, out)
 			}
@@ -118,40 +117,4 @@ func output(t *testing.T, args ...string) (string, error) {
 	root.SetArgs(args)
 	err := root.ExecuteContext(t.Context())
 	return out.String(), err
-}
-
-func unpack(t *testing.T, archive, dir string) {
-	t.Helper()
-	f, err := os.Open(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		path := filepath.Join(dir, filepath.FromSlash(h.Name))
-		if h.Typeflag == tar.TypeDir {
-			continue
-		}
-		b, err := io.ReadAll(r)
-		if err == nil {
-			err = os.MkdirAll(filepath.Dir(path), 0o755)
-		}
-		if err == nil {
-			err = os.WriteFile(path, b, 0o644)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 }

@@ -59,7 +59,7 @@ func (s *Study) learn(results string) *learnt {
 	return l
 }
 
-// excess is the time that the trials of a run took beyond its plan, and their number; none if the run is another one's.
+// excess is the time that the trials of a run took beyond its plan, and their number; none if the run has another experiment.
 func (s *Study) excess(dir string) (time.Duration, int) {
 	d, err := result.Open(dir)
 	if err != nil {

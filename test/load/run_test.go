@@ -30,8 +30,10 @@ var tareProgram = sync.OnceValues(func() (path string, err error) {
 // TestMain removes the program that build has built.
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if path, err := tareProgram(); built && err == nil {
-		_ = os.RemoveAll(filepath.Dir(path))
+	if built {
+		if path, err := tareProgram(); err == nil {
+			_ = os.RemoveAll(filepath.Dir(path))
+		}
 	}
 	os.Exit(code)
 }

@@ -1,8 +1,15 @@
-// Package clitest has commands for scripts of testscript.
+// Package clitest has commands for scripts of testscript, and results directories for tests.
 package clitest
 
 import (
+	"archive/tar"
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
 	"strconv"
+	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -24,5 +31,36 @@ func Exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if strconv.Itoa(code) != args[0] {
 		ts.Fatalf("exit code %d, expected %s (%v)", code, args[0], err)
+	}
+}
+
+// Unpack unpacks the regular files of an archive (.tar.gz), such as kept results, into a directory.
+func Unpack(t testing.TB, archive, dir string) {
+	t.Helper()
+	f, err := os.Open(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag != tar.TypeReg {
+			continue
+		}
+		b, err := io.ReadAll(r)
+		path := filepath.Join(dir, filepath.FromSlash(h.Name))
+		if err := errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, b, 0o644)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -293,7 +293,7 @@ func deletable(ctx context.Context, r provider.Record, unreachable bool) error {
 	if err == nil {
 		var uid string
 		if uid, err = identity(ctx, k); err == nil && uid != r.UID {
-			return hint.New("delete it with the program of its provider", "context %s is another cluster than the one that tare created on %s", r.Context, r.Created.Format(time.DateOnly))
+			return hint.New("delete it with the program of its provider", "context %s is not the cluster that tare created on %s", r.Context, r.Created.Format(time.DateOnly))
 		}
 	}
 	if err != nil {

@@ -86,7 +86,7 @@ func TestKubernetesCreateAndDelete(t *testing.T) {
 		}
 	}
 	replace([]byte(strings.Replace(string(text), `"uid": "`, `"uid": "0`, 1)))
-	refused("is another cluster than the one that tare created", "program of its provider", "cluster", "delete", "created", "--yes")
+	refused("is not the cluster that tare created", "program of its provider", "cluster", "delete", "created", "--yes")
 	if err := os.Remove(record); err != nil {
 		t.Fatal(err)
 	}

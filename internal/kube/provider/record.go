@@ -27,7 +27,7 @@ type Record struct {
 	Provider string    `json:"provider"`
 	Settings Settings  `json:"settings"`
 	Created  time.Time `json:"created"`
-	// Account is that of the cloud, if no setting has it: the same name is another cluster in another account.
+	// Account is that of the cloud, if no setting has it: the same name in another account is a different cluster.
 	Account string `json:"account,omitempty"`
 	// Context is empty until the cluster is ready.
 	Context string `json:"context,omitempty"`
