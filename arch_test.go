@@ -39,7 +39,7 @@ var layers = [][]string{
 	{"internal/load/record", "internal/load/http1", "internal/load/http2", "internal/load/websocket", "internal/inside/nodeagent"},
 	{"internal/load/host", "internal/load/check", "internal/load/schedule", "internal/load/calls", "internal/load/method"},
 	{"internal/experiment/plan", "internal/run/balance", "internal/base/proc", "internal/cli/console"},
-	{"internal/experiment", "internal/study/sidecar", "internal/kube/chart", "internal/kube/inplace", "internal/kube/guard", "internal/kube/rbac", "internal/load", "internal/load/worker"},
+	{"internal/experiment", "internal/study/sidecar", "internal/kube/chart", "internal/kube/kustomize", "internal/kube/inplace", "internal/kube/guard", "internal/kube/rbac", "internal/load", "internal/load/worker"},
 	{"internal/kube/cluster/clustertest"},
 	{"internal/experiment/mesh", "internal/experiment/app", "internal/experiment/expect", "internal/kube/cluster", "internal/load/template", "internal/load/capacity"},
 	{"internal/metric", "internal/kube/namespaces", "internal/experiment/manifest", "internal/answer/stats", "internal/answer/effective", "internal/base/strict", "internal/base/hdrlog", "internal/base/fetch", "internal/base/companion", "internal/base/dial", "internal/base/probe", "internal/base/clock", "internal/base/heap", "internal/base/check", "internal/base/jsonschema", "internal/base/rpc", "internal/base/scrape", "internal/base/httpserver"},

@@ -25,6 +25,8 @@ type Kubernetes struct {
 	Generators func(*experiment.Experiment, map[string]generator.Generator) (map[string]generator.Generator, error)
 	// Copy reads the application that runs in a namespace.
 	Copy func(ctx context.Context, p experiment.Platform, namespace string) (*manifest.Set, error)
+	// Kustomize renders the kustomization in a directory.
+	Kustomize manifest.Render
 	// Examine checks the cluster of an experiment.
 	Examine func(context.Context, *CommandLine, *Study) []health.Row
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -32,7 +33,14 @@ func (c *CommandLine) objects(x *experiment.Experiment) (*manifest.Set, error) {
 		}
 		return set, err
 	}
-	return manifest.Read(x.Application.Manifests...)
+	kustomized := slices.ContainsFunc(x.Application.Manifests, func(path string) bool { return manifest.Kustomized(path) != "" })
+	if !kustomized {
+		return manifest.Read(nil, x.Application.Manifests...)
+	}
+	if err := c.needs(x); err != nil {
+		return nil, err
+	}
+	return manifest.Read(c.kubernetes.Kustomize, x.Application.Manifests...)
 }
 
 // sourceText is the application as it was found: its Services, and what trials lack. "" if tare or a chart has it.

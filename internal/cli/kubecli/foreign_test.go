@@ -4,8 +4,10 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,26 +32,31 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// Images of programs that tare did not write: Debian's nginx, Node.js, and etcd.
+// Images of programs that tare did not write: Debian's nginx and redis, Node.js, etcd, and podinfo.
 const (
 	nginxImage = "tare.test/nginx:1"
 	nodeImage  = "tare.test/node:1"
 	etcdImage  = "tare.test/etcd:1"
+	redisImage = "tare.test/redis:1"
+
+	podinfoImage = "tare.test/podinfo" // without a tag
 )
 
-// loadForeign makes an image of a program with its shared libraries, and loads it onto the node.
-func loadForeign(t *testing.T, reference, program, path string) {
+// loadForeign makes an image of programs, by their paths in it, with their shared libraries, and loads it onto the node.
+func loadForeign(t *testing.T, reference string, programs map[string]string) {
 	t.Helper()
-	files := map[string]string{program: path}
-	ldd := exec.Command("ldd", path) // fails for a static program
-	ldd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(serversDir(t), "usr/lib/x86_64-linux-gnu"))
-	out, _ := ldd.CombinedOutput()
-	for _, m := range regexp.MustCompile(`(?m)^\s*(\S+)(?: => (/\S+))? \(0x`).FindAllStringSubmatch(string(out), -1) {
-		switch {
-		case m[2] != "":
-			files["lib/x86_64-linux-gnu/"+filepath.Base(m[1])] = m[2]
-		case strings.HasPrefix(m[1], "/"): // the dynamic linker
-			files[strings.TrimPrefix(m[1], "/")] = m[1]
+	files := maps.Clone(programs)
+	for _, path := range programs {
+		ldd := exec.Command("ldd", path) // fails for a static program
+		ldd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(serversDir(t), "usr/lib/x86_64-linux-gnu"))
+		out, _ := ldd.CombinedOutput()
+		for _, m := range regexp.MustCompile(`(?m)^\s*(\S+)(?: => (/\S+))? \(0x`).FindAllStringSubmatch(string(out), -1) {
+			switch {
+			case m[2] != "":
+				files["lib/x86_64-linux-gnu/"+filepath.Base(m[1])] = m[2]
+			case strings.HasPrefix(m[1], "/"): // the dynamic linker
+				files[strings.TrimPrefix(m[1], "/")] = m[1]
+			}
 		}
 	}
 	var layer bytes.Buffer
@@ -109,7 +116,7 @@ func serversDir(t *testing.T) string {
 	return filepath.Join(cache, "tare", "servers")
 }
 
-// shopManifests are an application as others write it: nginx before a StatefulSet of Node.js, for a namespace of its own.
+// shopManifests are an application as others write it: nginx, a StatefulSet of Node.js and redis, for a namespace of its own.
 const shopManifests = `apiVersion: v1
 kind: Namespace
 metadata: {name: shop}
@@ -136,7 +143,19 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: api, namespace: shop}
 data:
-  server.js: require("node:http").createServer((q, s) => s.end('{"ok":true}')).listen(3000)
+  server.js: |
+    const net = require("node:net"), waiting = [];
+    let redis;
+    (function connect() {
+      redis = net.connect(6379, "hits.shop.svc.cluster.local").on("error", console.error);
+      redis.on("data", (b) => { for (const n of b.toString().match(/\d+/g)) waiting.shift().end(JSON.stringify({hits: +n})); });
+      redis.on("close", () => { for (const s of waiting.splice(0)) s.writeHead(503).end(); setTimeout(connect, 200); });
+    })();
+    require("node:http").createServer((q, s) => {
+      if (redis.readyState !== "open") return s.writeHead(503).end();
+      waiting.push(s);
+      redis.write("INCR hits\r\n");
+    }).listen(3000);
 ---
 apiVersion: v1
 kind: Service
@@ -147,6 +166,30 @@ apiVersion: v1
 kind: Service
 metadata: {name: api, namespace: shop}
 spec: {selector: {app: api}, ports: [{name: http, port: 3000}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: hits, namespace: shop}
+spec: {selector: {app: hits}, ports: [{name: redis, port: 6379}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: hits, namespace: shop}
+spec:
+  selector: {matchLabels: {app: hits}}
+  template:
+    metadata: {labels: {app: hits}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      securityContext: {runAsUser: 65532}
+      containers:
+      - name: redis
+        image: ` + redisImage + `
+        imagePullPolicy: Never
+        command: [/bin/redis-server, --save, "", --protected-mode, "no", --dir, /tmp]
+        readinessProbe: {periodSeconds: 1, tcpSocket: {port: 6379}}
+        volumeMounts: [{name: tmp, mountPath: /tmp}]
+      volumes: [{name: tmp, emptyDir: {}}]
 ---
 apiVersion: apps/v1
 kind: Deployment
@@ -261,9 +304,11 @@ func newForeign(t *testing.T) *foreign {
 	if err != nil {
 		t.Fatal(err)
 	}
-	loadForeign(t, nginxImage, "nginx", filepath.Join(serversDir(t), "usr/sbin/nginx"))
-	loadForeign(t, nodeImage, "node", node)
-	loadForeign(t, etcdImage, "etcd", filepath.Join(filepath.Dir(os.Getenv("TARE_TEST_KUBECTL")), "kube"))
+	loadForeign(t, nginxImage, map[string]string{"nginx": filepath.Join(serversDir(t), "usr/sbin/nginx")})
+	loadForeign(t, nodeImage, map[string]string{"node": node})
+	loadForeign(t, redisImage, map[string]string{"bin/redis-server": filepath.Join(serversDir(t), "usr/bin/redis-server"),
+		"bin/redis-cli": filepath.Join(serversDir(t), "usr/bin/redis-cli")})
+	loadForeign(t, etcdImage, map[string]string{"etcd": filepath.Join(filepath.Dir(os.Getenv("TARE_TEST_KUBECTL")), "kube")})
 	if f.cluster, err = cluster.Connect(t.Context(), cluster.Options{Kubeconfig: f.kubeconfig}); err != nil {
 		t.Fatal(err)
 	}
@@ -310,8 +355,14 @@ func (f *foreign) run(t *testing.T, file string) ([]result.Record, string) {
 // limited returns a kubeconfig of a service account with the permissions that `cluster rbac --for` prints.
 func (f *foreign) limited(t *testing.T, file string) string {
 	t.Helper()
+	return limitedAccount(t, f.cluster, f.kubeconfig, f.bin, "--for", file)
+}
+
+// limitedAccount returns a kubeconfig of a service account with the permissions that `cluster rbac` prints.
+func limitedAccount(t *testing.T, c *cluster.Cluster, kubeconfig, bin string, args ...string) string {
+	t.Helper()
 	const account = "limited"
-	out, err := exec.Command(filepath.Join(f.bin, "tare"), "cluster", "rbac", "--for", file, "--subject", "serviceaccount:default/"+account).Output()
+	out, err := exec.Command(filepath.Join(bin, "tare"), append([]string{"cluster", "rbac", "--subject", "serviceaccount:default/" + account}, args...)...).Output()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -321,7 +372,7 @@ func (f *foreign) limited(t *testing.T, file string) string {
 		t.Fatal(err)
 	}
 	refs := []cluster.Ref{{Kind: cluster.KindServiceAccount, Namespace: "default", Name: account}}
-	if err := f.cluster.Apply(t.Context(), stamp, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: account}}); err != nil {
+	if err := c.Apply(t.Context(), stamp, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: account}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, o := range objects {
@@ -330,20 +381,20 @@ func (f *foreign) limited(t *testing.T, file string) string {
 			t.Fatal(err)
 		}
 		refs = append(refs, ref)
-		if err := f.cluster.Apply(t.Context(), stamp, o); err != nil {
+		if err := c.Apply(t.Context(), stamp, o); err != nil {
 			t.Fatal(err)
 		}
 	}
 	t.Cleanup(func() {
-		if err := f.cluster.Delete(context.Background(), nil, refs...); err != nil {
+		if err := c.Delete(context.Background(), nil, refs...); err != nil {
 			t.Error(err)
 		}
 	})
-	token, err := f.cluster.Typed().CoreV1().ServiceAccounts("default").CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := c.Typed().CoreV1().ServiceAccounts("default").CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := clientcmd.LoadFromFile(f.kubeconfig)
+	config, err := clientcmd.LoadFromFile(kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -358,14 +409,17 @@ func (f *foreign) limited(t *testing.T, file string) string {
 }
 
 // Applications that tare did not write run under Istio, with only the permissions that are printed for them. They come
-// from manifests, and from a chart with a hook, a StatefulSet and gRPC. The copy of a namespace leaves the original as
-// it is.
+// from a kustomization, and from a chart with a hook, a StatefulSet and gRPC. The copy of a namespace leaves the original
+// as it is.
 func TestKubernetesIstioForeign(t *testing.T) {
 	f := newForeign(t)
 	before := objectsIn(t, f.cluster)
-	manifests := filepath.Join(t.TempDir(), "shop.yaml")
-	if err := os.WriteFile(manifests, []byte(shopManifests), 0o600); err != nil {
-		t.Fatal(err)
+	manifests := t.TempDir()
+	for file, text := range map[string]string{"shop.yaml": shopManifests,
+		"kustomization.yaml": "resources: [shop.yaml]\nlabels: [{pairs: {rendered: kustomize}, includeTemplates: true}]\n"} {
+		if err := os.WriteFile(filepath.Join(manifests, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Run("manifests", func(t *testing.T) {
 		application := fmt.Sprintf("{manifests: [%q], entry: web}", manifests)
@@ -378,10 +432,10 @@ func TestKubernetesIstioForeign(t *testing.T) {
 					apps[task.Service+"/"+task.Container]++
 				}
 			}
-			if len(apps) != 2 || apps["web/nginx"] != 1 || apps["api/node"] != 1 {
+			if len(apps) != 3 || apps["web/nginx"] != 1 || apps["api/node"] != 1 || apps["hits/redis"] != 1 {
 				t.Errorf("%s: applications %v", r.ID, apps)
 			}
-			if got := sidecarsOf(r); got != 3 {
+			if got := sidecarsOf(r); got != 4 {
 				t.Errorf("%s: %d sidecars", r.ID, got)
 			}
 			verifiedAs(t, r, true)
@@ -461,6 +515,46 @@ func (f *foreign) copies(t *testing.T) {
 	for _, r := range records {
 		if !slices.ContainsFunc(r.Tasks, func(task result.TaskUsage) bool { return task.Plane == metric.App && task.Service == "api" }) {
 			t.Errorf("%s: no task of api: %+v", r.ID, r.Tasks)
+		}
+	}
+}
+
+// podinfoModule is a Go program with its authors' own chart: HTTP and gRPC ports, and redis as cache.
+const podinfoModule, podinfoVersion = "github.com/stefanprodan/podinfo", "v1.8.1-0.20250910200901-e86405a8674e"
+
+// A chart as its authors publish it runs under Istio, with images built from its module and from Debian's redis.
+func TestKubernetesIstioPodinfo(t *testing.T) {
+	if os.Getenv("TARE_TEST_ALL") == "" {
+		t.Skip("builds podinfo: make e2e-all runs it")
+	}
+	f := newForeign(t)
+	dir := t.TempDir()
+	download := exec.Command("go", "mod", "download", "-json", podinfoModule+"@"+podinfoVersion)
+	install := exec.Command("go", "install", podinfoModule+"/cmd/podinfo@"+podinfoVersion, podinfoModule+"/cmd/podcli@"+podinfoVersion)
+	install.Env = append(os.Environ(), "GOBIN="+dir, "CGO_ENABLED=0")
+	for _, cmd := range []*exec.Cmd{download, install} {
+		cmd.Dir = dir
+	}
+	out, err := download.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var module struct{ Dir string }
+	if err := json.Unmarshal(out, &module); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := install.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	loadForeign(t, podinfoImage+":1", map[string]string{"podinfo": filepath.Join(dir, "podinfo"), "bin/podcli": filepath.Join(dir, "podcli")})
+	application := fmt.Sprintf(`{chart: {chart: %q, release: podinfo, port: 9898, values: "image: {repository: %s, tag: '1', pullPolicy: Never}\nredis: {enabled: true, repository: tare.test/redis, tag: '1'}"}, services: [{name: podinfo}, {name: podinfo-redis, protocol: tcp}], entry: podinfo}`,
+		filepath.Join(module.Dir, "charts", "podinfo"), podinfoImage)
+	account := f.limited(t, f.file(t, f.kubeconfig, "podinfo", application, "istio", ", route: [/api/info]"))
+	records, _ := f.run(t, f.file(t, account, "podinfo", application, "istio", ", route: [/api/info]"))
+	for _, r := range records {
+		verifiedAs(t, r, true)
+		if got := sidecarsOf(r); got != 3 {
+			t.Errorf("%s: %d sidecars", r.ID, got)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -57,8 +58,8 @@ spec:
       containers: [{name: app, image: "` + kubernetesImage + `", imagePullPolicy: Never, args: [serve, --listen, ":8080"], readinessProbe: {periodSeconds: 1, tcpSocket: {port: 8080}}}]
 `
 
-// inPlace measures an application where it runs, under the mesh of a real webhook. Tare is killed in the second trial, and
-// `tare cleanup` puts the application back as it was.
+// inPlace measures an application where it runs, under the mesh of a real webhook, with only the permissions that are
+// printed for it. Tare is killed in the second trial, and `tare cleanup` puts the application back as it was.
 func (r *onKubernetes) inPlace(t *testing.T, definition, charts string) {
 	ctx := t.Context()
 	kubeconfig := clusterOfTests(t)
@@ -87,8 +88,12 @@ func (r *onKubernetes) inPlace(t *testing.T, definition, charts string) {
 		t.Fatal(err)
 	}
 	r.dir = filepath.Join(t.TempDir(), "run")
-	cmd := r.start(t, "run", file, "--plain", "--out", r.dir, "--mesh", definition, "--set", "meshes={weight: {charts: '"+charts+"'}}",
-		"--set", "platform={kind: kubernetes, inUse: allow, image: '"+kubernetesImage+"', kubeconfig: "+kubeconfig+"}")
+	options := func(kubeconfig string) []string {
+		return []string{"--mesh", definition, "--set", "meshes={weight: {charts: '" + charts + "'}}",
+			"--set", "platform={kind: kubernetes, inUse: allow, image: '" + kubernetesImage + "', kubeconfig: " + kubeconfig + "}"}
+	}
+	account := limitedAccount(t, r.cluster, kubeconfig, r.bin, append(options(kubeconfig), "--for", file)...)
+	cmd := r.start(t, append([]string{"run", file, "--plain", "--out", r.dir}, options(account)...)...)
 	await(t, "the measure phase of the second trial", func() bool {
 		files, _ := filepath.Glob(filepath.Join(r.dir, result.TrialsDir, "*2-weight-*", result.EventsFile))
 		for _, f := range files {
@@ -118,6 +123,7 @@ func (r *onKubernetes) inPlace(t *testing.T, definition, charts string) {
 		t.Error("the kill left no change: the test shows nothing")
 	}
 
+	r.verifiedByHand(t, definition, kubeconfig)
 	out, err := exec.Command(filepath.Join(r.bin, "tare"), "cleanup", "--yes", "--kubeconfig", kubeconfig).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "namespace desk is put back as it was") {
 		t.Fatalf("cleanup: %v\n%s", err, out)
@@ -130,6 +136,25 @@ func (r *onKubernetes) inPlace(t *testing.T, definition, charts string) {
 	}
 	if out, err := exec.Command(filepath.Join(r.bin, "tare"), "mesh", "uninstall", "weight", "--force", "--mesh", definition, "--kubeconfig", kubeconfig).CombinedOutput(); err != nil {
 		t.Errorf("uninstall: %v: %s", err, out)
+	}
+}
+
+// verifiedByHand verifies the mesh as one that refuses plaintext, and admits that of nodes. A pod outside the mesh shows
+// that it admits all plaintext.
+func (r *onKubernetes) verifiedByHand(t *testing.T, definition, kubeconfig string) {
+	t.Helper()
+	text, err := os.ReadFile(definition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	strict := filepath.Join(t.TempDir(), "strict.yaml")
+	if err := os.WriteFile(strict, []byte(strings.Replace(string(text), "  proxies:\n", "  plaintext: {refused: \"true\", nodeExempt: true}\n  proxies:\n", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(r.bin, "tare"), "mesh", "verify", "weight", "--mesh", strict, "--namespace", "desk", "--image", kubernetesImage, "--kubeconfig", kubeconfig, "--timeout", "20s")
+	out, err := cmd.CombinedOutput()
+	if err == nil || !regexp.MustCompile(`FAILED +plaintext is refused +port 8080 of pod (front|back)\S* answered: status 200`).Match(out) {
+		t.Errorf("verify: %v\n%s", err, out)
 	}
 }
 

@@ -3,6 +3,7 @@ package kubecli
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -26,6 +27,7 @@ import (
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/guard"
 	"github.com/tare-mesh/tare/internal/kube/meshes"
+	"github.com/tare-mesh/tare/internal/run/platform/kube"
 )
 
 // meshFlags select a mesh and its options.
@@ -338,15 +340,16 @@ func meshRender(ctx context.Context, c *cli.CommandLine, f *meshFlags, name stri
 }
 
 func newMeshVerify(c *cli.CommandLine, f *meshFlags) *cobra.Command {
-	var namespace, archive string
+	var namespace, archive, image string
 	var outside bool
 	cmd := &cobra.Command{
 		Use:   "verify NAME",
 		Short: "Verify a mesh: control plane, pods, proxy counters, mutual TLS",
 		Long: `verify checks the control plane. With --namespace it also checks an application: a proxy
 for each pod, requests and mutual TLS in the proxies' counters, and that plaintext is
-refused if the mesh refuses it. The exit code is 1 if a check fails. It sends no
-requests: the application must have served some.`,
+refused if the mesh refuses it. The exit code is 1 if a check fails. The application must
+have served requests: verify sends only those without TLS. A mesh that admits traffic of
+nodes, such as ambient, gets them from a pod outside the mesh, with tare-agent's image.`,
 		Example: `  tare mesh verify istio
   tare mesh verify istio-ambient --namespace shop --load-outside`,
 		Args:              cobra.ExactArgs(1),
@@ -354,12 +357,18 @@ requests: the application must have served some.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := f.bounded(cmd.Context(), time.Minute)
 			defer cancel()
-			_, m, err := meshOn(ctx, c, f, args[0], keepIn(archive))
+			f.image = image
+			k, m, err := meshOn(ctx, c, f, args[0], keepIn(archive))
 			if err != nil {
 				return err
 			}
-			checks, err := m.Verify(ctx, meshes.Target{Namespace: namespace, LoadInside: !outside})
-			if err != nil {
+			target := meshes.Target{Namespace: namespace, LoadInside: !outside}
+			remove := func() error { return nil }
+			if namespace != "" && m.AdmitsNodes() {
+				target.Plaintext, remove = plaintextClient(ctx, c, k, cmp.Or(image, defaultImage()))
+			}
+			checks, err := m.Verify(ctx, target)
+			if err := errors.Join(err, remove()); err != nil {
 				return err
 			}
 			if err := m.Archive(ctx, namespace); err != nil {
@@ -372,8 +381,28 @@ requests: the application must have served some.`,
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "`namespace` of the application")
 	cmd.Flags().BoolVar(&outside, "load-outside", false, "check that the load generator is outside the mesh")
 	cmd.Flags().StringVar(&archive, "archive", "", "archive proxy configurations and digests in this `directory`")
+	cmd.Flags().StringVar(&image, "image", "", "`image` of tare-agent, for a pod outside the mesh (default: the image of this version)")
 	return cmd
 }
+
+// plaintextClient creates a pod outside the mesh. If that fails, requests are nil, and the reason is printed.
+func plaintextClient(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, image string) (request meshes.PlaintextRequest, remove func() error) {
+	client := kube.NewOutsideClient(kube.Options{Cluster: k, Image: image, Run: "verify-" + strings.ToLower(rand.Text()[:8])})
+	remove = func() error { return client.Remove(context.WithoutCancel(ctx)) }
+	within, cancel := context.WithTimeout(ctx, plaintextWithin)
+	defer cancel()
+	if err := client.Create(within); err != nil {
+		c.Notef("plaintext is not tested: %v", err)
+		if advice := hint.Of(err); advice != "" {
+			c.Notef("hint: %s", advice)
+		}
+		return nil, remove
+	}
+	return client.Request, remove
+}
+
+// plaintextWithin bounds the creation of a pod outside the mesh, whose image may have to be pulled.
+const plaintextWithin = 30 * time.Second
 
 func printChecks(c *cli.CommandLine, name string, checks []check.Check) error {
 	failed := 0

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/kube/agents"
@@ -15,6 +18,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/meter/kubelet"
 	"github.com/tare-mesh/tare/internal/run/meter/metricsapi"
 	"github.com/tare-mesh/tare/internal/run/meter/prometheus"
+	"github.com/tare-mesh/tare/internal/run/platform/kube"
 )
 
 // openers open each meter of a cluster, by its name.
@@ -45,6 +49,8 @@ type clusterMeter struct {
 	usual, usualNode time.Duration
 	// agents are the node agents that a run starts; nil: the meter needs none.
 	agents *agents.Agents
+	// interest are the nodes that are read in every trial; nil: all.
+	interest map[string]bool
 	// note is the reason why this is not the preferred meter; empty: it is, or the experiment names it.
 	note string
 }
@@ -79,11 +85,36 @@ func openKubelets(ctx context.Context, s meterSource) (clusterMeter, error) {
 	if err := m.Check(ctx); err != nil {
 		return clusterMeter{}, err
 	}
-	return clusterMeter{Meter: m, usual: kubelet.Refresh, usualNode: kubelet.Refresh, refresh: func(ctx context.Context) (containers, nodes time.Duration, err error) {
+	interest, err := nodesOfInterest(ctx, s)
+	if err != nil {
+		return clusterMeter{}, err
+	}
+	m.Only(interest)
+	return clusterMeter{Meter: m, interest: interest, usual: kubelet.Refresh, usualNode: kubelet.Refresh, refresh: func(ctx context.Context) (containers, nodes time.Duration, err error) {
 		pace, err := m.Probe(ctx)
 		// A probe of current counters takes five seconds, in which those of a node may not be refreshed.
 		return pace.Containers, cmp.Or(pace.Node, kubelet.Refresh), err
 	}}, nil
+}
+
+// nodesOfInterest are the nodes that are read in every trial; nil, and so all, without permission to list pods of the cluster.
+func nodesOfInterest(ctx context.Context, s meterSource) (map[string]bool, error) {
+	nodes, err := kube.Nodes(ctx, s.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	var pods *corev1.PodList
+	err = s.Retry(ctx, "list the pods of every namespace", func(ctx context.Context) (err error) {
+		pods, err = s.Typed().CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		return err
+	})
+	if cluster.IsForbidden(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return kube.NodesOfInterest(nodes, pods.Items, s.platform.Affinity), nil
 }
 
 // podsOnly is the probe of a meter that reads pods, and nothing of nodes outside them.

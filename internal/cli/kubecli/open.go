@@ -18,6 +18,7 @@ import (
 	"github.com/tare-mesh/tare/internal/kube/agents"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/guard"
+	"github.com/tare-mesh/tare/internal/kube/kustomize"
 	"github.com/tare-mesh/tare/internal/kube/meshes"
 	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/result"
@@ -38,6 +39,7 @@ func Kubernetes() *cli.Kubernetes {
 		DryRun:     dryRun,
 		Generators: generatorsInImages,
 		Copy:       copied,
+		Kustomize:  kustomize.Render,
 		Examine:    examine,
 	}
 }
@@ -129,7 +131,7 @@ func connected(ctx context.Context, c *cli.CommandLine, o cli.Opening, dry *clus
 			Image: cmp.Or(x.Image, defaultImage()), Workers: workers, Affinity: x.Affinity,
 			Generators: images, Digests: x.Digests, ChartCache: meshOptions(c, experiment.MeshOptions{}, nil).Cache,
 			Outside: o.Experiment.Outside(), Expose: x.Expose, Gateway: o.Experiment.Gateway(), Agent: generator.AgentPath(),
-			Refresh: m.usual, NodeRefresh: m.usualNode, MeasureRefresh: m.refresh, Meter: m.name, Agents: m.agents, Settings: settings, InUse: x.InUse == "allow", Report: o.Notices.Post,
+			Refresh: m.usual, NodeRefresh: m.usualNode, MeasureRefresh: m.refresh, Meter: m.name, Interest: m.interest, Agents: m.agents, Settings: settings, InUse: x.InUse == "allow", Report: o.Notices.Post,
 		}, nodes).Declare(),
 		Meter:       m.Meter,
 		Timing:      timing(workers),

@@ -12,7 +12,7 @@ import (
 
 func read(t *testing.T, paths ...string) *Set {
 	t.Helper()
-	s, err := Read(paths...)
+	s, err := Read(nil, paths...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,10 +202,18 @@ func TestRefused(t *testing.T) {
 		write("generated.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {generateName: x}\n"): "has no metadata.name",
 		"/dev/zero": "not a regular file",
 	} {
-		_, err := Read(path)
+		_, err := Read(nil, path)
 		if err == nil || !strings.Contains(err.Error()+hint.Of(err), want) {
 			t.Errorf("%s: %v, want %q", path, err, want)
 		}
+	}
+	rendered := ""
+	render := func(dir string) ([]byte, error) {
+		rendered = dir
+		return []byte(service + "---\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"), nil
+	}
+	if s, err := Read(render, filepath.Join(dir, "kustom/kustomization.yaml")); err != nil || len(s.Objects) != 2 || rendered != filepath.Join(dir, "kustom") {
+		t.Errorf("%+v of %s, %v", s, rendered, err)
 	}
 	// A link in a directory may lead anywhere.
 	write("links/a.yaml", service)

@@ -27,28 +27,67 @@ const (
 // extensions of the files of a directory, as kubectl reads them.
 var extensions = []string{".yaml", ".yml", ".json"}
 
-// kustomizations are the names of kustomize's files.
-var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
+// Kustomizations are the names of kustomize's files.
+var Kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 
-// Read reads files, and the files of directories without their subdirectories.
-func Read(paths ...string) (*Set, error) {
+// Kustomized returns the directory of a kustomization, which path or a file in it names; "" if it is none.
+func Kustomized(path string) (dir string) {
+	if slices.Contains(Kustomizations, filepath.Base(path)) {
+		return filepath.Dir(path)
+	}
+	for _, name := range Kustomizations {
+		if _, err := os.Lstat(filepath.Join(path, name)); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// Render returns the objects of the kustomization in a directory as a YAML stream.
+type Render func(dir string) ([]byte, error)
+
+// Read reads files, the files of directories without their subdirectories, and kustomizations. Without render it refuses
+// kustomizations.
+func Read(render Render, paths ...string) (*Set, error) {
 	var objects []Object
 	for _, path := range paths {
-		files, err := filesAt(path)
+		of, err := readAt(render, path)
 		if err != nil {
 			return nil, err
 		}
-		for _, file := range files {
-			of, err := readFile(file)
-			if err != nil {
-				return nil, err
-			}
-			if objects = append(objects, of...); len(objects) > maxObjects {
-				return nil, fmt.Errorf("%s: more than %d objects", file, maxObjects)
-			}
+		if objects = append(objects, of...); len(objects) > maxObjects {
+			return nil, fmt.Errorf("%s: more than %d objects", path, maxObjects)
 		}
 	}
 	return New(strings.Join(paths, ", "), objects, false)
+}
+
+// readAt reads the objects at one path.
+func readAt(render Render, path string) (objects []Object, err error) {
+	if dir := Kustomized(path); dir != "" {
+		if render == nil {
+			return nil, hint.New("`kubectl kustomize "+dir+" > app.yaml` renders it: name that file", "%s is a kustomization: %w", dir, errors.ErrUnsupported)
+		}
+		text, err := render(dir)
+		if err != nil {
+			return nil, err
+		}
+		return Parse(dir, text)
+	}
+	files, err := filesAt(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		of, err := readFile(file)
+		if err != nil {
+			return nil, err
+		}
+		if objects = append(objects, of...); len(objects) > maxObjects {
+			break // the caller refuses them
+		}
+	}
+	return objects, nil
 }
 
 // filesAt is a file, or the regular files of a directory. Links in a directory are not followed.
@@ -58,9 +97,6 @@ func filesAt(path string) (files []string, err error) {
 		return nil, err
 	}
 	if !info.IsDir() {
-		if slices.Contains(kustomizations, filepath.Base(path)) {
-			return nil, kustomized(filepath.Dir(path))
-		}
 		return []string{path}, nil
 	}
 	entries, err := os.ReadDir(path)
@@ -68,9 +104,6 @@ func filesAt(path string) (files []string, err error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		if slices.Contains(kustomizations, e.Name()) {
-			return nil, kustomized(path)
-		}
 		if e.Type().IsRegular() && slices.Contains(extensions, filepath.Ext(e.Name())) {
 			files = append(files, filepath.Join(path, e.Name()))
 		}
@@ -82,10 +115,6 @@ func filesAt(path string) (files []string, err error) {
 		return nil, fmt.Errorf("%s has more than %d files", path, maxFiles)
 	}
 	return files, nil
-}
-
-func kustomized(dir string) error {
-	return hint.New("`kubectl kustomize "+dir+" > app.yaml` renders it: name that file", "%s is a kustomization: %w", dir, errors.ErrUnsupported)
 }
 
 func readFile(path string) ([]Object, error) {

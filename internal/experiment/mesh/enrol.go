@@ -35,9 +35,11 @@ type EnrolContext struct {
 	// Gateway is the backend of the mesh's ingress gateway, if the load enters there; else nil.
 	Gateway *Front
 	// Closed: all clients of the application are in the mesh, either the load or the gateway.
-	Closed  bool
-	Hub     string
-	Options map[string]string
+	Closed bool
+	// Services of the application.
+	Services []ServiceProtocol
+	Hub      string
+	Options  map[string]string
 }
 
 // InstallContext is the data of the templates of charts and installers.
@@ -153,7 +155,7 @@ func (k Kubernetes) Enrol(s Settings, namespace string, way Way) (Enrolled, erro
 
 func (k Kubernetes) enrolContext(s Settings, namespace string, way Way) EnrolContext {
 	return EnrolContext{Version: s.Version, Profile: s.Profile, Replicas: k.replicas(s), Namespace: namespace, Hub: s.Hub, Options: s.Options,
-		LoadInside: way.LoadInside, Gateway: way.Front, Closed: way.LoadInside || way.Front != nil}
+		LoadInside: way.LoadInside, Gateway: way.Front, Closed: way.LoadInside || way.Front != nil, Services: way.Services}
 }
 
 // replicas of the profile; a mesh without profiles has one of everything.

@@ -57,7 +57,12 @@ type Way struct {
 	LoadInside bool
 	// Front is the mesh's ingress gateway, for a load outside the mesh; nil: no gateway.
 	Front *Front
+	// Services of the application.
+	Services []ServiceProtocol
 }
+
+// ServiceProtocol is a service and its protocol: http1, http2, grpc or tcp.
+type ServiceProtocol struct{ Name, Protocol string }
 
 // Ingress returns the mesh's ingress gateway on Kubernetes. It is nil for a mesh without a data plane. Any other mesh
 // without a gateway is an error that wraps [errors.ErrUnsupported] and has the reason.

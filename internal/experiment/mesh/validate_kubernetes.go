@@ -196,7 +196,7 @@ func (k Kubernetes) sampleInstalls() []any {
 func (k Kubernetes) sampleEnrols() []any {
 	var all []any
 	for _, inside := range []bool{true, false} {
-		all = append(all, k.sampleEnrol(Way{LoadInside: inside}))
+		all = append(all, k.sampleEnrol(Way{LoadInside: inside, Services: []ServiceProtocol{{"web", "grpc"}}}))
 	}
 	return append(all, k.sampleFronts()...)
 }

@@ -101,6 +101,9 @@ func (m *Mesh) Verify(ctx context.Context, t Target) ([]check.Check, error) {
 	return newVerifier(m.instance, t).run(ctx)
 }
 
+// AdmitsNodes reports whether the mesh admits plaintext from nodes. Its refusal is then tested from a pod ([Target]).
+func (m *Mesh) AdmitsNodes() bool { return m.k.Plaintext.NodeExempt }
+
 // Archive keeps the configuration dump of each proxy and the digests of all images. If a proxy does not answer, its file
 // contains the error.
 func (m *Mesh) Archive(ctx context.Context, namespace string) error {

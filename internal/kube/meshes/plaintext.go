@@ -28,7 +28,7 @@ type plaintextCheck struct {
 	*instance
 	target   Target
 	services func(ctx context.Context, namespace string) ([]corev1.Service, error)
-	request  func(ctx context.Context, pod *corev1.Pod, port int32) (admitted bool, detail string, err error)
+	request  PlaintextRequest
 }
 
 func newPlaintextCheck(i *instance, t Target) *plaintextCheck {

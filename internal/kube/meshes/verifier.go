@@ -31,8 +31,11 @@ type Target struct {
 	// Plaintext sends a request without TLS to a pod's port from a pod outside the mesh. It is used for meshes that admit
 	// traffic from nodes. For others the API server, which is outside every mesh, sends the request. If nil, there is
 	// no such pod and no test.
-	Plaintext func(ctx context.Context, pod *corev1.Pod, port int32) (admitted bool, detail string, err error)
+	Plaintext PlaintextRequest
 }
+
+// PlaintextRequest sends one request without TLS to a pod's port, and reports whether it was admitted.
+type PlaintextRequest func(ctx context.Context, pod *corev1.Pod, port int32) (admitted bool, detail string, err error)
 
 func (t Target) way() mesh.Way { return mesh.Way{LoadInside: t.LoadInside, Front: t.Front} }
 

@@ -155,7 +155,8 @@ type Warning struct {
 // Task is a running task that a meter can read.
 type Task struct {
 	mesh.Task
-	PID int `json:"pid,omitempty"` // local platform
+	PID  int    `json:"pid,omitempty"` // local platform
+	Node string `json:"-"`             // of a cluster
 	// Restarted: it was started when a fault healed, so its counters began at 0.
 	Restarted bool `json:"restarted,omitempty"`
 }

@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -56,6 +57,7 @@ type Source interface {
 type Meter struct {
 	source Source
 	nodes  []cluster.Node
+	whole  map[string]bool                            // nodes whose own use is read; nil: all
 	pause  func(context.Context, time.Duration) error // between two readings of a probe
 
 	mu    sync.Mutex
@@ -71,6 +73,18 @@ func Of(source Source, nodes []cluster.Node) *Meter {
 		m.own[n.Name] = &remainder{node: n.Name}
 	}
 	return m
+}
+
+// Only restricts the nodes whose own use is read, by name; nil: all. Others are read while they have tasks.
+func (m *Meter) Only(nodes map[string]bool) { m.whole = nodes }
+
+func (m *Meter) isWhole(n cluster.Node) bool { return m.whole == nil || m.whole[n.Name] }
+
+// nodesOf are the nodes to read for some tasks.
+func (m *Meter) nodesOf(tasks []platform.Task) []cluster.Node {
+	return slices.DeleteFunc(slices.Clone(m.nodes), func(n cluster.Node) bool {
+		return !m.isWhole(n) && !slices.ContainsFunc(tasks, func(t platform.Task) bool { return t.Node == n.Name })
+	})
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -113,14 +127,15 @@ type answer struct {
 	extra     error // of peaks and throttling
 }
 
-// Read reads all nodes in parallel. Containers of unreachable nodes are missing; if no
+// Read reads the nodes in parallel. Containers of unreachable nodes are missing; if no
 // node is reachable, the reading is a gap. [meter.Edge] adds peaks, throttling, restarts
 // and kills.
 func (m *Meter) Read(ctx context.Context, tasks []platform.Task, depth meter.Depth) (meter.Look, error) {
 	if len(m.nodes) == 0 {
 		return meter.Look{}, fmt.Errorf("read kubelets: the cluster has no nodes: %w", errors.ErrUnsupported)
 	}
-	answers, states := m.ask(ctx, tasks, depth)
+	nodes := m.nodesOf(tasks)
+	answers, states := m.ask(ctx, nodes, tasks, depth)
 	if ctx.Err() != nil {
 		return meter.Look{}, context.Cause(ctx)
 	}
@@ -152,26 +167,28 @@ func (m *Meter) Read(ctx context.Context, tasks []platform.Task, depth meter.Dep
 		}
 		look.Tasks[t.ID] = r
 	}
-	m.addNodes(&look, answers)
+	m.addNodes(&look, nodes, answers)
 	return look, nil
 }
 
 // ask sends all requests of a reading in parallel.
-func (m *Meter) ask(ctx context.Context, tasks []platform.Task, depth meter.Depth) ([]answer, map[containerKey]cluster.Container) {
-	answers := make([]answer, len(m.nodes))
+func (m *Meter) ask(ctx context.Context, nodes []cluster.Node, tasks []platform.Task, depth meter.Depth) ([]answer, map[containerKey]cluster.Container) {
+	answers := make([]answer, len(nodes))
 	states := map[containerKey]cluster.Container{}
 	var asking errgroup.Group
 	asking.SetLimit(atOnce)
-	for i, n := range m.nodes {
+	for i, n := range nodes {
 		a := &answers[i]
 		asking.Go(func() error {
 			a.resources, a.err = read(ctx, m.source, n.Name, resourcePath, parseResources)
 			return nil
 		})
-		asking.Go(func() error {
-			a.summary = m.readSummary(ctx, n.Name)
-			return nil
-		})
+		if m.isWhole(n) {
+			asking.Go(func() error {
+				a.summary = m.readSummary(ctx, n.Name)
+				return nil
+			})
+		}
 		if depth >= meter.Edge {
 			asking.Go(func() error {
 				a.cadvisor, a.extra = read(ctx, m.source, n.Name, cadvisorPath, parseCAdvisor)
@@ -198,12 +215,17 @@ func read[T any](ctx context.Context, s Source, node, path string, parse func([]
 	return parse(body)
 }
 
-// addNodes adds each node, their sum, and their work outside pods.
-func (m *Meter) addNodes(look *meter.Look, answers []answer) {
+// addNodes adds each whole node, their sum, and their work outside pods.
+func (m *Meter) addNodes(look *meter.Look, nodes []cluster.Node, answers []answer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var whole []result.NodeReading
-	for i, n := range m.nodes {
+	wanted := 0
+	for i, n := range nodes {
+		if !m.isWhole(n) {
+			continue
+		}
+		wanted++
 		look.NodeCPUs += n.CPUs
 		r := answers[i].resources.node
 		if answers[i].err != nil {
@@ -219,7 +241,7 @@ func (m *Meter) addNodes(look *meter.Look, answers []answer) {
 		own.whole.add(r.At, r.Busy)
 		own.into(look)
 	}
-	if len(whole) == len(m.nodes) {
+	if len(whole) == wanted && wanted > 0 {
 		look.Node = meter.Total(whole)
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -153,6 +155,53 @@ func TestUnreachable(t *testing.T) {
 	}
 	if _, err := Of(s, nil).Read(t.Context(), inPod, meter.Counters); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
+	}
+}
+
+// recorder records which path of which node is read.
+type recorder struct {
+	*answers
+	mu   sync.Mutex
+	read []string
+}
+
+func (r *recorder) NodeRead(ctx context.Context, node, path string) ([]byte, error) {
+	r.mu.Lock()
+	r.read = append(r.read, node+" "+path)
+	r.mu.Unlock()
+	return r.answers.NodeRead(ctx, node, path)
+}
+
+// A node without pods of interest is not read, and counts in no sum. One with a task is read for the task alone.
+func TestNodesOfInterest(t *testing.T) {
+	s := &recorder{answers: whole()}
+	m := Of(s, []cluster.Node{{Name: "n1", CPUs: 2}, {Name: "n2", CPUs: 4}, {Name: "n3", CPUs: 8}})
+	m.Only(map[string]bool{"n1": true})
+	tasks := slices.Clone(inPod[:1])
+	for node, want := range map[string][]string{
+		"n1": {"n1 metrics/resource", "n1 " + summaryPath},
+		"n2": {"n1 metrics/resource", "n2 metrics/resource"}, // the summary of n1 was read just now
+	} {
+		m.own["n1"].asked = time.Time{}
+		if node == "n2" {
+			m.own["n1"].asked = time.Now()
+		}
+		s.read, tasks[0].Node = nil, node
+		l, err := m.Read(t.Context(), tasks, meter.Counters)
+		if err != nil || l.Tasks["p-0/app"].CPU == 0 {
+			t.Fatalf("%+v, %v", l, err)
+		}
+		slices.Sort(s.read)
+		if !slices.Equal(s.read, want) {
+			t.Errorf("task on %s: %v are read, want %v", node, s.read, want)
+		}
+		if len(l.Nodes) != 1 || l.NodeCPUs != 2 || l.Node == nil || len(l.Found) != 1 || l.Found[0].ID != "n1/kubelet" {
+			t.Errorf("task on %s: %+v", node, l)
+		}
+	}
+	s.read = nil
+	if _, _, err := m.times(t.Context()); err != nil || !slices.Equal(s.read, []string{"n1 metrics/resource"}) {
+		t.Errorf("the probe reads %v, %v", s.read, err)
 	}
 }
 

@@ -76,11 +76,13 @@ type fullKey struct {
 	containerKey
 }
 
-// times are the times of every counter that all nodes have.
+// times are the times of every counter that the nodes have.
 func (m *Meter) times(ctx context.Context) (containers, nodes map[fullKey]time.Time, err error) {
-	answers := make([]resources, len(m.nodes))
+	of := m.nodesOf(nil)
+	answers := make([]resources, len(of))
 	group, asking := errgroup.WithContext(ctx)
-	for i, n := range m.nodes {
+	group.SetLimit(atOnce)
+	for i, n := range of {
 		group.Go(func() (err error) {
 			answers[i], err = read(asking, m.source, n.Name, resourcePath, parseResources)
 			return err
@@ -90,7 +92,7 @@ func (m *Meter) times(ctx context.Context) (containers, nodes map[fullKey]time.T
 		return nil, nil, err
 	}
 	containers, nodes = map[fullKey]time.Time{}, map[fullKey]time.Time{}
-	for i, n := range m.nodes {
+	for i, n := range of {
 		if at := answers[i].node.At; !at.IsZero() {
 			nodes[fullKey{node: n.Name}] = at
 		}

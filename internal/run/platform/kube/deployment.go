@@ -93,7 +93,7 @@ func (p *Platform) newDeployment(spec platform.Spec) (*deployment, error) {
 	t := &trial{options: o, nodes: p.nodes, cluster: o.Cluster, spec: spec,
 		namespace: cmp.Or(o.Namespace, namespaceOf(o.Run, spec)), token: newToken(o.Cluster.DryRun())}
 	var err error
-	if t.enrolment, err = enrol(o, spec.Mesh, t.namespace, frontOf(o, spec)); err != nil {
+	if t.enrolment, err = enrol(o, spec.Mesh, t.namespace, frontOf(o, spec), protocolsOf(spec)...); err != nil {
 		return nil, err
 	}
 	archive := archive(spec.Provenance)

@@ -14,6 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // enrolment is how a mesh takes the trial's pods in. Only an enrolment changes the deployed objects for a mesh: the
@@ -30,7 +31,7 @@ type enrolment struct {
 
 // enrol renders the enrolment of one namespace, which is empty without a mesh. front is the destination of an ingress
 // gateway.
-func enrol(o *Options, m mesh.Definition, namespace string, front mesh.Front) (enrolment, error) {
+func enrol(o *Options, m mesh.Definition, namespace string, front mesh.Front, services ...mesh.ServiceProtocol) (enrolment, error) {
 	e := enrolment{loadInside: !o.Outside && !o.Gateway}
 	if err := m.On(mesh.OnKubernetes); err != nil || m.Kubernetes == nil {
 		return e, err
@@ -53,8 +54,16 @@ func enrol(o *Options, m mesh.Definition, namespace string, front mesh.Front) (e
 		}
 		e.front = &front
 	}
-	e.Enrolled, err = m.Kubernetes.Enrol(o.Settings[m.Name], namespace, mesh.Way{LoadInside: e.loadInside, Front: e.front})
+	e.Enrolled, err = m.Kubernetes.Enrol(o.Settings[m.Name], namespace, mesh.Way{LoadInside: e.loadInside, Front: e.front, Services: services})
 	return e, err
+}
+
+// protocolsOf are the protocols of the application's services.
+func protocolsOf(spec platform.Spec) (all []mesh.ServiceProtocol) {
+	for _, s := range spec.Topology.Services {
+		all = append(all, mesh.ServiceProtocol{Name: s.Name, Protocol: spec.Protocol(s)})
+	}
+	return all
 }
 
 // ingressOf is the mesh's ingress gateway, or the reason why the load cannot go through it.

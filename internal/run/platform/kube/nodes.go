@@ -54,6 +54,32 @@ func Nodes(ctx context.Context, c *cluster.Cluster) ([]Node, error) {
 	return NodesFrom(list.Items), nil
 }
 
+// NodesOfInterest are the nodes that can have pods of a trial, and those that have pods of the cluster other than of
+// DaemonSets. They are the same for all trials of a run. nil: unknown.
+func NodesOfInterest(nodes []Node, pods []corev1.Pod, affinity string) map[string]bool {
+	if len(nodes) == 0 {
+		return nil
+	}
+	all := map[string]bool{}
+	for _, n := range nodes {
+		if n.Schedulable && (affinity != AffinityLabels || n.Role != "") {
+			all[n.Name] = true
+		}
+	}
+	for i := range pods {
+		if p := &pods[i]; p.Spec.NodeName != "" && cluster.IsSystem(p) && !ofDaemonSet(p) {
+			all[p.Spec.NodeName] = true
+		}
+	}
+	return all
+}
+
+// ofDaemonSet reports whether a pod is one of those that every node has.
+func ofDaemonSet(p *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(p)
+	return owner != nil && owner.Kind == "DaemonSet"
+}
+
 // NodesFrom converts nodes of the API server, sorted by name.
 func NodesFrom(all []corev1.Node) (nodes []Node) {
 	for _, n := range all {

@@ -42,6 +42,33 @@ func newOutsideClient(a *applier) *outsideClient {
 	return &outsideClient{applier: a, namespace: strings.TrimRight(a.namespace[:min(len(a.namespace), maxLabel-len(suffix))], "-") + suffix}
 }
 
+// OutsideClient is such a pod beside an application that tare did not deploy.
+type OutsideClient struct{ *outsideClient }
+
+// NewOutsideClient prepares the client. Cluster, Run and Image of the options are used.
+func NewOutsideClient(o Options) OutsideClient {
+	if o.Report == nil {
+		o.Report = func(string) {}
+	}
+	t := &trial{options: &o, cluster: o.Cluster, namespace: namespacePrefix(o.Run)}
+	return OutsideClient{newOutsideClient(&applier{trial: t})}
+}
+
+// Create creates the pod and connects to it.
+func (o OutsideClient) Create(ctx context.Context) error { return o.create(ctx) }
+
+// Request sends one HTTP/1.1 request without TLS to a pod's port and reports whether it was admitted.
+func (o OutsideClient) Request(ctx context.Context, pod *corev1.Pod, port int32) (admitted bool, detail string, err error) {
+	return o.request(ctx, pod, port)
+}
+
+// Remove deletes the pod and its namespace, if they were created, and waits until they are gone.
+func (o OutsideClient) Remove(ctx context.Context) error {
+	ctx, cancel := removalContext(ctx)
+	defer cancel()
+	return o.remove(ctx)
+}
+
 // request sends one request without TLS to a pod's port and reports whether it was admitted. A request that reached no
 // listener is an error.
 func (o *outsideClient) request(ctx context.Context, pod *corev1.Pod, port int32) (admitted bool, detail string, err error) {

@@ -82,6 +82,9 @@ type Options struct {
 	// MeasureRefresh measures both before the first trial; nil keeps them. Meter is the meter's name.
 	MeasureRefresh func(context.Context) (containers, nodes time.Duration, err error)
 	Meter          string
+	// Interest are the nodes that the meter reads in every trial, from [NodesOfInterest]; nil: all. Pods of DaemonSets of
+	// the cluster count on these nodes only.
+	Interest map[string]bool
 	// Agents are the node agents, which Prepare starts and the caller removes; nil: there are none.
 	Agents *agents.Agents
 	// Lease is the claim of the run on the cluster, which the caller releases; nil: none.

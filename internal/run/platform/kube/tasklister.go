@@ -51,8 +51,11 @@ func (l *taskLister) Tasks(ctx context.Context) ([]platform.Task, error) {
 			if agents.Owns(pod, l.options.Run) || l.original(pod) {
 				t.Plane, t.Role, t.Component = metric.Harness, "", ""
 			}
+			if t.Plane == metric.Platform && ofDaemonSet(pod) && l.options.Interest != nil && !l.options.Interest[pod.Spec.NodeName] {
+				continue
+			}
 			t.Labels = nil // only the attribution rules need them
-			tasks = append(tasks, platform.Task{Task: t, Restarted: generation > 1})
+			tasks = append(tasks, platform.Task{Task: t, Node: pod.Spec.NodeName, Restarted: generation > 1})
 		}
 	}
 	return append(tasks, l.load.tasks()...), nil

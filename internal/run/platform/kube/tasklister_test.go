@@ -1,10 +1,12 @@
 package kube
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -50,5 +52,58 @@ func TestTasksOfRound(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("round %d: %q, want %q", round, got, want)
 		}
+	}
+}
+
+// Nodes of interest can have pods of the trial, or have pods of the cluster. Pods of DaemonSets are on every node, and on
+// the others no tasks. A pod of the mesh or of others is a task anywhere.
+func TestNodesOfInterest(t *testing.T) {
+	nodes := []Node{{Name: "app", Schedulable: true, Role: RoleApplication}, {Name: "spare", Schedulable: true}, {Name: "control"}, {Name: "gpu"}}
+	pod := func(namespace, name, node, owner string) *corev1.Pod {
+		p := podIn(namespace, name, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, 0)
+		p.Spec.NodeName = node
+		if owner != "" {
+			p.OwnerReferences = []metav1.OwnerReference{{Kind: owner, Name: "x", Controller: new(true)}}
+		}
+		return p
+	}
+	pods := []*corev1.Pod{
+		pod("kube-system", "dns", "app", "ReplicaSet"), pod("kube-system", "api", "control", "Node"), pod("shop", "foreign", "gpu", "ReplicaSet"),
+		pod("kube-system", "net-app", "app", "DaemonSet"), pod("kube-system", "net-spare", "spare", "DaemonSet"),
+		pod("kube-system", "net-control", "control", "DaemonSet"), pod("kube-system", "net-gpu", "gpu", "DaemonSet"),
+	}
+	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	var list []corev1.Pod
+	for _, p := range pods {
+		list = append(list, *p)
+		if err := store.Add(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for affinity, want := range map[string]struct{ nodes, tasks []string }{
+		affinityAuto:   {[]string{"app", "control", "spare"}, []string{"api control", "dns app", "foreign gpu", "net-app app", "net-control control", "net-spare spare"}},
+		AffinityLabels: {[]string{"app", "control"}, []string{"api control", "dns app", "foreign gpu", "net-app app", "net-control control"}},
+	} {
+		interest := NodesOfInterest(nodes, list, affinity)
+		if got := slices.Sorted(maps.Keys(interest)); !slices.Equal(got, want.nodes) {
+			t.Errorf("%s: nodes %v, want %v", affinity, got, want.nodes)
+		}
+		of := &trial{options: &Options{Run: "r", Interest: interest}, namespace: "tare-r-1", spec: platform.Spec{Mesh: noMesh(t)}}
+		l := &taskLister{trial: of, pods: &trialPods{trial: of, store: &podStore{informer: fixedInformer{store: store}}}, load: &localLoad{}}
+		tasks, err := l.Tasks(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, task := range tasks {
+			got = append(got, task.Pod+" "+task.Node)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want.tasks) {
+			t.Errorf("%s: tasks %q, want %q", affinity, got, want.tasks)
+		}
+	}
+	if NodesOfInterest(nil, list, affinityAuto) != nil {
+		t.Error("without permission to list nodes they are unknown")
 	}
 }
