@@ -113,6 +113,8 @@ type Load struct {
 	Think Think `yaml:"think,omitempty" json:"think,omitzero"`
 	// Profile changes the rate with time.
 	Profile RateProfile `yaml:"profile,omitempty" json:"profile,omitzero"`
+	// WebSocket describes the messages of protocol websocket.
+	WebSocket WebSocket `yaml:"webSocket,omitempty" json:"webSocket,omitzero"`
 }
 
 // Checks are conditions on responses. A response that does not meet them counts

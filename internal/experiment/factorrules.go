@@ -73,13 +73,14 @@ func (v factorRules) rate(path string, level RateLevel) {
 	}
 }
 
-// loadOnly are protocols of `tare load` that no service of a topology speaks.
-var loadOnly = []string{"websocket", "http3"}
+// loadOnly is a protocol of `tare load` alone.
+const loadOnly = "http3"
 
 // protocol reports an unknown protocol.
 func (v factorRules) protocol(path, x string) {
-	if slices.Contains(loadOnly, x) {
-		v.report(path, "`tare load` sends it to any URL", "experiments have no protocol %s: no service or mesh definition has it", x)
+	if x == loadOnly {
+		v.report(path, "write http2, or measure a URL: tare load https://… --http3",
+			"experiments have no protocol %s: sidecars accept connections of applications over TCP, and no mesh definition has QUIC", x)
 		return
 	}
 	v.oneOf(path, "protocol", x, v.known.Protocols)

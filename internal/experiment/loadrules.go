@@ -23,6 +23,7 @@ func (v loadRules) validate() {
 	v.checks()
 	v.requests()
 	v.users()
+	v.webSocket()
 	v.profile()
 	v.workers()
 }
@@ -73,6 +74,10 @@ func (v loadRules) checks() {
 	for _, p := range v.e.protocols() {
 		if p == app.TCP && !reflect.ValueOf(c).IsZero() {
 			v.report("load.checks", "remove it: tare compares the bytes sent with the bytes received", "checks do not apply to protocol %s", p)
+		}
+		if p == app.WebSocket && !reflect.ValueOf(c).IsZero() && (len(c.Status) > 0 || v.e.Load.WebSocket.Answer != AnswerMessage) {
+			v.report("load.checks", "write load.webSocket: {answer: message}, and no status", "protocol %s compares each answer with its message, and has no statuses", p)
+			continue
 		}
 		if p == app.GRPC && len(c.JSONHas)+len(c.JSONLacks) > 0 {
 			v.report("load.checks", "", "responses of protocol %s are not JSON", p)

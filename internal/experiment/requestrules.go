@@ -97,6 +97,10 @@ func (v loadRules) address(path string, r *Request) {
 			v.report("load.requests", "remove it, or the protocol", "protocol %s has no requests with paths or headers", p)
 			return
 		}
+		if p == app.WebSocket {
+			v.report("load.requests", "write load.webSocket: {message: TEXT}, and the path in factors.route", "protocol %s has one message for all connections", p)
+			return
+		}
 	}
 	if r.GRPC != "" {
 		switch {

@@ -120,7 +120,7 @@ func TestStreamsOfRequests(t *testing.T) {
 		strings.Replace(text, "both", "server", 1):                                                "load.requests[0].messages: the client sends one message",
 		strings.NewReplacer("grpc: a.B/C, ", "path: /, ", ", protocol: [grpc]", "").Replace(text): "load.requests[0].stream: only a gRPC method has streams",
 		strings.Replace(text, "protocol: [grpc]", "protocol: [http3]", 1):                         "x.yaml:4:36: factors.protocol[0]: experiments have no protocol http3",
-		strings.Replace(text, "[grpc]", "[grpc, websocket]", 1):                                   "factors.protocol[1]: experiments have no protocol websocket",
+		strings.Replace(text, "[grpc]", "[grpc, websocket]", 1):                                   "load.requests: protocol websocket has one message for all connections",
 	} {
 		if _, err := experiment.Decode("x.yaml", []byte(text), k); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n%v\nwant %s", text, err, want)

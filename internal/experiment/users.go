@@ -67,8 +67,8 @@ func (v loadRules) users() {
 		return
 	}
 	for _, p := range v.requestProtocols() {
-		if p == app.TCP || l.Cookies && p == app.GRPC {
-			v.report("load", "remove templates and cookies, or the protocol", "protocol %s has no cookies, and TCP has no templates", p)
+		if p == app.TCP || p == app.WebSocket || l.Cookies && p == app.GRPC {
+			v.report("load", "remove templates and cookies, or the protocol", "protocol %s has no cookies, and TCP and WebSocket have no templates", p)
 			return
 		}
 	}

@@ -7,10 +7,13 @@ const (
 	HTTP2 = "http2"
 	GRPC  = "grpc"
 	TCP   = "tcp"
+	// WebSocket is that of the entry: the load sends messages on upgraded connections. Its calls
+	// and other services use HTTP/1.1.
+	WebSocket = "websocket"
 )
 
 // Protocols lists them all.
-func Protocols() []string { return []string{HTTP1, HTTP2, GRPC, TCP} }
+func Protocols() []string { return []string{HTTP1, HTTP2, GRPC, TCP, WebSocket} }
 
 // GRPCMethod is the gRPC method of a service. Request and response are messages
 // with bytes as field 1.
@@ -23,6 +26,10 @@ const GRPCPayload = 1
 // the request itself was. "Connection: close" means the same in HTTP/1.1, but
 // proxies do not forward it, and HTTP/2 does not have it.
 const AloneHeader = "tare-alone"
+
+// AnswersHeader in a WebSocket handshake has the number of messages, each of the response size,
+// that answer a message. 0 is none. Without it the answer is the message itself.
+const AnswersHeader = "tare-answers"
 
 // Behavior is the work of a service for each request, besides its calls. All of
 // it can be changed while the service runs.

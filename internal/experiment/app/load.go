@@ -222,8 +222,8 @@ func (v validation) speaks(at string, c Call) {
 	isHTTP := func(p string) bool { return p == HTTP1 || p == HTTP2 }
 	switch {
 	case !ok:
-	case callee.Protocol == TCP:
-		v.report(at+".service", fmt.Sprintf("%s uses tcp, and services call by HTTP or gRPC", callee.Name), "write protocol: http1, or remove the call")
+	case callee.Protocol == TCP || callee.Protocol == WebSocket:
+		v.report(at+".service", fmt.Sprintf("%s uses %s, and services call by HTTP or gRPC", callee.Name, callee.Protocol), "write protocol: http1, or remove the call")
 	case c.Protocol == "" || callee.Protocol == "" || c.Protocol == callee.Protocol || isHTTP(c.Protocol) && isHTTP(callee.Protocol):
 	default:
 		v.report(at+".protocol", fmt.Sprintf("%s speaks %s", callee.Name, callee.Protocol), "leave the protocol out: it is the callee's then")

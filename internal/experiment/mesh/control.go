@@ -78,7 +78,7 @@ func (s Secrets) Secret(name string) string {
 // ServiceContext is one service of the topology, or the load generator.
 type ServiceContext struct {
 	Name     string
-	Protocol string   // http1, http2, grpc, tcp
+	Protocol string   // http1, http2, grpc, tcp, websocket
 	Callers  []string // services that may call it; none: no service calls it
 }
 

@@ -108,7 +108,7 @@ type Inbound struct {
 	Port int
 	// Callers are the SPIFFE IDs that may connect.
 	Callers []string
-	// Protocol of the application: http1 (or empty), http2, grpc, tcp.
+	// Protocol of the application: http1 (or empty), http2, grpc, tcp, websocket.
 	Protocol string
 }
 
@@ -117,6 +117,9 @@ func (i Inbound) HTTP2() bool { return http2(i.Protocol) }
 
 func http2(protocol string) bool { return protocol == "http2" || protocol == "grpc" }
 
+// WebSocket reports whether requests to the application ask for an upgrade of their connection.
+func (i Inbound) WebSocket() bool { return i.Protocol == "websocket" }
+
 // Outbound is the path from this pod to another service. The kernel chooses the
 // sidecar's port, and the platform reads it from the admin interface.
 type Outbound struct {
@@ -124,12 +127,15 @@ type Outbound struct {
 	Port      int    // to listen on; 0: the kernel's choice. A sidecar that is restarted gets the one it had
 	Identity  string // SPIFFE ID the callee must show
 	Endpoints []Endpoint
-	// Protocol of the callee: http1 (or empty), http2, grpc, tcp.
+	// Protocol of the callee: http1 (or empty), http2, grpc, tcp, websocket.
 	Protocol string
 }
 
 // HTTP2 reports whether requests to the callee use HTTP/2.
 func (o Outbound) HTTP2() bool { return http2(o.Protocol) }
+
+// WebSocket reports whether requests to the callee ask for an upgrade of their connection.
+func (o Outbound) WebSocket() bool { return o.Protocol == "websocket" }
 
 // Endpoint is the inbound listener of one replica.
 type Endpoint struct {

@@ -88,7 +88,11 @@ func Serve(ctx context.Context, l net.Listener, s *Service) error {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	// No timeouts: a deadline per request would add a cost.
-	return httpserver.Serve(ctx, l, &http.Server{Handler: s, Protocols: &protocols, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}})
+	server := &http.Server{Handler: s, Protocols: &protocols, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}}
+	if s.sockets { // the server does not end upgraded connections
+		server.BaseContext = func(net.Listener) context.Context { return ctx }
+	}
+	return httpserver.Serve(ctx, l, server)
 }
 
 // maxStreams is the max number of streams per connection, too high to limit a

@@ -19,6 +19,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gorilla/websocket"
+
 	"github.com/tare-mesh/tare/internal/base/dial"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
@@ -40,10 +42,11 @@ var fill = []byte(strings.Repeat("x", chunk))
 
 // Stats is the response of GET /stats: counts since the start.
 type Stats struct {
-	Requests    int64  `json:"requests"` // received, [HealthPath] and [StatsPath] not counted
-	Limited     int64  `json:"limited"`  // refused by the rate limit
-	Injected    int64  `json:"injected"` // injected errors
-	Calls       int64  `json:"calls"`    // to other services, retries included
+	Requests    int64  `json:"requests"`           // received, [HealthPath] and [StatsPath] not counted; of WebSocket: connections
+	Messages    int64  `json:"messages,omitempty"` // received over WebSocket
+	Limited     int64  `json:"limited"`            // refused by the rate limit
+	Injected    int64  `json:"injected"`           // injected errors
+	Calls       int64  `json:"calls"`              // to other services, retries included
 	Retries     int64  `json:"retries"`
 	FailedCalls int64  `json:"failedCalls"` // requests that failed because a call did
 	Failed      int64  `json:"failed"`      // answered with an error status
@@ -62,7 +65,7 @@ type Callee struct {
 
 // counts are the counters behind [Stats].
 type counts struct {
-	requests, limited, injected, calls, retries, failedCalls, failed, partial atomic.Int64
+	requests, messages, limited, injected, calls, retries, failedCalls, failed, partial atomic.Int64
 }
 
 // Service implements one instance. It is an [http.Handler].
@@ -71,6 +74,7 @@ type Service struct {
 	count   counts
 	clients *clients
 	metrics *metrics // nil: disabled
+	sockets bool     // upgrades to WebSocket are accepted
 
 	start     app.Instance // the configuration that [Service.Reset] restores
 	maxMemory app.Size
@@ -99,7 +103,7 @@ var contentType = []string{"application/octet-stream"}
 
 // New returns the service that i describes.
 func New(i app.Instance, o Options) (*Service, error) {
-	s := &Service{clients: newClients(dial.From(o.Source)), start: i, maxMemory: o.MaxMemory, callees: map[string]*callee{}}
+	s := &Service{clients: newClients(dial.From(o.Source)), sockets: i.Protocol == app.WebSocket, start: i, maxMemory: o.MaxMemory, callees: map[string]*callee{}}
 	if s.maxMemory == 0 {
 		s.maxMemory = DefaultMaxMemory
 	}
@@ -119,7 +123,7 @@ func New(i app.Instance, o Options) (*Service, error) {
 func (s *Service) Stats() Stats {
 	c := &s.count
 	return Stats{
-		Requests: c.requests.Load(), Limited: c.limited.Load(), Injected: c.injected.Load(),
+		Requests: c.requests.Load(), Messages: c.messages.Load(), Limited: c.limited.Load(), Injected: c.injected.Load(),
 		Calls: c.calls.Load(), Retries: c.retries.Load(), FailedCalls: c.failedCalls.Load(),
 		Failed: c.failed.Load(), Partial: c.partial.Load(),
 		ETag: s.now.Load().etag, Callees: s.calleeStats(),
@@ -149,6 +153,10 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.count.requests.Add(1)
+	if s.sockets && websocket.IsWebSocketUpgrade(r) {
+		s.serveWebSocket(r.Context(), w, r)
+		return
+	}
 	n := s.now.Load()
 	if r.ContentLength != 0 {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {

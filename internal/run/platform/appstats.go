@@ -8,9 +8,10 @@ import (
 // AppStats are the counts of an application since its start, as its REST interface returns them.
 type AppStats struct {
 	Requests int64  `json:"requests"`
-	Failed   int64  `json:"failed"`  // answered with an error
-	Partial  int64  `json:"partial"` // ended before all of their calls
-	ETag     string `json:"etag"`    // of its configuration
+	Messages int64  `json:"messages"` // over WebSocket, whose requests are connections
+	Failed   int64  `json:"failed"`   // answered with an error
+	Partial  int64  `json:"partial"`  // ended before all of their calls
+	ETag     string `json:"etag"`     // of its configuration
 	// Callees are its requests to other services, by their names.
 	Callees map[string]struct {
 		Sent    int64 `json:"sent"`
@@ -33,6 +34,9 @@ func (s AppStats) Counts(from balance.Count, of app.Service, protocol string) []
 	}
 	all := []balance.Count{at(balance.Place{Service: of.Name, Point: balance.Served, Unit: UnitOf(protocol)},
 		balance.Tally{Count: s.Requests, Failed: s.Failed, Partial: s.Partial})}
+	if protocol == app.WebSocket {
+		all = append(all, at(balance.Place{Service: of.Name, Point: balance.Served, Unit: balance.Requests}, balance.Tally{Count: s.Messages, Failed: s.Failed, Partial: s.Partial}))
+	}
 	done := map[string]bool{}
 	for _, call := range of.Calls {
 		if call.Service == "" || done[call.Service] {
@@ -48,7 +52,7 @@ func (s AppStats) Counts(from balance.Count, of app.Service, protocol string) []
 
 // UnitOf is the unit in which a service counts its requests.
 func UnitOf(protocol string) balance.Unit {
-	if protocol == app.TCP {
+	if protocol == app.TCP || protocol == app.WebSocket {
 		return balance.Connections
 	}
 	return balance.Requests

@@ -110,6 +110,8 @@ func (c *conservation) sent() []balance.Flow {
 	case c.setup.entryProtocol() == app.TCP: // whose requests nothing else counts
 		connections.Failed = w.Unanswered
 		return []balance.Flow{connections}
+	case c.setup.entryProtocol() == app.WebSocket: // proxies count connections, the entry messages too
+		connections.Failed = w.Unanswered
 	case w.Connections == 0:
 		return []balance.Flow{requests}
 	}

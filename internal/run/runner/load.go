@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/generator"
@@ -120,6 +121,9 @@ func (lr *loadRun) base() load.Profile {
 	}
 	p.ExpectSize, p.Seed = lr.answerSize(p.ExpectStatus), lr.setup.of.Seed
 	addRequests(&p, &lr.setup.Experiment.Load, lr.deployment.Entry())
+	if entry, _ := lr.setup.topology.Service(lr.setup.topology.Entry); p.Protocol == app.WebSocket {
+		addWebSocket(&p, lr.setup.Experiment.Load.WebSocket, entry)
+	}
 	return p
 }
 
@@ -146,7 +150,7 @@ func (lr *loadRun) keepProfile() error {
 func (lr *loadRun) answerSize(statuses []string) int64 {
 	entry, ok := lr.setup.topology.Service(lr.setup.topology.Entry)
 	other := slices.ContainsFunc(statuses, func(s string) bool { return s[0] != '2' && s != "grpc-0" })
-	if !ok || other || lr.setup.entryProtocol() == app.TCP {
+	if !ok || other || lr.setup.entryProtocol() == app.TCP || lr.setup.entryProtocol() == app.WebSocket && lr.setup.Experiment.Load.WebSocket.Answer != experiment.AnswerMessage {
 		return -1 // an echo has the length of the request
 	}
 	return lr.setup.topology.AnswerSize(entry, int64(lr.setup.treatment.Levels.ResponseSize))

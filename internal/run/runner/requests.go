@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/template"
 )
@@ -36,6 +37,23 @@ func addRequests(p *load.Profile, l *experiment.Load, roots []string) {
 		}
 	}
 	addStream(p, &requests[0])
+}
+
+// addWebSocket sets the messages of p, and what tare's own service answers: a program of the user has its answers.
+func addWebSocket(p *load.Profile, w experiment.WebSocket, entry app.Service) {
+	p.WebSocket = &load.WebSocket{Answer: cmp.Or(w.Answer, load.AnswerEcho), Messages: w.Messages}
+	if w.Message != "" {
+		p.Body, p.RequestSize = []byte(w.Message), 0
+	}
+	if entry.IsOwn() {
+		return
+	}
+	switch p.WebSocket.Answer {
+	case load.AnswerMessage:
+		p.Headers = append(p.Headers, fmt.Sprintf("%s: %d", app.AnswersHeader, max(1, w.Messages)))
+	case load.AnswerPong:
+		p.Headers = append(p.Headers, app.AnswersHeader+": 0")
+	}
 }
 
 // addStream makes the calls of p streams. A stream is the only request.

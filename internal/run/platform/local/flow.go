@@ -254,7 +254,7 @@ func readStats(from io.Reader) (stats platform.AppStats, err error) {
 	if err := json.NewDecoder(io.LimitReader(from, maxStats)).Decode(&stats); err != nil {
 		return platform.AppStats{}, err
 	}
-	counts := []int64{stats.Requests, stats.Failed, stats.Partial}
+	counts := []int64{stats.Requests, stats.Messages, stats.Failed, stats.Partial}
 	for _, c := range stats.Callees {
 		counts = append(counts, c.Sent, c.Failed, c.Retries)
 	}

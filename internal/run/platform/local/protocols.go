@@ -10,6 +10,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
+	"time"
+
+	"github.com/gorilla/websocket"
 
 	"github.com/tare-mesh/tare/internal/base/rpc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -29,6 +33,8 @@ var clients = map[string]client{
 	app.HTTP2: {probeHTTP(2), exchangeHTTP2},
 	app.GRPC:  {probeGRPC, exchangeGRPC},
 	app.TCP:   {probeTCP, exchangeTCP},
+
+	app.WebSocket: {probeWebSocket, exchangeHTTP1},
 }
 
 func protocols(version int) *http.Protocols {
@@ -132,6 +138,39 @@ func echoed(ctx context.Context, conn net.Conn, sent []byte) error {
 		return fmt.Errorf("the %d bytes came back changed", len(sent))
 	}
 	return nil
+}
+
+// probeWebSocket opens a connection. A service of tare must also send its message back; that of a
+// program of the user is unknown.
+func probeWebSocket(ctx context.Context, raw string, send, want int64) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	c, resp, err := new(websocket.Dialer).DialContext(ctx, "ws"+strings.TrimPrefix(raw, "http"), http.Header{app.AloneHeader: {"1"}})
+	if resp != nil {
+		defer resp.Body.Close()
+	}
+	if errors.Is(err, websocket.ErrBadHandshake) && resp != nil {
+		return fmt.Errorf("the handshake of WebSocket is answered with %s", resp.Status)
+	}
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if want >= 0 {
+		deadline, _ := ctx.Deadline()
+		message := bytes.Repeat([]byte("x"), int(send))
+		if err := errors.Join(c.SetReadDeadline(deadline), c.SetWriteDeadline(deadline), c.WriteMessage(websocket.TextMessage, message)); err != nil {
+			return err
+		}
+		_, got, err := c.ReadMessage()
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(got, message) {
+			return fmt.Errorf("the message of %d bytes came back changed", send)
+		}
+	}
+	return c.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(probeTimeout))
 }
 
 // exchangeHTTP1 writes the request itself. After a failed write the read has the better error, as

@@ -77,7 +77,7 @@ func (v *verifier) checkIdentity(ctx context.Context, p *pod) check.Check {
 }
 
 // alpn is the protocol that a client offers in the handshake.
-var alpn = map[string][]string{app.HTTP1: {"http/1.1"}, app.HTTP2: {"h2"}, app.GRPC: {"h2"}}
+var alpn = map[string][]string{app.HTTP1: {"http/1.1"}, app.HTTP2: {"h2"}, app.GRPC: {"h2"}, app.WebSocket: {"http/1.1"}}
 
 // outsider is a service with a valid certificate that no policy admits.
 const outsider = "outside-client"

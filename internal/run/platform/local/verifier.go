@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -95,8 +96,11 @@ func (v *verifier) probe(ctx context.Context) check.Check {
 			first = err.Error()
 		}
 	}
-	c := check.Check{Name: "answers of " + entry, OK: good == probes,
-		Detail: fmt.Sprintf("%d of %d probes were answered with status 200%s", good, probes, length(want))}
+	how := "answered with status 200" + length(want)
+	if p := v.layout.spec.Protocol(s); p == app.TCP || p == app.WebSocket {
+		how = "answered"
+	}
+	c := check.Check{Name: "answers of " + entry, OK: good == probes, Detail: fmt.Sprintf("%d of %d probes were %s", good, probes, how)}
 	if !c.OK {
 		c.Detail += "; the first failure: " + first
 		c.Hint = "the application, or a proxy before it, answers incorrectly; see their logs in the trial's provenance directory"
@@ -110,7 +114,7 @@ func (v *verifier) probe(ctx context.Context) check.Check {
 // probed is the URL of a probe: that of the load, or the path of the readiness of a program of the
 // user, which may serve nothing at "/".
 func (v *verifier) probed(s app.Service, url string) string {
-	if s.Ready == "" || v.layout.spec.Treatment.Levels.Route != "" || v.layout.spec.Protocol(s) == app.GRPC {
+	if s.Ready == "" || v.layout.spec.Treatment.Levels.Route != "" || slices.Contains([]string{app.GRPC, app.WebSocket}, v.layout.spec.Protocol(s)) {
 		return url
 	}
 	return strings.TrimSuffix(url, "/") + s.Ready

@@ -1,0 +1,60 @@
+package experiment
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+)
+
+// WebSocket describes the messages of protocol websocket. Each message is a request.
+type WebSocket struct {
+	Answer   string `yaml:"answer,omitempty" json:"answer,omitempty"`     // echo (default) | message | pong
+	Messages int    `yaml:"messages,omitempty" json:"messages,omitempty"` // that answer one; default 1
+	// Message is sent, in place of a number of bytes.
+	Message Body `yaml:"message,omitempty" json:"message,omitempty"`
+}
+
+// Answers to a message, as in a load profile.
+const (
+	AnswerEcho    = "echo"    // the same message
+	AnswerMessage = "message" // any messages
+	AnswerPong    = "pong"    // that of a ping after it: the server does not answer the message
+)
+
+var socketAnswers = []string{AnswerEcho, AnswerMessage, AnswerPong}
+
+const maxSocketMessages = 1_000_000
+
+// webSocket checks the messages of protocol websocket, and where it is used.
+func (v loadRules) webSocket() {
+	w := v.e.Load.WebSocket
+	if !slices.Contains(v.requestProtocols(), app.WebSocket) {
+		if v.doc.Has("load.webSocket") {
+			v.report("load.webSocket", "write factors: {protocol: [websocket]}, or remove it", "no load has protocol websocket")
+		}
+		return
+	}
+	if !v.local() {
+		at := "factors.protocol"
+		if !v.doc.Has(at) {
+			at = "application"
+		}
+		v.report(at, "write platform: {kind: local}", "protocol websocket is for this machine, and the platform is %s", v.e.Platform.Kind)
+	}
+	if w.Answer != "" {
+		v.oneOf("load.webSocket.answer", "answer", w.Answer, socketAnswers)
+	}
+	if v.doc.Has("load.webSocket.messages") {
+		within(v.validation, "load.webSocket.messages", w.Messages, 1, maxSocketMessages, "")
+	}
+	if w.Messages > 1 && w.Answer != AnswerMessage {
+		v.report("load.webSocket.messages", "write answer: message", "answer %s is one message", cmp.Or(w.Answer, AnswerEcho))
+	}
+	if len(w.Message) > maxRequestBody {
+		v.report("load.webSocket.message", "", "%d bytes, max %d", len(w.Message), maxRequestBody)
+	}
+	if w.Message != "" && v.doc.Has("factors.requestSize") {
+		v.report("factors.requestSize", "remove one of the two", "load.webSocket.message has the message")
+	}
+}

@@ -1,0 +1,45 @@
+package experiment_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+)
+
+func TestWebSocketOfExperiments(t *testing.T) {
+	k := known
+	k.Protocols = app.Protocols()
+	text := header + "factors: {mesh: [none], protocol: [http1, websocket]}\nload: {webSocket: {answer: message, messages: 5, message: 'base64:Cv8='}}\n"
+	e, err := experiment.Decode("x.yaml", []byte(text), k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := e.Load.WebSocket; w != (experiment.WebSocket{Answer: "message", Messages: 5, Message: "\n\xff"}) {
+		t.Errorf("%+v", w)
+	}
+	rendered, err := e.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := experiment.Decode("again.yaml", rendered, k); err != nil || !reflect.DeepEqual(e, again) {
+		t.Errorf("%v\n%s", err, rendered)
+	}
+	for text, want := range map[string]string{
+		strings.Replace(text, "http1, websocket", "http1", 1):                                       "x.yaml:5:8: load.webSocket: no load has protocol websocket",
+		strings.Replace(text, "answer: message", "answer: echoes", 1):                               `load.webSocket.answer: unknown answer "echoes"`,
+		strings.Replace(text, "answer: message", "answer: pong", 1):                                 "load.webSocket.messages: answer pong is one message",
+		strings.Replace(text, "messages: 5", "messages: 0", 1):                                      "load.webSocket.messages: 0 is not between 1 and 1000000",
+		strings.Replace(text, "websocket]", "websocket], requestSize: [5]", 1):                      "factors.requestSize: load.webSocket.message has the message",
+		text + "platform: {kind: kubernetes}\n":                                                     "factors.protocol: protocol websocket is for this machine, and the platform is kubernetes",
+		strings.Replace(text, "load: {", "load: {cookies: true, ", 1):                               "load: protocol websocket has no cookies",
+		strings.Replace(text, "load: {", "load: {checks: {status: [200]}, ", 1):                     "load.checks: protocol websocket compares each answer",
+		text + "application: {services: [{name: a, calls: [b]}, {name: b, protocol: websocket}]}\n": "b uses websocket, and services call by HTTP or gRPC",
+	} {
+		if _, err := experiment.Decode("x.yaml", []byte(text), k); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\n%v\nwant %s", text, err, want)
+		}
+	}
+}
