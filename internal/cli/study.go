@@ -102,6 +102,7 @@ func (c *CommandLine) decode(file string, data []byte, o ExperimentOptions) (*St
 	if !o.recorded {
 		known.Objects = c.objects
 	}
+	known.Targets = c.experimentTargets
 	known.Definition = func(name string) (mesh.Definition, bool) { d, ok := s.Meshes[name]; return d, ok }
 	if s.Experiment, err = experiment.Decode(file, data, known, o.Set...); err != nil {
 		return nil, console.InvalidFile(err)

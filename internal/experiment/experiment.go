@@ -105,6 +105,8 @@ type Load struct {
 	Checks   Checks   `yaml:"checks,omitempty" json:"checks,omitzero"`
 	// Requests are sent in proportion to their weights; none: GET / of the entry.
 	Requests []Request `yaml:"requests,omitempty" json:"requests,omitempty"`
+	// Targets is a file of requests, which become Requests when the experiment is read.
+	Targets string `yaml:"targets,omitempty" json:"targets,omitempty"`
 	// Templates replaces expressions such as {{uuid}} in the requests; default: braces are text.
 	Templates bool `yaml:"templates,omitempty" json:"templates,omitempty"`
 	// Cookies makes each connection a user with cookies of its own.

@@ -14,6 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/manifest"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 // Known lists the names that an experiment may use. The main program passes all variants in, with the user's own. An
@@ -42,6 +43,9 @@ type Known struct {
 	// Objects reads those of an application's manifests or namespace; nil: they are not read, and the services are
 	// those of the file.
 	Objects func(*Experiment) (*manifest.Set, error)
+	// Targets reads a file of requests; nil: load.targets is refused. texts reads the files of expressions; nil: braces
+	// are text.
+	Targets func(path string, texts *template.Reader) ([]Request, error)
 }
 
 // topologies lists the names of topologies.
@@ -80,6 +84,7 @@ func Decode(name string, data []byte, known Known, overrides ...string) (*Experi
 	e.readVersion(doc)
 	e.complete(doc)
 	e.findServices(doc, known, filepath.Dir(name))
+	e.readTargets(doc, known, filepath.Dir(name))
 	if known.Draw != nil && !doc.Has("seed") {
 		if e.Seed = known.Draw(); known.Order != nil && !doc.Has("order") {
 			e.Order = known.Order(e)

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -14,7 +15,8 @@ import (
 )
 
 const (
-	maxRequests     = 200
+	maxRequests     = 2000
+	maxNames        = 200 // of figures
 	maxWeight       = 1000
 	maxRequestBody  = 1 << 20 // bytes
 	maxRequestText  = 8 << 10 // of a path or header, bytes
@@ -54,8 +56,11 @@ func (v loadRules) requests() {
 		}
 	}
 	var bytes int
+	names := map[string]bool{}
 	for i := range rs {
 		r, path := &rs[i], fmt.Sprintf("load.requests[%d]", i)
+		pattern, _, _ := strings.Cut(r.Path, "?")
+		names[cmp.Or(r.Name, r.GRPC, r.Method+" "+pattern)] = true
 		v.address(path, r)
 		v.headers(path, r)
 		v.body(path, r)
@@ -68,6 +73,9 @@ func (v loadRules) requests() {
 		if len(r.Name) > maxRequestName || strings.ContainsFunc(r.Name, func(c rune) bool { return c < ' ' || c == 0x7f }) {
 			v.report(path+".name", "", "the name has over %d bytes, or control characters", maxRequestName)
 		}
+	}
+	if len(names) > maxNames {
+		v.report("load.requests", "give similar requests one name", "figures of %d different requests, max %d", len(names), maxNames)
 	}
 	if bytes > maxRequestBytes {
 		v.report("load.requests", "", "the bodies have %d bytes, max %d", bytes, maxRequestBytes)

@@ -15,6 +15,7 @@ type Event struct {
 	Sample   *Sample   `json:"sample,omitempty"`   // KindSample
 	Run      *Run      `json:"run,omitempty"`      // KindRun
 	Fault    *Fault    `json:"fault,omitempty"`    // KindFault: its current state; Message is the action
+	Search   *Search   `json:"search,omitempty"`   // KindSearch
 }
 
 const (
@@ -23,6 +24,7 @@ const (
 	KindPhase    = "phase"    // a phase begins
 	KindProgress = "progress" // one second of load
 	KindSample   = "sample"   // one reading of every task
+	KindSearch   = "search"   // a probe of the search for the highest rate begins
 	KindFault    = "fault"    // a fault was injected, healed, or hit nothing
 	KindError    = "error"    // the trial failed
 	KindInvalid  = "invalid"  // the trial cannot be used
@@ -67,6 +69,13 @@ type Sample struct {
 	Nodes map[string]NodeReading `json:"nodes,omitempty"` // node readings by name, if refreshed
 	// Cores is CPU by plane since the previous sample, for the live view.
 	Cores map[string]float64 `json:"cores,omitempty"` // CPU by plane since the last sample, cores
+}
+
+// Search is one probe of the search for the highest rate.
+type Search struct {
+	Probe  int     `json:"probe"`          // its number from 1; 0: a closed loop, for the upper limit
+	Probes int     `json:"probes"`         // probes of the search
+	Rate   float64 `json:"rate,omitempty"` // requests per second of the probe
 }
 
 // Sink receives events. Event must not block for long: the runner waits for it.

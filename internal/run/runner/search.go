@@ -60,6 +60,7 @@ func (lr *loadRun) probe(ctx context.Context, rate float64, length time.Duration
 	if err := broken(lr.deployment); err != nil {
 		return capacity.Figures{}, err
 	}
+	lr.journal.emit(result.Event{Kind: result.KindSearch, Search: &result.Search{Probe: int(lr.probes), Probes: lr.setup.treatment.Levels.Capacity.Probes, Rate: rate}})
 	lr.probes++
 	p := lr.base()
 	p.Rate, p.Warmup, p.Measure, p.Tail, p.Drain = rate, length/4, length, 0, p.Timeout

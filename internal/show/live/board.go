@@ -70,6 +70,7 @@ type Trial struct {
 	Phases   []span
 	Began    time.Time
 	Ended    time.Time
+	Search   *result.Search // the probe under way
 	Last     *result.Progress
 	Errors   int64 // in the measure phase
 	Rate     series
@@ -196,7 +197,10 @@ func (b *Board) ofTrial(t *Trial, e result.Event) {
 		t.Status, t.Began, t.Phase, t.PhaseAt = Running, e.Time, "deploy", e.Time
 		b.detail(t)
 	case result.KindPhase:
+		t.Search = nil
 		t.phase(e.Phase, e.Time)
+	case result.KindSearch:
+		t.Search = e.Search
 	case result.KindProgress:
 		if e.Progress != nil {
 			t.second(e.Progress)
@@ -353,8 +357,8 @@ func (b *Board) place(now time.Time) []string {
 		which = fmt.Sprintf("trials %d-%d of %d", first, last, b.run.Trials)
 	}
 	t := running[len(running)-1]
-	phase := t.Phase
-	if measure := b.run.Measure * time.Duration(len(running)); phase == measurePhase && measure > 0 { // members of a round share the time
+	phase := t.Phase + probe(t.Search)
+	if measure := b.run.Measure * time.Duration(len(running)); t.Phase == measurePhase && measure > 0 { // members of a round share the time
 		phase = fmt.Sprintf("%s %.0f of %.0f s", phase, min(now.Sub(t.PhaseAt), measure).Seconds(), measure.Seconds())
 	}
 	return []string{which, fmt.Sprintf("block %d of %d", t.Block, b.plan.Blocks), phase}

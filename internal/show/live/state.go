@@ -19,10 +19,11 @@ type state struct {
 	done      int
 	problems  int // trials failed or invalid
 	phase     string
-	beginning bool          // trials begin, and none is in a phase
-	spent     time.Duration // by trials of this run
-	trialAt   time.Time     // when the running trials began, or the last trial ended, whichever is later
-	finished  int           // trials of this run, for the mean duration
+	search    *result.Search // the probe under way, in phase search
+	beginning bool           // trials begin, and none is in a phase
+	spent     time.Duration  // by trials of this run
+	trialAt   time.Time      // when the running trials began, or the last trial ended, whichever is later
+	finished  int            // trials of this run, for the mean duration
 }
 
 // trial is one trial as far as its events go.
@@ -60,7 +61,9 @@ func (s *state) apply(e result.Event) []string {
 	case result.KindTrial:
 		s.begin(e)
 	case result.KindPhase:
-		s.beginning, s.phase = false, e.Phase
+		s.beginning, s.phase, s.search = false, e.Phase, nil
+	case result.KindSearch:
+		s.search = e.Search
 	case result.KindProgress:
 		if t := s.of(e.Trial); e.Progress != nil {
 			t.progress = e.Progress
@@ -178,7 +181,7 @@ func (s *state) live(now time.Time, width int) string {
 	if n := len(s.running); n > 1 {
 		which, name = fmt.Sprintf("%d-%d", s.running[0].nth, t.nth), fmt.Sprintf("%d trials at once", n)
 	}
-	parts := []string{which + "/" + fmt.Sprint(s.run.Trials), name, s.phase}
+	parts := []string{which + "/" + fmt.Sprint(s.run.Trials), name, s.phase + probe(s.search)}
 	if left := s.left(now); left > 0 {
 		parts = append(parts, round(left).String()+" left")
 	}
@@ -196,6 +199,17 @@ func (s *state) live(now time.Time, width int) string {
 		line = append(line[:width-2], '…')
 	}
 	return string(line)
+}
+
+// probe is the progress of a search: " 7 of 12, 3210 req/s".
+func probe(s *result.Search) string {
+	switch {
+	case s == nil:
+		return ""
+	case s.Probe == 0:
+		return ": closed loop"
+	}
+	return fmt.Sprintf(" %d of %d, %.0f req/s", s.Probe, s.Probes, s.Rate)
 }
 
 func (t *trial) load() string {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -68,6 +69,32 @@ func TestLiveLine(t *testing.T) {
 	}
 	if got := s.live(now, 40); !strings.HasSuffix(got, "…") {
 		t.Errorf("a cut line has no ellipsis: %q", got)
+	}
+}
+
+// A search shows its probe until the next phase.
+func TestSearchInSight(t *testing.T) {
+	b := NewBoard(plan.Plan{Trials: []plan.Trial{{ID: "001-none-b1", Treatment: "none", Block: 1}}})
+	for _, e := range story()[:2] {
+		b.Apply(e)
+	}
+	for _, test := range []struct {
+		event result.Event
+		want  string
+	}{
+		{result.Event{Kind: result.KindPhase, Phase: "search"}, "search"},
+		{result.Event{Kind: result.KindSearch, Search: &result.Search{Probes: 12}}, "search: closed loop"},
+		{result.Event{Kind: result.KindSearch, Search: &result.Search{Probe: 7, Probes: 12, Rate: 3210.4}}, "search 7 of 12, 3210 req/s"},
+		{result.Event{Kind: result.KindPhase, Phase: "warm-up"}, "warm-up"},
+	} {
+		test.event.Time, test.event.Trial = t0.Add(time.Second), "001-none-b1"
+		b.Apply(test.event)
+		if got := b.place(t0.Add(time.Second)); got[len(got)-1] != test.want {
+			t.Errorf("%q, want %q", got, test.want)
+		}
+		if got := b.state.live(t0.Add(time.Second), 200); !strings.Contains(got, "  "+test.want+"  ") && !strings.HasSuffix(got, "  "+test.want) {
+			t.Errorf("%q, want %q", got, test.want)
+		}
 	}
 }
 

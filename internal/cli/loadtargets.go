@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/regular"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/calls"
+	"github.com/tare-mesh/tare/internal/load/template"
+)
+
+// entryURL stands for the entry of an application, whose address each trial has anew.
+const entryURL = "http://entry.invalid"
+
+// secretHeaders are left out of requests of a file: a record would contain their values.
+var secretHeaders = []string{"authorization", "proxy-authorization", "cookie"}
+
+// experimentTargets reads load.targets of an experiment. Instants of requests are not used.
+func (c *CommandLine) experimentTargets(path string, texts *template.Reader) ([]experiment.Request, error) {
+	file, err := regular.Open(path, maxTargets)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	read, err := calls.Open(file, path, entryURL, texts)
+	if err != nil {
+		return nil, err
+	}
+	if read.Omitted > 0 {
+		c.Notef("%d requests of %s left out: other hosts, or methods other than GET, HEAD and OPTIONS in a log", read.Omitted, path)
+	}
+	var all []experiment.Request
+	var omitted []string // headers
+	first := ""
+	for _, call := range read.Calls {
+		origin, rest := load.SplitOrigin(call.URL)
+		if first = cmp.Or(first, origin); origin != first {
+			return nil, hint.New("keep the requests of one host", "%s has requests to %s and %s, and an application has one entry", path, first, origin)
+		}
+		rest, _, _ = strings.Cut(rest, "#")
+		if !strings.HasPrefix(rest, "/") {
+			rest = "/" + rest
+		}
+		r := experiment.Request{Name: call.Name, Method: call.Method, Path: rest, Body: experiment.Body(call.Body), Weight: call.Weight}
+		for _, h := range call.Headers {
+			name, value, _ := strings.Cut(h, ":")
+			value = strings.TrimSpace(value)
+			if slices.Contains(secretHeaders, strings.ToLower(name)) && !strings.Contains(value, "${") {
+				if !slices.Contains(omitted, name) {
+					omitted = append(omitted, name)
+				}
+				continue
+			}
+			if r.Headers == nil {
+				r.Headers = map[string]string{}
+			}
+			if before, ok := r.Headers[name]; ok {
+				value = fmt.Sprintf("%s, %s", before, value)
+			}
+			r.Headers[name] = value
+		}
+		all = append(all, r)
+	}
+	if omitted != nil {
+		c.Notef("headers %s of %s left out, because records would contain them: write ${env:NAME} in vegeta's targets or JSON lines", strings.Join(omitted, ", "), path)
+	}
+	return all, nil
+}

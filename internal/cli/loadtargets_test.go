@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment"
+)
+
+// An experiment has the requests of a file, and its record needs no other file and has no credentials.
+func TestTargetsOfExperiments(t *testing.T) {
+	const har = `{"log": {"entries": [
+{"startedDateTime": "2026-03-01T12:00:00Z", "request": {"method": "POST", "url": "https://shop.example/cart/17?a=1", "headers": [{"name": "Cookie", "value": "s3cret"}, {"name": ":path", "value": "/"}, {"name": "Accept", "value": "a"}, {"name": "Accept", "value": "b"}], "postData": {"text": "x=1"}}},
+{"startedDateTime": "2026-03-01T12:00:01Z", "request": {"method": "GET", "url": "https://other.example/", "headers": []}}]}}`
+	const log = `10.0.0.1 - - [10/Oct/2026:13:55:36 +0200] "GET /items/17?page=2 HTTP/1.1" 200 2326 "-" "curl/8.0"
+10.0.0.1 - - [10/Oct/2026:13:55:37 +0200] "GET /items/18 HTTP/1.1" 200 2326 "-" "curl/8.0"
+10.0.0.1 - - [10/Oct/2026:13:55:37 +0200] "GET /items/18 HTTP/1.1" 200 2326 "-" "curl/8.0"
+10.0.0.1 - - [10/Oct/2026:13:55:37 +0200] "POST /cart HTTP/1.1" 201 10 "-" "-"
+`
+	for _, test := range []struct {
+		name, text, load string
+		want             []experiment.Request
+		note             string
+	}{
+		{"HAR", har, "", []experiment.Request{{Name: "POST /cart/{id}", Method: "POST", Path: "/cart/17?a=1", Headers: map[string]string{"Accept": "a, b"}, Body: "x=1", Weight: 1}}, "headers Cookie of "},
+		{"log", log, "", []experiment.Request{{Name: "GET /items/{id}", Method: "GET", Path: "/items/17?page=2", Weight: 1}, {Name: "GET /items/{id}", Method: "GET", Path: "/items/18", Weight: 2}}, "1 requests of "},
+		{"targets", "GET http://a?b=1\nAuthorization: Bearer ${env:TARE_TEST_TOKEN}\n\nDELETE http://a/x#top\nAuthorization: Bearer s3cret\n", "",
+			[]experiment.Request{{Method: "GET", Path: "/?b=1", Headers: map[string]string{"Authorization": "Bearer ${env:TARE_TEST_TOKEN}"}, Weight: 1}, {Method: "DELETE", Path: "/x", Weight: 1}}, "headers Authorization of "},
+		{"JSON lines with templates", `{"url": "http://a/{{seq}}", "body": {"id": "{{uuid}}"}, "weight": 3}`, ", templates: true",
+			[]experiment.Request{{Method: "POST", Path: "/{{seq}}", Headers: map[string]string{"Content-Type": "application/json"}, Body: `{"id": "{{uuid}}"}`, Weight: 3}}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "requests"), []byte(test.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			x, notes, err := decodedTargets(dir, "{targets: requests"+test.load+"}")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(x.Load.Requests, test.want) || x.Load.Targets != "" {
+				t.Errorf("%+v\nwant %+v", x.Load.Requests, test.want)
+			}
+			if !strings.Contains(notes, test.note) || strings.Contains(notes, "s3cret") {
+				t.Errorf("notes %q", notes)
+			}
+			record, err := x.YAML()
+			if err != nil || strings.Contains(string(record), "s3cret") || strings.Contains(string(record), "targets:") {
+				t.Errorf("%v: %s", err, record)
+			}
+			if again, err := experiment.Decode("again.yaml", record, experiment.Known{}); err != nil || !reflect.DeepEqual(again.Load, x.Load) {
+				t.Errorf("%v: %+v", err, again)
+			}
+		})
+	}
+}
+
+func decodedTargets(dir, load string) (*experiment.Experiment, string, error) {
+	var notes bytes.Buffer
+	c := New(console.Console{In: strings.NewReader(""), Out: &notes, Err: &notes}, nil)
+	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: targets}\nfactors: {mesh: [none]}\nload: " + load + "\n"
+	x, err := experiment.Decode(filepath.Join(dir, "x.yaml"), []byte(text), experiment.Known{Targets: c.experimentTargets})
+	return x, notes.String(), err
+}
+
+func TestMistakesOfTargets(t *testing.T) {
+	dir := t.TempDir()
+	var many strings.Builder
+	for i := range 201 {
+		fmt.Fprintf(&many, "GET http://a/p%d\n", i)
+	}
+	for file, text := range map[string]string{"two": "GET http://a/\n\nGET http://b/\n", "odd": "GET http://a/\n\nnonsense\n", "many": many.String()} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for load, want := range map[string]string{
+		"{targets: two}":                        "x.yaml:5:17: load.targets: " + dir + "/two has requests to http://a and http://b",
+		"{targets: odd}":                        "odd:3:1: ",
+		"{targets: nowhere}":                    "x.yaml:5:17: load.targets: ",
+		"{targets: many}":                       "load.requests: figures of 201 different requests, max 200",
+		"{targets: two, requests: [{path: /}]}": "x.yaml:5:17: load.targets: the load has requests and a file of them",
+	} {
+		if _, _, err := decodedTargets(dir, load); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v\nwant %s", load, err, want)
+		}
+	}
+}
