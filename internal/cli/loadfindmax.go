@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
@@ -67,10 +70,11 @@ type probeFunc func(context.Context, load.Profile) (load.Report, error)
 func (c capacitySearch) findMax(ctx context.Context, p load.Profile, f *loadFlags, run probeFunc) error {
 	live := func(format string, args ...any) {
 		if console.IsTerminal(c.Err) {
-			fmt.Fprintf(c.Err, "\r\x1b[K"+format, args...)
+			fmt.Fprint(c.Err, "\r\x1b[K"+ansi.Truncate(fmt.Sprintf(format, args...), cmp.Or(console.Width(c.Err), defaultWidth)-1, "…"))
 		}
 	}
 	defer live("")
+	var so edge
 	p.Calibrate = 0
 	var times []load.Quantiles // of each probe
 	one := func(ctx context.Context, rate float64, length time.Duration) (capacity.Figures, error) {
@@ -79,7 +83,8 @@ func (c capacitySearch) findMax(ctx context.Context, p load.Profile, f *loadFlag
 		if rate == 0 {
 			live("closed loop, for the upper limit of the search")
 		} else {
-			live("probe %d of %d: %.0f req/s", len(times)+1, f.probes, rate)
+			left := time.Duration(f.probes-len(times)) * (length + p.Warmup)
+			live("probe %d of %d: %.0f req/s%s  %v left", len(times)+1, f.probes, rate, so, left.Round(time.Second))
 			p.Seed = uint64(rand.Uint32())
 		}
 		r, err := run(ctx, p)
@@ -93,7 +98,7 @@ func (c capacitySearch) findMax(ctx context.Context, p load.Profile, f *loadFlag
 		}
 		return r.Figures(), nil
 	}
-	found, err := capacity.Find(ctx, capacity.Options{Objective: f.findMax, Limit: p.Rate, Probes: f.probes, Length: f.duration.d, Seed: rand.Uint64()}, one)
+	found, err := capacity.Find(ctx, capacity.Options{Objective: f.findMax, Limit: p.Rate, Probes: f.probes, Length: f.duration.d, Seed: rand.Uint64(), Judged: so.judged}, one)
 	live("")
 	if err != nil {
 		return err
@@ -111,6 +116,33 @@ func (c capacitySearch) findMax(ctx context.Context, p load.Profile, f *loadFlag
 		return &console.ExitError{Err: fmt.Errorf("no rate was found with %s", f.findMax), Code: console.Gate}
 	}
 	return nil
+}
+
+// defaultWidth is that of a terminal of unknown width, in columns.
+const defaultWidth = 80
+
+// edge is what the probes of a search have shown: the highest rate that holds, and the lowest that misses.
+type edge struct{ holds, misses float64 }
+
+func (e *edge) judged(p capacity.Probe) {
+	switch {
+	case p.Undecided != "":
+	case p.Holds:
+		e.holds = max(e.holds, p.Rate)
+	case e.misses == 0 || p.Rate < e.misses:
+		e.misses = p.Rate
+	}
+}
+
+func (e edge) String() string {
+	text := ""
+	if e.holds > 0 {
+		text += fmt.Sprintf("  held %.0f", e.holds)
+	}
+	if e.misses > 0 {
+		text += fmt.Sprintf("  missed %.0f", e.misses)
+	}
+	return text
 }
 
 func (c capacitySearch) writeCapacity(found *loadpage.Capacity, targets []string, f *loadFlags) error {
