@@ -50,9 +50,12 @@ func severalOf(t *testing.T, dirs []*result.Dir) map[string]other {
 	all := sourcesOf(t, dirs)
 	c := searched()
 	checks := []page.Check{{Name: "addresses", Verdict: "ok", Detail: "127.0.0.0/8", Good: true}, {Name: "steal", Verdict: "warn", Detail: "3 % " + planted, Hint: "use dedicated CPUs"}}
-	var runs, search, doctor, plain bytes.Buffer
+	endless := *c // no probe missed
+	endless.Open, endless.Probes = capacity.OpenAbove, c.Probes[:4]
+	var runs, search, open, doctor, plain bytes.Buffer
 	if err := errors.Join(
 		page.WriteRuns(&runs, all), page.WriteSearch(&search, c, "http://127.0.0.1:8080/"+planted, "v1"),
+		page.WriteSearch(&open, &endless, "http://127.0.0.1:8080/", "v1"),
 		page.WriteDoctor(&doctor, page.Doctor{Name: planted, Checks: checks, Works: true, AA: &all[0], Shows: []string{"A difference of 3 % would show."}, Text: "text"}),
 		page.WriteDoctor(&plain, page.Doctor{Name: planted, Checks: append(checks, page.Check{Name: "open files", Verdict: "FAIL", Detail: planted}), Text: planted}),
 	); err != nil {
@@ -74,6 +77,13 @@ func severalOf(t *testing.T, dirs []*result.Dir) map[string]other {
 			}
 			if !strings.Contains(f.Text, c.Answer()) {
 				t.Errorf("no answer %q", c.Answer())
+			}
+		}},
+		"hostile-open": {open.Bytes(), func(t *testing.T, f finding) {
+			for _, want := range []string{endless.Answer(), "highest rate: 139 /s or more", "No probe missed it, so the highest rate has a lower end only."} {
+				if !strings.Contains(f.Text, want) {
+					t.Errorf("no %q", want)
+				}
 			}
 		}},
 		"hostile-doctor": {doctor.Bytes(), func(t *testing.T, f finding) {

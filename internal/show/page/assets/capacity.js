@@ -64,6 +64,18 @@ globalThis.tareCapacity = function (Plot, kit) {
     };
   }
 
+  // bandOf is the interval of the highest rate. Without a probe that misses it has no upper end.
+  const bandOf = (found, probes) => {
+    if (!known(found.low) || !(found.low > 0)) return [];
+    if (found.open === "above") return [{ low: found.low, high: Math.max(found.low * 1.02, ...probes.map((p) => p.x)), at: found.low, text: `highest rate: ${amount(found.low)} /s or more` }];
+    return !found.open && found.high > found.low ? [{ low: found.low, high: found.high, at: found.rate, text: "highest rate, 95 % interval" }] : [];
+  };
+  const captions = {
+    "": "The shaded rates are the interval of the highest rate with it.",
+    above: "No probe missed it, so the highest rate has a lower end only.",
+    below: "Every probe missed it, so there is no rate with it.",
+  };
+
   // search has a mark for each probe.
   function search(found) {
     const outcomes = { holds: ["circle", "series2", true], missed: ["times", "bad", false], undecided: ["diamond", "muted", false] };
@@ -73,15 +85,15 @@ globalThis.tareCapacity = function (Plot, kit) {
     const panels = ["p99", "p50"].flatMap((part) => {
       const data = probes.filter((p) => p[part + "_ms"] > 0).map((p) => ({ x: p.rate, y: p[part + "_ms"], outcome: p.outcome, tip: `probe ${p.nth}: ${p.outcome}\n${amount(p.rate)} /s asked, ${amount(p.answered)} answered\np50 ${amount(p.p50_ms)} ms, p99 ${amount(p.p99_ms)} ms, errors ${amount(p.errors * 100)} %` }));
       if (!data.length) return [];
-      const band = !found.open && known(found.low) && found.high > found.low ? [{ low: found.low, high: found.high }] : [];
+      const band = bandOf(found, data);
       return [{
-        title: `response time, ${part} (ms, logarithmic)`, about: `${data.length} probes` + (known(found.rate) && !found.open ? `; ${amount(found.rate)} requests per second, ${amount(found.low)} to ${amount(found.high)}` : ""),
-        legend: Object.entries(outcomes).filter(([o]) => data.some((d) => d.outcome === o)).map(([o, [symbol, role, filled]]) => ({ text: o, symbol, color: color(role), hollow: !filled })).concat(band.length ? [{ text: "highest rate, 95 % interval", color: color("noise") }] : []),
+        title: `response time, ${part} (ms, logarithmic)`, about: `${data.length} probes` + (found.open === "above" ? `; ${amount(found.low)} requests per second or more` : known(found.rate) && !found.open ? `; ${amount(found.rate)} requests per second, ${amount(found.low)} to ${amount(found.high)}` : ""),
+        legend: Object.entries(outcomes).filter(([o]) => data.some((d) => d.outcome === o)).map(([o, [symbol, role, filled]]) => ({ text: o, symbol, color: color(role), hollow: !filled })).concat(band.map((b) => ({ text: b.text, color: color("noise") }))),
         plot: (width) => ({
           ...frame, width, x: xAxis(width), y: yAxis, symbol: { legend: false },
           marks: [
             Plot.rectX(band, { x1: "low", x2: "high", fill: color("noise"), fillOpacity: 0.8, className: "mark-highest" }),
-            ...(band.length ? [Plot.ruleX([found.rate], { stroke: "currentColor" })] : []),
+            Plot.ruleX(band, { x: "at", stroke: "currentColor" }),
             Plot.dot(data, { x: "x", y: "y", r: 5, strokeWidth: 2, symbol: (d) => outcomes[d.outcome][0], stroke: (d) => color(outcomes[d.outcome][1]), fill: (d) => (outcomes[d.outcome][2] ? color(outcomes[d.outcome][1]) : "none"), title: "tip", tip: tips, className: "mark-probe" }),
             ...objective(slo.filter((l) => l.part === part)),
           ],
@@ -90,7 +102,7 @@ globalThis.tareCapacity = function (Plot, kit) {
     });
     return {
       id: "capacity", title: "Capacity: response time against rate",
-      caption: `One mark a probe of ${found.objective}. The shaded rates are the interval of the highest rate with it.`,
+      caption: `One mark a probe of ${found.objective}. ` + (captions[found.open ?? ""] ?? captions[""]),
       columns: ["probe", "rate asked /s", "rate answered /s", "p50 ms", "p99 ms", "errors %", "seconds", "objective"],
       rows: probes.map((p) => [p.nth, p.rate, p.answered, p.p50_ms, p.p99_ms, p.errors * 100, p.seconds, p.undecided ? `undecided: ${p.undecided}` : p.outcome]), panels,
     };
