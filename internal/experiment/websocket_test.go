@@ -28,7 +28,7 @@ func TestWebSocketOfExperiments(t *testing.T) {
 		t.Errorf("%v\n%s", err, rendered)
 	}
 	for text, want := range map[string]string{
-		strings.Replace(text, "http1, websocket", "http1", 1):                                       "x.yaml:5:8: load.webSocket: no load has protocol websocket",
+		strings.Replace(text, "http1, websocket", "http1", 1):                                       "x.yaml:5:19: load.webSocket: no load has protocol websocket",
 		strings.Replace(text, "answer: message", "answer: echoes", 1):                               `load.webSocket.answer: unknown answer "echoes"`,
 		strings.Replace(text, "answer: message", "answer: pong", 1):                                 "load.webSocket.messages: answer pong is one message",
 		strings.Replace(text, "messages: 5", "messages: 0", 1):                                      "load.webSocket.messages: 0 is not between 1 and 1000000",

@@ -46,7 +46,7 @@ func TestKubernetesIstioCapacity(t *testing.T) {
 		if slices.ContainsFunc(r.Warnings, func(w result.Warning) bool { return w.Code == "requests-not-conserved" || w.Code == "capacity-unknown" }) {
 			t.Errorf("%s: %+v", r.ID, r.Warnings)
 		}
-		if got := sidecarsOf(r); got != map[string]int{"none": 0, "istio": 2}[r.Factors.Mesh] {
+		if got := sidecarsOf(r); got != map[string]int{"none": 0, "istio": 2}[r.Treatment] {
 			t.Errorf("%s: %d sidecars", r.ID, got)
 		}
 	}
