@@ -121,7 +121,7 @@ func (c capacitySearch) findMax(ctx context.Context, p load.Profile, f *loadFlag
 // defaultWidth is that of a terminal of unknown width, in columns.
 const defaultWidth = 80
 
-// edge is what the probes of a search have shown: the highest rate that holds, and the lowest that misses.
+// edge has the highest rate of the probes so far that holds, and the lowest that misses.
 type edge struct{ holds, misses float64 }
 
 func (e *edge) judged(p capacity.Probe) {

@@ -39,7 +39,7 @@ func addRequests(p *load.Profile, l *experiment.Load, roots []string) {
 	addStream(p, &requests[0])
 }
 
-// addWebSocket sets the messages of p, and what tare's own service answers: a program of the user has its answers.
+// addWebSocket sets the messages of p, and the answers of tare's own service. A program of the user has answers of its own.
 func addWebSocket(p *load.Profile, w experiment.WebSocket, entry app.Service) {
 	p.WebSocket = &load.WebSocket{Answer: cmp.Or(w.Answer, load.AnswerEcho), Messages: w.Messages}
 	if w.Message != "" {
