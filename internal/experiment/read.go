@@ -84,7 +84,7 @@ func Decode(name string, data []byte, known Known, overrides ...string) (*Experi
 	e.readVersion(doc)
 	e.complete(doc)
 	e.findServices(doc, known, filepath.Dir(name))
-	e.readTargets(doc, known, filepath.Dir(name))
+	readTargets(e, doc, known, filepath.Dir(name))
 	if known.Draw != nil && !doc.Has("seed") {
 		if e.Seed = known.Draw(); known.Order != nil && !doc.Has("order") {
 			e.Order = known.Order(e)

@@ -84,7 +84,7 @@ func (b Body) MarshalText() ([]byte, error) {
 func (b *Body) UnmarshalText(text []byte) error { return b.UnmarshalScalar(string(text)) }
 
 // readTargets reads the requests of a file, so that the rendered experiment needs no other file.
-func (e *Experiment) readTargets(doc *strict.Document, known Known, dir string) {
+func readTargets(e *Experiment, doc *strict.Document, known Known, dir string) {
 	path := e.Load.Targets
 	switch {
 	case path == "":
