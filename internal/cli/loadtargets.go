@@ -14,7 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load/template"
 )
 
-// entryURL stands for the entry of an application, whose address each trial has anew.
+// entryURL stands for the entry of an application, which has another address in each trial.
 const entryURL = "http://entry.invalid"
 
 // secretHeaders are left out of requests of a file: a record would contain their values.
