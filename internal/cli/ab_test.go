@@ -13,6 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
 func TestABMistakes(t *testing.T) {
@@ -71,6 +72,10 @@ func TestABStudies(t *testing.T) {
 		}},
 		"two option sets on a cluster": {nil, abOptions{mesh: []string{"istio"}, maxTime: 2 * time.Hour, runOptions: runOptions{ExperimentOptions: ExperimentOptions{Set: []string{"b.options.mtls=PERMISSIVE"}}}},
 			experiment.OrderTurns, func(s *Study) bool { return s.Experiment.MeshSettings("istio-b").Options["mtls"] == "PERMISSIVE" }},
+		"a quarter of an hour on a cluster": {nil, abOptions{mesh: []string{"istio"}, maxTime: 15 * time.Minute, runOptions: runOptions{ExperimentOptions: ExperimentOptions{Set: []string{"b.options.accessLog=true"}}}},
+			experiment.OrderTurns, func(s *Study) bool { return s.Experiment.ByNodeAgent() }},
+		"a cluster that is in use": {nil, abOptions{mesh: []string{"istio"}, maxTime: 2 * time.Hour, runOptions: runOptions{ExperimentOptions: ExperimentOptions{Set: []string{"b.options.accessLog=true", "platform.inUse=allow"}}}},
+			experiment.OrderTurns, func(s *Study) bool { return s.Experiment.Platform.Meter == "" }},
 	} {
 		c.o.app, c.o.rate, c.o.maxTime = "echo", "1000", cmp.Or(c.o.maxTime, 10*time.Minute)
 		s, err := abCommand{testLine(t, nil)}.study(c.args, c.o)
@@ -90,6 +95,24 @@ func TestABStudies(t *testing.T) {
 		if d := s.Experiment.Decide; len(d.Gates) != 1 || d.Gates[0] != defaultGate || time.Duration(d.Within) != c.o.maxTime {
 			t.Errorf("%s: %+v", name, d)
 		}
+	}
+}
+
+// Of the random orders the one with the fewest installations is run. Without installations the first one is.
+func TestABOrderWithFewestInstallations(t *testing.T) {
+	drawn := 0
+	of := func(changes ...int) func() (*Study, error) {
+		drawn = 0
+		return func() (*Study, error) {
+			drawn++
+			return &Study{Plan: &plan.Plan{Seed: uint64(drawn), MeshChanges: changes[(drawn-1)%len(changes)]}}, nil
+		}
+	}
+	if s, err := fewestChanges(of(14, 16, 10, 12)); err != nil || s.Plan.Seed != 3 || drawn != seedsTried {
+		t.Errorf("seed %d of %d, %v", s.Plan.Seed, drawn, err)
+	}
+	if s, err := fewestChanges(of(0)); err != nil || s.Plan.Seed != 1 || drawn != 1 {
+		t.Errorf("without installations: seed %d of %d, %v", s.Plan.Seed, drawn, err)
 	}
 }
 
