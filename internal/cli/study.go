@@ -5,9 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -108,7 +106,7 @@ func (c *CommandLine) decode(file string, data []byte, o ExperimentOptions) (*St
 		return nil, console.InvalidFile(err)
 	}
 	find := known.Definition
-	for _, name := range slices.Sorted(maps.Keys(s.Experiment.Meshes)) {
+	for _, name := range experiment.ChangedMeshes(s.Experiment) {
 		d, err := s.Experiment.Definition(name, find)
 		if err != nil {
 			return nil, console.InvalidFile(err)

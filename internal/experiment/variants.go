@@ -117,15 +117,39 @@ func (e *Experiment) Definition(name string, find func(string) (mesh.Definition,
 	if !ok {
 		return mesh.Definition{}, fmt.Errorf("%w %q", errUnknownMesh, name)
 	}
-	if _, changed := e.Meshes[name]; !changed {
-		return d, nil
+	if _, changed := e.Meshes[name]; changed {
+		var o mesh.Overrides
+		if e.Platform.Kind == mesh.OnLocal {
+			s := e.MeshSettings(name)
+			o = mesh.Overrides{Program: s.Program, Version: s.Version, Concurrency: s.Concurrency, Arguments: s.Arguments, Environment: s.Environment, Options: texts(s.Options)}
+		}
+		var err error
+		if d, err = d.Variant(name, o); err != nil {
+			return d, err
+		}
 	}
-	var o mesh.Overrides
-	if e.Platform.Kind == mesh.OnLocal {
-		s := e.MeshSettings(name)
-		o = mesh.Overrides{Program: s.Program, Version: s.Version, Concurrency: s.Concurrency, Arguments: s.Arguments, Environment: s.Environment, Options: texts(s.Options)}
+	if besideItself(e, name) && d.Kubernetes != nil && d.Kubernetes.Revisions != nil {
+		return d.AsRevision()
 	}
-	return d.Variant(name, o)
+	return d, nil
+}
+
+// besideItself reports whether a cluster has another variant of the same mesh at the same time.
+func besideItself(e *Experiment, name string) bool {
+	return e.onCluster() && e.Order == OrderInterleaved && slices.Contains(e.meshes(), name) &&
+		slices.ContainsFunc(e.meshes(), func(other string) bool { return other != name && e.base(other) == e.base(name) })
+}
+
+// ChangedMeshes lists the meshes whose definitions this file changes, in order.
+func ChangedMeshes(e *Experiment) []string {
+	names := slices.Collect(maps.Keys(e.Meshes))
+	for _, name := range e.meshes() {
+		if besideItself(e, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Variants lists the names of the variants, in order.

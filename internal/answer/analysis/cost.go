@@ -18,6 +18,7 @@ type Cost struct {
 	Prices     Prices         `json:"prices"`
 	Units      []UnitCost     `json:"units"`
 	Scenarios  []ScenarioCost `json:"scenarios"`
+	Traffic    []Traffic      `json:"zone_traffic,omitempty"` // if it has a price
 	References []Reference    `json:"references"`
 }
 
@@ -180,6 +181,7 @@ func (r *Report) AddCost(d *result.Dir, p Prices) error {
 			c.Scenarios = append(c.Scenarios, r.scenario(s, u, p))
 		}
 	}
+	c.Traffic = r.zoneTraffic(records, p)
 	r.Cost = c
 	return nil
 }

@@ -16,17 +16,26 @@ const PricesKind = "Prices"
 
 // Prices turn cores and memory into money. Every price is dated and sourced.
 type Prices struct {
-	APIVersion string     `yaml:"apiVersion" json:"-"`
-	Kind       string     `yaml:"kind" json:"-"`
-	Currency   string     `yaml:"currency" json:"currency"`
-	Core       Price      `yaml:"core" json:"core"` // of one core (vCPU)
-	GiB        *Price     `yaml:"gib,omitempty" json:"gib,omitempty"`
-	Scenarios  []Scenario `yaml:"scenarios" json:"scenarios"`
+	APIVersion string `yaml:"apiVersion" json:"-"`
+	Kind       string `yaml:"kind" json:"-"`
+	Currency   string `yaml:"currency" json:"currency"`
+	Core       Price  `yaml:"core" json:"core"` // of one core (vCPU)
+	GiB        *Price `yaml:"gib,omitempty" json:"gib,omitempty"`
+	// ZoneTraffic is the price of traffic between zones; nil: it is not priced.
+	ZoneTraffic *TrafficPrice `yaml:"zoneTraffic,omitempty" json:"zone_traffic,omitempty"`
+	Scenarios   []Scenario    `yaml:"scenarios" json:"scenarios"`
 }
 
 // Price is the cost of one unit for a month of 730 hours.
 type Price struct {
 	Month  float64 `yaml:"month" json:"month"`
+	Source string  `yaml:"source" json:"source"`
+	Date   Date    `yaml:"date" json:"date"`
+}
+
+// TrafficPrice is the cost of one GiB from a zone to another, the sender's and the receiver's part together.
+type TrafficPrice struct {
+	GiB    float64 `yaml:"gib" json:"gib"`
 	Source string  `yaml:"source" json:"source"`
 	Date   Date    `yaml:"date" json:"date"`
 }
@@ -37,6 +46,8 @@ type Scenario struct {
 	Name string  `yaml:"name" json:"name"`
 	Rate float64 `yaml:"rate" json:"rate"` // requests/s
 	Pods int     `yaml:"pods,omitempty" json:"pods,omitempty"`
+	// Zones over which the pods are spread evenly; 0: as measured.
+	Zones int `yaml:"zones,omitempty" json:"zones,omitempty"`
 }
 
 // Date is a day, YYYY-MM-DD.
@@ -92,6 +103,9 @@ func DecodePrices(name string, data []byte) (*Prices, error) {
 	if p.GiB != nil {
 		checkPrice(doc, report, "gib", *p.GiB)
 	}
+	if t := p.ZoneTraffic; t != nil {
+		checkAmount(doc, report, "zoneTraffic", "gib", "of a GiB", t.GiB, t.Source, t.Date)
+	}
 	if len(p.Scenarios) == 0 {
 		report("scenarios", "no scenario is given", "write scenarios: [{name: today, rate: 1000}]")
 	}
@@ -106,6 +120,9 @@ func DecodePrices(name string, data []byte) (*Prices, error) {
 		if s.Pods < 0 || s.Pods > 1e9 {
 			report(at+".pods", fmt.Sprintf("%d pods is not between 1 and 1e9", s.Pods), "leave pods out to copy the measured setup")
 		}
+		if s.Zones < 0 || s.Zones > 1000 {
+			report(at+".zones", fmt.Sprintf("%d zones is not between 1 and 1000", s.Zones), "leave zones out for those of the measured pods")
+		}
 	}
 	if err := doc.Err(); err != nil {
 		return nil, err
@@ -118,13 +135,18 @@ func checkPrice(doc *strict.Document, report func(path, message, hint string), a
 		report(at, "no price is given", "write "+at+": {month: 40, source: \"…\", date: 2026-03-01}")
 		return
 	}
-	if !(p.Month >= 0) || math.IsInf(p.Month, 0) || p.Month > 1e9 || !doc.Has(at+".month") {
-		report(at+".month", "no price of a month between 0 and 1e9 is given", "")
+	checkAmount(doc, report, at, "month", "of a month", p.Month, p.Source, p.Date)
+}
+
+// checkAmount checks the amount of a price, in a field of its own, with source and date.
+func checkAmount(doc *strict.Document, report func(path, message, hint string), at, field, of string, amount float64, source string, date Date) {
+	if !(amount >= 0) || math.IsInf(amount, 0) || amount > 1e9 || !doc.Has(at+"."+field) {
+		report(at+"."+field, "no price "+of+" between 0 and 1e9 is given", "")
 	}
-	if p.Source == "" {
+	if source == "" {
 		report(at+".source", "a price needs its source", "write where it can be looked up")
 	}
-	if p.Date == "" {
+	if date == "" {
 		report(at+".date", "a price needs its date", "write the day it was looked up, such as 2026-03-01")
 	}
 }

@@ -30,6 +30,7 @@ type EnrolContext struct {
 	Profile   string
 	Replicas  int    // of the profile
 	Namespace string // the application's
+	Revision  string // of the mesh; empty: it is alone
 	// LoadInside: the load generator is in the mesh.
 	LoadInside bool
 	// Gateway is the backend of the mesh's ingress gateway, if the load enters there; else nil.
@@ -48,6 +49,7 @@ type InstallContext struct {
 	Profile   string
 	Replicas  int
 	Namespace string // the mesh's
+	Revision  string // empty: it is the only one of this mesh
 	// ClusterNetworks are those of pods and services, such as 10.42.0.0/16; ServiceCIDR that of services alone.
 	ClusterNetworks []string
 	ServiceCIDR     string
@@ -154,7 +156,7 @@ func (k Kubernetes) Enrol(s Settings, namespace string, way Way) (Enrolled, erro
 }
 
 func (k Kubernetes) enrolContext(s Settings, namespace string, way Way) EnrolContext {
-	return EnrolContext{Version: s.Version, Profile: s.Profile, Replicas: k.replicas(s), Namespace: namespace, Hub: s.Hub, Options: s.Options,
+	return EnrolContext{Version: s.Version, Profile: s.Profile, Replicas: k.replicas(s), Namespace: namespace, Revision: k.Revision, Hub: s.Hub, Options: s.Options,
 		LoadInside: way.LoadInside, Gateway: way.Front, Closed: way.LoadInside || way.Front != nil, Services: way.Services}
 }
 
@@ -196,7 +198,7 @@ func renderMap(from map[string]string, ctx EnrolContext) (map[string]string, err
 
 // InstallContext returns the context of complete settings, without the fields from the cluster and the certificates.
 func (k Kubernetes) InstallContext(s Settings) InstallContext {
-	return InstallContext{Version: s.Version, Profile: s.Profile, Replicas: k.replicas(s), Namespace: k.Namespace, Hub: s.Hub, Options: s.Options}
+	return InstallContext{Version: s.Version, Profile: s.Profile, Replicas: k.replicas(s), Namespace: k.Namespace, Revision: k.Revision, Hub: s.Hub, Options: s.Options}
 }
 
 // Release is one chart with all that was chosen.
@@ -217,7 +219,11 @@ func (k Kubernetes) Releases(s Settings, ctx InstallContext) ([]Release, error) 
 			return nil, fmt.Errorf("render the version of chart %s: %w", c.Release, err)
 		}
 		r.Version = string(version)
-		for _, text := range []string{c.Values, k.Profiles[s.Profile].Values[c.Release]} {
+		texts := []string{c.Values, k.Profiles[s.Profile].Values[c.Release]}
+		if k.Revision != "" {
+			texts = append(texts, k.Revisions.Values[c.Release])
+		}
+		for _, text := range texts {
 			values, err := renderValues(text, ctx)
 			if err != nil {
 				return nil, fmt.Errorf("render the values of chart %s: %w", c.Release, err)

@@ -23,6 +23,10 @@ type Kubernetes struct {
 	// Coexists declares that the mesh acts on enrolled namespaces only: other meshes and applications without one may
 	// run beside it.
 	Coexists bool `yaml:"coexists,omitempty" json:"coexists,omitempty"`
+	// Revisions describes several versions at once; nil: only one can be installed.
+	Revisions *Revisions `yaml:"revisions,omitempty" json:"revisions,omitempty"`
+	// Revision of this definition; empty: it is the only version.
+	Revision string `yaml:"-" json:"revision,omitempty"`
 	// Hub is the default registry of the mesh's images; empty: that of its charts.
 	Hub string `yaml:"hub,omitempty" json:"hub,omitempty"`
 	// Options of the mesh, by name.

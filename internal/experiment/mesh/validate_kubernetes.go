@@ -34,10 +34,9 @@ func (v clusterPart) validate(k Kubernetes, d Definition) {
 		v.workload(fmt.Sprintf("%s.workloads[%d]", at, i), w)
 	}
 	for i, w := range k.Webhooks {
-		here := fmt.Sprintf("%s.webhooks[%d]", at, i)
-		v.required(here+".name", w.Name, "add the name of the configuration")
-		v.oneOf(here+".kind", w.Kind, "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+		v.webhook(fmt.Sprintf("%s.webhooks[%d]", at, i), w)
 	}
+	v.revisions(k)
 	trafficPart{v.validation, k, d}.validate()
 	v.nodeFiles(k)
 	for i, l := range k.Leftovers {
@@ -50,6 +49,11 @@ func (v clusterPart) validate(k Kubernetes, d Definition) {
 			v.report(here+".name", fmt.Sprintf("found %q: * may only stand at the beginning or the end", l.Name), "")
 		}
 	}
+}
+
+func (v *validation) webhook(here string, w Webhook) {
+	v.required(here+".name", w.Name, "add the name of the configuration")
+	v.oneOf(here+".kind", w.Kind, "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 }
 
 func (v *validation) crds(at string, all []CRDs) {
@@ -181,12 +185,14 @@ func (v clusterPart) nodeFiles(k Kubernetes) {
 	}
 }
 
+const sampleRevision = "istio-1-30"
+
 // sampleInstalls are one of every profile, or one.
 func (k Kubernetes) sampleInstalls() []any {
 	var all []any
 	for _, name := range ProfileNames() {
 		if p, ok := k.Profiles[name]; ok || len(all) == 0 {
-			all = append(all, InstallContext{Version: k.Version, Profile: name, Replicas: max(p.Replicas, 1), Namespace: k.Namespace, Hub: k.Hub,
+			all = append(all, InstallContext{Version: k.Version, Profile: name, Replicas: max(p.Replicas, 1), Namespace: k.Namespace, Revision: sampleRevision, Hub: k.Hub,
 				ClusterNetworks: []string{"10.42.0.0/16", "10.43.0.0/16"}, ServiceCIDR: "10.43.0.0/16", Options: defaults(k.Options), ValuesFile: "/run/values.yaml"})
 		}
 	}
@@ -202,5 +208,7 @@ func (k Kubernetes) sampleEnrols() []any {
 }
 
 func (k Kubernetes) sampleEnrol(way Way) EnrolContext {
-	return k.enrolContext(Settings{Version: k.Version, Profile: ProfileDev, Hub: k.Hub, Options: defaults(k.Options)}, "shop", way)
+	ctx := k.enrolContext(Settings{Version: k.Version, Profile: ProfileDev, Hub: k.Hub, Options: defaults(k.Options)}, "shop", way)
+	ctx.Revision = sampleRevision
+	return ctx
 }

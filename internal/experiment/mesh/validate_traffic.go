@@ -31,20 +31,25 @@ func (v trafficPart) enrolment(k Kubernetes) {
 		name  string
 		marks Marks
 	}{{"namespace", k.Enrolment.Namespace}, {"pod", k.Enrolment.Pod}, {"exempt", k.Enrolment.Exempt}, {"proof", k.Enrolment.Proof}} {
-		for _, of := range []struct {
-			name string
-			all  map[string]string
-		}{{"labels", m.marks.Labels}, {"annotations", m.marks.Annotations}} {
-			for _, key := range slices.Sorted(maps.Keys(of.all)) {
-				v.template(at+"."+m.name+"."+of.name+"."+key, of.all[key], samples)
-			}
-		}
+		v.marks(at+"."+m.name, m.marks, samples)
 	}
 	for i, text := range k.Enrolment.Manifests {
 		v.manifest(fmt.Sprintf("%s.manifests[%d]", at, i), text, samples)
 	}
 	for i, w := range k.Enrolment.Workloads {
 		v.workload(fmt.Sprintf("%s.workloads[%d]", at, i), w)
+	}
+}
+
+// marks checks the templates of labels and annotations.
+func (v *validation) marks(at string, m Marks, samples []any) {
+	for _, of := range []struct {
+		name string
+		all  map[string]string
+	}{{"labels", m.Labels}, {"annotations", m.Annotations}} {
+		for _, key := range slices.Sorted(maps.Keys(of.all)) {
+			v.template(at+"."+of.name+"."+key, of.all[key], samples)
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package meshes
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -135,7 +134,7 @@ func (b *Batches) installedMeshes(ctx context.Context, d mesh.Definition) (other
 			if err := b.removeAbandoned(ctx, i, d); err != nil {
 				return nil, false, err
 			}
-		case i.Mesh == d.Name:
+		case i.is(d):
 			exists = true
 		case b.index(i.Mesh) >= 0: // of trials beside this one
 		default:
@@ -148,12 +147,11 @@ func (b *Batches) installedMeshes(ctx context.Context, d mesh.Definition) (other
 
 // removeAbandoned removes the mesh of a dead run, by the definition of that name.
 func (b *Batches) removeAbandoned(ctx context.Context, i Installation, d mesh.Definition) error {
-	if i.Mesh != d.Name {
+	if !i.is(d) {
 		var err error
-		if d, err = mesh.Load(cmp.Or(i.From, i.Mesh)); err != nil {
+		if d, err = i.definition(); err != nil {
 			return hint.New("remove it with its definition: `tare mesh uninstall "+i.Mesh+" --mesh FILE`", "mesh %s is a leftover of run %s: %w", i.Mesh, i.Run, err)
 		}
-		d.Name = i.Mesh
 	}
 	m, err := New(b.cluster, d, i.Settings(), Options{Report: b.report})
 	if err != nil {
@@ -190,7 +188,7 @@ func (b *Batches) end(ctx context.Context, keep func(*Batch) bool) error {
 		switch {
 		case m.preinstalled:
 		case b.cluster.DryRun():
-			(&uninstaller{m.instance}).recordSteps()
+			(&uninstaller{instance: m.instance}).recordSteps()
 		default:
 			// It stays current until it is removed, so that another attempt is possible.
 			if err := m.Uninstall(ctx, true); err != nil {

@@ -3,6 +3,8 @@ package meshes
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -140,4 +142,99 @@ func TestRealBatchesWithInstalledMesh(t *testing.T) {
 		t.Errorf("a preinstalled mesh was removed: %v", err)
 	}
 	dead.current = nil // its mesh is removed already
+}
+
+// Two revisions of a mesh are in the cluster at once. Both use the chart that they share; it goes with the last of them.
+func TestRealRevisions(t *testing.T) {
+	c := connect(t)
+	before := inventory(t, c)
+	charts := smallCharts(t, toolbox)
+	write(t, charts, map[string]string{
+		"base/Chart.yaml": "apiVersion: v2\nname: base\nversion: 1.0.0\n",
+		"base/templates/role.yaml": "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\n" +
+			"metadata: {name: small-reader}\nrules: []\n",
+		"a/b/templates/all.yaml": `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: "small-{{ .Values.revision }}", namespace: {{ .Release.Namespace }}}
+spec:
+  selector: {matchLabels: {app: small}}
+  template:
+    metadata: {labels: {app: small}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers: [{name: small, image: "` + toolbox + `", imagePullPolicy: Never, command: [sleep, "3600"]}]
+`})
+	text := strings.Replace(smallMesh, "  charts:\n", `  coexists: true
+  revisions:
+    shared: [base]
+    values: {small: "revision: {{.Revision}}"}
+    workloads: [{kind: Deployment, name: "small-{{.Revision}}", scaled: true}]
+    namespace: {labels: {small.test/rev: "{{.Revision}}"}}
+  charts:
+  - {release: base, chart: base, repository: "https://charts.invalid"}
+`, 1)
+	var revisions []mesh.Definition
+	for _, name := range []string{"a", "b"} {
+		d, err := mesh.Decode("small.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Name, d.From = name, d.Name
+		if d, err = d.AsRevision(); err != nil {
+			t.Fatal(err)
+		}
+		revisions = append(revisions, d)
+	}
+	batches := NewBatches(c, func(string) Choice { return Choice{Options: Options{Charts: charts, Run: "tare-test-revisions"}} }, func(line string) { t.Log(line) })
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		defer cancel()
+		if err := batches.End(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, d := range revisions {
+		if _, err := batches.Ready(bounded(t, 2*time.Minute), d, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shared := []string{"ClusterRole small-reader", "CustomResourceDefinition widgets.small.test"}
+	has := func(namespace string) bool {
+		_, err := c.Get(t.Context(), cluster.Ref{Kind: cluster.KindNamespace, Name: namespace})
+		if err != nil && !cluster.IsNotFound(err) {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+	keepsShared := func() {
+		t.Helper()
+		all := strings.Join(slices.Collect(maps.Keys(inventory(t, c))), "\n")
+		for _, ref := range shared {
+			if name := strings.Fields(ref)[1]; !strings.Contains(all, name) {
+				t.Errorf("%s is missing", ref)
+			}
+		}
+	}
+	if !has("tare-test-small-a") || !has("tare-test-small-b") {
+		t.Error("the revisions have no namespaces of their own")
+	}
+	keepsShared()
+	for _, b := range batches.current {
+		checks, err := controlPlane{b.instance, scaler{c, nil}}.check(t.Context())
+		if failed := failing(checks); err != nil || len(failed) > 0 || len(checks) != 2 {
+			t.Errorf("%s: %d checks, %q, %v", b.definition.Name, len(checks), failed, err)
+		}
+	}
+	// The first one has the release of the shared chart. The other keeps working without it.
+	if err := batches.end(bounded(t, 2*time.Minute), func(b *Batch) bool { return b.definition.Name == "b" }); err != nil {
+		t.Fatal(err)
+	}
+	if has("tare-test-small-a") || !has("tare-test-small-b") {
+		t.Error("the wrong revision was removed")
+	}
+	keepsShared()
+	if err := batches.End(bounded(t, 2*time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	sameInventory(t, c, before)
 }

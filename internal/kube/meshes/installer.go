@@ -32,10 +32,12 @@ var ErrInstalled = errors.New("it is installed already")
 type installer struct {
 	*instance
 	sources chartSources
+	// others: revisions of the mesh are installed, and with them the charts that all share.
+	others bool
 }
 
 func newInstaller(i *instance) *installer {
-	return &installer{i, chartSources{dir: i.options.Charts, download: i.options.Cache != ""}}
+	return &installer{instance: i, sources: chartSources{dir: i.options.Charts, download: i.options.Cache != ""}}
 }
 
 // run implements [Mesh.Install].
@@ -56,7 +58,7 @@ func (n *installer) run(ctx context.Context) (_ Installation, err error) {
 		if err != nil {
 			late, cancel := context.WithTimeout(context.WithoutCancel(ctx), UninstallWithin)
 			defer cancel()
-			err = errors.Join(err, (&uninstaller{n.instance}).remove(late))
+			err = errors.Join(err, (&uninstaller{instance: n.instance}).remove(late))
 		}
 	}()
 	done, err := n.install(ctx, info)
@@ -90,7 +92,8 @@ func (n *installer) checkPossible(ctx context.Context, info clusterInfo) error {
 		}
 		n.report("mesh %s is installed too: its own CPU while %s is measured is attributed to neither", i.Mesh, n.definition.Name)
 	}
-	leftovers, err := (&uninstaller{n.instance}).leftovers(ctx)
+	n.others = slices.ContainsFunc(all, n.isRevision)
+	leftovers, err := (&uninstaller{instance: n.instance, others: n.others}).leftovers(ctx)
 	if err != nil {
 		return err
 	}
@@ -226,6 +229,10 @@ func (n *installer) installCharts(ctx context.Context, in mesh.InstallContext) (
 	}
 	var all []InstalledChart
 	for _, r := range releases {
+		if n.others && n.shared(r.Release) {
+			n.report("chart %s is installed already, by another revision", r.Release)
+			continue
+		}
 		from, err := n.sources.chart(r)
 		if err != nil {
 			return all, err

@@ -114,7 +114,7 @@ func (m *Mesh) Archive(ctx context.Context, namespace string) error {
 // removed too. The error is [ErrNotInstalled] if tare did not install the mesh, unless force is set. Without any objects
 // of the mesh it does nothing.
 func (m *Mesh) Uninstall(ctx context.Context, force bool) error {
-	return (&uninstaller{m.instance}).run(ctx, force)
+	return (&uninstaller{instance: m.instance}).run(ctx, force)
 }
 
 // instance is a mesh definition with its settings on one cluster: the data that every step needs.

@@ -192,7 +192,7 @@ tasks:
 func smallCharts(t *testing.T, image string) string {
 	t.Helper()
 	dir := t.TempDir()
-	for name, content := range map[string]string{
+	write(t, dir, map[string]string{
 		"a/b/Chart.yaml":  "apiVersion: v2\nname: small\nversion: 1.0.0\nappVersion: 1.0.0\n",
 		"a/b/values.yaml": "replicas: 1\n",
 		"a/b/templates/all.yaml": `apiVersion: apps/v1
@@ -229,8 +229,14 @@ spec:
     served: true
     storage: true
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-`,
-	} {
+`})
+	return dir
+}
+
+// write writes files below a directory.
+func write(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, content := range files {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
@@ -239,7 +245,6 @@ spec:
 			t.Fatal(err)
 		}
 	}
-	return dir
 }
 
 // kept is an archive in memory.

@@ -1,6 +1,7 @@
 package meshes
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -85,6 +86,34 @@ func Installed(ctx context.Context, c *cluster.Cluster) ([]Installation, error) 
 	})
 	slices.SortFunc(all, func(a, b Installation) int { return strings.Compare(a.Mesh, b.Mesh) })
 	return all, err
+}
+
+// is reports whether it is an installation by this definition.
+func (i Installation) is(d mesh.Definition) bool {
+	return i.Mesh == d.Name && (d.Kubernetes == nil || i.Namespace == d.Kubernetes.Namespace)
+}
+
+// definition is the shipped definition that it was installed by. Revisions have namespaces of their own.
+func (i Installation) definition() (mesh.Definition, error) {
+	d, err := mesh.Load(cmp.Or(i.From, i.Mesh))
+	if err != nil {
+		return d, err
+	}
+	d.Name, d.From = i.Mesh, i.From
+	if k := d.Kubernetes; k != nil && k.Revisions != nil && i.Namespace != k.Namespace {
+		return d.AsRevision()
+	}
+	return d, nil
+}
+
+// isRevision reports whether an installation is another revision of the same mesh.
+func (i *instance) isRevision(o Installation) bool {
+	return i.k.Revision != "" && !o.is(i.definition) && cmp.Or(o.From, o.Mesh) == cmp.Or(i.definition.From, i.definition.Name)
+}
+
+// shared reports whether all revisions of the mesh use a release.
+func (i *instance) shared(release string) bool {
+	return i.k.Revisions != nil && slices.Contains(i.k.Revisions.Shared, release)
 }
 
 // hasVersion reports whether the mesh or one of its charts has a version; empty: any.

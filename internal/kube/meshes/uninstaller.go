@@ -43,7 +43,11 @@ func list(refs []cluster.Ref) string {
 }
 
 // uninstaller removes a mesh, and checks that nothing of it is left.
-type uninstaller struct{ *instance }
+type uninstaller struct {
+	*instance
+	// others: revisions of the mesh remain, which have objects of the same names and the shared charts.
+	others bool
+}
 
 // run implements [Mesh.Uninstall].
 func (u *uninstaller) run(ctx context.Context, force bool) error {
@@ -54,6 +58,9 @@ func (u *uninstaller) run(ctx context.Context, force bool) error {
 	}
 	_, ours, err := u.installed(ctx)
 	if err != nil {
+		return u.failed("uninstall", err)
+	}
+	if err := u.findOthers(ctx); err != nil {
 		return u.failed("uninstall", err)
 	}
 	if !ours && !force {
@@ -82,11 +89,17 @@ func (u *uninstaller) recordSteps() {
 
 // remove removes the mesh, however much of it is installed.
 func (u *uninstaller) remove(ctx context.Context) error {
+	if err := u.findOthers(ctx); err != nil {
+		return err
+	}
 	// Custom resources first: the mesh's controllers remove their finalizers.
 	if err := u.removeCustomResources(ctx); err != nil {
 		return err
 	}
 	for _, c := range slices.Backward(u.k.Charts) {
+		if u.others && u.shared(c.Release) {
+			continue
+		}
 		namespace := c.Namespace
 		if namespace == "" {
 			namespace = u.k.Namespace
@@ -122,6 +135,16 @@ func (u *uninstaller) remove(ctx context.Context) error {
 	return (&nodeInspector{u.instance}).check(ctx)
 }
 
+// findOthers looks for other revisions of the mesh.
+func (u *uninstaller) findOthers(ctx context.Context) error {
+	if u.k.Revision == "" {
+		return nil
+	}
+	all, err := Installed(ctx, u.cluster)
+	u.others = slices.ContainsFunc(all, u.isRevision)
+	return err
+}
+
 func (u *uninstaller) delete(ctx context.Context, refs ...cluster.Ref) error {
 	return u.cluster.Delete(ctx, u.options.Report, refs...)
 }
@@ -134,7 +157,7 @@ func (u *uninstaller) removeLabelled(ctx context.Context) error {
 	}
 	var refs []cluster.Ref
 	for _, o := range all {
-		if o.Kind != cluster.KindNamespace && !o.Owned {
+		if o.Kind != cluster.KindNamespace && !o.Owned && !u.inUse(o) {
 			refs = append(refs, o.Ref)
 		}
 	}
@@ -177,7 +200,8 @@ func customResources(all []cluster.Object, isLeftover func(cluster.Object) bool)
 	return refs
 }
 
-// leftovers lists the mesh's objects: its namespace, and leftovers that the definition lists.
+// leftovers lists the mesh's objects: its namespace, and leftovers that the definition lists. Those may be of other
+// revisions: the last one removes them.
 func (u *uninstaller) leftovers(ctx context.Context) ([]cluster.Ref, error) {
 	all, err := u.objects(ctx, cluster.Query{})
 	if err != nil {
@@ -210,8 +234,16 @@ func (u *uninstaller) objects(ctx context.Context, q cluster.Query) ([]cluster.O
 }
 
 func (u *uninstaller) isLeftover(o cluster.Object) bool {
+	if u.inUse(o) {
+		return false
+	}
 	return o.Labels[cluster.LabelInstalled] == u.definition.Name ||
-		slices.ContainsFunc(u.k.Leftovers, func(l mesh.Leftover) bool {
+		!u.others && slices.ContainsFunc(u.k.Leftovers, func(l mesh.Leftover) bool {
 			return l.Matches(o.Kind.Group, o.Kind.Kind, o.Namespace, o.Name, o.Labels)
 		})
+}
+
+// inUse reports whether other revisions use an object: CRDs are of the whole cluster.
+func (u *uninstaller) inUse(o cluster.Object) bool {
+	return u.others && o.Kind.GroupKind() == kindCRD.GroupKind()
 }

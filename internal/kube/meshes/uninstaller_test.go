@@ -35,7 +35,7 @@ func TestCustomResourcesOfMesh(t *testing.T) {
 		of(consul, "GatewayClassConfig", "", "consul-api-gateway"), of(consul, "ProxyDefaults", "shop", "global"), owned,
 		of(gateway, "GatewayClass", "", "consul"), of(gateway, "GatewayClass", "", "other"), of(gateway, "Gateway", "shop", "consul"),
 		of("rbac.authorization.k8s.io", "ClusterRole", "", "consul-server"), of("", "Service", "shop", "consul"),
-	}, (&uninstaller{m.instance}).isLeftover)
+	}, (&uninstaller{instance: m.instance}).isLeftover)
 	var got []string
 	for _, r := range refs {
 		got = append(got, r.Kind.Kind+" "+r.Name)

@@ -2,6 +2,8 @@ package report
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
@@ -20,6 +22,7 @@ func costSection(t text) {
 	proxyCostsTable(t, c)
 	controlCosts(t, c)
 	scenarioTables(t, c)
+	zoneTraffic(t, c)
 	referencesTable(t, c)
 }
 
@@ -132,6 +135,47 @@ func scenarioTables(t text, c *analysis.Cost) {
 		t.prose("Memory has no price in the file and is not part of the money.")
 	}
 	t.prose("The data plane includes the load generator's own proxy." + controlPlaneNote(t))
+}
+
+// zoneTraffic has the traffic between zones, which the money of the scenarios does not contain.
+func zoneTraffic(t text, c *analysis.Cost) {
+	p := c.Prices.ZoneTraffic
+	if p == nil || len(c.Traffic) == 0 {
+		return
+	}
+	t.heading("Traffic between zones, beside the money above")
+	heads := [][]string{{"", "scenario"}, {"", "treatment"}, {"hops per", "request"}, {"bytes", "per hop"}, {"between", "zones"}, {"GiB", "a month"},
+		{c.Prices.Currency, "a month"}, {"added,", c.Prices.Currency + " a month"}, {"", "how"}}
+	columns := make([]column, len(heads))
+	for i, h := range heads {
+		columns[i] = column{heads: h, left: i < 2 || i == len(heads)-1}
+	}
+	for _, x := range c.Traffic {
+		share := unknown
+		if x.Crossing != nil {
+			share = fixed(100**x.Crossing, 0) + " %"
+		}
+		added := optional(x.Added)
+		if slices.ContainsFunc(t.r.Treatments, func(r analysis.Treatment) bool { return r.ID == x.Treatment && r.Baseline == "" }) {
+			added = none
+		}
+		for i, cell := range []string{x.Scenario, t.label.of(x.Factors), number(float64(x.Hops)), number(math.Round(x.Bytes)), share, optional(x.GiB), optional(x.Money), added, x.How} {
+			columns[i].cells = append(columns[i].cells, cell)
+		}
+	}
+	t.table(columns, 2)
+	t.line("")
+	t.prose(fmt.Sprintf("A GiB between zones: %s %s (%s, %s).", strconv.FormatFloat(p.GiB, 'f', -1, 64), c.Prices.Currency, p.Source, p.Date))
+	t.prose("A hop is a call between pods; one that passes a waypoint or gateway has two. Each is taken to carry the bytes of a request at the entry with its answer, " +
+		"without TLS and TCP headers, and to go to any pod alike. Sidecars add no hop.")
+}
+
+// optional is an amount that may be unknown.
+func optional(v *float64) string {
+	if v == nil {
+		return unknown
+	}
+	return grouped(*v)
 }
 
 // controlPlaneNote qualifies the cost of a control plane, if there is one.

@@ -28,6 +28,8 @@ type Node struct {
 	Addresses []string
 	// Schedulable reports whether pods can be placed on it.
 	Schedulable bool
+	// Zone is its label topology.kubernetes.io/zone, or "".
+	Zone string
 	// Role is its label [LabelRole]: [RoleApplication], [RoleLoad] or "".
 	Role string
 }
@@ -96,6 +98,7 @@ func describe(n corev1.Node) Node {
 		Allocatable: fmt.Sprintf("%s cpu, %s", n.Status.Allocatable.Cpu(), n.Status.Allocatable.Memory()),
 		OS:          info.OperatingSystem, Arch: info.Architecture, Kernel: info.KernelVersion, Kubelet: info.KubeletVersion,
 		Runtime: info.ContainerRuntimeVersion, Schedulable: cluster.TakesPods(n), Addresses: addresses(n), Role: n.Labels[LabelRole],
+		Zone: n.Labels[corev1.LabelTopologyZone],
 	}
 }
 
@@ -118,6 +121,16 @@ func (l nodeList) schedulable() (n int) {
 		}
 	}
 	return n
+}
+
+// zoneOf is the zone of a pod's node; empty: not known.
+func (l nodeList) zoneOf(pod *corev1.Pod) string {
+	for _, n := range l {
+		if n.Name == pod.Spec.NodeName {
+			return n.Zone
+		}
+	}
+	return ""
 }
 
 // addressesOf are the addresses of a pod's node.

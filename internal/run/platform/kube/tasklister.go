@@ -43,7 +43,7 @@ func (l *taskLister) Tasks(ctx context.Context) ([]platform.Task, error) {
 		}
 		for _, container := range running(pod) {
 			t := mesh.Task{ID: taskID(name+"/"+container, generation), Namespace: pod.Namespace, Pod: pod.Name,
-				Service: l.serviceOf(pod), Container: container, Labels: pod.Labels}
+				Service: l.serviceOf(pod), Container: container, Labels: pod.Labels, Zone: l.nodes.zoneOf(pod)}
 			t = l.attribute(t, l.ofForeign(pod, container), l.owns(pod), cluster.IsSystem(pod))
 			if t.Plane == metric.Unattributed && l.otherMesh(pod) {
 				continue

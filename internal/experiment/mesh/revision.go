@@ -1,0 +1,101 @@
+package mesh
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+)
+
+// Revisions describes how several versions of the mesh are installed at once: each is a revision, with a control
+// plane in a namespace of its own, which acts on the namespaces enrolled with that revision.
+type Revisions struct {
+	// Shared are releases for the whole cluster, such as CRDs: installed with the first revision, removed with the last.
+	Shared []string `yaml:"shared,omitempty" json:"shared,omitempty"`
+	// Values go over those of the charts, by release; templates of YAML with .Revision and .Namespace.
+	Values map[string]string `yaml:"values,omitempty" json:"values,omitempty"`
+	// Workloads and webhooks of a revision, in place of the mesh's; their names are templates.
+	Workloads []Workload `yaml:"workloads,omitempty" json:"workloads,omitempty"`
+	Webhooks  []Webhook  `yaml:"webhooks,omitempty" json:"webhooks,omitempty"`
+	// Namespace has the marks of an enrolled namespace, in place of enrolment.namespace; templates with .Revision.
+	Namespace Marks `yaml:"namespace,omitempty" json:"namespace"`
+}
+
+// maxRevision bounds the name of a revision: with a prefix, names of Services and namespaces have up to 63 characters.
+const maxRevision = 40
+
+// AsRevision returns the definition as a revision with the mesh's name, beside other revisions of the same mesh.
+// The error has a hint.
+func (d Definition) AsRevision() (Definition, error) {
+	if d.Kubernetes == nil || d.Kubernetes.Revisions == nil {
+		return d, hint.New("write order: by-mesh, one batch per mesh", "mesh %s has no revisions", d.Name)
+	}
+	revision := strings.ReplaceAll(d.Name, ".", "-") // a DNS label
+	if len(revision) > maxRevision {
+		return d, hint.New(fmt.Sprintf("at most %d characters", maxRevision), "the name %.80s is too long for a revision", d.Name)
+	}
+	k := *d.Kubernetes
+	home := k.Namespace
+	k.Revision, k.Namespace = revision, home+"-"+revision
+	k.CLI = nil // it prints the manifests of the mesh without revisions
+	ctx := InstallContext{Revision: k.Revision, Namespace: k.Namespace}
+	k.Workloads, k.Webhooks = slices.Clone(k.Revisions.Workloads), slices.Clone(k.Revisions.Webhooks)
+	var failed error
+	name := func(at, text string) string {
+		b, err := execute(at, text, ctx)
+		if err != nil && failed == nil {
+			failed = fmt.Errorf("render revision %s of mesh %s: %w", revision, d.Name, err)
+		}
+		return string(b)
+	}
+	for i := range k.Workloads {
+		k.Workloads[i].Name = name("workloads", k.Workloads[i].Name)
+	}
+	for i := range k.Webhooks {
+		k.Webhooks[i].Name = name("webhooks", k.Webhooks[i].Name)
+	}
+	k.Enrolment.Namespace = k.Revisions.Namespace
+	d.Kubernetes, d.Tasks = &k, slices.Clone(d.Tasks)
+	for i := range d.Tasks {
+		if d.Tasks[i].Namespace == home {
+			d.Tasks[i].Namespace = k.Namespace
+		}
+	}
+	return d, failed
+}
+
+// revisions checks the part of a definition for several versions at once.
+func (v clusterPart) revisions(k Kubernetes) {
+	if k.Revisions == nil {
+		return
+	}
+	const at = "kubernetes.revisions"
+	r := *k.Revisions
+	release := func(path, name string) {
+		if !slices.ContainsFunc(k.Charts, func(c Chart) bool { return c.Release == name }) {
+			v.report(path, fmt.Sprintf("there is no release %q", name), "name one of charts")
+		}
+	}
+	for i, name := range r.Shared {
+		release(fmt.Sprintf("%s.shared[%d]", at, i), name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Values)) {
+		path := at + ".values." + name
+		release(path, name)
+		v.values(path, r.Values[name], k)
+	}
+	samples := k.sampleInstalls()
+	for i, w := range r.Workloads {
+		here := fmt.Sprintf("%s.workloads[%d]", at, i)
+		v.workload(here, w)
+		v.template(here+".name", w.Name, samples)
+	}
+	for i, w := range r.Webhooks {
+		here := fmt.Sprintf("%s.webhooks[%d]", at, i)
+		v.webhook(here, w)
+		v.template(here+".name", w.Name, samples)
+	}
+	v.marks(at+".namespace", r.Namespace, k.sampleEnrols())
+}

@@ -1,0 +1,102 @@
+package mesh
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// Two versions of Istio are revisions: each has a control plane, injection and configuration of its own, and its
+// control plane is attributed in its own namespace.
+func TestRevisions(t *testing.T) {
+	istio, err := Load("istio")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []Definition
+	for _, name := range []string{"istio-1.29", "istio-1.30"} {
+		d := istio
+		d.Name, d.From = name, "istio"
+		if d, err = d.AsRevision(); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, d)
+	}
+	if err := Coexist(all...); err != nil {
+		t.Errorf("they cannot be side by side: %v", err)
+	}
+	d, home := all[0], "istio-system-istio-1-29"
+	k := *d.Kubernetes
+	if k.Namespace != home || k.Workloads[0].Name != "istiod-istio-1-29" || k.Webhooks[0].Name != "istio-sidecar-injector-istio-1-29-"+home || k.CLI != nil {
+		t.Errorf("%+v %+v in %s", k.Workloads, k.Webhooks, k.Namespace)
+	}
+	e, err := k.Enrol(Settings{}, "shop", Way{LoadInside: true})
+	if err != nil || len(e.Namespace.Labels) != 1 || e.Namespace.Labels["istio.io/rev"] != "istio-1-29" {
+		t.Errorf("a namespace is enrolled by %v, %v", e.Namespace.Labels, err)
+	}
+	s, err := k.Complete(Settings{Version: "1.29.2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	releases, err := k.Releases(s, k.InstallContext(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(releases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"revision":"istio-1-29"`, `"discoverySelectors":[{"matchLabels":{"istio.io/rev":"istio-1-29"}},{"matchLabels":{"kubernetes.io/metadata.name":"` + home + `"}}]`,
+		`"defaultRevision":""`, `"istioNamespace":"` + home + `"`} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the charts lack %s: %s", want, text)
+		}
+	}
+	for namespace, want := range map[string]string{home: "control", "istio-system": "unattributed", "istio-system-istio-1-30": "unattributed"} {
+		if got := d.Attribute(Task{Namespace: namespace, Container: "discovery"}).Plane; string(got) != want {
+			t.Errorf("istiod in %s is %s, want %s", namespace, got, want)
+		}
+	}
+	// The definition itself is as before.
+	if istio.Kubernetes.Namespace != "istio-system" || istio.Kubernetes.Workloads[0].Name != "istiod" || istio.Attribute(Task{Namespace: "istio-system"}).Plane != "control" {
+		t.Errorf("istio has changed: %+v", istio.Kubernetes)
+	}
+}
+
+// A mesh without revisions has none, and a name must fit into those of Services.
+func TestNoRevision(t *testing.T) {
+	for name, want := range map[string]string{"consul": "mesh consul has no revisions", "istio": "too long for a revision"} {
+		d, err := Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "istio" {
+			d.Name = strings.Repeat("x", 41)
+		}
+		if _, err := d.AsRevision(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+}
+
+// A definition whose revisions name what it does not have is refused at the field.
+func TestRevisionMistakes(t *testing.T) {
+	d, err := embedded.ReadFile("definitions/istio.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for change, want := range map[[2]string]string{
+		{"shared: [istio-base]", "shared: [base]"}:                              `kubernetes.revisions.shared[0]: there is no release "base"`,
+		{`"istiod-{{.Revision}}"`, `"istiod-{{.Revison}}"`}:                     "kubernetes.revisions.workloads[0].name: invalid template",
+		{`{istio.io/rev: "{{.Revision}}"}`, `{istio.io/rev: "{{.Revision}"}`}:   "kubernetes.revisions.namespace.labels.istio.io/rev: invalid template",
+		{"      istio-base: |\n        defaultRev", "      base: |\n        d"}: `kubernetes.revisions.values.base: there is no release "base"`,
+	} {
+		text := strings.Replace(string(d), change[0], change[1], 1)
+		if text == string(d) {
+			t.Fatalf("the definition lacks %q", change[0])
+		}
+		if _, err := Decode("istio.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", change[1], err, want)
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package experiment_test
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+)
+
+// Variants of one mesh are interleaved by revision, the mesh itself included. In batches each has the cluster for itself,
+// and so has a mesh that is alone.
+func TestVariantsAreInterleavedByRevision(t *testing.T) {
+	const variants = "platform: {kind: kubernetes}\nbaseline: {mesh: none}\nmeshes:\n  istio-1.29: {from: istio, version: 1.29.2}\n  istio-1.30: {from: istio, version: 1.30.4}\n"
+	for text, want := range map[string]map[string]string{
+		"order: interleaved\nfactors: {mesh: [none, istio-1.29, istio-1.30]}\n": {"istio-1.29": "istio-system-istio-1-29", "istio-1.30": "istio-system-istio-1-30"},
+		"order: interleaved\nfactors: {mesh: [none, istio, istio-1.29]}\n":      {"istio": "istio-system-istio", "istio-1.29": "istio-system-istio-1-29", "istio-1.30": "istio-system"},
+		"order: interleaved\nfactors: {mesh: [none, istio-1.29]}\n":             {"istio-1.29": "istio-system"},
+		"order: by-mesh\nfactors: {mesh: [none, istio-1.29, istio-1.30]}\n":     {"istio-1.29": "istio-system", "istio-1.30": "istio-system"},
+	} {
+		e := variantsOf(t, strings.ReplaceAll(variants+text, "by-mesh", "turns"))
+		got := map[string]string{}
+		for name := range want {
+			d, err := e.Definition(name, withMeshes().Definition)
+			if err != nil {
+				t.Fatalf("%s%s: %v", text, name, err)
+			}
+			got[name] = d.Kubernetes.Namespace
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%sgot %v, want %v", text, got, want)
+		}
+		if changed := experiment.ChangedMeshes(e); slices.Contains(changed, "istio") != (want["istio"] != "") || !slices.Contains(changed, "istio-1.30") {
+			t.Errorf("%schanged: %v", text, changed)
+		}
+	}
+}
+
+// What has no revisions is refused, as before.
+func TestNotInterleavedByRevision(t *testing.T) {
+	for text, want := range map[string]string{
+		"meshes: {x: {from: istio-ambient, options: {telemetry: \"false\"}}}\nfactors: {mesh: [istio-ambient, x]}\n": "meshes istio-ambient and x have their control planes in the same namespace, istio-system",
+		"meshes: {x: {from: istio, withCLI: true}}\nfactors: {mesh: [istio, x]}\n":                                   "the treatments cannot be interleaved: the program of mesh x installs no revisions",
+	} {
+		_, err := experiment.Decode("x.yaml", []byte(header+"platform: {kind: kubernetes}\norder: interleaved\n"+text), withMeshes())
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
