@@ -6,7 +6,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/balance"
 )
 
-// Path is what one request at the entry causes. A field that is not known is zero.
+// Path has the calls that one request at the entry causes. A field that is not known is zero.
 type Path struct {
 	// Calls between services, the entry's own included.
 	Calls int `json:"calls_per_request,omitempty"`

@@ -8,7 +8,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// Traffic is what the calls of a treatment carry from one zone to another in a scenario. Unknown figures are absent.
+// Traffic has the bytes between zones of a treatment in a scenario. Unknown figures are absent.
 type Traffic struct {
 	Scenario  string       `json:"scenario"`
 	Treatment string       `json:"treatment"`
@@ -27,7 +27,7 @@ type Traffic struct {
 	How string `json:"how"`
 }
 
-// monthSeconds are those of 730 hours, as of a [Price].
+// monthSeconds is 730 hours, as of a [Price].
 const monthSeconds = 730 * 3600
 
 // zoneTraffic prices the traffic between zones of all treatments, baselines included.
@@ -76,7 +76,7 @@ func (r *Report) baselineOf(treatment string) string {
 	return ""
 }
 
-// hopCount is what the valid trials of a treatment show about its calls.
+// hopCount sums up the calls of a treatment's valid trials.
 type hopCount struct {
 	hops              int // 0: unknown, or different from trial to trial
 	carried, answered int64
@@ -116,7 +116,7 @@ func hopsByTreatment(records []result.Record) map[string]*hopCount {
 	return all
 }
 
-// hopsOf are the calls of a request, and those that pass a proxy in a pod of its own: they go by two hops.
+// hopsOf counts the hops of a request. A call through a proxy in a pod of its own has two.
 func hopsOf(r *result.Record) int {
 	hops, waypoint, gateway := r.Edges, false, false
 	for _, t := range r.Tasks {
@@ -149,7 +149,7 @@ func (h *hopCount) bytes() float64 {
 	return float64(h.carried) / float64(h.answered)
 }
 
-// crossing is the share of hops between zones: over the scenario's zones, or over those of the measured pods. Calls
+// crossing is the share of hops between zones: those of the scenario or of the measured pods. Calls
 // are taken to go to any pod alike: the balancing of Services and meshes without preference for a zone.
 func (h *hopCount) crossing(s Scenario) (*float64, string) {
 	if s.Zones > 0 {

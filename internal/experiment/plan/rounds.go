@@ -19,7 +19,7 @@ type Slices struct {
 	Measure int           `json:"measure"` // the same in the measure phase
 }
 
-// group is what the treatments of a round have in common: the baseline, if the plan has one, and
+// group has the properties that the treatments of a round share: the baseline, if the plan has one, and
 // the load.
 type group struct {
 	baseline string

@@ -196,7 +196,7 @@ func (v view) subject(tr analysis.Treatment) string {
 	return name + " (" + rest + ")"
 }
 
-// effectAnswer is what a treatment does to the median and to memory.
+// effectAnswer is the effect of a treatment on the median and on memory.
 func (v view) effectAnswer(tr analysis.Treatment) string {
 	var parts []string
 	if c, ok := v.compared(tr.ID, answerMedian); ok {
@@ -225,7 +225,7 @@ func (v view) effectAnswer(tr analysis.Treatment) string {
 	return strings.ToUpper(s[:1]) + s[1:] + "."
 }
 
-// trustAnswer is what the run could show, and the share of its trials that counts.
+// trustAnswer has the smallest effect that the run could show, and the share of its trials that counts.
 func (v view) trustAnswer() string {
 	var s string
 	if smallest := v.smallestText(); smallest != "" {
