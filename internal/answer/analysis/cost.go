@@ -60,7 +60,8 @@ type ProxyCost struct {
 	CallUS *stats.Interval `json:"cpu_us_per_proxied_call,omitempty"`
 	Cores  *stats.Interval `json:"cores_per_proxy_at_1000_rps,omitempty"`
 	MiB    *stats.Interval `json:"mib_per_proxy,omitempty"`
-	// IdleCores is the CPU of a proxy without requests: the line through the rates, at zero.
+	// IdleCores is the CPU of a proxy without requests: the line through the rates, at zero, or else that
+	// outside the slices of interleaved trials.
 	IdleCores *stats.Interval `json:"idle_cores_per_proxy,omitempty"`
 	// The control plane, divided by the proxies and by the services.
 	ControlCoresPerProxy   *stats.Interval `json:"control_cores_per_proxy,omitempty"`
@@ -95,6 +96,9 @@ func (r *Report) proxyCost(t Treatment, p Path) *ProxyCost {
 			c.IdleCores = scaled(&l.FixedCores, 1/float64(p.Proxies))
 		}
 	}
+	if c.IdleCores == nil {
+		c.IdleCores = of(metric.IdleCPU, string(metric.Data), float64(p.Proxies))
+	}
 	return c
 }
 
@@ -119,7 +123,8 @@ type Reference struct {
 	MiB   float64 `yaml:"mib,omitempty" json:"mib,omitempty"`
 	// Per is what Cores and MiB are of: "proxy", or "data plane" as a whole.
 	Per string `yaml:"per" json:"per"`
-	// P90MS and P99MS are the added latency of Proxies proxies, ms.
+	// P50MS, P90MS and P99MS are the added latency of Proxies proxies, or of a data plane as a whole, ms.
+	P50MS      float64 `yaml:"p50,omitempty" json:"p50_ms,omitempty"`
 	P90MS      float64 `yaml:"p90,omitempty" json:"p90_ms,omitempty"`
 	P99MS      float64 `yaml:"p99,omitempty" json:"p99_ms,omitempty"`
 	Proxies    int     `yaml:"proxies,omitempty" json:"proxies,omitempty"`

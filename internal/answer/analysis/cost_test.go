@@ -237,7 +237,20 @@ func TestCostOfIdleProxies(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, c := costOf(t, rates(func(rate float64) float64 { return 200 + 0.06e6/rate }), *prices) // 0.06 cores at any rate
-	for _, u := range c.Units {
+	all := c.Units
+	// At one rate, interleaved: the CPU outside the slices of each of the two proxies.
+	s := analysistest.Quickstart()
+	s.Rate, s.Warmup, s.Measure = 100, 1, 2
+	s.Change = func(r *result.Record) {
+		r.Load.Slices = &result.OwnSlices{Count: 5, LengthSeconds: 0.1, GuardSeconds: 0.01}
+		for i := range r.Tasks {
+			outside := r.Tasks[i].End.At.Sub(r.Tasks[i].Start.At).Seconds() - 0.5
+			idle := int64(0.03e9 * outside)
+			r.Tasks[i].IdleCPU = &idle
+		}
+	}
+	_, c = costOf(t, s, *prices)
+	for _, u := range append(all, c.Units...) {
 		if u.Bill != analysis.DataPlaneBill {
 			continue
 		}
@@ -254,7 +267,8 @@ func TestReferences(t *testing.T) {
 		t.Fatalf("%d references, %v", len(all), err)
 	}
 	for _, r := range all {
-		if r.Who == "" || r.What == "" || r.Per != "proxy" && r.Per != "data plane" || r.Conditions == "" || r.Source == "" || r.Date == "" || r.Cores == 0 && r.P90MS == 0 || r.P90MS > 0 && r.Proxies == 0 {
+		if r.Who == "" || r.What == "" || r.Per != "proxy" && r.Per != "data plane" || r.Conditions == "" || r.Source == "" || r.Date == "" || r.Cores == 0 && r.P50MS+r.P90MS+r.P99MS == 0 ||
+			r.Per == "proxy" && r.P50MS+r.P90MS+r.P99MS > 0 && r.Proxies == 0 {
 			t.Errorf("%+v", r)
 		}
 	}

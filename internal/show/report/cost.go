@@ -80,7 +80,7 @@ func proxyCostsTable(t text, c *analysis.Cost) {
 	t.heading("Data plane per proxy and proxied call, the load generator's own proxy included")
 	t.table(columns, 1)
 	t.line("")
-	s := "A call that passes two sidecars is proxied twice. Idle: the line through three or more rates, at no requests."
+	s := "A call that passes two sidecars is proxied twice. Idle: the line through three or more rates, at no requests; or else the CPU outside the slices of interleaved trials."
 	if !counted {
 		s += " The proxied calls are from the topology, since the proxies' counters are not known."
 	}
@@ -174,6 +174,9 @@ func zoneTraffic(t text, c *analysis.Cost) {
 func optional(v *float64) string {
 	if v == nil {
 		return unknown
+	}
+	if math.Abs(*v) >= 100 {
+		return grouped(math.Round(*v))
 	}
 	return grouped(*v)
 }
