@@ -207,7 +207,8 @@ func TestSuggestions(t *testing.T) {
 		{[]string{"laod"}, `unknown command "laod" for "tare"`, "did you mean load?"},
 		{[]string{"load", "--ratte", "5"}, "unknown flag: --ratte", "did you mean --rate?"},
 		{[]string{"load", "--connection", "5"}, "unknown flag: --connection", "did you mean --connections?"},
-		{[]string{"load", "-X", "GET"}, "unknown shorthand flag: 'X' in -X", "`tare load --help` lists the flags"},
+		{[]string{"load", "-X", "GET"}, "unknown shorthand flag: 'X' in -X", "did you mean -m? `tare load --help` lists the flags"},
+		{[]string{"load", "-Y"}, "unknown shorthand flag: 'Y' in -Y", "`tare load --help` lists the flags"},
 	} {
 		root := New(console.Console{In: strings.NewReader(""), Out: io.Discard, Err: &bytes.Buffer{}}, nil).Root()
 		root.SetArgs(test.args)

@@ -51,6 +51,9 @@ func flagError(cmd *cobra.Command, err error) error {
 			help = "did you mean --" + near + "? " + help
 		}
 	}
+	if unknown != nil && unknown.GetSpecifiedShortnames() == "X" && cmd.Flags().Lookup("method") != nil { // of curl
+		help = "did you mean -m? " + help
+	}
 	return console.Usage(err, help)
 }
 

@@ -31,14 +31,17 @@ func WriteSearch(w io.Writer, c *loadpage.Capacity, target, tare string) error {
 			outcomes["missed"]++
 		}
 	}
-	answer, above := c.Answer(), "their rates are too high"
+	answer, above, limit := c.Answer(), "their rates are too high", "the generator was the limit"
+	if outcomes["undecided"] == 0 {
+		limit = "the generator was never the limit"
+	}
 	if outcomes["missed"] == 0 {
 		above = "the highest rate is above all probes"
 	}
 	d := document{Name: target, Headline: answer, Answer: []string{answer}, Tare: tare, Schema: "one search", Command: "tare load", Band: []card{
 		{Good: outcomes["holds"] > 0, Title: fmt.Sprintf("%d of %s held", outcomes["holds"], counted(len(c.Probes), "probe")), Text: c.Objective},
 		{Good: outcomes["missed"] > 0, Title: fmt.Sprintf("%d missed", outcomes["missed"]), Text: above},
-		{Good: outcomes["undecided"] == 0, Title: fmt.Sprintf("%d undecided", outcomes["undecided"]), Text: "the generator was the limit"},
+		{Good: outcomes["undecided"] == 0, Title: fmt.Sprintf("%d undecided", outcomes["undecided"]), Text: limit},
 	}}
 	if c.Note != "" {
 		d.Warnings = append(d.Warnings, warning{Code: "note", Message: c.Note})

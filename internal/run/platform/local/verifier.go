@@ -104,6 +104,9 @@ func (v *verifier) probe(ctx context.Context) check.Check {
 	if !c.OK {
 		c.Detail += "; the first failure: " + first
 		c.Hint = "the application, or a proxy before it, answers incorrectly; see their logs in the trial's provenance directory"
+		if v.layout.proxied() && v.layout.spec.Protocol(s) == app.WebSocket {
+			c.Hint = "the sidecars must forward upgrades to WebSocket: where .Inbound.WebSocket and .WebSocket of an outbound service are true in the mesh definition"
+		}
 		if s.IsOwn() {
 			c.Hint = "factors.route or ready has the path that the program answers with status 200; its log is in the trial's provenance directory"
 		}

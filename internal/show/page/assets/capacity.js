@@ -9,7 +9,7 @@ globalThis.tareCapacity = function (Plot, kit) {
     const m = /^p(\d+(?:\.\d+)?)\s*<=?\s*(\d+(?:\.\d+)?)\s*(us|µs|ms|s)$/.exec(text);
     return m ? [{ part: "p" + m[1], ms: Number(m[2]) * units[m[3]], text }] : [];
   });
-  const frame = { ...base, marginLeft: 58, marginRight: 28, marginTop: 18, height: 340 };
+  const frame = { ...base, marginLeft: 58, marginRight: 28, marginTop: 18, insetLeft: 8, insetRight: 8, height: 340 };
   const xAxis = (width) => ({ type: "log", label: "requests per second (logarithmic)", labelAnchor: "center", labelArrow: "none", ticks: Math.max(2, Math.round(width / 160)), tickFormat: amount });
   const yAxis = { type: "log", label: null, grid: true, nice: true, tickFormat: amount, ticks: 5 };
   const objective = (lines) => [
