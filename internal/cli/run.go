@@ -180,13 +180,27 @@ func (c runCommand) runStudy(ctx context.Context, study *Study, o runOptions) er
 		return abCommand(c).decidedIn(dir.Path(), o.undecided)
 	}
 	if err == nil && summary.Failed+summary.Invalid > 0 {
-		err = &console.ExitError{Err: fmt.Errorf("%d of %d trials failed and %d were invalid: see the warnings above and %s",
-			summary.Failed, summary.Trials, summary.Invalid, filepath.Join(dir.Path(), result.TrialsDir)), Code: console.Incomplete}
+		err = &console.ExitError{Err: fmt.Errorf("%s: see the warnings above and %s", unusable(summary.Failed, summary.Invalid, summary.Trials), filepath.Join(dir.Path(), result.TrialsDir)), Code: console.Incomplete}
 	}
 	if err == nil {
 		err = unmet(dir)
 	}
 	return err
+}
+
+// unusable counts failed and invalid trials in words: "1 of 18 trials failed and 2 were invalid".
+func unusable(failed, invalid, trials int) string {
+	were := "were"
+	if invalid == 1 {
+		were = "was"
+	}
+	switch {
+	case failed == 0:
+		return fmt.Sprintf("%d of %d trials %s invalid", invalid, trials, were)
+	case invalid == 0:
+		return fmt.Sprintf("%d of %d trials failed", failed, trials)
+	}
+	return fmt.Sprintf("%d of %d trials failed and %d %s invalid", failed, trials, invalid, were)
 }
 
 // recordedSeed returns the seed and order of an earlier run, for a file without a seed.

@@ -15,6 +15,20 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
+func TestUnusable(t *testing.T) {
+	for want, n := range map[string][3]int{
+		"1 of 18 trials was invalid":               {0, 1, 18},
+		"2 of 18 trials were invalid":              {0, 2, 18},
+		"1 of 18 trials failed":                    {1, 0, 18},
+		"3 of 18 trials failed and 1 was invalid":  {3, 1, 18},
+		"1 of 18 trials failed and 2 were invalid": {1, 2, 18},
+	} {
+		if got := unusable(n[0], n[1], n[2]); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // A run that is refused before its first trial leaves no directory.
 func TestARefusedRunLeavesNoDirectory(t *testing.T) {
 	file, out := filepath.Join(t.TempDir(), "partition.yaml"), filepath.Join(t.TempDir(), "results")

@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
 # Installs what the page's tests need, once: the packages of package-lock.json into the user's
-# cache, and Chromium (TARE_CHROMIUM overrides it). Needs Node.js with npm, and root for Chromium.
+# cache, Chromium (TARE_CHROMIUM overrides it) and tmux. Needs Node.js with npm, and root for the others.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 to=${XDG_CACHE_HOME:-$HOME/.cache}/tare/page
 say() { printf 'page: %s\n' "$*" >&2; }
 
-if ! command -v "${TARE_CHROMIUM:-chromium}" >/dev/null && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
-  say "chromium: apt-get install"
-  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core; } >&2 || true
+missing=()
+command -v "${TARE_CHROMIUM:-chromium}" >/dev/null || missing+=(chromium fonts-dejavu-core)
+command -v tmux >/dev/null || missing+=(tmux) # for the test of the screen
+if [ "${#missing[@]}" -gt 0 ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
+  say "apt-get install ${missing[*]}"
+  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"; } >&2 || true
 fi
 command -v "${TARE_CHROMIUM:-chromium}" >/dev/null || say "no Chromium: tests of the page in a browser are skipped"
 command -v npm >/dev/null || { say "no npm: tests of the page that need Node.js are skipped"; exit 0; }

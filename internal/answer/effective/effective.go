@@ -109,6 +109,25 @@ func Read(dir string) (Configuration, error) {
 	return all, nil
 }
 
+// maxImages bounds the file of image digests.
+const maxImages = 1 << 20
+
+// Images are the image digests of a trial on a cluster, by image, from its provenance directory. Other trials have none.
+func Images(dir string) (map[string]string, error) {
+	data, err := regular.ReadFile(filepath.Join(dir, "images.yaml"), maxImages)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var all map[string]string
+	if err == nil {
+		err = yaml.Unmarshal(data, &all)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the image digests of a trial: %w", err)
+	}
+	return all, nil
+}
+
 // content is that of a file, which may be compressed.
 func content(path string) ([]byte, error) {
 	data, err := regular.ReadFile(path, maxFile)

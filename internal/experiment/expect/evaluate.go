@@ -29,6 +29,33 @@ func (c Condition) Evaluate(t Trial) Outcome {
 	return o
 }
 
+// Times are the parts of a measure phase that the condition is about, in seconds from its start. The phase has n whole
+// seconds. "recovers within 3s" is about the 3 s from each fault.
+func (c Condition) Times(n int, faults []Fault) (all [][2]float64) {
+	if c.recovery == nil {
+		for second := range n {
+			switch last := len(all) - 1; {
+			case !c.window.has(second, faults):
+			case last >= 0 && all[last][1] == float64(second):
+				all[last][1]++
+			default:
+				all = append(all, [2]float64{float64(second), float64(second + 1)})
+			}
+		}
+		return all
+	}
+	for _, f := range faults {
+		from := f.At
+		if c.recovery.ofHeal {
+			from = f.Heal
+		}
+		if from < float64(n) && (f.Healed || !c.recovery.ofHeal) {
+			all = append(all, [2]float64{from, min(float64(n), from+c.recovery.within.Seconds())})
+		}
+	}
+	return all
+}
+
 func (c Condition) recovers(t Trial) Outcome {
 	o := Outcome{Expect: c.Text, Unit: "s"}
 	since := "injected"

@@ -2,6 +2,7 @@ package expect
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,6 +85,39 @@ func TestUnmeasured(t *testing.T) {
 		if o := condition.Evaluate(c.trial); o.OK || o.Value != nil || !strings.Contains(o.Detail, c.why) {
 			t.Errorf("%s: %+v, want %q", text, o, c.why)
 		}
+	}
+}
+
+// The times of a condition are those of the seconds that it is measured on.
+func TestTimes(t *testing.T) {
+	for text, want := range map[string][][2]float64{
+		"lost < 300":                        {{0, 8}},
+		"p99 < 25ms during fault":           {{1, 5}},
+		"error_ratio == 0% before fault":    {{0, 1}},
+		"p99 < 25ms after fault":            {{5, 8}},
+		"rate >= 100 from 5.5s to 7s":       {{6, 7}},
+		"rate >= 100 before 2s":             {{0, 2}},
+		"lost == 0 after 6s":                {{6, 8}},
+		"lost == 0 after 9s":                nil,
+		"recovers within 3s":                {{2.4, 5.4}},
+		"recovers within 9s of heal":        {{4.5, 8}},
+		"success_ratio > 0.9 from 1s to 3s": {{1, 3}},
+	} {
+		c, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Times(len(outage.Seconds), outage.Faults); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+	two := []Fault{{At: 2, Heal: 3, Healed: true}, {At: 6, Heal: 7, Healed: true}}
+	c, err := Parse("p99 < 25ms during fault")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Times(9, two); !slices.Equal(got, [][2]float64{{1, 3}, {5, 7}}) {
+		t.Errorf("during two faults: %v", got)
 	}
 }
 

@@ -1,9 +1,6 @@
 package expect
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 // window is a part of the measure phase. The zero value is the whole of it.
 type window struct {
@@ -85,29 +82,27 @@ func (w window) whole() bool { return w == window{} }
 // needsFault reports whether it is empty without faults.
 func (w window) needsFault() bool { return w.relation != "" }
 
-// of returns the seconds of the window. A second belongs to a fault if any part
-// of it does. So does the second before the fault: its requests may have been in
-// flight when the fault began. "before" and "after" select only seconds entirely
-// outside every fault, before the first and after the last.
+// of returns the seconds of the window.
 func (w window) of(t Trial) []Second {
-	if w.cut {
-		to := len(t.Seconds)
-		if w.to > 0 {
-			to = min(to, int(math.Floor(w.to.Seconds())))
-		}
-		from := min(int(math.Ceil(w.from.Seconds())), len(t.Seconds))
-		return t.Seconds[from:max(from, to)]
-	}
-	if w.relation == "" {
-		return t.Seconds
-	}
 	var in []Second
 	for i, s := range t.Seconds {
-		if w.holds(t.Faults, float64(i), float64(i+1)) {
+		if w.has(i, t.Faults) {
 			in = append(in, s)
 		}
 	}
 	return in
+}
+
+// has reports whether a second of the measure phase is in the window. A second belongs to a fault if any part
+// of it does. So does the second before the fault: its requests may have been in
+// flight when the fault began. "before" and "after" select only seconds entirely
+// outside every fault, before the first and after the last.
+func (w window) has(second int, faults []Fault) bool {
+	from, to := float64(second), float64(second+1)
+	if w.cut {
+		return from >= w.from.Seconds() && (w.to == 0 || to <= w.to.Seconds())
+	}
+	return w.relation == "" || w.holds(faults, from, to)
 }
 
 func (w window) holds(faults []Fault, from, to float64) bool {

@@ -219,7 +219,7 @@ func (d drawing) at() cell {
 }
 
 // following is the trial to show by itself: of the running ones the first that is compared with a
-// baseline; else the last one that ran.
+// baseline; else the last one that ran, at the end of the run one that is compared.
 func (b *Board) following() cell {
 	running := b.runningTrials()
 	for _, of := range b.plan.Treatments {
@@ -233,6 +233,11 @@ func (b *Board) following() cell {
 	}
 	if len(b.detailed) > 0 {
 		t := b.detailed[len(b.detailed)-1]
+		for _, of := range b.plan.Treatments {
+			if last := b.grid[cell{of.ID, t.Block}]; b.over && of.Baseline != "" && !of.Control && last != nil && last.Status != Planned {
+				return cell{of.ID, t.Block}
+			}
+		}
 		return cell{t.Treatment, t.Block}
 	}
 	if len(b.plan.Trials) > 0 {

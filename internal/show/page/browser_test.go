@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
@@ -52,10 +53,13 @@ type finding struct {
 		Estimates, Planes              []float64
 		Intervals, Trials, Percentiles [][2]float64
 		Runs, Changes, Probes          [][2]float64
-		Seconds                        int
+		Answered                       [][2]float64 // points of a timeline
+		Bars                           []float64    // beginnings of expectations and faults
+		Dots                           int          // slices, or cells of a heat map
 	}
 	Further           map[string][]int // rows of the tables after the first
 	Downloads         map[string]string
+	TablesOf          map[string][]string // CSV of each table of a figure
 	PDF               int
 	Controls, Reached int
 }
@@ -83,8 +87,11 @@ func sweep() analysistest.Study {
 			s.Treatments = append(s.Treatments, t)
 		}
 	}
+	s.Seconds = true
 	s.Change = func(r *result.Record) {
-		r.Expectations = []expect.Outcome{{Expect: "p99 < 3ms", OK: true, Detail: "synthetic"}}
+		p99 := 2.5
+		r.Faults = []result.Fault{{Kind: "pause", Start: r.Load.Start.Add(time.Second), Healed: r.Load.Start.Add(3 * time.Second)}}
+		r.Expectations = []expect.Outcome{{Expect: "p99 < 3ms", OK: true, Value: &p99, Unit: "ms", Detail: "synthetic"}, {Expect: "success_ratio >= 0.9 during fault", Detail: planted}}
 	}
 	return s
 }
@@ -110,17 +117,18 @@ func TestInBrowser(t *testing.T) {
 		t.Skip("needs Chromium: set TARE_CHROMIUM, or run tools/page/install.sh as root")
 	}
 	dir := t.TempDir()
-	reports, args := map[string]*analysis.Report{}, []string{"testdata/browser.mjs", at, chromium}
+	runs, reports, args := map[string]*result.Dir{}, map[string]*analysis.Report{}, []string{"testdata/browser.mjs", at, chromium}
 	for _, s := range []struct {
 		name string
-		analysistest.Study
-	}{{"sweep", sweep()}, {"hostile", hostile()}} {
+		*result.Dir
+	}{{"sweep", sweep().Write(t, filepath.Join(dir, "sweep"))}, {"hostile", hostile().Write(t, filepath.Join(dir, "hostile"))}, {"real", quickstart(t, filepath.Join(dir, "real"))}} {
+		defer s.Close()
 		file := filepath.Join(dir, s.name+".html")
-		r, text := written(t, s.Study)
+		r, text := pageOf(t, s.Dir)
 		if err := os.WriteFile(file, text, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		reports[file], args = r, append(args, file)
+		runs[file], reports[file], args = s.Dir, r, append(args, file)
 	}
 	others := map[string]func(*testing.T, finding){}
 	for name, of := range othersOf(t) {
@@ -137,7 +145,7 @@ func TestInBrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all []finding
-	if err := json.Unmarshal(out, &all); err != nil || len(all) != 5+len(others) {
+	if err := json.Unmarshal(out, &all); err != nil || len(all) != 6+len(others) {
 		t.Fatalf("%d findings, %v:\n%.500s", len(all), err, out)
 	}
 	for _, f := range all {
@@ -151,6 +159,7 @@ func TestInBrowser(t *testing.T) {
 				return
 			}
 			sameNumbers(t, reports[f.File], f)
+			sameSeconds(t, runs[f.File], f)
 			if f.Downloads != nil {
 				usable(t, f)
 			}
@@ -271,9 +280,91 @@ func sameNumbers(t *testing.T, r *analysis.Report, f finding) {
 			t.Errorf("the table's percentile %v is not of the report", v)
 		}
 	}
-	if len(r.Lines) > 0 && len(f.Marks["figure-rate"]) != 2 {
-		t.Error("no figure of cost against rate")
+	sameRates(t, r, f)
+}
+
+// sameRates compares the trials of the figure of cost against rate.
+func sameRates(t *testing.T, r *analysis.Report, f finding) {
+	panels := f.Marks["figure-rate"]
+	if len(r.Lines) == 0 {
+		return
 	}
+	if len(panels) != 2 {
+		t.Fatalf("%d panels of cost against rate", len(panels))
+	}
+	var got, want [2][]float64
+	for _, p := range panels[0].Trials {
+		got[0], got[1] = append(got[0], p[0]), append(got[1], p[1])
+	}
+	for _, x := range r.Trials {
+		if x.Valid && !x.Control {
+			want[0], want[1] = append(want[0], x.Metrics["rate"]), append(want[1], 1000*x.Metrics[metric.Of(metric.CPUCores, "total")])
+		}
+	}
+	near(t, "rates", got[0], want[0])
+	near(t, "CPU at rates", got[1], want[1])
+	if len(panels[1].Trials) != len(want[0]) {
+		t.Errorf("%d residuals, want %d", len(panels[1].Trials), len(want[0]))
+	}
+}
+
+// sameSeconds compares the timeline of the trial that the page opens with, and counts slices and cells of the heat map.
+func sameSeconds(t *testing.T, d *result.Dir, f finding) {
+	panels, rows := f.Marks["figure-timeline"], f.Tables["figure-timeline"]
+	if strings.HasSuffix(f.File, "hostile.html") { // it has no seconds
+		return
+	}
+	if len(panels) < 3 || len(rows) == 0 {
+		t.Fatalf("timeline: %d panels, %d rows", len(panels), len(rows))
+	}
+	trial := fmt.Sprint(rows[0][0])
+	var at, rates []float64
+	for e, err := range d.Events(trial) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := e.Progress; p != nil {
+			at, rates = append(at, float64(p.Second)+0.5), append(rates, p.WhileLoaded())
+		}
+	}
+	var drawn [2][]float64
+	for _, p := range panels[0].Answered {
+		drawn[0], drawn[1] = append(drawn[0], p[0]), append(drawn[1], p[1])
+	}
+	near(t, "seconds of "+trial, drawn[0], at)
+	near(t, "rates of "+trial, drawn[1], rates)
+	if strings.HasSuffix(f.File, "sweep.html") {
+		// The load begins 2 s before the measure phase. The fault is in its second and third second.
+		near(t, "expectations", panels[len(panels)-1].Bars, []float64{2, 2, 3})
+		if n := f.Further["figure-timeline"]; !slices.Equal(n, []int{2}) || !strings.Contains(panels[len(panels)-1].About, "p99 < 3ms: holds, 2.5 ms; success_ratio >= 0.9 during fault: not measured") {
+			t.Errorf("%v rows of expectations", n)
+		}
+	}
+	for _, figure := range []string{"figure-trials", "figure-latency"} {
+		n, panels := f.Further[figure], f.Marks[figure]
+		if len(n) == 1 && n[0] < 1000 && panels[len(panels)-1].Dots != n[0] { // a table has up to 1000 rows
+			t.Errorf("%s: %d marks of %d rows", figure, panels[len(panels)-1].Dots, n[0])
+		}
+		if len(n) != 1 && strings.HasSuffix(f.File, "real.html") {
+			t.Errorf("%s has no second table", figure)
+		}
+	}
+}
+
+// quickstart is the real run that the README shows: its treatments share a block in slices.
+func quickstart(t *testing.T, dir string) *result.Dir {
+	t.Helper()
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "tar", "-xzf", "../../../docs/pictures/quickstart.tar.gz", "-C", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	d, err := result.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 // sameLadder compares the intervals of the steps, each from the end of the step before, and the table.
@@ -350,6 +441,21 @@ func usable(t *testing.T, f finding) {
 	}
 	if !strings.HasPrefix(table, "treatment,against,metric,unit,difference,low,high") || strings.Count(table, "\r\n") < 3 {
 		t.Errorf("CSV: %.300s", table)
+	}
+	// Each table has a file of its own.
+	for figure, tables := range f.TablesOf {
+		if len(tables) != 1+len(f.Further[figure]) {
+			t.Errorf("%s: %d files of %d tables", figure, len(tables), 1+len(f.Further[figure]))
+			continue
+		}
+		for i, rows := range append([]int{len(f.Tables[figure])}, f.Further[figure]...) {
+			if n := strings.Count(tables[i], "\r\n"); n < rows+1 {
+				t.Errorf("%s: table %d has %d lines for %d rows", figure, i, n, rows)
+			}
+		}
+	}
+	if len(f.TablesOf["figure-latency"]) != 2 || !strings.HasPrefix(f.TablesOf["figure-latency"][1], "second,from ms,to ms,answers\r\n") {
+		t.Errorf("tables of response times: %.300q", f.TablesOf["figure-latency"])
 	}
 	if f.PDF < 10_000 {
 		t.Errorf("printed as %d bytes", f.PDF)

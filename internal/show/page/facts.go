@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/effective"
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/result/verify"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
@@ -142,6 +144,14 @@ func provenance(s Source) []entry {
 	for _, name := range slices.Sorted(maps.Keys(e.Meshes)) {
 		add("Definition of "+name+", SHA-256", e.Meshes[name], true)
 	}
+	images := imagesOf(s.Dir)
+	for i, name := range slices.Sorted(maps.Keys(images)) {
+		if i == mostImages {
+			add("", fmt.Sprintf("and %d more images", len(images)-i), false)
+			break
+		}
+		add("Image "+name, images[name], true)
+	}
 	if v := s.Verified; v != nil {
 		add("tare verify", fmt.Sprintf("%d of %d trials recorded, %s compared, %s", v.Recorded, v.Planned, counted(v.Files, "digest"), counted(v.Problems(), "problem")), false)
 		for i, f := range v.Findings {
@@ -150,6 +160,32 @@ func provenance(s Source) []entry {
 				break
 			}
 			add(string(f.Severity), strings.TrimPrefix(f.File+": "+f.Message, ": "), false)
+		}
+	}
+	return all
+}
+
+// mostImages are listed.
+const mostImages = 40
+
+// imagesOf are the image digests of the first trial of each treatment. An unreadable file has none: `tare verify`
+// reports it.
+func imagesOf(d *result.Dir) map[string]string {
+	all, seen := map[string]string{}, map[string]bool{}
+	for _, t := range d.Plan().Trials {
+		if seen[t.Treatment] {
+			continue
+		}
+		seen[t.Treatment] = true
+		of, err := effective.Images(d.TrialFile(t.ID, result.ProvenanceDir))
+		if err != nil {
+			continue
+		}
+		for image, digest := range of {
+			if before := all[image]; before != "" && before != digest {
+				digest = before + ", " + digest
+			}
+			all[image] = digest
 		}
 	}
 	return all

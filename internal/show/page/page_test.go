@@ -3,6 +3,7 @@ package page_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +23,12 @@ func written(t *testing.T, s analysistest.Study) (*analysis.Report, []byte) {
 	t.Helper()
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
 	defer d.Close()
+	return pageOf(t, d)
+}
+
+// pageOf is the report and page of a results directory.
+func pageOf(t *testing.T, d *result.Dir) (*analysis.Report, []byte) {
+	t.Helper()
 	r, err := analysis.Analyze(d, analysis.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -73,6 +80,30 @@ func TestPageOfManyTrialsIsSmall(t *testing.T) {
 	for _, want := range []string{`"cpu_us_per_request/total":`, `"cpu_cores/data":`} {
 		if bytes.Count(text, []byte(want)) < 300 {
 			t.Errorf("%s is not in every trial", want)
+		}
+	}
+}
+
+// On a cluster the provenance has the digest of each image.
+func TestImageDigests(t *testing.T) {
+	s := analysistest.Quickstart()
+	s.Blocks = 3
+	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
+	defer d.Close()
+	for _, trial := range d.Plan().Trials {
+		dir := d.TrialFile(trial.ID, result.ProvenanceDir)
+		text := "# Image digests\nregistry.example/<b>app: sha256:aaaa\n"
+		if trial.Treatment == "envoy" {
+			text += "registry.example/proxy:1.2: sha256:bbbb\n"
+		}
+		if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "images.yaml"), []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, text := pageOf(t, d)
+	for _, want := range []string{"<dt>Image registry.example/&lt;b&gt;app</dt><dd><code>sha256:aaaa</code>", "<dt>Image registry.example/proxy:1.2</dt><dd><code>sha256:bbbb</code>"} {
+		if !bytes.Contains(text, []byte(want)) {
+			t.Errorf("no %q", want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package page
 import (
 	"time"
 
+	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -17,7 +18,9 @@ type timeline struct {
 	Seconds   []second `json:"seconds"`
 	Samples   []sample `json:"samples"`
 	Phases    []span   `json:"phases"`
-	Faults    []moment `json:"faults,omitempty"`
+	Faults    []fault  `json:"faults,omitempty"`
+	// Expectations are the conditions of the trial with the times that they are about.
+	Expectations []expectation `json:"expectations,omitempty"`
 }
 
 // second is one second of load.
@@ -42,9 +45,20 @@ type span struct {
 	To   float64 `json:"to"`
 }
 
-type moment struct {
+// fault ends where it is healed, or with the load.
+type fault struct {
 	At   float64 `json:"at"`
+	To   float64 `json:"to"`
 	Text string  `json:"text"`
+}
+
+type expectation struct {
+	Text   string       `json:"text"`
+	OK     bool         `json:"ok"`
+	Value  *float64     `json:"value,omitempty"`
+	Unit   string       `json:"unit,omitempty"`
+	Detail string       `json:"detail"`
+	Times  [][2]float64 `json:"times,omitempty"`
 }
 
 // timelines are those of whole blocks, the first ones first, up to mostPoints. An unreadable
@@ -85,8 +99,13 @@ func timelineOf(d *result.Dir, t plan.Trial, r *result.Record) (timeline, bool) 
 		}
 	}
 	for _, f := range r.Faults {
-		l.Faults = append(l.Faults, moment{since(f.Start), f.Kind})
+		to := f.Healed
+		if to.IsZero() {
+			to = r.Load.End
+		}
+		l.Faults = append(l.Faults, fault{since(f.Start), max(since(f.Start), since(to)), f.Kind})
 	}
+	l.Expectations = expectations(r)
 	for e, err := range d.Events(t.ID) {
 		if err != nil || len(l.Seconds)+len(l.Samples) > mostPoints {
 			break
@@ -104,4 +123,19 @@ func timelineOf(d *result.Dir, t plan.Trial, r *result.Record) (timeline, bool) 
 		}
 	}
 	return l, len(l.Seconds) > 0
+}
+
+// expectations are those of the record, in seconds from the start of the load.
+func expectations(r *result.Record) (all []expectation) {
+	first, n := r.Load.Window()
+	for _, o := range r.Expectations {
+		e := expectation{Text: o.Expect, OK: o.OK, Value: o.Value, Unit: o.Unit, Detail: o.Detail}
+		if c, err := expect.Parse(o.Expect); err == nil { // by this version of tare
+			for _, t := range c.Times(min(n, mostPoints), r.FaultTimes()) {
+				e.Times = append(e.Times, [2]float64{t[0] + float64(first), t[1] + float64(first)})
+			}
+		}
+		all = append(all, e)
+	}
+	return all
 }

@@ -23,7 +23,7 @@ import (
 const secret = "SECRET of another directory"
 
 // serving is a server of dir on a free port of the loopback interface.
-func serving(t *testing.T, c Config) (*Server, string) {
+func serving(t testing.TB, c Config) (*Server, string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

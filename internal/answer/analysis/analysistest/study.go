@@ -10,6 +10,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -49,6 +50,8 @@ type Study struct {
 	Probed bool
 	// Bare trials have no latency log: CPU and memory only. Simulations write thousands of them.
 	Bare bool
+	// Seconds gives trials an event for each second of load, and samples of CPU.
+	Seconds bool
 	// Change, if set, alters a record before it is written: to fail it, to lose a task, …
 	Change func(*result.Record)
 }
@@ -198,7 +201,7 @@ func (s Study) write(dir string) error {
 		if s.Change != nil {
 			s.Change(&record)
 		}
-		if err := errors.Join(events(td, &record), td.Finish(record), td.Seal()); err != nil {
+		if err := errors.Join(s.events(td, &record), td.Finish(record), td.Seal()); err != nil {
 			return err
 		}
 	}
@@ -206,10 +209,14 @@ func (s Study) write(dir string) error {
 }
 
 // events writes the phases of the record as a run does.
-func events(td *result.TrialDir, r *result.Record) error {
+func (s Study) events(td *result.TrialDir, r *result.Record) error {
 	all := []result.Event{{Time: r.Started, Kind: result.KindTrial, Trial: r.ID}}
 	for _, p := range r.Phases {
 		all = append(all, result.Event{Time: p.Start, Kind: result.KindPhase, Trial: r.ID, Phase: p.Name})
+	}
+	if s.Seconds && r.Load != nil {
+		all = append(all, s.seconds(r)...)
+		slices.SortStableFunc(all, func(a, b result.Event) int { return a.Time.Compare(b.Time) })
 	}
 	for _, e := range append(all, result.Event{Time: r.Ended, Kind: result.KindDone, Trial: r.ID}) {
 		if err := td.Event(e); err != nil {
@@ -217,6 +224,22 @@ func events(td *result.TrialDir, r *result.Record) error {
 		}
 	}
 	return nil
+}
+
+// seconds are the answers of each second, of which every third has a failure, and the CPU of the tasks.
+func (s Study) seconds(r *result.Record) (all []result.Event) {
+	for second := range s.Warmup + s.Measure {
+		at := r.Started.Add(time.Duration(second+1) * time.Second)
+		failed := int64(second % 3 / 2)
+		all = append(all, result.Event{Time: at, Kind: result.KindProgress, Trial: r.ID, Progress: &result.Progress{
+			Second: second, AskedRate: r.Load.AskedRate, Rate: r.Load.AskedRate * (1 - 0.02*float64(second%4)), Errors: failed, P50MS: 0.5 + 0.1*float64(second%2), P99MS: 2 + float64(second%5)}})
+		cores := map[string]float64{}
+		for _, t := range r.Tasks {
+			cores[string(t.Task.Plane)] += float64(t.End.CPU-t.Start.CPU) / float64(t.End.At.Sub(t.Start.At))
+		}
+		all = append(all, result.Event{Time: at, Kind: result.KindSample, Trial: r.ID, Sample: &result.Sample{Cores: cores}})
+	}
+	return all
 }
 
 // at is the study at the rate of one treatment.

@@ -34,7 +34,7 @@ globalThis.tareAcross = function (Plot, content) {
             Plot.link(data.filter((d) => known(d.low)), { y1: "row", y2: "row", x1: "low", x2: "high", stroke: "currentColor", strokeWidth: 2, className: "mark-interval", dy: 6 }),
             Plot.dot(data, { y: "row", x: "estimate", r: 5, dy: 6, strokeWidth: 2, symbol: (d) => (d.control ? "square" : "circle"), stroke: (d) => color(d.control ? "series0" : "series2"),
               fill: (d) => (d.shown ? color(d.control ? "series0" : "series2") : "var(--page)"), className: "mark-estimate", title: "tip", tip: tips }),
-            ...rowLabels(data, width > 420),
+            ...rowLabels(data, width),
           ],
         }),
       });

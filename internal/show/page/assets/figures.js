@@ -89,7 +89,7 @@ globalThis.tareFigures = function (Plot, content) {
             Plot.link(data.filter((d) => known(d.low)), { y1: "row", y2: "row", x1: "low", x2: "high", stroke: "currentColor", strokeWidth: 2, className: "mark-interval", dy: 6 }),
             Plot.dot(data, { y: "row", x: "estimate", r: 5, dy: 6, stroke: (d) => look(d.row).color, strokeWidth: 2, symbol: (d) => look(d.row).symbol,
               fill: (d) => (d.shown ? look(d.row).color : "var(--page)"), className: "mark-estimate", tip: tips, title: "tip" }),
-            ...rowLabels(data, width > 420),
+            ...rowLabels(data, width),
           ],
         }),
       });
@@ -203,7 +203,7 @@ globalThis.tareFigures = function (Plot, content) {
               title: (d) => `${name(d.row)}\n${d.plane.title}: ${amount(d.value)} ${total.unit}`, tip: tips }),
             Plot.text(parts.filter((d) => ((d.value / most) * width) > d.plane.title.length * 7 + 14), { y: "row", x: (d) => (d.from + d.to) / 2, text: (d) => d.plane.title, dy: 6, fill: "var(--page)", fontWeight: 600 }),
             Plot.link(data.filter((d) => known(d.low)), { y1: "row", y2: "row", x1: "low", x2: "high", stroke: "currentColor", strokeWidth: 2, dy: 19, className: "mark-interval" }),
-            ...rowLabels(data, width > 420),
+            ...rowLabels(data, width),
           ],
         }),
       };
@@ -402,8 +402,9 @@ globalThis.tareFigures = function (Plot, content) {
       ...more,
       Plot.ruleX(t.phases ?? [], { x: "from", stroke: "currentColor", strokeOpacity: 0.4, strokeDasharray: "2 3" }),
       ...(ofPhases ? [Plot.text(t.phases ?? [], { x: "from", text: "name", frameAnchor: "top", textAnchor: "start", dx: 3, dy: -12, fill: color("muted") })] : []),
+      Plot.rectX(t.faults ?? [], { x1: "at", x2: (f) => Math.min(f.to, end), fill: color("bad"), fillOpacity: 0.12, className: "mark-faulty" }),
       Plot.ruleX(t.faults ?? [], { x: "at", stroke: color("bad"), strokeWidth: 2, className: "mark-fault" }),
-      Plot.text(t.faults ?? [], { x: "at", text: "text", frameAnchor: "top-left", textAnchor: "start", dx: 4, dy: 4, fill: color("bad") }),
+      ...(ofPhases ? [Plot.text(t.faults ?? [], { x: "at", text: "text", frameAnchor: "top", textAnchor: "start", dx: 3, dy: -27, fill: color("bad") })] : []),
     ];
     const times = seconds.flatMap((s) => [["p50", s.p50], ["p99", s.p99]].filter(([, v]) => v > 0).map(([part, v]) => ({ at: s.at + 0.5, part, v })));
     const cores = samples.flatMap((s) => words.planes.filter((p) => known(s.cores[p.part])).map((p) => ({ at: s.at, part: p.part, title: p.title, v: s.cores[p.part] * 1000 })));
@@ -411,7 +412,7 @@ globalThis.tareFigures = function (Plot, content) {
     const panels = [
       { title: "requests per second", about: "answers, and requests asked for, each second of the load",
         legend: [{ text: "answered", color: color("series2") }, { text: "asked for", color: "currentColor", dashed: true }, ...(seconds.some((s) => s.errors) ? [{ text: "failed", color: color("bad"), symbol: "times" }] : [])],
-        plot: (width) => ({ ...frame, width, x, y: { label: null, grid: true, zero: true, nice: true, tickFormat: amount, ticks: 4 }, marks: marks([
+        plot: (width) => ({ ...frame, marginTop: t.faults?.length ? 37 : frame.marginTop, height: frame.height + (t.faults?.length ? 15 : 0), width, x, y: { label: null, grid: true, zero: true, nice: true, tickFormat: amount, ticks: 4 }, marks: marks([
           Plot.line(seconds.filter((s) => known(s.asked)), { x: (s) => s.at + 0.5, y: "asked", stroke: "currentColor", strokeDasharray: "4 3", className: "mark-asked-for" }),
           Plot.line(seconds, { x: (s) => s.at + 0.5, y: "rate", stroke: color("series2"), strokeWidth: 2, className: "mark-answered" }),
           Plot.dot(seconds.filter((s) => s.errors), { x: (s) => s.at + 0.5, y: "errors", symbol: "times", stroke: color("bad"), strokeWidth: 2, className: "mark-failed" }),
@@ -428,9 +429,22 @@ globalThis.tareFigures = function (Plot, content) {
         Plot.areaY(cores.filter((c) => used.some((p) => p.part === c.part)), Plot.stackY({ order: used.map((p) => p.part) }, { x: "at", y: "v", z: "part", fill: (d) => color(d.part), fillOpacity: 0.85, stroke: "var(--page)", strokeWidth: 0.5, curve: "step-before", className: "mark-plane" })),
       ]) }),
     });
+    const expected = (t.expectations ?? []).map((e, i) => ({ ...e, row: String(i), left: e.text, right: known(e.value) ? `${e.ok ? "holds" : "fails"}, ${amount(e.value)}${e.unit ? " " + e.unit : ""}` : "not measured" }));
+    const spans = expected.flatMap((e) => (e.times ?? []).map(([from, to]) => ({ ...e, from, to, tip: `${e.text}\n${e.ok ? "holds" : "fails"}: ${e.detail}` })));
+    if (expected.length) panels.push({
+      title: "expectations", about: expected.map((e) => `${e.text}: ${e.right}`).join("; "),
+      plot: (width) => ({ ...frame, width, height: rowsHigh(expected.length) + 16, x, y: rowAxis(expected), marks: marks([
+        Plot.barX(spans, { y: "row", x1: "from", x2: "to", insetTop: 24, insetBottom: 12, fill: (d) => (d.ok ? color("series2") : "var(--page)"), stroke: (d) => color(d.ok ? "series2" : "bad"), strokeWidth: 2, title: "tip", tip: tips, className: "mark-expected" }),
+        ...rowLabels(expected, width, frame.marginLeft),
+      ]) }),
+    });
+    const holds = { id: "expectations", title: `Expectations of ${t.trial}`, columns: ["trial", "expectation", "holds", "measured", "unit", "detail", "from s", "to s"],
+      rows: expected.flatMap((e) => (e.times?.length ? e.times : [[undefined, undefined]]).map(([from, to]) => [t.trial, e.text, e.ok ? "yes" : "no", e.value, e.unit, e.detail, from, to])) };
     return {
       id: "timeline", title: "One trial, second by second",
-      caption: "Rate, response time and CPU by plane as recorded during the trial. The shaded time is the measure phase; figures come from it alone.",
+      caption: "Rate, response time and CPU by plane as recorded during the trial. The shaded time is the measure phase; figures come from it alone." +
+        (expected.length ? " Bars: the time that each expectation is about; hollow where it does not hold." : ""),
+      tables: expected.length ? [holds] : [],
       columns: ["trial", "second", "asked /s", "answered /s", "failed", "p50 ms", "p99 ms", ...words.planes.map((p) => `CPU ${p.title} mC`)], rows,
       options: [{ name: "trial", label: "Trial", value: t.trial, values: all.map((x) => ({ value: x.trial, label: x.trial })) }], panels,
     };

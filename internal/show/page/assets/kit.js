@@ -20,11 +20,20 @@ globalThis.tareKit = function (Plot, content) {
   // tips show the title of a mark under the pointer; a still figure has none.
   const tips = content.still ? undefined : { format: { x: false, y: false, symbol: false, fill: false, stroke: false, z: false } };
 
-  // rowLabels are the two texts above a row: name on the left, figure on the right.
-  const rowLabels = (data, wide) => [
-    Plot.text(data, { y: "row", text: "left", frameAnchor: "left", dy: -12, fontWeight: 600, fill: "currentColor" }),
-    Plot.text(data, { y: "row", text: (d) => (d.note && wide ? d.right + ", " + d.note : d.right), frameAnchor: "right", dy: -12, fill: "currentColor" }),
-  ];
+  // rowLabels are the two texts above a row: name on the left, figure on the right. A name that is too long is cut, and
+  // the note left out first.
+  const rowLabels = (data, width, margin = base.marginLeft) => {
+    const room = (width - margin - base.marginRight) / 7.4; // mean characters of a sans-serif font, bold
+    const texts = data.map((d) => {
+      const noted = d.note && width > 420 ? `${d.right}, ${d.note}` : d.right, right = d.left.length + noted.length + 2 > room ? d.right : noted;
+      const most = Math.max(6, Math.floor(room) - right.length - 2);
+      return { row: d.row, left: d.left.length > most ? d.left.slice(0, most - 1) + "…" : d.left, right };
+    });
+    return [
+      Plot.text(texts, { y: "row", text: "left", frameAnchor: "left", dy: -12, fontWeight: 600, fill: "currentColor" }),
+      Plot.text(texts, { y: "row", text: "right", frameAnchor: "right", dy: -12, fill: "currentColor" }),
+    ];
+  };
   const rowAxis = (data) => ({ type: "band", domain: data.map((d) => d.row), axis: null, padding: 0 });
   const rowsHigh = (n) => n * rowHeight + base.marginTop + base.marginBottom;
   return { color, symbols, style, base, known, titled, amount, signed, tips, rowLabels, rowAxis, rowsHigh };

@@ -18,7 +18,7 @@ globalThis.tareLoad = function (Plot, content) {
         marks: [
           Plot.link(rows, { y1: "row", y2: "row", x1: () => rows[0].ms, x2: "ms", stroke: color("series1"), strokeWidth: 2, dy: 6 }),
           Plot.dot(rows, { y: "row", x: "ms", r: 5, dy: 6, fill: color("series1"), className: "mark-estimate", title: (d) => `${d.left}: ${d.right}`, tip: tips }),
-          ...rowLabels(rows, width > 420),
+          ...rowLabels(rows, width),
         ],
       }),
     }];
@@ -89,7 +89,7 @@ globalThis.tareLoad = function (Plot, content) {
             Plot.link(data, { y1: "row", y2: "row", x1: "p50", x2: "p99", stroke: "currentColor", strokeWidth: 2, dy: 6 }),
             Plot.dot(data, { y: "row", x: "p50", r: 5, dy: 6, fill: color("series1"), title: (d) => `${d.name}\np50 ${amount(d.p50)} ms`, tip: tips }),
             Plot.dot(data, { y: "row", x: "p99", r: 5, dy: 6, symbol: "square", fill: color("series2"), title: (d) => `${d.name}\np99 ${amount(d.p99)} ms`, tip: tips }),
-            ...rowLabels(data, width > 420),
+            ...rowLabels(data, width),
           ],
         }),
       }],

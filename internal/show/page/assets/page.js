@@ -58,10 +58,12 @@
       };
       image.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(svgText(svg));
     },
-    CSV: (figure) => {
-      save(fileName(figure, "csv"), new Blob([csv(figure)], { type: "text/csv" }));
-      for (const t of figure.tables ?? []) save(fileName({ id: `${figure.id}-${t.id}` }, "csv"), new Blob([csv(t)], { type: "text/csv" }));
-    },
+    CSV: (figure) => save(fileName(figure, "csv"), new Blob([csv(figure)], { type: "text/csv" })),
+  };
+  // further has a button for each table after the first: browsers block a second file from one click.
+  const further = (figure, id) => {
+    const t = figure.tables.find((t) => t.id === id);
+    if (t) save(fileName({ id: `${figure.id}-${t.id}` }, "csv"), new Blob([csv(t)], { type: "text/csv" }));
   };
 
   const most = 1000; // rows of a table; the CSV has all
@@ -110,7 +112,8 @@
       controls.append(h("label", {}, option.label + " ", select));
     }
     const buttons = h("div", { class: "downloads", role: "group", "aria-label": `Download: ${figure.title}` },
-      ...Object.keys(downloads).map((kind) => h("button", { type: "button", "aria-label": `${kind} of ${figure.title}`, onclick: () => downloads[kind](figure) }, kind)));
+      ...Object.keys(downloads).map((kind) => h("button", { type: "button", "aria-label": `${kind} of ${figure.title}`, onclick: () => downloads[kind](figure) }, kind)),
+      ...(figure.tables ?? []).map((t) => h("button", { type: "button", "aria-label": `CSV: ${t.id} of ${figure.title}`, onclick: () => further(figure, t.id) }, `CSV: ${t.id}`)));
     const whole = h("section", { id: "figure-" + id, class: "figure", "aria-labelledby": "title-" + id },
       h("h2", { id: "title-" + id }, figure.title), h("p", { class: "caption" }, figure.caption), controls, panels, h("div", { class: "below" }, data, buttons));
     new ResizeObserver(() => { if (panels.clientWidth !== drawn) draw(); }).observe(panels);

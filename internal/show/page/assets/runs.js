@@ -32,7 +32,7 @@ globalThis.tareRuns = function (Plot, content) {
             Plot.tickX(data, { x: () => 0, y: "row", insetTop: 21, stroke: "currentColor", strokeWidth: 1, className: "mark-zero" }),
             Plot.link(data.filter((d) => known(d.low)), { y1: "row", y2: "row", x1: "low", x2: "high", stroke: "currentColor", strokeWidth: 2, className: "mark-interval", dy: 6 }),
             Plot.dot(data, { y: "row", x: "estimate", r: 5, dy: 6, strokeWidth: 2, stroke: color("series2"), fill: (d) => (d.shown ? color("series2") : "var(--page)"), className: "mark-estimate", title: "tip", tip: tips }),
-            ...rowLabels(data, width > 420),
+            ...rowLabels(data, width),
           ],
         }),
       });

@@ -35,7 +35,9 @@ function marks() {
         runs: [...group("run")].map((e) => at(e)).map(([a, b]) => [value(x, a), value(y, b)]),
         changes: [...group("change")].map((e) => [value(x, Number(e.getAttribute("x1"))), 0]),
         planes: [...group("plane")].map((e) => Number(e.getAttribute("width")) + 1).map((w) => value(x, w + x.range[0]) - value(x, x.range[0])),
-        seconds: group("answered").length,
+        answered: [...group("answered")].flatMap((e) => e.getAttribute("d").match(/-?[\d.]+,-?[\d.]+/g).map((p) => p.split(",").map(Number))).map(([a, b]) => [value(x, a), value(y, b)]),
+        bars: [...group("expected"), ...group("faulty")].map((e) => Number(e.getAttribute("x"))).map((v) => value(x, v)),
+        dots: group("slice").length + group("heat").length,
       };
     });
   }
@@ -69,6 +71,14 @@ for (const file of files) for (const [colorScheme, width] of file === files[0] ?
     for (const kind of ["SVG", "PNG", "CSV"]) {
       const [download] = await Promise.all([page.waitForEvent("download"), page.locator(`#figure-differences .downloads button >> text=${kind}`).click()]);
       found.downloads[kind] = readFileSync(await download.path()).toString(kind === "PNG" ? "base64" : "utf8");
+    }
+    found.tablesOf = {};
+    for (const button of await page.locator(".downloads button").all()) {
+      const name = await button.textContent();
+      if (!name.startsWith("CSV")) continue;
+      const figure = await button.evaluate((b) => b.closest(".figure").id);
+      const [download] = await Promise.all([page.waitForEvent("download"), button.click()]);
+      (found.tablesOf[figure] ??= []).push(readFileSync(await download.path(), "utf8"));
     }
     found.pdf = (await page.pdf()).length;
     await page.locator("#theme").click();
