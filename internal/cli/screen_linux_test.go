@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/tare-mesh/tare/internal/cli/clitest"
 )
 
 // multiplexer is a tmux server of one test.
@@ -49,13 +51,13 @@ func (m multiplexer) text(want string) {
 	m.until(fmt.Sprintf("%q", want), func(lines []string) bool { return strings.Contains(strings.Join(lines, "\n"), want) })
 }
 
-// size changes the terminal, and waits for a frame of that size: the first line ends in the last column, and the
-// keys are in the last line.
+// size changes the terminal, and waits for a frame of that size: the title ends in the last column, and the keys are
+// in the last line.
 func (m multiplexer) size(width, height int, keys string) string {
 	m.t.Helper()
 	m.tmux("resize-window", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height))
 	lines := m.until(fmt.Sprintf("a frame of %dx%d", width, height), func(lines []string) bool {
-		return len(lines) == height && ansi.StringWidth(lines[0]) == width && strings.HasPrefix(lines[height-1], keys)
+		return len(lines) == height && ansi.StringWidth(lines[0]) == width && strings.HasPrefix(lines[0], "quickstart") && strings.HasPrefix(lines[height-1], keys)
 	})
 	text := strings.Join(lines, "\n")
 	if n := strings.Count("\n"+text, "\n"+keys); n != 1 || strings.Count(text, "quickstart") != 1 {
@@ -70,9 +72,7 @@ func TestScreenInTmux(t *testing.T) {
 		t.Skip("needs tmux, and some seconds")
 	}
 	run := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "tar", "-xzf", "../../docs/pictures/quickstart.tar.gz", "-C", run).CombinedOutput(); err != nil {
-		t.Fatalf("%v %s", err, out)
-	}
+	clitest.Unpack(t, "../../docs/pictures/quickstart.tar.gz", run)
 	m := multiplexer{t, filepath.Join(t.TempDir(), "tmux")}
 	m.tmux("new-session", "-d", "-x", "80", "-y", "24", fmt.Sprintf("'%s' watch '%s' --speed 8; echo exit code $?; exec cat", filepath.Join(programs(t), "tare"), run))
 	defer m.tmux("kill-server")

@@ -522,7 +522,7 @@ func (d drawing) trialLines(t *Trial) []string {
 	}
 	if v := d.headline; v != nil {
 		if of, ok := v.Of[t.Treatment]; ok {
-			lines = append(lines, fmt.Sprintf("%s, more than the baseline so far: %s (%s)", v.Title, of.Text, of.Verdict))
+			lines = append(lines, wrapped(fmt.Sprintf("%s, more than the baseline so far: %s (%s)", v.Title, of.Text, of.Verdict), d.width, noColor, d.painter)...)
 			if half := d.halves[t.Treatment]; len(half) > 1 {
 				lines = append(lines, "width of its interval, block by block: "+d.in(cyan, spark(half, d.width-42)))
 			}
