@@ -64,6 +64,7 @@ runs has --url instead.
 
 An application on a Kubernetes cluster has --namespace, or --manifests, and --entry
 instead. It is copied into namespaces of tare's own, and the original is only read.
+Each trial is deployed alone, with a mesh installed before: weigh prints the time first.
 With --in-place no copy is made: each trial labels the namespace for its mesh, restarts
 the workloads, and puts all back. ` + "`tare cleanup`" + ` does so after a killed run.
 

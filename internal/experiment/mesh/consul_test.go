@@ -2,7 +2,10 @@ package mesh
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +14,7 @@ import (
 )
 
 // Consul starts a pod once a Service selects it. No application has a Service for the load, so the load gets one
-// inside the mesh. Its CRDs of the Gateway API are installed unless the cluster has some.
+// inside the mesh. Each service gets its protocol. Its CRDs of the Gateway API are installed unless the cluster has some.
 func TestConsulEnrolment(t *testing.T) {
 	d, err := Load("consul")
 	if err != nil {
@@ -32,6 +35,29 @@ func TestConsulEnrolment(t *testing.T) {
 		if selects != inside {
 			t.Errorf("load inside %v: a Service selects it: %v", inside, selects)
 		}
+	}
+	e, err := d.Kubernetes.Enrol(Settings{}, "shop", Way{LoadInside: true, Services: []ServiceProtocol{{"web", "http1"}, {"api", "grpc"}, {"db", "tcp"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	protocols := map[string]string{}
+	for documents := yaml.NewDecoder(strings.NewReader(strings.Join(e.Manifests, "\n---\n"))); ; {
+		var o struct {
+			Kind     string
+			Metadata struct{ Name string }
+			Spec     struct{ Protocol string }
+		}
+		if err := documents.Decode(&o); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if o.Kind == "ServiceDefaults" {
+			protocols[o.Metadata.Name] = o.Spec.Protocol
+		}
+	}
+	if want := map[string]string{"web": "http", "api": "grpc", "db": "tcp"}; !maps.Equal(protocols, want) {
+		t.Errorf("protocols %v, want %v", protocols, want)
 	}
 	for whose, want := range map[string]bool{"consul": true, "cluster": false} {
 		s, err := d.Kubernetes.Complete(Settings{Hub: "registry.test/x", Options: map[string]string{"gatewayAPI": whose, "consul": "1.22.5"}})

@@ -53,6 +53,8 @@ type InstallContext struct {
 	// ClusterNetworks are those of pods and services, such as 10.42.0.0/16; ServiceCIDR that of services alone.
 	ClusterNetworks []string
 	ServiceCIDR     string
+	// ClusterDomain is that of the names of Services, such as cluster.local; empty: unknown.
+	ClusterDomain string
 	// Distribution of Kubernetes where it is known: gke, k3s, k3d, minikube; else empty.
 	Distribution string
 	Hub          string

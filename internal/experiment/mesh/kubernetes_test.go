@@ -484,3 +484,37 @@ func TestCounterOfSeries(t *testing.T) {
 		t.Error("the direction is not inbound by default")
 	}
 }
+
+// Charts get the cluster's domain where it is known. Linkerd's certificates keep their own.
+func TestClusterDomain(t *testing.T) {
+	for name, want := range map[string]string{
+		"istio":            `"proxy":{"clusterDomain":"example.internal"}`,
+		"istio-ambient":    `"proxy":{"clusterDomain":"example.internal"}`,
+		"istio-ambient-l4": `"proxy":{"clusterDomain":"example.internal"}`,
+		"linkerd":          `"clusterDomain":"example.internal"`,
+	} {
+		d, err := Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := d.Kubernetes.Complete(Settings{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := d.Kubernetes.InstallContext(s)
+		for domain, has := range map[string]bool{"": false, "example.internal": true} {
+			in.ClusterDomain = domain
+			all, err := d.Kubernetes.Releases(s, in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := json.Marshal(all)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(text), want) != has || strings.Contains(string(text), `"identityTrustDomain":"cluster.local"`) != (has && name == "linkerd") {
+				t.Errorf("%s, domain %q: %s", name, domain, text)
+			}
+		}
+	}
+}

@@ -68,9 +68,9 @@ func fields(sample any) string {
 	case CertificateContext:
 		return "the fields are those of CertificateContext: Service, Control, Secret"
 	case InstallContext:
-		return "the fields are those of InstallContext: Version, Profile, Replicas, Namespace, Revision, ClusterNetworks, ServiceCIDR, Distribution, Hub, Options, Certificates, ValuesFile"
+		return "the fields are those of InstallContext: Version, Profile, Replicas, Namespace, Revision, ClusterNetworks, ServiceCIDR, ClusterDomain, Distribution, Hub, Options, Certificates, ValuesFile"
 	case EnrolContext:
-		return "the fields are those of EnrolContext: Version, Profile, Replicas, Namespace, Revision, LoadInside, Gateway, Closed, Hub, Options"
+		return "the fields are those of EnrolContext: Version, Profile, Replicas, Namespace, Revision, LoadInside, Gateway, Closed, Services, Hub, Options"
 	}
 	return "the fields are those of SidecarContext: Pod, Service, Identity, IP, Port, Concurrency, ConfigPath, AdminPath, " +
 		"CertPath, KeyPath, CAPath, Inbound, Outbound, Control, Secret" + fmt.Sprintf(inside, "Pod")

@@ -2,6 +2,7 @@ package meshes
 
 import (
 	"context"
+	"encoding/json"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
@@ -34,12 +36,14 @@ type clusterInfo struct {
 	services        []string // service CIDRs
 	networks        []string // private networks, and CIDRs of pods and services outside them
 	distribution    string   // of Kubernetes; empty: unknown
+	domain          string   // of the names of Services; empty: unknown
 }
 
 // readClusterInfo reads the cluster. serviceCIDR, unless empty, replaces detection.
 func readClusterInfo(ctx context.Context, c *cluster.Cluster, serviceCIDR string) (clusterInfo, error) {
 	var s clusterInfo
 	var pods []string
+	node := ""
 	err := c.Retry(ctx, "list nodes", func(ctx context.Context) error {
 		list, err := c.Typed().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -51,13 +55,14 @@ func readClusterInfo(ctx context.Context, c *cluster.Cluster, serviceCIDR string
 				s.nodes++
 			}
 			pods = append(pods, n.Spec.PodCIDRs...)
-			s.distribution = distribution(n)
+			s.distribution, node = distribution(n), n.Name
 		}
 		return nil
 	})
 	if err != nil {
 		return s, err
 	}
+	s.domain = clusterDomain(ctx, c, node)
 	if serviceCIDR != "" {
 		s.services = strings.Split(serviceCIDR, ",")
 	} else if s.services, err = serviceNetworks(ctx, c); err != nil {
@@ -75,6 +80,23 @@ func readClusterInfo(ctx context.Context, c *cluster.Cluster, serviceCIDR string
 		}
 	}
 	return s, nil
+}
+
+// clusterDomain reads the domain of Services from the configuration of a kubelet; empty if it cannot be read.
+func clusterDomain(ctx context.Context, c *cluster.Cluster, node string) string {
+	body, err := c.Reader().NodeRead(ctx, node, "configz")
+	if err != nil {
+		return "" // without permission to get nodes/proxy
+	}
+	var z struct {
+		Config struct {
+			ClusterDomain string `json:"clusterDomain"`
+		} `json:"kubeletconfig"`
+	}
+	if json.Unmarshal(body, &z) != nil || len(validation.IsDNS1123Subdomain(z.Config.ClusterDomain)) > 0 {
+		return ""
+	}
+	return z.Config.ClusterDomain
 }
 
 // validRange is the service CIDR in an error of the API server.

@@ -143,7 +143,7 @@ func (n *installer) install(ctx context.Context, info clusterInfo) (Installation
 // templateValues are the values of the definition's templates for this cluster.
 func (n *installer) templateValues(info clusterInfo) (mesh.InstallContext, error) {
 	in := n.k.InstallContext(n.settings)
-	in.ClusterNetworks, in.Distribution, in.ServiceCIDR = info.networks, info.distribution, strings.Join(info.services, ",")
+	in.ClusterNetworks, in.Distribution, in.ServiceCIDR, in.ClusterDomain = info.networks, info.distribution, strings.Join(info.services, ","), info.domain
 	var err error
 	if n.k.Certificates {
 		in.Certificates, err = issueCertificates(n.k.Namespace)

@@ -182,6 +182,8 @@ func TestCountersOfRealProxies(t *testing.T) {
 	}{
 		{"linkerd", "sidecar", "linkerd-proxy.txt", map[string]float64{"l7": 12025, "mtls": 12020, "path": 2, "outbound l7": 12025, "outbound mtls": 12025, "outbound path": 1, "telemetry": 24209}},
 		{"consul", "sidecar", "consul-dataplane.txt", map[string]float64{mesh.ProvesL7: 1865, mesh.ProvesMTLS: 7, mesh.ProvesPath: 14}},
+		// Of a sidecar on this machine, which Consul configures by the same xDS.
+		{"consul", "sidecar", "consul-upstream.txt", map[string]float64{mesh.ProvesL7: 372, mesh.ProvesMTLS: 5, "outbound l7": 370, "outbound mtls": 3, "outbound path": 3}},
 		{"istio-ambient", "node-proxy", "ztunnel.txt", map[string]float64{mesh.ProvesPath: 276, mesh.ProvesMTLS: 261}},
 		{"istio-ambient", "waypoint", "waypoint.txt", map[string]float64{mesh.ProvesL7: 24090, mesh.ProvesMTLS: 2}},
 	} {

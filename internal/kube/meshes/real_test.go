@@ -413,6 +413,9 @@ func TestRealNetworks(t *testing.T) {
 	if err != nil || info.nodes < 1 || len(info.services) != 1 {
 		t.Fatalf("cluster info %+v, %v", info, err)
 	}
+	if info.domain != "cluster.local" { // test/cluster/manifests/kubelet.yaml
+		t.Errorf("cluster domain %q", info.domain)
+	}
 	kubernetes, err := c.Get(bounded(t, time.Minute), cluster.Ref{Kind: cluster.KindService, Namespace: "default", Name: "kubernetes"})
 	if err != nil {
 		t.Fatal(err)
