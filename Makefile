@@ -263,6 +263,10 @@ soak: build ## short trials for DURATION (2h) whose processes are killed and who
 release-snapshot: ## archives for Linux and macOS, deb, rpm, apk and their SHA-256 in bin/release; TARGETS='linux/amd64'
 	GO='$(GO)' VERSION='$(VERSION)' tools/release/build.sh
 
+.PHONY: site
+site: build ## the documentation and a gallery of reports as a site in bin/site, with versions and search
+	VERSION='$(VERSION)' NO_MKDOCS_2_WARNING=1 tools/site/build.sh
+
 .PHONY: clean
 clean: ## remove built programs; results in runs/ stay
 	rm -rf bin

@@ -1,0 +1,125 @@
+// Package site tests the documentation as a site, as tools/site/build.sh builds it.
+package site
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+// finding is Chromium's report of a page.
+type finding struct {
+	Path, ColorScheme, Title string
+	Width, Overflow          int
+	Errors, Requests, Axe    []string
+}
+
+// The site is built without a broken link, each report of the gallery is in it with its results, and its pages have no
+// error, no request to another host, and no violation that axe-core finds. The search finds a warning.
+func TestSite(t *testing.T) {
+	if os.Getenv("TARE_TEST_ALL") == "" {
+		t.Skip("installs mkdocs-material: make e2e-all runs it")
+	}
+	build := exec.Command("make", "--no-print-directory", "-C", root, "site", "VERSION=v0.0.0-test")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	built := filepath.Join(root, "bin", "site")
+	t.Cleanup(func() { _ = os.RemoveAll(filepath.Join(built, "v0.0.0-test")) })
+	page, err := os.ReadFile(filepath.Join(built, "v0.0.0-test", "gallery", "index.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := os.ReadFile("../../tools/site/gallery.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := 0
+	for line := range strings.Lines(string(table)) {
+		name, _, found := strings.Cut(line, "|")
+		if name = strings.TrimSpace(name); !found || strings.HasPrefix(name, "#") {
+			continue
+		}
+		runs++
+		for _, file := range []string{name + ".html", name + ".tar.gz"} {
+			if info, err := os.Stat(filepath.Join(built, "v0.0.0-test", "gallery", file)); err != nil || info.Size() < 10_000 {
+				t.Errorf("%s: %v", file, err)
+			}
+			if !bytes.Contains(page, []byte(file+`"`)) {
+				t.Errorf("the gallery has no link to %s", file)
+			}
+		}
+	}
+	if runs == 0 {
+		t.Error("the gallery is empty")
+	}
+	inBrowser(t, built)
+}
+
+func inBrowser(t *testing.T, dir string) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := filepath.Join(cache, "tare", "page")
+	chromium, err := exec.LookPath(cmp.Or(os.Getenv("TARE_CHROMIUM"), "chromium"))
+	if _, complete := os.Stat(filepath.Join(packages, "complete")); err != nil || complete != nil {
+		t.Skip("needs Chromium, playwright-core and axe-core: run tools/page/install.sh as root")
+	}
+	server := httptest.NewServer(http.FileServerFS(os.DirFS(dir)))
+	t.Cleanup(server.Close)
+	at := "/v0.0.0-test/"
+	cmd := exec.Command("node", "testdata/browser.mjs", packages, chromium, server.URL,
+		at, at+"gallery/", at+"docs/tutorial/first-answer/", at+"docs/reference/warnings/", at+"docs/explanation/methodology/", at+"gallery/quickstart.html")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []finding
+	if err := json.Unmarshal(out, &all); err != nil || len(all) != 14 {
+		t.Fatalf("%d findings, %v:\n%.500s", len(all), err, out)
+	}
+	for _, f := range all {
+		for kind, found := range map[string][]string{"console": f.Errors, "request": f.Requests, "axe": f.Axe} {
+			for _, s := range found {
+				t.Errorf("%s, %s, %d pixels: %s: %s", f.Path, f.ColorScheme, f.Width, kind, s)
+			}
+		}
+		if f.Overflow > 0 {
+			t.Errorf("%s is %d pixels wider than %d", f.Path, f.Overflow, f.Width)
+		}
+		if f.Title == "" || f.Path == "search" && !strings.Contains(f.Title, "onserv") {
+			t.Errorf("%s has the title %q", f.Path, f.Title)
+		}
+	}
+}
+
+// Every page of docs is in the navigation, or linked from one that is.
+func TestNavigation(t *testing.T) {
+	nav, err := os.ReadFile("../../tools/site/mkdocs.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"tutorial", "how-to", "reference", "explanation"} {
+		pages, err := fs.Glob(os.DirFS(root), "docs/"+dir+"/*.md")
+		if err != nil || len(pages) == 0 {
+			t.Fatal(dir, err)
+		}
+		for _, p := range pages {
+			if !bytes.Contains(nav, []byte(": "+p+"\n")) {
+				t.Errorf("tools/site/mkdocs.yml has no %s", p)
+			}
+		}
+	}
+}

@@ -1,0 +1,44 @@
+// Opens pages of the site in headless Chromium, and prints its findings as JSON, for site_test.go.
+// usage: node browser.mjs PACKAGES CHROMIUM SERVER PATH…
+import { createRequire } from "node:module";
+import { join } from "node:path";
+
+const [packages, chromium, server, ...paths] = process.argv.slice(2);
+const load = createRequire(join(packages, "node_modules", "from"));
+const axe = load("axe-core").source;
+const browser = await load("playwright-core").chromium.launch({ executablePath: chromium, args: ["--no-sandbox"] });
+const out = [];
+for (const [colorScheme, width] of [["light", 360], ["dark", 1600]]) {
+  const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme });
+  context.setDefaultTimeout(180_000); // on a busy machine
+  const page = await context.newPage();
+  let found = {};
+  page.on("console", (m) => ["error", "warning"].includes(m.type()) && found.errors.push(`${m.type()}: ${m.text()}`));
+  page.on("pageerror", (e) => found.errors.push(String(e.stack)));
+  page.on("request", (r) => r.url().startsWith(server + "/") || /^(data|blob):/.test(r.url()) || found.requests.push(r.url()));
+  page.on("response", (r) => r.status() >= 400 && found.errors.push(`${r.status()} ${r.url()}`));
+  for (const path of paths) {
+    found = { path, colorScheme, width, errors: [], requests: [] };
+    await page.goto(server + path, { waitUntil: "networkidle" });
+    if (process.env.PICTURES) await page.screenshot({ path: join(process.env.PICTURES, `${path.replaceAll("/", "_")}${colorScheme}.png`) });
+    await page.evaluate(axe);
+    found.axe = await page.evaluate(async () => (await axe.run()).violations.map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200)).join(" | ")}`));
+    Object.assign(found, await page.evaluate(() => ({ title: document.title, overflow: document.documentElement.scrollWidth - innerWidth })));
+    out.push(found);
+  }
+  // The search finds a warning by its code.
+  found = { path: "search", colorScheme, width, errors: [], requests: [] };
+  await page.goto(server + paths[0], { waitUntil: "networkidle" });
+  if (width < 1000) await page.click("label[for=__search].md-header__button");
+  for (const end = Date.now() + 180_000; ; ) { // until the index is loaded
+    await page.fill(".md-search__input", "");
+    await page.fill(".md-search__input", "requests-not-conserved");
+    const some = await page.waitForSelector(".md-search-result__item a", { timeout: 5_000, state: "attached" }).catch(() => null);
+    if (some || Date.now() > end) break;
+  }
+  found.title = await page.textContent(".md-search-result__item");
+  out.push(found);
+  await context.close();
+}
+await browser.close();
+process.stdout.write(JSON.stringify(out));

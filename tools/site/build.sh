@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Builds the documentation as a site into bin/site/VERSION, with a gallery of reports, and lists the
+# version in bin/site/versions.json. Any other content of bin/site stays, so that a site of many
+# versions grows. Links and anchors that lead nowhere fail it.
+#
+#   VERSION=v0.1.0 tools/site/build.sh
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+version=${VERSION:-dev}
+case $version in *[!A-Za-z0-9.+-]* | .* | '') echo "site: VERSION=$version is no name of a directory" >&2; exit 2 ;; esac
+venv=${XDG_CACHE_HOME:-$HOME/.cache}/tare/site
+note() { printf 'site: %s\n' "$*" >&2; }
+
+if ! cmp -s tools/site/requirements.txt "$venv/requirements.txt"; then
+  note "installing mkdocs-material"
+  rm -rf "$venv"
+  python3 -m venv "$venv"
+  "$venv/bin/pip" install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r tools/site/requirements.txt
+  cp tools/site/requirements.txt "$venv/"
+fi
+
+# The pages keep their paths, so that links between them, and to examples, hold.
+src=bin/site-src
+rm -rf "$src" bin/site/current
+mkdir -p "$src/gallery" bin/site
+git ls-files -z -- ':(glob)*.md' docs examples LICENSE action.yml templates | xargs -0 cp --parents -t "$src"
+cp tools/site/site.css tools/site/site.js "$src/"
+
+{
+  printf '# Gallery\n\nReports of real runs. Each page is one file, with its figures, tables and provenance.\n\n'
+  printf '| run | command | results |\n|---|---|---|\n'
+  sed 's/#.*//; /^[[:space:]]*$/d' tools/site/gallery.txt | while IFS='|' read -r name title command archive; do
+    name=$(xargs <<<"$name") archive=$(xargs <<<"$archive")
+    run=$(mktemp -d)
+    tar -xzf "$archive" -C "$run" --no-same-owner
+    bin/tare report "$run" --format html -o "$src/gallery/$name.html" >&2
+    cp "$archive" "$src/gallery/$name.tar.gz"
+    rm -rf "$run"
+    printf '| [%s](gallery/%s.html) | `%s` | [%s.tar.gz](gallery/%s.tar.gz) |\n' "$(xargs <<<"$title")" "$name" "$(xargs <<<"$command")" "$name" "$name"
+  done
+  printf '\nUnpack an archive: `tare report`, `tare plot` and `tare serve` read it.\n'
+} >"$src/gallery.md"
+
+"$venv/bin/mkdocs" build --strict --quiet --clean -f tools/site/mkdocs.yml
+rm -rf "bin/site/$version"
+mv bin/site/current "bin/site/$version"
+python3 - bin/site "$version" <<'PY'
+import json, pathlib, sys
+
+site, version = pathlib.Path(sys.argv[1]), sys.argv[2]
+file = site / "versions.json"
+names = {v["version"] for v in json.loads(file.read_text())} if file.exists() else set()
+names = sorted(n for n in names | {version} if (site / n / "index.html").exists())
+file.write_text(json.dumps([{"version": n, "title": n, "aliases": []} for n in reversed(names)], indent=1) + "\n")
+(site / "index.html").write_text(f'<!doctype html><meta charset="utf-8"><title>tare</title><meta http-equiv="refresh" content="0; url={names[-1]}/">\n')
+PY
+note "built bin/site/$version"
