@@ -77,15 +77,24 @@ func (c resultsImport) importResults(source string, paths []string, o importOpti
 	if err != nil {
 		return fmt.Errorf("import %s: %w", source, err)
 	}
+	failed, invalid := study.Failed()
+	if failed == len(study.Trials) {
+		c.listImport(study)
+		return errors.New("import: no run could be read, so there are no results")
+	}
 	env := result.Environment{Time: time.Now().UTC(), Tare: Version(), Command: append([]string{"tare", "import", source}, paths...)}
 	if err := importer.Write(o.out, study, env); err != nil {
 		return fmt.Errorf("import %s: %w", source, err)
 	}
 	c.listImport(study)
+	c.Notef("imported %s", console.Counted(len(study.Trials), "run"))
 	if err := c.showImport(o); err != nil {
 		return err
 	}
-	return importOutcome(study)
+	if failed+invalid > 0 {
+		return &console.ExitError{Code: console.Incomplete}
+	}
+	return nil
 }
 
 // showImport prints the name of the results directory or, with --report, its report, which also becomes a page.
@@ -94,7 +103,7 @@ func (c resultsImport) showImport(o importOptions) error {
 		fmt.Fprintln(c.Out, o.out)
 		return nil
 	}
-	fmt.Fprintf(c.Err, "tare: results in %s\n", o.out)
+	c.Notef("results in %s", o.out)
 	if err := writeReport(c.Out, o.out, defaultReport()); err != nil {
 		return err
 	}
@@ -121,17 +130,4 @@ func (c resultsImport) listImport(s *importer.Study) {
 	for _, skipped := range s.Skipped {
 		c.Notef("skipped: %s", skipped)
 	}
-	c.Notef("imported %s", console.Counted(len(s.Trials), "run"))
-}
-
-// importOutcome is an error without a message where a trial cannot be used.
-func importOutcome(s *importer.Study) error {
-	failed, invalid := s.Failed()
-	switch {
-	case failed == len(s.Trials):
-		return &console.ExitError{Err: errors.New("import: no run could be read"), Code: console.Failed}
-	case failed+invalid > 0:
-		return &console.ExitError{Code: console.Incomplete}
-	}
-	return nil
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -184,9 +185,13 @@ func TestImportOfDamagedFiles(t *testing.T) {
 	}
 	for args, want := range map[string]int{"great-sidecar-debate " + dir + "/nowhere": console.BadUsage, "nothing " + dir: console.BadUsage, "fortio " + dir: console.Failed} {
 		stderr.Reset()
-		code := New(console.Console{Out: &stdout, Err: &stderr}, nil).Run(t.Context(), append(append([]string{"import"}, strings.Fields(args)...), "--out", filepath.Join(t.TempDir(), "x")))
+		none := filepath.Join(t.TempDir(), "x")
+		code := New(console.Console{Out: &stdout, Err: &stderr}, nil).Run(t.Context(), append(append([]string{"import"}, strings.Fields(args)...), "--out", none))
 		if code != want {
 			t.Errorf("import %s: exit code %d, expected %d\n%s", args, code, want, stderr.String())
+		}
+		if _, err := os.Stat(none); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("import %s leaves a directory: %v", args, err)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
@@ -88,6 +89,6 @@ func (c reporter) page(dir string, o reportOptions) error {
 	if err := console.WriteFile(file, b.Bytes()); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(c.Err, "\nReport with figures: %s\n", file)
+	_, err := fmt.Fprintf(c.Err, "\nReport with figures: %s\n", printable.Line(file))
 	return err
 }

@@ -102,7 +102,7 @@ func (c *CommandLine) serve(ctx context.Context, dirs []string, o serveOptions) 
 	if secure != nil {
 		scheme, handler.TLSConfig = "https", secure
 	}
-	fmt.Fprintf(c.Err, "tare: serving %s on %s://%s/ until Ctrl-C\n", strings.Join(dirs, ", "), scheme, listener.Addr())
+	c.Notef("serving %s on %s://%s/ until Ctrl-C", strings.Join(dirs, ", "), scheme, listener.Addr())
 	return httpserver.Serve(ctx, listener, handler)
 }
 

@@ -114,3 +114,29 @@ func TestImportBesideUnreadableFiles(t *testing.T) {
 		}
 	}
 }
+
+// An import that fails while it is written removes its directory.
+func TestFailedImportLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	good, out := filepath.Join(dir, "good.json"), filepath.Join(dir, "results")
+	if err := os.WriteFile(good, []byte(outputSeeds["fortio"][0]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(Generators(), func(s Source) bool { return s.Name == "fortio" })
+	s, err := Generators()[i].Read([]string{good}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Rename(good, good+".moved"), os.Mkdir(out, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(out, s, result.Environment{}); err == nil || !strings.Contains(err.Error(), good) {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(out); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory is left: %v", err)
+	}
+	if err := errors.Join(os.Rename(good+".moved", good), Write(out, s, result.Environment{})); err != nil {
+		t.Error(err)
+	}
+}

@@ -21,7 +21,7 @@ import (
 const Platform = "import"
 
 // Write creates the results directory of s. Its environment is the importing
-// machine, on which nothing was measured.
+// machine, on which nothing was measured. After an error there is no directory.
 func Write(dir string, s *Study, env result.Environment) error {
 	if len(s.Trials) == 0 {
 		return errors.New("write import: there is no trial")
@@ -36,7 +36,6 @@ func Write(dir string, s *Study, env result.Environment) error {
 	if err != nil {
 		return err
 	}
-	defer d.Close()
 	factors := map[string]plan.Factors{}
 	for _, t := range p.Treatments {
 		factors[t.ID] = t.Factors
@@ -52,9 +51,12 @@ func Write(dir string, s *Study, env result.Environment) error {
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return err
+		return errors.Join(err, d.Discard())
 	}
-	return errors.Join(d.Finish(), d.Close())
+	if err := d.Finish(); err != nil {
+		return errors.Join(err, d.Discard())
+	}
+	return d.Close()
 }
 
 // header is the experiment file of an import: the trials as far as their source

@@ -107,6 +107,17 @@ func (b *Bulk) Finish() error {
 // called more than once.
 func (b *Bulk) Close() error { return b.dir.Close() }
 
+// Discard closes and removes the directory of an import that failed. Nothing else was in it.
+func (b *Bulk) Discard() error {
+	var errs []error
+	for _, name := range append([]string{TrialsDir, lockFile}, ownFiles...) {
+		errs = append(errs, os.RemoveAll(b.Path(name)))
+	}
+	errs = append(errs, os.Remove(b.dir.path), b.dir.lock.Close())
+	b.dir.lock = nil
+	return errors.Join(errs...)
+}
+
 // begin creates and locks the directory of an experiment, which must be empty.
 func begin(dir string, experiment []byte, p *plan.Plan, env Environment) (*Dir, error) {
 	if err := checkPlan(p); err != nil {

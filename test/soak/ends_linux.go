@@ -21,6 +21,7 @@ type End struct {
 	Reason      string   `json:"reason"` // the last line of tare's own
 	Last        []string `json:"last"`   // last lines of stderr
 	Seconds     float64  `json:"seconds"`
+	Given       float64  `json:"given"`        // part of the time in which no thread of the run waited for a processor
 	LoadAverage float64  `json:"loadAverage"`  // over a minute
 	Available   float64  `json:"availableMiB"` // memory
 }
@@ -54,20 +55,43 @@ func (a Attempt) refused(code int, stderr string) bool {
 	return code == 2 && a.Limit.Of == Descriptors && strings.Contains(stderr, "files that a process may open")
 }
 
-// end keeps an exit that its disturbance does not explain. Without a disturbance it is a violation.
+// leastGiven is the part of its time that a run must be given, for its own time limits to be judged.
+const leastGiven = 0.5
+
+// timeLimits are texts of tare's time limits, in wall time.
+var timeLimits = []string{"does not end", "no end within", "did not end in time", "it took longer than", "deadline exceeded"}
+
+// short reports whether a time limit of tare's own ended the attempt, most of which one of its threads waited for a
+// processor.
+func (r *running) short(code int, stderr string) bool {
+	return code == 1 && r.given != nil && r.given.share() < leastGiven &&
+		slices.ContainsFunc(timeLimits, func(text string) bool { return strings.Contains(stderr, text) })
+}
+
+// end keeps an exit that its disturbance does not explain. Without a disturbance it is a violation, unless the machine
+// gave the run too little CPU.
 func (r *running) end(number int, a Attempt, code int, state, stderr string, took time.Duration) {
+	if r.late = r.short(code, stderr); r.late {
+		r.outcome.Starved++
+	}
+	if r.stopped != nil {
+		return // by the soak, which has counted it
+	}
 	if slices.Contains(a.expects(), code) || r.interrupted && code == 130 || code == 1 && r.checked(stderr) || a.refused(code, stderr) {
 		return
 	}
 	e := End{Strand: r.number, Case: r.of.Number, Attempt: number, Disturbance: a.name(), State: state, Seconds: took.Seconds(),
 		Last: last(stderr), LoadAverage: firstNumber("/proc/loadavg", ""), Available: firstNumber("/proc/meminfo", "MemAvailable:") / 1024}
+	if r.given != nil {
+		e.Given = r.given.share()
+	}
 	for _, line := range e.Last {
 		if strings.HasPrefix(line, "tare: ") {
 			e.Reason = line
 		}
 	}
 	r.outcome.Ends = append(r.outcome.Ends, e)
-	if a.name() == "undisturbed" {
+	if a.name() == "undisturbed" && !r.late {
 		r.outcome.violate(number, "unexpected end", fmt.Sprintf("%s, load average %.0f, %.0f MiB available\n%s", state, e.LoadAverage, e.Available, strings.Join(e.Last, "\n")))
 	}
 	whole := filepath.Join(r.world.work, "ends")

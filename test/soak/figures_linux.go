@@ -96,6 +96,7 @@ func (f *figures) print(w io.Writer) {
 			row(g.name+" of tare", "%.1f to %.1f %s; slope %+.3f [%+.3f, %+.3f] per 100 trials", g.of.First, g.of.Last, g.unit, g.of.Per100, *g.of.Low, *g.of.High)
 		}
 	}
+	row("not judged", "%d without enough CPU", s.Starved)
 	row("unexplained ends", "%d", len(s.Ends))
 	for _, e := range s.Ends {
 		row("", "strand %d, case %d, attempt %d, %s: %s after %.0f s: %s", e.Strand, e.Case, e.Attempt, e.Disturbance, e.State, e.Seconds, e.Reason)

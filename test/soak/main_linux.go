@@ -34,6 +34,19 @@ type settings struct {
 	end      int64
 }
 
+const help = `usage: soak [flags]
+
+soak runs short trials under kills, full disks and missing descriptors. A run hangs
+if it does not end in the time that the machine gave it: wall time, less the time in
+which one of its threads was ready and waited for a processor, less steal time. The
+limit is 5 minutes and 30 s a trial. A run that does not end in ten times as much wall
+time is ended, and "not judged". So is one that a time limit of tare's own ended, while
+it was given less than half of its time.
+
+Exit code 1: a violation.
+
+`
+
 func main() {
 	var o settings
 	flag.DurationVar(&o.duration, "duration", 2*time.Hour, "time after which no case begins")
@@ -46,6 +59,10 @@ func main() {
 	flag.IntVar(&o.list, "list", 0, "print this number of cases of each strand and run nothing")
 	flag.IntVar(&o.strand, "strand", -1, "")
 	flag.Int64Var(&o.end, "end", 0, "")
+	flag.Usage = func() {
+		fmt.Fprint(flag.CommandLine.Output(), help)
+		flag.PrintDefaults()
+	}
 	flag.Parse()
 	code, err := o.run()
 	if err != nil {

@@ -19,7 +19,8 @@ type Outcome struct {
 	Limits   map[string]int `json:"limits"` // attempts by limit and whether it ended the attempt
 	Again    int            `json:"again"`  // directories that had no plan yet and were made again
 
-	Trials  int `json:"trials"` // recorded
+	Starved int `json:"starved"` // not judged: the machine gave too little CPU
+	Trials  int `json:"trials"`  // recorded
 	Valid   int `json:"valid"`
 	Invalid int `json:"invalid"`
 	Failed  int `json:"failed"`
@@ -61,7 +62,7 @@ func (o *Outcome) violate(attempt int, what, detail string) {
 // add sums counts.
 func (o *Outcome) add(p *Outcome) {
 	for _, f := range []struct{ to, from *int }{
-		{&o.Attempts, &p.Attempts}, {&o.Missed, &p.Missed}, {&o.Again, &p.Again}, {&o.Trials, &p.Trials}, {&o.Valid, &p.Valid},
+		{&o.Attempts, &p.Attempts}, {&o.Missed, &p.Missed}, {&o.Again, &p.Again}, {&o.Starved, &p.Starved}, {&o.Trials, &p.Trials}, {&o.Valid, &p.Valid},
 		{&o.Invalid, &p.Invalid}, {&o.Failed, &p.Failed}, {&o.Verified, &p.Verified}, {&o.Digests, &p.Digests},
 		{&o.Searches, &p.Searches}, {&o.Reports, &p.Reports}, {&o.Repeated, &p.Repeated},
 	} {

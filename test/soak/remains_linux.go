@@ -23,16 +23,19 @@ type world struct {
 	namespaces            int      // named network namespaces, at the start
 }
 
-// settling is the time that the kernel gets for the end of killed processes and their sockets. A
-// killed process ends when it has a CPU: with nice 19 on a busy machine that took over 5 s.
+// settling is the time that killed processes and their sockets are given to end ([allowance]). A killed process ends
+// when it has a CPU: with nice 19 on a busy machine that took over a minute.
 const settling = time.Minute
 
 // remains lists what a run left behind. After a SIGKILL to tare its files stay until its next start.
 func (w *world) remains(files bool) (left []string) {
-	deadline := time.Now().Add(settling)
+	p := newAllowance(settling, w.strand)
 	for {
 		left = w.alive()
-		if len(left) == 0 || time.Now().After(deadline) {
+		if time.Since(p.at) > pace {
+			p.look(time.Now(), threadsOf(w.strand), thisMachine())
+		}
+		if len(left) == 0 || p.over() != nil {
 			break
 		}
 		time.Sleep(20 * time.Millisecond)

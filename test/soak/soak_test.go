@@ -53,6 +53,23 @@ func TestKindsOfDisturbance(t *testing.T) {
 	}
 }
 
+// An end by a time limit of tare's own is a violation, if the machine gave the run its CPU.
+func TestEndByATimeLimit(t *testing.T) {
+	const slow = "trial 1 of 3\ntare: kill envoy: process 7 does not end\n"
+	for _, test := range []struct {
+		stderr             string
+		given              time.Duration
+		starved, violation int
+	}{{slow, 4 * time.Second, 1, 0}, {slow, 6 * time.Second, 0, 1}, {"tare: no space left on device\n", 4 * time.Second, 0, 1}} {
+		r := &running{strand: &strand{world: world{work: t.TempDir()}}, outcome: newOutcome(1, 2), dir: "case-2",
+			given: &allowance{wall: 10 * time.Second, given: test.given}}
+		r.end(1, Attempt{}, 1, "exit status 1", test.stderr, 10*time.Second)
+		if len(r.outcome.Ends) != 1 || r.outcome.Starved != test.starved || len(r.outcome.Violations) != test.violation {
+			t.Errorf("%q, given %v: %+v", test.stderr, test.given, r.outcome)
+		}
+	}
+}
+
 // An exit that no disturbance explains keeps the reason, at the end of a long output.
 func TestUnexplainedEnd(t *testing.T) {
 	long := strings.Repeat("trial 1 of 3000\n", 1000) + "tare: open /x: no space left on device\nhint: free some\n"

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,11 +30,11 @@ type strand struct {
 	emit   func(*Outcome)
 }
 
-// Time limits. Tare has longer ones for each step; a run beyond these hangs.
+// Limits of the time that a run is given ([allowance]). Tare has shorter ones for each step; a run beyond these hangs.
 const (
 	hangs     = 5 * time.Minute  // an attempt, beyond its trials' time
 	verifying = 2 * time.Minute  // tare verify, report or plan
-	slowTrial = 30 * time.Second // a trial on a busy machine
+	slowTrial = 30 * time.Second // a trial
 )
 
 // enter prepares the namespaces, in which the process already is.
@@ -103,15 +104,23 @@ func (s *strand) command(ctx context.Context, limit Limit, args ...string) *exec
 	return cmd
 }
 
+// starved is the exit code of a command that the machine gave no CPU.
+const starved = -2
+
 // tare runs one command to its end.
 func (s *strand) tare(args ...string) (stdout, stderr []byte, code int) {
-	ctx, cancel := context.WithTimeout(context.Background(), verifying)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
 	cmd := s.command(ctx, Limit{}, args...)
 	var out, err bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &err
-	if e := cmd.Run(); cmd.ProcessState == nil {
+	go newAllowance(verifying, s.world.strand).watch(ctx, s.world.strand, cancel)
+	e := cmd.Run()
+	switch {
+	case cmd.ProcessState == nil:
 		return nil, []byte(e.Error()), -1
+	case errors.Is(context.Cause(ctx), errStarved):
+		return nil, nil, starved
 	}
 	return out.Bytes(), err.Bytes(), cmd.ProcessState.ExitCode()
 }
@@ -163,6 +172,11 @@ type running struct {
 	check string
 	// interrupted: the soak itself ended the attempt, at the end of its time.
 	interrupted bool
+	// given is the time that the machine gave the last attempt, and stopped why the soak ended it; nil: it did not.
+	given   *allowance
+	stopped error
+	// late: a time limit of tare's own ended the last attempt, which had too little CPU.
+	late bool
 }
 
 // hit is a signal that reached a part of a run.
@@ -182,9 +196,8 @@ func (r *running) attempt(number int, a Attempt, stop time.Time) {
 		_ = os.RemoveAll(r.dir)
 	}
 	r.fill(number, a.Limit)
-	limit := hangs + time.Duration(r.of.Trials)*slowTrial
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
 	cmd := r.command(ctx, a.Limit, append(args, "--plain")...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) } // prints the goroutines of a run that hangs
 	cmd.WaitDelay = verifying
@@ -207,12 +220,26 @@ func (r *running) attempt(number int, a Attempt, stop time.Time) {
 		r.outcome.violate(number, "the soak itself failed", err.Error())
 		return
 	}
+	r.given = newAllowance(hangs+time.Duration(r.of.Trials)*slowTrial, r.world.strand)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		r.given.watch(ctx, r.world.strand, cancel)
+	}()
 	r.disturb(cmd, a, stop, ended)
 	<-ended
+	cancel(nil)
+	<-watched
 	r.fill(number, Limit{})
 	code, state := cmd.ProcessState.ExitCode(), cmd.ProcessState.String()
-	if ctx.Err() != nil {
-		r.outcome.violate(number, "tare hangs", fmt.Sprintf("over %v\n%s", limit, stderr.String()))
+	r.stopped = nil
+	switch err := context.Cause(ctx); {
+	case errors.Is(err, errHangs):
+		r.stopped = err
+		r.outcome.violate(number, "tare hangs", fmt.Sprintf("%v\n%s", r.given, stderr.String()))
+	case errors.Is(err, errStarved):
+		r.stopped = err
+		r.outcome.Starved++
 	}
 	r.outcome.Exits[fmt.Sprintf("%s: %s", a.name(), state)]++
 	if a.Limit.Of != "" {
@@ -331,19 +358,19 @@ func (r *running) judge(number int, a Attempt, code int, stderr string) {
 	o := r.outcome
 	killed := len(a.Kills) > 0 && a.Kills[0].Victim == Tare && a.Kills[0].Signal == syscall.SIGKILL
 	for _, text := range crashes {
-		if strings.Contains(stderr, text) {
+		if r.stopped == nil && strings.Contains(stderr, text) { // SIGQUIT prints goroutines too
 			o.violate(number, "tare crashed", stderr)
 			break
 		}
 	}
-	if !allowed[code] && !(killed && code == -1) && !a.refused(code, stderr) {
+	if r.stopped == nil && !allowed[code] && !(killed && code == -1) && !a.refused(code, stderr) {
 		o.violate(number, "exit code", fmt.Sprintf("%d of an attempt with %s\n%s", code, a.name(), stderr))
 	}
 	if code == 1 && !strings.Contains(stderr, "tare: ") {
 		o.violate(number, "no message", fmt.Sprintf("exit code 1 of an attempt with %s\n%s", a.name(), stderr))
 	}
 	o.Searches++
-	if left := r.world.remains(code >= 0); len(left) > 0 {
+	if left := r.world.remains(code >= 0 && r.stopped == nil); len(left) > 0 {
 		o.violate(number, "left behind", strings.Join(left, "\n")+"\n"+stderr)
 		r.clear()
 	}
@@ -366,6 +393,10 @@ func (r *running) clear() {
 // verify runs tare verify, which also makes the plan again from the experiment file.
 func (r *running) verify(number int) {
 	out, stderr, code := r.tare("verify", r.dir, "--format", "json")
+	if code == starved {
+		r.outcome.Starved++
+		return
+	}
 	var found []verify.Result
 	if err := json.Unmarshal(out, &found); err != nil || len(found) != 1 {
 		r.outcome.violate(number, "not verified", fmt.Sprintf("exit code %d, %v\n%s%s", code, err, out, stderr))
@@ -394,7 +425,7 @@ func (r *running) finished(number int) {
 		return
 	}
 	o.Trials = len(records)
-	if r.of.Number > 0 && len(records) != r.of.Trials {
+	if r.of.Number > 0 && r.stopped == nil && !r.late && len(records) != r.of.Trials {
 		o.violate(number, "not complete", fmt.Sprintf("%d of %d trials are recorded\n%s", len(records), r.of.Trials, r.stderr))
 	}
 	for i := range records {
@@ -408,10 +439,15 @@ func (r *running) finished(number int) {
 			r.unnoticed(number, rec)
 		}
 	}
-	o.Reports++
-	if out, stderr, code := r.tare("report", r.dir, "--format", "json"); code != 0 || !json.Valid(out) {
+	out, stderr, code := r.tare("report", r.dir, "--format", "json")
+	switch {
+	case code == starved:
+		o.Starved++
+		return
+	case code != 0 || !json.Valid(out):
 		o.violate(number, "no report", fmt.Sprintf("exit code %d\n%s", code, stderr))
 	}
+	o.Reports++
 }
 
 // unnoticed finds a valid trial, parts of which were ended in its measure phase.
@@ -439,7 +475,7 @@ func (s *strand) long(blocks int) {
 	for ; n == 1 || time.Now().Before(s.end) && n < maxKept; n++ {
 		earlier := r.outcome.Samples
 		r.outcome.Samples = nil // of this process
-		if r.attempt(n, c.Attempts[0], s.end); time.Now().Before(s.end) && !r.checked(r.stderr) {
+		if r.attempt(n, c.Attempts[0], s.end); time.Now().Before(s.end) && !r.checked(r.stderr) && r.stopped == nil && !r.late {
 			r.outcome.violate(n, "ended early", r.stderr)
 		}
 		if len(earlier) > len(r.outcome.Samples) {

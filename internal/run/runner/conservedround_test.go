@@ -1,10 +1,20 @@
 package runner_test
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/runner"
@@ -77,6 +87,102 @@ func TestUnconservedTreatmentOfARound(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A client that sends only while other treatments have the load is found too: the counters of a treatment are read
+// before and after all slices, and each of its requests is counted.
+func TestOutsideClientInSlicesOfOthers(t *testing.T) {
+	for _, test := range []struct {
+		mesh, want string
+		short      bool
+	}{
+		{"reference", "between the sidecar of echo and its application: ", true},
+		{"none", "between load and the application echo: ", true},
+		{"envoy", "between the sidecar of echo and its application: ", false},
+	} {
+		t.Run(test.mesh, func(t *testing.T) {
+			if !test.short && testing.Short() {
+				t.Skip("starts a real Envoy")
+			}
+			t.Parallel()
+			beside := "none"
+			if test.mesh == beside {
+				beside = "reference"
+			}
+			text := strings.NewReplacer("mesh: [none]", fmt.Sprintf("mesh: [%s, %s]", beside, test.mesh), "blocks: 1", "blocks: 1\norder: interleaved").Replace(conservedText)
+			cfg, sink := real(t, text)
+			_, p, _ := decode(t, text)
+			client := &idleClient{}
+			for _, trial := range p.Trials {
+				if trial.Treatment == test.mesh {
+					client.trial = trial.ID
+				}
+			}
+			sink.on = client.event(t, cfg)
+			if _, err := runner.Run(t.Context(), cfg); err != nil {
+				t.Fatal(err)
+			}
+			client.sending.Wait()
+			records, err := cfg.Dir.Records()
+			if err != nil || len(records) != 2 || client.sent < 20 {
+				t.Fatalf("%d records, %d requests sent, %v", len(records), client.sent, err)
+			}
+			for _, r := range records {
+				if r.Error != "" || r.Balance == nil {
+					t.Fatalf("%s: %s %+v", r.ID, r.Error, r.Warnings)
+				}
+				if r.ID == client.trial {
+					refused(t, r, fmt.Sprintf("%d requests appeared %s", client.sent, test.want))
+				} else {
+					accepted(t, r)
+				}
+			}
+		})
+	}
+}
+
+// idleClient sends requests to the application of one trial in the slices of the other trials, and in no own one.
+type idleClient struct {
+	trial   string
+	sending sync.WaitGroup
+	sent    int // answered requests
+}
+
+func (c *idleClient) event(t *testing.T, cfg runner.Config) func(result.Event) {
+	return of(c.trial, func(e result.Event) {
+		if e.Kind != result.KindPhase || e.Phase != "measure" {
+			return
+		}
+		text, err := os.ReadFile(cfg.Dir.TrialFile(c.trial, result.ProvenanceDir+"/load-profile.json"))
+		var p load.Profile
+		if err = errors.Join(err, json.Unmarshal(text, &p)); err != nil || p.Slices == nil {
+			t.Errorf("%v, slices %v", err, p.Slices)
+			return
+		}
+		url := "http://" + provided(t, cfg, c.trial, "commands.sh", `serve .*--listen '?([0-9.:]+)`) + "/"
+		c.sending.Go(func() { c.send(t.Context(), url, p) })
+	})
+}
+
+// send sends in the first half of the slices of others: its answers come before the next slice.
+func (c *idleClient) send(ctx context.Context, url string, p load.Profile) {
+	pace := time.NewTicker(5 * time.Millisecond)
+	defer pace.Stop()
+	for ; ctx.Err() == nil; <-pace.C {
+		at := time.Since(p.Start)
+		if at >= p.Warmup+p.Measure {
+			return
+		}
+		own := p.Slices.Owners[p.Slices.Index(int64(at))] == p.Slices.Own
+		if own || at < p.Warmup || at%p.Slices.Length > p.Slices.Length/2 {
+			continue
+		}
+		if resp, err := http.Get(url); err == nil {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			c.sent++
+		}
 	}
 }
 

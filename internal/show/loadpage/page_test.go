@@ -13,6 +13,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -48,6 +49,21 @@ func example() (load.Profile, load.Report) {
 		Addresses: map[string]int64{"127.0.0.1:1": 4, "127.0.0.2:1": 4}, CPUSeconds: 0.2, ThreadCPURatio: 0.03,
 	}
 	return p, r
+}
+
+// Paths of others' files, such as access logs, do not reach the terminal with their controls.
+func TestHostilePaths(t *testing.T) {
+	const hostile = "/x\x1b]0;owned\x07\u009b2J\u202eevil"
+	p, r := example()
+	p.Targets = append(p.Targets, "http://127.0.0.1"+hostile)
+	r.Routes = map[string]load.RouteTimes{hostile: {Requests: 900, Failed: 10, MeanMS: 0.3}}
+	var b bytes.Buffer
+	if err := Write(&b, &p, &r, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if text := b.String(); printable.Text(text) != text || strings.Count(text, "evil") != 2 {
+		t.Errorf("%q", text)
+	}
 }
 
 // The answer is the first line, and no line is wider than the terminal.

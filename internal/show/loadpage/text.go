@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
 // palette colours text for a terminal.
@@ -50,7 +52,9 @@ func (t *page) fold(text, indent string) {
 }
 
 // cut shortens text to a number of columns.
-func (t *page) cut(text string, width int) string { return ansi.Truncate(text, max(1, width), "…") }
+func (t *page) cut(text string, width int) string {
+	return ansi.Truncate(printable.Line(text), max(1, width), "…")
+}
 
 // eighths of a block.
 var eighths = []string{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"}
