@@ -141,8 +141,8 @@ func TestCredentials(t *testing.T) {
 
 // --resolve and --connect-to mean what they mean to curl: the request keeps the URL's host.
 func TestConnectionsElsewhere(t *testing.T) {
-	var hosts []string
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { hosts = append(hosts, r.Host) }))
+	hosts := make(chan string, 10)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { hosts <- r.Host }))
 	t.Cleanup(s.Close)
 	u, _ := url.Parse(s.URL)
 	for _, args := range [][]string{
@@ -151,10 +151,12 @@ func TestConnectionsElsewhere(t *testing.T) {
 		{"http://shop.example/", "--connect-to", "::127.0.0.1:" + u.Port()},
 		{"http://shop.example/", "--connect-to", "other.example::192.0.2.1:1", "--connect-to", "SHOP.example:80:localhost:" + u.Port(), "-4"},
 	} {
-		hosts = nil
 		out, err := runLoadCommand(t, append(args, "-n", "1", "-c", "1", "--lookup", "connection")...)
-		if err != nil || len(hosts) != 1 || !strings.HasPrefix(hosts[0], "shop.example") {
-			t.Errorf("%q: hosts %q, %v\n%s", args, hosts, err, out)
+		if err != nil || len(hosts) != 1 {
+			t.Fatalf("%q: %d requests, %v\n%s", args, len(hosts), err, out)
+		}
+		if host := <-hosts; !strings.HasPrefix(host, "shop.example") {
+			t.Errorf("%q: host %q", args, host)
 		}
 	}
 	for _, args := range [][]string{{"--resolve", "shop.example:443"}, {"--resolve", "shop.example:443:nowhere"}, {"--resolve", "shop.example:0:127.0.0.1"}, {"--connect-to", "a:1:b"}, {"--connect-to", "a:1:b:0"}} {
