@@ -285,20 +285,25 @@ func (c abCommand) fromFlags(o abOptions, blocks int) (*Study, error) {
 			platform = mesh.OnKubernetes
 		}
 	}
+	where := o.platformField(platform)
 	e := map[string]any{
 		"apiVersion": experiment.APIVersion, "kind": experiment.Kind,
 		"metadata":    map[string]any{"name": "ab-" + d.Name},
-		"platform":    o.platformField(platform),
+		"platform":    where,
 		"application": map[string]any{"topology": o.app},
 		"meshes":      map[string]any{names[0]: variants[0], names[1]: variants[1]},
 		"factors":     map[string]any{"mesh": names, "rate": []json.RawMessage{json.RawMessage(o.rate)}},
 		"baseline":    map[string]any{"mesh": names[0]}, "control": true,
 		"blocks": blocks, "decide": o.decideField(),
 	}
-	if platform == mesh.OnLocal {
+	switch {
+	case platform == mesh.OnLocal:
 		e["order"] = experiment.OrderInterleaved
 		e["phases"] = map[string]any{"warmup": "1s", "measure": "3s", "drain": "1s"}
-	} else {
+	case d.Kubernetes != nil && d.Kubernetes.Revisions != nil && where["meter"] != nil: // both stay installed, as revisions
+		e["order"], e["slices"] = experiment.OrderInterleaved, map[string]any{"length": "250ms"}
+		e["phases"] = map[string]any{"warmup": "2s", "measure": "10s", "drain": "2s"}
+	default:
 		e["order"] = experiment.OrderName(experiment.OrderTurns) // each mesh is installed once a block
 		e["phases"] = map[string]any{"warmup": "5s", "measure": "15s", "drain": "2s"}
 	}

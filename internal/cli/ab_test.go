@@ -66,13 +66,15 @@ func TestABStudies(t *testing.T) {
 		"a file": {[]string{"../../examples/standard-weight.yaml"}, abOptions{a: "mesh=reference", b: "mesh=reference-500us"}, experiment.OrderInterleaved, func(s *Study) bool {
 			return s.Experiment.Baseline["mesh"] == "reference" && s.Plan.Treatments[2].Factors["mesh"] == "reference-500us"
 		}},
-		"two versions": {nil, abOptions{mesh: []string{"istio"}, versions: []string{"1.29.2", "1.30.4"}, maxTime: 2 * time.Hour}, experiment.OrderTurns, func(s *Study) bool {
+		"two versions": {nil, abOptions{mesh: []string{"istio"}, versions: []string{"1.29.2", "1.30.4"}, maxTime: 2 * time.Hour}, experiment.OrderInterleaved, func(s *Study) bool {
 			a, b := s.Experiment.MeshSettings("istio-a"), s.Experiment.MeshSettings("istio-b")
 			return s.Experiment.Platform.Kind == mesh.OnKubernetes && a.Version == "1.29.2" && b.Version == "1.30.4" && a.From == "istio"
 		}},
 		"two option sets on a cluster": {nil, abOptions{mesh: []string{"istio"}, maxTime: 2 * time.Hour, runOptions: runOptions{ExperimentOptions: ExperimentOptions{Set: []string{"b.options.mtls=PERMISSIVE"}}}},
-			experiment.OrderTurns, func(s *Study) bool { return s.Experiment.MeshSettings("istio-b").Options["mtls"] == "PERMISSIVE" }},
+			experiment.OrderInterleaved, func(s *Study) bool { return s.Experiment.MeshSettings("istio-b").Options["mtls"] == "PERMISSIVE" }},
 		"a quarter of an hour on a cluster": {nil, abOptions{mesh: []string{"istio"}, maxTime: 15 * time.Minute, runOptions: runOptions{ExperimentOptions: ExperimentOptions{Set: []string{"b.options.accessLog=true"}}}},
+			experiment.OrderInterleaved, func(s *Study) bool { return s.Experiment.ByNodeAgent() }},
+		"a mesh without revisions": {nil, abOptions{mesh: []string{"linkerd"}, maxTime: 2 * time.Hour, runOptions: runOptions{ExperimentOptions: ExperimentOptions{Set: []string{"b.profile=ha"}}}},
 			experiment.OrderTurns, func(s *Study) bool { return s.Experiment.ByNodeAgent() }},
 		"a cluster that is in use": {nil, abOptions{mesh: []string{"istio"}, maxTime: 2 * time.Hour, runOptions: runOptions{ExperimentOptions: ExperimentOptions{Set: []string{"b.options.accessLog=true", "platform.inUse=allow"}}}},
 			experiment.OrderTurns, func(s *Study) bool { return s.Experiment.Platform.Meter == "" }},
