@@ -8,8 +8,11 @@ import (
 )
 
 const (
-	belowLimit   = 100  // the search begins at the limit over this
-	aboveClosed  = 1.25 // limit of the search over the rate of a closed loop
+	belowLimit  = 100  // the search begins at the limit over this
+	aboveClosed = 1.25 // limit of the search over the rate of a closed loop
+	// A probe above this share of the limit holds only if the closed loop was disturbed: the limit is then raised.
+	nearLimit    = 0.85
+	raise        = 8
 	minAnswered  = 0.99 // share of the due requests that are answered within a probe that holds
 	maxUndecided = 3    // probes in a row
 	// beyondQuantile is the number of requests of a probe above the quantile of an objective.
@@ -84,7 +87,8 @@ func Find(ctx context.Context, o Options, run Load) (Found, error) {
 		found.Note = "A closed loop had no answer."
 		return found, nil
 	}
-	search := New(limit/belowLimit, limit, rand.New(rand.NewPCG(o.Seed, 0)).Uint64())
+	seeds := rand.New(rand.NewPCG(o.Seed, 0))
+	search := New(limit/belowLimit, limit, seeds.Uint64())
 	held, missed, undecided := 0, 0, 0
 	for range o.Probes {
 		rate := search.Next()
@@ -114,6 +118,10 @@ func Find(ctx context.Context, o Options, run Load) (Found, error) {
 		} else {
 			missed++
 		}
+		if o.Limit == 0 && p.Holds && missed == 0 && rate > nearLimit*limit {
+			limit *= raise
+			search = again(New(limit/belowLimit/raise, limit, seeds.Uint64()), found.Probes)
+		}
 	}
 	if held+missed > 0 {
 		found.Low, found.Rate, found.High = search.Interval(confidence)
@@ -125,6 +133,17 @@ func Find(ctx context.Context, o Options, run Load) (Found, error) {
 		}
 	}
 	return found, nil
+}
+
+// again gives a search over other rates the probes so far. It begins with bisections.
+func again(s *Search, probes []Probe) *Search {
+	for _, p := range probes {
+		if p.Undecided == "" {
+			s.Observe(p.Rate, p.Holds)
+		}
+	}
+	s.probes = 0
+	return s
 }
 
 // Longest is about the time that a search takes: its loads, and what each needs besides.

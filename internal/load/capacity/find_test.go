@@ -49,6 +49,20 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// A closed loop that was disturbed is no limit: the search goes on above it.
+func TestDisturbedClosedLoop(t *testing.T) {
+	steady := server(300, 1e9)
+	found, err := Find(context.Background(), Options{Objective: "errors < 10%, p90 < 50ms", Probes: 20, Length: 2 * time.Second, Seed: 1}, func(ctx context.Context, rate float64, length time.Duration) (Figures, error) {
+		if rate == 0 {
+			return Figures{Answered: 8}, nil
+		}
+		return steady(ctx, rate, length)
+	})
+	if err != nil || found.Open != "" || found.Low > 333.3 || found.High < 333.3 || (found.High-found.Low)/found.Rate > 0.25 {
+		t.Errorf("%v: %v (%v to %v), open %q, %+v", err, found.Rate, found.Low, found.High, found.Open, found.Probes)
+	}
+}
+
 // A growing backlog misses the objective, whatever the times so far.
 func TestBacklogMisses(t *testing.T) {
 	bounds, err := ParseBounds("p99 < 50ms")
