@@ -20,7 +20,7 @@ var known = experiment.Known{
 	Meshes:     []string{"none", "envoy", "envoy-plaintext", "envoy-tcp"},
 	Generators: []string{"tare", "oha", "vegeta", "fortio", "h2load", "hey", "k6"},
 	Platforms:  []string{"local", "kubernetes"},
-	Protocols:  []string{"http1"},
+	Protocols:  []string{"http1", "websocket"},
 }
 
 // shipped are the names that the examples may use: all there are.
