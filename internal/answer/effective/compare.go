@@ -99,14 +99,7 @@ const present = "present"
 
 // part is the largest part around a place that the other configuration lacks, and present; or the place and its value.
 func part(p Place, value string, other map[Place]bool) (path, shown string) {
-	for i, r := range p.Path {
-		if i == 0 || r != '.' && r != '[' && r != ']' {
-			continue
-		}
-		end := i
-		if r == ']' {
-			end++
-		}
+	for _, end := range ends(p.Path) {
 		if upper := p.Path[:end]; !other[Place{p.File, upper}] {
 			if end < len(p.Path) {
 				return upper, present
@@ -122,12 +115,29 @@ func parents(c Configuration) map[Place]bool {
 	all := map[Place]bool{}
 	for place := range c {
 		all[place] = true
-		for i, r := range place.Path {
-			if r == '.' || r == '[' {
-				all[Place{place.File, place.Path[:i]}] = true
+		for _, end := range ends(place.Path) {
+			all[Place{place.File, place.Path[:end]}] = true
+		}
+	}
+	return all
+}
+
+// ends are the ends of the parts of a path: of each key, list and element. Names of elements have dots and brackets too.
+func ends(path string) (all []int) {
+	depth := 0
+	for i, r := range path {
+		switch r {
+		case '[':
+			if depth++; depth == 1 && i > 0 {
+				all = append(all, i)
 			}
-			if r == ']' {
-				all[Place{place.File, place.Path[:i+1]}] = true
+		case ']':
+			if depth = max(0, depth-1); depth == 0 {
+				all = append(all, i+1)
+			}
+		case '.':
+			if depth == 0 && i > 0 {
+				all = append(all, i)
 			}
 		}
 	}

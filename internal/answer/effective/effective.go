@@ -264,6 +264,7 @@ func elementName(v any, i int) string {
 			if rest := listenerIP.ReplaceAllString(name, "IP_"); rest != name { // of a Service, with the address of this cluster
 				return rest + " " + find(m, "stat_prefix", 0)
 			}
+			name = address.ReplaceAllString(name, "ADDRESS") // of a listener: public_listener:127.0.1.2:20000
 			return name[strings.LastIndex(name, ".")+1:]
 		}
 	}
@@ -359,6 +360,7 @@ const installation = "mesh/installation.json"
 
 var (
 	listenerIP = regexp.MustCompile(`^(\d{1,3}\.){3}\d{1,3}_`)
+	address    = regexp.MustCompile(`\b(\d{1,3}\.){3}\d{1,3}:\d{2,5}\b`)
 	namespaced = regexp.MustCompile(`\btare-[a-z0-9-]+?-[0-9a-f]{8}-\d+-`)         // of files of proxies, before the pod
 	generated  = regexp.MustCompile(`-[0-9a-f]{8,10}-[0-9a-z]{5}\b|-[0-9a-z]{5}$`) // of pods of a ReplicaSet, and of token volumes
 	normals    = []struct {
@@ -367,7 +369,7 @@ var (
 	}{
 		{regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[0-9.:Z+-]*`), "TIME"},
 		{regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`), "UUID"},
-		{regexp.MustCompile(`\b(\d{1,3}\.){3}\d{1,3}:\d{2,5}\b`), "ADDRESS"},
+		{address, "ADDRESS"},
 		{regexp.MustCompile(`\b(\d{1,3}\.){3}\d{1,3}_(\d+)\b`), "IP_$2"},
 		{regexp.MustCompile(`\b(\d{1,3}\.){3}\d{1,3}\b`), "IP"},
 		{regexp.MustCompile(`\btare-[a-z0-9-]+-[0-9a-f]{8}-\d+\b`), "NAMESPACE"},

@@ -121,3 +121,41 @@ func TestTrialsOfOneTreatmentAreTheSame(t *testing.T) {
 		t.Error("nothing is compared with nothing")
 	}
 }
+
+// Consul names a listener for its address, which differs between trials, and its clusters have dots in their names.
+func TestListenersNamedForTheirAddress(t *testing.T) {
+	of := func(number, callers, services int) effective.Configuration {
+		dir := t.TempDir()
+		var principals, clusters []string
+		for i := range callers {
+			principals = append(principals, fmt.Sprintf(`{"authenticated": {"principal_name": {"exact": "spiffe://x/svc/caller-%d"}}}`, i+1))
+		}
+		for i := range services {
+			clusters = append(clusters, fmt.Sprintf(`{"cluster": {"name": "known-%d.default.dc1.internal", "type": "EDS"}}`, i+1))
+		}
+		text := fmt.Sprintf(`{"configs": [{"@type": "x.ListenersConfigDump", "dynamic_listeners": [{"name": "public_listener:127.0.%[1]d.2:4%[1]d00", "active_state":
+			{"listener": {"name": "public_listener:127.0.%[1]d.2:4%[1]d00", "filters": [{"name": "envoy.filters.network.rbac", "principals": [%[2]s]}]}}}]},
+			{"@type": "x.ClustersConfigDump", "dynamic_active_clusters": [%[3]s]}]}`, number, strings.Join(principals, ", "), strings.Join(clusters, ", "))
+		if err := os.WriteFile(filepath.Join(dir, "back-0-sidecar-config_dump.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := effective.Read(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	got, known := effective.Compare([]effective.Configuration{of(1, 1, 0), of(2, 1, 0)}, []effective.Configuration{of(3, 2, 1), of(4, 2, 1)})
+	want := []effective.Difference{
+		{Files: []string{"back-0"}, Path: "configs[ClustersConfigDump].dynamic_active_clusters", B: "present", Values: 2},
+		{Files: []string{"back-0"}, Path: "configs[ListenersConfigDump].dynamic_listeners[public_listener:ADDRESS].active_state.listener.filters[rbac].principals[spiffe://x/svc/caller-2]",
+			B: "present", Values: 1},
+	}
+	if !known || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+	got, _ = effective.Compare([]effective.Configuration{of(1, 1, 1), of(2, 1, 1)}, []effective.Configuration{of(3, 1, 2), of(4, 1, 2)})
+	if len(got) != 1 || got[0].Path != "configs[ClustersConfigDump].dynamic_active_clusters[known-2.default.dc1.internal]" {
+		t.Errorf("a further cluster: %+v", got)
+	}
+}
