@@ -29,12 +29,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/agents"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
@@ -237,7 +235,8 @@ func checkSupported(spec platform.Spec) error {
 		return hint.New("rename the service", "the service name %q is reserved for the load generator", loadService)
 	}
 	for _, s := range spec.Topology.Services {
-		if protocol := spec.Protocol(s); !slices.Contains(app.Protocols(), protocol) {
+		protocol := spec.Protocol(s)
+		if _, ok := portProtocols[protocol]; !ok {
 			return fmt.Errorf("protocol %s: %w on Kubernetes", protocol, errors.ErrUnsupported)
 		}
 	}
