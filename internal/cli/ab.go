@@ -301,7 +301,7 @@ func (c abCommand) fromFlags(o abOptions, blocks int) (*Study, error) {
 		e["order"] = experiment.OrderInterleaved
 		e["phases"] = map[string]any{"warmup": "1s", "measure": "3s", "drain": "1s"}
 	case d.Kubernetes != nil && d.Kubernetes.Revisions != nil && where["meter"] != nil: // both stay installed, as revisions
-		e["order"], e["slices"] = experiment.OrderInterleaved, map[string]any{"length": "250ms"}
+		e["order"], e["slices"] = experiment.OrderInterleaved, map[string]any{"length": "500ms"}
 		e["phases"] = map[string]any{"warmup": "2s", "measure": "10s", "drain": "2s"}
 	default:
 		e["order"] = experiment.OrderName(experiment.OrderTurns) // each mesh is installed once a block
