@@ -2,6 +2,7 @@ package meshes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -32,6 +33,7 @@ type Batches struct {
 type Batch struct {
 	*Mesh
 	preinstalled bool // before the run: it is not removed
+	failed       bool // its installation failed, and could not be removed
 	applied      map[string][]byte
 	archive      func(name string, content []byte) error // nil: into applied
 }
@@ -67,7 +69,7 @@ func conflict(installed, name string) error {
 // (`tare mesh install`) of d is used. One of another mesh is an error, because it would be measured with d.
 func (b *Batches) Ready(ctx context.Context, d mesh.Definition, beside bool) (*Batch, error) {
 	if err := b.end(ctx, func(other *Batch) bool {
-		return other.definition.Name == d.Name || beside && mesh.Coexist(other.definition, d) == nil
+		return !other.failed && (other.definition.Name == d.Name || beside && mesh.Coexist(other.definition, d) == nil)
 	}); err != nil {
 		return nil, err
 	}
@@ -91,6 +93,9 @@ func (b *Batches) Ready(ctx context.Context, d mesh.Definition, beside bool) (*B
 	}
 	if !exists {
 		if _, err := batch.Install(ctx); err != nil {
+			if batch.failed = errors.As(err, new(*Unremoved)); batch.failed {
+				b.current = append(b.current, batch) // the next trial, or the end of the run, removes it
+			}
 			return nil, err
 		}
 	}

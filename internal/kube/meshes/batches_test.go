@@ -3,6 +3,7 @@ package meshes
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -237,4 +238,41 @@ spec:
 		t.Fatal(err)
 	}
 	sameInventory(t, c, before)
+}
+
+// A mesh whose installation failed and could not be removed is removed before the next trial, also before one of the same
+// mesh, and at the end of the run.
+func TestFailedInstallationIsRemoved(t *testing.T) {
+	var recorder cluster.Recorder
+	c, err := cluster.Connect(t.Context(), cluster.Options{Kubeconfig: "/no/such/file", Recorder: &recorder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	batches, small, none, _ := newBatches(t, c)
+	for _, next := range []mesh.Definition{small, none} {
+		if _, err := batches.Ready(t.Context(), small, false); err != nil {
+			t.Fatal(err)
+		}
+		batches.current[0].failed = true
+		before := steps(t, &recorder)
+		if _, err := batches.Ready(t.Context(), next, true); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.TrimPrefix(steps(t, &recorder), before); !strings.Contains(got, "tare mesh uninstall "+small.Name) {
+			t.Errorf("before a trial of %s the failed installation is left:\n%s", next.Name, got)
+		}
+	}
+	if err := error(&Unremoved{errors.Join(ErrInstalled, context.DeadlineExceeded)}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v hides its causes", err)
+	}
+}
+
+// steps are those of a dry run so far.
+func steps(t *testing.T, r *cluster.Recorder) string {
+	t.Helper()
+	var b strings.Builder
+	if _, err := r.WriteTo(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
 }

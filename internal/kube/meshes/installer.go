@@ -28,6 +28,12 @@ const (
 // ErrInstalled reports that the mesh is installed already.
 var ErrInstalled = errors.New("it is installed already")
 
+// Unremoved is the error of a failed installation that could not be removed either.
+type Unremoved struct{ error }
+
+// Unwrap returns both errors.
+func (e *Unremoved) Unwrap() error { return e.error }
+
 // installer installs a mesh by its charts or its own program.
 type installer struct {
 	*instance
