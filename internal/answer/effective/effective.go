@@ -83,8 +83,9 @@ func Read(dir string) (Configuration, error) {
 		return nil, fmt.Errorf("read the configuration of a trial: %w", err)
 	}
 	all, left := Configuration{}, maxAll
+	revised := revisionOf(dir)
 	for _, name := range files {
-		if !configured(name, func(f string) bool { return slices.Contains(files, f) }) {
+		if !configured(name, func(f string) bool { return slices.Contains(files, f) }) || revised.leaves(name) {
 			continue
 		}
 		data, err := content(filepath.Join(dir, name))
@@ -94,7 +95,8 @@ func Read(dir string) (Configuration, error) {
 		if left -= len(data); left < 0 {
 			return nil, fmt.Errorf("read the configuration of a trial: %s has more than %d bytes", dir, maxAll)
 		}
-		f := flattener{file: fileName(name), in: all, own: ownNames(dir)}
+		data = revised.plain(data)
+		f := flattener{file: fileName(name), in: all, own: ownNames(dir), revised: revised.name != ""}
 		if filepath.Base(name) == "commands.sh" {
 			f.commands(string(data))
 			continue
@@ -170,6 +172,8 @@ type flattener struct {
 	file string
 	in   Configuration
 	own  *strings.Replacer
+	// revised: the mesh is a revision. Its charts are those of the first one, or fewer.
+	revised bool
 }
 
 // documents flattens JSON, or a stream of YAML.
@@ -227,7 +231,7 @@ func (f flattener) value(path string, v any, depth int) {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, child := range v {
-			if skipped(path, key) || f.file == installation && (key == "mesh" || key == "from") {
+			if skipped(path, key) || f.file == installation && (key == "mesh" || key == "from" || f.revised && (key == "charts" || key == "shared")) {
 				continue
 			}
 			f.value(join(path, key), child, depth+1)

@@ -33,6 +33,7 @@ type Installation struct {
 	Hub       string            `json:"hub,omitempty"`
 	Namespace string            `json:"namespace,omitempty"`
 	Charts    []InstalledChart  `json:"charts,omitempty"`
+	Shared    []string          `json:"shared,omitempty"`  // of a revision: releases that other revisions use too
 	Program   string            `json:"program,omitempty"` // the mesh's own program that installed it, with its version
 	CRDs      []string          `json:"crds,omitempty"`    // installed besides those of the charts
 	Networks  []string          `json:"networks,omitempty"`
@@ -154,6 +155,10 @@ func (i *instance) installed(ctx context.Context) (Installation, bool, error) {
 }
 
 func (i *instance) installation(networks []string) Installation {
-	return Installation{Mesh: i.definition.Name, From: i.definition.From, Profile: i.settings.Profile, Options: i.settings.Options, Hub: i.settings.Hub,
+	var shared []string
+	if i.k.Revision != "" {
+		shared = i.k.Revisions.Shared
+	}
+	return Installation{Shared: shared, Mesh: i.definition.Name, From: i.definition.From, Profile: i.settings.Profile, Options: i.settings.Options, Hub: i.settings.Hub,
 		Namespace: i.k.Namespace, Networks: networks, Run: i.options.Run, Version: i.settings.Version}
 }

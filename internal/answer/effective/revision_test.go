@@ -1,0 +1,51 @@
+package effective
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Two revisions of a mesh differ in their settings, not in the names of revision, control plane and namespace, nor in a
+// chart that only the first one installed.
+func TestRevisionsDifferInSettingsOnly(t *testing.T) {
+	read := func(name, setting string, first bool) Configuration {
+		dir, rev := t.TempDir(), strings.ReplaceAll(name, ".", "-")
+		files := map[string]string{
+			"mesh/installation.json": `{"mesh": "` + name + `", "from": "istio", "version": "1.30", "namespace": "istio-system-` + rev + `", "shared": ["istio-base"], "options": {"accessLog": "` + setting + `"},
+				"charts": [{"release": "istiod", "namespace": "istio-system-` + rev + `"}]}`,
+			"mesh/chart-istiod.yaml": "kind: ClusterRole\nmetadata: {name: istiod-clusterrole-" + rev + "-istio-system-" + rev + "}\nrules: [{verbs: [get]}]\n---\n" +
+				"kind: Deployment\nmetadata: {name: istiod-" + rev + ", namespace: istio-system-" + rev + ", labels: {istio.io/rev: " + rev + " }}\nspec: {args: [--log=" + setting + "]}\n",
+			"mesh/proxies/echo-config_dump.json": `{"configs": [{"@type": "type.googleapis.com/envoy.admin.v3.ClustersConfigDump", "dynamic_active_clusters": [
+				{"cluster": {"name": "outbound|15010||istiod-` + rev + `.istio-system-` + rev + `.svc.cluster.local", "type": "EDS"}}]}]}`,
+			"mesh/images.json": `[{"namespace": "istio-system-` + rev + `", "pod": "istiod-` + rev + `-68854f874d-7gxbk", "image": "pilot"}]`,
+			"pods.yaml":        "kind: Pod\nmetadata: {name: echo, annotations: {istio.io/rev: \"" + rev + "\"}}\nspec: {env: [{name: CA_ADDR, value: \"istiod-" + rev + ".istio-system-" + rev + ".svc:15012\"}]}\n",
+		}
+		if first {
+			files["mesh/chart-istio-base.yaml"] = "kind: CustomResourceDefinition\nmetadata: {name: sidecars.networking.istio.io}\n"
+		}
+		for file, text := range files {
+			path := filepath.Join(dir, file)
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c, err := Read(dir)
+		if err != nil || len(c) < 6 {
+			t.Fatalf("%d values, %v", len(c), err)
+		}
+		return c
+	}
+	for _, names := range [][2]string{{"istio", "istio-1.29"}, {"istio-a", "istio-b"}} {
+		for setting, want := range map[string]int{"false": 0, "true": 3} { // the option, and the argument without and with it
+			differences, known := Compare([]Configuration{read(names[0], "false", true)}, []Configuration{read(names[1], setting, false)})
+			if !known || len(differences) != want {
+				t.Errorf("%v, %s: %+v", names, setting, differences)
+			}
+		}
+	}
+}
