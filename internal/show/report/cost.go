@@ -217,7 +217,7 @@ func referencesTable(t text, c *analysis.Cost) {
 			columns[i].cells = append(columns[i].cells, cell)
 		}
 	}
-	t.table(columns, 1)
+	t.table(columns, 2)
 	if elsewhere > 0 {
 		t.line("")
 		t.prose(fmt.Sprintf("%d published %s of whole data planes cannot be divided by proxies: --format json has them.", elsewhere, plural(elsewhere, "figure")))

@@ -1,0 +1,48 @@
+package report
+
+import (
+	"bytes"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// Prices of cloud lists give money for CPU and memory, and for traffic between zones beside it, each with its unit and
+// source. The tables fit the width.
+func TestTextOfCosts(t *testing.T) {
+	d := small(func(r *result.Record) {
+		r.Edges, r.Load.BytesIn, r.Load.BytesOut = 1, 1000*r.Load.Completed, 200*r.Load.Completed
+	}).Write(t, filepath.Join(t.TempDir(), "run"))
+	prices, err := analysis.ReadPrices("../../../examples/prices-gcp.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := analysis.Analyze(d, analysis.Options{})
+	if err == nil {
+		err = r.AddCost(d, *prices)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := writeText(&b, r, Options{Width: 140}); err != nil {
+		t.Fatal(err)
+	}
+	text := b.String()
+	checkWidth(t, "costs", text, 140)
+	// 1200 bytes of a million requests a second, two thirds of them between zones, for 730 hours.
+	for _, want := range []string{`none +1 +1200 +67 % +1 958 013 +19 580 +– +pods spread evenly over 3 zones`, `envoy +1 +1200 +67 % +1 958 013 +19 580 +0 +pods`, `USD a month`, `GiB +USD +added,`} {
+		if !regexp.MustCompile(want).MatchString(text) {
+			t.Errorf("no %s in\n%s", want, text[strings.Index(text, "Cost in"):])
+		}
+	}
+	for _, want := range []string{"A GiB between zones: 0.01 USD (Google Cloud's page", "A core: 15.92 USD a month"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+}
