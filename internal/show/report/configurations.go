@@ -2,6 +2,8 @@ package report
 
 import (
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
@@ -26,9 +28,15 @@ func ConfigurationLines(c analysis.Configuration) (lines []string) {
 	if c.Versions[0] != c.Versions[1] {
 		lines = append(lines, fmt.Sprintf("program: %s → %s", orDefault(c.Versions[0]), orDefault(c.Versions[1])))
 	}
-	for i, d := range c.Differences {
-		if len(lines) == mostDifferences-1 && len(c.Differences)-i > 1 {
-			return append(lines, fmt.Sprintf("… and %d more (--format json has all)", len(c.Differences)-i))
+	differences := c.Differences
+	if len(lines) > 0 { // the line of the program is enough, without its path on this machine
+		differences = slices.DeleteFunc(slices.Clone(differences), func(d effective.Difference) bool {
+			return d.Path == "command line" && isProgram(d.A) && isProgram(d.B)
+		})
+	}
+	for i, d := range differences {
+		if len(lines) == mostDifferences-1 && len(differences)-i > 1 {
+			return append(lines, fmt.Sprintf("… and %d more (--format json has all)", len(differences)-i))
 		}
 		lines = append(lines, differenceLine(d))
 	}
@@ -37,6 +45,9 @@ func ConfigurationLines(c analysis.Configuration) (lines []string) {
 	}
 	return lines
 }
+
+// isProgram reports whether the words in which a command line differs are the path of a program.
+func isProgram(words string) bool { return filepath.IsAbs(words) && !strings.Contains(words, " ") }
 
 func orDefault(version string) string {
 	if version == "" {

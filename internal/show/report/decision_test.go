@@ -128,3 +128,18 @@ func TestDecisionOfARunWithoutGates(t *testing.T) {
 		}
 	}
 }
+
+// Of two versions of a program, its path in the cache is no further difference. Arguments are.
+func TestConfigurationLinesOfTwoVersions(t *testing.T) {
+	c := analysis.Configuration{A: "envoy-a", B: "envoy-b", Versions: [2]string{"1.39.3", "1.40.0"}, Differences: []effective.Difference{
+		{Path: "command line", A: "/cache/envoy-1.39.3/envoy", B: "/cache/envoy-1.40.0/envoy", Files: []string{"echo-0"}},
+		{Path: "command line", A: "--concurrency 1", B: "--concurrency 2", Files: []string{"load"}}}}
+	want := "program: 1.39.3 → 1.40.0\narguments: --concurrency 1 → --concurrency 2 (load)"
+	if got := strings.Join(report.ConfigurationLines(c), "\n"); got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	c.Versions[1] = c.Versions[0] // two builds of one version
+	if got := report.ConfigurationLines(c); len(got) != 2 || !strings.Contains(got[0], "/cache/envoy-1.40.0/envoy") {
+		t.Errorf("%q", got)
+	}
+}
