@@ -30,7 +30,11 @@ type Query struct {
 // Objects lists the objects that match q, without objects that controllers derive from others (events, endpoints).
 // What cannot be listed is in the error (kinds without permission in an [*Unlisted]), beside the rest of the objects.
 func (c *Cluster) Objects(ctx context.Context, q Query) ([]Object, error) {
-	kinds, err := c.resources.kinds(ctx)
+	find := c.resources.kinds
+	if q.Kinds != nil {
+		find = c.resources.kindsNow
+	}
+	kinds, err := find(ctx)
 	if q.Kinds != nil {
 		kinds = slices.DeleteFunc(kinds, func(k kind) bool { return !q.Kinds(k.resource.GroupResource()) })
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -21,6 +23,7 @@ type resources struct {
 	dynamic   dynamic.Interface
 	metadata  metadata.Interface
 	mapper    meta.ResettableRESTMapper
+	groupAway atomic.Bool // an API group did not answer within awaitGroups
 }
 
 // kind is one kind of object that the cluster can list and delete.
@@ -63,9 +66,28 @@ func (r *resources) client(ctx context.Context, ref Ref) (dynamic.ResourceInterf
 	return r.dynamic.Resource(mapping.Resource).Namespace(ref.Namespace), nil
 }
 
+// awaitGroups is the time for an API group to answer: an aggregated API is away while its server restarts.
+const awaitGroups = 30 * time.Second
+
 // kinds lists the kinds that the cluster can list and delete, each in its preferred version. If an API group does not
-// answer (an aggregated API that is down), the kinds of the other groups are returned with the error.
+// answer for some time (an aggregated API that is down), the kinds of the other groups are returned with the error.
+// Later calls do not wait for it again.
 func (r *resources) kinds(ctx context.Context) ([]kind, error) {
+	for began, pause := time.Now(), firstPause; ; pause = min(2*pause, longestPause) {
+		all, err := r.kindsNow(ctx)
+		if away := discovery.IsGroupDiscoveryFailedError(err); !away || r.groupAway.Load() {
+			r.groupAway.Store(away)
+			return all, err
+		}
+		if time.Since(began) > awaitGroups || sleep(ctx, pause) != nil {
+			r.groupAway.Store(true)
+			return all, err
+		}
+	}
+}
+
+// kindsNow is [resources.kinds] without waiting for API groups.
+func (r *resources) kindsNow(ctx context.Context) ([]kind, error) {
 	var all []kind
 	var partial error
 	err := r.requests.retry(ctx, "list the kinds of objects", func(context.Context) error {
