@@ -23,10 +23,10 @@ func TestKubernetesStudies(t *testing.T) {
 		cut   []string
 		check func(*testing.T, *onKubernetes)
 	}{
-		{"k3s-sidecar-baseline", 10, []string{"factors={mesh: [none], rate: [50], replicas: [1, 10]}"}, byNamespace},
+		{"k3s-sidecar-baseline", 10, []string{"factors={mesh: [none], rate: [50], replicas: [10]}"}, byNamespace},
 		{"max-throughput", 6, []string{"factors={mesh: [none], rate: [max], connections: [20]}"}, nil},
 		{"istio-linkerd-cpu", 6, []string{"factors={mesh: [none], rate: [60], connections: [20]}"}, nil},
-		{"to-sidecar-or-not", 1, []string{"factors={route: [/adder, /adder-with-sidecar-grpc-socket, '/*'], requestSize: [16], rate: [20]}", "validity={lateness: 10s}"}, nil},
+		{"to-sidecar-or-not", 1, []string{"factors={route: [/adder, '/*'], requestSize: [16], rate: [20]}", "validity={lateness: 10s}"}, nil},
 		{"fault-drain", 20, []string{"factors={mesh: [none], rate: [100], connections: [20]}", "phases.measure=12s",
 			"faults=[{kind: scale, by: -1, at: 2s, every: 4s, count: 2, target: {service: server, pick: first}}]"}, nil},
 	} {
@@ -36,10 +36,11 @@ func TestKubernetesStudies(t *testing.T) {
 				t.Fatal(err)
 			}
 			phases := "phases={warmup: 2s, measure: 5s, drain: 1s, idle: {cpu: 100, deadline: 1s}}"
-			r := fileOnKubernetes(t, text, append([]string{phases, "blocks=1", "order=random"}, s.cut...)...)
+			r := fileOnKubernetes(t, text, append([]string{phases, "blocks=1", "control=false", "order=random"}, s.cut...)...)
 			cmd := r.start(t, r.args...)
 			_ = cmd.Wait()
-			if code := cmd.ProcessState.ExitCode(); code != console.Done && code != console.Incomplete {
+			// On a busy machine trials are invalid, and expectations of response times do not hold.
+			if code := cmd.ProcessState.ExitCode(); code != console.Done && code != console.Incomplete && code != console.Gate {
 				t.Errorf("exit code %d", code)
 			}
 			most := 0
