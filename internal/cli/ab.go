@@ -300,7 +300,7 @@ func (c abCommand) fromFlags(o abOptions, blocks int) (*Study, error) {
 	case platform == mesh.OnLocal:
 		e["order"] = experiment.OrderInterleaved
 		e["phases"] = map[string]any{"warmup": "1s", "measure": "3s", "drain": "1s"}
-	case d.Kubernetes != nil && d.Kubernetes.Revisions != nil && where["meter"] != nil: // both stay installed, as revisions
+	case d.Kubernetes != nil && d.Kubernetes.Revisions != nil && where["meter"] != nil && !o.refusesRounds(): // both stay installed, as revisions
 		e["order"], e["slices"] = experiment.OrderInterleaved, map[string]any{"length": "500ms"}
 		e["phases"] = map[string]any{"warmup": "2s", "measure": "10s", "drain": "2s"}
 	default:
@@ -314,12 +314,19 @@ func (c abCommand) fromFlags(o abOptions, blocks int) (*Study, error) {
 	return c.decode("tare ab", text, x)
 }
 
+// refusesRounds reports whether a flag has a setting that an interleaved run refuses, or another order.
+func (o abOptions) refusesRounds() bool {
+	return slices.ContainsFunc(o.Set, func(set string) bool {
+		return strings.HasPrefix(set, "order=") || strings.HasPrefix(set, "load.from=") || strings.HasSuffix(set, "withCLI=true")
+	})
+}
+
 // platformField is the field platform of the experiment. On a cluster node agents are the meter: waiting for the refreshes
 // of a kubelet's counters takes longer than the trial. They need a disposable cluster, so the flags may name another meter.
 func (o abOptions) platformField(kind string) map[string]any {
 	p := map[string]any{"kind": kind}
 	other := func(set string) bool {
-		return strings.HasPrefix(set, "platform.inUse=") || strings.HasPrefix(set, "platform.namespace=")
+		return strings.HasPrefix(set, "platform.inUse=") || strings.HasPrefix(set, "platform.namespace=") || strings.HasPrefix(set, "platform.meter=")
 	}
 	if kind == mesh.OnKubernetes && !slices.ContainsFunc(o.Set, other) {
 		p["meter"] = experiment.NodeAgent

@@ -122,7 +122,7 @@ func (c converter) read(file string, data []byte) (any, error) {
 		return prices, nil
 	}
 	known := c.catalog.known()
-	known.Meshes = nil
+	known.Meshes, known.Targets = nil, c.experimentTargets
 	return experiment.Decode(file, data, known)
 }
 

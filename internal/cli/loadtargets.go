@@ -17,10 +17,8 @@ import (
 // entryURL stands for the entry of an application, which has another address in each trial.
 const entryURL = "http://entry.invalid"
 
-// secretHeaders are left out of requests of a file: a record would contain their values.
-var secretHeaders = []string{"authorization", "proxy-authorization", "cookie"}
-
-// experimentTargets reads load.targets of an experiment. Instants of requests are not used.
+// experimentTargets reads load.targets of an experiment. Instants of requests are not used. Headers that usually have a
+// secret are left out: a record would contain their values.
 func (c *CommandLine) experimentTargets(path string, texts *template.Reader) ([]experiment.Request, error) {
 	file, err := regular.Open(path, maxTargets)
 	if err != nil {
@@ -38,6 +36,9 @@ func (c *CommandLine) experimentTargets(path string, texts *template.Reader) ([]
 	var omitted []string // headers
 	first := ""
 	for _, call := range read.Calls {
+		if call.Weight < 1 {
+			return nil, hint.New("write 1 to 1000, or remove the request", "%s: a request of %s has the weight %d", path, call.URL, call.Weight)
+		}
 		origin, rest := load.SplitOrigin(call.URL)
 		if first = cmp.Or(first, origin); origin != first {
 			return nil, hint.New("keep the requests of one host", "%s has requests to %s and %s, and an application has one entry", path, first, origin)
@@ -50,7 +51,7 @@ func (c *CommandLine) experimentTargets(path string, texts *template.Reader) ([]
 		for _, h := range call.Headers {
 			name, value, _ := strings.Cut(h, ":")
 			value = strings.TrimSpace(value)
-			if slices.Contains(secretHeaders, strings.ToLower(name)) && !strings.Contains(value, "${") {
+			if secretHeader(name) && !strings.Contains(value, "${") {
 				if !slices.Contains(omitted, name) {
 					omitted = append(omitted, name)
 				}

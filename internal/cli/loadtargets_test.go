@@ -16,7 +16,7 @@ import (
 // An experiment has the requests of a file, and its record needs no other file and has no credentials.
 func TestTargetsOfExperiments(t *testing.T) {
 	const har = `{"log": {"entries": [
-{"startedDateTime": "2026-03-01T12:00:00Z", "request": {"method": "POST", "url": "https://shop.example/cart/17?a=1", "headers": [{"name": "Cookie", "value": "s3cret"}, {"name": ":path", "value": "/"}, {"name": "Accept", "value": "a"}, {"name": "Accept", "value": "b"}], "postData": {"text": "x=1"}}},
+{"startedDateTime": "2026-03-01T12:00:00Z", "request": {"method": "POST", "url": "https://shop.example/cart/17?a=1", "headers": [{"name": "Cookie", "value": "s3cret"}, {"name": "X-Api-Key", "value": "s3cret"}, {"name": ":path", "value": "/"}, {"name": "Accept", "value": "a"}, {"name": "Accept", "value": "b"}], "postData": {"text": "x=1"}}},
 {"startedDateTime": "2026-03-01T12:00:01Z", "request": {"method": "GET", "url": "https://other.example/", "headers": []}}]}}`
 	const log = `10.0.0.1 - - [10/Oct/2026:13:55:36 +0200] "GET /items/17?page=2 HTTP/1.1" 200 2326 "-" "curl/8.0"
 10.0.0.1 - - [10/Oct/2026:13:55:37 +0200] "GET /items/18 HTTP/1.1" 200 2326 "-" "curl/8.0"
@@ -28,7 +28,7 @@ func TestTargetsOfExperiments(t *testing.T) {
 		want             []experiment.Request
 		note             string
 	}{
-		{"HAR", har, "", []experiment.Request{{Name: "POST /cart/{id}", Method: "POST", Path: "/cart/17?a=1", Headers: map[string]string{"Accept": "a, b"}, Body: "x=1", Weight: 1}}, "headers Cookie of "},
+		{"HAR", har, "", []experiment.Request{{Name: "POST /cart/{id}", Method: "POST", Path: "/cart/17?a=1", Headers: map[string]string{"Accept": "a, b"}, Body: "x=1", Weight: 1}}, "headers Cookie, X-Api-Key of "},
 		{"log", log, "", []experiment.Request{{Name: "GET /items/{id}", Method: "GET", Path: "/items/17?page=2", Weight: 1}, {Name: "GET /items/{id}", Method: "GET", Path: "/items/18", Weight: 2}}, "1 requests of "},
 		{"targets", "GET http://a?b=1\nAuthorization: Bearer ${env:TARE_TEST_TOKEN}\n\nDELETE http://a/x#top\nAuthorization: Bearer s3cret\n", "",
 			[]experiment.Request{{Method: "GET", Path: "/?b=1", Headers: map[string]string{"Authorization": "Bearer ${env:TARE_TEST_TOKEN}"}, Weight: 1}, {Method: "DELETE", Path: "/x", Weight: 1}}, "headers Authorization of "},
@@ -90,5 +90,35 @@ func TestMistakesOfTargets(t *testing.T) {
 		if _, _, err := decodedTargets(dir, load); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v\nwant %s", load, err, want)
 		}
+	}
+}
+
+// Results may come from others: the files that a recorded experiment names are not read.
+func TestRecordedExperimentsReadNoFiles(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"secret": "machine shop password s3cret", "users.csv": "id\n7\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(load string, recorded bool) error {
+		file := filepath.Join(dir, "experiment.yaml")
+		if err := os.WriteFile(file, []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: x}\nfactors: {mesh: [none]}\nload: "+load+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := New(console.Console{}, nil).Read(file, ExperimentOptions{recorded: recorded})
+		return err
+	}
+	for _, load := range []string{"{targets: secret}", "{targets: /dev/zero}", "{targets: " + filepath.Join(dir, "secret") + "}"} {
+		if err := read(load, true); err == nil || strings.Contains(err.Error(), "machine") || !strings.Contains(err.Error(), "a recorded experiment") {
+			t.Errorf("%s: %v", load, err)
+		}
+	}
+	const expression = `{templates: true, requests: [{path: '/{{csv "secret" "id"}}'}]}`
+	if err := read(expression, false); err == nil {
+		t.Error("a file without the column is accepted")
+	}
+	if err := read(expression, true); err != nil {
+		t.Errorf("a recorded expression is read: %v", err)
 	}
 }

@@ -25,7 +25,8 @@ type ExperimentOptions struct {
 	Set    []string // key=value
 	Meshes []string // files of mesh definitions
 
-	// recorded: the file is that of results. The objects of its application are not read again: they may have changed.
+	// recorded: the file is that of results. The files and objects that it names are not read: they may have changed, and the
+	// file may come from others.
 	recorded bool
 	draw     func() (seed uint64, order string) // of a file without a seed; nil: a fresh seed and the default order
 }
@@ -97,10 +98,9 @@ func (c *CommandLine) decode(file string, data []byte, o ExperimentOptions) (*St
 		s.Drawn = true
 		return draw()
 	}
-	if !o.recorded {
-		known.Objects = c.objects
+	if known.Recorded = o.recorded; !o.recorded {
+		known.Objects, known.Targets = c.objects, c.experimentTargets
 	}
-	known.Targets = c.experimentTargets
 	known.Definition = func(name string) (mesh.Definition, bool) { d, ok := s.Meshes[name]; return d, ok }
 	if s.Experiment, err = experiment.Decode(file, data, known, o.Set...); err != nil {
 		return nil, console.InvalidFile(err)

@@ -43,6 +43,8 @@ type Known struct {
 	// Objects reads those of an application's manifests or namespace; nil: they are not read, and the services are
 	// those of the file.
 	Objects func(*Experiment) (*manifest.Set, error)
+	// Recorded: the file is that of results, which may come from others. No file that it names is read.
+	Recorded bool
 	// Targets reads a file of requests; nil: load.targets is refused. texts reads the files of expressions; nil: braces
 	// are text.
 	Targets func(path string, texts *template.Reader) ([]Request, error)

@@ -92,6 +92,9 @@ func readTargets(e *Experiment, doc *strict.Document, known Known, dir string) {
 	case doc.Has("load.requests"):
 		doc.Report("load.targets", "the load has requests and a file of them", "remove one of the two")
 		return
+	case known.Recorded:
+		doc.Report("load.targets", "a recorded experiment has load.requests", "")
+		return
 	case known.Targets == nil:
 		doc.Report("load.targets", "files of requests cannot be read here", "write load.requests")
 		return

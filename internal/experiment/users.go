@@ -72,7 +72,7 @@ func (v loadRules) users() {
 			return
 		}
 	}
-	if l.Templates {
+	if l.Templates && !v.known.Recorded { // its paths are absolute already
 		v.templates()
 	}
 }

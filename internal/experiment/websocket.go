@@ -45,6 +45,10 @@ func (v loadRules) webSocket() {
 	if w.Answer != "" {
 		v.oneOf("load.webSocket.answer", "answer", w.Answer, socketAnswers)
 	}
+	alone := !slices.ContainsFunc(v.requestProtocols(), func(p string) bool { return p != app.WebSocket })
+	if v.doc.Has("factors.responseSize") && alone && w.Answer != AnswerMessage {
+		v.report("factors.responseSize", "write load: {webSocket: {answer: message}}, or remove it", "an answer has the size of its message or none")
+	}
 	if v.doc.Has("load.webSocket.messages") {
 		within(v.validation, "load.webSocket.messages", w.Messages, 1, maxSocketMessages, "")
 	}

@@ -16,17 +16,19 @@ import (
 // and written last: an interrupted import has no plan and is not a results
 // directory. A trial then costs three files instead of eight files and six syncs.
 type Bulk struct {
-	dir *Dir
+	created bool // the directory
+	dir     *Dir
 }
 
 // CreateBulk begins the results directory of existing trials. An existing
 // directory must be empty.
 func CreateBulk(dir string, experiment []byte, p *plan.Plan, env Environment) (*Bulk, error) {
+	_, absent := os.Lstat(dir)
 	d, err := begin(dir, experiment, p, env)
 	if err != nil {
 		return nil, err
 	}
-	b := &Bulk{dir: d}
+	b := &Bulk{dir: d, created: absent != nil}
 	if err := b.begin(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -107,13 +109,17 @@ func (b *Bulk) Finish() error {
 // called more than once.
 func (b *Bulk) Close() error { return b.dir.Close() }
 
-// Discard closes and removes the directory of an import that failed. Nothing else was in it.
+// Discard closes the directory of an import that failed, and removes all that it has, and the directory if CreateBulk
+// created it.
 func (b *Bulk) Discard() error {
 	var errs []error
 	for _, name := range append([]string{TrialsDir, lockFile}, ownFiles...) {
 		errs = append(errs, os.RemoveAll(b.Path(name)))
 	}
-	errs = append(errs, os.Remove(b.dir.path), b.dir.lock.Close())
+	if b.created {
+		errs = append(errs, os.Remove(b.dir.path))
+	}
+	errs = append(errs, b.dir.lock.Close())
 	b.dir.lock = nil
 	return errors.Join(errs...)
 }

@@ -30,12 +30,12 @@ func TestSite(t *testing.T) {
 	if os.Getenv("TARE_TEST_ALL") == "" {
 		t.Skip("installs mkdocs-material: make e2e-all runs it")
 	}
+	built := t.TempDir()
 	build := exec.Command("make", "--no-print-directory", "-C", root, "site", "VERSION=v0.0.0-test")
+	build.Env = append(os.Environ(), "OUT="+built)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	built := filepath.Join(root, "bin", "site")
-	t.Cleanup(func() { _ = os.RemoveAll(filepath.Join(built, "v0.0.0-test")) })
 	page, err := os.ReadFile(filepath.Join(built, "v0.0.0-test", "gallery", "index.html"))
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,10 @@ command -v "${TARE_CHROMIUM:-chromium}" >/dev/null || missing+=(chromium fonts-d
 command -v tmux >/dev/null || missing+=(tmux) # for the test of the screen
 if [ "${#missing[@]}" -gt 0 ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
   say "apt-get install ${missing[*]}"
-  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"; } >&2 || true
+  apt-get update -qq >&2 || true
+  for package in "${missing[@]}"; do # one that is absent hinders no other
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package" >&2 || true
+  done
 fi
 command -v "${TARE_CHROMIUM:-chromium}" >/dev/null || say "no Chromium: tests of the page in a browser are skipped"
 command -v npm >/dev/null || { say "no npm: tests of the page that need Node.js are skipped"; exit 0; }

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Builds the documentation as a site into bin/site/VERSION, with a gallery of reports, and lists the
-# version in bin/site/versions.json. Any other content of bin/site stays, so that a site of many
-# versions grows. Links and anchors that lead nowhere fail it.
+# version in versions.json beside it. Any other content of OUT, bin/site if unset, stays, so that a site
+# of many versions grows. Links and anchors that lead nowhere fail it.
 #
-#   VERSION=v0.1.0 tools/site/build.sh
+#   VERSION=v0.1.0 OUT=DIR tools/site/build.sh
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 version=${VERSION:-dev}
+out=${OUT:-bin/site}
 case $version in *[!A-Za-z0-9.+-]* | .* | '') echo "site: VERSION=$version is no name of a directory" >&2; exit 2 ;; esac
 venv=${XDG_CACHE_HOME:-$HOME/.cache}/tare/site
 note() { printf 'site: %s\n' "$*" >&2; }
@@ -21,8 +22,8 @@ fi
 
 # The pages keep their paths, so that links between them, and to examples, hold.
 src=bin/site-src
-rm -rf "$src" bin/site/current
-mkdir -p "$src/gallery" bin/site
+rm -rf "$src" bin/site-current
+mkdir -p "$src/gallery" "$out"
 git ls-files -z -- ':(glob)*.md' docs examples LICENSE action.yml templates | xargs -0 cp --parents -t "$src"
 cp tools/site/site.css tools/site/site.js "$src/"
 
@@ -42,16 +43,21 @@ cp tools/site/site.css tools/site/site.js "$src/"
 } >"$src/gallery.md"
 
 "$venv/bin/mkdocs" build --strict --quiet --clean -f tools/site/mkdocs.yml
-rm -rf "bin/site/$version"
-mv bin/site/current "bin/site/$version"
-python3 - bin/site "$version" <<'PY'
+rm -rf "${out:?}/$version"
+mv bin/site-current "$out/$version"
+python3 - "$out" "$version" <<'PY'
 import json, pathlib, sys
 
 site, version = pathlib.Path(sys.argv[1]), sys.argv[2]
 file = site / "versions.json"
 names = {v["version"] for v in json.loads(file.read_text())} if file.exists() else set()
-names = sorted(n for n in names | {version} if (site / n / "index.html").exists())
+def order(name):  # by number; a version under development before the releases, a pre-release before its release
+    base, _, pre = name.removeprefix("v").partition("-")
+    numbers = [int(n) if n.isdigit() else -1 for n in base.split(".")]
+    return numbers, not pre, pre
+
+names = sorted((n for n in names | {version} if (site / n / "index.html").exists()), key=order)
 file.write_text(json.dumps([{"version": n, "title": n, "aliases": []} for n in reversed(names)], indent=1) + "\n")
 (site / "index.html").write_text(f'<!doctype html><meta charset="utf-8"><title>tare</title><meta http-equiv="refresh" content="0; url={names[-1]}/">\n')
 PY
-note "built bin/site/$version"
+note "built $out/$version"

@@ -119,7 +119,7 @@ type ScenarioCost struct {
 type Reference struct {
 	Who   string  `yaml:"who" json:"who"`
 	What  string  `yaml:"what" json:"what"`
-	Cores float64 `yaml:"cores,omitempty" json:"cores_per_1000_rps"`
+	Cores float64 `yaml:"cores,omitempty" json:"cores_per_1000_rps,omitempty"`
 	MiB   float64 `yaml:"mib,omitempty" json:"mib,omitempty"`
 	// Per is what Cores and MiB are of: "proxy", or "data plane" as a whole.
 	Per string `yaml:"per" json:"per"`

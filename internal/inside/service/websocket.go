@@ -48,11 +48,12 @@ func (s *Service) serveWebSocket(ctx context.Context, w http.ResponseWriter, r *
 			return
 		}
 		s.count.messages.Add(1)
-		n := s.now.Load()
+		start, n := time.Now(), s.now.Load()
 		status := n.status
 		if n.work {
 			status = s.do(ctx, n, in).status
 		}
+		s.metrics.observe(n, status, time.Since(start))
 		if isError(status) {
 			s.count.failed.Add(1)
 			_ = c.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseInternalServerErr, http.StatusText(status)), time.Now().Add(closeTimeout))

@@ -11,12 +11,12 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/template"
@@ -155,7 +155,7 @@ func (f *file) vegeta() (Call, error) {
 			f.again = true
 			return c, nil
 		case f.text[0] == '@':
-			body, err := os.ReadFile(f.text[1:])
+			body, err := regular.ReadInput(f.text[1:], maxBody)
 			if err != nil {
 				return c, f.fail("", "read body: %v", err)
 			}

@@ -111,7 +111,6 @@ func (c *conservation) sent() []balance.Flow {
 		connections.Failed = w.Unanswered
 		return []balance.Flow{connections}
 	case c.setup.entryProtocol() == app.WebSocket: // proxies count connections, the entry messages too
-		connections.Failed = w.Unanswered
 	case w.Connections == 0:
 		return []balance.Flow{requests}
 	}

@@ -49,7 +49,7 @@ func (t *trial) judgeSearch(found capacity.Found) error {
 		return unusable("capacity-unknown", fmt.Sprintf("no rate with %s was found: even %.0f requests/s misses it", found.Objective, found.Rate), "choose an objective that a low rate keeps")
 	case found.Open == capacity.OpenAbove:
 		t.journal.warn(result.Warning{Code: "capacity-open", Message: fmt.Sprintf("no probe missed %s: the highest rate is %.0f requests/s or more", found.Objective, found.Low),
-			Hint: "choose a narrower objective, or more connections: the search ends a quarter above the rate of a closed loop", Withholds: true, Metrics: []string{metric.Capacity}})
+			Hint: "choose a narrower objective, or more connections", Withholds: true, Metrics: []string{metric.Capacity}})
 	}
 	return nil
 }

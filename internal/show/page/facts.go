@@ -171,7 +171,7 @@ const mostImages = 40
 // imagesOf are the image digests of the first trial of each treatment. An unreadable file has none: `tare verify`
 // reports it.
 func imagesOf(d *result.Dir) map[string]string {
-	all, seen := map[string]string{}, map[string]bool{}
+	all, digests, seen := map[string]string{}, map[string][]string{}, map[string]bool{}
 	for _, t := range d.Plan().Trials {
 		if seen[t.Treatment] {
 			continue
@@ -182,10 +182,10 @@ func imagesOf(d *result.Dir) map[string]string {
 			continue
 		}
 		for image, digest := range of {
-			if before := all[image]; before != "" && before != digest {
-				digest = before + ", " + digest
+			if !slices.Contains(digests[image], digest) {
+				digests[image] = append(digests[image], digest)
+				all[image] = strings.Join(digests[image], ", ")
 			}
-			all[image] = digest
 		}
 	}
 	return all

@@ -11,6 +11,12 @@ import (
 // mostPoints bounds the points of all timelines of a page. A page of 100 trials stays below 2 MB.
 const mostPoints = 6000
 
+// Expectations of a trial, and spans of one of them, that a timeline has at most.
+const (
+	mostExpectations = 100
+	mostSpans        = 100
+)
+
 // timeline has the events of one trial, in seconds from the start of the load.
 type timeline struct {
 	Trial     string   `json:"trial"`
@@ -130,8 +136,11 @@ func expectations(r *result.Record) (all []expectation) {
 	first, n := r.Load.Window()
 	for _, o := range r.Expectations {
 		e := expectation{Text: o.Expect, OK: o.OK, Value: o.Value, Unit: o.Unit, Detail: o.Detail}
-		if c, err := expect.Parse(o.Expect); err == nil { // by this version of tare
+		if c, err := expect.Parse(o.Expect); err == nil && len(all) < mostExpectations { // by this version of tare
 			for _, t := range c.Times(min(n, mostPoints), r.FaultTimes()) {
+				if len(e.Times) == mostSpans {
+					break
+				}
 				e.Times = append(e.Times, [2]float64{t[0] + float64(first), t[1] + float64(first)})
 			}
 		}

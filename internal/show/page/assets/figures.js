@@ -429,7 +429,7 @@ globalThis.tareFigures = function (Plot, content) {
         Plot.areaY(cores.filter((c) => used.some((p) => p.part === c.part)), Plot.stackY({ order: used.map((p) => p.part) }, { x: "at", y: "v", z: "part", fill: (d) => color(d.part), fillOpacity: 0.85, stroke: "var(--page)", strokeWidth: 0.5, curve: "step-before", className: "mark-plane" })),
       ]) }),
     });
-    const expected = (t.expectations ?? []).map((e, i) => ({ ...e, row: String(i), left: e.text, right: known(e.value) ? `${e.ok ? "holds" : "fails"}, ${amount(e.value)}${e.unit ? " " + e.unit : ""}` : "not measured" }));
+    const expected = (t.expectations ?? []).map((e, i) => ({ ...e, row: String(i), left: e.text, right: `${e.ok ? "holds" : "fails"}, ${known(e.value) ? `${amount(e.value)}${e.unit ? " " + e.unit : ""}` : e.detail}` }));
     const spans = expected.flatMap((e) => (e.times ?? []).map(([from, to]) => ({ ...e, from, to, tip: `${e.text}\n${e.ok ? "holds" : "fails"}: ${e.detail}` })));
     if (expected.length) panels.push({
       title: "expectations", about: expected.map((e) => `${e.text}: ${e.right}`).join("; "),
