@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
@@ -73,12 +74,18 @@ func (b *Board) Answer(h *Headline) {
 		}
 	}
 	for _, w := range h.Warnings {
-		if b.warned[w.Code] || ofUnfinished[w.Code] {
+		if b.warned[w.Code] || b.premature(w.Code) {
 			continue
 		}
 		b.warned[w.Code] = true
 		b.message(Message{Text: "warning " + w.Code + ": " + w.Message, Hint: w.Hint})
 	}
+}
+
+// premature reports whether a warning is of what the plan still has.
+func (b *Board) premature(code string) bool {
+	control := func(t plan.Treatment) bool { return t.Control }
+	return ofUnfinished[code] || code == "no-floor" && slices.ContainsFunc(b.plan.Treatments, control)
 }
 
 // ofUnfinished are warnings that every run has before its end.

@@ -340,6 +340,18 @@ func TestMarksDifferWithoutColor(t *testing.T) {
 	}
 }
 
+// A warning that no A/A pair was run waits for the trials of the plan's pair.
+func TestPrematureWarnings(t *testing.T) {
+	warn := []analysis.Warning{{Code: "no-floor", Message: "no pair"}, {Code: "few-trials", Message: "few"}, {Code: "generator-late", Message: "late"}}
+	for control, want := range map[bool]int{true: 1, false: 2} {
+		b := NewBoard(plan.Plan{Treatments: []plan.Treatment{{ID: "none"}, {ID: "x", Control: control}}})
+		b.Answer(&Headline{Warnings: warn})
+		if len(b.messages) != want {
+			t.Errorf("control %v: %d messages: %v", control, len(b.messages), b.messages)
+		}
+	}
+}
+
 // A replay gives every event in order, and skips long gaps.
 func TestReplay(t *testing.T) {
 	d := quickstart(t)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/show/report"
@@ -37,7 +38,7 @@ func WriteAcross(w io.Writer, a *analysis.Across) error {
 	}
 	name := fmt.Sprintf("%s: %s against %s", a.New.Experiment, filepath.Base(a.New.Dir), base)
 	answer := report.AcrossAnswer(a)
-	d := document{Name: name, Headline: answer[0], Answer: answer, Band: acrossBand(a), Schema: analysis.AcrossSchema, Tare: a.New.Setup.Tare}
+	d := document{Name: name, Headline: answer[0], Answer: answer, Band: acrossBand(a), Schema: analysis.AcrossSchema, Tare: a.New.Setup.Tare, Command: "tare compare"}
 	for _, w := range a.Warnings {
 		d.Warnings = append(d.Warnings, warning{Code: w.Code, Message: w.Message, Hint: w.Hint})
 	}
@@ -64,7 +65,7 @@ func machineOf(s analysis.Setup) string {
 	if s.FirstStart != nil {
 		parts = append(parts, s.FirstStart.UTC().Format("2 January 2006 15:04 MST"))
 	}
-	return joined(append(parts, s.Kernel, s.Tare)...)
+	return joined(append(parts, strings.TrimSpace(s.OS+" "+s.Kernel), strings.TrimSpace("tare "+s.Tare))...)
 }
 
 func acrossBand(a *analysis.Across) []card {
@@ -88,6 +89,15 @@ func acrossBand(a *analysis.Across) []card {
 		cards = append(cards, card{Good: gates[analysis.Breached] == 0, Title: fmt.Sprintf("%d of %d gate checks breached", gates[analysis.Breached], n), Text: fmt.Sprintf("%d undecided", gates[analysis.CannotTell])})
 	}
 	return append(cards, warningCard(len(a.Warnings)))
+}
+
+// days from the first to the last run.
+func days(first, last time.Time) string {
+	from, to := first.UTC().Format("2 January 2006"), last.UTC().Format("2 January 2006")
+	if from == to {
+		return from
+	}
+	return from + " to " + to
 }
 
 func warningCard(n int) card {
@@ -124,9 +134,9 @@ func WriteHistory(w io.Writer, h *analysis.History) error {
 	if changes > 0 {
 		answer = fmt.Sprintf("%s in %d series, over %d runs.", strings.ToUpper(counted(changes, "change")[:1])+counted(changes, "change")[1:], len(series), len(h.Runs))
 	}
-	d := document{Name: name, Headline: answer, Answer: []string{answer}, Schema: analysis.HistorySchema, Tare: last.Tare,
+	d := document{Name: name, Headline: answer, Answer: []string{answer}, Schema: analysis.HistorySchema, Tare: last.Tare, Command: "tare history",
 		Band: []card{
-			{Good: true, Title: fmt.Sprintf("%d runs", len(h.Runs)), Text: first.Began.UTC().Format("2 January 2006") + " to " + last.Began.UTC().Format("2 January 2006")},
+			{Good: true, Title: fmt.Sprintf("%d runs", len(h.Runs)), Text: days(first.Began, last.Began)},
 			{Good: len(h.Obstacles) == 0, Title: counted(len(h.Obstacles), "change") + " of conditions", Text: "possible causes of a change"},
 			warningCard(len(h.Warnings)),
 		}}

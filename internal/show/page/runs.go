@@ -137,16 +137,10 @@ func WriteRuns(w io.Writer, all []Source) error {
 			text += ". " + answer[0]
 		}
 		d.Provenance = append(d.Provenance, entry{Name: c.Runs.List[i].Name, Text: text})
-		for _, x := range s.Report.Warnings {
-			d.Warnings = append(d.Warnings, warning{Code: x.Code, Count: c.Runs.List[i].Name, Message: x.Message, Hint: x.Hint})
-		}
 	}
-	days := c.Runs.List[0].Began.Format("2 January 2006")
-	if last := c.Runs.List[len(all)-1].Began.Format("2 January 2006"); last != days {
-		days += " to " + last
-	}
+	d.Warnings = c.Runs.warnings(all)
 	d.Band = []card{
-		{Good: true, Title: counted(len(all), "run"), Text: days},
+		{Good: true, Title: counted(len(all), "run"), Text: days(c.Runs.List[0].Began, c.Runs.List[len(all)-1].Began)},
 		{Good: used == planned, Title: fmt.Sprintf("%d of %d trials used", used, planned), Text: "of all runs"},
 		{Good: len(machines) == 1, Title: counted(len(machines), "machine"), Text: "by processor and kernel"},
 		warningCard(len(d.Warnings)),
@@ -162,6 +156,28 @@ func WriteRuns(w io.Writer, all []Source) error {
 		}
 		return nil
 	})
+}
+
+// warnings are those of the runs, one of each code with the runs that have it.
+func (c runs) warnings(of []Source) (all []warning) {
+	runs := map[string][]int{}
+	for i, s := range of {
+		for _, x := range s.Report.Warnings {
+			if runs[x.Code] == nil {
+				all = append(all, warning{Code: x.Code, Message: x.Message, Hint: x.Hint})
+			}
+			if !slices.Contains(runs[x.Code], i) {
+				runs[x.Code] = append(runs[x.Code], i)
+			}
+		}
+	}
+	for i, w := range all {
+		first := c.List[runs[w.Code][0]].Name
+		if all[i].Count = first; len(runs[w.Code]) > 1 {
+			all[i].Count = fmt.Sprintf("%d of %d runs, such as %s", len(runs[w.Code]), len(of), first)
+		}
+	}
+	return all
 }
 
 // answer has a sentence for each treatment, in the first metric that the runs have.
