@@ -352,11 +352,13 @@ func (d *run) setup() Setup {
 	}
 	for i := range d.records {
 		r := &d.records[i]
-		if s.FirstStart == nil || r.Started.Before(*s.FirstStart) {
-			s.FirstStart = &r.Started
-		}
-		if s.LastEnd == nil || r.Ended.After(*s.LastEnd) {
-			s.LastEnd = &r.Ended
+		if !r.Started.IsZero() && !r.Ended.IsZero() { // imports may have no times
+			if s.FirstStart == nil || r.Started.Before(*s.FirstStart) {
+				s.FirstStart = &r.Started
+			}
+			if s.LastEnd == nil || r.Ended.After(*s.LastEnd) {
+				s.LastEnd = &r.Ended
+			}
 		}
 		if l := r.Load; l != nil {
 			s.load(l)

@@ -127,7 +127,7 @@ func Colors(theme string) map[string]string { return colors[theme] }
 func Write(w io.Writer, s Source) error {
 	answer := report.Answer(s.Report)
 	if len(answer) == 0 {
-		answer = []string{"Nothing was compared."}
+		answer = []string{unanswered(s.Report)}
 	}
 	d := document{
 		Name: s.Report.Experiment, Description: strings.Join(strings.Fields(s.Report.Description), " "),
@@ -135,6 +135,14 @@ func Write(w io.Writer, s Source) error {
 		Provenance: provenance(s), Experiment: string(s.Dir.Experiment()), Tare: s.Report.Setup.Tare, Schema: analysis.Schema,
 	}
 	return d.fill(w, contentOf(s), func(w io.Writer) error { return report.WriteText(w, s.Report, report.Options{All: true}) })
+}
+
+// unanswered is the first line of a page without an answer.
+func unanswered(r *analysis.Report) string {
+	if slices.ContainsFunc(r.Comparisons, func(c analysis.Comparison) bool { return !c.Control && c.Difference != nil }) {
+		return "CPU per request is unknown. Other differences are below."
+	}
+	return "Nothing was compared."
 }
 
 // fill adds the parts that all pages have, and writes the page. text writes the report as text.

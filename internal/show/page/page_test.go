@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
@@ -81,6 +82,23 @@ func TestPageOfManyTrialsIsSmall(t *testing.T) {
 		if bytes.Count(text, []byte(want)) < 300 {
 			t.Errorf("%s is not in every trial", want)
 		}
+	}
+}
+
+// A study without CPU and times, as imports are, has a page without invented ones.
+func TestPageWithoutCPUAndTimes(t *testing.T) {
+	s := analysistest.Quickstart()
+	s.Blocks, s.Treatments = 3, s.Treatments[:3]
+	s.Change = func(r *result.Record) { r.Tasks, r.Started, r.Ended = nil, time.Time{}, time.Time{} }
+	r, text := written(t, s)
+	if r.Setup.FirstStart != nil || bytes.Contains(text, []byte("January 0001")) || bytes.Contains(text, []byte("<dt>Measured</dt>")) {
+		t.Errorf("begun %v", r.Setup.FirstStart)
+	}
+	if !bytes.Contains(text, []byte("<dt>Load</dt><dd>tare, open loop, poisson</dd>")) {
+		t.Error("no load")
+	}
+	if !bytes.Contains(text, []byte("CPU per request is unknown. Other differences are below.")) {
+		t.Error("the page opens with another line")
 	}
 }
 

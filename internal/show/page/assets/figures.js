@@ -243,7 +243,8 @@ globalThis.tareFigures = function (Plot, content) {
     for (const d of valid) d.deviation = d.mean ? (d.value / d.mean - 1) * 100 : undefined;
     const deviating = valid.filter((d) => known(d.deviation));
     const ids = report.treatments.map((t) => t.id).filter((id) => drawn.some((d) => d.treatment === id));
-    const dots = (from, y) => Plot.dot(from, { x: y === "value" ? "ordinal" : "block", y, r: 4.5, symbol: (d) => look(d.treatment).symbol, stroke: (d) => look(d.treatment).color, strokeWidth: 1.5,
+    const many = drawn.length > 200; // lines of so many would hide the marks
+    const dots = (from, y) => Plot.dot(from, { x: y === "value" ? "ordinal" : "block", y, r: many ? 2 : 4.5, symbol: (d) => look(d.treatment).symbol, stroke: (d) => look(d.treatment).color, strokeWidth: 1.5,
       fill: (d) => (look(d.treatment).hollow ? "var(--page)" : look(d.treatment).color), title: "tip", tip: tips, className: "mark-trial" });
     const whole = (v) => (Number.isInteger(v) ? String(v) : "");
     const frame = { ...base, marginLeft: 58, marginRight: 12, marginTop: 14 };
@@ -255,7 +256,7 @@ globalThis.tareFigures = function (Plot, content) {
         x: { label: "trial, in order of time", labelAnchor: "center", labelArrow: "none", ticks: Math.min(drawn.length, Math.round(width / 60)), tickFormat: whole },
         y: { label: null, grid: true, zero: true, nice: true, tickFormat: amount },
         marks: [
-          Plot.line(valid, { x: "ordinal", y: "value", z: "block", stroke: "currentColor", strokeOpacity: 0.3, className: "mark-block" }),
+          Plot.line(valid, { x: "ordinal", y: "value", z: "block", stroke: "currentColor", strokeOpacity: many ? 0.04 : 0.3, className: "mark-block" }),
           dots(valid, "value"),
           Plot.dot(drawn.filter((d) => !d.valid), { x: "ordinal", y: "value", symbol: "times", r: 6, stroke: "var(--bad)", strokeWidth: 2, title: "tip", tip: tips, className: "mark-invalid-trial" }),
         ],
@@ -270,7 +271,7 @@ globalThis.tareFigures = function (Plot, content) {
         y: { label: null, grid: true, nice: true, tickFormat: signed },
         marks: [
           Plot.ruleY([0], { stroke: "currentColor" }),
-          Plot.line(deviating.slice().sort((a, b) => a.block - b.block), { x: "block", y: "deviation", z: "treatment", stroke: (d) => look(d.treatment).color, strokeOpacity: 0.6, className: "mark-treatment" }),
+          Plot.line(deviating.slice().sort((a, b) => a.block - b.block), { x: "block", y: "deviation", z: "treatment", stroke: (d) => look(d.treatment).color, strokeOpacity: many ? 0.15 : 0.6, className: "mark-treatment" }),
           dots(deviating, "deviation"),
         ],
       }),
