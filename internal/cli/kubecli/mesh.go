@@ -429,6 +429,32 @@ func printChecks(c *cli.CommandLine, name string, checks []check.Check) error {
 	return nil
 }
 
+// installedMesh is the mesh that the cluster has under a name, which may be a variant's or a revision's, or else that of the
+// definition.
+func installedMesh(ctx context.Context, c *cli.CommandLine, f *meshFlags, name string) (*cluster.Cluster, *meshes.Mesh, error) {
+	d, choice, unknown := meshChoice(c, f, name)
+	k, err := f.connect(ctx)
+	if err != nil {
+		return nil, nil, cmp.Or(unknown, err)
+	}
+	all, err := meshes.Installed(ctx, k)
+	if err != nil {
+		return nil, nil, err
+	}
+	settings := choice.Settings()
+	if i := slices.IndexFunc(all, func(i meshes.Installation) bool { return i.Mesh == name }); i >= 0 && (unknown != nil || all[i].From != "" || d.Kubernetes == nil || all[i].Namespace != d.Kubernetes.Namespace) {
+		d, unknown = all[i].Definition()
+		settings = all[i].Settings()
+	}
+	if unknown != nil {
+		return nil, nil, unknown
+	}
+	o := meshOptions(c, choice, nil)
+	o.Image = cmp.Or(f.image, o.Image)
+	m, err := meshes.New(k, d, settings, o)
+	return k, m, err
+}
+
 func newMeshUninstall(c *cli.CommandLine, f *meshFlags) *cobra.Command {
 	force, image := false, ""
 	cmd := &cobra.Command{
@@ -446,7 +472,7 @@ the agent. Remove the applications in the mesh first.`,
 			ctx, cancel := f.bounded(cmd.Context(), meshes.UninstallWithin)
 			defer cancel()
 			f.image = image
-			k, m, err := meshOn(ctx, c, f, args[0], nil)
+			k, m, err := installedMesh(ctx, c, f, args[0])
 			if err != nil {
 				return err
 			}

@@ -33,6 +33,8 @@ var openers = map[string]func(context.Context, meterSource) (clusterMeter, error
 type meterSource struct {
 	*cluster.Cluster
 	platform experiment.Platform
+	// foreign: others' objects run the application. They may tolerate taints, and select any node.
+	foreign bool
 	// run and image are of the node agents; an empty run starts none.
 	run, image string
 	report     func(string)
@@ -97,8 +99,12 @@ func openKubelets(ctx context.Context, s meterSource) (clusterMeter, error) {
 	}}, nil
 }
 
-// nodesOfInterest are the nodes that are read in every trial; nil, and so all, without permission to list pods of the cluster.
+// nodesOfInterest are the nodes that are read in every trial; nil, and so all, for a foreign
+// application, or without permission to list pods of the cluster.
 func nodesOfInterest(ctx context.Context, s meterSource) (map[string]bool, error) {
+	if s.foreign {
+		return nil, nil
+	}
 	nodes, err := kube.Nodes(ctx, s.Cluster)
 	if err != nil {
 		return nil, err

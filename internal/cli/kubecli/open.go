@@ -101,7 +101,8 @@ func connected(ctx context.Context, c *cli.CommandLine, o cli.Opening, dry *clus
 		}
 	}
 	if dry == nil {
-		source := meterSource{Cluster: k, platform: x, run: run, image: cmp.Or(x.Image, defaultImage()), report: o.Notices.Post}
+		a := o.Experiment.Application
+		source := meterSource{Cluster: k, platform: x, foreign: a.Chart != nil || a.Source.IsSet(), run: run, image: cmp.Or(x.Image, defaultImage()), report: o.Notices.Post}
 		if m, err = openMeter(ctx, source); err != nil {
 			return nil, err
 		}

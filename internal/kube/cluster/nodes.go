@@ -45,6 +45,13 @@ func TakesPods(n corev1.Node) bool {
 	})
 }
 
+// IsReady reports whether the kubelet of a node reports that it can run pods.
+func IsReady(n corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
 // SystemNamespace exists on every cluster for as long as the cluster does.
 const SystemNamespace = "kube-system"
 

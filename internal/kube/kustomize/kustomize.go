@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -90,11 +91,30 @@ func local(name string, data []byte) error {
 		} else if !is {
 			continue
 		}
+		if dir := directory(filepath.Dir(name), fields); is && dir != "" {
+			return hint.New("name the files of the plug-ins", "%s: %.200q is a directory, whose configurations of plug-ins can be patched into others", name, dir)
+		}
 		if at := remote(&n, field); at != nil {
 			return hint.New("write the output of `kubectl kustomize "+filepath.Dir(name)+"` into a file, and name that",
 				"%s:%d:%d: %.200q is not a local file, and tare fetches no kustomizations", name, at.Line, at.Column, at.Value)
 		}
 	}
+}
+
+// directory is a directory among the configurations of plug-ins, or "". Kustomize would render it, patches included,
+// after its files were read.
+func directory(base string, fields any) string {
+	top, _ := fields.(map[string]any)
+	for _, field := range []string{"generators", "transformers", "validators"} {
+		names, _ := top[field].([]any)
+		for _, n := range names {
+			name, _ := n.(string)
+			if info, err := os.Stat(filepath.Join(base, name)); err == nil && info.IsDir() && name != "" {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 // patches may be inline.

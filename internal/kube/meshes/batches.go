@@ -154,7 +154,7 @@ func (b *Batches) installedMeshes(ctx context.Context, d mesh.Definition) (other
 func (b *Batches) removeAbandoned(ctx context.Context, i Installation, d mesh.Definition) error {
 	if !i.is(d) {
 		var err error
-		if d, err = i.definition(); err != nil {
+		if d, err = i.Definition(); err != nil {
 			return hint.New("remove it with its definition: `tare mesh uninstall "+i.Mesh+" --mesh FILE`", "mesh %s is a leftover of run %s: %w", i.Mesh, i.Run, err)
 		}
 	}

@@ -234,6 +234,18 @@ spec:
 		t.Error("the wrong revision was removed")
 	}
 	keepsShared()
+	if crd, err := c.Get(t.Context(), cluster.Ref{Kind: kindCRD, Name: "widgets.small.test"}); err != nil || crd.GetLabels()[cluster.LabelInstalled] != "b" {
+		t.Errorf("the shared CRD is not handed over: %v, %v", crd, err)
+	}
+	plain, err := mesh.Decode("small.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := New(c, plain, mesh.Settings{}, Options{}); err != nil {
+		t.Error(err)
+	} else if err := m.Uninstall(bounded(t, time.Minute), true); err == nil || !strings.Contains(err.Error(), "revisions of it are installed") {
+		t.Errorf("the plain mesh is uninstalled below its revision: %v", err)
+	}
 	if err := batches.End(bounded(t, 2*time.Minute)); err != nil {
 		t.Fatal(err)
 	}
@@ -262,8 +274,11 @@ func TestFailedInstallationIsRemoved(t *testing.T) {
 			t.Errorf("before a trial of %s the failed installation is left:\n%s", next.Name, got)
 		}
 	}
-	if err := error(&Unremoved{errors.Join(ErrInstalled, context.DeadlineExceeded)}); !errors.Is(err, context.DeadlineExceeded) {
+	if err := unremoved(ErrInstalled, context.DeadlineExceeded); !errors.As(err, new(*Unremoved)) || !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrInstalled) {
 		t.Errorf("%v hides its causes", err)
+	}
+	if err := unremoved(ErrInstalled, nil); errors.As(err, new(*Unremoved)) {
+		t.Errorf("%v: it was removed", err)
 	}
 }
 

@@ -43,26 +43,33 @@ type clusterInfo struct {
 func readClusterInfo(ctx context.Context, c *cluster.Cluster, serviceCIDR string) (clusterInfo, error) {
 	var s clusterInfo
 	var pods []string
-	node := ""
+	var ready []string
 	err := c.Retry(ctx, "list nodes", func(ctx context.Context) error {
 		list, err := c.Typed().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
-		s.nodes, s.allNodes, pods = 0, len(list.Items), nil
+		s.nodes, s.allNodes, pods, ready = 0, len(list.Items), nil, nil
 		for _, n := range list.Items {
 			if cluster.TakesPods(n) {
 				s.nodes++
 			}
 			pods = append(pods, n.Spec.PodCIDRs...)
-			s.distribution, node = distribution(n), n.Name
+			s.distribution = distribution(n)
+			if cluster.IsReady(n) {
+				ready = append(ready, n.Name)
+			}
 		}
 		return nil
 	})
 	if err != nil {
 		return s, err
 	}
-	s.domain = clusterDomain(ctx, c, node)
+	for _, node := range ready[:min(3, len(ready))] { // one may not answer
+		if s.domain = clusterDomain(ctx, c, node); s.domain != "" {
+			break
+		}
+	}
 	if serviceCIDR != "" {
 		s.services = strings.Split(serviceCIDR, ",")
 	} else if s.services, err = serviceNetworks(ctx, c); err != nil {

@@ -34,6 +34,14 @@ type Unremoved struct{ error }
 // Unwrap returns both errors.
 func (e *Unremoved) Unwrap() error { return e.error }
 
+// unremoved is the error of an installation after its removal, which failed unless left is nil.
+func unremoved(err, left error) error {
+	if left == nil {
+		return err
+	}
+	return &Unremoved{errors.Join(err, left)}
+}
+
 // installer installs a mesh by its charts or its own program.
 type installer struct {
 	*instance
@@ -64,7 +72,7 @@ func (n *installer) run(ctx context.Context) (_ Installation, err error) {
 		if err != nil {
 			late, cancel := context.WithTimeout(context.WithoutCancel(ctx), UninstallWithin)
 			defer cancel()
-			err = errors.Join(err, (&uninstaller{instance: n.instance}).remove(late))
+			err = unremoved(err, (&uninstaller{instance: n.instance}).remove(late))
 		}
 	}()
 	done, err := n.install(ctx, info)

@@ -94,8 +94,8 @@ func (i Installation) is(d mesh.Definition) bool {
 	return i.Mesh == d.Name && (d.Kubernetes == nil || i.Namespace == d.Kubernetes.Namespace)
 }
 
-// definition is the shipped definition that it was installed by. Revisions have namespaces of their own.
-func (i Installation) definition() (mesh.Definition, error) {
+// Definition is the shipped definition that it was installed by. Revisions have namespaces of their own.
+func (i Installation) Definition() (mesh.Definition, error) {
 	d, err := mesh.Load(cmp.Or(i.From, i.Mesh))
 	if err != nil {
 		return d, err

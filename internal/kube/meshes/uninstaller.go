@@ -1,6 +1,7 @@
 package meshes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,7 @@ type uninstaller struct {
 	*instance
 	// others: revisions of the mesh remain, which have objects of the same names and the shared charts.
 	others bool
+	heir   string // one of them
 }
 
 // run implements [Mesh.Uninstall].
@@ -63,6 +65,10 @@ func (u *uninstaller) run(ctx context.Context, force bool) error {
 	if err := u.findOthers(ctx); err != nil {
 		return u.failed("uninstall", err)
 	}
+	if revisions, err := u.revisions(ctx); err != nil || revisions != nil {
+		return u.failed("uninstall", cmp.Or(err, hint.New("`tare mesh uninstall "+strings.Join(revisions, "`, `tare mesh uninstall ")+"`",
+			"revisions of it are installed, which share its CRDs: %s", strings.Join(revisions, ", "))))
+	}
 	if !ours && !force {
 		found, err := u.leftovers(ctx)
 		if err != nil {
@@ -78,6 +84,20 @@ func (u *uninstaller) run(ctx context.Context, force bool) error {
 		return u.failed("uninstall", err)
 	}
 	return nil
+}
+
+// revisions are the installed revisions of a mesh that is none itself.
+func (u *uninstaller) revisions(ctx context.Context) (names []string, err error) {
+	if u.k.Revision != "" {
+		return nil, nil
+	}
+	all, err := Installed(ctx, u.cluster)
+	for _, i := range all {
+		if !i.is(u.definition) && cmp.Or(i.From, i.Mesh) == u.definition.Name {
+			names = append(names, i.Mesh)
+		}
+	}
+	return names, err
 }
 
 // recordSteps records what Uninstall would do, in a dry run.
@@ -141,7 +161,9 @@ func (u *uninstaller) findOthers(ctx context.Context) error {
 		return nil
 	}
 	all, err := Installed(ctx, u.cluster)
-	u.others = slices.ContainsFunc(all, u.isRevision)
+	if i := slices.IndexFunc(all, u.isRevision); i >= 0 {
+		u.others, u.heir = true, all[i].Mesh
+	}
 	return err
 }
 
@@ -150,6 +172,7 @@ func (u *uninstaller) delete(ctx context.Context, refs ...cluster.Ref) error {
 }
 
 // removeLabelled deletes objects that tare applied itself, not as a chart. Helm's own record of a release has no label.
+// Those that another revision uses get its name as their label, so that its removal finds them.
 func (u *uninstaller) removeLabelled(ctx context.Context) error {
 	all, err := u.objects(ctx, cluster.Query{Selector: cluster.LabelInstalled + "=" + u.definition.Name})
 	if err != nil {
@@ -157,8 +180,14 @@ func (u *uninstaller) removeLabelled(ctx context.Context) error {
 	}
 	var refs []cluster.Ref
 	for _, o := range all {
-		if o.Kind != cluster.KindNamespace && !o.Owned && !u.inUse(o) {
+		switch {
+		case o.Kind == cluster.KindNamespace || o.Owned:
+		case !u.inUse(o):
 			refs = append(refs, o.Ref)
+		default:
+			if err := u.cluster.Patch(ctx, o.Ref, fmt.Appendf(nil, `{"metadata": {"labels": {%q: %q}}}`, cluster.LabelInstalled, u.heir)); err != nil {
+				return err
+			}
 		}
 	}
 	return u.delete(ctx, refs...)
