@@ -127,7 +127,7 @@ func TestFailedImportLeavesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Rename(good, good+".moved"), os.Mkdir(out, 0o700)); err != nil {
+	if err := os.Rename(good, good+".moved"); err != nil {
 		t.Fatal(err)
 	}
 	if err := Write(out, s, result.Environment{}); err == nil || !strings.Contains(err.Error(), good) {
@@ -135,6 +135,15 @@ func TestFailedImportLeavesNothing(t *testing.T) {
 	}
 	if _, err := os.Stat(out); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the directory is left: %v", err)
+	}
+	if err := os.Mkdir(out, 0o700); err != nil { // the user's own
+		t.Fatal(err)
+	}
+	if err := Write(out, s, result.Environment{}); err == nil {
+		t.Error("a run that is missing was imported")
+	}
+	if left, err := os.ReadDir(out); err != nil || len(left) > 0 {
+		t.Errorf("the user's directory has %v, %v", left, err)
 	}
 	if err := errors.Join(os.Rename(good+".moved", good), Write(out, s, result.Environment{})); err != nil {
 		t.Error(err)
