@@ -197,7 +197,7 @@ const seedsTried = 16
 func fewestChanges(read func() (*Study, error)) (best *Study, err error) {
 	for range seedsTried {
 		s, err := read()
-		if err != nil || s.Plan.MeshChanges == 0 {
+		if err != nil || s.Plan.MeshChanges == 0 || !s.Drawn { // a given seed has one order
 			return s, err
 		}
 		if best == nil || s.Plan.MeshChanges < best.Plan.MeshChanges {

@@ -107,7 +107,7 @@ func TestABOrderWithFewestInstallations(t *testing.T) {
 		drawn = 0
 		return func() (*Study, error) {
 			drawn++
-			return &Study{Plan: &plan.Plan{Seed: uint64(drawn), MeshChanges: changes[(drawn-1)%len(changes)]}}, nil
+			return &Study{Drawn: true, Plan: &plan.Plan{Seed: uint64(drawn), MeshChanges: changes[(drawn-1)%len(changes)]}}, nil
 		}
 	}
 	if s, err := fewestChanges(of(14, 16, 10, 12)); err != nil || s.Plan.Seed != 3 || drawn != seedsTried {

@@ -178,10 +178,14 @@ func TestNodesOfInterest(t *testing.T) {
 	m := Of(s, []cluster.Node{{Name: "n1", CPUs: 2}, {Name: "n2", CPUs: 4}, {Name: "n3", CPUs: 8}})
 	m.Only(map[string]bool{"n1": true})
 	tasks := slices.Clone(inPod[:1])
-	for node, want := range map[string][]string{
-		"n1": {"n1 metrics/resource", "n1 " + summaryPath},
-		"n2": {"n1 metrics/resource", "n2 metrics/resource"}, // the summary of n1 was read just now
+	for _, c := range []struct {
+		node string
+		want []string
+	}{
+		{"n1", []string{"n1 metrics/resource", "n1 " + summaryPath}},
+		{"n2", []string{"n1 metrics/resource", "n2 metrics/resource"}}, // the summary of n1 was read just now
 	} {
+		node, want := c.node, c.want
 		m.own["n1"].asked = time.Time{}
 		if node == "n2" {
 			m.own["n1"].asked = time.Now()

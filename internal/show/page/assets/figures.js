@@ -430,10 +430,10 @@ globalThis.tareFigures = function (Plot, content) {
         Plot.areaY(cores.filter((c) => used.some((p) => p.part === c.part)), Plot.stackY({ order: used.map((p) => p.part) }, { x: "at", y: "v", z: "part", fill: (d) => color(d.part), fillOpacity: 0.85, stroke: "var(--page)", strokeWidth: 0.5, curve: "step-before", className: "mark-plane" })),
       ]) }),
     });
-    const expected = (t.expectations ?? []).map((e, i) => ({ ...e, row: String(i), left: e.text, right: `${e.ok ? "holds" : "fails"}, ${known(e.value) ? `${amount(e.value)}${e.unit ? " " + e.unit : ""}` : e.detail}` }));
+    const expected = (t.expectations ?? []).map((e, i) => ({ ...e, row: String(i), left: e.text, right: `${e.ok ? "holds" : "fails"}${known(e.value) ? `, ${amount(e.value)}${e.unit ? " " + e.unit : ""}` : ""}` }));
     const spans = expected.flatMap((e) => (e.times ?? []).map(([from, to]) => ({ ...e, from, to, tip: `${e.text}\n${e.ok ? "holds" : "fails"}: ${e.detail}` })));
     if (expected.length) panels.push({
-      title: "expectations", about: expected.map((e) => `${e.text}: ${e.right}`).join("; "),
+      title: "expectations", about: expected.map((e) => `${e.text}: ${e.right}${known(e.value) ? "" : `, ${e.detail}`}`).join("; "),
       plot: (width) => ({ ...frame, width, height: rowsHigh(expected.length) + 16, x, y: rowAxis(expected), marks: marks([
         Plot.barX(spans, { y: "row", x1: "from", x2: "to", insetTop: 24, insetBottom: 12, fill: (d) => (d.ok ? color("series2") : "var(--page)"), stroke: (d) => color(d.ok ? "series2" : "bad"), strokeWidth: 2, title: "tip", tip: tips, className: "mark-expected" }),
         ...rowLabels(expected, width, frame.marginLeft),

@@ -72,13 +72,15 @@ for (const file of files) for (const [colorScheme, width] of file === files[0] ?
       const [download] = await Promise.all([page.waitForEvent("download"), page.locator(`#figure-differences .downloads button >> text=${kind}`).click()]);
       found.downloads[kind] = readFileSync(await download.path()).toString(kind === "PNG" ? "base64" : "utf8");
     }
+    // Chromium drops some of many downloads in a row, so the content is taken before it is saved.
+    await page.evaluate(() => { const make = URL.createObjectURL; window.saved = []; URL.createObjectURL = (blob) => { window.saved.push(blob); return make.call(URL, blob); }; });
     found.tablesOf = {};
     for (const button of await page.locator(".downloads button").all()) {
       const name = await button.textContent();
       if (!name.startsWith("CSV")) continue;
       const figure = await button.evaluate((b) => b.closest(".figure").id);
-      const [download] = await Promise.all([page.waitForEvent("download"), button.click()]);
-      (found.tablesOf[figure] ??= []).push(readFileSync(await download.path(), "utf8"));
+      await button.click();
+      (found.tablesOf[figure] ??= []).push(await page.evaluate(() => window.saved.at(-1).text()));
     }
     found.pdf = (await page.pdf()).length;
     await page.locator("#theme").click();
