@@ -3,6 +3,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -27,6 +28,8 @@ type CommandLine struct {
 	kill     context.Context
 	first    *interruption
 	sweeping sync.Once
+	// lastLine is printed after all else, an error included: the path of the report's page.
+	lastLine string
 }
 
 // Main runs the program with the arguments and streams of this process, and returns its exit code.
@@ -79,7 +82,11 @@ func (c *CommandLine) Run(ctx context.Context, args []string) int {
 		root.SetArgs(args)
 		err = root.ExecuteContext(ctx)
 	}
-	return console.Exit(c.Err, "tare", err)
+	code := console.Exit(c.Err, "tare", err)
+	if c.lastLine != "" {
+		fmt.Fprintf(c.Err, "\n%s\n", c.lastLine)
+	}
+	return code
 }
 
 // role is the name of the program that this process is.

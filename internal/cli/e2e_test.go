@@ -72,7 +72,7 @@ func carriedOut(t *testing.T, example string, set ...string) (*analysis.Report, 
 		t.Fatalf("%v\n%s", err, stderr.String())
 	}
 	t.Log(stderr.String())
-	if page, err := os.ReadFile(filepath.Join(results, pageFile)); err != nil || !bytes.Contains(page, []byte("</html>")) || !strings.Contains(stderr.String(), filepath.Join(results, pageFile)) {
+	if page, err := os.ReadFile(filepath.Join(results, pageFile)); err != nil || !bytes.Contains(page, []byte("</html>")) || !strings.HasSuffix(stderr.String(), filepath.Join(results, pageFile)+"\n") { // the last line, after an error too
 		t.Errorf("the report as a page: %v, %d bytes", err, len(page))
 	}
 	return &r, cmd.ProcessState.ExitCode()

@@ -78,7 +78,7 @@ func planOf(file string) (*plan.Plan, error) {
 	return s.Plan, nil
 }
 
-// page writes the report of a run beside its results, and prints the path.
+// page writes the report of a run beside its results. Its path is the last line that the command prints.
 func (c reporter) page(dir string, o reportOptions) error {
 	o.format = pageFormat().Name
 	var b bytes.Buffer
@@ -89,6 +89,6 @@ func (c reporter) page(dir string, o reportOptions) error {
 	if err := console.WriteFile(file, b.Bytes()); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(c.Err, "\nReport with figures: %s\n", printable.Line(file))
-	return err
+	c.lastLine = "Report with figures: " + printable.Line(file)
+	return nil
 }

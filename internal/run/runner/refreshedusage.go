@@ -135,6 +135,13 @@ func (ru *refreshedUsage) of(task platform.Task, s span, atFirst, atLast bool) (
 // changed is the usage of a task that a fault ended, up to its last reading, or of one that
 // replaced it and began at 0. Both may happen between the edges.
 func (ru *refreshedUsage) changed(u result.TaskUsage, readings []result.Reading, s span, atFirst, atLast bool) result.TaskUsage {
+	if !atLast { // a pod of the same name may answer before it is listed as another task
+		for i := 1; i < len(readings); i++ {
+			if readings[i].CPU < readings[i-1].CPU {
+				readings = readings[:i]
+			}
+		}
+	}
 	u.Start, u.End = result.Reading{At: s.begin}, readings[len(readings)-1]
 	if atLast {
 		return u

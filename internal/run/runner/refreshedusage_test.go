@@ -23,9 +23,11 @@ func TestRefreshedUsageUnderFaults(t *testing.T) {
 		atFirst, atLast bool
 		missing, ended  bool
 		cpu             time.Duration
+		successor       int // second of a reading of a pod with the same name, born a second before
 	}{
 		"stays":             {seconds: []int{-1, 5, 19}, born: -10, atFirst: true, atLast: true, cpu: 20 * time.Second},
 		"ends":              {seconds: []int{-1, 5}, born: -10, atFirst: true, ended: true, cpu: 6 * time.Second},
+		"is replaced":       {seconds: []int{-1, 5}, born: -10, atFirst: true, ended: true, cpu: 6 * time.Second, successor: 9},
 		"starts":            {seconds: []int{8, 20}, born: 5, atLast: true, cpu: 15 * time.Second},
 		"starts and ends":   {seconds: []int{8, 10}, born: 5, ended: true, cpu: 5 * time.Second},
 		"lives too briefly": {born: 5, missing: true},
@@ -36,6 +38,9 @@ func TestRefreshedUsageUnderFaults(t *testing.T) {
 		for _, second := range c.seconds {
 			tr.sampler.history.tasks["x"] = append(tr.sampler.history.tasks["x"],
 				result.Reading{At: at.Add(time.Duration(second) * time.Second), CPU: int64(time.Duration(second-c.born) * time.Second)})
+		}
+		if c.successor > 0 {
+			tr.sampler.history.tasks["x"] = append(tr.sampler.history.tasks["x"], result.Reading{At: at.Add(time.Duration(c.successor) * time.Second), CPU: int64(time.Second)})
 		}
 		u, _, _ := tr.of(platform.Task{Task: mesh.Task{ID: "x"}, Restarted: c.born > 0}, s, c.atFirst, c.atLast)
 		if (u.Missing != "") != c.missing || u.Ended != c.ended || time.Duration(u.End.CPU-u.Start.CPU) != c.cpu {
