@@ -59,7 +59,7 @@ func Unpack(t testing.TB, archive, dir string) {
 		}
 		b, err := io.ReadAll(r)
 		path := filepath.Join(dir, filepath.FromSlash(h.Name))
-		if err := errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, b, 0o644)); err != nil {
+		if err := errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, b, 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}

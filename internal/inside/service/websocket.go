@@ -32,7 +32,7 @@ func (s *Service) serveWebSocket(ctx context.Context, w http.ResponseWriter, r *
 		s.count.failed.Add(1)
 		return
 	}
-	stop := context.AfterFunc(ctx, func() { c.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
 	defer c.Close()
 	c.SetReadLimit(int64(app.MaxSize))
