@@ -185,11 +185,16 @@ func meshOn(ctx context.Context, c *cli.CommandLine, f *meshFlags, name string, 
 	if err != nil {
 		return nil, nil, err
 	}
+	m, err := f.prepared(c, k, d, choice, choice.Settings(), archive)
+	return k, m, err
+}
+
+// prepared is a mesh on a cluster, with the options of the flags.
+func (f *meshFlags) prepared(c *cli.CommandLine, k *cluster.Cluster, d mesh.Definition, choice experiment.MeshOptions, s mesh.Settings, archive func(string, []byte) error) (*meshes.Mesh, error) {
 	o := meshOptions(c, choice, archive)
 	o.Gateway = f.gateway
 	o.Image = cmp.Or(f.image, o.Image)
-	m, err := meshes.New(k, d, choice.Settings(), o)
-	return k, m, err
+	return meshes.New(k, d, s, o)
 }
 
 func meshOptions(c *cli.CommandLine, o experiment.MeshOptions, archive func(string, []byte) error) meshes.Options {
@@ -449,9 +454,7 @@ func installedMesh(ctx context.Context, c *cli.CommandLine, f *meshFlags, name s
 	if unknown != nil {
 		return nil, nil, unknown
 	}
-	o := meshOptions(c, choice, nil)
-	o.Image = cmp.Or(f.image, o.Image)
-	m, err := meshes.New(k, d, settings, o)
+	m, err := f.prepared(c, k, d, choice, settings, nil)
 	return k, m, err
 }
 

@@ -36,7 +36,7 @@ func TestWebSocket(t *testing.T) {
 			t.Errorf("%d bytes, want %d, %v", len(got), want, err)
 		}
 	}
-	say := func(c *websocket.Conn) {
+	exchange := func(c *websocket.Conn) {
 		t.Helper()
 		if err := c.WriteMessage(websocket.TextMessage, []byte("hello")); err != nil {
 			t.Fatal(err)
@@ -44,13 +44,13 @@ func TestWebSocket(t *testing.T) {
 	}
 	echo, stream, pong := socket(t, url, ""), socket(t, url, "2"), socket(t, url, "0")
 	for range 2 {
-		say(echo)
+		exchange(echo)
 		answer(echo, 5)
-		say(stream)
+		exchange(stream)
 		answer(stream, 100_000)
 		answer(stream, 100_000)
 	}
-	say(pong)
+	exchange(pong)
 	ponged := make(chan struct{})
 	pong.SetPongHandler(func(string) error { close(ponged); return nil })
 	go func() { _, _, _ = pong.ReadMessage() }()
@@ -66,7 +66,7 @@ func TestWebSocket(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	say(echo)
+	exchange(echo)
 	if _, _, err := echo.ReadMessage(); !websocket.IsCloseError(err, websocket.CloseInternalServerErr) || s.Stats().Failed != 1 {
 		t.Errorf("%v, %+v", err, s.Stats())
 	}

@@ -91,7 +91,7 @@ func local(name string, data []byte) error {
 		} else if !is {
 			continue
 		}
-		if dir := directory(filepath.Dir(name), fields); is && dir != "" {
+		if dir := pluginDirectory(filepath.Dir(name), fields); is && dir != "" {
 			return hint.New("name the files of the plug-ins", "%s: %.200q is a directory, whose configurations of plug-ins can be patched into others", name, dir)
 		}
 		if at := remote(&n, field); at != nil {
@@ -101,9 +101,9 @@ func local(name string, data []byte) error {
 	}
 }
 
-// directory is a directory among the configurations of plug-ins, or "". Kustomize would render it, patches included,
+// pluginDirectory is a directory among the configurations of plug-ins, or "". Kustomize would render it, patches included,
 // after its files were read.
-func directory(base string, fields any) string {
+func pluginDirectory(base string, fields any) string {
 	top, _ := fields.(map[string]any)
 	for _, field := range []string{"generators", "transformers", "validators"} {
 		names, _ := top[field].([]any)

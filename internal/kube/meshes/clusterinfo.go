@@ -42,8 +42,7 @@ type clusterInfo struct {
 // readClusterInfo reads the cluster. serviceCIDR, unless empty, replaces detection.
 func readClusterInfo(ctx context.Context, c *cluster.Cluster, serviceCIDR string) (clusterInfo, error) {
 	var s clusterInfo
-	var pods []string
-	var ready []string
+	var pods, ready []string // networks of pods; names of nodes
 	err := c.Retry(ctx, "list nodes", func(ctx context.Context) error {
 		list, err := c.Typed().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {

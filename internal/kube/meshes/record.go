@@ -107,7 +107,7 @@ func (i Installation) Definition() (mesh.Definition, error) {
 	return d, nil
 }
 
-// isRevision reports whether an installation is another revision of the same mesh.
+// isRevision reports whether an installation is a different revision of the same mesh.
 func (i *instance) isRevision(o Installation) bool {
 	return i.k.Revision != "" && !o.is(i.definition) && cmp.Or(o.From, o.Mesh) == cmp.Or(i.definition.From, i.definition.Name)
 }

@@ -134,9 +134,9 @@ func timelineOf(d *result.Dir, t plan.Trial, r *result.Record) (timeline, bool) 
 // expectations are those of the record, in seconds from the start of the load.
 func expectations(r *result.Record) (all []expectation) {
 	first, n := r.Load.Window()
-	for _, o := range r.Expectations {
+	for _, o := range r.Expectations[:min(mostExpectations, len(r.Expectations))] {
 		e := expectation{Text: o.Expect, OK: o.OK, Value: o.Value, Unit: o.Unit, Detail: o.Detail}
-		if c, err := expect.Parse(o.Expect); err == nil && len(all) < mostExpectations { // by this version of tare
+		if c, err := expect.Parse(o.Expect); err == nil { // by this version of tare
 			for _, t := range c.Times(min(n, mostPoints), r.FaultTimes()) {
 				if len(e.Times) == mostSpans {
 					break
