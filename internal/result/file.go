@@ -75,11 +75,14 @@ func root(path string) string {
 	return filepath.Dir(path)
 }
 
+// temporary is the path at which writeWhole writes before it renames.
+func temporary(path string) string { return path + ".tmp" }
+
 // writeWhole replaces the file at path atomically: after a crash it is either
 // old or new. The steps are: temporary name, fsync, rename, fsync of the
 // directory.
 func writeWhole(path string, b []byte) error {
-	tmp := path + ".tmp"
+	tmp := temporary(path)
 	if err := writeSynced(tmp, b); err != nil {
 		_ = os.Remove(tmp)
 		return storage("write", path, err)

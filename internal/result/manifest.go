@@ -112,6 +112,10 @@ func (td *TrialDir) sameMode(name string) error {
 // Seal writes the manifest of all files of a recorded trial. Nothing may write to
 // the trial any more.
 func (td *TrialDir) Seal() error {
+	// A killed program leaves the temporary file of the manifest. It is about to be renamed, so it is not listed.
+	if err := os.Remove(temporary(td.Path(ManifestFile))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return storage("remove", temporary(td.Path(ManifestFile)), err)
+	}
 	names, err := filesIn(td.path)
 	if err != nil {
 		return storage("read", td.path, err)

@@ -35,6 +35,7 @@ func sealed(t *testing.T, d *result.Dir) string {
 		t.Fatalf("manifest before the deployment is removed: %+v, %v", m, err)
 	}
 	write(t, filepath.Join(td.Provenance(), "envoy.log"), "starting\nexiting\n", 0o600) // a process writes to its log until it is removed
+	write(t, td.Path(result.ManifestFile+".tmp"), "{", 0o600)                           // as a killed program leaves it
 	if err := td.Seal(); err != nil {
 		t.Fatal(err)
 	}

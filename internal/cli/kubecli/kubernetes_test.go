@@ -328,6 +328,7 @@ func TestKubernetesKilled(t *testing.T) {
 application: {topology: chain-2}
 factors: {rate: [50], connections: [4]}
 phases: {warmup: 3s, measure: 10s, drain: 2s, idle: {cpu: 100, deadline: 1s}}
+validity: {rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}
 blocks: 2
 `)
 	cmd := r.start(t, r.args...)
