@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/regular"
@@ -17,9 +18,9 @@ import (
 // entryURL stands for the entry of an application, which has another address in each trial.
 const entryURL = "http://entry.invalid"
 
-// experimentTargets reads load.targets of an experiment. Instants of requests are not used. Headers that usually have a
+// experimentTargets reads load.targets of an experiment. Headers that usually have a
 // secret are left out: a record would contain their values.
-func (c *CommandLine) experimentTargets(path string, texts *template.Reader) ([]experiment.Request, error) {
+func (c *CommandLine) experimentTargets(path string, texts *template.Reader, instants bool) ([]experiment.Request, error) {
 	file, err := regular.Open(path, maxTargets)
 	if err != nil {
 		return nil, err
@@ -67,8 +68,30 @@ func (c *CommandLine) experimentTargets(path string, texts *template.Reader) ([]
 		}
 		all = append(all, r)
 	}
+	if instants {
+		all = c.at(all, read, path)
+	}
 	if omitted != nil {
 		c.Notef("headers %s of %s left out, because records would contain them: write ${env:NAME} in vegeta's targets or JSON lines", strings.Join(omitted, ", "), path)
 	}
 	return all, nil
+}
+
+// at gives the requests the instants of the file, as many as an experiment may have, in place of weights. Requests
+// without one are left out.
+func (c *CommandLine) at(all []experiment.Request, read *calls.Source, path string) []experiment.Request {
+	n := min(len(read.Order), experiment.MaxInstants)
+	if n < len(read.Order) {
+		c.Notef("the load has the first %d of %d requests of %s", n, len(read.Order), path)
+	}
+	for k, i := range read.Order[:n] {
+		all[i].At = append(all[i].At, read.At[k].Round(time.Microsecond))
+	}
+	for i := range all {
+		all[i].Weight = 0
+	}
+	if n == 0 {
+		return all
+	}
+	return slices.DeleteFunc(all, func(r experiment.Request) bool { return r.At == nil })
 }

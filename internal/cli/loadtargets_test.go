@@ -8,7 +8,9 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
@@ -58,6 +60,46 @@ func TestTargetsOfExperiments(t *testing.T) {
 				t.Errorf("%v: %+v", err, again)
 			}
 		})
+	}
+}
+
+// With arrivals recorded an experiment has the instants of a log, as many as a record may have.
+func TestInstantsOfTargets(t *testing.T) {
+	const line = `10.0.0.1 - - [10/Oct/2026:13:55:%02d +0200] "GET /%s HTTP/1.1" 200 2326` + "\n"
+	dir := t.TempDir()
+	var many strings.Builder
+	for i := range experiment.MaxInstants + 1 {
+		fmt.Fprintf(&many, line, i/1000, "a")
+	}
+	fmt.Fprintf(&many, line, 59, "late")
+	for file, text := range map[string]string{"log": fmt.Sprintf(line+line+line, 36, "a", 37, "b", 37, "a"), "many": many.String(), "untimed": "GET http://a/\n"} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x, _, err := decodedTargets(dir, "{targets: log, arrivals: recorded}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []experiment.Request{{Name: "GET /a", Method: "GET", Path: "/a", At: experiment.Instants{0, 1500 * time.Millisecond}}, {Name: "GET /b", Method: "GET", Path: "/b", At: experiment.Instants{time.Second}}}; !reflect.DeepEqual(x.Load.Requests, want) {
+		t.Errorf("%+v\nwant %+v", x.Load.Requests, want)
+	}
+	record, err := x.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := experiment.Decode("again.yaml", record, experiment.Known{}); err != nil || !reflect.DeepEqual(again.Load, x.Load) || !reflect.DeepEqual(again.Factors, x.Factors) {
+		t.Errorf("%v: %+v\n%s", err, again, record)
+	}
+	x, notes, err := decodedTargets(dir, "{targets: many, arrivals: recorded}")
+	if err != nil || len(x.Load.Requests) != 1 || len(x.Load.Requests[0].At) != experiment.MaxInstants || !strings.Contains(notes, "the first 40000 of 40002 requests") {
+		t.Errorf("%v: %.200s", err, notes)
+	}
+	if record, err := x.YAML(); err != nil || len(record) > strict.MaxBytes/2 {
+		t.Errorf("%v: the record has %d bytes", err, len(record))
+	}
+	if _, _, err := decodedTargets(dir, "{targets: untimed, arrivals: recorded}"); err == nil || !strings.Contains(err.Error(), "the requests have no instants") {
+		t.Error(err)
 	}
 }
 

@@ -99,7 +99,7 @@ type Load struct {
 	From string `yaml:"from,omitempty" json:"from,omitempty"`
 	// Entry is the target: the entry's "service" (default), or the ingress "gateway" of each mesh. Kubernetes.
 	Entry    string   `yaml:"entry,omitempty" json:"entry,omitempty"`
-	Arrivals string   `yaml:"arrivals,omitempty" json:"arrivals"` // constant | poisson (default) | uniform
+	Arrivals string   `yaml:"arrivals,omitempty" json:"arrivals"` // constant | poisson (default) | uniform | recorded
 	Timeout  Duration `yaml:"timeout" json:"timeout"`             // per request; default 10s, at most 60s
 	Workers  int      `yaml:"workers" json:"workers"`             // OS threads of the generator; default 1
 	Checks   Checks   `yaml:"checks,omitempty" json:"checks,omitzero"`

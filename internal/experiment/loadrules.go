@@ -12,7 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-var arrivals = []string{"constant", "poisson", "uniform"}
+var arrivals = []string{"constant", "poisson", "uniform", Recorded}
 
 // loadRules checks the load and its entry into the application.
 type loadRules struct{ validation }
@@ -25,6 +25,7 @@ func (v loadRules) validate() {
 	v.users()
 	v.webSocket()
 	v.profile()
+	v.instants()
 	v.workers()
 }
 

@@ -46,8 +46,8 @@ type Known struct {
 	// Recorded: the file is that of results, which may come from others. No file that it names is read.
 	Recorded bool
 	// Targets reads a file of requests; nil: load.targets is refused. texts reads the files of expressions; nil: braces
-	// are text.
-	Targets func(path string, texts *template.Reader) ([]Request, error)
+	// are text. instants: the requests have those of the file.
+	Targets func(path string, texts *template.Reader, instants bool) ([]Request, error)
 }
 
 // topologies lists the names of topologies.
@@ -87,6 +87,7 @@ func Decode(name string, data []byte, known Known, overrides ...string) (*Experi
 	e.complete(doc)
 	e.findServices(doc, known, filepath.Dir(name))
 	readTargets(e, doc, known, filepath.Dir(name))
+	completeRate(e, doc)
 	if known.Draw != nil && !doc.Has("seed") {
 		if e.Seed = known.Draw(); known.Order != nil && !doc.Has("order") {
 			e.Order = known.Order(e)

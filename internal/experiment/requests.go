@@ -38,6 +38,8 @@ type Request struct {
 	Stream   string `yaml:"stream,omitempty" json:"stream,omitempty"`
 	Messages []Body `yaml:"messages,omitempty" json:"messages,omitempty"`
 	Weight   int    `yaml:"weight,omitempty" json:"weight,omitempty"` // default 1
+	// At are the instants of arrivals "recorded".
+	At Instants `yaml:"at,omitempty" json:"at,omitempty"`
 }
 
 // Streams of gRPC. With both, each message is sent after the answer to the one before.
@@ -105,7 +107,7 @@ func readTargets(e *Experiment, doc *strict.Document, known Known, dir string) {
 	if e.Load.Templates {
 		texts = &template.Reader{Dir: dir}
 	}
-	requests, err := known.Targets(path, texts)
+	requests, err := known.Targets(path, texts, recorded(e))
 	if err != nil {
 		doc.Report("load.targets", clipError(err), hint.Of(err))
 		return

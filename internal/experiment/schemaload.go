@@ -14,7 +14,7 @@ func describeLoad(known Known) []description {
 		{"load.generator", "Load generator, if it is no factor.", d.Load.Generator, oneOf(known.Generators...)},
 		{"load.from", "Origin of the load, on kubernetes. inside: load workers in pods; outside: this machine, through platform.expose.", nil, oneOf(loadFrom...)},
 		{"load.entry", "Target of the load, on kubernetes. service: the entry's Service; gateway: the mesh's ingress gateway.", nil, oneOf(entries...)},
-		{"load.arrivals", "Distribution of arrivals in an open loop.", d.Load.Arrivals, oneOf(arrivals...)},
+		{"load.arrivals", "Arrivals of an open loop. recorded: at the instants of load.requests or load.targets, at the recorded rate, or sped up or slowed down to factors.rate.", d.Load.Arrivals, oneOf(arrivals...)},
 		{"load.timeout", "Time-out of a request, at most 60s.", d.Load.Timeout.String(), nil},
 		{"load.workers", "Threads of the load generator.", d.Load.Workers, between(1, maxWorkers)},
 		{"load.checks", "Conditions for a successful answer. Only the generator tare checks them.", nil, nil},
@@ -56,6 +56,7 @@ func describeLoad(known Known) []description {
 		{request + "proto", "File that defines the gRPC service, for json, relative to the experiment file. Its imports are found beside it.", nil, nil},
 		{request + "stream", "Side of a gRPC method that sends several messages; with json it is found. both: each message follows the answer to the one before. Such a request is the only one.", nil, oneOf(streams...)},
 		{request + "messages", "Encoded messages of the client's stream.", nil, nil},
+		{request + "at", "Instants for arrivals recorded: seconds with spaces between. They repeat until the load ends.", nil, pattern(instantsForm)},
 		{request + "weight", "Share of the request: weight over the sum of all.", 1, between(1, maxWeight)},
 	}
 }

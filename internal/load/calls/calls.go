@@ -11,6 +11,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -155,13 +156,14 @@ func (f *file) vegeta() (Call, error) {
 			f.again = true
 			return c, nil
 		case f.text[0] == '@':
-			body, err := regular.ReadInput(f.text[1:], maxBody)
+			path := f.beside(f.text[1:])
+			body, err := regular.ReadInput(path, maxBody)
 			if err != nil {
-				return c, f.fail("", "read body: %v", err)
+				return c, f.fail("a relative path is relative to the directory of the targets", "read body: %v", err)
 			}
 			c.Body = body
 			if f.texts != nil {
-				if err := f.texts.Check(string(body), template.Body, template.Position{File: f.text[1:], Line: 1, Column: 1}); err != nil {
+				if err := f.texts.Check(string(body), template.Body, template.Position{File: path, Line: 1, Column: 1}); err != nil {
 					return c, err
 				}
 			}
@@ -177,6 +179,14 @@ func (f *file) vegeta() (Call, error) {
 		}
 	}
 	return c, nil
+}
+
+// beside is a path relative to the directory of the file. Standard input has the working directory.
+func (f *file) beside(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(f.name), path)
 }
 
 // jsonCall is a line of JSON. vegeta has header and a body in base64.

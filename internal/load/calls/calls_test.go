@@ -46,6 +46,24 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// The path of a body is relative to the file of targets, wherever tare runs.
+func TestBodiesBesideTheTargets(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"order.json": "beside", "sub/order.json": "below"} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := Read(strings.NewReader("POST http://a/\n@order.json\n\nPOST http://b/\n@sub/order.json\n"), filepath.Join(dir, "targets"), nil)
+	if err != nil || len(got) != 2 || string(got[0].Body) != "beside" || string(got[1].Body) != "below" {
+		t.Errorf("%v: %+v", err, got)
+	}
+	t.Chdir(dir)
+	if got, err = Read(strings.NewReader("POST http://a/\n@order.json\n"), "standard input", nil); err != nil || string(got[0].Body) != "beside" {
+		t.Errorf("standard input: %v: %+v", err, got)
+	}
+}
+
 // Mistakes have file, line and column, and a hint where there is one.
 func TestMistakes(t *testing.T) {
 	for _, test := range []struct{ text, error, hint string }{

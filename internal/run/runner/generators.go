@@ -46,7 +46,7 @@ func profileOf(x *experiment.Experiment, levels experiment.Levels, g generator.G
 func Profile(x *experiment.Experiment, t plan.Treatment, g generator.Generator, targets []string) load.Profile {
 	p := profileOf(x, t.Levels, g, Timing{}.withDefaults().Tail)
 	addRequests(&p, &x.Load, targets)
-	vary(&p, x.Load.Profile)
+	arrive(&p, &x.Load)
 	return p
 }
 
@@ -111,7 +111,7 @@ func Suited(x *experiment.Experiment, p *plan.Plan, generators map[string]genera
 		}
 		profile := profileOf(x, t.Levels, g, Timing{}.withDefaults().Tail)
 		addRequests(&profile, &x.Load, []string{"http://127.0.0.1:1/"})
-		vary(&profile, x.Load.Profile)
+		arrive(&profile, &x.Load)
 		_, err := g.Command(profile)
 		if err == nil {
 			continue

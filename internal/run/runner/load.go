@@ -98,7 +98,7 @@ func (lr *loadRun) schedule() error {
 	if lr.fraction != nil {
 		lr.fraction.apply(&lr.profile)
 	}
-	vary(&lr.profile, lr.setup.Experiment.Load.Profile)
+	arrive(&lr.profile, &lr.setup.Experiment.Load)
 	switch {
 	case lr.fraction != nil:
 	case lr.share != nil:
@@ -135,7 +135,9 @@ func (lr *loadRun) soon() time.Time {
 // keepProfile writes the load profile into the trial's provenance, with the placeholders of
 // secrets.
 func (lr *loadRun) keepProfile() error {
-	b, err := json.MarshalIndent(lr.profile, "", "  ")
+	kept := lr.profile
+	kept.Instants, kept.Order = nil, nil // of the experiment's requests, which are recorded
+	b, err := json.MarshalIndent(kept, "", "  ")
 	if err == nil {
 		err = os.WriteFile(filepath.Join(lr.setup.dir.Provenance(), "load-profile.json"), append(b, '\n'), 0o600)
 	}

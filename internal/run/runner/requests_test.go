@@ -91,6 +91,46 @@ func TestGRPCRequests(t *testing.T) {
 	}
 }
 
+// The server gets the requests of a recording in their order, at each replica in turn, and as many as the rate says.
+func TestRecordedRequestsReachTheServer(t *testing.T) {
+	var mu sync.Mutex
+	var got []string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, r.RequestURI)
+	}))
+	defer server.Close()
+	l := experiment.Load{Arrivals: experiment.Recorded, Requests: []experiment.Request{
+		{Path: "/a", At: experiment.Instants{0, 30 * time.Millisecond}}, {Path: "/b", At: experiment.Instants{10 * time.Millisecond}}}}
+	p := load.Profile{Rate: 100, Warmup: 60 * time.Millisecond, Measure: 300 * time.Millisecond, Connections: 1, Workers: 1, Drain: time.Minute, ExpectSize: -1, Timeout: time.Minute}
+	addRequests(&p, &l, []string{server.URL + "/"})
+	arrive(&p, &l)
+	report, err := engine.Run(context.Background(), p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Intended != 30 || p.Rate != 100 || len(got) != len(p.Instants) {
+		t.Errorf("%d due, rate %v, %d of %d requests reached the server", report.Intended, p.Rate, len(got), len(p.Instants))
+	}
+	warm := len(got) - 30
+	for i, path := range got[max(0, warm):] {
+		if want := []string{"/a", "/b", "/a"}[i%3]; path != want {
+			t.Fatalf("request %d is %s, want %s: %v", i, path, want, got)
+		}
+	}
+	addRequests(&p, &l, []string{"http://127.0.0.1:1/", "http://127.0.0.1:2/"})
+	arrive(&p, &l)
+	if warm = len(p.Order) - 30; warm < 0 {
+		t.Fatal(p.Order)
+	}
+	for i, target := range p.Order {
+		if want := []int{0, 1, 0}[((i-warm)%3+3)%3] + i%2*2; target != want {
+			t.Fatalf("request %d goes to target %d, want %d: %v", i, target, want, p.Order)
+		}
+	}
+}
+
 // The number of requests in the measure phase is the mean rate times its length, for each
 // kind of profile, and the warm-up has the mean rate.
 func TestRateProfiles(t *testing.T) {
