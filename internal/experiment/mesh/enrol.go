@@ -307,3 +307,15 @@ func Match(want, got string) bool { return match(want, got) }
 func (p Proxy) Selects(labels map[string]string) bool {
 	return has(labels, p.PodLabel)
 }
+
+// Objects renders the mesh's own objects.
+func (k Kubernetes) Objects(ctx InstallContext) (streams [][]byte, err error) {
+	for i, text := range k.Manifests {
+		b, err := execute(fmt.Sprintf("manifests[%d]", i), text, ctx)
+		if err != nil {
+			return nil, fmt.Errorf("render the objects of the mesh: %w", err)
+		}
+		streams = append(streams, b)
+	}
+	return streams, nil
+}

@@ -100,6 +100,7 @@ func TestMeshesWithoutGateway(t *testing.T) {
 	for name, want := range map[string]string{
 		"none": "", "istio": "", "istio-ambient": "", "istio-ambient-l4": "",
 		"linkerd": "no ingress gateway of its own", "consul": "does not make Consul's API gateway", "envoy": "no kubernetes part",
+		"kuma": "does not make Kuma's gateway", "cilium": "does not make Cilium's Gateway",
 	} {
 		d, err := Load(name)
 		if err != nil {

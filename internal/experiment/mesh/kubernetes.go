@@ -37,6 +37,11 @@ type Kubernetes struct {
 	CRDs []CRDs `yaml:"crds,omitempty" json:"crds,omitempty"`
 	// Charts are installed in this order and uninstalled in reverse. None: the mesh is part of the cluster.
 	Charts []Chart `yaml:"charts,omitempty" json:"charts,omitempty"`
+	// Manifests are the mesh's own objects: streams of YAML, templates over [InstallContext], applied once the charts'
+	// workloads and webhooks are ready, and removed with the mesh.
+	Manifests []string `yaml:"manifests,omitempty" json:"manifests,omitempty"`
+	// KernelWork is the reason why CPU of the mesh is in the remainder of the nodes, outside all containers; empty: none is.
+	KernelWork string `yaml:"kernelWork,omitempty" json:"kernelWork,omitempty"`
 	// ProxyValues are the places of settings of the sidecars in the values of a chart: image, concurrency and others.
 	ProxyValues ProxyValues `yaml:"proxyValues,omitempty" json:"proxyValues,omitzero"`
 	// CLI is the mesh's own installer, if it has one.
@@ -182,6 +187,8 @@ type Proxy struct {
 	Container string `yaml:"container" json:"container"`
 	// PodLabel selects the pods where In is not pod; a prefix ends in "*".
 	PodLabel map[string]string `yaml:"podLabel,omitempty" json:"podLabel,omitempty"`
+	// OfServers: requests go through the proxy of the server's node only. Otherwise those of a node pass it in either direction.
+	OfServers bool `yaml:"ofServers,omitempty" json:"ofServers,omitempty"`
 	// Archive lists requests whose responses are kept, once the mesh is ready.
 	Archive []Ask `yaml:"archive,omitempty" json:"archive,omitempty"`
 	// Counters verify that traffic goes through it. Of the counters with the same Proves and Direction, one must grow in each pod.

@@ -181,8 +181,8 @@ func TestShippedDefinitionsRender(t *testing.T) {
 			}
 		}
 	}
-	if seen != 5 {
-		t.Errorf("%d definitions for clusters, want 5", seen)
+	if seen != 7 {
+		t.Errorf("%d definitions for clusters, want 7", seen)
 	}
 }
 
@@ -299,13 +299,16 @@ type pod struct {
 
 func recorded(t *testing.T) map[string][]pod {
 	t.Helper()
-	text, err := os.ReadFile("testdata/pods.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var pods map[string][]pod
-	if err := json.Unmarshal(text, &pods); err != nil {
-		t.Fatal(err)
+	pods := map[string][]pod{}
+	// The second file has pods with the names, labels and containers of charts and injectors, of meshes that did not run.
+	for _, file := range []string{"testdata/pods.json", "testdata/pods-of-charts.json"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(text, &pods); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return pods
 }
@@ -333,6 +336,15 @@ func TestAttributePodsOfRealMeshes(t *testing.T) {
 			"consul-server-/consul": "control/server", "consul-connect-injector-/sidecar-injector": "control/server",
 			"consul-webhook-cert-manager-/webhook-cert-manager": "control/server", "coredns-/coredns": "platform/dns",
 			"load-/consul-dataplane": "data/sidecar/load", "front-/consul-dataplane": "data/sidecar", "back-/app": "app/",
+		},
+		"kuma": {
+			"kuma-control-plane-/control-plane": "control/server", "kuma-cni-node-/install-cni": "control/node-agent", "coredns-/coredns": "platform/dns",
+			"load-/kuma-sidecar": "data/sidecar/load", "front-/kuma-sidecar": "data/sidecar", "back-/app": "app/",
+		},
+		"cilium": {
+			"cilium-envoy-/cilium-envoy": "data/node-proxy", "cilium-q/cilium-agent": "platform/network", "cilium-operator-/cilium-operator": "platform/network",
+			"hubble-relay-/hubble-relay": "platform/network", "spire-agent-/spire-agent": "platform/network", "coredns-/coredns": "platform/dns",
+			"load-/load": "load/", "front-/app": "app/",
 		},
 		"istio": {
 			"istiod-/discovery": "control/server", "coredns-/coredns": "platform/dns", "metrics-server-/metrics-server": "platform/",

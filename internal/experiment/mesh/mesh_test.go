@@ -15,7 +15,7 @@ import (
 )
 
 func TestBuiltin(t *testing.T) {
-	want := []string{"consul", "envoy", "envoy-plaintext", "envoy-retries", "envoy-tcp", "istio", "istio-ambient", "istio-ambient-l4", "linkerd", "none", "reference", "reference-100us", "reference-500us", "reference-50us", "reference-mtls"}
+	want := []string{"cilium", "consul", "envoy", "envoy-plaintext", "envoy-retries", "envoy-tcp", "istio", "istio-ambient", "istio-ambient-l4", "kuma", "linkerd", "none", "reference", "reference-100us", "reference-500us", "reference-50us", "reference-mtls"}
 	if got := Names(); !slices.Equal(got, want) {
 		t.Fatalf("names are %q, want %q", got, want)
 	}
@@ -46,7 +46,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("Load(%q) is %q, %v", file, d.Name, err)
 	}
 	for name, want := range map[string]string{
-		"envoi":           `unknown mesh "envoi": known are consul, envoy, envoy-plaintext, envoy-retries, envoy-tcp, istio, istio-ambient, istio-ambient-l4, linkerd, none, reference, reference-100us, reference-500us, reference-50us, reference-mtls, or the path of a .yaml file`,
+		"envoi":           `unknown mesh "envoi": known are cilium, consul, envoy, envoy-plaintext, envoy-retries, envoy-tcp, istio, istio-ambient, istio-ambient-l4, kuma, linkerd, none, reference, reference-100us, reference-500us, reference-50us, reference-mtls, or the path of a .yaml file`,
 		"":                `unknown mesh ""`,
 		"missing.yaml":    "no such file",
 		"./envoy":         "no such file",

@@ -18,6 +18,9 @@ type trafficPart struct {
 }
 
 func (v trafficPart) validate() {
+	for i, text := range v.k.Manifests {
+		v.manifest(fmt.Sprintf("kubernetes.manifests[%d]", i), text, v.k.sampleInstalls())
+	}
 	v.enrolment(v.k)
 	v.proxies(v.k, v.d)
 	v.gateway(v.k, v.d)

@@ -151,7 +151,28 @@ func (n *installer) install(ctx context.Context, info clusterInfo) (Installation
 	if err := n.record(ctx, done); err != nil {
 		return done, err
 	}
-	return done, n.waitReady(ctx)
+	if err := n.waitReady(ctx); err != nil {
+		return done, err
+	}
+	return done, n.applyManifests(ctx, in)
+}
+
+// applyManifests applies the mesh's own objects.
+func (n *installer) applyManifests(ctx context.Context, in mesh.InstallContext) error {
+	texts, err := n.k.Objects(in)
+	if err != nil {
+		return err
+	}
+	for _, text := range texts {
+		all, err := parseManifests(text)
+		if err != nil {
+			return err
+		}
+		if err := n.apply(ctx, n.stamp(), all); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // templateValues are the values of the definition's templates for this cluster.

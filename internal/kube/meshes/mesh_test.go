@@ -93,7 +93,7 @@ func TestFindChart(t *testing.T) {
 func TestRenderShipped(t *testing.T) {
 	for name, charts := range map[string][]string{
 		"linkerd": {"linkerd-crds", "linkerd-control-plane"}, "istio": {"base", "istiod"}, "istio-ambient": {"base", "istiod", "cni", "ztunnel"},
-		"istio-ambient-l4": {"base", "istiod", "cni", "ztunnel"}, "consul": {"consul"},
+		"istio-ambient-l4": {"base", "istiod", "cni", "ztunnel"}, "consul": {"consul"}, "kuma": {"kuma"},
 	} {
 		dir := t.TempDir()
 		for _, c := range charts {
@@ -135,6 +135,7 @@ func TestRenderShipped(t *testing.T) {
 			"istio":         {`"replicaCount":3`, `"hub":"registry.test/x"`, `ssl`, "podAntiAffinity"},
 			"istio-ambient": {`"PILOT_ENABLE_AMBIENT":"true"`, `"profile":"ambient"`},
 			"consul":        {`"replicas":3`, `"transparentProxy":{"defaultEnabled":true}`},
+			"kuma":          {`"registry":"registry.test/x"`, `"replicas":3`, `"skipMeshCreation":true`, `"envoyAdminUnixSocket":false`, `"podDisruptionBudget":{"enabled":true}`},
 		}[name] {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: rendered without %s:\n%s", name, want, text)

@@ -80,5 +80,5 @@ func (n *installer) recordSteps(ctx context.Context) error {
 		head := fmt.Sprintf("# chart %s %s as %s/%s\n", r.Chart, r.Version, r.Namespace, r.Name)
 		recorder.Manifest(cluster.Manifest{YAML: []byte(head + r.Manifest)}, "apply", "--server-side", "-n", r.Namespace, "-f", "-")
 	}
-	return nil
+	return n.applyManifests(ctx, n.k.InstallContext(n.settings))
 }

@@ -190,6 +190,9 @@ func (v *verifier) checkAll(ctx context.Context) ([]result, error) {
 	groups := groupPods(pods, v.target, v.proxies(true))
 	checks = append(checks, groups.checkInMesh(v.k.Proxies, enrolled.Proof)...)
 	checks = append(checks, groups.checkOutside(v.k.Proxies, enrolled.Proof)...)
+	if v.k.KernelWork != "" {
+		checks = append(checks, v.kernelWork())
+	}
 	all := results(checks)
 	counted, err := v.traffic.check(ctx, groups)
 	if err != nil {
@@ -198,4 +201,11 @@ func (v *verifier) checkAll(ctx context.Context) ([]result, error) {
 	all = append(all, counted...)
 	refused, err := v.plaintext.check(ctx, groups)
 	return append(all, refused...), err
+}
+
+// kernelWork is the check of a mesh that works in the kernel. It always passes, with the place of that work as its caution.
+func (v *verifier) kernelWork() check.Check {
+	return check.Check{Name: "work in the kernel", OK: true, Detail: v.k.KernelWork,
+		Caution: fmt.Sprintf("mesh %s works in the kernel too: %s, so this CPU is in plane node, task <node>/kernel, with the kernel's other work", v.title(), v.k.KernelWork),
+		Hint:    "compare the node row with that of none on the same nodes: the difference includes this work"}
 }
