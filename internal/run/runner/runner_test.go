@@ -72,6 +72,9 @@ func TestWhatGoesWrong(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			cfg, sink := fakeConfig(t, c.fake, c.mode)
+			if c.mode == "stuck" {
+				cfg.Timing.Overtime = time.Second
+			}
 			summary, err := runner.Run(context.Background(), cfg)
 			if err != nil {
 				t.Fatal(err)

@@ -33,7 +33,7 @@ for (const [colorScheme, width] of [["light", 360], ["dark", 1600]]) {
   for (const end = Date.now() + 180_000; ; ) { // until the index is loaded
     await page.fill(".md-search__input", "");
     await page.fill(".md-search__input", "requests-not-conserved");
-    const some = await page.waitForSelector(".md-search-result__item a", { timeout: 5_000, state: "attached" }).catch(() => null);
+    const some = await page.waitForSelector(".md-search-result__item a", { timeout: 30_000, state: "attached" }).catch(() => null);
     if (some || Date.now() > end) break;
   }
   found.title = await page.textContent(".md-search-result__item");
