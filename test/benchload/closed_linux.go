@@ -182,7 +182,7 @@ func (b *bench) costLine(figure string, m paces, a, peer string) line {
 	l.ours = fmt.Sprintf("%.2f µs", middle(m.got[a], cost))
 	l.peer = fmt.Sprintf("%s %.2f µs", peer, middle(m.got[peer], cost))
 	r, n := m.ratio(cost, a, peer)
-	l.compare = show(r.Interval, 3) + ", " + n
+	l.compare, l.beside = show(r.Interval, 3)+", "+n, &r.Interval
 	return l
 }
 
@@ -207,7 +207,7 @@ func rateLines(ctx context.Context, b *bench) []line {
 	r, n := m.ratio(rate, "tare", "wrk")
 	l.ours = fmt.Sprintf("%.0f/s, %.0f %% of its core", middle(m.got["tare"], rate), 100*middle(m.got["tare"], busy))
 	l.peer = fmt.Sprintf("wrk %.0f/s, %.0f %% of its core", middle(m.got["wrk"], rate), 100*middle(m.got["wrk"], busy))
-	l.compare = show(r.Interval, 3) + ", " + n
+	l.compare, l.beside = show(r.Interval, 3)+", "+n, &r.Interval
 	l.verdict = above(r.Interval, 1.05)
 	c := b.costLine("  CPU a request in the same rounds", m, "tare", "wrk")
 	return []line{l, c}

@@ -150,7 +150,7 @@ func latencyLines(ctx context.Context, b *bench) []line {
 		r := stats.PairedDifference(reported, served, confidence)
 		l.ours = fmt.Sprintf("%.0f µs", stats.Quantile(reported, 0.5))
 		l.peer = fmt.Sprintf("server %.0f µs", stats.Quantile(served, 0.5))
-		l.compare = fmt.Sprintf("+%s µs, %d rounds", show(r.Interval, 0), r.N)
+		l.compare, l.beside = fmt.Sprintf("+%s µs, %d rounds", show(r.Interval, 0), r.N), &r.Interval
 		if p.name == "tare" {
 			l.target, l.verdict = "<= 10 µs above", below(r.Interval, 10)
 		}
@@ -183,7 +183,7 @@ func latenessLines(ctx context.Context, b *bench) []line {
 		return line{figure: "send lateness at 10,000 requests/s, a core to itself, " + q,
 			ours: fmt.Sprintf("%.1f µs, best %.1f", stats.Quantile(x, 0.5), slices.Min(x)),
 			peer: fmt.Sprintf("%d of %d runs valid", ok, len(x)), compare: "mean " + show(r.Interval, 1) + " µs",
-			target: fmt.Sprintf("< %.0f µs", limit), verdict: below(orExact(r, x), limit)}
+			target: fmt.Sprintf("< %.0f µs", limit), verdict: below(orExact(r, x), limit), beside: &r.Interval}
 	}
 	return []line{figure("p50", p50, 1), figure("p99", p99, 50)}
 }
@@ -211,6 +211,7 @@ func connectionsLines(ctx context.Context, b *bench) []line {
 	}
 	bad := r.Requests - r.Classes[load.OK]
 	l.ours = fmt.Sprintf("%.0f MiB at its peak", float64(u.Peak)/(1<<20))
+	l.beside = point(float64(u.Peak) / (1 << 20))
 	l.compare = fmt.Sprintf("%d of %d requests answered, %d errors, %.0f/s, %d reconnects, p50 %.0f µs, verdict %.50s",
 		r.Classes[load.OK], r.Intended, bad, r.Rate, r.Reconnects, r.ResponseMS.P50*1e3, r.Verdict)
 	l.verdict = yes(u.Peak < 400<<20 && bad == 0 && r.Requests == r.Intended)

@@ -39,7 +39,7 @@ func startupLines(ctx context.Context, b *bench) (lines []line) {
 		if x := took[c.name]; dead[c.name] != nil {
 			l.verdict, l.compare = failed, why(dead[c.name])
 		} else {
-			l.ours = fmt.Sprintf("%.0f ms", stats.Quantile(x, 0.5))
+			l.ours, l.beside = fmt.Sprintf("%.0f ms", stats.Quantile(x, 0.5)), point(stats.Quantile(x, 0.5))
 			l.compare = fmt.Sprintf("%.0f to %.0f ms, %d rounds", slices.Min(x), slices.Max(x), len(x))
 		}
 		lines = append(lines, l)

@@ -30,6 +30,7 @@ type line struct {
 	compare string // ours beside the peer, with its interval
 	target  string
 	verdict string
+	beside  *stats.Interval // the compared figure; nil: there is none
 }
 
 // below judges an interval against "at most limit": by both its ends.
@@ -76,9 +77,9 @@ func show(i stats.Interval, digits int) string {
 func write(w io.Writer, lines []line) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(cells ...string) { fmt.Fprintln(t, strings.Join(cells, "\t")) }
-	row("FIGURE", "OURS", "PEER", "OURS BESIDE PEER (95 %)", "TARGET", "VERDICT")
+	row("FIGURE", "OURS", "PEER", "OURS BESIDE PEER (95 %)", "TARGET", "VERDICT", "BEFORE")
 	for _, l := range lines {
-		row(l.figure, l.ours, l.peer, l.compare, l.target, l.verdict)
+		row(l.figure, l.ours, l.peer, l.compare, l.target, l.verdict, l.before())
 	}
 	_ = t.Flush()
 }

@@ -77,7 +77,7 @@ func (w *Worker) abandon() {
 			intended, _ := q.Pop()
 			what, _ := w.places.pools[i].next(nil)
 			w.rec.Unfinished++
-			w.rec.Finish(record.Outcome{Intended: intended, Sent: -1, End: w.now, Kind: load.FailureNotSent, Path: what.target.Path})
+			w.rec.Finish(&record.Outcome{Intended: intended, Sent: -1, End: w.now, Kind: load.FailureNotSent, Path: what.target.Path})
 		}
 		for q := &w.places.pools[i].again; q.Size > 0; {
 			r, _ := q.Pop()

@@ -299,7 +299,7 @@ func (m *multiplexer) finishStream(c *conn, st *http2.Stream, at *streamCall) {
 		c.served, c.backoff = true, 0
 	}
 	m.w.sleep.answered(m.w.now - at.sent)
-	m.w.rec.Finish(record.Outcome{
+	m.w.rec.Finish(&record.Outcome{
 		Intended: at.intended, Sent: at.sent, Free: at.free, First: st.First, End: m.w.now,
 		Status: status, Kind: k, Path: at.what.target.Path, Messages: st.Messages, Message: st.Message, Retries: at.retries,
 	})

@@ -105,7 +105,7 @@ func (c *conn) finish(k load.Failure, status int) {
 		k, status = load.FailureTimeout, 0 // read after the deadline
 	}
 	c.request.Kind, c.request.Status = k, status
-	l.rec.Finish(c.request)
+	l.rec.Finish(&c.request)
 	if l.busy--; l.busy == 0 {
 		l.idle.Broadcast()
 	}

@@ -336,7 +336,7 @@ func (l *Worker) abandon() {
 			intended, _ := q.Pop()
 			t, _ := l.pools[i].next(nil)
 			l.rec.Unfinished++
-			l.rec.Finish(record.Outcome{Intended: intended, Sent: -1, End: now, Kind: load.FailureNotSent, Path: t.Path})
+			l.rec.Finish(&record.Outcome{Intended: intended, Sent: -1, End: now, Kind: load.FailureNotSent, Path: t.Path})
 		}
 	}
 	// Its goroutines have no thread of their own whose CPU time would mean something.

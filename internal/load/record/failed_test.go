@@ -31,7 +31,7 @@ func failing(t *testing.T, success ...string) load.Report {
 			o.Sent = at
 		}
 		r.Due(o.Intended)
-		r.Finish(o)
+		r.Finish(&o)
 	}
 	r.Because(load.FailureCertificate, &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}})
 	r.Because(load.FailureCertificate, errors.New("a later one"))

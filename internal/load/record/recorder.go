@@ -122,8 +122,8 @@ type Outcome struct {
 	Message  int64 // when the first of them was whole
 }
 
-// Finish records one request's outcome.
-func (r *Recorder) Finish(o Outcome) {
+// Finish records one request's outcome. It keeps no reference to o.
+func (r *Recorder) Finish(o *Outcome) {
 	class := classOf(o.Kind)
 	if class == classOK && !r.wanted[o.Status] {
 		class = classStatus
@@ -142,17 +142,18 @@ func (r *Recorder) Finish(o Outcome) {
 		}
 	}
 	if window {
-		r.count(&o, class, response)
+		r.count(o, class, response)
 	}
-	r.whole.finish(&o)
+	r.whole.finish(o)
 	counted := r.InWindow(o.End)
 	if r.slices.table != nil { // a slice has all of its requests, and the window leaves none over
 		counted = window
 	}
-	for i, edge := range r.Window {
-		if o.Intended < edge && o.End >= edge && (i == 0 || r.slices.table == nil) {
-			r.backlog[i]++
-		}
+	if o.Intended < r.Window[0] && o.End >= r.Window[0] {
+		r.backlog[0]++
+	}
+	if o.Intended < r.Window[1] && o.End >= r.Window[1] && r.slices.table == nil {
+		r.backlog[1]++
 	}
 	if o.Status != 0 {
 		r.live.completed++

@@ -26,7 +26,7 @@ func BenchmarkRecord(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		o := outcomes[i%len(outcomes)]
 		r.Due(o.Intended)
-		r.Finish(o)
+		r.Finish(&o)
 	}
 }
 
@@ -35,10 +35,10 @@ func TestRecordingAllocatesNothing(t *testing.T) {
 	r := NewCollector(&p, nil).Recorder()
 	o := Outcome{Intended: int64(p.Warmup), Sent: int64(p.Warmup), End: int64(p.Warmup) + 1000, Status: 200}
 	r.Due(o.Intended)
-	r.Finish(o)
+	r.Finish(&o)
 	if n := testing.AllocsPerRun(1000, func() {
 		r.Due(o.Intended)
-		r.Finish(o)
+		r.Finish(&o)
 	}); n != 0 {
 		t.Errorf("%v allocations per request", n)
 	}
@@ -60,7 +60,7 @@ func TestBacklogAtTheEdges(t *testing.T) {
 		{Intended: end, End: end + 1000, Status: 200},                         // due after the window
 	} {
 		r.Due(o.Intended)
-		r.Finish(o)
+		r.Finish(&o)
 	}
 	if r.backlog != [2]int64{2, 2} || r.completed != 3 || r.Intended != 3 {
 		t.Errorf("backlog %v, completed %d, intended %d", r.backlog, r.completed, r.Intended)
@@ -76,12 +76,12 @@ func TestLateAnswersBelongToTheirSecond(t *testing.T) {
 	const s = int64(time.Second)
 	r.Due(s / 2)
 	r.Due(3 * s / 2)
-	r.Finish(Outcome{Intended: 3 * s / 2, Sent: 3 * s / 2, End: 2 * s, Status: 200})
+	r.Finish(&Outcome{Intended: 3 * s / 2, Sent: 3 * s / 2, End: 2 * s, Status: 200})
 	r.pass(5 * s)
 	if len(c.in) != 1 || (<-c.in).index != 1 {
 		t.Fatal("second 1 was not handed over alone")
 	}
-	r.Finish(Outcome{Intended: s / 2, Sent: s, End: 70 * s, Kind: load.FailureTimeout})
+	r.Finish(&Outcome{Intended: s / 2, Sent: s, End: 70 * s, Kind: load.FailureTimeout})
 	late := <-c.in
 	if late.index != 0 || late.response[classTimeout].TotalCount() != 1 {
 		t.Errorf("%+v", late)
@@ -170,7 +170,7 @@ func TestWholeRun(t *testing.T) {
 	} {
 		o.End = o.Intended + 1000
 		r.Due(o.Intended)
-		r.Finish(o)
+		r.Finish(&o)
 	}
 	want := load.Whole{Sent: 7, Unanswered: 1, Failed: 2, Retried: 3}
 	report := c.Report(Facts{}, []*Totals{&r.Totals}, func(time.Duration) load.Host { return load.Host{} })

@@ -18,7 +18,7 @@ func TestRoutesOfParts(t *testing.T) {
 		at := r.Window[0]
 		for i, status := range []int{200, 200, 503, 200} {
 			r.Due(at)
-			r.Finish(Outcome{Intended: at, Sent: at + 1e6, End: at + int64(i+2)*1e6, Status: status, Path: i / 3})
+			r.Finish(&Outcome{Intended: at, Sent: at + 1e6, End: at + int64(i+2)*1e6, Status: status, Path: i / 3})
 		}
 		r.covered = p.Measure
 		return c.Report(Facts{Started: time.Unix(1_800_000_000, 0)}, []*Totals{&r.Totals}, func(time.Duration) load.Host { return load.Host{} })

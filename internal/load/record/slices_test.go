@@ -25,7 +25,7 @@ func TestRequestsBelongToTheSliceOfTheirStart(t *testing.T) {
 		{Intended: 479 * ms, Sent: -1, End: 900 * ms, Kind: load.FailureNotSent}, // never sent
 	} {
 		r.Due(o.Intended)
-		r.Finish(o)
+		r.Finish(&o)
 	}
 	sum := newTotals()
 	sum.add(&r.Totals)
