@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -193,5 +194,17 @@ func TestPlanPrintsSearch(t *testing.T) {
 	}
 	if s.Plan.TrialTime < search+14*time.Second {
 		t.Errorf("a trial takes %v, its search %v", s.Plan.TrialTime, search)
+	}
+}
+
+// Names of meshes become the factor, and files stay definitions.
+func TestMeshesByName(t *testing.T) {
+	o := ExperimentOptions{Set: []string{"blocks=1"}, Meshes: []string{"istio", "./mine.yaml", "none", "istio", "linkerd"}}
+	o.ChooseMeshes()
+	if want := []string{"blocks=1", "factors.mesh=[none, istio, linkerd]"}; !slices.Equal(o.Set, want) || !slices.Equal(o.Meshes, []string{"./mine.yaml"}) {
+		t.Errorf("%+v", o)
+	}
+	if o.ChooseMeshes(); len(o.Set) != 2 {
+		t.Errorf("%+v", o)
 	}
 }

@@ -28,6 +28,8 @@ type runOptions struct {
 	plain  bool
 	dry    bool // print what would be done
 	report reportOptions
+	// start is the time until the program of a trial serves, beyond the plan.
+	start time.Duration
 	// finish prints the result; nil: the report.
 	finish func(dir string, o reportOptions) error
 	// undecided is the outcome of an undecided gate: pass, fail, or empty for its own exit code.
@@ -100,6 +102,8 @@ func (c runCommand) run(ctx context.Context, file string, o runOptions) error {
 	if err != nil {
 		return err
 	}
+	study.Plan.Expected += o.start * time.Duration(len(study.Plan.Trials))
+	study.Plan.TrialTime += o.start
 	return c.runStudy(ctx, study, o)
 }
 
@@ -323,6 +327,10 @@ func (c runCommand) carryOut(ctx context.Context, s *Study, on *begun, o runOpti
 		late := cmp.Or(c.kill, context.WithoutCancel(ctx))
 		defer func() { err = errors.Join(err, on.End(late)) }()
 	}
+	planned := c.catalog.platform(s.Experiment.Platform.Kind).refreshOf(s.Experiment)
+	if s.learnt != nil {
+		planned = 0 // earlier trials had the interval of their cluster
+	}
 	return runner.Run(ctx, runner.Config{
 		Experiment: s.Experiment,
 		Topologies: topologies,
@@ -334,6 +342,7 @@ func (c runCommand) carryOut(ctx context.Context, s *Study, on *begun, o runOpti
 		Timing:     on.Timing,
 		Dir:        on.dir,
 		TrialTime:  s.expected() / time.Duration(max(1, len(s.Plan.Trials))),
+		Refresh:    planned,
 		Stop:       stopRule(on.dir, s.Experiment, on.notices.Post),
 		Sinks:      []result.Sink{view},
 		Kill:       c.kill,

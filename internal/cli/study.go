@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -39,6 +41,23 @@ func (o *ExperimentOptions) Register(cmd *cobra.Command) {
 	f.StringArrayVar(&o.Set, "set", nil, "override a field of the file, such as `blocks=3` or factors.rate=[100,200]; may be repeated")
 	f.StringArrayVar(&o.Meshes, "mesh", nil, "add a mesh definition from a `file`, to be used by the name in it; may be repeated")
 	_ = cmd.MarkFlagFilename("mesh", "yaml", "yml")
+}
+
+// ChooseMeshes compares the embedded meshes that --mesh names, instead of those of the file. All other values are files.
+func (o *ExperimentOptions) ChooseMeshes() {
+	names, known := []string{"none"}, mesh.Names()
+	o.Meshes = slices.DeleteFunc(o.Meshes, func(value string) bool {
+		if !slices.Contains(known, value) {
+			return false
+		}
+		if !slices.Contains(names, value) {
+			names = append(names, value)
+		}
+		return true
+	})
+	if len(names) > 1 {
+		o.Set = append(o.Set, "factors.mesh=["+strings.Join(names, ", ")+"]")
+	}
 }
 
 // Study is an experiment file with everything it refers to.

@@ -306,7 +306,7 @@ func (c weigher) weigh(ctx context.Context, w *weighFile, o weighOptions) error 
 		return err
 	}
 	c.Notef("measuring at %v requests/s on %s: %d blocks, about %v", w.Factors.Rate[0], console.Counted(o.connections, "connection"), w.Blocks, (study.Plan.Expected + time.Duration(len(study.Plan.Trials))*start).Round(5*time.Second))
-	err = runCommand(c).run(ctx, path, runOptions{ExperimentOptions: ExperimentOptions{Meshes: w.definitions}, out: out, plain: o.plain, report: defaultReport(), finish: c.answer})
+	err = runCommand(c).run(ctx, path, runOptions{ExperimentOptions: ExperimentOptions{Meshes: w.definitions}, out: out, plain: o.plain, start: start, report: defaultReport(), finish: c.answer})
 	fmt.Fprintf(c.Err, "Experiment file, for keeping: %s\n", path)
 	return err
 }

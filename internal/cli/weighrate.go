@@ -165,7 +165,11 @@ func (s *search) treatment(ctx context.Context, name string, given float64, last
 
 // searchHint is how the flags of weigh change what a check complains of.
 func searchHint(text string) string {
-	return strings.Replace(text, "factors.route or ready has the path", "--path is a path", 1)
+	before, _, own := strings.Cut(text, "; its log is in the trial's provenance directory")
+	if !own {
+		return text
+	}
+	return strings.Replace(before, "factors.route or ready has the path", "--path is a path", 1)
 }
 
 // send runs one load of the search.

@@ -13,13 +13,14 @@ type Event struct {
 	Hint     string    `json:"hint,omitempty"`     // remedy
 	Progress *Progress `json:"progress,omitempty"` // KindProgress
 	Sample   *Sample   `json:"sample,omitempty"`   // KindSample
-	Run      *Run      `json:"run,omitempty"`      // KindRun
+	Run      *Run      `json:"run,omitempty"`      // KindRun, KindTimes
 	Fault    *Fault    `json:"fault,omitempty"`    // KindFault: its current state; Message is the action
 	Search   *Search   `json:"search,omitempty"`   // KindSearch
 }
 
 const (
 	KindRun      = "run"      // the experiment begins
+	KindTimes    = "times"    // the expected duration of trials is corrected
 	KindTrial    = "trial"    // a trial begins
 	KindPhase    = "phase"    // a phase begins
 	KindProgress = "progress" // one second of load

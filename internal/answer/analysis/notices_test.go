@@ -2,8 +2,10 @@ package analysis_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,6 +62,19 @@ func TestAnalyzeNotices(t *testing.T) {
 		}), func(t *testing.T, r *analysis.Report) {
 			if _, ok := r.Find("envoy", "rate"); ok || len(r.Treatments) != 3 || r.Treatments[2].N != 0 {
 				t.Error("a treatment without trials is compared, or not listed")
+			}
+		}, "failed-trials"},
+		{"trials failed of one cause", few(func(r *result.Record) {
+			if r.Treatment == "envoy" {
+				r.Valid, r.Error = false, fmt.Sprintf("deploy: 0 of 1 replicas after 2.%ds\n  pod web-7d%d-x: ErrImageNeverPull", r.Ordinal, r.Ordinal)
+			}
+			if r.Treatment == "none" && r.Block == 2 {
+				r.Valid, r.Error = false, "deploy: quota exceeded"
+			}
+		}), func(t *testing.T, r *analysis.Report) {
+			w := r.Warnings[slices.IndexFunc(r.Warnings, func(w analysis.Warning) bool { return w.Code == "failed-trials" })]
+			if !strings.Contains(w.Message, " more: deploy: 0 of 1 replicas") || strings.Count(w.Message, "ErrImageNeverPull") != 1 || strings.Count(w.Message, "quota exceeded") != 1 {
+				t.Error(w.Message)
 			}
 		}, "failed-trials"},
 		{"an A/A pair that differs", few(func(r *result.Record) {

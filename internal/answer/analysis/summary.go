@@ -63,11 +63,12 @@ func listed(names []string, n int) string {
 
 // lostTrials names the planned trials that no estimate uses.
 func (d *run) lostTrials(c Count) []Warning {
-	var failed, invalid []string
+	var invalid []string
+	var failed causes
 	for _, t := range d.trials {
 		switch {
 		case t.Error != "":
-			failed = append(failed, t.ID+": "+headOf(t.Error))
+			failed.add(t.ID, headOf(t.Error))
 		case !t.Valid:
 			invalid = append(invalid, t.ID+reasons(t))
 		}
@@ -75,7 +76,7 @@ func (d *run) lostTrials(c Count) []Warning {
 	var ws []Warning
 	if len(failed) > 0 {
 		ws = append(ws, Warning{Code: "failed-trials", Trials: c.Failed,
-			Message: "left out of every figure: " + listed(failed, 3),
+			Message: "left out of every figure: " + listed(failed.texts(), 3),
 			Hint:    "the logs are in each trial's provenance/"})
 	}
 	if len(invalid) > 0 {
@@ -89,6 +90,37 @@ func (d *run) lostTrials(c Count) []Warning {
 			Hint:    "finish it with `tare run --resume DIR`"})
 	}
 	return ws
+}
+
+// cause is the error of a trial, and the number of others with the same text but for words with digits: names and numbers.
+type cause struct {
+	trial, text, pattern string
+	more                 int
+}
+
+type causes []cause
+
+func (c *causes) add(trial, text string) {
+	words := slices.DeleteFunc(strings.Fields(text), func(word string) bool { return strings.ContainsAny(word, "0123456789") })
+	pattern := strings.Join(words, " ")
+	for i := range *c {
+		if (*c)[i].pattern == pattern {
+			(*c)[i].more++
+			return
+		}
+	}
+	*c = append(*c, cause{trial: trial, text: text, pattern: pattern})
+}
+
+func (c causes) texts() (all []string) {
+	for _, one := range c {
+		trials := one.trial
+		if one.more > 0 {
+			trials += fmt.Sprintf(" and %d more", one.more)
+		}
+		all = append(all, trials+": "+one.text)
+	}
+	return all
 }
 
 // headOf is the first line of an error, and the first of its causes, which are indented below it.

@@ -15,6 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/leftover"
+	"github.com/tare-mesh/tare/internal/kube/meshes"
 )
 
 // removeWithin bounds the removal of leftovers.
@@ -79,6 +80,7 @@ func cleanUp(ctx context.Context, c *cli.CommandLine, o *cleanup) error {
 	}
 	if len(chosen) == 0 {
 		fmt.Fprintf(c.Out, "%s: nothing to remove\n", k.Name())
+		printAbandoned(asking, c, k)
 		return nil
 	}
 	fmt.Fprintf(c.Out, "%s: to be removed, with all that is in the namespaces: %s", k.Name(), leftoverLines(chosen))
@@ -90,7 +92,20 @@ func cleanUp(ctx context.Context, c *cli.CommandLine, o *cleanup) error {
 	if err := leftover.Delete(removing, k, func(s string) { fmt.Fprintf(c.Err, "tare: %s\n", s) }, chosen...); err != nil {
 		return err
 	}
-	return o.prove(removing, c, k, chosen)
+	if err := o.prove(removing, c, k, chosen); err != nil {
+		return err
+	}
+	printAbandoned(removing, c, k)
+	return nil
+}
+
+// printAbandoned names the meshes that dead runs have installed. Without permission to list them it prints nothing.
+func printAbandoned(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster) {
+	all, _ := meshes.Installed(ctx, k)
+	all = slices.DeleteFunc(all, func(i meshes.Installation) bool { return !i.Abandoned() })
+	if len(all) > 0 {
+		fmt.Fprintf(c.Out, "still installed:\n%s", meshLines(all))
+	}
 }
 
 // prove lists the objects of removed runs again, of every kind that the cluster has.

@@ -16,6 +16,7 @@ import (
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/guard"
 	"github.com/tare-mesh/tare/internal/kube/leftover"
+	"github.com/tare-mesh/tare/internal/kube/meshes"
 	"github.com/tare-mesh/tare/internal/kube/rbac"
 )
 
@@ -115,6 +116,7 @@ func clusterStatus(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, 
 	}{
 		{"held by", holderText}, {"mark", markText}, {"foreign workloads", foreignText},
 		{"runs", func(ctx context.Context, k *cluster.Cluster) (string, error) { return leftoverText(ctx, k, namespace) }},
+		{"meshes", meshesText},
 		{"RBAC permissions", func(ctx context.Context, k *cluster.Cluster) (string, error) {
 			return permissionsText(ctx, k, namespace)
 		}},
@@ -178,6 +180,31 @@ func leftoverText(ctx context.Context, k *cluster.Cluster, namespace string) (st
 		return "none\n", nil
 	}
 	return leftoverLines(all), nil
+}
+
+// meshesText lists the meshes that tare has installed.
+func meshesText(ctx context.Context, k *cluster.Cluster) (string, error) {
+	all, err := meshes.Installed(ctx, k)
+	if err != nil {
+		return "", err
+	}
+	if len(all) == 0 {
+		return "none installed by tare\n", nil
+	}
+	return fmt.Sprintf("%d\n", len(all)) + meshLines(all), nil
+}
+
+// meshLines describes installed meshes, and how to uninstall those of dead runs, which clean-up leaves.
+func meshLines(all []meshes.Installation) string {
+	var b strings.Builder
+	for _, i := range all {
+		fmt.Fprintf(&b, "  mesh %s %s in namespace %s", i.Mesh, i.Version, i.Namespace)
+		if i.Abandoned() {
+			fmt.Fprintf(&b, ", installed by run %s, which is dead: the next run uninstalls it, or `tare mesh uninstall %s`", i.Run, i.Mesh)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
 }
 
 // leftovers are the objects of runs in the cluster, or in one namespace.
@@ -288,7 +315,7 @@ With --for it prints what one experiment needs, derived from a dry run: the kind
 it applies, charts and meshes included, and the rules of their own roles, which only
 their holder may grant.`,
 		Example: `  tare cluster rbac --subject serviceaccount:ci/tare | kubectl apply -f -
-  tare cluster rbac --for experiment.yaml --subject user:jo`,
+  tare cluster rbac --for experiment.yaml --mesh istio --subject user:jo`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := rbac.ParseSubject(subject)
@@ -303,6 +330,7 @@ their holder may grant.`,
 			case namespace != "":
 				return console.Usage(errors.New("both --for and --namespace"), "platform.namespace of the file has the namespace")
 			}
+			o.ChooseMeshes()
 			study, err := c.Read(file, o)
 			if err != nil {
 				return err
@@ -315,6 +343,7 @@ their holder may grant.`,
 		},
 	}
 	o.Register(cmd)
+	cmd.Flags().Lookup("mesh").Usage = "with --for: compare this mesh with none, by `name`, or add the file of a definition; may be repeated"
 	cmd.Flags().StringVar(&file, "for", "", "print what the experiment in this `file` needs, and no more")
 	_ = cmd.MarkFlagFilename("for", "yaml", "yml")
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "grant the permissions in this `namespace` only")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
@@ -85,6 +86,15 @@ func Load(nameOrPath string) (Definition, error) {
 	return Decode(nameOrPath, data)
 }
 
+// notAFile is the error of a definition that cannot be read. Its path may be the name of an embedded one.
+func notAFile(path string, err error) error {
+	err = fmt.Errorf("read mesh definition: %w", err)
+	if IsPath(path) || !slices.Contains(Names(), path) {
+		return err
+	}
+	return hint.Wrap(err, fmt.Sprintf("--mesh adds the file of a definition; %s needs none: --set 'factors.mesh=[none, %s]'", path, path))
+}
+
 // Collect lists the definitions that come with tare and those in files, by
 // name. Every file is read before the mistakes of all are returned; a file that
 // takes a name another has is a mistake as well.
@@ -94,7 +104,7 @@ func Collect(files ...string) ([]Definition, error) {
 	for _, file := range files {
 		data, err := strict.ReadFile(file)
 		if err != nil {
-			mistakes = append(mistakes, fmt.Errorf("read mesh definition: %w", err))
+			mistakes = append(mistakes, notAFile(file, err))
 			continue
 		}
 		d, err := Decode(file, data)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -82,6 +83,9 @@ func TestCollect(t *testing.T) {
 	var problems strict.Problems
 	if !errors.As(err, &problems) {
 		t.Error("the hints of a broken file are lost")
+	}
+	if _, err := Collect("istio"); !strings.Contains(hint.Of(err), "--set 'factors.mesh=[none, istio]'") {
+		t.Errorf("the name of a mesh as a file: %v, hint %q", err, hint.Of(err))
 	}
 }
 

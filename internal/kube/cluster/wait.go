@@ -116,7 +116,7 @@ func (w *wait) run(ctx context.Context) error {
 		case err != nil && !IsTransient(err):
 			return w.requests.explained("wait for "+w.ref.String(), err)
 		case err != nil:
-			w.progress("the API server does not answer: " + message(err))
+			w.progress(w.ref.String() + ": the API server does not answer: " + message(err))
 			_ = sleep(ctx, time.Second)
 			continue
 		}

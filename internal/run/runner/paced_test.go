@@ -3,6 +3,7 @@ package runner_test
 import (
 	"context"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -49,6 +50,24 @@ func (m *quickRefreshMeter) Read(ctx context.Context, tasks []platform.Task, dep
 	}
 	l.Tasks = maps.Clone(m.kept)
 	return l, err
+}
+
+// The planned refresh interval is replaced by the measured one before the first trial.
+func TestTimesByMeasuredRefresh(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	cfg, sink := fakeConfig(t, f, "")
+	const planned = 20 * time.Second
+	cfg.Platform.CounterRefresh, cfg.Refresh, cfg.TrialTime = quickRefreshPlatform{f}, planned, 3*time.Minute
+	if _, err := runner.Run(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	x := cfg.Experiment.Phases
+	want := cfg.TrialTime - runner.RefreshExtra(x, planned) + runner.RefreshExtra(x, quickRefresh)
+	at := slices.IndexFunc(sink.all, func(e result.Event) bool { return e.Kind == result.KindTimes })
+	if at != 1 || sink.all[at].Run.TrialTime != want || want > 2*time.Minute {
+		t.Errorf("event %d, want 1, of %v: %+v", at, want, sink.all[:2])
+	}
 }
 
 // Without node agents the slices of a round are as long as the refresh of counters requires. Shorter ones are refused,

@@ -46,6 +46,9 @@ type Config struct {
 	Kill context.Context
 	// TrialTime is the expected duration of a trial, for views; 0: that of the plan.
 	TrialTime time.Duration
+	// Refresh is the counter refresh interval that TrialTime contains. It is corrected once the platform has measured
+	// the interval. 0: TrialTime is kept.
+	Refresh time.Duration
 	// Timing has time limits; its zero fields have defaults.
 	Timing Timing
 	// Wall reads the wall clock; nil: time.Now. Tests step it.
@@ -265,6 +268,10 @@ func (r *run) prepare(ctx context.Context, pending []plan.Trial) error {
 	versions, err := r.Platform.Prepare(ctx, meshes)
 	if err != nil {
 		return fmt.Errorf("prepare platform %s: %w", r.Experiment.Platform.Kind, err)
+	}
+	if counters := r.Platform.CounterRefresh; counters != nil && r.Refresh > 0 {
+		r.TrialTime = cmp.Or(r.TrialTime, r.plan.TrialTime) + RefreshExtra(r.Experiment.Phases, counters.Refresh()) - RefreshExtra(r.Experiment.Phases, r.Refresh)
+		r.send(result.Event{Kind: result.KindTimes, Run: r.opening()})
 	}
 	versions = maps.Clone(versions)
 	if versions == nil {

@@ -58,6 +58,10 @@ func (s *state) apply(e result.Event) []string {
 			s.nth, s.done = e.Run.Recorded, e.Run.Recorded
 			return []string{s.opening()}
 		}
+	case result.KindTimes:
+		if e.Run != nil {
+			return s.retimed(e.Run.TrialTime)
+		}
 	case result.KindTrial:
 		s.begin(e)
 	case result.KindPhase:
@@ -133,6 +137,16 @@ func (s *state) opening() string {
 		text += ", into " + s.run.Dir
 	}
 	return text
+}
+
+// retimed takes another expected duration of a trial, and reports one that differs by more than a tenth.
+func (s *state) retimed(trial time.Duration) []string {
+	before := s.run.TrialTime
+	s.run.TrialTime = trial
+	if (trial - before).Abs() <= before/10 {
+		return nil
+	}
+	return []string{fmt.Sprintf("about %s in all, with the counter refresh interval of this cluster", round(time.Duration(s.run.Trials-s.run.Recorded)*trial))}
 }
 
 // closing is the line a trial leaves behind.

@@ -52,6 +52,22 @@ trial 2 of 3  002-envoy-b1  6s left
 	}
 }
 
+// The measured counter refresh interval corrects the remaining time before the first trial.
+func TestTimesCorrected(t *testing.T) {
+	var s state
+	s.apply(story()[0])
+	for trial, want := range map[time.Duration]string{2 * time.Second: "about 6s in all, with the counter refresh interval of this cluster", 2100 * time.Millisecond: ""} {
+		s.run.TrialTime = 8 * time.Second
+		if want == "" {
+			s.run.TrialTime = 2 * time.Second
+		}
+		lines := s.apply(result.Event{Time: t0, Kind: result.KindTimes, Run: &result.Run{Trials: 3, TrialTime: trial}})
+		if got := strings.Join(lines, "\n"); got != want || s.run.TrialTime != trial || s.run.Trials != 3 {
+			t.Errorf("%q, want %q; %+v", got, want, s.run)
+		}
+	}
+}
+
 func TestLiveLine(t *testing.T) {
 	var s state
 	for _, e := range story()[:5] {

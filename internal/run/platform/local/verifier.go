@@ -151,7 +151,7 @@ func probeOnce(ctx context.Context, client *http.Client, url string, send, want 
 		return fmt.Errorf("read the answer: %w", err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("status %s, %q", resp.Status, start.String())
+		return fmt.Errorf("status %s, %q", resp.Status, strings.Join(strings.Fields(start.String()), " "))
 	}
 	if want >= 0 && n != want {
 		return fmt.Errorf("%d bytes", n)
