@@ -5,7 +5,7 @@ SHELL := /bin/bash
 
 GO        ?= go
 VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS   := -s -w -X github.com/tare-mesh/tare/internal/cli.buildVersion=$(VERSION)
+LDFLAGS   := -s -w -X github.com/tare-mesh/tare/internal/cli/console.buildVersion=$(VERSION)
 TOOL      := $(GO) tool -modfile=tools/go.mod
 # Programs, their tests and tools are compiled alike, so that an empty cache fills once: without symbols for debuggers,
 # which takes a tenth less time, and without cgo, which only the race detector needs.

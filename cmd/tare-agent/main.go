@@ -23,9 +23,11 @@ func main() {
 	root := &cobra.Command{
 		Use:           "tare-agent",
 		Short:         "What runs inside a trial of tare",
+		Version:       console.Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	root.SetVersionTemplate("tare-agent {{.Version}}\n")
 	for _, newCommand := range commands {
 		root.AddCommand(newCommand())
 	}

@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"runtime/debug"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -113,9 +113,10 @@ result is a difference with an interval and a verdict.`,
 		Example: `  tare plan examples/quickstart.yaml     # print the trials, their order and duration
   tare run examples/quickstart.yaml      # run them and print the report
   tare report runs/quickstart-…          # print the report again, from the raw records`,
-		Version:       Version(),
+		Version:       console.Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Annotations:   asPlugin(os.Args[0]),
 		Args:          refuseUnknown,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -136,6 +137,17 @@ result is a difference with an interval and a verdict.`,
 		root.AddCommand(cmd)
 	}
 	return root
+}
+
+// plugin is the program's name as a plugin of kubectl, by a link.
+const plugin = "kubectl-tare"
+
+// asPlugin makes usage lines begin with the command that the user typed.
+func asPlugin(program string) map[string]string {
+	if filepath.Base(program) != plugin {
+		return nil
+	}
+	return map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl tare"}
 }
 
 // startsAgent reports whether a command starts tare-agent, or puts it into an image.
@@ -161,21 +173,3 @@ func UsageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 		return nil
 	}
 }
-
-// Version is the one that the build recorded: a release's tag, or the commit.
-func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	if buildVersion != "" {
-		return buildVersion
-	}
-	return "devel"
-}
-
-// buildVersion is set by the Makefile from git: a build in a work tree may not record its version.
-var buildVersion string

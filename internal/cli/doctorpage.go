@@ -45,7 +45,7 @@ func (c examiner) withPage(file string, s *Study, examine func(*examination) err
 	if s != nil {
 		name = s.Experiment.Metadata.Name + " on " + name
 	}
-	x := &examination{Doctor: page.Doctor{Name: name, Tare: Version()}}
+	x := &examination{Doctor: page.Doctor{Name: name, Tare: console.Version()}}
 	var text bytes.Buffer
 	out := c.Out
 	c.Out = io.MultiWriter(out, &text)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/companion"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/cli/console"
 )
 
 // tare has neither the Kubernetes libraries, nine tenths of the time to build it, nor a JavaScript engine.
@@ -64,8 +66,12 @@ func (h handOver) to(p program, args []string) error {
 	env := slices.DeleteFunc(os.Environ(), func(s string) bool {
 		return strings.HasPrefix(s, envVersion+"=") || strings.HasPrefix(s, envRole+"=")
 	})
-	env = append(env, envVersion+"="+Version(), envRole+"="+p.name)
-	if err := h.exec(path, append([]string{path}, args...), env); err != nil {
+	env = append(env, envVersion+"="+console.Version(), envRole+"="+p.name)
+	name := path
+	if filepath.Base(os.Args[0]) == plugin {
+		name = plugin
+	}
+	if err := h.exec(path, append([]string{name}, args...), env); err != nil {
 		return hint.New(p.install, "start %s: %w", path, err)
 	}
 	return nil
@@ -86,7 +92,7 @@ func (handOver) checkVersion(role string) error {
 			return hint.New("unset "+p.env+", or set it to the path of "+p.name, "%s is %s, not %s", self, role, p.name)
 		}
 	}
-	if v := Version(); v != by {
+	if v := console.Version(); v != by {
 		return hint.New("`make build-kube build-plot build-push` builds the programs from the same source", "version mismatch: tare is %s, %s is %s", by, self, v)
 	}
 	return nil

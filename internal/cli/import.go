@@ -82,7 +82,7 @@ func (c resultsImport) importResults(source string, paths []string, o importOpti
 		c.listImport(study)
 		return errors.New("import: no run could be read, so there are no results")
 	}
-	env := result.Environment{Time: time.Now().UTC(), Tare: Version(), Command: append([]string{"tare", "import", source}, paths...)}
+	env := result.Environment{Time: time.Now().UTC(), Tare: console.Version(), Command: append([]string{"tare", "import", source}, paths...)}
 	if err := importer.Write(o.out, study, env); err != nil {
 		return fmt.Errorf("import %s: %w", source, err)
 	}

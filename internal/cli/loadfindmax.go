@@ -148,7 +148,7 @@ func (e edge) String() string {
 func (c capacitySearch) writeCapacity(found *loadpage.Capacity, targets []string, f *loadFlags) error {
 	if f.html != "" {
 		var b bytes.Buffer
-		err := page.WriteSearch(&b, found, withoutQueries(targets), Version())
+		err := page.WriteSearch(&b, found, withoutQueries(targets), console.Version())
 		if err == nil {
 			err = console.WriteFile(f.html, b.Bytes())
 		}

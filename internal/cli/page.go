@@ -25,7 +25,7 @@ func pageFormat() report.Format {
 }
 
 func writePage(w io.Writer, d *result.Dir, r *analysis.Report) error {
-	verified, err := verify.Dir(d.Path(), verify.Options{Tare: Version(), Expand: planOf})
+	verified, err := verify.Dir(d.Path(), verify.Options{Tare: console.Version(), Expand: planOf})
 	if err != nil {
 		return err
 	}

@@ -288,7 +288,7 @@ func (c runCommand) openResults(s *Study, path string, resume bool, env result.E
 		return nil, err
 	}
 	env.Time = time.Now().UTC()
-	env.Tare = Version()
+	env.Tare = console.Version()
 	env.Command = os.Args
 	env.Platform = s.Experiment.Platform.Kind
 	if env.Meshes, err = s.meshDigests(); err != nil {

@@ -22,7 +22,8 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"tare": func() { os.Exit(Main(nil)) },
+		"tare":         func() { os.Exit(Main(nil)) },
+		"kubectl-tare": func() { os.Exit(Main(nil)) },
 		"tare-grpc": func() {
 			if err := method.Serve(context.Background(), os.Stdin, os.Stdout, describe.Answer); err != nil {
 				log.Fatal(err)

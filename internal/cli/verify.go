@@ -93,7 +93,7 @@ Exit codes: 0 no problem; 4 a problem was found; 1 a directory cannot be read.`,
 }
 
 func (c *CommandLine) verify(dirs, meshes []string, key *minisign.PublicKey) ([]*verify.Result, error) {
-	o := verify.Options{Tare: Version(), Key: key, Expand: func(file string) (*plan.Plan, error) {
+	o := verify.Options{Tare: console.Version(), Key: key, Expand: func(file string) (*plan.Plan, error) {
 		s, err := c.Read(file, ExperimentOptions{Meshes: meshes, recorded: true})
 		if err != nil {
 			return nil, err

@@ -18,7 +18,7 @@ for target in $TARGETS; do
   os=${target%/*} arch=${target#*/}
   dir=$programs/$os-$arch
   mkdir "$dir"
-  CGO_ENABLED=0 GOOS=$os GOARCH=$arch $GO build -trimpath -ldflags "-s -w -X github.com/tare-mesh/tare/internal/cli.buildVersion=$VERSION" \
+  CGO_ENABLED=0 GOOS=$os GOARCH=$arch $GO build -trimpath -ldflags "-s -w -X github.com/tare-mesh/tare/internal/cli/console.buildVersion=$VERSION" \
     -o "$dir/" ./cmd/...
   tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$dir" -cf - . -C "$PWD" README.md CHANGELOG.md LICENSE examples |
     gzip -9n >"$OUT/tare_${VERSION#v}_${os}_$arch.tar.gz"

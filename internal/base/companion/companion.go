@@ -21,6 +21,10 @@ const module = "github.com/tare-mesh/tare"
 // name without any, and if another user could have changed the last.
 func Path(name string) string {
 	if self, err := os.Executable(); err == nil {
+		// kubectl's plugins and Homebrew's programs are links to a directory with all programs.
+		if to, err := filepath.EvalSymlinks(self); err == nil {
+			self = to
+		}
 		if beside := filepath.Join(filepath.Dir(self), name); executable(beside) {
 			return beside
 		}

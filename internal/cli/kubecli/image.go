@@ -56,7 +56,7 @@ func (o *imageOptions) register(cmd *cobra.Command) {
 }
 
 // defaultImage is the name that an experiment on a cluster uses when it names none.
-func defaultImage() string { return "localhost/tare-agent:" + imageTag(cli.Version()) }
+func defaultImage() string { return "localhost/tare-agent:" + imageTag(console.Version()) }
 
 // imageTag makes a tag of a version: what a tag may not have becomes a dash.
 func imageTag(version string) string {
@@ -152,7 +152,7 @@ func (o imageOptions) build() (name.Tag, []image.Image, error) {
 	var images []image.Image
 	for _, agent := range o.agents {
 		img, err := image.Build(append([]image.Program{{Name: "tare-agent", Path: agent}}, others...),
-			map[string]string{"org.opencontainers.image.title": "tare-agent", "org.opencontainers.image.version": cli.Version()})
+			map[string]string{"org.opencontainers.image.title": "tare-agent", "org.opencontainers.image.version": console.Version()})
 		if err != nil {
 			return ref, nil, err
 		}
