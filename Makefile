@@ -200,6 +200,7 @@ on-cadvisor: # on a cluster whose kubelet refreshes its counters every 10 to 20 
 .PHONY: e2e-all
 e2e-all: export TARE_TEST_ALL := 1
 e2e-all: ## make e2e, and what does not fit into it: docs/how-to/testing.md
+	tools/release/install.sh
 	$(MAKE) --no-print-directory e2e GENERATORS=
 	$(MAKE) --no-print-directory race
 	$(GO) test -C test/cluster -count=1 -timeout 30m -p 1 ./...
@@ -262,7 +263,7 @@ soak: build ## short trials for DURATION (2h) whose processes are killed and who
 	bin/soak -duration $(DURATION) -seed $(SEED) -o bin/soak.json
 
 .PHONY: release-snapshot
-release-snapshot: ## archives for Linux and macOS, deb, rpm, apk and their SHA-256 in bin/release; TARGETS='linux/amd64'
+release-snapshot: ## archives, deb, rpm, apk, images, SBOMs and provenance in bin/release; TARGETS='linux/amd64', SIGNING_KEY=FILE
 	GO='$(GO)' VERSION='$(VERSION)' tools/release/build.sh
 
 .PHONY: site

@@ -1,87 +1,235 @@
-// Package release tests the packages of `make release-snapshot`.
+// Package release tests the files of `make release-snapshot`.
 package release
 
 import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"aead.dev/minisign"
 )
 
-// nobody is an ordinary user without a home.
-const nobody = "65534"
+const (
+	version    = "v0.0.9"
+	repository = "https://github.com/tare-mesh/tare"
+	password   = "of the test's key"
+)
 
-// The deb is installed into an empty root. There an ordinary user runs the quickstart with the reference proxy, in which
-// nothing but the package is needed.
-func TestPackageRuns(t *testing.T) {
-	if os.Getenv("TARE_TEST_ALL") == "" || os.Getuid() != 0 {
-		t.Skip("it builds packages, and changes its root directory: make e2e-all runs it as root")
-	}
-	out, root := t.TempDir(), t.TempDir()
-	run := func(command *exec.Cmd) string {
-		t.Helper()
-		text, err := command.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v: %v\n%s", command.Args, err, text)
-		}
-		return string(text)
-	}
-	build := exec.Command("../../tools/release/build.sh")
-	build.Env = append(os.Environ(), "OUT="+out, "TARGETS=linux/"+runtime.GOARCH, "VERSION=v0.0.9")
-	sums := run(build)
-	for _, kind := range []string{".tar.gz", ".deb", ".rpm", ".apk"} {
-		if !strings.Contains(sums, kind+"\n") {
-			t.Errorf("no %s among\n%s", kind, sums)
-		}
-	}
-	check := exec.Command("sha256sum", "--check", "--quiet", "SHA256SUMS")
-	check.Dir = out
-	run(check)
+// targets are those of build.sh. TARGETS limits them.
+var targets = strings.Fields(cmp.Or(os.Getenv("TARGETS"), "linux/amd64 linux/arm64 darwin/amd64 darwin/arm64"))
 
-	debs, _ := filepath.Glob(filepath.Join(out, "*.deb"))
-	if len(debs) != 1 {
-		t.Fatalf("packages: %v", debs)
+// programs of every archive.
+var programs = []string{"tare", "tare-agent", "tare-grpc", "tare-http3", "tare-kube", "tare-plot", "tare-push"}
+
+// shared is where the release of all tests is built.
+var shared string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if shared != "" && os.Getenv("TARE_TEST_RELEASE") == "" {
+		_ = os.RemoveAll(shared)
 	}
-	for _, dir := range []string{"proc", "dev", "tmp", "var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/dpkg/triggers"} {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-			t.Fatal(err)
+	os.Exit(code)
+}
+
+// release is what `make release-snapshot` makes, with the public key of its signature.
+type release struct {
+	dir string
+	key minisign.PublicKey
+}
+
+// build makes all files once, for all targets, signed by a new key. TARE_TEST_RELEASE names a directory that keeps them.
+var build = sync.OnceValues(func() (r release, err error) {
+	if shared = os.Getenv("TARE_TEST_RELEASE"); shared == "" {
+		if shared, err = os.MkdirTemp("", "tare-release-"); err != nil {
+			return r, err
 		}
 	}
-	if err := os.WriteFile(filepath.Join(root, "var/lib/dpkg/status"), nil, 0o644); err != nil {
+	r.dir = filepath.Join(shared, "out")
+	public := filepath.Join(shared, "test.pub")
+	if _, err := os.Stat(public); errors.Is(err, os.ErrNotExist) {
+		if err := r.build(public); err != nil {
+			return r, err
+		}
+	}
+	r.key, err = minisign.PublicKeyFromFile(public)
+	return r, err
+})
+
+func (r release) build(public string) error {
+	key, private, err := minisign.GenerateKey(rand.Reader)
+	if err != nil {
+		return err
+	}
+	secret, err := minisign.EncryptKey(password, private)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(shared, "test.key")
+	if err := os.WriteFile(file, secret, 0o600); err != nil {
+		return err
+	}
+	command := exec.Command("make", "--no-print-directory", "-C", "../..", "release-snapshot", "VERSION="+version)
+	command.Env = append(os.Environ(), "OUT="+r.dir, "SIGNING_KEY="+file, "SIGNING_PASSWORD="+password)
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	text, err := key.MarshalText()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(public, text, 0o600)
+}
+
+func built(t *testing.T) release {
+	t.Helper()
+	if os.Getenv("TARE_TEST_ALL") == "" {
+		t.Skip("it builds a release: make e2e-all runs it")
+	}
+	r, err := build()
+	if err != nil {
 		t.Fatal(err)
 	}
-	run(exec.Command("dpkg", "--root="+root, "--install", debs[0]))
-	if err := unix.Mknod(filepath.Join(root, "dev/null"), unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))); err != nil {
-		t.Skipf("this machine makes no devices: %v", err)
+	return r
+}
+
+func (r release) read(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(r.dir, name))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for path, mode := range map[string]os.FileMode{root: 0o755, filepath.Join(root, "dev/null"): 0o666, filepath.Join(root, "tmp"): 0o777 | os.ModeSticky} {
-		if err := os.Chmod(path, mode); err != nil {
+	return b
+}
+
+// archive is the name of the archive of a target, such as linux/amd64.
+func archive(target string) string {
+	return "tare_" + strings.TrimPrefix(version, "v") + "_" + strings.ReplaceAll(target, "/", "_") + ".tar.gz"
+}
+
+// unpacked is a directory with the content of an archive.
+func (r release) unpacked(t *testing.T, target string) string {
+	t.Helper()
+	z, err := gzip.NewReader(bytes.NewReader(r.read(t, archive(target))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return untar(t, z)
+}
+
+func untar(t *testing.T, from io.Reader) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for files := tar.NewReader(from); ; {
+		h, err := files.Next()
+		if err == io.EOF {
+			return dir
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, h.Name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag == tar.TypeDir {
+			err = os.MkdirAll(path, 0o755)
+			if err == nil {
+				err = os.Chmod(path, h.FileInfo().Mode()&(os.ModePerm|os.ModeSticky))
+			}
+		} else {
+			var content []byte
+			if content, err = io.ReadAll(files); err == nil {
+				err = os.WriteFile(path, content, os.FileMode(h.Mode)&os.ModePerm)
+			}
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	inside := func(args ...string) string {
-		t.Helper()
-		command := exec.Command("unshare", append([]string{"--pid", "--fork", "--root=" + root, "--mount-proc", "--setgid=" + nobody, "--setuid=" + nobody, "--wd=/tmp", "--", "/usr/bin/tare"}, args...)...)
-		command.Env = []string{"PATH=/usr/bin", "HOME=/tmp", "TMPDIR=/tmp"}
-		return run(command)
+}
+
+func digest(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+func run(t *testing.T, command *exec.Cmd) string {
+	t.Helper()
+	text, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", command.Args, err, text)
 	}
-	if got := inside("--version"); got != "tare v0.0.9\n" {
-		t.Errorf("version: %s", got)
+	return string(text)
+}
+
+// cached is a program that tools/release/install.sh unpacked.
+func cached(t *testing.T, path string) string {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
 	}
-	report := inside("run", "/usr/share/doc/tare/examples/quickstart.yaml", "--plain", "--out", "/tmp/results",
-		"--set", "factors.mesh=[none, reference]", "--set", "blocks=3", "--set", "phases={warmup: 1s, measure: 2s, drain: 1s}",
-		"--set", "factors.rate=[100]", "--set", "validity={lateness: 1s, rateShortfall: 1, generatorCPU: 1, errorRatio: 1}")
-	if !strings.Contains(report, "CPU/request, total") || !strings.Contains(report, "/tmp/results/report.html") {
-		t.Errorf("no report:\n%s", report)
+	dir := filepath.Join(cache, "tare", "release")
+	if _, err := os.Stat(filepath.Join(dir, path)); err != nil {
+		t.Skipf("tools/release/install.sh unpacks it: %v", err)
 	}
-	if left := run(exec.Command("dpkg", "--root="+root, "--remove", "tare")); !strings.Contains(left, "Removing tare") {
-		t.Errorf("remove: %s", left)
+	return filepath.Join(dir, path)
+}
+
+// The release has every file, and SHA256SUMS lists each of them but the signature.
+func TestFilesAndChecksums(t *testing.T) {
+	r := built(t)
+	sums := map[string]string{}
+	for line := range strings.Lines(string(r.read(t, "SHA256SUMS"))) {
+		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		sums[name] = sum
 	}
-	if _, err := os.Stat(filepath.Join(root, "usr/bin/tare")); err == nil {
-		t.Error("the removed package left /usr/bin/tare")
+	files, err := os.ReadDir(r.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if strings.HasPrefix(f.Name(), "SHA256SUMS") {
+			continue
+		}
+		if got := digest(r.read(t, f.Name())); sums[f.Name()] != got {
+			t.Errorf("%s: SHA-256 %s, listed %q", f.Name(), got, sums[f.Name()])
+		}
+		delete(sums, f.Name())
+	}
+	if len(sums) > 0 {
+		t.Errorf("listed, and not in the release: %v", sums)
+	}
+	want := []string{"tare_0.0.9_image.tar", "tare-agent_0.0.9_image.tar", "tare.rb", "tare-krew.yaml", "provenance.intoto.json", "commits.txt"}
+	for _, target := range targets {
+		want = append(want, archive(target), strings.TrimSuffix(archive(target), ".tar.gz")+".cdx.json")
+		switch target {
+		case "linux/amd64":
+			want = append(want, "tare_0.0.9_amd64.deb", "tare-0.0.9-1.x86_64.rpm", "tare_0.0.9_x86_64.apk")
+		case "linux/arm64":
+			want = append(want, "tare_0.0.9_arm64.deb", "tare-0.0.9-1.aarch64.rpm", "tare_0.0.9_aarch64.apk")
+		}
+	}
+	for _, name := range want {
+		if _, err := os.Stat(filepath.Join(r.dir, name)); err != nil {
+			t.Error(err)
+		}
 	}
 }

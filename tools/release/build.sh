@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# Archives of every target, packages of the Linux ones, and their SHA-256, in OUT. Files have the time of the commit.
+# All files of a release in OUT: archives, packages, images, SBOMs, provenance, manifests of package managers and
+# SHA-256, signed if SIGNING_KEY is the file of a minisign key. Files have the time of the commit, so that a second build
+# has the same bytes. IMAGES=REGISTRY/NAMESPACE pushes the images.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 OUT=${OUT:-bin/release}
@@ -12,11 +14,16 @@ package=${VERSION#v}
 [[ $package =~ ^[0-9]+\.[0-9] ]] || package=0.0.0~$package
 mkdir -p "$OUT"
 OUT=$(cd "$OUT" && pwd)
-programs=$(mktemp -d)
-trap 'rm -rf "$programs"' EXIT
+# Nothing of an earlier version is listed in SHA256SUMS.
+files=(-maxdepth 1 -type f \( -name 'tare*' -o -name commits.txt -o -name provenance.intoto.json -o -name 'SHA256SUMS*' \))
+find "$OUT" "${files[@]}" -delete
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/programs"
+$GO build -C tools/release -o "$work/tools/" tool .
 for target in $TARGETS; do
   os=${target%/*} arch=${target#*/}
-  dir=$programs/$os-$arch
+  dir=$work/programs/$os-$arch
   mkdir "$dir"
   CGO_ENABLED=0 GOOS=$os GOARCH=$arch $GO build -trimpath -ldflags "-s -w -X github.com/tare-mesh/tare/internal/cli/console.buildVersion=$VERSION" \
     -o "$dir/" ./cmd/...
@@ -24,10 +31,18 @@ for target in $TARGETS; do
     gzip -9n >"$OUT/tare_${VERSION#v}_${os}_$arch.tar.gz"
   [ "$os" = linux ] || continue
   for packager in deb rpm apk; do
-    ARCH=$arch VERSION=$package PROGRAMS=$dir $GO tool -modfile=tools/release/go.mod nfpm package \
-      --config tools/release/nfpm.yaml --packager "$packager" --target "$OUT/" >&2
+    ARCH=$arch VERSION=$package PROGRAMS=$dir "$work/tools/nfpm" package --config tools/release/nfpm.yaml --packager "$packager" --target "$OUT/" >&2
   done
 done
-shopt -s nullglob
-(cd "$OUT" && sha256sum -- *.tar.gz *.deb *.rpm *.apk >SHA256SUMS)
+"$work/tools/release" -out "$OUT" -programs "$work/programs" -version "$VERSION" -commit "$(git rev-parse HEAD)" -time "$SOURCE_DATE_EPOCH" ${IMAGES:+-push "$IMAGES"}
+# The changelog from commits: those since the release before.
+before=$(git describe --tags --abbrev=0 --match 'v[0-9]*' HEAD^ 2>/dev/null || true)
+git log --format='%h %cs %s' ${before:+"$before.."} >"$OUT/commits.txt"
+(cd "$OUT" && find . "${files[@]}" -printf '%P\n' | LC_ALL=C sort | xargs -d '\n' sha256sum -- >"$work/sums" && mv "$work/sums" SHA256SUMS)
+sign() { "$work/tools/minisign" -S -s "$SIGNING_KEY" -t "tare $VERSION" -m "$OUT/SHA256SUMS" >&2; }
+if [ -n "${SIGNING_PASSWORD:-}" ]; then
+  sign <<<"$SIGNING_PASSWORD"
+elif [ -n "${SIGNING_KEY:-}" ]; then
+  sign
+fi
 cat "$OUT/SHA256SUMS"
