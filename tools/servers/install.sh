@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# Unpacks Debian's nginx, Apache, HAProxy, lighttpd and redis, with libraries that may be missing, into the
-# user's cache, for the conformance tests of tare load, and for applications on a cluster. Nothing is installed. A complete copy
+# Unpacks Debian's nginx, Apache, HAProxy, lighttpd and redis, and Python's aiohttp, uvicorn and hypercorn, with
+# libraries that may be missing, into the user's cache, for the conformance tests of tare load, and for applications on a cluster. Nothing is installed. A complete copy
 # is kept. Node.js is taken from PATH, or installed as root.
 set -euo pipefail
 
 to=${XDG_CACHE_HOME:-$HOME/.cache}/tare/servers
-packages=(nginx redis-server redis-tools liblzf1 libjemalloc2 libatomic1 apache2-bin libapr1 libaprutil1 libnghttp2-14 haproxy lighttpd libpcre2-8-0 liblua5.3-0 libopentracing-c-wrapper0 libopentracing1 libnettle8 libxxhash0)
+packages=(nginx redis-server redis-tools liblzf1 libjemalloc2 libatomic1 apache2-bin libapr1 libaprutil1 libnghttp2-14 haproxy lighttpd libpcre2-8-0 liblua5.3-0 libopentracing-c-wrapper0 libopentracing1 libnettle8 libxxhash0
+  python3-aiohttp python3-multidict python3-yarl python3-frozenlist python3-aiosignal python3-attr python3-async-timeout
+  python3-charset-normalizer python3-idna python3-uvicorn python3-asgiref python3-h11 python3-click python3-hypercorn python3-h2
+  python3-hpack python3-hyperframe python3-wsproto python3-priority python3-toml)
 log() { printf 'servers: %s\n' "$*" >&2; }
 
 if ! command -v node >/dev/null && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
