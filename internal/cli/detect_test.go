@@ -67,7 +67,7 @@ func TestPlanDetect(t *testing.T) {
 		t.Fatalf("%v\n%s", err, got)
 	}
 	// The difference of a block deviates by 2 % of the treatment, and by less of the baseline.
-	line := regexp.MustCompile(`envoy against none +CPU/request, total +(1|2)\.?\d* % \(.* to .*\) +\d[.\d]* % +\d+ blocks? .*m.* +\d\.?\d* %`)
+	line := regexp.MustCompile(`envoy against none +CPU/request, total +(1|2)\.?\d* % \(.* to .*\) +\d[.\d]* % +\d+ blocks? .*\d[ms] +\d\.?\d* %`)
 	if !line.MatchString(got) || strings.Count(got, "envoy against none") != 4 {
 		t.Errorf("no line as %s in\n%s", line, got)
 	}

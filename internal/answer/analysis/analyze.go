@@ -134,6 +134,7 @@ func measured(d *result.Dir, opts Options) (*analysis, error) {
 		return func(id string) string { return d.TrialFile(id, name) }
 	}
 	a.measure(fileOf(result.LatencyFile), fileOf(result.SlicesFile))
+	a.work = a.machineWork()
 	return a, nil
 }
 
@@ -176,6 +177,7 @@ type estimator struct {
 	method     Method
 	blocks     int
 	places     map[string]int // position of a trial in its block, by ID; nil: positions are not used
+	work       *machineWork   // nil: the machine's speed is not used
 }
 
 // alpha is the level of tests.

@@ -213,6 +213,7 @@ func (x *estimator) fill(c *Comparison, p pairs) {
 		c.constant(d.Estimate, stats.ExactEqual(d.N), p)
 	}
 	ratio, within := x.position(c, p, ratio, func(m float64) (float64, bool) { return stats.PairedWithin(p.treatment, p.baseline, m) })
+	x.atMeanSpeed(c, p)
 	if x.ratiosOnly {
 		c.dropDifference()
 		if ratio.Why == stats.NoSpread {

@@ -46,10 +46,7 @@ func (x *estimator) position(c *Comparison, p pairs, ratio stats.Result, within 
 	var n Positioned
 	if d, used := stats.PositionedDifference(p.treatment, p.baseline, p.shifts, x.confidence); used {
 		n.Difference = adjustment(*c.Difference, d)
-		c.Difference, c.P, c.test = &d.Interval, d.P, d.Result
-		if i, ok := d.Detectable(x.alpha(), stats.Power, x.confidence); ok {
-			c.Detectable = &i.Estimate
-		}
+		x.adjusted(c, d)
 	}
 	if q, used := stats.PositionedRatio(p.treatment, p.baseline, p.shifts, x.confidence); used {
 		n.Ratio = adjustment(*c.Ratio, q)
@@ -59,6 +56,14 @@ func (x *estimator) position(c *Comparison, p pairs, ratio stats.Result, within 
 		c.Position = &n
 	}
 	return ratio, within
+}
+
+// adjusted replaces the difference of c.
+func (x *estimator) adjusted(c *Comparison, d stats.Adjusted) {
+	c.Difference, c.P, c.test = &d.Interval, d.P, d.Result
+	if i, ok := d.Detectable(x.alpha(), stats.Power, x.confidence); ok {
+		c.Detectable = &i.Estimate
+	}
 }
 
 func adjustment(raw stats.Interval, by stats.Adjusted) *Adjustment {

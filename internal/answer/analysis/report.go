@@ -191,8 +191,10 @@ type Comparison struct {
 	BlocksNeeded int `json:"blocks_needed,omitempty"`
 	// Position is present if the positions in the block narrowed Difference or Ratio.
 	Position *Positioned `json:"position,omitempty"`
-	Verdict  Verdict     `json:"verdict"`
-	Warnings []Warning   `json:"warnings"`
+	// Speed is present if the machine's speed in the blocks narrowed Difference.
+	Speed    *SpeedAdjusted `json:"speed,omitempty"`
+	Verdict  Verdict        `json:"verdict"`
+	Warnings []Warning      `json:"warnings"`
 
 	test   stats.Result // of the verdict: the difference, or the ratio
 	values []float64    // differences, or logarithms of ratios, by block

@@ -6,6 +6,8 @@ import "math"
 type Adjusted struct {
 	Result
 	Coefficient float64 // of the covariate, by least squares
+	// CoefficientSE is its standard error, on DF degrees of freedom.
+	CoefficientSE float64
 }
 
 // A covariate is used if its coefficient is significant at this level, and the
@@ -53,6 +55,37 @@ func PositionedRatio(treatment, baseline, shifts []float64, confidence float64) 
 	return a, used
 }
 
+// maxSlope is the largest relative change of a cost with the CPU of fixed work that is taken for the machine's
+// speed. A cost that moves by more moves that CPU rather than follows it.
+const maxSlope = 2
+
+// DifferenceAtMeanSpeed is [PairedDifference] at the mean speed of the machine over the blocks. work is the CPU that
+// other processes used for the same work in each block: higher on a slower machine. The estimate is that of
+// [PairedDifference], since the covariate is centred: neither a constant shift of work nor the choice moves it. Only the
+// part of the spread that follows the machine is taken out. work must share nothing but the machine with the two
+// sides: any other common noise would be taken out too, and the interval would be too narrow. The coefficient is that
+// of the logarithm of work. used is false if this narrows no interval, or with fewer than six pairs.
+func DifferenceAtMeanSpeed(treatment, baseline, work []float64, confidence float64) (a Adjusted, used bool) {
+	z, ok := logs(work)
+	if !ok || len(treatment) != len(baseline) || len(treatment) != len(z) {
+		return a, false
+	}
+	d, middle := make([]float64, len(z)), Mean(z)
+	for i := range d {
+		d[i], z[i] = treatment[i]-baseline[i], z[i]-middle
+	}
+	a, used = adjust(d, z, confidence, maxAbs(treatment, baseline))
+	follows := a.Coefficient*a.Estimate > 0 && math.Abs(a.Coefficient) <= maxSlope*Mean(treatment)
+	return a, used && follows
+}
+
+// RelativeSlope is the change of the estimate with the covariate, relative to it.
+func (a Adjusted) RelativeSlope(confidence float64) Interval {
+	r := Result{Interval: Interval{Estimate: a.Coefficient / a.Estimate}}
+	r.fill(r.Estimate, math.Abs(a.CoefficientSE/a.Estimate), a.DF, confidence)
+	return r.Interval
+}
+
 // adjust estimates the mean of x at z = 0 by the regression of x on z. That is
 // the analysis of covariance (Fisher, "Statistical Methods for Research Workers",
 // 4th edition, 1932). scale is the size of the values x was computed from.
@@ -73,7 +106,8 @@ func adjust(x, z []float64, confidence, scale float64) (a Adjusted, used bool) {
 		return a, false
 	}
 	t := tDistribution(n - 2)
-	p := 2 * t.cdf(-math.Abs(slope/math.Sqrt(s2/spread)))
+	a.CoefficientSE = math.Sqrt(s2 / spread)
+	p := 2 * t.cdf(-math.Abs(slope/a.CoefficientSE))
 	a.fill(intercept, math.Sqrt(s2*(1/n+square(Mean(z))/spread)), n-2-choiceFreedom, confidence)
 	before, _ := raw.HalfWidth()
 	after, ok := a.HalfWidth()

@@ -66,6 +66,7 @@ func differencesSection(t text) {
 		t.prose(fmt.Sprintf("%d more %s not shown here: see --all.", hidden, plural(hidden, "comparison")))
 	}
 	positionSentence(t)
+	speedSentences(t)
 }
 
 // positionSentence names the intervals that were adjusted for positions in the block.
@@ -83,6 +84,26 @@ func positionSentence(t text) {
 		t.line("")
 	}
 	t.prose("Adjusted for the position in the block, which narrows the interval: " + strings.Join(adjusted, "; ") + ". JSON has the figures without it.")
+}
+
+// speedSentences name the intervals at the machine's mean speed, each with the interval over its speeds.
+func speedSentences(t text) {
+	var adjusted []string
+	for _, c := range t.r.Comparisons {
+		if c.Speed != nil && !c.Control && t.shows(c) {
+			q := quantityOf(c.Metric)
+			adjusted = append(adjusted, fmt.Sprintf("%s of %s (unadjusted %s%s, slope %s %s)", q.name, t.label.of(c.Factors),
+				bounds(c.Speed.Unadjusted, q.scale, signed), q.unitText(), fixed(c.Speed.Slope.Estimate, 2), bounds(c.Speed.Slope, 1, fixed2)))
+		}
+	}
+	if adjusted == nil {
+		return
+	}
+	if t.markdown {
+		t.line("")
+	}
+	t.prose("Adjusted for the machine's speed in each block, which narrows the interval: " + strings.Join(adjusted, "; ") +
+		". These intervals are at the mean speed of this run. The CPU per request of application and load generator in the baseline's trials shows the speed.")
 }
 
 // longReport is the number of compared treatments above which a report folds.

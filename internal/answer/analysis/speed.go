@@ -1,0 +1,106 @@
+package analysis
+
+import (
+	"slices"
+
+	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+// SpeedAdjusted is a difference at the mean speed of the machine in the run. The estimate is unchanged; the
+// interval is without the spread that follows the machine's speed.
+type SpeedAdjusted struct {
+	// AdjustedFor is what shows the speed in a block: CPU per request of these planes, in these treatments.
+	AdjustedFor []string `json:"adjusted_for"`
+	Treatments  []string `json:"treatments"`
+	// Unadjusted is the interval over machine speeds as well.
+	Unadjusted stats.Interval `json:"unadjusted"`
+	// Slope is the relative change of the difference with that CPU per request. At 1 both follow the machine alike.
+	Slope    stats.Interval `json:"slope"`
+	Narrower float64        `json:"narrower"` // relative narrowing of the interval, 0..1
+}
+
+// workParts are the planes whose CPU per request shows the machine's speed. Their sum varies less than
+// each: work moves between the two ends of a connection.
+var workParts = []string{metric.Of(metric.CPUPerRequest, "app"), metric.Of(metric.CPUPerRequest, "load")}
+
+// speedAdjusted are the metrics that can be adjusted, by base name: costs in proportion to CPU time.
+var speedAdjusted = []string{metric.CPUPerRequest, metric.CPUPer1000, metric.CPUCores}
+
+// machineWork is the CPU per request in trials without the compared treatments. A covariate that a treatment
+// or its baseline influences would be part of their own noise.
+type machineWork struct {
+	byTreatment map[string]map[int]float64 // µs, by treatment and block
+	control     map[string]string          // ID of the A/A pair, by baseline
+}
+
+// machineWork of interleaved trials, which share the moments in which the speed is seen; nil: it adjusts nothing.
+// A run that stops at a width has already chosen by widths.
+func (a *analysis) machineWork() *machineWork {
+	if a.plan.Order != experiment.OrderInterleaved || a.plan.Until != "" || a.method != Paired {
+		return nil
+	}
+	w := &machineWork{map[string]map[int]float64{}, map[string]string{}}
+	for _, t := range a.plan.Treatments {
+		if t.Control {
+			w.control[t.Baseline] = t.ID
+		}
+	}
+	for _, t := range a.trials {
+		sum, known := 0.0, t.Valid
+		for _, name := range workParts {
+			v, ok := t.Metrics[name]
+			sum, known = sum+v, known && ok && v > 0
+		}
+		if !known {
+			continue
+		}
+		if w.byTreatment[t.Treatment] == nil {
+			w.byTreatment[t.Treatment] = map[int]float64{}
+		}
+		w.byTreatment[t.Treatment][t.Block] = sum
+	}
+	return w
+}
+
+// of is the work in each block of a comparison, and the treatments it is from. The A/A pair of the baseline is a
+// deployment of its own. The baseline itself serves where it has none of the compared cost, so that its
+// noise is not in the difference.
+func (w *machineWork) of(c *Comparison, p pairs) (work []float64, from []string) {
+	candidates := []string{w.control[c.Baseline]}
+	if !slices.ContainsFunc(p.baseline, func(v float64) bool { return v != 0 }) {
+		candidates = append(candidates, c.Baseline)
+	}
+	work = make([]float64, len(p.blocks))
+	for _, id := range candidates {
+		blocks := w.byTreatment[id]
+		if slices.ContainsFunc(p.blocks, func(b int) bool { return blocks[b] == 0 }) {
+			continue
+		}
+		from = append(from, id)
+		for i, b := range p.blocks {
+			work[i] += blocks[b]
+		}
+	}
+	return work, from
+}
+
+// atMeanSpeed replaces the interval of the difference by that at the mean speed of the machine, if it is narrower.
+func (x *estimator) atMeanSpeed(c *Comparison, p pairs) {
+	if x.work == nil || c.Control || c.Position != nil || !slices.Contains(speedAdjusted, metric.Base(c.Metric)) {
+		return
+	}
+	work, from := x.work.of(c, p)
+	if from == nil {
+		return
+	}
+	d, used := stats.DifferenceAtMeanSpeed(p.treatment, p.baseline, work, x.confidence)
+	if !used {
+		return
+	}
+	before := adjustment(*c.Difference, d)
+	c.Speed = &SpeedAdjusted{AdjustedFor: workParts, Treatments: from, Unadjusted: before.Raw, Slope: d.RelativeSlope(x.confidence), Narrower: before.Narrower}
+	d.Estimate = before.Raw.Estimate // equal but for rounding
+	x.adjusted(c, d)
+}
