@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -29,6 +30,9 @@ func TestBefore(t *testing.T) {
 		if got := (line{figure: test.figure, beside: test.now}).before(); got != test.want {
 			t.Errorf("%s: %q, want %q", test.figure, got, test.want)
 		}
+	}
+	if absent(nil) != notBuilt || absent(errors.New("exit status 1")) != failed {
+		t.Error("a generator that is not on this machine has failed")
 	}
 	var out strings.Builder
 	write(&out, []line{{figure: cost, beside: interval(0.88, 0.89, 0.90)}})

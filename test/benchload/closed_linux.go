@@ -175,7 +175,7 @@ func (b *bench) costLine(figure string, m paces, a, peer string) line {
 	l := line{figure: figure, verdict: reported}
 	for _, name := range []string{a, peer} {
 		if len(m.got[name]) == 0 {
-			l.verdict, l.compare = failed, name+": "+why(m.dead[name])
+			l.verdict, l.compare = absent(m.dead[name]), name+": "+why(m.dead[name])
 			return l
 		}
 	}
@@ -184,6 +184,14 @@ func (b *bench) costLine(figure string, m paces, a, peer string) line {
 	r, n := m.ratio(cost, a, peer)
 	l.compare, l.beside = show(r.Interval, 3)+", "+n, &r.Interval
 	return l
+}
+
+// absent is the verdict of a line without figures: with an error its program failed, else it is not on this machine.
+func absent(err error) string {
+	if err == nil {
+		return notBuilt
+	}
+	return failed
 }
 
 func why(err error) string {

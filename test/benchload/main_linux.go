@@ -90,13 +90,17 @@ func (b *bench) table(ctx context.Context, chosen []string, seed uint64) error {
 	defer b.stopServers()
 	from, began := loadAverage(), time.Now()
 	var lines []line
+	var took []string
 	for _, p := range parts {
 		if slices.Contains(chosen, p.name) && ctx.Err() == nil {
+			start := time.Now()
 			lines = append(lines, p.run(ctx, b)...)
+			took = append(took, fmt.Sprintf("%s %v", p.name, time.Since(start).Round(time.Second)))
 		}
 	}
 	fmt.Printf("%d rounds, seed %d, %v; server on cpu %s, client on cpu %d of %d; load average %s before, %s after\n",
 		b.rounds, seed, time.Since(began).Round(time.Second), serverCPU, clientCPU, runtime.NumCPU(), from, loadAverage())
+	fmt.Println("parts:", strings.Join(took, ", "))
 	fmt.Println(machine())
 	fmt.Printf("priority of client and server: normal in closed loops, %s at a rate\n", b.priority)
 	fmt.Printf("servers: %s, own server; clients:", b.nginx.name)

@@ -141,7 +141,7 @@ func latencyLines(ctx context.Context, b *bench) []line {
 		l := line{figure: "median response at 5,000 requests/s: " + p.label, verdict: reported}
 		m := got[p.label]
 		if len(m) == 0 {
-			l.verdict, l.compare = failed, why(dead[p.label])
+			l.verdict, l.compare = absent(dead[p.label]), why(dead[p.label])
 			lines = append(lines, l)
 			continue
 		}
