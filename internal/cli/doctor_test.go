@@ -113,6 +113,26 @@ func TestDoctorRunsAnAA(t *testing.T) {
 	}
 }
 
+// A program that ends at once fails every trial: the first block is enough to find that.
+func TestDoctorEndsAfterAFailedBlock(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs trials")
+	}
+	if err := agentBeside(); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	file := filepath.Join(t.TempDir(), "x.yaml")
+	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: ends}\napplication: {command: [sh, -c, 'exit 3']}\nfactors: {mesh: [none]}\norder: random\ncontrol: true\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := call(t, newDoctorCommand, file, "--plain", "--blocks", "3")
+	if err == nil || !strings.Contains(out, "stopped after block 1: every trial failed") || strings.Contains(out, "trial 3 of 6") || !strings.Contains(out, "exit status 3") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // The example with all generators, shortened: each appears with its version, its
 // figures and the definition of its latency.
 func TestGeneratorsSideBySide(t *testing.T) {

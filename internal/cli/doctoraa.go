@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -75,7 +76,7 @@ func (c examiner) againstItself(ctx context.Context, s *Study, o aaOptions, x *e
 	dir := on.dir
 	fmt.Fprintf(c.Out, "\nThe baseline of %s against itself, %s, about %v:\n\n", s.Experiment.Metadata.Name,
 		console.Counted(len(aa.Plan.Trials), "trial"), aa.Plan.Expected.Round(time.Second))
-	_, err = runCommand(c).carryOut(ctx, aa, on, runOptions{plain: o.plain})
+	_, err = runCommand(c).carryOut(ctx, aa, on, runOptions{plain: o.plain, stop: stopFailed(dir)})
 	if err = errors.Join(err, dir.Close()); err != nil {
 		return err
 	}
@@ -103,6 +104,17 @@ func (c examiner) againstItself(ctx context.Context, s *Study, o aaOptions, x *e
 		}
 	}
 	return nil
+}
+
+// stopFailed ends a run whose trials have all failed: the next would fail of the same cause.
+func stopFailed(dir *result.Dir) func(block int) (result.Stopped, error) {
+	return func(int) (result.Stopped, error) {
+		records, err := dir.Records()
+		if err != nil || slices.ContainsFunc(records, func(r result.Record) bool { return r.Error == "" }) {
+			return result.Stopped{}, err
+		}
+		return result.Stopped{Why: "every trial failed"}, nil
+	}
 }
 
 // shortPhases names the measure phases that are too short for the counter refresh interval: that of the file, and that of the A/A run.

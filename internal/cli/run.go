@@ -30,6 +30,8 @@ type runOptions struct {
 	report reportOptions
 	// start is the time until the program of a trial serves, beyond the plan.
 	start time.Duration
+	// stop ends the run after a block; nil: the rule of the experiment.
+	stop func(block int) (result.Stopped, error)
 	// finish prints the result; nil: the report.
 	finish func(dir string, o reportOptions) error
 	// undecided is the outcome of an undecided gate: pass, fail, or empty for its own exit code.
@@ -331,6 +333,10 @@ func (c runCommand) carryOut(ctx context.Context, s *Study, on *begun, o runOpti
 	if s.learnt != nil {
 		planned = 0 // earlier trials had the interval of their cluster
 	}
+	stop := o.stop
+	if stop == nil {
+		stop = stopRule(on.dir, s.Experiment, on.notices.Post)
+	}
 	return runner.Run(ctx, runner.Config{
 		Experiment: s.Experiment,
 		Topologies: topologies,
@@ -343,7 +349,7 @@ func (c runCommand) carryOut(ctx context.Context, s *Study, on *begun, o runOpti
 		Dir:        on.dir,
 		TrialTime:  s.expected() / time.Duration(max(1, len(s.Plan.Trials))),
 		Refresh:    planned,
-		Stop:       stopRule(on.dir, s.Experiment, on.notices.Post),
+		Stop:       stop,
 		Sinks:      []result.Sink{view},
 		Kill:       c.kill,
 	})

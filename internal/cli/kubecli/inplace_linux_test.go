@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/guard"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -105,6 +106,10 @@ func (r *onKubernetes) inPlace(t *testing.T, definition, charts string) {
 	})
 	if n := r.injected(t); n != 3 { // the load's is the third
 		t.Errorf("%d pods have a sidecar in the second trial, want 3", n)
+	}
+	second := exec.Command(filepath.Join(r.bin, "tare"), append([]string{"run", file, "--plain", "--out", filepath.Join(t.TempDir(), "second"), "--set", "factors.mesh=[none]"}, options(kubeconfig)...)...)
+	if out, err := second.CombinedOutput(); err == nil || !strings.Contains(string(out), guard.ErrHeld.Error()) || strings.Contains(string(out), "uninstall") {
+		t.Errorf("a second run beside one with a mesh: %v\n%s", err, out)
 	}
 	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)

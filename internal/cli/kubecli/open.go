@@ -159,6 +159,10 @@ func takeTurns(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, o cl
 		return meshes.Choice{Settings: chosen.Settings(), Options: options}
 	}, o.Notices.Post)
 	if check {
+		// The mesh of another run is no conflict to solve: that run removes it.
+		if err := guard.New(k).Free(ctx); err != nil {
+			return nil, nil, err
+		}
 		if err := turns.Possible(ctx, experiment.LevelsOf[string](o.Experiment.Factors, "mesh")); err != nil {
 			return nil, nil, err
 		}

@@ -47,12 +47,8 @@ func (g *Guard) Check(ctx context.Context) error {
 	if g.cluster.DryRun() {
 		return nil
 	}
-	holder, held, err := g.Holder(ctx)
-	if err != nil && !cluster.IsForbidden(err) {
+	if err := g.Free(ctx); err != nil {
 		return err
-	}
-	if held {
-		return heldBy(g.cluster, holder)
 	}
 	mark, marked, err := g.Mark(ctx)
 	if err != nil {
@@ -67,6 +63,18 @@ func (g *Guard) Check(ctx context.Context) error {
 		return nil
 	}
 	return inUse(g.cluster.Name(), marked, unknown)
+}
+
+// Free refuses a cluster that another run holds, with a [*Held]. Without permission for Leases it is free as far as known.
+func (g *Guard) Free(ctx context.Context) error {
+	holder, held, err := g.Holder(ctx)
+	if err != nil && !cluster.IsForbidden(err) {
+		return err
+	}
+	if held {
+		return heldBy(g.cluster, holder)
+	}
+	return nil
 }
 
 // explained adds a way out if permissions to check are missing.
