@@ -88,7 +88,7 @@ const (
 
 // quickstart runs the example as it is.
 func quickstart(ctx context.Context, b *bench) error {
-	heads(b.out, "run", "load average before", "seconds", "trials used", "data plane", "half of its interval", "≤ 75 s", "≤ 2 % (quiet)", "≤ 3.5 % (busy)")
+	heads(b.out, "run", "load average before", "seconds", "trials used", "data plane", "half of its interval", "unadjusted", "≤ 75 s", "≤ 2 % (quiet)", "≤ 3.5 % (busy)")
 	for n := range b.blocks {
 		if b.late() {
 			break
@@ -110,6 +110,13 @@ func quickstart(ctx context.Context, b *bench) error {
 		if math.IsNaN(half) {
 			cells = append(cells, "?", "?")
 		}
+		unadjusted := ""
+		if c.Speed != nil {
+			if h, ok := c.Speed.Unadjusted.HalfWidth(); ok {
+				unadjusted = fmt.Sprintf("±%.1f %%", 100*h/c.Difference.Estimate)
+			}
+		}
+		cells = append(cells, unadjusted)
 		row(b.out, append(cells, yes(lasted.Seconds() <= quickSeconds), yes(half <= quickQuiet), yes(half <= quickBusy))...)
 	}
 	return nil

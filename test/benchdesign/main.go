@@ -32,10 +32,10 @@ type part struct {
 }
 
 var parts = []part{
-	{"designs", "half-widths at equal wall time: one trial after another, interleaved", 12, 15 * time.Minute, fill("designs")},
+	{"designs", "half-widths at equal wall time: one trial after another, interleaved in longer and in shorter blocks", 12, 15 * time.Minute, fill("designs")},
 	{"carry-over", "known weights in slices of 0.1, 0.5 and 2 s, with and without guard", 12, 14 * time.Minute, fill("carry-over")},
 	{"aa", "share of A/A intervals that miss zero, over runs of five blocks", 200, 16 * time.Minute, missed},
-	{"quickstart", "time of the quickstart and the interval of its data plane; a block is a run", 5, 5 * time.Minute, quickstart},
+	{"quickstart", "time of the quickstart and the interval of its data plane; a block is a run", 5, 7 * time.Minute, quickstart},
 	{"debate", "smallest difference in equal time: the Great Sidecar Debate's procedure, interleaved", 2, 17 * time.Minute, debate},
 	{"reference", "how much of a change of the machine cancels in standard weights", 24, 9 * time.Minute, fill("reference")},
 	{"together", "like against like: one after another, interleaved, slices of 2 s, loaded at once", 12, 17 * time.Minute, fill("together")},
@@ -77,7 +77,7 @@ func start(ctx context.Context, args []string, out io.Writer) error {
 	blocks := f.Int("blocks", 0, "blocks of each design; 0: the part's default")
 	only := f.String("only", parts[0].name, "part to run: "+strings.Join(names(), ", "))
 	tare := f.String("tare", "bin/tare", "program to run")
-	limit := f.Duration("time", 20*time.Minute, "begin no block after this time")
+	limit := f.Duration("time", 0, "begin no block that would end later; 0: the part's own time")
 	seed := f.Uint64("seed", uint64(time.Now().UnixNano())%1e6, "seed of the order of designs")
 	list := f.Bool("list", false, "list the parts with their time on two processors")
 	if err := f.Parse(args); err != nil {
@@ -99,6 +99,9 @@ func start(ctx context.Context, args []string, out io.Writer) error {
 		}
 		defer os.RemoveAll(dir)
 		b := &bench{tare: *tare, dir: dir, file: filepath.Join(dir, "bench-design.yaml"), blocks: p.blocks, seed: *seed, until: time.Now().Add(*limit), out: out}
+		if *limit == 0 {
+			b.until = time.Now().Add(p.lasts)
+		}
 		if *blocks > 0 {
 			b.blocks = *blocks
 		}

@@ -16,6 +16,7 @@ type design struct {
 	name     string
 	settings []string
 	busy     bool // beside processes that use all idle time
+	speed    bool // costs are at the machine's mean speed, as in reports of interleaved trials
 }
 
 // comparison is a difference in the CPU of a request. Of both sides it takes the logarithm of the ratio if
@@ -26,6 +27,7 @@ type comparison struct {
 	relative     bool
 	share        float64 // required of the interval's width, of that of the first design; 0: none
 	weight       float64 // µs that it must recover; 0: unknown
+	design       int     // that share is required of; 0: all but the first
 }
 
 // side names a treatment and its baseline.
@@ -34,19 +36,24 @@ type side struct{ name, treatment, baseline string }
 const (
 	dataCPU  = "cpu_us_per_request/data"
 	totalCPU = "cpu_us_per_request/total"
+	appCPU   = "cpu_us_per_request/app"
+	loadCPU  = "cpu_us_per_request/load"
 )
 
 var (
 	envoyAgainstItself = side{"A against A", "envoy-control", "envoy"}
 	meshAgainstMesh    = side{"mesh against mesh", "envoy-plaintext", "envoy"}
 	meshAgainstNone    = side{"mesh against none", "envoy", "none"}
+	noneAgainstNone    = side{"none against none", "none-control", "none"}
 )
 
 const (
 	oneAfterAnother = "phases={warmup: 1s, measure: 4s, drain: 1s}"
 	shortBlocks     = "phases={warmup: 500ms, measure: 2s, drain: 1s}"
-	// For mesh against none, where the noise is between deployments.
-	shortestBlocks = "phases={warmup: 200ms, measure: 1s, drain: 500ms}"
+	// For mesh against none, where the noise is between deployments and in the machine.
+	noneBlocks = "phases={warmup: 200ms, measure: 1s, drain: 500ms}"
+	// For like against like, where the noise is between slices.
+	likeBlocks = "phases={warmup: 300ms, measure: 2400ms, drain: 500ms}"
 )
 
 // suites are compared block by block.
@@ -55,15 +62,15 @@ var suites = map[string]suite{
 		settings: []string{"factors={mesh: [none, envoy, envoy-plaintext], rate: [1000], connections: [16]}", "controlAll=true"},
 		designs: []design{
 			{name: "one after another", settings: []string{"order=random", oneAfterAnother}},
-			{name: "interleaved", settings: []string{"order=interleaved", shortBlocks}},
-			{name: "interleaved, 1 s", settings: []string{"order=interleaved", shortestBlocks}},
+			{name: "interleaved, 2.4 s", settings: []string{"order=interleaved", likeBlocks}, speed: true},
+			{name: "interleaved, 1 s", settings: []string{"order=interleaved", noneBlocks}, speed: true},
 		},
 		comparisons: []comparison{
-			{side: envoyAgainstItself, name: "A against A, data plane", metric: dataCPU, relative: true, share: 1 / 4.0},
-			{side: meshAgainstMesh, name: "mesh against mesh, data plane", metric: dataCPU, relative: true, share: 1 / 3.0},
-			{side: meshAgainstNone, name: "mesh against none, data plane", metric: dataCPU, share: 1 / 2.0},
-			{side: meshAgainstNone, name: "mesh against none, total", metric: totalCPU, share: 1 / 2.0},
-			{side: side{"none against none", "none-control", "none"}, name: "none against none, total", metric: totalCPU, relative: true},
+			{side: envoyAgainstItself, name: "A against A, data plane", metric: dataCPU, relative: true, share: 1 / 4.0, design: 1},
+			{side: meshAgainstMesh, name: "mesh against mesh, data plane", metric: dataCPU, relative: true, share: 1 / 3.0, design: 1},
+			{side: meshAgainstNone, name: "mesh against none, data plane", metric: dataCPU, share: 1 / 2.0, design: 2},
+			{side: meshAgainstNone, name: "mesh against none, total", metric: totalCPU, share: 1 / 2.0, design: 2},
+			{side: noneAgainstNone, name: "none against none, total", metric: totalCPU, relative: true},
 		},
 		sides: []side{envoyAgainstItself, meshAgainstMesh, meshAgainstNone},
 	},

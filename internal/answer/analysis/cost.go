@@ -121,16 +121,20 @@ type Reference struct {
 	What  string  `yaml:"what" json:"what"`
 	Cores float64 `yaml:"cores,omitempty" json:"cores_per_1000_rps,omitempty"`
 	MiB   float64 `yaml:"mib,omitempty" json:"mib,omitempty"`
-	// Per is what Cores and MiB are of: "proxy", or "data plane" as a whole.
+	// Per is what Cores and MiB are of: "proxy", or "data plane" as a whole. Figures of a "control plane" with
+	// Proxies are ControlCores and ControlMiB.
 	Per string `yaml:"per" json:"per"`
 	// P50MS, P90MS and P99MS are the added latency of Proxies proxies, or of a data plane as a whole, ms.
-	P50MS      float64 `yaml:"p50,omitempty" json:"p50_ms,omitempty"`
-	P90MS      float64 `yaml:"p90,omitempty" json:"p90_ms,omitempty"`
-	P99MS      float64 `yaml:"p99,omitempty" json:"p99_ms,omitempty"`
-	Proxies    int     `yaml:"proxies,omitempty" json:"proxies,omitempty"`
-	Conditions string  `yaml:"conditions" json:"conditions"`
-	Source     string  `yaml:"source" json:"source"`
-	Date       string  `yaml:"date" json:"date"`
+	P50MS   float64 `yaml:"p50,omitempty" json:"p50_ms,omitempty"`
+	P90MS   float64 `yaml:"p90,omitempty" json:"p90_ms,omitempty"`
+	P99MS   float64 `yaml:"p99,omitempty" json:"p99_ms,omitempty"`
+	Proxies int     `yaml:"proxies,omitempty" json:"proxies,omitempty"`
+	// ControlCores and ControlMiB are of a whole control plane, at no particular load.
+	ControlCores float64 `yaml:"control_cores,omitempty" json:"control_cores,omitempty"`
+	ControlMiB   float64 `yaml:"control_mib,omitempty" json:"control_mib,omitempty"`
+	Conditions   string  `yaml:"conditions" json:"conditions"`
+	Source       string  `yaml:"source" json:"source"`
+	Date         string  `yaml:"date" json:"date"`
 }
 
 //go:embed references.yaml

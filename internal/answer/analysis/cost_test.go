@@ -267,7 +267,7 @@ func TestReferences(t *testing.T) {
 		t.Fatalf("%d references, %v", len(all), err)
 	}
 	for _, r := range all {
-		if r.Who == "" || r.What == "" || r.Per != "proxy" && r.Per != "data plane" || r.Conditions == "" || r.Source == "" || r.Date == "" || r.Cores == 0 && r.P50MS+r.P90MS+r.P99MS == 0 ||
+		if r.Who == "" || r.What == "" || r.Per != "proxy" && r.Per != "data plane" && (r.Per != "control plane" || r.ControlCores == 0 || r.ControlMiB == 0 || r.Proxies == 0) || r.Conditions == "" || r.Source == "" || r.Date == "" || r.Cores+r.ControlCores == 0 && r.P50MS+r.P90MS+r.P99MS == 0 ||
 			r.Per == "proxy" && r.P50MS+r.P90MS+r.P99MS > 0 && r.Proxies == 0 {
 			t.Errorf("%+v", r)
 		}

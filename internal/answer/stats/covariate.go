@@ -79,6 +79,14 @@ func DifferenceAtMeanSpeed(treatment, baseline, work []float64, confidence float
 	return a, used && follows
 }
 
+// HalfWidthAtMeanSpeed is [HalfWidth] for the standard deviation of [DifferenceAtMeanSpeed].
+func HalfWidthAtMeanSpeed(sd float64, n int, confidence float64) float64 {
+	if n < minCovariate {
+		return math.Inf(1)
+	}
+	return tQuantile(float64(n-2-choiceFreedom), 1-(1-confidence)/2) * sd / math.Sqrt(float64(n))
+}
+
 // RelativeSlope is the change of the estimate with the covariate, relative to it.
 func (a Adjusted) RelativeSlope(confidence float64) Interval {
 	r := Result{Interval: Interval{Estimate: a.Coefficient / a.Estimate}}

@@ -89,10 +89,24 @@ func proxyCostsTable(t text, c *analysis.Cost) {
 
 // controlCosts are sentences: a control plane is divided by what it serves.
 func controlCosts(t text, c *analysis.Cost) {
+	any := false
 	for _, u := range c.Units {
 		if p := u.Proxy; p != nil && p.ControlCoresPerProxy != nil {
+			any = true
 			t.prose(fmt.Sprintf("Control plane of %s: %s cores and %s MiB per proxy (%d), %s cores and %s MiB per service (%d).", t.label.of(u.Factors),
 				amount(p.ControlCoresPerProxy), amount(p.ControlMiBPerProxy), p.Proxies, amount(p.ControlCoresPerService), amount(p.ControlMiBPerService), p.Services))
+		}
+	}
+	if any {
+		publishedControl(t, c)
+	}
+}
+
+// publishedControl are published figures of control planes, divided in the same way.
+func publishedControl(t text, c *analysis.Cost) {
+	for _, r := range c.References {
+		if r.ControlCores > 0 && r.Proxies > 0 {
+			t.prose(fmt.Sprintf("%s published %.2g cores and %.2g MiB per proxy (%d): %s; %s.", r.Who, r.ControlCores/float64(r.Proxies), r.ControlMiB/float64(r.Proxies), r.Proxies, r.What, r.Conditions))
 		}
 	}
 }
@@ -210,7 +224,9 @@ func referencesTable(t text, c *analysis.Cost) {
 	elsewhere := 0
 	for _, r := range c.References {
 		if r.Per != "proxy" { // it cannot be divided by proxies, whose number is not published
-			elsewhere++
+			if r.Per == "data plane" {
+				elsewhere++
+			}
 			continue
 		}
 		for i, cell := range []string{r.Who, r.What, publishedValue(r.Cores, 2), publishedValue(r.MiB, 0), latencyPublished(r), r.Date, r.Conditions} {

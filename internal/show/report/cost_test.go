@@ -14,9 +14,11 @@ import (
 // Prices of cloud lists give money for CPU and memory, and for traffic between zones beside it, each with its unit and
 // source. The tables fit the width.
 func TestTextOfCosts(t *testing.T) {
-	d := small(func(r *result.Record) {
+	s := small(func(r *result.Record) {
 		r.Edges, r.Load.BytesIn, r.Load.BytesOut = 1, 1000*r.Load.Completed, 200*r.Load.Completed
-	}).Write(t, filepath.Join(t.TempDir(), "run"))
+	})
+	s.Treatments[2].Truth.ControlUS = 5
+	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
 	prices, err := analysis.ReadPrices("../../../examples/prices-gcp.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +42,8 @@ func TestTextOfCosts(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, text[strings.Index(text, "Cost in"):])
 		}
 	}
-	for _, want := range []string{"A GiB between zones: 0.01 USD (Google Cloud's page", "A core: 15.92 USD a month"} {
+	for _, want := range []string{"A GiB between zones: 0.01 USD (Google Cloud's page", "A core: 15.92 USD a month", "Control plane of envoy: ",
+		"published 0.0006 cores and 1.2 MiB per proxy (25000): Istio add-on, one istiod without churn"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q", want)
 		}
