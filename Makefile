@@ -200,12 +200,13 @@ on-cadvisor: # on a cluster whose kubelet refreshes its counters every 10 to 20 
 .PHONY: e2e-all
 e2e-all: export TARE_TEST_ALL := 1
 e2e-all: ## make e2e, and what does not fit into it: docs/how-to/testing.md
-	tools/release/install.sh
-	$(MAKE) --no-print-directory e2e GENERATORS=
-	$(MAKE) --no-print-directory race
-	$(GO) test -C test/cluster -count=1 -timeout 30m -p 1 ./...
-	bin/tare-cluster run --name e2ecad --cadvisor -- env -u MAKEFLAGS make --no-print-directory on-cadvisor
-	@tools/flaky.sh $(FLAKY)
+	@failed=; part() { echo "part of e2e-all: $$1"; "$${@:2}" || failed+=" $$1;"; }; \
+	part 'e2e with all generators' $(MAKE) --no-print-directory e2e GENERATORS=; \
+	part 'race detector' $(MAKE) --no-print-directory race; \
+	part 'test cluster' $(GO) test -C test/cluster -count=1 -timeout 30m -p 1 ./...; \
+	part 'counters of cAdvisor' bin/tare-cluster run --name e2ecad --cadvisor -- env -u MAKEFLAGS make --no-print-directory on-cadvisor; \
+	part 'flaky tests' tools/flaky.sh $(FLAKY); \
+	[ -z "$$failed" ] || { echo "failed:$${failed%;}"; exit 1; }
 
 .PHONY: bin/tare-cluster
 bin/tare-cluster:
