@@ -8,6 +8,7 @@ const (
 	CPUCores           = "cpu_cores"
 	CPUPer1000         = "cpu_cores_per_1000_rps"
 	IdleCPU            = "idle_cpu_cores"
+	IdleMemory         = "idle_memory_mib"
 	Memory             = "memory_mib"
 	PeakMemory         = "memory_peak_mib"
 	ProportionalMemory = "memory_pss_mib"
@@ -63,7 +64,7 @@ type Row struct {
 
 var (
 	whole        = []string{""}                                // of a metric without parts
-	IdleParts    = []string{"app", "data", "control", "total"} // of idle CPU
+	IdleParts    = []string{"app", "data", "control", "total"} // of idle CPU and memory
 	latencyParts = []string{"mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"}
 )
 
@@ -83,6 +84,8 @@ var rows = []Row{
 	{Name: IdleCPU, Unit: "cores", Better: LowerIsBetter, Doc: "with interleaved trials: CPU time outside the trial's slices, per time outside them; in no other metric",
 		Parts: IdleParts, Source: Tasks, SpeedSensitive: true,
 		Title: "idle CPU, %s", Heads: [2]string{"%s idle", "CPU, mC"}, HeadScale: 1000},
+	{Name: IdleMemory, Unit: "MiB", Better: LowerIsBetter, Doc: "resident memory of the idle deployment, before its load",
+		Parts: IdleParts, Source: Tasks, Title: "idle memory, %s"},
 	{Name: Memory, Unit: "MiB", Better: LowerIsBetter, Doc: "working set: resident memory at the end of the measure phase",
 		Parts: partNames(), Headline: []string{"data"}, Source: Tasks,
 		Title: "memory, %s", Heads: [2]string{"%s", "memory, MiB"}},

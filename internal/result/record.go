@@ -234,6 +234,7 @@ type TaskUsage struct {
 	End     Reading `json:"end"`               // reading at its end
 	Ended   bool    `json:"ended,omitempty"`   // a fault ended it in the measure phase; `end` is its last reading
 	IdleCPU *int64  `json:"idleCPU,omitempty"` // idle CPU outside the trial's slices, ns; absent without slices
+	IdleRSS int64   `json:"idleRSS,omitempty"` // resident memory of the idle task before the load, bytes
 	Missing string  `json:"missing,omitempty"` // why its usage is unknown
 }
 

@@ -63,6 +63,8 @@ type ProxyCost struct {
 	// IdleCores is the CPU of a proxy without requests: the line through the rates, at zero, or else that
 	// outside the slices of interleaved trials.
 	IdleCores *stats.Interval `json:"idle_cores_per_proxy,omitempty"`
+	// IdleMiB is its resident memory before the load.
+	IdleMiB *stats.Interval `json:"idle_mib_per_proxy,omitempty"`
 	// The control plane, divided by the proxies and by the services.
 	ControlCoresPerProxy   *stats.Interval `json:"control_cores_per_proxy,omitempty"`
 	ControlMiBPerProxy     *stats.Interval `json:"control_mib_per_proxy,omitempty"`
@@ -85,6 +87,7 @@ func (r *Report) proxyCost(t Treatment, p Path) *ProxyCost {
 	}
 	c.CallUS = of(metric.CPUPerRequest, string(metric.Data), p.Proxied)
 	c.Cores = of(metric.CPUPer1000, string(metric.Data), p.Proxied)
+	c.IdleMiB = of(metric.IdleMemory, string(metric.Data), float64(p.Proxies))
 	c.MiB = of(metric.Memory, string(metric.Data), float64(p.Proxies))
 	c.ControlCoresPerProxy = of(metric.CPUCores, string(metric.Control), float64(p.Proxies))
 	c.ControlMiBPerProxy = of(metric.Memory, string(metric.Control), float64(p.Proxies))

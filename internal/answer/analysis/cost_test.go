@@ -246,10 +246,17 @@ func TestCostOfIdleProxies(t *testing.T) {
 		for i := range r.Tasks {
 			outside := r.Tasks[i].End.At.Sub(r.Tasks[i].Start.At).Seconds() - 0.5
 			idle := int64(0.03e9 * outside)
-			r.Tasks[i].IdleCPU = &idle
+			r.Tasks[i].IdleCPU, r.Tasks[i].IdleRSS = &idle, 20<<20
 		}
 	}
 	_, c = costOf(t, s, *prices)
+	for i, units := range [][]analysis.UnitCost{all, c.Units} {
+		for _, u := range units {
+			if p := u.Proxy; u.Bill == analysis.DataPlaneBill && ((p.IdleMiB != nil) != (i == 1) || i == 1 && p.IdleMiB.Estimate != 20) {
+				t.Errorf("%s: idle memory %v of proxies of 20 MiB", u.Treatment, p.IdleMiB)
+			}
+		}
+	}
 	for _, u := range append(all, c.Units...) {
 		if u.Bill != analysis.DataPlaneBill {
 			continue

@@ -62,6 +62,7 @@ func trialFigures(r *result.Record, method Method) *figures {
 		nodeFigures(f, r.Node)
 	}
 	idleFigures(f, r)
+	idleMemory(f, r)
 	probeFigures(f, r)
 	return f
 }
@@ -278,6 +279,19 @@ func idleFigures(f *figures, r *result.Record) {
 	for _, p := range metric.Parts() {
 		if v, ok := part(p, idle); ok && slices.Contains(metric.IdleParts, p.Name) {
 			f.set(metric.Of(metric.IdleCPU, p.Name), v)
+		}
+	}
+}
+
+// idleMemory adds the resident memory before the load.
+func idleMemory(f *figures, r *result.Record) {
+	if !slices.ContainsFunc(r.Tasks, func(t result.TaskUsage) bool { return t.IdleRSS > 0 }) {
+		return // not read
+	}
+	idle := planeSums(r.Tasks, func(t result.TaskUsage) (float64, bool) { return float64(t.IdleRSS) / mib, t.IdleRSS > 0 })
+	for _, p := range metric.Parts() {
+		if v, ok := part(p, idle); ok && slices.Contains(metric.IdleParts, p.Name) {
+			f.set(metric.Of(metric.IdleMemory, p.Name), v)
 		}
 	}
 }

@@ -109,6 +109,7 @@ func (w *idleWait) settle(ctx context.Context) error {
 		}
 		cores := coresByPlane(tasks, before, after)
 		if c := cores[string(metric.App)] + cores[string(metric.Data)]; c < settled {
+			w.keep(after.Tasks)
 			return nil
 		} else if time.Now().After(deadline) {
 			w.journal.warn(result.Warning{Code: "not-settled",
@@ -120,11 +121,31 @@ func (w *idleWait) settle(ctx context.Context) error {
 	}
 }
 
+// keep keeps the resident memory of idle tasks. After a search they have had a load.
+func (w *idleWait) keep(readings map[string]result.Reading) {
+	if w.journal.idle != nil {
+		return
+	}
+	w.journal.idle = map[string]int64{}
+	for id, r := range readings {
+		w.journal.idle[id] = r.RSS
+	}
+}
+
 // settleRefreshed is [idleWait.settle] for counters with a refresh interval.
 func (w *idleWait) settleRefreshed(ctx context.Context) error {
 	runtime.GC() // tare's own garbage is collected now, not during the measurement
 	w.sampler.reset(history{})
 	idle, usage, err := w.rest(ctx)
+	if idle {
+		last := map[string]result.Reading{}
+		for _, task := range w.sampler.tasks {
+			if all := w.sampler.history.tasks[task.ID]; len(all) > 0 {
+				last[task.ID] = all[len(all)-1]
+			}
+		}
+		w.keep(last)
+	}
 	if err != nil || idle {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 type journal struct {
 	setup  *setup
 	record result.Record
+	idle   map[string]int64        // resident memory of idle tasks before the load, bytes, by ID
 	abort  context.CancelCauseFunc // ends the trial and the run: the directory cannot be written
 
 	mu   sync.Mutex

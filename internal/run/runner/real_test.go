@@ -232,6 +232,9 @@ func soundRecord(t *testing.T, cfg runner.Config, r result.Record) {
 		if u.End.RSS == 0 || u.End.Peak == 0 || u.End.PSS == nil || u.Start.PSS != nil {
 			t.Errorf("memory of %s: %+v", u.ID, u.End)
 		}
+		if loaded := u.Plane == metric.App || u.Plane == metric.Data; loaded && (u.IdleRSS <= 0 || u.IdleRSS > u.End.Peak) || u.Plane == metric.Load && u.IdleRSS != 0 {
+			t.Errorf("idle memory of %s: %+v", u.ID, u)
+		}
 		if u.Plane == metric.App && u.End.CPU-u.Start.CPU <= 0 {
 			t.Errorf("%s served requests and used no CPU", u.ID)
 		}

@@ -28,7 +28,7 @@ func (us *usage) use(first []platform.Task, begin meter.Look, then []platform.Ta
 			us.journal.record.Tasks = append(us.journal.record.Tasks, us.departed(e, begin))
 			continue
 		}
-		u := result.TaskUsage{Task: task.Task, Start: begin.Tasks[task.ID], End: end.Tasks[task.ID]}
+		u := result.TaskUsage{Task: task.Task, Start: begin.Tasks[task.ID], End: end.Tasks[task.ID], IdleRSS: us.journal.idle[task.ID]}
 		if task.Restarted {
 			u.Start = us.atStart(task.ID, begin)
 		}

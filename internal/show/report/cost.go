@@ -58,7 +58,7 @@ func unitCostsTable(t text, c *analysis.Cost) {
 
 // proxyCostsTable has the data plane in the units of its makers: one proxy, one proxied call.
 func proxyCostsTable(t text, c *analysis.Cost) {
-	heads := [][]string{{"", "treatment"}, {"calls per", "request"}, {"proxied", "per request"}, {"", "proxies"}, {"CPU µs per", "proxied call"}, {"cores per proxy", "at 1000 req/s"}, {"MiB", "per proxy"}, {"idle cores", "per proxy"}}
+	heads := [][]string{{"", "treatment"}, {"calls per", "request"}, {"proxied", "per request"}, {"", "proxies"}, {"CPU µs per", "proxied call"}, {"cores per proxy", "at 1000 req/s"}, {"MiB", "per proxy"}, {"idle cores", "per proxy"}, {"idle MiB", "per proxy"}}
 	columns := make([]column, len(heads))
 	for i, h := range heads {
 		columns[i] = column{heads: h, left: i == 0}
@@ -70,7 +70,7 @@ func proxyCostsTable(t text, c *analysis.Cost) {
 		}
 		p := u.Proxy
 		counted = counted && p.Counted
-		for i, cell := range []string{t.label.of(u.Factors), number(float64(p.Calls)), number(p.Proxied), number(float64(p.Proxies)), amount(p.CallUS), amount(p.Cores), amount(p.MiB), amount(p.IdleCores)} {
+		for i, cell := range []string{t.label.of(u.Factors), number(float64(p.Calls)), number(p.Proxied), number(float64(p.Proxies)), amount(p.CallUS), amount(p.Cores), amount(p.MiB), amount(p.IdleCores), amount(p.IdleMiB)} {
 			columns[i].cells = append(columns[i].cells, cell)
 		}
 	}
@@ -80,7 +80,7 @@ func proxyCostsTable(t text, c *analysis.Cost) {
 	t.heading("Data plane per proxy and proxied call, the load generator's own proxy included")
 	t.table(columns, 1)
 	t.line("")
-	s := "A call that passes two sidecars is proxied twice. Idle: the line through three or more rates, at no requests; or else the CPU outside the slices of interleaved trials."
+	s := "A call that passes two sidecars is proxied twice. Idle: the line through three or more rates, at no requests; or else the CPU outside the slices of interleaved trials. Idle memory: before the load."
 	if !counted {
 		s += " The proxied calls are from the topology, since the proxies' counters are not known."
 	}
