@@ -36,6 +36,17 @@ func TestConsulEnrolment(t *testing.T) {
 			t.Errorf("load inside %v: a Service selects it: %v", inside, selects)
 		}
 	}
+	for _, inside := range []bool{true, false} {
+		e, err := d.Kubernetes.Enrol(Settings{}, "shop", Way{LoadInside: inside})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join(e.Manifests, "\n---\n")
+		refused, err := d.Kubernetes.RefusesPlaintext(Settings{}, "shop", Way{LoadInside: inside})
+		if err != nil || refused != inside || strings.Contains(text, "mutualTLSMode: permissive") == inside || strings.Contains(text, "allowEnablingPermissiveMutualTLS: true") == inside {
+			t.Errorf("load inside %v: plaintext refused %v, %v, in\n%s", inside, refused, err, text)
+		}
+	}
 	e, err := d.Kubernetes.Enrol(Settings{}, "shop", Way{LoadInside: true, Services: []ServiceProtocol{{"web", "http1"}, {"api", "grpc"}, {"db", "tcp"}}})
 	if err != nil {
 		t.Fatal(err)

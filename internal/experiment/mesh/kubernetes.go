@@ -189,6 +189,8 @@ type Proxy struct {
 	PodLabel map[string]string `yaml:"podLabel,omitempty" json:"podLabel,omitempty"`
 	// OfServers: requests go through the proxy of the server's node only. Otherwise those of a node pass it in either direction.
 	OfServers bool `yaml:"ofServers,omitempty" json:"ofServers,omitempty"`
+	// OpaqueOutside: requests from outside the mesh pass as TCP, so that no counter of requests has them.
+	OpaqueOutside bool `yaml:"opaqueOutside,omitempty" json:"opaqueOutside,omitempty"`
 	// Archive lists requests whose responses are kept, once the mesh is ready.
 	Archive []Ask `yaml:"archive,omitempty" json:"archive,omitempty"`
 	// Counters verify that traffic goes through it. Of the counters with the same Proves and Direction, one must grow in each pod.

@@ -2,6 +2,7 @@ package meshes
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,6 +99,32 @@ func TestSinglePodInMesh(t *testing.T) {
 	checks := e.checks(target, podGroups{inMesh: pods}, "")
 	if len(checks) != 1 || !checks[0].OK || checks[0].Name != "requests are understood by the sidecar" {
 		t.Errorf("%+v", checks)
+	}
+}
+
+// A proxy that passes requests from outside the mesh as TCP is expected to count their connections, and to parse those
+// from inside.
+func TestOpaqueOutside(t *testing.T) {
+	pods := podsNamed("echo-1")
+	for inside, want := range map[bool][]string{
+		true: {"traffic goes through the sidecar", "requests are understood by the sidecar"}, false: {"traffic goes through the sidecar"},
+	} {
+		proxy := testProxy()
+		proxy.OpaqueOutside = true
+		proxy.Counters = append(proxy.Counters, mesh.Counter{Proves: mesh.ProvesPath, Metric: "opened"})
+		target := Target{LoadInside: inside, IsLoad: isLoad, Traffic: func(*corev1.Pod) PodTraffic {
+			return PodTraffic{In: Traffic{Some: true, Inside: inside, HTTP: true}}
+		}}
+		e := evidence{proxy: proxy, pods: pods, before: readings{"echo-1": {0, 0, 0, 0, 0}}, after: readings{"echo-1": {0, 0, 1, 0, 2}}, probed: true, answered: 7}
+		var names []string
+		for _, c := range e.checks(target, podGroups{inMesh: pods}, "") {
+			if !strings.HasPrefix(c.Name, "mutual TLS") {
+				names = append(names, c.Name)
+			}
+		}
+		if !slices.Equal(names, want) {
+			t.Errorf("load inside %v: %q, want %q", inside, names, want)
+		}
 	}
 }
 

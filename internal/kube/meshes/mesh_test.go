@@ -185,6 +185,9 @@ func TestCountersOfRealProxies(t *testing.T) {
 		{"consul", "sidecar", "consul-dataplane.txt", map[string]float64{mesh.ProvesL7: 1865, mesh.ProvesMTLS: 7, mesh.ProvesPath: 14}},
 		// Of a sidecar on this machine, which Consul configures by the same xDS.
 		{"consul", "sidecar", "consul-upstream.txt", map[string]float64{mesh.ProvesL7: 372, mesh.ProvesMTLS: 5, "outbound l7": 370, "outbound mtls": 3, "outbound path": 3}},
+		// Of Consul's dataplane under transparent proxying: a caller in gRPC, and then load from outside of the mesh.
+		{"consul", "sidecar", "consul-grpc.txt", map[string]float64{mesh.ProvesL7: 700, mesh.ProvesMTLS: 1, "outbound l7": 700, "outbound mtls": 1, "outbound path": 16}},
+		{"consul", "sidecar", "consul-permissive.txt", map[string]float64{mesh.ProvesL7: 0, mesh.ProvesMTLS: 0, mesh.ProvesPath: 4, "outbound l7": 300, "outbound mtls": 1, "outbound path": 1}},
 		{"istio-ambient", "node-proxy", "ztunnel.txt", map[string]float64{mesh.ProvesPath: 276, mesh.ProvesMTLS: 261}},
 		{"istio-ambient", "waypoint", "waypoint.txt", map[string]float64{mesh.ProvesL7: 24090, mesh.ProvesMTLS: 2}},
 	} {

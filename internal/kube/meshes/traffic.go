@@ -45,7 +45,7 @@ var bothDirections = []string{mesh.WayIn, mesh.WayOut}
 func (t Target) expectations(x mesh.Proxy, proves string, pods []*corev1.Pod, g podGroups) []expectation {
 	switch x.In {
 	case mesh.InPod:
-		return t.bySidecar(proves, pods)
+		return t.bySidecar(x, proves, pods)
 	case mesh.InMesh:
 		return t.byNode(x, pods, g)
 	}
@@ -54,7 +54,7 @@ func (t Target) expectations(x mesh.Proxy, proves string, pods []*corev1.Pod, g 
 
 // bySidecar expects each pod's own traffic. Without knowledge of it, a load generator sends and does not receive, and
 // any other pod needs counts in either direction.
-func (t Target) bySidecar(proves string, pods []*corev1.Pod) []expectation {
+func (t Target) bySidecar(x mesh.Proxy, proves string, pods []*corev1.Pod) []expectation {
 	in, out := expectation{directions: []string{mesh.WayIn}}, expectation{directions: []string{mesh.WayOut}}
 	either := expectation{directions: bothDirections, any: proves == mesh.ProvesMTLS && !t.LoadInside}
 	for _, p := range pods {
@@ -66,6 +66,9 @@ func (t Target) bySidecar(proves string, pods []*corev1.Pod) []expectation {
 			traffic.Out = Traffic{true, true, true}
 		default:
 			either.pods = append(either.pods, p)
+		}
+		if x.OpaqueOutside && !traffic.In.Inside {
+			traffic.In.HTTP = false
 		}
 		if traffic.In.moves(proves) {
 			in.pods = append(in.pods, p)

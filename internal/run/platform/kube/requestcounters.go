@@ -144,7 +144,7 @@ func (rc *requestCounters) sidecars(service string, pod *corev1.Pod) (reads []fu
 			continue
 		}
 		x.Counters = slices.DeleteFunc(slices.Clone(x.Counters), func(c mesh.Counter) bool {
-			return c.Proves != mesh.ProvesL7 || !rc.passes(service, c.Way())
+			return c.Proves != mesh.ProvesL7 || !rc.passes(x, service, c.Way())
 		})
 		reads = append(reads, func(ctx context.Context) []alternative {
 			return rc.proxy(ctx, pod, x, func(c mesh.Counter) balance.Place {
@@ -155,13 +155,16 @@ func (rc *requestCounters) sidecars(service string, pod *corev1.Pod) (reads []fu
 	return reads
 }
 
-// passes reports whether requests of HTTP pass a service's sidecar in a direction.
-func (rc *requestCounters) passes(service, way string) bool {
+// passes reports whether requests of HTTP pass a service's sidecar x in a direction, and are counted.
+func (rc *requestCounters) passes(x mesh.Proxy, service, way string) bool {
 	http := func(name string) bool {
 		s, _ := rc.spec.Topology.Service(name)
 		return rc.spec.Protocol(s) != app.TCP
 	}
 	if way == mesh.WayIn {
+		if x.OpaqueOutside && !rc.enrolment.loadInside && rc.enrolment.gateway == nil && service == rc.spec.Entry().Name {
+			return false
+		}
 		return service != loadService && http(service)
 	}
 	if service == loadService {

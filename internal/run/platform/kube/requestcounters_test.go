@@ -202,3 +202,25 @@ func TestGatewayCounts(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// A sidecar that passes requests from outside the mesh as TCP does not count those of a load outside at the entry.
+func TestOpaqueRequestsOfLoadOutside(t *testing.T) {
+	topology, err := app.Load("chain-2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	front, back := topology.Services[0].Name, topology.Services[1].Name
+	for _, c := range []struct {
+		opaque, inside bool
+		entry          bool
+	}{{true, false, false}, {true, true, true}, {false, false, true}} {
+		rc := &requestCounters{trial: &trial{spec: platform.Spec{Topology: topology}, enrolment: enrolment{loadInside: c.inside}}}
+		x := mesh.Proxy{In: mesh.InPod, OpaqueOutside: c.opaque}
+		if got := rc.passes(x, front, mesh.WayIn); got != c.entry {
+			t.Errorf("opaque %v, load inside %v: requests to the entry are counted: %v", c.opaque, c.inside, got)
+		}
+		if !rc.passes(x, back, mesh.WayIn) || !rc.passes(x, front, mesh.WayOut) {
+			t.Errorf("opaque %v, load inside %v: requests between services are not counted", c.opaque, c.inside)
+		}
+	}
+}
