@@ -181,8 +181,12 @@ func (c abCommand) study(args []string, o abOptions) (*Study, error) {
 	o.Set = append(same, o.Set...)
 	for {
 		s, err := read(o, blocks)
-		if err != nil || s.Plan.Expected <= o.maxTime || blocks == experiment.DecideFrom() {
-			return s, err
+		if err != nil {
+			return nil, err
+		}
+		if s.Plan.Expected <= o.maxTime || blocks == experiment.DecideFrom() {
+			c.printNotes(s)
+			return s, nil
 		}
 		// Blocks differ in the number of meshes that are installed.
 		blocks = max(experiment.DecideFrom(), min(blocks-1, int(int64(blocks)*int64(o.maxTime)/int64(s.Plan.Expected))))
@@ -232,7 +236,7 @@ func (c abCommand) fromFile(file string, o abOptions, blocks int) (*Study, error
 	}
 	set := []string{fmt.Sprintf("factors.%s=[%s, %s]", factor, a, b), fmt.Sprintf("baseline={%s: %s}", factor, a), "control=true",
 		fmt.Sprintf("blocks=%d", blocks), "decide=" + string(decide)}
-	x := ExperimentOptions{Set: slices.Concat(set, o.Set), Meshes: o.mesh}
+	x := ExperimentOptions{Set: slices.Concat(set, o.Set), Meshes: o.mesh, quiet: true}
 	s, err := c.Read(file, x)
 	if err != nil {
 		return nil, err
@@ -241,7 +245,7 @@ func (c abCommand) fromFile(file string, o abOptions, blocks int) (*Study, error
 		return nil, console.Usage(fmt.Errorf("%s has %d treatments with these levels, and A, A again and B are 3", file, n), "choose one level of each other factor: --set 'factors.rate=[1000]'")
 	}
 	if s.Experiment.Platform.Kind == mesh.OnLocal && s.Experiment.Order != experiment.OrderInterleaved {
-		c.Notef("%s has no order: interleaved, which needs fewer blocks", file)
+		s.notef("%s has no order: interleaved, which needs fewer blocks", file)
 	}
 	return s, nil
 }
@@ -251,7 +255,7 @@ func (c abCommand) fromFlags(o abOptions, blocks int) (*Study, error) {
 	if len(o.mesh) != 1 || o.a != "" || o.b != "" {
 		return nil, console.Usage(errors.New("give one --mesh, or a FILE with --a and --b"), "such as: tare ab --mesh envoy --program ./old --program ./new")
 	}
-	x := ExperimentOptions{}
+	x := ExperimentOptions{quiet: true}
 	if mesh.IsPath(o.mesh[0]) {
 		x.Meshes = o.mesh
 	}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -115,6 +116,35 @@ func TestABOrderWithFewestInstallations(t *testing.T) {
 	}
 	if s, err := fewestChanges(of(0)); err != nil || s.Plan.Seed != 1 || drawn != 1 {
 		t.Errorf("without installations: seed %d of %d, %v", s.Plan.Seed, drawn, err)
+	}
+}
+
+// A file is read for each random order and number of blocks, and its notes are printed once.
+func TestABNotesOnce(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "mine.yaml")
+	for name, text := range map[string]string{
+		"log": "GET http://a/\n\nGET http://a/two\nCookie: session=1\n",
+		"mine.yaml": `apiVersion: tare.dev/v1beta1
+kind: Experiment
+metadata: {name: mine}
+application: {topology: echo}
+factors: {mesh: [envoy, reference], rate: [100]}
+load: {targets: log}
+order: balanced
+blocks: 4
+`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var notes bytes.Buffer
+	if _, err := (abCommand{testLine(t, &notes)}).study([]string{file}, abOptions{a: "mesh=reference", b: "mesh=envoy", maxTime: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Split(strings.TrimSpace(notes.String()), "\n"); len(lines) != 2 || !strings.Contains(lines[0], "Cookie") || !strings.Contains(lines[1], "has no order: interleaved") {
+		t.Errorf("%d notes:\n%s", len(lines), &notes)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 func newConvertCommand(c *CommandLine) *cobra.Command {
@@ -122,7 +123,7 @@ func (c converter) read(file string, data []byte) (any, error) {
 		return prices, nil
 	}
 	known := c.catalog.known()
-	known.Meshes, known.Targets = nil, c.experimentTargets
+	known.Meshes, known.Targets = nil, func(path string, texts *template.Reader, instants bool) ([]experiment.Request, error) { return experimentTargets(path, texts, instants, c.Notef) }
 	return experiment.Decode(file, data, known)
 }
 

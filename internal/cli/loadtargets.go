@@ -19,8 +19,8 @@ import (
 const entryURL = "http://entry.invalid"
 
 // experimentTargets reads load.targets of an experiment. Headers that usually have a
-// secret are left out: a record would contain their values.
-func (c *CommandLine) experimentTargets(path string, texts *template.Reader, instants bool) ([]experiment.Request, error) {
+// secret are left out: a record would contain their values. notef gets what was left out.
+func experimentTargets(path string, texts *template.Reader, instants bool, notef func(format string, args ...any)) ([]experiment.Request, error) {
 	file, err := regular.Open(path, maxTargets)
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (c *CommandLine) experimentTargets(path string, texts *template.Reader, ins
 		return nil, err
 	}
 	if read.Omitted > 0 {
-		c.Notef("%d requests of %s left out: other hosts, or methods other than GET, HEAD and OPTIONS in a log", read.Omitted, path)
+		notef("%d requests of %s left out: other hosts, or methods other than GET, HEAD and OPTIONS in a log", read.Omitted, path)
 	}
 	var all []experiment.Request
 	var omitted []string // headers
@@ -69,20 +69,20 @@ func (c *CommandLine) experimentTargets(path string, texts *template.Reader, ins
 		all = append(all, r)
 	}
 	if instants {
-		all = c.at(all, read, path)
+		all = at(all, read, path, notef)
 	}
 	if omitted != nil {
-		c.Notef("headers %s of %s left out, because records would contain them: write ${env:NAME} in vegeta's targets or JSON lines", strings.Join(omitted, ", "), path)
+		notef("headers %s of %s left out, because records would contain them: write ${env:NAME} in vegeta's targets or JSON lines", strings.Join(omitted, ", "), path)
 	}
 	return all, nil
 }
 
 // at gives the requests the instants of the file, as many as an experiment may have, in place of weights. Requests
 // without one are left out.
-func (c *CommandLine) at(all []experiment.Request, read *calls.Source, path string) []experiment.Request {
+func at(all []experiment.Request, read *calls.Source, path string, notef func(format string, args ...any)) []experiment.Request {
 	n := min(len(read.Order), experiment.MaxInstants)
 	if n < len(read.Order) {
-		c.Notef("the load has the first %d of %d requests of %s", n, len(read.Order), path)
+		notef("the load has the first %d of %d requests of %s", n, len(read.Order), path)
 	}
 	for k, i := range read.Order[:n] {
 		all[i].At = append(all[i].At, read.At[k].Round(time.Microsecond))

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 // An experiment has the requests of a file, and its record needs no other file and has no credentials.
@@ -104,10 +104,12 @@ func TestInstantsOfTargets(t *testing.T) {
 }
 
 func decodedTargets(dir, load string) (*experiment.Experiment, string, error) {
-	var notes bytes.Buffer
-	c := New(console.Console{In: strings.NewReader(""), Out: &notes, Err: &notes}, nil)
+	var notes strings.Builder
+	read := func(path string, texts *template.Reader, instants bool) ([]experiment.Request, error) {
+		return experimentTargets(path, texts, instants, func(format string, args ...any) { fmt.Fprintf(&notes, format, args...) })
+	}
 	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: targets}\nfactors: {mesh: [none]}\nload: " + load + "\n"
-	x, err := experiment.Decode(filepath.Join(dir, "x.yaml"), []byte(text), experiment.Known{Targets: c.experimentTargets})
+	x, err := experiment.Decode(filepath.Join(dir, "x.yaml"), []byte(text), experiment.Known{Targets: read})
 	return x, notes.String(), err
 }
 

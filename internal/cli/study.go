@@ -19,6 +19,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/load/template"
 	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
@@ -30,6 +31,7 @@ type ExperimentOptions struct {
 	// recorded: the file is that of results. The files and objects that it names are not read: they may have changed, and the
 	// file may come from others.
 	recorded bool
+	quiet    bool                               // the caller prints the notes, as of a file that is read several times
 	draw     func() (seed uint64, order string) // of a file without a seed; nil: a fresh seed and the default order
 }
 
@@ -70,6 +72,19 @@ type Study struct {
 	changed        []mesh.Definition // variants, and meshes with settings of the file
 	learnt         *learnt           // times by earlier trials; nil: those of the plan
 	notInterleaved string            // why the default order is not interleaved; "": it is, or the file has an order
+	notes          []string          // about the file, for the person who runs it
+}
+
+// notef adds a note.
+func (s *Study) notef(format string, args ...any) {
+	s.notes = append(s.notes, fmt.Sprintf(format, args...))
+}
+
+// printNotes prints the notes of a study.
+func (c *CommandLine) printNotes(s *Study) {
+	for _, note := range s.notes {
+		c.Notef("%s", note)
+	}
 }
 
 // seedWords are the seed of the plan, and how to run the same plan again.
@@ -118,7 +133,10 @@ func (c *CommandLine) decode(file string, data []byte, o ExperimentOptions) (*St
 		return draw()
 	}
 	if known.Recorded = o.recorded; !o.recorded {
-		known.Objects, known.Targets = c.objects, c.experimentTargets
+		known.Objects = c.objects
+		known.Targets = func(path string, texts *template.Reader, instants bool) ([]experiment.Request, error) {
+			return experimentTargets(path, texts, instants, s.notef)
+		}
 	}
 	known.Definition = func(name string) (mesh.Definition, bool) { d, ok := s.Meshes[name]; return d, ok }
 	if s.Experiment, err = experiment.Decode(file, data, known, o.Set...); err != nil {
@@ -150,6 +168,9 @@ func (c *CommandLine) decode(file string, data []byte, o ExperimentOptions) (*St
 	c.catalog.platform(s.Experiment.Platform.Kind).prolong(s.Experiment, s.Plan)
 	if s.Experiment.Platform.Kind == mesh.OnKubernetes {
 		changes(s.Meshes, s.Plan)
+	}
+	if !o.quiet {
+		c.printNotes(s)
 	}
 	return s, nil
 }
