@@ -14,11 +14,7 @@ func writeComment(w io.Writer, r *analysis.Report) error {
 	p := newPage(Options{}, true, "###")
 	p.heading("tare: " + outcomesInWords(r.Decisions))
 	commentTable(p, r.Decisions)
-	for _, d := range r.Decisions {
-		for _, s := range remarks(d) {
-			p.item(s)
-		}
-	}
+	commentRemarks(p, r.Decisions)
 	if len(r.Decisions) > 0 {
 		p.line("")
 	}
@@ -97,8 +93,19 @@ func commentTable(p *page, decisions []analysis.Decision) {
 	p.line("")
 }
 
-// remarks are the lines about a decision beyond its outcome and change.
-func remarks(d analysis.Decision) []string {
-	lines := []string{fmt.Sprintf("A is %s, B is %s.", d.Baseline, d.Treatment)}
-	return append(lines, decisionLines(d)[2:]...)
+// commentRemarks are the lines about decisions beyond their outcomes and changes. With several gates each line has its gate.
+func commentRemarks(p *page, decisions []analysis.Decision) {
+	sides := ""
+	for _, d := range decisions {
+		if s := fmt.Sprintf("A is %s, B is %s.", d.Baseline, d.Treatment); s != sides {
+			sides = s
+			p.item(s)
+		}
+		for _, s := range decisionLines(d)[2:] {
+			if len(decisions) > 1 {
+				s = d.Gate + ": " + s
+			}
+			p.item(s)
+		}
+	}
 }

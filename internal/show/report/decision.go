@@ -43,7 +43,8 @@ func decisionLines(d analysis.Decision) []string {
 	case d.Pairs < experiment.DecideFrom():
 		lines = append(lines, fmt.Sprintf("A gate is decided from %d pairs on.", experiment.DecideFrom()))
 	case d.Outcome == analysis.Undecided && d.MorePairs > 0:
-		lines = append(lines, fmt.Sprintf("It would need about %.0f more minutes (%d pairs).", math.Ceil(d.Minutes), d.MorePairs))
+		minutes := int(math.Ceil(d.Minutes))
+		lines = append(lines, fmt.Sprintf("It would need about %d more %s (%d pairs).", minutes, plural(minutes, "minute"), d.MorePairs))
 	case d.Outcome == analysis.Undecided:
 		lines = append(lines, "The difference is close to the limit: more time is of little use. Use another limit, or --detect.")
 	case d.Outcome == analysis.Holds && d.Detect > 0:

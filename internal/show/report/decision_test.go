@@ -119,6 +119,28 @@ func TestCommentFormat(t *testing.T) {
 	}
 }
 
+// With several gates each remark has its gate, and the sides are named once.
+func TestCommentOfSeveralGates(t *testing.T) {
+	r := gated(t, 0.1, 8)
+	second := r.Decisions[0]
+	second.Gate, second.Outcome, second.MorePairs, second.Minutes, second.Why = "memory_mib/data < +4MiB", analysis.Undecided, 6, 0.7, ""
+	r.Decisions = append(r.Decisions, second)
+	f, _ := report.Lookup("comment", report.Options{})
+	var b bytes.Buffer
+	if err := f.Write(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	got := b.String()
+	for _, want := range []string{"\n- cpu\\_us\\_per\\_request/data &lt; +2%: A/A: ", "\n- memory\\_mib/data &lt; +4MiB: It would need about 1 more minute (6 pairs).\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if n := strings.Count(got, "- A is envoy-a, B is envoy-b.\n"); n != 1 {
+		t.Errorf("the sides are named %d times in\n%s", n, got)
+	}
+}
+
 func TestDecisionOfARunWithoutGates(t *testing.T) {
 	for format, want := range map[string]string{"decision": "No gates", "junit": `tests="0"`, "github": ""} {
 		f, _ := report.Lookup(format, report.Options{})
