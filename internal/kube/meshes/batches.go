@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -25,6 +26,7 @@ type Batches struct {
 	choose  func(name string) Choice
 	report  func(string)
 
+	mu      sync.Mutex // trials that are deployed at once install their meshes one after another
 	current []*Batch
 	swept   bool // abandoned installations of dead runs have been removed
 }
@@ -68,6 +70,8 @@ func conflict(installed, name string) error {
 // trials. Those that may coexist with d stay if other trials are deployed beside this one. A user's installation
 // (`tare mesh install`) of d is used. One of another mesh is an error, because it would be measured with d.
 func (b *Batches) Ready(ctx context.Context, d mesh.Definition, beside bool) (*Batch, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if err := b.end(ctx, func(other *Batch) bool {
 		return !other.failed && (other.definition.Name == d.Name || beside && mesh.Coexist(other.definition, d) == nil)
 	}); err != nil {
@@ -180,6 +184,8 @@ func (b *Batch) Archive(ctx context.Context, namespace string, to func(name stri
 
 // End removes the current meshes, except those installed before the run.
 func (b *Batches) End(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	return b.end(ctx, func(*Batch) bool { return false })
 }
 

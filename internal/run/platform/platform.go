@@ -28,9 +28,12 @@ type Platform struct {
 	Impairer Impairer
 	// CounterRefresh applies to the counters of every deployment. nil: each reading is current.
 	CounterRefresh CounterRefresh
+	// DeploysAtOnce: Deploy may be called for the trials of a round at the same time. It is better where a deployment mostly
+	// waits for others, and worse where it needs the processors that the next one needs too.
+	DeploysAtOnce bool
 }
 
-// Deployer deploys trials, one at a time.
+// Deployer deploys trials.
 type Deployer interface {
 	// Prepare does once what all trials of the run need: it removes leftovers of
 	// earlier runs and fetches data planes. It returns versions by program.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -16,7 +17,8 @@ import (
 
 // deploy deploys the trial and makes its parts.
 func (t *trial) deploy(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, t.setup.Timing.Deploy, fmt.Errorf("it was not ready after %v", t.setup.Timing.Deploy))
+	limit := t.setup.Timing.Deploy * time.Duration(max(1, t.beside))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it was not ready after %v", limit))
 	defer cancel()
 	provenance, err := filepath.Abs(t.setup.dir.Provenance())
 	if err != nil {

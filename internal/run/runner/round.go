@@ -153,7 +153,14 @@ var phasesOfRounds = map[string]map[string]passage{
 // the others go on without it.
 func (rd *round) walk(ctx context.Context) {
 	for _, p := range workflow {
-		switch how := phasesOfRounds[rd.run.plan.Order][p.name]; how.at {
+		how := phasesOfRounds[rd.run.plan.Order][p.name]
+		if p.name == "deploy" && rd.run.Platform.DeploysAtOnce {
+			how.at = atOnce
+			for _, t := range rd.members {
+				t.beside = len(rd.members)
+			}
+		}
+		switch how.at {
 		case inTurn:
 			if p.always && ctx.Err() == nil {
 				// The records of a round are written together, or none is.

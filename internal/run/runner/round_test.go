@@ -9,12 +9,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
@@ -119,6 +122,53 @@ func TestRoundOfFakes(t *testing.T) {
 		t.Errorf("events %v", kinds)
 	}
 	noLoadLeft(t, f)
+}
+
+// meeting is a platform whose deployments wait for one another.
+type meeting struct {
+	platform.Deployer
+	members int
+	mu      sync.Mutex
+	here    int
+	all     chan struct{}
+}
+
+func (p *meeting) Deploy(ctx context.Context, spec platform.Spec) (*platform.Deployment, error) {
+	p.mu.Lock()
+	all := p.all
+	if p.here++; p.here == p.members {
+		p.here, p.all = 0, make(chan struct{})
+		close(all)
+	}
+	p.mu.Unlock()
+	select {
+	case <-all:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	return p.Deployer.Deploy(ctx, spec)
+}
+
+// A platform that declares it deploys the members of a round at the same time.
+func TestRoundDeployedAtOnce(t *testing.T) {
+	t.Parallel()
+	cfg, _ := fakeRound(t, &fake{}, "")
+	cfg.Platform.Deployer = &meeting{Deployer: cfg.Platform.Deployer, members: 3, all: make(chan struct{})}
+	cfg.Platform.DeploysAtOnce = true
+	cfg.Timing.Deploy = 10 * time.Second // that of each, for all three
+	summary, err := runner.Run(context.Background(), cfg)
+	if err != nil || summary.Recorded != 6 || summary.Failed != 0 {
+		t.Fatalf("%+v, %v, %q", summary, err, failures(cfg))
+	}
+	records, err := cfg.Dir.Records()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		if r.Phases[0].Name != "deploy" || r.Phases[0].Start.After(records[3*(r.Block-1)].Phases[0].End) {
+			t.Errorf("%s: phases %+v", r.ID, r.Phases)
+		}
+	}
 }
 
 // A member that cannot be deployed is recorded as failed; the others of its round are measured.

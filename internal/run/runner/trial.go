@@ -40,6 +40,7 @@ type trial struct {
 	measurement *measurement
 	conserved   *conservation
 	share       *share // of a round's schedule; nil: the trial runs alone
+	beside      int    // trials that are deployed at the same time; 0: it alone
 
 	sliced       *sliceMember    // nil before the end of a round's warm-up
 	stagesBefore []app.StageTime // of the measure phase of a round

@@ -46,7 +46,7 @@ type deployment struct {
 
 // Declare returns the platform with its abilities. It cannot impair networks.
 func (p *Platform) Declare() platform.Platform {
-	return platform.Platform{Deployer: p, CounterRefresh: p}
+	return platform.Platform{Deployer: p, CounterRefresh: p, DeploysAtOnce: true}
 }
 
 // Deploy implements [platform.Deployer]: it makes the trial's namespace with everything in it and waits until all is ready.
