@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"time"
 )
 
 // settings are the flags of every mode.
@@ -29,6 +30,8 @@ type settings struct {
 	only string // lines whose name contains it
 	real bool
 	mesh string
+	// maxTime ends a step of a real bisection undecided; 0: that of the mesh.
+	maxTime time.Duration
 }
 
 func main() {
@@ -68,6 +71,7 @@ func run(ctx context.Context, args []string) error {
 	f.StringVar(&s.only, "only", "", "only lines whose `name` contains this")
 	f.BoolVar(&s.real, "real", false, "bisect with real proxies")
 	f.StringVar(&s.mesh, "mesh", "reference", "`mesh` of a real bisection: reference or envoy")
+	f.DurationVar(&s.maxTime, "max-time", 0, "`time` of a step of a real bisection; default: 75 s with reference, 3 min with envoy")
 	if err := f.Parse(args[1:]); err != nil {
 		return err
 	}
