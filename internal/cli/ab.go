@@ -34,6 +34,7 @@ type abOptions struct {
 	app      string
 	rate     string
 	platform string
+	fixed    []string // settings of the pilot: its seed and order
 	// from are results directories to decide again; replayTime is --max-time if it was given.
 	from       []string
 	replayTime time.Duration
@@ -174,11 +175,10 @@ func (c abCommand) study(args []string, o abOptions) (*Study, error) {
 		return nil, console.Usage(fmt.Errorf("--max-time %v is too short: a block takes about %v, and %d are needed", o.maxTime, perBlock.Round(time.Second), experiment.DecideFrom()),
 			fmt.Sprintf("write --max-time %v, or shorten phases.measure", (perBlock*time.Duration(experiment.DecideFrom())*3/2).Round(time.Minute)))
 	}
-	same := []string{fmt.Sprintf("seed=%d", pilot.Experiment.Seed)}
+	o.fixed = []string{fmt.Sprintf("seed=%d", pilot.Experiment.Seed)}
 	if order := pilot.Experiment.Order; order != "" {
-		same = append(same, "order="+experiment.OrderName(order)) // with a seed, the default differs
+		o.fixed = append(o.fixed, "order="+experiment.OrderName(order)) // with a seed, the default differs
 	}
-	o.Set = append(same, o.Set...)
 	for {
 		s, err := read(o, blocks)
 		if err != nil {
@@ -236,7 +236,7 @@ func (c abCommand) fromFile(file string, o abOptions, blocks int) (*Study, error
 	}
 	set := []string{fmt.Sprintf("factors.%s=[%s, %s]", factor, a, b), fmt.Sprintf("baseline={%s: %s}", factor, a), "control=true",
 		fmt.Sprintf("blocks=%d", blocks), "decide=" + string(decide)}
-	x := ExperimentOptions{Set: slices.Concat(set, o.Set), Meshes: o.mesh, quiet: true}
+	x := ExperimentOptions{Set: slices.Concat(set, o.fixed, o.Set), Meshes: o.mesh, quiet: true}
 	s, err := c.Read(file, x)
 	if err != nil {
 		return nil, err
@@ -255,7 +255,7 @@ func (c abCommand) fromFlags(o abOptions, blocks int) (*Study, error) {
 	if len(o.mesh) != 1 || o.a != "" || o.b != "" {
 		return nil, console.Usage(errors.New("give one --mesh, or a FILE with --a and --b"), "such as: tare ab --mesh envoy --program ./old --program ./new")
 	}
-	x := ExperimentOptions{quiet: true}
+	x := ExperimentOptions{quiet: true, Set: slices.Clone(o.fixed)}
 	if mesh.IsPath(o.mesh[0]) {
 		x.Meshes = o.mesh
 	}

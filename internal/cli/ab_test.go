@@ -74,7 +74,9 @@ func TestABStudies(t *testing.T) {
 		"two option sets on a cluster": {nil, abOptions{mesh: []string{"istio"}, maxTime: 2 * time.Hour, runOptions: runOptions{ExperimentOptions: ExperimentOptions{Set: []string{"b.options.mtls=PERMISSIVE"}}}},
 			experiment.OrderInterleaved, func(s *Study) bool { return s.Experiment.MeshSettings("istio-b").Options["mtls"] == "PERMISSIVE" }},
 		"a quarter of an hour on a cluster": {nil, abOptions{mesh: []string{"istio"}, maxTime: 15 * time.Minute, runOptions: runOptions{ExperimentOptions: ExperimentOptions{Set: []string{"b.options.accessLog=true"}}}},
-			experiment.OrderInterleaved, func(s *Study) bool { return s.Experiment.ByNodeAgent() }},
+			experiment.OrderInterleaved, func(s *Study) bool { // slices that a busy node reads in time, also after the pilot
+				return s.Experiment.ByNodeAgent() && s.Plan.Slices.Length == 500*time.Millisecond && s.Plan.Slices.Measure == 20
+			}},
 		"a mesh without revisions": {nil, abOptions{mesh: []string{"linkerd"}, maxTime: 2 * time.Hour, runOptions: runOptions{ExperimentOptions: ExperimentOptions{Set: []string{"b.profile=ha"}}}},
 			experiment.OrderTurns, func(s *Study) bool { return s.Experiment.ByNodeAgent() }},
 		"a cluster that is in use": {nil, abOptions{mesh: []string{"istio"}, maxTime: 2 * time.Hour, runOptions: runOptions{ExperimentOptions: ExperimentOptions{Set: []string{"b.options.accessLog=true", "platform.inUse=allow"}}}},

@@ -123,7 +123,9 @@ func (c converter) read(file string, data []byte) (any, error) {
 		return prices, nil
 	}
 	known := c.catalog.known()
-	known.Meshes, known.Targets = nil, func(path string, texts *template.Reader, instants bool) ([]experiment.Request, error) { return experimentTargets(path, texts, instants, c.Notef) }
+	known.Meshes, known.Targets = nil, func(path string, texts *template.Reader, instants bool) ([]experiment.Request, error) {
+		return experimentTargets(path, texts, instants, c.Notef)
+	}
 	return experiment.Decode(file, data, known)
 }
 
