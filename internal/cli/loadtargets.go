@@ -19,7 +19,7 @@ import (
 const entryURL = "http://entry.invalid"
 
 // experimentTargets reads load.targets of an experiment. Headers that usually have a
-// secret are left out: a record would contain their values. notef gets what was left out.
+// secret are left out: a record would contain their values. notef gets a note about omitted requests and headers.
 func experimentTargets(path string, texts *template.Reader, instants bool, notef func(format string, args ...any)) ([]experiment.Request, error) {
 	file, err := regular.Open(path, maxTargets)
 	if err != nil {
