@@ -103,7 +103,7 @@ test: ## unit tests, in about a minute
 
 .PHONY: race
 race: ## the race detector on all packages, in about six minutes
-	export CGO_ENABLED=1; $(call tests,./...,race) -race -short -p 2 -timeout 30m
+	export CGO_ENABLED=1 TARE_TEST_ALL=; $(call tests,./...,race) -race -short -p 2 -timeout 30m
 
 .PHONY: generators
 generators: ## install the load generators of the package registries into the user's cache
