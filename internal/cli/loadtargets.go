@@ -77,10 +77,13 @@ func experimentTargets(path string, texts *template.Reader, instants bool, notef
 	return all, nil
 }
 
-// at gives the requests the instants of the file, as many as an experiment may have, in place of weights. Requests
+// at gives the requests the instants of the file, within the limits of an experiment, in place of weights. Requests
 // without one are left out.
 func at(all []experiment.Request, read *calls.Source, path string, notef func(format string, args ...any)) []experiment.Request {
 	n := min(len(read.Order), experiment.MaxInstants)
+	if late := slices.IndexFunc(read.At[:n], func(at time.Duration) bool { return at > experiment.LastInstant }); late >= 0 {
+		n = late
+	}
 	if n < len(read.Order) {
 		notef("the load has the first %d of %d requests of %s", n, len(read.Order), path)
 	}

@@ -72,7 +72,8 @@ func TestInstantsOfTargets(t *testing.T) {
 		fmt.Fprintf(&many, line, i/1000, "a")
 	}
 	fmt.Fprintf(&many, line, 59, "late")
-	for file, text := range map[string]string{"log": fmt.Sprintf(line+line+line, 36, "a", 37, "b", 37, "a"), "many": many.String(), "untimed": "GET http://a/\n"} {
+	for file, text := range map[string]string{"log": fmt.Sprintf(line+line+line, 36, "a", 37, "b", 37, "a"), "many": many.String(), "untimed": "GET http://a/\n",
+		"long": fmt.Sprintf(line+line+line, 36, "a", 37, "a", 38, "a") + strings.Replace(fmt.Sprintf(line, 0, "a"), "/Oct/", "/Dec/", 1)} {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -97,6 +98,10 @@ func TestInstantsOfTargets(t *testing.T) {
 	}
 	if record, err := x.YAML(); err != nil || len(record) > strict.MaxBytes/2 {
 		t.Errorf("%v: the record has %d bytes", err, len(record))
+	}
+	x, notes, err = decodedTargets(dir, "{targets: long, arrivals: recorded}")
+	if err != nil || len(x.Load.Requests[0].At) != 3 || !strings.Contains(notes, "the first 3 of 4 requests") {
+		t.Errorf("%v: %s", err, notes)
 	}
 	if _, _, err := decodedTargets(dir, "{targets: untimed, arrivals: recorded}"); err == nil || !strings.Contains(err.Error(), "the requests have no instants") {
 		t.Error(err)

@@ -19,8 +19,10 @@ const Recorded = "recorded"
 // MaxInstants bounds those of all requests, because the recorded experiment has them.
 const MaxInstants = 40_000
 
+// LastInstant bounds each instant.
+const LastInstant = 30 * 24 * time.Hour
+
 const (
-	maxInstant = 30 * 24 * time.Hour
 	// maxRepeated bounds the recorded time that a trial repeats: more does not fit into 64 bits of ns.
 	maxRepeated = 100 * 365 * 24 * time.Hour
 	// maxReplayed bounds the requests of one trial: a profile has at most 16 MiB.
@@ -43,8 +45,8 @@ func (x *Instants) UnmarshalScalar(text string) error {
 		if err != nil || !(s >= 0) {
 			return fmt.Errorf("found %.40q, expected %s", word, x.Wants())
 		}
-		if s > maxInstant.Seconds() {
-			return fmt.Errorf("%.40s s is more than %v", word, maxInstant)
+		if s > LastInstant.Seconds() {
+			return fmt.Errorf("%.40s s is more than %v", word, LastInstant)
 		}
 		all = append(all, time.Duration(math.Round(s*1e6))*time.Microsecond)
 	}
@@ -112,21 +114,37 @@ func (r Recording) instant(k int) (at time.Duration, i int) {
 	return time.Duration((k-i)/n)*r.cycle() + r.At[i], i
 }
 
-// rate is that of the first part of the recording at its own speed, rounded so that its requests are the same.
+// rate is that of the first part of the recording at its own speed, with the fewest decimals, and at least 4, that
+// keep the number of requests.
 func (r Recording) rate(part time.Duration) float64 {
 	k := 0
 	for {
 		if at, _ := r.instant(k); at >= part || k > maxReplayed {
-			return math.Round(float64(k)/part.Seconds()*1e4) / 1e4
+			break
 		}
 		k++
 	}
+	exact := float64(k) / part.Seconds()
+	for unit := 1e4; unit <= 1e12; unit *= 10 {
+		if rounded := math.Round(exact*unit) / unit; rounded*part.Seconds() >= 1 && math.Round(rounded*part.Seconds()) == float64(k) {
+			return rounded
+		}
+	}
+	if exact*part.Seconds() < float64(k) { // validation refuses less than one request
+		return math.Nextafter(exact, math.Inf(1))
+	}
+	return exact
+}
+
+// requests is the number of requests that a rate requires in a part of the trial.
+func requests(rate float64, part time.Duration) int {
+	return max(1, int(math.Round(rate*part.Seconds())))
 }
 
 // speed is the factor by which the recording is faster than it was, so that its first part has a rate. It
 // is 1 if the recording has this rate.
 func (r Recording) speed(rate float64, part time.Duration) float64 {
-	k := max(1, int(math.Round(rate*part.Seconds())))
+	k := requests(rate, part)
 	last, _ := r.instant(k - 1)
 	next, _ := r.instant(k)
 	if last < part && part <= next {
@@ -136,7 +154,8 @@ func (r Recording) speed(rate float64, part time.Duration) float64 {
 }
 
 // Schedule returns the requests of a load, with their instants in ns from the start of its warm-up. The
-// recording begins with the measure phase, and its end precedes it.
+// recording begins with the measure phase, and its end precedes it. There are at most maxReplayed+1 requests, of which
+// validation allows maxReplayed.
 func (r Recording) Schedule(rate float64, warmup, measure, tail time.Duration) (at []int64, request []int) {
 	if r.cycle() == 0 {
 		return nil, nil
@@ -147,10 +166,10 @@ func (r Recording) Schedule(rate float64, warmup, measure, tail time.Duration) (
 		return time.Duration(float64(at) / speed)
 	}
 	first := 0
-	for due(first-1) >= -warmup {
+	for first > -maxReplayed-1 && due(first-1) >= -warmup {
 		first--
 	}
-	for k := first; due(k) < measure+tail; k++ {
+	for k := first; len(at) <= maxReplayed && due(k) < measure+tail; k++ {
 		_, i := r.instant(k)
 		at, request = append(at, int64(warmup+due(k))), append(request, r.Request[i])
 	}
@@ -175,9 +194,12 @@ func completeRate(e *Experiment, doc *strict.Document) {
 // instants checks a load at recorded instants.
 func (v loadRules) instants() {
 	l, r := v.e.Load, v.e.Load.Recording()
-	total, without := 0, -1
+	total, without, late := 0, -1, -1
 	for i, q := range l.Requests {
 		total += len(q.At)
+		if len(q.At) > 0 && slices.Max(q.At) > LastInstant {
+			late = i
+		}
 		if len(q.At) == 0 {
 			without = i
 		}
@@ -195,6 +217,8 @@ func (v loadRules) instants() {
 		v.report(fmt.Sprintf("load.requests[%d]", without), "write at, such as at: 0 0.25 1.5", "other requests have instants, and this one has none")
 	case total > MaxInstants:
 		v.report("load.requests", "a recording repeats until the load ends", "%d instants, max %d", total, MaxInstants)
+	case late >= 0:
+		v.report(fmt.Sprintf("load.requests[%d]", late), "write the seconds after the first request", "an instant is more than %v", LastInstant)
 	case r.cycle() == 0:
 		v.report("load.requests", "", "the instants are all the same")
 	}
@@ -211,14 +235,46 @@ func (v loadRules) instants() {
 			v.report(bad.field, bad.remedy, "%s", bad.why)
 		}
 	}
+	if total == 0 || total > MaxInstants || late >= 0 || r.cycle() == 0 || v.e.Phases.Measure <= 0 || v.e.Phases.Warmup < 0 {
+		return
+	}
 	for i, level := range LevelsOf[RateLevel](v.e.Factors, "rate") {
-		path := fmt.Sprintf("factors.rate[%d]", i)
-		cycles := float64(level.Rate) * time.Duration(v.e.Phases.Warmup+v.e.Phases.Measure).Seconds() / float64(max(1, len(r.At)))
-		if cycles*r.cycle().Seconds() > maxRepeated.Seconds() {
-			v.report(path, "remove it: the default is the recorded rate", "a trial would have the recording %.3g times, more than a century", cycles)
+		if level.Rate > 0 {
+			v.repeated(fmt.Sprintf("factors.rate[%d]", i), float64(level.Rate), r)
 		}
-		if n := float64(level.Rate) * time.Duration(v.e.Phases.Warmup+v.e.Phases.Measure).Seconds(); n > maxReplayed {
-			v.report(path, "shorten phases.measure", "a trial has %.0f requests at instants, max %d", n, maxReplayed)
-		}
+	}
+}
+
+// repeated checks the requests of a recording at a rate.
+func (v loadRules) repeated(path string, rate float64, r Recording) {
+	const remedy = "remove it: the default is the recorded rate"
+	warmup, measure := time.Duration(v.e.Phases.Warmup), time.Duration(v.e.Phases.Measure)
+	n := rate * (warmup + measure).Seconds()
+	if n > maxReplayed {
+		v.report(path, "shorten phases.measure", "a trial has %.0f requests at instants, max %d", n, maxReplayed)
+	}
+	if cycles := n / float64(len(r.At)); cycles*r.cycle().Seconds() > maxRepeated.Seconds() {
+		v.report(path, remedy, "a trial would have the recording %.3g times, more than a century", cycles)
+		return
+	}
+	switch speed := r.speed(rate, measure); {
+	case n > maxReplayed:
+		return
+	case speed <= 0:
+		v.report(path, remedy, "more requests have the first instant than a trial has")
+		return
+	case r.cycle().Seconds()/speed > maxRepeated.Seconds():
+		v.report(path, remedy, "the first requests have almost the same instant: at this rate the recording lasts more than a century")
+		return
+	}
+	at, _ := r.Schedule(rate, warmup, measure, 0)
+	if len(at) > maxReplayed {
+		v.report(path, "shorten phases.warmup: the end of the recording is in it", "a trial has over %d requests at instants, max %[1]d", maxReplayed)
+		return
+	}
+	begin, _ := slices.BinarySearch(at, int64(warmup))
+	if found, want := len(at)-begin, requests(rate, measure); math.Abs(float64(found-want)) > float64(want)/100 {
+		v.report(path, fmt.Sprintf("write %g, or remove it: the default is the recorded rate", float64(found)/measure.Seconds()),
+			"requests have the same instant: the measure phase has %d, and the rate requires %d", found, want)
 	}
 }

@@ -1,6 +1,7 @@
 package experiment_test
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -97,6 +98,55 @@ func TestMistakesOfRecordings(t *testing.T) {
 		_, err := experiment.Decode("x.yaml", []byte(strings.Replace(text, from, change[0], 1)), shipped())
 		if err == nil || !strings.Contains(err.Error(), change[1]) {
 			t.Errorf("%s: %v\nwant %s", change[0], err, change[1])
+		}
+	}
+}
+
+// Requests with the same instant can make a rate impossible, and a part of the recording can have more requests than a
+// trial may have.
+func TestDenseRecordings(t *testing.T) {
+	var end strings.Builder // 39,999 instants between 10 s and 10.4 s, which the warm-up repeats
+	end.WriteString("0")
+	for i := range 39_999 {
+		fmt.Fprintf(&end, " %.5f", 10+float64(i)/1e5)
+	}
+	for _, test := range []struct{ instants, rate, warmup, measure, want string }{
+		{"0 0 0 0 5", "1", "1s", "3s", "factors.rate[0]: more requests have the first instant than a trial has"},
+		{"0 0.000001 3600", "0.4", "1s", "3s", "factors.rate[0]: the first requests have almost the same instant"},
+		{end.String(), "0.1", "10m", "10s", "factors.rate[0]: a trial has over 400000 requests at instants, max 400000"},
+		{"0 1 2 2 2 3", "2", "1s", "2s", "factors.rate[0]: requests have the same instant: the measure phase has 2, and the rate requires 4"},
+		{"0 1 2 2 2 3", "1", "1s", "2s", ""},
+		{"0 1 2 2 2 3", "2.5", "1s", "2s", ""},
+	} {
+		text := fmt.Sprintf(`apiVersion: tare.dev/v1beta1
+kind: Experiment
+metadata: {name: x}
+factors: {mesh: [none], rate: [%s]}
+phases: {warmup: %s, measure: %s, drain: 1s}
+load: {arrivals: recorded, requests: [{path: /a, at: %s}]}
+`, test.rate, test.warmup, test.measure, test.instants)
+		_, err := experiment.Decode("x.yaml", []byte(text), shipped())
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%.40s at %s: %v\nwant %s", test.instants, test.rate, err, test.want)
+		}
+	}
+}
+
+// The default rate has the requests of the recording, in long measure phases too.
+func TestRecordedRateOfLongPhases(t *testing.T) {
+	for _, test := range []struct {
+		instants, measure string
+		want              int
+	}{{"0 20000", "20000s", 1}, {"0 20", "3s", 1}, {"0 200", "49s", 1}, {"0 1 2.5", "86399s", 69120}} {
+		text := strings.NewReplacer("%RATE", "", "%MORE", "", "measure: 4s", "measure: "+test.measure, "at: 0 1 1.2", "at: "+test.instants, "    - {path: /b, at: 0.5}\n", "").Replace(recordedFile)
+		e, err := experiment.Decode("x.yaml", []byte(text), shipped())
+		if err != nil {
+			t.Fatal(err)
+		}
+		rate := experiment.LevelsOf[experiment.RateLevel](e.Factors, "rate")[0].Rate
+		at, _ := e.Load.Recording().Schedule(float64(rate), 0, time.Duration(e.Phases.Measure), 0)
+		if len(at) != test.want {
+			t.Errorf("%s: %d requests at rate %v", test.instants, len(at), rate)
 		}
 	}
 }
