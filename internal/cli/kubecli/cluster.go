@@ -200,7 +200,11 @@ func meshLines(all []meshes.Installation) string {
 	for _, i := range all {
 		fmt.Fprintf(&b, "  mesh %s %s in namespace %s", i.Mesh, i.Version, i.Namespace)
 		if i.Abandoned() {
-			fmt.Fprintf(&b, ", installed by run %s, which is dead: the next run uninstalls it, or `tare mesh uninstall %s`", i.Run, i.Mesh)
+			definition := ""
+			if _, err := i.Definition(); err != nil {
+				definition = " --mesh FILE"
+			}
+			fmt.Fprintf(&b, ", installed by run %s, which is dead: the next run uninstalls it, or `tare mesh uninstall %s%s`", i.Run, i.Mesh, definition)
 		}
 		b.WriteString("\n")
 	}

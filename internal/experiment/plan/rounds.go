@@ -135,7 +135,7 @@ func (p *Plan) interleave(e *experiment.Experiment) error {
 }
 
 // roundAllowance is the time of a round outside its phases, and memberAllowance that of each of its
-// trials: deployments start and are verified one after another.
+// trials: on this machine deployments start and are verified one after another.
 const (
 	roundAllowance  = 1500 * time.Millisecond
 	memberAllowance = 800 * time.Millisecond

@@ -191,13 +191,18 @@ func (l *Lease) write(ctx context.Context, namespace, version string) (written *
 	return written, err
 }
 
-// keep starts to renew the Lease.
+// keep starts to renew the Lease, and ends an earlier renewal.
 func (l *Lease) keep(object *coordinationv1.Lease) {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	l.mu.Lock()
+	earlier, ended := l.stop, l.done
 	l.object, l.lost, l.stop, l.done = object, nil, stop, done
 	l.mu.Unlock()
+	if earlier != nil {
+		earlier()
+		<-ended
+	}
 	go func() {
 		defer close(done)
 		tick := time.NewTicker(renewEvery)
@@ -220,6 +225,9 @@ func (l *Lease) renew(ctx context.Context) {
 	l.mu.Lock()
 	object := l.object.DeepCopy()
 	l.mu.Unlock()
+	if object == nil { // lost, or released
+		return
+	}
 	now := metav1.NowMicro()
 	object.Spec.RenewTime = &now
 	ctx, cancel := context.WithTimeout(ctx, renewEvery)

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -92,6 +94,25 @@ func TestRealLease(t *testing.T) {
 	if h, held, _ := g.Holder(ctx); !held || h.Run != "third" {
 		t.Errorf("the Lease of another run was released: %+v", h)
 	}
+}
+
+// One renewal runs, however often and concurrently the Lease is taken. A second one would fail here without a cluster.
+func TestOneRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &Lease{}
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() { l.keep(&coordinationv1.Lease{}) })
+		}
+		all.Wait()
+		l.object = nil // lost
+		l.renew(t.Context())
+		if err := l.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l.object = &coordinationv1.Lease{}
+		time.Sleep(3 * renewEvery)
+	})
 }
 
 // held is the reference of the Lease.

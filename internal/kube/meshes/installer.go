@@ -157,15 +157,22 @@ func (n *installer) install(ctx context.Context, info clusterInfo) (Installation
 	return done, n.applyManifests(ctx, in)
 }
 
-// applyManifests applies the mesh's own objects.
+// applyManifests archives and applies the mesh's own objects.
 func (n *installer) applyManifests(ctx context.Context, in mesh.InstallContext) error {
 	texts, err := n.k.Objects(in)
 	if err != nil {
 		return err
 	}
-	for _, text := range texts {
+	for i, text := range texts {
 		all, err := parseManifests(text)
 		if err != nil {
+			return err
+		}
+		archived, err := redacted(text)
+		if err != nil {
+			return fmt.Errorf("archive the objects of the mesh: %w", err)
+		}
+		if err := n.keep(fmt.Sprintf("manifests-%d.yaml", i), archived); err != nil {
 			return err
 		}
 		if err := n.apply(ctx, n.stamp(), all); err != nil {

@@ -112,6 +112,7 @@ func (w *idleWait) settle(ctx context.Context) error {
 			w.keep(after.Tasks)
 			return nil
 		} else if time.Now().After(deadline) {
+			w.keep(nil)
 			w.journal.warn(result.Warning{Code: "not-settled",
 				Message: fmt.Sprintf("application and data plane still used %.2f cores %v after they were ready, without a load", c, limit),
 				Hint:    "raise phases.warmup, or see their logs in the trial's provenance"})
@@ -121,7 +122,8 @@ func (w *idleWait) settle(ctx context.Context) error {
 	}
 }
 
-// keep keeps the resident memory of idle tasks. After a search they have had a load.
+// keep keeps the resident memory of idle tasks; nil: they were not idle. After a search they have had a load, so that
+// only the first call counts.
 func (w *idleWait) keep(readings map[string]result.Reading) {
 	if w.journal.idle != nil {
 		return
@@ -149,6 +151,7 @@ func (w *idleWait) settleRefreshed(ctx context.Context) error {
 	if err != nil || idle {
 		return err
 	}
+	w.keep(nil)
 	w.journal.warn(result.Warning{Code: "not-settled",
 		Message: fmt.Sprintf("application and data plane were not idle %v after they were ready, without a load: %s", w.setup.Experiment.Phases.Idle.Deadline, usage),
 		Hint:    "raise phases.idle.deadline or its thresholds, or see their logs in the trial's provenance"})

@@ -91,7 +91,7 @@ func TestGRPCRequests(t *testing.T) {
 	}
 }
 
-// The server gets the requests of a recording in their order, at each replica in turn, and as many as the rate says.
+// The server gets the requests of a recording in their order, at each replica in turn, and as many as the rate requires.
 func TestRecordedRequestsReachTheServer(t *testing.T) {
 	var mu sync.Mutex
 	var got []string

@@ -131,10 +131,13 @@ type meeting struct {
 	mu      sync.Mutex
 	here    int
 	all     chan struct{}
+	limits  []time.Duration // of the deployments
 }
 
 func (p *meeting) Deploy(ctx context.Context, spec platform.Spec) (*platform.Deployment, error) {
+	deadline, _ := ctx.Deadline()
 	p.mu.Lock()
+	p.limits = append(p.limits, time.Until(deadline))
 	all := p.all
 	if p.here++; p.here == p.members {
 		p.here, p.all = 0, make(chan struct{})
@@ -153,12 +156,16 @@ func (p *meeting) Deploy(ctx context.Context, spec platform.Spec) (*platform.Dep
 func TestRoundDeployedAtOnce(t *testing.T) {
 	t.Parallel()
 	cfg, _ := fakeRound(t, &fake{}, "")
-	cfg.Platform.Deployer = &meeting{Deployer: cfg.Platform.Deployer, members: 3, all: make(chan struct{})}
+	together := &meeting{Deployer: cfg.Platform.Deployer, members: 3, all: make(chan struct{})}
+	cfg.Platform.Deployer = together
 	cfg.Platform.DeploysAtOnce = true
-	cfg.Timing.Deploy = 10 * time.Second // that of each, for all three
+	cfg.Timing.Deploy = time.Minute // that of each, for all three
 	summary, err := runner.Run(context.Background(), cfg)
 	if err != nil || summary.Recorded != 6 || summary.Failed != 0 {
 		t.Fatalf("%+v, %v, %q", summary, err, failures(cfg))
+	}
+	if l := together.limits; len(l) != 6 || slices.Max(l) > 3*time.Minute || slices.Min(l) <= 0 {
+		t.Errorf("limits %v", l)
 	}
 	records, err := cfg.Dir.Records()
 	if err != nil {

@@ -62,10 +62,8 @@ func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deploymen
 	if err := checkSupported(spec); err != nil {
 		return nil, err
 	}
-	if p.holds() != nil { // the trial before this one was ended by it
-		if err := p.hold(ctx); err != nil {
-			return nil, err
-		}
+	if err := p.holdAgain(ctx); err != nil {
+		return nil, err
 	}
 	d, err := p.newDeployment(spec)
 	if err != nil {

@@ -29,6 +29,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
@@ -111,6 +112,7 @@ type Meshes interface {
 type Platform struct {
 	options Options
 	nodes   nodeList
+	holding sync.Mutex // the members of a round are deployed at the same time
 }
 
 // New makes the platform of a cluster. nodes come from [Nodes].
@@ -121,7 +123,7 @@ func New(o Options, nodes []Node) *Platform {
 	if o.Report == nil {
 		o.Report = func(string) {}
 	}
-	return &Platform{o, nodes}
+	return &Platform{options: o, nodes: nodes}
 }
 
 // Prepare refuses a cluster that is in use or held by another run, takes the cluster's Lease, removes leftovers of dead runs, and returns the cluster's versions.
@@ -183,6 +185,16 @@ func (p *Platform) hold(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// holdAgain takes the Lease again if an earlier trial has lost it.
+func (p *Platform) holdAgain(ctx context.Context) error {
+	p.holding.Lock()
+	defer p.holding.Unlock()
+	if p.holds() == nil {
+		return nil
+	}
+	return p.hold(ctx)
 }
 
 // holds reports the loss of the cluster's Lease.
