@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -39,6 +40,7 @@ func Sensitivities(p *plan.Plan, runs []*result.Dir, confidence float64) ([]Sens
 		ratio   bool
 	}
 	pools := map[string]*pool{}
+	interleaved := p.Order == experiment.OrderInterleaved && p.Until == "" // as machineWork
 	for _, d := range runs {
 		r, err := Analyze(d, Options{})
 		if err != nil {
@@ -52,7 +54,7 @@ func Sensitivities(p *plan.Plan, runs []*result.Dir, confidence float64) ([]Sens
 		}
 		for i := range r.Comparisons {
 			c := &r.Comparisons[i]
-			spread, ok := c.spread(r)
+			spread, df, ok := c.spread(r, interleaved)
 			if !ok || c.Control {
 				continue
 			}
@@ -60,7 +62,7 @@ func Sensitivities(p *plan.Plan, runs []*result.Dir, confidence float64) ([]Sens
 			if pools[k] == nil {
 				pools[k] = &pool{}
 			}
-			x, df := pools[k], float64(len(c.values)-1)
+			x := pools[k]
 			x.sum, x.df, x.pairs, x.ratio = x.sum+df*spread*spread, x.df+df, x.pairs+len(c.values), c.OnRatio
 			x.tests = max(x.tests, tests[c.Treatment], 1)
 		}
@@ -106,12 +108,16 @@ func partners(earlier, p plan.Plan) map[string]string {
 func pair(treatment, baseline, name string) string { return treatment + " " + baseline + " " + name }
 
 // spread is the standard deviation of a block: of the difference over the treatment's
-// mean, or of the logarithm of the ratio.
-func (c *Comparison) spread(r *Report) (float64, bool) {
+// mean, or of the logarithm of the ratio. df are its degrees of freedom. atSpeed: at the mean speed of the machine, if c
+// is adjusted for it.
+func (c *Comparison) spread(r *Report, atSpeed bool) (spread, df float64, ok bool) {
 	if len(c.values) < stats.MinN {
-		return 0, false
+		return 0, 0, false
 	}
-	sd, mean := stats.SD(c.values), 1.0
+	sd, df, mean := stats.SD(c.values), float64(len(c.values)-1), 1.0
+	if atSpeed && c.Speed != nil && !c.OnRatio {
+		sd, df = c.test.SD, c.test.DF
+	}
 	if !c.OnRatio {
 		for _, t := range r.Treatments {
 			if t.ID == c.Treatment {
@@ -119,13 +125,13 @@ func (c *Comparison) spread(r *Report) (float64, bool) {
 			}
 		}
 	}
-	return sd / mean, sd > 0 && mean > 0
+	return sd / mean, df, sd > 0 && mean > 0
 }
 
 // BlocksFor is the number of blocks with which c, with the spread of its pairs, shows a
 // difference of share four times in five, as the only comparison.
 func (c *Comparison) BlocksFor(share float64, r *Report) (int, bool) {
-	spread, ok := c.spread(r)
+	spread, _, ok := c.spread(r, true)
 	if !ok {
 		return 0, false
 	}

@@ -77,6 +77,16 @@ func TestAnalyzeNotices(t *testing.T) {
 				t.Error(w.Message)
 			}
 		}, "failed-trials"},
+		{"trials failed of many causes", few(func(r *result.Record) {
+			if causes := []string{"quota", "image", "port", "disk", "proxy", "name"}; r.Block <= 2 {
+				r.Valid, r.Error = false, "deploy: "+causes[(r.Ordinal-1)%len(causes)]
+			}
+		}), func(t *testing.T, r *analysis.Report) {
+			w := r.Warnings[slices.IndexFunc(r.Warnings, func(w analysis.Warning) bool { return w.Code == "failed-trials" })]
+			if !strings.HasSuffix(w.Message, " and 3 more causes") {
+				t.Error(w.Message)
+			}
+		}, "failed-trials"},
 		{"an A/A pair that differs", few(func(r *result.Record) {
 			if r.Control {
 				r.Tasks[0].End.CPU += r.Tasks[0].End.CPU - r.Tasks[0].Start.CPU

@@ -40,6 +40,8 @@ type Pooled struct {
 	Smallest   *Smallest       `json:"smallest,omitempty"`
 	// Heterogeneity is the p-value of "the same at every level".
 	Heterogeneity *float64 `json:"heterogeneity_p,omitempty"`
+	// Speed: Difference is at the mean speed of the machine, as those of the levels.
+	Speed *SpeedAdjusted `json:"speed,omitempty"`
 
 	test stats.Result
 }
@@ -112,25 +114,34 @@ func (x *estimator) pool(treatments []plan.Treatment, byTreatment map[string][]T
 	for _, name := range metric.Headlines() {
 		m, _ := metric.Lookup(name)
 		var differences, ratios [][]float64 // by block
+		compared := make([]pairs, len(levels))
 		for block := 1; block <= x.blocks; block++ {
-			var d, r []float64
+			var d, r, ts, bs []float64
 			for _, l := range levels {
 				t, ok1 := l.treatment[block].Metrics[name]
 				b, ok2 := l.baseline[block].Metrics[name]
 				if !ok1 || !ok2 {
 					break
 				}
-				d = append(d, t-b)
+				ts, bs, d = append(ts, t), append(bs, b), append(d, t-b)
 				r = append(r, math.Log(t/b)) // NaN or infinite: there is no ratio
 			}
 			if len(d) == len(levels) {
 				differences, ratios = append(differences, d), append(ratios, r)
+				for i := range compared {
+					p := &compared[i]
+					p.treatment, p.baseline, p.blocks = append(p.treatment, ts[i]), append(p.baseline, bs[i]), append(p.blocks, block)
+				}
 			}
 		}
 		if len(differences) == 0 {
 			continue
 		}
-		out = append(out, x.pooled(m, differences, ratios))
+		p := x.pooled(m, differences, ratios)
+		if !p.OnRatio && !x.ratiosOnly {
+			x.pooledAtMeanSpeed(&p, treatments, compared)
+		}
+		out = append(out, p)
 	}
 	return out
 }
@@ -223,7 +234,9 @@ func (x *estimator) holm(cs []Comparison, family []int, alpha, scale, parent flo
 		c.Verdict = verdict(v < x.alpha(), c.direction())
 		c.Smallest = x.smallest(c.test, levels[i], c.OnRatio)
 		if c.Verdict == NotShown && *c.P < x.alpha() {
-			c.BlocksNeeded, _ = stats.BlocksToShow(c.test, levels[i])
+			if n, _ := stats.BlocksToShow(c.test, levels[i]); n > c.N { // else the means over the levels decided
+				c.BlocksNeeded = n
+			}
 		}
 		c.same()
 	}

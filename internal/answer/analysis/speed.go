@@ -5,6 +5,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -17,8 +18,9 @@ type SpeedAdjusted struct {
 	// Unadjusted is the interval over machine speeds as well.
 	Unadjusted stats.Interval `json:"unadjusted"`
 	// Slope is the relative change of the difference with that CPU per request. At 1 both follow the machine alike.
-	Slope    stats.Interval `json:"slope"`
-	Narrower float64        `json:"narrower"` // relative narrowing of the interval, 0..1
+	// It is absent if the interval of the difference contains zero.
+	Slope    *stats.Interval `json:"slope,omitempty"`
+	Narrower float64         `json:"narrower"` // relative narrowing of the interval, 0..1
 }
 
 // workParts are the planes whose CPU per request shows the machine's speed. Their sum varies less than
@@ -67,10 +69,10 @@ func (a *analysis) machineWork() *machineWork {
 // of is the work in each block of a comparison, and the treatments it is from. The A/A pair of the baseline is a
 // deployment of its own. The baseline itself serves where it has none of the compared cost, so that its
 // noise is not in the difference.
-func (w *machineWork) of(c *Comparison, p pairs) (work []float64, from []string) {
-	candidates := []string{w.control[c.Baseline]}
+func (w *machineWork) of(baseline string, p pairs) (work []float64, from []string) {
+	candidates := []string{w.control[baseline]}
 	if !slices.ContainsFunc(p.baseline, func(v float64) bool { return v != 0 }) {
-		candidates = append(candidates, c.Baseline)
+		candidates = append(candidates, baseline)
 	}
 	work = make([]float64, len(p.blocks))
 	for _, id := range candidates {
@@ -91,7 +93,7 @@ func (x *estimator) atMeanSpeed(c *Comparison, p pairs) {
 	if x.work == nil || c.Control || c.Position != nil || !slices.Contains(speedAdjusted, metric.Base(c.Metric)) {
 		return
 	}
-	work, from := x.work.of(c, p)
+	work, from := x.work.of(c.Baseline, p)
 	if from == nil {
 		return
 	}
@@ -99,8 +101,49 @@ func (x *estimator) atMeanSpeed(c *Comparison, p pairs) {
 	if !used {
 		return
 	}
-	before := adjustment(*c.Difference, d)
-	c.Speed = &SpeedAdjusted{AdjustedFor: workParts, Treatments: from, Unadjusted: before.Raw, Slope: d.RelativeSlope(x.confidence), Narrower: before.Narrower}
-	d.Estimate = before.Raw.Estimate // equal but for rounding
+	c.Speed = x.speedAdjusted(*c.Difference, &d, from)
 	x.adjusted(c, d)
+}
+
+func (x *estimator) speedAdjusted(raw stats.Interval, d *stats.Adjusted, from []string) *SpeedAdjusted {
+	s := &SpeedAdjusted{AdjustedFor: workParts, Treatments: from, Unadjusted: raw, Narrower: adjustment(raw, *d).Narrower}
+	d.Estimate = raw.Estimate // equal but for rounding
+	if d.Excludes(0) {
+		slope := d.RelativeSlope(x.confidence)
+		s.Slope = &slope
+	}
+	return s
+}
+
+// pooledAtMeanSpeed is atMeanSpeed of the mean over the levels of a question. Otherwise that mean, which comes before its
+// levels, would keep the spread that is taken out of them. levels are in the same blocks; the work in a block is the mean
+// of theirs.
+func (x *estimator) pooledAtMeanSpeed(p *Pooled, treatments []plan.Treatment, levels []pairs) {
+	if x.work == nil || !slices.Contains(speedAdjusted, metric.Base(p.Metric)) {
+		return
+	}
+	n := len(levels[0].blocks)
+	treatment, baseline, work := make([]float64, n), make([]float64, n), make([]float64, n)
+	var from []string
+	for i, level := range levels {
+		w, ids := x.work.of(treatments[i].Baseline, level)
+		if ids == nil {
+			return
+		}
+		for _, id := range ids {
+			if !slices.Contains(from, id) {
+				from = append(from, id)
+			}
+		}
+		share := 1 / float64(len(levels))
+		for b := range work {
+			treatment[b], baseline[b], work[b] = treatment[b]+share*level.treatment[b], baseline[b]+share*level.baseline[b], work[b]+share*w[b]
+		}
+	}
+	d, used := stats.DifferenceAtMeanSpeed(treatment, baseline, work, x.confidence)
+	if !used {
+		return
+	}
+	p.Speed = x.speedAdjusted(*p.Difference, &d, from)
+	p.Difference, p.P, p.test = &d.Interval, d.P, d.Result
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -171,6 +172,79 @@ func TestSpeedIsSeenOutsideTheComparison(t *testing.T) {
 	}
 }
 
+// The mean over the levels of a question, which comes before them, is adjusted as they are: a difference that only the
+// machine's drift hides is shown at both levels.
+func TestMeanOverLevelsAtMeanSpeed(t *testing.T) {
+	const blocks = 9
+	m := spedMachine{slope: 1, drift: 0.2, own: 0.005, seen: 0.005}
+	r := rand.New(rand.NewPCG(3, 4))
+	a := &analysis{
+		run:       run{plan: plan.Plan{Order: experiment.OrderInterleaved}},
+		estimator: estimator{confidence: 0.95, method: Paired, blocks: blocks},
+	}
+	by := map[string][]Trial{}
+	for _, rate := range []string{"1000", "4000"} {
+		at := func(id string) string { return id + "@" + rate }
+		a.plan.Treatments = append(a.plan.Treatments,
+			plan.Treatment{ID: at("none"), Factors: plan.Factors{"mesh": "none", "rate": rate}},
+			plan.Treatment{ID: at("none-control"), Factors: plan.Factors{"mesh": "none", "rate": rate}, Baseline: at("none"), Control: true},
+			plan.Treatment{ID: at("envoy"), Factors: plan.Factors{"mesh": "envoy", "rate": rate}, Baseline: at("none")})
+		trials, _ := m.trials(r, blocks)
+		for _, id := range []string{"none", "none-control", "envoy"} {
+			for i, trial := range trials[id] {
+				// 3 % of a cost that follows the machine's speed with the treatment only
+				trial.Metrics[simulated] = 100 * (1 + m.noise(r, m.own))
+				if id == "envoy" {
+					trial.Metrics[simulated] *= 1.03 * math.Exp(m.drift*(float64(i)/(blocks-1)-0.5))
+				}
+				trial.ID, trial.Treatment = at(trial.ID), at(id)
+				by[at(id)] = append(by[at(id)], trial)
+				a.trials = append(a.trials, trial)
+			}
+		}
+	}
+	a.work = a.machineWork()
+	var cs []Comparison
+	for i := range 2 {
+		base, envoy := a.plan.Treatments[3*i], a.plan.Treatments[3*i+2]
+		cs = append(cs, a.compare(envoy, base, by[envoy.ID], by[base.ID])...)
+	}
+	questions := a.questions(cs, by)
+	a.adjust(cs, questions)
+	for _, p := range questions[0].Pooled {
+		if p.Metric != simulated {
+			continue
+		}
+		if p.Speed == nil || p.Verdict != Higher || p.Difference.Estimate != p.Speed.Unadjusted.Estimate || p.Speed.Unadjusted.Excludes(0) || len(p.Speed.Treatments) != 2 {
+			t.Errorf("mean over the levels: %+v, speed %+v", p, p.Speed)
+		}
+	}
+	for i := range cs {
+		c := &cs[i]
+		if c.Metric != simulated {
+			continue
+		}
+		if c.Speed == nil || c.Speed.Slope == nil || c.Verdict != Higher {
+			t.Errorf("%s: %s, %+v", c.Treatment, c.Verdict, c.Speed)
+		}
+		if a.holm(cs, []int{i}, 0.05, 1, 1); c.Verdict != NotShown || c.BlocksNeeded != 0 {
+			t.Errorf("%s, without the step before: %s, %d of %d blocks needed", c.Treatment, c.Verdict, c.BlocksNeeded, c.N)
+		}
+	}
+}
+
+// Earlier runs are planned for at the mean speed if the plan is interleaved too.
+func TestSpreadAtMeanSpeed(t *testing.T) {
+	by, _ := spedMachine{slope: 1, drift: 0.2, own: 0.005, seen: 0.005}.trials(rand.New(rand.NewPCG(1, 2)), 8)
+	c := find(compared(by, 8), dataCPU)
+	r := &Report{Treatments: []Treatment{{ID: "envoy", Metrics: map[string]Estimate{dataCPU: {Interval: stats.Interval{Estimate: 360}}}}}}
+	raw, rawDF, _ := c.spread(r, false)
+	at, df, _ := c.spread(r, true)
+	if c.Speed == nil || rawDF != 7 || df != 5 || at > raw/2 {
+		t.Errorf("spread %.4f on %v, at mean speed %.4f on %v", raw, rawDF, at, df)
+	}
+}
+
 // speedRow is a row of the table: shares of experiments, and half-widths in µs.
 type speedRow struct {
 	name                string
@@ -208,4 +282,16 @@ func documentedSpeeds(t *testing.T) map[string][]float64 {
 		}
 	}
 	return rows
+}
+
+// A slope relative to a difference that may be zero means nothing.
+func TestSlopeOfNoDifference(t *testing.T) {
+	x := &estimator{confidence: 0.95}
+	for _, low := range []float64{-1, 0.5} {
+		high := 3.0
+		d := stats.Adjusted{Result: stats.Result{Interval: stats.Interval{Estimate: 1, Low: &low, High: &high}, DF: 5}, Coefficient: 1, CoefficientSE: 0.1}
+		if s := x.speedAdjusted(d.Interval, &d, nil); (s.Slope != nil) != (low > 0) {
+			t.Errorf("interval from %g: slope %v", low, s.Slope)
+		}
+	}
 }

@@ -76,7 +76,7 @@ func (d *run) lostTrials(c Count) []Warning {
 	var ws []Warning
 	if len(failed) > 0 {
 		ws = append(ws, Warning{Code: "failed-trials", Trials: c.Failed,
-			Message: "left out of every figure: " + listed(failed.texts(), 3),
+			Message: "left out of every figure: " + failed.listed(3),
 			Hint:    "the logs are in each trial's provenance/"})
 	}
 	if len(invalid) > 0 {
@@ -121,6 +121,18 @@ func (c causes) texts() (all []string) {
 		all = append(all, trials+": "+one.text)
 	}
 	return all
+}
+
+// listed names at most n causes.
+func (c causes) listed(n int) string {
+	if more := len(c) - n; more > 0 {
+		word := "causes"
+		if more == 1 {
+			word = "cause"
+		}
+		return fmt.Sprintf("%s and %d more %s", strings.Join(c.texts()[:n], ", "), more, word)
+	}
+	return strings.Join(c.texts(), ", ")
 }
 
 // headOf is the first line of an error, and the first of its causes, which are indented below it.

@@ -75,7 +75,7 @@ func DifferenceAtMeanSpeed(treatment, baseline, work []float64, confidence float
 		d[i], z[i] = treatment[i]-baseline[i], z[i]-middle
 	}
 	a, used = adjust(d, z, confidence, maxAbs(treatment, baseline))
-	follows := a.Coefficient*a.Estimate > 0 && math.Abs(a.Coefficient) <= maxSlope*Mean(treatment)
+	follows := a.Coefficient*a.Estimate > 0 && math.Abs(a.Coefficient) <= maxSlope*math.Max(Mean(treatment), Mean(baseline))
 	return a, used && follows
 }
 

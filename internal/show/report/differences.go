@@ -92,8 +92,14 @@ func speedSentences(t text) {
 	for _, c := range t.r.Comparisons {
 		if c.Speed != nil && !c.Control && t.shows(c) {
 			q := quantityOf(c.Metric)
-			adjusted = append(adjusted, fmt.Sprintf("%s of %s (unadjusted %s%s, slope %s %s)", q.name, t.label.of(c.Factors),
-				bounds(c.Speed.Unadjusted, q.scale, signed), q.unitText(), fixed(c.Speed.Slope.Estimate, 2), bounds(c.Speed.Slope, 1, fixed2)))
+			adjusted = append(adjusted, fmt.Sprintf("%s of %s (%s)", q.name, t.label.of(c.Factors), speedWords(c.Speed, q)))
+		}
+	}
+	for _, q := range t.r.Questions {
+		for _, p := range q.Pooled {
+			if u := quantityOf(p.Metric); p.Speed != nil && !t.nothing(p.Difference, p.Ratio) {
+				adjusted = append(adjusted, fmt.Sprintf("%s of %s, mean over %d levels (%s)", u.name, t.questionWords(q), p.Levels, speedWords(p.Speed, u)))
+			}
 		}
 	}
 	if adjusted == nil {
@@ -103,7 +109,16 @@ func speedSentences(t text) {
 		t.line("")
 	}
 	t.prose("Adjusted for the machine's speed in each block, which narrows the interval: " + strings.Join(adjusted, "; ") +
-		". These intervals are at the mean speed of this run. The CPU per request of application and load generator in the baseline's trials shows the speed.")
+		". These intervals are at the mean speed of this run. The CPU per request of application and load generator in the baseline's trials shows the speed. Ratios are not adjusted.")
+}
+
+// speedWords are the unadjusted interval, and the slope if there is one.
+func speedWords(s *analysis.SpeedAdjusted, q quantity) string {
+	words := "unadjusted " + bounds(s.Unadjusted, q.scale, signed) + q.unitText()
+	if s.Slope != nil {
+		words += fmt.Sprintf(", slope %s %s", fixed(s.Slope.Estimate, 2), bounds(*s.Slope, 1, fixed2))
+	}
+	return words
 }
 
 // longReport is the number of compared treatments above which a report folds.

@@ -15,6 +15,7 @@ const shownStep = "*"
 
 // ladderSection has a row a step and a column a metric.
 func ladderSection(t text) {
+	adjusted := slices.ContainsFunc(t.r.Comparisons, func(c analysis.Comparison) bool { return c.Speed != nil })
 	for _, l := range t.r.Ladders {
 		heading := "Ladder: what each step adds to the one before it"
 		if words := t.label.phrase(l.Factors, t.label.factors); words != "" {
@@ -22,7 +23,7 @@ func ladderSection(t text) {
 		}
 		t.heading(fmt.Sprintf("%s (mean of the differences within blocks ± half of the %s interval)", heading, t.percent()))
 		t.table(t.ladderColumns(l), 1)
-		t.note(ladderLegend(l))
+		t.note(ladderLegend(l, adjusted))
 	}
 }
 
@@ -77,9 +78,12 @@ func stepMark(c analysis.Increment) string {
 	return " "
 }
 
-// ladderLegend explains the marks, and a rest that is not zero.
-func ladderLegend(l analysis.Ladder) string {
+// ladderLegend explains the marks, and a rest that is not zero. adjusted: comparisons are at the machine's mean speed.
+func ladderLegend(l analysis.Ladder, adjusted bool) string {
 	words := shownStep + ": a difference is shown after Holm's adjustment over the steps. The first row has the figures of the baseline themselves."
+	if adjusted {
+		words += " Steps are not adjusted for the machine's speed."
+	}
 	short := slices.ContainsFunc(l.Metrics, func(m analysis.LadderMetric) bool {
 		return m.Rest != nil && *m.Rest != 0 || slices.ContainsFunc(m.Increments, func(c analysis.Increment) bool { return c.PairsLost > 0 })
 	})
