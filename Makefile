@@ -90,7 +90,7 @@ build-http3: ## build tare-http3, the engine of tare load --http3
 	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare-http3
 
 .PHONY: quickstart
-quickstart: build ## weigh a real Envoy sidecar on this machine, in about two minutes
+quickstart: build ## weigh a real Envoy sidecar on this machine, in about a minute and a half
 	@bin/tare run examples/quickstart.yaml || { code=$$?; [ $$code -eq 3 ] || exit $$code; \
 	  echo "some trials could not be used (exit code 3): the answer above rests on the others"; }
 
@@ -201,6 +201,7 @@ on-cadvisor: # on a cluster whose kubelet refreshes its counters every 10 to 20 
 e2e-all: export TARE_TEST_ALL := 1
 e2e-all: ## make e2e, and what does not fit into it: docs/how-to/testing.md
 	@failed=; part() { echo "part of e2e-all: $$1"; "$${@:2}" || failed+=" $$1;"; }; \
+	part 'programs of release tests' tools/release/install.sh; \
 	part 'e2e with all generators' $(MAKE) --no-print-directory e2e GENERATORS=; \
 	part 'race detector' $(MAKE) --no-print-directory race; \
 	part 'test cluster' $(GO) test -C test/cluster -count=1 -timeout 30m -p 1 ./...; \

@@ -83,7 +83,7 @@ func (r release) build(public string) error {
 		return err
 	}
 	command := exec.Command("make", "--no-print-directory", "-C", "../..", "release-snapshot", "VERSION="+version)
-	command.Env = append(os.Environ(), "OUT="+r.dir, "SIGNING_KEY="+file, "SIGNING_PASSWORD="+password)
+	command.Env = append(os.Environ(), "OUT="+r.dir, "SIGNING_KEY="+file, "SIGNING_PASSWORD="+password, "PUBLIC_KEY="+key.String())
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # All files of a release in OUT: archives, packages, images, SBOMs, provenance, manifests of package managers and
-# SHA-256, signed if SIGNING_KEY is the file of a minisign key. Files have the time of the commit, so that a second build
-# has the same bytes. IMAGES=REGISTRY/NAMESPACE pushes the images.
+# SHA-256, signed if SIGNING_KEY is the file of a minisign key. Files have the time of the commit, so that archives,
+# packages, images and SBOMs of a second build have the same bytes. PUBLIC_KEY is the key that must verify the signature.
+# IMAGES=REGISTRY/NAMESPACE pushes the images, as the last step.
 set -euo pipefail
+export -n SIGNING_KEY SIGNING_PASSWORD # other programs do not inherit them
+umask 022
 cd "$(dirname "$0")/../.."
 OUT=${OUT:-bin/release}
 TARGETS=${TARGETS:-linux/amd64 linux/arm64 darwin/amd64 darwin/arm64}
@@ -19,7 +22,10 @@ files=(-maxdepth 1 -type f \( -name 'tare*' -o -name commits.txt -o -name proven
 find "$OUT" "${files[@]}" -delete
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir "$work/programs"
+mkdir "$work/programs" "$work/files"
+cp -r README.md CHANGELOG.md LICENSE examples "$work/files/"
+chmod -R u=rwX,go=rX "$work/files" # whatever the modes of the checkout
+find "$work/files" -exec touch -d "@$SOURCE_DATE_EPOCH" {} +
 $GO build -C tools/release -o "$work/tools/" tool .
 for target in $TARGETS; do
   os=${target%/*} arch=${target#*/}
@@ -27,17 +33,18 @@ for target in $TARGETS; do
   mkdir "$dir"
   CGO_ENABLED=0 GOOS=$os GOARCH=$arch $GO build -trimpath -ldflags "-s -w -X github.com/tare-mesh/tare/internal/cli/console.buildVersion=$VERSION" \
     -o "$dir/" ./cmd/...
-  tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$dir" -cf - . -C "$PWD" README.md CHANGELOG.md LICENSE examples |
+  tar --sort=name --mode=u=rwX,go=rX --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$dir" -cf - . -C "$work/files" README.md CHANGELOG.md LICENSE examples |
     gzip -9n >"$OUT/tare_${VERSION#v}_${os}_$arch.tar.gz"
   [ "$os" = linux ] || continue
   for packager in deb rpm apk; do
-    ARCH=$arch VERSION=$package PROGRAMS=$dir "$work/tools/nfpm" package --config tools/release/nfpm.yaml --packager "$packager" --target "$OUT/" >&2
+    ARCH=$arch VERSION=$package PROGRAMS=$dir FILES=$work/files "$work/tools/nfpm" package --config tools/release/nfpm.yaml --packager "$packager" --target "$OUT/" >&2
   done
 done
-"$work/tools/release" -out "$OUT" -programs "$work/programs" -version "$VERSION" -commit "$(git rev-parse HEAD)" -time "$SOURCE_DATE_EPOCH" ${IMAGES:+-push "$IMAGES"}
+release() { "$work/tools/release" -out "$OUT" -programs "$work/programs" -version "$VERSION" -commit "$(git rev-parse HEAD)" -time "$SOURCE_DATE_EPOCH" "$@"; }
+release
 # The changelog from commits: those since the release before.
 before=$(git describe --tags --abbrev=0 --match 'v[0-9]*' HEAD^ 2>/dev/null || true)
-git log --format='%h %cs %s' ${before:+"$before.."} >"$OUT/commits.txt"
+git log --format='%H %cs %s' ${before:+"$before.."} >"$OUT/commits.txt"
 (cd "$OUT" && find . "${files[@]}" -printf '%P\n' | LC_ALL=C sort | xargs -d '\n' sha256sum -- >"$work/sums" && mv "$work/sums" SHA256SUMS)
 sign() { "$work/tools/minisign" -S -s "$SIGNING_KEY" -t "tare $VERSION" -m "$OUT/SHA256SUMS" >&2; }
 if [ -n "${SIGNING_PASSWORD:-}" ]; then
@@ -45,4 +52,6 @@ if [ -n "${SIGNING_PASSWORD:-}" ]; then
 elif [ -n "${SIGNING_KEY:-}" ]; then
   sign
 fi
+if [ -n "${PUBLIC_KEY:-}" ]; then "$work/tools/minisign" -V -q -P "$PUBLIC_KEY" -m "$OUT/SHA256SUMS" >&2; fi
+if [ -n "${IMAGES:-}" ]; then release -push "$IMAGES"; fi
 cat "$OUT/SHA256SUMS"

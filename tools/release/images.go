@@ -7,12 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/google/go-containerregistry/pkg/name"
+
 	"github.com/tare-mesh/tare/internal/kube/image"
 )
 
-// images writes an OCI archive of tare and one of tare-agent, each with all architectures of Linux, and pushes them if
-// a registry is given. tare's image has all programs: tare starts the others.
-func (t *train) images(ctx context.Context) error {
+// images gives the images of tare and of tare-agent to use, each for all architectures of Linux. tare's image has all
+// programs: tare starts the others.
+func (t *train) images(use func(name string, images []image.Image) error) error {
 	for _, entry := range []struct {
 		name    string
 		contain func(program string) bool
@@ -47,36 +49,49 @@ func (t *train) images(ctx context.Context) error {
 		if len(images) == 0 {
 			continue
 		}
-		if err := t.image(ctx, entry.name, images); err != nil {
+		if err := use(entry.name, images); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *train) image(ctx context.Context, name string, images []image.Image) error {
-	at := name
-	if t.push != "" {
-		at = t.push + "/" + name
-	}
-	ref, err := image.Reference(at + ":" + strings.ReplaceAll(t.Version, "+", "-")) // a tag has no plus sign
-	if err != nil {
-		return err
-	}
-	f, err := os.Create(filepath.Join(t.out, name+"_"+t.Number()+"_image.tar"))
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := image.WriteArchive(f, ref, images); err != nil {
-		return err
-	}
-	if t.push != "" {
+// archiveImages writes an OCI archive of each image.
+func (t *train) archiveImages() error {
+	return t.images(func(name string, images []image.Image) error {
+		ref, err := t.reference(name)
+		if err != nil {
+			return err
+		}
+		f, err := os.Create(filepath.Join(t.out, name+"_"+t.Number()+"_image.tar"))
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := image.WriteArchive(f, ref, images); err != nil {
+			return err
+		}
+		return f.Close()
+	})
+}
+
+// pushImages pushes the same images to a registry, and prints their digests.
+func (t *train) pushImages(ctx context.Context, registry string) error {
+	return t.images(func(name string, images []image.Image) error {
+		ref, err := t.reference(registry + "/" + name)
+		if err != nil {
+			return err
+		}
 		digest, err := image.Push(ctx, ref, images)
 		if err != nil {
 			return err
 		}
 		fmt.Fprintln(os.Stderr, digest)
-	}
-	return f.Close()
+		return nil
+	})
+}
+
+// reference is an image's name with the version as its tag, which has no plus sign.
+func (t *train) reference(of string) (name.Tag, error) {
+	return image.Reference(of + ":" + strings.ReplaceAll(t.Version, "+", "-"))
 }

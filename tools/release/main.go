@@ -30,7 +30,6 @@ type train struct {
 	out      string
 	commit   string    // full SHA-1
 	time     time.Time // of the commit: a second build has the same bytes
-	push     string    // where images go: REGISTRY/NAMESPACE
 }
 
 // archive is one target with its programs.
@@ -61,7 +60,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&t.out, "out", "", "`directory` with the archives")
 	flag.StringVar(&t.Version, "version", "", "version of the release")
 	flag.StringVar(&t.commit, "commit", "", "commit of the sources")
-	flag.StringVar(&t.push, "push", "", "push the images to `REGISTRY/NAMESPACE`")
+	registry := flag.String("push", "", "only push the images, to `REGISTRY/NAMESPACE`")
 	programs := flag.String("programs", "", "`directory` with a directory OS-ARCH of programs for each archive")
 	seconds := flag.Int64("time", 0, "time of the commit, in Unix seconds")
 	flag.Parse()
@@ -69,7 +68,10 @@ func run(ctx context.Context) error {
 	if err := t.read(*programs); err != nil {
 		return err
 	}
-	for _, step := range []func() error{t.sboms, func() error { return t.images(ctx) }, t.packageManagers, t.provenance} {
+	if *registry != "" {
+		return t.pushImages(ctx, *registry)
+	}
+	for _, step := range []func() error{t.sboms, t.archiveImages, t.packageManagers, t.provenance} {
 		if err := step(); err != nil {
 			return err
 		}
