@@ -65,7 +65,7 @@ func (s suite) abilities(t *testing.T) {
 func declared(v any) (names []string) {
 	value := reflect.ValueOf(v)
 	for i := range value.NumField() {
-		if field := value.Type().Field(i); !field.Anonymous && !value.Field(i).IsNil() {
+		if field := value.Type().Field(i); !field.Anonymous && !value.Field(i).IsZero() {
 			names = append(names, field.Name)
 		}
 	}
