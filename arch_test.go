@@ -42,7 +42,7 @@ var layers = [][]string{
 	{"internal/experiment", "internal/study/sidecar", "internal/kube/chart", "internal/kube/kustomize", "internal/kube/inplace", "internal/kube/guard", "internal/kube/rbac", "internal/load", "internal/load/worker"},
 	{"internal/kube/cluster/clustertest"},
 	{"internal/experiment/mesh", "internal/experiment/app", "internal/experiment/expect", "internal/kube/cluster", "internal/load/template", "internal/load/capacity"},
-	{"internal/metric", "internal/kube/namespaces", "internal/experiment/manifest", "internal/answer/stats", "internal/answer/effective", "internal/base/strict", "internal/base/hdrlog", "internal/base/fetch", "internal/base/companion", "internal/base/dial", "internal/base/probe", "internal/base/clock", "internal/base/heap", "internal/base/check", "internal/base/jsonschema", "internal/base/rpc", "internal/base/scrape", "internal/base/httpserver"},
+	{"internal/metric", "internal/kube/namespaces", "internal/experiment/manifest", "internal/answer/stats", "internal/answer/stats/statstest", "internal/answer/effective", "internal/base/strict", "internal/base/hdrlog", "internal/base/fetch", "internal/base/companion", "internal/base/dial", "internal/base/probe", "internal/base/clock", "internal/base/heap", "internal/base/check", "internal/base/jsonschema", "internal/base/rpc", "internal/base/scrape", "internal/base/httpserver"},
 	{"internal/base/regular", "internal/base/printable"},
 	{"internal/base/hint"},
 }

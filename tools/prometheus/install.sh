@@ -10,20 +10,20 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 to=${XDG_CACHE_HOME:-$HOME/.cache}/tare/prometheus
 log() { printf 'prometheus: %s\n' "$*" >&2; }
+. "$here/../debian.sh"
 
 debian() {
   local there
   for there in "${TARE_PROMETHEUS:-}" "$to/prometheus" "$(command -v prometheus || true)"; do
     if [ -x "$there" ]; then log "there already, $there"; return; fi
   done
-  command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || { log "not had: it needs apt-get; put prometheus on PATH"; return 1; }
   mkdir -p "$to"
   local work
   work=$(mktemp -d "$to/.unpack-XXXXXX")
   (
     trap 'rm -rf "$work"' EXIT
     cd "$work"
-    apt-get download -qq prometheus >&2 || { [ "$(id -u)" -eq 0 ] && apt-get update -qq && apt-get download -qq prometheus; } >&2 # its checksum is the package list's
+    debian_download prometheus
     dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/prometheus
     mv usr/bin/prometheus "$to/prometheus"
   )

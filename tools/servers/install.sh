@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Unpacks Debian's nginx, Apache, HAProxy, lighttpd and redis, and Python's aiohttp, uvicorn and hypercorn, with
-# libraries that may be missing, into the user's cache, for the conformance tests of tare load, and for applications on a cluster. Nothing is installed. A complete copy
-# is kept. Node.js is taken from PATH, or installed as root.
+# Unpacks Debian's nginx, Apache, HAProxy, lighttpd and redis, and Python's aiohttp, uvicorn and hypercorn, with libraries
+# that may be missing, into the user's cache: for the conformance tests of tare load, and for applications on a cluster.
+# Nothing is installed. A complete copy is kept. Node.js is taken from PATH, or installed as root.
 set -euo pipefail
 
 to=${XDG_CACHE_HOME:-$HOME/.cache}/tare/servers
@@ -10,24 +10,11 @@ packages=(nginx redis-server redis-tools liblzf1 libjemalloc2 libatomic1 apache2
   python3-charset-normalizer python3-idna python3-uvicorn python3-asgiref python3-h11 python3-click python3-hypercorn python3-h2
   python3-hpack python3-hyperframe python3-wsproto python3-priority python3-toml)
 log() { printf 'servers: %s\n' "$*" >&2; }
+. "$(dirname "${BASH_SOURCE[0]}")/../debian.sh"
 
 if ! command -v node >/dev/null && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
   log "nodejs: apt-get install"
   apt-get update -qq >&2 && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs >&2 || true
 fi
 command -v node >/dev/null || { log "put node (Node.js) on PATH"; exit 1; }
-if [ "$(cat "$to/complete" 2>/dev/null)" = "${packages[*]}" ]; then log "there already, $to"; exit 0; fi
-command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || { log "not had: it needs apt-get"; exit 1; }
-mkdir -p "$(dirname "$to")"
-work=$(mktemp -d "$(dirname "$to")/.servers-XXXXXX")
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-chmod 755 .
-apt-get download -qq "${packages[@]}" >&2 || { [ "$(id -u)" -eq 0 ] && apt-get update -qq && apt-get download -qq "${packages[@]}"; } >&2 # their checksums are the package list's
-for package in *.deb; do dpkg-deb -x "$package" .; done
-rm -- *.deb
-echo "${packages[*]}" >complete
-rm -rf "$to"
-mv "$work" "$to"
-mkdir "$work" # for the trap
-log "unpacked, $to"
+debian_tree "$to" debian_whole "${packages[@]}"

@@ -3,12 +3,12 @@ package analysis
 import (
 	"math"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/answer/stats/statstest"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -107,7 +107,7 @@ func TestCoverageAtMeanSpeed(t *testing.T) {
 		t.Attr("short", "500 experiments")
 		experiments, low = 500, 0.91
 	}
-	documented := documentedSpeeds(t)
+	documented := statstest.Coverage(t)
 	for _, m := range spedMachines {
 		rows := map[string]*speedRow{dataCPU: {name: m.name + ", data plane"}, simulated: {name: m.name + ", total"}}
 		for _, blocks := range []int{6, 8, 12} {
@@ -263,25 +263,6 @@ func (s *speedRow) add(c Comparison, truth, experiments float64) {
 		half, _ = c.Speed.Unadjusted.HalfWidth()
 	}
 	s.before += half / experiments
-}
-
-// documentedSpeeds are the rows of numbers in docs/lab/coverage.md.
-func documentedSpeeds(t *testing.T) map[string][]float64 {
-	t.Helper()
-	text, err := os.ReadFile("../../../docs/lab/coverage.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := map[string][]float64{}
-	for line := range strings.Lines(string(text)) {
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "| "), " | ")
-		for _, c := range cells[1:] {
-			if v, err := strconv.ParseFloat(c, 64); err == nil {
-				rows[cells[0]] = append(rows[cells[0]], v)
-			}
-		}
-	}
-	return rows
 }
 
 // A slope relative to a difference that may be zero means nothing.

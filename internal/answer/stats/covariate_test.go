@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/answer/stats/statstest"
 )
 
 // positions are the places of two of three treatments in six blocks: three rows of a Latin
@@ -43,7 +45,7 @@ func TestCoverageWithPositions(t *testing.T) {
 		t.Attr("short", "2000 experiments")
 		experiments, low = 2000, 0.92
 	}
-	documented := documentedCoverage(t)
+	documented := statstest.Coverage(t)
 	for _, s := range placedShapes {
 		for column, blocks := range []int{6, 12, 18} {
 			r := rand.New(rand.NewPCG(20261124, uint64(blocks)))

@@ -3,10 +3,9 @@ package stats
 import (
 	"math"
 	"math/rand/v2"
-	"os"
-	"strconv"
-	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/answer/stats/statstest"
 )
 
 // shape makes the two readings of one block of an experiment whose true
@@ -86,26 +85,6 @@ func autocorrelated(r *rand.Rand) float64 {
 	return sum / 30
 }
 
-// documentedCoverage reads the table in docs/lab/coverage.md, by the name of the shape.
-func documentedCoverage(t *testing.T) map[string][]float64 {
-	t.Helper()
-	b, err := os.ReadFile("../../../docs/lab/coverage.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := map[string][]float64{}
-	for line := range strings.Lines(string(b)) {
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		for _, c := range cells[1:] {
-			if v, err := strconv.ParseFloat(strings.TrimSpace(c), 64); err == nil {
-				name := strings.TrimSpace(cells[0])
-				rows[name] = append(rows[name], v)
-			}
-		}
-	}
-	return rows
-}
-
 // A nominal 95 % interval must cover the truth in 93 to 97 % of experiments.
 // `make e2e` runs all 10,000, -short fewer.
 func TestCoverage(t *testing.T) {
@@ -115,7 +94,7 @@ func TestCoverage(t *testing.T) {
 		t.Attr("short", "2000 experiments")
 		experiments, low, high = 2000, 0.92, 0.98
 	}
-	documented := documentedCoverage(t)
+	documented := statstest.Coverage(t)
 	for _, s := range shapes {
 		for column, blocks := range []int{3, 4, 6, 8, 12} {
 			r := rand.New(rand.NewPCG(20261122, uint64(blocks)))

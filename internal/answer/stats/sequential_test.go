@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/answer/stats/statstest"
 )
 
 // stopsAt runs blocks of one experiment from least to most until half of the
@@ -44,7 +46,7 @@ func TestCoverageWhenStoppingAtAWidth(t *testing.T) {
 		t.Attr("short", "2000 experiments")
 		experiments = 2000
 	}
-	documented := documentedCoverage(t)
+	documented := statstest.Coverage(t)
 	for _, s := range shapes {
 		sd, ok := sequentialSD[s.name]
 		if !ok {

@@ -32,8 +32,8 @@ func TestProxiesOfServers(t *testing.T) {
 	}
 }
 
-// A mesh that works in the kernel is verified with a caution: the place of that CPU, and the reason.
-func TestKernelWork(t *testing.T) {
+func cilium(t *testing.T) *Mesh {
+	t.Helper()
 	d, err := mesh.Load("cilium")
 	if err != nil {
 		t.Fatal(err)
@@ -42,6 +42,12 @@ func TestKernelWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return m
+}
+
+// A mesh that works in the kernel is verified with a caution: the place of that CPU, and the reason.
+func TestKernelWork(t *testing.T) {
+	m := cilium(t)
 	c := newVerifier(m.instance, Target{}).kernelWork()
 	if !c.OK || c.Hint == "" {
 		t.Errorf("%+v", c)
@@ -55,14 +61,7 @@ func TestKernelWork(t *testing.T) {
 
 // tare does not install a mesh that is the cluster's network.
 func TestNetworkOfCluster(t *testing.T) {
-	d, err := mesh.Load("cilium")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := New(nil, d, mesh.Settings{}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := cilium(t)
 	if err := m.Uninstall(t.Context(), true); err != nil || m.installable() {
 		t.Errorf("installable %v, %v", m.installable(), err)
 	}
