@@ -35,7 +35,7 @@ UNIT        = $(LONGEST) $(filter-out $(LONGEST),$(patsubst $(MODULE)%,.%,$(filt
 RACED      := ./internal/base/fetch ./internal/base/proc ./internal/inside/... ./internal/load/... ./internal/run/runner ./internal/run/platform/local ./internal/show/live
 # Packages whose tests measure, and tests of the command line that do: they run alone.
 MEASURING  := ./internal/inside/service ./internal/load/engine ./internal/load/generator
-ALONE      := ^Test(StandardWeight|LadderOfStandardWeights|Weigh|CapacityStudyRuns)$$
+ALONE      := ^Test(StandardWeight|LadderOfStandardWeights|CapacityStudyRuns)$$
 # Packages whose tests run experiments or load servers, side by side and without judging a cost.
 RUNNING    := ./internal/cli ./test/load
 # Those of the other packages wait.

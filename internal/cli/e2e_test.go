@@ -183,6 +183,7 @@ func TestConsulLosesItsControlPlane(t *testing.T) {
 
 // A program nobody here wrote is measured without a file, and the file that is kept repeats it.
 func TestWeigh(t *testing.T) {
+	t.Parallel()
 	python, weigh := pythonAndWeigh(t)
 	dir := t.TempDir()
 	kept := filepath.Join(dir, "kept.yaml")

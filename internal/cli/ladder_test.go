@@ -22,6 +22,7 @@ baseline: {mesh: reference}
 ladder: true
 order: interleaved
 confidence: 0.999
+control: false
 blocks: 5
 phases: {warmup: 300ms, measure: 1500ms, drain: 1s}
 `
