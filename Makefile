@@ -156,7 +156,7 @@ program-istio: program-kubernetes
 e2e-race: # at a low priority: beside the clusters, which leave a fifth of the processors idle
 	@export CGO_ENABLED=1; $(call tests,$(RACED),e2e-race,nice -n 15) -race -short -p 2 -parallel 4 -timeout 30m -skip '$(SAME)' $(or_listed)
 e2e-waiting: programs $(AFTER)
-	@$(call remaining,$(WAITING),e2e-waiting,-p 3 -parallel 8) $(or_listed)
+	@$(call remaining,$(WAITING),e2e-waiting,-p 4 -parallel 8) $(or_listed)
 
 .PHONY: e2e-measuring e2e-running
 e2e-measuring: programs
