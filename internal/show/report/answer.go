@@ -271,7 +271,8 @@ func (v view) value(treatment, name string) float64 {
 	return math.NaN()
 }
 
-// amountWithin is the size of a difference with its bounds: "494 µs (460 to 528)".
+// amountWithin is the size of a difference with its bounds, "494 µs (460 to 528)", or half of the interval if
+// the bounds look alike: "135 MiB (±0.4)".
 func amountWithin(i stats.Interval, q quantity) string {
 	half, known := i.HalfWidth()
 	// Three digits are enough in a sentence.
@@ -284,5 +285,12 @@ func amountWithin(i stats.Interval, q quantity) string {
 	if i.Estimate < 0 {
 		low, high = -high, -low
 	}
-	return s + fmt.Sprintf(" (%s to %s)", fixed(low, d), fixed(high, d))
+	from, to := fixed(low, d), fixed(high, d)
+	if from != to {
+		return s + fmt.Sprintf(" (%s to %s)", from, to)
+	}
+	if width := half * q.scale; width > 0 {
+		return s + fmt.Sprintf(" (±%s)", fixed(width, max(0, -magnitude(width))))
+	}
+	return s
 }

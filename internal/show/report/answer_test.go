@@ -87,3 +87,20 @@ func TestAnswerWithCapacity(t *testing.T) {
 		t.Errorf("%q", lines)
 	}
 }
+
+// Bounds that look like the estimate are half an interval instead.
+func TestAmountWithin(t *testing.T) {
+	for _, c := range []struct {
+		estimate, half float64
+		want           string
+	}{
+		{494, 34, "494 µs (460 to 528)"},
+		{-494, 34, "494 µs (460 to 528)"},
+		{134.93, 0.36, "135 µs (±0.4)"},
+		{135, 0, "135 µs"},
+	} {
+		if s := amountWithin(around(c.estimate, c.half), quantity{unit: "µs", scale: 1}); s != c.want {
+			t.Errorf("%v ± %v: %q, want %q", c.estimate, c.half, s, c.want)
+		}
+	}
+}
