@@ -25,8 +25,8 @@ const LastInstant = 30 * 24 * time.Hour
 const (
 	// maxRepeated bounds the recorded time that a trial repeats: more does not fit into 64 bits of ns.
 	maxRepeated = 100 * 365 * 24 * time.Hour
-	// maxReplayed bounds the requests of one trial: a profile has at most 16 MiB.
-	maxReplayed = 400_000
+	// MaxReplayed bounds the requests of one trial: a profile has at most 16 MiB.
+	MaxReplayed = 400_000
 )
 
 // Instants of a request, with a precision of 1 µs. The file has seconds with spaces between.
@@ -93,9 +93,34 @@ func (l *Load) Recording() Recording {
 	slices.SortStableFunc(all, func(a, b sent) int { return cmp.Compare(a.at, b.at) })
 	var r Recording
 	for _, s := range all {
-		r.At, r.Request = append(r.At, s.at-all[0].at), append(r.Request, s.request)
+		r.At, r.Request = append(r.At, s.at), append(r.Request, s.request)
+	}
+	spread(r.At)
+	for i := range r.At { // the first is not changed by spread
+		r.At[i] -= all[0].at
 	}
 	return r
+}
+
+// precisions of instants, in descending order.
+var precisions = []time.Duration{time.Second, 100 * time.Millisecond, 10 * time.Millisecond, time.Millisecond, 100 * time.Microsecond, 10 * time.Microsecond, time.Microsecond}
+
+// spread distributes requests with the same instant evenly over the precision of all instants, in their order: those of
+// a log of whole seconds over a second.
+func spread(at []time.Duration) {
+	precision := precisions[slices.IndexFunc(precisions, func(p time.Duration) bool {
+		return p == time.Microsecond || !slices.ContainsFunc(at, func(x time.Duration) bool { return x%p != 0 })
+	})]
+	for begin := 0; begin < len(at); {
+		n := 1
+		for begin+n < len(at) && at[begin+n] == at[begin] {
+			n++
+		}
+		for k := range n {
+			at[begin+k] += precision * time.Duration(k) / time.Duration(n)
+		}
+		begin += n
+	}
 }
 
 // cycle is the time after which the recording repeats: a mean gap after its last request. 0: it has no length.
@@ -119,7 +144,7 @@ func (r Recording) instant(k int) (at time.Duration, i int) {
 func (r Recording) rate(part time.Duration) float64 {
 	k := 0
 	for {
-		if at, _ := r.instant(k); at >= part || k > maxReplayed {
+		if at, _ := r.instant(k); at >= part || k > MaxReplayed {
 			break
 		}
 		k++
@@ -154,8 +179,8 @@ func (r Recording) speed(rate float64, part time.Duration) float64 {
 }
 
 // Schedule returns the requests of a load, with their instants in ns from the start of its warm-up. The
-// recording begins with the measure phase, and its end precedes it. There are at most maxReplayed+1 requests, of which
-// validation allows maxReplayed.
+// recording begins with the measure phase, and its end precedes it. There are at most MaxReplayed+1 requests: one more
+// than a trial may have.
 func (r Recording) Schedule(rate float64, warmup, measure, tail time.Duration) (at []int64, request []int) {
 	if r.cycle() == 0 {
 		return nil, nil
@@ -166,10 +191,10 @@ func (r Recording) Schedule(rate float64, warmup, measure, tail time.Duration) (
 		return time.Duration(float64(at) / speed)
 	}
 	first := 0
-	for first > -maxReplayed-1 && due(first-1) >= -warmup {
+	for first > -MaxReplayed-1 && due(first-1) >= -warmup {
 		first--
 	}
-	for k := first; len(at) <= maxReplayed && due(k) < measure+tail; k++ {
+	for k := first; len(at) <= MaxReplayed && due(k) < measure+tail; k++ {
 		_, i := r.instant(k)
 		at, request = append(at, int64(warmup+due(k))), append(request, r.Request[i])
 	}
@@ -220,7 +245,7 @@ func (v loadRules) instants() {
 	case late >= 0:
 		v.report(fmt.Sprintf("load.requests[%d]", late), "write the seconds after the first request", "an instant is more than %v", LastInstant)
 	case r.cycle() == 0:
-		v.report("load.requests", "", "the instants are all the same")
+		v.report("load.requests", "write two instants or more", "a single instant has no rate")
 	}
 	for _, bad := range []struct {
 		found              bool
@@ -250,15 +275,15 @@ func (v loadRules) repeated(path string, rate float64, r Recording) {
 	const remedy = "remove it: the default is the recorded rate"
 	warmup, measure := time.Duration(v.e.Phases.Warmup), time.Duration(v.e.Phases.Measure)
 	n := rate * (warmup + measure).Seconds()
-	if n > maxReplayed {
-		v.report(path, "shorten phases.measure", "a trial has %.0f requests at instants, max %d", n, maxReplayed)
+	if n > MaxReplayed {
+		v.report(path, "shorten phases.measure", "a trial has %.0f requests at instants, max %d", n, MaxReplayed)
 	}
 	if cycles := n / float64(len(r.At)); cycles*r.cycle().Seconds() > maxRepeated.Seconds() {
 		v.report(path, remedy, "a trial would have the recording %.3g times, more than a century", cycles)
 		return
 	}
 	switch speed := r.speed(rate, measure); {
-	case n > maxReplayed:
+	case n > MaxReplayed:
 		return
 	case speed <= 0:
 		v.report(path, remedy, "more requests have the first instant than a trial has")
@@ -268,8 +293,8 @@ func (v loadRules) repeated(path string, rate float64, r Recording) {
 		return
 	}
 	at, _ := r.Schedule(rate, warmup, measure, 0)
-	if len(at) > maxReplayed {
-		v.report(path, "shorten phases.warmup: the end of the recording is in it", "a trial has over %d requests at instants, max %[1]d", maxReplayed)
+	if len(at) > MaxReplayed {
+		v.report(path, "shorten phases.warmup: the end of the recording is in it", "a trial has over %d requests at instants, max %[1]d", MaxReplayed)
 		return
 	}
 	begin, _ := slices.BinarySearch(at, int64(warmup))

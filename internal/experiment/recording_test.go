@@ -83,13 +83,13 @@ func TestMistakesOfRecordings(t *testing.T) {
 		}
 	}
 	for from, change := range map[string][2]string{
-		"arrivals: recorded": {"arrivals: poisson", "load.requests: the requests have instants, and the arrivals are poisson"},
-		", at: 0.5":          {"", "load.requests[1]: other requests have instants"},
-		"at: 0.5":            {"at: -1", `found "-1", expected seconds`},
-		"/b, at: 0.5":        {"/b, at: 1e9", "is more than"},
-		", at: 0 1 1.2":      {", at: 0.5", "the instants are all the same"},
-		"at: 0 1 1.2":        {"at: 0 2591999", "more than a century"},
-		"load:":              {"order: interleaved\nload:", "a recording is of one load"},
+		"arrivals: recorded":              {"arrivals: poisson", "load.requests: the requests have instants, and the arrivals are poisson"},
+		", at: 0.5":                       {"", "load.requests[1]: other requests have instants"},
+		"at: 0.5":                         {"at: -1", `found "-1", expected seconds`},
+		"/b, at: 0.5":                     {"/b, at: 1e9", "is more than"},
+		", at: 0 1 1.2}\n    - {path: /b": {"", "a single instant has no rate"},
+		"at: 0 1 1.2":                     {"at: 0 2591999", "more than a century"},
+		"load:":                           {"order: interleaved\nload:", "a recording is of one load"},
 	} {
 		text := strings.NewReplacer("%RATE", map[bool]string{true: ", rate: [50000]"}[strings.Contains(change[0], "2591999")], "%MORE", "").Replace(recordedFile)
 		if !strings.Contains(text, from) {
@@ -102,21 +102,23 @@ func TestMistakesOfRecordings(t *testing.T) {
 	}
 }
 
-// Requests with the same instant can make a rate impossible, and a part of the recording can have more requests than a
-// trial may have.
+// Thousands of requests in one microsecond can make a rate impossible, and a part of the recording can have more requests
+// than a trial may have.
 func TestDenseRecordings(t *testing.T) {
 	var end strings.Builder // 39,999 instants between 10 s and 10.4 s, which the warm-up repeats
 	end.WriteString("0")
 	for i := range 39_999 {
 		fmt.Fprintf(&end, " %.5f", 10+float64(i)/1e5)
 	}
+	first, later := strings.Repeat("0.000001 ", 5000), strings.Repeat(" 1.000001", 5000)
 	for _, test := range []struct{ instants, rate, warmup, measure, want string }{
-		{"0 0 0 0 5", "1", "1s", "3s", "factors.rate[0]: more requests have the first instant than a trial has"},
+		{first + "5", "1", "1s", "3s", "factors.rate[0]: more requests have the first instant than a trial has"},
 		{"0 0.000001 3600", "0.4", "1s", "3s", "factors.rate[0]: the first requests have almost the same instant"},
 		{end.String(), "0.1", "10m", "10s", "factors.rate[0]: a trial has over 400000 requests at instants, max 400000"},
-		{"0 1 2 2 2 3", "2", "1s", "2s", "factors.rate[0]: requests have the same instant: the measure phase has 2, and the rate requires 4"},
-		{"0 1 2 2 2 3", "1", "1s", "2s", ""},
-		{"0 1 2 2 2 3", "2.5", "1s", "2s", ""},
+		{"0" + later, "2", "1s", "2s", "factors.rate[0]: requests have the same instant: the measure phase has 1, and the rate requires 4"},
+		{"0 1 2 2 2 3", "2", "1s", "2s", ""},
+		{"0 0 0 0 5", "1", "1s", "3s", ""},
+		{"7 7 7", "2.5", "1s", "2s", ""},
 	} {
 		text := fmt.Sprintf(`apiVersion: tare.dev/v1beta1
 kind: Experiment
@@ -128,6 +130,25 @@ load: {arrivals: recorded, requests: [{path: /a, at: %s}]}
 		_, err := experiment.Decode("x.yaml", []byte(text), shipped())
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%.40s at %s: %v\nwant %s", test.instants, test.rate, err, test.want)
+		}
+	}
+}
+
+// Requests with the same instant are spread over the precision of the instants: a log of whole seconds has many of them.
+func TestEqualInstantsAreSpread(t *testing.T) {
+	for _, test := range []struct{ instants, want string }{
+		{"10 11 11 11 11 13", "0 1 1.25 1.5 1.75 3"},
+		{"0 0.002 0.002 0.005", "0 0.002 0.0025 0.005"},
+		{"4 4 4 4", "0 0.25 0.5 0.75"},
+		{"0.5 2 2.5", "0 1.5 2"},
+	} {
+		var at experiment.Instants
+		if err := at.UnmarshalScalar(test.instants); err != nil {
+			t.Fatal(err)
+		}
+		l := experiment.Load{Requests: []experiment.Request{{Path: "/a", At: at[:1]}, {Path: "/b", At: at[1:]}}}
+		if got, err := experiment.Instants(l.Recording().At).MarshalText(); err != nil || string(got) != test.want {
+			t.Errorf("%s: %s, %v, want %s", test.instants, got, err, test.want)
 		}
 	}
 }

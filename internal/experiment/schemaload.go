@@ -56,7 +56,7 @@ func describeLoad(known Known) []description {
 		{request + "proto", "File that defines the gRPC service, for json, relative to the experiment file. Its imports are found beside it.", nil, nil},
 		{request + "stream", "Side of a gRPC method that sends several messages; with json it is found. both: each message follows the answer to the one before. Such a request is the only one.", nil, oneOf(streams...)},
 		{request + "messages", "Encoded messages of the client's stream.", nil, nil},
-		{request + "at", "Instants for arrivals recorded: seconds with spaces between. They repeat until the load ends.", nil, pattern(instantsForm)},
+		{request + "at", "Instants for arrivals recorded: seconds with spaces between. Equal ones are spread over their precision: whole seconds over a second. They repeat until the load ends.", nil, pattern(instantsForm)},
 		{request + "weight", "Share of the request: weight over the sum of all.", 1, between(1, maxWeight)},
 	}
 }

@@ -67,14 +67,15 @@ func TestAnalyzeNotices(t *testing.T) {
 		{"trials failed of one cause", few(func(r *result.Record) {
 			if r.Treatment == "envoy" {
 				r.Valid, r.Error = false, fmt.Sprintf("deploy: 0 of 1 replicas after 2.%ds\n  pod web-7d%d-x: ErrImageNeverPull", r.Ordinal, r.Ordinal)
+				r.Warnings = []result.Warning{{Code: "failed", Message: "the trial failed", Hint: "load the image", Invalidates: true}}
 			}
 			if r.Treatment == "none" && r.Block == 2 {
 				r.Valid, r.Error = false, "deploy: quota exceeded"
 			}
 		}), func(t *testing.T, r *analysis.Report) {
 			w := r.Warnings[slices.IndexFunc(r.Warnings, func(w analysis.Warning) bool { return w.Code == "failed-trials" })]
-			if !strings.Contains(w.Message, " more: deploy: 0 of 1 replicas") || strings.Count(w.Message, "ErrImageNeverPull") != 1 || strings.Count(w.Message, "quota exceeded") != 1 {
-				t.Error(w.Message)
+			if !strings.Contains(w.Message, " more: deploy: 0 of 1 replicas") || strings.Count(w.Message, "ErrImageNeverPull") != 1 || strings.Count(w.Message, "quota exceeded") != 1 || !strings.HasPrefix(w.Hint, "load the image; ") {
+				t.Error(w.Message, w.Hint)
 			}
 		}, "failed-trials"},
 		{"trials failed of many causes", few(func(r *result.Record) {

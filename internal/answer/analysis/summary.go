@@ -68,7 +68,7 @@ func (d *run) lostTrials(c Count) []Warning {
 	for _, t := range d.trials {
 		switch {
 		case t.Error != "":
-			failed.add(t.ID, headOf(t.Error))
+			failed.add(t.ID, headOf(t.Error), t.Warnings)
 		case !t.Valid:
 			invalid = append(invalid, t.ID+reasons(t))
 		}
@@ -77,7 +77,7 @@ func (d *run) lostTrials(c Count) []Warning {
 	if len(failed) > 0 {
 		ws = append(ws, Warning{Code: "failed-trials", Trials: c.Failed,
 			Message: "left out of every figure: " + failed.listed(3),
-			Hint:    "the logs are in each trial's provenance/"})
+			Hint:    failed.hint() + "the logs are in each trial's provenance/"})
 	}
 	if len(invalid) > 0 {
 		ws = append(ws, Warning{Code: "invalid-trials", Trials: c.Invalid,
@@ -95,12 +95,13 @@ func (d *run) lostTrials(c Count) []Warning {
 // cause is the error of a trial, and the number of others with the same text but for words with digits: names and numbers.
 type cause struct {
 	trial, text, pattern string
+	hint                 string // "": none
 	more                 int
 }
 
 type causes []cause
 
-func (c *causes) add(trial, text string) {
+func (c *causes) add(trial, text string, of []Warning) {
 	words := slices.DeleteFunc(strings.Fields(text), func(word string) bool { return strings.ContainsAny(word, "0123456789") })
 	pattern := strings.Join(words, " ")
 	for i := range *c {
@@ -109,7 +110,21 @@ func (c *causes) add(trial, text string) {
 			return
 		}
 	}
-	*c = append(*c, cause{trial: trial, text: text, pattern: pattern})
+	one := cause{trial: trial, text: text, pattern: pattern}
+	if i := slices.IndexFunc(of, func(w Warning) bool { return w.Code == "failed" }); i >= 0 {
+		one.hint = of[i].Hint
+	}
+	*c = append(*c, one)
+}
+
+// hint is that of the first cause that has one, before further text.
+func (c causes) hint() string {
+	for _, one := range c {
+		if one.hint != "" {
+			return one.hint + "; "
+		}
+	}
+	return ""
 }
 
 func (c causes) texts() (all []string) {
@@ -135,12 +150,25 @@ func (c causes) listed(n int) string {
 	return strings.Join(c.texts(), ", ")
 }
 
-// headOf is the first line of an error, and the first of its causes, which are indented below it.
+// headOf is the first line of an error, the first of its causes, which are indented below it, and the last line of the
+// log below that.
 func headOf(s string) string {
 	line, rest, _ := strings.Cut(s, "\n")
-	cause, _, _ := strings.Cut(rest, "\n")
-	if strings.HasPrefix(cause, "  ") {
-		line += ": " + strings.TrimSpace(cause)
+	cause, log, _ := strings.Cut(rest, "\n")
+	if !strings.HasPrefix(cause, "  ") {
+		return line
+	}
+	line += ": " + strings.TrimSpace(cause)
+	last := ""
+	for below := range strings.Lines(log) {
+		logged, ok := strings.CutPrefix(strings.TrimSpace(below), "| ")
+		if !ok {
+			break
+		}
+		last = logged
+	}
+	if last != "" {
+		line += "; its log ends: " + last
 	}
 	return line
 }

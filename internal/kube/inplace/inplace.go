@@ -25,13 +25,12 @@ const endPause = 500 * time.Millisecond
 type Application struct {
 	cluster *cluster.Cluster
 	state   state
-	report  func(string)
 }
 
 // Begin stores the values that change, and marks the namespace. An ended attempt is put back first.
 // workloads get podMarks by [Application.Restart]. Nothing is changed if the application cannot be restarted.
 func Begin(ctx context.Context, c *cluster.Cluster, s cluster.Stamp, namespace string, workloads []cluster.Ref, marks, podMarks Marks, report func(string)) (*Application, error) {
-	a := &Application{cluster: c, state: state{Namespace: namespace}, report: report}
+	a := &Application{cluster: c, state: state{Namespace: namespace}}
 	if namespaces.IsSystem(namespace) {
 		return nil, fmt.Errorf("namespace %s is one of the cluster's own: %w in place", namespace, errors.ErrUnsupported)
 	}
@@ -113,13 +112,13 @@ func (a *Application) set(ctx context.Context, x changed) error {
 }
 
 // Restart marks the pod templates, and waits until each workload has only new, ready pods.
-func (a *Application) Restart(ctx context.Context) error {
+func (a *Application) Restart(ctx context.Context, report func(string)) error {
 	for _, x := range a.state.Objects[1:] {
 		if err := a.set(ctx, x); err != nil {
 			return err
 		}
 	}
-	return a.state.settled(ctx, a.cluster, a.report)
+	return a.state.settled(ctx, a.cluster, report)
 }
 
 // settled waits until the workloads are ready, and no pod of the namespace is ending.
@@ -187,9 +186,9 @@ func Restore(ctx context.Context, c *cluster.Cluster, namespace string, report f
 }
 
 // Restore puts the application back.
-func (a *Application) Restore(ctx context.Context) error {
+func (a *Application) Restore(ctx context.Context, report func(string)) error {
 	if !a.cluster.DryRun() {
-		return Restore(ctx, a.cluster, a.state.Namespace, a.report)
+		return Restore(ctx, a.cluster, a.state.Namespace, report)
 	}
 	for _, x := range a.state.Objects {
 		patch, err := x.patch(x.Changes, func(c change) *string { return c.Before })

@@ -132,7 +132,7 @@ func TestRealInPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Restart(ctx); err != nil {
+	if err := a.Restart(ctx, nil); err != nil {
 		t.Fatal(err)
 	}
 	marked, restarted := read()

@@ -132,6 +132,11 @@ func (e *engine) run(ctx context.Context, lanes []worker) (load.Report, error) {
 		results = make([]*record.Totals, len(lanes))
 		running sync.WaitGroup
 	)
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	if e.Profile.Requests > 0 { // any other load ends with its time
+		go e.awaitConnection(ctx, giveUp)
+	}
 	over, watched := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(watched)
@@ -184,6 +189,9 @@ func (e *engine) run(ctx context.Context, lanes []worker) (load.Report, error) {
 			note = report.Invalidate
 		}
 		note("the load started %v after the agreed start: opening the connections took longer than expected", late.Round(time.Millisecond))
+	}
+	if errors.Is(context.Cause(ctx), errNoConnection) {
+		return report, e.noConnection(&report)
 	}
 	return report, e.writeLog(t0)
 }

@@ -4,6 +4,7 @@ package job
 import (
 	"context"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/load"
@@ -26,7 +27,7 @@ const MaxRetries = 10
 // that a server's accept queue is not flooded.
 const MaxOpening = 64
 
-// Job is one load, prepared: all that its workers need. Only the collector changes.
+// Job is one load, prepared: all that its workers need. Only the collector and the outcome of opening connections change.
 type Job struct {
 	Profile   load.Profile
 	Targets   []target.Target
@@ -37,6 +38,9 @@ type Job struct {
 	Spin      time.Duration
 	Body      []byte // of every request
 	Lookup    target.Lookup
+
+	// Opened is set with the first usable connection of any worker, and Unopened with the first that could not be opened.
+	Opened, Unopened atomic.Bool
 }
 
 // Prepare reads the profile's files, looks the targets' hosts up and encodes the
@@ -62,6 +66,13 @@ func Prepare(ctx context.Context, p load.Profile, progress func(load.Progress), 
 	}
 	j.Collector = record.NewCollector(&j.Profile, progress)
 	return j, nil
+}
+
+// Mark sets a flag once: workers on other processors need not share its memory afterwards.
+func Mark(flag *atomic.Bool) {
+	if !flag.Load() {
+		flag.Store(true)
+	}
 }
 
 // Schedule returns worker i's share of the schedule.

@@ -248,11 +248,14 @@ func (l *Worker) traffic(in, out int) {
 // open connects, and counts a failure.
 func (c *conn) open() load.Failure {
 	k := c.connect()
-	if k != load.FailureNone {
-		c.worker.mu.Lock()
-		defer c.worker.mu.Unlock()
-		c.worker.rec.OpenKinds[k]++
+	if k == load.FailureNone {
+		job.Mark(&c.worker.job.Opened)
+		return k
 	}
+	job.Mark(&c.worker.job.Unopened)
+	c.worker.mu.Lock()
+	defer c.worker.mu.Unlock()
+	c.worker.rec.OpenKinds[k]++
 	return k
 }
 

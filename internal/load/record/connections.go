@@ -15,13 +15,13 @@ func judgeConnections(r *load.Report, p *load.Profile) {
 	switch {
 	case r.ConnectErrors[load.FailureNoDescriptors.String()] > 0: // whatever the server did
 		r.Warn("%d of %d connections were open when the load began, as this machine ran out of file descriptors%s: %s",
-			r.Connected, want, filesLimit(), tally(r.ConnectErrors, r.Reasons))
+			r.Connected, want, filesLimit(), Tally(r.ConnectErrors, r.Reasons))
 	case p.NoKeepAlive:
 	case r.ClosedUnused > 0 && r.Held < want && r.Completed > 0:
 		r.Warn("the server holds only %d of %d connections: it closed %d before their first response; use fewer connections, or raise its limit",
 			r.Held, want, r.ClosedUnused)
 	case r.Connected < want:
-		r.Warn("%d of %d connections were open when the load began: %s", r.Connected, want, cmp.Or(tally(r.ConnectErrors, r.Reasons), "no more could be opened in time"))
+		r.Warn("%d of %d connections were open when the load began: %s", r.Connected, want, cmp.Or(Tally(r.ConnectErrors, r.Reasons), "no more could be opened in time"))
 	}
 }
 

@@ -179,9 +179,9 @@ func (t *Totals) reasonsByName() map[string]string {
 	return named
 }
 
-// tally lists kinds of failures, the most frequent first, with the reason of each:
+// Tally lists kinds of failures, the most frequent first, with the reason of each:
 // "connect refused (53), reset (2)".
-func tally(counts map[string]int64, reasons map[string]string) string {
+func Tally(counts map[string]int64, reasons map[string]string) string {
 	var words []string
 	for _, name := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))

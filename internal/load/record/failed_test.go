@@ -124,7 +124,7 @@ func TestReasonsAreBounded(t *testing.T) {
 	if got := reasonOf(errors.New("a\x1b[31m\nb" + strings.Repeat("x", 1000))); len([]rune(got)) != maxReason || strings.ContainsAny(got, "\x1b\n") {
 		t.Errorf("%q", got)
 	}
-	if got := tally(map[string]int64{"reset": 2, "connect refused": 53}, map[string]string{"reset": "why"}); got != "connect refused (53), reset: why (2)" {
+	if got := Tally(map[string]int64{"reset": 2, "connect refused": 53}, map[string]string{"reset": "why"}); got != "connect refused (53), reset: why (2)" {
 		t.Errorf("%q", got)
 	}
 }

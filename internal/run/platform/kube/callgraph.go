@@ -89,3 +89,8 @@ func (g *callGraph) text(calls []seenCall) string {
 	}
 	return strings.Join(lines, ", ")
 }
+
+// callsFound reports the calls, as text has them, and what they are for.
+func callsFound(text string) string {
+	return "the proxies saw calls between services: add application: {services: [" + text + "]} to the file, and requests are counted along them"
+}

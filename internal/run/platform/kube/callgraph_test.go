@@ -1,6 +1,11 @@
 package kube
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
 
 // A destination is a Service by its name alone, or with the namespace within an address.
 func TestAddressed(t *testing.T) {
@@ -11,5 +16,15 @@ func TestAddressed(t *testing.T) {
 		if got := addressed(value, "api", "shop"); got != want {
 			t.Errorf("%s: %v, want %v", value, got, want)
 		}
+	}
+}
+
+// Calls that were found are printed as application.services takes them, in a sentence that has their use.
+func TestCallsFound(t *testing.T) {
+	g := &callGraph{trial: &trial{spec: platform.Spec{Topology: app.Topology{Services: []app.Service{{Name: "web"}, {Name: "api"}}}}}}
+	text := g.text([]seenCall{{"web", "api"}})
+	want := "the proxies saw calls between services: add application: {services: [{name: web, calls: [api]}]} to the file, and requests are counted along them"
+	if got := callsFound(text); got != want {
+		t.Errorf("%s\nwant %s", got, want)
 	}
 }

@@ -73,16 +73,20 @@ func (p *inPlace) restart(ctx context.Context) error {
 	if p.app == nil {
 		return errors.New("restart the application: it was not enrolled")
 	}
-	return p.app.Restart(ctx)
+	progress := newDelayedReport(p.options.Report)
+	defer progress.close()
+	return p.app.Restart(ctx, progress.add)
 }
 
 // restore puts the application back.
 func (p *inPlace) restore(ctx context.Context) error {
-	switch {
-	case p == nil:
+	if p == nil {
 		return nil
-	case p.app == nil: // enrolling may have failed half way
-		return inplace.Restore(ctx, p.cluster, p.namespace, p.options.Report)
 	}
-	return p.app.Restore(ctx)
+	progress := newDelayedReport(p.options.Report)
+	defer progress.close()
+	if p.app == nil { // enrolling may have failed half way
+		return inplace.Restore(ctx, p.cluster, p.namespace, progress.add)
+	}
+	return p.app.Restore(ctx, progress.add)
 }

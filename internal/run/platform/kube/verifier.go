@@ -180,7 +180,7 @@ func (v *verifier) recordCalls(ctx context.Context) error {
 	}
 	if v.options.calls != text {
 		v.options.calls = text
-		v.options.Report("calls seen by the proxies: application: {services: [" + text + "]} makes tare check that requests add up along them")
+		v.options.Report(callsFound(text))
 	}
 	return v.archive.append(callsFile, "# calls that the proxies saw during the verification\nservices: [%s]\n", text)
 }
