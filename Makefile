@@ -274,6 +274,10 @@ release-snapshot: ## archives, deb, rpm, apk, images, SBOMs and provenance in bi
 site: build ## the documentation and a gallery of reports as a site in bin/site, with versions and search
 	VERSION='$(VERSION)' NO_MKDOCS_2_WARNING=1 tools/site/build.sh
 
+.PHONY: gallery
+gallery: build ## repeat the gallery's runs, in ten minutes, and pack their results; ONLY='ladder ab'
+	tools/site/gallery.sh $(ONLY)
+
 .PHONY: clean
 clean: ## remove built programs; results in runs/ stay
 	rm -rf bin

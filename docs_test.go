@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// pages returns the text of every page: the README and the files below docs.
+// pages returns the text of every page: those of the root and the files below docs.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -21,7 +21,9 @@ func pages(t *testing.T) map[string]string {
 		}
 		all[filepath.ToSlash(name)] = string(b)
 	}
-	add("README.md")
+	for _, name := range []string{"README.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md"} {
+		add(name)
+	}
 	err := filepath.WalkDir("docs", func(name string, d fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(name, ".md") {
 			add(name)
@@ -82,12 +84,12 @@ func TestLinks(t *testing.T) {
 }
 
 // Observations are dated and are not maintained. Only the pages that explain
-// the method cite them.
+// the method cite them, and the changelog, which is dated too.
 func TestLabIsCitedByExplanations(t *testing.T) {
 	for name, page := range pages(t) {
 		switch {
 		case strings.HasPrefix(name, "docs/lab/"),
-			name == "docs/explanation/methodology.md", name == "docs/explanation/benchmarks.md":
+			name == "CHANGELOG.md", name == "docs/explanation/methodology.md", name == "docs/explanation/benchmarks.md":
 			continue
 		}
 		for _, m := range pageLink.FindAllStringSubmatch(page, -1) {

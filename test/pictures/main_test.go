@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,8 +10,36 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/result/verify"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
+
+// The packed run is complete: tare verify finds no problem, also after it was packed again.
+func TestPackedRunVerifies(t *testing.T) {
+	t.Chdir("../..")
+	first, second := t.TempDir(), t.TempDir()
+	if err := unpack(runFile, first); err != nil {
+		t.Fatal(err)
+	}
+	again, err := pack(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := filepath.Join(t.TempDir(), "again.tar.gz")
+	if err := errors.Join(os.WriteFile(archive, again, 0o600), unpack(archive, second)); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{first, second} {
+		r, err := verify.Dir(dir, verify.Options{Expand: func(string) (*plan.Plan, error) { return nil, errors.New("not compared") }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Recorded != r.Planned || r.Files < 10*r.Planned || r.Problems() > 0 {
+			t.Errorf("%d trials of %d, %d files: %+v", r.Recorded, r.Planned, r.Files, r.Findings[:min(3, len(r.Findings))])
+		}
+	}
+}
 
 // The figures of README and methodology, and the README's first sentences, are those of the run that is kept beside them.
 func TestPicturesAreOfTheirRun(t *testing.T) {

@@ -10,6 +10,7 @@ version=${VERSION:-dev}
 out=${OUT:-bin/site}
 case $version in *[!A-Za-z0-9.+-]* | .* | '') echo "site: VERSION=$version is no name of a directory" >&2; exit 2 ;; esac
 venv=${XDG_CACHE_HOME:-$HOME/.cache}/tare/site
+trimmed() { sed 's/^ *//; s/ *$//' <<<"$1"; } # xargs would remove quotes
 note() { printf 'site: %s\n' "$*" >&2; }
 
 if ! cmp -s tools/site/requirements.txt "$venv/requirements.txt"; then
@@ -31,13 +32,14 @@ cp tools/site/site.css tools/site/site.js "$src/"
   printf '# Gallery\n\nReports of real runs. Each page is one file, with its figures, tables and provenance.\n\n'
   printf '| run | command | results |\n|---|---|---|\n'
   sed 's/#.*//; /^[[:space:]]*$/d' tools/site/gallery.txt | while IFS='|' read -r name title command archive; do
-    name=$(xargs <<<"$name") archive=$(xargs <<<"$archive")
-    run=$(mktemp -d)
-    tar -xzf "$archive" -C "$run" --no-same-owner
+    name=$(xargs <<<"$name") archive=$(xargs <<<"$archive") title=$(trimmed "$title")
+    [ -e "$archive" ] || { note "$name: no results yet (make gallery)"; continue; }
+    run=$(mktemp -d) file=$name.tar.${archive##*.}
+    tar -xf "$archive" -C "$run" --no-same-owner
     bin/tare report "$run" --format html -o "$src/gallery/$name.html" >&2
-    cp "$archive" "$src/gallery/$name.tar.gz"
+    cp "$archive" "$src/gallery/$file"
     rm -rf "$run"
-    printf '| [%s](gallery/%s.html) | `%s` | [%s.tar.gz](gallery/%s.tar.gz) |\n' "$(xargs <<<"$title")" "$name" "$(xargs <<<"$command")" "$name" "$name"
+    printf '| [%s](gallery/%s.html) | `%s` | [%s](gallery/%s) |\n' "$title" "$name" "$(trimmed "$command")" "$file" "$file"
   done
   printf '\nUnpack an archive: `tare report`, `tare plot` and `tare serve` read it.\n'
 } >"$src/gallery.md"

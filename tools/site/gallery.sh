@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Repeats runs of the gallery by the commands of gallery.txt, and packs their results, with provenance, for
+# build.sh: all, or those named. About ten minutes on two quiet processors.
+#
+#   DEBATE=DIR tools/site/gallery.sh [NAME...]    DIR has V1/Data of the great sidecar debate; without it that run stays
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+work=$(mktemp -d /tmp/tare-gallery.XXXXXX) # in the records as the place of the programs
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/bin"
+cp bin/tare bin/tare-agent "$work/bin/"
+cp -r examples "$work/"
+note() { printf 'gallery: %s\n' "$*" >&2; }
+sed 's/#.*//; /^[[:space:]]*$/d' tools/site/gallery.txt | while IFS='|' read -r name _ command archive; do
+  name=$(xargs <<<"$name") archive=$(xargs <<<"$archive")
+  [ $# = 0 ] || [[ " $* " == *" $name "* ]] || continue
+  case $archive in *.tar.xz) ;; *) continue ;; esac # make pictures repeats the quickstart
+  case $command in
+    *great-sidecar-debate*)
+      [ -n "${DEBATE:-}" ] || { note "$name: stays, because DEBATE names no directory"; continue; }
+      ln -s "$(realpath "$DEBATE")/V1" "$work/V1" ;;
+  esac
+  note "$name:$command"
+  code=0
+  (cd "$work" && PATH="$work/bin:$PATH" bash -c "${command% --out *} --out runs/$name" </dev/null >"$name.log" 2>&1) || code=$?
+  # 4 and 5: a gate is breached or undecided; 3: some trials are invalid. All are results.
+  case $code in 0 | 3 | 4 | 5) ;; *) tail -20 "$work/$name.log" >&2; note "$name ended with $code"; exit 1 ;; esac
+  tail -3 "$work/$name.log" >&2
+  bin/tare verify "$work/runs/$name" >&2
+  tar -C "$work/runs/$name" --sort=name --owner=0 --group=0 --numeric-owner --exclude='*.html' --exclude=.lock -cf - . | xz -9e >"$archive"
+  note "$archive: $(wc -c <"$archive") bytes"
+done
