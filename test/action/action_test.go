@@ -44,6 +44,26 @@ func TestInputsReachScriptsByTheEnvironment(t *testing.T) {
 	}
 }
 
+// A tag can be moved to other code. A commit cannot: its version is in a comment.
+func TestActionsArePinned(t *testing.T) {
+	workflows, err := filepath.Glob("../../.github/workflows/*.yml")
+	if err != nil || len(workflows) < 4 {
+		t.Fatalf("%d workflows, %v", len(workflows), err)
+	}
+	pinned := regexp.MustCompile(`^(?:\./|[\w-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+)$`)
+	for _, file := range append(workflows, "../../action.yml") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^\s*(?:- )?uses: (.*)$`).FindAllStringSubmatch(string(text), -1) {
+			if !pinned.MatchString(m[1]) {
+				t.Errorf("%s: %s is not a commit with its version", file, m[1])
+			}
+		}
+	}
+}
+
 // The workflows in the documentation use inputs that exist.
 func TestDocumentedInputs(t *testing.T) {
 	known := readAction(t).Inputs
