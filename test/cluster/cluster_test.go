@@ -67,7 +67,7 @@ func TestCluster(t *testing.T) {
 		name string
 		test func(*testing.T, Layout)
 	}{
-		{"the node is ready", func(t *testing.T, l Layout) { holds(t, "the node", api{l}.nodeReady) }},
+		{"the node is ready", func(t *testing.T, l Layout) { holds(t, "the node", l.nodes()[0].isReady) }},
 		{"DNS answers", dnsAnswers},
 		{"the Metrics API has a reading of the node", nodeMetrics},
 		{"a pod runs an image that was loaded", loadedImage},
@@ -93,6 +93,104 @@ func TestCluster(t *testing.T) {
 	}
 }
 
+// webs is a server on each node, reachable by the name of a service.
+const webs = `apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: web, namespace: default}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+      - {name: web, image: "` + Toolbox + `", imagePullPolicy: Never, command: [/bin/sh, -c, "while true; do printf 'HTTP/1.0 200 OK\\r\\n\\r\\n%s\\n' $(busybox hostname) | nc -l -p 8080; done"]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: default}
+spec: {type: NodePort, selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
+`
+
+// Pods of three nodes reach one another by address and by name, and this machine reaches each. A node that is killed is
+// not ready, and nothing of it is left.
+func TestNodes(t *testing.T) {
+	o := options(t)
+	o.Nodes = 3
+	l, err := New(os.Getenv(RootVariable), "selfnodes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := machine(t)
+	if l, err = Up(t.Context(), l, o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := Down(context.Background(), l); err != nil {
+			t.Error(err)
+		}
+	})
+	spaces := spacesOf(t, l)
+	if n := len(spaces.numbers["net"]); n != 3 {
+		t.Errorf("%d network namespaces, want 3", n)
+	}
+	file := filepath.Join(t.TempDir(), "web.yaml")
+	if err := os.WriteFile(file, []byte(webs), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, l, "apply", "-f", file)
+	kubectl(t, l, "rollout", "status", "daemonset/web", "--timeout=2m")
+	names := strings.Fields(kubectl(t, l, "get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].metadata.name}"))
+	addresses := strings.Fields(kubectl(t, l, "get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].status.podIP}"))
+	if len(names) != 3 || len(addresses) != 3 {
+		t.Fatalf("%v, %v", names, addresses)
+	}
+	for _, from := range names {
+		for i, to := range append(slices.Clone(addresses), "web.default.svc.cluster.local") {
+			port := map[bool]string{true: "8080", false: "80"}[i < 3]
+			holds(t, "an answer of "+to+" to "+from, func(ctx context.Context) error { // a server without a queue answers one at a time
+				out, err := l.Kubectl(ctx, "exec", from, "--", "/bin/sh", "-c", `printf 'GET / HTTP/1.0\r\n\r\n' | nc -w 5 `+to+" "+port)
+				if want := "\nweb-"; err == nil && !strings.Contains(out, want) || i < 3 && err == nil && !strings.Contains(out, names[i]) {
+					err = fmt.Errorf("answered %q", out)
+				}
+				return err
+			})
+		}
+	}
+	port := kubectl(t, l, "get", "service", "web", "--output=jsonpath={.spec.ports[0].nodePort}")
+	client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	for _, n := range l.nodes() {
+		holds(t, "an answer at the node port of "+n.name(), func(context.Context) error {
+			response, err := client.Get("http://" + net.JoinHostPort(n.address().String(), port) + "/")
+			if err != nil {
+				return err
+			}
+			return response.Body.Close()
+		})
+	}
+	if err := l.Kill(Node); err == nil {
+		t.Error("the node of the control plane was killed")
+	}
+	lost := l.nodes()[2]
+	if err := l.Kill(lost.name()); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, "the killed node to be lost", func(ctx context.Context) error {
+		if err := lost.isReady(ctx); err == nil || !strings.Contains(err.Error(), "Kubelet stopped posting node status") {
+			return fmt.Errorf("its state: %w", err)
+		}
+		return nil
+	})
+	serve(t, l) // an image reaches the nodes that are left
+	remainsAreSeen(t, l, spaces)
+	if err := Down(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	nothingLeft(t, l, spaces)
+	if after := machine(t); !slices.Equal(before, after) {
+		t.Errorf("the machine before: %q\nand after: %q", before, after)
+	}
+}
+
 // What a program that was killed while it brought a cluster up has begun, down ends.
 func TestDownAfterUpWasKilled(t *testing.T) {
 	options(t)
@@ -105,7 +203,7 @@ func TestDownAfterUpWasKilled(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for what, running := range map[string]func(Layout) (int, error){
-		"the API server is started": func(l Layout) (int, error) { pids, err := l.pids("kube-apiserver"); return len(pids), err },
+		"the API server is started": func(l Layout) (int, error) { pids, err := l.nodes()[0].pids("kube-apiserver"); return len(pids), err },
 		"images are imported":       func(l Layout) (int, error) { lines, err := importing(l); return len(lines), err },
 	} {
 		t.Run(what, func(t *testing.T) { downAfterKill(t, l, program, what, running) })
@@ -279,7 +377,7 @@ func redirect(t *testing.T, l Layout) {
 }
 
 func stopAPI(t *testing.T, l Layout) {
-	if err := l.Signal("kube-apiserver", "stop"); err != nil {
+	if err := l.Signal("", "kube-apiserver", "stop"); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -287,7 +385,7 @@ func stopAPI(t *testing.T, l Layout) {
 	if err := (api{l}).apiReady()(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a stopped API server answered: %v", err)
 	}
-	if err := l.Signal("kube-apiserver", "cont"); err != nil {
+	if err := l.Signal("", "kube-apiserver", "cont"); err != nil {
 		t.Fatal(err)
 	}
 	holds(t, "the API server", api{l}.apiReady())
@@ -367,7 +465,7 @@ func remainsAreSeen(t *testing.T, l Layout, spaces Spaces) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	err := Remains(ctx, l, spaces)
-	for _, want := range []string{"is in the cluster's", "interface " + l.Interface(), "route " + l.Network.Pods.String(), "control groups remain", l.Dir() + " remains"} {
+	for _, want := range []string{"is in the cluster's", "interface " + l.Interface(), "route " + l.nodes()[0].pods().String(), "control groups remain", l.Dir() + " remains"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("of a cluster that is up: %v, want %q", err, want)
 		}

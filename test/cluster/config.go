@@ -19,14 +19,25 @@ var manifests embed.FS
 
 // values are the fields and functions of the templates in manifests/.
 type values struct {
-	Layout
+	node
 	CoreDNS       string // image
 	MetricsServer string // image
 }
 
-func (v values) PKI() string        { return v.pki() }
-func (v values) Cgroup() string     { return v.cgroupName() }
-func (v values) NodeName() string   { return Node }
+func (v values) PKI() string      { return v.pki() }
+func (v values) NodeName() string { return v.name() }
+func (v values) PodRange() string { return v.pods().String() }
+func (v values) Serving() string  { return v.pki() + "/" + v.suffixed("kubelet-serving") }
+func (v values) Several() bool    { return v.several() }
+
+// Cgroup is the node's control group as the node sees it.
+func (v values) Cgroup() string {
+	if v.several() {
+		return "/"
+	}
+	return "/" + v.cgroupName()
+}
+
 func (v values) ResolvConf() string { return v.file("resolv.conf") }
 
 func render(name string, data any) ([]byte, error) {
@@ -58,26 +69,35 @@ type configuration struct{ Layout }
 
 // configure writes everything the daemons read.
 func (l configuration) configure(source parts.Source) error {
+	for _, n := range l.nodes() {
+		if err := n.configure(source); err != nil {
+			return err
+		}
+	}
+	// Pods with the node's DNS have no resolver: no query may leave the cluster.
+	if err := os.WriteFile(l.file("resolv.conf"), []byte("nameserver 127.0.0.1\n"), 0o600); err != nil {
+		return fmt.Errorf("configure the cluster: %w", err)
+	}
+	return l.certificates()
+}
+
+func (n node) configure(source parts.Source) error {
 	for _, s := range state {
-		if err := os.MkdirAll(l.file(s.dir), 0o700); err != nil {
+		if err := os.MkdirAll(n.own(s.dir), 0o700); err != nil {
 			return fmt.Errorf("make the cluster's directories: %w", err)
 		}
 	}
-	v := values{Layout: l.Layout, CoreDNS: source.Image("coredns"), MetricsServer: source.Image("metrics-server")}
+	v := values{node: n, CoreDNS: source.Image("coredns"), MetricsServer: source.Image("metrics-server")}
 	for _, name := range []string{"containerd.toml", "cni.conflist", "kubelet.yaml", "kube-proxy.yaml", "coredns.yaml", "metrics-server.yaml"} {
 		data, err := render(name, v)
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(l.file(name), data, 0o600); err != nil {
-			return fmt.Errorf("configure the cluster: %w", err)
+		if err := os.WriteFile(n.own(name), data, 0o600); err != nil {
+			return fmt.Errorf("configure %s: %w", n.name(), err)
 		}
 	}
-	// Pods with the node's DNS have no resolver: no query may leave the cluster.
-	if err := os.WriteFile(v.ResolvConf(), []byte("nameserver 127.0.0.1\n"), 0o600); err != nil {
-		return fmt.Errorf("configure the cluster: %w", err)
-	}
-	return l.certificates()
+	return nil
 }
 
 func (l configuration) certificates() error {
@@ -92,24 +112,22 @@ func (l configuration) certificates() error {
 	if err := pki.KeyPair(l.pki(), "service-accounts"); err != nil {
 		return fmt.Errorf("make the cluster's certificates: %w", err)
 	}
-	node, api := net.IP(l.Network.Node.AsSlice()), net.IP(l.Network.API.AsSlice())
-	const masters, nodes = "system:masters", "system:nodes"
-	for _, c := range []struct {
-		by         *pki.Authority
-		kubeconfig string
-		pki.Certificate
-	}{
-		{by: authority, Certificate: pki.Certificate{File: "apiserver", Name: "kube-apiserver", Addresses: []net.IP{node, api, net.IPv4(127, 0, 0, 1)},
+	address, api := net.IP(l.Network.Node.AsSlice()), net.IP(l.Network.API.AsSlice())
+	const masters = "system:masters"
+	all := []certificate{
+		{by: authority, Certificate: pki.Certificate{File: "apiserver", Name: "kube-apiserver", Addresses: []net.IP{address, api, net.IPv4(127, 0, 0, 1)},
 			Hosts: []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}}},
-		{by: authority, Certificate: pki.Certificate{File: "kubelet-serving", Name: "system:node:" + Node, Organization: nodes, Addresses: []net.IP{node}, Hosts: []string{Node}}},
 		{by: authority, Certificate: pki.Certificate{File: "apiserver-kubelet", Name: "apiserver-kubelet-client", Organization: masters}},
 		{by: front, Certificate: pki.Certificate{File: "front-proxy", Name: "front-proxy-client"}},
 		{by: authority, kubeconfig: l.Kubeconfig(), Certificate: pki.Certificate{File: "admin", Name: "admin", Organization: masters}},
 		{by: authority, kubeconfig: l.kubeconfig("controllers"), Certificate: pki.Certificate{File: "controllers", Name: "system:kube-controller-manager"}},
 		{by: authority, kubeconfig: l.kubeconfig("scheduler"), Certificate: pki.Certificate{File: "scheduler", Name: "system:kube-scheduler"}},
-		{by: authority, kubeconfig: l.kubeconfig("kubelet"), Certificate: pki.Certificate{File: "kubelet", Name: "system:node:" + Node, Organization: nodes}},
 		{by: authority, kubeconfig: l.kubeconfig("kube-proxy"), Certificate: pki.Certificate{File: "kube-proxy", Name: "system:kube-proxy"}},
-	} {
+	}
+	for _, n := range l.nodes() {
+		all = append(all, n.certificates(authority)...)
+	}
+	for _, c := range all {
 		cert, key, err := c.by.Issue(c.Certificate)
 		if err != nil {
 			return fmt.Errorf("make the cluster's certificates: %w", err)
@@ -128,6 +146,24 @@ func (l configuration) certificates() error {
 		}
 	}
 	return nil
+}
+
+// certificate is one of the cluster's, with the kubeconfig that uses it, if any.
+type certificate struct {
+	by         *pki.Authority
+	kubeconfig string
+	pki.Certificate
+}
+
+// certificates are those of the node's kubelet, as a server and as a client.
+func (n node) certificates(by *pki.Authority) []certificate {
+	const nodes = "system:nodes"
+	user, client := "system:node:"+n.name(), n.suffixed("kubelet")
+	return []certificate{
+		{by: by, Certificate: pki.Certificate{File: n.suffixed("kubelet-serving"), Name: user, Organization: nodes,
+			Addresses: []net.IP{n.address().AsSlice()}, Hosts: []string{n.name()}}},
+		{by: by, kubeconfig: n.kubeconfig(client), Certificate: pki.Certificate{File: client, Name: user, Organization: nodes}},
+	}
 }
 
 func (l Layout) kubeconfig(user string) string { return filepath.Join(l.pki(), user+".kubeconfig") }

@@ -5,7 +5,9 @@ type daemon struct {
 	name      string
 	installed bool                     // from the distribution, not from the cluster's parts
 	after     func(l Layout) condition // nil: at once
-	arguments func(l Layout) []string
+	arguments func(n node) []string
+	// everywhere: on each node, not only on the first.
+	everywhere bool
 }
 
 // etcdClients is where etcd is served: to the node alone, by the loopback interface of its namespace.
@@ -15,10 +17,10 @@ const etcdClients, etcdPeers = "http://127.0.0.1:2379", "http://127.0.0.1:2380"
 // otherwise wait some seconds between two attempts to reach it. The controller manager exits when it has no
 // permissions after 10 s, and on a busy machine the server takes longer to create its roles.
 var daemons = []daemon{
-	{name: "containerd", installed: true, arguments: func(l Layout) []string {
-		return []string{"--config", l.file("containerd.toml")}
+	{name: "containerd", installed: true, everywhere: true, arguments: func(l node) []string {
+		return []string{"--config", l.own("containerd.toml")}
 	}},
-	{name: "etcd", arguments: func(l Layout) []string {
+	{name: "etcd", arguments: func(l node) []string {
 		return []string{
 			"--name", Node, "--data-dir", l.file("etcd"), "--log-level", "warn",
 			"--listen-client-urls", etcdClients, "--advertise-client-urls", etcdClients,
@@ -27,7 +29,7 @@ var daemons = []daemon{
 			"--unsafe-no-fsync",
 		}
 	}},
-	{name: "kube-apiserver", arguments: func(l Layout) []string {
+	{name: "kube-apiserver", arguments: func(l node) []string {
 		return []string{
 			"--etcd-servers", etcdClients, "--advertise-address", l.Network.Node.String(), "--bind-address", "0.0.0.0", "--secure-port", "6443",
 			"--service-cluster-ip-range", l.Network.Services.String(),
@@ -44,26 +46,30 @@ var daemons = []daemon{
 			"--enable-aggregator-routing=true", "--profiling=false",
 		}
 	}},
-	{name: "kube-controller-manager", after: afterAPI, arguments: func(l Layout) []string {
-		return []string{
+	{name: "kube-controller-manager", after: afterAPI, arguments: func(l node) []string {
+		arguments := []string{
 			"--kubeconfig", l.kubeconfig("controllers"), "--leader-elect=false", "--use-service-account-credentials", "--bind-address", "127.0.0.1",
 			"--service-account-private-key-file", l.pki() + "/service-accounts.key", "--root-ca-file", l.pki() + "/ca.crt",
 			"--cluster-signing-cert-file", l.pki() + "/ca.crt", "--cluster-signing-key-file", l.pki() + "/ca.key",
 		}
+		if l.several() { // a test that loses a node waits for this; kubelets renew their Leases every 2 s
+			arguments = append(arguments, "--node-monitor-grace-period", "20s")
+		}
+		return arguments
 	}},
-	{name: "kube-scheduler", arguments: func(l Layout) []string {
+	{name: "kube-scheduler", arguments: func(l node) []string {
 		return []string{"--kubeconfig", l.kubeconfig("scheduler"), "--leader-elect=false", "--bind-address", "127.0.0.1"}
 	}},
-	{name: "kubelet", after: afterAPI, arguments: func(l Layout) []string {
-		arguments := []string{"--config", l.file("kubelet.yaml"), "--kubeconfig", l.kubeconfig("kubelet"),
-			"--hostname-override", Node, "--node-ip", l.Network.Node.String(), "--v=2"}
+	{name: "kubelet", everywhere: true, after: afterAPI, arguments: func(l node) []string {
+		arguments := []string{"--config", l.own("kubelet.yaml"), "--kubeconfig", l.kubeconfig(l.suffixed("kubelet")),
+			"--hostname-override", l.name(), "--node-ip", l.address().String(), "--v=2"}
 		if l.CAdvisor {
 			arguments = append(arguments, "--containerd", l.Containerd())
 		}
 		return arguments
 	}},
-	{name: "kube-proxy", after: afterAPI, arguments: func(l Layout) []string {
-		return []string{"--config", l.file("kube-proxy.yaml")}
+	{name: "kube-proxy", everywhere: true, after: afterAPI, arguments: func(l node) []string {
+		return []string{"--config", l.own("kube-proxy.yaml")}
 	}},
 }
 

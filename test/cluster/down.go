@@ -41,16 +41,7 @@ func (l Layout) down(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	gone := func(context.Context) error {
-		left := group.Processes()
-		for _, pid := range left {
-			_ = unix.Kill(pid, unix.SIGKILL) // it may have ended by itself
-		}
-		if len(left) > 0 {
-			return fmt.Errorf("%d processes are left", len(left))
-		}
-		return nil
-	}
+	gone := func(context.Context) error { return group.Kill() }
 	if err := await(ctx, downLimit, "the cluster's processes to end", gone); err != nil {
 		return err
 	}
@@ -98,7 +89,7 @@ func (l Layout) Mounts() ([]string, error) {
 // running reports whether the first process lives. It is searched in the control group, so that a process id
 // that another program has by now does not count.
 func (l Layout) running() bool {
-	group, err := l.cgroup()
+	group, err := l.nodes()[0].group()
 	if err != nil {
 		return false
 	}

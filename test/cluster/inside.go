@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tare-mesh/tare/test/cluster/internal/cgroup"
 	"github.com/tare-mesh/tare/test/cluster/internal/debian"
 )
 
@@ -42,21 +43,21 @@ var sysctls = map[string]string{
 // bridgeRules exists once the kernel has loaded its module br_netfilter.
 const bridgeRules = "/proc/sys/net/bridge/bridge-nf-call-iptables"
 
-// Inside is the cluster's first process: the parent of its daemons in namespaces that begin and end with it. It
+// Inside is a node's first process: the parent of its daemons in namespaces that begin and end with it. It
 // waits for its layout on r, which is whole or not there at all: if the process that brings the cluster up dies first,
 // Inside ends too. It returns only with an error.
 func Inside(r io.Reader) error {
-	var l Layout
-	if err := json.NewDecoder(r).Decode(&l); err != nil {
-		return fmt.Errorf("read the cluster's layout: %w", err)
+	l, err := readNode(r)
+	if err != nil {
+		return err
 	}
-	if err := (initProcess{l}).mounts(); err != nil {
+	if err := l.mounts(); err != nil {
 		return fmt.Errorf("mount the cluster's directories: %w", err)
 	}
-	if err := unix.Sethostname([]byte(Node)); err != nil {
+	if err := unix.Sethostname([]byte(l.name())); err != nil {
 		return fmt.Errorf("name the node: %w", err)
 	}
-	if err := (initProcess{l}).connectInside(); err != nil {
+	if err := l.connectInside(); err != nil {
 		return err
 	}
 	// Without the second, what a pod answers another on the same bridge does not pass the rules that turn the
@@ -66,11 +67,32 @@ func Inside(r io.Reader) error {
 			return fmt.Errorf("forward packets: %w", err)
 		}
 	}
-	return initProcess{l}.supervise()
+	return l.supervise()
 }
 
-// initProcess is the first process inside: it mounts, links, starts and reaps.
-type initProcess struct{ Layout }
+// readNode reads the node that this process is the first of. Of several nodes, each begins again with its control
+// group as the root.
+func readNode(r io.Reader) (initProcess, error) {
+	var n node
+	text, again := os.LookupEnv(memberVariable)
+	if again {
+		r = strings.NewReader(text)
+	}
+	if err := json.NewDecoder(r).Decode(&n); err != nil {
+		return initProcess{}, fmt.Errorf("read the cluster's layout: %w", err)
+	}
+	if !n.several() || again {
+		return initProcess{n}, nil
+	}
+	data, err := json.Marshal(n)
+	if err != nil {
+		return initProcess{}, err
+	}
+	return initProcess{}, n.enterGroups(string(data))
+}
+
+// initProcess is the first process inside a node: it mounts, links, starts and reaps.
+type initProcess struct{ node }
 
 func (l initProcess) mounts() error {
 	// Nothing that is mounted from here on is seen outside; within, containers may share it (mount propagation).
@@ -79,6 +101,11 @@ func (l initProcess) mounts() error {
 	}
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("/proc: %w", err)
+	}
+	if l.several() {
+		if err := enterGroup(); err != nil {
+			return err
+		}
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
 		return fmt.Errorf("/: %w", err)
@@ -100,12 +127,12 @@ func (l initProcess) mounts() error {
 		if err := os.MkdirAll(s.at, 0o755); err != nil {
 			return err
 		}
-		if err := unix.Mount(l.file(s.dir), s.at, "", unix.MS_BIND, ""); err != nil {
+		if err := unix.Mount(l.own(s.dir), s.at, "", unix.MS_BIND, ""); err != nil {
 			return fmt.Errorf("%s: %w", s.at, err)
 		}
 	}
 	for name, value := range sysctls {
-		file := l.file("sysctl", strings.ReplaceAll(name, "/", "_"))
+		file := l.own("sysctl", strings.ReplaceAll(name, "/", "_"))
 		if err := os.WriteFile(file, []byte(value+"\n"), 0o600); err != nil {
 			return err
 		}
@@ -114,6 +141,18 @@ func (l initProcess) mounts() error {
 		}
 	}
 	return l.plugins()
+}
+
+// enterGroup mounts the node's view of the control groups, and moves this process to the daemons in it.
+func enterGroup() error {
+	if err := cgroup.Remount(); err != nil {
+		return err
+	}
+	root, err := cgroup.Find("")
+	if err != nil {
+		return err
+	}
+	return root.Add(os.Getpid())
 }
 
 // overlay keeps writes to dir in memory (/run is a tmpfs by now).
@@ -145,7 +184,7 @@ func (l initProcess) plugins() error {
 			return err
 		}
 	}
-	data, err := os.ReadFile(l.file("cni.conflist"))
+	data, err := os.ReadFile(l.own("cni.conflist"))
 	if err != nil {
 		return err
 	}
@@ -175,13 +214,13 @@ func (l initProcess) supervise() error {
 }
 
 func (l initProcess) startAll(children *family) error {
-	for _, d := range daemons {
+	for _, d := range l.daemons() {
 		if d.after != nil {
 			if err := await(context.Background(), startLimit, d.name+" to be started", d.after(l.Layout)); err != nil {
 				return err
 			}
 		}
-		if err := children.start(l.Layout, d); err != nil {
+		if err := children.start(l.node, d); err != nil {
 			return err
 		}
 	}
@@ -198,14 +237,14 @@ type family struct {
 	names map[int]string
 }
 
-func (f *family) start(l Layout, d daemon) error {
+func (f *family) start(l node, d daemon) error {
 	f.Lock()
 	defer f.Unlock()
-	path, err := exec.LookPath(d.path(l))
+	path, err := exec.LookPath(d.path(l.Layout))
 	if err != nil {
 		return fmt.Errorf("start %s: %w", d.name, err)
 	}
-	log, err := os.OpenFile(filepath.Join(l.Logs(), d.name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	log, err := os.OpenFile(filepath.Join(l.Logs(), l.suffixed(d.name)+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", d.name, err)
 	}

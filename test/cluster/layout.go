@@ -1,7 +1,10 @@
-// Package cluster brings up a real Kubernetes of one node on this machine, for tests.
+// Package cluster brings up a real Kubernetes on this machine, for tests.
 // API server, etcd, controllers, scheduler, kubelet, kube-proxy, containerd, CoreDNS and metrics-server run in
-// namespaces of their own. While it is up, the machine has a pair of network interfaces, two routes, a control group
-// and a directory, all named after it. Only the cache of its programs remains once it is down.
+// namespaces of their own. While it is up, the machine has network interfaces, routes, a control group and a
+// directory, all named after it. Only the cache of its programs remains once it is down.
+//
+// Of several nodes, each has a kubelet, a kube-proxy and a containerd in namespaces of its own. A bridge connects
+// them, and each routes the pods of the others.
 package cluster
 
 import (
@@ -18,7 +21,7 @@ import (
 	"github.com/tare-mesh/tare/test/cluster/internal/cgroup"
 )
 
-// Node is the name of a cluster's one node.
+// Node is the name of a cluster's first node, which has the control plane.
 const Node = "tare-node"
 
 // Layout holds the paths and names of a cluster, which its parts share.
@@ -33,6 +36,9 @@ type Layout struct {
 	Ready   bool      `json:"ready"`
 	Owner   Owner     `json:"owner"` // whose death makes this cluster a leftover; zero for none
 	Init    int       `json:"init"`  // host's process id of the first process inside
+	// Nodes is the number of nodes; 0 is one. Workers are the process ids of the other nodes' first processes.
+	Nodes   int   `json:"nodes,omitempty"`
+	Workers []int `json:"workers,omitempty"`
 	// CAdvisor lets kubelet's cAdvisor know the containers, as it does on most clusters: their counters are then
 	// refreshed every 10 to 20 seconds, and throttling is counted. Otherwise every request reads them.
 	CAdvisor bool `json:"cadvisor,omitempty"`
@@ -58,7 +64,7 @@ func New(root, name string) (Layout, error) {
 	}
 	l := Layout{Name: name, Root: root}
 	// sun_path of unix(7) holds 108 bytes.
-	if len(l.Containerd()) > 107 {
+	if len((node{l, MaxNodes}).Containerd()) > 107 {
 		return Layout{}, fmt.Errorf("root %s: too long for the path of a socket in it", root)
 	}
 	return l, nil
@@ -122,9 +128,9 @@ func (l Layout) program(name string) string { return filepath.Join(l.Parts, "bin
 // Network is a cluster's address ranges. They are routed on this machine only.
 type Network struct {
 	Index    int          `json:"index"`
-	Link     netip.Prefix `json:"link"`     // machine and node
+	Link     netip.Prefix `json:"link"`     // machine and nodes
 	Host     netip.Addr   `json:"host"`     // the machine as the cluster sees it
-	Node     netip.Addr   `json:"node"`     // the node, its node ports and the API server
+	Node     netip.Addr   `json:"node"`     // the first node, its node ports and the API server
 	Pods     netip.Prefix `json:"pods"`     //
 	Services netip.Prefix `json:"services"` //
 	DNS      netip.Addr   `json:"dns"`      // service address of the cluster's DNS
@@ -138,7 +144,7 @@ func network(index int) Network {
 	address := func(a, b, c, d int) netip.Addr { return netip.AddrFrom4([4]byte{byte(a), byte(b), byte(c), byte(d)}) }
 	return Network{
 		Index: index,
-		Link:  netip.PrefixFrom(address(10, 201, index, 0), 30), Host: address(10, 201, index, 1), Node: address(10, 201, index, 2),
+		Link:  netip.PrefixFrom(address(10, 201, index, 0), 28), Host: address(10, 201, index, 1), Node: address(10, 201, index, 2),
 		Pods:     netip.PrefixFrom(address(10, 244-index, 0, 0), 16),
 		Services: netip.PrefixFrom(address(10, 96+index, 0, 0), 16),
 		API:      address(10, 96+index, 0, 1), DNS: address(10, 96+index, 0, 10),

@@ -61,6 +61,38 @@ func TestNetworksKeepClear(t *testing.T) {
 	}
 }
 
+// Addresses, pods, files and interfaces of nodes are apart, and those of the first are a single node's.
+func TestNodesKeepClear(t *testing.T) {
+	l, err := New(t.TempDir(), "ninechars")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Network = network(3)
+	alone := l.nodes()
+	if len(alone) != 1 || alone[0].pods() != l.Network.Pods || alone[0].groupName() != l.cgroupName() || alone[0].Containerd() != l.Containerd() {
+		t.Errorf("a single node: %+v", alone)
+	}
+	l.Nodes = MaxNodes
+	seen := map[any]string{}
+	for _, n := range l.nodes() {
+		if !l.Network.Link.Contains(n.address()) || n.address() == l.Network.Host || !l.Network.Pods.Contains(n.pods().Addr()) {
+			t.Errorf("%s: %s, %s", n.name(), n.address(), n.pods())
+		}
+		if len(n.port()) > 15 {
+			t.Errorf("interface %s has %d letters", n.port(), len(n.port()))
+		}
+		for _, own := range []any{n.address(), n.pods().Masked(), n.Containerd(), n.port(), n.groupName(), n.name(), n.own("kubelet"), n.kubeconfig(n.suffixed("kubelet"))} {
+			if other, taken := seen[own]; taken {
+				t.Errorf("%v is of %s and %s", own, other, n.name())
+			}
+			seen[own] = n.name()
+		}
+	}
+	if _, err := l.find("tare-node-10"); err == nil {
+		t.Error("a node too many was found")
+	}
+}
+
 func TestOwnerThatIsAnotherProcessByNow(t *testing.T) {
 	o := self()
 	if o.dead() {
@@ -82,7 +114,7 @@ func TestRecycledNamespaceNumber(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	s := Spaces{numbers: map[string]string{"mnt": number}, members: map[string]string{self: startTime(self)}}
+	s := Spaces{numbers: map[string][]string{"mnt": {number}}, members: map[string]string{self: startTime(self)}}
 	if err := s.left(); err == nil {
 		t.Error("a living process is not seen")
 	}

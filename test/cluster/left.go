@@ -63,9 +63,9 @@ func Left(ctx context.Context, l Layout, before map[string]bool) error {
 	})
 }
 
-// Spaces are the namespaces of the kernel that a cluster's first process has to itself.
+// Spaces are the namespaces of the kernel that the first processes of a cluster's nodes have to themselves.
 type Spaces struct {
-	numbers map[string]string // by kind
+	numbers map[string][]string // by kind, one a node
 	// members are the start times of the processes in them, by directory in /proc. The kernel gives the number of
 	// a removed namespace to the next one, also to that of another cluster, so a number alone proves nothing later.
 	members map[string]string
@@ -73,20 +73,11 @@ type Spaces struct {
 
 // ReadSpaces returns the namespaces of a cluster that is up.
 func ReadSpaces(l Layout) (Spaces, error) {
-	s := Spaces{numbers: map[string]string{}, members: map[string]string{}}
-	for _, kind := range []string{"ipc", "mnt", "net", "pid", "uts"} {
-		inside, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", l.Init, kind))
-		if err != nil {
+	s := Spaces{numbers: map[string][]string{}, members: map[string]string{}}
+	for _, n := range l.nodes() {
+		if err := s.add(n); err != nil {
 			return s, err
 		}
-		outside, err := os.Readlink("/proc/self/ns/" + kind)
-		if err != nil {
-			return s, err
-		}
-		if inside == outside {
-			return s, fmt.Errorf("namespace %s of the cluster is the machine's: %s", kind, inside)
-		}
-		s.numbers[kind] = inside
 	}
 	processes, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -100,10 +91,36 @@ func ReadSpaces(l Layout) (Spaces, error) {
 	return s, nil
 }
 
+// add adds the namespaces of a node. One that was killed has none.
+func (s Spaces) add(n node) error {
+	process := fmt.Sprintf("/proc/%d", n.init())
+	if group, err := n.group(); err != nil || !slices.Contains(group.Daemons(), n.init()) {
+		if n.first() {
+			return errors.Join(err, errors.New("the cluster's first process is gone"))
+		}
+		return err
+	}
+	for _, kind := range []string{"ipc", "mnt", "net", "pid", "uts"} {
+		inside, err := os.Readlink(process + "/ns/" + kind)
+		if err != nil {
+			return err
+		}
+		outside, err := os.Readlink("/proc/self/ns/" + kind)
+		if err != nil {
+			return err
+		}
+		if inside == outside {
+			return fmt.Errorf("namespace %s of %s is the machine's: %s", kind, n.name(), inside)
+		}
+		s.numbers[kind] = append(s.numbers[kind], inside)
+	}
+	return nil
+}
+
 // kindOf is the kind of a namespace that a process is in; "": it is in none of them, or has ended.
 func (s Spaces) kindOf(process string) string {
-	for kind, number := range s.numbers {
-		if in, err := os.Readlink(process + "/ns/" + kind); err == nil && in == number {
+	for kind, numbers := range s.numbers {
+		if in, err := os.Readlink(process + "/ns/" + kind); err == nil && slices.Contains(numbers, in) {
 			return kind
 		}
 	}
@@ -133,7 +150,8 @@ func Remains(ctx context.Context, l Layout, spaces Spaces) error {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	remains = append(remains, err)
 	for line := range strings.Lines(string(mounts)) {
-		if strings.Contains(line, l.Dir()) || strings.Contains(line, spaces.numbers["net"]) {
+		isNetwork := func(number string) bool { return strings.Contains(line, number) }
+		if strings.Contains(line, l.Dir()) || slices.ContainsFunc(spaces.numbers["net"], isNetwork) {
 			remains = append(remains, fmt.Errorf("still mounted: %s", strings.TrimSpace(line)))
 		}
 	}
@@ -143,7 +161,7 @@ func Remains(ctx context.Context, l Layout, spaces Spaces) error {
 	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
 	remains = append(remains, err)
 	for _, route := range routes {
-		if to, ok := prefix(route.Dst); ok && (to == l.Network.Pods || to == l.Network.Services || to == l.Network.Link) {
+		if to, ok := prefix(route.Dst); ok && (to.Addr() == l.Network.Services.Addr() || l.Network.Link.Contains(to.Addr()) || l.Network.Pods.Contains(to.Addr())) {
 			remains = append(remains, fmt.Errorf("route %s remains", to))
 		}
 	}

@@ -51,28 +51,68 @@ func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), 32)}
 }
 
-// link is the pair of interfaces between this machine and the node.
+// link is the pair of interfaces between this machine and the node, or a bridge between this machine and several.
 type link struct{ Layout }
 
-// connect links this machine to the network namespace of a process and routes pods and services there.
-func (l link) connect(pid int) error {
+// create makes the bridge for several nodes.
+func (l link) create() error {
+	if !l.several() {
+		return nil
+	}
 	attributes := netlink.NewLinkAttrs()
 	attributes.Name = l.Interface()
-	veth := &netlink.Veth{LinkAttrs: attributes, PeerName: l.peer(), PeerNamespace: netlink.NsPid(pid)}
-	if err := netlink.LinkAdd(veth); err != nil {
-		return fmt.Errorf("create interface %s: %w", l.Interface(), err)
+	if err := netlink.LinkAdd(&netlink.Bridge{LinkAttrs: attributes}); err != nil {
+		return fmt.Errorf("create bridge %s: %w", l.Interface(), err)
 	}
-	link, err := address(l.Interface(), l.Network.Host, l.Network.Link.Bits())
+	_, err := address(l.Interface(), l.Network.Host, l.Network.Link.Bits())
+	return err
+}
+
+// connect links this machine to the network namespace of a node's first process and routes the node's pods there, and
+// services to the first node.
+func (l link) connect(n node, pid int) error {
+	link, err := l.attach(n, pid)
 	if err != nil {
 		return err
 	}
-	for _, to := range []netip.Prefix{l.Network.Pods, l.Network.Services} {
-		route := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(to), Gw: l.Network.Node.AsSlice()}
-		if err := netlink.RouteAdd(route); err != nil {
+	routes := []netip.Prefix{n.pods()}
+	if n.first() {
+		routes = append(routes, l.Network.Services)
+	}
+	for _, to := range routes {
+		if err := routeVia(link, to, n.address()); err != nil {
 			return fmt.Errorf("route %s to the cluster: %w", to, err)
 		}
 	}
 	return nil
+}
+
+// attach makes the pair of interfaces and returns the one with this machine's address.
+func (l link) attach(n node, pid int) (netlink.Link, error) {
+	attributes := netlink.NewLinkAttrs()
+	attributes.Name = l.Interface()
+	if l.several() {
+		bridge, err := netlink.LinkByName(l.Interface())
+		if err != nil {
+			return nil, fmt.Errorf("find bridge %s: %w", l.Interface(), err)
+		}
+		attributes.Name, attributes.MasterIndex = n.port(), bridge.Attrs().Index
+	}
+	veth := &netlink.Veth{LinkAttrs: attributes, PeerName: l.peer(), PeerNamespace: netlink.NsPid(pid)}
+	if err := netlink.LinkAdd(veth); err != nil {
+		return nil, fmt.Errorf("create interface %s: %w", attributes.Name, err)
+	}
+	if !l.several() {
+		return address(l.Interface(), l.Network.Host, l.Network.Link.Bits())
+	}
+	if err := netlink.LinkSetUp(veth); err != nil {
+		return nil, fmt.Errorf("bring up interface %s: %w", attributes.Name, err)
+	}
+	return netlink.LinkByName(l.Interface())
+}
+
+func routeVia(link netlink.Link, to netip.Prefix, via netip.Addr) error {
+	return netlink.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(to), Gw: via.AsSlice()})
 }
 
 // address gives an interface an address and brings it up.
@@ -90,22 +130,34 @@ func address(name string, ip netip.Addr, bits int) (netlink.Link, error) {
 	return link, nil
 }
 
-// disconnect removes the interface, and with it its routes. It is no error if there is none.
+// disconnect removes the interfaces, and with them their routes. It is no error if there is none.
 func (l link) disconnect() error {
-	link, err := netlink.LinkByName(l.Interface())
+	names := []string{l.Interface()}
+	for number := range MaxNodes {
+		names = append(names, node{l.Layout, number + 1}.port())
+	}
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, remove(name))
+	}
+	return errors.Join(errs...)
+}
+
+func remove(name string) error {
+	link, err := netlink.LinkByName(name)
 	var none netlink.LinkNotFoundError
 	if errors.As(err, &none) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("find interface %s: %w", l.Interface(), err)
+		return fmt.Errorf("find interface %s: %w", name, err)
 	}
 	// The kernel may be removing it at this moment, together with the namespace of its peer.
 	if err := netlink.LinkDel(link); err != nil {
-		if _, again := netlink.LinkByName(l.Interface()); errors.As(again, &none) {
+		if _, again := netlink.LinkByName(name); errors.As(again, &none) {
 			return nil
 		}
-		return fmt.Errorf("remove interface %s: %w", l.Interface(), err)
+		return fmt.Errorf("remove interface %s: %w", name, err)
 	}
 	return nil
 }
@@ -119,14 +171,22 @@ func (l initProcess) connectInside() error {
 	if err := netlink.LinkSetUp(loopback); err != nil {
 		return fmt.Errorf("bring up the loopback interface: %w", err)
 	}
-	link, err := address(l.peer(), l.Network.Node, l.Network.Link.Bits())
+	link, err := address(l.peer(), l.address(), l.Network.Link.Bits())
 	if err != nil {
 		return err
 	}
 	// A packet to a service needs a route before kube-proxy's rules can rewrite where it goes.
-	route := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(l.Network.Services), Src: l.Network.Node.AsSlice(), Scope: netlink.SCOPE_LINK}
+	route := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(l.Network.Services), Src: l.address().AsSlice(), Scope: netlink.SCOPE_LINK}
 	if err := netlink.RouteAdd(route); err != nil {
 		return fmt.Errorf("route services: %w", err)
+	}
+	for _, other := range l.nodes() {
+		if other.Number == l.Number {
+			continue
+		}
+		if err := routeVia(link, other.pods(), other.address()); err != nil {
+			return fmt.Errorf("route the pods of %s: %w", other.name(), err)
+		}
 	}
 	return nil
 }

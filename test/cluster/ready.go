@@ -17,9 +17,11 @@ func (l store) importImages(ctx context.Context, report progress) error {
 	if err := l.packToolbox(); err != nil {
 		return err
 	}
-	answers := func(ctx context.Context) error { _, err := l.ctr(ctx, "version"); return err }
-	if err := await(ctx, startLimit, "containerd", answers); err != nil {
-		return err
+	for _, n := range l.nodes() {
+		answers := func(ctx context.Context) error { _, err := n.ctr(ctx, "version"); return err }
+		if err := await(ctx, startLimit, "containerd of "+n.name(), answers); err != nil {
+			return err
+		}
 	}
 	for _, archive := range []string{l.Parts + "/images.tar", l.toolboxArchive()} {
 		if _, err := l.LoadImage(ctx, archive); err != nil {
@@ -30,9 +32,22 @@ func (l store) importImages(ctx context.Context, report progress) error {
 	return nil
 }
 
-// LoadImage imports an archive in Docker's or OCI's format and returns the names of the images in it.
-func (l Layout) LoadImage(ctx context.Context, archive string) ([]string, error) {
-	out, err := store{l}.ctr(ctx, "images", "import", archive)
+// LoadImage imports an archive in Docker's or OCI's format into every node that runs, and returns the names of the
+// images in it.
+func (l Layout) LoadImage(ctx context.Context, archive string) (names []string, err error) {
+	for _, n := range l.nodes() {
+		if !n.runs("containerd") {
+			continue
+		}
+		if names, err = n.loadImage(ctx, archive); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+func (n node) loadImage(ctx context.Context, archive string) ([]string, error) {
+	out, err := n.ctr(ctx, "images", "import", archive)
 	if err != nil {
 		return nil, fmt.Errorf("load image archive %s: %w", archive, err)
 	}
@@ -49,8 +64,8 @@ func (l Layout) LoadImage(ctx context.Context, archive string) ([]string, error)
 	return names, nil
 }
 
-func (l store) ctr(ctx context.Context, arguments ...string) (string, error) {
-	return output(exec.CommandContext(ctx, "ctr", append([]string{"--address", l.Containerd(), "--namespace", "k8s.io"}, arguments...)...))
+func (n node) ctr(ctx context.Context, arguments ...string) (string, error) {
+	return output(exec.CommandContext(ctx, "ctr", append([]string{"--address", n.Containerd(), "--namespace", "k8s.io"}, arguments...)...))
 }
 
 // Kubectl runs the kubectl that belongs to the cluster and returns what it prints.
@@ -83,27 +98,29 @@ func (l api) installAddons(ctx context.Context, report progress) error {
 	if err := await(ctx, startLimit, "DNS and metrics to be installed", applied); err != nil {
 		return err
 	}
-	if err := await(ctx, startLimit, "the node", l.nodeReady); err != nil {
-		return err
+	for _, n := range l.nodes() {
+		if err := await(ctx, startLimit, n.name(), n.isReady); err != nil {
+			return err
+		}
 	}
-	report("node ready")
+	report("%d nodes ready", len(l.nodes()))
 	return nil
 }
 
-func (l api) nodeReady(ctx context.Context) error {
-	body, err := l.get(ctx, "/api/v1/nodes/"+Node)
+func (n node) isReady(ctx context.Context) error {
+	body, err := api{n.Layout}.get(ctx, "/api/v1/nodes/"+n.name())
 	if err != nil {
 		return err
 	}
-	var node struct {
+	var object struct {
 		Status struct {
 			Conditions []struct{ Type, Status, Message string }
 		}
 	}
-	if err := json.Unmarshal(body, &node); err != nil {
+	if err := json.Unmarshal(body, &object); err != nil {
 		return fmt.Errorf("read the node's state: %w", err)
 	}
-	for _, c := range node.Status.Conditions {
+	for _, c := range object.Status.Conditions {
 		if c.Type == "Ready" && c.Status == "True" {
 			return nil
 		}

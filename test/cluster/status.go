@@ -15,8 +15,8 @@ import (
 // Signals can be sent to a daemon.
 var Signals = map[string]unix.Signal{"stop": unix.SIGSTOP, "cont": unix.SIGCONT, "term": unix.SIGTERM, "kill": unix.SIGKILL}
 
-// Signal sends one of the daemons a signal: a test stops the API server and lets it go on.
-func (l Layout) Signal(daemon, signal string) error {
+// Signal sends one of a node's daemons a signal: a test stops the API server and lets it go on. Of node "", the first.
+func (l Layout) Signal(node, daemon, signal string) error {
 	number, known := Signals[signal]
 	if !known {
 		return fmt.Errorf("signal %q: not one of cont, kill, stop, term", signal)
@@ -24,12 +24,16 @@ func (l Layout) Signal(daemon, signal string) error {
 	if !slices.Contains(Daemons(), daemon) {
 		return fmt.Errorf("signal %s: %q is not one of %s", signal, daemon, strings.Join(Daemons(), ", "))
 	}
-	pids, err := l.pids(daemon)
+	n, err := l.find(node)
+	if err != nil {
+		return fmt.Errorf("signal %s to %s: %w", signal, daemon, err)
+	}
+	pids, err := n.pids(daemon)
 	if err != nil {
 		return err
 	}
 	if len(pids) == 0 {
-		return fmt.Errorf("signal %s: %s is not running in cluster %s", signal, daemon, l.Name)
+		return fmt.Errorf("signal %s: %s is not running on %s of cluster %s", signal, daemon, n.name(), l.Name)
 	}
 	for _, pid := range pids {
 		if err := unix.Kill(pid, number); err != nil {
@@ -39,9 +43,31 @@ func (l Layout) Signal(daemon, signal string) error {
 	return nil
 }
 
+// Kill ends all processes of a node other than the first, as if it lost its power. It does not come back.
+func (l Layout) Kill(node string) error {
+	n, err := l.find(node)
+	if err != nil {
+		return fmt.Errorf("kill: %w", err)
+	}
+	if n.first() {
+		return fmt.Errorf("kill %s: it has the control plane", n.name())
+	}
+	group, err := n.group()
+	if err != nil {
+		return err
+	}
+	return await(context.Background(), downLimit, "the processes of "+n.name()+" to end", func(context.Context) error { return group.Kill() })
+}
+
+// runs reports whether the node has a process of a daemon.
+func (n node) runs(daemon string) bool {
+	pids, err := n.pids(daemon)
+	return err == nil && len(pids) > 0
+}
+
 // pids of a daemon as this machine sees them, from the names the processes of the control group were called by.
-func (l Layout) pids(daemon string) ([]int, error) {
-	group, err := l.cgroup()
+func (n node) pids(daemon string) ([]int, error) {
+	group, err := n.group()
 	if err != nil {
 		return nil, err
 	}
@@ -71,13 +97,33 @@ func Status(ctx context.Context, l Layout) ([]string, error) {
 	lines := []string{fmt.Sprintf("cluster %s: %s since %s", l.Name, map[bool]string{true: "up", false: "not ready"}[there.Ready && there.running()],
 		there.Started.Format("2006-01-02 15:04:05 UTC")),
 		"  API server  " + there.Network.Server(),
-		fmt.Sprintf("  addresses   node %s, pods %s, services %s, this machine %s on %s", there.Network.Node, there.Network.Pods, there.Network.Services, there.Network.Host, there.Interface()),
+		fmt.Sprintf("  addresses   first node %s, pods %s, services %s, this machine %s on %s", there.Network.Node, there.Network.Pods, there.Network.Services, there.Network.Host, there.Interface()),
 		"  kubeconfig  " + there.Kubeconfig(),
 		"  kubectl     " + there.program("kubectl"),
 		"  containerd  " + there.Containerd(),
 		"  logs        " + there.Logs()}
-	for _, d := range daemons {
-		pids, err := there.pids(d.name)
+	for _, n := range there.nodes() {
+		of, err := n.status(ctx)
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, of...)
+	}
+	return lines, nil
+}
+
+// status are lines about the node and its daemons.
+func (n node) status(ctx context.Context) (lines []string, err error) {
+	state := "not ready"
+	if n.Ready {
+		state = "ready"
+		if err := n.isReady(ctx); err != nil {
+			state = err.Error()
+		}
+	}
+	lines = append(lines, fmt.Sprintf("  node %s at %s: %s", n.name(), n.address(), state))
+	for _, d := range n.daemons() {
+		pids, err := n.pids(d.name)
 		if err != nil {
 			return nil, err
 		}
@@ -85,14 +131,7 @@ func Status(ctx context.Context, l Layout) ([]string, error) {
 		if len(pids) > 0 {
 			state = fmt.Sprintf("process %d, %s", pids[0], memory(pids[0]))
 		}
-		lines = append(lines, fmt.Sprintf("  %-24s %s", d.name, state))
-	}
-	if there.Ready {
-		ready := "ready"
-		if err := (api{there}).nodeReady(ctx); err != nil {
-			ready = err.Error()
-		}
-		lines = append(lines, "  node "+Node+": "+ready)
+		lines = append(lines, fmt.Sprintf("    %-24s %s", d.name, state))
 	}
 	return lines, nil
 }
@@ -123,6 +162,7 @@ func (l Layout) Environment(program string) []string {
 		"TARE_TEST_KUBECONFIG=" + l.Kubeconfig(),
 		"TARE_TEST_CONTAINERD=" + l.Containerd(),
 		"TARE_TEST_NODE_IP=" + l.Network.Node.String(),
+		fmt.Sprintf("TARE_TEST_NODES=%d", len(l.nodes())),
 		"TARE_TEST_KUBECTL=" + l.program("kubectl"),
 		"TARE_TEST_CLUSTER=" + program,
 		NameVariable + "=" + l.Name,

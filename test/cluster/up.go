@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"github.com/tare-mesh/tare/test/cluster/internal/cgroup"
 	"github.com/tare-mesh/tare/test/cluster/internal/debian"
 	"github.com/tare-mesh/tare/test/cluster/internal/parts"
 )
@@ -27,8 +28,9 @@ var ErrUnsupported = errors.New("this machine cannot hold a cluster")
 type Options struct {
 	Source parts.Source
 	Owned  bool // it belongs to this process: once that has died, it is a leftover
-	// CAdvisor is [Layout.CAdvisor].
+	// CAdvisor is [Layout.CAdvisor], Nodes is [Layout.Nodes].
 	CAdvisor bool
+	Nodes    int
 	Log      io.Writer // progress and the output of builds
 }
 
@@ -44,6 +46,9 @@ func Up(ctx context.Context, l Layout, o Options) (Layout, error) {
 	}
 	defer unlock()
 	if there, up, err := l.alive(); err != nil || up {
+		if has := max(1, there.Nodes); up && o.Nodes > 0 && has != o.Nodes {
+			return there, fmt.Errorf("cluster %s is up with %d nodes, not %d; take it down first", l.Name, has, o.Nodes)
+		}
 		return there, err
 	}
 	if err := l.down(ctx); err != nil {
@@ -78,6 +83,12 @@ func (l Layout) alive() (Layout, bool, error) {
 func (l Layout) prepare(ctx context.Context, o Options) (Layout, error) {
 	if err := l.outside(hidden); err != nil {
 		return l, err
+	}
+	if o.Nodes < 0 || o.Nodes > MaxNodes {
+		return l, fmt.Errorf("%d nodes: not between 1 and %d", o.Nodes, MaxNodes)
+	}
+	if l.Nodes = o.Nodes; l.several() && !cgroup.Version1() {
+		return l, fmt.Errorf("%w of several nodes: control groups of version 2 alone", ErrUnsupported)
 	}
 	if err := debian.Install(ctx, o.Log); err != nil {
 		return l, fmt.Errorf("%w: %w", ErrUnsupported, err)
@@ -140,7 +151,7 @@ func (l Layout) bringUp(ctx context.Context, o Options, report progress) (Layout
 	if err != nil {
 		return l, err
 	}
-	report("namespaces, interface %s, node %s", l.Interface(), l.Network.Node)
+	report("namespaces, interface %s, %d nodes from %s", l.Interface(), len(l.nodes()), l.Network.Node)
 	both, shared := errgroup.WithContext(ctx)
 	both.Go(func() error { return store{l}.importImages(shared, report) })
 	both.Go(func() error { return api{l}.installAddons(shared, report) })
@@ -174,32 +185,48 @@ func (l Layout) begin(ctx context.Context, source parts.Source, ended func(error
 	if err := errors.Join(l.save(), configuration{l}.configure(source)); err != nil {
 		return l, err
 	}
-	pid, err := l.startInside(ended)
-	if err != nil {
-		return l, fmt.Errorf("start the cluster's first process: %w", err)
+	if err := (link{l}).create(); err != nil {
+		return l, err
 	}
-	l.Init = pid
-	return l, l.save()
+	for _, n := range l.nodes() {
+		pid, err := n.startInside(ended)
+		if err != nil {
+			return l, fmt.Errorf("start the first process of %s: %w", n.name(), err)
+		}
+		if n.first() {
+			l.Init = pid
+		} else {
+			l.Workers = append(l.Workers, pid)
+		}
+		if err := l.save(); err != nil {
+			return l, err
+		}
+	}
+	return l, nil
 }
 
-// startInside starts the first process in new namespaces, puts it into the cluster's control group, links it to
+// startInside starts a node's first process in new namespaces, puts it into its control group, links it to
 // the network, and only then lets it go on: until then it does nothing, and ends when this process does. Later it
 // outlives this process; if it ends before, ended is called.
-func (l Layout) startInside(ended func(error)) (int, error) {
-	group, err := l.cgroup()
+func (n node) startInside(ended func(error)) (int, error) {
+	cluster, err := n.cgroup()
 	if err != nil {
 		return 0, err
 	}
-	if err := group.Create(); err != nil {
+	group, err := n.group()
+	if err != nil {
 		return 0, err
 	}
-	log, err := os.OpenFile(filepath.Join(l.Logs(), "cluster.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err := errors.Join(cluster.Create(), group.Create()); err != nil {
+		return 0, err
+	}
+	log, err := os.OpenFile(filepath.Join(n.Logs(), n.suffixed("cluster")+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return 0, err
 	}
 	defer log.Close()
 	first := exec.Command("/proc/self/exe", InsideCommand)
-	first.Args[0] = "tare-cluster-" + l.Name
+	first.Args[0] = "tare-cluster-" + n.Layout.Name
 	first.Env, first.Dir, first.Stdout, first.Stderr = environment, "/", log, log
 	first.SysProcAttr = &syscall.SysProcAttr{
 		Setsid:     true,
@@ -213,15 +240,19 @@ func (l Layout) startInside(ended func(error)) (int, error) {
 	if err := first.Start(); err != nil {
 		return 0, err
 	}
-	go func() { ended(fmt.Errorf("the cluster's first process ended: %w", first.Wait())) }()
+	go func() { ended(fmt.Errorf("the first process of %s ended: %w", n.name(), first.Wait())) }()
 	pid := first.Process.Pid
-	if err := group.Add(pid); err != nil {
+	add := group.Add
+	if n.several() {
+		add = group.AddTop // it moves itself once it has this group as its root
+	}
+	if err := add(pid); err != nil {
 		return 0, errors.Join(err, first.Process.Kill())
 	}
-	if err := (link{l}).connect(pid); err != nil {
+	if err := (link{n.Layout}).connect(n, pid); err != nil {
 		return 0, err
 	}
-	return pid, json.NewEncoder(start).Encode(l)
+	return pid, json.NewEncoder(start).Encode(n)
 }
 
 // InsideCommand is the argument by which a program that uses this package is called to run Inside with its

@@ -50,7 +50,7 @@ func TestKubernetesCreateAndDelete(t *testing.T) {
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	t.Setenv("XDG_STATE_HOME", state)
 	t.Setenv("KUBECONFIG", kubeconfig)
-	create := []string{"cluster", "create", "--with", "tare-cluster", "--name", "created"}
+	create := []string{"cluster", "create", "--with", "tare-cluster", "--name", "created", "--nodes", "2"}
 	t.Cleanup(func() { // whatever fails below
 		_ = exec.Command(filepath.Join(bin, "tare-cluster"), "down", "--name", "created").Run()
 	})
@@ -70,6 +70,7 @@ func TestKubernetesCreateAndDelete(t *testing.T) {
 	want("context tare-cluster-created in "+kubeconfig+": the current one, marked as disposable", create...)
 	want("created by tare: yes, with tare-cluster on ", "cluster", "status")
 	want("mark: disposable", "cluster", "status")
+	want("tare-node-2 ", "cluster", "status")
 	want("tare-cluster-created", "cluster", "list")
 	refused("exists", "tare cluster delete created", create...)
 

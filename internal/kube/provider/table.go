@@ -127,12 +127,12 @@ var providers = []Provider{
 			{Output: `accessdenied|not authorized to perform`, Text: "your account may not do this", Hint: "eksctl.io lists the minimum IAM policies"}},
 	},
 	{
-		Name: "tare-cluster", Doc: "the test cluster of tare's repository, one node; needs root",
+		Name: "tare-cluster", Doc: "the test cluster of tare's repository; needs root",
 		Programs: []string{"tare-cluster"}, Install: "build it with `make bin/tare-cluster` in tare's repository, and run there with PATH=$PWD/bin:$PATH",
-		MaxNodes: 1,
+		MaxNodes: 9,
 		List:     Call{Program: "tare-cluster", Args: [][]string{{"status", "--name", "${name}"}}},
 		Listed:   `^cluster ${name}: (up|not ready)`,
-		Create:   []Call{{Program: "tare-cluster", Args: [][]string{{"up", "--name", "${name}"}}}},
+		Create:   []Call{{Program: "tare-cluster", Args: [][]string{{"up", "--name", "${name}", "--nodes", "${nodes}"}}}},
 		Delete:   []Call{{Program: "tare-cluster", Args: [][]string{{"down", "--name", "${name}"}}}},
 
 		SeparateFrom: &Call{Program: "tare-cluster", Args: [][]string{{"kubeconfig", "--name", "${name}"}}},

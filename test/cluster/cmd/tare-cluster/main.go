@@ -1,4 +1,4 @@
-// Tare-cluster brings up a real Kubernetes of one node for tests and for developers, and takes it down whole.
+// Tare-cluster brings up a real Kubernetes for tests and for developers, and takes it down whole.
 package main
 
 import (
@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,6 +42,8 @@ type place struct {
 	name, root string
 	with       []string // meshes
 	cadvisor   bool
+	nodes      int
+	node       string // whose daemon gets a signal
 }
 
 func (p place) layout() (cluster.Layout, error) { return cluster.New(p.root, p.name) }
@@ -62,7 +65,7 @@ func command() *cobra.Command {
 	p := &place{}
 	root := &cobra.Command{
 		Use:           "tare-cluster",
-		Short:         "A real Kubernetes of one node, for tests",
+		Short:         "A real Kubernetes on this machine, for tests",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -72,11 +75,15 @@ func command() *cobra.Command {
 		"directory of cache and state, if not tare/cluster in the user's cache; or "+cluster.RootVariable)
 	root.PersistentFlags().BoolVar(&p.cadvisor, "cadvisor", os.Getenv(cluster.CAdvisorVariable) != "",
 		"when the cluster is brought up: containers are known to cAdvisor, and their counters refreshed every 10 to 20 s; or "+cluster.CAdvisorVariable)
-	for _, c := range []*cobra.Command{up(p), build(p), run(p)} {
+	starts := []*cobra.Command{up(p), run(p)}
+	for _, c := range append(starts, build(p)) {
 		c.Flags().StringSliceVar(&p.with, "with", nil, "meshes whose images and charts are wanted too: "+strings.Join(meshes(), ", "))
 		root.AddCommand(c)
 	}
-	root.AddCommand(down(p), status(p), env(p), kubeconfig(p), loadImage(p), send(p), inside())
+	for _, c := range starts {
+		c.Flags().IntVar(&p.nodes, "nodes", 0, "nodes of the cluster, at most "+strconv.Itoa(cluster.MaxNodes)+" (default 1)")
+	}
+	root.AddCommand(down(p), status(p), env(p), kubeconfig(p), loadImage(p), send(p), kill(p), inside())
 	return root
 }
 
@@ -107,7 +114,7 @@ func bringUp(ctx context.Context, p *place, owned bool) (cluster.Layout, error) 
 	if err := p.known(); err != nil {
 		return l, err
 	}
-	if l, err = cluster.Up(ctx, l, cluster.Options{Source: source, Owned: owned, CAdvisor: p.cadvisor, Log: os.Stderr}); err != nil {
+	if l, err = cluster.Up(ctx, l, cluster.Options{Source: source, Owned: owned, CAdvisor: p.cadvisor, Nodes: p.nodes, Log: os.Stderr}); err != nil {
 		return l, err
 	}
 	for _, name := range p.with {
@@ -336,7 +343,7 @@ func loadImage(p *place) *cobra.Command {
 }
 
 func send(p *place) *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:       "signal DAEMON stop|cont|term|kill",
 		Short:     "send one of the cluster's daemons a signal",
 		Long:      "Sends one of the cluster's daemons a signal. A daemon that ends is not started again.\n\nDaemons: " + strings.Join(cluster.Daemons(), ", "),
@@ -347,7 +354,24 @@ func send(p *place) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return l.Signal(arguments[0], arguments[1])
+			return l.Signal(p.node, arguments[0], arguments[1])
+		},
+	}
+	c.Flags().StringVar(&p.node, "node", cluster.Node, "node of the daemon")
+	return c
+}
+
+func kill(p *place) *cobra.Command {
+	return &cobra.Command{
+		Use:   "kill NODE",
+		Short: "end all processes of a node at once; it does not come back",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, arguments []string) error {
+			l, err := p.up()
+			if err != nil {
+				return err
+			}
+			return l.Kill(arguments[0])
 		},
 	}
 }

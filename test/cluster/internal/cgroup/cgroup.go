@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Hierarchy is one mounted cgroup file system.
@@ -112,10 +114,45 @@ func (g Group) controlled() []Hierarchy {
 	return slices.DeleteFunc(slices.Clone(g.hierarchies), func(h Hierarchy) bool { return hybrid && h.Version == 2 })
 }
 
+// Version1 reports whether the machine has hierarchies of version 1.
+func Version1() bool {
+	all, err := Hierarchies()
+	return err == nil && slices.ContainsFunc(all, func(h Hierarchy) bool { return h.Version == 1 })
+}
+
+// Remount replaces the hierarchies of version 1 by what the control group namespace of this process has of them.
+func Remount() error {
+	all, err := Hierarchies()
+	if err != nil {
+		return err
+	}
+	for _, h := range all {
+		if h.Version != 1 {
+			continue
+		}
+		options := strings.TrimPrefix(h.Options, "rw,")
+		if strings.HasPrefix(options, "name=") {
+			options = "none," + options
+		}
+		if err := unix.Unmount(h.Mount, unix.MNT_DETACH); err != nil {
+			return fmt.Errorf("unmount %s: %w", h.Mount, err)
+		}
+		if err := unix.Mount("cgroup", h.Mount, "cgroup", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, options); err != nil {
+			return fmt.Errorf("mount %s: %w", h.Mount, err)
+		}
+	}
+	return nil
+}
+
 // Add moves a process into the daemons' child, on every hierarchy.
-func (g Group) Add(pid int) error {
+func (g Group) Add(pid int) error { return g.add(pid, daemons) }
+
+// AddTop moves a process into the group itself.
+func (g Group) AddTop(pid int) error { return g.add(pid, "") }
+
+func (g Group) add(pid int, child string) error {
 	for _, h := range g.controlled() {
-		file := filepath.Join(h.Mount, g.name, daemons, "cgroup.procs")
+		file := filepath.Join(h.Mount, g.name, child, "cgroup.procs")
 		if err := os.WriteFile(file, []byte(strconv.Itoa(pid)), 0); err != nil {
 			return fmt.Errorf("move process %d into cgroup: %w", pid, err)
 		}
@@ -125,6 +162,18 @@ func (g Group) Add(pid int) error {
 
 // Processes lists the host's process ids of all that is in the group, pods included.
 func (g Group) Processes() []int { return g.processes("") }
+
+// Kill sends SIGKILL to all processes of the group. It is an error while any is left.
+func (g Group) Kill() error {
+	left := g.Processes()
+	for _, pid := range left {
+		_ = unix.Kill(pid, unix.SIGKILL) // it may have ended by itself
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("%d processes are left", len(left))
+	}
+	return nil
+}
 
 // Daemons lists those of the cluster's own programs.
 func (g Group) Daemons() []int { return g.processes(daemons) }
