@@ -76,6 +76,12 @@ var Table = []Factor{
 		Schema: func(k Known, level *jsonschema.Schema) { level.Examples = anys(k.topologies()) },
 		check:  factorRules.topology,
 	}.Factor(),
+	Column[string]{
+		Name: "placement", Text: "Services on one node (same-node), or each on a node without another (other-nodes); default: platform.affinity. Kubernetes.",
+		Field:  func(l *Levels) *string { return &l.Placement },
+		Schema: func(_ Known, level *jsonschema.Schema) { level.Enum = anys(placements) },
+		check:  factorRules.placement,
+	}.Factor(),
 }
 
 // Column describes a factor whose levels have type T.
@@ -363,16 +369,17 @@ func isEmptyList(x any) bool {
 
 // Levels is one level of every factor.
 type Levels struct {
-	Mesh         string `json:"mesh"`               // mesh
-	Rate         Rate   `json:"rate"`               // requests per second; 0 is `max`, the closed loop
-	Connections  int    `json:"connections"`        // connections of the load generator
-	Replicas     int    `json:"replicas"`           // replicas of each service
-	RequestSize  Size   `json:"requestSize"`        // body of a request, bytes
-	ResponseSize Size   `json:"responseSize"`       // body of a response, bytes
-	Protocol     string `json:"protocol"`           // protocol of the load
-	Generator    string `json:"generator"`          // load generator
-	Route        string `json:"route,omitempty"`    // path of the requests
-	Topology     string `json:"topology,omitempty"` // application, where it is a factor
+	Mesh         string `json:"mesh"`                // mesh
+	Rate         Rate   `json:"rate"`                // requests per second; 0 is `max`, the closed loop
+	Connections  int    `json:"connections"`         // connections of the load generator
+	Replicas     int    `json:"replicas"`            // replicas of each service
+	RequestSize  Size   `json:"requestSize"`         // body of a request, bytes
+	ResponseSize Size   `json:"responseSize"`        // body of a response, bytes
+	Protocol     string `json:"protocol"`            // protocol of the load
+	Generator    string `json:"generator"`           // load generator
+	Route        string `json:"route,omitempty"`     // path of the requests
+	Topology     string `json:"topology,omitempty"`  // application, where it is a factor
+	Placement    string `json:"placement,omitempty"` // of services on nodes
 
 	Capacity Capacity `json:"capacity,omitzero"` // search for the rate before each trial; then rate is 0
 }

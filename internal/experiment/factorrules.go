@@ -119,6 +119,30 @@ func (v factorRules) everyRoute(path string) {
 	}
 }
 
+// placements are the levels of the factor placement.
+var placements = []string{"same-node", "other-nodes"}
+
+// placement reports an unknown level, and applications and platforms without a choice of nodes.
+func (v factorRules) placement(path, x string) {
+	v.oneOf(path, "placement", x, placements)
+	switch {
+	case !v.e.onCluster():
+		v.report(path, "remove it, or use platform kubernetes", "platform %s has one node", v.e.Platform.Kind)
+	case v.e.Platform.Affinity != "" && v.e.Platform.Affinity != affinities[0]:
+		v.report(path, "remove one of the two", "platform.affinity: %s places the pods already", v.e.Platform.Affinity)
+	case slices.ContainsFunc(LevelsOf[int](v.e.Factors, "replicas"), func(n int) bool { return n > 1 }):
+		v.report(path, "write replicas: 1", "with several replicas a service is on several nodes")
+	case v.foreign():
+		v.report(path, "write placement into its own objects", "tare does not place the pods of a chart, manifests or a namespace")
+	}
+}
+
+// foreign reports whether others' objects run the application.
+func (v factorRules) foreign() bool {
+	all, _ := v.e.Topologies()
+	return slices.ContainsFunc(all, app.Topology.Foreign)
+}
+
 // topology reports an unknown topology. A file is not allowed: the services of several files cannot be copied into
 // the experiment.
 func (v factorRules) topology(path, name string) {

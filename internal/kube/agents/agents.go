@@ -37,6 +37,7 @@ type Agents struct {
 
 	mu     sync.Mutex
 	byNode map[string]*Agent
+	lost   map[string]bool   // nodes that were not ready when clocks were last compared
 	clocks map[string]offset // by the boot ID of the kernel
 }
 
@@ -182,20 +183,33 @@ func (a *Agents) connect(ctx context.Context, namespace, token string, nodes []c
 	return nil
 }
 
-// All returns the agents by the names of their nodes, sorted.
+// All returns the agents by the names of their nodes, sorted, without those of lost nodes.
 func (a *Agents) All() []*Agent {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var all []*Agent
 	for _, name := range slices.Sorted(maps.Keys(a.byNode)) {
-		all = append(all, a.byNode[name])
+		if !a.lost[name] {
+			all = append(all, a.byNode[name])
+		}
 	}
 	return all
 }
 
 // Compare compares the clock of each kernel with tare's. Nodes that are containers of one machine
-// have the same clock, which is compared once.
+// have the same clock, which is compared once. Nodes that are not ready are left out until the next comparison.
 func (a *Agents) Compare(ctx context.Context) error {
+	nodes, err := a.cluster.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	lost := map[string]bool{}
+	for _, n := range nodes {
+		lost[n.Name] = !n.Ready
+	}
+	a.mu.Lock()
+	a.lost = lost
+	a.mu.Unlock()
 	clocks := map[string]offset{}
 	var mu sync.Mutex
 	var comparing errgroup.Group
@@ -251,6 +265,9 @@ func (a *Agents) Stop(ctx context.Context) error {
 	if a == nil {
 		return nil
 	}
+	a.mu.Lock()
+	a.lost = nil
+	a.mu.Unlock()
 	for _, agent := range a.All() {
 		agent.Close()
 		_ = agent.forward.Close()

@@ -33,7 +33,7 @@ func (c *Cluster) Delete(ctx context.Context, report func(string), refs ...Ref) 
 			c.recorder.Kubectl(append([]string{"delete", "--ignore-not-found", "--cascade", "foreground"}, kubectlArgs(ref)...)...)
 			continue
 		}
-		d := &deletion{wait: newWait(c, nil, ref, report)}
+		d := &deletion{wait: newWait(c, nil, ref, report), cluster: c}
 		exists, err := d.start(ctx, c.resources)
 		if err != nil {
 			failed = append(failed, err)
@@ -52,7 +52,8 @@ func (c *Cluster) Delete(ctx context.Context, report func(string), refs ...Ref) 
 // deletion is one object that is being deleted.
 type deletion struct {
 	*wait
-	uid string // another object may get the same name afterwards
+	cluster *Cluster
+	uid     string // another object may get the same name afterwards
 }
 
 // start deletes the object; false if it does not exist.
@@ -117,6 +118,7 @@ func (d *deletion) run(ctx context.Context) error {
 			return nil
 		}
 		if time.Since(d.began) > resync && time.Since(d.explained) > resync {
+			d.freeLost(ctx)
 			d.why, d.explained = d.explainer.blockers(ctx, o), time.Now()
 		}
 		s := "deletion of " + d.ref.String()
@@ -125,6 +127,34 @@ func (d *deletion) run(ctx context.Context) error {
 		}
 		d.progress(s)
 		d.untilChanged(ctx, o)
+	}
+}
+
+// freeLost deletes the pods of a namespace whose nodes are not ready: no kubelet confirms their end. If they still run,
+// the kubelet ends them when it is back.
+func (d *deletion) freeLost(ctx context.Context) {
+	if d.ref.Kind.GroupKind() != KindNamespace.GroupKind() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	nodes, err := d.cluster.typed.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return // blockers explains what is left
+	}
+	lost := map[string]bool{}
+	for _, n := range nodes.Items {
+		lost[n.Name] = !IsReady(n)
+	}
+	pods := d.cluster.typed.CoreV1().Pods(d.ref.Name)
+	list, err := pods.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return
+	}
+	for _, p := range list.Items {
+		if p.DeletionTimestamp != nil && lost[p.Spec.NodeName] {
+			_ = pods.Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0)), Preconditions: &metav1.Preconditions{UID: &p.UID}})
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ type Node struct {
 	Cores  float64 // allocatable CPU
 	Memory int64   // allocatable, bytes
 	BootID string  // of its kernel: the same for nodes that are containers of one machine
+	Ready  bool    // its kubelet reports that it can run pods
 }
 
 // Nodes lists the nodes.
@@ -31,7 +32,7 @@ func (c *Cluster) Nodes(ctx context.Context) ([]Node, error) {
 		for _, n := range list.Items {
 			all = append(all, Node{Name: n.Name, CPUs: int(n.Status.Capacity.Cpu().Value()),
 				Cores: n.Status.Allocatable.Cpu().AsApproximateFloat64(), Memory: n.Status.Allocatable.Memory().Value(),
-				BootID: n.Status.NodeInfo.BootID})
+				BootID: n.Status.NodeInfo.BootID, Ready: IsReady(n)})
 		}
 		return nil
 	})

@@ -103,7 +103,7 @@ func (d *derived) always(u Use) {
 	d.add("the token of a trial", "", []string{"secrets"}, apply)
 	d.add("the reason why an object is not ready", "", []string{"events", "resourcequotas"}, []string{"list"})
 	d.add("the workload of a pod", "apps", []string{"replicasets"}, []string{"get", "list"})
-	d.add("capacity of the nodes, and placement", "", []string{"nodes"}, []string{"get", "list"})
+	d.add("capacity of the nodes, and placement", "", []string{"nodes"}, observe)
 	if u.Kubelets {
 		d.add("CPU and memory from the kubelets", "", []string{"nodes/proxy"}, []string{"get"})
 	}

@@ -30,6 +30,7 @@ type deployment struct {
 	inPlace    *inPlace // nil unless the application is measured where it runs
 	pods       *trialPods
 	monitor    *podMonitor
+	nodes      *nodeMonitor
 	visitors   *visitors
 	records    *podRecords
 	entry      *entryPoint
@@ -59,7 +60,7 @@ func (p *Platform) Deploy(ctx context.Context, spec platform.Spec) (*platform.De
 }
 
 func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deployment, err error) {
-	if err := checkSupported(spec); err != nil {
+	if err := errors.Join(checkSupported(spec), p.checkPlacement(spec)); err != nil {
 		return nil, err
 	}
 	if err := p.holdAgain(ctx); err != nil {
@@ -105,6 +106,7 @@ func (p *Platform) newDeployment(spec platform.Spec) (*deployment, error) {
 	}
 	d.pods = &trialPods{trial: t}
 	d.monitor = &podMonitor{pods: d.pods}
+	d.nodes = &nodeMonitor{trial: t, pods: d.pods}
 	d.visitors = &visitors{pods: d.pods, since: time.Now()}
 	d.records = &podRecords{trial: t, pods: d.pods, archive: archive}
 	d.entry = &entryPoint{trial: t, pods: d.pods}
@@ -116,7 +118,7 @@ func (p *Platform) newDeployment(spec platform.Spec) (*deployment, error) {
 		d.monitor.loadLost = d.workers.abandon
 	}
 	admin := adminClient{t}
-	d.tasks = &taskLister{trial: t, pods: d.pods, load: d.load}
+	d.tasks = &taskLister{trial: t, pods: d.pods, load: d.load, lost: d.nodes}
 	d.verifier = &verifier{trial: t, pods: d.pods, monitor: d.monitor, applier: d.applier, archive: archive,
 		prober: &prober{trial: t, pods: d.pods, entry: d.entry, load: d.load}}
 	d.calibrator = &calibrator{trial: t, pods: d.pods, admin: admin, workers: d.workers}
@@ -134,7 +136,7 @@ func (d *deployment) declare(p *Platform) *platform.Deployment {
 	declared := &platform.Deployment{
 		Running:         d,
 		Verifier:        d.verifier,
-		Watcher:         watchers{d.monitor.Err, p.holds},
+		Watcher:         watchers{d.nodes.Err, d.monitor.Err, p.holds},
 		Visitors:        d.visitors,
 		Warner:          d.entry,
 		CounterRefresh:  p,
@@ -233,6 +235,9 @@ func (d *deployment) followPods(ctx context.Context) (err error) {
 		return err
 	}
 	d.monitor.start()
+	if err := d.nodes.start(ctx); err != nil {
+		return err
+	}
 	if err := d.records.savePods(); err != nil {
 		return err
 	}
@@ -272,6 +277,7 @@ func (d *deployment) Remove(ctx context.Context) error {
 		d.workers.close()
 	}
 	err = errors.Join(err, d.entry.close(), d.helm.uninstall(ctx))
+	d.nodes.close()
 	d.pods.close()
 	if err := errors.Join(d.applier.deleteAll(ctx), d.inPlace.restore(ctx), err); err != nil {
 		return fmt.Errorf("remove the deployment: %w", err)

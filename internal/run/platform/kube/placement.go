@@ -5,6 +5,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// Values of the factor placement.
+const (
+	sameNode   = "same-node"
+	otherNodes = "other-nodes"
 )
 
 // Values of platform.affinity.
@@ -60,9 +67,14 @@ func (m manifests) place(spec *corev1.PodSpec, service string, isLoad bool) {
 	case m.nodes.schedulable() < 2:
 		return
 	}
+	if placement := m.spec.Treatment.Levels.Placement; placement != "" && !isLoad {
+		spec.Affinity = together(placement, service)
+		return
+	}
 	same := &metav1.LabelSelector{MatchLabels: map[string]string{labelService: service}}
 	spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
-		MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: same}}
+		MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: same,
+		NodeTaintsPolicy: new(corev1.NodeInclusionPolicyHonor)}} // a lost node, or one of the control plane, is no place for a replica
 	if isLoad {
 		spec.Affinity = &corev1.Affinity{PodAntiAffinity: awayFromServices()}
 	}
@@ -70,10 +82,37 @@ func (m manifests) place(spec *corev1.PodSpec, service string, isLoad bool) {
 
 // awayFromServices prefers nodes without a pod of the trial's services.
 func awayFromServices() *corev1.PodAntiAffinity {
-	others := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-		{Key: labelService, Operator: metav1.LabelSelectorOpNotIn, Values: []string{loadService}},
-		{Key: labelService, Operator: metav1.LabelSelectorOpExists},
-	}}
 	return &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
-		{Weight: 100, PodAffinityTerm: corev1.PodAffinityTerm{LabelSelector: others, TopologyKey: corev1.LabelHostname}}}}
+		{Weight: 100, PodAffinityTerm: servicesExcept(loadService)}}}
+}
+
+// together requires one node for all services of the trial, or for each a node without another service.
+func together(placement, service string) *corev1.Affinity {
+	if placement == sameNode {
+		return &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{servicesExcept(loadService)}}}
+	}
+	return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{servicesExcept(loadService, service)}}}
+}
+
+// servicesExcept selects the nodes with pods of the trial's other services.
+func servicesExcept(names ...string) corev1.PodAffinityTerm {
+	return corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: labelService, Operator: metav1.LabelSelectorOpNotIn, Values: names},
+		{Key: labelService, Operator: metav1.LabelSelectorOpExists},
+	}}}
+}
+
+// checkPlacement refuses a placement that the nodes do not permit. Without permission to list nodes it checks nothing.
+func (p *Platform) checkPlacement(spec platform.Spec) error {
+	placement, has := spec.Treatment.Levels.Placement, p.nodes.schedulable()
+	need := 2
+	if placement == otherNodes {
+		need = max(2, len(spec.Topology.Services))
+	}
+	if placement == "" || len(p.nodes) == 0 || has >= need {
+		return nil
+	}
+	return hint.New("use a cluster with more nodes, or fewer services", "placement %s needs %d nodes, and pods can be scheduled on %d", placement, need, has)
 }

@@ -23,6 +23,7 @@ type taskLister struct {
 	*trial
 	pods *trialPods
 	load loadSource
+	lost *nodeMonitor // nil: all nodes are listed
 }
 
 // Tasks implements [platform.Running]: every running container of the cluster, and the load of this machine.
@@ -35,6 +36,9 @@ func (l *taskLister) Tasks(ctx context.Context) ([]platform.Task, error) {
 	}
 	var tasks []platform.Task
 	for _, pod := range l.pods.inCluster() {
+		if l.lost.isDown(pod.Spec.NodeName) {
+			continue
+		}
 		name, generation := pod.Namespace+"/"+pod.Name, 1
 		if l.owns(pod) {
 			name, generation = l.pods.generation(pod)

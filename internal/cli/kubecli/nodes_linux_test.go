@@ -1,0 +1,173 @@
+package kubecli
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// threeNodes skips on a cluster with fewer nodes.
+func threeNodes(t *testing.T) {
+	t.Helper()
+	clusterOfTests(t)
+	if n := os.Getenv("TARE_TEST_NODES"); n < "3" {
+		t.Skip("needs three nodes: bin/tare-cluster up --nodes 3")
+	}
+}
+
+const onThreeNodes = `
+phases: {warmup: 2s, measure: %s, drain: 2s, idle: {cpu: 100, deadline: 1s}}
+validity: {errorRatio: 0.05, rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}
+`
+
+// Services are on one node or each on its own, as the factor requires, at the same time. The agent of each node reads
+// that node alone.
+func TestThreeNodesPlacement(t *testing.T) {
+	threeNodes(t)
+	r := experimentOnKubernetes(t, `
+application: {topology: chain-2}
+factors: {placement: [same-node, other-nodes], rate: [50], connections: [4]}
+baseline: {placement: same-node}
+order: interleaved
+slices: {length: 250ms, guard: 50ms}
+blocks: 1
+`+fmt.Sprintf(onThreeNodes, "5s"))
+	disposable(t, r.cluster)
+	all := r.records(t, console.Done, nil)
+	if len(all) != 2 {
+		t.Fatalf("%d trials, want 2", len(all))
+	}
+	for _, one := range all {
+		if !one.Valid {
+			t.Errorf("%s: %s: %+v", one.ID, one.Error, one.Warnings)
+		}
+		nodes := r.placed(t, one)
+		together := nodes["front-0"] == nodes["back-0"]
+		if nodes["front-0"] == "" || nodes["back-0"] == "" || together != strings.HasSuffix(one.Treatment, "same-node") {
+			t.Errorf("%s: %v", one.Treatment, nodes)
+		}
+		if together && nodes["load-0"] == nodes["back-0"] {
+			t.Errorf("the load is on the node of the application: %v", nodes)
+		}
+		if _, tasks := usedBy(one, metric.Harness); tasks != 3 {
+			t.Errorf("%d node agents, want 3", tasks)
+		}
+		r.ownNodes(t, one)
+	}
+}
+
+// ownNodes checks that each node has counters of its own: the first, with the control plane, used more than any other.
+func (r *onKubernetes) ownNodes(t *testing.T, one result.Record) {
+	t.Helper()
+	used := map[string]int64{}
+	for _, task := range one.Tasks {
+		if task.Plane == metric.Node {
+			node, _, _ := strings.Cut(task.ID, "/")
+			used[node] += task.End.CPU - task.Start.CPU
+		}
+	}
+	if len(used) != 3 || used["tare-node"] <= used["tare-node-2"]+used["tare-node-3"] {
+		t.Errorf("CPU of the nodes' own tasks: %v", used)
+	}
+}
+
+var podPlace = regexp.MustCompile(`(?ms)^# (\S+)$.*?^  nodeName: (\S+)$`)
+
+// placed are the nodes of a trial's pods by the pods' names in tare.
+func (r *onKubernetes) placed(t *testing.T, one result.Record) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(r.dir, "trials", one.ID, "provenance", "pods.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := map[string]string{}
+	for _, m := range podPlace.FindAllStringSubmatch(string(text), -1) {
+		nodes[m[1]] = m[2]
+	}
+	return nodes
+}
+
+// The debate's file runs as it is, but for its length, its rate and the meshes that can be built here: profile ha has
+// three replicas of the control plane, and each service three on three nodes.
+func TestThreeNodesDebate(t *testing.T) {
+	threeNodes(t)
+	_, charts := clusterWithIstio(t)
+	text, err := os.ReadFile("../../../examples/great-sidecar-debate.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := fileOnKubernetes(t, text, "platform.meter=node-agent", "factors.mesh=[none, istio]", "factors.topology=[faces]", "factors.rate=[30]", "factors.connections=[6]",
+		"control=false", "blocks=1", "phases={warmup: 5s, measure: 10s, drain: 3s}", "validity={errorRatio: 0.05, rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}",
+		fmt.Sprintf("meshes={istio: {profile: ha, version: %q, charts: %q, options: {envoy: stock}}}", os.Getenv("TARE_TEST_ISTIO_TAG"), charts))
+	disposable(t, r.cluster)
+	all := r.records(t, console.Done, nil)
+	if len(all) != 2 {
+		t.Fatalf("%d trials, want 2", len(all))
+	}
+	for _, one := range all {
+		if !one.Valid {
+			t.Errorf("%s: %s: %+v", one.ID, one.Error, one.Warnings)
+		}
+		nodes := r.placed(t, one)
+		for _, service := range []string{"face", "smiley", "color", "load"} {
+			places := []string{nodes[service+"-0"], nodes[service+"-1"], nodes[service+"-2"]}
+			if slices.Sort(places); !slices.Equal(places, []string{"tare-node", "tare-node-2", "tare-node-3"}) {
+				t.Errorf("%s: %s is on %v", one.ID, service, places)
+			}
+		}
+		want := map[metric.Plane]int{metric.App: 24}
+		if strings.HasPrefix(one.Treatment, "istio") {
+			want[metric.Data], want[metric.Control] = 27, 3 // the load's three workers have sidecars too
+		}
+		for plane, n := range want {
+			if _, tasks := usedBy(one, plane); tasks != n {
+				t.Errorf("%s: %d tasks of plane %s, want %d", one.ID, tasks, plane, n)
+			}
+		}
+	}
+}
+
+// A node whose kubelet stops in the measure phase ends its trial with the reason. Its pods are removed without it, and
+// the next trial runs on the nodes that are left.
+func TestThreeNodesLost(t *testing.T) {
+	threeNodes(t)
+	r := experimentOnKubernetes(t, `
+application: {topology: echo}
+factors: {replicas: [3], rate: [50], connections: [6]}
+blocks: 2
+`+fmt.Sprintf(onThreeNodes, "60s"), "platform.meter=node-agent")
+	disposable(t, r.cluster)
+	const lost = "tare-node-3"
+	kubelet := func(signal string) {
+		t.Helper()
+		if out, err := exec.Command(os.Getenv("TARE_TEST_CLUSTER"), "signal", "kubelet", signal, "--node", lost).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	t.Cleanup(func() { kubelet("cont") })
+	all := r.records(t, console.Incomplete, func() { kubelet("stop") })
+	if len(all) != 2 || all[0].Valid || !all[1].Valid {
+		t.Fatalf("want an invalid and a valid trial: %+v", all)
+	}
+	i := slices.IndexFunc(all[0].Warnings, func(w result.Warning) bool { return w.Code == "node-lost" })
+	if i < 0 || !strings.Contains(all[0].Warnings[i].Message, "node "+lost+" is not ready: NodeStatusUnknown") {
+		t.Errorf("the reason is not named: %+v", all[0].Warnings)
+	}
+	for pod, node := range r.placed(t, all[1]) {
+		if node == lost {
+			t.Errorf("%s is on the lost node", pod)
+		}
+	}
+	if _, tasks := usedBy(all[1], metric.App); tasks != 3 {
+		t.Errorf("%d replicas in the second trial, want 3", tasks)
+	}
+}

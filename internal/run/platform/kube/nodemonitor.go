@@ -1,0 +1,130 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// nodeMonitor reports the loss of a node that has a pod of the trial. Kubernetes keeps the pods of such a node for
+// minutes, unchanged but for their readiness, so that their own state does not show it.
+type nodeMonitor struct {
+	*trial
+	pods *trialPods
+	stop chan struct{} // nil: nodes are not followed
+
+	once sync.Once
+	mu   sync.Mutex
+	lost error
+	down map[string]bool // nodes that were not ready when the trial began
+}
+
+// start follows the nodes with a watch. Without permission to list nodes it does nothing.
+func (m *nodeMonitor) start(ctx context.Context) error {
+	if len(m.nodes) == 0 {
+		return nil
+	}
+	nodes := m.cluster.Typed().CoreV1().Nodes()
+	list, err := nodes.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("follow nodes: %w", err)
+	}
+	m.down = map[string]bool{}
+	for _, n := range list.Items {
+		m.down[n.Name] = !cluster.IsReady(n)
+	}
+	lw := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return nodes.List(ctx, o) },
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return nodes.Watch(ctx, o)
+		},
+	}
+	informer := cache.NewSharedIndexInformer(lw, &corev1.Node{}, 0, cache.Indexers{})
+	if _, err := informer.AddEventHandler(m.handlers()); err != nil {
+		return fmt.Errorf("follow nodes: %w", err)
+	}
+	m.stop = make(chan struct{})
+	go informer.Run(m.stop)
+	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+		m.close()
+		return fmt.Errorf("follow nodes: %w", context.Cause(ctx))
+	}
+	return nil
+}
+
+func (m *nodeMonitor) close() {
+	if m.stop != nil {
+		m.once.Do(func() { close(m.stop) })
+	}
+}
+
+func (m *nodeMonitor) handlers() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { m.changed(o, false) },
+		UpdateFunc: func(_, o any) { m.changed(o, false) },
+		DeleteFunc: func(o any) { m.changed(o, true) },
+	}
+}
+
+// changed checks a node that appeared, changed or was deleted.
+func (m *nodeMonitor) changed(o any, deleted bool) {
+	if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
+		o = last.Obj
+	}
+	node, ok := o.(*corev1.Node)
+	if !ok || !deleted && cluster.IsReady(*node) || !m.hasPod(node.Name) {
+		return
+	}
+	why := "was removed from the cluster"
+	if !deleted {
+		why = "is not ready" + conditionText(node)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.lost == nil {
+		m.lost = hint.New("see `kubectl describe node "+node.Name+"`; the next trial uses the nodes that are left", "node %s %s", node.Name, why)
+	}
+}
+
+// hasPod reports whether a pod of the trial is on a node.
+func (m *nodeMonitor) hasPod(node string) bool {
+	for _, pod := range m.pods.all() {
+		if pod.Spec.NodeName == node {
+			return true
+		}
+	}
+	return false
+}
+
+// isDown reports whether a node was lost before the trial. Its containers cannot be read, and no load reaches them.
+func (m *nodeMonitor) isDown(node string) bool { return m != nil && m.down[node] }
+
+// conditionText is the kubelet's or the controller's reason why a node is not ready.
+func conditionText(n *corev1.Node) string {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Reason != "" {
+			return ": " + c.Reason + ", " + c.Message
+		}
+	}
+	return ""
+}
+
+// Err implements [platform.Watcher].
+func (m *nodeMonitor) Err() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.lost == nil {
+		return nil
+	}
+	return &platform.Lost{Hinted: hint.Hinted{Err: m.lost, Text: hint.Of(m.lost)}, Code: "node-lost"}
+}
