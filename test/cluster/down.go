@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// downLimit is how long processes may take to be gone after SIGKILL.
+// downLimit is the time for processes to end after SIGKILL.
 const downLimit = 30 * time.Second
 
 // Down takes the cluster down whole, however far an Up came. It is no error if there is

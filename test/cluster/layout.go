@@ -137,7 +137,7 @@ type Network struct {
 	API      netip.Addr   `json:"api"`      // service address of the API server
 }
 
-// networks is how many clusters a machine can hold at a time.
+// networks limits the clusters of a machine.
 const networks = 8
 
 func network(index int) Network {

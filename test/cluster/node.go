@@ -14,7 +14,7 @@ import (
 	"github.com/tare-mesh/tare/test/cluster/internal/cgroup"
 )
 
-// MaxNodes is how many nodes a cluster can have.
+// MaxNodes limits the nodes of a cluster.
 const MaxNodes = 9
 
 // node is one node of a cluster. Number 1 is [Node] and has the control plane.

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// startLimit is how long any one step of bringing a cluster up may take.
+// startLimit is the time for one step of the start of a cluster.
 const startLimit = 3 * time.Minute
 
 // condition returns nil when it holds, and otherwise an error that names the missing thing.

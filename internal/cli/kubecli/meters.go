@@ -29,7 +29,7 @@ var openers = map[string]func(context.Context, meterSource) (clusterMeter, error
 	cli.MeterPrometheus: openPrometheus,
 }
 
-// meterSource is what a meter needs.
+// meterSource has the parts of a meter.
 type meterSource struct {
 	*cluster.Cluster
 	platform experiment.Platform

@@ -32,7 +32,7 @@ type containerID struct {
 	name string
 }
 
-// life is what is known of a container.
+// life is the known lifetime of a container.
 type life struct {
 	starts  int32     // since the pod began
 	running bool      // at the last change

@@ -120,7 +120,7 @@ func Version1() bool {
 	return err == nil && slices.ContainsFunc(all, func(h Hierarchy) bool { return h.Version == 1 })
 }
 
-// Remount replaces the hierarchies of version 1 by what the control group namespace of this process has of them.
+// Remount shows the hierarchies of version 1 as the control group namespace of this process.
 func Remount() error {
 	all, err := Hierarchies()
 	if err != nil {
