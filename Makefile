@@ -199,6 +199,10 @@ on-meshes:
 on-cadvisor: # on a cluster whose kubelet refreshes its counters every 10 to 20 s, as most do
 	$(call tests,./internal/run/meter/kubelet,e2e-cadvisor) -count=1 -run AgainstControlGroup
 
+.PHONY: on-nodes
+on-nodes: # on three nodes, with Istio's charts and images
+	$(call tests,./internal/cli/kubecli,e2e-nodes) -count=1 -timeout 60m -run '^TestThreeNodes'
+
 .PHONY: e2e-all
 e2e-all: export TARE_TEST_ALL := 1
 e2e-all: ## make e2e, and what does not fit into it: docs/how-to/testing.md
@@ -208,6 +212,7 @@ e2e-all: ## make e2e, and what does not fit into it: docs/how-to/testing.md
 	part 'race detector' $(MAKE) --no-print-directory race; \
 	part 'test cluster' $(GO) test -C test/cluster -count=1 -timeout 30m -p 1 ./...; \
 	part 'counters of cAdvisor' bin/tare-cluster run --name e2ecad --cadvisor -- env -u MAKEFLAGS make --no-print-directory on-cadvisor; \
+	part 'three nodes' bin/tare-cluster run --name e2enodes --nodes 3 --with istio -- env -u MAKEFLAGS make --no-print-directory on-nodes; \
 	part 'flaky tests' tools/flaky.sh $(FLAKY); \
 	[ -z "$$failed" ] || { echo "failed:$${failed%;}"; exit 1; }
 
