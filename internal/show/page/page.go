@@ -142,6 +142,9 @@ func unanswered(r *analysis.Report) string {
 	if slices.ContainsFunc(r.Comparisons, func(c analysis.Comparison) bool { return !c.Control && c.Difference != nil }) {
 		return "CPU per request is unknown. Other differences are below."
 	}
+	if n := r.Count; n.Used == 0 && n.Failed > 0 {
+		return fmt.Sprintf("Nothing was measured: %d of %d trials failed.", n.Failed, n.Planned)
+	}
 	return "Nothing was compared."
 }
 

@@ -85,6 +85,22 @@ func TestPageOfManyTrialsIsSmall(t *testing.T) {
 	}
 }
 
+// A page of failed trials has the number, the cause and its remedy.
+func TestPageOfFailedTrials(t *testing.T) {
+	s := analysistest.Quickstart()
+	s.Blocks, s.Treatments = 2, s.Treatments[:1]
+	s.Change = func(r *result.Record) {
+		r.Valid, r.Error = false, "deploy none: 0 of 1 replicas ready\n  pod web-1: ErrImageNeverPull"
+		r.Warnings = []result.Warning{{Code: "failed", Message: "the trial failed", Hint: "load the image", Invalidates: true}}
+	}
+	_, text := written(t, s)
+	for _, want := range []string{"Nothing was measured: 2 of 2 trials failed.", "0 of 1 replicas ready: pod web-1: ErrImageNeverPull", "Fix: load the image; "} {
+		if !bytes.Contains(text, []byte(want)) {
+			t.Errorf("no %q", want)
+		}
+	}
+}
+
 // A study without CPU and times, as imports are, has a page without invented ones.
 func TestPageWithoutCPUAndTimes(t *testing.T) {
 	s := analysistest.Quickstart()

@@ -49,7 +49,7 @@ func writeNamespaces(w io.Writer, d *result.Dir, r *analysis.Report) error {
 	fmt.Fprintln(tw, "TREATMENT\tNAMESPACE\tCPU MIN\tMEAN\tMAX (millicores)\tMEMORY MIN\tMEAN\tMAX (MiB)\tREADINGS")
 	for i := range r.Treatments {
 		id := r.Treatments[i].ID
-		for _, name := range slices.Sorted(maps.Keys(uses[id])) {
+		for _, name := range slices.SortedFunc(maps.Keys(uses[id]), totalLast) {
 			u := uses[id][name]
 			fmt.Fprintf(tw, "%s\t%s\t%s\t%d\n", id, name, u.columns(), u.cpu.n)
 		}
@@ -60,9 +60,22 @@ func writeNamespaces(w io.Writer, d *result.Dir, r *analysis.Report) error {
 	if len(uses) == 0 {
 		b.WriteString("no valid trial has two readings in its measure phase\n")
 	}
-	b.WriteString("\napplication: the namespace of each trial, its sidecars and the load included. A node's own processes are under \"nodes\".\n")
+	b.WriteString("\napplication: the namespace of each trial, its sidecars and the load included. A node's own processes are under \"nodes\", and not in TOTAL.\n")
 	_, err = io.WriteString(w, printable.Text(b.String()))
 	return err
+}
+
+// total is the sum of all namespaces. No namespace has a name in capitals.
+const total = "TOTAL"
+
+// nodes has the processes of nodes outside pods.
+const nodes = "nodes"
+
+func totalLast(a, b string) int {
+	if a == total || b == total {
+		return cmp.Compare(b, a) // capitals are less
+	}
+	return cmp.Compare(a, b)
 }
 
 func (u *namespaceUse) columns() string {
@@ -108,7 +121,7 @@ func namespacesOf(r *result.Record) map[string]string {
 	for _, t := range r.Tasks {
 		switch {
 		case t.Plane == metric.Node:
-			all[t.ID] = "nodes"
+			all[t.ID] = nodes
 		case t.Namespace != "" && t.Namespace == own:
 			all[t.ID] = "application"
 		default:
@@ -129,6 +142,9 @@ func addUse(d *result.Dir, r *result.Record, to map[string]*namespaceUse) error 
 	of, members := namespacesOf(r), map[string]int{}
 	for _, name := range of {
 		members[name]++
+		if name != nodes {
+			members[total]++
+		}
 	}
 	last, cores := map[string]result.Reading{}, map[string]float64{}
 	for e, err := range d.Events(r.ID) {
@@ -165,8 +181,14 @@ func addReading(to map[string]*namespaceUse, of map[string]string, members map[s
 	sums := map[string]sum{}
 	for id, c := range cores {
 		if name, ok := of[id]; ok {
-			s := sums[name]
-			sums[name] = sum{s.cpu + 1e3*c, s.memory + float64(last[id].RSS)/(1<<20), s.tasks + 1}
+			groups := []string{name, total}
+			if name == nodes {
+				groups = groups[:1]
+			}
+			for _, group := range groups {
+				s := sums[group]
+				sums[group] = sum{s.cpu + 1e3*c, s.memory + float64(last[id].RSS)/(1<<20), s.tasks + 1}
+			}
 		}
 	}
 	for name, s := range sums {

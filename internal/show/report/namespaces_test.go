@@ -48,9 +48,9 @@ func TestNamespaces(t *testing.T) {
 			return result.Event{Time: at(s), Kind: result.KindSample, Trial: trial.ID, Sample: &result.Sample{Tasks: readings}}
 		}
 		for _, e := range []result.Event{
-			sample(0, map[string]int64{"app": 0, "sidecar": 0, "istiod": 0}),
+			sample(0, map[string]int64{"app": 0, "sidecar": 0, "istiod": 0, "kubelet": 0}),
 			sample(1, map[string]int64{"app": 900, "sidecar": 900}), // warm-up
-			sample(2, map[string]int64{"app": 10, "sidecar": 20, "istiod": 10}),
+			sample(2, map[string]int64{"app": 10, "sidecar": 20, "istiod": 10, "kubelet": 700}),
 			sample(3, map[string]int64{"app": 30, "sidecar": 20}),
 			sample(4, map[string]int64{"app": 900, "sidecar": 900, "istiod": 900}), // drain
 		} {
@@ -60,7 +60,7 @@ func TestNamespaces(t *testing.T) {
 		}
 		r := result.Record{Schema: result.Schema, ID: trial.ID, Ordinal: trial.Ordinal, Block: trial.Block, Treatment: trial.Treatment, Valid: i == 0, Started: at(0), Ended: at(5),
 			Phases: []result.Phase{{Name: "measure", Start: at(2).Add(-time.Millisecond), End: at(3).Add(time.Millisecond)}},
-			Tasks:  []result.TaskUsage{task("app", "tare-1", metric.App), task("sidecar", "tare-1", metric.Data), task("istiod", "istio-system", metric.Control)}}
+			Tasks:  []result.TaskUsage{task("app", "tare-1", metric.App), task("sidecar", "tare-1", metric.Data), task("istiod", "istio-system", metric.Control), task("kubelet", "", metric.Node)}}
 		if err := errors.Join(td.Finish(r), td.Seal()); err != nil {
 			t.Fatal(err)
 		}
@@ -72,6 +72,7 @@ func TestNamespaces(t *testing.T) {
 	for _, want := range []string{
 		"istio-10  application 30.0 40.0 50.0 20.0 20.0 20.0 2",
 		"istio-10  istio-system 5.0 5.0 5.0 10.0 10.0 10.0 2",
+		"nodes 350.0 350.0 350.0 10.0 10.0 10.0 2 istio-10 TOTAL 35.0 45.0 55.0 30.0 30.0 30.0 2", // without the nodes, and last
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), strings.Join(strings.Fields(want), " ")) {
 			t.Errorf("no %q in\n%s", want, out.String())

@@ -9,20 +9,20 @@ import (
 const reportDelay = 10 * time.Second
 
 // delayedReport passes on the progress of a wait once the wait has lasted [reportDelay], and then as often at most: 200
-// pods that become ready are not 200 lines.
+// pods that become ready are not 200 lines. Each line is passed on once: a failed pull alternates between two states.
 type delayedReport struct {
 	report func(string)
 	timer  *time.Timer
 
 	mu       sync.Mutex
 	last     string
-	reported string
+	reported map[string]bool
 	due      bool
 	done     bool
 }
 
 func newDelayedReport(report func(string)) *delayedReport {
-	r := &delayedReport{report: report}
+	r := &delayedReport{report: report, reported: map[string]bool{"": true}}
 	r.timer = time.AfterFunc(reportDelay, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -44,11 +44,11 @@ func (r *delayedReport) add(s string) {
 
 // flush reports the last progress. Callers hold mu.
 func (r *delayedReport) flush() {
-	if r.last == r.reported || r.done {
+	if r.reported[r.last] || r.done {
 		return
 	}
 	r.report(r.last)
-	r.reported, r.due = r.last, false
+	r.reported[r.last], r.due = true, false
 	r.timer.Reset(reportDelay)
 }
 

@@ -26,12 +26,28 @@ func TestDelayedReport(t *testing.T) {
 		r := newDelayedReport(func(s string) { lines = append(lines, fmt.Sprintf("%v %s", time.Since(began), s)) })
 		for ready := range 201 {
 			r.add(fmt.Sprintf("%d of 200 replicas ready", ready))
-			time.Sleep(150 * time.Millisecond)
+			time.Sleep(155 * time.Millisecond)
 		}
 		r.close()
 		time.Sleep(time.Minute)
-		if got, want := strings.Join(lines, "\n"), "10s 66 of 200 replicas ready\n20s 133 of 200 replicas ready\n30s 200 of 200 replicas ready"; got != want {
+		if got, want := strings.Join(lines, "\n"), "10s 64 of 200 replicas ready\n20s 129 of 200 replicas ready\n30s 193 of 200 replicas ready"; got != want {
 			t.Errorf("%s\nwant\n%s", got, want)
+		}
+	})
+}
+
+// States that alternate, such as those of a failed pull, are printed once each.
+func TestDelayedReportRepeatsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines []string
+		r := newDelayedReport(func(s string) { lines = append(lines, s) })
+		for i := range 20 {
+			r.add([]string{"ErrImagePull", "ImagePullBackOff"}[i%2])
+			time.Sleep(15 * time.Second)
+		}
+		r.close()
+		if got := strings.Join(lines, ", "); got != "ErrImagePull, ImagePullBackOff" {
+			t.Error(got)
 		}
 	})
 }
