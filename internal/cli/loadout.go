@@ -31,7 +31,11 @@ func writeLoadCSV(w io.Writer, log io.Reader) error {
 		if seconds[second] == nil {
 			seconds[second] = map[string]*hdrhistogram.Histogram{}
 		}
-		seconds[second][tag] = h
+		if sum := seconds[second][tag]; sum != nil {
+			sum.Merge(h)
+		} else {
+			seconds[second][tag] = h
+		}
 		return nil
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/base/clock"
 )
@@ -28,6 +29,13 @@ type Line struct {
 	Report   *Report   `json:"report,omitempty"`
 	// Clock answers a [Question] that came before the profile.
 	Clock *clock.Stamps `json:"clock,omitempty"`
+	// Ready precedes all others of a profile with Hold: the connections are open.
+	Ready bool `json:"ready,omitempty"`
+}
+
+// Begin comes on the engine's stdin after [Line.Ready], for a profile with Hold.
+type Begin struct {
+	Start time.Time `json:"start"`
 }
 
 // Question may come on the engine's stdin, any number of times, before the profile.

@@ -4,6 +4,7 @@ package load
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"time"
 
@@ -105,6 +106,10 @@ type Profile struct {
 	Warmup  time.Duration `json:"warmup"`
 	Measure time.Duration `json:"measure"`
 	Tail    time.Duration `json:"tail"`
+	// Hold: the engine's process announces that it is ready, and Start comes then ([Begin]).
+	Hold bool `json:"hold,omitempty"`
+	// Await returns Start when the load is ready; nil: Start is known.
+	Await func(context.Context) (time.Time, error) `json:"-"`
 	// Requests, if not zero, ends the measure window when that number of requests has
 	// been sent in it and answered. Measure is then its maximum.
 	Requests int64         `json:"requests,omitempty"`

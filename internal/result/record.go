@@ -155,7 +155,7 @@ type Load struct {
 	Capacity *capacity.Found  `json:"capacity,omitempty"` // search for the rate, before the warm-up; absent if the rate was given
 	Figures  capacity.Figures `json:"-"`                  // that bounds are compared with; of tare's generator
 
-	Recorded  int64     `json:"recorded,omitempty"`  // requests of the window in `latency.hdr`, if fewer than counted
+	Recorded  int64     `json:"recorded,omitempty"`  // `2xx` of the window in `latency.hdr`; absent: unknown, or as in `classes`
 	Published []Latency `json:"published,omitempty"` // distributions as an import's source published them
 }
 

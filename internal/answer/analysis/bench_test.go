@@ -46,7 +46,7 @@ func hours(tb testing.TB) *result.Dir {
 	random := rand.New(rand.NewPCG(1, 1))
 	for i := range seconds * rate {
 		service := time.Duration(2e5 * math.Exp(0.5*random.NormFloat64()))
-		if err := log.Add(record.Sample{Second: 1 + i/rate, Class: load.OK, Service: service, Response: service + 5000, Lateness: 5000}); err != nil {
+		if err := log.Add(record.Sample{At: time.Duration(1+i/rate) * time.Second, Class: load.OK, Service: service, Response: service + 5000, Lateness: 5000}); err != nil {
 			tb.Fatal(err)
 		}
 	}

@@ -94,13 +94,13 @@ func distribution(f *figures, base string, perUnit float64, s *hdrlog.Sum) {
 }
 
 // checkCount compares the log with the generator's own count. They are the same
-// requests when the window is of whole seconds; a log that was cut, doubled or
+// requests if the window is of whole intervals of the log. A log that was cut, doubled or
 // belongs to another trial is noticed here.
 func checkCount(f *figures, l *result.Load, got int64) {
 	want, counted := l.Classes[string(load.OK)]
 	switch {
 	case l.Recorded > 0:
-		want = l.Recorded // the generator records fewer than it counts, and reports their number
+		want = l.Recorded
 	case !counted || !whole(l.WarmupSeconds) || !whole(l.MeasureSeconds):
 		return
 	}

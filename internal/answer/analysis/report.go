@@ -4,7 +4,9 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/load"
 )
 
 // Schema of a [Report] as JSON.
@@ -104,6 +106,15 @@ type Setup struct {
 	Probe      string            `json:"probe,omitempty"` // the work of the calibration probe; absent: none was run
 	FirstStart *time.Time        `json:"first_start,omitempty"`
 	LastEnd    *time.Time        `json:"last_end,omitempty"`
+}
+
+// ArrivalsOfFile are the arrivals in the words of the experiment file, which has recorded for the load
+// generator's replay.
+func (s Setup) ArrivalsOfFile() string {
+	if s.Arrivals == load.Replay {
+		return experiment.Recorded
+	}
+	return s.Arrivals
 }
 
 // Count divides the planned trials by outcome. The estimates use the Used

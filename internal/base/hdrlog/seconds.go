@@ -12,7 +12,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Writer writes a log with lines of one second each.
+// Writer writes a log.
 type Writer struct {
 	buffer *bufio.Writer
 	log    *hdrhistogram.HistogramLogWriter
@@ -35,11 +35,11 @@ func NewWriter(w io.Writer, start time.Time, comment string) (*Writer, error) {
 	return &Writer{b, log}, err
 }
 
-// Second writes the histogram of a second, counted from the log's start.
-func (w *Writer) Second(second int, tag string, h *hdrhistogram.PackedHistogram) error {
+// Packed writes the histogram of an interval, counted from the log's start.
+func (w *Writer) Packed(from, to time.Duration, tag string, h *hdrhistogram.PackedHistogram) error {
 	h.SetTag(tag)
-	h.SetStartTimeMs(int64(second) * 1000)
-	h.SetEndTimeMs(int64(second+1) * 1000)
+	h.SetStartTimeMs(from.Milliseconds())
+	h.SetEndTimeMs(to.Milliseconds())
 	return w.log.OutputIntervalPackedHistogram(h)
 }
 
@@ -54,9 +54,17 @@ func (w *Writer) Interval(from, to time.Duration, tag string, h *hdrhistogram.Hi
 // Flush writes the buffered lines.
 func (w *Writer) Flush() error { return w.buffer.Flush() }
 
-// ReadSeconds reads a log of [Writer]. It calls line for each line, with the
-// second from the log's start time, the tag and the histogram.
+// ReadSeconds is [ReadIntervals] by the second of the beginning of each line. A divided second has
+// several lines of a tag.
 func ReadSeconds(r io.Reader, line func(second int, tag string, h *hdrhistogram.Histogram) error) error {
+	return ReadIntervals(r, func(from, _ time.Duration, tag string, h *hdrhistogram.Histogram) error {
+		return line(int(from/time.Second), tag, h)
+	})
+}
+
+// ReadIntervals reads a log of [Writer]. It calls line for each line, with the
+// interval from the log's start time, the tag and the histogram.
+func ReadIntervals(r io.Reader, line func(from, to time.Duration, tag string, h *hdrhistogram.Histogram) error) error {
 	var start float64
 	b := bufio.NewReader(r)
 	log := hdrhistogram.NewHistogramLogReader(io.TeeReader(b, startTime{&start}))
@@ -68,8 +76,10 @@ func ReadSeconds(r io.Reader, line func(second int, tag string, h *hdrhistogram.
 		if h == nil {
 			return nil
 		}
-		second := int(math.Round((float64(h.StartTimeMs()) - start*1e3) / 1e3))
-		if err := line(second, h.Tag(), h); err != nil {
+		since := func(ms int64) time.Duration {
+			return time.Duration(math.Round(float64(ms)-start*1e3)) * time.Millisecond
+		}
+		if err := line(since(h.StartTimeMs()), since(h.EndTimeMs()), h.Tag(), h); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -134,20 +135,28 @@ func (p *Plan) interleave(e *experiment.Experiment) error {
 	return nil
 }
 
-// roundAllowance is the time of a round outside its phases, and memberAllowance that of each of its
-// trials: on this machine deployments start and are verified one after another.
-const (
-	roundAllowance  = 1500 * time.Millisecond
-	memberAllowance = 800 * time.Millisecond
+// allowance is the time of a round outside its phases, and that of each of its trials. On this machine deployments
+// start and are verified one after another.
+type allowance struct{ round, member time.Duration }
+
+var (
+	// heldAllowance: the loads begin when all are ready, and end with their last answers.
+	heldAllowance = allowance{400 * time.Millisecond, 100 * time.Millisecond}
+	// leadAllowance: the loads have a lead and a tail.
+	leadAllowance = allowance{1500 * time.Millisecond, 800 * time.Millisecond}
 )
 
 // roundTime is the expected duration of a round. Members that are loaded at once have the same phases.
 func (p *Plan) roundTime(e *experiment.Experiment, members int) time.Duration {
-	outside := time.Duration(members)*memberAllowance + time.Duration(e.Phases.Drain) + roundAllowance
+	n := time.Duration(members)
+	if p.Slices != nil && e.Platform.Kind == mesh.OnLocal {
+		return n*time.Duration(p.Slices.Warmup+p.Slices.Measure)*p.Slices.Length + n*heldAllowance.member + heldAllowance.round
+	}
+	outside := n*leadAllowance.member + time.Duration(e.Phases.Drain) + leadAllowance.round
 	if p.Slices == nil {
 		return time.Duration(e.Phases.Warmup) + time.Duration(e.Phases.Measure) + outside
 	}
-	return time.Duration(members*(p.Slices.Warmup+p.Slices.Measure))*p.Slices.Length + outside
+	return n*time.Duration(p.Slices.Warmup+p.Slices.Measure)*p.Slices.Length + outside
 }
 
 // Owners returns the owner of each slice of a round, first for the warm-up, then for the measure

@@ -167,10 +167,16 @@ func (e *engine) run(ctx context.Context, lanes []worker) (load.Report, error) {
 	for range lanes {
 		errs = append(errs, <-ready)
 	}
-	if err := errors.Join(errs...); err != nil {
+	err := errors.Join(errs...)
+	if err != nil {
+		err = fmt.Errorf("prepare load worker: %w", err)
+	} else if e.Profile.Await != nil {
+		e.Profile.Start, err = e.Profile.Await(ctx)
+	}
+	if err != nil {
 		close(begin)
 		running.Wait()
-		return load.Report{}, fmt.Errorf("prepare load worker: %w", err)
+		return load.Report{}, err
 	}
 	t0, late := e.startTime(time.Now())
 	e.Collector.Start(len(lanes))
@@ -184,11 +190,15 @@ func (e *engine) run(ctx context.Context, lanes []worker) (load.Report, error) {
 	e.Collector.Finish()
 	report := e.Collector.Report(record.Facts{Engine: e.name, Protocols: target.Protocols(e.Targets), Started: t0, Quota: e.Quotas()}, results, e.host.Shares)
 	if late > 0 {
+		const text = "the load started %v after the agreed start: opening the connections took longer than expected"
 		note := report.Warn
-		if e.Profile.Slices != nil { // its slices are no longer those of the others
+		switch {
+		case e.joins(late):
+			note = report.Note
+		case e.Profile.Slices != nil: // its slices are no longer those of the others
 			note = report.Invalidate
 		}
-		note("the load started %v after the agreed start: opening the connections took longer than expected", late.Round(time.Millisecond))
+		note(text, late.Round(time.Millisecond))
 	}
 	if errors.Is(context.Cause(ctx), errNoConnection) {
 		return report, e.noConnection(&report)
@@ -207,13 +217,22 @@ func (e *engine) prepare(i int, l worker) error {
 	return l.Prewarm()
 }
 
-// startTime returns t0 with a monotonic clock reading, and its delay after the
+// joins reports whether a late load keeps the agreed t0 and joins the others in their slices. It sends the requests
+// that are due already, in half of the warm-up at most.
+func (e *engine) joins(late time.Duration) bool {
+	return e.Profile.Slices != nil && late <= e.Profile.Warmup/2
+}
+
+// startTime returns t0 with a monotonic clock reading, and the delay of the load after the
 // profile's start.
 func (e *engine) startTime(now time.Time) (t0 time.Time, late time.Duration) {
 	if e.Profile.Start.IsZero() {
 		return now.Add(lead), 0
 	}
 	wait := e.Profile.Start.Round(0).Sub(now.Round(0)) // by the wall clock, which others share
+	if e.joins(-wait) {
+		return now.Add(wait), max(0, -wait)
+	}
 	return now.Add(max(wait, lead)), max(0, lead-wait)
 }
 

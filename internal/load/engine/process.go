@@ -20,13 +20,21 @@ const maxProfile = 16 << 20 // bytes
 // Process runs a load as a process of its own: it reads a profile as JSON, and writes one JSON line
 // a second, then the report. Warnings go to stderr, after the program's name.
 func Process(ctx context.Context, program string, stdin io.Reader, stdout, stderr io.Writer, run func(context.Context, load.Profile, func(load.Progress)) (load.Report, error)) error {
-	lines := json.NewEncoder(stdout)
-	profile, err := readProfile(stdin, func(s clock.Stamps) error { return lines.Encode(load.Line{Clock: &s}) })
+	lines, in := json.NewEncoder(stdout), json.NewDecoder(io.LimitReader(stdin, maxProfile))
+	profile, err := readProfile(in, func(s clock.Stamps) error { return lines.Encode(load.Line{Clock: &s}) })
 	if err != nil {
 		return err
 	}
 	if err := profile.Validate(); err != nil {
 		return fmt.Errorf("load profile: %w", err)
+	}
+	if profile.Hold {
+		profile.Await = func(ctx context.Context) (time.Time, error) {
+			if err := lines.Encode(load.Line{Ready: true}); err != nil {
+				return time.Time{}, fmt.Errorf("announce that the load is ready: %w", err)
+			}
+			return readStart(ctx, in)
+		}
 	}
 	host.TuneProcess(profile.Workers)
 	var broken error
@@ -49,9 +57,8 @@ func Process(ctx context.Context, program string, stdin io.Reader, stdout, stder
 
 // readProfile rejects unknown fields: this agent would silently ignore a
 // setting. It replies to clock requests that precede the profile.
-func readProfile(r io.Reader, acknowledge func(clock.Stamps) error) (load.Profile, error) {
+func readProfile(d *json.Decoder, acknowledge func(clock.Stamps) error) (load.Profile, error) {
 	var p load.Profile
-	d := json.NewDecoder(io.LimitReader(r, maxProfile))
 	for {
 		var text json.RawMessage
 		err := d.Decode(&text)
@@ -69,6 +76,28 @@ func readProfile(r io.Reader, acknowledge func(clock.Stamps) error) (load.Profil
 		if err := acknowledge(clock.Stamps{Received: received, Sent: time.Now().UnixNano()}); err != nil {
 			return p, fmt.Errorf("send the clock: %w", err)
 		}
+	}
+}
+
+// readStart reads the start of a load that is held.
+func readStart(ctx context.Context, d *json.Decoder) (time.Time, error) {
+	var b load.Begin
+	read := make(chan error, 1)
+	go func() {
+		err := d.Decode(&b)
+		if err == nil && b.Start.IsZero() {
+			err = errors.New("it is absent")
+		}
+		read <- err
+	}()
+	select {
+	case err := <-read:
+		if err != nil {
+			return time.Time{}, fmt.Errorf("read the start of the load: %w", err)
+		}
+		return b.Start, nil
+	case <-ctx.Done():
+		return time.Time{}, fmt.Errorf("stopped before the load began: %w", context.Cause(ctx))
 	}
 }
 

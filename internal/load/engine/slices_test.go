@@ -82,6 +82,30 @@ func TestSlicesShareTheSchedule(t *testing.T) {
 	})
 }
 
+// A load that starts late within its warm-up joins the others in their slices, and has all requests of its own.
+func TestLateStartWithinTheWarmUp(t *testing.T) {
+	long(t)
+	t.Parallel()
+	eachEngine(t, func(t *testing.T, engine string) {
+		t.Parallel()
+		p := on(profile(rawServer(t, replying(helloResponse))), engine)
+		// A busy machine may start it later still: the warm-up is long, and the start just past.
+		p.Rate, p.Warmup, p.Measure, p.Tail = 100, 5*time.Second, time.Second, 0
+		p.Start = time.Now().Add(-500 * time.Millisecond).Round(0)
+		p.Slices = &load.Slices{Length: 500 * time.Millisecond, Owners: load.Owners{}}
+		for i := range 12 {
+			p.Slices.Owners = append(p.Slices.Owners, i%2)
+		}
+		r := mustRun(t, p)
+		if strings.Contains(r.Verdict, "agreed start") || !strings.Contains(strings.Join(r.Warnings, " "), "after the agreed start") {
+			t.Errorf("verdict %q, warnings %q", r.Verdict, r.Warnings)
+		}
+		if by := r.Started.Sub(p.Start); by.Abs() > time.Millisecond || r.Intended != 50 || r.Whole.Sent != 300 {
+			t.Errorf("begun %v from the agreed start, %d requests of 50 in the window, %d of 300 in all", by, r.Intended, r.Whole.Sent)
+		}
+	})
+}
+
 // A load that starts late no longer has the slices of the others.
 func TestLateStartWithSlices(t *testing.T) {
 	t.Parallel()

@@ -406,7 +406,9 @@ func (w *Worker) pause() time.Duration {
 	if w.resends.waiting > 0 {
 		next = min(next, w.resends.deadline())
 	}
-	if !w.sending() {
+	if w.sending() {
+		next = min(next, w.pace.sendEnd)
+	} else {
 		next = min(next, w.pace.drainEnd)
 	}
 	if w.pace.nextDue != load.Never {

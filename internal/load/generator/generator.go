@@ -11,6 +11,12 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
+// Holder is a generator whose process announces that it is ready, and gets its start then ([load.Profile.Hold]).
+type Holder interface {
+	Generator
+	Holds()
+}
+
 // Generator is one load generator.
 type Generator interface {
 	Name() string

@@ -12,6 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/companion"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -33,6 +34,9 @@ type Tare struct {
 
 // Name is the generator's name in experiment files.
 func (Tare) Name() string { return "tare" }
+
+// Holds implements [Holder].
+func (Tare) Holds() {}
 
 // Command runs `tare-agent load` in the directory of the interval log, with p as
 // JSON on standard input.
@@ -83,6 +87,9 @@ func fromReport(r *load.Report, p load.Profile) result.Load {
 	}
 	for class, n := range r.Classes {
 		l.Classes[string(class)] = n
+	}
+	if p.HDRPath != "" && record.Exact(p.Warmup, p.Measure) && r.MeasureEnd.Sub(r.MeasureStart) == p.Measure {
+		l.Recorded = r.Classes[load.OK]
 	}
 	for path, times := range r.Routes {
 		if l.Routes == nil {

@@ -145,7 +145,7 @@ func (t traits) cut(l *result.Load, o Outcome, p load.Profile, start time.Time, 
 	from, to := p.Warmup, p.Warmup+p.Measure
 	within := func(d time.Duration) bool { return d+shift >= from && d+shift < to }
 	l.Statuses, l.Errors = map[string]int64{}, map[string]int64{}
-	var log record.Log
+	log := record.NewLog(p.Warmup, p.Measure)
 	var lateness, responses, services []time.Duration
 	var inWindow, scheduled int64
 	for _, r := range o.Records {
@@ -158,8 +158,8 @@ func (t traits) cut(l *result.Load, o Outcome, p load.Profile, start time.Time, 
 			l.Completed++
 			l.BytesIn += max(r.Size, 0)
 		}
-		if second := int(math.Floor((due + shift).Seconds())); second >= 0 && p.HDRPath != "" {
-			if err := log.Add(record.Sample{Second: second, Class: class, Response: r.response(), Service: r.Service, Lateness: r.Late}); err != nil {
+		if due+shift >= 0 && p.HDRPath != "" {
+			if err := log.Add(record.Sample{At: due + shift, Class: class, Response: r.response(), Service: r.Service, Lateness: r.Late}); err != nil {
 				return err
 			}
 		}
@@ -201,7 +201,7 @@ func (t traits) cut(l *result.Load, o Outcome, p load.Profile, start time.Time, 
 			l.Published = append(l.Published, latency)
 		}
 	}
-	return writeLog(p.HDRPath, start, &log)
+	return writeLog(p.HDRPath, start, log)
 }
 
 func appendKnown(to []time.Duration, d time.Duration) []time.Duration {

@@ -17,14 +17,14 @@ type Collector struct {
 	progress func(load.Progress)
 	workers  int
 
-	in        chan *second
-	spare     chan *second
+	in        chan *interval
+	spare     chan *interval
 	ticks     chan tick
 	spareLive chan *hdrhistogram.Histogram
 	done      chan struct{}
 	idle      sync.WaitGroup
 
-	seconds map[int]*logSecond
+	log     map[time.Duration]*logInterval // by their beginning
 	pending map[int]*pendingTick
 	next    int // the second to be reported next
 }
@@ -42,10 +42,10 @@ func NewCollector(p *load.Profile, progress func(load.Progress)) *Collector {
 	return &Collector{
 		profile: p, progress: progress,
 		// Room for some seconds of every worker: a worker never waits for the collector.
-		in: make(chan *second, 64*p.Workers), spare: make(chan *second, 64*p.Workers),
+		in: make(chan *interval, 64*p.Workers), spare: make(chan *interval, 64*p.Workers),
 		ticks: make(chan tick, 64*p.Workers), spareLive: make(chan *hdrhistogram.Histogram, 64*p.Workers),
-		done:    make(chan struct{}),
-		seconds: map[int]*logSecond{}, pending: map[int]*pendingTick{},
+		done: make(chan struct{}),
+		log:  map[time.Duration]*logInterval{}, pending: map[int]*pendingTick{},
 	}
 }
 
@@ -57,8 +57,9 @@ func (c *Collector) Recorder() Recorder {
 	t.routes = make([]routeTotal, len(paths))
 	t.slices = newSliceCounts(c.profile.Slices)
 	return Recorder{
-		Window:  [2]int64{from, from + int64(c.profile.Measure)},
-		seconds: c.in, spare: c.spare, ticks: c.ticks, spareLive: c.spareLive,
+		Window:   [2]int64{from, from + int64(c.profile.Measure)},
+		log:      intervalsOf(c.profile.Warmup, c.profile.Measure),
+		finished: c.in, spare: c.spare, ticks: c.ticks, spareLive: c.spareLive,
 		live:       tick{latency: newLive()},
 		closedLoop: c.profile.Rate == 0, wanted: c.profile.Success(),
 		Totals: t,
@@ -102,11 +103,11 @@ func (c *Collector) drain() {
 	}
 }
 
-func (c *Collector) merge(s *second) {
-	sum := c.seconds[s.index]
+func (c *Collector) merge(s *interval) {
+	sum := c.log[s.from]
 	if sum == nil {
-		sum = &logSecond{}
-		c.seconds[s.index] = sum
+		sum = &logInterval{to: s.to}
+		c.log[s.from] = sum
 	}
 	sum.merge(s)
 	s.reset()
@@ -160,7 +161,7 @@ func phaseOf(p *load.Profile, second int) string {
 	return "tail"
 }
 
-func (s *second) reset() {
+func (s *interval) reset() {
 	for c := range classCount {
 		for _, h := range []*hdrhistogram.Histogram{s.response[c], s.service[c]} {
 			if h != nil && h.TotalCount() > 0 {
@@ -174,5 +175,5 @@ func (s *second) reset() {
 	}
 }
 
-// WriteLog writes the interval log; its seconds are counted from t0.
-func (c *Collector) WriteLog(w io.Writer, t0 time.Time) error { return writeLog(w, t0, c.seconds) }
+// WriteLog writes the interval log; its times count from t0.
+func (c *Collector) WriteLog(w io.Writer, t0 time.Time) error { return writeLog(w, t0, c.log) }

@@ -12,9 +12,10 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// logSecond is one second of the schedule, merged over the workers. Sparse: a
+// logInterval is one interval of the log, merged over the workers. Sparse: a
 // dense histogram has 140 KiB, and most of it is empty.
-type logSecond struct {
+type logInterval struct {
+	to                time.Duration // from t0, as its beginning
 	response, service [classCount]*hdrhistogram.PackedHistogram
 	lateness, retried *hdrhistogram.PackedHistogram
 }
@@ -29,7 +30,7 @@ func mergePacked(into **hdrhistogram.PackedHistogram, h *hdrhistogram.Histogram)
 	(*into).MergeFrom(h) // same geometry: nothing can be dropped
 }
 
-func (l *logSecond) merge(s *second) {
+func (l *logInterval) merge(s *interval) {
 	for c := range classCount {
 		mergePacked(&l.response[c], s.response[c])
 		mergePacked(&l.service[c], s.service[c])
@@ -38,27 +39,26 @@ func (l *logSecond) merge(s *second) {
 	mergePacked(&l.retried, s.retried)
 }
 
-// writeLog writes the seconds as an interval log. Seconds without intended requests
-// have no line.
-func writeLog(w io.Writer, t0 time.Time, seconds map[int]*logSecond) error {
+// writeLog writes an interval log. Intervals without intended requests have no line.
+func writeLog(w io.Writer, t0 time.Time, all map[time.Duration]*logInterval) error {
 	log, err := hdrlog.NewWriter(w, t0, "tare: latencies in nanoseconds, by the second of the intended start")
 	if err != nil {
 		return err
 	}
-	for _, i := range slices.Sorted(maps.Keys(seconds)) {
-		if err := seconds[i].write(log, i); err != nil {
+	for _, from := range slices.Sorted(maps.Keys(all)) {
+		if err := all[from].write(log, from); err != nil {
 			return err
 		}
 	}
 	return log.Flush()
 }
 
-func (l *logSecond) write(log *hdrlog.Writer, second int) error {
+func (l *logInterval) write(log *hdrlog.Writer, from time.Duration) error {
 	line := func(h *hdrhistogram.PackedHistogram, tag string) error {
 		if h == nil {
 			return nil
 		}
-		return log.Second(second, tag, h)
+		return log.Packed(from, l.to, tag, h)
 	}
 	for c := range classCount {
 		if err := line(l.response[c], load.TagResponse+string(classNames[c])); err != nil {

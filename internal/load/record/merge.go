@@ -117,15 +117,15 @@ func Merge(reports []load.Report) (load.Report, error) {
 }
 
 // MergeLogs merges the interval logs of all parts into w. It adds the counts of
-// lines of the same second and tag. start is the start of the load.
+// lines of the same interval and tag. start is the start of the load.
 func MergeLogs(w io.Writer, start time.Time, logs ...io.Reader) error {
-	seconds := map[int]*logSecond{}
+	all := map[time.Duration]*logInterval{}
 	for i, log := range logs {
-		err := hdrlog.ReadSeconds(log, func(second int, tag string, h *hdrhistogram.Histogram) error {
-			if seconds[second] == nil {
-				seconds[second] = &logSecond{}
+		err := hdrlog.ReadIntervals(log, func(from, to time.Duration, tag string, h *hdrhistogram.Histogram) error {
+			if all[from] == nil {
+				all[from] = &logInterval{to: to}
 			}
-			place := seconds[second].tagged(tag)
+			place := all[from].tagged(tag)
 			if place == nil {
 				return fmt.Errorf("unknown tag %q", tag)
 			}
@@ -136,11 +136,11 @@ func MergeLogs(w io.Writer, start time.Time, logs ...io.Reader) error {
 			return fmt.Errorf("merge interval log %d: %w", i, err)
 		}
 	}
-	return writeLog(w, start, seconds)
+	return writeLog(w, start, all)
 }
 
 // tagged returns the histogram of a tag, or nil for an unknown tag.
-func (l *logSecond) tagged(tag string) **hdrhistogram.PackedHistogram {
+func (l *logInterval) tagged(tag string) **hdrhistogram.PackedHistogram {
 	places := map[string]**hdrhistogram.PackedHistogram{load.TagLateness: &l.lateness, load.TagRetried: &l.retried}
 	for c, name := range classNames {
 		places[load.TagResponse+string(name)], places[load.TagService+string(name)] = &l.response[c], &l.service[c]

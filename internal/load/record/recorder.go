@@ -27,10 +27,11 @@ func put(h *hdrhistogram.Histogram, ns int64) {
 	_ = h.RecordValue(min(max(ns, 0), highestNS))
 }
 
-// second holds what became of the requests intended in one second of the
-// schedule. It is open until every one of them has ended.
-type second struct {
-	index       int // from t0
+// interval holds what became of the requests intended in one interval of the
+// log. It is open until every one of them has ended.
+type interval struct {
+	index       int           // from t0
+	from, to    time.Duration // likewise
 	outstanding int
 	closed      bool // the schedule has passed it
 	response    [classCount]*hdrhistogram.Histogram
@@ -49,13 +50,14 @@ type tick struct {
 }
 
 // Recorder is one worker's memory: no other thread touches it while load runs.
-// Finished seconds and ticks leave it through channels, once a second each.
+// Finished intervals and ticks leave it through channels, once a second or so.
 type Recorder struct {
 	Window     [2]int64 // measure window, ns from t0
-	open       []*second
+	log        intervals
+	open       []*interval
 	base       int // index of open[0]
-	seconds    chan<- *second
-	spare      <-chan *second
+	finished   chan<- *interval
+	spare      <-chan *interval
 	ticks      chan<- tick
 	spareLive  <-chan *hdrhistogram.Histogram
 	live       tick
@@ -67,8 +69,8 @@ type Recorder struct {
 // newLive is coarser than the log's histograms: it only feeds the live line.
 func newLive() *hdrhistogram.Histogram { return hdrhistogram.New(lowestNS, highestNS, 2) }
 
-func newSecond() *second {
-	s := &second{lateness: newHistogram()}
+func newInterval() *interval {
+	s := &interval{lateness: newHistogram()}
 	s.response[classOK], s.service[classOK] = newHistogram(), newHistogram()
 	return s
 }
@@ -76,9 +78,9 @@ func newSecond() *second {
 // InWindow reports whether an instant, ns from t0, lies in the measure window.
 func (r *Recorder) InWindow(at int64) bool { return at >= r.Window[0] && at < r.Window[1] }
 
-// at returns the second an intended start belongs to.
-func (r *Recorder) at(intended int64) *second {
-	i := int(intended / 1e9)
+// at returns the interval an intended start belongs to.
+func (r *Recorder) at(intended int64) *interval {
+	i := r.log.index(intended)
 	for i-r.base >= len(r.open) {
 		r.open = append(r.open, nil)
 	}
@@ -87,9 +89,10 @@ func (r *Recorder) at(intended int64) *second {
 		select {
 		case s = <-r.spare:
 		default:
-			s = newSecond()
+			s = newInterval()
 		}
 		s.index, s.closed, s.outstanding = i, false, 0
+		s.from, s.to = r.log.bounds(intended)
 		r.open[i-r.base] = s
 	}
 	return s
@@ -246,9 +249,9 @@ func (r *Recorder) Drop(intended int64) {
 	}
 }
 
-// pass closes every second before now: no more requests will be intended in them.
+// pass closes every interval before now: no more requests will be intended in them.
 func (r *Recorder) pass(now int64) {
-	current := int(now / 1e9)
+	current := r.log.index(now)
 	for i, s := range r.open {
 		if r.base+i >= current {
 			break
@@ -270,10 +273,10 @@ func (r *Recorder) pass(now int64) {
 	}
 }
 
-// deliver hands a finished second over; its place becomes empty.
-func (r *Recorder) deliver(s *second) {
+// deliver hands a finished interval over; its place becomes empty.
+func (r *Recorder) deliver(s *interval) {
 	r.open[s.index-r.base] = nil
-	r.seconds <- s
+	r.finished <- s
 }
 
 // Publish hands over what happened since the last tick and begins the next.
@@ -288,7 +291,7 @@ func (r *Recorder) Publish(index int) {
 	}
 }
 
-// Flush hands over every second that is still open, at the end of the run.
+// Flush hands over every interval that is still open, at the end of the run.
 func (r *Recorder) Flush() { r.pass(math.MaxInt64) }
 
 func orNew(h **hdrhistogram.Histogram) *hdrhistogram.Histogram {

@@ -67,8 +67,8 @@ func TestBacklogAtTheEdges(t *testing.T) {
 	}
 }
 
-// A late answer belongs to the second in which its request was intended, however
-// many seconds have passed; seconds leave the recorder once, and only then.
+// A late answer belongs to the interval in which its request was intended, however
+// many seconds have passed; intervals leave the recorder once, and only then.
 func TestLateAnswersBelongToTheirSecond(t *testing.T) {
 	p := profile()
 	c := NewCollector(&p, nil)
@@ -78,12 +78,12 @@ func TestLateAnswersBelongToTheirSecond(t *testing.T) {
 	r.Due(3 * s / 2)
 	r.Finish(&Outcome{Intended: 3 * s / 2, Sent: 3 * s / 2, End: 2 * s, Status: 200})
 	r.pass(5 * s)
-	if len(c.in) != 1 || (<-c.in).index != 1 {
+	if len(c.in) != 1 || (<-c.in).from != time.Second {
 		t.Fatal("second 1 was not handed over alone")
 	}
 	r.Finish(&Outcome{Intended: s / 2, Sent: s, End: 70 * s, Kind: load.FailureTimeout})
 	late := <-c.in
-	if late.index != 0 || late.response[classTimeout].TotalCount() != 1 {
+	if late.from != time.Duration(r.Window[0]) || late.to != time.Duration(r.Window[1]) || late.response[classTimeout].TotalCount() != 1 {
 		t.Errorf("%+v", late)
 	}
 	if got := late.response[classTimeout].Max(); got < highestNS*999/1000 {
@@ -101,17 +101,18 @@ func TestLogIsReadBack(t *testing.T) {
 	if testing.Short() {
 		t.Skip("decodes 1800 histograms")
 	}
-	seconds := map[int]*logSecond{}
+	all := map[time.Duration]*logInterval{}
 	for i := range 300 {
-		s := newSecond()
+		s := newInterval()
 		put(s.response[classOK], int64(i+1)*int64(time.Millisecond))
 		put(s.lateness, 1500)
-		seconds[i] = &logSecond{}
-		seconds[i].merge(s)
+		from := time.Duration(i) * time.Second
+		all[from] = &logInterval{to: from + time.Second}
+		all[from].merge(s)
 	}
 	for _, t0 := range []time.Time{time.UnixMilli(1795251609123), time.Unix(1795251609, 999_999_999), time.Unix(1795251600, 0)} {
 		var b bytes.Buffer
-		if err := writeLog(&b, t0, seconds); err != nil {
+		if err := writeLog(&b, t0, all); err != nil {
 			t.Fatal(err)
 		}
 		reader := hdrhistogram.NewHistogramLogReader(bytes.NewReader(b.Bytes()))

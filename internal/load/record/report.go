@@ -80,7 +80,7 @@ func (c *Collector) Report(f Facts, results []*Totals, host func(wall time.Durat
 	judge(&r, &t, wall < p.Measure && t.Intended != f.Quota)
 	judgeConnections(&r, p)
 	if wall == p.Measure {
-		judgeHalves(&r, c.seconds, p.Warmup, p.Measure)
+		judgeHalves(&r, c.log, p.Warmup, p.Measure)
 	}
 	judgeHost(&r)
 	return r

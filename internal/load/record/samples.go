@@ -14,12 +14,16 @@ import (
 // them as the engine writes its own, so that one analysis reads both. The zero
 // value is empty and ready for use.
 type Log struct {
-	seconds map[int]*logSecond
+	all     map[time.Duration]*logInterval
+	divided intervals
 }
+
+// NewLog is a log that is divided at the edges of a measure window. The zero value has whole seconds.
+func NewLog(warmup, measure time.Duration) *Log { return &Log{divided: intervalsOf(warmup, measure)} }
 
 // Sample is one request. A negative latency is unknown and leaves no trace.
 type Sample struct {
-	Second   int // of the schedule in which it was intended, or, where that is unknown, sent
+	At       time.Duration // of the schedule at which it was intended, or, where that is unknown, sent
 	Class    load.Class
 	Response time.Duration // from the intended start
 	Service  time.Duration // from the actual send
@@ -37,17 +41,18 @@ func (l *Log) Add(s Sample) error {
 	if class < 0 {
 		return fmt.Errorf("add to interval log: there is no class %q", s.Class)
 	}
-	if l.seconds == nil {
-		l.seconds = map[int]*logSecond{}
+	if l.all == nil {
+		l.all = map[time.Duration]*logInterval{}
 	}
-	second := l.seconds[s.Second]
-	if second == nil {
-		second = &logSecond{}
-		l.seconds[s.Second] = second
+	from, to := l.divided.bounds(int64(s.At))
+	in := l.all[from]
+	if in == nil {
+		in = &logInterval{to: to}
+		l.all[from] = in
 	}
-	addPacked(&second.response[class], s.Response)
-	addPacked(&second.service[class], s.Service)
-	addPacked(&second.lateness, s.Lateness)
+	addPacked(&in.response[class], s.Response)
+	addPacked(&in.service[class], s.Service)
+	addPacked(&in.lateness, s.Lateness)
 	return nil
 }
 
@@ -61,5 +66,5 @@ func addPacked(h **hdrhistogram.PackedHistogram, d time.Duration) {
 	_ = (*h).RecordValue(min(int64(d), highestNS)) // fails only beyond the range
 }
 
-// Write writes the interval log; its seconds are counted from t0.
-func (l *Log) Write(w io.Writer, t0 time.Time) error { return writeLog(w, t0, l.seconds) }
+// Write writes the interval log; its times count from t0.
+func (l *Log) Write(w io.Writer, t0 time.Time) error { return writeLog(w, t0, l.all) }

@@ -31,8 +31,11 @@ func Seconds(path string, first, n int) ([]expect.Second, error) {
 func addTo(s *expect.Second, tag string, h *hdrhistogram.Histogram) {
 	switch n := h.TotalCount(); tag {
 	case load.TagResponse + string(load.OK):
-		s.OK += n
-		s.Latency = h
+		if s.OK += n; s.Latency == nil {
+			s.Latency = h
+		} else {
+			s.Latency.Merge(h) // a part of a divided second
+		}
 	case load.TagResponse + string(load.Status):
 		s.Status += n
 	case load.TagResponse + string(load.Timeout), load.TagResponse + string(load.Conn):

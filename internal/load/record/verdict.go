@@ -120,26 +120,26 @@ func judgeGaps(r *load.Report) {
 
 // Limits of the checks a run makes of itself.
 const (
-	halfLimit    = 0.25 // change of the median between the halves of the window
-	halfFloorNS  = 50e3 // smaller changes are ignored
-	minHalf      = 2    // whole seconds in each half, at least
+	halfLimit    = 0.25            // change of the median between the halves of the window
+	halfFloorNS  = 50e3            // smaller changes are ignored
+	minHalf      = 2 * time.Second // whole seconds in each half, at least
 	minGaps      = 100
 	stealLimit   = 0.01 // of the machine's CPU time, taken by the hypervisor
 	pressureMost = 0.20 // of the time, some task waited for a CPU
 )
 
 // judgeHalves warns where the median response time changed within the window.
-func judgeHalves(r *load.Report, seconds map[int]*logSecond, warmup, measure time.Duration) {
-	first, last := int((warmup+time.Second-1)/time.Second), int((warmup+measure)/time.Second)
+func judgeHalves(r *load.Report, log map[time.Duration]*logInterval, warmup, measure time.Duration) {
+	first, last := (warmup + time.Second - 1).Truncate(time.Second), (warmup + measure).Truncate(time.Second)
 	if last-first < 2*minHalf {
 		return
 	}
+	half := ((last - first) / 2).Truncate(time.Second)
 	var halves [2]*hdrhistogram.Histogram
-	for i := range halves {
+	for i, begin := range []time.Duration{first, last - half} {
 		halves[i] = newHistogram()
-		half := (last - first) / 2
-		for s := first + i*(last-first-half); s < first+half+i*(last-first-half); s++ {
-			if l := seconds[s]; l != nil && l.response[classOK] != nil {
+		for from, l := range log {
+			if from >= begin && l.to <= begin+half && l.response[classOK] != nil {
 				l.response[classOK].MergeInto(halves[i])
 			}
 		}

@@ -13,14 +13,13 @@ import (
 )
 
 // MergeWindow reads an interval log and writes another with one histogram a tag:
-// the sum of the seconds between from and to, counted from the log's start. A log
+// the sum of the intervals between from and to, counted from the log's start. A log
 // of an hour has about ten thousand histograms; a report then decodes the sums only.
 func MergeWindow(r io.Reader, w io.Writer, start time.Time, from, to time.Duration) error {
 	const slack = 100 * time.Microsecond
 	sums := map[string]*hdrhistogram.Histogram{}
-	err := hdrlog.ReadSeconds(r, func(second int, tag string, h *hdrhistogram.Histogram) error {
-		begin := time.Duration(second) * time.Second
-		if begin < from-slack || begin+time.Second > to+slack {
+	err := hdrlog.ReadIntervals(r, func(begin, end time.Duration, tag string, h *hdrhistogram.Histogram) error {
+		if begin < from-slack || end > to+slack {
 			return nil
 		}
 		sum := sums[tag]

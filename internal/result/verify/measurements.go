@@ -173,8 +173,8 @@ func (f *findings) slices(d *result.Dir, r *result.Record) {
 
 // histograms: a log has one entry for every request of the window.
 func (f *findings) histograms(file string, l *result.Load, sums hdrlog.Sums) {
-	if !whole(l.WarmupSeconds) || !whole(l.MeasureSeconds) {
-		return // seconds of the log are not those of the window
+	if exact := l.BacklogEnd != nil && l.Recorded > 0; !exact && (!whole(l.WarmupSeconds) || !whole(l.MeasureSeconds)) {
+		return // intervals of the log are not those of the window
 	}
 	for _, class := range []load.Class{load.OK, load.Status, load.Timeout, load.Conn} {
 		want := l.Classes[string(class)]

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -143,13 +145,19 @@ func (fakeGenerator) Parse(out io.Reader, p load.Profile, progress func(load.Pro
 }
 
 // fakeLoad is the generator's process. It keeps the schedule and sends nothing.
-func fakeLoad(in io.Reader, out io.Writer) error {
+func fakeLoad(stdin io.Reader, out io.Writer) error {
 	var p load.Profile
-	if err := json.NewDecoder(in).Decode(&p); err != nil {
+	in := json.NewDecoder(stdin)
+	if err := in.Decode(&p); err != nil {
 		return err
 	}
 	enc := json.NewEncoder(out)
 	mode := os.Getenv(modeEnv)
+	if p.Hold {
+		if err := hold(&p, mode, in, enc); err != nil {
+			return err
+		}
+	}
 	time.Sleep(time.Until(p.Start.Add(p.Warmup)))
 	n := max(int64(p.Rate*p.Measure.Seconds()), 10)
 	report := load.Report{Engine: "fake", Loop: "open", Started: p.Start, MeasureStart: p.Start.Add(p.Warmup), MeasureEnd: p.Start.Add(p.Warmup + p.Measure),
@@ -179,9 +187,40 @@ func fakeLoad(in io.Reader, out io.Writer) error {
 	case "slow":
 		report.Completed = n / 2
 	}
-	time.Sleep(time.Until(report.MeasureEnd.Add(p.Tail)))
+	ctx := context.Background()
+	if p.Hold { // its tail may be ended
+		var stop func()
+		ctx, stop = signal.NotifyContext(ctx, syscall.SIGTERM)
+		defer stop()
+	}
+	select {
+	case <-time.After(time.Until(report.MeasureEnd.Add(p.Tail))):
+	case <-ctx.Done():
+	}
 	return enc.Encode(load.Line{Report: &report})
 }
+
+// hold announces that the load is ready and waits for its start.
+func hold(p *load.Profile, mode string, in *json.Decoder, out *json.Encoder) error {
+	switch mode {
+	case "dead":
+		return errors.New("no memory for connections")
+	case "hangs":
+		time.Sleep(time.Hour)
+	}
+	if err := out.Encode(load.Line{Ready: true}); err != nil {
+		return err
+	}
+	var b load.Begin
+	err := in.Decode(&b)
+	p.Start = b.Start
+	return err
+}
+
+// heldGenerator is a fake that waits for its start.
+type heldGenerator struct{ fakeGenerator }
+
+func (heldGenerator) Holds() {}
 
 // fakeSlices are the slices of each trial of a round in the measure phase, of 100 ms.
 const fakeSlices = 3

@@ -24,7 +24,7 @@ const (
 	// settled is the CPU of application and data plane, in cores, below which they are idle.
 	settled = 0.05
 	// settleLook is the time between two readings of it.
-	settleLook = 200 * time.Millisecond
+	settleLook = 100 * time.Millisecond
 )
 
 // rest waits until application and data plane are idle: below the limits of phases.idle between

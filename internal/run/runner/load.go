@@ -51,8 +51,16 @@ type edges struct {
 	scheduled, began time.Duration
 }
 
-// begin starts the generator. The edges follow from the start of its schedule, on the monotonic clock.
+// begin starts the generator and its load.
 func (lr *loadRun) begin(ctx context.Context) error {
+	if err := lr.launch(ctx); err != nil {
+		return err
+	}
+	return lr.release(time.Now().Add(startAhead))
+}
+
+// launch starts the generator. It returns when a load that is held is ready.
+func (lr *loadRun) launch(ctx context.Context) error {
 	if err := lr.schedule(); err != nil {
 		return err
 	}
@@ -65,10 +73,31 @@ func (lr *loadRun) begin(ctx context.Context) error {
 	if lr.loading, err = startLoad(ctx, lr.deployment, lr.generator, profile, lr.onProgress); err != nil {
 		return err
 	}
+	return lr.loading.awaitReady(ctx, lr.setup.Timing.Deploy)
+}
+
+// release lets a load that is held begin at an instant. The edges follow from the start of the schedule, on the
+// monotonic clock.
+func (lr *loadRun) release(start time.Time) error {
+	if lr.profile.Hold {
+		lr.edges.scheduled = lr.setup.clock.drift()
+		if err := lr.loading.release(start); err != nil {
+			return err
+		}
+		lr.profile.Hold = false // in the provenance: it can be repeated
+	}
 	lr.profile.Start = lr.loading.start
 	lr.edges.begin = lr.profile.Start.Add(lr.profile.Warmup)
 	lr.edges.end = lr.edges.begin.Add(lr.profile.Measure)
 	return lr.keepProfile()
+}
+
+// endTail ends the tail of a load with slices that was held. Nothing is sent in it, and all readings are made.
+// Requests in flight are waited for.
+func (lr *loadRun) endTail(ctx context.Context) {
+	if lr.loading.gate != nil {
+		lr.loading.stop(ctx, lr.profile.Drain+lr.profile.Timeout+lr.setup.Timing.Overtime)
+	}
 }
 
 // result waits for the generator to end and returns its results.
@@ -100,14 +129,22 @@ func (lr *loadRun) schedule() error {
 	}
 	arrive(&lr.profile, &lr.setup.Experiment.Load)
 	lr.warnCutRecording()
+	lr.profile.Hold = lr.holds()
 	switch {
 	case lr.fraction != nil:
 	case lr.share != nil:
 		lr.share.apply(&lr.profile)
-	case !needs(lr.generator).AtOnce:
+	case !lr.profile.Hold && !needs(lr.generator).AtOnce:
 		lr.profile.Start = lr.soon()
 	}
 	return nil
+}
+
+// holds reports whether the load begins when its generator is ready. Generators on load workers, and those of other
+// makers, get their start before.
+func (lr *loadRun) holds() bool {
+	_, ok := lr.generator.(generator.Holder)
+	return ok && lr.fraction == nil && loadWorkers(lr.deployment) == 0
 }
 
 // base is the profile of the treatment on the deployment, without start and interval log.

@@ -21,7 +21,8 @@ import (
 // one on each load worker.
 type loading struct {
 	workers []*loadWorker
-	start   time.Time // of the schedule, with its monotonic reading
+	start   time.Time // of the schedule, with its monotonic reading; set by release if the load is held
+	gate    *gate     // of a load that is held; nil: it begins by itself
 	done    chan struct{}
 	load    result.Load // set before done is closed
 	err     error       // set before done is closed
@@ -34,6 +35,7 @@ type loadWorker struct {
 	part generator.Part
 	out  *io.PipeReader
 	in   *io.PipeWriter
+	gate *gate // of a process that is held
 }
 
 // loadWorkers is the number of load workers of the deployment; 0: it has none.
@@ -45,15 +47,15 @@ func loadWorkers(d *platform.Deployment) int {
 }
 
 // startLoad starts the generator. It calls progress from another goroutine. A profile without a
-// start begins with the process.
+// start begins with the process, or is held.
 func startLoad(ctx context.Context, d *platform.Deployment, g generator.Generator, p load.Profile, progress func(load.Progress)) (*loading, error) {
 	parts, err := generator.Split(g, p, loadWorkers(d))
 	if err != nil {
 		return nil, err
 	}
 	l := &loading{start: p.Start, done: make(chan struct{})}
-	var together time.Time // the start of processes whose profile has none
-	if p.Start.IsZero() && loadWorkers(d) > 0 {
+	var together time.Time                      // the start of processes whose profile has none
+	if p.Start.IsZero() && loadWorkers(d) > 0 { // never held
 		together = time.Now().Add(togetherLead + time.Duration(len(parts))*togetherEach)
 	}
 	for i, part := range parts {
@@ -62,9 +64,9 @@ func startLoad(ctx context.Context, d *platform.Deployment, g generator.Generato
 			l.abandon(ctx)
 			return nil, err
 		}
-		l.workers = append(l.workers, w)
+		l.workers, l.gate = append(l.workers, w), w.gate
 	}
-	if l.start.IsZero() {
+	if l.start.IsZero() && l.gate == nil {
 		if l.start = time.Now(); !together.IsZero() {
 			if l.start.After(together) {
 				l.abandon(ctx)
@@ -114,7 +116,17 @@ func startWorker(ctx context.Context, d *platform.Deployment, g generator.Genera
 	}
 	w.out, w.in = io.Pipe()
 	w.part.Stdout, cmd.Stdout = w.out, w.in
-	if w.Process, err = d.StartLoad(ctx, cmd); err != nil {
+	feed := func() {}
+	if p.Hold {
+		if w.gate, feed, err = newGate(&cmd); err != nil {
+			return nil, err
+		}
+		w.part.Stdout = announced{w.out, w.gate}
+	}
+	w.Process, err = d.StartLoad(ctx, cmd)
+	feed()
+	if err != nil {
+		w.gate.close()
 		return nil, err
 	}
 	return w, nil
@@ -129,7 +141,7 @@ func (l *loading) abandon(ctx context.Context) {
 		go func() { _, _ = io.Copy(io.Discard, w.out) }()
 	}
 	ctx = context.WithoutCancel(ctx)
-	l.each(func(w *loadWorker) { _ = w.Stop(ctx, abandonGrace); w.in.Close() })
+	l.each(func(w *loadWorker) { _ = w.Stop(ctx, abandonGrace); w.in.Close(); w.gate.close() })
 }
 
 // each calls do for all workers at the same time.
@@ -158,6 +170,7 @@ func (l *loading) follow(g generator.Generator, p load.Profile, progress func(lo
 	})
 	for _, w := range l.workers {
 		all.Go(func() error {
+			defer w.gate.close()
 			defer w.in.Close()
 			return w.Wait()
 		})

@@ -134,6 +134,9 @@ func (t *trial) measure(ctx context.Context) error {
 // drain waits until the generator has ended: it continues the load during the
 // tail, and then waits for requests in flight.
 func (t *trial) drain(ctx context.Context) error {
+	if t.sliced != nil {
+		t.load.endTail(ctx)
+	}
 	l, err := t.load.result(ctx)
 	if err != nil {
 		return err

@@ -30,7 +30,7 @@ type round struct {
 
 // share is what the trials of a round have in common.
 type share struct {
-	start           time.Time // of the schedule
+	start           time.Time // of the schedule; zero: not agreed yet, the loads are held
 	warmup, measure time.Duration
 	table           load.Slices // of nobody: Own is not set
 	own             int         // the member
@@ -45,7 +45,15 @@ func (s *share) apply(p *load.Profile) {
 	p.Start, p.Warmup, p.Measure, p.Slices = s.start, s.warmup, s.measure, &table
 	interleave(p, alone, s.members)
 	p.Tail = max(p.Tail, 2*lastRead) // its process must live until the last reading
+	if p.Hold {
+		// It is ended after that reading, whenever it comes. Late answers keep their time.
+		p.Drain += p.Tail
+		p.Tail = max(p.Tail, heldTail)
+	}
 }
+
+// heldTail is the longest time of a generator that is held after its last slice: a busy machine reads counters late.
+const heldTail = 3 * time.Second
 
 // rounds splits trials into rounds and single trials.
 func rounds(trials []plan.Trial) [][]plan.Trial {
@@ -229,14 +237,22 @@ func (rd *round) warmUp(ctx context.Context) {
 		members: len(members),
 		table:   load.Slices{Length: p.Length, Guard: p.Guard, Owners: plan.Owners(members[0].setup.of.Seed, len(members), p.Warmup, p.Measure)},
 	}
-	common.start = rd.prepareLoads(ctx, members)
+	start := rd.prepareLoads(ctx, members)
+	held := !slices.ContainsFunc(members, func(t *trial) bool { return !t.load.holds() })
+	if !held {
+		common.start = start
+	}
 	for i, t := range members {
 		own := common
 		own.own = i
 		t.share, t.load.share = &own, &own
-		if t.outcome == nil {
-			t.outcome = t.load.begin(ctx)
-		}
+	}
+	rd.launch(ctx, held)
+	if held {
+		common.start = time.Now().Add(startAhead)
+	}
+	for _, t := range rd.alive() {
+		t.outcome = t.load.release(common.start)
 	}
 	rd.reader = newSliceReader(rd.run.Meter, &common, members)
 	if err := rd.watch(ctx, common.start.Add(common.warmup-rd.listLead())); err != nil {
@@ -247,6 +263,18 @@ func (rd *round) warmUp(ctx context.Context) {
 		if err := t.beginSlices(ctx, rd.reader); err != nil {
 			t.outcome = err
 		}
+	}
+}
+
+// launch starts the generators. Those that are held get ready side by side.
+func (rd *round) launch(ctx context.Context, held bool) {
+	launch := func(_ int, t *trial) { t.outcome = t.load.launch(ctx) }
+	if held {
+		rd.each(rd.alive(), launch)
+		return
+	}
+	for i, t := range rd.alive() {
+		launch(i, t)
 	}
 }
 

@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -56,6 +58,15 @@ func failures(cfg runner.Config) (all []string) {
 // The members of a round are deployed at once, and each has a record and slices of its own.
 func TestRoundOfFakes(t *testing.T) {
 	t.Parallel()
+	for name, g := range map[string]generator.Generator{"start known": fakeGenerator{}, "held": heldGenerator{}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			roundOfFakes(t, g)
+		})
+	}
+}
+
+func roundOfFakes(t *testing.T, g generator.Generator) {
 	most, f := 0, &fake{}
 	f.verify = func() ([]check.Check, error) {
 		f.mu.Lock()
@@ -64,6 +75,7 @@ func TestRoundOfFakes(t *testing.T) {
 		return []check.Check{{Name: "answer", OK: true}}, nil
 	}
 	cfg, sink := fakeRound(t, f, "")
+	cfg.Generators["tare"] = g
 	summary, err := runner.Run(context.Background(), cfg)
 	if err != nil || summary.Recorded != 6 || summary.Failed != 0 {
 		t.Fatalf("%+v, %v, %q", summary, err, failures(cfg))
@@ -122,6 +134,32 @@ func TestRoundOfFakes(t *testing.T) {
 		t.Errorf("events %v", kinds)
 	}
 	noLoadLeft(t, f)
+}
+
+// A generator that ends or hangs before it is ready fails its trial, and is not left behind.
+func TestGeneratorThatIsNeverReady(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[string]string{"dead": "no memory for connections", "hangs": "not ready after 500ms"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			f := &fake{}
+			cfg, _ := fakeRound(t, f, mode)
+			cfg.Generators["tare"] = heldGenerator{fakeGenerator{mode}}
+			if mode == "hangs" {
+				cfg.Timing.Deploy = 500 * time.Millisecond
+			}
+			summary, err := runner.Run(context.Background(), cfg)
+			if err != nil || summary.Failed != 6 || f.deployed != f.removed {
+				t.Fatalf("%+v, %v, %d deployed, %d removed", summary, err, f.deployed, f.removed)
+			}
+			for _, failure := range failures(cfg) {
+				if !strings.Contains(failure, want) {
+					t.Errorf("%q, want %q in it", failure, want)
+				}
+			}
+			noLoadLeft(t, f)
+		})
+	}
 }
 
 // meeting is a platform whose deployments wait for one another.
@@ -308,6 +346,13 @@ func TestRealRound(t *testing.T) {
 	}
 	data := map[string]int64{}
 	for _, r := range records {
+		// All have one start, which came when the last generator was ready.
+		if first := records[0].Load; r.Load != nil && first != nil && r.Load.Start.Sub(first.Start).Abs() > time.Millisecond {
+			t.Errorf("%s was measured from %v, %s from %v", r.ID, r.Load.Start, records[0].ID, first.Start)
+		}
+		if kept, err := os.ReadFile(cfg.Dir.TrialFile(r.ID, result.ProvenanceDir+"/load-profile.json")); err != nil || !strings.Contains(string(kept), `"start"`) || strings.Contains(string(kept), `"hold"`) {
+			t.Errorf("%s: %v, profile %s", r.ID, err, kept)
+		}
 		for _, w := range r.Warnings {
 			if w.Invalidates && w.Code != "slices-shifted" && w.Code != "rate-exceeded" { // a busy machine
 				t.Errorf("%s: %s: %s", r.ID, w.Code, w.Message)
@@ -344,6 +389,13 @@ func TestRealRound(t *testing.T) {
 			if s.Own {
 				sum.SliceCount.Add(&s.SliceCount)
 			}
+		}
+		log, err := hdrlog.ReadFile(cfg.Dir.TrialFile(r.ID, result.LatencyFile), hdrlog.Window{From: r.Load.WarmupSeconds, To: r.Load.WarmupSeconds + r.Load.MeasureSeconds}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok := r.Load.Classes["2xx"]; log["response.2xx"].Total() != ok || r.Load.Recorded != ok || ok == 0 {
+			t.Errorf("%s: %d requests in the log of the measure window, %d recorded, %d counted", r.ID, log["response.2xx"].Total(), r.Load.Recorded, ok)
 		}
 		if sum.Intended != r.Load.Intended || sum.OK != r.Load.Classes["2xx"] {
 			t.Errorf("%s: slices have %d intended and %d ok, the record %d and %d", r.ID, sum.Intended, sum.OK, r.Load.Intended, r.Load.Classes["2xx"])

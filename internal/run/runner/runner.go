@@ -60,7 +60,7 @@ type Timing struct {
 	Deploy    time.Duration // deadline of Deploy; default 2 min
 	Verify    time.Duration // deadline of Verify; default 30 s
 	Settle    time.Duration // for tasks to become idle; default 3 s
-	Lead      time.Duration // from starting the generator to its first request; default 300 ms and 1 ms a connection
+	Lead      time.Duration // from starting a generator that is not held to its first request; default 300 ms and 1 ms a connection
 	Tail      time.Duration // load after the measure phase, under which its end is read; default 500 ms
 	Overtime  time.Duration // for the generator to end, beyond its own deadline; default 10 s
 	Remove    time.Duration // deadline of Remove; default 90 s

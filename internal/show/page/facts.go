@@ -130,7 +130,7 @@ func provenance(s Source) []entry {
 	for _, name := range slices.Sorted(maps.Keys(setup.Versions)) {
 		add(name, setup.Versions[name], false)
 	}
-	add("Load", joined(setup.Generator, setup.Loop+" loop", setup.Arrivals), false)
+	add("Load", joined(setup.Generator, setup.Loop+" loop", setup.ArrivalsOfFile()), false)
 	if setup.Seed != 0 {
 		add("Seed", fmt.Sprint(setup.Seed), false)
 	}

@@ -80,7 +80,7 @@ func loadSentence(t text) string {
 	}
 	out := s.Loop + " loop"
 	if s.Loop == "open" && s.Arrivals != "" {
-		out += ", " + s.Arrivals + " arrivals"
+		out += ", " + s.ArrivalsOfFile() + " arrivals"
 	}
 	if s.MeasureS != nil && s.WarmupS != nil {
 		if t.imported() {

@@ -44,6 +44,9 @@ type Study struct {
 	// Noise is the relative deviation of a trial's costs, and Drift what the
 	// machine loses over the whole study, relative, on every cost alike.
 	Noise, Drift float64
+	// Speed is the relative cost of everything in a block, in place of Drift and Walk: interleaved treatments share
+	// the machine's speed. nil: each trial has its own.
+	Speed func(block int) float64
 	// Walk is how much slower or faster the machine is from one trial to the next,
 	// relative, and Probed has each trial carry a calibration probe that shows it.
 	Walk   float64
@@ -188,6 +191,9 @@ func (s Study) write(dir string) error {
 		}
 		walked += s.Walk * walk.NormFloat64()
 		level := (1 + s.Drift*float64(trial.Ordinal-1)/float64(len(p.Trials))) * math.Exp(walked)
+		if s.Speed != nil {
+			level = s.Speed(trial.Block)
+		}
 		m := machine{rand.New(rand.NewPCG(s.Seed, 1000+uint64(trial.Ordinal))), level, s.Noise}
 		s := s.at(truths[trial.Treatment])
 		n, err := s.latencies(m, truths[trial.Treatment].Truth, td.Path(result.LatencyFile))

@@ -1,0 +1,83 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// held runs a process with a profile that is held. It returns its input, its output and its error.
+func held(ctx context.Context, t *testing.T, p load.Profile) (in *io.PipeWriter, out *load.Lines, ended chan error) {
+	t.Helper()
+	p.Hold = true
+	stdin, in := io.Pipe()
+	stdout, w := io.Pipe()
+	ended = make(chan error, 1)
+	go func() {
+		err := Process(ctx, "test", stdin, w, io.Discard, Run)
+		w.Close()
+		ended <- err
+	}()
+	if err := json.NewEncoder(in).Encode(p); err != nil {
+		t.Fatal(err)
+	}
+	return in, load.NewLines(stdout), ended
+}
+
+// A held load opens its connections, announces that it is ready, and begins at the start that comes then.
+func TestHeldLoad(t *testing.T) {
+	t.Parallel()
+	p := profile(rawServer(t, replying(helloResponse)))
+	in, out, ended := held(t.Context(), t, p)
+	line, err := out.Next()
+	if err != nil || !line.Ready {
+		t.Fatalf("first line %+v, %v", line, err)
+	}
+	start := time.Now().Add(time.Second).Round(0) // on a busy machine too
+	if err := json.NewEncoder(in).Encode(load.Begin{Start: start}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := out.Report(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if by := r.Started.Sub(start); by < -time.Millisecond || r.Classes[load.OK] != 250 || r.Connected != int64(p.Connections) {
+		t.Errorf("begun %v after the start, %d connections open, %v", by, r.Connected, r.Classes)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// A held load ends if no start comes.
+func TestHeldLoadWithoutAStart(t *testing.T) {
+	t.Parallel()
+	server := rawServer(t, replying(helloResponse))
+	for name, c := range map[string]struct {
+		end  func(in *io.PipeWriter, cancel func())
+		want string
+	}{
+		"the input ends": {func(in *io.PipeWriter, _ func()) { in.Close() }, "read the start of the load: EOF"},
+		"no start in it": {func(in *io.PipeWriter, _ func()) { _, _ = io.WriteString(in, "{}") }, "it is absent"},
+		"stopped":        {func(_ *io.PipeWriter, cancel func()) { cancel() }, "stopped before the load began"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			in, out, ended := held(ctx, t, profile(server))
+			if line, err := out.Next(); err != nil || !line.Ready {
+				t.Fatalf("%+v, %v", line, err)
+			}
+			c.end(in, cancel)
+			if err := <-ended; err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,102 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// gate holds a load back until its generator is ready ([load.Profile.Hold]). Loads of a round open their
+// connections side by side, for as long as a busy machine takes, and begin together shortly afterwards.
+type gate struct {
+	in    *os.File // standard input of the generator; closed when it has the start
+	ready chan struct{}
+	once  sync.Once
+}
+
+const (
+	// startAhead is the time from the agreement on a start to the start. A load with slices that gets it later
+	// begins within its warm-up.
+	startAhead = 50 * time.Millisecond
+	// feedTimeout bounds the writing of a profile to a generator that does not read it.
+	feedTimeout = 30 * time.Second
+)
+
+// newGate makes cmd read from the gate. feed must be called once the command runs.
+func newGate(cmd *proc.Command) (g *gate, feed func(), err error) {
+	out, in, err := os.Pipe()
+	if err != nil {
+		return nil, nil, fmt.Errorf("open the input of the load generator: %w", err)
+	}
+	profile := cmd.Stdin
+	cmd.Stdin = out
+	g = &gate{in: in, ready: make(chan struct{})}
+	return g, func() {
+		out.Close()
+		// A process that ends, or reads nothing, is noticed by its output.
+		_ = in.SetWriteDeadline(time.Now().Add(feedTimeout))
+		_, _ = io.Copy(in, profile)
+	}, nil
+}
+
+// close lets a generator that waits for its start end.
+func (g *gate) close() {
+	if g != nil {
+		_ = g.in.Close() // it may have been closed with the start
+	}
+}
+
+// announced is the output of a held generator. Its first line is that it is ready.
+type announced struct {
+	io.Reader
+	gate *gate
+}
+
+func (a announced) Read(b []byte) (int, error) {
+	n, err := a.Reader.Read(b)
+	if n > 0 {
+		a.gate.once.Do(func() { close(a.gate.ready) })
+	}
+	return n, err
+}
+
+// awaitReady waits until the generator is ready. A load that is not held begins by itself.
+func (l *loading) awaitReady(ctx context.Context, limit time.Duration) error {
+	if l.gate == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the load generator was not ready after %v", limit))
+	defer cancel()
+	select {
+	case <-l.gate.ready:
+		return nil
+	case <-l.done:
+		if l.err != nil {
+			return l.err
+		}
+		return fmt.Errorf("the load generator ended before the load")
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// release lets a held load begin at an instant.
+func (l *loading) release(start time.Time) error {
+	l.start = start
+	_ = l.gate.in.SetWriteDeadline(time.Now().Add(feedTimeout))
+	err := json.NewEncoder(l.gate.in).Encode(load.Begin{Start: start})
+	if err == nil {
+		err = l.gate.in.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("send the start to the load generator: %w", err)
+	}
+	return nil
+}
