@@ -109,7 +109,7 @@ func TestPlanJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(got), &p); err != nil {
 		t.Fatal(err)
 	}
-	if p.Schema != plan.Schema || len(p.Trials) != 27 || p.Expected <= 0 {
+	if p.Schema != plan.Schema || len(p.Trials) != 39 || p.Expected <= 0 {
 		t.Errorf("got %+v", p)
 	}
 }

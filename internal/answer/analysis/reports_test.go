@@ -70,9 +70,9 @@ func TestReportsOfKnownTruth(t *testing.T) {
 // Whether an interval is adjusted is chosen by its width, as always.
 func TestReportsAtMeanSpeed(t *testing.T) {
 	if os.Getenv("TARE_TEST_ALL") == "" {
-		t.Skip("writes 54,000 trials; TARE_TEST_ALL runs it")
+		t.Skip("writes 32,400 trials; TARE_TEST_ALL runs it")
 	}
-	const reports = 500
+	const reports = 300
 	dir := t.TempDir()
 	for _, shape := range []struct {
 		name         string
