@@ -147,16 +147,20 @@ func agentInCluster(t *testing.T, image string) string {
 	return bin
 }
 
-// measured runs an experiment and returns its report, its records and its directory.
-func measured(t *testing.T, bin, text string) (*analysis.Report, []result.Record, string) {
+// measured runs an experiment with further settings, and returns its report, its records and its directory.
+func measured(t *testing.T, bin, text string, set ...string) (*analysis.Report, []result.Record, string) {
 	t.Helper()
 	file, dir := filepath.Join(t.TempDir(), "experiment.yaml"), filepath.Join(t.TempDir(), "run")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
-	run := exec.CommandContext(ctx, filepath.Join(bin, "tare"), "run", file, "--plain", "--format", "json", "--out", dir)
+	args := []string{"run", file, "--plain", "--format", "json", "--out", dir}
+	for _, s := range set {
+		args = append(args, "--set", s)
+	}
+	run := exec.CommandContext(ctx, filepath.Join(bin, "tare"), args...)
 	run.Cancel = func() error { return run.Process.Signal(os.Interrupt) }
 	run.WaitDelay = 3 * time.Minute // until what it has put into the cluster is gone
 	var stdout, stderr bytes.Buffer
