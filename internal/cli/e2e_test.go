@@ -187,11 +187,14 @@ func TestWeigh(t *testing.T) {
 	python, weigh := pythonAndWeigh(t)
 	dir := t.TempDir()
 	kept := filepath.Join(dir, "kept.yaml")
-	stdout, stderr, code := weigh("--keep", kept, "--", python, "-m", "http.server", "{port}")
+	stdout, stderr, code := weigh("--keep", kept, "--out", filepath.Join(dir, "run"), "--", python, "-m", "http.server", "{port}")
 	t.Log(stderr)
 	// Trials are invalid on a busy machine (3); then the answer is part of the report.
 	if code != console.Done && code != console.Incomplete || !strings.Contains(stdout, "CPU per request") {
 		t.Errorf("exit code %d\n%s", code, stdout)
+	}
+	if logs, _ := filepath.Glob(filepath.Join(dir, "run-search-*")); len(logs) > 0 || strings.Contains(stderr, "failed search") {
+		t.Errorf("logs of a search that found a rate: %q", logs)
 	}
 	if out, err := exec.Command(filepath.Join(programs(t), "tare"), "plan", kept).CombinedOutput(); err != nil {
 		t.Errorf("the kept file: %v\n%s", err, out)
@@ -214,8 +217,6 @@ func pythonAndWeigh(t *testing.T) (python string, weigh func(args ...string) (st
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 		var out, log bytes.Buffer
 		cmd.Dir, cmd.Stdout, cmd.Stderr = t.TempDir(), &out, &log
-		// The logs of a program that fails to start are kept, in the directory of temporary files.
-		cmd.Env = append(os.Environ(), "TMPDIR="+cmd.Dir)
 		if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 			t.Fatal(err)
 		}
@@ -223,23 +224,30 @@ func pythonAndWeigh(t *testing.T) (python string, weigh func(args ...string) (st
 	}
 }
 
-// A program without measurable answers is named with its reason.
+// A program without measurable answers is named with its reason. Its logs stay beside the results directory.
 func TestWeighOfBrokenPrograms(t *testing.T) {
 	python, weigh := pythonAndWeigh(t)
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		args []string
 		want string
+		logs bool
 	}{
-		"ends":      {[]string{"--", python, "-c", "raise SystemExit('no database')"}, "no database"},
-		"elsewhere": {[]string{"--", python, "-m", "http.server", "0"}, "{port}"},
-		"404":       {[]string{"--path", "/absent", "--", python, "-m", "http.server", "{port}"}, "status 404"},
-		"stopped":   {[]string{"--url", "http://127.0.0.1:1/"}, "connection refused"},
+		"ends":      {[]string{"--", python, "-c", "raise SystemExit('no database')"}, "no database", true},
+		"elsewhere": {[]string{"--", python, "-m", "http.server", "0"}, "{port}", true},
+		"404":       {[]string{"--path", "/absent", "--", python, "-m", "http.server", "{port}"}, "status 404", true},
+		"stopped":   {[]string{"--url", "http://127.0.0.1:1/"}, "connection refused", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if stdout, stderr, code := weigh(tc.args...); code != console.Failed || !strings.Contains(stderr, tc.want) {
+			out := filepath.Join(t.TempDir(), "run")
+			stdout, stderr, code := weigh(append([]string{"--out", out}, tc.args...)...)
+			if code != console.Failed || !strings.Contains(stderr, tc.want) {
 				t.Errorf("exit code %d, want %d with %q:\n%s%s", code, console.Failed, tc.want, stderr, stdout)
+			}
+			logs, err := filepath.Glob(out + "-search-*")
+			if named := len(logs) == 1 && strings.Contains(stderr, "logs of the failed search: "+logs[0]); err != nil || named != tc.logs || len(logs) > 1 {
+				t.Errorf("logs in %q, want them: %v; %v\n%s", logs, tc.logs, err, stderr)
 			}
 		})
 	}

@@ -298,7 +298,7 @@ func (c weigher) weigh(ctx context.Context, w *weighFile, o weighOptions) error 
 	if err := c.needs(study.Experiment); err != nil {
 		return err
 	}
-	start, err := c.fit(ctx, w, study, o)
+	start, err := c.fit(ctx, w, study, o, out)
 	if err != nil {
 		return err
 	}

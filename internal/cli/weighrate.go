@@ -56,21 +56,17 @@ type search struct {
 }
 
 // fit chooses rate, slices and blocks of tare weigh by deploying each of its treatments once. It
-// returns the longest start of a treatment.
-func (c weigher) fit(ctx context.Context, w *weighFile, study *Study, o weighOptions) (start time.Duration, err error) {
+// returns the longest start of a treatment. The logs of a failed search stay beside out, the results directory.
+func (c weigher) fit(ctx context.Context, w *weighFile, study *Study, o weighOptions, out string) (start time.Duration, err error) {
 	opened, err := openLocal(ctx, c.CommandLine, Opening{Experiment: study.Experiment, Notices: &Notices{to: c.Err}})
 	if err != nil {
 		return 0, err
 	}
 	s := &search{c: c.CommandLine, study: study, on: opened.Platform}
-	if s.files, err = os.MkdirTemp("", "tare-weigh-"); err != nil {
+	if s.files, err = searchFiles(out); err != nil {
 		return 0, fmt.Errorf("search a rate: %w", err)
 	}
-	defer func() {
-		if err == nil { // else its logs are named in the error
-			_ = os.RemoveAll(s.files)
-		}
-	}()
+	defer func() { s.leave(err != nil && ctx.Err() == nil) }()
 	var meshes []mesh.Definition
 	for _, name := range w.Factors.Mesh {
 		meshes = append(meshes, study.Meshes[name])
@@ -94,6 +90,23 @@ func (c weigher) fit(ctx context.Context, w *weighFile, study *Study, o weighOpt
 	w.slice(slowest)
 	w.Blocks = blocksWithin(o.time, len(w.Factors.Mesh)+1, s.start)
 	return s.start, nil
+}
+
+// searchFiles makes the directory for the logs of a search, beside the results directory.
+func searchFiles(out string) (string, error) {
+	if err := os.MkdirAll(filepath.Dir(out), 0o750); err != nil {
+		return "", err
+	}
+	return os.MkdirTemp(filepath.Dir(out), filepath.Base(out)+"-search-")
+}
+
+// leave removes the logs of the search. Those of a failed one stay, and their place is printed.
+func (s *search) leave(failed bool) {
+	if logs, _ := filepath.Glob(filepath.Join(s.files, "*", "*")); failed && len(logs) > 0 {
+		s.c.Notef("logs of the failed search: %s", s.files)
+		return
+	}
+	_ = os.RemoveAll(s.files)
 }
 
 // treatment deploys the application under a mesh, checks its answers and measures its capacity. With
@@ -126,7 +139,7 @@ func (s *search) treatment(ctx context.Context, name string, given float64, last
 	}
 	for _, c := range checks {
 		if !c.OK {
-			return 0, hint.New(searchHint(c.Hint), "mesh %s: %s: %s", name, c.Name, c.Detail)
+			return 0, hint.New(searchHint(c.Hint, dir), "mesh %s: %s: %s", name, c.Name, c.Detail)
 		}
 	}
 	p := load.Profile{Targets: d.Entry(), Protocol: treatment.Levels.Protocol, Connections: treatment.Levels.Connections,
@@ -163,13 +176,9 @@ func (s *search) treatment(ctx context.Context, name string, given float64, last
 	return p95, failed
 }
 
-// searchHint is how the flags of weigh change what a check complains of.
-func searchHint(text string) string {
-	before, _, own := strings.Cut(text, "; its log is in the trial's provenance directory")
-	if !own {
-		return text
-	}
-	return strings.Replace(before, "factors.route or ready has the path", "--path is a path", 1)
+// searchHint is the hint of a check in terms of the flags of weigh, and of the directory of the logs.
+func searchHint(text, logs string) string {
+	return strings.NewReplacer("factors.route or ready has the path", "--path is a path", "the trial's provenance directory", logs).Replace(text)
 }
 
 // send runs one load of the search.
