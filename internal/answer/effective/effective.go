@@ -84,6 +84,7 @@ func Read(dir string) (Configuration, error) {
 	}
 	all, left := Configuration{}, maxAll
 	revised := revisionOf(dir)
+	dumped := slices.ContainsFunc(files, func(name string) bool { return strings.HasSuffix(strings.TrimSuffix(name, compressed), DumpSuffix) })
 	for _, name := range files {
 		if !configured(name, func(f string) bool { return slices.Contains(files, f) }) || revised.leaves(name) {
 			continue
@@ -96,7 +97,7 @@ func Read(dir string) (Configuration, error) {
 			return nil, fmt.Errorf("read the configuration of a trial: %s has more than %d bytes", dir, maxAll)
 		}
 		data = revised.plain(data)
-		f := flattener{file: fileName(name), in: all, own: ownNames(dir), revised: revised.name != ""}
+		f := flattener{file: fileName(name), in: all, own: ownNames(dir), revised: revised.name != "", dumped: dumped}
 		if filepath.Base(name) == "commands.sh" {
 			f.commands(string(data))
 			continue
@@ -174,6 +175,8 @@ type flattener struct {
 	own  *strings.Replacer
 	// revised: the mesh is a revision. Its charts are those of the first one, or fewer.
 	revised bool
+	// dumped: proxies' dumps have what options did. The options themselves are a request, which may have no effect.
+	dumped bool
 }
 
 // documents flattens JSON, or a stream of YAML.
@@ -231,7 +234,7 @@ func (f flattener) value(path string, v any, depth int) {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, child := range v {
-			if skipped(path, key) || f.file == installation && (key == "mesh" || key == "from" || f.revised && (key == "charts" || key == "shared")) {
+			if skipped(path, key) || f.file == installation && path == "" && f.leaves(key) {
 				continue
 			}
 			f.value(join(path, key), child, depth+1)
@@ -251,6 +254,19 @@ func (f flattener) value(path string, v any, depth int) {
 	default:
 		f.put(path, fmt.Sprint(v))
 	}
+}
+
+// leaves reports whether a field of the mesh's record is left out.
+func (f flattener) leaves(key string) bool {
+	switch key {
+	case "mesh", "from":
+		return true
+	case "charts", "shared":
+		return f.revised
+	case "options":
+		return f.dumped
+	}
+	return false
 }
 
 func join(path, key string) string {

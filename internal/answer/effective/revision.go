@@ -39,7 +39,7 @@ func revisionOf(dir string) (r revision) {
 		r.shared = append(r.shared, filepath.Join("mesh", "chart-"+release+".yaml"))
 	}
 	quoted := regexp.QuoteMeta(name)
-	r.ends, r.alone = regexp.MustCompile(`-`+quoted+`(-[0-9a-f]{8,10}-[0-9a-z]{5}|[^a-z0-9-]|$)`), regexp.MustCompile(`(["'\s])`+quoted+`(["'\s]|$)`)
+	r.ends, r.alone = regexp.MustCompile(`-`+quoted+`(-[0-9a-f]{8,10}-[0-9a-z]{5}|[^a-z0-9-]|$)`), regexp.MustCompile(`(["'\s])`+quoted+`("\s*:|["'\s]|$)`)
 	return r
 }
 
@@ -56,5 +56,10 @@ func (r revision) plain(data []byte) []byte {
 	text := strings.NewReplacer(r.home+"-"+r.name, r.home).Replace(string(data))
 	text = strings.ReplaceAll(text, "-"+r.name+"-"+r.home, "-"+r.home)
 	text = r.ends.ReplaceAllString(text, "$1")
-	return []byte(r.alone.ReplaceAllString(text, "${1}REVISION${2}"))
+	return r.alone.ReplaceAllFunc([]byte(text), func(found []byte) []byte {
+		if found[len(found)-1] == ':' { // a key of that name, such as "telemetry": it is no name of the revision
+			return found
+		}
+		return r.alone.ReplaceAll(found, []byte("${1}REVISION${2}"))
+	})
 }

@@ -17,7 +17,7 @@ func TestRevisionsDifferInSettingsOnly(t *testing.T) {
 				"charts": [{"release": "istiod", "namespace": "istio-system-` + rev + `"}]}`,
 			"mesh/chart-istiod.yaml": "kind: ClusterRole\nmetadata: {name: istiod-clusterrole-" + rev + "-istio-system-" + rev + "}\nrules: [{verbs: [get]}]\n---\n" +
 				"kind: Deployment\nmetadata: {name: istiod-" + rev + ", namespace: istio-system-" + rev + ", labels: {istio.io/rev: " + rev + " }}\nspec: {args: [--log=" + setting + "]}\n",
-			"mesh/proxies/echo-config_dump.json": `{"configs": [{"@type": "type.googleapis.com/envoy.admin.v3.ClustersConfigDump", "dynamic_active_clusters": [
+			"mesh/proxies/echo-config_dump.json": `{"configs": [{"@type": "type.googleapis.com/envoy.admin.v3.ClustersConfigDump", "telemetry": {"on": true}, "dynamic_active_clusters": [
 				{"cluster": {"name": "outbound|15010||istiod-` + rev + `.istio-system-` + rev + `.svc.cluster.local", "type": "EDS"}}]}]}`,
 			"mesh/images.json": `[{"namespace": "istio-system-` + rev + `", "pod": "istiod-` + rev + `-68854f874d-7gxbk", "image": "pilot"}]`,
 			"pods.yaml":        "kind: Pod\nmetadata: {name: echo, annotations: {istio.io/rev: \"" + rev + "\"}}\nspec: {env: [{name: CA_ADDR, value: \"istiod-" + rev + ".istio-system-" + rev + ".svc:15012\"}]}\n",
@@ -40,12 +40,43 @@ func TestRevisionsDifferInSettingsOnly(t *testing.T) {
 		}
 		return c
 	}
-	for _, names := range [][2]string{{"istio", "istio-1.29"}, {"istio-a", "istio-b"}} {
-		for setting, want := range map[string]int{"false": 0, "true": 3} { // the option, and the argument without and with it
+	for _, names := range [][2]string{{"istio", "istio-1.29"}, {"istio-a", "istio-b"}, {"istio", "telemetry"}} {
+		for setting, want := range map[string]int{"false": 0, "true": 2} { // the argument without and with it; the option is in the dump
 			differences, known := Compare([]Configuration{read(names[0], "false", true)}, []Configuration{read(names[1], setting, false)})
 			if !known || len(differences) != want {
 				t.Errorf("%v, %s: %+v", names, setting, differences)
 			}
+		}
+	}
+}
+
+// An option that is set and has no effect is no difference of treatments whose proxies were dumped. Without dumps the option is
+// all that is known.
+func TestOptionWithoutEffect(t *testing.T) {
+	read := func(option string, dump bool) []Configuration {
+		dir := t.TempDir()
+		files := map[string]string{"installation.json": `{"mesh": "m-` + option + `", "version": "1", "options": {"hbone": "` + option + `"}}`}
+		if dump {
+			files["proxies/echo-config_dump.json"] = `{"configs": [{"@type": "x.BootstrapConfigDump", "bootstrap": {"node": {"metadata": {"HBONE": "on"}}}}]}`
+		}
+		for name, text := range files {
+			path := filepath.Join(dir, "mesh", name)
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c, err := Read(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []Configuration{c}
+	}
+	for dump, want := range map[bool]int{true: 0, false: 1} {
+		if differences, known := Compare(read("false", dump), read("true", dump)); !known || len(differences) != want {
+			t.Errorf("dumps %v: %+v", dump, differences)
 		}
 	}
 }

@@ -7,22 +7,25 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// istioSteps are those of examples/istio-ladder.yaml without telemetry, which an upstream Envoy lacks.
-var istioSteps = []string{"none", "istio-bare", "access-log", "policies-10", "policies-100", "services-10", "services-100", "services-1000"}
+// istioSteps are those of examples/istio-ladder.yaml.
+var istioSteps = []string{"none", "istio-bare", "telemetry", "access-log", "policies-10", "policies-100", "services-10", "services-100", "services-1000"}
 
 // One block of the ladder of Istio's features, with a control plane for each step side by side. The dumps of the sidecars contain each step's feature, the increments of
-// each metric add up to the whole, and a thousand known services take memory.
+// each metric add up to the whole, and a thousand known services take memory. Telemetry has no effect on an upstream Envoy, and
+// the report has this.
 func TestKubernetesIstioLadder(t *testing.T) {
 	if os.Getenv("TARE_TEST_ALL") == "" {
-		t.Skip("seven control planes take minutes: make e2e-all")
+		t.Skip("eight control planes take minutes: make e2e-all")
 	}
 	kubeconfig, charts := clusterWithIstio(t)
 	const image = "tare.test/tare-agent:ladder"
@@ -39,6 +42,7 @@ func TestKubernetesIstioLadder(t *testing.T) {
 	report, records, dir := measured(t, bin, string(text),
 		fmt.Sprintf("platform={kind: kubernetes, kubeconfig: %q, image: %q}", kubeconfig, image),
 		"application={topology: echo}", "factors={mesh: ["+strings.Join(istioSteps, ", ")+"], rate: [20], connections: [4]}",
+		"meshes.istio-bare.resources={requests: {cpu: 10m, memory: 32MiB}}", // sixteen sidecars, on two processors
 		"meshes.istio-bare.version="+os.Getenv("TARE_TEST_ISTIO_TAG"), "meshes.istio-bare.charts="+charts, "meshes.istio-bare.options.envoy=stock",
 		"control=false", "blocks=1", "order=interleaved", "slices={length: 500ms, guard: 50ms}",
 		"phases={warmup: 1s, measure: 5s, drain: 2s, idle: {cpu: 100, deadline: 1s}}",
@@ -60,6 +64,18 @@ func TestKubernetesIstioLadder(t *testing.T) {
 				t.Errorf("%s: the sidecars' configuration contains %s: %v", r.ID, feature, !want)
 			}
 		}
+	}
+	same := 0
+	for _, c := range report.Configurations {
+		if c.Same {
+			same++
+		}
+		if c.Same != (c.A == "istio-bare" && c.B == "telemetry") {
+			t.Errorf("%s and %s are the same: %v, %+v", c.A, c.B, c.Same, c.Differences)
+		}
+	}
+	if same != 1 || !slices.ContainsFunc(report.Warnings, func(w analysis.Warning) bool { return w.Code == "treatments-same" }) {
+		t.Errorf("%d pairs of treatments are the same: %+v", same, report.Warnings)
 	}
 	if len(report.Ladders) != 1 || len(report.Ladders[0].Steps) != len(istioSteps) {
 		t.Fatalf("%+v", report.Ladders)

@@ -96,6 +96,7 @@ func (n *installer) checkPossible(ctx context.Context, info clusterInfo) error {
 	if err != nil {
 		return err
 	}
+	var others []string
 	for _, i := range all {
 		remedy := "`tare mesh uninstall " + i.Mesh + "` removes it"
 		switch {
@@ -104,7 +105,10 @@ func (n *installer) checkPossible(ctx context.Context, info clusterInfo) error {
 		case i.Namespace == n.k.Namespace:
 			return hint.New(remedy, "mesh %s is in namespace %s", i.Mesh, i.Namespace)
 		}
-		n.report("mesh %s is installed too: its own CPU while %s is measured is attributed to neither", i.Mesh, n.definition.Name)
+		others = append(others, i.Mesh)
+	}
+	if len(others) > 0 {
+		n.report("mesh %s is installed beside %s: their own CPU is in none of its planes", n.definition.Name, strings.Join(others, ", "))
 	}
 	n.others = slices.ContainsFunc(all, n.isRevision)
 	leftovers, err := (&uninstaller{instance: n.instance, others: n.others}).leftovers(ctx)
