@@ -112,7 +112,7 @@ func (s *Study) timeWords() string {
 	}
 	text := fmt.Sprintf("about %v, %v a trial\n", experiment.Duration(p.Expected.Round(time.Second)), experiment.Duration(p.TrialTime.Round(100*time.Millisecond)))
 	if n := p.MeshChanges; n > 0 {
-		text += fmt.Sprintf("%v of it for meshes, which are put in or taken out %s\n", experiment.Duration(time.Duration(n)*meshChange), console.Counted(n, "time"))
+		text += fmt.Sprintf("%v of it to install and uninstall meshes, %s\n", experiment.Duration(time.Duration(n)*meshChange), console.Counted(n, "time"))
 	}
 	return text
 }
