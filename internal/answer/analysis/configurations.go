@@ -14,7 +14,7 @@ type Configuration struct {
 	B string `json:"b"`
 	// Same: nothing differs, the programs included.
 	Same        bool                   `json:"same"`
-	Versions    [2]string              `json:"versions"` // of the programs; empty: the default one
+	Versions    [2]string              `json:"versions"` // of the programs; empty: unknown
 	Differences []effective.Difference `json:"differences"`
 }
 
@@ -86,12 +86,16 @@ func (d *run) family(name string) string {
 	return name
 }
 
-// programOf is the version of a variant's own program; empty: it has the default one.
+// programOf is the version of a mesh's program. A variant without its own has that of the mesh it comes from. Empty: unknown,
+// as on clusters.
 func (d *run) programOf(name string) string {
-	if _, is := d.environment.Variants[name]; !is {
-		return ""
+	for range len(d.environment.Variants) + 1 {
+		if version := d.environment.Versions[name]; version != "" {
+			return version
+		}
+		name = d.origin(name)
 	}
-	return d.environment.Versions[name]
+	return ""
 }
 
 // firstOfMesh reports whether t is the first treatment of its mesh in the plan.

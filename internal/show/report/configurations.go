@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -26,7 +27,7 @@ func configurationsSection(t text) {
 // ConfigurationLines are the differences of two configurations, at most ten lines.
 func ConfigurationLines(c analysis.Configuration) (lines []string) {
 	if c.Versions[0] != c.Versions[1] {
-		lines = append(lines, fmt.Sprintf("program: %s → %s", orDefault(c.Versions[0]), orDefault(c.Versions[1])))
+		lines = append(lines, fmt.Sprintf("program: %s → %s", cmp.Or(c.Versions[0], "unknown"), cmp.Or(c.Versions[1], "unknown")))
 	}
 	differences := c.Differences
 	if len(lines) > 0 { // the line of the program is enough, without its path on this machine
@@ -48,13 +49,6 @@ func ConfigurationLines(c analysis.Configuration) (lines []string) {
 
 // isProgram reports whether the words in which a command line differs are the path of a program.
 func isProgram(words string) bool { return filepath.IsAbs(words) && !strings.Contains(words, " ") }
-
-func orDefault(version string) string {
-	if version == "" {
-		return "the default one"
-	}
-	return version
-}
 
 // differenceLine is one difference: only in A "−", only in B "+", else both values.
 func differenceLine(d effective.Difference) string {
