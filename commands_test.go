@@ -20,7 +20,7 @@ import (
 )
 
 // isCommand matches the first line of a block of commands. Other blocks are files or output.
-var isCommand = regexp.MustCompile(`^(tare [a-z]|(bin/tare\S*|tare-\S+|make|go|git|sudo|docker|curl|eval|kubectl|\(umask|[A-Z_]+=\S+ tare\S*) )`)
+var isCommand = regexp.MustCompile(`^(tare [a-z]|(bin/tare\S*|tare-\S+|make|go|git|sudo|docker|minisign|sha256sum|gh|curl|eval|kubectl|\(umask|[A-Z_]+=\S+ tare\S*) )`)
 
 // commandsOf are the command lines in the blocks of a page, without comments.
 func commandsOf(page string) (all []string) {
@@ -106,6 +106,9 @@ var documented = map[string]done{
 	"go install github.com/tare-mesh/tare/cmd/tare@latest":              {not: "TestGoInstallAlone does it"},
 	"kubectl krew install --manifest=tare-krew.yaml":                    {not: "needs krew and a release; TestKrew reads the manifest"},
 	"sudo apt install ./tare_0.1.0_amd64.deb":                           {not: "TestPackageOnDebian installs it"},
+	"minisign -Vm SHA256SUMS -P KEY":                                    {not: "TestSignature does it"},
+	"sha256sum --check --ignore-missing SHA256SUMS":                     {not: "TestFilesAndChecksums does it"},
+	"gh attestation verify FILE --repo tare-mesh/tare":                  {not: "needs a release"},
 	"docker load --input tare_0.1.0_image.tar":                          {not: "needs Docker; TestImages unpacks it"},
 	"make build test lint":                                              {not: makes},
 	"make bench-load BENCHLOAD='-rounds 20 -only cpu,rate'":             {not: "measures for minutes"},

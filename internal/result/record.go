@@ -105,7 +105,7 @@ type Load struct {
 	Generator string `json:"generator"`          // name of the load generator
 	Version   string `json:"version,omitempty"`  // its version
 	Loop      string `json:"loop"`               // `open`, `closed`, or `paced`: connections that wait between requests to keep a rate
-	Arrivals  string `json:"arrivals,omitempty"` // `constant` or `poisson`
+	Arrivals  string `json:"arrivals,omitempty"` // `constant`, `poisson`, or `replay` of recorded instants
 
 	Start time.Time `json:"start"` // beginning of the measure window
 	End   time.Time `json:"end"`   // its end

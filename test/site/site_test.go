@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,16 +30,19 @@ type finding struct {
 }
 
 // The site is built without a broken link, each report of the gallery is in it with its results, and its pages have no
-// error, no request to another host, and no violation that axe-core finds. The search finds a warning.
+// error, no request to another host, and no violation that axe-core finds. The search finds a warning, and the selector
+// has both versions.
 func TestSite(t *testing.T) {
 	if os.Getenv("TARE_TEST_ALL") == "" {
 		t.Skip("installs mkdocs-material: make e2e-all runs it")
 	}
 	built := t.TempDir()
-	build := exec.Command("make", "--no-print-directory", "-C", root, "site", "VERSION=v0.0.0-test")
-	build.Env = append(os.Environ(), "OUT="+built)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	for _, version := range []string{"v0.0.0-test", "v0.1.0"} {
+		build := exec.Command("make", "--no-print-directory", "-C", root, "site", "VERSION="+version)
+		build.Env = append(os.Environ(), "OUT="+built)
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
 	}
 	page, err := os.ReadFile(filepath.Join(built, "v0.0.0-test", "gallery", "index.html"))
 	if err != nil {
@@ -117,14 +121,18 @@ func inBrowser(t *testing.T, dir string) {
 	t.Cleanup(server.Close)
 	at := "/v0.0.0-test/"
 	cmd := exec.Command("node", "testdata/browser.mjs", packages, chromium, server.URL,
-		at, at+"gallery/", at+"docs/tutorial/first-answer/", at+"docs/reference/warnings/", at+"docs/explanation/methodology/", at+"gallery/quickstart.html")
+		at, at+"gallery/", at+"docs/tutorial/first-answer/", at+"docs/reference/warnings/", at+"docs/explanation/methodology/")
+	for name := range gallery(t) {
+		cmd.Args = append(cmd.Args, at+"gallery/"+name+".html")
+	}
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var all []finding
-	if err := json.Unmarshal(out, &all); err != nil || len(all) != 14 {
+	pages := len(cmd.Args) - slices.Index(cmd.Args, at)
+	if err := json.Unmarshal(out, &all); err != nil || len(all) != 2*(pages+2) {
 		t.Fatalf("%d findings, %v:\n%.500s", len(all), err, out)
 	}
 	for _, f := range all {
@@ -136,7 +144,7 @@ func inBrowser(t *testing.T, dir string) {
 		if f.Overflow > 0 {
 			t.Errorf("%s is %d pixels wider than %d", f.Path, f.Overflow, f.Width)
 		}
-		if f.Title == "" || f.Path == "search" && !strings.Contains(f.Title, "onserv") {
+		if f.Title == "" || f.Path == "search" && !strings.Contains(f.Title, "onserv") || f.Path == "versions" && f.Title != "v0.1.0 v0.0.0-test /v0.1.0/" {
 			t.Errorf("%s has the title %q", f.Path, f.Title)
 		}
 	}

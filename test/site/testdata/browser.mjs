@@ -37,6 +37,20 @@ for (const [colorScheme, width] of [["light", 360], ["dark", 1600]]) {
   }
   found.title = await page.textContent(".md-search-result__item");
   out.push(found);
+  // The selector lists all versions. Another one is opened.
+  found = { path: "versions", colorScheme, width, errors: [], requests: [] };
+  await page.goto(server + paths[1], { waitUntil: "networkidle" });
+  await page.focus(".md-version__current");
+  const links = page.locator(".md-version__link");
+  await links.first().waitFor();
+  const versions = (await links.allTextContents()).map((text) => text.trim());
+  const other = versions.find((v) => !paths[1].startsWith(`/${v}/`));
+  if (other) {
+    await links.filter({ hasText: other }).click();
+    await page.waitForURL(`**/${other}/**`);
+  }
+  found.title = [...versions, new URL(page.url()).pathname].join(" ");
+  out.push(found);
   await context.close();
 }
 await browser.close();
