@@ -183,8 +183,7 @@ func saneLatency(t *testing.T, d result.Latency, p load.Profile) {
 	}
 }
 
-// holds compares the interval log with the counts. The log has whole seconds, so
-// its first and last second may contain requests due outside the window.
+// holds compares the interval log with the counts. The log has warm-up and tail too.
 func holds(t *testing.T, p load.Profile, l result.Load) {
 	t.Helper()
 	f, err := os.Open(p.HDRPath)
