@@ -11,11 +11,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/test/cluster/internal/cgroup"
 	"github.com/tare-mesh/tare/test/cluster/internal/image"
 	"github.com/tare-mesh/tare/test/cluster/internal/parts"
 )
@@ -76,6 +79,7 @@ func TestCluster(t *testing.T) {
 		{"the API server can be stopped and continued", stopAPI},
 		{"a second one of the name is refused or is the same", secondUp},
 		{"secrets are their owner's alone", secrets},
+		{"it has the CPU weight of its CPUs", weight},
 		{"objects left behind are named", leftBehind},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, up) })
@@ -491,4 +495,25 @@ func leftBehind(t *testing.T, l Layout) {
 	if err := Left(t.Context(), l, before); err != nil {
 		t.Error(err)
 	}
+}
+
+// weight compares the cluster with the threads of other programs: by default it has 1024 shares for each CPU.
+func weight(t *testing.T, l Layout) {
+	hierarchies, err := cgroup.Hierarchies()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range hierarchies {
+		for file, unit := range map[string]int{"cpu.shares": 1024, "cpu.weight": 100} {
+			text, err := os.ReadFile(filepath.Join(h.Mount, l.cgroupName(), file))
+			if err != nil {
+				continue // of another version or controller
+			}
+			if got, want := strings.TrimSpace(string(text)), strconv.Itoa(unit*runtime.NumCPU()); got != want {
+				t.Errorf("%s is %s, want %s", file, got, want)
+			}
+			return
+		}
+	}
+	t.Error("no control group of the cluster has a CPU weight")
 }

@@ -42,6 +42,8 @@ type Layout struct {
 	// CAdvisor lets kubelet's cAdvisor know the containers, as it does on most clusters: their counters are then
 	// refreshed every 10 to 20 seconds, and throttling is counted. Otherwise every request reads them.
 	CAdvisor bool `json:"cadvisor,omitempty"`
+	// CPUShares is the CPU weight of the cluster beside other programs; a thread of those has 1024.
+	CPUShares int `json:"cpuShares,omitempty"`
 }
 
 var validName = regexp.MustCompile(`^[a-z][a-z0-9]{0,8}$`)

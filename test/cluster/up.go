@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -24,6 +26,9 @@ import (
 // ErrUnsupported is wrapped by errors with the reason why this machine cannot hold a cluster.
 var ErrUnsupported = errors.New("this machine cannot hold a cluster")
 
+// sharesOfCPU is the CPU weight of one thread outside all control groups.
+const sharesOfCPU = 1024
+
 // Options of bringing a cluster up.
 type Options struct {
 	Source parts.Source
@@ -31,7 +36,9 @@ type Options struct {
 	// CAdvisor is [Layout.CAdvisor], Nodes is [Layout.Nodes].
 	CAdvisor bool
 	Nodes    int
-	Log      io.Writer // progress and the output of builds
+	// CPUShares is [Layout.CPUShares]; 0 is 1024 for each CPU of its nodes.
+	CPUShares int
+	Log       io.Writer // progress and the output of builds
 }
 
 // Up brings the cluster up, building first what the cache lacks, and waits until it is ready for tests. If it is
@@ -60,6 +67,9 @@ func Up(ctx context.Context, l Layout, o Options) (Layout, error) {
 	}
 	if l, err = l.bringUp(ctx, o, progress); err != nil {
 		why := l.lastWords()
+		if full := checkInotify(l.inotifyInstances() / 2); full != nil { // several clusters started at once
+			why = "\n" + full.Error() + why
+		}
 		err = errors.Join(err, l.down(context.WithoutCancel(ctx)))
 		return l, fmt.Errorf("bring up cluster %s: %w%s", l.Name, err, why)
 	}
@@ -98,12 +108,16 @@ func (l Layout) prepare(ctx context.Context, o Options) (Layout, error) {
 			return l, fmt.Errorf("%w: no bridge netfilter: %w", ErrUnsupported, err)
 		}
 	}
+	if err := checkInotify(l.inotifyInstances()); err != nil {
+		return l, err
+	}
 	var err error
 	if l.Parts, err = Build(ctx, l, o.Source, o.Log); err != nil {
 		return l, err
 	}
 	l.Sandbox = o.Source.Image("pause")
 	l.CAdvisor = o.CAdvisor
+	l.CPUShares = cmp.Or(o.CPUShares, sharesOfCPU*runtime.NumCPU()*len(l.nodes()))
 	return l, nil
 }
 
@@ -217,7 +231,7 @@ func (n node) startInside(ended func(error)) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := errors.Join(cluster.Create(), group.Create()); err != nil {
+	if err := errors.Join(cluster.Create(), cluster.SetShares(n.CPUShares), group.Create()); err != nil {
 		return 0, err
 	}
 	log, err := os.OpenFile(filepath.Join(n.Logs(), n.suffixed("cluster")+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)

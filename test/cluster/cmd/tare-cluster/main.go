@@ -44,6 +44,7 @@ type place struct {
 	cadvisor   bool
 	nodes      int
 	node       string // whose daemon gets a signal
+	shares     int
 }
 
 func (p place) layout() (cluster.Layout, error) { return cluster.New(p.root, p.name) }
@@ -75,6 +76,8 @@ func command() *cobra.Command {
 		"directory of cache and state, if not tare/cluster in the user's cache; or "+cluster.RootVariable)
 	root.PersistentFlags().BoolVar(&p.cadvisor, "cadvisor", os.Getenv(cluster.CAdvisorVariable) != "",
 		"when the cluster is brought up: containers are known to cAdvisor, and their counters refreshed every 10 to 20 s; or "+cluster.CAdvisorVariable)
+	root.PersistentFlags().IntVar(&p.shares, "cpu-shares", 0,
+		"when the cluster is brought up: its CPU weight beside other programs, of which a thread has 1024 (default 1024 for each CPU of its nodes)")
 	starts := []*cobra.Command{up(p), run(p)}
 	for _, c := range append(starts, build(p)) {
 		c.Flags().StringSliceVar(&p.with, "with", nil, "meshes whose images and charts are wanted too: "+strings.Join(meshes(), ", "))
@@ -114,7 +117,10 @@ func bringUp(ctx context.Context, p *place, owned bool) (cluster.Layout, error) 
 	if err := p.known(); err != nil {
 		return l, err
 	}
-	if l, err = cluster.Up(ctx, l, cluster.Options{Source: source, Owned: owned, CAdvisor: p.cadvisor, Nodes: p.nodes, Log: os.Stderr}); err != nil {
+	if p.shares != 0 && p.shares < 2 || p.shares > 262144 { // the kernel's bounds
+		return l, fmt.Errorf("--cpu-shares %d: not from 2 to 262144", p.shares)
+	}
+	if l, err = cluster.Up(ctx, l, cluster.Options{Source: source, Owned: owned, CAdvisor: p.cadvisor, Nodes: p.nodes, CPUShares: p.shares, Log: os.Stderr}); err != nil {
 		return l, err
 	}
 	for _, name := range p.with {

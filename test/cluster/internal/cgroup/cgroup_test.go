@@ -1,6 +1,8 @@
 package cgroup
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 )
@@ -23,6 +25,26 @@ func TestHierarchies(t *testing.T) {
 	}
 	if controlled := (Group{hierarchies: want[2:]}).controlled(); !slices.Equal(controlled, want[2:]) {
 		t.Errorf("version 2 alone: got %v", controlled)
+	}
+}
+
+// Only hierarchies with the CPU controller have a weight. 1024 shares are the default, and so is 100 on version 2.
+func TestShares(t *testing.T) {
+	cpu, memory, unified := t.TempDir(), t.TempDir(), t.TempDir()
+	for _, dir := range []string{cpu, memory, unified} {
+		if err := os.Mkdir(filepath.Join(dir, "a"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, g := range []Group{{"a", []Hierarchy{{cpu, 1, "rw,cpu,cpuacct"}, {memory, 1, "rw,memory"}}}, {"a", []Hierarchy{{unified, 2, "rw"}}}} {
+		if err := g.SetShares(2048); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for file, want := range map[string]string{filepath.Join(cpu, "a/cpu.shares"): "2048", filepath.Join(unified, "a/cpu.weight"): "200", filepath.Join(memory, "a/cpu.shares"): ""} {
+		if got, _ := os.ReadFile(file); string(got) != want {
+			t.Errorf("%s: %q, want %q", file, got, want)
+		}
 	}
 }
 
