@@ -1,35 +1,105 @@
 package meshes
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// Cilium's Envoy is expected to count on a node of the application: requests pass the load's node in the kernel.
+// Cilium's Envoy must count on each node with a server of the trial: requests pass the load's node in the kernel.
 func TestProxiesOfServers(t *testing.T) {
-	d, err := mesh.Load("cilium")
+	x := cilium(t).k.Proxies[0]
+	// Pods of a trial on two nodes, of another namespace, and Cilium's.
+	all := recordedPods(t, "cilium-two-nodes.json")
+	var proxies []*corev1.Pod
+	var g podGroups
+	for _, p := range all {
+		switch {
+		case x.Selects(p.Labels):
+			proxies = append(proxies, p)
+		case p.Namespace == "shop":
+			g.inMesh = append(g.inMesh, p)
+		}
+	}
+	const one, two = "cilium-envoy-9xw5n", "cilium-envoy-t4k2z"
+	if len(proxies) != 3 || len(g.inMesh) != 4 {
+		t.Fatalf("%d proxies, %d pods of the trial", len(proxies), len(g.inMesh))
+	}
+	loadOf := func(p *corev1.Pod) bool { return hasContainer(p, "load") }
+	request, connection := Traffic{Some: true, Inside: true, HTTP: true}, Traffic{Some: true, Inside: true}
+	traffic := func(back Traffic) func(*corev1.Pod) PodTraffic {
+		return func(p *corev1.Pod) PodTraffic {
+			switch p.Labels["tare.dev/service"] {
+			case "front":
+				return PodTraffic{In: request, Out: back}
+			case "back":
+				return PodTraffic{In: back}
+			case "load":
+				return PodTraffic{Out: request}
+			}
+			return PodTraffic{} // no request reaches it
+		}
+	}
+	for name, c := range map[string]struct {
+		traffic func(*corev1.Pod) PodTraffic
+		counted map[string]reading
+		want    []string // failing checks
+	}{
+		"on both nodes":                   {traffic(request), map[string]reading{one: {20, 2}, two: {20, 2}}, nil},
+		"only on one node":                {traffic(request), map[string]reading{one: {20, 2}}, []string{"not in: " + two, "not in: " + two}},
+		"only on the other node":          {traffic(request), map[string]reading{two: {20, 2}}, []string{"not in: " + one, "not in: " + one}},
+		"no HTTP on the other node":       {traffic(connection), map[string]reading{one: {20, 2}, two: {0, 2}}, nil},
+		"no connection on the other node": {traffic(connection), map[string]reading{one: {20, 2}}, []string{"not in: " + two}},
+		"unknown traffic, on one node":    {nil, map[string]reading{two: {20, 2}}, nil},
+		"on a node without a server":      {nil, map[string]reading{"cilium-envoy-v8c6r": {20, 2}}, []string{"moved by 0", "moved by 0"}},
+		"nowhere: the policy is away":     {traffic(request), nil, []string{"moved by 0", "moved by 0"}},
+	} {
+		before, after := readings{}, readings{}
+		for _, p := range proxies {
+			before[p.UID], after[p.UID] = reading{0, 0}, reading{0, 0}
+			if r, ok := c.counted[p.Name]; ok {
+				after[p.UID] = r
+			}
+		}
+		e := evidence{proxy: x, pods: proxies, before: before, after: after, probed: true, answered: 20}
+		checks := e.checks(Target{LoadInside: true, IsLoad: loadOf, Traffic: c.traffic}, g, "")
+		failed := failing(checks)
+		if len(checks) != 2 || len(failed) != len(c.want) {
+			t.Errorf("%s: %+v", name, checks)
+			continue
+		}
+		for i, part := range c.want {
+			if !strings.Contains(failed[i], part) {
+				t.Errorf("%s: no %q in %q", name, part, failed[i])
+			}
+		}
+	}
+}
+
+// recordedPods are the pods of a list in testdata.
+func recordedPods(t *testing.T, file string) (pods []*corev1.Pod) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := d.Kubernetes.Proxies[0]
-	pods := podsNamed("envoy-1", "envoy-2", "envoy-3")
-	for name, c := range map[string]struct {
-		after readings
-		ok    bool
-	}{
-		"on the node of the server":   {readings{"envoy-1": {0, 0}, "envoy-2": {20, 2}, "envoy-3": {0, 0}}, true},
-		"on the node of the load":     {readings{"envoy-1": {20, 2}, "envoy-2": {0, 0}, "envoy-3": {0, 0}}, false},
-		"on a node without any pod":   {readings{"envoy-1": {0, 0}, "envoy-2": {0, 0}, "envoy-3": {20, 2}}, false},
-		"nowhere: the policy is away": {readings{"envoy-1": {0, 0}, "envoy-2": {0, 0}, "envoy-3": {0, 0}}, false},
-	} {
-		e := evidence{proxy: x, pods: pods, before: readings{"envoy-1": {0, 0}, "envoy-2": {0, 0}, "envoy-3": {0, 0}}, after: c.after, probed: true, answered: 20}
-		checks := e.checks(Target{LoadInside: true, IsLoad: isLoad}, podGroups{inMesh: podsNamed("load-1", "front-2")}, "")
-		if len(checks) != 2 || (len(failing(checks)) == 0) != c.ok {
-			t.Errorf("%s: %+v", name, checks)
-		}
+	var list corev1.PodList
+	if err := json.Unmarshal(text, &list); err != nil {
+		t.Fatal(err)
 	}
+	for i := range list.Items {
+		p := &list.Items[i]
+		p.UID = types.UID(p.Name)
+		pods = append(pods, p)
+	}
+	return pods
 }
 
 func cilium(t *testing.T) *Mesh {

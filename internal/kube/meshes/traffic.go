@@ -47,7 +47,7 @@ func (t Target) expectations(x mesh.Proxy, proves string, pods []*corev1.Pod, g 
 	case mesh.InPod:
 		return t.bySidecar(x, proves, pods)
 	case mesh.InMesh:
-		return t.byNode(x, pods, g)
+		return t.byNode(x, proves, pods, g)
 	}
 	return []expectation{{pods: pods, directions: bothDirections}}
 }
@@ -81,9 +81,9 @@ func (t Target) bySidecar(x mesh.Proxy, proves string, pods []*corev1.Pod) []exp
 }
 
 // byNode expects counts of proxies that many pods share: each one on a node of the load has the connections of the
-// probes. Connections among other pods may be older than the first reading. Proxies of servers have them on the nodes
-// of the application.
-func (t Target) byNode(x mesh.Proxy, pods []*corev1.Pod, g podGroups) []expectation {
+// probes. Connections among other pods may be older than the first reading. Proxies of servers have them on each node
+// with a pod that receives requests, or on any node of the application if its traffic is unknown.
+func (t Target) byNode(x mesh.Proxy, proves string, pods []*corev1.Pod, g podGroups) []expectation {
 	onNodesOf := func(of func(*corev1.Pod) bool) (found []*corev1.Pod) {
 		for _, p := range pods {
 			if slices.ContainsFunc(g.inMesh, func(a *corev1.Pod) bool { return a.Spec.NodeName == p.Spec.NodeName && of(a) }) {
@@ -92,9 +92,11 @@ func (t Target) byNode(x mesh.Proxy, pods []*corev1.Pod, g podGroups) []expectat
 		}
 		return found
 	}
-	if x.OfServers {
-		servers := onNodesOf(func(p *corev1.Pod) bool { return !t.IsLoad(p) })
-		return []expectation{{pods: servers, directions: bothDirections, any: true}}
+	switch {
+	case x.OfServers && t.Traffic != nil:
+		return []expectation{{pods: onNodesOf(func(p *corev1.Pod) bool { return t.Traffic(p).In.moves(proves) }), directions: bothDirections}}
+	case x.OfServers:
+		return []expectation{{pods: onNodesOf(func(p *corev1.Pod) bool { return !t.IsLoad(p) }), directions: bothDirections, any: true}}
 	}
 	if load := onNodesOf(t.IsLoad); len(load) > 0 && t.LoadInside {
 		return []expectation{{pods: load, directions: bothDirections}}
