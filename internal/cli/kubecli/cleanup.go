@@ -10,9 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/leftover"
 	"github.com/tare-mesh/tare/internal/kube/meshes"
@@ -33,9 +35,9 @@ func newCleanupCommand(c *cli.CommandLine) *cobra.Command {
 	o := &cleanup{}
 	cmd := &cobra.Command{
 		Use: "cleanup",
-		Long: `cleanup removes the objects of dead runs from a Kubernetes cluster: runs whose
-process on this machine has ended. It lists them and asks for confirmation. Live
-runs are kept. Runs from other machines need --run or --all.`,
+		Long: `cleanup removes the objects and the meshes of dead runs from a Kubernetes cluster:
+runs whose process on this machine has ended. It lists them and asks for confirmation.
+Live runs are kept. Runs from other machines need --run or --all.`,
 		Example: `  tare cleanup --context k3d-tare
   tare cleanup --run r-4f2a --yes`,
 		Args: cobra.NoArgs,
@@ -69,7 +71,11 @@ func cleanUp(ctx context.Context, c *cli.CommandLine, o *cleanup) error {
 	if err != nil {
 		fmt.Fprintf(c.Err, "tare: %v\n", err)
 	}
-	chosen, err := o.choose(found)
+	var installed []meshes.Installation
+	if o.namespace == "" {
+		installed, _ = meshes.Installed(asking, k) // without permission there are none to remove
+	}
+	chosen, uninstalled, err := o.choose(found, installed)
 	if err != nil {
 		return err
 	}
@@ -78,12 +84,14 @@ func cleanUp(ctx context.Context, c *cli.CommandLine, o *cleanup) error {
 			return slices.ContainsFunc(chosen, func(o leftover.Run) bool { return o.ID == l.ID })
 		})))
 	}
-	if len(chosen) == 0 {
+	if len(chosen)+len(uninstalled) == 0 {
 		fmt.Fprintf(c.Out, "%s: nothing to remove\n", k.Name())
-		printAbandoned(asking, c, k)
 		return nil
 	}
-	fmt.Fprintf(c.Out, "%s: to be removed, with all that is in the namespaces: %s", k.Name(), leftoverLines(chosen))
+	fmt.Fprintf(c.Out, "%s: to be removed, with all that is in the namespaces: %d\n%s", k.Name(), len(chosen)+len(uninstalled), runLines(chosen))
+	for _, i := range uninstalled {
+		fmt.Fprintf(c.Out, "  %s: %s, %s\n    mesh %s in namespace %s\n", i.Run, i.Owner.State(), i.Owner, i.Mesh, i.Namespace)
+	}
 	if err := c.Confirm("remove it", o.yes); err != nil {
 		return err
 	}
@@ -92,20 +100,29 @@ func cleanUp(ctx context.Context, c *cli.CommandLine, o *cleanup) error {
 	if err := leftover.Delete(removing, k, func(s string) { fmt.Fprintf(c.Err, "tare: %s\n", s) }, chosen...); err != nil {
 		return err
 	}
-	if err := o.prove(removing, c, k, chosen); err != nil {
-		return err
+	if len(chosen) > 0 {
+		err = o.prove(removing, c, k, chosen)
 	}
-	printAbandoned(removing, c, k)
-	return nil
+	return errors.Join(err, uninstall(ctx, c, k, uninstalled))
 }
 
-// printAbandoned names the meshes that dead runs have installed. Without permission to list them it prints nothing.
-func printAbandoned(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster) {
-	all, _ := meshes.Installed(ctx, k)
-	all = slices.DeleteFunc(all, func(i meshes.Installation) bool { return !i.Abandoned() })
-	if len(all) > 0 {
-		fmt.Fprintf(c.Out, "still installed:\n%s", meshLines(all))
+// uninstall uninstalls meshes of runs, by the definitions that they were installed by.
+func uninstall(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, all []meshes.Installation) error {
+	for _, i := range all {
+		d, err := i.Definition()
+		if err != nil {
+			return hint.New("uninstall it with its definition: `tare mesh uninstall "+i.Mesh+" --mesh FILE`", "uninstall mesh %s: %w", i.Mesh, err)
+		}
+		m, err := meshes.New(k, d, i.Settings(), meshOptions(c, experiment.MeshOptions{}, nil))
+		if err != nil {
+			return err
+		}
+		if err := holding(ctx, k, "cleanup-"+i.Mesh, func() error { return m.Uninstall(ctx, true) }); err != nil {
+			return err
+		}
+		fmt.Fprintf(c.Out, "removed: nothing of mesh %s is left\n", i.Mesh)
 	}
+	return nil
 }
 
 // prove lists the objects of removed runs again, of every kind that the cluster has.
@@ -130,27 +147,41 @@ func (o *cleanup) prove(ctx context.Context, c *cli.CommandLine, k *cluster.Clus
 	return nil
 }
 
-// choose selects the runs to remove. A live run of this machine is removed only by name.
-func (o *cleanup) choose(found []leftover.Run) ([]leftover.Run, error) {
-	if o.run != "" {
-		var runs []string
-		for _, l := range found {
-			if l.ID == o.run {
-				return []leftover.Run{l}, nil
-			}
-			runs = append(runs, l.ID)
+// choose selects the runs to remove, and the meshes that runs installed.
+func (o *cleanup) choose(found []leftover.Run, installed []meshes.Installation) (runs []leftover.Run, uninstalled []meshes.Installation, err error) {
+	var known []string
+	for _, r := range found {
+		known = append(known, r.ID)
+		if o.selects(r.ID, r.State()) {
+			runs = append(runs, r)
 		}
-		hint := "no run has anything in the cluster"
-		if len(runs) > 0 {
-			hint = "runs there are: " + strings.Join(runs, ", ")
-		}
-		if near, ok := strict.Nearest(o.run, runs); ok {
-			hint = "did you mean " + near + "?"
-		}
-		return nil, console.Usage(fmt.Errorf("run %s has nothing in the cluster", o.run), hint)
 	}
-	return slices.DeleteFunc(slices.Clone(found), func(l leftover.Run) bool {
-		state := l.State()
-		return state == cluster.Alive || !o.all && state != cluster.Dead
-	}), nil
+	for _, i := range installed {
+		if i.Run == "" {
+			continue // by a user
+		}
+		known = append(known, i.Run)
+		if o.selects(i.Run, i.Owner.State()) {
+			uninstalled = append(uninstalled, i)
+		}
+	}
+	if o.run == "" || len(runs)+len(uninstalled) > 0 {
+		return runs, uninstalled, nil
+	}
+	advice := "no run has anything in the cluster"
+	if len(known) > 0 {
+		advice = "runs there are: " + strings.Join(known, ", ")
+	}
+	if near, ok := strict.Nearest(o.run, known); ok {
+		advice = "did you mean " + near + "?"
+	}
+	return nil, nil, console.Usage(fmt.Errorf("run %s has nothing in the cluster", o.run), advice)
+}
+
+// selects reports whether a run's objects are removed. A live run of this machine is removed only by name.
+func (o *cleanup) selects(run string, state cluster.State) bool {
+	if o.run != "" {
+		return run == o.run
+	}
+	return state == cluster.Dead || o.all && state != cluster.Alive
 }

@@ -194,17 +194,17 @@ func meshesText(ctx context.Context, k *cluster.Cluster) (string, error) {
 	return fmt.Sprintf("%d\n", len(all)) + meshLines(all), nil
 }
 
-// meshLines describes installed meshes, and how to uninstall those of dead runs, which clean-up leaves.
+// meshLines describes installed meshes, and how to uninstall those of dead runs.
 func meshLines(all []meshes.Installation) string {
 	var b strings.Builder
 	for _, i := range all {
 		fmt.Fprintf(&b, "  mesh %s %s in namespace %s", i.Mesh, i.Version, i.Namespace)
 		if i.Abandoned() {
-			definition := ""
+			remedy := "the next run uninstalls it, or `tare cleanup`"
 			if _, err := i.Definition(); err != nil {
-				definition = " --mesh FILE"
+				remedy = "`tare mesh uninstall " + i.Mesh + " --mesh FILE` uninstalls it"
 			}
-			fmt.Fprintf(&b, ", installed by run %s, which is dead: the next run uninstalls it, or `tare mesh uninstall %s%s`", i.Run, i.Mesh, definition)
+			fmt.Fprintf(&b, ", installed by run %s, which is dead: %s", i.Run, remedy)
 		}
 		b.WriteString("\n")
 	}
@@ -241,9 +241,10 @@ func workloadLines(all []guard.Workload) string {
 	return b.String()
 }
 
-func leftoverLines(all []leftover.Run) string {
+func leftoverLines(all []leftover.Run) string { return strconv.Itoa(len(all)) + "\n" + runLines(all) }
+
+func runLines(all []leftover.Run) string {
 	var b strings.Builder
-	b.WriteString(strconv.Itoa(len(all)) + "\n")
 	for _, l := range all {
 		fmt.Fprintf(&b, "  %s: %s, %s\n", l.ID, l.State(), l.Owner)
 		for _, o := range l.Objects {

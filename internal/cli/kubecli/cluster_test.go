@@ -10,13 +10,16 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 	"github.com/tare-mesh/tare/internal/kube/guard"
 	"github.com/tare-mesh/tare/internal/kube/leftover"
+	"github.com/tare-mesh/tare/internal/kube/meshes"
 )
 
 func TestCleanupChoosesWhatIsDead(t *testing.T) {
@@ -27,25 +30,32 @@ func TestCleanupChoosesWhatIsDead(t *testing.T) {
 		{ID: "elsewhere", Owner: owner(func(o *cluster.Owner) { o.Host = "another" })},
 		{ID: "unmarked"},
 	}
+	installed := []meshes.Installation{{Mesh: "by-a-user"}, {Mesh: "a", Run: "alive", Owner: cluster.ThisProcess()},
+		{Mesh: "b", Run: "dead", Owner: found[1].Owner}, {Mesh: "c", Run: "elsewhere", Owner: found[2].Owner}, {Mesh: "d", Run: "installer", Owner: cluster.ThisProcess()}}
 	for name, c := range map[string]struct {
 		o    cleanup
 		want string
 	}{
-		"by default": {cleanup{}, "dead"},
-		"all":        {cleanup{all: true}, "dead elsewhere unmarked"},
-		"named":      {cleanup{run: "alive"}, "alive"},
+		"by default":      {cleanup{}, "dead mesh:dead"},
+		"all":             {cleanup{all: true}, "dead elsewhere unmarked mesh:dead mesh:elsewhere"},
+		"named":           {cleanup{run: "alive"}, "alive mesh:alive"},
+		"mesh of another": {cleanup{run: "elsewhere"}, "elsewhere mesh:elsewhere"},
+		"only a mesh":     {cleanup{run: "installer"}, "mesh:installer"},
 	} {
-		chosen, err := c.o.choose(found)
+		chosen, uninstalled, err := c.o.choose(found, installed)
 		var runs []string
 		for _, l := range chosen {
 			runs = append(runs, l.ID)
+		}
+		for _, i := range uninstalled {
+			runs = append(runs, "mesh:"+i.Run)
 		}
 		if got := strings.Join(runs, " "); err != nil || got != c.want {
 			t.Errorf("%s: %s, %v", name, got, err)
 		}
 	}
 	var usage *console.UsageError
-	if _, err := (&cleanup{run: "ded"}).choose(found); !errors.As(err, &usage) || usage.Hint() != "did you mean dead?" {
+	if _, _, err := (&cleanup{run: "ded"}).choose(found, installed); !errors.As(err, &usage) || usage.Hint() != "did you mean dead?" {
 		t.Errorf("%v", err)
 	}
 }
@@ -102,6 +112,47 @@ func TestKubernetesClusterCommands(t *testing.T) {
 	ref, _ := cluster.RefOf(policy)
 	if _, err := c.Get(clustertest.Within(t, time.Minute), ref); !cluster.IsNotFound(err) {
 		t.Errorf("the policy still exists: %v", err)
+	}
+	cleansUpMesh(t, c, path)
+}
+
+// ownMesh is a definition that does not come with tare.
+const ownMesh = `name: own
+description: a mesh of one's own
+provides: {telemetry: true}
+kubernetes:
+  version: 1.0.0
+  namespace: tare-test-own
+  charts: [{release: own, chart: own, repository: "https://charts.invalid"}]
+  profiles: {dev: {replicas: 1}, ha: {replicas: 2}}
+  workloads: [{kind: Deployment, name: own, scaled: true}]
+  proxies: [{role: sidecar, in: pod, container: own-proxy}]
+  leftovers: [{kind: ConfigMap, namespace: default, name: tare-test-own-*}]
+tasks: [{plane: data, role: sidecar, container: own-proxy}]
+`
+
+// cleansUpMesh removes the mesh of a dead run, by the definition that its namespace has. It was killed after the namespace.
+func cleansUpMesh(t *testing.T, c *cluster.Cluster, kubeconfig string) {
+	dead := cluster.ThisProcess()
+	dead.Start-- // another process had this number
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tare-test-own", Annotations: map[string]string{"tare.dev/for-run": "r-dead",
+		"tare.dev/definition": ownMesh}}}
+	left := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "tare-test-own-root"}}
+	if err := c.Apply(clustertest.Within(t, time.Minute), cluster.Stamp{Installed: "own", Owner: dead}, ns); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Apply(clustertest.Within(t, time.Minute), cluster.Stamp{Run: "tare-test-own"}, left); err != nil {
+		t.Fatal(err)
+	}
+	out, err := call(t, "cleanup", "--kubeconfig", kubeconfig, "--run", "r-dead", "--yes")
+	if err != nil || !strings.Contains(out, "mesh own in namespace tare-test-own") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for _, o := range []runtime.Object{ns, left} {
+		ref, _ := cluster.RefOf(o)
+		if _, err := c.Get(clustertest.Within(t, time.Minute), ref); !cluster.IsNotFound(err) {
+			t.Errorf("%s still exists: %v", ref, err)
+		}
 	}
 }
 

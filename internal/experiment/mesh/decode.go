@@ -21,6 +21,7 @@ func Decode(name string, data []byte) (Definition, error) {
 	if err := v.err(); err != nil {
 		return Definition{}, err
 	}
+	d.Text = data
 	return d, nil
 }
 

@@ -14,6 +14,8 @@ type Definition struct {
 	Description string   `yaml:"description" json:"description"`
 	From        string   `yaml:"-" json:"from,omitempty"` // of a variant: the definition that it changes
 	Provides    Provides `yaml:"provides,omitempty" json:"provides"`
+	// Text of the file that it was read from.
+	Text []byte `yaml:"-" json:"-"`
 	// Local describes the mesh as processes on one machine; nil: not available.
 	Local *Local `yaml:"local,omitempty" json:"local,omitempty"`
 	// Kubernetes describes the mesh in a cluster; nil: not available.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -26,7 +25,7 @@ type Batches struct {
 	choose  func(name string) Choice
 	report  func(string)
 
-	mu      sync.Mutex // trials that are deployed at once install their meshes one after another
+	turn    chan struct{} // full while a trial installs or removes a mesh, one after another
 	current []*Batch
 	swept   bool // abandoned installations of dead runs have been removed
 }
@@ -42,7 +41,17 @@ type Batch struct {
 
 // NewBatches takes the choice of each mesh from choose, and reports progress to report.
 func NewBatches(c *cluster.Cluster, choose func(name string) Choice, report func(string)) *Batches {
-	return &Batches{cluster: c, choose: choose, report: report}
+	return &Batches{cluster: c, choose: choose, report: report, turn: make(chan struct{}, 1)}
+}
+
+// lock waits until no other trial installs or removes a mesh, or until ctx ends.
+func (b *Batches) lock(ctx context.Context) (unlock func(), err error) {
+	select {
+	case b.turn <- struct{}{}:
+		return func() { <-b.turn }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the mesh of another trial: %w", context.Cause(ctx))
+	}
 }
 
 // Possible refuses, before anything is done, trials of meshes that a user's installation would affect.
@@ -70,8 +79,11 @@ func conflict(installed, name string) error {
 // trials. Those that may coexist with d stay if other trials are deployed beside this one. A user's installation
 // (`tare mesh install`) of d is used. One of another mesh is an error, because it would be measured with d.
 func (b *Batches) Ready(ctx context.Context, d mesh.Definition, beside bool) (*Batch, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	unlock, err := b.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	if err := b.end(ctx, func(other *Batch) bool {
 		return !other.failed && (other.definition.Name == d.Name || beside && mesh.Coexist(other.definition, d) == nil)
 	}); err != nil {
@@ -184,8 +196,11 @@ func (b *Batch) Archive(ctx context.Context, namespace string, to func(name stri
 
 // End removes the current meshes, except those installed before the run.
 func (b *Batches) End(ctx context.Context) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	unlock, err := b.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	return b.end(ctx, func(*Batch) bool { return false })
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -101,19 +102,7 @@ func TestRealBatchesWithInstalledMesh(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := installedSmall(t, c)
-	owner := cluster.ThisProcess()
-	owner.Start-- // another process had this number
-	text, err := json.Marshal(owner)
-	if err != nil {
-		t.Fatal(err)
-	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{cluster.AnnotationOwner: string(text)}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Typed().CoreV1().Namespaces().Patch(t.Context(), "tare-test-small", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	abandonSmall(t, c)
 	next, _, _, reported := newBatches(t, c)
 	if err := next.Possible(t.Context(), []string{"none", small.Name}); err != nil {
 		t.Errorf("the mesh of a dead run conflicts: %v", err)
@@ -143,6 +132,92 @@ func TestRealBatchesWithInstalledMesh(t *testing.T) {
 		t.Errorf("a preinstalled mesh was removed: %v", err)
 	}
 	dead.current = nil // its mesh is removed already
+	// A run without a mesh has no file of its definition, which the mesh keeps.
+	abandonSmall(t, c)
+	last, _, _, _ := newBatches(t, c)
+	if _, err := last.Ready(bounded(t, 2*time.Minute), none, false); err != nil || installedSmall(t, c) != "" {
+		t.Errorf("a run without a mesh leaves the mesh of a dead run: %v", err)
+	}
+	next.current = nil
+}
+
+// abandonSmall makes the small mesh that of a dead run.
+func abandonSmall(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	owner := cluster.ThisProcess()
+	owner.Start-- // another process had this number
+	text, err := json.Marshal(owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{cluster.AnnotationOwner: string(text)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Typed().CoreV1().Namespaces().Patch(t.Context(), "tare-test-small", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An installed mesh has its definition: one that comes with tare, or its text. No name in a cluster opens a file.
+func TestDefinitionOfInstallation(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mesh.yaml")
+	write(t, filepath.Dir(file), map[string]string{"mesh.yaml": smallMesh})
+	for name, c := range map[string]struct {
+		i    Installation
+		want string // its namespace
+	}{
+		"with tare":            {Installation{Mesh: "istio", Namespace: "istio-system"}, "istio-system"},
+		"with tare, a text":    {Installation{Mesh: "istio", Namespace: "istio-system", text: smallMesh}, "istio-system"},
+		"a variant":            {Installation{Mesh: "log", From: "istio", Namespace: "istio-system"}, "istio-system"},
+		"a revision":           {Installation{Mesh: "log", From: "istio", Namespace: "istio-system-log"}, "istio-system-log"},
+		"one's own":            {Installation{Mesh: "tare-test-small", Namespace: "tare-test-small", text: smallMesh}, "tare-test-small"},
+		"a variant of it":      {Installation{Mesh: "log", From: "tare-test-small", Namespace: "tare-test-small", text: smallMesh}, "tare-test-small"},
+		"without its text":     {Installation{Mesh: "tare-test-small", Namespace: "tare-test-small"}, ""},
+		"another's text":       {Installation{Mesh: "other", Namespace: "tare-test-small", text: smallMesh}, ""},
+		"another namespace":    {Installation{Mesh: "tare-test-small", Namespace: "shop", text: smallMesh}, ""},
+		"a path as its origin": {Installation{Mesh: "tare-test-small", From: file, Namespace: "tare-test-small"}, ""},
+	} {
+		d, err := c.i.Definition()
+		if (err == nil) != (c.want != "") || err == nil && (d.Kubernetes.Namespace != c.want || d.Name != c.i.Mesh || d.From != c.i.From) {
+			t.Errorf("%s: %s of %q in %v, %v", name, d.Name, d.From, d.Kubernetes, err)
+		}
+	}
+}
+
+// A trial that waits for the mesh of another one ends with its context.
+func TestWaitForMeshOfOtherTrialEnds(t *testing.T) {
+	batches := NewBatches(nil, nil, nil)
+	unlock, err := batches.lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	none, err := mesh.Load("none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	interrupted := errors.New("interrupted")
+	for name, wait := range map[string]func(context.Context) error{
+		"ready": func(ctx context.Context) error { _, err := batches.Ready(ctx, none, true); return err },
+		"end":   batches.End,
+	} {
+		ctx, interrupt := context.WithCancelCause(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- wait(ctx) }()
+		interrupt(interrupted)
+		select {
+		case err := <-ended:
+			if !errors.Is(err, interrupted) {
+				t.Errorf("%s: %v", name, err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s: it waits after the interrupt", name)
+		}
+	}
+	unlock()
+	if err := batches.End(t.Context()); err != nil {
+		t.Errorf("after the other trial: %v", err)
+	}
 }
 
 // Two revisions of a mesh are in the cluster at once. Both use the chart that they share; it goes with the last of them.

@@ -206,6 +206,9 @@ func (n *installer) createNamespace(ctx context.Context) error {
 	if n.definition.From != "" {
 		annotations[annotationFrom] = n.definition.From
 	}
+	if !shipped(cmp.Or(n.definition.From, n.definition.Name)) {
+		annotations[annotationDefinition] = string(n.definition.Text)
+	}
 	ns := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
 		ObjectMeta: metav1.ObjectMeta{Name: n.k.Namespace, Labels: n.k.NamespaceLabels, Annotations: annotations}}
 	if err := n.cluster.Apply(ctx, n.stamp(), ns); err != nil {

@@ -21,6 +21,9 @@ const (
 	recordKey      = "installation.json"
 	annotationRun  = "tare.dev/for-run" // of the namespace: the run that installed the mesh
 	annotationFrom = "tare.dev/from"    // of the namespace of a variant: its definition
+	// annotationDefinition, of the namespace, is the text of a definition that does not come with tare. Its file may be
+	// gone once the mesh has to be removed.
+	annotationDefinition = "tare.dev/definition"
 )
 
 // Installation is the record of an installed mesh.
@@ -40,6 +43,8 @@ type Installation struct {
 	// Run is the ID of the run that installed it, with its process; empty: installed by a user.
 	Run   string        `json:"run,omitempty"`
 	Owner cluster.Owner `json:"owner,omitzero"`
+	// text of its definition, if that does not come with tare.
+	text string
 }
 
 // InstalledChart is one Helm release.
@@ -75,7 +80,7 @@ func Installed(ctx context.Context, c *cluster.Cluster) ([]Installation, error) 
 					return fmt.Errorf("read the record of mesh %s: %w", i.Mesh, err)
 				}
 			}
-			i.Run, i.From = ns.Annotations[annotationRun], ns.Annotations[annotationFrom]
+			i.Run, i.From, i.text = ns.Annotations[annotationRun], ns.Annotations[annotationFrom], ns.Annotations[annotationDefinition]
 			if text := ns.Annotations[cluster.AnnotationOwner]; text != "" {
 				if err := json.Unmarshal([]byte(text), &i.Owner); err != nil {
 					return fmt.Errorf("read the owner of mesh %s: %w", i.Mesh, err)
@@ -94,18 +99,35 @@ func (i Installation) is(d mesh.Definition) bool {
 	return i.Mesh == d.Name && (d.Kubernetes == nil || i.Namespace == d.Kubernetes.Namespace)
 }
 
-// Definition is the shipped definition that it was installed by. Revisions have namespaces of their own.
+// Definition is the definition that it was installed by: one that comes with tare, or the text that is kept with it.
+// Revisions have namespaces of their own.
 func (i Installation) Definition() (mesh.Definition, error) {
-	d, err := mesh.Load(cmp.Or(i.From, i.Mesh))
+	name := cmp.Or(i.From, i.Mesh)
+	var d mesh.Definition
+	var err error
+	if shipped(name) || i.text == "" && !mesh.IsPath(name) {
+		d, err = mesh.Load(name)
+	} else {
+		d, err = mesh.Decode("definition of mesh "+name, []byte(i.text))
+	}
 	if err != nil {
 		return d, err
 	}
-	d.Name, d.From = i.Mesh, i.From
-	if k := d.Kubernetes; k != nil && k.Revisions != nil && i.Namespace != k.Namespace {
-		return d.AsRevision()
+	if d.Name != name || d.Kubernetes == nil {
+		return d, fmt.Errorf("the definition kept in namespace %s is not that of mesh %s on clusters", i.Namespace, name)
 	}
-	return d, nil
+	d.Name, d.From = i.Mesh, i.From
+	if k := d.Kubernetes; k.Revisions != nil && i.Namespace != k.Namespace {
+		d, err = d.AsRevision()
+	}
+	if err == nil && d.Kubernetes.Namespace != i.Namespace {
+		err = fmt.Errorf("the definition of mesh %s has namespace %s, and it is installed in %s", i.Mesh, d.Kubernetes.Namespace, i.Namespace)
+	}
+	return d, err
 }
+
+// shipped reports whether the definition of a mesh comes with tare.
+func shipped(name string) bool { return slices.Contains(mesh.Names(), name) }
 
 // isRevision reports whether an installation is a different revision of the same mesh.
 func (i *instance) isRevision(o Installation) bool {
