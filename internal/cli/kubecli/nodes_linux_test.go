@@ -1,6 +1,7 @@
 package kubecli
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,8 +10,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -153,7 +158,10 @@ blocks: 2
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	t.Cleanup(func() { kubelet("cont") })
+	t.Cleanup(func() {
+		kubelet("cont")
+		awaitNode(t, r.cluster, lost)
+	})
 	all := r.records(t, console.Incomplete, func() { kubelet("stop") })
 	if len(all) != 2 || all[0].Valid || !all[1].Valid {
 		t.Fatalf("want an invalid and a valid trial: %+v", all)
@@ -169,5 +177,24 @@ blocks: 2
 	}
 	if _, tasks := usedBy(all[1], metric.App); tasks != 3 {
 		t.Errorf("%d replicas in the second trial, want 3", tasks)
+	}
+}
+
+// awaitNode waits until a node takes pods again.
+func awaitNode(t *testing.T, c *cluster.Cluster, name string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	for {
+		node, err := c.Typed().CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err == nil && cluster.IsReady(*node) && len(node.Spec.Taints) == 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Errorf("node %s does not take pods: %v", name, err)
+			return
+		case <-time.After(200 * time.Millisecond):
+		}
 	}
 }
