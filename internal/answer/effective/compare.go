@@ -96,7 +96,7 @@ func Compare(a, b []Configuration) (all []Difference, known bool) {
 	return all, true
 }
 
-// leaveOptions leaves the options of the mesh out if proxies' dumps of both sides have what the options did: they are
+// leaveOptions leaves the options of the mesh out if proxies' dumps of both sides have their effect: they are
 // a request, which may have no effect. A side without options needs no dumps.
 func leaveOptions(sides ...Configuration) {
 	known := true

@@ -107,8 +107,8 @@ func (w *Worker) wokenUp() {
 	}
 }
 
-// firePast fires what was due in the measure window, if that is over: a worker that stalled until the stop has not
-// sent it yet.
+// firePast fires the requests of the measure window, if that is over: a worker that stalled until the stop has not
+// sent them yet.
 func (w *Worker) firePast() {
 	if end := w.rec.Window[1]; w.pace.started && w.now >= end && w.pace.nextDue < end {
 		w.pace.sendEnd = min(w.pace.sendEnd, end)

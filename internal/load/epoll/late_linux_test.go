@@ -34,7 +34,7 @@ func workerOf(t *testing.T, p load.Profile) (*Worker, *job.Job) {
 	return w, j
 }
 
-// A worker that stalls until it is stopped, after the measure window, does not lose what was due in the window.
+// A worker that stalls until it is stopped, after the measure window, does not lose requests of the window.
 func TestStopAfterAStall(t *testing.T) {
 	w, _ := workerOf(t, load.Profile{Rate: 10, Arrivals: load.Constant, Warmup: time.Second, Measure: time.Second, Tail: time.Second})
 	w.start(time.Now())

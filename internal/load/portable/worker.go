@@ -235,7 +235,7 @@ func newPacer(l *Worker) *pacer {
 	return p
 }
 
-// fire makes due what was intended before an instant; the worker is locked.
+// fire makes requests due that are intended before an instant; the worker is locked.
 func (p *pacer) fire(until int64) {
 	for p.next < min(until, p.end) && !p.quotaReached() {
 		p.rec.Due(p.next)
@@ -245,7 +245,7 @@ func (p *pacer) fire(until int64) {
 	}
 }
 
-// stop ends sending. A pacer that stalled until the stop first fires what was due in the measure window, if that
+// stop ends sending. A pacer that stalled until the stop first fires the requests of the measure window, if that
 // is over.
 func (p *pacer) stop() {
 	p.mu.Lock()

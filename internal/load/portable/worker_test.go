@@ -10,7 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load/record"
 )
 
-// A pacer that stalls until it is stopped, after the measure window, does not lose what was due in the window.
+// A pacer that stalls until it is stopped, after the measure window, does not lose requests of the window.
 func TestStopAfterAStall(t *testing.T) {
 	p := load.Profile{Targets: []string{"http://127.0.0.1:80/"}, Method: http.MethodGet, Connections: 1, Rate: 10, Arrivals: load.Constant,
 		Warmup: time.Second, Measure: time.Second, Tail: time.Second, Timeout: time.Minute, ExpectSize: -1}.WithDefaults()

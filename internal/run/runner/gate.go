@@ -116,7 +116,7 @@ func (l *loading) release(start time.Time) error {
 		return nil
 	}
 	select {
-	case <-l.done: // why it has ended is the reason
+	case <-l.done: // the reason of its end
 		if l.err != nil {
 			return l.err
 		}
