@@ -129,13 +129,16 @@ func (c loadCommand) load(cmd *cobra.Command, p load.Profile, f *loadFlags) erro
 	if end(); restored != nil {
 		restored()
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, engine.ErrNoConnection) {
 		return err
 	}
-	if err := c.writeLoad(f, &p, &report, seconds); err != nil {
-		return fmt.Errorf("write load report: %w", err)
+	if unwritten := c.writeLoad(f, &p, &report, seconds); unwritten != nil {
+		return errors.Join(err, fmt.Errorf("write load report: %w", unwritten))
 	}
-	return errors.Join(c.writeLoadPage(f, &p, &report, seconds), f.verdict(&report))
+	if page := c.writeLoadPage(f, &p, &report, seconds); err != nil || page != nil {
+		return errors.Join(err, page)
+	}
+	return f.verdict(&report)
 }
 
 // writeLoadPage writes the page of --html.

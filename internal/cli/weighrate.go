@@ -102,11 +102,20 @@ func searchFiles(out string) (string, error) {
 
 // leave removes the logs of the search. Those of a failed one stay, and their place is printed.
 func (s *search) leave(failed bool) {
-	if logs, _ := filepath.Glob(filepath.Join(s.files, "*", "*")); failed && len(logs) > 0 {
+	if failed && s.hasLogs() {
 		s.c.Notef("logs of the failed search: %s", s.files)
 		return
 	}
 	_ = os.RemoveAll(s.files)
+}
+
+// hasLogs reports whether any treatment of the search has left a file.
+func (s *search) hasLogs() bool {
+	treatments, _ := os.ReadDir(s.files)
+	return slices.ContainsFunc(treatments, func(t os.DirEntry) bool {
+		logs, _ := os.ReadDir(filepath.Join(s.files, t.Name()))
+		return len(logs) > 0
+	})
 }
 
 // treatment deploys the application under a mesh, checks its answers and measures its capacity. With

@@ -1,6 +1,7 @@
 package effective
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -46,6 +47,7 @@ func Compare(a, b []Configuration) (all []Difference, known bool) {
 	if !okA || !okB {
 		return nil, false
 	}
+	leaveOptions(x, y)
 	type change struct{ path, a, b string }
 	byChange := map[change]*Difference{}
 	add := func(file string, c change) {
@@ -93,6 +95,23 @@ func Compare(a, b []Configuration) (all []Difference, known bool) {
 	})
 	return all, true
 }
+
+// leaveOptions leaves the options of the mesh out if proxies' dumps of both sides have their effect: they are
+// a request, which may have no effect. A side without options needs no dumps.
+func leaveOptions(sides ...Configuration) {
+	known := true
+	for _, c := range sides {
+		_, has := c[dumped]
+		known = known && (has || !slices.ContainsFunc(slices.Collect(maps.Keys(c)), option))
+		delete(c, dumped)
+	}
+	for _, c := range sides {
+		maps.DeleteFunc(c, func(p Place, _ string) bool { return known && option(p) })
+	}
+}
+
+// option reports whether a place is of an option of the mesh.
+func option(p Place) bool { return p.File == installation && strings.HasPrefix(p.Path, "options.") }
 
 // present is the value of a part that only one configuration has.
 const present = "present"

@@ -47,6 +47,9 @@ const DumpSuffix = "config_dump.json"
 // Configuration has the values of a trial, by file and path in it.
 type Configuration map[Place]string
 
+// dumped is the place that a configuration with dumps of proxies has beside its values.
+var dumped = Place{Path: "dumps of proxies"}
+
 // Place is where a value is: in a file of the provenance, at a path of keys.
 type Place struct{ File, Path string }
 
@@ -84,7 +87,9 @@ func Read(dir string) (Configuration, error) {
 	}
 	all, left := Configuration{}, maxAll
 	revised := revisionOf(dir)
-	dumped := slices.ContainsFunc(files, func(name string) bool { return strings.HasSuffix(strings.TrimSuffix(name, compressed), DumpSuffix) })
+	if slices.ContainsFunc(files, func(name string) bool { return strings.HasSuffix(strings.TrimSuffix(name, compressed), DumpSuffix) }) {
+		all[dumped] = present
+	}
 	for _, name := range files {
 		if !configured(name, func(f string) bool { return slices.Contains(files, f) }) || revised.leaves(name) {
 			continue
@@ -97,7 +102,7 @@ func Read(dir string) (Configuration, error) {
 			return nil, fmt.Errorf("read the configuration of a trial: %s has more than %d bytes", dir, maxAll)
 		}
 		data = revised.plain(data)
-		f := flattener{file: fileName(name), in: all, own: ownNames(dir), revised: revised.name != "", dumped: dumped}
+		f := flattener{file: fileName(name), in: all, own: ownNames(dir), revised: revised.name != ""}
 		if filepath.Base(name) == "commands.sh" {
 			f.commands(string(data))
 			continue
@@ -175,8 +180,6 @@ type flattener struct {
 	own  *strings.Replacer
 	// revised: the mesh is a revision. Its charts are those of the first one, or fewer.
 	revised bool
-	// dumped: proxies' dumps have what options did. The options themselves are a request, which may have no effect.
-	dumped bool
 }
 
 // documents flattens JSON, or a stream of YAML.
@@ -263,8 +266,6 @@ func (f flattener) leaves(key string) bool {
 		return true
 	case "charts", "shared":
 		return f.revised
-	case "options":
-		return f.dumped
 	}
 	return false
 }

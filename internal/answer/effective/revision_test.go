@@ -3,6 +3,7 @@ package effective
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -78,5 +79,10 @@ func TestOptionWithoutEffect(t *testing.T) {
 		if differences, known := Compare(read("false", dump), read("true", dump)); !known || len(differences) != want {
 			t.Errorf("dumps %v: %+v", dump, differences)
 		}
+	}
+	// Dumps of one side alone: both have their options.
+	differences, known := Compare(read("false", true), read("true", false))
+	if !known || !slices.ContainsFunc(differences, func(d Difference) bool { return d.Path == "options.hbone" && d.A == "false" && d.B == "true" }) {
+		t.Errorf("dumps of one side: %+v", differences)
 	}
 }

@@ -134,7 +134,7 @@ func (e *engine) run(ctx context.Context, lanes []worker) (load.Report, error) {
 	)
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
-	if e.Profile.Requests > 0 { // any other load ends with its time
+	if e.Profile.Requests > 0 && e.Profile.Rate == 0 { // any other load ends with its time
 		go e.awaitConnection(ctx, giveUp)
 	}
 	over, watched := make(chan struct{}), make(chan struct{})
@@ -190,8 +190,10 @@ func (e *engine) run(ctx context.Context, lanes []worker) (load.Report, error) {
 	e.Collector.Finish()
 	report := e.Collector.Report(record.Facts{Engine: e.name, Protocols: target.Protocols(e.Targets), Started: t0, Quota: e.Quotas()}, results, e.host.Shares)
 	if late > 0 {
-		const text = "the load started %v after the agreed start: opening the connections took longer than expected"
-		note := report.Warn
+		text, note := "the load started %v after the agreed start: opening the connections took longer than expected", report.Warn
+		if e.Profile.Await != nil {
+			text = "the load started %v after the agreed start, which it got late"
+		}
 		switch {
 		case e.joins(late):
 			note = report.Note
@@ -200,10 +202,11 @@ func (e *engine) run(ctx context.Context, lanes []worker) (load.Report, error) {
 		}
 		note(text, late.Round(time.Millisecond))
 	}
-	if errors.Is(context.Cause(ctx), errNoConnection) {
-		return report, e.noConnection(&report)
+	err = e.writeLog(t0)
+	if err == nil && errors.Is(context.Cause(ctx), ErrNoConnection) {
+		err = e.noConnection(&report)
 	}
-	return report, e.writeLog(t0)
+	return report, err
 }
 
 func (e *engine) prepare(i int, l worker) error {
@@ -217,10 +220,10 @@ func (e *engine) prepare(i int, l worker) error {
 	return l.Prewarm()
 }
 
-// joins reports whether a late load keeps the agreed t0 and joins the others in their slices. It sends the requests
-// that are due already, in half of the warm-up at most.
+// joins reports whether a late load keeps the agreed t0: it joins others in their slices, or was held, and counters
+// are read by the agreed t0. It sends the requests that are due already, in half of the warm-up at most.
 func (e *engine) joins(late time.Duration) bool {
-	return e.Profile.Slices != nil && late <= e.Profile.Warmup/2
+	return (e.Profile.Slices != nil || e.Profile.Await != nil) && late <= e.Profile.Warmup/2
 }
 
 // startTime returns t0 with a monotonic clock reading, and the delay of the load after the

@@ -54,6 +54,35 @@ func TestHeldLoad(t *testing.T) {
 	}
 }
 
+// A held load that gets its start late keeps it, if its warm-up is long enough: counters are read by it.
+func TestHeldLoadWithALateStart(t *testing.T) {
+	long(t)
+	t.Parallel()
+	p := profile(rawServer(t, replying(helloResponse)))
+	p.Warmup = 4 * time.Second // on a busy machine too
+	in, out, ended := held(t.Context(), t, p)
+	if line, err := out.Next(); err != nil || !line.Ready {
+		t.Fatalf("%+v, %v", line, err)
+	}
+	start := time.Now().Add(-200 * time.Millisecond).Round(0)
+	if err := json.NewEncoder(in).Encode(load.Begin{Start: start}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := out.Report(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if by := r.Started.Sub(start); by.Abs() > time.Millisecond || r.Intended != 250 || r.Whole.Sent != 2300 {
+		t.Errorf("begun %v after the start, %d requests of 250 in the window, %d of 2300 in all", by, r.Intended, r.Whole.Sent)
+	}
+	if text := strings.Join(r.Warnings, " "); !strings.Contains(text, "after the agreed start, which it got late") || strings.Contains(r.Verdict, "agreed start") {
+		t.Errorf("verdict %q, warnings %q", r.Verdict, r.Warnings)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // A held load ends if no start comes.
 func TestHeldLoadWithoutAStart(t *testing.T) {
 	t.Parallel()

@@ -1,27 +1,45 @@
+//go:build unix
+
 package engine
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// refused is a URL of this machine where nothing listens.
-func refused(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// refused is a URL of this machine where nothing listens before listen is called. Its port is taken.
+func refused(t *testing.T) (url string, listen func() (net.Listener, error)) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Close(); err != nil {
+	bound := os.NewFile(uintptr(fd), "bound socket")
+	t.Cleanup(func() { _ = bound.Close() })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
 		t.Fatal(err)
 	}
-	return "http://" + l.Addr().String()
+	at, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("http://127.0.0.1:%d", at.(*unix.SockaddrInet4).Port), func() (net.Listener, error) {
+		if err := unix.Listen(fd, 16); err != nil {
+			return nil, err
+		}
+		return net.FileListener(bound)
+	}
 }
 
 // A load of a number of requests ends with an error if no connection could be opened. Its requests alone would take
@@ -34,12 +52,13 @@ func TestNoConnectionEnds(t *testing.T) {
 	for name, protocol := range map[string]string{load.EngineEpoll: "", load.EnginePortable: "", "http2": "http2"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := load.Profile{Targets: []string{refused(t)}, Connections: 1, Protocol: protocol, Requests: 600, Timeout: 30 * time.Second, Measure: time.Hour, Drain: time.Second}
+			url, _ := refused(t)
+			p := load.Profile{Targets: []string{url}, Connections: 1, Protocol: protocol, Requests: 600, Timeout: 30 * time.Second, Measure: time.Hour, Drain: time.Second}
 			if name == load.EnginePortable {
 				p.Engine = name
 			}
 			r, err := Run(t.Context(), p, nil)
-			if !errors.Is(err, errNoConnection) || !strings.Contains(err.Error(), strings.TrimPrefix(p.Targets[0], "http://")+": connect refused (") || hint.Of(err) == "" {
+			if !errors.Is(err, ErrNoConnection) || !strings.Contains(err.Error(), strings.TrimPrefix(p.Targets[0], "http://")+": connect refused (") || hint.Of(err) == "" {
 				t.Errorf("%v, hint %q", err, hint.Of(err))
 			}
 			if r.Requests >= p.Requests {
@@ -49,12 +68,24 @@ func TestNoConnectionEnds(t *testing.T) {
 	}
 }
 
+// A load with a rate has its requests in their time, and goes on without a connection.
+func TestNoConnectionAtARate(t *testing.T) {
+	long(t)
+	t.Parallel()
+	url, _ := refused(t)
+	p := load.Profile{Targets: []string{url}, Connections: 1, Rate: 10, Requests: 60, Arrivals: load.Constant, Timeout: 30 * time.Second, Measure: time.Hour, Drain: time.Second}
+	r, err := Run(t.Context(), p, nil)
+	if err != nil || r.Intended != p.Requests {
+		t.Errorf("%v, %d of %d requests", err, r.Intended, p.Requests)
+	}
+}
+
 // A server that starts late is waited for, and a connection that ends is not an error of this kind.
 func TestLateServerIsLoaded(t *testing.T) {
 	t.Parallel()
-	url := refused(t)
+	url, listen := refused(t)
 	late := time.AfterFunc(time.Second, func() {
-		l, err := net.Listen("tcp", strings.TrimPrefix(url, "http://"))
+		l, err := listen()
 		if err != nil {
 			t.Error(err)
 			return

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/load/job"
 	"github.com/tare-mesh/tare/internal/load/target"
 )
 
@@ -216,7 +215,7 @@ func (cn *connector) opened(c *conn) {
 func (cn *connector) ready() {
 	cn.opening--
 	cn.lastReady, cn.exhausted = cn.w.now, 0
-	job.Mark(&cn.w.job.Opened)
+	cn.w.job.Opened()
 }
 
 // usable takes a connection into use on which a request can be sent.
@@ -238,7 +237,7 @@ func (cn *connector) usable(c *conn) {
 func (cn *connector) openFailed(c *conn, k load.Failure) {
 	cn.opening--
 	cn.w.rec.OpenKinds[k]++
-	job.Mark(&cn.w.job.Unopened)
+	cn.w.job.Unopened(c.pool.target)
 	cn.w.places.drop(c)
 	if c.home != nil {
 		if c.carries {

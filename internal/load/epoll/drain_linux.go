@@ -100,9 +100,19 @@ func (w *Worker) wokenUp() {
 		return
 	}
 	w.tick()
+	w.firePast()
 	w.pace.stopped = true
 	if w.pace.started {
 		w.endWindow()
+	}
+}
+
+// firePast fires the requests of the measure window, if that is over: a worker that stalled until the stop has not
+// sent them yet.
+func (w *Worker) firePast() {
+	if end := w.rec.Window[1]; w.pace.started && w.now >= end && w.pace.nextDue < end {
+		w.pace.sendEnd = min(w.pace.sendEnd, end)
+		w.fire()
 	}
 }
 

@@ -14,6 +14,39 @@ import (
 	"github.com/tare-mesh/tare/internal/load/target"
 )
 
+// workerOf makes the worker of a load with one connection.
+func workerOf(t *testing.T, p load.Profile) (*Worker, *job.Job) {
+	t.Helper()
+	p.Targets, p.Method, p.Connections, p.Timeout, p.ExpectSize = []string{"http://127.0.0.1:80/"}, http.MethodGet, 1, time.Minute, -1
+	p = p.WithDefaults()
+	targets, err := target.Resolve(t.Context(), &p, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &job.Job{Profile: p, Targets: targets}
+	j.Divide(schedule.Rotation(&p))
+	j.Collector = record.NewCollector(&j.Profile, nil)
+	w, err := NewWorker(j, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	return w, j
+}
+
+// A worker that stalls until it is stopped, after the measure window, does not lose requests of the window.
+func TestStopAfterAStall(t *testing.T) {
+	w, _ := workerOf(t, load.Profile{Rate: 10, Arrivals: load.Constant, Warmup: time.Second, Measure: time.Second, Tail: time.Second})
+	w.start(time.Now())
+	w.firstRequests()
+	w.zero = w.zero.Add(-2500 * time.Millisecond) // the worker was stopped
+	w.Stop()
+	w.turn(0)
+	if w.rec.Intended != 10 || w.places.queued() != 20 || w.sending() {
+		t.Errorf("%d requests intended in the window, want 10; %d wait for a connection, want 20; sending: %v", w.rec.Intended, w.places.queued(), w.sending())
+	}
+}
+
 // TestAnswerReadAfterItsDeadline checks that an answer which the worker reads after the
 // time-out is no success, though it arrived in one batch with the end of the time-out.
 func TestAnswerReadAfterItsDeadline(t *testing.T) {
@@ -28,19 +61,7 @@ func TestAnswerReadAfterItsDeadline(t *testing.T) {
 		{load.ProtocolHTTP2, h2answer, 0, load.OK},
 		{load.ProtocolHTTP2, h2answer, time.Minute, load.Timeout},
 	} {
-		p := load.Profile{Targets: []string{"http://127.0.0.1:80/"}, Method: http.MethodGet, Protocol: test.protocol, Connections: 1, Rate: 1, Measure: time.Hour, Timeout: time.Minute, ExpectSize: -1}.WithDefaults()
-		targets, err := target.Resolve(t.Context(), &p, nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		j := &job.Job{Profile: p, Targets: targets}
-		j.Divide(schedule.Rotation(&p))
-		j.Collector = record.NewCollector(&j.Profile, nil)
-		w, err := NewWorker(j, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer w.Close()
+		w, j := workerOf(t, load.Profile{Protocol: test.protocol, Rate: 1, Measure: time.Hour})
 		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
 		if err != nil {
 			t.Fatal(err)

@@ -39,8 +39,8 @@ type Job struct {
 	Body      []byte // of every request
 	Lookup    target.Lookup
 
-	// Opened is set with the first usable connection of any worker, and Unopened with the first that could not be opened.
-	Opened, Unopened atomic.Bool
+	opened   atomic.Bool   // a connection of any worker was usable
+	unopened []atomic.Bool // by origin: a connection to it could not be opened
 }
 
 // Prepare reads the profile's files, looks the targets' hosts up and encodes the
@@ -68,11 +68,30 @@ func Prepare(ctx context.Context, p load.Profile, progress func(load.Progress), 
 	return j, nil
 }
 
-// Mark sets a flag once: workers on other processors need not share its memory afterwards.
-func Mark(flag *atomic.Bool) {
+// mark sets a flag once: workers on other processors need not share its memory afterwards.
+func mark(flag *atomic.Bool) {
 	if !flag.Load() {
 		flag.Store(true)
 	}
+}
+
+// Opened records that a connection is usable.
+func (j *Job) Opened() { mark(&j.opened) }
+
+// Unopened records that a connection to the origin of a target could not be opened.
+func (j *Job) Unopened(t *target.Target) { mark(&j.unopened[t.Origin]) }
+
+// HasOpened reports whether any connection was usable.
+func (j *Job) HasOpened() bool { return j.opened.Load() }
+
+// NoneOpens reports whether no connection was usable, and one to each origin could not be opened.
+func (j *Job) NoneOpens() bool {
+	for i := range j.unopened {
+		if !j.unopened[i].Load() {
+			return false
+		}
+	}
+	return !j.opened.Load()
 }
 
 // Schedule returns worker i's share of the schedule.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/schedule"
+	"github.com/tare-mesh/tare/internal/load/target"
 )
 
 func TestSpinOnlyWithACoreToSpare(t *testing.T) {
@@ -57,5 +58,19 @@ func TestPartsShareTheSchedule(t *testing.T) {
 			}
 			seen[at]--
 		}
+	}
+}
+
+// No connection opens only when one to each origin has failed: another may still be opening.
+func TestNoneOpens(t *testing.T) {
+	j := Job{Targets: []target.Target{{Origin: 0}, {Origin: 1}, {Origin: 0}}}
+	j.Divide([]int{0, 1, 2})
+	for i, want := range []bool{false, false, true} {
+		if j.Unopened(&j.Targets[2*i%3]); j.NoneOpens() != want {
+			t.Errorf("after %d failures: %v, want %v", i+1, j.NoneOpens(), want)
+		}
+	}
+	if j.Opened(); j.NoneOpens() || !j.HasOpened() {
+		t.Error("none opens, after one has")
 	}
 }

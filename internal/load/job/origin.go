@@ -1,6 +1,8 @@
 package job
 
 import (
+	"sync/atomic"
+
 	"github.com/tare-mesh/tare/internal/load/schedule"
 	"github.com/tare-mesh/tare/internal/load/target"
 )
@@ -25,6 +27,7 @@ func (j *Job) Divide(order []int) {
 		place[i] = int32(len(o.Targets))
 		o.Targets = append(o.Targets, t)
 	}
+	j.unopened = make([]atomic.Bool, len(j.Origins))
 	j.Rotation = make([]int, len(order))
 	for turn, i := range order {
 		at := j.Targets[i].Origin

@@ -249,10 +249,10 @@ func (l *Worker) traffic(in, out int) {
 func (c *conn) open() load.Failure {
 	k := c.connect()
 	if k == load.FailureNone {
-		job.Mark(&c.worker.job.Opened)
+		c.worker.job.Opened()
 		return k
 	}
-	job.Mark(&c.worker.job.Unopened)
+	c.worker.job.Unopened(c.target)
 	c.worker.mu.Lock()
 	defer c.worker.mu.Unlock()
 	c.worker.rec.OpenKinds[k]++

@@ -218,26 +218,57 @@ func (l *Worker) sleepUntil(at int64) bool {
 	return false
 }
 
+// pacer makes the requests of a schedule due.
+type pacer struct {
+	*Worker
+	schedule schedule.Schedule // nil: closed loop
+	next     int64             // of the schedule; load.Never: there is none
+	turn     int               // of the job's rotation
+}
+
+func newPacer(l *Worker) *pacer {
+	p := &pacer{Worker: l, next: load.Never}
+	if l.job.Profile.Rate > 0 {
+		p.schedule = l.job.Schedule(l.number)
+		p.next = p.schedule.Next()
+	}
+	return p
+}
+
+// fire makes requests due that are intended before an instant; the worker is locked.
+func (p *pacer) fire(until int64) {
+	for p.next < min(until, p.end) && !p.quotaReached() {
+		p.rec.Due(p.next)
+		p.offer(&p.pools[p.job.Rotation[p.turn]], p.next)
+		p.turn = (p.turn + 1) % len(p.job.Rotation)
+		p.next = p.schedule.Next()
+	}
+}
+
+// stop ends sending. A pacer that stalled until the stop first fires the requests of the measure window, if that
+// is over.
+func (p *pacer) stop() {
+	p.mu.Lock()
+	if end := p.rec.Window[1]; p.now() >= end {
+		p.fire(end)
+	}
+	p.mu.Unlock()
+	p.cut(p.now())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clock.NextEdge = min(p.clock.NextEdge, p.rec.Window[1])
+	p.clock.Advance(&p.rec, p.number, p.now())
+}
+
 // pace makes requests due by the schedule, and advances the ticker, until the end.
 func (l *Worker) pace() {
-	var s schedule.Schedule
-	next := int64(load.Never)
-	if l.job.Profile.Rate > 0 {
-		s = l.job.Schedule(l.number)
-		next = s.Next()
-	}
-	turn := 0
+	p := newPacer(l)
 	l.clock = record.Ticker{NextTick: int64(time.Second), NextEdge: l.rec.Window[0]}
 	clock := &l.clock
 	for {
 		l.mu.Lock()
 		now := l.now()
-		for next <= now && next < l.end && !l.quotaReached() {
-			l.rec.Due(next)
-			l.offer(&l.pools[l.job.Rotation[turn]], next)
-			turn = (turn + 1) % len(l.job.Rotation)
-			next = s.Next()
-		}
+		p.fire(now + 1)
 		clock.Advance(&l.rec, l.number, now)
 		quotaReached := l.quotaReached()
 		l.mu.Unlock()
@@ -247,18 +278,13 @@ func (l *Worker) pace() {
 		if now >= l.end && clock.NextEdge == load.Never {
 			return
 		}
-		if l.sleepUntil(min(next, l.end, clock.NextTick, clock.NextEdge)) {
+		if l.sleepUntil(min(p.next, l.end, clock.NextTick, clock.NextEdge)) {
 			l.mu.Lock()
 			quotaReached := l.quotaReached()
 			l.mu.Unlock()
-			if quotaReached {
-				return
+			if !quotaReached {
+				p.stop()
 			}
-			l.cut(l.now())
-			l.mu.Lock()
-			clock.NextEdge = min(clock.NextEdge, l.rec.Window[1])
-			clock.Advance(&l.rec, l.number, l.now())
-			l.mu.Unlock()
 			return
 		}
 	}

@@ -22,15 +22,31 @@ type gate struct {
 }
 
 const (
-	// startAhead is the time from the agreement on a start to the start. A load with slices that gets it later
-	// begins within its warm-up.
+	// startAhead is the least time from the agreement on a start to the start. A load that gets it later begins
+	// within its warm-up.
 	startAhead = 50 * time.Millisecond
 	// feedTimeout bounds the writing of a profile to a generator that does not read it.
 	feedTimeout = 30 * time.Second
+	// endWait is the time for the end of a generator that does not take its start.
+	endWait = 2 * time.Second
 )
 
-// newGate makes cmd read from the gate. feed must be called once the command runs.
-func newGate(cmd *proc.Command) (g *gate, feed func(), err error) {
+// startAfter is the start of loads that are ready now, of a number of trials.
+func startAfter(now time.Time, warmup time.Duration, trials int) time.Time {
+	return now.Add(max(startAhead, readAhead(warmup, trials)-warmup))
+}
+
+// readAhead is the time from the last readings before the measure phase to that phase. A long warm-up leaves time
+// before it. A short one does not, and the readings of a number of trials are made one after another.
+func readAhead(warmup time.Duration, trials int) time.Duration {
+	if warmup >= listLead {
+		return listLead
+	}
+	return time.Duration(trials) * listLead
+}
+
+// newGate makes cmd read from the gate. feed must be called once the command runs. It ends with ctx.
+func newGate(ctx context.Context, cmd *proc.Command) (g *gate, feed func(), err error) {
 	out, in, err := os.Pipe()
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the input of the load generator: %w", err)
@@ -42,6 +58,7 @@ func newGate(cmd *proc.Command) (g *gate, feed func(), err error) {
 		out.Close()
 		// A process that ends, or reads nothing, is noticed by its output.
 		_ = in.SetWriteDeadline(time.Now().Add(feedTimeout))
+		defer context.AfterFunc(ctx, func() { _ = in.SetWriteDeadline(time.Now()) })()
 		_, _ = io.Copy(in, profile)
 	}, nil
 }
@@ -95,8 +112,15 @@ func (l *loading) release(start time.Time) error {
 	if err == nil {
 		err = l.gate.in.Close()
 	}
-	if err != nil {
-		return fmt.Errorf("send the start to the load generator: %w", err)
+	if err == nil {
+		return nil
 	}
-	return nil
+	select {
+	case <-l.done: // the reason of its end
+		if l.err != nil {
+			return l.err
+		}
+	case <-time.After(endWait):
+	}
+	return fmt.Errorf("send the start to the load generator: %w", err)
 }

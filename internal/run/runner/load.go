@@ -56,7 +56,7 @@ func (lr *loadRun) begin(ctx context.Context) error {
 	if err := lr.launch(ctx); err != nil {
 		return err
 	}
-	return lr.release(time.Now().Add(startAhead))
+	return lr.release(startAfter(time.Now(), lr.profile.Warmup, 1))
 }
 
 // launch starts the generator. It returns when a load that is held is ready.

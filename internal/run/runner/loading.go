@@ -118,7 +118,7 @@ func startWorker(ctx context.Context, d *platform.Deployment, g generator.Genera
 	w.part.Stdout, cmd.Stdout = w.out, w.in
 	feed := func() {}
 	if p.Hold {
-		if w.gate, feed, err = newGate(&cmd); err != nil {
+		if w.gate, feed, err = newGate(ctx, &cmd); err != nil {
 			return nil, err
 		}
 		w.part.Stdout = announced{w.out, w.gate}

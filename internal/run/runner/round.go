@@ -238,7 +238,7 @@ func (rd *round) warmUp(ctx context.Context) {
 		table:   load.Slices{Length: p.Length, Guard: p.Guard, Owners: plan.Owners(members[0].setup.of.Seed, len(members), p.Warmup, p.Measure)},
 	}
 	start := rd.prepareLoads(ctx, members)
-	held := !slices.ContainsFunc(members, func(t *trial) bool { return !t.load.holds() })
+	held := rd.held()
 	if !held {
 		common.start = start
 	}
@@ -248,14 +248,14 @@ func (rd *round) warmUp(ctx context.Context) {
 		t.share, t.load.share = &own, &own
 	}
 	rd.launch(ctx, held)
-	if held {
-		common.start = time.Now().Add(startAhead)
+	ready := len(rd.alive())
+	if at := startAfter(time.Now(), common.warmup, ready); rd.held() && at.After(common.start) {
+		common.start = at
 	}
-	for _, t := range rd.alive() {
-		t.outcome = t.load.release(common.start)
-	}
+	// Side by side: none waits for the files of another before it gets its start.
+	rd.each(rd.alive(), func(_ int, t *trial) { t.outcome = t.load.release(common.start) })
 	rd.reader = newSliceReader(rd.run.Meter, &common, members)
-	if err := rd.watch(ctx, common.start.Add(common.warmup-rd.listLead())); err != nil {
+	if err := rd.watch(ctx, common.start.Add(common.warmup-max(rd.listLead(), readAhead(common.warmup, ready)))); err != nil {
 		rd.fail(err)
 		return
 	}
@@ -264,6 +264,11 @@ func (rd *round) warmUp(ctx context.Context) {
 			t.outcome = err
 		}
 	}
+}
+
+// held reports whether all loads begin when their generators are ready.
+func (rd *round) held() bool {
+	return !slices.ContainsFunc(rd.alive(), func(t *trial) bool { return !t.load.holds() })
 }
 
 // launch starts the generators. Those that are held get ready side by side.

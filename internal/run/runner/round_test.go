@@ -346,8 +346,8 @@ func TestRealRound(t *testing.T) {
 	}
 	data := map[string]int64{}
 	for _, r := range records {
-		// All have one start, which came when the last generator was ready.
-		if first := records[0].Load; r.Load != nil && first != nil && r.Load.Start.Sub(first.Start).Abs() > time.Millisecond {
+		// All have one start, which came when the last generator was ready. A load that got it too late has another.
+		if first := records[0].Load; r.Load != nil && first != nil && !shifted(r) && !shifted(records[0]) && r.Load.Start.Sub(first.Start).Abs() > time.Millisecond {
 			t.Errorf("%s was measured from %v, %s from %v", r.ID, r.Load.Start, records[0].ID, first.Start)
 		}
 		if kept, err := os.ReadFile(cfg.Dir.TrialFile(r.ID, result.ProvenanceDir+"/load-profile.json")); err != nil || !strings.Contains(string(kept), `"start"`) || strings.Contains(string(kept), `"hold"`) {
@@ -404,6 +404,11 @@ func TestRealRound(t *testing.T) {
 	if meshed && data["envoy"] <= 0 || data["none"] != 0 {
 		t.Errorf("CPU of the data plane: %v", data)
 	}
+}
+
+// shifted reports whether the load of a trial began after its slices, on a busy machine.
+func shifted(r result.Record) bool {
+	return slices.ContainsFunc(r.Warnings, func(w result.Warning) bool { return w.Code == "slices-shifted" })
 }
 
 // sameIDs ignores the order and descendants, which have a number at the end.
