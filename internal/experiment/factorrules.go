@@ -119,8 +119,10 @@ func (v factorRules) everyRoute(path string) {
 	}
 }
 
+const otherNodes = "other-nodes"
+
 // placements are the levels of the factor placement.
-var placements = []string{"same-node", "other-nodes"}
+var placements = []string{"same-node", otherNodes}
 
 // placement reports an unknown level, and applications and platforms without a choice of nodes.
 func (v factorRules) placement(path, x string) {
@@ -132,9 +134,24 @@ func (v factorRules) placement(path, x string) {
 		v.report(path, "remove one of the two", "platform.affinity: %s places the pods already", v.e.Platform.Affinity)
 	case slices.ContainsFunc(LevelsOf[int](v.e.Factors, "replicas"), func(n int) bool { return n > 1 }):
 		v.report(path, "write replicas: 1", "with several replicas a service is on several nodes")
+	case x == otherNodes && v.replicated() != "":
+		v.report(path, "write replicas: 1 there", "with several replicas service %s is on several nodes", v.replicated())
 	case v.foreign():
 		v.report(path, "write placement into its own objects", "tare does not place the pods of a chart, manifests or a namespace")
 	}
+}
+
+// replicated is a service with several replicas of its own; empty: there is none.
+func (v factorRules) replicated() string {
+	all, _ := v.e.Topologies()
+	for _, t := range all {
+		for _, s := range t.Services {
+			if s.Replicas > 1 {
+				return s.Name
+			}
+		}
+	}
+	return ""
 }
 
 // foreign reports whether others' objects run the application.

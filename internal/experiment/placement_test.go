@@ -12,12 +12,14 @@ func TestPlacement(t *testing.T) {
 	onCluster := known
 	onCluster.Platforms = []string{"local", "kubernetes"}
 	for text, want := range map[string]string{
-		"platform: {kind: kubernetes}\nfactors: {placement: [same-node, other-nodes]}\nbaseline: {placement: same-node}":                       "",
-		"platform: {kind: kubernetes}\nfactors: {placement: [same-rack]}":                                                                      `unknown placement "same-rack"`,
-		"platform: {kind: local}\nfactors: {placement: [same-node]}":                                                                           "platform local has one node",
-		"platform: {kind: kubernetes, affinity: labels}\nfactors: {placement: [same-node]}":                                                    "platform.affinity: labels places the pods already",
-		"platform: {kind: kubernetes}\nfactors: {placement: [other-nodes], replicas: [1, 3]}":                                                  "with several replicas a service is on several nodes",
-		"platform: {kind: kubernetes}\nfactors: {placement: [same-node]}\napplication: {namespace: shop, entry: web, services: [{name: web}]}": "tare does not place the pods",
+		"platform: {kind: kubernetes}\nfactors: {placement: [same-node, other-nodes]}\nbaseline: {placement: same-node}":                                  "",
+		"platform: {kind: kubernetes}\nfactors: {placement: [same-rack]}":                                                                                 `unknown placement "same-rack"`,
+		"platform: {kind: local}\nfactors: {placement: [same-node]}":                                                                                      "platform local has one node",
+		"platform: {kind: kubernetes, affinity: labels}\nfactors: {placement: [same-node]}":                                                               "platform.affinity: labels places the pods already",
+		"platform: {kind: kubernetes}\nfactors: {placement: [other-nodes], replicas: [1, 3]}":                                                             "with several replicas a service is on several nodes",
+		"platform: {kind: kubernetes}\nfactors: {placement: [same-node]}\napplication: {namespace: shop, entry: web, services: [{name: web}]}":            "tare does not place the pods",
+		"platform: {kind: kubernetes}\nfactors: {placement: [other-nodes]}\napplication: {services: [{name: web, calls: [db]}, {name: db, replicas: 2}]}": "with several replicas service db is on several nodes",
+		"platform: {kind: kubernetes}\nfactors: {placement: [same-node]}\napplication: {services: [{name: web, calls: [db]}, {name: db, replicas: 2}]}":   "",
 	} {
 		_, err := experiment.Decode("t.yaml", []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: t}\n"+text+"\n"), onCluster)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

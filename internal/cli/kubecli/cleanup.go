@@ -20,7 +20,7 @@ import (
 	"github.com/tare-mesh/tare/internal/kube/meshes"
 )
 
-// removeWithin bounds the removal of leftovers.
+// removeWithin bounds the removal of leftovers, and that of each mesh.
 const removeWithin = 5 * time.Minute
 
 // cleanup is the selection of leftovers to remove.
@@ -72,12 +72,13 @@ func cleanUp(ctx context.Context, c *cli.CommandLine, o *cleanup) error {
 		fmt.Fprintf(c.Err, "tare: %v\n", err)
 	}
 	var installed []meshes.Installation
+	var unlisted error // meshes that could not be listed: the rest is removed
 	if o.namespace == "" {
-		installed, _ = meshes.Installed(asking, k) // without permission there are none to remove
+		installed, unlisted = installedMeshes(asking, k)
 	}
 	chosen, uninstalled, err := o.choose(found, installed)
 	if err != nil {
-		return err
+		return errors.Join(err, unlisted)
 	}
 	if rest := len(found) - len(chosen); rest > 0 {
 		fmt.Fprintf(c.Out, "%s: left alone: %s", k.Name(), leftoverLines(slices.DeleteFunc(slices.Clone(found), func(l leftover.Run) bool {
@@ -85,6 +86,9 @@ func cleanUp(ctx context.Context, c *cli.CommandLine, o *cleanup) error {
 		})))
 	}
 	if len(chosen)+len(uninstalled) == 0 {
+		if unlisted != nil {
+			return unlisted
+		}
 		fmt.Fprintf(c.Out, "%s: nothing to remove\n", k.Name())
 		return nil
 	}
@@ -98,31 +102,49 @@ func cleanUp(ctx context.Context, c *cli.CommandLine, o *cleanup) error {
 	removing, cancel := context.WithTimeout(ctx, removeWithin)
 	defer cancel()
 	if err := leftover.Delete(removing, k, func(s string) { fmt.Fprintf(c.Err, "tare: %s\n", s) }, chosen...); err != nil {
-		return err
+		return errors.Join(err, unlisted)
 	}
 	if len(chosen) > 0 {
 		err = o.prove(removing, c, k, chosen)
 	}
-	return errors.Join(err, uninstall(ctx, c, k, uninstalled))
+	return errors.Join(err, unlisted, uninstall(ctx, c, k, uninstalled))
 }
 
-// uninstall uninstalls meshes of runs, by the definitions that they were installed by.
+// installedMeshes lists the meshes that tare installed. Without permission there are none to remove.
+func installedMeshes(ctx context.Context, k *cluster.Cluster) ([]meshes.Installation, error) {
+	all, err := meshes.Installed(ctx, k)
+	if cluster.IsForbidden(err) {
+		return all, nil
+	}
+	return all, err
+}
+
+// uninstall uninstalls meshes of runs. One that fails does not keep the others.
 func uninstall(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, all []meshes.Installation) error {
+	var failed []error
 	for _, i := range all {
-		d, err := i.Definition()
-		if err != nil {
-			return hint.New("uninstall it with its definition: `tare mesh uninstall "+i.Mesh+" --mesh FILE`", "uninstall mesh %s: %w", i.Mesh, err)
-		}
-		m, err := meshes.New(k, d, i.Settings(), meshOptions(c, experiment.MeshOptions{}, nil))
-		if err != nil {
-			return err
-		}
-		if err := holding(ctx, k, "cleanup-"+i.Mesh, func() error { return m.Uninstall(ctx, true) }); err != nil {
-			return err
+		if err := uninstallOne(ctx, c, k, i); err != nil {
+			failed = append(failed, err)
+			continue
 		}
 		fmt.Fprintf(c.Out, "removed: nothing of mesh %s is left\n", i.Mesh)
 	}
-	return nil
+	return errors.Join(failed...)
+}
+
+// uninstallOne uninstalls a mesh by the definition that it was installed by.
+func uninstallOne(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, i meshes.Installation) error {
+	ctx, cancel := context.WithTimeout(ctx, removeWithin)
+	defer cancel()
+	d, err := i.Definition()
+	if err != nil {
+		return hint.New("uninstall it with its definition: `tare mesh uninstall "+i.Mesh+" --mesh FILE`", "uninstall mesh %s: %w", i.Mesh, err)
+	}
+	m, err := meshes.New(k, d, i.Settings(), meshOptions(c, experiment.MeshOptions{}, nil))
+	if err != nil {
+		return err
+	}
+	return holding(ctx, k, "cleanup-"+i.Mesh, func() error { return m.Uninstall(ctx, true) })
 }
 
 // prove lists the objects of removed runs again, of every kind that the cluster has.

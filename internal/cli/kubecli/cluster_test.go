@@ -3,6 +3,7 @@ package kubecli
 import (
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,6 +22,26 @@ import (
 	"github.com/tare-mesh/tare/internal/kube/leftover"
 	"github.com/tare-mesh/tare/internal/kube/meshes"
 )
+
+// A mesh that cannot be uninstalled does not keep the others. Only a missing permission hides the list of meshes.
+func TestCleanupOfMeshesGoesOn(t *testing.T) {
+	err := uninstall(t.Context(), nil, nil, []meshes.Installation{{Mesh: "first", From: "./gone.yaml"}, {Mesh: "second", From: "./gone.yaml"}})
+	if err == nil || !strings.Contains(err.Error(), "mesh first") || !strings.Contains(err.Error(), "mesh second") {
+		t.Errorf("%v", err)
+	}
+	record := corev1.ConfigMap{Data: map[string]string{"installation.json": "{"}}
+	namespace := corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "istio-system", Labels: map[string]string{cluster.LabelInstalled: "istio"}}}
+	for want, list := range map[string]any{
+		"":                              http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) }),
+		"read the record of mesh istio": corev1.NamespaceList{Items: []corev1.Namespace{namespace}},
+	} {
+		_, err := installedMeshes(t.Context(), clustertest.Serve(t, map[string]any{
+			"/api/v1/namespaces": list, "/api/v1/namespaces/istio-system/configmaps/tare-mesh": record}))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
 
 func TestCleanupChoosesWhatIsDead(t *testing.T) {
 	owner := func(f func(*cluster.Owner)) cluster.Owner { o := cluster.ThisProcess(); f(&o); return o }

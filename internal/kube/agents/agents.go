@@ -37,7 +37,7 @@ type Agents struct {
 
 	mu     sync.Mutex
 	byNode map[string]*Agent
-	lost   map[string]bool   // nodes that were not ready when clocks were last compared
+	lost   map[string]bool   // nodes that were gone or not ready when clocks were last compared
 	clocks map[string]offset // by the boot ID of the kernel
 }
 
@@ -197,17 +197,20 @@ func (a *Agents) All() []*Agent {
 }
 
 // Compare compares the clock of each kernel with tare's. Nodes that are containers of one machine
-// have the same clock, which is compared once. Nodes that are not ready are left out until the next comparison.
+// have the same clock, which is compared once. Nodes that are gone or not ready are left out until the next comparison.
 func (a *Agents) Compare(ctx context.Context) error {
 	nodes, err := a.cluster.Nodes(ctx)
 	if err != nil {
 		return err
 	}
 	lost := map[string]bool{}
+	a.mu.Lock()
+	for name := range a.byNode {
+		lost[name] = true // unless it is listed: an autoscaler deletes nodes
+	}
 	for _, n := range nodes {
 		lost[n.Name] = !n.Ready
 	}
-	a.mu.Lock()
 	a.lost = lost
 	a.mu.Unlock()
 	clocks := map[string]offset{}

@@ -118,8 +118,7 @@ func (d *deletion) run(ctx context.Context) error {
 			return nil
 		}
 		if time.Since(d.began) > resync && time.Since(d.explained) > resync {
-			d.freeLost(ctx)
-			d.why, d.explained = d.explainer.blockers(ctx, o), time.Now()
+			d.why, d.explained = d.explain(ctx, o), time.Now()
 		}
 		s := "deletion of " + d.ref.String()
 		if len(d.why.reasons) > 0 {
@@ -130,32 +129,47 @@ func (d *deletion) run(ctx context.Context) error {
 	}
 }
 
-// freeLost deletes the pods of a namespace whose nodes are not ready: no kubelet confirms their end. If they still run,
-// the kubelet ends them when it is back.
-func (d *deletion) freeLost(ctx context.Context) {
+// explain frees pods of lost nodes, and returns why the object still exists.
+func (d *deletion) explain(ctx context.Context, o *unstructured.Unstructured) explanation {
+	kept := d.freeLost(ctx)
+	e := d.explainer.blockers(ctx, o)
+	e.reasons = append(kept, e.reasons...)
+	return e
+}
+
+// freeLost deletes the pods of a namespace whose nodes do not answer, after their grace period: no kubelet confirms
+// their end. If they still run, the kubelet ends them when it is back. It returns why pods are kept: roles of
+// `tare cluster rbac --for` may not delete pods, which would permit it in every namespace.
+func (d *deletion) freeLost(ctx context.Context) (kept []reason) {
 	if d.ref.Kind.GroupKind() != KindNamespace.GroupKind() {
-		return
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	nodes, err := d.cluster.typed.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return // blockers explains what is left
+		return nil // blockers explains what is left
 	}
 	lost := map[string]bool{}
 	for _, n := range nodes.Items {
-		lost[n.Name] = !IsReady(n)
+		lost[n.Name] = isSilent(n)
 	}
 	pods := d.cluster.typed.CoreV1().Pods(d.ref.Name)
 	list, err := pods.List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return
+		return nil
 	}
 	for _, p := range list.Items {
-		if p.DeletionTimestamp != nil && lost[p.Spec.NodeName] {
-			_ = pods.Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0)), Preconditions: &metav1.Preconditions{UID: &p.UID}})
+		// deletionTimestamp is the end of the grace period.
+		if p.DeletionTimestamp == nil || p.DeletionTimestamp.After(time.Now()) || !lost[p.Spec.NodeName] {
+			continue
+		}
+		err := pods.Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0)), Preconditions: &metav1.Preconditions{UID: &p.UID}})
+		if IsForbidden(err) {
+			return []reason{{kind: blockedByNode, text: fmt.Sprintf("node %s does not answer, and the permission to delete its pods (%s) is missing", p.Spec.NodeName, p.Name)}}
 		}
 	}
+	return nil
 }
 
 // read returns the object; nil when it is gone or another has its name.
@@ -182,7 +196,7 @@ func (d *deletion) timedOut(ctx context.Context) error {
 	if o == nil {
 		return nil
 	}
-	why := d.explainer.blockers(late, o)
+	why := d.explain(late, o)
 	e := &NotReady{Hinted: hint.Hinted{Err: ctx.Err(), Text: blockerHints[why.kind()]}, What: "deletion of " + d.ref.String(), Waited: rounded(time.Since(d.began))}
 	for _, r := range why.reasons {
 		e.Reasons = append(e.Reasons, r.text)

@@ -53,6 +53,13 @@ func IsReady(n corev1.Node) bool {
 	})
 }
 
+// isSilent reports whether the kubelet of a node has not answered for some time: it confirms the end of no pod.
+func isSilent(n corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown
+	}) || slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnreachable })
+}
+
 // SystemNamespace exists on every cluster for as long as the cluster does.
 const SystemNamespace = "kube-system"
 

@@ -27,9 +27,21 @@ type Application struct {
 	state   state
 }
 
+// Report receives what happens; nil functions discard it.
+type Report struct {
+	Notice   func(string) // a value that is put back or stays, once
+	Progress func(string) // of a wait, often
+}
+
+func (r Report) notice(format string, args ...any) {
+	if r.Notice != nil {
+		r.Notice(fmt.Sprintf(format, args...))
+	}
+}
+
 // Begin stores the values that change, and marks the namespace. An ended attempt is put back first.
 // workloads get podMarks by [Application.Restart]. Nothing is changed if the application cannot be restarted.
-func Begin(ctx context.Context, c *cluster.Cluster, s cluster.Stamp, namespace string, workloads []cluster.Ref, marks, podMarks Marks, report func(string)) (*Application, error) {
+func Begin(ctx context.Context, c *cluster.Cluster, s cluster.Stamp, namespace string, workloads []cluster.Ref, marks, podMarks Marks, report Report) (*Application, error) {
 	a := &Application{cluster: c, state: state{Namespace: namespace}}
 	if namespaces.IsSystem(namespace) {
 		return nil, fmt.Errorf("namespace %s is one of the cluster's own: %w in place", namespace, errors.ErrUnsupported)
@@ -162,7 +174,7 @@ func (s state) settled(ctx context.Context, c *cluster.Cluster, report func(stri
 
 // Restore puts a namespace back as it was before [Begin], waits until its workloads are ready, and deletes the stored
 // values. Values that someone else has changed since are left and reported. It does nothing in a namespace without them.
-func Restore(ctx context.Context, c *cluster.Cluster, namespace string, report func(string)) error {
+func Restore(ctx context.Context, c *cluster.Cluster, namespace string, report Report) error {
 	if c.DryRun() {
 		return nil
 	}
@@ -170,23 +182,20 @@ func Restore(ctx context.Context, c *cluster.Cluster, namespace string, report f
 	if err != nil || !found {
 		return err
 	}
-	if report == nil {
-		report = func(string) {}
-	}
-	report(fmt.Sprintf("namespace %s is put back as it was, and its workloads restart", namespace))
+	report.notice("namespace %s is put back as it was, and its workloads restart", namespace)
 	for _, x := range s.Objects {
 		if err := restore(ctx, c, x, report); err != nil {
 			return fmt.Errorf("put namespace %s back: %w", namespace, err)
 		}
 	}
-	if err := s.settled(ctx, c, report); err != nil {
+	if err := s.settled(ctx, c, report.Progress); err != nil {
 		return fmt.Errorf("put namespace %s back: %w", namespace, err)
 	}
-	return c.Delete(ctx, report, stateRef(namespace))
+	return c.Delete(ctx, report.Progress, stateRef(namespace))
 }
 
 // Restore puts the application back.
-func (a *Application) Restore(ctx context.Context, report func(string)) error {
+func (a *Application) Restore(ctx context.Context, report Report) error {
 	if !a.cluster.DryRun() {
 		return Restore(ctx, a.cluster, a.state.Namespace, report)
 	}
@@ -205,7 +214,7 @@ func (a *Application) Restore(ctx context.Context, report func(string)) error {
 }
 
 // restore undoes the changes of one object that still have the values that were set. An object that is gone has none.
-func restore(ctx context.Context, c *cluster.Cluster, x changed, report func(string)) error {
+func restore(ctx context.Context, c *cluster.Cluster, x changed, report Report) error {
 	o, err := c.Get(ctx, x.Ref)
 	if cluster.IsNotFound(err) {
 		return nil
@@ -220,7 +229,7 @@ func restore(ctx context.Context, c *cluster.Cluster, x changed, report func(str
 		case now != nil && *now == one.Value:
 			ours = append(ours, one)
 		case !equal(now, one.Before):
-			report(fmt.Sprintf("%s: %s of %s was changed by someone else and stays", x.Ref, one.Name, one.Field))
+			report.notice("%s: %s of %s was changed by someone else and stays", x.Ref, one.Name, one.Field)
 		}
 	}
 	if len(ours) == 0 {

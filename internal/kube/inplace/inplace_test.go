@@ -128,7 +128,7 @@ func TestRealInPlace(t *testing.T) {
 	}
 	dead.PID = ended.Process.Pid
 	stamp := cluster.Stamp{Run: "test-in-place", Owner: dead}
-	a, err := Begin(ctx, c, stamp, namespace, []cluster.Ref{ref}, Marks{Labels: map[string]string{"mesh": "on"}}, Marks{Annotations: map[string]string{"own": "mesh"}}, nil)
+	a, err := Begin(ctx, c, stamp, namespace, []cluster.Ref{ref}, Marks{Labels: map[string]string{"mesh": "on"}}, Marks{Annotations: map[string]string{"own": "mesh"}}, Report{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestRealInPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	var reported []string
-	if err := Restore(ctx, c, namespace, func(s string) { reported = append(reported, s) }); err != nil {
+	if err := Restore(ctx, c, namespace, Report{Notice: func(s string) { reported = append(reported, s) }}); err != nil {
 		t.Fatal(err)
 	}
 	labelsAfter, templateAfter := read()
@@ -161,7 +161,7 @@ func TestRealInPlace(t *testing.T) {
 	if _, err := c.Get(ctx, stateRef(namespace)); !cluster.IsNotFound(err) {
 		t.Errorf("the stored values are left: %v", err)
 	}
-	if err := Restore(ctx, c, namespace, nil); err != nil {
+	if err := Restore(ctx, c, namespace, Report{}); err != nil {
 		t.Errorf("a second time: %v", err)
 	}
 }

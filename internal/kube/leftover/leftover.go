@@ -137,7 +137,7 @@ func Delete(ctx context.Context, c *cluster.Cluster, report func(string), runs .
 	err := c.Delete(ctx, report, refs...)
 	for _, r := range runs {
 		for _, namespace := range r.InPlace() {
-			err = errors.Join(err, inplace.Restore(ctx, c, namespace, report))
+			err = errors.Join(err, inplace.Restore(ctx, c, namespace, inplace.Report{Notice: report, Progress: report}))
 		}
 	}
 	if err != nil {

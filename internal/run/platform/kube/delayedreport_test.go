@@ -1,21 +1,15 @@
 package kube
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 )
 
 // While 200 pods become ready one after another, the wait prints a line every ten seconds, with the state of that moment.
@@ -60,41 +54,10 @@ func TestManyPodsPrintNoLines(t *testing.T) {
 		return map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"namespace": "shop", "name": "web", "resourceVersion": "1"},
 			"spec": map[string]any{"replicas": 200}, "status": map[string]any{"availableReplicas": ready.Load(), "updatedReplicas": 200, "replicas": 200}}
 	}
-	answers := map[string]func() any{
-		"/version": func() any { return map[string]string{"gitVersion": "v1.36.3"} },
-		"/api":     func() any { return metav1.APIVersions{Versions: []string{"v1"}} },
-		"/api/v1":  func() any { return metav1.APIResourceList{GroupVersion: "v1"} },
-		"/apis": func() any {
-			v := metav1.GroupVersionForDiscovery{GroupVersion: "apps/v1", Version: "v1"}
-			return metav1.APIGroupList{Groups: []metav1.APIGroup{{Name: "apps", Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v}}}
-		},
-		"/apis/apps/v1": func() any {
-			return metav1.APIResourceList{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{{Name: "deployments", Namespaced: true, Kind: "Deployment", Verbs: []string{"get", "watch"}}}}
-		},
+	c := clustertest.Serve(t, map[string]any{
 		path:          func() any { ready.Add(4); return map[string]any{"type": "MODIFIED", "object": deployment()} }, // a watch
 		path + "/web": func() any { return deployment() },
-	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer, ok := answers[r.URL.Path]
-		if !ok {
-			http.NotFound(w, r)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		if err := json.NewEncoder(w).Encode(answer()); err != nil {
-			t.Error(err)
-		}
-	}))
-	defer server.Close()
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	text := fmt.Sprintf("apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\nclusters: [{name: c, cluster: {server: %q}}]\nusers: [{name: u, user: {}}]\n", server.URL)
-	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c, err := cluster.Connect(t.Context(), cluster.Options{Kubeconfig: kubeconfig})
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
 	a := &applier{trial: &trial{cluster: c, options: &Options{Report: func(s string) { printed.Add(1); t.Log(s) }}}}
 	began := time.Now()
 	if err := a.wait(t.Context(), cluster.Ref{Kind: cluster.KindDeployment, Namespace: "shop", Name: "web"}); err != nil {

@@ -106,7 +106,7 @@ func (p *Platform) newDeployment(spec platform.Spec) (*deployment, error) {
 	}
 	d.pods = &trialPods{trial: t}
 	d.monitor = &podMonitor{pods: d.pods}
-	d.nodes = &nodeMonitor{trial: t, pods: d.pods}
+	d.nodes = &nodeMonitor{trial: t, pods: d.pods, forbidden: func() { p.unfollowed.Do(func() { o.Report(nodesNotFollowed) }) }}
 	d.visitors = &visitors{pods: d.pods, since: time.Now()}
 	d.records = &podRecords{trial: t, pods: d.pods, archive: archive}
 	d.entry = &entryPoint{trial: t, pods: d.pods}

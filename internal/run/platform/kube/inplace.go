@@ -60,8 +60,13 @@ func (p *inPlace) enrol(ctx context.Context) error {
 	p.foreign = editor.found
 	progress := newDelayedReport(p.options.Report)
 	defer progress.close()
-	p.app, err = inplace.Begin(ctx, p.cluster, p.applier.stamp(), p.namespace, p.foreign.workloads, marksOf(p.enrolment.Namespace), marksOf(p.enrolment.Pod), progress.add)
+	p.app, err = inplace.Begin(ctx, p.cluster, p.applier.stamp(), p.namespace, p.foreign.workloads, marksOf(p.enrolment.Namespace), marksOf(p.enrolment.Pod), p.report(progress))
 	return err
+}
+
+// report delays the progress of waits only.
+func (p *inPlace) report(progress *delayedReport) inplace.Report {
+	return inplace.Report{Notice: p.options.Report, Progress: progress.add}
 }
 
 func marksOf(m mesh.Marks) inplace.Marks {
@@ -86,7 +91,7 @@ func (p *inPlace) restore(ctx context.Context) error {
 	progress := newDelayedReport(p.options.Report)
 	defer progress.close()
 	if p.app == nil { // enrolling may have failed half way
-		return inplace.Restore(ctx, p.cluster, p.namespace, progress.add)
+		return inplace.Restore(ctx, p.cluster, p.namespace, p.report(progress))
 	}
-	return p.app.Restore(ctx, progress.add)
+	return p.app.Restore(ctx, p.report(progress))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -71,6 +72,25 @@ func TestPlacement(t *testing.T) {
 				t.Errorf("the load's affinity: %v", load.Affinity)
 			}
 		})
+	}
+}
+
+// The factor placement acts in a dry run too, where nodes are not known. A run refuses it without permission to list them.
+func TestPlacementWithoutNodes(t *testing.T) {
+	for level, alone := range map[string]bool{sameNode: false, otherNodes: true} {
+		d := dryRunDeployment(t, 0, "", noMesh(t), "echo")
+		d.spec.Treatment.Levels.Placement = level
+		pod := d.manifests.workload(d.spec.Entry(), d.manifests.servicePod(d.spec.Entry())).Spec.Template.Spec
+		if pod.Affinity == nil || (pod.Affinity.PodAntiAffinity != nil) != alone || (pod.Affinity.PodAffinity != nil) == alone {
+			t.Errorf("%s: %+v", level, pod.Affinity)
+		}
+		if err := New(*d.options, nil).checkPlacement(d.spec); err != nil {
+			t.Errorf("%s in a dry run: %v", level, err)
+		}
+		err := New(Options{Cluster: clustertest.Serve(t, nil)}, nil).checkPlacement(d.spec)
+		if err == nil || !strings.Contains(err.Error(), "the permission to list nodes is missing") {
+			t.Errorf("%s without nodes: %v", level, err)
+		}
 	}
 }
 

@@ -22,6 +22,8 @@ type nodeMonitor struct {
 	*trial
 	pods *trialPods
 	stop chan struct{} // nil: nodes are not followed
+	// forbidden reports that nodes are not followed, once in a run.
+	forbidden func()
 
 	once sync.Once
 	mu   sync.Mutex
@@ -29,19 +31,37 @@ type nodeMonitor struct {
 	down map[string]bool // nodes that were not ready when the trial began
 }
 
-// start follows the nodes with a watch. Without permission to list nodes it does nothing.
+// nodesNotFollowed is reported if a role from before a new version of tare lacks a verb.
+const nodesNotFollowed = "nodes are not followed without the permission to list and watch them: apply the role of `tare cluster rbac` again"
+
+// start follows the nodes with a watch. Without permission to list or watch nodes it follows none.
 func (m *nodeMonitor) start(ctx context.Context) error {
 	if len(m.nodes) == 0 {
 		return nil
 	}
 	nodes := m.cluster.Typed().CoreV1().Nodes()
-	list, err := nodes.List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("follow nodes: %w", err)
-	}
 	m.down = map[string]bool{}
-	for _, n := range list.Items {
-		m.down[n.Name] = !cluster.IsReady(n)
+	err := m.cluster.Retry(ctx, "follow nodes", func(ctx context.Context) error {
+		list, err := nodes.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, n := range list.Items {
+			m.down[n.Name] = !cluster.IsReady(n)
+		}
+		// The informer would repeat a watch that is not permitted, and list all nodes each time.
+		w, err := nodes.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+		if err == nil {
+			w.Stop()
+		}
+		return err
+	})
+	if cluster.IsForbidden(err) {
+		m.forbidden()
+		return nil
+	}
+	if err != nil {
+		return err
 	}
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return nodes.List(ctx, o) },

@@ -5,6 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
@@ -55,6 +56,10 @@ func (p *Platform) checkLabels() error {
 // replicas of a service go to different nodes where possible, and the load prefers nodes without the application. With
 // labels, both go to the nodes labelled for them.
 func (m manifests) place(spec *corev1.PodSpec, service string, isLoad bool) {
+	if placement := m.spec.Treatment.Levels.Placement; placement != "" && !isLoad {
+		spec.Affinity = together(placement, service) // in a dry run too, where the nodes are not known
+		return
+	}
 	switch {
 	case m.options.Affinity == affinityNone:
 		return
@@ -65,10 +70,6 @@ func (m manifests) place(spec *corev1.PodSpec, service string, isLoad bool) {
 		}
 		spec.NodeSelector = map[string]string{LabelRole: role}
 	case m.nodes.schedulable() < 2:
-		return
-	}
-	if placement := m.spec.Treatment.Levels.Placement; placement != "" && !isLoad {
-		spec.Affinity = together(placement, service)
 		return
 	}
 	same := &metav1.LabelSelector{MatchLabels: map[string]string{labelService: service}}
@@ -104,15 +105,18 @@ func servicesExcept(names ...string) corev1.PodAffinityTerm {
 	}}}
 }
 
-// checkPlacement refuses a placement that the nodes do not permit. Without permission to list nodes it checks nothing.
+// checkPlacement refuses a placement that the nodes do not permit, or that cannot be checked. A dry run has no nodes.
 func (p *Platform) checkPlacement(spec platform.Spec) error {
 	placement, has := spec.Treatment.Levels.Placement, p.nodes.schedulable()
 	need := 2
 	if placement == otherNodes {
 		need = max(2, len(spec.Topology.Services))
 	}
-	if placement == "" || len(p.nodes) == 0 || has >= need {
+	switch {
+	case placement == "" || p.options.Cluster.DryRun() || has >= need:
 		return nil
+	case len(p.nodes) == 0:
+		return hint.New(cluster.HintPermissions, "placement %s needs the nodes of the cluster, and the permission to list nodes is missing", placement)
 	}
 	return hint.New("use a cluster with more nodes, or fewer services", "placement %s needs %d nodes, and pods can be scheduled on %d", placement, need, has)
 }

@@ -113,6 +113,8 @@ type Platform struct {
 	options Options
 	nodes   nodeList
 	holding sync.Mutex // the members of a round are deployed at the same time
+	// unfollowed is done when it was reported that nodes are not followed.
+	unfollowed sync.Once
 }
 
 // New makes the platform of a cluster. nodes come from [Nodes].
