@@ -92,7 +92,7 @@ build-http3: ## build tare-http3, the engine of tare load --http3
 	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare-http3
 
 .PHONY: quickstart
-quickstart: build ## weigh a real Envoy sidecar on this machine, in about a minute and a half
+quickstart: build ## weigh a real Envoy sidecar on this machine, in 70 s
 	@bin/tare run examples/quickstart.yaml || { code=$$?; [ $$code -eq 3 ] || exit $$code; \
 	  echo "some trials could not be used (exit code 3): the answer above rests on the others"; }
 

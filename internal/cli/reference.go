@@ -35,7 +35,6 @@ var commonFlags = map[string]string{
 	"mesh":       "add a mesh definition from a file, or name the mesh of an import",
 	"set":        "override a field of the experiment: blocks=3",
 	"yes":        "do not ask",
-	"output":     "write to this file",
 }
 
 // WriteReference writes every visible command below root as Markdown, with its flags.
@@ -81,7 +80,7 @@ func writeCommandReference(b *strings.Builder, cmd *cobra.Command) {
 func writeFlagReference(b *strings.Builder, flags *pflag.FlagSet) {
 	rows := ""
 	flags.VisitAll(func(f *pflag.Flag) {
-		if _, common := commonFlags[f.Name]; common || f.Hidden || f.Name == "help" || f.Name == "version" {
+		if _, common := commonFlags[f.Name]; common || f.Hidden || f.Name == "help" || f.Name == "version" && f.Value.Type() == "bool" {
 			return
 		}
 		value, usage := pflag.UnquoteUsage(f)

@@ -125,7 +125,9 @@ func TestNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := machine(t)
-	if l, err = Up(t.Context(), l, o); err != nil {
+	if l, err = Up(t.Context(), l, o); errors.Is(err, ErrOneNode) {
+		t.Skip(err)
+	} else if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -504,13 +506,14 @@ func weight(t *testing.T, l Layout) {
 		t.Fatal(err)
 	}
 	for _, h := range hierarchies {
-		for file, unit := range map[string]int{"cpu.shares": 1024, "cpu.weight": 100} {
+		cpus := runtime.NumCPU()
+		for file, want := range map[string]int{"cpu.shares": 1024 * cpus, "cpu.weight": min(100*cpus, 10000)} { // the kernel's bound
 			text, err := os.ReadFile(filepath.Join(h.Mount, l.cgroupName(), file))
 			if err != nil {
 				continue // of another version or controller
 			}
-			if got, want := strings.TrimSpace(string(text)), strconv.Itoa(unit*runtime.NumCPU()); got != want {
-				t.Errorf("%s is %s, want %s", file, got, want)
+			if got := strings.TrimSpace(string(text)); got != strconv.Itoa(want) {
+				t.Errorf("%s is %s, want %d", file, got, want)
 			}
 			return
 		}

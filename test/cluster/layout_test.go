@@ -123,3 +123,21 @@ func TestRecycledNamespaceNumber(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A firewall that drops what the bridge forwards is recognised, and a rule for the cluster's frames before that is enough.
+func TestFirewallDropsFramesOfTheBridge(t *testing.T) {
+	const accepted = "-i tare-dev -o tare-dev -j ACCEPT"
+	for rules, want := range map[string]bool{
+		"-P FORWARD ACCEPT\n": false,
+		"-P FORWARD DROP\n-A FORWARD -j DOCKER-USER\n-A FORWARD -i docker0 -o docker0 -j ACCEPT\n": true,
+		"-P FORWARD DROP\n-A FORWARD " + accepted + "\n-A FORWARD -j DOCKER-USER\n":                false,
+		"-P FORWARD ACCEPT\n-A FORWARD -j REJECT --reject-with icmp-host-prohibited\n":             true,
+		"-P FORWARD ACCEPT\n-A FORWARD -j DROP\n-A FORWARD " + accepted + "\n":                     true,
+		"-P FORWARD ACCEPT\n-A FORWARD -s 10.0.0.0/8 -j DROP\n-A FORWARD -i docker0 -j REJECT\n":   false,
+		"-P FORWARD DROP\n-A FORWARD -j ACCEPT\n":                                                  false,
+	} {
+		if got := dropped(rules, accepted); got != want {
+			t.Errorf("%q: %t", rules, got)
+		}
+	}
+}

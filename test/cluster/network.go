@@ -1,10 +1,14 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 )
@@ -66,6 +70,39 @@ func (l link) create() error {
 	}
 	_, err := address(l.Interface(), l.Network.Host, l.Network.Link.Bits())
 	return err
+}
+
+// checkForwarding refuses several nodes where the kernel gives the bridge's frames to iptables and that drops them, as
+// Docker's policy does. The firewall is the machine's own, so that its owner changes it.
+func (l link) checkForwarding(ctx context.Context) error {
+	if on, err := os.ReadFile(bridgeRules); !l.several() || err != nil || strings.TrimSpace(string(on)) != "1" {
+		return nil
+	}
+	rules, err := output(exec.CommandContext(ctx, "iptables", "-S", "FORWARD"))
+	if err != nil {
+		return err
+	}
+	if accepted := fmt.Sprintf("-i %[1]s -o %[1]s -j ACCEPT", l.Interface()); dropped(rules, accepted) {
+		return fmt.Errorf("%w of several nodes: chain FORWARD of iptables drops frames between them; accept those: iptables -I FORWARD %s", ErrUnsupported, accepted)
+	}
+	return nil
+}
+
+// dropped reports whether the rules, as `iptables -S FORWARD` prints them, drop frames unless a rule accepts
+// them first. Rules with other conditions, and other chains, are not followed.
+func dropped(rules, accepted string) bool {
+	policy := false
+	for line := range strings.Lines(rules) {
+		switch line = strings.TrimSpace(line); {
+		case line == "-P FORWARD DROP":
+			policy = true
+		case line == "-A FORWARD "+accepted, line == "-A FORWARD -j ACCEPT":
+			return false
+		case line == "-A FORWARD -j DROP", strings.HasPrefix(line, "-A FORWARD -j REJECT"):
+			return true
+		}
+	}
+	return policy
 }
 
 // connect links this machine to the network namespace of a node's first process and routes the node's pods there, and

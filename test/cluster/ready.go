@@ -43,6 +43,9 @@ func (l Layout) LoadImage(ctx context.Context, archive string) (names []string, 
 			return nil, err
 		}
 	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("load image archive %s: no node of cluster %s has a containerd that runs", archive, l.Name)
+	}
 	return names, nil
 }
 

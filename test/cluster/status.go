@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -156,13 +157,24 @@ func memory(pid int) string {
 // The variables that select the cluster and the directory of the clusters' state.
 const NameVariable, RootVariable, CAdvisorVariable = "TARE_CLUSTER_NAME", "TARE_CLUSTER_ROOT", "TARE_CLUSTER_CADVISOR"
 
+const nodesVariable = "TARE_TEST_NODES"
+
+// WithoutNodes is the environment of tests when an Up has failed with err: those that need several nodes are skipped on
+// a machine that can hold but one.
+func WithoutNodes(err error) []string {
+	if errors.Is(err, ErrOneNode) {
+		return []string{nodesVariable + "=1"}
+	}
+	return nil
+}
+
 // Environment lists the variables for tests: the kubeconfig, and the addresses that it does not contain.
 func (l Layout) Environment(program string) []string {
 	return append([]string{
 		"TARE_TEST_KUBECONFIG=" + l.Kubeconfig(),
 		"TARE_TEST_CONTAINERD=" + l.Containerd(),
 		"TARE_TEST_NODE_IP=" + l.Network.Node.String(),
-		fmt.Sprintf("TARE_TEST_NODES=%d", len(l.nodes())),
+		fmt.Sprintf("%s=%d", nodesVariable, len(l.nodes())),
 		"TARE_TEST_KUBECTL=" + l.program("kubectl"),
 		"TARE_TEST_CLUSTER=" + program,
 		NameVariable + "=" + l.Name,

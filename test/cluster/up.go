@@ -26,6 +26,9 @@ import (
 // ErrUnsupported is wrapped by errors with the reason why this machine cannot hold a cluster.
 var ErrUnsupported = errors.New("this machine cannot hold a cluster")
 
+// ErrOneNode is an [ErrUnsupported] of clusters with several nodes, on a machine that can hold one.
+var ErrOneNode = fmt.Errorf("%w of several nodes", ErrUnsupported)
+
 // sharesOfCPU is the CPU weight of one thread outside all control groups.
 const sharesOfCPU = 1024
 
@@ -98,7 +101,7 @@ func (l Layout) prepare(ctx context.Context, o Options) (Layout, error) {
 		return l, fmt.Errorf("%d nodes: not between 1 and %d", o.Nodes, MaxNodes)
 	}
 	if l.Nodes = o.Nodes; l.several() && !cgroup.Version1() {
-		return l, fmt.Errorf("%w of several nodes: control groups of version 2 alone", ErrUnsupported)
+		return l, fmt.Errorf("%w: control groups of version 2 alone", ErrOneNode)
 	}
 	if err := debian.Install(ctx, o.Log); err != nil {
 		return l, fmt.Errorf("%w: %w", ErrUnsupported, err)
@@ -107,6 +110,9 @@ func (l Layout) prepare(ctx context.Context, o Options) (Layout, error) {
 		if _, err := output(exec.CommandContext(ctx, "modprobe", "br_netfilter")); err != nil {
 			return l, fmt.Errorf("%w: no bridge netfilter: %w", ErrUnsupported, err)
 		}
+	}
+	if err := (link{l}).checkForwarding(ctx); err != nil {
+		return l, err
 	}
 	if err := checkInotify(l.inotifyInstances()); err != nil {
 		return l, err

@@ -33,8 +33,8 @@ cp tools/site/site.css tools/site/site.js "$src/"
   printf '| run | command | results |\n|---|---|---|\n'
   sed 's/#.*//; /^[[:space:]]*$/d' tools/site/gallery.txt | while IFS='|' read -r name title command archive; do
     name=$(xargs <<<"$name") archive=$(xargs <<<"$archive") title=$(trimmed "$title")
-    [ -e "$archive" ] || { note "$name: no results yet (make gallery)"; continue; }
-    run=$(mktemp -d) file=$name.tar.${archive##*.}
+    [ -e "$archive" ] || { note "$name: $archive is missing: make gallery makes it, make pictures that of the quickstart"; exit 1; }
+    run=$(mktemp -d) file=$name.tar.gz
     tar -xf "$archive" -C "$run" --no-same-owner
     bin/tare report "$run" --format html -o "$src/gallery/$name.html" >&2
     cp "$archive" "$src/gallery/$file"

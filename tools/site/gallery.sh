@@ -5,16 +5,21 @@
 #   DEBATE=DIR tools/site/gallery.sh [NAME...]    DIR has V1/Data of the great sidecar debate; without it that run stays
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+note() { printf 'gallery: %s\n' "$*" >&2; }
+table=$(sed 's/#.*//; /^[[:space:]]*$/d' tools/site/gallery.txt)
+names=$(cut -d '|' -f 1 <<<"$table" | xargs)
+for name; do
+  [[ " $names " == *" $name "* ]] || { note "no run is called $name; there are $names"; exit 2; }
+done
 work=$(mktemp -d /tmp/tare-gallery.XXXXXX) # in the records as the place of the programs
-trap 'rm -rf "$work"' EXIT
+trap 'rm -rf "$work"; rm -f docs/pictures/*.tar.gz.new' EXIT
 mkdir "$work/bin"
 cp bin/tare bin/tare-agent "$work/bin/"
 cp -r examples "$work/"
-note() { printf 'gallery: %s\n' "$*" >&2; }
-sed 's/#.*//; /^[[:space:]]*$/d' tools/site/gallery.txt | while IFS='|' read -r name _ command archive; do
+while IFS='|' read -r name _ command archive; do
   name=$(xargs <<<"$name") archive=$(xargs <<<"$archive")
   [ $# = 0 ] || [[ " $* " == *" $name "* ]] || continue
-  case $archive in *.tar.xz) ;; *) continue ;; esac # make pictures repeats the quickstart
+  [ "$name" != quickstart ] || { note "$name: make pictures repeats it"; continue; }
   case $command in
     *great-sidecar-debate*)
       [ -n "${DEBATE:-}" ] || { note "$name: stays, because DEBATE names no directory"; continue; }
@@ -27,6 +32,7 @@ sed 's/#.*//; /^[[:space:]]*$/d' tools/site/gallery.txt | while IFS='|' read -r 
   case $code in 0 | 3 | 4 | 5) ;; *) tail -20 "$work/$name.log" >&2; note "$name ended with $code"; exit 1 ;; esac
   tail -3 "$work/$name.log" >&2
   bin/tare verify "$work/runs/$name" >&2
-  tar -C "$work/runs/$name" --sort=name --owner=0 --group=0 --numeric-owner --exclude='*.html' --exclude=.lock -cf - . | xz -9e >"$archive"
+  tar -C "$work/runs/$name" --sort=name --owner=0 --group=0 --numeric-owner --exclude='*.html' --exclude=.lock --mtime=@0 -cf - . | gzip -9n >"$archive.new"
+  mv "$archive.new" "$archive"
   note "$archive: $(wc -c <"$archive") bytes"
-done
+done <<<"$table"
