@@ -159,7 +159,7 @@ const NameVariable, RootVariable, CAdvisorVariable = "TARE_CLUSTER_NAME", "TARE_
 
 const nodesVariable = "TARE_TEST_NODES"
 
-// WithoutNodes is the environment of tests when an Up has failed with err: those that need several nodes are skipped on
+// WithoutNodes is the environment of tests when an Up has failed with err: tests with several nodes are skipped on
 // a machine that can hold but one.
 func WithoutNodes(err error) []string {
 	if errors.Is(err, ErrOneNode) {

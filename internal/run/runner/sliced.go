@@ -262,7 +262,7 @@ func (t *trial) beginSlices(ctx context.Context, r *sliceReader) error {
 	if err := t.sampler.look(ctx, meter.Edge); err != nil {
 		return err
 	}
-	t.sliced.tasks = t.sampler.tasks // with those that only the meter lists
+	t.sliced.tasks = t.sampler.tasks // with tasks of the meter alone
 	t.sliced.before = t.sampler.last
 	return nil
 }

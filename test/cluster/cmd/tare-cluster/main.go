@@ -188,7 +188,7 @@ func build(p *place) *cobra.Command {
 }
 
 // run ends with the command's exit code. Where the machine cannot hold a cluster, outside continuous integration, the
-// command runs without one: tests that need it are then skipped. So are, everywhere, those that need several nodes.
+// command runs without one: tests that need it are then skipped. So are, everywhere, tests with several nodes.
 func run(p *place) *cobra.Command {
 	return &cobra.Command{
 		Use:   "run -- COMMAND [ARGUMENT]…",
