@@ -151,6 +151,11 @@ func (r *onKubernetes) records(t *testing.T, want int, during func()) []result.R
 	return r.recorded(t)
 }
 
+// usable reports whether a trial is valid, or only a busy machine had a backlog after its warm-up.
+func usable(r result.Record) bool {
+	return r.Error == "" && !slices.ContainsFunc(r.Warnings, func(w result.Warning) bool { return w.Invalidates && w.Code != "rate-exceeded" })
+}
+
 func (r *onKubernetes) recorded(t *testing.T) []result.Record {
 	t.Helper()
 	d, err := result.Open(r.dir)
