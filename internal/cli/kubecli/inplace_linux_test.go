@@ -130,7 +130,7 @@ func (r *onKubernetes) inPlace(t *testing.T, definition, charts string) {
 
 	r.verifiedByHand(t, definition, kubeconfig)
 	out, err := exec.Command(filepath.Join(r.bin, "tare"), "cleanup", "--yes", "--kubeconfig", kubeconfig).CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "namespace desk is put back as it was") || !strings.Contains(string(out), "`tare mesh uninstall weight --mesh FILE`") {
+	if err != nil || !strings.Contains(string(out), "namespace desk is put back as it was") || !strings.Contains(string(out), "removed: nothing of mesh weight is left") {
 		t.Fatalf("cleanup: %v\n%s", err, out)
 	}
 	if after := r.desk(t, workloads); after != before {
@@ -138,9 +138,6 @@ func (r *onKubernetes) inPlace(t *testing.T, definition, charts string) {
 	}
 	if n := r.injected(t); n != 0 {
 		t.Errorf("%d pods have a sidecar after the clean-up", n)
-	}
-	if out, err := exec.Command(filepath.Join(r.bin, "tare"), "mesh", "uninstall", "weight", "--force", "--mesh", definition, "--kubeconfig", kubeconfig).CombinedOutput(); err != nil {
-		t.Errorf("uninstall: %v: %s", err, out)
 	}
 }
 
