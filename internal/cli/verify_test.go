@@ -98,7 +98,10 @@ func TestVerifyRun(t *testing.T) {
 			})
 		}, "its seconds have "},
 		{"half of the histograms", func(t *testing.T, _, trial string) {
-			change(t, filepath.Join(trial, "record.json"), func(v map[string]any) { half(v, "load", "classes", "2xx") })
+			change(t, filepath.Join(trial, "record.json"), func(v map[string]any) {
+				half(v, "load", "recorded")
+				half(v, "load", "classes", "2xx")
+			})
 		}, "requests of class 2xx in the measure phase"},
 		{"CPU time that goes back", func(t *testing.T, _, trial string) {
 			change(t, filepath.Join(trial, "record.json"), func(v map[string]any) {
