@@ -52,14 +52,7 @@ slices: {length: 250ms, guard: 50ms}
 blocks: 1
 `+fmt.Sprintf(onThreeNodes, "5s"))
 	disposable(t, r.cluster)
-	all := r.records(t, console.Done, nil)
-	if len(all) != 2 {
-		t.Fatalf("%d trials, want 2", len(all))
-	}
-	for _, one := range all {
-		if !one.Valid {
-			t.Errorf("%s: %s: %+v", one.ID, one.Error, one.Warnings)
-		}
+	for _, one := range r.bothValid(t) {
 		nodes := r.placed(t, one)
 		together := nodes["front-0"] == nodes["back-0"]
 		if nodes["front-0"] == "" || nodes["back-0"] == "" || together != strings.HasSuffix(one.Treatment, "same-node") {
@@ -73,6 +66,21 @@ blocks: 1
 		}
 		r.ownNodes(t, one)
 	}
+}
+
+// bothValid runs an experiment of two trials, which must be valid.
+func (r *onKubernetes) bothValid(t *testing.T) []result.Record {
+	t.Helper()
+	all := r.records(t, console.Done, nil)
+	if len(all) != 2 {
+		t.Fatalf("%d trials, want 2", len(all))
+	}
+	for _, one := range all {
+		if !one.Valid {
+			t.Errorf("%s: %s: %+v", one.ID, one.Error, one.Warnings)
+		}
+	}
+	return all
 }
 
 // ownNodes checks that each node has counters of its own: the first, with the control plane, used more than any other.
@@ -119,14 +127,7 @@ func TestThreeNodesDebate(t *testing.T) {
 		"control=false", "blocks=1", "phases={warmup: 5s, measure: 10s, drain: 3s}", "validity={errorRatio: 0.05, rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}",
 		fmt.Sprintf("meshes={istio: {profile: ha, version: %q, charts: %q, options: {envoy: stock}}}", os.Getenv("TARE_TEST_ISTIO_TAG"), charts))
 	disposable(t, r.cluster)
-	all := r.records(t, console.Done, nil)
-	if len(all) != 2 {
-		t.Fatalf("%d trials, want 2", len(all))
-	}
-	for _, one := range all {
-		if !one.Valid {
-			t.Errorf("%s: %s: %+v", one.ID, one.Error, one.Warnings)
-		}
+	for _, one := range r.bothValid(t) {
 		nodes := r.placed(t, one)
 		for _, service := range []string{"face", "smiley", "color", "load"} {
 			places := []string{nodes[service+"-0"], nodes[service+"-1"], nodes[service+"-2"]}
