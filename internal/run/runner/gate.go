@@ -55,7 +55,7 @@ func newGate(ctx context.Context, cmd *proc.Command) (g *gate, feed func(), err 
 	cmd.Stdin = out
 	g = &gate{in: in, ready: make(chan struct{})}
 	return g, func() {
-		out.Close()
+		_ = out.Close() // the command has its own copy
 		// A process that ends, or reads nothing, is noticed by its output.
 		_ = in.SetWriteDeadline(time.Now().Add(feedTimeout))
 		defer context.AfterFunc(ctx, func() { _ = in.SetWriteDeadline(time.Now()) })()
