@@ -30,6 +30,8 @@ type runOptions struct {
 	report reportOptions
 	// start is the time until the program of a trial serves, beyond the plan.
 	start time.Duration
+	// sourceShown: the application's source was printed before.
+	sourceShown bool
 	// stop ends the run after a block; nil: the rule of the experiment.
 	stop func(block int) (result.Stopped, error)
 	// finish prints the result; nil: the report.
@@ -153,7 +155,7 @@ func (c runCommand) runStudy(ctx context.Context, study *Study, o runOptions) er
 	if study.Drawn && o.resume == "" {
 		fmt.Fprintf(c.Err, "%s\n", study.seedWords())
 	}
-	if text := study.sourceText(); text != "" && o.resume == "" {
+	if text := study.sourceText(); text != "" && o.resume == "" && !o.sourceShown {
 		fmt.Fprint(c.Err, text)
 	}
 	if words := study.orderWords(); words != "" && o.resume == "" {

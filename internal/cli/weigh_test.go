@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/load"
 )
 
 // flagsOf are the options of tare weigh without flags.
@@ -103,6 +107,36 @@ func TestWeighFit(t *testing.T) {
 	quick, slow := blocksWithin(time.Minute, 3, 500*time.Millisecond), blocksWithin(time.Minute, 3, 10*time.Second)
 	if quick != 6 || slow != 3 || blocksWithin(time.Hour, 3, 0) != maxWeighBlocks {
 		t.Errorf("%d blocks, with a slow start %d", quick, slow)
+	}
+}
+
+// A stall during the first load of the search does not decide the rate.
+func TestWeighSearchAfterAStall(t *testing.T) {
+	t.Parallel()
+	var turn sync.Mutex
+	var end time.Time // of the stall
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		turn.Lock()
+		defer turn.Unlock()
+		if end.IsZero() {
+			end = time.Now().Add(searchTime * 5 / 4)
+		}
+		if time.Now().Before(end) && r.Context().Err() == nil {
+			time.Sleep(100 * time.Millisecond)
+		}
+	}))
+	defer server.Close()
+	s := &search{}
+	p := load.Profile{Targets: []string{server.URL}, Connections: 4, Warmup: searchTime / 5, Measure: searchTime, Drain: time.Second, Timeout: 10 * time.Second, Workers: 1, ExpectSize: -1}
+	first, err := s.send(t.Context(), p)
+	if err != nil || first.Rate >= slowCapacity {
+		t.Fatalf("%v requests/s during the stall, %v", first.Rate, err)
+	}
+	turn.Lock()
+	end = time.Time{} // a stall again
+	turn.Unlock()
+	if got, err := s.most(t.Context(), p); err != nil || got < slowCapacity {
+		t.Errorf("%v requests/s, %v", got, err)
 	}
 }
 
