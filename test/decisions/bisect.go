@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,14 +51,18 @@ func (p planted) realSettings() []string {
 	}
 }
 
+// planting is that of the mesh, with the settings of the flags.
+func (s settings) planting() (planted, bool) {
+	p, ok := plantings[s.mesh]
+	p.rate, p.measure, p.maxTime = cmp.Or(s.rate, p.rate), cmp.Or(s.measure, p.measure), cmp.Or(s.maxTime, p.maxTime)
+	return p, ok
+}
+
 // syntheticWeight is the cost of the planted commit in a synthetic run, as a share of the CPU.
 const syntheticWeight = 0.03
 
 func bisect(ctx context.Context, s settings) error {
-	p, ok := plantings[s.mesh]
-	if s.maxTime > 0 {
-		p.maxTime = s.maxTime
-	}
+	p, ok := s.planting()
 	if !ok || !s.real && s.mesh != "reference" {
 		return fmt.Errorf("no planting for mesh %q", s.mesh)
 	}
@@ -134,7 +139,7 @@ func (s settings) search(ctx context.Context, p planted, at int, seed uint64) (r
 	}
 	command := []string{"bisect", "run", self, "step", "-tare", s.tare, "-mesh", p.mesh, "-dir", dir}
 	if s.real {
-		command = append(command, "-real", "-max-time", p.maxTime.String())
+		command = append(command, "-real", "-rate", p.rate, "-measure", p.measure.String(), "-max-time", p.maxTime.String())
 	}
 	if out, err := git(command...); err != nil && !strings.Contains(out, "only skipped commits left to test") && !strings.Contains(out, "'skip'ped") {
 		return r, err
@@ -208,7 +213,7 @@ const stepVariable = "DECISIONS_SEED"
 
 // step is the command of git bisect run: tare ab --bisect between the first configuration and that of the checkout.
 func step(ctx context.Context, s settings) error {
-	p := plantings[s.mesh]
+	p, _ := s.planting()
 	content, err := os.ReadFile(p.file)
 	if err != nil {
 		return err
@@ -220,7 +225,7 @@ func step(ctx context.Context, s settings) error {
 			return err
 		}
 		field := strings.TrimSuffix(p.file, ".json")
-		args = append(args, "--mesh", p.mesh, "--rate", p.rate, "--plain", "--max-time", s.maxTime.String(), "--out", filepath.Join(out, "run"),
+		args = append(args, "--mesh", p.mesh, "--rate", p.rate, "--plain", "--max-time", p.maxTime.String(), "--out", filepath.Join(out, "run"),
 			"--set", "a."+field+"="+p.before, "--set", "b."+field+"="+string(content))
 		for _, setting := range p.realSettings() {
 			args = append(args, "--set", setting)
