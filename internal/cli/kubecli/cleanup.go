@@ -99,6 +99,12 @@ func cleanUp(ctx context.Context, c *cli.CommandLine, o *cleanup) error {
 	if err := c.Confirm("remove it", o.yes); err != nil {
 		return err
 	}
+	if !o.yes {
+		// During the prompt a run may have begun, removed these, and made objects of the same names.
+		if chosen, uninstalled, err = o.still(ctx, k, chosen, uninstalled); err != nil {
+			return err
+		}
+	}
 	removing, cancel := context.WithTimeout(ctx, removeWithin)
 	defer cancel()
 	if err := leftover.Delete(removing, k, func(s string) { fmt.Fprintf(c.Err, "tare: %s\n", s) }, chosen...); err != nil {
@@ -108,6 +114,27 @@ func cleanUp(ctx context.Context, c *cli.CommandLine, o *cleanup) error {
 		err = o.prove(removing, c, k, chosen)
 	}
 	return errors.Join(err, unlisted, uninstall(ctx, c, k, uninstalled))
+}
+
+// still are those of the runs and meshes that are left and selected now.
+func (o *cleanup) still(ctx context.Context, k *cluster.Cluster, runs []leftover.Run, uninstalled []meshes.Installation) ([]leftover.Run, []meshes.Installation, error) {
+	asking, cancel := context.WithTimeout(ctx, askCluster)
+	defer cancel()
+	found, err := leftovers(asking, k, o.namespace)
+	if err != nil && !errors.As(err, new(*cluster.Unlisted)) {
+		return nil, nil, err
+	}
+	found = slices.DeleteFunc(found, func(l leftover.Run) bool {
+		return !o.selects(l.ID, l.State()) || !slices.ContainsFunc(runs, func(r leftover.Run) bool { return r.ID == l.ID })
+	})
+	if len(uninstalled) == 0 {
+		return found, nil, nil
+	}
+	installed, err := installedMeshes(asking, k)
+	installed = slices.DeleteFunc(installed, func(i meshes.Installation) bool {
+		return !o.selects(i.Run, i.Owner.State()) || !slices.ContainsFunc(uninstalled, func(u meshes.Installation) bool { return u.Run == i.Run && u.Mesh == i.Mesh })
+	})
+	return found, installed, err
 }
 
 // installedMeshes lists the meshes that tare installed. Without permission there are none to remove.

@@ -36,6 +36,7 @@ type Agents struct {
 	report  func(string)
 
 	mu     sync.Mutex
+	token  string // of the started agents
 	byNode map[string]*Agent
 	lost   map[string]bool   // nodes that were gone or not ready when clocks were last compared
 	clocks map[string]offset // by the boot ID of the kernel
@@ -107,7 +108,13 @@ func (a *Agents) start(ctx context.Context) error {
 	if err := a.connect(ctx, a.namespace().Name, token, nodes); err != nil {
 		return err
 	}
-	return a.awaitClocks(ctx)
+	if err := a.awaitClocks(ctx); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	a.token = token
+	a.mu.Unlock()
+	return nil
 }
 
 // startTimeout bounds the time from ready pods to agents that answer.
@@ -120,7 +127,7 @@ func (a *Agents) awaitClocks(ctx context.Context) error {
 	again := time.NewTicker(200 * time.Millisecond)
 	defer again.Stop()
 	for {
-		err := a.Compare(ctx)
+		err := a.compare(ctx)
 		if err == nil {
 			return nil
 		}
@@ -178,9 +185,19 @@ func (a *Agents) connect(ctx context.Context, namespace, token string, nodes []c
 		return errors.New("no node has one")
 	}
 	a.mu.Lock()
+	before := a.byNode
 	a.byNode = found
 	a.mu.Unlock()
+	for _, agent := range before {
+		agent.end()
+	}
 	return nil
+}
+
+// end closes the connections to the agent.
+func (a *Agent) end() {
+	a.Close()
+	_ = a.forward.Close()
 }
 
 // All returns the agents by the names of their nodes, sorted, without those of lost nodes.
@@ -198,7 +215,23 @@ func (a *Agents) All() []*Agent {
 
 // Compare compares the clock of each kernel with tare's. Nodes that are containers of one machine
 // have the same clock, which is compared once. Nodes that are gone or not ready are left out until the next comparison.
+// An agent that does not answer may have been replaced, by eviction or with its node: the present pods are connected.
 func (a *Agents) Compare(ctx context.Context) error {
+	err := a.compare(ctx)
+	a.mu.Lock()
+	token := a.token
+	a.mu.Unlock()
+	if err == nil || token == "" || ctx.Err() != nil {
+		return err
+	}
+	nodes, failed := a.cluster.Nodes(ctx)
+	if failed != nil || a.connect(ctx, a.namespace().Name, token, nodes) != nil {
+		return err
+	}
+	return a.compare(ctx)
+}
+
+func (a *Agents) compare(ctx context.Context) error {
 	nodes, err := a.cluster.Nodes(ctx)
 	if err != nil {
 		return err
@@ -272,11 +305,10 @@ func (a *Agents) Stop(ctx context.Context) error {
 	a.lost = nil
 	a.mu.Unlock()
 	for _, agent := range a.All() {
-		agent.Close()
-		_ = agent.forward.Close()
+		agent.end()
 	}
 	a.mu.Lock()
-	a.byNode = nil
+	a.byNode, a.token = nil, ""
 	a.mu.Unlock()
 	if err := a.cluster.Delete(ctx, a.report, a.namespace()); err != nil {
 		return fmt.Errorf("remove the node agents: %w", err)

@@ -135,8 +135,8 @@ func (l *Lease) acquireIn(ctx context.Context, namespace string) error {
 		case err == nil:
 			l.keep(object)
 			return nil
-		case !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err):
-			return err
+		case !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && (!apierrors.IsNotFound(err) || h.version == ""):
+			return err // NotFound without a Lease: the namespace does not exist
 		}
 		// Another process was faster: read the Lease again.
 	}
@@ -282,8 +282,12 @@ func (l *Lease) Release(ctx context.Context) error {
 	if object == nil {
 		return nil
 	}
-	err := l.cluster.Retry(ctx, "release the Lease of the cluster", func(ctx context.Context) error {
-		return l.client(object.Namespace).Delete(ctx, LeaseName, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &object.UID}})
+	h, held, err := holderIn(ctx, l.cluster, object.Namespace)
+	if err != nil || !held || !l.ours(h) { // a run that takes an expired Lease over keeps its UID
+		return err
+	}
+	err = l.cluster.Retry(ctx, "release the Lease of the cluster", func(ctx context.Context) error {
+		return l.client(object.Namespace).Delete(ctx, LeaseName, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &object.UID, ResourceVersion: &h.version}})
 	})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // another run has it
 		return nil

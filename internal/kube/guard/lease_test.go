@@ -94,6 +94,29 @@ func TestRealLease(t *testing.T) {
 	if h, held, _ := g.Holder(ctx); !held || h.Run != "third" {
 		t.Errorf("the Lease of another run was released: %+v", h)
 	}
+	// A take-over of an expired Lease keeps the object. The former holder may notice it only when it releases.
+	if err := errors.Join(c.Delete(ctx, nil, second.held(ns)), first.Acquire(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	leases := c.Typed().CoordinationV1().Leases(ns)
+	object, err := leases.Get(ctx, LeaseName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	object.Labels[cluster.LabelRun] = "fourth"
+	if _, err := leases.Update(ctx, object, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Release(ctx); err != nil {
+		t.Error(err)
+	}
+	if h, held, _ := g.Holder(ctx); !held || h.Run != "fourth" {
+		t.Errorf("the Lease that another run took over was released: %+v", h)
+	}
+	absent := claim(c, "tare-test-absent", "fifth")
+	if err := absent.Acquire(ctx); !cluster.IsNotFound(err) {
+		t.Errorf("a namespace that does not exist: %v", err)
+	}
 }
 
 // One renewal runs, however often and concurrently the Lease is taken. A second one would fail here without a cluster.

@@ -18,8 +18,16 @@ import (
 // restartableKinds are the workloads whose controllers replace pods when their template changes.
 var restartableKinds = []string{cluster.KindDeployment.Kind, cluster.KindStatefulSet.Kind, cluster.KindDaemonSet.Kind}
 
-// endPause is the pause between two checks for pods that are ending.
-const endPause = 500 * time.Millisecond
+const (
+	// endPause is the pause between two checks for pods that are ending.
+	endPause = 500 * time.Millisecond
+	// endWithin bounds the wait for them after an application was put back: a finalizer, or a node that is gone, can keep
+	// one for ever.
+	endWithin = 2 * time.Minute
+)
+
+// errNotEnding: a pod is still ending after the time for it.
+var errNotEnding = errors.New("does not end")
 
 // Application is a running application that is changed in place.
 type Application struct {
@@ -55,12 +63,16 @@ func Begin(ctx context.Context, c *cluster.Cluster, s cluster.Stamp, namespace s
 	if all := a.state.Objects[0].Changes; len(all) > 0 && !slices.ContainsFunc(all, func(x change) bool { return x.Before == nil || *x.Before != x.Value }) {
 		return nil, hint.New("take it out of the mesh first, so that trials without the mesh are a baseline", "namespace %s is in the mesh already: label %s=%s", namespace, all[0].Name, all[0].Value)
 	}
-	restarted := map[string]string{annotationRestarted: time.Now().UTC().Format(time.RFC3339Nano)}
+	// The same value in all trials of a run, so that a treatment has one revision in the rollout history, not one a trial.
+	restarted := map[string]string{annotationRestarted: s.Run}
 	for _, ref := range workloads {
 		annotations := merged(podMarks.Annotations, restarted)
 		if err := a.add(ctx, changed{Ref: ref, Pods: true}, Marks{podMarks.Labels, annotations}); err != nil {
 			return nil, err
 		}
+	}
+	if !a.state.own(namespace) {
+		return nil, hint.New("measure a copy (without inPlace)", "the mesh labels namespace %s for pod security: %w in place", namespace, errors.ErrUnsupported)
 	}
 	stored, err := a.state.configMap()
 	if err != nil {
@@ -130,11 +142,12 @@ func (a *Application) Restart(ctx context.Context, report func(string)) error {
 			return err
 		}
 	}
-	return a.state.settled(ctx, a.cluster, report)
+	return a.state.settled(ctx, a.cluster, 0, report)
 }
 
-// settled waits until the workloads are ready, and no pod of the namespace is ending.
-func (s state) settled(ctx context.Context, c *cluster.Cluster, report func(string)) error {
+// settled waits until the workloads are ready, and no pod of the namespace is ending: the latter for a time, 0 being
+// until ctx ends. A pod that is ending then is an [errNotEnding].
+func (s state) settled(ctx context.Context, c *cluster.Cluster, within time.Duration, report func(string)) error {
 	for _, x := range s.Objects {
 		if !x.Pods {
 			continue
@@ -145,6 +158,10 @@ func (s state) settled(ctx context.Context, c *cluster.Cluster, report func(stri
 	}
 	if c.DryRun() {
 		return nil
+	}
+	var late <-chan time.Time
+	if within > 0 {
+		late = time.After(within)
 	}
 	for {
 		ending := ""
@@ -166,8 +183,13 @@ func (s state) settled(ctx context.Context, c *cluster.Cluster, report func(stri
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("pod %s of namespace %s does not end: %w", ending, s.Namespace, context.Cause(ctx))
+			return fmt.Errorf("pod %s of namespace %s %w: %w", ending, s.Namespace, errNotEnding, context.Cause(ctx))
+		case <-late:
+			return fmt.Errorf("pod %s of namespace %s %w", ending, s.Namespace, errNotEnding)
 		case <-time.After(endPause):
+			if report != nil {
+				report("end of pod " + ending + " of namespace " + s.Namespace)
+			}
 		}
 	}
 }
@@ -188,7 +210,11 @@ func Restore(ctx context.Context, c *cluster.Cluster, namespace string, report R
 			return fmt.Errorf("put namespace %s back: %w", namespace, err)
 		}
 	}
-	if err := s.settled(ctx, c, report.Progress); err != nil {
+	err = s.settled(ctx, c, endWithin, report.Progress)
+	switch {
+	case err != nil && ctx.Err() == nil && errors.Is(err, errNotEnding): // all values are back
+		report.notice("%v", err)
+	case err != nil:
 		return fmt.Errorf("put namespace %s back: %w", namespace, err)
 	}
 	return c.Delete(ctx, report.Progress, stateRef(namespace))

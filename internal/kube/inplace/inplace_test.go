@@ -2,6 +2,7 @@ package inplace
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"os/exec"
 	"slices"
@@ -163,5 +164,24 @@ func TestRealInPlace(t *testing.T) {
 	}
 	if err := Restore(ctx, c, namespace, Report{}); err != nil {
 		t.Errorf("a second time: %v", err)
+	}
+	// A later trial of the treatment has the same revision.
+	if a, err = Begin(ctx, c, stamp, namespace, []cluster.Ref{ref}, Marks{}, Marks{Annotations: map[string]string{"own": "mesh"}}, Report{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(a.Restart(ctx, nil), a.Restore(ctx, Report{})); err != nil {
+		t.Fatal(err)
+	}
+	revisions, err := apps.ReplicaSets(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil || len(revisions.Items) != 2 {
+		t.Errorf("%d revisions in the rollout history, want 2: %v", len(revisions.Items), err)
+	}
+	// A mesh whose labels could not be taken back is refused before it changes anything.
+	_, err = Begin(ctx, c, stamp, namespace, []cluster.Ref{ref}, Marks{Labels: map[string]string{"pod-security.kubernetes.io/enforce": "privileged"}}, Marks{}, Report{})
+	if !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a label for pod security: %v", err)
+	}
+	if labels, _ := read(); labels["pod-security.kubernetes.io/enforce"] != "" {
+		t.Errorf("labels %v", labels)
 	}
 }

@@ -9,11 +9,15 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/inplace"
 	"github.com/tare-mesh/tare/internal/kube/rbac"
 )
+
+// restoreWithin bounds putting applications back after deletions that used up the time.
+const restoreWithin = 5 * time.Minute
 
 // Run is one run's objects in a cluster.
 type Run struct {
@@ -135,6 +139,11 @@ func Delete(ctx context.Context, c *cluster.Cluster, report func(string), runs .
 		refs = append(refs, slices.DeleteFunc(slices.Clone(r.Objects), inplace.IsState)...)
 	}
 	err := c.Delete(ctx, report, refs...)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) { // an object that is not deleted must not keep an application changed
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), restoreWithin)
+		defer cancel()
+	}
 	for _, r := range runs {
 		for _, namespace := range r.InPlace() {
 			err = errors.Join(err, inplace.Restore(ctx, c, namespace, inplace.Report{Notice: report, Progress: report}))

@@ -88,6 +88,9 @@ func (p *inPlace) restore(ctx context.Context) error {
 	if p == nil {
 		return nil
 	}
+	// Deleting the trial's objects may have used up the time.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+	defer cancel()
 	progress := newDelayedReport(p.options.Report)
 	defer progress.close()
 	if p.app == nil { // enrolling may have failed half way

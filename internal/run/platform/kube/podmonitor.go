@@ -41,6 +41,7 @@ func statesOf(pod *corev1.Pod) containerStates {
 
 // start begins to monitor the trial's present pods.
 func (m *podMonitor) start() {
+	m.pods.leaveOutFailed()
 	baseline := map[types.UID]containerStates{}
 	for _, pod := range m.pods.all() {
 		baseline[pod.UID] = statesOf(pod)

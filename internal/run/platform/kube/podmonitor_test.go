@@ -50,6 +50,24 @@ func TestPodMonitor(t *testing.T) {
 	}
 }
 
+// A pod that failed before the trial, such as an evicted one of an application in place, is none of its pods.
+func TestPodMonitorLeavesOutFailed(t *testing.T) {
+	old, a := podOf("n", "evicted", "s"), podOf("n", "z", "s")
+	old.Status.Phase, old.Status.Reason = corev1.PodFailed, "Evicted"
+	m := monitored(t, nil, old, a)
+	if err := m.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if pods := m.pods.of("s"); len(pods) != 1 || m.pods.name(pods[0]) != "s-0" {
+		t.Errorf("%d pods", len(pods))
+	}
+	a.Status.Phase, a.Status.Reason = corev1.PodFailed, "Evicted" // during the trial
+	m.changed(a, false)
+	if err := m.Err(); err == nil || !strings.Contains(err.Error(), "is gone: Evicted") {
+		t.Errorf("%v", err)
+	}
+}
+
 // A lost load worker ends the load with the reason. During removal no pod is lost.
 func TestPodMonitorLoad(t *testing.T) {
 	load := podOf("n", "load-x", loadService)

@@ -28,11 +28,23 @@ type trialPods struct {
 	*trial
 	store *podStore // nil in a dry run
 	slots slots
+	// failed are pods that had ended before the trial followed them, such as evicted ones of an application in place.
+	failed map[types.UID]bool
+}
+
+// leaveOutFailed excludes the pods that have failed until now. Nothing runs in them.
+func (p *trialPods) leaveOutFailed() {
+	p.failed = map[types.UID]bool{}
+	for _, pod := range p.inCluster() {
+		if pod.Status.Phase == corev1.PodFailed {
+			p.failed[pod.UID] = true
+		}
+	}
 }
 
 // all are the pods of the trial.
 func (p *trialPods) all() []*corev1.Pod {
-	return slices.DeleteFunc(p.inCluster(), func(pod *corev1.Pod) bool { return !p.owns(pod) })
+	return slices.DeleteFunc(p.inCluster(), func(pod *corev1.Pod) bool { return !p.owns(pod) || p.failed[pod.UID] })
 }
 
 // inCluster are the pods of the whole cluster, or of the trial's namespace without permission to list others.
