@@ -110,6 +110,7 @@ func TestRecordedRequestsReachTheServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	server.Close() // the handlers have ended
 	if report.Intended != 30 || p.Rate != 100 || len(got) != len(p.Instants) {
 		t.Errorf("%d due, rate %v, %d of %d requests reached the server", report.Intended, p.Rate, len(got), len(p.Instants))
 	}
