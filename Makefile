@@ -205,7 +205,7 @@ on-nodes: # on three nodes, with Istio's charts and images
 
 .PHONY: e2e-all
 e2e-all: export TARE_TEST_ALL := 1
-e2e-all: ## make e2e, and what does not fit into it: docs/how-to/testing.md
+e2e-all: build-plot ## make e2e, and what does not fit into it: docs/how-to/testing.md
 	@failed=; part() { echo "part of e2e-all: $$1"; "$${@:2}" || failed+=" $$1;"; }; \
 	part 'programs of release tests' tools/release/install.sh; \
 	part 'e2e with all generators' $(MAKE) --no-print-directory e2e GENERATORS=; \

@@ -60,6 +60,9 @@ func (s *Study) bestWords(c analysis.Components, least int, share float64) strin
 		best, ok = c.Cheapest(share, least)
 	}
 	if !ok {
+		if share > 0 {
+			return "over 100,000 blocks"
+		}
 		return "too little time for 6 blocks"
 	}
 	words := settings(best, p.Slices)

@@ -185,7 +185,10 @@ func (c runCommand) runStudy(ctx context.Context, study *Study, o runOptions) er
 		err = reported
 	}
 	if err == nil && len(study.Experiment.Decide.Gates) > 0 {
-		return abCommand(c).decidedIn(dir.Path(), o.undecided)
+		if err = abCommand(c).decidedIn(dir.Path(), o.undecided); err == nil {
+			err = unmet(dir)
+		}
+		return err
 	}
 	if err == nil && summary.Failed+summary.Invalid > 0 {
 		err = &console.ExitError{Err: fmt.Errorf("%s: see the warnings above and %s", unusable(summary.Failed, summary.Invalid, summary.Trials), filepath.Join(dir.Path(), result.TrialsDir)), Code: console.Incomplete}

@@ -29,7 +29,7 @@ func TestARM64(t *testing.T) {
 			t.Errorf("%s: %s", program, got)
 		}
 	}
-	if plan := arm("tare", "plan", "examples/quickstart.yaml"); !strings.Contains(plan, "27 trials") {
+	if plan := arm("tare", "plan", "examples/quickstart.yaml"); !strings.Contains(plan, "39 trials") {
 		t.Errorf("plan:\n%s", plan)
 	}
 }

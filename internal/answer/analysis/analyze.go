@@ -72,6 +72,7 @@ func Analyze(d *result.Dir, opts Options) (*Report, error) {
 		return nil, err
 	}
 	r := a.report()
+	r.options = opts
 	if opts.Ladder || a.header.Ladder {
 		if r.Ladders, err = a.ladders(a.validByTreatment()); err != nil && opts.Ladder {
 			return nil, fmt.Errorf("analyse %s: %w", d.Path(), err)
@@ -84,6 +85,9 @@ func Analyze(d *result.Dir, opts Options) (*Report, error) {
 	r.Warnings = append(r.Warnings, sameConfigurations(r.Configurations)...)
 	return r, nil
 }
+
+// Options are those that the report was made with; zero for one that was read.
+func (r *Report) Options() Options { return r.options }
 
 // measured reads a results directory, and computes the metrics of its trials.
 func measured(d *result.Dir, opts Options) (*analysis, error) {

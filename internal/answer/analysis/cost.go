@@ -190,12 +190,29 @@ func (r *Report) AddCost(d *result.Dir, p Prices) error {
 			if s.Pods > 0 && !r.leads(u.Treatment) {
 				continue // the line through all rates answers for the others
 			}
-			c.Scenarios = append(c.Scenarios, r.scenario(s, u, p))
+			sc := r.scenario(s, measuredAt(c.Units, u, s), p)
+			sc.Treatment = u.Treatment
+			c.Scenarios = append(c.Scenarios, sc)
 		}
 	}
 	c.Traffic = r.zoneTraffic(records, p)
 	r.Cost = c
 	return nil
+}
+
+// measuredAt is the cost among those that differ from u in rate alone that was measured at the rate of a copy in the
+// scenario. Without one it is u.
+func measuredAt(units []UnitCost, u UnitCost, s Scenario) UnitCost {
+	if s.Pods == 0 || u.Pods == 0 {
+		return u
+	}
+	rate, key := s.Rate*float64(u.Pods)/float64(s.Pods), fmt.Sprint(withoutRate(u.Factors))
+	for _, o := range units {
+		if o.Bill == u.Bill && o.Pods == u.Pods && math.Abs(rate-o.Rate) <= 0.01*o.Rate && fmt.Sprint(withoutRate(o.Factors)) == key {
+			return o
+		}
+	}
+	return u
 }
 
 // leads reports whether the treatment is the first among treatments that differ in rate alone.
@@ -288,15 +305,18 @@ func (r *Report) scenario(s Scenario, u UnitCost, p Prices) ScenarioCost {
 	return c
 }
 
-// money adds up what both cost in a month; the ends of the intervals are added,
-// which is too wide if the two vary independently.
+// money adds up what both cost in a month, nil if the amount of one that has a price is unknown. The ends of the
+// intervals are added, which is too wide if the two vary independently.
 func (p Prices) money(cores, gib *stats.Interval) *stats.Interval {
 	if cores == nil {
 		return nil
 	}
 	m := scaledInterval(*cores, p.Core.Month)
-	if gib == nil || p.GiB == nil {
+	if p.GiB == nil {
 		return &m
+	}
+	if gib == nil {
+		return nil
 	}
 	g := scaledInterval(*gib, p.GiB.Month)
 	sum := stats.Interval{Estimate: m.Estimate + g.Estimate}

@@ -125,6 +125,13 @@ func TestCostNotALine(t *testing.T) {
 	if x.Cores != nil || x.Money != nil || !strings.Contains(x.How, "do not lie on a line") {
 		t.Errorf("%+v %s", x.Cores, x.How)
 	}
+	// But one that was measured has one, at whichever place in the list.
+	prices := scenarios
+	prices.Scenarios = []analysis.Scenario{{Name: "measured", Rate: 2000, Pods: 10}}
+	_, c = costOf(t, rates(func(rate float64) float64 { return rate }), prices)
+	if x := scenarioOf(t, c, "measured", analysis.DataPlaneBill); x.Cores == nil || !near(x.Cores.Estimate, 10*200*200e-6, 0.03) || x.How != "at the measured 200/s" {
+		t.Errorf("%+v %s", x.Cores, x.How)
+	}
 }
 
 func TestCostWithoutRates(t *testing.T) {

@@ -31,6 +31,7 @@ const Paired Method = "paired" // differences within blocks
 // Report is the answer of an experiment. Its JSON form is a public contract
 // (schema tare.report/v1); unknown figures are absent, never zero.
 type Report struct {
+	options     Options        // that it was made with
 	Schema      string         `json:"schema"`
 	Experiment  string         `json:"experiment"`
 	Description string         `json:"description,omitempty"`

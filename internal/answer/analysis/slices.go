@@ -135,11 +135,12 @@ func (x *estimator) noiseSource(t plan.Treatment, part string, byTreatment map[s
 				continue
 			}
 			// A row has one slice of each: what changes slowly cancels.
-			rows = rowDifferences(a.slices[part], b.slices[part])
+			both := rowDifferences(a.slices[part], b.slices[part])
 			d, known := difference(a, b, name)
-			if len(rows) < 2 || !known {
+			if len(both) < 2 || !known {
 				continue
 			}
+			rows = both
 			blocks, n.Slices = append(blocks, d), len(rows)
 			variances = append(variances, variance(rows)/float64(len(rows)))
 		}

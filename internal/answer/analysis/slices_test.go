@@ -63,4 +63,10 @@ func TestNoiseOfOneBlock(t *testing.T) {
 	if len(n) != 1 || n[0].Deployment != nil || n[0].These == nil || !n[0].These.Known() || n[0].Slices != 3 || n[0].These.Estimate != 10 {
 		t.Errorf("%+v", n)
 	}
+	// A block without slices, such as one whose file is gone, changes nothing.
+	gone := Trial{Block: 2, Metrics: map[string]float64{"cpu_us_per_request/data": 1}}
+	again := x.noiseSources([]plan.Treatment{{ID: "envoy", Baseline: "none"}}, map[string][]Trial{"none": append(of(1, 2, 3, math.NaN()), gone), "envoy": append(of(11, 13, 12, 5), gone)}, nil)
+	if len(again) != 1 || again[0].These == nil || again[0].These.Estimate != 10 {
+		t.Errorf("with a block without slices: %+v", again)
+	}
 }

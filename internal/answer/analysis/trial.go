@@ -39,6 +39,9 @@ func (f *figures) withhold(warnings []result.Warning) {
 			continue
 		}
 		maps.DeleteFunc(f.values, func(name string, _ float64) bool { return about(w.Metrics, name) })
+		for role, values := range f.roles {
+			maps.DeleteFunc(values, func(name string, _ float64) bool { return about(w.Metrics, metric.Of(name, string(role.plane))) })
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -134,13 +135,34 @@ func TestTrialFiguresUnknown(t *testing.T) {
 	}
 }
 
+// Memory without an amount is not free.
+func TestMoneyOfUnknownMemory(t *testing.T) {
+	p := Prices{Core: Price{Month: 40}, GiB: &Price{Month: 5}}
+	cores := stats.Interval{Estimate: 2}
+	if m := p.money(&cores, nil); m != nil {
+		t.Errorf("%+v", m)
+	}
+	if m := p.money(&cores, &stats.Interval{Estimate: 4}); m == nil || m.Estimate != 100 {
+		t.Errorf("%+v", m)
+	}
+	if p.GiB = nil; p.money(&cores, nil) == nil {
+		t.Error("without a price of memory the money of cores is unknown")
+	}
+}
+
 // A withholding check removes only the metrics it concerns.
 func TestWithheldMetricsAreUnknown(t *testing.T) {
-	f := &figures{values: map[string]float64{"latency_ms/p50": 1, "service_ms/p50": 1, "cpu_cores/app": 1}}
+	waypoint := taskRole{metric.Data, "waypoint", ""}
+	f := &figures{values: map[string]float64{"latency_ms/p50": 1, "service_ms/p50": 1, "cpu_cores/app": 1},
+		roles: map[taskRole]map[string]float64{waypoint: {"cpu_us_per_request": 1, "memory_mib": 1}}}
 	f.withhold([]result.Warning{
 		{Code: "marks", Metrics: []string{"cpu_cores"}},
 		{Code: "generator-late", Withholds: true, Metrics: []string{"latency_ms", "service_ms"}},
+		{Code: "readings-shifted", Withholds: true, Metrics: []string{"cpu_us_per_request"}},
 	})
+	if want := map[string]float64{"memory_mib": 1}; !maps.Equal(f.roles[waypoint], want) {
+		t.Errorf("left of a role: %v, want %v", f.roles[waypoint], want)
+	}
 	if want := map[string]float64{"cpu_cores/app": 1}; !maps.Equal(f.values, want) {
 		t.Errorf("left: %v, want %v", f.values, want)
 	}

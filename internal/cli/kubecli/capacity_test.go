@@ -21,7 +21,11 @@ func TestKubernetesIstioCapacity(t *testing.T) {
 	const image = "tare.test/tare-agent:capacity"
 	bin := agentInCluster(t, image)
 	text := fmt.Sprintf(istioExperiment, kubeconfig, image, "echo", os.Getenv("TARE_TEST_ISTIO_TAG"), charts, "", "")
-	text = strings.Replace(text, "rate: [100]", `rate: [{max: "p90 < 300ms, errors < 10%", share: 30%, probes: 6, probe: 1s}]`, 1)
+	before, after, ok := strings.Cut(text, "rate: [50]")
+	if !ok {
+		t.Fatalf("no rate in\n%s", text)
+	}
+	text = before + `rate: [{max: "p90 < 300ms, errors < 10%", share: 30%, probes: 6, probe: 1s}]` + after
 	report, records, _ := measured(t, bin, text)
 	if len(records) != 2 {
 		t.Fatalf("%d records", len(records))

@@ -284,7 +284,7 @@ application: %s
 meshes:
   istio: {version: %q, charts: %q, options: {envoy: stock}}
 factors: {mesh: [%s], rate: [50], connections: [4]%s}
-phases: {warmup: 2s, measure: 10s, idle: {cpu: 100, deadline: 1s}}
+phases: {warmup: 4s, measure: 10s, idle: {cpu: 100, deadline: 1s}}
 validity: {errorRatio: 0.05, rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}
 blocks: 1
 `

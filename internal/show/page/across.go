@@ -70,11 +70,18 @@ func machineOf(s analysis.Setup) string {
 
 func acrossBand(a *analysis.Across) []card {
 	var cards []card
+	base := a.Base.Count
+	if len(a.BaseRuns) > 0 {
+		base = analysis.Count{}
+		for _, r := range a.BaseRuns {
+			base.Used, base.Planned, base.Blocks = base.Used+r.Count.Used, base.Planned+r.Count.Planned, base.Blocks+r.Count.Blocks
+		}
+	}
 	for _, side := range []struct {
 		name string
 		n    analysis.Count
-	}{{"base", a.Base.Count}, {"new", a.New.Count}} {
-		cards = append(cards, card{Good: side.n.Used == side.n.Planned, Title: fmt.Sprintf("%d of %d trials of the %s run", side.n.Used, side.n.Planned, side.name), Text: fmt.Sprintf("%d blocks", side.n.Blocks)})
+	}{{counted(max(1, len(a.BaseRuns)), "base run"), base}, {"the new run", a.New.Count}} {
+		cards = append(cards, card{Good: side.n.Used == side.n.Planned, Title: fmt.Sprintf("%d of %d trials of %s", side.n.Used, side.n.Planned, side.name), Text: fmt.Sprintf("%d blocks", side.n.Blocks)})
 	}
 	conditions := card{Good: len(a.Obstacles) == 0, Title: "Same conditions", Text: "machine, kernel, load, phases, topology, mesh definition"}
 	if !conditions.Good {

@@ -148,7 +148,9 @@ func looksOf(s Source) []looks {
 		if block%max(1, step) != 0 && block != blocks {
 			continue
 		}
-		r, err := analysis.Analyze(s.Dir, analysis.Options{Blocks: block})
+		o := s.Report.Options()
+		o.Blocks, o.LastLook = block, o.LastLook && block == blocks
+		r, err := analysis.Analyze(s.Dir, o)
 		if err != nil || len(r.Decisions) != len(all) {
 			return nil // the report has the outcome
 		}

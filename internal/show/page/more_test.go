@@ -64,3 +64,33 @@ func TestHeatHasEveryAnswer(t *testing.T) {
 		}
 	}
 }
+
+// The looks are those at the gate of the report, also if it is not the gate of the run.
+func TestLooksOfAnotherGate(t *testing.T) {
+	gated := short(t, 3, 6, 180, gatedFile)
+	const gate = "cpu_us_per_request/total < +50%"
+	r, err := analysis.Analyze(gated, analysis.Options{Gates: []string{gate}, LastLook: true})
+	if err != nil || len(r.Decisions) != 1 {
+		t.Fatalf("%d decisions: %v", len(r.Decisions), err)
+	}
+	text, err := page.Data(page.Source{Report: r, Dir: gated})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var data struct {
+		Looks []struct {
+			Gate  string
+			Looks []struct {
+				Estimate float64
+				Outcome  string
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &data); err != nil || len(data.Looks) != 1 || data.Looks[0].Gate != r.Decisions[0].Gate {
+		t.Fatalf("%+v, %v", data, err)
+	}
+	all, want := data.Looks[0].Looks, r.Decisions[0]
+	if last := all[len(all)-1]; want.Change == nil || last.Estimate != want.Change.Estimate || last.Outcome != string(want.Outcome) {
+		t.Errorf("the last look is %+v, the decision %+v", last, want)
+	}
+}

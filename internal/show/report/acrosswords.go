@@ -43,7 +43,7 @@ func AcrossAnswer(a *analysis.Across) []string {
 				verb := map[analysis.Verdict]string{analysis.Higher: "more", analysis.Lower: "less"}[c.Verdict]
 				lines = append(lines, fmt.Sprintf("%s uses %s of CPU per request %s than before.", name, amountWithin(*c.Difference, q), verb))
 			case analysis.Insufficient:
-				lines = append(lines, fmt.Sprintf("%s: too few trials for a verdict on CPU.", name))
+				lines = append(lines, fmt.Sprintf("%s: too few trials or base runs for a verdict on CPU.", name))
 			default:
 				lines = append(lines, fmt.Sprintf("%s: no change in CPU per request is shown (%s).", name, strings.TrimSpace(d.Difference+" "+d.Interval)))
 			}

@@ -48,20 +48,24 @@ func boundaryHeadlines(t text, parts []metric.Part) {
 	for _, pair := range pairs {
 		t.heading("One headline a boundary: CPU of " + pair)
 		names, ratios, verdicts := column{heads: []string{"boundary"}, left: true}, column{heads: []string{"ratio"}}, column{heads: []string{"verdict at each rate"}, left: true}
-		ranks := map[string]bool{}
-		for _, p := range parts {
+		order := map[analysis.Verdict][]int{} // boundaries with a verdict
+		for i, p := range parts {
 			cs := found[pair+"/"+p.Name]
 			if len(cs) == 0 {
 				continue
 			}
 			names.cells = append(names.cells, p.Boundary)
 			ratios.cells = append(ratios.cells, ratioRange(cs))
-			words, rank := verdictsByRate(cs)
-			verdicts.cells = append(verdicts.cells, words)
-			ranks[rank] = true
+			verdicts.cells = append(verdicts.cells, verdictsByRate(cs))
+			for _, c := range cs {
+				if !slices.Contains(order[c.Verdict], i) {
+					order[c.Verdict] = append(order[c.Verdict], i)
+				}
+			}
 		}
 		t.table([]column{names, ratios, verdicts}, 1)
-		if len(ranks) > 1 {
+		higher, lower := order[analysis.Higher], order[analysis.Lower]
+		if len(higher) > 0 && len(lower) > 0 && !(len(higher) == 1 && slices.Equal(higher, lower)) {
 			t.line("")
 			t.prose("The boundaries rank the two differently: which one costs less depends on the boundary.")
 		}
@@ -80,9 +84,8 @@ func ratioRange(cs []analysis.Comparison) string {
 	return fixed(least, 2) + " to " + fixed(most, 2) + "x"
 }
 
-// verdictsByRate lists the verdicts, equal ones together. Comparisons with the
-// same rank order the treatments alike.
-func verdictsByRate(cs []analysis.Comparison) (words, rank string) {
+// verdictsByRate lists the verdicts, equal ones together.
+func verdictsByRate(cs []analysis.Comparison) string {
 	var order []analysis.Verdict
 	rates := map[analysis.Verdict][]string{}
 	for _, c := range cs {
@@ -94,9 +97,9 @@ func verdictsByRate(cs []analysis.Comparison) (words, rank string) {
 	var list []string
 	for _, v := range order {
 		if len(rates[v]) == len(cs) && len(cs) > 1 {
-			return string(v) + " at all of them", string(v)
+			return string(v) + " at all of them"
 		}
 		list = append(list, fmt.Sprintf("%s at %s", v, strings.Join(rates[v], ", ")))
 	}
-	return strings.Join(list, "; "), strings.Join(list, "; ")
+	return strings.Join(list, "; ")
 }

@@ -94,8 +94,8 @@ func writeHistory(w io.Writer, h *analysis.History, p *page) error {
 		}
 	}
 	p.note(fmt.Sprintf("The run is the unit. %d of %d series show no change. CPU and times of a treatment are relative to its baseline in the same run, so that a faster machine is no change; JSON has the values themselves. "+
-		"Each series is tested by itself (E-divisive, 999 permutations) at %g: about one in twenty series of independent runs without a change shows one.",
-		quiet, followed, h.Alpha))
+		"Each series is tested by itself (E-divisive, 999 permutations) at %g: about %.3g %% of the series of independent runs without a change show one.",
+		quiet, followed, h.Alpha, 100*h.Alpha))
 	return p.writeTo(w, "history")
 }
 

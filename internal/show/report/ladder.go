@@ -117,6 +117,9 @@ func (v view) ladderAnswer(l analysis.Ladder) string {
 		return fmt.Sprintf("From %s to %s: too few trials for a figure of CPU.", first, last)
 	}
 	m, q := l.Metrics[i], quantityOf(answerCost)
+	if c, ok := v.compared(l.Steps[len(l.Steps)-1], answerCost); ok && c.Baseline == l.Steps[0] && c.Verdict != analysis.Higher && c.Verdict != analysis.Lower {
+		return v.costSentence(fmt.Sprintf("All %d steps to %s", len(m.Increments), last), first, c.Verdict, m.Whole, nil)
+	}
 	s := fmt.Sprintf("From %s to %s, %d %s add %s of CPU per request", first, last, len(m.Increments), plural(len(m.Increments), "step"), amountWithin(*m.Whole, q))
 	if m.Whole.Estimate < 0 {
 		s = strings.Replace(s, " add ", " save ", 1)

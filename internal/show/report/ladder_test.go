@@ -66,6 +66,16 @@ func TestLadderText(t *testing.T) {
 	if lines := Answer(r); len(lines) == 0 || !strings.HasPrefix(lines[0], "From none to http, 3 steps add 152 µs (148 to 156) of CPU per request. Largest: http +101.0 ±3.0 µs, tcp +50.4 ±2.0 µs.") {
 		t.Errorf("%q", lines)
 	}
+	// A whole without a verdict is none.
+	r.Comparisons = []analysis.Comparison{{Treatment: "http", Baseline: "none", Metric: answerCost, Verdict: analysis.NotShown}}
+	if lines := Answer(r); !strings.HasPrefix(lines[0], "All 3 steps to http: no difference from none in CPU per request is shown") {
+		t.Errorf("%q", lines)
+	}
+	r.Comparisons[0].Verdict = analysis.Insufficient
+	if lines := Answer(r); !strings.HasPrefix(lines[0], "All 3 steps to http: too few trials") {
+		t.Errorf("%q", lines)
+	}
+	r.Comparisons = nil
 	var markdown bytes.Buffer
 	if err := writeMarkdown(&markdown, r, Options{}); err != nil || !strings.Contains(markdown.String(), "| + http | +101.0 ±3.0\\* |") {
 		t.Errorf("%v\n%s", err, markdown.String())

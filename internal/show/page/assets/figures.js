@@ -131,7 +131,8 @@ globalThis.tareFigures = function (Plot, content) {
           data.push({ row: " rest", left: "rest", right: rest.difference, from, to: from + by, low: from + of.rest_interval.low * k, high: from + of.rest_interval.high * k,
             shown: false, color: color("series3"), tip: `what blocks without a step leave of the whole\n${m.title}: ${rest.difference} ${rest.interval}` });
         }
-        data.push({ row: " whole", left: "whole", right: whole.difference, from: 0, to: of.whole.estimate * k, low: of.whole.low * k, high: of.whole.high * k, shown: true, color: color("series0"),
+        const compared = report.comparisons.find((c) => c.treatment === l.steps[l.steps.length - 1] && c.baseline === l.steps[0] && c.metric === of.metric);
+        data.push({ row: " whole", left: "whole", right: whole.difference, from: 0, to: of.whole.estimate * k, low: of.whole.low * k, high: of.whole.high * k, shown: !compared || compared.verdict === "higher" || compared.verdict === "lower", color: color("series0"),
           tip: `${last} against ${first}\n${m.title}: ${whole.difference} ${whole.interval}\nrest: ${signed(of.rest * k)} ${m.unit}` });
         rows.push(["whole", first, others, m.title, m.unit, of.whole.estimate * k, of.whole.low * k, of.whole.high * k, of.whole.estimate * k, ""]);
         rows.push(["rest", "", others, m.title, m.unit, of.rest * k, of.rest_interval?.low * k, of.rest_interval?.high * k, undefined, ""]);

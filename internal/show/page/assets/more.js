@@ -97,7 +97,7 @@ globalThis.tareMore = function ({ Plot, content, base, known, amount, signed, co
     const inside = (v) => Math.max(bounds[0], Math.min(bounds[1], v));
     return {
       id: "boundary", title: "When the gate was decided",
-      caption: `The change after each block, with its repeated ${report.confidence * 100} % interval, which holds over all looks. The gate is breached when the whole interval is ${outside} the limit, and holds when none of it is.`,
+      caption: `The change after each block, with its repeated interval: each side is wrong with probability 5 % at most, over all looks. The gate is breached when the whole interval is ${outside} the limit (several gates need more), and holds when none of it is${of.detect ? ", or none beyond the limit and what --detect adds" : ""}.`,
       columns: ["gate", "treatment", "pairs", `change ${unit}`, "low", "high", "outcome"],
       rows: looks.map((l) => [of.gate, name(of.treatment), l.pairs, l.estimate, l.low, l.high, l.outcome]),
       options: [{ name: "gate", label: "Gate", value: String(nth), values: all.map((o, i) => ({ value: String(i), label: `${o.gate}, ${name(o.treatment)}` })) }],
