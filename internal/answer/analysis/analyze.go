@@ -86,7 +86,7 @@ func Analyze(d *result.Dir, opts Options) (*Report, error) {
 	return r, nil
 }
 
-// Options are those that the report was made with; zero for one that was read.
+// Options returns the options of [Analyze]; zero for a report that was read.
 func (r *Report) Options() Options { return r.options }
 
 // measured reads a results directory, and computes the metrics of its trials.

@@ -200,8 +200,8 @@ func (r *Report) AddCost(d *result.Dir, p Prices) error {
 	return nil
 }
 
-// measuredAt is the cost among those that differ from u in rate alone that was measured at the rate of a copy in the
-// scenario. Without one it is u.
+// measuredAt is the cost of the treatment that differs from u in rate alone, and was measured at the rate of a copy in
+// the scenario. Without one it is u.
 func measuredAt(units []UnitCost, u UnitCost, s Scenario) UnitCost {
 	if s.Pods == 0 || u.Pods == 0 {
 		return u
