@@ -104,8 +104,10 @@ func cpusExist(pinned map[string]string) error {
 		if err != nil {
 			return fmt.Errorf("platform.cpus.%s: %w", plane, err)
 		}
-		if !slices.ContainsFunc(cpus, func(cpu int) bool { return slices.Contains(allowed, cpu) }) { // the kernel ignores some
-			errs = append(errs, fmt.Errorf("platform.cpus.%s: this process may use none of the processors %s", plane, pinned[plane]))
+		missing := slices.DeleteFunc(cpus, func(cpu int) bool { return slices.Contains(allowed, cpu) })
+		if len(missing) > 0 { // the start of each task would fail
+			slices.Sort(missing)
+			errs = append(errs, fmt.Errorf("platform.cpus.%s: this process may not use %s of the processors %s", plane, listed(slices.Compact(missing)), pinned[plane]))
 		}
 	}
 	if len(errs) == 0 {

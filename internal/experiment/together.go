@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
@@ -18,6 +19,8 @@ var loadedTogether = append([]obstacle{
 		"mesh none is not like a mesh: both are loaded at once, and the mesh would slow down the trial without one", "write order: interleaved, or a mesh as the baseline"},
 	{func(e *Experiment) bool { return e.Baseline["topology"] != nil || e.Baseline["replicas"] != nil },
 		"different applications are not alike", "write order: interleaved"},
+	{(*Experiment).shared,
+		"all treatments share a program that already runs, and its CPU would count in full for each", "give application.command instead of url, or write order: interleaved"},
 	{func(e *Experiment) bool { return e.Reference },
 		"standard weights are of costs, and there are only ratios", "remove reference, or write order: interleaved"},
 	{func(e *Experiment) bool { return e.Ladder },
@@ -33,6 +36,14 @@ var loadedTogether = append([]obstacle{
 func (e *Experiment) noneBesideMesh() bool {
 	all := e.meshes()
 	return len(all) > 1 && slices.Contains(all, "none")
+}
+
+// shared reports whether a service is a running program, which tare does not start once for each treatment.
+func (e *Experiment) shared() bool {
+	all, _ := e.Topologies() // an unknown one is reported elsewhere
+	return slices.ContainsFunc(all, func(t app.Topology) bool {
+		return slices.ContainsFunc(t.Services, func(s app.Service) bool { return s.URL != "" })
+	})
 }
 
 // together checks order together.

@@ -23,6 +23,8 @@ func TestLoadedTogether(t *testing.T) {
 		like + "\nfaults: [{kind: kill, at: 1s, target: {service: echo}}]":                              "a fault would",
 		like + "\nexpect: ['success_ratio == 1']":                                                       "expectations are checked second by second",
 		like + "\nload: {generator: vegeta}":                                                            "only the generator tare",
+		like + "\napplication: {url: 'http://127.0.0.1:8080'}":                                          "all treatments share a program that already runs",
+		like + "\napplication: {services: [{name: a, url: 'http://127.0.0.1:8080'}]}":                   "all treatments share a program that already runs",
 		like + "\nplatform: {kind: kubernetes}":                                                         "only platform local loads",
 	} {
 		_, err := decodeText("order: together\n" + body + "\n")

@@ -76,16 +76,17 @@ func (s *Slices) Sends(at int64) bool {
 // End returns the end of the table.
 func (s *Slices) End() time.Duration { return time.Duration(len(s.Owners)) * s.Length }
 
-// Loaded returns the time between two instants in which this load sends, without guards. Both are
-// edges of slices.
+// Loaded returns the time between two instants in which this load sends, without guards.
 func (s *Slices) Loaded(from, to time.Duration) time.Duration {
-	var n time.Duration
+	var sum time.Duration
 	for i := int(from / s.Length); i < len(s.Owners) && time.Duration(i)*s.Length < to; i++ {
-		if s.Owners[i] == s.Own {
-			n++
+		if s.Owners[i] != s.Own {
+			continue
 		}
+		begin := time.Duration(i) * s.Length
+		sum += max(0, min(to, begin+s.Length-s.Guard)-max(from, begin))
 	}
-	return n * (s.Length - s.Guard)
+	return sum
 }
 
 // SliceCount counts the requests of one slice, by their intended start.

@@ -55,9 +55,12 @@ type Progress struct {
 	P99MS     float64  `json:"p99_ms"`              // 99th percentile, ms
 }
 
+// HasLoad reports whether the trial had the load in a part of the second.
+func (p *Progress) HasLoad() bool { return p.Loaded == nil || *p.Loaded > 0 }
+
 // WhileLoaded is the rate of answers in the part of the second in which the trial had the load.
 func (p *Progress) WhileLoaded() float64 {
-	if p.Loaded == nil || *p.Loaded <= 0 {
+	if p.Loaded == nil || !p.HasLoad() {
 		return p.Rate
 	}
 	return p.Rate / *p.Loaded

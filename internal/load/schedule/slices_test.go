@@ -82,6 +82,28 @@ func TestLoadedTime(t *testing.T) {
 	}
 }
 
+// Seconds are no edges of slices that are longer, or that do not divide them.
+func TestLoadedTimeOfSeconds(t *testing.T) {
+	for length, want := range map[time.Duration]string{
+		2 * time.Second:        "[0s 0s 1s 990ms]",
+		300 * time.Millisecond: "[390ms 480ms 580ms 390ms]",
+		100 * time.Millisecond: "[450ms 450ms 450ms 450ms]",
+	} {
+		table := load.Slices{Length: length, Guard: 10 * time.Millisecond, Own: 1}
+		for i := range 40 {
+			table.Owners = append(table.Owners, i%2)
+		}
+		var got []time.Duration
+		for second := range 4 {
+			from := time.Duration(second) * time.Second
+			got = append(got, table.Loaded(from, from+time.Second))
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("slices of %v are loaded for %v, want %s", length, got, want)
+		}
+	}
+}
+
 // Every slice has the same number of requests.
 func TestSlicesHaveTheSameNumberOfRequests(t *testing.T) {
 	for own := range 2 {

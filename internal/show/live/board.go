@@ -282,7 +282,9 @@ func (t *Trial) second(p *result.Progress) {
 	}
 	t.Last = p
 	t.Errors += p.Errors
-	t.Rate.add(p.WhileLoaded())
+	if p.HasLoad() { // a second of another treatment's slice has no rate
+		t.Rate.add(p.WhileLoaded())
+	}
 	if p.P50MS > 0 {
 		t.P50.add(p.P50MS)
 		t.P99.add(p.P99MS)

@@ -72,7 +72,9 @@ func (s *state) apply(e result.Event) []string {
 		if t := s.of(e.Trial); e.Progress != nil {
 			t.progress = e.Progress
 			if s.phase == "measure" {
-				t.measured = append(t.measured, e.Progress.WhileLoaded())
+				if e.Progress.HasLoad() {
+					t.measured = append(t.measured, e.Progress.WhileLoaded())
+				}
 				t.errors += e.Progress.Errors
 			}
 		}
