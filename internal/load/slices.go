@@ -52,8 +52,8 @@ func (o *Owners) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// maxSlices bounds a table: more than a day of slices of a tenth of a second.
-const maxSlices = 1 << 20
+// MaxSlices bounds a table: more than a day of slices of a tenth of a second.
+const MaxSlices = 1 << 20
 
 // readLead is the part of the guard between the reading of counters and the end of the slice. A
 // reading that is late by no more precedes the first request of the next slice.
@@ -135,7 +135,7 @@ func (p *Profile) validateSlices() (errs []error) {
 		return append(errs, fmt.Errorf("slices of %v are not between 1ms and %v", s.Length, MaxDuration))
 	}
 	refuse(s.Guard < 0 || s.Guard >= s.Length, "a guard of %v does not fit a slice of %v", s.Guard, s.Length)
-	refuse(len(s.Owners) == 0 || len(s.Owners) > maxSlices, "%d slices are not between 1 and %d", len(s.Owners), maxSlices)
+	refuse(len(s.Owners) == 0 || len(s.Owners) > MaxSlices, "%d slices are not between 1 and %d", len(s.Owners), MaxSlices)
 	refuse(p.Warmup%s.Length != 0 || p.Measure%s.Length != 0, "warm-up %v and measure window %v are not whole slices of %v", p.Warmup, p.Measure, s.Length)
 	refuse(s.End() < p.Warmup+p.Measure, "%d slices of %v end before the measure window does", len(s.Owners), s.Length)
 	refuse(p.Loaded() == 0, "owner %d has no slice in the measure window", s.Own)

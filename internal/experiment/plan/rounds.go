@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/load"
@@ -105,6 +106,10 @@ func (p *Plan) interleave(e *experiment.Experiment) error {
 		g := groups[t.ID]
 		if members[g]++; members[g] > load.MaxOwners {
 			return fmt.Errorf("more than %d treatments to be compared at once: remove order: %s, or levels of a factor", load.MaxOwners, e.Order)
+		}
+		if s := p.Slices; s != nil && members[g] > 1 && members[g]*(s.Warmup+s.Measure) > load.MaxSlices { // a load refuses it, once all are deployed
+			return hint.New("write longer slices (slices.length) or a shorter phases.measure",
+				"%d treatments at once have %d slices of %v, max %d", members[g], members[g]*(s.Warmup+s.Measure), s.Length, load.MaxSlices)
 		}
 	}
 	type key struct {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
@@ -193,6 +194,24 @@ func TestNotInterleaved(t *testing.T) {
 	} {
 		if got := expand(t, body).NotInterleaved(); want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("%.80s: %q, want %q", body, got, want)
+		}
+	}
+}
+
+// A table of slices has a limit, which is known before anything is deployed. Fewer treatments at once have fewer slices.
+func TestSlicesFitTheTable(t *testing.T) {
+	for body, refused := range map[string]bool{
+		"factors: {mesh: [none, envoy]}\nphases: {warmup: 0s, measure: 87m}\n":            false,
+		"factors: {mesh: [none, envoy]}\nphases: {warmup: 0s, measure: 90m}\n":            true,
+		"factors: {mesh: [none, envoy, envoy-tcp]}\nphases: {warmup: 0s, measure: 60m}\n": true,
+	} {
+		e, err := experiment.Decode("t.yaml", []byte(header+"order: interleaved\nblocks: 1\nslices: {length: 10ms}\n"+body), experiment.Known{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = plan.Expand(e)
+		if (err != nil) != refused || refused && (!strings.Contains(err.Error(), "slices of 10ms, max 1048576") || !strings.Contains(hint.Of(err), "longer slices")) {
+			t.Errorf("%s: %v, hint %q", body, err, hint.Of(err))
 		}
 	}
 }

@@ -191,6 +191,24 @@ func TestAllAndTooMany(t *testing.T) {
 	}
 }
 
+// A heal that is due exactly at the end is left to the removal, so that the counters are read on time.
+func TestHealAtTheEnd(t *testing.T) {
+	for length, want := range map[time.Duration]bool{20 * time.Millisecond: false, 15 * time.Millisecond: true} {
+		p := newPods()
+		line, err := New([]experiment.Fault{{Kind: "scale", By: -1, For: experiment.Duration(length)}}, 7, "web", scaled{p}.declare(), time.Now, func(result.Event) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		if err := line.Run(t.Context(), start, start.Add(20*time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		if healed := slices.Contains(p.done, "grow web-0/app"); len(p.done) == 0 || healed != want {
+			t.Errorf("healed after %v of 20ms: %q", length, p.done)
+		}
+	}
+}
+
 // A mesh without a control plane has no target: an event, not a failure.
 func TestNoTarget(t *testing.T) {
 	_, events, err := play(t, newPods(), experiment.Fault{Kind: "kill", Target: experiment.FaultTarget{Plane: "control"}})

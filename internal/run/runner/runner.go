@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -168,6 +169,11 @@ func (r *run) all(ctx context.Context, pending []plan.Trial) error {
 	if err := result.SealTrials(r.Dir, unsealed); err != nil {
 		return err
 	}
+	if block := r.undecided(pending); block > 0 {
+		if stopped, err := r.enough(block); stopped || err != nil {
+			return err
+		}
+	}
 	all := rounds(pending)
 	for i, trials := range all {
 		if ctx.Err() != nil {
@@ -178,12 +184,29 @@ func (r *run) all(ctx context.Context, pending []plan.Trial) error {
 		}
 		block := trials[0].Block
 		if i+1 < len(all) && all[i+1][0].Block != block {
-			if stopped, err := r.enough(block); stopped || err != nil {
+			if stopped, err := r.enough(block); stopped { // complete, even if an interrupt came meanwhile
+				return nil
+			} else if err != nil {
 				return r.ended(ctx, err)
 			}
 		}
 	}
 	return nil
+}
+
+// undecided is the last recorded block, if all trials up to it are recorded and none after it; else 0. A run that was
+// killed there may not have asked its stop rule.
+func (r *run) undecided(pending []plan.Trial) int {
+	if len(pending) == 0 {
+		return 0
+	}
+	before := pending[0].Block - 1
+	of := func(t plan.Trial) bool { return t.Block <= before }
+	after := slices.DeleteFunc(slices.Clone(r.plan.Trials), of)
+	if slices.ContainsFunc(pending, of) || len(after) != len(pending) {
+		return 0
+	}
+	return before
 }
 
 // trials runs the trials of a round, or one trial.

@@ -1,7 +1,9 @@
 package runner_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -40,5 +42,41 @@ func TestStopsWhenItKnowsEnough(t *testing.T) {
 	}
 	if s, err := runner.Run(t.Context(), cfg); err != nil || s.Recorded != 0 {
 		t.Errorf("run again: %+v, %v", s, err)
+	}
+}
+
+// A run that was killed after a block, before its stop rule was asked, asks it when it is resumed. An interrupt during
+// the rule does not make a complete run an interrupted one.
+func TestResumedRunAsksTheStopRule(t *testing.T) {
+	t.Parallel()
+	cfg, _ := fakeRun(t, strings.Replace(fakeText, "blocks: 1", "blocks: 4", 1), &fake{}, "")
+	ctx, kill := context.WithCancel(t.Context())
+	defer kill()
+	cfg.Stop = func(int) (result.Stopped, error) {
+		kill()
+		return result.Stopped{}, nil
+	}
+	if _, err := runner.Run(ctx, cfg); !errors.Is(err, context.Canceled) {
+		t.Fatalf("not interrupted: %v", err)
+	}
+	ctx, kill = context.WithCancel(t.Context())
+	defer kill()
+	cfg.Stop = func(block int) (result.Stopped, error) {
+		kill()
+		return result.Stopped{Why: fmt.Sprint("enough after ", block)}, nil
+	}
+	if s, err := runner.Run(ctx, cfg); err != nil || s.Recorded != 0 || s.Stopped != "enough after 1" {
+		t.Errorf("%+v, %v", s, err)
+	}
+
+	cfg, _ = fakeRun(t, strings.Replace(fakeText, "blocks: 1", "blocks: 4", 1), &fake{}, "")
+	ctx, kill = context.WithCancel(t.Context())
+	defer kill()
+	cfg.Stop = func(int) (result.Stopped, error) {
+		kill()
+		return result.Stopped{Why: "enough"}, nil
+	}
+	if s, err := runner.Run(ctx, cfg); err != nil || s.Stopped != "enough" {
+		t.Errorf("interrupted during the rule: %+v, %v", s, err)
 	}
 }
