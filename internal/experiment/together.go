@@ -19,7 +19,7 @@ var loadedTogether = append([]obstacle{
 		"mesh none is not like a mesh: both are loaded at once, and the mesh would slow down the trial without one", "write order: interleaved, or a mesh as the baseline"},
 	{func(e *Experiment) bool { return e.Baseline["topology"] != nil || e.Baseline["replicas"] != nil },
 		"different applications are not alike", "write order: interleaved"},
-	{(*Experiment).shared,
+	{shared,
 		"all treatments share a program that already runs, and its CPU would count in full for each", "give application.command instead of url, or write order: interleaved"},
 	{func(e *Experiment) bool { return e.Reference },
 		"standard weights are of costs, and there are only ratios", "remove reference, or write order: interleaved"},
@@ -39,7 +39,7 @@ func (e *Experiment) noneBesideMesh() bool {
 }
 
 // shared reports whether a service is a running program, which tare does not start once for each treatment.
-func (e *Experiment) shared() bool {
+func shared(e *Experiment) bool {
 	all, _ := e.Topologies() // an unknown one is reported elsewhere
 	return slices.ContainsFunc(all, func(t app.Topology) bool {
 		return slices.ContainsFunc(t.Services, func(s app.Service) bool { return s.URL != "" })
