@@ -191,3 +191,40 @@ func TestRedirectsToManyHosts(t *testing.T) {
 		}
 	}
 }
+
+// TestRedirectsGoWhereConnectionsGo checks that a name in place of a redirect's host is looked up,
+// and the redirect's own host only for another port of it.
+func TestRedirectsGoWhereConnectionsGo(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/from" {
+			w.Header().Set("Location", "http://real.test/")
+			w.WriteHeader(http.StatusFound)
+		}
+	}))
+	t.Cleanup(s.Close)
+	_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
+	for _, test := range []struct {
+		to    string
+		class load.Class
+	}{{"stand-in.test:" + port, load.OK}, {"none.test:" + port, load.Conn}, {":" + port, load.OK}} {
+		for _, engine := range []string{load.NativeEngine(), load.EnginePortable} {
+			var real atomic.Int64
+			p := brieflyAt(s.URL+"/from", engine)
+			p.Follow, p.Rate, p.Connections, p.Requests, p.Measure = 1, 0, 2, 10, 20*time.Second
+			p.ConnectTo = []load.ConnectTo{{Host: "real.test", To: []string{test.to}}}
+			r, err := run(t.Context(), p, nil, func(_ context.Context, _, name string) ([]netip.Addr, error) {
+				if name == "real.test" {
+					real.Add(1)
+				}
+				if name != "none.test" {
+					return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+				}
+				return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
+			})
+			if err != nil || r.Classes[test.class] != p.Requests || real.Load() > 0 != (test.to == ":"+port) {
+				t.Errorf("%s, to %s: %v, %v, %v, real host %d times", engine, test.to, err, r.Classes, r.Errors, real.Load())
+			}
+		}
+	}
+}

@@ -45,7 +45,7 @@ func (cn *connector) lookup(c *conn) {
 	cn.background.Go(func() {
 		ctx, cancel := context.WithTimeout(cn.lookups, cn.w.job.Profile.Timeout)
 		defer cancel()
-		addrs, err := cn.w.job.Lookup.Addresses(ctx, t.URL, cn.w.job.Profile.IPVersion)
+		addrs, err := t.LookUp(ctx, cn.w.job.Lookup, cn.w.job.Profile.IPVersion)
 		cn.w.inbox.post(func() {
 			if !at.current() || c.state != connConnecting {
 				return // given up

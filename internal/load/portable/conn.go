@@ -316,7 +316,7 @@ func (c *conn) dial(ctx context.Context) (conn net.Conn, d dialled, k load.Failu
 	addrs := t.Addrs
 	if len(addrs) == 0 {
 		var err error
-		addrs, err = l.job.Lookup.Addresses(ctx, t.URL, l.job.Profile.IPVersion)
+		addrs, err = t.LookUp(ctx, l.job.Lookup, l.job.Profile.IPVersion)
 		l.mu.Lock()
 		l.rec.Resolved(int64(time.Since(d.began)))
 		l.mu.Unlock()

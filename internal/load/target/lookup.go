@@ -56,3 +56,11 @@ func (l Lookup) once() Lookup {
 		return addrs, err
 	}
 }
+
+// LookUp finds the addresses of t, which has none yet.
+func (t *Target) LookUp(ctx context.Context, look Lookup, version string) ([]netip.AddrPort, error) {
+	if t.places != nil {
+		return lookUp(ctx, look, t.URL, t.places, version)
+	}
+	return look.Addresses(ctx, t.URL, version)
+}

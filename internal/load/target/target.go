@@ -25,6 +25,7 @@ import (
 type Target struct {
 	URL       *url.URL
 	Addrs     []netip.AddrPort   // of the host; none: to be looked up for each connection
+	places    []*url.URL         // to be looked up in place of URL's host; none: URL's host
 	Socket    string             // path of a Unix socket, in place of addr
 	protocol  string             // http1, http2, grpc or tcp
 	TLS       *tls.Config        // nil: plaintext
