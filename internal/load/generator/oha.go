@@ -34,7 +34,8 @@ func (g Oha) Command(p load.Profile) (proc.Command, error) {
 	if err := ohaTraits.check(p); err != nil {
 		return proc.Command{}, err
 	}
-	args := []string{"--no-tui", "-c", strconv.Itoa(p.Connections), "-z", milliseconds(ohaTraits.duration(p)), "-m", method(p)}
+	// By itself it asks for compressed answers, and many versions follow redirects: other load than asked for.
+	args := []string{"--no-tui", "-c", strconv.Itoa(p.Connections), "-z", milliseconds(ohaTraits.duration(p)), "-m", method(p), "--redirect", "0", "--disable-compression"}
 	if p.Rate > 0 {
 		args = append(args, "-q", decimal(math.Round(p.Rate)), "--latency-correction")
 	}

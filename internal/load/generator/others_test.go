@@ -50,9 +50,9 @@ func TestCommands(t *testing.T) {
 		p    load.Profile
 		want string
 	}{
-		{Oha{}, openLoop(), "oha --no-tui -c 16 -z 25500ms -m GET -q 500 --latency-correction -t 1500ms --worker-threads 2 --output-format json " + url},
-		{Oha{}, logged(h2), "oha --no-tui -c 16 -z 25500ms -m GET -q 500 --latency-correction -t 1500ms --http2 --worker-threads 2 --output-format csv " + url},
-		{Oha{Legacy: true}, logged(openLoop()), "oha --no-tui -c 16 -z 25500ms -m GET -q 500 --latency-correction -t 1500ms --json " + url},
+		{Oha{}, openLoop(), "oha --no-tui -c 16 -z 25500ms -m GET --redirect 0 --disable-compression -q 500 --latency-correction -t 1500ms --worker-threads 2 --output-format json " + url},
+		{Oha{}, logged(h2), "oha --no-tui -c 16 -z 25500ms -m GET --redirect 0 --disable-compression -q 500 --latency-correction -t 1500ms --http2 --worker-threads 2 --output-format csv " + url},
+		{Oha{Legacy: true}, logged(openLoop()), "oha --no-tui -c 16 -z 25500ms -m GET --redirect 0 --disable-compression -q 500 --latency-correction -t 1500ms --json " + url},
 		{Wrk{}, pinned, "taskset -c 1,3 wrk -t 1 -c 16 -d 26s --timeout 2s --latency " + url},
 		{Wrk2{}, openLoop(), "wrk2 -t 2 -c 16 -d 31s --timeout 2s -R 500 -U -L " + url},
 		{Vegeta{}, openLoop(), "vegeta -cpus=2 attack -format=json -targets=stdin -output=stdout -rate=500/1s -duration=25500ms -workers=16 -max-workers=16 -connections=16 -max-connections=16 -redirects=-1 -max-body=0 -timeout=1500ms -http2=false"},
