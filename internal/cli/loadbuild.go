@@ -20,6 +20,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/calls"
+	"github.com/tare-mesh/tare/internal/load/schedule"
 )
 
 // maxTargets bounds a file of requests, in bytes.
@@ -53,10 +54,10 @@ func (f *loadFlags) build(urls []string) (load.Profile, error) {
 	if f.failUnder < 0 || f.failUnder > 100 {
 		errs = append(errs, fmt.Errorf("--fail-under %v is not a percentage", f.failUnder))
 	}
-	if p.ReplayFile != "" {
-		p.Arrivals = load.Replay
-		p.Rate = max(p.Rate, 1)
+	if !f.given("streams") && (p.Cookies || p.Think != nil) {
+		p.Streams = 1 // a user is a connection
 	}
+	errs = append(errs, f.replayFile(&p))
 	switch {
 	case f.ipv4 && f.ipv6:
 		errs = append(errs, errors.New("--ipv4 and --ipv6 exclude each other: without either, both are used"))
@@ -236,6 +237,29 @@ func (f *loadFlags) replayRecorded(p *load.Profile, read *calls.Source) error {
 	}
 	p.Order, p.Weights, p.Arrivals = read.Order, nil, load.Replay
 	f.rate = rateFlag(float64(len(p.Instants)) / max(last.Seconds(), 1e-3)) // only reported
+	return nil
+}
+
+// replayFile sends at the instants of --replay, all of them unless there is a duration.
+func (f *loadFlags) replayFile(p *load.Profile) error {
+	if p.ReplayFile == "" {
+		return nil
+	}
+	p.Arrivals, p.Rate = load.Replay, max(p.Rate, 1) // the rate is only reported
+	if !f.given("warmup") {
+		p.Warmup = 0
+	}
+	if f.timed() {
+		return nil
+	}
+	instants, err := schedule.ReadInstants(p.ReplayFile)
+	switch {
+	case err != nil:
+		return err
+	case len(instants) == 0:
+		return fmt.Errorf("--replay: %s has no send times", p.ReplayFile)
+	}
+	f.duration.d = max(time.Duration(instants[len(instants)-1])+time.Millisecond-p.Warmup, time.Millisecond)
 	return nil
 }
 

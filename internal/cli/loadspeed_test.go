@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // The requests of a log reach the server in their order, at their instants divided by the speed,
@@ -43,6 +45,32 @@ func TestSpeed(t *testing.T) {
 	f, _ := parsedLoadFlags(t, "--targets", "-", "--speed", "2x")
 	f.in = strings.NewReader("GET http://a/\n")
 	if _, err := f.build(nil); err == nil || !strings.Contains(err.Error(), "--speed needs requests with instants") {
+		t.Error(err)
+	}
+}
+
+// Without a duration all instants of a file count, from the first on.
+func TestReplayFile(t *testing.T) {
+	dir := t.TempDir()
+	file, empty := filepath.Join(dir, "times"), filepath.Join(dir, "empty")
+	if err := errors.Join(os.WriteFile(file, []byte("40\n0\n0.5\n"), 0o600), os.WriteFile(empty, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		args            []string
+		warmup, measure time.Duration
+	}{
+		{nil, 0, 40*time.Second + time.Millisecond},
+		{[]string{"--warmup", "3s"}, 3 * time.Second, 37*time.Second + time.Millisecond},
+		{[]string{"-z", "2s"}, 0, 2 * time.Second},
+		{[]string{"-n", "2"}, 0, longest},
+	} {
+		p, err := built(t, append(test.args, "--replay", file)...)
+		if err != nil || p.Warmup != test.warmup || p.Measure != test.measure {
+			t.Errorf("%q: warm-up %v, measure %v, %v", test.args, p.Warmup, p.Measure, err)
+		}
+	}
+	if _, err := built(t, "--replay", empty); err == nil || !strings.Contains(err.Error(), "has no send times") {
 		t.Error(err)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/load"
 )
 
 // Expressions are values with --templates and text without, in flags and in files of requests.
@@ -77,6 +79,19 @@ func TestLoadWithThinkTime(t *testing.T) {
 	out, err := runLoadCommand(t, hello(t), "--think", "1ms..5ms", "-n", "20", "-c", "4")
 	if err != nil || !strings.Contains(out, "closed loop, think time 1ms to 5ms") || strings.Contains(out, "capacity") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// A user is a connection, over HTTP/2 too: the default of streams is 1 then.
+func TestStreamsOfUsers(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want int // 0: refused
+	}{{[]string{"--cookies"}, 1}, {[]string{"--think", "5ms"}, 1}, {nil, load.DefaultStreams}, {[]string{"--cookies", "--streams", "2"}, 0}} {
+		p, err := built(t, append(test.args, "--http2")...)
+		if (err != nil) != (test.want == 0) || err == nil && p.Streams != test.want {
+			t.Errorf("%q: %d streams, %v", test.args, p.Streams, err)
+		}
 	}
 }
 
