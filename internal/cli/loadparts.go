@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -54,6 +55,7 @@ func loadInParts(ctx context.Context, program string, p load.Profile, n int, pro
 		sum     = generator.SumProgress(n, progress)
 	)
 	for i, part := range parts {
+		part.CPUs = cpusOf(p.CPUs, i*max(1, p.Workers))
 		if i > 0 {
 			part.Calibrate = 0 // one floor is enough, and the others would disturb it
 		}
@@ -68,6 +70,16 @@ func loadInParts(ctx context.Context, program string, p load.Profile, n int, pro
 		err = generator.MergeLogs(whole, report.Started, parts)
 	}
 	return report, err
+}
+
+// cpusOf are all cpus, beginning after those of earlier workers: the first worker of each
+// process is pinned to the first of them.
+func cpusOf(cpus []int, earlier int) []int {
+	if len(cpus) == 0 {
+		return nil
+	}
+	first := earlier % len(cpus)
+	return slices.Concat(cpus[first:], cpus[:first])
 }
 
 // loadPart runs one process to its end. Its program is tare-agent, or has the same command.
