@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"context"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -38,6 +41,28 @@ func TestANumberOfRequests(t *testing.T) {
 			if err != nil || sum != 7 || m.Requests != 7 {
 				t.Errorf("7 requests over 3 parts are %d, merged %d: %v", sum, m.Requests, err)
 			}
+		}
+	})
+}
+
+// TestMoreRequestsThanInstants checks that a load ends with its schedule, if that has fewer
+// requests than asked for.
+func TestMoreRequestsThanInstants(t *testing.T) {
+	t.Parallel()
+	eachEngine(t, func(t *testing.T, engine string) {
+		times := filepath.Join(t.TempDir(), "times")
+		if err := os.WriteFile(times, []byte("0\n0.1\n0.2\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, workers := range []int{1, 2, 4} { // the fourth has none
+			p := on(profile(rawServer(t, replying(helloResponse))), engine)
+			p.Arrivals, p.ReplayFile, p.Requests, p.Workers, p.Warmup, p.Tail, p.Measure = load.Replay, times, 20, workers, 0, 0, time.Hour
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			r, err := Run(ctx, p, nil)
+			if err != nil || ctx.Err() != nil || r.Classes[load.OK] != 3 || r.Requests != 3 {
+				t.Errorf("%d workers: %v, %v, %v", workers, err, ctx.Err(), r.Classes)
+			}
+			cancel()
 		}
 	})
 }

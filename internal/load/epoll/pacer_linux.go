@@ -1,6 +1,8 @@
 package epoll
 
 import (
+	"math"
+
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/job"
 	"github.com/tare-mesh/tare/internal/load/schedule"
@@ -39,6 +41,9 @@ func (p *pacer) sending(now, intended int64) bool {
 // advance moves to the schedule's next request, after intended of them.
 func (p *pacer) advance(intended int64) {
 	p.nextDue = p.schedule.Next()
+	if p.nextDue == load.Never && p.quota < math.MaxInt64 {
+		p.quota = intended // the schedule has fewer: the time of such a load is hours
+	}
 	if p.nextDue >= p.sendEnd || p.stopped || intended >= p.quota {
 		p.nextDue = load.Never
 	}

@@ -5,6 +5,7 @@ package portable
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"net"
 	"runtime"
@@ -230,9 +231,19 @@ func newPacer(l *Worker) *pacer {
 	p := &pacer{Worker: l, next: load.Never}
 	if l.job.Profile.Rate > 0 {
 		p.schedule = l.job.Schedule(l.number)
-		p.next = p.schedule.Next()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		p.advance()
 	}
 	return p
+}
+
+// advance moves to the schedule's next request; the worker is locked.
+func (p *pacer) advance() {
+	p.next = p.schedule.Next()
+	if p.next == load.Never && p.quota < math.MaxInt64 {
+		p.quota = p.rec.Intended // the schedule has fewer: the time of such a load is hours
+	}
 }
 
 // fire makes requests due that are intended before an instant; the worker is locked.
@@ -241,7 +252,7 @@ func (p *pacer) fire(until int64) {
 		p.rec.Due(p.next)
 		p.offer(&p.pools[p.job.Rotation[p.turn]], p.next)
 		p.turn = (p.turn + 1) % len(p.job.Rotation)
-		p.next = p.schedule.Next()
+		p.advance()
 	}
 }
 
