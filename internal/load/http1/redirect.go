@@ -14,7 +14,8 @@ import (
 // generates names must not exhaust the memory.
 const (
 	MaxHops    = 4096
-	MaxDetours = 16 // connections of one place to other origins
+	maxBytes   = 16 << 20 // of all caches of a worker: each hop has a copy of the body
+	MaxDetours = 16       // connections of one place to other origins
 )
 
 // Hop is one request of a chain of redirects (RFC 9110 section 15.4).
@@ -40,7 +41,9 @@ func originOf(u *url.URL) string {
 type Redirects struct {
 	Profile *load.Profile
 	Body    []byte
+	Caches  int // that share maxBytes; 0: this one only
 	hops    map[step]*Hop
+	bytes   int // of hops, about
 }
 
 // step is one redirect.
@@ -81,9 +84,11 @@ func (r *Redirects) Next(from *Hop, before, status int, location []byte) (*Hop, 
 		to.method, to.bodily = http.MethodGet, false
 	}
 	to.Request = r.request(to)
-	if r.hops == nil || len(r.hops) >= MaxHops {
-		r.hops = map[step]*Hop{}
+	size := len(to.Request) + len(u.Path) + len(location)
+	if r.hops == nil || len(r.hops) >= MaxHops || r.bytes+size > maxBytes/max(1, r.Caches) {
+		r.hops, r.bytes = map[step]*Hop{}, 0
 	}
+	r.bytes += size
 	r.hops[step{from, status, string(location)}] = to
 	return to, load.FailureNone
 }

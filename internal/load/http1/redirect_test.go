@@ -1,6 +1,7 @@
 package http1
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -30,6 +31,32 @@ func TestWhereRedirectsLead(t *testing.T) {
 		to, k := r.Next(RootHop(u, &p), 0, http.StatusFound, []byte(test.location))
 		if k != test.k || k == load.FailureNone && (to.Origin != test.origin || !strings.HasPrefix(string(to.Request), test.want+"\r\n")) {
 			t.Errorf("%s: %v, %+v", test.location, k, to)
+		}
+	}
+}
+
+// A server that generates names does not exhaust the memory, whatever the size of the body.
+func TestRedirectsKeptAreBounded(t *testing.T) {
+	p := load.Profile{Targets: []string{"http://a.test/"}, Method: http.MethodPost, Measure: time.Second, ExpectSize: -1}.WithDefaults()
+	p.Follow = 1
+	u, _ := load.ParseTarget(p.Targets[0])
+	for _, caches := range []int{0, 16} {
+		r, root := Redirects{Profile: &p, Body: make([]byte, 1<<20), Caches: caches}, RootHop(u, &p)
+		for i := range 40 {
+			if _, k := r.Next(root, 0, http.StatusTemporaryRedirect, fmt.Append(nil, "/", i)); k != load.FailureNone {
+				t.Fatal(k)
+			}
+			kept := 0
+			for _, h := range r.hops {
+				kept += len(h.Request)
+			}
+			if kept == 0 || len(r.hops) > 1 && kept > maxBytes/max(1, caches) {
+				t.Errorf("%d caches: %d redirects of %d bytes are kept", caches, len(r.hops), kept)
+			}
+		}
+		last, _ := r.Next(root, 0, http.StatusTemporaryRedirect, []byte("/39"))
+		if again, _ := r.Next(root, 0, http.StatusTemporaryRedirect, []byte("/39")); again != last {
+			t.Errorf("%d caches: the last redirect is not kept", caches)
 		}
 	}
 }
