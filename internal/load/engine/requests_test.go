@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -63,6 +65,25 @@ func TestMoreRequestsThanInstants(t *testing.T) {
 				t.Errorf("%d workers: %v, %v, %v", workers, err, ctx.Err(), r.Classes)
 			}
 			cancel()
+		}
+	})
+}
+
+// TestRequestsOutlastTheDrain checks that all of a number of requests are sent, although the
+// server needs several times the drain for those that wait.
+func TestRequestsOutlastTheDrain(t *testing.T) {
+	t.Parallel()
+	eachEngine(t, func(t *testing.T, engine string) {
+		url := rawServer(t, answering(func(c net.Conn, _ int) bool {
+			time.Sleep(20 * time.Millisecond) // the work of this server
+			_, err := io.WriteString(c, helloResponse)
+			return err == nil
+		}))
+		p := on(profile(url), engine)
+		p.Rate, p.Requests, p.Connections, p.Workers, p.Warmup, p.Tail, p.Measure = 1000, 20, 1, 1, 0, 0, time.Minute
+		p.Timeout, p.Drain = 10*time.Second, 50*time.Millisecond
+		if r := mustRun(t, p); r.Classes[load.OK] != p.Requests {
+			t.Errorf("%v, %v", r.Classes, r.Errors)
 		}
 	})
 }

@@ -104,7 +104,7 @@ func NewWorkerOver(j *job.Job, i int, carry Carriers) *Worker {
 		l.conns[k] = &conn{
 			worker: l, pool: pl, target: first, buffer: make([]byte, 32<<10),
 			parser: http1.Parser{Content: l.expect.NewContent(), Echo: first.Echo, Follow: p.Follow > 0, KeepCookies: p.Cookies},
-			route:  http1.Redirects{Profile: p, Body: j.Body},
+			route:  http1.Redirects{Profile: p, Body: j.Body, Caches: len(l.conns)},
 		}
 		if p.Cookies {
 			l.conns[k].user = target.NewUser(pl.cursor.Targets)
@@ -181,11 +181,11 @@ func (l *Worker) Run(t0 time.Time) *record.Totals {
 		for _, c := range l.conns {
 			running.Go(c.work)
 		}
-		l.pace()
+		stopped = l.pace()
 	} else {
 		l.cut(0)
 	}
-	l.drain()
+	l.drain(stopped)
 	running.Wait()
 	if !l.stopped && l.quotaReached() { // the window ends with the last answer
 		l.cut(l.now())
@@ -271,8 +271,8 @@ func (p *pacer) stop() {
 	p.clock.Advance(&p.rec, p.number, p.now())
 }
 
-// pace makes requests due by the schedule, and advances the ticker, until the end.
-func (l *Worker) pace() {
+// pace makes requests due by the schedule, and advances the ticker, until the end, or a stop.
+func (l *Worker) pace() (stopped bool) {
 	p := newPacer(l)
 	l.clock = record.Ticker{NextTick: int64(time.Second), NextEdge: l.rec.Window[0]}
 	clock := &l.clock
@@ -283,11 +283,8 @@ func (l *Worker) pace() {
 		clock.Advance(&l.rec, l.number, now)
 		quotaReached := l.quotaReached()
 		l.mu.Unlock()
-		if quotaReached {
-			return
-		}
-		if now >= l.end && clock.NextEdge == load.Never {
-			return
+		if quotaReached || now >= l.end && clock.NextEdge == load.Never {
+			return false
 		}
 		if l.sleepUntil(min(p.next, l.end, clock.NextTick, clock.NextEdge)) {
 			l.mu.Lock()
@@ -296,7 +293,7 @@ func (l *Worker) pace() {
 			if !quotaReached {
 				p.stop()
 			}
-			return
+			return true
 		}
 	}
 }
@@ -328,14 +325,12 @@ func (l *Worker) cut(now int64) {
 }
 
 // drain waits for the requests under way, then ends the connections' goroutines.
-func (l *Worker) drain() {
-	expire := time.AfterFunc(l.job.Profile.Drain, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.closed = true
-		l.idle.Broadcast()
-	})
-	defer expire.Stop()
+func (l *Worker) drain(stopped bool) {
+	over := make(chan struct{})
+	var expiring sync.WaitGroup
+	expiring.Go(func() { l.expire(stopped, over) })
+	defer expiring.Wait()
+	defer close(over)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for !l.closed && l.waiting() > 0 {
@@ -354,6 +349,31 @@ func (l *Worker) drain() {
 	}
 	for i := range l.pools {
 		l.pools[i].due.Broadcast()
+	}
+}
+
+// expire ends the drain after its time. All of a given number of requests are sent first,
+// however long that takes until the end of sending, or a stop.
+func (l *Worker) expire(stopped bool, over <-chan struct{}) {
+	for now := l.now(); !stopped && l.job.Profile.Requests > 0 && now < l.end; now = l.now() {
+		select {
+		case <-over:
+			return
+		case <-l.wake:
+			stopped = true
+		case <-time.After(time.Duration(min(l.end, l.clock.NextTick, l.clock.NextEdge) - now)):
+			l.mu.Lock()
+			l.clock.Advance(&l.rec, l.number, l.now())
+			l.mu.Unlock()
+		}
+	}
+	select {
+	case <-over:
+	case <-time.After(l.job.Profile.Drain):
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.closed = true
+		l.idle.Broadcast()
 	}
 }
 
