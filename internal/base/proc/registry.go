@@ -176,10 +176,9 @@ func sweepFile(dir stateDir, name string) ([]Swept, error) {
 		return nil, err
 	}
 	var killed []Swept
+	var marks []string
 	for _, e := range started {
-		if err := killMarked(e.Mark); err != nil {
-			return killed, err
-		}
+		marks = append(marks, e.Mark)
 		alive, err := runs(e.identity)
 		if err != nil {
 			return killed, err
@@ -193,6 +192,9 @@ func sweepFile(dir stateDir, name string) ([]Swept, error) {
 			}
 		}
 		killed = append(killed, Swept{e.PID, e.Command})
+	}
+	if err := killMarked(marks...); err != nil { // one scan of /proc for all of them
+		return killed, err
 	}
 	return killed, dir.remove(name)
 }

@@ -9,13 +9,18 @@ import (
 	"syscall"
 )
 
-// killMarked kills the processes of this user whose environment began with a mark, wherever they
+// killMarked kills the processes of this user whose environment began with one of the marks, wherever they
 // are in the process tree.
-func killMarked(mark string) error {
-	if mark == "" {
+func killMarked(marks ...string) error {
+	want := map[string]bool{}
+	for _, mark := range marks {
+		if mark != "" {
+			want[markVariable+"="+mark] = true
+		}
+	}
+	if len(want) == 0 {
 		return nil
 	}
-	want := []byte(markVariable + "=" + mark)
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return err
@@ -33,7 +38,7 @@ func killMarked(mark string) error {
 			continue
 		}
 		for _, variable := range bytes.Split(b, []byte{0}) {
-			if bytes.Equal(variable, want) {
+			if want[string(variable)] {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 				break
 			}
