@@ -283,7 +283,7 @@ platform: {kind: kubernetes, kubeconfig: %q, image: %q, inUse: allow}
 application: %s
 meshes:
   istio: {version: %q, charts: %q, options: {envoy: stock}}
-factors: {mesh: [%s], rate: [50], connections: [4]%s}
+factors: {mesh: [%s], rate: [20], connections: [4]%s}
 phases: {warmup: 4s, measure: 10s, idle: {cpu: 100, deadline: 1s}}
 validity: {errorRatio: 0.05, rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}
 blocks: 1
