@@ -104,6 +104,10 @@ func cleanUp(ctx context.Context, c *cli.CommandLine, o *cleanup) error {
 		if chosen, uninstalled, err = o.still(ctx, k, chosen, uninstalled); err != nil {
 			return err
 		}
+		if len(chosen)+len(uninstalled) == 0 {
+			fmt.Fprintf(c.Out, "%s: it is gone already, or a live run has it\n", k.Name())
+			return unlisted
+		}
 	}
 	removing, cancel := context.WithTimeout(ctx, removeWithin)
 	defer cancel()

@@ -184,10 +184,11 @@ func (r *run) all(ctx context.Context, pending []plan.Trial) error {
 		}
 		block := trials[0].Block
 		if i+1 < len(all) && all[i+1][0].Block != block {
-			if stopped, err := r.enough(block); stopped { // complete, even if an interrupt came meanwhile
-				return nil
-			} else if err != nil {
+			switch stopped, err := r.enough(block); {
+			case err != nil:
 				return r.ended(ctx, err)
+			case stopped: // complete, even if an interrupt came meanwhile
+				return nil
 			}
 		}
 	}
