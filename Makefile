@@ -94,9 +94,9 @@ build-http3: ## build tare-http3, the engine of tare load --http3
 	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare-http3
 
 .PHONY: quickstart
-quickstart: build ## weigh a real Envoy sidecar on this machine, in 70 s
+quickstart: build ## measure a real Envoy sidecar on this machine, in 70 s
 	@bin/tare run examples/quickstart.yaml || { code=$$?; [ $$code -eq 3 ] || exit $$code; \
-	  echo "some trials could not be used (exit code 3): the answer above rests on the others"; }
+	  echo "some trials could not be used (exit code 3): the result above is of the other trials"; }
 
 # Many tests wait for other processes, so more of them than processors run at the same time.
 .PHONY: test
@@ -254,7 +254,7 @@ bench-design: build ## precision of designs at equal wall time: BENCHDESIGN='-bl
 	bin/benchdesign $(BENCHDESIGN)
 
 .PHONY: decisions
-decisions: build ## errors of tare ab, compare and a bisection, simulated through the program: docs/lab/ab-errors.md
+decisions: build ## errors of tare ab, compare and a bisection, simulated through the program: docs/explanation/methodology.md
 	$(GO) build -o bin/ ./test/decisions
 	for mode in ab compare bisect; do bin/decisions $$mode $(DECISIONS); done
 

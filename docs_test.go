@@ -83,21 +83,49 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// Observations are dated and are not maintained. Only the pages that explain
-// the method cite them, and the changelog, which is dated too.
+// Observations are dated and are not maintained. Only the pages that explain the method cite them.
 func TestLabIsCitedByExplanations(t *testing.T) {
-	for name, page := range pages(t) {
+	all := pages(t)
+	makefile, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all["Makefile"] = string(makefile)
+	lab := regexp.MustCompile(`\blab/[\w.#-]*`)
+	for name, text := range all {
 		switch {
-		case strings.HasPrefix(name, "docs/lab/"),
-			name == "CHANGELOG.md", name == "docs/explanation/methodology.md", name == "docs/explanation/benchmarks.md":
+		case strings.HasPrefix(name, "docs/lab/"), name == "docs/explanation/methodology.md", name == "docs/explanation/benchmarks.md":
 			continue
 		}
-		for _, m := range pageLink.FindAllStringSubmatch(page, -1) {
-			if strings.HasPrefix(path.Join(path.Dir(name), m[1]), "docs/lab/") {
-				t.Errorf("%s links to %s: only methodology, benchmarks and the index do", name, m[1])
-			}
+		for _, to := range lab.FindAllString(text, -1) {
+			t.Errorf("%s names %s: only methodology and benchmarks cite observations", name, to)
 		}
 	}
+}
+
+// generated are the parts of pages that tests write from the source.
+var generated = regexp.MustCompile(`(?s)<!-- (?:packages|layers|metrics|meanings|fields)\b[^>]*-->.*?<!-- end -->`)
+
+// mostWords bounds what a reader has to read: half of the 39,387 words that the pages once had. It counts the
+// hand-written words below docs, without the dated observations, the generated cli.md and generated parts.
+const mostWords = 19500
+
+func TestWordsOfDocs(t *testing.T) {
+	sum, parts := 0, 0
+	for name, page := range pages(t) {
+		if !strings.HasPrefix(name, "docs/") || strings.HasPrefix(name, "docs/lab/") || name == "docs/reference/cli.md" {
+			continue
+		}
+		parts += len(generated.FindAllString(page, -1))
+		sum += len(strings.Fields(generated.ReplaceAllString(page, "")))
+	}
+	if sum > mostWords || sum < mostWords/2 {
+		t.Errorf("docs have %d hand-written words, at most %d: shorten where you add", sum, mostWords)
+	}
+	if parts < 10 {
+		t.Errorf("%d generated parts found", parts)
+	}
+	t.Logf("%d hand-written words", sum)
 }
 
 // The page lists the tests that only make e2e-all runs: of each file with TARE_TEST_ALL, one.

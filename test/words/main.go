@@ -3,8 +3,8 @@
 //	go run ./test/words            every finding
 //	go run ./test/words PATH...    findings in these files and directories
 //
-// It reads Go comments, Go string literals, Go names, Markdown pages, and the
-// comments of shell scripts, YAML files and Makefiles. The rules are data, in
+// It reads Go comments, Go string literals, Go names, Markdown pages, comments
+// and texts of scripts, HTML, YAML files and Makefiles. The rules are data, in
 // words.yaml. A finding is one line: file:line:column, the word, the word to
 // write instead. The exit code is 1 when there are findings.
 package main

@@ -15,8 +15,8 @@ import (
 	"unicode"
 )
 
-// readTree reads the prose of every file under root. Directories whose name
-// begins with a dot, testdata, and the paths in skip are left out.
+// readTree reads the prose of every file under root. Hidden files and directories
+// other than .ci and .github, testdata, and the paths in skip are left out.
 func readTree(root string, skip []string) ([]*block, error) {
 	var all []*block
 	err := filepath.WalkDir(root, func(p string, d os.DirEntry, err error) error {
@@ -28,7 +28,7 @@ func readTree(root string, skip []string) ([]*block, error) {
 			return err
 		}
 		rel = filepath.ToSlash(rel)
-		if slices.Contains(skip, rel) || (rel != "." && strings.HasPrefix(d.Name(), ".")) {
+		if slices.Contains(skip, rel) || (rel != "." && strings.HasPrefix(d.Name(), ".") && rel != ".ci" && rel != ".github") {
 			if d.IsDir() {
 				return filepath.SkipDir
 			}
@@ -60,18 +60,6 @@ func readTree(root string, skip []string) ([]*block, error) {
 		return nil
 	})
 	return all, err
-}
-
-func reader(file string) func(string, []byte) ([]*block, error) {
-	switch ext := path.Ext(file); {
-	case ext == ".go":
-		return readGo
-	case ext == ".md":
-		return readMarkdown
-	case ext == ".sh", ext == ".yaml", ext == ".yml", path.Base(file) == "Makefile":
-		return readHashComments
-	}
-	return nil
 }
 
 // directive matches comments for tools, which are not prose.

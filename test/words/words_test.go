@@ -53,6 +53,18 @@ func TestPlantedWord(t *testing.T) {
 		"table":             {"docs/a.md", "| a | b |\n|---|---|\n| x | so many |\n", `docs/a.md:3:7: "so many": write N`},
 		"shell":             {"a.sh", "#!/bin/sh\n# It is told.\n", `a.sh:2:3: "It is told": write reported`},
 		"yaml, end of line": {"a.yaml", "a: 1 # so many\n", `a.yaml:1:8: "so many": write N`},
+		"yaml value":        {"a.yaml", "options:\n  n: {doc: \"calls of so many\", upTo: 3}\n", `a.yaml:2:22: "so many": write N`},
+		"yaml text":         {".github/a.yml", "- description: >-\n    first\n    so many\n  other: x\n", `.github/a.yml:3:5: "so many": write N`},
+		"ruby template":     {"a.rb.tmpl", "  desc \"so many\"\n", `a.rb.tmpl:1:9: "so many": write N`},
+		"script comment":    {"a.js", "const u = /[\"]/; f(); // so many\n", `a.js:1:26: "so many": write N`},
+		"script comments":   {"a.mjs", "// Lines of so\n// many.\nconst a = 1;\n", `a.mjs:1:13: "so many": write N`},
+		"script string":     {"a.js", "const t = \"so \" + `of ${x[\"a\"]} so many`;\n", `a.js:1:33: "so many": write N`},
+		"style sheet":       {"a.css", "/* so many */\na { b: c }\n", `a.css:1:4: "so many": write N`},
+		"html":              {"a.html", "<p>{{.N}}</p><p>All <b>so</b>\nmany</p>\n", `a.html:1:24: "so many": write N`},
+		"html attribute":    {"a.html", "<i aria-label=\"so many\">x</i>\n", `a.html:1:16: "so many": write N`},
+		"shell output":      {".ci/run", "#!/bin/sh\necho -n \"so many\"\n", `.ci/run:2:10: "so many": write N`},
+		"make help":         {"Makefile", "a: b ## so many\n\t@echo x\n", `Makefile:1:9: "so many": write N`},
+		"make output":       {"Makefile", "a:\n\t@echo 'so many'\n", `Makefile:2:9: "so many": write N`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out := lint(t, map[string]string{c.file: c.text})
@@ -68,6 +80,9 @@ func TestAllowedText(t *testing.T) {
 		"a.go":          "package a\n\nimport _ \"x/rights\"\n\n// F returns \"\".\n//\n//\tthe rights of preformatted text\nfunc F() string { return \"rights\" }\n\ntype T struct {\n\tA int `json:\"so many\"`\n}\n",
 		"docs/a.md":     "# A\n\n`whoever` is code. [A link](so-many.md) is not prose.\n\n```\nso many\n```\n",
 		"a.sh":          "#!/bin/sh\necho so many\n",
+		"a.js":          "//   so many columns\nconst so = many(`${so + \"so many\"}`, /\"/); return /so many\"/;\n",
+		"a.html":        "<script>so many</script><code>so many</code><a href=\"so many\">{{so many}}</a>\n",
+		"a.yaml":        "a: so many\n",
 		"testdata/a.md": "so many\n",
 	})
 	if code != 0 {

@@ -244,7 +244,7 @@ globalThis.tareFigures = function (Plot, content) {
     for (const d of valid) d.deviation = d.mean ? (d.value / d.mean - 1) * 100 : undefined;
     const deviating = valid.filter((d) => known(d.deviation));
     const ids = report.treatments.map((t) => t.id).filter((id) => drawn.some((d) => d.treatment === id));
-    const many = drawn.length > 200; // lines of so many would hide the marks
+    const many = drawn.length > 200; // lines would hide the marks of more trials
     const dots = (from, y) => Plot.dot(from, { x: y === "value" ? "ordinal" : "block", y, r: many ? 2 : 4.5, symbol: (d) => look(d.treatment).symbol, stroke: (d) => look(d.treatment).color, strokeWidth: 1.5,
       fill: (d) => (look(d.treatment).hollow ? "var(--page)" : look(d.treatment).color), title: "tip", tip: tips, className: "mark-trial" });
     const whole = (v) => (Number.isInteger(v) ? String(v) : "");
