@@ -2,6 +2,8 @@
 //
 //	go run ./test/words            every finding
 //	go run ./test/words PATH...    findings in these files and directories
+//	go run ./test/words -commits main..
+//	                               findings in the messages of the newest 20 commits
 //
 // It reads Go comments, Go string literals, Go names, Markdown pages, comments
 // and texts of scripts, HTML, YAML files and Makefiles. The rules are data, in
@@ -32,6 +34,7 @@ func run(w io.Writer, args []string) (int, error) {
 	flags := flag.NewFlagSet("words", flag.ContinueOnError)
 	root := flags.String("root", ".", "the repository's directory")
 	list := flags.String("rules", "test/words/words.yaml", "the word list, relative to the root")
+	commits := flags.String("commits", "", "check the newest commit messages of this range instead, such as main..")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0, nil
 	} else if err != nil {
@@ -41,20 +44,31 @@ func run(w io.Writer, args []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if *commits != "" {
+		blocks, err := readCommits(*root, *commits)
+		if err != nil {
+			return 0, err
+		}
+		return printFindings(w, rules.strict().check(blocks).findings, "in the messages of "+*commits), nil
+	}
 	blocks, err := readTree(*root, rules.Skip)
 	if err != nil {
 		return 0, err
 	}
 	result := rules.check(blocks)
 	if paths := flags.Args(); len(paths) > 0 {
-		found := result.under(paths)
-		for _, f := range found {
-			fmt.Fprintln(w, f)
-		}
-		fmt.Fprintf(w, "%d findings under %s\n", len(found), strings.Join(paths, ", "))
-		return exitCode(len(found)), nil
+		return printFindings(w, result.under(paths), "under "+strings.Join(paths, ", ")), nil
 	}
 	return exitCode(result.print(w, rules)), nil
+}
+
+// printFindings writes findings and their number, and returns the exit code.
+func printFindings(w io.Writer, found []finding, where string) int {
+	for _, f := range found {
+		fmt.Fprintln(w, f)
+	}
+	fmt.Fprintf(w, "%d findings %s\n", len(found), where)
+	return exitCode(len(found))
 }
 
 func exitCode(findings int) int {
