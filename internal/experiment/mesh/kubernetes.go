@@ -46,7 +46,7 @@ type Kubernetes struct {
 	ProxyValues ProxyValues `yaml:"proxyValues,omitempty" json:"proxyValues,omitzero"`
 	// CLI is the mesh's own installer, if it has one.
 	CLI *CLI `yaml:"cli,omitempty" json:"cli,omitempty"`
-	// Profiles are sizes of the mesh. The default is the first of [ProfileNames] in it.
+	// Profiles are sizes of the mesh, dev and ha. The default is dev, or ha if the mesh has no dev.
 	Profiles map[string]Profile `yaml:"profiles,omitempty" json:"profiles,omitempty"`
 	// Workloads must run in Namespace before the mesh is ready.
 	Workloads []Workload `yaml:"workloads,omitempty" json:"workloads,omitempty"`

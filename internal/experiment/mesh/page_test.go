@@ -61,7 +61,7 @@ func (s source) rows(name, at string, seen map[string]string) string {
 		if key == "-" || key == "" {
 			continue
 		}
-		text := described(field)
+		text := s.described(field)
 		path, below := at+key, field.Type
 		for {
 			switch kind := below.(type) {
@@ -96,8 +96,47 @@ func (s source) rows(name, at string, seen map[string]string) string {
 
 var docLink = regexp.MustCompile(`\[(\w[\w.]*)\]`)
 
+// keys are the keys of the fields of all types in a definition, by their names in Go.
+func (s source) keys() map[string]string {
+	keys := map[string]string{}
+	for _, body := range s {
+		for _, field := range body.Fields.List {
+			if field.Tag == nil {
+				continue
+			}
+			key, _, _ := strings.Cut(reflect.StructTag(strings.Trim(field.Tag.Value, "`")).Get("yaml"), ",")
+			if key != "-" && key != "" {
+				keys[field.Names[0].Name] = key
+			}
+		}
+	}
+	return keys
+}
+
+// goName matches a capitalized word that begins a text or follows a small letter: the name of a field, or a name in English.
+var (
+	goName   = regexp.MustCompile(`(^|[a-z,;:] )([A-Z]\w*)( API)?`)
+	initials = regexp.MustCompile(`^[A-Z0-9]+s?$`)
+	// identifier matches other names in Go, but for the data of templates and the kinds of Kubernetes objects.
+	identifier     = regexp.MustCompile(`\b(?:nil|[A-Z][a-z]+[A-Z]\w*)\b`)
+	namesOfReaders = regexp.MustCompile("Context$|^(?:DaemonSet|StatefulSet|(?:Mutating|Validating)WebhookConfiguration)$")
+)
+
+// readable replaces the names of fields in Go with those in a definition, and nil.
+func readable(text string, keys map[string]string) string {
+	text = goName.ReplaceAllStringFunc(text, func(found string) string {
+		m := goName.FindStringSubmatch(found)
+		key, is := keys[m[2]]
+		if !is || m[3] != "" || m[2] == "Kubernetes" || initials.MatchString(m[2]) {
+			return found
+		}
+		return m[1] + "`" + key + "`"
+	})
+	return strings.ReplaceAll(text, "nil:", "absent:")
+}
+
 // described is the comment of a field without its name: "Hub is the registry" is "the registry".
-func described(field *ast.Field) string {
+func (s source) described(field *ast.Field) string {
 	text := strings.Join(strings.Fields(field.Doc.Text()+" "+field.Comment.Text()), " ")
 	if rest, ok := strings.CutPrefix(text, field.Names[0].Name); ok {
 		for _, verb := range []string{" is ", " are ", ": "} {
@@ -107,10 +146,11 @@ func described(field *ast.Field) string {
 			}
 		}
 	}
-	return strings.NewReplacer("{{", "`{{", "}}", "}}`").Replace(docLink.ReplaceAllString(text, "$1"))
+	text = readable(docLink.ReplaceAllString(text, "$1"), s.keys())
+	return strings.NewReplacer("{{", "`{{", "}}", "}}`").Replace(text)
 }
 
-// The page lists the fields of a definition with their comments in the source.
+// The page lists the fields of a definition with their comments in the source, by the names that a definition has.
 func TestDefinitionPage(t *testing.T) {
 	b, err := os.ReadFile(definitionPage)
 	if err != nil {
@@ -121,7 +161,15 @@ func TestDefinitionPage(t *testing.T) {
 	if !found || !closed {
 		t.Fatalf("%s has no generated fields", definitionPage)
 	}
-	page := before + fieldsBegin + "\n" + parsed(t).rows("Definition", "", map[string]string{}) + fieldsEnd + after
+	rows := parsed(t).rows("Definition", "", map[string]string{})
+	for line := range strings.Lines(rows) {
+		for _, at := range identifier.FindAllStringIndex(line, -1) {
+			if name := line[at[0]:at[1]]; !namesOfReaders.MatchString(name) && line[at[0]-1] != '.' {
+				t.Errorf("%s is a name in Go, which a definition does not have: %s", name, line)
+			}
+		}
+	}
+	page := before + fieldsBegin + "\n" + rows + fieldsEnd + after
 	if page == string(b) {
 		return
 	}
