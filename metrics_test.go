@@ -21,21 +21,18 @@ const (
 
 // metricList is every metric, one line a family.
 func metricList() string {
-	resource := metricParts("cpu_us_per_request")
-	latency := metricParts("latency_ms")
+	resource := partsOf(metric.CPUPerRequest)
+	latency := partsOf(metric.Latency)
 	var b strings.Builder
-	seen := map[string]bool{}
 	for _, m := range metric.Rows() {
-		base := m.Name
-		if seen[base] {
-			continue
+		name, unit := m.Name, m.Unit
+		if len(m.Parts) == 1 {
+			name = metric.Of(name, m.Parts[0])
 		}
-		seen[base] = true
-		unit := m.Unit
 		if unit == "" {
 			unit = "ratio"
 		}
-		fmt.Fprintf(&b, "- `%s` (%s", base, unit)
+		fmt.Fprintf(&b, "- `%s` (%s", name, unit)
 		switch m.Better {
 		case metric.HigherIsBetter:
 			b.WriteString(", higher is better")
@@ -43,14 +40,14 @@ func metricList() string {
 			b.WriteString(", neutral")
 		}
 		fmt.Fprintf(&b, "): %s.", m.Doc)
-		switch parts := metricParts(base); {
+		switch parts := m.Parts; {
 		case m.Routes:
 			b.WriteString(" By path of the route.")
 		case slices.Equal(parts, resource):
 			b.WriteString(" By plane.")
 		case slices.Equal(parts, latency):
 			b.WriteString(" By quantile.")
-		case len(parts) > 0:
+		case len(parts) > 1:
 			fmt.Fprintf(&b, " Parts: `%s`.", strings.Join(parts, "`,`"))
 		}
 		b.WriteByte('\n')
@@ -59,15 +56,10 @@ func metricList() string {
 	return b.String()
 }
 
-// metricParts returns what follows the slash in the names of a family.
-func metricParts(base string) []string {
-	var parts []string
-	for _, m := range metric.All() {
-		if part, ok := strings.CutPrefix(m.Name, base+"/"); ok && m.Name != "latency_ms/p98.9" {
-			parts = append(parts, part)
-		}
-	}
-	return parts
+// partsOf returns the parts of the first row of a family.
+func partsOf(base string) []string {
+	row, _ := metric.LookupBase(base)
+	return row.Parts
 }
 
 // The page lists the metrics of the table in the code.

@@ -7,6 +7,7 @@
 package metric
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -43,6 +44,7 @@ type Source string
 
 const (
 	Tasks      Source = "CPU and memory of tasks"
+	IdleTasks  Source = "CPU and memory of tasks without load"
 	Generator  Source = "report of the load generator"
 	LatencyLog Source = "latency log"
 	Services   Source = "stage timers of the services"
@@ -200,6 +202,12 @@ func (m Metric) Title() string {
 		return m.Name
 	}
 	return m.words(m.row.Title)
+}
+
+// FamilyTitle is the metric of a base name in words, without a part, e.g. "CPU per request".
+func FamilyTitle(base string) string {
+	row, _ := LookupBase(base)
+	return cmp.Or(row.FamilyTitle, strings.TrimSuffix(row.Title, ", %s"), base)
 }
 
 // Heads are the two lines that head a column of the metric. Values are

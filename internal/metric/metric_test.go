@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -48,6 +49,20 @@ func TestEveryMetricHasARow(t *testing.T) {
 	}
 }
 
+// Lists of metrics follow from the table.
+func TestLists(t *testing.T) {
+	for _, c := range []struct{ got, want []string }{
+		{metric.From(metric.LatencyLog), []string{"latency_ms", "service_ms", "lateness_us", "longest_outage_s", "recovery_s"}},
+		{metric.ResponseTimes(), []string{"latency_ms", "service_ms", "request_p50_ms", "request_p90_ms", "request_p99_ms"}},
+		{metric.CPU(), []string{"cpu_us_per_request", "cpu_cores", "cpu_cores_per_1000_rps", "mesh_ratio/cpu", "data_plane_ratio/cpu"}},
+		{metric.Sampled(), []string{"cpu_us_per_request", "cpu_cores", "cpu_cores_per_1000_rps", "memory_mib", "mesh_ratio", "data_plane_ratio", "node_cpu_cores"}},
+	} {
+		if !slices.Equal(c.got, c.want) {
+			t.Errorf("%q, want %q", c.got, c.want)
+		}
+	}
+}
+
 // Metrics of routes exist by the routes that records have.
 func TestKnown(t *testing.T) {
 	one := map[string]float64{"route_calc_us/b": 1, "rate": 1, "unknown": 1, "cpu_us_per_request/data": 1}
@@ -83,6 +98,29 @@ func TestWords(t *testing.T) {
 	}
 }
 
+// Scripts of the page take names of metrics from its content.
+func TestScriptsHaveNoNames(t *testing.T) {
+	scripts, err := filepath.Glob("../show/page/assets/*.js")
+	if err != nil || len(scripts) < 5 {
+		t.Fatalf("%q, %v", scripts, err)
+	}
+	for _, path := range scripts {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range metric.Rows() {
+			name := r.Name
+			if !strings.Contains(name, "_") { // a word, such as rate: only as a key of metrics
+				name = "metrics." + name
+			}
+			if strings.Contains(string(text), name) {
+				t.Errorf("%s contains %s", path, name)
+			}
+		}
+	}
+}
+
 // elsewhere are names of metrics that name something else too: factors, kinds of
 // counters, fields of other formats.
 var elsewhere = map[string]bool{metric.Rate: true, metric.Timeouts: true, metric.ErrorRatio: true, metric.ServiceTime: true, metric.Lateness: true}
@@ -98,7 +136,7 @@ func TestNamesAreWrittenInTheTableOnly(t *testing.T) {
 	}
 	files := token.NewFileSet()
 	checked := 0
-	for _, root := range []string{"../../internal", "../../cmd"} {
+	for _, root := range []string{"../../internal", "../../cmd", "../../test", "../../tools"} {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			switch {
 			case err != nil:

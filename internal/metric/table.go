@@ -55,8 +55,10 @@ type Row struct {
 	Beside         []string // parts shown with the headlines and tested with the other metrics
 	Judged         Judgement
 	Source         Source
+	Sampled        bool // known of trials whose CPU and memory were sampled
 	SpeedSensitive bool
 	Title          string    // in words; %s is the part
+	FamilyTitle    string    // in words, without a part; empty: that of Title
 	Heads          [2]string // of a column; %s is the part
 	HeadScale      float64   // from Unit to that of Heads; 0 is 1
 	Percent        bool      // shown in percent
@@ -73,21 +75,21 @@ var rows = []Row{
 	{Name: Capacity, Unit: "1/s", Better: HigherIsBetter, Doc: "highest rate that keeps the objective of the factor rate, from a search before the warm-up",
 		Headline: whole, Judged: ByRatio, Source: Generator, Title: "capacity", Heads: [2]string{"capacity", "req/s"}},
 	{Name: CPUPerRequest, Unit: "us", Better: LowerIsBetter, Doc: "CPU time per answered request",
-		Parts: partNames(), Headline: []string{"total", "data", "app"}, Beside: []string{"node"}, Source: Tasks, SpeedSensitive: true,
-		Title: "CPU/request, %s", Heads: [2]string{"CPU/request", "%s, µs"}},
+		Parts: partNames(), Headline: []string{"total", "data", "app"}, Beside: []string{"node"}, Source: Tasks, Sampled: true, SpeedSensitive: true,
+		Title: "CPU/request, %s", FamilyTitle: "CPU per request", Heads: [2]string{"CPU/request", "%s, µs"}},
 	{Name: CPUCores, Unit: "cores", Better: LowerIsBetter, Doc: "CPU time per wall-clock time over the measure phase",
-		Parts: partNames(), Source: Tasks, SpeedSensitive: true,
+		Parts: partNames(), Source: Tasks, Sampled: true, SpeedSensitive: true,
 		Title: "CPU, %s", Heads: [2]string{"%s", "CPU, mC"}, HeadScale: 1000},
 	{Name: CPUPer1000, Unit: "cores", Better: LowerIsBetter, Doc: "cores needed for 1000 requests/s",
-		Parts: partNames(), Source: Tasks, SpeedSensitive: true,
+		Parts: partNames(), Source: Tasks, Sampled: true, SpeedSensitive: true,
 		Title: "cores per 1000 req/s, %s", Heads: [2]string{"cores per", "1000 req/s"}},
 	{Name: IdleCPU, Unit: "cores", Better: LowerIsBetter, Doc: "with interleaved trials: CPU time outside the trial's slices, per time outside them; in no other metric",
-		Parts: IdleParts, Source: Tasks, SpeedSensitive: true,
+		Parts: IdleParts, Source: IdleTasks, SpeedSensitive: true,
 		Title: "idle CPU, %s", Heads: [2]string{"%s idle", "CPU, mC"}, HeadScale: 1000},
 	{Name: IdleMemory, Unit: "MiB", Better: LowerIsBetter, Doc: "resident memory of the idle deployment, before its load",
-		Parts: IdleParts, Source: Tasks, Title: "idle memory, %s"},
+		Parts: IdleParts, Source: IdleTasks, Title: "idle memory, %s"},
 	{Name: Memory, Unit: "MiB", Better: LowerIsBetter, Doc: "working set: resident memory at the end of the measure phase",
-		Parts: partNames(), Headline: []string{"data"}, Source: Tasks,
+		Parts: partNames(), Headline: []string{"data"}, Source: Tasks, Sampled: true,
 		Title: "memory, %s", Heads: [2]string{"%s", "memory, MiB"}},
 	{Name: PeakMemory, Unit: "MiB", Better: LowerIsBetter, Doc: "sum of each task's own peak resident memory",
 		Parts: partNames(), Source: Tasks, Title: "peak memory, %s"},
@@ -130,9 +132,9 @@ var rows = []Row{
 	{Name: Traffic, Unit: "B/s", Better: Neither, Doc: "payload and headers counted by the load generator",
 		Parts: []string{"in", "out"}, Source: Generator, Title: "bytes %s"},
 	{Name: MeshRatio, Better: LowerIsBetter, Doc: "the mesh over everything that is not mesh",
-		Parts: []string{"cpu", "memory"}, Source: Tasks, Title: "mesh over the rest, %s"},
+		Parts: []string{cpuPart, "memory"}, Source: Tasks, Sampled: true, Title: "mesh over the rest, %s"},
 	{Name: DataPlaneRatio, Better: LowerIsBetter, Doc: "the data plane over everything that is not mesh",
-		Parts: []string{"cpu", "memory"}, Source: Tasks, Title: "data plane over the rest, %s"},
+		Parts: []string{cpuPart, "memory"}, Source: Tasks, Sampled: true, Title: "data plane over the rest, %s"},
 	{Name: Rate, Unit: "1/s", Better: HigherIsBetter, Doc: "answered requests per second of the measure phase",
 		Headline: whole, Source: Generator, Title: "answered requests", Heads: [2]string{"answered", "per second"}},
 	{Name: Latency, Unit: "ms", Better: LowerIsBetter, Doc: "the 98.90625 % line of wrk2's spectrum, mean over generators: published as P99 where wrk2 prints no 99 % line",
@@ -153,15 +155,51 @@ var rows = []Row{
 	{Name: MeshTimeouts, Unit: "1", Better: LowerIsBetter, Doc: "requests the data plane gave up waiting for",
 		Source: Mesh, Title: "mesh timeouts", Heads: [2]string{"mesh", "timeouts"}},
 	{Name: NodeCPU, Unit: "cores", Better: LowerIsBetter, Doc: "CPU time of the whole machine, everything on it included",
-		Source: Machine, SpeedSensitive: true, Title: "CPU of the whole machine"},
+		Source: Machine, Sampled: true, SpeedSensitive: true, Title: "CPU of the whole machine"},
 	{Name: ProbeTime, Unit: "us", Better: Neither, Doc: "CPU time of the calibration probe's fixed work, mean of before and after the load: how slow the processors were",
 		Source: Probe, Title: "calibration probe"},
 }
 
-// Sampled are the base names of the metrics that rest on sampled CPU and memory,
-// in the order in which warnings list them.
+// From lists the base names of the metrics of a source.
+func From(source Source) []string {
+	return names(func(r *Row) bool { return r.Source == source })
+}
+
+// Sampled lists the base names of the metrics that rest on sampled CPU and memory.
 func Sampled() []string {
-	return []string{CPUCores, CPUPerRequest, CPUPer1000, Memory, MeshRatio, DataPlaneRatio, NodeCPU}
+	return names(func(r *Row) bool { return r.Sampled })
+}
+
+// ResponseTimes lists the base names of the metrics of response times.
+func ResponseTimes() []string {
+	return names(func(r *Row) bool { return r.Judged == ByRatio && r.SpeedSensitive })
+}
+
+// CostsOfCPU lists the base names of the metrics in proportion to the CPU time of the load.
+func CostsOfCPU() []string {
+	return names(func(r *Row) bool { return r.Source == Tasks && r.SpeedSensitive })
+}
+
+// cpuPart is the part of a ratio of planes that rests on CPU time, not on memory.
+const cpuPart = "cpu"
+
+// CPU lists the metrics that rest on the CPU time of the load: costs by their base names, ratios by their part.
+func CPU() []string {
+	all := CostsOfCPU()
+	for _, base := range names(func(r *Row) bool { return slices.Contains(r.Parts, cpuPart) }) {
+		all = append(all, Of(base, cpuPart))
+	}
+	return all
+}
+
+// names lists the base names of rows, each once, in the order of the table.
+func names(of func(*Row) bool) (bases []string) {
+	for i := range rows {
+		if r := &rows[i]; of(r) && !slices.Contains(bases, r.Name) {
+			bases = append(bases, r.Name)
+		}
+	}
+	return bases
 }
 
 // name is the full name of the row's part.

@@ -1,6 +1,10 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/tare-mesh/tare/internal/metric"
+)
 
 // suite is an experiment, its designs and the comparisons to print.
 type suite struct {
@@ -34,10 +38,10 @@ type comparison struct {
 type side struct{ name, treatment, baseline string }
 
 const (
-	dataCPU  = "cpu_us_per_request/data"
-	totalCPU = "cpu_us_per_request/total"
-	appCPU   = "cpu_us_per_request/app"
-	loadCPU  = "cpu_us_per_request/load"
+	dataCPU  = metric.CPUPerRequest + "/data"
+	totalCPU = metric.CPUPerRequest + "/total"
+	appCPU   = metric.CPUPerRequest + "/app"
+	loadCPU  = metric.CPUPerRequest + "/load"
 )
 
 var (

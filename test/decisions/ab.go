@@ -11,11 +11,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+
+	"github.com/tare-mesh/tare/internal/metric"
 )
 
 // The gate of the lines, and the planned blocks.
 const (
-	gateOfLines = "cpu_us_per_request/data < +2%"
+	gateOfLines = metric.CPUPerRequest + "/data < +2%"
 	blocks      = 30
 )
 

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/metric"
 )
 
 // planted is a repository whose commits are configurations of a proxy. One of them adds a weight.
@@ -37,9 +39,9 @@ type planted struct {
 // are far above its noise. A busy machine decides more at 50 requests/s (-rate, -measure). Tracing adds a quarter to Envoy's CPU.
 var plantings = map[string]planted{
 	"reference": {mesh: "reference", commits: 200, file: "arguments.json", before: `["--burn", "1000us"]`, after: `["--burn", "1040us"]`,
-		gate: "cpu_us_per_request/data < +0.75%", detect: "1.5%", rate: "300", measure: 2 * time.Second, maxTime: 100 * time.Second},
+		gate: metric.CPUPerRequest + "/data < +0.75%", detect: "1.5%", rate: "300", measure: 2 * time.Second, maxTime: 100 * time.Second},
 	"envoy": {mesh: "envoy", commits: 30, file: "options.json", before: `{"tracing": "false"}`, after: `{"tracing": "true"}`,
-		gate: "cpu_us_per_request/data < +8%", detect: "8%", rate: "300", measure: 1500 * time.Millisecond, maxTime: 3 * time.Minute},
+		gate: metric.CPUPerRequest + "/data < +8%", detect: "8%", rate: "300", measure: 1500 * time.Millisecond, maxTime: 3 * time.Minute},
 }
 
 // realSettings shorten the blocks of real proxies, and keep the blocks of a busy machine.

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+
+	"github.com/tare-mesh/tare/internal/metric"
 )
 
 // compareLine is a between-run deviation and a number of base runs.
@@ -17,7 +19,7 @@ type compareLine struct {
 }
 
 func simulateCompare(ctx context.Context, s settings) error {
-	const gate = "cpu_us_per_request/data{mesh=envoy-a} < +3%"
+	const gate = metric.CPUPerRequest + "/data{mesh=envoy-a} < +3%"
 	fmt.Printf("Gate %s, 6 blocks, noise of a trial 2 %%, %d runs a line, seed %d; shares in percent ± standard error\n\n", gate, s.runs, s.seed)
 	fmt.Println("| between runs | base runs | true change | breached | holds | undecided |\n|---|---|---|---|---|---|")
 	for i, line := range []compareLine{

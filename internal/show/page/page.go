@@ -74,8 +74,31 @@ type content struct {
 	Roles     []string         `json:"roles"` // of colors
 	Report    *analysis.Report `json:"report"`
 	Words     report.Words     `json:"words"`
+	Families  families         `json:"families"`
 	Timelines []timeline       `json:"timelines,omitempty"`
 	more
+}
+
+// families are the metrics that figures have a use of their own for.
+type families struct {
+	Stacked  []family `json:"stacked"` // by plane
+	Response family   `json:"response"`
+	Service  family   `json:"service"`
+	Cores    string   `json:"cores"`    // name, of cost against rate
+	Answered string   `json:"answered"` // name of the rate of answers
+}
+
+// family is the name and the title of a metric without its part.
+type family struct {
+	Name  string `json:"name"`
+	Title string `json:"title"`
+}
+
+func familyOf(base string) family { return family{base, metric.FamilyTitle(base)} }
+
+var familiesOfFigures = families{
+	Stacked:  []family{familyOf(metric.CPUPerRequest), familyOf(metric.Memory)},
+	Response: familyOf(metric.Latency), Service: familyOf(metric.ServiceTime), Cores: metric.CPUCores, Answered: metric.Rate,
 }
 
 // document is the input of the layout.
@@ -109,7 +132,7 @@ func dataOf(content any) ([]byte, error) {
 func contentOf(s Source) content {
 	drawn := ofFigures(s.Report)
 	return content{
-		Schema: Schema, Name: fileName(s.Report.Experiment), Roles: roles(), Report: drawn, Words: report.WordsOf(drawn),
+		Schema: Schema, Name: fileName(s.Report.Experiment), Roles: roles(), Report: drawn, Words: report.WordsOf(drawn), Families: familiesOfFigures,
 		Timelines: timelines(s.Dir), more: moreOf(s),
 	}
 }

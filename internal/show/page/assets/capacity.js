@@ -18,7 +18,7 @@ globalThis.tareCapacity = function (Plot, kit) {
   ];
 
   // sweep has a line for each treatment but its rate.
-  function sweep({ report, look, name, legendOf, choices }) {
+  function sweep({ report, families, look, name, legendOf, choices }) {
     const key = (f) => JSON.stringify(Object.entries(f).filter(([k]) => k !== "rate").sort());
     const of = report.treatments.filter((t) => !t.control && typeof t.factors.rate === "number");
     const lines = new Map();
@@ -26,7 +26,8 @@ globalThis.tareCapacity = function (Plot, kit) {
     for (const [k, all] of lines) if (new Set(all.map((t) => t.factors.rate)).size < 2) lines.delete(k);
     if (!lines.size) return null;
     const slo = limits((report.expectations ?? []).map((e) => e.expect));
-    const parts = ["p50", "p90", "p99", "p99.9"].filter((p) => of.some((t) => t.metrics["latency_ms/" + p]?.estimate > 0));
+    const percentile = (t, part) => t.metrics[`${families.response.name}/${part}`];
+    const parts = ["p50", "p90", "p99", "p99.9"].filter((p) => of.some((t) => percentile(t, p)?.estimate > 0));
     if (!parts.length) return null;
     const wanted = slo.find((l) => parts.includes(l.part))?.part ?? "p99";
     const part = parts.includes(choices.part) ? choices.part : parts.includes(wanted) ? wanted : parts[0];
@@ -35,9 +36,9 @@ globalThis.tareCapacity = function (Plot, kit) {
       const label = Object.entries(all[0].factors).filter(([f]) => f !== "rate" && (f === "mesh" || lines.size > new Set(of.map((t) => t.factors.mesh)).size)).map(([f, v]) => (f === "mesh" ? String(v) : `${f} ${v}`)).join(", ") || name(all[0].id);
       ids.push({ id: all[0].id, label });
       for (const t of all.slice().sort((a, b) => a.factors.rate - b.factors.rate)) {
-        const e = t.metrics["latency_ms/" + part];
+        const e = percentile(t, part);
         if (!e || !(e.estimate > 0)) continue;
-        const answered = t.metrics.rate?.estimate ?? t.factors.rate;
+        const answered = t.metrics[families.answered]?.estimate ?? t.factors.rate;
         data.push({ line: k, id: all[0].id, x: t.factors.rate, y: e.estimate, low: known(e.low) ? Math.max(e.low, e.estimate / 20) : undefined, high: e.high, tip: `${label}\n${amount(t.factors.rate)} /s asked, ${amount(answered)} answered\n${part} ${amount(e.estimate)} ms` });
         rows.push([label, t.factors.rate, answered, part, e.estimate, e.low, e.high]);
       }

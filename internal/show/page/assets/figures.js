@@ -18,7 +18,7 @@ globalThis.tareFigures = function (Plot, content) {
     const kit = tareKit(Plot, content), found = content.search ? tareCapacity(Plot, kit).search(content.search) : null;
     return { figure: (id) => (id === "capacity" ? found : null), ids: found ? ["capacity"] : [], amount: kit.amount };
   }
-  const { report, words } = content;
+  const { report, words, families } = content;
   const metrics = new Map(words.metrics.map((m) => [m.name, m]));
   const treatments = new Map(report.treatments.map((t) => [t.id, t]));
   const name = (id) => words.names[id] ?? id;
@@ -209,7 +209,7 @@ globalThis.tareFigures = function (Plot, content) {
         }),
       };
     };
-    const panels = [panelOf("cpu_us_per_request", "CPU per request"), panelOf("memory_mib", "memory")].filter((p) => p);
+    const panels = families.stacked.map((f) => panelOf(f.name, f.title)).filter((p) => p);
     return {
       id: "bill", title: "Where it goes: CPU and memory by plane",
       caption: `Means over trials, stacked by plane. The line below a bar is the ${report.confidence * 100} % interval of the total; the load generator is not in it.`,
@@ -292,10 +292,10 @@ globalThis.tareFigures = function (Plot, content) {
   const quantiles = [["p50", 0.5], ["p90", 0.9], ["p99", 0.99], ["p99.9", 0.999], ["p99.99", 0.9999]];
   function latency(choices = {}) {
     const rows = [], panels = [];
-    const times = [["latency_ms", "response time"], ["service_ms", "service time"]];
+    const times = [families.response, families.service];
     for (const g of groups) {
       const data = [];
-      for (const t of g.members) for (const [prefix, title] of times) for (const [part, q] of quantiles) {
+      for (const t of g.members) for (const { name: prefix, title } of times) for (const [part, q] of quantiles) {
         const e = t.metrics[`${prefix}/${part}`];
         if (!e || !(e.estimate > 0)) continue;
         const few = (e.warnings ?? []).some((w) => w.code === "too-few-requests");
@@ -307,12 +307,12 @@ globalThis.tareFigures = function (Plot, content) {
       // A percentile with too few requests everywhere is not drawn; the table has it.
       for (const [part] of quantiles.slice(2)) if (data.every((d) => d.part !== part || d.few)) data.splice(0, data.length, ...data.filter((d) => d.part !== part));
       if (!data.length) continue;
-      const response = data.filter((d) => d.time === "response time"), service = data.filter((d) => d.time === "service time");
+      const response = data.filter((d) => d.time === families.response.title), service = data.filter((d) => d.time === families.service.title);
       const parts = quantiles.filter(([part]) => data.some((d) => d.part === part));
         panels.push({
         title: groups.length > 1 ? `against ${name(g.id)} (ms)` : "time of a request (ms)",
-        about: response.filter((d) => d.part === "p50" || d.part === "p99").map((d) => `${name(d.treatment)} ${d.part} ${words.estimates[d.treatment]["latency_ms/" + d.part]} ms`).join("; "),
-        legend: [...legendOf(g.members.map((t) => t.id).filter((id) => data.some((d) => d.treatment === id))), { text: "service time", dashed: true, color: "currentColor" }],
+        about: response.filter((d) => d.part === "p50" || d.part === "p99").map((d) => `${name(d.treatment)} ${d.part} ${words.estimates[d.treatment][`${families.response.name}/${d.part}`]} ms`).join("; "),
+        legend: [...legendOf(g.members.map((t) => t.id).filter((id) => data.some((d) => d.treatment === id))), { text: families.service.title, dashed: true, color: "currentColor" }],
         plot: (width) => ({
           ...base, width, height: 340, marginLeft: 52, marginRight: 28, marginTop: 14,
           x: { type: "log", domain: [parts[0] ? 1 / (1 - parts[0][1]) : 2, 1 / (1 - (parts.at(-1)?.[1] ?? 0.99))], label: "percentile (tail on a logarithmic axis)", labelAnchor: "center", labelArrow: "none",
@@ -356,9 +356,10 @@ globalThis.tareFigures = function (Plot, content) {
       fits.push({ line: words_, id: first.id, x: l.from, y: at(l.from) }, { line: words_, id: first.id, x: l.to, y: at(l.to) });
       band.push(...more.band(l, at, { line: words_, id: first.id }));
       for (const t of report.trials) {
-        if (!t.valid || t.control || !match(l, t.factors) || !known(t.metrics.rate) || !known(t.metrics["cpu_cores/" + value])) continue;
-        const y = t.metrics["cpu_cores/" + value] * 1000;
-        const p = { line: words_, id: first.id, x: t.metrics.rate, y, residual: y - at(t.metrics.rate), tip: `${t.id}\n${amount(t.metrics.rate)} /s: ${amount(y)} mC` };
+        const x = t.metrics[families.answered], cores = t.metrics[`${families.cores}/${value}`];
+        if (!t.valid || t.control || !match(l, t.factors) || !known(x) || !known(cores)) continue;
+        const y = cores * 1000;
+        const p = { line: words_, id: first.id, x, y, residual: y - at(x), tip: `${t.id}\n${amount(x)} /s: ${amount(y)} mC` };
         points.push(p);
         rows.push([words_, t.id, p.x, p.y, at(p.x), p.residual]);
       }
@@ -454,7 +455,7 @@ globalThis.tareFigures = function (Plot, content) {
 
   const capacity = (choices = {}) => {
     const of = tareCapacity(Plot, kit), searches = content.searches ?? [];
-    if (!searches.length) return of.sweep({ report, look, name, legendOf, choices });
+    if (!searches.length) return of.sweep({ report, families, look, name, legendOf, choices });
     const one = searches.find((s) => s.trial === choices.trial) ?? searches[0];
     return { ...of.search(one.found), options: [{ name: "trial", label: "Trial", value: one.trial, values: searches.map((s) => ({ value: s.trial, label: s.trial })) }] };
   };
