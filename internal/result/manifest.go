@@ -13,7 +13,6 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/regular"
-	"github.com/tare-mesh/tare/internal/metric"
 )
 
 // Manifest lists files with their digests. That of a trial is written before the
@@ -197,6 +196,3 @@ func (d *Dir) altered(id, record string) (names []string, err error) {
 }
 
 const restore = "restore the file from a copy, or leave this run out: `tare verify` lists what differs"
-
-// ofLatencyLog are the metrics that are computed from latency.hdr.
-var ofLatencyLog = []string{metric.Latency, metric.ServiceTime, metric.Lateness, metric.LongestOutage, metric.Recovery}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
 )
 
 // Codes of the warnings about records that cannot be trusted.
@@ -31,7 +32,7 @@ func (d *Dir) trusted(t plan.Trial) (Record, error) {
 		r.invalidate(Warning{Code: RecordAltered, Message: strings.Join(changed, ", ") + " was changed after the trial: its SHA-256 is not that of " + ManifestFile, Hint: restore})
 	case len(changed) > 0:
 		r.Warnings = append(r.Warnings, Warning{Code: LatencyAltered, Message: strings.Join(changed, ", ") + " was changed after the trial: latencies of this trial are withheld",
-			Hint: restore, Withholds: true, Metrics: ofLatencyLog})
+			Hint: restore, Withholds: true, Metrics: metric.From(metric.LatencyLog)})
 	}
 	if len(wrong) > 0 {
 		r.invalidate(Warning{Code: RecordContradicts, Message: "the record contradicts itself: " + strings.Join(wrong, "; "), Hint: restore})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/load"
@@ -13,7 +14,7 @@ import (
 )
 
 // byTheSecond are the metrics that take more than counts.
-var byTheSecond = []string{metric.LongestOutage, metric.Recovery}
+var byTheSecond = slices.DeleteFunc(metric.From(metric.LatencyLog), func(name string) bool { return slices.Contains(latencyNames, name) })
 
 // failureFigures computes the number and the duration of failures. Without
 // failures it does not read the interval log.

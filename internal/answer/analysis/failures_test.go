@@ -3,6 +3,7 @@ package analysis
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -90,6 +91,31 @@ func TestFailureFigures(t *testing.T) {
 		if c.warns == "" && len(f.warnings) > 0 || c.warns != "" && (len(f.warnings) != 1 || f.warnings[0].Code != c.warns) {
 			t.Errorf("%s: warnings %+v, want %q", name, f.warnings, c.warns)
 		}
+	}
+}
+
+// A log with other answers than the generator counted gives neither latencies nor outages.
+func TestMiscountedLogHasNoOutages(t *testing.T) {
+	r := failureRecord(120, 2.5)
+	r.Load.Classes["2xx"] = 500
+	path := failing(t, 0, 0, 20, 50, 50, 0, 0, 0, 0, 0)
+	f := &figures{values: map[string]float64{}}
+	latencyFigures(f, &r, path, Paired)
+	failureFigures(f, &r, path)
+	if f.values["longest_outage_s"] != 3 || f.values["recovery_s"] != 2.5 {
+		t.Fatalf("before withholding: %v", f.values)
+	}
+	f.withhold(nil)
+	if i := slices.IndexFunc(f.warnings, func(w Warning) bool { return w.Code == "latency-count" }); i < 0 || !slices.Equal(f.warnings[i].Metrics, metric.From(metric.LatencyLog)) {
+		t.Errorf("warnings %+v", f.warnings)
+	}
+	for name, v := range f.values {
+		if m, _ := metric.Lookup(name); m.Source == metric.LatencyLog {
+			t.Errorf("%s = %v", name, v)
+		}
+	}
+	if f.values["requests_lost"] != 120 {
+		t.Error("the number of failures is of the generator's count and is unknown")
 	}
 }
 

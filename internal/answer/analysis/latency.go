@@ -46,7 +46,8 @@ var quantileValues = func() (qs []float64) {
 // last order statistics and moves by tens of percent from run to run.
 const tailSamples = 10
 
-var latencyNames = []string{metric.Latency, metric.ServiceTime, metric.Lateness}
+// latencyNames are the families of latencies. Other metrics of the log are known without it if no request failed.
+var latencyNames = []string{latencies[0].base, latencies[1].base, latencies[2].base}
 
 // latencyFigures adds the metrics of the trial's interval log at path.
 func latencyFigures(f *figures, r *result.Record, path string, method Method) {
@@ -107,12 +108,8 @@ func checkCount(f *figures, l *result.Load, got int64) {
 	if math.Abs(float64(got-want)) <= math.Max(2, 0.001*float64(want)) {
 		return
 	}
-	for name := range f.values {
-		if about(latencyNames, name) {
-			delete(f.values, name)
-		}
-	}
-	f.warn("latency-count", latencyNames, fmt.Sprintf("the latency log holds %d answers of the measure window, the load generator counted %d", got, want),
+	f.withheld = metric.From(metric.LatencyLog)
+	f.warn("latency-count", f.withheld, fmt.Sprintf("the latency log holds %d answers of the measure window, the load generator counted %d", got, want),
 		"the log was cut off, doubled, or is another trial's: latencies of this trial are withheld")
 }
 

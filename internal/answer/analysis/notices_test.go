@@ -171,6 +171,9 @@ func TestAnalyzeDamagedLog(t *testing.T) {
 			id = trial.ID
 		}
 	}
+	if err := os.Remove(d.TrialFile(id, result.ManifestFile)); err != nil { // else the log is altered, whatever it has
+		t.Fatal(err)
+	}
 	path := d.TrialFile(id, result.LatencyFile)
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -198,6 +201,10 @@ func TestAnalyzeDamagedLog(t *testing.T) {
 			}
 			if !hasWarning(r.Warnings, c.code) {
 				t.Errorf("no warning %s: %+v", c.code, r.Warnings)
+			}
+			i := slices.IndexFunc(r.Trials, func(t analysis.Trial) bool { return t.ID == id })
+			if _, known := r.Trials[i].Metrics["longest_outage_s"]; known != (c.code != "latency-count") {
+				t.Errorf("the longest outage is known: %v", known)
 			}
 			if lat, cpu := find(t, r, "envoy", "latency_ms/p50"), find(t, r, "envoy", "cpu_us_per_request/total"); lat.N != 5 || cpu.N != 6 {
 				t.Errorf("latency in %d pairs, CPU in %d", lat.N, cpu.N)

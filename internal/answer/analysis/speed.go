@@ -27,8 +27,8 @@ type SpeedAdjusted struct {
 // each: work moves between the two ends of a connection.
 var workParts = []string{metric.Of(metric.CPUPerRequest, "app"), metric.Of(metric.CPUPerRequest, "load")}
 
-// speedAdjusted are the metrics that can be adjusted, by base name: costs in proportion to CPU time.
-var speedAdjusted = []string{metric.CPUPerRequest, metric.CPUPer1000, metric.CPUCores}
+// speedAdjusted are the metrics that can be adjusted, by base name.
+var speedAdjusted = metric.CostsOfCPU()
 
 // machineWork is the CPU per request in trials without the compared treatments. A covariate that a treatment
 // or its baseline influences would be part of their own noise.

@@ -17,6 +17,7 @@ type figures struct {
 	values   map[string]float64
 	roles    map[taskRole]map[string]float64 // of the data plane, by base name
 	warnings []Warning
+	withheld []string // metrics that a check of the analysis withheld
 }
 
 func (f *figures) set(name string, v float64) {
@@ -32,8 +33,11 @@ func (f *figures) warn(code string, metrics []string, message, hint string) {
 	f.warnings = append(f.warnings, Warning{Code: code, Message: message, Hint: hint, Metrics: metrics})
 }
 
-// withhold removes the metrics that a check of the run withheld.
+// withhold removes the metrics that a check of the run or of the analysis withheld.
 func (f *figures) withhold(warnings []result.Warning) {
+	if f.withheld != nil {
+		maps.DeleteFunc(f.values, func(name string, _ float64) bool { return about(f.withheld, name) })
+	}
 	for _, w := range warnings {
 		if !w.Withholds {
 			continue

@@ -51,10 +51,18 @@ const (
 )
 
 var (
-	latencies = []string{metric.Latency, metric.ServiceTime, metric.RequestP50, metric.RequestP90, metric.RequestP99}
-	cpus      = []string{metric.CPUPerRequest, metric.CPUCores, metric.CPUPer1000, metric.MeshRatio, metric.DataPlaneRatio}
-	nodeCPUs  = []string{metric.CPUPerRequest + "/node", metric.CPUCores + "/node", metric.CPUPer1000 + "/node", metric.CPUCores + "/cluster"}
+	latencies = metric.ResponseTimes()
+	cpus      = metric.CPU()
+	nodeCPUs  = ofNodes(metric.CostsOfCPU())
 )
+
+// ofNodes are the metrics of the nodes' CPU outside pods, and the sum of the cluster's CPU, which has it.
+func ofNodes(costs []string) (names []string) {
+	for _, base := range costs {
+		names = append(names, metric.Of(base, string(metric.Node)))
+	}
+	return append(names, metric.CPUCores+"/cluster")
+}
 
 // validityCheck is one property that the figures of a trial rest on. find describes a violation; "": there
 // is none.

@@ -61,6 +61,21 @@ func TestHintsOnClusters(t *testing.T) {
 	}
 }
 
+// A check that withholds CPU leaves memory and its ratios.
+func TestCPUChecksKeepMemory(t *testing.T) {
+	for _, c := range checks {
+		if c.effect != withholds || slices.Equal(c.metrics, latencies) {
+			continue
+		}
+		for _, m := range metric.All() {
+			cpu := strings.HasPrefix(m.Name, "cpu_") || m.Name == "mesh_ratio/cpu" || m.Name == "data_plane_ratio/cpu"
+			if got := slices.Contains(c.metrics, m.Name) || slices.Contains(c.metrics, metric.Base(m.Name)); got != cpu {
+				t.Errorf("%s withholds %s: %v", c.code, m.Name, got)
+			}
+		}
+	}
+}
+
 // Each row spoils one property. The limits themselves are valid.
 func TestChecks(t *testing.T) {
 	float := func(f float64) *float64 { return &f }
