@@ -8,9 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/importer"
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 // A factor added to the table is read, has a default, and appears in schema, plan and report.
@@ -72,6 +76,48 @@ func TestFactorTable(t *testing.T) {
 		out, err = call(t, newPlanCommand, file)
 		if err != nil || !strings.Contains(strings.ToLower(out), "mesh") || !containsInOrder(strings.ToLower(out), "mesh", "page", "envoy", "/b") {
 			t.Errorf("%v\n%s", err, out)
+		}
+	})
+	t.Run("YAML", func(t *testing.T) {
+		again := filepath.Join(t.TempDir(), "again.yaml")
+		factors, err := yaml.Marshal(map[string]any{"factors": experiment.Factors{"page": []string{"/a", "/b"}, "mesh": []string{"none", "envoy"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, _, _ := strings.Cut(text, "factors:")
+		if err := os.WriteFile(again, []byte(head+string(factors)+"baseline: {mesh: none, page: /a}\nblocks: 1\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		plan := func(file string) string {
+			out, err := call(t, newPlanCommand, file, "--set", "seed=1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return out
+		}
+		if got, want := plan(again), plan(file); got != want {
+			t.Errorf("%s\nplans\n%s\nwant\n%s", factors, got, want)
+		}
+	})
+	t.Run("import", func(t *testing.T) {
+		copies := experiment.Column[int]{Name: experiment.ReplicasFactor, Default: 1, Token: "copies", Field: func(l *experiment.Levels) *int { return &l.Replicas }}
+		for i, f := range experiment.Table {
+			if f.Name == copies.Name {
+				experiment.Table[i] = copies.Factor()
+			}
+		}
+		dir := filepath.Join(t.TempDir(), "run")
+		study := &importer.Study{Name: "page", Meshes: []string{"none"}, Trials: []importer.Trial{{Mesh: "none", Replicas: 3}}}
+		if err := importer.Write(dir, study, result.Environment{}); err != nil {
+			t.Fatal(err)
+		}
+		d, err := result.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		if got := d.Plan().Treatments; len(got) != 1 || got[0].ID != "none-copies3" || got[0].Levels.Replicas != 3 {
+			t.Errorf("%+v", got)
 		}
 	})
 	t.Run("mistakes", func(t *testing.T) {

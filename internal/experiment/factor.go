@@ -14,30 +14,38 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
+// Factors with a meaning of their own outside the table.
+const (
+	MeshFactor        = "mesh"
+	RateFactor        = "rate"
+	ConnectionsFactor = "connections"
+	ReplicasFactor    = "replicas"
+)
+
 // Table lists every factor. Reading, defaults, schema, plan and report take factors from it, in this order.
 // A new factor is a row here and the field of [Levels] that the row sets.
 var Table = []Factor{
 	Column[string]{
-		Name: "mesh", Default: "none", Text: "Meshes to compare; none is the application alone.",
+		Name: MeshFactor, Default: "none", Text: "Meshes to compare; none is the application alone.",
 		Field:     func(l *Levels) *string { return &l.Mesh },
 		Schema:    func(k Known, level *jsonschema.Schema) { level.Examples = anys(k.Meshes) },
-		check:     func(v factorRules, path, x string) { v.oneOf(path, "mesh", x, v.meshNames()) },
+		check:     func(v factorRules, path, x string) { v.oneOf(path, MeshFactor, x, v.meshNames()) },
 		twiceHint: "for a second run of the baseline write control: true",
 	}.Factor(),
 	Column[RateLevel]{
-		Name: "rate", Default: RateLevel{Rate: 1000}, Token: "rate", Text: "Requests per second in an open loop; max: a closed loop, as fast as the connections allow; {max: OBJECTIVE}: the highest rate with an objective.",
+		Name: RateFactor, Default: RateLevel{Rate: 1000}, Token: "rate", Text: "Requests per second in an open loop; max: a closed loop, as fast as the connections allow; {max: OBJECTIVE}: the highest rate with an objective.",
 		get:   func(l Levels) RateLevel { return RateLevel{l.Rate, l.Capacity} },
 		set:   func(l *Levels, x RateLevel) { l.Rate, l.Capacity = x.Rate, x.Capacity },
 		check: factorRules.rate,
 	}.Factor(),
 	Column[int]{
-		Name: "connections", Default: 16, Token: "conn", Text: "Connections of the load generator.",
+		Name: ConnectionsFactor, Default: 16, Token: "conn", Text: "Connections of the load generator.",
 		Field:  func(l *Levels) *int { return &l.Connections },
 		Schema: func(_ Known, level *jsonschema.Schema) { between(1, maxConnections)(level) },
 		check:  func(v factorRules, path string, x int) { within(v.validation, path, x, 1, maxConnections, "") },
 	}.Factor(),
 	Column[int]{
-		Name: "replicas", Default: 1, Token: "rep", Text: "Replicas of each service.",
+		Name: ReplicasFactor, Default: 1, Token: "rep", Text: "Replicas of each service.",
 		Field:  func(l *Levels) *int { return &l.Replicas },
 		Schema: func(_ Known, level *jsonschema.Schema) { between(1, maxReplicas)(level) },
 		check:  func(v factorRules, path string, x int) { within(v.validation, path, x, 1, maxReplicas, "") },
@@ -113,6 +121,7 @@ type Factor struct {
 	apply     func(l *Levels, level any)    // sets one level
 	preset    func(*Levels)                 // sets the default
 	level     func(Levels) any              // of a treatment
+	of        func(Levels) Level            // of a treatment, with its forms
 	check     func(v factorRules, list any) // reports levels that are not possible
 	schema    func(Known) *jsonschema.Schema
 	print     func(value any) string // a level of a record, as the file writes it
@@ -123,11 +132,14 @@ func (c Column[T]) Factor() Factor {
 	if c.Field != nil {
 		c.get, c.set = func(l Levels) T { return *c.Field(&l) }, func(l *Levels, x T) { *c.Field(l) = x }
 	}
+	level := func(x T) Level {
+		return Level{Value: record(x), Token: c.Token + fmt.Sprint(x), Apply: func(l *Levels) { c.set(l, x) }}
+	}
 	levels := func(list any) []Level {
 		from, _ := list.([]T)
 		out := make([]Level, len(from))
 		for i, x := range from {
-			out[i] = Level{Value: record(x), Token: c.Token + fmt.Sprint(x), Apply: func(l *Levels) { c.set(l, x) }}
+			out[i] = level(x)
 		}
 		return out
 	}
@@ -142,6 +154,7 @@ func (c Column[T]) Factor() Factor {
 		},
 		preset: func(l *Levels) { c.set(l, c.Default) },
 		level:  func(l Levels) any { return c.get(l) },
+		of:     func(l Levels) Level { return level(c.get(l)) },
 		check: func(v factorRules, list any) {
 			if c.check == nil {
 				return
@@ -210,6 +223,15 @@ func PrintLevel(factor string, value any) string {
 		return f.print(value)
 	}
 	return printLevel[any](value)
+}
+
+// LevelOf is a level of a factor of the table, where levels have one. It is not ok without the factor.
+func LevelOf(factor string, of Levels) (Level, bool) {
+	f, ok := row(factor)
+	if !ok {
+		return Level{}, false
+	}
+	return f.of(of), true
 }
 
 // FactorNames lists every factor by its name in the file, in order.

@@ -41,40 +41,28 @@ func (s *Study) expand() (*plan.Plan, []string) {
 	return p, of
 }
 
-// factor is one factor of the study and a trial's level of it; nil: none.
+// factor is a factor of the table that studies can have.
 type factor struct {
-	name  string
-	token string
-	level func(*Trial) any
-	apply func(*Trial, *experiment.Levels)
+	name string
+	// known reports whether a trial has a level.
+	known func(*Trial) bool
 	// always: the factor is named even if it has one level.
 	always bool
 }
 
 var allFactors = []factor{
-	{"mesh", "", func(t *Trial) any { return t.Mesh }, func(t *Trial, l *experiment.Levels) { l.Mesh = t.Mesh }, true},
-	{"rate", "rate", rateLevel, func(t *Trial, l *experiment.Levels) { l.Rate = t.Rate }, true},
-	{"connections", "conn", positive(func(t *Trial) int { return t.Connections }), func(t *Trial, l *experiment.Levels) { l.Connections = max(t.Connections, 1) }, false},
-	{"replicas", "rep", positive(func(t *Trial) int { return t.Replicas }), func(t *Trial, l *experiment.Levels) { l.Replicas = max(t.Replicas, 1) }, true},
+	{experiment.MeshFactor, func(*Trial) bool { return true }, true},
+	{experiment.RateFactor, func(t *Trial) bool { return t.RateKnown }, true},
+	{experiment.ConnectionsFactor, func(t *Trial) bool { return t.Connections > 0 }, false},
+	{experiment.ReplicasFactor, func(t *Trial) bool { return t.Replicas > 0 }, true},
 }
 
-func rateLevel(t *Trial) any {
-	switch {
-	case !t.RateKnown:
-		return nil
-	case t.Rate == experiment.Max:
-		return t.Rate.String()
+// level is the trial's level of the factor; not ok: it has none.
+func (f factor) level(t *Trial) (experiment.Level, bool) {
+	if !f.known(t) {
+		return experiment.Level{}, false
 	}
-	return float64(t.Rate)
-}
-
-func positive(of func(*Trial) int) func(*Trial) any {
-	return func(t *Trial) any {
-		if n := of(t); n > 0 {
-			return float64(n)
-		}
-		return nil
-	}
+	return experiment.LevelOf(f.name, experiment.Levels{Mesh: t.Mesh, Rate: t.Rate, Connections: t.Connections, Replicas: t.Replicas})
 }
 
 // factors returns the factors in which trials differ, and those always named.
@@ -84,8 +72,8 @@ func (s *Study) factors() []factor {
 		levels := map[any]bool{}
 		for i := range s.Trials {
 			// An unreadable run has only its name.
-			if v := f.level(&s.Trials[i]); v != nil && (f.always || s.Trials[i].Record.Error == "") {
-				levels[v] = true
+			if v, ok := f.level(&s.Trials[i]); ok && (f.always || s.Trials[i].Record.Error == "") {
+				levels[v.Value] = true
 			}
 		}
 		if len(levels) > 1 || f.always && len(levels) > 0 {
@@ -99,13 +87,13 @@ func (s *Study) treatment(t *Trial, factors []factor) plan.Treatment {
 	out := plan.Treatment{Factors: plan.Factors{}, Levels: experiment.DefaultLevels()}
 	var words []string
 	for _, f := range factors {
-		v := f.level(t)
-		if v == nil {
+		v, ok := f.level(t)
+		if !ok {
 			continue
 		}
-		out.Factors[f.name] = v
-		f.apply(t, &out.Levels)
-		words = append(words, f.token+safe(fmt.Sprint(v)))
+		out.Factors[f.name] = v.Value
+		v.Apply(&out.Levels)
+		words = append(words, safe(v.Token))
 	}
 	out.ID = strings.Join(words, "-")
 	return out

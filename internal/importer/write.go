@@ -93,7 +93,7 @@ func (s *Study) experiment(p *plan.Plan) ([]byte, error) {
 			}
 		}
 		if slices.Contains(noMesh, t.Levels.Mesh) {
-			h.Baseline = map[string]any{"mesh": t.Levels.Mesh}
+			h.Baseline = map[string]any{experiment.MeshFactor: t.Levels.Mesh}
 		}
 	}
 	var b bytes.Buffer

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -69,7 +70,7 @@ func (a *analysis) ladders(byTreatment map[string][]Trial) (all []Ladder, err er
 	if a.method == Paired {
 		seen := map[string]bool{}
 		for _, t := range a.plan.Treatments {
-			rest := without(t.Factors, meshFactor)
+			rest := without(t.Factors, experiment.MeshFactor)
 			key := fmt.Sprint(rest)
 			if t.Control || t.Reference || seen[key] {
 				continue
@@ -86,12 +87,10 @@ func (a *analysis) ladders(byTreatment map[string][]Trial) (all []Ladder, err er
 	return all, nil
 }
 
-const meshFactor = "mesh"
-
 // steps are the treatments with the same other factors: the baseline, and those compared with it.
 func (a *analysis) steps(key string) (steps []plan.Treatment) {
 	for _, t := range a.plan.Treatments {
-		if t.Control || t.Reference || fmt.Sprint(without(t.Factors, meshFactor)) != key {
+		if t.Control || t.Reference || fmt.Sprint(without(t.Factors, experiment.MeshFactor)) != key {
 			continue
 		}
 		if t.Baseline == "" {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -53,7 +54,7 @@ func (x *estimator) lines(treatments []plan.Treatment, byTreatment map[string][]
 		seen[key] = true
 		var groups [][]Trial
 		for _, o := range treatments {
-			if _, numeric := o.Factors["rate"].(float64); numeric && !o.Control && fmt.Sprint(withoutRate(o.Factors)) == key {
+			if _, numeric := o.Factors[experiment.RateFactor].(float64); numeric && !o.Control && fmt.Sprint(withoutRate(o.Factors)) == key {
 				groups = append(groups, byTreatment[o.ID])
 			}
 		}
@@ -62,7 +63,7 @@ func (x *estimator) lines(treatments []plan.Treatment, byTreatment map[string][]
 	return lines
 }
 
-func withoutRate(f plan.Factors) plan.Factors { return without(f, "rate") }
+func withoutRate(f plan.Factors) plan.Factors { return without(f, experiment.RateFactor) }
 
 // without returns the factors but for one.
 func without(f plan.Factors, factor string) plan.Factors {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -119,14 +120,14 @@ func (a *analysis) sweeps(byTreatment map[string][]Trial) (all []*numbered) {
 	for _, option := range a.options() {
 		by := map[string]*numbered{}
 		for _, t := range a.plan.Treatments {
-			name, _ := t.Factors[meshFactor].(string)
+			name, _ := t.Factors[experiment.MeshFactor].(string)
 			s := a.setting(name)
 			n, ok := s.items(option)
 			if t.Control || t.Reference || !ok {
 				continue
 			}
 			delete(s.options, option)
-			factors := without(t.Factors, meshFactor)
+			factors := without(t.Factors, experiment.MeshFactor)
 			key := fmt.Sprint(s, factors)
 			if by[key] == nil {
 				by[key] = &numbered{mesh: s.mesh, option: option, factors: factors, items: map[string]float64{}, levels: map[float64]bool{}}

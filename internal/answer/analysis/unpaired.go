@@ -70,7 +70,7 @@ func (d *run) settleBaselines(asked map[string]string) error {
 		if !several {
 			return nil
 		}
-		d.assumed, asked = true, map[string]string{"mesh": first}
+		d.assumed, asked = true, map[string]string{experiment.MeshFactor: first}
 	}
 	d.plan.Treatments = slices.Clone(d.plan.Treatments)
 	found := false
@@ -102,7 +102,7 @@ func (d *run) settleBaselines(asked map[string]string) error {
 
 func (d *run) firstMesh() (first string, several bool) {
 	for _, t := range d.plan.Treatments {
-		switch m, ok := t.Factors["mesh"].(string); {
+		switch m, ok := t.Factors[experiment.MeshFactor].(string); {
 		case ok && first == "":
 			first = m
 		case ok && m != first:
@@ -207,7 +207,7 @@ func (d *run) importWarnings() []Warning {
 	ws := []Warning{}
 	if d.assumed {
 		ws = append(ws, Warning{Code: "no-baseline",
-			Message: "no run is without a mesh: the cost of each mesh is unknown; the meshes are compared with one another, " + levelText(d.header.Baseline["mesh"]) + " as the baseline",
+			Message: "no run is without a mesh: the cost of each mesh is unknown; the meshes are compared with one another, " + levelText(d.header.Baseline[experiment.MeshFactor]) + " as the baseline",
 			Hint:    "choose another with --baseline mesh=NAME"})
 	}
 	if meshes, changes := d.sequence(); meshes > 1 && changes < meshes {
@@ -224,8 +224,8 @@ func (d *run) sequence() (meshes, changes int) {
 	seen := map[string]bool{}
 	last := ""
 	for _, r := range slices.SortedFunc(slices.Values(d.records), func(x, y result.Record) int { return x.Started.Compare(y.Started) }) {
-		m := levelText(r.Factors["mesh"])
-		if r.Started.IsZero() || r.Factors["mesh"] == nil {
+		m := levelText(r.Factors[experiment.MeshFactor])
+		if r.Started.IsZero() || r.Factors[experiment.MeshFactor] == nil {
 			continue
 		}
 		if last != "" && m != last {

@@ -94,7 +94,7 @@ func (v view) capacityAnswers() (lines []string) {
 			continue
 		}
 		s := fmt.Sprintf("%s holds %s req/s", v.subject(tr), roundRate(v.value(tr.ID, metric.Capacity)))
-		if objective := experiment.ObjectiveOf(tr.Factors[rateFactor]); objective != "" {
+		if objective := experiment.ObjectiveOf(tr.Factors[experiment.RateFactor]); objective != "" {
 			s += " with " + objective
 		}
 		s += fmt.Sprintf(", %s %s", v.label.against(tr, v.r), roundRate(v.value(tr.Baseline, metric.Capacity)))

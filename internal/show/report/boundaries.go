@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -92,7 +93,7 @@ func verdictsByRate(cs []analysis.Comparison) string {
 		if rates[c.Verdict] == nil {
 			order = append(order, c.Verdict)
 		}
-		rates[c.Verdict] = append(rates[c.Verdict], Level(c.Factors[rateFactor]))
+		rates[c.Verdict] = append(rates[c.Verdict], Level(c.Factors[experiment.RateFactor]))
 	}
 	var list []string
 	for _, v := range order {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/experiment"
 )
 
 // shownStep marks an increment that is shown after adjustment.
@@ -103,7 +104,7 @@ func (v view) treatment(id string) analysis.Treatment {
 
 // stepName is the name of a step: its level of the factor mesh.
 func (v view) stepName(id string) string {
-	if level, ok := v.treatment(id).Factors[meshFactor]; ok {
+	if level, ok := v.treatment(id).Factors[experiment.MeshFactor]; ok {
 		return Level(level)
 	}
 	return id

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -84,7 +85,7 @@ func decimalsOf(v float64) int {
 
 // withoutRate names a treatment by its other factors.
 func (v view) withoutRate(f plan.Factors) string {
-	return v.label.phrase(f, slices.DeleteFunc(slices.Clone(v.label.factors), func(n string) bool { return n == rateFactor }))
+	return v.label.phrase(f, slices.DeleteFunc(slices.Clone(v.label.factors), func(n string) bool { return n == experiment.RateFactor }))
 }
 
 // comparisons returns the shown comparisons of a treatment: those shown without --all in

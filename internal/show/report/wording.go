@@ -43,12 +43,6 @@ type labels struct {
 	constant []string // common to all treatments, e.g. "rate 1000"
 }
 
-// meshFactor and rateFactor have wordings of their own.
-const (
-	meshFactor = "mesh"
-	rateFactor = "rate"
-)
-
 func newLabels(r *analysis.Report) labels {
 	levels := map[string]map[string]bool{}
 	for _, t := range r.Treatments {
@@ -112,7 +106,7 @@ func (l labels) phrase(f plan.Factors, factors []string) string {
 		v, ok := f[name]
 		switch {
 		case !ok:
-		case name == meshFactor: // its levels are names already
+		case name == experiment.MeshFactor: // its levels are names already
 			words = append(words, Level(v))
 		default:
 			words = append(words, name+" "+Level(v))

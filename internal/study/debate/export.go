@@ -17,6 +17,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -96,7 +97,7 @@ func export(dir string, d *result.Dir, r *analysis.Report) error {
 
 // rateOf returns the intended rate; in a closed loop the achieved one.
 func rateOf(record *result.Record) float64 {
-	if rate, ok := record.Factors["rate"].(float64); ok {
+	if rate, ok := record.Factors[experiment.RateFactor].(float64); ok {
 		return rate
 	}
 	l := record.Load
@@ -110,11 +111,11 @@ func rateOf(record *result.Record) float64 {
 // that distinguish treatments. Without a mesh the directory is unmeshed.
 func meshDir(r *analysis.Report, record *result.Record) string {
 	mesh := "unmeshed"
-	if v, ok := record.Factors["mesh"]; ok && report.Level(v) != "none" {
+	if v, ok := record.Factors[experiment.MeshFactor]; ok && report.Level(v) != "none" {
 		mesh = report.FileName(report.Level(v))
 	}
 	for _, f := range report.VaryingFactors(r) {
-		if v, ok := record.Factors[f]; ok && f != "mesh" && f != "rate" {
+		if v, ok := record.Factors[f]; ok && f != experiment.MeshFactor && f != experiment.RateFactor {
 			mesh += "-" + report.FileName(f+report.Level(v))
 		}
 	}
