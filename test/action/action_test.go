@@ -64,6 +64,29 @@ func TestActionsArePinned(t *testing.T) {
 	}
 }
 
+// A pull request runs its own programs: its token stays out of the checkout, and the event is not
+// pull_request_target, whose token writes for forks too.
+func TestPullRequestsGetNoToken(t *testing.T) {
+	checkouts := 0
+	for _, file := range []string{"../../docs/tutorial/ab-in-ci.md", "../../.github/workflows/sidecar-cost.yml"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`uses: actions/checkout@.*\n(.*)\n`).FindAllStringSubmatch(string(text), -1) {
+			if checkouts++; !strings.Contains(m[1], "persist-credentials: false") {
+				t.Errorf("%s: the checkout keeps the token: %s", file, m[1])
+			}
+		}
+		if !strings.Contains(string(text), "on: pull_request\n") {
+			t.Errorf("%s is not for pull requests", file)
+		}
+	}
+	if checkouts != 2 {
+		t.Errorf("%d checkouts", checkouts)
+	}
+}
+
 // The workflows in the documentation use inputs that exist.
 func TestDocumentedInputs(t *testing.T) {
 	known := readAction(t).Inputs
