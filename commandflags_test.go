@@ -117,9 +117,25 @@ func TestCommandFlags(t *testing.T) {
 	commands := reference(t)
 	calls := 0
 	all := pages(t)
-	for _, name := range namesOf(t) {
+	const gallery = "tools/site/gallery.txt"
+	runs, err := os.ReadFile(gallery)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all[gallery] = string(runs)
+	for _, name := range append(namesOf(t), gallery) {
 		page := all[name]
 		lines := commandsOf(page)
+		if name == gallery {
+			for line := range strings.Lines(page) {
+				if fields := strings.Split(line, " | "); len(fields) == 4 && !strings.HasPrefix(line, "#") {
+					lines = append(lines, fields[2])
+				}
+			}
+			if len(lines) < 5 {
+				t.Errorf("%s has %d commands", name, len(lines))
+			}
+		}
 		for _, span := range tareSpan.FindAllStringSubmatch(fencedCode.ReplaceAllString(page, ""), -1) {
 			lines = append(lines, span[1])
 		}

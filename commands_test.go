@@ -21,9 +21,12 @@ import (
 )
 
 // isCommand matches the first line of a block of commands. Other blocks are files or output.
-var isCommand = regexp.MustCompile(`^(tare [a-z]|(bin/tare\S*|tare-\S+|make|go|git|sudo|docker|minisign|sha256sum|gh|curl|eval|kubectl|\(umask|[A-Z_]+=\S+ tare\S*) )`)
+var isCommand = regexp.MustCompile(`^(tare [a-z]|(bin/\S+|tare-\S+|make|go|git|sudo|docker|minisign|sha256sum|gh|curl|eval|kubectl|\(umask|[A-Z_]+=\S+ tare\S*) )`)
 
-// commandsOf are the command lines in the blocks of a page, without comments.
+// printed are the lines of output in blocks of commands.
+var printed = []string{"151.1 req/s with p90 < 500ms, errors < 0.1% (95 % interval 139.2 to 159.1)"}
+
+// commandsOf are the lines in the blocks of commands of a page, without comments and output.
 func commandsOf(page string) (all []string) {
 	for _, block := range blocksOf(page) {
 		if !isCommand.MatchString(block[0]) {
@@ -32,7 +35,7 @@ func commandsOf(page string) (all []string) {
 		for line := range strings.Lines(strings.ReplaceAll(strings.Join(block, "\n"), "\\\n", " ")) {
 			line, _, _ = strings.Cut(strings.TrimSpace(line), "  #")
 			line, _, _ = strings.Cut(line, " # ")
-			if line = strings.Join(strings.Fields(line), " "); line != "" && isCommand.MatchString(line) {
+			if line = strings.Join(strings.Fields(line), " "); !slices.Contains(printed, line) {
 				all = append(all, line)
 			}
 		}
@@ -40,7 +43,8 @@ func commandsOf(page string) (all []string) {
 	return all
 }
 
-// blocksOf are the indented and fenced blocks of a page, as lines.
+// blocksOf are the indented and fenced blocks of a page, as lines. A blank line ends an indented one: the next may be of
+// another kind.
 func blocksOf(page string) (all [][]string) {
 	var block []string
 	end := func() {
@@ -61,7 +65,7 @@ func blocksOf(page string) (all [][]string) {
 			block = append(block, line)
 		case indented && (blank || len(block) > 0):
 			block = append(block, text)
-		case line != "":
+		case !fenced:
 			end()
 		}
 		blank = line == ""
@@ -71,18 +75,19 @@ func blocksOf(page string) (all [][]string) {
 }
 
 // done describes the run of a command of the pages. At most one of the texts is set: without any, it is run unchanged.
+// A command with by or not is not run here.
 type done struct {
 	quick   bool   // it needs no other program, and less than a second: make test runs it
 	add     string // is added to the command: shorter settings, or a dry run
 	instead string // is run: the command with other names
-	not     string // is the reason why it is not run here
+	by      string // is the test that runs it, or reads the file that it names
+	not     string // is the reason why no test runs it
 }
 
 const (
-	needsCluster = "needs a cluster: TestKubernetes… runs it"
-	isDryRun     = "--dry-run >/dev/null"
-	short        = "--plain --set blocks=1 --set phases.measure=1s"
-	makes        = "a target of the Makefile, which the test looks for"
+	isDryRun = "--dry-run >/dev/null"
+	short    = "--plain --set blocks=1 --set phases.measure=1s"
+	makes    = "a target of the Makefile, which the test looks for"
 )
 
 // documented has every command of the pages.
@@ -96,19 +101,19 @@ var documented = map[string]done{
 	"make generators":                  {not: makes},
 	"make cluster":                     {not: makes},
 	"make cluster-down":                {not: makes},
-	"bin/tare-cluster status":          {not: "TestCluster calls it"},
-	"bin/tare-cluster load-image FILE": {not: needsCluster},
+	"bin/tare-cluster status":          {not: "no test runs it"},
+	"bin/tare-cluster load-image FILE": {by: "TestKubernetesIstioForeign"},
 	"bin/tare-cluster up --with istio && eval \"$(bin/tare-cluster env)\"":                                                                                            {not: "make e2e does it with run --with istio"},
-	"bin/tare mesh install istio --kubeconfig \"$TARE_TEST_KUBECONFIG\" --charts \"$TARE_TEST_ISTIO_CHARTS\" --version \"$TARE_TEST_ISTIO_TAG\" --option envoy=stock": {not: needsCluster},
-	"eval \"$(bin/tare-cluster env)\"": {not: needsCluster},
+	"bin/tare mesh install istio --kubeconfig \"$TARE_TEST_KUBECONFIG\" --charts \"$TARE_TEST_ISTIO_CHARTS\" --version \"$TARE_TEST_ISTIO_TAG\" --option envoy=stock": {by: "TestKubernetesIstioCommands"},
+	"eval \"$(bin/tare-cluster env)\"": {not: "prints the variables that tare-cluster run sets"},
 	"go test ./internal/…":             {not: "make test does it"},
 	"go tool -modfile=tools/go.mod gotestsum tool slowest --jsonfile bin/tests/e2e-kubecli.json --threshold 20s": {not: "needs a report of make e2e"},
 
-	"go install github.com/tare-mesh/tare/cmd/tare@latest":              {not: "TestGoInstallAlone does it"},
+	"go install github.com/tare-mesh/tare/cmd/tare@latest":              {by: "TestGoInstallAlone"},
 	"kubectl krew install --manifest=tare-krew.yaml":                    {not: "needs krew and a release; TestKrew reads the manifest"},
-	"sudo apt install ./tare_0.1.0_amd64.deb":                           {not: "TestPackageOnDebian installs it"},
-	"minisign -Vm SHA256SUMS -P KEY":                                    {not: "TestSignature does it"},
-	"sha256sum --check --ignore-missing SHA256SUMS":                     {not: "TestFilesAndChecksums does it"},
+	"sudo apt install ./tare_0.1.0_amd64.deb":                           {by: "TestPackageOnDebian"},
+	"minisign -Vm SHA256SUMS -P KEY":                                    {by: "TestSignature"},
+	"sha256sum --check --ignore-missing SHA256SUMS":                     {by: "TestFilesAndChecksums"},
 	"gh attestation verify FILE --repo tare-mesh/tare":                  {not: "needs a release"},
 	"docker load --input tare_0.1.0_image.tar":                          {not: "needs Docker; TestImages unpacks it"},
 	"make build test lint":                                              {not: makes},
@@ -122,10 +127,10 @@ var documented = map[string]done{
 	"tare weigh -- ./server --port {port}":                              {instead: "tare weigh --plain --time 15s --rate 100 -- tare-agent serve --listen 127.0.0.1:{port}"},
 	"tare load http://127.0.0.1:8080/ -r 500":                           {add: "-z 1s"},
 	"tare ab --mesh envoy --program ./old --program ./new":              {add: "--plain --max-time 2m --undecided pass --gate 'cpu_us_per_request/data < +1000%'"},
-	"tare compare runs/nightly-* NEW":                                   {not: "TestScripts runs compare.txtar"},
-	"tare doctor examples/quickstart.yaml":                              {not: "a minute; TestDoctorRunsAnAA does it"},
+	"tare compare runs/nightly-* NEW":                                   {by: "TestScripts"},
+	"tare doctor examples/quickstart.yaml":                              {by: "TestDoctorRunsAnAA"},
 	"tare doctor":                                                       {instead: "tare doctor || [ $? = 1 ]"},
-	"tare mesh install istio":                                           {not: needsCluster},
+	"tare mesh install istio":                                           {by: "TestKubernetesIstioCommands"},
 	"tare list meshes":                                                  {quick: true},
 	"tare cluster create --with kind && tare image load --to kind:tare": {not: "needs kind; TestCommands of internal/kube/provider plays it"},
 	"tare run examples/istio-kubernetes.yaml":                           {add: isDryRun},
@@ -137,24 +142,24 @@ var documented = map[string]done{
 	"bin/tare run --resume runs/quickstart-…":                                        {add: "--plain"},
 	"bin/tare cluster create --with kind":                                            {add: "--dry-run"},
 	"bin/tare image load --to kind:tare":                                             {not: "needs kind"},
-	"bin/tare cluster status":                                                        {not: needsCluster},
+	"bin/tare cluster status":                                                        {by: "TestKubernetesClusterCommands"},
 	"bin/tare plan examples/istio-kubernetes.yaml":                                   {quick: true},
 	"bin/tare run examples/istio-kubernetes.yaml":                                    {add: isDryRun},
 	"bin/tare run examples/istio-kubernetes.yaml --set 'factors.mesh=[none, linkerd, istio]' --set order=by-mesh": {add: isDryRun},
-	"bin/tare cleanup":                                {not: needsCluster},
-	"bin/tare cluster delete tare":                    {not: needsCluster},
+	"bin/tare cleanup":                                {by: "TestKubernetesClusterCommands"},
+	"bin/tare cluster delete tare":                    {by: "TestKubernetesCreateAndDelete"},
 	"bin/tare weigh -- python3 -m http.server {port}": {instead: "tare weigh --plain --time 15s --rate 50 -- python3 -m http.server {port}"},
 	"bin/tare plan examples/own-application.yaml":     {quick: true},
 	"bin/tare run examples/own-application.yaml":      {add: short},
 
 	"tare plan examples/istio-linkerd-cpu.yaml":                                                               {quick: true},
-	"tare run examples/istio-linkerd-cpu.yaml --set blocks=3 --set phases.measure=10s --set phases.warmup=2s": {not: "TestStudiesRun runs the file"},
+	"tare run examples/istio-linkerd-cpu.yaml --set blocks=3 --set phases.measure=10s --set phases.warmup=2s": {by: "TestStudiesRun"},
 	"tare cluster create --with k3d --nodes 3":                                                                {add: "--dry-run"},
 	"tare image load --to k3d:tare":                                                                           {not: "needs k3d"},
-	"tare run examples/great-sidecar-debate.yaml --attribution great-sidecar-debate":                          {not: "TestKubernetesStudies runs the file"},
+	"tare run examples/great-sidecar-debate.yaml --attribution great-sidecar-debate":                          {by: "TestStudiesRun"},
 	"tare run examples/great-sidecar-debate.yaml --set platform.kind=local --set 'meshes={}' --set 'factors.mesh=[none, envoy-tcp, envoy]' --set 'factors.topology=[faces]'": {
 		instead: "tare plan examples/great-sidecar-debate.yaml --set platform.kind=local --set 'meshes={}' --set 'factors.mesh=[none, envoy-tcp, envoy]' --set 'factors.topology=[faces]'"},
-	"tare run examples/standard-weight.yaml --set blocks=12 --set phases.measure=15s --set 'platform.cpus={load: \"0\", app: \"1\", data: \"1\"}'": {not: "TestStandardWeight runs the file"},
+	"tare run examples/standard-weight.yaml --set blocks=12 --set phases.measure=15s --set 'platform.cpus={load: \"0\", app: \"1\", data: \"1\"}'": {by: "TestStandardWeight"},
 
 	"tare import great-sidecar-debate V1/Data/ambient V1/Data/linkerd --out runs/debate --report": {quick: true},
 	"tare report runs/debate --baseline mesh=linkerd":                                             {quick: true},
@@ -163,19 +168,19 @@ var documented = map[string]done{
 	"tare cluster rbac --subject user:jo | kubectl apply -f -":                                                            {instead: "tare cluster rbac --subject user:jo"},
 	"tare cluster rbac --namespace bench --subject serviceaccount:ci/tare":                                                {},
 	"tare load http://127.0.0.1:8080/ --rate 1000 --duration 10s --connections 16":                                        {add: "--duration 1s"},
-	"tare load http://127.0.0.1:18080/ --find-max 'p90 < 500ms, errors < 0.1%' -z 4s":                                     {not: "TestFindMax runs it"},
-	"tare load grpc://127.0.0.1:50051":                                                                                    {not: "TestLoadGRPCByDescription runs it"},
-	"tare load grpc://127.0.0.1:50051/shop.Cart":                                                                          {not: "TestLoadGRPCByDescription runs it"},
-	"tare load grpc://127.0.0.1:50051/shop.Cart/Add --data '{\"item\": 4711}' -r 200":                                     {not: "TestLoadGRPCByDescription runs it"},
-	"tare load grpc://127.0.0.1:50051/shop.Cart/Add --proto shop.proto --import-path proto --data @order.json":            {not: "TestLoadGRPCByDescription runs it"},
-	"tare load ws://127.0.0.1:8080/chat --data hello -r 500":                                                              {not: "TestLoadWebSocket runs it"},
-	"tare load https://127.0.0.1:8443/ --http3 -r 500":                                                                    {not: "TestLoadHTTP3 runs it"},
+	"tare load http://127.0.0.1:18080/ --find-max 'p90 < 500ms, errors < 0.1%' -z 4s":                                     {by: "TestFindMax"},
+	"tare load grpc://127.0.0.1:50051":                                                                                    {by: "TestLoadGRPCByDescription"},
+	"tare load grpc://127.0.0.1:50051/shop.Cart":                                                                          {by: "TestLoadGRPCByDescription"},
+	"tare load grpc://127.0.0.1:50051/shop.Cart/Add --data '{\"item\": 4711}' -r 200":                                     {by: "TestLoadGRPCByDescription"},
+	"tare load grpc://127.0.0.1:50051/shop.Cart/Add --proto shop.proto --import-path proto --data @order.json":            {by: "TestLoadGRPCByDescription"},
+	"tare load ws://127.0.0.1:8080/chat --data hello -r 500":                                                              {by: "TestLoadWebSocket"},
+	"tare load https://127.0.0.1:8443/ --http3 -r 500":                                                                    {by: "TestLoadHTTP3"},
 	"tare load 'http://127.0.0.1:8080/users/{{csv \"users.csv\" \"id\"}}' --templates --data '{\"order\": \"{{uuid}}\"}'": {add: "-r 50 -z 1s"},
 
 	"tare mesh list":                          {},
-	"tare mesh install istio --profile ha":    {not: needsCluster},
-	"tare mesh verify istio --namespace shop": {not: needsCluster},
-	"tare mesh uninstall istio":               {not: needsCluster},
+	"tare mesh install istio --profile ha":    {not: "TestKubernetesIstioCommands installs the default profile: three replicas need three nodes"},
+	"tare mesh verify istio --namespace shop": {by: "TestKubernetesIstioCommands"},
+	"tare mesh uninstall istio":               {by: "TestKubernetesIstioCommands"},
 
 	"tare-agent serve --listen 127.0.0.1:8080 --response-size 1KiB --admin 127.0.0.1:9000 --token-file token": {
 		instead: "(umask 077; openssl rand -hex 16 > token); timeout 1 tare-agent serve --listen 127.0.0.1:0 --response-size 1KiB --admin 127.0.0.1:0 --token-file token || [ $? = 124 ]"},
@@ -189,7 +194,9 @@ var documented = map[string]done{
 		instead: served + `curl -sf --retry 30 --retry-all-errors http://127.0.0.2:19000/config && ` +
 			`curl -sf -X PATCH -H "Authorization: Bearer $(cat token)" -H 'Content-Type: application/merge-patch+json' -d '{"delay": "250ms", "errors": {"ratio": 0.1, "status": 503}}' http://127.0.0.2:19000/config`},
 
-	"tare ab --mesh istio --set b.options.accessLog=true --gate 'cpu_us_per_request/data < +25%' --detect 10% --max-time 15m": {not: needsCluster},
+	"tare ab --mesh istio --set b.options.accessLog=true --gate 'cpu_us_per_request/data < +25%' --detect 10% --max-time 15m": {not: "no test runs tare ab on a cluster: TestABRuns runs it with processes"},
+	"tare weigh --namespace shop --entry web --mesh istio":                                                                    {not: "no test runs tare weigh on a cluster: TestKubernetesInterleaved measures an application of the cluster in place"},
+	"bin/benchload -help":       {not: "prints the options"},
 	"git bisect start BAD GOOD": {not: "bin/decisions bisect does it: docs/lab/ab-errors.md"},
 	"git bisect run sh -c 'make proxy || exit 125; tare ab --bisect --mesh envoy --program /good/proxy --program bin/proxy'": {not: "TestBisectExitCodes has its exit codes"},
 }
@@ -208,7 +215,7 @@ func namesOf(t *testing.T) (names []string) {
 	return names
 }
 
-var testName = regexp.MustCompile(`Test\w+…?`)
+var testName = regexp.MustCompile(`Test\w+`)
 
 // Each command of the pages is known, and each exception has a reason that holds.
 func TestCommandBlocks(t *testing.T) {
@@ -233,37 +240,114 @@ func TestCommandBlocks(t *testing.T) {
 			}
 		}
 	}
-	tests := testsOfRepository(t)
+	var names []string
+	for _, d := range documented {
+		names = append(names, testName.FindAllString(d.by+" "+d.not, -1)...)
+	}
+	tests, subcommands := testsOfRepository(t, append(names, "TestKubernetesStudies", "TestKubernetesIstio")), reference(t)
 	for command, d := range documented {
 		if !seen[command] {
 			t.Errorf("no page has `%s`", command)
 		}
-		for _, name := range testName.FindAllString(d.not, -1) {
-			if prefix, many := strings.CutSuffix(name, "…"); !strings.Contains(tests, "func "+prefix) || !many && !strings.Contains(tests, "func "+name+"(") {
+		for _, name := range testName.FindAllString(d.by+" "+d.not, -1) {
+			if tests[name] == "" {
 				t.Errorf("`%s`: there is no %s", command, name)
 			}
 		}
+		if d.by != "" && !runs(subcommands, tests[d.by], command) {
+			t.Errorf("`%s`: %s has neither its subcommand nor its file", command, d.by)
+		}
+	}
+	if runs(subcommands, tests["TestKubernetesStudies"], "tare run examples/great-sidecar-debate.yaml") || runs(subcommands, tests["TestKubernetesIstio"], "tare mesh verify istio") {
+		t.Error("any test is accepted for a command")
 	}
 }
 
-// testsOfRepository is the text of all files with tests.
-func testsOfRepository(t *testing.T) string {
+var exampleFile = regexp.MustCompile(`examples/([a-z0-9-]+)\.yaml`)
+
+// runs reports whether the text of a test contains the example that a command names, or else its subcommand: as arguments, as
+// the name of a function, or as a line of a script.
+func runs(subcommands map[string]map[string]bool, test, command string) bool {
+	if m := exampleFile.FindStringSubmatch(command); m != nil {
+		return strings.Contains(test, m[1])
+	}
+	for _, call := range callsOf(command) {
+		words := call[1:min(2, len(call))]
+		if len(call) > 2 && subcommands[call[1]+" "+call[2]] != nil {
+			words = call[1:3]
+		}
+		if !strings.HasPrefix(strings.TrimPrefix(call[0], "bin/"), "tare") {
+			continue
+		}
+		joined := strings.ReplaceAll(strings.Join(words, ""), "-", "")
+		if !strings.Contains(test, `"`+strings.Join(words, `", "`)+`"`) && !strings.Contains(strings.ToLower(test), joined+"command(") &&
+			!strings.Contains(strings.ToLower(test), "."+joined+"(") && !strings.Contains(test, "tare "+strings.Join(words, " ")+" ") {
+			return false
+		}
+	}
+	return true
+}
+
+var (
+	function = regexp.MustCompile(`(?ms)^func (?:\(.*?\) )?(\w+)\(.*?^}`)
+	called   = regexp.MustCompile(`\b(\w+)\(`)
+)
+
+// testsOfRepository are tests by name: the text of each, of the functions in the tests of its package that it calls, and
+// of the scripts that it runs.
+func testsOfRepository(t *testing.T, names []string) map[string]string {
 	t.Helper()
-	var b strings.Builder
+	packages := map[string]map[string]string{}
 	for _, root := range []string{"internal", "cmd", "test"} {
 		err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, "_test.go") {
 				return err
 			}
 			text, err := os.ReadFile(path)
-			b.Write(text)
+			dir := filepath.Dir(path)
+			if packages[dir] == nil {
+				packages[dir] = map[string]string{}
+			}
+			for _, m := range function.FindAllStringSubmatch(string(text), -1) {
+				packages[dir][m[1]] = m[0]
+			}
 			return err
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	return b.String()
+	tests := map[string]string{}
+	for dir, functions := range packages {
+		var text func(name string, seen map[string]bool) string
+		text = func(name string, seen map[string]bool) string {
+			all := functions[name]
+			seen[name] = true
+			for _, m := range called.FindAllStringSubmatch(all, -1) {
+				if !seen[m[1]] && !strings.HasPrefix(m[1], "Test") {
+					all += text(m[1], seen)
+				}
+			}
+			return all
+		}
+		for name := range functions {
+			if slices.Contains(names, name) {
+				tests[name] += text(name, map[string]bool{})
+			}
+		}
+		scripts, err := filepath.Glob(filepath.Join(dir, "testdata", "script", "*.txtar"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, script := range scripts {
+			b, err := os.ReadFile(script)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tests["TestScripts"] += string(b)
+		}
+	}
+	return tests
 }
 
 // The commands run in the order of the pages, in a directory with the examples, a server and two builds of Envoy.
@@ -276,7 +360,7 @@ func TestCommandsRun(t *testing.T) {
 	for _, name := range namesOf(t) {
 		for _, command := range commandsOf(all[name]) {
 			d := documented[command]
-			if d.not != "" {
+			if d.by != "" || d.not != "" {
 				continue
 			}
 			run := strings.TrimSpace(command + " " + d.add)

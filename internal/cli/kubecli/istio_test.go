@@ -280,3 +280,35 @@ func objectsIn(t *testing.T, c *cluster.Cluster) (refs []string) {
 	}
 	return refs
 }
+
+// Installed by hand, Istio passes the checks of its control plane, and its removal leaves nothing.
+func TestKubernetesIstioCommands(t *testing.T) {
+	kubeconfig, charts := clusterWithIstio(t)
+	c, err := cluster.Connect(t.Context(), cluster.Options{Kubeconfig: kubeconfig})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := objectsIn(t, c)
+	defer nothingAdded(t, c, before)
+	tare := func(args ...string) string {
+		t.Helper()
+		out, err := call(t, append(args, "--kubeconfig", kubeconfig)...)
+		if err != nil {
+			t.Errorf("tare %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return out
+	}
+	version := os.Getenv("TARE_TEST_ISTIO_TAG")
+	if out := tare("mesh", "install", "istio", "--charts", charts, "--version", version, "--option", "envoy=stock", "--in-use"); !strings.Contains(out, "mesh istio "+version+" is installed in namespace istio-system of ") {
+		t.Errorf("install:\n%s", out)
+	}
+	if out := tare("mesh", "verify", "istio", "--version", version, "--option", "envoy=stock"); !strings.Contains(out, "istiod") {
+		t.Errorf("verify names no istiod:\n%s", out)
+	}
+	if out := tare("mesh", "uninstall", "istio"); !strings.Contains(out, "nothing of mesh istio is left in ") {
+		t.Errorf("uninstall:\n%s", out)
+	}
+	if out, err := call(t, "mesh", "verify", "istio", "--kubeconfig", kubeconfig); err == nil {
+		t.Errorf("a mesh that was uninstalled is verified:\n%s", out)
+	}
+}
