@@ -40,6 +40,9 @@ func run(args []string) error {
 	if len(args) != 1 {
 		return errors.New("name the results directory of a run of the quickstart")
 	}
+	if err := committed(args[0]); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(picturesDir, 0o755); err != nil {
 		return err
 	}
@@ -57,6 +60,19 @@ func run(args []string) error {
 		}
 	}
 	return os.WriteFile(runFile, packed, 0o644)
+}
+
+// committed refuses a run of a tare with uncommitted changes, which nobody can build again.
+func committed(dir string) error {
+	d, err := result.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if v := d.Environment().Tare; strings.HasSuffix(v, "-dirty") {
+		return fmt.Errorf("the run is of tare %s, which has uncommitted changes: commit, then make pictures", v)
+	}
+	return nil
 }
 
 func picture(id string) string { return picturesDir + "/" + id + ".svg" }

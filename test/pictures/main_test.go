@@ -6,11 +6,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/result/verify"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
@@ -37,6 +39,28 @@ func TestPackedRunVerifies(t *testing.T) {
 		}
 		if r.Recorded != r.Planned || r.Files < 10*r.Planned || r.Problems() > 0 {
 			t.Errorf("%d trials of %d, %d files: %+v", r.Recorded, r.Planned, r.Files, r.Findings[:min(3, len(r.Findings))])
+		}
+	}
+}
+
+// Nobody can build a tare with uncommitted changes again.
+func TestUncommittedRunIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	if err := unpack("../../"+runFile, dir); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, result.EnvironmentFile)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for version, want := range map[string]bool{"0123456": true, "0123456-dirty": false} {
+		changed := regexp.MustCompile(`"tare": "[^"]*"`).ReplaceAll(text, []byte(`"tare": "`+version+`"`))
+		if err := os.WriteFile(file, changed, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := committed(dir); (err == nil) != want {
+			t.Errorf("%s: %v", version, err)
 		}
 	}
 }

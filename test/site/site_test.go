@@ -5,19 +5,19 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/experiment/plan"
-	"github.com/tare-mesh/tare/internal/result/verify"
+	"github.com/tare-mesh/tare/internal/cli"
+	"github.com/tare-mesh/tare/internal/cli/console"
 )
 
 const root = "../.."
@@ -56,6 +56,9 @@ func TestSite(t *testing.T) {
 		for _, file := range []string{name + ".html", name + archive[strings.LastIndex(archive, ".tar"):]} {
 			if info, err := os.Stat(filepath.Join(built, "v0.0.0-test", "gallery", file)); err != nil || info.Size() < 10_000 {
 				t.Errorf("%s: %v", file, err)
+			}
+			if !regexp.MustCompile(`(?s)` + name + `\.html">.*?<code>[0-9a-f]{7,}(-dirty)?</code></td>\s*<td>20\d\d-\d\d-\d\d</td>`).Match(page) {
+				t.Errorf("%s has no version and date", name)
 			}
 			if !bytes.Contains(page, []byte(file+`"`)) {
 				t.Errorf("the gallery has no link to %s", file)
@@ -96,19 +99,39 @@ func TestGalleryVerifies(t *testing.T) {
 			if out, err := exec.Command("tar", "-xf", archive, "-C", dir, "--no-same-owner").CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
-			r, err := verify.Dir(dir, verify.Options{Expand: func(string) (*plan.Plan, error) { return nil, errors.New("not compared") }})
-			if err != nil {
-				t.Fatal(err)
+			var out, messages bytes.Buffer
+			if code := cli.New(console.Console{In: strings.NewReader(""), Out: &out, Err: &messages}, nil).Run(t.Context(), []string{"verify", dir, "--format", "json"}); code != 0 {
+				t.Fatalf("exit code %d\n%s%s", code, out.String(), messages.String())
 			}
-			if r.Recorded == 0 || r.Files == 0 {
-				t.Errorf("%d trials, %d files", r.Recorded, r.Files)
-			}
-			for _, f := range r.Findings {
-				if f.Severity == verify.Problem {
-					t.Errorf("%+v", f)
-				}
+			if all := out.String(); strings.Contains(all, `"recorded": 0,`) || !strings.Contains(all, `"recorded": `) || strings.Contains(all, "plan.json") {
+				t.Errorf("no trial, or another plan:\n%s", all)
 			}
 		})
+	}
+}
+
+// Nobody can build a tare that had uncommitted changes again: the gallery refuses it before the first run.
+func TestGalleryRefusesUncommittedChanges(t *testing.T) {
+	dir := t.TempDir()
+	for name, from := range map[string]string{"tools/site/gallery.sh": "", "tools/site/gallery.txt": "", "bin/tare": "#!/bin/sh\necho tare version 0123456-dirty\n"} {
+		text := []byte(from)
+		if from == "" {
+			var err error
+			if text, err = os.ReadFile(filepath.Join(root, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, text, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := exec.Command(filepath.Join(dir, "tools/site/gallery.sh")).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "0123456-dirty has uncommitted changes") {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 
@@ -125,8 +148,18 @@ func inBrowser(t *testing.T, dir string) {
 	server := httptest.NewServer(http.FileServerFS(os.DirFS(dir)))
 	t.Cleanup(server.Close)
 	at := "/v0.0.0-test/"
-	cmd := exec.Command("node", "testdata/browser.mjs", packages, chromium, server.URL,
-		at, at+"gallery/", at+"docs/tutorial/first-answer/", at+"docs/reference/warnings/", at+"docs/explanation/methodology/")
+	cmd := exec.Command("node", "testdata/browser.mjs", packages, chromium, server.URL, at, at+"gallery/")
+	var rest []string
+	err = fs.WalkDir(os.DirFS(dir), strings.Trim(at, "/"), func(name string, d fs.DirEntry, err error) error {
+		if path := "/" + strings.TrimSuffix(name, "index.html"); err == nil && path != "/"+name && !slices.Contains(cmd.Args, path) {
+			rest = append(rest, path)
+		}
+		return err
+	})
+	if err != nil || len(rest) < 40 {
+		t.Fatalf("%d pages, %v", len(rest), err)
+	}
+	cmd.Args = append(cmd.Args, rest...)
 	for name := range gallery(t) {
 		cmd.Args = append(cmd.Args, at+"gallery/"+name+".html")
 	}
@@ -137,7 +170,7 @@ func inBrowser(t *testing.T, dir string) {
 	}
 	var all []finding
 	pages := len(cmd.Args) - slices.Index(cmd.Args, at)
-	if err := json.Unmarshal(out, &all); err != nil || len(all) != 2*(pages+2) {
+	if err := json.Unmarshal(out, &all); err != nil || len(all) != 2*pages+4*2 {
 		t.Fatalf("%d findings, %v:\n%.500s", len(all), err, out)
 	}
 	for _, f := range all {

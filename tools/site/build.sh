@@ -30,7 +30,7 @@ cp tools/site/site.css tools/site/site.js "$src/"
 
 {
   printf '# Gallery\n\nReports of real runs. Each page is one file, with its figures, tables and provenance.\n\n'
-  printf '| run | command | results |\n|---|---|---|\n'
+  printf '| run | tare | date | command | results |\n|---|---|---|---|---|\n'
   sed 's/#.*//; /^[[:space:]]*$/d' tools/site/gallery.txt | while IFS='|' read -r name title command archive; do
     name=$(xargs <<<"$name") archive=$(xargs <<<"$archive") title=$(trimmed "$title")
     [ -e "$archive" ] || { note "$name: $archive is missing: make gallery makes it, make pictures that of the quickstart"; exit 1; }
@@ -38,9 +38,11 @@ cp tools/site/site.css tools/site/site.js "$src/"
     tar -xf "$archive" -C "$run" --no-same-owner
     bin/tare report "$run" --format html -o "$src/gallery/$name.html" >&2
     cp "$archive" "$src/gallery/$file"
+    made=$(python3 -c 'import json, sys; e = json.load(open(sys.argv[1])); print("`" + e["tare"] + "`", "|", e["time"][:10])' "$run/environment.json")
     rm -rf "$run"
-    printf '| [%s](gallery/%s.html) | `%s` | [%s](gallery/%s) |\n' "$title" "$name" "$(trimmed "$command")" "$file" "$file"
+    printf '| [%s](gallery/%s.html) | %s | `%s` | [%s](gallery/%s) |\n' "$title" "$name" "$made" "$(trimmed "$command")" "$file" "$file"
   done
+  printf '\nThe debate has the data of the [Great Sidecar Debate](https://github.com/BuoyantIO/great-sidecar-debate): download them to repeat its command. `originals.tar` in its archive has the small ones of these files.\n'
   printf '\nUnpack an archive: `tare report`, `tare plot` and `tare serve` read it.\n'
 } >"$src/gallery.md"
 

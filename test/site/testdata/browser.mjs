@@ -8,7 +8,8 @@ const load = createRequire(join(packages, "node_modules", "from"));
 const axe = load("axe-core").source;
 const browser = await load("playwright-core").chromium.launch({ executablePath: chromium, args: ["--no-sandbox"] });
 const out = [];
-for (const [colorScheme, width] of [["light", 360], ["dark", 1600]]) {
+// Each page has both widths and both schemes, in turn the first two pairs or the last two.
+for (const [pair, [colorScheme, width]] of [["light", 360], ["dark", 1600], ["dark", 360], ["light", 1600]].entries()) {
   const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme });
   context.setDefaultTimeout(180_000); // on a busy machine
   const page = await context.newPage();
@@ -17,7 +18,7 @@ for (const [colorScheme, width] of [["light", 360], ["dark", 1600]]) {
   page.on("pageerror", (e) => found.errors.push(String(e.stack)));
   page.on("request", (r) => r.url().startsWith(server + "/") || /^(data|blob):/.test(r.url()) || found.requests.push(r.url()));
   page.on("response", (r) => r.status() >= 400 && found.errors.push(`${r.status()} ${r.url()}`));
-  for (const path of paths) {
+  for (const path of paths.filter((_, at) => at % 2 === pair >> 1)) {
     found = { path, colorScheme, width, errors: [], requests: [] };
     await page.goto(server + path, { waitUntil: "networkidle" });
     if (process.env.PICTURES) await page.screenshot({ path: join(process.env.PICTURES, `${path.replaceAll("/", "_")}${colorScheme}.png`) });
