@@ -38,7 +38,7 @@ SAME       := ^Test(WebSocket|Redirects|IdleClose|Echo|GRPC|HTTP3|Status|BodyChe
 # Tests with deadlines that a low priority beside clusters misses; `make race` has them.
 TIMED      := ^Test(EndlessImports|Probe)$$
 # Packages whose tests measure, and tests of the command line that do: they run alone.
-MEASURING  := ./internal/inside/service ./internal/load/engine ./internal/load/generator
+MEASURING  := ./internal/inside/service ./internal/load/engine ./internal/run/generator
 ALONE      := ^Test(StandardWeight|LadderOfStandardWeights|CapacityStudyRuns)$$
 # Packages whose tests run experiments or load servers, side by side and without judging a cost.
 RUNNING    := ./internal/cli ./test/load

@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,7 +29,7 @@ var layers = [][]string{
 	{"internal/run/runner", "internal/show/live", "internal/show/page", "internal/show/series", "internal/study/debate", "internal/study/uds", "internal/study/isotope", "internal/study/sidecar/adder"},
 	{"internal/show/report", "internal/show/loadpage"},
 	{"internal/importer", "internal/run/meter/agent", "internal/run/meter/kubelet", "internal/run/meter/metricsapi", "internal/run/meter/prometheus"},
-	{"internal/answer/analysis", "internal/result/verify", "internal/load/generator", "internal/run/meter", "internal/run/fault",
+	{"internal/answer/analysis", "internal/result/verify", "internal/run/generator", "internal/run/meter", "internal/run/fault",
 		"internal/run/platform/local", "internal/run/platform/kube", "internal/inside/service", "internal/inside/proxy"},
 	{"internal/run/platform/platformtest", "internal/answer/analysis/analysistest", "internal/study/debate/debatetest", "internal/importer/importertest", "internal/cli/clitest", "internal/base/programtest"},
 	{"internal/run/platform", "internal/result", "internal/load/engine", "internal/load/describe", "internal/kube/meshes", "internal/kube/leftover", "internal/kube/image", "internal/kube/agents", "internal/kube/provider"},
@@ -38,11 +39,12 @@ var layers = [][]string{
 	{"internal/load/target"},
 	{"internal/load/record", "internal/load/http1", "internal/load/http2", "internal/load/websocket", "internal/inside/nodeagent"},
 	{"internal/load/host", "internal/load/check", "internal/load/schedule", "internal/load/calls", "internal/load/method"},
-	{"internal/experiment/plan", "internal/run/balance", "internal/base/proc", "internal/cli/console"},
-	{"internal/experiment", "internal/study/sidecar", "internal/kube/chart", "internal/kube/kustomize", "internal/kube/inplace", "internal/kube/guard", "internal/kube/rbac", "internal/load", "internal/load/worker"},
-	{"internal/kube/cluster/clustertest"},
-	{"internal/experiment/mesh", "internal/experiment/app", "internal/experiment/expect", "internal/kube/cluster", "internal/load/template", "internal/load/capacity"},
-	{"internal/metric", "internal/kube/namespaces", "internal/experiment/manifest", "internal/answer/stats", "internal/answer/stats/statstest", "internal/answer/effective", "internal/base/strict", "internal/base/hdrlog", "internal/base/fetch", "internal/base/companion", "internal/base/dial", "internal/base/probe", "internal/base/clock", "internal/base/heap", "internal/base/check", "internal/base/jsonschema", "internal/base/rpc", "internal/base/scrape", "internal/base/httpserver"},
+	{"internal/experiment/plan", "internal/result/balance", "internal/base/proc", "internal/cli/console"},
+	{"internal/experiment", "internal/study/sidecar", "internal/kube/chart", "internal/kube/kustomize", "internal/kube/inplace", "internal/kube/guard", "internal/kube/rbac", "internal/load/worker"},
+	{"internal/experiment/expect"},
+	{"internal/load", "internal/kube/cluster/clustertest"},
+	{"internal/experiment/mesh", "internal/experiment/app", "internal/kube/cluster", "internal/load/template", "internal/load/capacity"},
+	{"internal/metric", "internal/experiment/manifest", "internal/answer/stats", "internal/answer/stats/statstest", "internal/answer/effective", "internal/base/strict", "internal/base/hdrlog", "internal/base/fetch", "internal/base/companion", "internal/base/dial", "internal/base/probe", "internal/base/clock", "internal/base/heap", "internal/base/check", "internal/base/jsonschema", "internal/base/rpc", "internal/base/scrape", "internal/base/httpserver", "internal/base/namespaces"},
 	{"internal/base/regular", "internal/base/printable"},
 	{"internal/base/hint"},
 }
@@ -125,6 +127,91 @@ func TestLayers(t *testing.T) {
 	}
 }
 
+// groupImports has the imports among the groups of internal/, which are its first path elements.
+// Tests do not count: each import has one file as an example.
+func groupImports(t *testing.T) map[string]map[string]string {
+	t.Helper()
+	imports := map[string]map[string]string{}
+	err := filepath.WalkDir("internal", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "testdata") {
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		from := strings.Split(filepath.ToSlash(path), "/")[1]
+		if imports[from] == nil {
+			imports[from] = map[string]string{}
+		}
+		for _, spec := range f.Imports {
+			imp, _ := strconv.Unquote(spec.Path.Value)
+			if pkg, inside := strings.CutPrefix(imp, module+"internal/"); inside {
+				if to, _, _ := strings.Cut(pkg, "/"); to != from {
+					imports[from][to] = filepath.ToSlash(path)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return imports
+}
+
+// groupOrder has the groups, top first: each imports only from lower lines.
+// The groups of a circle remain without a line.
+func groupOrder(imports map[string]map[string]string) (lines [][]string, circular []string) {
+	left := slices.Sorted(maps.Keys(imports))
+	placed := map[string]bool{}
+	for {
+		var line, rest []string
+		for _, group := range left {
+			ready := true
+			for to := range imports[group] {
+				ready = ready && placed[to]
+			}
+			if ready {
+				line = append(line, group)
+			} else {
+				rest = append(rest, group)
+			}
+		}
+		if line == nil {
+			slices.Reverse(lines)
+			return lines, rest
+		}
+		for _, group := range line {
+			placed[group] = true
+		}
+		lines, left = append(lines, line), rest
+	}
+}
+
+// A group can be read without the groups above it.
+func TestGroupsHaveNoCircle(t *testing.T) {
+	imports := groupImports(t)
+	lines, circular := groupOrder(imports)
+	if len(circular) == 0 {
+		if len(lines) < 4 {
+			t.Fatalf("only %d lines of groups: the walk is broken", len(lines))
+		}
+		return
+	}
+	// Each of these groups imports another of them: a walk along such imports comes back.
+	at, walk := circular[0], []string(nil)
+	for !slices.Contains(walk, at) {
+		walk = append(walk, at)
+		next := slices.IndexFunc(circular, func(to string) bool { return imports[at][to] != "" })
+		at = circular[next]
+	}
+	walk = append(walk[slices.Index(walk, at):], at)
+	for i, from := range walk[:len(walk)-1] {
+		t.Errorf("circle: %s imports %s in %s", from, walk[i+1], imports[from][walk[i+1]])
+	}
+}
+
 const architecturePage = "docs/explanation/architecture.md"
 
 // layerList shows the layers, one a line.
@@ -136,6 +223,17 @@ func layerList() string {
 			short = append(short, strings.TrimPrefix(pkg, "internal/"))
 		}
 		b.WriteString("    " + strings.Join(short, " ") + "\n")
+	}
+	return b.String()
+}
+
+// groupList shows the groups, one line of groupOrder a line.
+func groupList(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	lines, _ := groupOrder(groupImports(t))
+	for _, line := range lines {
+		b.WriteString("    " + strings.Join(line, " ") + "\n")
 	}
 	return b.String()
 }
@@ -192,7 +290,7 @@ func synopsis(t *testing.T, pkg string) string {
 	return ""
 }
 
-// The page lists the layers of this file and the packages with their comments.
+// The page lists the layers of this file, the groups, and the packages with their comments.
 func TestArchitecturePage(t *testing.T) {
 	b, err := os.ReadFile(architecturePage)
 	if err != nil {
@@ -200,6 +298,7 @@ func TestArchitecturePage(t *testing.T) {
 	}
 	page := between(t, string(b), "<!-- packages: go test . -run TestArchitecturePage -update -->\n", packageList(t))
 	page = between(t, page, "<!-- layers -->\n", layerList())
+	page = between(t, page, "<!-- groups -->\n", groupList(t))
 	if page == string(b) {
 		return
 	}

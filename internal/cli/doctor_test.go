@@ -14,9 +14,9 @@ import (
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/generator"
 )
 
 func TestDoctorLooksAtEverything(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/manifest"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/run/generator"
 )
 
 // Kubernetes is everything that needs the Kubernetes libraries. cmd/tare-kube passes it in; cmd/tare has none.

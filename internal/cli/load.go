@@ -20,9 +20,9 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/engine"
-	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/load/host"
 	"github.com/tare-mesh/tare/internal/load/record"
+	"github.com/tare-mesh/tare/internal/run/generator"
 	"github.com/tare-mesh/tare/internal/show/loadpage"
 	"github.com/tare-mesh/tare/internal/show/page"
 )

@@ -17,8 +17,8 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/clock"
 	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/load/record"
+	"github.com/tare-mesh/tare/internal/run/generator"
 )
 
 // partsLead is how long before the agreed instant the processes are started: time

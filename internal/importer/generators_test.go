@@ -13,7 +13,7 @@ import (
 )
 
 // realOutputs is the directory of real generator outputs.
-const realOutputs = "../load/generator/testdata"
+const realOutputs = "../run/generator/testdata"
 
 func importOne(t *testing.T, generator, file string) *Trial {
 	t.Helper()

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/generator"
 )
 
 // ParseOutput parses the output of a load generator and checks that its figures

@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/generator"
 )
 
 // requests adds up a generator's record of every request. It keeps 16 bytes of each.

@@ -1,6 +1,6 @@
 package result
 
-import "github.com/tare-mesh/tare/internal/run/balance"
+import "github.com/tare-mesh/tare/internal/result/balance"
 
 // conserved: the requests of the whole load, the flows and the equations agree, and no valid
 // trial has an equation that does not hold.

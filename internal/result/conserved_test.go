@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/run/balance"
+	"github.com/tare-mesh/tare/internal/result/balance"
 )
 
 // A changed count of conservation contradicts another one.

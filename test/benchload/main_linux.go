@@ -17,8 +17,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/load/host"
+	"github.com/tare-mesh/tare/internal/run/generator"
 )
 
 // fewerRounds suffice for all parts but cpu and rate.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/generator"
 )
 
 // pacedRun is one run of a generator at a rate: its report beside the server's counts.

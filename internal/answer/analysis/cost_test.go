@@ -14,7 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/run/balance"
+	"github.com/tare-mesh/tare/internal/result/balance"
 )
 
 func costOf(t *testing.T, s analysistest.Study, p analysis.Prices) (*analysis.Report, *analysis.Cost) {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -56,7 +55,7 @@ func outages(f *figures, r *result.Record, path string) {
 		return
 	}
 	first, n := r.Load.Window()
-	seconds, err := record.Seconds(path, first, n)
+	seconds, err := expect.ReadSeconds(path, first, n)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		f.warn("failures-unplaced", byTheSecond, "the trial has no latency log: the time of failures is unknown", "use a load generator with a latency log")

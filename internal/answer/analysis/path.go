@@ -3,7 +3,7 @@ package analysis
 import (
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/run/balance"
+	"github.com/tare-mesh/tare/internal/result/balance"
 )
 
 // Path has the calls that one request at the entry causes. A field that is not known is zero.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/console"
-	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/run/generator"
 )
 
 // examinedBy returns the output of doctor for an experiment.

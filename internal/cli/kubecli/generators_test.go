@@ -20,8 +20,8 @@ import (
 
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/kube/image"
-	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/run/generator"
 )
 
 // Generators in images of their own, over two load workers: the shares add up to the rate, the workers' results are

@@ -14,7 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/kube/image"
-	"github.com/tare-mesh/tare/internal/load/generator"
+	"github.com/tare-mesh/tare/internal/run/generator"
 )
 
 // imageOptions are the flags of `tare image`.

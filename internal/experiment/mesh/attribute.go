@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/kube/namespaces"
+	"github.com/tare-mesh/tare/internal/base/namespaces"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 

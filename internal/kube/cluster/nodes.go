@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tare-mesh/tare/internal/kube/namespaces"
+	"github.com/tare-mesh/tare/internal/base/namespaces"
 )
 
 // Node is one node and its allocatable resources.

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/namespaces"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
-	"github.com/tare-mesh/tare/internal/kube/namespaces"
 )
 
 // restartableKinds are the workloads whose controllers replace pods when their template changes.

@@ -2,7 +2,7 @@ package platform
 
 import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
-	"github.com/tare-mesh/tare/internal/run/balance"
+	"github.com/tare-mesh/tare/internal/result/balance"
 )
 
 // AppStats are the counts of an application since its start, as its REST interface returns them.

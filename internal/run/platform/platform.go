@@ -17,7 +17,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/internal/run/balance"
+	"github.com/tare-mesh/tare/internal/result/balance"
 )
 
 // Platform is a place where trials run, and its abilities. A nil field is an

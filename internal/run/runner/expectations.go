@@ -6,7 +6,6 @@ import (
 	"io/fs"
 
 	"github.com/tare-mesh/tare/internal/experiment/expect"
-	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -38,7 +37,7 @@ func (t *trial) expect() {
 func (t *trial) secondsOf() (expect.Trial, error) {
 	l := t.journal.record.Load
 	first, n := l.Window()
-	seconds, err := record.Seconds(t.setup.dir.Path(result.LatencyFile), first, n)
+	seconds, err := expect.ReadSeconds(t.setup.dir.Path(result.LatencyFile), first, n)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("generator %s keeps no latencies by the second: %w", l.Generator, errors.ErrUnsupported)
 	}

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/load/generator"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/generator"
 	"github.com/tare-mesh/tare/internal/run/runner"
 )
 

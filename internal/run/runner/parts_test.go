@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/load/record"
+	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/runner"
@@ -63,7 +63,7 @@ func TestLoadIsSharedExactly(t *testing.T) {
 		t.Errorf("%d load workers among the tasks, want 3", loads)
 	}
 	first, n := r.Load.Window()
-	seconds, err := record.Seconds(cfg.Dir.TrialFile(r.ID, result.LatencyFile), first, n)
+	seconds, err := expect.ReadSeconds(cfg.Dir.TrialFile(r.ID, result.LatencyFile), first, n)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/run/balance"
+	"github.com/tare-mesh/tare/internal/result/balance"
 )
 
 // Messages pass a real pair of Envoys in each direction of streams. The application has each message, and

@@ -239,7 +239,7 @@ func TestFormatsOfOtherGenerators(t *testing.T) {
 		{"oha-1.16.0-errors.json", func(b *bytes.Buffer, r *load.Report) error { return Oha(b, r, nil) }},
 		{"oha-1.16.0-refused.json", func(b *bytes.Buffer, r *load.Report) error { return Oha(b, r, nil) }},
 	} {
-		original, err := os.ReadFile(filepath.Join("../../load/generator/testdata", test.file))
+		original, err := os.ReadFile(filepath.Join("../../run/generator/testdata", test.file))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/run/balance"
+	"github.com/tare-mesh/tare/internal/result/balance"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 

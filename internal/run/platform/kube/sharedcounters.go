@@ -8,7 +8,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/run/balance"
+	"github.com/tare-mesh/tare/internal/result/balance"
 )
 
 // Reasons why a proxy that services share has no equations.

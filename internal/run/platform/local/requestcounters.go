@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/run/balance"
+	"github.com/tare-mesh/tare/internal/result/balance"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/internal/run/balance"
+	"github.com/tare-mesh/tare/internal/result/balance"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 

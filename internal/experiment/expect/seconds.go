@@ -1,4 +1,4 @@
-package record
+package expect
 
 import (
 	"fmt"
@@ -6,19 +6,18 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
-	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// Seconds reads n seconds of an interval log, from the given one on, counted
+// ReadSeconds reads n seconds of an interval log, from the given one on, counted
 // from the log's start time. A second in which nothing was intended is empty.
-func Seconds(path string, first, n int) ([]expect.Second, error) {
+func ReadSeconds(path string, first, n int) ([]Second, error) {
 	f, err := hdrlog.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read interval log: %w", err)
 	}
 	defer f.Close()
-	seconds := make([]expect.Second, max(0, n))
+	seconds := make([]Second, max(0, n))
 	err = hdrlog.ReadSeconds(f, func(second int, tag string, h *hdrhistogram.Histogram) error {
 		if i := second - first; i >= 0 && i < len(seconds) {
 			addTo(&seconds[i], tag, h)
@@ -28,7 +27,7 @@ func Seconds(path string, first, n int) ([]expect.Second, error) {
 	return seconds, err
 }
 
-func addTo(s *expect.Second, tag string, h *hdrhistogram.Histogram) {
+func addTo(s *Second, tag string, h *hdrhistogram.Histogram) {
 	switch n := h.TotalCount(); tag {
 	case load.TagResponse + string(load.OK):
 		if s.OK += n; s.Latency == nil {

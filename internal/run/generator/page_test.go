@@ -12,7 +12,7 @@ var update = flag.Bool("update", false, "write the table of docs/reference/gener
 
 const (
 	generatorsPage = "../../../docs/reference/generators.md"
-	meaningsBegin  = "<!-- meanings: go test ./internal/load/generator -run TestThePageHasEveryMeaning -update -->\n"
+	meaningsBegin  = "<!-- meanings: go test ./internal/run/generator -run TestThePageHasEveryMeaning -update -->\n"
 	meaningsEnd    = "\n<!-- end -->\n"
 )
 
@@ -44,7 +44,7 @@ func TestThePageHasEveryMeaning(t *testing.T) {
 	page := before + meaningsBegin + meaningTable() + meaningsEnd + after
 	if page != string(b) {
 		if !*update {
-			t.Fatalf("%s is out of date: go test ./internal/load/generator -run TestThePageHasEveryMeaning -update", generatorsPage)
+			t.Fatalf("%s is out of date: go test ./internal/run/generator -run TestThePageHasEveryMeaning -update", generatorsPage)
 		}
 		if err := os.WriteFile(generatorsPage, []byte(page), 0o644); err != nil {
 			t.Fatal(err)
