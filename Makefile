@@ -214,7 +214,7 @@ e2e-all: build-plot ## make e2e, and what does not fit into it: docs/how-to/test
 	part 'race detector' $(MAKE) --no-print-directory race; \
 	part 'test cluster' $(GO) test -C test/cluster -count=1 -timeout 30m -p 1 ./...; \
 	part 'counters of cAdvisor' bin/tare-cluster run --name e2ecad --cadvisor -- env -u MAKEFLAGS make --no-print-directory on-cadvisor; \
-	part 'three nodes' bin/tare-cluster run --name e2enodes --nodes 3 --with istio -- env -u MAKEFLAGS make --no-print-directory on-nodes; \
+	part 'three nodes' bin/tare-cluster run --name e2enodes --nodes 3 --with $(if $(TARE_ZTUNNEL),istio-ambient,istio) -- env -u MAKEFLAGS make --no-print-directory on-nodes; \
 	part 'flaky tests' tools/flaky.sh $(FLAKY); \
 	[ -z "$$failed" ] || { echo "failed:$${failed%;}"; exit 1; }
 

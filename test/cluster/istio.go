@@ -39,6 +39,50 @@ func BuildIstio(ctx context.Context, l Layout, source parts.Istio, log io.Writer
 	return built, nil
 }
 
+// AddAmbient loads the images that Istio's ambient mode needs beside those of [AddIstio], with a ztunnel that was built
+// elsewhere, and records that in the layout.
+func AddAmbient(ctx context.Context, l Layout, source parts.Istio, ztunnel string, log io.Writer) (Layout, error) {
+	l, err := AddIstio(ctx, l, source, log)
+	if err != nil || l.Istio.Ambient == ztunnel {
+		return l, err
+	}
+	built, err := buildAmbient(ctx, l, source, ztunnel, log)
+	if err != nil {
+		return l, err
+	}
+	if _, err := l.LoadImage(ctx, built.Images()); err != nil {
+		return l, err
+	}
+	newProgress(log)("images of Istio's ambient mode imported")
+	l.Istio.Ambient = ztunnel
+	return l, l.save()
+}
+
+func buildAmbient(ctx context.Context, l Layout, source parts.Istio, ztunnel string, log io.Writer) (parts.BuiltAmbient, error) {
+	istio, err := BuildIstio(ctx, l, source, log)
+	if err != nil {
+		return parts.BuiltAmbient{}, err
+	}
+	envoy, err := fetch.Envoy().Find(ctx, fetch.Options{})
+	if err != nil {
+		return parts.BuiltAmbient{}, err
+	}
+	built, err := source.CachedAmbient(l.Root, ztunnel)
+	if err != nil {
+		return built, err
+	}
+	unlock, err := lockFile(ctx, filepath.Join(l.Root, "build.lock"), true)
+	if err != nil {
+		return built, err
+	}
+	defer unlock()
+	if built.Has() {
+		return built, nil
+	}
+	newProgress(log)("building Istio's CNI agent into %s", built.Dir)
+	return built, source.BuildAmbient(ctx, built, istio, envoy.Path, ztunnel, log)
+}
+
 // AddIstio loads Istio's images into a cluster that is up, so that its charts can be installed there, and records
 // that in the layout. It builds images that the cache lacks.
 func AddIstio(ctx context.Context, l Layout, source parts.Istio, log io.Writer) (Layout, error) {
@@ -64,11 +108,13 @@ type Istio struct {
 	Charts string `json:"charts"` // directory with a directory for each chart, by its published name
 	Hub    string `json:"hub"`
 	Tag    string `json:"tag"` // of the images; the charts' version is the same
+	// Ambient is the ztunnel whose image was loaded with those of ambient; empty if they were not.
+	Ambient string `json:"ambient,omitempty"`
 }
 
 func (i Istio) environment() []string {
 	if i.Charts == "" {
 		return nil
 	}
-	return []string{"TARE_TEST_ISTIO_CHARTS=" + i.Charts, "TARE_TEST_ISTIO_HUB=" + i.Hub, "TARE_TEST_ISTIO_TAG=" + i.Tag}
+	return []string{"TARE_TEST_ISTIO_CHARTS=" + i.Charts, "TARE_TEST_ISTIO_HUB=" + i.Hub, "TARE_TEST_ISTIO_TAG=" + i.Tag, "TARE_TEST_ISTIO_AMBIENT=" + i.Ambient}
 }

@@ -70,9 +70,9 @@ func machineOf(s analysis.Setup) string {
 
 func acrossBand(a *analysis.Across) []card {
 	var cards []card
-	base := a.Base.Count
+	base, name := a.Base.Count, "the base run"
 	if len(a.BaseRuns) > 0 {
-		base = analysis.Count{}
+		base, name = analysis.Count{}, counted(len(a.BaseRuns), "base run")
 		for _, r := range a.BaseRuns {
 			base.Used, base.Planned, base.Blocks = base.Used+r.Count.Used, base.Planned+r.Count.Planned, base.Blocks+r.Count.Blocks
 		}
@@ -80,7 +80,7 @@ func acrossBand(a *analysis.Across) []card {
 	for _, side := range []struct {
 		name string
 		n    analysis.Count
-	}{{counted(max(1, len(a.BaseRuns)), "base run"), base}, {"the new run", a.New.Count}} {
+	}{{name, base}, {"the new run", a.New.Count}} {
 		cards = append(cards, card{Good: side.n.Used == side.n.Planned, Title: fmt.Sprintf("%d of %d trials of %s", side.n.Used, side.n.Planned, side.name), Text: fmt.Sprintf("%d blocks", side.n.Blocks)})
 	}
 	conditions := card{Good: len(a.Obstacles) == 0, Title: "Same conditions", Text: "machine, kernel, load, phases, topology, mesh definition"}

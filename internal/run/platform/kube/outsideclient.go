@@ -77,11 +77,7 @@ func (o *outsideClient) request(ctx context.Context, pod *corev1.Pod, port int32
 			return false, "", fmt.Errorf("create a pod outside the mesh: %w", err)
 		}
 	}
-	profile := load.Profile{
-		Targets:     []string{fmt.Sprintf("http://%s/", net.JoinHostPort(pod.Status.PodIP, fmt.Sprint(port)))},
-		Connections: 1, Workers: 1, Protocol: o.protocol(pod), Timeout: outsideClientTimeout, Measure: outsideClientTimeout, Requests: 1, Drain: outsideClientTimeout,
-	}
-	stdin, err := json.Marshal(profile)
+	stdin, err := json.Marshal(o.profile(pod, port))
 	if err != nil {
 		return false, "", fmt.Errorf("write load profile: %w", err)
 	}
@@ -89,15 +85,28 @@ func (o *outsideClient) request(ctx context.Context, pod *corev1.Pod, port int32
 	if err != nil {
 		return false, "", fmt.Errorf("send a request from pod %s/%s: %w", o.namespace, outsideClientName, err)
 	}
-	var out bytes.Buffer
-	if err := run.Copy(ctx, worker.Stdout, &out); err != nil {
+	var out, errOut bytes.Buffer
+	err = errors.Join(run.Copy(ctx, worker.Stdout, &limitedBuffer{&out}), run.Copy(ctx, worker.Stderr, &limitedBuffer{&errOut}))
+	if err != nil {
 		return false, "", fmt.Errorf("send a request from pod %s/%s: %w", o.namespace, outsideClientName, err)
 	}
 	report, err := load.LastReport(out.Bytes())
 	if err != nil {
-		return false, "", err
+		return false, "", fmt.Errorf("%w: %.300s", err, bytes.TrimSpace(errOut.Bytes()))
 	}
 	return admission(report)
+}
+
+// profile is one request in the protocol of the pod's service. A gRPC server that lacks the method answers too.
+func (o *outsideClient) profile(pod *corev1.Pod, port int32) load.Profile {
+	protocol, path := o.protocol(pod), "/"
+	if protocol == app.GRPC {
+		path = app.GRPCMethod
+	}
+	return load.Profile{
+		Targets:     []string{"http://" + net.JoinHostPort(pod.Status.PodIP, fmt.Sprint(port)) + path},
+		Connections: 1, Workers: 1, Protocol: protocol, ExpectSize: -1, Timeout: outsideClientTimeout, Measure: outsideClientTimeout, Requests: 1, Drain: outsideClientTimeout,
+	}
 }
 
 func (o *outsideClient) protocol(pod *corev1.Pod) string {
@@ -114,11 +123,14 @@ var (
 	connectErrors = []string{"connect refused", "connect failed", "timeout", "timeout before a connection was free", "out of file descriptors", "out of local ports"}
 )
 
-// admission judges one request by its end. Any response, even a malformed one, comes from the application, except a
-// proxy's status 403.
+// refusals are the statuses of a proxy that refuses a request: forbidden, and gRPC's permission denied.
+var refusals = []string{"403", load.StatusGRPCPrefix + "7"}
+
+// admission judges one request by its end. Any response, even a malformed one, comes from the application, except the
+// refusals of a proxy.
 func admission(r load.Report) (admitted bool, detail string, err error) {
 	for status := range r.Statuses {
-		return status != "403", "status " + status, nil
+		return !slices.Contains(refusals, status), "status " + status, nil
 	}
 	for failure := range r.Errors {
 		if slices.Contains(connectErrors, failure) {

@@ -6,6 +6,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
@@ -17,20 +21,35 @@ func TestAdmission(t *testing.T) {
 		admitted         bool
 		detail, fails    string
 	}{
-		"answered":               {map[string]int64{"200": 1}, nil, true, "status 200", ""},
-		"answered with an error": {map[string]int64{"500": 1}, map[string]int64{"wrong status": 1}, true, "status 500", ""},
-		"a proxy refuses":        {map[string]int64{"403": 1}, nil, false, "status 403", ""},
-		"reset":                  {nil, map[string]int64{"reset": 1}, false, "reset", ""},
-		"closed":                 {nil, map[string]int64{"closed before an answer": 1}, false, "closed before an answer", ""},
-		"403 and an error":       {map[string]int64{"403": 1}, map[string]int64{"wrong status": 1}, false, "status 403", ""},
-		"another protocol":       {nil, map[string]int64{"malformed response": 1}, true, "malformed response", ""},
-		"no listener":            {nil, map[string]int64{"connect refused": 1}, false, "", "connect refused"},
-		"no answer in time":      {nil, map[string]int64{"timeout": 1}, false, "", "timeout"},
-		"nothing was sent":       {nil, nil, false, "", "did not end"},
+		"answered":                {map[string]int64{"200": 1}, nil, true, "status 200", ""},
+		"answered with an error":  {map[string]int64{"500": 1}, map[string]int64{"wrong status": 1}, true, "status 500", ""},
+		"a proxy refuses":         {map[string]int64{"403": 1}, nil, false, "status 403", ""},
+		"gRPC without the method": {map[string]int64{"grpc-12": 1}, nil, true, "status grpc-12", ""},
+		"permission denied":       {map[string]int64{"grpc-7": 1}, nil, false, "status grpc-7", ""},
+		"reset":                   {nil, map[string]int64{"reset": 1}, false, "reset", ""},
+		"closed":                  {nil, map[string]int64{"closed before an answer": 1}, false, "closed before an answer", ""},
+		"403 and an error":        {map[string]int64{"403": 1}, map[string]int64{"wrong status": 1}, false, "status 403", ""},
+		"another protocol":        {nil, map[string]int64{"malformed response": 1}, true, "malformed response", ""},
+		"no listener":             {nil, map[string]int64{"connect refused": 1}, false, "", "connect refused"},
+		"no answer in time":       {nil, map[string]int64{"timeout": 1}, false, "", "timeout"},
+		"nothing was sent":        {nil, nil, false, "", "did not end"},
 	} {
 		admitted, detail, err := admission(load.Report{Statuses: c.statuses, Errors: c.errors})
 		if admitted != c.admitted || detail != c.detail || (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
 			t.Errorf("%s: %v, %q, %v", name, admitted, detail, err)
+		}
+	}
+}
+
+// The load engine accepts the request of each protocol.
+func TestOutsideClientProfile(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "tare-test-1", Labels: map[string]string{labelService: "echo"}}, Status: corev1.PodStatus{PodIP: "fd00::7"}}
+	for _, protocol := range app.Protocols() {
+		spec := platformtest.Spec(t, noMesh(t), 1, "echo")
+		spec.Treatment.Levels.Protocol = protocol
+		p := newOutsideClient(&applier{trial: &trial{options: &Options{}, spec: spec, namespace: "tare-test-1"}}).profile(pod, servicePort)
+		if err := p.Validate(); err != nil || p.Protocol != protocol {
+			t.Errorf("%s: %+v: %v", protocol, p, err)
 		}
 	}
 }
@@ -41,7 +60,10 @@ func TestOutsideClient(t *testing.T) {
 	p := newReal(t, c, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	deployed, err := p.Deploy(ctx, platformtest.Spec(t, noMesh(t), 1, "echo"))
+	spec := platformtest.Spec(t, noMesh(t), 1, "front", "back")
+	spec.Topology.Services[1].Protocol = app.GRPC
+	answers := map[string]string{"front": "status 200", "back": "status grpc-0"}
+	deployed, err := p.Deploy(ctx, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +78,7 @@ func TestOutsideClient(t *testing.T) {
 		if pod.Labels[labelService] == loadService {
 			continue
 		}
-		if admitted, detail, err := s.request(ctx, pod, servicePort); !admitted || detail != "status 200" || err != nil {
+		if admitted, detail, err := s.request(ctx, pod, servicePort); !admitted || detail != answers[pod.Labels[labelService]] || err != nil {
 			t.Errorf("pod %s: %v, %q, %v", pod.Name, admitted, detail, err)
 		}
 		if _, _, err := s.request(ctx, pod, servicePort+1); err == nil || !strings.Contains(err.Error(), "connect refused") {

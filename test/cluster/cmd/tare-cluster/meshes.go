@@ -20,7 +20,12 @@ var addable = map[string]struct {
 	add   func(context.Context, cluster.Layout) (cluster.Layout, error)
 }{
 	"istio": {buildIstio, addIstio},
+	// The image of ztunnel is made of a program that was built elsewhere.
+	"istio-ambient": {buildIstio, addAmbient},
 }
+
+// ztunnelVariable names a ztunnel for this system's processors.
+const ztunnelVariable = "TARE_ZTUNNEL"
 
 func meshes() []string { return slices.Sorted(maps.Keys(addable)) }
 
@@ -52,4 +57,16 @@ func addIstio(ctx context.Context, l cluster.Layout) (cluster.Layout, error) {
 		return l, err
 	}
 	return cluster.AddIstio(ctx, l, source, os.Stderr)
+}
+
+func addAmbient(ctx context.Context, l cluster.Layout) (cluster.Layout, error) {
+	ztunnel := os.Getenv(ztunnelVariable)
+	if ztunnel == "" {
+		return l, fmt.Errorf("--with istio-ambient: %s names no ztunnel; its sources are in no registry, so build it elsewhere", ztunnelVariable)
+	}
+	source, err := parts.FindIstio(".")
+	if err != nil {
+		return l, err
+	}
+	return cluster.AddAmbient(ctx, l, source, ztunnel, os.Stderr)
 }

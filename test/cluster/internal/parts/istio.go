@@ -50,6 +50,12 @@ func FindIstio(dir string) (Istio, error) {
 
 const modfileName = "go.mod"
 
+var (
+	istioPrograms = []string{istioModule + "/pilot/cmd/pilot-agent", istioModule + "/pilot/cmd/pilot-discovery"}
+	// cniPrograms are the agent of the ambient mode on each node, and the plug-in that it installs.
+	cniPrograms = []string{istioModule + "/cni/cmd/install-cni", istioModule + "/cni/cmd/istio-cni"}
+)
+
 // Cached is where in the cache a build of the module with this Envoy, known by its SHA-256, is or will be.
 func (i Istio) Cached(cache, envoySum string) (BuiltIstio, error) {
 	key, err := i.key(istioEdition, envoySum)
@@ -90,7 +96,7 @@ func (i Istio) Build(ctx context.Context, into BuiltIstio, envoy string, log io.
 		if err != nil {
 			return err
 		}
-		if err := i.compile(ctx, filepath.Join(b.Dir, "bin"), istioFlags(tag), log, "tool"); err != nil {
+		if err := i.compile(ctx, filepath.Join(b.Dir, "bin"), istioFlags(tag), log, istioPrograms...); err != nil {
 			return err
 		}
 		for name, from := range istioCharts {
@@ -222,28 +228,38 @@ func stockBootstrap(to, from string) error {
 
 // packIstio makes the images that the charts ask for by the names pilot and proxyv2.
 func packIstio(b BuiltIstio, tag, envoy, sources string) error {
-	const discovery, agent = "/usr/local/bin/pilot-discovery", "/usr/local/bin/pilot-agent"
-	bootstrap := filepath.Join(b.Dir, "envoy_bootstrap.json")
-	if err := stockBootstrap(bootstrap, filepath.Join(sources, "tools", "packaging", "common", "envoy_bootstrap.json")); err != nil {
+	if err := stockBootstrap(b.bootstrap(), filepath.Join(sources, "tools", "packaging", "common", "envoy_bootstrap.json")); err != nil {
 		return err
 	}
+	all, err := b.images(tag, envoy)
+	if err != nil {
+		return err
+	}
+	return image.Write(b.Images(), all...)
+}
+
+func (b BuiltIstio) bootstrap() string { return filepath.Join(b.Dir, "envoy_bootstrap.json") }
+
+// images are istiod's and the proxy's, under this tag.
+func (b BuiltIstio) images(tag, envoy string) ([]image.Image, error) {
+	const discovery, agent = "/usr/local/bin/pilot-discovery", "/usr/local/bin/pilot-agent"
 	proxy := []image.File{
 		{Path: agent, From: b.Program("pilot-agent")},
 		{Path: "/usr/local/bin/envoy", From: envoy},
-		{Path: "/var/lib/istio/envoy/envoy_bootstrap_tmpl.json", From: bootstrap},
+		{Path: "/var/lib/istio/envoy/envoy_bootstrap_tmpl.json", From: b.bootstrap()},
 	}
 	needed, err := image.Dynamic(envoy)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	tables, err := image.IPTables("", "-nft")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return image.Write(b.Images(),
+	return []image.Image{
 		// The Deployment sets runAsNonRoot without a user; the image names one, by number.
-		image.Image{Reference: IstioHub() + "/pilot:" + tag, Entrypoint: []string{discovery}, User: "1337:1337",
+		{Reference: IstioHub() + "/pilot:" + tag, Entrypoint: []string{discovery}, User: "1337:1337",
 			Files: []image.File{{Path: discovery, From: b.Program("pilot-discovery")}}},
-		image.Image{Reference: IstioHub() + "/proxyv2:" + tag, Entrypoint: []string{agent}, Files: append(append(proxy, needed...), tables...)},
-	)
+		{Reference: IstioHub() + "/proxyv2:" + tag, Entrypoint: []string{agent}, Files: append(append(proxy, needed...), tables...)},
+	}, nil
 }
