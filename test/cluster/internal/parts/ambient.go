@@ -47,7 +47,7 @@ func packAmbient(b BuiltAmbient, of BuiltIstio, tag, envoy, ztunnel string) erro
 	if err != nil {
 		return err
 	}
-	tables, err := image.IPTables("", "-nft", "-legacy")
+	tables, err := image.IPTables("", "-nft")
 	if err != nil {
 		return err
 	}
