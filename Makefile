@@ -12,7 +12,7 @@ TOOL      := $(GO) tool -modfile=tools/go.mod
 export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(shell $(GO) env GOFLAGS) -trimpath -gcflags=all=-dwarf=false)
 # Many tests measure, and a busy machine can spoil one. gotestsum runs a failed test again, at most
-# twice. A test that then passes is flaky: tools/flaky.sh counts them over all reports of a run.
+# twice. A test that then passes is flaky: tools/flaky.sh counts them over the reports of this run.
 FLAKY := bin/flaky
 # What `go test -json` prints of every call, for durations and for PASSED.
 REPORTS := bin/tests
@@ -103,11 +103,13 @@ quickstart: build ## measure a real Envoy sidecar on this machine, in 70 s
 test: ## unit tests, in about a minute
 	@rm -f $(FLAKY)/unit*.txt
 	$(call tests,$(UNIT),unit) -short -p 4 -parallel 8
-	@tools/flaky.sh $(FLAKY)
+	@tools/flaky.sh $(FLAKY)/unit*.txt
 
 .PHONY: race
 race: ## the race detector on all packages, in about six minutes
+	@rm -f $(FLAKY)/race*.txt
 	export CGO_ENABLED=1 TARE_TEST_ALL=; $(call tests,./...,race) -race -short -p 2 -timeout 30m
+	@tools/flaky.sh $(FLAKY)/race*.txt
 
 .PHONY: generators
 generators: ## install the load generators of the package registries into the user's cache
@@ -133,9 +135,9 @@ e2e: build-kube bin/tare-cluster ## tests with the real Envoy, Consul, load gene
 	@rm -f $(FLAKY)/e2e*.txt bin/failed
 	@failed=0; \
 	$(MAKE) --no-print-directory -k -j $(words $(PARTS)) FAILED=bin/failed AFTER='$(CLUSTERS)' $(PARTS) || failed=1; \
-	$(MAKE) --no-print-directory -k e2e-measuring e2e-running || failed=1; \
+	$(MAKE) --no-print-directory -k FAILED=bin/failed e2e-measuring e2e-running || failed=1; \
 	[ ! -e bin/failed ] || { echo "failed: $$(xargs <bin/failed)"; failed=1; }; \
-	tools/flaky.sh $(FLAKY) || failed=1; exit $$failed
+	tools/flaky.sh $(FLAKY)/e2e*.txt $(if $(PASSED),$(FLAKY)/unit*.txt) || failed=1; exit $$failed
 
 .PHONY: programs program-generators program-consul program-prometheus program-servers program-page program-kubernetes program-istio
 programs: program-consul program-page
@@ -148,7 +150,7 @@ program-prometheus: program-generators
 program-servers: program-prometheus
 	tools/servers/install.sh
 program-page: program-servers
-	tools/page/install.sh
+	tools/page/install.sh $(or_listed)
 program-kubernetes: program-page bin/tare-cluster
 	bin/tare-cluster build
 program-istio: program-kubernetes
@@ -208,14 +210,14 @@ on-nodes: # on three nodes, with Istio's charts and images
 .PHONY: e2e-all
 e2e-all: export TARE_TEST_ALL := 1
 e2e-all: build-plot ## make e2e, and what does not fit into it: docs/how-to/testing.md
-	@failed=; part() { echo "part of e2e-all: $$1"; "$${@:2}" || failed+=" $$1;"; }; \
+	@rm -rf $(FLAKY); failed=; part() { echo "part of e2e-all: $$1"; "$${@:2}" || failed+=" $$1;"; }; \
 	part 'programs of release tests' tools/release/install.sh; \
 	part 'e2e with all generators' $(MAKE) --no-print-directory e2e GENERATORS=; \
 	part 'race detector' $(MAKE) --no-print-directory race; \
 	part 'test cluster' $(GO) test -C test/cluster -count=1 -timeout 30m -p 1 ./...; \
 	part 'counters of cAdvisor' bin/tare-cluster run --name e2ecad --cadvisor -- env -u MAKEFLAGS make --no-print-directory on-cadvisor; \
 	part 'three nodes' bin/tare-cluster run --name e2enodes --nodes 3 --with $(if $(TARE_ZTUNNEL),istio-ambient,istio) -- env -u MAKEFLAGS make --no-print-directory on-nodes; \
-	part 'flaky tests' tools/flaky.sh $(FLAKY); \
+	part 'flaky tests' tools/flaky.sh $(FLAKY)/*.txt; \
 	[ -z "$$failed" ] || { echo "failed:$${failed%;}"; exit 1; }
 
 .PHONY: bin/tare-cluster

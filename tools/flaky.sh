@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Prints the tests that failed and passed when run again, from the reports that gotestsum
-# left in a directory, and fails if there are more than two.
+# Prints the tests that failed and passed when run again, from reports of gotestsum, and
+# fails if there are more than two. Without such a test gotestsum writes no report.
 #
-#   tools/flaky.sh DIRECTORY
+#   tools/flaky.sh REPORT…
 set -euo pipefail
 max=2
-shopt -s nullglob
-files=("${1:?directory of reports}"/*.txt)
+files=()
+for report; do [ ! -e "$report" ] || files+=("$report"); done
 # A line of a report: "package.Test: 2 runs, 1 failures". A test without a passing run is broken
 # and failed its own step already. A parent of a flaky subtest is not counted beside it.
 flaky=$([ ${#files[@]} -eq 0 ] || awk '

@@ -20,6 +20,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/result"
@@ -405,14 +406,10 @@ func TestDashboardHasData(t *testing.T) {
 
 // The dashboard has the types that Grafana publishes.
 func TestDashboardIsOfTheSchema(t *testing.T) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Skip(err)
+	if testing.Short() {
+		t.Skip("takes some seconds")
 	}
-	packages := filepath.Join(cache, "tare", "page")
-	if _, err := os.Stat(filepath.Join(packages, "node_modules", "@grafana", "schema")); err != nil || testing.Short() {
-		t.Skip("needs the packages of tools/page/install.sh, and some seconds")
-	}
+	packages := programtest.PagePackages(t)
 	text, err := os.ReadFile(dashboardFile)
 	if err != nil {
 		t.Fatal(err)

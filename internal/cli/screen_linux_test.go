@@ -11,6 +11,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/cli/clitest"
 )
 
@@ -68,9 +69,10 @@ func (m multiplexer) size(width, height int, keys string) string {
 
 // A terminal shows each frame whole, also after its size changes, and the screen's keys work.
 func TestScreenInTmux(t *testing.T) {
-	if _, err := exec.LookPath("tmux"); err != nil || testing.Short() {
-		t.Skip("needs tmux, and some seconds")
+	if testing.Short() {
+		t.Skip("takes some seconds")
 	}
+	programtest.Installed(t, "tmux", programtest.PageScript)
 	run := t.TempDir()
 	clitest.Unpack(t, "../../docs/pictures/quickstart.tar.gz", run)
 	m := multiplexer{t, filepath.Join(t.TempDir(), "tmux")}

@@ -2,6 +2,7 @@ package load
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -10,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/programtest"
 )
 
 // pythonCounts is what testdata/server.py prints at its end.
@@ -36,10 +39,7 @@ func TestPython(t *testing.T) {
 	} {
 		t.Run(framework, func(t *testing.T) {
 			if out, err := exec.Command(python, "-c", "import "+framework).CombinedOutput(); err != nil {
-				if os.Getenv("CI") == "true" {
-					t.Fatalf("%s: %s", framework, out)
-				}
-				t.Skipf("%s: run tools/servers/install.sh; its packages need Debian's version of Python: %.300s", framework, out)
+				programtest.Missing(t, fmt.Errorf("%s needs Debian's version of Python: %.300s", framework, out), serversScript)
 			}
 			at := host()
 			p := launch(t, python, "testdata/server.py", framework, at, "8080")

@@ -12,7 +12,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/programtest"
 )
+
+const serversScript = "tools/servers/install.sh"
 
 // serversDir is where tools/servers/install.sh unpacks Debian's servers.
 func serversDir() string {
@@ -23,21 +27,14 @@ func serversDir() string {
 	return filepath.Join(cache, "tare", "servers")
 }
 
-// program finds a server. Without it the test is skipped, and fails in CI.
+// program finds a server.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(serversDir(), "usr", "sbin", name)
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}
-	path, err := exec.LookPath(name)
-	if err != nil && os.Getenv("CI") == "true" {
-		t.Fatalf("%s: run tools/servers/install.sh", name)
-	}
-	if err != nil {
-		t.Skipf("%s: run tools/servers/install.sh", name)
-	}
-	return path
+	return programtest.Installed(t, name, serversScript)
 }
 
 // process is a server under test.

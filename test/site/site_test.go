@@ -3,7 +3,6 @@ package site
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"io/fs"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
@@ -136,15 +136,7 @@ func TestGalleryRefusesUncommittedChanges(t *testing.T) {
 }
 
 func inBrowser(t *testing.T, dir string) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	packages := filepath.Join(cache, "tare", "page")
-	chromium, err := exec.LookPath(cmp.Or(os.Getenv("TARE_CHROMIUM"), "chromium"))
-	if _, complete := os.Stat(filepath.Join(packages, "complete")); err != nil || complete != nil {
-		t.Skip("needs Chromium, playwright-core and axe-core: run tools/page/install.sh as root")
-	}
+	packages, chromium := programtest.PagePackages(t), programtest.Chromium(t)
 	server := httptest.NewServer(http.FileServerFS(os.DirFS(dir)))
 	t.Cleanup(server.Close)
 	at := "/v0.0.0-test/"

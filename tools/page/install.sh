@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Installs what the page's tests need, once: the packages of package-lock.json into the user's
 # cache, Chromium (TARE_CHROMIUM overrides it) and tmux. Needs Node.js with npm, and root for the others.
+# With CI=true it fails if one is missing.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 to=${XDG_CACHE_HOME:-$HOME/.cache}/tare/page
 say() { printf 'page: %s\n' "$*" >&2; }
+lacking() { say "no $1: tests that need it are skipped"; [ "${CI:-}" != true ] || exit 1; }
 
 missing=()
 command -v "${TARE_CHROMIUM:-chromium}" >/dev/null || missing+=(chromium fonts-dejavu-core)
@@ -17,8 +19,9 @@ if [ "${#missing[@]}" -gt 0 ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/de
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package" >&2 || true
   done
 fi
-command -v "${TARE_CHROMIUM:-chromium}" >/dev/null || say "no Chromium: tests of the page in a browser are skipped"
-command -v npm >/dev/null || { say "no npm: tests of the page that need Node.js are skipped"; exit 0; }
+command -v "${TARE_CHROMIUM:-chromium}" >/dev/null || lacking Chromium
+command -v tmux >/dev/null || lacking tmux
+command -v npm >/dev/null || { lacking npm; exit 0; }
 if cmp -s "$here/package-lock.json" "$to/package-lock.json" && [ -e "$to/complete" ]; then say "there already, $to"; exit 0; fi
 mkdir -p "$to"
 rm -f "$to/complete"

@@ -1,7 +1,6 @@
 package page_test
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -15,28 +14,12 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
-
-// packages are those that tools/page/install.sh put into the cache.
-func packages(t *testing.T) string {
-	t.Helper()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Skip(err)
-	}
-	at := filepath.Join(cache, "tare", "page")
-	if _, err := os.Stat(filepath.Join(at, "complete")); err != nil {
-		t.Skip("needs the packages of tools/page/install.sh")
-	}
-	if _, err := exec.LookPath("node"); err != nil {
-		t.Skip("needs Node.js")
-	}
-	return at
-}
 
 // finding is the output of testdata/browser.mjs for one page.
 type finding struct {
@@ -111,11 +94,7 @@ func TestInBrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a browser")
 	}
-	at := packages(t)
-	chromium, err := exec.LookPath(cmp.Or(os.Getenv("TARE_CHROMIUM"), "chromium"))
-	if err != nil {
-		t.Skip("needs Chromium: set TARE_CHROMIUM, or run tools/page/install.sh as root")
-	}
+	at, chromium := programtest.PagePackages(t), programtest.Chromium(t)
 	dir := t.TempDir()
 	runs, reports, args := map[string]*result.Dir{}, map[string]*analysis.Report{}, []string{"testdata/browser.mjs", at, chromium}
 	for _, s := range []struct {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/page"
 	"github.com/tare-mesh/tare/internal/show/report"
@@ -197,7 +198,7 @@ func TestDataAreTheReport(t *testing.T) {
 
 // The committed library is built from its packages.
 func TestLibraryIsBuiltFromItsPackages(t *testing.T) {
-	at, to := packages(t), t.TempDir()
+	at, to := programtest.PagePackages(t), t.TempDir()
 	if out, err := exec.Command("node", "../../../tools/page/build.mjs", at, to).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

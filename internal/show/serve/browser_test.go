@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -22,15 +22,10 @@ const planted = `</script><img src=x onerror="owned=1">`
 // Chromium shows the list and a run under way without an error, a request elsewhere or a violation of axe-core, on a
 // phone and on a wide screen. Texts of others are texts.
 func TestInBrowser(t *testing.T) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Skip(err)
+	if testing.Short() {
+		t.Skip("starts a browser")
 	}
-	packages := filepath.Join(cache, "tare", "page")
-	chromium, wrong := exec.LookPath(cmp.Or(os.Getenv("TARE_CHROMIUM"), "chromium"))
-	if _, err := os.Stat(filepath.Join(packages, "complete")); err != nil || wrong != nil || testing.Short() {
-		t.Skip("needs tools/page/install.sh, and some seconds")
-	}
+	packages, chromium := programtest.PagePackages(t), programtest.Chromium(t)
 	runs := t.TempDir()
 	p := &plan.Plan{Schema: result.PlanSchema, Experiment: "small", Blocks: 1, TrialTime: time.Second, Treatments: []plan.Treatment{{ID: "none"}},
 		Trials: []plan.Trial{{ID: "1-none-b1", Ordinal: 1, Block: 1, Treatment: "none"}}}

@@ -1,0 +1,55 @@
+package programtest
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// PageScript installs Chromium, tmux and the packages of Node.js.
+const PageScript = "tools/page/install.sh"
+
+// Missing ends a test whose program a script installs. The test is skipped; it fails with CI=true. With -short it is
+// always skipped, because CI runs `make test` before it installs programs.
+func Missing(t testing.TB, err error, script string) {
+	t.Helper()
+	message := fmt.Sprintf("%v: run %s", err, script)
+	if os.Getenv("CI") == "true" && !testing.Short() {
+		t.Fatal(message)
+	}
+	t.Skip(message)
+}
+
+// Installed is the path of a program on PATH.
+func Installed(t testing.TB, name, script string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		Missing(t, err, script)
+	}
+	return path
+}
+
+// Chromium is the path of the browser. TARE_CHROMIUM overrides it.
+func Chromium(t testing.TB) string {
+	t.Helper()
+	return Installed(t, cmp.Or(os.Getenv("TARE_CHROMIUM"), "chromium"), PageScript)
+}
+
+// PagePackages is the directory with the packages of Node.js, which is installed too.
+func PagePackages(t testing.TB) string {
+	t.Helper()
+	Installed(t, "node", PageScript)
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := filepath.Join(cache, "tare", "page")
+	if _, err := os.Stat(filepath.Join(packages, "complete")); err != nil {
+		Missing(t, err, PageScript)
+	}
+	return packages
+}
