@@ -188,7 +188,7 @@ func build(p *place) *cobra.Command {
 }
 
 // run ends with the command's exit code. Where the machine cannot hold a cluster, outside continuous integration, the
-// command runs without one: tests that need it are then skipped. So are, everywhere, tests with several nodes.
+// command runs without one: tests that need it are then skipped.
 func run(p *place) *cobra.Command {
 	return &cobra.Command{
 		Use:   "run -- COMMAND [ARGUMENT]…",
@@ -202,9 +202,8 @@ func run(p *place) *cobra.Command {
 				fmt.Fprintf(os.Stderr, "cluster: %v\ncluster: starting it once more\n", err)
 				l, err = bringUp(c.Context(), p, true)
 			}
-			if errors.Is(err, cluster.ErrOneNode) || errors.Is(err, cluster.ErrUnsupported) && os.Getenv("CI") != "true" {
-				fmt.Fprintf(os.Stderr, "cluster: %v\ncluster: tests that need one are skipped\n", err)
-				return execute(c.Context(), command, cluster.WithoutNodes(err))
+			if errors.Is(err, cluster.ErrUnsupported) {
+				return withoutCluster(c.Context(), command, p.nodes, err)
 			}
 			if err != nil {
 				return err
@@ -224,6 +223,21 @@ func run(p *place) *cobra.Command {
 			return err
 		},
 	}
+}
+
+// withoutCluster runs the command on a machine that cannot hold the cluster, and then prints what was not tested. In
+// continuous integration it returns the reason.
+func withoutCluster(ctx context.Context, command []string, nodes int, reason error) error {
+	if os.Getenv("CI") == "true" {
+		return reason
+	}
+	err := execute(ctx, command, cluster.WithoutNodes(reason))
+	untested := "a cluster was"
+	if nodes > 1 {
+		untested = fmt.Sprintf("%d nodes were", nodes)
+	}
+	fmt.Fprintf(os.Stderr, "cluster: %s NOT TESTED: %v\n", untested, reason)
+	return err
 }
 
 // takeDown takes the cluster down, and sees that nothing of it is left on this machine.
