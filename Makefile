@@ -280,6 +280,16 @@ soak: build ## short trials for DURATION (2h) whose processes are killed and who
 release-snapshot: ## archives, deb, rpm, apk, images, SBOMs and provenance in bin/release; TARGETS='linux/amd64', SIGNING_KEY=FILE
 	GO='$(GO)' VERSION='$(VERSION)' tools/release/build.sh
 
+.PHONY: release-test
+release-test: ## build a release, and install and run it, as root
+	tools/release/install.sh
+	TARE_TEST_ALL=1 $(GO) test -count=1 -timeout 60m ./test/release
+
+.PHONY: site-test
+site-test: ## build the site and open its pages in Chromium
+	tools/page/install.sh
+	TARE_TEST_ALL=1 $(GO) test -count=1 -timeout 30m ./test/site
+
 .PHONY: site
 site: build ## the documentation and a gallery of reports as a site in bin/site, with versions and search
 	VERSION='$(VERSION)' NO_MKDOCS_2_WARNING=1 tools/site/build.sh

@@ -1,6 +1,8 @@
 package release
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +11,9 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tare-mesh/tare/internal/base/fetch"
+	"github.com/tare-mesh/tare/internal/base/programtest"
 )
 
 // nobody is an ordinary user without a home.
@@ -34,7 +39,7 @@ func devices(t *testing.T, root string) {
 	}
 	null := filepath.Join(root, "dev/null")
 	if err := unix.Mknod(null, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))); err != nil && err != unix.EEXIST {
-		t.Skipf("this machine makes no devices: %v", err)
+		programtest.Missing(t, fmt.Errorf("this machine makes no devices: %w", err), "it in a privileged container")
 	}
 	for path, mode := range map[string]os.FileMode{root: 0o755, null: 0o666} {
 		if err := os.Chmod(path, mode); err != nil {
@@ -53,7 +58,7 @@ func quickstart(mesh string) []string {
 func requireRoot(t *testing.T) {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("it changes the root directory: run it as root")
+		programtest.Missing(t, errors.New("it changes the root directory"), "it as root")
 	}
 }
 
@@ -97,20 +102,15 @@ func TestPackageOnDebian(t *testing.T) {
 	r := built(t)
 	requireRoot(t)
 	debootstrap := cached(t, "usr/sbin/debootstrap")
-	envoy := os.Getenv("TARE_ENVOY")
-	if envoy == "" {
-		cache, _ := os.UserCacheDir()
-		found, _ := filepath.Glob(filepath.Join(cache, "tare", "envoy-1.40.*-"+runtime.GOARCH, "envoy"))
-		if len(found) == 0 {
-			t.Skip("no Envoy in the cache: the quickstart downloads it")
-		}
-		envoy = found[0]
+	envoy, err := fetch.Envoy().Find(t.Context(), fetch.Options{})
+	if err != nil {
+		t.Fatal(err)
 	}
 	root := filepath.Join(t.TempDir(), "debian")
 	bootstrap := exec.Command(debootstrap, "--variant=minbase", "bookworm", root, "http://deb.debian.org/debian")
 	bootstrap.Env = append(os.Environ(), "DEBOOTSTRAP_DIR="+cached(t, "usr/share/debootstrap"))
 	run(t, bootstrap)
-	for from, to := range map[string]string{filepath.Join(r.dir, "tare_0.0.9_"+runtime.GOARCH+".deb"): "tare.deb", envoy: "envoy"} {
+	for from, to := range map[string]string{filepath.Join(r.dir, "tare_0.0.9_"+runtime.GOARCH+".deb"): "tare.deb", envoy.Path: "envoy"} {
 		run(t, exec.Command("cp", "--dereference", from, filepath.Join(root, to)))
 	}
 	run(t, exec.Command("chroot", root, "dpkg", "--install", "/tare.deb"))

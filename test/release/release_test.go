@@ -20,6 +20,8 @@ import (
 	"testing"
 
 	"aead.dev/minisign"
+
+	"github.com/tare-mesh/tare/internal/base/programtest"
 )
 
 const (
@@ -188,7 +190,7 @@ func cached(t *testing.T, path string) string {
 	}
 	dir := filepath.Join(cache, "tare", "release")
 	if _, err := os.Stat(filepath.Join(dir, path)); err != nil {
-		t.Skipf("tools/release/install.sh unpacks it: %v", err)
+		programtest.Missing(t, err, "tools/release/install.sh")
 	}
 	return filepath.Join(dir, path)
 }
