@@ -11,7 +11,7 @@ const (
 	measure   = 300 * time.Millisecond
 	timeout   = 300 * time.Millisecond
 	drain     = time.Second // the least of tare load
-	overtime  = 2 * time.Second
+	overtime  = 10 * time.Second // of a busy machine
 	maxMemory = 150 << 10 // KiB
 )
 

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -267,11 +266,11 @@ func TestRetriesTimeoutsAndProbability(t *testing.T) {
 	if status, _, body := get(t, call(flakyURL, app.CallOptions{Retries: 1})); status != 504 || !strings.Contains(body, "503") {
 		t.Error(status, body)
 	}
-	if status, _, body := get(t, call(slowURL, app.CallOptions{Timeout: app.Duration(10 * time.Millisecond), Retries: 1})); status != 504 || !strings.Contains(body, "deadline") {
+	if status, _, body := get(t, call(slowURL, app.CallOptions{Timeout: app.Duration(500 * time.Millisecond), Retries: 1})); status != 504 || !strings.Contains(body, "deadline") {
 		t.Error(status, body)
 	}
 	for deadline := time.Now().Add(5 * time.Second); slow.count() < 2 && time.Now().Before(deadline); {
-		runtime.Gosched()
+		time.Sleep(5 * time.Millisecond)
 	}
 	if n := slow.count(); n != 2 {
 		t.Errorf("%d requests came, want the first and one retry", n)

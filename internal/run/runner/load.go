@@ -144,7 +144,7 @@ func (lr *loadRun) schedule() error {
 // makers, get their start before.
 func (lr *loadRun) holds() bool {
 	_, ok := lr.generator.(generator.Holder)
-	return ok && lr.fraction == nil && loadWorkers(lr.deployment) == 0
+	return ok && loadWorkers(lr.deployment) == 0
 }
 
 // base is the profile of the treatment on the deployment, without start and interval log.

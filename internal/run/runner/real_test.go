@@ -18,6 +18,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/generator"
@@ -146,12 +147,15 @@ blocks: 1
 validity: {rateShortfall: 0.2, errorRatio: 0.01, lateness: 500ms, unattributed: 0.2}
 `
 
-// backlogged reports whether a busy machine left a backlog of the warm-up, which makes a trial invalid.
-func backlogged(r result.Record) bool {
-	return slices.ContainsFunc(r.Warnings, func(w result.Warning) bool { return w.Code == "rate-exceeded" })
+// disturbed reports whether a busy machine made a trial invalid: it left a backlog of the warm-up, no answer in time, or
+// too few without an error.
+func disturbed(r result.Record) bool {
+	return slices.ContainsFunc(r.Warnings, func(w result.Warning) bool {
+		return w.Code == "rate-exceeded" || w.Code == "rate-missed" && (r.Load.Completed == 0 || len(r.Load.Errors) == 0 && r.Load.Classes[string(load.Status)] == 0)
+	})
 }
 
-// undisturbed runs an experiment until no trial has a backlog of its warm-up, at most five times.
+// undisturbed runs an experiment until no trial is disturbed, at most five times.
 func undisturbed(t *testing.T, text string) (cfg runner.Config, sink *events, summary runner.Summary, records []result.Record) {
 	t.Helper()
 	for range 5 {
@@ -163,9 +167,11 @@ func undisturbed(t *testing.T, text string) (cfg runner.Config, sink *events, su
 		if records, err = cfg.Dir.Records(); err != nil {
 			t.Fatal(err)
 		}
-		if !slices.ContainsFunc(records, backlogged) {
+		i := slices.IndexFunc(records, disturbed)
+		if i < 0 {
 			break
 		}
+		t.Logf("%s is disturbed: %+v, warnings %+v", records[i].ID, records[i].Load, records[i].Warnings)
 	}
 	return cfg, sink, summary, records
 }
