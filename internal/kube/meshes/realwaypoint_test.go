@@ -45,12 +45,10 @@ func TestRealWaypointOfUpstreamEnvoy(t *testing.T) {
 	if err := m.Enter(bounded(t, 2*time.Minute), cluster.Stamp{Run: namespace}, namespace, e); err != nil {
 		t.Fatal(err)
 	}
-	checks, err := m.Verify(bounded(t, 5*time.Second), Target{Namespace: namespace, LoadInside: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if i := slices.IndexFunc(checks, func(c check.Check) bool { return c.Name == "deployment "+namespace+"/waypoint" }); i < 0 || !checks[i].OK {
-		t.Errorf("the waypoint is not ready: %+v", checks)
+	ready := func(c check.Check) bool { return c.Name == "deployment "+namespace+"/waypoint" && c.OK }
+	checks, err := verified(t, m, Target{Namespace: namespace, LoadInside: true}, func(checks []check.Check) bool { return slices.ContainsFunc(checks, ready) })
+	if err != nil || !slices.ContainsFunc(checks, ready) {
+		t.Errorf("the waypoint is not ready: %+v, %v", checks, err)
 	}
 	deleteNamespace(t, c, namespace)
 }
