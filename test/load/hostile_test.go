@@ -10,9 +10,9 @@ import (
 const (
 	measure   = 300 * time.Millisecond
 	timeout   = 300 * time.Millisecond
-	drain     = time.Second // the least of tare load
+	drain     = time.Second      // the least of tare load
 	overtime  = 10 * time.Second // of a busy machine
-	maxMemory = 150 << 10 // KiB
+	maxMemory = 150 << 10        // KiB
 )
 
 // TestHostileServers checks time and memory of the real program against every script.

@@ -3,7 +3,6 @@ package load
 import (
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -45,22 +45,15 @@ http {
 func nginx(t *testing.T, directives string) (p *process, dir, at string, port6 int) {
 	t.Helper()
 	path := program(t, "nginx")
-	dir, at, port6 = t.TempDir(), host(), freePort6(t)
+	dir, at = t.TempDir(), host()
+	port6, err := programtest.Port("::1")
+	if err != nil {
+		t.Fatal(err)
+	}
 	config := write(t, dir, "nginx.conf", fmt.Sprintf(nginxConfig, dir, at, port6, directives))
 	p = launch(t, path, "-c", config, "-p", dir, "-e", filepath.Join(dir, "error.log"))
 	p.await(t, "tcp", at+":8080")
 	return p, dir, at, port6
-}
-
-// freePort6 is a port that was free on ::1.
-func freePort6(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "[::1]:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // readLog reads nginx's log, once it has ended. Lines of "400 0 0" are of connections without a request.

@@ -4,9 +4,12 @@ package programtest
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 )
 
 // Variable names a directory with built programs. `make e2e` sets it, so that each program is linked once for all
@@ -36,6 +39,21 @@ func Build(dir string, names ...string) error {
 		return fmt.Errorf("build %v: %w\n%s", names, err, out)
 	}
 	return nil
+}
+
+// Port chooses a port that is free on an address of this machine, for a program that cannot bind port 0. It is below
+// the ports of outgoing connections (ephemeral ports, from 32768 on Linux), which could take it before the program
+// binds it.
+func Port(ip string) (port int, err error) {
+	const first, last, tries = 10_000, 32_000, 100
+	for range tries {
+		port = first + rand.N(last-first)
+		var l net.Listener
+		if l, err = net.Listen("tcp", net.JoinHostPort(ip, strconv.Itoa(port))); err == nil {
+			return port, l.Close()
+		}
+	}
+	return 0, fmt.Errorf("find a free port of %s: all %d tries failed: %w", ip, tries, err)
 }
 
 // put links a program to a second path, or copies it to another file system.

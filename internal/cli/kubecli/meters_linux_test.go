@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
@@ -310,12 +311,11 @@ func startPrometheus(ctx context.Context, t *testing.T, k *cluster.Cluster) stri
 	if err := os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := programtest.Port("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := free.Addr().String()
-	_ = free.Close()
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	p := exec.Command(program, "--config.file", filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path", filepath.Join(dir, "data"),
 		"--web.listen-address", address, "--log.level", "warn")
 	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -324,7 +324,9 @@ func startPrometheus(ctx context.Context, t *testing.T, k *cluster.Cluster) stri
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = p.Process.Signal(syscall.SIGTERM); _ = p.Wait() })
+	ended := make(chan struct{})
+	go func() { _ = p.Wait(); close(ended) }()
+	t.Cleanup(func() { _ = p.Process.Signal(syscall.SIGTERM); <-ended })
 	for end := time.Now().Add(time.Minute); ; {
 		response, err := http.Get("http://" + address + "/-/ready")
 		if err == nil {
@@ -332,6 +334,11 @@ func startPrometheus(ctx context.Context, t *testing.T, k *cluster.Cluster) stri
 			if response.StatusCode == http.StatusOK {
 				return "http://" + address
 			}
+		}
+		select {
+		case <-ended:
+			t.Fatalf("Prometheus ended: %s", &log)
+		default:
 		}
 		if time.Now().After(end) {
 			t.Fatalf("Prometheus does not come up: %v", err)

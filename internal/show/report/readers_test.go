@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/programtest"
 )
 
 // pythonReaders are the other side's own programs for CSV and OpenMetrics.
@@ -175,19 +176,19 @@ func TestFortioReads(t *testing.T) {
 // served starts the report and checks that it serves every file.
 func served(t *testing.T, program, dir string, files []string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := programtest.Port("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := l.Addr().String()
-	l.Close()
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	cmd := exec.CommandContext(ctx, program, "serve", address, dir)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { cancel(); _ = cmd.Wait() }()
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	defer func() { cancel(); <-ended }()
 	// It listens before it has read its directory: a page requested too early is empty.
 	page := ""
 	listed := func(file string) bool {
@@ -198,6 +199,11 @@ func served(t *testing.T, program, dir string, files []string) {
 			b, _ := io.ReadAll(resp.Body)
 			resp.Body.Close()
 			page = string(b)
+		}
+		select {
+		case <-ended:
+			t.Fatalf("fortio ended: %v", cmd.ProcessState)
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
 	for _, f := range files {
