@@ -203,15 +203,14 @@ func TestRealKubeletAgainstControlGroup(t *testing.T) {
 		if err := pause(t.Context(), 2*time.Second); err != nil {
 			t.Fatal(err)
 		}
-		if last, err = m.Read(t.Context(), tasks, meter.Edge); err != nil || last.Gap != nil {
-			t.Fatalf("%+v, %v", last, err)
-		}
+		last, err = m.Read(t.Context(), tasks, meter.Edge)
+		read := err == nil && last.Gap == nil // a busy kubelet may not answer in time
 		late := time.Now().After(end)
-		if late && moved(first, last, tasks, 15*time.Second) && moved(first, last, last.Found, 15*time.Second) {
+		if read && late && moved(first, last, tasks, 15*time.Second) && moved(first, last, last.Found, 15*time.Second) {
 			break
 		}
 		if time.Now().After(end.Add(2 * Longest)) {
-			t.Fatalf("the counters did not move: %+v and %+v", first, last)
+			t.Fatalf("the counters did not move: %+v and %+v, %v", first, last, err)
 		}
 	}
 	for _, want := range []struct {
@@ -280,12 +279,12 @@ func between(t *testing.T, value func(string, time.Time) (int64, bool), name str
 // settledLook returns the first look with all counters read while the control groups were followed.
 func settledLook(t *testing.T, m *Meter, tasks []platform.Task, value func(string, time.Time) (int64, bool)) meter.Look {
 	t.Helper()
+	var l meter.Look
+	var err error
 	for end := time.Now().Add(3 * Longest); time.Now().Before(end); {
-		l, err := m.Read(t.Context(), tasks, meter.Edge)
-		if err != nil || l.Gap != nil {
-			t.Fatalf("%+v, %v", l, err)
-		}
-		ready := len(l.Missing) == 0 && l.Node != nil && len(l.Found) > 1
+		l, err = m.Read(t.Context(), tasks, meter.Edge)
+		// A busy kubelet may not answer in time.
+		ready := err == nil && l.Gap == nil && len(l.Missing) == 0 && l.Node != nil && len(l.Found) > 1
 		if err := pause(t.Context(), time.Second); err != nil {
 			t.Fatal(err)
 		}
@@ -297,7 +296,7 @@ func settledLook(t *testing.T, m *Meter, tasks []platform.Task, value func(strin
 			return l
 		}
 	}
-	t.Fatal("the kubelet does not come to know the pod")
+	t.Fatalf("the kubelet does not come to know the pod: %+v, %v", l, err)
 	return meter.Look{}
 }
 
