@@ -17,7 +17,8 @@ FLAKY := bin/flaky
 # What `go test -json` prints of every call, for durations and for PASSED.
 REPORTS := bin/tests
 # $(call tests,PACKAGES,REPORT,PREFIX): REPORT is a file name that no other call uses; PREFIX starts the command.
-tests      = mkdir -p $(FLAKY) $(REPORTS) && $(3) $(TOOL) gotestsum --format pkgname --jsonfile=$(REPORTS)/$(2).json --rerun-fails=2 --rerun-fails-report=$(FLAKY)/$(2).txt --packages="$(1)" --
+RERUN     :=
+tests      = mkdir -p $(FLAKY) $(REPORTS) && $(3) $(TOOL) gotestsum --format pkgname --jsonfile=$(REPORTS)/$(2).json --rerun-fails=2 $(RERUN) --rerun-fails-report=$(FLAKY)/$(2).txt --packages="$(1)" --
 # A report of `make test` on these same files. `make e2e` then leaves out the tests that it ran whole.
 PASSED    ?=
 # $(call remaining,PACKAGES,REPORT,FLAGS): the tests that PASSED lacks (test/remaining); without it, all.
@@ -184,6 +185,14 @@ e2e-istio: program-istio
 e2e-meshes: program-istio
 	$(call on,e2emeshes,--with istio,on-meshes)
 
+.PHONY: e2e-test-cluster
+e2e-test-cluster: RERUN := --rerun-fails-run-root-test # parts of its test depend on earlier ones
+e2e-test-cluster: TOOL := $(GO) tool -modfile=../../tools/go.mod
+e2e-test-cluster: FLAKY := $(CURDIR)/$(FLAKY)
+e2e-test-cluster: REPORTS := $(CURDIR)/$(REPORTS)
+e2e-test-cluster:
+	cd test/cluster && $(call tests,./...,e2e-test-cluster) -count=1 -timeout 30m -p 1
+
 # These need TARE_TEST_KUBECONFIG.
 .PHONY: on-cluster on-kubecli on-kubecli-second on-istio on-meshes
 on-cluster:
@@ -214,7 +223,7 @@ e2e-all: build-plot ## make e2e, and what does not fit into it: docs/how-to/test
 	part 'programs of release tests' tools/release/install.sh; \
 	part 'e2e with all generators' $(MAKE) --no-print-directory e2e GENERATORS=; \
 	part 'race detector' $(MAKE) --no-print-directory race; \
-	part 'test cluster' $(GO) test -C test/cluster -count=1 -timeout 30m -p 1 ./...; \
+	part 'test cluster' $(MAKE) --no-print-directory e2e-test-cluster; \
 	part 'counters of cAdvisor' bin/tare-cluster run --name e2ecad --cadvisor -- env -u MAKEFLAGS make --no-print-directory on-cadvisor; \
 	part 'three nodes' bin/tare-cluster run --name e2enodes --nodes 3 --with $(if $(TARE_ZTUNNEL),istio-ambient,istio) -- env -u MAKEFLAGS make --no-print-directory on-nodes; \
 	part 'flaky tests' tools/flaky.sh $(FLAKY)/*.txt; \
