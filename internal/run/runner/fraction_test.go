@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/load"
@@ -63,6 +64,7 @@ func loadedAtOnce(t *testing.T, g generator.Generator) {
 	f := &fake{}
 	cfg, sink := fakeRun(t, fakeTogetherText, f, "")
 	cfg.Generators["tare"] = g
+	cfg.Timing.Tail = time.Second // a busy machine reads counters late
 	cfg.Meshes["envoy"], cfg.Meshes["envoy-plaintext"] = mesh.Definition{Name: "envoy"}, mesh.Definition{Name: "envoy-plaintext"}
 	summary, err := runner.Run(context.Background(), cfg)
 	if err != nil || summary.Recorded != 6 || summary.Failed != 0 {
