@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
@@ -46,10 +47,12 @@ func contexts(path string) (map[string]bool, error) {
 	return names, nil
 }
 
-// added is the first context that was not there before, or "".
-func added(before, after map[string]bool) string {
-	for _, name := range slices.Sorted(maps.Keys(after)) {
-		if !before[name] {
+// contextIn returns the context of the cluster among names, or "".
+func (p Provider) contextIn(names map[string]bool, s Settings) string {
+	context := expand(p.Context, s)
+	end, isEnd := strings.CutPrefix(context, "*")
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if name == context || isEnd && strings.HasSuffix(name, end) {
 			return name
 		}
 	}

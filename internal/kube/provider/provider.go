@@ -51,7 +51,7 @@ type Provider struct {
 	Listed  string // regular expression: List prints it if the cluster exists
 	Create  []Call
 	Delete  []Call
-	Context string // of the cluster; "": the one that Create adds to the kubeconfig
+	Context string // of the cluster; a leading * is any text
 	// Separate is a file in which Create leaves the kubeconfig; its context is then added to the user's. SeparateFrom
 	// prints its path instead.
 	Separate     string

@@ -187,6 +187,47 @@ func TestLifeOfCluster(t *testing.T) {
 	}
 }
 
+// The context of a cluster is found by its name: another program may add one at the same time. A stale one of that name
+// is refused before the creation.
+func TestContextOfEKS(t *testing.T) {
+	a, err := txtar.ParseFile("testdata/life/eks.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Find("eks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const other = "contexts:\n- {name: another, context: {cluster: mine, user: mine}}\n"
+	var steps []txtar.File // until the creation
+	for _, f := range a.Files {
+		if f.Name == "3.command" {
+			break
+		}
+		f.Data = bytes.Replace(f.Data, []byte("contexts:\n"), []byte(other), 1)
+		steps = append(steps, f)
+	}
+	t.Run("two new contexts", func(t *testing.T) {
+		c, s := recording(t, steps)
+		r, err := c.Create(t.Context(), p, chosen(t, p, s))
+		if want := strings.TrimSpace(string(a.Comment)); err != nil || r.Context != want {
+			t.Errorf("context %q, want %q, %v", r.Context, want, err)
+		}
+	})
+	t.Run("a stale context", func(t *testing.T) {
+		c, s := recording(t, steps[:4]) // account and list
+		const stale = "anna@tare.zone-1.eksctl.io"
+		config := strings.ReplaceAll(string(steps[len(steps)-1].Data), "jo@tare.zone-1.eksctl.io", stale)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(s.Kubeconfig), 0o700), os.WriteFile(s.Kubeconfig, []byte(config), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := c.Create(t.Context(), p, chosen(t, p, s))
+		if err == nil || !strings.Contains(err.Error(), "context "+stale+" exists in") || !strings.HasPrefix(hint.Of(err), "delete the context") {
+			t.Errorf("%v (%s)", err, hint.Of(err))
+		}
+	})
+}
+
 // Errors that the programs print are explained, with what to do.
 func TestErrorsAreExplained(t *testing.T) {
 	a, err := txtar.ParseFile("testdata/errors.txtar")

@@ -74,20 +74,20 @@ func (c Clusters) Create(ctx context.Context, p Provider, s Settings) (Record, e
 	if err != nil {
 		return record, err
 	}
-	if p.Context != "" && before[expand(p.Context, s)] {
-		return record, hint.New("delete the context, or choose another --name or --kubeconfig", "context %s exists in %s, and its cluster does not", expand(p.Context, s), s.Kubeconfig)
+	if stale := p.contextIn(before, s); stale != "" {
+		return record, hint.New("delete the context, or choose another --name or --kubeconfig", "context %s exists in %s, and its cluster does not", stale, s.Kubeconfig)
 	}
 	if err := c.Records.Save(record); err != nil {
 		return record, err
 	}
-	if err := c.create(ctx, p, &record, before); err != nil {
+	if err := c.create(ctx, p, &record); err != nil {
 		return record, c.failed(ctx, p, record, err)
 	}
 	return record, c.Records.Save(record)
 }
 
 // create runs the programs and finds the new context.
-func (c Clusters) create(ctx context.Context, p Provider, record *Record, before map[string]bool) error {
+func (c Clusters) create(ctx context.Context, p Provider, record *Record) error {
 	s := record.Settings
 	for _, call := range p.Create {
 		if _, err := c.run(ctx, p, call, s, true); err != nil {
@@ -111,11 +111,7 @@ func (c Clusters) create(ctx context.Context, p Provider, record *Record, before
 	if err != nil {
 		return err
 	}
-	record.Context = expand(p.Context, s)
-	if record.Context == "" {
-		record.Context = added(before, after)
-	}
-	if !after[record.Context] {
+	if record.Context = p.contextIn(after, s); record.Context == "" {
 		return fmt.Errorf("%s left no context of the cluster in %s", p.Name, s.Kubeconfig)
 	}
 	return nil

@@ -117,6 +117,7 @@ var providers = []Provider{
 		Switch:  "set AWS_PROFILE to a profile of account ${account}",
 		List:    Call{Program: "eksctl", Args: [][]string{{"get", "cluster", "--region", "${zone}"}}},
 		Listed:  `^${name}\s`,
+		Context: "*@${name}.${zone}.eksctl.io",
 		Create: []Call{{Program: "eksctl", Args: [][]string{{"create", "cluster", "--name", "${name}", "--region", "${zone}", "--nodes", "${nodes}", "--tags", tag,
 			"--kubeconfig", "${kubeconfig}"}, {"--node-type", "${machine}"}, {"--version", "${version}"}}}},
 		Delete: []Call{{Program: "eksctl", Args: [][]string{{"delete", "cluster", "--name", "${name}", "--region", "${zone}", "--wait"}}}},
