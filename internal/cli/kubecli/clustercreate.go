@@ -102,7 +102,7 @@ func complete(p provider.Provider, s provider.Settings, f *clusterFlags) (provid
 }
 
 func clusterDryRun(c *cli.CommandLine, p provider.Provider, s provider.Settings) error {
-	text, err := p.Commands(s, append(p.Checks(), p.Create...))
+	text, err := p.Commands(s, p.Creation())
 	if err != nil {
 		return err
 	}

@@ -49,6 +49,7 @@ type Provider struct {
 
 	List    Call
 	Listed  string // regular expression: List prints it if the cluster exists
+	Other   string // regular expression: List prints it if a cluster prevents others, whose name is the first group
 	Create  []Call
 	Delete  []Call
 	Context string // of the cluster; a leading * is any text
@@ -92,6 +93,15 @@ func Find(name string) (Provider, error) {
 // isCloud reports whether the cluster is created elsewhere, and continues to be when the program has ended.
 func (p Provider) isCloud() bool { return len(p.Needs) > 0 }
 
+// Creation are the calls of [Clusters.Create].
+func (p Provider) Creation() []Call {
+	calls := append(p.Checks(), p.Create...)
+	if p.SeparateFrom != nil {
+		calls = append(calls, *p.SeparateFrom)
+	}
+	return calls
+}
+
 // Checks are the calls before Create and Delete.
 func (p Provider) Checks() []Call {
 	if p.Account == nil {
@@ -129,7 +139,7 @@ var optional = []string{"machine", "zone", "version", "project"}
 // A setting never begins with a dash: it cannot become an option.
 var (
 	nameForm    = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,30}[a-z0-9])?$`)
-	settingForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+	settingForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.:_-]{0,62}$`) // with the colon of example.com:project
 )
 
 // Complete fills in defaults and checks the settings.
@@ -144,8 +154,11 @@ func (p Provider) Complete(s Settings) (Settings, error) {
 	if !nameForm.MatchString(s.Name) {
 		return s, hint.New("write 1 to 32 lower-case letters, digits and dashes, beginning with a letter", "--name %q is not a name of a cluster", s.Name)
 	}
-	if s.Nodes < 1 || p.MaxNodes > 0 && s.Nodes > p.MaxNodes {
-		return s, hint.New("use another provider for more", "--nodes %d: %s has 1 to %d", s.Nodes, p.Name, max(p.MaxNodes, 1))
+	if s.Nodes < 1 {
+		return s, hint.New("write 1 or more", "--nodes %d is not a number of nodes", s.Nodes)
+	}
+	if p.MaxNodes > 0 && s.Nodes > p.MaxNodes {
+		return s, hint.New("use another provider for more", "--nodes %d: the maximum of %s is %d", s.Nodes, p.Name, p.MaxNodes)
 	}
 	for _, name := range optional {
 		v := s.value(name)
@@ -155,7 +168,7 @@ func (p Provider) Complete(s Settings) (Settings, error) {
 		case v != "" && !slices.Contains(p.Has, name):
 			return s, hint.New("leave it out", "--%s: %s has no such setting", name, p.Name)
 		case v != "" && !settingForm.MatchString(v):
-			return s, hint.New("write letters, digits, dots and dashes", "--%s %q cannot be used", name, v)
+			return s, hint.New("write letters, digits, dots, colons and dashes", "--%s %q cannot be used", name, v)
 		}
 	}
 	return s, nil
@@ -244,6 +257,14 @@ func (p Provider) Commands(s Settings, calls []Call) (string, error) {
 func (p Provider) exists(output string, s Settings) bool {
 	listed := os.Expand(p.Listed, func(name string) string { return regexp.QuoteMeta(s.value(name)) })
 	return regexp.MustCompile(`(?m)` + listed).MatchString(output)
+}
+
+// other returns the name of a cluster that prevents others, by the output of List, or "".
+func (p Provider) other(output string) string {
+	if found := regexp.MustCompile(`(?m)` + p.Other).FindStringSubmatch(output); p.Other != "" && found != nil {
+		return found[1]
+	}
+	return ""
 }
 
 // explain returns the problem that a program's output shows.

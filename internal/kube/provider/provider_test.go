@@ -28,6 +28,9 @@ var update = flag.Bool("update", false, "update testdata/commands.golden")
 // recordingVariable makes the test binary a provider's program: it plays the next step of a recording.
 const recordingVariable = "TARE_TEST_RECORDING"
 
+// separateVariable is the path of [Provider.Separate] in a recording.
+const separateVariable = "TARE_TEST_SEPARATE"
+
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(recordingVariable); dir != "" {
 		os.Exit(play(dir))
@@ -49,7 +52,11 @@ func play(dir string) int {
 		return string(b), err == nil
 	}
 	kubeconfig := os.Getenv("KUBECONFIG")
-	called := strings.ReplaceAll(proc.Command{Path: filepath.Base(os.Args[0]), Args: os.Args[1:]}.String(), kubeconfig, "KUBECONFIG")
+	command := proc.Command{Path: filepath.Base(os.Args[0]), Args: os.Args[1:]}
+	if dir := os.Getenv("K3S_DATA_DIR"); dir != "" {
+		command.Env = []string{"K3S_DATA_DIR=" + dir}
+	}
+	called := strings.ReplaceAll(command.String(), kubeconfig, "KUBECONFIG")
 	if want, _ := step("command"); called != strings.TrimSpace(want) {
 		fmt.Fprintf(os.Stderr, "recording: called %s, recorded %s\n", called, want)
 		return 99
@@ -63,8 +70,12 @@ func play(dir string) int {
 		text, _ := step(part)
 		_, _ = io.WriteString(w, text)
 	}
-	if text, ok := step("kubeconfig"); ok {
-		if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+	for part, path := range map[string]string{"kubeconfig": kubeconfig, "separate": os.Getenv(separateVariable)} {
+		text, ok := step(part)
+		if !ok {
+			continue
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 99
 		}
@@ -75,7 +86,7 @@ func play(dir string) int {
 }
 
 // recording makes the programs of a recording the only ones on PATH. Its parts are N.command, N.stdin, N.stdout,
-// N.stderr, N.kubeconfig (the file after the command) and N.exit, counted from 0.
+// N.stderr, N.kubeconfig and N.separate (the files after the command) and N.exit, counted from 0.
 func recording(t *testing.T, parts []txtar.File) (Clusters, Settings) {
 	t.Helper()
 	dir, bin := t.TempDir(), t.TempDir()
@@ -116,6 +127,16 @@ func recording(t *testing.T, parts []txtar.File) (Clusters, Settings) {
 	return Clusters{Records: records, Out: io.Discard, Now: now}, Settings{Name: "tare", Kubeconfig: filepath.Join(t.TempDir(), "sub", "config")}
 }
 
+// inTemporary moves a path of a provider to a directory of the test.
+func inTemporary(t *testing.T, path string) string {
+	t.Helper()
+	moved := strings.Replace(path, "/var/lib", filepath.Dir(t.TempDir()), 1)
+	if moved == path {
+		t.Fatalf("%s is not below /var/lib", path)
+	}
+	return moved
+}
+
 // chosen are the settings that the recordings and the dry runs have.
 func chosen(t *testing.T, p Provider, s Settings) Settings {
 	t.Helper()
@@ -143,23 +164,27 @@ func chosen(t *testing.T, p Provider, s Settings) Settings {
 
 // The whole life of a cluster: created, recorded, found again, deleted with its context.
 func TestLifeOfCluster(t *testing.T) {
-	files, err := filepath.Glob("testdata/life/*.txtar")
-	if err != nil || len(files) < 5 {
-		t.Fatalf("%d recordings, %v", len(files), err)
-	}
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+	for _, p := range Providers() {
+		name := p.Name
+		if name == "tare-cluster" { // TestKubernetesCreateAndDelete has its life for real
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
-			a, err := txtar.ParseFile(file)
+			a, err := txtar.ParseFile("testdata/life/" + name + ".txtar")
 			if err != nil {
 				t.Fatal(err)
 			}
 			c, s := recording(t, a.Files)
-			p, err := Find(name)
-			if err != nil {
-				t.Fatal(err)
-			}
 			s = chosen(t, p, s)
+			var left []string // must not be
+			if p.State != "" {
+				p.State, p.Separate = inTemporary(t, p.State), inTemporary(t, p.Separate)
+				left = []string{expand(p.State, s), expand(p.Separate, s)}
+				t.Setenv(separateVariable, expand(p.Separate, s))
+				if err := errors.Join(os.MkdirAll(filepath.Dir(s.Kubeconfig), 0o700), os.WriteFile(s.Kubeconfig, []byte(userConfig), 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
 			r, err := c.Create(t.Context(), p, s)
 			if err != nil {
 				t.Fatalf("%v\n%s", err, hint.Of(err))
@@ -183,7 +208,39 @@ func TestLifeOfCluster(t *testing.T) {
 			if all, err := c.Records.All(); err != nil || len(all) != 0 {
 				t.Errorf("records left: %v, %v", all, err)
 			}
+			for _, path := range left {
+				if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("%s is left: %v", path, err)
+				}
+			}
 		})
+	}
+}
+
+const userConfig = "apiVersion: v1\nkind: Config\nclusters: [{name: mine, cluster: {server: 'https://127.0.0.1:6443'}}]\n" +
+	"users: [{name: mine, user: {token: t}}]\ncontexts: [{name: mine, context: {cluster: mine, user: mine}}]\ncurrent-context: mine\n"
+
+// A machine holds one k3s. Another one is named, and remains when a dead cluster of tare is deleted beside it.
+func TestOtherK3s(t *testing.T) {
+	const list = ".command --\nsystemctl list-units --all --plain --no-legend k3s.service 'tare-k3s-*.service'\n"
+	const units = ".stdout --\nk3s.service loaded active running Lightweight Kubernetes\ntare-k3s-tare.service loaded failed failed k3s server\n"
+	c, s := recording(t, txtar.Parse([]byte("-- 0"+list+"-- 0"+units+"-- 1"+list+"-- 1"+units)).Files)
+	p, err := Find("k3s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.State = filepath.Join(t.TempDir(), "${name}")
+	s = chosen(t, p, s)
+	_, err = c.Create(t.Context(), p, s)
+	if err == nil || err.Error() != "k3s.service runs on this machine, which can hold one k3s cluster" || hint.Of(err) != "stop it, or use k3d" {
+		t.Errorf("%v (%s)", err, hint.Of(err))
+	}
+	r := Record{Provider: "k3s", Settings: s, Created: c.Now()}
+	if err := errors.Join(c.Records.Save(r), c.Delete(t.Context(), p, r)); err != nil {
+		t.Error(err)
+	}
+	if all, err := c.Records.All(); err != nil || len(all) != 0 {
+		t.Errorf("records left: %v, %v", all, err)
 	}
 }
 
@@ -424,8 +481,8 @@ func TestSettings(t *testing.T) {
 		`--version "1 2" cannot be used`:          {"kind", Settings{Name: "a", Version: "1 2"}},
 		"gke needs --zone":                        {"gke", Settings{Name: "a", Project: "p"}},
 		"--zone: kind has no such setting":        {"kind", Settings{Name: "a", Zone: "z"}},
-		"--nodes 2: k3s has 1 to 1":               {"k3s", Settings{Name: "a", Nodes: 2}},
-		"--nodes -1: kind has 1 to 1":             {"kind", Settings{Name: "a", Nodes: -1}},
+		"--nodes 2: the maximum of k3s is 1":      {"k3s", Settings{Name: "a", Nodes: 2}},
+		"--nodes -1 is not a number of nodes":     {"kind", Settings{Name: "a", Nodes: -1}},
 	} {
 		p, err := Find(c.provider)
 		if err != nil {
@@ -435,6 +492,13 @@ func TestSettings(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
+	gke, err := Find("gke")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := gke.Complete(Settings{Name: "a", Project: "example.com:mine", Zone: "z"}); err != nil {
+		t.Errorf("a project of a domain: %v", err)
+	}
 }
 
 // The commands of every provider, with all settings and with none.
@@ -442,7 +506,7 @@ func TestCommands(t *testing.T) {
 	var b bytes.Buffer
 	for _, p := range Providers() {
 		all := chosen(t, p, Settings{Name: "tare", Kubeconfig: "/home/jo/.kube/config"})
-		calls := slices.Concat(p.Checks(), p.Create, p.Delete)
+		calls := slices.Concat(p.Creation(), p.Delete)
 		text, err := p.Commands(all, calls)
 		if err != nil {
 			t.Fatal(err)

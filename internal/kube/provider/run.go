@@ -52,10 +52,11 @@ func (c Clusters) Create(ctx context.Context, p Provider, s Settings) (Record, e
 		return record, err
 	}
 	record.Account = account
-	exists, err := c.exists(ctx, p, s)
+	list, err := c.list(ctx, p, s)
 	if err != nil {
 		return record, err
 	}
+	exists := p.exists(list, s)
 	known, err := c.Records.Of(p.Name, s.Name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return record, err
@@ -69,6 +70,8 @@ func (c Clusters) Create(ctx context.Context, p Provider, s Settings) (Record, e
 		return record, hint.New("try again in some minutes, or choose another --name", "%s, is not listed yet: its creation did not end", known)
 	case exists:
 		return record, hint.New("choose another --name", "a %s cluster %s exists, and tare did not create it", p.Name, s.Name)
+	case p.other(list) != "":
+		return record, hint.New("stop it, or use k3d", "%s runs on this machine, which can hold one %s cluster", p.other(list), p.Name)
 	}
 	before, err := contexts(s.Kubeconfig)
 	if err != nil {
@@ -123,7 +126,7 @@ func (c Clusters) failed(ctx context.Context, p Provider, record Record, err err
 	goesOn := ctx.Err() != nil && p.isCloud()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listWithin)
 	defer cancel()
-	if exists, listErr := c.exists(ctx, p, record.Settings); listErr == nil && !exists && !goesOn {
+	if list, listErr := c.list(ctx, p, record.Settings); listErr == nil && !p.exists(list, record.Settings) && !goesOn {
 		return errors.Join(err, p.removeState(record.Settings), c.Records.Remove(record))
 	}
 	text := "delete what was created: tare cluster delete " + record.Settings.Name + " --unreachable"
@@ -143,10 +146,11 @@ func (c Clusters) Delete(ctx context.Context, p Provider, record Record) error {
 	if err := c.sameAccount(ctx, p, record); err != nil {
 		return err
 	}
-	exists, err := c.exists(ctx, p, s)
+	list, err := c.list(ctx, p, s)
 	if err != nil {
 		return err
 	}
+	exists := p.exists(list, s)
 	if !exists && c.mayAppear(p, record) {
 		return hint.New("try again in some minutes", "%s, is not listed yet: its creation did not end", record)
 	}
@@ -217,12 +221,11 @@ func (c Clusters) mayAppear(p Provider, record Record) bool {
 	return p.isCloud() && record.Context == "" && c.Now().Sub(record.Created) < listedAfter
 }
 
-// exists reports whether the provider lists the cluster.
-func (c Clusters) exists(ctx context.Context, p Provider, s Settings) (bool, error) {
+// list returns the output of List.
+func (c Clusters) list(ctx context.Context, p Provider, s Settings) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, listWithin)
 	defer cancel()
-	out, err := c.run(ctx, p, p.List, s, false)
-	return p.exists(out, s), err
+	return c.run(ctx, p, p.List, s, false)
 }
 
 // run runs a command and returns its standard output. Loud ones are printed with their output.
