@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/regular"
@@ -17,25 +19,56 @@ import (
 // module is the path of tare's module.
 const module = "github.com/tare-mesh/tare"
 
-// Path returns the path of a program: beside this one, else in PATH, else the one that [Install] builds. It is the
-// name without any, and if another user could have changed the last.
+// Path returns the path of a program: beside this one, else in PATH. If `go install` built this one, the program that
+// [Install] builds comes first, and others count only in the same version: each program was installed at a time of its
+// own. Path returns the name without any, and if another user could have changed the built one.
 func Path(name string) string {
+	v, installed := version()
+	if !installed {
+		return found(name, func(string) bool { return true })
+	}
+	built, ok := place(name)
+	ok = ok && (!executable(built) || owned(append(parents(built), built)...) == nil)
+	if ok && executable(built) {
+		return built
+	}
+	path := found(name, func(path string) bool { return versionOf(path) == v })
+	if ok && path == name {
+		return built
+	}
+	return path
+}
+
+// found returns the path of a program beside this one, or in PATH, that is fit. Without any it is the name.
+func found(name string, fit func(path string) bool) string {
 	if self, err := os.Executable(); err == nil {
 		// kubectl's plugins and Homebrew's programs are links to a directory with all programs.
 		if to, err := filepath.EvalSymlinks(self); err == nil {
 			self = to
 		}
-		if beside := filepath.Join(filepath.Dir(self), name); executable(beside) {
+		if beside := filepath.Join(filepath.Dir(self), name); executable(beside) && fit(beside) {
 			return beside
 		}
 	}
-	if found, err := exec.LookPath(name); err == nil {
-		return found
-	}
-	if built, ok := place(name); ok && (!executable(built) || owned(append(parents(built), built)...) == nil) {
-		return built
+	if path, err := exec.LookPath(name); err == nil && fit(path) {
+		return path
 	}
 	return name
+}
+
+// versionWithin bounds the time of a program to print its version.
+const versionWithin = 10 * time.Second
+
+// versionOf is the last word that a program prints for --version, or "".
+func versionOf(path string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), versionWithin)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, path, "--version").Output()
+	words := strings.Fields(string(out))
+	if err != nil || len(words) == 0 {
+		return ""
+	}
+	return words[len(words)-1]
 }
 
 // parents are the directories that tare makes for a program, and the cache.
@@ -84,7 +117,7 @@ func place(name string) (string, bool) {
 // receives a line before the build, which takes a minute.
 func Install(ctx context.Context, name string, note func(string)) error {
 	path, ok := place(name)
-	if found := Path(name); !ok || found != path && found != name {
+	if at := Path(name); !ok || at != path && at != name {
 		return nil
 	}
 	if executable(path) {
@@ -94,7 +127,7 @@ func Install(ctx context.Context, name string, note func(string)) error {
 	source := module + "/cmd/" + name + "@" + v
 	command, err := exec.LookPath("go")
 	if err != nil {
-		return hint.New("run `go install "+source+"`", "%s is neither beside tare nor in PATH, and the go command, which builds it, is not in PATH", name)
+		return hint.New("run `go install "+source+"`", "%s %s is neither beside tare nor in PATH, and the go command, which builds it, is not in PATH", name, v)
 	}
 	note("building " + name + " " + v + ", once: go install " + source)
 	dir := filepath.Dir(path)

@@ -65,6 +65,43 @@ func TestForeignProgram(t *testing.T) {
 	refused("own again", false)
 }
 
+// A program in PATH counts in the version of an installed tare only. A build in a work tree takes any.
+func TestOtherVersion(t *testing.T) {
+	info := &debug.BuildInfo{Main: debug.Module{Path: module, Version: "v1.0.0", Sum: "h1:x"}}
+	buildInfo = func() (*debug.BuildInfo, bool) { return info, true }
+	t.Cleanup(func() { buildInfo = debug.ReadBuildInfo })
+	const name = "tare-absent"
+	bin, cache := t.TempDir(), t.TempDir()
+	t.Setenv("PATH", bin)
+	t.Setenv("XDG_CACHE_HOME", cache)
+	inPath, built := filepath.Join(bin, name), filepath.Join(cache, "tare", "programs", "v1.0.0", name)
+	put := func(path, version string) {
+		t.Helper()
+		script := "#!/bin/sh\necho " + name + " " + version + "\n"
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(script), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(what, path string) {
+		t.Helper()
+		if got := Path(name); got != path {
+			t.Errorf("%s: %s, want %s", what, got, path)
+		}
+	}
+	put(inPath, "v0.9.0")
+	want("another version in PATH", built)
+	if err := Install(t.Context(), name, func(string) {}); err == nil || !strings.Contains(err.Error(), name+" v1.0.0 is neither beside tare nor in PATH") {
+		t.Errorf("not built: %v", err)
+	}
+	info.Main.Sum = ""
+	want("a build in a work tree", inPath)
+	info.Main.Sum = "h1:x"
+	put(inPath, "v1.0.0")
+	want("the same version in PATH", inPath)
+	put(built, "v1.0.0")
+	want("the built program", built)
+}
+
 // Nothing is built into a directory that another user can write to.
 func TestForeignDirectory(t *testing.T) {
 	buildInfo = func() (*debug.BuildInfo, bool) {
