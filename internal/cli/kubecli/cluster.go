@@ -70,17 +70,29 @@ func onCluster(f *clusterFlags, do func(context.Context, *cluster.Cluster) error
 }
 
 func newClusterStatus(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
-	namespace := ""
+	namespace, with := "", ""
 	cmd := &cobra.Command{
-		Use:   "status",
+		Use:   "status [NAME]",
 		Short: "Print nodes, the run that holds the cluster, mark, foreign workloads, leftovers of runs, and missing RBAC permissions",
+		Long:  "status describes the current cluster, or one of that name that tare created.",
 		Example: `  tare cluster status
+  tare cluster status tare
   tare cluster status --context k3d-tare --namespace tare-trials`,
-		Args: cobra.NoArgs,
-		RunE: onCluster(f, func(ctx context.Context, k *cluster.Cluster) error {
-			return clusterStatus(ctx, c, k, namespace)
-		}),
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				options, err := optionsOf(f.options, with, args[0])
+				if err != nil {
+					return err
+				}
+				f.options = options
+			}
+			return onCluster(f, func(ctx context.Context, k *cluster.Cluster) error {
+				return clusterStatus(ctx, c, k, namespace)
+			})(cmd, nil)
+		},
 	}
+	cmd.Flags().StringVar(&with, "with", "", "`provider`, if clusters of several have this name")
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "check permissions and leftovers in this `namespace` only (platform.namespace)")
 	return cmd
 }
@@ -104,7 +116,7 @@ func clusterStatus(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, 
 		}
 		return nil
 	})
-	fmt.Fprintf(c.Out, "%s, Kubernetes %s\ncreated by tare: %s\n", k.Name(), version, createdText(k))
+	fmt.Fprintf(c.Out, "%s, Kubernetes %s\ncreated by tare: %s\n", k.Name(), version, createdText(ctx, k))
 	if err != nil {
 		fmt.Fprintf(c.Out, "nodes: %v\n", err)
 	} else if err := c.Table([]string{"NODE", "CPU", "MEMORY", "ARCHITECTURE", "KUBELET", "KERNEL"}, nodes); err != nil {

@@ -131,23 +131,23 @@ func clusterCreate(ctx context.Context, c *cli.CommandLine, p provider.Provider,
 	fmt.Fprintf(c.Out, `%s cluster %s: %s, ready
 context %s in %s: the current one, marked as disposable
 next: %s
-      tare run FILE --set platform.kind=kubernetes
 %s
-`, p.Name, s.Name, console.Counted(s.Nodes, "node"), record.Context, s.Kubeconfig, imageCommand(p, s), remove)
+`, p.Name, s.Name, console.Counted(s.Nodes, "node"), record.Context, s.Kubeconfig, strings.Join(nextCommands(p, s), "\n      "), remove)
 	return nil
 }
 
-// imageCommand loads tare's image into a new cluster.
-func imageCommand(p provider.Provider, s provider.Settings) string {
+// nextCommands load tare's image into a new cluster, and run an experiment with it.
+func nextCommands(p provider.Provider, s provider.Settings) []string {
+	const run = "tare run FILE --set platform.kind=kubernetes"
 	switch {
 	case p.Name == "kind" || p.Name == "k3d":
-		return "tare image load --to " + p.Name + ":" + s.Name
+		return []string{"tare image load --to " + p.Name + ":" + s.Name, run}
 	case p.Name == "k3s":
-		return "tare image load --to k3s"
+		return []string{"tare image load --to k3s", run}
 	case len(p.Needs) > 0:
-		return "tare image load --to registry --tag REGISTRY/tare-agent"
+		return []string{"tare image load --to registry --tag REGISTRY/tare-agent", run + " --set platform.image=REGISTRY/tare-agent"}
 	}
-	return "tare image build -o image.tar && tare-cluster load-image image.tar --name " + s.Name
+	return []string{"tare image build -o image.tar && tare-cluster load-image image.tar --name " + s.Name, run}
 }
 
 // markNew waits for the API server, marks the cluster, and returns its identity.
@@ -312,22 +312,45 @@ func deletable(ctx context.Context, r provider.Record, unreachable bool) error {
 	return nil
 }
 
-// createdText is the record of the cluster that a context names.
-func createdText(k *cluster.Cluster) string {
+// optionsOf are the kubeconfig and context in the record of a cluster that tare created.
+func optionsOf(given cluster.Options, with, name string) (cluster.Options, error) {
+	if given.Kubeconfig != "" || given.Context != "" {
+		return given, console.Usage(errors.New("NAME has the kubeconfig and the context"), "leave out NAME, or --kubeconfig and --context")
+	}
 	records, err := provider.OpenRecords()
 	if err != nil {
-		return "unknown: " + err.Error() + "\n"
+		return given, err
+	}
+	r, err := recordOf(records, with, name)
+	if err != nil {
+		return given, err
+	}
+	if r.Context == "" {
+		return given, hint.New("delete what was created: tare cluster delete "+name+" --unreachable", "%s: its creation failed", r)
+	}
+	return cluster.Options{Kubeconfig: r.Settings.Kubeconfig, Context: r.Context}, nil
+}
+
+// createdText is the record of a cluster. The UID decides: a context can be that of another cluster of the same name.
+func createdText(ctx context.Context, k *cluster.Cluster) string {
+	uid, err := identity(ctx, k)
+	if err != nil {
+		return "unknown: " + err.Error()
+	}
+	records, err := provider.OpenRecords()
+	if err != nil {
+		return "unknown: " + err.Error()
 	}
 	all, err := records.All()
 	for _, r := range all {
-		if r.Context != "" && r.Context == k.Context() {
-			return fmt.Sprintf("yes, with %s on %s (`tare cluster delete %s` deletes it)\n", r.Provider, r.Created.Local().Format("2006-01-02 15:04"), r.Settings.Name)
+		if r.UID == uid {
+			return fmt.Sprintf("yes, with %s on %s (`tare cluster delete %s` deletes it)", r.Provider, r.Created.Local().Format("2006-01-02 15:04"), r.Settings.Name)
 		}
 	}
 	if err != nil {
-		return "unknown: " + err.Error() + "\n"
+		return "unknown: " + err.Error()
 	}
-	return "no\n"
+	return "no"
 }
 
 func newClusterList(c *cli.CommandLine) *cobra.Command {

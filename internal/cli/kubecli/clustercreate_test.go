@@ -1,13 +1,19 @@
 package kubecli
 
 import (
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 	"github.com/tare-mesh/tare/internal/kube/provider"
 )
 
@@ -31,6 +37,49 @@ func TestDeleteWithoutIdentity(t *testing.T) {
 		}
 		if _, err := call(t, "cluster", "delete", "tare", "--yes", "--unreachable"); err == nil || err.Error() != "kind is not on PATH" {
 			t.Errorf("context %q, on the record alone: %v", context, err)
+		}
+	}
+}
+
+// The next commands use the image that the first of them loads.
+func TestNextCommands(t *testing.T) {
+	for _, p := range provider.Providers() {
+		next := strings.Join(nextCommands(p, provider.Settings{Name: "tare"}), "\n")
+		if got, want := strings.Contains(next, "--set platform.image=REGISTRY/tare-agent"), strings.Contains(next, "--tag REGISTRY/tare-agent"); got != want || want != (len(p.Needs) > 0) {
+			t.Errorf("%s:\n%s", p.Name, next)
+		}
+	}
+}
+
+// A cluster is that of a record by its UID, not by the name of its context.
+func TestStatusOfCreatedCluster(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	records, err := provider.OpenRecords()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := filepath.Join(t.TempDir(), "config")
+	for uid, want := range map[string]string{"mine": "yes, with kind on ", "another": "no", "": "unknown: "} {
+		answers := map[string]any{"/api/v1/namespaces/kube-system": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) })}
+		if uid != "" {
+			answers["/api/v1/namespaces/kube-system"] = corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: types.UID(uid)}}
+		}
+		k := clustertest.Serve(t, answers)
+		r := provider.Record{Provider: "kind", Settings: provider.Settings{Name: "tare", Kubeconfig: kubeconfig}, Context: k.Context(), UID: "mine"}
+		if err := records.Save(r); err != nil {
+			t.Fatal(err)
+		}
+		if got := createdText(t.Context(), k); !strings.HasPrefix(got, want) {
+			t.Errorf("UID %q: %s, want %s", uid, got, want)
+		}
+	}
+	for text, args := range map[string][]string{
+		kubeconfig:                                {"tare"}, // that of the record, which does not exist
+		"cluster other: tare did not create it":   {"other"},
+		"NAME has the kubeconfig and the context": {"tare", "--context", "c"},
+	} {
+		if _, err := call(t, append([]string{"cluster", "status"}, args...)...); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v: %v", args, err)
 		}
 	}
 }
