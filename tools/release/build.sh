@@ -12,9 +12,7 @@ TARGETS=${TARGETS:-linux/amd64 linux/arm64 darwin/amd64 darwin/arm64}
 VERSION=${VERSION:-$(git describe --tags --always --dirty)}
 GO=${GO:-go}
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
-# Packages order versions by numbers: a commit without a tag comes before every release.
-package=${VERSION#v}
-[[ $package =~ ^[0-9]+\.[0-9] ]] || package=0.0.0~$package
+. tools/release/version.sh
 mkdir -p "$OUT"
 OUT=$(cd "$OUT" && pwd)
 # Nothing of an earlier version is listed in SHA256SUMS.
@@ -37,8 +35,11 @@ for target in $TARGETS; do
     gzip -9n >"$OUT/tare_${VERSION#v}_${os}_$arch.tar.gz"
   [ "$os" = linux ] || continue
   for packager in deb rpm apk; do
-    ARCH=$arch VERSION=$package PROGRAMS=$dir FILES=$work/files "$work/tools/nfpm" package --config tools/release/nfpm.yaml --packager "$packager" --target "$OUT/" >&2
+    ARCH=$arch VERSION=$(package_version "$packager" "$VERSION") PROGRAMS=$dir FILES=$work/files "$work/tools/nfpm" package --config tools/release/nfpm.yaml --packager "$packager" --target "$OUT/" >&2
   done
+done
+for file in "$OUT"/*~*; do # GitHub renames files of a release with a tilde
+  if [ -e "$file" ]; then mv "$file" "${file//\~/-}"; fi
 done
 release() { "$work/tools/release" -out "$OUT" -programs "$work/programs" -version "$VERSION" -commit "$(git rev-parse HEAD)" -time "$SOURCE_DATE_EPOCH" "$@"; }
 release

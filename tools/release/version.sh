@@ -1,0 +1,25 @@
+# shellcheck shell=bash
+# package_version PACKAGER VERSION prints a version of git as the packagers deb, rpm and apk order it. A release candidate
+# is before its release, a later commit after its tag, and a commit without a tag before every release.
+package_version() {
+  local packager=$1 version=${2#v} base pre='' commits='' later='' dirty=''
+  if [[ $version == *-dirty ]]; then
+    version=${version%-dirty} dirty=dirty
+  fi
+  if ! [[ $version =~ ^[0-9]+\.[0-9] ]]; then
+    if [ "$packager" = apk ]; then dirty=''; fi # only a hash is valid
+    echo "0.0.0~$version${dirty:+.$dirty}"
+    return
+  fi
+  if [[ $version =~ ^(.+)-([0-9]+)-(g[0-9a-f]+)$ ]]; then # of git describe
+    version=${BASH_REMATCH[1]} commits=${BASH_REMATCH[2]} later=$commits.${BASH_REMATCH[3]}
+  fi
+  base=${version%%-*}
+  if [ "$base" != "$version" ]; then pre=${version#*-}; fi
+  if [ "$packager" = apk ]; then # 1.0.0_rc1_p5
+    echo "$base${pre:+_${pre//[.-]/}}${commits:+_p$commits}"
+    return
+  fi
+  later+=${dirty:+${later:+.}$dirty}
+  echo "$base${pre:+~${pre//-/.}}${later:++$later}"
+}
