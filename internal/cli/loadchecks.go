@@ -27,18 +27,22 @@ var neverAccepted = []load.Failure{load.FailureRefused, load.FailureTLS, load.Fa
 // all, or too few successful requests.
 func (f *loadFlags) verdict(r *load.Report) error {
 	var failed []string
+	code := console.Undecided // unless a gate or a check does not hold
 	for _, g := range f.gatesOf(r) {
 		if !g.Holds {
 			failed = append(failed, g.Text)
 		}
+		if !g.Holds && !g.Undecided {
+			code = console.Gate
+		}
 	}
 	for _, c := range checksFailed {
 		if n := r.Errors[c.kind]; n > 0 {
-			failed = append(failed, fmt.Sprintf("%d answers %s", n, c.text))
+			failed, code = append(failed, fmt.Sprintf("%d answers %s", n, c.text)), console.Gate
 		}
 	}
 	if failed != nil {
-		return &console.ExitError{Err: errors.New(strings.Join(failed, "; ")), Code: console.Gate}
+		return &console.ExitError{Err: errors.New(strings.Join(failed, "; ")), Code: code}
 	}
 	success := r.Result.Success
 	switch {

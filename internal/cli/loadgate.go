@@ -35,7 +35,7 @@ func (f *loadFlags) gatesOf(r *load.Report) (checked []loadpage.Gate) {
 		default:
 			text = fmt.Sprintf("gate %q does not hold: %s", g.Text, g.Value(value))
 		}
-		checked = append(checked, loadpage.Gate{Text: text, Holds: holds})
+		checked = append(checked, loadpage.Gate{Text: text, Holds: holds, Undecided: undecided != ""})
 	}
 	return checked
 }

@@ -55,7 +55,9 @@ func TestAllAnswersAre503(t *testing.T) {
 		message string
 	}{
 		{nil, console.Done, ""},
-		{[]string{"--gate", "p99 < 50"}, console.Gate, `gate "p99 < 50" cannot be decided: no request succeeded`},
+		{[]string{"--gate", "p99 < 50"}, console.Undecided, `gate "p99 < 50" cannot be decided: no request succeeded`},
+		{[]string{"--gate", "errors < 1%, p99 < 50"}, console.Gate, `gate "errors < 1%" does not hold: errors 100 %; gate "p99 < 50" cannot`},
+		{[]string{"--gate", "p99 < 50", "--expect-status", "200"}, console.Gate, `had another status than expected`},
 		{[]string{"--gate", "errors < 1%"}, console.Gate, `gate "errors < 1%" does not hold: errors 100 %`},
 		{[]string{"--gate", "errors <= 100%, success >= 0"}, console.Done, ""},
 		{[]string{"--fail-under", "99"}, console.Failed, "0 % of the requests succeeded, and --fail-under is 99: status 503 (20)"},

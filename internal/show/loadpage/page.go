@@ -23,8 +23,9 @@ type Options struct {
 
 // Gate is one check of the result.
 type Gate struct {
-	Text  string
-	Holds bool
+	Text      string
+	Holds     bool
+	Undecided bool
 }
 
 const (

@@ -72,7 +72,7 @@ func TestPageFits(t *testing.T) {
 	for _, width := range []int{0, 60, 61, 70, 79, 80, 100, 110, 120, 200, 300} {
 		for _, color := range []bool{false, true} {
 			var b bytes.Buffer
-			if err := Write(&b, &p, &r, Options{Width: width, Color: color, Gates: []Gate{{"gate \"p99 < 1ms\" does not hold: p99 1.23 ms", false}, {strings.Repeat("long ", 60), true}}}); err != nil {
+			if err := Write(&b, &p, &r, Options{Width: width, Color: color, Gates: []Gate{{Text: "gate \"p99 < 1ms\" does not hold: p99 1.23 ms"}, {Text: strings.Repeat("long ", 60), Holds: true}}}); err != nil {
 				t.Fatal(err)
 			}
 			text := b.String()

@@ -115,6 +115,9 @@ func loadBand(l Load) []card {
 		if !g.Holds {
 			title = "A gate does not hold"
 		}
+		if g.Undecided {
+			title = "A gate is undecided"
+		}
 		cards = append(cards, card{Good: g.Holds, Title: title, Text: g.Text})
 	}
 	return cards
