@@ -19,7 +19,7 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
 
-// Results directories of released formats, as tar.gz, each with the shape and the estimates of its version's report.
+// Results directories of released formats, as tar.gz, each with the shape, the estimates and the verdicts of its version's report.
 // This version verifies them, and its report has all of them. Others are added, never removed.
 func TestReleasedFormats(t *testing.T) {
 	archives, err := filepath.Glob("testdata/formats/*.tar.gz")
@@ -74,7 +74,8 @@ func TestReleasedFormats(t *testing.T) {
 	}
 }
 
-// shape adds the type of every field, with [] for the elements of a list, and the estimates of treatments.
+// shape adds the type of every field, with [] for the elements of a list, the estimates of treatments, and those of
+// comparisons with their verdicts.
 func shape(all map[string]string, path string, v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -85,6 +86,14 @@ func shape(all map[string]string, path string, v any) {
 		for _, element := range v {
 			shape(all, path+"[]", element)
 			fields, _ := element.(map[string]any)
+			if path == "report.comparisons" {
+				question, _ := fields["question"].(string)
+				key := strings.TrimSpace(fmt.Sprintf("%s %v against %v %v", question, fields["treatment"], fields["baseline"], fields["metric"]))
+				all[key+" verdict"] = strings.ReplaceAll(fmt.Sprint(fields["verdict"]), " ", "-")
+				if difference, ok := fields["difference"].(map[string]any); ok {
+					all[key+" difference"] = fmt.Sprint(difference["estimate"])
+				}
+			}
 			metrics, _ := fields["metrics"].(map[string]any)
 			for name, m := range metrics {
 				if of, ok := m.(map[string]any); ok && path == "report.treatments" {
