@@ -196,7 +196,10 @@ var documented = map[string]done{
 
 	"tare ab --mesh istio --set b.options.accessLog=true --gate 'cpu_us_per_request/data < +25%' --detect 10% --max-time 15m": {not: "no test runs tare ab on a cluster: TestABRuns runs it with processes"},
 	"tare weigh --namespace shop --entry web --mesh istio":                                                                    {not: "no test runs tare weigh on a cluster: TestKubernetesInterleaved measures an application of the cluster in place"},
-	"bin/benchload -help":       {not: "prints the options"},
+	"bin/benchload -help":                    {not: "prints the options"},
+	"go test . -run TestMetricsPage -update": {by: "TestContributingBuilds"},
+	"go test ./internal/run/generator -run TestThePageHasEveryMeaning -update": {by: "TestContributingBuilds"},
+	"go test ./internal/cli/kubecli -run TestReferencePage -update":            {by: "TestContributingBuilds"},
 	"git bisect start BAD GOOD": {not: "bin/decisions bisect does it: docs/lab/ab-errors.md"},
 	"git bisect run sh -c 'make proxy || exit 125; tare ab --bisect --mesh envoy --program /good/proxy --program bin/proxy'": {not: "TestBisectExitCodes has its exit codes"},
 }
@@ -289,7 +292,7 @@ func runs(subcommands map[string]map[string]bool, test, command string) bool {
 }
 
 var (
-	function = regexp.MustCompile(`(?ms)^func (?:\(.*?\) )?(\w+)\(.*?^}`)
+	function = regexp.MustCompile(`(?m)^func (?:\(.*?\) )?(\w+)\((?:.*\}$|(?s:.*?)^\})`)
 	called   = regexp.MustCompile(`\b(\w+)\(`)
 )
 
@@ -298,7 +301,7 @@ var (
 func testsOfRepository(t *testing.T, names []string) map[string]string {
 	t.Helper()
 	packages := map[string]map[string]string{}
-	for _, root := range []string{"internal", "cmd", "test"} {
+	for _, root := range []string{"contributing_test.go", "internal", "cmd", "test"} {
 		err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, "_test.go") {
 				return err
