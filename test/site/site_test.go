@@ -144,7 +144,7 @@ func inBrowser(t *testing.T, dir string) {
 	at := "/v0.0.0-test/"
 	cmd := exec.Command("node", "testdata/browser.mjs", packages, chromium, server.URL, at, at+"gallery/")
 	var rest []string
-	err = fs.WalkDir(os.DirFS(dir), strings.Trim(at, "/"), func(name string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(os.DirFS(dir), strings.Trim(at, "/"), func(name string, d fs.DirEntry, err error) error {
 		if path := "/" + strings.TrimSuffix(name, "index.html"); err == nil && path != "/"+name && !slices.Contains(cmd.Args, path) {
 			rest = append(rest, path)
 		}
