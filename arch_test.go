@@ -365,9 +365,11 @@ func TestLibrariesOfTheLocalPrograms(t *testing.T) {
 // maxMethods is the number of methods up to which a type can be read as one part.
 const maxMethods = 32
 
-// A type with more methods is split by role, each role with its own type.
+// A type with more methods is split by role, each role with its own type. Methods promoted from
+// embedded types of the package count: an embedded type moves methods to another place, not to another value.
 func TestTypesAreSmall(t *testing.T) {
-	methods := map[string]map[string]bool{} // names by type; a name may have a file for each system
+	declared := map[string]map[string]bool{} // method names by type; a name may have a file for each system
+	embedded := map[string][]string{}        // types by type
 	err := filepath.WalkDir("internal", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 			return err
@@ -376,36 +378,81 @@ func TestTypesAreSmall(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		for _, d := range file.Decls {
-			f, ok := d.(*ast.FuncDecl)
-			if !ok || f.Recv == nil {
-				continue
-			}
-			of := f.Recv.List[0].Type
+		key := func(of ast.Expr) string {
 			if pointer, ok := of.(*ast.StarExpr); ok {
 				of = pointer.X
 			}
-			name, ok := of.(*ast.Ident)
-			if !ok {
-				continue // of a type with parameters
+			if name, ok := of.(*ast.Ident); ok {
+				return filepath.Dir(path) + "." + name.Name
 			}
-			key := filepath.Dir(path) + "." + name.Name
-			if methods[key] == nil {
-				methods[key] = map[string]bool{}
-			}
-			methods[key][f.Name.Name] = true
+			return "" // of another package, or with parameters
 		}
+		add := func(of string, names ...*ast.Ident) {
+			if declared[of] == nil {
+				declared[of] = map[string]bool{}
+			}
+			for _, n := range names {
+				declared[of][n.Name] = true
+			}
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Recv != nil && key(n.Recv.List[0].Type) != "" {
+					add(key(n.Recv.List[0].Type), n.Name)
+				}
+				return false
+			case *ast.TypeSpec:
+				var fields *ast.FieldList
+				switch of := n.Type.(type) {
+				case *ast.StructType:
+					fields = of.Fields
+				case *ast.InterfaceType:
+					fields = of.Methods
+				default:
+					return false
+				}
+				for _, f := range fields.List {
+					if _, method := f.Type.(*ast.FuncType); method && len(f.Names) > 0 {
+						if _, ok := n.Type.(*ast.InterfaceType); ok {
+							add(key(n.Name), f.Names...)
+						}
+					} else if len(f.Names) == 0 {
+						embedded[key(n.Name)] = append(embedded[key(n.Name)], key(f.Type))
+					}
+				}
+				return false
+			}
+			return true
+		})
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, all := range methods {
+	var promoted func(of string, into, seen map[string]bool)
+	promoted = func(of string, into, seen map[string]bool) {
+		if seen[of] {
+			return
+		}
+		seen[of] = true
+		maps.Copy(into, declared[of])
+		for _, e := range embedded[of] {
+			promoted(e, into, seen)
+		}
+	}
+	types := maps.Clone(declared)
+	for name := range embedded {
+		types[name] = nil
+	}
+	for name := range types {
+		all := map[string]bool{}
+		promoted(name, all, map[string]bool{})
 		if len(all) > maxMethods {
 			t.Errorf("%s has %d methods, at most %d", name, len(all), maxMethods)
 		}
 	}
-	if len(methods) < 100 {
-		t.Errorf("%d types with methods were found", len(methods))
+	if len(declared) < 100 || len(embedded) < 20 {
+		t.Errorf("%d types with methods and %d with embedded types were found", len(declared), len(embedded))
 	}
 }

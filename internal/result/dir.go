@@ -82,22 +82,22 @@ func mustBeEmpty(dir string) error {
 }
 
 // opening is a directory that is created, or that a run continues.
-type opening struct{ *Dir }
+type opening struct{ dir *Dir }
 
 func (d opening) fill() error {
-	if err := mustBeEmpty(d.path); err != nil {
+	if err := mustBeEmpty(d.dir.path); err != nil {
 		return err
 	}
-	if err := os.Mkdir(d.file(TrialsDir), 0o755); err != nil {
-		return storage("create results directory", d.path, err)
+	if err := os.Mkdir(d.dir.file(TrialsDir), 0o755); err != nil {
+		return storage("create results directory", d.dir.path, err)
 	}
-	if err := writeWhole(d.file(ExperimentFile), d.experiment); err != nil {
+	if err := writeWhole(d.dir.file(ExperimentFile), d.dir.experiment); err != nil {
 		return err
 	}
-	if err := writeJSON(d.file(EnvironmentFile), d.environment); err != nil {
+	if err := writeJSON(d.dir.file(EnvironmentFile), d.dir.environment); err != nil {
 		return err
 	}
-	return writeJSON(d.file(PlanFile), d.plan)
+	return writeJSON(d.dir.file(PlanFile), d.dir.plan)
 }
 
 // Open reads a results directory. Its errors contain the file and, if known, the
@@ -124,23 +124,23 @@ func Open(dir string) (*Dir, error) {
 }
 
 func (d opening) checkIsOne() error {
-	_, err := os.Stat(d.file(PlanFile))
+	_, err := os.Stat(d.dir.file(PlanFile))
 	if err == nil {
 		return nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return storage("open results directory", d.path, err)
+		return storage("open results directory", d.dir.path, err)
 	}
-	if _, err := os.Stat(d.path); err != nil {
-		return &Error{Op: "open results directory", Path: d.path, Hinted: hint.Hinted{Err: err}}
+	if _, err := os.Stat(d.dir.path); err != nil {
+		return &Error{Op: "open results directory", Path: d.dir.path, Hinted: hint.Hinted{Err: err}}
 	}
-	if entries, err := os.ReadDir(d.file(TrialsDir)); err == nil && len(entries) > 0 {
-		return &Error{Op: "open results directory", Path: d.path, Hinted: hint.Hinted{Err: errors.New("it has trials and no plan.json: an import was cut short"), Text: "remove the directory and import again"}}
+	if entries, err := os.ReadDir(d.dir.file(TrialsDir)); err == nil && len(entries) > 0 {
+		return &Error{Op: "open results directory", Path: d.dir.path, Hinted: hint.Hinted{Err: errors.New("it has trials and no plan.json: an import was cut short"), Text: "remove the directory and import again"}}
 	}
-	if _, err := os.Stat(d.file(ExperimentFile)); err == nil {
-		return &Error{Op: "open results directory", Path: d.path, Hinted: hint.Hinted{Err: errors.New("it has no plan.json: the run ended before it began its first trial"), Text: "remove the directory and run the experiment again"}}
+	if _, err := os.Stat(d.dir.file(ExperimentFile)); err == nil {
+		return &Error{Op: "open results directory", Path: d.dir.path, Hinted: hint.Hinted{Err: errors.New("it has no plan.json: the run ended before it began its first trial"), Text: "remove the directory and run the experiment again"}}
 	}
-	return &Error{Op: "open results directory", Path: d.path, Hinted: hint.Hinted{Err: errors.New("it has no plan.json: it is not a results directory"), Text: "give the directory that tare run printed, e.g. runs/<name>-<time>"}}
+	return &Error{Op: "open results directory", Path: d.dir.path, Hinted: hint.Hinted{Err: errors.New("it has no plan.json: it is not a results directory"), Text: "give the directory that tare run printed, e.g. runs/<name>-<time>"}}
 }
 
 // Resume opens dir for its remaining trials. The experiment must be the one of
@@ -169,13 +169,13 @@ func Resume(dir string, experiment []byte, env Environment) (*Dir, error) {
 }
 
 func (d opening) sameExperiment(experiment []byte) error {
-	if want := d.environment.ExperimentSHA256; want != "" && digest(d.experiment) != want {
-		return &Error{Op: "resume", Path: d.path, Hinted: hint.Hinted{Err: fmt.Errorf("%s was changed after the run began", ExperimentFile), Text: "put back what it was (SHA-256 " + want + "), or run the experiment into a new directory"}}
+	if want := d.dir.environment.ExperimentSHA256; want != "" && digest(d.dir.experiment) != want {
+		return &Error{Op: "resume", Path: d.dir.path, Hinted: hint.Hinted{Err: fmt.Errorf("%s was changed after the run began", ExperimentFile), Text: "put back what it was (SHA-256 " + want + "), or run the experiment into a new directory"}}
 	}
-	if digest(experiment) == digest(d.experiment) {
+	if digest(experiment) == digest(d.dir.experiment) {
 		return nil
 	}
-	return &Error{Op: "resume", Path: d.path, Hinted: hint.Hinted{Err: fmt.Errorf("the experiment is not the one this run began with: %s", firstDifference(d.experiment, experiment)), Text: "trials of two experiments cannot be compared: resume with " + filepath.Join(d.path, ExperimentFile) + ", or run the changed file into a new directory"}}
+	return &Error{Op: "resume", Path: d.dir.path, Hinted: hint.Hinted{Err: fmt.Errorf("the experiment is not the one this run began with: %s", firstDifference(d.dir.experiment, experiment)), Text: "trials of two experiments cannot be compared: resume with " + filepath.Join(d.dir.path, ExperimentFile) + ", or run the changed file into a new directory"}}
 }
 
 // mustAgree contains the properties that must not change in a resumed run.
@@ -196,14 +196,14 @@ var mustAgree = []struct {
 func (d opening) sameMachine(now Environment) error {
 	var differ []string
 	for _, m := range mustAgree {
-		if was, is := m.of(d.environment), m.of(now); was != is {
+		if was, is := m.of(d.dir.environment), m.of(now); was != is {
 			differ = append(differ, fmt.Sprintf("%s was %v and is now %v", m.name, was, is))
 		}
 	}
 	if differ == nil {
 		return nil
 	}
-	return &Error{Op: "resume", Path: d.path, Hinted: hint.Hinted{Err: fmt.Errorf("the run began elsewhere: %s", strings.Join(differ, "; ")), Text: "resume it where it began, or run the experiment into a new directory"}}
+	return &Error{Op: "resume", Path: d.dir.path, Hinted: hint.Hinted{Err: fmt.Errorf("the run began elsewhere: %s", strings.Join(differ, "; ")), Text: "resume it where it began, or run the experiment into a new directory"}}
 }
 
 // firstDifference returns the first changed line, before and after.

@@ -28,11 +28,11 @@ func (p BlockPrice) BestSlices(row, deployment float64) float64 {
 // price is that of the blocks of the run; nil: it has no rounds. It is the median, because a resumed run
 // has a gap.
 func (a *analysis) price() *BlockPrice {
-	if a.plan.Slices == nil || a.plan.Slices.Measure == 0 {
+	if a.run.plan.Slices == nil || a.run.plan.Slices.Measure == 0 {
 		return nil
 	}
 	rounds := map[string]int{}
-	for _, t := range a.plan.Trials {
+	for _, t := range a.run.plan.Trials {
 		rounds[t.ID] = t.Round
 	}
 	type span struct {
@@ -40,8 +40,8 @@ func (a *analysis) price() *BlockPrice {
 		measure    float64
 	}
 	spans := map[int]*span{}
-	for i := range a.records {
-		r := &a.records[i]
+	for i := range a.run.records {
+		r := &a.run.records[i]
 		if rounds[r.ID] == 0 || r.Load == nil {
 			continue
 		}
@@ -65,7 +65,7 @@ func (a *analysis) price() *BlockPrice {
 			end = next.start // the removal of the deployments included
 		}
 		blocks = append(blocks, end.Sub(s.start).Seconds()-s.measure)
-		rows = append(rows, s.measure/float64(a.plan.Slices.Measure))
+		rows = append(rows, s.measure/float64(a.run.plan.Slices.Measure))
 	}
 	if len(blocks) == 0 {
 		return nil

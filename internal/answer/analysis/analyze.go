@@ -73,8 +73,8 @@ func Analyze(d *result.Dir, opts Options) (*Report, error) {
 	}
 	r := a.report()
 	r.options = opts
-	if opts.Ladder || a.header.Ladder {
-		if r.Ladders, err = a.ladders(a.validByTreatment()); err != nil && opts.Ladder {
+	if opts.Ladder || a.run.header.Ladder {
+		if r.Ladders, err = a.ladders(a.run.validByTreatment()); err != nil && opts.Ladder {
 			return nil, fmt.Errorf("analyse %s: %w", d.Path(), err)
 		}
 	}
@@ -108,37 +108,37 @@ func measured(d *result.Dir, opts Options) (*analysis, error) {
 		run:       run{plan: d.Plan(), header: head, environment: d.Environment(), records: records},
 		estimator: estimator{confidence: opts.Confidence},
 	}
-	if err := a.stopped(d); err != nil {
+	if err := a.run.stopped(d); err != nil {
 		return nil, fmt.Errorf("analyse: %w", err)
 	}
-	a.limit(opts.Blocks)
+	a.run.limit(opts.Blocks)
 	if opts.LastLook {
-		a.lastLook = a.plan.Blocks
+		a.run.lastLook = a.run.plan.Blocks
 	}
-	if a.margin = opts.SameWithin; a.margin == 0 {
-		a.margin = float64(head.Equivalence)
+	if a.estimator.margin = opts.SameWithin; a.estimator.margin == 0 {
+		a.estimator.margin = float64(head.Equivalence)
 	}
-	if a.confidence == 0 {
-		a.confidence = head.Confidence
+	if a.estimator.confidence == 0 {
+		a.estimator.confidence = head.Confidence
 	}
-	if a.confidence == 0 {
-		a.confidence = defaultConfidence
+	if a.estimator.confidence == 0 {
+		a.estimator.confidence = defaultConfidence
 	}
-	if !(a.confidence > 0 && a.confidence < 1) {
-		return nil, fmt.Errorf("analyse %s: confidence is %v, expected a number between 0 and 1 such as 0.95", d.Path(), a.confidence)
+	if !(a.estimator.confidence > 0 && a.estimator.confidence < 1) {
+		return nil, fmt.Errorf("analyse %s: confidence is %v, expected a number between 0 and 1 such as 0.95", d.Path(), a.estimator.confidence)
 	}
-	a.ratiosOnly = a.plan.Order == experiment.OrderTogether
+	a.estimator.ratiosOnly = a.run.plan.Order == experiment.OrderTogether
 	method, err := methodFor(&a.run, opts.Method)
-	if err := errors.Join(err, a.settleBaselines(opts.Baseline)); err != nil {
+	if err := errors.Join(err, a.run.settleBaselines(opts.Baseline)); err != nil {
 		return nil, fmt.Errorf("analyse %s: %w", d.Path(), err)
 	}
-	a.method, a.blocks = method, a.plan.Blocks
-	a.places = a.positions()
+	a.estimator.method, a.estimator.blocks = method, a.run.plan.Blocks
+	a.estimator.places = a.run.positions()
 	fileOf := func(name string) func(string) string {
 		return func(id string) string { return d.TrialFile(id, name) }
 	}
 	a.measure(fileOf(result.LatencyFile), fileOf(result.SlicesFile))
-	a.work = a.machineWork()
+	a.estimator.work = a.machineWork()
 	return a, nil
 }
 
@@ -189,32 +189,32 @@ func (x *estimator) alpha() float64 { return 1 - x.confidence }
 
 // analysis is the state of one [Analyze].
 type analysis struct {
-	run
-	estimator
+	run       run
+	estimator estimator
 }
 
 // measure computes the metrics of every trial, many at a time: decoding
 // latency logs is most of the work of a report.
 func (a *analysis) measure(latencyLog, sliceFile func(id string) string) {
-	a.trials = make([]Trial, len(a.records))
-	unsummed := a.makeUp()
+	a.run.trials = make([]Trial, len(a.run.records))
+	unsummed := a.run.makeUp()
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range a.records {
+	for i := range a.run.records {
 		group.Go(func() error {
-			r := &a.records[i]
-			f := trialFigures(r, a.method)
-			if a.ratiosOnly { // the machine had the load of the others too
+			r := &a.run.records[i]
+			f := trialFigures(r, a.estimator.method)
+			if a.estimator.ratiosOnly { // the machine had the load of the others too
 				delete(f.values, metric.NodeCPU)
 			}
-			latencyFigures(f, r, latencyLog(r.ID), a.method)
+			latencyFigures(f, r, latencyLog(r.ID), a.estimator.method)
 			stageFigures(f, r)
 			requestFigures(f, r)
 			failureFigures(f, r, latencyLog(r.ID))
 			costs := sliceFigures(f, r, sliceFile(r.ID))
 			f.withhold(r.Warnings)
 			f.unsum(unsummed[i])
-			a.trials[i] = Trial{
+			a.run.trials[i] = Trial{
 				ID: r.ID, Ordinal: r.Ordinal, Block: r.Block, Treatment: r.Treatment, Factors: r.Factors, Control: r.Control,
 				Valid: r.Valid && r.Error == "", Error: r.Error, Metrics: f.values, roles: f.roles, slices: costs,
 				Warnings: append(append([]Warning{}, recorded(r)...), f.warnings...),
@@ -223,33 +223,33 @@ func (a *analysis) measure(latencyLog, sliceFile func(id string) string) {
 		})
 	}
 	_ = group.Wait() // no trial fails the report: what it lacks is among its warnings
-	a.unlikeProbes()
+	a.run.unlikeProbes()
 }
 
 func (a *analysis) report() *Report {
 	r := &Report{
-		Schema: Schema, Experiment: a.name(), Description: a.header.Metadata.Description, Method: a.method,
-		Confidence: a.confidence, Setup: a.setup(), Count: a.count(), Order: a.plan.Order, RatiosOnly: a.ratiosOnly, Baseline: a.baseline(),
-		Trials: a.trials, Comparisons: []Comparison{}, Floor: []Floor{}, Lines: []Line{},
+		Schema: Schema, Experiment: a.run.name(), Description: a.run.header.Metadata.Description, Method: a.estimator.method,
+		Confidence: a.estimator.confidence, Setup: a.run.setup(), Count: a.run.count(), Order: a.run.plan.Order, RatiosOnly: a.estimator.ratiosOnly, Baseline: a.run.baseline(),
+		Trials: a.run.trials, Comparisons: []Comparison{}, Floor: []Floor{}, Lines: []Line{},
 	}
-	byTreatment := a.validByTreatment()
-	for _, t := range a.plan.Treatments {
+	byTreatment := a.run.validByTreatment()
+	for _, t := range a.run.plan.Treatments {
 		r.Treatments = append(r.Treatments, a.treatment(t, byTreatment[t.ID]))
 	}
 	planned := map[string]plan.Treatment{}
-	for _, t := range a.plan.Treatments {
+	for _, t := range a.run.plan.Treatments {
 		planned[t.ID] = t
 	}
-	compared := make([][]Comparison, len(a.plan.Treatments))
+	compared := make([][]Comparison, len(a.run.plan.Treatments))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i, t := range a.plan.Treatments {
-		if t.Baseline == "" || a.method == AsPublished {
+	for i, t := range a.run.plan.Treatments {
+		if t.Baseline == "" || a.estimator.method == AsPublished {
 			continue
 		}
 		base := planned[t.Baseline]
 		group.Go(func() error {
-			compared[i] = a.compare(t, base, byTreatment[t.ID], byTreatment[base.ID])
+			compared[i] = a.estimator.compare(t, base, byTreatment[t.ID], byTreatment[base.ID])
 			return nil
 		})
 	}
@@ -258,21 +258,21 @@ func (a *analysis) report() *Report {
 		r.Comparisons = append(r.Comparisons, cs...)
 	}
 	r.Questions = a.questions(r.Comparisons, byTreatment)
-	r.Families = a.adjust(r.Comparisons, r.Questions)
+	r.Families = a.estimator.adjust(r.Comparisons, r.Questions)
 	for i := range r.Comparisons {
 		if c := &r.Comparisons[i]; c.Control {
 			r.Floor = append(r.Floor, floor(c))
 		}
 	}
-	if a.method != AsPublished && !a.ratiosOnly {
-		r.Lines = a.lines(a.plan.Treatments, byTreatment)
+	if a.estimator.method != AsPublished && !a.estimator.ratiosOnly {
+		r.Lines = a.estimator.lines(a.run.plan.Treatments, byTreatment)
 		r.Slopes = a.slopes(byTreatment)
-		r.Noise = a.noiseSources(a.plan.Treatments, byTreatment, a.price())
+		r.Noise = a.estimator.noiseSources(a.run.plan.Treatments, byTreatment, a.price())
 		r.Weights = a.standardWeights(byTreatment)
 	}
 	r.Stopping = a.stopping(r)
-	r.Expectations = a.expectations()
-	r.Latencies = meanings(a.records)
+	r.Expectations = a.run.expectations()
+	r.Latencies = meanings(a.run.records)
 	r.Warnings = a.reportWarnings(r)
 	r.Warnings = append(r.Warnings, diagnoses(r.Comparisons)...)
 	return r

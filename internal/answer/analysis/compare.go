@@ -12,7 +12,7 @@ import (
 // treatment estimates every metric of t over its valid trials.
 func (a *analysis) treatment(t plan.Treatment, trials []Trial) Treatment {
 	out := Treatment{ID: t.ID, Factors: t.Factors, Control: t.Control, Reference: t.Reference, Baseline: t.Baseline, N: len(trials), Metrics: map[string]Estimate{}, Warnings: []Warning{}}
-	for _, p := range a.plan.Trials {
+	for _, p := range a.run.plan.Trials {
 		if p.Treatment == t.ID {
 			out.Planned++
 		}
@@ -24,9 +24,9 @@ func (a *analysis) treatment(t plan.Treatment, trials []Trial) Treatment {
 				values = append(values, v)
 			}
 		}
-		out.Metrics[m.Name] = a.estimate(m, values, trials)
+		out.Metrics[m.Name] = a.estimator.estimate(m, values, trials)
 	}
-	out.Roles = a.roles(trials)
+	out.Roles = a.estimator.roles(trials)
 	var all tally
 	for _, trial := range trials {
 		for _, w := range trial.Warnings {

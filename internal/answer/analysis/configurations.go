@@ -23,7 +23,7 @@ const configuredTrials = 3
 
 // configurations compare the treatments of each mesh with those of its variants, at the first levels of other factors.
 func (a *analysis) configurations(provenance func(trial string) string) (all []Configuration) {
-	if len(a.environment.Variants) == 0 {
+	if len(a.run.environment.Variants) == 0 {
 		return nil
 	}
 	read := map[string][]effective.Configuration{}
@@ -32,7 +32,7 @@ func (a *analysis) configurations(provenance func(trial string) string) (all []C
 			return c
 		}
 		var trials []effective.Configuration
-		for _, trial := range a.trials {
+		for _, trial := range a.run.trials {
 			if trial.Treatment != t.ID || trial.Error != "" || len(trials) == configuredTrials {
 				continue
 			}
@@ -43,16 +43,16 @@ func (a *analysis) configurations(provenance func(trial string) string) (all []C
 		read[t.ID] = trials
 		return trials
 	}
-	for i, b := range a.plan.Treatments {
-		for _, t := range a.plan.Treatments[:i] {
-			if !a.related(t, b) || !a.firstOfMesh(t) || !a.firstOfMesh(b) {
+	for i, b := range a.run.plan.Treatments {
+		for _, t := range a.run.plan.Treatments[:i] {
+			if !a.run.related(t, b) || !a.run.firstOfMesh(t) || !a.run.firstOfMesh(b) {
 				continue
 			}
 			differences, known := effective.Compare(of(t), of(b))
 			if !known {
 				continue
 			}
-			c := Configuration{A: t.ID, B: b.ID, Differences: differences, Versions: [2]string{a.programOf(t.Levels.Mesh), a.programOf(b.Levels.Mesh)}}
+			c := Configuration{A: t.ID, B: b.ID, Differences: differences, Versions: [2]string{a.run.programOf(t.Levels.Mesh), a.run.programOf(b.Levels.Mesh)}}
 			c.Same = len(differences) == 0 && c.Versions[0] == c.Versions[1]
 			all = append(all, c)
 		}

@@ -55,7 +55,7 @@ type Decision struct {
 // decisions judge the gates of the experiment for every treatment that they choose.
 func (a *analysis) decisions() (all []Decision, err error) {
 	var gates []Gate
-	for _, text := range a.header.Decide.Gates {
+	for _, text := range a.run.header.Decide.Gates {
 		g, err := ParseGate(text)
 		if err != nil {
 			return nil, err
@@ -65,8 +65,8 @@ func (a *analysis) decisions() (all []Decision, err error) {
 	if len(gates) == 0 {
 		return nil, nil
 	}
-	trials, planned := a.validByTreatment(), map[string]plan.Treatment{}
-	for _, t := range a.plan.Treatments {
+	trials, planned := a.run.validByTreatment(), map[string]plan.Treatment{}
+	for _, t := range a.run.plan.Treatments {
 		planned[t.ID] = t
 	}
 	type chosen struct {
@@ -76,7 +76,7 @@ func (a *analysis) decisions() (all []Decision, err error) {
 	var due []chosen
 	for _, g := range gates {
 		before := len(due)
-		for _, t := range a.plan.Treatments {
+		for _, t := range a.run.plan.Treatments {
 			if t.Baseline != "" && !t.Control && g.about(t.Factors) {
 				due = append(due, chosen{g, t})
 			}
@@ -86,16 +86,16 @@ func (a *analysis) decisions() (all []Decision, err error) {
 		}
 	}
 	for _, c := range due {
-		w := gateTest{gate: c.gate, detect: float64(a.header.Decide.Detect), looks: max(a.planned, a.plan.Blocks), tests: len(due), last: a.isLastLook()}
-		p := a.pairs(c.gate.Metric, byBlock(trials[c.treatment.ID]), byBlock(trials[c.treatment.Baseline]))
+		w := gateTest{gate: c.gate, detect: float64(a.run.header.Decide.Detect), looks: max(a.run.planned, a.run.plan.Blocks), tests: len(due), last: a.run.isLastLook()}
+		p := a.estimator.pairs(c.gate.Metric, byBlock(trials[c.treatment.ID]), byBlock(trials[c.treatment.Baseline]))
 		d := w.decide(p.treatment, p.baseline)
 		d.Lost = a.lostPairs(c.gate.Metric, c.treatment.ID, c.treatment.Baseline)
 		d.Treatment, d.Factors, d.Baseline = c.treatment.ID, c.treatment.Factors, c.treatment.Baseline
 		d.MorePairs = d.morePairs()
-		d.Minutes = float64(d.MorePairs) * a.blockTime().Minutes()
-		for _, t := range a.plan.Treatments {
+		d.Minutes = float64(d.MorePairs) * a.run.blockTime().Minutes()
+		for _, t := range a.run.plan.Treatments {
 			if t.Control && t.Baseline == c.treatment.Baseline {
-				p := a.pairs(c.gate.Metric, byBlock(trials[t.ID]), byBlock(trials[t.Baseline]))
+				p := a.estimator.pairs(c.gate.Metric, byBlock(trials[t.ID]), byBlock(trials[t.Baseline]))
 				d.Control = w.decide(p.treatment, p.baseline).Change
 			}
 		}

@@ -139,10 +139,10 @@ func TestExpectationsOverTrials(t *testing.T) {
 	for i, o := range []expect.Outcome{
 		{Expect: "success_ratio > 0.95", OK: true, Value: &v[0]}, {Expect: "success_ratio > 0.95", Value: &v[1], Detail: "it is 0.9"}, {Expect: "success_ratio > 0.95", Value: &v[2]},
 	} {
-		a.records = append(a.records, result.Record{ID: "t", Treatment: "envoy", Expectations: []expect.Outcome{o}})
-		a.trials = append(a.trials, Trial{Valid: i < 2}) // the third is not to be used
+		a.run.records = append(a.run.records, result.Record{ID: "t", Treatment: "envoy", Expectations: []expect.Outcome{o}})
+		a.run.trials = append(a.run.trials, Trial{Valid: i < 2}) // the third is not to be used
 	}
-	all := a.expectations()
+	all := a.run.expectations()
 	if len(all) != 1 || all[0].N != 2 || all[0].Held != 1 || len(all[0].Values) != 2 || all[0].Detail != "it is 0.9 (t)" {
 		t.Errorf("got %+v", all)
 	}

@@ -64,12 +64,12 @@ var errNoLadder = errors.New("no ladder: it needs a baseline and another level o
 
 // ladders are those of the run, one for each combination of the other factors.
 func (a *analysis) ladders(byTreatment map[string][]Trial) (all []Ladder, err error) {
-	if a.ratiosOnly {
+	if a.estimator.ratiosOnly {
 		return nil, fmt.Errorf("the steps of a ladder add up as costs, and %w", errRatiosOnly)
 	}
-	if a.method == Paired {
+	if a.estimator.method == Paired {
 		seen := map[string]bool{}
-		for _, t := range a.plan.Treatments {
+		for _, t := range a.run.plan.Treatments {
 			rest := without(t.Factors, experiment.MeshFactor)
 			key := fmt.Sprint(rest)
 			if t.Control || t.Reference || seen[key] {
@@ -77,7 +77,7 @@ func (a *analysis) ladders(byTreatment map[string][]Trial) (all []Ladder, err er
 			}
 			seen[key] = true
 			if steps := a.steps(key); len(steps) > 1 {
-				all = append(all, a.ladder(rest, steps, byTreatment))
+				all = append(all, a.estimator.ladder(rest, steps, byTreatment))
 			}
 		}
 	}
@@ -89,7 +89,7 @@ func (a *analysis) ladders(byTreatment map[string][]Trial) (all []Ladder, err er
 
 // steps are the treatments with the same other factors: the baseline, and those compared with it.
 func (a *analysis) steps(key string) (steps []plan.Treatment) {
-	for _, t := range a.plan.Treatments {
+	for _, t := range a.run.plan.Treatments {
 		if t.Control || t.Reference || fmt.Sprint(without(t.Factors, experiment.MeshFactor)) != key {
 			continue
 		}

@@ -23,11 +23,11 @@ func climbed(r *rand.Rand, blocks int, missing float64) (*analysis, map[string][
 		if s == 0 {
 			t.Baseline = ""
 		}
-		a.plan.Treatments = append(a.plan.Treatments, t)
+		a.run.plan.Treatments = append(a.run.plan.Treatments, t)
 	}
-	twin := a.plan.Treatments[0]
+	twin := a.run.plan.Treatments[0]
 	twin.ID, twin.Control, twin.Baseline = "s0-control", true, "s0"
-	a.plan.Treatments = append(a.plan.Treatments, twin)
+	a.run.plan.Treatments = append(a.run.plan.Treatments, twin)
 	for b := 1; b <= blocks; b++ {
 		machine := 30 * r.NormFloat64()
 		level := 100.0
@@ -170,16 +170,16 @@ func TestLadderStepWithoutSpread(t *testing.T) {
 // The order is that of the file with the baseline first, one ladder for each rate.
 func TestLadderOrder(t *testing.T) {
 	a, by := climbed(rand.New(rand.NewPCG(1, 1)), 4, 0)
-	ts := a.plan.Treatments
+	ts := a.run.plan.Treatments
 	ts[0], ts[2] = ts[2], ts[0]
 	faster := ts[1]
 	faster.ID, faster.Baseline, faster.Factors = "faster", "", plan.Factors{"mesh": "s1", "rate": 200.0}
-	a.plan.Treatments = append(ts, faster)
+	a.run.plan.Treatments = append(ts, faster)
 	ladders, err := a.ladders(by)
 	if err != nil || len(ladders) != 1 || fmt.Sprint(ladders[0].Steps) != "[s0 s2 s1 s3 s4 s5]" || ladders[0].Factors["rate"] != 100.0 {
 		t.Errorf("%+v, %v", ladders, err)
 	}
-	a.method = Unpaired
+	a.estimator.method = Unpaired
 	if _, err := a.ladders(by); !errors.Is(err, errNoLadder) {
 		t.Errorf("unpaired: %v", err)
 	}

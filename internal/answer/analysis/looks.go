@@ -17,7 +17,7 @@ func NewLooks(d *result.Dir, o Options) (*Looks, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(a.header.Decide.Gates) == 0 {
+	if len(a.run.header.Decide.Gates) == 0 {
 		return nil, hint.New("give --gate", "decide %s: its experiment has no gates", d.Path())
 	}
 	return &Looks{a}, nil
@@ -29,27 +29,27 @@ func (l *Looks) From() int { return experiment.DecideFrom() }
 // To is the last block whose trials are all recorded.
 func (l *Looks) To() int {
 	missing := map[int]int{}
-	for _, t := range l.a.plan.Trials {
+	for _, t := range l.a.run.plan.Trials {
 		missing[t.Block]++
 	}
-	for i := range l.a.records {
-		missing[l.a.records[i].Block]--
+	for i := range l.a.run.records {
+		missing[l.a.run.records[i].Block]--
 	}
 	block := 0
-	for block < l.a.plan.Blocks && missing[block+1] == 0 {
+	for block < l.a.run.plan.Blocks && missing[block+1] == 0 {
 		block++
 	}
 	return block
 }
 
 // EndsAt reports whether the run had its last look after a block, by time or by plan.
-func (l *Looks) EndsAt(block int) bool { return block == l.a.lastLook }
+func (l *Looks) EndsAt(block int) bool { return block == l.a.run.lastLook }
 
 // Elapsed is the time from the begin of the run to the end of a block.
 func (l *Looks) Elapsed(block int) time.Duration {
 	var first, last time.Time
-	for i := range l.a.records {
-		r := &l.a.records[i]
+	for i := range l.a.run.records {
+		r := &l.a.run.records[i]
 		if r.Block > block {
 			continue
 		}
@@ -66,16 +66,16 @@ func (l *Looks) Elapsed(block int) time.Duration {
 // At are the decisions after a block, as if no later one had been run. The last look spends the error that is left.
 func (l *Looks) At(block int, last bool) ([]Decision, error) {
 	a := *l.a
-	a.records, a.trials = nil, nil
-	for i := range l.a.records {
-		if l.a.records[i].Block <= block {
-			a.records, a.trials = append(a.records, l.a.records[i]), append(a.trials, l.a.trials[i])
+	a.run.records, a.run.trials = nil, nil
+	for i := range l.a.run.records {
+		if l.a.run.records[i].Block <= block {
+			a.run.records, a.run.trials = append(a.run.records, l.a.run.records[i]), append(a.run.trials, l.a.run.trials[i])
 		}
 	}
-	a.plan.Blocks = min(a.plan.Blocks, block)
-	a.blocks = a.plan.Blocks
+	a.run.plan.Blocks = min(a.run.plan.Blocks, block)
+	a.estimator.blocks = a.run.plan.Blocks
 	if last {
-		a.lastLook = block
+		a.run.lastLook = block
 	}
 	return a.decisions()
 }
@@ -129,8 +129,8 @@ func (a *analysis) lostPairs(name string, treatments ...string) (lost []LostPair
 		treatment string
 	}
 	recorded, until := map[place]*Trial{}, 0
-	for i := range a.trials {
-		t := &a.trials[i]
+	for i := range a.run.trials {
+		t := &a.run.trials[i]
 		recorded[place{t.Block, t.Treatment}] = t
 		until = max(until, t.Block)
 	}

@@ -49,16 +49,16 @@ type Pooled struct {
 // questions groups the comparisons. Runs without pairs have none: their families remain
 // those of the run.
 func (a *analysis) questions(cs []Comparison, byTreatment map[string][]Trial) []Question {
-	if a.method != Paired {
+	if a.estimator.method != Paired {
 		return nil
 	}
 	var all []Question
 	members := map[string][]plan.Treatment{}
 	planned := map[string]plan.Treatment{}
-	for _, t := range a.plan.Treatments {
+	for _, t := range a.run.plan.Treatments {
 		planned[t.ID] = t
 	}
-	for _, t := range a.plan.Treatments {
+	for _, t := range a.run.plan.Treatments {
 		if t.Baseline == "" || t.Control {
 			continue
 		}
@@ -76,7 +76,7 @@ func (a *analysis) questions(cs []Comparison, byTreatment map[string][]Trial) []
 			ids[t.ID] = q.ID
 		}
 		if len(q.Treatments) > 1 {
-			q.Pooled = a.pool(members[q.ID], byTreatment)
+			q.Pooled = a.estimator.pool(members[q.ID], byTreatment)
 		}
 	}
 	for i := range cs {

@@ -34,7 +34,7 @@ func (s sweep) judge(r *rand.Rand) ([]Comparison, []Question) {
 			if mesh == "envoy" {
 				t.Baseline = fmt.Sprint("none", l)
 			}
-			a.plan.Treatments = append(a.plan.Treatments, t)
+			a.run.plan.Treatments = append(a.run.plan.Treatments, t)
 			for b := 1; b <= s.blocks; b++ {
 				trial := Trial{Block: b, Valid: true, Treatment: t.ID, Metrics: map[string]float64{}}
 				for _, name := range sweepMetrics {
@@ -49,12 +49,12 @@ func (s sweep) judge(r *rand.Rand) ([]Comparison, []Question) {
 		}
 	}
 	var cs []Comparison
-	for i := 0; i < len(a.plan.Treatments); i += 2 {
-		base, t := a.plan.Treatments[i], a.plan.Treatments[i+1]
-		cs = append(cs, a.compare(t, base, trials[t.ID], trials[base.ID])...)
+	for i := 0; i < len(a.run.plan.Treatments); i += 2 {
+		base, t := a.run.plan.Treatments[i], a.run.plan.Treatments[i+1]
+		cs = append(cs, a.estimator.compare(t, base, trials[t.ID], trials[base.ID])...)
 	}
 	questions := a.questions(cs, trials)
-	a.adjust(cs, questions)
+	a.estimator.adjust(cs, questions)
 	return cs, questions
 }
 

@@ -107,13 +107,13 @@ func TestLines(t *testing.T) {
 		by := map[string][]Trial{}
 		for _, rate := range []float64{60, 120, 240, 600, 1200} {
 			id := levelText(rate)
-			a.plan.Treatments = append(a.plan.Treatments, plan.Treatment{ID: id, Factors: plan.Factors{"mesh": "x", "rate": rate}})
+			a.run.plan.Treatments = append(a.run.plan.Treatments, plan.Treatment{ID: id, Factors: plan.Factors{"mesh": "x", "rate": rate}})
 			for i := range 5 {
 				cores := (0.05 + 0.002*rate*(1-bend*rate/1200)) * (1 + 0.01*float64(i-2))
 				by[id] = append(by[id], Trial{Metrics: map[string]float64{"rate": rate, "cpu_cores/data": cores}})
 			}
 		}
-		lines := a.lines(a.plan.Treatments, by)
+		lines := a.estimator.lines(a.run.plan.Treatments, by)
 		if len(lines) != 1 {
 			t.Fatalf("%d lines", len(lines))
 		}

@@ -46,8 +46,8 @@ type setting struct {
 // setting is that of a mesh, with the options that the run recorded, defaults included. Runs before tare recorded them
 // have those of the file.
 func (a *analysis) setting(name string) setting {
-	s := settingOf(a.header.Meshes, name)
-	if recorded, ok := a.environment.Options[name]; ok {
+	s := settingOf(a.run.header.Meshes, name)
+	if recorded, ok := a.run.environment.Options[name]; ok {
 		s.options = maps.Clone(recorded)
 	}
 	return s
@@ -108,7 +108,7 @@ func (a *analysis) slopes(byTreatment map[string][]Trial) (all []Slope) {
 			continue
 		}
 		for _, name := range slopeMetrics {
-			if slope, ok := a.slope(s, name); ok {
+			if slope, ok := a.estimator.slope(s, name); ok {
 				all = append(all, slope)
 			}
 		}
@@ -119,7 +119,7 @@ func (a *analysis) slopes(byTreatment map[string][]Trial) (all []Slope) {
 func (a *analysis) sweeps(byTreatment map[string][]Trial) (all []*numbered) {
 	for _, option := range a.options() {
 		by := map[string]*numbered{}
-		for _, t := range a.plan.Treatments {
+		for _, t := range a.run.plan.Treatments {
 			name, _ := t.Factors[experiment.MeshFactor].(string)
 			s := a.setting(name)
 			n, ok := s.items(option)
@@ -144,7 +144,7 @@ func (a *analysis) sweeps(byTreatment map[string][]Trial) (all []*numbered) {
 // options are the names of options in variants of this file.
 func (a *analysis) options() []string {
 	names := map[string]bool{}
-	for _, entry := range a.header.Meshes {
+	for _, entry := range a.run.header.Meshes {
 		options, _ := entry["options"].(map[string]any)
 		for name := range options {
 			names[name] = true

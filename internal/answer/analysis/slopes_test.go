@@ -14,7 +14,7 @@ func TestSlopes(t *testing.T) {
 	const memory, cpu = "memory_mib/data", "cpu_us_per_request/data"
 	r := rand.New(rand.NewPCG(5, 5))
 	a := &analysis{estimator: estimator{confidence: 0.99, method: Paired, blocks: 6}}
-	a.header.Meshes = map[string]map[string]any{
+	a.run.header.Meshes = map[string]map[string]any{
 		"c10":   {"from": "envoy", "options": map[string]any{"clusters": 10}},
 		"c100":  {"from": "envoy", "options": map[string]any{"clusters": "100"}},
 		"c1000": {"from": "c100", "options": map[string]any{"clusters": 1000}},
@@ -25,7 +25,7 @@ func TestSlopes(t *testing.T) {
 	by := map[string][]Trial{}
 	for _, name := range []string{"none", "envoy", "c10", "c100", "c1000", "other", "wide"} {
 		treatment := plan.Treatment{ID: name, Factors: plan.Factors{"mesh": name, "rate": 100.0}}
-		a.plan.Treatments = append(a.plan.Treatments, treatment)
+		a.run.plan.Treatments = append(a.run.plan.Treatments, treatment)
 		for b := 1; b <= 6; b++ {
 			n, swept := items[name]
 			figures := map[string]float64{memory: (50 + 0.04*n) * (1 + 0.01*r.NormFloat64()), cpu: 400 * (1 + 0.01*r.NormFloat64())}
@@ -50,13 +50,13 @@ func TestSlopes(t *testing.T) {
 		t.Errorf("CPU per item %+v", c.PerItem)
 	}
 	// A mesh without the option in the file has the recorded default.
-	a.environment.Options = map[string]map[string]string{"envoy": {"clusters": "5", "accessLog": "false"}, "c10": {"clusters": "10", "accessLog": "false"},
+	a.run.environment.Options = map[string]map[string]string{"envoy": {"clusters": "5", "accessLog": "false"}, "c10": {"clusters": "10", "accessLog": "false"},
 		"c100": {"clusters": "100", "accessLog": "false"}, "c1000": {"clusters": "1000", "accessLog": "false"},
 		"other": {"clusters": "1000", "accessLog": "true"}, "wide": {"clusters": "1000", "accessLog": "false"}}
 	if all := a.slopes(by); len(all) != 2 || all[0].From != 5 || all[0].Levels != 4 || all[0].PerItem.Estimate == m.PerItem.Estimate {
 		t.Errorf("with a default of 5: %+v", all)
 	}
-	a.environment.Options = nil
+	a.run.environment.Options = nil
 	for i := range by["c1000"] {
 		by["c1000"][i].Metrics[memory] *= 3
 	}

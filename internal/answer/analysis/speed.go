@@ -40,16 +40,16 @@ type machineWork struct {
 // machineWork of interleaved trials, which share the moments in which the speed is seen; nil: it adjusts nothing.
 // A run that stops at a width has already chosen by widths.
 func (a *analysis) machineWork() *machineWork {
-	if a.plan.Order != experiment.OrderInterleaved || a.plan.Until != "" || a.method != Paired {
+	if a.run.plan.Order != experiment.OrderInterleaved || a.run.plan.Until != "" || a.estimator.method != Paired {
 		return nil
 	}
 	w := &machineWork{map[string]map[int]float64{}, map[string]string{}}
-	for _, t := range a.plan.Treatments {
+	for _, t := range a.run.plan.Treatments {
 		if t.Control {
 			w.control[t.Baseline] = t.ID
 		}
 	}
-	for _, t := range a.trials {
+	for _, t := range a.run.trials {
 		sum, known := 0.0, t.Valid
 		for _, name := range workParts {
 			v, ok := t.Metrics[name]

@@ -93,10 +93,10 @@ func compared(by map[string][]Trial, blocks int) []Comparison {
 		estimator: estimator{confidence: 0.95, method: Paired, blocks: blocks},
 	}
 	for _, trials := range by {
-		a.trials = append(a.trials, trials...)
+		a.run.trials = append(a.run.trials, trials...)
 	}
-	a.work = a.machineWork()
-	return a.compare(treatments[2], treatments[0], by["envoy"], by["none"])
+	a.estimator.work = a.machineWork()
+	return a.estimator.compare(treatments[2], treatments[0], by["envoy"], by["none"])
 }
 
 // Intervals at the mean speed of the machine keep their coverage, the choice included, and a treatment that slows the
@@ -185,7 +185,7 @@ func TestMeanOverLevelsAtMeanSpeed(t *testing.T) {
 	by := map[string][]Trial{}
 	for _, rate := range []string{"1000", "4000"} {
 		at := func(id string) string { return id + "@" + rate }
-		a.plan.Treatments = append(a.plan.Treatments,
+		a.run.plan.Treatments = append(a.run.plan.Treatments,
 			plan.Treatment{ID: at("none"), Factors: plan.Factors{"mesh": "none", "rate": rate}},
 			plan.Treatment{ID: at("none-control"), Factors: plan.Factors{"mesh": "none", "rate": rate}, Baseline: at("none"), Control: true},
 			plan.Treatment{ID: at("envoy"), Factors: plan.Factors{"mesh": "envoy", "rate": rate}, Baseline: at("none")})
@@ -199,18 +199,18 @@ func TestMeanOverLevelsAtMeanSpeed(t *testing.T) {
 				}
 				trial.ID, trial.Treatment = at(trial.ID), at(id)
 				by[at(id)] = append(by[at(id)], trial)
-				a.trials = append(a.trials, trial)
+				a.run.trials = append(a.run.trials, trial)
 			}
 		}
 	}
-	a.work = a.machineWork()
+	a.estimator.work = a.machineWork()
 	var cs []Comparison
 	for i := range 2 {
-		base, envoy := a.plan.Treatments[3*i], a.plan.Treatments[3*i+2]
-		cs = append(cs, a.compare(envoy, base, by[envoy.ID], by[base.ID])...)
+		base, envoy := a.run.plan.Treatments[3*i], a.run.plan.Treatments[3*i+2]
+		cs = append(cs, a.estimator.compare(envoy, base, by[envoy.ID], by[base.ID])...)
 	}
 	questions := a.questions(cs, by)
-	a.adjust(cs, questions)
+	a.estimator.adjust(cs, questions)
 	for _, p := range questions[0].Pooled {
 		if p.Metric != simulated {
 			continue
@@ -227,7 +227,7 @@ func TestMeanOverLevelsAtMeanSpeed(t *testing.T) {
 		if c.Speed == nil || c.Speed.Slope == nil || c.Verdict != Higher {
 			t.Errorf("%s: %s, %+v", c.Treatment, c.Verdict, c.Speed)
 		}
-		if a.holm(cs, []int{i}, 0.05, 1, 1); c.Verdict != NotShown || c.BlocksNeeded != 0 {
+		if a.estimator.holm(cs, []int{i}, 0.05, 1, 1); c.Verdict != NotShown || c.BlocksNeeded != 0 {
 			t.Errorf("%s, without the step before: %s, %d of %d blocks needed", c.Treatment, c.Verdict, c.BlocksNeeded, c.N)
 		}
 	}

@@ -59,15 +59,15 @@ func (d *run) limit(blocks int) {
 }
 
 func (a *analysis) stopping(r *Report) *Stopping {
-	if a.plan.Until == "" {
+	if a.run.plan.Until == "" {
 		return nil
 	}
-	s := &Stopping{Until: a.plan.Until, Min: a.plan.MinBlocks, Max: a.planned, Why: a.why}
-	for _, t := range a.trials {
+	s := &Stopping{Until: a.run.plan.Until, Min: a.run.plan.MinBlocks, Max: a.run.planned, Why: a.run.why}
+	for _, t := range a.run.trials {
 		s.Blocks = max(s.Blocks, t.Block)
 	}
 	var p experiment.Precision
-	if err := p.UnmarshalScalar(a.plan.Until); err != nil {
+	if err := p.UnmarshalScalar(a.run.plan.Until); err != nil {
 		return s // a plan written by hand: never reached
 	}
 	s.measure(r, p)

@@ -12,14 +12,14 @@ import (
 // reportWarnings are one line a code for the whole report, the gravest first.
 func (a *analysis) reportWarnings(r *Report) []Warning {
 	ws := []Warning{}
-	if a.header.Platform.Kind == imported {
-		ws = append(ws, a.importWarnings()...)
+	if a.run.header.Platform.Kind == imported {
+		ws = append(ws, a.run.importWarnings()...)
 	} else {
 		ws = append(ws, floorWarnings(r)...)
 	}
-	ws = append(ws, a.orderWarnings()...)
-	ws = append(ws, a.unequal()...)
-	ws = append(ws, a.lostTrials(r.Count)...)
+	ws = append(ws, a.run.orderWarnings()...)
+	ws = append(ws, a.run.unequal()...)
+	ws = append(ws, a.run.lostTrials(r.Count)...)
 	ws = append(ws, short(r.Treatments)...)
 	ws = append(ws, r.Stopping.warnings()...)
 	var t tally

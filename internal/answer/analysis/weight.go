@@ -46,7 +46,7 @@ var weightParts = []string{"data", "total"}
 // standardWeights gives the costs of the treatments that share a baseline with a reference proxy.
 func (a *analysis) standardWeights(byTreatment map[string][]Trial) []StandardWeight {
 	var all []StandardWeight
-	for _, ref := range a.plan.Treatments {
+	for _, ref := range a.run.plan.Treatments {
 		if !ref.Reference {
 			continue
 		}
@@ -58,14 +58,14 @@ func (a *analysis) standardWeights(byTreatment map[string][]Trial) []StandardWei
 				values = append(values, w)
 			}
 		}
-		s := StandardWeight{Treatment: ref.ID, Baseline: ref.Baseline, Weight: stats.MeanInterval(values, a.confidence).Interval, N: len(values), Costs: []WeightCost{}}
+		s := StandardWeight{Treatment: ref.ID, Baseline: ref.Baseline, Weight: stats.MeanInterval(values, a.estimator.confidence).Interval, N: len(values), Costs: []WeightCost{}}
 		s.NoiseShare = noiseShare(values, byTreatment[ref.ID])
-		for _, t := range a.plan.Treatments {
+		for _, t := range a.run.plan.Treatments {
 			if t.Control || t.Reference || t.Baseline != ref.Baseline {
 				continue
 			}
 			for _, part := range weightParts {
-				if c, ok := a.inWeights(t, metric.Of(metric.CPUPerRequest, part), weights, byTreatment); ok {
+				if c, ok := a.estimator.inWeights(t, metric.Of(metric.CPUPerRequest, part), weights, byTreatment); ok {
 					s.Costs = append(s.Costs, c)
 				}
 			}

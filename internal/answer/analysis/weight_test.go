@@ -26,7 +26,7 @@ func TestStandardWeights(t *testing.T) {
 		of("lighter", 150*slow*noise(), 90)
 	}
 	a := &analysis{estimator: estimator{confidence: 0.95, method: Paired, blocks: 20}}
-	a.plan.Treatments = []plan.Treatment{{ID: "none"}, {ID: "reference", Baseline: "none", Reference: true}, {ID: "envoy", Baseline: "none"}, {ID: "lighter", Baseline: "none"}}
+	a.run.plan.Treatments = []plan.Treatment{{ID: "none"}, {ID: "reference", Baseline: "none", Reference: true}, {ID: "envoy", Baseline: "none"}, {ID: "lighter", Baseline: "none"}}
 	all := a.standardWeights(by)
 	if len(all) != 1 || all[0].N != 20 || len(all[0].Costs) != 4 || math.Abs(all[0].Weight.Estimate-300) > 40 {
 		t.Fatalf("%+v", all)

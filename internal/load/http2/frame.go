@@ -82,13 +82,13 @@ func (s *Session) Feed(b []byte, now int64) load.Failure {
 }
 
 // incoming takes the frames of the server.
-type incoming struct{ *Session }
+type incoming struct{ session *Session }
 
 // frames handles the whole frames at the front of b, and returns their length in bytes.
 func (s incoming) frames(b []byte) (used int, k load.Failure) {
 	for len(b)-used >= frameHeader {
 		f, size := parseFrameHeader(b[used:])
-		if size > maxFrame || !s.Ready && (f.kind != frameSettings || f.flags&flagAck != 0) {
+		if size > maxFrame || !s.session.Ready && (f.kind != frameSettings || f.flags&flagAck != 0) {
 			return used, load.FailureProtocol
 		}
 		end := used + frameHeader + size
@@ -96,13 +96,13 @@ func (s incoming) frames(b []byte) (used int, k load.Failure) {
 			break
 		}
 		f.payload = b[used+frameHeader : end]
-		if s.spend(1); s.fruitless > maxFruitless {
+		if s.spend(1); s.session.fruitless > maxFruitless {
 			return used, load.FailureFlood
 		}
 		if k := s.handle(f); k != load.FailureNone {
 			return used, k
 		}
-		if len(s.out)-s.written > maxReplies+maxUnsent+s.maxBlock*s.most {
+		if len(s.session.out)-s.session.written > maxReplies+maxUnsent+s.session.maxBlock*s.session.most {
 			return used, load.FailureProtocol // a flood of what must be answered
 		}
 		used = end
@@ -115,7 +115,7 @@ func (s incoming) frames(b []byte) (used int, k load.Failure) {
 const maxFruitless = 10_000
 
 // spend charges the connection for a frame. It costs more than 1 if it takes more work.
-func (s incoming) spend(cost int) { s.fruitless += cost }
+func (s incoming) spend(cost int) { s.session.fruitless += cost }
 
 // streamsPerCost and headerPerCost are the streams visited, and the bytes of header decoded,
 // for about as much work as one small frame takes.
@@ -145,7 +145,7 @@ var frameRules = [frameTypes]frameRule{
 }
 
 func (s incoming) handle(f frame) load.Failure {
-	if s.headers.id != 0 && f.kind != frameContinuation {
+	if s.session.headers.id != 0 && f.kind != frameContinuation {
 		return load.FailureProtocol // nothing may come between the parts of a header
 	}
 	if f.kind >= frameTypes {
@@ -155,7 +155,7 @@ func (s incoming) handle(f frame) load.Failure {
 	switch {
 	case f.id == 0 && !rule.onSession, f.id != 0 && !rule.onStream, rule.size >= 0 && len(f.payload) != rule.size:
 		return load.FailureProtocol
-	case f.id != 0 && f.kind != framePriority && (f.id%2 == 0 || f.id >= s.next):
+	case f.id != 0 && f.kind != framePriority && (f.id%2 == 0 || f.id >= s.session.next):
 		return load.FailureProtocol // a stream that was not opened
 	}
 	return rule.handle(s, f)
@@ -175,45 +175,45 @@ func (f *frame) unpad() bool {
 
 func (s incoming) takeData(f frame) load.Failure {
 	size := int64(len(f.payload)) // padding included: it all counts
-	if s.received += size; s.received >= windowBatch {
-		s.windowUpdate(0, s.received)
-		s.received = 0
+	if s.session.received += size; s.session.received >= windowBatch {
+		s.session.windowUpdate(0, s.session.received)
+		s.session.received = 0
 	}
 	if !f.unpad() {
 		return load.FailureProtocol
 	}
-	st := s.stream(f.id)
+	st := s.session.stream(f.id)
 	if st == nil {
 		return load.FailureNone // given up
 	}
 	if !st.answered {
-		s.refuse(st, load.FailureMalformed)
+		s.session.refuse(st, load.FailureMalformed)
 		return load.FailureNone
 	}
 	if st.received += size; st.received >= windowBatch {
-		s.windowUpdate(f.id, st.received)
+		s.session.windowUpdate(f.id, st.received)
 		st.received = 0
 	}
 	if len(f.payload) > 0 {
-		s.fruitless = 0
+		s.session.fruitless = 0
 	}
 	st.body += int64(len(f.payload))
-	if s.grpc {
-		st.incoming.take(st, f.payload, s.expect.Size, s.now)
+	if s.session.grpc {
+		st.incoming.take(st, f.payload, s.session.expect.Size, s.session.now)
 		if st.request.ends != nil {
-			s.answered(st)
+			s.session.answered(st)
 		}
 	} else {
 		st.content.Add(f.payload)
 	}
 	if f.flags&flagEndStream != 0 {
-		s.complete(st)
+		s.session.complete(st)
 	}
 	return load.FailureNone
 }
 
 func (s incoming) takeReset(f frame) load.Failure {
-	st := s.stream(f.id)
+	st := s.session.stream(f.id)
 	if st == nil {
 		return load.FailureNone
 	}
@@ -221,13 +221,13 @@ func (s incoming) takeReset(f frame) load.Failure {
 	if binary.BigEndian.Uint32(f.payload) == codeRefused {
 		k, st.Unprocessed = load.FailureStreamRefused, !st.answered
 	}
-	s.end(st, k, 0)
+	s.session.end(st, k, 0)
 	return load.FailureNone
 }
 
 func (s incoming) takePing(f frame) load.Failure {
 	if f.flags&flagAck == 0 {
-		s.out = append(appendFrame(s.out, framePing, flagAck, 0, len(f.payload)), f.payload...)
+		s.session.out = append(appendFrame(s.session.out, framePing, flagAck, 0, len(f.payload)), f.payload...)
 	}
 	return load.FailureNone
 }
@@ -239,12 +239,12 @@ func (s incoming) takeGoAway(f frame) load.Failure {
 		return load.FailureProtocol
 	}
 	last := binary.BigEndian.Uint32(f.payload) & lastStreamID
-	s.Closing, s.GoAway = true, true
-	s.spend(len(s.streams) / streamsPerCost)
-	for i := range s.streams {
-		if st := &s.streams[i]; st.id > last && !st.ended {
+	s.session.Closing, s.session.GoAway = true, true
+	s.spend(len(s.session.streams) / streamsPerCost)
+	for i := range s.session.streams {
+		if st := &s.session.streams[i]; st.id > last && !st.ended {
 			st.Unprocessed = true
-			s.end(st, load.FailureGoAway, 0)
+			s.session.end(st, load.FailureGoAway, 0)
 		}
 	}
 	return load.FailureNone
@@ -253,15 +253,15 @@ func (s incoming) takeGoAway(f frame) load.Failure {
 func (s incoming) takeWindow(f frame) load.Failure {
 	n := int64(binary.BigEndian.Uint32(f.payload) & maxWindow)
 	if f.id == 0 {
-		if s.window += n; n == 0 || s.window > maxWindow {
+		if s.session.window += n; n == 0 || s.session.window > maxWindow {
 			return load.FailureProtocol
 		}
-	} else if st := s.stream(f.id); st != nil {
+	} else if st := s.session.stream(f.id); st != nil {
 		if st.window += n; n == 0 || st.window > maxWindow {
-			s.refuse(st, load.FailureProtocol)
+			s.session.refuse(st, load.FailureProtocol)
 		}
 	}
-	s.pump()
+	s.session.pump()
 	return load.FailureNone
 }
 
@@ -275,22 +275,22 @@ func (s incoming) takeSettings(f frame) load.Failure {
 	if len(f.payload)%6 != 0 {
 		return load.FailureProtocol
 	}
-	before := s.initial
+	before := s.session.initial
 	for b := f.payload; len(b) > 0; b = b[6:] {
 		if !s.set(binary.BigEndian.Uint16(b), binary.BigEndian.Uint32(b[2:])) {
 			return load.FailureProtocol
 		}
 	}
 	s.spend(len(f.payload) / headerPerCost)
-	if s.initial != before {
-		s.spend(len(s.streams) / streamsPerCost)
-		for i := range s.streams {
-			s.streams[i].window += s.initial - before
+	if s.session.initial != before {
+		s.spend(len(s.session.streams) / streamsPerCost)
+		for i := range s.session.streams {
+			s.session.streams[i].window += s.session.initial - before
 		}
 	}
-	s.Ready = true
-	s.out = appendFrame(s.out, frameSettings, flagAck, 0, 0)
-	s.pump()
+	s.session.Ready = true
+	s.session.out = appendFrame(s.session.out, frameSettings, flagAck, 0, 0)
+	s.session.pump()
 	return load.FailureNone
 }
 
@@ -300,16 +300,16 @@ func (s incoming) set(id uint16, value uint32) bool {
 	case settingTableSize:
 		// Below the default, requests go without a table: after the change of its
 		// size that the first of them must begin with.
-		s.plain = s.plain || value < defaultTable
+		s.session.plain = s.session.plain || value < defaultTable
 	case settingEnablePush:
 		return value == 0
 	case settingMaxStreams:
-		s.limit = min(s.most, int(min(value, defaultMaxStreams)))
+		s.session.limit = min(s.session.most, int(min(value, defaultMaxStreams)))
 	case settingInitialWindow:
 		if value > maxWindow {
 			return false
 		}
-		s.initial = int64(value)
+		s.session.initial = int64(value)
 	case settingMaxFrame:
 		return value >= maxFrame && value < 1<<24
 	}

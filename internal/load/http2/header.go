@@ -105,61 +105,61 @@ func (s incoming) takeHeaders(f frame) load.Failure {
 		f.payload = f.payload[5:]
 	}
 	s.spend(len(f.payload) / headerPerCost)
-	s.headers.end = f.flags&flagEndStream != 0
+	s.session.headers.end = f.flags&flagEndStream != 0
 	if f.flags&flagEndHeaders != 0 {
 		return s.takeBlock(f.id, f.payload)
 	}
-	s.headers.id, s.headers.block = f.id, append(s.headers.block[:0], f.payload...)
+	s.session.headers.id, s.session.headers.block = f.id, append(s.session.headers.block[:0], f.payload...)
 	return load.FailureNone
 }
 
 func (s incoming) takeContinuation(f frame) load.Failure {
-	if s.headers.id == 0 || f.id != s.headers.id {
+	if s.session.headers.id == 0 || f.id != s.session.headers.id {
 		return load.FailureProtocol
 	}
 	s.spend(len(f.payload) / headerPerCost)
-	if s.headers.block = append(s.headers.block, f.payload...); len(s.headers.block) > check.MaxHeader {
+	if s.session.headers.block = append(s.session.headers.block, f.payload...); len(s.session.headers.block) > check.MaxHeader {
 		return load.FailureHeaderTooLarge
 	}
 	if f.flags&flagEndHeaders == 0 {
 		return load.FailureNone
 	}
-	s.headers.id = 0
-	return s.takeBlock(f.id, s.headers.block)
+	s.session.headers.id = 0
+	return s.takeBlock(f.id, s.session.headers.block)
 }
 
 // takeBlock decodes a header block. It must be decoded even for a stream of no
 // interest any more: the table changes with it.
 func (s incoming) takeBlock(id uint32, block []byte) load.Failure {
-	if k := s.headers.decode(block); k != load.FailureNone {
+	if k := s.session.headers.decode(block); k != load.FailureNone {
 		return k
 	}
-	st, h, last := s.stream(id), &s.headers.head, s.headers.end
+	st, h, last := s.session.stream(id), &s.session.headers.head, s.session.headers.end
 	switch {
 	case st == nil:
 		return load.FailureNone
 	case st.interim+h.size > check.MaxHeader:
-		s.refuse(st, load.FailureHeaderTooLarge)
+		s.session.refuse(st, load.FailureHeaderTooLarge)
 		return load.FailureNone
 	case h.malformed, st.answered && (!last || h.status != 0), !st.answered && h.status == 0,
 		h.status/100 == 1 && (last || h.status == 101):
-		s.refuse(st, load.FailureMalformed)
+		s.session.refuse(st, load.FailureMalformed)
 		return load.FailureNone
 	}
 	if st.First == 0 {
-		st.First = s.now
+		st.First = s.session.now
 	}
 	if h.status/100 == 1 {
 		st.interim += h.size // the limit holds for all of a response's headers together
 		return load.FailureNone
 	}
-	s.fruitless = 0
+	s.session.fruitless = 0
 	if !st.answered {
 		st.answered, st.Status, st.length = true, h.status, h.length
 	}
 	if last {
 		st.grpc = h.grpc
-		s.complete(st)
+		s.session.complete(st)
 	}
 	return load.FailureNone
 }

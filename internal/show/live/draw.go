@@ -52,10 +52,10 @@ type look struct {
 
 // drawing is one frame under construction.
 type drawing struct {
-	painter
-	*Board
-	look
-	now time.Time
+	painter painter
+	board   *Board
+	look    look
+	now     time.Time
 }
 
 // frame draws the board in the look's size. It has exactly height lines.
@@ -91,27 +91,27 @@ func scrolled(all []string, height, at int) []string {
 
 // title is the first line: the experiment, the place in it and the time left.
 func (d drawing) title() string {
-	parts := append([]string{d.in(bold, clean(d.run.Experiment))}, d.place(d.now)...)
-	counts := d.Counts()
+	parts := append([]string{d.painter.in(bold, clean(d.board.run.Experiment))}, d.board.place(d.now)...)
+	counts := d.board.Counts()
 	if bad := counts[Invalid] + counts[Failed]; bad > 0 {
-		parts = append(parts, d.in(red, fmt.Sprintf("%d invalid or failed", bad)))
+		parts = append(parts, d.painter.in(red, fmt.Sprintf("%d invalid or failed", bad)))
 	}
 	right := ""
-	switch left := d.left(d.now); {
-	case d.over:
+	switch left := d.board.left(d.now); {
+	case d.board.over:
 		right = "ended"
 	case left > 0:
 		right = round(left).String() + " left"
-	case d.done < d.run.Trials && d.run.Trials > 0:
+	case d.board.done < d.board.run.Trials && d.board.run.Trials > 0:
 		right = "ending"
 	}
-	if d.paused {
-		right = d.in(reverse, " paused ") + " " + right
+	if d.look.paused {
+		right = d.painter.in(reverse, " paused ") + " " + right
 	}
-	if d.speed != "" {
-		right = d.speed + " " + right
+	if d.look.speed != "" {
+		right = d.look.speed + " " + right
 	}
-	room := d.width - ansi.StringWidth(right) - 1
+	room := d.look.width - ansi.StringWidth(right) - 1
 	for len(parts) > 1 && ansi.StringWidth(strings.Join(parts, "  ")) > room {
 		parts = slices.Delete(parts, 1, 2) // the place in the plan is in the grid too
 	}
@@ -120,19 +120,19 @@ func (d drawing) title() string {
 
 func (d drawing) keys() string {
 	keys := "q end  ↑↓←→ choose  enter trial  s sort  l log  space pause"
-	if d.width < 60 {
+	if d.look.width < 60 {
 		keys = "q ↑↓←→ enter s l space"
 	}
 	switch {
-	case d.page != overview:
+	case d.look.page != overview:
 		keys = "esc back  ↑↓ scroll  q end"
-	case d.speed != "":
+	case d.look.speed != "":
 		keys += "  +- speed"
 	}
-	if !d.follow && d.page == overview {
+	if !d.look.follow && d.look.page == overview {
 		keys = "esc follow  " + keys
 	}
-	return d.in(faint, keys)
+	return d.painter.in(faint, keys)
 }
 
 // heights divides the lines of the overview between its sections: each gets its least in this
@@ -153,7 +153,7 @@ func heights(total int, sections []struct{ least, wants int }) []int {
 
 func (d drawing) overview(height int) []string {
 	loads, planes := d.loadLines(), d.planeLines()
-	grid := 1 + len(d.plan.Treatments)
+	grid := 1 + len(d.board.plan.Treatments)
 	n := heights(height, []struct{ least, wants int }{
 		{2, min(grid, max(2, height/2))}, {2, len(loads)}, {min(2, len(planes)), len(planes)}, {1, 3},
 	})
@@ -166,7 +166,7 @@ func (d drawing) overview(height int) []string {
 	lines = append(lines, loads[:min(len(loads), n[1])]...)
 	lines = append(lines, planes[:min(len(planes), n[2])]...)
 	room := height - len(lines)
-	if room > 2 && len(d.messages) > 0 {
+	if room > 2 && len(d.board.messages) > 0 {
 		lines = append(lines, d.heading("MESSAGES"))
 		room--
 	}
@@ -175,8 +175,8 @@ func (d drawing) overview(height int) []string {
 
 // latestMessages are the last whole messages that fit, or the beginning of the last one.
 func (d drawing) latestMessages(room int) (lines []string) {
-	for i := len(d.messages) - 1; i >= 0; i-- {
-		of := d.linesOf(d.messages[i], d.width)
+	for i := len(d.board.messages) - 1; i >= 0; i-- {
+		of := d.linesOf(d.board.messages[i], d.look.width)
 		if len(of)+len(lines) > room {
 			if len(lines) == 0 {
 				return of[:max(0, room)]
@@ -188,10 +188,10 @@ func (d drawing) latestMessages(room int) (lines []string) {
 	return lines
 }
 
-func (d drawing) heading(s string) string { return d.in(cyan, s) }
+func (d drawing) heading(s string) string { return d.painter.in(cyan, s) }
 
 // rows are the treatments in the chosen order.
-func (d drawing) rows() []plan.Treatment { return sortedRows(d.Board, d.order) }
+func (d drawing) rows() []plan.Treatment { return sortedRows(d.board, d.look.order) }
 
 func sortedRows(b *Board, o order) []plan.Treatment {
 	rows := slices.Clone(b.plan.Treatments)
@@ -212,10 +212,10 @@ func sortedRows(b *Board, o order) []plan.Treatment {
 
 // at is the chosen cell: the running trial, unless the reader chose another.
 func (d drawing) at() cell {
-	if !d.follow {
-		return cell{d.treatment, d.look.block}
+	if !d.look.follow {
+		return cell{d.look.treatment, d.look.block}
 	}
-	return d.following()
+	return d.board.following()
 }
 
 // following is the trial to show by itself: of the running ones the first that is compared with a
@@ -246,7 +246,7 @@ func (b *Board) following() cell {
 	return cell{}
 }
 
-func (d drawing) chosen() *Trial { return d.grid[d.at()] }
+func (d drawing) chosen() *Trial { return d.board.grid[d.at()] }
 
 // gridLines draw treatments by blocks, and beside them the differences so far.
 func (d drawing) gridLines(height int) []string {
@@ -255,29 +255,29 @@ func (d drawing) gridLines(height int) []string {
 	for _, t := range rows {
 		label = max(label, ansi.StringWidth(clean(t.ID)))
 	}
-	label = min(label, max(10, d.width/4))
-	blocks := max(1, d.plan.Blocks)
-	cells := min(blocks, max(4, (d.width-label-4)*2/5))
-	if d.width < 60 {
-		cells = min(blocks, max(4, d.width-label-22))
+	label = min(label, max(10, d.look.width/4))
+	blocks := max(1, d.board.plan.Blocks)
+	cells := min(blocks, max(4, (d.look.width-label-4)*2/5))
+	if d.look.width < 60 {
+		cells = min(blocks, max(4, d.look.width-label-22))
 	}
-	first := max(1, min(max(d.kept(at), d.latest())-cells+2, blocks-cells+1))
+	first := max(1, min(max(d.kept(at), d.board.latest())-cells+2, blocks-cells+1))
 	head := fmt.Sprintf("BLOCKS %d-%d of %d", first, first+cells-1, blocks)
-	if d.order != byPlan {
-		head += ", " + d.order.inWords()
+	if d.look.order != byPlan {
+		head += ", " + d.look.order.inWords()
 	}
 	text, bar, title := 0, 0, ""
-	if h := d.headline; h != nil && len(h.Of) > 0 {
+	if h := d.board.headline; h != nil && len(h.Of) > 0 {
 		for _, v := range h.Of {
 			text = max(text, ansi.StringWidth(v.Text))
 		}
-		text = min(text, max(0, d.width-label-cells-5))
-		if bar = d.width - label - cells - text - 7; bar < 9 {
+		text = min(text, max(0, d.look.width-label-cells-5))
+		if bar = d.look.width - label - cells - text - 7; bar < 9 {
 			bar = 0
 		}
 		bar = min(bar, 60)
 		title = h.Title + ", more than the baseline"
-	} else if d.width > 60 {
+	} else if d.look.width > 60 {
 		title = "no difference yet: the first interval needs 3 blocks"
 	}
 	lines := []string{d.heading(padded(head, max(label+cells+3, ansi.StringWidth(head)+2)) + " " + title)}
@@ -288,19 +288,19 @@ func (d drawing) gridLines(height int) []string {
 	}
 	var scale axis
 	if bar > 0 {
-		scale = axisOf(d.headline.Of, bar)
+		scale = axisOf(d.board.headline.Of, bar)
 	}
 	for _, t := range rows[min(from, len(rows)):min(len(rows), from+visible)] {
 		name, mark := padded(clean(t.ID), label), " "
 		if t.ID == at.treatment {
-			name, mark = d.in(bold, name), "▸"
+			name, mark = d.painter.in(bold, name), "▸"
 		}
 		line := mark + name + " "
 		for block := first; block < first+cells; block++ {
-			line += d.cell(d.grid[cell{t.ID, block}], at)
+			line += d.cell(d.board.grid[cell{t.ID, block}], at)
 		}
-		if d.headline != nil {
-			if v, ok := d.headline.Of[t.ID]; ok {
+		if d.board.headline != nil {
+			if v, ok := d.board.headline.Of[t.ID]; ok {
 				line += "  " + padded(v.Text, text)
 				if bar > 0 {
 					line += "  " + scale.interval(v)
@@ -314,7 +314,7 @@ func (d drawing) gridLines(height int) []string {
 
 // kept is the block of the chosen cell, unless the reader follows the run.
 func (d drawing) kept(at cell) int {
-	if d.follow {
+	if d.look.follow {
 		return 0
 	}
 	return at.block
@@ -326,16 +326,16 @@ func (d drawing) cell(t *Trial, at cell) string {
 	}
 	m := marks[t.Status]
 	c := m.color
-	if !d.follow && (cell{t.Treatment, t.Block}) == at {
+	if !d.look.follow && (cell{t.Treatment, t.Block}) == at {
 		c = reverse
 	}
-	return d.in(c, m.shape)
+	return d.painter.in(c, m.shape)
 }
 
 // loadLines have a line for each running trial: rates, errors, latency of the last second.
 func (d drawing) loadLines() []string {
-	trials := d.inOrder(d.runningTrials())
-	if t := d.chosen(); !d.follow && t != nil && t.Status != Planned {
+	trials := d.inOrder(d.board.runningTrials())
+	if t := d.chosen(); !d.look.follow && t != nil && t.Status != Planned {
 		trials = []*Trial{t}
 	} else if len(trials) == 0 && t != nil && t.Status != Planned {
 		trials = []*Trial{t}
@@ -344,8 +344,8 @@ func (d drawing) loadLines() []string {
 	for _, t := range trials {
 		label = max(label, ansi.StringWidth(clean(t.Treatment)))
 	}
-	label = min(max(label, 4), max(8, d.width/4))
-	wide, w := d.width >= 72, d.columns()
+	label = min(max(label, 4), max(8, d.look.width/4))
+	wide, w := d.look.width >= 72, d.columns()
 	head := padded("LOAD", label+1) + onRight("asked/s", w+1) + onRight("got/s", w) + onRight("errors", w) + onRight("p50 ms", w)
 	if wide {
 		head += onRight("p99 ms", w) + "  "
@@ -359,7 +359,7 @@ func (d drawing) loadLines() []string {
 
 // columns is the width of a column of figures.
 func (d drawing) columns() int {
-	if d.width < 60 {
+	if d.look.width < 60 {
 		return 7
 	}
 	return 8
@@ -383,7 +383,7 @@ func (d drawing) loadLine(t *Trial, label int, wide bool) string {
 	line := " " + padded(clean(t.Treatment), label)
 	p := t.Last
 	if p == nil {
-		return line + "  " + d.in(faint, t.Phase)
+		return line + "  " + d.painter.in(faint, t.Phase)
 	}
 	asked := "max"
 	if p.AskedRate > 0 {
@@ -391,14 +391,14 @@ func (d drawing) loadLine(t *Trial, label int, wide bool) string {
 	}
 	errors := onRight(fmt.Sprint(t.Errors), w)
 	if t.Errors > 0 {
-		errors = d.in(red, errors)
+		errors = d.painter.in(red, errors)
 	}
 	line += onRight(asked, w+1) + onRight(fmt.Sprintf("%.0f", p.WhileLoaded()), w) + errors + onRight(ms(p.P50MS), w)
 	if wide {
-		line += onRight(ms(p.P99MS), w) + "  " + d.in(cyan, spark(t.Rate.values, min(40, d.width-label-44)))
+		line += onRight(ms(p.P99MS), w) + "  " + d.painter.in(cyan, spark(t.Rate.values, min(40, d.look.width-label-44)))
 	}
 	for _, f := range t.Faults {
-		line += "  " + d.in(red, "fault: "+clean(f))
+		line += "  " + d.painter.in(red, "fault: "+clean(f))
 	}
 	return line
 }
@@ -412,7 +412,7 @@ func ms(v float64) string {
 
 // names is the width of the column of planes and tasks.
 func (d drawing) names() int {
-	if d.width < 60 {
+	if d.look.width < 60 {
 		return 15
 	}
 	return 24
@@ -424,9 +424,9 @@ func (d drawing) planeLines() []string {
 	if t == nil || len(t.Planes) == 0 {
 		return nil
 	}
-	wide := d.width >= 60
+	wide := d.look.width >= 60
 	head := padded("CORES "+clean(t.Treatment), d.names()) + onRight("now", 7) + onRight("min", 7) + onRight("max", 7)
-	if d.width >= 100 {
+	if d.look.width >= 100 {
 		head += onRight("mean", 7)
 	}
 	lines := []string{d.heading(head)}
@@ -435,7 +435,7 @@ func (d drawing) planeLines() []string {
 			lines = append(lines, d.seriesLine(" "+string(plane), s, wide))
 		}
 	}
-	if d.height < 40 {
+	if d.look.height < 40 {
 		return lines
 	}
 	return append(lines, d.taskLines(t)...)
@@ -451,18 +451,18 @@ func (d drawing) taskLines(t *Trial) []string {
 	slices.Sort(ids)
 	var lines []string
 	for _, id := range ids {
-		lines = append(lines, d.seriesLine("   "+clean(id), &t.tasks[id].cores, d.width >= 60))
+		lines = append(lines, d.seriesLine("   "+clean(id), &t.tasks[id].cores, d.look.width >= 60))
 	}
 	return lines
 }
 
 func (d drawing) seriesLine(name string, s *series, wide bool) string {
 	line := padded(name, d.names()) + onRight(cores(s.now()), 7) + onRight(cores(s.min), 7) + onRight(cores(s.max), 7)
-	if d.width >= 100 {
+	if d.look.width >= 100 {
 		line += onRight(cores(s.mean()), 7)
 	}
 	if wide {
-		line += "  " + d.in(cyan, spark(s.values, min(60, d.width-d.names()-24)))
+		line += "  " + d.painter.in(cyan, spark(s.values, min(60, d.look.width-d.names()-24)))
 	}
 	return line
 }
@@ -477,7 +477,7 @@ func cores(v float64) string {
 // messageLines are the log, wrapped to width.
 func (d drawing) messageLines(width int) []string {
 	var lines []string
-	for _, m := range d.messages {
+	for _, m := range d.board.messages {
 		lines = append(lines, d.linesOf(m, width)...)
 	}
 	return lines
@@ -516,15 +516,15 @@ func (d drawing) trialLines(t *Trial) []string {
 		return []string{"No trial is here."}
 	}
 	m := marks[t.Status]
-	lines := []string{d.in(bold, clean(t.ID)) + "  " + d.in(m.color, m.shape+" "+t.Status.InWords()) + fmt.Sprintf("  block %d", t.Block)}
+	lines := []string{d.painter.in(bold, clean(t.ID)) + "  " + d.painter.in(m.color, m.shape+" "+t.Status.InWords()) + fmt.Sprintf("  block %d", t.Block)}
 	if t.Why != "" {
-		lines = append(lines, wrapped(clean(t.Why), d.width, red, d.painter)...)
+		lines = append(lines, wrapped(clean(t.Why), d.look.width, red, d.painter)...)
 	}
-	if v := d.headline; v != nil {
+	if v := d.board.headline; v != nil {
 		if of, ok := v.Of[t.Treatment]; ok {
-			lines = append(lines, wrapped(fmt.Sprintf("%s, more than the baseline so far: %s (%s)", v.Title, of.Text, of.Verdict), d.width, noColor, d.painter)...)
-			if half := d.halves[t.Treatment]; len(half) > 1 {
-				lines = append(lines, "width of its interval, block by block: "+d.in(cyan, spark(half, d.width-42)))
+			lines = append(lines, wrapped(fmt.Sprintf("%s, more than the baseline so far: %s (%s)", v.Title, of.Text, of.Verdict), d.look.width, noColor, d.painter)...)
+			if half := d.board.halves[t.Treatment]; len(half) > 1 {
+				lines = append(lines, "width of its interval, block by block: "+d.painter.in(cyan, spark(half, d.look.width-42)))
 			}
 		}
 	}
@@ -538,28 +538,28 @@ func (d drawing) trialLines(t *Trial) []string {
 	if t.Phase != "" {
 		phases = append(phases, fmt.Sprintf("%s %.1f s so far", t.Phase, d.now.Sub(t.PhaseAt).Seconds()))
 	}
-	lines = append(lines, wrapped("Phases: "+strings.Join(phases, ", "), d.width, noColor, d.painter)...)
+	lines = append(lines, wrapped("Phases: "+strings.Join(phases, ", "), d.look.width, noColor, d.painter)...)
 	if t.Last != nil {
 		lines = append(lines, "", d.heading(padded("EACH SECOND", 20)+onRight("now", 9)+onRight("min", 9)+onRight("max", 9)))
 		for _, row := range []struct {
 			name string
 			of   *series
 		}{{" answers/s", &t.Rate}, {" p50 ms", &t.P50}, {" p99 ms", &t.P99}} {
-			lines = append(lines, padded(row.name, 20)+onRight(figure(row.of.now()), 9)+onRight(figure(row.of.min), 9)+onRight(figure(row.of.max), 9)+"  "+d.in(cyan, spark(row.of.values, d.width-51)))
+			lines = append(lines, padded(row.name, 20)+onRight(figure(row.of.now()), 9)+onRight(figure(row.of.min), 9)+onRight(figure(row.of.max), 9)+"  "+d.painter.in(cyan, spark(row.of.values, d.look.width-51)))
 		}
 		lines = append(lines, fmt.Sprintf(" errors: %d", t.Errors))
 	}
 	if len(t.Planes) > 0 {
 		deep := d
-		deep.height = max(d.height, 40) // with tasks
+		deep.look.height = max(d.look.height, 40) // with tasks
 		lines = append(append(lines, ""), deep.planeLines()...)
 	}
 	for _, f := range t.Faults {
-		lines = append(lines, d.in(red, "fault: "+clean(f)))
+		lines = append(lines, d.painter.in(red, "fault: "+clean(f)))
 	}
-	for _, m := range d.messages {
+	for _, m := range d.board.messages {
 		if m.Trial == t.ID {
-			lines = append(lines, wrapped(clean(m.Text), d.width, noColor, d.painter)...)
+			lines = append(lines, wrapped(clean(m.Text), d.look.width, noColor, d.painter)...)
 		}
 	}
 	return lines

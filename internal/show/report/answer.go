@@ -77,12 +77,12 @@ func Answer(r *analysis.Report) []string {
 
 // answerSection is the answer, before everything else.
 func answerSection(t text) {
-	lines := Answer(t.r)
+	lines := Answer(t.view.r)
 	for _, s := range lines {
-		t.prose(s)
+		t.page.prose(s)
 	}
-	if len(lines) > 0 && !t.markdown {
-		t.line("")
+	if len(lines) > 0 && !t.page.markdown {
+		t.page.line("")
 	}
 }
 

@@ -13,21 +13,21 @@ import (
 // boundariesSection shows the CPU of the treatments at each boundary, and which
 // uses more: from the data plane alone to the whole cluster.
 func boundariesSection(t text) {
-	parts := slices.DeleteFunc(metric.Boundaries(), func(p metric.Part) bool { return !t.known(metric.Of(metric.CPUCores, p.Name)) })
-	if t.r.Method != analysis.Unpaired || len(parts) == 0 {
+	parts := slices.DeleteFunc(metric.Boundaries(), func(p metric.Part) bool { return !t.view.known(metric.Of(metric.CPUCores, p.Name)) })
+	if t.view.r.Method != analysis.Unpaired || len(parts) == 0 {
 		return
 	}
-	t.heading(fmt.Sprintf("CPU by boundary, millicores (mean of n trials ± half of the %s interval)", t.percent()))
-	columns := t.label.columns(t.r.Treatments)
+	t.page.heading(fmt.Sprintf("CPU by boundary, millicores (mean of n trials ± half of the %s interval)", t.view.percent()))
+	columns := t.view.label.columns(t.view.r.Treatments)
 	labels := len(columns)
 	for _, p := range parts {
 		c := column{heads: []string{p.Boundary}}
-		for _, tr := range t.r.Treatments {
+		for _, tr := range t.view.r.Treatments {
 			c.cells = append(c.cells, cell(tr, metric.Of(metric.CPUCores, p.Name), 1000))
 		}
 		columns = append(columns, c)
 	}
-	t.table(columns, labels)
+	t.page.table(columns, labels)
 	boundaryHeadlines(t, parts)
 }
 
@@ -35,19 +35,19 @@ func boundariesSection(t text) {
 func boundaryHeadlines(t text, parts []metric.Part) {
 	var pairs []string
 	found := map[string][]analysis.Comparison{}
-	for _, c := range t.r.Comparisons {
+	for _, c := range t.view.r.Comparisons {
 		part, ok := metric.PartOf(metric.CPUCores, c.Metric)
 		if !ok || c.Control || c.Ratio == nil || !slices.ContainsFunc(parts, func(p metric.Part) bool { return p.Name == part }) {
 			continue
 		}
-		pair := fmt.Sprintf("%s against %s", t.withoutRate(c.Factors), t.withoutRate(c.Against))
+		pair := fmt.Sprintf("%s against %s", t.view.withoutRate(c.Factors), t.view.withoutRate(c.Against))
 		if !slices.Contains(pairs, pair) {
 			pairs = append(pairs, pair)
 		}
 		found[pair+"/"+part] = append(found[pair+"/"+part], c)
 	}
 	for _, pair := range pairs {
-		t.heading("One headline a boundary: CPU of " + pair)
+		t.page.heading("One headline a boundary: CPU of " + pair)
 		names, ratios, verdicts := column{heads: []string{"boundary"}, left: true}, column{heads: []string{"ratio"}}, column{heads: []string{"verdict at each rate"}, left: true}
 		order := map[analysis.Verdict][]int{} // boundaries with a verdict
 		for i, p := range parts {
@@ -64,11 +64,11 @@ func boundaryHeadlines(t text, parts []metric.Part) {
 				}
 			}
 		}
-		t.table([]column{names, ratios, verdicts}, 1)
+		t.page.table([]column{names, ratios, verdicts}, 1)
 		higher, lower := order[analysis.Higher], order[analysis.Lower]
 		if len(higher) > 0 && len(lower) > 0 && !(len(higher) == 1 && slices.Equal(higher, lower)) {
-			t.line("")
-			t.prose("The boundaries rank the two differently: which one costs less depends on the boundary.")
+			t.page.line("")
+			t.page.prose("The boundaries rank the two differently: which one costs less depends on the boundary.")
 		}
 	}
 }

@@ -16,10 +16,10 @@ const mostDifferences = 10
 
 // configurationsSection prints what treatments of one mesh and its variants really ran differently.
 func configurationsSection(t text) {
-	for _, c := range t.r.Configurations {
-		t.heading(fmt.Sprintf("Configuration of %s and %s", c.A, c.B))
+	for _, c := range t.view.r.Configurations {
+		t.page.heading(fmt.Sprintf("Configuration of %s and %s", c.A, c.B))
 		for _, s := range ConfigurationLines(c) {
-			t.item(s)
+			t.page.item(s)
 		}
 	}
 }

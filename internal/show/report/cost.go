@@ -13,11 +13,11 @@ import (
 
 // costSection prices the treatments, if prices were given.
 func costSection(t text) {
-	c := t.r.Cost
+	c := t.view.r.Cost
 	if c == nil {
 		return
 	}
-	t.heading(fmt.Sprintf("Cost in resources and money (± half of the %s interval; GiB and pods if known)", t.percent()))
+	t.page.heading(fmt.Sprintf("Cost in resources and money (± half of the %s interval; GiB and pods if known)", t.view.percent()))
 	unitCostsTable(t, c)
 	proxyCostsTable(t, c)
 	controlCosts(t, c)
@@ -27,7 +27,7 @@ func costSection(t text) {
 }
 
 func priceSentence(t text, what string, p analysis.Price) string {
-	return fmt.Sprintf("%s: %s %s a month (%s, %s)", what, strconv.FormatFloat(p.Month, 'f', -1, 64), t.r.Cost.Prices.Currency, p.Source, p.Date)
+	return fmt.Sprintf("%s: %s %s a month (%s, %s)", what, strconv.FormatFloat(p.Month, 'f', -1, 64), t.view.r.Cost.Prices.Currency, p.Source, p.Date)
 }
 
 func amount(i *stats.Interval) string {
@@ -49,11 +49,11 @@ func unitCostsTable(t text, c *analysis.Cost) {
 		if u.Pods > 0 {
 			pods = fmt.Sprint(u.Pods)
 		}
-		for i, cell := range []string{t.label.of(u.Factors), string(u.Bill), amount(u.Cores), amount(u.GiB), pods, amount(u.PodCores), amount(u.PodGiB)} {
+		for i, cell := range []string{t.view.label.of(u.Factors), string(u.Bill), amount(u.Cores), amount(u.GiB), pods, amount(u.PodCores), amount(u.PodGiB)} {
 			columns[i].cells = append(columns[i].cells, cell)
 		}
 	}
-	t.table(columns, 2)
+	t.page.table(columns, 2)
 }
 
 // proxyCostsTable has the data plane in the units of its makers: one proxy, one proxied call.
@@ -70,21 +70,21 @@ func proxyCostsTable(t text, c *analysis.Cost) {
 		}
 		p := u.Proxy
 		counted = counted && p.Counted
-		for i, cell := range []string{t.label.of(u.Factors), number(float64(p.Calls)), number(p.Proxied), number(float64(p.Proxies)), amount(p.CallUS), amount(p.Cores), amount(p.MiB), amount(p.IdleCores), amount(p.IdleMiB)} {
+		for i, cell := range []string{t.view.label.of(u.Factors), number(float64(p.Calls)), number(p.Proxied), number(float64(p.Proxies)), amount(p.CallUS), amount(p.Cores), amount(p.MiB), amount(p.IdleCores), amount(p.IdleMiB)} {
 			columns[i].cells = append(columns[i].cells, cell)
 		}
 	}
 	if len(columns[0].cells) == 0 {
 		return
 	}
-	t.heading("Data plane per proxy and proxied call, the load generator's own proxy included")
-	t.table(columns, 1)
-	t.line("")
+	t.page.heading("Data plane per proxy and proxied call, the load generator's own proxy included")
+	t.page.table(columns, 1)
+	t.page.line("")
 	s := "A call that passes two sidecars is proxied twice. Idle: the line through three or more rates, at no requests; or else the CPU outside the slices of interleaved trials. Idle memory: before the load."
 	if !counted {
 		s += " The proxied calls are from the topology, since the proxies' counters are not known."
 	}
-	t.prose(s)
+	t.page.prose(s)
 }
 
 // controlCosts are sentences: a control plane is divided by what it serves.
@@ -93,7 +93,7 @@ func controlCosts(t text, c *analysis.Cost) {
 	for _, u := range c.Units {
 		if p := u.Proxy; p != nil && p.ControlCoresPerProxy != nil {
 			any = true
-			t.prose(fmt.Sprintf("Control plane of %s: %s cores and %s MiB per proxy (%d), %s cores and %s MiB per service (%d).", t.label.of(u.Factors),
+			t.page.prose(fmt.Sprintf("Control plane of %s: %s cores and %s MiB per proxy (%d), %s cores and %s MiB per service (%d).", t.view.label.of(u.Factors),
 				amount(p.ControlCoresPerProxy), amount(p.ControlMiBPerProxy), p.Proxies, amount(p.ControlCoresPerService), amount(p.ControlMiBPerService), p.Services))
 		}
 	}
@@ -106,7 +106,7 @@ func controlCosts(t text, c *analysis.Cost) {
 func publishedControl(t text, c *analysis.Cost) {
 	for _, r := range c.References {
 		if r.ControlCores > 0 && r.Proxies > 0 {
-			t.prose(fmt.Sprintf("%s published %.2g cores and %.2g MiB per proxy (%d): %s; %s.", r.Who, r.ControlCores/float64(r.Proxies), r.ControlMiB/float64(r.Proxies), r.Proxies, r.What, r.Conditions))
+			t.page.prose(fmt.Sprintf("%s published %.2g cores and %.2g MiB per proxy (%d): %s; %s.", r.Who, r.ControlCores/float64(r.Proxies), r.ControlMiB/float64(r.Proxies), r.Proxies, r.What, r.Conditions))
 		}
 	}
 }
@@ -125,7 +125,7 @@ func scenarioTables(t text, c *analysis.Cost) {
 		if s.Pods > 0 {
 			title += fmt.Sprintf(" over %d pods", s.Pods)
 		}
-		t.heading(title)
+		t.page.heading(title)
 		heads := []string{"treatment", "of", "cores", "GiB", c.Prices.Currency + " a month", "how"}
 		columns := make([]column, len(heads))
 		for i, h := range heads {
@@ -135,20 +135,20 @@ func scenarioTables(t text, c *analysis.Cost) {
 			if x.Scenario != s.Name {
 				continue
 			}
-			for i, cell := range []string{t.label.of(x.Factors), string(x.Bill), amount(x.Cores), amount(x.GiB), amount(x.Money), x.How} {
+			for i, cell := range []string{t.view.label.of(x.Factors), string(x.Bill), amount(x.Cores), amount(x.GiB), amount(x.Money), x.How} {
 				columns[i].cells = append(columns[i].cells, cell)
 			}
 		}
-		t.table(columns, 2)
+		t.page.table(columns, 2)
 	}
-	t.line("")
-	t.prose(priceSentence(t, "A core", c.Prices.Core))
+	t.page.line("")
+	t.page.prose(priceSentence(t, "A core", c.Prices.Core))
 	if g := c.Prices.GiB; g != nil {
-		t.prose(priceSentence(t, "A GiB", *g))
+		t.page.prose(priceSentence(t, "A GiB", *g))
 	} else {
-		t.prose("Memory has no price in the file and is not part of the money.")
+		t.page.prose("Memory has no price in the file and is not part of the money.")
 	}
-	t.prose("The data plane includes the load generator's own proxy." + controlPlaneNote(t))
+	t.page.prose("The data plane includes the load generator's own proxy." + controlPlaneNote(t))
 }
 
 // zoneTraffic has the traffic between zones, which the money of the scenarios does not contain.
@@ -157,7 +157,7 @@ func zoneTraffic(t text, c *analysis.Cost) {
 	if p == nil || len(c.Traffic) == 0 {
 		return
 	}
-	t.heading("Traffic between zones, beside the money above")
+	t.page.heading("Traffic between zones, beside the money above")
 	heads := [][]string{{"", "scenario"}, {"", "treatment"}, {"hops per", "request"}, {"bytes", "per hop"}, {"between", "zones"}, {"GiB", "a month"},
 		{c.Prices.Currency, "a month"}, {"added,", c.Prices.Currency + " a month"}, {"", "how"}}
 	columns := make([]column, len(heads))
@@ -170,17 +170,17 @@ func zoneTraffic(t text, c *analysis.Cost) {
 			share = fixed(100**x.Crossing, 0) + " %"
 		}
 		added := optional(x.Added)
-		if slices.ContainsFunc(t.r.Treatments, func(r analysis.Treatment) bool { return r.ID == x.Treatment && r.Baseline == "" }) {
+		if slices.ContainsFunc(t.view.r.Treatments, func(r analysis.Treatment) bool { return r.ID == x.Treatment && r.Baseline == "" }) {
 			added = none
 		}
-		for i, cell := range []string{x.Scenario, t.label.of(x.Factors), number(float64(x.Hops)), number(math.Round(x.Bytes)), share, optional(x.GiB), optional(x.Money), added, x.How} {
+		for i, cell := range []string{x.Scenario, t.view.label.of(x.Factors), number(float64(x.Hops)), number(math.Round(x.Bytes)), share, optional(x.GiB), optional(x.Money), added, x.How} {
 			columns[i].cells = append(columns[i].cells, cell)
 		}
 	}
-	t.table(columns, 2)
-	t.line("")
-	t.prose(fmt.Sprintf("A GiB between zones: %s %s (%s, %s).", strconv.FormatFloat(p.GiB, 'f', -1, 64), c.Prices.Currency, p.Source, p.Date))
-	t.prose("A hop is a call between pods; one that passes a waypoint or gateway has two. Each is taken to carry the bytes of a request at the entry with its answer, " +
+	t.page.table(columns, 2)
+	t.page.line("")
+	t.page.prose(fmt.Sprintf("A GiB between zones: %s %s (%s, %s).", strconv.FormatFloat(p.GiB, 'f', -1, 64), c.Prices.Currency, p.Source, p.Date))
+	t.page.prose("A hop is a call between pods; one that passes a waypoint or gateway has two. Each is taken to carry the bytes of a request at the entry with its answer, " +
 		"without TLS and TCP headers, and to go to any pod alike. Sidecars add no hop.")
 }
 
@@ -197,7 +197,7 @@ func optional(v *float64) string {
 
 // controlPlaneNote qualifies the cost of a control plane, if there is one.
 func controlPlaneNote(t text) string {
-	for _, tr := range t.r.Treatments {
+	for _, tr := range t.view.r.Treatments {
 		if e, ok := tr.Metrics[metric.CPUCores+"/control"]; ok && e.Estimate > 0 {
 			return " The control plane is scaled like the rest, which overstates it: it grows with services and pods, hardly with requests."
 		}
@@ -215,7 +215,7 @@ func grouped(v float64) string {
 }
 
 func referencesTable(t text, c *analysis.Cost) {
-	t.heading("Published figures of others per proxy, for orientation: measured under other conditions")
+	t.page.heading("Published figures of others per proxy, for orientation: measured under other conditions")
 	heads := [][]string{{"", "who"}, {"", "what"}, {"cores per proxy", "at 1000 req/s"}, {"MiB", "per proxy"}, {"added p90/p99", "ms"}, {"", "date"}, {"", "conditions"}}
 	columns := make([]column, len(heads))
 	for i, h := range heads {
@@ -233,10 +233,10 @@ func referencesTable(t text, c *analysis.Cost) {
 			columns[i].cells = append(columns[i].cells, cell)
 		}
 	}
-	t.table(columns, 2)
+	t.page.table(columns, 2)
 	if elsewhere > 0 {
-		t.line("")
-		t.prose(fmt.Sprintf("%d published %s of whole data planes cannot be divided by proxies: --format json has them.", elsewhere, plural(elsewhere, "figure")))
+		t.page.line("")
+		t.page.prose(fmt.Sprintf("%d published %s of whole data planes cannot be divided by proxies: --format json has them.", elsewhere, plural(elsewhere, "figure")))
 	}
 }
 

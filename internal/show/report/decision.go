@@ -15,13 +15,13 @@ import (
 
 // decisionSection is the outcome of the gates that end a run.
 func decisionSection(t text) {
-	for _, d := range t.r.Decisions {
+	for _, d := range t.view.r.Decisions {
 		for _, s := range decisionLines(d) {
-			t.prose(s)
+			t.page.prose(s)
 		}
 	}
-	if len(t.r.Decisions) > 0 && !t.markdown {
-		t.line("")
+	if len(t.view.r.Decisions) > 0 && !t.page.markdown {
+		t.page.line("")
 	}
 }
 
@@ -135,25 +135,25 @@ func writeDecision(w io.Writer, r *analysis.Report) error {
 	t := text{page: newPage(Options{}, false, ""), view: view{r: r, label: newLabels(r)}}
 	for _, d := range r.Decisions {
 		for _, s := range decisionLines(d) {
-			t.prose(s)
+			t.page.prose(s)
 		}
 	}
 	if len(r.Decisions) == 0 {
-		t.prose("No gates: write decide in the experiment file, or use tare ab.")
+		t.page.prose("No gates: write decide in the experiment file, or use tare ab.")
 	}
-	t.line("")
+	t.page.line("")
 	for _, c := range r.Configurations {
-		t.prose(fmt.Sprintf("What differs between %s and %s:", c.A, c.B))
+		t.page.prose(fmt.Sprintf("What differs between %s and %s:", c.A, c.B))
 		for _, s := range ConfigurationLines(c) {
-			t.item(s)
+			t.page.item(s)
 		}
 	}
-	t.prose(trialsSentence(t) + ".")
-	t.prose("Intervals hold over all looks: each side is wrong with probability 5 % at most.")
+	t.page.prose(trialsSentence(t) + ".")
+	t.page.prose("Intervals hold over all looks: each side is wrong with probability 5 % at most.")
 	for _, warning := range decisionWarnings(r) {
-		t.prose("Warning " + warning.Code + ": " + warning.Message)
+		t.page.prose("Warning " + warning.Code + ": " + warning.Message)
 	}
-	return t.writeTo(w, "decision")
+	return t.page.writeTo(w, "decision")
 }
 
 // decisionWarnings are the warnings that doubt a decision.

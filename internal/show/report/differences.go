@@ -12,33 +12,33 @@ import (
 
 // differencesSection has a block of lines for every treatment with a baseline.
 func differencesSection(t text) {
-	if t.r.Method == analysis.AsPublished {
+	if t.view.r.Method == analysis.AsPublished {
 		return
 	}
-	if !slices.ContainsFunc(t.r.Comparisons, func(c analysis.Comparison) bool { return !c.Control }) {
-		t.heading("Differences: none. No treatment has a baseline with valid trials.")
+	if !slices.ContainsFunc(t.view.r.Comparisons, func(c analysis.Comparison) bool { return !c.Control }) {
+		t.page.heading("Differences: none. No treatment has a baseline with valid trials.")
 		return
 	}
-	n, uniform := t.pairs()
+	n, uniform := t.view.pairs()
 	each := ""
 	if uniform {
 		each = fmt.Sprintf(", %d pairs each", n)
 	}
-	if t.r.RatiosOnly {
-		t.heading(fmt.Sprintf("Ratio to the baseline (loaded at once, paired within blocks%s; %s intervals)", each, t.percent()))
-	} else if t.imported() {
-		t.heading(fmt.Sprintf("Differences (unpaired, since the runs were not interleaved; %s intervals)", t.percent()))
+	if t.view.r.RatiosOnly {
+		t.page.heading(fmt.Sprintf("Ratio to the baseline (loaded at once, paired within blocks%s; %s intervals)", each, t.view.percent()))
+	} else if t.view.imported() {
+		t.page.heading(fmt.Sprintf("Differences (unpaired, since the runs were not interleaved; %s intervals)", t.view.percent()))
 	} else {
-		t.heading(fmt.Sprintf("Difference to the baseline (paired within blocks%s; %s intervals)", each, t.percent()))
+		t.page.heading(fmt.Sprintf("Difference to the baseline (paired within blocks%s; %s intervals)", each, t.view.percent()))
 	}
 	var table differenceTable
-	shown, hidden := t.shownGroups(), 0
+	shown, hidden := t.view.shownGroups(), 0
 	pooledDone := map[string]bool{}
-	for _, tr := range t.r.Treatments {
+	for _, tr := range t.view.r.Treatments {
 		if tr.Baseline == "" || tr.Control {
 			continue
 		}
-		if q := t.questionOf(tr.ID); q != nil && len(q.Pooled) > 0 && !pooledDone[q.ID] {
+		if q := t.view.questionOf(tr.ID); q != nil && len(q.Pooled) > 0 && !pooledDone[q.ID] {
 			pooledDone[q.ID] = true
 			table.pooled(t, *q)
 		}
@@ -46,13 +46,13 @@ func differencesSection(t text) {
 			hidden++
 			continue
 		}
-		table.group(fmt.Sprintf("%s against %s", t.label.of(tr.Factors), t.label.against(tr, t.r)))
-		cs := t.comparisons(tr.ID)
+		table.group(fmt.Sprintf("%s against %s", t.view.label.of(tr.Factors), t.view.label.against(tr, t.view.r)))
+		cs := t.view.comparisons(tr.ID)
 		for _, c := range cs {
 			table.add(c)
 		}
 		for _, name := range shownMetrics {
-			if _, known := t.r.Find(tr.ID, name); !known && t.missed(name) {
+			if _, known := t.view.r.Find(tr.ID, name); !known && t.view.missed(name) {
 				table.row("  "+quantityOf(name).name, unknown, "", none, "", "0", "unknown, see the warnings")
 			}
 		}
@@ -60,10 +60,10 @@ func differencesSection(t text) {
 			table.group("  nothing to compare")
 		}
 	}
-	t.tableAt(table.columns(t.o, uniform, t.r.RatiosOnly), 1, "")
+	t.page.tableAt(table.columns(t.view.o, uniform, t.view.r.RatiosOnly), 1, "")
 	if hidden > 0 {
-		t.line("")
-		t.prose(fmt.Sprintf("%d more %s not shown here: see --all.", hidden, plural(hidden, "comparison")))
+		t.page.line("")
+		t.page.prose(fmt.Sprintf("%d more %s not shown here: see --all.", hidden, plural(hidden, "comparison")))
 	}
 	positionSentence(t)
 	speedSentences(t)
@@ -72,43 +72,43 @@ func differencesSection(t text) {
 // positionSentence names the intervals that were adjusted for positions in the block.
 func positionSentence(t text) {
 	var adjusted []string
-	for _, c := range t.r.Comparisons {
-		if c.Position != nil && !c.Control && t.shows(c) {
-			adjusted = append(adjusted, fmt.Sprintf("%s of %s", quantityOf(c.Metric).name, t.label.of(c.Factors)))
+	for _, c := range t.view.r.Comparisons {
+		if c.Position != nil && !c.Control && t.view.shows(c) {
+			adjusted = append(adjusted, fmt.Sprintf("%s of %s", quantityOf(c.Metric).name, t.view.label.of(c.Factors)))
 		}
 	}
 	if adjusted == nil {
 		return
 	}
-	if t.markdown {
-		t.line("")
+	if t.page.markdown {
+		t.page.line("")
 	}
-	t.prose("Adjusted for the position in the block, which narrows the interval: " + strings.Join(adjusted, "; ") + ". JSON has the figures without it.")
+	t.page.prose("Adjusted for the position in the block, which narrows the interval: " + strings.Join(adjusted, "; ") + ". JSON has the figures without it.")
 }
 
 // speedSentences name the intervals at the machine's mean speed, each with the interval over its speeds.
 func speedSentences(t text) {
 	var adjusted []string
-	for _, c := range t.r.Comparisons {
-		if c.Speed != nil && !c.Control && t.shows(c) {
+	for _, c := range t.view.r.Comparisons {
+		if c.Speed != nil && !c.Control && t.view.shows(c) {
 			q := quantityOf(c.Metric)
-			adjusted = append(adjusted, fmt.Sprintf("%s of %s (%s)", q.name, t.label.of(c.Factors), speedWords(c.Speed, q)))
+			adjusted = append(adjusted, fmt.Sprintf("%s of %s (%s)", q.name, t.view.label.of(c.Factors), speedWords(c.Speed, q)))
 		}
 	}
-	for _, q := range t.r.Questions {
+	for _, q := range t.view.r.Questions {
 		for _, p := range q.Pooled {
-			if u := quantityOf(p.Metric); p.Speed != nil && !t.nothing(p.Difference, p.Ratio) {
-				adjusted = append(adjusted, fmt.Sprintf("%s of %s, mean over %d levels (%s)", u.name, t.questionWords(q), p.Levels, speedWords(p.Speed, u)))
+			if u := quantityOf(p.Metric); p.Speed != nil && !t.view.nothing(p.Difference, p.Ratio) {
+				adjusted = append(adjusted, fmt.Sprintf("%s of %s, mean over %d levels (%s)", u.name, t.view.questionWords(q), p.Levels, speedWords(p.Speed, u)))
 			}
 		}
 	}
 	if adjusted == nil {
 		return
 	}
-	if t.markdown {
-		t.line("")
+	if t.page.markdown {
+		t.page.line("")
 	}
-	t.prose("Adjusted for the machine's speed in each block, which narrows the interval: " + strings.Join(adjusted, "; ") +
+	t.page.prose("Adjusted for the machine's speed in each block, which narrows the interval: " + strings.Join(adjusted, "; ") +
 		". These intervals are at the mean speed of this run. The CPU per request of application and load generator in the baseline's trials shows the speed. Ratios are not adjusted.")
 }
 
@@ -185,14 +185,14 @@ func (d *differenceTable) add(c analysis.Comparison) {
 
 // pooled adds the means over the levels of a question.
 func (d *differenceTable) pooled(t text, q analysis.Question) {
-	d.group(fmt.Sprintf("%s, mean over %d levels", t.questionWords(q), len(q.Treatments)))
+	d.group(fmt.Sprintf("%s, mean over %d levels", t.view.questionWords(q), len(q.Treatments)))
 	for _, name := range headlines {
 		i := slices.IndexFunc(q.Pooled, func(p analysis.Pooled) bool { return p.Metric == name })
 		if i < 0 {
 			continue
 		}
 		p := q.Pooled[i]
-		if t.nothing(p.Difference, p.Ratio) {
+		if t.view.nothing(p.Difference, p.Ratio) {
 			continue
 		}
 		u := quantityOf(name)
@@ -207,7 +207,7 @@ func (d *differenceTable) pooled(t text, q analysis.Question) {
 		if p.Verdict == analysis.Insufficient {
 			words = "too few trials"
 		}
-		if h := p.Heterogeneity; h != nil && *h < 1-t.r.Confidence {
+		if h := p.Heterogeneity; h != nil && *h < 1-t.view.r.Confidence {
 			words += fmt.Sprintf("; differs between levels (p %s)", pValue(*h))
 		}
 		d.row("  "+u.name, value, interval, rat, ratInterval, fmt.Sprint(p.N), words)

@@ -21,41 +21,41 @@ func failuresSection(t text) {
 		outage := tr.Metrics[metric.LongestOutage]
 		return faults || outage.Estimate > 0
 	}
-	if !slices.ContainsFunc(t.r.Treatments, worth) {
+	if !slices.ContainsFunc(t.view.r.Treatments, worth) {
 		return
 	}
-	t.heading("Failures")
-	columns := t.label.columns(t.r.Treatments)
+	t.page.heading("Failures")
+	columns := t.view.label.columns(t.view.r.Treatments)
 	labels := len(columns)
 	for _, name := range failureMetrics {
-		if t.known(name) {
-			columns = append(columns, treatmentColumn(name, t.r.Treatments))
+		if t.view.known(name) {
+			columns = append(columns, treatmentColumn(name, t.view.r.Treatments))
 		}
 	}
-	t.table(columns, labels)
+	t.page.table(columns, labels)
 }
 
 // expectationsSection is the table of the experiment's expectations.
 func expectationsSection(t text) {
-	if len(t.r.Expectations) == 0 {
+	if len(t.view.r.Expectations) == 0 {
 		return
 	}
-	t.heading("Expectations of each trial")
+	t.page.heading("Expectations of each trial")
 	treatments := map[string]analysis.Treatment{}
-	for _, tr := range t.r.Treatments {
+	for _, tr := range t.view.r.Treatments {
 		treatments[tr.ID] = tr
 	}
 	columns := []column{{heads: []string{"treatment"}, left: true}, {heads: []string{"expected"}, left: true},
 		{heads: []string{"holds"}, left: true}, {heads: []string{"in trials"}}, {heads: []string{"measured"}}}
-	for _, e := range t.r.Expectations {
-		for i, s := range []string{t.label.withControl(treatments[e.Treatment]), e.Expect, holdsWords(e), fmt.Sprintf("%d of %d", e.Held, e.N), span(e)} {
+	for _, e := range t.view.r.Expectations {
+		for i, s := range []string{t.view.label.withControl(treatments[e.Treatment]), e.Expect, holdsWords(e), fmt.Sprintf("%d of %d", e.Held, e.N), span(e)} {
 			columns[i].cells = append(columns[i].cells, s)
 		}
 	}
-	t.table(columns, 2)
-	for _, e := range t.r.Expectations {
+	t.page.table(columns, 2)
+	for _, e := range t.view.r.Expectations {
 		if e.Held < e.N && len(e.Values) < e.N {
-			t.warning(fmt.Sprintf("%s: %s: %s", e.Treatment, e.Expect, e.Detail), "")
+			t.page.warning(fmt.Sprintf("%s: %s: %s", e.Treatment, e.Expect, e.Detail), "")
 		}
 	}
 }

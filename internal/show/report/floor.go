@@ -9,11 +9,11 @@ import (
 
 // floorSection shows the differences of identical treatments.
 func floorSection(t text) {
-	if len(t.r.Floor) == 0 {
+	if len(t.view.r.Floor) == 0 {
 		return
 	}
-	first := t.r.Floor[0]
-	t.heading(fmt.Sprintf("Noise floor (A/A pair: %s against itself, %d pairs; any difference here is noise)", t.label.of(first.Factors), first.N))
+	first := t.view.r.Floor[0]
+	t.page.heading(fmt.Sprintf("Noise floor (A/A pair: %s against itself, %d pairs; any difference here is noise)", t.view.label.of(first.Factors), first.N))
 	var names, values, intervals []string
 	row := func(cells ...string) {
 		for i, to := range []*[]string{&names, &values, &intervals} {
@@ -24,28 +24,28 @@ func floorSection(t text) {
 	for _, c := range floorComparisons(t) {
 		if c.Treatment != treatment {
 			treatment = c.Treatment
-			row(t.label.of(c.Factors) + " against itself")
+			row(t.view.label.of(c.Factors) + " against itself")
 		}
 		q := quantityOf(c.Metric)
 		name := "  " + q.name
 		if c.Verdict == analysis.Higher || c.Verdict == analysis.Lower {
 			name += " " + mark
 		}
-		if t.r.RatiosOnly {
+		if t.view.r.RatiosOnly {
 			row(name, ratio(*c.Ratio), bounds(*c.Ratio, 1, fixed))
 			continue
 		}
 		row(name, difference(*c.Difference, q.scale)+q.unitText(), bounds(*c.Difference, q.scale, signed))
 	}
 	if len(names) == 0 {
-		t.line("  no difference at all")
+		t.page.line("  no difference at all")
 		return
 	}
 	what := "difference"
-	if t.r.RatiosOnly {
+	if t.view.r.RatiosOnly {
 		what = "ratio"
 	}
-	t.tableAt([]column{
+	t.page.tableAt([]column{
 		{heads: []string{""}, cells: names, left: true},
 		{heads: []string{what}, cells: values},
 		{heads: []string{"interval"}, cells: intervals},
@@ -55,12 +55,12 @@ func floorSection(t text) {
 // floorComparisons returns the shown A/A comparisons, treatment by treatment.
 func floorComparisons(t text) []analysis.Comparison {
 	var cs []analysis.Comparison
-	for _, tr := range t.r.Treatments {
+	for _, tr := range t.view.r.Treatments {
 		if !tr.Control {
 			continue
 		}
-		for _, c := range t.comparisons(tr.ID) {
-			if c.Difference != nil || t.r.RatiosOnly {
+		for _, c := range t.view.comparisons(tr.ID) {
+			if c.Difference != nil || t.view.r.RatiosOnly {
 				cs = append(cs, c)
 			}
 		}
@@ -77,21 +77,21 @@ func smallestSection(t text) {
 			*to = append(*to, at(cells, i))
 		}
 	}
-	shown := t.shownGroups()
-	for _, tr := range t.r.Treatments {
+	shown := t.view.shownGroups()
+	for _, tr := range t.view.r.Treatments {
 		if !tr.Control && !slices.Contains(shown, tr.ID) {
 			continue
 		}
 		group := false
-		for _, c := range t.comparisons(tr.ID) {
+		for _, c := range t.view.comparisons(tr.ID) {
 			if c.Smallest == nil {
 				continue
 			}
 			if !group {
 				group = true
-				name := t.label.of(tr.Factors) + " against itself"
+				name := t.view.label.of(tr.Factors) + " against itself"
 				if !tr.Control {
-					name = fmt.Sprintf("%s against %s", t.label.of(tr.Factors), t.label.against(tr, t.r))
+					name = fmt.Sprintf("%s against %s", t.view.label.of(tr.Factors), t.view.label.against(tr, t.view.r))
 				}
 				row(name)
 			}
@@ -102,8 +102,8 @@ func smallestSection(t text) {
 	if len(names) == 0 {
 		return
 	}
-	t.heading("Smallest difference that this run would show four times in five (at the level that Holm's adjustment applied; range: of the standard deviation)")
-	t.tableAt([]column{
+	t.page.heading("Smallest difference that this run would show four times in five (at the level that Holm's adjustment applied; range: of the standard deviation)")
+	t.page.tableAt([]column{
 		{heads: []string{""}, cells: names, left: true},
 		{heads: []string{"smallest"}, cells: values},
 		{heads: []string{"share"}, cells: shares},

@@ -12,34 +12,34 @@ import (
 
 // headerSection is the experiment, its trials, its load and its machine.
 func headerSection(t text) {
-	r := t.r
+	r := t.view.r
 	title := r.Experiment
 	if r.Description != "" {
 		title += ": " + strings.Join(strings.Fields(r.Description), " ")
 	}
-	t.prose(title)
-	t.prose(sentence(trialsSentence(t), loadSentence(t)))
+	t.page.prose(title)
+	t.page.prose(sentence(trialsSentence(t), loadSentence(t)))
 	if r.Setup.Way != "" {
-		t.prose(r.Setup.Way)
+		t.page.prose(r.Setup.Way)
 	}
-	if len(t.label.constant) > 0 {
-		t.prose("In all treatments: " + strings.Join(t.label.constant, ", "))
+	if len(t.view.label.constant) > 0 {
+		t.page.prose("In all treatments: " + strings.Join(t.view.label.constant, ", "))
 	}
-	t.prose(machineSentence(t))
+	t.page.prose(machineSentence(t))
 	for _, name := range slices.Sorted(maps.Keys(r.Setup.Variants)) {
-		t.prose("Variant " + name + ": " + r.Setup.Variants[name])
+		t.page.prose("Variant " + name + ": " + r.Setup.Variants[name])
 	}
 }
 
 // trialsSentence is the number of trials, and of lost trials.
 func trialsSentence(t text) string {
-	c := t.r.Count
-	s := fmt.Sprintf("%d trials, %d blocks of %d treatments %s", c.Planned, c.Blocks, len(t.r.Treatments), orderWords(t.r.Order, t.r.Setup.Seed))
-	if x := t.r.Stopping; x != nil && x.Reached {
+	c := t.view.r.Count
+	s := fmt.Sprintf("%d trials, %d blocks of %d treatments %s", c.Planned, c.Blocks, len(t.view.r.Treatments), orderWords(t.view.r.Order, t.view.r.Setup.Seed))
+	if x := t.view.r.Stopping; x != nil && x.Reached {
 		s += fmt.Sprintf(" (max %d; ", x.Max) + x.Words() + ")"
 	}
-	if t.imported() {
-		s = fmt.Sprintf("%d runs of %d treatments, in the order of the original runs", c.Planned, len(t.r.Treatments))
+	if t.view.imported() {
+		s = fmt.Sprintf("%d runs of %d treatments, in the order of the original runs", c.Planned, len(t.view.r.Treatments))
 	}
 	if c.Used == c.Planned {
 		return s + ", all valid"
@@ -74,7 +74,7 @@ func orderWords(order string, seed uint64) string {
 }
 
 func loadSentence(t text) string {
-	s := t.r.Setup
+	s := t.view.r.Setup
 	if s.Loop == "" {
 		return ""
 	}
@@ -83,7 +83,7 @@ func loadSentence(t text) string {
 		out += ", " + s.ArrivalsOfFile() + " arrivals"
 	}
 	if s.MeasureS != nil && s.WarmupS != nil {
-		if t.imported() {
+		if t.view.imported() {
 			return out + fmt.Sprintf(", load for %s", time.Duration(*s.MeasureS*float64(time.Second)).Round(time.Second))
 		}
 		out += fmt.Sprintf(", %s measured after %s of warm-up", seconds(*s.MeasureS), seconds(*s.WarmupS))
@@ -96,7 +96,7 @@ func seconds(v float64) string {
 }
 
 func machineSentence(t text) string {
-	s := t.r.Setup
+	s := t.view.r.Setup
 	var parts []string
 	add := func(ok bool, format string, args ...any) {
 		if ok {

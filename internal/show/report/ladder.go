@@ -16,15 +16,15 @@ const shownStep = "*"
 
 // ladderSection has a row a step and a column a metric.
 func ladderSection(t text) {
-	adjusted := slices.ContainsFunc(t.r.Comparisons, func(c analysis.Comparison) bool { return c.Speed != nil })
-	for _, l := range t.r.Ladders {
+	adjusted := slices.ContainsFunc(t.view.r.Comparisons, func(c analysis.Comparison) bool { return c.Speed != nil })
+	for _, l := range t.view.r.Ladders {
 		heading := "Ladder: what each step adds to the one before it"
-		if words := t.label.phrase(l.Factors, t.label.factors); words != "" {
+		if words := t.view.label.phrase(l.Factors, t.view.label.factors); words != "" {
 			heading += " (" + words + ")"
 		}
-		t.heading(fmt.Sprintf("%s (mean of the differences within blocks ± half of the %s interval)", heading, t.percent()))
-		t.table(t.ladderColumns(l), 1)
-		t.note(ladderLegend(l, adjusted))
+		t.page.heading(fmt.Sprintf("%s (mean of the differences within blocks ± half of the %s interval)", heading, t.view.percent()))
+		t.page.table(t.view.ladderColumns(l), 1)
+		t.page.note(ladderLegend(l, adjusted))
 	}
 }
 

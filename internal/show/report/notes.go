@@ -10,12 +10,12 @@ import (
 
 // latencyMeaningsSection defines the latencies of other generators than tare's own.
 func latencyMeaningsSection(t text) {
-	if len(t.r.Latencies) == 0 {
+	if len(t.view.r.Latencies) == 0 {
 		return
 	}
-	t.heading("Meaning of the generators' latencies")
-	for _, l := range t.r.Latencies {
-		t.item(fmt.Sprintf("%s, %s time: %s", l.Generator, l.Of, l.Meaning))
+	t.page.heading("Meaning of the generators' latencies")
+	for _, l := range t.view.r.Latencies {
+		t.page.item(fmt.Sprintf("%s, %s time: %s", l.Generator, l.Of, l.Meaning))
 	}
 }
 
@@ -23,26 +23,26 @@ func latencyMeaningsSection(t text) {
 func warningsSection(t text) {
 	var shown []analysis.Warning
 	hidden := 0
-	for _, w := range t.r.Warnings {
-		if t.concerns(w) {
+	for _, w := range t.view.r.Warnings {
+		if t.view.concerns(w) {
 			shown = append(shown, w)
 		} else {
 			hidden++
 		}
 	}
 	if len(shown) > 0 {
-		t.heading("Warnings")
+		t.page.heading("Warnings")
 	}
 	for _, w := range shown {
 		count := ""
 		if w.Trials > 0 {
-			count = fmt.Sprintf(" (%d of %d trials)", w.Trials, t.r.Count.Planned)
+			count = fmt.Sprintf(" (%d of %d trials)", w.Trials, t.view.r.Count.Planned)
 		}
-		t.warning(fmt.Sprintf("%s%s: %s", w.Code, count, w.Message), w.Hint)
+		t.page.warning(fmt.Sprintf("%s%s: %s", w.Code, count, w.Message), w.Hint)
 	}
 	if hidden > 0 {
-		t.line("")
-		t.prose(fmt.Sprintf("%d more %s about metrics not shown here: see --all.", hidden, plural(hidden, "warning")))
+		t.page.line("")
+		t.page.prose(fmt.Sprintf("%d more %s about metrics not shown here: see --all.", hidden, plural(hidden, "warning")))
 	}
 }
 
@@ -55,27 +55,27 @@ func plural(n int, word string) string {
 
 // legendSection explains the verdicts, the sums and the signs of the text so far.
 func legendSection(t text) {
-	t.line("")
-	if n := t.r.Families[analysis.Headline]; n > 0 {
+	t.page.line("")
+	if n := t.view.r.Families[analysis.Headline]; n > 0 {
 		of := fmt.Sprintf("the %d headline comparisons of this run", n)
-		if len(t.r.Questions) > 1 {
+		if len(t.view.r.Questions) > 1 {
 			of = "the headline comparisons of each question by itself"
 		}
-		if slices.ContainsFunc(t.r.Questions, func(q analysis.Question) bool { return len(q.Pooled) > 0 }) {
+		if slices.ContainsFunc(t.view.r.Questions, func(q analysis.Question) bool { return len(q.Pooled) > 0 }) {
 			of += ", the mean over the levels first"
 		}
-		t.prose(fmt.Sprintf("Verdicts: %s confidence, after Holm's adjustment for %s. Intervals are not adjusted: one that barely excludes zero may come with \"%s\". Response times are judged by their ratio.",
-			t.percent(), of, analysis.NotShown))
+		t.page.prose(fmt.Sprintf("Verdicts: %s confidence, after Holm's adjustment for %s. Intervals are not adjusted: one that barely excludes zero may come with \"%s\". Response times are judged by their ratio.",
+			t.view.percent(), of, analysis.NotShown))
 	}
 	response := "Response time: from the intended start of each request."
-	if len(t.r.Latencies) > 0 {
+	if len(t.view.r.Latencies) > 0 {
 		response = "Response time: from the intended start of each request, as far as its generator records it."
 	}
 	total := "total: application, data and control plane, platform; without the load generator. "
-	if t.known(nodeColumn) || t.missed(nodeColumn) {
+	if t.view.known(nodeColumn) || t.view.missed(nodeColumn) {
 		total = "total: pods of application, data and control plane, platform; without the load generator. node: kubelet, container runtime and kernel of the nodes, in no total but cluster. "
 	}
-	t.prose(total + response + signsOf(t.text()))
+	t.page.prose(total + response + signsOf(t.page.text()))
 }
 
 // signsOf explains the signs that occur in s.

@@ -16,15 +16,15 @@ var requestMetrics = []string{metric.RequestP50, metric.RequestP90, metric.Reque
 func requestsSection(t text) {
 	var rows []analysis.Treatment
 	var requests []string
-	for _, name := range t.requests() {
-		for _, tr := range t.r.Treatments {
+	for _, name := range t.view.requests() {
+		for _, tr := range t.view.r.Treatments {
 			rows, requests = append(rows, tr), append(requests, name)
 		}
 	}
 	if len(rows) == 0 {
 		return
 	}
-	t.heading(fmt.Sprintf("Response times by request (mean of n trials ± half of the %s interval)", t.percent()))
+	t.page.heading(fmt.Sprintf("Response times by request (mean of n trials ± half of the %s interval)", t.view.percent()))
 	names := column{heads: []string{"", "request"}, left: true}
 	for i, r := range requests {
 		if i > 0 && requests[i-1] == r {
@@ -32,7 +32,7 @@ func requestsSection(t text) {
 		}
 		names.cells = append(names.cells, r)
 	}
-	columns := append([]column{names}, t.label.columns(rows)...)
+	columns := append([]column{names}, t.view.label.columns(rows)...)
 	labels := len(columns)
 	for _, base := range requestMetrics {
 		columns = append(columns, metricColumn(metric.Of(base, requests[0]), func(scale float64) (cells []string) {
@@ -45,12 +45,12 @@ func requestsSection(t text) {
 	ratios := column{heads: []string{"p50 over", "baseline"}}
 	for i, tr := range rows {
 		words := none
-		if c, ok := t.r.Find(tr.ID, metric.Of(metric.RequestP50, requests[i])); ok && c.Ratio != nil {
+		if c, ok := t.view.r.Find(tr.ID, metric.Of(metric.RequestP50, requests[i])); ok && c.Ratio != nil {
 			words = ratio(*c.Ratio) + " " + bounds(*c.Ratio, 1, fixed)
 		}
 		ratios.cells = append(ratios.cells, words)
 	}
-	t.table(append(columns, ratios), labels)
+	t.page.table(append(columns, ratios), labels)
 }
 
 // requests are the names of the requests with figures, sorted.

@@ -12,7 +12,7 @@ import (
 func rolesSection(t text) {
 	var names, cpu, per, mem column
 	var rows []analysis.Treatment
-	for _, tr := range t.r.Treatments {
+	for _, tr := range t.view.r.Treatments {
 		for _, r := range tr.Roles {
 			rows = append(rows, tr)
 			name := roleName(r.Role, r.Component)
@@ -25,18 +25,18 @@ func rolesSection(t text) {
 				base  string
 				scale float64
 			}{{&cpu, metric.CPUCores, 1000}, {&per, metric.CPUPerRequest, 1}, {&mem, metric.Memory, 1}} {
-				c.to.cells = append(c.to.cells, t.estimate(r.Metrics[c.base], c.scale))
+				c.to.cells = append(c.to.cells, t.view.estimate(r.Metrics[c.base], c.scale))
 			}
 		}
 	}
 	if len(rows) == 0 {
 		return
 	}
-	labels := t.label.columns(rows)
-	t.heading("Parts by role")
+	labels := t.view.label.columns(rows)
+	t.page.heading("Parts by role")
 	names.heads, names.left = []string{"role"}, true
 	cpu.heads, per.heads, mem.heads = []string{"CPU,", "millicores"}, []string{"CPU/request,", "µs"}, []string{"memory,", "MiB"}
-	t.table(append(labels, names, cpu, per, mem), len(labels)+1)
+	t.page.table(append(labels, names, cpu, per, mem), len(labels)+1)
 }
 
 func roleName(role, component string) string {
@@ -51,15 +51,15 @@ func roleName(role, component string) string {
 
 // linesSection shows fixed cost and cost per request, if there are enough rates.
 func linesSection(t text) {
-	if len(t.r.Lines) == 0 {
+	if len(t.view.r.Lines) == 0 {
 		return
 	}
-	t.heading(fmt.Sprintf("CPU as a line over the rate (± half of the %s interval)", t.percent()))
+	t.page.heading(fmt.Sprintf("CPU as a line over the rate (± half of the %s interval)", t.view.percent()))
 	label, part := column{heads: []string{"treatments"}, left: true}, column{heads: []string{"part"}, left: true}
 	fixedCost, per := column{heads: []string{"fixed,", "millicores"}}, column{heads: []string{"a request,", "µs"}}
 	fits := column{heads: []string{"linear?"}, left: true}
-	for _, l := range t.r.Lines {
-		label.cells = append(label.cells, t.withoutRate(l.Factors))
+	for _, l := range t.view.r.Lines {
+		label.cells = append(label.cells, t.view.withoutRate(l.Factors))
 		name := l.Part
 		if l.Role != "" {
 			name += ": " + roleName(l.Role, l.Component)
@@ -69,7 +69,7 @@ func linesSection(t text) {
 		per.cells = append(per.cells, figure(l.PerRequestUS, 1, false))
 		fits.cells = append(fits.cells, fitWords(l.Misfit, l.Warnings, "rate"))
 	}
-	t.table([]column{label, part, fixedCost, per, fits}, 2)
+	t.page.table([]column{label, part, fixedCost, per, fits}, 2)
 }
 
 // fitWords is the check of a line over rates or values.

@@ -18,18 +18,18 @@ func noiseSection(t text) {
 			*to = append(*to, at(cells, i))
 		}
 	}
-	shown, treatment := t.shownGroups(), ""
-	for _, n := range t.r.Noise {
-		i := slices.IndexFunc(t.r.Treatments, func(tr analysis.Treatment) bool { return tr.ID == n.Treatment })
-		if i < 0 || !slices.Contains(shown, n.Treatment) && !t.r.Treatments[i].Control {
+	shown, treatment := t.view.shownGroups(), ""
+	for _, n := range t.view.r.Noise {
+		i := slices.IndexFunc(t.view.r.Treatments, func(tr analysis.Treatment) bool { return tr.ID == n.Treatment })
+		if i < 0 || !slices.Contains(shown, n.Treatment) && !t.view.r.Treatments[i].Control {
 			continue
 		}
-		tr := t.r.Treatments[i]
+		tr := t.view.r.Treatments[i]
 		if tr.ID != treatment {
 			treatment = tr.ID
-			name := t.label.of(tr.Factors) + " against itself"
+			name := t.view.label.of(tr.Factors) + " against itself"
 			if !tr.Control {
-				name = fmt.Sprintf("%s against %s", t.label.of(tr.Factors), t.label.against(tr, t.r))
+				name = fmt.Sprintf("%s against %s", t.view.label.of(tr.Factors), t.view.label.against(tr, t.view.r))
 			}
 			row(name)
 		}
@@ -45,8 +45,8 @@ func noiseSection(t text) {
 	if len(names) == 0 {
 		return
 	}
-	t.heading("Sources of noise (standard deviation of a block's difference)")
-	t.tableAt([]column{
+	t.page.heading("Sources of noise (standard deviation of a block's difference)")
+	t.page.tableAt([]column{
 		{heads: []string{""}, cells: names, left: true},
 		{heads: []string{"between", "deployments"}, cells: deployments},
 		{heads: []string{"between", "slices"}, cells: slicesOf},
@@ -54,13 +54,13 @@ func noiseSection(t text) {
 	}, 1, "")
 	var idle []string
 	name := metric.Of(metric.IdleCPU, "total")
-	for _, tr := range t.r.Treatments {
+	for _, tr := range t.view.r.Treatments {
 		if e, ok := tr.Metrics[name]; ok && !tr.Control {
-			idle = append(idle, fmt.Sprintf("%s %.1f mC", t.label.of(tr.Factors), 1000*e.Estimate))
+			idle = append(idle, fmt.Sprintf("%s %.1f mC", t.view.label.of(tr.Factors), 1000*e.Estimate))
 		}
 	}
 	if idle != nil {
-		t.line("Idle CPU of application and mesh outside their slices, in no cost per request: %s.", strings.Join(idle, ", "))
+		t.page.line("Idle CPU of application and mesh outside their slices, in no cost per request: %s.", strings.Join(idle, ", "))
 	}
 }
 

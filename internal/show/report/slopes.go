@@ -19,16 +19,16 @@ var itemUnits = map[string]struct {
 
 // slopesSection shows what each item of an option costs.
 func slopesSection(t text) {
-	if len(t.r.Slopes) == 0 {
+	if len(t.view.r.Slopes) == 0 {
 		return
 	}
-	t.heading(fmt.Sprintf("Cost of each item of an option, as a line over their number (± half of the %s interval)", t.percent()))
+	t.page.heading(fmt.Sprintf("Cost of each item of an option, as a line over their number (± half of the %s interval)", t.view.percent()))
 	columns := []column{{heads: []string{"items"}, left: true}, {heads: []string{"of"}, left: true}, {heads: []string{"number"}},
 		{heads: []string{"metric"}, left: true}, {heads: []string{"without"}}, {heads: []string{"each item"}}, {heads: []string{"linear?"}, left: true}}
-	for _, s := range t.r.Slopes {
+	for _, s := range t.view.r.Slopes {
 		q, item := quantityOf(s.Metric), itemUnits[metric.Base(s.Metric)]
 		of := s.Mesh
-		if words := t.label.phrase(s.Factors, t.label.factors); words != "" {
+		if words := t.view.label.phrase(s.Factors, t.view.label.factors); words != "" {
 			of += ", " + words
 		}
 		for i, cell := range []string{
@@ -38,5 +38,5 @@ func slopesSection(t text) {
 			columns[i].cells = append(columns[i].cells, cell)
 		}
 	}
-	t.table(columns, 2)
+	t.page.table(columns, 2)
 }

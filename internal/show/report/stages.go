@@ -18,16 +18,16 @@ var routeMetrics = []string{metric.RouteClientTime, metric.RouteServerTime, metr
 
 // stagesSection divides the time of a request, if services report stages.
 func stagesSection(t text) {
-	if !t.known(metric.StageTime + "/server") {
+	if !t.view.known(metric.StageTime + "/server") {
 		return
 	}
-	t.heading(fmt.Sprintf("Time of a request by stage (mean of n trials ± half of the %s interval)", t.percent()))
-	columns := t.label.columns(t.r.Treatments)
+	t.page.heading(fmt.Sprintf("Time of a request by stage (mean of n trials ± half of the %s interval)", t.view.percent()))
+	columns := t.view.label.columns(t.view.r.Treatments)
 	labels := len(columns)
 	for _, name := range stageMetrics {
-		columns = append(columns, treatmentColumn(name, t.r.Treatments))
+		columns = append(columns, treatmentColumn(name, t.view.r.Treatments))
 	}
-	t.table(columns, labels)
+	t.page.table(columns, labels)
 	routesTable(t)
 }
 
@@ -35,7 +35,7 @@ func stagesSection(t text) {
 func routesTable(t text) {
 	var rows []analysis.Treatment
 	var routes []string
-	for _, tr := range t.r.Treatments {
+	for _, tr := range t.view.r.Treatments {
 		for _, m := range metric.Known(tr.Metrics) {
 			if route, ok := metric.PartOf(metric.RouteClientTime, m.Name); ok {
 				rows, routes = append(rows, tr), append(routes, route)
@@ -45,8 +45,8 @@ func routesTable(t text) {
 	if len(rows) == 0 {
 		return
 	}
-	t.heading("Time of a request by route")
-	columns := t.label.columns(rows)
+	t.page.heading("Time of a request by route")
+	columns := t.view.label.columns(rows)
 	names := column{heads: []string{"", "route"}, left: true}
 	for _, r := range routes {
 		names.cells = append(names.cells, "/"+r)
@@ -61,5 +61,5 @@ func routesTable(t text) {
 			return cells
 		}))
 	}
-	t.table(columns, labels)
+	t.page.table(columns, labels)
 }

@@ -21,8 +21,8 @@ var sections = []func(text){
 
 // text is the input of a section: the report, and the page it writes on.
 type text struct {
-	*page
-	view
+	page *page
+	view view
 }
 
 // metricSections are those of chosen metrics.

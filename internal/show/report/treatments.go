@@ -42,21 +42,21 @@ func (v view) missed(name string) bool {
 
 // treatmentsSection has one line a treatment.
 func treatmentsSection(t text) {
-	if t.r.Method == analysis.AsPublished {
+	if t.view.r.Method == analysis.AsPublished {
 		publishedTable(t)
 		return
 	}
 	what := "Cost of each treatment"
-	if t.r.RatiosOnly {
+	if t.view.r.RatiosOnly {
 		what = "Each treatment while loaded at once with the others, which is not its cost alone"
 	}
-	t.heading(fmt.Sprintf("%s (mean of n trials ± half of the %s interval)", what, t.percent()))
-	columns := append(t.label.columns(t.r.Treatments), countColumn(t.r.Treatments))
+	t.page.heading(fmt.Sprintf("%s (mean of n trials ± half of the %s interval)", what, t.view.percent()))
+	columns := append(t.view.label.columns(t.view.r.Treatments), countColumn(t.view.r.Treatments))
 	labels := len(columns)
-	for _, name := range t.treatmentColumns() {
-		columns = append(columns, treatmentColumn(name, t.r.Treatments))
+	for _, name := range t.view.treatmentColumns() {
+		columns = append(columns, treatmentColumn(name, t.view.r.Treatments))
 	}
-	t.table(columns, labels)
+	t.page.table(columns, labels)
 }
 
 // published are the columns of figures that were reduced as their source did.
@@ -68,41 +68,41 @@ var published = []string{
 
 // publishedTable has one line a treatment: means over runs, as plotted, without an interval.
 func publishedTable(t text) {
-	t.heading("As published (the source's filter in each run, then the mean of n runs; latencies are the mean of the generators' quantiles; the source gives no intervals)")
-	columns := append(t.label.columns(t.r.Treatments), countColumn(t.r.Treatments))
+	t.page.heading("As published (the source's filter in each run, then the mean of n runs; latencies are the mean of the generators' quantiles; the source gives no intervals)")
+	columns := append(t.view.label.columns(t.view.r.Treatments), countColumn(t.view.r.Treatments))
 	labels := len(columns)
 	for _, name := range published {
-		if !t.known(name) {
+		if !t.view.known(name) {
 			continue
 		}
 		columns = append(columns, metricColumn(name, func(scale float64) (cells []string) {
-			for _, tr := range t.r.Treatments {
-				cells = append(cells, t.estimate(tr.Metrics[name], scale))
+			for _, tr := range t.view.r.Treatments {
+				cells = append(cells, t.view.estimate(tr.Metrics[name], scale))
 			}
 			return cells
 		}))
 	}
-	t.table(columns, labels)
+	t.page.table(columns, labels)
 }
 
 // allMetricsSection lists every metric of every treatment.
 func allMetricsSection(t text) {
-	if !t.o.All && t.o.Metric == "" {
+	if !t.view.o.All && t.view.o.Metric == "" {
 		return
 	}
-	t.heading(map[bool]string{true: "Every metric", false: "Metrics"}[t.o.Metric == ""])
+	t.page.heading(map[bool]string{true: "Every metric", false: "Metrics"}[t.view.o.Metric == ""])
 	names, units := column{heads: []string{"metric"}, left: true}, column{heads: []string{"unit"}, left: true}
-	ms := slices.DeleteFunc(slices.Clone(t.r.Metrics()), func(m metric.Metric) bool { return t.o.Metric != "" && !metric.Matches(t.o.Metric, m.Name) })
+	ms := slices.DeleteFunc(slices.Clone(t.view.r.Metrics()), func(m metric.Metric) bool { return t.view.o.Metric != "" && !metric.Matches(t.view.o.Metric, m.Name) })
 	for _, m := range ms {
 		names.cells, units.cells = append(names.cells, m.Name), append(units.cells, m.Unit)
 	}
 	columns := []column{names, units}
-	for _, tr := range t.r.Treatments {
-		c := column{heads: []string{t.label.withControl(tr)}}
+	for _, tr := range t.view.r.Treatments {
+		c := column{heads: []string{t.view.label.withControl(tr)}}
 		for _, m := range ms {
 			c.cells = append(c.cells, cell(tr, m.Name, 1))
 		}
 		columns = append(columns, c)
 	}
-	t.table(columns, 2)
+	t.page.table(columns, 2)
 }

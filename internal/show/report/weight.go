@@ -9,11 +9,11 @@ import (
 
 // weightSection gives costs in standard weights, and how much of the machine's speed cancels in them.
 func weightSection(t text) {
-	for _, w := range t.r.Weights {
+	for _, w := range t.view.r.Weights {
 		var names, weights, intervals, coefficients, spreads []string
 		treatment := ""
 		for _, c := range w.Costs {
-			i := slices.IndexFunc(t.r.Treatments, func(tr analysis.Treatment) bool { return tr.ID == c.Treatment })
+			i := slices.IndexFunc(t.view.r.Treatments, func(tr analysis.Treatment) bool { return tr.ID == c.Treatment })
 			if i < 0 {
 				continue
 			}
@@ -22,9 +22,9 @@ func weightSection(t text) {
 					*to = append(*to, at(cells, k))
 				}
 			}
-			if tr := t.r.Treatments[i]; c.Treatment != treatment {
+			if tr := t.view.r.Treatments[i]; c.Treatment != treatment {
 				treatment = c.Treatment
-				row(fmt.Sprintf("%s against %s", t.label.of(tr.Factors), t.label.against(tr, t.r)))
+				row(fmt.Sprintf("%s against %s", t.view.label.of(tr.Factors), t.view.label.against(tr, t.view.r)))
 			}
 			half, known := c.Weights.HalfWidth()
 			coefficient := unknown
@@ -38,18 +38,18 @@ func weightSection(t text) {
 			continue
 		}
 		half, known := w.Weight.HalfWidth()
-		t.heading(fmt.Sprintf("Costs in standard weights (the reference proxy: %s µs of CPU/request here %s, %d blocks)",
+		t.page.heading(fmt.Sprintf("Costs in standard weights (the reference proxy: %s µs of CPU/request here %s, %d blocks)",
 			fixed(w.Weight.Estimate, decimals(w.Weight.Estimate, half, known)), bounds(w.Weight, 1, fixed), w.N))
-		t.tableAt([]column{
+		t.page.tableAt([]column{
 			{heads: []string{""}, cells: names, left: true},
 			{heads: []string{"standard", "weights"}, cells: weights},
 			{heads: []string{"", "interval"}, cells: intervals, left: true},
 			{heads: []string{"follows the weight", "with coefficient"}, cells: coefficients, left: true},
 			{heads: []string{"SD of a block", "µs → weights"}, cells: spreads},
 		}, 1, "")
-		t.line("Coefficient 1: the speed of the machine cancels in standard weights; 0: dividing by the weight adds noise.")
+		t.page.line("Coefficient 1: the speed of the machine cancels in standard weights; 0: dividing by the weight adds noise.")
 		if w.NoiseShare != nil {
-			t.line("%s %% of the variance of the weight between blocks is noise of its slices, which moves coefficients towards 0.", rough(100**w.NoiseShare))
+			t.page.line("%s %% of the variance of the weight between blocks is noise of its slices, which moves coefficients towards 0.", rough(100**w.NoiseShare))
 		}
 	}
 }

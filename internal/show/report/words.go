@@ -98,8 +98,8 @@ func comparisonWords(c analysis.Comparison) ComparisonWords {
 func Header(r *analysis.Report) []string {
 	t := text{page: newPage(Options{}, false, ""), view: view{r: r, label: newLabels(r)}}
 	lines := []string{sentence(trialsSentence(t), loadSentence(t)), r.Setup.Way}
-	if len(t.label.constant) > 0 {
-		lines = append(lines, "In all treatments: "+strings.Join(t.label.constant, ", "))
+	if len(t.view.label.constant) > 0 {
+		lines = append(lines, "In all treatments: "+strings.Join(t.view.label.constant, ", "))
 	}
 	lines = append(lines, machineSentence(t))
 	var out []string
