@@ -42,11 +42,7 @@ func (b *bench) note(format string, args ...any) {
 func (b *bench) find(ctx context.Context) {
 	b.others, b.versions = map[string]generator.Generator{}, map[string]string{}
 	for _, g := range generator.Others(generator.GeneratorsDir()) {
-		finder, ok := g.(generator.Finder)
-		if !ok {
-			continue
-		}
-		found, err := finder.Found(ctx)
+		found, err := g.Abilities().Find(ctx)
 		if err != nil {
 			continue
 		}

@@ -31,8 +31,7 @@ func generatorsInImages(x *experiment.Experiment, all map[string]generator.Gener
 		return nil, err
 	}
 	for name, g := range all {
-		foreign, ok := g.(generator.Foreign)
-		if !ok {
+		if !g.Abilities().Foreign() {
 			continue
 		}
 		in := "in the image of tare-agent"
@@ -45,7 +44,7 @@ func generatorsInImages(x *experiment.Experiment, all map[string]generator.Gener
 				in += " (by its tag)"
 			}
 		}
-		all[name] = generator.Elsewhere(foreign, in)
+		all[name] = generator.Elsewhere(g, in)
 	}
 	return all, nil
 }

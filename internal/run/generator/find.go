@@ -17,14 +17,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
-// Finder is a generator that runs an external program.
-type Finder interface {
-	// Found returns the path and version of the program. The error of a missing
-	// program wraps exec.ErrNotFound; otherwise it contains the program's output.
-	// Both have a hint.
-	Found(ctx context.Context) (Found, error)
-}
-
 // Found is a generator's program on this machine.
 type Found struct {
 	Path    string
@@ -133,15 +125,19 @@ func (g program) found(ctx context.Context, name string) (Found, error) {
 
 // elsewhere is a generator whose program is not on this machine.
 type elsewhere struct {
-	Foreign
+	Generator
 	version string
 }
 
-// Elsewhere returns g with its program on another machine. Found returns version without a search.
-func Elsewhere(g Foreign, version string) Generator { return elsewhere{g, version} }
+// Elsewhere returns g with its program on another machine. Find returns version without a search.
+func Elsewhere(g Generator, version string) Generator { return elsewhere{g, version} }
 
-// Found implements [Finder].
-func (e elsewhere) Found(context.Context) (Found, error) { return Found{Version: e.version}, nil }
+// Abilities implements [Generator].
+func (e elsewhere) Abilities() Abilities {
+	a := e.Generator.Abilities()
+	a.Find = func(context.Context) (Found, error) { return Found{Version: e.version}, nil }
+	return a
+}
 
 // missing returns the error of a generator without a usable program.
 func missing(name string, err error) error {
@@ -166,22 +162,22 @@ func installHint(name string) string {
 type Sought struct {
 	Name  string // of the generator
 	Found Found
-	Err   error // the program is missing or does not run; see [Finder]
+	Err   error // the program is missing or does not run; see [Abilities]
 }
 
 // FindAll searches for the programs of generators concurrently and returns the
-// results in their order. It skips tare's own generator, which is not a [Finder].
+// results in their order. It skips tare's own generator, which has none.
 func FindAll(ctx context.Context, generators []Generator) []Sought {
 	var sought []Sought
-	var finders []Finder
+	var finds []func(context.Context) (Found, error)
 	for _, g := range generators {
-		if f, ok := g.(Finder); ok {
-			sought, finders = append(sought, Sought{Name: g.Name()}), append(finders, f)
+		if find := g.Abilities().Find; find != nil {
+			sought, finds = append(sought, Sought{Name: g.Name()}), append(finds, find)
 		}
 	}
 	var all sync.WaitGroup
-	for i, f := range finders {
-		all.Go(func() { sought[i].Found, sought[i].Err = f.Found(ctx) })
+	for i, find := range finds {
+		all.Go(func() { sought[i].Found, sought[i].Err = find(ctx) })
 	}
 	all.Wait()
 	return sought
@@ -195,27 +191,3 @@ func Missing(sought []Sought) error {
 	}
 	return errors.Join(errs...)
 }
-
-// Found implements [Finder].
-func (g Oha) Found(ctx context.Context) (Found, error) { return g.found(ctx, "oha") }
-
-// Found implements [Finder].
-func (g Wrk) Found(ctx context.Context) (Found, error) { return g.found(ctx, "wrk") }
-
-// Found implements [Finder].
-func (g Wrk2) Found(ctx context.Context) (Found, error) { return g.found(ctx, "wrk2") }
-
-// Found implements [Finder].
-func (g Vegeta) Found(ctx context.Context) (Found, error) { return g.found(ctx, "vegeta") }
-
-// Found implements [Finder].
-func (g Fortio) Found(ctx context.Context) (Found, error) { return g.found(ctx, "fortio") }
-
-// Found implements [Finder].
-func (g H2load) Found(ctx context.Context) (Found, error) { return g.found(ctx, "h2load") }
-
-// Found implements [Finder].
-func (g Nighthawk) Found(ctx context.Context) (Found, error) { return g.found(ctx, "nighthawk_client") }
-
-// Found implements [Finder].
-func (g K6) Found(ctx context.Context) (Found, error) { return g.found(ctx, "k6") }

@@ -34,7 +34,7 @@ func TestFound(t *testing.T) {
 	place(t, dir, "wrk", "9.0.0", "wrk 4.0.0 [epoll]\n  -R, --rate <T>", "1")
 	place(t, dir, "k6", "1.0.0", "segmentation fault", "139")
 	for _, g := range Others(dir) {
-		found, err := g.(Finder).Found(t.Context())
+		found, err := g.Abilities().Find(t.Context())
 		switch g.Name() {
 		case "oha":
 			if err != nil || found.Version != "1.16.0" || !strings.Contains(found.Path, "oha-1.16.0") {
@@ -69,5 +69,19 @@ func TestGeneratorsDir(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", "/cache")
 	if got := GeneratorsDir(); got != "/cache/tare/generators" {
 		t.Error(got)
+	}
+}
+
+// A wrapped generator keeps its requirements, so that a load from elsewhere gets the same warm-up.
+func TestElsewhereKeepsAbilities(t *testing.T) {
+	for _, g := range Others("") {
+		of := Elsewhere(g, "in an image").Abilities()
+		found, err := of.Find(t.Context())
+		if of.Needs != g.Abilities().Needs || !of.Foreign() || found.Version != "in an image" || err != nil {
+			t.Errorf("%s: %+v, found %+v, %v", g.Name(), of, found, err)
+		}
+	}
+	if a := (Tare{}).Abilities(); a.Foreign() || !a.Holds || a.merge == nil {
+		t.Errorf("tare: %+v", a)
 	}
 }

@@ -4,18 +4,13 @@
 package generator
 
 import (
+	"context"
 	"io"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 )
-
-// Holder is a generator whose process announces that it is ready, and gets its start then ([load.Profile.Hold]).
-type Holder interface {
-	Generator
-	Holds()
-}
 
 // Generator is one load generator.
 type Generator interface {
@@ -26,4 +21,24 @@ type Generator interface {
 	// Parse reads the generator's standard output to its end. It calls progress
 	// once a second if the generator prints its progress.
 	Parse(stdout io.Reader, p load.Profile, progress func(load.Progress)) (result.Load, error)
+	// Abilities returns what the generator can do beyond the above. A generator that wraps
+	// another returns those of the other.
+	Abilities() Abilities
 }
+
+// Abilities differ between generators. The zero value is a generator of this program without requirements.
+type Abilities struct {
+	// Find returns the path and version of the external program. The error of a missing
+	// program wraps exec.ErrNotFound; otherwise it contains the program's output.
+	// Both have a hint. nil: the generator is tare's own.
+	Find func(context.Context) (Found, error)
+	// Needs are the requirements of an external program.
+	Needs Needs
+	// Holds reports that the process announces that it is ready, and gets its start then ([load.Profile.Hold]).
+	Holds bool
+	// merge merges the outputs of parts more exactly than a sum of their results; nil: they are added.
+	merge func(parts []Part, whole load.Profile, progress func(load.Progress)) (result.Load, error)
+}
+
+// Foreign reports whether the generator runs an external program.
+func (a Abilities) Foreign() bool { return a.Find != nil }

@@ -1,13 +1,9 @@
 package generator
 
-import "time"
-
-// Foreign is an external generator with its requirements on the caller.
-type Foreign interface {
-	Generator
-	Finder
-	Needs() Needs
-}
+import (
+	"context"
+	"time"
+)
 
 // Needs are the requirements of a generator that ignores the profile's schedule.
 type Needs struct {
@@ -21,26 +17,35 @@ type Needs struct {
 	Whole bool
 }
 
-// Needs implements [Foreign].
-func (Oha) Needs() Needs { return Needs{AtOnce: true} }
+// external returns the abilities of the generator with a program of this name.
+func (g program) external(name string, needs Needs) Abilities {
+	return Abilities{Find: func(ctx context.Context) (Found, error) { return g.found(ctx, name) }, Needs: needs}
+}
 
-// Needs implements [Foreign].
-func (Wrk) Needs() Needs { return Needs{AtOnce: true, Whole: true} }
+// Abilities implements [Generator].
+func (g Oha) Abilities() Abilities { return g.external("oha", Needs{AtOnce: true}) }
 
-// Needs implements [Foreign].
-func (Wrk2) Needs() Needs { return Needs{AtOnce: true, Warmup: wrk2Traits.calibration, Whole: true} }
+// Abilities implements [Generator].
+func (g Wrk) Abilities() Abilities { return g.external("wrk", Needs{AtOnce: true, Whole: true}) }
 
-// Needs implements [Foreign].
-func (Vegeta) Needs() Needs { return Needs{AtOnce: true} }
+// Abilities implements [Generator].
+func (g Wrk2) Abilities() Abilities {
+	return g.external("wrk2", Needs{AtOnce: true, Warmup: wrk2Traits.calibration, Whole: true})
+}
 
-// Needs implements [Foreign].
-func (Fortio) Needs() Needs { return Needs{AtOnce: true, Whole: true} }
+// Abilities implements [Generator].
+func (g Vegeta) Abilities() Abilities { return g.external("vegeta", Needs{AtOnce: true}) }
 
-// Needs implements [Foreign].
-func (H2load) Needs() Needs { return Needs{AtOnce: true} }
+// Abilities implements [Generator].
+func (g Fortio) Abilities() Abilities { return g.external("fortio", Needs{AtOnce: true, Whole: true}) }
 
-// Needs implements [Foreign].
-func (Nighthawk) Needs() Needs { return Needs{AtOnce: true, Whole: true} }
+// Abilities implements [Generator].
+func (g H2load) Abilities() Abilities { return g.external("h2load", Needs{AtOnce: true}) }
 
-// Needs implements [Foreign].
-func (K6) Needs() Needs { return Needs{AtOnce: true, Warmup: k6Shortest} }
+// Abilities implements [Generator].
+func (g Nighthawk) Abilities() Abilities {
+	return g.external("nighthawk_client", Needs{AtOnce: true, Whole: true})
+}
+
+// Abilities implements [Generator].
+func (g K6) Abilities() Abilities { return g.external("k6", Needs{AtOnce: true, Warmup: k6Shortest}) }

@@ -27,7 +27,7 @@ func logged(p load.Profile) load.Profile { p.HDRPath = "latency.hdr"; return p }
 
 func TestOthersSayWhatTheyNeed(t *testing.T) {
 	for _, g := range Others("") {
-		n := g.(Foreign).Needs()
+		n := g.Abilities().Needs
 		if !n.AtOnce || (g.Name() == "wrk2") != (n.Warmup == 10*time.Second) {
 			t.Errorf("%s needs %+v", g.Name(), n)
 		}

@@ -30,12 +30,6 @@ type Part struct {
 	Unsure time.Duration
 }
 
-// merging is a generator that merges the outputs of its parts more exactly than
-// a sum of their results.
-type merging interface {
-	merge(parts []Part, whole load.Profile, progress func(load.Progress)) (result.Load, error)
-}
-
 // Split divides p among n processes that together send exactly p. Tare's engine
 // takes every n-th request of the schedule. Another generator gets an integer rate
 // (7 among 3 are 3, 2 and 2) and a share of the connections. Each process writes
@@ -48,7 +42,7 @@ func Split(g Generator, p load.Profile, n int) ([]load.Profile, error) {
 	if p.Connections < n {
 		return nil, fmt.Errorf("share load: %d connections among %d load workers: %w", p.Connections, n, errors.ErrUnsupported)
 	}
-	_, foreign := g.(Foreign)
+	foreign := g.Abilities().Foreign()
 	if foreign && p.Rate > 0 && (p.Rate != math.Trunc(p.Rate) || p.Rate < float64(n)) {
 		return nil, fmt.Errorf("share load: %s sends whole requests per second, and %v/s cannot be shared so among %d load workers: %w",
 			g.Name(), p.Rate, n, errors.ErrUnsupported)
@@ -88,8 +82,8 @@ func ParseParts(g Generator, parts []Part, whole load.Profile, progress func(loa
 		return moved(l, -parts[0].Ahead), err
 	}
 	sum := SumProgress(len(parts), progress)
-	if m, ok := g.(merging); ok {
-		return m.merge(parts, whole, sum)
+	if merge := g.Abilities().merge; merge != nil {
+		return merge(parts, whole, sum)
 	}
 	loads := make([]result.Load, len(parts))
 	var reading errgroup.Group
@@ -120,8 +114,8 @@ func moved(l result.Load, by time.Duration) result.Load {
 	return l
 }
 
-// merge merges the reports of the engine: it adds counts, and distributions bucket by bucket.
-func (Tare) merge(parts []Part, whole load.Profile, progress func(load.Progress)) (result.Load, error) {
+// mergeReports merges the reports of the engine: it adds counts, and distributions bucket by bucket.
+func mergeReports(parts []Part, whole load.Profile, progress func(load.Progress)) (result.Load, error) {
 	reports := make([]load.Report, len(parts))
 	var reading errgroup.Group
 	for i, part := range parts {

@@ -82,7 +82,7 @@ func TestRealGenerators(t *testing.T) {
 	}
 	for _, g := range Others(GeneratorsDir()) {
 		t.Run(g.Name(), func(t *testing.T) {
-			found, err := g.(Finder).Found(t.Context())
+			found, err := g.Abilities().Find(t.Context())
 			if err != nil && optional[g.Name()] {
 				t.Logf("not installed: %v", err)
 				return

@@ -35,8 +35,8 @@ type Tare struct {
 // Name is the generator's name in experiment files.
 func (Tare) Name() string { return "tare" }
 
-// Holds implements [Holder].
-func (Tare) Holds() {}
+// Abilities implements [Generator].
+func (Tare) Abilities() Abilities { return Abilities{Holds: true, merge: mergeReports} }
 
 // Command runs `tare-agent load` in the directory of the interval log, with p as
 // JSON on standard input.

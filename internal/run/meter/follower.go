@@ -7,8 +7,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// Follower is a meter that reads CPU times by itself at planned instants, where the tasks are. A
-// [Meter] that is none is read at each instant.
+// Follower reads CPU times by itself at planned instants, where the tasks are.
 type Follower interface {
 	// Follow plans readings of several groups of tasks, at instants in ascending order.
 	Follow(ctx context.Context, groups [][]platform.Task, at []time.Time) (Following, error)

@@ -29,6 +29,9 @@ func NewLocal() (*Local, error) {
 	return &Local{fs: pfs}, nil
 }
 
+// Follower implements [Meter].
+func (*Local) Follower() Follower { return nil }
+
 // Read reads the CPU clocks of all tasks first, so that their times are close
 // together, then the node, then memory and context switches.
 func (l *Local) Read(ctx context.Context, tasks []platform.Task, depth Depth) (Look, error) {

@@ -18,6 +18,9 @@ type Local struct{}
 // NewLocal returns ErrUnsupported.
 func NewLocal() (*Local, error) { return nil, unsupported() }
 
+// Follower implements [Meter].
+func (*Local) Follower() Follower { return nil }
+
 // Read returns ErrUnsupported.
 func (*Local) Read(context.Context, []platform.Task, Depth) (Look, error) {
 	return Look{}, unsupported()

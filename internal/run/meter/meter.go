@@ -64,6 +64,9 @@ type Meter interface {
 	// Read reads every task, CPU time first. An error means that no task can be read
 	// here; if it never can, the error wraps errors.ErrUnsupported.
 	Read(ctx context.Context, tasks []platform.Task, depth Depth) (Look, error)
+	// Follower returns the plans of readings of these tasks; nil: the meter is read at each instant.
+	// A meter that wraps another has those of the other.
+	Follower() Follower
 }
 
 // KubeletRefresh is the longest counter refresh interval of kubelets on most clusters. A plan counts with it:

@@ -132,6 +132,8 @@ const modeEnv = "TARE_RUNNER_TEST_LOAD"
 
 func (fakeGenerator) Name() string { return "fake" }
 
+func (fakeGenerator) Abilities() generator.Abilities { return generator.Abilities{} }
+
 func (g fakeGenerator) Command(p load.Profile) (proc.Command, error) {
 	if g.mode == "unsupported" {
 		return proc.Command{}, fmt.Errorf("poisson arrivals: %w", errors.ErrUnsupported)
@@ -225,7 +227,7 @@ func hold(p *load.Profile, mode string, in *json.Decoder, out *json.Encoder) err
 // heldGenerator is a fake that waits for its start.
 type heldGenerator struct{ fakeGenerator }
 
-func (heldGenerator) Holds() {}
+func (heldGenerator) Abilities() generator.Abilities { return generator.Abilities{Holds: true} }
 
 // fakeSlices are the slices of each trial of a round in the measure phase, of 100 ms.
 const fakeSlices = 3

@@ -24,6 +24,8 @@ type following struct {
 	count int
 }
 
+func (f follower) Follower() meter.Follower { return f }
+
 func (f follower) Follow(ctx context.Context, groups [][]platform.Task, at []time.Time) (meter.Following, error) {
 	plan := &following{read: make(chan meter.Instant, len(at)), count: len(at) - f.lost}
 	go func() {

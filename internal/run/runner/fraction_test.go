@@ -93,7 +93,7 @@ func loadedAtOnce(t *testing.T, g generator.Generator) {
 			t.Errorf("%s: %+v, warnings %+v", r.ID, r.Load, r.Warnings)
 		}
 		// The start comes when the last generator is ready.
-		if _, held := g.(generator.Holder); held {
+		if g.Abilities().Holds {
 			i := slices.IndexFunc(r.Phases, func(p result.Phase) bool { return p.Name == "warm-up" })
 			if after := r.Load.Start.Sub(r.Phases[i].Start); after < unready {
 				t.Errorf("%s is measured %v after the launch of a generator that is not ready for %v", r.ID, after, unready)

@@ -16,14 +16,6 @@ import (
 	"github.com/tare-mesh/tare/internal/run/generator"
 )
 
-// needs returns the requirements of a generator. tare's own has none.
-func needs(g generator.Generator) generator.Needs {
-	if f, ok := g.(generator.Foreign); ok {
-		return f.Needs()
-	}
-	return generator.Needs{}
-}
-
 // profileOf is the load of one treatment, without the deployment's targets, start and files. The
 // warm-up has at least the length that the generator needs.
 func profileOf(x *experiment.Experiment, levels experiment.Levels, g generator.Generator, tail time.Duration) load.Profile {
@@ -37,7 +29,7 @@ func profileOf(x *experiment.Experiment, levels experiment.Levels, g generator.G
 		ExpectStatus: statuses, BodyHas: checks.BodyHas, BodyLacks: checks.BodyLacks, JSONHas: checks.JSONHas, JSONLacks: checks.JSONLacks,
 		Rate: float64(levels.Rate), Arrivals: x.Load.Arrivals,
 		Connections: levels.Connections, Workers: x.Load.Workers, Protocol: levels.Protocol, Timeout: time.Duration(x.Load.Timeout),
-		Warmup: max(time.Duration(x.Phases.Warmup), needs(g).Warmup), Measure: time.Duration(x.Phases.Measure),
+		Warmup: max(time.Duration(x.Phases.Warmup), g.Abilities().Needs.Warmup), Measure: time.Duration(x.Phases.Measure),
 		Tail: tail, Drain: time.Duration(x.Phases.Drain),
 	}
 }
@@ -106,7 +98,7 @@ func Suited(x *experiment.Experiment, p *plan.Plan, generators map[string]genera
 		if !ok {
 			return fmt.Errorf("treatment %s: load generator %s does not exist", t.ID, levelOf(x, t))
 		}
-		if _, foreign := g.(generator.Foreign); !foreign {
+		if !g.Abilities().Foreign() {
 			continue // tare's own runs every valid file
 		}
 		profile := profileOf(x, t.Levels, g, Timing{}.withDefaults().Tail)
@@ -151,7 +143,7 @@ func Prolong(x *experiment.Experiment, p *plan.Plan, generators map[string]gener
 	more := map[string]time.Duration{} // by treatment
 	for _, t := range p.Treatments {
 		if g, ok := generators[levelOf(x, t)]; ok {
-			more[t.ID] = max(0, needs(g).Warmup-time.Duration(x.Phases.Warmup))
+			more[t.ID] = max(0, g.Abilities().Needs.Warmup-time.Duration(x.Phases.Warmup))
 		}
 	}
 	var all time.Duration

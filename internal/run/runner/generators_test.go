@@ -119,7 +119,7 @@ func TestProlong(t *testing.T) {
 	before, trial := p.Expected, p.TrialTime
 	wrk2 := generator.Wrk2{}
 	runner.Prolong(x, p, map[string]generator.Generator{"tare": generator.Tare{}, "wrk2": wrk2})
-	more := wrk2.Needs().Warmup - time.Duration(x.Phases.Warmup)
+	more := wrk2.Abilities().Needs.Warmup - time.Duration(x.Phases.Warmup)
 	if half := time.Duration(len(p.Trials) / 2); more <= 0 || p.Expected != before+half*more || p.TrialTime != trial+more/2 {
 		t.Errorf("%v instead of %v, %v a trial instead of %v; wrk2 needs %v more", p.Expected, before, p.TrialTime, trial, more)
 	}

@@ -134,7 +134,7 @@ func (lr *loadRun) schedule() error {
 	case lr.fraction != nil:
 	case lr.share != nil:
 		lr.share.apply(&lr.profile)
-	case !lr.profile.Hold && !needs(lr.generator).AtOnce:
+	case !lr.profile.Hold && !lr.generator.Abilities().Needs.AtOnce:
 		lr.profile.Start = lr.soon()
 	}
 	return nil
@@ -143,8 +143,7 @@ func (lr *loadRun) schedule() error {
 // holds reports whether the load begins when its generator is ready. Generators on load workers, and those of other
 // makers, get their start before.
 func (lr *loadRun) holds() bool {
-	_, ok := lr.generator.(generator.Holder)
-	return ok && loadWorkers(lr.deployment) == 0
+	return lr.generator.Abilities().Holds && loadWorkers(lr.deployment) == 0
 }
 
 // base is the profile of the treatment on the deployment, without start and interval log.
@@ -236,7 +235,7 @@ func (lr *loadRun) onProgress(p load.Progress) {
 
 // foreign adds the version and the warnings of a generator other than tare's own.
 func (lr *loadRun) foreign(l *result.Load) {
-	if _, ok := lr.generator.(generator.Foreign); !ok {
+	if !lr.generator.Abilities().Foreign() {
 		return
 	}
 	if l.Version == "" {
@@ -252,7 +251,7 @@ func (lr *loadRun) foreign(l *result.Load) {
 func (lr *loadRun) warnRaisedWarmup() {
 	g := lr.generator
 	asked := time.Duration(lr.setup.Experiment.Phases.Warmup)
-	if need := needs(g).Warmup; need <= asked || need < lr.profile.Warmup {
+	if need := g.Abilities().Needs.Warmup; need <= asked || need < lr.profile.Warmup {
 		return
 	}
 	lr.journal.warn(result.Warning{Code: "warm-up-raised-" + g.Name(),

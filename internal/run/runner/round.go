@@ -299,7 +299,7 @@ const remoteListLead = 3 * time.Second
 
 // listLead is the time that the last readings before the measure phase take.
 func (rd *round) listLead() time.Duration {
-	if _, ok := rd.run.Meter.(meter.Follower); ok || slices.ContainsFunc(rd.alive(), func(t *trial) bool { return t.sampler.refreshed() }) {
+	if rd.run.Meter.Follower() != nil || slices.ContainsFunc(rd.alive(), func(t *trial) bool { return t.sampler.refreshed() }) {
 		return time.Duration(len(rd.alive())) * remoteListLead
 	}
 	return listLead

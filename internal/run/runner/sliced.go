@@ -137,7 +137,7 @@ func (r *sliceReader) due() (all []time.Time) {
 
 // run makes all readings.
 func (r *sliceReader) run(ctx context.Context) error {
-	if f, ok := r.meter.(meter.Follower); ok {
+	if f := r.meter.Follower(); f != nil {
 		return r.follow(ctx, f)
 	}
 	if r.members[0].trial.sampler.refreshed() {

@@ -44,6 +44,9 @@ type part struct {
 	done  bool
 }
 
+// Follower implements [meter.Meter].
+func (m *Meter) Follower() meter.Follower { return m }
+
 // Follow implements [meter.Follower].
 func (m *Meter) Follow(ctx context.Context, groups [][]platform.Task, at []time.Time) (meter.Following, error) {
 	tasks := slices.Concat(groups...)

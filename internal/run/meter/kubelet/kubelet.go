@@ -127,6 +127,9 @@ type answer struct {
 	extra     error // of peaks and throttling
 }
 
+// Follower implements [meter.Meter].
+func (*Meter) Follower() meter.Follower { return nil }
+
 // Read reads the nodes in parallel. Containers of unreachable nodes are missing; if no
 // node is reachable, the reading is a gap. [meter.Edge] adds peaks, throttling, restarts
 // and kills.

@@ -107,6 +107,9 @@ func (c *counter) reading() result.Reading {
 	return result.Reading{At: c.at, CPU: int64(c.cpu), RSS: c.rss}
 }
 
+// Follower implements [meter.Meter].
+func (*Meter) Follower() meter.Follower { return nil }
+
 // Read reads the rows of every namespace with a task, and of the nodes. Depth has no
 // effect: the API has CPU and working set only.
 func (m *Meter) Read(ctx context.Context, tasks []platform.Task, _ meter.Depth) (meter.Look, error) {

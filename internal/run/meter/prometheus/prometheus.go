@@ -75,6 +75,9 @@ func New(address string, nodes []cluster.Node) (*Meter, error) {
 
 type key struct{ namespace, pod, container string } // of a node: nothing
 
+// Follower implements [meter.Meter].
+func (*Meter) Follower() meter.Follower { return nil }
+
 // Read reads the last samples of every container in the tasks' namespaces, and of the
 // nodes. [meter.Edge] adds throttling.
 func (m *Meter) Read(ctx context.Context, tasks []platform.Task, depth meter.Depth) (meter.Look, error) {
