@@ -20,6 +20,7 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
+	"github.com/tare-mesh/tare/internal/study/sidecar"
 )
 
 // agent is tare-agent, built once for all tests.
@@ -90,6 +91,7 @@ func TestPlatform(t *testing.T) {
 	}
 	abilities := platformtest.Traits{
 		Parallel:          true,
+		Timed:             sidecar.Program(),
 		PlatformAbilities: []string{"Impairer"},
 		Abilities:         []string{"Verifier", "Watcher", "Prober", "StageTimer", "MeshCounters", "RequestCounters", "TaskFaults", "EndedTasks", "Configurer", "NetworkFaults"},
 	}

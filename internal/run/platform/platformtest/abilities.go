@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"net/http"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result/balance"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -125,16 +129,47 @@ func (s suite) visitors(t *testing.T, d *platform.Deployment) {
 	}
 }
 
+// stageTimer checks that a service without a timed program has no times, and one with such a program those of each request.
 func (s suite) stageTimer(t *testing.T, d *platform.Deployment) {
-	times, err := d.StageTimer.StageTimes(t.Context())
-	if err != nil {
-		t.Error(err)
+	if times, err := d.StageTimer.StageTimes(t.Context()); err != nil || len(times) > 0 {
+		t.Errorf("times of a service that measures none: %+v, %v", times, err)
 	}
-	for _, c := range times {
-		if c.Route == "" || c.Stage == "" || c.Count < 0 || c.Seconds < 0 {
-			t.Errorf("stage time %+v", c)
+	if !s.traits.Timed.Timed || len(s.traits.Timed.Routes) == 0 {
+		t.Fatal("the traits have no timed program")
+	}
+	program, spec := s.traits.Timed, Spec(t, s.mesh, 1, "timed")
+	spec.Programs, spec.Topology.Services[0].Program, spec.Treatment.Levels.Route = app.Programs{program}, program.Name, app.EveryRoute
+	timed := s.deploy(t, s.newPlatform(t), spec)
+	verify(t, timed)
+	before, err := timed.StageTimer.StageTimes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, url := range timed.Entry() {
+		if status, _, err := s.traits.Get(t.Context(), timed, url); err != nil || status != http.StatusOK {
+			t.Errorf("%s answers %d, %v", url, status, err)
 		}
 	}
+	s.eventually(t, "each route has the time of its request", func(ctx context.Context) bool { // counted after the answer
+		after, err := timed.StageTimer.StageTimes(ctx)
+		return err == nil && allGrow(program, before, after)
+	})
+}
+
+// allGrow reports whether the number and time of requests grow on every route of a program.
+func allGrow(program app.Program, before, after []app.StageTime) bool {
+	total := func(times []app.StageTime, route string) (of app.StageTime) {
+		for _, t := range times {
+			if t.Route == route && t.Stage == "total" {
+				of = t
+			}
+		}
+		return of
+	}
+	return !slices.ContainsFunc(program.Routes, func(r app.ProgramRoute) bool {
+		was, is := total(before, r.Path), total(after, r.Path)
+		return is.Count <= was.Count || is.Seconds <= was.Seconds
+	})
 }
 
 func (s suite) meshCounters(t *testing.T, d *platform.Deployment) {
@@ -142,11 +177,35 @@ func (s suite) meshCounters(t *testing.T, d *platform.Deployment) {
 	if err != nil {
 		t.Error(err)
 	}
-	for name, n := range counters {
-		if n < 0 {
-			t.Errorf("counter %s is %d", name, n)
+	for _, problem := range counterProblems(s.mesh, counters) {
+		t.Error(problem)
+	}
+}
+
+// counterProblems returns a sentence for each difference from the counters that the mesh's definition names.
+func counterProblems(m mesh.Definition, counters map[string]int64) (problems []string) {
+	var want []string
+	if m.Local != nil {
+		names, err := m.Local.Counters(mesh.SidecarContext{Pod: "echo-0", Outbound: []mesh.Outbound{{Service: "echo"}}})
+		if err != nil {
+			return []string{err.Error()}
+		}
+		if names.Outbound[0].Retries != "" {
+			want = append(want, "retries")
+		}
+		if names.Outbound[0].Timeouts != "" {
+			want = append(want, "timeouts")
 		}
 	}
+	if got := slices.Sorted(maps.Keys(counters)); !slices.Equal(got, want) {
+		problems = append(problems, fmt.Sprintf("counters %v, want %v", got, want))
+	}
+	for name, n := range counters {
+		if n < 0 {
+			problems = append(problems, fmt.Sprintf("counter %s is %d", name, n))
+		}
+	}
+	return problems
 }
 
 // requestCounters checks that each request is counted once at every point of its way.

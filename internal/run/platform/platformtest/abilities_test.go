@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
@@ -40,6 +42,43 @@ func TestUndeclaredAbilityIsAProblem(t *testing.T) {
 	}{{[]string{"Verifier"}, 0}, {[]string{"Verifier", "Watcher"}, 1}, {nil, 1}} {
 		if p := compare(got, c.want); len(p) != c.problems {
 			t.Errorf("declared %v, expected %v: %v", got, c.want, p)
+		}
+	}
+}
+
+// A reading without the counters of a mesh that has them is a problem, and so is one with those of proxies that do not run.
+func TestCountersAreThoseOfTheMesh(t *testing.T) {
+	all := map[string]int64{"retries": 0, "timeouts": 2}
+	for _, c := range []struct {
+		mesh     string
+		counters map[string]int64
+		problems int
+	}{
+		{"envoy", all, 0}, {"envoy", nil, 1}, {"envoy", map[string]int64{"retries": 0}, 1}, {"envoy", map[string]int64{"retries": 0, "timeouts": -1}, 1},
+		{"none", nil, 0}, {"none", all, 1},
+	} {
+		m, err := mesh.Load(c.mesh)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := counterProblems(m, c.counters); len(p) != c.problems {
+			t.Errorf("%s with %v: %q", c.mesh, c.counters, p)
+		}
+	}
+}
+
+// Times without a request do not grow.
+func TestStageTimesGrow(t *testing.T) {
+	program := app.Program{Routes: []app.ProgramRoute{{Path: "/a"}}}
+	times := func(n int64) []app.StageTime {
+		return []app.StageTime{{Route: "/a", Stage: "total", Count: n, Seconds: float64(n)}}
+	}
+	for _, c := range []struct {
+		before, after []app.StageTime
+		grow          bool
+	}{{times(1), times(2), true}, {nil, times(1), true}, {nil, nil, false}, {times(1), times(1), false}} {
+		if grow := allGrow(program, c.before, c.after); grow != c.grow {
+			t.Errorf("%v after %v: %v", c.after, c.before, grow)
 		}
 	}
 }

@@ -44,6 +44,8 @@ type Traits struct {
 	// WorkOutput and runs until it is stopped. Without a path: a shell command.
 	Work       proc.Command
 	WorkOutput string
+	// Timed is a program that measures its requests, for a platform with a StageTimer.
+	Timed app.Program
 	// Kill ends a task without the platform. nil: its process is killed.
 	Kill func(t *testing.T, task platform.Task)
 	// LoadPods are the names of load workers that are tasks even without a load.
