@@ -22,8 +22,8 @@ var loadClasses = []load.Class{load.OK, load.Status, load.Timeout, load.Conn}
 var loadQuantiles = []float64{50, 90, 99, 99.9, 100}
 
 // writeLoadCSV writes a line for each second of the schedule, warm-up included:
-// how many of the requests intended in it ended how, and quantiles of the times
-// of those answered with success, ms, and of the lateness of all, µs. The last column
+// how many of the requests intended in it ended how, and quantiles. They are of the times
+// of requests with success, ms, and of the lateness of all, µs. The last column
 // counts retried requests.
 func writeLoadCSV(w io.Writer, log io.Reader) error {
 	seconds := map[int]map[string]*hdrhistogram.Histogram{}

@@ -71,7 +71,7 @@ runs of the experiment under the same conditions, or of a pilot (--pilot).`,
 					if err != nil {
 						return err
 					}
-					s.learnt = s.learn("runs")
+					s.trialTimes = s.readTrialTimes("runs")
 					refresh := c.catalog.platform(s.Experiment.Platform.Kind).refreshOf(s.Experiment)
 					if short := runner.ShortMeasure(s.Experiment.Phases, refresh); short != "" {
 						c.Notef("%s", short)

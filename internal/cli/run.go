@@ -151,7 +151,7 @@ func (c runCommand) runStudy(ctx context.Context, study *Study, o runOptions) er
 		return err
 	}
 	dir := on.dir
-	study.learnt = study.learn(filepath.Dir(dir.Path()))
+	study.trialTimes = study.readTrialTimes(filepath.Dir(dir.Path()))
 	if study.Drawn && o.resume == "" {
 		fmt.Fprintf(c.Err, "%s\n", study.seedWords())
 	}
@@ -335,7 +335,7 @@ func (c runCommand) carryOut(ctx context.Context, s *Study, on *begun, o runOpti
 		defer func() { err = errors.Join(err, on.End(late)) }()
 	}
 	planned := c.catalog.platform(s.Experiment.Platform.Kind).refreshOf(s.Experiment)
-	if s.learnt != nil {
+	if s.trialTimes != nil {
 		planned = 0 // earlier trials had the interval of their cluster
 	}
 	stop := o.stop

@@ -70,7 +70,7 @@ type Study struct {
 	Drawn      bool                       // the file has no seed
 
 	changed        []mesh.Definition // variants, and meshes with settings of the file
-	learnt         *learnt           // times by earlier trials; nil: those of the plan
+	trialTimes     *trialTimes       // times by earlier trials; nil: those of the plan
 	notInterleaved string            // why the default order is not interleaved; "": it is, or the file has an order
 	notes          []string          // about the file, for the person who runs it
 }

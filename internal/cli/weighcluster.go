@@ -127,7 +127,7 @@ func (c weigher) weighCopy(ctx context.Context, w *weighFile, o weighOptions) er
 	if study, err = c.keepFile(w, path); err != nil {
 		return err
 	}
-	study.learnt = study.learn(filepath.Dir(out))
+	study.trialTimes = study.readTrialTimes(filepath.Dir(out))
 	c.Notef("measuring at %v requests/s on %s: %s, about %v", w.Factors.Rate[0], console.Counted(o.connections, "connection"), console.Counted(w.Blocks, "block"), study.expected().Round(time.Minute))
 	err = runCommand(c).run(ctx, path, runOptions{ExperimentOptions: ExperimentOptions{Meshes: w.definitions}, out: out, plain: o.plain, report: defaultReport(), finish: c.answer, sourceShown: o.inPlace})
 	fmt.Fprintf(c.Err, "Experiment file, for keeping: %s\n", path)

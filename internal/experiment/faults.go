@@ -116,13 +116,13 @@ const (
 
 // parameters lists the parameters that a fault has in the file.
 func (v faultRules) parameters(path string) map[string]bool {
-	given := map[string]bool{}
+	set := map[string]bool{}
 	for _, name := range []string{"grace", "by", "delay", "ratio", "status", "rate", "cpu", "memory"} {
 		if v.doc.Has(path + "." + name) {
-			given[name] = true
+			set[name] = true
 		}
 	}
-	return given
+	return set
 }
 
 func (v faultRules) validate() {
@@ -161,13 +161,13 @@ func (v faultRules) fault(path string, f Fault) {
 		v.oneOf(path+".kind", "fault", f.Kind, faultKindNames())
 		return
 	}
-	given := v.parameters(path)
+	set := v.parameters(path)
 	for _, name := range kind.Needs {
-		if !given[name] {
+		if !set[name] {
 			v.report(path, "add "+name+": …", "fault %s needs %s", kind.Name, name)
 		}
 	}
-	for name := range given {
+	for name := range set {
 		if !slices.Contains(kind.Needs, name) && !slices.Contains(kind.May, name) {
 			v.report(path+"."+name, "", "fault %s has no %s", kind.Name, name)
 		}
@@ -175,7 +175,7 @@ func (v faultRules) fault(path string, f Fault) {
 	v.faultTimes(path, f, kind)
 	v.faultTarget(path+".target", f.Target, kind)
 	v.faultReplicas(path, f)
-	v.faultValues(path, f, given)
+	v.faultValues(path, f, set)
 }
 
 func (v faultRules) faultTimes(path string, f Fault, kind FaultKind) {
@@ -267,30 +267,30 @@ func (v faultRules) replicas(service string) int {
 	return most
 }
 
-func (v faultRules) faultValues(path string, f Fault, given map[string]bool) {
-	if given["ratio"] {
+func (v faultRules) faultValues(path string, f Fault, set map[string]bool) {
+	if set["ratio"] {
 		if f.Ratio <= 0 || f.Ratio > 1 {
 			v.report(path+".ratio", "0.05 is 5 %", "%v is not above 0 and at most 1", f.Ratio)
 		}
 	}
-	if given["status"] {
+	if set["status"] {
 		within(v.validation, path+".status", f.Status, 400, 599, "")
 	}
-	if given["rate"] {
+	if set["rate"] {
 		within(v.validation, path+".rate", f.Rate, 0, 1e12, "")
 	}
-	if given["by"] && (f.By == 0 || f.By < -maxReplicas || f.By > maxReplicas) {
+	if set["by"] && (f.By == 0 || f.By < -maxReplicas || f.By > maxReplicas) {
 		v.report(path+".by", "by: -1 removes one replica", "found %d", f.By)
 	}
 	for _, d := range []struct {
 		name  string
 		value Duration
 	}{{"delay", f.Delay}, {"cpu", f.CPU}, {"grace", f.Grace}} {
-		if given[d.name] {
+		if set[d.name] {
 			within(v.validation, path+"."+d.name, d.value, 0, maxFaultDelay, "")
 		}
 	}
-	if given["memory"] {
+	if set["memory"] {
 		within(v.validation, path+".memory", f.Memory, 0, maxFaultMemory, "")
 	}
 }

@@ -53,7 +53,7 @@ func readAction(t *testing.T) metadata {
 	return m
 }
 
-// runner carries out the steps of a composite action as GitHub's runner does: expressions are replaced before a step
+// runner carries out the steps of a composite action as GitHub's runner does. Expressions are replaced before a step
 // begins, each script is a file that bash reads, and outputs come from the file in GITHUB_OUTPUT.
 type runner struct {
 	t       *testing.T

@@ -15,7 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/proc"
 )
 
-// A closed loop is measured from outside, alike for every client: the kernel's
+// A closed loop is measured from outside, alike for every client. The figures are the kernel's
 // clock of the process's CPU time and the server's own counter, at both ends of
 // a window in which the client is up to speed. What a client needs to start, and
 // what it believes of itself, is in no figure.

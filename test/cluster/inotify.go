@@ -13,7 +13,7 @@ import (
 const inotifyLimit = "fs.inotify.max_user_instances"
 
 // inotifyInstances are the inotify instances of a cluster, as counted: six of the API server, five of the controller
-// manager, one of metrics-server, and on each node six of the kubelet, one each of containerd and kube-proxy.
+// manager, one of metrics-server. On each node they are six of the kubelet, one each of containerd and kube-proxy.
 func (l Layout) inotifyInstances() int { return 12 + 8*len(l.nodes()) }
 
 // checkInotify fails if fewer than the needed inotify instances are free for this user. Daemons without one end or hang,

@@ -226,7 +226,7 @@ func (l Layout) begin(ctx context.Context, source parts.Source, ended func(error
 }
 
 // startInside starts a node's first process in new namespaces, puts it into its control group, links it to
-// the network, and only then lets it go on: until then it does nothing, and ends when this process does. Later it
+// the network, and only then lets it go on. Until then it does nothing, and ends when this process does. Later it
 // outlives this process; if it ends before, ended is called.
 func (n node) startInside(ended func(error)) (int, error) {
 	cluster, err := n.cgroup()

@@ -35,7 +35,7 @@ type planted struct {
 // plantings by mesh. They are made to be decided in few blocks, with the same bound on the error. The effect is as far
 // beyond the gate as the gate and --detect are beyond none. A short --max-time plans few looks, so that more of the error may
 // be spent in the first ones, and bounds the whole: 200 commits take eight steps at most. The reference proxy burns CPU time
-// for each call that it accepts: 1 ms of the 1,330 µs of a pair of proxies does not vary with the machine, so that 3 %, 40 µs,
+// for each call that it accepts: 1 ms of the 1,330 µs of a pair of proxies. It does not vary with the machine, so that 3 %, 40 µs,
 // are far above its noise. A busy machine decides more at 50 requests/s (-rate, -measure). Tracing adds a quarter to Envoy's CPU.
 var plantings = map[string]planted{
 	"reference": {mesh: "reference", commits: 200, file: "arguments.json", before: `["--burn", "1000us"]`, after: `["--burn", "1040us"]`,

@@ -1,4 +1,4 @@
-// Command decisions shows the errors of decisions through the program tare itself: how often `tare ab` breaches or holds
+// Command decisions shows the errors of decisions through the program tare itself. It counts how often `tare ab` breaches or holds
 // a gate falsely, how often `tare compare` alarms falsely, and how often git bisect finds a planted weight.
 //
 //	decisions ab                 runs of A, A again and B, decided by tare ab --from

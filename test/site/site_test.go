@@ -29,7 +29,7 @@ type finding struct {
 	Errors, Requests, Axe    []string
 }
 
-// The site is built without a broken link, each report of the gallery is in it with its results, and its pages have no
+// The site is built without a broken link, each report of the gallery is in it with its results. Its pages have no
 // error, no request to another host, and no violation that axe-core finds. The search finds a warning, and the selector
 // has both versions.
 func TestSite(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// allowance bounds a wait for processes by the time that the machine gave them: wall time, less the time in which one of
+// allowance bounds a wait for processes by the time that the machine gave them. That is wall time, less the time in which one of
 // their threads was ready and had no processor, less the share of steal time. A run that hangs has no ready thread, so
 // it is found as soon on a busy machine. Wall time alone took slow runs for hung ones.
 type allowance struct {

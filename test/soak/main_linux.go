@@ -37,8 +37,8 @@ type settings struct {
 const help = `usage: soak [flags]
 
 soak runs short trials under kills, full disks and missing descriptors. A run hangs
-if it does not end in the time that the machine gave it: wall time, less the time in
-which one of its threads was ready and waited for a processor, less steal time. The
+if it does not end in the time that the machine gave it. That is wall time, less the time
+in which one of its threads was ready without a processor, less steal time. The
 limit is 5 minutes and 30 s a trial. A run that does not end in ten times as much wall
 time is ended, and "not judged". So is one that a time limit of tare's own ended, while
 it was given less than half of its time.

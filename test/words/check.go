@@ -39,8 +39,8 @@ func (r *rules) check(blocks []*block) *outcome {
 			if strings.Contains(s.text, ";") {
 				o.semicolons[b.kind]++
 			}
-			if n := len(strings.Fields(s.text)); n > r.SentenceWords && r.SentenceWords > 0 {
-				o.add(b, s.offset, fmt.Sprintf("sentence of %d words: write sentences of at most 25, never more than %d", n, r.SentenceWords))
+			if n := len(strings.Fields(s.text)); n > r.SentenceWords[b.kind] && r.SentenceWords[b.kind] > 0 {
+				o.add(b, s.offset, fmt.Sprintf("sentence of %d words: write sentences of at most 25, never more than %d", n, r.SentenceWords[b.kind]))
 			}
 		}
 	}

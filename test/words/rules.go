@@ -37,8 +37,8 @@ type rule struct {
 // rules is the word list.
 type rules struct {
 	Rules []*rule
-	// SentenceWords is the largest number of words in a sentence.
-	SentenceWords int `yaml:"sentence_words"`
+	// SentenceWords is the largest number of words in a sentence, per kind.
+	SentenceWords map[kind]int `yaml:"sentence_words"`
 	// SemicolonShare is the largest percentage of sentences with a semicolon, per kind.
 	SemicolonShare map[kind]float64 `yaml:"semicolon_share"`
 	// Skip are directories and files that are not checked, relative to the root.

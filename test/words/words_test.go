@@ -91,8 +91,8 @@ func TestAllowedText(t *testing.T) {
 }
 
 func TestLongSentence(t *testing.T) {
-	code, out := lint(t, map[string]string{"docs/a.md": "Short one. " + strings.Repeat("word ", 41) + "end.\n"})
-	if code != 1 || !strings.Contains(out, "docs/a.md:1:12: sentence of 42 words") {
+	code, out := lint(t, map[string]string{"docs/a.md": "Short one. " + strings.Repeat("word ", 35) + "end.\n"})
+	if code != 1 || !strings.Contains(out, "docs/a.md:1:12: sentence of 36 words") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
 	if code, out := lint(t, map[string]string{"docs/a.md": strings.Repeat("Five words make a sentence. ", 20)}); code != 0 {

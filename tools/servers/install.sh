@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Unpacks Debian's nginx, Apache, HAProxy, lighttpd and redis, and Python's aiohttp, uvicorn and hypercorn, with libraries
-# that may be missing, into the user's cache: for the conformance tests of tare load, and for applications on a cluster.
+# that may be missing, into the user's cache. They are for the conformance tests of tare load and for applications on a cluster.
 # Nothing is installed. A complete copy is kept. Node.js is taken from PATH, or installed as root.
 set -euo pipefail
 

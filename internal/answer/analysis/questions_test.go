@@ -94,7 +94,7 @@ func TestSweepWithoutDifferences(t *testing.T) {
 }
 
 // Where a metric differs at some rates, the mean chance of a false claim about its other
-// rates is bounded, and a difference at every rate is found that one family of all
+// rates is bounded. A difference at every rate is found that one family of all
 // comparisons would have missed.
 func TestSweepWithDifferences(t *testing.T) {
 	experiments := 2000

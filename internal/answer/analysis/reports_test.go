@@ -65,7 +65,7 @@ func TestReportsOfKnownTruth(t *testing.T) {
 	}
 }
 
-// Intervals at the machine's mean speed contain the true cost at that speed, through results directories: the
+// Intervals at the machine's mean speed contain the true cost at that speed, through results directories. The
 // machine's speed drifts over the blocks, or changes from block to block, and the treatments of a block share it.
 // Whether an interval is adjusted is chosen by its width, as always.
 func TestReportsAtMeanSpeed(t *testing.T) {

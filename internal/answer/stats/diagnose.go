@@ -18,8 +18,8 @@ type Order struct {
 const orderPermutations = 1999
 
 // InOrder tests whether the values of several series, read at the same times, depend on
-// the time: on the value before (von Neumann, Annals of Mathematical Statistics 1941, as a
-// permutation test) or on the place in the series. All series are permuted together,
+// the time: on the value before, or on the place in the series. The first is the test of von
+// Neumann (Annals of Mathematical Statistics 1941) as a permutation test. All series are permuted together,
 // since they share their noise. The permutations are drawn from a fixed seed. Not ok below
 // six values, or without any series that varies.
 func InOrder(series [][]float64) (o Order, ok bool) {

@@ -18,12 +18,12 @@
 // "Conducting repeatable experiments in highly variable cloud computing
 // environments", ICPE 2017). There the usual designs reported a difference between
 // two identical systems, and this one did not. The differences of n blocks are then close to independent draws
-// from one distribution, and Student's interval on their mean ("The probable
+// from one distribution. Student's interval on their mean ("The probable
 // error of a mean", Biometrika 1908) needs only a
 // distribution that is not too skewed. A difference of two skewed quantities of
 // like shape is nearly symmetric, the second benefit of pairing.
 //
-// A bootstrap is not used at these sizes: with fewer than about ten blocks a
+// A bootstrap is not used at these sizes. With fewer than about ten blocks a
 // percentile bootstrap is too narrow, since resampling n values understates
 // the variance by (n-1)/n and takes no account of estimating it. An
 // order-statistic interval of the median does not exist at 95 % below six.
@@ -57,7 +57,7 @@
 // # Several comparisons
 //
 // p-values are adjusted by Holm's step-down ("A simple sequentially rejective
-// multiple test procedure", Scandinavian Journal of Statistics 1979), which
+// multiple test procedure", Scandinavian Journal of Statistics 1979). It
 // keeps the chance of any false claim in the family at its level for any
 // dependence between the tests. Intervals are not adjusted: each is at its own
 // level.

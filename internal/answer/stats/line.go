@@ -23,7 +23,7 @@ type Point struct {
 }
 
 // Line fits y = intercept + slope·x by weighted least squares, with Student's
-// intervals on n-2 degrees of freedom, and checks it against the scatter of
+// intervals on n-2 degrees of freedom. It checks the line against the scatter of
 // replicates: the lack-of-fit F test (Draper, Smith, "Applied Regression
 // Analysis", 3rd ed. 1998, 2.1).
 func Line(points []Point, confidence float64) LineFit {

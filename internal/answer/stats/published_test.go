@@ -9,8 +9,8 @@ import (
 // Every statistic agrees with a published example.
 
 // Additional hours of sleep under two drugs, ten patients: Cushny and Peebles'
-// data in Student, "The probable error of a mean", Biometrika 1908; the data
-// set `sleep` of R, whose t.test documentation gives the answers below.
+// data in Student, "The probable error of a mean", Biometrika 1908. The
+// answers are those in the documentation of t.test in R, whose data set `sleep` it is.
 var (
 	sleepA = []float64{0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0}
 	sleepB = []float64{1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4}

@@ -83,7 +83,7 @@ func (s *stream) flush() error { return http.NewResponseController(s.w).Flush() 
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	given := r.Header.Get("Content-Type")
+	mediaType := r.Header.Get("Content-Type")
 	switch {
 	case r.ProtoMajor < 2:
 		w.WriteHeader(http.StatusHTTPVersionNotSupported)
@@ -92,13 +92,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", http.MethodPost)
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
-	case !isGRPC(given):
+	case !isGRPC(mediaType):
 		w.Header().Set("Accept", contentType)
 		w.WriteHeader(http.StatusUnsupportedMediaType)
 		return
 	}
 	h := w.Header()
-	h["Content-Type"] = []string{given}
+	h["Content-Type"] = []string{mediaType}
 	h["Date"] = nil // net/http would add it
 	err := s.call(w, r)
 	h[http.TrailerPrefix+statusHeader] = statusText(CodeOf(err))

@@ -52,16 +52,16 @@ func (v *validation) rule(at string, r Rule) {
 	for _, key := range slices.Sorted(maps.Keys(r.PodLabel)) {
 		patterns = append(patterns, struct{ field, text string }{"podLabel." + key, r.PodLabel[key]})
 	}
-	given := len(r.PodLabel)
+	conditions := len(r.PodLabel)
 	for _, p := range patterns {
 		if p.text != "" {
-			given++
+			conditions++
 		}
 		if star := strings.Index(p.text, "*"); star >= 0 && star != len(p.text)-1 {
 			v.report(at+"."+p.field, fmt.Sprintf("found %q: * may only stand at the end", p.text), "rules compare for equality or for a prefix")
 		}
 	}
-	if given == 0 {
+	if conditions == 0 {
 		v.report(at, "matches every task", "name a namespace, pod, service, container or podLabel")
 	}
 }

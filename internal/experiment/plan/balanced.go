@@ -8,7 +8,7 @@ import (
 // balancedStream keeps the draws of designs apart from those of blocks.
 const balancedStream = 1 << 40
 
-// williamsRow is a row, from 0, of a Williams design of n treatments: each treatment is in
+// williamsRow is a row, from 0, of a Williams design of n treatments. Each treatment is in
 // each position equally often, and directly after each other treatment equally often
 // (Williams, Australian Journal of Scientific Research 1949). An even n has n rows. An odd
 // n has 2n: n rows, a Latin square by themselves, and the same rows backwards.

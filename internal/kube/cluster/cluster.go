@@ -2,7 +2,7 @@
 // lists and deletes objects, explains why they are not ready, and forwards
 // ports of pods. It does not depend on meshes, services or trials.
 //
-// Every call takes a context, and only its deadline ends the call: a request
+// Every call takes a context, and only its deadline ends the call. A request
 // that the API server does not answer is repeated until then, so that a trial
 // survives a restart of the control plane.
 package cluster

@@ -49,8 +49,8 @@ func installed(t *testing.T, c *cluster.Cluster, m *Mesh) {
 	})
 }
 
-// TestRealIstio installs Istio from the charts of its Go module (`tare-cluster run --with istio` has them, with the images)
-// and proves it on a service that is called from inside and cannot be called from outside.
+// TestRealIstio installs Istio from the charts of its Go module (`tare-cluster run --with istio` has them, with the images).
+// It verifies it on a service that is called from inside and cannot be called from outside.
 func TestRealIstio(t *testing.T) {
 	c := connect(t)
 	charts := istioCharts(t)

@@ -99,9 +99,8 @@ func (s *secure) takeOutput() (over bool, err error) {
 	return s.shake.over, s.shake.err
 }
 
-// ready is how many bytes crypto/tls may take now: those of a whole record, so that
-// it never has part of one and all it has not taken is in s.in; or whatever there is
-// before the end.
+// ready is the number of bytes that crypto/tls may take now: those of a whole record, or
+// all before the end. So it never has part of a record, and all it has not taken is in s.in.
 func (s *secure) ready() int {
 	if s.rest == 0 {
 		if n := recordSize(s.in); n <= len(s.in) || s.end != nil {

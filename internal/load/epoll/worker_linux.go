@@ -131,7 +131,7 @@ type Worker struct {
 	messages  messenger
 	resends   resender
 	thinks    thinker
-	more      job.Queue[place] // connections that had more to read than one turn may take
+	unread    job.Queue[place] // connections that had more to read than one turn may take
 }
 
 // values are those of a request, by its number among the worker's. The next call changes them.
@@ -288,7 +288,7 @@ func (w *Worker) turn(wait time.Duration) {
 	if errno != 0 {
 		return // EINTR, by a signal: the loop looks again
 	}
-	if w.more.Size > 0 {
+	if w.unread.Size > 0 {
 		w.readMore()
 	}
 	for i := range n {
@@ -390,7 +390,7 @@ func (w *Worker) housekeep() {
 
 // pause is how long the worker may sleep, less the spin window before a send.
 func (w *Worker) pause() time.Duration {
-	if w.more.Size > 0 {
+	if w.unread.Size > 0 {
 		return 0
 	}
 	if w.inFlight > 0 && w.sleep.polls(w.now) {

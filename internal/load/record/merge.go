@@ -39,7 +39,7 @@ func totalsOf(r *load.Report) (Totals, error) {
 	t.BytesIn, t.BytesOut = r.BytesIn, r.BytesOut
 	t.QueueMax, t.Reconnects, t.IdleClosed = r.QueueMax, r.Reconnects, r.IdleClosed
 	if w := r.Whole; w != nil {
-		t.whole = whole{w.Sent, w.Unanswered, w.Failed, w.Retried}
+		t.whole = runCounts{w.Sent, w.Unanswered, w.Failed, w.Retried}
 	}
 	t.ClosedUnused, t.Held = r.ClosedUnused, r.Held
 	t.processCPU = time.Duration(r.CPUSeconds * 1e9)

@@ -71,7 +71,7 @@ type Totals struct {
 	QueueMax           int64
 	Reconnects         int64 // after t0
 	IdleClosed         int64
-	whole              whole
+	whole              runCounts
 	ClosedUnused       int64         // connections that the server closed before any answer, of the whole run
 	Held               int64         // connections open at the end of the window
 	Unfinished         int64         // given up at the end of the drain, of the whole run

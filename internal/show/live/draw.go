@@ -219,7 +219,7 @@ func (d drawing) at() cell {
 }
 
 // following is the trial to show by itself: of the running ones the first that is compared with a
-// baseline; else the last one that ran, at the end of the run one that is compared.
+// baseline. Without one it is the last one that ran, and at the end of the run one that is compared.
 func (b *Board) following() cell {
 	running := b.runningTrials()
 	for _, of := range b.plan.Treatments {

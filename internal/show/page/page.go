@@ -76,7 +76,7 @@ type content struct {
 	Words     report.Words     `json:"words"`
 	Families  families         `json:"families"`
 	Timelines []timeline       `json:"timelines,omitempty"`
-	more
+	figureData
 }
 
 // families are the metrics that figures have a use of their own for.
@@ -133,7 +133,7 @@ func contentOf(s Source) content {
 	drawn := ofFigures(s.Report)
 	return content{
 		Schema: Schema, Name: fileName(s.Report.Experiment), Roles: roles(), Report: drawn, Words: report.WordsOf(drawn), Families: familiesOfFigures,
-		Timelines: timelines(s.Dir), more: moreOf(s),
+		Timelines: timelines(s.Dir), figureData: figureDataOf(s),
 	}
 }
 

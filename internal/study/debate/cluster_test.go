@@ -21,10 +21,10 @@ func TestDebateOfACluster(t *testing.T) {
 	}
 	record := &result.Record{Node: &result.NodeUsage{Nodes: []result.MachineUsage{{Name: "n1", AllocatableCPU: 1.93, AllocatableMemory: 3 << 30}, {Name: "n2"}}}, Tasks: []result.TaskUsage{
 		task("face", metric.App, "faces", ""), task("proxy", metric.Data, "faces", "sidecar"), task("dns", metric.Platform, "kube-system", "system"),
-		task("agent", metric.Platform, "gke-managed-system", "system"), task("stranger", metric.Unattributed, "x", ""), task("kernel", metric.Platform, "", mesh.RoleRemainder),
+		task("agent", metric.Platform, "gke-managed-system", "system"), task("other", metric.Unattributed, "x", ""), task("kernel", metric.Platform, "", mesh.RoleRemainder),
 	}}
 	l := newLooks(record)
-	rates := map[string]float64{"face": 0.5, "proxy": 0.25, "dns": 0.1, "agent": 0.05, "stranger": 0.01, "kernel": 3}
+	rates := map[string]float64{"face": 0.5, "proxy": 0.25, "dns": 0.1, "agent": 0.05, "other": 0.01, "kernel": 3}
 	var s planeSample
 	known := false
 	for second := range 40 {

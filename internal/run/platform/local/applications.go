@@ -44,7 +44,7 @@ func (as *applications) start(ctx context.Context, p *pod, s app.Service, listen
 	p.api = api.Addr().(*net.TCPAddr).AddrPort()
 	if program, ok := as.layout.spec.Programs.Of(s); ok {
 		p.program = program
-		args, err := as.startBeside(ctx, p)
+		args, err := as.startSecond(ctx, p)
 		if err != nil {
 			return err
 		}

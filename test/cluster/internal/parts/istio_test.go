@@ -86,7 +86,7 @@ func TestChartIsMadeAsIfReleased(t *testing.T) {
 	}
 }
 
-// What only Istio's Envoy has is taken out of the bootstrap, and nothing else; a template in which it is not to be found as
+// What only Istio's Envoy has is taken out of the bootstrap, and nothing else. A template in which it is not to be found as
 // it is known is an error, and no image that fails when it runs.
 func TestStockBootstrap(t *testing.T) {
 	dir := t.TempDir()

@@ -2,10 +2,10 @@ package record
 
 import "github.com/tare-mesh/tare/internal/load"
 
-// whole counts the requests of the whole run.
-type whole struct{ sent, unanswered, failed, retried int64 }
+// runCounts counts the requests of the whole run.
+type runCounts struct{ sent, unanswered, failed, retried int64 }
 
-func (w *whole) finish(o *Outcome) {
+func (w *runCounts) finish(o *Outcome) {
 	if o.Sent < 0 {
 		return
 	}
@@ -24,7 +24,7 @@ func isError(status int) bool {
 	return status >= 400 && status < load.StatusGRPC || status > load.StatusGRPC && status != load.StatusEcho
 }
 
-func (w *whole) add(o whole) {
+func (w *runCounts) add(o runCounts) {
 	w.sent += o.sent
 	w.unanswered += o.unanswered
 	w.failed += o.failed

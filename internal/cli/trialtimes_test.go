@@ -79,7 +79,7 @@ func TestPlanLearnsTimes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, b := s.learn("runs").all-before, measured.learn("runs").all-measured.Plan.Expected; a != b {
+	if a, b := s.readTrialTimes("runs").all-before, measured.readTrialTimes("runs").all-measured.Plan.Expected; a != b {
 		t.Errorf("the correction is %v, and %v with longer phases", a, b)
 	}
 	if s.Plan.Expected != before {

@@ -12,9 +12,9 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// more has the data of figures beside the report. Each part has a bound, so that the page of a large run
+// figureData has the data of figures beside the report. Each part has a bound, so that the page of a large run
 // stays small: the first blocks are drawn.
-type more struct {
+type figureData struct {
 	Slices     []sliced    `json:"slices,omitempty"`
 	Heat       []heat      `json:"heat,omitempty"`
 	Looks      []looks     `json:"looks,omitempty"`
@@ -22,8 +22,8 @@ type more struct {
 	Searches   []searched  `json:"searches,omitempty"`
 }
 
-func moreOf(s Source) more {
-	return more{slicesOf(s.Report), heatOf(s.Dir), looksOf(s), referencesOf(s.Report), searchesOf(s.Dir)}
+func figureDataOf(s Source) figureData {
+	return figureData{slicesOf(s.Report), heatOf(s.Dir), looksOf(s), referencesOf(s.Report), searchesOf(s.Dir)}
 }
 
 // sliced is the CPU per request in the slices of one trial.

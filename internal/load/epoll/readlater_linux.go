@@ -9,13 +9,13 @@ func (w *Worker) readLater(c *conn) {
 	if c.secure != nil {
 		c.secure.keep()
 	}
-	w.more.Push(c.place())
+	w.unread.Push(c.place())
 }
 
 // readMore goes on reading where the last turn broke off.
 func (w *Worker) readMore() {
-	for range w.more.Size {
-		at, _ := w.more.Pop()
+	for range w.unread.Size {
+		at, _ := w.unread.Pop()
 		switch c := at.conn; {
 		case !at.current():
 		case c.state == connSettings, c.state == connSession:

@@ -14,32 +14,32 @@ import (
 )
 
 const (
-	// mostLearnt bounds the runs whose times are used, and mostSearched the directories that are opened to find them.
-	mostLearnt   = 5
-	mostSearched = 200
-	// leastLearnt is the number of trials from which times are used.
-	leastLearnt = 3
+	// maxTimedRuns bounds the runs whose times are used, and maxSearched the directories that are opened to find them.
+	maxTimedRuns = 5
+	maxSearched  = 200
+	// minTimedTrials is the number of trials from which times are used.
+	minTimedTrials = 3
 	// longestPause is the longest pause between two trials of one run. A longer one is an interruption.
 	longestPause = 5 * time.Minute
 )
 
-// learnt is the expected time of a plan, corrected by the times that earlier trials took.
-type learnt struct {
+// trialTimes is the expected time of a plan, corrected by the times that earlier trials took.
+type trialTimes struct {
 	trial, all   time.Duration
 	trials, runs int // from which it is
 }
 
-// learn compares trials of earlier runs with their plans. The runs are those of the same experiment, platform and order in
+// readTrialTimes compares trials of earlier runs with their plans. The runs are those of the same experiment, platform and order in
 // the directory of results, the newest first. It returns nil without enough of them: the plan's own times then apply.
-func (s *Study) learn(results string) *learnt {
+func (s *Study) readTrialTimes(results string) *trialTimes {
 	plans, err := filepath.Glob(filepath.Join(results, "*", result.PlanFile))
 	if err != nil || len(s.Plan.Trials) == 0 {
 		return nil
 	}
-	l := &learnt{}
+	l := &trialTimes{}
 	var excess time.Duration // of all trials over their plans
 	for i, path := range slices.Backward(plans) {
-		if l.runs == mostLearnt || len(plans)-i > mostSearched {
+		if l.runs == maxTimedRuns || len(plans)-i > maxSearched {
 			break
 		}
 		over, n := s.excess(filepath.Dir(path))
@@ -49,7 +49,7 @@ func (s *Study) learn(results string) *learnt {
 			l.runs++
 		}
 	}
-	if l.trials < leastLearnt {
+	if l.trials < minTimedTrials {
 		return nil
 	}
 	x := s.Experiment.Phases
@@ -106,7 +106,7 @@ func spent(records []result.Record) (all time.Duration, n int) {
 // timeWords are the expected times of the plan.
 func (s *Study) timeWords() string {
 	p := s.Plan
-	if l := s.learnt; l != nil {
+	if l := s.trialTimes; l != nil {
 		return fmt.Sprintf("about %v, %v a trial, as %s of %s took\n", experiment.Duration(l.all.Round(time.Second)), experiment.Duration(l.trial.Round(100*time.Millisecond)),
 			console.Counted(l.trials, "trial"), console.Counted(l.runs, "earlier run"))
 	}
@@ -119,8 +119,8 @@ func (s *Study) timeWords() string {
 
 // expected is the time of all trials, as far as it is known.
 func (s *Study) expected() time.Duration {
-	if s.learnt != nil {
-		return s.learnt.all
+	if s.trialTimes != nil {
+		return s.trialTimes.all
 	}
 	return s.Plan.Expected
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-// startBeside starts the process beside the program of a pod, if it has one, and returns the
+// startSecond starts the process beside the program of a pod, if it has one, and returns the
 // arguments with its addresses.
-func (as *applications) startBeside(ctx context.Context, p *pod) ([]string, error) {
+func (as *applications) startSecond(ctx context.Context, p *pod) ([]string, error) {
 	beside := p.program.Beside
 	if beside == nil {
 		return nil, nil
