@@ -41,7 +41,7 @@ func schemathesis(t *testing.T) string {
 }
 
 // The interface matches its description, for generated requests that conform to
-// it and for those that violate it.
+// it and for requests that violate it.
 func TestRESTBySchemathesis(t *testing.T) {
 	if testing.Short() {
 		t.Skip("installs schemathesis and sends thousands of requests")

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ProcessCPU is the CPU time of all threads, those that have ended included.
+// ProcessCPU is the CPU time of all threads, ended ones included.
 func ProcessCPU() time.Duration {
 	var ru syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &ru) != nil {

@@ -42,7 +42,7 @@ func clockCPU(id int32) time.Duration {
 }
 
 // ThreadCPU is the CPU time of the calling thread, processCPU of all threads,
-// those that have ended included.
+// ended ones included.
 func ThreadCPU() time.Duration { return clockCPU(unix.CLOCK_THREAD_CPUTIME_ID) }
 
 func ProcessCPU() time.Duration { return clockCPU(unix.CLOCK_PROCESS_CPUTIME_ID) }
