@@ -63,7 +63,7 @@ response (closed loop). That measures capacity, and times are service times.`,
   tare load tcp://127.0.0.1:7000 --body-size 128 -r 1000         # an echo: what is sent must come back
   tare load http://127.0.0.1:8080/ -r 20000 --processes 3        # more than one process can send`,
 		RunE: func(cmd *cobra.Command, urls []string) error {
-			f.given, f.in, f.notef = cmd.Flags().Changed, c.In, c.Notef
+			f.changed, f.in, f.notef = cmd.Flags().Changed, c.In, c.Notef
 			p, err := f.build(urls)
 			if err != nil {
 				return console.Usage(err, cmp.Or(hint.Of(err), "`tare load --help` shows examples"))

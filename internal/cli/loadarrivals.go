@@ -23,7 +23,7 @@ func (f *loadFlags) vary(p *load.Profile) error {
 		all += segment.For
 	}
 	if all > 0 && !f.timed() && p.Requests == 0 {
-		if !f.given("warmup") {
+		if !f.changed("warmup") {
 			p.Warmup = 0
 		}
 		f.duration.d = max(0, all-p.Warmup)

@@ -40,7 +40,7 @@ func (f *loadFlags) build(urls []string) (load.Profile, error) {
 	errs = append(errs, f.rpc.plainTargets(&p), f.socket.speak(&p), f.readTargets(&p), f.refuseZero(), f.speak(&p), f.addBody(&p), f.addCredentials(&p), f.connect(&p), f.checkFindMax(&p))
 	p.Rate = float64(f.rate)
 	errs = append(errs, f.vary(&p), f.addUsers(&p), f.compile(&p))
-	if p.Seed = f.seed; !f.given("seed") {
+	if p.Seed = f.seed; !f.changed("seed") {
 		p.Seed = uint64(rand.Uint32()) // a whole number in every reader of JSON
 	}
 	var err error
@@ -54,7 +54,7 @@ func (f *loadFlags) build(urls []string) (load.Profile, error) {
 	if f.failUnder < 0 || f.failUnder > 100 {
 		errs = append(errs, fmt.Errorf("--fail-under %v is not a percentage", f.failUnder))
 	}
-	if !f.given("streams") && (p.Cookies || p.Think != nil) {
+	if !f.changed("streams") && (p.Cookies || p.Think != nil) {
 		p.Streams = 1 // a user is a connection
 	}
 	errs = append(errs, f.replayFile(&p))
@@ -85,7 +85,7 @@ func (f *loadFlags) build(urls []string) (load.Profile, error) {
 		if !f.timed() {
 			f.duration.d = longest
 		}
-		if !f.given("warmup") {
+		if !f.changed("warmup") {
 			p.Warmup = 0
 		}
 	}
@@ -135,7 +135,7 @@ func (f *loadFlags) speak(p *load.Profile) error {
 }
 
 // timed reports whether the command line has a duration.
-func (f *loadFlags) timed() bool { return f.given("duration") || f.given(aliasDuration) }
+func (f *loadFlags) timed() bool { return f.changed("duration") || f.changed(aliasDuration) }
 
 // refuseZero finds flags that have no meaning at zero: their default would replace it.
 func (f *loadFlags) refuseZero() error {
@@ -147,7 +147,7 @@ func (f *loadFlags) refuseZero() error {
 		{"connections", f.profile.Connections == 0}, {"requests", f.profile.Requests == 0}, {"workers", f.profile.Workers == 0},
 		{"streams", f.profile.Streams == 0}, {"timeout", f.timeout == 0},
 	} {
-		if f.given(flag.name) && flag.zero {
+		if f.changed(flag.name) && flag.zero {
 			errs = append(errs, fmt.Errorf("--%s must be above 0", flag.name))
 		}
 	}
@@ -198,7 +198,7 @@ func (f *loadFlags) readTargets(p *load.Profile) error {
 		weights = append(weights, c.Weight)
 	}
 	p.Weights = weights
-	if origins, _ := p.Origins(); !f.given("connections") { // each host has connections of its own
+	if origins, _ := p.Origins(); !f.changed("connections") { // each host has connections of its own
 		p.Connections = max(p.Connections, len(origins))
 	}
 	return f.replayRecorded(p, read)
@@ -206,7 +206,7 @@ func (f *loadFlags) readTargets(p *load.Profile) error {
 
 // replayRecorded sends requests at their recorded instants, with --speed.
 func (f *loadFlags) replayRecorded(p *load.Profile, read *calls.Source) error {
-	if !f.given("speed") {
+	if !f.changed("speed") {
 		return nil
 	}
 	speed, err := strconv.ParseFloat(strings.TrimSuffix(f.speed, "x"), 64)
@@ -221,7 +221,7 @@ func (f *loadFlags) replayRecorded(p *load.Profile, read *calls.Source) error {
 		return errors.New("--speed and further URLs exclude each other")
 	}
 	for _, flag := range []string{"rate", aliasRate, "ramp", "sine", "bursts", "replay", "find-max", "arrivals"} {
-		if f.given(flag) {
+		if f.changed(flag) {
 			return fmt.Errorf("--speed and --%s exclude each other: the instants are those of the file", flag)
 		}
 	}
@@ -229,7 +229,7 @@ func (f *loadFlags) replayRecorded(p *load.Profile, read *calls.Source) error {
 		p.Instants = append(p.Instants, int64(float64(at)/speed))
 	}
 	last := time.Duration(p.Instants[len(p.Instants)-1])
-	if !f.given("warmup") {
+	if !f.changed("warmup") {
 		p.Warmup = 0
 	}
 	if !f.timed() {
@@ -246,7 +246,7 @@ func (f *loadFlags) replayFile(p *load.Profile) error {
 		return nil
 	}
 	p.Arrivals, p.Rate = load.Replay, max(p.Rate, 1) // the rate is only reported
-	if !f.given("warmup") {
+	if !f.changed("warmup") {
 		p.Warmup = 0
 	}
 	if f.timed() {
@@ -267,7 +267,7 @@ func (f *loadFlags) replayFile(p *load.Profile) error {
 func (f *loadFlags) addBody(p *load.Profile) error {
 	data := f.data
 	if f.duration.body != "" {
-		if f.given("data") {
+		if f.changed("data") {
 			return fmt.Errorf("the request has two bodies, -d %q and --data", f.duration.body)
 		}
 		data = f.duration.body

@@ -54,9 +54,9 @@ func (f *loadFlags) verdict(r *load.Report) error {
 			return hint.Wrap(err, "raise the limit of files of a process (ulimit -n), or use fewer connections")
 		}
 		return err
-	case f.given("fail-under") && 100**success < f.failUnder:
+	case f.changed("fail-under") && 100**success < f.failUnder:
 		return fmt.Errorf("%.4g %% of the requests succeeded, and --fail-under is %g: %s", 100**success, f.failUnder, causes(r.Result.Failures))
-	case f.given("fail-under"):
+	case f.changed("fail-under"):
 		return nil
 	}
 	var refused []load.Cause

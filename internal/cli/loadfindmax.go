@@ -40,7 +40,7 @@ func (f *loadFlags) checkFindMax(p *load.Profile) error {
 		errs = append(errs, fmt.Errorf("--find-max: %w", err))
 	}
 	for _, flag := range []string{"requests", "ramp", "sine", "bursts", "replay", "gate", "fail-under", "hdr", "drop"} {
-		if f.given(flag) {
+		if f.changed(flag) {
 			errs = append(errs, fmt.Errorf("--find-max and --%s exclude each other", flag))
 		}
 	}
@@ -53,7 +53,7 @@ func (f *loadFlags) checkFindMax(p *load.Profile) error {
 	if !f.timed() {
 		f.duration.d = defaultProbe
 	}
-	if !f.given("warmup") {
+	if !f.changed("warmup") {
 		p.Warmup = f.duration.d / 4
 	}
 	return errors.Join(errs...)

@@ -53,7 +53,7 @@ type loadFlags struct {
 	checkedGates []capacity.Bound
 	reader       *template.Reader // of --templates
 	bodyName     string           // of --data, for errors
-	given        func(flag string) bool
+	changed      func(flag string) bool
 	in           io.Reader
 	notef        func(format string, args ...any)
 }

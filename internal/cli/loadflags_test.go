@@ -31,7 +31,7 @@ func parsedLoadFlags(t *testing.T, args ...string) (*loadFlags, *strings.Builder
 	if err := flags.Parse(args); err != nil {
 		t.Fatalf("%q: %v", args, err)
 	}
-	f.given, f.notef = flags.Changed, func(format string, args ...any) { fmt.Fprintf(notes, format+"\n", args...) }
+	f.changed, f.notef = flags.Changed, func(format string, args ...any) { fmt.Fprintf(notes, format+"\n", args...) }
 	return f, notes
 }
 

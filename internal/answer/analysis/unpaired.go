@@ -38,31 +38,31 @@ func optionError(help, format string, args ...any) error {
 	return &OptionError{hint.Hinted{Err: fmt.Errorf(format, args...), Text: help}}
 }
 
-// methodFor is the method asked for, or the one that suits the run.
-func methodFor(d *run, asked Method) (Method, error) {
+// methodFor is the requested method, or the one that suits the run.
+func methodFor(d *run, requested Method) (Method, error) {
 	foreign := d.header.Platform.Kind == imported
 	switch {
-	case asked == "" && (foreign || d.plan.Order == experiment.OrderOnce):
+	case requested == "" && (foreign || d.plan.Order == experiment.OrderOnce):
 		return Unpaired, nil
-	case asked == "":
+	case requested == "":
 		return Paired, nil
-	case !slices.Contains(Methods(), asked):
-		return "", optionError("methods: paired, unpaired, as-published", "unknown method %q", asked)
-	case asked == Paired && foreign:
+	case !slices.Contains(Methods(), requested):
+		return "", optionError("methods: paired, unpaired, as-published", "unknown method %q", requested)
+	case requested == Paired && foreign:
 		return "", optionError("leave the method out, or use unpaired", "imported runs were not interleaved: nothing pairs within blocks")
-	case asked == Unpaired && d.plan.Order == experiment.OrderTogether:
+	case requested == Unpaired && d.plan.Order == experiment.OrderTogether:
 		return "", optionError("leave the method out", "treatments were loaded at once: only their ratios within blocks have a meaning")
-	case asked == AsPublished && !slices.ContainsFunc(d.records, sampledRecord):
+	case requested == AsPublished && !slices.ContainsFunc(d.records, sampledRecord):
 		return "", optionError("leave the method out", "as-published needs imported results with sampled figures, and there are none")
 	}
-	return asked, nil
+	return requested, nil
 }
 
-// settleBaselines makes the levels asked for the baseline. Imported results
+// settleBaselines makes the requested levels the baseline. Imported results
 // without one are compared with the first mesh they name, so that something can
 // be compared; a warning reports that it is no baseline.
-func (d *run) settleBaselines(asked map[string]string) error {
-	if len(asked) == 0 {
+func (d *run) settleBaselines(requested map[string]string) error {
+	if len(requested) == 0 {
 		if d.header.Platform.Kind != imported || slices.ContainsFunc(d.plan.Treatments, func(t plan.Treatment) bool { return t.Baseline != "" }) {
 			return nil
 		}
@@ -70,7 +70,7 @@ func (d *run) settleBaselines(asked map[string]string) error {
 		if !several {
 			return nil
 		}
-		d.assumed, asked = true, map[string]string{experiment.MeshFactor: first}
+		d.assumed, requested = true, map[string]string{experiment.MeshFactor: first}
 	}
 	d.plan.Treatments = slices.Clone(d.plan.Treatments)
 	found := false
@@ -81,18 +81,18 @@ func (d *run) settleBaselines(asked map[string]string) error {
 		}
 		t.Baseline = ""
 		for _, b := range d.plan.Treatments {
-			if !b.Control && b.ID != t.ID && levelsAre(b.Factors, asked) && equalBut(t.Factors, b.Factors, asked) {
+			if !b.Control && b.ID != t.ID && levelsAre(b.Factors, requested) && equalBut(t.Factors, b.Factors, requested) {
 				t.Baseline, found = b.ID, true
 			}
 		}
 	}
 	if !found {
-		return optionError("levels: "+d.levels(asked), "no treatment has the baseline %s and another treatment to compare", levelList(asked))
+		return optionError("levels: "+d.levels(requested), "no treatment has the baseline %s and another treatment to compare", levelList(requested))
 	}
 	d.header.Baseline = map[string]any{}
 	for _, t := range d.plan.Treatments {
-		if levelsAre(t.Factors, asked) {
-			for f := range asked {
+		if levelsAre(t.Factors, requested) {
+			for f := range requested {
 				d.header.Baseline[f] = t.Factors[f]
 			}
 		}
@@ -143,10 +143,10 @@ func levelList(m map[string]string) string {
 	return strings.Join(s, ",")
 }
 
-// levels lists the levels of the factors of asked.
-func (d *run) levels(asked map[string]string) string {
+// levels lists the levels of the factors of requested.
+func (d *run) levels(requested map[string]string) string {
 	var s []string
-	for _, f := range slices.Sorted(maps.Keys(asked)) {
+	for _, f := range slices.Sorted(maps.Keys(requested)) {
 		for _, t := range d.plan.Treatments {
 			if v, ok := t.Factors[f]; ok && !slices.Contains(s, f+"="+levelText(v)) {
 				s = append(s, f+"="+levelText(v))
