@@ -43,7 +43,7 @@ blocks: 1
 		t.Fatalf("%d trials", len(all))
 	}
 	for _, one := range all {
-		if !one.Valid || one.Load == nil {
+		if !usable(one) || one.Load == nil {
 			t.Fatalf("%+v", one)
 		}
 		l := one.Load

@@ -116,7 +116,7 @@ func (r *onKubernetes) inPlace(t *testing.T, definition, charts string) {
 	}
 	_ = cmd.Wait()
 	all := r.recorded(t)
-	if len(all) != 1 || !all[0].Valid {
+	if len(all) != 1 || !usable(all[0]) {
 		t.Fatalf("%d trials, which must be 1 and valid: %+v", len(all), all)
 	}
 	for plane, want := range map[metric.Plane]int{metric.App: 2, metric.Data: 3, metric.Load: 1} {

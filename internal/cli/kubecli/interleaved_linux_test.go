@@ -36,7 +36,7 @@ blocks: 1
 		t.Fatalf("%d trials, want 3", len(all))
 	}
 	for _, one := range all {
-		if !one.Valid || one.Load == nil {
+		if !usable(one) || one.Load == nil {
 			t.Fatalf("%s: %s: %+v", one.ID, one.Error, one.Warnings)
 		}
 		under := one.Treatment == "weight"
@@ -91,7 +91,7 @@ blocks: 1
 	definition, charts := newWeight(t, r.bin, "echo", burn)
 	r.args = append(r.args, "--mesh", definition, "--set", "platform.meter=kubelet", "--set", "meshes={weight: {charts: '"+charts+"'}}")
 	for _, one := range r.records(t, console.Done, nil) {
-		if !one.Valid || one.Load == nil {
+		if !usable(one) || one.Load == nil {
 			t.Fatalf("%s: %s: %+v", one.ID, one.Error, one.Warnings)
 		}
 		sent := slicesOf(t, r.dir, one)

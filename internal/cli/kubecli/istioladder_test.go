@@ -48,7 +48,7 @@ func TestKubernetesIstioLadder(t *testing.T) {
 		"phases={warmup: 1s, measure: 5s, drain: 2s, idle: {cpu: 100, deadline: 1s}}",
 		"validity={errorRatio: 0.05, rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}")
 	for _, r := range records {
-		if r.Error != "" || !r.Valid {
+		if !usable(r) {
 			t.Errorf("%s: valid %v: %s: %+v", r.ID, r.Valid, r.Error, r.Warnings)
 		}
 		dump := dumpsOf(t, dir, r.ID)

@@ -26,7 +26,7 @@ func TestKubernetesQuickstart(t *testing.T) {
 		t.Fatalf("%d trials: %+v", len(all), all)
 	}
 	for _, one := range all {
-		if !one.Valid || one.Load == nil {
+		if !usable(one) || one.Load == nil {
 			t.Fatalf("%+v", one)
 		}
 		// 1000/s for 4 s, less a tenth in guards.
