@@ -57,6 +57,9 @@ func reportFormats(o report.Options) []report.Format {
 	return append(report.Formats(o), pageFormat(), debate.Format())
 }
 
+// attributions are the classifications of tasks of published studies.
+func attributions() []mesh.Attribution { return []mesh.Attribution{debate.Attribution()} }
+
 // catalog is every variant, built by a call and passed down.
 type catalog struct {
 	generators []generator.Generator

@@ -90,8 +90,12 @@ Formats:
 
 // attributed adds the flag of another classification.
 func (o *reportOptions) attributed(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.attribution, "attribution", "", "assign tasks to control plane, data plane and other planes with this `classification`: "+strings.Join(mesh.Attributions(), ", ")+", or a file")
-	_ = cmd.RegisterFlagCompletionFunc("attribution", cobra.FixedCompletions(mesh.Attributions(), cobra.ShellCompDirectiveDefault))
+	var names []string
+	for _, a := range attributions() {
+		names = append(names, a.Name)
+	}
+	cmd.Flags().StringVar(&o.attribution, "attribution", "", "assign tasks to control plane, data plane and other planes with this `classification`: "+strings.Join(names, ", ")+", or a file")
+	_ = cmd.RegisterFlagCompletionFunc("attribution", cobra.FixedCompletions(names, cobra.ShellCompDirectiveDefault))
 }
 
 func formatNames() []string {
@@ -188,7 +192,7 @@ func attributionOf(nameOrPath string) (func(mesh.Task) mesh.Task, error) {
 	if nameOrPath == "" {
 		return nil, nil
 	}
-	a, err := mesh.LoadAttribution(nameOrPath)
+	a, err := mesh.LoadAttribution(nameOrPath, attributions())
 	if err != nil {
 		return nil, console.InvalidFile(err)
 	}

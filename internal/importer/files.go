@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
@@ -46,15 +47,16 @@ func MeshOf(dir string) string {
 }
 
 // ListFiles walks directories in the order of the paths, and returns each file
-// once. Like the debate's own script, it skips paths that contain ERROR.
-func (s *Study) ListFiles(paths []string) ([]string, error) {
+// once. It skips paths that contain one of these words.
+func (s *Study) ListFiles(paths []string, without ...string) ([]string, error) {
 	var files []string
 	seen := map[string]bool{}
 	take := func(path string) {
+		word := slices.IndexFunc(without, func(word string) bool { return strings.Contains(path, word) })
 		switch clean := filepath.Clean(path); {
 		case seen[clean]:
-		case strings.Contains(path, "ERROR"):
-			s.Skipped = append(s.Skipped, path+": ERROR is in its path")
+		case word >= 0:
+			s.Skipped = append(s.Skipped, path+": "+without[word]+" is in its path")
 		default:
 			seen[clean] = true
 			files = append(files, clean)

@@ -2,7 +2,9 @@ package importer
 
 import (
 	"bytes"
+	"errors"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -48,6 +50,23 @@ func TestOutputsOfTheGeneratorsThemselves(t *testing.T) {
 				t.Errorf("%s: %+v", file, l)
 			}
 		}
+	}
+}
+
+// A path with ERROR is one as any other: only a study whose own script skips such paths asks for that.
+func TestPathsWithErrorAreImported(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "ERROR-rates")
+	data, err := os.ReadFile(filepath.Join(realOutputs, "fortio-1.75.3.json"))
+	if err == nil {
+		err = errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "a.json"), data, 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(Generators(), func(s Source) bool { return s.Name == "fortio" })
+	s, err := Generators()[i].Read([]string{dir}, Options{Mesh: "m"})
+	if err != nil || len(s.Trials) != 1 || len(s.Skipped) != 0 {
+		t.Errorf("%+v, %v", s, err)
 	}
 }
 

@@ -205,7 +205,7 @@ type RouteTimes struct {
 
 // Stage is the duration of requests as measured by a service.
 type Stage struct {
-	Route   string  `json:"route"`   // path of a service with its own timings (topology `sidecar-or-not`)
+	Route   string  `json:"route"`   // path of a service with its own timings
 	Stage   string  `json:"stage"`   // `total`: the request at the server; `calc`: the function call
 	Count   int64   `json:"count"`   // requests that ended in the measure phase
 	Seconds float64 `json:"seconds"` // the sum of their times

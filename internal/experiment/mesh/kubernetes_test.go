@@ -394,7 +394,7 @@ func TestAttributePodsOfRealMeshes(t *testing.T) {
 
 // The debate's classification of the pods of real meshes, including its known oddities.
 func TestDebatesAttribution(t *testing.T) {
-	a, err := LoadAttribution("great-sidecar-debate")
+	a, err := LoadAttribution("../../study/debate/attribution.yaml", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -434,7 +434,7 @@ func TestDebatesAttribution(t *testing.T) {
 	if got := a.Attribute(local); got.Plane != metric.App {
 		t.Errorf("a task of this machine became %s", got.Plane)
 	}
-	if _, err := LoadAttribution("mine"); err == nil {
+	if _, err := LoadAttribution("mine", []Attribution{a}); err == nil {
 		t.Error("an unknown classification is accepted")
 	}
 }

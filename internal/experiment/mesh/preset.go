@@ -1,18 +1,12 @@
 package mesh
 
 import (
-	"embed"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/metric"
 )
-
-//go:embed attributions/*.yaml
-var attributions embed.FS
 
 // Attribution is a classification of tasks in place of that of their mesh's definition.
 type Attribution struct {
@@ -22,35 +16,28 @@ type Attribution struct {
 	Tasks []Rule `yaml:"tasks" json:"tasks"`
 }
 
-// presets are the classifications that come with tare.
-var presets = sync.OnceValue(func() []Attribution { return decodeAll(attributions, "attributions", decodeAttribution) })
-
-// Attributions lists the names of the classifications that come with tare.
-func Attributions() (names []string) {
-	for _, a := range presets() {
-		names = append(names, a.Name)
-	}
-	return names
-}
-
-// LoadAttribution finds a classification by name, or reads it from a file when nameOrPath contains a slash or ends in
-// .yaml.
-func LoadAttribution(nameOrPath string) (Attribution, error) {
+// LoadAttribution finds a classification by its name among the known, or reads it from a file when nameOrPath contains a
+// slash or ends in .yaml.
+func LoadAttribution(nameOrPath string, known []Attribution) (Attribution, error) {
 	if !IsPath(nameOrPath) {
-		i := slices.IndexFunc(presets(), func(a Attribution) bool { return a.Name == nameOrPath })
-		if i < 0 {
-			return Attribution{}, fmt.Errorf("unknown attribution %q: known are %s, or the path of a .yaml file", nameOrPath, strings.Join(Attributions(), ", "))
+		var names []string
+		for _, a := range known {
+			if a.Name == nameOrPath {
+				return a, nil
+			}
+			names = append(names, a.Name)
 		}
-		return presets()[i], nil
+		return Attribution{}, fmt.Errorf("unknown attribution %q: known are %s, or the path of a .yaml file", nameOrPath, strings.Join(names, ", "))
 	}
 	data, err := strict.ReadFile(nameOrPath)
 	if err != nil {
 		return Attribution{}, fmt.Errorf("read attribution: %w", err)
 	}
-	return decodeAttribution(nameOrPath, data)
+	return DecodeAttribution(nameOrPath, data)
 }
 
-func decodeAttribution(name string, data []byte) (Attribution, error) {
+// DecodeAttribution reads a classification. Errors have the name of its file, the line and the column.
+func DecodeAttribution(name string, data []byte) (Attribution, error) {
 	var a Attribution
 	doc, err := strict.Parse(name, data)
 	if err != nil {

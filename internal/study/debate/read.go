@@ -60,7 +60,7 @@ func read(paths []string, o importer.Options) (*importer.Study, error) {
 }
 
 func listRuns(s *importer.Study, paths []string, o importer.Options) ([]*sequenceRun, error) {
-	files, err := s.ListFiles(paths)
+	files, err := s.ListFiles(paths, "ERROR") // as the study's own script
 	if err != nil {
 		return nil, err
 	}
