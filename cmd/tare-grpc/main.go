@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/load/describe"
 	"github.com/tare-mesh/tare/internal/load/method"
 )
@@ -15,6 +16,10 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if len(os.Args) == 2 && os.Args[1] == "--version" {
+		fmt.Println("tare-grpc", console.Version())
+		return
+	}
 	if len(os.Args) > 1 {
 		fmt.Fprintln(os.Stderr, "tare-grpc: tare load grpc://host:port starts this program; it has no commands")
 		os.Exit(2)

@@ -8,12 +8,17 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/engine"
 	"github.com/tare-mesh/tare/internal/load/http3"
 )
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == "--version" {
+		fmt.Println("tare-http3", console.Version())
+		return
+	}
 	if len(os.Args) != 2 || os.Args[1] != "load" {
 		fmt.Fprintln(os.Stderr, "tare-http3: tare load --http3 starts this program; by hand: tare-http3 load < PROFILE.json")
 		os.Exit(2)
