@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -41,9 +42,18 @@ func (f *loadFlags) verdict(r *load.Report) error {
 			failed, code = append(failed, fmt.Sprintf("%d answers %s", n, c.text)), console.Gate
 		}
 	}
-	if failed != nil {
-		return &console.ExitError{Err: errors.New(strings.Join(failed, "; ")), Code: code}
+	if failed == nil {
+		return f.answered(r)
 	}
+	verdict := &console.ExitError{Err: errors.New(strings.Join(failed, "; ")), Code: code}
+	if code != console.Undecided {
+		return verdict
+	}
+	return cmp.Or(f.answered(r), error(verdict)) // too few answers may be why a gate is undecided
+}
+
+// answered returns an error if no or too few requests were answered with success.
+func (f *loadFlags) answered(r *load.Report) error {
 	success := r.Result.Success
 	switch {
 	case success == nil:

@@ -62,6 +62,7 @@ func TestAllAnswersAre503(t *testing.T) {
 		{[]string{"--gate", "errors <= 100%, success >= 0"}, console.Done, ""},
 		{[]string{"--fail-under", "99"}, console.Failed, "0 % of the requests succeeded, and --fail-under is 99: status 503 (20)"},
 		{[]string{"--fail-under", "0"}, console.Done, ""},
+		{[]string{"--fail-under", "99", "--gate", "p99 < 50"}, console.Failed, "0 % of the requests succeeded, and --fail-under is 99"},
 	} {
 		out, err := runLoadCommand(t, append(test.args, url, "-n", "20", "-c", "2")...)
 		if exitCode(err) != test.code || test.message != "" && !strings.Contains(err.Error(), test.message) {
