@@ -24,13 +24,7 @@ func failureFigures(f *figures, r *result.Record, path string) {
 	for name, n := range r.MeshCounters {
 		f.set(metric.MeshPrefix+name, float64(n))
 	}
-	all, lost := int64(0), int64(0)
-	for class, n := range r.Load.Classes {
-		all += n
-		if class != string(load.OK) {
-			lost += n
-		}
-	}
+	all, lost := ended(r.Load)
 	if all == 0 {
 		return
 	}
@@ -46,6 +40,17 @@ func failureFigures(f *figures, r *result.Record, path string) {
 		return
 	}
 	outages(f, r, path)
+}
+
+// ended counts the requests that ended in the measure window, and those of them that failed.
+func ended(l *result.Load) (all, lost int64) {
+	for class, n := range l.Classes {
+		all += n
+		if class != string(load.OK) {
+			lost += n
+		}
+	}
+	return all, lost
 }
 
 // outages reads the seconds of the measure window.

@@ -108,7 +108,10 @@ func checkCount(f *figures, l *result.Load, got int64) {
 	if math.Abs(float64(got-want)) <= math.Max(2, 0.001*float64(want)) {
 		return
 	}
-	f.withheld = metric.From(metric.LatencyLog)
+	f.withheld = latencyNames
+	if _, lost := ended(l); lost > 0 { // outages are read from the log only then
+		f.withheld = metric.From(metric.LatencyLog)
+	}
 	f.warn("latency-count", f.withheld, fmt.Sprintf("the latency log holds %d answers of the measure window, the load generator counted %d", got, want),
 		"the log was cut off, doubled, or is another trial's: latencies of this trial are withheld")
 }
