@@ -132,7 +132,13 @@ func admission(r load.Report) (admitted bool, detail string, err error) {
 	for status := range r.Statuses {
 		return !slices.Contains(refusals, status), "status " + status, nil
 	}
+	if r.Classes[load.OK] > 0 { // an echo, which has no status
+		return true, "answered", nil
+	}
 	for failure := range r.Errors {
+		if failure == load.FailureUpgrade.String() && strings.HasPrefix(r.Reasons[failure], "status 403") {
+			return false, "status 403", nil
+		}
 		if slices.Contains(connectErrors, failure) {
 			return false, "", errors.New(failure)
 		}

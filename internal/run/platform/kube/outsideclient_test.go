@@ -26,6 +26,9 @@ func TestAdmission(t *testing.T) {
 		"a proxy refuses":         {map[string]int64{"403": 1}, nil, false, "status 403", ""},
 		"gRPC without the method": {map[string]int64{"grpc-12": 1}, nil, true, "status grpc-12", ""},
 		"permission denied":       {map[string]int64{"grpc-7": 1}, nil, false, "status grpc-7", ""},
+		"an echo":                 {nil, nil, true, "answered", ""},
+		"no upgrade, forbidden":   {nil, map[string]int64{"websocket refused": 1}, false, "status 403", ""},
+		"no upgrade":              {nil, map[string]int64{"websocket refused": 1}, true, "websocket refused", ""},
 		"reset":                   {nil, map[string]int64{"reset": 1}, false, "reset", ""},
 		"closed":                  {nil, map[string]int64{"closed before an answer": 1}, false, "closed before an answer", ""},
 		"403 and an error":        {map[string]int64{"403": 1}, map[string]int64{"wrong status": 1}, false, "status 403", ""},
@@ -34,7 +37,14 @@ func TestAdmission(t *testing.T) {
 		"no answer in time":       {nil, map[string]int64{"timeout": 1}, false, "", "timeout"},
 		"nothing was sent":        {nil, nil, false, "", "did not end"},
 	} {
-		admitted, detail, err := admission(load.Report{Statuses: c.statuses, Errors: c.errors})
+		report := load.Report{Statuses: c.statuses, Errors: c.errors}
+		switch name {
+		case "an echo":
+			report.Classes = map[load.Class]int64{load.OK: 1}
+		case "no upgrade, forbidden":
+			report.Reasons = map[string]string{"websocket refused": "status 403 Forbidden"}
+		}
+		admitted, detail, err := admission(report)
 		if admitted != c.admitted || detail != c.detail || (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
 			t.Errorf("%s: %v, %q, %v", name, admitted, detail, err)
 		}
