@@ -7,11 +7,15 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 to=${XDG_CACHE_HOME:-$HOME/.cache}/tare/page
 say() { printf 'page: %s\n' "$*" >&2; }
-lacking() { say "no $1: tests that need it are skipped"; [ "${CI:-}" != true ] || exit 1; }
+lacking() {
+  [ "${CI:-}" != true ] || { say "no $1: an error with CI=true"; exit 1; }
+  say "no $1: tests that need it are skipped"
+}
 
 missing=()
 command -v "${TARE_CHROMIUM:-chromium}" >/dev/null || missing+=(chromium fonts-dejavu-core)
 command -v tmux >/dev/null || missing+=(tmux) # for the test of the screen
+command -v npm >/dev/null || missing+=(npm)
 if [ "${#missing[@]}" -gt 0 ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
   say "apt-get install ${missing[*]}"
   apt-get update -qq >&2 || true

@@ -12,7 +12,7 @@ for name; do
   [[ " $names " == *" $name "* ]] || { note "no run is called $name; there are $names"; exit 2; }
 done
 version=$(bin/tare --version)
-case $version in *-dirty*) note "$version has uncommitted changes, and cannot be built again: commit, then make build"; exit 2 ;; esac
+case $version in *[-+]dirty*) note "$version has uncommitted changes, and cannot be built again: commit, then make build"; exit 2 ;; esac
 work=$(mktemp -d /tmp/tare-gallery.XXXXXX) # in the records as the place of the programs
 trap 'rm -rf "$work"; rm -f docs/pictures/*.tar.gz.new' EXIT
 mkdir "$work/bin"
