@@ -343,7 +343,10 @@ func createdText(ctx context.Context, k *cluster.Cluster) string {
 	}
 	all, err := records.All()
 	for _, r := range all {
-		if r.UID == uid {
+		switch {
+		case r.UID == "" && r.Context != "" && r.Context == k.Context():
+			return fmt.Sprintf("probably, with %s: it was not marked (`tare cluster delete %s --unreachable` deletes it)", r.Provider, r.Settings.Name)
+		case r.UID == uid:
 			return fmt.Sprintf("yes, with %s on %s (`tare cluster delete %s` deletes it)", r.Provider, r.Created.Local().Format("2006-01-02 15:04"), r.Settings.Name)
 		}
 	}

@@ -13,10 +13,11 @@ import (
 
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// surfaceFile has every command, flag, metric and warning code of v0.1. A later version may only add to it.
+// surfaceFile has every command, flag, mesh, metric and warning code of v0.1. A later version may only add to it.
 const surfaceFile = "../testdata/formats/surface-v0.1.txt"
 
 // surface is the stable surface of this version, one line each. A deprecated flag is a part of it, a hidden one is not.
@@ -47,6 +48,9 @@ func surface(t *testing.T) map[string]bool {
 	walk(cli.New(console.Console{}, Kubernetes()).Root())
 	for _, m := range metric.All() {
 		all["metric "+m.Name+" "+m.Unit] = true
+	}
+	for _, name := range mesh.Names() {
+		all["mesh "+name] = true
 	}
 	page, err := os.ReadFile("../../../docs/reference/warnings.md") // compared with the source by a test
 	if err != nil {
@@ -82,7 +86,7 @@ func TestSurface(t *testing.T) {
 		}
 		return
 	}
-	for kind, least := range map[string]int{"command": 30, "flag": 300, "metric": 100, "warning": 60} {
+	for kind, least := range map[string]int{"command": 30, "flag": 300, "mesh": 15, "metric": 100, "warning": 60} {
 		if kinds[kind] < least {
 			t.Errorf("%s has %d lines of kind %s", surfaceFile, kinds[kind], kind)
 		}

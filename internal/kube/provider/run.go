@@ -78,7 +78,7 @@ func (c Clusters) Create(ctx context.Context, p Provider, s Settings) (Record, e
 		return record, err
 	}
 	if stale := p.contextIn(before, s); stale != "" {
-		return record, hint.New("delete the context, or choose another --name or --kubeconfig", "context %s exists in %s, and its cluster does not", stale, s.Kubeconfig)
+		return record, hint.New("choose another --name or --kubeconfig, or delete the context if no account has its cluster", "context %s exists in %s, and this account lists no such cluster", stale, s.Kubeconfig)
 	}
 	if err := c.Records.Save(record); err != nil {
 		return record, err
