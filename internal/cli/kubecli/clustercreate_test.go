@@ -72,6 +72,14 @@ func TestStatusOfCreatedCluster(t *testing.T) {
 		if got := createdText(t.Context(), k); !strings.HasPrefix(got, want) {
 			t.Errorf("UID %q: %s, want %s", uid, got, want)
 		}
+		if r.UID = ""; uid != "" { // its creation was interrupted before the mark
+			if err := records.Save(r); err != nil {
+				t.Fatal(err)
+			}
+			if got := createdText(t.Context(), k); !strings.HasPrefix(got, "probably, with kind: it was not marked") {
+				t.Errorf("without a UID: %s", got)
+			}
+		}
 	}
 	for text, args := range map[string][]string{
 		kubeconfig:                                {"tare"}, // that of the record, which does not exist

@@ -146,11 +146,7 @@ func (r *onKubernetes) records(t *testing.T, want int, during func()) []result.R
 	}
 	_ = cmd.Wait()
 	all := r.recorded(t)
-	code := cmd.ProcessState.ExitCode()
-	if code == console.Incomplete && !slices.ContainsFunc(all, func(r result.Record) bool { return !usable(r) }) {
-		code = console.Done
-	}
-	if code != want {
+	if code := exitCodeOf(cmd, all...); code != want {
 		t.Errorf("exit code %d, want %d", code, want)
 	}
 	return all
@@ -161,6 +157,15 @@ func usable(r result.Record) bool {
 	return r.Error == "" && !slices.ContainsFunc(r.Warnings, func(w result.Warning) bool {
 		return w.Invalidates && w.Code != "rate-exceeded" && w.Code != "rate-missed"
 	})
+}
+
+// exitCodeOf is the exit code of a run, or that of valid trials if these are usable.
+func exitCodeOf(run *exec.Cmd, trials ...result.Record) int {
+	code := run.ProcessState.ExitCode()
+	if code == console.Incomplete && !slices.ContainsFunc(trials, func(r result.Record) bool { return !usable(r) }) {
+		return console.Done
+	}
+	return code
 }
 
 func (r *onKubernetes) recorded(t *testing.T) []result.Record {
@@ -381,9 +386,9 @@ blocks: 2
 	all = r.recorded(t)
 	if len(all) != 2 || !usable(all[1]) {
 		b, _ := json.MarshalIndent(all, "", " ")
-		t.Errorf("after the resumption: %s", b)
+		t.Fatalf("after the resumption: %s", b)
 	}
-	if code := again.ProcessState.ExitCode(); code != console.Done {
+	if code := exitCodeOf(again, all[len(all)-1]); code != console.Done {
 		t.Errorf("exit code %d of the resumed run, whose own trial was good", code)
 	}
 }

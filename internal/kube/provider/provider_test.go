@@ -279,7 +279,7 @@ func TestContextOfEKS(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := c.Create(t.Context(), p, chosen(t, p, s))
-		if err == nil || !strings.Contains(err.Error(), "context "+stale+" exists in") || !strings.HasPrefix(hint.Of(err), "delete the context") {
+		if err == nil || !strings.Contains(err.Error(), "context "+stale+" exists in") || !strings.Contains(hint.Of(err), "delete the context if no account has its cluster") {
 			t.Errorf("%v (%s)", err, hint.Of(err))
 		}
 	})

@@ -35,7 +35,7 @@ func TestWebSocketTrials(t *testing.T) {
 			r := one(t, cfg)
 			accepted(t, r)
 			l := r.Load
-			if l.Completed == 0 || l.Classes["2xx"] != l.Intended || l.Errors != nil || l.BytesOut < 300*l.Sent || l.BytesIn < test.in*l.Completed {
+			if l.Completed == 0 || l.Classes["2xx"] != l.Intended || l.Errors != nil || l.BytesOut < 300*l.Completed || l.BytesIn < test.in*l.Completed {
 				t.Errorf("%+v", l)
 			}
 			counted := map[balance.Unit]int64{}
