@@ -123,7 +123,7 @@ func fileOnKubernetes(t *testing.T, text []byte, set ...string) *onKubernetes {
 // start starts tare. Its output goes to the test's log when the test ends.
 func (r *onKubernetes) start(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, filepath.Join(r.bin, "tare"), args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
