@@ -118,7 +118,7 @@ func (o *outsideClient) protocol(pod *corev1.Pod) string {
 
 var (
 	// closedErrors are errors of a connection that was accepted and closed without a response.
-	closedErrors = []string{"reset", "closed before an answer"}
+	closedErrors = []string{"reset", "closed before an answer", "idle connection closed"}
 	// connectErrors are errors of a connection that was not accepted. They show nothing about the mesh.
 	connectErrors = []string{"connect refused", "connect failed", "timeout", "timeout before a connection was free", "out of file descriptors", "out of local ports"}
 )

@@ -21,21 +21,22 @@ func TestAdmission(t *testing.T) {
 		admitted         bool
 		detail, fails    string
 	}{
-		"answered":                {map[string]int64{"200": 1}, nil, true, "status 200", ""},
-		"answered with an error":  {map[string]int64{"500": 1}, map[string]int64{"wrong status": 1}, true, "status 500", ""},
-		"a proxy refuses":         {map[string]int64{"403": 1}, nil, false, "status 403", ""},
-		"gRPC without the method": {map[string]int64{"grpc-12": 1}, nil, true, "status grpc-12", ""},
-		"permission denied":       {map[string]int64{"grpc-7": 1}, nil, false, "status grpc-7", ""},
-		"an echo":                 {nil, nil, true, "answered", ""},
-		"no upgrade, forbidden":   {nil, map[string]int64{"websocket refused": 1}, false, "status 403", ""},
-		"no upgrade":              {nil, map[string]int64{"websocket refused": 1}, true, "websocket refused", ""},
-		"reset":                   {nil, map[string]int64{"reset": 1}, false, "reset", ""},
-		"closed":                  {nil, map[string]int64{"closed before an answer": 1}, false, "closed before an answer", ""},
-		"403 and an error":        {map[string]int64{"403": 1}, map[string]int64{"wrong status": 1}, false, "status 403", ""},
-		"another protocol":        {nil, map[string]int64{"malformed response": 1}, true, "malformed response", ""},
-		"no listener":             {nil, map[string]int64{"connect refused": 1}, false, "", "connect refused"},
-		"no answer in time":       {nil, map[string]int64{"timeout": 1}, false, "", "timeout"},
-		"nothing was sent":        {nil, nil, false, "", "did not end"},
+		"answered":                  {map[string]int64{"200": 1}, nil, true, "status 200", ""},
+		"answered with an error":    {map[string]int64{"500": 1}, map[string]int64{"wrong status": 1}, true, "status 500", ""},
+		"a proxy refuses":           {map[string]int64{"403": 1}, nil, false, "status 403", ""},
+		"gRPC without the method":   {map[string]int64{"grpc-12": 1}, nil, true, "status grpc-12", ""},
+		"permission denied":         {map[string]int64{"grpc-7": 1}, nil, false, "status grpc-7", ""},
+		"an echo":                   {nil, nil, true, "answered", ""},
+		"no upgrade, forbidden":     {nil, map[string]int64{"websocket refused": 1}, false, "status 403", ""},
+		"no upgrade":                {nil, map[string]int64{"websocket refused": 1}, true, "websocket refused", ""},
+		"reset":                     {nil, map[string]int64{"reset": 1}, false, "reset", ""},
+		"closed":                    {nil, map[string]int64{"closed before an answer": 1}, false, "closed before an answer", ""},
+		"closed before it was sent": {nil, map[string]int64{"idle connection closed": 1}, false, "idle connection closed", ""},
+		"403 and an error":          {map[string]int64{"403": 1}, map[string]int64{"wrong status": 1}, false, "status 403", ""},
+		"another protocol":          {nil, map[string]int64{"malformed response": 1}, true, "malformed response", ""},
+		"no listener":               {nil, map[string]int64{"connect refused": 1}, false, "", "connect refused"},
+		"no answer in time":         {nil, map[string]int64{"timeout": 1}, false, "", "timeout"},
+		"nothing was sent":          {nil, nil, false, "", "did not end"},
 	} {
 		report := load.Report{Statuses: c.statuses, Errors: c.errors}
 		switch name {
