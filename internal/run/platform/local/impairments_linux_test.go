@@ -8,11 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/nftables"
+	"golang.org/x/sys/unix"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -133,6 +135,30 @@ func TestNothingIsLeftOfTheTable(t *testing.T) {
 	if got := hit.exchange(t, nowhere, 1, answerLimit); got.err != nil {
 		t.Errorf("after the end: %v", got.err)
 	}
+}
+
+// No socket that owns a table has the port ID that the kernel assigns again at once: this process's number.
+// A socket with the port ID of one being closed loses its table.
+func TestPortsOfTables(t *testing.T) {
+	needsNetAdmin(t)
+	w, err := newWire()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.end(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile("/proc/net/netlink")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		// socket, protocol, port ID, …
+		if f := strings.Fields(line); f[1] == strconv.Itoa(unix.NETLINK_NETFILTER) && f[2] == strconv.Itoa(os.Getpid()) {
+			return
+		}
+	}
+	t.Errorf("port ID %d is free after the end:\n%s", os.Getpid(), b)
 }
 
 func TestRefusedImpairments(t *testing.T) {

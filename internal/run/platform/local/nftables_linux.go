@@ -41,6 +41,11 @@ type impaired struct {
 // tableOwned is NFT_TABLE_F_OWNER of linux/netfilter/nf_tables.h, which x/sys lacks.
 const tableOwned = 1 << 1
 
+// ownPort holds the port ID that the kernel would assign to the first netlink socket of this process:
+// its process number. A closed socket's port ID is free before the kernel deletes the tables of that port ID,
+// so a new socket with the same one would lose its table. All others are random.
+var ownPort = sync.OnceValues(func() (*netlink.Conn, error) { return netlink.Dial(unix.NETLINK_NETFILTER, nil) })
+
 // maxTables bounds the search for a free name.
 const maxTables = 64
 
@@ -60,6 +65,9 @@ func newWire() (wire, error) {
 }
 
 func newTable(name string) (*table, error) {
+	if _, err := ownPort(); err != nil {
+		return nil, err
+	}
 	t := &table{table: &nftables.Table{Name: name, Family: nftables.TableFamilyIPv4}, pods: map[string]*impaired{}}
 	conn, err := nftables.New(nftables.AsLasting(), nftables.WithSockOptions(func(c *netlink.Conn) error { return createOwned(c, name) }))
 	if err != nil {
