@@ -103,10 +103,11 @@ func TestApache(t *testing.T) {
 				c.connections[f[3]] = true
 			}
 			if test.restarted {
-				// Apache ends some HTTP/2 sessions without a GOAWAY, and connections that have had no request.
+				// Apache ends some HTTP/2 sessions without a GOAWAY, and connections that have had no request. On a
+				// busy machine it also ends sessions before it has sent answers that it logs.
 				r := &o.report
 				failed := r.Requests - r.Classes["2xx"]
-				if r.Classes["2xx"] != c.requests || r.Reconnects == 0 || failed > r.Reconnects || failed > 0 && !strings.Contains(test.args, h2) {
+				if unsent := c.requests - r.Classes["2xx"]; unsent < 0 || unsent > failed || r.Reconnects == 0 || failed > r.Reconnects || failed > 0 && !strings.Contains(test.args, h2) {
 					t.Errorf("tare: %d requests, %v, errors %v, %d reconnects; server: %d", r.Requests, r.Classes, r.Errors, r.Reconnects, c.requests)
 				}
 				return

@@ -164,6 +164,8 @@ func TestKill9InARound(t *testing.T) {
 // killAt kills a run when it prints an event of a kind.
 func killAt(t *testing.T, cmd *exec.Cmd, kind string) {
 	t.Helper()
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -171,13 +173,15 @@ func killAt(t *testing.T, cmd *exec.Cmd, kind string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if at, _, _ := strings.Cut(lines.Text(), " "); at == kind {
-			break
-		}
+	at := ""
+	for lines := bufio.NewScanner(out); at != kind && lines.Scan(); {
+		at, _, _ = strings.Cut(lines.Text(), " ")
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
+	if at != kind {
+		t.Fatalf("the run ended before the event %q:\n%s", kind, &stderr)
+	}
 }
 
 func tareProcess(path, text string) *exec.Cmd {
