@@ -30,7 +30,7 @@ type kind struct {
 	heal func(context.Context, *platform.Deployment, experiment.Fault, target, []byte) error
 	// lasting: it must be healed even before the deployment is removed.
 	lasting bool
-	// network is the impairment of a network; nil: the kind impairs none.
+	// network is the impairment of a network, nil if the kind impairs none.
 	network func(experiment.Fault) platform.Impairment
 }
 

@@ -64,15 +64,15 @@ func removed(f experiment.Fault, all []candidate) ([]target, error) {
 	return gone[:f.By], nil
 }
 
-// candidate is a target; up: all of its tasks run.
+// candidate is a target, which is up if all of its tasks run.
 type candidate struct {
 	target
 	up    bool
 	plane bool // one of its tasks is in the fault's plane
 }
 
-// candidates are the possible targets of a fault; exists: there is one. If whole pods are hit, one
-// of a pod's tasks must be in the fault's plane.
+// candidates are the possible targets of a fault, and exists reports whether there is one. If
+// whole pods are hit, one of a pod's tasks must be in the fault's plane.
 func candidates(f experiment.Fault, k kind, victims []platform.Victim) (all []candidate, exists bool) {
 	for _, v := range victims {
 		plane := string(v.Plane) == f.Target.Plane

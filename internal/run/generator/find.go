@@ -20,7 +20,7 @@ import (
 // Found is a generator's program on this machine.
 type Found struct {
 	Path    string
-	Version string // as the program prints it; "unknown" if it prints none
+	Version string // as the program prints it, "unknown" if it prints none
 }
 
 // GeneratorsDir is the directory into which `make generators` installs programs,
@@ -162,7 +162,7 @@ func installHint(name string) string {
 type Sought struct {
 	Name  string // of the generator
 	Found Found
-	Err   error // the program is missing or does not run; see [Abilities]
+	Err   error // the program is missing or does not run, see [Abilities]
 }
 
 // FindAll searches for the programs of generators concurrently and returns the

@@ -69,7 +69,7 @@ type fortioHistogram struct {
 	Percentiles []struct{ Percentile, Value float64 }
 }
 
-// fortioJSON is fortio's result; seconds in histograms, ns in durations.
+// fortioJSON is fortio's result, in seconds in histograms and in ns in durations.
 type fortioJSON struct {
 	RunType                 string
 	Version                 string

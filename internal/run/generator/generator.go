@@ -29,14 +29,14 @@ type Generator interface {
 // Abilities differ between generators. The zero value is a generator of this program without requirements.
 type Abilities struct {
 	// Find returns the path and version of the external program. The error of a missing
-	// program wraps exec.ErrNotFound; otherwise it contains the program's output.
+	// program wraps exec.ErrNotFound. Any other error contains the program's output.
 	// Both have a hint. nil: the generator is tare's own.
 	Find func(context.Context) (Found, error)
 	// Needs are the requirements of an external program.
 	Needs Needs
 	// Holds reports that the process announces that it is ready, and gets its start then ([load.Profile.Hold]).
 	Holds bool
-	// merge merges the outputs of parts more exactly than a sum of their results; nil: they are added.
+	// merge merges the outputs of parts more exactly than a sum of their results, nil if they are added.
 	merge func(parts []Part, whole load.Profile, progress func(load.Progress)) (result.Load, error)
 }
 

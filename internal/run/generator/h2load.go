@@ -157,7 +157,7 @@ func labelled(t string) map[string]int64 {
 }
 
 // requests reads the request counts. "failed" counts error statuses and broken
-// streams; it includes "errored" and "timeout".
+// streams, and it includes "errored" and "timeout".
 func (h *h2loadReader) requests(n map[string]int64) {
 	h.summed = true
 	h.o.OK, h.o.Requests = ptr(n["succeeded"]), ptr(n["done"])

@@ -23,7 +23,7 @@ type K6 struct{ program }
 // Name is the generator's name in experiment files.
 func (K6) Name() string { return k6Traits.name }
 
-// k6Scenario is one phase of the run; times are in ms.
+// k6Scenario is one phase of the run, with times in ms.
 type k6Scenario struct {
 	Name            string
 	Start, Duration int64
@@ -128,7 +128,7 @@ func (K6) Parse(stdout io.Reader, p load.Profile, _ func(load.Progress)) (result
 }
 
 // k6Metric is one metric of a summary. handleSummary writes its figures under
-// "values"; --summary-export writes them directly under its name.
+// "values", and --summary-export writes them directly under its name.
 type k6Metric struct {
 	Values map[string]any `json:"values"`
 	flat   map[string]any

@@ -82,7 +82,7 @@ func (g Oha) Parse(stdout io.Reader, p load.Profile, _ func(load.Progress)) (res
 	return t.result(o, p)
 }
 
-// ohaJSON is --output-format json, or --json; seconds.
+// ohaJSON is --output-format json, or --json, in seconds.
 type ohaJSON struct {
 	Summary *struct {
 		SuccessRate    *float64 `json:"successRate"`

@@ -17,7 +17,7 @@ type Outcome struct {
 	Generator string
 	Version   string
 	Started   time.Time
-	Elapsed   time.Duration // of the run; 0: unknown
+	Elapsed   time.Duration // of the run, 0 if unknown
 	AskedRate *float64      // 1/s
 	// Connections is the number of connections, or of workers with one each.
 	Connections *int
@@ -30,7 +30,7 @@ type Outcome struct {
 	// OK and NotOK split Requests if the output has no status codes.
 	OK, NotOK *int64
 	Statuses  map[string]int64 // by code
-	Errors    map[string]int64 // by the generator's error text; requests without a response
+	Errors    map[string]int64 // by the generator's error text, of requests without a response
 	BytesIn   *int64
 	BytesOut  *int64
 	// Latencies are the distributions over the whole run.
@@ -47,17 +47,17 @@ type Outcome struct {
 type Record struct {
 	// At is the send time by the generator's definition, from Outcome.Started.
 	At time.Duration
-	// Late is At minus the intended start; negative: unknown.
+	// Late is At minus the intended start, negative if unknown.
 	Late time.Duration
 	Done time.Duration // last byte or time-out, from Outcome.Started
-	// Service is from At to Done; negative: unknown.
+	// Service is from At to Done, negative if unknown.
 	Service time.Duration
-	// Response is from the generator's intended start to Done; negative: unknown.
+	// Response is from the generator's intended start to Done, negative if unknown.
 	Response time.Duration
 	Seq      uint64 // its number in the schedule, if Late is computable from it
-	Code     int    // status; 0: no response
+	Code     int    // status, 0 without a response
 	Error    string // why there was no response
-	Size     int64  // of the body in bytes; negative: unknown
+	Size     int64  // of the body in bytes, negative if unknown
 }
 
 // unknown is a duration that the generator does not report.
@@ -107,8 +107,8 @@ func classOfError(text string) load.Class {
 	return load.Conn
 }
 
-// distribution builds a published latency; every figure is in seconds times unit.
-// It omits figures that are not a latency: NaN, infinite, negative.
+// distribution builds a published latency, in which every figure is in seconds
+// times unit. It omits figures that are not a latency: NaN, infinite, negative.
 type distribution struct {
 	result.Latency
 }
@@ -209,7 +209,7 @@ func positive(f float64) *float64 {
 	return &f
 }
 
-// span converts s seconds to a duration; 0 if s is not a duration.
+// span converts s seconds to a duration, or to 0 if s is not a duration.
 func span(s float64) time.Duration {
 	if math.IsNaN(s) || s < 0 || s > 1e9 {
 		return 0

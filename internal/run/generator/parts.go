@@ -24,7 +24,7 @@ type Part struct {
 	Profile load.Profile
 	Stdout  io.Reader
 	// Ahead is the offset of the process's clock from the clock of the whole
-	// load's Start; positive: ahead.
+	// load's Start, positive if ahead.
 	Ahead time.Duration
 	// Unsure is the maximum error of Ahead.
 	Unsure time.Duration
@@ -74,8 +74,9 @@ func shareOf(total, n, i int) int {
 }
 
 // ParseParts reads the outputs of all parts of one load concurrently, each to its
-// end, and merges them. Counts are added; the lateness is the worst of the parts.
-// It calls progress for a second after every part has reported that second.
+// end, and merges them. Counts are added, and the lateness is the worst of the
+// parts. It calls progress for a second after every part has reported that
+// second.
 func ParseParts(g Generator, parts []Part, whole load.Profile, progress func(load.Progress)) (result.Load, error) {
 	if len(parts) == 1 {
 		l, err := g.Parse(parts[0].Stdout, parts[0].Profile, progress)
@@ -258,7 +259,7 @@ func MergeLogs(path string, start time.Time, parts []load.Profile) (err error) {
 
 // SumProgress returns a function that receives the progress of n processes. It
 // calls report for a second after all n have reported that second. Counts are
-// sums; a percentile is the worst of the n, since percentiles cannot be added.
+// sums. A percentile is the worst of the n, since percentiles cannot be added.
 func SumProgress(n int, report func(load.Progress)) func(load.Progress) {
 	if report == nil {
 		return func(load.Progress) {}

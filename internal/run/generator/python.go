@@ -8,7 +8,7 @@ import (
 
 // fromPython converts the Python repr of a JSON document back to JSON: bytes
 // (b'…') or a dict (single quotes, None, True, False, nan, inf). It returns JSON
-// and any other text unchanged; the JSON decoder refuses the latter.
+// and any other text unchanged, and the JSON decoder refuses the latter.
 func fromPython(text []byte) []byte {
 	text = bytes.TrimSpace(text)
 	if n := len(text); n >= 3 && text[0] == 'b' && (text[1] == '\'' || text[1] == '"') && text[n-1] == text[1] {

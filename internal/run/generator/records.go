@@ -14,7 +14,7 @@ import (
 const maxRow = 16 << 20
 
 // eachRow reads comma-separated rows of a fixed number of columns. It skips a first
-// row whose first cell is header; an empty header skips none.
+// row whose first cell is header, but an empty header skips none.
 func eachRow(r io.Reader, generator, header string, columns int, row func([]string) error) error {
 	c := csv.NewReader(&bounded{r: bufio.NewReader(r)})
 	c.FieldsPerRecord = columns
@@ -100,7 +100,8 @@ func eachLine(r io.Reader, generator string, line func(string) error) error {
 	return nil
 }
 
-// shortText is the maximum size in bytes of a text that is read whole; its lines share one string.
+// shortText is the maximum size in bytes of a text that is read whole, so that its lines share one
+// string.
 const shortText = 1 << 20
 
 func eachLineOf(r io.Reader, size int, generator string, line func(string) error) error {

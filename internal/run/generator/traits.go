@@ -26,11 +26,11 @@ const (
 // name before the start, never ignored.
 type traits struct {
 	name string
-	// loop is the kind of loop of a load with a rate; empty: no rate supported.
+	// loop is the kind of loop of a load with a rate, empty if no rate is supported.
 	loop      string
 	closed    bool // it has a closed loop
 	protocols []string
-	h2TLS     bool // HTTP/2 over TLS only; over cleartext it falls back to HTTP/1.1 silently
+	h2TLS     bool // HTTP/2 over TLS only, as over cleartext it falls back to HTTP/1.1 silently
 	method    bool // other methods than GET
 	body      bool // request bodies
 	targets   bool // more than one
@@ -137,7 +137,7 @@ func (t traits) duration(p load.Profile) time.Duration {
 
 // program is a generator's program on this machine.
 type program struct {
-	// Path is the path of the program; empty: by its name on PATH.
+	// Path is the path of the program, or empty to find it by its name on PATH.
 	Path string
 }
 

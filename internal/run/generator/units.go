@@ -46,7 +46,8 @@ func quantity(s string, units map[string]float64) (float64, error) {
 	return 0, fmt.Errorf("read %.40q: out of range", s)
 }
 
-// textSeconds parses a text like "1.31ms" to seconds; ok is false if it is not a time.
+// textSeconds parses a text like "1.31ms" to seconds, and ok is false if it is not a
+// time.
 func textSeconds(s string) (float64, bool) {
 	v, err := quantity(s, timeUnits)
 	return v, err == nil

@@ -28,7 +28,7 @@ type vegetaResult struct {
 	Headers   map[string][]string `json:"headers"`
 }
 
-// vegetaReader collects results; time stamps are in ns since the first.
+// vegetaReader collects results, whose time stamps are in ns since the first.
 type vegetaReader struct {
 	o     Outcome
 	first time.Time
@@ -250,7 +250,7 @@ func (g *gobFrames) next() error {
 	return nil
 }
 
-// vegetaReport is vegeta report -type=json; ns.
+// vegetaReport is vegeta report -type=json, in ns.
 type vegetaReport struct {
 	Latencies map[string]*float64 `json:"latencies"`
 	Buckets   map[string]*float64 `json:"buckets"`

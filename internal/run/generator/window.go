@@ -192,7 +192,7 @@ func (t traits) cut(l *result.Load, o Outcome, p load.Profile, start time.Time, 
 		warn("none of the %d requests %s recorded lies in the measure window", len(o.Records), t.name)
 	}
 	setLateness(l, lateness)
-	l.Published = nil // of the whole run; replaced by the window's
+	l.Published = nil // of the whole run, replaced by the window's
 	for _, d := range []struct {
 		of  string
 		all []time.Duration

@@ -19,7 +19,7 @@ func has(warnings []string, part string) bool {
 }
 
 // tenASecond returns a run of 1 s warm-up, 2 s measure and 1 s tail at 10 requests/s.
-// Each request takes 2 ms; the 25th gets a 503 and the 15th no response.
+// Each request takes 2 ms. The 25th gets a 503 and the 15th no response.
 func tenASecond() Outcome {
 	o := Outcome{Generator: "vegeta", Started: time.Unix(1000, 0)}
 	for k := range 40 {

@@ -53,7 +53,7 @@ func ParseWrk(r io.Reader) (Outcome, error) {
 var wrk2Traits = traits{name: "wrk2", loop: loopOpen, protocols: []string{"http1"}, step: time.Second, calibration: 10 * time.Second}
 
 // Wrk2 is github.com/giltene/wrk2: a constant rate on every connection. Its build
-// names the program wrk; tare expects the name wrk2.
+// names the program wrk, but tare expects the name wrk2.
 type Wrk2 struct{ program }
 
 // Name is the generator's name in experiment files.

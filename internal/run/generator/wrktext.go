@@ -110,7 +110,8 @@ func (w *wrkReader) spectrumRow(t string) {
 	}
 }
 
-// closing reads the closing lines "#[Mean = 1.3, StdDeviation = 4.3]", "#[Max = 28.8, Total count = 296]"; ms.
+// closing reads the closing lines "#[Mean = 1.3, StdDeviation = 4.3]", "#[Max = 28.8, Total count = 296]", in
+// ms.
 func (w *wrkReader) closing(t string) {
 	w.spectrum = false
 	if w.current == nil {
@@ -152,7 +153,7 @@ func (w *wrkReader) end() {
 func (w *wrkReader) summary(t, word, rest string) error {
 	switch {
 	case strings.HasPrefix(t, "Running "):
-		return nil // the configured duration; the actual one is at the end
+		return nil // the configured duration, as the actual one is at the end
 	case strings.Contains(t, " connections") && strings.Contains(t, " threads and "):
 		f := strings.Fields(t)
 		if n, err := strconv.Atoi(f[len(f)-2]); err == nil && n >= 0 {

@@ -81,7 +81,7 @@ func TestBesideFollows(t *testing.T) {
 	}
 }
 
-// An error of this machine's meter ends the plan; without a plan of the other meter there is none.
+// An error of this machine's meter ends the plan. Without a plan of the other meter there is none.
 func TestBesideFollowsWithErrors(t *testing.T) {
 	lost := errors.New("lost")
 	there := named{follower: &planned{}}

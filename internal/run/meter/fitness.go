@@ -17,7 +17,7 @@ type Fitness struct {
 	Pressure *float64
 	// Busy are the processes with the most CPU, without tare, the busiest first.
 	Busy []BusyProcess
-	// Quota is the CPU that the control group may use, in cores; nil: no limit, or unknown.
+	// Quota is the CPU that the control group may use, in cores, nil without a limit or if unknown.
 	Quota *float64
 	// Throttled is the number of times the control group was throttled in the period.
 	Throttled *int64

@@ -91,8 +91,8 @@ func lookAround(fs procfs.FS) surroundings {
 const nap = time.Millisecond
 
 // wakings sleeps repeatedly on its own thread, as the load engine does, and returns the wake-up
-// latencies, ascending. PR_SET_TIMERSLACK disables coalescing of timers; the thread ends with the
-// goroutine.
+// latencies, ascending. PR_SET_TIMERSLACK disables coalescing of timers, and the thread ends with
+// the goroutine.
 func wakings(ctx context.Context, period time.Duration) []time.Duration {
 	late := make(chan []time.Duration)
 	go func() {
@@ -116,7 +116,7 @@ func wakings(ctx context.Context, period time.Duration) []time.Duration {
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// ownGroup is the directory of this process's control group, version 2; "": none.
+// ownGroup is the directory of this process's control group, version 2, or "" without one.
 func ownGroup() string {
 	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -157,7 +157,7 @@ func quota(group string) *float64 {
 	return least
 }
 
-// throttled is the number of times the group was throttled; nil: unknown.
+// throttled is the number of times the group was throttled, nil if unknown.
 func throttled(group string) *int64 {
 	if group == "" {
 		return nil

@@ -35,7 +35,7 @@ func Host() result.Environment {
 	return env
 }
 
-// AvailableMemory is the memory that new processes can use without swapping, bytes; 0: unknown.
+// AvailableMemory is the memory that new processes can use without swapping, in bytes, 0 if unknown.
 func AvailableMemory() int64 {
 	pfs, err := procfs.NewDefaultFS()
 	if err != nil {

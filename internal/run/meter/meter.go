@@ -32,7 +32,7 @@ const (
 
 // Look is one reading of every task.
 type Look struct {
-	Tasks map[string]result.Reading // by task ID; At has a monotonic clock reading if the source has one
+	Tasks map[string]result.Reading // by task ID. At has a monotonic clock reading if the source has one
 	// Missing has the reason for each task missing from Tasks.
 	Missing map[string]error
 	// Node is the whole machine; nil if it cannot be read, with the reason in NodeErr.
@@ -40,7 +40,7 @@ type Look struct {
 	NodeErr error
 	// Nodes are the machines of a cluster.
 	Nodes []Machine
-	// NodeCPUs is the number of processors in Node; 0: those of this machine.
+	// NodeCPUs is the number of processors in Node, or 0 for those of this machine.
 	NodeCPUs int
 	// Gap is the reason for a reading without data, from a meter whose later readings
 	// may succeed. Counters are cumulative. nil: there are data.
@@ -62,10 +62,10 @@ type Machine struct {
 // Meter reads the usage of tasks since their start.
 type Meter interface {
 	// Read reads every task, CPU time first. An error means that no task can be read
-	// here; if it never can, the error wraps errors.ErrUnsupported.
+	// here. If it never can, the error wraps errors.ErrUnsupported.
 	Read(ctx context.Context, tasks []platform.Task, depth Depth) (Look, error)
-	// Follower returns the plans of readings of these tasks; nil: the meter is read at each instant.
-	// A meter that wraps another has those of the other.
+	// Follower returns the plans of readings of these tasks, nil if the meter is read at each
+	// instant. A meter that wraps another has those of the other.
 	Follower() Follower
 }
 

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// switches sums the context switches of a process's current threads; the kernel keeps none of
+// switches sums the context switches of a process's current threads, as the kernel keeps none of
 // ended threads. It runs at the edges of the measure phase, and processes have many threads, so it
 // avoids the garbage of a general parser and takes a third of its time.
 func switches(pid int) (voluntary, involuntary int64) {

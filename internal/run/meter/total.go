@@ -6,7 +6,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// Total adds up the nodes; its time is the mean of theirs, so that a
+// Total adds up the nodes. Its time is the mean of theirs, so that a
 // difference over a difference is the rate of all nodes.
 func Total(nodes []result.NodeReading) *result.NodeReading {
 	var sum result.NodeReading

@@ -1,8 +1,8 @@
 // Package platform is the contract of the places where trials run. A [Platform]
-// deploys the application and the mesh's data plane of one trial; a [Deployment]
+// deploys the application and the mesh's data plane of one trial. A [Deployment]
 // is the running result. Both are values that declare every ability in a field of
-// its own. The platforms are local/ and kube/; platformtest/ is the suite that
-// each of them passes.
+// its own. The platforms are local/ and kube/, and platformtest/ is the suite
+// that each of them passes.
 package platform
 
 import (
@@ -54,8 +54,9 @@ type Spec struct {
 }
 
 // Deployment is the running application of one trial, and its abilities. A nil
-// field is an ability that the platform lacks; each comment gives the consequence.
-// To decorate a deployment, copy the struct and replace fields: the others remain.
+// field is an ability that the platform lacks, and each comment gives the
+// consequence. To decorate a deployment, copy the struct and replace fields: the
+// others remain.
 type Deployment struct {
 	Running
 	// Verifier proves that the data plane is in the path. nil: the trial is invalid (not-verified).
@@ -139,7 +140,7 @@ type CounterRefresh interface {
 // Verifier proves that the data plane is in the path.
 type Verifier interface {
 	// Verify sends probes and compares counters. A check that fails is in the
-	// result; the error is for checks that could not be made.
+	// result, and the error is for checks that could not be made.
 	Verify(ctx context.Context) ([]check.Check, error)
 }
 
@@ -166,7 +167,7 @@ type Task struct {
 
 // Watcher reports tasks that exit by themselves. Tasks that [TaskFaults] ends are not watched any more.
 type Watcher interface {
-	// Err returns why the deployment can no longer be measured, such as a task that exited; nil: it can.
+	// Err returns why the deployment can no longer be measured, such as a task that exited, or nil if it can.
 	Err() error
 }
 
@@ -196,7 +197,8 @@ type TaskFaults interface {
 	// Victims lists the tasks that faults can hit, by service and replica, ended ones included.
 	Victims() []Victim
 	// End ends a task with SIGTERM, and SIGKILL after grace. Without grace it sends
-	// SIGKILL at once. It returns when the task has ended; an ended task is no error.
+	// SIGKILL at once. It returns when the task has ended, and an ended task is no
+	// error.
 	End(ctx context.Context, id string, grace time.Duration) error
 	// Freeze suspends a task (SIGSTOP), or resumes it (SIGCONT).
 	Freeze(ctx context.Context, id string, frozen bool) error
@@ -250,9 +252,9 @@ type Impairer interface {
 
 // Impairment is a network fault. One of its fields is set.
 type Impairment struct {
-	Loss      float64       // share of packets dropped; 1: all
+	Loss      float64       // share of packets dropped, 1 for all
 	Delay     time.Duration // of every packet
-	Bandwidth float64       // bytes per second in each direction; packets above it are dropped
+	Bandwidth float64       // bytes per second in each direction, above which packets are dropped
 }
 
 // EndedTasks accounts for tasks that [TaskFaults] ended.
@@ -275,7 +277,7 @@ type RequestCounters interface {
 
 // Victim is a task that a fault can hit.
 type Victim struct {
-	ID      string // e.g. "echo-0/app"; unchanged by a restart
+	ID      string // e.g. "echo-0/app", unchanged by a restart
 	Pod     string
 	Service string
 	Replica int // from 0

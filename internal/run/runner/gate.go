@@ -16,7 +16,7 @@ import (
 // gate holds a load back until its generator is ready ([load.Profile.Hold]). Loads of a round open their
 // connections side by side, for as long as a busy machine takes, and begin together shortly afterwards.
 type gate struct {
-	in    *os.File // standard input of the generator; closed when it has the start
+	in    *os.File // standard input of the generator, closed when it has the start
 	ready chan struct{}
 	once  sync.Once
 }

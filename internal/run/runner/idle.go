@@ -122,8 +122,8 @@ func (w *idleWait) settle(ctx context.Context) error {
 	}
 }
 
-// keep keeps the resident memory of idle tasks; nil: they were not idle. After a search they have had a load, so that
-// only the first call counts.
+// keep keeps the resident memory of idle tasks, nil if they were not idle. After a search they have had a load, so
+// that only the first call counts.
 func (w *idleWait) keep(readings map[string]result.Reading) {
 	if w.journal.idle != nil {
 		return

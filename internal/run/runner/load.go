@@ -32,9 +32,9 @@ type loadRun struct {
 	sampler    *sampler // its refresh interval sets the warm-up
 
 	generator generator.Generator
-	share     *share    // of a round's schedule; nil: the load has its own
-	fraction  *fraction // of the rate of a round's loads at once; nil: the load has all of it
-	rate      float64   // that a search has chosen; 0: that of the treatment
+	share     *share    // of a round's schedule, nil if the load has its own
+	fraction  *fraction // of the rate of a round's loads at once, nil if the load has all of it
+	rate      float64   // that a search has chosen, 0 for that of the treatment
 	probes    uint64    // of that search
 	profile   load.Profile
 	loading   *loading // nil before it is started
@@ -299,7 +299,7 @@ func (lr *loadRun) fitToRefresh() {
 }
 
 // mergeMeasured writes one histogram per tag, of the measure phase, beside the latency log.
-// Readers of the results need not merge it themselves; if it cannot be written, the log has the
+// Readers of the results need not merge it themselves. If it cannot be written, the log has the
 // same data.
 func (lr *loadRun) mergeMeasured() {
 	if err := mergeWindow(lr.setup.dir, lr.journal.record.Load); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -21,8 +21,8 @@ import (
 // one on each load worker.
 type loading struct {
 	workers []*loadWorker
-	start   time.Time // of the schedule, with its monotonic reading; set by release if the load is held
-	gate    *gate     // of a load that is held; nil: it begins by itself
+	start   time.Time // of the schedule, with its monotonic reading, set by release if the load is held
+	gate    *gate     // of a load that is held, nil if it begins by itself
 	done    chan struct{}
 	load    result.Load // set before done is closed
 	err     error       // set before done is closed
@@ -38,7 +38,7 @@ type loadWorker struct {
 	gate *gate // of a process that is held
 }
 
-// loadWorkers is the number of load workers of the deployment; 0: it has none.
+// loadWorkers is the number of load workers of the deployment, 0 if it has none.
 func loadWorkers(d *platform.Deployment) int {
 	if d.LoadWorkers == nil {
 		return 0

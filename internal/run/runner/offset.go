@@ -12,7 +12,7 @@ import (
 type offset struct {
 	before, after time.Duration // the greatest distances to begin and end, in either direction
 	fewest        int           // readings of a task from its first used to its last
-	used, unsure  float64       // CPU between the readings, and the part of it that is uncertain because of the distance; ns
+	used, unsure  float64       // CPU between the readings, and the part of it that is uncertain because of the distance, in ns
 }
 
 // add adds one task. The readings are shifted from the measure phase: they miss a part of it, and
@@ -43,7 +43,7 @@ func (o *offset) add(readings []result.Reading, i, j int, s span) {
 	o.unsure += differs * min(beside, length) / length * float64(covered)
 }
 
-// text describes the distance and the error; false if the readings are at the edges.
+// text describes the distance and the error, false if the readings are at the edges.
 func (o offset) text() (string, bool) {
 	if o.used <= 0 || max(o.before, o.after) < promptly {
 		return "", false

@@ -93,8 +93,8 @@ func (m *sliceMember) atEdges(due []time.Time) []meter.Look {
 
 // valuesAt are the values of a counter at the edges of slices, ns. In each slice it grows at the rate between the
 // first and the last reading within the slice: what lies between two readings around an edge belongs to two
-// slices in unknown parts. A slice with fewer than two readings has the interpolated growth; short is their number,
-// without the last one, the time after all slices. No reading: nil.
+// slices in unknown parts. A slice with fewer than two readings has the interpolated growth. Their number is in
+// short, without the last one, the time after all slices. No reading: nil.
 func valuesAt(readings []result.Reading, edges []time.Time) (values []int64, short int) {
 	if len(readings) == 0 {
 		return nil, 0
@@ -119,7 +119,7 @@ func valuesAt(readings []result.Reading, edges []time.Time) (values []int64, sho
 	return values, short
 }
 
-// interpolated is the value of a counter between its readings; beyond them, that of the nearest.
+// interpolated is the value of a counter between its readings and, beyond them, that of the nearest.
 func interpolated(readings []result.Reading, at time.Time) float64 {
 	i := sort.Search(len(readings), func(i int) bool { return readings[i].At.After(at) })
 	switch i {

@@ -102,7 +102,7 @@ func lists(tasks []platform.Task, id string) bool {
 	return slices.ContainsFunc(tasks, func(t platform.Task) bool { return t.ID == id })
 }
 
-// of returns the usage of a task and the indices of its two readings; -1: none.
+// of returns the usage of a task and the indices of its two readings, or -1 for none.
 func (ru *refreshedUsage) of(task platform.Task, s span, atFirst, atLast bool) (u result.TaskUsage, i, j int) {
 	u = result.TaskUsage{Task: task.Task}
 	readings := ru.sampler.history.tasks[task.ID]

@@ -18,7 +18,7 @@ func TestRefreshedUsageUnderFaults(t *testing.T) {
 	at := time.Unix(1000, 0)
 	s := span{loaded: at.Add(-2 * time.Second), begin: at, end: at.Add(20 * time.Second), done: at.Add(21 * time.Second)}
 	for name, c := range map[string]struct {
-		seconds         []int // of the readings; a task burns a core
+		seconds         []int // of the readings, in which a task burns a core
 		born            int
 		atFirst, atLast bool
 		missing, ended  bool

@@ -30,7 +30,7 @@ type round struct {
 
 // share is what the trials of a round have in common.
 type share struct {
-	start           time.Time // of the schedule; zero: not agreed yet, the loads are held
+	start           time.Time // of the schedule, zero while it is not agreed and the loads are held
 	warmup, measure time.Duration
 	table           load.Slices // of nobody: Own is not set
 	own             int         // the member
@@ -157,8 +157,8 @@ var phasesOfRounds = map[string]map[string]passage{
 	},
 }
 
-// walk runs the phases of all members. A member that failed goes on with the phases marked always;
-// the others go on without it.
+// walk runs the phases of all members. A member that failed goes on with the phases marked always,
+// and the others go on without it.
 func (rd *round) walk(ctx context.Context) {
 	for _, p := range workflow {
 		how := phasesOfRounds[rd.run.plan.Order][p.name]

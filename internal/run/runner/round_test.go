@@ -216,7 +216,7 @@ func TestRoundDeployedAtOnce(t *testing.T) {
 	}
 }
 
-// A member that cannot be deployed is recorded as failed; the others of its round are measured.
+// A member that cannot be deployed is recorded as failed, and the others of its round are measured.
 func TestRoundWithoutOneMember(t *testing.T) {
 	t.Parallel()
 	n := 0

@@ -32,7 +32,7 @@ import (
 type Config struct {
 	Experiment *experiment.Experiment
 	Topology   app.Topology
-	Topologies map[string]app.Topology    // by the level of the factor topology; nil: all trials have Topology
+	Topologies map[string]app.Topology    // by the level of the factor topology, nil if all trials have Topology
 	Programs   app.Programs               // that services may have
 	Meshes     map[string]mesh.Definition // by the level of the factor mesh
 	Platform   platform.Platform
@@ -41,31 +41,32 @@ type Config struct {
 	Dir        *result.Dir   // from result.Create or result.Resume
 	Sinks      []result.Sink // beside Dir: the live view, a log
 	// Stop is called after every block. It returns the reason to end the run, or none to
-	// continue. nil: every block is run. The runner does not analyse; Stop reads the directory.
+	// continue. nil: every block is run. The runner does not analyse, but Stop reads the
+	// directory.
 	Stop func(block int) (result.Stopped, error)
 	// Kill ends at the second interrupt, after which nothing is waited for. nil: it never does.
 	Kill context.Context
-	// TrialTime is the expected duration of a trial, for views; 0: that of the plan.
+	// TrialTime is the expected duration of a trial, for views, 0 for that of the plan.
 	TrialTime time.Duration
 	// Refresh is the counter refresh interval that TrialTime contains. It is corrected once the platform has measured
 	// the interval. 0: TrialTime is kept.
 	Refresh time.Duration
-	// Timing has time limits; its zero fields have defaults.
+	// Timing has time limits, whose zero fields have defaults.
 	Timing Timing
-	// Wall reads the wall clock; nil: time.Now. Tests step it.
+	// Wall reads the wall clock, by default with time.Now. Tests step it.
 	Wall func() time.Time
 }
 
 // Timing has the time limits that the experiment file lacks.
 type Timing struct {
-	Deploy    time.Duration // deadline of Deploy; default 2 min
-	Verify    time.Duration // deadline of Verify; default 30 s
-	Settle    time.Duration // for tasks to become idle; default 3 s
-	Lead      time.Duration // from starting a generator that is not held to its first request; default 300 ms and 1 ms a connection
-	Tail      time.Duration // load after the measure phase, under which its end is read; default 500 ms
-	Overtime  time.Duration // for the generator to end, beyond its own deadline; default 10 s
-	Remove    time.Duration // deadline of Remove; default 90 s
-	LoadGrace time.Duration // from SIGTERM to SIGKILL of the generator; default 1 s
+	Deploy    time.Duration // deadline of Deploy, default 2 min
+	Verify    time.Duration // deadline of Verify, default 30 s
+	Settle    time.Duration // for tasks to become idle, default 3 s
+	Lead      time.Duration // from starting a generator that is not held to its first request, default 300 ms and 1 ms a connection
+	Tail      time.Duration // load after the measure phase, under which its end is read, default 500 ms
+	Overtime  time.Duration // for the generator to end, beyond its own deadline, default 10 s
+	Remove    time.Duration // deadline of Remove, default 90 s
+	LoadGrace time.Duration // from SIGTERM to SIGKILL of the generator, default 1 s
 }
 
 func (t Timing) withDefaults() Timing {
@@ -91,11 +92,11 @@ type Summary struct {
 	Recorded int // by this run, the failed and the invalid ones included
 	Failed   int // of this run
 	Invalid  int // of this run, that did not fail
-	// Stopped is the reason for an end before the last block; "": all blocks were run.
+	// Stopped is the reason for an end before the last block, "" if all blocks were run.
 	Stopped string
 }
 
-// Interrupted is a run that was ended from outside. It is [context.Canceled]; Err is the cause.
+// Interrupted is a run that was ended from outside. It is [context.Canceled], and Err is the cause.
 type Interrupted struct {
 	hint.Hinted
 	Dir      string
@@ -195,7 +196,7 @@ func (r *run) all(ctx context.Context, pending []plan.Trial) error {
 	return nil
 }
 
-// undecided is the last recorded block, if all trials up to it are recorded and none after it; else 0. A run that was
+// undecided is the last recorded block, if all trials up to it are recorded and none after it, else 0. A run that was
 // killed there may not have asked its stop rule.
 func (r *run) undecided(pending []plan.Trial) int {
 	if len(pending) == 0 {

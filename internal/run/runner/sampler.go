@@ -37,7 +37,7 @@ type sampler struct {
 	restarted []platform.Task
 }
 
-// reset forgets all tasks and readings; history replaces its own.
+// reset forgets all tasks and readings, and history replaces its own.
 func (s *sampler) reset(history history) {
 	*s = sampler{setup: s.setup, journal: s.journal, deployment: s.deployment, history: history}
 }
@@ -92,7 +92,7 @@ func (s *sampler) look(ctx context.Context, depth meter.Depth) error {
 // refreshed reports whether counters are refreshed at an interval, with times of their own.
 func (s *sampler) refreshed() bool { return s.deployment.CounterRefresh != nil }
 
-// refresh is the refresh interval of the counters; 0: each reading is current.
+// refresh is the refresh interval of the counters, 0 if each reading is current.
 func (s *sampler) refresh() time.Duration {
 	if !s.refreshed() {
 		return 0

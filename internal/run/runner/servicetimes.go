@@ -16,7 +16,7 @@ type serviceTimes struct {
 	timer   platform.StageTimer // nil: there are none
 }
 
-// read reads the times that services measured; nil if they measure none. It runs outside the
+// read reads the times that services measured, nil if they measure none. It runs outside the
 // edges, so that its cost is not measured.
 func (st *serviceTimes) read(ctx context.Context) []app.StageTime {
 	if st.timer == nil {

@@ -197,7 +197,7 @@ func (r *sliceReader) follow(ctx context.Context, f meter.Follower) error {
 	return nil
 }
 
-// owner is the member that has a slice; -1: none has.
+// owner is the member that has a slice, -1 if none has.
 func (r *sliceReader) owner(slice int) int {
 	if slice < 0 || slice >= len(r.table.Owners) {
 		return -1

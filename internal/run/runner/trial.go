@@ -39,15 +39,15 @@ type trial struct {
 	idle        *idleWait
 	measurement *measurement
 	conserved   *conservation
-	share       *share // of a round's schedule; nil: the trial runs alone
-	beside      int    // trials that are deployed at the same time; 0: it alone
+	share       *share // of a round's schedule, nil if the trial runs alone
+	beside      int    // trials that are deployed at the same time, 0 if it is alone
 
 	sliced       *sliceMember    // nil before the end of a round's warm-up
 	stagesBefore []app.StageTime // of the measure phase of a round
 
-	found *capacity.Found // by a search for the rate; nil: none
+	found *capacity.Found // by a search for the rate, nil without one
 
-	outcome  error // why the trial failed or is invalid; nil so far
+	outcome  error // why the trial failed or is invalid, nil so far
 	recorded bool
 	seen     seen
 }
@@ -127,7 +127,7 @@ func (t *trial) end(ctx, parent context.Context) error {
 
 // step runs a phase, unless the trial has failed before it.
 func (t *trial) step(ctx context.Context, p step) {
-	// An interrupted trial is not recorded; a resumed run repeats it.
+	// An interrupted trial is not recorded, and a resumed run repeats it.
 	if t.outcome != nil && !p.always || ctx.Err() != nil || p.only != nil && !p.only(t) {
 		return
 	}
@@ -219,7 +219,7 @@ func (t *trial) remove(ctx context.Context) error {
 		t.load.loading.stop(ctx, t.setup.Timing.LoadGrace)
 	}
 	if t.faults.timeline != nil {
-		// Removal goes on without healing; its own error shows any problem.
+		// Removal goes on without healing, as its own error shows any problem.
 		_ = t.faults.timeline.Heal(ctx, false)
 	}
 	removed := make(chan error, 1)

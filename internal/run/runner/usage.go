@@ -89,7 +89,8 @@ func (us *usage) atStart(id string, begin meter.Look) result.Reading {
 	return result.Reading{At: us.setup.clock.steady(us.load.edges.begin)}
 }
 
-// missing is the reason for a missing difference of a task's counters; "": there is a difference.
+// missing is the reason for a missing difference of a task's counters, "" if there is a
+// difference.
 func missing(task platform.Task, u result.TaskUsage, begin, end meter.Look) string {
 	id := task.ID
 	_, atBegin := begin.Tasks[id]

@@ -64,14 +64,14 @@ func ofNodes(costs []string) (names []string) {
 	return append(names, metric.CPUCores+"/cluster")
 }
 
-// validityCheck is one property that the figures of a trial rest on. find describes a violation; "": there
-// is none.
+// validityCheck is one property that the figures of a trial rest on. find describes a violation, "" if
+// there is none.
 type validityCheck struct {
 	code    string
 	find    func(seen) string
 	hint    string
 	effect  effect
-	metrics []string // it concerns; nil: all
+	metrics []string // it concerns, nil for all
 }
 
 // clusterHints are hints by code for clusters. Clusters choose the processors themselves.
@@ -93,7 +93,7 @@ type effect int
 
 const (
 	warns       effect = iota // the figures are used, and marked
-	withholds                 // the metrics the check concerns are not used of this trial; the others are
+	withholds                 // the metrics the check concerns are not used of this trial, but the others are
 	invalidates               // nothing of the trial is used
 )
 
@@ -379,7 +379,8 @@ func throttlingUnknown(s seen) string {
 }
 
 const (
-	// shiftShare of the measure phase between a reading and its edge causes a warning; minShift is always allowed.
+	// shiftShare of the measure phase between a reading and its edge causes a warning, but minShift is always
+	// allowed.
 	shiftShare = 0.01
 	minShift   = 20 * time.Millisecond
 	// grossShift is the share above which CPU figures are withheld.

@@ -65,7 +65,7 @@ var (
 	errNoAgents    = errors.New("no node agent runs")
 )
 
-// Read reads all nodes in parallel. Containers of unreachable nodes are missing; if no node is reachable, the
+// Read reads all nodes in parallel. Containers of unreachable nodes are missing. If no node is reachable, the
 // reading is a gap. [meter.Edge] adds restarts and kills.
 func (m *Meter) Read(ctx context.Context, tasks []platform.Task, depth meter.Depth) (meter.Look, error) {
 	all := m.agents.All()

@@ -57,7 +57,7 @@ type Source interface {
 type Meter struct {
 	source Source
 	nodes  []cluster.Node
-	whole  map[string]bool                            // nodes whose own use is read; nil: all
+	whole  map[string]bool                            // nodes whose own use is read, nil for all
 	pause  func(context.Context, time.Duration) error // between two readings of a probe
 
 	mu    sync.Mutex
@@ -75,7 +75,8 @@ func Of(source Source, nodes []cluster.Node) *Meter {
 	return m
 }
 
-// Only restricts the nodes whose own use is read, by name; nil: all. Others are read while they have tasks.
+// Only restricts the nodes whose own use is read, by name, and nil reads all. Others are read while they
+// have tasks.
 func (m *Meter) Only(nodes map[string]bool) { m.whole = nodes }
 
 func (m *Meter) isWhole(n cluster.Node) bool { return m.whole == nil || m.whole[n.Name] }
@@ -130,7 +131,7 @@ type answer struct {
 // Follower implements [meter.Meter].
 func (*Meter) Follower() meter.Follower { return nil }
 
-// Read reads the nodes in parallel. Containers of unreachable nodes are missing; if no
+// Read reads the nodes in parallel. Containers of unreachable nodes are missing. If no
 // node is reachable, the reading is a gap. [meter.Edge] adds peaks, throttling, restarts
 // and kills.
 func (m *Meter) Read(ctx context.Context, tasks []platform.Task, depth meter.Depth) (meter.Look, error) {

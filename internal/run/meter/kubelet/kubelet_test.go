@@ -46,7 +46,7 @@ const summaryText = `{"node": {"nodeName": "n1", "systemContainers": [
  {"name": "misc", "cpu": {"time": "2026-11-21T15:49:05Z"}},
  {"name": "pods", "cpu": {"time": "2026-11-21T15:49:13Z", "usageCoreNanoSeconds": 535554401}}]}, "pods": []}`
 
-// answers has the answers of a node, by path; other paths are errors.
+// answers has the answers of a node, by path, and other paths are errors.
 type answers struct {
 	paths      map[string]string
 	down       map[string]bool // nodes
@@ -122,7 +122,7 @@ func TestEdge(t *testing.T) {
 	if r := l.Tasks["p-0/istio-proxy"]; r.Peak != 33000000 || r.Throttled == nil || *r.Throttled != 0 || r.OOMKills != 0 {
 		t.Errorf("%+v", r)
 	}
-	// The same end is not counted twice; another one is.
+	// The same end is not counted twice, but another one is.
 	if l, _ = read(); l.Tasks["p-0/app"].OOMKills != 1 {
 		t.Errorf("%+v", l.Tasks["p-0/app"])
 	}

@@ -26,10 +26,10 @@ const (
 
 // Pace is the refresh interval of a cluster's counters.
 type Pace struct {
-	// Containers is the longest observed refresh interval of containers' counters;
-	// 0: they are current.
+	// Containers is the longest observed refresh interval of containers' counters,
+	// 0 if they are current.
 	Containers time.Duration
-	// Node is the same of the nodes' own counters; 0: none was refreshed during the probe.
+	// Node is the same of the nodes' own counters, 0 if none was refreshed during the probe.
 	Node time.Duration
 	// Intervals is the number of observed intervals.
 	Intervals int

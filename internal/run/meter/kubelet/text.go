@@ -61,7 +61,7 @@ type cadvisor struct {
 // group is one control group.
 type group struct {
 	peak      int64 // bytes, page cache included
-	throttled int64 // ns; 0 without a limit
+	throttled int64 // ns, 0 without a limit
 }
 
 func parseCAdvisor(body []byte) (cadvisor, error) {

@@ -54,7 +54,7 @@ type Meter struct {
 
 type key struct{ namespace, pod, container string } // of a node: its name as pod
 
-// Of makes the meter. nodes are the nodes with totals; none if they cannot be listed.
+// Of makes the meter. nodes are the nodes with totals, none if they cannot be listed.
 func Of(source Source, nodes []cluster.Node) *Meter {
 	return &Meter{source: source, nodes: nodes, counters: map[key]*counter{}}
 }
@@ -63,7 +63,7 @@ func Of(source Source, nodes []cluster.Node) *Meter {
 func Open(ctx context.Context, c *cluster.Cluster) (*Meter, error) {
 	nodes, err := c.Nodes(ctx)
 	if err != nil {
-		nodes = nil // RBAC permissions of one namespace exclude nodes; containers are readable
+		nodes = nil // RBAC permissions of one namespace exclude nodes, but containers are readable
 	}
 	return Of(c.Reader(), nodes), nil
 }
@@ -194,7 +194,7 @@ func (m *Meter) ask(ctx context.Context, path string) (map[key]row, error) {
 	return parse(body)
 }
 
-// addNodes adds the nodes and their sum; m.mu is held.
+// addNodes adds the nodes and their sum, while m.mu is held.
 func (m *Meter) addNodes(look *meter.Look, why error) {
 	look.NodeErr = why
 	var sum result.NodeReading

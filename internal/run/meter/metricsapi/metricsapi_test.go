@@ -97,7 +97,7 @@ func TestRowMissed(t *testing.T) {
 	}
 }
 
-// An unavailable API leaves a gap; the counters continue after it.
+// An unavailable API leaves a gap, and the counters continue after it.
 func TestAway(t *testing.T) {
 	s := answers{}
 	m := Of(s, nil)

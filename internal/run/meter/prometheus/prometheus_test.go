@@ -39,7 +39,7 @@ const app = `"namespace":"shop","pod":"front-0","container":"app"`
 
 func whole() answers {
 	return answers{
-		// Scraped from two places; the second is ahead.
+		// Scraped from two places, of which the second is ahead.
 		containerCPU: {one(app+`,"metrics_path":"/metrics/cadvisor"`, at("1000", "1"), at("1014.1", "2")),
 			one(app+`,"metrics_path":"/metrics/resource"`, at("1001.5", "1.25"), at("1011.5", "1.75"), at("1016.625", "2.5"))},
 		containerMemory: {one(app, at("1016.625", "8.462336e+06"))},

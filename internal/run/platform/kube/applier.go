@@ -141,7 +141,7 @@ func (a *applier) checkFree(ctx context.Context, objects []runtime.Object) error
 	return nil
 }
 
-// deleteNamespace deletes a namespace that createNamespace made; any other is left alone.
+// deleteNamespace deletes a namespace that createNamespace made, and leaves any other alone.
 func (a *applier) deleteNamespace(ctx context.Context, name string) error {
 	ref := cluster.Ref{Kind: cluster.KindNamespace, Name: name}
 	i := slices.Index(a.created, ref)

@@ -97,7 +97,7 @@ func (a archive) command(where string, cmd proc.Command) error {
 	return nil
 }
 
-// meshFile writes one file of the mesh; a large one is compressed.
+// meshFile writes one file of the mesh, compressed if it is large.
 func (a archive) meshFile(name string, content []byte) error {
 	path := a.path(meshDir + "/" + name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

@@ -22,7 +22,7 @@ type chartEditor struct {
 	hooks bytes.Buffer
 }
 
-// hookAnnotation has the events at which Helm applies an object; without it the object is a part of the release.
+// hookAnnotation has the events at which Helm applies an object. Without it the object is a part of the release.
 const hookAnnotation = "helm.sh/hook"
 
 // fileAnnotation is Helm's own, while objects are edited. It is not applied.
@@ -79,7 +79,7 @@ func write(to *bytes.Buffer, o *unstructured.Unstructured) error {
 	return nil
 }
 
-// hooksOf are the events of a hook; nil: the object is none.
+// hooksOf are the events of a hook, nil if the object is none.
 func hooksOf(o *unstructured.Unstructured) (events []string) {
 	text, ok := o.GetAnnotations()[hookAnnotation]
 	if !ok {

@@ -24,7 +24,7 @@ type enrolment struct {
 	enrolled bool // false without a mesh
 	// loadInside: the load workers are in the mesh as well.
 	loadInside bool
-	// gateway is the mesh's ingress gateway if the load goes through it, and front its destination; else nil.
+	// gateway is the mesh's ingress gateway if the load goes through it, and front its destination, else nil.
 	gateway *mesh.Gateway
 	front   *mesh.Front
 }
@@ -125,7 +125,7 @@ func mark(on *metav1.ObjectMeta, m mesh.Marks) {
 	on.Annotations = merged(on.Annotations, m.Annotations)
 }
 
-// merged is a copy of a map with the entries of another; nil if both are empty.
+// merged is a copy of a map with the entries of another, nil if both are empty.
 func merged(to, from map[string]string) map[string]string {
 	if len(from) == 0 {
 		return to

@@ -19,9 +19,9 @@ var generatorImages []byte
 // GeneratorImage is the image of a load generator that is not part of tare.
 type GeneratorImage struct {
 	Image  string `json:"image"`
-	Digest string `json:"digest,omitempty"` // sha256:…; "" if unknown
-	Path   string `json:"path"`             // of the program in the image; "" for its own name in /
-	User   int64  `json:"user,omitempty"`   // user ID it runs as; 0 for the default
+	Digest string `json:"digest,omitempty"` // sha256:…, "" if unknown
+	Path   string `json:"path"`             // of the program in the image, "" for its own name in /
+	User   int64  `json:"user,omitempty"`   // user ID it runs as, 0 for the default
 }
 
 // Reference is the image reference for the kubelet, with the digest if it is known.
@@ -50,7 +50,7 @@ const (
 // generatorImage is the image that the load workers of a trial run.
 type generatorImage struct{ *trial }
 
-// separate is the image of the trial's generator; false if the generator is in tare-agent's image.
+// separate is the image of the trial's generator, or false if the generator is in tare-agent's image.
 func (g generatorImage) separate() (GeneratorImage, bool) {
 	image, ok := g.options.Generators[g.spec.Treatment.Levels.Generator]
 	return image, ok && image.Image != ""

@@ -34,7 +34,7 @@ type Node struct {
 	Role string
 }
 
-// nodeList are the nodes of a cluster; empty without permission to list nodes.
+// nodeList are the nodes of a cluster, empty without permission to list nodes.
 type nodeList []Node
 
 // Nodes lists the nodes of a cluster by name. Without permission to list nodes the list is empty.
@@ -123,7 +123,7 @@ func (l nodeList) schedulable() (n int) {
 	return n
 }
 
-// zoneOf is the zone of a pod's node; empty: not known.
+// zoneOf is the zone of a pod's node, empty if unknown.
 func (l nodeList) zoneOf(pod *corev1.Pod) string {
 	for _, n := range l {
 		if n.Name == pod.Spec.NodeName {

@@ -28,7 +28,7 @@ type objectEditor struct {
 	*trial
 	// from is their origin in messages: "chart shop". disable is how to leave one out.
 	from, disable string
-	// namespaced reports the scope of a kind by API discovery; nil: without a cluster scopes are unknown.
+	// namespaced reports the scope of a kind by API discovery, nil without a cluster, as scopes are then unknown.
 	namespaced func(schema.GroupVersionKind) (bool, error)
 	found      *foreignObjects
 }

@@ -50,7 +50,7 @@ type Options struct {
 	Cluster *cluster.Cluster
 	// Run is the run's label, from [RunID].
 	Run string
-	// Image of tare-agent; every node must have it or be able to pull it.
+	// Image of tare-agent, which every node must have or be able to pull.
 	Image string
 	// Generators are images of load generators, by generator. A generator without an entry is in Image.
 	Generators map[string]GeneratorImage
@@ -58,9 +58,9 @@ type Options struct {
 	Digests map[string]string
 	// ChartCache is the directory for downloaded charts.
 	ChartCache string
-	// Workers is the number of load workers, one pod each; 0 means one.
+	// Workers is the number of load workers, one pod each, and 0 means one.
 	Workers int
-	// Namespace is an existing namespace to run in; "" makes one for each trial.
+	// Namespace is an existing namespace to run in, and "" makes one for each trial.
 	Namespace string
 	// InPlace measures the application that runs in Namespace: each trial enrols it, restarts it, and puts it back.
 	InPlace bool
@@ -73,22 +73,22 @@ type Options struct {
 	Outside bool
 	Expose  string
 	Agent   string
-	// Gateway sends the load through the mesh's ingress gateway; without a mesh, to the entry's Service.
+	// Gateway sends the load through the mesh's ingress gateway or, without a mesh, to the entry's Service.
 	Gateway bool
 	// Refresh is the longest interval between two refreshes of the meter's counters, NodeRefresh
-	// that of nodes outside their pods; 0: the meter has none of these.
+	// that of nodes outside their pods. Zero: the meter has none of these.
 	Refresh, NodeRefresh time.Duration
-	// MeasureRefresh measures both before the first trial; nil keeps them. Meter is the meter's name.
+	// MeasureRefresh measures both before the first trial, and nil keeps them. Meter is the meter's name.
 	MeasureRefresh func(context.Context) (containers, nodes time.Duration, err error)
 	Meter          string
-	// Interest are the nodes that the meter reads in every trial, from [NodesOfInterest]; nil: all. Pods of DaemonSets of
-	// the cluster count on these nodes only.
+	// Interest are the nodes that the meter reads in every trial, from [NodesOfInterest], nil for all. Pods of DaemonSets
+	// of the cluster count on these nodes only.
 	Interest map[string]bool
-	// Agents are the node agents, which Prepare starts and the caller removes; nil: there are none.
+	// Agents are the node agents, which Prepare starts and the caller removes, nil if there are none.
 	Agents *agents.Agents
-	// Lease is the claim of the run on the cluster, which the caller releases; nil: none.
+	// Lease is the claim of the run on the cluster, which the caller releases, nil without one.
 	Lease *guard.Lease
-	// Meshes installs the mesh of a trial; nil allows only trials without a mesh.
+	// Meshes installs the mesh of a trial, and nil allows only trials without a mesh.
 	Meshes Meshes
 	// Settings are the user's choices for each mesh, by mesh.
 	Settings map[string]mesh.Settings
@@ -98,7 +98,7 @@ type Options struct {
 	calls string
 	// InUse allows a cluster that is in use or is not marked as disposable.
 	InUse bool
-	// Report receives progress of long waits; nil discards it.
+	// Report receives progress of long waits, and nil discards it.
 	Report func(string)
 }
 
@@ -233,11 +233,11 @@ func (p *Platform) measureRefresh(ctx context.Context, versions map[string]strin
 	return nil
 }
 
-// Refresh returns the longest interval between two refreshes of the meter's counters, measured by Prepare; before
-// that, the assumed one. 0 means that counters are read on demand.
+// Refresh returns the longest interval between two refreshes of the meter's counters, as measured by Prepare.
+// Before that, it is the assumed one. 0 means that counters are read on demand.
 func (p *Platform) Refresh() time.Duration { return p.options.Refresh }
 
-// NodeRefresh returns the same of the counters of nodes outside their pods; 0 if the meter has none.
+// NodeRefresh returns the same of the counters of nodes outside their pods, 0 if the meter has none.
 func (p *Platform) NodeRefresh() time.Duration { return p.options.NodeRefresh }
 
 // checkSupported refuses a specification that this platform cannot run.

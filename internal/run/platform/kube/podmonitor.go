@@ -18,7 +18,7 @@ type podMonitor struct {
 	loadLost func(error)
 
 	mu       sync.Mutex
-	baseline map[types.UID]containerStates // the monitored pods; nil before start
+	baseline map[types.UID]containerStates // the monitored pods, nil before start
 	lost     error                         // why the trial can no longer be measured
 	stopped  bool
 }

@@ -22,7 +22,7 @@ const (
 	// probes is the number of requests that check the application's answers.
 	probes       = 20
 	probeTimeout = 5 * time.Second
-	// probeConnections is the number of connections for them; more if there are more targets.
+	// probeConnections is the number of connections for them, more if there are more targets.
 	probeConnections = 4
 	// maxProbeConnections and maxProbes bound the connections and requests of one worker that reach every replica.
 	maxProbeConnections = 256
@@ -118,7 +118,7 @@ func (p *prober) agent() string {
 	return agentProgram
 }
 
-// responseSize is the length of every response of the entry, in bytes; negative if it varies.
+// responseSize is the length of every response of the entry, in bytes, negative if it varies.
 func (p *prober) responseSize() int64 {
 	if p.spec.Protocol(p.spec.Entry()) == app.TCP {
 		return -1 // an echo has the length of the request

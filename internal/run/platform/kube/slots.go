@@ -15,7 +15,7 @@ type slots struct {
 
 // slot is one number of a service.
 type slot struct {
-	pods []string // names, one for each generation; the current or last one at the end
+	pods []string // names, one for each generation, with the current or last one at the end
 	// vacant: a fault ended the last pod, and the next new pod of the service gets the slot.
 	vacant bool
 	// scaledDown: a fault scaled the service down, and no pod gets the slot before the service is scaled up.

@@ -7,7 +7,7 @@ func TestSlots(t *testing.T) {
 	var s slots
 	for i, c := range []struct {
 		pod                string
-		vacate             string // the pod that ends first; "" for none
+		vacate             string // the pod that ends first, "" for none
 		scaledDown         bool
 		number, generation int
 	}{

@@ -48,7 +48,7 @@ func TestRequestsToReach(t *testing.T) {
 				missed++
 			}
 		}
-		// Erdős and Rényi: the probability tends to 1 - exp(-exp(-7)), 0.0009; four standard deviations are allowed.
+		// Erdős and Rényi: the probability tends to 1 - exp(-exp(-7)), 0.0009. Four standard deviations are allowed.
 		if most := 0.001*float64(tries) + 4*math.Sqrt(0.001*float64(tries)); float64(missed) > most {
 			t.Errorf("%d requests left out one of %d replicas in %d of %d tries", n, replicas, missed, tries)
 		}

@@ -55,7 +55,7 @@ func (p *trialPods) inCluster() []*corev1.Pod {
 	return p.store.all()
 }
 
-// followed reports whether pods are followed; they are not in a dry run.
+// followed reports whether pods are followed, which they are not in a dry run.
 func (p *trialPods) followed() bool { return p.store != nil }
 
 // close ends the watch.
@@ -120,7 +120,7 @@ var (
 	errEnded     = errors.New("already ended")
 )
 
-// find is the pod of a fault victim, e.g. "echo-0/app"; [errEnded] if it has none at the moment.
+// find is the pod of a fault victim, e.g. "echo-0/app", or [errEnded] if it has none at the moment.
 func (p *trialPods) find(id string) (*corev1.Pod, error) {
 	name, isApp := strings.CutSuffix(id, "/"+appContainer)
 	service, number, ok := p.slots.find(name)

@@ -11,7 +11,7 @@ func (p *Platform) Declare() platform.Platform {
 
 // declare returns the deployment with its abilities. Each reading of a process's
 // counters is current, the load shares this machine's clock, and there is nothing
-// to warn about; those fields stay nil.
+// to warn about. Those fields stay nil.
 func (d *deployment) declare() *platform.Deployment {
 	return &platform.Deployment{
 		Running:         d,

@@ -17,7 +17,7 @@ import (
 // and /stats.
 type admin struct {
 	client *http.Client
-	// statistics is a regular expression of the names that are read; empty: all.
+	// statistics is a regular expression of the names that are read, empty for all.
 	statistics string
 }
 

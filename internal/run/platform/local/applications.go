@@ -22,7 +22,7 @@ type applications struct {
 	workspace *workspace
 	processes *processes
 	agent     string              // path of tare-agent
-	edit      func(*app.Instance) // changes the configuration of an application; nil but in tests
+	edit      func(*app.Instance) // changes the configuration of an application, nil but in tests
 }
 
 // start starts the application of a pod on its listener.

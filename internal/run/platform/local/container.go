@@ -15,7 +15,7 @@ type container struct {
 	name    string                      // app, sidecar, control, or of the process beside a program
 	again   func(context.Context) error // restarts it at its address
 	lives   int
-	process *proc.Process // current or last; nil before the first
+	process *proc.Process // current or last, nil before the first
 	frozen  bool
 }
 

@@ -69,7 +69,7 @@ func TestOptionsOfEnvoyAct(t *testing.T) {
 	}
 }
 
-// With the fewest statistics, verification has what it reads; without TLS, a mesh does not provide it.
+// With the fewest statistics, verification has what it reads. Without TLS, a mesh does not provide it.
 func TestFewestStatistics(t *testing.T) {
 	realEnvoy(t)
 	envoy, err := load(t, "envoy").Variant("few", mesh.Overrides{Options: map[string]string{"stats": "false"}})

@@ -28,7 +28,7 @@ func (px *proxies) issuer() issuer {
 	return ownIssuer{px.authority}
 }
 
-// ownIssuer is tare's own authority; nil without mTLS, where identities are names only.
+// ownIssuer is tare's own authority, nil without mTLS, where identities are names only.
 type ownIssuer struct{ authority *authority }
 
 func (o ownIssuer) identity(service string) (string, error) { return identityOf(service), nil }

@@ -17,11 +17,11 @@ type pod struct {
 	replica  int
 	ip       netip.Addr
 
-	app      netip.AddrPort // the application; zero in the load generator's pod
-	api      netip.AddrPort // the application's REST interface; zero in the load generator's pod
+	app      netip.AddrPort // the application, zero in the load generator's pod
+	api      netip.AddrPort // the application's REST interface, zero in the load generator's pod
 	sidecar  mesh.SidecarContext
-	program  app.Program               // of the service; zero: the configurable one
-	own      app.Own                   // the program of the user; zero: tare's
+	program  app.Program               // of the service, zero for the configurable one
+	own      app.Own                   // the program of the user, zero for tare's
 	beside   *pod                      // the process beside the program, for its counter
 	admin    *admin                    // nil without a mesh
 	inbound  netip.AddrPort            // the sidecar's inbound listener

@@ -36,7 +36,7 @@ type packet struct {
 }
 
 const (
-	// maxHeld is the maximum number of delayed packets; the kernel drops others.
+	// maxHeld is the maximum number of delayed packets, beyond which the kernel drops others.
 	maxHeld = 1 << 16
 	// queueBuffer is the size of the buffer for the kernel's messages, bytes.
 	queueBuffer = 8 << 20

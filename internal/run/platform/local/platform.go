@@ -45,10 +45,10 @@ type Options struct {
 	// ProgramOf does the same for a version, with a download.
 	ProgramOf func(ctx context.Context, name, version string) (path, found string, err error)
 
-	edit   func(*app.Instance) // changes the configuration of an application; for tests
-	settle time.Duration       // maximum delay of counters; 0: settleTimeout
-	start  time.Duration       // maximum start of a program of the user; 0: ownTimeout
-	astray time.Duration       // the same while it listens elsewhere; 0: elsewhereTimeout
+	edit   func(*app.Instance) // changes the configuration of an application, for tests
+	settle time.Duration       // maximum delay of counters, 0 for settleTimeout
+	start  time.Duration       // maximum start of a program of the user, 0 for ownTimeout
+	astray time.Duration       // the same while it listens elsewhere, 0 for elsewhereTimeout
 }
 
 // Platform is the local platform.

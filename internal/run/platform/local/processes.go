@@ -45,8 +45,8 @@ type process struct {
 
 var errRemoved = errors.New("the deployment has been removed")
 
-// run starts and records a task's process. The printed command can be pasted; it differs from cmd
-// in inherited descriptors.
+// run starts and records a task's process. The printed command can be pasted, but it differs from
+// cmd in inherited descriptors.
 func (ps *processes) run(ctx context.Context, task mesh.Task, cmd, printed proc.Command) (*proc.Process, error) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

@@ -21,7 +21,8 @@ import (
 
 // client sends requests in one protocol, each on its own connection.
 type client struct {
-	// probe sends one request as the load does and checks the length of the answer; negative: any.
+	// probe sends one request as the load does and checks the length of the answer, negative for
+	// any.
 	probe func(ctx context.Context, url string, send, want int64) error
 	// exchange requests the health of a pod's application on an existing connection.
 	exchange func(ctx context.Context, conn net.Conn, p *pod) error
@@ -140,8 +141,8 @@ func echoed(ctx context.Context, conn net.Conn, sent []byte) error {
 	return nil
 }
 
-// probeWebSocket opens a connection. A service of tare must also send its message back; that of a
-// program of the user is unknown.
+// probeWebSocket opens a connection. A service of tare must also send its message back, but that
+// of a program of the user is unknown.
 func probeWebSocket(ctx context.Context, raw string, send, want int64) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

@@ -74,7 +74,7 @@ func (px *proxies) configure(ctx context.Context, p *pod, in *mesh.Inbound, to [
 		return fail(err)
 	}
 	if in != nil {
-		in.Port = int(p.inbound.Port()) // of a restarted sidecar, or chosen; else 0
+		in.Port = int(p.inbound.Port()) // of a restarted sidecar, or chosen, else 0
 	}
 	identity, err := px.issuer().identity(p.service)
 	if err != nil {

@@ -99,7 +99,7 @@ func lockNew(path string) (*os.File, error) {
 	return f, nil
 }
 
-// lockDir locks a directory by its lock file; flag is os.O_CREATE where it may be missing, else 0.
+// lockDir locks a directory by its lock file, and flag is os.O_CREATE where it may be missing, else 0.
 func lockDir(path string, flag int) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(path, lockName), flag|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
 	if err != nil {

@@ -44,7 +44,7 @@ func (w *workspace) makeToken() error {
 
 func (w *workspace) tokenFile() string { return w.runtime.file("token") }
 
-// recordCommand appends a command line to commands.sh; pid 0: it was no process.
+// recordCommand appends a command line to commands.sh, with pid 0 if it was no process.
 func (w *workspace) recordCommand(id string, pid int, cmd proc.Command) error {
 	f, err := os.OpenFile(filepath.Join(w.provenance, "commands.sh"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
