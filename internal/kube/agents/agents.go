@@ -1,7 +1,7 @@
 // Package agents runs tare's node agent on every node of a cluster: a DaemonSet in a
 // namespace of its own, for one run. An agent reads control groups through a
 // read-only mount, as a user without privileges. It listens on the loopback address
-// of its pod; tare reaches it through the API server, with a token of the run.
+// of its pod, and tare reaches it through the API server, with a token of the run.
 package agents
 
 import (
@@ -283,8 +283,8 @@ func (a *Agent) kernel() string {
 	return "node " + a.Node.Name
 }
 
-// Clock returns how far the clock of a node is ahead of tare's, and the uncertainty of that; false: it was not
-// compared. All processes of a node have that clock.
+// Clock returns how far the clock of a node is ahead of tare's, and the uncertainty of that, false if it was
+// not compared. All processes of a node have that clock.
 func (a *Agents) Clock(node string) (ahead, unsure time.Duration, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -38,7 +38,7 @@ import (
 type Source struct {
 	Chart   string `yaml:"chart" json:"chart"`
 	Repo    string `yaml:"repo,omitempty" json:"repo,omitempty"`       // URL of a chart repository
-	Version string `yaml:"version,omitempty" json:"version,omitempty"` // of the chart; empty: the newest, or the local one
+	Version string `yaml:"version,omitempty" json:"version,omitempty"` // of the chart, empty for the newest, or the local one
 }
 
 // Release is one installation of a chart.
@@ -49,7 +49,7 @@ type Release struct {
 	Values    map[string]any
 	Labels    map[string]string // of Helm's record of the release
 	Editor    Editor            // nil: the objects are applied as rendered
-	// Wait bounds the wait until the objects are ready; zero: no wait.
+	// Wait bounds the wait until the objects are ready, zero for no wait.
 	Wait time.Duration
 }
 

@@ -33,7 +33,7 @@ type Options struct {
 	// Kubeconfig is the file to read. If empty, the files of $KUBECONFIG, then ~/.kube/config, then the
 	// service account of the pod are used, as kubectl does.
 	Kubeconfig string
-	// Context is the context in it; if empty, the current one.
+	// Context is the context in it, empty for the current one.
 	Context string
 	// Recorder makes a dry run: no request is sent, not even to check that the cluster exists.
 	// Commands and manifests are added to the recorder instead.
@@ -110,7 +110,7 @@ func (c *Cluster) Name() string {
 	return fmt.Sprintf("cluster %s (%s)", c.context, c.config.Host)
 }
 
-// Context is the name of the context in the kubeconfig; empty inside a pod.
+// Context is the name of the context in the kubeconfig, empty inside a pod.
 func (c *Cluster) Context() string { return c.context }
 
 // DryRun reports whether the cluster is left unchanged. Typed and Config are nil then.

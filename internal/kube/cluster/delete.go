@@ -56,7 +56,7 @@ type deletion struct {
 	uid     string // another object may get the same name afterwards
 }
 
-// start deletes the object; false if it does not exist.
+// start deletes the object, and returns false if it does not exist.
 func (d *deletion) start(ctx context.Context, r *resources) (exists bool, err error) {
 	d.client, err = r.client(ctx, d.ref)
 	if meta.IsNoMatchError(err) {
@@ -75,7 +75,7 @@ func (d *deletion) start(ctx context.Context, r *resources) (exists bool, err er
 	return d.uid != "", err
 }
 
-// deleteOnce deletes an object and returns its UID; empty if it does not exist.
+// deleteOnce deletes an object and returns its UID, empty if it does not exist.
 func deleteOnce(ctx context.Context, client dynamic.ResourceInterface, name string) (string, error) {
 	o, err := client.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -172,7 +172,7 @@ func (d *deletion) freeLost(ctx context.Context) (kept []reason) {
 	return nil
 }
 
-// read returns the object; nil when it is gone or another has its name.
+// read returns the object, nil when it is gone or another has its name.
 func (d *deletion) read(ctx context.Context) (*unstructured.Unstructured, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()

@@ -39,7 +39,7 @@ func message(err error) string {
 // HintPermissions is the hint of errors that a missing RBAC permission causes.
 const HintPermissions = "`tare cluster rbac` prints the RBAC permissions that tare needs, for a cluster administrator to grant"
 
-// hint is the action that cures err; empty if none is known.
+// hint is the action that cures err, empty if none is known.
 func (r requests) hint(err error) string {
 	name := ""
 	if r.context != "" {

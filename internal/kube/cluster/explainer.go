@@ -88,8 +88,8 @@ func (e explanation) hint() string {
 	return ""
 }
 
-// Explain returns the reasons why an object is not ready, most informative first; none if none is known. Missing
-// permissions are among them. A reason may have further lines, the end of a log.
+// Explain returns the reasons why an object is not ready, most informative first, or none if none is known.
+// Missing permissions are among them. A reason may have further lines, the end of a log.
 func (c *Cluster) Explain(ctx context.Context, ref Ref) []string {
 	o, err := c.Get(ctx, ref)
 	if err != nil {

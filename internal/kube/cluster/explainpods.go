@@ -114,7 +114,7 @@ func restarts(s corev1.ContainerStatus) string {
 	return fmt.Sprintf(", restarted %d times", s.RestartCount)
 }
 
-// lastLines is the end of the failed container's log; empty if it cannot be read.
+// lastLines is the end of the failed container's log, empty if it cannot be read.
 func (x *explainer) lastLines(ctx context.Context, pod *corev1.Pod, s corev1.ContainerStatus) []string {
 	lines, limit := int64(logLines), int64(logBytes)
 	options := &corev1.PodLogOptions{Container: s.Name, TailLines: &lines, LimitBytes: &limit, Previous: s.State.Running != nil}

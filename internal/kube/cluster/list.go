@@ -22,7 +22,7 @@ type Object struct {
 
 // Query selects objects by their metadata.
 type Query struct {
-	Selector  string                          // label selector; empty: all
+	Selector  string                          // label selector, empty for all
 	Namespace string                          // empty: all namespaces, and objects without one
 	Kinds     func(schema.GroupResource) bool // nil: every kind that can be listed and deleted
 }

@@ -21,7 +21,7 @@ type Owner struct {
 	Boot    string `json:"boot,omitempty"`    // the kernel's boot ID
 	PIDs    string `json:"pids,omitempty"`    // the PID namespace, as in /proc/self/ns/pid
 	PID     int    `json:"pid"`
-	Start   uint64 `json:"start,omitempty"` // clock ticks since boot, field 22 of /proc/PID/stat; 0 without /proc
+	Start   uint64 `json:"start,omitempty"` // clock ticks since boot, field 22 of /proc/PID/stat, 0 without /proc
 	User    string `json:"user,omitempty"`
 	Since   string `json:"since,omitempty"` // RFC 3339: when ThisProcess was first called
 }
@@ -96,7 +96,7 @@ func (o Owner) String() string {
 
 var errGone = errors.New("no such process")
 
-// startOf is when a process started, in clock ticks since boot; 0 if unknown. errGone: it has ended (zombies included).
+// startOf is when a process started, in clock ticks since boot, 0 if unknown. errGone: it has ended (zombies included).
 func startOf(pid int) (uint64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 type readiness struct {
 	ok     bool
 	state  string // "1 of 3 replicas ready"
-	failed string // why it will never be ready; empty while it may
+	failed string // why it will never be ready, empty while it may
 }
 
 // readyRules define readiness by kind. Other kinds are judged by readyByCondition.

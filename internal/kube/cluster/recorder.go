@@ -11,7 +11,7 @@ import (
 // Recorder collects the steps of a dry run, in order: manifests, and commands with the same effect.
 // The methods that add steps do nothing on a nil Recorder.
 type Recorder struct {
-	context string // of the kubeconfig; Connect sets it
+	context string // of the kubeconfig, set by Connect
 
 	mu    sync.Mutex
 	steps []Step
@@ -20,8 +20,8 @@ type Recorder struct {
 // Step is one action of a dry run.
 type Step struct {
 	Command  []string  // with its arguments
-	Manifest *Manifest // the command's standard input; nil for none
-	Unknown  error     // why the manifest is not known; nil: it is
+	Manifest *Manifest // the command's standard input, nil for none
+	Unknown  error     // why the manifest is not known, nil if it is
 }
 
 // Steps returns the steps recorded so far.

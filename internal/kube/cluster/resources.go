@@ -119,7 +119,7 @@ func (r *resources) kindsNow(ctx context.Context) ([]kind, error) {
 	return all, err
 }
 
-// list returns the metadata of the objects of a kind that match a label selector; an empty selector or namespace
+// list returns the metadata of the objects of a kind that match a label selector. An empty selector or namespace
 // matches all. The result is empty for a kind that no longer exists or does not support listing.
 func (r *resources) list(ctx context.Context, k kind, namespace, selector string) (all []metav1.PartialObjectMetadata, err error) {
 	options := metav1.ListOptions{LabelSelector: selector, Limit: pageSize}

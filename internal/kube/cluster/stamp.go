@@ -25,11 +25,11 @@ type Stamp struct {
 	Run string // the run's ID, a valid label value
 	// Installed is, in place of Run, the name of an installation that outlives the run.
 	Installed string
-	Owner     Owner             // the process whose end makes the objects leftovers; zero: this process
+	Owner     Owner             // the process whose end makes the objects leftovers, zero for this process
 	Labels    map[string]string // more labels
 	// Foreign objects are another tool's, such as Helm's: their label [LabelManagedBy] stays.
 	Foreign bool
-	// Archive receives each manifest before it is sent; nil keeps none.
+	// Archive receives each manifest before it is sent, and nil keeps none.
 	Archive func(Manifest) error
 }
 

@@ -235,7 +235,7 @@ type NotReady struct {
 	hint.Hinted
 	What    string // "deployment shop/cart: 1 of 3 replicas ready"
 	Waited  time.Duration
-	Reasons []string // most informative first; further lines of a reason are the end of a log
+	Reasons []string // most informative first, and further lines of a reason are the end of a log
 }
 
 func (e *NotReady) Error() string {

@@ -86,7 +86,7 @@ func explained(err error) error {
 		"check whether the cluster is in use: %w", err)
 }
 
-// Mark returns the cluster's mark; false if there is none.
+// Mark returns the cluster's mark, or false if there is none.
 func (g *Guard) Mark(ctx context.Context) (Mark, bool, error) {
 	var text string
 	err := g.cluster.Retry(ctx, "read the cluster's mark", func(ctx context.Context) error {

@@ -257,7 +257,7 @@ func (l *Lease) lose(why error) {
 	l.lost, l.object = why, nil
 }
 
-// Err returns why the run no longer holds the cluster; nil: it does, or has not acquired it.
+// Err returns why the run no longer holds the cluster, nil if it does or has not acquired it.
 func (l *Lease) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -295,7 +295,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	return err
 }
 
-// Holder returns the run that holds the cluster; false if there is none, or it has ended.
+// Holder returns the run that holds the cluster, false if there is none, or it has ended.
 func (g *Guard) Holder(ctx context.Context) (Holder, bool, error) {
 	h, held, err := holderIn(ctx, g.cluster, g.namespace)
 	if err != nil || !held || h.Owner.State() == cluster.Dead || h.Owner.State() != cluster.Alive && h.Expired() {

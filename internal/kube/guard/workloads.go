@@ -29,7 +29,7 @@ func (w Workload) String() string {
 	return s
 }
 
-// same reports whether two are the same workload; the number of pods may differ.
+// same reports whether two are the same workload, even if the number of pods differs.
 func (w Workload) same(o Workload) bool {
 	return w.Namespace == o.Namespace && w.Kind == o.Kind && w.Name == o.Name
 }

@@ -17,7 +17,7 @@ import (
 // Destination is a cluster that an image can be loaded into.
 type Destination struct {
 	Kind string // k3d, kind, k3s, containerd
-	Name string // of the cluster, or containerd's socket; empty: the tool's default
+	Name string // of the cluster, or containerd's socket, empty for the tool's default
 }
 
 // importers are the commands that load an archive into a cluster's nodes, by kind.

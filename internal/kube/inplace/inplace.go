@@ -35,7 +35,7 @@ type Application struct {
 	state   state
 }
 
-// Report receives what happens; nil functions discard it.
+// Report receives what happens, and nil functions discard it.
 type Report struct {
 	Notice   func(string) // a value that is put back or stays, once
 	Progress func(string) // of a wait, often

@@ -72,7 +72,7 @@ func (s state) configMap() (*corev1.ConfigMap, error) {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: stateName}, Data: map[string]string{stateKey: string(text)}}, nil
 }
 
-// readState reads the state of a namespace; false: nothing is changed there.
+// readState reads the state of a namespace, false if nothing is changed there.
 func readState(ctx context.Context, c *cluster.Cluster, namespace string) (s state, found bool, err error) {
 	o, err := c.Get(ctx, stateRef(namespace))
 	if cluster.IsNotFound(err) {
@@ -131,7 +131,7 @@ func (c changed) at() []string {
 	return []string{"metadata"}
 }
 
-// value is a label or an annotation of an object; nil: absent.
+// value is a label or an annotation of an object, nil if absent.
 func (c changed) value(o *unstructured.Unstructured, field, name string) *string {
 	all, _, _ := unstructured.NestedStringMap(o.Object, append(c.at(), field)...)
 	if v, ok := all[name]; ok {
@@ -140,7 +140,7 @@ func (c changed) value(o *unstructured.Unstructured, field, name string) *string
 	return nil
 }
 
-// patch is the JSON merge patch that sets values; nil removes one.
+// patch is the JSON merge patch that sets values, where nil removes one.
 func (c changed) patch(changes []change, value func(change) *string) ([]byte, error) {
 	fields := map[string]map[string]*string{}
 	for _, x := range changes {

@@ -23,7 +23,7 @@ const restoreWithin = 5 * time.Minute
 type Run struct {
 	ID      string
 	Owner   cluster.Owner
-	Objects []cluster.Ref // namespaces first; their content is deleted with them and is not listed
+	Objects []cluster.Ref // namespaces first, as their content is deleted with them and is not listed
 }
 
 // State is the state of the run's process, as far as it is visible from here.

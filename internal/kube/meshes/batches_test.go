@@ -43,7 +43,7 @@ func newBatches(t *testing.T, c *cluster.Cluster) (batches *Batches, small, none
 	return batches, small, none, reported
 }
 
-// installedSmall is the UID of the small mesh's namespace; empty if it is not installed.
+// installedSmall is the UID of the small mesh's namespace, empty if it is not installed.
 func installedSmall(t *testing.T, c *cluster.Cluster) types.UID {
 	t.Helper()
 	ns, err := c.Typed().CoreV1().Namespaces().Get(t.Context(), "tare-test-small", metav1.GetOptions{})
@@ -220,7 +220,8 @@ func TestWaitForMeshOfOtherTrialEnds(t *testing.T) {
 	}
 }
 
-// Two revisions of a mesh are in the cluster at once. Both use the chart that they share; it goes with the last of them.
+// Two revisions of a mesh are in the cluster at once. Both use the chart that they share, which goes with the last of
+// them.
 func TestRealRevisions(t *testing.T) {
 	c := connect(t)
 	before := inventory(t, c)

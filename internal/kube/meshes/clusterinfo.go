@@ -35,14 +35,14 @@ type clusterInfo struct {
 	nodes, allNodes int      // nodes that take any pod, and all nodes
 	services        []string // service CIDRs
 	networks        []string // private networks, and CIDRs of pods and services outside them
-	distribution    string   // of Kubernetes; empty: unknown
-	domain          string   // of the names of Services; empty: unknown
+	distribution    string   // of Kubernetes, empty if unknown
+	domain          string   // of the names of Services, empty if unknown
 }
 
 // readClusterInfo reads the cluster. serviceCIDR, unless empty, replaces detection.
 func readClusterInfo(ctx context.Context, c *cluster.Cluster, serviceCIDR string) (clusterInfo, error) {
 	var s clusterInfo
-	var pods, ready []string // networks of pods; names of nodes
+	var pods, ready []string // networks of pods, and names of nodes
 	err := c.Retry(ctx, "list nodes", func(ctx context.Context) error {
 		list, err := c.Typed().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -88,7 +88,7 @@ func readClusterInfo(ctx context.Context, c *cluster.Cluster, serviceCIDR string
 	return s, nil
 }
 
-// clusterDomain reads the domain of Services from the configuration of a kubelet; empty if it cannot be read.
+// clusterDomain reads the domain of Services from the configuration of a kubelet, empty if it cannot be read.
 func clusterDomain(ctx context.Context, c *cluster.Cluster, node string) string {
 	body, err := c.Reader().NodeRead(ctx, node, "configz")
 	if err != nil {
@@ -141,7 +141,7 @@ func serviceNetworks(ctx context.Context, c *cluster.Cluster) ([]string, error) 
 	return nil, err
 }
 
-// distribution is the Kubernetes distribution of a node; empty if unknown.
+// distribution is the Kubernetes distribution of a node, empty if unknown.
 func distribution(n corev1.Node) string {
 	version := n.Status.NodeInfo.KubeletVersion
 	switch {

@@ -113,8 +113,8 @@ func (e evidence) judge(c check.Check, proves string, expected []expectation) ch
 	return c
 }
 
-// best is the counter with the largest sum over the expected pods, that sum, and the pods where none moved; -1 if no
-// counter has the expected direction.
+// best is the counter with the largest sum over the expected pods, that sum, and the pods where none moved. It is -1
+// if no counter has the expected direction.
 func (e evidence) best(proves string, x expectation) (best int, total float64, still []*corev1.Pod) {
 	best = -1
 	moved := map[*corev1.Pod]bool{}

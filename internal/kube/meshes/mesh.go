@@ -30,20 +30,20 @@ type Options struct {
 	// WithCLI installs by the mesh's own program. Arguments are appended to its last command.
 	WithCLI   bool
 	Arguments []string
-	// ServiceCIDR is the network of services; empty: it is detected.
+	// ServiceCIDR is the network of services, empty to detect it.
 	ServiceCIDR string
-	// Cache is a directory for downloads; empty: no downloads.
+	// Cache is a directory for downloads, empty for no downloads.
 	Cache string
 	// Gateway installs also what the mesh's ingress gateway needs.
 	Gateway bool
-	// Image of tare-agent, for the pods that check nodes for left-over files; empty: no check.
+	// Image of tare-agent, for the pods that check nodes for left-over files, empty for no check.
 	Image string
 	// Run is the ID of the run that installs the mesh. It is recorded with the process, so that later runs can remove
 	// the mesh if the process has died.
 	Run string
-	// Archive receives applied manifests, with charts rendered and secrets redacted; nil keeps nothing.
+	// Archive receives applied manifests, with charts rendered and secrets redacted, and nil keeps nothing.
 	Archive func(name string, content []byte) error
-	// Report receives progress; may be nil.
+	// Report receives progress, and may be nil.
 	Report func(string)
 }
 

@@ -148,7 +148,7 @@ func withoutKeys(v any) any {
 // Limits of a download.
 const (
 	fetchWithin = time.Minute
-	fetchLimit  = 8 << 20 // bytes; the largest CRD of the Gateway API has half a megabyte
+	fetchLimit  = 8 << 20 // bytes, as the largest CRD of the Gateway API has half a megabyte
 )
 
 // fetch downloads a file and checks its digest.

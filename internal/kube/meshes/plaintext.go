@@ -93,7 +93,7 @@ func (k *plaintextCheck) check(ctx context.Context, g podGroups) ([]result, erro
 	return []result{r}, nil
 }
 
-// portOf is the pod's first port of a Service, otherwise of a container that is not a proxy; 0 if it has none.
+// portOf is the pod's first port of a Service, otherwise of a container that is not a proxy, 0 if it has none.
 func (k *plaintextCheck) portOf(p *corev1.Pod, services []corev1.Service) int32 {
 	for _, s := range services {
 		if len(s.Spec.Selector) == 0 || !labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(p.Labels)) {
@@ -118,7 +118,7 @@ func (k *plaintextCheck) portOf(p *corev1.Pod, services []corev1.Service) int32 
 	return 0
 }
 
-// targetPort resolves a Service's port in a pod; 0 if the pod has no port of that name.
+// targetPort resolves a Service's port in a pod, 0 if the pod has no port of that name.
 func targetPort(p *corev1.Pod, port corev1.ServicePort) int32 {
 	if port.TargetPort.Type == intstr.Int {
 		if port.TargetPort.IntVal != 0 {

@@ -25,7 +25,7 @@ import (
 // Limits of a request to a pod.
 const (
 	getWithin   = 10 * time.Second
-	getLimit    = 64 << 20 // bytes; the config dump of a large cluster has tens of megabytes
+	getLimit    = 64 << 20 // bytes, as the config dump of a large cluster has tens of megabytes
 	readsAtOnce = 8
 )
 

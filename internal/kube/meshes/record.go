@@ -40,7 +40,7 @@ type Installation struct {
 	Program   string            `json:"program,omitempty"` // the mesh's own program that installed it, with its version
 	CRDs      []string          `json:"crds,omitempty"`    // installed besides those of the charts
 	Networks  []string          `json:"networks,omitempty"`
-	// Run is the ID of the run that installed it, with its process; empty: installed by a user.
+	// Run is the ID of the run that installed it, with its process, empty if a user installed it.
 	Run   string        `json:"run,omitempty"`
 	Owner cluster.Owner `json:"owner,omitzero"`
 	// text of its definition, if that does not come with tare.
@@ -139,7 +139,7 @@ func (i *instance) shared(release string) bool {
 	return i.k.Revisions != nil && slices.Contains(i.k.Revisions.Shared, release)
 }
 
-// hasVersion reports whether the mesh or one of its charts has a version; empty: any.
+// hasVersion reports whether the mesh or one of its charts has a version, empty for any.
 func (i Installation) hasVersion(version string) bool {
 	return version == "" || i.Version == version || slices.ContainsFunc(i.Charts, func(c InstalledChart) bool { return c.Version == version })
 }
@@ -165,7 +165,7 @@ func (i *instance) record(ctx context.Context, done Installation) error {
 	})
 }
 
-// installed returns the record of this mesh; false if tare has not installed it.
+// installed returns the record of this mesh, false if tare has not installed it.
 func (i *instance) installed(ctx context.Context) (Installation, bool, error) {
 	all, err := Installed(ctx, i.cluster)
 	for _, found := range all {

@@ -30,7 +30,7 @@ func (s scaler) autoscalers(ctx context.Context, ref cluster.Ref) ([]autoscaling
 	}), nil
 }
 
-// unfixed describes an autoscaler that can change a number of replicas; empty if there is none.
+// unfixed describes an autoscaler that can change a number of replicas, empty if there is none.
 func (s scaler) unfixed(ctx context.Context, ref cluster.Ref, replicas int) (string, error) {
 	found := ""
 	err := s.cluster.Retry(ctx, "list the autoscalers of "+ref.String(), func(ctx context.Context) error {

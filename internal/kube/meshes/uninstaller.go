@@ -211,7 +211,7 @@ func (u *uninstaller) removeCustomResources(ctx context.Context) error {
 // They are deleted together. Consul's controller keeps the configuration of a gateway class as long as the class exists,
 // whose kind is not Consul's.
 func customResources(all []cluster.Object, isLeftover func(cluster.Object) bool) (refs []cluster.Ref) {
-	groups := map[string]bool{} // API groups of CRDs; true: the mesh's own
+	groups := map[string]bool{} // API groups of CRDs, true for the mesh's own
 	for _, o := range all {
 		if o.Kind.GroupKind() != kindCRD.GroupKind() {
 			continue

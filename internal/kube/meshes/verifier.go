@@ -15,15 +15,15 @@ import (
 
 // Target selects the subject of a verification.
 type Target struct {
-	Namespace string // the application's; empty: only the control plane
-	// LoadInside requires the load generator's pods in the mesh; otherwise they must be outside.
+	Namespace string // the application's, empty for only the control plane
+	// LoadInside requires the load generator's pods in the mesh. Otherwise they must be outside.
 	LoadInside bool
 	// Front is the backend of the mesh's ingress gateway, if the load comes through it from outside.
 	Front *mesh.Front
 	// Traffic returns the expected traffic of a pod in the mesh. If nil, each pod must have counted either requests that
 	// it received or requests that it sent.
 	Traffic func(*corev1.Pod) PodTraffic
-	// IsLoad recognises the load generator's pods; nil: those with a container "load".
+	// IsLoad recognises the load generator's pods, nil for those with a container "load".
 	IsLoad func(*corev1.Pod) bool
 	// Probe sends requests through the application from the load's place, and returns how many were answered. Counters
 	// must then move. If nil, they must have moved already.

@@ -18,7 +18,7 @@ import (
 // maxKubeconfig bounds a kubeconfig, in bytes.
 const maxKubeconfig = 16 << 20
 
-// readKubeconfig reads a file; without one it is empty.
+// readKubeconfig reads a file. Without one the result is empty.
 func readKubeconfig(path string) (*api.Config, error) {
 	text, err := regular.ReadFile(path, maxKubeconfig)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -52,9 +52,9 @@ type Provider struct {
 	Other   string // regular expression: List prints it if a cluster prevents others, whose name is the first group
 	Create  []Call
 	Delete  []Call
-	Context string // of the cluster; a leading * is any text
-	// Separate is a file in which Create leaves the kubeconfig; its context is then added to the user's. SeparateFrom
-	// prints its path instead.
+	Context string // of the cluster, where a leading * is any text
+	// Separate is a file in which Create leaves the kubeconfig, whose context is then added to the user's.
+	// SeparateFrom prints its path instead.
 	Separate     string
 	SeparateFrom *Call
 	State        string // directory that is removed with the cluster
@@ -63,7 +63,7 @@ type Provider struct {
 }
 
 // Call is one command. Each element of Args is a group of arguments: a group with an empty setting is left out.
-// Settings are written ${name}; ${agents} is one node less.
+// Settings are written ${name}, and ${agents} is one node less.
 type Call struct {
 	Program string
 	Args    [][]string

@@ -344,7 +344,7 @@ func TestExistingClusterIsRefused(t *testing.T) {
 	}
 }
 
-// Of a failed creation without remains nothing is recorded; with remains they can be deleted.
+// Of a failed creation without remains nothing is recorded, but with remains they can be deleted.
 func TestFailedCreation(t *testing.T) {
 	const failed = noClusters + "-- 1.command --\n" + createK3d +
 		"-- 1.stderr --\nFATA[0001] Failed to create cluster: disk full\n-- 1.exit --\n1\n-- 2.command --\nk3d cluster list --no-headers\n"

@@ -137,7 +137,7 @@ func (c Clusters) failed(ctx context.Context, p Provider, record Record, err err
 }
 
 // Delete runs the provider's programs, and removes the context and the record. The record is proof that tare created
-// the cluster; whether it is still the same is for the caller to check.
+// the cluster. Whether it is still the same is for the caller to check.
 func (c Clusters) Delete(ctx context.Context, p Provider, record Record) error {
 	if err := p.installed(); err != nil {
 		return err

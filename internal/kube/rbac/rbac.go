@@ -12,13 +12,13 @@ import (
 
 // Permission is one rule of a role, with its purpose.
 type Permission struct {
-	Group     string // API group; empty: the core group
+	Group     string // API group, empty for the core group
 	Resources []string
-	Names     []string // of objects; none: all
+	Names     []string // of objects, none for all
 	URLs      []string // paths of the API server, instead of resources
 	Verbs     []string
 	Cluster   bool   // a Role in one namespace cannot grant it
-	Namespace string // only there; "": the whole cluster, or the namespace of the Role
+	Namespace string // only there, or "" for the whole cluster, or the namespace of the Role
 	For       string // purpose
 	Without   string // consequence if it is missing
 }
@@ -47,7 +47,7 @@ func permission(group string, resources, verbs []string, inCluster bool, purpose
 	return Permission{Group: group, Resources: resources, Verbs: verbs, Cluster: inCluster, For: purpose, Without: without}
 }
 
-// needed are the permissions of a run; in one namespace without Cluster ones.
+// needed are the permissions of a run, in one namespace without Cluster ones.
 var needed = []Permission{
 	permission("", []string{"namespaces"}, manage, true,
 		"a namespace for each trial; the guard of clusters in use; deleting leftovers of ended runs",
@@ -64,7 +64,7 @@ var needed = []Permission{
 		"load workers", NoRun),
 	permission("", []string{"pods/log"}, []string{"get"}, false,
 		"the end of a failed container's log", "failures are reported without logs"),
-	// A WebSocket begins with GET; which of the two verbs a server checks depends on its version.
+	// A WebSocket begins with GET. Which of the two verbs a server checks depends on its version.
 	permission("", []string{"pods/portforward"}, []string{"get", "create"}, false,
 		"connections to load workers that bypass the mesh", NoRun),
 	permission("coordination.k8s.io", []string{"leases"}, []string{"get", "list", "create", "update", "delete"}, false,

@@ -97,7 +97,7 @@ func Namespace(t *testing.T, c *cluster.Cluster) (string, cluster.Stamp) {
 	return name, stamp
 }
 
-// Deployment is a deployment "echo" of busybox; edit changes it and its container.
+// Deployment is a deployment "echo" of busybox, and edit changes it and its container.
 func Deployment(namespace string, edit func(*appsv1.Deployment, *corev1.Container)) *appsv1.Deployment {
 	labels := map[string]string{"app": "echo"}
 	zero := int64(0)
