@@ -117,7 +117,7 @@ func (c *Client) Compare(ctx context.Context) (ahead, unsure time.Duration, err 
 	return ahead, unsure, err
 }
 
-// Ahead returns the last result of [Client.Compare]; false: there is none.
+// Ahead returns the last result of [Client.Compare], false if there is none.
 func (c *Client) Ahead() (ahead, unsure time.Duration, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -29,7 +29,7 @@ type Plan struct {
 	// ID is the caller's name of the plan. A second start with the same ID has no effect.
 	ID  string   `json:"id"`
 	IDs []string `json:"ids"` // of containers
-	// At are the instants, ascending; ns since 1970, of the agent's clock.
+	// At are the instants, ascending, in ns since 1970 of the agent's clock.
 	At []int64 `json:"at"`
 }
 
@@ -38,9 +38,9 @@ type Instant struct {
 	At int64 `json:"at"` // when it began, ns since 1970
 	// Took is the time of the reading, ns.
 	Took int64 `json:"took"`
-	// CPU is in the order of the plan's containers, ns; [Unread]: it could not be read.
+	// CPU is in the order of the plan's containers, ns, [Unread] if it could not be read.
 	CPU []int64 `json:"cpu"`
-	// Node is in the order CPU, Pods, Daemons of [Node], ns; absent: unknown.
+	// Node is in the order CPU, Pods, Daemons of [Node], ns, absent if unknown.
 	Node []int64 `json:"node,omitempty"`
 }
 

@@ -34,7 +34,7 @@ type groups struct {
 
 	mu    sync.Mutex
 	paths map[string]string // of containers, by ID, relative to a hierarchy
-	pods  string            // relative path of the group of all pods; empty: unknown
+	pods  string            // relative path of the group of all pods, empty if unknown
 	// daemons are the last counters of the groups beside the pods. Those of removed groups stay, so
 	// that their sum never decreases.
 	daemons map[string]int64

@@ -20,11 +20,12 @@ const (
 type Counters struct {
 	At  int64 `json:"at"`  // ns since 1970, of the agent's clock
 	CPU int64 `json:"cpu"` // ns
-	// Memory is the working set, as the kubelet computes it: usage without the inactive page cache; bytes.
+	// Memory is the working set, as the kubelet computes it: usage without the inactive page cache, in
+	// bytes.
 	Memory int64 `json:"memory,omitempty"`
-	// Peak is the maximum memory, page cache included; bytes; 0: unknown.
+	// Peak is the maximum memory, page cache included, in bytes, 0 if unknown.
 	Peak int64 `json:"peak,omitempty"`
-	// Throttled is the time of CPU throttling, ns; absent: unknown.
+	// Throttled is the time of CPU throttling, ns, absent if unknown.
 	Throttled *int64 `json:"throttled,omitempty"`
 }
 
@@ -38,7 +39,7 @@ type Node struct {
 	Daemons int64 `json:"daemons"`
 	// DaemonMemory is their working set, bytes.
 	DaemonMemory int64 `json:"daemonMemory,omitempty"`
-	// Memory is the working set of everything, bytes; 0: unknown.
+	// Memory is the working set of everything, bytes, 0 if unknown.
 	Memory int64 `json:"memory,omitempty"`
 }
 

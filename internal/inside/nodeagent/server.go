@@ -35,7 +35,7 @@ type Server struct {
 	mu   sync.Mutex
 	last *follower
 	stop context.CancelFunc // of last
-	ctx  context.Context    // of the server; ends its plan
+	ctx  context.Context    // of the server, and ends its plan
 }
 
 // NewServer returns a server for the control groups below root.

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 )
 
-// counters have Envoy's names. They are created before the proxy runs; only
+// counters have Envoy's names. They are created before the proxy runs, and only
 // their values change after that.
 type counters struct{ all map[string]*atomic.Int64 }
 

@@ -22,7 +22,7 @@ type identity struct {
 	roots       *x509.CertPool
 }
 
-// newIdentity reads the certificates; it returns nil if the mesh has none.
+// newIdentity reads the certificates, and returns nil if the mesh has none.
 func newIdentity(c mesh.SidecarContext) (*identity, error) {
 	if c.CertPath == "" {
 		return nil, nil

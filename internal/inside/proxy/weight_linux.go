@@ -12,9 +12,9 @@ import (
 //
 // With one worker it uses the clock of the process. Go's sysmon thread wakes
 // every 20 µs while a goroutine runs, and costs nearly a tenth more. The burn
-// causes this cost, so it belongs to the weight; nothing else runs meanwhile.
-// With several workers other goroutines may run, so burn uses the clock of the
-// thread.
+// causes this cost, so it belongs to the weight, and nothing else runs
+// meanwhile. With several workers other goroutines may run, so burn uses the
+// clock of the thread.
 func burn(d time.Duration) {
 	if d <= 0 {
 		return
@@ -31,7 +31,8 @@ func burn(d time.Duration) {
 
 func cpuTime(clock int32) time.Duration {
 	var t unix.Timespec
-	// ClockGettime fails only for unknown clocks; Linux has had these since 2.6.12.
+	// ClockGettime fails only for unknown clocks, and Linux has had these since
+	// 2.6.12.
 	_ = unix.ClockGettime(clock, &t)
 	return time.Duration(t.Nano())
 }

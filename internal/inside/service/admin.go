@@ -164,7 +164,7 @@ func (a *Admin) change(w http.ResponseWriter, r *http.Request, edit func(app.Ins
 // entityTag matches a version (RFC 9110, 8.8.3), or * for any version.
 var entityTag = regexp.MustCompile(`^(\*|(W/)?"[\x21\x23-\x7e]*")$`)
 
-// etagsOf returns the versions in a request header; none: any version.
+// etagsOf returns the versions in a request header, none for any version.
 func etagsOf(w http.ResponseWriter, r *http.Request, header string) ([]string, bool) {
 	var etags []string
 	for _, h := range r.Header.Values(header) {

@@ -117,7 +117,7 @@ func (s *Service) newSteps(ups []app.Upstream) ([]step, error) {
 	return steps, nil
 }
 
-// callee returns the counters of a service; s.changing is held.
+// callee returns the counters of a service, while s.changing is held.
 func (s *Service) callee(name string) *callee {
 	if s.callees[name] == nil {
 		s.callees[name] = new(callee)

@@ -19,7 +19,7 @@ import (
 type waiter struct {
 	due  time.Duration // since the clock's start
 	done chan struct{}
-	at   int // index in the heap; -1: removed
+	at   int // index in the heap, -1 if removed
 }
 
 type waiters []*waiter

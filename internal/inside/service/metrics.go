@@ -40,7 +40,7 @@ func newMetrics(s *Service) *metrics {
 	return m
 }
 
-// observe records one response; it does nothing if metrics are disabled.
+// observe records one response, or does nothing if metrics are disabled.
 func (m *metrics) observe(_ *snapshot, status int, took time.Duration) {
 	if m == nil {
 		return
@@ -48,7 +48,7 @@ func (m *metrics) observe(_ *snapshot, status int, took time.Duration) {
 	m.durations.With(strconv.Itoa(status)).Observe(took.Seconds())
 }
 
-// MetricsHandler serves the metrics; it returns nil if they are disabled.
+// MetricsHandler serves the metrics, or returns nil if they are disabled.
 func (s *Service) MetricsHandler() http.Handler {
 	if s.metrics == nil {
 		return nil

@@ -100,7 +100,7 @@ func Serve(ctx context.Context, l net.Listener, s *Service) error {
 const maxStreams = 1 << 20
 
 // ServeAdmin serves the admin interface until ctx ends. It limits the concurrent
-// connections; further ones wait.
+// connections, and further ones wait.
 func ServeAdmin(ctx context.Context, l net.Listener, a *Admin) error {
 	return httpserver.Serve(ctx, netutil.LimitListener(l, adminConnections), a.Server())
 }

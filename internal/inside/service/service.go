@@ -35,14 +35,14 @@ const (
 // MaxResponseSize is the max size of a response body: 1 GiB.
 const MaxResponseSize = app.MaxSize
 
-// chunk is the max size of one write; all bodies share one.
+// chunk is the max size of one write, and all bodies share one.
 const chunk = 64 << 10
 
 var fill = []byte(strings.Repeat("x", chunk))
 
 // Stats is the response of GET /stats: counts since the start.
 type Stats struct {
-	Requests    int64  `json:"requests"`           // received, [HealthPath] and [StatsPath] not counted; of WebSocket: connections
+	Requests    int64  `json:"requests"`           // received, [HealthPath] and [StatsPath] not counted. WebSocket counts connections
 	Messages    int64  `json:"messages,omitempty"` // received over WebSocket
 	Limited     int64  `json:"limited"`            // refused by the rate limit
 	Injected    int64  `json:"injected"`           // injected errors
@@ -81,17 +81,17 @@ type Service struct {
 	changing  sync.Mutex // guards the fields below
 	version   int
 	held      memory
-	callees   map[string]*callee // by name; they survive a change
+	callees   map[string]*callee // by name, kept across a change
 }
 
 // Options of a service.
 type Options struct {
-	// MaxMemory is the max memory that a configuration may hold; 0:
+	// MaxMemory is the max memory that a configuration may hold, 0 for
 	// [DefaultMaxMemory].
 	MaxMemory app.Size
 	// Metrics enables Prometheus metrics, at a cost per request.
 	Metrics bool
-	// Source is the loopback address of outgoing calls; for the zero Addr the kernel
+	// Source is the loopback address of outgoing calls. For the zero Addr the kernel
 	// chooses.
 	Source netip.Addr
 }
@@ -288,7 +288,7 @@ var large struct {
 	bytes []byte
 }
 
-// largeFill returns a body; it keeps the largest one for all responses.
+// largeFill returns a body, and keeps the largest one for all responses.
 func largeFill(size int64) []byte {
 	large.Lock()
 	defer large.Unlock()

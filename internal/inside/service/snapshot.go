@@ -28,7 +28,7 @@ type snapshot struct {
 	status, failedCall int
 	errorStatus        int
 	errorRatio         float64
-	size               int64 // of every response; negative: drawn for each
+	size               int64 // of every response, negative if drawn for each
 	length             []string
 	limit              *limiter // nil: none
 	steps              []step

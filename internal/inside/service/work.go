@@ -57,6 +57,6 @@ func (s *Service) steps(ctx context.Context, n *snapshot, in incoming) outcome {
 	return outcome{status: n.status}
 }
 
-// statusGone is the status that proxies log if the client is gone; it is never
+// statusGone is the status that proxies log if the client is gone, and is never
 // sent.
 const statusGone = 499
