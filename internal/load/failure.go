@@ -1,7 +1,7 @@
 package load
 
-// Failure is the reason why one request failed; FailureNone: it did not. Every failure
-// is counted under its own name in [Report.Errors].
+// Failure is the reason why one request failed, or FailureNone if it did not. Every
+// failure is counted under its own name in [Report.Errors].
 type Failure uint8
 
 const (

@@ -58,7 +58,7 @@ func NewLines(r io.Reader) *Lines {
 	return l
 }
 
-// Next reads the next line; the error is io.EOF at the end.
+// Next reads the next line, and the error is io.EOF at the end.
 func (l *Lines) Next() (Line, error) {
 	for l.scan.Scan() {
 		b := bytes.TrimSpace(l.scan.Bytes())

@@ -8,7 +8,7 @@ import (
 // Result is the outcome of the requests of the measure window, whatever the state of
 // the generator.
 type Result struct {
-	// Success is the share of requests of class 2xx, 0..1; nil without requests.
+	// Success is the share of requests of class 2xx, 0..1, nil without requests.
 	Success *float64 `json:"success,omitempty"`
 	// Failures are the failed requests by cause, the most frequent first.
 	Failures []Cause `json:"failures,omitempty"`

@@ -52,17 +52,17 @@ type Sine struct {
 // JSON, `tare load` builds it from flags, and every other generator's adapter
 // translates it into that generator's command line.
 type Profile struct {
-	// Targets are URLs of equal weight, visited in turn; usually one, or one per replica.
+	// Targets are URLs of equal weight, visited in turn. Usually there is one, or one per replica.
 	Targets []string `json:"targets"`
 	Method  string   `json:"method,omitempty"` // default GET, POST with a body
 	// RequestSize is the length of the request's body in bytes.
 	RequestSize int64 `json:"requestSize,omitempty"`
-	// Rate is the requests per second of the open loop; 0 is a closed loop at the maximum.
+	// Rate is the requests per second of the open loop, and 0 is a closed loop at the maximum.
 	Rate        float64 `json:"rate"`
 	Arrivals    string  `json:"arrivals,omitempty"` // constant | poisson | uniform | replay
 	Seed        uint64  `json:"seed,omitempty"`
 	Connections int     `json:"connections"`
-	Workers     int     `json:"workers,omitempty"` // OS threads; default 1
+	Workers     int     `json:"workers,omitempty"` // OS threads, default 1
 	// Protocol is http1 (default), http2, http3, grpc, websocket, tcp or auto.
 	//
 	// grpc: unary calls. A target's path is the method. The body is one message: that
@@ -80,10 +80,10 @@ type Profile struct {
 	// auto: http2 for an https target whose server chooses it in a connection before
 	// the load, http1 for any other.
 	//
-	// Over TLS, http2 and grpc are negotiated by ALPN; otherwise by prior knowledge.
+	// Over TLS, http2 and grpc are negotiated by ALPN, otherwise by prior knowledge.
 	Protocol string `json:"protocol,omitempty"`
 	// Streams is the maximum number of HTTP/2 and gRPC requests in flight on one
-	// connection; default 16. The server may allow fewer.
+	// connection, default 16. The server may allow fewer.
 	Streams int `json:"streams,omitempty"`
 	// GRPCStream marks a server-streaming method: its response is any number of
 	// messages, and the response time ends at the status after the last.
@@ -94,21 +94,21 @@ type Profile struct {
 	// directions. Otherwise a call sends all at once.
 	Messages   [][]byte `json:"messages,omitempty"`
 	RoundTrips bool     `json:"roundTrips,omitempty"`
-	// WebSocket is the answer to a message; nil: an echo.
+	// WebSocket is the answer to a message, nil for an echo.
 	WebSocket *WebSocket `json:"webSocket,omitempty"`
 
 	Timeout time.Duration `json:"timeout"` // ns
 
 	// The schedule starts at Start (zero: at once). Requests intended before
-	// Start+Warmup are warm-up; those intended in the Measure that follows are
-	// the measurement; load goes on for Tail so that meters can be read under it.
+	// Start+Warmup are warm-up, and those intended in the Measure that follows are
+	// the measurement. Load goes on for Tail so that meters can be read under it.
 	Start   time.Time     `json:"start,omitzero"`
 	Warmup  time.Duration `json:"warmup"`
 	Measure time.Duration `json:"measure"`
 	Tail    time.Duration `json:"tail"`
 	// Hold: the engine's process announces that it is ready, and Start comes then ([Begin]).
 	Hold bool `json:"hold,omitempty"`
-	// Await returns Start when the load is ready; nil: Start is known.
+	// Await returns Start when the load is ready, and is nil if Start is known.
 	Await func(context.Context) (time.Time, error) `json:"-"`
 	// Requests, if not zero, ends the measure window when that number of requests has
 	// been sent in it and answered. Measure is then its maximum.
@@ -116,16 +116,16 @@ type Profile struct {
 	Drain    time.Duration `json:"drain"` // how long to wait for requests in flight at the end
 
 	// Calibrate is the duration of the measurement of the generator's own floor before
-	// the load, against a server inside this process; zero: none.
+	// the load, against a server inside this process, zero for none.
 	Calibrate time.Duration `json:"calibrate,omitempty"`
 
-	// HDRPath receives the HdrHistogram interval log; empty: none.
+	// HDRPath receives the HdrHistogram interval log, empty for none.
 	HDRPath string `json:"hdrPath,omitempty"`
 	// Segments and Sine let the rate change with time, counted from the schedule's
-	// start; then Rate, where it is zero, is their mean. ReplayFile has the
+	// start. With them Rate, where it is zero, is their mean. ReplayFile has the
 	// instants of arrivals "replay": seconds, one a line.
 	Segments []Segment `json:"segments,omitempty"`
-	// Repeat is the number of segments at the end that repeat; 0: none, the last rate stays.
+	// Repeat is the number of segments at the end that repeat. With 0 the last rate stays.
 	Repeat     int    `json:"repeat,omitempty"`
 	Sine       *Sine  `json:"sine,omitempty"`
 	ReplayFile string `json:"replayFile,omitempty"`
@@ -134,8 +134,8 @@ type Profile struct {
 	Instants []int64 `json:"instants,omitempty"`
 	Order    []int   `json:"order,omitempty"`
 	// Overflow is the fate of a request that is due while every connection
-	// is busy: "queue" (default; it waits and the wait counts) or "drop" (it is
-	// counted as dropped and never sent).
+	// is busy. With "queue", the default, it waits and the wait counts. With "drop" it is
+	// counted as dropped and never sent.
 	Overflow string `json:"overflow,omitempty"`
 	// Part of Parts: this process sends requests Part, Part+Parts, … of the one
 	// schedule that all parts share (by workers). Zero Parts: the whole of it.
@@ -148,7 +148,7 @@ type Profile struct {
 	// Calls are the requests to Targets, in their order, if they differ in more than their
 	// URLs. HTTP and gRPC. Requests of one origin share its connections.
 	Calls []Call `json:"calls,omitempty"`
-	// Weights of the targets, in their order; empty: all equal.
+	// Weights of the targets, in their order, empty if all are equal.
 	Weights []int `json:"weights,omitempty"`
 	// Headers are sent with every request, "Name: value".
 	Headers []string `json:"headers,omitempty"`
@@ -156,50 +156,50 @@ type Profile struct {
 	// the body itself.
 	BodyFile string `json:"bodyFile,omitempty"`
 	Body     []byte `json:"body,omitempty"`
-	// ConnectTo replaces the addresses of hosts; the first that applies counts. Requests
-	// and certificates keep the host of the URL.
+	// ConnectTo replaces the addresses of hosts, and the first that applies counts.
+	// Requests and certificates keep the host of the URL.
 	ConnectTo []ConnectTo `json:"connectTo,omitempty"`
 	// Resolve is the time of name look-ups: "once" (default), before the load, or
 	// "connection", as part of opening each connection. Several addresses of one name
 	// are used in turn. An address that cannot be connected to is skipped for a second.
 	Resolve string `json:"resolve,omitempty"`
-	// IPVersion is "4" or "6" to use only such addresses of a name; empty: all.
+	// IPVersion is "4" or "6" to use only such addresses of a name, empty for all.
 	IPVersion string `json:"ipVersion,omitempty"`
-	// Follow is the maximum number of redirects that a request follows, to any host;
-	// 0: none, a redirect counts as its status. The response time is that of the whole
-	// chain; Timeout applies to each of its responses. HTTP/1.1 only.
+	// Follow is the maximum number of redirects that a request follows, to any host.
+	// With 0 a redirect counts as its status. The response time is that of the whole
+	// chain, but Timeout applies to each of its responses. HTTP/1.1 only.
 	Follow int `json:"follow,omitempty"`
 	// RetryIdle sends a request again if its connection, which had been in use before, ends
 	// before any byte of an answer, as browsers do. HTTP/1.1, idempotent methods only.
 	// Without it such a request fails: as "idle connection closed" if the server had closed
 	// the connection before the request arrived.
 	RetryIdle bool `json:"retryIdle,omitempty"`
-	// NoKeepAlive opens a connection for every request; the service time begins with it.
+	// NoKeepAlive opens a connection for every request, and the service time begins with it.
 	NoKeepAlive bool `json:"noKeepAlive,omitempty"`
 
-	// CPUs pins the workers; empty: wherever the process may run.
+	// CPUs pins the workers, empty for wherever the process may run.
 	CPUs []int `json:"cpus,omitempty"`
 	// Spin is the time before a send at which a worker stops sleeping and polls, in ns.
 	// The worker then also polls for responses at the time that earlier ones predict,
 	// as long as both take max three quarters of its core. Spinning makes sends punctual
 	// to the microsecond and removes wake-ups from the response times (some 20 µs each
 	// on a virtual machine). It costs CPU that the system under test may need.
-	// Zero: 60 µs if the process has a spare core for each worker, none otherwise;
-	// negative: none.
+	// Zero: 60 µs if the process has a spare core for each worker, none otherwise.
+	// Negative: none.
 	Spin time.Duration `json:"spin,omitempty"`
 	// Engine is "" for the best there is, or "portable": a goroutine for each
 	// connection, which runs everywhere and is less punctual. Protocol http3 has "http3".
 	Engine string `json:"engine,omitempty"`
 	// Socket is the path of a Unix socket to connect to in place of the targets' hosts.
 	Socket string `json:"socket,omitempty"`
-	// TLS configures https targets; nil: the system's roots.
+	// TLS configures https targets, nil for the system's roots.
 	TLS *TLS `json:"tls,omitempty"`
 	// ExpectStatus are the statuses that count as success: codes ("404"), classes
 	// ("3xx"), of gRPC "grpc-0" to "grpc-16". Answers of any other are counted as
 	// "wrong status". Empty: 2xx and gRPC's 0 are success, others are counted by
 	// their status alone. The checks below are of answers that count as success.
 	ExpectStatus []string `json:"expectStatus,omitempty"`
-	// ExpectSize is the size every body must have in bytes; negative: any.
+	// ExpectSize is the size every body must have in bytes, negative for any.
 	// For gRPC it is the size of the bytes in field 1 of the answer's message, as in
 	// RequestSize.
 	ExpectSize int64 `json:"expectSize"`
@@ -215,8 +215,8 @@ type Profile struct {
 	JSONHas   []string `json:"jsonHas,omitempty"`
 	JSONLacks []string `json:"jsonLacks,omitempty"`
 
-	// Template switches on expressions such as {{uuid}} in paths, headers and bodies; nil:
-	// braces are text.
+	// Template switches on expressions such as {{uuid}} in paths, headers and bodies, and
+	// is nil if braces are text.
 	Template *template.Data `json:"template,omitempty"`
 	// Cookies makes each connection a user with cookies of its own, who sends the requests of
 	// its origin in their order. Over HTTP/2 a connection then has one stream.
@@ -234,7 +234,7 @@ func (p *Profile) IsMessage() bool { return p.message || p.BodyFile != "" }
 
 // Call is the request to one target. An empty field is that of the profile.
 type Call struct {
-	Name    string   `json:"name,omitempty"` // in [Report.Routes]; default: method and path
+	Name    string   `json:"name,omitempty"` // in [Report.Routes], by default method and path
 	Method  string   `json:"method,omitempty"`
 	Headers []string `json:"headers,omitempty"` // in addition to those of the profile
 	Body    []byte   `json:"body,omitempty"`    // of gRPC: the message

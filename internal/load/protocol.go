@@ -1,6 +1,6 @@
 package load
 
-// Protocols the engine speaks; HTTP/1.1 also under other names that experiments give it.
+// Protocols the engine speaks, HTTP/1.1 also under other names that experiments give it.
 const (
 	ProtocolHTTP1 = "http1"
 	ProtocolHTTP2 = "http2"

@@ -27,10 +27,10 @@ const (
 
 // Tags of the HdrHistogram interval log: "<kind>.<class>" for kinds response
 // (from the intended start) and service (from the actual send), and "lateness"
-// (send minus intended start) over all classes. Values are nanoseconds; one line
-// a second and tag; only requests intended in that second count in it. Seconds
-// are counted from Profile.Start, warm-up included. Retried requests also
-// count in TagRetried, with their response times of any class.
+// (send minus intended start) over all classes. Values are nanoseconds. Each
+// second and tag has one line, in which only requests intended in that second
+// count. Seconds are counted from Profile.Start, warm-up included. Retried
+// requests also count in TagRetried, with their response times of any class.
 const (
 	TagResponse = "response."
 	TagService  = "service."
@@ -59,14 +59,14 @@ type Report struct {
 	MeasureStart time.Time `json:"measureStart"` // t0 + warm-up
 	MeasureEnd   time.Time `json:"measureEnd"`
 
-	// AskedRequests is Profile.Requests; then the window ends with their last answer.
+	// AskedRequests is Profile.Requests. If set, the window ends with their last answer.
 	AskedRequests int64 `json:"askedRequests,omitempty"`
 
 	Requests int64 `json:"requests"` // finished, whatever the outcome: the sum of Classes
 	// Redirects counts those that the requests have followed.
 	Redirects int64 `json:"redirects,omitempty"`
 	Dropped   int64 `json:"dropped,omitempty"` // due while every connection was busy, and not sent
-	Intended  int64 `json:"intended"`          // due by the schedule; closed loop: sent
+	Intended  int64 `json:"intended"`          // due by the schedule or, in a closed loop, sent
 	Sent      int64 `json:"sent"`
 	// Retried counts requests that went to the server more than once: their stream was above the last of a
 	// GOAWAY or refused, so that the server had certainly not processed them, or
@@ -85,43 +85,43 @@ type Report struct {
 	Whole *Whole `json:"whole,omitempty"`
 
 	Classes  map[Class]int64  `json:"classes"`
-	Statuses map[string]int64 `json:"statuses"` // by code; of gRPC "grpc-0" and so on
+	Statuses map[string]int64 `json:"statuses"` // by code, of gRPC "grpc-0" and so on
 	Errors   map[string]int64 `json:"errors"`   // by kind: "connect refused", "reset", "timeout", …
 	BytesIn  int64            `json:"bytesIn"`  // received in the measure window, headers included
 	BytesOut int64            `json:"bytesOut"`
 
 	// LoadedSeconds is the part of the measure window in own slices, without guards, and
-	// Slices are their counts; absent without [Profile.Slices].
+	// Slices are their counts. Both are absent without [Profile.Slices].
 	LoadedSeconds float64      `json:"loadedSeconds,omitempty"`
 	Slices        []SliceCount `json:"slices,omitempty"`
 
-	// Rate is answers per second of the measure window; with slices, of LoadedSeconds.
+	// Rate is answers per second of the measure window or, with slices, of LoadedSeconds.
 	Rate float64 `json:"rate"`
 
 	// Distributions without a value are absent, never zero.
-	ResponseMS Quantiles `json:"latency_ms,omitzero"`  // 2xx, from the intended start; ms
-	ServiceMS  Quantiles `json:"service_ms,omitzero"`  // 2xx, from the actual send; ms
-	LatenessUS Quantiles `json:"lateness_us,omitzero"` // send minus intended start; open loop; µs
-	// OwnLatenessUS is the part of the lateness that is the generator's own doing:
-	// send minus the later of the intended start and the moment a connection was
-	// free. The rest of the lateness is waiting for the server; µs.
+	ResponseMS Quantiles `json:"latency_ms,omitzero"`  // 2xx, from the intended start, ms
+	ServiceMS  Quantiles `json:"service_ms,omitzero"`  // 2xx, from the actual send, ms
+	LatenessUS Quantiles `json:"lateness_us,omitzero"` // send minus intended start, open loop, µs
+	// OwnLatenessUS is the generator's own part of the lateness, in µs: send minus the
+	// later of the intended start and the moment a connection was free. The rest of the
+	// lateness is waiting for the server.
 	OwnLatenessUS Quantiles `json:"own_lateness_us,omitzero"`
 
 	// FailedMS are the response times of failed requests: by class of their status
-	// ("4xx", "5xx"), and "timeout" and "conn"; ms.
+	// ("4xx", "5xx"), and "timeout" and "conn", in ms.
 	FailedMS map[string]Quantiles `json:"failed_ms,omitempty"`
 	// Histogram is the distribution of ResponseMS.
 	Histogram []Bucket `json:"histogram,omitempty"`
 	// Times are the distributions in full of ResponseMS (class "ok") and FailedMS, and
-	// FirstByte that of TTFBMS; ns.
+	// FirstByte that of TTFBMS, in ns.
 	Times     map[string]*hdrhistogram.Histogram `json:"-"`
 	FirstByte *hdrhistogram.Histogram            `json:"-"`
 
 	// Routes are the service times by path, where the targets have several.
 	Routes map[string]RouteTimes `json:"routes,omitempty"`
 
-	// TTFBMS is the time from the send to the first byte of a 2xx answer; ConnectMS
-	// and TLSMS are the times of every connect and handshake of the run; ms.
+	// TTFBMS is the time from the send to the first byte of a 2xx answer, in ms.
+	// ConnectMS and TLSMS are the times of every connect and handshake of the run, in ms.
 	TTFBMS    Quantiles `json:"ttfb_ms,omitzero"`
 	ConnectMS Quantiles `json:"connect_ms,omitzero"`
 	TLSMS     Quantiles `json:"tls_ms,omitzero"`
@@ -130,12 +130,12 @@ type Report struct {
 	TLS        string `json:"tls,omitempty"`
 	TLSResumed int64  `json:"tlsResumed,omitempty"`
 
-	// Messages counts those of gRPC answers, whatever their status; FirstMessageMS is
-	// the time from the send to the end of the first message, of calls with status 0; ms.
+	// Messages counts those of gRPC answers, whatever their status. FirstMessageMS is
+	// the time from the send to the end of the first message, in ms, of calls with status 0.
 	Messages       int64     `json:"messages,omitempty"`
 	FirstMessageMS Quantiles `json:"first_message_ms,omitzero"`
 	// RoundTripMS is the time from sending a message on a stream to the end of its answer,
-	// of Profile.RoundTrips, for answers in the measure window; ms.
+	// of Profile.RoundTrips, in ms. It counts answers in the measure window.
 	RoundTripMS Quantiles `json:"round_trip_ms,omitzero"`
 
 	CPUSeconds     float64 `json:"cpu_seconds"`      // of this process in the measure window
@@ -149,18 +149,18 @@ type Report struct {
 	Host        Host    `json:"host"`
 	// QueueMax is the longest the queue of due requests without a free connection grew.
 	QueueMax int64 `json:"queueMax"`
-	// Reconnects counts connections opened again after t0; IdleClosed those that
-	// the server closed, or spoke on, while no request was under way.
+	// Reconnects counts connections opened again after t0, and IdleClosed those
+	// that the server closed, or spoke on, while no request was under way.
 	Reconnects int64 `json:"reconnects"`
 	// Connected is how many connections were open at t0, and ConnectErrors why
 	// others could not be opened, then or later, for a request or ahead of one.
 	Connected     int64            `json:"connected"`
 	ConnectErrors map[string]int64 `json:"connectErrors,omitempty"`
-	// Reasons are the texts of the first error of each kind, such as x509's; bounded, and
+	// Reasons are the texts of the first error of each kind, such as x509's, bounded and
 	// without control characters.
 	Reasons map[string]string `json:"reasons,omitempty"`
-	// Addresses counts the connections of the whole run by where they went, and
-	// ResolveMS is the time of every look-up for one of them; ms.
+	// Addresses counts the connections of the whole run by where they went.
+	// ResolveMS is the time of every look-up for one of them, in ms.
 	Addresses  map[string]int64 `json:"addresses,omitempty"`
 	ResolveMS  Quantiles        `json:"resolve_ms,omitzero"`
 	IdleClosed int64            `json:"idleClosed"`
@@ -178,15 +178,16 @@ type Report struct {
 	Warnings []string `json:"warnings"` // why the generator, not the server, was the limit
 
 	// Clock is the offset of this part's clock from that of the process that started all
-	// parts, which the times above use; nil: not measured. Of a merged report
-	// ClockSkewUS is how far the parts' clocks are apart at most, and ClockBoundUS by
-	// how much that may be wrong; µs.
+	// parts, which the times above use. It is nil if not measured. In a merged report
+	// ClockSkewUS is the maximum distance between the parts' clocks, in µs, and
+	// ClockBoundUS its possible error.
 	Clock        *Clock  `json:"clock,omitempty"`
 	ClockSkewUS  float64 `json:"clock_skew_us,omitempty"`
 	ClockBoundUS float64 `json:"clock_bound_us,omitempty"`
 
 	// Parts are the distributions themselves, so that the reports of several
-	// processes can be merged without averaging percentiles; nil unless Profile.Parts is set.
+	// processes can be merged without averaging percentiles. They are nil unless
+	// Profile.Parts is set.
 	Parts *Distributions `json:"parts,omitempty"`
 }
 
@@ -202,7 +203,7 @@ type Whole struct {
 	Connections int64 `json:"connections"` // opened
 }
 
-// Distributions of the measure window: HdrHistogram V2, compressed, base64; ns.
+// Distributions of the measure window: HdrHistogram V2, compressed, base64, in ns.
 type Distributions struct {
 	Response  []byte `json:"response"`
 	Service   []byte `json:"service"`
@@ -220,14 +221,14 @@ type Distributions struct {
 	Routes map[string][]byte `json:"routes,omitempty"`
 }
 
-// Host is the state of the machine in the measure window; zero where unknown.
+// Host is the state of the machine in the measure window, zero where unknown.
 type Host struct {
 	StealRatio  float64 `json:"stealRatio"`  // steal time as a share of its CPU time
 	CPUPressure float64 `json:"cpuPressure"` // share of the time in which some task waited for a CPU
 }
 
-// Quantiles of one distribution; the unit is the field's. Zero count: all zero, and
-// absent in JSON.
+// Quantiles of one distribution, whose unit is the field's. Zero count: all zero,
+// and absent in JSON.
 type Quantiles struct {
 	Count int64   `json:"count"`
 	Mean  float64 `json:"mean"`
@@ -256,7 +257,7 @@ type RouteTimes struct {
 	Requests int64   `json:"requests"`
 	MeanMS   float64 `json:"mean_ms,omitempty"` // from the actual send to the last byte
 	// Failed counts the requests of any other outcome, and ResponseMS are the response
-	// times of Requests, from the intended start; ms.
+	// times of Requests, from the intended start, in ms.
 	Failed     int64     `json:"failed,omitempty"`
 	ResponseMS Quantiles `json:"latency_ms,omitzero"`
 }

@@ -10,7 +10,7 @@ import (
 // arrivals and the same table, and each sends only the requests of its own slices. The load then
 // moves from one to the next without a message between them.
 type Slices struct {
-	Length time.Duration `json:"length"` // of a slice; slice i begins at i·Length
+	Length time.Duration `json:"length"` // of a slice. Slice i begins at i·Length
 	// Guard is the end of each slice, in which no request is intended. Answers arrive in
 	// it, and counters are read near its end.
 	Guard time.Duration `json:"guard"`
@@ -97,7 +97,7 @@ type SliceCount struct {
 	OK         int64 `json:"ok"`
 	Overrun    int64 `json:"overrun"`    // ended after the reading at the end of the next slice
 	ResponseNS int64 `json:"responseNS"` // sum over OK, from the intended start
-	LastEnd    int64 `json:"lastEnd"`    // when the last of them ended, ns from the start of the schedule; 0: none did
+	LastEnd    int64 `json:"lastEnd"`    // when the last of them ended, ns from the start of the schedule, 0 if none did
 }
 
 // Add adds the counts of another worker for the same slice.

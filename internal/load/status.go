@@ -70,7 +70,7 @@ func StatusName(status int) string {
 
 const StatusGRPCPrefix = "grpc-"
 
-// StatusOf is the reverse of statusName; 0 if name is none.
+// StatusOf is the reverse of statusName, 0 if name is none.
 func StatusOf(name string) int {
 	digits, isGRPC := strings.CutPrefix(name, StatusGRPCPrefix)
 	n, err := strconv.Atoi(digits)

@@ -17,7 +17,7 @@ const (
 type WebSocket struct {
 	// Answer is one of AnswerEcho (default), AnswerMessage and AnswerPong.
 	Answer string `json:"answer,omitempty"`
-	// Messages is the number of messages that answer one; default 1.
+	// Messages is the number of messages that answer one, default 1.
 	Messages int `json:"messages,omitempty"`
 }
 

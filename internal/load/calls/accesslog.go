@@ -28,7 +28,7 @@ var accessLogs = []accessLog{
 	{regexp.MustCompile(`^\[(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z)\] "([A-Z]{1,20}) (\S+) HTTP/[0-9.]+" \d+ `), time.RFC3339Nano, false},
 }
 
-// logFormat is the format of a line; nil: it is none of an access log.
+// logFormat is the format of a line, nil if it is none of an access log.
 func logFormat(line string) *accessLog {
 	for i := range accessLogs {
 		if accessLogs[i].line.MatchString(line) {

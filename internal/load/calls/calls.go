@@ -35,7 +35,7 @@ type Call struct {
 	load.Call
 	URL    string
 	Weight int // 1 by default
-	// At is the instant of the request; nil: it has none.
+	// At is the instant of the request, nil if it has none.
 	At *time.Duration
 }
 
@@ -68,11 +68,11 @@ type file struct {
 	body  int // bytes of all bodies so far
 
 	indent int              // of the line, in bytes
-	texts  *template.Reader // of the expressions; nil: braces are text
+	texts  *template.Reader // of the expressions, nil if braces are text
 }
 
 // Read reads requests: a target in vegeta's format, or a JSON object on one line. name is
-// for errors. texts reads the files of their expressions; nil: braces are text.
+// for errors. texts reads the files of their expressions, and is nil if braces are text.
 func Read(r io.Reader, name string, texts *template.Reader) ([]Call, error) {
 	f := &file{name: name, lines: bufio.NewScanner(r), texts: texts}
 	f.lines.Buffer(nil, maxLine)
@@ -301,7 +301,7 @@ func instant(raw json.RawMessage) (time.Duration, error) {
 	return time.Duration(at.UnixNano()), nil
 }
 
-// bodyOf is text, or a JSON value as it is; with vegeta's header it is base64.
+// bodyOf is text, or a JSON value as it is. With vegeta's header it is base64.
 func bodyOf(j jsonCall) ([]byte, error) {
 	switch {
 	case len(j.Body) == 0 || bytes.Equal(j.Body, []byte("null")):

@@ -42,8 +42,9 @@ type archive struct {
 var ownHeaders = []string{"host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection", "upgrade", "te", "trailer", "expect",
 	"http2-settings"}
 
-// readHAR reads an HTTP archive. With base, only requests to the host of the first go to base; those
-// to other hosts are omitted. Headers and bodies may have expressions; texts reads their files.
+// readHAR reads an HTTP archive. With base, only requests to the host of the first go to base, and
+// those to other hosts are omitted. Headers and bodies may have expressions, and texts reads their
+// files.
 func readHAR(r io.Reader, name string, base *url.URL, texts *template.Reader) (*Source, error) {
 	var a archive
 	text, err := io.ReadAll(io.LimitReader(r, maxHAR+1))

@@ -18,8 +18,8 @@ import (
 // Source is the content of a file of requests.
 type Source struct {
 	Calls []Call // different requests
-	// Order are requests by their numbers in Calls, and At their instants after the first;
-	// empty: the file has no instants.
+	// Order are requests by their numbers in Calls, and At their instants after the first.
+	// Both are empty if the file has no instants.
 	Order []int
 	At    []time.Duration
 	// Omitted counts requests of a log with methods that have bodies, which the log lacks.
@@ -31,8 +31,8 @@ const maxEntries = 2_000_000
 
 // Open reads requests in the format that the content has: vegeta's targets, JSON lines, HAR,
 // an access log of nginx or Envoy. base is the URL whose scheme and host requests of a log get,
-// and those of HAR; empty: none. texts reads the files of expressions in targets and JSON lines; nil:
-// braces are text.
+// and those of HAR, empty for none. texts reads the files of expressions in targets and JSON lines,
+// and is nil if braces are text.
 func Open(r io.Reader, name, base string, texts *template.Reader) (*Source, error) {
 	b := bufio.NewReaderSize(r, 64<<10)
 	head, err := b.Peek(32 << 10)

@@ -13,9 +13,10 @@ import (
 
 // Figures are those of one load.
 type Figures struct {
-	Success  *float64 // share of the requests; nil: none was measured
+	Success  *float64 // share of the requests, nil if none was measured
 	Answered float64  // answers per second
-	// TimesMS are the response times of successful requests by the names of figures, ms; empty: none succeeded.
+	// TimesMS are the response times of successful requests by the names of figures, in ms, empty if none
+	// succeeded.
 	TimesMS map[string]float64
 	// GeneratorOK is false if the generator was the limit, not the server.
 	GeneratorOK bool
@@ -37,7 +38,7 @@ type Bound struct {
 type figure struct {
 	name string
 	unit string // ms, % or /s
-	// quantile of the response times, 0..1; negative: it is none.
+	// quantile of the response times, 0..1, negative if it is none.
 	quantile float64
 }
 

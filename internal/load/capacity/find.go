@@ -58,14 +58,14 @@ type Probe struct {
 // Options of [Find].
 type Options struct {
 	Objective string  // as [ParseBounds] reads it
-	Limit     float64 // of the rate; 0: that of a closed loop and a quarter
+	Limit     float64 // of the rate, 0 for that of a closed loop and a quarter
 	Probes    int
-	Length    time.Duration // of a probe; quantiles at low rates need more
-	Judged    func(Probe)   // is called after each probe; may be nil
+	Length    time.Duration // of a probe. Quantiles at low rates need more
+	Judged    func(Probe)   // is called after each probe, may be nil
 	Seed      uint64
 }
 
-// Load runs one load; rate 0 is a closed loop. The search ends with its error.
+// Load runs one load, and rate 0 is a closed loop. The search ends with its error.
 type Load func(ctx context.Context, rate float64, length time.Duration) (Figures, error)
 
 // Find searches by probes. It returns the probes so far if ctx ends.

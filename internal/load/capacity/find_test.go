@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// server answers a rate, and fails what is above it; asked above lateAbove the generator is the limit.
+// server answers a rate, and fails what is above it. Asked above lateAbove the generator is the limit.
 func server(rate, lateAbove float64) Load {
 	return func(_ context.Context, asked float64, length time.Duration) (Figures, error) {
 		if asked == 0 {
@@ -79,7 +79,7 @@ func TestBacklogMisses(t *testing.T) {
 	}
 }
 
-// A search that ends early has the probes that ended; an error of a probe is that of the search.
+// A search that ends early has the probes that ended, and an error of a probe is that of the search.
 func TestFindEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -5,10 +5,10 @@
 // sweep up stops at the first miss by chance. [Search] keeps a posterior distribution of the
 // capacity instead. The probability that a probe holds falls from 1 to 0 about the capacity, as
 // a logistic function of the logarithm of the rate. Its slope is unknown too (Watson, Pelli,
-// QUEST, Perception & Psychophysics 1983; Kontsevich, Tyler, Vision Research 1999). The first
-// probes are at the median, which bisects. Later ones are at random draws from the posterior
-// (Thompson, Biometrika 1933), so that they surround the edge and drift of the server falls on
-// both sides of it.
+// QUEST, Perception & Psychophysics 1983, and Kontsevich, Tyler, Vision Research 1999). The
+// first probes are at the median, which bisects. Later ones are at random draws from the
+// posterior (Thompson, Biometrika 1933), so that they surround the edge and drift of the server
+// falls on both sides of it.
 package capacity
 
 import (

@@ -11,7 +11,7 @@ import (
 func TestIntervalsCover(t *testing.T) {
 	for _, test := range []struct {
 		name     string
-		width    float64 // of the edge, on the axis of ln(rate); 0: a step
+		width    float64 // of the edge, on the axis of ln(rate), 0 for a step
 		miss     float64 // probes that fail by chance
 		narrower float64 // mean width of the interval, relative
 	}{

@@ -12,7 +12,7 @@ import (
 type Expectation struct {
 	wanted     *load.StatusSet
 	named      bool  // the statuses were named: any other is a mistake
-	Size       int64 // of the body in bytes; negative: any
+	Size       int64 // of the body in bytes, negative for any
 	has, lacks [][]byte
 	json       []load.JsonPath // required fields, then forbidden ones
 	jsonHas    int             // number of required fields

@@ -8,7 +8,8 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// maxNesting bounds the objects and arrays within one another; a body beyond it is no JSON.
+// maxNesting bounds the objects and arrays within one another, and a body beyond it is no
+// JSON.
 const maxNesting = 1024
 
 type jsonState uint8
@@ -110,7 +111,7 @@ func (j *jsonScanner) feed(b []byte) {
 	}
 }
 
-// take handles one byte; within a string, one that is not of its text.
+// take handles one byte or, within a string, one that is not of its text.
 func (j *jsonScanner) take(c byte) {
 	switch j.state {
 	case jsonString:

@@ -142,7 +142,7 @@ func agree(t *testing.T, body []byte, cut1, cut2 int) {
 }
 
 // duplicates reports whether an object has a name twice. encoding/json then keeps
-// the last value or merges; the check accepts any.
+// the last value or merges, but the check accepts any.
 func duplicates(body []byte) bool {
 	d := json.NewDecoder(bytes.NewReader(body))
 	var names []map[string]bool // nil for an array

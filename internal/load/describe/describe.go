@@ -139,7 +139,7 @@ func describe(m protoreflect.MethodDescriptor, example bool) method.Method {
 	return d
 }
 
-// template is a message in JSON with every field at its default; "" if it has none.
+// template is a message in JSON with every field at its default, "" if it has none.
 func template(m protoreflect.MessageDescriptor) string {
 	b, err := protojson.MarshalOptions{EmitUnpopulated: true, AllowPartial: true}.Marshal(dynamicpb.NewMessage(m))
 	if err != nil {

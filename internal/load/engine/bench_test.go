@@ -6,7 +6,7 @@ import (
 )
 
 // BenchmarkClosedLoop is a whole run at the maximum, 64 connections, against a
-// server in the same process; the CPU figure is both sides'.
+// server in the same process. The CPU figure is both sides'.
 func BenchmarkClosedLoop(b *testing.B) {
 	p := profile(rawServer(b, replying(helloResponse)))
 	p.Rate, p.Connections, p.Warmup, p.Tail = 0, 64, 100*time.Millisecond, 0

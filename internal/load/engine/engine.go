@@ -42,7 +42,7 @@ type engine struct {
 	*job.Job
 	name string // of load.Engine…
 	host *host.Watch
-	make func(j *job.Job, i int) *portable.Worker // workers of another engine; nil: this package's
+	make func(j *job.Job, i int) *portable.Worker // workers of another engine, nil for this package's
 }
 
 // Run runs the load p and returns its report. It calls progress, unless nil, once a

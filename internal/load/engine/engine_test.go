@@ -171,7 +171,7 @@ func TestStoppedServerShowsInResponseTime(t *testing.T) {
 	long(t)
 	eachEngine(t, func(t *testing.T, engine string) {
 		var resumed atomic.Int64 // when the server went on, ns after it stopped
-		var begin atomic.Int64   // unix ns of the first request after the warm-up; the stop lasts from 500 ms to 1500 ms after it
+		var begin atomic.Int64   // unix ns of the first request after the warm-up. The stop lasts from 500 ms to 1500 ms after it
 		began := time.Now()
 		p := profile(rawServer(t, answering(func(c net.Conn, _ int) bool {
 			begin.CompareAndSwap(0, int64(time.Since(began)))
@@ -313,8 +313,8 @@ func TestNothingIsAllocatedPerRequest(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		r := mustRun(t, p)
 		runtime.ReadMemStats(&after)
-		// Set-up, the per-second hand-over and the server's connections allocate;
-		// one allocation for every request would be a ratio of 1 or more.
+		// Set-up, the per-second hand-over and the server's connections allocate. One
+		// allocation for every request would be a ratio of 1 or more.
 		per := float64(after.Mallocs-before.Mallocs) / float64(r.Requests)
 		t.Logf("rate %v: %d requests, %.4f allocations each", rate, r.Requests, per)
 		if per > 0.5 {

@@ -19,7 +19,7 @@ import (
 )
 
 // envoyConfig is a listener with mutual TLS that answers by itself, over HTTP/2 or
-// HTTP/1.1 as the client chooses; the arguments are a directory and the protocols.
+// HTTP/1.1 as the client chooses. The arguments are a directory and the protocols.
 const envoyConfig = `
 admin: {address: {socket_address: {address: 127.0.0.1, port_value: 0}}}
 static_resources:

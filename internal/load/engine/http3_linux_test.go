@@ -175,7 +175,8 @@ func TestHTTP3GoAway(t *testing.T) {
 	}
 }
 
-// envoyHTTP3 is a listener of QUIC that answers by itself; the argument is a directory.
+// envoyHTTP3 is a listener of QUIC that answers by itself, and the argument is a
+// directory.
 const envoyHTTP3 = `
 admin: {address: {socket_address: {address: 127.0.0.1, port_value: 0}}}
 static_resources:

@@ -101,7 +101,7 @@ func TestRedirects(t *testing.T) {
 		fresh   bool
 		class   load.Class
 		outcome string // status, or error
-		hops    int64  // of each request; negative: as may be
+		hops    int64  // of each request, negative for any
 	}{
 		{"/chain", "GET", 10, false, load.OK, "200", 2},
 		{"/chain", "GET", 2, true, load.OK, "200", 2},

@@ -81,7 +81,7 @@ func answering(answer func(c net.Conn, n int) (more bool)) func(net.Conn) {
 	}
 }
 
-// replying answers every request with text; the connection stays open.
+// replying answers every request with text, and the connection stays open.
 func replying(text string) func(net.Conn) {
 	b := []byte(text)
 	return answering(func(c net.Conn, _ int) bool {

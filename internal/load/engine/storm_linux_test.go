@@ -37,7 +37,7 @@ func TestServerThatHoldsFewerConnections(t *testing.T) {
 		p := profile(rawServer(t, holding(20, &accepted)))
 		p.Connections, p.Rate, p.Warmup, p.Tail, p.Measure = 64, rate, 0, 0, time.Second
 		r := mustRun(t, p)
-		// 200 a second by the budget, and the first attempts; without one, tens of thousands.
+		// 200 a second by the budget, and the first attempts. Without one, tens of thousands.
 		if n := accepted.Load(); n > 64+1000 || r.Reconnects > 1000 {
 			t.Errorf("rate %v: %d connections accepted, %d reconnects", rate, n, r.Reconnects)
 		}

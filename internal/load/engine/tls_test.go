@@ -36,7 +36,7 @@ func newAuthority(t testing.TB) *authority {
 	return a
 }
 
-// issue writes <name>.pem and <name>.key; the first certificate signs itself.
+// issue writes <name>.pem and <name>.key, and the first certificate signs itself.
 func (a *authority) issue(t testing.TB, name string, until time.Time) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -20,7 +20,7 @@ type socketServer struct {
 	handshakes, messages, bytes, pings, pongs, closes atomic.Int64
 	asked                                             atomic.Int64 // pings of the server
 	answer                                            func(c *websocket.Conn, kind int, message []byte, n int) error
-	ping                                              time.Duration // between pings; 0: none
+	ping                                              time.Duration // between pings, 0 for none
 }
 
 // echo sends a message back.
@@ -95,7 +95,7 @@ func socketProfile(url string) load.Profile {
 	return p
 }
 
-// The server has each message once and whole, and each comes back; the connections end with a close.
+// The server has each message once and whole, and each comes back. The connections end with a close.
 func TestWebSocketEcho(t *testing.T) {
 	t.Parallel()
 	a := serverAuthority(t)

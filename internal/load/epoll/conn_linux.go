@@ -12,7 +12,7 @@ import (
 type connState uint8
 
 const (
-	connClosed     connState = iota // no socket; the next attempt is due at retryAt
+	connClosed     connState = iota // no socket, and the next attempt is due at retryAt
 	connConnecting                  // the socket is on its way
 	connHandshake                   // connected, the TLS handshake is under way
 	connIdle                        // connected, in its pool's ring of free connections
@@ -22,8 +22,8 @@ const (
 	connUpgrade                     // WebSocket: connected, the handshake is under way
 )
 
-// conn is one connection and the request it carries. Its socket comes and goes;
-// the place stays.
+// conn is one connection and the request it carries. Its socket comes and goes,
+// but the place stays.
 type conn struct {
 	socket
 	index      int32
@@ -45,32 +45,32 @@ type conn struct {
 	awaited
 
 	parser  http1.Parser
-	session *http2.Session // HTTP/2; nil for HTTP/1.1
+	session *http2.Session // HTTP/2, nil for HTTP/1.1
 	calls   []streamCall   // by the session's streams
 
-	messages *websocket.Conn // WebSocket; nil for other protocols
+	messages *websocket.Conn // WebSocket, nil for other protocols
 	listed   bool            // in its pool's ring of free connections
 	queued   bool            // in the worker's list of sessions with something to send
-	retired  *conn           // where a session goes that the server ends; nil: none did yet
+	retired  *conn           // where a session goes that the server ends, nil if none did yet
 	ending   bool            // this is such a place, and is not opened again
 
 	// Of users and varying requests:
-	user  *target.User // with cookies of its own; nil: there are none
+	user  *target.User // with cookies of its own, nil if there are none
 	own   []byte       // memory for the bytes of a request
 	ready int64        // when it has thought long enough for its next request, ns from t0
 
 	// Of redirects:
-	home    *conn            // the place that a detour is of; nil: it is one itself
+	home    *conn            // the place that a detour is of, nil if it is one itself
 	detours map[string]*conn // by origin
-	hop     *http1.Hop       // the request under way; nil: the target's
+	hop     *http1.Hop       // the request under way, nil for the target's
 	hops    int              // redirects that the request has followed
 }
 
-// call is one request; instants are ns from t0.
+// call is one request, whose instants are ns from t0.
 type call struct {
 	intended int64
 	free     int64 // when a connection could have taken it
-	sent     int64 // for the first time; negative: never
+	sent     int64 // for the first time, negative if never
 	retries  int32 // how often it was retried
 	number   int64 // among the worker's requests, from 0
 	what     *request
@@ -100,7 +100,7 @@ func (c *conn) unlist() bool {
 
 func (p place) current() bool { return p.generation == p.conn.generation }
 
-// cookies is the value of the header Cookie of c's user; empty: none.
+// cookies is the value of the header Cookie of c's user, empty for none.
 func (c *conn) cookies(t *target.Target) []byte {
 	if c.user == nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 type connector struct {
 	w          *Worker
 	opening    int             // connections that are not yet usable
-	lastReady  int64           // instant of the last one; 0: none yet
+	lastReady  int64           // instant of the last one, 0 if none yet
 	exhausted  int             // connects in a row that this machine could not begin
 	lookups    context.Context // ends with the worker
 	endLookups context.CancelFunc
@@ -143,7 +143,7 @@ func (cn *connector) connect(c *conn) load.Failure {
 	return load.FailureNone
 }
 
-// address is the one that was tried last; none of a Unix socket.
+// address is the one that was tried last, or none of a Unix socket.
 func (c *conn) address() netip.AddrPort {
 	if len(c.addrs) == 0 {
 		return netip.AddrPort{}
@@ -256,7 +256,7 @@ func (cn *connector) openFailed(c *conn, k load.Failure) {
 		cn.w.exchanges.finish(c, k, 0)
 	} else if cn.w.pace.closedLoop() && cn.w.pace.started && cn.w.sending() {
 		// In a closed loop the next request is due as soon as a connection can
-		// take it; one that cannot be opened fails that request.
+		// take it. One that cannot be opened fails that request.
 		what, number := c.pool.next(c)
 		c.call = call{intended: cn.w.now, free: cn.w.now, sent: -1, number: number, what: what}
 		cn.w.rec.Due(c.intended)

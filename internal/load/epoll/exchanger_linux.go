@@ -149,7 +149,7 @@ func (x *exchanger) read(c *conn) {
 	}
 }
 
-// feed gives bytes to the parser and acts when the response is complete; true
+// feed gives bytes to the parser and acts when the response is complete. True
 // means that the request has ended.
 func (x *exchanger) feed(c *conn, b []byte) bool {
 	if !c.parser.Started() {

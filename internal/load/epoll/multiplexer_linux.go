@@ -261,7 +261,7 @@ func (m *multiplexer) attach(c *conn, r call) {
 	m.queueFlush(c)
 }
 
-// cancel gives up a request whose time is over; the connection stays.
+// cancel gives up a request whose time is over, but the connection stays.
 func (m *multiplexer) cancel(c *conn, st *http2.Stream) {
 	c.session.Abort(st, load.FailureTimeout)
 	m.queueFlush(c)

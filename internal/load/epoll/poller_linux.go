@@ -61,7 +61,7 @@ func (p *poller) close() {
 	}
 }
 
-// add watches fd; events carry key and generation.
+// add watches fd, whose events carry key and generation.
 func (p *poller) add(fd int, events uint32, key, generation int32) error {
 	return unix.EpollCtl(p.epfd, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: key, Pad: generation})
 }

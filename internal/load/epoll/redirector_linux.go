@@ -7,7 +7,7 @@ import (
 )
 
 // Following redirects. A request stays that of the place it was given to. Within its
-// target's origin the place's own connection carries it on; to other origins it takes
+// target's origin the place's own connection carries it on. To other origins it takes
 // a detour, a connection of the place's for each, while the place waits.
 
 // redirector follows redirects.

@@ -13,7 +13,8 @@ type resender struct {
 	waiting int // requests in all pools
 }
 
-// push takes a request to be retried; false: it was sent often enough, or its time is over.
+// push takes a request to be retried, and returns false if it was sent often enough or its
+// time is over.
 func (s *resender) push(p *pool, r call) bool {
 	if r.retries >= job.MaxRetries || s.w.now >= r.sent+s.w.timeout {
 		return false
@@ -51,7 +52,7 @@ func (s *resender) spread(from *conn) {
 	}
 }
 
-// deadline is when the time of a waiting request is over; there is one.
+// deadline is when the time of a waiting request is over, and there is one.
 func (s *resender) deadline() int64 {
 	first := int64(load.Never)
 	for i := range s.w.places.pools {

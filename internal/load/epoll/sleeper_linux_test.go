@@ -17,7 +17,7 @@ func TestPauseUntilTheAnswer(t *testing.T) {
 		spin       time.Duration
 		rate       float64
 		inFlight   int
-		sent, took time.Duration // the last request, ago; the answers before it
+		sent, took time.Duration // the last request, ago, and the answers before it
 		sleeps     bool
 	}{
 		{"just sent", window, 1000, 1, 10 * time.Microsecond, 50 * time.Microsecond, false},

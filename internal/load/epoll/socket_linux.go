@@ -11,7 +11,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load/target"
 )
 
-// socket is a connection's end, plain or with TLS. It comes and goes; the conn stays.
+// socket is a connection's end, plain or with TLS. It comes and goes, but the conn stays.
 type socket struct {
 	fd        int32
 	peerEnded bool    // the peer will send no more
@@ -22,7 +22,7 @@ type socket struct {
 // buffers are shared by a worker's sockets: what arrives is parsed and never kept.
 type buffers struct {
 	raw   []byte
-	plain []byte // content of one TLS record; nil without TLS
+	plain []byte // content of one TLS record, nil without TLS
 }
 
 // secureChunk is how many bytes of a request are made into records at once: more
@@ -36,7 +36,7 @@ const plainBuffer = 32 << 10
 type received uint8
 
 const (
-	receivedNothing received = iota // for now; an event follows when more arrives
+	receivedNothing received = iota // for now, and an event follows when more arrives
 	receivedBytes
 	receivedEnd     // the peer will send no more
 	receivedFailure // neither will it take any more
@@ -94,8 +94,8 @@ func (c *socket) receiveTLS(b *buffers) ([]byte, received, load.Failure) {
 	}
 }
 
-// fillTLS reads once from the socket, after the rest of the last record;
-// false: there is nothing.
+// fillTLS reads once from the socket, after the rest of the last record, and
+// returns false if there is nothing.
 func (c *socket) fillTLS(b *buffers) bool {
 	s := c.secure
 	left := copy(b.raw, s.in)

@@ -13,7 +13,7 @@ type thinker struct {
 	least   int64 // ns
 	most    int64
 	rng     *rand.Rand
-	next    int64     // when the first wait is over, ns from t0; load.Never: none
+	next    int64     // when the first wait is over, ns from t0, load.Never for none
 	waiting []thought // a heap by their ends
 }
 

@@ -19,7 +19,7 @@ type secure struct {
 	// The worker's own, and crypto/tls's once the handshake is over.
 	in      []byte // records from the server, yet to be taken by crypto/tls
 	rest    int    // bytes at the front of in of a record that crypto/tls has begun to take
-	end     error  // what follows in: io.EOF, or why the socket failed; nil: more may come
+	end     error  // what follows in: io.EOF, or why the socket failed, nil if more may come
 	out     []byte // records for the server
 	written int    // bytes of out
 	stash   []byte // holds the rest of in while nothing is read
@@ -52,7 +52,7 @@ func (noData) Temporary() bool { return true }
 
 var errNoData net.Error = noData{}
 
-// newSecure makes the TLS of a connection; run does its handshake.
+// newSecure makes the TLS of a connection, and run does its handshake.
 func newSecure(config *tls.Config, wake func()) *secure {
 	s := &secure{shaking: true, shake: handshake{wake: wake}}
 	s.shake.arrived.L = &s.shake.mu

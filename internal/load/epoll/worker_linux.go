@@ -19,7 +19,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load/template"
 )
 
-// NewWorker makes worker number of j; it must be closed.
+// NewWorker makes worker number of j. The worker must be closed.
 func NewWorker(j *job.Job, number int) (*Worker, error) {
 	p := &j.Profile
 	poll, err := newPoller()
@@ -95,7 +95,7 @@ const readBuffer = 256 << 10
 
 // clock is a worker's: read once for all that it does next.
 type clock struct {
-	zero time.Time // t0; before the start, the worker's creation
+	zero time.Time // t0 or, before the start, the worker's creation
 	now  int64     // ns from zero
 }
 
@@ -236,7 +236,7 @@ func (w *Worker) begin(c *conn, intended, free int64) {
 }
 
 // deadline returns the end of what c begins now. A request that has its connection opened,
-// or is retried, has one time-out in all; after a redirect, each response has its own.
+// or is retried, has one time-out in all. After a redirect, each response has its own.
 func (w *Worker) deadline(c *conn) int64 {
 	if of := c.owner(); c.carries && of.hops == 0 {
 		return of.sent + w.timeout

@@ -4,5 +4,5 @@ package host
 
 import "time"
 
-// ProcessCPU is not known here; the report's CPU figures are zero.
+// ProcessCPU is not known here, so the report's CPU figures are zero.
 func ProcessCPU() time.Duration { return 0 }

@@ -10,7 +10,7 @@ type reading struct {
 	pressure   float64 // s since boot in which some task waited for a CPU
 }
 
-// read reads /proc; unreadable figures are zero.
+// read reads /proc, where unreadable figures are zero.
 func read() (h reading) {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {

@@ -203,7 +203,7 @@ func decimal(b []byte) (n int64, ok bool) {
 	return n, len(b) > 0
 }
 
-// hex reads hexadecimal digits; a chunk beyond 62 bits is no chunk.
+// hex reads hexadecimal digits, and a chunk beyond 62 bits is no chunk.
 func hex(b []byte) (n int64, ok bool) {
 	for _, c := range b {
 		switch {

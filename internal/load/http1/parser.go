@@ -43,8 +43,8 @@ type Parser struct {
 	firstHeader bool
 	bareLine    bool // the trailer line before ended in a bare line feed
 
-	Memo *HeaderMemo // the last header; nil: not remembered
-	Echo []byte      // protocol tcp: the sent bytes, which must come back; nil: HTTP
+	Memo *HeaderMemo // the last header, nil if not remembered
+	Echo []byte      // protocol tcp: the sent bytes, which must come back, nil for HTTP
 
 	Follow   bool   // a redirect's target is of interest
 	Location []byte // that target
@@ -86,7 +86,7 @@ type HeaderMemo struct {
 const maxMemo = 4 << 10
 
 // recall consumes a header at the front of b that equals the last one and returns
-// its length in bytes; 0: they differ.
+// its length in bytes, 0 if they differ.
 func (p *Parser) recall(b []byte) int {
 	m := p.Memo
 	if m == nil || len(m.bytes) == 0 || p.head+len(p.partial) > 0 || len(b) < len(m.bytes) || !bytes.Equal(b[:len(m.bytes)], m.bytes) {
@@ -232,7 +232,7 @@ func (p *Parser) feedLine(b []byte) (used int, k load.Failure) {
 	return used, load.FailureNone
 }
 
-// takeLine handles one line without its line feed; false means malformed.
+// takeLine handles one line without its line feed. False means malformed.
 func (p *Parser) takeLine(line []byte) bool {
 	if p.state == atChunkSize {
 		return p.takeChunkSize(line)
@@ -283,7 +283,7 @@ func (p *Parser) takeChunkSize(line []byte) bool {
 	if !ok {
 		return false
 	}
-	// A byte a chunk is allowed; endless extensions are not.
+	// A byte a chunk is allowed, but endless extensions are not.
 	if p.excess = max(0, p.excess+overhead-16-2*size); p.excess > 16<<10 {
 		return false
 	}

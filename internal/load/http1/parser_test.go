@@ -132,7 +132,7 @@ func standard(raw []byte) (status int, body int64, closing bool, err error) {
 	}
 }
 
-// differs compares the parser with net/http on raw; "" means that they agree.
+// differs compares the parser with net/http on raw, and "" means that they agree.
 func differs(raw []byte, pieces func(int) int) string {
 	if excused(raw) {
 		return ""

@@ -41,7 +41,7 @@ func originOf(u *url.URL) string {
 type Redirects struct {
 	Profile *load.Profile
 	Body    []byte
-	Caches  int // that share maxBytes; 0: this one only
+	Caches  int // that share maxBytes, 0 for this one only
 	hops    map[step]*Hop
 	bytes   int // of hops, about
 }

@@ -20,7 +20,7 @@ func HasLength(method string, body bool) bool {
 // headerField is a line of a request's header.
 type headerField struct {
 	name, value string
-	own         int // its number among the profile's headers; negative: a default
+	own         int // its number among the profile's headers, negative for a default
 }
 
 // fieldsOf are the header fields of a request, except Content-Length. A header of the profile
@@ -48,7 +48,7 @@ func fieldsOf(u *url.URL, p *load.Profile, bodily bool) []headerField {
 	return fields
 }
 
-// BuildRequest encodes the request once; every send writes the same bytes.
+// BuildRequest encodes the request once, and every send writes the same bytes.
 func BuildRequest(u *url.URL, p *load.Profile, body []byte) []byte {
 	bodily := HasLength(p.Method, len(body) > 0)
 	var b bytes.Buffer

@@ -32,7 +32,7 @@ func BuildVarying(u *url.URL, p *load.Profile, t *template.Texts) *Varying {
 }
 
 // Append appends the request with the values of one send. cookies is the value of the header
-// Cookie; empty: none.
+// Cookie, empty for none.
 func (v *Varying) Append(b []byte, x *template.Values, cookies []byte) []byte {
 	b = v.head.Append(b, x)
 	begin := len(b)

@@ -127,7 +127,7 @@ const (
 // frameRule is the form that every frame of a type must have.
 type frameRule struct {
 	onStream, onSession bool
-	size                int // exact; negative: any
+	size                int // exact, negative for any
 	handle              func(incoming, frame) load.Failure
 }
 
@@ -294,7 +294,7 @@ func (s incoming) takeSettings(f frame) load.Failure {
 	return load.FailureNone
 }
 
-// set takes one setting; false if its value is none.
+// set takes one setting, and returns false if its value is none.
 func (s incoming) set(id uint16, value uint32) bool {
 	switch id {
 	case settingTableSize:

@@ -11,13 +11,13 @@ import (
 // messageReader finds the messages of a gRPC answer, however their bytes are cut up.
 type messageReader struct {
 	prefix   [grpcPrefixSize]byte
-	prefixed int          // bytes of prefix; all of them: a message is under way
+	prefixed int          // bytes of prefix, all of them while a message is under way
 	left     int64        // bytes of the message yet to come
 	flaw     load.Failure // of a message
 }
 
 // take reads what has come of st's messages at an instant. size is the expected size
-// of a message; negative: any.
+// of a message, negative for any.
 func (m *messageReader) take(st *Stream, b []byte, size, now int64) {
 	for len(b) > 0 {
 		if m.prefixed < grpcPrefixSize {

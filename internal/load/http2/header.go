@@ -24,10 +24,10 @@ type head struct {
 type headerReader struct {
 	decoder *hpack.Decoder
 	block   []byte // header block whose end is yet to come
-	id      uint32 // its stream; 0: none
+	id      uint32 // its stream, 0 for none
 	end     bool   // it ends the stream
 	head    head
-	cookies *[]string // where values of set-cookie go; nil: nowhere
+	cookies *[]string // where values of set-cookie go, nil for nowhere
 }
 
 // reset prepares for a new connection.

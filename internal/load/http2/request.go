@@ -25,7 +25,7 @@ type Request struct {
 	body                []byte
 	bodyless            bool // its answer has no body: the method is HEAD
 	varying             *varying
-	ends                []int // of the messages in body that wait for answers; nil: none waits
+	ends                []int // of the messages in body that wait for answers, nil if none waits
 }
 
 // block is a header block. The pseudo-header fields, up to cut, precede all others.
@@ -40,7 +40,7 @@ type Spec struct {
 	URL     *url.URL
 	Profile *load.Profile
 	Body    []byte
-	Texts   *template.Texts // of a request that differs from send to send; nil: it does not
+	Texts   *template.Texts // of a request that differs from send to send, nil if it does not
 }
 
 // field is a header field. One with a text has another value in each request.

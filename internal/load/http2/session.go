@@ -68,7 +68,7 @@ type Session struct {
 	fruitless int // cost of the frames since a request moved on, see spend
 }
 
-// result is the outcome of one request on a stream; instants are those of feed.
+// result is the outcome of one request on a stream, whose instants are those of feed.
 type result struct {
 	Kind     load.Failure
 	Status   int   // 0: no answer
@@ -97,16 +97,16 @@ type Stream struct {
 	unsent   bool  // in session.pending
 	window   int64
 	received int64
-	length   int64  // Content-Length; negative: absent
+	length   int64  // Content-Length, negative if absent
 	interim  uint64 // size of interim headers
 	body     int64
-	grpc     int // status; negative: absent
+	grpc     int // status, negative if absent
 	content  check.Content
 	incoming messageReader // of gRPC
 }
 
 // NewSession makes a session for at most that number of streams. Every one has a fixed
-// place by its number, so that finding it costs nothing; numbers whose place is
+// place by its number, so that finding it costs nothing. Numbers whose place is
 // still taken are left out, as the protocol allows.
 func NewSession(expect *check.Expectation, most int, grpc bool) *Session {
 	places := 1
@@ -144,7 +144,7 @@ func (s *Session) Reset() {
 // slot is the place of a stream's number.
 func (s *Session) slot(id uint32) *Stream { return &s.streams[int(id>>1)&(len(s.streams)-1)] }
 
-// stream finds one that is under way; nil if there is none.
+// stream finds one that is under way, nil if there is none.
 func (s *Session) stream(id uint32) *Stream {
 	if st := s.slot(id); st.id == id && !st.ended {
 		return st
@@ -158,7 +158,7 @@ func (s *Session) Size() int { return len(s.streams) }
 // Room reports whether another request may begin.
 func (s *Session) Room() bool { return s.Ready && !s.Closing && s.Active < s.limit }
 
-// Begin starts a request, which is always the same, at an instant; there must be room.
+// Begin starts a request, which is always the same, at an instant. There must be room.
 func (s *Session) Begin(r *Request, now int64) *Stream {
 	st := s.open(r)
 	st.since = now
@@ -167,7 +167,7 @@ func (s *Session) Begin(r *Request, now int64) *Stream {
 }
 
 // BeginVarying starts a request with the values of this send. cookies is the value of the header
-// cookie; empty: none.
+// cookie, empty for none.
 func (s *Session) BeginVarying(r *Request, now int64, x *template.Values, cookies []byte) *Stream {
 	if r.varying == nil {
 		return s.Begin(r, now)
@@ -281,7 +281,7 @@ func (s *Session) TakeTrips() []int64 {
 	return trips
 }
 
-// end notes that st's request is over; the worker takes it from s.done.
+// end notes that st's request is over, and the worker takes it from s.done.
 func (s *Session) end(st *Stream, k load.Failure, status int) {
 	s.fruitless = 0
 	st.ended, st.Kind, st.Status = true, k, status
@@ -302,13 +302,13 @@ func (s *Session) forget(st *Stream) {
 	s.pending, st.unsent = left, false
 }
 
-// refuse ends st because of a fault in its answer; the connection stays.
+// refuse ends st because of a fault in its answer, but the connection stays.
 func (s *Session) refuse(st *Stream, k load.Failure) {
 	s.output.reset(st.id, codeProtocol)
 	s.end(st, k, 0)
 }
 
-// Abort gives st up for k and resets it; the connection stays.
+// Abort gives st up for k and resets it, but the connection stays.
 func (s *Session) Abort(st *Stream, k load.Failure) {
 	s.output.reset(st.id, codeCancel)
 	s.end(st, k, 0)

@@ -14,7 +14,7 @@ import (
 type varying struct {
 	pseudo, regular []varyingField
 	body            template.Text
-	length          []byte // the name of content-length, encoded; nil: the request has none
+	length          []byte // the name of content-length, encoded, nil if the request has none
 	cookie          []byte // the name of cookie, encoded
 }
 

@@ -22,7 +22,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load/target"
 )
 
-// NewWorker makes worker i of j; it must be closed.
+// NewWorker makes worker i of j. The worker must be closed.
 func NewWorker(j *job.Job, i int) *portable.Worker {
 	p, requests := &j.Profile, map[*target.Target]request{}
 	for t := range j.Targets {
@@ -166,7 +166,7 @@ func (c *connection) Close() {
 	c.end()
 }
 
-// current is the client of the connection; nil: it has none.
+// current is the client of the connection, nil if it has none.
 func (c *connection) current() *http3.ClientConn {
 	c.mu.Lock()
 	defer c.mu.Unlock()

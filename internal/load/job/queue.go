@@ -22,7 +22,8 @@ func (r *Queue[T]) Push(v T) {
 	r.Size++
 }
 
-// First returns the item that Pop returns next; the queue is not empty.
+// First returns the item that Pop returns next, and requires a queue that is
+// not empty.
 func (r *Queue[T]) First() T { return r.items[r.head] }
 
 func (r *Queue[T]) Pop() (v T, ok bool) {

@@ -27,7 +27,7 @@ type Carrier interface {
 // Carriers makes the carriers that share one connection to the host of a target.
 type Carriers func(t *target.Target, expect *check.Expectation) []Carrier
 
-// Opened is a new connection; without an address it was open already.
+// Opened is a new connection. Without an address it was open already.
 type Opened struct {
 	Addr netip.AddrPort
 	TLS  tls.ConnectionState

@@ -25,7 +25,7 @@ type conn struct {
 	worker  *Worker
 	pool    *pool
 	target  *target.Target // of the request under way
-	user    *target.User   // with cookies of its own; nil: there are none
+	user    *target.User   // with cookies of its own, nil if there are none
 	number  int64          // of the request among the worker's
 	thought bool           // before its first request
 	own     []byte         // memory for a varying request
@@ -37,17 +37,17 @@ type conn struct {
 	parser  http1.Parser
 	buffer  []byte
 	request record.Outcome // under way
-	carrier Carrier        // in place of conn; nil: HTTP/1.1
+	carrier Carrier        // in place of conn, nil for HTTP/1.1
 	shares  bool           // the carrier's connection is counted at another place
 
 	// Of redirects:
 	detours map[string]*conn // to other origins
 	detour  bool             // this is one
-	hop     *http1.Hop       // the request of a redirect; nil: the target's request
+	hop     *http1.Hop       // the request of a redirect, nil for the target's request
 	route   http1.Redirects
 }
 
-// take waits for the next request of c's target; false means that there is none left.
+// take waits for the next request of c's target. False means that there is none left.
 func (c *conn) take() bool {
 	c.think()
 	l := c.worker
@@ -79,7 +79,7 @@ func (c *conn) take() bool {
 	}
 }
 
-// begin attaches a request; the worker is locked.
+// begin attaches a request, while the worker is locked.
 func (c *conn) begin(intended, free int64) bool {
 	c.worker.busy++
 	c.target, c.number = c.pool.next(c)
@@ -227,7 +227,7 @@ func (c *conn) write() error {
 	}
 	if len(c.target.Echo) > longEcho {
 		c.written = len(request)
-		go func() { _, _ = send() }() // ends with the connection; what fails, the read sees
+		go func() { _, _ = send() }() // ends with the connection, and the read sees what fails
 		return nil
 	}
 	n, err := send()

@@ -1,6 +1,6 @@
 // Package portable is a worker that runs wherever Go runs: a goroutine for each connection
 // over package net. Its sends are as punctual as Go's timers, which on Linux round to a
-// millisecond; the reported lateness shows it.
+// millisecond, and the reported lateness shows it.
 package portable
 
 import (
@@ -56,8 +56,8 @@ type Worker struct {
 	started    atomic.Bool
 }
 
-// next is the target of the next request, which c sends, and its number among the worker's; the
-// worker is locked. A user goes through the requests in their order.
+// next is the target of the next request, which c sends, and its number among the worker's,
+// while the worker is locked. A user goes through the requests in their order.
 func (p *pool) next(c *conn) (t *target.Target, number int64) {
 	i, number := p.cursor.Next()
 	if c != nil && c.user != nil {
@@ -76,10 +76,10 @@ type pool struct {
 	turn   int              // the next of the target's addresses
 }
 
-// NewWorker makes worker i of j; it must be closed.
+// NewWorker makes worker i of j. The worker must be closed.
 func NewWorker(j *job.Job, i int) *Worker { return NewWorkerOver(j, i, nil) }
 
-// NewWorkerOver is NewWorker over the carriers that carry makes; nil: connections of HTTP/1.1.
+// NewWorkerOver is NewWorker over the carriers that carry makes, and nil makes connections of HTTP/1.1.
 func NewWorkerOver(j *job.Job, i int, carry Carriers) *Worker {
 	p := &j.Profile
 	l := &Worker{
@@ -198,7 +198,7 @@ func (l *Worker) Run(t0 time.Time) *record.Totals {
 	return &l.rec.Totals
 }
 
-// sleepUntil waits for an instant after t0; true means that stop was called.
+// sleepUntil waits for an instant after t0. True means that stop was called.
 func (l *Worker) sleepUntil(at int64) bool {
 	d := time.Duration(at - l.now())
 	if d <= 0 {
@@ -223,7 +223,7 @@ func (l *Worker) sleepUntil(at int64) bool {
 type pacer struct {
 	*Worker
 	schedule schedule.Schedule // nil: closed loop
-	next     int64             // of the schedule; load.Never: there is none
+	next     int64             // of the schedule, load.Never if there is none
 	turn     int               // of the job's rotation
 }
 
@@ -238,7 +238,7 @@ func newPacer(l *Worker) *pacer {
 	return p
 }
 
-// advance moves to the schedule's next request; the worker is locked.
+// advance moves to the schedule's next request, while the worker is locked.
 func (p *pacer) advance() {
 	p.next = p.schedule.Next()
 	if p.next == load.Never && p.quota < math.MaxInt64 {
@@ -246,7 +246,7 @@ func (p *pacer) advance() {
 	}
 }
 
-// fire makes requests due that are intended before an instant; the worker is locked.
+// fire makes requests due that are intended before an instant, while the worker is locked.
 func (p *pacer) fire(until int64) {
 	for p.next < min(until, p.end) && !p.quotaReached() {
 		p.rec.Due(p.next)
@@ -298,10 +298,10 @@ func (l *Worker) pace() (stopped bool) {
 	}
 }
 
-// quotaReached reports whether all of a given number of requests have become due; the worker is locked.
+// quotaReached reports whether all of a given number of requests have become due, while the worker is locked.
 func (l *Worker) quotaReached() bool { return l.rec.Intended >= l.quota }
 
-// offer makes a request due that was intended at an instant; the worker is locked.
+// offer makes a request due that was intended at an instant, while the worker is locked.
 func (l *Worker) offer(p *pool, intended int64) {
 	if l.job.Profile.Overflow == load.OverflowDrop && p.queue.Size >= p.free {
 		l.rec.Drop(intended)
@@ -377,7 +377,7 @@ func (l *Worker) expire(stopped bool, over <-chan struct{}) {
 	}
 }
 
-// waiting counts requests that are due or under way; the worker is locked.
+// waiting counts requests that are due or under way, while the worker is locked.
 func (l *Worker) waiting() int {
 	n := l.busy
 	for i := range l.pools {

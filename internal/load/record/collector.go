@@ -175,5 +175,5 @@ func (s *interval) reset() {
 	}
 }
 
-// WriteLog writes the interval log; its times count from t0.
+// WriteLog writes the interval log, whose times count from t0.
 func (c *Collector) WriteLog(w io.Writer, t0 time.Time) error { return writeLog(w, t0, c.log) }

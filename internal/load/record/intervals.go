@@ -6,7 +6,7 @@ import "time"
 // window, so that the window is a sum of intervals. Time stamps of the log have milliseconds. An edge between
 // two of them divides nothing.
 type intervals struct {
-	edges [2]int64 // ns from t0, ascending; 0: divides nothing
+	edges [2]int64 // ns from t0, ascending, 0 if it divides nothing
 }
 
 func intervalsOf(warmup, measure time.Duration) (v intervals) {

@@ -12,7 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// The histograms' range in ns and their precision; values beyond are clamped.
+// The histograms' range in ns and their precision. Values beyond are clamped.
 const (
 	lowestNS  = int64(time.Microsecond)
 	highestNS = int64(60 * time.Second)
@@ -108,7 +108,7 @@ func (r *Recorder) Due(intended int64) {
 	}
 }
 
-// Outcome of one request; instants are ns from t0.
+// Outcome of one request, whose instants are ns from t0.
 type Outcome struct {
 	Intended int64
 	Sent     int64 // negative: never sent
@@ -273,7 +273,7 @@ func (r *Recorder) pass(now int64) {
 	}
 }
 
-// deliver hands a finished interval over; its place becomes empty.
+// deliver hands a finished interval over, and its place becomes empty.
 func (r *Recorder) deliver(s *interval) {
 	r.open[s.index-r.base] = nil
 	r.finished <- s

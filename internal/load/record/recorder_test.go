@@ -68,7 +68,7 @@ func TestBacklogAtTheEdges(t *testing.T) {
 }
 
 // A late answer belongs to the interval in which its request was intended, however
-// many seconds have passed; intervals leave the recorder once, and only then.
+// many seconds have passed. Intervals leave the recorder once, and only then.
 func TestLateAnswersBelongToTheirSecond(t *testing.T) {
 	p := profile()
 	c := NewCollector(&p, nil)

@@ -14,7 +14,8 @@ type Facts struct {
 	Engine    string
 	Protocols string // of the targets, each once
 	Started   time.Time
-	// Quota is the number of requests after which all workers stop; math.MaxInt64: none.
+	// Quota is the number of requests after which all workers stop, math.MaxInt64 for
+	// none.
 	Quota int64
 }
 

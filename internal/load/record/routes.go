@@ -10,7 +10,7 @@ import (
 type routeTotal struct {
 	n, sum   int64                   // 2xx, and their service times, ns
 	failed   int64                   // all others
-	response *hdrhistogram.Histogram // 2xx; nil until the first
+	response *hdrhistogram.Histogram // 2xx, nil until the first
 }
 
 // finish counts the outcome of a request.

@@ -66,5 +66,5 @@ func addPacked(h **hdrhistogram.PackedHistogram, d time.Duration) {
 	_ = (*h).RecordValue(min(int64(d), highestNS)) // fails only beyond the range
 }
 
-// Write writes the interval log; its times count from t0.
+// Write writes the interval log, whose times count from t0.
 func (l *Log) Write(w io.Writer, t0 time.Time) error { return writeLog(w, t0, l.all) }

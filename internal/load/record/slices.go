@@ -6,8 +6,8 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// sliceCounts counts requests by slice; its zero value is of a load without slices and counts
-// nothing.
+// sliceCounts counts requests by slice, and its zero value is of a load without slices and
+// counts nothing.
 type sliceCounts struct {
 	table  *load.Slices
 	counts []load.SliceCount // by slice of the table

@@ -7,7 +7,8 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// A request belongs to the slice of its intended start, whenever it ends; each is counted once.
+// A request belongs to the slice of its intended start, whenever it ends, and each is counted
+// once.
 func TestRequestsBelongToTheSliceOfTheirStart(t *testing.T) {
 	const ms = int64(time.Millisecond)
 	p := profile()

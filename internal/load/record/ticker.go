@@ -14,7 +14,7 @@ type Ticker struct {
 	NextTick, NextEdge int64
 	edgeAt             int64
 	threadCPU          time.Duration // at the beginning of the window
-	processCPU         time.Duration // likewise; worker 0
+	processCPU         time.Duration // likewise, worker 0
 }
 
 // Advance does the work that is due at now, for worker number.

@@ -63,7 +63,7 @@ type Totals struct {
 	retried            int64 // requests that were retried
 	Gaps               Gaps
 	slices             sliceCounts              // in the window
-	routes             []routeTotal             // by the profile's paths; empty where there is one
+	routes             []routeTotal             // by the profile's paths, empty where there is one
 	resumed            int64                    // handshakes that resumed a session, of the whole run
 	TLS                string                   // version and cipher suite of the first connection
 	Open               int64                    // at t0
@@ -77,7 +77,7 @@ type Totals struct {
 	Unfinished         int64         // given up at the end of the drain, of the whole run
 	ThreadCPU          time.Duration // of the worker in the window
 	Polled             time.Duration // of the window, in polls that found nothing
-	processCPU         time.Duration // of the process in the window; worker 0 only
+	processCPU         time.Duration // of the process in the window, worker 0 only
 	wall               time.Duration // between the worker's readings of its CPU at the edges of the window
 	covered            time.Duration // of the window, until it was over or Stop was called
 	Spin               time.Duration // in use at the end

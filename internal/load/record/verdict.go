@@ -48,7 +48,7 @@ const (
 	// Lateness is part of the response time, so it is compared with the median response
 	// time. The limits at p99 are those of a trial: it is marked above the larger of 1 ms
 	// and 10 % of the median, and its times are withheld above ten times that.
-	latenessFloor = 50.0     // µs; a smaller lateness is ignored
+	latenessFloor = 50.0     // µs. A smaller lateness is ignored
 	latenessNote  = 0.10     // p99, of the median response time
 	latenessHalf  = 0.50     // p50, likewise: the median is then more of the generator than of the server
 	latenessGross = 10_000.0 // p99, µs, or the median response time if that is more

@@ -14,7 +14,7 @@ import (
 
 // MergeWindow reads an interval log and writes another with one histogram a tag:
 // the sum of the intervals between from and to, counted from the log's start. A log
-// of an hour has about ten thousand histograms; a report then decodes the sums only.
+// of an hour has about ten thousand histograms. A report then decodes the sums only.
 func MergeWindow(r io.Reader, w io.Writer, start time.Time, from, to time.Duration) error {
 	const slack = 100 * time.Microsecond
 	sums := map[string]*hdrhistogram.Histogram{}

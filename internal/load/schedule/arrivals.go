@@ -48,13 +48,13 @@ type arrivals struct {
 	position func() float64
 	curve    rateCurve
 	step     int
-	round    func(float64) float64 // to ns; down for random positions: they stay in their stretch
+	round    func(float64) float64 // to ns, down for random positions, so that they stay in their stretch
 }
 
 func (a *arrivals) Next() int64 {
 	at := a.curve.reach(a.position())
 	for range a.step - 1 {
-		a.position() // another worker's; a draw costs some nanoseconds
+		a.position() // another worker's, and a draw costs some nanoseconds
 	}
 	if !(at < load.Never) { // +Inf, and NaN where nothing is left over at rate 0
 		return load.Never

@@ -35,8 +35,8 @@ func (rate flat) reach(x float64) float64 { return x * 1e9 / float64(rate) }
 
 func (rate flat) cumulated(t float64) float64 { return float64(rate) * t }
 
-// segmented goes from segment to segment. After the last one, the repeating ones begin again;
-// if there are none, its end rate stays.
+// segmented goes from segment to segment. After the last one, the repeating ones begin again.
+// If there are none, its end rate stays.
 type segmented struct {
 	segments []load.Segment
 	repeat   []load.Segment

@@ -34,7 +34,7 @@ const maxReplay = 100_000_000
 const maxReplayFile = 4 << 30
 
 // ReadInstants reads one instant a line, in seconds from the start, as a decimal
-// number; blank lines and lines that begin with # are passed over. The order in
+// number. Blank lines and lines that begin with # are passed over. The order in
 // the file does not matter.
 func ReadInstants(path string) ([]int64, error) {
 	f, err := regular.Open(path, maxReplayFile)

@@ -12,8 +12,8 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// connectTo finds the addresses that p has in place of those of u's host; none: there is
-// no replacement. Names are looked up at once.
+// connectTo finds the addresses that p has in place of those of u's host, none without a
+// replacement. Names are looked up at once.
 func connectTo(ctx context.Context, p *load.Profile, u *url.URL, look Lookup) ([]netip.AddrPort, error) {
 	places, err := replacements(p, u)
 	if err != nil || places == nil {
@@ -22,7 +22,7 @@ func connectTo(ctx context.Context, p *load.Profile, u *url.URL, look Lookup) ([
 	return lookUp(ctx, look, u, places, p.IPVersion)
 }
 
-// replacements are the hosts that p has in place of u's; none: there is no replacement.
+// replacements are the hosts that p has in place of u's, none without a replacement.
 func replacements(p *load.Profile, u *url.URL) ([]*url.URL, error) {
 	for _, c := range p.ConnectTo {
 		if c.Host != "" && !strings.EqualFold(c.Host, u.Hostname()) || c.Port != 0 && c.Port != load.PortOf(u) {
@@ -41,7 +41,7 @@ func replacements(p *load.Profile, u *url.URL) ([]*url.URL, error) {
 	return nil, nil
 }
 
-// literals are the addresses of places; none: at least one is a name.
+// literals are the addresses of places, none if at least one is a name.
 func literals(places []*url.URL) (addrs []netip.AddrPort) {
 	for _, at := range places {
 		found := literal(at)

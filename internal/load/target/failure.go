@@ -41,7 +41,7 @@ func NetFailure(err error) load.Failure {
 			return known.kind
 		}
 	}
-	// An alert; in TLS 1.3 the refusal of a client's certificate comes after the handshake.
+	// An alert. In TLS 1.3 the refusal of a client's certificate comes after the handshake.
 	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "remote error" {
 		return load.FailureTLS
 	}

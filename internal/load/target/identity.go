@@ -14,7 +14,7 @@ type identity struct {
 
 	mu       sync.Mutex
 	cert     tls.Certificate
-	files    [2]os.FileInfo         // as they were read; nil: no regular file, and read once
+	files    [2]os.FileInfo         // as they were read, nil for no regular file, which is read once
 	sessions tls.ClientSessionCache // nil: none is resumed
 }
 

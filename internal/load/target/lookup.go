@@ -10,7 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// Lookup finds the addresses of a name; network is ip, ip4 or ip6.
+// Lookup finds the addresses of a name, and network is ip, ip4 or ip6.
 type Lookup func(ctx context.Context, network, name string) ([]netip.Addr, error)
 
 // literal is u's address where it names one.

@@ -24,19 +24,19 @@ import (
 // Target is one URL, parsed, resolved and encoded.
 type Target struct {
 	URL       *url.URL
-	Addrs     []netip.AddrPort   // of the host; none: to be looked up for each connection
-	places    []*url.URL         // to be looked up in place of URL's host; none: URL's host
+	Addrs     []netip.AddrPort   // of the host, none if looked up for each connection
+	places    []*url.URL         // to be looked up in place of URL's host, none for URL's host
 	Socket    string             // path of a Unix socket, in place of addr
 	protocol  string             // http1, http2, grpc or tcp
 	TLS       *tls.Config        // nil: plaintext
 	Request   []byte             // the whole request, written as it is
-	HTTP2     *http2.Request     // the same for HTTP/2; nil: HTTP/1.1
+	HTTP2     *http2.Request     // the same for HTTP/2, nil for HTTP/1.1
 	Root      *http1.Hop         // the request as the beginning of a chain of redirects
 	Path      int                // of the profile's paths
 	Bodily    bool               // answers have a body: the method is not HEAD
-	WebSocket *websocket.Request // the same for WebSocket; nil: another protocol
-	Echo      []byte             // the request where protocol tcp expects it back; nil: HTTP
-	Varying   *http1.Varying     // the request, if it differs from send to send; nil: Request is all of them
+	WebSocket *websocket.Request // the same for WebSocket, nil for another protocol
+	Echo      []byte             // the request where protocol tcp expects it back, nil for HTTP
+	Varying   *http1.Varying     // the request, if it differs from send to send, nil if Request is all of them
 	Cookies   []*http.Cookie     // of the request itself, in a load with cookies of users
 	Origin    int                // of the profile's origins
 }
@@ -122,7 +122,7 @@ func Resolve(ctx context.Context, p *load.Profile, body []byte, look Lookup) ([]
 	return targets, nil
 }
 
-// textsOf are the texts of a request that differs from send to send; nil: it does not.
+// textsOf are the texts of a request that differs from send to send, nil if it does not.
 func textsOf(p, call *load.Profile, raw string, body []byte) (*template.Texts, error) {
 	if p.Template == nil && !p.Cookies {
 		return nil, nil

@@ -25,7 +25,7 @@ type User struct {
 	// The last value of the header Cookie, and what it is of.
 	header []byte
 	of     *Target
-	until  time.Time // the next end of a cookie; zero: none
+	until  time.Time // the next end of a cookie, zero for none
 }
 
 // cookie is one of a user's.
@@ -94,8 +94,8 @@ func (u *User) set(c cookie) {
 	u.cookies = append(u.cookies, c)
 }
 
-// Header is the value of the header Cookie of a request to t; empty: none. It is valid until the
-// next call.
+// Header is the value of the header Cookie of a request to t, empty for none. It is valid until
+// the next call.
 func (u *User) Header(t *Target) []byte {
 	if u.of == t && (u.until.IsZero() || time.Now().Before(u.until)) {
 		return u.header

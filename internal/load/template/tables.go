@@ -90,7 +90,7 @@ func (d *Data) encode(at encodedColumn) (values []string, err error) {
 
 // Reader collects the files that texts use.
 type Reader struct {
-	Dir    string // of relative paths; empty: the current one
+	Dir    string // of relative paths, empty for the current one
 	files  map[string]*file
 	values int // bytes
 	data   Data

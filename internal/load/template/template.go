@@ -28,8 +28,8 @@ type Error struct {
 	Position
 	Message string
 	Tip     string
-	// Expression is the one with the mistake, as it is written; empty: the mistake is in a file of
-	// values.
+	// Expression is the one with the mistake, as it is written, empty if the mistake is in a file
+	// of values.
 	Expression string
 }
 

@@ -26,7 +26,7 @@ type Conn struct {
 
 	// The answer to the request under way.
 	Messages int
-	First    int64 // instant of its first byte; 0: none came
+	First    int64 // instant of its first byte, 0 if none came
 	Message  int64 // instant at which the first message was whole
 	matched  int   // bytes of the message that equal the sent one
 	size     int64 // bytes of the message

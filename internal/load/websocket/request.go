@@ -58,7 +58,7 @@ func BuildRequest(u *url.URL, p *load.Profile, body []byte) *Request {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // does not fail
 	key := base64.StdEncoding.EncodeToString(random[:])
-	digest := sha1.Sum([]byte(key + guid)) // by the protocol; it protects nothing
+	digest := sha1.Sum([]byte(key + guid)) // by the protocol, but it protects nothing
 	r := &Request{accept: base64.StdEncoding.EncodeToString(digest[:]), payload: body, answer: load.AnswerEcho, answers: 1}
 	if w := p.WebSocket; w != nil {
 		r.answer, r.answers = w.Answer, max(1, w.Messages)

@@ -24,7 +24,7 @@ const (
 	longestPause = 2 * time.Second
 	// RetryTimeout is the default of [Client.RetryTimeout].
 	RetryTimeout = 90 * time.Second
-	// answerTimeout bounds one request and its response; a stream has no bound.
+	// answerTimeout bounds one request and its response, but a stream has no bound.
 	answerTimeout = 20 * time.Second
 	// maxAnswer bounds a response that is not a stream, in bytes.
 	maxAnswer = 1 << 20

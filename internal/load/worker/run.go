@@ -118,7 +118,7 @@ func newOutput(path string) (*output, error) {
 	return &output{file: f, grown: make(chan struct{})}, nil
 }
 
-// Write implements [io.Writer]; exec calls it from one goroutine.
+// Write implements [io.Writer], and exec calls it from one goroutine.
 func (o *output) Write(b []byte) (int, error) {
 	n, err := o.file.Write(b)
 	o.mu.Lock()

@@ -189,7 +189,7 @@ func (s *Server) stream(name string) func(http.ResponseWriter, *http.Request, *r
 		w.Header().Set("Content-Type", "application/octet-stream")
 		flush := http.NewResponseController(w)
 		_ = flush.Flush() // the header, so that the client sees a response
-		// An error is a broken connection; the client retries.
+		// An error is a broken connection, and the client retries.
 		_ = of.output[name].copyFrom(w, from, func() { _ = flush.Flush() }, r.Context().Done())
 	}
 }

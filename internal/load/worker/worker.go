@@ -23,7 +23,7 @@ type Command struct {
 type Status struct {
 	ID      string `json:"id"`
 	Ended   bool   `json:"ended"`
-	Exit    int    `json:"exit"`            // exit code; -1: ended by a signal, or still running
+	Exit    int    `json:"exit"`            // exit code, -1 if ended by a signal, or still running
 	State   string `json:"state,omitempty"` // how it ended, "signal: killed"
 	Stopped bool   `json:"stopped,omitempty"`
 	Stdout  int64  `json:"stdout"` // bytes written so far
