@@ -45,7 +45,7 @@ type Across struct {
 	New        Side    `json:"new"`
 	// BaseRuns are the base runs if there are several. Base values are then means over them.
 	BaseRuns []Side `json:"base_runs,omitempty"`
-	// Obstacles are reasons not to compare the two; empty unless the options insist.
+	// Obstacles are reasons not to compare the two, empty unless the options insist.
 	Obstacles []Distinction `json:"obstacles"`
 	// Distinctions are differences that may be the subject of the comparison: versions, the number of blocks.
 	Distinctions []Distinction  `json:"distinctions"`

@@ -25,8 +25,8 @@ func (p BlockPrice) BestSlices(row, deployment float64) float64 {
 	return math.Sqrt(p.Block/p.Row) * row / deployment
 }
 
-// price is that of the blocks of the run; nil: it has no rounds. It is the median, because a resumed run
-// has a gap.
+// price is that of the blocks of the run. Nil means that it has no rounds. It is the median, because a
+// resumed run has a gap.
 func (a *analysis) price() *BlockPrice {
 	if a.run.plan.Slices == nil || a.run.plan.Slices.Measure == 0 {
 		return nil
@@ -120,8 +120,8 @@ func rowsTried(least int) (all []int) {
 	return all
 }
 
-// Best is the allocation with the narrowest interval in a number of seconds; not ok: it is too short for
-// six blocks of the least number of rows.
+// Best is the allocation with the narrowest interval in a number of seconds. Not ok means that the time
+// is too short for six blocks of the least number of rows.
 func (c Components) Best(seconds float64, least int, confidence float64) (best Allocation, ok bool) {
 	narrowest := math.Inf(1)
 	for _, rows := range rowsTried(least) {

@@ -18,30 +18,30 @@ import (
 
 // Options of [Analyze]. The zero value is the experiment's own.
 type Options struct {
-	// Confidence of intervals, 0..1; 0: the experiment file's, or else 0.95.
+	// Confidence of intervals, 0..1. 0 means the experiment file's, or else 0.95.
 	Confidence float64
-	// SameWithin is the margin of ratios that count as the same, such as 0.02; 0: the experiment file's.
+	// SameWithin is the margin of ratios that count as the same, such as 0.02. 0 means the experiment file's.
 	SameWithin float64
-	// Blocks limits the report to the first N blocks; 0: all.
+	// Blocks limits the report to the first N blocks. 0 means all.
 	Blocks int
-	// Method of estimates and comparisons; empty: the method that the results support.
+	// Method of estimates and comparisons. Empty means the method that the results support.
 	Method Method
-	// Attribute reassigns tasks to planes; nil: as recorded.
+	// Attribute reassigns tasks to planes. Nil means as recorded.
 	Attribute func(mesh.Task) mesh.Task
-	// Baseline names levels, by factor, that every other treatment is compared with; empty: the plan's.
+	// Baseline names levels, by factor, that every other treatment is compared with. Empty means the plan's.
 	Baseline map[string]string
-	// Gates are decided instead of the experiment's, with Detect; none: the experiment's.
+	// Gates are decided instead of the experiment's, with Detect. Without any, those of the experiment are.
 	Gates  []string
 	Detect float64 // share
 	// LastLook marks the look after the last of Blocks as the last one of the gates: the run ended there by time.
 	LastLook bool
-	// Ladder adds what each treatment adds to the one before it; without it, the experiment file's.
+	// Ladder adds what each treatment adds to the one before it. Without it, the ladder of the experiment file is used.
 	Ladder bool
 }
 
 const defaultConfidence = 0.95
 
-// header is the part of the experiment file that analysis reads; everything
+// header is the part of the experiment file that analysis reads. Everything
 // else it needs is in the plan and the records.
 type header struct {
 	Metadata struct {
@@ -86,7 +86,7 @@ func Analyze(d *result.Dir, opts Options) (*Report, error) {
 	return r, nil
 }
 
-// Options returns the options of [Analyze]; zero for a report that was read.
+// Options returns the options of [Analyze]. They are zero for a report that was read.
 func (r *Report) Options() Options { return r.options }
 
 // measured reads a results directory, and computes the metrics of its trials.
@@ -168,19 +168,19 @@ type run struct {
 	records     []result.Record
 	trials      []Trial // as records, in the same order
 	assumed     bool    // the baseline is the first mesh, since there is none without a mesh
-	planned     int     // blocks; a run that stopped early has fewer
-	lastLook    int     // block after which gates are decided for the last time; 0: none
+	planned     int     // blocks, though a run that stopped early has fewer
+	lastLook    int     // block after which gates are decided for the last time, 0 if none
 	why         string  // the reason for stopping early
 }
 
 // estimator computes estimates, differences and verdicts from the values of trials.
 type estimator struct {
 	confidence float64
-	margin     float64 // of ratios that count as the same; 0: none
+	margin     float64 // of ratios that count as the same, 0 for none
 	ratiosOnly bool    // differences have no meaning
 	method     Method
 	blocks     int
-	places     map[string]int // position of a trial in its block, by ID; nil: positions are not used
+	places     map[string]int // position of a trial in its block, by ID, nil if positions are not used
 	work       *machineWork   // nil: the machine's speed is not used
 }
 

@@ -20,9 +20,9 @@ type Change struct {
 	Reference bool     `json:"reference,omitempty"`
 	Metric    string   `json:"metric"`
 	Unit      string   `json:"unit"`
-	Base      *float64 `json:"base,omitempty"` // mean over valid trials; of several runs, over their means
+	Base      *float64 `json:"base,omitempty"` // mean over valid trials, or over the means of several runs
 	New       *float64 `json:"new,omitempty"`
-	// BaseRuns is the number of base runs that have the metric; BetweenRuns the standard deviation of their means.
+	// BaseRuns is the number of base runs that have the metric, and BetweenRuns the standard deviation of their means.
 	BaseRuns    int             `json:"base_runs,omitempty"`
 	BetweenRuns *float64        `json:"between_runs,omitempty"`
 	NBase       int             `json:"n_base"`

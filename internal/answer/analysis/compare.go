@@ -183,7 +183,7 @@ func known(trials []Trial, name string) bool {
 	return false
 }
 
-// fill puts the numbers into c; its verdict waits for the adjustment.
+// fill puts the numbers into c. Its verdict waits for the adjustment.
 func (x *estimator) fill(c *Comparison, p pairs) {
 	c.N, c.PairsLost, c.Verdict = len(p.treatment), p.lost, Insufficient
 	if p.lost > 0 {

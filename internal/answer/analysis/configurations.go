@@ -14,7 +14,7 @@ type Configuration struct {
 	B string `json:"b"`
 	// Same: nothing differs, the programs included.
 	Same        bool                   `json:"same"`
-	Versions    [2]string              `json:"versions"` // of the programs; empty: unknown
+	Versions    [2]string              `json:"versions"` // of the programs, empty if unknown
 	Differences []effective.Difference `json:"differences"`
 }
 
@@ -70,7 +70,7 @@ func (d *run) related(a, b plan.Treatment) bool {
 	return d.origin(x) == y || d.origin(y) == x || a.Baseline == b.ID || b.Baseline == a.ID
 }
 
-// origin is the mesh or variant that a variant comes from; of a mesh, itself.
+// origin is the mesh or variant that a variant comes from. For a mesh it is the mesh itself.
 func (d *run) origin(name string) string {
 	if text, is := d.environment.Variants[name]; is {
 		name, _, _ = strings.Cut(text, " with ")
@@ -78,7 +78,7 @@ func (d *run) origin(name string) string {
 	return name
 }
 
-// family is the mesh that a variant comes from; a mesh is its own.
+// family is the mesh that a variant comes from. A mesh is its own family.
 func (d *run) family(name string) string {
 	for range len(d.environment.Variants) {
 		name = d.origin(name)

@@ -227,7 +227,7 @@ func (r *Report) leads(treatment string) bool {
 	return true
 }
 
-// podsByTreatment counts the pods of the application; 0: not known.
+// podsByTreatment counts the pods of the application, 0 if unknown.
 func podsByTreatment(records []result.Record) map[string]int {
 	pods := map[string]int{}
 	for i := range records {

@@ -41,15 +41,16 @@ type Decision struct {
 	// A and B are the means of the baseline and of the treatment, in the metric's unit.
 	A *float64 `json:"a,omitempty"`
 	B *float64 `json:"b,omitempty"`
-	// MorePairs would decide it, with this spread and difference, four times in five; 0: it is decided, or not in reach.
+	// MorePairs would decide it, with this spread and difference, four times in five.
+	// 0 means that it is decided, or not in reach.
 	MorePairs int `json:"more_pairs,omitempty"`
 	// Minutes of MorePairs, by the duration of the blocks so far.
 	Minutes float64 `json:"minutes,omitempty"`
-	// Control is the same change between the two baselines of the A/A pair; absent without one.
+	// Control is the same change between the two baselines of the A/A pair, absent without one.
 	Control *stats.Interval `json:"control,omitempty"`
 	Why     string          `json:"why,omitempty"` // it cannot be decided
 
-	distance float64 // from the limits, in standard deviations of a pair; not positive: undecidable with this difference
+	distance float64 // from the limits, in standard deviations of a pair (not positive: undecidable with this difference)
 }
 
 // decisions judge the gates of the experiment for every treatment that they choose.

@@ -177,7 +177,7 @@ type TooFew struct {
 	Tests, Needed int
 }
 
-// TooFewBlocks returns the largest family of a plan that is out of reach; nil: none.
+// TooFewBlocks returns the largest family of a plan that is out of reach, or nil if there is none.
 func TooFewBlocks(p *plan.Plan, confidence float64) *TooFew {
 	planned, levels := map[string]plan.Treatment{}, map[string]int{}
 	for _, t := range p.Treatments {

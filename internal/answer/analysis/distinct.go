@@ -138,7 +138,7 @@ func (c Conditions) distinguish(next Conditions) (obstacles, free []Distinction,
 
 func short12(digest string) string { return digest[:min(12, len(digest))] }
 
-// mapDistinctions returns the keys with different values, in order; absent counts as unknown.
+// mapDistinctions returns the keys with different values, in order. Absent counts as unknown.
 func mapDistinctions(prefix string, a, b map[string]string) []Distinction {
 	keys := map[string]bool{}
 	for k := range a {
@@ -213,7 +213,7 @@ func flatten(into map[string]string, path string, v any) {
 	}
 }
 
-// loadObstacles compares the recorded load of the trials. Imports have it; an experiment file may lack it.
+// loadObstacles compares the recorded load of the trials. Imports have it, but an experiment file may lack it.
 func loadObstacles(known []Distinction, a, b Setup) []Distinction {
 	seconds := func(v *float64) string {
 		if v == nil {

@@ -6,7 +6,7 @@
 //
 // docs/explanation/methodology.md has the rules with their sources. Essential here:
 // the trial is the unit, and treatments are paired within blocks. Unknown figures
-// are absent, never zero, and so is every sum with them. Histograms are added up;
-// percentiles are never averaged. An interval that cannot be given is absent, with
+// are absent, never zero, and so is every sum with them. Histograms are added up.
+// Percentiles are never averaged. An interval that cannot be given is absent, with
 // a warning in its place.
 package analysis

@@ -11,7 +11,7 @@ import (
 // within a margin, which "no difference shown" does not imply.
 type Equivalence struct {
 	Margin float64 `json:"margin"` // of the ratio, 0..1
-	// P of two one-sided tests, not adjusted; absent if every trial agrees to the last digit.
+	// P of two one-sided tests, not adjusted. It is absent if every trial agrees to the last digit.
 	P      *float64 `json:"p,omitempty"`
 	Within bool     `json:"within"`
 }

@@ -90,7 +90,7 @@ type Expectation struct {
 	N         int       `json:"n"`    // valid trials it was evaluated on
 	Held      int       `json:"held"` // trials of these in which it held
 	Values    []float64 `json:"values"`
-	// Detail is from the first trial in which it did not hold; empty: it held in all.
+	// Detail is from the first trial in which it did not hold. Empty means that it held in all.
 	Detail string `json:"detail,omitempty"`
 }
 

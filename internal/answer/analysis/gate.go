@@ -21,7 +21,7 @@ import (
 type Gate struct {
 	Text     string
 	Metric   string
-	Where    map[string]string // levels of factors; empty: every treatment
+	Where    map[string]string // levels of factors, empty for every treatment
 	Upper    bool              // the change must stay below Limit, else above
 	Limit    float64           // in percent, or in the metric's unit
 	Relative bool
@@ -41,7 +41,7 @@ func (e *GateError) Error() string {
 
 const gateForm = "write a gate as: " + metric.CPUPerRequest + "/data < +3%, or " + metric.Latency + "/p99{mesh=envoy} < +0.5ms, or " + metric.Rate + " > -1%"
 
-// ParseGate reads a gate; its errors are [*GateError].
+// ParseGate reads a gate. Its errors are [*GateError].
 func ParseGate(text string) (Gate, error) {
 	p := gateParser{text: text, gate: Gate{Text: text, Where: map[string]string{}}}
 	for _, step := range []func() error{p.metric, p.where, p.operator, p.limit, p.unit, p.end} {
@@ -262,7 +262,7 @@ type GateCheck struct {
 	Limit     float64      `json:"limit"`
 	Unit      string       `json:"unit"` // of Limit and Change: "%", or the metric's
 	Upper     bool         `json:"upper"`
-	// Change is in Unit; absent if there is none.
+	// Change is in Unit, and absent if there is none.
 	Change  *stats.Interval `json:"change,omitempty"`
 	Outcome Outcome         `json:"outcome"`
 	Why     string          `json:"why,omitempty"` // the outcome is undecided, or its basis
@@ -308,7 +308,7 @@ func (g Gate) judgeChange(c *Change) GateCheck {
 }
 
 // withoutRatio decides a relative gate on a metric with a zero. An increase from
-// zero exceeds every percentage; other cases are undecided.
+// zero exceeds every percentage. Other cases are undecided.
 func (g Gate) withoutRatio(c *Change, out GateCheck) GateCheck {
 	out.Change, out.Why = nil, "there is no ratio where a value is zero: give an absolute limit"
 	zero := func(v *float64) bool { return v != nil && *v == 0 }

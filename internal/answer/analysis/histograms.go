@@ -47,7 +47,7 @@ func readMeasured(path string, w hdrlog.Window, l *result.Load) (hdrlog.Sums, er
 	return hdrlog.ReadFile(path, w, latencyTags)
 }
 
-// answers are the response times, or the service times of a generator without response times; nil: neither.
+// answers are the response times, or the service times of a generator without response times. Nil means neither.
 func answers(m hdrlog.Sums) *hdrlog.Sum {
 	if s := m[latencies[0].tag]; s != nil {
 		return s

@@ -54,7 +54,7 @@ type Series struct {
 	Factors   plan.Factors `json:"factors"`
 	Metric    string       `json:"metric"`
 	Unit      string       `json:"unit"` // of a relative series: empty
-	// RelativeTo is the metric of the baseline that Values are divided by; absent: not divided.
+	// RelativeTo is the metric of the baseline that Values are divided by. It is absent if they are not divided.
 	RelativeTo string `json:"relative_to,omitempty"`
 	// Followed: the series shows changes of the treatment. Reports list its changes only.
 	Followed bool `json:"followed"`

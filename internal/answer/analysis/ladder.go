@@ -32,8 +32,8 @@ type LadderMetric struct {
 	Whole *stats.Interval `json:"whole,omitempty"`
 	N     int             `json:"n"`
 	Rest  *float64        `json:"rest,omitempty"`
-	// RestInterval is Rest with its interval; absent if Rest is zero. It contains zero if the rest is noise of the
-	// blocks without a step.
+	// RestInterval is Rest with its interval, and absent if Rest is zero. It contains zero if the rest is noise of
+	// the blocks without a step.
 	RestInterval *stats.Interval `json:"rest_interval,omitempty"`
 }
 

@@ -35,7 +35,7 @@ type Line struct {
 // linedParts are the parts that get a line.
 var linedParts = []string{"data", "control", "app", "load", "platform", "node", "mesh", "total", "cluster"}
 
-// minRates is the number of rates of a line; with two every line would fit.
+// minRates is the number of rates of a line. With two every line would fit.
 const minRates = 3
 
 // lines fits a line for every part of treatments that differ in rate alone.
@@ -109,7 +109,7 @@ func (x *estimator) linesThrough(factors plan.Factors, groups [][]Trial) []Line 
 	return out
 }
 
-// line fits one line; not ok if there are too few rates, or no CPU is used.
+// line fits one line. It is not ok if there are too few rates, or no CPU is used.
 func (x *estimator) line(l Line, groups [][]Trial, of func(Trial) (float64, bool)) (Line, bool) {
 	f, ok := x.fit(groups, func(t Trial) (rate, y float64, ok bool) {
 		y, ok = of(t)
@@ -138,7 +138,8 @@ type fitted struct {
 
 func (x *estimator) misfits(f fitted) bool { return f.Misfit != nil && *f.Misfit < x.alpha() }
 
-// fit fits a line through the trials of groups; not ok with fewer than three groups, or a figure that is not positive.
+// fit fits a line through the trials of groups.
+// It is not ok with fewer than three groups, or a figure that is not positive.
 func (x *estimator) fit(groups [][]Trial, of func(Trial) (at, y float64, ok bool)) (f fitted, ok bool) {
 	var points []stats.Point
 	found := map[int]bool{}

@@ -20,7 +20,7 @@ type Path struct {
 	Counted bool `json:"proxied_counted,omitempty"`
 }
 
-// pathsByTreatment are those of the valid trials; a treatment whose trials differ has none.
+// pathsByTreatment are those of the valid trials. A treatment whose trials differ has none.
 func pathsByTreatment(records []result.Record) map[string]Path {
 	paths, trials := map[string]Path{}, map[string]int{}
 	for i := range records {

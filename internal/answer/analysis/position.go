@@ -17,11 +17,11 @@ type Positioned struct {
 // Adjustment is an estimate before it was adjusted.
 type Adjustment struct {
 	Raw         stats.Interval `json:"raw"`
-	Coefficient float64        `json:"coefficient"` // per position; of a ratio, of its logarithm
+	Coefficient float64        `json:"coefficient"` // per position (of a ratio, of its logarithm)
 	Narrower    float64        `json:"narrower"`    // relative narrowing of the interval, 0..1
 }
 
-// positions are the places of the trials in their blocks; nil unless the order is balanced.
+// positions are the places of the trials in their blocks, nil unless the order is balanced.
 // A run that stops at a width has already chosen by widths. A second choice by the same
 // widths would cover less than the confidence.
 func (d *run) positions() map[string]int {

@@ -21,7 +21,7 @@ type Prices struct {
 	Currency   string `yaml:"currency" json:"currency"`
 	Core       Price  `yaml:"core" json:"core"` // of one core (vCPU)
 	GiB        *Price `yaml:"gib,omitempty" json:"gib,omitempty"`
-	// ZoneTraffic is the price of traffic between zones; nil: it is not priced.
+	// ZoneTraffic is the price of traffic between zones. Nil means that it is not priced.
 	ZoneTraffic *TrafficPrice `yaml:"zoneTraffic,omitempty" json:"zone_traffic,omitempty"`
 	Scenarios   []Scenario    `yaml:"scenarios" json:"scenarios"`
 }
@@ -46,7 +46,7 @@ type Scenario struct {
 	Name string  `yaml:"name" json:"name"`
 	Rate float64 `yaml:"rate" json:"rate"` // requests/s
 	Pods int     `yaml:"pods,omitempty" json:"pods,omitempty"`
-	// Zones over which the pods are spread evenly; 0: as measured.
+	// Zones over which the pods are spread evenly. 0 means as measured.
 	Zones int `yaml:"zones,omitempty" json:"zones,omitempty"`
 }
 
@@ -75,7 +75,7 @@ func ReadPrices(path string) (*Prices, error) {
 	return DecodePrices(path, data)
 }
 
-// DecodePrices is [ReadPrices] for a file that was read already; name is shown in errors.
+// DecodePrices is [ReadPrices] for a file that was read already, and name is shown in errors.
 func DecodePrices(name string, data []byte) (*Prices, error) {
 	doc, err := strict.Parse(name, data)
 	if err != nil {

@@ -24,7 +24,7 @@ func probeFigures(f *figures, r *result.Record) {
 	f.set(probeMetric, (before+after)/2)
 }
 
-// probeWork is the work of every trial that was probed; empty: none was, or they differ.
+// probeWork is the work of every trial that was probed. Empty means that none was, or they differ.
 func probeWork(records []result.Record) string {
 	work := ""
 	for i := range records {

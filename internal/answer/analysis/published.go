@@ -37,7 +37,7 @@ func publishedLatency(f *figures, l *result.Load) {
 	}
 }
 
-// podMean sets the trimmed mean over generators; nothing if one of them lacks it.
+// podMean sets the trimmed mean over generators, or nothing if one of them lacks it.
 func podMean(f *figures, l *result.Load, part string, of func(result.Latency) (float64, bool)) {
 	var pods series
 	for _, d := range l.Published {

@@ -300,7 +300,7 @@ func (x *estimator) levels(cs []Comparison, family []int, q *Question) {
 // has it, and with few noisy pairs its logarithm exceeds every number.
 const mostRelative = 1000
 
-// smallest is the smallest true difference that a test at a level shows; nil if unknown.
+// smallest is the smallest true difference that a test at a level shows, or nil if unknown.
 func (x *estimator) smallest(r stats.Result, level float64, relative bool) *Smallest {
 	i, ok := r.Detectable(level, stats.Power, x.confidence)
 	if !ok {

@@ -29,7 +29,7 @@ type Method string
 const Paired Method = "paired" // differences within blocks
 
 // Report is the answer of an experiment. Its JSON form is a public contract
-// (schema tare.report/v1); unknown figures are absent, never zero.
+// (schema tare.report/v1). Unknown figures are absent, never zero.
 type Report struct {
 	options     Options        // that it was made with
 	Schema      string         `json:"schema"`
@@ -104,7 +104,7 @@ type Setup struct {
 	WarmupS    *float64          `json:"warmup_s,omitempty"` // the shortest
 	MeasureS   *float64          `json:"measure_s,omitempty"`
 	Seed       uint64            `json:"seed,omitempty"`
-	Probe      string            `json:"probe,omitempty"` // the work of the calibration probe; absent: none was run
+	Probe      string            `json:"probe,omitempty"` // the work of the calibration probe, absent if none was run
 	FirstStart *time.Time        `json:"first_start,omitempty"`
 	LastEnd    *time.Time        `json:"last_end,omitempty"`
 }
@@ -119,7 +119,7 @@ func (s Setup) ArrivalsOfFile() string {
 }
 
 // Count divides the planned trials by outcome. The estimates use the Used
-// rest on; Planned = Used + Invalid + Failed + Missing.
+// trials. Planned = Used + Invalid + Failed + Missing.
 type Count struct {
 	Blocks  int `json:"blocks"`
 	Planned int `json:"planned"`
@@ -134,13 +134,13 @@ type Warning struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
-	// Trials it was seen in; 0: it is not about single trials.
+	// Trials it was seen in. 0 means that it is not about single trials.
 	Trials int `json:"trials,omitempty"`
 	// Invalidates marks a trial excluded by the warning.
 	Invalidates bool `json:"invalidates,omitempty"`
 	// Withholds marks metrics that were left out of this trial.
 	Withholds bool `json:"withholds,omitempty"`
-	// Metrics it concerns, by base name ("latency_ms") or full name; empty: all.
+	// Metrics it concerns, by base name ("latency_ms") or full name. Empty means all.
 	Metrics []string `json:"metrics,omitempty"`
 }
 
@@ -161,7 +161,7 @@ type Treatment struct {
 	Factors   plan.Factors        `json:"factors"`
 	Control   bool                `json:"control,omitempty"`
 	Reference bool                `json:"reference,omitempty"` // the standard weight
-	Baseline  string              `json:"baseline,omitempty"`  // ID of what it is compared with; absent for a baseline
+	Baseline  string              `json:"baseline,omitempty"`  // ID of what it is compared with, absent for a baseline
 	N         int                 `json:"n"`                   // valid trials
 	Planned   int                 `json:"planned"`
 	Metrics   map[string]Estimate `json:"metrics"`
@@ -179,7 +179,7 @@ type Comparison struct {
 	Control bool   `json:"control,omitempty"`
 	Metric  string `json:"metric"`
 	Unit    string `json:"unit"`
-	// Difference is treatment minus baseline, absent if no block has both, or with ratios only; Ratio
+	// Difference is treatment minus baseline, absent if no block has both, or with ratios only. Ratio
 	// is treatment over baseline, absent if a value is not above zero.
 	Difference *stats.Interval `json:"difference,omitempty"`
 	Ratio      *stats.Interval `json:"ratio,omitempty"`
@@ -192,7 +192,7 @@ type Comparison struct {
 	// Equivalence is present if a margin was given and the ratio is defined.
 	Equivalence *Equivalence `json:"equivalence,omitempty"`
 	Family      Family       `json:"family"`
-	// Question that the test belongs to, by [Question.ID]; absent: its family is that of the run.
+	// Question that the test belongs to, by [Question.ID]. Absent means that its family is that of the run.
 	Question string `json:"question,omitempty"`
 	// Detectable is the true difference that these pairs would show four times in five, if
 	// this were the only comparison. Smallest has the level that applied.
@@ -210,7 +210,7 @@ type Comparison struct {
 
 	test   stats.Result // of the verdict: the difference, or the ratio
 	values []float64    // differences, or logarithms of ratios, by block
-	logs   []float64    // logarithms of ratios, by block; empty: not positive
+	logs   []float64    // logarithms of ratios, by block, empty if not positive
 	blocks []int        // of values
 }
 

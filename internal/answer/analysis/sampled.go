@@ -10,10 +10,10 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// series is a quantity row by row; NaN if it is unknown.
+// series is a quantity row by row, NaN if it is unknown.
 type series []float64
 
-// reduce makes one figure of a series; not ok if nothing is known.
+// reduce makes one figure of a series. It is not ok if nothing is known.
 type reduce func(series) (float64, bool)
 
 // sampledResource is a quantity of sampled rows.
@@ -77,7 +77,7 @@ func sampledFigures(f *figures, r *result.Record, seconds float64, method Method
 	s.nodes()
 }
 
-// sum adds up the selected tasks, row by row; nil if there are none.
+// sum adds up the selected tasks, row by row. It is nil if there are none.
 func (s *sampled) sum(res sampledResource, want func(mesh.Task) bool) series {
 	var tasks []int
 	for i, t := range s.Tasks {
@@ -102,7 +102,7 @@ func (s *sampled) sum(res sampledResource, want func(mesh.Task) bool) series {
 	return v
 }
 
-// part reduces the sum of a part's planes; not ok if one of them is unknown.
+// part reduces the sum of a part's planes. It is not ok if one of them is unknown.
 func (s *sampled) part(p metric.Part, planes map[metric.Plane]series) (float64, bool) {
 	total := make(series, len(s.rows))
 	for _, plane := range p.Planes {

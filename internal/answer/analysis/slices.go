@@ -23,7 +23,7 @@ type NoiseSource struct {
 	Slices    int    `json:"slices"` // of each treatment in a block
 	// Slice is the standard deviation because of the finite number of slices. Longer blocks reduce it.
 	Slice float64 `json:"slice"`
-	// Deployment is that between deployments; absent with fewer than two blocks. Only more blocks
+	// Deployment is that between deployments, absent with fewer than two blocks. Only more blocks
 	// reduce the interval that it causes.
 	Deployment *float64 `json:"deployment,omitempty"`
 	// Price is what a block of this run cost.
@@ -31,8 +31,8 @@ type NoiseSource struct {
 	// BestSlices is the number of slices of each treatment in a block that narrows the interval most in a given
 	// time. Absent if a source has no noise, or without a price.
 	BestSlices *float64 `json:"best_slices,omitempty"`
-	// These is the difference of these deployments alone, with its interval over slices; of a run
-	// of one block. It is no statement about other deployments.
+	// These is the difference of these deployments alone, with its interval over slices. It is of
+	// a run of one block. It is no statement about other deployments.
 	These *stats.Interval `json:"these_deployments,omitempty"`
 }
 
@@ -42,7 +42,7 @@ var noiseParts = []string{"data", "total", "app"}
 // sliceCosts are the CPU of each own slice per answered request, µs, in their order.
 type sliceCosts map[string][]float64 // by part
 
-// sliceFigures reads the slices of a trial of a round; nil: it has none.
+// sliceFigures reads the slices of a trial of a round. Nil means that it has none.
 func sliceFigures(f *figures, r *result.Record, path string) sliceCosts {
 	if r.Error != "" || r.Load == nil || r.Load.Slices == nil {
 		return nil
@@ -185,5 +185,5 @@ func rowDifferences(a, b []float64) (rows []float64) {
 func variance(x []float64) float64 { return math.Pow(stats.SD(x), 2) }
 
 // SliceCosts are the CPU of each own slice of an interleaved trial per answered request, µs, in their
-// order; NaN without an answer. Parts are data, app and total.
+// order. A cost is NaN without an answer. Parts are data, app and total.
 func (t Trial) SliceCosts(part string) []float64 { return t.slices[part] }

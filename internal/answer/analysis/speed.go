@@ -9,7 +9,7 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// SpeedAdjusted is a difference at the mean speed of the machine in the run. The estimate is unchanged; the
+// SpeedAdjusted is a difference at the mean speed of the machine in the run. The estimate is unchanged. The
 // interval is without the spread that follows the machine's speed.
 type SpeedAdjusted struct {
 	// AdjustedFor is what shows the speed in a block: CPU per request of these planes, in these treatments.
@@ -37,8 +37,8 @@ type machineWork struct {
 	control     map[string]string          // ID of the A/A pair, by baseline
 }
 
-// machineWork of interleaved trials, which share the moments in which the speed is seen; nil: it adjusts nothing.
-// A run that stops at a width has already chosen by widths.
+// machineWork of interleaved trials, which share the moments in which the speed is seen. Nil means that it
+// adjusts nothing. A run that stops at a width has already chosen by widths.
 func (a *analysis) machineWork() *machineWork {
 	if a.run.plan.Order != experiment.OrderInterleaved || a.run.plan.Until != "" || a.estimator.method != Paired {
 		return nil
@@ -116,7 +116,7 @@ func (x *estimator) speedAdjusted(raw stats.Interval, d *stats.Adjusted, from []
 }
 
 // pooledAtMeanSpeed is atMeanSpeed of the mean over the levels of a question. Otherwise that mean, which comes before its
-// levels, would keep the spread that is taken out of them. levels are in the same blocks; the work in a block is the mean
+// levels, would keep the spread that is taken out of them. levels are in the same blocks. The work in a block is the mean
 // of theirs.
 func (x *estimator) pooledAtMeanSpeed(p *Pooled, treatments []plan.Treatment, levels []pairs) {
 	if x.work == nil || !slices.Contains(speedAdjusted, metric.Base(p.Metric)) {

@@ -17,7 +17,7 @@ import (
 // (Armitage, McPherson, Rowe, Journal of the Royal Statistical Society A 1969).
 // The width hardly depends on the difference: for normal observations mean and
 // deviation are independent. The interval almost keeps its coverage as it narrows
-// (Chow, Robbins, Annals of Mathematical Statistics 1965); [stats.ExtraBlocks]
+// (Chow, Robbins, Annals of Mathematical Statistics 1965). [stats.ExtraBlocks]
 // corrects the rest. docs/lab/coverage.md has the simulation.
 type Stopping struct {
 	Until   string `json:"until"`
@@ -25,7 +25,7 @@ type Stopping struct {
 	Max     int    `json:"max"`
 	Blocks  int    `json:"blocks"`  // run so far
 	Reached bool   `json:"reached"` // by the intervals as they are, or when the run stopped
-	// Why the run stopped early, with the reason at the time; absent: it did not.
+	// Why the run stopped early, with the reason at the time. Absent means that it did not.
 	Why string `json:"why,omitempty"`
 	// Widest is the treatment with the widest interval. Half is half its width, in
 	// Unit. Both are absent if an interval cannot be computed.
@@ -48,7 +48,7 @@ func (d *run) stopped(dir *result.Dir) error {
 	return nil
 }
 
-// limit leaves out the later blocks; 0: none.
+// limit leaves out the later blocks. 0 means none.
 func (d *run) limit(blocks int) {
 	if blocks <= 0 || blocks >= d.plan.Blocks {
 		return

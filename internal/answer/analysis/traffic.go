@@ -21,7 +21,7 @@ type Traffic struct {
 	Crossing *float64 `json:"crossing,omitempty"`
 	GiB      *float64 `json:"gib_per_month,omitempty"`
 	Money    *float64 `json:"money_per_month,omitempty"`
-	// Added is Money less that of the baseline; absent for a baseline.
+	// Added is Money less that of the baseline, absent for a baseline.
 	Added *float64 `json:"added_money_per_month,omitempty"`
 	// How is the source of Crossing, or the reason for its absence.
 	How string `json:"how"`
@@ -66,7 +66,7 @@ func (r *Report) zoneTraffic(records []result.Record, p Prices) (all []Traffic) 
 	return all
 }
 
-// baselineOf is the ID of a treatment's baseline; empty for a baseline.
+// baselineOf is the ID of a treatment's baseline, empty for a baseline.
 func (r *Report) baselineOf(treatment string) string {
 	for _, t := range r.Treatments {
 		if t.ID == treatment {
@@ -141,7 +141,7 @@ const (
 	roleGateway  = "gateway"
 )
 
-// bytes of a request and its answer; 0: not counted.
+// bytes of a request and its answer, 0 if not counted.
 func (h *hopCount) bytes() float64 {
 	if h.answered == 0 {
 		return 0

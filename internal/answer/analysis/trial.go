@@ -49,7 +49,7 @@ func (f *figures) withhold(warnings []result.Warning) {
 	}
 }
 
-// trialFigures computes every metric the record itself bears; latencies come from the log.
+// trialFigures computes every metric the record itself bears. Latencies come from the log.
 func trialFigures(r *result.Record, method Method) *figures {
 	f := &figures{values: map[string]float64{}, roles: map[taskRole]map[string]float64{}}
 	if r.Error != "" {
@@ -77,7 +77,7 @@ func trialFigures(r *result.Record, method Method) *figures {
 // sampledRecord reports whether the trial has sampled figures instead of counters.
 func sampledRecord(r result.Record) bool { return r.Sampled != nil && len(r.Sampled.Rows) > 0 }
 
-// measureSeconds is the length of the measure window; 0 if it is unknown.
+// measureSeconds is the length of the measure window, or 0 if it is unknown.
 func measureSeconds(l *result.Load) float64 {
 	switch {
 	case l == nil:
@@ -135,7 +135,7 @@ func nodeFigures(f *figures, n *result.NodeUsage) {
 // resource is a quantity of tasks, summed by plane.
 type resource struct {
 	name string
-	// of gives the task's value; not ok if it was not read.
+	// of gives the task's value. It is not ok if the value was not read.
 	of func(result.TaskUsage) (float64, bool)
 	// perTime is multiplied by the measure seconds and divided by the requests:
 	// a rate becomes a cost per request under these names.
@@ -209,7 +209,7 @@ func planeSums(tasks []result.TaskUsage, of func(result.TaskUsage) (float64, boo
 	return sums
 }
 
-// part adds up the planes of a part; not ok if one of them is unknown.
+// part adds up the planes of a part. It is not ok if one of them is unknown.
 func part(p metric.Part, planes map[metric.Plane]float64) (float64, bool) {
 	total := 0.0
 	for _, plane := range p.Planes {

@@ -60,7 +60,7 @@ func methodFor(d *run, requested Method) (Method, error) {
 
 // settleBaselines makes the requested levels the baseline. Imported results
 // without one are compared with the first mesh they name, so that something can
-// be compared; a warning reports that it is no baseline.
+// be compared. A warning reports that it is no baseline.
 func (d *run) settleBaselines(requested map[string]string) error {
 	if len(requested) == 0 {
 		if d.header.Platform.Kind != imported || slices.ContainsFunc(d.plan.Treatments, func(t plan.Treatment) bool { return t.Baseline != "" }) {

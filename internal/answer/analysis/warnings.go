@@ -104,7 +104,7 @@ func (t *tally) warnings() []Warning {
 	return ws
 }
 
-// concerns reports whether w is about a metric; one about every metric is listed with
+// concerns reports whether w is about a metric. One about every metric is listed with
 // the treatment and is not repeated here.
 func concerns(w Warning, name string) bool {
 	return len(w.Metrics) > 0 && about(w.Metrics, name)

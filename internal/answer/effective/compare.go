@@ -11,7 +11,7 @@ type Difference struct {
 	// Files are the proxies or pods that differ in this way.
 	Files []string `json:"files"`
 	Path  string   `json:"path"`
-	// A and B are the values; empty: absent. Of a part, the number of its values is in Values.
+	// A and B are the values. Empty means absent. Of a part, the number of its values is in Values.
 	A      string `json:"a,omitempty"`
 	B      string `json:"b,omitempty"`
 	Values int    `json:"values"`

@@ -277,7 +277,8 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// elementName is the name of an element of a list, so that another order is no difference; else its index.
+// elementName is the name of an element of a list, so that another order is no difference.
+// Without a name it is the index.
 func elementName(v any, i int) string {
 	m, _ := v.(map[string]any)
 	for _, key := range []string{"name", "@type", "cluster", "resource"} {

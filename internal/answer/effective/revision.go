@@ -10,7 +10,7 @@ import (
 
 // revision has the names of a mesh's revision, in which two variants side by side differ without any other setting.
 type revision struct {
-	name, home string   // home is the namespace of the mesh without revisions; both empty: it is none
+	name, home string   // home is the namespace of the mesh without revisions (both empty: it is none)
 	shared     []string // files of charts that only the first revision installed
 
 	ends, alone *regexp.Regexp

@@ -9,7 +9,7 @@ import (
 const (
 	// MinSegment is the least number of observations on either side of a change.
 	MinSegment = 3
-	// permutations of each test; the least p-value is 1/(permutations+1).
+	// permutations of each test. The least p-value is 1/(permutations+1).
 	permutations = 999
 )
 
@@ -75,7 +75,7 @@ func permuted(r *rand.Rand, x []float64, q float64) float64 {
 	return float64(as) / (permutations + 1)
 }
 
-// bestSplit is the index with the largest energy statistic of the two sides; -1 if x is too short.
+// bestSplit is the index with the largest energy statistic of the two sides, or -1 if x is too short.
 func bestSplit(x []float64) (at int, best float64) {
 	n := len(x)
 	at = -1

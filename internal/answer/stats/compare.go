@@ -46,7 +46,7 @@ func GeometricMean(logarithms []float64, confidence float64) Result {
 // Welch estimates mean(treatment)-mean(baseline) of unpaired samples whose
 // variances may differ, with the degrees of freedom of Welch, "The
 // generalization of Student's problem", Biometrika 1947. N is the smaller
-// sample's; SD is the root of the sum of the two variances.
+// sample's, and SD is the root of the sum of the two variances.
 func Welch(treatment, baseline []float64, confidence float64) Result {
 	na, nb := float64(len(treatment)), float64(len(baseline))
 	va, vb := square(SD(treatment)), square(SD(baseline))

@@ -20,7 +20,7 @@ const (
 	covariateLevel = 0.05
 	covariateGain  = 0.1
 	choiceFreedom  = 1
-	// minCovariate is the least number of observations; below, the coefficient costs more than it brings.
+	// minCovariate is the least number of observations. Below it, the coefficient costs more than it brings.
 	minCovariate = 6
 )
 

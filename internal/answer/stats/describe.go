@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Mean returns the arithmetic mean; NaN for no values.
+// Mean returns the arithmetic mean, or NaN for no values.
 func Mean(x []float64) float64 {
 	if len(x) == 0 {
 		return math.NaN()
@@ -13,7 +13,7 @@ func Mean(x []float64) float64 {
 	return mean(x)
 }
 
-// SD returns the sample standard deviation (n-1); NaN below two values.
+// SD returns the sample standard deviation (n-1), or NaN below two values.
 func SD(x []float64) float64 {
 	if len(x) < 2 {
 		return math.NaN()
@@ -21,7 +21,7 @@ func SD(x []float64) float64 {
 	return math.Sqrt(covariance(x, x))
 }
 
-// CV returns the coefficient of variation, SD over mean; NaN if the mean is
+// CV returns the coefficient of variation, SD over mean, or NaN if the mean is
 // zero or there are fewer than two values.
 func CV(x []float64) float64 {
 	m := Mean(x)

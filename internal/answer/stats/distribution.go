@@ -64,7 +64,8 @@ func fSurvival(d1, d2, x float64) float64 {
 func mean(x []float64) float64 { return floats.Sum(x) / float64(len(x)) }
 
 // covariance is the sample covariance by the corrected two-pass algorithm
-// (Chan, Golub and LeVeque, "Algorithms for computing the sample variance", 1.7); of x with itself, its variance.
+// (Chan, Golub and LeVeque, "Algorithms for computing the sample variance", 1.7).
+// Of x with itself, it is the variance.
 func covariance(x, y []float64) float64 {
 	mx, my := mean(x), mean(y)
 	var sum, cx, cy float64

@@ -43,7 +43,7 @@
 //
 // An interval needs at least [MinN] = 3 observations. Two give one degree of
 // freedom: t is 12.7, an outlier cannot be distinguished, and the
-// interval's own width varies by orders of magnitude between repetitions; three
+// interval's width varies by orders of magnitude between repetitions. Three
 // give t = 4.3. Three is the least that can be computed honestly, not the
 // number to plan: t falls to 2.6 at six blocks, which is tare's default.
 //

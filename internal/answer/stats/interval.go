@@ -33,7 +33,7 @@ type Interval struct {
 // Known reports whether there is an interval.
 func (i Interval) Known() bool { return i.Low != nil && i.High != nil }
 
-// HalfWidth is half the width of the interval; not ok if there is none.
+// HalfWidth is half the width of the interval. It is not ok if there is none.
 func (i Interval) HalfWidth() (float64, bool) {
 	if !i.Known() {
 		return 0, false
@@ -52,13 +52,13 @@ func (i *Interval) set(low, high float64) { i.Low, i.High = &low, &high }
 type Result struct {
 	Interval
 	N  int     // observations, or pairs
-	SD float64 // of the observations, or of the paired differences; NaN below two
+	SD float64 // of the observations, or of the paired differences, NaN below two
 	// P is the two-sided p-value of "the true value is zero" ("one" for a
-	// ratio); nil if there is no interval.
+	// ratio). It is nil if there is no interval.
 	P   *float64
 	Why Why
 	// SE is the standard error of the estimate, of a ratio that of its logarithm, and DF
-	// its degrees of freedom; both 0 without an interval.
+	// its degrees of freedom. Both are 0 without an interval.
 	SE, DF float64
 }
 
@@ -67,8 +67,8 @@ func MeanInterval(x []float64, confidence float64) Result {
 	return student(x, confidence, maxAbs(x))
 }
 
-// student is Student's one-sample interval and test; scale is the size of the
-// values x was computed from, against which rounding is judged.
+// student is Student's one-sample interval and test. The scale is the size of
+// the values x was computed from, against which rounding is judged.
 func student(x []float64, confidence, scale float64) Result {
 	r := Result{N: len(x), SD: SD(x)}
 	r.Estimate = Mean(x)

@@ -54,8 +54,8 @@ func PairsFor(halfNow float64, n int, half, confidence float64) (int, bool) {
 	return 0, false
 }
 
-// HalfWidth is half of the interval of the mean of n observations with a standard deviation; infinite
-// below two.
+// HalfWidth is half of the interval of the mean of n observations with a standard deviation. It is
+// infinite below two.
 func HalfWidth(sd float64, n int, confidence float64) float64 {
 	if n < 2 {
 		return math.Inf(1)

@@ -15,7 +15,7 @@ import (
 // few pairs, where levels from the normal distribution reject too often: 6 % of true hypotheses for 8 pairs. So the
 // critical values are those of simulated t statistics, from a fixed seed. spending_test.go has the error.
 type Spending struct {
-	critical []float64 // of t, by number of pairs; zero: no test
+	critical []float64 // of t, by number of pairs, zero for no test
 }
 
 // MaxLooks bounds the planned pairs of [NewSpending].

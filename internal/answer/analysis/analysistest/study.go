@@ -26,18 +26,18 @@ import (
 // Study is a synthetic experiment.
 type Study struct {
 	Name       string
-	YAML       string // of the experiment file; empty: made from Name
+	YAML       string // of the experiment file, made from Name if empty
 	Blocks     int
 	Seed       uint64
 	Treatments []Treatment
 	// Warmup and Measure are whole seconds, Rate requests/s.
 	Warmup, Measure int
 	Rate            int
-	// Order is the plan's; empty: random.
+	// Order is the plan's. Empty means random.
 	Order string
 	// Until is the plan's, from 6 blocks on.
 	Until string
-	// Platform of the environment; empty: this machine.
+	// Platform of the environment. Empty means this machine.
 	Platform string
 	// RateFactor takes each treatment's load from its factor rate instead of Rate.
 	RateFactor bool
@@ -295,7 +295,7 @@ func (s Study) record(m machine, trial plan.Trial, t Treatment, completed int64)
 		Node: &result.NodeUsage{CPUs: 2, Start: result.NodeReading{At: from}, End: result.NodeReading{At: to, Busy: int64(m.cost(0.4) * float64(s.Measure) * 1e9)}},
 	}
 	task := func(id string, plane metric.Plane, us, mib float64) {
-		// Every task is read a little after the edge; cumulative counters with their own time bear that.
+		// Every task is read a little after the edge. Cumulative counters with their own time bear that.
 		at := from.Add(time.Duration(m.rand.IntN(20)) * time.Millisecond)
 		end := to.Add(time.Duration(m.rand.IntN(20)) * time.Millisecond)
 		perSecond := m.cost(us) * 1e3 * float64(completed) / float64(s.Measure)
