@@ -10,7 +10,7 @@ import (
 )
 
 // Stamps are the times at which a process received a request and sent its response,
-// by its own clock; ns since 1970.
+// by its own clock, in ns since 1970.
 type Stamps struct {
 	Received int64 `json:"received"`
 	Sent     int64 `json:"sent"`

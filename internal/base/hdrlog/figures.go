@@ -24,7 +24,7 @@ type Figures struct {
 	At   []int64 // one a quantile
 }
 
-// Figures computes the figures of a sum; quantiles must ascend.
+// Figures computes the figures of a sum. Quantiles must ascend.
 func (s *Sum) Figures(quantiles []float64) Figures {
 	total := s.Total()
 	v := Figures{At: make([]int64, 0, len(quantiles))}

@@ -44,8 +44,8 @@ func (w Window) holds(start, length float64) bool {
 	return start >= w.From-slack && start+length <= w.To+slack
 }
 
-// ReadFile adds up the histograms of the window by tag; nil tags: all tags. A line
-// that cannot be read is an [*Error], since part of a histogram is a wrong
+// ReadFile adds up the histograms of the window by tag. Nil tags mean all tags. A
+// line that cannot be read is an [*Error], since part of a histogram is a wrong
 // figure. The caller frees the sums.
 func ReadFile(path string, w Window, tags []string) (Sums, error) {
 	f, err := Open(path)

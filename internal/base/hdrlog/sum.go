@@ -57,7 +57,7 @@ func newSum() *Sum {
 	return s
 }
 
-// Free gives the sums back; they must not be used again.
+// Free gives the sums back. They must not be used again.
 func (m Sums) Free() {
 	for _, s := range m {
 		spareSums.Put(s)
@@ -75,7 +75,7 @@ func (s *Sum) snapshot() *hdrhistogram.Snapshot {
 // check compares the counts with the geometry.
 func (s *Sum) check() error { return s.snapshot().Validate() }
 
-// Histogram is a copy of the sum in the library's type; nil of nil.
+// Histogram is a copy of the sum in the library's type, or nil of nil.
 func (s *Sum) Histogram() *hdrhistogram.Histogram {
 	if s == nil {
 		return nil

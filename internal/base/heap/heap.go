@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	percent = 1000      // of the live heap, as GOGC; the first collection is at 40 MiB
+	percent = 1000      // of the live heap, as GOGC, and the first collection is at 40 MiB
 	limit   = 512 << 20 // bytes, as GOMEMLIMIT: near it garbage is collected more often
 )
 

@@ -10,7 +10,7 @@ import (
 // The zero value has no hint and an empty message.
 type Hinted struct {
 	Err  error  // what went wrong; the message is its message
-	Text string // what to do about it: one line, no final period; "" for none
+	Text string // what to do about it: one line, no final period, "" for none
 }
 
 // New returns an error with a formatted message and a hint.

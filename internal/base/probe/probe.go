@@ -47,8 +47,8 @@ type Processor struct {
 	NS     int64  `json:"ns"`             // user and system CPU time, ns
 }
 
-// Microseconds returns the mean CPU time of a piece over the processors; not ok if
-// one processor finished no piece.
+// Microseconds returns the mean CPU time of a piece over the processors. It is not
+// ok if one processor finished no piece.
 func (r Reading) Microseconds() (float64, bool) {
 	sum := 0.0
 	for _, c := range r.CPUs {
@@ -70,7 +70,7 @@ type Prober interface {
 
 // Local is the probe of this machine.
 type Local struct {
-	// CPUs to probe; empty: all that this process may use.
+	// CPUs to probe. Empty means all that this process may use.
 	CPUs []int
 }
 

@@ -9,7 +9,7 @@ import (
 
 // String prints the command as one line that can be pasted into a POSIX shell:
 // quoted, with its directory, its environment and its processors. Descriptors in
-// Files have no spelling in a shell; they are named in a comment at the end.
+// Files have no spelling in a shell. They are named in a comment at the end.
 func (c Command) String() string {
 	var words []string
 	for _, kv := range c.Env {

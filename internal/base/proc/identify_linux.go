@@ -14,7 +14,7 @@ var bootID = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(b)), err
 })
 
-// identify reads who a process is; fs.ErrNotExist when it has ended (a zombie has).
+// identify reads who a process is. It returns fs.ErrNotExist when it has ended (a zombie has).
 func identify(pid int) (identity, error) {
 	boot, err := bootID()
 	if err != nil {

@@ -13,14 +13,15 @@ type Command struct {
 	Path  string     // absolute, or looked up on PATH
 	Args  []string   // without the program's name
 	Env   []string   // added to the environment tare itself has, "K=V"
-	Dir   string     // working directory; empty: tare's own
+	Dir   string     // working directory, empty for tare's own
 	Files []*os.File // inherited as descriptors 3, 4, …
-	CPUs  string     // processors it may run on, as taskset writes them; empty: any
-	// At is the start time, by the clock of the host that runs it; zero: now. Only load workers in pods wait for it.
+	CPUs  string     // processors it may run on, as taskset writes them, empty for any
+	// At is the start time, by the clock of the host that runs it. Zero means now.
+	// Only load workers in pods wait for it.
 	At time.Time
-	// Stdin is read to its end; nil is empty.
+	// Stdin is read to its end. Nil is empty.
 	Stdin io.Reader
-	// Log receives stdout and stderr (path, created 0600, appended to); stdout only if Stdout is nil.
+	// Log receives stdout and stderr (path, created 0600, appended to), but stdout only if Stdout is nil.
 	Log string
 	// MaxLog is about the max size of Log: a longer one loses its middle. 0: no limit.
 	MaxLog int64

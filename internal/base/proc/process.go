@@ -36,7 +36,7 @@ type Process struct {
 	PID int
 
 	command Command
-	mark    string // of its descendants; empty: none
+	mark    string // of its descendants, empty for none
 	cmd     *exec.Cmd
 	tail    tail
 	// shortening is held while the log is shortened or read.

@@ -112,7 +112,7 @@ type Swept struct {
 
 // Sweep kills the processes that dead runs of tare left behind, and removes the state files of those runs.
 // A process is killed only if its start time and the boot ID are the recorded ones, so that a reused PID is
-// spared. The error names the places and files that were refused; the others are swept. It wraps
+// spared. The error names the places and files that were refused. The others are swept. It wraps
 // [errors.ErrUnsupported] on systems without a start time of processes.
 func Sweep() ([]Swept, error) { return sweep(statePlaces()) }
 

@@ -20,7 +20,7 @@ import (
 // belong to the user, with mode 0700.
 type statePlace struct {
 	base  string
-	home  string // must belong to the user, as base must; empty for a shared base
+	home  string // must belong to the user, as base must, empty for a shared base
 	names []string
 	user  int
 }

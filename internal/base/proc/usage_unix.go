@@ -18,7 +18,7 @@ type Usage struct {
 	Involuntary int64 // context switches
 }
 
-// Usage returns the resource usage; not ok while the process runs.
+// Usage returns the resource usage. It is not ok while the process runs.
 func (p *Process) Usage() (u Usage, ok bool) {
 	select {
 	case <-p.done:

@@ -12,8 +12,8 @@ import (
 // PageScript installs Chromium, tmux and the packages of Node.js.
 const PageScript = "tools/page/install.sh"
 
-// Missing ends a test whose program a script installs. The test is skipped; it fails with CI=true. With -short it is
-// always skipped, because CI runs `make test` before it installs programs.
+// Missing ends a test whose program a script installs. The test is skipped, but it fails with CI=true. With -short
+// it is always skipped, because CI runs `make test` before it installs programs.
 func Missing(t testing.TB, err error, script string) {
 	t.Helper()
 	message := fmt.Sprintf("%v: run %s", err, script)

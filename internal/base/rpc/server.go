@@ -62,7 +62,7 @@ type stream struct {
 	limit int64
 }
 
-// receive returns the next message of the client; [io.EOF] after the last.
+// receive returns the next message of the client, or [io.EOF] after the last.
 func (s *stream) receive() ([]byte, error) { return read(s.r.Body, s.limit) }
 
 // send writes a message to the client.

@@ -58,7 +58,7 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 
 // Histograms is a histogram for each combination of label values.
 type Histograms struct {
-	bounds []float64 // upper bounds of the buckets, ascending; the last bucket has none
+	bounds []float64 // upper bounds of the buckets, ascending, but the last bucket has none
 	labels []string
 	series sync.Map // by the label values, joined: *Histogram
 }

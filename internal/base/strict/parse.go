@@ -31,7 +31,7 @@ func tooLarge(file string) error {
 }
 
 // Parse reads one YAML document. What makes it unreadable as a whole is
-// returned as [Problems]; anchors, aliases, tags, duplicate keys and the like
+// returned as [Problems]. Anchors, aliases, tags, duplicate keys and the like
 // are kept in the document, to be returned by [Document.Err] with the rest.
 func Parse(file string, data []byte) (doc *Document, err error) {
 	defer func() {
@@ -154,7 +154,7 @@ func (d *Document) inspectMapping(n *yaml.Node, at *ref, depth int) bool {
 
 // syntaxErrors maps messages of the YAML library to messages with a hint. The
 // library counts lines from 0 in the errors of its parser and from 1 in those
-// of its scanner; off is the difference. find narrows the place down to a column.
+// of its scanner. Off is the difference. find narrows the place down to a column.
 var syntaxErrors = []struct {
 	text, hint string
 	off        int

@@ -11,7 +11,7 @@ import (
 // Set overrides one value before [Document.Decode], as `--set key=value` does:
 // the key is a path such as "factors.rate" or "factors.rate[0]", the value any
 // YAML value in flow style, such as [100, 200]. Missing mappings on the path are
-// created; an element of a list must exist. Later mistakes in the value are
+// created, but an element of a list must exist. Later mistakes in the value are
 // reported as the override's.
 func (d *Document) Set(override string) error {
 	key, text, ok := strings.Cut(override, "=")

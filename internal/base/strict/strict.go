@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// MaxBytes is the max size of a file. Users write these files by hand; the
+	// MaxBytes is the max size of a file. Users write these files by hand. The
 	// largest known has 10 KiB.
 	MaxBytes = 1 << 20
 	// MaxDepth is how deeply lists and mappings may be nested.
@@ -54,7 +54,7 @@ func (p Problem) Error() string {
 }
 
 // Problems are all mistakes of one file in the order of their positions. As an
-// error it is one line a mistake; use errors.As to print the hints as well.
+// error it is one line a mistake. Use errors.As to print the hints as well.
 type Problems []Problem
 
 func (ps Problems) Error() string {
