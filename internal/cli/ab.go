@@ -35,7 +35,7 @@ type abOptions struct {
 	rate     string
 	platform string
 	fixed    []string // settings of the pilot: its seed and order
-	// from are results directories to decide again; replayTime is --max-time if it was given.
+	// from are results directories to decide again, and replayTime is --max-time if it was given.
 	from       []string
 	replayTime time.Duration
 }
@@ -110,7 +110,7 @@ breached, 125 undecided or failed, 255 wrong usage.`,
 	return cmd
 }
 
-// Exit codes that git bisect run understands; above 127 it ends.
+// Exit codes that git bisect run understands. Above 127 it ends.
 const (
 	bisectBad  = 1
 	bisectSkip = 125

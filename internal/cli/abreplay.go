@@ -67,7 +67,8 @@ func (o abOptions) replayOptions() (analysis.Options, error) {
 	return options, nil
 }
 
-// replayRun looks at the gates of one run until they are decided. within is the time to end at; 0: the run's own end.
+// replayRun looks at the gates of one run until they are decided. within is the time to end at.
+// 0 means the run's own end.
 func replayRun(dir string, o analysis.Options, within time.Duration) (replayed, error) {
 	r := replayed{dir: dir}
 	d, err := result.Open(dir)

@@ -19,7 +19,7 @@ const leastMeasure = time.Second
 
 // allocation prints how the time of an interleaved run is best divided into blocks: from the noise between
 // deployments and between slices in earlier runs, and the price of both. share is the difference to
-// detect; 0: the narrowest interval in the time of the plan.
+// detect. 0 means the narrowest interval in the time of the plan.
 func (s *Study) allocation(w io.Writer, runs []*result.Dir, share float64) error {
 	p := s.Plan
 	if p.Slices == nil || len(runs) == 0 {

@@ -48,7 +48,7 @@ func (o *detectOptions) register(cmd *cobra.Command) {
 // asked reports whether any of the questions is asked.
 func (o *detectOptions) asked() bool { return o.detect != "" || o.within > 0 }
 
-// share is the difference to detect; 0: none is asked for.
+// share is the difference to detect. 0 means that none is asked for.
 func (o *detectOptions) share() (float64, error) {
 	if o.detect == "" { // --within alone
 		return 0, nil

@@ -152,7 +152,7 @@ func firstBaseline(p *plan.Plan) string {
 	return p.Treatments[0].ID
 }
 
-// aaRow is a metric of the A/A run, as text; "?": unknown.
+// aaRow is a metric of the A/A run, as text, "?" if unknown.
 type aaRow struct{ title, mean, shows, blocks, detect string }
 
 func aaRows(r *analysis.Report, o aaOptions) (rows []aaRow) {

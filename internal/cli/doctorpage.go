@@ -13,7 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/show/page"
 )
 
-// examination gathers what tare doctor finds, for its page; nil: no page.
+// examination gathers what tare doctor finds, for its page. Nil means no page.
 type examination struct {
 	page.Doctor
 	html bytes.Buffer

@@ -12,7 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/generator"
 )
 
-// Kubernetes is everything that needs the Kubernetes libraries. cmd/tare-kube passes it in; cmd/tare has none.
+// Kubernetes is everything that needs the Kubernetes libraries. cmd/tare-kube passes it in, but cmd/tare has none.
 type Kubernetes struct {
 	// The commands, without their summaries: those are in the table below.
 	Cluster, Mesh, Cleanup, Image func(*CommandLine) *cobra.Command

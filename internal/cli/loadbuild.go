@@ -26,7 +26,7 @@ import (
 // maxTargets bounds a file of requests, in bytes.
 const maxTargets = 1 << 30
 
-// build makes the profile; every mistake is named.
+// build makes the profile, and every mistake is named.
 func (f *loadFlags) build(urls []string) (load.Profile, error) {
 	p := f.profile
 	p.Warmup, p.Timeout = time.Duration(f.warmup), time.Duration(f.timeout)

@@ -66,7 +66,7 @@ type capacitySearch struct{ *CommandLine }
 type probeFunc func(context.Context, load.Profile) (load.Report, error)
 
 // findMax searches the highest rate at which the objective holds, and prints it. p.Rate is the
-// upper limit; 0: that of a closed loop and a quarter.
+// upper limit. 0 means that of a closed loop and a quarter.
 func (c capacitySearch) findMax(ctx context.Context, p load.Profile, f *loadFlags, run probeFunc) error {
 	live := func(format string, args ...any) {
 		if console.IsTerminal(c.Err) {

@@ -157,7 +157,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.output, "output", "o", "text", "text, json, csv (a line a second), hdr (an HdrHistogram interval log), or JSON as of oha or vegeta")
 }
 
-// rateFlag is a rate in 1/s; 0 is max, a closed loop.
+// rateFlag is a rate in 1/s. 0 is max, a closed loop.
 type rateFlag float64
 
 func (r *rateFlag) String() string {
@@ -194,7 +194,7 @@ func (r *rateFlag) Set(text string) error {
 	return fmt.Errorf("%q is neither a number of requests per second, such as 50, 50/s or 3000/m, nor max", text)
 }
 
-// secondsFlag is a duration; a number without a unit is in seconds.
+// secondsFlag is a duration. A number without a unit is in seconds.
 type secondsFlag time.Duration
 
 func (s *secondsFlag) String() string { return time.Duration(*s).String() }

@@ -81,7 +81,7 @@ func writeLoadCSV(w io.Writer, log io.Reader) error {
 	return errors.Join(append(errs, out.Error())...)
 }
 
-// countOf is the number of values of a histogram; nil: none.
+// countOf is the number of values of a histogram, none if it is nil.
 func countOf(h *hdrhistogram.Histogram) string {
 	if h == nil {
 		return "0"

@@ -28,7 +28,7 @@ func (f *loadFlags) addUsers(p *load.Profile) error {
 	return nil
 }
 
-// texts reads the files of expressions; nil: braces are text.
+// texts reads the files of expressions. Nil means that braces are text.
 func (f *loadFlags) texts() *template.Reader {
 	if f.templates && f.reader == nil {
 		f.reader = &template.Reader{}

@@ -29,7 +29,7 @@ import (
 type platformVariant struct {
 	name, doc string
 	open      func(context.Context, *CommandLine, Opening) (*Opened, error)
-	// refresh is the expected counter refresh interval; 0: counters are current at every reading.
+	// refresh is the expected counter refresh interval. 0 means that counters are current at every reading.
 	refresh time.Duration
 	// overhead is about how much longer a trial takes than on this machine, without waiting for counters.
 	overhead time.Duration
@@ -48,11 +48,12 @@ type Opened struct {
 	Meter       meter.Meter
 	Timing      runner.Timing
 	Environment result.Environment // of the place where the trials run
-	// End removes what the run shares between its trials; nil: nothing.
+	// End removes what the run shares between its trials. Nil removes nothing.
 	End func(context.Context) error
 }
 
-// refreshOf is the expected counter refresh interval of an experiment; 0: counters are current at every reading.
+// refreshOf is the expected counter refresh interval of an experiment.
+// 0 means that counters are current at every reading.
 func (v platformVariant) refreshOf(x *experiment.Experiment) time.Duration {
 	if x.ByNodeAgent() {
 		return 0
@@ -199,7 +200,7 @@ type Notices struct {
 // NewNotices are messages on a stream.
 func NewNotices(to io.Writer) *Notices { return &Notices{to: to} }
 
-// show sets the view; nil: none.
+// show sets the view. Nil means none.
 func (n *Notices) show(view result.Sink) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

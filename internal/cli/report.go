@@ -21,16 +21,16 @@ import (
 // reportOptions are the flags of `tare report`.
 type reportOptions struct {
 	format string
-	output string // file; empty: standard output
+	output string // file, empty for standard output
 	all    bool
-	metric string // pattern of the metrics shown; empty: the headline ones
-	// method and baseline override the experiment's; empty: no override.
+	metric string // pattern of the metrics shown, empty for the headline ones
+	// method and baseline override the experiment's. Empty means no override.
 	method   string
 	baseline []string
-	cost     string // file of prices; empty: none
-	// attribution classifies tasks again: the name or the file of a classification; empty: as the run had them.
+	cost     string // file of prices, empty for none
+	// attribution classifies tasks again: the name or the file of a classification. Empty means as the run had them.
 	attribution string
-	same        string // margin that counts as the same; empty: the experiment's
+	same        string // margin that counts as the same, empty for the experiment's
 	ladder      bool   // what each treatment adds to the one before it
 	push        pushOptions
 }
@@ -187,7 +187,7 @@ func analyse(dir string, o reportOptions) (*result.Dir, *analysis.Report, error)
 	return nil, nil, err
 }
 
-// attributionOf reassigns tasks to planes; nil: no change.
+// attributionOf reassigns tasks to planes. Nil means no change.
 func attributionOf(nameOrPath string) (func(mesh.Task) mesh.Task, error) {
 	if nameOrPath == "" {
 		return nil, nil
@@ -199,7 +199,7 @@ func attributionOf(nameOrPath string) (func(mesh.Task) mesh.Task, error) {
 	return a.Attribute, nil
 }
 
-// reportFormat finds the format asked for, to be laid out for width columns; 0: no limit.
+// reportFormat finds the format asked for, to be laid out for width columns. 0 means no limit.
 func reportFormat(o reportOptions, width int) (report.Format, error) {
 	f, ok := findFormat(o.format, report.Options{All: o.all, Metric: o.metric, Width: width})
 	switch {

@@ -32,9 +32,9 @@ type runOptions struct {
 	start time.Duration
 	// sourceShown: the application's source was printed before.
 	sourceShown bool
-	// stop ends the run after a block; nil: the rule of the experiment.
+	// stop ends the run after a block. Nil means the rule of the experiment.
 	stop func(block int) (result.Stopped, error)
-	// finish prints the result; nil: the report.
+	// finish prints the result. Nil means the report.
 	finish func(dir string, o reportOptions) error
 	// undecided is the outcome of an undecided gate: pass, fail, or empty for its own exit code.
 	undecided string
@@ -330,7 +330,7 @@ func (c runCommand) carryOut(ctx context.Context, s *Study, on *begun, o runOpti
 	on.notices.show(view)
 	defer on.notices.show(nil)
 	if on.End != nil {
-		// The first interrupt is no reason to leave a mesh behind; after the second the next run takes it out.
+		// The first interrupt is no reason to leave a mesh behind. After the second the next run takes it out.
 		late := cmp.Or(c.kill, context.WithoutCancel(ctx))
 		defer func() { err = errors.Join(err, on.End(late)) }()
 	}

@@ -123,7 +123,7 @@ func (o serveOptions) readToken() (string, error) {
 	return token, nil
 }
 
-// certificate reads the files of TLS; nil: none were given.
+// certificate reads the files of TLS. Nil means that none were given.
 func (o serveOptions) certificate() (*tls.Config, *x509.Certificate, error) {
 	if o.cert == "" && o.key == "" {
 		return nil, nil, nil
@@ -138,7 +138,7 @@ func (o serveOptions) certificate() (*tls.Config, *x509.Certificate, error) {
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, pair.Leaf, nil
 }
 
-// summaryCache is the file in which summaries of runs are kept; empty: nowhere.
+// summaryCache is the file in which summaries of runs are kept. Empty means nowhere.
 func summaryCache() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {

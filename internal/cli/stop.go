@@ -10,8 +10,8 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// stopRule returns why to stop after a block, or no reason to continue; nil: run every block. It is here because neither the
-// runner nor analysis may know the other: both know the results directory.
+// stopRule returns why to stop after a block, or no reason to continue. A nil rule runs every block. It is here because
+// neither the runner nor analysis may know the other: both know the results directory.
 func stopRule(dir *result.Dir, x *experiment.Experiment, post func(string)) func(block int) (result.Stopped, error) {
 	b := x.Blocks
 	if len(x.Decide.Gates) > 0 {

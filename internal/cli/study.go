@@ -32,7 +32,7 @@ type ExperimentOptions struct {
 	// file may come from others.
 	recorded bool
 	quiet    bool                               // the caller prints the notes, as of a file that is read several times
-	draw     func() (seed uint64, order string) // of a file without a seed; nil: a fresh seed and the default order
+	draw     func() (seed uint64, order string) // of a file without a seed, nil for a fresh seed and the default order
 }
 
 // drawSeed is a fresh seed, short enough to be typed.
@@ -70,8 +70,8 @@ type Study struct {
 	Drawn      bool                       // the file has no seed
 
 	changed        []mesh.Definition // variants, and meshes with settings of the file
-	trialTimes     *trialTimes       // times by earlier trials; nil: those of the plan
-	notInterleaved string            // why the default order is not interleaved; "": it is, or the file has an order
+	trialTimes     *trialTimes       // times by earlier trials, nil for those of the plan
+	notInterleaved string            // why the default order is not interleaved, "" if it is, or the file has an order
 	notes          []string          // about the file, for the person who runs it
 }
 
@@ -175,7 +175,7 @@ func (c *CommandLine) decode(file string, data []byte, o ExperimentOptions) (*St
 	return s, nil
 }
 
-// Topologies are the applications under test, by the level of the factor; by no name where it is none.
+// Topologies are the applications under test, by the level of the factor, or by no name where it is none.
 func (s *Study) Topologies() (map[string]app.Topology, error) {
 	all := map[string]app.Topology{}
 	for _, t := range s.Plan.Treatments {

@@ -59,7 +59,8 @@ func (s *Study) readTrialTimes(results string) *trialTimes {
 	return l
 }
 
-// excess is the time that the trials of a run took beyond its plan, and their number; none if the run has another experiment.
+// excess is the time that the trials of a run took beyond its plan, and their number.
+// There is none if the run has another experiment.
 func (s *Study) excess(dir string) (time.Duration, int) {
 	d, err := result.Open(dir)
 	if err != nil {

@@ -44,7 +44,7 @@ const (
 	maxWeighBlocks = 30
 )
 
-// sliceLengths are tried in order; slower answers have whole trials in random order.
+// sliceLengths are tried in order. Slower answers have whole trials in random order.
 var sliceLengths = []time.Duration{100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond}
 
 // search finds a rate that every treatment serves.
@@ -54,7 +54,7 @@ type search struct {
 	on       platform.Platform
 	files    string
 	start    time.Duration // the longest start of a treatment
-	capacity float64       // of the slowest treatment, requests per second; 0: unknown
+	capacity float64       // of the slowest treatment, requests per second, 0 if unknown
 }
 
 // fit chooses rate, slices and blocks of tare weigh by deploying each of its treatments once. It

@@ -30,7 +30,7 @@ var ErrNoReader = errors.New("the reader of the output has ended")
 // UsageError is a mistake in the command line or in a file. The exit code is [BadUsage].
 type UsageError struct{ hint.Hinted }
 
-// Usage makes err a [UsageError] with a hint; "" for none.
+// Usage makes err a [UsageError] with a hint, "" for none.
 func Usage(err error, text string) error {
 	return &UsageError{hint.Hinted{Err: err, Text: text}}
 }

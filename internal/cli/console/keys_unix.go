@@ -12,8 +12,8 @@ import (
 )
 
 // Keys calls press for each key on a terminal until ctx ends, and then restores the terminal. The
-// terminal shows no keys meanwhile; its interrupts work as before. Without a terminal, or in the
-// background, it does nothing, and wait is nil. wait returns when the terminal is as it was.
+// terminal shows no keys meanwhile, but its interrupts work as before. Without a terminal, or in
+// the background, it does nothing, and wait is nil. wait returns when the terminal is as it was.
 func Keys(ctx context.Context, in io.Reader, press func(key byte)) (wait func()) {
 	f, ok := in.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) || !inForeground(f) {

@@ -307,7 +307,7 @@ it uninstalls them. The service CIDR is detected; set TARE_SERVICE_CIDR to overr
 	return cmd
 }
 
-// keepIn archives files in a directory; empty: nothing is kept.
+// keepIn archives files in a directory. Empty means that nothing is kept.
 func keepIn(dir string) func(string, []byte) error {
 	if dir == "" {
 		return nil

@@ -35,7 +35,7 @@ type meterSource struct {
 	platform experiment.Platform
 	// foreign: others' objects run the application. They may tolerate taints, and select any node.
 	foreign bool
-	// run and image are of the node agents; an empty run starts none.
+	// run and image are of the node agents. An empty run starts none.
 	run, image string
 	report     func(string)
 }
@@ -49,11 +49,11 @@ type clusterMeter struct {
 	refresh func(context.Context) (containers, nodes time.Duration, err error)
 	// usual is the refresh interval to expect until it is measured, usualNode that of the nodes' own counters.
 	usual, usualNode time.Duration
-	// agents are the node agents that a run starts; nil: the meter needs none.
+	// agents are the node agents that a run starts. Nil means that the meter needs none.
 	agents *agents.Agents
-	// interest are the nodes that are read in every trial; nil: all.
+	// interest are the nodes that are read in every trial. Nil means all.
 	interest map[string]bool
-	// note is the reason why this is not the preferred meter; empty: it is, or the experiment names it.
+	// note is the reason why this is not the preferred meter. Empty means that it is, or the experiment names it.
 	note string
 }
 
@@ -99,8 +99,8 @@ func openKubelets(ctx context.Context, s meterSource) (clusterMeter, error) {
 	}}, nil
 }
 
-// nodesOfInterest are the nodes that are read in every trial; nil, and so all, for a foreign
-// application, or without permission to list pods of the cluster.
+// nodesOfInterest are the nodes that are read in every trial. They are nil, and so all, for
+// a foreign application, or without permission to list pods of the cluster.
 func nodesOfInterest(ctx context.Context, s meterSource) (map[string]bool, error) {
 	if s.foreign {
 		return nil, nil

@@ -147,7 +147,7 @@ func connected(ctx context.Context, c *cli.CommandLine, o cli.Opening, dry *clus
 	}, nil
 }
 
-// takeTurns has one mesh at a time in the cluster; in an existing namespace there is none.
+// takeTurns has one mesh at a time in the cluster. In an existing namespace there is none.
 func takeTurns(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, o cli.Opening, run string, check bool) (batches kube.Meshes, end func(context.Context) error, err error) {
 	if o.Experiment.Platform.Namespace != "" {
 		return nil, nil, nil
