@@ -68,7 +68,7 @@ func (Precision) Wants() string {
 	return "a metric and half of a width, such as " + precisionExample
 }
 
-// UnmarshalScalar reads "<metric> ±<number>[%|unit]"; "+-" will do for "±".
+// UnmarshalScalar reads "<metric> ±<number>[%|unit]". "+-" will do for "±".
 func (p *Precision) UnmarshalScalar(text string) error {
 	name, width, ok := strings.Cut(strings.Replace(text, "+-", "±", 1), "±")
 	if !ok {

@@ -62,7 +62,7 @@ func (l RateLevel) String() string {
 	return l.Rate.String()
 }
 
-// ObjectiveOf is the objective of a level of the factor rate in a record; "": it has none.
+// ObjectiveOf is the objective of a level of the factor rate in a record, or "" if it has none.
 func ObjectiveOf(level any) string {
 	text, _ := level.(string)
 	objective, ok := strings.CutPrefix(text, objectivePrefix)
@@ -112,7 +112,7 @@ func describeSearch(under string) []description {
 	}
 }
 
-// SearchTime is about the time of the search before a trial; 0 without one.
+// SearchTime is about the time of the search before a trial, or 0 without one.
 func (c Capacity) SearchTime() time.Duration {
 	if c.Objective == "" {
 		return 0

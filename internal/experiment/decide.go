@@ -13,7 +13,7 @@ type Decide struct {
 	// Detect widens what counts as holding: a gate holds if the difference is shown to be below its limit plus this
 	// share. Default 0.
 	Detect Share `yaml:"detect,omitempty" json:"detect,omitempty"`
-	// Within ends the run undecided when the next block would last longer; 0: after the last block.
+	// Within ends the run undecided when the next block would last longer. 0 means after the last block.
 	Within Duration `yaml:"within,omitempty" json:"within,omitempty"`
 }
 

@@ -24,7 +24,7 @@ type Experiment struct {
 	Factors     Factors                `yaml:"factors" json:"factors"`
 	Load        Load                   `yaml:"load,omitempty" json:"load"`
 	Phases      Phases                 `yaml:"phases,omitempty" json:"phases"`
-	Blocks      Blocks                 `yaml:"blocks" json:"blocks"`                               // repetitions of every treatment; default 6
+	Blocks      Blocks                 `yaml:"blocks" json:"blocks"`                               // repetitions of every treatment, default 6
 	Order       string                 `yaml:"order,omitempty" json:"order,omitempty"`             // of the trials: "interleaved" or "balanced" (defaults without a seed), "random" (default with one), "turns", "once" or "together"
 	Slices      Slices                 `yaml:"slices,omitempty" json:"slices,omitzero"`            // of order interleaved
 	Seed        uint64                 `yaml:"seed" json:"seed"`                                   // default: drawn
@@ -33,9 +33,9 @@ type Experiment struct {
 	ControlAll  bool                   `yaml:"controlAll,omitempty" json:"controlAll,omitempty"`   // add an A/A pair of every treatment
 	Reference   bool                   `yaml:"reference,omitempty" json:"reference,omitempty"`     // add the reference proxy beside each baseline: the standard weight
 	Ladder      bool                   `yaml:"ladder,omitempty" json:"ladder,omitempty"`           // the meshes are steps, each added to the one before it
-	Probe       bool                   `yaml:"probe" json:"probe"`                                 // a calibration reading before and after each trial's load; default true
-	Confidence  float64                `yaml:"confidence" json:"confidence"`                       // of intervals; default 0.95
-	Equivalence Share                  `yaml:"equivalence,omitempty" json:"equivalence,omitempty"` // margin of a ratio that counts as the same; default 0: not tested
+	Probe       bool                   `yaml:"probe" json:"probe"`                                 // a calibration reading before and after each trial's load, default true
+	Confidence  float64                `yaml:"confidence" json:"confidence"`                       // of intervals, default 0.95
+	Equivalence Share                  `yaml:"equivalence,omitempty" json:"equivalence,omitempty"` // margin of a ratio that counts as the same, by default 0 (not tested)
 	Validity    Validity               `yaml:"validity,omitempty" json:"validity"`
 	Decide      Decide                 `yaml:"decide,omitempty" json:"decide,omitzero"`  // gates that end the run when each is decided
 	Faults      []Fault                `yaml:"faults,omitempty" json:"faults,omitempty"` // injected faults
@@ -51,10 +51,10 @@ type Metadata struct {
 // Platform is where trials run.
 type Platform struct {
 	Kind string `yaml:"kind,omitempty" json:"kind"` // "local" (default), "kubernetes"
-	// Context of the kubeconfig, and the kubeconfig's path; empty: as kubectl chooses. Kubernetes.
+	// Context of the kubeconfig, and the kubeconfig's path. Empty means as kubectl chooses. Kubernetes.
 	Context    string `yaml:"context,omitempty" json:"context,omitempty"`
 	Kubeconfig string `yaml:"kubeconfig,omitempty" json:"kubeconfig,omitempty"`
-	// Image of tare-agent in the cluster; empty: the one of this version. Kubernetes.
+	// Image of tare-agent in the cluster. Empty means the one of this version. Kubernetes.
 	Image string `yaml:"image,omitempty" json:"image,omitempty"`
 	// Images of foreign load generators, by name. Kubernetes.
 	Images map[string]Image `yaml:"images,omitempty" json:"images,omitempty"`
@@ -62,7 +62,7 @@ type Platform struct {
 	Digests map[string]string `yaml:"digests,omitempty" json:"digests,omitempty"`
 	// Affinity is the placement of pods: "auto" (default), "none" or "labels". Kubernetes.
 	Affinity string `yaml:"affinity,omitempty" json:"affinity,omitempty"`
-	// Namespace is an existing namespace for all trials; empty: each trial creates its own. Kubernetes.
+	// Namespace is an existing namespace for all trials. Empty means that each trial creates its own. Kubernetes.
 	Namespace string `yaml:"namespace,omitempty" json:"namespace,omitempty"`
 	// Resources are requests and limits of containers, by plane: "app", "load". Kubernetes.
 	Resources map[string]Resources `yaml:"resources,omitempty" json:"resources,omitempty"`
@@ -72,8 +72,8 @@ type Platform struct {
 	Expose string `yaml:"expose,omitempty" json:"expose,omitempty"`
 	// CPUs pins planes to processors, e.g. {load: "1", app: "0", data: "0"}; lists as taskset writes them ("0-3,6").
 	CPUs map[string]string `yaml:"cpus,omitempty" json:"cpus,omitempty"`
-	// Meter is the source of container figures; empty: the kubelets, or the Metrics API
-	// without the RBAC permissions for them. Kubernetes.
+	// Meter is the source of container figures. Empty means the kubelets, or the
+	// Metrics API without the RBAC permissions for them. Kubernetes.
 	Meter string `yaml:"meter,omitempty" json:"meter,omitempty"`
 	// Prometheus is its address, where it is the meter. Kubernetes.
 	Prometheus string `yaml:"prometheus,omitempty" json:"prometheus,omitempty"`
@@ -94,20 +94,20 @@ type Application struct {
 
 // Load is how requests are sent.
 type Load struct {
-	Generator string `yaml:"generator,omitempty" json:"generator"` // if it is not a factor; default "tare"
+	Generator string `yaml:"generator,omitempty" json:"generator"` // if it is not a factor, default "tare"
 	// From is the origin: "inside" the cluster (default), or "outside", the machine tare runs on. Kubernetes.
 	From string `yaml:"from,omitempty" json:"from,omitempty"`
 	// Entry is the target: the entry's "service" (default), or the ingress "gateway" of each mesh. Kubernetes.
 	Entry    string   `yaml:"entry,omitempty" json:"entry,omitempty"`
 	Arrivals string   `yaml:"arrivals,omitempty" json:"arrivals"` // constant | poisson (default) | uniform | recorded
-	Timeout  Duration `yaml:"timeout" json:"timeout"`             // per request; default 10s, at most 60s
-	Workers  int      `yaml:"workers" json:"workers"`             // OS threads of the generator; default 1
+	Timeout  Duration `yaml:"timeout" json:"timeout"`             // per request, default 10s, at most 60s
+	Workers  int      `yaml:"workers" json:"workers"`             // OS threads of the generator, default 1
 	Checks   Checks   `yaml:"checks,omitempty" json:"checks,omitzero"`
-	// Requests are sent in proportion to their weights; none: GET / of the entry.
+	// Requests are sent in proportion to their weights. Without any, the load is GET / of the entry.
 	Requests []Request `yaml:"requests,omitempty" json:"requests,omitempty"`
 	// Targets is a file of requests, which become Requests when the experiment is read.
 	Targets string `yaml:"targets,omitempty" json:"targets,omitempty"`
-	// Templates replaces expressions such as {{uuid}} in the requests; default: braces are text.
+	// Templates replaces expressions such as {{uuid}} in the requests. By default braces are text.
 	Templates bool `yaml:"templates,omitempty" json:"templates,omitempty"`
 	// Cookies makes each connection a user with cookies of its own.
 	Cookies bool `yaml:"cookies,omitempty" json:"cookies,omitempty"`
@@ -136,7 +136,7 @@ type Status string
 type Phases struct {
 	Warmup  Duration `yaml:"warmup" json:"warmup"`   // default 5s
 	Measure Duration `yaml:"measure" json:"measure"` // default 30s
-	Drain   Duration `yaml:"drain" json:"drain"`     // deadline for requests in flight; default 2s
+	Drain   Duration `yaml:"drain" json:"drain"`     // deadline for requests in flight, default 2s
 	// Idle is when the application counts as idle, before and after the load. It applies
 	// to counters with a refresh interval (platform kubernetes).
 	Idle Idle `yaml:"idle,omitempty" json:"idle"`
@@ -144,9 +144,9 @@ type Phases struct {
 
 // Idle bounds what an idle application and data plane use.
 type Idle struct {
-	CPU      float64  `yaml:"cpu" json:"cpu"`                           // cores; default 0.1
-	Memory   Size     `yaml:"memory,omitempty" json:"memory,omitempty"` // bytes; default 0: any
-	Deadline Duration `yaml:"deadline" json:"deadline"`                 // max time to wait; default 60s
+	CPU      float64  `yaml:"cpu" json:"cpu"`                           // cores, default 0.1
+	Memory   Size     `yaml:"memory,omitempty" json:"memory,omitempty"` // bytes, default 0 for any
+	Deadline Duration `yaml:"deadline" json:"deadline"`                 // max time to wait, default 60s
 }
 
 // Validity are the limits beyond which a trial is invalid. Ratios are 0..1.
@@ -155,10 +155,10 @@ type Validity struct {
 	RateShortfall float64  `yaml:"rateShortfall" json:"rateShortfall"` // default 0.005: achieved at least 99.5 % of the requested rate
 	Unattributed  float64  `yaml:"unattributed" json:"unattributed"`   // default 0.01 of all CPU
 	GeneratorCPU  float64  `yaml:"generatorCPU" json:"generatorCPU"`   // default 0.9 of one core a worker
-	Lateness      Duration `yaml:"lateness" json:"lateness"`           // p99 send lateness that marks a trial; default 0: max(1 ms, 10 % of p50)
+	Lateness      Duration `yaml:"lateness" json:"lateness"`           // p99 send lateness that marks a trial, by default 0 for max(1 ms, 10 % of p50)
 }
 
-// Rate is requests per second; the zero value is "max", as fast as the connections allow (closed loop).
+// Rate is requests per second. The zero value is "max", as fast as the connections allow (closed loop).
 type Rate float64
 
 // Max is the closed-loop rate.

@@ -96,16 +96,16 @@ var Table = []Factor{
 type Column[T comparable] struct {
 	Name    string
 	Text    string // meaning, for the schema and the reference page
-	Default T      // the level of experiments that do not name the factor; zero: no level
+	Default T      // the level of experiments that do not name the factor, zero for no level
 	Token   string // prefix of a level in treatment names: "rate" makes rate1000
-	// Field is where a treatment keeps its level; nil: get and set use several fields.
+	// Field is where a treatment keeps its level. Nil means that get and set use several fields.
 	Field func(*Levels) *T
 	get   func(Levels) T
 	set   func(*Levels, T)
 	// Schema completes the JSON Schema of one level. May be nil.
 	Schema func(k Known, level *jsonschema.Schema)
 
-	check     func(v factorRules, path string, level T) // reports a level that is not possible; may be nil
+	check     func(v factorRules, path string, level T) // reports a level that is not possible, may be nil
 	twiceHint string
 	written   any // the default as the file writes it, if it is not Default
 }
@@ -115,7 +115,7 @@ type Factor struct {
 	Name, Text string
 
 	twiceHint string
-	written   any                           // default as the file writes it; nil: none
+	written   any                           // default as the file writes it, nil for none
 	list, one func() any                    // pointers to a new list of levels, and to a new level
 	levels    func(list any) []Level        // of a list
 	apply     func(l *Levels, level any)    // sets one level
@@ -271,7 +271,7 @@ type NamedFactor struct {
 type Level struct {
 	// Value is the level in records and reports: a string, or a float64.
 	Value any
-	// Token is a short form for names, e.g. "rate1000"; it is not yet safe for file names.
+	// Token is a short form for names, e.g. "rate1000", which is not yet safe for file names.
 	Token string
 	// Apply sets this level.
 	Apply func(*Levels)
@@ -392,7 +392,7 @@ func isEmptyList(x any) bool {
 // Levels is one level of every factor.
 type Levels struct {
 	Mesh         string `json:"mesh"`                // mesh
-	Rate         Rate   `json:"rate"`                // requests per second; 0 is `max`, the closed loop
+	Rate         Rate   `json:"rate"`                // requests per second, or 0 for `max`, the closed loop
 	Connections  int    `json:"connections"`         // connections of the load generator
 	Replicas     int    `json:"replicas"`            // replicas of each service
 	RequestSize  Size   `json:"requestSize"`         // body of a request, bytes
@@ -403,7 +403,7 @@ type Levels struct {
 	Topology     string `json:"topology,omitempty"`  // application, where it is a factor
 	Placement    string `json:"placement,omitempty"` // of services on nodes
 
-	Capacity Capacity `json:"capacity,omitzero"` // search for the rate before each trial; then rate is 0
+	Capacity Capacity `json:"capacity,omitzero"` // search for the rate before each trial, and then rate is 0
 }
 
 // DefaultLevels are the levels of an experiment that names no factor.

@@ -141,7 +141,7 @@ func (v factorRules) placement(path, x string) {
 	}
 }
 
-// replicated is a service with several replicas of its own; empty: there is none.
+// replicated is a service with several replicas of its own, or empty if there is none.
 func (v factorRules) replicated() string {
 	all, _ := v.e.Topologies()
 	for _, t := range all {

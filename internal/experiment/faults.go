@@ -16,11 +16,11 @@ type Fault struct {
 	Kind   string      `yaml:"kind" json:"kind"`                         // see FaultKinds
 	At     Duration    `yaml:"at" json:"at"`                             // from the start of the measure phase
 	Every  Duration    `yaml:"every,omitempty" json:"every,omitzero"`    // between repetitions
-	Count  int         `yaml:"count,omitempty" json:"count,omitempty"`   // how often; default 1
-	For    Duration    `yaml:"for,omitempty" json:"for,omitzero"`        // until it is healed; 0: until the trial ends
+	Count  int         `yaml:"count,omitempty" json:"count,omitempty"`   // how often, default 1
+	For    Duration    `yaml:"for,omitempty" json:"for,omitzero"`        // until it is healed, or until the trial ends if 0
 	Target FaultTarget `yaml:"target,omitempty" json:"target,omitempty"` // what it hits
-	// Parameters; each kind has its own, see FaultKinds.
-	Grace  Duration `yaml:"grace,omitempty" json:"grace,omitzero"`    // terminate: from SIGTERM to SIGKILL; default 5s
+	// Parameters. Each kind has its own, see FaultKinds.
+	Grace  Duration `yaml:"grace,omitempty" json:"grace,omitzero"`    // terminate: from SIGTERM to SIGKILL, default 5s
 	By     int      `yaml:"by,omitempty" json:"by,omitempty"`         // scale: replicas removed (negative) or added again
 	Delay  Duration `yaml:"delay,omitempty" json:"delay,omitzero"`    // latency, packet-delay: added to each
 	Ratio  float64  `yaml:"ratio,omitempty" json:"ratio,omitempty"`   // errors, packet-loss: 0..1

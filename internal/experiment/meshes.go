@@ -20,21 +20,21 @@ type MeshOptions struct {
 	From    string `yaml:"from,omitempty" json:"from,omitempty"`
 	Version string `yaml:"version,omitempty" json:"version,omitempty"` // empty: the definition's
 	Profile string `yaml:"profile,omitempty" json:"profile,omitempty"` // dev (default) or ha. On Kubernetes.
-	Hub     string `yaml:"hub,omitempty" json:"hub,omitempty"`         // of images; empty: the mesh's own. On Kubernetes.
+	Hub     string `yaml:"hub,omitempty" json:"hub,omitempty"`         // of images, empty for the mesh's own. On Kubernetes.
 	Charts  string `yaml:"charts,omitempty" json:"charts,omitempty"`   // directory on this machine in place of repositories. On Kubernetes.
-	// Program of the sidecar, relative to the experiment file; a name without a slash is looked up on PATH. Local.
+	// Program of the sidecar, relative to the experiment file. A name without a slash is looked up on PATH. Local.
 	Program string `yaml:"program,omitempty" json:"program,omitempty"`
-	// Image of the sidecar; empty: the mesh's own. On Kubernetes.
+	// Image of the sidecar. Empty means the mesh's own. On Kubernetes.
 	Image string `yaml:"image,omitempty" json:"image,omitempty"`
-	// Resources of the sidecar's container; 0: the mesh's own. On Kubernetes.
+	// Resources of the sidecar's container. 0 means the mesh's own. On Kubernetes.
 	Resources Resources `yaml:"resources,omitempty" json:"resources,omitzero"`
-	// Concurrency is the number of worker threads of a sidecar; 0: the definition's.
+	// Concurrency is the number of worker threads of a sidecar. 0 means the definition's.
 	Concurrency int `yaml:"concurrency,omitempty" json:"concurrency,omitempty"`
 	// Environment is added to that of the sidecar.
 	Environment map[string]string `yaml:"environment,omitempty" json:"environment,omitempty"`
 	// Options by the names that the definition has for them.
 	Options map[string]Text `yaml:"options,omitempty" json:"options,omitempty"`
-	// Values of charts, by release; they go over all others. On Kubernetes.
+	// Values of charts, by release. They go over all others. On Kubernetes.
 	Values map[string]map[string]any `yaml:"values,omitempty" json:"values,omitempty"`
 	// WithCLI installs by the mesh's own program, of the version found on PATH. On Kubernetes.
 	WithCLI bool `yaml:"withCLI,omitempty" json:"withCLI,omitempty"`
@@ -87,7 +87,7 @@ func (v meshRules) options() {
 	}
 }
 
-// available names the known meshes of a platform, as the end of a hint; "": there are none.
+// available names the known meshes of a platform, as the end of a hint. It is "" if there are none.
 func (v meshRules) available(platform string) string {
 	var names []string
 	for _, name := range v.known.Meshes {
@@ -205,7 +205,7 @@ func (v meshRules) forwards() {
 	})
 }
 
-// describeMeshes has a line for every field; "*" stands for a mesh's name.
+// describeMeshes has a line for every field, and "*" stands for a mesh's name.
 func describeMeshes() []description {
 	return []description{
 		{"meshes", "Settings of each mesh, by name, and variants: meshes under names of their own, usable as levels.", nil, nil},

@@ -49,7 +49,7 @@ const (
 	minCycle = Duration(time.Millisecond)
 )
 
-// Cycle is the time after which the profile repeats; 0: there is none.
+// Cycle is the time after which the profile repeats. It is 0 if there is none.
 func (p RateProfile) Cycle() Duration {
 	cycle := p.Sine.Period + p.Bursts.Every // one of them is 0
 	for _, s := range p.Steps {

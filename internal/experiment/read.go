@@ -21,9 +21,9 @@ import (
 // empty list disables the check of its names.
 type Known struct {
 	Meshes []string
-	// Definition returns a mesh definition by name; nil: options of meshes are not checked.
+	// Definition returns a mesh definition by name. Nil means that options of meshes are not checked.
 	Definition func(name string) (mesh.Definition, bool)
-	// Versions lists those of a sidecar's program that can be downloaded; nil: versions are not checked.
+	// Versions lists those of a sidecar's program that can be downloaded. Nil means that versions are not checked.
 	Versions   func(program string) []string
 	Generators []string
 	Platforms  []string
@@ -31,22 +31,22 @@ type Known struct {
 	Protocols  []string
 	// Programs are those that services may have.
 	Programs app.Programs
-	// Draw returns the seed of a file that has none; nil: 1.
+	// Draw returns the seed of a file that has none. Nil means 1.
 	Draw func() uint64
-	// Order returns the order of a file that has neither seed nor order; nil: random. The experiment is complete but
-	// for the order, and may have mistakes.
+	// Order returns the order of a file that has neither seed nor order. Nil means random. The experiment is
+	// complete but for the order, and may have mistakes.
 	Order func(*Experiment) string
 	// Topologies are the names that Topology finds, for hints.
 	Topologies []string
-	// Topology finds a topology by name or file; nil: [app.Load] with Programs.
+	// Topology finds a topology by name or file. Nil means [app.Load] with Programs.
 	Topology func(nameOrPath string) (app.Topology, error)
-	// Objects reads those of an application's manifests or namespace; nil: they are not read, and the services are
-	// those of the file.
+	// Objects reads those of an application's manifests or namespace. Nil means that they are not read, and the
+	// services are those of the file.
 	Objects func(*Experiment) (*manifest.Set, error)
 	// Recorded: the file is that of results, which may come from others. No file that it names is read.
 	Recorded bool
-	// Targets reads a file of requests; nil: load.targets is refused. texts reads the files of expressions; nil: braces
-	// are text. instants: the requests have those of the file.
+	// Targets reads a file of requests. Nil means that load.targets is refused. texts reads the files of expressions.
+	// Nil means that braces are text. instants: the requests have those of the file.
 	Targets func(path string, texts *template.Reader, instants bool) ([]Request, error)
 }
 

@@ -18,10 +18,10 @@ import (
 
 // Request is one kind of request of the load. An absent field has tare's default.
 type Request struct {
-	// Name is that of its figures; default: method and path, or the gRPC method.
+	// Name is that of its figures. By default it is method and path, or the gRPC method.
 	Name   string `yaml:"name,omitempty" json:"name,omitempty"`
 	Method string `yaml:"method,omitempty" json:"method,omitempty"` // default GET, or POST with a body
-	Path   string `yaml:"path,omitempty" json:"path,omitempty"`     // with a query, at the entry; default /
+	Path   string `yaml:"path,omitempty" json:"path,omitempty"`     // with a query, at the entry, default /
 	// GRPC is the method "package.Service/Method", in place of method and path.
 	GRPC string `yaml:"grpc,omitempty" json:"grpc,omitempty"`
 	// Headers may contain ${env:NAME} and ${file:PATH}, which no record contains.

@@ -16,7 +16,7 @@ type Resources struct {
 	Limits   Amounts `yaml:"limits,omitempty" json:"limits,omitzero"`
 }
 
-// Amounts are CPUs and memory; 0 is absent.
+// Amounts are CPUs and memory. 0 means absent.
 type Amounts struct {
 	CPU    Cores `yaml:"cpu,omitempty" json:"cpu,omitempty"`
 	Memory Size  `yaml:"memory,omitempty" json:"memory,omitempty"` // bytes
@@ -85,7 +85,7 @@ const ProgramsImage = "agent"
 // Image is the image of a load generator in a cluster.
 type Image struct {
 	Image string `yaml:"image" json:"image"`
-	// Path of the program in the image; empty: the known path of the generator, else /NAME.
+	// Path of the program in the image. Empty means the known path of the generator, else /NAME.
 	Path string `yaml:"path,omitempty" json:"path,omitempty"`
 }
 

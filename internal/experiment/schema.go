@@ -140,7 +140,7 @@ func unitSchema(t reflect.Type) *jsonschema.Schema {
 	return spreadSchema(t)
 }
 
-// property finds a schema by path; "[]" stands for the elements of a list, "*" for those of a mapping.
+// property finds a schema by path. "[]" stands for the elements of a list, "*" for those of a mapping.
 func property(s *jsonschema.Schema, path string) *jsonschema.Schema {
 	for name := range strings.SplitSeq(path, ".") {
 		if name == "*" && s.AdditionalProperties != nil {
@@ -202,7 +202,7 @@ func statusItems(s *jsonschema.Schema) {
 	s.AnyOf = []*jsonschema.Schema{{Type: "integer", Minimum: "100", Maximum: "599"}, {Type: "string", Pattern: statusForm}}
 }
 
-// describe has a line for every field; a test holds it to that.
+// describe has a line for every field. A test holds it to that.
 func describe(known Known) []description {
 	examples := func(names []string) func(*jsonschema.Schema) {
 		return func(s *jsonschema.Schema) { s.Examples = anys(names) }

@@ -92,7 +92,7 @@ var sharing = []obstacle{
 	}, "only the generator tare can share a schedule", "remove order, or the other generators"},
 }
 
-// waits is the longest mean time that answers of an application wait; 0 if an application is unknown.
+// waits is the longest mean time that answers of an application wait, or 0 if an application is unknown.
 func (e *Experiment) waits() Duration {
 	all, err := e.Topologies()
 	if err != nil {
@@ -105,7 +105,7 @@ func (e *Experiment) waits() Duration {
 	return Duration(most)
 }
 
-// NotInterleaved returns why the trials are not interleaved by default; "": nothing forbids it.
+// NotInterleaved returns why the trials are not interleaved by default, or "" if nothing forbids it.
 func (e *Experiment) NotInterleaved() string {
 	for _, r := range interleaving {
 		if r.has(e) {
@@ -115,7 +115,7 @@ func (e *Experiment) NotInterleaved() string {
 	return ""
 }
 
-// refusal returns the first reason with a remedy that an order has to be refused; "": there is none.
+// refusal returns the first reason with a remedy that an order has to be refused, or "" if there is none.
 func refusal(e *Experiment, of []obstacle) (why, hint string) {
 	for _, r := range of {
 		if r.hint != "" && r.has(e) {

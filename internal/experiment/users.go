@@ -116,7 +116,7 @@ func (v loadRules) expression(path string, err error) {
 	}
 }
 
-// LoadTemplates reads the files of the expressions; nil: braces are text.
+// LoadTemplates reads the files of the expressions. Nil means that braces are text.
 func LoadTemplates(l *Load) (*template.Data, error) {
 	if !l.Templates {
 		return nil, nil

@@ -38,7 +38,7 @@ var variantName = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]{0,61}[a-z0-9])?$`)
 
 var errUnknownMesh = errors.New("unknown mesh")
 
-// chain lists the entries of a mesh or variant, from itself to the one without from; nil if it comes from itself.
+// chain lists the entries of a mesh or variant, from itself to the one without from. It is nil if it comes from itself.
 func (e *Experiment) chain(name string) (names []string) {
 	for {
 		if slices.Contains(names, name) {
@@ -53,7 +53,7 @@ func (e *Experiment) chain(name string) (names []string) {
 	}
 }
 
-// base is the mesh that a variant comes from; a mesh is its own. Empty: it comes from itself.
+// base is the mesh that a variant comes from. A mesh is its own base. Empty: it comes from itself.
 func (e *Experiment) base(name string) string {
 	names := e.chain(name)
 	if names == nil {
@@ -107,8 +107,8 @@ func merged(base, top map[string]any) map[string]any {
 	return out
 }
 
-// Definition returns the definition of a mesh, with the changes of this file. find returns one by name;
-// it may be nil. The error has a hint.
+// Definition returns the definition of a mesh, with the changes of this file. find returns one by name,
+// which may be nil. The error has a hint.
 func (e *Experiment) Definition(name string, find func(string) (mesh.Definition, bool)) (mesh.Definition, error) {
 	if find == nil {
 		return mesh.Definition{}, errUnknownMesh

@@ -7,7 +7,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
-// Versions of tare's YAML files. All are read; [Convert] writes the current one.
+// Versions of tare's YAML files. All are read, and [Convert] writes the current one.
 const (
 	APIVersion = "tare.dev/v1beta1"
 	v1alpha1   = "tare.dev/v1alpha1"

@@ -10,7 +10,7 @@ import (
 // WebSocket describes the messages of protocol websocket. Each message is a request.
 type WebSocket struct {
 	Answer   string `yaml:"answer,omitempty" json:"answer,omitempty"`     // echo (default) | message | pong
-	Messages int    `yaml:"messages,omitempty" json:"messages,omitempty"` // that answer one; default 1
+	Messages int    `yaml:"messages,omitempty" json:"messages,omitempty"` // that answer one, default 1
 	// Message is sent, in place of a number of bytes.
 	Message Body `yaml:"message,omitempty" json:"message,omitempty"`
 }

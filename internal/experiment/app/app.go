@@ -18,9 +18,9 @@ import (
 type Topology struct {
 	Name        string    `yaml:"name" json:"name"`
 	Description string    `yaml:"description,omitempty" json:"description,omitempty"`
-	Entry       string    `yaml:"entry,omitempty" json:"entry"` // service that receives the load; default: the first
+	Entry       string    `yaml:"entry,omitempty" json:"entry"` // service that receives the load, by default the first
 	Services    []Service `yaml:"services" json:"services"`
-	// Chart installs them, on a cluster; nil: tare-agent runs them.
+	// Chart installs them, on a cluster. Nil means that tare-agent runs them.
 	Chart  *Chart `yaml:"chart,omitempty" json:"chart,omitempty"`
 	Source `yaml:",inline"`
 }
@@ -33,7 +33,7 @@ type Source struct {
 	Namespace string `yaml:"namespace,omitempty" json:"namespace,omitempty"`
 	// InPlace measures the application of Namespace where it runs: it is enrolled, restarted and put back in each trial.
 	InPlace bool `yaml:"inPlace,omitempty" json:"inPlace,omitempty"`
-	// Objects are those of the source, for a run; nil: not read.
+	// Objects are those of the source, for a run, or nil if not read.
 	Objects *manifest.Set `yaml:"-" json:"-"`
 }
 
@@ -48,8 +48,8 @@ func (t Topology) CallsUnknown() bool {
 	return t.IsSet() && len(t.Services) > 1 && !slices.ContainsFunc(t.Services, func(s Service) bool { return len(s.Calls) > 0 })
 }
 
-// AnswerSize is the length of the entry's responses in bytes, if all have the same and tare determines it; else
-// negative. otherwise is the treatment's.
+// AnswerSize is the length of the entry's responses in bytes, if all have the same and tare determines it, or
+// else negative. otherwise is the treatment's.
 func (t Topology) AnswerSize(entry Service, otherwise int64) int64 {
 	if t.Foreign() {
 		return -1
@@ -64,15 +64,15 @@ const LoadName = "load"
 type Service struct {
 	Name     string `yaml:"name" json:"name"`
 	Replicas int    `yaml:"replicas,omitempty" json:"replicas,omitempty"` // 0: the treatment's replicas
-	// Program that runs it; empty: the configurable service of tare-agent.
+	// Program that runs it. Empty means the configurable service of tare-agent.
 	Program string `yaml:"program,omitempty" json:"program,omitempty"`
-	// Protocol of its requests; empty: the treatment's.
+	// Protocol of its requests. Empty means the treatment's.
 	Protocol string `yaml:"protocol,omitempty" json:"protocol,omitempty"`
-	// Port of its Service, where others' objects run it; 0: a chart's chart.port.
+	// Port of its Service, where others' objects run it. 0 means a chart's chart.port.
 	Port     int `yaml:"port,omitempty" json:"port,omitempty"`
 	Own      `yaml:",inline"`
 	Behavior `yaml:",inline"`
-	// Calls are made before the service answers; any that fails makes the response fail.
+	// Calls are made before the service answers. Any that fails makes the response fail.
 	Calls []Call `yaml:"calls,omitempty" json:"calls,omitempty"`
 }
 
@@ -97,7 +97,7 @@ func (t Topology) Edges() int {
 	var count func(name string, depth int) int
 	count = func(name string, depth int) int {
 		if depth > len(t.Services) {
-			return 0 // cyclic; Validate refuses it
+			return 0 // cyclic, which Validate refuses
 		}
 		n := 1
 		s, ok := t.Service(name)
@@ -158,7 +158,7 @@ func (t Topology) Service(name string) (Service, bool) {
 }
 
 // AnswerSize is the length of the service's answers in bytes where all have the
-// same; negative where they have not. otherwise is the treatment's.
+// same, or negative where they have not. otherwise is the treatment's.
 func (s Service) AnswerSize(otherwise int64) int64 {
 	if s.IsOwn() {
 		return -1

@@ -1,7 +1,7 @@
 package app
 
 // Protocols of services. An HTTP service supports HTTP/1.1 and, with prior
-// knowledge, HTTP/2 on one port; the protocol is the one of its clients.
+// knowledge, HTTP/2 on one port. The protocol is the one of its clients.
 const (
 	HTTP1 = "http1"
 	HTTP2 = "http2"
@@ -34,13 +34,13 @@ const AnswersHeader = "tare-answers"
 // Behavior is the work of a service for each request, besides its calls. All of
 // it can be changed while the service runs.
 type Behavior struct {
-	// ResponseSize is the length of the response's body; none: the treatment's.
+	// ResponseSize is the length of the response's body. Without one, it is the treatment's.
 	ResponseSize Sizes `yaml:"responseSize,omitempty" json:"responseSize,omitzero"`
-	// Status of every response; 0 is 200. A gRPC service uses the nearest code.
+	// Status of every response. 0 means 200. A gRPC service uses the nearest code.
 	Status int `yaml:"status,omitempty" json:"status,omitempty"`
 	// Time is waited before any other work.
 	Time Times `yaml:"time,omitempty" json:"time,omitzero"`
-	// Delay is waited in addition to Time; faults set it.
+	// Delay is waited in addition to Time, and faults set it.
 	Delay Times `yaml:"delay,omitempty" json:"delay,omitzero"`
 	// CPU time burnt for each request.
 	CPU Duration `yaml:"cpu,omitempty" json:"cpu,omitzero"`
@@ -51,7 +51,7 @@ type Behavior struct {
 	// RateLimit bounds the requests served per second. The response to others is
 	// 429. 0 is no limit.
 	RateLimit float64 `yaml:"rateLimit,omitempty" json:"rateLimit,omitempty"`
-	// FailedCallStatus is the status of the response after a failed call; 0 is 502.
+	// FailedCallStatus is the status of the response after a failed call. 0 means 502.
 	FailedCallStatus int `yaml:"failedCallStatus,omitempty" json:"failedCallStatus,omitempty"`
 	// Redirects respond to requests for a path with 301 and another path.
 	Redirects map[string]string `yaml:"redirects,omitempty" json:"redirects,omitempty"`
@@ -66,26 +66,26 @@ type Errors struct {
 // CallOptions are options of a call. Calls are made one after another, except
 // calls with Alongside.
 type CallOptions struct {
-	// Protocol of the call; empty: the callee's.
+	// Protocol of the call. Empty means the callee's.
 	Protocol string `yaml:"protocol,omitempty" json:"protocol,omitempty"`
-	// Path of the HTTP request; empty: "/".
+	// Path of the HTTP request. Empty means "/".
 	Path string `yaml:"path,omitempty" json:"path,omitempty"`
 	// Alongside makes the call at the same time as the one before it.
 	Alongside bool `yaml:"alongside,omitempty" json:"alongside,omitempty"`
 	// Wait is waited before the call.
 	Wait Times `yaml:"wait,omitempty" json:"wait,omitzero"`
-	// Probability of the call, 0..1; absent: always.
+	// Probability of the call, 0..1. Absent means always.
 	Probability *float64 `yaml:"probability,omitempty" json:"probability,omitempty"`
-	// RequestSize is the length of the request's body; none: 0.
+	// RequestSize is the length of the request's body. Without one, it is 0.
 	RequestSize Sizes `yaml:"requestSize,omitempty" json:"requestSize,omitzero"`
 	// Headers are added to the request. Trace headers are passed on besides.
 	Headers map[string]string `yaml:"headers,omitempty" json:"headers,omitempty"`
-	// Timeout of one attempt; 0: none.
+	// Timeout of one attempt. 0 means none.
 	Timeout Duration `yaml:"timeout,omitempty" json:"timeout,omitzero"`
 	// Retries bounds the retries of a failed call.
 	Retries int `yaml:"retries,omitempty" json:"retries,omitempty"`
 	// NewConnection opens a connection for every call and closes it after.
 	NewConnection bool `yaml:"newConnection,omitempty" json:"newConnection,omitempty"`
-	// FollowRedirects follows redirects; otherwise a redirect is a failed call.
+	// FollowRedirects follows redirects. Otherwise a redirect is a failed call.
 	FollowRedirects bool `yaml:"followRedirects,omitempty" json:"followRedirects,omitempty"`
 }

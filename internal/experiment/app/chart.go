@@ -15,13 +15,14 @@ type Chart struct {
 	Repo    string `yaml:"repo,omitempty" json:"repo,omitempty"`       // URL of a chart repository
 	Version string `yaml:"version,omitempty" json:"version,omitempty"` // of the chart
 	Release string `yaml:"release,omitempty" json:"release,omitempty"` // default app
-	// Values of the chart; YAML.
+	// Values of the chart, in YAML.
 	Values string `yaml:"values,omitempty" json:"values,omitempty"`
-	// Spread are values merged over Values if pods run on different nodes; YAML.
+	// Spread are values merged over Values if pods run on different nodes. They are YAML.
 	Spread string `yaml:"spread,omitempty" json:"spread,omitempty"`
-	// Replicas is the name of the value for the factor's level: defaultReplicas, or face.replicas; empty: the chart has none.
+	// Replicas is the name of the value for the factor's level: defaultReplicas, or face.replicas.
+	// Empty means that the chart has none.
 	Replicas string `yaml:"replicas,omitempty" json:"replicas,omitempty"`
-	// Port of the entry's Service; default 80.
+	// Port of the entry's Service, by default 80.
 	Port int `yaml:"port,omitempty" json:"port,omitempty"`
 }
 

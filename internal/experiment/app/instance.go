@@ -15,7 +15,7 @@ import (
 // over REST.
 type Instance struct {
 	Name string `yaml:"name" json:"name"`
-	// Protocol of its requests; empty is HTTP. It cannot change while the instance runs.
+	// Protocol of its requests. Empty means HTTP. It cannot change while the instance runs.
 	Protocol string `yaml:"protocol,omitempty" json:"protocol,omitempty"`
 	Behavior `yaml:",inline"`
 	// Calls are made for every request, before the response.

@@ -46,7 +46,7 @@ func IsFile(nameOrPath string) bool {
 
 // Load returns an embedded topology, or reads a file if the argument
 // has a slash or ends in .yaml. Mistakes in a file are [strict.Problems]. Services may
-// have one of the programs; without any, the names of programs are not checked.
+// have one of the programs. Without any, the names of programs are not checked.
 func Load(nameOrPath string, programs ...string) (Topology, error) {
 	if !IsFile(nameOrPath) {
 		return builtin(nameOrPath)

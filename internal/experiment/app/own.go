@@ -20,9 +20,9 @@ type Own struct {
 	URL string `yaml:"url,omitempty" json:"url,omitempty"`
 	// Env is added to tare's environment, which the program inherits.
 	Env map[string]string `yaml:"env,omitempty" json:"env,omitempty"`
-	// Dir is the working directory, relative to the experiment file; empty: the file's directory.
+	// Dir is the working directory, relative to the experiment file. Empty means the file's directory.
 	Dir string `yaml:"dir,omitempty" json:"dir,omitempty"`
-	// Ready is a path that is answered with 2xx or 3xx once the program serves; empty: any HTTP answer at "/".
+	// Ready is a path that is answered with 2xx or 3xx once the program serves. Empty means any HTTP answer at "/".
 	Ready string `yaml:"ready,omitempty" json:"ready,omitempty"`
 }
 

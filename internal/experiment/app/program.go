@@ -6,14 +6,14 @@ import (
 )
 
 // Program runs a service in place of the configurable one. It is a command of
-// tare-agent with the flags --listen, --admin, --token-file and --response-size; of the
+// tare-agent with the flags --listen, --admin, --token-file and --response-size. Of the
 // fields of a service it supports responseSize. The main program passes all programs in.
 type Program struct {
 	Name string // in the field program of a service, and of the command
 	Text string // meaning, for the schema and the reference page
 	// Routes are the paths that it serves. [EveryRoute] requests all of them.
 	Routes []ProgramRoute
-	// Beside is a second process of each replica; nil: there is none.
+	// Beside is a second process of each replica. Nil means that there is none.
 	Beside *Beside
 	// Timed programs serve their [StageTime] list as JSON at [StagesPath] of the admin address.
 	Timed bool
@@ -30,7 +30,7 @@ type ProgramRoute struct {
 type Beside struct {
 	Container string
 	Command   string   // of tare-agent
-	Ports     []string // flags of both processes for its addresses; /stats and /readyz are at the first
+	Ports     []string // flags of both processes for its addresses, with /stats and /readyz at the first
 	Sockets   []string // flags of both processes for the paths of its Unix sockets
 }
 

@@ -50,10 +50,10 @@ func FixedSize(n int64) Sizes {
 	return Sizes{spread{kind: fixed, a: float64(n), text: Size(n).String()}}
 }
 
-// Draw draws a time; 0 where there is no distribution.
+// Draw draws a time, or 0 where there is no distribution.
 func (t Times) Draw() time.Duration { return time.Duration(t.draw(float64(MaxTime))) }
 
-// Draw draws a size in bytes; 0 where there is no distribution.
+// Draw draws a size in bytes, or 0 where there is no distribution.
 func (s Sizes) Draw() int64 { return int64(s.draw(MaxSize)) }
 
 // Mean is the mean of the times, without the bound [MaxTime].
@@ -104,7 +104,7 @@ func (Sizes) Wants() string {
 	return "a size such as 1KiB, or uniform(1KiB, 4KiB), exponential(2KiB), lognormal(2KiB, 0.5), buckets(1KiB:9, 1MiB:1)"
 }
 
-// MarshalJSON writes what [Sizes.UnmarshalScalar] reads; a fixed size as a number.
+// MarshalJSON writes what [Sizes.UnmarshalScalar] reads, a fixed size as a number.
 func (s Sizes) MarshalJSON() ([]byte, error) {
 	if n, ok := s.Fixed(); ok {
 		return strconv.AppendInt(nil, n, 10), nil
@@ -181,7 +181,7 @@ func (s spread) mean() float64 {
 }
 
 // forms are the distributions with parameters. numbers is the number of leading
-// quantities; one more parameter is a plain number.
+// quantities. One more parameter is a plain number.
 var forms = map[string]struct {
 	kind                kind
 	quantities, numbers int

@@ -31,7 +31,7 @@ type Second struct {
 	OK     int64 // answered with 2xx
 	Status int64 // answered with another status
 	Other  int64 // time-outs and broken connections
-	// Latency of the answers with 2xx, response time in ns; nil: there are none.
+	// Latency of the answers with 2xx, response time in ns, or nil if there are none.
 	Latency *hdrhistogram.Histogram
 }
 
@@ -55,8 +55,8 @@ type Trial struct {
 // Outcome is the result of a condition.
 type Outcome struct {
 	Expect string   `json:"expect"`          // a condition of the experiment's `expect`
-	OK     bool     `json:"ok"`              // whether it holds; unmeasured is false
-	Value  *float64 `json:"value,omitempty"` // measured value; absent: unknown
+	OK     bool     `json:"ok"`              // whether it holds, false if unmeasured
+	Value  *float64 `json:"value,omitempty"` // measured value, absent if unknown
 	Unit   string   `json:"unit,omitempty"`  // its unit
 	Detail string   `json:"detail"`          // explanation
 }

@@ -17,7 +17,7 @@ type subject struct {
 	measure func(t Trial, in []Second, whole bool) (float64, error)
 }
 
-// subjects by name; statuses are made by [statusSubject].
+// subjects by name. Statuses are made by [statusSubject].
 var subjects = []subject{
 	{"success_ratio", "", ratio(func(s Second) int64 { return s.OK })},
 	{"error_ratio", "", ratio(func(s Second) int64 { return s.all() - s.OK })},

@@ -34,7 +34,7 @@ func (s *Set) findCalls() {
 	slices.SortFunc(s.Calls, func(a, b Call) int { return strings.Compare(a.From+" "+a.To, b.From+" "+b.To) })
 }
 
-// serviceOf is the first Service, by name, whose selector matches the labels of a pod template; "": there is none.
+// serviceOf is the first Service, by name, whose selector matches the labels of a pod template, or "" if there is none.
 func (s *Set) serviceOf(pod map[string]any) string {
 	if pod == nil {
 		return ""

@@ -16,7 +16,7 @@ import (
 type Set struct {
 	// Source is their origin in messages: "./k8s", "namespace shop".
 	Source string
-	// Namespace is the one that the objects were written for; "": they name none.
+	// Namespace is the one that the objects were written for, "" if they name none.
 	Namespace string
 	// Objects are in the order in which they can be applied.
 	Objects  []Object
@@ -36,7 +36,7 @@ type Object map[string]any
 type Service struct {
 	Name string
 	Port int
-	// Protocol is http1, http2, grpc or tcp; empty: neither its ports nor its annotations name one.
+	// Protocol is http1, http2, grpc or tcp, or empty if neither its ports nor its annotations name one.
 	Protocol string
 }
 
@@ -77,7 +77,7 @@ func (o Object) String() string { return strings.TrimSpace(o.kind() + " " + o.na
 func (o Object) kind() string { return text(o, "kind") }
 func (o Object) name() string { return text(o, "metadata", "name") }
 
-// group is the API group; the core group is empty.
+// group is the API group, empty for the core group.
 func (o Object) group() string {
 	group, _, found := strings.Cut(text(o, "apiVersion"), "/")
 	if !found {
@@ -86,7 +86,7 @@ func (o Object) group() string {
 	return group
 }
 
-// at returns the value at a path; nil if there is none.
+// at returns the value at a path, or nil if there is none.
 func at(o map[string]any, path ...string) any {
 	var v any = o
 	for _, name := range path {
@@ -120,7 +120,7 @@ func items(o map[string]any, path ...string) (all []map[string]any) {
 	return all
 }
 
-// number is an integer of any decoder; 0 if there is none.
+// number is an integer of any decoder, or 0 if there is none.
 func number(v any) int {
 	switch n := v.(type) {
 	case int:
@@ -209,7 +209,7 @@ func namespaceOf(objects []Object) (name string, err error) {
 // PodKinds are the kinds of workloads whose pods serve.
 var PodKinds = []string{"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Pod"}
 
-// podTemplate returns the pod, or the pod template of a workload; nil: the object has none.
+// podTemplate returns the pod, or the pod template of a workload, or nil if the object has none.
 func podTemplate(o Object) map[string]any {
 	switch {
 	case o.kind() == "Pod" && o.group() == "":

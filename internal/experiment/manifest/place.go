@@ -34,7 +34,7 @@ func (s *Set) Place(o map[string]any, namespace string) map[string]any {
 	return placed
 }
 
-// addressed matches NAME.NAMESPACE of a Service as a part of an address; nil: there is none to match.
+// addressed matches NAME.NAMESPACE of a Service as a part of an address, or is nil if there is none to match.
 func (s *Set) addressed() *regexp.Regexp {
 	var names []string
 	for _, o := range s.Objects {

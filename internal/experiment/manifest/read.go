@@ -19,7 +19,7 @@ import (
 
 // Bounds of the input.
 const (
-	maxFile    = 8 << 20 // bytes of a file; a ConfigMap has 1 MiB at most
+	maxFile    = 8 << 20 // bytes of a file (a ConfigMap has 1 MiB at most)
 	maxFiles   = 1000
 	maxObjects = 5000
 )
@@ -30,7 +30,7 @@ var extensions = []string{".yaml", ".yml", ".json"}
 // Kustomizations are the names of kustomize's files.
 var Kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 
-// Kustomized returns the directory of a kustomization, which path or a file in it names; "" if it is none.
+// Kustomized returns the directory of a kustomization, which path or a file in it names, or "" if it is none.
 func Kustomized(path string) (dir string) {
 	if slices.Contains(Kustomizations, filepath.Base(path)) {
 		return filepath.Dir(path)

@@ -28,7 +28,7 @@ var byPort = map[int]string{
 	443:   tcp, 8443: tcp, 1433: tcp, 2181: tcp, 3306: tcp, 5432: tcp, 5672: tcp, 6379: tcp, 9092: tcp, 11211: tcp, 27017: tcp,
 }
 
-// protocolOf is the protocol of a Service's port; "": unknown.
+// protocolOf is the protocol of a Service's port, or "" if unknown.
 func protocolOf(port map[string]any) string {
 	if p, ok := byName[strings.ToLower(text(port, "appProtocol"))]; ok {
 		return p

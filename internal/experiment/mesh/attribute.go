@@ -37,8 +37,8 @@ func platformRules(namespaces ...string) (rules []Rule) {
 }
 
 // Attribute returns t with the plane, role and component of the first rule that
-// matches it; [metric.Unattributed] when none does. Containers named beside are
-// processes that tare deploys beside programs: they are sidecars.
+// matches it, or [metric.Unattributed] when none does. Containers named beside
+// are processes that tare deploys beside programs: they are sidecars.
 func (d Definition) Attribute(t Task, beside ...string) Task {
 	t.Plane, t.Role, t.Component = metric.Unattributed, "", ""
 	rest, label := localRules, map[string]string(nil)

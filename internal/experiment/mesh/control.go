@@ -12,7 +12,7 @@ import (
 type Control struct {
 	// Name is unique in the mesh. Templates use it: {{.Control.<name>.IP}}.
 	Name string `yaml:"name" json:"name"`
-	// Option of the sidecar with which it runs: if that is "true" or above 0; empty: it always runs.
+	// Option of the sidecar with which it runs: if that is "true" or above 0. Empty means that it always runs.
 	Option string `yaml:"option,omitempty" json:"option,omitempty"`
 	// Program is found by the platform, as for a sidecar.
 	Program string `yaml:"program" json:"program"`
@@ -24,7 +24,7 @@ type Control struct {
 	Ports []string `yaml:"ports,omitempty" json:"ports,omitempty"`
 	// Ready are requests, sent in order, each until the response is 2xx.
 	Ready []Request `yaml:"ready" json:"ready"`
-	// Version is the request that returns the version; absent: unknown.
+	// Version is the request that returns the version. Absent means unknown.
 	Version *Answer `yaml:"version,omitempty" json:"version,omitempty"`
 }
 
@@ -88,7 +88,7 @@ type ControlContext struct {
 	IP         string         // its own address
 	Ports      map[string]int // by the definition's names
 	ConfigPath string
-	DataDir    string // of this process only; removed with the deployment
+	DataDir    string // of this process only, removed with the deployment
 	Services   []ServiceContext
 	Options    map[string]string // of the sidecars
 	// Control are the processes that were started before it, by name.
@@ -178,7 +178,7 @@ func (r Request) Render(ctx any) (Request, error) {
 	return done, failed
 }
 
-// Render executes the templates of the command; env are "K=V".
+// Render executes the templates of the command, where env are "K=V".
 func (b Bootstrap) Render(ctx SidecarContext) (args, env []string, err error) {
 	if args, err = renderAll("args", b.Args, ctx); err != nil {
 		return nil, nil, fmt.Errorf("render the bootstrap of %s: %w", ctx.Pod, err)
@@ -207,7 +207,8 @@ type Listeners struct {
 	Inbound  string            // empty beside the load generator
 	Outbound map[string]string // by service
 	// Endpoints are gauges, by service, that must equal the number of the
-	// service's replicas before the sidecar is ready; empty: its configuration lists them.
+	// service's replicas before the sidecar is ready.
+	// Empty means that its configuration lists them.
 	Endpoints map[string]string
 }
 

@@ -14,11 +14,11 @@ import (
 
 // Settings are a user's options for a mesh on Kubernetes. The zero value has the definition's defaults.
 type Settings struct {
-	Version string            // of the mesh; empty: the definition's
+	Version string            // of the mesh, empty for the definition's
 	Profile string            // empty: the default one
-	Hub     string            // of images; empty: the definition's
-	Options map[string]string // by name; absent ones have their default
-	// Proxy are settings of the sidecars; they go over the definition's and the profile's values.
+	Hub     string            // of images, empty for the definition's
+	Options map[string]string // by name, where absent ones have their default
+	// Proxy are settings of the sidecars. They go over the definition's and the profile's values.
 	Proxy ProxySettings
 	// Values go over everything else, by release.
 	Values map[string]map[string]any
@@ -30,10 +30,10 @@ type EnrolContext struct {
 	Profile   string
 	Replicas  int    // of the profile
 	Namespace string // the application's
-	Revision  string // of the mesh; empty: it is alone
+	Revision  string // of the mesh, empty if it is alone
 	// LoadInside: the load generator is in the mesh.
 	LoadInside bool
-	// Gateway is the backend of the mesh's ingress gateway, if the load enters there; else nil.
+	// Gateway is the backend of the mesh's ingress gateway, if the load enters there, or else nil.
 	Gateway *Front
 	// Closed: all clients of the application are in the mesh, either the load or the gateway.
 	Closed bool
@@ -50,12 +50,12 @@ type InstallContext struct {
 	Replicas  int
 	Namespace string // the mesh's
 	Revision  string // empty: it is the only one of this mesh
-	// ClusterNetworks are those of pods and services, such as 10.42.0.0/16; ServiceCIDR that of services alone.
+	// ClusterNetworks are those of pods and services, such as 10.42.0.0/16, and ServiceCIDR that of services alone.
 	ClusterNetworks []string
 	ServiceCIDR     string
-	// ClusterDomain is that of the names of Services, such as cluster.local; empty: unknown.
+	// ClusterDomain is that of the names of Services, such as cluster.local. Empty means unknown.
 	ClusterDomain string
-	// Distribution of Kubernetes where it is known: gke, k3s, k3d, minikube; else empty.
+	// Distribution of Kubernetes where it is known: gke, k3s, k3d, minikube, or else empty.
 	Distribution string
 	Hub          string
 	Options      map[string]string
@@ -77,7 +77,7 @@ type Enrolled struct {
 	Exempt    Marks // of each pod that stays out
 	// Manifests are YAML documents, applied in the new namespace before any pod.
 	Manifests []string
-	// Workloads are created by the manifests; scaled ones have Replicas.
+	// Workloads are created by the manifests. Scaled ones have Replicas.
 	Workloads []Workload
 	Replicas  int
 	// Conditions must hold before the load is sent.
@@ -162,7 +162,7 @@ func (k Kubernetes) enrolContext(s Settings, namespace string, way Way) EnrolCon
 		LoadInside: way.LoadInside, Gateway: way.Front, Closed: way.LoadInside || way.Front != nil, Services: way.Services}
 }
 
-// replicas of the profile; a mesh without profiles has one of everything.
+// replicas of the profile, where a mesh without profiles has one of everything.
 func (k Kubernetes) replicas(s Settings) int { return max(k.Profiles[s.Profile].Replicas, 1) }
 
 // RefusesPlaintext reports whether requests without TLS from outside the mesh must be refused.

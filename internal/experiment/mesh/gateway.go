@@ -12,7 +12,7 @@ import (
 // Gateway is a mesh's ingress gateway: its objects in an application's namespace, its Service, and how readiness and
 // traffic are verified.
 type Gateway struct {
-	// None is the reason why the mesh has no gateway; the other fields are then empty.
+	// None is the reason why the mesh has no gateway. The other fields are then empty.
 	None string `yaml:"none,omitempty" json:"none,omitempty"`
 	// CRDs that it needs in addition to the mesh's. They are installed with the mesh if the gateway is used.
 	CRDs []CRDs `yaml:"crds,omitempty" json:"crds,omitempty"`
@@ -21,7 +21,7 @@ type Gateway struct {
 	// Manifests are streams of YAML, templates over [EnrolContext], applied in the application's namespace after those of
 	// the enrolment. Their .Gateway is the backend.
 	Manifests []string `yaml:"manifests,omitempty" json:"manifests,omitempty"`
-	// Workloads are created by them; scaled ones have the profile's replicas.
+	// Workloads are created by them. Scaled ones have the profile's replicas.
 	Workloads []Workload `yaml:"workloads,omitempty" json:"workloads,omitempty"`
 	// Conditions must hold before the load is sent.
 	Conditions []Condition `yaml:"conditions,omitempty" json:"conditions,omitempty"`
@@ -35,7 +35,7 @@ type Gateway struct {
 // Condition is a condition that a controller reports in an object's status, or in the status of each of its parents, as the
 // Gateway API has it for routes.
 type Condition struct {
-	Group   string `yaml:"group,omitempty" json:"group,omitempty"` // of the API; empty: the core's
+	Group   string `yaml:"group,omitempty" json:"group,omitempty"` // of the API, empty for the core's
 	Version string `yaml:"version" json:"version"`
 	Kind    string `yaml:"kind" json:"kind"`
 	Name    string `yaml:"name" json:"name"`
@@ -55,7 +55,7 @@ type Front struct {
 type Way struct {
 	// LoadInside: the load generator is in the mesh.
 	LoadInside bool
-	// Front is the mesh's ingress gateway, for a load outside the mesh; nil: no gateway.
+	// Front is the mesh's ingress gateway, for a load outside the mesh. Nil means no gateway.
 	Front *Front
 	// Services of the application.
 	Services []ServiceProtocol

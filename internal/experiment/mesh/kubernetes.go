@@ -23,11 +23,11 @@ type Kubernetes struct {
 	// Coexists declares that the mesh acts on enrolled namespaces only: other meshes and applications without one may
 	// run beside it.
 	Coexists bool `yaml:"coexists,omitempty" json:"coexists,omitempty"`
-	// Revisions describes several versions at once; nil: only one can be installed.
+	// Revisions describes several versions at once. Nil means that only one can be installed.
 	Revisions *Revisions `yaml:"revisions,omitempty" json:"revisions,omitempty"`
-	// Revision of this definition; empty: it is the only version.
+	// Revision of this definition. Empty means that it is the only version.
 	Revision string `yaml:"-" json:"revision,omitempty"`
-	// Hub is the default registry of the mesh's images; empty: that of its charts.
+	// Hub is the default registry of the mesh's images. Empty means that of its charts.
 	Hub string `yaml:"hub,omitempty" json:"hub,omitempty"`
 	// Options of the mesh, by name.
 	Options map[string]Option `yaml:"options,omitempty" json:"options,omitempty"`
@@ -40,7 +40,8 @@ type Kubernetes struct {
 	// Manifests are the mesh's own objects: streams of YAML, templates over [InstallContext], applied once the charts'
 	// workloads and webhooks are ready, and removed with the mesh.
 	Manifests []string `yaml:"manifests,omitempty" json:"manifests,omitempty"`
-	// KernelWork is the reason why CPU of the mesh is in the remainder of the nodes, outside all containers; empty: none is.
+	// KernelWork is the reason why CPU of the mesh is in the remainder of the nodes, outside all containers.
+	// It is empty if none is.
 	KernelWork string `yaml:"kernelWork,omitempty" json:"kernelWork,omitempty"`
 	// ProxyValues are the places of settings of the sidecars in the values of a chart: image, concurrency and others.
 	ProxyValues ProxyValues `yaml:"proxyValues,omitempty" json:"proxyValues,omitzero"`
@@ -55,7 +56,7 @@ type Kubernetes struct {
 	Enrolment Enrolment `yaml:"enrolment,omitempty" json:"enrolment"`
 	// Proxies are the data plane, by role.
 	Proxies []Proxy `yaml:"proxies,omitempty" json:"proxies,omitempty"`
-	// Gateway is the ingress gateway, for a load from outside the mesh; nil: none is described.
+	// Gateway is the ingress gateway, for a load from outside the mesh. Nil means that none is described.
 	Gateway *Gateway `yaml:"gateway,omitempty" json:"gateway,omitempty"`
 	// Plaintext is the policy for requests without TLS from outside the mesh.
 	Plaintext Plaintext `yaml:"plaintext,omitempty" json:"plaintext"`
@@ -78,11 +79,11 @@ func ProfileNames() []string { return []string{ProfileDev, ProfileHA} }
 type Option struct {
 	Default string `yaml:"default,omitempty" json:"default"`
 	Doc     string `yaml:"doc" json:"doc"`
-	// OneOf lists its values; none: any.
+	// OneOf lists its values. Without a list, any value is allowed.
 	OneOf []string `yaml:"oneOf,omitempty" json:"oneOf,omitempty"`
-	// UpTo makes it a whole number from 0 to UpTo; 0: a text.
+	// UpTo makes it a whole number from 0 to UpTo. 0 means a text.
 	UpTo int `yaml:"upTo,omitempty" json:"upTo,omitempty"`
-	// Provides is the feature of [Provides] that a mesh has exactly if the option is "true"; empty: none.
+	// Provides is the feature of [Provides] that a mesh has exactly if the option is "true". Empty means none.
 	Provides string `yaml:"provides,omitempty" json:"provides,omitempty"`
 }
 
@@ -112,7 +113,7 @@ type Chart struct {
 	// Chart is its name in Repository, or oci://…. In a directory of charts its last path element is used.
 	Chart      string `yaml:"chart" json:"chart"`
 	Repository string `yaml:"repository,omitempty" json:"repository,omitempty"`
-	// Version of the chart, a template; absent: the mesh's.
+	// Version of the chart, a template. Absent means the mesh's.
 	Version string `yaml:"version,omitempty" json:"version,omitempty"`
 	// Values is a template of YAML.
 	Values string `yaml:"values,omitempty" json:"values,omitempty"`
@@ -125,17 +126,17 @@ type CLI struct {
 	Version []string `yaml:"version" json:"version"`
 	// Render are the arguments of commands, as templates. tare applies their outputs in order. The user's arguments follow the last command's.
 	Render [][]string `yaml:"render" json:"render"`
-	// Values is a template of YAML. Its file is {{.ValuesFile}} in the arguments; empty: none.
+	// Values is a template of YAML. Its file is {{.ValuesFile}} in the arguments. Empty means none.
 	Values string `yaml:"values,omitempty" json:"values,omitempty"`
 }
 
 // Profile is one size of the mesh.
 type Profile struct {
-	// Nodes is the number of nodes that it needs; 0: any.
+	// Nodes is the number of nodes that it needs. 0 means any.
 	Nodes int `yaml:"nodes,omitempty" json:"nodes"`
 	// Replicas of the control plane's workloads and of waypoints.
 	Replicas int `yaml:"replicas" json:"replicas"`
-	// Values go over those of the charts, by release; templates of YAML.
+	// Values go over those of the charts, by release. They are templates of YAML.
 	Values map[string]string `yaml:"values,omitempty" json:"values,omitempty"`
 }
 
@@ -153,7 +154,7 @@ type Webhook struct {
 	Name string `yaml:"name" json:"name"`
 }
 
-// Marks are labels and annotations; their values are templates.
+// Marks are labels and annotations. Their values are templates.
 type Marks struct {
 	Labels      map[string]string `yaml:"labels,omitempty" json:"labels,omitempty"`
 	Annotations map[string]string `yaml:"annotations,omitempty" json:"annotations,omitempty"`
@@ -169,7 +170,7 @@ type Enrolment struct {
 	Manifests []string `yaml:"manifests,omitempty" json:"manifests,omitempty"`
 	// Workloads are created by the manifests, in the application's namespace. tare waits for them, and scales scaled ones to the profile's replicas.
 	Workloads []Workload `yaml:"workloads,omitempty" json:"workloads,omitempty"`
-	// Proof are marks that the mesh adds to an enrolled pod; empty: none.
+	// Proof are marks that the mesh adds to an enrolled pod. Empty means none.
 	Proof Marks `yaml:"proof,omitempty" json:"proof"`
 }
 
@@ -185,7 +186,7 @@ type Proxy struct {
 	Role      string `yaml:"role" json:"role"` // as the attribution rules call it
 	In        string `yaml:"in" json:"in"`     // pod, namespace or mesh
 	Container string `yaml:"container" json:"container"`
-	// PodLabel selects the pods where In is not pod; a prefix ends in "*".
+	// PodLabel selects the pods where In is not pod. A prefix ends in "*".
 	PodLabel map[string]string `yaml:"podLabel,omitempty" json:"podLabel,omitempty"`
 	// OfServers: requests go through the proxy of the server's node only. Otherwise those of a node pass it in either direction.
 	OfServers bool `yaml:"ofServers,omitempty" json:"ofServers,omitempty"`
@@ -228,11 +229,12 @@ type Counter struct {
 	Port   int    `yaml:"port" json:"port"`
 	Path   string `yaml:"path" json:"path"`
 	Metric string `yaml:"metric" json:"metric"`
-	// Labels the series must have, for equality or a prefix that ends in "*"; the sum of all that have them is the counter.
+	// Labels the series must have, for equality or a prefix that ends in "*". The sum of all that have them is the counter.
 	Labels map[string]string `yaml:"labels,omitempty" json:"labels,omitempty"`
 	// Except excludes series that have all of these labels, such as requests to the proxy itself.
 	Except map[string]string `yaml:"except,omitempty" json:"except,omitempty"`
-	// Direction of the counted requests; default inbound. A pod without inbound requests is verified by its outbound ones.
+	// Direction of the counted requests, by default inbound.
+	// A pod without inbound requests is verified by its outbound ones.
 	Direction string `yaml:"direction,omitempty" json:"direction,omitempty"`
 	// Workload and Namespace are the labels with the name and the namespace of the workload, in connections.
 	Workload  string `yaml:"workload,omitempty" json:"workload,omitempty"`
@@ -273,9 +275,9 @@ type Plaintext struct {
 // Leftover matches objects by all of its fields. A name with "*" at its end is a prefix, at its beginning a suffix.
 type Leftover struct {
 	Kind  string `yaml:"kind" json:"kind"`
-	Group string `yaml:"group,omitempty" json:"group,omitempty"` // of the API; empty: the core's
+	Group string `yaml:"group,omitempty" json:"group,omitempty"` // of the API, empty for the core's
 	Name  string `yaml:"name,omitempty" json:"name,omitempty"`
-	// Namespace it lies in; empty: any, or none.
+	// Namespace it lies in. Empty means any, or none.
 	Namespace string            `yaml:"namespace,omitempty" json:"namespace,omitempty"`
 	Labels    map[string]string `yaml:"labels,omitempty" json:"labels,omitempty"`
 }

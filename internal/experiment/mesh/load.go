@@ -96,7 +96,7 @@ func notAFile(path string, err error) error {
 }
 
 // Collect lists the definitions that come with tare and those in files, by
-// name. Every file is read before the mistakes of all are returned; a file that
+// name. Every file is read before the mistakes of all are returned. A file that
 // takes a name another has is a mistake as well.
 func Collect(files ...string) ([]Definition, error) {
 	all := Builtin()

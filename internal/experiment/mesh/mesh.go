@@ -2,7 +2,7 @@
 // how its data plane starts beside a service, how its traffic is verified, and
 // the plane of each of its tasks.
 //
-// Definitions are YAML files in definitions/ (embedded); a user's own file goes
+// Definitions are YAML files in definitions/ (embedded). A user's own file goes
 // through the same loader. No code depends on a mesh's name.
 package mesh
 
@@ -16,9 +16,9 @@ type Definition struct {
 	Provides    Provides `yaml:"provides,omitempty" json:"provides"`
 	// Text of the file that it was read from.
 	Text []byte `yaml:"-" json:"-"`
-	// Local describes the mesh as processes on one machine; nil: not available.
+	// Local describes the mesh as processes on one machine. Nil means not available.
 	Local *Local `yaml:"local,omitempty" json:"local,omitempty"`
-	// Kubernetes describes the mesh in a cluster; nil: not available.
+	// Kubernetes describes the mesh in a cluster. Nil means not available.
 	Kubernetes *Kubernetes `yaml:"kubernetes,omitempty" json:"kubernetes,omitempty"`
 	// Tasks are the attribution rules: the first that matches wins.
 	Tasks []Rule `yaml:"tasks,omitempty" json:"tasks,omitempty"`
@@ -34,9 +34,10 @@ type Provides struct {
 
 // Local is a data plane of one sidecar process per pod, and its control plane.
 type Local struct {
-	// Control are the processes of the control plane, in the order in which they start; none: sidecars have static configurations.
+	// Control are the processes of the control plane, in the order in which they start.
+	// Without any, sidecars have static configurations.
 	Control []Control `yaml:"control,omitempty" json:"control,omitempty"`
-	// Certificates of the control plane; absent: tare issues one to each pod.
+	// Certificates of the control plane. Absent means that tare issues one to each pod.
 	Certificates *Certificates `yaml:"certificates,omitempty" json:"certificates,omitempty"`
 	Sidecar      Sidecar       `yaml:"sidecar" json:"sidecar"`
 	Verify       Verify        `yaml:"verify" json:"verify"`
@@ -59,20 +60,22 @@ type Sidecar struct {
 	Args []string `yaml:"args" json:"args"`
 	// Config is a text/template over [SidecarContext], written to provenance/ and given to the program.
 	Config string `yaml:"config" json:"config"`
-	// Concurrency is the number of worker threads of the proxy; absent: 1.
+	// Concurrency is the number of worker threads of the proxy. Absent means 1.
 	Concurrency int `yaml:"concurrency,omitempty" json:"concurrency"`
 	// ChoosePorts is for a sidecar that cannot be left to take ports from the
 	// kernel: the platform chooses free ones before anything is rendered.
 	ChoosePorts bool `yaml:"choosePorts,omitempty" json:"choosePorts,omitempty"`
-	// Register are requests to the control plane, in order, before the first start of the sidecar; templates over [SidecarContext].
+	// Register are requests to the control plane, in order, before the first start of the sidecar.
+	// They are templates over [SidecarContext].
 	Register []Request `yaml:"register,omitempty" json:"register,omitempty"`
 	// Bootstrap prints the configuration, instead of Config.
 	Bootstrap *Bootstrap `yaml:"bootstrap,omitempty" json:"bootstrap,omitempty"`
 	// InboundListener and OutboundListener are the listeners' names, templates as
-	// those of [Verify]; absent: "inbound" and "outbound-<service>".
+	// those of [Verify]. Absent means "inbound" and "outbound-<service>".
 	InboundListener  string `yaml:"inboundListener,omitempty" json:"inboundListener,omitempty"`
 	OutboundListener string `yaml:"outboundListener,omitempty" json:"outboundListener,omitempty"`
-	// OutboundEndpoints is a gauge of the endpoints of one service in the sidecar; absent: its configuration lists all.
+	// OutboundEndpoints is a gauge of the endpoints of one service in the sidecar.
+	// Absent means that its configuration lists all.
 	OutboundEndpoints string `yaml:"outboundEndpoints,omitempty" json:"outboundEndpoints,omitempty"`
 }
 
@@ -83,22 +86,22 @@ type SidecarContext struct {
 	Service     string // e.g. "echo"; "load" beside the load generator
 	Identity    string // SPIFFE ID of this pod's certificate
 	IP          string // the pod's own address
-	Concurrency int    // worker threads; 0: the definition's
+	Concurrency int    // worker threads, 0 for the definition's
 	ConfigPath  string // ends in .yaml, as Envoy requires
-	AdminPath   string // Unix socket of the admin interface; max 107 bytes
-	CertPath    string // PEM, this pod's certificate chain; empty without mTLS
+	AdminPath   string // Unix socket of the admin interface, max 107 bytes
+	CertPath    string // PEM, this pod's certificate chain, empty without mTLS
 	KeyPath     string // PEM, 0600
 	CAPath      string // PEM of the run's CA
-	// Inbound is the application of this sidecar; nil beside the load generator.
+	// Inbound is the application of this sidecar, nil beside the load generator.
 	Inbound *Inbound
 	// Outbound has one entry per service this pod calls.
 	Outbound []Outbound
-	// Port of the inbound listener, if the platform chooses ports; else 0. Also set beside the load generator.
+	// Port of the inbound listener, if the platform chooses ports, or else 0. Also set beside the load generator.
 	Port int `json:"-"`
 	// Control are the processes of the control plane, by name.
 	Control map[string]ControlContext `json:"-"`
 	Secrets `json:"-"`
-	// Options by name; nil: the definition's defaults.
+	// Options by name. Nil means the definition's defaults.
 	Options map[string]string `json:"-"`
 }
 
@@ -106,7 +109,7 @@ type SidecarContext struct {
 type Inbound struct {
 	AppIP   string
 	AppPort int
-	// Port to listen on; 0: the kernel's choice. A restarted sidecar keeps its port.
+	// Port to listen on. 0 means the kernel's choice. A restarted sidecar keeps its port.
 	Port int
 	// Callers are the SPIFFE IDs that may connect.
 	Callers []string
@@ -126,7 +129,7 @@ func (i Inbound) WebSocket() bool { return i.Protocol == "websocket" }
 // sidecar's port, and the platform reads it from the admin interface.
 type Outbound struct {
 	Service   string
-	Port      int    // to listen on; 0: the kernel's choice. A sidecar that is restarted gets the one it had
+	Port      int    // to listen on, 0 for the kernel's choice. A sidecar that is restarted gets the one it had
 	Identity  string // SPIFFE ID the callee must show
 	Endpoints []Endpoint
 	// Protocol of the callee: http1 (or empty), http2, grpc, tcp, websocket.
@@ -164,19 +167,19 @@ type Verify struct {
 	// or a retry is found one step further on.
 	OutboundReceived string `yaml:"outboundReceived,omitempty" json:"outboundReceived,omitempty"`
 	InboundSent      string `yaml:"inboundSent,omitempty" json:"inboundSent,omitempty"`
-	// Retries and Timeouts are counters of requests to another service; empty: none.
+	// Retries and Timeouts are counters of requests to another service. Empty means none.
 	Retries  string `yaml:"retries,omitempty" json:"retries,omitempty"`
 	Timeouts string `yaml:"timeouts,omitempty" json:"timeouts,omitempty"`
-	// Handshakes are TLS handshake counters; empty without mTLS.
+	// Handshakes are TLS handshake counters, empty without mTLS.
 	InboundHandshakes  string `yaml:"inboundHandshakes,omitempty" json:"inboundHandshakes,omitempty"`
 	OutboundHandshakes string `yaml:"outboundHandshakes,omitempty" json:"outboundHandshakes,omitempty"`
-	// Denied counts authenticated callers that were refused; empty: no counter.
+	// Denied counts authenticated callers that were refused. Empty means no counter.
 	Denied string `yaml:"denied,omitempty" json:"denied,omitempty"`
-	// Version is the field of the admin interface's /server_info with the sidecar's version; empty: unknown.
+	// Version is the field of the admin interface's /server_info with the sidecar's version. Empty means unknown.
 	Version string `yaml:"version,omitempty" json:"version,omitempty"`
-	// Workers is a gauge of the sidecar's worker threads; empty: no gauge.
+	// Workers is a gauge of the sidecar's worker threads. Empty means no gauge.
 	Workers string `yaml:"workers,omitempty" json:"workers,omitempty"`
-	// Statistics is a regular expression of the names that are read; empty: all.
+	// Statistics is a regular expression of the names that are read. Empty means all.
 	Statistics string `yaml:"statistics,omitempty" json:"statistics,omitempty"`
 	// Features verify that options act on the probes.
 	Features []Feature `yaml:"features,omitempty" json:"features,omitempty"`
@@ -207,7 +210,7 @@ func (l Local) Features() (all []Feature) {
 type Task struct {
 	ID        string            `json:"id"`                  // process or container, unique in the trial
 	Namespace string            `json:"namespace,omitempty"` // its namespace
-	Pod       string            `json:"pod"`                 // its pod; locally, a replica with its sidecar
+	Pod       string            `json:"pod"`                 // its pod, or locally a replica with its sidecar
 	Service   string            `json:"service,omitempty"`   // its service
 	Container string            `json:"container"`           // `app`, `sidecar`, `load`, `tare`, …
 	Zone      string            `json:"zone,omitempty"`      // zone of its node

@@ -14,12 +14,13 @@ import (
 type Revisions struct {
 	// Shared are releases for the whole cluster, such as CRDs: installed with the first revision, removed with the last.
 	Shared []string `yaml:"shared,omitempty" json:"shared,omitempty"`
-	// Values go over those of the charts, by release; templates of YAML with .Revision and .Namespace.
+	// Values go over those of the charts, by release. They are templates of YAML with .Revision and .Namespace.
 	Values map[string]string `yaml:"values,omitempty" json:"values,omitempty"`
-	// Workloads and webhooks of a revision, in place of the mesh's; their names are templates.
+	// Workloads and webhooks of a revision, in place of the mesh's. Their names are templates.
 	Workloads []Workload `yaml:"workloads,omitempty" json:"workloads,omitempty"`
 	Webhooks  []Webhook  `yaml:"webhooks,omitempty" json:"webhooks,omitempty"`
-	// Namespace has the marks of an enrolled namespace, in place of enrolment.namespace; templates with .Revision.
+	// Namespace has the marks of an enrolled namespace, in place of enrolment.namespace.
+	// They are templates with .Revision.
 	Namespace Marks `yaml:"namespace,omitempty" json:"namespace"`
 }
 

@@ -77,7 +77,7 @@ func (d Definition) Variant(name string, o Overrides) (Definition, error) {
 	return d, nil
 }
 
-// feature is the field of a feature's name; nil: there is no such feature.
+// feature is the field of a feature's name. Nil means that there is no such feature.
 func (p *Provides) feature(name string) *bool {
 	return map[string]*bool{"mtls": &p.MTLS, "l7": &p.L7, "retries": &p.Retries, "telemetry": &p.Telemetry}[name]
 }

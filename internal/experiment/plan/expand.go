@@ -13,18 +13,18 @@ import (
 // Schema of plan.json.
 const Schema = "tare.plan/v1"
 
-// ControlFactor is the factor of an A/A pair's second baseline; its value is true.
+// ControlFactor is the factor of an A/A pair's second baseline. Its value is true.
 const ControlFactor = "control"
 
 // Allowance is the time of a trial outside its phases: to deploy, verify,
 // settle, read the meters and remove. Processes of one machine start in well
-// under a second; the rest is the probes, and load that goes on while the meters
+// under a second. The rest is the probes, and load that goes on while the meters
 // are read.
 const Allowance = 2 * time.Second
 
 // Expand lists the treatments of an experiment and puts their trials in order.
 // The treatments are the product of the factors, the first factor varying
-// slowest. e must be valid, as [experiment.Read] returns it; the error describes an invalid one.
+// slowest. e must be valid, as [experiment.Read] returns it. The error describes an invalid one.
 func Expand(e *experiment.Experiment) (*Plan, error) {
 	treatments, err := treatments(e)
 	if err != nil {
@@ -170,7 +170,7 @@ func reference(t Treatment, ids namer) Treatment {
 	return Treatment{ID: ids.unique(name), Factors: factors, Levels: levels, Reference: true, Baseline: t.ID}
 }
 
-// treatment resolves one choice of a level for each factor; a factor that has none keeps that of otherwise.
+// treatment resolves one choice of a level for each factor. A factor that has none keeps that of otherwise.
 func treatment(factors []experiment.NamedFactor, choice []int, otherwise experiment.Levels) Treatment {
 	t := Treatment{Factors: make(Factors, len(factors)), Levels: otherwise}
 	mesh := ""
@@ -193,7 +193,7 @@ func treatment(factors []experiment.NamedFactor, choice []int, otherwise experim
 	return t
 }
 
-// next counts choice up, its last place fastest; false after the last choice.
+// next counts choice up, its last place fastest. It returns false after the last choice.
 func next(choice []int, factors []experiment.NamedFactor) bool {
 	for i := len(choice) - 1; i >= 0; i-- {
 		if choice[i]++; choice[i] < len(factors[i].Levels) {

@@ -26,7 +26,7 @@ type Treatment struct {
 	Levels    experiment.Levels `json:"levels"`              // the same, typed, with defaults filled in
 	Control   bool              `json:"control,omitempty"`   // the second baseline of an A/A pair
 	Reference bool              `json:"reference,omitempty"` // the reference proxy beside a baseline: the standard weight
-	Baseline  string            `json:"baseline,omitempty"`  // its baseline; absent for a baseline
+	Baseline  string            `json:"baseline,omitempty"`  // its baseline, absent for a baseline
 }
 
 // Trial is one run of one treatment in one block.
@@ -36,8 +36,8 @@ type Trial struct {
 	Block     int    `json:"block"`     // block, from 1
 	Treatment string `json:"treatment"` // a treatment's `id`
 	// Seed of the trial's arrivals. The same for all treatments of a block: common random numbers narrow paired differences.
-	Seed  uint64 `json:"seed"`            // seed of the arrivals; equal within a block
-	Round int    `json:"round,omitempty"` // round whose trials run at once, from 1; absent for a trial alone
+	Seed  uint64 `json:"seed"`            // seed of the arrivals, equal within a block
+	Round int    `json:"round,omitempty"` // round whose trials run at once, from 1, absent for a trial alone
 }
 
 // Plan is the output of `tare plan`, and the content of plan.json.
@@ -46,15 +46,15 @@ type Plan struct {
 	Experiment string `json:"experiment"`          // the experiment's name
 	Seed       uint64 `json:"seed"`                // seed of the order
 	Blocks     int    `json:"blocks"`              // maximum number of blocks
-	MinBlocks  int    `json:"minBlocks,omitempty"` // minimum number of blocks; absent without early stop
+	MinBlocks  int    `json:"minBlocks,omitempty"` // minimum number of blocks, absent without early stop
 	Until      string `json:"until,omitempty"`     // interval width at which the run stops
 	Way        string `json:"way,omitempty"`       // path of the load to the application, unless it is the entry
-	Order      string `json:"order,omitempty"`     // `balanced`, `turns` (`by-mesh` in the file), `once`, `interleaved` or `together`; absent for random order
-	// Slices of rounds; absent without rounds.
+	Order      string `json:"order,omitempty"`     // `balanced`, `turns` (`by-mesh` in the file), `once`, `interleaved` or `together`, absent for random order
+	// Slices of rounds, absent without rounds.
 	Slices      *Slices       `json:"slices,omitempty"`
 	Treatments  []Treatment   `json:"treatments"`
 	Trials      []Trial       `json:"trials"`
 	TrialTime   time.Duration `json:"trialTime"`             // expected duration of a trial, ns
 	Expected    time.Duration `json:"expected"`              // expected duration of all trials, ns
-	MeshChanges int           `json:"meshChanges,omitempty"` // mesh installs and uninstalls; `expected` includes them
+	MeshChanges int           `json:"meshChanges,omitempty"` // mesh installs and uninstalls, which `expected` includes
 }

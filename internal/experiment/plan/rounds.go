@@ -51,7 +51,7 @@ func (p *Plan) groups() map[string]group {
 	return all
 }
 
-// NotInterleaved returns why the treatments are not interleaved by default; "": nothing forbids it.
+// NotInterleaved returns why the treatments are not interleaved by default, or "" if nothing forbids it.
 func (p *Plan) NotInterleaved() string {
 	groups, members, most := p.groups(), map[group]int{}, 0
 	for _, t := range p.Treatments {
