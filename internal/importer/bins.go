@@ -77,7 +77,7 @@ func fine(buckets []result.Bucket) bool { return len(buckets) > 24 }
 // than requests in 2 s, all of them "time out" at every check. The count is then
 // a multiple of the connections, although all due requests have responses.
 func (o *Output) falseTimeouts() {
-	const limit = 2.0 // seconds; wrk2's default
+	const limit = 2.0 // seconds, the default of wrk2
 	n, c := o.errors["timeout"], int64(o.connections)
 	idle := c > 0 && float64(c) > limit*float64(o.requests)/o.Seconds
 	if o.generator != "wrk2" || n == 0 || !idle || n%c != 0 || n <= o.requests/100 {

@@ -17,7 +17,7 @@ import (
 // FileError is the error of an invalid imported file.
 type FileError struct {
 	Path string
-	Line int // from 1; 0: the file as a whole
+	Line int // from 1, 0 for the file as a whole
 	hint.Hinted
 }
 
@@ -90,7 +90,7 @@ func (s *Study) ListFiles(paths []string, without ...string) ([]string, error) {
 }
 
 // maxFile is the max size of a file that is read whole. An hour at 1 Hz of the
-// widest known CSV has 4 MiB; raw results of load generators are streamed.
+// widest known CSV has 4 MiB. Raw results of load generators are streamed.
 const maxFile = 256 << 20
 
 // maxStream is the max size of a file that is read in parts.

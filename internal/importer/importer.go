@@ -1,7 +1,7 @@
 // Package importer converts results of other tools into results directories, so
 // that tare's own analysis can read them.
 //
-// Every importer reads files into a [Study] and changes nothing else; [Write]
+// Every importer reads files into a [Study] and changes nothing else. [Write]
 // creates the directory. Figures missing from the source stay absent. An invalid
 // file becomes a failed trial whose error contains the file and the line. The
 // others are imported, and no figure is guessed.
@@ -19,8 +19,8 @@ import (
 type Source struct {
 	Name string
 	Doc  string // one sentence
-	// Read reads files and directories. Its error stops the whole import; an error
-	// of one trial is in that trial.
+	// Read reads files and directories. Its error stops the whole import, but an
+	// error of one trial is in that trial.
 	Read func(paths []string, o Options) (*Study, error)
 }
 
@@ -35,12 +35,12 @@ func Generators() []Source {
 
 // Options supply what the files lack. The zero value is the default.
 type Options struct {
-	// Warmup is cut after the load is first seen, and Tail before it is last seen;
-	// negative: nothing is cut.
+	// Warmup is cut after the load is first seen, and Tail before it is last seen.
+	// Negative means that nothing is cut.
 	Warmup, Tail time.Duration
-	// Mesh is the level of the factor mesh; empty: the name of each file's directory.
+	// Mesh is the level of the factor mesh. Empty means the name of each file's directory.
 	Mesh string
-	// Rate is the intended rate, if the files lack it; 0: unknown.
+	// Rate is the intended rate, if the files lack it. 0 means unknown.
 	Rate float64
 	// Corrected is set if latencies count from the intended start. oha's
 	// --latency-correction does this without recording it.
@@ -90,7 +90,7 @@ type Study struct {
 // Trial is one run of the other tool.
 type Trial struct {
 	Mesh        string
-	Rate        experiment.Rate // intended; [experiment.Max] in a closed loop
+	Rate        experiment.Rate // intended, or [experiment.Max] in a closed loop
 	RateKnown   bool
 	Connections int // 0: unknown
 	Replicas    int // 0: unknown
@@ -98,7 +98,7 @@ type Trial struct {
 	Files       []string
 	// Record lacks the fields that the plan sets: identity, factors, block.
 	Record result.Record
-	// Latency is the interval log; nil: the source has no counts.
+	// Latency is the interval log. Nil means that the source has no counts.
 	Latency []byte
 
 	// originals are the contents of Files in memory, copied as read.
@@ -124,7 +124,7 @@ func (t *Trial) Invalidate(code, message, hint string) {
 	t.Record.Warnings = append(t.Record.Warnings, result.Warning{Code: code, Message: message, Hint: hint, Invalidates: true})
 }
 
-// Warn adds a warning about some metrics; none: about all.
+// Warn adds a warning about some metrics. Without any it is about all.
 func (t *Trial) Warn(code, message, hint string, metrics ...string) {
 	t.Record.Warnings = append(t.Record.Warnings, result.Warning{Code: code, Message: message, Hint: hint, Metrics: metrics})
 }

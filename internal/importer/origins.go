@@ -25,7 +25,7 @@ type origin struct {
 	Bytes int64  `json:"bytes"`
 	// SHA256 is absent for the file of a failed trial that cannot be read, or that is too large.
 	SHA256 string `json:"sha256,omitempty"`
-	// Copied is its name in originals.tar; absent: too large to be copied.
+	// Copied is its name in originals.tar. It is absent if the file was too large to be copied.
 	Copied string `json:"copied,omitempty"`
 }
 
@@ -35,7 +35,7 @@ const (
 	originalsFile = result.OriginalsFile
 )
 
-// maxCopy is the max size of a copied file; for larger files only the checksum
+// maxCopy is the max size of a copied file. For larger files only the checksum
 // is stored.
 const maxCopy = 1 << 20
 
@@ -81,7 +81,7 @@ type archive struct {
 	buffer  []byte // up to maxCopy bytes and one more
 }
 
-// add adds a file. read is its content; nil: add reads the file, of at most limit bytes.
+// add adds a file. read is its content. Nil means that add reads the file, of at most limit bytes.
 func (a *archive) add(trial, file string, read []byte, limit int64) error {
 	if read != nil {
 		return a.copy(trial, file, read)

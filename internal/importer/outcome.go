@@ -157,7 +157,7 @@ func (o *Output) count(oc generator.Outcome) error {
 		return err
 	}
 	if o.generator == "wrk2" || o.generator == "wrk" {
-		// Their duration is "5.00m"; their rate has two decimals.
+		// Their duration is "5.00m", and their rate has two decimals.
 		o.Seconds = float64(o.requests) / *oc.Rate
 	}
 	return nil

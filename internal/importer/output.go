@@ -18,9 +18,9 @@ type Output struct {
 	path        string
 	generator   string
 	version     string
-	Loop        string // open | closed; empty: unknown
+	Loop        string // open | closed, empty if unknown
 	Arrivals    string
-	Rate        float64 // intended, 1/s; 0: unknown, or a closed loop
+	Rate        float64 // intended, 1/s, 0 if unknown or in a closed loop
 	connections int
 	Seconds     float64 // of the load
 	requests    int64   // finished, with any outcome
@@ -30,7 +30,7 @@ type Output struct {
 	bytesIn     int64
 	bytesOut    int64
 	latency     result.Latency
-	bins        []bin // the whole distribution, in ascending order; nil: no counts
+	bins        []bin // the whole distribution, in ascending order, nil without counts
 	warnings    []result.Warning
 }
 
@@ -117,7 +117,7 @@ const (
 	share = 64
 )
 
-// merged adds up the generators' distributions; it returns nil if one has no
+// merged adds up the generators' distributions. It returns nil if one has no
 // counts.
 func merged(outs []*Output) *hdrlog.Counts {
 	highest := 60e9

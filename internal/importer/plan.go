@@ -57,7 +57,7 @@ var allFactors = []factor{
 	{experiment.ReplicasFactor, func(t *Trial) bool { return t.Replicas > 0 }, true},
 }
 
-// level is the trial's level of the factor; not ok: it has none.
+// level is the trial's level of the factor. It is not ok if it has none.
 func (f factor) level(t *Trial) (experiment.Level, bool) {
 	if !f.known(t) {
 		return experiment.Level{}, false

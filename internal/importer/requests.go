@@ -100,7 +100,7 @@ func (c *requests) doubled() (n int) {
 	return n
 }
 
-// streamOutput reads oha's CSV without the whole file in memory; nil: it is none.
+// streamOutput reads oha's CSV without the whole file in memory. Nil means that it is none.
 func streamOutput(name, path string, corrected bool) (*Output, error) {
 	if name != "oha" {
 		return nil, nil
