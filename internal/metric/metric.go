@@ -99,7 +99,7 @@ func expand(rows []Row) ([]Metric, map[string]int) {
 }
 
 // All lists every metric but those of routes, in the order of reports. The slice is
-// shared; do not change it.
+// shared, so do not change it.
 func All() []Metric { return metrics }
 
 // Known lists the metrics that are keys of any of the maps, in the order of reports.
@@ -148,7 +148,7 @@ func Matches(pattern, name string) bool {
 	return found && err == nil || pattern == Base(name)
 }
 
-// Rows lists the rows of the table. The slice is shared; do not change it.
+// Rows lists the rows of the table. The slice is shared, so do not change it.
 func Rows() []Row { return rows }
 
 // Lookup finds a metric by its full name.

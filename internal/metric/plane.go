@@ -13,7 +13,7 @@ const (
 	Platform     Plane = "platform"     // pods shared by everyone: kube-system
 	Node         Plane = "node"         // nodes outside their pods: kubelet, container runtime, kernel
 	Harness      Plane = "harness"      // tare itself
-	Unattributed Plane = "unattributed" // matched no attribution rule; reported, never dropped
+	Unattributed Plane = "unattributed" // matched no attribution rule, reported and never dropped
 )
 
 // Planes lists every plane in the order in which reports print them.
@@ -26,9 +26,10 @@ type Part struct {
 	Name   string
 	Planes []Plane // that are added up
 	Doc    string
-	Title  string // in words; empty: the name
-	// Boundary names the part as an answer to "what does the mesh cost?"; empty:
-	// it is none. Boundaries may rank two meshes differently, so each is a headline.
+	Title  string // in words, empty for the name
+	// Boundary names the part as an answer to "what does the mesh cost?". Empty
+	// means that it is none. Boundaries may rank two meshes differently, so each is
+	// a headline.
 	Boundary string
 }
 
@@ -47,7 +48,7 @@ var parts = []Part{
 	{"cluster", []Plane{App, Data, Control, Platform, Node, Unattributed, Load}, "everything but the harness", "", "whole cluster"},
 }
 
-// Parts lists the planes and their sums. The slice is shared; do not change it.
+// Parts lists the planes and their sums. The slice is shared, so do not change it.
 func Parts() []Part { return parts }
 
 // Boundaries lists the parts that are boundaries, the narrowest first.

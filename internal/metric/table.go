@@ -51,16 +51,16 @@ type Row struct {
 	Doc            string
 	Parts          []string // empty: the metric has none
 	Routes         bool     // the parts are the paths of routes without their first slash, or names of requests
-	Headline       []string // parts that reports show first, in their order; "" for a metric without parts
+	Headline       []string // parts that reports show first, in their order, "" for a metric without parts
 	Beside         []string // parts shown with the headlines and tested with the other metrics
 	Judged         Judgement
 	Source         Source
 	Sampled        bool // known of trials whose CPU and memory were sampled
 	SpeedSensitive bool
-	Title          string    // in words; %s is the part
-	FamilyTitle    string    // in words, without a part; empty: that of Title
-	Heads          [2]string // of a column; %s is the part
-	HeadScale      float64   // from Unit to that of Heads; 0 is 1
+	Title          string    // in words, where %s is the part
+	FamilyTitle    string    // in words, without a part, empty for that of Title
+	Heads          [2]string // of a column, where %s is the part
+	HeadScale      float64   // from Unit to that of Heads (0 is 1)
 	Percent        bool      // shown in percent
 }
 
@@ -210,7 +210,7 @@ func (r *Row) name(part string) string {
 	return Of(r.Name, part)
 }
 
-// metrics are the row's metrics, one a part; none if the parts are routes.
+// metrics are the row's metrics, one a part, or none if the parts are routes.
 func (r *Row) metrics() []Metric {
 	parts := r.Parts
 	switch {

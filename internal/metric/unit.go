@@ -18,7 +18,7 @@ var unitScales = map[string]map[string]float64{
 // displayUnits are the units that reports print otherwise.
 var displayUnits = map[string]string{"us": "µs", "1/s": "/s", "1": ""}
 
-// Scale is the factor from unit to the metric's own; an empty unit is the
+// Scale is the factor from unit to the metric's own. An empty unit is the
 // metric's own. It is not ok for a unit of another quantity.
 func (m Metric) Scale(unit string) (float64, bool) {
 	if unit == "" {
