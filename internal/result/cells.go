@@ -7,10 +7,10 @@ import (
 	"strconv"
 )
 
-// Cells are the figures of one row; nil is unknown. Their JSON is a plain list
-// of numbers and nulls. Reader and writer are hand-written: an import has
-// hundreds of thousands of figures, and reflection takes most of a report's
-// time.
+// Cells are the figures of one row. A nil cell is unknown. Their JSON is a
+// plain list of numbers and nulls. Reader and writer are hand-written: an
+// import has hundreds of thousands of figures, and reflection takes most of a
+// report's time.
 type Cells []*float64
 
 // MarshalJSON writes the list.
@@ -25,7 +25,7 @@ func (c Cells) MarshalJSON() ([]byte, error) {
 	return b, nil
 }
 
-// append writes the list; it returns nil if a value has no JSON form.
+// append writes the list. It returns nil if a value has no JSON form.
 func (c Cells) append(b []byte) []byte {
 	b = append(b, '[')
 	for i, v := range c {
@@ -43,7 +43,7 @@ func (c Cells) append(b []byte) []byte {
 	return append(b, ']')
 }
 
-// appendNumber writes a number; it returns nil if the number has no JSON form.
+// appendNumber writes a number. It returns nil if the number has no JSON form.
 func appendNumber(b []byte, v float64) []byte {
 	if v-v != 0 { // NaN or infinite
 		return nil

@@ -49,7 +49,7 @@ type Progress struct {
 	Second    int      `json:"second"`              // seconds from the beginning of the load, warm-up included
 	AskedRate float64  `json:"askedRate,omitempty"` // requests per second asked for
 	Rate      float64  `json:"rate"`                // answers in this second
-	Loaded    *float64 `json:"loaded,omitempty"`    // part of this second in own slices, guards excluded; absent without slices
+	Loaded    *float64 `json:"loaded,omitempty"`    // part of this second in own slices, guards excluded, absent without slices
 	Errors    int64    `json:"errors"`              // requests that failed in this second
 	P50MS     float64  `json:"p50_ms"`              // median response time of this second, ms
 	P99MS     float64  `json:"p99_ms"`              // 99th percentile, ms

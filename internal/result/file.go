@@ -18,7 +18,7 @@ import (
 type Error struct {
 	Op   string // "write", "read", "resume", …
 	Path string
-	Line int // of the file; 0: unknown
+	Line int // of the file, 0 if unknown
 	hint.Hinted
 }
 
@@ -115,7 +115,7 @@ func syncPath(path string) error {
 		return err
 	}
 	err = f.Sync()
-	// Some file systems cannot sync a directory; their error is ignored.
+	// Some file systems cannot sync a directory, so their error is ignored.
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
 		err = nil
 	}

@@ -34,7 +34,7 @@ func acquire(dir string) (*os.File, error) {
 		}
 		return nil, storage("lock results directory", dir, err)
 	}
-	// The PID is for the message above; a full disk must not prevent the lock.
+	// The PID is for the message above. A full disk must not prevent the lock.
 	if err := f.Truncate(0); err == nil {
 		_, _ = fmt.Fprintf(f, "%d\n", os.Getpid())
 	}

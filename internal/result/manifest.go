@@ -24,7 +24,7 @@ type Manifest struct {
 	Trial  string `json:"trial,omitempty"` // the trial's `id`; absent: of the directory
 	// Complete: no other file belongs to the trial. It is false if tare ended before
 	// the deployment was removed: logs may then have grown.
-	Complete bool   `json:"complete,omitempty"` // all files are listed; absent if tare ended before the deployment was removed
+	Complete bool   `json:"complete,omitempty"` // all files are listed, absent if tare ended before the deployment was removed
 	Files    []File `json:"files"`              // by name
 }
 
@@ -149,7 +149,7 @@ func filesIn(dir string) ([]string, error) {
 	return names, err
 }
 
-// Manifest returns the manifest of the trial called id; nil: it has none.
+// Manifest returns the manifest of the trial called id, or nil if it has none.
 func (d *Dir) Manifest(id string) (*Manifest, error) {
 	var m Manifest
 	err := readJSON(d.TrialFile(id, ManifestFile), &m, Schema, func() string { return m.Schema })

@@ -129,7 +129,7 @@ func (d *Dir) Pending() ([]plan.Trial, error) {
 }
 
 // TrialFile returns the path of a file of the trial called id, e.g.
-// [LatencyFile]; the file may be absent.
+// [LatencyFile]. The file may be absent.
 func (d *Dir) TrialFile(id, name string) string { return filepath.Join(d.trialPath(id), name) }
 
 // Events iterates over the events of one trial in order, also while it runs. It

@@ -34,7 +34,7 @@ type Record struct {
 	Ended     time.Time    `json:"ended"`             // when it was recorded
 
 	Valid    bool      `json:"valid"`           // the trial did not fail and no warning invalidates it
-	Error    string    `json:"error,omitempty"` // why the trial failed; later fields may be absent
+	Error    string    `json:"error,omitempty"` // why the trial failed, and later fields may be absent
 	Warnings []Warning `json:"warnings,omitempty"`
 
 	Phases []Phase       `json:"phases"`
@@ -62,13 +62,13 @@ type Record struct {
 
 	Sampled *Sampled `json:"sampled,omitempty"` // resource figures of an import, instead of counters
 
-	Manifested bool `json:"manifested,omitempty"` // the trial has a `manifest.json`; absent in records of older versions
+	Manifested bool `json:"manifested,omitempty"` // the trial has a `manifest.json`, absent in records of older versions
 }
 
 // Probe is the time of a fixed piece of work on the trial's CPUs, before and
-// after the load; nil: not measured.
+// after the load. Nil means not measured.
 type Probe struct {
-	Before *probe.Reading `json:"before,omitempty"` // calibration probe before the load; absent: none
+	Before *probe.Reading `json:"before,omitempty"` // calibration probe before the load, absent for none
 	After  *probe.Reading `json:"after,omitempty"`  // the same after the load
 }
 
@@ -79,7 +79,7 @@ type Warning struct {
 	Hint        string   `json:"hint,omitempty"`        // remedy
 	Invalidates bool     `json:"invalidates,omitempty"` // the trial cannot be used
 	Withholds   bool     `json:"withholds,omitempty"`   // the metrics in `warnings[].metrics` are not used
-	Metrics     []string `json:"metrics,omitempty"`     // metrics without their part (`latency_ms`); absent: all
+	Metrics     []string `json:"metrics,omitempty"`     // metrics without their part (`latency_ms`), absent for all
 }
 
 // Phase is the actual time of one phase of a trial.
@@ -96,7 +96,7 @@ type Fault struct {
 	Targets []string  `json:"targets"`         // affected tasks or pods
 	Start   time.Time `json:"start"`           // when it was injected
 	Done    time.Time `json:"done,omitzero"`   // when the injection was complete
-	Healed  time.Time `json:"healed,omitzero"` // when it was healed; absent: at the end
+	Healed  time.Time `json:"healed,omitzero"` // when it was healed, absent if at the end
 }
 
 // Load is the result of the load generator in the measure phase. Fields unknown
@@ -110,19 +110,19 @@ type Load struct {
 	Start time.Time `json:"start"` // beginning of the measure window
 	End   time.Time `json:"end"`   // its end
 
-	Workers int      `json:"workers,omitempty"` // load workers; absent: one process
+	Workers int      `json:"workers,omitempty"` // load workers, absent for one process
 	SkewUS  *float64 `json:"skewUS,omitempty"`  // time between first and last worker start, µs
 
-	AskedRate    float64 `json:"askedRate,omitempty"`    // requests per second asked for; absent in a closed loop
+	AskedRate    float64 `json:"askedRate,omitempty"`    // requests per second asked for, absent in a closed loop
 	Connections  int     `json:"connections"`            // connections used
 	Intended     int64   `json:"intended"`               // requests scheduled in the window
 	Sent         int64   `json:"sent"`                   // requests sent of these
-	Completed    int64   `json:"completed"`              // answers received in the window; the divisor of costs
+	Completed    int64   `json:"completed"`              // answers received in the window, the divisor of costs
 	Retried      int64   `json:"retried,omitempty"`      // [retried requests](load.md#retries)
-	BacklogStart *int64  `json:"backlogStart,omitempty"` // requests due before the window and not ended at its start; absent if not counted
-	BacklogEnd   *int64  `json:"backlogEnd,omitempty"`   // requests due before the end of the window and not ended by then; absent if not counted
+	BacklogStart *int64  `json:"backlogStart,omitempty"` // requests due before the window and not ended at its start, absent if not counted
+	BacklogEnd   *int64  `json:"backlogEnd,omitempty"`   // requests due before the end of the window and not ended by then, absent if not counted
 
-	// Whole are the requests of the whole load; absent if the generator does not count them.
+	// Whole are the requests of the whole load. They are absent if the generator does not count them.
 	Whole *Whole `json:"whole,omitempty"`
 
 	Classes  map[string]int64 `json:"classes"`            // finished requests by class: `2xx`, `status`, `timeout`, `conn`
@@ -135,8 +135,8 @@ type Load struct {
 
 	WarmupSeconds  float64 `json:"warmupSeconds"`  // start of the window in `latency.hdr`, s from the log's start
 	MeasureSeconds float64 `json:"measureSeconds"` // length of the window, s
-	// Slices are those of the measure window in which this trial had the load; absent: it had the
-	// whole window. Counts are of these slices, and so is the CPU of tasks.
+	// Slices are those of the measure window in which this trial had the load. Absent means that
+	// it had the whole window. Counts are of these slices, and so is the CPU of tasks.
 	Slices      *OwnSlices        `json:"slices,omitempty"`
 	SliceCounts []load.SliceCount `json:"-"` // slices.csv has them
 
@@ -152,8 +152,8 @@ type Load struct {
 	Verdict          string   `json:"verdict,omitempty"`          // the generator's own verdict: `ok` or `invalid: …`
 	Warnings         []string `json:"warnings,omitempty"`         // reasons for the verdict
 
-	Capacity *capacity.Found  `json:"capacity,omitempty"` // search for the rate, before the warm-up; absent if the rate was given
-	Figures  capacity.Figures `json:"-"`                  // that bounds are compared with; of tare's generator
+	Capacity *capacity.Found  `json:"capacity,omitempty"` // search for the rate, before the warm-up, absent if the rate was given
+	Figures  capacity.Figures `json:"-"`                  // that bounds are compared with, of tare's generator
 
 	Recorded  int64     `json:"recorded,omitempty"`  // `2xx` of the window in `latency.hdr`; absent: unknown, or as in `classes`
 	Published []Latency `json:"published,omitempty"` // distributions as an import's source published them
@@ -162,14 +162,14 @@ type Load struct {
 // Whole counts the requests of the whole load, warm-up and tail included: those that the
 // application can have received.
 type Whole struct {
-	Sent        int64 `json:"sent"`                  // requests sent in the whole load, warm-up and tail included; absent if not counted
+	Sent        int64 `json:"sent"`                  // requests sent in the whole load, warm-up and tail included, absent if not counted
 	Unanswered  int64 `json:"unanswered,omitempty"`  // of these, without an answer
 	Failed      int64 `json:"failed,omitempty"`      // of these, answered with status 400 or above, or a grpc-status other than 0
 	Connections int64 `json:"connections,omitempty"` // connections opened
 	Unsure      int64 `json:"unsure,omitempty"`      // requests that may have been sent beyond `sent`
 }
 
-// Plus adds the counts of another part of the load; nil if one of them is unknown.
+// Plus adds the counts of another part of the load, or nil if one of them is unknown.
 func (w *Whole) Plus(o *Whole) *Whole {
 	if w == nil || o == nil {
 		return nil
@@ -218,8 +218,8 @@ type Reading struct {
 	CPU         int64     `json:"cpu"`                   // CPU time since the task began, ns, ended threads included
 	RSS         int64     `json:"rss,omitempty"`         // resident memory, bytes
 	Peak        int64     `json:"peak,omitempty"`        // peak resident memory, bytes
-	PSS         *int64    `json:"pss,omitempty"`         // proportional set size, bytes; read at the end
-	Voluntary   int64     `json:"voluntary,omitempty"`   // voluntary context switches of live threads; read at the edges
+	PSS         *int64    `json:"pss,omitempty"`         // proportional set size, bytes, read at the end
+	Voluntary   int64     `json:"voluntary,omitempty"`   // voluntary context switches of live threads, read at the edges
 	Involuntary int64     `json:"involuntary,omitempty"` // involuntary context switches
 
 	Throttled *int64 `json:"throttled,omitempty"` // time throttled by a CPU limit, ns; read at the edges, as the next two
@@ -233,7 +233,7 @@ type TaskUsage struct {
 	Start   Reading `json:"start"`             // reading at the beginning of the measure phase
 	End     Reading `json:"end"`               // reading at its end
 	Ended   bool    `json:"ended,omitempty"`   // a fault ended it in the measure phase; `end` is its last reading
-	IdleCPU *int64  `json:"idleCPU,omitempty"` // idle CPU outside the trial's slices, ns; absent without slices
+	IdleCPU *int64  `json:"idleCPU,omitempty"` // idle CPU outside the trial's slices, ns, absent without slices
 	IdleRSS int64   `json:"idleRSS,omitempty"` // resident memory of the idle task before the load, bytes
 	Missing string  `json:"missing,omitempty"` // why its usage is unknown
 }
@@ -243,7 +243,7 @@ type NodeReading struct {
 	At     time.Time `json:"at"`               // when it was read
 	Busy   int64     `json:"busy"`             // CPU time since boot without idle, I/O wait and steal, ns, in ticks of 10 ms
 	Steal  int64     `json:"steal"`            // steal time, ns
-	Memory int64     `json:"memory,omitempty"` // working set of the node, bytes; of a cluster
+	Memory int64     `json:"memory,omitempty"` // working set of the node, bytes, of a cluster
 }
 
 // NodeUsage is the whole machine, or the sum of all nodes, at the start and the

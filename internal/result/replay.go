@@ -31,7 +31,7 @@ func (d *Dir) Replay() iter.Seq2[Event, error] {
 // replay reads the events of trials that have ended.
 type replay struct{ *Dir }
 
-// rounds are the trials that ran together; a trial outside a round is one.
+// rounds are the trials that ran together. A trial outside a round is one.
 func (d replay) rounds() (all [][]plan.Trial) {
 	for i, t := range d.plan.Trials {
 		if last := len(all) - 1; i > 0 && t.Round > 0 && d.plan.Trials[i-1].Round == t.Round {

@@ -38,7 +38,7 @@ func (rows SampledRows) MarshalJSON() ([]byte, error) {
 	return append(b, ']'), nil
 }
 
-// append writes the row; it returns nil if a value has no JSON form.
+// append writes the row. It returns nil if a value has no JSON form.
 func (r *SampledRow) append(b []byte) []byte {
 	b, err := r.At.AppendText(append(b, `{"at":"`...))
 	if err != nil {

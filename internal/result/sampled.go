@@ -77,13 +77,13 @@ func sameFigures(a, b []*float64) bool {
 // Latency is a latency distribution as published by one source. Published counts
 // are in latency.hdr as well.
 type Latency struct {
-	Source string `json:"source"` // the file, e.g. of one load generator pod; or the generator
+	Source string `json:"source"` // the file, e.g. of one load generator pod, or the generator
 	// Of is "response" (from the intended start), "service" (from the actual
-	// send) or "first byte"; absent: unknown.
+	// send) or "first byte". Absent means unknown.
 	Of string `json:"of,omitempty"`
 	// Meaning describes in one line where this source's clock starts and stops.
 	Meaning   string     `json:"meaning,omitempty"`
-	Count     int64      `json:"count,omitempty"` // requests; 0: unknown
+	Count     int64      `json:"count,omitempty"` // requests, 0 if unknown
 	MinMS     *float64   `json:"minMS,omitempty"`
 	MeanMS    *float64   `json:"meanMS,omitempty"`
 	MaxMS     *float64   `json:"maxMS,omitempty"`
@@ -99,7 +99,7 @@ type Bucket struct {
 	Count  int64   `json:"count"`
 }
 
-// Quantile is one published point of a distribution; Q is 0..1.
+// Quantile is one published point of a distribution, and Q is 0..1.
 type Quantile struct {
 	Q  float64 `json:"q"`
 	MS float64 `json:"ms"`

@@ -87,7 +87,7 @@ func (d *Dir) unseal() error {
 	return nil
 }
 
-// Own returns the directory's own manifest; nil: it has none.
+// Own returns the directory's own manifest, or nil if it has none.
 func (d *Dir) Own() (*Manifest, error) {
 	var m Manifest
 	err := readJSON(d.file(ManifestFile), &m, Schema, func() string { return m.Schema })

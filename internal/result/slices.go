@@ -18,7 +18,7 @@ import (
 
 // Slice is one time slice of the measure phase of a trial in a round.
 type Slice struct {
-	load.SliceCount // of own slices; otherwise only its number
+	load.SliceCount // of own slices, otherwise only its number
 	// Own: the trial had the load.
 	Own bool
 	// Begin and End are the readings of the counters, from the start of the schedule.

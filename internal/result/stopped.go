@@ -31,7 +31,7 @@ func (d *Dir) Stop(s Stopped) error {
 	return writeJSON(d.file(StoppedFile), s)
 }
 
-// Stopped returns the reason for an early end; nil: the run did not end early.
+// Stopped returns the reason for an early end, or nil if the run did not end early.
 func (d *Dir) Stopped() (*Stopped, error) {
 	var s Stopped
 	if _, err := os.Stat(d.file(StoppedFile)); errors.Is(err, fs.ErrNotExist) {

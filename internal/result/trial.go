@@ -79,7 +79,7 @@ func (td *TrialDir) Event(e Event) error {
 	td.mu.Lock()
 	defer td.mu.Unlock()
 	if td.failed != nil {
-		return td.failed // the lost line may be torn; nothing may follow it
+		return td.failed // the lost line may be torn, so nothing may follow it
 	}
 	if td.events == nil {
 		return &Error{Op: "write", Path: td.Path(EventsFile), Hinted: hint.Hinted{Err: errors.New("the trial is finished")}}

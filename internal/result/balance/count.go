@@ -57,9 +57,9 @@ var units = []Unit{Requests, Connections, Handshakes}
 
 // Place identifies a counter in the topology.
 type Place struct {
-	Service string `json:"service"`      // whose requests, application or sidecar are counted; `load` is the generator
+	Service string `json:"service"`      // whose requests, application or sidecar are counted, where `load` is the generator
 	Point   Point  `json:"point"`        // one of the [points](conservation.md#equations)
-	To      string `json:"to,omitempty"` // called service; absent: all of them
+	To      string `json:"to,omitempty"` // called service, absent for all of them
 	Unit    Unit   `json:"unit"`         // `request`, `connection`, `handshake`
 }
 

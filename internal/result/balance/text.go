@@ -135,7 +135,7 @@ func (e Equation) String() string {
 // maxViolations bounds the violations in a message.
 const maxViolations = 3
 
-// Message describes the violations; "" if the equations hold.
+// Message describes the violations, or "" if the equations hold.
 func (b Balance) Message() string {
 	all := b.Violated()
 	var texts []string
@@ -160,7 +160,7 @@ const (
 	causeCalls   = "an application that does not call as its topology declares"
 )
 
-// cause returns the probable cause of the largest violation; "" if the equations hold.
+// cause returns the probable cause of the largest violation, or "" if the equations hold.
 func (b Balance) cause() string {
 	all := b.Violated()
 	if len(all) == 0 {

@@ -29,7 +29,7 @@ func (f *findings) events(d *result.Dir, r *result.Record) {
 	n := 0
 	for e, err := range d.Events(r.ID) {
 		if errors.Is(err, fs.ErrNotExist) {
-			return // an import has none; the manifest of a run lists it
+			return // an import has none, but the manifest of a run lists it
 		}
 		if err != nil {
 			f.problem(file, reason(err))

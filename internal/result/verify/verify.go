@@ -67,7 +67,7 @@ type Options struct {
 	// Expand makes the plan of an experiment file again. The error is the reason why it
 	// cannot be made here.
 	Expand func(experimentFile string) (*plan.Plan, error)
-	// Key is that of the signature; nil: the signature is not checked.
+	// Key is that of the signature. Nil means that the signature is not checked.
 	Key *minisign.PublicKey
 	// Tare is the version that Expand is of: another may make another plan.
 	Tare string
