@@ -29,7 +29,7 @@ func (s Status) InWords() string {
 
 const (
 	mostPoints   = 600 // of a series
-	mostDetailed = 200 // trials that keep their series; others keep their means
+	mostDetailed = 200 // trials that keep their series, while others keep their means
 	mostMessages = 2000
 )
 

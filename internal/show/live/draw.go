@@ -47,7 +47,7 @@ type look struct {
 	block         int
 	scroll        int // lines, from the top of a trial's page and from the end of the log
 	paused        bool
-	speed         string // of a replay; empty: none
+	speed         string // of a replay, empty for none
 }
 
 // drawing is one frame under construction.

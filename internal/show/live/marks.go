@@ -9,7 +9,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
-// color is an SGR parameter; each color stands beside a shape or a word with the same meaning.
+// color is an SGR parameter. Each color stands beside a shape or a word with the same meaning.
 type color string
 
 const (

@@ -10,7 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// longestGap between two events of a replay; the rest is skipped, such as the time between an
+// longestGap between two events of a replay. The rest is skipped, such as the time between an
 // interrupt and the resumed run.
 const longestGap = 10 * time.Second
 
@@ -24,7 +24,7 @@ type Player struct {
 	woken  chan struct{} // closed by a change
 }
 
-// NewPlayer returns a clock of the given speed; 0 does not wait.
+// NewPlayer returns a clock of the given speed. 0 does not wait.
 func NewPlayer(speed float64) *Player { return &Player{speed: speed, woken: make(chan struct{})} }
 
 // Now is the time of the replay.

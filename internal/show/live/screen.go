@@ -44,7 +44,7 @@ type screen struct {
 	board   *Board
 	queue   *queue
 	clock   func() time.Time
-	player  *Player // of a replay; nil: none
+	player  *Player // of a replay, nil for none
 	plain   bool    // without color
 	look    look
 	at      time.Time // of the frame

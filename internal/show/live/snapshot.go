@@ -26,7 +26,7 @@ type Snapshot struct {
 // SnapshotRow is a treatment.
 type SnapshotRow struct {
 	Treatment string `json:"treatment"`
-	// Cells have the shape of the state of each block's trial; a space: no trial.
+	// Cells have the shape of the state of each block's trial. A space means no trial.
 	Cells string   `json:"cells"`
 	Words string   `json:"words"` // states in words
 	Text  string   `json:"text,omitempty"`

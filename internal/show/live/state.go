@@ -113,7 +113,7 @@ func (s *state) apply(e result.Event) []string {
 	return nil
 }
 
-// begin begins a trial. The trials of a round begin before its first phase; all others that were
+// begin begins a trial. The trials of a round begin before its first phase. All others that were
 // running have ended, some without a record.
 func (s *state) begin(e result.Event) {
 	if !s.beginning {

@@ -27,12 +27,12 @@ type Options struct {
 	Plan  plan.Plan
 	// Recorded are the trials of an earlier run.
 	Recorded []result.Record
-	// Analyze returns the report on the blocks up to block; nil: no intervals. It is called between
-	// trials only: it uses CPU.
+	// Analyze returns the report on the blocks up to block. Nil means no intervals. It is called
+	// between trials only: it uses CPU.
 	Analyze func(block int) (*analysis.Report, error)
 	// Interrupt is called after the screen was ended by a key. nil: nothing follows.
 	Interrupt func()
-	// Player sets the clock of a replay; nil: a run that is under way.
+	// Player sets the clock of a replay. Nil means a run that is under way.
 	Player *Player
 }
 
@@ -41,7 +41,7 @@ type View struct {
 	mu       sync.Mutex
 	w        io.Writer
 	o        Options
-	width    func() int // columns of the live line; nil: not a terminal
+	width    func() int // columns of the live line, nil if not a terminal
 	state    state
 	drawn    bool // a live line is on the screen and must be wiped before anything else is written
 	stop     chan struct{}
@@ -165,7 +165,7 @@ func (v *View) Event(e result.Event) error {
 	return nil
 }
 
-// Leave ends the screen; lines follow. It returns when the terminal is as before.
+// Leave ends the screen, and lines follow. It returns when the terminal is as before.
 func (v *View) Leave() {
 	v.mu.Lock()
 	program := v.program

@@ -36,7 +36,7 @@ func answered(class string) bool {
 	return class != string(load.Timeout) && class != string(load.Conn)
 }
 
-// vegetaReport is the output of vegeta report -type=json, version 12.12; durations in ns.
+// vegetaReport is the output of vegeta report -type=json, version 12.12, with durations in ns.
 type vegetaReport struct {
 	Latencies struct {
 		Total int64 `json:"total"`
@@ -118,8 +118,8 @@ var ohaPercentiles = []float64{10, 25, 50, 75, 90, 95, 99, 99.9, 99.99}
 
 type object = map[string]any
 
-// Oha writes r as oha prints it with --output-format json, version 1.16; durations in s.
-// seconds are the progress of the load: its rates are of whole seconds.
+// Oha writes r as oha prints it with --output-format json, version 1.16, with durations
+// in s. seconds are the progress of the load: its rates are of whole seconds.
 func Oha(w io.Writer, r *load.Report, seconds []load.Progress) error {
 	h := times(r, answered)
 	n, measured := float64(r.Requests), r.MeasureEnd.Sub(r.MeasureStart).Seconds()

@@ -15,7 +15,7 @@ import (
 
 // Options of a page.
 type Options struct {
-	Width int  // columns; 0: defaultWidth
+	Width int  // columns, 0 for defaultWidth
 	Color bool // by ANSI escape sequences
 	// Gates are checks of the result, one line each.
 	Gates []Gate
@@ -92,7 +92,7 @@ func rateMissed(p *load.Profile, r *load.Report) bool {
 		float64(r.Completed) < 0.995*float64(r.Intended)
 }
 
-// success is the share of successful requests; of the others the two main causes.
+// success is the share of successful requests, and of the others the two main causes.
 func (t *page) success(r *load.Report) string {
 	share := percentText(*r.Result.Success) + " ok"
 	if len(r.Result.Failures) == 0 {
@@ -115,7 +115,7 @@ func (t *page) shortTimes(r *load.Report) []string {
 	return []string{"p50 " + short(r.ResponseMS.P50) + " ms", "p99 " + short(r.ResponseMS.P99) + " ms"}
 }
 
-// protocolNames are the protocols that a page names; HTTP/3 has an engine of its own.
+// protocolNames are the protocols that a page names. HTTP/3 has an engine of its own.
 var protocolNames = map[string]string{
 	load.ProtocolHTTP2: "HTTP/2", load.ProtocolGRPC: "gRPC", load.ProtocolWebSocket: "WebSocket", load.ProtocolHTTP3: "HTTP/3 (engine " + load.EngineHTTP3 + ")",
 }
@@ -203,7 +203,7 @@ func (t *page) generator(r *load.Report) {
 
 func (t *page) line(format string, args ...any) { fmt.Fprintf(t, format+"\n", args...) }
 
-// heading begins a part; about follows in a fainter colour.
+// heading begins a part, and about follows in a fainter colour.
 func (t *page) heading(title, about string) {
 	t.WriteByte('\n')
 	if about != "" {

@@ -35,7 +35,7 @@ const hardSpace = "\u00a0"
 
 var units = strings.NewReplacer("p50 ", "p50"+hardSpace, "p99 ", "p99"+hardSpace, " ms", hardSpace+"ms", " %", hardSpace+"%", " req/s", hardSpace+"req/s")
 
-// fold writes text over as many lines as it needs; later lines begin with indent.
+// fold writes text over as many lines as it needs. Later lines begin with indent.
 func (t *page) fold(text, indent string) {
 	text = units.Replace(text)
 	lines := strings.Split(ansi.Wrap(text, t.width, ""), "\n")

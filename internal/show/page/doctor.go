@@ -19,7 +19,7 @@ type Doctor struct {
 	Checks []Check
 	Works  bool     // a run can work
 	Shows  []string // sentences on the smallest differences of the A/A run
-	AA     *Source  // the A/A run; nil: none
+	AA     *Source  // the A/A run, nil for none
 	Text   string   // output of the command
 	Tare   string
 }

@@ -5,7 +5,7 @@ import "github.com/tare-mesh/tare/internal/metric"
 // Drawing is one figure for a file.
 type Drawing struct {
 	Figure string // one of [Figures], by ID
-	// Choices as a reader of the page makes them, such as metric; absent: the page's first.
+	// Choices as a reader of the page makes them, such as metric. Absent means the page's first.
 	Choices map[string]string
 	Width   float64 // px, 1/96 inch
 	Columns int     // of panels

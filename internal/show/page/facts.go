@@ -18,7 +18,7 @@ import (
 type card struct {
 	Good        bool
 	Title, Text string
-	Link        string // of Text, within the page; empty: none
+	Link        string // of Text, within the page, empty for none
 }
 
 // band is how far the answer can be trusted.

@@ -63,7 +63,7 @@ var layout = template.Must(template.New("page").Parse(pageHTML))
 type Source struct {
 	Report *analysis.Report
 	Dir    *result.Dir
-	// Verified is the result of `tare verify`; nil: not verified.
+	// Verified is the result of `tare verify`, or nil if not verified.
 	Verified *verify.Result
 }
 
@@ -110,7 +110,7 @@ type document struct {
 	Configurations                      []configuration
 	Provenance                          []entry
 	Experiment, Text, Tare, Schema      string
-	Command                             string // that prints Text; empty: tare report
+	Command                             string // that prints Text, empty for tare report
 	OpenText                            bool   // without figures
 	Style                               template.CSS
 	Content, Script                     template.JS

@@ -35,7 +35,7 @@ type second struct {
 	Asked  *float64 `json:"asked,omitempty"` // absent in a closed loop
 	Rate   float64  `json:"rate"`
 	Errors int64    `json:"errors"`
-	P50    float64  `json:"p50"` // ms; 0: no answer
+	P50    float64  `json:"p50"` // ms, 0 for no answer
 	P99    float64  `json:"p99"`
 }
 
@@ -91,7 +91,7 @@ func timelines(d *result.Dir) []timeline {
 // drawnPhases are the phases with load.
 var drawnPhases = map[string]bool{"warm-up": true, "measure": true, "drain": true}
 
-// timelineOf reads one trial; not ok without a second of load.
+// timelineOf reads one trial. It is not ok without a second of load.
 func timelineOf(d *result.Dir, t plan.Trial, r *result.Record) (timeline, bool) {
 	l := timeline{Trial: t.ID, Treatment: t.Treatment, Seconds: []second{}, Samples: []sample{}, Phases: []span{}}
 	if r.Load == nil {

@@ -138,7 +138,7 @@ func (p *painter) outline(path vg.Path, l look) {
 	p.Stroke(path)
 }
 
-// color reads #rrggbb; not ok for none.
+// color reads #rrggbb. It is not ok for none.
 func (p *painter) color(s string, opacity float64) (color.Color, bool) {
 	switch s {
 	case "none", "":

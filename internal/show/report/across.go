@@ -21,7 +21,7 @@ type AcrossFormat struct {
 	Write func(io.Writer, *analysis.Across) error
 }
 
-// AcrossFormats lists every format of a comparison of two runs; the first is the default.
+// AcrossFormats lists every format of a comparison of two runs. The first is the default.
 func AcrossFormats(o Options) []AcrossFormat {
 	all := []AcrossFormat{
 		{"text", "tables for the terminal", func(w io.Writer, a *analysis.Across) error { return writeAcross(w, a, o, newPage(o, false, "")) }},

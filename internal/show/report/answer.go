@@ -238,7 +238,7 @@ func (v view) trustAnswer() string {
 	return s + fmt.Sprintf("%d of %d trials are used.", n.Used, n.Planned)
 }
 
-// worstSmallest is the largest of the smallest differences in CPU that the comparisons would show; 0: unknown.
+// worstSmallest is the largest of the smallest differences in CPU that the comparisons would show, or 0 if unknown.
 func (v view) worstSmallest() float64 {
 	worst := 0.0
 	for _, c := range v.r.Comparisons {
@@ -249,7 +249,7 @@ func (v view) worstSmallest() float64 {
 	return worst
 }
 
-// smallestText is it with its unit: "8.3 µs", or "2.1 %" where only ratios have a meaning; "" if unknown.
+// smallestText is it with its unit: "8.3 µs", or "2.1 %" where only ratios have a meaning. It is "" if unknown.
 func (v view) smallestText() string {
 	smallest, q := v.worstSmallest(), quantityOf(answerCost)
 	switch {

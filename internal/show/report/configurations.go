@@ -11,7 +11,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/effective"
 )
 
-// mostDifferences of two configurations are printed; the JSON has all.
+// mostDifferences of two configurations are printed, but the JSON has all.
 const mostDifferences = 10
 
 // configurationsSection prints what treatments of one mesh and its variants really ran differently.
@@ -78,7 +78,7 @@ func partLine(path, value string, values int) string {
 	return path + ": " + value
 }
 
-// mostPath is the largest number of characters of a path; its end is kept.
+// mostPath is the largest number of characters of a path. Its end is kept.
 const mostPath = 110
 
 func shortPath(path string) string {

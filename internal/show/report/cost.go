@@ -111,7 +111,7 @@ func publishedControl(t text, c *analysis.Cost) {
 	}
 }
 
-// number is a count; unknown if zero.
+// number is a count, or unknown if zero.
 func number(v float64) string {
 	if v == 0 {
 		return unknown

@@ -143,7 +143,7 @@ func (v view) shownGroups() []string {
 	return single[:min(len(single), longReport)]
 }
 
-// questionOf is the question of a treatment; nil: none.
+// questionOf is the question of a treatment, or nil if there is none.
 func (v view) questionOf(treatment string) *analysis.Question {
 	for i := range v.r.Questions {
 		if slices.Contains(v.r.Questions[i].Treatments, treatment) {

@@ -1,5 +1,5 @@
 // Package report writes an [analysis.Report] for people and for programs. A
-// format is an entry of the table [Formats] returns; to add one, write its file
+// format is an entry of the table [Formats] returns. To add one, write its file
 // and its line.
 package report
 
@@ -18,9 +18,9 @@ type Format struct {
 	Name  string
 	Doc   string // one phrase
 	Write func(io.Writer, *analysis.Report) error
-	// WriteRun is Write for a format that shows more of the run than its report; then Write is nil.
+	// WriteRun is Write for a format that shows more of the run than its report. Then Write is nil.
 	WriteRun func(io.Writer, *result.Dir, *analysis.Report) error
-	// Export writes many files into an existing, empty directory; then Write is nil.
+	// Export writes many files into an existing, empty directory. Then Write is nil.
 	// It may read results that the report omits.
 	Export func(dir string, d *result.Dir, r *analysis.Report) error
 }
@@ -39,7 +39,7 @@ type Options struct {
 	All bool
 	// Metric is a pattern of metrics, see [metric.Matches]: only they are shown. Empty: the headline ones.
 	Metric string
-	// Width of the terminal in columns; 0: as wide as the lines are.
+	// Width of the terminal in columns. 0 means as wide as the lines are.
 	Width int
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// fortioResult is a result of `fortio load` as its JSON has it; durations are in
+// fortioResult is a result of `fortio load` as its JSON has it. Durations are in
 // seconds, but for ActualDuration in nanoseconds. Written from the published
 // form of the format.
 type fortioResult struct {
@@ -116,7 +116,7 @@ func fortioOf(r *analysis.Report, record *result.Record, h *hdrhistogram.Histogr
 	return f
 }
 
-// fortioBuckets bounds the bars of a page; neighbours are joined.
+// fortioBuckets bounds the bars of a page, and neighbours are joined.
 const fortioBuckets = 200
 
 func fortioHistogramOf(h *hdrhistogram.Histogram) fortioHistogram {

@@ -16,7 +16,7 @@ type HistoryFormat struct {
 	Write func(io.Writer, *analysis.History) error
 }
 
-// HistoryFormats lists every format of a history; the first is the default.
+// HistoryFormats lists every format of a history. The first is the default.
 func HistoryFormats(o Options) []HistoryFormat {
 	all := []HistoryFormat{
 		{"text", func(w io.Writer, h *analysis.History) error { return writeHistory(w, h, newPage(o, false, "")) }},

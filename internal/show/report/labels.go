@@ -77,7 +77,7 @@ func newLabels(r *analysis.Report) labels {
 // VaryingFactors lists the factors with several levels, in the order of labels.
 func VaryingFactors(r *analysis.Report) []string { return newLabels(r).factors }
 
-// byRank orders factors as the experiment file does; other names follow in alphabetical order.
+// byRank orders factors as the experiment file does. Other names follow in alphabetical order.
 func byRank(a, b string) int {
 	order := experiment.FactorNames()
 	rank := func(f string) int {

@@ -16,7 +16,7 @@ const (
 // mostDigits bounds the significant digits of an estimate however narrow its interval is.
 const mostDigits = 6
 
-// magnitude is the decimal exponent of the first digit of v; 0 for zero.
+// magnitude is the decimal exponent of the first digit of v, or 0 for zero.
 func magnitude(v float64) int {
 	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 		return 0
@@ -74,7 +74,7 @@ func figure(i stats.Interval, scale float64, constant bool) string {
 	return fixed(estimate, d) + " ±<" + fixed(math.Pow10(-d), d)
 }
 
-// bounds writes an interval: "[139.2, 145.0]"; "" if there is none.
+// bounds writes an interval: "[139.2, 145.0]", or "" if there is none.
 func bounds(i stats.Interval, scale float64, write func(float64, int) string) string {
 	half, known := i.HalfWidth()
 	if !known {

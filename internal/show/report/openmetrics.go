@@ -27,8 +27,8 @@ type Family struct {
 }
 
 // writeOpenMetrics writes gauges in the OpenMetrics text format 1.0. The part of
-// a metric's name is the label part, and the label stat is one of estimate, low, high;
-// an interval that cannot be given has no samples. Differences and ratios to the
+// a metric's name is the label part, and the label stat is one of estimate, low, high.
+// An interval that cannot be given has no samples. Differences and ratios to the
 // baseline are families of their own.
 func writeOpenMetrics(w io.Writer, r *analysis.Report) error {
 	b := bufio.NewWriter(w)

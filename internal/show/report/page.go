@@ -17,7 +17,7 @@ type page struct {
 	out      *bytes.Buffer
 	markdown bool
 	level    string // of Markdown headings: "##"
-	width    int    // of the terminal in columns; 0: unlimited
+	width    int    // of the terminal in columns, 0 for unlimited
 }
 
 // newPage makes the page of a style: Markdown folds its own lines.
@@ -108,7 +108,7 @@ func (p *page) warning(s, hint string) {
 	}
 }
 
-// table writes columns side by side; the first labels columns name the rows.
+// table writes columns side by side. The first labels columns name the rows.
 func (p *page) table(columns []column, labels int) { p.tableAt(columns, labels, "  ") }
 
 // tableAt is a table that begins indent from the left.

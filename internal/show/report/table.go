@@ -14,7 +14,7 @@ const gap = 2
 type column struct {
 	heads []string
 	cells []string
-	left  bool // aligned left; figures stand right
+	left  bool // aligned left, while figures stand right
 }
 
 func (c column) width() int {

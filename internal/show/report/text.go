@@ -101,7 +101,7 @@ func (v view) comparisons(treatment string) []analysis.Comparison {
 	return cs
 }
 
-// place of a metric among those shown without --all; the others follow together.
+// place of a metric among those shown without --all. The others follow together.
 func place(name string) int {
 	if i := slices.Index(shownMetrics, name); i >= 0 {
 		return i
@@ -129,8 +129,8 @@ func (v view) nothing(difference, ratio *stats.Interval) bool {
 	return difference != nil && !difference.Known() && difference.Estimate == 0
 }
 
-// pairs is the number of pairs of the comparisons shown; uniform reports whether
-// all have the same number.
+// pairs is the number of pairs of the comparisons shown, and uniform reports
+// whether all have the same number.
 func (v view) pairs() (n int, uniform bool) {
 	n = -1
 	for _, c := range v.r.Comparisons {
@@ -155,7 +155,7 @@ func (v view) concerns(w analysis.Warning) bool {
 	})
 }
 
-// estimate is a figure; one that was reduced as published has no interval.
+// estimate is a figure, but one that was reduced as published has no interval.
 func (v view) estimate(e analysis.Estimate, scale float64) string {
 	switch {
 	case e.N == 0:

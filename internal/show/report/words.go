@@ -21,7 +21,7 @@ type Words struct {
 	Estimates map[string]map[string]string `json:"estimates"`          // by treatment and metric: "473.2 ±7.4"
 	// Comparisons are in the order of the report's.
 	Comparisons []ComparisonWords `json:"comparisons"`
-	// Ladders are by ladder, metric and increment; the whole is the last one.
+	// Ladders are by ladder, metric and increment. The whole is the last one.
 	Ladders [][][]ComparisonWords `json:"ladders,omitempty"`
 }
 
@@ -111,10 +111,10 @@ func Header(r *analysis.Report) []string {
 	return out
 }
 
-// SmallestShown is the smallest difference in CPU that the comparisons would show: "8.3 µs"; "" if unknown.
+// SmallestShown is the smallest difference in CPU that the comparisons would show: "8.3 µs", or "" if unknown.
 func SmallestShown(r *analysis.Report) string { return view{r: r}.smallestText() }
 
-// FloorWords is the difference of the A/A pair of the baseline in CPU: "+0.2 µs [-1.0, +1.5]"; "" without one.
+// FloorWords is the difference of the A/A pair of the baseline in CPU: "+0.2 µs [-1.0, +1.5]", or "" without one.
 func FloorWords(r *analysis.Report) string {
 	for _, f := range r.Floor {
 		if f.Metric == answerCost && f.Ratio != nil && r.RatiosOnly {

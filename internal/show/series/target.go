@@ -37,7 +37,7 @@ type Target struct {
 	URL      *url.URL
 	Protocol Protocol
 	Header   http.Header // secrets: in no message
-	// Retrying is called before each repetition; nil: not.
+	// Retrying is called before each repetition, unless it is nil.
 	Retrying func(why string)
 }
 

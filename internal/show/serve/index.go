@@ -147,8 +147,8 @@ func (r run) contained() error {
 	})
 }
 
-// stamp identifies the content of the directory's manifest without reading it; "": it has none, because
-// the run is under way or was killed.
+// stamp identifies the content of the directory's manifest without reading it. It is "" if there is
+// none, because the run is under way or was killed.
 func (r run) stamp() string {
 	info, err := r.root.Lstat(path.Join(r.name, result.ManifestFile))
 	if err != nil || !info.Mode().IsRegular() {
@@ -157,7 +157,7 @@ func (r run) stamp() string {
 	return fmt.Sprintf("%s %d %d", r.path, info.Size(), info.ModTime().UnixNano())
 }
 
-// digest of the directory's manifest, which has the digests of all others; "": it has none.
+// digest of the directory's manifest, which has the digests of all others. It is "" if there is none.
 func (r run) digest() string {
 	if r.stamp() == "" {
 		return ""

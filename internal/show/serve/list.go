@@ -18,7 +18,7 @@ type row struct {
 	Ended          bool
 	Good           bool // every trial is used
 	Verdict        string
-	History        string // points of a sparkline; empty: fewer than two runs
+	History        string // points of a sparkline, empty with fewer than two runs
 	HistoryWords   string
 }
 

@@ -32,13 +32,13 @@ type Config struct {
 	// Listen is the address of the listener. Requests for other hosts are refused: a name of an
 	// attacker may resolve to this machine.
 	Listen net.Addr
-	// Certificate of TLS; nil: plain HTTP, for the loopback interface.
+	// Certificate of TLS. Nil means plain HTTP, for the loopback interface.
 	Certificate *x509.Certificate
-	// Token that requests need; empty: none.
+	// Token that requests need. Empty means none.
 	Token string
-	// Cache is the file that keeps summaries of runs; empty: memory only.
+	// Cache is the file that keeps summaries of runs. Empty means memory only.
 	Cache string
-	// Page writes the complete page of the results directory at path; Compare that of two.
+	// Page writes the complete page of the results directory at path, and Compare that of two.
 	Page    func(w io.Writer, path string) error
 	Compare func(w io.Writer, base, next string) error
 }

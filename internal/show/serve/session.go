@@ -13,7 +13,7 @@ const (
 )
 
 // sessions are browsers that have given the token. Their cookies have random identifiers, so that a cookie that leaks is
-// not the token; a restart ends all. Identifiers are kept as digests.
+// not the token. A restart ends all. Identifiers are kept as digests.
 type sessions struct {
 	mu   sync.Mutex
 	ends map[[sha256.Size]byte]time.Time

@@ -99,7 +99,7 @@ type summaries struct {
 	due      map[string]run     // by digest
 }
 
-// cacheSchema of the file; another one is not read.
+// cacheSchema of the file. Another one is not read.
 const cacheSchema = "tare.summaries/v1"
 
 type cacheFile struct {
