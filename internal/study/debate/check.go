@@ -107,8 +107,8 @@ func checkSiblings(s *importer.Study) {
 	}
 }
 
-// applicationCores returns the application's mean CPU over the measure phase; 0:
-// unknown.
+// applicationCores returns the application's mean CPU over the measure phase, or
+// 0 if unknown.
 func applicationCores(t *importer.Trial) float64 {
 	s := t.Record.Sampled
 	if s == nil || len(t.Record.Phases) < 2 {

@@ -13,7 +13,7 @@ import (
 )
 
 // table is a CSV of the debate's metrics: a time and cells per row. Cells are
-// never NaN; an absent cell is nil. CPU is in cores, memory in bytes.
+// never NaN, and an absent cell is nil. CPU is in cores, memory in bytes.
 type table struct {
 	*heading
 	path string

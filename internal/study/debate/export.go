@@ -49,8 +49,8 @@ var columns = []struct {
 // separately.
 const gke metric.Plane = "gke"
 
-// planeOf returns the plane of a task in the debate; empty: none. The debate
-// counts only pods, not other usage of nodes.
+// planeOf returns the plane of a task in the debate, or empty if there is none.
+// The debate counts only pods, not other usage of nodes.
 func planeOf(t mesh.Task) metric.Plane {
 	switch {
 	case t.Role == mesh.RoleDaemon || t.Role == mesh.RoleRemainder || t.Plane == metric.Harness:
@@ -95,7 +95,7 @@ func export(dir string, d *result.Dir, r *analysis.Report) error {
 	return nil
 }
 
-// rateOf returns the intended rate; in a closed loop the achieved one.
+// rateOf returns the intended rate, or in a closed loop the achieved one.
 func rateOf(record *result.Record) float64 {
 	if rate, ok := record.Factors[experiment.RateFactor].(float64); ok {
 		return rate
@@ -145,7 +145,7 @@ func writeRun(path string, d *result.Dir, record *result.Record) error {
 	return os.WriteFile(path+"-wrk2-tare0.log", wrk2Text(record.Load, h.Response), 0o644)
 }
 
-// planeSample is the CPU and memory of every plane in one interval; an absent
+// planeSample is the CPU and memory of every plane in one interval. An absent
 // plane is unknown.
 type planeSample struct {
 	at    time.Time
@@ -308,7 +308,7 @@ func metricsCSV(nodes []node, samples []planeSample) []byte {
 	return b.Bytes()
 }
 
-// planeCell returns the sum of planes as a whole number; empty if none is known.
+// planeCell returns the sum of planes as a whole number, or empty if none is known.
 func planeCell(of map[metric.Plane]float64, planes []metric.Plane, scale float64) string {
 	sum, known := 0.0, false
 	for _, p := range planes {

@@ -11,10 +11,10 @@ import (
 // resources.
 type node struct {
 	name          string
-	cores, memory *float64 // allocatable, cores and bytes; nil: unknown
+	cores, memory *float64 // allocatable, cores and bytes, nil if unknown
 }
 
-// nodeSample is the usage of a node in one interval; nil: unknown.
+// nodeSample is the usage of a node in one interval, or nil if unknown.
 type nodeSample struct{ cores, bytes *float64 }
 
 // nodesOf returns the nodes of a trial on a cluster, in the order of the record.

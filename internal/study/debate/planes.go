@@ -13,7 +13,7 @@ import (
 )
 
 // aggregates are the debate's complete sums and their planes. "iperf" is another
-// kind of load; "gke" and "k8s" are shared tasks of the platform.
+// kind of load. "gke" and "k8s" are shared tasks of the platform.
 var aggregates = []struct {
 	what  string
 	plane metric.Plane
@@ -133,7 +133,7 @@ func (t *table) planes() (*result.Sampled, []string, error) {
 	return t.sampled(groups), t.strange, nil
 }
 
-// value returns the value of a cell; an absent cell counts as 0.
+// value returns the value of a cell. An absent cell counts as 0.
 func (r tableRow) value(column int) float64 {
 	if column < 0 || r.cells[column] == nil {
 		return 0
@@ -253,7 +253,7 @@ func (p *part) there(r tableRow) bool {
 	return r.has(p.cpu) && r.value(p.cpu) > 0
 }
 
-// life finds the first and last row with the component; false if there is none.
+// life finds the first and last row with the component. It returns false if there is none.
 func (t *table) life(p *part) bool {
 	p.first = -1
 	for i, r := range t.rows {

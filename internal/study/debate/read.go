@@ -197,7 +197,7 @@ func phases(t *importer.Trial, table *table, o importer.Options, outs []*importe
 }
 
 // loaded returns the first and the last row in which the load generator was
-// seen; -1: never.
+// seen. -1 means never.
 func (t *table) loaded() (first, last int) {
 	first = -1
 	columns := []int{t.of("load", "mem"), t.of("iperf", "mem")}

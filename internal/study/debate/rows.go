@@ -24,7 +24,7 @@ type heading struct {
 // heading.
 var lastHeading atomic.Pointer[heading]
 
-// headingOf parses the names of the columns; the error is a duplicate.
+// headingOf parses the names of the columns. The error is a duplicate.
 func headingOf(names [][]byte) (*heading, error) {
 	same := func(a []byte, b string) bool { return string(a) == b }
 	if last := lastHeading.Load(); last != nil && slices.EqualFunc(names, last.names, same) {
@@ -53,7 +53,7 @@ func columnOf(name string) (column, scale) {
 	return column{what: name}, scale{}
 }
 
-// of returns the index of a column; -1 if the file has none.
+// of returns the index of a column, or -1 if the file has none.
 func (h *heading) of(what, quantity string) int {
 	if i, ok := h.index[column{what, quantity}]; ok {
 		return i

@@ -50,7 +50,7 @@ func (g *group) rested() bool { return g.hasRest || len(g.parts) == 0 }
 var nothing = new(float64)
 
 // cells returns the component's cells in row i. Before its first and after its
-// last row it used nothing; a gap between them is unknown.
+// last row it used nothing. A gap between them is unknown.
 func (p *part) cells(i int, r tableRow) (cpu, mem *float64) {
 	switch {
 	case i < p.first || i > p.last:

@@ -17,7 +17,7 @@ import (
 // Sequence is the runs of one mesh. The zero value of an option is the debate's own.
 type Sequence struct {
 	Mesh  string // linkerd, ambient, istio or unmeshed: which columns are filled
-	Dir   string // name of the directory; default Mesh
+	Dir   string // name of the directory, default Mesh
 	Rates []int
 	Runs  int
 	First int // number of the first run: 1 in the debate's data, 0 in its newer code
@@ -28,13 +28,13 @@ type Sequence struct {
 	Oha string
 	// LF ends lines without a carriage return.
 	LF bool
-	// Pods is the number of load generators; default 3.
+	// Pods is the number of load generators, by default 3.
 	Pods int
-	// Seconds of load; default 300.
+	// Seconds of load, by default 300.
 	Seconds int
-	// Refresh is the number of samples with the same reading; default 3.
+	// Refresh is the number of samples with the same reading, by default 3.
 	Refresh int
-	// Change alters a file before it is written; nil bytes leave it out.
+	// Change alters a file before it is written. Nil bytes leave it out.
 	Change func(name string, b []byte) []byte
 }
 
