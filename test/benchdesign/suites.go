@@ -29,9 +29,9 @@ type comparison struct {
 	side
 	name, metric string
 	relative     bool
-	share        float64 // required of the interval's width, of that of the first design; 0: none
-	weight       float64 // µs that it must recover; 0: unknown
-	design       int     // that share is required of; 0: all but the first
+	share        float64 // required of the interval's width, of that of the first design, 0 for none
+	weight       float64 // µs that it must recover, 0 if unknown
+	design       int     // that share is required of, 0 for all but the first
 }
 
 // side names a treatment and its baseline.

@@ -12,7 +12,7 @@ import (
 
 // allocsLines runs the engine in this process, for the same time at a low rate
 // and at the maximum. Allocations of a run and of each second are
-// equal in both; the difference is the requests' share.
+// equal in both. The difference is the requests' share.
 func allocsLines(ctx context.Context, b *bench) []line {
 	l := line{figure: "allocations a request, HTTP/1.1", target: "0"}
 	var few, many []alloc

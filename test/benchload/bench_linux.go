@@ -27,7 +27,7 @@ type bench struct {
 	tare       generator.Tare
 	others     map[string]generator.Generator // those on this machine
 	versions   map[string]string
-	nginx      *subject // HTTP/1.1; the own server where there is no nginx
+	nginx      *subject // HTTP/1.1, or the own server where there is no nginx
 	nginxH2    *subject // nil without nginx
 	own, stamp *subject
 	log        io.Writer
@@ -50,7 +50,7 @@ func (b *bench) find(ctx context.Context) {
 	}
 }
 
-// generator by its name; nil where it is not on this machine.
+// generator by its name, nil where it is not on this machine.
 func (b *bench) generator(name string) generator.Generator {
 	if name == b.tare.Name() {
 		return b.tare
@@ -64,7 +64,7 @@ func (b *bench) generator(name string) generator.Generator {
 // contender is one client in a line, and in how many of the rounds it takes part.
 type contender struct {
 	name  string
-	every int // takes part in one of this many rounds; 1: in all
+	every int // takes part in one of this many rounds, 1 for in all
 	// command against a server's URL.
 	command func(url string) (proc.Command, error)
 }

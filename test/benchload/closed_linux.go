@@ -36,7 +36,7 @@ func (b *bench) closed(name string, change func(*load.Profile)) func(string) (pr
 			change(&p)
 		}
 		c, err := g.Command(p)
-		// tare pins its own workers; the rest of its process is to share the core
+		// tare pins its own workers. The rest of its process is to share the core
 		// all the same, as the other clients' processes must.
 		c.CPUs = strconv.Itoa(clientCPU)
 		return c, err
@@ -148,7 +148,7 @@ func cpuLines(ctx context.Context, b *bench) []line {
 	return lines
 }
 
-// enough is the number of undisturbed rounds that suffices; with fewer, all rounds count.
+// enough is the number of undisturbed rounds that suffices. With fewer, all rounds count.
 const enough = 6
 
 // ratio compares a with b over the rounds in which neither was disturbed, if

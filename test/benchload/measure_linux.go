@@ -24,7 +24,7 @@ const (
 	window = time.Second
 	// grace is the time for a client to end by itself after the window.
 	grace = 300 * time.Millisecond
-	// length is the duration given to a client; it is stopped earlier.
+	// length is the duration given to a client. It is stopped earlier.
 	length = settle + window + 4*time.Second
 )
 

@@ -22,7 +22,7 @@ type pacedRun struct {
 	report         load.Report // tare's only
 }
 
-// spun makes tare poll before each send; the core is its own in these lines.
+// spun makes tare poll before each send. The core is its own in these lines.
 func spun(p *load.Profile) { p.Spin = 60 * time.Microsecond }
 
 // parsers of the other generators' outputs.
@@ -77,7 +77,7 @@ func (b *bench) paced(ctx context.Context, name string, p load.Profile, s *subje
 	return t, nil
 }
 
-// at is a quantile in µs; 0 if the report lacks it.
+// at is a quantile in µs, or 0 if the report lacks it.
 func at(l result.Latency, q float64) float64 {
 	for _, x := range l.Quantiles {
 		if x.Q == q {
@@ -87,7 +87,7 @@ func at(l result.Latency, q float64) float64 {
 	return 0
 }
 
-// openPeers take part in the latency line; wrk2's runs last over ten seconds each.
+// openPeers take part in the latency line. The runs of wrk2 last over ten seconds each.
 var openPeers = []struct {
 	label, name string
 	every       int
@@ -188,7 +188,7 @@ func latenessLines(ctx context.Context, b *bench) []line {
 	return []line{figure("p50", p50, 1), figure("p99", p99, 50)}
 }
 
-// orExact is r's interval; where every value is the same, that value is both its
+// orExact is r's interval. Where every value is the same, that value is both its
 // ends, since these are limits to be kept and not differences to be found.
 func orExact(r stats.Result, x []float64) stats.Interval {
 	i := r.Interval

@@ -30,7 +30,7 @@ type line struct {
 	compare string // ours beside the peer, with its interval
 	target  string
 	verdict string
-	beside  *stats.Interval // the compared figure; nil: there is none
+	beside  *stats.Interval // the compared figure, nil if there is none
 }
 
 // below judges an interval against "at most limit": by both its ends.

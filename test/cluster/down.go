@@ -130,7 +130,7 @@ func self() Owner { return Owner{PID: os.Getpid(), Began: began(os.Getpid())} }
 
 func (o Owner) dead() bool { return o.PID != 0 && began(o.PID) != o.Began }
 
-// began is field 22 of proc_pid_stat(5); the name in field 2 may hold anything, so that fields are counted from
+// began is field 22 of proc_pid_stat(5). The name in field 2 may hold anything, so that fields are counted from
 // the parenthesis after it.
 func began(pid int) string {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
@@ -144,7 +144,7 @@ func began(pid int) string {
 	return fields[19]
 }
 
-// lock is held while a process brings the cluster up or down; a second process is refused.
+// lock is held while a process brings the cluster up or down. A second process is refused.
 func (l Layout) lock() (unlock func(), err error) {
 	unlock, err = lockFile(context.Background(), filepath.Join(l.Root, l.Name+".lock"), false)
 	if errors.Is(err, unix.EWOULDBLOCK) {

@@ -29,7 +29,7 @@ var hidden = []string{"/run", "/var/lib", "/var/log"}
 // mesh's CNI plug-in installs itself in them.
 var layered = []string{"/etc", "/opt"}
 
-// sysctls are settings of the whole machine that kubelet insists on. It is shown files with these values; the
+// sysctls are settings of the whole machine that kubelet insists on. It is shown files with these values. The
 // machine's own stay as they are.
 var sysctls = map[string]string{
 	"vm/overcommit_memory":      "1",
@@ -95,7 +95,7 @@ func readNode(r io.Reader) (initProcess, error) {
 type initProcess struct{ node }
 
 func (l initProcess) mounts() error {
-	// Nothing that is mounted from here on is seen outside; within, containers may share it (mount propagation).
+	// Nothing that is mounted from here on is seen outside. Within, containers may share it (mount propagation).
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("/: %w", err)
 	}

@@ -11,7 +11,7 @@ import (
 
 // BuildIstio sees to it that the cache holds Istio's images and charts, and returns where they are.
 //
-// Its control plane and its agent are Istio's own; its proxy is the Envoy that tare uses elsewhere, which lacks the
+// Its control plane and its agent are Istio's own. Its proxy is the Envoy that tare uses elsewhere, which lacks the
 // filters that Istio builds into its own.
 func BuildIstio(ctx context.Context, l Layout, source parts.Istio, log io.Writer) (parts.BuiltIstio, error) {
 	report := newProgress(log)
@@ -103,12 +103,12 @@ func AddIstio(ctx context.Context, l Layout, source parts.Istio, log io.Writer) 
 	return l, l.save()
 }
 
-// Istio holds the charts, hub and tag to install Istio from this machine; empty if its images were not loaded.
+// Istio holds the charts, hub and tag to install Istio from this machine, empty if its images were not loaded.
 type Istio struct {
 	Charts string `json:"charts"` // directory with a directory for each chart, by its published name
 	Hub    string `json:"hub"`
 	Tag    string `json:"tag"` // of the images; the charts' version is the same
-	// Ambient is the ztunnel whose image was loaded with those of ambient; empty if they were not.
+	// Ambient is the ztunnel whose image was loaded with those of ambient, empty if they were not.
 	Ambient string `json:"ambient,omitempty"`
 }
 

@@ -34,15 +34,15 @@ type Layout struct {
 	Istio   Istio     `json:"istio"`   // zero until it is added
 	Started time.Time `json:"started"`
 	Ready   bool      `json:"ready"`
-	Owner   Owner     `json:"owner"` // whose death makes this cluster a leftover; zero for none
+	Owner   Owner     `json:"owner"` // whose death makes this cluster a leftover, zero for none
 	Init    int       `json:"init"`  // host's process id of the first process inside
-	// Nodes is the number of nodes; 0 is one. Workers are the process ids of the other nodes' first processes.
+	// Nodes is the number of nodes. 0 means one. Workers are the process ids of the other nodes' first processes.
 	Nodes   int   `json:"nodes,omitempty"`
 	Workers []int `json:"workers,omitempty"`
 	// CAdvisor lets kubelet's cAdvisor know the containers, as it does on most clusters: their counters are then
 	// refreshed every 10 to 20 seconds, and throttling is counted. Otherwise every request reads them.
 	CAdvisor bool `json:"cadvisor,omitempty"`
-	// CPUShares is the CPU weight of the cluster beside other programs; a thread of those has 1024.
+	// CPUShares is the CPU weight of the cluster beside other programs. A thread of those has 1024.
 	CPUShares int `json:"cpuShares,omitempty"`
 }
 
@@ -100,13 +100,13 @@ func (l Layout) save() error {
 	return os.Rename(next, l.file("state.json"))
 }
 
-// Dir holds the cluster's state; it is gone once the cluster is down.
+// Dir holds the cluster's state, and it is gone once the cluster is down.
 func (l Layout) Dir() string { return filepath.Join(l.Root, "run", l.Name) }
 
-// Logs holds the daemons' logs; they stay until the next cluster of the name.
+// Logs holds the daemons' logs. They stay until the next cluster of the name.
 func (l Layout) Logs() string { return filepath.Join(l.Root, "log", l.Name) }
 
-// Kubeconfig is the administrator's; readable by its owner alone.
+// Kubeconfig is the administrator's, readable by its owner alone.
 func (l Layout) Kubeconfig() string { return l.file("admin.kubeconfig") }
 
 // Containerd is the socket of the cluster's containerd. It can be used from outside the cluster's namespaces.

@@ -117,7 +117,7 @@ func (s Spaces) add(n node) error {
 	return nil
 }
 
-// kindOf is the kind of a namespace that a process is in; "": it is in none of them, or has ended.
+// kindOf is the kind of a namespace that a process is in. It is "" if it is in none of them, or has ended.
 func (s Spaces) kindOf(process string) string {
 	for kind, numbers := range s.numbers {
 		if in, err := os.Readlink(process + "/ns/" + kind); err == nil && slices.Contains(numbers, in) {
@@ -127,7 +127,7 @@ func (s Spaces) kindOf(process string) string {
 	return ""
 }
 
-// startTime is in ticks since the start of the machine; "": the process has ended.
+// startTime is in ticks since the start of the machine, or "" if the process has ended.
 func startTime(process string) string {
 	stat, err := os.ReadFile(process + "/stat")
 	if err != nil {

@@ -45,7 +45,7 @@ func (n node) name() string {
 	return Node + "-" + strconv.Itoa(n.Number)
 }
 
-// suffixed marks a name as the node's; those of the first have no mark.
+// suffixed marks a name as the node's. Those of the first have no mark.
 func (n node) suffixed(name string) string {
 	if n.first() {
 		return name
@@ -100,7 +100,7 @@ func (n node) groupName() string {
 
 func (n node) group() (cgroup.Group, error) { return cgroup.Find(n.groupName()) }
 
-// init is the host's process id of the node's first process; 0: it was not started.
+// init is the host's process id of the node's first process, or 0 if it was not started.
 func (n node) init() int {
 	if n.first() {
 		return n.Init
@@ -119,7 +119,7 @@ func (n node) daemons() []daemon {
 // ErrNoNode is wrapped by the error of a name that no node has.
 var ErrNoNode = errors.New("the cluster has no such node")
 
-// find is the node of a name; "" is the first.
+// find is the node of a name, where "" is the first.
 func (l Layout) find(name string) (node, error) {
 	for _, n := range l.nodes() {
 		if name == n.name() || name == "" && n.first() {

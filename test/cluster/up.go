@@ -39,7 +39,7 @@ type Options struct {
 	// CAdvisor is [Layout.CAdvisor], Nodes is [Layout.Nodes].
 	CAdvisor bool
 	Nodes    int
-	// CPUShares is [Layout.CPUShares]; 0 is 1024 for each CPU of its nodes.
+	// CPUShares is [Layout.CPUShares]. 0 means 1024 for each CPU of its nodes.
 	CPUShares int
 	Log       io.Writer // progress and the output of builds
 }
@@ -227,7 +227,7 @@ func (l Layout) begin(ctx context.Context, source parts.Source, ended func(error
 
 // startInside starts a node's first process in new namespaces, puts it into its control group, links it to
 // the network, and only then lets it go on. Until then it does nothing, and ends when this process does. Later it
-// outlives this process; if it ends before, ended is called.
+// outlives this process. If it ends before, ended is called.
 func (n node) startInside(ended func(error)) (int, error) {
 	cluster, err := n.cgroup()
 	if err != nil {

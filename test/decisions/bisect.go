@@ -97,7 +97,7 @@ func bisect(ctx context.Context, s settings) error {
 
 // searched is the outcome of git bisect.
 type searched struct {
-	found          int // number of the commit; 0: none
+	found          int // number of the commit, 0 for none
 	steps, skipped int
 	took           time.Duration
 }

@@ -26,14 +26,14 @@ type settings struct {
 	tare string // program
 	runs int    // of each line
 	seed uint64
-	dir  string // for results; empty: the directory for temporary files
+	dir  string // for results, empty for the directory for temporary files
 	only string // lines whose name contains it
 	real bool
 	mesh string
-	// maxTime ends a step of a real bisection undecided; 0: that of the mesh.
+	// maxTime ends a step of a real bisection undecided. 0 means that of the mesh.
 	maxTime time.Duration
-	rate    string        // of a real bisection; empty: that of the mesh
-	measure time.Duration // of each treatment in a block of a real bisection; 0: that of the mesh
+	rate    string        // of a real bisection, empty for that of the mesh
+	measure time.Duration // of each treatment in a block of a real bisection, 0 for that of the mesh
 }
 
 func main() {

@@ -24,7 +24,7 @@ type truth struct {
 	day    float64 // standard deviation of the machine's speed between runs, log scale
 	lost   float64 // share of trials that are invalid
 	blocks int     // planned
-	ends   int     // block after which the time was over; 0: all blocks ran
+	ends   int     // block after which the time was over, 0 if all blocks ran
 }
 
 // machineNoise is the deviation of the machine's speed between blocks. It is the same for A and B.

@@ -32,7 +32,7 @@ const (
 	maxLine   = 500
 )
 
-// expects lists the exit codes that the disturbance of an attempt explains; -1: a signal ended tare.
+// expects lists the exit codes that the disturbance of an attempt explains. -1 means that a signal ended tare.
 func (a Attempt) expects() []int {
 	switch {
 	case a.Limit.Of != "":
@@ -108,7 +108,7 @@ func last(text string) (lines []string) {
 	return lines[max(0, len(lines)-lastLines):]
 }
 
-// firstNumber reads the first number after a name in a file of the kernel; 0: there is none.
+// firstNumber reads the first number after a name in a file of the kernel, or 0 if there is none.
 func firstNumber(path, name string) float64 {
 	b, _ := os.ReadFile(path)
 	_, after, _ := strings.Cut(string(b), name)

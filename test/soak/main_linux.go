@@ -30,7 +30,7 @@ type settings struct {
 	work     string
 	figures  string
 	list     int
-	strand   int // of a child; -1: the parent
+	strand   int // of a child, -1 for the parent
 	end      int64
 }
 

@@ -69,7 +69,7 @@ func processesOf(strand string) (all []process) {
 	return all
 }
 
-// strike sends a signal to a random process of a victim, and returns it; nil: there is none now.
+// strike sends a signal to a random process of a victim, and returns it. Nil means that there is none now.
 func strike(strand string, k Kill, tare int) *process {
 	if k.Victim == Tare {
 		if syscall.Kill(tare, k.Signal) != nil {

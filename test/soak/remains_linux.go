@@ -84,7 +84,7 @@ func state(pid int) string {
 	return strings.Join(kept, ", ")
 }
 
-// sockets of the strand's network namespace; closing TCP connections are the kernel's.
+// sockets of the strand's network namespace. Closing TCP connections are the kernel's.
 func sockets() (left []string) {
 	const listening, established = "0A", "01"
 	for _, table := range []string{"tcp", "tcp6", "udp", "udp6"} {

@@ -30,7 +30,7 @@ type strand struct {
 	emit   func(*Outcome)
 }
 
-// Limits of the time that a run is given ([allowance]). Tare has shorter ones for each step; a run beyond these hangs.
+// Limits of the time that a run is given ([allowance]). Tare has shorter ones for each step. A run beyond these hangs.
 const (
 	hangs     = 5 * time.Minute  // an attempt, beyond its trials' time
 	verifying = 2 * time.Minute  // tare verify, report or plan
@@ -168,11 +168,12 @@ type running struct {
 	file, dir string
 	hits      []hit
 	stderr    string // of the last attempt
-	// check is the signal that a version check got in the last attempt; empty: none.
+	// check is the signal that a version check got in the last attempt. Empty means none.
 	check string
 	// interrupted: the soak itself ended the attempt, at the end of its time.
 	interrupted bool
-	// given is the time that the machine gave the last attempt, and stopped why the soak ended it; nil: it did not.
+	// given is the time that the machine gave the last attempt, and stopped why the soak ended it.
+	// Nil means that it did not.
 	given   *allowance
 	stopped error
 	// late: a time limit of tare's own ended the last attempt, which had too little CPU.

@@ -17,7 +17,7 @@ import (
 // module is one Go module of a program, or the standard library.
 type module struct {
 	path, version string
-	dirHash       string // SHA-256 of go.sum (h1) in hexadecimal; empty: unknown
+	dirHash       string // SHA-256 of go.sum (h1) in hexadecimal, empty if unknown
 }
 
 // purl is the package URL, by which databases of vulnerabilities know the module.

@@ -1,6 +1,6 @@
 // Command fortio is the load command of Fortio, over Fortio's own packages: its
 // runner, its clients, its statistics and its JSON. The whole of Fortio's command
-// also holds a script interpreter that not every module proxy serves; this one
+// also holds a script interpreter that not every module proxy serves. This one
 // takes the flags of `fortio load` that matter for a measurement, by the same names.
 package main
 

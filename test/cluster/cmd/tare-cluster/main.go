@@ -271,7 +271,7 @@ func execute(ctx context.Context, command, environment []string) error {
 	return err
 }
 
-// program is the path of this program; tests call it to stop the API server, for one.
+// program is the path of this program. Tests call it to stop the API server, for one.
 func program() string {
 	path, err := os.Executable()
 	if err != nil {

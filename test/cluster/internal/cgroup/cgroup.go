@@ -68,7 +68,7 @@ func Find(name string) (Group, error) {
 	return Group{name: name, hierarchies: hierarchies}, err
 }
 
-// daemons is the child that holds the cluster's own programs; kubelet makes the children for pods beside it.
+// daemons is the child that holds the cluster's own programs. Kubelet makes the children for pods beside it.
 const daemons = "system"
 
 // Create makes the group and its child for the daemons.
@@ -87,7 +87,7 @@ func (g Group) Create() error {
 	return nil
 }
 
-// SetShares gives the group the CPU weight of this number of shares; a thread outside all groups has 1024. On version 2,
+// SetShares gives the group the CPU weight of this number of shares. A thread outside all groups has 1024. On version 2,
 // whose default weight is 100, it is the same proportion.
 func (g Group) SetShares(shares int) error {
 	for _, h := range g.controlled() {

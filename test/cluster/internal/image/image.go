@@ -35,14 +35,14 @@ func Reference(name, tag string) string { return registry + "/" + name + ":" + t
 type Image struct {
 	Reference  string
 	Entrypoint []string
-	User       string // "uid:gid"; empty: root
+	User       string // "uid:gid", empty for root
 	Files      []File
 }
 
 // File is a regular file copied from the machine, or a symbolic link.
 type File struct {
 	Path string // in the image, absolute
-	From string // on this machine; empty for a link
+	From string // on this machine, empty for a link
 	Link string // what the link points to
 }
 

@@ -26,7 +26,7 @@ func (i Istio) CachedAmbient(cache, ztunnel string) (BuiltAmbient, error) {
 }
 
 // BuildAmbient builds missing images for the charts of that build of Istio. The caller ensures that one build runs at a
-// time. The go command comes from the PATH; its output goes to log.
+// time. The go command comes from the PATH, and its output goes to log.
 func (i Istio) BuildAmbient(ctx context.Context, into BuiltAmbient, of BuiltIstio, envoy, ztunnel string, log io.Writer) error {
 	tag, err := of.Tag()
 	if err != nil {

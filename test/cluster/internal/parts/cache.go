@@ -81,7 +81,7 @@ func (m module) key(recipe ...any) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil))[:16], nil
 }
 
-// compile builds packages of the module into bin. The go command comes from the PATH; its output goes to log.
+// compile builds packages of the module into bin. The go command comes from the PATH, and its output goes to log.
 func (m module) compile(ctx context.Context, bin, flags string, log io.Writer, packages ...string) error {
 	// Symbols for debuggers are a tenth of the compiler's time, and the linker would drop them.
 	build := m.command(ctx, append([]string{"build", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags", flags, "-o", bin + "/"}, packages...)...)

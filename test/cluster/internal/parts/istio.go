@@ -84,7 +84,7 @@ func (b BuiltIstio) Tag() (string, error) {
 func (b BuiltIstio) tagFile() string { return filepath.Join(b.Dir, "tag") }
 
 // Build builds missing images, with the Envoy at this path as the proxy. The caller ensures that one
-// build runs at a time. The go command comes from the PATH; its output goes to log.
+// build runs at a time. The go command comes from the PATH, and its output goes to log.
 func (i Istio) Build(ctx context.Context, into BuiltIstio, envoy string, log io.Writer) error {
 	return into.fill(func(work Built) error {
 		b := BuiltIstio{work}
@@ -257,7 +257,7 @@ func (b BuiltIstio) images(tag, envoy string) ([]image.Image, error) {
 		return nil, err
 	}
 	return []image.Image{
-		// The Deployment sets runAsNonRoot without a user; the image names one, by number.
+		// The Deployment sets runAsNonRoot without a user. The image names one, by number.
 		{Reference: IstioHub() + "/pilot:" + tag, Entrypoint: []string{discovery}, User: "1337:1337",
 			Files: []image.File{{Path: discovery, From: b.Program("pilot-discovery")}}},
 		{Reference: IstioHub() + "/proxyv2:" + tag, Entrypoint: []string{agent}, Files: append(append(proxy, needed...), tables...)},

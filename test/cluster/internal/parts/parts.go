@@ -73,7 +73,7 @@ func (s Source) Cached(cache string) (Built, error) {
 }
 
 // Build builds missing programs. The caller ensures that one build runs at a time. The go command comes from
-// the PATH; its output goes to log.
+// the PATH, and its output goes to log.
 func (s Source) Build(ctx context.Context, into Built, log io.Writer) error {
 	return into.fill(func(work Built) error {
 		if err := s.compile(ctx, filepath.Join(work.Dir, "bin"), s.flags(), log, "./..."); err != nil {

@@ -24,7 +24,7 @@ const lifetime = 365 * 24 * time.Hour
 type Certificate struct {
 	File         string // without the suffixes .crt and .key
 	Name         string // common name: the user
-	Organization string // the group; may be empty
+	Organization string // the group, may be empty
 	Hosts        []string
 	Addresses    []net.IP
 }
