@@ -131,7 +131,7 @@ func (t *trial) checked() []result.Warning {
 	s := t.seen
 	s.record, s.load, s.limits = &t.journal.record, t.journal.record.Load, t.setup.Experiment.Validity
 	s.open = t.load.profile.Rate > 0
-	s.faults = len(t.setup.Experiment.Faults) > 0
+	s.faults = len(s.record.Faults) > 0 // those of the file can be without a target in this trial
 	s.unsure = t.load.edges.began - t.load.edges.scheduled
 	if s.slices = t.load.profile.Slices; s.slices != nil {
 		s.shift = s.load.Start.Sub(t.load.profile.Start.Add(t.load.profile.Warmup))
@@ -171,11 +171,13 @@ func medianP50(seconds []load.Progress) time.Duration {
 }
 
 func rateMissed(s seen) string {
-	if !s.open || s.faults {
+	switch {
+	case !s.open:
 		return ""
-	}
-	if s.load.Intended <= 0 {
+	case s.load.Intended <= 0:
 		return "the generator sent nothing in the measure phase"
+	case s.faults:
+		return ""
 	}
 	// A paced generator intends no more than it can send. Its requested rate is the reference.
 	intended := s.load.Intended
@@ -213,11 +215,9 @@ func tooManyErrors(s seen) string {
 	}
 	bad := all - s.load.Classes[string(load.OK)]
 	switch {
-	case s.faults:
-		return ""
 	case all == 0:
 		return "no request ended in the measure phase"
-	case float64(bad) <= s.limits.ErrorRatio*float64(all):
+	case s.faults, float64(bad) <= s.limits.ErrorRatio*float64(all):
 		return ""
 	}
 	return fmt.Sprintf("%d of %d requests failed (%.2f %%, limit %.2f %%): %s", bad, all,

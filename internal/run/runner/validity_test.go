@@ -100,8 +100,19 @@ func TestChecks(t *testing.T) {
 		}, "", "", warns},
 		{"surplus after a fault", func(t *trial) {
 			t.journal.record.Load.Completed = 12_000
-			t.setup.Experiment.Faults = []experiment.Fault{{Kind: "pause"}}
+			inject(t)
 		}, "", "", warns},
+		{"rate missed, errors and a restart after a fault", func(t *trial) {
+			t.journal.record.Load.Completed, t.journal.record.Tasks[0].End.Restarts = 5000, 1
+			t.journal.record.Load.Classes = map[string]int64{"2xx": 5000, "conn": 5000}
+			inject(t)
+		}, "", "", warns},
+		{"rate missed, and a fault without a target", func(t *trial) {
+			t.journal.record.Load.Completed = 9949
+			t.setup.Experiment.Faults = []experiment.Fault{{Kind: "pause"}}
+		}, "rate-missed", "9949 of 10000", invalidates},
+		{"nothing intended after a fault", func(t *trial) { t.journal.record.Load.Intended = 0; inject(t) }, "rate-missed", "sent nothing", invalidates},
+		{"no request ended after a fault", func(t *trial) { t.journal.record.Load.Classes = nil; inject(t) }, "errors", "no request ended", invalidates},
 		{"nothing intended", func(t *trial) { t.journal.record.Load.Intended = 0 }, "rate-missed", "sent nothing", invalidates},
 		{"closed loop has no rate", func(t *trial) { t.load.profile.Rate = 0; t.journal.record.Load.Completed = 1 }, "", "", warns},
 		{"errors at their limit", func(t *trial) { t.journal.record.Load.Classes = map[string]int64{"2xx": 9990, "timeout": 10} }, "", "", warns},
@@ -181,6 +192,12 @@ func TestChecks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// inject makes a fault of the experiment hit the trial.
+func inject(t *trial) {
+	t.setup.Experiment.Faults = []experiment.Fault{{Kind: "pause"}}
+	t.journal.record.Faults = []result.Fault{{Kind: "pause"}}
 }
 
 // overrun makes n of 10,000 requests end after the next slice.
