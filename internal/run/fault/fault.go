@@ -40,6 +40,15 @@ type target struct {
 	tasks []string
 }
 
+// holds are the names that no other fault may hold. A kind that ends whole pods would undo the faults of their
+// tasks. One that impairs their network would not.
+func (k kind) holds(t target) []string {
+	if !k.pods || k.network != nil {
+		return []string{t.name}
+	}
+	return append([]string{t.name}, t.tasks...)
+}
+
 // none is the empty undo.
 var none []byte
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -173,6 +174,56 @@ func TestRepetition(t *testing.T) {
 	}
 }
 
+// scale restarts the tasks of its pod, so it shares no pod with a fault of a task. A network fault can.
+func TestPodsAndTasksAreHeld(t *testing.T) {
+	latency := experiment.Fault{Kind: "latency", Delay: 1e6}
+	remove := experiment.Fault{Kind: "scale", By: -1}
+	partition := experiment.Fault{Kind: "partition", Target: experiment.FaultTarget{Pick: "all"}}
+	sidecar := experiment.Fault{Kind: "pause", Target: experiment.FaultTarget{Plane: "data"}}
+	short, pause := remove, experiment.Fault{Kind: "pause", Target: experiment.FaultTarget{Pick: "all"}}
+	short.For = 1e6
+	for name, c := range map[string]struct {
+		faults []experiment.Fault
+		want   string // targets of the last fault
+	}{
+		"scale beside a task":       {[]experiment.Fault{latency, remove}, "web-1"},
+		"scale beside a sidecar":    {[]experiment.Fault{sidecar, remove}, "web-1"},
+		"a task beside scale":       {[]experiment.Fault{remove, latency}, "web-1/app"},
+		"a network beside a task":   {[]experiment.Fault{latency, partition}, "web-0 web-1 web-2"},
+		"a task beside a network":   {[]experiment.Fault{partition, latency}, "web-0/app"},
+		"a task of a healed pod":    {[]experiment.Fault{short, pause}, "web-0/app web-1/app web-2/app"},
+		"scale after tasks of most": {[]experiment.Fault{latency, latency, remove}, "web-2"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			for i := range c.faults {
+				c.faults[i].At = experiment.Duration(time.Duration(i) * time.Second)
+			}
+			line, _, err := play(t, slow{newPods()}, c.faults...)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			all := line.Injected()
+			if got := strings.Join(all[len(all)-1].Targets, " "); got != c.want {
+				t.Errorf("%s: the last fault hit %s, want %s", name, got, c.want)
+			}
+		})
+	}
+}
+
+// slow has pods that run until the deployment is removed, as while they drain.
+type slow struct{ *pods }
+
+func (s slow) Shrink(context.Context, string, time.Duration) error       { return nil }
+func (s slow) Grow(context.Context, string) error                        { return nil }
+func (s slow) Impair(context.Context, string, platform.Impairment) error { return nil }
+func (s slow) Mend(context.Context, string) error                        { return nil }
+
+func (s slow) declare() *platform.Deployment {
+	d := s.pods.declare()
+	d.Scaler, d.NetworkFaults = s, s
+	return d
+}
+
 func TestAllAndTooMany(t *testing.T) {
 	p := newPods()
 	if _, _, err := play(t, p, experiment.Fault{Kind: "pause", Target: experiment.FaultTarget{Pick: "all"}}); err != nil || len(p.done) != 3 {
@@ -183,7 +234,8 @@ func TestAllAndTooMany(t *testing.T) {
 		t.Errorf("more than were deployed: %v", err)
 	}
 	p = newPods()
-	if _, _, err := play(t, p, experiment.Fault{Kind: "scale", By: -2}, experiment.Fault{Kind: "scale", By: 1, At: 20e6}); err != nil {
+	if _, _, err := play(t, p, experiment.Fault{Kind: "scale", By: -2}, experiment.Fault{Kind: "scale", By: 1, At: 20e6},
+		experiment.Fault{Kind: "latency", At: 40e6, Target: experiment.FaultTarget{Replica: new(int)}}); err != nil {
 		t.Fatal(err)
 	}
 	if up := len(p.Victims()) - 4 + 2; up != 4 || p.down["web-0/app"] {

@@ -15,7 +15,7 @@ import (
 var errNoTarget = errors.New("no target")
 
 // pick chooses the targets of a fault among the tasks that no other fault holds.
-func pick(f experiment.Fault, k kind, victims []platform.Victim, held map[string]bool, random *rand.Rand) ([]target, error) {
+func pick(f experiment.Fault, k kind, victims []platform.Victim, held map[string]*injected, random *rand.Rand) ([]target, error) {
 	all, exists := candidates(f, k, victims)
 	if !exists {
 		if f.Target.Plane == string(metric.App) {
@@ -26,9 +26,10 @@ func pick(f experiment.Fault, k kind, victims []platform.Victim, held map[string
 	if f.Kind == "scale" && f.By > 0 {
 		return removed(f, all)
 	}
+	taken := func(name string) bool { return held[name] != nil }
 	var free []target
 	for _, c := range all {
-		if c.up && !held[c.name] {
+		if c.up && !slices.ContainsFunc(k.holds(c.target), taken) {
 			free = append(free, c.target)
 		}
 	}

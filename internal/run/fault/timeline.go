@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -27,7 +28,7 @@ type Timeline struct {
 
 	mu       sync.Mutex
 	random   *rand.Rand
-	held     map[string]bool // targets of faults that are not healed, by name
+	held     map[string]*injected // pods and tasks by name, and the fault that holds each until it is healed
 	injected []*injected
 }
 
@@ -51,7 +52,7 @@ type injected struct {
 // New makes the timeline of a trial. entry is the target of faults without a service. now gives
 // the times of records and events, and emit takes the events.
 func New(faults []experiment.Fault, seed uint64, entry string, d *platform.Deployment, now func() time.Time, emit func(result.Event)) (*Timeline, error) {
-	t := &Timeline{d: d, emit: emit, now: now, random: rand.New(rand.NewPCG(seed, 0x666175)), held: map[string]bool{}}
+	t := &Timeline{d: d, emit: emit, now: now, random: rand.New(rand.NewPCG(seed, 0x666175)), held: map[string]*injected{}}
 	if len(faults) == 0 {
 		return t, nil
 	}
@@ -145,6 +146,11 @@ func (t *Timeline) inject(ctx context.Context, o occurrence) (*injected, error) 
 		in.healed, in.record.Healed = true, in.record.Done
 		t.release(in)
 	}
+	if o.fault.Kind == "scale" && o.fault.By > 0 && o.fault.For == 0 { // nothing removes these pods again
+		for _, target := range in.targets {
+			maps.DeleteFunc(t.held, func(name string, _ *injected) bool { return slices.Contains(target.tasks, name) })
+		}
+	}
 	return in, nil
 }
 
@@ -161,7 +167,9 @@ func (t *Timeline) take(o occurrence) (*injected, error) {
 	in.record = result.Fault{Index: o.index, Kind: o.fault.Kind, Start: t.now()}
 	for _, target := range targets {
 		in.record.Targets = append(in.record.Targets, target.name)
-		t.held[target.name] = true
+		for _, name := range k.holds(target) {
+			t.held[name] = in
+		}
 	}
 	t.injected = append(t.injected, in)
 	return in, nil
@@ -169,9 +177,7 @@ func (t *Timeline) take(o occurrence) (*injected, error) {
 
 // release lets other faults hit the targets. t.mu is held.
 func (t *Timeline) release(in *injected) {
-	for _, target := range in.targets {
-		delete(t.held, target.name)
-	}
+	maps.DeleteFunc(t.held, func(_ string, by *injected) bool { return by == in })
 }
 
 func (t *Timeline) heal(ctx context.Context, in *injected) error {
