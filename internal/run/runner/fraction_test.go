@@ -3,6 +3,7 @@ package runner_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -113,6 +114,37 @@ func loadedAtOnce(t *testing.T, g generator.Generator) {
 		t.Errorf("%d phases", phases)
 	}
 	noLoadLeft(t, f)
+}
+
+// Trials loaded at once have less load without one that failed: they are invalid, and other rounds are not.
+func TestLoadedAtOnceWithoutOne(t *testing.T) {
+	t.Parallel()
+	n := 0
+	f := &fake{deploy: func() error {
+		if n++; n == 2 {
+			return errors.New("port taken")
+		}
+		return nil
+	}}
+	cfg, _ := fakeRun(t, fakeTogetherText, f, "")
+	cfg.Timing.Tail = time.Second // a busy machine reads counters late
+	cfg.Meshes["envoy"], cfg.Meshes["envoy-plaintext"] = mesh.Definition{Name: "envoy"}, mesh.Definition{Name: "envoy-plaintext"}
+	summary, err := runner.Run(context.Background(), cfg)
+	if err != nil || summary.Recorded != 6 || summary.Failed != 1 {
+		t.Fatalf("%+v, %v, %q", summary, err, failures(cfg))
+	}
+	records, err := cfg.Dir.Records()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		incomplete := slices.ContainsFunc(r.Warnings, func(w result.Warning) bool {
+			return w.Code == "round-incomplete" && strings.HasPrefix(w.Message, "1 of the 3 trials")
+		})
+		if first := r.Block == 1; r.Valid == first || r.Error == "" && incomplete != first {
+			t.Errorf("%s: valid: %v, error %q, warnings %+v", r.ID, r.Valid, r.Error, r.Warnings)
+		}
+	}
 }
 
 // A pair of Envoys against itself and another, loaded at once: each record has its own processes and its own requests.

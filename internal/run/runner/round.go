@@ -107,6 +107,20 @@ func (rd *round) incomplete() {
 	}
 }
 
+// survived makes members invalid that shared no load with the members that failed. Slices keep members apart, so
+// only members that are loaded at once depend on each other.
+func (rd *round) survived() {
+	alive := rd.alive()
+	if rd.run.plan.Order != experiment.OrderTogether || len(alive) == len(rd.members) {
+		return
+	}
+	for _, t := range alive {
+		t.journal.warn(result.Warning{Code: "round-incomplete", Invalidates: true,
+			Message: fmt.Sprintf("%d of the %d trials of its round failed, so the machine had less load than in other rounds", len(rd.members)-len(alive), len(rd.members)),
+			Hint:    "see the reasons of the failed trials, or run more blocks"})
+	}
+}
+
 // planned is the number of trials of the round in the plan.
 func (rd *round) planned() (n int) {
 	for _, trial := range rd.run.plan.Trials {
@@ -187,6 +201,9 @@ func (rd *round) walk(ctx context.Context) {
 				return
 			}
 			rd.joint(ctx, p.name, how.do)
+		}
+		if p.name == "drain" {
+			rd.survived()
 		}
 	}
 }
