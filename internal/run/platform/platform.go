@@ -264,8 +264,9 @@ type EndedTasks interface {
 
 // MeshCounters reads the data plane's counters of requests.
 type MeshCounters interface {
-	// MeshCounters sums over the running proxies, by name: "retries", "timeouts". It is empty without proxies.
-	MeshCounters(ctx context.Context) (map[string]int64, error)
+	// MeshCounters reads each running proxy, by name: "retries", "timeouts". A restarted proxy has another key, since
+	// it counts from 0. It is empty without proxies.
+	MeshCounters(ctx context.Context) (map[string]map[string]int64, error)
 }
 
 // RequestCounters reads the requests that services and proxies have counted.

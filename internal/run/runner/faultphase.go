@@ -16,7 +16,8 @@ type faultPhase struct {
 	setup      *setup
 	journal    *journal
 	deployment *platform.Deployment
-	timeline   *fault.Timeline // nil before the measure phase
+	timeline   *fault.Timeline             // nil before the measure phase
+	before     map[string]map[string]int64 // the data plane's counters before the load; nil: unknown
 }
 
 // plan makes the timeline of faults. It is empty in a trial without faults.
@@ -36,26 +37,33 @@ func (f *faultPhase) end(ctx context.Context) error {
 	return f.timeline.Heal(ctx, false)
 }
 
-// countMesh adds the data plane's counters, times sign, to the record: before the load with -1,
-// after it with 1. Reading them costs the proxies CPU outside the measure phase, so it is done
-// only in trials with faults.
-func (f *faultPhase) countMesh(ctx context.Context, sign int64) {
+// countMesh reads the data plane's counters, by proxy and name. It returns nil if they are unknown. Reading them
+// costs the proxies CPU outside the measure phase, so it is done only in trials with faults.
+func (f *faultPhase) countMesh(ctx context.Context) map[string]map[string]int64 {
 	if f.deployment.MeshCounters == nil || len(f.setup.Experiment.Faults) == 0 {
-		return
+		return nil
 	}
 	counters, err := f.deployment.MeshCounters.MeshCounters(ctx)
 	if err != nil {
 		f.journal.warn(result.Warning{Code: "mesh-uncounted", Message: fmt.Sprintf("the data plane's counters could not be read: %v", err),
-			Metrics: []string{metric.MeshRetries, metric.MeshTimeouts}})
+			Withholds: true, Metrics: []string{metric.MeshRetries, metric.MeshTimeouts}})
+		return nil
+	}
+	return counters
+}
+
+// keepMesh records what the proxies that run after the load counted since the reading before it. A restarted proxy
+// counts from 0.
+func (f *faultPhase) keepMesh(ctx context.Context) {
+	if f.before == nil {
 		return
 	}
-	for name, n := range counters {
-		if f.journal.record.MeshCounters == nil {
-			f.journal.record.MeshCounters = map[string]int64{}
-		}
-		f.journal.record.MeshCounters[name] += sign * n
-		if sign > 0 { // a restarted proxy counts from 0
-			f.journal.record.MeshCounters[name] = max(0, f.journal.record.MeshCounters[name])
+	for proxy, counters := range f.countMesh(ctx) {
+		for name, n := range counters {
+			if f.journal.record.MeshCounters == nil {
+				f.journal.record.MeshCounters = map[string]int64{}
+			}
+			f.journal.record.MeshCounters[name] += n - f.before[proxy][name]
 		}
 	}
 }

@@ -118,7 +118,7 @@ func (t *trial) prepareLoad(ctx context.Context) error {
 	if err := t.probe(ctx, func(p *result.Probe, r *probe.Reading) { p.Before = r }); err != nil {
 		return err
 	}
-	t.faults.countMesh(ctx, -1)
+	t.faults.before = t.faults.countMesh(ctx)
 	return t.conserved.begin(ctx)
 }
 
@@ -145,7 +145,7 @@ func (t *trial) drain(ctx context.Context) error {
 	t.journal.record.Load = &l
 	t.load.mergeMeasured()
 	t.seen.stepped = t.setup.clock.drift()
-	t.faults.countMesh(ctx, 1)
+	t.faults.keepMesh(ctx)
 	if err := t.idle.drained(ctx); err != nil {
 		return err
 	}

@@ -133,17 +133,18 @@ func (px *proxies) certify(p *pod) error {
 }
 
 // MeshCounters implements [platform.MeshCounters].
-func (px *proxies) MeshCounters(ctx context.Context) (map[string]int64, error) {
-	sums := map[string]int64{}
+func (px *proxies) MeshCounters(ctx context.Context) (map[string]map[string]int64, error) {
+	all := map[string]map[string]int64{}
 	if !px.layout.proxied() {
-		return sums, nil
+		return all, nil
 	}
 	pods := []*pod{px.layout.load}
 	for _, s := range px.layout.spec.Topology.Services {
 		pods = append(pods, px.layout.pods[s.Name]...)
 	}
 	for _, p := range pods {
-		if _, running, _ := px.processes.alive(p.name + "/sidecar"); running == nil || len(p.sidecar.Outbound) == 0 {
+		_, running, _ := px.processes.alive(p.name + "/sidecar")
+		if running == nil || len(p.sidecar.Outbound) == 0 {
 			continue
 		}
 		names, err := px.layout.spec.Mesh.Local.Counters(p.sidecar)
@@ -154,6 +155,7 @@ func (px *proxies) MeshCounters(ctx context.Context) (map[string]int64, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.name, err)
 		}
+		sums := map[string]int64{}
 		for _, o := range names.Outbound {
 			for name, counter := range map[string]string{"retries": o.Retries, "timeouts": o.Timeouts} {
 				if v, ok := values[counter]; ok && counter != "" {
@@ -161,8 +163,9 @@ func (px *proxies) MeshCounters(ctx context.Context) (map[string]int64, error) {
 				}
 			}
 		}
+		all[fmt.Sprintf("%s-%d", p.name, running.PID)] = sums
 	}
-	return sums, nil
+	return all, nil
 }
 
 // setPorts sets the ports of the sidecar's listeners.
