@@ -215,6 +215,19 @@ func (p *Process) Signal(sig os.Signal) error {
 	return nil
 }
 
+// SignalGroup sends a signal to the process and to all of its process group. One that has ended is no error.
+func (p *Process) SignalGroup(sig syscall.Signal) error {
+	select {
+	case <-p.done: // its number may be another group's
+		return nil
+	default:
+	}
+	if err := syscall.Kill(-p.PID, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("signal %s to the process group of %s: %w", sig, p.command.name(), err)
+	}
+	return nil
+}
+
 // Stop sends SIGTERM, kills the whole process group after grace or when ctx ends,
 // and returns when the process has ended. It returns no error if the process had
 // ended before. [Process.Wait] returns how it ended.

@@ -200,7 +200,7 @@ type TaskFaults interface {
 	// SIGKILL at once. It returns when the task has ended, and an ended task is no
 	// error.
 	End(ctx context.Context, id string, grace time.Duration) error
-	// Freeze suspends a task (SIGSTOP), or resumes it (SIGCONT).
+	// Freeze suspends a task with its descendants (SIGSTOP), or resumes it (SIGCONT). It returns when all are stopped.
 	Freeze(ctx context.Context, id string, frozen bool) error
 	// Restart starts an ended task with the same configuration and address, and returns when it is ready.
 	Restart(ctx context.Context, id string) error

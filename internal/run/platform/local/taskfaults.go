@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
+	"strings"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -69,8 +73,9 @@ func (f *taskFaults) End(ctx context.Context, id string, grace time.Duration) er
 	return nil
 }
 
-// Freeze implements [platform.TaskFaults].
-func (f *taskFaults) Freeze(_ context.Context, id string, frozen bool) error {
+// Freeze implements [platform.TaskFaults]. It suspends the descendants of the process too: they may be
+// the ones that serve.
+func (f *taskFaults) Freeze(ctx context.Context, id string, frozen bool) error {
 	v, p, err := f.processes.alive(id)
 	if err == nil && p == nil && frozen {
 		err = errors.New("it is not running")
@@ -81,17 +86,93 @@ func (f *taskFaults) Freeze(_ context.Context, id string, frozen bool) error {
 	if p == nil {
 		return nil
 	}
-	signal := syscall.SIGCONT
+	f.processes.mu.Lock()
+	v.frozen = frozen
+	f.processes.mu.Unlock()
 	if frozen {
-		signal = syscall.SIGSTOP
+		err = suspend(ctx, p)
+	} else {
+		err = resume(p)
 	}
-	if err := p.Signal(signal); err != nil {
+	if err != nil {
+		return fmt.Errorf("freeze %s: %w", id, err)
+	}
+	return nil
+}
+
+// suspendTimeout bounds the time until suspended processes are stopped. One in a system call stops after the call.
+const suspendTimeout = 10 * time.Second
+
+// suspend returns when the process and its descendants are stopped.
+func suspend(ctx context.Context, p *proc.Process) error {
+	if err := p.SignalGroup(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	f.processes.mu.Lock()
-	defer f.processes.mu.Unlock()
-	v.frozen = frozen
+	again := time.NewTicker(time.Millisecond)
+	defer again.Stop()
+	for deadline := time.Now().Add(suspendTimeout); ; {
+		left, err := running(p.PID)
+		if err != nil || len(left) == 0 {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("processes %v are not stopped %v after SIGSTOP", left, suspendTimeout)
+		}
+		for _, pid := range left { // of another process group, or not stopped yet
+			_ = syscall.Kill(pid, syscall.SIGSTOP)
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// resume resumes the process and its descendants. As they are stopped, the process tree does not change.
+func resume(p *proc.Process) error {
+	others, err := descendants([]platform.Task{{PID: p.PID}}, func(map[int]bool) {})
+	if err := errors.Join(err, p.SignalGroup(syscall.SIGCONT)); err != nil {
+		return err
+	}
+	for _, o := range others {
+		if err := syscall.Kill(o.task.PID, syscall.SIGCONT); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("signal SIGCONT to process %d: %w", o.task.PID, err)
+		}
+	}
 	return nil
+}
+
+// running lists those of a process and its descendants that are neither stopped nor ended. On systems other
+// than Linux it finds none.
+func running(pid int) ([]int, error) {
+	if runtime.GOOS != "linux" {
+		return nil, nil
+	}
+	others, err := descendants([]platform.Task{{PID: pid}}, func(map[int]bool) {})
+	if err != nil {
+		return nil, err
+	}
+	all := []int{pid}
+	for _, o := range others {
+		all = append(all, o.task.PID)
+	}
+	var left []int
+	for _, pid := range all {
+		p, err := procfs.NewProc(pid)
+		var stat procfs.ProcStat
+		if err == nil {
+			stat, err = p.Stat()
+		}
+		switch {
+		case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ESRCH): // it has ended
+		case err != nil:
+			return nil, fmt.Errorf("read process %d: %w", pid, err)
+		case !strings.Contains("TtXZ", stat.State):
+			left = append(left, pid)
+		}
+	}
+	return left, nil
 }
 
 // Restart implements [platform.TaskFaults].

@@ -1,0 +1,56 @@
+package local
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// A pause stops the children of a program too, in another process group as well.
+func TestFreezeStopsChildren(t *testing.T) {
+	if _, err := exec.LookPath("setsid"); err != nil {
+		t.Skip("setsid is not on PATH")
+	}
+	p, err := proc.Start(t.Context(), proc.Command{Path: "sh", Args: []string{"-c", "sleep 600 & setsid sleep 600 & wait"}, Tree: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Stop(t.Context(), 0) })
+	states := func() (all string) {
+		children, err := descendants([]platform.Task{{PID: p.PID}}, func(map[int]bool) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pid := range append(children, descendant{task: platform.Task{PID: p.PID}}) {
+			process, err := procfs.NewProc(pid.task.PID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stat, err := process.Stat()
+			if err != nil {
+				t.Fatal(err)
+			}
+			all += stat.State
+		}
+		return all
+	}
+	eventually(t, "the children run", func() bool { return states() == "SSS" })
+	ps := &processes{}
+	ps.setProcess(ps.begin(&pod{name: "web-0"}, "app", nil), p)
+	faults := &taskFaults{processes: ps}
+	if err := faults.Freeze(t.Context(), "web-0/app", true); err != nil {
+		t.Fatal(err)
+	}
+	if got := states(); got != "TTT" {
+		t.Errorf("states of the paused processes: %s, want TTT", got)
+	}
+	if err := faults.Freeze(t.Context(), "web-0/app", false); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the children run again", func() bool { return !strings.Contains(states(), "T") })
+}
