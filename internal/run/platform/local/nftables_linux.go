@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/binaryutil"
@@ -29,12 +30,13 @@ type table struct {
 
 	mu    sync.Mutex
 	pods  map[string]*impaired
+	spent []*nftables.Chain // empty chains of healed pods, to be deleted: a hook before the chains of its jumps
 	count int32
 }
 
 // impaired is the part of the table that belongs to one pod.
 type impaired struct {
-	chains []*nftables.Chain // the hook first: the order of removal
+	chains []*nftables.Chain // the hook first
 	late   *delayer          // nil: packets are not delayed
 }
 
@@ -155,17 +157,25 @@ func (t *table) impair(p station, how platform.Impairment) error {
 	return nil
 }
 
+// queueing is 1 + the index of the action that known found, 0 before. The kernel stays the same, and each
+// trial deletes a hook, with which the kernel drops the delayed packets of all pods.
+var queueing atomic.Int32
+
 // known is the first action that the kernel supports. Each is tried in its own table: after a
 // failed batch a socket still has its other errors to read.
 func known(actions []action) (action, error) {
+	if n := queueing.Load(); n > 0 {
+		return actions[n-1], nil
+	}
 	var failed []error
-	for _, a := range actions {
+	for i, a := range actions {
 		w, err := newWire()
 		if err != nil {
 			return nil, err
 		}
 		t := w.(*table)
 		if err = errors.Join(t.add(unused(newAddresses()), nil, a), t.end()); err == nil {
+			queueing.Store(int32(i) + 1)
 			return a, nil
 		}
 		failed = append(failed, err)
@@ -215,13 +225,14 @@ func (t *table) add(p station, l *delayer, a action) error {
 // packet between two impaired pods passes both.
 func (t *table) write(p station, a action) []*nftables.Chain {
 	t.count++
+	name := fmt.Sprintf("%s-%d", p.name, t.count) // a healed pod's chains may still exist
 	hook := t.conn.AddChain(&nftables.Chain{
-		Name: p.name, Table: t.table, Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookInput,
+		Name: name, Table: t.table, Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookInput,
 		Priority: nftables.ChainPriorityRef(nftables.ChainPriority(t.count)),
 	})
 	chains := []*nftables.Chain{hook}
 	for _, d := range directions {
-		c := t.conn.AddChain(&nftables.Chain{Name: p.name + d.suffix, Table: t.table})
+		c := t.conn.AddChain(&nftables.Chain{Name: name + d.suffix, Table: t.table})
 		chains = append(chains, c)
 		t.conn.AddRule(&nftables.Rule{Table: t.table, Chain: c, Exprs: a})
 		jump := &expr.Verdict{Kind: expr.VerdictJump, Chain: c.Name}
@@ -283,22 +294,46 @@ func (t *table) mend(name string) error {
 	if in == nil {
 		return nil
 	}
-	for _, c := range in.chains { // the chain with the jumps first
+	return errors.Join(t.release(name, in), t.tidy())
+}
+
+// release ends the impairment of a pod. Packets in flight arrive: the kernel would drop delayed ones with
+// their hook, so that the chains remain.
+func (t *table) release(name string, in *impaired) error {
+	for _, c := range in.chains {
 		t.conn.FlushChain(c)
-		t.conn.DelChain(c)
 	}
 	if err := t.conn.Flush(); err != nil {
-		return refused(err)
+		return fmt.Errorf("delete its rules: %w", err)
 	}
 	delete(t.pods, name)
+	t.spent = append(t.spent, in.chains...)
 	return in.late.end()
+}
+
+// tidy deletes the chains of healed pods, unless packets of another are delayed.
+func (t *table) tidy() error {
+	for _, in := range t.pods {
+		if in.late != nil {
+			return nil
+		}
+	}
+	for _, c := range t.spent {
+		t.conn.DelChain(c)
+	}
+	t.spent = nil
+	return t.conn.Flush()
 }
 
 func (t *table) end() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	failed := []error{t.conn.CloseLasting()} // the kernel deletes the table
-	for _, in := range t.pods {
+	var failed []error
+	for name, in := range t.pods {
+		failed = append(failed, t.release(name, in))
+	}
+	failed = append(failed, t.conn.CloseLasting()) // the kernel deletes the table
+	for _, in := range t.pods {                    // not released
 		failed = append(failed, in.late.end())
 	}
 	t.pods = nil

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/nftables"
 	"golang.org/x/sys/unix"
 
 	"github.com/tare-mesh/tare/internal/base/dial"
@@ -357,5 +358,92 @@ func TestPacketDelayBesideOthers(t *testing.T) {
 	}
 	if err := w.mend("hit"); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// delayedDatagrams sends datagrams between two pods, which are delayed until the heal of the pod "hit". It
+// returns a function that counts those that arrive. Nothing retransmits datagrams.
+func delayedDatagrams(t *testing.T, w wire, hit, other host, n int) (arrived func() int) {
+	t.Helper()
+	if err := w.impair(hit.station, platform.Impairment{Delay: time.Hour}); err != nil {
+		if errors.Is(err, errors.ErrUnsupported) {
+			t.Skipf("this kernel queues no packets: %v", err)
+		}
+		t.Fatal(err)
+	}
+	to, err := net.ListenUDP("udp4", &net.UDPAddr{IP: hit.ip.AsSlice()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { to.Close() })
+	from, err := net.DialUDP("udp4", &net.UDPAddr{IP: other.ip.AsSlice()}, to.LocalAddr().(*net.UDPAddr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { from.Close() })
+	for range n {
+		if _, err := from.Write([]byte{1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	late := w.(*table).pods["hit"].late
+	eventually(t, "the datagrams are delayed", func() bool { return len(late.held) == n-1 }) // one is waited for
+	return func() int {
+		_ = to.SetReadDeadline(time.Now().Add(time.Second))
+		for i := range n {
+			if _, err := to.Read(make([]byte, 1)); err != nil {
+				return i
+			}
+		}
+		return n
+	}
+}
+
+// Packets that are delayed when the fault is healed arrive, also at the end of the trial.
+func TestPacketsInFlightAtTheHeal(t *testing.T) {
+	for name, heal := range map[string]func(wire) error{
+		"mend": func(w wire) error { return w.mend("hit") },
+		"end":  func(w wire) error { return w.end() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, a := newWireFor(t), newAddresses()
+			arrived := delayedDatagrams(t, w, newHost(t, a, "hit"), newHost(t, a, "other"), 10)
+			if err := heal(w); err != nil {
+				t.Fatal(err)
+			}
+			if n := arrived(); n != 10 {
+				t.Errorf("%d of 10 datagrams in flight arrived", n)
+			}
+		})
+	}
+}
+
+// The delay of another pod, its heal and its repetition leave the delayed packets of the first alone.
+func TestPacketsInFlightBesideAnotherDelay(t *testing.T) {
+	w, a := newWireFor(t), newAddresses()
+	arrived := delayedDatagrams(t, w, newHost(t, a, "hit"), newHost(t, a, "other"), 10)
+	third := newHost(t, a, "third")
+	for range 2 {
+		if err := w.impair(third.station, platform.Impairment{Delay: time.Millisecond}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.mend("third"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.mend("hit"); err != nil {
+		t.Fatal(err)
+	}
+	if n := arrived(); n != 10 {
+		t.Errorf("%d of 10 datagrams in flight arrived", n)
+	}
+	if chains, err := w.(*table).conn.ListChainsOfTableFamily(nftables.TableFamilyIPv4); err != nil {
+		t.Error(err)
+	} else {
+		for _, c := range chains {
+			if c.Table.Name == w.(*table).table.Name {
+				t.Errorf("chain %s is left", c.Name)
+			}
+		}
 	}
 }

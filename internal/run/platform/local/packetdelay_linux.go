@@ -40,7 +40,7 @@ const (
 	maxHeld = 1 << 16
 	// queueBuffer is the size of the buffer for the kernel's messages, bytes.
 	queueBuffer = 8 << 20
-	// queueDrain is the time for the last messages of the kernel.
+	// queueDrain is the time without a message after which the kernel has sent the last one.
 	queueDrain = 20 * time.Millisecond
 	// maxQueues bounds the search for a free number.
 	maxQueues = 64
@@ -146,6 +146,11 @@ func (l *delayer) receive() {
 			if id, ok := packetOf(m); ok {
 				l.held <- packet{id, due}
 			}
+		}
+		select {
+		case <-l.hurry: // there may be more
+			_ = l.conn.SetReadDeadline(time.Now().Add(queueDrain))
+		default:
 		}
 	}
 }
