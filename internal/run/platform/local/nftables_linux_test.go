@@ -447,3 +447,26 @@ func TestPacketsInFlightBesideAnotherDelay(t *testing.T) {
 		}
 	}
 }
+
+// An error of the queue's reader is the heal's error: packets were lost, or not delayed.
+func TestFailedDelayIsAnError(t *testing.T) {
+	w, a := newWireFor(t), newAddresses()
+	hit := newHost(t, a, "hit")
+	if err := w.impair(hit.station, platform.Impairment{Delay: time.Millisecond}); err != nil {
+		if errors.Is(err, errors.ErrUnsupported) {
+			t.Skipf("this kernel queues no packets: %v", err)
+		}
+		t.Fatal(err)
+	}
+	late := w.(*table).pods["hit"].late
+	if err := late.conn.SetReadDeadline(time.Now()); err != nil { // makes its reading fail
+		t.Fatal(err)
+	}
+	late.done.Wait()
+	if err := w.mend("hit"); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("error %v", err)
+	}
+	if got := hit.exchange(t, nowhere, 1, answerLimit); got.err != nil {
+		t.Errorf("healed: %v", got.err)
+	}
+}

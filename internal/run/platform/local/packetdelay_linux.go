@@ -27,6 +27,7 @@ type delayer struct {
 	held  chan packet
 	hurry chan struct{} // closed: nothing is delayed any more
 	done  sync.WaitGroup
+	err   error // of receive, set before held is closed
 }
 
 // packet is a delayed packet and the time of its release.
@@ -130,7 +131,8 @@ func (l *delayer) actions() []action {
 	}
 }
 
-// receive records every packet, until the socket is closed.
+// receive records every packet, until the end or an error. After an error the kernel queues packets without
+// release, and drops them when the queue is full.
 func (l *delayer) receive() {
 	defer close(l.held)
 	for {
@@ -139,6 +141,14 @@ func (l *delayer) receive() {
 			continue // the packet is gone: the kernel drops delayed packets when another table is deleted
 		}
 		if err != nil {
+			select {
+			case <-l.hurry: // the end
+				if errors.Is(err, os.ErrDeadlineExceeded) {
+					return
+				}
+			default:
+			}
+			l.err = fmt.Errorf("packets were not delayed to the end: %w", err)
 			return
 		}
 		due := time.Now().Add(l.delay)
@@ -206,5 +216,5 @@ func (l *delayer) end() error {
 	}
 	err = errors.Join(err, l.conn.Close())
 	l.done.Wait()
-	return err
+	return errors.Join(err, l.err)
 }
