@@ -37,6 +37,7 @@ type table struct {
 // impaired is the part of the table that belongs to one pod.
 type impaired struct {
 	chains []*nftables.Chain // the hook first
+	rules  int               // in all chains
 	late   *delayer          // nil: packets are not delayed
 }
 
@@ -213,7 +214,8 @@ func actionOf(how platform.Impairment) action {
 
 // add adds the chains of a pod.
 func (t *table) add(p station, l *delayer, a action) error {
-	in := &impaired{late: l, chains: t.write(p, a)}
+	in := &impaired{late: l}
+	in.chains, in.rules = t.write(p, a)
 	if err := t.conn.Flush(); err != nil {
 		return err
 	}
@@ -223,24 +225,28 @@ func (t *table) add(p station, l *delayer, a action) error {
 
 // write adds a pod's chains and rules to the next batch. Each pod has its own hook, so that a
 // packet between two impaired pods passes both.
-func (t *table) write(p station, a action) []*nftables.Chain {
+func (t *table) write(p station, a action) (chains []*nftables.Chain, rules int) {
 	t.count++
 	name := fmt.Sprintf("%s-%d", p.name, t.count) // a healed pod's chains may still exist
 	hook := t.conn.AddChain(&nftables.Chain{
 		Name: name, Table: t.table, Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookInput,
 		Priority: nftables.ChainPriorityRef(nftables.ChainPriority(t.count)),
 	})
-	chains := []*nftables.Chain{hook}
+	chains = []*nftables.Chain{hook}
+	add := func(c *nftables.Chain, do []expr.Any) {
+		t.conn.AddRule(&nftables.Rule{Table: t.table, Chain: c, Exprs: do})
+		rules++
+	}
 	for _, d := range directions {
 		c := t.conn.AddChain(&nftables.Chain{Name: name + d.suffix, Table: t.table})
 		chains = append(chains, c)
-		t.conn.AddRule(&nftables.Rule{Table: t.table, Chain: c, Exprs: a})
+		add(c, a)
 		jump := &expr.Verdict{Kind: expr.VerdictJump, Chain: c.Name}
 		for _, match := range [][]expr.Any{d.amongPods(p), d.fromOutside(p)} {
-			t.conn.AddRule(&nftables.Rule{Table: t.table, Chain: hook, Exprs: append(match, jump)})
+			add(hook, append(match, jump))
 		}
 	}
-	return chains
+	return chains, rules
 }
 
 // Offsets in the headers, bytes: RFC 791, RFC 9293.
@@ -300,15 +306,32 @@ func (t *table) mend(name string) error {
 // release ends the impairment of a pod. Packets in flight arrive: the kernel would drop delayed ones with
 // their hook, so that the chains remain.
 func (t *table) release(name string, in *impaired) error {
+	ended := t.inForce(in)
 	for _, c := range in.chains {
 		t.conn.FlushChain(c)
 	}
 	if err := t.conn.Flush(); err != nil {
-		return fmt.Errorf("delete its rules: %w", err)
+		return errors.Join(ended, fmt.Errorf("delete its rules: %w", err))
 	}
 	delete(t.pods, name)
 	t.spent = append(t.spent, in.chains...)
-	return in.late.end()
+	return errors.Join(ended, in.late.end())
+}
+
+// inForce returns an error if the kernel does not have all rules of an impairment any more.
+func (t *table) inForce(in *impaired) error {
+	n := 0
+	for _, c := range in.chains {
+		rules, err := t.conn.GetRules(t.table, c)
+		if err != nil {
+			return fmt.Errorf("list its rules: %w", err)
+		}
+		n += len(rules)
+	}
+	if n != in.rules {
+		return fmt.Errorf("the impairment was not in force any more: the kernel has %d of its %d rules", n, in.rules)
+	}
+	return nil
 }
 
 // tidy deletes the chains of healed pods, unless packets of another are delayed.

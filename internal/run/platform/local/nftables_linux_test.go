@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -468,5 +469,27 @@ func TestFailedDelayIsAnError(t *testing.T) {
 	}
 	if got := hit.exchange(t, nowhere, 1, answerLimit); got.err != nil {
 		t.Errorf("healed: %v", got.err)
+	}
+}
+
+// An impairment whose rules are gone before the heal is an error, and is removed.
+func TestImpairmentThatHasGone(t *testing.T) {
+	w, a := newWireFor(t), newAddresses()
+	hit := newHost(t, a, "hit")
+	for chain := range 1 + len(directions) {
+		if err := w.impair(hit.station, platform.Impairment{Loss: 1}); err != nil {
+			t.Fatal(err)
+		}
+		in := w.(*table)
+		in.conn.FlushChain(in.pods["hit"].chains[chain])
+		if err := in.conn.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.mend("hit"); err == nil || !strings.Contains(err.Error(), "not in force any more") {
+			t.Errorf("chain %d is empty: error %v", chain, err)
+		}
+		if err := w.mend("hit"); err != nil {
+			t.Errorf("second mend: %v", err)
+		}
 	}
 }
