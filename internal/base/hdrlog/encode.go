@@ -12,6 +12,7 @@ import (
 	"math/bits"
 	"strconv"
 	"sync"
+	"time"
 )
 
 // An import writes one histogram for each of many trials. The library allocates
@@ -161,18 +162,13 @@ func (c *Counts) Log(seconds float64, tags ...string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode latencies: %w", err)
 	}
-	const head = "#[tare: imported, latencies in nanoseconds]\n#[Histogram log format version 1.3]\n" +
-		"#[StartTime: 0 (seconds since epoch), 1970-01-01T00:00:00Z]\n" + Legend
 	line := 64 + base64.StdEncoding.EncodedLen(len(encoded))
-	b := append(make([]byte, 0, len(head)+len(tags)*line), head...)
+	b := AppendHeader(make([]byte, 0, 512+len(tags)*line), time.Unix(0, 0), "tare: imported, latencies in nanoseconds")
 	for _, tag := range tags {
 		b = c.appendLine(b, tag, 0, seconds, encoded)
 	}
 	return b, nil
 }
-
-// Legend is the last line before the intervals of a log.
-const Legend = "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n"
 
 // AppendLine appends the counts of an interval, whose start and length are in seconds.
 func (c *Counts) AppendLine(b []byte, tag string, start, seconds float64) ([]byte, error) {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,75 +61,104 @@ func ReadFile(path string, w Window, tags []string) (Sums, error) {
 func Open(path string) (io.ReadCloser, error) { return regular.Open(path, maxLog) }
 
 func read(in io.Reader, path string, w Window, tags []string) (Sums, error) {
-	scan := bufio.NewScanner(in)
 	d := decoders.Get().(*decoder)
 	defer decoders.Put(d)
+	sums := Sums{}
+	lines, err := d.intervals(in, path, func(i interval) error {
+		if !w.holds(i.from, i.length) || tags != nil && !slices.Contains(tags, i.tag) {
+			return nil
+		}
+		s := sums[i.tag]
+		if s == nil {
+			s = newSum()
+			sums[i.tag] = s
+		}
+		return d.add(s, i.encoded)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for tag, s := range sums {
+		if err := s.check(); err != nil {
+			return nil, &Error{path, lines, fmt.Errorf("tag %s: %w", tag, err)}
+		}
+	}
+	return sums, nil
+}
+
+// interval is one line of a log.
+type interval struct {
+	from    float64 // seconds from the log's start
+	length  float64 // seconds
+	tag     string
+	encoded []byte // the histogram; valid until the next line
+}
+
+// intervals calls add for each interval of a log, and returns the number of its
+// lines. An error, also one of add, is an [*Error].
+func (d *decoder) intervals(in io.Reader, path string, add func(interval) error) (lines int, err error) {
+	scan := bufio.NewScanner(in)
 	scan.Buffer(d.line[:0], maxLogLine)
-	l := intervalLog{window: w, tags: tags, sums: Sums{}, decoder: d}
-	line := 0
+	var l intervalLog
 	for scan.Scan() {
-		line++
-		if err := l.line(scan.Bytes()); err != nil {
-			return nil, &Error{path, line, err}
+		lines++
+		i, err := l.line(scan.Bytes())
+		if err == nil && i.encoded != nil {
+			err = add(i)
+		}
+		if err != nil {
+			return lines, &Error{path, lines, err}
 		}
 	}
 	if err := scan.Err(); err != nil {
-		return nil, &Error{path, line + 1, err}
+		return lines, &Error{path, lines + 1, err}
 	}
-	for tag, s := range l.sums {
-		if err := s.check(); err != nil {
-			return nil, &Error{path, line, fmt.Errorf("tag %s: %w", tag, err)}
-		}
-	}
-	return l.sums, nil
+	return lines, nil
 }
 
-// intervalLog is the state of reading one log.
+// intervalLog has the times in the header of a log.
 type intervalLog struct {
-	window     Window
-	tags       []string // nil: all
-	start      float64  // of the log, seconds since the epoch
-	base       float64  // added to every time stamp
+	start      float64 // of the log, seconds since the epoch
+	base       float64 // added to every time stamp
 	startKnown bool
 	baseKnown  bool
-	sums       Sums
-	decoder    *decoder
 }
 
-func (l *intervalLog) line(b []byte) error {
+// maxSeconds bounds a time in a log, so that it fits a [time.Duration]: a time
+// stamp since the epoch does.
+const maxSeconds = 4e9
+
+// line reads a line. Comments and the legend have no histogram.
+func (l *intervalLog) line(b []byte) (i interval, err error) {
 	b = bytes.TrimRight(b, "\r")
 	switch {
 	case len(b) == 0 || b[0] == '"': // the legend
-		return nil
+		return i, nil
 	case b[0] == '#':
-		return l.comment(string(b))
+		return i, l.comment(string(b))
 	}
-	tag := ""
 	if rest, ok := bytes.CutPrefix(b, []byte("Tag=")); ok {
 		name, after, found := bytes.Cut(rest, []byte(","))
 		if !found {
-			return errors.New("nothing follows the tag")
+			return i, errors.New("nothing follows the tag")
 		}
-		tag, b = string(name), after
+		i.tag, b = string(name), after
 	}
 	fields := bytes.SplitN(b, []byte(","), 4)
 	if len(fields) != 4 {
-		return fmt.Errorf("found %d fields, expected time stamp, length, maximum and histogram", len(fields))
+		return i, fmt.Errorf("found %d fields, expected time stamp, length, maximum and histogram", len(fields))
 	}
 	stamp, err1 := strconv.ParseFloat(string(fields[0]), 64)
 	length, err2 := strconv.ParseFloat(string(fields[1]), 64)
 	if err := errors.Join(err1, err2); err != nil {
-		return err
+		return i, err
 	}
-	if !l.window.holds(l.offset(stamp), length) || l.tags != nil && !slices.Contains(l.tags, tag) {
-		return nil
+	i.from, i.length = l.offset(stamp), length
+	if !(math.Abs(i.from) <= maxSeconds && math.Abs(length) <= maxSeconds) {
+		return i, fmt.Errorf("time stamp %v or length %v is out of range", stamp, length)
 	}
-	s := l.sums[tag]
-	if s == nil {
-		s = newSum()
-		l.sums[tag] = s
-	}
-	return l.decoder.add(s, bytes.TrimSpace(fields[3]))
+	i.encoded = bytes.TrimSpace(fields[3])
+	return i, nil
 }
 
 // comment reads the start time and the base time.

@@ -2,8 +2,6 @@ package hdrlog
 
 import (
 	"bufio"
-	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -21,18 +19,19 @@ type Writer struct {
 // NewWriter writes the header of a log that begins at start, with a comment.
 func NewWriter(w io.Writer, start time.Time, comment string) (*Writer, error) {
 	b := bufio.NewWriter(w)
-	log := hdrhistogram.NewHistogramLogWriter(b)
-	// The library's own start time has whole seconds. The microsecond compensates
-	// its reader: it truncates the sum of base time and offset to milliseconds.
+	_, err := b.Write(AppendHeader(nil, start, comment))
+	return &Writer{b, hdrhistogram.NewHistogramLogWriter(b)}, err
+}
+
+// AppendHeader appends the lines before the intervals of a log that begins at start.
+func AppendHeader(b []byte, start time.Time, comment string) []byte {
+	// The microsecond compensates the library's reader: it truncates the sum of
+	// base time and offset to milliseconds.
 	base := float64(start.UnixMilli())/1e3 + 1e-6
-	err := errors.Join(
-		log.OutputComment("["+comment+"]"),
-		log.OutputLogFormatVersion(),
-		log.OutputComment(fmt.Sprintf("[StartTime: %.6f (seconds since epoch), %s]", base, start.UTC().Format(time.RFC3339Nano))),
-		log.OutputComment(fmt.Sprintf("[BaseTime: %.6f (seconds since epoch)]", base)),
-		log.OutputLegend(),
-	)
-	return &Writer{b, log}, err
+	return fmt.Appendf(b, "#[%s]\n#[Histogram log format version 1.3]\n"+
+		"#[StartTime: %.6f (seconds since epoch), %s]\n#[BaseTime: %.6f (seconds since epoch)]\n"+
+		"\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n",
+		comment, base, start.UTC().Format(time.RFC3339Nano), base)
 }
 
 // Packed writes the histogram of an interval, counted from the log's start.
@@ -63,38 +62,25 @@ func ReadSeconds(r io.Reader, line func(second int, tag string, h *hdrhistogram.
 }
 
 // ReadIntervals reads a log of [Writer]. It calls line for each line, with the
-// interval from the log's start time, the tag and the histogram.
+// interval from the log's start time, the tag and the histogram. An error, also
+// one of line, is an [*Error].
 func ReadIntervals(r io.Reader, line func(from, to time.Duration, tag string, h *hdrhistogram.Histogram) error) error {
-	var start float64
-	b := bufio.NewReader(r)
-	log := hdrhistogram.NewHistogramLogReader(io.TeeReader(b, startTime{&start}))
-	for {
-		h, err := log.NextIntervalHistogram()
-		if err != nil {
-			return fmt.Errorf("read interval log: %w", err)
-		}
-		if h == nil {
-			return nil
-		}
-		since := func(ms int64) time.Duration {
-			return time.Duration(math.Round(float64(ms)-start*1e3)) * time.Millisecond
-		}
-		if err := line(since(h.StartTimeMs()), since(h.EndTimeMs()), h.Tag(), h); err != nil {
+	d := decoders.Get().(*decoder)
+	defer decoders.Put(d)
+	s := newSum()
+	defer spareSums.Put(s)
+	milliseconds := func(seconds float64) time.Duration {
+		return time.Duration(math.Round(seconds*1e3)) * time.Millisecond
+	}
+	_, err := d.intervals(r, "interval log", func(i interval) error {
+		*s = Sum{counts: s.counts[:0]}
+		if err := d.add(s, i.encoded); err != nil {
 			return err
 		}
-	}
-}
-
-// startTime finds the start time in the bytes written to it: the library's
-// reader does not export it.
-type startTime struct{ seconds *float64 }
-
-func (s startTime) Write(p []byte) (int, error) {
-	const mark = "#[StartTime: "
-	if *s.seconds == 0 {
-		if i := bytes.Index(p, []byte(mark)); i >= 0 {
-			_, _ = fmt.Sscanf(string(p[i+len(mark):min(len(p), i+len(mark)+32)]), "%f", s.seconds)
+		if err := s.check(); err != nil {
+			return err
 		}
-	}
-	return len(p), nil
+		return line(milliseconds(i.from), milliseconds(i.from+i.length), i.tag, s.Histogram())
+	})
+	return err
 }

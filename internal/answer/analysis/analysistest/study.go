@@ -324,8 +324,7 @@ func (s Study) latencies(m machine, truth Truth, path string) (int64, error) {
 	if s.Bare {
 		return int64(s.Rate * s.Measure), nil
 	}
-	log := fmt.Appendf(nil, "#[Histogram log format version 1.3]\n#[StartTime: %.3f (seconds since epoch), %s]\n%s",
-		float64(epoch.UnixMilli())/1000, epoch.Format(time.RFC3339), hdrlog.Legend)
+	log := hdrlog.AppendHeader(nil, epoch, "tare: test data")
 	median := m.cost(truth.MedianMS) * 1e6
 	n := int64(0)
 	for second := range s.Warmup + s.Measure + 1 {
