@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/regular"
+	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/template"
@@ -43,7 +44,7 @@ func (f *loadFlags) compile(p *load.Profile) error {
 	if r == nil {
 		return nil
 	}
-	at := func(name string) template.Position { return template.Position{File: name, Line: 1, Column: 1} }
+	at := func(name string) strict.Position { return strict.Position{File: name, Line: 1, Column: 1} }
 	var errs []error
 	for i, raw := range p.Targets {
 		if i >= len(p.Calls) || p.Calls[i].Method == "" && p.Calls[i].Body == nil && p.Calls[i].Headers == nil { // a URL of the command line

@@ -141,7 +141,7 @@ func (v applicationRules) topology() {
 	switch {
 	case errors.As(err, &ps):
 		for _, p := range ps {
-			v.doc.Report("application.topology", p.Error(), p.Hint)
+			v.doc.Report("application.topology", p.Error(), p.Tip)
 		}
 		return
 	case err != nil:

@@ -61,8 +61,8 @@ func printed(err error) string {
 	var b strings.Builder
 	for _, p := range ps {
 		fmt.Fprintln(&b, p.Error())
-		if p.Hint != "" {
-			fmt.Fprintln(&b, "  hint: "+p.Hint)
+		if p.Tip != "" {
+			fmt.Fprintln(&b, "  hint: "+p.Tip)
 		}
 	}
 	return b.String()

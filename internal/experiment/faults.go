@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/expect"
 )
@@ -144,10 +145,10 @@ func (v faultRules) validate() {
 
 func (v faultRules) expectation(path, text string) {
 	c, err := expect.Parse(text)
-	var syntax *expect.SyntaxError
+	syntax, wrong := errors.AsType[strict.Problem](err)
 	switch {
-	case errors.As(err, &syntax):
-		v.report(path, syntax.Hint, "character %d: %s", syntax.Column, syntax.Message)
+	case wrong:
+		v.report(path, syntax.Tip, "character %d: %s", syntax.Column, syntax.Message)
 	case err != nil:
 		v.report(path, "", "%v", err)
 	case c.NeedsFault() && len(v.e.Faults) == 0:

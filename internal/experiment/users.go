@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/load/template"
 )
@@ -84,7 +85,7 @@ func (v loadRules) templates() {
 	for i := range v.e.Load.Requests {
 		r, path := &v.e.Load.Requests[i], fmt.Sprintf("load.requests[%d]", i)
 		check := func(field, text string, use template.Use) string {
-			if err := reader.Check(text, use, template.Position{File: field, Line: 1, Column: 1}); err != nil {
+			if err := reader.Check(text, use, strict.Position{File: field, Line: 1, Column: 1}); err != nil {
 				v.expression(path+"."+field, err)
 				return text
 			}
@@ -124,8 +125,8 @@ func LoadTemplates(l *Load) (*template.Data, error) {
 	var r template.Reader
 	var errs []error
 	for _, q := range l.Requests {
-		at := func(field string) template.Position {
-			return template.Position{File: "load.requests." + field, Line: 1, Column: 1}
+		at := func(field string) strict.Position {
+			return strict.Position{File: "load.requests." + field, Line: 1, Column: 1}
 		}
 		errs = append(errs, r.Check(q.Path, template.URL, at("path")), r.Check(string(q.Body), template.Body, at("body")))
 		for _, value := range q.Headers {

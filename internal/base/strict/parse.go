@@ -27,7 +27,7 @@ func ReadFile(path string) ([]byte, error) {
 func tooLarge(file string) error {
 	return Problems{{File: file, Line: 1, Column: 1,
 		Message: fmt.Sprintf("the file is larger than %d bytes", MaxBytes),
-		Hint:    "is this the right file?"}}
+		Tip:     "is this the right file?"}}
 }
 
 // Parse reads one YAML document. What makes it unreadable as a whole is
@@ -73,7 +73,7 @@ func Parse(file string, data []byte) (doc *Document, err error) {
 }
 
 func whole(file string, line, column int, message, hint string) Problems {
-	return Problems{{File: file, Line: max(line, 1), Column: max(column, 1), Message: message, Hint: hint}}
+	return Problems{{File: file, Line: max(line, 1), Column: max(column, 1), Message: message, Tip: hint}}
 }
 
 // badCharacter finds the first byte that no YAML file may hold.
@@ -83,9 +83,9 @@ func badCharacter(data []byte) (Problem, bool) {
 		r, size := utf8.DecodeRune(data[i:])
 		switch {
 		case r == utf8.RuneError && size == 1:
-			return Problem{Line: line, Column: column, Message: fmt.Sprintf("byte 0x%02x is not UTF-8", data[i]), Hint: "save the file as UTF-8"}, true
+			return Problem{Line: line, Column: column, Message: fmt.Sprintf("byte 0x%02x is not UTF-8", data[i]), Tip: "save the file as UTF-8"}, true
 		case r == 0xFEFF && i > 0, r < 0x20 && r != '\t' && r != '\n' && r != '\r', r >= 0x7f && r < 0xa0 && r != 0x85, r == 0xfffe, r == 0xffff:
-			return Problem{Line: line, Column: column, Message: fmt.Sprintf("control character U+%04X", r), Hint: "remove it; in a quoted string write \\x" + fmt.Sprintf("%02x", r)}, true
+			return Problem{Line: line, Column: column, Message: fmt.Sprintf("control character U+%04X", r), Tip: "remove it; in a quoted string write \\x" + fmt.Sprintf("%02x", r)}, true
 		case r == '\n':
 			line, column = line+1, 0
 		case r == 0xFEFF:

@@ -42,7 +42,7 @@ func (d *Document) Set(override string) error {
 // overrideValue parses the value of an override by the rules of a file.
 func (d *Document) overrideValue(name, text string) (*yaml.Node, error) {
 	if strings.TrimSpace(text) == "" {
-		return nil, Problems{{File: name, Message: "no value is given", Hint: "write key=value"}}
+		return nil, Problems{{File: name, Message: "no value is given", Tip: "write key=value"}}
 	}
 	v, err := Parse(name, []byte(text))
 	if err == nil {

@@ -36,22 +36,32 @@ const (
 )
 
 // Problem is one mistake in a file. Line and Column count from 1, columns in
-// characters. A Line of 0 means that File is not a file but an override.
+// characters. A Line of 0 means that File is not a file but an override. A text of
+// one line, such as a condition, has a Column only.
 type Problem struct {
 	File    string
 	Line    int
 	Column  int
 	Message string
-	Hint    string // may be empty
+	Tip     string // what to do about it; may be empty
 }
 
 // Error is "file:line:column: message", without the hint.
 func (p Problem) Error() string {
-	if p.Line == 0 {
+	switch {
+	case p.File == "":
+		return p.Message
+	case p.Line == 0:
 		return p.File + ": " + p.Message
 	}
 	return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Message)
 }
+
+// Hint is the tip, for package hint.
+func (p Problem) Hint() string { return p.Tip }
+
+// InvalidFile marks the error as a mistake in a file.
+func (Problem) InvalidFile() {}
 
 // Problems are all mistakes of one file in the order of their positions. As an
 // error it is one line a mistake. Use errors.As to print the hints as well.
@@ -97,6 +107,11 @@ type Position struct {
 	File   string
 	Line   int
 	Column int
+}
+
+// Problem is a mistake at the position. The tip may be empty.
+func (p Position) Problem(message, tip string) Problem {
+	return Problem{File: p.File, Line: p.Line, Column: p.Column, Message: message, Tip: tip}
 }
 
 // Document is one parsed file with its mistakes.
@@ -168,7 +183,7 @@ func (d *Document) report(at Position, path, message, hint string) {
 	if path != "" {
 		message = path + ": " + message
 	}
-	d.problems = append(d.problems, Problem{File: at.File, Line: at.Line, Column: at.Column, Message: message, Hint: hint})
+	d.problems = append(d.problems, at.Problem(message, hint))
 }
 
 // Err returns all mistakes as [Problems], sorted by position, or nil.
@@ -182,7 +197,7 @@ func (d *Document) Err() error {
 	})
 	if len(ps) >= maxProblems {
 		last := ps[len(ps)-1]
-		last.Message, last.Hint = fmt.Sprintf("stopped after %d mistakes", maxProblems), ""
+		last.Message, last.Tip = fmt.Sprintf("stopped after %d mistakes", maxProblems), ""
 		ps = append(ps, last)
 	}
 	return ps

@@ -104,7 +104,7 @@ func printError(w io.Writer, program string, err error) {
 		return
 	}
 	for _, p := range mistakes {
-		printLine(w, program, p.Error(), p.Hint)
+		printLine(w, program, p.Error(), p.Tip)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
 // at is a second of 100 requests of which some failed, answered in ms.
@@ -159,7 +161,7 @@ func TestSyntax(t *testing.T) {
 		"recovers within 3s now":        {20, `found "now"`},
 	} {
 		_, err := Parse(text)
-		var syntax *SyntaxError
+		var syntax strict.Problem
 		if !errors.As(err, &syntax) || syntax.Column != want.column || !strings.Contains(syntax.Message, want.words) {
 			t.Errorf("%q: %+v, want column %d, %q", text, err, want.column, want.words)
 		}
@@ -173,7 +175,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := Parse(text)
 		if err != nil {
-			var syntax *SyntaxError
+			var syntax strict.Problem
 			if !errors.As(err, &syntax) || syntax.Column < 1 || syntax.Column > len(text)+1 {
 				t.Fatalf("%q: %+v", text, err)
 			}

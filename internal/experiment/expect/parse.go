@@ -6,16 +6,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/strict"
 )
-
-// SyntaxError is a mistake in a condition, with its position.
-type SyntaxError struct {
-	Column  int // from 1, in characters
-	Message string
-	Hint    string
-}
-
-func (e *SyntaxError) Error() string { return e.Message }
 
 // word is one word of a condition.
 type word struct {
@@ -29,7 +22,8 @@ type parser struct {
 	end   int // column after the text
 }
 
-// Parse reads one condition. The error is a [*SyntaxError].
+// Parse reads one condition. The error is a
+// [strict.Problem] with a column.
 //
 //	success_ratio >= 0.999 during fault
 //	p99 < 250ms after 5s
@@ -90,7 +84,7 @@ func split(text string) *parser {
 
 func (p *parser) next(expected, hint string) (word, error) {
 	if len(p.words) == 0 {
-		return word{}, &SyntaxError{p.end, "it ends where " + expected + " was expected", hint}
+		return word{}, strict.Problem{Column: p.end, Message: "it ends where " + expected + " was expected", Tip: hint}
 	}
 	w := p.words[0]
 	p.words = p.words[1:]
@@ -107,7 +101,7 @@ func (p *parser) take(text string) bool {
 }
 
 func (p *parser) wrong(w word, expected, hint string) error {
-	return &SyntaxError{w.column, fmt.Sprintf("found %.40q, expected %s", w.text, expected), hint}
+	return strict.Problem{Column: w.column, Message: fmt.Sprintf("found %.40q, expected %s", w.text, expected), Tip: hint}
 }
 
 func (p *parser) comparison(c *Condition, first word) (err error) {
@@ -145,7 +139,7 @@ func (p *parser) subject(w word) (subject, error) {
 	if strings.HasPrefix(w.text, "status(") && strings.HasSuffix(w.text, ")") {
 		s, err := statusSubject(w.text)
 		if err != nil {
-			return s, &SyntaxError{w.column + len("status("), err.Error(), ""}
+			return s, strict.Problem{Column: w.column + len("status("), Message: err.Error()}
 		}
 		return s, nil
 	}

@@ -55,7 +55,7 @@ func (v *validation) templateProblem(path string, sample any, err error) {
 		return
 	}
 	v.inTemplates = append(v.inTemplates, strict.Problem{
-		File: at.File, Line: at.Line + line, Column: indent + column + 1, Message: path + ": " + message, Hint: hint,
+		File: at.File, Line: at.Line + line, Column: indent + column + 1, Message: path + ": " + message, Tip: hint,
 	})
 }
 

@@ -216,7 +216,7 @@ func (a *Admin) changed(w http.ResponseWriter, etag string, err error) {
 func mistakesOf(ps strict.Problems) []Mistake {
 	var all []Mistake
 	for _, p := range ps {
-		all = append(all, Mistake{p.Line, p.Column, p.Message, p.Hint})
+		all = append(all, Mistake{p.Line, p.Column, p.Message, p.Tip})
 	}
 	return all
 }

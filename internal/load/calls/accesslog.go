@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -49,7 +50,7 @@ const maxOdd = 0.1
 // readLog reads an access log. Its requests go to base.
 func readLog(r io.Reader, name string, base *url.URL) (*Source, error) {
 	if base == nil {
-		return nil, &LineError{File: name, Line: 1, Column: 1, Message: "an access log has no hosts", Tip: "give a URL: tare load http://127.0.0.1:8080/ --targets " + name}
+		return nil, strict.Problem{File: name, Line: 1, Column: 1, Message: "an access log has no hosts", Tip: "give a URL: tare load http://127.0.0.1:8080/ --targets " + name}
 	}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
@@ -64,7 +65,7 @@ func readLog(r io.Reader, name string, base *url.URL) (*Source, error) {
 			continue
 		}
 		fail := func(tip, format string, args ...any) error {
-			return &LineError{File: name, Line: n, Column: 1, Message: fmt.Sprintf(format, args...), Tip: tip}
+			return strict.Problem{File: name, Line: n, Column: 1, Message: fmt.Sprintf(format, args...), Tip: tip}
 		}
 		f := logFormat(text)
 		if f == nil {

@@ -39,24 +39,6 @@ type Call struct {
 	At *time.Duration
 }
 
-// LineError is a mistake in a file.
-type LineError struct {
-	File         string
-	Line, Column int // from 1
-	Message      string
-	Tip          string
-}
-
-func (e *LineError) Error() string {
-	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Message)
-}
-
-// Hint is a correction.
-func (e *LineError) Hint() string { return e.Tip }
-
-// InvalidFile marks the error as a mistake in a user's file.
-func (*LineError) InvalidFile() {}
-
 // file reads lines.
 type file struct {
 	name  string
@@ -123,7 +105,7 @@ func (f *file) next() bool {
 }
 
 func (f *file) fail(tip, format string, args ...any) error {
-	return &LineError{File: f.name, Line: f.line, Column: 1, Message: fmt.Sprintf(format, args...), Tip: tip}
+	return strict.Problem{File: f.name, Line: f.line, Column: 1, Message: fmt.Sprintf(format, args...), Tip: tip}
 }
 
 // request is the first line of a target of vegeta.
@@ -163,7 +145,7 @@ func (f *file) vegeta() (Call, error) {
 			}
 			c.Body = body
 			if f.texts != nil {
-				if err := f.texts.Check(string(body), template.Body, template.Position{File: path, Line: 1, Column: 1}); err != nil {
+				if err := f.texts.Check(string(body), template.Body, strict.Position{File: path, Line: 1, Column: 1}); err != nil {
 					return c, err
 				}
 			}
@@ -211,7 +193,7 @@ func (f *file) json() (Call, error) {
 		if field, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 			return Call{}, f.fail(strict.DidYouMean(strings.Trim(field, `"`), jsonFields), "unknown field %s", field)
 		}
-		at := &LineError{File: f.name, Line: f.line, Column: 1, Message: fmt.Sprintf("no JSON object of a request: %v", err)}
+		at := strict.Problem{File: f.name, Line: f.line, Column: 1, Message: fmt.Sprintf("no JSON object of a request: %v", err)}
 		if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
 			at.Column = int(syntax.Offset)
 		}
@@ -263,7 +245,7 @@ func (f *file) expressions(text string, use template.Use) error {
 	if f.texts == nil {
 		return nil
 	}
-	err := f.texts.Check(text, use, template.Position{File: f.name, Line: f.line, Column: 1})
+	err := f.texts.Check(text, use, strict.Position{File: f.name, Line: f.line, Column: 1})
 	if wrong, ok := errors.AsType[*template.Error](err); ok && wrong.Expression != "" {
 		wrong.Line, wrong.Column = f.line, 1+f.indent+f.find(wrong.Expression)
 	}

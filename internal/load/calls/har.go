@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/template"
 )
@@ -56,7 +57,7 @@ func readHAR(r io.Reader, name string, base *url.URL, texts *template.Reader) (*
 	}
 	text = bytes.TrimPrefix(text, []byte("\ufeff")) // of Windows
 	if err := json.Unmarshal(text, &a); err != nil {
-		at := &LineError{File: name, Line: 1, Column: 1, Message: fmt.Sprintf("no HTTP archive: %v", err)}
+		at := strict.Problem{File: name, Line: 1, Column: 1, Message: fmt.Sprintf("no HTTP archive: %v", err)}
 		if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
 			before := string(text[:max(0, syntax.Offset-1)])
 			at.Line += strings.Count(before, "\n")
@@ -104,9 +105,9 @@ func readHAR(r io.Reader, name string, base *url.URL, texts *template.Reader) (*
 			}
 		}
 		if texts != nil {
-			errs := []error{texts.Check(string(c.Body), template.Body, template.Position{File: "body", Line: 1, Column: 1})}
+			errs := []error{texts.Check(string(c.Body), template.Body, strict.Position{File: "body", Line: 1, Column: 1})}
 			for _, h := range c.Headers {
-				errs = append(errs, texts.Check(h, template.Header, template.Position{File: "header", Line: 1, Column: 1}))
+				errs = append(errs, texts.Check(h, template.Header, strict.Position{File: "header", Line: 1, Column: 1}))
 			}
 			if err := errors.Join(errs...); err != nil {
 				return nil, fail("%w", err)

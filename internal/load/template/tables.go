@@ -105,7 +105,7 @@ type file struct {
 }
 
 // Check finds the mistakes in a text that begins at a position, and reads the files that it uses.
-func (r *Reader) Check(text string, use Use, at Position) error {
+func (r *Reader) Check(text string, use Use, at strict.Position) error {
 	pieces, err := parse(text, at)
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (r *Reader) Data() *Data { return &r.data }
 
 // fail is a mistake in an expression.
 func (p *piece) fail(tip, format string, args ...any) error {
-	return &Error{p.at, fmt.Sprintf(format, args...), tip, p.source}
+	return &Error{p.at.Problem(fmt.Sprintf(format, args...), tip), p.source}
 }
 
 // column adds the column of an expression to the data.
@@ -194,17 +194,17 @@ func (r *Reader) open(p *piece) (*file, error) {
 func readCSV(content []byte, name string) (*file, error) {
 	content = bytes.TrimPrefix(content, []byte("\ufeff")) // of Windows
 	in := csv.NewReader(bytes.NewReader(content))
-	f := &file{}
+	f, begin := &file{}, strict.Position{File: name, Line: 1, Column: 1}
 	for {
 		row, err := in.Read()
 		switch {
 		case errors.Is(err, io.EOF):
 			if len(f.rows) == 0 {
-				return nil, &Error{Position: Position{name, 1, 1}, Message: "the file has no rows below its names of columns", Tip: "write id,name and then a row a line"}
+				return nil, &Error{Problem: begin.Problem("the file has no rows below its names of columns", "write id,name and then a row a line")}
 			}
 			return f, nil
 		case err != nil:
-			at := &Error{Position: Position{name, 1, 1}, Message: err.Error()}
+			at := &Error{Problem: begin.Problem(err.Error(), "")}
 			if broken, ok := errors.AsType[*csv.ParseError](err); ok {
 				at.Line, at.Column, at.Message = broken.Line, max(1, broken.Column), broken.Err.Error()
 			}
@@ -213,7 +213,7 @@ func readCSV(content []byte, name string) (*file, error) {
 			for i, column := range row {
 				row[i] = strings.TrimSpace(column)
 				if slices.Contains(row[:i], row[i]) {
-					return nil, &Error{Position: Position{name, 1, 1}, Message: fmt.Sprintf("two columns have the name %q", row[i])}
+					return nil, &Error{Problem: begin.Problem(fmt.Sprintf("two columns have the name %q", row[i]), "")}
 				}
 			}
 			f.header = row
@@ -227,7 +227,7 @@ func readCSV(content []byte, name string) (*file, error) {
 // Pattern is a text with short names of its expressions, such as {id} for a column. A text with a
 // mistake is as it was.
 func Pattern(text string) string {
-	pieces, err := parse(text, Position{Line: 1, Column: 1})
+	pieces, err := parse(text, strict.Position{Line: 1, Column: 1})
 	if err != nil {
 		return text
 	}
@@ -248,7 +248,7 @@ func Pattern(text string) string {
 
 // Rebase makes the paths of a text's files absolute, from a directory.
 func Rebase(text, dir string) (string, error) {
-	pieces, err := parse(text, Position{Line: 1, Column: 1})
+	pieces, err := parse(text, strict.Position{Line: 1, Column: 1})
 	if err != nil {
 		return text, err
 	}

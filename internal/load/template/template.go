@@ -17,34 +17,16 @@ const (
 	closed = "}}"
 )
 
-// Position is where a text begins in a file.
-type Position struct {
-	File         string
-	Line, Column int // from 1
-}
-
 // Error is a mistake in a text or in a file of values.
 type Error struct {
-	Position
-	Message string
-	Tip     string
+	strict.Problem
 	// Expression is the one with the mistake, as it is written, empty if the mistake is in a file
 	// of values.
 	Expression string
 }
 
-func (e *Error) Error() string {
-	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Message)
-}
-
-// Hint is a correction.
-func (e *Error) Hint() string { return e.Tip }
-
-// InvalidFile marks the error as a mistake in a user's file.
-func (*Error) InvalidFile() {}
-
-// after is the position of the byte after some text.
-func (p Position) after(text string) Position {
+// after is the position of the byte after some text that begins at p.
+func after(p strict.Position, text string) strict.Position {
 	if n := strings.Count(text, "\n"); n > 0 {
 		p.Line += n
 		p.Column = 1
@@ -68,12 +50,12 @@ const (
 // piece is a part of a text: a literal, or an expression.
 type piece struct {
 	kind      kind
-	text      string   // of a literal
-	at        Position // of an expression
-	source    string   // as it is written
-	begin     int      // its offset in the text
-	low, high int64    // of a random number
-	file      string   // of a field
+	text      string          // of a literal
+	at        strict.Position // of an expression
+	source    string          // as it is written
+	begin     int             // its offset in the text
+	low, high int64           // of a random number
+	file      string          // of a field
 	column    string
 	shuffled  bool // rows at random
 }
@@ -126,7 +108,7 @@ func Has(text string) bool { return strings.Contains(text, open) }
 func Quote(text string) string { return strings.ReplaceAll(text, open, `{{"{{"}}`) }
 
 // parse divides a text into pieces.
-func parse(text string, at Position) (pieces []piece, err error) {
+func parse(text string, at strict.Position) (pieces []piece, err error) {
 	rest, offset := text, 0
 	for {
 		i := strings.Index(rest, open)
@@ -136,11 +118,11 @@ func parse(text string, at Position) (pieces []piece, err error) {
 		if i > 0 {
 			pieces = append(pieces, piece{text: rest[:i]})
 		}
-		begin := at.after(text[:offset+i])
+		begin := after(at, text[:offset+i])
 		length := expressionLength(rest[i:])
 		if length < 0 {
 			line, _, _ := strings.Cut(rest[i:], "\n")
-			return nil, &Error{Position: begin, Message: "the expression has no }}", Tip: `{{"{{"}} is {{ as text`, Expression: line}
+			return nil, &Error{begin.Problem("the expression has no }}", `{{"{{"}} is {{ as text`), line}
 		}
 		source := rest[i : i+length]
 		p, err := parseExpression(source, begin)
@@ -176,11 +158,11 @@ func expressionLength(text string) int {
 }
 
 // parseExpression reads an expression with its delimiters.
-func parseExpression(source string, at Position) (p piece, err error) {
+func parseExpression(source string, at strict.Position) (p piece, err error) {
 	text := source[len(open) : len(source)-len(closed)]
 	words, ok := split(text)
 	fail := func(tip, format string, args ...any) (piece, error) {
-		return p, &Error{at, fmt.Sprintf(format, args...), tip, source}
+		return p, &Error{at.Problem(fmt.Sprintf(format, args...), tip), source}
 	}
 	known := []string{"csv", "now", "random", "seq", "uuid"}
 	if !ok || len(words) == 0 {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
 // users has a byte order mark, quotes and a comma in a value.
@@ -30,7 +31,7 @@ func usersFile(t testing.TB) string {
 func written(t testing.TB, text string, use Use, seed uint64, n int) (all []string) {
 	t.Helper()
 	r := Reader{Dir: usersFile(t)}
-	if err := r.Check(text, use, Position{"f", 1, 1}); err != nil {
+	if err := r.Check(text, use, strict.Position{File: "f", Line: 1, Column: 1}); err != nil {
 		t.Fatal(err)
 	}
 	compiled, _, err := r.Data().Compile(text, use, 0)
@@ -124,7 +125,7 @@ func TestErrors(t *testing.T) {
 		{`{{csv "lines.csv" "id"}}`, `f:10:5: lines.csv:3: "a\nb" has control characters, such as line breaks, and is used in a header`, "use another column", Header},
 	} {
 		r := Reader{Dir: dir}
-		err := r.Check(test.text, test.use, Position{"f", 10, 5})
+		err := r.Check(test.text, test.use, strict.Position{File: "f", Line: 10, Column: 5})
 		if err == nil || !strings.HasPrefix(err.Error(), test.want) || hint.Of(err) != test.hint {
 			t.Errorf("%s: %v (%s)\nwant %s (%s)", test.text, err, hint.Of(err), test.want, test.hint)
 		}
@@ -161,7 +162,7 @@ func TestQuote(t *testing.T) {
 func TestAppendAllocatesNothing(t *testing.T) {
 	r := Reader{Dir: usersFile(t)}
 	const text = `{{uuid}} {{seq}} {{random 1 100}} {{now}} {{csv "users.csv" "id"}}`
-	if err := r.Check(text, Body, Position{"f", 1, 1}); err != nil {
+	if err := r.Check(text, Body, strict.Position{File: "f", Line: 1, Column: 1}); err != nil {
 		t.Fatal(err)
 	}
 	compiled, _, err := r.Data().Compile(text, Body, 0)
@@ -185,7 +186,7 @@ func FuzzCompile(f *testing.F) {
 			t.Skip("files elsewhere")
 		}
 		r := Reader{Dir: dir}
-		if err := r.Check(text, URL, Position{"f", 1, 1}); err != nil {
+		if err := r.Check(text, URL, strict.Position{File: "f", Line: 1, Column: 1}); err != nil {
 			wrong, ok := errors.AsType[*Error](err)
 			if !ok || wrong.Line < 1 || wrong.Column < 1 || wrong.Expression != "" && !strings.Contains(text, wrong.Expression) {
 				t.Fatalf("%v", err)

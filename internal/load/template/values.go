@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
 // Use is where a text is written to, which decides how values are.
@@ -43,7 +45,7 @@ type part struct {
 // Compile binds the expressions of a text to the tables of d. place is the number of
 // expressions in the request's texts before this one.
 func (d *Data) Compile(text string, use Use, place int) (t Text, expressions int, err error) {
-	pieces, err := parse(text, Position{File: "template", Line: 1, Column: 1})
+	pieces, err := parse(text, strict.Position{File: "template", Line: 1, Column: 1})
 	if err != nil {
 		return t, 0, err
 	}
