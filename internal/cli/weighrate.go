@@ -122,7 +122,7 @@ func (s *search) hasLogs() bool {
 
 // treatment deploys the application under a mesh, checks its answers and measures its capacity. With
 // the last one it lowers the rate until answers are prompt. It returns their p95, ms.
-func (s *search) treatment(ctx context.Context, name string, given float64, last bool) (p95 float64, err error) {
+func (s *search) treatment(ctx context.Context, name string, rate float64, last bool) (p95 float64, err error) {
 	treatment, err := s.levels(name)
 	if err != nil {
 		return 0, err
@@ -154,8 +154,8 @@ func (s *search) treatment(ctx context.Context, name string, given float64, last
 		}
 	}
 	p := load.Profile{Targets: d.Entry(), Protocol: treatment.Levels.Protocol, Connections: treatment.Levels.Connections,
-		Warmup: searchTime / 5, Measure: searchTime, Drain: time.Second, Timeout: 10 * time.Second, Workers: 1, Rate: given, ExpectSize: -1}
-	if given == 0 {
+		Warmup: searchTime / 5, Measure: searchTime, Drain: time.Second, Timeout: 10 * time.Second, Workers: 1, Rate: rate, ExpectSize: -1}
+	if rate == 0 {
 		most, err := s.most(ctx, p)
 		if err != nil {
 			return 0, err
@@ -170,7 +170,7 @@ func (s *search) treatment(ctx context.Context, name string, given float64, last
 	}
 	var failed error
 	for range searchTries {
-		if given == 0 {
+		if rate == 0 {
 			p.Rate = s.rate()
 		}
 		r, err := s.send(ctx, p)
@@ -179,7 +179,7 @@ func (s *search) treatment(ctx context.Context, name string, given float64, last
 		}
 		p95 = r.ResponseMS.P95
 		failed = failures(r)
-		if given != 0 || failed == nil && float64(r.Completed) > 0.9*float64(r.Intended) { // Poisson arrivals vary
+		if rate != 0 || failed == nil && float64(r.Completed) > 0.9*float64(r.Intended) { // Poisson arrivals vary
 			break
 		}
 		s.capacity /= 2

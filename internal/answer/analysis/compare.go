@@ -93,7 +93,7 @@ func fewTrials(treatment string, n int) Warning {
 // absent is the warning for an interval that cannot be computed.
 func absent(why stats.Why, n int, of string) (Warning, bool) {
 	switch why {
-	case stats.Given:
+	case stats.Computed:
 		return Warning{}, false
 	case stats.TooFew:
 		return Warning{Code: "few-trials", Message: fmt.Sprintf("no interval: %d %s, and it needs %d", n, of, stats.MinN),

@@ -385,7 +385,7 @@ func (r *Report) along(f plan.Factors, part string, rate float64) (*stats.Interv
 	}
 	stats.WeighByGroup(points)
 	fit := stats.Line(points, r.Confidence)
-	if fit.Intercept.Why != stats.Given {
+	if fit.Intercept.Why != stats.Computed {
 		return nil, "not given: the line has no interval"
 	}
 	how := fmt.Sprintf("along the line, at %.4g/s a copy", rate)

@@ -165,7 +165,7 @@ func (x *estimator) fit(groups [][]Trial, of func(Trial) (at, y float64, ok bool
 	}
 	stats.WeighByGroup(points)
 	f.LineFit = stats.Line(points, x.confidence)
-	return f, f.Slope.Why == stats.Given
+	return f, f.Slope.Why == stats.Computed
 }
 
 func scaledInterval(i stats.Interval, by float64) stats.Interval {

@@ -13,7 +13,7 @@ const MinN = 3
 type Why string
 
 const (
-	Given         Why = ""                 // it is given
+	Computed      Why = ""                 // the interval is present
 	TooFew        Why = "too few"          // fewer than MinN observations
 	NoSpread      Why = "no spread"        // every observation is the same
 	NotFinite     Why = "not finite"       // NaN or infinity among the observations

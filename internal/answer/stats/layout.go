@@ -51,7 +51,7 @@ func LayoutContrast(values, weights [][]float64, confidence float64) Result {
 		r.Why = NoSpread
 		return r
 	}
-	r.Why = Given
+	r.Why = Computed
 	r.fill(r.Estimate, math.Sqrt(sum), square(sum)/parts, confidence)
 	return r
 }

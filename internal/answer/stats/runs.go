@@ -26,7 +26,7 @@ func AgainstRuns(next []float64, runs [][]float64, confidence float64) Result {
 	default:
 		variance := square(r.SD)*(1+1/float64(len(runs))) + lacking(next, runs)
 		if r.Why = NoSpread; !noSpread(math.Sqrt(variance), maxAbs(next, means)) {
-			r.Why = Given
+			r.Why = Computed
 			r.fill(r.Estimate, math.Sqrt(variance), float64(len(runs)-1), confidence)
 		}
 	}

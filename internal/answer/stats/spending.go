@@ -127,7 +127,7 @@ func (s Spending) Bounds(x []float64) Result {
 	if !s.Due(len(x)) {
 		return r
 	}
-	if r.Why = Given; !(r.SE > 1e-12*math.Abs(r.Estimate)) {
+	if r.Why = Computed; !(r.SE > 1e-12*math.Abs(r.Estimate)) {
 		r.Why = NoSpread
 		return r
 	}

@@ -313,20 +313,20 @@ func deletable(ctx context.Context, r provider.Record, unreachable bool) error {
 }
 
 // optionsOf are the kubeconfig and context in the record of a cluster that tare created.
-func optionsOf(given cluster.Options, with, name string) (cluster.Options, error) {
-	if given.Kubeconfig != "" || given.Context != "" {
-		return given, console.Usage(errors.New("NAME has the kubeconfig and the context"), "leave out NAME, or --kubeconfig and --context")
+func optionsOf(flags cluster.Options, with, name string) (cluster.Options, error) {
+	if flags.Kubeconfig != "" || flags.Context != "" {
+		return flags, console.Usage(errors.New("NAME has the kubeconfig and the context"), "leave out NAME, or --kubeconfig and --context")
 	}
 	records, err := provider.OpenRecords()
 	if err != nil {
-		return given, err
+		return flags, err
 	}
 	r, err := recordOf(records, with, name)
 	if err != nil {
-		return given, err
+		return flags, err
 	}
 	if r.Context == "" {
-		return given, hint.New("delete what was created: tare cluster delete "+name+" --unreachable", "%s: its creation failed", r)
+		return flags, hint.New("delete what was created: tare cluster delete "+name+" --unreachable", "%s: its creation failed", r)
 	}
 	return cluster.Options{Kubeconfig: r.Settings.Kubeconfig, Context: r.Context}, nil
 }

@@ -29,8 +29,8 @@ type Chart struct {
 // Local reports whether the chart is a directory or an archive on this machine.
 func (c Chart) Local() bool { return c.Repo == "" && !strings.HasPrefix(c.Chart, "oci://") }
 
-// Given returns the values for n replicas, spread over nodes or not.
-func (c Chart) Given(replicas int, spread bool) (map[string]any, error) {
+// ValuesFor returns the values for n replicas, spread over nodes or not.
+func (c Chart) ValuesFor(replicas int, spread bool) (map[string]any, error) {
 	values, err := mapping(c.Values)
 	if err != nil {
 		return nil, fmt.Errorf("read the chart's values: %w", err)

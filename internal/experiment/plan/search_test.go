@@ -37,8 +37,8 @@ func TestPlanWithSearch(t *testing.T) {
 			searched++
 		}
 	}
-	given := time.Duration(e.Phases.Warmup+e.Phases.Measure+e.Phases.Drain) + plan.Allowance
-	if n := time.Duration(len(p.Trials)); searched != 2 || p.Expected != n*given+n/2*search.SearchTime() || search.SearchTime() < 26*time.Second {
+	trialTime := time.Duration(e.Phases.Warmup+e.Phases.Measure+e.Phases.Drain) + plan.Allowance
+	if n := time.Duration(len(p.Trials)); searched != 2 || p.Expected != n*trialTime+n/2*search.SearchTime() || search.SearchTime() < 26*time.Second {
 		t.Errorf("%d treatments search, expected time %v, of a search %v", searched, p.Expected, search.SearchTime())
 	}
 }

@@ -65,8 +65,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 
 // ServeHTTP serves requests with the token and refuses others.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare([]byte(strings.TrimSpace(given)), []byte(s.token)) != 1 {
+	scheme, credentials, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare([]byte(strings.TrimSpace(credentials)), []byte(s.token)) != 1 {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="tare"`)
 		refuse(w, http.StatusUnauthorized, errors.New("the token of the run is missing"))
 		return

@@ -225,8 +225,8 @@ func mistakesOf(ps strict.Problems) []Mistake {
 // be empty.
 func readBody(w http.ResponseWriter, r *http.Request, types ...string) ([]byte, bool) {
 	if len(types) > 0 {
-		given, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-		if err != nil || !contains(types, given) {
+		mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+		if err != nil || !contains(types, mediaType) {
 			w.Header().Set("Accept", strings.Join(types, ", "))
 			problem(w, http.StatusUnsupportedMediaType, "found Content-Type "+clip(r.Header.Get("Content-Type"))+", expected "+types[0], "", nil)
 			return nil, false

@@ -52,8 +52,8 @@ func withToken(token string, next http.HandlerFunc) http.HandlerFunc {
 			problem(w, http.StatusForbidden, "this service cannot be changed", "start it with --token-file", nil)
 			return
 		}
-		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare([]byte(strings.TrimSpace(given)), []byte(token)) != 1 {
+		scheme, credentials, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare([]byte(strings.TrimSpace(credentials)), []byte(token)) != 1 {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="tare"`)
 			problem(w, http.StatusUnauthorized, "changes need the token of the run", "send Authorization: Bearer …", nil)
 			return

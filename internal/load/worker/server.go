@@ -101,8 +101,8 @@ func (s *Server) end() {
 
 // ServeHTTP serves requests with the token and refuses others.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare([]byte(strings.TrimSpace(given)), []byte(s.token)) != 1 {
+	scheme, credentials, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare([]byte(strings.TrimSpace(credentials)), []byte(s.token)) != 1 {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="tare"`)
 		refuse(w, http.StatusUnauthorized, "the token of the run is asked for")
 		return

@@ -168,8 +168,8 @@ func (s *Server) admitted(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-func (s *Server) isToken(given string) bool {
-	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(s.Token))
+func (s *Server) isToken(token string) bool {
+	a, b := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(s.Token))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 

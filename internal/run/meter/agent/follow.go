@@ -26,12 +26,12 @@ const (
 
 // following is one plan on all nodes with tasks.
 type following struct {
-	meter  *Meter
-	groups [][]platform.Task
-	parts  map[string]*part // by node
-	given  int              // instants
-	asked  time.Time        // the last request
-	heard  time.Time        // the last response of all agents
+	meter    *Meter
+	groups   [][]platform.Task
+	parts    map[string]*part // by node
+	returned int              // instants that Next has returned
+	asked    time.Time        // the last request
+	heard    time.Time        // the last response of all agents
 }
 
 // part is a plan on one node.
@@ -108,8 +108,8 @@ func (f *following) Next(ctx context.Context) (read []meter.Instant, done bool, 
 		}
 		done = done && p.done
 	}
-	for ; f.given < until; f.given++ {
-		read = append(read, f.instant(f.given))
+	for ; f.returned < until; f.returned++ {
+		read = append(read, f.instant(f.returned))
 	}
 	return read, done, nil
 }
