@@ -163,7 +163,7 @@ func reference(t Treatment, ids namer) Treatment {
 	for name, value := range t.Factors {
 		factors[name] = value
 	}
-	factors["mesh"] = experiment.ReferenceMesh
+	factors[experiment.MeshFactor] = experiment.ReferenceMesh
 	levels := t.Levels
 	levels.Mesh = experiment.ReferenceMesh
 	name := experiment.ReferenceMesh + strings.TrimPrefix(t.ID, t.Levels.Mesh)

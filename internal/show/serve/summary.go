@@ -12,6 +12,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/base/regular"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/live"
 )
@@ -49,7 +50,7 @@ func brief(d *result.Dir) summary {
 	for _, t := range p.Treatments {
 		if t.Levels.Mesh != "" {
 			meshes[t.Levels.Mesh] = true
-		} else if m, ok := t.Factors["mesh"].(string); ok {
+		} else if m, ok := t.Factors[experiment.MeshFactor].(string); ok {
 			meshes[m] = true
 		}
 	}
