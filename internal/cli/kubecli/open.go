@@ -112,7 +112,7 @@ func connected(ctx context.Context, c *cli.CommandLine, o cli.Opening, dry *clus
 		if err != nil {
 			return nil, err
 		}
-		m.Meter = meter.Beside(m.Meter, here) // the load runs here
+		m.Meter = meter.Combine(m.Meter, here) // the load runs here
 	}
 	if m.note != "" {
 		o.Notices.Post(m.note)

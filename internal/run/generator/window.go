@@ -29,7 +29,7 @@ func (t traits) result(o Outcome, p load.Profile) (result.Load, error) {
 	if p.Rate > 0 {
 		l.Loop, l.Arrivals = t.loop, "constant"
 	}
-	l.Whole = o.whole(t, p)
+	l.Whole = o.runCounts(t, p)
 	start := p.Start
 	if start.IsZero() {
 		start = o.Started

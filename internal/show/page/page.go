@@ -39,8 +39,8 @@ var (
 	plotJS string
 	//go:embed assets/kit.js
 	kitJS string
-	//go:embed assets/more.js
-	moreJS string
+	//go:embed assets/datafigures.js
+	dataFiguresJS string
 	//go:embed assets/across.js
 	acrossJS string
 	//go:embed assets/load.js
@@ -140,7 +140,7 @@ func contentOf(s Source) content {
 // Scripts are those that make a figure without a page, by name: the chart library, the figures and
 // their composition.
 func Scripts() map[string]string {
-	return map[string]string{"1-plot.js": plotJS, "2-kit.js": kitJS, "3-more.js": moreJS, "3-across.js": acrossJS, "3-runs.js": runsJS, "3-capacity.js": capacityJS, "4-figures.js": figuresJS, "5-compose.js": composeJS}
+	return map[string]string{"1-plot.js": plotJS, "2-kit.js": kitJS, "3-datafigures.js": dataFiguresJS, "3-across.js": acrossJS, "3-runs.js": runsJS, "3-capacity.js": capacityJS, "4-figures.js": figuresJS, "5-compose.js": composeJS}
 }
 
 // Colors are the colors of a theme, light or dark, by role.
@@ -235,7 +235,7 @@ const plotStyle = `:where(.plot) {
 var (
 	style  = palette() + pageCSS
 	script = sync.OnceValue(func() string {
-		return strings.Join([]string{plotJS, kitJS, moreJS, acrossJS, loadJS, runsJS, capacityJS, figuresJS, composeJS, pageJS}, "\n")
+		return strings.Join([]string{plotJS, kitJS, dataFiguresJS, acrossJS, loadJS, runsJS, capacityJS, figuresJS, composeJS, pageJS}, "\n")
 	})
 )
 

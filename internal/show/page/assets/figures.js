@@ -46,7 +46,7 @@ globalThis.tareFigures = function (Plot, content) {
     g.members.push(t);
   }
 
-  const more = tareMore({ ...kit, Plot, content, name, look, legendOf: (ids) => legendOf(ids) });
+  const dataFigures = tareDataFigures({ ...kit, Plot, content, name, look, legendOf: (ids) => legendOf(ids) });
 
   // 1. differences -------------------------------------------------------------------------------
   function differences() {
@@ -277,7 +277,7 @@ globalThis.tareFigures = function (Plot, content) {
         ],
       }),
     });
-    const sliced = more.slices(choices.block);
+    const sliced = dataFigures.slices(choices.block);
     if (sliced) panels.push(sliced.panel);
     return {
       id: "trials", title: "Every trial: drift and outliers",
@@ -328,7 +328,7 @@ globalThis.tareFigures = function (Plot, content) {
         }),
       });
     }
-    const heat = panels.length ? more.heat(choices.trial) : null;
+    const heat = panels.length ? dataFigures.heat(choices.trial) : null;
     if (heat) panels.push(heat.panel);
     return panels.length ? {
       id: "latency", title: "How long a request takes: percentiles",
@@ -354,7 +354,7 @@ globalThis.tareFigures = function (Plot, content) {
       const words_ = Object.entries(l.factors).filter(([k]) => k === "mesh").map(([, v]) => String(v))[0] ?? name(first.id);
       const at = (x) => l.fixed_cores.estimate * 1000 + (l.per_request_us.estimate * x) / 1000;
       fits.push({ line: words_, id: first.id, x: l.from, y: at(l.from) }, { line: words_, id: first.id, x: l.to, y: at(l.to) });
-      band.push(...more.band(l, at, { line: words_, id: first.id }));
+      band.push(...dataFigures.band(l, at, { line: words_, id: first.id }));
       for (const t of report.trials) {
         const x = t.metrics[families.answered], cores = t.metrics[`${families.cores}/${value}`];
         if (!t.valid || t.control || !match(l, t.factors) || !known(x) || !known(cores)) continue;
@@ -372,14 +372,14 @@ globalThis.tareFigures = function (Plot, content) {
     const x = (width) => ({ label: "answered requests per second", labelAnchor: "center", labelArrow: "none", ticks: Math.max(3, Math.round(width / 90)), tickFormat: amount, nice: true });
     return {
       id: "rate", title: "Cost against rate",
-      caption: `CPU of each trial over the rate, with the fitted line and its ${report.confidence * 100} % band: a fixed cost and a cost per request. On the right, the distance of each trial from its line.` + more.referenceNote(value, lines),
+      caption: `CPU of each trial over the rate, with the fitted line and its ${report.confidence * 100} % band: a fixed cost and a cost per request. On the right, the distance of each trial from its line.` + dataFigures.referenceNote(value, lines),
       columns: ["treatment", "trial", "rate /s", "CPU mC", "line mC", "residual mC"], rows,
       options: [{ name: "part", label: "Part", value, values: parts.map((p) => ({ value: p, label: title(p) })) }],
       panels: [
         { title: `CPU, ${title(value)} (millicores)`, legend,
           about: lines.map((l) => `${Object.values(l.factors).join(", ")}: ${amount(l.per_request_us.estimate)} µs per request and ${amount(l.fixed_cores.estimate * 1000)} mC fixed`).join("; "),
           plot: (width) => ({ ...frame, width, x: { ...x(width), zero: true }, y: { label: null, grid: true, zero: true, nice: true, tickFormat: amount },
-            marks: [Plot.areaY(band, { x: "x", y1: "low", y2: "high", z: "line", fill: (d) => look(d.id).color, fillOpacity: 0.18, className: "mark-band" }), Plot.line(fits, { x: "x", y: "y", z: "line", stroke: (d) => look(d.id).color, strokeWidth: 2, className: "mark-fit" }), ...more.references(value, lines), dots("y")] }) },
+            marks: [Plot.areaY(band, { x: "x", y1: "low", y2: "high", z: "line", fill: (d) => look(d.id).color, fillOpacity: 0.18, className: "mark-band" }), Plot.line(fits, { x: "x", y: "y", z: "line", stroke: (d) => look(d.id).color, strokeWidth: 2, className: "mark-fit" }), ...dataFigures.references(value, lines), dots("y")] }) },
         { title: "residuals (millicores)", about: "distance of each trial from the fitted line",
           plot: (width) => ({ ...frame, width, x: x(width), y: { label: null, grid: true, nice: true, tickFormat: signed },
             marks: [Plot.ruleY([0], { stroke: "currentColor" }), dots("residual")] }) },
@@ -459,7 +459,7 @@ globalThis.tareFigures = function (Plot, content) {
     const one = searches.find((s) => s.trial === choices.trial) ?? searches[0];
     return { ...of.search(one.found), options: [{ name: "trial", label: "Trial", value: one.trial, values: searches.map((s) => ({ value: s.trial, label: s.trial })) }] };
   };
-  const makers = { differences, ladder, bill, trials, latency, capacity, rate, timeline, boundary: more.boundary };
+  const makers = { differences, ladder, bill, trials, latency, capacity, rate, timeline, boundary: dataFigures.boundary };
   return {
     figure: (id, choices) => makers[id]?.(choices) ?? null,
     ids: Object.keys(makers).filter((id) => makers[id]()?.panels.length),

@@ -1,7 +1,7 @@
 // Parts of figures that need more than the report: slices, latency over time, the band of a line, and
 // the looks of a sequential test.
 "use strict";
-globalThis.tareMore = function ({ Plot, content, base, known, amount, signed, color, look, legendOf, name, tips }) {
+globalThis.tareDataFigures = function ({ Plot, content, base, known, amount, signed, color, look, legendOf, name, tips }) {
   const { report } = content;
   const frame = { ...base, marginLeft: 58, marginRight: 12, marginTop: 14 };
   const x = (label, width) => ({ label, labelAnchor: "center", labelArrow: "none", ticks: Math.max(3, Math.round(width / 90)), tickFormat: amount });

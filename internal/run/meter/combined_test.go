@@ -50,10 +50,10 @@ func (p *planned) Next(ctx context.Context) (read []meter.Instant, done bool, er
 	return []meter.Instant{one}, len(p.left) == 0, nil
 }
 
-// A meter beside that of this machine plans readings as before, and each has the processes of this machine too.
-func TestBesideFollows(t *testing.T) {
+// A cluster's meter combined with the local one plans readings as before, and each has the processes of this machine too.
+func TestCombinedFollows(t *testing.T) {
 	there := named{cpu: 1, follower: &planned{meter: named{cpu: 1}}}
-	f := meter.Beside(there, named{cpu: 2}).Follower()
+	f := meter.Combine(there, named{cpu: 2}).Follower()
 	if f == nil {
 		t.Fatal("no plans of readings")
 	}
@@ -82,17 +82,17 @@ func TestBesideFollows(t *testing.T) {
 }
 
 // An error of this machine's meter ends the plan. Without a plan of the other meter there is none.
-func TestBesideFollowsWithErrors(t *testing.T) {
+func TestCombinedFollowsWithErrors(t *testing.T) {
 	lost := errors.New("lost")
 	there := named{follower: &planned{}}
-	following, err := meter.Beside(there, named{err: lost}).Follower().Follow(t.Context(), [][]platform.Task{{task("process", 7)}}, []time.Time{time.Now()})
+	following, err := meter.Combine(there, named{err: lost}).Follower().Follow(t.Context(), [][]platform.Task{{task("process", 7)}}, []time.Time{time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := following.Next(t.Context()); !errors.Is(err, lost) {
 		t.Errorf("%v, want %v", err, lost)
 	}
-	if f := meter.Beside(named{}, named{}).Follower(); f != nil {
+	if f := meter.Combine(named{}, named{}).Follower(); f != nil {
 		t.Errorf("plans of %T without a plan of the meter beside", f)
 	}
 }

@@ -10,8 +10,8 @@ import (
 // requests in flight at the end.
 const unsurePerStream = 2
 
-// whole returns the requests of the whole run, or nil if the output does not contain them.
-func (o *Outcome) whole(t traits, p load.Profile) *result.Whole {
+// runCounts returns the requests of the whole run, or nil if the output does not contain them.
+func (o *Outcome) runCounts(t traits, p load.Profile) *result.Whole {
 	w := &result.Whole{Unsure: unsurePerStream * int64(p.Connections*max(1, p.Streams))}
 	switch {
 	case o.Records != nil:
