@@ -19,7 +19,7 @@ const (
 // meaningTable has every definition of a latency that a report prints.
 func meaningTable() string {
 	var b strings.Builder
-	b.WriteString("\n| generator | clock | |\n|---|---|---|\n")
+	b.WriteString("\n| generator | clock | time of a request |\n|---|---|---|\n")
 	last := ""
 	for _, m := range meanings {
 		name := ""
