@@ -135,7 +135,7 @@ e2e: export TARE_TEST_PROGRAMS := $(CURDIR)/bin
 e2e: build-kube bin/tare-cluster ## tests with the real Envoy, Consul, load generators, experiments, Kubernetes and Istio
 	@rm -f $(FLAKY)/e2e*.txt bin/failed
 	@failed=0; \
-	$(MAKE) --no-print-directory -k -j $(words $(PARTS)) FAILED=bin/failed AFTER='$(CLUSTERS)' $(PARTS) || failed=1; \
+	$(MAKE) --no-print-directory -k -j $(or $(JOBS),$(words $(PARTS))) FAILED=bin/failed AFTER='$(CLUSTERS)' $(PARTS) || failed=1; \
 	$(MAKE) --no-print-directory -k FAILED=bin/failed e2e-measuring e2e-running || failed=1; \
 	[ ! -e bin/failed ] || { echo "failed: $$(xargs <bin/failed)"; failed=1; }; \
 	tools/flaky.sh $(FLAKY)/e2e*.txt $(if $(PASSED),$(FLAKY)/unit*.txt) || failed=1; exit $$failed
@@ -216,12 +216,13 @@ on-cadvisor: # on a cluster whose kubelet refreshes its counters every 10 to 20 
 on-nodes: # on three nodes, with Istio's charts and images
 	$(call tests,./internal/cli/kubecli,e2e-nodes) -count=1 -timeout 60m -run '^TestThreeNodes'
 
+# Fewer parts at a time than e2e: they have more tests. The race detector has a part of its own.
 .PHONY: e2e-all
 e2e-all: export TARE_TEST_ALL := 1
 e2e-all: build-plot ## make e2e, and what does not fit into it: docs/how-to/testing.md
 	@rm -rf $(FLAKY); failed=; part() { echo "part of e2e-all: $$1"; "$${@:2}" || failed+=" $$1;"; }; \
 	part 'programs of release tests' tools/release/install.sh; \
-	part 'e2e with all generators' $(MAKE) --no-print-directory e2e GENERATORS=; \
+	part 'e2e with all generators' $(MAKE) --no-print-directory e2e GENERATORS= JOBS=4 PARTS='$(filter-out e2e-race,$(PARTS))'; \
 	part 'race detector' $(MAKE) --no-print-directory race; \
 	part 'test cluster' $(MAKE) --no-print-directory e2e-test-cluster; \
 	part 'counters of cAdvisor' bin/tare-cluster run --name e2ecad --cadvisor -- env -u MAKEFLAGS make --no-print-directory on-cadvisor; \

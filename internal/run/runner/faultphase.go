@@ -3,7 +3,9 @@ package runner
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/fault"
@@ -66,4 +68,12 @@ func (f *faultPhase) keepMesh(ctx context.Context) {
 			f.journal.record.MeshCounters[name] += n - f.before[proxy][name]
 		}
 	}
+}
+
+// replaces reports whether one of the faults can have ended or restarted tasks of a plane. Sidecars end with their
+// pods. Tasks of other planes are only hit by a fault of their own.
+func replaces(faults []experiment.Fault, plane metric.Plane) bool {
+	return slices.ContainsFunc(faults, func(f experiment.Fault) bool {
+		return plane == metric.App || plane == metric.Data || string(plane) == f.Target.Plane
+	})
 }

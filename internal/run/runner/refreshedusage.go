@@ -106,7 +106,7 @@ func lists(tasks []platform.Task, id string) bool {
 func (ru *refreshedUsage) of(task platform.Task, s span, atFirst, atLast bool) (u result.TaskUsage, i, j int) {
 	u = result.TaskUsage{Task: task.Task}
 	readings := ru.sampler.history.tasks[task.ID]
-	if n := len(readings); len(ru.setup.Experiment.Faults) > 0 && n > 0 && !(atFirst && atLast) && !own(task) {
+	if n := len(readings); replaces(ru.setup.Experiment.Faults, task.Plane) && n > 0 && !(atFirst && atLast) && !own(task) {
 		return ru.changed(u, readings, s, atFirst, atLast), -1, -1
 	}
 	i, j = window(timesOf(readings), s)

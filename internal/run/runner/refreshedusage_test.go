@@ -1,12 +1,14 @@
 package runner
 
 import (
+	"cmp"
 	"errors"
 	"testing"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -23,6 +25,7 @@ func TestRefreshedUsageUnderFaults(t *testing.T) {
 		atFirst, atLast bool
 		missing, ended  bool
 		cpu             time.Duration
+		plane           metric.Plane
 		successor       int // second of a reading of a pod with the same name, born a second before
 	}{
 		"stays":             {seconds: []int{-1, 5, 19}, born: -10, atFirst: true, atLast: true, cpu: 20 * time.Second},
@@ -31,6 +34,8 @@ func TestRefreshedUsageUnderFaults(t *testing.T) {
 		"starts":            {seconds: []int{8, 20}, born: 5, atLast: true, cpu: 15 * time.Second},
 		"starts and ends":   {seconds: []int{8, 10}, born: 5, ended: true, cpu: 5 * time.Second},
 		"lives too briefly": {born: 5, missing: true},
+		// The fault hit no control plane, so that another reason ended it.
+		"control plane ends": {seconds: []int{-1, 5}, born: -10, atFirst: true, plane: metric.Control, missing: true},
 	} {
 		faulty := &setup{run: &run{Config: Config{Experiment: &experiment.Experiment{Faults: []experiment.Fault{{Kind: "kill"}}}}}}
 		tr := &refreshedUsage{setup: faulty, sampler: &sampler{}}
@@ -42,7 +47,7 @@ func TestRefreshedUsageUnderFaults(t *testing.T) {
 		if c.successor > 0 {
 			tr.sampler.history.tasks["x"] = append(tr.sampler.history.tasks["x"], result.Reading{At: at.Add(time.Duration(c.successor) * time.Second), CPU: int64(time.Second)})
 		}
-		u, _, _ := tr.of(platform.Task{Task: mesh.Task{ID: "x"}, Restarted: c.born > 0}, s, c.atFirst, c.atLast)
+		u, _, _ := tr.of(platform.Task{Task: mesh.Task{ID: "x", Plane: cmp.Or(c.plane, metric.App)}, Restarted: c.born > 0}, s, c.atFirst, c.atLast)
 		if (u.Missing != "") != c.missing || u.Ended != c.ended || time.Duration(u.End.CPU-u.Start.CPU) != c.cpu {
 			t.Errorf("%s: %+v, want %v", name, u, c.cpu)
 		}

@@ -19,10 +19,10 @@ type seen struct {
 	record  *result.Record
 	load    *result.Load
 	limits  experiment.Validity
-	open    bool          // open loop
-	faults  bool          // were injected: then failed requests are measured
-	p50     time.Duration // response time
-	stepped time.Duration // of the wall clock during the trial
+	open    bool               // open loop
+	faults  []experiment.Fault // that were injected: then failed requests are measured
+	p50     time.Duration      // response time
+	stepped time.Duration      // of the wall clock during the trial
 	// shift of a load with slices from the slices of the readings.
 	shift        time.Duration
 	slices       *load.Slices    // nil: the trial ran alone
@@ -131,7 +131,9 @@ func (t *trial) checked() []result.Warning {
 	s := t.seen
 	s.record, s.load, s.limits = &t.journal.record, t.journal.record.Load, t.setup.Experiment.Validity
 	s.open = t.load.profile.Rate > 0
-	s.faults = len(s.record.Faults) > 0 // those of the file can be without a target in this trial
+	for _, f := range s.record.Faults { // others of the file were without a target in this trial
+		s.faults = append(s.faults, t.setup.Experiment.Faults[f.Index])
+	}
 	s.unsure = t.load.edges.began - t.load.edges.scheduled
 	if s.slices = t.load.profile.Slices; s.slices != nil {
 		s.shift = s.load.Start.Sub(t.load.profile.Start.Add(t.load.profile.Warmup))
@@ -176,7 +178,7 @@ func rateMissed(s seen) string {
 		return ""
 	case s.load.Intended <= 0:
 		return "the generator sent nothing in the measure phase"
-	case s.faults:
+	case len(s.faults) > 0:
 		return ""
 	}
 	// A paced generator intends no more than it can send. Its requested rate is the reference.
@@ -197,7 +199,7 @@ func rateMissed(s seen) string {
 // divided by too many.
 func rateExceeded(s seen) string {
 	surplus := s.load.Completed - s.load.Intended
-	if !s.open || s.faults || s.load.Intended <= 0 || surplus <= minSurplus || float64(surplus) <= maxSurplus*float64(s.load.Intended) {
+	if !s.open || len(s.faults) > 0 || s.load.Intended <= 0 || surplus <= minSurplus || float64(surplus) <= maxSurplus*float64(s.load.Intended) {
 		return ""
 	}
 	text := fmt.Sprintf("%d requests were due in the measure phase and %d were answered in it (%.1f %% more, limit %.0f %%)",
@@ -217,7 +219,7 @@ func tooManyErrors(s seen) string {
 	switch {
 	case all == 0:
 		return "no request ended in the measure phase"
-	case s.faults, float64(bad) <= s.limits.ErrorRatio*float64(all):
+	case len(s.faults) > 0, float64(bad) <= s.limits.ErrorRatio*float64(all):
 		return ""
 	}
 	return fmt.Sprintf("%d of %d requests failed (%.2f %%, limit %.2f %%): %s", bad, all,
@@ -333,7 +335,7 @@ func restarted(s seen) string {
 	var who []string
 	for _, task := range s.record.Tasks {
 		n := task.End.Restarts - task.Start.Restarts
-		if n <= 0 || task.Ended || s.faults {
+		if n <= 0 || task.Ended || replaces(s.faults, task.Plane) {
 			continue
 		}
 		why := fmt.Sprintf("%s was restarted %d times", task.ID, n)

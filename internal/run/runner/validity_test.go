@@ -107,6 +107,10 @@ func TestChecks(t *testing.T) {
 			t.journal.record.Load.Classes = map[string]int64{"2xx": 5000, "conn": 5000}
 			inject(t)
 		}, "", "", warns},
+		{"the control plane restarted after a fault of another plane", func(t *trial) {
+			t.journal.record.Tasks[0].Plane, t.journal.record.Tasks[0].End.Restarts = metric.Control, 1
+			inject(t)
+		}, "restarted", "was restarted 1 times", invalidates},
 		{"rate missed, and a fault without a target", func(t *trial) {
 			t.journal.record.Load.Completed = 9949
 			t.setup.Experiment.Faults = []experiment.Fault{{Kind: "pause"}}

@@ -69,7 +69,7 @@ func TestOutsideClientProfile(t *testing.T) {
 func TestOutsideClient(t *testing.T) {
 	c := sharedCluster(t)
 	p := newReal(t, c, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	spec := platformtest.Spec(t, noMesh(t), 1, "front", "back")
 	spec.Topology.Services[1].Protocol = app.GRPC
