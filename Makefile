@@ -37,7 +37,7 @@ RACED      := ./internal/base/fetch ./internal/base/proc ./internal/inside/... .
 # The protocols share the engine's goroutines, so `make e2e` leaves out most of them there; `make race` has all.
 SAME       := ^Test(WebSocket|Redirects|IdleClose|Echo|GRPC|HTTP3|Status|BodyChecks|Name|Unix|Renewed|Template)
 # Tests with deadlines that a low priority beside clusters misses; `make race` has them.
-TIMED      := ^Test(EndlessImports|PrewarmEnds|Probe|ServerThatHoldsFewerConnections)$$
+TIMED      := ^Test(EndlessImports|PrewarmEnds|Probe|ServerThatHoldsFewerConnections|HTTP2SmallServer|ThinkTime|BodiesOverTLS|DropSendsOnlyWhatFindsAConnection)$$
 # Packages whose tests measure, and tests of the command line that do: they run alone.
 MEASURING  := ./internal/inside/service ./internal/load/engine ./internal/run/generator
 ALONE      := ^Test(StandardWeight|LadderOfStandardWeights|CapacityStudyRuns)$$
@@ -158,7 +158,7 @@ program-istio: program-kubernetes
 	bin/tare-cluster build --with istio
 
 .PHONY: e2e-race e2e-waiting
-e2e-race: # at a low priority: beside the clusters, which leave a fifth of the processors idle
+e2e-race: $(AFTER) # at a low priority, beside the last clusters
 	@export CGO_ENABLED=1; $(call tests,$(RACED),e2e-race,nice -n 15) -race -short -p 2 -parallel 4 -timeout 30m -skip '$(SAME)|$(TIMED)' $(or_listed)
 e2e-waiting: programs $(AFTER)
 	@$(call remaining,$(WAITING),e2e-waiting,-p 4 -parallel 8) $(or_listed)

@@ -3,6 +3,7 @@ package meshes
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -97,10 +98,14 @@ func (v *verifier) run(ctx context.Context) ([]check.Check, error) {
 		return nil, v.failed("verify", err)
 	}
 	reported := ""
+	var last []check.Check // of the last whole round
 	for {
 		found, err := v.checkAll(ctx)
 		checks, decided := v.decide(found)
 		if err != nil {
+			if last != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return last, nil
+			}
 			return checks, v.failed("verify", err)
 		}
 		failed, any := check.Failed(checks)
@@ -111,6 +116,7 @@ func (v *verifier) run(ctx context.Context) ([]check.Check, error) {
 			reported = s
 			v.report("waiting: %s", s)
 		}
+		last = checks
 		pause := time.NewTimer(verifyPause)
 		select {
 		case <-ctx.Done():
