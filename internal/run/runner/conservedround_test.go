@@ -110,7 +110,8 @@ func TestOutsideClientInSlicesOfOthers(t *testing.T) {
 			if test.mesh == beside {
 				beside = "reference"
 			}
-			text := strings.NewReplacer("mesh: [none]", fmt.Sprintf("mesh: [%s, %s]", beside, test.mesh), "blocks: 1", "blocks: 1\norder: interleaved").Replace(conservedText)
+			text := strings.NewReplacer("mesh: [none]", fmt.Sprintf("mesh: [%s, %s]", beside, test.mesh), "blocks: 1", "blocks: 1\norder: interleaved",
+				"measure: 1500ms", "measure: 4s").Replace(conservedText) // long enough for 20 requests on a busy machine
 			cfg, sink := real(t, text)
 			_, p, _ := decode(t, text)
 			client := &idleClient{}
