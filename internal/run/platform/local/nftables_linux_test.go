@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -407,46 +408,62 @@ func TestPacketsInFlightAtTheHeal(t *testing.T) {
 		"end":  func(w wire) error { return w.end() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, a := newWireFor(t), newAddresses()
-			arrived := delayedDatagrams(t, w, newHost(t, a, "hit"), newHost(t, a, "other"), 10)
-			if err := heal(w); err != nil {
-				t.Fatal(err)
-			}
-			if n := arrived(); n != 10 {
-				t.Errorf("%d of 10 datagrams in flight arrived", n)
-			}
+			everyDatagramArrives(t, func(t *testing.T) int {
+				w, a := newWireFor(t), newAddresses()
+				arrived := delayedDatagrams(t, w, newHost(t, a, "hit"), newHost(t, a, "other"), 10)
+				if err := heal(w); err != nil {
+					t.Fatal(err)
+				}
+				return arrived()
+			})
 		})
 	}
 }
 
+// everyDatagramArrives makes up to three attempts with ten datagrams. The kernel drops the queued packets of all tables
+// when a process removes any table, and tests of other packages do.
+func everyDatagramArrives(t *testing.T, attempt func(t *testing.T) int) {
+	t.Helper()
+	var n int
+	for try := range 3 {
+		t.Run(strconv.Itoa(try), func(t *testing.T) { n = attempt(t) })
+		if n == 10 || t.Failed() {
+			return
+		}
+		t.Logf("%d of 10 datagrams in flight arrived", n)
+	}
+	t.Error("datagrams in flight were lost in each attempt")
+}
+
 // The delay of another pod, its heal and its repetition leave the delayed packets of the first alone.
 func TestPacketsInFlightBesideAnotherDelay(t *testing.T) {
-	w, a := newWireFor(t), newAddresses()
-	arrived := delayedDatagrams(t, w, newHost(t, a, "hit"), newHost(t, a, "other"), 10)
-	third := newHost(t, a, "third")
-	for range 2 {
-		if err := w.impair(third.station, platform.Impairment{Delay: time.Millisecond}); err != nil {
+	everyDatagramArrives(t, func(t *testing.T) int {
+		w, a := newWireFor(t), newAddresses()
+		arrived := delayedDatagrams(t, w, newHost(t, a, "hit"), newHost(t, a, "other"), 10)
+		third := newHost(t, a, "third")
+		for range 2 {
+			if err := w.impair(third.station, platform.Impairment{Delay: time.Millisecond}); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.mend("third"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.mend("hit"); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.mend("third"); err != nil {
-			t.Fatal(err)
+		n := arrived()
+		chains, err := w.(*table).conn.ListChainsOfTableFamily(nftables.TableFamilyIPv4)
+		if err != nil {
+			t.Error(err)
 		}
-	}
-	if err := w.mend("hit"); err != nil {
-		t.Fatal(err)
-	}
-	if n := arrived(); n != 10 {
-		t.Errorf("%d of 10 datagrams in flight arrived", n)
-	}
-	if chains, err := w.(*table).conn.ListChainsOfTableFamily(nftables.TableFamilyIPv4); err != nil {
-		t.Error(err)
-	} else {
 		for _, c := range chains {
 			if c.Table.Name == w.(*table).table.Name {
 				t.Errorf("chain %s is left", c.Name)
 			}
 		}
-	}
+		return n
+	})
 }
 
 // An error of the queue's reader is the heal's error: packets were lost, or not delayed.
