@@ -4,12 +4,16 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"sync"
 	"syscall"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
 var localhost = netip.AddrFrom4([4]byte{127, 0, 0, 1})
@@ -18,7 +22,8 @@ var localhost = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 // systems with only 127.0.0.1 all pods share it and differ by port.
 type addresses struct {
 	mu      sync.Mutex
-	net     byte // second byte
+	net     byte      // second byte
+	claim   io.Closer // keeps it from other deployments
 	next    int
 	numbers int
 	chosen  map[netip.AddrPort]bool
@@ -35,13 +40,41 @@ func (a *addresses) fresh(at netip.AddrPort) bool {
 	return true
 }
 
-// newAddresses returns the addresses of a deployment that is alone.
-func newAddresses() *addresses { return addressesOf(0) }
+const (
+	// Second bytes of deployments.
+	firstNet, lastNet = 1, 250
+	// unusedNet is of no deployment.
+	unusedNet = 255
+)
 
-// addressesOf takes the second byte from tare's process number and the deployment's slot, to
-// distinguish parallel runs and deployments. Equal addresses do no harm: ports always differ.
-func addressesOf(slot int) *addresses {
-	return &addresses{net: byte(1 + (os.Getpid()+slot)%250), chosen: map[netip.AddrPort]bool{}}
+// newAddresses claims a second byte that no other deployment on this machine has. With equal addresses, a network
+// fault of one would affect the other. A claim ends with [addresses.free], or with the process.
+func newAddresses() (*addresses, error) {
+	a := &addresses{chosen: map[netip.AddrPort]bool{}}
+	const all = lastNet - firstNet + 1
+	for i := range all {
+		a.net = byte(firstNet + (os.Getpid()+i)%all) // processes start at different ones
+		if runtime.GOOS != "linux" {                 // pods share one address, and networks have no faults
+			return a, nil
+		}
+		// An abstract socket: its name belongs to the network namespace, as the addresses do.
+		claim, err := net.Listen("unix", fmt.Sprintf("@tare/127.%d", a.net))
+		if err == nil {
+			a.claim = claim
+			return a, nil
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return nil, fmt.Errorf("claim addresses 127.%d.0.0/16: %w", a.net, err)
+		}
+	}
+	return nil, hint.Wrap(fmt.Errorf("claim addresses: all %d ranges of 127.0.0.0/8 belong to other deployments", all), "wait for other runs of tare on this machine, or end them")
+}
+
+// free ends the claim. It may be called more than once.
+func (a *addresses) free() {
+	if a.claim != nil {
+		a.claim.Close()
+	}
 }
 
 // number returns a unique number in the deployment.
@@ -121,8 +154,10 @@ func unbound(port uint16) bool {
 }
 
 // all is the prefix of all pods' addresses, and of no others.
-func (a *addresses) all() netip.Prefix {
-	return netip.PrefixFrom(netip.AddrFrom4([4]byte{127, a.net, 0, 0}), 16)
+func (a *addresses) all() netip.Prefix { return prefixOf(a.net) }
+
+func prefixOf(second byte) netip.Prefix {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{127, second, 0, 0}), 16)
 }
 
 // distinct reports whether each pod has its own address.

@@ -189,6 +189,7 @@ func (d *deployment) Remove(ctx context.Context) error {
 	}
 	_ = stopping.Wait()
 	deployed.leave(d.processes)
+	d.layout.addresses.free()
 	if err := errors.Join(append(failed, d.workspace.runtime.remove(), freed, kept)...); err != nil {
 		return fmt.Errorf("remove the deployment: %w", err)
 	}

@@ -22,7 +22,7 @@ import (
 
 // Two pods are impaired independently.
 func TestTwoImpairments(t *testing.T) {
-	w, a := newWireFor(t), newAddresses()
+	w, a := newWireFor(t), newAddressesFor(t)
 	one, two := newHost(t, a, "one"), newHost(t, a, "two")
 	for _, h := range []host{one, two} {
 		if err := w.impair(h.station, platform.Impairment{Loss: 1}); err != nil {
@@ -73,7 +73,7 @@ func TestKilledWhileImpaired(t *testing.T) {
 	if os.Getenv(holdEnv) != "" {
 		w, err := newWire()
 		if err == nil {
-			err = w.impair(unused(newAddresses()), platform.Impairment{Loss: 1})
+			err = w.impair(unused, platform.Impairment{Loss: 1})
 		}
 		fmt.Println("held", err)
 		_, _ = io.Copy(io.Discard, os.Stdin)
@@ -118,7 +118,7 @@ func TestNothingIsLeftOfTheTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := newAddresses()
+	a := newAddressesFor(t)
 	hit := newHost(t, a, "hit")
 	if err := w.impair(hit.station, platform.Impairment{Loss: 1}); err != nil {
 		t.Fatal(err)

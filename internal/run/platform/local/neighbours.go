@@ -1,7 +1,6 @@
 package local
 
 import (
-	"slices"
 	"sync"
 	"time"
 
@@ -11,11 +10,10 @@ import (
 // deployed are the deployments of this process, of all its platforms: their processes are its descendants.
 var deployed neighbours
 
-// neighbours are the deployments that exist at the same time. Each has a slot, for addresses of its
-// own, and lists only its own processes.
+// neighbours are the deployments that exist at the same time. Each lists only its own processes.
 type neighbours struct {
-	mu    sync.Mutex
-	slots []*processes // nil: free
+	mu  sync.Mutex
+	all map[*processes]bool
 	// commands are processes that end by themselves while a deployment is made, such as the bootstrap of a sidecar:
 	// tasks of none. A deployment beside it may have listed one that ended since, so each stays for forgotten.
 	commands map[*proc.Process]time.Time
@@ -38,25 +36,20 @@ func (n *neighbours) start(start func() (*proc.Process, error)) (*proc.Process, 
 	return p, nil
 }
 
-// enter returns the slot of a new deployment.
-func (n *neighbours) enter(ps *processes) int {
+func (n *neighbours) enter(ps *processes) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if i := slices.Index(n.slots, nil); i >= 0 {
-		n.slots[i] = ps
-		return i
+	if n.all == nil {
+		n.all = map[*processes]bool{}
 	}
-	n.slots = append(n.slots, ps)
-	return len(n.slots) - 1
+	n.all[ps] = true
 }
 
-// leave frees the slot of a removed deployment. It may be called more than once.
+// leave is for a removed deployment. It may be called more than once.
 func (n *neighbours) leave(ps *processes) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if i := slices.Index(n.slots, ps); i >= 0 {
-		n.slots[i] = nil
-	}
+	delete(n.all, ps)
 }
 
 // pids adds the processes of all other deployments to a set, and those of no deployment.
@@ -73,8 +66,8 @@ func (n *neighbours) pids(of *processes, all map[int]bool) {
 		default:
 		}
 	}
-	for _, ps := range n.slots {
-		if ps == nil || ps == of {
+	for ps := range n.all {
+		if ps == of {
 			continue
 		}
 		ps.mu.Lock()

@@ -35,13 +35,11 @@ func (p *Platform) CanImpair(how platform.Impairment) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(w.impair(unused(newAddresses()), how), w.end())
+	return errors.Join(w.impair(unused, how), w.end())
 }
 
-// unused is a pod that does not exist: the last byte of its address is never assigned.
-func unused(a *addresses) station {
-	return station{name: "unused", ip: netip.AddrFrom4([4]byte{127, a.net, 255, 255}), port: 1, all: a.all()}
-}
+// unused is a pod that does not exist.
+var unused = station{name: "unused", ip: netip.AddrFrom4([4]byte{127, unusedNet, 0, 1}), port: 1, all: prefixOf(unusedNet)}
 
 // networkFaults implements [platform.NetworkFaults].
 type networkFaults struct {

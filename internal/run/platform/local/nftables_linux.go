@@ -175,7 +175,7 @@ func known(actions []action) (action, error) {
 			return nil, err
 		}
 		t := w.(*table)
-		if err = errors.Join(t.add(unused(newAddresses()), nil, a), t.end()); err == nil {
+		if err = errors.Join(t.add(unused, nil, a), t.end()); err == nil {
 			queueing.Store(int32(i) + 1)
 			return a, nil
 		}

@@ -146,7 +146,7 @@ var nowhere netip.Addr
 
 // A partitioned pod reaches only itself. Other pods are not affected.
 func TestPartition(t *testing.T) {
-	w, a := newWireFor(t), newAddresses()
+	w, a := newWireFor(t), newAddressesFor(t)
 	hit, other, third := newHost(t, a, "hit"), newHost(t, a, "other"), newHost(t, a, "third")
 	if err := w.impair(hit.station, platform.Impairment{Loss: 1}); err != nil {
 		t.Fatal(err)
@@ -186,7 +186,7 @@ func TestPartition(t *testing.T) {
 
 // A connection survives a partition: TCP retransmits the lost segments.
 func TestPartitionOfAConnection(t *testing.T) {
-	w, a := newWireFor(t), newAddresses()
+	w, a := newWireFor(t), newAddressesFor(t)
 	hit, other := newHost(t, a, "hit"), newHost(t, a, "other")
 	conn, err := dial.From(other.ip)(t.Context(), "tcp4", hit.listener.Addr().String())
 	if err != nil {
@@ -225,7 +225,7 @@ func TestPacketLoss(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for TCP retransmits")
 	}
-	w, a := newWireFor(t), newAddresses()
+	w, a := newWireFor(t), newAddressesFor(t)
 	hit, other := newHost(t, a, "hit"), newHost(t, a, "other")
 	// again is the number of TCP retransmits of some requests. TCP doubles its timeout
 	// after each loss: a request may take long, but it ends.
@@ -264,7 +264,7 @@ func TestPacketLoss(t *testing.T) {
 
 func TestBandwidth(t *testing.T) {
 	t.Parallel()
-	w, a := newWireFor(t), newAddresses()
+	w, a := newWireFor(t), newAddressesFor(t)
 	hit, other := newHost(t, a, "hit"), newHost(t, a, "other")
 	const rate, size = 1 << 20, 4 << 20
 	if err := w.impair(hit.station, platform.Impairment{Bandwidth: rate}); err != nil {
@@ -289,7 +289,7 @@ func TestBandwidth(t *testing.T) {
 }
 
 func TestPacketDelay(t *testing.T) {
-	w, a := newWireFor(t), newAddresses()
+	w, a := newWireFor(t), newAddressesFor(t)
 	hit, other := newHost(t, a, "hit"), newHost(t, a, "other")
 	const delay = 40 * time.Millisecond
 	how := platform.Impairment{Delay: delay}
@@ -330,7 +330,7 @@ func TestPacketDelay(t *testing.T) {
 // The kernel drops delayed packets when another table of this network is deleted. TCP retransmits
 // them, and later packets are delayed as before.
 func TestPacketDelayBesideOthers(t *testing.T) {
-	w, beside, a := newWireFor(t), newWireFor(t), newAddresses()
+	w, beside, a := newWireFor(t), newWireFor(t), newAddressesFor(t)
 	hit, other, third := newHost(t, a, "hit"), newHost(t, a, "other"), newHost(t, a, "third")
 	how := platform.Impairment{Delay: 200 * time.Millisecond}
 	if err := New(Options{}).CanImpair(how); err != nil {
@@ -409,7 +409,7 @@ func TestPacketsInFlightAtTheHeal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			everyDatagramArrives(t, func(t *testing.T) int {
-				w, a := newWireFor(t), newAddresses()
+				w, a := newWireFor(t), newAddressesFor(t)
 				arrived := delayedDatagrams(t, w, newHost(t, a, "hit"), newHost(t, a, "other"), 10)
 				if err := heal(w); err != nil {
 					t.Fatal(err)
@@ -438,7 +438,7 @@ func everyDatagramArrives(t *testing.T, attempt func(t *testing.T) int) {
 // The delay of another pod, its heal and its repetition leave the delayed packets of the first alone.
 func TestPacketsInFlightBesideAnotherDelay(t *testing.T) {
 	everyDatagramArrives(t, func(t *testing.T) int {
-		w, a := newWireFor(t), newAddresses()
+		w, a := newWireFor(t), newAddressesFor(t)
 		arrived := delayedDatagrams(t, w, newHost(t, a, "hit"), newHost(t, a, "other"), 10)
 		third := newHost(t, a, "third")
 		for range 2 {
@@ -468,7 +468,7 @@ func TestPacketsInFlightBesideAnotherDelay(t *testing.T) {
 
 // An error of the queue's reader is the heal's error: packets were lost, or not delayed.
 func TestFailedDelayIsAnError(t *testing.T) {
-	w, a := newWireFor(t), newAddresses()
+	w, a := newWireFor(t), newAddressesFor(t)
 	hit := newHost(t, a, "hit")
 	if err := w.impair(hit.station, platform.Impairment{Delay: time.Millisecond}); err != nil {
 		if errors.Is(err, errors.ErrUnsupported) {
@@ -491,7 +491,7 @@ func TestFailedDelayIsAnError(t *testing.T) {
 
 // An impairment whose rules are gone before the heal is an error, and is removed.
 func TestImpairmentThatHasGone(t *testing.T) {
-	w, a := newWireFor(t), newAddresses()
+	w, a := newWireFor(t), newAddressesFor(t)
 	hit := newHost(t, a, "hit")
 	for chain := range 1 + len(directions) {
 		if err := w.impair(hit.station, platform.Impairment{Loss: 1}); err != nil {

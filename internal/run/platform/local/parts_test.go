@@ -74,8 +74,40 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+func newAddressesFor(t *testing.T) *addresses {
+	t.Helper()
+	a, err := newAddresses()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.free)
+	return a
+}
+
+// Each deployment has its own range of addresses: a network fault of one would affect another with the same.
+func TestAddressesOfDeployments(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("pods share one address")
+	}
+	ranges := map[netip.Prefix]bool{}
+	for range 20 { // not all: other processes deploy too
+		a := newAddressesFor(t)
+		if ranges[a.all()] || a.all().Overlaps(unused.all) {
+			t.Fatalf("%s: twice", a.all())
+		}
+		ranges[a.all()] = true
+	}
+}
+
+// A range is free after its deployment.
+func TestAddressesAreFreed(t *testing.T) {
+	for range 2 * (lastNet - firstNet) {
+		newAddressesFor(t).free()
+	}
+}
+
 func TestAddresses(t *testing.T) {
-	a := newAddresses()
+	a := newAddressesFor(t)
 	seen := map[netip.Addr]bool{}
 	for range 300 {
 		ip, err := a.take()

@@ -207,7 +207,10 @@ func (p *Platform) newDeployment(ctx context.Context, spec platform.Spec, abando
 		return nil, err
 	}
 	ps := &processes{attribute: spec.Attribute, cpus: spec.CPUs, workspace: files, abandon: abandon}
-	trial.addresses = addressesOf(deployed.enter(ps))
+	if trial.addresses, err = newAddresses(); err != nil {
+		return nil, errors.Join(err, files.runtime.remove())
+	}
+	deployed.enter(ps)
 	control := &controlPlane{layout: trial, workspace: files, processes: ps}
 	data := &proxies{layout: trial, workspace: files, processes: ps, control: control}
 	if trial.proxied() {
