@@ -13,7 +13,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -144,7 +143,6 @@ func startBurner(t *testing.T) *burning {
 	cmd := exec.Command(os.Args[0])
 	// One processor and no collector: only the burning thread is measured, not the runtime.
 	cmd.Env = append(os.Environ(), burnerEnv+"=1", "GOMAXPROCS=1", "GOGC=off")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

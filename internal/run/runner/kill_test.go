@@ -184,10 +184,11 @@ func killAt(t *testing.T, cmd *exec.Cmd, kind string) {
 	}
 }
 
+// tareProcess has no parent-death signal: the kernel sends it when the thread that forked ends, and rounds of
+// parallel tests end theirs.
 func tareProcess(path, text string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), roleEnv+"=tare", dirEnv+"="+path, textEnv+"="+text, noExitSleep)
-	cmd.SysProcAttr = diesWithItsParent()
 	return cmd
 }
 
