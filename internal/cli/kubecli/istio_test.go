@@ -157,11 +157,17 @@ func measured(t *testing.T, bin, text string, set ...string) (*analysis.Report, 
 	return report, records, dir
 }
 
-// paused reports whether requests of a trial timed out, and nothing but that and its late end makes it invalid.
+// paused reports whether a pause of the machine made a trial invalid, and nothing else did: requests timed out, or
+// there was a backlog when the measure phase began.
 func paused(r result.Record) bool {
-	return r.Error == "" && r.Load != nil && r.Load.Classes["timeout"] > 0 && !r.Valid && !slices.ContainsFunc(r.Warnings, func(w result.Warning) bool {
-		return w.Invalidates && !slices.Contains([]string{"errors", "task-missing", "rate-exceeded", "rate-missed"}, w.Code)
-	})
+	late := false
+	for _, w := range r.Warnings {
+		late = late || w.Code == "rate-exceeded"
+		if w.Invalidates && !slices.Contains([]string{"errors", "task-missing", "rate-exceeded", "rate-missed"}, w.Code) {
+			return false
+		}
+	}
+	return r.Error == "" && r.Load != nil && !r.Valid && (late || r.Load.Classes["timeout"] > 0)
 }
 
 func measuredOnce(t *testing.T, bin, text string, set ...string) (*analysis.Report, []result.Record, string) {
