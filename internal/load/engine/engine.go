@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/load"
@@ -43,6 +44,8 @@ type engine struct {
 	name string // of load.Engine…
 	host *host.Watch
 	make func(j *job.Job, i int) *portable.Worker // workers of another engine, nil for this package's
+
+	answered atomic.Bool // a request was, since it was last set to false
 }
 
 // Run runs the load p and returns its report. It calls progress, unless nil, once a
@@ -71,11 +74,11 @@ func runOver(ctx context.Context, p load.Profile, progress func(load.Progress), 
 	if (p.Engine == load.EngineHTTP3) != (make != nil) {
 		return load.Report{}, fmt.Errorf("protocol %s in this program: %w", p.Protocol, errors.ErrUnsupported)
 	}
-	j, err := job.Prepare(ctx, p, progress, look)
-	if err != nil {
+	e := &engine{make: make}
+	var err error
+	if e.Job, err = job.Prepare(ctx, p, e.watched(progress), look); err != nil {
 		return load.Report{}, err
 	}
-	e := &engine{Job: j, make: make}
 	e.name = e.choose()
 	// The first timer of a process opens descriptors, and ends the process if connections have taken the last one.
 	time.AfterFunc(time.Hour, func() {}).Stop()
@@ -135,7 +138,7 @@ func (e *engine) run(ctx context.Context, lanes []worker) (load.Report, error) {
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	if e.Profile.Requests > 0 && e.Profile.Rate == 0 { // any other load ends with its time
-		go e.awaitConnection(ctx, giveUp)
+		go e.awaitConnections(ctx, giveUp)
 	}
 	over, watched := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -81,8 +81,16 @@ func (j *Job) Opened() { mark(&j.opened) }
 // Unopened records that a connection to the origin of a target could not be opened.
 func (j *Job) Unopened(t *target.Target) { mark(&j.unopened[t.Origin]) }
 
-// HasOpened reports whether any connection was usable.
+// HasOpened reports whether any connection was usable, since [Job.ForgetOpening].
 func (j *Job) HasOpened() bool { return j.opened.Load() }
+
+// ForgetOpening forgets the outcome of all connections so far.
+func (j *Job) ForgetOpening() {
+	for i := range j.unopened {
+		j.unopened[i].Store(false)
+	}
+	j.opened.Store(false)
+}
 
 // NoneOpens reports whether no connection was usable, and one to each origin could not be opened.
 func (j *Job) NoneOpens() bool {
