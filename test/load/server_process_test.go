@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -68,6 +69,17 @@ func launch(t *testing.T, path string, args ...string) *process {
 		}
 	})
 	return p
+}
+
+// crashed reports whether the server has aborted, or was killed for a fault of memory.
+func (p *process) crashed() bool {
+	select {
+	case <-p.ended:
+		status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+		return ok && status.Signaled() && slices.Contains([]syscall.Signal{syscall.SIGABRT, syscall.SIGSEGV, syscall.SIGBUS}, status.Signal())
+	default:
+		return false
+	}
 }
 
 // stop ends the server with a signal that lets it finish its work, and returns its output.
