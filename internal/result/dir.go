@@ -200,10 +200,16 @@ func (d opening) sameMachine(now Environment) error {
 			differ = append(differ, fmt.Sprintf("%s was %v and is now %v", m.name, was, is))
 		}
 	}
+	was := d.dir.environment.Meshes
+	for _, name := range slices.Sorted(maps.Keys(was)) { // the experiment file has their names only
+		if is := now.Meshes[name]; is != "" && is != was[name] {
+			differ = append(differ, fmt.Sprintf("the definition of mesh %s was %.12s and is now %.12s", name, was[name], is))
+		}
+	}
 	if differ == nil {
 		return nil
 	}
-	return &Error{Op: "resume", Path: d.dir.path, Hinted: hint.Hinted{Err: fmt.Errorf("the run began elsewhere: %s", strings.Join(differ, "; ")), Text: "resume it where it began, or run the experiment into a new directory"}}
+	return &Error{Op: "resume", Path: d.dir.path, Hinted: hint.Hinted{Err: fmt.Errorf("the run began under other conditions: %s", strings.Join(differ, "; ")), Text: "resume it where it began, or run the experiment into a new directory"}}
 }
 
 // firstDifference returns the first changed line, before and after.

@@ -31,7 +31,7 @@ func smallPlan() *plan.Plan {
 
 func create(t *testing.T) *result.Dir {
 	t.Helper()
-	d, err := result.Create(filepath.Join(t.TempDir(), "run"), []byte(experimentText), smallPlan(), result.Environment{Tare: "v1", CPUs: 2})
+	d, err := result.Create(filepath.Join(t.TempDir(), "run"), []byte(experimentText), smallPlan(), result.Environment{Tare: "v1", CPUs: 2, Meshes: map[string]string{"own": "0123456789abcdef"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,6 +179,11 @@ func TestResume(t *testing.T) {
 	elsewhere.Kernel, elsewhere.CPUs = "9.9", 64
 	_, err = result.Resume(d.Path(), []byte(experimentText), elsewhere)
 	wantError(t, err, "kernel was  and is now 9.9; number of CPUs was 2 and is now 64", "where it began")
+
+	redefined := d.Environment()
+	redefined.Meshes = map[string]string{"own": "fedcba9876543210"}
+	_, err = result.Resume(d.Path(), []byte(experimentText), redefined)
+	wantError(t, err, "the definition of mesh own was 0123456789ab and is now fedcba987654", "new directory")
 
 	r, err := result.Resume(d.Path(), []byte(experimentText), d.Environment())
 	if err != nil {

@@ -69,6 +69,9 @@ func (s *Set) keeps(o Object, running bool) bool {
 	case running && o.kind() == "Job":
 		s.Notes = append(s.Notes, Note{About: o.String(), Text: "not applied: it has run already", Hint: "if trials need its work, use application: {manifests: …} with it"})
 		return false
+	case running && o.kind() == "Pod" && o.group() == "" && slices.Contains([]string{"Succeeded", "Failed"}, text(o, "status", "phase")):
+		s.Notes = append(s.Notes, Note{About: o.String(), Text: "not applied: it has ended"})
+		return false
 	}
 	return true
 }

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -130,7 +131,7 @@ func TestRunning(t *testing.T) {
 			t.Errorf("%q in\n%s", gone, out)
 		}
 	}
-	if !strings.Contains(string(out), `"team":"blue"`) || len(s.Notes) != 1 || !strings.Contains(s.Notes[0].String(), "Job migrate: not applied: it has run already") {
+	if !strings.Contains(string(out), `"team":"blue"`) || len(s.Notes) != 2 || !strings.Contains(fmt.Sprint(s.Notes), "Pod smoke: not applied: it has ended") || !strings.Contains(fmt.Sprint(s.Notes), "Job migrate: not applied: it has run already") {
 		t.Errorf("%v\n%s", s.Notes, out)
 	}
 }
