@@ -95,7 +95,7 @@ func Status(ctx context.Context, l Layout) ([]string, error) {
 	if !found {
 		return []string{"cluster " + l.Name + ": down"}, nil
 	}
-	lines := []string{fmt.Sprintf("cluster %s: %s since %s", l.Name, map[bool]string{true: "up", false: "not ready"}[there.Ready && there.running()],
+	lines := []string{fmt.Sprintf("cluster %s: %s since %s", l.Name, map[bool]string{true: "up", false: "not ready"}[there.IsUp()],
 		there.Started.Format("2006-01-02 15:04:05 UTC")),
 		"  API server  " + there.Network.Server(),
 		fmt.Sprintf("  addresses   first node %s, pods %s, services %s, this machine %s on %s", there.Network.Node, there.Network.Pods, there.Network.Services, there.Network.Host, there.Interface()),
@@ -112,6 +112,9 @@ func Status(ctx context.Context, l Layout) ([]string, error) {
 	}
 	return lines, nil
 }
+
+// IsUp reports whether the cluster was ready once, and its processes still run.
+func (l Layout) IsUp() bool { return l.Ready && l.running() }
 
 // status are lines about the node and its daemons.
 func (n node) status(ctx context.Context) (lines []string, err error) {

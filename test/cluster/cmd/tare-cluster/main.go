@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -56,7 +57,7 @@ func (p place) up() (cluster.Layout, error) {
 		return l, err
 	}
 	l, found, err := l.Load()
-	if err == nil && !(found && l.Ready) {
+	if err == nil && !(found && l.IsUp()) {
 		err = fmt.Errorf("cluster %s is not up", p.name)
 	}
 	return l, err
@@ -98,7 +99,7 @@ func up(p *place) *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			l, err := bringUp(c.Context(), p, false)
 			if err == nil {
-				fmt.Println("export KUBECONFIG=" + l.Kubeconfig())
+				fmt.Println(exported("KUBECONFIG=" + l.Kubeconfig()))
 			}
 			return err
 		},
@@ -314,11 +315,22 @@ func env(p *place) *cobra.Command {
 				return err
 			}
 			for _, variable := range l.Environment(program()) {
-				fmt.Println("export " + variable)
+				fmt.Println(exported(variable))
 			}
 			return nil
 		},
 	}
+}
+
+// exported is the command of a shell that sets a variable, whatever its value has.
+func exported(variable string) string {
+	name, value, _ := strings.Cut(variable, "=")
+	if strings.ContainsFunc(value, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-:,@+=", r)
+	}) {
+		value = "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+	}
+	return "export " + name + "=" + value
 }
 
 func kubeconfig(p *place) *cobra.Command {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -32,5 +33,15 @@ func TestWithoutCluster(t *testing.T) {
 	out, err := io.ReadAll(r)
 	if err != nil || !strings.HasPrefix(string(out), "nodes: 1\ncluster: 3 nodes were NOT TESTED: "+cluster.ErrOneNode.Error()) {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// A shell that evaluates the printed command has the value, whatever is in it.
+func TestExported(t *testing.T) {
+	for _, value := range []string{"/tmp/a/kubeconfig", "", "/home/my user/it's $HOME; \"x\" `id`\n*"} {
+		out, err := exec.Command("sh", "-c", exported("VALUE="+value)+"\nprintf %s \"$VALUE\"").Output()
+		if err != nil || string(out) != value {
+			t.Errorf("%q, want %q: %v", out, value, err)
+		}
 	}
 }
