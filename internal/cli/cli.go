@@ -25,7 +25,9 @@ type CommandLine struct {
 	push       Push        // nil but in tare-push
 	handOver   handOver
 	// kill ends at the second interrupt: cleaning up stops at once.
-	kill     context.Context
+	kill context.Context
+	// until ends at the first interrupt, for reads of a namespace, which a file begins.
+	until    context.Context
 	first    *interruption
 	sweeping sync.Once
 	// lastLine is printed after all else, an error included: the path of the report's page.
@@ -77,7 +79,7 @@ func NewForPush(on console.Console, push Push) *CommandLine {
 func (c *CommandLine) Run(ctx context.Context, args []string) int {
 	err := c.handOver.checkVersion(c.role())
 	if err == nil {
-		c.handOver.args = args
+		c.handOver.args, c.until = args, ctx
 		root := c.Root()
 		root.SetArgs(args)
 		err = root.ExecuteContext(ctx)

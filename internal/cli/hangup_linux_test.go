@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -176,17 +177,48 @@ func TestHangUpIgnored(t *testing.T) {
 	}
 }
 
-// TestWaitsForSignals is the child of TestHangUpIgnored: it counts interrupts until
-// the first SIGTERM.
+// The second interrupt ends a command that has nothing to clean up, such as one that waits for an answer of a cluster.
+func TestSecondInterruptEnds(t *testing.T) {
+	cmd := exec.Command(os.Args[0], "-test.run=^TestWaitsForSignals$", "-test.v")
+	cmd.Env = append(os.Environ(), "TARE_TEST_WAITS=2")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if text := lines.Text(); text == "waiting" || strings.HasPrefix(text, "interrupts:") {
+			if err := cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != console.Interrupted {
+		t.Errorf("%v, want exit code %d", err, console.Interrupted)
+	}
+}
+
+// TestWaitsForSignals is the child of the tests above: it counts interrupts until the first one. In the second of them it
+// then ignores the end of its context.
 func TestWaitsForSignals(t *testing.T) {
-	if os.Getenv("TARE_TEST_WAITS") == "" {
+	first := &interruption{}
+	switch os.Getenv("TARE_TEST_WAITS") {
+	case "":
 		t.Skip("a child of another test")
+	case "1":
+		first = &interruption{set: true, message: interruptedRun}
 	}
 	var stderr bytes.Buffer
-	ctx, _, stop := interrupts(&stderr, &interruption{})
+	ctx, _, stop := interrupts(&stderr, first)
 	defer stop()
 	fmt.Println("waiting")
 	<-ctx.Done()
 	time.Sleep(100 * time.Millisecond) // a second signal would have come by now
 	fmt.Println("interrupts:", strings.Count(stderr.String(), "interrupted:"))
+	if !first.set {
+		time.Sleep(30 * time.Second)
+	}
 }

@@ -18,7 +18,7 @@ const interruptedRun = "\ntare: interrupted: removing what runs and keeping the 
 // interruption is the work of the first interrupt before it ends the context.
 type interruption struct {
 	mu      sync.Mutex
-	set     bool
+	set     bool // there is something to clean up, until the second interrupt
 	leave   func()
 	message string
 }
@@ -26,17 +26,21 @@ type interruption struct {
 // begin makes the terminal as it was before the command, and prints the message.
 func (i *interruption) begin(stderr io.Writer) {
 	i.mu.Lock()
-	leave, message, set := i.leave, i.message, i.set
+	leave, message := i.leave, i.message
 	i.mu.Unlock()
-	if !set {
-		message = interruptedRun
-	}
 	if leave != nil {
 		leave()
 	}
 	if message != "" {
 		fmt.Fprintln(stderr, message)
 	}
+}
+
+// cleans reports whether a command still cleans up after the first interrupt.
+func (i *interruption) cleans() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.set
 }
 
 // whileInterrupted sets what the first interrupt does, until the returned function is called.
@@ -54,7 +58,7 @@ func (c *CommandLine) whileInterrupted(leave func(), message string) func() {
 func interruptSelf() { _ = syscall.Kill(os.Getpid(), syscall.SIGINT) }
 
 // interrupts returns a context that ends at the first interrupt (drain, remove,
-// keep the records) and one that ends at the second (stop now).
+// keep the records) and one that ends at the second (stop now). Without anything to clean up the second ends the program.
 func interrupts(stderr io.Writer, first *interruption) (ctx, kill context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	kill, cancelKill := context.WithCancel(context.Background())
@@ -70,7 +74,12 @@ func interrupts(stderr io.Writer, first *interruption) (ctx, kill context.Contex
 				first.begin(stderr)
 				cancel()
 			},
-			func() { cancelKill() },
+			func() {
+				if !first.cleans() {
+					os.Exit(console.Interrupted)
+				}
+				cancelKill()
+			},
 			func() { os.Exit(console.Interrupted) },
 		} {
 			select {

@@ -25,7 +25,7 @@ func (c *CommandLine) objects(x *experiment.Experiment) (*manifest.Set, error) {
 		if err := c.needs(x); err != nil {
 			return nil, err
 		}
-		ctx, cancel := context.WithTimeout(cmp.Or(c.kill, context.Background()), copyWithin)
+		ctx, cancel := context.WithTimeout(cmp.Or(c.until, context.Background()), copyWithin)
 		defer cancel()
 		set, err := c.kubernetes.Copy(ctx, x.Platform, ns)
 		if err == nil && x.Application.InPlace {

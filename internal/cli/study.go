@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/manifest"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load/template"
@@ -69,6 +71,7 @@ type Study struct {
 	Meshes     map[string]mesh.Definition // by name
 	Drawn      bool                       // the file has no seed
 
+	definitions    []string          // files of meshes
 	changed        []mesh.Definition // variants, and meshes with settings of the file
 	trialTimes     *trialTimes       // times by earlier trials, nil for those of the plan
 	notInterleaved string            // why the default order is not interleaved, "" if it is, or the file has an order
@@ -114,7 +117,7 @@ func (c *CommandLine) decode(file string, data []byte, o ExperimentOptions) (*St
 	if err != nil {
 		return nil, console.InvalidFile(err)
 	}
-	s := &Study{Meshes: map[string]mesh.Definition{}}
+	s := &Study{Meshes: map[string]mesh.Definition{}, definitions: o.Meshes}
 	known := c.catalog.known()
 	known.Meshes = nil
 	for _, d := range definitions {
@@ -132,14 +135,23 @@ func (c *CommandLine) decode(file string, data []byte, o ExperimentOptions) (*St
 		s.Drawn = true
 		return draw()
 	}
+	var unread error // of the namespace of the application
 	if known.Recorded = o.recorded; !o.recorded {
-		known.Objects = c.objects
+		known.Objects = func(x *experiment.Experiment) (set *manifest.Set, err error) {
+			if set, err = c.objects(x); x.Application.Namespace != "" {
+				unread = err
+			}
+			return set, err
+		}
 		known.Targets = func(path string, texts *template.Reader, instants bool) ([]experiment.Request, error) {
 			return experimentTargets(path, texts, instants, s.notef)
 		}
 	}
 	known.Definition = func(name string) (mesh.Definition, bool) { d, ok := s.Meshes[name]; return d, ok }
 	if s.Experiment, err = experiment.Decode(file, data, known, o.Set...); err != nil {
+		if mistakes := (strict.Problems)(nil); unread != nil && errors.As(err, &mistakes) && len(mistakes) == 1 {
+			return nil, unread // the cluster's answer is no mistake in the file
+		}
 		return nil, console.InvalidFile(err)
 	}
 	find := known.Definition

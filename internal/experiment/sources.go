@@ -25,13 +25,12 @@ func (e *Experiment) findServices(doc *strict.Document, known Known, dir string)
 		}
 	}
 	if at := sourceField(a.Source); known.Objects != nil && doc.Sound(at) && e.onCluster() && (len(a.Manifests) == 0 || a.Namespace == "") {
-		set, err := known.Objects(e)
-		if err != nil {
+		if set, err := known.Objects(e); err != nil {
 			doc.Report(at, clipError(err), hint.Of(err))
-			return
+		} else {
+			a.Objects = set
+			a.Services = withFound(a.Services, set.Services)
 		}
-		a.Objects = set
-		a.Services = withFound(a.Services, set.Services)
 	}
 	switch {
 	case len(a.Services) == 0 && a.Entry != "": // the objects are unknown here
@@ -122,6 +121,7 @@ func (v applicationRules) entryOfSource() {
 	}
 	entry := slices.IndexFunc(a.Services, func(s app.Service) bool { return s.Name == a.Entry })
 	switch {
+	case a.Entry == "" && a.Objects == nil && len(names) == 0: // unknown here
 	case a.Entry == "":
 		v.report("application.entry", "write entry: NAME, the Service that receives the load", "there are several Services or none: %s", clip(strings.Join(names, ", ")))
 	case entry < 0:

@@ -49,7 +49,7 @@ marked as disposable: other workloads there are disturbed, and disturb the figur
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	f.add(cmd)
-	for _, sub := range []*cobra.Command{newClusterCreate(c, f), newClusterDelete(c, f), newClusterList(c), newClusterStatus(c, f), newClusterAdopt(c, f), newClusterRelease(c, f), newClusterRBAC(c)} {
+	for _, sub := range []*cobra.Command{newClusterCreate(c, f), newClusterDelete(c, f), newClusterList(c), newClusterStatus(c, f), newClusterAdopt(c, f), newClusterRelease(c, f), newClusterRBAC(c, f)} {
 		sub.Args = cli.UsageArgs(sub.Args)
 		cmd.AddCommand(sub)
 	}
@@ -319,7 +319,7 @@ func newClusterRelease(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
 	}
 }
 
-func newClusterRBAC(c *cli.CommandLine) *cobra.Command {
+func newClusterRBAC(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
 	var namespace, subject, file string
 	var o cli.ExperimentOptions
 	cmd := &cobra.Command{
@@ -348,6 +348,11 @@ their holder may grant.`,
 				return console.Usage(errors.New("both --for and --namespace"), "platform.namespace of the file has the namespace")
 			}
 			o.ChooseMeshes()
+			for field, value := range map[string]string{"kubeconfig": f.options.Kubeconfig, "context": f.options.Context} {
+				if value != "" {
+					o.Set = append(o.Set, "platform."+field+"="+strconv.Quote(value))
+				}
+			}
 			study, err := c.Read(file, o)
 			if err != nil {
 				return err

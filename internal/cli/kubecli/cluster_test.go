@@ -100,6 +100,15 @@ func TestClusterCommandsWithoutACluster(t *testing.T) {
 	if _, err := call(t, "cluster", "rbac", "-n", "not: a name"); err == nil {
 		t.Error("a namespace that cannot be was taken")
 	}
+	// A namespace is read in the cluster of the flags, and an unread one is no mistake in the file.
+	file := filepath.Join(t.TempDir(), "shop.yaml")
+	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: shop}\nplatform: {kind: kubernetes}\napplication: {namespace: shop, entry: web}\nfactors: {mesh: [none, istio]}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := call(t, "cluster", "rbac", "--for", file, "--kubeconfig", none); !errors.Is(err, os.ErrNotExist) || errors.As(err, new(interface{ InvalidFile() })) {
+		t.Errorf("a file with a namespace, of a cluster without a kubeconfig: %v", err)
+	}
 	if err := (console.Console{In: strings.NewReader("y\n")}).Confirm("remove it", false); !errors.As(err, &usage) {
 		t.Errorf("asked without a terminal: %v", err)
 	}

@@ -270,6 +270,12 @@ it uninstalls them. The service CIDR is detected; set TARE_SERVICE_CIDR to overr
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := f.bounded(cmd.Context(), meshes.InstallWithin)
 			defer cancel()
+			if err := installable(c, f, args[0]); err != nil {
+				return err
+			}
+			if dryRun && (f.gateway || archive != "") {
+				return console.Usage(errors.New("--dry-run prints the charts only, without --gateway and --archive"), "remove these flags")
+			}
 			if dryRun {
 				return meshRender(ctx, c, f, args[0])
 			}
@@ -278,7 +284,9 @@ it uninstalls them. The service CIDR is detected; set TARE_SERVICE_CIDR to overr
 				return err
 			}
 			if !inUse {
-				if err := guard.New(k).Check(ctx); err != nil {
+				if err := guard.New(k).Check(ctx); errors.Is(err, guard.ErrInUse) {
+					return hint.Wrap(err, "`tare cluster adopt` marks a cluster that may be disturbed; --in-use installs into this one as it is")
+				} else if err != nil {
 					return err
 				}
 			}
@@ -305,6 +313,15 @@ it uninstalls them. The service CIDR is detected; set TARE_SERVICE_CIDR to overr
 	cmd.Flags().StringVar(&archive, "archive", "", "archive manifests, proxy configurations, versions and digests in this `directory`")
 	_ = cmd.MarkFlagDirname("archive")
 	return cmd
+}
+
+// installable refuses a mesh that is part of its cluster.
+func installable(c *cli.CommandLine, f *meshFlags, name string) error {
+	d, _, err := meshChoice(c, f, name)
+	if err != nil || d.Kubernetes == nil || d.Kubernetes.Installable() {
+		return err
+	}
+	return console.Usage(fmt.Errorf("tare does not install %s: it is part of a cluster", name), fmt.Sprintf("install it with the cluster; `tare mesh verify %s` checks it", name))
 }
 
 // keepIn archives files in a directory. Empty means that nothing is kept.

@@ -36,7 +36,11 @@ func copied(ctx context.Context, p experiment.Platform, namespace string) (*mani
 	}
 	found, err := k.Contents(ctx, namespace, copiedKinds)
 	if err != nil {
-		return nil, hint.New("copying needs permission to list objects of the namespace, its Secrets included: `tare cluster rbac --for FILE`", "copy namespace %s: %w", namespace, err)
+		err = fmt.Errorf("copy namespace %s: %w", namespace, err)
+		if cluster.IsForbidden(err) {
+			return nil, hint.Wrap(err, "copying needs permission to list the namespace's objects, its Secrets included. An administrator grants it: `tare cluster rbac --for FILE --subject user:NAME | kubectl apply -f -`")
+		}
+		return nil, err
 	}
 	var objects []manifest.Object
 	for _, o := range found {

@@ -9,6 +9,8 @@ import (
 var disturbing = []struct{ group, kind, text, hint string }{
 	{"autoscaling", "HorizontalPodAutoscaler", "it can change the number of pods within a measure phase", "set its minReplicas and maxReplicas to one number while measuring"},
 	{"networking.k8s.io", "NetworkPolicy", "it can keep out the load and the mesh", "a trial whose requests are not answered fails; measure a copy (without inPlace)"},
+	{"", "ResourceQuota", "it counts the pods of the load, the proxies, and pods that replace others", "a trial whose pods are refused fails; measure a copy (without inPlace)"},
+	{"", "LimitRange", "it applies to the pods of the load and to proxies too", ""},
 	{"batch", "CronJob", "its pods can start within a measure phase", "`kubectl patch` sets spec.suspend"},
 }
 
@@ -33,7 +35,7 @@ func (s *Set) InPlace() {
 			s.note(o, "", "restarted twice in each trial, with %d pods", number(replicas))
 		}
 	}
-	for _, o := range s.Left {
+	for _, o := range slices.Concat(s.Left, s.Objects) {
 		for _, d := range disturbing {
 			if d.kind == o.kind() && d.group == o.group() {
 				s.Notes = append(s.Notes, Note{About: fmt.Sprint(o), Text: d.text, Hint: d.hint})

@@ -318,6 +318,14 @@ spec: {containers: [{name: tool, image: x}]}
 apiVersion: autoscaling/v2
 kind: HorizontalPodAutoscaler
 metadata: {name: web, namespace: shop}
+---
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: few, namespace: shop}
+---
+apiVersion: v1
+kind: LimitRange
+metadata: {name: small, namespace: shop}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -332,7 +340,8 @@ metadata: {name: web, namespace: shop}
 		all = append(all, n.String())
 	}
 	got := strings.Join(all, "\n")
-	for _, want := range []string{"Deployment web: restarted twice in each trial, with 3 pods", "StatefulSet db: restarted twice", "HorizontalPodAutoscaler web: it can change the number of pods"} {
+	for _, want := range []string{"Deployment web: restarted twice in each trial, with 3 pods", "StatefulSet db: restarted twice", "HorizontalPodAutoscaler web: it can change the number of pods",
+		"ResourceQuota few: it counts the pods of the load", "LimitRange small: it applies to the pods of the load"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}

@@ -66,6 +66,11 @@ type Kubernetes struct {
 	NodeFiles []NodeFiles `yaml:"nodeFiles,omitempty" json:"nodeFiles,omitempty"`
 }
 
+// Installable reports whether tare can install the mesh: otherwise it is part of the cluster.
+func (k Kubernetes) Installable() bool {
+	return len(k.Charts) > 0 || len(k.Manifests) > 0 || k.CLI != nil
+}
+
 // Names of profiles, the default first.
 const (
 	ProfileDev = "dev" // one of everything, small requests: fits a laptop
