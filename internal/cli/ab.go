@@ -44,7 +44,7 @@ type abOptions struct {
 const defaultGate = metric.CPUPerRequest + "/data < +2%"
 
 func newABCommand(c *CommandLine) *cobra.Command {
-	o := abOptions{runOptions: runOptions{report: reportOptions{format: "decision"}}, maxTime: 10 * time.Minute}
+	o := abOptions{runOptions: runOptions{report: reportOptions{format: "decision"}, gatesOnly: true}, maxTime: 10 * time.Minute}
 	cmd := &cobra.Command{
 		Use:   "ab [FILE]",
 		Short: "Compare two builds, versions or settings of a mesh in one run, and decide gates",
@@ -95,7 +95,7 @@ breached, 125 undecided or failed, 255 wrong usage.`,
 	f.StringArrayVar(&o.gates, "gate", nil, "bound the change from A to B; may be repeated (default `'"+defaultGate+"'`)")
 	f.StringVar(&o.detect, "detect", "", "a gate holds if the change is shown to be below its limit plus this `share`, such as 1%; default 0%")
 	f.DurationVar(&o.maxTime, "max-time", o.maxTime, "end undecided at this time")
-	f.StringVar(&o.undecided, "undecided", "", "outcome of an undecided gate: pass or fail; default: exit code 5")
+	o.decides(cmd)
 	f.BoolVar(&o.bisect, "bisect", false, "exit codes for git bisect run")
 	f.StringVar(&o.app, "app", "echo", "application: `name` or file of a topology")
 	f.StringVar(&o.rate, "rate", "1000", "requests per `second`")
@@ -106,7 +106,6 @@ breached, 125 undecided or failed, 255 wrong usage.`,
 	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a screen")
 	f.StringVar(&o.report.format, "format", o.report.format, "report format, as in tare report")
 	_ = cmd.MarkFlagDirname("out")
-	_ = cmd.RegisterFlagCompletionFunc("undecided", cobra.FixedCompletions([]string{"pass", "fail"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -138,8 +137,8 @@ func forBisect(bisect bool, err error) error {
 type abCommand struct{ *CommandLine }
 
 func (c abCommand) ab(ctx context.Context, args []string, o abOptions) error {
-	if o.undecided != "" && o.undecided != "pass" && o.undecided != "fail" {
-		return console.Usage(fmt.Errorf("--undecided is %q", o.undecided), "write pass or fail")
+	if err := o.checkUndecided(); err != nil {
+		return err
 	}
 	for _, g := range o.gates {
 		if _, err := analysis.ParseGate(g); err != nil {
@@ -169,27 +168,35 @@ func (c abCommand) study(args []string, o abOptions) (*Study, error) {
 	if err != nil {
 		return nil, err
 	}
-	perBlock := pilot.Plan.Expected / time.Duration(experiment.DecideFrom())
-	blocks := min(int(o.maxTime/max(perBlock, time.Second)), stats.MaxLooks)
-	if blocks < experiment.DecideFrom() {
-		return nil, console.Usage(fmt.Errorf("--max-time %v is too short: a block takes about %v, and %d are needed", o.maxTime, perBlock.Round(time.Second), experiment.DecideFrom()),
-			fmt.Sprintf("write --max-time %v, or shorten phases.measure", (perBlock*time.Duration(experiment.DecideFrom())*3/2).Round(time.Minute)))
+	from := experiment.DecideFrom()
+	perBlock := pilot.Plan.Expected / time.Duration(from)
+	if pilot.Plan.Expected > o.maxTime {
+		return nil, console.Usage(fmt.Errorf("--max-time %v is too short: a block takes about %v, and %d are needed", o.maxTime, perBlock.Round(time.Second), from),
+			fmt.Sprintf("write --max-time %v, or shorten phases.measure", (pilot.Plan.Expected*3/2).Round(time.Minute)))
 	}
 	o.fixed = []string{fmt.Sprintf("seed=%d", pilot.Experiment.Seed)}
 	if order := pilot.Experiment.Order; order != "" {
 		o.fixed = append(o.fixed, "order="+experiment.OrderName(order)) // with a seed, the default differs
 	}
+	if pilot.Plan.MeshChanges > 0 { // not in each block
+		twice, err := read(o, 2*from)
+		if err != nil {
+			return nil, err
+		}
+		perBlock = (twice.Plan.Expected - pilot.Plan.Expected) / time.Duration(from)
+	}
+	blocks := min(from+int((o.maxTime-pilot.Plan.Expected)/max(perBlock, time.Second)), stats.MaxLooks)
 	for {
 		s, err := read(o, blocks)
 		if err != nil {
 			return nil, err
 		}
-		if s.Plan.Expected <= o.maxTime || blocks == experiment.DecideFrom() {
+		if s.Plan.Expected <= o.maxTime || blocks == from {
 			c.printNotes(s)
 			return s, nil
 		}
 		// Blocks differ in the number of meshes that are installed.
-		blocks = max(experiment.DecideFrom(), min(blocks-1, int(int64(blocks)*int64(o.maxTime)/int64(s.Plan.Expected))))
+		blocks = max(from, min(blocks-1, int(int64(blocks)*int64(o.maxTime)/int64(s.Plan.Expected))))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -100,6 +101,25 @@ func TestABStudies(t *testing.T) {
 		if d := s.Experiment.Decide; len(d.Gates) != 1 || d.Gates[0] != defaultGate || time.Duration(d.Within) != c.o.maxTime {
 			t.Errorf("%s: %+v", name, d)
 		}
+	}
+}
+
+// Blocks fill the time, where a mesh is not installed in each of them too.
+func TestABFillsItsTime(t *testing.T) {
+	c := abCommand{testLine(t, nil)}
+	o := abOptions{app: "echo", rate: "1000", maxTime: time.Hour, runOptions: runOptions{ExperimentOptions: ExperimentOptions{Set: []string{"b.profile=ha", "seed=1"}}}}
+	o.mesh = []string{"linkerd"}
+	s, err := c.study(nil, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Plan.MeshChanges == 0 || s.Plan.Blocks >= stats.MaxLooks {
+		t.Fatalf("%d changes of the mesh, %d blocks: the test needs other settings", s.Plan.MeshChanges, s.Plan.Blocks)
+	}
+	o.gates, o.fixed = []string{defaultGate}, []string{"order=by-mesh"}
+	more, err := c.fromFlags(o, s.Plan.Blocks+2)
+	if err != nil || s.Plan.Expected > o.maxTime || more.Plan.Expected <= o.maxTime {
+		t.Errorf("%v: %d blocks take %v, two more take %v", err, s.Plan.Blocks, s.Plan.Expected, more.Plan.Expected)
 	}
 }
 

@@ -138,6 +138,9 @@ func (c loadCommand) load(cmd *cobra.Command, p load.Profile, f *loadFlags) erro
 	if page := c.writeLoadPage(f, &p, &report, seconds); err != nil || page != nil {
 		return errors.Join(err, page)
 	}
+	if cmd.Context().Err() != nil { // the load's own end, by the key q, is none
+		return &console.ExitError{Err: errors.New("interrupted: the report is of the load so far"), Code: console.Interrupted}
+	}
 	return f.verdict(&report)
 }
 

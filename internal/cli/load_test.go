@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -53,6 +55,25 @@ func TestLoadPrintsASummary(t *testing.T) {
 		if !strings.Contains(out, want) {
 			t.Errorf("summary lacks %q:\n%s", want, out)
 		}
+	}
+}
+
+// An interrupted load reports what it has sent, and does not pass for a load that ended.
+func TestInterruptedLoad(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	var requests atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		if requests.Add(1) == 20 {
+			interrupt()
+		}
+	}))
+	defer s.Close()
+	var out, diag bytes.Buffer
+	root := New(console.Console{In: strings.NewReader(""), Out: &out, Err: &diag}, nil).Root()
+	root.SetArgs([]string{"load", s.URL, "--rate", "100", "--arrivals", "constant", "--warmup", "0s", "-d", "5m"})
+	err := root.ExecuteContext(ctx)
+	if code := console.Exit(&diag, "tare", err); code != console.Interrupted || !strings.Contains(out.String(), "100 % ok") {
+		t.Errorf("exit code %d, %v\n%s%s", code, err, out.String(), diag.String())
 	}
 }
 

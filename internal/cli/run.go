@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -38,6 +39,8 @@ type runOptions struct {
 	finish func(dir string, o reportOptions) error
 	// undecided is the outcome of an undecided gate: pass, fail, or empty for its own exit code.
 	undecided string
+	// gatesOnly makes trials that failed or are invalid no reason for an exit code: the gates take account of them.
+	gatesOnly bool
 }
 
 func newRunCommand(c *CommandLine) *cobra.Command {
@@ -90,9 +93,24 @@ hold; 5 a gate is undecided; 130 interrupted.`,
 	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a screen")
 	f.StringVar(&o.report.format, "format", o.report.format, "report format, as in tare report")
 	o.report.attributed(cmd)
+	o.decides(cmd)
 	_ = cmd.MarkFlagDirname("out")
 	_ = cmd.MarkFlagDirname("resume")
 	return cmd
+}
+
+// decides adds the flag of the outcome of undecided gates.
+func (o *runOptions) decides(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.undecided, "undecided", "", "`outcome` of an undecided gate: pass or fail; default: exit code 5")
+	_ = cmd.RegisterFlagCompletionFunc("undecided", cobra.FixedCompletions([]string{"pass", "fail"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// checkUndecided refuses other outcomes.
+func (o *runOptions) checkUndecided() error {
+	if o.undecided != "" && o.undecided != "pass" && o.undecided != "fail" {
+		return console.Usage(fmt.Errorf("--undecided is %q", o.undecided), "write pass or fail")
+	}
+	return nil
 }
 
 // runCommand carries out experiments.
@@ -113,6 +131,9 @@ func (c runCommand) run(ctx context.Context, file string, o runOptions) error {
 
 // runStudy runs an experiment that was read, and prints the report.
 func (c runCommand) runStudy(ctx context.Context, study *Study, o runOptions) error {
+	if err := o.checkUndecided(); err != nil {
+		return err
+	}
 	if err := c.needs(study.Experiment); err != nil {
 		return err
 	}
@@ -184,23 +205,50 @@ func (c runCommand) runStudy(ctx context.Context, study *Study, o runOptions) er
 	if err == nil {
 		err = reported
 	}
-	if err == nil && len(study.Experiment.Decide.Gates) > 0 {
-		if err = abCommand(c).decidedIn(dir.Path(), o.undecided); err == nil {
-			err = unmet(dir)
-		}
-		return err
-	}
-	if err == nil && summary.Failed+summary.Invalid > 0 {
-		err = &console.ExitError{Err: fmt.Errorf("%s: see the warnings above and %s", unusable(summary.Failed, summary.Invalid, summary.Trials), filepath.Join(dir.Path(), result.TrialsDir)), Code: console.Incomplete}
-	}
 	if err == nil {
-		err = unmet(dir)
+		err = c.outcome(study.Experiment, dir, o)
 	}
 	return err
 }
 
-// unusable counts failed and invalid trials in words: "1 of 18 trials failed and 2 were invalid".
-func unusable(failed, invalid, trials int) string {
+// outcome is the exit code of a run to its end, the trials of earlier sessions included: of gates, of expectations, and
+// then of trials that cannot be used.
+func (c runCommand) outcome(x *experiment.Experiment, dir *result.Dir, o runOptions) error {
+	if len(x.Decide.Gates) > 0 {
+		if err := abCommand(c).decidedIn(dir.Path(), o.undecided); err != nil {
+			return err
+		}
+	}
+	records, err := dir.Records()
+	if err != nil {
+		return err
+	}
+	if err := unmet(records); err != nil || o.gatesOnly {
+		return err
+	}
+	return unusable(dir, records)
+}
+
+// unusable counts the trials that failed or were invalid.
+func unusable(dir *result.Dir, records []result.Record) error {
+	failed, invalid := 0, 0
+	for i := range records {
+		switch r := &records[i]; {
+		case r.Error != "":
+			failed++
+		case !r.Valid:
+			invalid++
+		}
+	}
+	if failed+invalid == 0 {
+		return nil
+	}
+	text := unusableText(failed, invalid, len(dir.Plan().Trials))
+	return &console.ExitError{Err: fmt.Errorf("%s: see the warnings above and %s", text, filepath.Join(dir.Path(), result.TrialsDir)), Code: console.Incomplete}
+}
+
+// unusableText counts failed and invalid trials in words: "1 of 18 trials failed and 2 were invalid".
+func unusableText(failed, invalid, trials int) string {
 	were := "were"
 	if invalid == 1 {
 		were = "was"
@@ -233,14 +281,14 @@ func (c runCommand) dryRun(ctx context.Context, s *Study, o runOptions) error {
 	return c.kubernetes.DryRun(ctx, c.CommandLine, s, Opening{Experiment: s.Experiment, Results: o.results(s.Experiment, time.Now().UTC()), Notices: &Notices{to: c.Err}})
 }
 
-// unmet counts the expectations that do not hold.
-func unmet(dir *result.Dir) error {
-	records, err := dir.Records()
-	if err != nil {
-		return err
-	}
-	conditions, trials := 0, 0
+// unmet counts the expectations that do not hold in valid trials. Of others nothing is concluded.
+func unmet(records []result.Record) error {
+	conditions, trials, valid := 0, 0, 0
 	for _, r := range records {
+		if !r.Valid {
+			continue
+		}
+		valid++
 		before := conditions
 		for _, o := range r.Expectations {
 			if !o.OK {
@@ -254,7 +302,16 @@ func unmet(dir *result.Dir) error {
 	if conditions == 0 {
 		return nil
 	}
-	return &console.ExitError{Err: fmt.Errorf("expectations do not hold: %d times, in %d of %d trials", conditions, trials, len(records)), Code: console.Gate}
+	return &console.ExitError{Err: fmt.Errorf("expectations do not hold: %d times, in %d of %d trials", conditions, trials, valid), Code: console.Gate}
+}
+
+// tareRun is the command line of `tare run` with files of mesh definitions, for a person to copy.
+func tareRun(definitions []string, args ...string) string {
+	words := append([]string{"run"}, args...)
+	for _, file := range definitions {
+		words = append(words, "--mesh", file)
+	}
+	return proc.Command{Path: "tare", Args: words}.String()
 }
 
 // results is the directory of the run.
@@ -355,6 +412,7 @@ func (c runCommand) carryOut(ctx context.Context, s *Study, on *begun, o runOpti
 		TrialTime:  s.expected() / time.Duration(max(1, len(s.Plan.Trials))),
 		Refresh:    planned,
 		Stop:       stop,
+		Resume:     tareRun(s.definitions, "--resume", on.dir.Path()),
 		Sinks:      []result.Sink{view},
 		Kill:       c.kill,
 	})

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -10,7 +11,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -23,9 +29,59 @@ func TestUnusable(t *testing.T) {
 		"3 of 18 trials failed and 1 was invalid":  {3, 1, 18},
 		"1 of 18 trials failed and 2 were invalid": {1, 2, 18},
 	} {
-		if got := unusable(n[0], n[1], n[2]); got != want {
+		if got := unusableText(n[0], n[1], n[2]); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// A gate is decided first. Then come expectations of valid trials, and last the trials that cannot be used.
+func TestOutcomeOfARun(t *testing.T) {
+	const within, beyond, open = "cpu_us_per_request/app < +30%", "cpu_us_per_request/app < +2%", "cpu_us_per_request/app < +10%"
+	unmetIn := func(r *result.Record) { r.Expectations = []expect.Outcome{{Expect: "no failed requests"}} }
+	invalid := func(r *result.Record) { r.Valid = false }
+	for name, c := range map[string]struct {
+		gate   string
+		o      runOptions
+		change func(*result.Record) // of one trial of the first block
+		want   int
+	}{
+		"done":                                {"", runOptions{}, nil, console.Done},
+		"an invalid trial":                    {"", runOptions{}, invalid, console.Incomplete},
+		"a failed trial":                      {"", runOptions{}, func(r *result.Record) { r.Valid, r.Error = false, "deploy" }, console.Incomplete},
+		"an expectation":                      {"", runOptions{}, unmetIn, console.Gate},
+		"an expectation of an invalid trial":  {"", runOptions{}, func(r *result.Record) { unmetIn(r); invalid(r) }, console.Incomplete},
+		"a gate holds":                        {within, runOptions{}, nil, console.Done},
+		"a gate holds, with an invalid trial": {within, runOptions{}, invalid, console.Incomplete},
+		"of tare ab":                          {within, runOptions{gatesOnly: true}, invalid, console.Done},
+		"a gate holds, but an expectation":    {within, runOptions{gatesOnly: true}, unmetIn, console.Gate},
+		"a breach, with an invalid trial":     {beyond, runOptions{}, invalid, console.Gate},
+		"undecided":                           {open, runOptions{}, nil, console.Undecided},
+		"undecided, and passes":               {open, runOptions{undecided: "pass"}, nil, console.Done},
+		"undecided, and passes, but invalid":  {open, runOptions{undecided: "pass"}, invalid, console.Incomplete},
+		"undecided, and fails":                {open, runOptions{undecided: "fail"}, nil, console.Gate},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := analysistest.Quickstart() // the application costs a tenth more under envoy
+			s.Treatments, s.Blocks, s.Bare = s.Treatments[:3], 8, true
+			s.YAML = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: outcome}\n"
+			if c.gate != "" {
+				s.YAML += "decide: {gates: ['" + c.gate + "']}\n"
+			}
+			s.Change = func(r *result.Record) {
+				if c.change != nil && r.Block == 1 && r.Treatment == "envoy" {
+					c.change(r)
+				}
+			}
+			var x experiment.Experiment
+			if c.gate != "" {
+				x.Decide.Gates = []string{c.gate}
+			}
+			err := runCommand{testLine(t, nil)}.outcome(&x, s.Write(t, filepath.Join(t.TempDir(), "run")), c.o)
+			if got := console.Exit(io.Discard, "tare", err); got != c.want {
+				t.Errorf("exit code %d, want %d: %v", got, c.want, err)
+			}
+		})
 	}
 }
 

@@ -36,17 +36,18 @@ func stopRule(dir *result.Dir, x *experiment.Experiment, post func(string)) func
 
 // decisionRule ends the run when every gate is decided, or when another block would last beyond the time given.
 func decisionRule(dir *result.Dir, d experiment.Decide, post func(string)) func(block int) (result.Stopped, error) {
-	begun, first := time.Now(), 0
+	var earlier time.Duration // of the sessions before a resume
+	if records, err := dir.Records(); err == nil {
+		earlier = result.Worked(records)
+	}
+	begun := time.Now()
 	return func(block int) (result.Stopped, error) {
-		if first == 0 {
-			first = block
-		}
 		looks, err := analysis.NewLooks(dir, analysis.Options{})
 		if err != nil {
 			return result.Stopped{}, err
 		}
-		passed := time.Since(begun)
-		next := passed / time.Duration(block-first+1)
+		passed := earlier + time.Since(begun)
+		next := passed / time.Duration(max(block, 1))
 		l := look{looks: looks, block: block, timeIsOver: d.Within > 0 && passed+next > time.Duration(d.Within)}
 		stop, err := l.decide()
 		for i := range l.decisions {

@@ -19,8 +19,6 @@ const (
 	maxSearched  = 200
 	// minTimedTrials is the number of trials from which times are used.
 	minTimedTrials = 3
-	// longestPause is the longest pause between two trials of one run. A longer one is an interruption.
-	longestPause = 5 * time.Minute
 )
 
 // trialTimes is the expected time of a plan, corrected by the times that earlier trials took.
@@ -82,22 +80,11 @@ func (s *Study) excess(dir string) (time.Duration, int) {
 	return took - p.Expected/time.Duration(len(p.Trials))*time.Duration(n), n
 }
 
-// spent is the time of the trials that did not fail, with the pauses between them, and their number. Trials of a round
-// overlap.
+// spent is the time of the trials that did not fail, with the pauses between them, and their number.
 func spent(records []result.Record) (all time.Duration, n int) {
-	records = slices.SortedFunc(slices.Values(records), func(a, b result.Record) int { return a.Ended.Compare(b.Ended) })
-	var end time.Time // of the trial before
-	for _, r := range records {
-		begin := r.Started
-		if begin.IsZero() || !r.Ended.After(begin) {
-			continue // not recorded by a run
-		}
-		if !end.IsZero() && begin.Sub(end) <= longestPause {
-			begin = end
-		}
-		end = r.Ended
+	for r, span := range result.Spans(records) {
 		if r.Error == "" {
-			all += end.Sub(begin)
+			all += span
 			n++
 		}
 	}

@@ -21,6 +21,8 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
 
@@ -234,22 +236,25 @@ func (o weighOptions) file(args []string) (*weighFile, error) {
 	if path != "" {
 		w.Factors.Route = []string{path}
 	}
-	w.addMeshes(o.meshes)
 	w.Metadata.Name = label("weigh-" + name)
-	return w, nil
+	return w, w.addMeshes(o.meshes)
 }
 
 // addMeshes adds meshes by name, or by the file of a definition.
-func (w *weighFile) addMeshes(all []string) {
+func (w *weighFile) addMeshes(all []string) error {
 	for _, m := range all {
-		if strings.ContainsAny(m, `/\`) || strings.HasSuffix(m, ".yaml") {
-			w.definitions = append(w.definitions, m)
-			m = strings.TrimSuffix(filepath.Base(m), filepath.Ext(m))
+		if mesh.IsPath(m) {
+			d, err := mesh.Load(m)
+			if err != nil {
+				return console.InvalidFile(err)
+			}
+			w.definitions, m = append(w.definitions, m), d.Name
 		}
 		if m != "none" && !slices.Contains(w.Factors.Mesh, m) {
 			w.Factors.Mesh = append(w.Factors.Mesh, m)
 		}
 	}
+	return nil
 }
 
 // label makes a DNS label of a name.
@@ -266,7 +271,7 @@ func label(name string) string {
 // yaml is the file with a heading.
 func (w *weighFile) yaml(path string) ([]byte, error) {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# Written by tare weigh. To repeat it, perhaps with more blocks:\n#\n#     tare run %s\n", path)
+	fmt.Fprintf(&b, "# Written by tare weigh. To repeat it, perhaps with more blocks:\n#\n#     %s\n", tareRun(w.definitions, path))
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
 	if err := errors.Join(e.Encode(w), e.Close()); err != nil {
@@ -291,6 +296,9 @@ func (c weigher) studyOf(w *weighFile, path string) (*Study, error) {
 func (c weigher) weigh(ctx context.Context, w *weighFile, o weighOptions) error {
 	out := cmp.Or(o.out, filepath.Join("runs", w.Metadata.Name+"-"+time.Now().UTC().Format("20060102T150405Z")))
 	path := cmp.Or(o.keep, strings.TrimRight(out, "/")+".yaml")
+	if err := result.CheckEmpty(out); err != nil { // before the file beside it is replaced
+		return err
+	}
 	study, err := c.studyOf(w, "tare weigh")
 	if err != nil {
 		return err

@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"bytes"
+	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -64,6 +67,43 @@ func TestWeighFile(t *testing.T) {
 				t.Errorf("the directory is %q", dir)
 			}
 		})
+	}
+}
+
+// A mesh of a file is run by the name that its definition has, and the kept file's command has the definition.
+func TestWeighWithADefinition(t *testing.T) {
+	dir := t.TempDir()
+	text, err := os.ReadFile("../experiment/mesh/definitions/envoy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "my mesh.yaml")
+	if err := os.WriteFile(file, bytes.Replace(text, []byte("name: envoy\n"), []byte("name: mine\n"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w, err := flagsOf(func(o *weighOptions) { o.meshes = []string{file} }).file([]string{"./server"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := w.yaml("kept.yaml")
+	if want := "#     tare run kept.yaml --mesh '" + file + "'\n"; err != nil || !strings.Contains(string(kept), want) || !strings.Contains(string(kept), "mesh: [none, mine]") {
+		t.Errorf("%v, no %q in\n%s", err, want, kept)
+	}
+	if _, err := flagsOf(func(o *weighOptions) { o.meshes = []string{filepath.Join(dir, "none.yaml")} }).file([]string{"./server"}); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// A results directory in use is refused before the experiment file beside it is replaced.
+func TestWeighKeepsAnEarlierFile(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "earlier")
+	if err := errors.Join(os.Mkdir(out, 0o750), os.WriteFile(filepath.Join(out, "plan.json"), nil, 0o600), os.WriteFile(out+".yaml", []byte("earlier"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := call(t, newWeighCommand, "--out", out, "--rate", "50", "--", "true")
+	kept, _ := os.ReadFile(out + ".yaml")
+	if err == nil || !strings.Contains(err.Error(), "not empty") || string(kept) != "earlier" {
+		t.Errorf("%v; the file has %q", err, kept)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 // Phases of tare weigh on a cluster, where each trial is deployed alone.
@@ -62,7 +63,9 @@ func (o weighOptions) fileOnCluster(args []string) (*weighFile, error) {
 	if o.path != "" {
 		w.Factors.Route = []string{o.path}
 	}
-	w.addMeshes(o.meshes)
+	if err := w.addMeshes(o.meshes); err != nil {
+		return nil, err
+	}
 	if err := w.choose(o); err != nil {
 		return nil, err
 	}
@@ -107,6 +110,9 @@ func (w *weighFile) choose(o weighOptions) error {
 func (c weigher) weighCopy(ctx context.Context, w *weighFile, o weighOptions) error {
 	out := cmp.Or(o.out, filepath.Join("runs", w.Metadata.Name+"-"+time.Now().UTC().Format("20060102T150405Z")))
 	path := cmp.Or(o.keep, strings.TrimRight(out, "/")+".yaml")
+	if err := result.CheckEmpty(out); err != nil { // before the file beside it is replaced
+		return err
+	}
 	study, err := c.studyOf(w, "tare weigh")
 	if err != nil {
 		return err
@@ -122,6 +128,9 @@ func (c weigher) weighCopy(ctx context.Context, w *weighFile, o weighOptions) er
 		if err := c.Confirm(fmt.Sprintf("restart the workloads of namespace %s, several times", o.namespace), o.yes); err != nil {
 			return err
 		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	w.Blocks = min(maxWeighBlocks, max(minWeighBlocks, int(o.time/study.Plan.TrialTime)/len(study.Plan.Treatments)))
 	if study, err = c.keepFile(w, path); err != nil {

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/regular"
@@ -60,12 +61,31 @@ type Dir struct {
 func Create(dir string, experiment []byte, p *plan.Plan, env Environment) (*Dir, error) {
 	d, err := begin(dir, experiment, p, env)
 	if err != nil {
-		return nil, err
+		return nil, unbegun(dir, err)
 	}
-	if err := (opening{d}).fill(); err != nil {
+	if err := mustBeEmpty(dir); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
+	if err := (opening{d}).fill(); err != nil {
+		return nil, errors.Join(unbegun(dir, err), Discard(d))
+	}
 	return d, nil
+}
+
+// unbegun replaces the hint to resume, of a full disk: there is no run to resume yet.
+func unbegun(dir string, err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return &Error{Op: "create results directory", Path: dir, Hinted: hint.Hinted{Err: err, Text: "free space on its file system, then run the experiment again, or choose another directory with --out"}}
+	}
+	return err
+}
+
+// CheckEmpty returns an error if dir exists and is not empty, so that [Create] would refuse it.
+func CheckEmpty(dir string) error {
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return mustBeEmpty(dir)
 }
 
 func mustBeEmpty(dir string) error {
@@ -85,9 +105,6 @@ func mustBeEmpty(dir string) error {
 type opening struct{ dir *Dir }
 
 func (d opening) fill() error {
-	if err := mustBeEmpty(d.dir.path); err != nil {
-		return err
-	}
 	if err := os.Mkdir(d.dir.file(TrialsDir), 0o755); err != nil {
 		return storage("create results directory", d.dir.path, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -80,9 +81,13 @@ func diskFull(t *testing.T, dir string) {
 	if _, err := os.Stat(td.Path(result.RecordFile + ".tmp")); err == nil {
 		t.Error("half a record is left")
 	}
-	_, err = result.Create(filepath.Join(filepath.Dir(dir), "other"), []byte(experimentText), smallPlan(), result.Environment{})
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("a directory on a full disk: %v", err)
+	other := filepath.Join(filepath.Dir(dir), "other")
+	_, err = result.Create(other, []byte(experimentText), smallPlan(), result.Environment{})
+	if !errors.Is(err, syscall.ENOSPC) || strings.Contains(hint.Of(err), "--resume") {
+		t.Errorf("a directory on a full disk: %v, hint %q", err, hint.Of(err))
+	}
+	if _, err := os.Stat(other); err == nil {
+		t.Error("a directory without a run is left on the full disk")
 	}
 	wantFull(t, d.Close(), dir) // the directory's manifest does not fit; the lock is released
 	// Only finished records can be read.

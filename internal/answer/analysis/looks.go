@@ -45,22 +45,15 @@ func (l *Looks) To() int {
 // EndsAt reports whether the run had its last look after a block, by time or by plan.
 func (l *Looks) EndsAt(block int) bool { return block == l.a.run.lastLook }
 
-// Elapsed is the time from the begin of the run to the end of a block.
+// Elapsed is the time that the run spent until the end of a block, without interruptions.
 func (l *Looks) Elapsed(block int) time.Duration {
-	var first, last time.Time
+	var until []result.Record
 	for i := range l.a.run.records {
-		r := &l.a.run.records[i]
-		if r.Block > block {
-			continue
-		}
-		if first.IsZero() || r.Started.Before(first) {
-			first = r.Started
-		}
-		if r.Ended.After(last) {
-			last = r.Ended
+		if r := &l.a.run.records[i]; r.Block <= block {
+			until = append(until, *r)
 		}
 	}
-	return last.Sub(first)
+	return result.Worked(until)
 }
 
 // At are the decisions after a block, as if no later one had been run. The last look spends the error that is left.

@@ -62,6 +62,23 @@ func TestLooks(t *testing.T) {
 	}
 }
 
+// The time between an interruption and the resume is no time of the run.
+func TestElapsedWithoutInterruption(t *testing.T) {
+	s := gatedStudy()
+	s.Change = func(r *result.Record) {
+		if r.Block > 1 {
+			r.Started, r.Ended = r.Started.Add(8*time.Hour), r.Ended.Add(8*time.Hour)
+		}
+	}
+	looks, err := analysis.NewLooks(s.Write(t, filepath.Join(t.TempDir(), "run")), analysis.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := looks.Elapsed(2); got < 4*time.Minute || got > 7*time.Minute { // six trials, a minute each, without the idle part before one
+		t.Errorf("two blocks took %v", got)
+	}
+}
+
 // bare is a decision without what tests of other packages compare: floating point of another order of sums.
 func bare(d analysis.Decision) []any {
 	return []any{d.Gate, d.Outcome, d.Pairs, d.Max, d.Last, d.Lost, d.Change.Low == nil, d.MorePairs}

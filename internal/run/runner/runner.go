@@ -44,6 +44,8 @@ type Config struct {
 	// continue. nil: every block is run. The runner does not analyse, but Stop reads the
 	// directory.
 	Stop func(block int) (result.Stopped, error)
+	// Resume is the command that continues the run, for messages. "": `tare run --resume DIR`.
+	Resume string
 	// Kill ends at the second interrupt, after which nothing is waited for. nil: it never does.
 	Kill context.Context
 	// TrialTime is the expected duration of a trial, for views, 0 for that of the plan.
@@ -132,6 +134,7 @@ func Run(ctx context.Context, cfg Config) (Summary, error) {
 	if r.Kill == nil {
 		r.Kill = context.Background()
 	}
+	r.Resume = cmp.Or(r.Resume, "tare run --resume "+cfg.Dir.Path())
 	if r.Wall == nil {
 		r.Wall = time.Now
 	}
@@ -247,7 +250,7 @@ func (r *run) ended(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	interrupted := &Interrupted{Hinted: hint.Hinted{Err: context.Cause(ctx), Text: "go on with: tare run --resume " + r.Dir.Path()},
+	interrupted := &Interrupted{Hinted: hint.Hinted{Err: context.Cause(ctx), Text: "go on with: " + r.Resume},
 		Dir: r.Dir.Path(), Recorded: r.summary.Earlier + r.summary.Recorded, Trials: r.summary.Trials}
 	if err == nil || errors.Is(err, interrupted.Err) || errors.Is(err, context.Canceled) {
 		return interrupted
