@@ -10,6 +10,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // needed maps a required file to the package that contains it.
@@ -51,25 +54,64 @@ func there(file string) bool {
 // ErrMissing is wrapped by errors that name packages to install.
 var ErrMissing = errors.New("missing on this machine")
 
+// packages is the directory of dpkg. Its lock excludes other installations by this package.
+var packages = "/var/lib/dpkg"
+
 // Install installs missing packages, as root and with apt-get. Otherwise the error names the packages to
-// install.
+// install. Of several processes one installs: apt-get waits for no other that updates its lists.
 func Install(ctx context.Context, log io.Writer) error {
-	missing := Missing()
-	if len(missing) == 0 {
+	if len(Missing()) == 0 {
 		return nil
 	}
-	advice := fmt.Errorf("%w: %s (sudo apt-get install --no-install-recommends %[2]s)", ErrMissing, strings.Join(missing, " "))
-	if _, err := exec.LookPath("apt-get"); err != nil || os.Geteuid() != 0 {
-		return advice
+	advice := func() error {
+		return fmt.Errorf("%w: %s (sudo apt-get install --no-install-recommends %[2]s)", ErrMissing, strings.Join(Missing(), " "))
 	}
-	steps := [][]string{{"update", "-qq"}, append([]string{"install", "-y", "-qq", "--no-install-recommends"}, missing...)}
-	for _, arguments := range steps {
-		run := exec.CommandContext(ctx, "apt-get", arguments...)
+	if _, err := exec.LookPath("apt-get"); err != nil || os.Geteuid() != 0 {
+		return advice()
+	}
+	unlock, err := lock(ctx, packages)
+	if err != nil {
+		return fmt.Errorf("%w; %w", err, advice())
+	}
+	defer unlock()
+	missing := Missing()
+	if len(missing) == 0 { // another process has installed them
+		return nil
+	}
+	get := func(arguments ...string) error {
+		run := exec.CommandContext(ctx, "apt-get", append(arguments, "-qq", "-o", "DPkg::Lock::Timeout=300")...)
 		run.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 		run.Stdout, run.Stderr = log, log
 		if err := run.Run(); err != nil {
-			return fmt.Errorf("apt-get %s: %w; %w", arguments[0], err, advice)
+			return fmt.Errorf("apt-get %s: %w", arguments[0], err)
 		}
+		return nil
+	}
+	outdated := get("update")
+	if err := get(append([]string{"install", "-y", "--no-install-recommends"}, missing...)...); err != nil {
+		return fmt.Errorf("%w; %w", errors.Join(outdated, err), advice())
 	}
 	return nil
+}
+
+// lock waits for the advisory lock of a directory, which ends with this process.
+func lock(ctx context.Context, dir string) (unlock func(), err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("lock the packages: %w", err)
+	}
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { _ = f.Close() }, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), f.Close())
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("wait for another installation of packages: %w", ctx.Err()), f.Close())
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 }
