@@ -172,7 +172,7 @@ func (c abCommand) study(args []string, o abOptions) (*Study, error) {
 	perBlock := pilot.Plan.Expected / time.Duration(from)
 	if pilot.Plan.Expected > o.maxTime {
 		return nil, console.Usage(fmt.Errorf("--max-time %v is too short: a block takes about %v, and %d are needed", o.maxTime, perBlock.Round(time.Second), from),
-			fmt.Sprintf("write --max-time %v, or shorten phases.measure", (pilot.Plan.Expected*3/2).Round(time.Minute)))
+			fmt.Sprintf("write --max-time %v, or shorten phases.measure", (pilot.Plan.Expected*3/2).Round(10*time.Second)))
 	}
 	o.fixed = []string{fmt.Sprintf("seed=%d", pilot.Experiment.Seed)}
 	if order := pilot.Experiment.Order; order != "" {

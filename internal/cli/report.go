@@ -224,7 +224,11 @@ func addCost(d *result.Dir, r *analysis.Report, file string) error {
 	if err != nil {
 		return console.InvalidFile(err)
 	}
-	return r.AddCost(d, *p)
+	published, err := report.References()
+	if err != nil {
+		return err
+	}
+	return r.AddCost(d, *p, published)
 }
 
 func methodNames() string {

@@ -1,13 +1,11 @@
 package analysis
 
 import (
-	_ "embed"
 	"fmt"
 	"math"
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
-	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -140,25 +138,8 @@ type Reference struct {
 	Date         string  `yaml:"date" json:"date"`
 }
 
-//go:embed references.yaml
-var referencesYAML []byte
-
-// References are published figures for orientation: none was
-// measured under the conditions of another.
-func References() ([]Reference, error) {
-	doc, err := strict.Parse("references.yaml", referencesYAML)
-	if err != nil {
-		return nil, err
-	}
-	var file struct {
-		References []Reference `yaml:"references"`
-	}
-	doc.Decode(&file)
-	return file.References, doc.Err()
-}
-
-// AddCost computes r.Cost.
-func (r *Report) AddCost(d *result.Dir, p Prices) error {
+// AddCost computes r.Cost, with published figures beside it.
+func (r *Report) AddCost(d *result.Dir, p Prices, published []Reference) error {
 	if r.RatiosOnly {
 		return fmt.Errorf("work out the cost: %w", errRatiosOnly)
 	}
@@ -166,11 +147,7 @@ func (r *Report) AddCost(d *result.Dir, p Prices) error {
 	if err != nil {
 		return fmt.Errorf("work out the cost: %w", err)
 	}
-	references, err := References()
-	if err != nil {
-		return fmt.Errorf("work out the cost: %w", err)
-	}
-	c := &Cost{Prices: p, Units: []UnitCost{}, Scenarios: []ScenarioCost{}, References: references}
+	c := &Cost{Prices: p, Units: []UnitCost{}, Scenarios: []ScenarioCost{}, References: published}
 	pods, paths := podsByTreatment(records), pathsByTreatment(records)
 	for _, t := range r.Treatments {
 		if t.Control {

@@ -73,7 +73,7 @@ func TestRatiosOnly(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := r.AddCost(d, analysis.Prices{}); err == nil || !strings.Contains(err.Error(), "loaded at once") {
+	if err := r.AddCost(d, analysis.Prices{}, nil); err == nil || !strings.Contains(err.Error(), "loaded at once") {
 		t.Errorf("cost: %v", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/show/report"
 )
 
 // figureData has the data of figures beside the report. Each part has a bound, so that the page of a large run
@@ -177,7 +178,7 @@ func referencesOf(r *analysis.Report) (all []reference) {
 	if len(r.Lines) == 0 {
 		return nil
 	}
-	published, err := analysis.References()
+	published, err := report.References()
 	if err != nil {
 		return nil // it is part of the program, and has a test
 	}

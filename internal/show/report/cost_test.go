@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"errors"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -25,7 +26,8 @@ func TestTextOfCosts(t *testing.T) {
 	}
 	r, err := analysis.Analyze(d, analysis.Options{})
 	if err == nil {
-		err = r.AddCost(d, *prices)
+		published, unread := References()
+		err = errors.Join(unread, r.AddCost(d, *prices, published))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -46,6 +48,20 @@ func TestTextOfCosts(t *testing.T) {
 		"published 0.0006 cores and 1.2 MiB per proxy (25000): Istio add-on, one istiod without churn"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q", want)
+		}
+	}
+}
+
+// Every published figure has its unit, and every latency its proxies.
+func TestReferences(t *testing.T) {
+	all, err := References()
+	if err != nil || len(all) < 8 {
+		t.Fatalf("%d references, %v", len(all), err)
+	}
+	for _, r := range all {
+		if r.Who == "" || r.What == "" || r.Per != "proxy" && r.Per != "data plane" && (r.Per != "control plane" || r.ControlCores == 0 || r.ControlMiB == 0 || r.Proxies == 0) || r.Conditions == "" || r.Source == "" || r.Date == "" || r.Cores+r.ControlCores == 0 && r.P50MS+r.P90MS+r.P99MS == 0 ||
+			r.Per == "proxy" && r.P50MS+r.P90MS+r.P99MS > 0 && r.Proxies == 0 {
+			t.Errorf("%+v", r)
 		}
 	}
 }
