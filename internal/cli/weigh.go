@@ -292,18 +292,22 @@ func (c weigher) studyOf(w *weighFile, path string) (*Study, error) {
 	return c.decode(path, text, ExperimentOptions{Meshes: w.definitions})
 }
 
+// begin returns the study of a file, its results directory and the path that the file is kept at. Nothing is written yet.
+func (c weigher) begin(w *weighFile, o weighOptions) (study *Study, out, path string, err error) {
+	out = cmp.Or(o.out, filepath.Join("runs", w.Metadata.Name+"-"+time.Now().UTC().Format("20060102T150405Z")))
+	if err := result.CheckEmpty(out); err != nil { // before the file beside it is replaced
+		return nil, "", "", err
+	}
+	if study, err = c.studyOf(w, "tare weigh"); err == nil {
+		err = c.needs(study.Experiment)
+	}
+	return study, out, cmp.Or(o.keep, strings.TrimRight(out, "/")+".yaml"), err
+}
+
 // weigh searches a rate, writes the experiment file, runs it and prints the answer.
 func (c weigher) weigh(ctx context.Context, w *weighFile, o weighOptions) error {
-	out := cmp.Or(o.out, filepath.Join("runs", w.Metadata.Name+"-"+time.Now().UTC().Format("20060102T150405Z")))
-	path := cmp.Or(o.keep, strings.TrimRight(out, "/")+".yaml")
-	if err := result.CheckEmpty(out); err != nil { // before the file beside it is replaced
-		return err
-	}
-	study, err := c.studyOf(w, "tare weigh")
+	study, out, path, err := c.begin(w, o)
 	if err != nil {
-		return err
-	}
-	if err := c.needs(study.Experiment); err != nil {
 		return err
 	}
 	start, err := c.fit(ctx, w, study, o, out)

@@ -14,7 +14,6 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/result"
 )
 
 // Phases of tare weigh on a cluster, where each trial is deployed alone.
@@ -108,16 +107,8 @@ func (w *weighFile) choose(o weighOptions) error {
 
 // weighCopy writes the experiment file of an application on a cluster, runs it and prints the answer.
 func (c weigher) weighCopy(ctx context.Context, w *weighFile, o weighOptions) error {
-	out := cmp.Or(o.out, filepath.Join("runs", w.Metadata.Name+"-"+time.Now().UTC().Format("20060102T150405Z")))
-	path := cmp.Or(o.keep, strings.TrimRight(out, "/")+".yaml")
-	if err := result.CheckEmpty(out); err != nil { // before the file beside it is replaced
-		return err
-	}
-	study, err := c.studyOf(w, "tare weigh")
+	study, out, path, err := c.begin(w, o)
 	if err != nil {
-		return err
-	}
-	if err := c.needs(study.Experiment); err != nil {
 		return err
 	}
 	if err := study.checkSource(); err != nil {
