@@ -31,8 +31,8 @@ type krew struct {
 	}
 }
 
-// Each platform of the krew manifest is an archive of the release. The archive of this machine, laid out as krew does,
-// runs as `kubectl tare` through a link, and finds tare-kube.
+// Each platform of the krew manifest is an archive of the release. krew itself installs that of this machine, which runs
+// as `kubectl tare` and finds tare-kube.
 func TestKrew(t *testing.T) {
 	r := built(t)
 	var m krew
@@ -53,29 +53,17 @@ func TestKrew(t *testing.T) {
 		if target != runtime.GOOS+"/"+runtime.GOARCH {
 			continue
 		}
-		from, store, bin := r.unpacked(t, target), t.TempDir(), t.TempDir()
-		for _, rule := range p.Files {
-			matches, err := filepath.Glob(filepath.Join(from, rule.From))
-			if err != nil || len(matches) == 0 {
-				t.Fatalf("%s: %v, %v", rule.From, matches, err)
-			}
-			for _, match := range matches {
-				to := filepath.Join(store, rule.To, filepath.Base(match))
-				if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.Rename(match, to); err != nil {
-					t.Fatal(err)
-				}
-			}
+		bin, root := t.TempDir(), t.TempDir()
+		run(t, exec.Command("go", "build", "-C", "../../tools/krew", "-o", bin+"/", "tool"))
+		install := exec.Command(filepath.Join(bin, "krew"), "install", "--manifest", filepath.Join(r.dir, "tare-krew.yaml"), "--archive", filepath.Join(r.dir, archive(target)))
+		install.Env = append(os.Environ(), "HOME="+root, "KREW_ROOT="+root)
+		if got := run(t, install); !strings.Contains(got, "Installed plugin: tare\n") || !strings.Contains(got, m.Spec.Homepage) {
+			t.Error(got)
 		}
-		plugin := filepath.Join(bin, "kubectl-tare")
-		if err := os.Symlink(filepath.Join(store, p.Bin), plugin); err != nil {
-			t.Fatal(err)
-		}
+		plugin := filepath.Join(root, "bin", "kubectl-tare")
 		for _, args := range [][]string{{"--help"}, {"mesh", "install", "--help"}} {
 			command := exec.Command(plugin, args...)
-			command.Env = []string{"PATH=/nonexistent", "HOME=" + bin}
+			command.Env = []string{"PATH=/nonexistent", "HOME=" + root}
 			if got := run(t, command); !strings.Contains(got, "\n  kubectl tare") {
 				t.Errorf("%v: no usage of the plugin:\n%s", args, got)
 			}
