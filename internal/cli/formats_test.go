@@ -118,7 +118,7 @@ func alike(got, want string) bool {
 	return got == want || isNumber && wasNumber && math.Abs(g-w) <= 1e-9*math.Abs(w)
 }
 
-// output is what a command prints.
+// output is a command's output.
 func output(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer

@@ -11,7 +11,7 @@ import (
 
 const searchText = header + "factors:\n  mesh: [none, envoy]\n  rate:\n    - 100\n    - max: \"p99 < 50ms, errors < 0.1%\"\n"
 
-// A search is a level like any other: it has defaults, and what is written of it is read again.
+// A search is a level like any other: it has defaults, and is read again as written.
 func TestSearchOfRate(t *testing.T) {
 	e, err := experiment.Decode("x.yaml", []byte(searchText), known)
 	if err != nil {

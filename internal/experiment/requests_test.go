@@ -93,7 +93,7 @@ load:
 	}
 }
 
-// A stream is the only request of a load, and what is written of it is read again.
+// A stream is the only request of a load, and is read again as written.
 func TestStreamsOfRequests(t *testing.T) {
 	k := known
 	k.Protocols = app.Protocols()

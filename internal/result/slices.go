@@ -32,7 +32,7 @@ var sliceColumns = []string{"slice", "own", "begin_s", "end_s", "intended", "ans
 // lastEndColumn follows those of the planes: files of earlier versions lack it.
 const lastEndColumn = "last_end_s"
 
-// SliceKind is what a slice is for a trial.
+// SliceKind is the role of a slice in a trial.
 type SliceKind int
 
 const (
@@ -42,7 +42,7 @@ const (
 	AfterSlice
 	// IdleSlice is of another, without them.
 	IdleSlice
-	// LeadSlice precedes the first own slice: it has what is left of the warm-up, and is in no sum.
+	// LeadSlice precedes the first own slice: it has the rest of the warm-up, and is in no sum.
 	LeadSlice
 )
 

@@ -15,7 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// counted is what a server's log has.
+// counted is the content of a server's log.
 type counted struct {
 	requests    int64
 	statuses    map[string]int64

@@ -10,7 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// nodeCounts is what testdata/server.js prints at its end.
+// nodeCounts is the last output of testdata/server.js.
 type nodeCounts struct {
 	Requests    int64 `json:"requests"`
 	Answered    int64 `json:"answered"`

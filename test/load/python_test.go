@@ -15,7 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/programtest"
 )
 
-// pythonCounts is what testdata/server.py prints at its end.
+// pythonCounts is the last output of testdata/server.py.
 type pythonCounts struct {
 	Requests    int64            `json:"requests"`
 	Body        int64            `json:"body"`

@@ -22,7 +22,7 @@ type script struct {
 	end      ending // after the answer, without a flood
 }
 
-// ending is what a server does when it has nothing more to write.
+// ending is the way a server ends its answer.
 type ending int
 
 const (

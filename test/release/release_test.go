@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// release is what `make release-snapshot` makes, with the public key of its signature.
+// release is the output of `make release-snapshot`, with the public key of its signature.
 type release struct {
 	dir string
 	key minisign.PublicKey

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// bom is what the tests read of CycloneDX's JSON.
+// bom has the fields of CycloneDX's JSON that the tests read.
 type bom struct {
 	BOMFormat, SpecVersion string
 	Metadata               struct{ Component part }

@@ -2,7 +2,7 @@
 //
 //	go run ./test/remaining [-report FILE] PACKAGE...
 //
-// FILE is what `go test -json -short` printed. The first line of the output is a regular
+// FILE is the output of `go test -json -short`. The first line of the output is a regular
 // expression for -run, the second one the packages that have such tests. Both are empty when
 // nothing remains. Without a report everything remains.
 //

@@ -122,7 +122,7 @@ type Reference struct {
 	What  string  `yaml:"what" json:"what"`
 	Cores float64 `yaml:"cores,omitempty" json:"cores_per_1000_rps,omitempty"`
 	MiB   float64 `yaml:"mib,omitempty" json:"mib,omitempty"`
-	// Per is what Cores and MiB are of: "proxy", or "data plane" as a whole. Figures of a "control plane" with
+	// Per is the unit of Cores and MiB: "proxy", or "data plane" as a whole. Figures of a "control plane" with
 	// Proxies are ControlCores and ControlMiB.
 	Per string `yaml:"per" json:"per"`
 	// P50MS, P90MS and P99MS are the added latency of Proxies proxies, or of a data plane as a whole, ms.

@@ -189,7 +189,7 @@ func (w gateTest) decide(treatment, baseline []float64) Decision {
 	return d
 }
 
-// maxMorePairs bounds what is called in reach.
+// maxMorePairs is the max number of further pairs that is called in reach.
 const maxMorePairs = 1000
 
 // morePairs is the number of pairs to decide the gate four times in five, if the observed difference is the true one.

@@ -11,7 +11,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// Sensitivity is what a planned comparison can show, from the spread of earlier runs.
+// Sensitivity is the smallest difference that a planned comparison can show, from the spread of earlier runs.
 type Sensitivity struct {
 	Treatment, Baseline string
 	Factors, Against    plan.Factors

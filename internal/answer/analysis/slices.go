@@ -26,7 +26,7 @@ type NoiseSource struct {
 	// Deployment is that between deployments, absent with fewer than two blocks. Only more blocks
 	// reduce the interval that it causes.
 	Deployment *float64 `json:"deployment,omitempty"`
-	// Price is what a block of this run cost.
+	// Price is the cost of a block of this run.
 	Price *BlockPrice `json:"price,omitempty"`
 	// BestSlices is the number of slices of each treatment in a block that narrows the interval most in a given
 	// time. Absent if a source has no noise, or without a price.

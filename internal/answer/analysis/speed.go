@@ -12,7 +12,7 @@ import (
 // SpeedAdjusted is a difference at the mean speed of the machine in the run. The estimate is unchanged. The
 // interval is without the spread that follows the machine's speed.
 type SpeedAdjusted struct {
-	// AdjustedFor is what shows the speed in a block: CPU per request of these planes, in these treatments.
+	// AdjustedFor has the planes and treatments whose CPU per request shows the speed in a block.
 	AdjustedFor []string `json:"adjusted_for"`
 	Treatments  []string `json:"treatments"`
 	// Unadjusted is the interval over machine speeds as well.

@@ -37,7 +37,7 @@ func shown(r rune) rune {
 	return r
 }
 
-// Text replaces the controls in s and what is not UTF-8 by the replacement
+// Text replaces the controls in s and invalid UTF-8 by the replacement
 // character U+FFFD.
 func Text(s string) string {
 	if plain(s) {

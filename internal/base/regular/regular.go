@@ -125,7 +125,7 @@ func bytesOf(n int64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// kind names what is not a regular file.
+// kind is the name of an irregular file's type.
 func kind(m fs.FileMode) string {
 	switch {
 	case m&fs.ModeNamedPipe != 0:

@@ -78,7 +78,7 @@ func (s *stream) send(m Message) error {
 	return nil
 }
 
-// flush sends what is written without waiting for the end of the call.
+// flush sends the written bytes without waiting for the end of the call.
 func (s *stream) flush() error { return http.NewResponseController(s.w).Flush() }
 
 // ServeHTTP implements [http.Handler].

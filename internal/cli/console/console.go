@@ -33,7 +33,7 @@ func (c Console) Table(header []string, rows [][]string) error {
 	return Table(c.Out, header, rows)
 }
 
-// Confirm prompts on the terminal before what is done. Without a terminal only yes (the flag --yes) confirms.
+// Confirm prompts on the terminal before a change. Without a terminal only yes (the flag --yes) confirms.
 func (c Console) Confirm(what string, yes bool) error {
 	if yes {
 		return nil

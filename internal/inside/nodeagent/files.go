@@ -48,7 +48,7 @@ const (
 	statV2  = "cpu.stat"      // "usage_usec 1\n…"
 )
 
-// maxFile bounds what is read of a file. memory.stat has 4 KiB.
+// maxFile is the max size of a file. memory.stat has 4 KiB.
 const maxFile = 64 << 10
 
 func readFile(path string) ([]byte, error) {

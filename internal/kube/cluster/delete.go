@@ -148,7 +148,7 @@ func (d *deletion) freeLost(ctx context.Context) (kept []reason) {
 	defer cancel()
 	nodes, err := d.cluster.typed.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil // blockers explains what is left
+		return nil // blockers explains the remains
 	}
 	lost := map[string]bool{}
 	for _, n := range nodes.Items {

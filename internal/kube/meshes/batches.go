@@ -19,7 +19,7 @@ type Choice struct {
 }
 
 // Batches keeps the meshes of the current trials installed: one for a batch of trials under it, or several for trials
-// that are deployed at once. A mesh stays installed between trials. [Batches.End] removes what is left.
+// that are deployed at once. A mesh stays installed between trials. [Batches.End] removes the rest.
 type Batches struct {
 	cluster *cluster.Cluster
 	choose  func(name string) Choice

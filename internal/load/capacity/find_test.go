@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// server answers a rate, and fails what is above it. Asked above lateAbove the generator is the limit.
+// server answers a rate, and fails requests above it. Asked above lateAbove the generator is the limit.
 func server(rate, lateAbove float64) Load {
 	return func(_ context.Context, asked float64, length time.Duration) (Figures, error) {
 		if asked == 0 {

@@ -24,7 +24,7 @@ func TuneProcess(workers int) {
 }
 
 // afterCollection moves the memory limit after every collection: a load with many connections
-// needs more, and a limit near what is in use would make collections frequent.
+// needs more, and a limit near the heap in use would make collections frequent.
 func afterCollection() {
 	type sentinel struct{ _ *byte } // with a pointer: the tiny allocator finalizes others together
 	runtime.SetFinalizer(&sentinel{}, func(*sentinel) {

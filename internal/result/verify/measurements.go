@@ -13,7 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// timeline is what the events of one trial contain.
+// timeline is the content of one trial's events.
 type timeline struct {
 	phases []string
 	done   bool

@@ -24,7 +24,7 @@ import (
 // Schema of a [Result] as JSON.
 const Schema = "tare.verify/v1"
 
-// Result is what verification of one directory found.
+// Result is the outcome of verifying one directory.
 type Result struct {
 	Schema   string    `json:"schema"`
 	Dir      string    `json:"dir"`

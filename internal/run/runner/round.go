@@ -28,7 +28,7 @@ type round struct {
 	reader  *sliceReader
 }
 
-// share is what the trials of a round have in common.
+// share is the common part of the trials of a round.
 type share struct {
 	start           time.Time // of the schedule, zero while it is not agreed and the loads are held
 	warmup, measure time.Duration

@@ -239,7 +239,7 @@ func TestRemoveThatHangs(t *testing.T) {
 		}
 		go func() { <-removing; stopNow() }()
 		if _, err := runner.Run(ctx, cfg); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "remove trial") {
-			t.Errorf("%v", err) // what is left is reported
+			t.Errorf("%v", err) // the remains are reported
 		}
 	})
 }

@@ -29,7 +29,7 @@ type sliceReader struct {
 type sliceMember struct {
 	trial  *trial
 	tasks  []platform.Task
-	before meter.Look    // shortly before the measure phase, with what is only read there
+	before meter.Look    // shortly before the measure phase, with the readings of that moment alone
 	begin  meter.Look    // the reading at the first edge
 	last   meter.Look    // the latest reading
 	at     time.Duration // of it, from the start of the schedule
@@ -250,7 +250,7 @@ func (m *sliceMember) sample(row result.Slice) {
 	m.trial.journal.emit(result.Event{Kind: result.KindSample, Sample: sample})
 }
 
-// beginSlices lists the tasks for r, and reads what is only needed once, shortly before the measure
+// beginSlices lists the tasks for r, and takes the readings that are needed once, shortly before the measure
 // phase.
 func (t *trial) beginSlices(ctx context.Context, r *sliceReader) error {
 	t.sampler.reset(t.sampler.history)

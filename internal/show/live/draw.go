@@ -37,7 +37,7 @@ func (o order) inWords() string {
 	return [...]string{"as planned", "by name", "by difference"}[o]
 }
 
-// look is the reader's state: what is chosen, and how far a page is scrolled.
+// look is the reader's state: the choice, and how far a page is scrolled.
 type look struct {
 	width, height int
 	page          page

@@ -23,7 +23,7 @@ type Probe struct {
 	Result load.Quantiles `json:"latency_ms,omitzero"`
 }
 
-// CapacityOf is what was found, with the times of each probe.
+// CapacityOf is the result of a search, with the times of each probe.
 func CapacityOf(found capacity.Found, times []load.Quantiles) *Capacity {
 	c := &Capacity{Found: found, Probes: []Probe{}}
 	for i, p := range found.Probes {

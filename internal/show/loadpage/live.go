@@ -149,7 +149,7 @@ func (l *Live) line(p load.Progress, phase string, blocks, sparks int) string {
 	return strings.TrimLeft(strings.Join(parts, "  "), " ")
 }
 
-// progress is the share of the load that is over, and what is left of it.
+// progress is the elapsed share of the load, and the rest.
 func (l *Live) progress(p load.Progress) (share float64, left string) {
 	if n := l.Profile.Requests; n > 0 {
 		return min(1, float64(l.done)/float64(n)), fmt.Sprintf("%d left", max(0, n-l.done))

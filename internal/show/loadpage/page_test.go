@@ -172,7 +172,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// The live line fits every width, and shows what is left.
+// The live line fits every width, and shows the rest.
 func TestLiveLine(t *testing.T) {
 	profile := load.Profile{Warmup: 2 * time.Second, Measure: 8 * time.Second}
 	byNumber := load.Profile{Requests: 10_000, Measure: 24 * time.Hour}

@@ -237,7 +237,7 @@ func inMS(q load.Quantiles) load.Quantiles {
 	return q
 }
 
-// account is what the connections carried.
+// account is the traffic of the connections.
 func (t *page) account(p *load.Profile, r *load.Report) {
 	t.heading("Connections", "")
 	item := func(name, text string) {

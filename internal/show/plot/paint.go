@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// look is what an element inherits from those around it.
+// look has the attributes that an element inherits.
 type look struct {
 	fill, stroke                    string
 	fillOpacity, strokeOpacity, all float64

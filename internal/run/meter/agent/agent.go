@@ -196,7 +196,7 @@ func (m *Meter) list(ctx context.Context, tasks []platform.Task, always bool) bo
 		listing.Go(func() error {
 			found, err := m.source.Containers(ctx, namespace)
 			if err != nil {
-				return nil // what is known stays
+				return nil // the known ones stay
 			}
 			m.know(namespace, found)
 			return nil
