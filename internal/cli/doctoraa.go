@@ -76,7 +76,10 @@ func (c examiner) againstItself(ctx context.Context, s *Study, o aaOptions, x *e
 	dir := on.dir
 	fmt.Fprintf(c.Out, "\nThe baseline of %s against itself, %s, about %v:\n\n", s.Experiment.Metadata.Name,
 		console.Counted(len(aa.Plan.Trials), "trial"), aa.Plan.Expected.Round(time.Second))
-	_, err = runCommand(c).carryOut(ctx, aa, on, runOptions{plain: o.plain, stop: stopFailed(dir)})
+	_, err = runCommand(c).carryOut(ctx, aa, on, runOptions{plain: o.plain, stop: stopFailed(dir), interrupted: Undoing})
+	if ctx.Err() != nil {
+		err = context.Cause(ctx) // there is no directory to resume
+	}
 	if err = errors.Join(err, dir.Close()); err != nil {
 		return err
 	}

@@ -43,8 +43,12 @@ func (i *interruption) cleans() bool {
 	return i.set
 }
 
-// whileInterrupted sets what the first interrupt does, until the returned function is called.
-func (c *CommandLine) whileInterrupted(leave func(), message string) func() {
+// Undoing is the message of the first interrupt of a command that undoes its changes.
+const Undoing = "\ntare: interrupted: undoing what was begun; two more interrupts stop at once"
+
+// WhileInterrupted sets what the first interrupt does, until the returned function is called. Without it a second interrupt
+// ends the program at once.
+func (c *CommandLine) WhileInterrupted(leave func(), message string) func() {
 	put := func(set bool, leave func(), message string) {
 		c.first.mu.Lock()
 		defer c.first.mu.Unlock()

@@ -115,6 +115,12 @@ func (c loadCommand) load(cmd *cobra.Command, p load.Profile, f *loadFlags) erro
 		})
 		live.Begin(restored != nil)
 	}
+	defer c.WhileInterrupted(func() {
+		end()
+		if restored != nil {
+			restored()
+		}
+	}, "\ntare: interrupted: waiting for the requests under way; two more interrupts stop at once")()
 	needsLog := f.output == "hdr" || f.output == "csv"
 	if needsLog && p.HDRPath == "" {
 		dir, err := os.MkdirTemp("", "tare-load-")

@@ -32,8 +32,8 @@ func newReferenceCommand(c *CommandLine) *cobra.Command {
 var commonFlags = map[string]string{
 	"context":    "context of the kubeconfig, on commands for clusters",
 	"kubeconfig": "kubeconfig, default $KUBECONFIG, then ~/.kube/config",
-	"mesh":       "add a mesh definition from a file, or name the mesh of an import",
-	"set":        "override a field of the experiment: blocks=3",
+	"mesh":       "add a mesh definition from a file; of ab, weigh and cluster rbac: the mesh to compare, by name or file; of import: its name",
+	"set":        "override a field of the experiment: blocks=3; of ab also a.FIELD and b.FIELD",
 	"yes":        "do not ask",
 }
 
@@ -47,7 +47,7 @@ func WriteReference(w io.Writer, root *cobra.Command) error {
 
 Results go to standard output, everything else to standard error. ` + "`--help` prints explanations and examples. `NO_COLOR` and `COLUMNS`" + ` are honoured.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage or invalid file, 3 some trials failed or were invalid, 4 a gate or expectation does not hold, 5 a gate is undecided, 130 interrupted. 141: the reader of the output ended, as head does.
+Exit codes: 0 done, 1 failed, 2 wrong usage or invalid file, 3 some trials failed or were invalid. 4: a gate, expectation or check does not hold, or verify or sign found a problem. 5: a gate is undecided. 130: interrupted. 141: the reader of the output ended, as head does. ` + "`ab --bisect`" + ` has those of git bisect.
 
 Flags of several commands:
 

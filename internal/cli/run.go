@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,7 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/generator"
 	"github.com/tare-mesh/tare/internal/run/runner"
@@ -39,8 +41,11 @@ type runOptions struct {
 	finish func(dir string, o reportOptions) error
 	// undecided is the outcome of an undecided gate: pass, fail, or empty for its own exit code.
 	undecided string
-	// gatesOnly makes trials that failed or are invalid no reason for an exit code: the gates take account of them.
+	// gatesOnly makes trials that failed or are invalid no reason for an exit code, if each treatment has a valid one:
+	// the gates take account of them.
 	gatesOnly bool
+	// interrupted is the message of the first interrupt, "" for that of a run that keeps its records.
+	interrupted string
 }
 
 func newRunCommand(c *CommandLine) *cobra.Command {
@@ -223,10 +228,19 @@ func (c runCommand) outcome(x *experiment.Experiment, dir *result.Dir, o runOpti
 	if err != nil {
 		return err
 	}
-	if err := unmet(records); err != nil || o.gatesOnly {
+	if err := unmet(records); err != nil || o.gatesOnly && measured(dir.Plan(), records) {
 		return err
 	}
 	return unusable(dir, records)
+}
+
+// measured reports whether each treatment has a valid trial.
+func measured(p plan.Plan, records []result.Record) bool {
+	valid := map[string]bool{}
+	for i := range records {
+		valid[records[i].Treatment] = valid[records[i].Treatment] || records[i].Valid
+	}
+	return !slices.ContainsFunc(p.Treatments, func(t plan.Treatment) bool { return !valid[t.ID] })
 }
 
 // unusable counts the trials that failed or were invalid.
@@ -383,7 +397,7 @@ func (c runCommand) carryOut(ctx context.Context, s *Study, on *begun, o runOpti
 	}
 	view := live.New(c.Err, live.Options{Plain: o.plain, In: c.In, Plan: on.dir.Plan(), Recorded: recorded, Analyze: reportsOf(on.dir), Interrupt: interruptSelf})
 	defer view.Close()
-	defer c.whileInterrupted(view.Leave, interruptedRun)()
+	defer c.WhileInterrupted(view.Leave, cmp.Or(o.interrupted, interruptedRun))()
 	on.notices.show(view)
 	defer on.notices.show(nil)
 	if on.End != nil {
@@ -394,6 +408,10 @@ func (c runCommand) carryOut(ctx context.Context, s *Study, on *begun, o runOpti
 	planned := c.catalog.platform(s.Experiment.Platform.Kind).refreshOf(s.Experiment)
 	if s.trialTimes != nil {
 		planned = 0 // earlier trials had the interval of their cluster
+	}
+	resume := []string{"--resume", on.dir.Path()}
+	if o.undecided != "" {
+		resume = append(resume, "--undecided", o.undecided)
 	}
 	stop := o.stop
 	if stop == nil {
@@ -412,7 +430,7 @@ func (c runCommand) carryOut(ctx context.Context, s *Study, on *begun, o runOpti
 		TrialTime:  s.expected() / time.Duration(max(1, len(s.Plan.Trials))),
 		Refresh:    planned,
 		Stop:       stop,
-		Resume:     tareRun(s.definitions, "--resume", on.dir.Path()),
+		Resume:     tareRun(s.definitions, resume...),
 		Sinks:      []result.Sink{view},
 		Kill:       c.kill,
 	})

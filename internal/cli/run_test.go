@@ -43,23 +43,25 @@ func TestOutcomeOfARun(t *testing.T) {
 	for name, c := range map[string]struct {
 		gate   string
 		o      runOptions
-		change func(*result.Record) // of one trial of the first block
+		change func(*result.Record) // of one trial of the first block, or of all blocks
+		all    bool
 		want   int
 	}{
-		"done":                                {"", runOptions{}, nil, console.Done},
-		"an invalid trial":                    {"", runOptions{}, invalid, console.Incomplete},
-		"a failed trial":                      {"", runOptions{}, func(r *result.Record) { r.Valid, r.Error = false, "deploy" }, console.Incomplete},
-		"an expectation":                      {"", runOptions{}, unmetIn, console.Gate},
-		"an expectation of an invalid trial":  {"", runOptions{}, func(r *result.Record) { unmetIn(r); invalid(r) }, console.Incomplete},
-		"a gate holds":                        {within, runOptions{}, nil, console.Done},
-		"a gate holds, with an invalid trial": {within, runOptions{}, invalid, console.Incomplete},
-		"of tare ab":                          {within, runOptions{gatesOnly: true}, invalid, console.Done},
-		"a gate holds, but an expectation":    {within, runOptions{gatesOnly: true}, unmetIn, console.Gate},
-		"a breach, with an invalid trial":     {beyond, runOptions{}, invalid, console.Gate},
-		"undecided":                           {open, runOptions{}, nil, console.Undecided},
-		"undecided, and passes":               {open, runOptions{undecided: "pass"}, nil, console.Done},
-		"undecided, and passes, but invalid":  {open, runOptions{undecided: "pass"}, invalid, console.Incomplete},
-		"undecided, and fails":                {open, runOptions{undecided: "fail"}, nil, console.Gate},
+		"done":                                {"", runOptions{}, nil, false, console.Done},
+		"an invalid trial":                    {"", runOptions{}, invalid, false, console.Incomplete},
+		"a failed trial":                      {"", runOptions{}, func(r *result.Record) { r.Valid, r.Error = false, "deploy" }, false, console.Incomplete},
+		"an expectation":                      {"", runOptions{}, unmetIn, false, console.Gate},
+		"an expectation of an invalid trial":  {"", runOptions{}, func(r *result.Record) { unmetIn(r); invalid(r) }, false, console.Incomplete},
+		"a gate holds":                        {within, runOptions{}, nil, false, console.Done},
+		"a gate holds, with an invalid trial": {within, runOptions{}, invalid, false, console.Incomplete},
+		"of tare ab":                          {within, runOptions{gatesOnly: true}, invalid, false, console.Done},
+		"of tare ab, without B":               {gate: within, o: runOptions{gatesOnly: true, undecided: "pass"}, change: invalid, all: true, want: console.Incomplete},
+		"a gate holds, but an expectation":    {within, runOptions{gatesOnly: true}, unmetIn, false, console.Gate},
+		"a breach, with an invalid trial":     {beyond, runOptions{}, invalid, false, console.Gate},
+		"undecided":                           {open, runOptions{}, nil, false, console.Undecided},
+		"undecided, and passes":               {open, runOptions{undecided: "pass"}, nil, false, console.Done},
+		"undecided, and passes, but invalid":  {open, runOptions{undecided: "pass"}, invalid, false, console.Incomplete},
+		"undecided, and fails":                {open, runOptions{undecided: "fail"}, nil, false, console.Gate},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := analysistest.Quickstart() // the application costs a tenth more under envoy
@@ -69,7 +71,7 @@ func TestOutcomeOfARun(t *testing.T) {
 				s.YAML += "decide: {gates: ['" + c.gate + "']}\n"
 			}
 			s.Change = func(r *result.Record) {
-				if c.change != nil && r.Block == 1 && r.Treatment == "envoy" {
+				if c.change != nil && (r.Block == 1 || c.all) && r.Treatment == "envoy" {
 					c.change(r)
 				}
 			}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -149,7 +150,7 @@ func (c *CommandLine) decode(file string, data []byte, o ExperimentOptions) (*St
 	}
 	known.Definition = func(name string) (mesh.Definition, bool) { d, ok := s.Meshes[name]; return d, ok }
 	if s.Experiment, err = experiment.Decode(file, data, known, o.Set...); err != nil {
-		if mistakes := (strict.Problems)(nil); unread != nil && errors.As(err, &mistakes) && len(mistakes) == 1 {
+		if mistakes := (strict.Problems)(nil); errors.Is(unread, context.Canceled) || unread != nil && errors.As(err, &mistakes) && len(mistakes) == 1 {
 			return nil, unread // the cluster's answer is no mistake in the file
 		}
 		return nil, console.InvalidFile(err)

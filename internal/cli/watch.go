@@ -68,7 +68,7 @@ func (c *CommandLine) watch(ctx context.Context, path string, o watchOptions) er
 	options.Interrupt = end
 	view := live.New(c.Err, options)
 	defer view.Close()
-	defer c.whileInterrupted(view.Leave, "")()
+	defer c.WhileInterrupted(view.Leave, "")()
 	_ = view.Event(d.Opening(measureOf(d)))
 	if options.Player != nil {
 		err = options.Player.Play(ctx, d.Replay(), view)

@@ -35,6 +35,7 @@ type weighOptions struct {
 	kubeconfig  string
 	context     string
 	inPlace     bool // enrol the namespace itself
+	inUse       bool // measure on a cluster that is not marked as disposable
 	yes         bool
 	version     string // of the mesh
 	charts      string
@@ -104,6 +105,7 @@ weigh finds a rate that all treatments can serve, and keeps the experiment file.
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig to read, with --namespace or --manifests")
 	f.StringVar(&o.context, "context", "", "context in it")
 	f.BoolVar(&o.inPlace, "in-place", false, "with --namespace: measure where it runs. Each trial enrols and restarts the application, and puts it back")
+	f.BoolVar(&o.inUse, "in-use", false, "measure on a cluster that is not marked as disposable")
 	f.BoolVarP(&o.yes, "yes", "y", false, "with --in-place: do not ask for confirmation")
 	f.StringVar(&o.version, "mesh-version", "", "`version` of the meshes' charts, on a cluster")
 	f.StringVar(&o.charts, "charts", "", "`directory` with the meshes' charts, on a cluster, in place of downloads")
@@ -149,6 +151,7 @@ type weighPlatform struct {
 	Kubeconfig string `yaml:"kubeconfig,omitempty"`
 	Context    string `yaml:"context,omitempty"`
 	Image      string `yaml:"image,omitempty"`
+	InUse      string `yaml:"inUse,omitempty"`
 }
 
 // weighMesh is the choice of a mesh's charts.
@@ -197,8 +200,8 @@ func (o weighOptions) file(args []string) (*weighFile, error) {
 		return o.fileOnCluster(args)
 	}
 	switch {
-	case o.entry != "" || o.kubeconfig != "" || o.context != "" || o.inPlace || o.yes || o.version != "" || o.charts != "" || len(o.options) > 0 || o.image != "":
-		return nil, console.Usage(errors.New("--entry, --kubeconfig, --context, --in-place, --yes, --mesh-version, --charts, --option and --image apply to a cluster"), "add --namespace NAME or --manifests DIR")
+	case o.entry != "" || o.kubeconfig != "" || o.context != "" || o.inPlace || o.inUse || o.yes || o.version != "" || o.charts != "" || len(o.options) > 0 || o.image != "":
+		return nil, console.Usage(errors.New("--entry, --kubeconfig, --context, --in-place, --in-use, --yes, --mesh-version, --charts, --option and --image apply to a cluster"), "add --namespace NAME or --manifests DIR")
 	case len(args) == 0 && o.url == "":
 		return nil, console.Usage(errors.New("no program to measure"), "write `tare weigh -- PROGRAM {port}`, or --url http://127.0.0.1:8080 for one that runs")
 	case len(args) > 0 && o.url != "":

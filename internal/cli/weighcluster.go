@@ -49,6 +49,9 @@ func (o weighOptions) fileOnCluster(args []string) (*weighFile, error) {
 		Application: weighApplication{Namespace: o.namespace, InPlace: o.inPlace, Entry: o.entry},
 		Phases:      weighPhases{experiment.Duration(weighClusterWarmup), experiment.Duration(weighClusterMeasure), experiment.Duration(weighDrain)},
 		Factors:     weighFactors{Mesh: []string{"none"}, Rate: []float64{cmp.Or(o.rate, weighClusterRate)}, Connections: []int{o.connections}}}
+	if o.inUse {
+		w.Platform.InUse = "allow"
+	}
 	for _, path := range o.manifests {
 		abs, err := filepath.Abs(path)
 		if err != nil {

@@ -69,6 +69,7 @@ func (c weigher) fit(ctx context.Context, w *weighFile, study *Study, o weighOpt
 		return 0, fmt.Errorf("search a rate: %w", err)
 	}
 	defer func() { s.leave(err != nil && ctx.Err() == nil) }()
+	defer c.WhileInterrupted(nil, Undoing)()
 	var meshes []mesh.Definition
 	for _, name := range w.Factors.Mesh {
 		meshes = append(meshes, study.Meshes[name])

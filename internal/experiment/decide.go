@@ -52,6 +52,6 @@ func describeDecide() []description {
 		{"decide", "Gates on differences to the baseline that end the run when each holds or is breached, by a group-sequential test.", nil, nil},
 		{"decide.gates", "Conditions: " + metric.CPUPerRequest + "/data < +2%, or " + metric.Latency + "/p99{mesh=envoy-new} < +0.5ms.", nil, levelList},
 		{"decide.detect", "A gate holds if the difference is shown to be below its limit plus this share.", 0, nil},
-		{"decide.within", "Time after which the run ends undecided, without the pause before a resume; default: all blocks.", nil, nil},
+		{"decide.within", "Time after which the run ends undecided, without pauses of over five minutes before a resume; default: all blocks.", nil, nil},
 	}
 }

@@ -27,6 +27,7 @@ func (e *Experiment) findServices(doc *strict.Document, known Known, dir string)
 	if at := sourceField(a.Source); known.Objects != nil && doc.Sound(at) && e.onCluster() && (len(a.Manifests) == 0 || a.Namespace == "") {
 		if set, err := known.Objects(e); err != nil {
 			doc.Report(at, clipError(err), hint.Of(err))
+			a.Services = withNamed(a.Services, a.Entry)
 		} else {
 			a.Objects = set
 			a.Services = withFound(a.Services, set.Services)
@@ -38,6 +39,22 @@ func (e *Experiment) findServices(doc *strict.Document, known Known, dir string)
 	case len(a.Services) == 1 && a.Entry == "":
 		a.Entry = a.Services[0].Name
 	}
+}
+
+// withNamed adds the services that an application names and does not list. They can be among objects that were not read.
+func withNamed(written []app.Service, entry string) []app.Service {
+	names := []string{entry}
+	for _, s := range written {
+		for _, c := range s.Calls {
+			names = append(names, c.Service)
+		}
+	}
+	for _, name := range names {
+		if name != "" && !slices.ContainsFunc(written, func(s app.Service) bool { return s.Name == name }) {
+			written = append(written, app.Service{Name: name})
+		}
+	}
+	return written
 }
 
 // sourceField is the field that names the objects.

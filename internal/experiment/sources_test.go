@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/manifest"
@@ -56,6 +57,20 @@ func TestSourceOfAnApplication(t *testing.T) {
 	e, err = sourced(head + "application: {namespace: shop, entry: web}")
 	if top, _ := e.Topology(); err != nil || !top.CallsUnknown() {
 		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+// Services that can be among objects that were not read are no further mistakes.
+func TestUnreadObjects(t *testing.T) {
+	const on = "platform: {kind: kubernetes}\nfactors: {rate: [1]}\n"
+	for _, application := range []string{
+		"namespace: closed", "namespace: closed, entry: web", "namespace: closed, entry: web, services: [{name: db, protocol: http1}]",
+		"namespace: closed, entry: web, services: [{name: web, port: 8080, protocol: http1, calls: [api]}]",
+	} {
+		_, err := sourced(on + "application: {" + application + "}")
+		if mistakes := (strict.Problems)(nil); !errors.As(err, &mistakes) || len(mistakes) != 1 || !strings.Contains(err.Error(), "no permission") {
+			t.Errorf("%s: %v", application, err)
+		}
 	}
 }
 

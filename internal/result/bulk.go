@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -129,6 +130,7 @@ func begin(dir string, experiment []byte, p *plan.Plan, env Environment) (*Dir, 
 	if err := checkPlan(p); err != nil {
 		return nil, &Error{Op: "create results directory", Path: dir, Hinted: hint.Hinted{Err: err}}
 	}
+	_, missing := os.Lstat(dir)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, storage("create results directory", dir, err)
 	}
@@ -138,6 +140,9 @@ func begin(dir string, experiment []byte, p *plan.Plan, env Environment) (*Dir, 
 	}
 	lock, err := acquire(dir)
 	if err != nil {
+		if errors.Is(missing, fs.ErrNotExist) {
+			_ = os.Remove(dir) // unless another process has begun there
+		}
 		return nil, err
 	}
 	d := &Dir{path: dir, experiment: bytes.Clone(experiment), plan: *p, environment: env, lock: lock}

@@ -129,7 +129,8 @@ func SealTrials(d *Dir, trials []plan.Trial) error {
 
 // Discard closes the directory of a run that ended before its first trial, and removes it.
 func Discard(d *Dir) error {
-	if entries, err := os.ReadDir(d.file(TrialsDir)); err != nil || len(entries) > 0 || d.lock == nil {
+	entries, err := os.ReadDir(d.file(TrialsDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) || len(entries) > 0 || d.lock == nil {
 		return d.Close()
 	}
 	for _, name := range append([]string{TrialsDir, lockFile}, ownFiles...) {
@@ -137,7 +138,7 @@ func Discard(d *Dir) error {
 			return errors.Join(storage("remove", d.file(name), err), d.lock.Close())
 		}
 	}
-	err := errors.Join(os.Remove(d.path), d.lock.Close())
+	err = errors.Join(os.Remove(d.path), d.lock.Close())
 	d.lock = nil
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 // Undecided is the outcome of a gate that is neither shown to hold nor to be breached yet.
@@ -105,17 +106,13 @@ func (a *analysis) decisions() (all []Decision, err error) {
 	return all, nil
 }
 
-// blockTime is the mean duration of the blocks so far.
+// blockTime is the mean duration of the blocks so far, without interruptions.
 func (d *run) blockTime() time.Duration {
-	s := d.setup()
 	blocks := 0
 	for _, t := range d.trials {
 		blocks = max(blocks, t.Block)
 	}
-	if blocks == 0 || s.FirstStart == nil || s.LastEnd == nil {
-		return 0
-	}
-	return s.LastEnd.Sub(*s.FirstStart) / time.Duration(blocks)
+	return result.Worked(d.records) / time.Duration(max(blocks, 1))
 }
 
 // gateTest is the sequential test of one gate. Its decisions are simulated in decide_test.go.

@@ -175,7 +175,7 @@ func uninstallOne(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, i
 	if err != nil {
 		return err
 	}
-	return holding(ctx, k, "cleanup-"+i.Mesh, func() error { return m.Uninstall(ctx, true) })
+	return holding(ctx, c, k, "cleanup-"+i.Mesh, func() error { return m.Uninstall(ctx, true) })
 }
 
 // prove lists the objects of removed runs again, of every kind that the cluster has.

@@ -102,7 +102,7 @@ func TestClusterCommandsWithoutACluster(t *testing.T) {
 	}
 	// A namespace is read in the cluster of the flags, and an unread one is no mistake in the file.
 	file := filepath.Join(t.TempDir(), "shop.yaml")
-	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: shop}\nplatform: {kind: kubernetes}\napplication: {namespace: shop, entry: web}\nfactors: {mesh: [none, istio]}\n"
+	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: shop}\nplatform: {kind: kubernetes}\napplication: {namespace: shop, entry: web, services: [{name: db, calls: [api]}]}\nfactors: {mesh: [none, istio]}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

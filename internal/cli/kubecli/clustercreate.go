@@ -115,6 +115,7 @@ func clusterCreate(ctx context.Context, c *cli.CommandLine, p provider.Provider,
 	if err != nil {
 		return err
 	}
+	defer c.WhileInterrupted(nil, cli.Undoing)()
 	record, err := all.Create(ctx, p, s)
 	if err != nil {
 		return err
@@ -222,6 +223,7 @@ not create, one that was replaced by another of its name, and one that a run hol
 			if err := c.Confirm("delete it with everything on it", yes); err != nil {
 				return err
 			}
+			defer c.WhileInterrupted(nil, "")()
 			if err := all.Delete(cmd.Context(), p, r); err != nil {
 				return err
 			}

@@ -33,14 +33,15 @@ import (
 // meshFlags select a mesh and its options.
 type meshFlags struct {
 	clusterFlags
-	files   []string // of definitions
-	file    string   // experiment file whose meshes: is taken
-	choice  experiment.MeshOptions
-	options []string // name=value
-	values  []string // release=file
-	gateway bool     // what its ingress gateway needs comes with it
-	timeout time.Duration
-	image   string // of tare-agent
+	files    []string // of definitions
+	file     string   // experiment file whose meshes: is taken
+	choice   experiment.MeshOptions
+	options  []string // name=value
+	values   []string // release=file
+	installs bool     // a mesh that is part of its cluster is refused
+	gateway  bool     // what its ingress gateway needs comes with it
+	timeout  time.Duration
+	image    string // of tare-agent
 }
 
 func newMeshCommand(c *cli.CommandLine) *cobra.Command {
@@ -121,6 +122,9 @@ func meshChoice(c *cli.CommandLine, f *meshFlags, name string) (mesh.Definition,
 			names = append(names, d.Name)
 		}
 		return mesh.Definition{}, f.choice, console.Usage(fmt.Errorf("unknown mesh %q", name), "meshes: "+strings.Join(names, ", ")+"; or give a definition with --mesh FILE")
+	}
+	if k := all[i].Kubernetes; f.installs && k != nil && !k.Installable() {
+		return mesh.Definition{}, f.choice, console.Usage(fmt.Errorf("tare does not install %s: it is part of a cluster", name), fmt.Sprintf("install it with the cluster; `tare mesh verify %s` checks it", name))
 	}
 	choice, err := f.complete(c, name)
 	return all[i], choice, err
@@ -270,9 +274,7 @@ it uninstalls them. The service CIDR is detected; set TARE_SERVICE_CIDR to overr
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := f.bounded(cmd.Context(), meshes.InstallWithin)
 			defer cancel()
-			if err := installable(c, f, args[0]); err != nil {
-				return err
-			}
+			f.installs = true
 			if dryRun && (f.gateway || archive != "") {
 				return console.Usage(errors.New("--dry-run prints the charts only, without --gateway and --archive"), "remove these flags")
 			}
@@ -291,7 +293,7 @@ it uninstalls them. The service CIDR is detected; set TARE_SERVICE_CIDR to overr
 				}
 			}
 			var i meshes.Installation
-			err = holding(ctx, k, "mesh-install-"+args[0], func() (err error) {
+			err = holding(ctx, c, k, "mesh-install-"+args[0], func() (err error) {
 				i, err = m.Install(ctx)
 				return err
 			})
@@ -313,15 +315,6 @@ it uninstalls them. The service CIDR is detected; set TARE_SERVICE_CIDR to overr
 	cmd.Flags().StringVar(&archive, "archive", "", "archive manifests, proxy configurations, versions and digests in this `directory`")
 	_ = cmd.MarkFlagDirname("archive")
 	return cmd
-}
-
-// installable refuses a mesh that is part of its cluster.
-func installable(c *cli.CommandLine, f *meshFlags, name string) error {
-	d, _, err := meshChoice(c, f, name)
-	if err != nil || d.Kubernetes == nil || d.Kubernetes.Installable() {
-		return err
-	}
-	return console.Usage(fmt.Errorf("tare does not install %s: it is part of a cluster", name), fmt.Sprintf("install it with the cluster; `tare mesh verify %s` checks it", name))
 }
 
 // keepIn archives files in a directory. Empty means that nothing is kept.
@@ -387,6 +380,7 @@ nodes, such as ambient, gets them from a pod outside the mesh, with tare-agent's
 			target := meshes.Target{Namespace: namespace, LoadInside: !outside}
 			remove := func() error { return nil }
 			if namespace != "" && m.AdmitsNodes() {
+				defer c.WhileInterrupted(nil, cli.Undoing)()
 				target.Plaintext, remove = plaintextClient(ctx, c, k, cmp.Or(image, defaultImage()))
 			}
 			checks, err := m.Verify(ctx, target)
@@ -496,7 +490,7 @@ the agent. Remove the applications in the mesh first.`,
 			if err != nil {
 				return err
 			}
-			if err := holding(ctx, k, "mesh-uninstall-"+args[0], func() error { return m.Uninstall(ctx, force) }); err != nil {
+			if err := holding(ctx, c, k, "mesh-uninstall-"+args[0], func() error { return m.Uninstall(ctx, force) }); err != nil {
 				return err
 			}
 			fmt.Fprintf(c.Out, "nothing of mesh %s is left in %s\n", args[0], k.Name())

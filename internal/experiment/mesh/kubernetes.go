@@ -68,7 +68,7 @@ type Kubernetes struct {
 
 // Installable reports whether tare can install the mesh: otherwise it is part of the cluster.
 func (k Kubernetes) Installable() bool {
-	return len(k.Charts) > 0 || len(k.Manifests) > 0 || k.CLI != nil
+	return len(k.Charts) > 0 || k.CLI != nil
 }
 
 // Names of profiles, the default first.

@@ -151,7 +151,7 @@ func (i *instance) failed(step string, err error) error {
 func (i *instance) helm() *chart.Helm { return chart.New(i.cluster, i.options.Cache) }
 
 // installable is false for no mesh, and for one that is part of the cluster.
-func (i *instance) installable() bool { return len(i.k.Charts) > 0 || i.k.CLI != nil }
+func (i *instance) installable() bool { return i.k.Installable() }
 
 // stamp marks the mesh's objects.
 func (i *instance) stamp() cluster.Stamp { return cluster.Stamp{Installed: i.definition.Name} }
