@@ -16,22 +16,26 @@ export GOFLAGS := $(strip $(shell $(GO) env GOFLAGS) -trimpath -gcflags=all=-dwa
 FLAKY := bin/flaky
 # What `go test -json` prints of every call, for durations and for PASSED.
 REPORTS := bin/tests
-# $(call tests,PACKAGES,REPORT,PREFIX): REPORT is a file name that no other call uses; PREFIX starts the command.
+# $(call tests,PACKAGES,REPORT,PREFIX): REPORT is a file name that no other call uses; PREFIX starts the command. $(call ended,REPORT)
+# follows it: a process that died fails the run, although the tests of its repetition pass.
 RERUN     :=
-tests      = mkdir -p $(FLAKY) $(REPORTS) && $(3) $(TOOL) gotestsum --format pkgname --jsonfile=$(REPORTS)/$(2).json --rerun-fails=2 $(RERUN) --rerun-fails-report=$(FLAKY)/$(2).txt --packages="$(1)" --
+tests      = mkdir -p $(FLAKY) $(REPORTS) && $(3) $(TOOL) gotestsum --format pkgname --jsonfile=$(REPORTS)/$(2).json --rerun-fails=2 --rerun-fails-abort-on-data-race $(RERUN) --rerun-fails-report=$(FLAKY)/$(2).txt --packages="$(1)" --
+ended      = $(GO) run -C '$(CURDIR)' ./test/ended '$(abspath $(REPORTS)/$(1).json)'
 # A report of `make test` on these same files. `make e2e` then leaves out the tests that it ran whole.
 PASSED    ?=
 # $(call remaining,PACKAGES,REPORT,FLAGS): the tests that PASSED lacks (test/remaining); without it, all.
 remaining  = left="$$($(GO) run ./test/remaining $(if $(PASSED),-report $(PASSED)) $(1))"; packages="$$(sed -n 2p <<<"$$left")"; \
-             [ -z "$$packages" ] || { $(call tests,$$packages,$(2)) -count=1 -timeout 60m $(3) -run "$$(sed -n 1p <<<"$$left")"; }
+             [ -z "$$packages" ] || { $(call tests,$$packages,$(2)) -count=1 -timeout 60m $(3) -run "$$(sed -n 1p <<<"$$left")" && $(call ended,$(2)); }
 # Packages that link the Kubernetes client: `make e2e` tests them, with a cluster.
 KUBE       := ./internal/kube/... ./internal/run/platform/kube/... ./internal/run/meter/kubelet/... \
               ./internal/run/meter/metricsapi/... ./internal/run/meter/prometheus/... ./internal/cli/kubecli/... ./cmd/tare-kube/...
 MODULE     := github.com/tare-mesh/tare
 # Packages whose tests take longest: go test begins with the first packages of its list.
 LONGEST    := ./internal/run/runner ./internal/run/platform/local ./internal/answer/analysis ./internal/load/engine ./internal/cli
+# $(call listed,PATTERNS): a package that cannot be listed is an error. Without it no package would be.
+listed      = $(shell $(GO) list $(1))$(if $(filter-out 0,$(.SHELLSTATUS)),$(error go list $(1) failed))
 # All packages but KUBE; evaluated only where it is used, because listing packages takes a second.
-UNIT        = $(LONGEST) $(filter-out $(LONGEST),$(patsubst $(MODULE)%,.%,$(filter-out $(shell $(GO) list $(KUBE)),$(shell $(GO) list ./...))))
+UNIT        = $(LONGEST) $(filter-out $(LONGEST),$(patsubst $(MODULE)%,.%,$(filter-out $(call listed,$(KUBE)),$(call listed,./...))))
 # Packages with goroutines that share state.
 RACED      := ./internal/base/fetch ./internal/base/proc ./internal/inside/... ./internal/load/... ./internal/run/runner ./internal/run/platform/local ./internal/show/live
 # The protocols share the engine's goroutines, so `make e2e` leaves out most of them there; `make race` has all.
@@ -104,12 +108,14 @@ quickstart: build ## measure a real Envoy sidecar on this machine, in 70 s
 test: ## unit tests, in about a minute
 	@rm -f $(FLAKY)/unit*.txt
 	$(call tests,$(UNIT),unit) -short -p 4 -parallel 8
+	@$(call ended,unit)
 	@tools/flaky.sh $(FLAKY)/unit*.txt
 
 .PHONY: race
 race: ## the race detector on all packages, in about six minutes
 	@rm -f $(FLAKY)/race*.txt
 	export CGO_ENABLED=1 TARE_TEST_ALL=; $(call tests,./...,race) -race -short -p 2 -timeout 30m
+	@$(call ended,race)
 	@tools/flaky.sh $(FLAKY)/race*.txt
 
 .PHONY: generators
@@ -145,11 +151,11 @@ programs: program-consul program-page
 program-consul:
 	GO='$(GO)' tools/consul/install.sh
 program-generators: # this and the next four use the package manager: one after another
-	GO='$(GO)' tools/generators/install.sh $(GENERATORS)
+	GO='$(GO)' tools/generators/install.sh $(GENERATORS) $(or_listed)
 program-prometheus: program-generators
-	tools/prometheus/install.sh
+	tools/prometheus/install.sh $(or_listed)
 program-servers: program-prometheus
-	tools/servers/install.sh
+	tools/servers/install.sh $(or_listed)
 program-page: program-servers
 	tools/page/install.sh $(or_listed)
 program-kubernetes: program-page bin/tare-cluster
@@ -159,14 +165,14 @@ program-istio: program-kubernetes
 
 .PHONY: e2e-race e2e-waiting
 e2e-race: $(AFTER) # at a low priority, beside the last clusters
-	@export CGO_ENABLED=1; $(call tests,$(RACED),e2e-race,nice -n 15) -race -short -p 2 -parallel 4 -timeout 30m -skip '$(SAME)|$(TIMED)' $(or_listed)
+	@export CGO_ENABLED=1; $(call tests,$(RACED),e2e-race,nice -n 15) -race -short -p 2 -parallel 4 -timeout 30m -skip '$(SAME)|$(TIMED)' && $(call ended,e2e-race) $(or_listed)
 e2e-waiting: programs $(AFTER)
 	@$(call remaining,$(WAITING),e2e-waiting,-p 4 -parallel 8) $(or_listed)
 
 .PHONY: e2e-measuring e2e-running
 e2e-measuring: programs
 	@failed=0; $(call remaining,$(MEASURING),e2e-measuring,-p 1) || failed=1; \
-	$(call tests,./internal/cli,e2e-alone) -count=1 -timeout 60m -run '$(ALONE)' || failed=1; exit $$failed
+	{ $(call tests,./internal/cli,e2e-alone) -count=1 -timeout 60m -run '$(ALONE)' && $(call ended,e2e-alone); } || failed=1; exit $$failed
 e2e-running: programs
 	@$(call remaining,$(RUNNING),e2e-running,-p 2 -parallel 6 -skip '$(ALONE)')
 
@@ -192,35 +198,45 @@ e2e-test-cluster: FLAKY := $(CURDIR)/$(FLAKY)
 e2e-test-cluster: REPORTS := $(CURDIR)/$(REPORTS)
 e2e-test-cluster:
 	cd test/cluster && $(call tests,./...,e2e-test-cluster) -count=1 -timeout 30m -p 1
+	@$(call ended,e2e-test-cluster)
 
 # These need TARE_TEST_KUBECONFIG.
 .PHONY: on-cluster on-kubecli on-kubecli-second on-istio on-meshes
 on-cluster:
-	$(call tests,$(filter-out $(METERS) ./internal/kube/meshes ./internal/cli/kubecli,$(patsubst $(MODULE)%,.%,$(shell $(GO) list $(KUBE)))),e2e-cluster) -count=1 -timeout 60m -p 1 -parallel 8
+	$(call tests,$(filter-out $(METERS) ./internal/kube/meshes ./internal/cli/kubecli,$(patsubst $(MODULE)%,.%,$(call listed,$(KUBE)))),e2e-cluster) -count=1 -timeout 60m -p 1 -parallel 8
+	@$(call ended,e2e-cluster)
 on-kubecli:
 	$(call tests,./internal/cli/kubecli,e2e-kubecli) -count=1 -timeout 60m -skip '$(WITH_ISTIO)|$(ON_SECOND)'
+	@$(call ended,e2e-kubecli)
 on-kubecli-second:
 	$(call tests,./internal/cli/kubecli,e2e-kubecli-second) -count=1 -timeout 60m -run '$(ON_SECOND)'
+	@$(call ended,e2e-kubecli-second)
 	$(call tests,$(METERS),e2e-meters) -count=1 -timeout 60m -p 1 -parallel 8
+	@$(call ended,e2e-meters)
 on-istio: # and Istio's charts and images, as the next
 	$(call tests,./internal/cli/kubecli,e2e-istio) -count=1 -timeout 60m -run '$(WITH_ISTIO)' -skip '$(ON_MESHES)'
+	@$(call ended,e2e-istio)
 on-meshes:
 	$(call tests,./internal/kube/meshes,e2e-meshes) -count=1 -timeout 60m
+	@$(call ended,e2e-meshes)
 	$(call tests,./internal/cli/kubecli,e2e-meshcli) -count=1 -timeout 60m -run '$(ON_MESHES)'
+	@$(call ended,e2e-meshcli)
 
 .PHONY: on-cadvisor
 on-cadvisor: # on a cluster whose kubelet refreshes its counters every 10 to 20 s, as most do
 	$(call tests,./internal/run/meter/kubelet,e2e-cadvisor) -count=1 -run AgainstControlGroup
+	@$(call ended,e2e-cadvisor)
 
 .PHONY: on-nodes
 on-nodes: # on three nodes, with Istio's charts and images
 	$(call tests,./internal/cli/kubecli,e2e-nodes) -count=1 -timeout 60m -run '^TestThreeNodes'
+	@$(call ended,e2e-nodes)
 
 # Fewer parts at a time than e2e: they have more tests. The race detector has a part of its own.
 .PHONY: e2e-all
 e2e-all: export TARE_TEST_ALL := 1
 e2e-all: build-plot ## make e2e, and what does not fit into it: docs/how-to/testing.md
-	@rm -rf $(FLAKY); failed=; part() { echo "part of e2e-all: $$1"; "$${@:2}" || failed+=" $$1;"; }; \
+	@trap 'exit 130' INT; rm -rf $(FLAKY); failed=; part() { echo "part of e2e-all: $$1"; "$${@:2}" || failed+=" $$1;"; }; \
 	part 'programs of release tests' tools/release/install.sh; \
 	part 'e2e with all generators' $(MAKE) --no-print-directory e2e GENERATORS= JOBS=4 PARTS='$(filter-out e2e-race,$(PARTS))'; \
 	part 'race detector' $(MAKE) --no-print-directory race; \

@@ -15,6 +15,7 @@ awk -v root="$PWD/" '
     if (!((rule " " file) in known)) { print; new++ }
   }
   END {
+    if (!length(seen)) { print "gosec printed no finding: did it run?"; exit 1 }
     for (k in known) if (!(k in seen)) print "tools/gosec.txt: " k ": no such finding any more"
     if (new) { print new " findings of gosec are not in tools/gosec.txt"; exit 1 }
   }' tools/gosec.txt "$out"

@@ -23,9 +23,11 @@ declare -A package_of=([wrk]=wrk [h2load]=nghttp2-client [nginx]=nginx)
 log() { printf 'generators: %s\n' "$*" >&2; }
 fail() { log "$1: not installed: $2"; failed+=("$1"); }
 
+trap '[ -z "${tmp:-}" ] || rm -rf "$tmp"' EXIT # of an interrupted build
+
 # place BUILD NAME VERSION: builds into a temporary directory, which then gets its name.
 place() {
-  local build=$1 name=$2 version=$3 to tmp
+  local build=$1 name=$2 version=$3 to
   to=$dir/$name-$version
   if [ -x "$to/bin/$name" ]; then log "$name $version: there already, $to"; return; fi
   mkdir -p "$dir"
@@ -34,6 +36,7 @@ place() {
     rm -rf "$to"
     chmod 755 "$tmp"
     mv "$tmp" "$to"
+    tmp=
     log "$name $version: installed, $to"
   else
     rm -rf "$tmp"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Unpacks Debian's nginx, Apache, HAProxy, lighttpd and redis, and Python's aiohttp, uvicorn and hypercorn, with libraries
 # that may be missing, into the user's cache. They are for the conformance tests of tare load and for applications on a cluster.
-# Nothing is installed. A complete copy is kept. Node.js is taken from PATH, or installed as root.
+# Nothing of these is installed. A complete copy is kept. Node.js and programs that other tests call are taken from PATH, or
+# installed as root.
 set -euo pipefail
 
 to=${XDG_CACHE_HOME:-$HOME/.cache}/tare/servers
@@ -12,9 +13,12 @@ packages=(nginx redis-server redis-tools liblzf1 libjemalloc2 libatomic1 apache2
 log() { printf 'servers: %s\n' "$*" >&2; }
 . "$(dirname "${BASH_SOURCE[0]}")/../debian.sh"
 
-if ! command -v node >/dev/null && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
-  log "nodejs: apt-get install"
-  apt-get update -qq >&2 && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs >&2 || true
+missing=()
+for program in node:nodejs curl jq minisign; do command -v "${program%:*}" >/dev/null || missing+=("${program#*:}"); done
+python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+if [ "${#missing[@]}" -gt 0 ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
+  log "apt-get install ${missing[*]}"
+  apt-get update -qq >&2 && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2 || true
 fi
-command -v node >/dev/null || { log "put node (Node.js) on PATH"; exit 1; }
+for program in node curl jq minisign; do command -v "$program" >/dev/null || { log "put $program on PATH"; exit 1; }; done
 debian_tree "$to" debian_whole "${packages[@]}"

@@ -82,6 +82,8 @@ func Install(ctx context.Context, log io.Writer) error {
 		run := exec.CommandContext(ctx, "apt-get", append(arguments, "-qq", "-o", "DPkg::Lock::Timeout=300")...)
 		run.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 		run.Stdout, run.Stderr = log, log
+		run.Cancel = func() error { return run.Process.Signal(os.Interrupt) } // apt-get lets dpkg finish
+		run.WaitDelay = 5 * time.Minute
 		if err := run.Run(); err != nil {
 			return fmt.Errorf("apt-get %s: %w", arguments[0], err)
 		}
