@@ -34,7 +34,7 @@ func TestRootThatTheClusterCannotSee(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := l.outside(hidden); (err == nil) != seen {
+		if err := outside(l.Root, hidden); (err == nil) != seen {
 			t.Errorf("%s: %v", root, err)
 		}
 	}

@@ -65,10 +65,10 @@ func Up(ctx context.Context, l Layout, o Options) (Layout, error) {
 		return l, fmt.Errorf("clear what an earlier cluster left: %w", err)
 	}
 	progress := newProgress(o.Log)
-	if l, err = l.prepare(ctx, o); err != nil {
+	if l, err = (start{l, o}).prepare(ctx); err != nil {
 		return l, err
 	}
-	if l, err = l.bringUp(ctx, o, progress); err != nil {
+	if l, err = (start{l, o}).bringUp(ctx, progress); err != nil {
 		why := l.lastWords()
 		if full := checkInotify(l.inotifyInstances() / 2); full != nil { // several clusters started at once
 			why = "\n" + full.Error() + why
@@ -92,9 +92,16 @@ func (l Layout) alive() (Layout, bool, error) {
 	return there, true, nil
 }
 
+// start brings one cluster up. Its methods return the layout with what they have added.
+type start struct {
+	Layout
+	Options
+}
+
 // prepare installs packages and builds programs, which takes minutes the first time.
-func (l Layout) prepare(ctx context.Context, o Options) (Layout, error) {
-	if err := l.outside(hidden); err != nil {
+func (s start) prepare(ctx context.Context) (Layout, error) {
+	l, o := s.Layout, s.Options
+	if err := outside(l.Root, hidden); err != nil {
 		return l, err
 	}
 	if o.Nodes < 0 || o.Nodes > MaxNodes {
@@ -151,23 +158,24 @@ func Build(ctx context.Context, l Layout, source parts.Source, log io.Writer) (s
 }
 
 // outside refuses a root that the cluster could not see.
-func (l Layout) outside(dirs []string) error {
+func outside(root string, dirs []string) error {
 	for _, dir := range dirs {
-		if strings.HasPrefix(l.Root+"/", dir+"/") {
-			return fmt.Errorf("root %s: the cluster sees a %s of its own; choose another root", l.Root, dir)
+		if strings.HasPrefix(root+"/", dir+"/") {
+			return fmt.Errorf("root %s: the cluster sees a %s of its own; choose another root", root, dir)
 		}
 	}
 	return nil
 }
 
-func (l Layout) bringUp(ctx context.Context, o Options, report progress) (Layout, error) {
+func (s start) bringUp(ctx context.Context, report progress) (Layout, error) {
+	l, o := s.Layout, s.Options
 	l.Started = time.Now().UTC()
 	if o.Owned {
 		l.Owner = self()
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	l, err := l.begin(ctx, o.Source, fail)
+	l, err := (start{l, o}).begin(ctx, fail)
 	if err != nil {
 		return l, err
 	}
@@ -187,7 +195,8 @@ func (l Layout) bringUp(ctx context.Context, o Options, report progress) (Layout
 
 // begin chooses the network, writes the configuration and starts the first process. The machine's networks are
 // locked meanwhile, so that two clusters do not choose the same.
-func (l Layout) begin(ctx context.Context, source parts.Source, ended func(error)) (Layout, error) {
+func (s start) begin(ctx context.Context, ended func(error)) (Layout, error) {
+	l := s.Layout
 	if err := os.MkdirAll(l.Dir(), 0o700); err != nil {
 		return l, fmt.Errorf("make the cluster's directory: %w", err)
 	}
@@ -202,7 +211,7 @@ func (l Layout) begin(ctx context.Context, source parts.Source, ended func(error
 	if l.Network, err = chooseNetwork(); err != nil {
 		return l, err
 	}
-	if err := errors.Join(l.save(), configuration{l}.configure(source)); err != nil {
+	if err := errors.Join(l.save(), configuration{l}.configure(s.Source)); err != nil {
 		return l, err
 	}
 	if err := (link{l}).create(); err != nil {
