@@ -90,9 +90,9 @@ func TestPackageRuns(t *testing.T) {
 	if left := run(t, exec.Command("dpkg", "--root="+root, "--remove", "tare")); !strings.Contains(left, "Removing tare") {
 		t.Errorf("remove: %s", left)
 	}
-	for _, name := range []string{"tare", "kubectl-tare"} {
-		if _, err := os.Lstat(filepath.Join(root, "usr/bin", name)); err == nil {
-			t.Errorf("the removed package left /usr/bin/%s", name)
+	for _, name := range []string{"bin/tare", "bin/kubectl-tare", "share/doc/tare"} {
+		if _, err := os.Lstat(filepath.Join(root, "usr", name)); err == nil {
+			t.Errorf("the removed package left /usr/%s", name)
 		}
 	}
 }
