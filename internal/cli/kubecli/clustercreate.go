@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -95,8 +96,10 @@ func complete(p provider.Provider, s provider.Settings, f *clusterFlags) (provid
 	if err != nil {
 		return s, err
 	}
-	if s.Kubeconfig = f.options.Kubeconfig; s.Kubeconfig == "" {
+	if f.options.Kubeconfig == "" {
 		s.Kubeconfig, err = provider.DefaultKubeconfig()
+	} else {
+		s.Kubeconfig, err = filepath.Abs(f.options.Kubeconfig) // the record is read in other directories
 	}
 	return s, err
 }
@@ -216,15 +219,21 @@ not create, one that was replaced by another of its name, and one that a run hol
 				fmt.Fprint(c.Out, text)
 				return err
 			}
-			if err := deletable(cmd.Context(), r, unreachable); err != nil {
+			reached, err := deletable(cmd.Context(), r, unreachable)
+			if err != nil {
 				return err
 			}
 			fmt.Fprintln(c.Err, r)
 			if err := c.Confirm("delete it with everything on it", yes); err != nil {
 				return err
 			}
+			if !yes { // a run can have begun meanwhile
+				if reached, err = deletable(cmd.Context(), r, unreachable); err != nil {
+					return err
+				}
+			}
 			defer c.WhileInterrupted(nil, "")()
-			if err := all.Delete(cmd.Context(), p, r); err != nil {
+			if err := all.Delete(cmd.Context(), p, r, reached); err != nil {
 				return err
 			}
 			fmt.Fprintf(c.Out, "%s cluster %s: deleted\n", r.Provider, r.Settings.Name)
@@ -232,10 +241,10 @@ not create, one that was replaced by another of its name, and one that a run hol
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&with, "with", "", "`provider`, if clusters of several have this name")
+	flags.StringVar(&with, "with", "", "`provider`, if several providers have a cluster of this name")
 	flags.BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	flags.BoolVar(&dryRun, "dry-run", false, "print the commands, and do nothing")
-	flags.BoolVar(&unreachable, "unreachable", false, "delete it on the record alone, if it cannot be reached or its creation failed")
+	flags.BoolVar(&unreachable, "unreachable", false, "delete it without connecting to it, if it is unreachable or its creation failed")
 	return cmd
 }
 
@@ -280,13 +289,13 @@ func notCreated(records provider.Records, what string) error {
 	return hint.New(text, "%s: tare did not create it", what)
 }
 
-// deletable refuses a cluster that is not the one in the record, or that a run holds.
-func deletable(ctx context.Context, r provider.Record, unreachable bool) error {
+// deletable refuses a cluster that is not the one in the record, or that a run holds. reached means that it answered.
+func deletable(ctx context.Context, r provider.Record, unreachable bool) (reached bool, err error) {
 	if r.Context == "" || r.UID == "" {
 		if unreachable {
-			return nil
+			return false, nil
 		}
-		return hint.New("if no other cluster of this name exists now, --unreachable deletes it on the record alone",
+		return false, hint.New("if no other cluster of this name exists now, --unreachable deletes it without checking its identity",
 			"%s: its creation failed, and the record has no identity of it", r)
 	}
 	ctx, cancel := context.WithTimeout(ctx, askCluster)
@@ -295,23 +304,23 @@ func deletable(ctx context.Context, r provider.Record, unreachable bool) error {
 	if err == nil {
 		var uid string
 		if uid, err = identity(ctx, k); err == nil && uid != r.UID {
-			return hint.New("delete it with the program of its provider", "context %s is not the cluster that tare created on %s", r.Context, r.Created.Format(time.DateOnly))
+			return false, hint.New("delete it with the program of its provider", "context %s is not the cluster that tare created on %s", r.Context, r.Created.Format(time.DateOnly))
 		}
 	}
 	if err != nil {
 		if unreachable {
-			return nil
+			return false, nil
 		}
-		return hint.Wrap(fmt.Errorf("check that it is the cluster that tare created: %w", err), "--unreachable deletes it on the record alone")
+		return false, hint.Wrap(fmt.Errorf("check that it is the cluster that tare created: %w", err), "--unreachable deletes it without checking its identity")
 	}
 	h, held, err := guard.New(k).Holder(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if held {
-		return hint.New("wait for its end, or stop it", "a run holds the cluster: %s", h)
+		return false, hint.New("wait for its end, or stop it", "a run holds the cluster: %s", h)
 	}
-	return nil
+	return true, nil
 }
 
 // optionsOf are the kubeconfig and context in the record of a cluster that tare created.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -110,8 +112,34 @@ func removeContext(kubeconfig, name string) error {
 }
 
 func writeKubeconfig(path string, config *api.Config) error {
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
+	b, err := clientcmd.Write(*config)
+	if err == nil {
+		err = replace(path, b)
+	}
+	if err != nil {
 		return fmt.Errorf("write kubeconfig %s: %w", path, err)
 	}
 	return nil
+}
+
+// replace writes a file in one step, so that a full disk or a kill leaves the former one. A link stays a link, and an
+// existing file keeps its permissions.
+func replace(path string, b []byte) error {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	mode := fs.FileMode(0o600)
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // fails after the rename
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
 }

@@ -199,7 +199,7 @@ func TestLifeOfCluster(t *testing.T) {
 			if kept.Schema = ""; err != nil || kept != r {
 				t.Errorf("recorded %+v, %v, want %+v", kept, err, r)
 			}
-			if err := c.Delete(t.Context(), p, r); err != nil {
+			if err := c.Delete(t.Context(), p, r, false); err != nil {
 				t.Fatal(err)
 			}
 			if left, err := contexts(s.Kubeconfig); err != nil || left[r.Context] || !left["mine"] {
@@ -236,7 +236,7 @@ func TestOtherK3s(t *testing.T) {
 		t.Errorf("%v (%s)", err, hint.Of(err))
 	}
 	r := Record{Provider: "k3s", Settings: s, Created: c.Now()}
-	if err := errors.Join(c.Records.Save(r), c.Delete(t.Context(), p, r)); err != nil {
+	if err := errors.Join(c.Records.Save(r), c.Delete(t.Context(), p, r, false)); err != nil {
 		t.Error(err)
 	}
 	if all, err := c.Records.All(); err != nil || len(all) != 0 {
@@ -344,6 +344,43 @@ func TestExistingClusterIsRefused(t *testing.T) {
 	}
 }
 
+// A cluster of the same name in another zone has the same record, which would be lost with it.
+func TestSameNameInAnotherZone(t *testing.T) {
+	const account = "aws sts get-caller-identity --query Account --output text"
+	c, s := recording(t, txtar.Parse([]byte("-- 0.command --\n"+account+"\n-- 0.stdout --\n123456789012\n-- 1.command --\neksctl get cluster --region zone-1\n-- 1.stdout --\nNo clusters found\n")).Files)
+	p, err := Find("eks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = chosen(t, p, s)
+	elsewhere := s
+	elsewhere.Zone = "zone-2"
+	if err := c.Records.Save(Record{Provider: "eks", Settings: elsewhere, Account: "123456789012", Context: "mine", Created: c.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Create(t.Context(), p, s); err == nil || !strings.HasSuffix(err.Error(), "exists in zone-2") || !strings.HasPrefix(hint.Of(err), "choose another --name") {
+		t.Errorf("%v (%s)", err, hint.Of(err))
+	}
+	if kept, err := c.Records.Of("eks", "tare"); err != nil || kept.Settings.Zone != "zone-2" {
+		t.Errorf("recorded %+v, %v", kept, err)
+	}
+}
+
+// A program that does not list a cluster that answers works elsewhere, such as in another container runtime.
+func TestUnlistedClusterThatAnswers(t *testing.T) {
+	c, p, s := k3d(t, noClusters)
+	r := Record{Provider: "k3d", Settings: s, Context: "k3d-tare", UID: "u", Created: c.Now()}
+	if err := c.Records.Save(r); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Delete(t.Context(), p, r, true); err == nil || !strings.HasSuffix(err.Error(), "answers, and k3d does not list it") || !strings.Contains(hint.Of(err), "DOCKER_HOST") {
+		t.Errorf("%v (%s)", err, hint.Of(err))
+	}
+	if all, err := c.Records.All(); err != nil || len(all) != 1 {
+		t.Errorf("recorded: %v, %v", all, err)
+	}
+}
+
 // Of a failed creation without remains nothing is recorded, but with remains they can be deleted.
 func TestFailedCreation(t *testing.T) {
 	const failed = noClusters + "-- 1.command --\n" + createK3d +
@@ -418,7 +455,7 @@ func TestInterruptedCreation(t *testing.T) {
 		t.Fatalf("recorded %+v, %v", r, err)
 	}
 	_, again := c.Create(t.Context(), p, s)
-	for what, err := range map[string]error{"created again": again, "deleted": c.Delete(t.Context(), p, r)} {
+	for what, err := range map[string]error{"created again": again, "deleted": c.Delete(t.Context(), p, r, false)} {
 		if err == nil || !strings.Contains(err.Error(), "is not listed yet") || !strings.HasPrefix(hint.Of(err), "try again in some minutes") {
 			t.Errorf("%s: %v (%s)", what, err, hint.Of(err))
 		}
@@ -427,7 +464,7 @@ func TestInterruptedCreation(t *testing.T) {
 		t.Errorf("recorded: %v, %v", all, err)
 	}
 	c.Now = func() time.Time { return r.Created.Add(time.Hour) }
-	if err := c.Delete(t.Context(), p, r); err != nil {
+	if err := c.Delete(t.Context(), p, r, false); err != nil {
 		t.Error(err)
 	}
 	if all, err := c.Records.All(); err != nil || len(all) != 0 {
@@ -448,7 +485,7 @@ func TestOtherAccount(t *testing.T) {
 	if err := c.Records.Save(r); err != nil {
 		t.Fatal(err)
 	}
-	err = c.Delete(t.Context(), p, r)
+	err = c.Delete(t.Context(), p, r, false)
 	if err == nil || !strings.Contains(err.Error(), "is in account mine, and the programs use other now") || hint.Of(err) != "run: az account set --subscription mine" {
 		t.Errorf("deleted: %v (%s)", err, hint.Of(err))
 	}
@@ -536,8 +573,18 @@ func TestContexts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := addContext(config, file, "k3s-tare"); err != nil {
+	link := filepath.Join(dir, "link")
+	if err := errors.Join(os.Symlink(config, link), os.Chmod(config, 0o640)); err != nil {
 		t.Fatal(err)
+	}
+	if err := addContext(link, file, "k3s-tare"); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link was replaced: %v, %v", info, err)
+	}
+	if info, err := os.Stat(config); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("%v, %v", info, err)
 	}
 	both, err := readKubeconfig(config)
 	if err != nil || len(both.Contexts) != 2 || both.CurrentContext != "k3s-tare" || both.Clusters["k3s-tare"].Server != "https://127.0.0.1:6443" {

@@ -35,6 +35,11 @@ type Record struct {
 	UID string `json:"uid,omitempty"`
 }
 
+// elsewhere reports whether the settings name another zone or project: a cluster there is a different one.
+func (r Record) elsewhere(s Settings) bool {
+	return r.Settings.Zone != s.Zone || r.Settings.Project != s.Project
+}
+
 func (r Record) String() string {
 	return fmt.Sprintf("%s cluster %s, created by tare on %s", r.Provider, r.Settings.Name, r.Created.Local().Format("2006-01-02 15:04"))
 }

@@ -62,6 +62,8 @@ func (c Clusters) Create(ctx context.Context, p Provider, s Settings) (Record, e
 		return record, err
 	}
 	switch {
+	case err == nil && known.Account == account && known.elsewhere(s):
+		return record, hint.New("choose another --name, or delete it first: tare cluster delete "+s.Name, "%s exists in %s", known, strings.TrimSpace(known.Settings.Project+" "+known.Settings.Zone))
 	case exists && err == nil && known.Account == account:
 		return record, hint.New("delete it first: tare cluster delete "+s.Name, "%s exists", known)
 	case err == nil && known.Account != account:
@@ -137,8 +139,9 @@ func (c Clusters) failed(ctx context.Context, p Provider, record Record, err err
 }
 
 // Delete runs the provider's programs, and removes the context and the record. The record is proof that tare created
-// the cluster. Whether it is still the same is for the caller to check.
-func (c Clusters) Delete(ctx context.Context, p Provider, record Record) error {
+// the cluster. Whether it is still the same is for the caller to check: reached means that it has answered. A program
+// that does not list such a cluster uses another place or container runtime.
+func (c Clusters) Delete(ctx context.Context, p Provider, record Record, reached bool) error {
 	if err := p.installed(); err != nil {
 		return err
 	}
@@ -151,6 +154,10 @@ func (c Clusters) Delete(ctx context.Context, p Provider, record Record) error {
 		return err
 	}
 	exists := p.exists(list, s)
+	if !exists && reached {
+		return hint.New("set what the program had when it created the cluster, such as DOCKER_HOST or KIND_EXPERIMENTAL_PROVIDER, or try again: a list of a cloud can be incomplete",
+			"%s, answers, and %s does not list it", record, p.List.Program)
+	}
 	if !exists && c.mayAppear(p, record) {
 		return hint.New("try again in some minutes", "%s, is not listed yet: its creation did not end", record)
 	}

@@ -53,13 +53,13 @@ var providers = []Provider{
 			{Output: `manifest .*not found|failed to pull image`, Text: "there is no k3s image of this version", Hint: "choose a version from the releases of k3s"}},
 	},
 	{
-		Name: "k3s", Doc: "one node, this machine itself, as a unit of systemd; needs root",
+		Name: "k3s", Doc: "one node, this machine itself, as a systemd unit; needs root",
 		Programs: []string{"k3s", "systemd-run", "systemctl", "k3s-killall.sh"}, Install: "install k3s without starting it (k3s.io): INSTALL_K3S_SKIP_START=true",
 		MaxNodes: 1,
 		List:     Call{Program: "systemctl", Args: [][]string{{"list-units", "--all", "--plain", "--no-legend", "k3s.service", "tare-k3s-*.service"}}},
 		Listed:   `^tare-k3s-${name}\.service\s.*\s(active|activating)\s`,
 		Other:    `^((?:k3s|tare-k3s-\S+)\.service)\s.*\s(?:active|activating)\s`,
-		Create: []Call{{Program: "systemd-run", Args: [][]string{{"--unit=tare-k3s-${name}", "--collect", "--service-type=notify", "--property=Delegate=yes", "--property=KillMode=process",
+		Create: []Call{{Program: "systemd-run", Args: [][]string{{"--unit=tare-k3s-${name}", "--collect", "--service-type=notify", "--property=Delegate=yes", "--property=KillMode=process", "--property=TimeoutStartSec=0",
 			"k3s", "server", "--node-name", "${name}", "--data-dir", "/var/lib/tare-k3s/${name}", "--write-kubeconfig", "/var/lib/tare-k3s/${name}/kubeconfig", "--disable", "traefik"}}}},
 		Separate: "/var/lib/tare-k3s/${name}/kubeconfig", Context: "k3s-${name}",
 		Delete: []Call{{Program: "systemctl", Args: [][]string{{"stop", "tare-k3s-${name}"}}},
@@ -85,7 +85,7 @@ var providers = []Provider{
 			{Output: `insufficient (regional|project) quota|quota_exceeded|quota .* exceeded`, Text: "the quota of the project is too small", Hint: "choose fewer --nodes or a smaller --machine, or request more quota"},
 			{Output: `has not been used in project|service_disabled|api .*not enabled`, Text: "the Kubernetes Engine API is disabled in the project", Hint: "run: gcloud services enable container.googleapis.com"},
 			{Output: `zone_resource_pool_exhausted|does not have enough resources`, Text: "the zone has no free machines of this type", Hint: "choose another --zone or --machine"},
-			{Output: `required ".*" permission|permission_denied`, Text: "your account may not do this in the project", Hint: "it needs the role roles/container.admin"}},
+			{Output: `required ".*" permission|permission_denied`, Text: "your account has no permission for this in the project", Hint: "it needs the role roles/container.admin"}},
 	},
 	{
 		Name: "aks", Doc: "Azure Kubernetes Service, in a resource group tare-NAME; --zone is a location",
@@ -95,7 +95,7 @@ var providers = []Provider{
 		Account: &Call{Program: "az", Args: [][]string{{"account", "show", "--query", "id", "--output", "tsv"}}},
 		Switch:  "run: az account set --subscription ${account}",
 		List:    Call{Program: "az", Args: [][]string{{"group", "list", "--query", "[].name", "--output", "tsv"}}},
-		Listed:  `^tare-${name}$`,
+		Listed:  `(?i)^tare-${name}$`, // Azure compares names of groups without case
 		Context: "${name}",
 		Create: []Call{
 			{Program: "az", Args: [][]string{{"group", "create", "--name", "tare-${name}", "--location", "${zone}", "--tags", tag, "--output", "none"}}},
@@ -107,7 +107,7 @@ var providers = []Provider{
 			{Output: `az login|interactive authentication is needed|aadsts`, Text: "you are not signed in to Azure", Hint: "run: az login"},
 			{Output: `quotaexceeded|insufficientvcpuquota|exceeding approved .* quota`, Text: "the quota of the subscription is too small", Hint: "choose fewer --nodes or a smaller --machine, or request more quota"},
 			{Output: `vm size of .* is not allowed|skunotavailable`, Text: "the location has no machines of this type for you", Hint: "choose another --machine or --zone"},
-			{Output: `authorizationfailed`, Text: "your account may not do this in the subscription", Hint: "it needs the role Contributor"}},
+			{Output: `authorizationfailed`, Text: "your account has no permission for this in the subscription", Hint: "it needs the role Contributor"}},
 	},
 	{
 		Name: "eks", Doc: "Amazon Elastic Kubernetes Service; --zone is a region",
@@ -121,12 +121,12 @@ var providers = []Provider{
 		Context: "*@${name}.${zone}.eksctl.io",
 		Create: []Call{{Program: "eksctl", Args: [][]string{{"create", "cluster", "--name", "${name}", "--region", "${zone}", "--nodes", "${nodes}", "--tags", tag,
 			"--kubeconfig", "${kubeconfig}"}, {"--node-type", "${machine}"}, {"--version", "${version}"}}}},
-		Delete: []Call{{Program: "eksctl", Args: [][]string{{"delete", "cluster", "--name", "${name}", "--region", "${zone}", "--wait"}}}},
+		Delete: []Call{{Program: "eksctl", Args: [][]string{{"delete", "cluster", "--name", "${name}", "--region", "${zone}", "--disable-nodegroup-eviction", "--wait"}}}},
 		Problems: []Problem{
 			{Output: `checking aws sts access|unable to locate credentials|error loading sso token|sso session .*expired|nocredentialproviders|refresh cached credentials|expiredtoken|invalidclienttokenid`, Text: "you are not signed in to AWS", Hint: "run: aws configure, or aws sso login; `aws sts get-caller-identity` shows your account"},
 			{Output: `limitexceeded|vcpulimit|maximum number of .* has been reached|service quota`, Text: "a quota of the account is too small", Hint: "choose fewer --nodes or a smaller --machine, or request more quota"},
 			{Output: `unsupportedavailabilityzone|insufficientinstancecapacity`, Text: "the region has no free machines of this type", Hint: "choose another --zone or --machine"},
-			{Output: `accessdenied|not authorized to perform`, Text: "your account may not do this", Hint: "eksctl.io lists the minimum IAM policies"}},
+			{Output: `accessdenied|not authorized to perform`, Text: "your account has no permission for this", Hint: "eksctl.io lists the minimum IAM policies"}},
 	},
 	{
 		Name: "tare-cluster", Doc: "the test cluster of tare's repository; needs root",
