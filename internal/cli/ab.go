@@ -94,11 +94,11 @@ breached, 125 undecided or failed, 255 wrong usage.`,
 	f.StringVar(&o.b, "b", "", "`factor=level` of B, with FILE")
 	f.StringArrayVar(&o.gates, "gate", nil, "bound the change from A to B; may be repeated (default `'"+defaultGate+"'`)")
 	f.StringVar(&o.detect, "detect", "", "a gate holds if the change is shown to be below its limit plus this `share`, such as 1%; default 0%")
-	f.DurationVar(&o.maxTime, "max-time", o.maxTime, "end undecided at this time")
+	f.DurationVar(&o.maxTime, "max-time", o.maxTime, "max duration of the run; gates not decided by then are undecided")
 	o.decides(cmd)
 	f.BoolVar(&o.bisect, "bisect", false, "exit codes for git bisect run")
 	f.StringVar(&o.app, "app", "echo", "application: `name` or file of a topology")
-	f.StringVar(&o.rate, "rate", "1000", "requests per `second`")
+	f.StringVar(&o.rate, "rate", "1000", "`requests` per second")
 	f.StringVar(&o.platform, "platform", "", "local or kubernetes; default: the first that the mesh supports; with --version kubernetes, if it supports that")
 	f.StringArrayVar(&o.from, "from", nil, "decide the gates of the runs in these results `directories` again")
 	_ = cmd.MarkFlagDirname("from")
@@ -235,7 +235,7 @@ func (c abCommand) fromFile(file string, o abOptions, blocks int) (*Study, error
 		return nil, console.Usage(fmt.Errorf("--a %q and --b %q are not two levels of one factor", o.a, o.b), "write --a mesh=envoy --b mesh=envoy-new")
 	}
 	if len(o.programs)+len(o.versions) > 0 {
-		return nil, console.Usage(errors.New("--program and --version need no FILE"), "write variants under meshes: in the file")
+		return nil, console.Usage(errors.New("--program and --version cannot be used with FILE"), "write variants under meshes: in the file")
 	}
 	decide, err := json.Marshal(o.decideField())
 	if err != nil {

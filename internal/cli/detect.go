@@ -37,8 +37,8 @@ type detectOptions struct {
 
 func (o *detectOptions) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.detect, "detect", "", "print the blocks and minutes that show a difference of this `share`, such as 3%, four times in five")
-	f.DurationVar(&o.within, "within", 0, "print the smallest difference that a run of this `duration` shows")
+	f.StringVar(&o.detect, "detect", "", "print the blocks and minutes that detect a difference of this `share`, such as 3%, with 80 % power")
+	f.DurationVar(&o.within, "within", 0, "print the smallest detectable difference of a run of this `duration`")
 	f.StringArrayVar(&o.from, "from", nil, "earlier run to take the spread from, a results `directory`; default: runs of the same conditions in runs/; may be repeated")
 	f.BoolVar(&o.pilot, "pilot", false, "without an earlier run, run 4 blocks first to measure the spread")
 	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a screen, for --pilot")
@@ -218,7 +218,7 @@ func (s *Study) first(blocks int) (*Study, error) {
 func (c precisionPlanner) writeSensitivities(s *Study, found []analysis.Sensitivity, source string, share float64, within time.Duration) error {
 	var b strings.Builder
 	block := blockTime(s)
-	fmt.Fprintf(&b, "What runs of this plan can show, four times in five, from %s:\n\n", source)
+	fmt.Fprintf(&b, "Smallest detectable differences of this plan (80 %% power), from %s:\n\n", source)
 	tw := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
 	heads := []string{"COMPARISON", "METRIC", "SPREAD OF A BLOCK", fmt.Sprintf("IN %d BLOCKS", s.Plan.Blocks)}
 	if share > 0 {

@@ -72,7 +72,7 @@ Exit codes: 0 runs work, perhaps with warnings; 1 a run cannot work; 2 an invali
 	f.BoolVar(&all, "all", false, "print every check, also those that passed")
 	f.IntVar(&o.blocks, "blocks", o.blocks, "`number` of blocks of the A/A run, at least 3")
 	f.DurationVar(&o.measure, "measure", o.measure, "measure `duration` of each trial of the A/A run, at least 1s")
-	f.StringVar(&o.detect, "detect", o.detect, "print the blocks that show a difference of this `share` four times in five")
+	f.StringVar(&o.detect, "detect", o.detect, "print the number of blocks that detects a difference of this `share` with 80 % power")
 	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a screen")
 	return cmd
 }

@@ -181,7 +181,7 @@ func aaRows(r *analysis.Report, o aaOptions) (rows []aaRow) {
 func aaSentences(rows []aaRow) (all []string) {
 	for _, r := range rows {
 		if r.shows != "?" {
-			all = append(all, fmt.Sprintf("%s: mean %s. A difference of %s would show four times in five. For ±2 %%: %s blocks.", r.title, r.mean, r.shows, r.blocks))
+			all = append(all, fmt.Sprintf("%s: mean %s. Smallest detectable difference: %s (80 %% power). For ±2 %%: %s blocks.", r.title, r.mean, r.shows, r.blocks))
 		}
 	}
 	return all
@@ -190,7 +190,7 @@ func aaSentences(rows []aaRow) (all []string) {
 // writeAA prints the smallest detectable differences. A run without a usable pair is an error.
 func writeAA(w io.Writer, rows []aaRow, r *analysis.Report, o aaOptions) error {
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintf(t, "\tmean\tsmallest difference that shows\tblocks for ±2 %%\tblocks to show %s\n", percents(o.share))
+	fmt.Fprintf(t, "\tmean\tsmallest detectable difference\tblocks for ±2 %%\tblocks to detect %s\n", percents(o.share))
 	known := false
 	for _, row := range rows {
 		known = known || row.mean != "?"
@@ -200,8 +200,8 @@ func writeAA(w io.Writer, rows []aaRow, r *analysis.Report, o aaOptions) error {
 		return err
 	}
 	fmt.Fprintf(w, `
-Shows: would be found four times in five, with %s of %v, as the only comparison.
-Longer trials and more blocks show less; ±2 %% is the %.0f %% interval, computed from
+Detectable: found with 80 %% power, with %s of %v, as the only comparison.
+Longer trials and more blocks detect smaller differences; ±2 %% is the %.0f %% interval, computed from
 these few pairs. For the comparisons of the file: tare plan FILE --detect 3%%.
 `, console.Counted(o.blocks, "block"), o.measure, 100*r.Confidence)
 	for _, x := range r.Warnings {

@@ -13,7 +13,7 @@ import (
 )
 
 // interruptedRun is the message of the first interrupt of a command that runs trials.
-const interruptedRun = "\ntare: interrupted: removing what runs and keeping the records; interrupt again to stop at once"
+const interruptedRun = "\ntare: interrupted: removing the running trial, keeping finished trials; press Ctrl-C again to stop immediately"
 
 // interruption is the work of the first interrupt before it ends the context.
 type interruption struct {
@@ -44,7 +44,7 @@ func (i *interruption) cleans() bool {
 }
 
 // Undoing is the message of the first interrupt of a command that undoes its changes.
-const Undoing = "\ntare: interrupted: undoing what was begun; two more interrupts stop at once"
+const Undoing = "\ntare: interrupted: undoing the changes; press Ctrl-C twice more to stop immediately"
 
 // WhileInterrupted sets what the first interrupt does, until the returned function is called. Without it a second interrupt
 // ends the program at once.

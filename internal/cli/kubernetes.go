@@ -54,7 +54,7 @@ var (
 		func(k *Kubernetes) func(*CommandLine) *cobra.Command { return k.Cluster }}
 	meshCommand = kubernetesCommand{"mesh", "Install, verify and uninstall a mesh in a Kubernetes cluster",
 		func(k *Kubernetes) func(*CommandLine) *cobra.Command { return k.Mesh }}
-	cleanupCommand = kubernetesCommand{"cleanup", "Remove from a cluster what dead runs left there",
+	cleanupCommand = kubernetesCommand{"cleanup", "Remove leftovers of ended runs from a cluster",
 		func(k *Kubernetes) func(*CommandLine) *cobra.Command { return k.Cleanup }}
 	imageCommand = kubernetesCommand{"image", "Build the image of tare-agent, and load it into a cluster",
 		func(k *Kubernetes) func(*CommandLine) *cobra.Command { return k.Image }}

@@ -28,7 +28,7 @@ var listings = []listing{
 	{"meshes", "what an experiment's mesh factor may name, besides the path of a definition",
 		[]string{"MESH", "PROVIDES", "LOCAL", "KUBERNETES", "OPTIONS", "DESCRIPTION"}, meshRows},
 	{"apps", "topologies of services that an experiment may load",
-		[]string{"APP", "SERVICES", "CALLS A REQUEST", "DESCRIPTION"}, appRows},
+		[]string{"APP", "SERVICES", "CALLS PER REQUEST", "DESCRIPTION"}, appRows},
 	{"generators", "load generators, those on this machine with their version, and what their latency means",
 		[]string{"GENERATOR", "LOOP", "VERSION", "LATENCY"}, generatorRows},
 	{"platforms", "where trials run",
@@ -76,7 +76,7 @@ func newListCommand(c *CommandLine) *cobra.Command {
 				}
 				return c.Table(l.header, rows)
 			}
-			return fmt.Errorf("list %s: no such listing", args[0])
+			return fmt.Errorf("unknown list %q", args[0])
 		},
 	}
 }

@@ -39,7 +39,7 @@ func newLoadCommand(c *CommandLine) *cobra.Command {
 	f := &loadFlags{}
 	cmd := &cobra.Command{
 		Use:   "load [URL…]",
-		Short: "Send load to a URL, and print what became of it and how long it took",
+		Short: "Send load to a URL, and print outcomes and latencies",
 		Long: `load sends requests to one or more URLs and prints outcomes and latencies.
 
 With --rate N requests follow a schedule (open loop). Response time counts from the
@@ -48,7 +48,7 @@ was due during it. With --rate max each connection sends its next request after 
 response (closed loop). That measures capacity, and times are service times.`,
 		Example: `  tare load http://127.0.0.1:8080/                               # as fast as it can, for 10 s
   tare load http://127.0.0.1:8080/ -r 1000 -z 30s                # 1000 requests/s, as independent users send them
-  tare load http://127.0.0.1:8080/ -n 10000 -c 16 -o csv         # 10000 requests, a line a second
+  tare load http://127.0.0.1:8080/ -n 10000 -c 16 -o csv         # 10000 requests, one line per second
   tare load http://127.0.0.1:8080/items --data '{"name": "tare"}' -r 200
   tare load --targets requests.txt -r 200                        # vegeta's targets, or JSON lines
   tare load http://127.0.0.1:8080/ -r 100 --gate 'p99 < 50ms, errors < 0.1%'   # exit code 4 if it does not hold
@@ -120,7 +120,7 @@ func (c loadCommand) load(cmd *cobra.Command, p load.Profile, f *loadFlags) erro
 		if restored != nil {
 			restored()
 		}
-	}, "\ntare: interrupted: waiting for the requests under way; two more interrupts stop at once")()
+	}, "\ntare: interrupted: waiting for requests in flight; press Ctrl-C twice more to stop immediately")()
 	needsLog := f.output == "hdr" || f.output == "csv"
 	if needsLog && p.HDRPath == "" {
 		dir, err := os.MkdirTemp("", "tare-load-")

@@ -166,7 +166,7 @@ func TestLoadRefusesMistakes(t *testing.T) {
 		{[]string{"http://127.0.0.1/", "--rate", "10", "--sine", "10s"}, `sine "10s"`},
 		{[]string{"http://127.0.0.1/", "--rate", "10", "--sine", "10s@1-5"}, `sine "10s@1-5"`},
 		{[]string{"http://127.0.0.1/", "--rate", "10", "--sine", "10s@11"}, "amplitude 11 is not between"},
-		{[]string{"http://127.0.0.1/", "--sine", "10s@11"}, "needs a --rate"},
+		{[]string{"http://127.0.0.1/", "--sine", "10s@11"}, "needs --rate"},
 		{[]string{"http://127.0.0.1/", "--rate", "10", "--sine", "10s@5", "--ramp", "10s@5"}, "both segments and a sine"},
 		{[]string{"http://127.0.0.1/", "--expect-status", "ok"}, `expected status "ok"`},
 		{[]string{"http://127.0.0.1/", "--refuse-json", "a..b"}, `JSON field "a..b"`},

@@ -34,7 +34,7 @@ func (f *loadFlags) vary(p *load.Profile) error {
 			errs = append(errs, fmt.Errorf("sine %q is not of the form 30s@200, a period and by how many requests/s the rate swings", f.sine))
 		}
 		if p.Rate == 0 {
-			errs = append(errs, errors.New("--sine needs a --rate to swing about"))
+			errs = append(errs, errors.New("--sine needs --rate, its mean"))
 		}
 		p.Sine = &load.Sine{Amplitude: swing.From, Period: swing.For}
 	}

@@ -113,7 +113,7 @@ func (c capacitySearch) findMax(ctx context.Context, p load.Profile, f *loadFlag
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case found.Rate == 0 || found.Open == capacity.OpenBelow:
-		return &console.ExitError{Err: fmt.Errorf("no rate was found with %s", f.findMax), Code: console.Gate}
+		return &console.ExitError{Err: fmt.Errorf("no rate meets %s", f.findMax), Code: console.Gate}
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ func TestFindMax(t *testing.T) {
 		t.Errorf("a server faster than the limit: %v, %+v\n%s", err, found, page)
 	}
 	found, page, err = findMax(t, served(300, 1e9), "--find-max", "p99 < 5ms")
-	if exitCode(err) != console.Gate || found.Open != capacity.OpenBelow || !strings.HasPrefix(page, "No rate with p99 < 5ms") {
+	if exitCode(err) != console.Gate || found.Open != capacity.OpenBelow || !strings.HasPrefix(page, "No rate meets p99 < 5ms") {
 		t.Errorf("an objective that never holds: %v, %+v\n%s", err, found, page)
 	}
 	found, page, err = findMax(t, served(1e6, 0), "--find-max", "p99 < 50ms", "-r", "1000")

@@ -35,12 +35,12 @@ type rpcFlags struct {
 
 func (f *rpcFlags) register(flags *pflag.FlagSet, p *load.Profile) {
 	flags.StringVar(&f.method, "grpc", "", "call this gRPC method, `package.Service/Method`, as a URL grpc://host:port/package.Service/Method does")
-	flags.BoolVar(&p.GRPCStream, "grpc-stream", false, "the gRPC method streams its response (known by reflection and --proto)")
+	flags.BoolVar(&p.GRPCStream, "grpc-stream", false, "the gRPC method is server streaming (detected with reflection or --proto)")
 	flags.StringArrayVar(&f.protos, "proto", nil, "`file` that defines the gRPC service, for servers without reflection; may be repeated")
 	flags.StringArrayVar(&f.importPaths, "import-path", nil, "`directory` of the imports of --proto; may be repeated")
 	flags.StringVar(&f.protoset, "protoset", "", "descriptor set of the gRPC service, a `file` of protoc --descriptor_set_out")
-	flags.IntVar(&f.messages, "grpc-messages", 0, "messages of each call of a request stream: those of --data again and again (default: each once)")
-	flags.BoolVar(&f.atOnce, "grpc-at-once", false, "send all messages of a call at once (default of streams in both directions: the next after an answer)")
+	flags.IntVar(&f.messages, "grpc-messages", 0, "messages per call of a client-streaming method: --data is repeated (default: each message once)")
+	flags.BoolVar(&f.atOnce, "grpc-at-once", false, "send all messages of a call at once (default for bidirectional streaming: the next after a response)")
 }
 
 // grpcSchemes are those of HTTP/2 by those of gRPC.
@@ -122,7 +122,7 @@ func (f *rpcFlags) encode(ctx context.Context, p *load.Profile) error {
 	case f.messages < 0:
 		return fmt.Errorf("--grpc-messages %d is below 1", f.messages)
 	case f.messages > 0 && !m.ClientStreams:
-		return fmt.Errorf("--grpc-messages: %s/%s takes one message a call", m.Service, m.Name)
+		return fmt.Errorf("--grpc-messages: %s/%s takes one message per call", m.Service, m.Name)
 	}
 	p.Messages, p.GRPCStream = r.Messages, m.ServerStreams
 	for i := 0; len(p.Messages) < f.messages; i++ {

@@ -95,7 +95,7 @@ func TestLoadGRPCByDescription(t *testing.T) {
 		{[]string{without + check}, "has no reflection service", "--proto FILE"},
 		{[]string{with + "/grpc.health.v1.Health/Chek"}, "has no method Chek", "methods: Check"},
 		{[]string{with + check, "--data", `{"servce": "x"}`}, `--data:1:2: grpc.health.v1.HealthCheckRequest: unknown field "servce"`, `a request: {"service":""}`},
-		{[]string{with + check, "--grpc-messages", "3"}, "takes one message a call", ""},
+		{[]string{with + check, "--grpc-messages", "3"}, "takes one message per call", ""},
 	} {
 		if _, err := call(test.args...); err == nil || !strings.Contains(err.Error(), test.text) || !strings.Contains(hint.Of(err), test.help) {
 			t.Errorf("%q: %v, hint %q", test.args, err, hint.Of(err))

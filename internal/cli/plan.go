@@ -178,7 +178,7 @@ func searchLines(p *plan.Plan) (lines []string) {
 		if c.Objective == "" {
 			continue
 		}
-		line := fmt.Sprintf("%v of each trial search the highest rate with %s: %d probes of %v; the measure phase has %v of that rate",
+		line := fmt.Sprintf("%v of each trial search for the highest rate that meets %s: %d probes of %v; the measure phase has %v of that rate",
 			experiment.Duration(c.SearchTime().Round(time.Second)), c.Objective, c.Probes, c.Length, c.Share)
 		if !slices.Contains(lines, line) {
 			lines = append(lines, line)

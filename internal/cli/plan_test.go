@@ -64,11 +64,11 @@ func TestPlanDrawsASeed(t *testing.T) {
 		if err != nil || !strings.Contains(got, "order interleaved") {
 			t.Fatalf("%v\n%s", err, got)
 		}
-		_, seed, _ := strings.Cut(got, "(drawn; the same plan again: ")
+		_, seed, _ := strings.Cut(got, "(random; repeat this plan with ")
 		seed, _, _ = strings.Cut(seed, ")")
 		seen[seed], first = true, got
 		again, err := call(t, newPlanCommand, append([]string{file}, strings.Fields(seed)...)...)
-		if _, trials, _ := strings.Cut(got, "\n"); err != nil || !strings.HasSuffix(again, trials) || strings.Contains(again, "drawn") {
+		if _, trials, _ := strings.Cut(got, "\n"); err != nil || !strings.HasSuffix(again, trials) || strings.Contains(again, "(random;") {
 			t.Errorf("%v: %s gives\n%swant\n%s", err, seed, again, got)
 		}
 	}
@@ -185,7 +185,7 @@ func TestPlanPrintsSearch(t *testing.T) {
 	}
 	search := s.Plan.Treatments[0].Levels.Capacity.SearchTime()
 	for _, want := range []string{
-		fmt.Sprintf("%v of each trial search the highest rate with p99 < 50ms, errors < 0.1%%: 12 probes of 2s; the measure phase has 60%% of that rate\n", experiment.Duration(search.Round(time.Second))),
+		fmt.Sprintf("%v of each trial search for the highest rate that meets p99 < 50ms, errors < 0.1%%: 12 probes of 2s; the measure phase has 60%% of that rate\n", experiment.Duration(search.Round(time.Second))),
 		"not interleaved: each treatment has a highest rate of its own", "max with p99 < 50ms, errors < 0.1%",
 	} {
 		if !strings.Contains(out.String(), want) {

@@ -29,7 +29,7 @@ func newSignCommand(c *CommandLine) *cobra.Command {
 	var o signOptions
 	cmd := &cobra.Command{
 		Use:   "sign DIR…",
-		Short: "Sign results directories that are published",
+		Short: "Sign results directories for publication",
 		Long: `sign verifies results directories, as ` + "`tare verify`" + ` does, and signs the manifest of
 each with a key of minisign. The manifest has the SHA-256 of every file, so that
 the signature covers the whole directory. A directory with a problem is not signed.

@@ -63,7 +63,7 @@ func (s *Study) sourceText() string {
 	b.WriteString(s.callText())
 	heading := "differences of trials:\n"
 	if a.InPlace {
-		heading = "measured in place: it is enrolled, restarted, and put back in each trial\n"
+		heading = "measured in place: each trial adds it to the mesh, restarts it, and restores it\n"
 	}
 	if len(a.Objects.Notes) > 0 || a.InPlace {
 		b.WriteString(heading)

@@ -29,7 +29,7 @@ func stopRule(dir *result.Dir, x *experiment.Experiment, post func(string)) func
 		if err != nil || r.Stopping == nil || !r.Stopping.Reached {
 			return stop, err
 		}
-		stop.Why = fmt.Sprintf("after block %d %s; %d more were run, as the rule has it", reachedAt, r.Stopping.Words(), stats.ExtraBlocks)
+		stop.Why = fmt.Sprintf("after block %d %s; the stopping rule requires %d more blocks", reachedAt, r.Stopping.Words(), stats.ExtraBlocks)
 		return stop, nil
 	}
 }

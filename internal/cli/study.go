@@ -100,7 +100,7 @@ func (s *Study) seedWords() string {
 	if s.Experiment.Order != "" {
 		repeat += " --set order=" + experiment.OrderName(s.Experiment.Order)
 	}
-	return fmt.Sprintf("seed %d (drawn; the same plan again: %s)", s.Plan.Seed, repeat)
+	return fmt.Sprintf("seed %d (random; repeat this plan with %s)", s.Plan.Seed, repeat)
 }
 
 // Read reads an experiment file and expands it to a plan.

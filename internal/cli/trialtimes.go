@@ -95,10 +95,10 @@ func spent(records []result.Record) (all time.Duration, n int) {
 func (s *Study) timeWords() string {
 	p := s.Plan
 	if l := s.trialTimes; l != nil {
-		return fmt.Sprintf("about %v, %v a trial, as %s of %s took\n", experiment.Duration(l.all.Round(time.Second)), experiment.Duration(l.trial.Round(100*time.Millisecond)),
+		return fmt.Sprintf("about %v, %v per trial (estimate from %s of %s)\n", experiment.Duration(l.all.Round(time.Second)), experiment.Duration(l.trial.Round(100*time.Millisecond)),
 			console.Counted(l.trials, "trial"), console.Counted(l.runs, "earlier run"))
 	}
-	text := fmt.Sprintf("about %v, %v a trial\n", experiment.Duration(p.Expected.Round(time.Second)), experiment.Duration(p.TrialTime.Round(100*time.Millisecond)))
+	text := fmt.Sprintf("about %v, %v per trial\n", experiment.Duration(p.Expected.Round(time.Second)), experiment.Duration(p.TrialTime.Round(100*time.Millisecond)))
 	if n := p.MeshChanges; n > 0 {
 		text += fmt.Sprintf("%v of it to install and uninstall meshes, %s\n", experiment.Duration(time.Duration(n)*meshChange), console.Counted(n, "time"))
 	}

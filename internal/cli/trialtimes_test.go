@@ -58,12 +58,12 @@ func TestPlanLearnsTimes(t *testing.T) {
 	timedRun(t, filepath.Join(runs, "d"), time.Hour, time.Second, "metadata.name=other")
 	t.Chdir(root)
 	for set, want := range map[string]string{
-		"blocks=2":                          "about 2m10s, 21.7s a trial, as 12 trials of 2 earlier runs took\n", // (6·20 + 5·4 + 6·20) s / 12
-		"blocks=4":                          "about 4m20s, 21.7s a trial",
-		"phases={warmup: 1s, measure: 15s}": "a trial, as 12 trials", // longer phases add to it
-		"metadata.name=third":               "a trial\n",             // of no earlier run
-		"phases={warmup: 1s, measure: 3m}":  "a trial, as 12 trials",
-		"order=interleaved":                 "a trial\n",
+		"blocks=2":                          "about 2m10s, 21.7s per trial (estimate from 12 trials of 2 earlier runs)\n", // (6·20 + 5·4 + 6·20) s / 12
+		"blocks=4":                          "about 4m20s, 21.7s per trial",
+		"phases={warmup: 1s, measure: 15s}": "per trial (estimate from 12 trials", // longer phases add to it
+		"metadata.name=third":               "per trial\n",             // of no earlier run
+		"phases={warmup: 1s, measure: 3m}":  "per trial (estimate from 12 trials",
+		"order=interleaved":                 "per trial\n",
 	} {
 		got, err := call(t, newPlanCommand, file, "--set", "blocks=2", "--set", "order=random", "--set", set)
 		if err != nil || !strings.Contains(got, want) {

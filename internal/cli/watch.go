@@ -20,7 +20,7 @@ func newWatchCommand(c *CommandLine) *cobra.Command {
 	plain, speed := false, 1.0
 	cmd := &cobra.Command{
 		Use:   "watch DIR",
-		Short: "Show a run of another terminal, or replay a stored one",
+		Short: "Show a run of another terminal, or replay a finished run",
 		Long: `watch shows the screen of tare run for a results directory that another tare
 writes. A run that has ended is replayed. watch only reads: the run does not notice.
 

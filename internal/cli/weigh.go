@@ -104,7 +104,7 @@ weigh finds a rate that all treatments can serve, and keeps the experiment file.
 	f.StringVar(&o.entry, "entry", "", "`Service` that receives the load, with --namespace or --manifests")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig to read, with --namespace or --manifests")
 	f.StringVar(&o.context, "context", "", "context in it")
-	f.BoolVar(&o.inPlace, "in-place", false, "with --namespace: measure where it runs. Each trial enrols and restarts the application, and puts it back")
+	f.BoolVar(&o.inPlace, "in-place", false, "with --namespace: measure without a copy. Each trial adds the application to the mesh, restarts it, and restores it")
 	f.BoolVar(&o.inUse, "in-use", false, "measure on a cluster that is not marked as disposable")
 	f.BoolVarP(&o.yes, "yes", "y", false, "with --in-place: do not ask for confirmation")
 	f.StringVar(&o.version, "mesh-version", "", "`version` of the meshes' charts, on a cluster")
@@ -211,7 +211,7 @@ func (o weighOptions) file(args []string) (*weighFile, error) {
 	case slices.Equal(o.meshes, []string{"none"}):
 		return nil, console.Usage(errors.New("--mesh none is the baseline"), "name the mesh to compare with it, such as envoy")
 	case o.rate < 0:
-		return nil, console.Usage(fmt.Errorf("--rate %v is negative", o.rate), "leave it out to search one")
+		return nil, console.Usage(fmt.Errorf("--rate %v is negative", o.rate), "omit --rate: tare then searches for a rate")
 	}
 	w := &weighFile{APIVersion: experiment.APIVersion, Kind: experiment.Kind, Order: experiment.OrderInterleaved, Blocks: minWeighBlocks, Control: true,
 		Phases:  weighPhases{experiment.Duration(weighWarmup), experiment.Duration(weighMeasure), experiment.Duration(weighDrain)},

@@ -66,7 +66,7 @@ func (c weigher) fit(ctx context.Context, w *weighFile, study *Study, o weighOpt
 	}
 	s := &search{c: c.CommandLine, study: study, on: opened.Platform}
 	if s.files, err = searchFiles(out); err != nil {
-		return 0, fmt.Errorf("search a rate: %w", err)
+		return 0, fmt.Errorf("search for a rate: %w", err)
 	}
 	defer func() { s.leave(err != nil && ctx.Err() == nil) }()
 	defer c.WhileInterrupted(nil, Undoing)()
@@ -134,7 +134,7 @@ func (s *search) treatment(ctx context.Context, name string, rate float64, last 
 	}
 	dir := filepath.Join(s.files, name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return 0, fmt.Errorf("search a rate: %w", err)
+		return 0, fmt.Errorf("search for a rate: %w", err)
 	}
 	s.c.Notef("starting the program with mesh %s", name)
 	began := time.Now()
@@ -161,7 +161,7 @@ func (s *search) treatment(ctx context.Context, name string, rate float64, last 
 		if err != nil {
 			return 0, err
 		}
-		s.c.Notef("mesh %s: %s requests/s at most, on %d connections", name, tidy(most), p.Connections)
+		s.c.Notef("mesh %s: max %s requests/s on %d connections", name, tidy(most), p.Connections)
 		if s.capacity == 0 || most < s.capacity {
 			s.capacity = most
 		}
@@ -212,11 +212,11 @@ func (s *search) send(ctx context.Context, p load.Profile) (load.Report, error) 
 	r, err := engine.Run(ctx, p.WithDefaults(), nil)
 	switch {
 	case err != nil:
-		return r, fmt.Errorf("search a rate: %w", err)
+		return r, fmt.Errorf("search for a rate: %w", err)
 	case ctx.Err() != nil:
 		return r, context.Cause(ctx)
 	case r.Completed == 0:
-		return r, hint.New("the path may be slow: try another with --path, or --rate 1", "search a rate: no request was answered in %v: %v", p.Measure, r.Errors)
+		return r, hint.New("the path may be slow: try another with --path, or --rate 1", "search for a rate: no request was answered in %v: %v", p.Measure, r.Errors)
 	}
 	return r, nil
 }
@@ -237,7 +237,7 @@ func failures(r load.Report) error {
 		}
 	}
 	return hint.New("choose another path with --path, fewer --connections, or a --rate that the program can serve",
-		"search a rate: %d of %d requests failed at %s requests/s: %s", failed, r.Requests, tidy(r.Rate), strings.Join(kinds, ", "))
+		"search for a rate: %d of %d requests failed at %s requests/s: %s", failed, r.Requests, tidy(r.Rate), strings.Join(kinds, ", "))
 }
 
 // rate is a share of the capacity, with one or two digits.

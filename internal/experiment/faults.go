@@ -320,7 +320,7 @@ func faultDescriptions() []description {
 		{"faults[].ratio", "errors, packet-loss: share.", nil, ratio},
 		{"faults[].status", "errors: status.", 500, between(400, 599)},
 		{"faults[].rate", "rate-limit: requests per second; bandwidth: bytes per second.", nil, nil},
-		{"faults[].cpu", "cpu-burn: CPU time a request.", nil, nil},
+		{"faults[].cpu", "cpu-burn: CPU time per request.", nil, nil},
 		{"faults[].memory", "memory: amount per replica.", nil, nil},
 		{"expect", "Expectations: success_ratio >= 0.999 during fault, p99 < 250ms after 5s, status(5xx) == 0, recovers within 3s.", nil, nil},
 	}

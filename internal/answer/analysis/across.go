@@ -309,7 +309,7 @@ func (a *Across) warnOf(name string, r *Report) {
 	if c := r.Count; c.Used < c.Planned {
 		a.Warnings = append(a.Warnings, Warning{Code: "trials-lost", Trials: c.Planned - c.Used,
 			Message: fmt.Sprintf("of the %s %d of %d trials are used (%d invalid, %d failed, %d not recorded)", name, c.Used, c.Planned, c.Invalid, c.Failed, c.Missing),
-			Hint:    "see its report"})
+			Hint:    "`tare report DIR` prints the reasons"})
 	}
 	for _, w := range distrusted(r) {
 		w.Message = fmt.Sprintf("%s: %s", name, w.Message)

@@ -182,7 +182,7 @@ func reasons(t Trial) string {
 		}
 	}
 	if codes == nil {
-		return " (for no reason that was recorded)"
+		return " (no reason recorded)"
 	}
 	return " (" + strings.Join(codes, ", ") + ")"
 }

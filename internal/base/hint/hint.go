@@ -1,4 +1,4 @@
-// Package hint attaches to an error what its reader can do about it.
+// Package hint attaches a remedy to an error.
 package hint
 
 import (

@@ -1,4 +1,4 @@
-// Package printable makes the text of others safe to show. Names, messages and
+// Package printable escapes control characters in untrusted text. Names, messages and
 // definitions may contain terminal escapes, which move the cursor or set the title,
 // and bidirectional controls, which show text in another order than it has
 // (Trojan Source, CVE-2021-42574).

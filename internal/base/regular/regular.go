@@ -1,4 +1,4 @@
-// Package regular reads files that others wrote. It opens regular files only, so
+// Package regular reads untrusted files. It opens regular files only, so
 // that a FIFO cannot block and a device cannot be read without end, and it reads
 // no more than a given number of bytes.
 package regular

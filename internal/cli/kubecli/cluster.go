@@ -73,7 +73,7 @@ func newClusterStatus(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
 	namespace, with := "", ""
 	cmd := &cobra.Command{
 		Use:   "status [NAME]",
-		Short: "Print nodes, the run that holds the cluster, mark, foreign workloads, leftovers of runs, and missing RBAC permissions",
+		Short: "Print nodes, current run, disposable mark, other workloads, leftovers of runs, and missing RBAC permissions",
 		Long:  "status describes the current cluster, or one of that name that tare created.",
 		Example: `  tare cluster status
   tare cluster status tare
@@ -92,7 +92,7 @@ func newClusterStatus(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
 			})(cmd, nil)
 		},
 	}
-	cmd.Flags().StringVar(&with, "with", "", "`provider`, if clusters of several have this name")
+	cmd.Flags().StringVar(&with, "with", "", "`provider`, if several providers have a cluster of this name")
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "check permissions and leftovers in this `namespace` only (platform.namespace)")
 	return cmd
 }
@@ -126,7 +126,7 @@ func clusterStatus(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, 
 		name string
 		text func(context.Context, *cluster.Cluster) (string, error)
 	}{
-		{"held by", holderText}, {"mark", markText}, {"foreign workloads", foreignText},
+		{"held by", holderText}, {"mark", markText}, {"other workloads", foreignText},
 		{"runs", func(ctx context.Context, k *cluster.Cluster) (string, error) { return leftoverText(ctx, k, namespace) }},
 		{"meshes", meshesText},
 		{"RBAC permissions", func(ctx context.Context, k *cluster.Cluster) (string, error) {
@@ -165,7 +165,7 @@ func markText(ctx context.Context, k *cluster.Cluster) (string, error) {
 	if !marked {
 		return "none: tare run refuses it (`tare cluster adopt` marks it)\n", nil
 	}
-	return fmt.Sprintf("disposable, by %s on %s at %s, with %d foreign workloads\n", m.By, m.Host, m.Time.Format(time.RFC3339), len(m.Workloads)), nil
+	return fmt.Sprintf("disposable, by %s on %s at %s, with %d other workloads\n", m.By, m.Host, m.Time.Format(time.RFC3339), len(m.Workloads)), nil
 }
 
 func foreignText(ctx context.Context, k *cluster.Cluster) (string, error) {
@@ -216,7 +216,7 @@ func meshLines(all []meshes.Installation) string {
 			if _, err := i.Definition(); err != nil {
 				remedy = "`tare mesh uninstall " + i.Mesh + " --mesh FILE` uninstalls it"
 			}
-			fmt.Fprintf(&b, ", installed by run %s, which is dead: %s", i.Run, remedy)
+			fmt.Fprintf(&b, ", installed by run %s, which has ended: %s", i.Run, remedy)
 		}
 		b.WriteString("\n")
 	}
@@ -263,7 +263,7 @@ func runLines(all []leftover.Run) string {
 			fmt.Fprintf(&b, "    %s\n", o)
 		}
 		for _, namespace := range l.InPlace() {
-			fmt.Fprintf(&b, "    measured in place: namespace %s is put back as it was, and its workloads restart\n", namespace)
+			fmt.Fprintf(&b, "    measured in place: namespace %s is restored, and its workloads restart\n", namespace)
 		}
 	}
 	return b.String()
@@ -287,9 +287,9 @@ refused.`,
 			return err
 		}
 		if len(all) == 0 {
-			fmt.Fprintf(c.Out, "%s: nothing foreign runs on it\n", k.Name())
+			fmt.Fprintf(c.Out, "%s: no other workloads run on it\n", k.Name())
 		} else {
-			fmt.Fprintf(c.Out, "%s: foreign workloads: %s", k.Name(), workloadLines(all))
+			fmt.Fprintf(c.Out, "%s: other workloads: %s", k.Name(), workloadLines(all))
 		}
 		if err := c.Confirm("mark it as disposable", yes); err != nil {
 			return err

@@ -119,7 +119,7 @@ func TestClusterCommandsWithoutACluster(t *testing.T) {
 func TestKubernetesClusterCommands(t *testing.T) {
 	path := clusterOfTests(t)
 	out, err := call(t, "cluster", "status", "--kubeconfig", path)
-	for _, want := range []string{"Kubernetes v1.", "NODE ", "held by: no run", "mark: ", "foreign workloads: ", "RBAC permissions: none missing"} {
+	for _, want := range []string{"Kubernetes v1.", "NODE ", "held by: no run", "mark: ", "other workloads: ", "RBAC permissions: none missing"} {
 		if err != nil || !strings.Contains(out, want) {
 			t.Errorf("no %q, %v in\n%s", want, err, out)
 		}

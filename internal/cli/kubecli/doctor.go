@@ -86,9 +86,9 @@ func lookUse(ctx context.Context, e *examinedCluster) health.Finding {
 	case errors.Is(err, guard.ErrHeld):
 		return health.Finding{Verdict: health.Fail, Detail: err.Error(), Hint: hint.Of(err)}
 	case err == nil:
-		return health.Finding{Detail: "marked as disposable, and nothing foreign runs on it"}
+		return health.Finding{Detail: "marked as disposable, and no other workloads run on it"}
 	case allowed && errors.As(err, &inUse) && len(inUse.Workloads) == 0:
-		return health.Finding{Detail: "not marked as disposable, which platform.inUse allows; nothing foreign runs on it"}
+		return health.Finding{Detail: "not marked as disposable, which platform.inUse allows; no other workloads run on it"}
 	case allowed:
 		return health.Finding{Verdict: health.Warn, Detail: err.Error(), Hint: "other workloads there are measured too"}
 	}

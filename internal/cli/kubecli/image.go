@@ -106,7 +106,7 @@ func newImageLoadCommand(c *cli.CommandLine) *cobra.Command {
 	destinations := append(image.Destinations(), "registry")
 	cmd := &cobra.Command{
 		Use:   "load [ARCHIVE]",
-		Short: "Bring the image to a cluster or a registry",
+		Short: "Load the image into a cluster, or push it to a registry",
 		Long: `load brings an archive to a cluster's nodes, or builds the image first where no
 archive is given. To a registry it goes under the name that --tag gives it, with the
 credentials of the user's docker or podman configuration.`,
@@ -119,7 +119,7 @@ credentials of the user's docker or podman configuration.`,
 			case o.to != "registry":
 				return loadImage(cmd.Context(), c, o, strings.Join(args, ""))
 			case len(args) > 0:
-				return console.Usage(errors.New("an archive cannot be sent to a registry"), "leave it out: the image is built and sent")
+				return console.Usage(errors.New("an archive cannot be pushed to a registry"), "leave it out: the image is built and sent")
 			}
 			return pushImage(cmd.Context(), c, o)
 		},

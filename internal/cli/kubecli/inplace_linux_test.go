@@ -130,7 +130,7 @@ func (r *onKubernetes) inPlace(t *testing.T, definition, charts string) {
 
 	r.verifiedByHand(t, definition, kubeconfig)
 	out, err := exec.Command(filepath.Join(r.bin, "tare"), "cleanup", "--yes", "--kubeconfig", kubeconfig).CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "namespace desk is put back as it was") || !strings.Contains(string(out), "removed: nothing of mesh weight is left") {
+	if err != nil || !strings.Contains(string(out), "namespace desk is restored") || !strings.Contains(string(out), "removed: nothing of mesh weight is left") {
 		t.Fatalf("cleanup: %v\n%s", err, out)
 	}
 	if after := r.desk(t, workloads); after != before {

@@ -61,7 +61,7 @@ func Begin(ctx context.Context, c *cluster.Cluster, s cluster.Stamp, namespace s
 		return nil, err
 	}
 	if all := a.state.Objects[0].Changes; len(all) > 0 && !slices.ContainsFunc(all, func(x change) bool { return x.Before == nil || *x.Before != x.Value }) {
-		return nil, hint.New("take it out of the mesh first, so that trials without the mesh are a baseline", "namespace %s is in the mesh already: label %s=%s", namespace, all[0].Name, all[0].Value)
+		return nil, hint.New("remove it from the mesh first, so that trials without the mesh are a baseline", "namespace %s is in the mesh already: label %s=%s", namespace, all[0].Name, all[0].Value)
 	}
 	// The same value in all trials of a run, so that a treatment has one revision in the rollout history, not one a trial.
 	restarted := map[string]string{annotationRestarted: s.Run}
@@ -204,10 +204,10 @@ func Restore(ctx context.Context, c *cluster.Cluster, namespace string, report R
 	if err != nil || !found {
 		return err
 	}
-	report.notice("namespace %s is put back as it was, and its workloads restart", namespace)
+	report.notice("namespace %s is restored, and its workloads restart", namespace)
 	for _, x := range s.Objects {
 		if err := restore(ctx, c, x, report); err != nil {
-			return fmt.Errorf("put namespace %s back: %w", namespace, err)
+			return fmt.Errorf("restore namespace %s: %w", namespace, err)
 		}
 	}
 	err = s.settled(ctx, c, endWithin, report.Progress)
@@ -215,7 +215,7 @@ func Restore(ctx context.Context, c *cluster.Cluster, namespace string, report R
 	case err != nil && ctx.Err() == nil && errors.Is(err, errNotEnding): // all values are back
 		report.notice("%v", err)
 	case err != nil:
-		return fmt.Errorf("put namespace %s back: %w", namespace, err)
+		return fmt.Errorf("restore namespace %s: %w", namespace, err)
 	}
 	return c.Delete(ctx, report.Progress, stateRef(namespace))
 }
@@ -255,7 +255,7 @@ func restore(ctx context.Context, c *cluster.Cluster, x changed, report Report) 
 		case now != nil && *now == one.Value:
 			ours = append(ours, one)
 		case !equal(now, one.Before):
-			report.notice("%s: %s of %s was changed by someone else and stays", x.Ref, one.Name, one.Field)
+			report.notice("%s: %s of %s was changed by another user and is kept", x.Ref, one.Name, one.Field)
 		}
 	}
 	if len(ours) == 0 {

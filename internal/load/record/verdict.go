@@ -146,7 +146,7 @@ func judgeHalves(r *load.Report, log map[time.Duration]*logInterval, warmup, mea
 	}
 	a, b := float64(halves[0].ValueAtPercentile(50)), float64(halves[1].ValueAtPercentile(50))
 	if a > 0 && b > 0 && math.Abs(b-a) > max(halfFloorNS, halfLimit*min(a, b)) {
-		r.Warn("not steady: the median response time was %.3f ms in the first half of the window and %.3f ms in the second; a longer warm-up, or look at what changed",
+		r.Warn("not steady: the median response time was %.3f ms in the first half of the window and %.3f ms in the second; use a longer warm-up, or find the cause",
 			a/1e6, b/1e6)
 	}
 }

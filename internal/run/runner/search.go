@@ -28,28 +28,28 @@ func (t *trial) search(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("search the highest rate with %s: %w", c.Objective, err)
+		return fmt.Errorf("search for the highest rate that meets %s: %w", c.Objective, err)
 	}
 	if err := t.judgeSearch(found); err != nil {
 		return err
 	}
 	t.found, t.load.rate = &found, float64(c.Share)*found.Rate
-	t.journal.emit(result.Event{Kind: result.KindLog, Message: fmt.Sprintf("%s: the highest rate with %s is %.0f requests/s (%.0f to %.0f); measuring at %v of it, %.0f",
+	t.journal.emit(result.Event{Kind: result.KindLog, Message: fmt.Sprintf("%s: the highest rate that meets %s is %.0f requests/s (%.0f to %.0f); measuring at %v of it, %.0f",
 		t.setup.of.Treatment, c.Objective, found.Rate, found.Low, found.High, c.Share, t.load.rate)})
 	return t.idle.settle(ctx)
 }
 
 // judgeSearch returns an error if the search found no rate.
 func (t *trial) judgeSearch(found capacity.Found) error {
-	const hint = "`tare load --find-max` shows the probes of one search; leave a processor to the generator (platform.cpus), or use fewer connections"
+	const hint = "`tare load --find-max` shows the probes of one search; reserve a CPU for the generator (platform.cpus), or use fewer connections"
 	switch {
 	case found.Rate == 0:
-		return unusable("capacity-unknown", fmt.Sprintf("no rate with %s was found: %s", found.Objective, found.Note), hint)
+		return unusable("capacity-unknown", fmt.Sprintf("no rate meets %s: %s", found.Objective, found.Note), hint)
 	case found.Open == capacity.OpenBelow:
-		return unusable("capacity-unknown", fmt.Sprintf("no rate with %s was found: even %.0f requests/s misses it", found.Objective, found.Rate), "choose an objective that a low rate keeps")
+		return unusable("capacity-unknown", fmt.Sprintf("no rate meets %s: even %.0f requests/s misses it", found.Objective, found.Rate), "loosen the objective")
 	case found.Open == capacity.OpenAbove:
 		t.journal.warn(result.Warning{Code: "capacity-open", Message: fmt.Sprintf("no probe missed %s: the highest rate is %.0f requests/s or more", found.Objective, found.Low),
-			Hint: "choose a narrower objective, or more connections", Withholds: true, Metrics: []string{metric.Capacity}})
+			Hint: "tighten the objective, or raise load.connections", Withholds: true, Metrics: []string{metric.Capacity}})
 	}
 	return nil
 }

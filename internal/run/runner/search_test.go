@@ -68,7 +68,7 @@ func TestSearchWithoutRate(t *testing.T) {
 	if err != nil || len(records) != 1 {
 		t.Fatal(records, err)
 	}
-	if r := records[0]; len(r.Warnings) == 0 || r.Warnings[0].Code != "capacity-unknown" || !strings.Contains(r.Warnings[0].Message, "no rate with mean < 1us was found") {
+	if r := records[0]; len(r.Warnings) == 0 || r.Warnings[0].Code != "capacity-unknown" || !strings.Contains(r.Warnings[0].Message, "no rate meets mean < 1us") {
 		t.Errorf("%+v", r.Warnings)
 	}
 }

@@ -238,5 +238,5 @@ func (t *trial) remove(ctx context.Context) error {
 		return nil
 	}
 	return hint.Wrap(fmt.Errorf("remove trial %s: %w", t.setup.of.ID, err),
-		"end the processes or objects that are left, which would distort later trials; then continue with: "+t.setup.Resume)
+		"kill the leftover processes or delete the leftover objects, which would distort later trials; then continue with: "+t.setup.Resume)
 }

@@ -105,25 +105,25 @@ var checks = []validityCheck{
 	{"requests-not-conserved", notConserved, "record.json has every count (balance); docs/reference/conservation.md lists the causes", invalidates, nil},
 	{"errors", tooManyErrors, "see the application's and the data plane's logs in the trial's provenance, or raise validity.errorRatio", invalidates, nil},
 	{"response-size", wrongSize, "check that the application answers with the response size of the treatment", invalidates, nil},
-	{"generator-saturated", saturatedOpen, "reserve a processor for the generator (platform.cpus), raise load.workers, or lower the rate", invalidates, nil},
-	{"generator-saturated", saturated, "the generator, not the application, may be the limit: raise load.workers or reserve a processor for it (platform.cpus)", warns, []string{metric.Rate, metric.Latency, metric.ServiceTime}},
-	{"generator-late", grosslyLate, "reserve a processor for the generator (platform.cpus: {load: …}), or lower the rate", withholds, latencies},
-	{"generator-late", late, "reserve a processor for the generator (platform.cpus: {load: …}), or lower the rate", warns, latencies},
+	{"generator-saturated", saturatedOpen, "reserve a CPU for the generator (platform.cpus), raise load.workers, or lower the rate", invalidates, nil},
+	{"generator-saturated", saturated, "the generator, not the application, may be the limit: raise load.workers or reserve a CPU for it (platform.cpus)", warns, []string{metric.Rate, metric.Latency, metric.ServiceTime}},
+	{"generator-late", grosslyLate, "reserve a CPU for the generator (platform.cpus: {load: …}), or lower the rate", withholds, latencies},
+	{"generator-late", late, "reserve a CPU for the generator (platform.cpus: {load: …}), or lower the rate", warns, latencies},
 	{"unattributed", unattributed, "add attribution rules for these tasks to the mesh definition, or stop processes outside the trial", invalidates, nil},
 	{"task-missing", taskMissing, "see its log in the trial's provenance", invalidates, nil},
 	{"restarted", restarted, "see its log in the trial's provenance, or raise its memory limit", invalidates, nil},
 	{"throttled", throttled, "raise or remove the container's CPU limit: throttled time is latency, not CPU", warns, append(slices.Clone(latencies), cpus...)},
 	{"throttling-unknown", throttlingUnknown, "grant access to nodes/proxy and check that the kubelet's cAdvisor lists the containers, or set no CPU limits", warns, latencies},
-	{"readings-shifted", readingsGrosslyShifted, "leave more of the machine free, or raise phases.measure: the CPU is not that of the measured requests", withholds, cpus},
-	{"readings-shifted", readingsShifted, "leave a processor free, or raise phases.measure", warns, cpus},
-	{"slices-shifted", slicesShifted, "raise load.connections only as far as needed, or use fewer treatments at once: the load started late", invalidates, nil},
-	{"slices-overrun", slicesGrosslyOverrun, "leave more of the machine free, raise slices.length, or lower the rate: answers arrived more than a slice late", withholds, cpus},
+	{"readings-shifted", readingsGrosslyShifted, "reduce other load on the machine, or raise phases.measure: CPU and requests cover different intervals", withholds, cpus},
+	{"readings-shifted", readingsShifted, "leave a CPU free, or raise phases.measure", warns, cpus},
+	{"slices-shifted", slicesShifted, "lower load.connections, or use fewer treatments: the load started late", invalidates, nil},
+	{"slices-overrun", slicesGrosslyOverrun, "reduce other load on the machine, raise slices.length, or lower the rate: answers arrived more than a slice late", withholds, cpus},
 	{"slices-overrun", slicesOverrun, "raise slices.length, or lower the rate: answers arrived more than a slice late", warns, cpus},
-	{"slices-read-late", slicesReadGrosslyLate, "leave a processor free, or raise slices.length: tare read the counters late", withholds, cpus},
-	{"slices-read-late", slicesReadLate, "raise slices.guard or slices.length, or leave a processor free: tare read the counters late", warns, cpus},
+	{"slices-read-late", slicesReadGrosslyLate, "leave a CPU free, or raise slices.length: tare read the counters late", withholds, cpus},
+	{"slices-read-late", slicesReadLate, "raise slices.guard or slices.length, or leave a CPU free: tare read the counters late", warns, cpus},
 	{"clock-stepped", steppedUnsure, "wait until the clock is synchronised (NTP) before measuring", invalidates, nil},
 	{"clock-stepped", stepped, "differences within the trial are correct; time stamps are not comparable with those of other machines", warns, nil},
-	{"cpu-stolen", stolen, "steal time: use a machine with dedicated processors, or more blocks", warns, append(slices.Clone(latencies), cpus...)},
+	{"cpu-stolen", stolen, "steal time: use a machine with dedicated CPUs, or more blocks", warns, append(slices.Clone(latencies), cpus...)},
 }
 
 // checked makes every check on the trial.
@@ -251,7 +251,7 @@ func tally(l *result.Load) string {
 
 func wrongSize(s seen) string {
 	if n := s.load.Errors["wrong size"]; n > 0 {
-		return fmt.Sprintf("%d answers had another size than requested", n)
+		return fmt.Sprintf("%d responses had a different size than configured", n)
 	}
 	return ""
 }

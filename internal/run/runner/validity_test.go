@@ -125,7 +125,7 @@ func TestChecks(t *testing.T) {
 			t.journal.record.Load.Statuses, t.journal.record.Load.Errors = map[string]int64{"200": 9000, "503": 600}, map[string]int64{"reset": 400}
 		}, "errors", "1000 of 10000 requests failed (10.00 %, limit 0.10 %): status 503 (600), reset (400)", invalidates},
 		{"no request ended", func(t *trial) { t.journal.record.Load.Classes = nil }, "errors", "no request ended", invalidates},
-		{"wrong size", func(t *trial) { t.journal.record.Load.Errors["wrong size"] = 3 }, "response-size", "3 answers", invalidates},
+		{"wrong size", func(t *trial) { t.journal.record.Load.Errors["wrong size"] = 3 }, "response-size", "3 responses", invalidates},
 		{"generator saturated", func(t *trial) { t.journal.record.Load.ThreadCPURatio = float(0.95) }, "generator-saturated", "95 %", invalidates},
 		{"generator saturated in a closed loop", func(t *trial) { t.load.profile.Rate = 0; t.journal.record.Load.ThreadCPURatio = float(0.95) }, "generator-saturated", "95 %", warns},
 		{"generator without these figures", func(t *trial) { t.journal.record.Load.ThreadCPURatio, t.journal.record.Load.LatenessP99US = nil, nil }, "", "", warns},

@@ -276,9 +276,9 @@ func (d drawing) gridLines(height int) []string {
 			bar = 0
 		}
 		bar = min(bar, 60)
-		title = h.Title + ", more than the baseline"
+		title = h.Title + ", difference to the baseline"
 	} else if d.look.width > 60 {
-		title = "no difference yet: the first interval needs 3 blocks"
+		title = "first interval after 3 blocks"
 	}
 	lines := []string{d.heading(padded(head, max(label+cells+3, ansi.StringWidth(head)+2)) + " " + title)}
 	visible := max(0, height-1)
@@ -346,7 +346,7 @@ func (d drawing) loadLines() []string {
 	}
 	label = min(max(label, 4), max(8, d.look.width/4))
 	wide, w := d.look.width >= 72, d.columns()
-	head := padded("LOAD", label+1) + onRight("asked/s", w+1) + onRight("got/s", w) + onRight("errors", w) + onRight("p50 ms", w)
+	head := padded("LOAD", label+1) + onRight("target/s", w+1) + onRight("done/s", w) + onRight("errors", w) + onRight("p50 ms", w)
 	if wide {
 		head += onRight("p99 ms", w) + "  "
 	}
@@ -522,7 +522,7 @@ func (d drawing) trialLines(t *Trial) []string {
 	}
 	if v := d.board.headline; v != nil {
 		if of, ok := v.Of[t.Treatment]; ok {
-			lines = append(lines, wrapped(fmt.Sprintf("%s, more than the baseline so far: %s (%s)", v.Title, of.Text, of.Verdict), d.look.width, noColor, d.painter)...)
+			lines = append(lines, wrapped(fmt.Sprintf("%s, difference to the baseline so far: %s (%s)", v.Title, of.Text, of.Verdict), d.look.width, noColor, d.painter)...)
 			if half := d.board.halves[t.Treatment]; len(half) > 1 {
 				lines = append(lines, "width of its interval, block by block: "+d.painter.in(cyan, spark(half, d.look.width-42)))
 			}

@@ -79,7 +79,7 @@ func (w *Watched) Snapshot(now time.Time) Snapshot {
 		s.Left = round(left).String()
 	}
 	if h := b.headline; h != nil && len(h.Of) > 0 {
-		s.Headline = h.Title + ", more than the baseline (" + h.Unit + ")"
+		s.Headline = h.Title + ", difference to the baseline (" + h.Unit + ")"
 	}
 	for _, t := range b.plan.Treatments {
 		s.Rows = append(s.Rows, b.snapshotRow(t.ID))

@@ -59,7 +59,7 @@ func (c *Capacity) answer() (strong, rest string, found bool) {
 	case c.Open == capacity.OpenAbove:
 		return "At least " + rounded(c.Low) + " req/s", " with " + c.Objective + ": no probe above it missed the objective.", true
 	case c.Open == capacity.OpenBelow:
-		return "No rate with " + c.Objective, ": even " + rounded(c.Rate) + " req/s misses it.", false
+		return "No rate meets " + c.Objective, ": even " + rounded(c.Rate) + " req/s misses it.", false
 	}
 	return rounded(c.Rate) + " req/s", fmt.Sprintf(" with %s (95%s%% interval %s to %s)", c.Objective, hardSpace, rounded(c.Low), rounded(c.High)), true
 }

@@ -40,7 +40,7 @@ func band(s Source) []card {
 		cards = append(cards, card{Title: "No noise floor", Text: "the run has no A/A pair: see control: true"})
 	}
 	if smallest := report.SmallestShown(s.Report); smallest != "" {
-		cards = append(cards, card{Good: true, Title: "Smallest difference: " + smallest, Text: "of CPU per request would show four times in five"})
+		cards = append(cards, card{Good: true, Title: "Smallest detectable difference: " + smallest, Text: "of CPU per request, with 80 % power"})
 	}
 	w := card{Good: len(s.Report.Warnings) == 0, Title: "No warnings"}
 	if !w.Good {

@@ -47,7 +47,7 @@ func TestPageOpensWithTheAnswer(t *testing.T) {
 	s.Blocks = 4
 	r, text := written(t, s)
 	at := 0
-	for _, line := range append(report.Answer(r), "All 20 trials are valid", "Noise floor", "Smallest difference", `id="figures"`, "Provenance") {
+	for _, line := range append(report.Answer(r), "All 20 trials are valid", "Noise floor", "Smallest detectable difference", `id="figures"`, "Provenance") {
 		i := bytes.Index(text[at:], []byte(line))
 		if i < 0 {
 			t.Fatalf("%q is not after offset %d", line, at)

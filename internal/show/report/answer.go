@@ -229,7 +229,7 @@ func (v view) effectAnswer(tr analysis.Treatment) string {
 func (v view) trustAnswer() string {
 	var s string
 	if smallest := v.smallestText(); smallest != "" {
-		s = fmt.Sprintf("Smallest difference that would show: %s of CPU per request. ", smallest)
+		s = fmt.Sprintf("Smallest detectable difference (80 %% power): %s of CPU per request. ", smallest)
 	}
 	n := v.r.Count
 	if n.Used == n.Planned {

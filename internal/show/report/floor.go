@@ -102,7 +102,7 @@ func smallestSection(t text) {
 	if len(names) == 0 {
 		return
 	}
-	t.page.heading("Smallest difference that this run would show four times in five (at the level that Holm's adjustment applied; range: of the standard deviation)")
+	t.page.heading("Smallest detectable difference of this run, with 80 % power (level: after Holm's adjustment; range: from the interval of the standard deviation)")
 	t.page.tableAt([]column{
 		{heads: []string{""}, cells: names, left: true},
 		{heads: []string{"smallest"}, cells: values},

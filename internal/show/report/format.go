@@ -54,7 +54,7 @@ func Formats(o Options) []Format {
 		{Name: "junit", Doc: "the gates as JUnit XML: a test case each", Write: writeJUnit},
 		{Name: "github", Doc: "the gates as annotations of GitHub Actions", Write: writeGitHub},
 		{Name: "namespaces", Doc: "CPU and memory of each namespace: minimum, mean, maximum", WriteRun: writeNamespaces},
-		{Name: "csv", Doc: "tidy: a row a metric a trial", Write: writeCSV},
+		{Name: "csv", Doc: "tidy: one row per metric and trial", Write: writeCSV},
 		{Name: "benchfmt", Doc: "Go's benchmark format, for benchstat", Write: writeBenchfmt},
 		{Name: "openmetrics", Doc: "gauges in the OpenMetrics text format", Write: writeOpenMetrics},
 		{Name: "fortio", Doc: "a directory of fortio's JSON, for fortio report -data-dir", Export: exportFortio},

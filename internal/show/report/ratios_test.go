@@ -26,14 +26,14 @@ func TestRatiosOnly(t *testing.T) {
 	if !strings.HasPrefix(first, "envoy-plaintext needs 0.7") || !strings.Contains(first, "x the CPU per request of envoy [0.") {
 		t.Errorf("first line %q", first)
 	}
-	for _, want := range []string{"Smallest difference that would show: ", " % of CPU per request", "loaded at once, each with its part of the rate: only ratios", "which is not its cost alone",
+	for _, want := range []string{"Smallest detectable difference (80 % power): ", " % of CPU per request", "loaded at once, each with its part of the rate: only ratios", "which is not its cost alone",
 		"Ratio to the baseline (loaded at once, paired within blocks, 4 pairs each", "Noise floor", "only ratios of treatments have a meaning"} {
 		if !strings.Contains(rest, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
 	_, after, _ := strings.Cut(text, "Ratio to the baseline")
-	sections, _, _ := strings.Cut(after, "Smallest difference")
+	sections, _, _ := strings.Cut(after, "Smallest detectable difference")
 	if strings.Contains(sections, "µs\n") || strings.Contains(sections, " µs ") || strings.Contains(sections, "difference") && !strings.Contains(sections, "any difference here is noise") {
 		t.Errorf("a difference in a unit of cost:\n%s", sections)
 	}

@@ -183,7 +183,7 @@ var seconds = []struct {
 	value                func(*result.Progress) (float64, bool)
 }{
 	{"tare_trial_requests_per_second", "", "answers in a second of load", func(p *result.Progress) (float64, bool) { return p.WhileLoaded(), p.HasLoad() }},
-	{"tare_trial_asked_per_second", "", "requests asked for in a second of load", func(p *result.Progress) (float64, bool) { return p.AskedRate, p.AskedRate > 0 }},
+	{"tare_trial_asked_per_second", "", "target rate in a second of load", func(p *result.Progress) (float64, bool) { return p.AskedRate, p.AskedRate > 0 }},
 	{"tare_trial_failed_per_second", "", "failed requests in a second of load", func(p *result.Progress) (float64, bool) {
 		if p.Loaded == nil || *p.Loaded <= 0 {
 			return float64(p.Errors), true

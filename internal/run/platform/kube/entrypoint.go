@@ -286,7 +286,7 @@ func (e *entryPoint) Warnings() (all []platform.Warning) {
 	}
 	return append(all, platform.Warning{
 		Code:    "load-through-api-server",
-		Message: "the load passes the API server and a kubelet (port-forward): their time is part of every latency, and their CPU part of the platform's",
+		Message: "the load goes through the API server and a kubelet (port-forward): their time is part of every latency, and their CPU part of the platform's",
 		Hint:    "use platform: {expose: nodePort} or loadBalancer, or send the load from inside",
 	})
 }

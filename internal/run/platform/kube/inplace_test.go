@@ -40,7 +40,7 @@ func TestNoticesOfInPlace(t *testing.T) {
 	if err := p.restore(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want := "namespace shop is put back as it was, and its workloads restart\nnamespace shop: mesh of labels was changed by someone else and stays"
+	want := "namespace shop is restored, and its workloads restart\nnamespace shop: mesh of labels was changed by another user and is kept"
 	if got := strings.Join(lines, "\n"); got != want || !deleted {
 		t.Errorf("%s\nwant\n%s\nthe stored values are deleted: %v", got, want, deleted)
 	}

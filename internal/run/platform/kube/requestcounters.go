@@ -92,7 +92,7 @@ func (rc *requestCounters) choose(all []alternative) (counts []balance.Count) {
 	for _, a := range all {
 		i, ok := rc.chosen[a.direction]
 		if !ok && a.count.Unknown == "" {
-			a.count.Unknown = "no counter of requests has moved"
+			a.count.Unknown = "no request counter increased"
 		}
 		if i == a.index {
 			counts = append(counts, a.count)
@@ -118,7 +118,7 @@ func (rc *requestCounters) application(ctx context.Context, s app.Service, pod *
 	var stats platform.AppStats
 	switch {
 	case rc.spec.Topology.Foreign():
-		from = balance.Count{By: rc.pods.name(pod), Unknown: "an application of others has no counter that tare reads"}
+		from = balance.Count{By: rc.pods.name(pod), Unknown: "an application from a chart, manifests or a namespace has no counter that tare reads"}
 	case from.Unknown == "":
 		b, err := rc.admin.call(ctx, pod, http.MethodGet, "stats", nil)
 		if err == nil {

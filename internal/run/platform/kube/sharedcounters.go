@@ -14,7 +14,7 @@ import (
 // Reasons why a proxy that services share has no equations.
 const (
 	// The mesh redirects only its own pods to waypoints.
-	outsideWaypoint = "the load is outside the mesh, and its requests may pass no waypoint"
+	outsideWaypoint = "the load is outside the mesh, and its requests may bypass the waypoint"
 	pooledWaypoint  = "waypoints open connections of their own"
 	pooledGateway   = "the gateway opens connections of its own"
 )

@@ -33,7 +33,7 @@ func (c *configurer) Configure(ctx context.Context, id string, patch []byte) (un
 	case v.name != "app":
 		return fail(errors.New("it is not a service"))
 	case v.pod.own.IsOwn():
-		return fail(fmt.Errorf("%w: it is a program of one's own", errors.ErrUnsupported))
+		return fail(fmt.Errorf("%w: it is your own program", errors.ErrUnsupported))
 	}
 	api := rootURL(v.pod.api) + "config"
 	now, err := c.rest(ctx, http.MethodGet, api, nil)

@@ -93,7 +93,7 @@ func (rc *requestCounters) application(ctx context.Context, p *pod) []balance.Co
 	switch {
 	case from.Unknown != "":
 	case !p.api.IsValid():
-		from.Unknown = "a program of one's own has no counter that tare reads"
+		from.Unknown = "your own program has no counter that tare reads"
 	default:
 		var err error
 		if stats, err = statsAt(ctx, p.api); err != nil {

@@ -46,8 +46,8 @@ globalThis.tareCapacity = function (Plot, kit) {
     const drawn = slo.filter((l) => l.part === part);
     return {
       id: "capacity", title: "Capacity: response time against rate",
-      caption: "Means over trials at each rate asked for, with their bands." + (drawn.length ? " Dashed: the objective of the experiment's expect." : slo.length ? "" : " The experiment has no objective of response times."),
-      columns: ["treatment", "rate asked /s", "rate answered /s", "percentile", "ms", "low", "high"], rows,
+      caption: "Means over trials at each target rate, with their bands." + (drawn.length ? " Dashed: the objective of the experiment's expect." : slo.length ? "" : " The experiment has no objective of response times."),
+      columns: ["treatment", "target rate /s", "rate answered /s", "percentile", "ms", "low", "high"], rows,
       options: [{ name: "part", label: "Percentile", value: part, values: parts.map((p) => ({ value: p, label: p })) }],
       panels: [{
         title: `response time, ${part} (ms, logarithmic)`, legend: ids.map(({ id, label }) => ({ ...legendOf([id])[0], text: label })),
@@ -104,7 +104,7 @@ globalThis.tareCapacity = function (Plot, kit) {
     return {
       id: "capacity", title: "Capacity: response time against rate",
       caption: `One mark a probe of ${found.objective}. ` + (captions[found.open ?? ""] ?? captions[""]),
-      columns: ["probe", "rate asked /s", "rate answered /s", "p50 ms", "p99 ms", "errors %", "seconds", "objective"],
+      columns: ["probe", "target rate /s", "rate answered /s", "p50 ms", "p99 ms", "errors %", "seconds", "objective"],
       rows: probes.map((p) => [p.nth, p.rate, p.answered, p.p50_ms, p.p99_ms, p.errors * 100, p.seconds, p.undecided ? `undecided: ${p.undecided}` : p.outcome]), panels,
     };
   }

@@ -413,7 +413,7 @@ globalThis.tareFigures = function (Plot, content) {
     const cores = samples.flatMap((s) => words.planes.filter((p) => known(s.cores[p.part])).map((p) => ({ at: s.at, part: p.part, title: p.title, v: s.cores[p.part] * 1000 })));
     const used = words.planes.filter((p) => cores.some((c) => c.part === p.part && c.v > 0));
     const panels = [
-      { title: "requests per second", about: "answers, and requests asked for, each second of the load",
+      { title: "requests per second", about: "responses and target rate, each second of the load",
         legend: [{ text: "answered", color: color("series2") }, { text: "asked for", color: "currentColor", dashed: true }, ...(seconds.some((s) => s.errors) ? [{ text: "failed", color: color("bad"), symbol: "times" }] : [])],
         plot: (width) => ({ ...frame, marginTop: t.faults?.length ? 37 : frame.marginTop, height: frame.height + (t.faults?.length ? 15 : 0), width, x, y: { label: null, grid: true, zero: true, nice: true, tickFormat: amount, ticks: 4 }, marks: marks([
           Plot.line(seconds.filter((s) => known(s.asked)), { x: (s) => s.at + 0.5, y: "asked", stroke: "currentColor", strokeDasharray: "4 3", className: "mark-asked-for" }),
