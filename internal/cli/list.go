@@ -25,18 +25,18 @@ type listing struct {
 }
 
 var listings = []listing{
-	{"meshes", "what an experiment's mesh factor may name, besides the path of a definition",
+	{"meshes", "meshes for factors.mesh, which also takes the path of a definition",
 		[]string{"MESH", "PROVIDES", "LOCAL", "KUBERNETES", "OPTIONS", "DESCRIPTION"}, meshRows},
-	{"apps", "topologies of services that an experiment may load",
+	{"apps", "application topologies",
 		[]string{"APP", "SERVICES", "CALLS PER REQUEST", "DESCRIPTION"}, appRows},
-	{"generators", "load generators, those on this machine with their version, and what their latency means",
+	{"generators", "load generators, their installed version, and the definition of their latency",
 		[]string{"GENERATOR", "LOOP", "VERSION", "LATENCY"}, generatorRows},
 	{"platforms", "where trials run",
 		[]string{"PLATFORM", "DESCRIPTION"}, platformRows},
 	{"meters", "sources of CPU and memory of containers in a cluster",
 		[]string{"METER", "DESCRIPTION"}, meterRows},
 	{"faults", "faults that an experiment can inject",
-		[]string{"FAULT", "NEEDS", "MAY HAVE", "DESCRIPTION"}, faultRows},
+		[]string{"FAULT", "REQUIRED", "OPTIONAL", "DESCRIPTION"}, faultRows},
 	{"metrics", "all metrics",
 		[]string{"METRIC", "UNIT", "BETTER", "MEANING", "PARTS"}, metricRows},
 }

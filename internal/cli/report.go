@@ -46,10 +46,10 @@ func newReportCommand(c *CommandLine) *cobra.Command {
 		Long: `report computes every figure from the raw records in a results directory: the cost
 of each treatment, its difference to the baseline with an interval and a verdict,
 the noise floor, and warnings with hints. It runs nothing, and works during a run.
-Several runs of one experiment have a page: --format html.
+For several runs of one experiment, use --format html.
 
 --push sends the figures to a database, each second of load, and trials, phases and
-faults for annotations. Old runs need its out_of_order_time_window. The dashboard
+faults for annotations. For old runs, set out_of_order_time_window in Prometheus. The dashboard
 templates/grafana.json shows them.
 
 Formats:

@@ -22,7 +22,7 @@ func newWatchCommand(c *CommandLine) *cobra.Command {
 		Use:   "watch DIR",
 		Short: "Show a run of another terminal, or replay a finished run",
 		Long: `watch shows the screen of tare run for a results directory that another tare
-writes. A run that has ended is replayed. watch only reads: the run does not notice.
+writes. A run that has ended is replayed. watch only reads the directory.
 
 Keys: q ends, arrows choose a trial, Enter shows it, l shows the log, s sorts,
 Space pauses, + and - change the speed of a replay.`,

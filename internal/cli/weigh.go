@@ -61,15 +61,15 @@ func newWeighCommand(c *CommandLine) *cobra.Command {
 		Long: `weigh starts your program on this machine, with and without a pair of Envoy sidecars,
 and prints the CPU, time and memory that they add. It takes about a minute.
 
-Write {port} where the program takes its port: tare chooses it. ${port} means the
-same in single quotes. The environment variable PORT has it too. A program that already
-runs has --url instead.
+Write {port} where the program takes its port: tare chooses a port and inserts it.
+'${port}', in single quotes, means the same. The environment variable PORT contains the
+port too. For a program that already runs, use --url.
 
-An application on a Kubernetes cluster has --namespace, or --manifests, and --entry
-instead. It is copied into namespaces of tare's own, and the original is only read.
+For an application on a Kubernetes cluster, use --entry with --namespace or --manifests.
+tare copies it into its own namespaces, and only reads the original.
 Each trial is deployed alone, with a mesh installed before: weigh prints the time first.
 With --in-place no copy is made: each trial labels the namespace for its mesh, restarts
-the workloads, and puts all back. ` + "`tare cleanup`" + ` does so after a killed run.
+the workloads, and restores both. After a killed run ` + "`tare cleanup`" + ` restores them.
 
 weigh finds a rate that all treatments can serve, and keeps the experiment file.
 ` + "`tare run FILE`" + ` repeats it, with more blocks or another mesh. Exit codes are those of
@@ -322,7 +322,7 @@ func (c weigher) weigh(ctx context.Context, w *weighFile, o weighOptions) error 
 	}
 	c.Notef("measuring at %v requests/s on %s: %d blocks, about %v", w.Factors.Rate[0], console.Counted(o.connections, "connection"), w.Blocks, (study.Plan.Expected + time.Duration(len(study.Plan.Trials))*start).Round(5*time.Second))
 	err = runCommand(c).run(ctx, path, runOptions{ExperimentOptions: ExperimentOptions{Meshes: w.definitions}, out: out, plain: o.plain, start: start, report: defaultReport(), finish: c.answer})
-	fmt.Fprintf(c.Err, "Experiment file, for keeping: %s\n", path)
+	fmt.Fprintf(c.Err, "Experiment file for later runs: %s\n", path)
 	return err
 }
 

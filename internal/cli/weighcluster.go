@@ -133,6 +133,6 @@ func (c weigher) weighCopy(ctx context.Context, w *weighFile, o weighOptions) er
 	study.trialTimes = study.readTrialTimes(filepath.Dir(out))
 	c.Notef("measuring at %v requests/s on %s: %s, about %v", w.Factors.Rate[0], console.Counted(o.connections, "connection"), console.Counted(w.Blocks, "block"), study.expected().Round(time.Minute))
 	err = runCommand(c).run(ctx, path, runOptions{ExperimentOptions: ExperimentOptions{Meshes: w.definitions}, out: out, plain: o.plain, report: defaultReport(), finish: c.answer, sourceShown: o.inPlace})
-	fmt.Fprintf(c.Err, "Experiment file, for keeping: %s\n", path)
+	fmt.Fprintf(c.Err, "Experiment file for later runs: %s\n", path)
 	return err
 }

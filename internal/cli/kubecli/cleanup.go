@@ -35,9 +35,9 @@ func newCleanupCommand(c *cli.CommandLine) *cobra.Command {
 	o := &cleanup{}
 	cmd := &cobra.Command{
 		Use: "cleanup",
-		Long: `cleanup removes the objects and the meshes of dead runs from a Kubernetes cluster:
+		Long: `cleanup removes the objects and the meshes of ended runs from a Kubernetes cluster:
 runs whose process on this machine has ended. It lists them and asks for confirmation.
-Live runs are kept. Runs from other machines need --run or --all.`,
+Current runs are kept. Runs from other machines need --run or --all.`,
 		Example: `  tare cleanup --context k3d-tare
   tare cleanup --run r-4f2a --yes`,
 		Args: cobra.NoArgs,
@@ -81,7 +81,7 @@ func cleanUp(ctx context.Context, c *cli.CommandLine, o *cleanup) error {
 		return errors.Join(err, unlisted)
 	}
 	if rest := len(found) - len(chosen); rest > 0 {
-		fmt.Fprintf(c.Out, "%s: left alone: %s", k.Name(), leftoverLines(slices.DeleteFunc(slices.Clone(found), func(l leftover.Run) bool {
+		fmt.Fprintf(c.Out, "%s: kept: %s", k.Name(), leftoverLines(slices.DeleteFunc(slices.Clone(found), func(l leftover.Run) bool {
 			return slices.ContainsFunc(chosen, func(o leftover.Run) bool { return o.ID == l.ID })
 		})))
 	}

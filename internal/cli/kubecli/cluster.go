@@ -40,7 +40,7 @@ func newClusterCommand(c *cli.CommandLine) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cluster create|delete|list|status|adopt|release|rbac",
 		Long: `cluster inspects a Kubernetes cluster. tare measures only on a cluster that is
-marked as disposable: other workloads there are disturbed, and disturb the figures.`,
+marked as disposable: a run disturbs other workloads, and they distort its figures.`,
 		Example: `  tare cluster create --with k3d --nodes 3
   tare cluster status --context k3d-tare
   tare cluster adopt                     # show what runs there, then mark it
@@ -275,8 +275,8 @@ func newClusterAdopt(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
 		Use:   "adopt",
 		Short: "Mark the cluster as disposable, after showing what runs on it",
 		Long: `adopt marks the cluster as disposable, with an annotation on its namespace
-kube-system. Workloads that run there now are listed and accepted. Later ones are
-refused.`,
+kube-system. It lists and accepts the workloads that run there now. If others are deployed
+later, tare run refuses the cluster.`,
 		Example: "  tare cluster adopt --context k3d-tare",
 		Args:    cobra.NoArgs,
 	}
@@ -325,12 +325,12 @@ func newClusterRBAC(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rbac",
 		Short: "Print the manifest of the RBAC permissions that tare needs",
-		Long: `rbac prints a ClusterRole and its binding. A comment at each rule gives its purpose,
-and the loss without it. With --namespace it prints a Role. It needs no cluster.
+		Long: `rbac prints a ClusterRole and its binding. A comment at each rule has its purpose,
+and the feature that fails without it. With --namespace it prints a Role. It needs no cluster.
 
 With --for it prints what one experiment needs, derived from a dry run: the kinds that
-it applies, charts and meshes included, and the rules of their own roles, which only
-their holder may grant.`,
+it applies, charts and meshes included, and the rules of the roles that they create:
+Kubernetes lets an account grant only permissions that it has.`,
 		Example: `  tare cluster rbac --subject serviceaccount:ci/tare | kubectl apply -f -
   tare cluster rbac --for experiment.yaml --mesh istio --subject user:jo`,
 		Args: cobra.NoArgs,

@@ -30,7 +30,7 @@ type imageOptions struct {
 func newImageCommand(c *cli.CommandLine) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "image",
-		Long: `image makes the container image of tare-agent, which plays the services and sends
+		Long: `image makes the container image of tare-agent, which runs the services and sends
 the load in a cluster, without a container engine: static programs, an
 unprivileged user, no shell. The same programs make the same image, byte for byte.`,
 		Example: `  tare image load --to kind                              # build, and load into the kind cluster
@@ -107,9 +107,9 @@ func newImageLoadCommand(c *cli.CommandLine) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "load [ARCHIVE]",
 		Short: "Load the image into a cluster, or push it to a registry",
-		Long: `load brings an archive to a cluster's nodes, or builds the image first where no
-archive is given. To a registry it goes under the name that --tag gives it, with the
-credentials of the user's docker or podman configuration.`,
+		Long: `load loads an archive into the nodes of a cluster. Without an archive it builds the
+image first. It pushes to a registry under the name in --tag, with the credentials of
+your docker or podman configuration.`,
 		Example: `  tare image load --to k3d:weigh                         # the k3d cluster named weigh
   tare image load --to containerd:/run/containerd/containerd.sock tare-agent.tar
   tare image load --to registry --tag REGISTRY/tare-agent:v1`,
@@ -119,7 +119,7 @@ credentials of the user's docker or podman configuration.`,
 			case o.to != "registry":
 				return loadImage(cmd.Context(), c, o, strings.Join(args, ""))
 			case len(args) > 0:
-				return console.Usage(errors.New("an archive cannot be pushed to a registry"), "leave it out: the image is built and sent")
+				return console.Usage(errors.New("an archive cannot be pushed to a registry"), "omit ARCHIVE: tare builds and pushes the image")
 			}
 			return pushImage(cmd.Context(), c, o)
 		},

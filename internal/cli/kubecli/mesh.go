@@ -363,8 +363,8 @@ func newMeshVerify(c *cli.CommandLine, f *meshFlags) *cobra.Command {
 		Long: `verify checks the control plane. With --namespace it also checks an application: a proxy
 for each pod, requests and mutual TLS in the proxies' counters, and that plaintext is
 refused if the mesh refuses it. The exit code is 1 if a check fails. The application must
-have served requests: verify sends only those without TLS. A mesh that admits traffic of
-nodes, such as ambient, gets them from a pod outside the mesh, with tare-agent's image.`,
+have served requests before: verify itself sends only plaintext requests. If the mesh
+admits traffic from nodes, as ambient does, a pod with tare-agent's image sends them.`,
 		Example: `  tare mesh verify istio
   tare mesh verify istio-ambient --namespace shop --load-outside`,
 		Args:              cobra.ExactArgs(1),

@@ -152,7 +152,7 @@ func TestRealInPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	labelsAfter, templateAfter := read()
-	if labelsAfter["mesh"] != "mine" || !strings.Contains(strings.Join(reported, "\n"), "changed by someone else") {
+	if labelsAfter["mesh"] != "mine" || !strings.Contains(strings.Join(reported, "\n"), "changed by another user") {
 		t.Errorf("a label that was changed since is %q; %q", labelsAfter["mesh"], reported)
 	}
 	delete(labelsAfter, "mesh")
