@@ -329,7 +329,7 @@ func newClusterRBAC(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
 and the feature that fails without it. With --namespace it prints a Role. It needs no cluster.
 
 With --for it prints what one experiment needs, derived from a dry run: the kinds that
-it applies, charts and meshes included, and the rules of the roles that they create:
+it applies, charts and meshes included, and the rules of the roles that they create.
 Kubernetes lets an account grant only permissions that it has.`,
 		Example: `  tare cluster rbac --subject serviceaccount:ci/tare | kubectl apply -f -
   tare cluster rbac --for experiment.yaml --mesh istio --subject user:jo`,
