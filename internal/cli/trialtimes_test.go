@@ -61,7 +61,7 @@ func TestPlanLearnsTimes(t *testing.T) {
 		"blocks=2":                          "about 2m10s, 21.7s per trial (estimate from 12 trials of 2 earlier runs)\n", // (6·20 + 5·4 + 6·20) s / 12
 		"blocks=4":                          "about 4m20s, 21.7s per trial",
 		"phases={warmup: 1s, measure: 15s}": "per trial (estimate from 12 trials", // longer phases add to it
-		"metadata.name=third":               "per trial\n",             // of no earlier run
+		"metadata.name=third":               "per trial\n",                        // of no earlier run
 		"phases={warmup: 1s, measure: 3m}":  "per trial (estimate from 12 trials",
 		"order=interleaved":                 "per trial\n",
 	} {
