@@ -58,6 +58,8 @@ type Provider struct {
 	Separate     string
 	SeparateFrom *Call
 	State        string // directory that is removed with the cluster
+	// Outlives means that parts of a cluster can outlive its entry in List, so that Delete runs without it, too.
+	Outlives bool
 
 	Problems []Problem
 }
@@ -69,6 +71,8 @@ type Call struct {
 	Args    [][]string
 	Input   string // template of standard input, with the settings as its value
 	Env     []string
+	// Absent is a regular expression: with this output, a failed command had nothing to delete.
+	Absent string
 }
 
 // Problem explains an error of a program by a part of its output.

@@ -344,10 +344,14 @@ func TestExistingClusterIsRefused(t *testing.T) {
 	}
 }
 
+const (
+	accountOfAWS = "aws sts get-caller-identity --query Account --output text"
+	stacksOfAWS  = "aws cloudformation describe-stacks --region zone-1 --query 'Stacks[].[StackName]' --output text"
+)
+
 // A cluster of the same name in another zone has the same record, which would be lost with it.
 func TestSameNameInAnotherZone(t *testing.T) {
-	const account = "aws sts get-caller-identity --query Account --output text"
-	c, s := recording(t, txtar.Parse([]byte("-- 0.command --\n"+account+"\n-- 0.stdout --\n123456789012\n-- 1.command --\neksctl get cluster --region zone-1\n-- 1.stdout --\nNo clusters found\n")).Files)
+	c, s := recording(t, txtar.Parse([]byte("-- 0.command --\n"+accountOfAWS+"\n-- 0.stdout --\n123456789012\n-- 1.command --\n"+stacksOfAWS+"\n")).Files)
 	p, err := Find("eks")
 	if err != nil {
 		t.Fatal(err)
@@ -415,6 +419,56 @@ func TestFailedCreation(t *testing.T) {
 	})
 }
 
+// A failed creation of EKS can leave a stack without a cluster, which prevents the next creation.
+func TestStackWithoutCluster(t *testing.T) {
+	const stack = " --region zone-1 --stack-name eksctl-tare-cluster\n"
+	const account = ".command --\n" + accountOfAWS + "\n"
+	const stacks, listed = ".command --\n" + stacksOfAWS + "\n", ".stdout --\neksctl-tare-cluster\n"
+	c, s := recording(t, txtar.Parse([]byte(
+		"-- 0"+account+"-- 0.stdout --\n123456789012\n-- 1"+stacks+
+			"-- 2.command --\neksctl create cluster --name tare --region zone-1 --nodes 3 --tags created-by=tare --kubeconfig KUBECONFIG --node-type m-8 --version 1.36.1\n"+
+			"-- 2.stderr --\n[x]  failed to create cluster \"tare\"\n-- 2.exit --\n1\n-- 3"+stacks+"-- 3"+listed+
+			"-- 4"+account+"-- 4.stdout --\n123456789012\n-- 5"+stacks+"-- 5"+listed+
+			"-- 6.command --\neksctl delete cluster --name tare --region zone-1 --disable-nodegroup-eviction --wait\n"+
+			"-- 6.stderr --\nError: unable to describe cluster control plane: ResourceNotFoundException: No cluster found for name: tare.\n-- 6.exit --\n1\n"+
+			"-- 7.command --\naws cloudformation delete-stack"+stack+"-- 8.command --\naws cloudformation wait stack-delete-complete"+stack)).Files)
+	p, err := Find("eks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = chosen(t, p, s)
+	if _, err := c.Create(t.Context(), p, s); hint.Of(err) != "delete what was created: tare cluster delete tare --unreachable" {
+		t.Fatalf("%v (%s)", err, hint.Of(err))
+	}
+	r, err := c.Records.Of("eks", "tare")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Delete(t.Context(), p, r, false); err != nil {
+		t.Error(err)
+	}
+	if all, err := c.Records.All(); err != nil || len(all) != 0 {
+		t.Errorf("left: %v, %v", all, err)
+	}
+}
+
+// The pods of a k3s server outlive it.
+func TestServerOfK3sDied(t *testing.T) {
+	c, s := recording(t, txtar.Parse([]byte(
+		"-- 0.command --\nsystemctl list-units --all --plain --no-legend k3s.service 'tare-k3s-*.service'\n"+
+			"-- 1.command --\nsystemctl stop tare-k3s-tare\n-- 1.stderr --\nFailed to stop tare-k3s-tare.service: Unit tare-k3s-tare.service not loaded.\n-- 1.exit --\n5\n"+
+			"-- 2.command --\nK3S_DATA_DIR=/var/lib/tare-k3s/tare k3s-killall.sh\n")).Files)
+	p, err := Find("k3s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.State = filepath.Join(t.TempDir(), "${name}")
+	r := Record{Provider: "k3s", Settings: chosen(t, p, s), Created: c.Now()}
+	if err := errors.Join(c.Records.Save(r), c.Delete(t.Context(), p, r, false)); err != nil {
+		t.Error(err)
+	}
+}
+
 // canceling ends a context when a command is printed that contains a text.
 type canceling struct {
 	text   string
@@ -430,10 +484,10 @@ func (c canceling) Write(p []byte) (int, error) {
 
 // A cloud lists a cluster some minutes after its creation began: until then its record is kept.
 func TestInterruptedCreation(t *testing.T) {
-	const account, list = "aws sts get-caller-identity --query Account --output text", "eksctl get cluster --region zone-1"
+	const account, list = accountOfAWS, stacksOfAWS
 	var steps []txtar.File
 	for i, command := range []string{account, list, list /* Create */, account, list /* again */, account, list /* Delete */, account, list /* later */} {
-		out := "No clusters found\n"
+		out := ""
 		if command == account {
 			out = "123456789012\n"
 		}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -161,7 +162,7 @@ func (c Clusters) Delete(ctx context.Context, p Provider, record Record, reached
 	if !exists && c.mayAppear(p, record) {
 		return hint.New("try again in some minutes", "%s, is not listed yet: its creation did not end", record)
 	}
-	if exists {
+	if exists || p.Outlives && p.other(list) == "" {
 		for _, call := range p.Delete {
 			if _, err := c.run(ctx, p, call, s, true); err != nil {
 				return err
@@ -257,6 +258,8 @@ func (c Clusters) run(ctx context.Context, p Provider, call Call, s Settings, lo
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
+		} else if call.Absent != "" && regexp.MustCompile(`(?i)`+call.Absent).Match(o.all) {
+			return string(o.stdout), nil
 		}
 		return string(o.stdout), p.failure(command.String(), string(o.all), err)
 	}

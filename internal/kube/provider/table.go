@@ -62,9 +62,9 @@ var providers = []Provider{
 		Create: []Call{{Program: "systemd-run", Args: [][]string{{"--unit=tare-k3s-${name}", "--collect", "--service-type=notify", "--property=Delegate=yes", "--property=KillMode=process", "--property=TimeoutStartSec=0",
 			"k3s", "server", "--node-name", "${name}", "--data-dir", "/var/lib/tare-k3s/${name}", "--write-kubeconfig", "/var/lib/tare-k3s/${name}/kubeconfig", "--disable", "traefik"}}}},
 		Separate: "/var/lib/tare-k3s/${name}/kubeconfig", Context: "k3s-${name}",
-		Delete: []Call{{Program: "systemctl", Args: [][]string{{"stop", "tare-k3s-${name}"}}},
+		Delete: []Call{{Program: "systemctl", Args: [][]string{{"stop", "tare-k3s-${name}"}}, Absent: `not loaded`},
 			{Program: "k3s-killall.sh", Env: []string{"K3S_DATA_DIR=/var/lib/tare-k3s/${name}"}}},
-		State: "/var/lib/tare-k3s/${name}",
+		State: "/var/lib/tare-k3s/${name}", Outlives: true, // the pods of a server that died
 		Problems: []Problem{
 			{Output: `interactive authentication required|access denied|permission denied|must be run as root`, Text: "k3s needs root", Hint: "run it with sudo, or use k3d"},
 			{Output: `not been booted with systemd`, Text: "this machine runs no systemd", Hint: "use k3d"}},
@@ -116,12 +116,16 @@ var providers = []Provider{
 		Default: Settings{Nodes: 3, Machine: "m5.xlarge"},
 		Account: &Call{Program: "aws", Args: [][]string{{"sts", "get-caller-identity", "--query", "Account", "--output", "text"}}},
 		Switch:  "set AWS_PROFILE to a profile of account ${account}",
-		List:    Call{Program: "eksctl", Args: [][]string{{"get", "cluster", "--region", "${zone}"}}},
-		Listed:  `^${name}\s`,
+		// The stack, not the cluster: a failed creation leaves the one without the other, and it prevents the next creation.
+		List:    Call{Program: "aws", Args: [][]string{{"cloudformation", "describe-stacks", "--region", "${zone}", "--query", "Stacks[].[StackName]", "--output", "text"}}},
+		Listed:  `^eksctl-${name}-cluster$`,
 		Context: "*@${name}.${zone}.eksctl.io",
 		Create: []Call{{Program: "eksctl", Args: [][]string{{"create", "cluster", "--name", "${name}", "--region", "${zone}", "--nodes", "${nodes}", "--tags", tag,
 			"--kubeconfig", "${kubeconfig}"}, {"--node-type", "${machine}"}, {"--version", "${version}"}}}},
-		Delete: []Call{{Program: "eksctl", Args: [][]string{{"delete", "cluster", "--name", "${name}", "--region", "${zone}", "--disable-nodegroup-eviction", "--wait"}}}},
+		Delete: []Call{
+			{Program: "eksctl", Args: [][]string{{"delete", "cluster", "--name", "${name}", "--region", "${zone}", "--disable-nodegroup-eviction", "--wait"}}, Absent: `no cluster found for name`},
+			{Program: "aws", Args: [][]string{{"cloudformation", "delete-stack", "--region", "${zone}", "--stack-name", "eksctl-${name}-cluster"}}},
+			{Program: "aws", Args: [][]string{{"cloudformation", "wait", "stack-delete-complete", "--region", "${zone}", "--stack-name", "eksctl-${name}-cluster"}}}},
 		Problems: []Problem{
 			{Output: `checking aws sts access|unable to locate credentials|error loading sso token|sso session .*expired|nocredentialproviders|refresh cached credentials|expiredtoken|invalidclienttokenid`, Text: "you are not signed in to AWS", Hint: "run: aws configure, or aws sso login; `aws sts get-caller-identity` shows your account"},
 			{Output: `limitexceeded|vcpulimit|maximum number of .* has been reached|service quota`, Text: "a quota of the account is too small", Hint: "choose fewer --nodes or a smaller --machine, or request more quota"},
