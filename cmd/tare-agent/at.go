@@ -13,7 +13,7 @@ import (
 func newAtCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "at TIME -- PROGRAM [ARGUMENT]…",
-		Short: "Become another program at an instant (RFC 3339), or at once where it is past",
+		Short: "Replace this process by another program at a time (RFC 3339), at once if it has passed",
 		Long: `at waits for an instant of this machine's clock and then becomes the program. Load
 workers in several pods begin together by it.`,
 		Args: cobra.MinimumNArgs(2),

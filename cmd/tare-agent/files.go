@@ -19,7 +19,7 @@ func newFilesCommand() *cobra.Command {
 	var holding string
 	cmd := &cobra.Command{
 		Use:   "files DIR",
-		Short: "List the files of a directory that hold a text, in their names or in themselves",
+		Short: "List the files of a directory whose name or content contains a text",
 		Long: `files looks at the files of one directory, not of those below it, and prints the path of
 each whose name or whose first MiB holds a text. The last line is "looked".`,
 		Args: cobra.ExactArgs(1),

@@ -22,7 +22,7 @@ func main() {
 	defer stop()
 	root := &cobra.Command{
 		Use:           "tare-agent",
-		Short:         "What runs inside a trial of tare",
+		Short:         "Programs that run inside a trial of tare",
 		Version:       console.Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

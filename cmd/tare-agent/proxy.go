@@ -20,7 +20,7 @@ func newProxyCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "proxy",
-		Short: "Stand beside a service as a plain sidecar whose cost can be set",
+		Short: "Run a plain sidecar proxy with a configurable cost",
 		Long: `proxy is the reference proxy, the standard weight that the scale is checked
 with: a plain HTTP proxy, with mutual TLS where the configuration names a
 certificate. Burn and delay lie on the way in to a service, so that a call
@@ -43,9 +43,9 @@ between two services bears them once.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&config, "config", "", "the sidecar's pod, what it calls and who calls it, as JSON, from a `file`")
-	f.DurationVar(&weight.Burn, "burn", 0, "CPU `time` to use for every request on its way in, such as 100us")
-	f.DurationVar(&weight.Delay, "delay", 0, "`time` to hold up every request on its way in, without using CPU")
+	f.StringVar(&config, "config", "", "`file` with the sidecar's pod, its servers and clients, as JSON")
+	f.DurationVar(&weight.Burn, "burn", 0, "CPU `time` to burn per inbound request, such as 100us")
+	f.DurationVar(&weight.Delay, "delay", 0, "`time` to delay each inbound request, without CPU")
 	f.IntVar(&weight.Memory, "memory", 0, "memory to hold, in `MiB`")
 	_ = cmd.MarkFlagRequired("config")
 	return cmd

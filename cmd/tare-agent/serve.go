@@ -43,7 +43,7 @@ func newServeCommand() *cobra.Command {
 	var o serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Play one service: answer requests as configured, after calls to other services",
+		Short: "Run one service: respond to requests as configured, after calls to other services",
 		Long: `serve plays one service of a topology. What it does with a request comes from
 a file (YAML or JSON), from the environment (` + envPrefix + `RESPONSE_SIZE for
 --response-size, and so on), or from flags; the later of these overrides the
@@ -61,7 +61,7 @@ while it runs: see GET /openapi.json there.`,
 				return err
 			}
 			for _, name := range unknownVariables(cmd.Flags(), os.Environ()) {
-				fmt.Fprintf(cmd.ErrOrStderr(), "tare-agent: %s stands for no flag and is left out\n", name)
+				fmt.Fprintf(cmd.ErrOrStderr(), "tare-agent: %s matches no flag, and is ignored\n", name)
 			}
 			instance, err := readInstance(o.config, cmd.InOrStdin())
 			if err != nil {
@@ -78,25 +78,25 @@ while it runs: see GET /openapi.json there.`,
 func (o *serveFlags) add(f *pflag.FlagSet) {
 	i := &o.instance
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "`address` to listen on: HOST:PORT, or fd:3 for an inherited socket")
-	f.StringVar(&o.admin, "admin", "", "`address` of the REST interface; none where left out")
-	f.StringVar(&o.tokenFile, "token-file", "", "`file` with the token that changes over REST need, readable by its owner alone")
-	f.StringVar(&o.metrics, "metrics", "", "`address` of the Prometheus metrics; none are kept where left out")
+	f.StringVar(&o.admin, "admin", "", "`address` of the REST interface (default: none)")
+	f.StringVar(&o.tokenFile, "token-file", "", "`file` with the token for changes over REST, readable only by its owner")
+	f.StringVar(&o.metrics, "metrics", "", "`address` of the Prometheus metrics (default: none)")
 	f.StringVar(&o.config, "config", "", "the service as YAML or JSON, from a `file` or - for standard input")
-	f.Var(scalar{&o.maxMemory, "size"}, "max-memory", "the most that a configuration may make the service hold; default "+service.DefaultMaxMemory.String())
-	f.IPVar(&o.source, "source", nil, "loopback `address` that calls to other services begin at; the kernel's choice where left out")
+	f.Var(scalar{&o.maxMemory, "size"}, "max-memory", "memory limit of a configuration; default "+service.DefaultMaxMemory.String())
+	f.IPVar(&o.source, "source", nil, "loopback source `address` of calls to other services (default: the kernel's choice)")
 	f.StringVar(&i.Name, "name", "service", "the service's name")
 	f.StringVar(&i.Protocol, "protocol", "", "`protocol`: http1 or http2 (both on one port), grpc, tcp (echo)")
-	f.Var(scalar{&i.ResponseSize, "size"}, "response-size", "length of the answer's body: 1KiB, or a distribution such as uniform(1KiB, 4KiB)")
-	f.IntVar(&i.Status, "status", 0, "`status` of every answer; 0 is 200")
+	f.Var(scalar{&i.ResponseSize, "size"}, "response-size", "length of the response body: 1KiB, or a distribution such as uniform(1KiB, 4KiB)")
+	f.IntVar(&i.Status, "status", 0, "`status` of every response (0: 200)")
 	f.Var(scalar{&i.Time, "time"}, "time", "wait before anything else: 100ms, or a distribution such as exponential(10ms)")
 	f.Var(scalar{&i.Delay, "time"}, "delay", "wait on top of --time")
-	f.Var(scalar{&i.CPU, "time"}, "cpu", "processor time to burn for each request")
+	f.Var(scalar{&i.CPU, "time"}, "cpu", "CPU time to burn per request")
 	f.Var(scalar{&i.Memory, "size"}, "memory", "memory to hold")
-	f.Float64Var(&o.errors.Ratio, "error-ratio", 0, "share of answers that fail, `0..1`")
-	f.IntVar(&o.errors.Status, "error-status", 0, "`status` of those answers; 0 is 500")
-	f.Float64Var(&i.RateLimit, "rate-limit", 0, "`requests` a second that are served, the others are answered with 429; 0 is no limit")
-	f.IntVar(&i.FailedCallStatus, "failed-call-status", 0, "`status` of the answer when a call has failed; 0 is 502")
-	f.StringToStringVar(&i.Redirects, "redirect", nil, "answer requests for a path with 301 and another: `/from=/to`")
+	f.Float64Var(&o.errors.Ratio, "error-ratio", 0, "share of failed responses, `0..1`")
+	f.IntVar(&o.errors.Status, "error-status", 0, "`status` of failed responses (0: 500)")
+	f.Float64Var(&i.RateLimit, "rate-limit", 0, "rate limit in `requests` per second; others get status 429 (0: no limit)")
+	f.IntVar(&i.FailedCallStatus, "failed-call-status", 0, "`status` of the response after a failed call (0: 502)")
+	f.StringToStringVar(&i.Redirects, "redirect", nil, "redirect a path to another with status 301: `/from=/to`")
 	f.Var(&o.calls, "call", "call another service before answering, `NAME=URL[,URL...]`, or all of a call's fields as YAML: {service: …, urls: […], …}; repeat for more, in order")
 }
 
@@ -244,7 +244,7 @@ func (o *serveFlags) serve(ctx context.Context, out io.Writer, instance app.Inst
 		{o.listen, func(ctx context.Context, l net.Listener) error { return service.Serve(ctx, l, s) }, "answers on %s"},
 		{o.admin, func(ctx context.Context, l net.Listener) error {
 			return service.ServeAdmin(ctx, l, service.NewAdmin(s, token, ready.Load))
-		}, "has its REST interface on http://%s/" + access},
+		}, "REST interface: http://%s/" + access},
 		{o.metrics, func(ctx context.Context, l net.Listener) error {
 			return httpserver.Serve(ctx, l, &http.Server{Handler: s.MetricsHandler()})
 		}, "has its metrics on " + metricsURL},

@@ -78,7 +78,7 @@ func newAdderCommand() *cobra.Command {
 	var size app.Size
 	cmd := &cobra.Command{
 		Use:   sidecar.ServerCommand,
-		Short: "The server of the study to-sidecar-or-not: one function, reached another way on each route",
+		Short: "The server of the study to-sidecar-or-not: one function, with another transport on each route",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := adder.NewServer(w, int64(size))
@@ -98,9 +98,9 @@ func newAdderCommand() *cobra.Command {
 	waysFlags(cmd, &w, "127.0.0.1:8081", "127.0.0.1:8082")
 	f := cmd.Flags()
 	f.StringVar(&listen, "listen", "127.0.0.1:8080", "`address` to listen on: HOST:PORT, or fd:3 for an inherited socket")
-	f.StringVar(&admin, "admin", "", "`address` of /metrics, /stats and /readyz; none where left out")
-	f.StringVar(&tokenFile, "token-file", "", "`file` with the token that /probe needs, readable by its owner alone")
-	f.Var(scalar{&size, "size"}, "response-size", "length of the answer's body, at least the length of the sum")
+	f.StringVar(&admin, "admin", "", "`address` of /metrics, /stats and /readyz (default: none)")
+	f.StringVar(&tokenFile, "token-file", "", "`file` with the token for /probe, readable only by its owner")
+	f.Var(scalar{&size, "size"}, "response-size", "length of the response body, at least the length of the sum")
 	return cmd
 }
 

@@ -19,7 +19,7 @@ func TestList(t *testing.T) {
 	}{
 		"meshes":     {len(mesh.Names()), "envoy-tcp  mTLS, telemetry  envoy sidecars  "},
 		"apps":       {len(app.Builtin()), "chain-3  3  3  "},
-		"generators": {len(c.generators), "tare  open, closed  built in  response time: from the instant"},
+		"generators": {len(c.generators), "tare  open, closed  built in  response time: from the scheduled start to the last byte"},
 		"platforms":  {len(c.platforms), "local"},
 		"meters":     {len(clusterMeters), "metrics-api  averages"},
 		"faults":     {len(experiment.FaultKinds()), "terminate  -  grace  SIGTERM"},

@@ -298,7 +298,7 @@ func TestLoadFollowsRedirects(t *testing.T) {
 	s := httptest.NewServer(http.RedirectHandler(end, http.StatusFound))
 	t.Cleanup(s.Close)
 	out, err := runLoadCommand(t, s.URL, "--follow", "-n", "50", "-c", "2")
-	if err != nil || !strings.Contains(out, "200: 50 (") || !strings.Contains(out, "50 followed, 1.000 a request") {
+	if err != nil || !strings.Contains(out, "200: 50 (") || !strings.Contains(out, "50 followed, 1.000 per request") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	out, err = runLoadCommand(t, s.URL, "-n", "50", "-c", "2")

@@ -107,7 +107,7 @@ func TestVerifyRun(t *testing.T) {
 			change(t, filepath.Join(trial, "record.json"), func(v map[string]any) {
 				v["tasks"].([]any)[0].(map[string]any)["start"].(map[string]any)["cpu"] = 1e18
 			})
-		}, "went back by"},
+		}, "decreased by"},
 		{"another seed", func(t *testing.T, dir, _ string) {
 			change(t, filepath.Join(dir, "plan.json"), func(v map[string]any) { v["seed"] = 17 })
 		}, "it is not the plan of experiment.yaml: seed"},

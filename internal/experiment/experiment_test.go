@@ -139,7 +139,7 @@ func TestTopologyFromAFileIsTakenIn(t *testing.T) {
 	sameAfterRendering(t, e)
 
 	_, err = experiment.Decode("testdata/good/x.yaml", []byte(header+"application: {topology: ../topology-cyclic.yaml}\nfactors: {mesh: [none]}\n"), known)
-	want := "testdata/good/x.yaml:4:25: application.topology: testdata/topology-cyclic.yaml:8:18: services[1].calls[0].service: the calls go round in a circle: front -> back -> front"
+	want := "testdata/good/x.yaml:4:25: application.topology: testdata/topology-cyclic.yaml:8:18: services[1].calls[0].service: the calls form a cycle: front -> back -> front"
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}

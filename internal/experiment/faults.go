@@ -152,7 +152,7 @@ func (v faultRules) expectation(path, text string) {
 	case err != nil:
 		v.report(path, "", "%v", err)
 	case c.NeedsFault() && len(v.e.Faults) == 0:
-		v.report(path, "add faults, or remove the words about a fault", "it speaks of a fault, and there are no faults")
+		v.report(path, "add faults, or remove the window around a fault", "it refers to a fault, and the experiment has none")
 	}
 }
 

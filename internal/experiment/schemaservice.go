@@ -44,7 +44,7 @@ func describeServices(known Known) []description {
 		{call + "probability", "Probability of the call.", 1, probability},
 		{call + "requestSize", "Bytes of the body: a size or distribution.", nil, nil},
 		{call + "headers", "Additional headers; trace headers are forwarded anyway.", nil, nil},
-		{call + "timeout", "Time-out of an attempt; 0: none.", 0, nil},
+		{call + "timeout", "Timeout of an attempt; 0: none.", 0, nil},
 		{call + "retries", "Retries of a failed call.", 0, between(0, 100)},
 		{call + "newConnection", "Opens a connection for each call.", false, nil},
 		{call + "followRedirects", "Follows redirects; otherwise a redirect is a failed call.", false, nil},

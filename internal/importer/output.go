@@ -170,7 +170,7 @@ func (o *Output) check(rate float64, tried int64) error {
 	}
 	low, high := 0.98*float64(o.requests)-2, 1.02*float64(tried)+2
 	if n := rate * o.Seconds; !(n >= low && n <= high) {
-		return fmt.Errorf("%g requests a second for %.1f s are not the %d that were answered", rate, o.Seconds, o.requests)
+		return fmt.Errorf("%g requests/s for %.1f s are not the %d that were answered", rate, o.Seconds, o.requests)
 	}
 	return nil
 }

@@ -23,10 +23,10 @@ func (s *Study) CheckRates() {
 		if math.Abs(achieved-asked) <= rateSlack*asked {
 			continue
 		}
-		message := fmt.Sprintf("%s is a run at %g requests a second, and %.1f were answered", t.Run, asked, achieved)
-		hint := "leave this run out; if the mesh could not bear the rate, that is an answer of its own"
+		message := fmt.Sprintf("%s is a run at %g requests/s, and %.1f/s were answered", t.Run, asked, achieved)
+		hint := "leave this run out; if the mesh cannot sustain the rate, report that as a result of its own"
 		if n, usual := len(l.Published), generators[t.Mesh]; n < usual {
-			message += fmt.Sprintf(": it has %d logs, and other runs have %d", n, usual)
+			message += fmt.Sprintf(": %d logs, and %d in other runs", n, usual)
 			hint = "restore the missing logs, or leave this run out"
 		} else if other, ok := s.nearRate(t, achieved); ok {
 			message += fmt.Sprintf(": the logs are those of a run at %g", other)

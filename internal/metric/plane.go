@@ -10,7 +10,7 @@ const (
 	Data         Plane = "data"         // sidecars, node proxies, waypoints, gateways
 	Control      Plane = "control"      // the mesh's control plane
 	Load         Plane = "load"         // the load generator itself, without its proxy
-	Platform     Plane = "platform"     // pods shared by everyone: kube-system
+	Platform     Plane = "platform"     // shared pods: kube-system
 	Node         Plane = "node"         // nodes outside their pods: kubelet, container runtime, kernel
 	Harness      Plane = "harness"      // tare itself
 	Unattributed Plane = "unattributed" // matched no attribution rule, reported and never dropped
@@ -37,14 +37,14 @@ var parts = []Part{
 	{"app", []Plane{App}, "the services under test", "application", ""},
 	{"data", []Plane{Data}, "the data plane: sidecars, node proxies, waypoints", "data plane", "data plane"},
 	{"control", []Plane{Control}, "the mesh's control plane", "control plane", ""},
-	{"platform", []Plane{Platform}, "pods shared by everyone: kube-system", "", ""},
+	{"platform", []Plane{Platform}, "shared pods: kube-system", "", ""},
 	{"node", []Plane{Node}, "nodes outside their pods: kubelet, container runtime, kernel", "node outside pods", ""},
 	{"unattributed", []Plane{Unattributed}, "tasks that matched no attribution rule", "", ""},
 	{"load", []Plane{Load}, "the load generator", "load generator", ""},
 	{"harness", []Plane{Harness}, "tare itself", "tare itself", ""},
 	{"mesh", []Plane{Data, Control}, "data plane and control plane", "", "mesh"},
 	{"business", []Plane{App, Data, Control, Load}, "application, mesh and load generator, without the platform", "", "mesh + app + load"},
-	{"total", []Plane{App, Data, Control, Platform, Unattributed}, "paid by the owner of the application, in pods", "", ""},
+	{"total", []Plane{App, Data, Control, Platform, Unattributed}, "pods that the application's owner pays for", "", ""},
 	{"cluster", []Plane{App, Data, Control, Platform, Node, Unattributed, Load}, "everything but the harness", "", "whole cluster"},
 }
 

@@ -148,15 +148,15 @@ var rows = []Row{
 		Source: LatencyLog, Title: "longest outage", Heads: [2]string{"longest", "outage, s"}},
 	{Name: Recovery, Unit: "s", Better: LowerIsBetter, Doc: "longest time from a fault to the last failed request before the next fault, in whole seconds",
 		Source: LatencyLog, Title: "time to recover", Heads: [2]string{"time to", "recover, s"}},
-	{Name: Timeouts, Unit: "1", Better: LowerIsBetter, Doc: "requests the load generator gave up waiting for",
+	{Name: Timeouts, Unit: "1", Better: LowerIsBetter, Doc: "requests that timed out at the load generator",
 		Source: Generator, Title: "timeouts", Heads: [2]string{"", "timeouts"}},
 	{Name: MeshRetries, Unit: "1", Better: Neither, Doc: "requests retried by the data plane",
 		Source: Mesh, Title: "mesh retries", Heads: [2]string{"mesh", "retries"}},
-	{Name: MeshTimeouts, Unit: "1", Better: LowerIsBetter, Doc: "requests the data plane gave up waiting for",
+	{Name: MeshTimeouts, Unit: "1", Better: LowerIsBetter, Doc: "requests that timed out at the data plane",
 		Source: Mesh, Title: "mesh timeouts", Heads: [2]string{"mesh", "timeouts"}},
 	{Name: NodeCPU, Unit: "cores", Better: LowerIsBetter, Doc: "CPU time of the whole machine, everything on it included",
 		Source: Machine, Sampled: true, SpeedSensitive: true, Title: "CPU of the whole machine"},
-	{Name: ProbeTime, Unit: "us", Better: Neither, Doc: "CPU time of the calibration probe's fixed work, mean of before and after the load: how slow the processors were",
+	{Name: ProbeTime, Unit: "us", Better: Neither, Doc: "CPU time of the calibration probe's fixed work, mean of before and after the load: the slowness of the processors",
 		Source: Probe, Title: "calibration probe"},
 }
 

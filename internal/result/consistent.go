@@ -222,7 +222,7 @@ func (c *contradictions) tasks(r *Record) {
 		case wall < 0:
 			c.addf("task %s was read at the end %v before it was read at the start", t.ID, -wall)
 		case cpu < 0 && !t.Ended && !restarted:
-			c.addf("the CPU time of task %s went back by %v", t.ID, time.Duration(-cpu))
+			c.addf("the CPU time of task %s decreased by %v", t.ID, time.Duration(-cpu))
 		case r.Node != nil && r.Node.CPUs > 0 && wall > time.Second && float64(cpu) > (1+cpuSlack)*float64(wall)*float64(r.Node.CPUs):
 			c.addf("task %s used %v of CPU time in %v on %d processors", t.ID, time.Duration(cpu), wall, r.Node.CPUs)
 		}

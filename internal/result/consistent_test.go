@@ -85,7 +85,7 @@ func TestContradictions(t *testing.T) {
 		change func(*result.TaskUsage)
 		want   string
 	}{
-		{"CPU time", func(u *result.TaskUsage) { u.End.CPU = 0 }, "the CPU time of task echo-0/app went back by 1s"},
+		{"CPU time", func(u *result.TaskUsage) { u.End.CPU = 0 }, "the CPU time of task echo-0/app decreased by 1s"},
 		{"times", func(u *result.TaskUsage) { u.Start.At, u.End.At = u.End.At, u.Start.At }, "was read at the end 10s before"},
 		{"too much CPU time", func(u *result.TaskUsage) { u.End.CPU = 30e9 }, "used 29s of CPU time in 10s on 2 processors"},
 		{"negative", func(u *result.TaskUsage) { u.Start.CPU = -1 }, "negative counter"},

@@ -187,7 +187,7 @@ func Resume(dir string, experiment []byte, env Environment) (*Dir, error) {
 
 func (d opening) sameExperiment(experiment []byte) error {
 	if want := d.dir.environment.ExperimentSHA256; want != "" && digest(d.dir.experiment) != want {
-		return &Error{Op: "resume", Path: d.dir.path, Hinted: hint.Hinted{Err: fmt.Errorf("%s was changed after the run began", ExperimentFile), Text: "put back what it was (SHA-256 " + want + "), or run the experiment into a new directory"}}
+		return &Error{Op: "resume", Path: d.dir.path, Hinted: hint.Hinted{Err: fmt.Errorf("%s was changed after the run began", ExperimentFile), Text: "restore the former file (SHA-256 " + want + "), or run the experiment into a new directory"}}
 	}
 	if digest(experiment) == digest(d.dir.experiment) {
 		return nil
@@ -281,7 +281,7 @@ func (d *Dir) SetVersions(versions map[string]string) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(versions)) {
 		if was, ok := merged[name]; ok && was != versions[name] {
-			return &Error{Op: "keep versions", Path: d.path, Hinted: hint.Hinted{Err: fmt.Errorf("the run began with %s %s and would go on with %s", name, was, versions[name]), Text: "make the first version available again, or run the experiment into a new directory"}}
+			return &Error{Op: "keep versions", Path: d.path, Hinted: hint.Hinted{Err: fmt.Errorf("the run began with %s %s and would go on with %s", name, was, versions[name]), Text: "provide the first version again, or run the experiment into a new directory"}}
 		}
 		merged[name] = versions[name]
 	}

@@ -228,7 +228,7 @@ func TestVersionsMayNotChange(t *testing.T) {
 	if err != nil || r.Environment().Versions["oha"] != "1.4" {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	wantError(t, d.SetVersions(map[string]string{"envoy": "1.41.0"}), "began with envoy 1.40.0 and would go on with 1.41.0", "available again")
+	wantError(t, d.SetVersions(map[string]string{"envoy": "1.41.0"}), "began with envoy 1.40.0 and would go on with 1.41.0", "provide the first version again")
 }
 
 // Each row damages a sound directory; the error names the file and, if known, the line.

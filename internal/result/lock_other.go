@@ -11,5 +11,5 @@ import (
 )
 
 func acquire(dir string) (*os.File, error) {
-	return nil, &Error{Op: "lock results directory", Path: dir, Hinted: hint.Hinted{Err: fmt.Errorf("file locks of this system are not known: %w", errors.ErrUnsupported)}}
+	return nil, &Error{Op: "lock results directory", Path: dir, Hinted: hint.Hinted{Err: fmt.Errorf("no file locks on this system: %w", errors.ErrUnsupported)}}
 }

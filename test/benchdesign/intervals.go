@@ -132,7 +132,7 @@ const (
 
 // debate compares the smallest difference that the debate's procedure and interleaved blocks show in the same time.
 func debate(ctx context.Context, b *bench) error {
-	heads(b.out, "sequence", "design", "minutes", "n of each mesh", "ratio of the data planes", "smallest difference shown four times in five", "in one minute of wall time")
+	heads(b.out, "sequence", "design", "minutes", "n of each mesh", "ratio of the data planes", "smallest difference shown with 80 % power", "in one minute of wall time")
 	for n := range b.blocks {
 		if b.late() {
 			break

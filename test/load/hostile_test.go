@@ -27,7 +27,7 @@ func TestHostileServers(t *testing.T) {
 					scheme = "https://"
 				}
 				args := append([]string{scheme + s.start(t, config) + "/", "--rate", rate, "-c", "16", "--warmup", "0s", "--calibrate", "0s", "-d", measure.String(), "-t", timeout.String()}, strings.Fields(s.args)...)
-				limit := timeout + measure + drain + overtime // connections may take their time-out, too
+				limit := timeout + measure + drain + overtime // connections may take their timeout, too
 				o := run(t, tare, 10*limit, args...)
 				t.Logf("%v, %d MiB, CPU %v: %v %v", o.took.Round(time.Millisecond), o.memory>>10, o.cpu, o.report.Classes, o.report.Errors)
 				if o.took > limit {

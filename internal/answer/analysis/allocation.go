@@ -136,7 +136,7 @@ func (c Components) Best(seconds float64, least int, confidence float64) (best A
 	return best, ok
 }
 
-// Cheapest is the allocation that shows a difference of share four times in five in the shortest time.
+// Cheapest is the allocation that shows a difference of share with 80 % power in the shortest time.
 func (c Components) Cheapest(share float64, least int) (best Allocation, ok bool) {
 	shortest := math.Inf(1)
 	for _, rows := range rowsTried(least) {

@@ -267,9 +267,9 @@ func (r *Report) scenario(s Scenario, u UnitCost, p Prices) ScenarioCost {
 	switch {
 	case s.Pods == 0:
 		c.Cores, c.GiB = scaled(u.Cores, s.Rate/1000), scaled(u.GiB, s.Rate/1000)
-		c.How = fmt.Sprintf("%.4g copies of the measured setup, each at its %.4g/s", s.Rate/u.Rate, u.Rate)
+		c.How = fmt.Sprintf("%.4g copies of the measured setup, each at %.4g/s", s.Rate/u.Rate, u.Rate)
 	case u.Pods == 0:
-		c.How = "not given: how many pods were measured is not known; leave pods out of the scenario"
+		c.How = "unknown: the number of measured pods is unknown; leave pods out of the scenario"
 	default:
 		copies := float64(s.Pods) / float64(u.Pods)
 		c.GiB = scaled(u.PodGiB, float64(s.Pods))
@@ -341,11 +341,11 @@ func (r *Report) along(f plan.Factors, part string, rate float64) (*stats.Interv
 	key := fmt.Sprint(withoutRate(f))
 	i := slices.IndexFunc(r.Lines, func(l Line) bool { return l.Part == part && l.Role == "" && fmt.Sprint(l.Factors) == key })
 	if i < 0 {
-		return nil, fmt.Sprintf("not given: %.4g/s a copy was not measured, and a line to read it from needs %d rates", rate, minRates)
+		return nil, fmt.Sprintf("unknown: %.4g/s per copy was not measured, and a line through the rates needs %d of them", rate, minRates)
 	}
 	line := r.Lines[i]
 	if len(line.Warnings) > 0 {
-		return nil, fmt.Sprintf("not given: %.4g/s a copy was not measured, and the rates do not lie on a line", rate)
+		return nil, fmt.Sprintf("unknown: %.4g/s per copy was not measured, and the measured rates do not fit a line", rate)
 	}
 	var points []stats.Point
 	groups := map[string]int{}
@@ -363,9 +363,9 @@ func (r *Report) along(f plan.Factors, part string, rate float64) (*stats.Interv
 	stats.WeighByGroup(points)
 	fit := stats.Line(points, r.Confidence)
 	if fit.Intercept.Why != stats.Computed {
-		return nil, "not given: the line has no interval"
+		return nil, "unknown: the line through the rates has no interval"
 	}
-	how := fmt.Sprintf("along the line, at %.4g/s a copy", rate)
+	how := fmt.Sprintf("from the line through the rates, at %.4g/s per copy", rate)
 	if rate < line.From || rate > line.To {
 		how += fmt.Sprintf(": BEYOND the measured %.4g to %.4g/s, where the line is not verified", line.From, line.To)
 	}

@@ -122,7 +122,7 @@ func TestCostAlongALine(t *testing.T) {
 func TestCostNotALine(t *testing.T) {
 	_, c := costOf(t, rates(func(rate float64) float64 { return rate }), scenarios)
 	x := scenarioOf(t, c, "within", analysis.DataPlaneBill)
-	if x.Cores != nil || x.Money != nil || !strings.Contains(x.How, "do not lie on a line") {
+	if x.Cores != nil || x.Money != nil || !strings.Contains(x.How, "do not fit a line") {
 		t.Errorf("%+v %s", x.Cores, x.How)
 	}
 	// But one that was measured has one, at whichever place in the list.
@@ -138,7 +138,7 @@ func TestCostWithoutRates(t *testing.T) {
 	s := analysistest.Quickstart()
 	s.Rate, s.Warmup, s.Measure = 100, 1, 2
 	_, c := costOf(t, s, scenarios)
-	if x := scenarioOf(t, c, "within", analysis.DataPlaneBill); x.Cores != nil || !strings.Contains(x.How, "needs 3 rates") {
+	if x := scenarioOf(t, c, "within", analysis.DataPlaneBill); x.Cores != nil || !strings.Contains(x.How, "needs 3 of them") {
 		t.Errorf("%+v %s", x.Cores, x.How)
 	}
 	if x := scenarioOf(t, c, "copies", analysis.AddedBill); x.Cores == nil || !strings.Contains(x.How, "30 copies") {

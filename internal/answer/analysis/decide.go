@@ -42,7 +42,7 @@ type Decision struct {
 	// A and B are the means of the baseline and of the treatment, in the metric's unit.
 	A *float64 `json:"a,omitempty"`
 	B *float64 `json:"b,omitempty"`
-	// MorePairs would decide it, with this spread and difference, four times in five.
+	// MorePairs would decide it, with this spread and difference, with 80 % power.
 	// 0 means that it is decided, or not in reach.
 	MorePairs int `json:"more_pairs,omitempty"`
 	// Minutes of MorePairs, by the duration of the blocks so far.
@@ -189,7 +189,7 @@ func (w gateTest) decide(treatment, baseline []float64) Decision {
 // maxMorePairs is the max number of further pairs that is called in reach.
 const maxMorePairs = 1000
 
-// morePairs is the number of pairs to decide the gate four times in five, if the observed difference is the true one.
+// morePairs is the number of pairs to decide the gate with 80 % power, if the observed difference is the true one.
 func (d *Decision) morePairs() int {
 	needed, ok := stats.BlocksFor(d.distance, 2*decisionError, stats.Power)
 	if !ok || needed > maxMorePairs {

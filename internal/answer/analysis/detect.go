@@ -129,7 +129,7 @@ func (c *Comparison) spread(r *Report, atSpeed bool) (spread, df float64, ok boo
 }
 
 // BlocksFor is the number of blocks with which c, with the spread of its pairs, shows a
-// difference of share four times in five, as the only comparison.
+// difference of share with 80 % power, as the only comparison.
 func (c *Comparison) BlocksFor(share float64, r *Report) (int, bool) {
 	spread, _, ok := c.spread(r, true)
 	if !ok {
@@ -146,7 +146,7 @@ func size(share float64, ratio bool) float64 {
 	return share
 }
 
-// Blocks is the number of blocks that shows a difference of share four times in five. high
+// Blocks is the number of blocks that shows a difference of share with 80 % power. high
 // is that number if the spread is at the upper end of its interval. Not ok beyond 100,000.
 func (s Sensitivity) Blocks(share float64) (n, high int, ok bool) {
 	n, ok = stats.BlocksFor(size(share, s.Ratio)/s.Spread.Estimate, s.Level, stats.Power)
@@ -158,7 +158,7 @@ func (s Sensitivity) Blocks(share float64) (n, high int, ok bool) {
 	return n, high, ok
 }
 
-// Shows is the difference that a number of blocks shows four times in five, as a share.
+// Shows is the difference that a number of blocks shows with 80 % power, as a share.
 func (s Sensitivity) Shows(blocks int) (float64, bool) {
 	d, ok := stats.ShareFor(blocks, s.Level, stats.Power)
 	if d *= s.Spread.Estimate; s.Ratio {

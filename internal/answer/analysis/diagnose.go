@@ -50,7 +50,7 @@ func diagnoses(cs []Comparison) []Warning {
 	}
 	if drifting != nil {
 		ws = append(ws, Warning{Code: "effect-drifts", Message: "ratios to the baseline change over the run: " + listed(drifting, 4),
-			Hint: "the mean is that of several effects: find what changes with time, and run again"})
+			Hint: "the mean is that of several effects: find the cause that changes with time, and run again"})
 	}
 	if dependent != nil {
 		ws = append(ws, Warning{Code: "pairs-dependent", Message: "ratios to the baseline depend on the block before: " + listed(dependent, 4),

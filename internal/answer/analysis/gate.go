@@ -284,7 +284,7 @@ func (g Gate) judgeChange(c *Change) GateCheck {
 		Change: c.Difference, Outcome: CannotTell,
 	}
 	if c.Difference == nil {
-		out.Why = "it is not known in both runs"
+		out.Why = "it is unknown in one of the runs"
 		return out
 	}
 	if g.Relative {

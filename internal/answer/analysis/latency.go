@@ -112,8 +112,8 @@ func checkCount(f *figures, l *result.Load, got int64) {
 	if _, lost := ended(l); lost > 0 { // outages are read from the log only then
 		f.withheld = metric.From(metric.LatencyLog)
 	}
-	f.warn("latency-count", f.withheld, fmt.Sprintf("the latency log holds %d answers of the measure window, the load generator counted %d", got, want),
-		"the log was cut off, doubled, or is another trial's: latencies of this trial are withheld")
+	f.warn("latency-count", f.withheld, fmt.Sprintf("the latency log contains %d responses of the measure window, the load generator counted %d", got, want),
+		"the log is truncated, duplicated, or of another trial: latencies of this trial are withheld")
 }
 
 func whole(v float64) bool { return math.Abs(v-math.Round(v)) < 1e-3 }

@@ -14,11 +14,11 @@ func (d *run) orderWarnings() []Warning {
 	switch d.plan.Order {
 	case experiment.OrderOnce:
 		return []Warning{{Code: "meshes-once", Metrics: nil,
-			Message: "each mesh was installed once and all its trials ran together: changes over time are part of every difference between meshes, and of no interval",
+			Message: "each mesh was installed once and all its trials ran together: every difference between meshes includes changes over time, and no interval covers them",
 			Hint:    "order: by-mesh runs every mesh in each block"}}
 	case experiment.OrderTogether:
 		return []Warning{{Code: "loaded-together",
-			Message: "treatments were loaded at once, each with its part of the rate, and competed for processors and caches: only ratios of treatments have a meaning, and no figure is that of a treatment alone",
+			Message: "treatments were loaded at once, each with its part of the rate, and competed for CPUs and caches: only ratios of treatments are valid, and no figure is that of a treatment alone",
 			Hint:    "order: interleaved has costs in their own units"}}
 	case experiment.OrderTurns:
 		return []Warning{{Code: "meshes-in-turns",

@@ -144,9 +144,9 @@ func checkAmount(doc *strict.Document, report func(path, message, hint string), 
 		report(at+"."+field, "no price "+of+" between 0 and 1e9 is given", "")
 	}
 	if source == "" {
-		report(at+".source", "a price needs its source", "write where it can be looked up")
+		report(at+".source", "a price needs its source", "write the source of the price")
 	}
 	if date == "" {
-		report(at+".date", "a price needs its date", "write the day it was looked up, such as 2026-03-01")
+		report(at+".date", "a price needs its date", "write the date of the source, such as 2026-03-01")
 	}
 }

@@ -141,7 +141,7 @@ func oneDistribution(f *figures, base string, ds []result.Latency) {
 	}
 	if len(ds) > 1 {
 		f.warn("quantiles-apart", []string{base}, fmt.Sprintf("%d generators published quantiles and no counts: they cannot be pooled", len(ds)),
-			"keep the generators' histograms, or run one")
+			"keep the generators' histograms, or run one generator")
 		return
 	}
 	if ds[0].MeanMS != nil {

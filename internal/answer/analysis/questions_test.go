@@ -165,7 +165,7 @@ func TestSweepWithDifferences(t *testing.T) {
 	}
 }
 
-// A difference of the printed smallest size is found four times in five, in the report's
+// A difference of the printed smallest size is found with 80 % power, in the report's
 // own families: alone, and beside six metrics without a difference.
 func TestSmallestIsFound(t *testing.T) {
 	experiments := 3000

@@ -194,7 +194,7 @@ type Comparison struct {
 	Family      Family       `json:"family"`
 	// Question that the test belongs to, by [Question.ID]. Absent means that its family is that of the run.
 	Question string `json:"question,omitempty"`
-	// Detectable is the true difference that these pairs would show four times in five, if
+	// Detectable is the true difference that these pairs would show with 80 % power, if
 	// this were the only comparison. Smallest has the level that applied.
 	Detectable *float64  `json:"detectable,omitempty"`
 	Smallest   *Smallest `json:"smallest,omitempty"`
@@ -226,7 +226,7 @@ type Smallest struct {
 
 // Floor is the result of an A/A pair for one metric: the difference of two
 // identical treatments, and the smallest true difference a comparison as noisy
-// as this one would show four times in five.
+// as this one would show with 80 % power.
 type Floor struct {
 	Treatment  string          `json:"treatment"` // the control
 	Factors    plan.Factors    `json:"factors"`

@@ -77,7 +77,7 @@ func (d *run) lostTrials(c Count) []Warning {
 	if len(failed) > 0 {
 		ws = append(ws, Warning{Code: "failed-trials", Trials: c.Failed,
 			Message: "left out of every figure: " + failed.listed(3),
-			Hint:    failed.hint() + "the logs are in each trial's provenance/"})
+			Hint:    failed.hint() + "the logs are in each trial's provenance directory"})
 	}
 	if len(invalid) > 0 {
 		ws = append(ws, Warning{Code: "invalid-trials", Trials: c.Invalid,

@@ -157,7 +157,7 @@ func (h *hopCount) crossing(s Scenario) (*float64, string) {
 		return &share, fmt.Sprintf("pods spread evenly over %d zones", s.Zones)
 	}
 	if h.unplaced || len(h.pods) == 0 {
-		return nil, "the zones of the pods are not known: write zones in the scenario"
+		return nil, "the zones of the pods are unknown: set zones in the scenario"
 	}
 	all, same := 0.0, 0.0
 	for _, n := range h.pods {

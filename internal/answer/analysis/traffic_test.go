@@ -70,7 +70,7 @@ func TestTrafficBetweenZones(t *testing.T) {
 		"calls unknown":        func(r *result.Record) { r.Edges = 0 },
 	} {
 		x := study(change)[0]
-		if x.Scenario != "measured" || x.Money != nil || x.GiB != nil || (x.Crossing == nil) != strings.Contains(x.How, "write zones in the scenario") {
+		if x.Scenario != "measured" || x.Money != nil || x.GiB != nil || (x.Crossing == nil) != strings.Contains(x.How, "set zones in the scenario") {
 			t.Errorf("%s: %+v", what, x)
 		}
 	}

@@ -92,7 +92,7 @@ func measureSeconds(l *result.Load) float64 {
 func loadFigures(f *figures, l *result.Load) float64 {
 	if l == nil {
 		f.warn("load-unknown", []string{metric.Rate, metric.ErrorRatio, metric.Traffic}, "the load generator left no report",
-			"see its log in the trial's provenance/")
+			"see its log in the trial's provenance directory")
 		return 0
 	}
 	seconds := measureSeconds(l)
@@ -125,7 +125,7 @@ func nodeFigures(f *figures, n *result.NodeUsage) {
 	}
 	wall, busy := n.End.At.Sub(n.Start.At), n.End.Busy-n.Start.Busy
 	if wall <= 0 || busy < 0 {
-		f.warn("node-counters", []string{metric.NodeCPU}, fmt.Sprintf("the machine's CPU counter moved by %d ns in %v", busy, wall),
+		f.warn("node-counters", []string{metric.NodeCPU}, fmt.Sprintf("the machine's CPU counter changed by %d ns in %v", busy, wall),
 			"the clock or the counter was set back: run the trial again")
 		return
 	}
@@ -351,9 +351,9 @@ func missing(f *figures, tasks []result.TaskUsage) {
 		switch _, ok := taskCores(t); {
 		case t.Missing != "":
 			f.warn("task-unread", about, fmt.Sprintf("task %s could not be read (%s): the %s plane and every sum with it are unknown", t.ID, t.Missing, t.Plane),
-				"a process that ended early names the reason in its log, in the trial's provenance/")
+				"a process that ended early names the reason in its log, in the trial's provenance directory")
 		case !ok:
-			f.warn("task-counters", about, fmt.Sprintf("the CPU counter of task %s moved by %d ns in %v: the %s plane and every sum with it are unknown",
+			f.warn("task-counters", about, fmt.Sprintf("the CPU counter of task %s changed by %d ns in %v: the %s plane and every sum with it are unknown",
 				t.ID, t.End.CPU-t.Start.CPU, t.End.At.Sub(t.Start.At), t.Plane),
 				"the process was restarted, or a clock was set back: run the trial again")
 		}

@@ -51,7 +51,7 @@ func methodFor(d *run, requested Method) (Method, error) {
 	case requested == Paired && foreign:
 		return "", optionError("leave the method out, or use unpaired", "imported runs were not interleaved: nothing pairs within blocks")
 	case requested == Unpaired && d.plan.Order == experiment.OrderTogether:
-		return "", optionError("leave the method out", "treatments were loaded at once: only their ratios within blocks have a meaning")
+		return "", optionError("leave the method out", "treatments were loaded at once: only their ratios within blocks are valid")
 	case requested == AsPublished && !slices.ContainsFunc(d.records, sampledRecord):
 		return "", optionError("leave the method out", "as-published needs imported results with sampled figures, and there are none")
 	}
@@ -212,7 +212,7 @@ func (d *run) importWarnings() []Warning {
 	}
 	if meshes, changes := d.sequence(); meshes > 1 && changes < meshes {
 		ws = append(ws, Warning{Code: "not-interleaved",
-			Message: fmt.Sprintf("the runs of the %d meshes were made one mesh after the other: any other change in that time is part of every difference, and of no interval", meshes),
+			Message: fmt.Sprintf("the meshes (%d) were measured one after another: every difference includes other changes over that time, and no interval covers them", meshes),
 			Hint:    "interleave the meshes in random order, as tare run does"})
 	}
 	return append(ws, Warning{Code: "no-floor", Message: "no A/A pair was run: the noise between identical treatments is unknown",

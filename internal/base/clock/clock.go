@@ -35,7 +35,7 @@ func Measure(now func() time.Time, ask func() (Stamps, error)) (ahead, bound tim
 		received, sent := time.Unix(0, s.Received), time.Unix(0, s.Sent)
 		trip := answered.Sub(asked) - sent.Sub(received)
 		if sent.Before(received) || trip < 0 {
-			return 0, 0, errors.New("compare clocks: the answer is older than its question")
+			return 0, 0, errors.New("compare clocks: the response is older than its request")
 		}
 		if trip < best {
 			best = trip

@@ -127,7 +127,7 @@ func (w *work) do(n int) error {
 	for range n {
 		for i := range w.ends {
 			if err := w.pass(w.ends[i], w.ends[1-i]); err != nil {
-				return fmt.Errorf("pass bytes over the loopback interface: %w", err)
+				return fmt.Errorf("send bytes over the loopback interface: %w", err)
 			}
 			sum := sha256.Sum256(w.buffer[:])
 			copy(w.buffer[:], sum[:])

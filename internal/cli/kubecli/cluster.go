@@ -297,7 +297,7 @@ later, tare run refuses the cluster.`,
 		if _, err := guard.New(k).Adopt(ctx, all); err != nil {
 			return err
 		}
-		fmt.Fprintln(c.Out, "marked as disposable; `tare cluster release` takes the mark away")
+		fmt.Fprintln(c.Out, "marked as disposable; `tare cluster release` removes the mark")
 		return nil
 	})
 	return cmd

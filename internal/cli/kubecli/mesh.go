@@ -287,7 +287,7 @@ it uninstalls them. The service CIDR is detected; set TARE_SERVICE_CIDR to overr
 			}
 			if !inUse {
 				if err := guard.New(k).Check(ctx); errors.Is(err, guard.ErrInUse) {
-					return hint.Wrap(err, "`tare cluster adopt` marks a cluster that may be disturbed; --in-use installs into this one as it is")
+					return hint.Wrap(err, "`tare cluster adopt` marks a disposable cluster; --in-use installs into this one as it is")
 				} else if err != nil {
 					return err
 				}

@@ -75,7 +75,7 @@ func openMeter(ctx context.Context, s meterSource) (clusterMeter, error) {
 		return m, fmt.Errorf("%w; and instead of the kubelets: %w", refused, err)
 	}
 	m.name = cli.MeterMetricsAPI
-	m.note = fmt.Sprintf("CPU and memory come from the averages of the Metrics API: the kubelets may not be asked (%v)", refused)
+	m.note = fmt.Sprintf("CPU and memory are averages of the Metrics API: access to the kubelets is denied (%v)", refused)
 	return m, nil
 }
 

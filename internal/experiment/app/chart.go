@@ -117,7 +117,7 @@ func (v validation) chart() {
 	}
 	for path, text := range map[string]string{"values": c.Values, "spread": c.Spread} {
 		if _, err := mapping(text); err != nil {
-			v.report("chart."+path, fmt.Sprintf("it is no mapping in YAML: %v", err), "write values: | and the values below it")
+			v.report("chart."+path, fmt.Sprintf("not a YAML mapping: %v", err), "write values: | and the values below it")
 		}
 	}
 	if c.Port < 0 || c.Port > 65535 {

@@ -27,7 +27,7 @@ func TestChartTopology(t *testing.T) {
 	for text, want := range map[string]string{
 		services + "chart: {chart: oci://x/y, replicas: n, values: 'a: 1'}": "",
 		services + "chart: {repo: 'https://x'}":                             "no chart is named",
-		services + "chart: {chart: ./x, values: '[1, 2]'}":                  "no mapping",
+		services + "chart: {chart: ./x, values: '[1, 2]'}":                  "not a YAML mapping",
 		services + "chart: {chart: ./x, release: Big}":                      "no name of a release",
 		services + "chart: {chart: ./x, port: 70000}":                       "no port",
 		"services: [{name: a, replicas: 2}]\nchart: {chart: ./x}":           "the chart's affair",

@@ -74,7 +74,7 @@ func (i Instance) validate(doc *strict.Document) {
 	v.protocol("protocol", i.Protocol, Protocols())
 	v.behavior("", i.Behavior)
 	if i.Protocol == TCP && len(i.Calls) > 0 {
-		v.report("calls", "a tcp service makes no calls", "remove them, or let the service speak http1")
+		v.report("calls", "a tcp service cannot call others", "remove the calls, or use protocol http1")
 	}
 	if len(i.Calls) > maxCalls {
 		v.report("calls", fmt.Sprintf("%d calls, more than %d", len(i.Calls), maxCalls), "")

@@ -199,7 +199,7 @@ func (v validation) program(at string, s Service) {
 
 func (v validation) calls(at string, s Service, names []string) {
 	if s.Protocol == TCP && len(s.Calls) > 0 {
-		v.report(at+".calls", "a tcp service makes no calls", "remove them, or let the service speak http1")
+		v.report(at+".calls", "a tcp service cannot call others", "remove the calls, or use protocol http1")
 	}
 	for j, c := range s.Calls {
 		path := fmt.Sprintf("%s.calls[%d]", at, j)
@@ -267,7 +267,7 @@ func (v validation) acyclic() bool {
 			if state[next] == open {
 				cycle := append(slices.Clone(way[slices.Index(way, c.Service):]), c.Service)
 				v.report(fmt.Sprintf("services[%d].calls[%d].service", i, j),
-					"the calls go round in a circle: "+strings.Join(cycle, " -> "), "a request would never end; remove one of these calls")
+					"the calls form a cycle: "+strings.Join(cycle, " -> "), "a request would never end; remove one of these calls")
 				return false
 			}
 			if state[next] == unseen && !visit(next) {

@@ -30,7 +30,7 @@ type recovery struct {
 type Second struct {
 	OK     int64 // answered with 2xx
 	Status int64 // answered with another status
-	Other  int64 // time-outs and broken connections
+	Other  int64 // timeouts and broken connections
 	// Latency of the answers with 2xx, response time in ns, or nil if there are none.
 	Latency *hdrhistogram.Histogram
 }

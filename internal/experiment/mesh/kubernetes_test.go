@@ -132,7 +132,7 @@ func TestBrokenKubernetesDefinitions(t *testing.T) {
 		"unknown option":   {"{{.Options.mode}}", "{{.Options.mod}}", `map has no entry for key "mod"`},
 		"profile":          {"    ha: {", "    high: {", `m.yaml:23:11: kubernetes.profiles.high: found "high", expected dev, ha`},
 		"no such release":  {"values: {small:", "values: {smal:", `kubernetes.profiles.ha.values.smal: there is no release "smal"`},
-		"no object":        {"      kind: ConfigMap\n", "", "kubernetes.enrolment.manifests[0]: what it renders to is no object of Kubernetes"},
+		"no object":        {"      kind: ConfigMap\n", "", "kubernetes.enrolment.manifests[0]: its rendered text is not a Kubernetes object"},
 		"workload":         {"kind: Deployment", "kind: Deploymnt", `kubernetes.workloads[0].kind: found "Deploymnt", expected Deployment, StatefulSet, DaemonSet`},
 		"proves nothing":   {"proves: mtls", "proves: l7", "kubernetes.proxies: no counter proves mtls, which the mesh provides"},
 		"no rule":          {"- role: sidecar", "- role: waypoint", `kubernetes.proxies[0].role: no rule of tasks attributes "waypoint"`},

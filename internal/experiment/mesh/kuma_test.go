@@ -76,7 +76,7 @@ func TestObjectsOfMesh(t *testing.T) {
 	}
 	for _, c := range []struct{ old, new, want string }{
 		{".mode", ".mood", `kubernetes.manifests[0]: invalid template`},
-		{"kind: ConfigMap, ", "", "kubernetes.manifests[0]: what it renders to is no object of Kubernetes"},
+		{"kind: ConfigMap, ", "", "kubernetes.manifests[0]: its rendered text is not a Kubernetes object"},
 	} {
 		if err := with(strings.Replace(objects, c.old, c.new, 1)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %s", err, c.want)

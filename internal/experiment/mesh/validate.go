@@ -105,7 +105,7 @@ func (v *validation) oneOf(path, found string, words ...string) {
 }
 
 func (v *validation) request(at string, r Request, samples []any) {
-	v.required(at+".url", r.URL, "add the address that is asked")
+	v.required(at+".url", r.URL, "add its URL")
 	v.template(at+".url", r.URL, samples)
 	v.template(at+".body", r.Body, samples)
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {

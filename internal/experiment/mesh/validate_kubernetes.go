@@ -19,7 +19,7 @@ type clusterPart struct{ *validation }
 func (v clusterPart) validate(k Kubernetes, d Definition) {
 	const at = "kubernetes"
 	if len(k.Charts) > 0 || k.CLI != nil {
-		v.required(at+".version", k.Version, "add the version that is installed unless another is asked for")
+		v.required(at+".version", k.Version, "add the version that is installed by default")
 		v.required(at+".namespace", k.Namespace, "add the namespace of the control plane")
 	}
 	if k.Namespace != "" && !label.MatchString(k.Namespace) {
@@ -59,7 +59,7 @@ func (v *validation) webhook(here string, w Webhook) {
 func (v *validation) crds(at string, all []CRDs) {
 	for i, c := range all {
 		here := fmt.Sprintf("%s[%d]", at, i)
-		v.required(here+".name", c.Name, "add a name, which a directory of charts may have it under")
+		v.required(here+".name", c.Name, "add the name of its file in a directory of charts")
 		if len(c.Kinds) == 0 {
 			v.report(here+".kinds", "missing: needed to find them in a cluster", "add the names of the custom resource definitions")
 		}

@@ -76,11 +76,11 @@ func (v trafficPart) manifest(path, text string, samples []any) {
 				continue
 			}
 			if err := yaml.Unmarshal([]byte(document), &o); err != nil {
-				v.report(path, "what it renders to is no YAML: "+strings.TrimPrefix(err.Error(), "yaml: "), "")
+				v.report(path, "its rendered text is not YAML: "+strings.TrimPrefix(err.Error(), "yaml: "), "")
 				return
 			}
 			if o.APIVersion == "" || o.Kind == "" || o.Metadata.Name == "" {
-				v.report(path, "what it renders to is no object of Kubernetes", "it needs apiVersion, kind and metadata.name")
+				v.report(path, "its rendered text is not a Kubernetes object", "it needs apiVersion, kind and metadata.name")
 				return
 			}
 		}
@@ -97,7 +97,7 @@ func (v trafficPart) proxies(k Kubernetes, d Definition) {
 		needed bool
 	}{{ProvesMTLS, d.Provides.MTLS}, {ProvesL7, d.Provides.L7}} {
 		if p.needed && !proves[p.proves] {
-			v.report("kubernetes.proxies", "no counter proves "+p.proves+", which the mesh provides", "add one, or take it out of provides")
+			v.report("kubernetes.proxies", "no counter proves "+p.proves+", which the mesh provides", "add one, or remove it from provides")
 		}
 	}
 }
@@ -131,7 +131,7 @@ func (v trafficPart) proxy(here string, p Proxy, d Definition) (proves map[strin
 		v.required(counter+".workload", c.Workload, "add the label with the name of the workload")
 		v.required(counter+".namespace", c.Namespace, "add the label with the namespace of the workload")
 		if p.In != InMesh {
-			v.report(counter, "found in pods of one workload, or of a namespace", "use counters")
+			v.report(counter, "applies only to proxies that several workloads share", "use counters")
 		}
 	}
 	return proves
@@ -201,7 +201,7 @@ func (v trafficPart) gatewayProxy(at string, p *Proxy, d Definition) {
 	}
 	proves := v.proxy(at, *p, d)
 	if p.In != InNamespace {
-		v.report(at+".in", fmt.Sprintf("found %q, expected %s", p.In, InNamespace), "a gateway stands in the application's namespace, and goes with it")
+		v.report(at+".in", fmt.Sprintf("found %q, expected %s", p.In, InNamespace), "a gateway belongs to the application's namespace, and is deleted with it")
 	}
 	if !proves[ProvesL7] {
 		v.report(at+".counters", "no counter proves "+ProvesL7+": requests through the gateway cannot be verified", "add a counter of requests")

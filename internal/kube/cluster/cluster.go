@@ -131,7 +131,7 @@ func (c *Cluster) Config() *rest.Config {
 }
 
 // Retry calls f until it succeeds, fails for good, or ctx ends. Failures that are retried are connections refused or
-// lost, time-outs, and statuses 429 and 5xx. f must be safe to repeat and use its context, which bounds one attempt.
+// lost, timeouts, and statuses 429 and 5xx. f must be safe to repeat and use its context, which bounds one attempt.
 // op names the operation in the error ("read pods of shop"), which has a hint and the time spent retrying.
 // If ctx has no deadline, the limit is one minute.
 func (c *Cluster) Retry(ctx context.Context, op string, f func(context.Context) error) error {

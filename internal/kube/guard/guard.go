@@ -157,7 +157,7 @@ type InUse struct {
 var ErrInUse = errors.New("the cluster is in use")
 
 func inUse(name string, marked bool, workloads []Workload) *InUse {
-	text := "measure on a cluster of your own; if this one may be disturbed, `tare cluster adopt` marks it, or set platform.inUse: allow for this experiment"
+	text := "measure on a cluster of your own; if this one is disposable, `tare cluster adopt` marks it, or set platform.inUse: allow for this experiment"
 	if len(workloads) == 0 {
 		text = "no other workloads run on it: `tare cluster adopt` marks it"
 	}

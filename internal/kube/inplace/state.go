@@ -86,7 +86,7 @@ func readState(ctx context.Context, c *cluster.Cluster, namespace string) (s sta
 		return s, false, fmt.Errorf("read %s: %w", stateRef(namespace), err)
 	}
 	if !s.own(namespace) {
-		return s, false, hint.New("someone else wrote it: look at it with kubectl, put the namespace back by hand, and delete it", "%s names changes that tare does not make", stateRef(namespace))
+		return s, false, hint.New("someone else wrote it: check it with kubectl, restore the namespace by hand, and delete it", "%s names changes that tare does not make", stateRef(namespace))
 	}
 	return s, true, nil
 }

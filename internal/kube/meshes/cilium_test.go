@@ -58,8 +58,8 @@ func TestProxiesOfServers(t *testing.T) {
 		"no HTTP on the other node":       {traffic(connection), map[string]reading{one: {20, 2}, two: {0, 2}}, nil},
 		"no connection on the other node": {traffic(connection), map[string]reading{one: {20, 2}}, []string{"not in: " + two}},
 		"unknown traffic, on one node":    {nil, map[string]reading{two: {20, 2}}, nil},
-		"on a node without a server":      {nil, map[string]reading{"cilium-envoy-v8c6r": {20, 2}}, []string{"moved by 0", "moved by 0"}},
-		"nowhere: the policy is away":     {traffic(request), nil, []string{"moved by 0", "moved by 0"}},
+		"on a node without a server":      {nil, map[string]reading{"cilium-envoy-v8c6r": {20, 2}}, []string{"increased by 0", "increased by 0"}},
+		"nowhere: the policy is away":     {traffic(request), nil, []string{"increased by 0", "increased by 0"}},
 	} {
 		before, after := readings{}, readings{}
 		for _, p := range proxies {

@@ -83,7 +83,7 @@ func (e evidence) judge(c check.Check, proves string, expected []expectation) ch
 		counted++
 		with := len(x.pods) - len(still)
 		moved += with
-		verb := "moved by"
+		verb := "increased by"
 		if e.cumulative(proves) {
 			verb = "is"
 		}
@@ -147,7 +147,7 @@ func (e evidence) telemetry(c check.Check, title string) check.Check {
 	best, total, still := e.best(mesh.ProvesTelemetry, expectation{pods: e.pods, directions: bothDirections})
 	counter := counterText(e.proxy.Counters[best])
 	c.OK = true
-	c.Detail = fmt.Sprintf("%s moved by %.0f in %d of %d pods", counter, total, len(e.pods)-len(still), len(e.pods))
+	c.Detail = fmt.Sprintf("%s increased by %.0f in %d of %d pods", counter, total, len(e.pods)-len(still), len(e.pods))
 	if len(still) == len(e.pods) {
 		c.Caution = fmt.Sprintf("no %s of mesh %s counts %s: the figures do not include the mesh's own telemetry", e.proxy.Role, title, counter)
 		c.Hint = "with the proxies that the mesh's authors publish, telemetry on, a request costs more"

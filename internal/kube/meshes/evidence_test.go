@@ -61,8 +61,8 @@ func TestSidecarEvidence(t *testing.T) {
 		want    map[string]string // details of failing checks, by the start of their names
 	}{
 		"all":                                       {chain, good, nil},
-		"a replica that no request reached":         {chain, with("front-2", reading{5, 5, 2, 2}), map[string]string{"requests are understood": "received moved by 30 in 2 of 3 pods, not in: front-2; sent moved by 30 in 2 of 3 pods, not in: front-2; 20 requests"}},
-		"a load whose requests bypass its proxy":    {chain, with("load-1", reading{0, 9, 0, 1}), map[string]string{"requests are understood": "sent moved by 20 in 2 of 3 pods, not in: load-1"}},
+		"a replica that no request reached":         {chain, with("front-2", reading{5, 5, 2, 2}), map[string]string{"requests are understood": "received increased by 30 in 2 of 3 pods, not in: front-2; sent increased by 30 in 2 of 3 pods, not in: front-2; 20 requests"}},
+		"a load whose requests bypass its proxy":    {chain, with("load-1", reading{0, 9, 0, 1}), map[string]string{"requests are understood": "sent increased by 20 in 2 of 3 pods, not in: load-1"}},
 		"a caller without mutual TLS":               {chain, with("front-1", reading{15, 15, 2, 0}), map[string]string{"mutual TLS": "initiated is 3 in 2 of 3 pods, not in: front-1"}},
 		"a restarted proxy":                         {chain, with("back-1", reading{2, 0, 1, 0}), nil},
 		"unknown traffic":                           {nil, good, map[string]string{"requests are understood": "not in: idle-1", "mutual TLS": "not in: idle-1"}},

@@ -26,7 +26,7 @@ const (
 var ErrNoConnection = errors.New("no connection could be opened")
 
 // awaitConnections ends a load whose connections all fail: none is opened and none has an answer for openWithin, or
-// after the first for goneWithin. A server that does not respond has the profile's time-out instead: until then
+// after the first for goneWithin. A server that does not respond has the profile's timeout instead: until then
 // no attempt has failed at it, and a request may wait for its answer.
 func (e *engine) awaitConnections(ctx context.Context, giveUp context.CancelCauseFunc) {
 	since, within := time.Now(), openWithin

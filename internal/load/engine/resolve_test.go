@@ -185,7 +185,7 @@ func TestNameThatCannotBeResolved(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// Requests that never found a free place are time-outs of another kind.
+				// Requests that never found a free place are timeouts of another kind.
 				if all := r.Errors[test.kind] + r.Errors["timeout before a connection was free"]; r.Requests == 0 || all != r.Requests || r.Errors[test.kind] == 0 ||
 					r.Classes[test.class] < r.Errors[test.kind] || r.ConnectErrors[test.kind] == 0 {
 					t.Errorf("%s, %s, rate %v: %v, %v of %d, %v", test.name, engine, rate, r.Classes, r.Errors, r.Requests, r.ConnectErrors)

@@ -100,7 +100,7 @@ func TestRefusedStreamsAreSentAgain(t *testing.T) {
 }
 
 // TestRetriesKeepTheirClock checks that a request that is retried has its response time
-// from the intended start, and one time-out in all.
+// from the intended start, and one timeout in all.
 func TestRetriesKeepTheirClock(t *testing.T) {
 	t.Parallel()
 	const slow = 60 * time.Millisecond
@@ -122,7 +122,7 @@ func TestRetriesKeepTheirClock(t *testing.T) {
 		p.Connections, p.Streams, p.Warmup, p.Rate, p.Requests, p.Measure, p.Timeout = 1, 1, 0, 100, 1, time.Minute, test.timeout
 		r := mustRun(t, p)
 		if r.Requests != 1 || r.Classes[test.class] != 1 || test.class == load.OK && r.Retried != 1 {
-			t.Errorf("time-out %v: %v, %v, %d retried", test.timeout, r.Classes, r.Errors, r.Retried)
+			t.Errorf("timeout %v: %v, %v, %d retried", test.timeout, r.Classes, r.Errors, r.Retried)
 		}
 		if least := 2 * slow.Seconds() * 1e3; test.class == load.OK && (r.ServiceMS.P50 < least || r.ResponseMS.P50 < least) {
 			t.Errorf("response %v, service %v: less than both attempts", r.ResponseMS, r.ServiceMS)
@@ -240,7 +240,7 @@ func TestGoAwayOpensAnotherConnectionAtOnce(t *testing.T) {
 				select {
 				case <-next:
 					_, _ = c.Write(answer)
-				case <-time.After(10 * time.Second): // longer than the time-out
+				case <-time.After(10 * time.Second): // longer than the timeout
 				}
 			}
 		})(c)

@@ -58,7 +58,7 @@ func TestPrewarmEnds(t *testing.T) {
 	p.Connections, p.Timeout, p.Warmup, p.Tail, p.Measure, p.Drain = 1000, 300*time.Millisecond, 0, 0, brief, 0
 	began := time.Now()
 	r := mustRun(t, p)
-	// One batch of 64 after another would take 15 times the time-out.
+	// One batch of 64 after another would take 15 times the timeout.
 	if took := r.Started.Sub(began); took > 10*p.Timeout || r.Connected == 1000 {
 		t.Errorf("began after %v, with %d connections", took, r.Connected)
 	}

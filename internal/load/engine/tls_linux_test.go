@@ -261,7 +261,7 @@ func TestALPN(t *testing.T) {
 	}
 	p := profileH2(secured(refusedTarget(t)))
 	p.Protocol = load.ProtocolAuto
-	if _, err := Run(t.Context(), p, nil); err == nil || !strings.Contains(err.Error(), "for its protocol") {
+	if _, err := Run(t.Context(), p, nil); err == nil || !strings.Contains(err.Error(), "negotiate the protocol") {
 		t.Errorf("a server that cannot be asked: %v", err)
 	}
 }

@@ -17,7 +17,7 @@ type awaited struct {
 // deadlines is a list in the order of the deadlines.
 type deadlines struct{ first, last *awaited }
 
-// add puts a in its place, near the end: all time-outs are equal, so that only a request
+// add puts a in its place, near the end: all timeouts are equal, so that only a request
 // that is retried, or had to wait for a connection, is due before others in the list.
 func (d *deadlines) add(a *awaited) {
 	if a.waiting {

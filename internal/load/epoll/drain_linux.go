@@ -45,7 +45,7 @@ func (w *Worker) lastEdge() int64 {
 	return w.rec.Window[1]
 }
 
-// abandon ends the requests in flight at the end of the drain, as time-outs.
+// abandon ends the requests in flight at the end of the drain, as timeouts.
 func (w *Worker) abandon() {
 	w.tick()
 	w.rec.Unfinished = int64(w.inFlight)

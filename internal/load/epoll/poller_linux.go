@@ -45,7 +45,7 @@ func newPoller() (*poller, error) {
 	return p, nil
 }
 
-// useTimer makes waits end by a timerfd instead of epoll_pwait2's time-out.
+// useTimer makes waits end by a timerfd instead of epoll_pwait2's timeout.
 func (p *poller) useTimer() (err error) {
 	if p.timerfd, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {
 		return err

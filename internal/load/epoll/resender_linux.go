@@ -7,7 +7,7 @@ import (
 )
 
 // resender holds requests that a server has certainly not processed, until a connection
-// has room for them. Their clocks go on from the intended start, and so do their time-outs.
+// has room for them. Their clocks go on from the intended start, and so do their timeouts.
 type resender struct {
 	w       *Worker
 	waiting int // requests in all pools

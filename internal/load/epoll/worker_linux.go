@@ -236,7 +236,7 @@ func (w *Worker) begin(c *conn, intended, free int64) {
 }
 
 // deadline returns the end of what c begins now. A request that has its connection opened,
-// or is retried, has one time-out in all. After a redirect, each response has its own.
+// or is retried, has one timeout in all. After a redirect, each response has its own.
 func (w *Worker) deadline(c *conn) int64 {
 	if of := c.owner(); c.carries && of.hops == 0 {
 		return of.sent + w.timeout

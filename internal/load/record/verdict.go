@@ -73,7 +73,7 @@ func judge(r *load.Report, t *Totals, cut bool) {
 			100*r.ThreadCPURatio, 100*threadCPULimit)
 	}
 	if t.Unfinished > 0 {
-		r.Warn("%d requests were still unanswered at the end of the drain and count as time-outs", t.Unfinished)
+		r.Warn("%d requests were still unanswered at the end of the drain and count as timeouts", t.Unfinished)
 	}
 }
 
@@ -109,7 +109,7 @@ func judgeLateness(r *load.Report, t *Totals) {
 }
 
 func judgeGaps(r *load.Report) {
-	const text = "arrivals not as asked: the gaps between sends are %.0f %% of a mean gap away from the intended ones"
+	const text = "arrivals differ from the intended ones: gaps between sends are off by %.0f %% of a mean gap"
 	switch {
 	case r.GapDistance > gapLimit:
 		r.Limit(text+" (limit %.0f %%)", 100*r.GapDistance, 100*gapLimit)

@@ -92,7 +92,7 @@ func Resolve(ctx context.Context, p *load.Profile, body []byte, look Lookup) ([]
 			origin := u.Scheme + "://" + u.Host
 			if t.protocol = protocols[origin]; t.protocol == "" {
 				if t.protocol, err = chooseProtocol(ctx, p, &t); err != nil {
-					return nil, fmt.Errorf("ask target %s for its protocol: %w", raw, err)
+					return nil, fmt.Errorf("negotiate the protocol with target %s: %w", raw, err)
 				}
 				protocols[origin] = t.protocol
 			}

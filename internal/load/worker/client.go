@@ -175,7 +175,7 @@ func (r *Run) at(name string, more ...string) string {
 // Status returns the state of the run.
 func (r *Run) Status(ctx context.Context) (Status, error) {
 	var s Status
-	err := r.client.callRetrying(ctx, "ask how the command is getting on", http.MethodGet, r.at("status"), nil, &s)
+	err := r.client.callRetrying(ctx, "get the state of the command", http.MethodGet, r.at("status"), nil, &s)
 	return s, err
 }
 
@@ -184,7 +184,7 @@ func (r *Run) Status(ctx context.Context) (Status, error) {
 // command has ended and w has all bytes.
 func (r *Run) Copy(ctx context.Context, stream string, w io.Writer) error {
 	to := &writer{to: w}
-	err := r.client.retry(ctx, "read what the command writes", func(ctx context.Context) (bool, error) {
+	err := r.client.retry(ctx, "read the output of the command", func(ctx context.Context) (bool, error) {
 		before := to.n
 		err := r.copyOnce(ctx, stream, to)
 		return to.n > before, err

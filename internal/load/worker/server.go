@@ -104,7 +104,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	scheme, credentials, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare([]byte(strings.TrimSpace(credentials)), []byte(s.token)) != 1 {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="tare"`)
-		refuse(w, http.StatusUnauthorized, "the token of the run is asked for")
+		refuse(w, http.StatusUnauthorized, "a request needs the token of the run")
 		return
 	}
 	s.mux.ServeHTTP(w, r)

@@ -50,7 +50,7 @@ func (f *findings) events(d *result.Dir, r *result.Record) {
 			break // a process that a fault ended starts again from zero
 		}
 		if back := line.back[t.ID]; back > 0 && !t.Ended && t.End.Restarts == t.Start.Restarts {
-			f.problem(file, fmt.Sprintf("the CPU time of task %s goes back by %v", t.ID, back))
+			f.problem(file, fmt.Sprintf("the CPU time of task %s decreases by %v", t.ID, back))
 		}
 	}
 	f.answers(file, r, &line)

@@ -133,7 +133,7 @@ func (f *findings) links(d *result.Dir) {
 		err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 			if err == nil && e.Type()&fs.ModeSymlink != 0 {
 				name, _ := filepath.Rel(root, path)
-				f.problem(filepath.ToSlash(name), "it is a link, and its target may be changed or replaced: copy the file here")
+				f.problem(filepath.ToSlash(name), "it is a symbolic link, whose target can change: copy the file here")
 			}
 			return err
 		})

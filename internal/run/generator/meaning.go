@@ -4,19 +4,19 @@ package generator
 // stops. Latencies with different definitions are not comparable.
 // Sources: the generators' code at the versions in docs/reference/generators.md.
 var meanings = []struct{ generator, of, text string }{
-	{"tare", ofResponse, "from the instant the schedule asked for to the last byte; waiting for a free connection counts"},
+	{"tare", ofResponse, "from the scheduled start to the last byte; waiting for a free connection counts"},
 	{"tare", ofService, "from the write of the request to the last byte"},
-	{"oha", ofResponse, "from the moment oha's pacer woke to the last byte; how late the pacer woke (its timer ticks in ms) is not in it"},
-	{"oha", ofService, "from the moment a worker took the request up to the last byte; waiting for a free connection is left out"},
-	{"wrk2", ofResponse, "from the instant its connection's own schedule asked for to the last byte; wrk2's timer rounds up to 1 ms and that is in it; its first 10 s are left out"},
-	{"wrk2", ofService, "from the write of the request to the last byte; its first 10 s are left out"},
-	{"wrk", ofService, "from the write of the request to the last byte, in a closed loop: a stalled server is hardly seen"},
-	{"vegeta", ofResponse, "from the schedule, which tare puts together again out of vegeta's sequence numbers, to the last byte; least lateness taken as none"},
-	{"vegeta", ofService, "from the moment a worker took the request up to the last byte; lateness of the pacer and waiting for a worker are left out"},
-	{"fortio", ofService, "from the call to its end, in connections that wait for their own answer: a stalled server is hardly seen; errors are in it"},
-	{"h2load", ofService, "from handing the request to its stream to the last byte; lateness behind --rps is left out"},
-	{"nighthawk", ofService, "from the release of the request by its limiter to the last byte; lateness behind the schedule is left out and shows as blocking"},
-	{"k6", ofService, "sending, waiting and receiving of one request; connecting and how late the iteration started are left out"},
+	{"oha", ofResponse, "from the wake-up of oha's pacer to the last byte; excludes the pacer's lateness (its timer has a resolution of 1 ms)"},
+	{"oha", ofService, "from a worker's start of the request to the last byte; excludes waiting for a free connection"},
+	{"wrk2", ofResponse, "from the scheduled start of its connection to the last byte; includes the rounding of wrk2's timer, up to 1 ms; excludes the first 10 s"},
+	{"wrk2", ofService, "from the write of the request to the last byte; excludes the first 10 s"},
+	{"wrk", ofService, "from the write of the request to the last byte, in a closed loop: coordinated omission hides a stalled server"},
+	{"vegeta", ofResponse, "from the scheduled start, computed from vegeta's sequence numbers, to the last byte; the smallest lateness counts as 0"},
+	{"vegeta", ofService, "from a worker's start of the request to the last byte; excludes the pacer's lateness and waiting for a worker"},
+	{"fortio", ofService, "from the call to its end, in a closed loop per connection: coordinated omission hides a stalled server; includes errors"},
+	{"h2load", ofService, "from the submission of the request to its stream to the last byte; excludes lateness behind --rps"},
+	{"nighthawk", ofService, "from the release of the request by its rate limiter to the last byte; excludes lateness behind the schedule, which Nighthawk counts as blocking"},
+	{"k6", ofService, "sending, waiting and receiving of one request; excludes connecting and the lateness of the iteration"},
 }
 
 // Meaning returns one line on what a generator's latency of a kind ("response" or

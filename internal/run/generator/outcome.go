@@ -49,7 +49,7 @@ type Record struct {
 	At time.Duration
 	// Late is At minus the intended start, negative if unknown.
 	Late time.Duration
-	Done time.Duration // last byte or time-out, from Outcome.Started
+	Done time.Duration // last byte or timeout, from Outcome.Started
 	// Service is from At to Done, negative if unknown.
 	Service time.Duration
 	// Response is from the generator's intended start to Done, negative if unknown.
@@ -93,10 +93,10 @@ func (r Record) class(wantSize int64) load.Class {
 	return load.OK
 }
 
-// timeoutWords are the generators' words for a time-out.
+// timeoutWords are the generators' words for a timeout.
 var timeoutWords = []string{"timeout", "timed out", "deadline exceeded", "time-out"}
 
-// classOfError classifies an error text as a time-out or another error.
+// classOfError classifies an error text as a timeout or another error.
 func classOfError(text string) load.Class {
 	text = strings.ToLower(text)
 	for _, w := range timeoutWords {

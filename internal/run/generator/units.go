@@ -38,7 +38,7 @@ func quantity(s string, units map[string]float64) (float64, error) {
 	}
 	unit, ok := units[strings.TrimSpace(s[end:])]
 	if !ok {
-		return 0, fmt.Errorf("read %.40q: unit %.20q is not known", s, s[end:])
+		return 0, fmt.Errorf("read %.40q: unknown unit %.20q", s, s[end:])
 	}
 	if v := n * unit; !math.IsInf(v, 0) && !math.IsNaN(v) {
 		return v, nil

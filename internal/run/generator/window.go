@@ -214,7 +214,7 @@ func appendKnown(to []time.Duration, d time.Duration) []time.Duration {
 // absent counts the requests that an open loop owed and the output does not contain.
 // Requests that the generator aborts in flight at the end are not errors.
 func (t traits) absent(l *result.Load, o Outcome, p load.Profile, warn func(string, ...any)) {
-	warn("%s leaves requests without an answer out of this output: what failed, and why, is not known", t.name)
+	warn("%s omits requests without a response from this output: failures and their causes are unknown", t.name)
 	if l.Loop != loopOpen {
 		return
 	}

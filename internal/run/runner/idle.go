@@ -62,7 +62,7 @@ func atWork(cores float64, memory int64, known bool) string {
 	if !known {
 		return "their counters were not refreshed in that time"
 	}
-	return fmt.Sprintf("they used %.2f cores and held %.0f MiB", cores, float64(memory)/(1<<20))
+	return fmt.Sprintf("they used %.2f cores and %.0f MiB", cores, float64(memory)/(1<<20))
 }
 
 // resting returns the CPU of application and data plane between their last two refreshes after
@@ -115,7 +115,7 @@ func (w *idleWait) settle(ctx context.Context) error {
 			w.keep(nil)
 			w.journal.warn(result.Warning{Code: "not-settled",
 				Message: fmt.Sprintf("application and data plane still used %.2f cores %v after they were ready, without a load", c, limit),
-				Hint:    "raise phases.warmup, or see their logs in the trial's provenance"})
+				Hint:    "raise phases.warmup, or see their logs in the trial's provenance directory"})
 			return nil
 		}
 		before = after
@@ -154,7 +154,7 @@ func (w *idleWait) settleRefreshed(ctx context.Context) error {
 	w.keep(nil)
 	w.journal.warn(result.Warning{Code: "not-settled",
 		Message: fmt.Sprintf("application and data plane were not idle %v after they were ready, without a load: %s", w.setup.Experiment.Phases.Idle.Deadline, usage),
-		Hint:    "raise phases.idle.deadline or its thresholds, or see their logs in the trial's provenance"})
+		Hint:    "raise phases.idle.deadline or its thresholds, or see their logs in the trial's provenance directory"})
 	return nil
 }
 
@@ -169,7 +169,7 @@ func (w *idleWait) drained(ctx context.Context) error {
 	}
 	w.journal.warn(result.Warning{Code: "not-drained",
 		Message: fmt.Sprintf("application and data plane were not idle %v after the load: %s", w.setup.Experiment.Phases.Idle.Deadline, usage),
-		Hint:    "see their logs in the trial's provenance", Metrics: []string{metric.CPUCores}})
+		Hint:    "see their logs in the trial's provenance directory", Metrics: []string{metric.CPUCores}})
 	return nil
 }
 

@@ -261,7 +261,7 @@ func TestNeverIdle(t *testing.T) {
 			cfg.Experiment.Phases.Idle = limits
 			cfg.Experiment.Phases.Idle.Deadline = experiment.Duration(time.Second)
 			r := onlyRecord(t, cfg)
-			if !strings.Contains(warned(r, "not-settled"), " MiB") || !strings.Contains(warned(r, "not-drained"), " cores and held ") || r.Load == nil {
+			if !strings.Contains(warned(r, "not-settled"), " MiB") || !strings.Contains(warned(r, "not-drained"), " cores and ") || r.Load == nil {
 				t.Errorf("%s %+v", r.Error, r.Warnings)
 			}
 			var phases []string

@@ -103,7 +103,7 @@ func (rd *round) incomplete() {
 	for _, t := range rd.members {
 		t.journal.warn(result.Warning{Code: "round-incomplete", Metrics: cpus, Invalidates: alone,
 			Message: fmt.Sprintf("%d of the %d trials of its round were recorded before a kill, and this one ran later, without them", planned-len(rd.members), planned),
-			Hint:    "differences of this block have the noise of trials one after another; more blocks make up for it"})
+			Hint:    "differences of this block have the noise of sequential trials; more blocks compensate for it"})
 	}
 }
 

@@ -331,7 +331,7 @@ func (r *run) send(e result.Event) {
 	r.sinks = kept
 	for _, err := range lost {
 		for _, s := range r.sinks {
-			_ = s.Event(result.Event{Time: e.Time, Kind: result.KindLog, Message: "an output of events failed and gets no more events: " + err.Error()})
+			_ = s.Event(result.Event{Time: e.Time, Kind: result.KindLog, Message: "an output of events failed and is closed: " + err.Error()})
 		}
 	}
 }

@@ -107,7 +107,7 @@ func missing(task platform.Task, u result.TaskUsage, begin, end meter.Look) stri
 	case !atEnd:
 		return "not read at the end: " + why(end, "it ended during the measure phase")
 	case u.End.CPU < u.Start.CPU:
-		return "its CPU counter decreased: another process has its number"
+		return "its CPU counter decreased: another process has its PID"
 	}
 	return ""
 }

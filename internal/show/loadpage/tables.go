@@ -169,7 +169,7 @@ func failureName(p *load.Profile, class string) string {
 	case class == "2xx" && len(p.ExpectStatus) == 0:
 		return "2xx, refused"
 	case class == string(load.Timeout):
-		return "time-out"
+		return "timeout"
 	case class == string(load.Conn):
 		return "connection"
 	}
@@ -263,7 +263,7 @@ func (t *page) account(p *load.Profile, r *load.Report) {
 		item("handshakes", fmt.Sprintf("%d, of them %d resumed a session", r.TLSMS.Count, r.TLSResumed))
 	}
 	if p.Follow > 0 {
-		item("redirects", fmt.Sprintf("%d followed, %s a request", r.Redirects, figure(float64(r.Redirects)/float64(max(1, r.Requests)))))
+		item("redirects", fmt.Sprintf("%d followed, %s per request", r.Redirects, figure(float64(r.Redirects)/float64(max(1, r.Requests)))))
 	}
 	if p.GRPCStream || p.WebSocket != nil && p.WebSocket.Messages > 1 {
 		item("messages", fmt.Sprintf("%d, %s a call", r.Messages, figure(float64(r.Messages)/float64(max(1, r.Requests)))))

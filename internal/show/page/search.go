@@ -36,7 +36,7 @@ func WriteSearch(w io.Writer, c *loadpage.Capacity, target, tare string) error {
 		limit = "the generator was never the limit"
 	}
 	if outcomes["missed"] == 0 {
-		above = "the highest rate is above all probes"
+		above = "the highest rate is above every probe"
 	}
 	d := document{Name: target, Headline: answer, Answer: []string{answer}, Tare: tare, Schema: "one search", Command: "tare load", Band: []card{
 		{Good: outcomes["holds"] > 0, Title: fmt.Sprintf("%d of %s held", outcomes["holds"], counted(len(c.Probes), "probe")), Text: c.Objective},

@@ -27,7 +27,7 @@ func costSection(t text) {
 }
 
 func priceSentence(t text, what string, p analysis.Price) string {
-	return fmt.Sprintf("%s: %s %s a month (%s, %s)", what, strconv.FormatFloat(p.Month, 'f', -1, 64), t.view.r.Cost.Prices.Currency, p.Source, p.Date)
+	return fmt.Sprintf("%s: %s %s per month (%s, %s)", what, strconv.FormatFloat(p.Month, 'f', -1, 64), t.view.r.Cost.Prices.Currency, p.Source, p.Date)
 }
 
 func amount(i *stats.Interval) string {
@@ -80,9 +80,9 @@ func proxyCostsTable(t text, c *analysis.Cost) {
 	t.page.heading("Data plane per proxy and proxied call, the load generator's own proxy included")
 	t.page.table(columns, 1)
 	t.page.line("")
-	s := "A call that passes two sidecars is proxied twice. Idle: the line through three or more rates, at no requests; or else the CPU outside the slices of interleaved trials. Idle memory: before the load."
+	s := "A call through two sidecars is proxied twice. Idle: the intercept of the line through three or more rates, otherwise the CPU outside the slices of interleaved trials. Idle memory: before the load."
 	if !counted {
-		s += " The proxied calls are from the topology, since the proxies' counters are not known."
+		s += " The proxied calls are from the topology: the proxies' counters are unknown."
 	}
 	t.page.prose(s)
 }
@@ -126,7 +126,7 @@ func scenarioTables(t text, c *analysis.Cost) {
 			title += fmt.Sprintf(" over %d pods", s.Pods)
 		}
 		t.page.heading(title)
-		heads := []string{"treatment", "of", "cores", "GiB", c.Prices.Currency + " a month", "how"}
+		heads := []string{"treatment", "of", "cores", "GiB", c.Prices.Currency + " per month", "how"}
 		columns := make([]column, len(heads))
 		for i, h := range heads {
 			columns[i] = column{heads: []string{h}, left: i < 2 || i == len(heads)-1}
@@ -146,20 +146,20 @@ func scenarioTables(t text, c *analysis.Cost) {
 	if g := c.Prices.GiB; g != nil {
 		t.page.prose(priceSentence(t, "A GiB", *g))
 	} else {
-		t.page.prose("Memory has no price in the file and is not part of the money.")
+		t.page.prose("The file has no price for memory: the money excludes it.")
 	}
 	t.page.prose("The data plane includes the load generator's own proxy." + controlPlaneNote(t))
 }
 
-// zoneTraffic has the traffic between zones, which the money of the scenarios does not contain.
+// zoneTraffic has the traffic between zones, which the money of the scenarios excludes.
 func zoneTraffic(t text, c *analysis.Cost) {
 	p := c.Prices.ZoneTraffic
 	if p == nil || len(c.Traffic) == 0 {
 		return
 	}
-	t.page.heading("Traffic between zones, beside the money above")
-	heads := [][]string{{"", "scenario"}, {"", "treatment"}, {"hops per", "request"}, {"bytes", "per hop"}, {"between", "zones"}, {"GiB", "a month"},
-		{c.Prices.Currency, "a month"}, {"added,", c.Prices.Currency + " a month"}, {"", "how"}}
+	t.page.heading("Traffic between zones, in addition to the money above")
+	heads := [][]string{{"", "scenario"}, {"", "treatment"}, {"hops per", "request"}, {"bytes", "per hop"}, {"between", "zones"}, {"GiB", "per month"},
+		{c.Prices.Currency, "per month"}, {"added,", c.Prices.Currency + " per month"}, {"", "how"}}
 	columns := make([]column, len(heads))
 	for i, h := range heads {
 		columns[i] = column{heads: h, left: i < 2 || i == len(heads)-1}
@@ -180,8 +180,8 @@ func zoneTraffic(t text, c *analysis.Cost) {
 	t.page.table(columns, 2)
 	t.page.line("")
 	t.page.prose(fmt.Sprintf("A GiB between zones: %s %s (%s, %s).", strconv.FormatFloat(p.GiB, 'f', -1, 64), c.Prices.Currency, p.Source, p.Date))
-	t.page.prose("A hop is a call between pods; one that passes a waypoint or gateway has two. Each is taken to carry the bytes of a request at the entry with its answer, " +
-		"without TLS and TCP headers, and to go to any pod alike. Sidecars add no hop.")
+	t.page.prose("A hop is a call between pods. A call through a waypoint or gateway has two hops. Assumed: each carries the bytes of a request at the entry and its response, " +
+		"without TLS and TCP headers, and reaches every pod equally often. Sidecars add no hop.")
 }
 
 // optional is an amount that may be unknown.
@@ -199,7 +199,7 @@ func optional(v *float64) string {
 func controlPlaneNote(t text) string {
 	for _, tr := range t.view.r.Treatments {
 		if e, ok := tr.Metrics[metric.CPUCores+"/control"]; ok && e.Estimate > 0 {
-			return " The control plane is scaled like the rest, which overstates it: it grows with services and pods, hardly with requests."
+			return " The control plane is scaled like the rest, which overstates it: it grows with services and pods, not with requests."
 		}
 	}
 	return ""

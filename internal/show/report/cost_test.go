@@ -39,12 +39,12 @@ func TestTextOfCosts(t *testing.T) {
 	text := b.String()
 	checkWidth(t, "costs", text, 140)
 	// 1200 bytes of a million requests a second, two thirds of them between zones, for 730 hours.
-	for _, want := range []string{`none +1 +1200 +67 % +1 958 013 +19 580 +– +pods spread evenly over 3 zones`, `envoy +1 +1200 +67 % +1 958 013 +19 580 +0 +pods`, `USD a month`, `GiB +USD +added,`} {
+	for _, want := range []string{`none +1 +1200 +67 % +1 958 013 +19 580 +– +pods spread evenly over 3 zones`, `envoy +1 +1200 +67 % +1 958 013 +19 580 +0 +pods`, `USD per month`, `GiB +USD +added,`} {
 		if !regexp.MustCompile(want).MatchString(text) {
 			t.Errorf("no %s in\n%s", want, text[strings.Index(text, "Cost in"):])
 		}
 	}
-	for _, want := range []string{"A GiB between zones: 0.01 USD (Google Cloud's page", "A core: 15.92 USD a month", "Control plane of envoy: ",
+	for _, want := range []string{"A GiB between zones: 0.01 USD (Google Cloud's page", "A core: 15.92 USD per month", "Control plane of envoy: ",
 		"published 0.0006 cores and 1.2 MiB per proxy (25000): Istio add-on, one istiod without churn"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q", want)

@@ -46,7 +46,7 @@ func decisionLines(d analysis.Decision) []string {
 		minutes := int(math.Ceil(d.Minutes))
 		lines = append(lines, fmt.Sprintf("It would need about %d more %s (%d pairs).", minutes, plural(minutes, "minute"), d.MorePairs))
 	case d.Outcome == analysis.Undecided:
-		lines = append(lines, "The difference is close to the limit: more time is of little use. Use another limit, or --detect.")
+		lines = append(lines, "The difference is close to the limit: more time hardly helps. Use another limit, or --detect.")
 	case d.Outcome == analysis.Holds && d.Detect > 0:
 		lines = append(lines, fmt.Sprintf("Shown to be within %+g %s (limit and --detect).", d.Limit+sideOf(d)*d.Detect, d.Unit))
 	}

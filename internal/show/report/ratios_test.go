@@ -27,7 +27,7 @@ func TestRatiosOnly(t *testing.T) {
 		t.Errorf("first line %q", first)
 	}
 	for _, want := range []string{"Smallest detectable difference (80 % power): ", " % of CPU per request", "loaded at once, each with its part of the rate: only ratios", "which is not its cost alone",
-		"Ratio to the baseline (loaded at once, paired within blocks, 4 pairs each", "Noise floor", "only ratios of treatments have a meaning"} {
+		"Ratio to the baseline (loaded at once, paired within blocks, 4 pairs each", "Noise floor", "only ratios of treatments are valid"} {
 		if !strings.Contains(rest, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

@@ -38,7 +38,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	case s.streams <- struct{}{}:
 		defer func() { <-s.streams }()
 	default:
-		return newProblem(http.StatusServiceUnavailable, errors.New("too many pages show runs under way: close one"))
+		return newProblem(http.StatusServiceUnavailable, errors.New("too many pages show running experiments: close one"))
 	}
 	d, err := result.Open(of.path)
 	if err != nil {

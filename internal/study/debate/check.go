@@ -100,7 +100,7 @@ func checkSiblings(s *importer.Study) {
 			if k.mesh != t.Mesh || k.rate == own.rate || math.Abs(math.Log(used[i]/median(byRate[k]))) > off/3 {
 				continue
 			}
-			t.Invalidate("other-rate", fmt.Sprintf("%s: the application used %.3g cores, and %.3g in the other runs at %g requests a second: it looks like a run at %g",
+			t.Invalidate("other-rate", fmt.Sprintf("%s: the application used %.3g cores, and %.3g in the other runs at %g requests/s: it looks like a run at %g",
 				t.Files[0], used[i], median(byRate[own]), own.rate, k.rate), "move the files to where they belong, or leave this run out")
 			break
 		}

@@ -109,7 +109,7 @@ func (t *table) add(line int, cells [][]byte) error {
 	if n := len(t.rows); n > 0 {
 		switch last := t.rows[n-1].at; {
 		case at.Equal(last):
-			return fmt.Errorf("the time %s is that of the row before: a row was doubled", cells[0])
+			return fmt.Errorf("the time %s is that of the row before: a row is duplicated", cells[0])
 		case at.Before(last):
 			return fmt.Errorf("the time goes back from %s to %s: rows were reordered, files were joined, or the clock was set",
 				last.Format(importer.TimeLayout), cells[0])

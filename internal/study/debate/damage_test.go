@@ -86,7 +86,7 @@ func TestDamagedFiles(t *testing.T) {
 		{"log doubled", log, func(b []byte) []byte { return append(b, b...) }, 0, "joined"},
 		{"requests changed", log, func(b []byte) []byte {
 			return regexp.MustCompile(`\d+ requests in`).ReplaceAll(b, []byte("99999 requests in"))
-		}, 0, "a second"},
+		}, 0, "requests/s"},
 		{"NaN in the rate", log, func(b []byte) []byte {
 			return regexp.MustCompile(`(?m)^Requests/sec:.*$`).ReplaceAll(b, []byte("Requests/sec:      nan"))
 		}, 0, ""},
@@ -167,7 +167,7 @@ func TestFilesInTheWrongPlace(t *testing.T) {
 			if err := os.Remove(match(t, dir, "120-4-wrk2-*")[0]); err != nil {
 				t.Fatal(err)
 			}
-		}, "other-rate", 1, "it has 2 logs, and other runs have 3"},
+		}, "other-rate", 1, "2 logs, and 3 in other runs"},
 		{"a copy under another name", func(t *testing.T, root string) {
 			dir := debatetest.Sequence{Mesh: "linkerd", Rates: rates, First: 1}.Write(t, root)
 			b, err := os.ReadFile(filepath.Join(dir, "120-1-metrics.csv"))

@@ -161,7 +161,7 @@ func (r *sequenceRun) resources(t *importer.Trial, o importer.Options, outs []*i
 		return err
 	}
 	if len(strange) > 0 {
-		t.Warn("unknown-columns", fmt.Sprintf("%s has columns that are not known: %s", r.csv, strings.Join(strange, ", ")),
+		t.Warn("unknown-columns", fmt.Sprintf("%s has unknown columns: %s", r.csv, strings.Join(strange, ", ")),
 			"their figures are not imported; if they matter, report it with the file", resourceMetrics...)
 	}
 	sampled.Shorten()
@@ -250,7 +250,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 // requests adds the reports of the load generators.
 func (r *sequenceRun) requests(t *importer.Trial, outs []*importer.Output) error {
 	if len(outs) == 0 {
-		t.Warn("logs-missing", "the run has no log of a load generator: how many requests there were is not known", "restore the logs beside the CSV")
+		t.Warn("logs-missing", "the run has no log of a load generator: the number of requests is unknown", "restore the logs beside the CSV")
 		return nil
 	}
 	if err := t.Take(outs); err != nil {

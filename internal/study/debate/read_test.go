@@ -178,7 +178,7 @@ func TestPooledLatencyIsOfAllPods(t *testing.T) {
 		t.Errorf("%d published, %d recorded of %d", len(l.Published), l.Recorded, want)
 	}
 	if l.Errors["false timeout"] == 0 || l.Classes["timeout"] != 0 {
-		t.Errorf("false time-outs: %v %v", l.Errors, l.Classes)
+		t.Errorf("false timeouts: %v %v", l.Errors, l.Classes)
 	}
 	if !bytes.Contains(s.Trials[0].Latency, []byte("Tag=response.2xx")) {
 		t.Error("no interval log")

@@ -85,7 +85,7 @@ func TestConvert(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	for text, want := range map[string]string{
 		"services: [{name: a, script: [{call: b}]}]":                            "there is no service \"b\"",
-		"services: [{name: a, script: [{call: a}]}]":                            "the calls go round in a circle",
+		"services: [{name: a, script: [{call: a}]}]":                            "the calls form a cycle",
 		"services: [{name: a, script: [[[{sleep: 1ms}]]]}]":                     "concurrent already",
 		"services: [{name: a, script: [{slep: 1ms}]}]":                          "unknown command",
 		"services: [{name: a, script: [{sleep: 1}]}]":                           "expected a duration",

@@ -84,7 +84,7 @@ func trialOf(log string, beside []string, o importer.Options) importer.Trial {
 	if err != nil {
 		t.Fail(err)
 	} else if t.Record.Load == nil {
-		t.Warn("logs-missing", dir+" holds no results of vegeta: how many requests there were is not known", "keep vegeta's results or its report in a file with vegeta in its name")
+		t.Warn("logs-missing", dir+" contains no results of vegeta: the number of requests is unknown", "keep vegeta's results or its report in a file with vegeta in its name")
 	}
 	return t
 }
@@ -243,7 +243,7 @@ func sampled(rows []usageRow) (*result.Sampled, *rowError) {
 		}
 		row, i := &s.Rows[len(s.Rows)-1], index[r.namespace]
 		if row.Cores[i] != nil {
-			return nil, &rowError{fmt.Errorf("namespace %s occurs twice at %s: a row was doubled", r.namespace, r.at.Format(importer.TimeLayout)), r.line}
+			return nil, &rowError{fmt.Errorf("namespace %s occurs twice at %s: a row is duplicated", r.namespace, r.at.Format(importer.TimeLayout)), r.line}
 		}
 		row.Cores[i], row.Memory[i] = new(r.cores), new(r.mem)
 	}

@@ -44,7 +44,7 @@ func (m *Meter) Probe(ctx context.Context) (Pace, error) {
 	for look := 1; ; look++ {
 		readings, whole, err := m.times(ctx)
 		if err != nil {
-			return Pace{}, fmt.Errorf("probe how often counters are refreshed: %w", err)
+			return Pace{}, fmt.Errorf("measure the counter refresh interval: %w", err)
 		}
 		containers.see(readings)
 		nodes.see(whole)
@@ -54,7 +54,7 @@ func (m *Meter) Probe(ctx context.Context) (Pace, error) {
 			return pace(containers, nodes, fresh), nil
 		}
 		if err := m.pause(ctx, probePeriod); err != nil {
-			return Pace{}, fmt.Errorf("probe how often counters are refreshed: %w", err)
+			return Pace{}, fmt.Errorf("measure the counter refresh interval: %w", err)
 		}
 		asked += probePeriod
 	}

@@ -227,7 +227,7 @@ func (m *Meter) Probe(ctx context.Context) (time.Duration, error) {
 	rows, err := m.ask(ctx, api+"/pods")
 	if err != nil {
 		if rows, err = m.ask(ctx, nodesPath); err != nil {
-			return 0, fmt.Errorf("ask the Metrics API how often it is refreshed: %w", err)
+			return 0, fmt.Errorf("measure the refresh interval of the Metrics API: %w", err)
 		}
 	}
 	longest := time.Duration(0)

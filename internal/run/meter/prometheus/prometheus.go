@@ -185,10 +185,10 @@ func (m *Meter) addNodes(look *meter.Look, cpu, memory []series) {
 func (m *Meter) Probe(ctx context.Context) (time.Duration, error) {
 	all, err := m.query(ctx, containerCPU+`{container!="",pod!=""}[`+backFar+"]")
 	if err != nil {
-		return 0, fmt.Errorf("ask Prometheus how often it scrapes: %w", err)
+		return 0, fmt.Errorf("measure the scrape interval of Prometheus: %w", err)
 	}
 	if len(all) == 0 {
-		return 0, fmt.Errorf("ask Prometheus how often it scrapes: it has no %s of any container: does it scrape the kubelets (/metrics/cadvisor or /metrics/resource)?", containerCPU)
+		return 0, fmt.Errorf("measure the scrape interval of Prometheus: it has no %s of any container: does it scrape the kubelets (/metrics/cadvisor or /metrics/resource)?", containerCPU)
 	}
 	longest := time.Duration(0)
 	for _, s := range all {
@@ -288,7 +288,7 @@ type answer struct {
 func parse(body []byte) ([]series, error) {
 	var a answer
 	if err := json.Unmarshal(body, &a); err != nil {
-		return nil, fmt.Errorf("it is no answer of Prometheus': %w", err)
+		return nil, fmt.Errorf("not a response of Prometheus: %w", err)
 	}
 	if a.Status != "success" || a.Data.ResultType != "matrix" {
 		return nil, fmt.Errorf("%s, %s", cmp.Or(a.Error, "status "+strconv.Quote(a.Status)), cmp.Or(a.Data.ResultType, "no data"))

@@ -277,7 +277,7 @@ func (e *entryPoint) Warnings() (all []platform.Warning) {
 	if ns := e.spec.Topology.Namespace; ns != "" && !e.options.InPlace {
 		all = append(all, platform.Warning{
 			Code:    "original-runs",
-			Message: "the application in namespace " + ns + ", which was copied, runs beside its copy: its work is in no figure, and disturbs them all",
+			Message: "the application in namespace " + ns + ", the original of the copy, runs too: no figure includes its CPU, and it disturbs all figures",
 			Hint:    "measure while it is idle, or on another cluster by application: {manifests: …}",
 		})
 	}

@@ -166,7 +166,7 @@ func TestConsulThatDeniesTheCaller(t *testing.T) {
 	if c := failed["answers of echo"]; !strings.Contains(c.Detail, "403") {
 		t.Errorf("answers of echo: %s", c.Detail)
 	}
-	if c := failed["requests at the application echo"]; !strings.Contains(c.Detail, "moved by 0") {
+	if c := failed["requests at the application echo"]; !strings.Contains(c.Detail, "increased by 0") {
 		t.Errorf("requests at the application echo: %s", c.Detail)
 	}
 }

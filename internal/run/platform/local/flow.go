@@ -336,11 +336,11 @@ func (f flow) check(before, after reading) check.Check {
 	case f.atLeast:
 		c.Detail = fmt.Sprintf("%s is %d after %d probes, at least %d expected", name, after.sum, probes, f.want)
 	case f.some:
-		c.Detail = fmt.Sprintf("%s moved by %d in %d probes, at least %d expected", name, after.sum-before.sum, probes, least(!f.atMost))
+		c.Detail = fmt.Sprintf("%s increased by %d in %d probes, at least %d expected", name, after.sum-before.sum, probes, least(!f.atMost))
 	case f.atMost:
-		c.Detail = fmt.Sprintf("%s moved by %d in %d probes, at most %d expected", name, after.sum-before.sum, probes, f.want)
+		c.Detail = fmt.Sprintf("%s increased by %d in %d probes, at most %d expected", name, after.sum-before.sum, probes, f.want)
 	default:
-		c.Detail = fmt.Sprintf("%s moved by %d in %d probes, %d expected", name, after.sum-before.sum, probes, f.want)
+		c.Detail = fmt.Sprintf("%s increased by %d in %d probes, %d expected", name, after.sum-before.sum, probes, f.want)
 	}
 	if !c.OK {
 		c.Hint = f.hint

@@ -121,7 +121,7 @@ func (v *verifier) denied(ctx context.Context, p *pod, service string) func() []
 		}
 		c := f.check(before[0], after[0])
 		if after[0].missing == "" {
-			c.Detail = fmt.Sprintf("%s moved by %d for one request, 1 expected", f.names(), after[0].sum-before[0].sum)
+			c.Detail = fmt.Sprintf("%s increased by %d for one request, 1 expected", f.names(), after[0].sum-before[0].sum)
 		}
 		return []check.Check{c}
 	}

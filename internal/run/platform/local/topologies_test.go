@@ -90,7 +90,7 @@ func TestFacesAsPublished(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range verifyAll(t, d) {
-		if c.Name == "requests at the application smiley" && !strings.Contains(c.Detail, fmt.Sprintf("moved by %d ", 2*probes)) {
+		if c.Name == "requests at the application smiley" && !strings.Contains(c.Detail, fmt.Sprintf("increased by %d ", 2*probes)) {
 			t.Error(c.Detail)
 		}
 	}
