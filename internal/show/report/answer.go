@@ -104,7 +104,7 @@ func (v view) capacityAnswers() (lines []string) {
 		default:
 			s += ": " + strings.TrimSuffix(ratio(*c.Ratio)+" "+bounds(*c.Ratio, 1, fixed), " ")
 			if c.Verdict != analysis.Higher && c.Verdict != analysis.Lower {
-				s += ", no difference shown"
+				s += ", no difference shown" + adjusted(*c.Ratio, 1)
 			}
 		}
 		lines = append(lines, s+".")
@@ -169,11 +169,19 @@ func (v view) costSentence(subject, base string, verdict analysis.Verdict, diffe
 		}
 		return s + "."
 	}
-	s := fmt.Sprintf("%s: no difference from %s in CPU per request is shown", subject, base)
+	s := fmt.Sprintf("%s: no difference from %s in CPU per request is shown", subject, base) + adjusted(*difference, 0)
 	if between := bounds(*difference, q.scale, signed); between != "" {
 		s += " " + between + q.unitText()
 	}
 	return s + "."
+}
+
+// adjusted is the reason why no difference is shown by an interval without the value of no difference.
+func adjusted(of stats.Interval, none float64) string {
+	if of.Known() && (*of.Low > none || *of.High < none) {
+		return " after Holm's adjustment"
+	}
+	return ""
 }
 
 // ratioSentence is the CPU of a request beside that of the baseline, where only ratios have a meaning.
@@ -184,7 +192,7 @@ func (v view) ratioSentence(subject, base string, verdict analysis.Verdict, of *
 	case verdict == analysis.Higher || verdict == analysis.Lower:
 		return fmt.Sprintf("%s needs %s the CPU per request of %s %s, both loaded at once.", subject, ratio(*of), base, bounds(*of, 1, fixed))
 	}
-	return fmt.Sprintf("%s: no difference from %s in CPU per request is shown, both loaded at once: ratio %s %s.", subject, base, ratio(*of), bounds(*of, 1, fixed))
+	return fmt.Sprintf("%s: no difference from %s in CPU per request is shown%s, both loaded at once: ratio %s %s.", subject, base, adjusted(*of, 1), ratio(*of), bounds(*of, 1, fixed))
 }
 
 // subject names a treatment in a sentence: "envoy (rate 100)".
@@ -203,8 +211,8 @@ func (v view) effectAnswer(tr analysis.Treatment) string {
 		switch {
 		case c.Verdict == analysis.Higher || c.Verdict == analysis.Lower:
 			q := quantityOf(answerMedian)
-			parts = append(parts, fmt.Sprintf("the median response goes from %s to %s%s",
-				rough(v.value(tr.Baseline, answerMedian)*q.scale), rough(v.value(tr.ID, answerMedian)*q.scale), q.unitText()))
+			before, after := apart(v.value(tr.Baseline, answerMedian)*q.scale, v.value(tr.ID, answerMedian)*q.scale)
+			parts = append(parts, fmt.Sprintf("the median response goes from %s to %s%s", before, after, q.unitText()))
 		case c.Verdict != analysis.Insufficient:
 			parts = append(parts, "no difference in the median response is shown")
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load/capacity"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -43,7 +44,14 @@ func TestAnswer(t *testing.T) {
 			c.Difference = &d
 		}, []string{"envoy saves ", "less memory."}, []string{"adds", "(-", "to -"}},
 		{"not shown", func(c *analysis.Comparison) { c.Verdict = analysis.NotShown },
-			[]string{"envoy: no difference from none in CPU per request is shown [+", "No difference in the median response is shown."}, []string{"adds", "memory"}},
+			[]string{"envoy: no difference from none in CPU per request is shown after Holm's adjustment [+", "No difference in the median response is shown."}, []string{"adds", "memory"}},
+		{"around zero", func(c *analysis.Comparison) {
+			c.Verdict = analysis.NotShown
+			if c.Difference != nil {
+				low, high := -8e-5, 7e-5
+				c.Difference = &stats.Interval{Estimate: -1e-5, Low: &low, High: &high}
+			}
+		}, []string{"in CPU per request is shown ["}, []string{"Holm"}},
 		{"insufficient", func(c *analysis.Comparison) { c.Verdict = analysis.Insufficient },
 			[]string{"envoy: too few trials for a verdict on CPU."}, []string{"adds", "median"}},
 	} {
@@ -89,6 +97,20 @@ func TestAnswerWithCapacity(t *testing.T) {
 }
 
 // Bounds that look like the estimate are half an interval instead.
+func TestApart(t *testing.T) {
+	for _, c := range []struct {
+		v, w float64
+		want string
+	}{
+		{0.0721, 0.634, "0.072 0.63"}, {1.07, 1.124, "1.07 1.12"}, {1.0701, 1.0712, "1.070 1.071"}, {2, 2, "2.000 2.000"}, {0, 120, "0.0 120"},
+	} {
+		v, w := apart(c.v, c.w)
+		if got := v + " " + w; got != c.want {
+			t.Errorf("%g and %g: %s, want %s", c.v, c.w, got, c.want)
+		}
+	}
+}
+
 func TestAmountWithin(t *testing.T) {
 	for _, c := range []struct {
 		estimate, half float64

@@ -103,3 +103,13 @@ func ratio(i stats.Interval) string {
 func rough(v float64) string {
 	return fixed(v, max(0, 1-magnitude(v)))
 }
+
+// apart writes two numbers with two digits, or with as many as show that they differ, up to four.
+func apart(v, w float64) (string, string) {
+	for digits := 1; ; digits++ {
+		a, b := fixed(v, max(0, digits-magnitude(v))), fixed(w, max(0, digits-magnitude(w)))
+		if a != b || digits == 3 {
+			return a, b
+		}
+	}
+}
