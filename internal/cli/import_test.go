@@ -78,7 +78,7 @@ func TestDebateAsPublished(t *testing.T) {
 		for i, rate := range rates {
 			e := treatmentOf(t, r, mesh, rate).Metrics["cpu_cores/data"]
 			if math.Abs(e.Estimate*1000-want[i]) > 0.05+1e-9 || e.N != 5 || e.Known() {
-				t.Errorf("%s at %v: %.3f mC of %d runs, published %v", mesh, rate, e.Estimate*1000, e.N, want[i])
+				t.Errorf("%s at %v: %.3f millicores of %d runs, published %v", mesh, rate, e.Estimate*1000, e.N, want[i])
 			}
 		}
 	}

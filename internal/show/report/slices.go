@@ -56,11 +56,11 @@ func noiseSection(t text) {
 	name := metric.Of(metric.IdleCPU, "total")
 	for _, tr := range t.view.r.Treatments {
 		if e, ok := tr.Metrics[name]; ok && !tr.Control {
-			idle = append(idle, fmt.Sprintf("%s %.1f mC", t.view.label.of(tr.Factors), 1000*e.Estimate))
+			idle = append(idle, fmt.Sprintf("%s %.1f millicores", t.view.label.of(tr.Factors), 1000*e.Estimate))
 		}
 	}
 	if idle != nil {
-		t.page.line("Idle CPU of application and mesh outside their slices, in no cost per request: %s.", strings.Join(idle, ", "))
+		t.page.line("Idle CPU of application and mesh outside their slices, not part of the cost per request: %s.", strings.Join(idle, ", "))
 	}
 }
 
