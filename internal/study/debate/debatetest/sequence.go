@@ -78,11 +78,6 @@ func (s Sequence) Cores(column string, rate int) float64 {
 	return s.values(rate, 1, 1)[column][0] / 1e9
 }
 
-// MiB of a column, before noise.
-func (s Sequence) MiB(column string, rate int) float64 {
-	return s.values(rate, 1, 1)[column][1] / (1 << 20)
-}
-
 // values of every column in nanocores and bytes: load is 0..1 of the rate.
 func (s Sequence) values(rate int, load, noise float64) map[string][2]float64 {
 	v := map[string][2]float64{}
