@@ -165,6 +165,7 @@ var processStart = time.Now()
 func newLimiter(rate float64) *limiter {
 	l := &limiter{interval: max(1, int64(float64(time.Second)/rate))}
 	l.tolerance = max(0, int64(limiterBurst)-l.interval)
+	l.next.Store(int64(time.Since(processStart)))
 	return l
 }
 

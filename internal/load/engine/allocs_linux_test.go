@@ -154,7 +154,8 @@ func allocations(t testing.TB, p load.Profile) float64 {
 }
 
 // TestAllocationsOfEveryProtocol checks that requests do not allocate in any protocol.
-// Over TLS, crypto/tls allocates 24 bytes per record for its limited reader.
+// Over TLS, crypto/tls allocates 24 bytes per record for its limited reader, and on a busy machine some answers of the
+// server are two records. A request that allocates by itself would need one more.
 func TestAllocationsOfEveryProtocol(t *testing.T) {
 	long(t) // and the race detector, which runs with the short tests, allocates too
 	a := serverAuthority(t)
@@ -162,7 +163,7 @@ func TestAllocationsOfEveryProtocol(t *testing.T) {
 		for _, secured := range []*authority{nil, a} {
 			name, limit := protocol, 0.05
 			if secured != nil {
-				name, limit = name+" over TLS", 1.05
+				name, limit = name+" over TLS", 1.5
 			}
 			t.Run(name, func(t *testing.T) {
 				p := profileH2(startAlone(t, protocol, secured))
