@@ -110,7 +110,7 @@ func (s incoming) frames(b []byte) (used int, k load.Failure) {
 	return used, load.FailureNone
 }
 
-// maxFruitless bounds the frames of a connection by which no request moves on: empty data,
+// maxFruitless bounds the frames of a connection that advance no request: empty data,
 // interim headers, settings, pings and the like. Proxies send a few per request.
 const maxFruitless = 10_000
 
