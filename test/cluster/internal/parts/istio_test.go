@@ -29,6 +29,33 @@ func TestIstioOfTheRepository(t *testing.T) {
 	}
 }
 
+// TestModulesInCommon checks that a module of both builds has one version: the compiler's cache then holds its
+// packages once. With versions of their own, Istio compiled the Kubernetes client a second time.
+func TestModulesInCommon(t *testing.T) {
+	s, err := Find(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i, err := FindIstio(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const replaced = "v0.0.0" // Kubernetes requires its own parts so
+	common := 0
+	for module, version := range i.versions {
+		switch other := s.versions[module]; other {
+		case "", replaced:
+		case version:
+			common++
+		default:
+			t.Errorf("%s: parts/go.mod has %s, istio/go.mod %s; require the newer one in both", module, other, version)
+		}
+	}
+	if common < 50 {
+		t.Errorf("%d modules in common", common)
+	}
+}
+
 func TestIstioTagOfARelease(t *testing.T) {
 	sources := t.TempDir()
 	if err := os.WriteFile(filepath.Join(sources, "VERSION"), []byte("1.31\n"), 0o600); err != nil {
