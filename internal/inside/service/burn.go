@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// processStart is where threadTime counts from on systems without a clock of a thread's CPU time.
+var processStart = time.Now()
+
 // CPU time is measured with the CPU clock of the burning thread, so scheduling
 // does not affect it. Reading this clock is a system call. Work therefore runs
 // in rounds between readings. The number of the last rounds is computed from the

@@ -153,24 +153,22 @@ func matches(etags []string, current string) bool {
 // and at least one. It is the generic cell rate algorithm in its
 // virtual-scheduling form (ITU-T I.371, annex A).
 type limiter struct {
-	next      atomic.Int64 // theoretical arrival time, ns since epoch of the process
+	start     time.Time
+	next      atomic.Int64 // theoretical arrival time, ns since start
 	interval  int64        // ns per request
 	tolerance int64        // ns
 }
 
 const limiterBurst = 100 * time.Millisecond
 
-var processStart = time.Now()
-
 func newLimiter(rate float64) *limiter {
-	l := &limiter{interval: max(1, int64(float64(time.Second)/rate))}
+	l := &limiter{start: time.Now(), interval: max(1, int64(float64(time.Second)/rate))}
 	l.tolerance = max(0, int64(limiterBurst)-l.interval)
-	l.next.Store(int64(time.Since(processStart)))
 	return l
 }
 
 func (l *limiter) allow() bool {
-	now := int64(time.Since(processStart))
+	now := int64(time.Since(l.start))
 	for {
 		next := l.next.Load()
 		if next-now > l.tolerance {
