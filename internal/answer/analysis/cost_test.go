@@ -186,6 +186,23 @@ func TestCostPerProxy(t *testing.T) {
 		{"from the counters", func(*result.Record) *balance.Balance { return flows(300, 300, 300, "") }, 2, true},
 		{"retries are proxied too", func(*result.Record) *balance.Balance { return flows(300, 300, 360, "") }, 2.2, true},
 		{"a counter is unknown", func(*result.Record) *balance.Balance { return flows(300, 300, 0, "sidecar was ended") }, 2, false},
+		{"without a counter of received requests", func(*result.Record) *balance.Balance {
+			return at(flows(300, 360, 360, ""), 1, balance.OutSent, 60)
+		}, 2.2, true},
+		{"without a counter at the caller", func(*result.Record) *balance.Balance {
+			return at(flows(300, 300, 300, ""), 1, balance.Served, 0)
+		}, 2, false},
+		{"without a counter at the service", func(*result.Record) *balance.Balance {
+			return at(flows(300, 300, 300, ""), 2, balance.Served, 0)
+		}, 2, false},
+		{"counters at the application's side", func(*result.Record) *balance.Balance {
+			return at(flows(300, 300, 300, ""), 2, balance.InSent, 0)
+		}, 2, true},
+		{"an ingress gateway", func(*result.Record) *balance.Balance {
+			b := flows(300, 300, 300, "")
+			b.Flows = append(b.Flows, balance.Flow{Place: balance.Place{Service: balance.LoadName, Point: balance.Gateway, To: "echo", Unit: balance.Requests}, Tally: balance.Tally{Count: 300}})
+			return b
+		}, 3, true},
 	} {
 		s := analysistest.Quickstart()
 		s.Drift, s.Noise, s.Rate, s.Warmup, s.Measure = 0, 0.001, 100, 1, 2
@@ -197,8 +214,8 @@ func TestCostPerProxy(t *testing.T) {
 			r.Edges = 1
 			for i := range r.Tasks {
 				if task := &r.Tasks[i]; task.Plane == metric.Data {
-					if task.Role = "sidecar"; task.ID == "load/sidecar" {
-						task.Component = "load"
+					if task.Role, task.Service = "sidecar", "echo"; task.ID == "load/sidecar" {
+						task.Component, task.Service = "load", "load"
 					}
 				}
 			}
@@ -234,6 +251,12 @@ func flows(sent, out, in int64, unknown string) *balance.Balance {
 	}
 	b := &balance.Balance{Flows: []balance.Flow{at(balance.LoadName, balance.Sent, sent), at(balance.LoadName, balance.OutReceived, out), at("echo", balance.InReceived, in)}, Equations: []balance.Equation{}}
 	b.Flows[2].Unknown = unknown
+	return b
+}
+
+// at moves flow i to another point, with retries.
+func at(b *balance.Balance, i int, p balance.Point, retries int64) *balance.Balance {
+	b.Flows[i].Point, b.Flows[i].Retries = p, retries
 	return b
 }
 
