@@ -86,6 +86,7 @@ func (o *Output) falseTimeouts() {
 	delete(o.errors, "timeout")
 	o.errors["false timeout"] = n
 	o.classes["timeout"] -= n
+	o.tried -= n
 	o.warn("false-timeouts", fmt.Sprintf("wrk2 reports %d timeouts, %d for each of its %d connections: it counts connections idle for more than %g s, not requests; they are not errors",
 		n, n/c, c, limit), fmt.Sprintf("use fewer connections than %.0f at this rate, or another load generator", math.Max(1, limit*float64(o.requests)/o.Seconds)), metric.ErrorRatio)
 }

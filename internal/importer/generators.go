@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/generator"
 )
 
@@ -27,6 +29,7 @@ type format struct {
 	head string
 	// loop and arrivals are set if the generator has only one kind.
 	loop, arrivals string
+	failures       bool // latencies of its summaries include failed requests
 }
 
 // plain adapts readers that do not need the flag.
@@ -35,12 +38,12 @@ func plain(parse func(io.Reader) (generator.Outcome, error)) func(io.Reader, boo
 }
 
 var formats = map[string]format{
-	"fortio":    {parse: plain(generator.ParseFortio)},
+	"fortio":    {parse: plain(generator.ParseFortio), failures: true},
 	"oha":       {parse: parseOha},
-	"vegeta":    {parse: plain(generator.ParseVegeta), head: "Requests ", once: []string{"[total, rate", "Latencies ", "Status Codes ", "Error Set:"}, loop: "open", arrivals: "constant"},
+	"vegeta":    {parse: plain(generator.ParseVegeta), head: "Requests ", once: []string{"[total, rate", "Latencies ", "Status Codes ", "Error Set:"}, loop: "open", arrivals: "constant", failures: true},
 	"wrk2":      {parse: plain(generator.ParseWrk2), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "open", arrivals: "constant"},
 	"wrk":       {parse: plain(generator.ParseWrk), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "closed"},
-	"k6":        {parse: plain(generator.ParseK6)},
+	"k6":        {parse: plain(generator.ParseK6), failures: true},
 	"nighthawk": {parse: plain(generator.ParseNighthawk)},
 }
 
@@ -137,6 +140,7 @@ func (t *Trial) asked(out *Output, o Options, name string) {
 	if m := rateInName.FindStringSubmatch(name); rate == 0 && m != nil && out.Loop != "closed" {
 		rate, _ = strconv.ParseFloat(m[1], 64) // digits only
 	}
+	t.RateNamed = out.Rate != rate && o.Rate != rate
 	out.Rate = rate
 	switch {
 	case rate > 0:
@@ -149,6 +153,21 @@ func (t *Trial) asked(out *Output, o Options, name string) {
 	}
 }
 
+// failures lists the causes of failed requests, the most frequent first.
+func failures(l *result.Load) string {
+	counts := maps.Clone(l.Errors)
+	for status, n := range l.Statuses {
+		counts["status "+status] += n
+	}
+	var words []string
+	for _, cause := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	}) {
+		words = append(words, fmt.Sprintf("%s (%d)", cause, counts[cause]))
+	}
+	return strings.Join(words[:min(len(words), 4)], ", ")
+}
+
 // Take merges the outputs of one run into the trial's load.
 func (t *Trial) Take(outs []*Output) error {
 	l, log, warnings, err := pool(outs)
@@ -156,6 +175,16 @@ func (t *Trial) Take(outs []*Output) error {
 		return err
 	}
 	t.Record.Load, t.Latency, t.Connections = &l, log, l.Connections
+	t.logs, t.sent = len(outs), 0
+	for _, o := range outs {
+		t.sent += o.sent
+	}
+	if t.Record.Started.IsZero() {
+		t.Record.Started, t.Record.Ended = l.Start, l.End
+	}
+	if len(l.Classes) > 0 && l.Classes["2xx"] == 0 {
+		t.Invalidate("no-success", fmt.Sprintf("no request of %s succeeded: %s", t.Run, failures(&l)), "check that the server ran, and leave this run out")
+	}
 	for _, w := range warnings {
 		t.Record.Warnings = append(t.Record.Warnings, w)
 		t.Record.Valid = t.Record.Valid && !w.Invalidates

@@ -92,14 +92,18 @@ type Trial struct {
 	Mesh        string
 	Rate        experiment.Rate // intended, or [experiment.Max] in a closed loop
 	RateKnown   bool
-	Connections int // 0: unknown
-	Replicas    int // 0: unknown
+	RateNamed   bool // only a name of a file or directory contains Rate
+	Connections int  // 0: unknown
+	Replicas    int  // 0: unknown
 	Run         string
 	Files       []string
 	// Record lacks the fields that the plan sets: identity, factors, block.
 	Record result.Record
 	// Latency is the interval log. Nil means that the source has no counts.
 	Latency []byte
+
+	sent float64 // requests per second that were sent
+	logs int     // outputs of load generators
 
 	// originals are the contents of Files in memory, copied as read.
 	originals map[string][]byte

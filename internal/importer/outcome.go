@@ -2,6 +2,7 @@ package importer
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/generator"
 )
@@ -29,8 +31,9 @@ func ParseOutput(generator, path string, b []byte, corrected bool) (*Output, err
 		return nil, parseError(path, b, err)
 	}
 	o := newOutput(f, path)
-	o.generator, o.version, o.Seconds, o.statuses = oc.Generator, oc.Version, oc.Elapsed.Seconds(), oc.Statuses
-	if err := o.take(oc); err != nil {
+	o.generator, o.version, o.Seconds, o.statuses, o.started = oc.Generator, oc.Version, oc.Elapsed.Seconds(), oc.Statuses, oc.Started
+	o.Loop = cmp.Or(oc.Loop, o.Loop)
+	if err := o.take(oc, f); err != nil {
 		return nil, damaged(path, Lines(b), generator, err)
 	}
 	o.falseTimeouts()
@@ -85,7 +88,7 @@ func parseError(path string, b []byte, err error) error {
 	return e
 }
 
-func (o *Output) take(oc generator.Outcome) error {
+func (o *Output) take(oc generator.Outcome, f format) error {
 	for _, v := range []struct {
 		from *float64
 		to   *float64
@@ -107,7 +110,9 @@ func (o *Output) take(oc generator.Outcome) error {
 		if n < 0 {
 			return fmt.Errorf("%d of error %.40q", n, kind)
 		}
-		o.errors[kind] = n
+		if n > 0 {
+			o.errors[kind] = n
+		}
 	}
 	if oc.Records != nil {
 		if err := o.records(oc); err != nil {
@@ -123,6 +128,11 @@ func (o *Output) take(oc generator.Outcome) error {
 		}
 	}
 	o.latency.Source = o.path
+	if good := o.classes["2xx"]; good == 0 && len(o.classes) > 0 {
+		o.latency, o.bins = result.Latency{}, nil // of failures only
+	} else if failed := o.tried - good; f.failures && len(o.classes) > 0 && failed > 0 && oc.Records == nil {
+		o.warn("source-note", fmt.Sprintf("latencies of %s are of all requests, %d failed ones of %d among them", o.generator, failed, o.tried), "", metric.Latency, metric.ServiceTime)
+	}
 	for _, n := range oc.Notes {
 		o.warn("source-note", n, "")
 	}
@@ -136,34 +146,47 @@ func (o *Output) count(oc generator.Outcome) error {
 			return err
 		}
 	}
-	tried := o.requests
+	o.tried = o.requests - oc.Slow
 	for kind, n := range o.errors {
 		o.classes[errorClass(kind)] += n
-		tried += n
+		o.tried += n
 	}
-	if oc.Requests != nil {
-		tried = max(tried, *oc.Requests)
+	if o.tried == 0 {
+		return errors.New("it has no request")
 	}
-	if wrk := o.generator == "wrk2" || o.generator == "wrk"; wrk && oc.Rate == nil {
+	most := o.tried
+	for _, n := range []*int64{oc.Requests, oc.AllRequests} {
+		if n != nil {
+			most = max(most, *n)
+		}
+	}
+	wrk := o.generator == "wrk2" || o.generator == "wrk"
+	switch {
+	case wrk && oc.Rate == nil:
 		return errors.New("its Requests/sec is not a number")
-	}
-	if oc.Rate == nil {
-		return o.check(float64(o.requests)/math.Max(o.Seconds, 1e-9), tried)
-	}
-	if o.Seconds <= 0 && *oc.Rate > 0 {
+	case oc.Rate == nil:
+		o.sent = float64(o.tried) / math.Max(o.Seconds, 1e-9)
+		return o.check(o.sent, o.Seconds, most)
+	case o.Seconds <= 0 && *oc.Rate > 0:
 		o.Seconds = float64(o.requests) / *oc.Rate
 	}
-	if err := o.check(*oc.Rate, tried); err != nil {
+	o.sent = *oc.Rate
+	seconds := o.Seconds
+	if oc.Sending > 0 && o.tried > 1 { // with one request there is no time between the first and the last
+		seconds = oc.Sending.Seconds()
+	}
+	if err := o.check(*oc.Rate, seconds, most); err != nil {
 		return err
 	}
-	if o.generator == "wrk2" || o.generator == "wrk" {
+	if wrk && o.requests > 0 {
 		// Their duration is "5.00m", and their rate has two decimals.
 		o.Seconds = float64(o.requests) / *oc.Rate
 	}
 	return nil
 }
 
-// answers counts responses by status, or as good and bad without statuses.
+// answers counts responses by status, or as good and bad without statuses. Without
+// either their classes are unknown.
 func (o *Output) answers(oc generator.Outcome) error {
 	for code, n := range oc.Statuses {
 		switch {
@@ -179,18 +202,17 @@ func (o *Output) answers(oc generator.Outcome) error {
 		}
 		o.requests += n
 	}
-	if len(oc.Statuses) > 0 {
-		return nil
-	}
 	switch {
+	case oc.Statuses != nil:
 	case oc.OK != nil:
-		o.classes["2xx"], o.requests = *oc.OK, *oc.OK
+		o.classes["2xx"], o.requests = *oc.OK, *oc.OK+oc.Slow
 		if oc.NotOK != nil {
 			o.classes["status"] = *oc.NotOK
 			o.requests += *oc.NotOK
 		}
 	case oc.Requests != nil:
-		o.classes["2xx"], o.requests = *oc.Requests, *oc.Requests
+		o.requests = max(0, *oc.Requests-sum(o.errors))
+		o.warn("source-note", "the output has no statuses: failed responses are unknown", "", metric.ErrorRatio)
 	}
 	return nil
 }

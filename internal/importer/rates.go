@@ -10,27 +10,30 @@ import (
 // requests.
 const rateSlack = 0.02
 
-// CheckRates compares the achieved rate with that in the file's name.
+// CheckRates compares the rate of the requests with the intended one. If only the
+// file's name contains that, the file may be in the wrong place.
 func (s *Study) CheckRates() {
 	generators := s.generators()
 	for i := range s.Trials {
 		t := &s.Trials[i]
-		l := t.Record.Load
-		if l == nil || !t.RateKnown || t.Rate == 0 || l.MeasureSeconds <= 0 {
+		asked := float64(t.Rate)
+		if t.Record.Load == nil || !t.RateKnown || asked == 0 || math.Abs(t.sent-asked) <= rateSlack*asked {
 			continue
 		}
-		asked, achieved := float64(t.Rate), float64(l.Completed)/l.MeasureSeconds
-		if math.Abs(achieved-asked) <= rateSlack*asked {
-			continue
-		}
-		message := fmt.Sprintf("%s is a run at %g requests/s, and %.1f/s were answered", t.Run, asked, achieved)
+		message := fmt.Sprintf("%s is a run at %g requests/s, and %.1f/s were sent", t.Run, asked, t.sent)
 		hint := "leave this run out; if the mesh cannot sustain the rate, report that as a result of its own"
-		if n, usual := len(l.Published), generators[t.Mesh]; n < usual {
-			message += fmt.Sprintf(": %d logs, and %d in other runs", n, usual)
+		usual := generators[t.Mesh]
+		other, near := s.nearRate(t, t.sent)
+		switch {
+		case t.logs < usual:
+			message += fmt.Sprintf(": %d logs, and %d in other runs", t.logs, usual)
 			hint = "restore the missing logs, or leave this run out"
-		} else if other, ok := s.nearRate(t, achieved); ok {
+		case t.RateNamed && near:
 			message += fmt.Sprintf(": the logs are those of a run at %g", other)
 			hint = "move the files to where they belong, or leave this run out"
+		case !t.RateNamed && t.sent < asked:
+			t.Warn("rate-unreached", message+": the load generator or the server was saturated", "compare these runs as runs of a closed loop, or measure at a lower rate")
+			continue
 		}
 		t.Invalidate("other-rate", message, hint)
 	}
@@ -40,8 +43,8 @@ func (s *Study) CheckRates() {
 func (s *Study) generators() map[string]int {
 	counts := map[string][]int{}
 	for i := range s.Trials {
-		if l := s.Trials[i].Record.Load; l != nil {
-			counts[s.Trials[i].Mesh] = append(counts[s.Trials[i].Mesh], len(l.Published))
+		if t := &s.Trials[i]; t.logs > 0 {
+			counts[t.Mesh] = append(counts[t.Mesh], t.logs)
 		}
 	}
 	usual := map[string]int{}

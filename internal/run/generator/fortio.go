@@ -59,12 +59,24 @@ func (Fortio) Parse(stdout io.Reader, p load.Profile, _ func(load.Progress)) (re
 	return fortioTraits.result(o, p)
 }
 
+// fortioFigure is a number. Nighthawk writes fortio's format with counts in quotes.
+type fortioFigure float64
+
+func (f *fortioFigure) UnmarshalJSON(b []byte) error {
+	v, err := strconv.ParseFloat(strings.Trim(string(b), `"`), 64)
+	if err != nil {
+		return fmt.Errorf("%.40q is not a number", b)
+	}
+	*f = fortioFigure(v)
+	return nil
+}
+
 type fortioHistogram struct {
-	Count         *float64
+	Count         *fortioFigure
 	Min, Max, Avg *float64
 	Data          []struct {
 		Start, End float64
-		Count      float64
+		Count      fortioFigure
 	}
 	Percentiles []struct{ Percentile, Value float64 }
 }
@@ -75,12 +87,12 @@ type fortioJSON struct {
 	Version                 string
 	StartTime               time.Time
 	RequestedQPS            any // "100", "max", or a number in old versions
-	ActualQPS               *float64
-	ActualDuration          *float64
-	NumThreads              *float64
+	ActualQPS               *fortioFigure
+	ActualDuration          *fortioFigure
+	NumThreads              *fortioFigure
 	DurationHistogram       *fortioHistogram
 	ErrorsDurationHistogram *fortioHistogram
-	RetCodes                map[string]*float64
+	RetCodes                map[string]*fortioFigure
 	Sizes                   *struct{ Sum *float64 }
 }
 
@@ -99,17 +111,20 @@ func ParseFortio(r io.Reader) (Outcome, error) {
 		return o, fmt.Errorf("read output of fortio: it has no DurationHistogram")
 	}
 	o.Version, o.Started = j.Version, j.StartTime
-	if q, err := strconv.ParseFloat(fmt.Sprint(j.RequestedQPS), 64); err == nil && q > 0 {
+	switch q, err := strconv.ParseFloat(fmt.Sprint(j.RequestedQPS), 64); {
+	case err == nil && q > 0:
 		o.AskedRate = positive(q)
+	case err == nil || j.RequestedQPS == "max":
+		o.Loop = loopClosed
 	}
 	if j.ActualQPS != nil {
-		o.Rate = positive(*j.ActualQPS)
+		o.Rate = positive(float64(*j.ActualQPS))
 	}
 	if j.ActualDuration != nil {
-		o.Elapsed = span(*j.ActualDuration / 1e9)
+		o.Elapsed = span(float64(*j.ActualDuration) / 1e9)
 	}
 	if j.NumThreads != nil {
-		if n := count(*j.NumThreads); n != nil {
+		if n := count(float64(*j.NumThreads)); n != nil {
 			o.Connections = ptr(int(*n))
 		}
 	}
@@ -161,12 +176,12 @@ func (d *distribution) histogram(h *fortioHistogram) {
 		}
 	}
 	if h.Count != nil {
-		if n := count(*h.Count); n != nil {
+		if n := count(float64(*h.Count)); n != nil {
 			d.Count = *n
 		}
 	}
 	for _, b := range h.Data {
-		if n := count(b.Count); n != nil {
+		if n := count(float64(b.Count)); n != nil {
 			d.bucket(b.Start, b.End, *n)
 		}
 	}

@@ -189,23 +189,23 @@ first byte p10=0.139 p25=0.1606 p50=0.1927 p75=0.2392 p90=0.5362 p95=3.619 p99=3
 	{"vegeta", "vegeta-12.12.0-errors-report.json", `vegeta 2.990642092s requests=300 in=0 out=0 rate=100.32
 200: 292
 503: 6
-no answer: 2
+timeout: 2
 service of 300 min=0.1645 mean=2.083 max=211.3 p50=0.3624 p90=1.135 p95=3.519 p99=8.146
 `},
 	{"vegeta", "vegeta-12.12.0-errors-report.txt", `vegeta 2.991s requests=300 in=0 out=0 rate=100.32
 200: 292
 503: 6
-no answer: 2
+timeout: 2
 service of 300 min=0.1645 mean=2.083 max=211.3 p50=0.3624 p90=1.135 p95=3.519 p99=8.146
 `},
-	{"vegeta", "vegeta-12.12.0-errors.bin", `vegeta 2.990642092s requests=300 out=0
+	{"vegeta", "vegeta-12.12.0-errors.bin", `vegeta 2.990642092s requests=300 in=0 out=0
 200: 292
 503: 6
 timeout: 2
 service of 298 min=0.1645 mean=0.7132 max=9.633 p50=0.3618 p75=0.4602 p90=0.998 p95=2.859 p99=6.628 p99.9=9.633 p99.99=9.633
 300 records, 624865112 ns, codes add up to 61418, partial=false
 `},
-	{"vegeta", "vegeta-12.12.0-refused.bin", `vegeta 900.497811ms requests=10 out=0
+	{"vegeta", "vegeta-12.12.0-refused.bin", `vegeta 900.497811ms requests=10 in=0 out=0
 connect refused: 10
 10 records, 3944219 ns, codes add up to 0, partial=false
 `},
@@ -217,17 +217,17 @@ service of 60 min=0.273 mean=0.9006 max=11.38 p50=0.4605 p90=1.599 p95=3.222 p99
 200: 60
 service of 60 min=0.273 mean=0.9006 max=11.38 p50=0.4605 p90=1.599 p95=3.222 p99=10.73
 `},
-	{"vegeta", "vegeta-12.12.0.bin", `vegeta 1.966170708s requests=60 out=0
+	{"vegeta", "vegeta-12.12.0.bin", `vegeta 1.966170708s requests=60 in=0 out=0
 200: 60
 service of 60 min=0.273 mean=0.9006 max=11.38 p50=0.4575 p75=0.6713 p90=1.226 p95=2.182 p99=11.38 p99.9=11.38 p99.99=11.38
 60 records, 54036620 ns, codes add up to 12000, partial=false
 `},
-	{"vegeta", "vegeta-12.12.0.csv", `vegeta 1.966170708s requests=60 out=0
+	{"vegeta", "vegeta-12.12.0.csv", `vegeta 1.966170708s requests=60 in=0 out=0
 200: 60
 service of 60 min=0.273 mean=0.9006 max=11.38 p50=0.4575 p75=0.6713 p90=1.226 p95=2.182 p99=11.38 p99.9=11.38 p99.99=11.38
 60 records, 54036620 ns, codes add up to 12000, partial=false
 `},
-	{"vegeta", "vegeta-12.12.0.json", `vegeta 1.966170708s requests=60 out=0
+	{"vegeta", "vegeta-12.12.0.json", `vegeta 1.966170708s requests=60 in=0 out=0
 200: 60
 service of 60 min=0.273 mean=0.9006 max=11.38 p50=0.4575 p75=0.6713 p90=1.226 p95=2.182 p99=11.38 p99.9=11.38 p99.99=11.38
 60 records, 54036620 ns, codes add up to 12000, partial=false

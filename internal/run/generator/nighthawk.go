@@ -146,11 +146,13 @@ func ParseNighthawk(r io.Reader) (Outcome, error) {
 	if err := json.Unmarshal(text, &j); err != nil {
 		return o, fmt.Errorf("read output of nighthawk: %w", err)
 	}
+	// Rate and connections are those of each worker. Several workers have a result each.
+	workers := float64(max(1, len(j.Results)-1))
 	if j.Options.RPS != nil {
-		o.AskedRate = positive(*j.Options.RPS)
+		o.AskedRate = positive(*j.Options.RPS * workers)
 	}
 	if j.Options.Connections != nil {
-		if n := count(*j.Options.Connections); n != nil {
+		if n := count(*j.Options.Connections * workers); n != nil {
 			o.Connections = ptr(int(*n))
 		}
 	}

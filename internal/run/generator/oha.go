@@ -120,9 +120,8 @@ func ParseOha(r io.Reader, corrected bool) (Outcome, error) {
 		return o, fmt.Errorf("read output of oha: it has no summary")
 	}
 	o.Statuses, o.Errors = counts(j.Statuses), counts(j.Errors)
-	if o.Errors[ohaDeadline] > 0 {
-		delete(o.Errors, ohaDeadline)
-	}
+	o.AllRequests = ptr(sum(o.Statuses) + sum(o.Errors)) // as in oha's rate
+	delete(o.Errors, ohaDeadline)
 	o.Requests = ptr(sum(o.Statuses) + sum(o.Errors))
 	if s := j.Summary; s != nil {
 		if s.Total != nil {

@@ -18,12 +18,17 @@ type Outcome struct {
 	Version   string
 	Started   time.Time
 	Elapsed   time.Duration // of the run, 0 if unknown
-	AskedRate *float64      // 1/s
+	// Sending is the time in which the Rate was sent, 0 if it is Elapsed. vegeta's rate excludes
+	// the wait for the last responses.
+	Sending   time.Duration
+	Loop      string   // [loopClosed] if the output names a closed loop, otherwise empty
+	AskedRate *float64 // 1/s
 	// Connections is the number of connections, or of workers with one each.
 	Connections *int
 	// Requests is the number of finished requests, failed ones included.
 	Requests *int64
-	// AllRequests are those of the whole run, if Requests are of the measure window.
+	// AllRequests are those of the whole run, if Requests omit some: those outside the measure
+	// window, or aborted at its end.
 	AllRequests *int64
 	// Rate is the finished requests per second as the generator computed it.
 	Rate *float64
@@ -31,8 +36,10 @@ type Outcome struct {
 	OK, NotOK *int64
 	Statuses  map[string]int64 // by code
 	Errors    map[string]int64 // by the generator's error text, of requests without a response
-	BytesIn   *int64
-	BytesOut  *int64
+	// Slow counts responses after wrk's timeout. Errors has them too.
+	Slow     int64
+	BytesIn  *int64
+	BytesOut *int64
 	// Latencies are the distributions over the whole run.
 	Latencies []result.Latency
 	// Records has every request in no particular order, if the output contains them.

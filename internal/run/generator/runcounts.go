@@ -51,5 +51,6 @@ func (o *Outcome) runCounts(t traits, p load.Profile) *result.Whole {
 		w.Unanswered += n
 		w.Unsure += n
 	}
+	w.Unanswered -= o.Slow
 	return w
 }

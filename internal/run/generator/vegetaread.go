@@ -32,6 +32,7 @@ type vegetaResult struct {
 type vegetaReader struct {
 	o     Outcome
 	first time.Time
+	in    int64
 	out   int64
 }
 
@@ -81,6 +82,7 @@ func (v *vegetaReader) add(r vegetaResult) error {
 	if r.Code == 0 {
 		rec.Error = errorKind(r.Error)
 	}
+	v.in += int64(min(r.BytesIn, maxSize))
 	v.out += int64(min(r.BytesOut, maxSize))
 	v.o.Records = append(v.o.Records, rec)
 	return nil
@@ -119,7 +121,7 @@ func (v *vegetaReader) close() {
 		end = max(end, r.Done)
 	}
 	v.o.Started, v.o.Elapsed = v.first.Add(earliest), end
-	v.o.BytesOut = ptr(v.out)
+	v.o.BytesIn, v.o.BytesOut = ptr(v.in), ptr(v.out)
 	v.o.tally()
 }
 
@@ -266,6 +268,7 @@ type vegetaReport struct {
 	Requests *float64            `json:"requests"`
 	Rate     *float64            `json:"rate"`
 	Statuses map[string]*float64 `json:"status_codes"`
+	Errors   []string            `json:"errors"`
 }
 
 func parseVegetaReport(r io.Reader) (Outcome, error) {
@@ -280,7 +283,7 @@ func parseVegetaReport(r io.Reader) (Outcome, error) {
 	}
 	o.Started = j.Earliest
 	if j.Duration != nil && j.Wait != nil {
-		o.Elapsed = span((*j.Duration + *j.Wait) / 1e9)
+		o.Elapsed, o.Sending = span((*j.Duration+*j.Wait)/1e9), span(*j.Duration/1e9)
 	}
 	for _, f := range []struct {
 		to   **int64
@@ -294,7 +297,7 @@ func parseVegetaReport(r io.Reader) (Outcome, error) {
 		o.Rate = positive(*j.Rate)
 	}
 	o.Statuses = counts(j.Statuses)
-	o.unanswered()
+	o.unanswered(j.Errors)
 	d := latencyOf(ofService)
 	for name, v := range j.Latencies {
 		if v != nil {
@@ -324,10 +327,25 @@ func vegetaFigure(d *distribution, name string, s float64) {
 	}
 }
 
-// unanswered moves status 0, vegeta's count of requests without a response, to the errors.
-func (o *Outcome) unanswered() {
+// unanswered moves status 0, vegeta's count of requests without a response, to the errors. texts are
+// the different errors, without counts: only a single cause has a known count.
+func (o *Outcome) unanswered(texts []string) {
 	if n := o.Statuses["0"]; n > 0 {
-		o.Errors = map[string]int64{"no answer": n}
+		cause := ""
+		for _, text := range texts {
+			kind := errorKind(text)
+			if status, _, _ := strings.Cut(text, " "); o.Statuses[status] > 0 {
+				continue // "503 Service Unavailable"
+			}
+			if cause != "" && kind != cause {
+				kind = "other"
+			}
+			cause = kind
+		}
+		if cause == "" || cause == "other" {
+			cause = "no answer"
+		}
+		o.Errors = map[string]int64{cause: n}
 	}
 	delete(o.Statuses, "0")
 }
@@ -336,7 +354,14 @@ func (o *Outcome) unanswered() {
 func parseVegetaText(r io.Reader) (Outcome, error) {
 	o := Outcome{Generator: "vegeta"}
 	d := latencyOf(ofService)
+	var errorSet []string
+	inSet := false
 	err := eachLine(r, o.Generator, func(line string) error {
+		if inSet && line != "" {
+			errorSet = append(errorSet, line)
+			return nil
+		}
+		inSet = inSet || strings.HasPrefix(line, "Error Set:")
 		title, rest, ok := strings.Cut(line, "[")
 		names, values, ok2 := strings.Cut(rest, "]")
 		if !ok || !ok2 {
@@ -364,7 +389,7 @@ func parseVegetaText(r io.Reader) (Outcome, error) {
 	if err != nil {
 		return o, err
 	}
-	o.unanswered()
+	o.unanswered(errorSet)
 	if o.Requests != nil {
 		d.Count = *o.Requests
 	}
@@ -374,10 +399,13 @@ func parseVegetaText(r io.Reader) (Outcome, error) {
 
 func vegetaTextFigure(o *Outcome, d *distribution, title, name, value string) {
 	if t, err := time.ParseDuration(value); err == nil && (title == "Latencies" || title == "Duration") {
-		if title == "Latencies" {
+		switch {
+		case title == "Latencies":
 			vegetaFigure(d, name, t.Seconds())
-		} else if name == "total" && t > 0 {
+		case name == "total" && t > 0:
 			o.Elapsed = t
+		case name == "attack" && t > 0:
+			o.Sending = t
 		}
 		return
 	}

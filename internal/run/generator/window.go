@@ -78,7 +78,7 @@ func (t traits) scale(l *result.Load, o Outcome, p load.Profile, warn func(strin
 	t.classes(l, o, part)
 	answers := l.Classes[string(load.OK)] + l.Classes[string(load.Status)]
 	failed := l.Classes[string(load.Timeout)] + l.Classes[string(load.Conn)]
-	l.Completed, l.Sent, l.Intended = answers, answers+failed, answers+failed
+	l.Completed, l.Sent, l.Intended = answers+part(o.Slow), answers+failed, answers+failed
 	if l.Loop == loopOpen {
 		l.Intended = int64(math.Round(p.Rate * p.Measure.Seconds()))
 	}
@@ -90,7 +90,8 @@ func (t traits) scale(l *result.Load, o Outcome, p load.Profile, warn func(strin
 	}
 }
 
-// classes counts by status, or by the generator's own split if it reports no statuses.
+// classes counts by status, or by the generator's own split if it reports no statuses. Without
+// either the classes of responses are unknown.
 func (t traits) classes(l *result.Load, o Outcome, part func(int64) int64) {
 	add := func(c load.Class, n int64) {
 		if n > 0 {
@@ -107,8 +108,6 @@ func (t traits) classes(l *result.Load, o Outcome, part func(int64) int64) {
 		if o.NotOK != nil {
 			add(load.Status, part(*o.NotOK))
 		}
-	case o.Requests != nil:
-		add(load.OK, part(*o.Requests))
 	}
 	for text, n := range o.Errors {
 		add(classOfError(text), part(n))

@@ -219,14 +219,46 @@ func (w *wrkReader) read(r io.Reader) (Outcome, error) {
 	if !w.summed {
 		return w.o, fmt.Errorf("read output of %s: it has no line with the number of requests", w.o.Generator)
 	}
-	w.o.OK, w.o.NotOK = ptr(max(0, w.requests-w.failed)), ptr(w.failed)
-	w.o.Requests = ptr(w.requests + sum(w.o.Errors))
 	w.o.Latencies = join(w.o.Latencies)
+	if w.o.Generator == "wrk" {
+		w.slow()
+	}
+	answered := w.requests - w.o.Slow
+	w.o.NotOK = ptr(min(w.failed, answered)) // slow ones may have failed too
+	w.o.OK = ptr(answered - *w.o.NotOK)
+	w.o.Requests = ptr(answered + sum(w.o.Errors))
 	for i := range w.o.Latencies {
 		l := &w.o.Latencies[i]
 		l.Source, l.Meaning = w.o.Generator, Meaning(w.o.Generator, l.Of)
 	}
 	return w.o, nil
+}
+
+// nearlyAll is the share of slow responses that moves no printed quantile.
+const nearlyAll = 0.0005
+
+// slow separates the responses after wrk's timeout. wrk 4 counts them as requests and as timeouts,
+// and records no latency of them. A quantile of the others is a lower one of all.
+func (w *wrkReader) slow() {
+	w.o.Slow = min(w.o.Errors["timeout"], w.requests)
+	if w.o.Slow == 0 {
+		return
+	}
+	share := float64(w.o.Slow) / float64(w.requests)
+	w.o.note(fmt.Sprintf("wrk has no latency of %d of %d responses, which came after its timeout: mean, maximum and quantiles are lower bounds", w.o.Slow, w.requests))
+	if share <= nearlyAll {
+		return
+	}
+	if share == 1 {
+		w.o.Latencies = nil
+	}
+	for i := range w.o.Latencies {
+		l := &w.o.Latencies[i]
+		l.MeanMS, l.MaxMS = nil, nil
+		for k := range l.Quantiles {
+			l.Quantiles[k].Q *= 1 - share
+		}
+	}
 }
 
 // join adds the mean and maximum of the thread statistics to the distribution of

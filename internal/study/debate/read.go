@@ -104,7 +104,7 @@ func listRuns(s *importer.Study, paths []string, o importer.Options) ([]*sequenc
 
 // trial reads the files of one run.
 func (r *sequenceRun) trial(o importer.Options) importer.Trial {
-	t := importer.Trial{Mesh: r.mesh, Rate: experiment.Rate(r.rate), RateKnown: true, Run: fmt.Sprintf("%s/%d-%d", r.dir, r.rate, r.run)}
+	t := importer.Trial{Mesh: r.mesh, Rate: experiment.Rate(r.rate), RateKnown: true, RateNamed: true, Run: fmt.Sprintf("%s/%d-%d", r.dir, r.rate, r.run)}
 	t.Record.Valid = true
 	if r.csv != "" {
 		t.Files = append(t.Files, r.csv)

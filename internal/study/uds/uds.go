@@ -71,7 +71,7 @@ func trialOf(log string, beside []string, o importer.Options) importer.Trial {
 	if m := runDir.FindStringSubmatch(filepath.Base(dir)); m != nil {
 		rate, _ := strconv.Atoi(m[1])
 		t.Replicas, _ = strconv.Atoi(m[2])
-		t.Rate, t.RateKnown = experiment.Rate(rate), rate > 0
+		t.Rate, t.RateKnown, t.RateNamed = experiment.Rate(rate), rate > 0, true
 	} else if o.Rate > 0 {
 		t.Rate, t.RateKnown = experiment.Rate(o.Rate), true
 	}
