@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -16,6 +17,8 @@ type Configuration struct {
 	Same        bool                   `json:"same"`
 	Versions    [2]string              `json:"versions"` // of the programs, empty if unknown
 	Differences []effective.Difference `json:"differences"`
+	// NotCompared is what of the configuration is not among the differences, with the reason. Empty: nothing.
+	NotCompared string `json:"notCompared,omitempty"`
 }
 
 // configuredTrials are read of each treatment: what differs between them is no configuration.
@@ -26,7 +29,7 @@ func (a *analysis) configurations(provenance func(trial string) string) (all []C
 	if len(a.run.environment.Variants) == 0 {
 		return nil
 	}
-	read := map[string][]effective.Configuration{}
+	read, unread := map[string][]effective.Configuration{}, map[string]error{}
 	of := func(t plan.Treatment) []effective.Configuration {
 		if c, done := read[t.ID]; done {
 			return c
@@ -36,7 +39,11 @@ func (a *analysis) configurations(provenance func(trial string) string) (all []C
 			if trial.Treatment != t.ID || trial.Error != "" || len(trials) == configuredTrials {
 				continue
 			}
-			if c, err := effective.Read(provenance(trial.ID)); err == nil && len(c) > 0 {
+			c, err := effective.Read(provenance(trial.ID))
+			switch {
+			case err != nil:
+				unread[t.ID] = err
+			case len(c) > 0:
 				trials = append(trials, c)
 			}
 		}
@@ -49,11 +56,17 @@ func (a *analysis) configurations(provenance func(trial string) string) (all []C
 				continue
 			}
 			differences, known := effective.Compare(of(t), of(b))
-			if !known {
+			failed := cmp.Or(unread[t.ID], unread[b.ID])
+			if !known && failed == nil {
 				continue
 			}
 			c := Configuration{A: t.ID, B: b.ID, Differences: differences, Versions: [2]string{a.run.programOf(t.Levels.Mesh), a.run.programOf(b.Levels.Mesh)}}
-			c.Same = len(differences) == 0 && c.Versions[0] == c.Versions[1]
+			if undumped := effective.Undumped(of(t), of(b)); !known {
+				c.NotCompared = failed.Error()
+			} else if len(undumped) > 0 {
+				c.NotCompared = strings.Join(undumped, ", ") + ": a trial has no configuration dump, which was too large or could not be read"
+			}
+			c.Same = len(differences) == 0 && c.NotCompared == "" && c.Versions[0] == c.Versions[1]
 			all = append(all, c)
 		}
 	}

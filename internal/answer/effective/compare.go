@@ -48,6 +48,11 @@ func Compare(a, b []Configuration) (all []Difference, known bool) {
 		return nil, false
 	}
 	leaveOptions(x, y)
+	for _, file := range Undumped(a, b) {
+		for _, side := range []Configuration{x, y} {
+			maps.DeleteFunc(side, func(p Place, _ string) bool { return p.File == file && p.Path != commandLine })
+		}
+	}
 	type change struct{ path, a, b string }
 	byChange := map[change]*Difference{}
 	add := func(file string, c change) {
@@ -65,7 +70,7 @@ func Compare(a, b []Configuration) (all []Difference, known bool) {
 		other, has := y[place]
 		switch {
 		case noiseA[place] || noiseB[place] || has && other == value:
-		case has && place.Path == "command line":
+		case has && place.Path == commandLine:
 			was, is := words(value, other)
 			add(place.File, change{place.Path, was, is})
 		case has:
@@ -96,14 +101,40 @@ func Compare(a, b []Configuration) (all []Difference, known bool) {
 	return all, true
 }
 
+// Undumped are the proxies with a configuration dump in some of the trials, but not in all. Compare leaves their values
+// out: a dump has more than the file that a proxy starts with.
+func Undumped(a, b []Configuration) (files []string) {
+	trials, dumps := map[string]int{}, map[string]int{}
+	for _, t := range slices.Concat(a, b) {
+		seen := map[string]bool{}
+		for place := range t {
+			if !seen[place.File] {
+				seen[place.File] = true
+				trials[place.File]++
+			}
+			if place.Path == dumpPath {
+				dumps[place.File]++
+			}
+		}
+	}
+	for file, n := range dumps {
+		if n < trials[file] {
+			files = append(files, file)
+		}
+	}
+	slices.Sort(files)
+	return files
+}
+
 // leaveOptions leaves the options of the mesh out if proxies' dumps of both sides have their effect: they are
 // a request, which may have no effect. A side without options needs no dumps.
 func leaveOptions(sides ...Configuration) {
 	known := true
 	for _, c := range sides {
-		_, has := c[dumped]
-		known = known && (has || !slices.ContainsFunc(slices.Collect(maps.Keys(c)), option))
-		delete(c, dumped)
+		places := slices.Collect(maps.Keys(c))
+		has := slices.ContainsFunc(places, func(p Place) bool { return p.Path == dumpPath })
+		known = known && (has || !slices.ContainsFunc(places, option))
+		maps.DeleteFunc(c, func(p Place, _ string) bool { return p.Path == dumpPath })
 	}
 	for _, c := range sides {
 		maps.DeleteFunc(c, func(p Place, _ string) bool { return known && option(p) })

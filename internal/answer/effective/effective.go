@@ -47,8 +47,11 @@ const DumpSuffix = "config_dump.json"
 // Configuration has the values of a trial, by file and path in it.
 type Configuration map[Place]string
 
-// dumped is the place that a configuration with dumps of proxies has beside its values.
-var dumped = Place{Path: "dumps of proxies"}
+// dumpPath is the path at which the file of a proxy is marked if its values are those of a dump.
+const dumpPath = "configuration dump"
+
+// commandLine is the path of the command line of a proxy.
+const commandLine = "command line"
 
 // Place is where a value is: in a file of the provenance, at a path of keys.
 type Place struct{ File, Path string }
@@ -87,9 +90,6 @@ func Read(dir string) (Configuration, error) {
 	}
 	all, left := Configuration{}, maxAll
 	revised := revisionOf(dir)
-	if slices.ContainsFunc(files, func(name string) bool { return strings.HasSuffix(strings.TrimSuffix(name, compressed), DumpSuffix) }) {
-		all[dumped] = present
-	}
 	for _, name := range files {
 		if !configured(name, func(f string) bool { return slices.Contains(files, f) }) || revised.leaves(name) {
 			continue
@@ -103,6 +103,9 @@ func Read(dir string) (Configuration, error) {
 		}
 		data = revised.plain(data)
 		f := flattener{file: fileName(name), in: all, own: ownNames(dir), revised: revised.name != ""}
+		if strings.HasSuffix(strings.TrimSuffix(name, compressed), DumpSuffix) {
+			all[Place{f.file, dumpPath}] = present
+		}
 		if filepath.Base(name) == "commands.sh" {
 			f.commands(string(data))
 			continue
@@ -362,7 +365,7 @@ func (f flattener) commands(text string) {
 			continue
 		}
 		f.file = strings.TrimSuffix(task, "/sidecar")
-		f.put("command line", line)
+		f.put(commandLine, line)
 	}
 }
 
@@ -413,7 +416,7 @@ func (f flattener) normal(key, text string) string {
 	for _, n := range normals {
 		text = n.form.ReplaceAllString(text, n.to)
 	}
-	if r := []rune(text); len(r) > maxValue && key != "command line" {
+	if r := []rune(text); len(r) > maxValue && key != commandLine {
 		text = string(r[:maxValue]) + "…"
 	}
 	return text

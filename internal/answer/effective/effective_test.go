@@ -159,3 +159,37 @@ func TestListenersNamedForTheirAddress(t *testing.T) {
 		t.Errorf("a further cluster: %+v", got)
 	}
 }
+
+// A dump has values that the file a proxy starts with lacks. Without a dump in one of the trials, none of its values are compared.
+func TestProxyWithoutDump(t *testing.T) {
+	of := func(files map[string]string) effective.Configuration {
+		dir := t.TempDir()
+		for name, text := range files {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c, err := effective.Read(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	const dump = `{"configs": [{"@type": "x.ClustersConfigDump", "static_clusters": [{"cluster": {"name": "a"}}]}]}`
+	command := func(size int) string { return fmt.Sprintf("# echo-0/sidecar, pid 1\nenvoy --size %d\n", size) }
+	whole := of(map[string]string{"echo-0-sidecar.yaml": "static_resources: {clusters: [{name: a}]}", "echo-0-sidecar-config_dump.json": dump, "commands.sh": command(1)})
+	bare := of(map[string]string{"echo-0-sidecar.yaml": "static_resources: {clusters: [{name: a}, {name: b}]}", "commands.sh": command(2)})
+	packed := of(map[string]string{"echo-0-sidecar.yaml": "static_resources: {}", "echo-0-sidecar-config_dump.json.gz": small(t, strings.ReplaceAll(dump, `"a"`, `"b"`)), "commands.sh": command(2)})
+	commands := effective.Difference{Files: []string{"echo-0"}, Path: "command line", A: "--size 1", B: "--size 2", Values: 1}
+	for name, c := range map[string]struct {
+		b           []effective.Configuration
+		undumped    []string
+		differences int
+	}{"none": {[]effective.Configuration{bare}, []string{"echo-0"}, 1}, "in one of two": {[]effective.Configuration{packed, bare}, []string{"echo-0"}, 1}, "whole": {[]effective.Configuration{packed}, nil, 3}} {
+		a := []effective.Configuration{whole}
+		got, known := effective.Compare(a, c.b)
+		if undumped := effective.Undumped(a, c.b); !known || !reflect.DeepEqual(undumped, c.undumped) || len(got) != c.differences || !reflect.DeepEqual(got[0], commands) {
+			t.Errorf("dump of B %s: %v, %+v", name, undumped, got)
+		}
+	}
+}

@@ -29,8 +29,11 @@ func ConfigurationLines(c analysis.Configuration) (lines []string) {
 	if c.Versions[0] != c.Versions[1] {
 		lines = append(lines, fmt.Sprintf("program: %s → %s", cmp.Or(c.Versions[0], "unknown"), cmp.Or(c.Versions[1], "unknown")))
 	}
+	if c.NotCompared != "" {
+		lines = append(lines, "not compared: "+c.NotCompared)
+	}
 	differences := c.Differences
-	if len(lines) > 0 { // the line of the program is enough, without its path on this machine
+	if c.Versions[0] != c.Versions[1] { // the line of the program is enough, without its path on this machine
 		differences = slices.DeleteFunc(slices.Clone(differences), func(d effective.Difference) bool {
 			return d.Path == "command line" && isProgram(d.A) && isProgram(d.B)
 		})

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/answer/effective"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -383,5 +384,23 @@ func TestCommandsPaste(t *testing.T) {
 	}
 	if c := d.verifier.probe(t.Context()); !c.OK {
 		t.Error(c.Detail)
+	}
+}
+
+// A dump of 10,000 clusters is kept, and the reader of results has all of it.
+func TestLargeDumpIsCompressed(t *testing.T) {
+	dir := t.TempDir()
+	clusters := strings.Repeat(`{"cluster": {"name": "padding", "type": "STATIC", "connect_timeout": "0.25s"}},`, 20_000) + `{"cluster": {"name": "last"}}`
+	text := []byte(`{"configs": [{"static_clusters": [` + clusters + `]}]}`)
+	if err := writeDump(filepath.Join(dir, "echo-0-sidecar-config_dump.json"), text); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(files) != 1 || !strings.HasSuffix(files[0], "config_dump.json.gz") {
+		t.Fatalf("%v, %v", files, err)
+	}
+	c, err := effective.Read(dir)
+	if err != nil || c[effective.Place{File: "echo-0", Path: "configs[0].static_clusters[last].cluster.name"}] != "last" {
+		t.Errorf("%d values, %v", len(c), err)
 	}
 }

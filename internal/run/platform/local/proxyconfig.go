@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -144,8 +145,8 @@ func (p *pod) hasEndpoints(ctx context.Context, definition mesh.Sidecar) error {
 }
 
 // keepDumps keeps the configuration dump of each sidecar that has one, as Envoy does. Private keys are redacted by
-// Envoy, and the list of its extensions is left out: it is most of a dump. A dump that cannot be read, or that is
-// large, is left out. The dumps as read are returned.
+// Envoy, and the list of its extensions is left out: it is most of a dump. A dump that cannot be read, or above
+// maxDump, is left out. The dumps as read are returned.
 func (px *proxies) keepDumps(ctx context.Context) map[*pod][]byte {
 	dumps := map[*pod][]byte{}
 	if !px.layout.proxied() {
@@ -173,11 +174,30 @@ func (px *proxies) keepDumps(ctx context.Context) map[*pod][]byte {
 			delete(node, "extensions")
 		}
 		if text, err = json.Marshal(dump); err == nil {
-			_ = os.WriteFile(filepath.Join(px.workspace.provenance, p.name+"-sidecar-config_dump.json"), px.workspace.secrets.redact(text), 0o600)
+			_ = writeDump(filepath.Join(px.workspace.provenance, p.name+"-sidecar-config_dump.json"), px.workspace.secrets.redact(text))
 		}
 	}
 	return dumps
 }
 
-// maxDump bounds a dump that is kept, in bytes: 10,000 clusters have 6 MB, in every trial.
-const maxDump = 2 << 20
+// Bounds of the dump of a sidecar, in bytes. 10,000 clusters have 6 MB, in every trial. They are a tenth compressed.
+const (
+	maxDump      = 32 << 20
+	maxPlainDump = 1 << 20 // a larger one is compressed
+)
+
+// writeDump writes a dump to a file, or compressed to the file with the end .gz.
+func writeDump(path string, text []byte) error {
+	if len(text) <= maxPlainDump {
+		return os.WriteFile(path, text, 0o600)
+	}
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write(text); err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return os.WriteFile(path+".gz", b.Bytes(), 0o600)
+}
