@@ -141,8 +141,8 @@ type Profile struct {
 	// schedule that all parts share (by workers). Zero Parts: the whole of it.
 	Part  int `json:"part,omitempty"`
 	Parts int `json:"parts,omitempty"`
-	// Slices, if not nil, restrict this load to its own slices of a schedule that it
-	// shares with others. The measure window then has only these.
+	// Slices, if not nil, restrict this load to its own slices of a time that it shares
+	// with others. The rate is that of these slices, and the measure window has only them.
 	Slices *Slices `json:"slices,omitempty"`
 
 	// Calls are the requests to Targets, in their order, if they differ in more than their

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Slices divides the schedule of several loads that take turns. All of them have the same
-// arrivals and the same table, and each sends only the requests of its own slices. The load then
-// moves from one to the next without a message between them.
+// Slices divides the time of several loads that take turns. All of them have the same table, and
+// each has arrivals only in its own slices. The load then moves from one to the next without a
+// message between them.
 type Slices struct {
 	Length time.Duration `json:"length"` // of a slice. Slice i begins at i·Length
 	// Guard is the end of each slice, in which no request is intended. Answers arrive in
@@ -66,12 +66,6 @@ func (s *Slices) Edge(i int) time.Duration {
 
 // Index returns the slice of an instant, in ns from the start of the schedule.
 func (s *Slices) Index(at int64) int { return int(at / int64(s.Length)) }
-
-// Sends reports whether this load sends the requests intended at an instant.
-func (s *Slices) Sends(at int64) bool {
-	i := s.Index(at)
-	return i < len(s.Owners) && s.Owners[i] == s.Own && at%int64(s.Length) < int64(s.Length-s.Guard)
-}
 
 // End returns the end of the table.
 func (s *Slices) End() time.Duration { return time.Duration(len(s.Owners)) * s.Length }
@@ -131,6 +125,7 @@ func (p *Profile) validateSlices() (errs []error) {
 	}
 	refuse(p.Rate == 0, "slices need a rate: a closed loop has no schedule to share")
 	refuse(p.Requests > 0, "a number of requests and slices exclude each other")
+	refuse(p.Arrivals == Replay, "recorded instants and slices exclude each other")
 	if s.Length < time.Millisecond || s.Length > MaxDuration {
 		return append(errs, fmt.Errorf("slices of %v are not between 1ms and %v", s.Length, MaxDuration))
 	}

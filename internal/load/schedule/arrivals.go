@@ -19,18 +19,11 @@ type Schedule interface {
 
 // New builds the share of worker i of n. instants are those to replay.
 func New(p *load.Profile, instants []int64, i, n int) Schedule {
-	if p.Slices != nil {
-		return &sliced{share(p, instants, i, n), p.Slices}
-	}
-	return share(p, instants, i, n)
-}
-
-// share is the share of worker i of n, of all slices.
-func share(p *load.Profile, instants []int64, i, n int) Schedule {
 	if p.Arrivals == load.Replay {
 		return &replay{instants: instants, k: i, step: n}
 	}
-	a := &arrivals{curve: curve(p), position: positions(p), step: n, round: math.Floor}
+	c := curve(p)
+	a := &arrivals{curve: c, position: positions(p, c), step: n, round: math.Floor}
 	if p.Arrivals == load.Constant {
 		a.round = math.Round // a position computed as a whole number of ns may be a little less
 	}
@@ -63,7 +56,7 @@ func (a *arrivals) Next() int64 {
 }
 
 // positions returns the positions of successive requests on the axis of requests.
-func positions(p *load.Profile) func() float64 {
+func positions(p *load.Profile, c rateCurve) func() float64 {
 	rng := rand.New(rand.NewPCG(p.Seed, 0x7461_7265))
 	k := -1.0
 	switch p.Arrivals {
@@ -72,7 +65,7 @@ func positions(p *load.Profile) func() float64 {
 	case load.Uniform:
 		return func() float64 { k++; return k + rng.Float64() }
 	}
-	return (&conditioned{rng: rng, edges: edges(p)}).next
+	return (&conditioned{rng: rng, edges: edges(p, c)}).next
 }
 
 // conditioned is a Poisson process of rate 1 whose number of requests in each stretch
@@ -110,19 +103,21 @@ func (c *conditioned) next() float64 {
 	return at
 }
 
-// whole counts the whole numbers below a position, which may be off by rounding errors.
-func whole(position float64) float64 { return math.Ceil(position - 1e-6) }
+// rounding bounds the rounding error of a position.
+const rounding = 1e-6
+
+// whole counts the whole numbers below a position.
+func whole(position float64) float64 { return math.Ceil(position - rounding) }
 
 // edges are the positions of the ends of warm-up, measure window and tail. A load of a
-// number of requests has its measure window at the number. A load with slices has those of
-// the slices and their guards, so that all slices have the same number of requests.
-func edges(p *load.Profile) []float64 {
+// number of requests has its measure window at the number. A load with slices has the ends of
+// its own slices.
+func edges(p *load.Profile, c rateCurve) []float64 {
+	if s, ok := c.(*sliced); ok {
+		return s.edges()
+	}
 	if p.Measure <= 0 {
 		return nil // no load of its own
-	}
-	c := curve(p)
-	if p.Slices != nil {
-		return sliceEdges(p.Slices, c)
 	}
 	begin := c.cumulated(p.Warmup.Seconds())
 	if p.Requests > 0 {

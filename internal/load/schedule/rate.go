@@ -17,7 +17,16 @@ type rateCurve interface {
 	cumulated(t float64) float64
 }
 
+// curve is the rate of p over the time in which it sends.
 func curve(p *load.Profile) rateCurve {
+	if p.Slices != nil {
+		return newSliced(p)
+	}
+	return continuous(p)
+}
+
+// continuous is the rate of p without slices.
+func continuous(p *load.Profile) rateCurve {
 	switch {
 	case len(p.Segments) > 0:
 		return newSegmented(p.Segments, p.Repeat)

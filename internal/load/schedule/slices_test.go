@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -25,46 +26,66 @@ func starts(p load.Profile, workers int, before time.Duration) (all []int64) {
 	return all
 }
 
-// Each request of the common schedule has exactly one owner, or lies in a guard, for any table,
-// any arrivals and any number of workers.
-func TestOwnersAndGuardsAreTheWholeSchedule(t *testing.T) {
+// Each owner has rate × time requests in a measure window, to one request, all in its own slices outside
+// the guards. With a common seed all owners have the same number, also in each row.
+func TestNumberOfRequestsInSlices(t *testing.T) {
+	const rows, warm = 25, 7
+	for _, rate := range []float64{16, 45, 50, 150, 250, 1000} {
+		for _, length := range []time.Duration{10, 100, 137, 1000} {
+			length *= time.Millisecond
+			for _, guard := range []time.Duration{0, length / 10, length / 3} {
+				for _, arrivals := range []string{load.Constant, load.Uniform, load.Poisson} {
+					for members := 2; members <= 6; members++ {
+						rng := rand.New(rand.NewPCG(uint64(members), 2))
+						var owners load.Owners
+						for range warm + rows {
+							owners = append(owners, rng.Perm(members)...)
+						}
+						row := time.Duration(members) * length
+						want, first := rate*rows*(length-guard).Seconds(), []int(nil)
+						for own := range members {
+							p := load.Profile{Rate: rate, Arrivals: arrivals, Seed: 5, Warmup: warm * row, Measure: rows * row,
+								Slices: &load.Slices{Length: length, Guard: guard, Owners: owners, Own: own}}
+							n, byRow := 0, make([]int, warm+rows)
+							for _, at := range starts(p, 1+own%3, load.Never) {
+								at := time.Duration(at)
+								if owners[at/length] != own || at%length >= length-guard {
+									t.Fatalf("owner %d sends at %v: slices of %v, guard %v", own, at, length, guard)
+								}
+								if byRow[at/row]++; at >= p.Warmup {
+									n++
+								}
+							}
+							if math.Abs(float64(n)-want) >= 1 {
+								t.Errorf("%v/s %s, slices of %v, guard %v: owner %d of %d has %d requests, want %v", rate, arrivals, length, guard, own, members, n, want)
+							}
+							if own == 0 {
+								first = byRow
+							} else if !slices.Equal(byRow, first) {
+								t.Errorf("%v/s %s, slices of %v, guard %v: owner %d has other numbers by row than owner 0", rate, arrivals, length, guard, own)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// Slices of any owners, in any order, have the rate too.
+func TestAnyTable(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for n := range 60 {
-		owners, length := 1+rng.IntN(5), time.Duration(1+rng.IntN(300))*time.Millisecond
-		table := load.Slices{Length: length, Guard: time.Duration(rng.Int64N(int64(length))), Owners: make([]int, 1+rng.IntN(50))}
-		if n%7 == 0 {
-			table.Guard = 0
-		}
+		length := time.Duration(1+rng.IntN(300)) * time.Millisecond
+		table := load.Slices{Length: length, Guard: time.Duration(rng.Int64N(int64(length))), Owners: make(load.Owners, 1+rng.IntN(50))}
 		for i := range table.Owners {
-			table.Owners[i] = rng.IntN(owners)
+			table.Owners[i] = rng.IntN(5)
 		}
-		p := load.Profile{Rate: 1 + 2000*rng.Float64(), Seed: rng.Uint64N(1 << 53),
+		p := load.Profile{Rate: 1 + 2000*rng.Float64(), Seed: rng.Uint64N(1 << 53), Slices: &table,
 			Arrivals: []string{load.Constant, load.Poisson, load.Uniform}[n%3]}
-		whole := starts(p, 1, table.End())
-		var parts []int64
-		for own := range owners {
-			mine := table
-			mine.Own = own
-			p.Slices = &mine
-			for _, at := range starts(p, 1+n%3, load.Never) {
-				i := int(at / int64(length))
-				if table.Owners[i] != own {
-					t.Fatalf("owner %d sends at %d, in a slice of owner %d", own, at, table.Owners[i])
-				}
-				if into := time.Duration(at) - time.Duration(i)*length; into >= length-table.Guard {
-					t.Fatalf("request %v into a slice of %v with a guard of %v", into, length, table.Guard)
-				}
-				parts = append(parts, at)
-			}
-		}
-		for _, at := range whole {
-			if time.Duration(at)%length >= length-table.Guard {
-				parts = append(parts, at)
-			}
-		}
-		slices.Sort(parts)
-		if !slices.Equal(whole, parts) {
-			t.Fatalf("table %+v: %d requests in the schedule, %d by owners and guards", table, len(whole), len(parts))
+		want := p.Rate * table.Loaded(0, table.End()).Seconds()
+		if got := starts(p, 1+n%3, load.Never); math.Abs(float64(len(got))-want) >= 1 {
+			t.Errorf("table %+v: %d requests, want %v", table, len(got), want)
 		}
 	}
 }
