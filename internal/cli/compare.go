@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -20,7 +21,7 @@ import (
 // compareOptions are the flags of `tare compare`.
 type compareOptions struct {
 	format     string
-	output     string
+	output     outfile.File
 	all        bool
 	anyway     bool
 	confidence float64
@@ -66,7 +67,7 @@ pass or fail makes it 0 or 4); 1 the runs cannot be compared; 2 a mistake in a g
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.format, "format", o.format, "report format: "+strings.Join(names, ", "))
-	f.StringVarP(&o.output, "output", "o", "", "write to this `file` instead of standard output")
+	f.VarP(&o.output, "output", "o", "write to this `file` instead of standard output")
 	f.BoolVar(&o.all, "all", false, "show every metric, not only the headline ones")
 	f.BoolVar(&o.anyway, "anyway", false, "compare runs under different conditions")
 	f.Float64Var(&o.confidence, "confidence", 0, "confidence of intervals, such as 0.99; default: the experiment's")
@@ -180,7 +181,7 @@ func (c comparer) writeAcross(a *analysis.Across, o compareOptions) error {
 	if err := f.Write(&b, a); err != nil {
 		return err
 	}
-	return console.WriteFile(o.output, b.Bytes())
+	return outfile.WriteFile(string(o.output), b.Bytes(), 0o644)
 }
 
 // verdictOfGates returns the exit code, and prints a line for each gate that does not hold.

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"reflect"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -45,10 +45,9 @@ type converter struct{ *CommandLine }
 
 // converted is a file in the current version.
 type converted struct {
-	file, path string // as given, and without links
-	mode       os.FileMode
-	text       []byte
-	changes    []experiment.Change
+	file    string
+	text    []byte
+	changes []experiment.Change
 }
 
 // convert changes no file unless all can be converted.
@@ -57,7 +56,7 @@ func (c converter) convert(files []string, write bool) error {
 	for _, file := range files {
 		f, err := c.one(file)
 		if err == nil && write {
-			f.path, f.mode, err = replaceable(file)
+			err = replaceable(file)
 		}
 		if err != nil {
 			return err
@@ -66,7 +65,7 @@ func (c converter) convert(files []string, write bool) error {
 	}
 	for _, f := range all {
 		if write && len(f.changes) > 0 {
-			if err := console.WriteFileMode(f.path, f.text, f.mode); err != nil {
+			if err := outfile.WriteFile(f.file, f.text, 0o644); err != nil {
 				return err
 			}
 		}
@@ -129,18 +128,11 @@ func (c converter) read(file string, data []byte) (any, error) {
 	return experiment.Decode(file, data, known)
 }
 
-// replaceable returns the path of a regular file without links, and its permissions.
-func replaceable(file string) (string, os.FileMode, error) {
-	path, err := filepath.EvalSymlinks(file)
-	if err != nil {
-		return "", 0, err
+// replaceable refuses what was read and cannot be read again.
+func replaceable(file string) error {
+	info, err := os.Stat(file)
+	if err == nil && !info.Mode().IsRegular() {
+		err = console.Usage(fmt.Errorf("%s is not a regular file", file), "leave out --write to print the converted file")
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", 0, err
-	}
-	if !info.Mode().IsRegular() {
-		return "", 0, console.Usage(fmt.Errorf("%s is not a regular file", file), "leave out --write to print the converted file")
-	}
-	return path, info.Mode().Perm(), nil
+	return err
 }

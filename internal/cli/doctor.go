@@ -11,6 +11,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/fetch"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/cli/health"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/generator"
@@ -18,7 +19,7 @@ import (
 )
 
 func newDoctorCommand(c *CommandLine) *cobra.Command {
-	o, all, file := aaOptions{blocks: 5, measure: 2 * time.Second, detect: "3%"}, false, ""
+	o, all, file := aaOptions{blocks: 5, measure: 2 * time.Second, detect: "3%"}, false, outfile.File("")
 	cmd := &cobra.Command{
 		Use:   "doctor [FILE]",
 		Short: "Check this machine or cluster, and estimate the smallest detectable difference",
@@ -68,7 +69,7 @@ Exit codes: 0 runs work, perhaps with warnings; 1 a run cannot work; 2 an invali
 	}
 	o.Register(cmd)
 	f := cmd.Flags()
-	f.StringVar(&file, "html", "", "also write the checks and the figures of the A/A run to this `file`, as a page")
+	f.Var(&file, "html", "also write the checks and the figures of the A/A run to this `file`, as a page")
 	f.BoolVar(&all, "all", false, "print every check, also those that passed")
 	f.IntVar(&o.blocks, "blocks", o.blocks, "`number` of blocks of the A/A run, at least 3")
 	f.DurationVar(&o.measure, "measure", o.measure, "measure `duration` of each trial of the A/A run, at least 1s")

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/cli/health"
 	"github.com/tare-mesh/tare/internal/show/page"
@@ -34,7 +35,7 @@ func (x *examination) checked(rows []health.Row) {
 type examiner struct{ *CommandLine }
 
 // withPage runs the checks, and writes their page to a file, also if a run cannot work. Without a file it only runs them.
-func (c examiner) withPage(file string, s *Study, examine func(*examination) error) error {
+func (c examiner) withPage(file outfile.File, s *Study, examine func(*examination) error) error {
 	if file == "" {
 		return examine(nil)
 	}
@@ -60,7 +61,7 @@ func (c examiner) withPage(file string, s *Study, examine func(*examination) err
 			return errors.Join(found, err)
 		}
 	}
-	if err := console.WriteFile(file, x.html.Bytes()); err != nil {
+	if err := outfile.WriteFile(string(file), x.html.Bytes(), 0o644); err != nil {
 		return errors.Join(found, err)
 	}
 	fmt.Fprintf(c.Err, "\nPage: %s\n", file)

@@ -2,10 +2,10 @@ package cli
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/study/isotope"
@@ -13,7 +13,7 @@ import (
 
 // newImportIsotopeCommand converts a service graph. The other sources are results.
 func newImportIsotopeCommand(c *CommandLine) *cobra.Command {
-	var out string
+	var out outfile.File
 	cmd := &cobra.Command{
 		Use:   "isotope FILE",
 		Short: "Convert a service graph of isotope to a topology",
@@ -24,11 +24,11 @@ are both 1024 bytes. Fields that a topology cannot express are dropped and repor
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(_ *cobra.Command, args []string) error { return c.importIsotope(args[0], out) },
 	}
-	cmd.Flags().StringVarP(&out, "output", "o", "", "write to this `file` (default: standard output)")
+	cmd.Flags().VarP(&out, "output", "o", "write to this `file` (default: standard output)")
 	return cmd
 }
 
-func (c *CommandLine) importIsotope(file, out string) error {
+func (c *CommandLine) importIsotope(file string, out outfile.File) error {
 	data, err := strict.ReadFile(file)
 	if err != nil {
 		return console.InvalidFile(fmt.Errorf("import isotope: %w", err))
@@ -48,8 +48,8 @@ func (c *CommandLine) importIsotope(file, out string) error {
 		_, err = c.Out.Write(text)
 		return err
 	}
-	if err := os.WriteFile(out, text, 0o600); err != nil {
-		return fmt.Errorf("import isotope: %w", err)
+	if err := outfile.WriteFile(string(out), text, 0o644); err != nil {
+		return err
 	}
 	fmt.Fprintln(c.Out, out)
 	return nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/load"
@@ -121,8 +122,7 @@ func (c loadCommand) load(cmd *cobra.Command, p load.Profile, f *loadFlags) erro
 			restored()
 		}
 	}, "\ntare: interrupted: waiting for requests in flight; press Ctrl-C twice more to stop immediately")()
-	needsLog := f.output == "hdr" || f.output == "csv"
-	if needsLog && p.HDRPath == "" {
+	if f.output == "hdr" || f.output == "csv" || f.hdr != "" {
 		dir, err := os.MkdirTemp("", "tare-load-")
 		if err != nil {
 			return fmt.Errorf("write interval log: %w", err)
@@ -138,7 +138,7 @@ func (c loadCommand) load(cmd *cobra.Command, p load.Profile, f *loadFlags) erro
 	if err != nil && !errors.Is(err, engine.ErrNoConnection) {
 		return err
 	}
-	if unwritten := c.writeLoad(f, &p, &report, seconds); unwritten != nil {
+	if unwritten := errors.Join(c.writeLoad(f, &p, &report, seconds), keepLog(f.hdr, p.HDRPath)); unwritten != nil {
 		return errors.Join(err, fmt.Errorf("write load report: %w", unwritten))
 	}
 	if page := c.writeLoadPage(f, &p, &report, seconds); err != nil || page != nil {
@@ -150,6 +150,22 @@ func (c loadCommand) load(cmd *cobra.Command, p load.Profile, f *loadFlags) erro
 	return f.verdict(&report)
 }
 
+// keepLog copies the interval log to the file of --hdr.
+func keepLog(to outfile.File, log string) error {
+	if to == "" {
+		return nil
+	}
+	f, err := os.Open(log)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return outfile.Write(string(to), 0o644, func(w io.Writer) error {
+		_, err := io.Copy(w, f)
+		return err
+	})
+}
+
 // writeLoadPage writes the page of --html.
 func (c loadCommand) writeLoadPage(f *loadFlags, p *load.Profile, r *load.Report, seconds []load.Progress) error {
 	if f.html == "" {
@@ -159,7 +175,7 @@ func (c loadCommand) writeLoadPage(f *loadFlags, p *load.Profile, r *load.Report
 	if err := page.WriteLoad(&b, page.Load{Profile: p, Report: r, Seconds: seconds, Gates: f.gatesOf(r)}); err != nil {
 		return err
 	}
-	return console.WriteFile(f.html, b.Bytes())
+	return outfile.WriteFile(string(f.html), b.Bytes(), 0o644)
 }
 
 // runLoad runs p in this process, or in several.

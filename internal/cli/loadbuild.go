@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,11 +45,6 @@ func (f *loadFlags) build(urls []string) (load.Profile, error) {
 	var err error
 	f.checkedGates, err = parseLoadGates(f.gates)
 	errs = append(errs, err)
-	if f.html != "" {
-		if _, err := os.Stat(filepath.Dir(f.html)); err != nil {
-			errs = append(errs, fmt.Errorf("--html: %w", err))
-		}
-	}
 	if f.failUnder < 0 || f.failUnder > 100 {
 		errs = append(errs, fmt.Errorf("--fail-under %v is not a percentage", f.failUnder))
 	}

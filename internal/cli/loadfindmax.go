@@ -15,6 +15,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/load"
@@ -150,7 +151,7 @@ func (c capacitySearch) writeCapacity(found *loadpage.Capacity, targets []string
 		var b bytes.Buffer
 		err := page.WriteSearch(&b, found, withoutQueries(targets), console.Version())
 		if err == nil {
-			err = console.WriteFile(f.html, b.Bytes())
+			err = outfile.WriteFile(string(f.html), b.Bytes(), 0o644)
 		}
 		if err != nil {
 			return err

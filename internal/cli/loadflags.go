@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/capacity"
 	"github.com/tare-mesh/tare/internal/load/template"
@@ -46,9 +47,9 @@ type loadFlags struct {
 	connectTo []string
 	failUnder float64 // % of success
 	gates     []string
-	html      string // file of the page
-	findMax   string // objective of a search for the highest rate
-	probes    int    // of the search
+	html, hdr outfile.File // of the page, and of the interval log
+	findMax   string       // objective of a search for the highest rate
+	probes    int          // of the search
 
 	checkedGates []capacity.Bound
 	reader       *template.Reader // of --templates
@@ -115,7 +116,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.Int64Var(&f.profile.RequestSize, "body-size", 0, "bytes of request body, or of a TCP echo")
 	flags.Float64Var(&f.failUnder, "fail-under", 0, "exit with 1 below this `percentage` of successful requests (default: 100 for refused connections and failed TLS, none for others)")
 	flags.StringArrayVar(&f.gates, "gate", nil, "exit with 4 unless this `bound` holds, such as 'p99 < 50ms' or 'errors < 0.1%'; may be repeated")
-	flags.StringVar(&f.html, "html", "", "write the result as a page to this `file`, too")
+	flags.Var(&f.html, "html", "write the result as a page to this `file`, too")
 	flags.StringVar(&f.findMax, "find-max", "", "find the highest rate that meets this `objective`, such as 'p99 < 50ms, errors < 0.1%'; --rate is its upper limit (default: from a closed loop)")
 	flags.IntVar(&f.probes, "probes", defaultProbes, "probes of --find-max, of --duration each (default 2s)")
 	flags.StringSliceVar(&f.profile.ExpectStatus, "expect-status", nil, "successful statuses: `200,3xx`, or grpc-0 to grpc-16 (default 2xx and grpc-0)")
@@ -153,7 +154,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.profile.Calibrate, "calibrate", 500*time.Millisecond, "calibrate for this long before the load; 0 disables")
 	flags.DurationVar(&f.profile.Spin, "spin", 0, "busy-poll this long before a send and for a response (default 60µs with spare CPUs; negative: never)")
 	flags.IntSliceVar(&f.profile.CPUs, "cpus", nil, "pin workers to these CPUs")
-	flags.StringVar(&f.profile.HDRPath, "hdr", "", "write an HdrHistogram interval log to this file")
+	flags.Var(&f.hdr, "hdr", "write an HdrHistogram interval log to this file")
 	flags.StringVarP(&f.output, "output", "o", "text", "text, json, csv (one line per second), hdr (an HdrHistogram interval log), or JSON as of oha or vegeta")
 }
 

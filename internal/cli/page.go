@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -66,7 +67,7 @@ func (c reporter) reportRuns(dirs []string, o reportOptions) error {
 	if err := page.WriteRuns(&b, all); err != nil {
 		return err
 	}
-	return console.WriteFile(o.output, b.Bytes())
+	return outfile.WriteFile(o.output, b.Bytes(), 0o644)
 }
 
 // planOf makes the plan of an experiment file whose meshes are all built in.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/show/page"
@@ -21,10 +22,11 @@ type Draw func(w io.Writer, data []byte, format string, d page.Drawing) error
 
 // plotOptions are the flags of `tare plot`.
 type plotOptions struct {
-	figure, output, theme string
-	width                 float64 // mm
-	choose                []string
-	noTitle               bool
+	figure, theme string
+	output        outfile.File
+	width         float64 // mm
+	choose        []string
+	noTitle       bool
 }
 
 var (
@@ -58,7 +60,7 @@ Figures:
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.figure, "figure", o.figure, "figure: "+strings.Join(names, ", "))
-	f.StringVarP(&o.output, "output", "o", "", "write to this `file`; its ending is the format: "+strings.Join(figureFormats, ", "))
+	f.VarP(&o.output, "output", "o", "write to this `file`; its ending is the format: "+strings.Join(figureFormats, ", "))
 	f.Float64Var(&o.width, "width", o.width, "width in `mm`; a column of a paper has 89")
 	f.StringVar(&o.theme, "theme", o.theme, "colors: "+strings.Join(figureThemes, " or "))
 	f.StringArrayVar(&o.choose, "choose", nil, "a choice of the figure, as in the page: `name=value`, such as metric="+metric.Latency+"/p99, trial=003-envoy-b1, part=data")
@@ -77,7 +79,7 @@ func (o plotOptions) drawing(figures []string) (page.Drawing, string, error) {
 	if d.Width >= 500 {
 		d.Columns = 2
 	}
-	format := strings.ToLower(strings.TrimPrefix(filepath.Ext(o.output), "."))
+	format := strings.ToLower(strings.TrimPrefix(filepath.Ext(string(o.output)), "."))
 	var err error
 	switch {
 	case !slices.Contains(figures, o.figure):
@@ -117,7 +119,7 @@ func (c *CommandLine) plot(dirs, figures []string, o plotOptions) error {
 	if err := c.draw(&b, data, format, d); err != nil {
 		return fmt.Errorf("%s of %s: %w", o.figure, strings.Join(dirs, ", "), err)
 	}
-	return console.WriteFile(o.output, b.Bytes())
+	return outfile.WriteFile(string(o.output), b.Bytes(), 0o644)
 }
 
 // plotData are the data of the page that has the figure.

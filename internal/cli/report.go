@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -62,6 +63,11 @@ Formats:
   tare report runs/quickstart-20260301T120000Z --push http://127.0.0.1:9090/api/v1/write`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if f, _ := findFormat(o.format, report.Options{}); f.Export == nil {
+				if err := outfile.Check(o.output); err != nil {
+					return console.Usage(err, "")
+				}
+			}
 			if len(args) > 1 {
 				return reporter{c}.reportRuns(args, o)
 			}
@@ -138,7 +144,7 @@ func (c reporter) report(dir string, o reportOptions) error {
 	if err := writeReport(&b, dir, o); err != nil {
 		return err
 	}
-	return console.WriteFile(o.output, b.Bytes())
+	return outfile.WriteFile(o.output, b.Bytes(), 0o644)
 }
 
 // writeReport analyses the results in dir and writes the answer to w. `tare run`

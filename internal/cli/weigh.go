@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -49,7 +50,7 @@ type weighOptions struct {
 	connections int
 	time        time.Duration // for all trials
 	out         string        // results directory
-	keep        string        // experiment file
+	keep        outfile.File  // experiment file
 	plain       bool
 }
 
@@ -119,7 +120,7 @@ weigh finds a rate that all treatments can serve, and keeps the experiment file.
 	f.IntVar(&o.connections, "connections", 4, "connections of the load")
 	f.DurationVar(&o.time, "time", time.Minute, "about how long to measure; longer narrows the intervals")
 	f.StringVar(&o.out, "out", "", "results `directory`; default runs/weigh-<program>-<UTC time>")
-	f.StringVar(&o.keep, "keep", "", "write the experiment to this `file`; default: the results directory with .yaml")
+	f.Var(&o.keep, "keep", "write the experiment to this `file`; default: the results directory with .yaml")
 	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a screen")
 	_ = cmd.MarkFlagDirname("out")
 	_ = cmd.MarkFlagFilename("keep", "yaml", "yml")
@@ -304,7 +305,7 @@ func (c weigher) begin(w *weighFile, o weighOptions) (study *Study, out, path st
 	if study, err = c.studyOf(w, "tare weigh"); err == nil {
 		err = c.needs(study.Experiment)
 	}
-	return study, out, cmp.Or(o.keep, strings.TrimRight(out, "/")+".yaml"), err
+	return study, out, cmp.Or(string(o.keep), strings.TrimRight(out, "/")+".yaml"), err
 }
 
 // weigh searches a rate, writes the experiment file, runs it and prints the answer.
@@ -339,7 +340,7 @@ func (c weigher) keepFile(w *weighFile, path string) (*Study, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, fmt.Errorf("write the experiment file: %w", err)
 	}
-	return study, console.WriteFile(path, text)
+	return study, outfile.WriteFile(path, text, 0o644)
 }
 
 // answer prints the result in a few sentences, or the whole report if trials are missing from it.

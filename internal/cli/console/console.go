@@ -111,10 +111,7 @@ func Counted(n int, noun string) string {
 }
 
 // WriteFile replaces the file at path in one step: readers see the old content or the new.
-func WriteFile(path string, b []byte) error { return WriteFileMode(path, b, 0o644) }
-
-// WriteFileMode is [WriteFile] with permissions, which the file has from its beginning.
-func WriteFileMode(path string, b []byte, mode os.FileMode) error {
+func WriteFile(path string, b []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -122,7 +119,7 @@ func WriteFileMode(path string, b []byte, mode os.FileMode) error {
 	defer os.Remove(f.Name()) // fails after the rename
 	_, err = f.Write(b)
 	if err == nil {
-		err = f.Chmod(mode)
+		err = f.Chmod(0o644)
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/kube/image"
@@ -22,7 +24,7 @@ type imageOptions struct {
 	agents []string // programs, one an architecture
 	with   []string // NAME=PATH
 	tag    string
-	out    string
+	out    outfile.File
 	to     string
 	dry    bool
 }
@@ -69,7 +71,7 @@ func imageTag(version string) string {
 }
 
 func newImageBuildCommand(c *cli.CommandLine) *cobra.Command {
-	var o imageOptions
+	o := imageOptions{out: "tare-agent.tar"}
 	cmd := &cobra.Command{
 		Use:   "build",
 		Short: "Write the image as an archive",
@@ -82,7 +84,7 @@ func newImageBuildCommand(c *cli.CommandLine) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := saveImage(o.out, ref, images); err != nil {
+			if err := saveImage(string(o.out), ref, images); err != nil {
 				return err
 			}
 			for _, img := range images {
@@ -97,7 +99,7 @@ func newImageBuildCommand(c *cli.CommandLine) *cobra.Command {
 		},
 	}
 	o.register(cmd)
-	cmd.Flags().StringVarP(&o.out, "output", "o", "tare-agent.tar", "`file` to write")
+	cmd.Flags().VarP(&o.out, "output", "o", "`file` to write")
 	return cmd
 }
 
@@ -161,20 +163,8 @@ func (o imageOptions) build() (name.Tag, []image.Image, error) {
 	return ref, images, nil
 }
 
-// saveImage writes an archive beside its place and moves it there when it is whole.
 func saveImage(path string, ref name.Tag, images []image.Image) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".tare-image-*")
-	if err != nil {
-		return fmt.Errorf("write image archive: %w", err)
-	}
-	defer os.Remove(f.Name())
-	if err := errors.Join(image.WriteArchive(f, ref, images), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return fmt.Errorf("write image archive: %w", err)
-	}
-	return nil
+	return outfile.Write(path, 0o644, func(w io.Writer) error { return image.WriteArchive(w, ref, images) })
 }
 
 func loadImage(ctx context.Context, c *cli.CommandLine, o imageOptions, archive string) error {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -14,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/base/regular"
 )
 
@@ -114,32 +113,10 @@ func removeContext(kubeconfig, name string) error {
 func writeKubeconfig(path string, config *api.Config) error {
 	b, err := clientcmd.Write(*config)
 	if err == nil {
-		err = replace(path, b)
+		err = outfile.WriteFile(path, b, 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("write kubeconfig %s: %w", path, err)
+		return fmt.Errorf("kubeconfig: %w", err)
 	}
 	return nil
-}
-
-// replace writes a file in one step, so that a full disk or a kill leaves the former one. A link stays a link, and an
-// existing file keeps its permissions.
-func replace(path string, b []byte) error {
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
-	}
-	mode := fs.FileMode(0o600)
-	if info, err := os.Stat(path); err == nil {
-		mode = info.Mode().Perm()
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // fails after the rename
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }
