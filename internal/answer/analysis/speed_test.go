@@ -26,6 +26,7 @@ type spedMachine struct {
 	leak         float64 // and as a share of its own deviation
 	heavy        bool
 	none         bool // the treatment costs nothing
+	beyond       bool // more passes than the adjustment allows for: coverage is documented and not bounded
 }
 
 var spedMachines = []spedMachine{
@@ -41,7 +42,12 @@ var spedMachines = []spedMachine{
 	{name: "bursts, heavy tails", slope: 1, burst: 0.06, own: 0.02, seen: 0.02, heavy: true},
 	{name: "bursts, treatment slows the baselines by 5 %", slope: 1, burst: 0.06, own: 0.02, seen: 0.01, shift: 0.05},
 	{name: "treatment passes on a tenth of its deviation", own: 0.04, seen: 0.01, leak: 0.1},
+	{name: "treatment passes on half", own: 0.04, seen: 0.005, leak: 0.5},
 	{name: "bursts, treatment passes on a tenth", slope: 1, burst: 0.03, own: 0.04, seen: 0.01, leak: 0.1},
+	{name: "bursts, treatment passes on half", slope: 1, burst: 0.03, own: 0.04, seen: 0.01, leak: 0.5},
+	{name: "slope 0.7, bursts, treatment passes on half", slope: 0.7, burst: 0.06, own: 0.02, seen: 0.01, leak: 0.5},
+	{name: "treatment passes on all", own: 0.04, seen: 0.005, leak: 1, beyond: true},
+	{name: "bursts, treatment passes on all", slope: 1, burst: 0.03, own: 0.04, seen: 0.01, leak: 1, beyond: true},
 	{name: "bursts, no difference", burst: 0.06, own: 0.02, seen: 0.02, none: true},
 }
 
@@ -110,7 +116,7 @@ func TestCoverageAtMeanSpeed(t *testing.T) {
 	documented := statstest.Coverage(t)
 	for _, m := range spedMachines {
 		rows := map[string]*speedRow{dataCPU: {name: m.name + ", data plane"}, simulated: {name: m.name + ", total"}}
-		for _, blocks := range []int{6, 8, 12} {
+		for _, blocks := range []int{4, 6, 13, 30} {
 			r := rand.New(rand.NewPCG(20261123, uint64(blocks)))
 			for _, row := range rows {
 				row.covered, row.used, row.before, row.after = append(row.covered, 0), 0, 0, 0
@@ -129,12 +135,12 @@ func TestCoverageAtMeanSpeed(t *testing.T) {
 			if row.after == 0 {
 				continue // without any such cost
 			}
-			t.Logf("| %s | %.3f | %.3f | %.3f | %.0f | ±%.1f for ±%.1f |", row.name, row.covered[0], row.covered[1], row.covered[2], 100*row.used, row.after, row.before)
+			t.Logf("| %s | %.3f | %.3f | %.3f | %.3f | %.0f | ±%.1f for ±%.1f |", row.name, row.covered[0], row.covered[1], row.covered[2], row.covered[3], 100*row.used, row.after, row.before)
 			for i, got := range row.covered {
-				if got < low {
+				if got < low && !m.beyond {
 					t.Errorf("%s, column %d: a 95 %% interval covers %.3f", row.name, i, got)
 				}
-				if d := documented[row.name]; len(d) < 3 || math.Abs(d[i]-got) > 0.0015+4*math.Sqrt(0.05*0.95/float64(experiments)) {
+				if d := documented[row.name]; len(d) < 4 || math.Abs(d[i]-got) > 0.0015+4*math.Sqrt(math.Max(0.05*0.95, got*(1-got))/float64(experiments)) {
 					t.Errorf("%s, column %d: docs/lab/coverage.md has %v, this is %.3f", row.name, i, d, got)
 				}
 			}
@@ -176,7 +182,7 @@ func TestSpeedIsSeenOutsideTheComparison(t *testing.T) {
 // machine's drift hides is shown at both levels.
 func TestMeanOverLevelsAtMeanSpeed(t *testing.T) {
 	const blocks = 9
-	m := spedMachine{slope: 1, drift: 0.2, own: 0.005, seen: 0.005}
+	m := spedMachine{slope: 1, drift: 3, own: 0.005, seen: 0.005}
 	r := rand.New(rand.NewPCG(3, 4))
 	a := &analysis{
 		run:       run{plan: plan.Plan{Order: experiment.OrderInterleaved}},
@@ -192,10 +198,10 @@ func TestMeanOverLevelsAtMeanSpeed(t *testing.T) {
 		trials, _ := m.trials(r, blocks)
 		for _, id := range []string{"none", "none-control", "envoy"} {
 			for i, trial := range trials[id] {
-				// 3 % of a cost that follows the machine's speed with the treatment only
+				// 10 µs more with the treatment, which follow the machine's speed
 				trial.Metrics[simulated] = 100 * (1 + m.noise(r, m.own))
 				if id == "envoy" {
-					trial.Metrics[simulated] *= 1.03 * math.Exp(m.drift*(float64(i)/(blocks-1)-0.5))
+					trial.Metrics[simulated] += 10 * (1 + 1.4*m.drift*(float64(i)/(blocks-1)-0.5))
 				}
 				trial.ID, trial.Treatment = at(trial.ID), at(id)
 				by[at(id)] = append(by[at(id)], trial)

@@ -55,28 +55,39 @@ func PositionedRatio(treatment, baseline, shifts []float64, confidence float64) 
 	return a, used
 }
 
-// maxSlope is the largest relative change of a cost with the CPU of fixed work that is taken for the machine's
-// speed. A cost that moves by more moves that CPU rather than follows it.
-const maxSlope = 2
+// mostPassed is the largest share of a difference's own relative deviation that may pass into the covariate. It allows
+// for half of a treatment's: what also slows the baseline's side of a total makes that share of the difference larger.
+const mostPassed = 0.6
 
 // DifferenceAtMeanSpeed is [PairedDifference] at the mean speed of the machine over the blocks. work is the CPU that
 // other processes used for the same work in each block: higher on a slower machine. The estimate is that of
 // [PairedDifference], since the covariate is centred: neither a constant shift of work nor the choice moves it. Only the
-// part of the spread that follows the machine is taken out. work must share nothing but the machine with the two
-// sides: any other common noise would be taken out too, and the interval would be too narrow. The coefficient is that
-// of the logarithm of work. used is false if this narrows no interval, or with fewer than six pairs.
+// part of the spread that follows the machine is taken out.
+//
+// A deployment's own deviation that passes into work would be taken out too. So the covariate is the logarithm of work
+// less mostPassed of each block's relative deviation. If that share passes, the rest is the machine's alone. If less
+// does, the interval is wider than need be. The coefficient is that of the logarithm of work itself. used is false if
+// this narrows no interval, or with fewer than six pairs.
 func DifferenceAtMeanSpeed(treatment, baseline, work []float64, confidence float64) (a Adjusted, used bool) {
 	z, ok := logs(work)
 	if !ok || len(treatment) != len(baseline) || len(treatment) != len(z) {
 		return a, false
 	}
-	d, middle := make([]float64, len(z)), Mean(z)
+	d := make([]float64, len(z))
 	for i := range d {
-		d[i], z[i] = treatment[i]-baseline[i], z[i]-middle
+		d[i] = treatment[i] - baseline[i]
 	}
-	a, used = adjust(d, z, confidence, maxAbs(treatment, baseline))
-	follows := a.Coefficient*a.Estimate > 0 && math.Abs(a.Coefficient) <= maxSlope*math.Max(Mean(treatment), Mean(baseline))
-	return a, used && follows
+	middle, mean, scale := Mean(z), Mean(d), maxAbs(treatment, baseline)
+	without := make([]float64, len(z))
+	for i := range z {
+		z[i] -= middle
+		without[i] = z[i] - mostPassed*(d[i]-mean)/mean
+	}
+	a, used = adjust(d, without, confidence, scale)
+	used = used && a.Coefficient*mean > 0
+	follows, _ := adjust(d, z, confidence, scale)
+	a.Coefficient, a.CoefficientSE = follows.Coefficient, follows.CoefficientSE
+	return a, used
 }
 
 // HalfWidthAtMeanSpeed is [HalfWidth] for the standard deviation of [DifferenceAtMeanSpeed].

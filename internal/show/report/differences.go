@@ -109,7 +109,7 @@ func speedSentences(t text) {
 		t.page.line("")
 	}
 	t.page.prose("Adjusted for the machine's speed in each block, which narrows the interval: " + strings.Join(adjusted, "; ") +
-		". These intervals are at the mean speed of this run. The CPU per request of application and load generator in the baseline's trials shows the speed. Ratios are not adjusted.")
+		". These intervals are about the mean over such deployments at the mean speed of this run. They hold if at most half of a deployment's own deviation passes into what shows the speed: the CPU per request of application and load generator in the baseline's trials. Ratios are not adjusted.")
 }
 
 // speedWords are the unadjusted interval, and the slope if there is one.
