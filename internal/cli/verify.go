@@ -44,12 +44,13 @@ func newVerifyCommand(c *CommandLine) *cobra.Command {
 
   - every file has the SHA-256 of the manifest of its trial or of the directory;
   - counts agree: answers, classes, statuses, histograms, seconds of the load;
+  - CPU, memory, planes and times of tasks agree with slices and samples;
   - CPU time advances, and phases follow one another;
   - plan, seed and records fit, and the experiment file gives the same plan again.
 
 It prints one line for each finding. A note is no error: a trial that has not run, or a
-directory of a tare without manifests. report, compare and history make the cheap
-checks each time and leave out trials that fail them. Digests find damage and
+directory of a tare without manifests. report, compare and history check records
+and slices each time, and leave out trials that fail. Digests find damage and
 mistakes. They do not stop a person who computes them again: with --key a directory
 must also have the signature of ` + "`tare sign`" + ` or minisign by that key.
 

@@ -3,13 +3,23 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tare-mesh/tare/internal/base/hdrlog"
+	"github.com/tare-mesh/tare/internal/cli/clitest"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/result/verify"
 )
 
@@ -50,6 +60,123 @@ func half(v map[string]any, path ...string) {
 	}
 	last := path[len(path)-1]
 	v[last] = float64(int(v[last].(float64) / 2))
+}
+
+// taskOf is a task of a record.
+func taskOf(record map[string]any, id string) map[string]any {
+	for _, task := range record["tasks"].([]any) {
+		if task := task.(map[string]any); task["id"] == id {
+			return task
+		}
+	}
+	return nil
+}
+
+// slower adds a tenth to all latencies in latency-measure.hdr. Their number is the same.
+func slower(t *testing.T, _, trial string) {
+	t.Helper()
+	path := filepath.Join(trial, result.MeasuredFile)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	w, err := hdrlog.NewWriter(&out, time.Unix(0, 0), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = hdrlog.ReadIntervals(bytes.NewReader(b), func(from, to time.Duration, tag string, h *hdrhistogram.Histogram) error {
+		moved := hdrhistogram.New(h.LowestTrackableValue(), h.HighestTrackableValue(), int(h.SignificantFigures()))
+		for _, bar := range h.Distribution() {
+			if bar.Count > 0 {
+				_ = moved.RecordValues(bar.To+bar.To/10, bar.Count)
+			}
+		}
+		return w.Interval(from, to, tag, moved)
+	})
+	if err := errors.Join(err, w.Flush(), os.WriteFile(path, out.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// reseal computes the digests of a trial again, as a person who knows the format can.
+func reseal(t *testing.T, dir, trial string) {
+	t.Helper()
+	for _, manifest := range []string{filepath.Join(trial, result.ManifestFile), filepath.Join(dir, result.ManifestFile)} {
+		change(t, manifest, func(v map[string]any) {
+			for _, file := range v["files"].([]any) {
+				entry := file.(map[string]any)
+				f, err := result.Digest(filepath.Dir(manifest), entry["name"].(string))
+				if err != nil {
+					t.Fatal(err)
+				}
+				entry["bytes"], entry["sha256"] = f.Bytes, f.SHA256
+			}
+		})
+	}
+}
+
+// A recorded interleaved trial whose figures were changed together with their digests: verification finds it, and reports leave
+// it out where the check is a cheap one.
+func TestFiguresRefuteOneAnother(t *testing.T) {
+	whole := filepath.Join(t.TempDir(), "run")
+	clitest.Unpack(t, "testdata/formats/v1beta1-interleaved.tar.gz", whole)
+	used := func(by float64) func(map[string]any) {
+		return func(v map[string]any) {
+			for _, task := range []string{"echo-0/sidecar", "load/sidecar"} {
+				start, end := taskOf(v, task)["start"].(map[string]any), taskOf(v, task)["end"].(map[string]any)
+				end["cpu"] = math.Round(start["cpu"].(float64) + by*(end["cpu"].(float64)-start["cpu"].(float64)))
+			}
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		change func(map[string]any)
+		want   string
+	}{
+		{"nothing", func(map[string]any) {}, ""},
+		{"CPU time by 1000", used(1000), "slices.csv +its slices have .* of CPU time of plane data"},
+		{"CPU time by 2", used(2), "slices.csv +its slices have .* of CPU time of plane data"},
+		{"half of the CPU time", used(0.5), "slices.csv +its slices have .* of CPU time of plane data"},
+		{"memory", func(v map[string]any) { taskOf(v, "echo-0/sidecar")["end"].(map[string]any)["rss"] = 1e9 }, "record.json +task echo-0/sidecar has 1000000000 bytes of memory, and its peak is "},
+		{"a task removed", func(v map[string]any) {
+			v["tasks"] = slices.DeleteFunc(v["tasks"].([]any), func(task any) bool { return task.(map[string]any)["id"] == "load/sidecar" })
+		}, "slices.csv +its slices have .* of CPU time of plane data"},
+		{"a task in another plane", func(v map[string]any) { taskOf(v, "load/sidecar")["plane"] = "harness" }, "slices.csv +its slices have .* of CPU time of plane harness"},
+		{"earlier readings", func(v map[string]any) {
+			for _, task := range v["tasks"].([]any) {
+				start := task.(map[string]any)["start"].(map[string]any)
+				at, err := time.Parse(time.RFC3339Nano, start["at"].(string))
+				if err != nil {
+					t.Fatal(err)
+				}
+				start["at"] = at.Add(-900 * time.Millisecond)
+			}
+		}, "slices.csv +task .* was read 900ms before the first reading of the slices"},
+		{"latencies", nil, "latency-measure.hdr +its histogram .* is not the sum of that of latency.hdr in the measure phase"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "run")
+			if err := os.CopyFS(dir, os.DirFS(whole)); err != nil {
+				t.Fatal(err)
+			}
+			trial := filepath.Join(dir, "trials", "001-envoy-b1")
+			if c.change == nil {
+				slower(t, dir, trial)
+			} else {
+				change(t, filepath.Join(trial, "record.json"), c.change)
+			}
+			reseal(t, dir, trial)
+			out, err := output(t, "verify", dir)
+			if (err != nil) != (c.want != "") || !regexp.MustCompile(c.want).MatchString(out) || strings.Contains(out, "was changed after") {
+				t.Errorf("verify: %v, want %q in\n%s", err, c.want, out)
+			}
+			out, err = output(t, "report", dir)
+			if left := strings.Contains(out, "001-envoy-b1 (record-contradicts)"); err != nil || left != (c.want != "" && c.change != nil) {
+				t.Errorf("report: left out is %v, %v\n%s", left, err, out)
+			}
+		})
+	}
 }
 
 // Verification accepts a real run, and finds every planted change without the digests.
@@ -108,6 +235,21 @@ func TestVerifyRun(t *testing.T) {
 				v["tasks"].([]any)[0].(map[string]any)["start"].(map[string]any)["cpu"] = 1e18
 			})
 		}, "decreased by"},
+		{"more CPU time", func(t *testing.T, _, trial string) {
+			change(t, filepath.Join(trial, "record.json"), func(v map[string]any) {
+				end := taskOf(v, "echo-0/app")["end"].(map[string]any)
+				end["cpu"] = end["cpu"].(float64) + 1e8
+			})
+		}, "events.jsonl it has no readings of task echo-0/app from "},
+		{"a task removed", func(t *testing.T, _, trial string) {
+			change(t, filepath.Join(trial, "record.json"), func(v map[string]any) {
+				v["tasks"] = slices.DeleteFunc(v["tasks"].([]any), func(task any) bool { return task.(map[string]any)["id"] == "echo-0/app" })
+			})
+		}, "events.jsonl it has task echo-0/app, which the record lacks"},
+		{"a task in another plane", func(t *testing.T, _, trial string) {
+			change(t, filepath.Join(trial, "record.json"), func(v map[string]any) { taskOf(v, "echo-0/app")["plane"] = "harness" })
+		}, " cores of plane app before "},
+		{"other latencies", slower, "latency-measure.hdr its histogram "},
 		{"another seed", func(t *testing.T, dir, _ string) {
 			change(t, filepath.Join(dir, "plan.json"), func(v map[string]any) { v["seed"] = 17 })
 		}, "it is not the plan of experiment.yaml: seed"},

@@ -24,20 +24,21 @@ func (r *Record) Contradictions() []string {
 		c.counts(r.Load)
 		c.ended(r.Load, r.Valid)
 		c.due(r.Load)
+		c.owed(r)
 		c.conserved(r)
+		c.windowed(r)
 	}
+	c.memory(r)
+	c.machine(r)
 	return c.found
 }
 
-// Regressions lists counters that went back, CPU time beyond that of the machine, and
-// requests that are missing from the schedule.
-// Reports leave the figures of such a task out, with a warning: a process that was
-// started again, or a clock that was set back, has them too.
+// Regressions lists counters that went back. Reports leave the figures of such a task out,
+// with a warning: a process that was started again, or a clock that was set back, has them too.
 func (r *Record) Regressions() []string {
 	var c contradictions
 	if r.Error == "" {
 		c.tasks(r)
-		c.owed(r.Load)
 	}
 	return c.found
 }
@@ -197,8 +198,9 @@ func (l *Load) scheduleSlack() float64 {
 }
 
 // owed: an open loop sends as many requests as its rate makes.
-func (c *contradictions) owed(l *Load) {
-	if l == nil || !l.conserves() || l.Loop != "open" || l.AskedRate <= 0 || l.MeasureSeconds <= 0 {
+func (c *contradictions) owed(r *Record) {
+	l := r.Load
+	if !l.conserves() || l.Loop != "open" || l.AskedRate <= 0 || l.MeasureSeconds <= 0 {
 		return // it ended before the window: the trial is invalid for that
 	}
 	if want := l.scheduled(); float64(l.Intended) < want-l.scheduleSlack() {
@@ -210,7 +212,17 @@ func (c *contradictions) owed(l *Load) {
 // counters and times are not one moment.
 const cpuSlack = 0.1
 
-// tasks: counters advance, and no task uses more CPU time than its machine has.
+// machine: no task uses more CPU time than its machine has.
+func (c *contradictions) machine(r *Record) {
+	for _, t := range r.Tasks {
+		wall, cpu := t.End.At.Sub(t.Start.At), t.End.CPU-t.Start.CPU
+		if t.Missing == "" && r.Node != nil && r.Node.CPUs > 0 && wall > time.Second && float64(cpu) > (1+cpuSlack)*float64(wall)*float64(r.Node.CPUs) {
+			c.addf("task %s used %v of CPU time in %v on %d processors", t.ID, time.Duration(cpu), wall, r.Node.CPUs)
+		}
+	}
+}
+
+// tasks: counters advance.
 func (c *contradictions) tasks(r *Record) {
 	for _, t := range r.Tasks {
 		wall, cpu := t.End.At.Sub(t.Start.At), t.End.CPU-t.Start.CPU
@@ -223,8 +235,6 @@ func (c *contradictions) tasks(r *Record) {
 			c.addf("task %s was read at the end %v before it was read at the start", t.ID, -wall)
 		case cpu < 0 && !t.Ended && !restarted:
 			c.addf("the CPU time of task %s decreased by %v", t.ID, time.Duration(-cpu))
-		case r.Node != nil && r.Node.CPUs > 0 && wall > time.Second && float64(cpu) > (1+cpuSlack)*float64(wall)*float64(r.Node.CPUs):
-			c.addf("task %s used %v of CPU time in %v on %d processors", t.ID, time.Duration(cpu), wall, r.Node.CPUs)
 		}
 	}
 	if n := r.Node; n != nil && !n.Start.At.IsZero() && !n.End.At.IsZero() && n.End.At.Before(n.Start.At) {

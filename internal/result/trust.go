@@ -26,7 +26,10 @@ func (d *Dir) trusted(t plan.Trial) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	wrong := r.Contradictions()
+	var wrong []string
+	for _, f := range r.Refutations(d.TrialFile(t.ID, SlicesFile)) {
+		wrong = append(wrong, f.File+": "+f.Message)
+	}
 	switch {
 	case slices.Contains(changed, RecordFile) || slices.Contains(changed, SlicesFile):
 		r.invalidate(Warning{Code: RecordAltered, Message: strings.Join(changed, ", ") + " was changed after the trial: its SHA-256 is not that of " + ManifestFile, Hint: restore})
@@ -35,7 +38,7 @@ func (d *Dir) trusted(t plan.Trial) (Record, error) {
 			Hint: restore, Withholds: true, Metrics: metric.From(metric.LatencyLog)})
 	}
 	if len(wrong) > 0 {
-		r.invalidate(Warning{Code: RecordContradicts, Message: "the record contradicts itself: " + strings.Join(wrong, "; "), Hint: restore})
+		r.invalidate(Warning{Code: RecordContradicts, Message: "its figures contradict one another: " + strings.Join(wrong, "; "), Hint: restore})
 	}
 	return r, nil
 }

@@ -83,6 +83,20 @@ func (s *Sum) Histogram() *hdrhistogram.Histogram {
 	return hdrhistogram.Import(s.snapshot())
 }
 
+// Equal reports whether two sums have the same counts. Nil is empty.
+func (s *Sum) Equal(o *Sum) bool {
+	if s == nil || o == nil {
+		return s.Total() == 0 && o.Total() == 0
+	}
+	n := min(len(s.counts), len(o.counts))
+	zero := func(counts []int64) bool {
+		return !slices.ContainsFunc(counts, func(c int64) bool { return c != 0 })
+	}
+	g := o.geometry
+	g.ratio = s.geometry.ratio // of no integer counts
+	return s.geometry == g && slices.Equal(s.counts[:n], o.counts[:n]) && zero(s.counts[n:]) && zero(o.counts[n:])
+}
+
 // decoders are reused: a report reads thousands of logs, and a decoder has 100 KiB.
 var decoders = sync.Pool{New: func() any { return &decoder{line: make([]byte, 64<<10)} }}
 

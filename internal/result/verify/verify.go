@@ -212,7 +212,10 @@ func (f *findings) trial(d *result.Dir, t plan.Trial, stopped int) bool {
 		f.problem(in(result.RecordFile), "the run ended before this block")
 	}
 	f.digests(d, &r, sum)
-	for _, message := range append(r.Contradictions(), r.Regressions()...) {
+	for _, refuted := range r.Refutations(d.TrialFile(t.ID, result.SlicesFile)) {
+		f.problem(in(refuted.File), refuted.Message)
+	}
+	for _, message := range r.Regressions() {
 		f.problem(in(result.RecordFile), message)
 	}
 	f.events(d, &r)

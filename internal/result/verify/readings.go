@@ -1,0 +1,77 @@
+package verify
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// readings compares the tasks of a trial without slices with its samples. The readings at the edges of the measure phase are
+// two of them, and each has the CPU of every plane since the one before it.
+func (f *findings) readings(file string, r *result.Record, looks []*result.Sample) {
+	planes := map[string]metric.Plane{}
+	first, last := len(looks), -1
+	for _, t := range r.Tasks {
+		if planes[t.ID] = t.Plane; t.Missing != "" || t.Ended || t.Start.At.IsZero() || t.End.At.IsZero() {
+			continue
+		}
+		begin, end := sampleOf(looks, t.ID, t.Start), sampleOf(looks, t.ID, t.End)
+		if begin < 0 || end < 0 {
+			f.problem(file, fmt.Sprintf("it has no readings of task %s from %s to %s with %v and %v of CPU time, as the record has", t.ID,
+				t.Start.At.Format(time.RFC3339Nano), t.End.At.Format(time.RFC3339Nano), time.Duration(t.Start.CPU), time.Duration(t.End.CPU)))
+			return
+		}
+		first, last = min(first, begin), max(last, end)
+	}
+	if first >= last {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(looks[first].Tasks)) {
+		if _, ends := looks[last].Tasks[id]; ends && planes[id] == "" {
+			f.problem(file, fmt.Sprintf("it has task %s, which the record lacks", id))
+			return
+		}
+	}
+	for i := first + 1; i <= last; i++ {
+		if plane, is, want := differs(planes, looks[i-1], looks[i]); plane != "" {
+			f.problem(file, fmt.Sprintf("its samples have %.6f cores of plane %s before %s, and the tasks that the record has in it %.6f",
+				want, plane, looks[i].Tasks[slices.Min(slices.Collect(maps.Keys(looks[i].Tasks)))].At.Format(time.RFC3339Nano), is))
+			return
+		}
+	}
+}
+
+// sampleOf is the index of the sample with a reading of a task, -1 for none.
+func sampleOf(looks []*result.Sample, id string, edge result.Reading) int {
+	return slices.IndexFunc(looks, func(s *result.Sample) bool {
+		is, ok := s.Tasks[id]
+		return ok && is.At.Equal(edge.At) && is.CPU == edge.CPU
+	})
+}
+
+// differs returns a plane whose CPU between two samples of all tasks is not that of its tasks, in cores.
+func differs(planes map[string]metric.Plane, before, after *result.Sample) (plane string, is, want float64) {
+	cores := map[string]float64{}
+	for id, p := range planes {
+		a, ok := before.Tasks[id]
+		b, ok2 := after.Tasks[id]
+		if !ok || !ok2 || !b.At.After(a.At) {
+			return "", 0, 0
+		}
+		cores[string(p)] += float64(b.CPU-a.CPU) / float64(b.At.Sub(a.At))
+	}
+	if len(after.Tasks) != len(planes) {
+		return "", 0, 0
+	}
+	for _, p := range slices.Sorted(maps.Keys(after.Cores)) {
+		if math.Abs(cores[p]-after.Cores[p]) > 1e-6*(1+math.Abs(after.Cores[p])) {
+			return p, cores[p], after.Cores[p]
+		}
+	}
+	return "", 0, 0
+}
