@@ -86,10 +86,9 @@ func (c reporter) page(dir string, o reportOptions) error {
 	if err := writeReport(&b, dir, o); err != nil {
 		return fmt.Errorf("write the report as a page: %w", err)
 	}
-	file := filepath.Join(dir, pageFile)
-	if err := console.WriteFile(file, b.Bytes()); err != nil {
-		return err
+	if err := result.Add(dir, pageFile, b.Bytes()); err != nil {
+		return fmt.Errorf("write the report as a page: %w", err)
 	}
-	c.lastLine = "Report with figures: " + printable.Line(file)
+	c.lastLine = "Report with figures: " + printable.Line(filepath.Join(dir, pageFile))
 	return nil
 }

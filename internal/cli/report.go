@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -143,6 +144,9 @@ func (c reporter) report(dir string, o reportOptions) error {
 	var b bytes.Buffer
 	if err := writeReport(&b, dir, o); err != nil {
 		return err
+	}
+	if inside, name := filepath.Split(o.output); name == pageFile && filepath.Clean(inside) == filepath.Clean(dir) {
+		return result.Add(dir, name, b.Bytes()) // its manifest lists the page
 	}
 	return outfile.WriteFile(o.output, b.Bytes(), 0o644)
 }

@@ -69,20 +69,18 @@ func (c signer) sign(dirs []string, o signOptions) error {
 	if err != nil {
 		return err
 	}
+	// Twice: sealing would hide a change, and what is signed is what was verified.
+	if _, err := c.faultless(dirs, o.meshes); err != nil {
+		return err
+	}
 	for _, dir := range dirs {
 		if err := result.Seal(dir); err != nil {
 			return err
 		}
 	}
-	all, err := c.verify(dirs, o.meshes, nil)
+	all, err := c.faultless(dirs, o.meshes)
 	if err != nil {
 		return err
-	}
-	if bad := verified(all); bad != nil {
-		if err := writeVerified(c.Out, all); err != nil {
-			return err
-		}
-		return fmt.Errorf("nothing is signed: %w", bad)
 	}
 	var rows [][]string
 	for _, r := range all {
@@ -98,6 +96,18 @@ func (c signer) sign(dirs []string, o signOptions) error {
 	return nil
 }
 
+// faultless verifies directories, and prints the problems of those that cannot be signed.
+func (c signer) faultless(dirs, meshes []string) ([]*verify.Result, error) {
+	all, err := c.verify(dirs, meshes, nil)
+	if err != nil {
+		return nil, err
+	}
+	if bad := verified(all); bad != nil {
+		return nil, errors.Join(writeVerified(c.Out, all), fmt.Errorf("nothing is signed: %w", bad))
+	}
+	return all, nil
+}
+
 func signManifest(dir string, key minisign.PrivateKey) error {
 	manifest, err := regular.ReadFile(filepath.Join(dir, result.ManifestFile), verify.MaxManifest)
 	if err != nil {
@@ -107,7 +117,7 @@ func signManifest(dir string, key minisign.PrivateKey) error {
 	if err != nil {
 		return fmt.Errorf("sign %s: %w", dir, err)
 	}
-	return console.WriteFile(filepath.Join(dir, result.SignatureFile), signature)
+	return result.Add(dir, result.SignatureFile, signature)
 }
 
 // maxKey bounds the file of a key or of a password in bytes.

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
 	"path/filepath"
 
@@ -42,7 +41,7 @@ const maxCopy = 1 << 20
 // keep archives the files of the trials: whole files up to 1 MiB, and the
 // checksums of all files.
 func (s *Study) keep(d *result.Bulk, p *plan.Plan) error {
-	f, err := os.Create(d.Path(originalsFile))
+	f, err := d.Create(originalsFile)
 	if err != nil {
 		return fmt.Errorf("keep the imported files: %w", err)
 	}
@@ -66,7 +65,7 @@ func (s *Study) keep(d *result.Bulk, p *plan.Plan) error {
 	}
 	b, err := json.MarshalIndent(a.origins, "", "  ")
 	if err = errors.Join(err, a.tar.Close(), buffered.Flush(), f.Close()); err == nil {
-		err = os.WriteFile(d.Path(originsFile), append(b, '\n'), 0o644)
+		err = d.Write(originsFile, append(b, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("keep the imported files: %w", err)

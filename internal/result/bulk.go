@@ -6,7 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"path"
 	"sync"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
@@ -40,7 +40,7 @@ func (b *Bulk) begin() error {
 	if err := mustBeEmpty(b.dir.path); err != nil {
 		return err
 	}
-	if err := os.Mkdir(b.dir.file(TrialsDir), 0o755); err != nil {
+	if err := b.dir.held.Mkdir(TrialsDir, 0o755); err != nil {
 		return storage("create results directory", b.dir.path, err)
 	}
 	return nil
@@ -49,61 +49,73 @@ func (b *Bulk) begin() error {
 // Trial writes the record of a planned trial and, unless nil, its interval log.
 // It is safe for concurrent use.
 func (b *Bulk) Trial(t plan.Trial, r Record, latency []byte) error {
-	path := b.dir.trialPath(t.ID)
-	if err := os.Mkdir(path, 0o755); err != nil {
-		return storage("write trial in", path, err)
+	name := path.Join(TrialsDir, t.ID)
+	if err := b.dir.held.Mkdir(name, 0o755); err != nil {
+		return storage("write trial in", b.dir.held.path(name), err)
 	}
 	r.Schema, r.ID, r.Ordinal, r.Block, r.Treatment, r.Manifested = Schema, t.ID, t.Ordinal, t.Block, t.Treatment, true
 	text := texts.Get().(*bytes.Buffer)
 	defer texts.Put(text)
 	text.Reset()
 	if err := json.NewEncoder(text).Encode(r); err != nil {
-		return &Error{Op: "write", Path: filepath.Join(path, RecordFile), Hinted: hint.Hinted{Err: err}}
+		return &Error{Op: "write", Path: b.dir.TrialFile(t.ID, RecordFile), Hinted: hint.Hinted{Err: err}}
 	}
 	m := Manifest{Schema: Schema, Trial: t.ID, Complete: true}
 	if latency != nil {
 		m.Files = append(m.Files, fileOf(LatencyFile, latency))
-		if err := b.write(filepath.Join(path, LatencyFile), latency); err != nil {
+		if err := b.Write(path.Join(name, LatencyFile), latency); err != nil {
 			return err
 		}
 	}
 	m.Files = append(m.Files, fileOf(RecordFile, text.Bytes()))
-	manifest, err := encode(filepath.Join(path, ManifestFile), m)
+	manifest, err := encode(b.dir.TrialFile(t.ID, ManifestFile), m)
 	if err != nil {
 		return err
 	}
-	if err := b.write(filepath.Join(path, ManifestFile), manifest); err != nil {
+	if err := b.Write(path.Join(name, ManifestFile), manifest); err != nil {
 		return err
 	}
-	return b.write(filepath.Join(path, RecordFile), text.Bytes())
+	return b.Write(path.Join(name, RecordFile), text.Bytes())
 }
 
 // texts are reused buffers of records.
 var texts = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-func (b *Bulk) write(path string, data []byte) error {
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		return storage("write", path, err)
+// Write creates a file with a content in the directory.
+func (b *Bulk) Write(name string, data []byte) error {
+	f, err := b.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return storage("write", f.Name(), err)
 	}
 	return nil
 }
 
-// Path returns the path of the file called name in the directory.
-func (b *Bulk) Path(name string) string { return b.dir.file(name) }
+// Create creates a file in the directory.
+func (b *Bulk) Create(name string) (*os.File, error) {
+	f, err := b.dir.held.exclusive(name)
+	if err != nil {
+		return nil, storage("write", b.dir.held.path(name), err)
+	}
+	return f, nil
+}
 
 // Finish completes the results directory and writes the plan last.
 func (b *Bulk) Finish() error {
-	env, err := json.MarshalIndent(b.dir.environment, "", "  ")
+	env, err := encode(b.dir.file(EnvironmentFile), b.dir.environment)
 	if err != nil {
-		return &Error{Op: "write", Path: b.Path(EnvironmentFile), Hinted: hint.Hinted{Err: err}}
-	}
-	if err := b.write(b.Path(ExperimentFile), b.dir.experiment); err != nil {
 		return err
 	}
-	if err := b.write(b.Path(EnvironmentFile), append(env, '\n')); err != nil {
+	if err := b.Write(ExperimentFile, b.dir.experiment); err != nil {
 		return err
 	}
-	return writeJSON(b.Path(PlanFile), b.dir.plan)
+	if err := b.Write(EnvironmentFile, env); err != nil {
+		return err
+	}
+	return b.dir.held.writeJSON(PlanFile, b.dir.plan)
 }
 
 // Close writes the manifest of a finished directory and releases its lock. It may be
@@ -115,13 +127,13 @@ func (b *Bulk) Close() error { return b.dir.Close() }
 func (b *Bulk) Discard() error {
 	var errs []error
 	for _, name := range append([]string{TrialsDir, lockFile}, ownFiles...) {
-		errs = append(errs, os.RemoveAll(b.Path(name)))
+		errs = append(errs, b.dir.held.RemoveAll(name))
 	}
 	if b.created {
 		errs = append(errs, os.Remove(b.dir.path))
 	}
-	errs = append(errs, b.dir.lock.Close())
-	b.dir.lock = nil
+	errs = append(errs, b.dir.held.Close())
+	b.dir.held = nil
 	return errors.Join(errs...)
 }
 
@@ -138,14 +150,14 @@ func begin(dir string, experiment []byte, p *plan.Plan, env Environment) (*Dir, 
 	if err := mustBeEmpty(dir); err != nil {
 		return nil, err
 	}
-	lock, err := acquire(dir)
+	h, err := acquire(dir)
 	if err != nil {
 		if errors.Is(missing, fs.ErrNotExist) {
 			_ = os.Remove(dir) // unless another process has begun there
 		}
 		return nil, err
 	}
-	d := &Dir{path: dir, experiment: bytes.Clone(experiment), plan: *p, environment: env, lock: lock}
+	d := &Dir{path: dir, experiment: bytes.Clone(experiment), plan: *p, environment: env, held: h}
 	d.environment.Schema = Schema
 	d.environment.ExperimentSHA256 = digest(experiment)
 	d.plan.Schema = PlanSchema

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -52,7 +51,7 @@ type Dir struct {
 	experiment  []byte
 	plan        plan.Plan
 	environment Environment
-	lock        *os.File
+	held        *held // nil for reading
 }
 
 // Create creates the results directory of an experiment, and its parents. An
@@ -105,16 +104,17 @@ func mustBeEmpty(dir string) error {
 type opening struct{ dir *Dir }
 
 func (d opening) fill() error {
-	if err := os.Mkdir(d.dir.file(TrialsDir), 0o755); err != nil {
+	h := d.dir.held
+	if err := h.Mkdir(TrialsDir, 0o755); err != nil {
 		return storage("create results directory", d.dir.path, err)
 	}
-	if err := writeWhole(d.dir.file(ExperimentFile), d.dir.experiment); err != nil {
+	if err := h.write(ExperimentFile, d.dir.experiment); err != nil {
 		return err
 	}
-	if err := writeJSON(d.dir.file(EnvironmentFile), d.dir.environment); err != nil {
+	if err := h.writeJSON(EnvironmentFile, d.dir.environment); err != nil {
 		return err
 	}
-	return writeJSON(d.dir.file(PlanFile), d.dir.plan)
+	return h.writeJSON(PlanFile, d.dir.plan)
 }
 
 // Open reads a results directory. Its errors contain the file and, if known, the
@@ -169,7 +169,7 @@ func Resume(dir string, experiment []byte, env Environment) (*Dir, error) {
 	if _, err := Open(dir); err != nil {
 		return nil, err
 	}
-	lock, err := acquire(dir)
+	h, err := acquire(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -178,10 +178,10 @@ func Resume(dir string, experiment []byte, env Environment) (*Dir, error) {
 		err = errors.Join(opening{d}.sameExperiment(experiment), opening{d}.sameMachine(env))
 	}
 	if err != nil {
-		_ = lock.Close()
+		_ = h.Close()
 		return nil, err
 	}
-	d.lock = lock
+	d.held = h
 	return d, nil
 }
 
@@ -249,11 +249,11 @@ func firstDifference(was, is []byte) string {
 // Close writes the directory's manifest and releases its lock. It may be called more
 // than once.
 func (d *Dir) Close() error {
-	if d.lock == nil {
+	if d.held == nil {
 		return nil
 	}
-	err := errors.Join(d.seal(), d.lock.Close())
-	d.lock = nil
+	err := errors.Join(d.seal(ownFiles), d.held.Close())
+	d.held = nil
 	return err
 }
 
@@ -272,7 +272,7 @@ func (d *Dir) Environment() Environment { return d.environment }
 // SetVersions records the detected versions of data planes and generators. A
 // resumed run must have the versions of its first trials.
 func (d *Dir) SetVersions(versions map[string]string) error {
-	if d.lock == nil {
+	if d.held == nil {
 		return d.readOnly("keep versions")
 	}
 	merged := maps.Clone(d.environment.Versions)
@@ -293,7 +293,7 @@ func (d *Dir) SetVersions(versions map[string]string) error {
 	if err := d.unseal(); err != nil {
 		return err
 	}
-	if err := writeJSON(d.file(EnvironmentFile), env); err != nil {
+	if err := d.held.writeJSON(EnvironmentFile, env); err != nil {
 		return err
 	}
 	d.environment = env
@@ -331,21 +331,4 @@ func checkPlan(p *plan.Plan) error {
 		seen[t.ID], ordinal = true, t.Ordinal
 	}
 	return nil
-}
-
-func writeJSON(path string, v any) error {
-	b, err := encode(path, v)
-	if err != nil {
-		return err
-	}
-	return writeWhole(path, b)
-}
-
-// encode is the content of the JSON file at path.
-func encode(path string, v any) ([]byte, error) {
-	b, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return nil, &Error{Op: "write", Path: path, Hinted: hint.Hinted{Err: err}}
-	}
-	return append(b, '\n'), nil
 }

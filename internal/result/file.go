@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
@@ -44,9 +45,9 @@ var storageHelp = []struct {
 // storage wraps a file system error, with a hint.
 func storage(op, path string, err error) error {
 	e := &Error{Op: op, Path: path, Hinted: hint.Hinted{Err: err}}
-	// The path is printed only once.
+	// The path is printed only once. That of a root is relative.
 	var p *os.PathError
-	if errors.As(err, &p) && p.Path == path {
+	if errors.As(err, &p) && strings.HasSuffix(path, p.Path) {
 		e.Err = p.Err
 	}
 	e.Text = hint.Of(err)
@@ -73,53 +74,6 @@ func root(path string) string {
 		return path
 	}
 	return filepath.Dir(path)
-}
-
-// temporary is the path at which writeWhole writes before it renames.
-func temporary(path string) string { return path + ".tmp" }
-
-// writeWhole replaces the file at path atomically: after a crash it is either
-// old or new. The steps are: temporary name, fsync, rename, fsync of the
-// directory.
-func writeWhole(path string, b []byte) error {
-	tmp := temporary(path)
-	if err := writeSynced(tmp, b); err != nil {
-		_ = os.Remove(tmp)
-		return storage("write", path, err)
-	}
-	if err := os.Rename(tmp, path); err != nil {
-		_ = os.Remove(tmp)
-		return storage("write", path, err)
-	}
-	if err := syncPath(filepath.Dir(path)); err != nil {
-		return storage("write", path, err)
-	}
-	return nil
-}
-
-func writeSynced(path string, b []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return err
-	}
-	if _, err = f.Write(b); err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
-}
-
-// syncPath makes the content of the file or directory at path durable.
-func syncPath(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	err = f.Sync()
-	// Some file systems cannot sync a directory, so their error is ignored.
-	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
-		err = nil
-	}
-	return errors.Join(err, f.Close())
 }
 
 // Limits of the files of a results directory that are read whole, in bytes.

@@ -10,6 +10,8 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
-func acquire(dir string) (*os.File, error) {
-	return nil, &Error{Op: "lock results directory", Path: dir, Hinted: hint.Hinted{Err: fmt.Errorf("no file locks on this system: %w", errors.ErrUnsupported)}}
+func lock(dir string, _ *os.File) error {
+	return &Error{Op: "lock results directory", Path: dir, Hinted: hint.Hinted{Err: fmt.Errorf("no file locks on this system: %w", errors.ErrUnsupported)}}
 }
+
+func links(os.FileInfo) uint64 { return 1 }

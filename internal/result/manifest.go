@@ -38,6 +38,9 @@ type File struct {
 // measured are the files from which figures are computed, besides the record.
 var measured = []string{EventsFile, LatencyFile, MeasuredFile, SlicesFile}
 
+// Measured reports whether figures are computed from the file of a trial called name.
+func Measured(name string) bool { return name == RecordFile || slices.Contains(measured, name) }
+
 // maxFile bounds a file whose digest is computed, in bytes.
 const maxFile = maxEvents
 
@@ -86,34 +89,34 @@ func (td *TrialDir) manifest(record File) error {
 		}
 		m.Files = append(m.Files, f)
 	}
-	return m.write(td.Path(ManifestFile))
+	return m.write(td.held, td.name(ManifestFile))
 }
 
-func (m *Manifest) write(path string) error {
+func (m *Manifest) write(h *held, name string) error {
 	slices.SortFunc(m.Files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
-	return writeJSON(path, m)
+	return h.writeJSON(name, m)
 }
 
-// sameMode gives a file the mode of events.jsonl. Programs write some files with
-// mode 0600, which a colleague could not read.
+// sameMode gives a file of measurements the mode of events.jsonl. Programs write some with
+// mode 0600, which a colleague could not read. Logs and configurations keep theirs.
 func (td *TrialDir) sameMode(name string) error {
-	want, err := os.Stat(td.Path(EventsFile))
+	want, err := td.held.Lstat(td.name(EventsFile))
 	if err != nil {
 		return err
 	}
-	info, err := os.Lstat(td.Path(name))
+	info, err := td.held.Lstat(td.name(name))
 	if err != nil || !info.Mode().IsRegular() || info.Mode() == want.Mode() {
 		return err
 	}
-	return os.Chmod(td.Path(name), want.Mode().Perm())
+	return td.held.Chmod(td.name(name), want.Mode().Perm())
 }
 
 // Seal writes the manifest of all files of a recorded trial. Nothing may write to
 // the trial any more.
 func (td *TrialDir) Seal() error {
 	// A killed program leaves the temporary file of the manifest. It is about to be renamed, so it is not listed.
-	if err := os.Remove(temporary(td.Path(ManifestFile))); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return storage("remove", temporary(td.Path(ManifestFile)), err)
+	if err := td.held.remove(temporary(td.name(ManifestFile))); err != nil {
+		return err
 	}
 	names, err := filesIn(td.path)
 	if err != nil {
@@ -121,27 +124,27 @@ func (td *TrialDir) Seal() error {
 	}
 	m := Manifest{Schema: Schema, Trial: td.trial.ID, Complete: true}
 	for _, name := range names {
-		if err := td.sameMode(name); err != nil {
-			return storage("set the mode of", td.Path(name), err)
-		}
 		f, err := Digest(td.path, name)
 		if err != nil {
 			return storage("read", td.Path(name), err)
 		}
 		m.Files = append(m.Files, f)
 	}
-	return m.write(td.Path(ManifestFile))
+	return m.write(td.held, td.name(ManifestFile))
 }
 
-// filesIn lists the regular files in dir and below, but its manifest.
-func filesIn(dir string) ([]string, error) {
+// filesIn lists the regular files in dir and below, but its manifest and the directories called without.
+func filesIn(dir string, without ...string) ([]string, error) {
 	var names []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
+		if err != nil {
 			return err
 		}
 		name, err := filepath.Rel(dir, path)
-		if err == nil && name != ManifestFile {
+		if d.IsDir() && slices.Contains(without, name) {
+			return fs.SkipDir
+		}
+		if err == nil && d.Type().IsRegular() && name != ManifestFile {
 			names = append(names, filepath.ToSlash(name))
 		}
 		return err
@@ -178,6 +181,9 @@ func (d *Dir) altered(id, record string) (names []string, err error) {
 	for _, name := range append([]string{RecordFile}, measured[1:]...) {
 		want, ok := m.Lookup(name)
 		if !ok {
+			if _, err := os.Lstat(d.TrialFile(id, name)); err == nil { // it was added
+				names = append(names, name)
+			}
 			continue
 		}
 		got := want

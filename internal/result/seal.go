@@ -16,20 +16,74 @@ const SignatureFile = ManifestFile + ".minisig"
 // ownFiles are the files of a results directory beside its trials.
 var ownFiles = []string{ExperimentFile, PlanFile, EnvironmentFile, StoppedFile, OriginalsFile, OriginsFile}
 
-// Seal writes the manifest of the directory at path, if it has none. Nothing may be writing to it.
-func Seal(path string) error {
+// hold opens and locks a results directory.
+func hold(path string) (*Dir, error) {
 	d, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	d.held, err = acquire(path)
+	return d, err
+}
+
+// Seal writes the manifests of the directory at path again: of trials whose removal tare did not see, and its own
+// with every file beside the trials. Nothing may be writing to it. [verify.Dir] finds changes before.
+func Seal(path string) error {
+	d, err := hold(path)
 	if err != nil {
 		return err
 	}
-	if d.lock, err = acquire(path); err != nil {
-		return err
+	trials, err := Unsealed(d)
+	if err == nil {
+		err = SealTrials(d, trials)
 	}
-	return d.Close()
+	var names []string
+	if err == nil {
+		names, err = Beside(d)
+	}
+	if err == nil {
+		err = d.unseal()
+	}
+	if err == nil {
+		err = d.seal(names)
+	}
+	return errors.Join(err, d.held.Close())
 }
 
-// seal writes the directory's own manifest, unless it has one. An unfinished directory gets none.
-func (d *Dir) seal() error {
+// Add writes a file into the directory at path and lists it in its manifest, if it has one. A signature of the
+// manifest then fails.
+func Add(path, name string, content []byte) error {
+	d, err := hold(path)
+	if err != nil {
+		return err
+	}
+	m, err := d.Own()
+	if err == nil {
+		err = d.held.write(name, content)
+	}
+	if err == nil && m != nil && name != SignatureFile {
+		m.Files = append(slices.DeleteFunc(m.Files, func(f File) bool { return f.Name == name }), fileOf(name, content))
+		err = m.write(d.held, ManifestFile)
+	}
+	return errors.Join(err, d.held.Close())
+}
+
+// Beside lists the files of the directory that are not of its trials, without its manifest, signature and lock.
+func Beside(d *Dir) ([]string, error) {
+	names, err := filesIn(d.path, TrialsDir)
+	if err != nil {
+		return nil, storage("read", d.path, err)
+	}
+	return slices.DeleteFunc(names, func(name string) bool {
+		return slices.Contains([]string{SignatureFile, lockFile, temporary(ManifestFile), temporary(SignatureFile)}, name)
+	}), nil
+}
+
+// Required reports whether the manifest must list the file called name, if there is one: a reader takes figures from it.
+func Required(name string) bool { return slices.Contains(ownFiles, name) }
+
+// seal writes the directory's own manifest with the files that exist, unless it has one. An unfinished directory gets none.
+func (d *Dir) seal(names []string) error {
 	for _, name := range []string{ManifestFile, PlanFile} {
 		switch _, err := os.Lstat(d.file(name)); {
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -39,7 +93,7 @@ func (d *Dir) seal() error {
 		}
 	}
 	m := Manifest{Schema: Schema}
-	names := slices.Clone(ownFiles)
+	names = slices.Clone(names)
 	for _, t := range d.plan.Trials {
 		of, err := sealedBy(d, t)
 		if err != nil {
@@ -57,7 +111,7 @@ func (d *Dir) seal() error {
 		}
 		m.Files = append(m.Files, f)
 	}
-	return m.write(d.file(ManifestFile))
+	return m.write(d.held, ManifestFile)
 }
 
 // sealedBy lists the files that vouch for a recorded trial: its manifest, or all of its files if an older
@@ -81,10 +135,7 @@ func sealedBy(d *Dir, t plan.Trial) (names []string, err error) {
 
 // unseal removes the directory's own manifest before a change.
 func (d *Dir) unseal() error {
-	if err := os.Remove(d.file(ManifestFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return storage("change", d.path, err)
-	}
-	return nil
+	return d.held.remove(ManifestFile)
 }
 
 // Own returns the directory's own manifest, or nil if it has none.
@@ -120,7 +171,7 @@ func SealTrials(d *Dir, trials []plan.Trial) error {
 		if err := d.unseal(); err != nil {
 			return err
 		}
-		if err := (&TrialDir{path: d.trialPath(t.ID), trial: t}).Seal(); err != nil {
+		if err := d.trialDir(t).Seal(); err != nil {
 			return err
 		}
 	}
@@ -130,15 +181,15 @@ func SealTrials(d *Dir, trials []plan.Trial) error {
 // Discard closes the directory of a run that ended before its first trial, and removes it.
 func Discard(d *Dir) error {
 	entries, err := os.ReadDir(d.file(TrialsDir))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) || len(entries) > 0 || d.lock == nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) || len(entries) > 0 || d.held == nil {
 		return d.Close()
 	}
 	for _, name := range append([]string{TrialsDir, lockFile}, ownFiles...) {
-		if err := os.Remove(d.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return errors.Join(storage("remove", d.file(name), err), d.lock.Close())
+		if err := d.held.remove(name); err != nil {
+			return errors.Join(err, d.held.Close())
 		}
 	}
-	err = errors.Join(os.Remove(d.path), d.lock.Close())
-	d.lock = nil
+	err = errors.Join(os.Remove(d.path), d.held.Close())
+	d.held = nil
 	return err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -85,7 +84,7 @@ const cpuColumn = "cpu_ns_"
 // Slices writes the slices of the trial.
 func (td *TrialDir) Slices(all []Slice) (err error) {
 	path := td.Path(SlicesFile)
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := td.held.exclusive(td.name(SlicesFile))
 	if err != nil {
 		return storage("write", path, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -26,7 +27,16 @@ func TestSlicesAreReadAsWritten(t *testing.T) {
 			Begin: 2998 * time.Millisecond, End: 3098 * time.Millisecond, CPU: cpu(7_000_001)},
 		{SliceCount: load.SliceCount{Slice: 31}, Begin: 3098 * time.Millisecond, End: 3198 * time.Millisecond, CPU: cpu(5)},
 	}
-	td := &TrialDir{path: t.TempDir()}
+	trial := plan.Trial{ID: "001-none", Ordinal: 1}
+	d, err := Create(t.TempDir(), nil, &plan.Plan{Trials: []plan.Trial{trial}}, Environment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	td, err := d.Trial(trial)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := td.Slices(want); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
 // Stopped records that a run ended before the last block of its plan because its
@@ -21,17 +23,18 @@ type Stopped struct {
 
 // Stop records that the run ends after s.Block.
 func (d *Dir) Stop(s Stopped) error {
-	if d.lock == nil {
+	if d.held == nil {
 		return d.readOnly("stop")
 	}
 	if err := d.unseal(); err != nil {
 		return err
 	}
 	s.Schema = Schema
-	return writeJSON(d.file(StoppedFile), s)
+	return d.held.writeJSON(StoppedFile, s)
 }
 
-// Stopped returns the reason for an early end, or nil if the run did not end early.
+// Stopped returns the reason for an early end, or nil if the run did not end early. A file that the directory's
+// manifest does not list is an error: it was added after the run, and would change its decisions.
 func (d *Dir) Stopped() (*Stopped, error) {
 	var s Stopped
 	if _, err := os.Stat(d.file(StoppedFile)); errors.Is(err, fs.ErrNotExist) {
@@ -40,5 +43,13 @@ func (d *Dir) Stopped() (*Stopped, error) {
 	if err := readJSON(d.file(StoppedFile), &s, Schema, func() string { return s.Schema }); err != nil {
 		return nil, err
 	}
-	return &s, nil
+	m, err := d.Own()
+	if m == nil || err != nil {
+		return &s, err
+	}
+	got, err := Digest(d.path, StoppedFile)
+	if want, ok := m.Lookup(StoppedFile); err == nil && (!ok || got != want) {
+		err = &Error{Op: "read", Path: d.file(StoppedFile), Hinted: hint.Hinted{Err: errors.New("it was added or changed after the run: it is not as " + ManifestFile + " lists it"), Text: "remove it, or restore the directory from a copy"}}
+	}
+	return &s, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"sync"
 
@@ -15,6 +16,7 @@ import (
 
 // TrialDir is the directory of a running trial. It is a [Sink].
 type TrialDir struct {
+	held  *held
 	path  string
 	trial plan.Trial
 
@@ -27,43 +29,56 @@ type TrialDir struct {
 // "<trial>.partial", which replaces an even older attempt. It refuses a recorded
 // trial.
 func (d *Dir) Trial(t plan.Trial) (*TrialDir, error) {
-	if d.lock == nil {
+	if d.held == nil {
 		return nil, d.readOnly("begin trial " + t.ID)
 	}
 	if err := d.unseal(); err != nil {
 		return nil, err
 	}
-	path := d.trialPath(t.ID)
-	if err := d.moveAside(path); err != nil {
+	td := d.trialDir(t)
+	if err := td.moveAside(); err != nil {
 		return nil, err
 	}
-	td := &TrialDir{path: path, trial: t}
-	if err := os.MkdirAll(td.Provenance(), 0o755); err != nil {
-		return nil, storage("begin trial in", path, err)
+	// Programs write to paths below. The directories are new, so no link of another person is in them.
+	for _, name := range []string{"", ProvenanceDir} {
+		if err := td.held.Mkdir(td.name(name), 0o755); err != nil {
+			return nil, storage("begin trial in", td.path, err)
+		}
 	}
-	f, err := os.OpenFile(td.Path(EventsFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644)
+	f, err := td.held.exclusive(td.name(EventsFile))
 	if err != nil {
-		return nil, storage("begin trial in", path, err)
+		return nil, storage("begin trial in", td.path, err)
 	}
 	td.events = f
 	return td, nil
 }
 
-func (d *Dir) moveAside(path string) error {
-	switch _, err := os.Stat(filepath.Join(path, RecordFile)); {
-	case err == nil:
-		return &Error{Op: "begin trial in", Path: path, Hinted: hint.Hinted{Err: errors.New("it is already recorded")}}
-	case !errors.Is(err, fs.ErrNotExist):
-		return storage("begin trial in", path, err)
+func (d *Dir) trialDir(t plan.Trial) *TrialDir {
+	return &TrialDir{held: d.held, path: d.trialPath(t.ID), trial: t}
+}
+
+// name is that of a file in the root of the results directory.
+func (td *TrialDir) name(name string) string { return path.Join(TrialsDir, td.trial.ID, name) }
+
+func (td *TrialDir) moveAside() error {
+	if err := td.held.real(td.name(""), fs.ModeDir); err != nil {
+		return err
 	}
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+	switch _, err := td.held.Lstat(td.name(RecordFile)); {
+	case err == nil:
+		return &Error{Op: "begin trial in", Path: td.path, Hinted: hint.Hinted{Err: errors.New("it is already recorded")}}
+	case !errors.Is(err, fs.ErrNotExist):
+		return storage("begin trial in", td.path, err)
+	}
+	own := td.name("")
+	if _, err := td.held.Lstat(own); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err := os.RemoveAll(path + PartialSuffix); err != nil {
-		return storage("remove", path+PartialSuffix, err)
+	if err := td.held.RemoveAll(own + PartialSuffix); err != nil {
+		return storage("remove", td.path+PartialSuffix, err)
 	}
-	if err := os.Rename(path, path+PartialSuffix); err != nil {
-		return storage("move aside", path, err)
+	if err := td.held.Rename(own, own+PartialSuffix); err != nil {
+		return storage("move aside", td.path, err)
 	}
 	return nil
 }
@@ -108,8 +123,8 @@ func (td *TrialDir) Finish(r Record) error {
 	if r.ID != td.trial.ID {
 		return &Error{Op: "write", Path: td.Path(RecordFile), Hinted: hint.Hinted{Err: fmt.Errorf("the record is of trial %s", r.ID)}}
 	}
-	if err := syncPath(td.Path(LatencyFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return storage("write", td.Path(LatencyFile), err)
+	if err := td.held.sync(td.name(LatencyFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	r.Schema, r.Manifested = Schema, true
 	text, err := encode(td.Path(RecordFile), r)
@@ -119,14 +134,10 @@ func (td *TrialDir) Finish(r Record) error {
 	if err := td.manifest(fileOf(RecordFile, text)); err != nil {
 		return err
 	}
-	if err := writeWhole(td.Path(RecordFile), text); err != nil {
+	if err := td.held.write(td.name(RecordFile), text); err != nil {
 		return err
 	}
-	// The entry of the trial's own directory must be durable too.
-	if err := syncPath(filepath.Dir(td.path)); err != nil {
-		return storage("write", td.Path(RecordFile), err)
-	}
-	return nil
+	return td.held.sync(TrialsDir) // the entry of the trial's own directory must be durable too
 }
 
 // Abandon closes the trial without a record. Its files remain until the trial

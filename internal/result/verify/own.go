@@ -39,10 +39,39 @@ func (f *findings) own(d *result.Dir) {
 			f.problem(want.Name, "it was changed after the run: its SHA-256 is not that of "+result.ManifestFile)
 		}
 	}
+	f.added(d, listed)
+}
+
+// added finds files that the directory's manifest does not list. A reader takes figures from some. In a signed
+// directory each could be of another person.
+func (f *findings) added(d *result.Dir, listed map[string]bool) {
+	signed := exists(d, result.SignatureFile)
+	names, err := result.Beside(d)
+	if err != nil {
+		f.problem(".", reason(err))
+	}
+	for _, name := range names {
+		switch {
+		case listed[name], name == result.StoppedFile: // [findings.stopped] has its problem
+		case result.Required(name):
+			f.problem(name, "it is not in "+result.ManifestFile+": it was added after the run")
+		case signed:
+			f.problem(name, "it is not in "+result.ManifestFile+", and so not signed: remove it, or remove "+result.SignatureFile+" and sign again")
+		}
+	}
 	for _, t := range d.Plan().Trials {
-		record := path.Join(result.TrialsDir, t.ID, result.RecordFile)
-		if !listed[record] && !listed[path.Join(result.TrialsDir, t.ID, result.ManifestFile)] && exists(d, record) {
-			f.problem(record, "it is not in the directory's "+result.ManifestFile)
+		in := func(name string) string { return path.Join(result.TrialsDir, t.ID, name) }
+		if listed[in(result.ManifestFile)] || !exists(d, in(result.RecordFile)) {
+			continue
+		}
+		names, err := d.Files(t.ID)
+		if err != nil {
+			f.problem(in(""), reason(err))
+		}
+		for _, name := range names {
+			if !listed[in(name)] {
+				f.problem(in(name), "it is not in the directory's "+result.ManifestFile)
+			}
 		}
 	}
 }

@@ -162,7 +162,7 @@ func (f *findings) stopped(d *result.Dir) int {
 	s, err := d.Stopped()
 	switch {
 	case err != nil:
-		f.problem(result.StoppedFile, err.Error())
+		f.problem(result.StoppedFile, reason(err))
 	case s != nil && (s.Block < 1 || s.Block > d.Plan().Blocks):
 		f.problem(result.StoppedFile, "the run ended after a block that the plan does not have")
 	case s != nil:
@@ -280,9 +280,13 @@ func missing(err error) string {
 // unlisted finds files that the manifest does not have.
 func (f *findings) unlisted(d *result.Dir, id string, m *result.Manifest, listed map[string]bool) {
 	in := func(name string) string { return path.Join(result.TrialsDir, id, name) }
-	if !m.Complete {
+	signed := exists(d, result.SignatureFile)
+	switch {
+	case m.Complete:
+	case signed:
+		f.problem(in(result.ManifestFile), "it does not list every file of the trial, and so they are not signed: remove "+result.SignatureFile+" and sign again")
+	default:
 		f.note(in(result.ManifestFile), "tare ended before the deployment was removed: the digests of logs are missing")
-		return
 	}
 	names, err := d.Files(id)
 	if err != nil {
@@ -290,7 +294,7 @@ func (f *findings) unlisted(d *result.Dir, id string, m *result.Manifest, listed
 		return
 	}
 	for _, name := range names {
-		if !listed[name] {
+		if !listed[name] && (m.Complete || result.Measured(name)) {
 			f.problem(in(name), "it is not in "+result.ManifestFile)
 		}
 	}

@@ -1,0 +1,173 @@
+package result
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"syscall"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+)
+
+// held is a locked results directory. tare writes to it through its root only, and creates files exclusively: the
+// directory can be another person's, with links to files of this user. Names have slashes.
+type held struct {
+	*os.Root
+	lock *os.File
+}
+
+// acquire locks a results directory without waiting. The kernel releases the lock when the file is closed or the
+// process ends.
+func acquire(dir string) (*held, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, storage("lock results directory", dir, err)
+	}
+	h := &held{Root: root}
+	if err := h.real(TrialsDir, fs.ModeDir); err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	if h.lock, err = h.openLock(); err == nil {
+		err = lock(dir, h.lock)
+	}
+	if err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	return h, nil
+}
+
+// real returns an error if there is something of another type, such as a link, in the place of the file called name.
+func (h *held) real(name string, want fs.FileMode) error {
+	info, err := h.Lstat(name)
+	if err == nil && info.Mode().Type() != want {
+		return &Error{Op: "write to", Path: h.path(name), Hinted: hint.Hinted{Err: fmt.Errorf("it is a %v, and no results directory of tare has one", typeOf(info.Mode())), Text: "another person may have put it there: remove it, or take the results from their source again"}}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return storage("read", h.path(name), err)
+	}
+	return nil
+}
+
+func typeOf(m fs.FileMode) string {
+	switch {
+	case m&fs.ModeSymlink != 0:
+		return "symbolic link"
+	case m.IsDir():
+		return "directory"
+	case m.IsRegular():
+		return "file"
+	}
+	return "special file"
+}
+
+// openLock opens the lock's file, and creates it if there is none. Its content is replaced, so that it must be a file
+// with one name.
+func (h *held) openLock() (*os.File, error) {
+	if err := h.real(lockFile, 0); err != nil {
+		return nil, err
+	}
+	f, err := h.OpenFile(lockFile, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, storage("lock results directory", h.Name(), err)
+	}
+	opened, err := f.Stat()
+	named, lerr := h.Lstat(lockFile)
+	if err = errors.Join(err, lerr); err == nil && (!os.SameFile(opened, named) || links(opened) != 1) {
+		err = &Error{Op: "lock", Path: h.path(lockFile), Hinted: hint.Hinted{Err: errors.New("the file has a second name elsewhere"), Text: "remove it"}}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// path is the path of a file, for messages and programs.
+func (h *held) path(name string) string { return filepath.Join(h.Name(), filepath.FromSlash(name)) }
+
+// Close releases the lock.
+func (h *held) Close() error {
+	var err error
+	if h.lock != nil {
+		err = h.lock.Close()
+	}
+	return errors.Join(err, h.Root.Close())
+}
+
+// exclusive creates a file for writing. It fails if there is one.
+func (h *held) exclusive(name string) (*os.File, error) {
+	return h.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644)
+}
+
+// temporary is the name of a file before it is renamed.
+func temporary(name string) string { return name + ".tmp" }
+
+// remove removes a file, if there is one.
+func (h *held) remove(name string) error {
+	if err := h.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return storage("remove", h.path(name), err)
+	}
+	return nil
+}
+
+// write replaces a file atomically: after a crash it is either old or new. The steps are: temporary name, fsync,
+// rename, fsync of the directory.
+func (h *held) write(name string, b []byte) error {
+	tmp := temporary(name)
+	if err := h.remove(tmp); err != nil { // of a killed program
+		return err
+	}
+	f, err := h.exclusive(tmp)
+	if err == nil {
+		_, err = f.Write(b)
+		if err == nil {
+			err = f.Sync()
+		}
+		err = errors.Join(err, f.Close())
+	}
+	if err == nil {
+		err = h.Rename(tmp, name)
+	}
+	if err != nil {
+		_ = h.Remove(tmp)
+		return storage("write", h.path(name), err)
+	}
+	return h.sync(path.Dir(name))
+}
+
+func (h *held) writeJSON(name string, v any) error {
+	b, err := encode(h.path(name), v)
+	if err != nil {
+		return err
+	}
+	return h.write(name, b)
+}
+
+// encode is the content of the JSON file at path.
+func encode(path string, v any) ([]byte, error) {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return nil, &Error{Op: "write", Path: path, Hinted: hint.Hinted{Err: err}}
+	}
+	return append(b, '\n'), nil
+}
+
+// sync makes the content of a file or directory durable.
+func (h *held) sync(name string) error {
+	f, err := h.Open(name)
+	if err != nil {
+		return storage("write", h.path(name), err)
+	}
+	err = f.Sync()
+	// Some file systems cannot sync a directory, so their error is ignored.
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
+		err = nil
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return storage("write", h.path(name), err)
+	}
+	return nil
+}
