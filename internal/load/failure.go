@@ -14,6 +14,7 @@ const (
 	FailureMalformed
 	FailureHeaderTooLarge
 	FailureExtraBytes
+	FailureHeadBody
 	FailureTimeout
 	FailureNotSent
 	FailureNoDescriptors
@@ -69,6 +70,7 @@ var failureNames = [FailureCount]string{
 	FailureMalformed:      "malformed response",
 	FailureHeaderTooLarge: "header too large",
 	FailureExtraBytes:     "bytes after the response",
+	FailureHeadBody:       "body in the response to HEAD",
 	FailureTimeout:        "timeout",
 	FailureNotSent:        "timeout before a connection was free",
 	FailureNoDescriptors:  "out of file descriptors",

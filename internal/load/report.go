@@ -87,7 +87,10 @@ type Report struct {
 	Classes  map[Class]int64  `json:"classes"`
 	Statuses map[string]int64 `json:"statuses"` // by code, of gRPC "grpc-0" and so on
 	Errors   map[string]int64 `json:"errors"`   // by kind: "connect refused", "reset", "timeout", …
-	BytesIn  int64            `json:"bytesIn"`  // received in the measure window, headers included
+	// Lost counts, by kind, the requests outside the measure window that had no answer: of the
+	// warm-up, the tail and their drain. No other count but Whole contains them.
+	Lost     map[string]int64 `json:"lost,omitempty"`
+	BytesIn  int64            `json:"bytesIn"` // received in the measure window, headers included
 	BytesOut int64            `json:"bytesOut"`
 
 	// LoadedSeconds is the part of the measure window in own slices, without guards, and
@@ -164,6 +167,10 @@ type Report struct {
 	Addresses  map[string]int64 `json:"addresses,omitempty"`
 	ResolveMS  Quantiles        `json:"resolve_ms,omitzero"`
 	IdleClosed int64            `json:"idleClosed"`
+	// ExtraBytes counts connections of IdleClosed on which bytes came after a response.
+	ExtraBytes int64 `json:"extraBytes,omitempty"`
+	// GoAways counts connections of the whole run that the server ended by a GOAWAY of HTTP/2.
+	GoAways int64 `json:"goAways,omitempty"`
 	// ClosedUnused counts connections of the whole run that the server closed before it
 	// answered anything on them, and Held those open at the end of the measure window.
 	ClosedUnused int64 `json:"closedUnused,omitempty"`

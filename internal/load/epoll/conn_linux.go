@@ -51,8 +51,9 @@ type conn struct {
 	messages *websocket.Conn // WebSocket, nil for other protocols
 	listed   bool            // in its pool's ring of free connections
 	queued   bool            // in the worker's list of sessions with something to send
-	retired  *conn           // where a session goes that the server ends, nil if none did yet
-	ending   bool            // this is such a place, and is not opened again
+	holding  bool            // in the holder's list
+	heir     *conn           // the place that this one's session, which the server ends, had; it is not opened again
+	leaving  int             // requests under way on such sessions of this place
 
 	// Of users and varying requests:
 	user  *target.User // with cookies of its own, nil if there are none

@@ -26,6 +26,7 @@ func (x *exchanger) send(c *conn) {
 		return
 	}
 	what := c.owner().what
+	c.parser.Served = c.served
 	c.parser.Reset(what.target.Bodily)
 	if x.remember {
 		c.parser.Memo = &what.header
@@ -163,14 +164,14 @@ func (x *exchanger) feed(c *conn, b []byte) bool {
 	case !done:
 		return false
 	case used < len(b):
-		x.fail(c, load.FailureExtraBytes)
+		x.fail(c, c.parser.Extra())
 		return true
 	}
 	if c.secure != nil { // the end of the connection may have come with the answer
 		switch c.checkIdle(&x.w.io) {
 		case load.FailureNone:
 		case load.FailureExtraBytes:
-			x.fail(c, load.FailureExtraBytes)
+			x.fail(c, c.parser.Extra())
 			return true
 		default:
 			c.peerEnded = true

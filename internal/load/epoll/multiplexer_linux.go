@@ -14,12 +14,13 @@ import (
 type multiplexer struct {
 	w     *Worker
 	dirty []*conn // sessions with something to send
+	ended []*conn // free places for sessions that servers end
 }
 
 // startSession begins the session on a socket that has just connected. The deadline of
 // the connect holds for the server's greeting too.
 func (m *multiplexer) startSession(c *conn) {
-	c.state, c.listed = connSettings, false
+	c.state, c.listed, c.holding = connSettings, false, false
 	c.session.Reset()
 	m.queueFlush(c)
 }
@@ -41,6 +42,7 @@ func (m *multiplexer) flushAll() {
 		c.queued = false
 		if c.state == connSettings || c.state == connSession {
 			m.flush(c)
+			m.w.holds.watch(c)
 		}
 	}
 }
@@ -171,6 +173,7 @@ func (m *multiplexer) settle(c *conn) {
 		}
 		m.sessionReady(c)
 	}
+	m.noteGoAway(c)
 	for _, ns := range s.TakeTrips() {
 		m.w.rec.RoundTrip(m.w.now, ns)
 	}
@@ -180,11 +183,11 @@ func (m *multiplexer) settle(c *conn) {
 		m.w.places.reopen(c)
 		return
 	}
-	if s.GoAway && m.retire(c) {
+	if s.GoAway.Given && m.retire(c) {
 		return
 	}
 	m.fill(c)
-	if len(s.Unsent()) > 0 {
+	if len(s.Unsent()) > 0 || s.Held {
 		m.queueFlush(c)
 	}
 }
@@ -214,7 +217,7 @@ func (m *multiplexer) fill(c *conn) {
 			continue
 		}
 		if m.w.pace.closedLoop() {
-			if !m.w.pace.started || !m.w.sending() || m.w.thinks.pause(c) {
+			if !m.w.pace.started || !m.w.sending() || c.session.Active+c.leaving >= c.session.Limit || m.w.thinks.pause(c) {
 				break
 			}
 			m.beginStream(c, m.w.now, m.w.now)
@@ -280,6 +283,9 @@ func (m *multiplexer) finishStreams(c *conn) {
 			c.session.Cookies = c.session.Cookies[:0]
 		}
 		m.w.thinks.answered(c)
+		if c.heir != nil {
+			c.heir.leaving--
+		}
 		if !st.Unprocessed || !m.w.resends.push(c.pool, at.call) {
 			m.finishStream(c, st, at)
 		}
@@ -287,6 +293,9 @@ func (m *multiplexer) finishStreams(c *conn) {
 	}
 	if c.pool.again.Size > 0 {
 		m.w.resends.spread(c)
+	}
+	if c.heir != nil && c.heir.state == connSession {
+		m.fill(c.heir)
 	}
 }
 
@@ -297,6 +306,9 @@ func (m *multiplexer) finishStream(c *conn, st *http2.Stream, at *streamCall) {
 	}
 	if status != 0 {
 		c.served, c.backoff = true, 0
+	}
+	if st.Reason.Given {
+		m.w.rec.Because(st.Kind, &st.Reason)
 	}
 	m.w.sleep.answered(m.w.now - at.sent)
 	m.w.rec.Finish(&record.Outcome{
@@ -317,9 +329,15 @@ func (m *multiplexer) endSession(c *conn, k load.Failure) {
 		m.w.connector.openFailed(c, k)
 		return
 	}
-	if c.session.Active == 0 && !c.session.GoAway {
-		m.w.rec.IdleClosed++
+	switch {
+	case !c.session.GoAway.Given:
+		if c.session.Active == 0 {
+			m.w.rec.IdleClosed++
+		}
+	case k == load.FailureReset || k == load.FailureClosedEarly:
+		k = load.FailureGoAway
 	}
+	m.noteGoAway(c)
 	if k == load.FailureReset || k == load.FailureClosedEarly || k == load.FailureGoAway {
 		m.w.places.countUnused(c)
 	}

@@ -228,7 +228,7 @@ func (s *places) held() (n int64) {
 
 // countUnused counts a connection that the server has closed before any answer.
 func (s *places) countUnused(c *conn) {
-	if !c.served && c.home == nil && !c.ending {
+	if !c.served && c.home == nil && c.heir == nil {
 		s.w.rec.ClosedUnused++
 	}
 }
@@ -238,7 +238,8 @@ func (s *places) countUnused(c *conn) {
 func (s *places) reopen(c *conn) {
 	s.drop(c)
 	switch {
-	case c.ending:
+	case c.heir != nil:
+		s.w.streams.ended = append(s.w.streams.ended, c)
 	case c.home != nil:
 		s.w.redirects.returnHome(c.home)
 	case s.fresh:
@@ -267,25 +268,37 @@ func (s *places) refill(c *conn) {
 	}
 }
 
-// nothingArrived reports whether a connection is open and has no byte to read.
-func nothingArrived(fd int32) bool {
+// peek reports whether a connection is open and has no byte to read, or whether it has one.
+func peek(fd int32) (nothing, bytes bool) {
 	var b [1]byte
-	_, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-	return err == unix.EAGAIN
+	n, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+	return err == unix.EAGAIN, n > 0
+}
+
+// countExtra counts an idle connection on which bytes came after a response.
+func (s *places) countExtra(c *conn, came bool) {
+	if came && c.served {
+		s.w.rec.ExtraBytes++
+	}
 }
 
 // idleEvent handles an event on a free connection: the server has closed it, or sends
 // unexpected bytes. The event may also be of the end of a long answer, which
 // readMore has read since.
 func (s *places) idleEvent(c *conn) {
-	if c.secure == nil && !c.peerEnded && nothingArrived(c.fd) {
-		return
-	}
-	if c.secure != nil {
+	if c.secure == nil {
+		nothing, bytes := peek(c.fd)
+		if nothing && !c.peerEnded {
+			return
+		}
+		s.countExtra(c, bytes)
+	} else {
 		c.drained = false
 		switch k := c.checkIdle(&s.w.io); k {
 		case load.FailureNone:
 			return
+		case load.FailureExtraBytes:
+			s.countExtra(c, true)
 		case load.FailureTLS:
 			// In TLS 1.3 a server refuses a client's certificate after the handshake.
 			s.w.connector.opening++

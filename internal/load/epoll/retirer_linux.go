@@ -18,31 +18,53 @@ func (m *multiplexer) equip(c *conn) {
 
 // retire moves a session that the server ends, with the requests still under way, to another
 // place, and opens a new connection in c at once, as other clients do. It reports whether
-// it did: a place has room for one such session.
+// it did.
 func (m *multiplexer) retire(c *conn) bool {
-	if c.ending || !m.w.sending() && c.pool.waiting() == 0 {
+	if c.heir != nil || !m.w.sending() && c.pool.waiting() == 0 {
 		return false
 	}
-	d := c.retired
-	if d == nil {
-		d = m.w.places.add()
-		d.ending, d.pool, d.user = true, c.pool, c.user
+	d := m.endingPlace()
+	if m.w.poll.move(int(c.fd), watched, d.index, d.generation+1) != nil {
+		m.ended = append(m.ended, d)
+		return false
+	}
+	d.pool, d.user, d.heir = c.pool, c.user, c
+	if d.session == nil {
 		m.equip(d)
-		c.retired = d
-	}
-	if d.state != connClosed || m.w.poll.move(int(c.fd), watched, d.index, d.generation+1) != nil {
-		return false
 	}
 	d.generation++
-	d.state, d.served = connSession, c.served
+	d.state, d.served, d.holding = connSession, c.served, false
 	d.socket, c.socket = c.socket, socket{fd: -1}
 	d.session, c.session = c.session, d.session
 	d.calls, c.calls = c.calls, d.calls
 	for i := range d.calls {
 		d.calls[i].of = d
 	}
+	c.leaving += d.session.Active
 	m.queueFlush(d)
 	m.w.readLater(d)
+	c.served = true // the server is at work on its requests
 	m.w.places.reopen(c)
 	return true
+}
+
+// endingPlace is a free place for a session that the server ends.
+func (m *multiplexer) endingPlace() *conn {
+	if last := len(m.ended) - 1; last >= 0 {
+		d := m.ended[last]
+		m.ended = m.ended[:last]
+		return d
+	}
+	return m.w.places.add()
+}
+
+// noteGoAway counts a session that the server ends, and keeps the reason if it is an error: most
+// servers end a session after a number of requests, or a time.
+func (m *multiplexer) noteGoAway(c *conn) {
+	if n := c.session.TakeGoAway(); n != nil {
+		m.w.rec.GoAways++
+		if n.IsError() {
+			m.w.rec.Because(load.FailureGoAway, n)
+		}
+	}
 }

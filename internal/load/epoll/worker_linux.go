@@ -39,6 +39,7 @@ func NewWorker(j *job.Job, number int) (*Worker, error) {
 	w.thinks = newThinker(w)
 	w.redirects = redirector{w: w, route: http1.Redirects{Profile: p, Body: j.Body}}
 	w.streams, w.messages, w.resends = multiplexer{w: w}, messenger{w: w}, resender{w: w}
+	w.holds.w = w
 	for i := range w.places.pools {
 		o := &j.Origins[i]
 		pl := &w.places.pools[i]
@@ -130,6 +131,7 @@ type Worker struct {
 	streams   multiplexer
 	messages  messenger
 	resends   resender
+	holds     holder
 	thinks    thinker
 	unread    job.Queue[place] // connections that had more to read than one turn may take
 }
@@ -379,6 +381,9 @@ func (w *Worker) housekeep() {
 	if w.thinks.on && w.now >= w.thinks.next {
 		w.thinks.wake()
 	}
+	if w.now >= w.holds.next() {
+		w.holds.release()
+	}
 	tick, edge := w.ticker.NextTick, w.ticker.NextEdge
 	if w.ticker.Advance(&w.rec, w.number, w.now); w.ticker.NextTick != tick {
 		w.sleep.adaptSpin()
@@ -396,7 +401,7 @@ func (w *Worker) pause() time.Duration {
 	if w.inFlight > 0 && w.sleep.polls(w.now) {
 		return 0
 	}
-	next := min(w.ticker.NextTick, w.ticker.NextEdge, w.places.nextRetry)
+	next := min(w.ticker.NextTick, w.ticker.NextEdge, w.places.nextRetry, w.holds.next())
 	if w.thinks.on {
 		next = min(next, w.thinks.next)
 	}

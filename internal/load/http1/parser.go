@@ -34,7 +34,10 @@ const (
 // accepts and refuses, so that a server that works for Go clients works here.
 type Parser struct {
 	header
-	bodily bool // the method allows a body: all but HEAD
+	bodily    bool // the method allows a body: all but HEAD
+	afterHead bool // the method before did not
+
+	Served bool // the connection has carried an answer
 
 	pending     field
 	Body        int64 // bytes of body seen
@@ -106,6 +109,7 @@ func (p *Parser) remember(whole []byte) {
 // Reset prepares for the answer to the next request. bodily is false for HEAD.
 func (p *Parser) Reset(bodily bool) {
 	p.header = header{}
+	p.afterHead = !p.bodily
 	p.bodily, p.pending, p.Body, p.excess, p.endSeen, p.firstHeader, p.bareLine = bodily, fieldOther, 0, 0, 0, false, false
 	p.Content.Reset()
 	p.Location, p.partial, p.value = p.Location[:0], p.partial[:0], p.value[:0]
@@ -201,8 +205,39 @@ func (p *Parser) take(b []byte) int {
 	return len(b)
 }
 
+// Extra is the failure of bytes after the response.
+func (p *Parser) Extra() load.Failure { return extraAfter(!p.bodily) }
+
+func extraAfter(head bool) load.Failure {
+	if head {
+		return load.FailureHeadBody
+	}
+	return load.FailureExtraBytes
+}
+
+// checkStart reads the first bytes of an answer. Others than those of a status line follow the answer
+// before, if there was one: servers that go on after it are so found whenever the bytes come.
+func (p *Parser) checkStart(b []byte) (used int, k load.Failure) {
+	const start = "HTTP/"
+	for i := len(p.partial); i < len(start) && i-len(p.partial) < len(b); i++ {
+		switch {
+		case b[i-len(p.partial)] == start[i]:
+		case p.Served && p.head == len(p.partial): // without interim answers
+			return i - len(p.partial), extraAfter(p.afterHead)
+		default:
+			return i - len(p.partial), load.FailureMalformed
+		}
+	}
+	return 0, load.FailureNone
+}
+
 // feedLine takes one line, or what there is of it, from the front of b.
 func (p *Parser) feedLine(b []byte) (used int, k load.Failure) {
+	if p.state == atStatusLine {
+		if used, k = p.checkStart(b); k != load.FailureNone {
+			return used, k
+		}
+	}
 	end := bytes.IndexByte(b, '\n')
 	if end < 0 {
 		used = len(b)

@@ -195,6 +195,14 @@ func (s incoming) takeData(f frame) load.Failure {
 		st.received = 0
 	}
 	if len(f.payload) > 0 {
+		if st.request.bodyless {
+			s.session.refuse(st, load.FailureHeadBody)
+			return load.FailureNone
+		}
+		if st.Status == 204 || st.Status == 304 {
+			s.session.refuse(st, load.FailureExtraBytes)
+			return load.FailureNone
+		}
 		s.session.fruitless = 0
 	}
 	st.body += int64(len(f.payload))
@@ -218,7 +226,8 @@ func (s incoming) takeReset(f frame) load.Failure {
 		return load.FailureNone
 	}
 	k := load.FailureStreamReset
-	if binary.BigEndian.Uint32(f.payload) == codeRefused {
+	st.Reason = noticeOf(binary.BigEndian.Uint32(f.payload), nil)
+	if st.Reason.code == codeRefused {
 		k, st.Unprocessed = load.FailureStreamRefused, !st.answered
 	}
 	s.session.end(st, k, 0)
@@ -239,11 +248,14 @@ func (s incoming) takeGoAway(f frame) load.Failure {
 		return load.FailureProtocol
 	}
 	last := binary.BigEndian.Uint32(f.payload) & lastStreamID
-	s.session.Closing, s.session.GoAway = true, true
+	if n := noticeOf(binary.BigEndian.Uint32(f.payload[4:]), f.payload[8:]); n.code != codeNone || !s.session.GoAway.Given {
+		s.session.GoAway = n
+	}
+	s.session.Closing = true
 	s.spend(len(s.session.streams) / streamsPerCost)
 	for i := range s.session.streams {
 		if st := &s.session.streams[i]; st.id > last && !st.ended {
-			st.Unprocessed = true
+			st.Unprocessed, st.Reason = true, s.session.GoAway
 			s.session.end(st, load.FailureGoAway, 0)
 		}
 	}
@@ -252,14 +264,22 @@ func (s incoming) takeGoAway(f frame) load.Failure {
 
 func (s incoming) takeWindow(f frame) load.Failure {
 	n := int64(binary.BigEndian.Uint32(f.payload) & maxWindow)
-	if f.id == 0 {
-		if s.session.window += n; n == 0 || s.session.window > maxWindow {
+	s.session.Updates++
+	w, st := &s.session.window, (*Stream)(nil)
+	if f.id != 0 {
+		if st = s.session.stream(f.id); st == nil {
+			return load.FailureNone
+		}
+		w = &st.window
+	}
+	if w.returns(n) {
+		s.spend(-1) // no more of these can come than bytes that were sent
+	}
+	if !w.add(n) {
+		if st == nil {
 			return load.FailureProtocol
 		}
-	} else if st := s.session.stream(f.id); st != nil {
-		if st.window += n; n == 0 || st.window > maxWindow {
-			s.session.refuse(st, load.FailureProtocol)
-		}
+		s.session.refuse(st, load.FailureProtocol)
 	}
 	s.session.pump()
 	return load.FailureNone
@@ -285,7 +305,8 @@ func (s incoming) takeSettings(f frame) load.Failure {
 	if s.session.initial != before {
 		s.spend(len(s.session.streams) / streamsPerCost)
 		for i := range s.session.streams {
-			s.session.streams[i].window += s.session.initial - before
+			st := &s.session.streams[i]
+			st.window = st.window.moved(s.session.initial - before)
 		}
 	}
 	s.session.Ready = true
@@ -304,7 +325,7 @@ func (s incoming) set(id uint16, value uint32) bool {
 	case settingEnablePush:
 		return value == 0
 	case settingMaxStreams:
-		s.session.limit = min(s.session.most, int(min(value, defaultMaxStreams)))
+		s.session.Limit = min(s.session.most, int(min(value, defaultMaxStreams)))
 	case settingInitialWindow:
 		if value > maxWindow {
 			return false

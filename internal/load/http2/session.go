@@ -42,15 +42,16 @@ type Session struct {
 	done    []*Stream
 	pending []*Stream // with body left to be sent
 	most    int       // streams asked for
-	limit   int       // streams the server takes
+	Limit   int       // streams the server takes
 	Active  int
 	next    uint32 // the next stream's number
 
-	Ready   bool // the server's settings have come
-	Closing bool // no more streams here
-	GoAway  bool // by GOAWAY
-	primed  bool // the server's table has the request's header
-	plain   bool // the server's table is too small
+	Ready   bool   // the server's settings have come
+	Closing bool   // no more streams here
+	GoAway  Notice // of the server's last GOAWAY with a fault, or without
+	noticed bool   // by TakeGoAway
+	primed  bool   // the server's table has the request's header
+	plain   bool   // the server's table is too small
 
 	output
 	buffers  buffers
@@ -59,8 +60,10 @@ type Session struct {
 	partial  []byte // the beginning of a frame
 	now      int64  // of the bytes being fed
 
-	window   int64 // that may be sent, of the connection
-	initial  int64 // of a stream
+	window   window
+	initial  int64 // window of a new stream, bytes
+	Held     bool  // a small rest waits for more window, see Release
+	Updates  int64 // frames that returned window
 	received int64 // bytes for which the window is yet to be returned
 
 	trips []int64 // round trips of messages since the last TakeTrips, ns
@@ -78,6 +81,7 @@ type result struct {
 	// Unprocessed means that the server has guaranteed not to have acted on the request:
 	// it may be retried (RFC 9113 section 8.7).
 	Unprocessed bool
+	Reason      Notice
 }
 
 // Stream is one request and its answer.
@@ -95,7 +99,7 @@ type Stream struct {
 	answers  int   // messages that had their answer
 	since    int64 // when the message without one was sent
 	unsent   bool  // in session.pending
-	window   int64
+	window   window
 	received int64
 	length   int64  // Content-Length, negative if absent
 	interim  uint64 // size of interim headers
@@ -126,7 +130,7 @@ func (s *Session) Reset() {
 		expect: s.expect, most: s.most, grpc: s.grpc, Streaming: s.Streaming, KeepCookies: s.KeepCookies, streams: s.streams,
 		buffers: s.buffers,
 		done:    s.done[:0], pending: s.pending[:0], output: output{out: s.out[:0]}, partial: s.partial[:0],
-		headers: headerReader{block: s.headers.block[:0]}, trips: s.trips[:0], next: 1, limit: min(s.most, defaultMaxStreams), window: defaultWindow, initial: defaultWindow,
+		headers: headerReader{block: s.headers.block[:0]}, trips: s.trips[:0], next: 1, Limit: min(s.most, defaultMaxStreams), window: window{defaultWindow, defaultWindow}, initial: defaultWindow,
 	}
 	s.headers.reset()
 	if s.KeepCookies {
@@ -156,7 +160,7 @@ func (s *Session) stream(id uint32) *Stream {
 func (s *Session) Size() int { return len(s.streams) }
 
 // Room reports whether another request may begin.
-func (s *Session) Room() bool { return s.Ready && !s.Closing && s.Active < s.limit }
+func (s *Session) Room() bool { return s.Ready && !s.Closing && s.Active < s.Limit }
 
 // Begin starts a request, which is always the same, at an instant. There must be room.
 func (s *Session) Begin(r *Request, now int64) *Stream {
@@ -199,7 +203,7 @@ func (s *Session) open(r *Request) *Stream {
 		st = s.slot(s.next)
 	}
 	st.content.Reset()
-	*st = Stream{Slot: st.Slot, request: r, own: st.own, id: s.next, window: s.initial, length: -1, grpc: -1, content: st.content}
+	*st = Stream{Slot: st.Slot, request: r, own: st.own, id: s.next, window: window{s.initial, s.initial}, length: -1, grpc: -1, content: st.content}
 	s.Active++
 	if s.next += 2; s.next > lastStreamID-uint32(2*len(s.streams)) {
 		s.Closing = true // the numbers are used up
@@ -224,36 +228,6 @@ func (s *Session) start(st *Stream, header, body []byte) {
 		s.pending = append(s.pending, st)
 		s.pump()
 	}
-}
-
-// pump frames bodies as far as the windows allow.
-func (s *Session) pump() {
-	left := s.pending[:0]
-	for _, st := range s.pending {
-		for len(s.out)-s.written < maxUnsent {
-			rest := st.send[st.sentBody:st.released]
-			n := int(min(int64(len(rest)), maxFrame, s.window, st.window))
-			if n <= 0 {
-				break
-			}
-			flags := byte(0)
-			if st.sentBody+n == len(st.send) {
-				flags = flagEndStream
-			}
-			s.out = append(appendFrame(s.out, frameData, flags, st.id, n), rest[:n]...)
-			s.fruitless = 0
-			st.sentBody += n
-			s.window -= int64(n)
-			st.window -= int64(n)
-			if n == len(rest) {
-				break
-			}
-		}
-		if st.unsent = st.sentBody < st.released; st.unsent {
-			left = append(left, st)
-		}
-	}
-	s.pending = left
 }
 
 // answered lets the next message of st go once the answer to the last has come.
@@ -322,7 +296,10 @@ func (s *Session) Abandon(k load.Failure) {
 			continue
 		}
 		st.ended, st.Kind, st.Status = true, k, 0
-		if k == load.FailureClosedEarly && st.answered {
+		switch {
+		case k == load.FailureGoAway:
+			st.Reason = s.GoAway
+		case k == load.FailureClosedEarly && st.answered:
 			st.Kind = load.FailureHalfResponse
 		}
 		s.done = append(s.done, st)
@@ -355,7 +332,7 @@ func (s *Session) Retire(st *Stream) {
 // EndReason is the failure of the requests under way at the end of the connection.
 func (s *Session) EndReason() load.Failure {
 	switch {
-	case s.GoAway:
+	case s.GoAway.Given:
 		return load.FailureGoAway
 	case len(s.partial) > 0 || s.headers.id != 0:
 		return load.FailureHalfResponse

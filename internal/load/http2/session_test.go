@@ -44,7 +44,7 @@ func FuzzSession(f *testing.F) {
 				k = s.Feed(left[:n], 1)
 				left = left[n:]
 			}
-			got := fmt.Sprintln(k, s.Closing, s.limit)
+			got := fmt.Sprintln(k, s.Closing, s.Limit)
 			for _, st := range s.done {
 				got += fmt.Sprintln(st.id, st.Kind, st.Status, st.body)
 				s.Retire(st)

@@ -169,6 +169,7 @@ func (c *conn) reopen() {
 func (c *conn) exchange(p *load.Profile, until time.Time) (status int, k load.Failure, reusable bool) {
 	l := c.worker
 	_ = c.conn.SetDeadline(until)
+	c.parser.Served = c.served
 	c.parser.Reset(c.target.Bodily)
 	if err := c.write(); err != nil {
 		return 0, target.NetFailure(err), false
@@ -184,7 +185,7 @@ func (c *conn) exchange(p *load.Profile, until time.Time) (status int, k load.Fa
 		case k != load.FailureNone:
 			return 0, k, false
 		case done && used < n:
-			return 0, load.FailureExtraBytes, false
+			return 0, c.parser.Extra(), false
 		case errors.Is(err, io.EOF) && !done:
 			if done, k = c.parser.EndOfStream(); !done {
 				return 0, k, false
@@ -196,6 +197,7 @@ func (c *conn) exchange(p *load.Profile, until time.Time) (status int, k load.Fa
 			return 0, k, false
 		}
 		if done {
+			c.served = true
 			if len(c.parser.Cookies) > 0 {
 				c.user.Set(c.target, c.parser.Cookies)
 			}

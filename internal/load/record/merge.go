@@ -41,7 +41,7 @@ func totalsOf(r *load.Report) (Totals, error) {
 	if w := r.Whole; w != nil {
 		t.whole = runCounts{w.Sent, w.Unanswered, w.Failed, w.Retried}
 	}
-	t.ClosedUnused, t.Held = r.ClosedUnused, r.Held
+	t.ExtraBytes, t.GoAways, t.ClosedUnused, t.Held = r.ExtraBytes, r.GoAways, r.ClosedUnused, r.Held
 	t.processCPU = time.Duration(r.CPUSeconds * 1e9)
 	t.Spin = time.Duration(r.SpinUS * 1e3)
 	for i, name := range classNames {
@@ -49,7 +49,8 @@ func totalsOf(r *load.Report) (Totals, error) {
 	}
 	t.Open, t.resumed, t.TLS = r.Connected, r.TLSResumed, r.TLS
 	for k := range load.FailureCount {
-		t.kinds[k], t.OpenKinds[k], t.reasons[k] = r.Errors[k.String()], r.ConnectErrors[k.String()], r.Reasons[k.String()]
+		t.kinds[k], t.lost[k] = r.Errors[k.String()], r.Lost[k.String()]
+		t.OpenKinds[k], t.reasons[k] = r.ConnectErrors[k.String()], r.Reasons[k.String()]
 	}
 	t.unsuccessful = unsuccessfulOf(r.Result.Failures)
 	for text, n := range r.Addresses {

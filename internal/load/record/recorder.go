@@ -144,8 +144,11 @@ func (r *Recorder) Finish(o *Outcome) {
 			put(s.lateness, o.Sent-o.Intended)
 		}
 	}
-	if window {
+	switch {
+	case window:
 		r.count(o, class, response)
+	case o.Status == 0:
+		r.lost[o.Kind]++
 	}
 	r.whole.finish(o)
 	counted := r.InWindow(o.End)

@@ -93,7 +93,7 @@ func fill(r *load.Report, t *Totals) {
 	r.BytesIn, r.BytesOut = t.BytesIn, t.BytesOut
 	r.QueueMax, r.Reconnects, r.IdleClosed = t.QueueMax, t.Reconnects, t.IdleClosed
 	r.Whole = &load.Whole{Sent: t.whole.sent, Unanswered: t.whole.unanswered, Failed: t.whole.failed, Retried: t.whole.retried, Connections: t.connect.TotalCount()}
-	r.ClosedUnused, r.Held = t.ClosedUnused, t.Held
+	r.ExtraBytes, r.GoAways, r.ClosedUnused, r.Held = t.ExtraBytes, t.GoAways, t.ClosedUnused, t.Held
 	r.CPUSeconds = t.processCPU.Seconds()
 	r.SpinUS = float64(t.Spin) / 1e3
 	r.Classes, r.Requests = map[load.Class]int64{}, 0
@@ -101,7 +101,7 @@ func fill(r *load.Report, t *Totals) {
 		r.Classes[classNames[i]] = n
 		r.Requests += n
 	}
-	r.Connected, r.ConnectErrors = t.Open, byName(&t.OpenKinds)
+	r.Connected, r.ConnectErrors, r.Lost = t.Open, byName(&t.OpenKinds), byName(&t.lost)
 	r.ResolveMS, r.Addresses = quantiles(t.lookup, 1e6), make(map[string]int64, len(t.addresses))
 	for addr, n := range t.addresses {
 		r.Addresses[addr.String()] = n

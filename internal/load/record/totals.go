@@ -46,6 +46,7 @@ type Totals struct {
 	classes            [classCount]int64
 	statuses           [load.StatusCount]int64
 	kinds              [load.FailureCount]int64
+	lost               [load.FailureCount]int64  // requests of the rest of the run that had no answer
 	unsuccessful       [load.StatusCount]int64   // statuses that are not those of success
 	failed             failedTimes               // response times
 	reasons            [load.FailureCount]string // first error of each kind, of the whole run
@@ -72,6 +73,8 @@ type Totals struct {
 	Reconnects         int64 // after t0
 	IdleClosed         int64
 	whole              runCounts
+	ExtraBytes         int64         // connections on which bytes came after a response, none being awaited
+	GoAways            int64         // connections that the server ended by GOAWAY, of the whole run
 	ClosedUnused       int64         // connections that the server closed before any answer, of the whole run
 	Held               int64         // connections open at the end of the window
 	Unfinished         int64         // given up at the end of the drain, of the whole run
@@ -100,6 +103,8 @@ func (t *Totals) add(w *Totals) {
 	t.Reconnects += w.Reconnects
 	t.IdleClosed += w.IdleClosed
 	t.ClosedUnused += w.ClosedUnused
+	t.GoAways += w.GoAways
+	t.ExtraBytes += w.ExtraBytes
 	t.Held += w.Held
 	t.Unfinished += w.Unfinished
 	t.whole.add(w.whole)
@@ -115,6 +120,7 @@ func (t *Totals) add(w *Totals) {
 	for i, n := range w.kinds {
 		t.kinds[i] += n
 		t.reasons[i] = cmp.Or(t.reasons[i], w.reasons[i])
+		t.lost[i] += w.lost[i]
 	}
 	for i, n := range w.unsuccessful {
 		t.unsuccessful[i] += n

@@ -45,7 +45,8 @@ func example() (load.Profile, load.Report) {
 		FailedMS: map[string]load.Quantiles{"5xx": q, "conn": q}, Histogram: buckets,
 		Times:   map[string]*hdrhistogram.Histogram{load.Succeeded: h, "5xx": failed},
 		Routes:  map[string]load.RouteTimes{"/" + strings.Repeat("a-long-path/", 30): {Requests: 900, Failed: 10, MeanMS: 0.3, ResponseMS: q}, "/b": {}},
-		BytesIn: 12345678, BytesOut: 1234, Reconnects: 3, IdleClosed: 730221, TLSResumed: 4,
+		BytesIn: 12345678, BytesOut: 1234, Reconnects: 3, IdleClosed: 730221, GoAways: 12,
+		Lost: map[string]int64{"goaway": 47, "timeout": 1}, Reasons: map[string]string{"goaway": "code 11 (ENHANCE_YOUR_CALM): slow down"}, TLSResumed: 4,
 		Addresses: map[string]int64{"127.0.0.1:1": 4, "127.0.0.2:1": 4}, CPUSeconds: 0.2, ThreadCPURatio: 0.03,
 	}
 	return p, r
@@ -92,7 +93,8 @@ func TestPageFits(t *testing.T) {
 			if !strings.HasPrefix(plain, "200.0 req/s, 99.0 % ok (0.70 % status 503, 0.30 % certificate refused), p50 0.33 ms, p99 1.2 ms The generator was the limit") {
 				t.Errorf("width %d begins with %.200s", most, plain)
 			}
-			for _, want := range []string{"seed 42", "p75", "p95", "certificate refused: x509: certificate signed", "status 503", "5xx", "reconnects 3", "closed idle 730221 connections, by the server",
+			for _, want := range []string{"seed 42", "p75", "p95", "certificate refused: x509: certificate signed", "status 503", "5xx", "reconnects 3", "closed idle 730221 connections, by the server", "goaway 12 connections, by the server: code 11 (ENHANCE_YOUR_CALM): slow down",
+				"Lost without an answer", "47 97.9 % goaway: code 11 (ENHANCE_YOUR_CALM): slow down", "1 2.08 % timeout",
 				"URLs", "910 10 0.3310 0.7000 1.230 /a-long", "0 0 - - - /b", "lateness", "floor", "limit sent late", "note tasks waited", "warning not steady", "✗ gate"} {
 				if !strings.Contains(plain, want) {
 					t.Errorf("width %d lacks %q:\n%s", most, want, text)

@@ -143,14 +143,18 @@ func (t *page) failures(p *load.Profile, r *load.Report) {
 		t.heading("Dropped", "")
 		t.fold(fmt.Sprintf("  %s due while every connection was busy", counted(r.Dropped, "request")), "  ")
 	}
+	if len(r.Lost) > 0 {
+		t.heading("Lost", "without an answer before or after the measure window: not in any figure above")
+		for _, name := range slices.SortedFunc(maps.Keys(r.Lost), func(a, b string) int { return cmp.Or(cmp.Compare(r.Lost[b], r.Lost[a]), cmp.Compare(a, b)) }) {
+			t.cause(load.Cause{Cause: name, Count: r.Lost[name], Detail: r.Reasons[name]}, sum(r.Lost))
+		}
+	}
 	if len(r.Result.Failures) == 0 {
 		return
 	}
 	t.heading("Failures", fmt.Sprintf("%d of %s", r.Result.Failed(), counted(r.Requests, "request")))
-	const indent = 22
 	for _, c := range r.Result.Failures {
-		count := fmt.Sprintf("%10d %8s  ", c.Count, percentText(float64(c.Count)/float64(max(1, r.Requests))))
-		t.fold(count+t.paint.bad(c.Cause)+strings.TrimPrefix(c.String(), c.Cause), strings.Repeat(" ", indent))
+		t.cause(c, r.Requests)
 	}
 	if len(r.FailedMS) == 0 {
 		return
@@ -161,6 +165,13 @@ func (t *page) failures(p *load.Profile, r *load.Report) {
 		rows = append(rows, row{failureName(p, name), "", r.FailedMS[name]})
 	}
 	t.table(rows)
+}
+
+// cause is one cause of failures, with its share of all.
+func (t *page) cause(c load.Cause, all int64) {
+	const indent = 22
+	count := fmt.Sprintf("%10d %8s  ", c.Count, percentText(float64(c.Count)/float64(max(1, all))))
+	t.fold(count+t.paint.bad(c.Cause)+strings.TrimPrefix(c.String(), c.Cause), strings.Repeat(" ", indent))
 }
 
 // failureName is a class of failures for people.
@@ -249,6 +260,9 @@ func (t *page) account(p *load.Profile, r *load.Report) {
 	item("traffic", bytesText(r.BytesIn)+" received, "+bytesText(r.BytesOut)+" sent")
 	if r.Reconnects > 0 {
 		item("reconnects", fmt.Sprint(r.Reconnects))
+	}
+	if r.GoAways > 0 {
+		item("goaway", load.Cause{Cause: counted(r.GoAways, "connection") + ", by the server", Detail: r.Reasons[load.FailureGoAway.String()]}.String())
 	}
 	if r.IdleClosed > 0 {
 		item("closed idle", counted(r.IdleClosed, "connection")+", by the server")
