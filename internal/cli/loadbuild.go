@@ -178,10 +178,10 @@ func (f *loadFlags) readTargets(p *load.Profile) error {
 	if err != nil {
 		return err
 	}
-	if read.Omitted > 0 {
-		f.notef("%d requests of %s left out: other hosts, or methods other than GET, HEAD and OPTIONS in a log", read.Omitted, name)
+	if note := read.Note(); note != "" {
+		f.notef("left out of %s: %s", name, note)
 	}
-	if read.Order != nil && base != "" { // the URL is only the host of the requests
+	if read.Recorded && base != "" { // the URL is only the host of the requests
 		p.Targets = nil
 	}
 	before := len(p.Targets)

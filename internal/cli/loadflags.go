@@ -107,7 +107,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.Var(&f.warmup, "warmup", "load before the measurement")
 	flags.StringVarP(&f.profile.Method, "method", "m", "", "request method (default GET, or POST with a body)")
 	flags.StringVar(&f.data, "data", "", "request body: `text`, @file, or @- for standard input")
-	flags.StringVar(&f.targets, "targets", "", "`file` of requests: vegeta's targets, JSON lines, HAR, or an access log of nginx or Envoy; - is standard input")
+	flags.StringVar(&f.targets, "targets", "", "`file` of requests: vegeta's targets, JSON lines, HAR, or an access log; - is standard input")
 	flags.StringVar(&f.speed, "speed", "", "send the requests of --targets at their recorded instants, `2x` as fast")
 	flags.BoolVar(&f.templates, "templates", false, "replace {{uuid}}, {{seq}}, {{random 1 100}}, {{now}} and {{csv \"FILE\" \"COLUMN\"}} in paths, headers and bodies")
 	flags.BoolVar(&f.profile.Cookies, "cookies", false, "each connection is a user with cookies of its own, who sends the requests in their order")

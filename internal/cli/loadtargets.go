@@ -30,8 +30,8 @@ func experimentTargets(path string, texts *template.Reader, instants bool, notef
 	if err != nil {
 		return nil, err
 	}
-	if read.Omitted > 0 {
-		notef("%d requests of %s left out: other hosts, or methods other than GET, HEAD and OPTIONS in a log", read.Omitted, path)
+	if note := read.Note(); note != "" {
+		notef("left out of %s: %s", path, note)
 	}
 	var all []experiment.Request
 	var omitted []string // headers

@@ -31,7 +31,7 @@ func TestTargetsOfExperiments(t *testing.T) {
 		note             string
 	}{
 		{"HAR", har, "", []experiment.Request{{Name: "POST /cart/{id}", Method: "POST", Path: "/cart/17?a=1", Headers: map[string]string{"Accept": "a, b"}, Body: "x=1", Weight: 1}}, "headers Cookie, X-Api-Key of "},
-		{"log", log, "", []experiment.Request{{Name: "GET /items/{id}", Method: "GET", Path: "/items/17?page=2", Weight: 1}, {Name: "GET /items/{id}", Method: "GET", Path: "/items/18", Weight: 2}}, "1 requests of "},
+		{"log", log, "", []experiment.Request{{Name: "GET /items/{id}", Method: "GET", Path: "/items/17?page=2", Weight: 1}, {Name: "GET /items/{id}", Method: "GET", Path: "/items/18", Weight: 2}}, "requests with methods other than GET, HEAD and OPTIONS, whose bodies a log lacks (1)"},
 		{"targets", "GET http://a?b=1\nAuthorization: Bearer ${env:TARE_TEST_TOKEN}\n\nDELETE http://a/x#top\nAuthorization: Bearer s3cret\n", "",
 			[]experiment.Request{{Method: "GET", Path: "/?b=1", Headers: map[string]string{"Authorization": "Bearer ${env:TARE_TEST_TOKEN}"}, Weight: 1}, {Method: "DELETE", Path: "/x", Weight: 1}}, "headers Authorization of "},
 		{"JSON lines with templates", `{"url": "http://a/{{seq}}", "body": {"id": "{{uuid}}"}, "weight": 3}`, ", templates: true",

@@ -39,7 +39,7 @@ func describeLoad(known Known) []description {
 		{"load.profile.bursts.every", "Time from burst to burst.", nil, nil},
 		{"load.profile.bursts.for", "Length of a burst.", nil, nil},
 		{"load.profile.bursts.times", "Multiple of the rate in a burst, at most every/for.", nil, nil},
-		{"load.targets", "File of requests, which become load.requests: vegeta's targets, JSON lines, HAR, an access log of nginx, Apache or Envoy. Relative to the experiment file.", nil, nil},
+		{"load.targets", "File of requests, which become load.requests: vegeta's targets, JSON lines, HAR, an access log. Relative to the experiment file.", nil, nil},
 		{"load.webSocket", "Messages of protocol websocket. Each is a request.", nil, nil},
 		{"load.webSocket.answer", "Answer to a message. echo: the same message; message: any; pong: that of a ping after it, for streams to a server.", AnswerEcho, oneOf(socketAnswers...)},
 		{"load.webSocket.messages", "Messages that answer one, with answer message: a stream from the server.", 1, between(1, maxSocketMessages)},

@@ -226,6 +226,7 @@ type Profile struct {
 	Think *Think `json:"think,omitempty"`
 
 	message bool // the body is a whole message of gRPC
+	given   bool // the request is of a file, with all its headers
 }
 
 // IsMessage reports whether the body is a whole message of gRPC, not the content of its
@@ -253,7 +254,17 @@ func (p *Profile) ForTarget(i int) Profile {
 		q.Body, q.BodyFile, q.RequestSize, q.Messages = c.Body, "", 0, nil
 		q.message = true
 	}
+	q.given = c.Method != "" || c.Headers != nil || c.Body != nil
 	return q
+}
+
+// BodyType is the default media type of a body, empty for a request of a file: its headers are
+// complete.
+func (p *Profile) BodyType() string {
+	if p.given {
+		return ""
+	}
+	return "application/octet-stream"
 }
 
 // ConnectTo is where connections to a host and port go instead.

@@ -2,6 +2,7 @@ package calls
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,37 +16,118 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// accessLog is the format of an access log. Groups: instant, method, path.
+// logged is one line of an access log.
+type logged struct {
+	at     time.Time
+	whole  bool   // at is in whole seconds
+	method string // empty if the line has no valid request
+	uri    string
+}
+
+// accessLog is the format of an access log. Groups: instant, what the log calls the request.
 type accessLog struct {
 	line   *regexp.Regexp
 	layout string
 	whole  bool // instants are whole seconds
+	// request groups method and path.
+	request *regexp.Regexp
+	escaped bool // bytes are escaped by backslashes
 }
 
 // accessLogs are nginx's and Apache's common and combined formats, and Envoy's default. Fields
 // after the request are not used.
 var accessLogs = []accessLog{
-	{regexp.MustCompile(`^\S+ \S+ .{0,200}? ?\[(\d{2}/[A-Z][a-z]{2}/\d{4}:\d{2}:\d{2}:\d{2} [+-]\d{4})\] "([A-Z]{1,20}) (\S+)(?: HTTP/[0-9.]+)?" \d{3} `), "02/Jan/2006:15:04:05 -0700", true},
-	{regexp.MustCompile(`^\[(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z)\] "([A-Z]{1,20}) (\S+) HTTP/[0-9.]+" \d+ `), time.RFC3339Nano, false},
+	{regexp.MustCompile(`^\S+ \S+ .{0,200}? ?\[(\d{2}/[A-Z][a-z]{2}/\d{4}:\d{2}:\d{2}:\d{2} [+-]\d{4})\] "((?:[^"\\]|\\.)*)" (?:\d{3}|-) `), "02/Jan/2006:15:04:05 -0700", true,
+		regexp.MustCompile(`^([A-Z]{1,20}) (\S+)(?: HTTP/[0-9.]+)?$`), true},
+	{regexp.MustCompile(`^\[(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z)\] "(.*?) (?:HTTP/[0-9.]+|-)" \d+ `), time.RFC3339Nano, false,
+		regexp.MustCompile(`^([A-Z]{1,20}) (\S+)$`), false},
 }
 
-// logFormat is the format of a line, nil if it is none of an access log.
-func logFormat(line string) *accessLog {
-	for i := range accessLogs {
-		if accessLogs[i].line.MatchString(line) {
-			return &accessLogs[i]
+// logPrefix is what log drivers and kubectl, with --prefix or --timestamps, put before a line.
+var logPrefix = regexp.MustCompile(`^(?:\[pod/\S+\] )?(?:[\w.-]+ +\| )?(?:\d{4}-\d{2}-\d{2}T[\d:.]+(?:Z|[+-]\d{2}:\d{2}) (?:std(?:out|err) [FP] )?)?`)
+
+// backslash is an escaped byte: nginx writes \xHH, Apache also \" and \\.
+var backslash = regexp.MustCompile(`\\(?:x([0-9A-Fa-f]{2})|(.))`)
+
+// parseLogLine reads a line. It is not ok if the line is not of an access log.
+func parseLogLine(text string) (l logged, ok bool, err error) {
+	if strings.HasPrefix(text, "{") {
+		if text, l, ok = parseJSONLine(text); ok || text == "" {
+			return l, ok, nil
 		}
 	}
-	return nil
+	if l, ok, err = parseTextLine(text); !ok {
+		if rest := text[len(logPrefix.FindString(text)):]; rest != text {
+			if strings.HasPrefix(rest, "{") {
+				_, l, ok = parseJSONLine(rest)
+				return l, ok, nil
+			}
+			l, ok, err = parseTextLine(rest)
+		}
+	}
+	return l, ok, err
+}
+
+func parseTextLine(text string) (l logged, ok bool, err error) {
+	for _, f := range accessLogs {
+		m := f.line.FindStringSubmatch(text)
+		if m == nil {
+			continue
+		}
+		l.whole = f.whole
+		if l.at, err = time.Parse(f.layout, m[1]); err != nil {
+			return l, true, fmt.Errorf("%q is not a time", m[1])
+		}
+		if request := f.request.FindStringSubmatch(m[2]); request != nil {
+			l.method, l.uri = request[1], request[2]
+			if f.escaped {
+				l.uri = backslash.ReplaceAllStringFunc(l.uri, percent)
+			}
+		}
+		return l, true, nil
+	}
+	return l, false, nil
+}
+
+// controls are the letters of escaped control characters.
+var controls = map[byte]byte{'n': '\n', 'r': '\r', 't': '\t', 'v': '\v', 'b': '\b', 'f': '\f'}
+
+// percent is an escaped byte in the notation of URLs.
+func percent(escaped string) string {
+	if len(escaped) == 4 {
+		return "%" + strings.ToUpper(escaped[2:])
+	}
+	c := escaped[1]
+	if control, ok := controls[c]; ok {
+		c = control
+	}
+	return fmt.Sprintf("%%%02X", c)
+}
+
+// hasLogLine reports whether one of the first lines is of an access log. Those before it may be of
+// a program's start.
+func hasLogLine(head []byte) bool {
+	for line := range bytes.Lines(bytes.TrimLeft(head, "\ufeff")) {
+		if _, ok, _ := parseLogLine(strings.TrimSpace(string(line))); ok {
+			return true
+		}
+	}
+	return false
 }
 
 // replayed are the methods that a log describes in full and that change nothing (RFC 9110 section 9.2.1).
-
 var replayed = []string{http.MethodGet, http.MethodHead, http.MethodOptions}
 
-// maxOdd is the number of lines that may be something else, such as requests that the server could
-// not parse, before the file is refused: a share of the lines so far.
-const maxOdd = 0.1
+// maxOdd is the share of lines after the first request that may be something else, before the file
+// is refused.
+const maxOdd = 0.5
+
+// Reasons of omitted lines.
+const (
+	omitMethod  = "requests with methods other than GET, HEAD and OPTIONS, whose bodies a log lacks"
+	omitRequest = "lines without a valid request"
+	omitLine    = "lines of something else"
+)
 
 // readLog reads an access log. Its requests go to base.
 func readLog(r io.Reader, name string, base *url.URL) (*Source, error) {
@@ -54,58 +136,81 @@ func readLog(r io.Reader, name string, base *url.URL) (*Source, error) {
 	}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
-	var g gather
+	g := gather{Source: Source{Recorded: true}}
 	var seconds []time.Time // of each request, by the log
-	n, odd := 0, 0
-	whole := false
+	n, odd, read := 0, 0, 0
+	whole := true
+	var first strict.Problem // line of something else, after the first request
 	for lines.Scan() {
 		n++
 		text := strings.TrimSpace(lines.Text())
 		if text == "" {
 			continue
 		}
-		fail := func(tip, format string, args ...any) error {
-			return strict.Problem{File: name, Line: n, Column: 1, Message: fmt.Sprintf(format, args...), Tip: tip}
-		}
-		f := logFormat(text)
-		if f == nil {
-			if odd++; odd > 10 && float64(odd) > maxOdd*float64(n) {
-				return nil, fail("the formats are nginx's and Apache's common and combined, and Envoy's default", "%d of %d lines are not of an access log, such as %.80q", odd, n, text)
+		at := strict.Problem{File: name, Line: n, Column: 1}
+		l, ok, err := parseLogLine(text)
+		switch {
+		case err != nil:
+			at.Message = err.Error()
+			return nil, at
+		case !ok:
+			g.omit(omitLine)
+			if read > 0 {
+				if odd++; odd == 1 {
+					first = at
+					first.Message = fmt.Sprintf("%.80q", text)
+				}
 			}
 			continue
 		}
-		m := f.line.FindStringSubmatch(text)
-		if !slices.Contains(replayed, m[2]) {
-			g.Omitted++
+		read++
+		u, err := url.ParseRequestURI(l.uri)
+		switch {
+		case l.method != "" && !slices.Contains(replayed, l.method):
+			g.omit(omitMethod)
+			continue
+		case l.method == "" || err != nil || !strings.HasPrefix(u.Path, "/"): // an attack, a time-out or no HTTP
+			g.omit(omitRequest)
 			continue
 		}
-		at, err := time.Parse(f.layout, m[1])
-		if err != nil {
-			return nil, fail("", "%q is not a time", m[1])
-		}
-		u, err := url.ParseRequestURI(m[3])
-		if err != nil || !strings.HasPrefix(u.Path, "/") {
-			odd++ // a proxy's request with a host, or an attack
-			continue
-		}
-		c := Call{URL: onto(base, u).String(), Call: load.Call{Name: pattern(m[2], u.EscapedPath()), Method: m[2]}}
+		u.RawQuery = escapeQuery(u.RawQuery)
+		c := Call{URL: onto(base, u).String(), Call: load.Call{Name: pattern(l.method, u.EscapedPath()), Method: l.method}}
 		if _, err := load.ParseTarget(c.URL); err != nil {
-			odd++
+			g.omit(omitRequest)
 			continue
 		}
-		if err := g.add(c, at); err != nil {
-			return nil, fail("take a shorter part of the log", "%v", err)
+		if err := g.add(c, l.at); err != nil {
+			at.Message, at.Tip = err.Error(), "take a shorter part of the log"
+			return nil, at
 		}
-		whole = whole || f.whole
-		seconds = append(seconds, at)
+		whole = whole && l.whole
+		seconds = append(seconds, l.at)
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("read %s: line %d: %w", name, n+1, err)
+	}
+	if odd > 10 && float64(odd) > maxOdd*float64(odd+read) {
+		first.Message = fmt.Sprintf("%d of %d lines are not of an access log, such as %s", odd, odd+read, first.Message)
+		first.Tip = "the formats are nginx's and Apache's common and combined, Envoy's default, and JSON with method, path and time"
+		return nil, first
 	}
 	if whole {
 		spread(g.At, seconds)
 	}
 	return g.done(name)
+}
+
+// escapeQuery escapes the bytes that a request line cannot have.
+func escapeQuery(query string) string {
+	var b strings.Builder
+	for i := range len(query) {
+		if c := query[i]; c <= ' ' || c >= 0x7f || c == '"' {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
 }
 
 // spread distributes the requests of one second evenly over it, in the order of the log: its

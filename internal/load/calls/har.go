@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -22,53 +23,91 @@ const maxHAR = 256 << 20
 // archive is the part of an HTTP archive (HAR 1.2) that describes requests.
 type archive struct {
 	Log struct {
-		Entries []struct {
-			Started string `json:"startedDateTime"`
-			Request struct {
-				Method  string `json:"method"`
-				URL     string `json:"url"`
-				Headers []struct {
-					Name  string `json:"name"`
-					Value string `json:"value"`
-				} `json:"headers"`
-				Post *struct {
-					Text string `json:"text"`
-				} `json:"postData"`
-			} `json:"request"`
-		} `json:"entries"`
+		Entries []entry `json:"entries"`
 	} `json:"log"`
+}
+
+// entry is a request with its response. Fields that begin with _ are those of browsers and Playwright.
+type entry struct {
+	Started string `json:"startedDateTime"`
+	Request struct {
+		Method  string `json:"method"`
+		URL     string `json:"url"`
+		Headers []struct {
+			Name  string `json:"name"`
+			Value string `json:"value"`
+		} `json:"headers"`
+		Post     *postData `json:"postData"`
+		BodySize int64     `json:"bodySize"`
+	} `json:"request"`
+	Response struct {
+		Status  *int `json:"status"`
+		Content struct {
+			Type string `json:"mimeType"`
+		} `json:"content"`
+	} `json:"response"`
+	FromCache string `json:"_fromCache"` // of Chrome
+	FetchType string `json:"_fetchType"` // of Safari
 }
 
 // ownHeaders are set by tare or by the connection.
 var ownHeaders = []string{"host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection", "upgrade", "te", "trailer", "expect",
 	"http2-settings"}
 
-// readHAR reads an HTTP archive. With base, only requests to the host of the first go to base, and
+// omitted is why a request is not sent, or empty.
+func (e *entry) omitted(u *url.URL) string {
+	status := 200
+	if e.Response.Status != nil {
+		status = *e.Response.Status
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https", status == http.StatusSwitchingProtocols:
+		return "requests of WebSockets, data: or blob: URLs"
+	case e.FromCache != "", strings.HasSuffix(e.FetchType, "Cache"):
+		return "requests that the browser's cache answered"
+	case status <= 0:
+		return "requests that the browser blocked or aborted"
+	}
+	return ""
+}
+
+// site is the host of the first HTML page, otherwise of the first request.
+func (a *archive) site() string {
+	first := ""
+	for i := range a.Log.Entries {
+		e := &a.Log.Entries[i]
+		u, err := url.Parse(e.Request.URL)
+		if err != nil || e.omitted(u) != "" {
+			continue
+		}
+		if status := e.Response.Status; status != nil && *status/100 == 2 && strings.HasPrefix(e.Response.Content.Type, "text/html") {
+			return u.Host
+		}
+		if first == "" {
+			first = u.Host
+		}
+	}
+	return first
+}
+
+// sameSite reports whether two hosts are one, with or without www.
+func sameSite(a, b string) bool {
+	return strings.TrimPrefix(a, "www.") == strings.TrimPrefix(b, "www.")
+}
+
+// readHAR reads an HTTP archive. With base, only requests to the site go to base, and
 // those to other hosts are omitted. Headers and bodies may have expressions, and texts reads their
 // files.
 func readHAR(r io.Reader, name string, base *url.URL, texts *template.Reader) (*Source, error) {
-	var a archive
-	text, err := io.ReadAll(io.LimitReader(r, maxHAR+1))
+	a, err := parseHAR(r, name)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
+		return nil, err
 	}
-	if len(text) > maxHAR {
-		return nil, fmt.Errorf("read %s: more than %d bytes", name, maxHAR)
-	}
-	text = bytes.TrimPrefix(text, []byte("\ufeff")) // of Windows
-	if err := json.Unmarshal(text, &a); err != nil {
-		at := strict.Problem{File: name, Line: 1, Column: 1, Message: fmt.Sprintf("no HTTP archive: %v", err)}
-		if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
-			before := string(text[:max(0, syntax.Offset-1)])
-			at.Line += strings.Count(before, "\n")
-			at.Column = len(before) - strings.LastIndexByte(before, '\n')
-		}
-		return nil, at
-	}
-	var g gather
+	site := a.site()
+	g := gather{Source: Source{Recorded: true}}
 	var bodies int
-	host := ""
-	for i, e := range a.Log.Entries {
+	for i := range a.Log.Entries {
+		e := &a.Log.Entries[i]
 		fail := func(format string, args ...any) error {
 			return fmt.Errorf("read %s: entry %d: %w", name, i+1, fmt.Errorf(format, args...))
 		}
@@ -76,20 +115,15 @@ func readHAR(r io.Reader, name string, base *url.URL, texts *template.Reader) (*
 		if err != nil {
 			return nil, fail("%w", err)
 		}
-		if u.Scheme != "http" && u.Scheme != "https" {
-			g.Omitted++ // data: and blob: URLs, WebSockets
-			continue
+		why := e.omitted(u)
+		if why == "" && base != nil && !sameSite(u.Host, site) {
+			why = "requests to " + u.Host
 		}
-		if host == "" {
-			host = u.Host
-		}
-		if base != nil && u.Host != host {
-			g.Omitted++
-			continue
-		}
-		at, err := time.Parse(time.RFC3339Nano, e.Started)
-		if err != nil {
-			return nil, fail("startedDateTime %.40q is not a time", e.Started)
+		var at time.Time
+		if why == "" && e.Started != "" {
+			if at, err = time.Parse(time.RFC3339Nano, e.Started); err != nil {
+				return nil, fail("startedDateTime %.40q is not a time", e.Started)
+			}
 		}
 		u.User, u.Fragment = nil, ""
 		c := Call{URL: onto(base, u).String(), Call: load.Call{Name: pattern(e.Request.Method, u.EscapedPath()), Method: e.Request.Method}}
@@ -98,11 +132,17 @@ func readHAR(r io.Reader, name string, base *url.URL, texts *template.Reader) (*
 				c.Headers = append(c.Headers, h.Name+": "+h.Value)
 			}
 		}
-		if p := e.Request.Post; p != nil && p.Text != "" {
-			c.Body = []byte(p.Text)
-			if bodies += len(c.Body); bodies > maxBody {
-				return nil, fail("the bodies have more than %d bytes", maxBody)
+		if why == "" {
+			if why, err = e.readBody(&c, name); err != nil {
+				return nil, fail("%w", err)
 			}
+		}
+		if why != "" {
+			g.omit(why)
+			continue
+		}
+		if bodies += len(c.Body); bodies > maxBody {
+			return nil, fail("the bodies have more than %d bytes", maxBody)
 		}
 		if texts != nil {
 			errs := []error{texts.Check(string(c.Body), template.Body, strict.Position{File: "body", Line: 1, Column: 1})}
@@ -121,4 +161,26 @@ func readHAR(r io.Reader, name string, base *url.URL, texts *template.Reader) (*
 		}
 	}
 	return g.done(name)
+}
+
+func parseHAR(r io.Reader, name string) (*archive, error) {
+	var a archive
+	text, err := io.ReadAll(io.LimitReader(r, maxHAR+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if len(text) > maxHAR {
+		return nil, fmt.Errorf("read %s: more than %d bytes", name, maxHAR)
+	}
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // of Windows
+	if err := json.Unmarshal(text, &a); err != nil {
+		at := strict.Problem{File: name, Line: 1, Column: 1, Message: fmt.Sprintf("no HTTP archive: %v", err)}
+		if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
+			before := string(text[:max(0, syntax.Offset-1)])
+			at.Line += strings.Count(before, "\n")
+			at.Column = len(before) - strings.LastIndexByte(before, '\n')
+		}
+		return nil, at
+	}
+	return &a, nil
 }

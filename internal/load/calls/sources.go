@@ -4,14 +4,18 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"compress/gzip"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/fileformat"
+	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/load/template"
 )
 
@@ -22,22 +26,49 @@ type Source struct {
 	// Both are empty if the file has no instants.
 	Order []int
 	At    []time.Duration
-	// Omitted counts requests of a log with methods that have bodies, which the log lacks.
-	Omitted int
+	// Recorded reports a recording: an HTTP archive or an access log.
+	Recorded bool
+	// Omitted counts requests and lines by the reason why they are omitted.
+	Omitted map[string]int
 }
+
+// Note lists what is omitted, the most frequent first. It is empty if nothing is.
+func (s *Source) Note() string {
+	reasons := slices.SortedFunc(maps.Keys(s.Omitted), func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.Omitted[b], s.Omitted[a]), cmp.Compare(a, b))
+	})
+	for i, why := range reasons {
+		reasons[i] = fmt.Sprintf("%s (%d)", why, s.Omitted[why])
+	}
+	if n := len(reasons); n > maxReasons {
+		reasons = append(reasons[:maxReasons], fmt.Sprintf("and %d more", n-maxReasons))
+	}
+	return strings.Join(reasons, ", ")
+}
+
+// maxReasons bounds a note.
+const maxReasons = 8
 
 // maxEntries bounds the requests with instants, of a log.
 const maxEntries = 2_000_000
 
 // Open reads requests in the format that the content has: vegeta's targets, JSON lines, HAR,
-// an access log of nginx or Envoy. base is the URL whose scheme and host requests of a log get,
+// an access log, each also compressed by gzip. base is the URL whose scheme and host requests of a log get,
 // and those of HAR, empty for none. texts reads the files of expressions in targets and JSON lines,
 // and is nil if braces are text.
 func Open(r io.Reader, name, base string, texts *template.Reader) (*Source, error) {
-	b := bufio.NewReaderSize(r, 64<<10)
-	head, err := b.Peek(32 << 10)
-	if err != nil && err != io.EOF && err != bufio.ErrBufferFull {
-		return nil, fmt.Errorf("read %s: %w", name, err)
+	b, head, err := peek(r, name)
+	if err != nil {
+		return nil, err
+	}
+	if bytes.HasPrefix(head, []byte("\x1f\x8b")) {
+		z, err := gzip.NewReader(b)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		if b, head, err = peek(&capped{r: z, left: maxUnpacked}, name); err != nil {
+			return nil, err
+		}
 	}
 	var to *url.URL
 	if base != "" {
@@ -45,12 +76,15 @@ func Open(r io.Reader, name, base string, texts *template.Reader) (*Source, erro
 			return nil, fmt.Errorf("URL: %w", err)
 		}
 	}
-	line, _, _ := bytes.Cut(bytes.TrimLeft(head, " \t\r\n\ufeff"), []byte("\n"))
 	switch {
 	case harStart.Match(head):
 		return readHAR(b, name, to, texts)
-	case logFormat(string(bytes.TrimSpace(line))) != nil:
+	case hasLogLine(head):
 		return readLog(b, name, to)
+	}
+	if what, tip := fileformat.Name("", head); what != "" {
+		tip = cmp.Or(tip, "the formats are lines of method and URL, JSON lines, HAR and access logs")
+		return nil, strict.Problem{File: name, Line: 1, Column: 1, Message: "this is " + what + ", and contains no requests that can be sent", Tip: tip}
 	}
 	read, err := Read(b, name, texts)
 	if err != nil {
@@ -60,8 +94,38 @@ func Open(r io.Reader, name, base string, texts *template.Reader) (*Source, erro
 	return s, s.schedule(name)
 }
 
+// maxHead is where a log's first request may be, in bytes: a program's start comes before it.
+const maxHead = 256 << 10
+
+// peek returns the beginning of a file.
+func peek(r io.Reader, name string) (*bufio.Reader, []byte, error) {
+	b := bufio.NewReaderSize(r, maxHead)
+	head, err := b.Peek(maxHead)
+	if err != nil && err != io.EOF && err != bufio.ErrBufferFull {
+		return nil, nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return b, head, nil
+}
+
 // harStart is the beginning of an HTTP archive.
-var harStart = regexp.MustCompile(`^[\s\x{feff}]*\{\s*"log"\s*:`)
+var harStart = regexp.MustCompile(`^[\s\x{feff}]*\{\s*"log"\s*:\s*[^\s"]`)
+
+// maxUnpacked bounds the content of a compressed file, in bytes.
+const maxUnpacked = 4 << 30
+
+// capped fails beyond a number of bytes.
+type capped struct {
+	r    io.Reader
+	left int64
+}
+
+func (c *capped) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	if c.left -= int64(n); c.left < 0 {
+		return 0, fmt.Errorf("its content has more than %d GiB", maxUnpacked>>30)
+	}
+	return n, err
+}
 
 // schedule takes the instants of JSON lines, if they have any.
 func (s *Source) schedule(name string) error {
@@ -99,11 +163,20 @@ func (s *Source) sort() {
 // gather joins equal requests, whose number becomes their weight.
 type gather struct {
 	Source
-	index map[string]int
-	first time.Time
+	index   map[string]int
+	first   time.Time
+	untimed bool // a request has no instant
 }
 
-// add takes a request at an instant.
+// omit counts a request or line that is not sent.
+func (g *gather) omit(why string) {
+	if g.Omitted == nil {
+		g.Omitted = map[string]int{}
+	}
+	g.Omitted[why]++
+}
+
+// add takes a request at an instant, which is zero if unknown.
 func (g *gather) add(c Call, at time.Time) error {
 	var key strings.Builder
 	for _, part := range append([]string{c.Method, c.URL, string(c.Body)}, c.Headers...) {
@@ -128,6 +201,7 @@ func (g *gather) add(c Call, at time.Time) error {
 	if g.first.IsZero() {
 		g.first = at
 	}
+	g.untimed = g.untimed || at.IsZero()
 	g.Order, g.At = append(g.Order, i), append(g.At, at.Sub(g.first))
 	return nil
 }
@@ -135,7 +209,11 @@ func (g *gather) add(c Call, at time.Time) error {
 // done is the source, whose weights are at most maxWeight.
 func (g *gather) done(name string) (*Source, error) {
 	if len(g.Calls) == 0 {
-		return nil, fmt.Errorf("read %s: it has no requests", name)
+		err := fmt.Errorf("read %s: it has no requests", name)
+		if note := g.Note(); note != "" {
+			err = fmt.Errorf("%w that can be sent: omitted are %s", err, note)
+		}
+		return nil, err
 	}
 	most := 1
 	for _, c := range g.Calls {
@@ -145,6 +223,9 @@ func (g *gather) done(name string) (*Source, error) {
 		if w := &g.Calls[i].Weight; most > maxWeight {
 			*w = max(1, *w*maxWeight/most)
 		}
+	}
+	if g.untimed {
+		g.Order, g.At = nil, nil
 	}
 	g.sort()
 	return &g.Source, nil

@@ -48,8 +48,8 @@ func TestAccessLogs(t *testing.T) {
 	}
 	// Three requests of one second are spread over it.
 	third := time.Second / 3
-	if !slices.Equal(s.Order, []int{0, 1, 1, 2}) || !slices.Equal(s.At, []time.Duration{0, third, 2 * third, 5 * time.Second}) || s.Omitted != 1 {
-		t.Errorf("order %v at %v, %d omitted", s.Order, s.At, s.Omitted)
+	if !slices.Equal(s.Order, []int{0, 1, 1, 2}) || !slices.Equal(s.At, []time.Duration{0, third, 2 * third, 5 * time.Second}) || s.Note() != "lines without a valid request (1), requests with methods other than GET, HEAD and OPTIONS, whose bodies a log lacks (1)" {
+		t.Errorf("order %v at %v, omitted %s", s.Order, s.At, s.Note())
 	}
 
 	s = open(t, envoyLog, "http://h/")
@@ -65,7 +65,7 @@ func TestHAR(t *testing.T) {
 	{"startedDateTime":"2026-01-01T00:00:02+01:00","request":{"method":"GET","url":"https://cdn.example/a.js","headers":[]}},
 	{"startedDateTime":"2026-01-01T00:00:02+01:00","request":{"method":"GET","url":"data:text/plain,x","headers":[]}}]}}`
 	s := open(t, har, "")
-	if len(s.Calls) != 3 || s.Omitted != 1 || s.Calls[0].URL != "https://shop.example/cart/12?a=1" || s.Calls[0].Name != "POST /cart/{id}" || string(s.Calls[0].Body) != "n=1" ||
+	if len(s.Calls) != 3 || s.Note() != "requests of WebSockets, data: or blob: URLs (1)" || s.Calls[0].URL != "https://shop.example/cart/12?a=1" || s.Calls[0].Name != "POST /cart/{id}" || string(s.Calls[0].Body) != "n=1" ||
 		!slices.Equal(s.Calls[0].Headers, []string{"Cookie: s=1", "content-type: text/plain"}) {
 		t.Errorf("%+v", s)
 	}
@@ -73,7 +73,7 @@ func TestHAR(t *testing.T) {
 		t.Errorf("order %v at %v", s.Order, s.At)
 	}
 	s = open(t, har, "http://127.0.0.1:1/")
-	if len(s.Calls) != 2 || s.Omitted != 2 || s.Calls[1].URL != "http://127.0.0.1:1/" {
+	if len(s.Calls) != 2 || s.Note() != "requests of WebSockets, data: or blob: URLs (1), requests to cdn.example (1)" || s.Calls[1].URL != "http://127.0.0.1:1/" {
 		t.Errorf("at another host: %+v", s)
 	}
 }
@@ -95,7 +95,7 @@ func TestInstantsOfJSONLines(t *testing.T) {
 func TestMistakesOfSources(t *testing.T) {
 	for _, test := range []struct{ text, base, error, hint string }{
 		{nginxLog, "", "f:1:1: an access log has no hosts", "give a URL"},
-		{`10.0.0.1 - - [10/Oct/2026:13:55:36 +0200] "GET / HTTP/1.1" 200 1` + strings.Repeat("\nnonsense", 20), "http://h/", "f:12:1: 11 of 12 lines are not of an access log", "common and combined"},
+		{`10.0.0.1 - - [10/Oct/2026:13:55:36 +0200] "GET / HTTP/1.1" 200 1` + strings.Repeat("\nnonsense", 20), "http://h/", "f:2:1: 20 of 21 lines are not of an access log, such as \"nonsense\"", "common and combined"},
 		{`10.0.0.1 - - [99/Oct/2026:13:55:36 +0200] "GET / HTTP/1.1" 200 1`, "http://h/", "f:1:1: \"99/Oct", ""},
 		{`10.0.0.1 - - [10/Oct/2026:13:55:36 +0200] "POST / HTTP/1.1" 200 1`, "http://h/", "it has no requests", ""},
 		{"{\"log\":\n{\"entries\": 5}}", "", "f:1:1: no HTTP archive", ""},
@@ -133,6 +133,12 @@ func FuzzOpen(f *testing.F) {
 	f.Add(envoyLog, "http://h/")
 	f.Add(`{"log":{"entries":[{"startedDateTime":"2026-01-01T00:00:00Z","request":{"method":"GET","url":"http://a/1","headers":[]}}]}}`, "")
 	f.Add(`{"url":"http://a/","at":1}`, "")
+	for _, test := range recordedLogs {
+		f.Add(test.text, "http://h/")
+	}
+	for _, test := range recordedBodies {
+		f.Add(harOf(test.entry), "http://h/")
+	}
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, text, base string) {
 		if strings.Contains(text, "@") {

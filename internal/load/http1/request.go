@@ -27,8 +27,8 @@ type headerField struct {
 // replaces the default header of the same name.
 func fieldsOf(u *url.URL, p *load.Profile, bodily bool) []headerField {
 	fields := []headerField{{"Host", u.Host, -1}, {"User-Agent", "tare", -1}}
-	if bodily {
-		fields = append(fields, headerField{"Content-Type", "application/octet-stream", -1})
+	if kind := p.BodyType(); bodily && kind != "" {
+		fields = append(fields, headerField{"Content-Type", kind, -1})
 	}
 	if p.NoKeepAlive {
 		fields = append(fields, headerField{"Connection", "close", -1})

@@ -185,7 +185,9 @@ func (s *Spec) fields() (pseudo, regular []field) {
 		add("content-type", "application/grpc")
 		add("te", "trailers")
 	case len(s.Body) > 0 || method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch:
-		add("content-type", "application/octet-stream")
+		if kind := p.BodyType(); kind != "" {
+			add("content-type", kind)
+		}
 		if s.Texts == nil {
 			add("content-length", strconv.Itoa(len(s.Body)))
 		}

@@ -58,8 +58,8 @@ func newRequest(url string, p *load.Profile, body []byte) *http.Request {
 	}
 	r.ContentLength = int64(len(body))
 	r.Header.Set("User-Agent", "tare")
-	if len(body) > 0 {
-		r.Header.Set("Content-Type", "application/octet-stream")
+	if kind := p.BodyType(); len(body) > 0 && kind != "" {
+		r.Header.Set("Content-Type", kind)
 	}
 	for _, line := range p.Headers {
 		name, value, _ := strings.Cut(line, ":")
