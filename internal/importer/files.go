@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -34,16 +35,62 @@ func (*FileError) InvalidFile() {}
 // loop matches the loop number after the mesh in a directory name: linkerd-00.
 var loop = regexp.MustCompile(`-\d\d$`)
 
-// MeshOf returns the directory's name without the loop number.
-func MeshOf(dir string) string {
-	if abs, err := filepath.Abs(dir); err == nil {
-		dir = abs
+// MeshesOf returns the mesh of each directory: its name without the loop number. If
+// directories in different places have one name, their parents' names count.
+func MeshesOf(dirs []string) map[string]string {
+	byName := map[string][][]string{} // the parts of each path
+	parts := map[string][]string{}
+	for _, dir := range dirs {
+		path := dir
+		if abs, err := filepath.Abs(dir); err == nil {
+			path = abs
+		}
+		p := strings.Split(filepath.ToSlash(path), "/")
+		name := &p[len(p)-1]
+		*name = cmp.Or(loop.ReplaceAllString(*name, ""), *name)
+		parts[dir] = p
+		if !slices.ContainsFunc(byName[*name], func(q []string) bool { return slices.Equal(p, q) }) {
+			byName[*name] = append(byName[*name], p)
+		}
 	}
-	base := filepath.Base(dir)
-	if short := loop.ReplaceAllString(base, ""); short != "" {
-		return short
+	names := map[string]string{} // by path
+	uses := map[string]int{}
+	for name, places := range byName {
+		for _, p := range places {
+			own := cmp.Or(strings.Join(differing(p, places), "-"), name)
+			names[strings.Join(p, "/")] = own
+			uses[own]++
+		}
 	}
-	return base
+	meshes := map[string]string{}
+	for dir, p := range parts {
+		mesh, name := names[strings.Join(p, "/")], p[len(p)-1]
+		if uses[mesh] > 1 && mesh != name { // "V1" of V1/istio and V1/linkerd
+			mesh += "-" + name
+		}
+		meshes[dir] = mesh
+	}
+	return meshes
+}
+
+// differing returns the part of a path between those that all places have in common. A single
+// place has none.
+func differing(p []string, places [][]string) []string {
+	same := func(part func([]string) string) bool {
+		return !slices.ContainsFunc(places, func(q []string) bool { return part(q) != part(p) })
+	}
+	shortest := len(p)
+	for _, q := range places {
+		shortest = min(shortest, len(q))
+	}
+	from, to := 0, 0
+	for from < shortest && same(func(q []string) string { return q[from] }) {
+		from++
+	}
+	for to < shortest-from && same(func(q []string) string { return q[len(q)-1-to] }) {
+		to++
+	}
+	return p[from : len(p)-to]
 }
 
 // ListFiles walks directories in the order of the paths, and returns each file

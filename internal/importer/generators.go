@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/fileformat"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -80,8 +81,23 @@ func (g generatorSource) read(paths []string, o Options) (*Study, error) {
 		return nil, err
 	}
 	slices.SortStableFunc(files, func(a, b string) int { return cmp.Compare(filepath.Dir(a), filepath.Dir(b)) })
+	files = slices.DeleteFunc(files, func(path string) bool {
+		other := ""
+		if !slices.Contains(paths, path) { // a file that is named is read
+			other, _ = fileformat.Name(path, head(path))
+		}
+		if other != "" {
+			s.Skipped = append(s.Skipped, path+": it is "+other)
+		}
+		return other != ""
+	})
+	var dirs []string
 	for _, path := range files {
-		t := g.trial(path, o)
+		dirs = append(dirs, filepath.Dir(path))
+	}
+	meshes := MeshesOf(dirs)
+	for _, path := range files {
+		t := g.trial(path, meshes[filepath.Dir(path)], o)
 		if !slices.Contains(s.Meshes, t.Mesh) {
 			s.Meshes = append(s.Meshes, t.Mesh)
 		}
@@ -91,15 +107,31 @@ func (g generatorSource) read(paths []string, o Options) (*Study, error) {
 		return nil, &FileError{Path: strings.Join(paths, ", "), Hinted: hint.Hinted{Err: errors.New("no file found")}}
 	}
 	s.CheckRates()
+	s.checkCopies()
+	if !slices.ContainsFunc(s.Trials, func(t Trial) bool { return t.Record.Error == "" && t.Record.Started.IsZero() }) {
+		slices.SortStableFunc(s.Trials, func(a, b Trial) int { return a.Record.Started.Compare(b.Record.Started) })
+		s.CheckOverlap()
+	}
 	return s, nil
+}
+
+// head is the beginning of a file, empty if it cannot be read.
+func head(path string) []byte {
+	f, err := openFile(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	b, _ := io.ReadAll(io.LimitReader(f, 4096))
+	return b
 }
 
 // rateInName matches a rate and a run number at the start of a file name:
 // 600-2….
 var rateInName = regexp.MustCompile(`^(\d+)-(\d+)\b`)
 
-func (g generatorSource) trial(path string, o Options) Trial {
-	t := Trial{Mesh: cmp.Or(o.Mesh, MeshOf(filepath.Dir(path))), Run: path, Files: []string{path}}
+func (g generatorSource) trial(path, mesh string, o Options) Trial {
+	t := Trial{Mesh: cmp.Or(o.Mesh, mesh), Run: path, Files: []string{path}}
 	t.Record.Valid = true
 	if err := t.output(g.name, path, o); err != nil {
 		t.Record.Valid, t.Record.Error = false, err.Error()

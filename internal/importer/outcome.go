@@ -165,8 +165,11 @@ func (o *Output) count(oc generator.Outcome) error {
 	case wrk && oc.Rate == nil:
 		return errors.New("its Requests/sec is not a number")
 	case oc.Rate == nil:
-		o.sent = float64(o.tried) / math.Max(o.Seconds, 1e-9)
-		return o.check(o.sent, o.Seconds, most)
+		rate := float64(o.tried) / math.Max(o.Seconds, 1e-9)
+		if o.sent == 0 {
+			o.sent = rate
+		}
+		return o.check(rate, o.Seconds, most)
 	case o.Seconds <= 0 && *oc.Rate > 0:
 		o.Seconds = float64(o.requests) / *oc.Rate
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
-	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -19,6 +18,7 @@ import (
 type requests struct {
 	n           int
 	first, last time.Duration // sends
+	end         time.Duration // of the last response
 	responses   bool          // latencies are response times
 	took        []time.Duration
 	marks       []uint64 // a hash of each request
@@ -32,7 +32,7 @@ func (c *requests) add(o *Output, r generator.Record) {
 	if c.n++; c.n == 1 {
 		c.first, c.last, c.responses, c.statuses = r.At, r.At, r.Response >= 0, map[string]int64{}
 	}
-	c.first, c.last = min(c.first, r.At), max(c.last, r.At)
+	c.first, c.last, c.end = min(c.first, r.At), max(c.last, r.At), max(c.end, r.Done)
 	c.marks = append(c.marks, maphash.Comparable(seed, r))
 	switch {
 	case r.Code == 0:
@@ -71,8 +71,10 @@ func (c *requests) finish(o *Output) error {
 	}
 	o.statuses = c.statuses
 	if o.Seconds <= 0 {
-		// The time from the first to the last request lacks one interval.
-		o.Seconds = (c.last - c.first).Seconds() * float64(c.n) / math.Max(float64(c.n)-1, 1)
+		o.Seconds = (c.end - c.first).Seconds()
+	}
+	if c.last > c.first { // a time that lacks one interval
+		o.sent = float64(c.n-1) / (c.last - c.first).Seconds()
 	}
 	slices.Sort(c.took)
 	for i := 0; i < len(c.took); {

@@ -11,7 +11,6 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/importer"
 	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/internal/result"
 )
 
 // crossCheck compares the runs with their names and with one another: the
@@ -20,7 +19,7 @@ func crossCheck(s *importer.Study) {
 	checkMeshes(s)
 	s.CheckRates()
 	checkSiblings(s)
-	checkOverlap(s)
+	s.CheckOverlap()
 }
 
 // marks relate the mesh in a directory's name to its tasks in the metrics.
@@ -134,28 +133,3 @@ func median(v []float64) float64 {
 	v = slices.Sorted(slices.Values(v))
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
-
-// checkOverlap invalidates runs of one directory that overlap in time: one cluster
-// runs one at a time. They are copies of one another, or a clock was set between
-// them.
-func checkOverlap(s *importer.Study) {
-	for i := range s.Trials {
-		for k := i + 1; k < len(s.Trials); k++ {
-			a, b := &s.Trials[i], &s.Trials[k]
-			if !b.Record.Started.Before(a.Record.Ended) {
-				break // sorted by start: later runs start later
-			}
-			if a.Record.Sampled == nil || b.Record.Sampled == nil || a.Mesh != b.Mesh || dirOf(a) != dirOf(b) {
-				continue
-			}
-			for _, t := range []*importer.Trial{a, b} {
-				if !slices.ContainsFunc(t.Record.Warnings, func(w result.Warning) bool { return w.Code == "overlap" }) {
-					t.Invalidate("overlap", fmt.Sprintf("%s and %s were measured at the same time: one is a copy of the other, or the clock was set back between them", a.Files[0], b.Files[0]),
-						"leave out the copy")
-				}
-			}
-		}
-	}
-}
-
-func dirOf(t *importer.Trial) string { return t.Run[:strings.LastIndexByte(t.Run, '/')+1] }

@@ -64,6 +64,11 @@ func listRuns(s *importer.Study, paths []string, o importer.Options) ([]*sequenc
 	if err != nil {
 		return nil, err
 	}
+	var dirs []string
+	for _, path := range files {
+		dirs = append(dirs, filepath.Dir(path))
+	}
+	meshes := importer.MeshesOf(dirs)
 	byKey := map[string]*sequenceRun{}
 	var runs []*sequenceRun
 	for _, path := range files {
@@ -81,7 +86,7 @@ func listRuns(s *importer.Study, paths []string, o importer.Options) ([]*sequenc
 		key := fmt.Sprintf("%s\x00%d\x00%d", dir, rate, run)
 		r := byKey[key]
 		if r == nil {
-			r = &sequenceRun{dir: dir, mesh: cmp.Or(o.Mesh, importer.MeshOf(dir)), rate: rate, run: run}
+			r = &sequenceRun{dir: dir, mesh: cmp.Or(o.Mesh, meshes[dir]), rate: rate, run: run}
 			byKey[key], runs = r, append(runs, r)
 			if !slices.Contains(s.Meshes, r.mesh) {
 				s.Meshes = append(s.Meshes, r.mesh)

@@ -52,8 +52,13 @@ func read(paths []string, o importer.Options) (*importer.Study, error) {
 	if len(logs) == 0 {
 		return nil, &importer.FileError{Path: strings.Join(paths, ", "), Hinted: hint.Hinted{Err: fmt.Errorf("no %s found", usageLog), Text: "name the directories of the runs, such as 20_1"}}
 	}
+	var dirs []string // of the runs of a mesh
 	for _, log := range logs {
-		t := trialOf(log, inDir[filepath.Dir(log)], o)
+		dirs = append(dirs, filepath.Dir(filepath.Dir(log)))
+	}
+	meshes := importer.MeshesOf(dirs)
+	for i, log := range logs {
+		t := trialOf(log, meshes[dirs[i]], inDir[filepath.Dir(log)], o)
 		if !slices.Contains(s.Meshes, t.Mesh) {
 			s.Meshes = append(s.Meshes, t.Mesh)
 		}
@@ -64,9 +69,9 @@ func read(paths []string, o importer.Options) (*importer.Study, error) {
 	return s, nil
 }
 
-func trialOf(log string, beside []string, o importer.Options) importer.Trial {
+func trialOf(log, mesh string, beside []string, o importer.Options) importer.Trial {
 	dir := filepath.Dir(log)
-	t := importer.Trial{Mesh: cmp.Or(o.Mesh, importer.MeshOf(filepath.Dir(dir))), Run: dir, Files: []string{log}}
+	t := importer.Trial{Mesh: cmp.Or(o.Mesh, mesh), Run: dir, Files: []string{log}}
 	t.Record.Valid = true
 	if m := runDir.FindStringSubmatch(filepath.Base(dir)); m != nil {
 		rate, _ := strconv.Atoi(m[1])

@@ -1,0 +1,107 @@
+package importer
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// checkCopies finds runs of which another has the same file, or the same start and requests: the
+// results of one run in two formats. Copies are no independent runs.
+func (s *Study) checkCopies() {
+	type run struct {
+		size    int64
+		started time.Time
+		n       int64
+		hash    [sha256.Size]byte
+	}
+	var read []int // trials
+	runs := make([]run, len(s.Trials))
+	sized := map[int64]int{}
+	for i := range s.Trials {
+		t := &s.Trials[i]
+		if l := t.Record.Load; l != nil {
+			info, err := os.Stat(t.Files[0])
+			if err != nil {
+				continue
+			}
+			runs[i] = run{size: info.Size(), started: t.Record.Started, n: l.Intended}
+			sized[info.Size()]++
+			read = append(read, i)
+		}
+	}
+	for _, i := range read {
+		if sized[runs[i].size] > 1 {
+			runs[i].hash = hashOf(s.Trials[i].Files[0])
+		}
+	}
+	for at, i := range read {
+		k := slices.IndexFunc(read[:at], func(k int) bool {
+			a, b := runs[k], runs[i]
+			return a.hash == b.hash && a.hash != [sha256.Size]byte{} || !a.started.IsZero() && a.started.Equal(b.started) && a.n == b.n
+		})
+		if k < 0 {
+			continue
+		}
+		original, copied := &s.Trials[read[k]], &s.Trials[i]
+		message := fmt.Sprintf("%s and %s are of one run", original.Files[0], copied.Files[0])
+		copied.overlaps(message)
+		if original.Mesh != copied.Mesh { // the mesh of the run is unknown
+			original.overlaps(message)
+		}
+	}
+}
+
+// hashOf is the SHA-256 of a file, or zero if it cannot be read.
+func hashOf(path string) (sum [sha256.Size]byte) {
+	f, err := openFile(path)
+	if err != nil {
+		return sum
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return sum
+	}
+	copy(sum[:], h.Sum(nil))
+	return sum
+}
+
+// CheckOverlap invalidates runs of one directory that overlap in time: one system
+// runs one at a time. They are copies of one another, or a clock was set between
+// them. The trials are sorted by their start.
+func (s *Study) CheckOverlap() {
+	for i := range s.Trials {
+		for k := i + 1; k < len(s.Trials); k++ {
+			a, b := &s.Trials[i], &s.Trials[k]
+			if !b.Record.Started.Before(a.Record.Ended) {
+				break // later runs start later
+			}
+			if a.Record.Started.IsZero() || a.Mesh != b.Mesh || filepath.Dir(a.Files[0]) != filepath.Dir(b.Files[0]) {
+				continue
+			}
+			message := fmt.Sprintf("%s and %s were measured at the same time: one is a copy of the other, or the clock was set back between them", a.Files[0], b.Files[0])
+			if !a.overlapped() && b.overlapped() {
+				continue // a copy of a
+			}
+			a.overlaps(message)
+			b.overlaps(message)
+		}
+	}
+}
+
+func (t *Trial) overlaps(message string) {
+	if !t.overlapped() {
+		t.Invalidate("overlap", message, "leave out the copy")
+	}
+}
+
+func (t *Trial) overlapped() bool {
+	return slices.ContainsFunc(t.Record.Warnings, func(w result.Warning) bool { return w.Code == "overlap" })
+}
