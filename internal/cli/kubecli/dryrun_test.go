@@ -52,6 +52,32 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
+// Every shipped experiment on a cluster has a dry run, the interleaved ones with their node agents.
+func TestDryRunOfExamples(t *testing.T) {
+	files, err := filepath.Glob("../../../examples/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	interleaved := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), "kind: kubernetes") || !strings.Contains(string(text), "order: interleaved") {
+			continue
+		}
+		interleaved++
+		out, err := call(t, "run", file, "--dry-run")
+		if err != nil || !strings.Contains(out, "kind: DaemonSet") || !strings.Contains(out, "kind: Deployment") {
+			t.Errorf("%s: %v\n%.300s", file, err, out)
+		}
+	}
+	if interleaved < 2 {
+		t.Errorf("%d interleaved examples", interleaved)
+	}
+}
+
 // A dry run prints the objects of a mesh that the run would install, before its trials, and their removal at the end.
 // Without the charts it prints the reason instead.
 func TestDryRunOfAMesh(t *testing.T) {
