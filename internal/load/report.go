@@ -67,7 +67,7 @@ type Report struct {
 	Redirects int64 `json:"redirects,omitempty"`
 	Dropped   int64 `json:"dropped,omitempty"` // due while every connection was busy, and not sent
 	Intended  int64 `json:"intended"`          // due by the schedule or, in a closed loop, sent
-	Sent      int64 `json:"sent"`
+	Sent      int64 `json:"sent"`              // of these, those that an open connection got
 	// Retried counts requests that went to the server more than once: their stream was above the last of a
 	// GOAWAY or refused, so that the server had certainly not processed them, or
 	// Profile.RetryIdle applied.

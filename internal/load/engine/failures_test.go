@@ -80,6 +80,7 @@ func TestFailures(t *testing.T) {
 	for _, test := range failures() {
 		for _, run := range []struct{ loop, engine string }{
 			{"open", load.NativeEngine()}, {"closed", load.NativeEngine()}, {"open", load.EnginePortable}, {"closed", load.EnginePortable},
+			{oneConnection, load.NativeEngine()}, {oneConnection, load.EnginePortable},
 		} {
 			t.Run(test.name+"/"+run.loop+"/"+run.engine, func(t *testing.T) {
 				t.Parallel()
@@ -93,6 +94,9 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// oneConnection is an open loop whose requests must wait for one connection. Each must meet the failure itself.
+const oneConnection = "one"
+
 // check runs p against the failing server, in one of the loops.
 func (f failure) check(t *testing.T, p load.Profile, loop string) {
 	t.Helper()
@@ -100,6 +104,9 @@ func (f failure) check(t *testing.T, p load.Profile, loop string) {
 	p.Timeout, p.Rate = 200*time.Millisecond, 100
 	if f.class != load.Timeout {
 		p.Timeout = 10 * time.Second // a busy machine is no failure
+	}
+	if loop == oneConnection {
+		p.Connections = 1
 	}
 	if loop == "closed" { // by number: a busy machine may do nothing in a brief window
 		p.Rate, p.Requests, p.Measure = 0, 20, time.Minute
@@ -119,6 +126,12 @@ func (f failure) check(t *testing.T, p load.Profile, loop string) {
 		} else {
 			t.Errorf("%d errors of kind %q, want %q", n, kind, f.kind)
 		}
+	}
+	if f.server == nil && r.Sent+r.Whole.Sent != 0 {
+		t.Errorf("%d requests sent, %d in all, to no server", r.Sent, r.Whole.Sent)
+	}
+	if n := r.Errors[load.FailureNotSent.String()]; n > 0 && !strings.HasPrefix(r.Reasons[load.FailureNotSent.String()], "first failure: timeout") {
+		t.Errorf("%d requests without a connection, reasons %v", n, r.Reasons)
 	}
 	if f.kind != "" && named != r.Requests {
 		t.Errorf("%d of %d errors named %q: %v", named, r.Requests, f.kind, r.Errors)

@@ -250,15 +250,19 @@ func TestHTTP2Failures(t *testing.T) {
 		{"frame too large", frames(func(id uint32) [][]byte { return [][]byte{appendFrame(nil, frameData, 0, id, maxFrame+1)} }), load.Conn, "http2 protocol error"},
 	}
 	for _, test := range tests {
-		for _, rate := range []float64{100, 0} {
-			t.Run(fmt.Sprint(test.name, "/", rate), func(t *testing.T) {
+		for _, loop := range []struct {
+			rate        float64
+			connections int
+		}{{100, 2}, {0, 2}, {100, 1}} {
+			rate := loop.rate
+			t.Run(fmt.Sprint(test.name, "/", rate, "/", loop.connections), func(t *testing.T) {
 				t.Parallel()
 				url := refusedTarget(t)
 				if test.server != nil {
 					url = rawServer(t, test.server)
 				}
 				p := profileH2(url)
-				p.Warmup, p.Tail, p.Measure, p.Drain, p.Rate = 0, 0, brief, 20*time.Second, rate
+				p.Warmup, p.Tail, p.Measure, p.Drain, p.Rate, p.Connections = 0, 0, brief, 20*time.Second, rate, loop.connections
 				if test.class == load.Timeout || test.name == "goaway" {
 					p.Timeout = 100 * time.Millisecond
 				}
@@ -268,6 +272,9 @@ func TestHTTP2Failures(t *testing.T) {
 				r := mustRun(t, p)
 				if r.Requests == 0 || test.class != "" && r.Classes[test.class] != r.Requests {
 					t.Errorf("not all %q: %v of %d, errors %v", test.class, r.Classes, r.Requests, r.Errors)
+				}
+				if test.server == nil && r.Sent+r.Whole.Sent != 0 {
+					t.Errorf("%d requests sent, %d in all, to no server", r.Sent, r.Whole.Sent)
 				}
 				if test.name == "goaway" && r.Classes[load.OK] != 0 {
 					t.Errorf("a server that answers nothing has %d successes", r.Classes[load.OK])

@@ -40,7 +40,7 @@ func TestFailuresOverTLS(t *testing.T) {
 	}
 	all = append(all, failuresOfTLS(config)...)
 	for _, f := range all {
-		for _, loop := range []string{"open", "closed"} {
+		for _, loop := range []string{"open", "closed", oneConnection} {
 			t.Run(f.name+"/"+loop, func(t *testing.T) {
 				t.Parallel()
 				url := refusedTarget(t)

@@ -71,10 +71,19 @@ type conn struct {
 type call struct {
 	intended int64
 	free     int64 // when a connection could have taken it
-	sent     int64 // for the first time, negative if never
+	sent     int64 // for the first time, opening its connection included
+	reached  bool  // an open connection got it
 	retries  int32 // how often it was retried
 	number   int64 // among the worker's requests, from 0
 	what     *request
+}
+
+// sentAt is sent, or negative if no open connection got the request.
+func (r *call) sentAt() int64 {
+	if r.reached {
+		return r.sent
+	}
+	return -1
 }
 
 // streamCall is the request on one stream.

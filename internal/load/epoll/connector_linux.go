@@ -2,6 +2,7 @@ package epoll
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"sync"
 	"time"
@@ -84,7 +85,7 @@ func (cn *connector) tryAddresses(c *conn, addrs []netip.AddrPort) {
 func (cn *connector) tryNext(c *conn, k load.Failure) {
 	for c.tried < max(1, len(c.addrs)) {
 		if k != load.FailureNone {
-			cn.w.rec.OpenKinds[k]++
+			cn.w.rec.NotOpened(k)
 		}
 		c.opened = cn.w.now
 		if k = cn.connect(c); k == load.FailureNone {
@@ -111,10 +112,14 @@ func (cn *connector) until(c *conn, deadline int64) {
 	cn.w.deadlines.add(&c.awaited)
 }
 
+// errNoHandshake is the reason why a connection was never usable.
+var errNoHandshake = errors.New("the handshake did not end")
+
 // expired handles the end of the time for opening c, or for one of its addresses.
 func (cn *connector) expired(c *conn) {
 	switch {
 	case c.state != connConnecting:
+		cn.w.rec.Because(load.FailureTimeout, errNoHandshake)
 		cn.openFailed(c, load.FailureTimeout)
 	case c.fd < 0:
 		cn.openFailed(c, load.FailureLookupTimeout)
@@ -236,7 +241,7 @@ func (cn *connector) usable(c *conn) {
 
 func (cn *connector) openFailed(c *conn, k load.Failure) {
 	cn.opening--
-	cn.w.rec.OpenKinds[k]++
+	cn.w.rec.NotOpened(k)
 	cn.w.job.Unopened(c.pool.target)
 	cn.w.places.drop(c)
 	if c.home != nil {
@@ -258,7 +263,7 @@ func (cn *connector) openFailed(c *conn, k load.Failure) {
 		// In a closed loop the next request is due as soon as a connection can
 		// take it. One that cannot be opened fails that request.
 		what, number := c.pool.next(c)
-		c.call = call{intended: cn.w.now, free: cn.w.now, sent: -1, number: number, what: what}
+		c.call = call{intended: cn.w.now, free: cn.w.now, sent: cn.w.now, number: number, what: what}
 		cn.w.rec.Due(c.intended)
 		cn.w.exchanges.finish(c, k, 0)
 	}

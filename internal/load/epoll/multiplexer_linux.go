@@ -251,6 +251,7 @@ func (m *multiplexer) beginStream(c *conn, intended, free int64) {
 
 func (m *multiplexer) attach(c *conn, r call) {
 	m.w.inFlight++
+	r.reached = true
 	m.w.sleep.lastSend = m.w.now
 	var st *http2.Stream
 	if t := r.what.target; t.Varying != nil {
@@ -312,7 +313,7 @@ func (m *multiplexer) finishStream(c *conn, st *http2.Stream, at *streamCall) {
 	}
 	m.w.sleep.answered(m.w.now - at.sent)
 	m.w.rec.Finish(&record.Outcome{
-		Intended: at.intended, Sent: at.sent, Free: at.free, First: st.First, End: m.w.now,
+		Intended: at.intended, Sent: at.sentAt(), Free: at.free, First: st.First, End: m.w.now,
 		Status: status, Kind: k, Path: at.what.target.Path, Messages: st.Messages, Message: st.Message, Retries: at.retries,
 	})
 }

@@ -110,7 +110,7 @@ const scanCost = 500 // ns
 // retry opens the connections whose backoff is over, some at once.
 func (s *places) retry() {
 	s.nextRetry = load.Never
-	scanned := 0
+	scanned, next := 0, int64(load.Never) // next of the places that stay closed
 	for i := range s.pools {
 		p := &s.pools[i]
 		scanned += p.closed.Size
@@ -118,17 +118,18 @@ func (s *places) retry() {
 			c, _ := p.closed.Pop()
 			switch {
 			case !c.current():
-			case c.retryAt > s.w.now || s.w.connector.opening >= job.MaxOpening && !s.fresh:
+			case c.retryAt > s.w.now && p.queue.Size == 0 || s.w.connector.opening >= job.MaxOpening && !s.fresh:
 				p.closed.Push(c)
-				s.nextRetry = min(s.nextRetry, c.retryAt)
+				next = min(next, c.retryAt)
 			case s.w.sending() || p.waiting() > 0:
 				s.takeNext(c.conn)
 			}
 		}
 	}
-	if s.nextRetry != load.Never {
-		s.nextRetry = max(s.nextRetry, s.w.now+max(int64(scanned)*scanCost, job.FirstBackoff))
+	if next != load.Never {
+		next = max(next, s.w.now+max(int64(scanned)*scanCost, job.FirstBackoff))
 	}
+	s.nextRetry = min(s.nextRetry, next)
 }
 
 // takeNext opens a closed place, for the request that has waited longest if there is one.
@@ -154,13 +155,16 @@ const (
 	exhaustedSpacing = int64(50 * time.Millisecond)  // where this machine has no ports or descriptors left
 )
 
-// retryLater starts the backoff of the place. A due request that finds no better
-// place may take it earlier.
+// retryLater starts the backoff of the place. A due request takes it earlier, at once if it
+// waits already: however few the places, each request meets the failure itself.
 func (s *places) retryLater(c *conn, spacing int64) {
 	c.backoff = min(max(job.FirstBackoff, 2*c.backoff), job.LastBackoff)
 	c.retryAt = s.w.now + max(c.backoff, spacing*int64(c.pool.closed.Size))
 	if s.fresh && !s.w.pace.closedLoop() {
 		c.retryAt = load.Never
+	}
+	if c.pool.queue.Size > 0 {
+		c.retryAt = s.w.now
 	}
 	c.pool.closed.Push(c.place())
 	s.nextRetry = min(s.nextRetry, c.retryAt)

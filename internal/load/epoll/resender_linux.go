@@ -76,5 +76,5 @@ func (s *resender) expire() {
 
 // giveUp records the failure of a request that no connection carries.
 func (w *Worker) giveUp(r call, k load.Failure) {
-	w.rec.Finish(&record.Outcome{Intended: r.intended, Sent: r.sent, Free: r.free, End: w.now, Kind: k, Path: r.what.target.Path, Retries: r.retries})
+	w.rec.Finish(&record.Outcome{Intended: r.intended, Sent: r.sentAt(), Free: r.free, End: w.now, Kind: k, Path: r.what.target.Path, Retries: r.retries})
 }

@@ -117,6 +117,7 @@ func (c *conn) work() {
 	for c.take() {
 		if c.reused = c.isOpen(); !c.reused {
 			if k := c.open(); k != load.FailureNone {
+				c.request.Sent = -1
 				c.finish(k, 0)
 				c.rest()
 				continue
@@ -257,7 +258,7 @@ func (c *conn) open() load.Failure {
 	c.worker.job.Unopened(c.target)
 	c.worker.mu.Lock()
 	defer c.worker.mu.Unlock()
-	c.worker.rec.OpenKinds[k]++
+	c.worker.rec.NotOpened(k)
 	return k
 }
 
@@ -338,7 +339,7 @@ func (c *conn) dial(ctx context.Context) (conn net.Conn, d dialled, k load.Failu
 		}
 		if k = target.NetFailure(err); i < len(addrs)-1 {
 			l.mu.Lock()
-			l.rec.OpenKinds[k]++
+			l.rec.NotOpened(k)
 			l.mu.Unlock()
 		}
 	}

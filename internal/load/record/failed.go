@@ -115,6 +115,33 @@ func (r *Recorder) Because(k load.Failure, err error) {
 	}
 }
 
+// NotOpened counts a connection that could not be opened.
+func (r *Recorder) NotOpened(k load.Failure) {
+	r.OpenKinds[k]++
+	if r.first == load.FailureNone {
+		r.first = k
+	}
+}
+
+// explain stores the reason of an outcome that the outcome itself shows. Requests without a connection have
+// that of the first failure before them.
+func (r *Recorder) explain(o *Outcome) {
+	switch k := o.Kind; {
+	case k == load.FailureNotSent:
+		if r.first != load.FailureNone && r.reasons[k] == "" {
+			r.reasons[k] = "first failure: " + load.Cause{Cause: r.first.String(), Detail: r.reasons[r.first]}.String()
+		}
+	case k == load.FailureNone || classOf(k) == classStatus:
+	default:
+		if k == load.FailureTimeout && o.Sent >= 0 && o.First >= o.Sent && r.reasons[k] == "" {
+			r.reasons[k] = "an answer began and did not end"
+		}
+		if r.first == load.FailureNone {
+			r.first = k
+		}
+	}
+}
+
 // reasonOf is an error's text without what the kind's name contains already, bounded
 // and without control characters: a server may have chosen parts of it.
 func reasonOf(err error) string {

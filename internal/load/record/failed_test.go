@@ -47,6 +47,39 @@ func kindOf(success []string) load.Failure {
 	return load.FailureWrongStatus
 }
 
+// A request that never got a connection has the first failure before it as its reason.
+func TestReasonOfRequestsWithoutConnection(t *testing.T) {
+	const begun, kept = "timeout: an answer began and did not end", int64(time.Millisecond)
+	for _, test := range []struct {
+		want string
+		do   func(r *Recorder, at int64)
+	}{
+		{"", func(*Recorder, int64) {}},
+		{"", func(r *Recorder, at int64) { r.Finish(&Outcome{Intended: at, Sent: at, End: at, Status: 503}) }},
+		{"first failure: connect refused", func(r *Recorder, at int64) {
+			r.NotOpened(load.FailureRefused)
+			r.NotOpened(load.FailureReset)
+		}},
+		{"first failure: " + begun, func(r *Recorder, at int64) {
+			r.Finish(&Outcome{Intended: at, Sent: at, First: at + kept, End: at + 2*kept, Kind: load.FailureTimeout})
+		}},
+		{"first failure: timeout", func(r *Recorder, at int64) {
+			r.Finish(&Outcome{Intended: at, Sent: at, First: at - kept, End: at + 2*kept, Kind: load.FailureTimeout})
+		}},
+	} {
+		p := profile()
+		r := NewCollector(&p, nil).Recorder()
+		at := r.Window[0]
+		r.Due(at)
+		r.Due(at)
+		test.do(&r, at)
+		r.Finish(&Outcome{Intended: at, Sent: -1, End: at + 3*kept, Kind: load.FailureNotSent})
+		if got := r.reasonsByName()[load.FailureNotSent.String()]; got != test.want {
+			t.Errorf("reason %q, want %q", got, test.want)
+		}
+	}
+}
+
 // Every failed request has one cause, with or without statuses that are expected.
 func TestResultOfFailures(t *testing.T) {
 	for _, success := range [][]string{nil, {"2xx"}} {

@@ -63,6 +63,7 @@ type Recorder struct {
 	live       tick
 	closedLoop bool
 	wanted     *load.StatusSet // statuses of success
+	first      load.Failure    // of a connection or of a request on one
 	Totals
 }
 
@@ -111,7 +112,7 @@ func (r *Recorder) Due(intended int64) {
 // Outcome of one request, whose instants are ns from t0.
 type Outcome struct {
 	Intended int64
-	Sent     int64 // negative: never sent
+	Sent     int64 // negative: no open connection got it
 	Free     int64 // when a connection was free for it
 	First    int64 // when the first byte of the answer came
 	End      int64
@@ -137,6 +138,7 @@ func (r *Recorder) Finish(o *Outcome) {
 	if o.Retries > 0 {
 		put(orNew(&s.retried), response)
 	}
+	r.explain(o)
 	window := r.InWindow(o.Intended)
 	if o.Sent >= 0 {
 		put(orNew(&s.service[class]), o.End-o.Sent)

@@ -100,7 +100,11 @@ func (t *page) success(r *load.Report) string {
 	}
 	var main []string
 	for _, c := range r.Result.Failures[:min(2, len(r.Result.Failures))] {
-		main = append(main, fmt.Sprintf("%s %s", percentText(float64(c.Count)/float64(r.Requests)), c.Cause))
+		name := c.Cause
+		if name == load.FailureNotSent.String() {
+			name = c.String() // the reason is the failure of the connections
+		}
+		main = append(main, fmt.Sprintf("%s %s", percentText(float64(c.Count)/float64(r.Requests)), name))
 	}
 	if len(r.Result.Failures) > 2 {
 		main = append(main, "others")
