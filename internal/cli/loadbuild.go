@@ -45,9 +45,6 @@ func (f *loadFlags) build(urls []string) (load.Profile, error) {
 	var err error
 	f.checkedGates, err = parseLoadGates(f.gates)
 	errs = append(errs, err)
-	if f.failUnder < 0 || f.failUnder > 100 {
-		errs = append(errs, fmt.Errorf("--fail-under %v is not a percentage", f.failUnder))
-	}
 	if !f.changed("streams") && (p.Cookies || p.Think != nil) {
 		p.Streams = 1 // a user is a connection
 	}

@@ -64,8 +64,8 @@ func (f *loadFlags) answered(r *load.Report) error {
 			return hint.Wrap(err, "raise the limit of files of a process (ulimit -n), or use fewer connections")
 		}
 		return err
-	case f.changed("fail-under") && 100**success < f.failUnder:
-		return fmt.Errorf("%.4g %% of the requests succeeded, and --fail-under is %g: %s", 100**success, f.failUnder, causes(r.Result.Failures))
+	case f.changed("fail-under") && 100**success < float64(f.failUnder):
+		return fmt.Errorf("%.4g %% of the requests succeeded, and --fail-under is %s: %s", 100**success, &f.failUnder, causes(r.Result.Failures))
 	case f.changed("fail-under"):
 		return nil
 	}
@@ -78,7 +78,7 @@ func (f *loadFlags) answered(r *load.Report) error {
 		}
 	}
 	if refused != nil {
-		return fmt.Errorf("%s of %d requests; --fail-under 99 would accept 1 %%", causes(refused), r.Requests)
+		return fmt.Errorf("%s of %d requests; --fail-under 99%% would accept 1 %%", causes(refused), r.Requests)
 	}
 	return nil
 }

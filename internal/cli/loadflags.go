@@ -45,7 +45,7 @@ type loadFlags struct {
 	auth      string // user:password
 	resolve   []string
 	connectTo []string
-	failUnder float64 // % of success
+	failUnder shareFlag
 	gates     []string
 	html, hdr outfile.File // of the page, and of the interval log
 	findMax   string       // objective of a search for the highest rate
@@ -114,7 +114,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.think, "think", "", "wait this long between an answer and the next request of a connection, such as `100ms..500ms`; closed loop only")
 	flags.StringVarP(&f.auth, "auth", "a", "", "basic authentication as `user:password`, or user with the password in $"+envPassword)
 	flags.Int64Var(&f.profile.RequestSize, "body-size", 0, "bytes of request body, or of a TCP echo")
-	flags.Float64Var(&f.failUnder, "fail-under", 0, "exit with 1 below this `percentage` of successful requests (default: 100 for refused connections and failed TLS, none for others)")
+	flags.Var(&f.failUnder, "fail-under", "exit with 1 below this `share` of successful requests, such as 99.9% (default: 100% for refused connections and failed TLS, none for others)")
 	flags.StringArrayVar(&f.gates, "gate", nil, "exit with 4 unless this `bound` holds, such as 'p99 < 50ms' or 'errors < 0.1%'; may be repeated")
 	flags.Var(&f.html, "html", "write the result as a page to this `file`, too")
 	flags.StringVar(&f.findMax, "find-max", "", "find the highest rate that meets this `objective`, such as 'p99 < 50ms, errors < 0.1%'; --rate is its upper limit (default: from a closed loop)")
@@ -193,6 +193,19 @@ func (r *rateFlag) Set(text string) error {
 		return nil
 	}
 	return fmt.Errorf("%q is neither a number of requests per second, such as 50, 50/s or 3000/m, nor max", text)
+}
+
+// shareFlag is a share of requests in percent.
+type shareFlag float64
+
+func (s *shareFlag) String() string { return strconv.FormatFloat(float64(*s), 'g', 6, 64) + "%" }
+
+func (*shareFlag) Type() string { return "share" }
+
+func (s *shareFlag) Set(text string) error {
+	share, err := capacity.ParseShare(text)
+	*s = shareFlag(share)
+	return err
 }
 
 // secondsFlag is a duration. A number without a unit is in seconds.

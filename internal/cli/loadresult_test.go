@@ -60,9 +60,9 @@ func TestAllAnswersAre503(t *testing.T) {
 		{[]string{"--gate", "p99 < 50", "--expect-status", "200"}, console.Gate, `had another status than expected`},
 		{[]string{"--gate", "errors < 1%"}, console.Gate, `gate "errors < 1%" does not hold: errors 100 %`},
 		{[]string{"--gate", "errors <= 100%, success >= 0"}, console.Done, ""},
-		{[]string{"--fail-under", "99"}, console.Failed, "0 % of the requests succeeded, and --fail-under is 99: status 503 (20)"},
+		{[]string{"--fail-under", "99%"}, console.Failed, "0 % of the requests succeeded, and --fail-under is 99%: status 503 (20)"},
 		{[]string{"--fail-under", "0"}, console.Done, ""},
-		{[]string{"--fail-under", "99", "--gate", "p99 < 50"}, console.Failed, "0 % of the requests succeeded, and --fail-under is 99"},
+		{[]string{"--fail-under", "0.99", "--gate", "p99 < 50"}, console.Failed, "0 % of the requests succeeded, and --fail-under is 99%"},
 	} {
 		out, err := runLoadCommand(t, append(test.args, url, "-n", "20", "-c", "2")...)
 		if exitCode(err) != test.code || test.message != "" && !strings.Contains(err.Error(), test.message) {
@@ -119,9 +119,10 @@ func TestFailUnderByDefault(t *testing.T) {
 		{"", report(load.Cause{Cause: "reset", Count: 900}, load.Cause{Cause: "connect refused", Count: 1}), console.Failed},
 		{"", report(load.Cause{Cause: "tls failed", Count: 1}), console.Failed},
 		{"", report(load.Cause{Cause: "reset", Count: 1000}), console.Failed}, // nothing was answered
-		{"99.9", report(load.Cause{Cause: "connect refused", Count: 1}), console.Done},
-		{"99.9", report(load.Cause{Cause: "connect refused", Count: 2}), console.Failed},
-		{"100", report(load.Cause{Cause: "reset", Count: 1}), console.Failed},
+		{"99.9%", report(load.Cause{Cause: "connect refused", Count: 1}), console.Done},
+		{"0.999", report(load.Cause{Cause: "connect refused", Count: 2}), console.Failed},
+		{"100%", report(load.Cause{Cause: "reset", Count: 1}), console.Failed},
+		{"0.9", report(load.Cause{Cause: "reset", Count: 490}), console.Failed},
 		{"", &load.Report{}, console.Done}, // interrupted before the measurement
 	} {
 		f, _ := parsedLoadFlags(t, "http://x")
@@ -155,6 +156,10 @@ func TestGatesOfTimesWithFailures(t *testing.T) {
 		{"rate > 950", 1, false, "holds: rate 1000/s"},
 		{"rate >= 1001/s", 1, false, "does not hold"},
 		{"success > 97%", 0.98, false, "holds: success 98 %"},
+		{"success > 0.99", 0.5, false, "does not hold: success 50 %"},
+		{"success > 0.97", 0.98, false, "holds"},
+		{"errors < 0.001", 0.9995, false, "holds"},
+		{"errors < 0.1%", 0.998, false, "does not hold"},
 	} {
 		gates, err := parseLoadGates([]string{test.gate})
 		if err != nil {
@@ -168,7 +173,8 @@ func TestGatesOfTimesWithFailures(t *testing.T) {
 	}
 	for gate, want := range map[string]string{
 		"p99": "has no < or >", "p98 < 1": `unknown figure "p98": did you mean p9`, "p99 < fast": `"fast" is not a limit of p99, such as 50ms`,
-		"errors < 1ms": "is not a limit of errors", "rate > NaN": "is not a limit",
+		"errors < 1ms": "limit of errors: \"1ms\" is not a share", "rate > NaN": "is not a limit", "p99 < Inf": "is not a limit", "success > NaN": "is not a share",
+		"success > 99": `"99" without % is not below 1: write 99% or 0.99`, "errors < 1": "write 1% or 0.01", "errors < -1%": "is not between 0% and 100%", "success > 101%": "is not between",
 	} {
 		if _, err := parseLoadGates([]string{gate}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", gate, err)

@@ -18,6 +18,7 @@ import (
 //	cpu_us_per_request/data < +3%
 //	latency_ms/p99{mesh=envoy, rate=1000} < +0.5ms
 //	rate > -1%
+//	error_ratio < +0.1%
 type Gate struct {
 	Text     string
 	Metric   string
@@ -104,6 +105,9 @@ func (p *gateParser) metric() error {
 	name := p.take(isNameRune)
 	if name == "" {
 		return p.fail(at, gateForm, "expected the name of a metric, found %s", p.next())
+	}
+	if name == "errors" { // as in tare load
+		name = metric.ErrorRatio
 	}
 	m, ok := metric.Lookup(name)
 	if !ok {
@@ -200,7 +204,12 @@ func (p *gateParser) found(at int) string {
 
 func (p *gateParser) unit() error {
 	if p.accept("%") {
-		p.gate.Relative = true
+		// Of a share of requests it is points, as in tare load and in expectations, and of others a change.
+		if unit, scale := p.known.Display(); unit == "%" {
+			p.gate.Limit /= scale
+		} else {
+			p.gate.Relative = true
+		}
 		return nil
 	}
 	at := p.at

@@ -25,6 +25,8 @@ func TestParseGate(t *testing.T) {
 		{"rate >= -10", "rate", false, -10, false},
 		{"  memory_mib/data  <  +0.5GiB ", "memory_mib/data", true, 512, false},
 		{"error_ratio < 0.001", "error_ratio", true, 0.001, false},
+		{"error_ratio < +0.1%", "error_ratio", true, 0.001, false},
+		{"errors < 0.1%", "error_ratio", true, 0.001, false},
 		{"cpu_cores/data < 50m", "cpu_cores/data", true, 0.05, false},
 	} {
 		g, err := ParseGate(c.text)

@@ -2,7 +2,6 @@ package capacity
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -105,15 +104,38 @@ func (f figure) parse(text string) (float64, error) {
 			return float64(d) / 1e6, nil
 		}
 	case "%":
-		number = strings.TrimSpace(strings.TrimSuffix(text, "%"))
+		v, err := ParseShare(text)
+		if err != nil {
+			return 0, fmt.Errorf("limit of %s: %w", f.name, err)
+		}
+		return v, nil
 	case "/s":
 		number = strings.TrimSpace(strings.TrimSuffix(text, "/s"))
 	}
-	v, err := strconv.ParseFloat(number, 64)
-	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-		return 0, fmt.Errorf("%.20q is not a limit of %s, such as %s", text, f.name, map[string]string{"ms": "50ms", "%": "0.1%", "/s": "950"}[f.unit])
+	v, err := strict.Number(number)
+	if err != nil {
+		return 0, fmt.Errorf("%.20q is not a limit of %s, such as %s", text, f.name, map[string]string{"ms": "50ms", "/s": "950"}[f.unit])
 	}
 	return v, nil
+}
+
+// ParseShare reads a share of requests, "99.9%" or 0.999, in percent. A number from 1 on without % has no clear
+// meaning.
+func ParseShare(text string) (float64, error) {
+	number, percent := strings.CutSuffix(text, "%")
+	number = strings.TrimSpace(number)
+	v, err := strict.Number(number)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%.20q is not a share, such as 99.9%% or 0.999", text)
+	case percent && v >= 0 && v <= 100:
+		return v, nil
+	case percent || v < 0 || v > 100:
+		return 0, fmt.Errorf("%.20q is not between 0%% and 100%%", text)
+	case v >= 1:
+		return 0, fmt.Errorf("%.20q without %% is not below 1: write %s%% or %g", text, number, v/100)
+	}
+	return strconv.ParseFloat(strconv.FormatFloat(v, 'f', -1, 64)+"e2", 64) // exact, which 100*v is not
 }
 
 // of is the figure of a load.
