@@ -31,9 +31,11 @@ func serversDir() string {
 // program finds a server.
 func program(t *testing.T, name string) string {
 	t.Helper()
-	path := filepath.Join(serversDir(), "usr", "sbin", name)
-	if _, err := os.Stat(path); err == nil {
-		return path
+	for _, dir := range []string{"sbin", "bin"} {
+		path := filepath.Join(serversDir(), "usr", dir, name)
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
 	}
 	return programtest.Installed(t, name, serversScript)
 }

@@ -1,4 +1,4 @@
-"""A server of aiohttp, uvicorn or hypercorn that counts requests, bodies and connections. It prints its counts after
+"""A server of aiohttp, uvicorn, hypercorn or gunicorn that counts requests, bodies and connections. It prints its counts after
 SIGTERM: requests and connections are those that the server has seen, statuses those that it has sent."""
 import asyncio
 import json
@@ -30,9 +30,9 @@ async def asgi(scope, receive, send):
         more = part.get("more_body", False)
     status = 410 if scope["path"] == "/gone" else 200
     await send({"type": "http.response.start", "status": status, "headers": [] if scope["path"] == "/parts" else [(b"content-length", b"5")]})
-    for part in (b"hel", b"l"):
+    for part in (b"hel", b"l") if scope["method"] != "HEAD" else ():
         await send({"type": "http.response.body", "body": part, "more_body": True})
-    await send({"type": "http.response.body", "body": b"o"})
+    await send({"type": "http.response.body", "body": b"o" if scope["method"] != "HEAD" else b""})
     sent(status)
 
 
@@ -48,7 +48,7 @@ async def of_aiohttp(stop):
         if request.path != "/parts":
             response.content_length = 5
         await response.prepare(request)
-        for part in (b"hel", b"l", b"o"):
+        for part in (b"hel", b"l", b"o") if request.method != "HEAD" else ():
             await response.write(part)
         await response.write_eof()
         sent(response.status)
@@ -85,11 +85,45 @@ async def of_hypercorn(stop):
     await serve(asgi, config, shutdown_trigger=stop.wait)
 
 
+def wsgi(environ, start_response):
+    counts["requests"] += 1
+    peers.add((environ["REMOTE_ADDR"], environ["REMOTE_PORT"]))
+    counts["body"] += len(environ["wsgi.input"].read())
+    path = environ["PATH_INFO"]
+    status = 410 if path == "/gone" else 200
+    start_response(f"{status} X", [] if path == "/parts" else [("Content-Length", "5")])
+    sent(status)
+    return [b"hel", b"l", b"o"] if environ["REQUEST_METHOD"] != "HEAD" else []
+
+
+def of_gunicorn():
+    from gunicorn.app.base import BaseApplication
+
+    class Application(BaseApplication):
+        def load_config(self):
+            # One process with one thread for requests: it needs no lock to count.
+            for name, value in {"bind": f"{host}:{port}", "worker_class": "gthread", "threads": 1, "keepalive": 60, "loglevel": "critical",
+                                "graceful_timeout": 1, "worker_exit": lambda server, worker: output()}.items():
+                self.cfg.set(name, value)
+
+        def load(self):
+            return wsgi
+
+    Application().run()
+
+
+def output():
+    print(json.dumps({**counts, "connections": len(peers)}), flush=True)
+
+
 async def main():
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     await {"aiohttp": of_aiohttp, "uvicorn": of_uvicorn, "hypercorn": of_hypercorn}[framework](stop)
 
 
-asyncio.run(main())
-print(json.dumps({**counts, "connections": len(peers)}))
+if framework == "gunicorn":
+    of_gunicorn()
+else:
+    asyncio.run(main())
+    output()
