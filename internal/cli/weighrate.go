@@ -145,17 +145,20 @@ func (s *search) treatment(ctx context.Context, name string, rate float64, last 
 	}
 	defer func() { err = errors.Join(err, d.Remove(ctx)) }()
 	s.start = max(s.start, time.Since(began))
-	checks, err := d.Verifier.Verify(ctx)
+	p := load.Profile{Targets: d.Entry(), Protocol: treatment.Levels.Protocol, Connections: treatment.Levels.Connections,
+		Warmup: searchTime / 5, Measure: searchTime, Drain: time.Second, Timeout: 10 * time.Second, Workers: 1, Rate: rate, ExpectSize: -1}
+	if d.Host != "" {
+		p.Headers = []string{"Host: " + d.Host}
+	}
+	verified, err := d.Verifier.Verify(ctx, platform.Probe{Load: p, ErrorRatio: s.study.Experiment.Validity.ErrorRatio})
 	if err != nil {
 		return 0, err
 	}
-	for _, c := range checks {
+	for _, c := range verified.Checks {
 		if !c.OK {
 			return 0, hint.New(searchHint(c.Hint, dir), "mesh %s: %s: %s", name, c.Name, c.Detail)
 		}
 	}
-	p := load.Profile{Targets: d.Entry(), Protocol: treatment.Levels.Protocol, Connections: treatment.Levels.Connections,
-		Warmup: searchTime / 5, Measure: searchTime, Drain: time.Second, Timeout: 10 * time.Second, Workers: 1, Rate: rate, ExpectSize: -1}
 	if rate == 0 {
 		most, err := s.most(ctx, p)
 		if err != nil {

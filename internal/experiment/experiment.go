@@ -103,6 +103,8 @@ type Load struct {
 	Timeout  Duration `yaml:"timeout" json:"timeout"`             // per request, default 10s, at most 60s
 	Workers  int      `yaml:"workers" json:"workers"`             // OS threads of the generator, default 1
 	Checks   Checks   `yaml:"checks,omitempty" json:"checks,omitzero"`
+	// Headers are sent with every request, Host among them, and may contain placeholders as those of Requests.
+	Headers map[string]string `yaml:"headers,omitempty" json:"headers,omitempty"`
 	// Requests are sent in proportion to their weights. Without any, the load is GET / of the entry.
 	Requests []Request `yaml:"requests,omitempty" json:"requests,omitempty"`
 	// Targets is a file of requests, which become Requests when the experiment is read.

@@ -37,8 +37,12 @@ var (
 	fieldPattern  = regexp.MustCompile(fieldForm)
 )
 
-// requests checks the kinds of requests, and reads their bodies.
+// requests checks the headers and kinds of requests, and reads their bodies.
 func (v loadRules) requests() {
+	v.headers("load.headers", v.e.Load.Headers)
+	if len(v.e.Load.Headers) > 0 && slices.Contains(v.requestProtocols(), app.TCP) {
+		v.report("load.headers", "remove it, or the protocol", "protocol %s has no headers", app.TCP)
+	}
 	rs := v.e.Load.Requests
 	if len(rs) == 0 {
 		if v.doc.Has("load.requests") {
@@ -62,7 +66,7 @@ func (v loadRules) requests() {
 		pattern, _, _ := strings.Cut(r.Path, "?")
 		names[cmp.Or(r.Name, r.GRPC, r.Method+" "+pattern)] = true
 		v.address(path, r)
-		v.headers(path, r)
+		v.headers(path+".headers", r.Headers)
 		v.body(path, r)
 		v.message(path, r)
 		v.stream(path, r)
@@ -157,10 +161,10 @@ func (v loadRules) requestProtocols() []string {
 // framing are the headers that depend on the body and the connection.
 var framing = []string{"content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection", "upgrade", "te", "trailer"}
 
-func (v loadRules) headers(path string, r *Request) {
-	path += ".headers"
-	for _, name := range sortedKeys(r.Headers) {
-		value := r.Headers[name]
+// headers checks those of a request, or of all requests.
+func (v loadRules) headers(path string, headers map[string]string) {
+	for _, name := range sortedKeys(headers) {
+		value := headers[name]
 		switch {
 		case !fieldPattern.MatchString(name):
 			v.report(path, "", "%q is not the name of a header", clip(name))

@@ -42,6 +42,22 @@ type Request struct {
 	At Instants `yaml:"at,omitempty" json:"at,omitempty"`
 }
 
+// Host is the header Host that the file sets: of all requests, or of the first that has one. Empty: none.
+func (l *Load) Host() string {
+	all := []map[string]string{l.Headers}
+	for i := range l.Requests {
+		all = append(all, l.Requests[i].Headers)
+	}
+	for _, headers := range all {
+		for name, value := range headers {
+			if strings.EqualFold(name, "host") {
+				return value
+			}
+		}
+	}
+	return ""
+}
+
 // Streams of gRPC. With both, each message is sent after the answer to the one before.
 const (
 	StreamServer = "server"

@@ -29,6 +29,33 @@ func TestRequestBodies(t *testing.T) {
 	sameAfterRendering(t, e)
 }
 
+// The Host of the load is that of all requests, or of the first that has one.
+func TestHeadersOfTheLoad(t *testing.T) {
+	for load, want := range map[string]string{
+		"{}":                           "",
+		"{headers: {host: a.example}}": "a.example",
+		"{headers: {Host: a.example}, requests: [{path: /, headers: {Host: b.example}}]}": "a.example",
+		"{requests: [{path: /}, {path: /x, headers: {Host: b.example}}]}":                 "b.example",
+	} {
+		e, err := experiment.Decode("x.yaml", []byte(header+"factors: {mesh: [none]}\nload: "+load+"\n"), shipped())
+		if err != nil {
+			t.Fatalf("%s: %v", load, err)
+		}
+		if got := e.Load.Host(); got != want {
+			t.Errorf("%s: %q, want %q", load, got, want)
+		}
+	}
+	for file, want := range map[string]string{
+		"factors: {mesh: [none]}\nload: {headers: {Connection: close}}\n":                "x.yaml:5:17: load.headers: header Connection: tare sets it",
+		"factors: {mesh: [none]}\nload: {headers: {A: \"${lower}\"}}\n":                  "is not a placeholder",
+		"factors: {mesh: [none], protocol: [tcp]}\nload: {headers: {Host: a.example}}\n": "x.yaml:5:17: load.headers: protocol tcp has no headers",
+	} {
+		if _, err := experiment.Decode("x.yaml", []byte(header+file), shipped()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s%v, want %q", file, err, want)
+		}
+	}
+}
+
 func TestWithSecrets(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TARE_TEST_TOKEN", "s3cret")

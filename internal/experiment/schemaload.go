@@ -44,6 +44,7 @@ func describeLoad(known Known) []description {
 		{"load.webSocket.answer", "Answer to a message. echo: the same message; message: any; pong: that of a ping after it, for streams to a server.", AnswerEcho, oneOf(socketAnswers...)},
 		{"load.webSocket.messages", "Messages that answer one, with answer message: a stream from the server.", 1, between(1, maxSocketMessages)},
 		{"load.webSocket.message", "The message as text, or base64: and the encoded bytes; default: factors.requestSize bytes.", nil, nil},
+		{"load.headers", "Headers of every request, such as Host, with the placeholders of load.requests[].headers, whose headers replace them. Without a Host, requests on this machine have that of the application's url, or localhost, in every treatment.", nil, nil},
 		{"load.requests", "Requests in place of one to /, in proportion to their weights. Figures of each are in the record and the report. Only the generator tare sends them.", nil, levelList},
 		{request + "name", "Name of its figures; requests of one name share them. Default: method and path.", nil, nil},
 		{request + "method", "Method; default: GET, or POST with a body.", nil, pattern(methodForm)},

@@ -82,27 +82,31 @@ func (v loadRules) users() {
 // experiment needs no directory.
 func (v loadRules) templates() {
 	reader := template.Reader{Dir: v.dir}
-	for i := range v.e.Load.Requests {
-		r, path := &v.e.Load.Requests[i], fmt.Sprintf("load.requests[%d]", i)
-		check := func(field, text string, use template.Use) string {
-			if err := reader.Check(text, use, strict.Position{File: field, Line: 1, Column: 1}); err != nil {
-				v.expression(path+"."+field, err)
-				return text
-			}
-			if based, err := template.Rebase(text, v.dir); err == nil {
-				return based
-			}
+	check := func(path, field, text string, use template.Use) string {
+		if err := reader.Check(text, use, strict.Position{File: field, Line: 1, Column: 1}); err != nil {
+			v.expression(path+"."+field, err)
 			return text
 		}
-		r.Path = check("path", r.Path, template.URL)
-		for _, name := range sortedKeys(r.Headers) {
-			r.Headers[name] = check("headers", r.Headers[name], template.Header)
+		if based, err := template.Rebase(text, v.dir); err == nil {
+			return based
 		}
+		return text
+	}
+	headers := func(path string, of map[string]string) {
+		for _, name := range sortedKeys(of) {
+			of[name] = check(path, "headers", of[name], template.Header)
+		}
+	}
+	headers("load", v.e.Load.Headers)
+	for i := range v.e.Load.Requests {
+		r, path := &v.e.Load.Requests[i], fmt.Sprintf("load.requests[%d]", i)
+		r.Path = check(path, "path", r.Path, template.URL)
+		headers(path, r.Headers)
 		if r.GRPC != "" && template.Has(string(r.Body)) {
 			v.report(path+".body", "", "a message of gRPC is encoded, and cannot have expressions")
 			continue
 		}
-		r.Body = Body(check("body", string(r.Body), template.Body))
+		r.Body = Body(check(path, "body", string(r.Body), template.Body))
 	}
 }
 
@@ -124,14 +128,16 @@ func LoadTemplates(l *Load) (*template.Data, error) {
 	}
 	var r template.Reader
 	var errs []error
+	at := func(field string) strict.Position { return strict.Position{File: field, Line: 1, Column: 1} }
+	headers := func(of map[string]string, field string) {
+		for _, value := range of {
+			errs = append(errs, r.Check(value, template.Header, at(field)))
+		}
+	}
+	headers(l.Headers, "load.headers")
 	for _, q := range l.Requests {
-		at := func(field string) strict.Position {
-			return strict.Position{File: "load.requests." + field, Line: 1, Column: 1}
-		}
-		errs = append(errs, r.Check(q.Path, template.URL, at("path")), r.Check(string(q.Body), template.Body, at("body")))
-		for _, value := range q.Headers {
-			errs = append(errs, r.Check(value, template.Header, at("headers")))
-		}
+		errs = append(errs, r.Check(q.Path, template.URL, at("load.requests.path")), r.Check(string(q.Body), template.Body, at("load.requests.body")))
+		headers(q.Headers, "load.requests.headers")
 	}
 	return r.Data(), errors.Join(errs...)
 }

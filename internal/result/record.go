@@ -39,10 +39,12 @@ type Record struct {
 
 	Phases []Phase       `json:"phases"`
 	Checks []check.Check `json:"checks,omitempty"`
-	Load   *Load         `json:"load,omitempty"`
-	Tasks  []TaskUsage   `json:"tasks,omitempty"`
-	Node   *NodeUsage    `json:"node,omitempty"`
-	Edges  int           `json:"edges,omitempty"` // calls per request between services, the entry included
+	// Answers to the probes of the verification, by request, on this machine.
+	Answers []check.Answer `json:"answers,omitempty"`
+	Load    *Load          `json:"load,omitempty"`
+	Tasks   []TaskUsage    `json:"tasks,omitempty"`
+	Node    *NodeUsage     `json:"node,omitempty"`
+	Edges   int            `json:"edges,omitempty"` // calls per request between services, the entry included
 
 	// Faults that were injected, in that order, and the expectations of the trial.
 	Faults       []Fault          `json:"faults,omitempty"`

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,7 @@ import (
 )
 
 // Call makes a unary call: method, such as /grpc.health.v1.Health/Check, at a host
-// over a transport of HTTP/2. header may be nil. The response has at most limit bytes.
+// over a transport of HTTP/2. header may be nil, and a Host in it replaces :authority. The response has at most limit bytes.
 // The error of an answer is an [*Error].
 func Call(ctx context.Context, over http.RoundTripper, host, method string, header http.Header, request Message, limit int64) ([]byte, error) {
 	if header == nil {
@@ -24,9 +25,11 @@ func Call(ctx context.Context, over http.RoundTripper, host, method string, head
 	if end, ok := ctx.Deadline(); ok {
 		header[timeoutHeader] = []string{formatTimeout(time.Until(end))}
 	}
+	authority := cmp.Or(header.Get("Host"), host)
+	header.Del("Host")
 	body := func() (io.ReadCloser, error) { return io.NopCloser(request.reader()), nil }
 	r := (&http.Request{
-		Method: http.MethodPost, URL: &url.URL{Scheme: "http", Host: host, Path: method}, Host: host,
+		Method: http.MethodPost, URL: &url.URL{Scheme: "http", Host: host, Path: method}, Host: authority,
 		Header: header, GetBody: body, ContentLength: int64(prefixSize + request.size()),
 	}).WithContext(ctx)
 	r.Body, _ = body()

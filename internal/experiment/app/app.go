@@ -4,8 +4,11 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -145,6 +148,27 @@ func (t Topology) Redirected(c Call) int {
 		return 1
 	}
 	return 0
+}
+
+// Failures are the statuses with which a service fails requests on purpose: by its errors, by its rate limit and by
+// failed calls. The topology may be invalid.
+func (t Topology) Failures(service string) []string { return t.failures(service, 0) }
+
+func (t Topology) failures(service string, depth int) (statuses []string) {
+	s, ok := t.Service(service)
+	if !ok || depth > len(t.Services) {
+		return nil
+	}
+	if s.Errors != nil && s.Errors.Ratio > 0 {
+		statuses = append(statuses, strconv.Itoa(cmp.Or(s.Errors.Status, http.StatusInternalServerError)))
+	}
+	if s.RateLimit > 0 {
+		statuses = append(statuses, strconv.Itoa(http.StatusTooManyRequests))
+	}
+	if slices.ContainsFunc(s.Calls, func(c Call) bool { return len(t.failures(c.Service, depth+1)) > 0 }) {
+		statuses = append(statuses, strconv.Itoa(cmp.Or(s.FailedCallStatus, http.StatusBadGateway)))
+	}
+	return statuses
 }
 
 // Service finds a service by name.

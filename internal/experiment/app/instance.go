@@ -25,8 +25,10 @@ type Instance struct {
 // Upstream is a service an instance calls, by the URLs that lead to it, taken in
 // turn. Without a service and URLs it is a step that only waits.
 type Upstream struct {
-	Service     string   `yaml:"service,omitempty" json:"service,omitempty"`
-	URLs        []string `yaml:"urls,omitempty" json:"urls,omitempty"`
+	Service string   `yaml:"service,omitempty" json:"service,omitempty"`
+	URLs    []string `yaml:"urls,omitempty" json:"urls,omitempty"`
+	// Host is the header Host of the calls, or :authority. Empty means that of each URL.
+	Host        string `yaml:"host,omitempty" json:"host,omitempty"`
 	CallOptions `yaml:",inline"`
 }
 

@@ -32,7 +32,7 @@ func (p *Proxy) listenInbound(c mesh.SidecarContext, id *identity) error {
 			return // the client is gone
 		}
 		setClientIdentity(r)
-		to.ServeHTTP(w, r)
+		to(w, r)
 	}))
 	if err != nil || id == nil {
 		return err
@@ -64,7 +64,7 @@ func (p *Proxy) listenOutbound(c mesh.SidecarContext, out mesh.Outbound, id *ide
 	to := newForwarder(endpoints, transport(connect))
 	_, err = p.listen(name, c.IP, out.Port, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
-		to.ServeHTTP(w, r)
+		to(w, r)
 	}))
 	return err
 }
@@ -96,9 +96,9 @@ func (b *buffers) Get() []byte {
 
 func (b *buffers) Put(p []byte) { b.Pool.Put((*[bufferSize]byte)(p)) }
 
-func newForwarder(endpoints []string, t *http.Transport) *httputil.ReverseProxy {
+func newForwarder(endpoints []string, t *http.Transport) http.HandlerFunc {
 	var next atomic.Uint64
-	return &httputil.ReverseProxy{
+	to := &httputil.ReverseProxy{
 		Transport:  t,
 		BufferPool: &buffers{},
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -112,6 +112,10 @@ func newForwarder(endpoints []string, t *http.Transport) *httputil.ReverseProxy 
 			}
 			http.Error(w, "reference proxy: "+err.Error(), http.StatusServiceUnavailable)
 		},
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["Content-Type"] = nil // package net/http guesses none
+		to.ServeHTTP(w, r)
 	}
 }
 

@@ -102,7 +102,7 @@ func (s *Service) newSteps(ups []app.Upstream) ([]step, error) {
 			c.count = s.callee(up.Service)
 		}
 		for _, raw := range up.URLs {
-			w, err := s.clients.way(raw, up.CallOptions)
+			w, err := s.clients.way(raw, up.Host, up.CallOptions)
 			if err != nil {
 				return nil, fmt.Errorf("call to %s: %w", up.Service, err)
 			}

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,7 @@ type httpWay struct {
 	transports
 }
 
-func newHTTPWay(raw string, o app.CallOptions, t transports) (*httpWay, error) {
+func newHTTPWay(raw, host string, o app.CallOptions, t transports) (*httpWay, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
 		return nil, err
@@ -59,7 +60,7 @@ func newHTTPWay(raw string, o app.CallOptions, t transports) (*httpWay, error) {
 		u.Path, u.RawQuery, _ = strings.Cut(o.Path, "?")
 	}
 	w := &httpWay{follow: o.FollowRedirects, header: len(o.Headers) > 0, transports: t}
-	w.template = &http.Request{Method: http.MethodGet, URL: u, Host: u.Host, Header: http.Header{}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	w.template = &http.Request{Method: http.MethodGet, URL: u, Host: cmp.Or(host, u.Host), Header: http.Header{}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 	for name, value := range o.Headers {
 		w.template.Header.Set(name, value)
 	}
@@ -90,7 +91,9 @@ func (w *httpWay) do(ctx context.Context, size int64, in incoming, alone bool) (
 			return sent, err
 		}
 		next := w.template.WithContext(ctx)
-		next.URL, next.Host, next.Header = to, to.Host, r.Header
+		if next.URL, next.Header = to, r.Header; to.Host != w.template.URL.Host {
+			next.Host = to.Host
+		}
 		r = next
 	}
 	return sent, fmt.Errorf("sent elsewhere %d times", maxRedirects)

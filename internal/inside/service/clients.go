@@ -18,14 +18,14 @@ func newClients(from dial.Func) *clients {
 	return &clients{http1: newTransports(1, from), http2: newTransports(2, from)}
 }
 
-func (c *clients) way(raw string, o app.CallOptions) (way, error) {
+func (c *clients) way(raw, host string, o app.CallOptions) (way, error) {
 	switch o.Protocol {
 	case app.GRPC:
-		return newGRPCWay(raw, o, c.http2)
+		return newGRPCWay(raw, host, o, c.http2)
 	case app.HTTP2:
-		return newHTTPWay(raw, o, c.http2)
+		return newHTTPWay(raw, host, o, c.http2)
 	}
-	return newHTTPWay(raw, o, c.http1)
+	return newHTTPWay(raw, host, o, c.http1)
 }
 
 // closeIdle closes idle connections to URLs that may be unused.
@@ -41,7 +41,7 @@ type grpcWay struct {
 	transports
 }
 
-func newGRPCWay(raw string, o app.CallOptions, t transports) (*grpcWay, error) {
+func newGRPCWay(raw, host string, o app.CallOptions, t transports) (*grpcWay, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
 		return nil, err
@@ -49,6 +49,9 @@ func newGRPCWay(raw string, o app.CallOptions, t transports) (*grpcWay, error) {
 	w := &grpcWay{address: u.Host, headers: http.Header{}, transports: t}
 	for name, value := range o.Headers {
 		w.headers.Set(name, value)
+	}
+	if host != "" {
+		w.headers.Set("Host", host)
 	}
 	return w, nil
 }

@@ -44,11 +44,13 @@ type Deployer interface {
 
 // Spec describes one deployment completely.
 type Spec struct {
-	Trial      plan.Trial
-	Treatment  plan.Treatment
-	Topology   app.Topology
-	Programs   app.Programs // that services of the topology may have
-	Mesh       mesh.Definition
+	Trial     plan.Trial
+	Treatment plan.Treatment
+	Topology  app.Topology
+	Programs  app.Programs // that services of the topology may have
+	Mesh      mesh.Definition
+	// LoadHost is the header Host that the file sets for the load. Empty: none.
+	LoadHost   string
 	CPUs       map[string]string // processors by plane: "app", "data", "load"
 	Provenance string            // existing directory for rendered configs, command lines and logs
 }
@@ -59,6 +61,8 @@ type Spec struct {
 // others remain.
 type Deployment struct {
 	Running
+	// Host is the header Host of the load's requests, or :authority. Empty: that of each URL.
+	Host string
 	// Verifier proves that the data plane is in the path. nil: the trial is invalid (not-verified).
 	Verifier Verifier
 	// Watcher reports tasks that exit. nil: only counters that end unread show it.
@@ -141,7 +145,14 @@ type CounterRefresh interface {
 type Verifier interface {
 	// Verify sends probes and compares counters. A check that fails is in the
 	// result, and the error is for checks that could not be made.
-	Verify(ctx context.Context) ([]check.Check, error)
+	Verify(ctx context.Context, probe Probe) (Verification, error)
+}
+
+// Verification is the result of a [Verifier].
+type Verification struct {
+	Checks []check.Check
+	// Answers describe the answers of each request, where they were read.
+	Answers []check.Answer
 }
 
 // Warner returns warnings that every trial of the deployment carries.

@@ -108,11 +108,12 @@ func (d *fakeDeployment) Remove(ctx context.Context) error {
 	return nil
 }
 
-func (d *fakeDeployment) Verify(context.Context) ([]check.Check, error) {
+func (d *fakeDeployment) Verify(context.Context, platform.Probe) (platform.Verification, error) {
 	if d.fake.verify != nil {
-		return d.fake.verify()
+		checks, err := d.fake.verify()
+		return platform.Verification{Checks: checks}, err
 	}
-	return []check.Check{{Name: "answer", OK: true, Detail: "1024 bytes"}}, nil
+	return platform.Verification{Checks: []check.Check{{Name: "answer", OK: true, Detail: "1024 bytes"}}}, nil
 }
 
 func (d *fakeDeployment) Err() error {

@@ -158,10 +158,23 @@ func (lr *loadRun) base() load.Profile {
 	}
 	p.ExpectSize, p.Seed = lr.answerSize(p.ExpectStatus), lr.setup.of.Seed
 	addRequests(&p, &lr.setup.Experiment.Load, lr.deployment.Entry())
+	if host := lr.deployment.Host; host != "" && p.Protocol != app.TCP {
+		p.Headers = append([]string{"Host: " + host}, p.Headers...) // a Host of the file replaces it
+	}
 	if entry, _ := lr.setup.topology.Service(lr.setup.topology.Entry); p.Protocol == app.WebSocket {
 		addWebSocket(&p, lr.setup.Experiment.Load.WebSocket, entry)
 	}
 	return p
+}
+
+// verification is what the verification sends: the requests of the load. Its start, and so its generator, come later.
+func (lr *loadRun) verification() (probe platform.Probe, err error) {
+	if lr.generator, err = lr.setup.generatorOf(lr.setup.treatment); err != nil {
+		return probe, err
+	}
+	probe.ErrorRatio = lr.setup.Experiment.Validity.ErrorRatio
+	probe.Load, err = withSecrets(lr.base(), &lr.setup.Experiment.Load)
+	return probe, err
 }
 
 // soon is a start that leaves the generator time for its connections.

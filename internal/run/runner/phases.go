@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/probe"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -27,9 +28,13 @@ func (t *trial) deploy(ctx context.Context) error {
 	if !t.setup.topology.CallsUnknown() {
 		t.journal.record.Edges = t.setup.topology.Edges()
 	}
+	host, err := experiment.WithSecrets(t.setup.Experiment.Load.Host(), false)
+	if err != nil {
+		return fmt.Errorf("load: header Host: %w", err)
+	}
 	t.deployment, err = t.setup.Platform.Deploy(ctx, platform.Spec{
 		Trial: t.setup.of, Treatment: t.setup.treatment, Topology: t.setup.topology, Programs: t.setup.Programs, Mesh: t.setup.mesh,
-		CPUs: t.setup.Experiment.Platform.CPUs, Provenance: provenance,
+		CPUs: t.setup.Experiment.Platform.CPUs, LoadHost: host, Provenance: provenance,
 	})
 	if err != nil {
 		return err
@@ -67,12 +72,17 @@ func (t *trial) verify(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, t.setup.Timing.Verify, fmt.Errorf("it took longer than %v", t.setup.Timing.Verify))
 	defer cancel()
-	checks, err := t.deployment.Verifier.Verify(ctx)
-	t.journal.record.Checks = append(t.journal.record.Checks, checks...)
+	probe, err := t.load.verification()
 	if err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}
-	for _, c := range checks {
+	done, err := t.deployment.Verifier.Verify(ctx, probe)
+	t.journal.record.Checks = append(t.journal.record.Checks, done.Checks...)
+	if err != nil {
+		return fmt.Errorf("verify: %w", err)
+	}
+	t.journal.record.Answers = done.Answers
+	for _, c := range done.Checks {
 		if !c.OK {
 			return unusable("verify-failed", fmt.Sprintf("%s: %s", c.Name, c.Detail), c.Hint)
 		}
@@ -80,7 +90,7 @@ func (t *trial) verify(ctx context.Context) error {
 			t.journal.warn(result.Warning{Code: "verified-with-caution", Message: c.Caution, Hint: c.Hint})
 		}
 	}
-	if len(checks) == 0 {
+	if len(done.Checks) == 0 {
 		return unusable("not-verified", "the deployment made no checks", "")
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -20,7 +21,7 @@ import (
 // addRequests sends the kinds of requests to each of the roots, in place of p's targets.
 // Headers keep their placeholders.
 func addRequests(p *load.Profile, l *experiment.Load, roots []string) {
-	p.Targets, p.Cookies = roots, l.Cookies
+	p.Targets, p.Cookies, p.Headers = roots, l.Cookies, headerLines(l.Headers)
 	if l.Think.Max > 0 {
 		p.Think = &load.Think{Min: time.Duration(l.Think.Min), Max: time.Duration(l.Think.Max)}
 	}
@@ -28,10 +29,12 @@ func addRequests(p *load.Profile, l *experiment.Load, roots []string) {
 	if len(requests) == 0 {
 		return
 	}
-	p.Targets, p.ExpectSize = nil, -1
+	p.Targets, p.ExpectSize, p.Headers = nil, -1, nil
 	for _, root := range roots {
 		for i := range requests {
-			target, call := callOf(&requests[i], root, l.Templates)
+			r := requests[i]
+			r.Headers = replacing(l.Headers, r.Headers)
+			target, call := callOf(&r, root, l.Templates)
 			p.Targets, p.Calls = append(p.Targets, target), append(p.Calls, call)
 			p.Weights = append(p.Weights, max(1, requests[i].Weight))
 		}
@@ -82,16 +85,13 @@ func callOf(r *experiment.Request, root string, templated bool) (target string, 
 	case path == "":
 		path = "/"
 	}
-	for name, value := range r.Headers {
-		c.Headers = append(c.Headers, name+": "+value)
-	}
-	slices.Sort(c.Headers)
+	c.Headers = headerLines(r.Headers)
 	if r.Body != "" {
 		c.Body = []byte(r.Body)
 		if c.Method == "" {
 			c.Method = http.MethodPost
 		}
-		if r.GRPC == "" && json.Valid(c.Body) && !hasContentType(r.Headers) {
+		if r.GRPC == "" && json.Valid(c.Body) && !hasHeader(r.Headers, "content-type") {
 			c.Headers = append(c.Headers, "Content-Type: application/json")
 		}
 	}
@@ -113,9 +113,32 @@ func callOf(r *experiment.Request, root string, templated bool) (target string, 
 	return at.String(), c
 }
 
-func hasContentType(headers map[string]string) bool {
+// replacing are the headers of all requests and those of one, which replace them.
+func replacing(all, own map[string]string) map[string]string {
+	merged := maps.Clone(own)
+	for name, value := range all {
+		if !hasHeader(own, name) {
+			if merged == nil {
+				merged = map[string]string{}
+			}
+			merged[name] = value
+		}
+	}
+	return merged
+}
+
+// headerLines are headers as lines of a profile, sorted.
+func headerLines(headers map[string]string) (lines []string) {
+	for name, value := range headers {
+		lines = append(lines, name+": "+value)
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func hasHeader(headers map[string]string, wanted string) bool {
 	for name := range headers {
-		if strings.EqualFold(name, "content-type") {
+		if strings.EqualFold(name, wanted) {
 			return true
 		}
 	}
@@ -127,6 +150,9 @@ func hasContentType(headers map[string]string) bool {
 func withSecrets(p load.Profile, l *experiment.Load) (load.Profile, error) {
 	var err error
 	if p.Template, err = experiment.LoadTemplates(l); err != nil {
+		return p, err
+	}
+	if p.Headers, err = replaced(p.Headers, l.Templates); err != nil {
 		return p, err
 	}
 	p.Calls = slices.Clone(p.Calls)
@@ -146,7 +172,7 @@ func replaced(headers []string, templated bool) ([]string, error) {
 		name, value, _ := strings.Cut(line, ": ")
 		value, err := experiment.WithSecrets(value, templated)
 		if err != nil {
-			return nil, fmt.Errorf("load.requests: header %s: %w", name, err)
+			return nil, fmt.Errorf("load: header %s: %w", name, err)
 		}
 		lines = append(lines, name+": "+value)
 	}
@@ -158,13 +184,15 @@ func CheckSecrets(x *experiment.Experiment) error {
 	seen := map[string]bool{}
 	_, err := experiment.LoadTemplates(&x.Load)
 	errs := []error{err}
+	lines := headerLines(x.Load.Headers)
 	for _, r := range x.Load.Requests {
-		for name, value := range r.Headers {
-			if line := name + ": " + value; !seen[line] {
-				seen[line] = true
-				_, err := replaced([]string{line}, x.Load.Templates)
-				errs = append(errs, err)
-			}
+		lines = append(lines, headerLines(r.Headers)...)
+	}
+	for _, line := range lines {
+		if !seen[line] {
+			seen[line] = true
+			_, err := replaced([]string{line}, x.Load.Templates)
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)

@@ -155,7 +155,7 @@ func getByProbes(ctx context.Context, d *platform.Deployment, url string) (int, 
 	if len(report.Statuses) != 1 || len(report.Errors) > 0 || report.Statuses["200"] != probes {
 		return 0, 0, fmt.Errorf("%v %v", report.Statuses, report.Errors)
 	}
-	return 200, d.Running.(*deployment).verifier.prober.responseSize(), nil // the probes compare the length with it
+	return 200, d.Running.(*deployment).verifier.prober.probe.Load.ExpectSize, nil // the probes compare the length with it
 }
 
 func TestPlatform(t *testing.T) {

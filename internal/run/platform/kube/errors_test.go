@@ -126,7 +126,7 @@ func TestLeastPermissions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checks, err := d.Verifier.Verify(t.Context())
+	checks, err := platformtest.Checks(d.Verifier.Verify(t.Context(), platform.Probe{}))
 	for _, c := range checks {
 		if !c.OK {
 			t.Errorf("%+v", c)

@@ -83,7 +83,7 @@ func TestExistingNamespace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checks, err := again.verifier.Verify(t.Context())
+	checks, err := platformtest.Checks(again.verifier.Verify(t.Context(), platform.Probe{}))
 	if err != nil || len(checks) == 0 {
 		t.Fatal(checks, err)
 	}

@@ -51,7 +51,7 @@ func TestChart(t *testing.T) {
 			if !strings.HasPrefix(d.Entry()[0], "http://cart."+d.namespace+".svc:80/") && name == "inside" {
 				t.Errorf("%v", d.Entry())
 			}
-			checks, err := d.verifier.Verify(t.Context())
+			checks, err := platformtest.Checks(d.verifier.Verify(t.Context(), platform.Probe{}))
 			if err != nil {
 				t.Fatal(err)
 			}

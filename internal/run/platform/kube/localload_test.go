@@ -52,7 +52,7 @@ func TestLoadFromOutside(t *testing.T) {
 			if warned := len(d.entry.Warnings()) > 0; warned != (expose == exposePortForward) {
 				t.Errorf("warnings: %v", d.entry.Warnings())
 			}
-			checks, err := d.verifier.Verify(t.Context())
+			checks, err := platformtest.Checks(d.verifier.Verify(t.Context(), platform.Probe{}))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,14 +8,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
-	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 const (
@@ -35,6 +34,7 @@ type prober struct {
 	pods  *trialPods
 	entry *entryPoint
 	load  loadSource
+	probe platform.Probe // of the verification
 }
 
 // send sends the probes from one load source.
@@ -42,8 +42,8 @@ func (p *prober) send(ctx context.Context) (load.Report, error) {
 	return p.sendFrom(ctx, probes, p.load.StartLoad)
 }
 
-// reachAll sends enough probes from every load source to reach each replica, and returns the number of successful ones.
-// A probe that fails is an error.
+// reachAll sends enough probes from every load source to reach each replica, and returns their number.
+// An answer that the file of the experiment does not ask for is an error.
 func (p *prober) reachAll(ctx context.Context) (int, error) {
 	n := min(max(probes, requestsToReach(p.maxReplicas())), maxProbes)
 	starters := p.load.starters()
@@ -55,8 +55,9 @@ func (p *prober) reachAll(ctx context.Context) (int, error) {
 			if err != nil {
 				return err
 			}
-			if counts[i] = int(report.Classes[load.OK]); counts[i] < int(report.Requests) {
-				return fmt.Errorf("load worker %d: %d of %d probes succeeded; the others: %s", i, counts[i], report.Requests, failures(report))
+			ok, detail := p.accept(report)
+			if counts[i] = int(report.Requests); !ok {
+				return fmt.Errorf("load worker %d: %s", i, detail)
 			}
 			return nil
 		})
@@ -88,12 +89,10 @@ func (p *prober) sendFrom(ctx context.Context, n int, start starter) (load.Repor
 	if n > probes {
 		connections = min(n, maxProbeConnections)
 	}
-	targets := p.entry.Entry()
-	profile := load.Profile{
-		Targets: targets, RequestSize: int64(p.spec.Treatment.Levels.RequestSize), ExpectSize: p.responseSize(),
-		Connections: max(connections, len(targets)), Workers: 1, Protocol: p.spec.Protocol(p.spec.Entry()), Timeout: probeTimeout,
-		Measure: probeTimeout, Requests: int64(n), Drain: probeTimeout,
-	}
+	profile := p.probe.Load
+	profile.Rate, profile.Arrivals, profile.Segments, profile.Sine, profile.Think, profile.Instants, profile.Order = 0, "", nil, nil, nil, nil, nil
+	profile.Warmup, profile.Measure, profile.Tail, profile.Requests = 0, probeTimeout, 0, int64(n)
+	profile.Connections, profile.Workers, profile.Timeout, profile.Drain = max(connections, len(profile.Targets)), 1, probeTimeout, probeTimeout
 	stdin, err := json.Marshal(profile)
 	if err != nil {
 		return load.Report{}, fmt.Errorf("write load profile: %w", err)
@@ -118,26 +117,21 @@ func (p *prober) agent() string {
 	return agentProgram
 }
 
-// responseSize is the length of every response of the entry, in bytes, negative if it varies.
-func (p *prober) responseSize() int64 {
-	if p.spec.Protocol(p.spec.Entry()) == app.TCP {
-		return -1 // an echo has the length of the request
-	}
-	return p.spec.Topology.AnswerSize(p.spec.Entry(), int64(p.spec.Treatment.Levels.ResponseSize))
-}
-
-// failures counts the failed requests of a report, by status and error.
-func failures(r load.Report) string {
-	var all []string
+// accept reports whether the answers of a report are those that the file asks for.
+func (p *prober) accept(r load.Report) (ok bool, detail string) {
+	a := platform.Answers{Good: int(r.Classes[load.OK]), Failed: map[string]int{}}
+	success, left := p.probe.Load.Success(), int(r.Requests)-a.Good
 	for _, counts := range []map[string]int64{r.Statuses, r.Errors} {
 		for _, name := range slices.Sorted(maps.Keys(counts)) {
-			if name != "200" {
-				all = append(all, fmt.Sprintf("%s (%d)", name, counts[name]))
+			if n := min(int(counts[name]), left); n > 0 && !success[load.StatusOf(name)] { // an error has no status
+
+				a.Failed[name] += n
+				left -= n
 			}
 		}
 	}
-	if all == nil {
-		return "no response"
+	if left > 0 {
+		a.Failed["no response"] = left
 	}
-	return strings.Join(all, ", ")
+	return p.spec.Accept(p.probe, a)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/meshes"
-	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // probePause is the pause before failed probes are repeated.
@@ -30,20 +30,22 @@ type verifier struct {
 }
 
 // Verify implements [platform.Verifier].
-func (v *verifier) Verify(ctx context.Context) ([]check.Check, error) {
+func (v *verifier) Verify(ctx context.Context, probe platform.Probe) (done platform.Verification, err error) {
 	if err := v.monitor.Err(); err != nil {
-		return nil, fmt.Errorf("verify: %w", err)
+		return done, fmt.Errorf("verify: %w", err)
 	}
+	v.prober.probe = v.spec.Completed(probe, v.prober.entry.Entry())
 	answers, err := v.checkAnswers(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("verify: %w", err)
+		return done, fmt.Errorf("verify: %w", err)
 	}
-	checks := []check.Check{answers, v.checkContainers()}
+	done.Checks = []check.Check{answers, v.checkContainers()}
 	if !v.enrolment.enrolled || !answers.OK {
-		return checks, nil
+		return done, nil
 	}
 	of, err := v.checkMesh(ctx)
-	return append(checks, of...), err
+	done.Checks = append(done.Checks, of...)
+	return done, err
 }
 
 // checkAnswers sends probes until all of them succeed, for at most openTimeout.
@@ -56,13 +58,9 @@ func (v *verifier) checkAnswers(ctx context.Context) (check.Check, error) {
 		if err != nil {
 			return c, err
 		}
-		good := report.Classes[load.OK]
-		c.OK = good == probes && report.Requests == probes
-		c.Detail = fmt.Sprintf("%d of %d probes were answered with status 200%s", good, report.Requests, ofLength(v.prober.responseSize()))
-		if c.OK {
+		if c.OK, c.Detail = v.prober.accept(report); c.OK {
 			return c, nil
 		}
-		c.Detail += "; the others: " + failures(report)
 		c.Hint = "the application or a proxy in front of it fails; see their logs in the trial's provenance directory"
 		if time.Now().After(deadline) {
 			return c, nil
@@ -73,13 +71,6 @@ func (v *verifier) checkAnswers(ctx context.Context) (check.Check, error) {
 			return c, context.Cause(ctx)
 		}
 	}
-}
-
-func ofLength(bytes int64) string {
-	if bytes < 0 {
-		return ""
-	}
-	return fmt.Sprintf(" and %d bytes", bytes)
 }
 
 // checkContainers compares the containers of every pod with its manifest: without a mesh nothing is injected, with a

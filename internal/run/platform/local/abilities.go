@@ -15,6 +15,7 @@ func (p *Platform) Declare() platform.Platform {
 func (d *deployment) declare() *platform.Deployment {
 	return &platform.Deployment{
 		Running:         d,
+		Host:            d.layout.spec.Host(d.layout.spec.Entry()),
 		Verifier:        d.verifier,
 		Watcher:         d.processes,
 		Prober:          prober{d.layout.spec.CPUs},

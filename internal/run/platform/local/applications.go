@@ -93,6 +93,11 @@ func (as *applications) run(ctx context.Context, p *pod, s app.Service, args, se
 // instance is the configuration of the program that plays a service in one pod.
 func (as *applications) instance(p *pod, s app.Service) app.Instance {
 	i := as.layout.spec.Instance(s, func(service string) []string { return as.layout.urls(p, service) })
+	for k := range i.Calls {
+		if callee, ok := as.layout.spec.Topology.Service(i.Calls[k].Service); ok {
+			i.Calls[k].Host = as.layout.spec.OwnHost(callee)
+		}
+	}
 	if as.edit != nil {
 		as.edit(&i)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
 )
 
 func realConsul(t *testing.T) mesh.Definition {
@@ -187,7 +188,7 @@ func TestConsulThatIsKilled(t *testing.T) {
 	}
 	served := func(when string) {
 		t.Helper()
-		if c := d.verifier.probe(t.Context()); !c.OK {
+		if c := probed(t, d); !c.OK {
 			t.Errorf("%s: %s", when, c.Detail)
 		}
 	}
@@ -215,7 +216,7 @@ func TestConsulThatIsKilled(t *testing.T) {
 	arrives := func(when string) {
 		t.Helper()
 		start := time.Now()
-		within(t, time.Minute, "requests arrive "+when, func() bool { return d.verifier.probe(t.Context()).OK })
+		within(t, time.Minute, "requests arrive "+when, func() bool { return probed(t, d).OK })
 		t.Logf("requests arrive %v %s", time.Since(start), when)
 	}
 	arrives("after the control plane came back")
@@ -229,7 +230,7 @@ func TestConsulThatIsKilled(t *testing.T) {
 	arrives("after the sidecar of back came back")
 	// Consul's health checks may take a service back once more before it stays.
 	within(t, time.Minute, "every check passes", func() bool {
-		checks, err := d.verifier.Verify(t.Context())
+		checks, err := platformtest.Checks(d.verifier.Verify(t.Context(), platform.Probe{}))
 		return err == nil && !slices.ContainsFunc(checks, func(c check.Check) bool { return !c.OK })
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -44,7 +43,7 @@ type part struct {
 type called struct {
 	times  int64
 	atMost bool // times is the maximum: a call before it has a probability
-	some   bool // times is unknown: a call before it is made by a program of the user
+	some   bool // times is unknown: a call before it is made by a program of the user, or a failed request is repeated
 }
 
 func (c called) plus(d called) called {
@@ -60,18 +59,19 @@ func (c called) atLeast() int64 {
 }
 
 // flows lists every counter that the probes pass.
-func (v *verifier) flows() ([]flow, error) {
+func (v *verifier) flows(probe platform.Probe, requests []request) ([]flow, error) {
 	order, err := calleesFirst(v.layout.spec.Topology)
 	if err != nil {
 		return nil, err
 	}
-	visits, err := visits(v.layout.spec.Topology)
+	first := called{times: 1, some: v.layout.spec.MayFail(probe, probes)} // a failed request may be repeated
+	visits, err := visits(v.layout.spec.Topology, first)
 	if err != nil {
 		return nil, err
 	}
 	var all []flow
 	if v.layout.proxied() {
-		if all, err = v.proxyFlows([]*pod{v.layout.load}, map[string]called{entryOf(v.layout.spec.Topology): {times: 1}}, called{}); err != nil {
+		if all, err = v.proxyFlows([]*pod{v.layout.load}, map[string]called{entryOf(v.layout.spec.Topology): first}, called{}); err != nil {
 			return nil, err
 		}
 	}
@@ -93,7 +93,7 @@ func (v *verifier) flows() ([]flow, error) {
 			f.parts = append(f.parts, part{pod: p})
 		}
 		all = append(all, f)
-		all = append(all, v.besideFlows(v.layout.pods[s.Name])...)
+		all = append(all, v.besideFlows(v.layout.pods[s.Name], requests)...)
 	}
 	return all, nil
 }
@@ -158,7 +158,7 @@ func (v *verifier) unit(protocol string) string {
 }
 
 // besideFlows are the calls that reach the processes beside the programs of a service.
-func (v *verifier) besideFlows(pods []*pod) []flow {
+func (v *verifier) besideFlows(pods []*pod, requests []request) []flow {
 	f := flow{name: "calls at the sidecar of " + pods[0].service, hint: "the routes do not reach it; see the logs in the trial's provenance directory"}
 	for _, p := range pods {
 		if p.beside != nil {
@@ -168,9 +168,8 @@ func (v *verifier) besideFlows(pods []*pod) []flow {
 	if len(f.parts) == 0 {
 		return nil
 	}
-	for i := range probes {
-		u, err := url.Parse(v.layout.entry[i%len(v.layout.entry)])
-		if err == nil && pods[0].program.CallsBeside(u.Path) {
+	for _, r := range requests {
+		if pods[0].program.CallsBeside(r.url.Path) {
 			f.want++
 		}
 	}

@@ -16,6 +16,7 @@ type pod struct {
 	protocol string // of the application
 	replica  int
 	ip       netip.Addr
+	host     string // header Host of requests to the application
 
 	app      netip.AddrPort // the application, zero in the load generator's pod
 	api      netip.AddrPort // the application's REST interface, zero in the load generator's pod
@@ -46,7 +47,8 @@ func (l *layout) newPod(name, service string) (*pod, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find an address for %s: %w", name, err)
 	}
-	return &pod{name: name, service: service, ip: ip, outbound: map[string]netip.AddrPort{}}, nil
+	of, _ := l.spec.Topology.Service(service)
+	return &pod{name: name, service: service, ip: ip, host: l.spec.OwnHost(of), outbound: map[string]netip.AddrPort{}}, nil
 }
 
 // urls are the URLs of a service for a pod: its own sidecar, or each replica.

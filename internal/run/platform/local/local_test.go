@@ -145,7 +145,7 @@ func mustDeploy(t *testing.T, o Options, m mesh.Definition, services ...string) 
 // verdict verifies and returns the failed checks, by name.
 func verdict(t *testing.T, d *deployment) map[string]check.Check {
 	t.Helper()
-	checks, err := d.verifier.Verify(t.Context())
+	checks, err := platformtest.Checks(d.verifier.Verify(t.Context(), platform.Probe{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,6 +159,18 @@ func verdict(t *testing.T, d *deployment) map[string]check.Check {
 		}
 	}
 	return failed
+}
+
+// probed sends the probes without reading a counter.
+func probed(t *testing.T, d *deployment) check.Check {
+	t.Helper()
+	probe := d.layout.spec.Completed(platform.Probe{}, d.layout.entry)
+	requests, err := requestsOf(probe.Load)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _ := d.verifier.probe(t.Context(), probe, requests)
+	return c
 }
 
 func wantFailed(t *testing.T, got map[string]check.Check, names ...string) {

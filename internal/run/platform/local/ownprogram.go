@@ -167,6 +167,7 @@ func ready(ctx context.Context, p *pod) error {
 	if err != nil {
 		return err
 	}
+	r.Host = p.host
 	client := http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true, Protocols: protocols(version)},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

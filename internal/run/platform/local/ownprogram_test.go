@@ -15,12 +15,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	loads "github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
 )
 
 // A server in Python. Its mode is the first argument, its port the second.
@@ -35,6 +38,8 @@ class Server(http.server.BaseHTTPRequestHandler):
             body = urllib.request.urlopen(os.environ["API_URL"]).read()
         if self.path == "/missing" or mode == "noroot" and self.path == "/":
             status = 404
+        if mode == "host" and self.headers["Host"] != sys.argv[3]:
+            status = 400
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -95,7 +100,7 @@ func deployOwn(t *testing.T, o Options, spec platform.Spec) (*platform.Deploymen
 
 func verified(t *testing.T, d *platform.Deployment) string {
 	t.Helper()
-	checks, err := d.Verifier.Verify(t.Context())
+	checks, err := platformtest.Checks(d.Verifier.Verify(t.Context(), platform.Probe{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,19 +200,21 @@ func TestOwnProgramThatFails(t *testing.T) {
 	}
 }
 
-// Probes request the path of the readiness, as "/" may be missing.
+// Probes request the paths of the load, as "/" may be missing.
 func TestOwnProgramWithoutARoot(t *testing.T) {
 	t.Parallel()
 	one := own(t, "noroot")
-	for path, want := range map[string]string{"": "status 404", "/healthz": ""} {
-		one.Ready = path
-		d, err := deployOwn(t, Options{}, specOf(t, "reference-mtls", app.Service{Name: "app", Own: one}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if failed := verified(t, d); failed != "" != (want != "") || !strings.Contains(failed, want) {
-			t.Errorf("ready %q: %q, want %q", path, failed, want)
-		}
+	one.Ready = "/healthz"
+	d, err := deployOwn(t, Options{}, specOf(t, "reference-mtls", app.Service{Name: "app", Own: one}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if failed := verified(t, d); !strings.Contains(failed, "status 404") || !strings.Contains(failed, "load.requests") {
+		t.Errorf("at /: %q", failed)
+	}
+	checks, err := platformtest.Checks(d.Verifier.Verify(t.Context(), platform.Probe{Load: loads.Profile{Targets: []string{d.Entry()[0] + "items"}, ExpectSize: -1}}))
+	if c, failed := check.Failed(checks); err != nil || failed {
+		t.Errorf("at /items: %+v, %v", c, err)
 	}
 }
 

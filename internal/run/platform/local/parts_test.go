@@ -53,7 +53,7 @@ func TestOrder(t *testing.T) {
 	if want := []string{"d", "b", "c", "a", "idle"}; !slices.Equal(names, want) {
 		t.Errorf("order %v, want %v", names, want)
 	}
-	n, err := visits(diamond)
+	n, err := visits(diamond, called{times: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -333,7 +333,7 @@ func TestManyReplicas(t *testing.T) {
 	if n := len(d.Entry()); n != 9 {
 		t.Errorf("%d entry URLs, want 9", n)
 	}
-	checks, err := d.Verifier.Verify(t.Context())
+	checks, err := platformtest.Checks(d.Verifier.Verify(t.Context(), platform.Probe{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -382,7 +382,7 @@ func TestCommandsPaste(t *testing.T) {
 	if err := awaitReady(t.Context(), "pasted", p, func(ctx context.Context) error { return answers(ctx, d.layout.pods["echo"][0].api) }); err != nil {
 		t.Fatal(err)
 	}
-	if c := d.verifier.probe(t.Context()); !c.OK {
+	if c := probed(t, d); !c.OK {
 		t.Error(c.Detail)
 	}
 }

@@ -4,26 +4,28 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/gorilla/websocket"
 
+	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/rpc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	loads "github.com/tare-mesh/tare/internal/load"
 )
 
 // client sends requests in one protocol, each on its own connection.
 type client struct {
-	// probe sends one request as the load does and checks the length of the answer, negative for
-	// any.
-	probe func(ctx context.Context, url string, send, want int64) error
+	// probe sends one request as the load does. An answer with an error has its status only.
+	probe func(ctx context.Context, r *request) (check.Answer, error)
 	// exchange requests the health of a pod's application on an existing connection.
 	exchange func(ctx context.Context, conn net.Conn, p *pod) error
 }
@@ -45,15 +47,13 @@ func protocols(version int) *http.Protocols {
 	return &p
 }
 
-func probeHTTP(version int) func(context.Context, string, int64, int64) error {
-	client := &http.Client{
+func probeHTTP(version int) func(context.Context, *request) (check.Answer, error) {
+	client := http.Client{
 		Timeout:       probeTimeout,
 		Transport:     &http.Transport{DisableKeepAlives: true, DisableCompression: true, Protocols: protocols(version)},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return func(ctx context.Context, url string, send, want int64) error {
-		return probeOnce(ctx, client, url, send, want)
-	}
+	return func(ctx context.Context, r *request) (check.Answer, error) { return r.send(ctx, client) }
 }
 
 // maxMessage is the maximum size of a gRPC message, bytes.
@@ -73,23 +73,35 @@ func onlyConn(conn net.Conn) *http.Transport {
 	}}
 }
 
-func probeGRPC(ctx context.Context, raw string, send, want int64) error {
+// probeGRPC calls the method of a request. A stream is not opened: the probe is then a health check.
+func probeGRPC(ctx context.Context, r *request) (a check.Answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	u, err := url.Parse(raw)
-	if err != nil {
-		return err
-	}
-	header := http.Header{}
+	header, method := r.header.Clone(), r.url.Path
 	header.Set(app.AloneHeader, "1")
+	message := rpc.Message{rpc.Append(nil, app.GRPCPayload, r.body)}
+	switch {
+	case r.load.GRPCStream || len(r.load.Messages) > 0:
+		method, message = rpc.HealthCheck, rpc.Message{}
+	case r.load.IsMessage():
+		message = rpc.Message{r.body}
+	}
 	over := &http.Transport{DisableKeepAlives: true, DisableCompression: true, Protocols: protocols(2)}
-	answer, err := rpc.Call(ctx, over, u.Host, u.Path, header, rpc.Message{rpc.Append(nil, app.GRPCPayload, make([]byte, send))}, maxMessage)
+	answer, err := rpc.Call(ctx, over, r.url.Host, method, header, message, maxMessage)
+	var status *rpc.Error
+	if errors.As(err, &status) {
+		a.Status = fmt.Sprintf("grpc-%d", status.Code)
+		if r.load.Success()[loads.StatusOf(a.Status)] {
+			err = nil
+		}
+		return a, err
+	}
 	if err != nil {
-		return err
+		return a, err
 	}
 	fields, err := rpc.Fields(answer)
 	if err != nil {
-		return err
+		return a, err
 	}
 	n := int64(0)
 	for _, f := range fields {
@@ -97,26 +109,23 @@ func probeGRPC(ctx context.Context, raw string, send, want int64) error {
 			n = int64(len(f.Bytes))
 		}
 	}
-	if want >= 0 && n != want {
-		return fmt.Errorf("%d bytes", n)
+	if want := r.load.ExpectSize; want >= 0 && n != want {
+		return a, fmt.Errorf("%d bytes", n)
 	}
-	return nil
+	size, sum := int64(len(answer)), sha256.Sum256(answer)
+	return check.Answer{Status: "grpc-0", Bytes: &size, SHA256: hex.EncodeToString(sum[:])}, nil
 }
 
 // probeTCP sends bytes, at least one, and expects them back.
-func probeTCP(ctx context.Context, raw string, send, _ int64) error {
+func probeTCP(ctx context.Context, r *request) (a check.Answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	u, err := url.Parse(raw)
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", r.url.Host)
 	if err != nil {
-		return err
-	}
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", u.Host)
-	if err != nil {
-		return err
+		return a, err
 	}
 	defer conn.Close()
-	return echoed(ctx, conn, bytes.Repeat([]byte("x"), int(max(send, 1))))
+	return a, echoed(ctx, conn, bytes.Repeat([]byte("x"), max(len(r.body), 1)))
 }
 
 func echoed(ctx context.Context, conn net.Conn, sent []byte) error {
@@ -143,41 +152,44 @@ func echoed(ctx context.Context, conn net.Conn, sent []byte) error {
 
 // probeWebSocket opens a connection. A service of tare must also send its message back, but that
 // of a program of the user is unknown.
-func probeWebSocket(ctx context.Context, raw string, send, want int64) error {
+func probeWebSocket(ctx context.Context, r *request) (a check.Answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	c, resp, err := new(websocket.Dialer).DialContext(ctx, "ws"+strings.TrimPrefix(raw, "http"), http.Header{app.AloneHeader: {"1"}})
+	header := r.header.Clone()
+	header.Set(app.AloneHeader, "1")
+	header.Del(app.AnswersHeader) // the probe expects an echo
+	c, resp, err := new(websocket.Dialer).DialContext(ctx, "ws"+strings.TrimPrefix(r.url.String(), "http"), header)
 	if resp != nil {
 		defer resp.Body.Close()
 	}
 	if errors.Is(err, websocket.ErrBadHandshake) && resp != nil {
-		return fmt.Errorf("the handshake of WebSocket is answered with %s", resp.Status)
+		return a, fmt.Errorf("the handshake of WebSocket is answered with %s", resp.Status)
 	}
 	if err != nil {
-		return err
+		return a, err
 	}
 	defer c.Close()
-	if want >= 0 {
+	if r.echoes {
 		deadline, _ := ctx.Deadline()
-		message := bytes.Repeat([]byte("x"), int(send))
+		message := bytes.Repeat([]byte("x"), len(r.body))
 		if err := errors.Join(c.SetReadDeadline(deadline), c.SetWriteDeadline(deadline), c.WriteMessage(websocket.TextMessage, message)); err != nil {
-			return err
+			return a, err
 		}
 		_, got, err := c.ReadMessage()
 		if err != nil {
-			return err
+			return a, err
 		}
 		if !bytes.Equal(got, message) {
-			return fmt.Errorf("the message of %d bytes came back changed", send)
+			return a, fmt.Errorf("the message of %d bytes came back changed", len(message))
 		}
 	}
-	return c.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(probeTimeout))
+	return a, c.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(probeTimeout))
 }
 
 // exchangeHTTP1 writes the request itself. After a failed write the read has the better error, as
 // a refusal may have arrived before.
 func exchangeHTTP1(_ context.Context, conn net.Conn, p *pod) error {
-	_, _ = io.WriteString(conn, "GET "+p.healthPath()+" HTTP/1.1\r\nHost: "+p.service+"\r\nConnection: close\r\n\r\n")
+	_, _ = io.WriteString(conn, "GET "+p.healthPath()+" HTTP/1.1\r\nHost: "+p.host+"\r\nConnection: close\r\n\r\n")
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		return fmt.Errorf("no answer to a request: %w", err)
@@ -192,6 +204,7 @@ func exchangeHTTP2(ctx context.Context, conn net.Conn, p *pod) error {
 	if err != nil {
 		return err
 	}
+	r.Host = p.host
 	resp, err := transport.RoundTrip(r)
 	if err != nil {
 		return fmt.Errorf("no answer to a request: %w", err)
@@ -201,7 +214,7 @@ func exchangeHTTP2(ctx context.Context, conn net.Conn, p *pod) error {
 }
 
 func exchangeGRPC(ctx context.Context, conn net.Conn, p *pod) error {
-	err := rpc.Healthy(ctx, onlyConn(conn), p.service)
+	err := rpc.Healthy(ctx, onlyConn(conn), p.host)
 	if p.own.IsOwn() {
 		err = anyStatus(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
 	"github.com/tare-mesh/tare/internal/study/sidecar"
 )
@@ -36,7 +37,7 @@ func deployTopology(t *testing.T, m mesh.Definition, top app.Topology, protocol 
 
 func verifyAll(t *testing.T, d *deployment) []check.Check {
 	t.Helper()
-	checks, err := d.verifier.Verify(t.Context())
+	checks, err := platformtest.Checks(d.verifier.Verify(t.Context(), platform.Probe{}))
 	if err != nil {
 		t.Fatal(err)
 	}

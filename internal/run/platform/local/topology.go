@@ -91,13 +91,13 @@ func callers(t app.Topology, name string) []string {
 	return names
 }
 
-// visits counts the calls of each service for one request at the entry.
-func visits(t app.Topology) (map[string]called, error) {
+// visits counts the calls of each service for one request at the entry, which is called as first.
+func visits(t app.Topology, first called) (map[string]called, error) {
 	order, err := calleesFirst(t)
 	if err != nil {
 		return nil, err
 	}
-	all := map[string]called{entryOf(t): {times: 1}}
+	all := map[string]called{entryOf(t): first}
 	for _, s := range slices.Backward(order) {
 		for callee, n := range all[s.Name].calls(t, s) {
 			all[callee] = all[callee].plus(n)
@@ -111,10 +111,15 @@ func (c called) calls(t app.Topology, s app.Service) map[string]called {
 	all := map[string]called{}
 	for _, call := range s.Calls {
 		all[call.Service] = all[call.Service].plus(called{
-			times: c.times * int64(1+t.Redirected(call)), atMost: c.atMost || uncertain(call), some: c.some || s.IsOwn(),
+			times: c.times * int64(1+t.Redirected(call)), atMost: c.atMost || uncertain(call) || failsOften(s), some: c.some || s.IsOwn(),
 		})
 	}
 	return all
+}
+
+// failsOften reports whether a service may answer all probes without its calls.
+func failsOften(s app.Service) bool {
+	return s.RateLimit > 0 || s.Errors != nil && s.Errors.Ratio > 0.5
 }
 
 // uncertain reports whether a call has a probability below 1.

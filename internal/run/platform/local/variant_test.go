@@ -9,6 +9,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/effective"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // A variant runs its own program, with its environment and arguments, beside the definition's.
@@ -62,7 +63,7 @@ func TestEffectiveConfigurationOfEnvoys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.verifier.Verify(t.Context()); err != nil {
+		if _, err := d.verifier.Verify(t.Context(), platform.Probe{}); err != nil {
 			t.Fatal(err)
 		}
 		c, err := effective.Read(spec.Provenance)

@@ -69,7 +69,7 @@ func (s suite) abilities(t *testing.T) {
 func declared(v any) (names []string) {
 	value := reflect.ValueOf(v)
 	for i := range value.NumField() {
-		if field := value.Type().Field(i); !field.Anonymous && !value.Field(i).IsZero() {
+		if field := value.Type().Field(i); !field.Anonymous && field.Type.Kind() != reflect.String && !value.Field(i).IsZero() {
 			names = append(names, field.Name)
 		}
 	}
@@ -366,7 +366,7 @@ func (s suite) watcher(t *testing.T, d *platform.Deployment) {
 	if text := d.Watcher.Err().Error(); !strings.Contains(text, all[i].ID) || !strings.Contains(text, "killed") {
 		t.Errorf("the error lacks task or cause: %s", text)
 	}
-	if _, err := d.Verifier.Verify(t.Context()); err == nil {
+	if _, err := d.Verifier.Verify(t.Context(), platform.Probe{}); err == nil {
 		t.Error("a broken deployment is verified")
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -272,7 +273,7 @@ func verify(t *testing.T, d *platform.Deployment) {
 		t.Error("the deployment declares no Verifier")
 		return
 	}
-	checks, err := d.Verifier.Verify(t.Context())
+	checks, err := Checks(d.Verifier.Verify(t.Context(), platform.Probe{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -384,3 +385,6 @@ func provenance(t *testing.T, spec platform.Spec) {
 		}
 	}
 }
+
+// Checks are those of a verification.
+func Checks(v platform.Verification, err error) ([]check.Check, error) { return v.Checks, err }
