@@ -19,6 +19,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/report"
@@ -196,7 +197,9 @@ func planeSamples(d *result.Dir, record *result.Record) ([]planeSample, error) {
 		l.addNodes(nodesAt(record, func(u result.MachineUsage) result.NodeReading { return u.Start }))
 		l.addNodes(nodesAt(record, func(u result.MachineUsage) result.NodeReading { return u.End }))
 		if s, ok := l.sample(record.Load.End); ok {
-			out = []planeSample{s}
+			first := s
+			first.at = record.Load.Start
+			out = []planeSample{first, s} // the rows are the edges, whose time an import needs
 		}
 	}
 	return out, nil
@@ -294,8 +297,14 @@ func metricsCSV(nodes []node, samples []planeSample) []byte {
 		head = append(head, col.name+" CPU", col.name+" mem")
 	}
 	_ = c.Write(head) // to memory: cannot fail
+	var last time.Time
 	for _, s := range samples {
-		row := []string{s.at.UTC().Format(time.DateTime)}
+		at := s.at.UTC().Truncate(time.Second)
+		if !at.After(last) {
+			continue // times are whole seconds, and no two rows have one
+		}
+		last = at
+		row := []string{at.Format(time.DateTime)}
 		for _, n := range nodes {
 			row = append(row, n.cells(s.nodes[n.name])...)
 		}
@@ -343,10 +352,19 @@ func wrk2Text(l *result.Load, h *hdrhistogram.Histogram) []byte {
 	fmt.Fprintf(&b, "#[Mean    = %12.3f, StdDeviation   = %12.3f]\n", h.Mean()/1e6, h.StdDev()/1e6)
 	fmt.Fprintf(&b, "#[Max     = %12.3f, Total count    = %12d]\n", ms(h.Max()), h.TotalCount())
 	fmt.Fprintf(&b, "----------------------------------------------------------\n")
-	fmt.Fprintf(&b, "  %d requests in %.2fs, %.2fMB read\n", l.Completed, seconds, float64(l.BytesIn)/1e6)
+	// Requests are those with latencies and those of other statuses, as in the rest of the text.
+	failed := l.Classes[string(load.Status)]
+	requests := h.TotalCount() + failed
+	fmt.Fprintf(&b, "  %d requests in %.2fs, %.2fMB read\n", requests, seconds, float64(l.BytesIn)/1e6)
+	if lost, late := l.Classes[string(load.Conn)], l.Classes[string(load.Timeout)]; lost+late > 0 {
+		fmt.Fprintf(&b, "  Socket errors: connect 0, read %d, write 0, timeout %d\n", lost, late)
+	}
+	if failed > 0 {
+		fmt.Fprintf(&b, "  Non-2xx or 3xx responses: %d\n", failed)
+	}
 	rate := 0.0
 	if seconds > 0 {
-		rate = float64(l.Completed) / seconds
+		rate = float64(requests) / seconds
 	}
 	fmt.Fprintf(&b, "Requests/sec: %9.2f\nTransfer/sec: %9.2fKB\n", rate, float64(l.BytesIn)/1e3/math.Max(seconds, 1e-9))
 	return b.Bytes()

@@ -14,6 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/importer"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -96,5 +97,44 @@ func TestNamesCannotLeaveTheDirectory(t *testing.T) {
 	}
 	if got := meshDir(r, &result.Record{Factors: plan.Factors{"mesh": "../../etc/x"}}); strings.Contains(got, "/") {
 		t.Errorf("%q", got)
+	}
+}
+
+// An import reads what the export writes: nodes with more than their pods, and requests that were
+// due in the measure phase but answered after it.
+func TestImportOfTheExport(t *testing.T) {
+	s := analysistest.TwoRates()
+	s.RateFactor, s.Measure = true, 5
+	s.Change = func(r *result.Record) {
+		l := r.Load
+		l.Completed -= 2
+		l.Intended += 6
+		l.Classes = map[string]int64{"2xx": l.Classes["2xx"], "status": 1, "timeout": 5}
+		start, end := result.NodeReading{At: l.Start, Memory: 8 << 30}, result.NodeReading{At: l.End, Busy: int64(1.9 * float64(l.End.Sub(l.Start))), Memory: 8 << 30}
+		r.Node = &result.NodeUsage{Nodes: []result.MachineUsage{{Name: "n1", AllocatableCPU: 2, AllocatableMemory: 9 << 30, Start: start, End: end}}}
+	}
+	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
+	r, err := analysis.Analyze(d, analysis.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := export(dir, d, r); err != nil {
+		t.Fatal(err)
+	}
+	study, err := read([]string{dir}, importer.Options{Warmup: -1, Tail: -1})
+	if err != nil || len(study.Trials) != len(d.Plan().Trials) {
+		t.Fatalf("%d trials of %d, %v", len(study.Trials), len(d.Plan().Trials), err)
+	}
+	for i := range study.Trials {
+		tr := &study.Trials[i]
+		switch l := tr.Record.Load; {
+		case tr.Record.Error != "":
+			t.Error(tr.Record.Error)
+		case !tr.Record.Valid:
+			t.Errorf("%s: %+v", tr.Run, tr.Record.Warnings)
+		case l.Classes["status"] != 1 || l.Classes["timeout"] != 5 || l.Completed != l.Classes["2xx"]+1 || l.Recorded != l.Classes["2xx"]:
+			t.Errorf("%s: %d answered, %v, %d with latencies", tr.Run, l.Completed, l.Classes, l.Recorded)
+		}
 	}
 }

@@ -169,21 +169,32 @@ func (t *table) checkIdentities() error {
 }
 
 // checkNodes compares the sums by node with the sums by kind: the tool adds up
-// the same pods.
+// the same pods. If they differ in every row, they are readings of whole nodes, as
+// tare exports them.
 func (t *table) checkNodes() error {
 	nodes := t.nodes()
 	for _, q := range []string{"cpu", "mem"} {
 		total := t.of("total", q)
-		for _, r := range t.rows {
+		var odd *tableRow
+		var oddSum float64
+		equal := 0
+		for i, r := range t.rows {
 			sum, all := 0.0, len(nodes) > 0 && r.has(total)
 			for _, n := range nodes {
 				i := t.of(n, q)
 				all = all && r.has(i)
 				sum += r.value(i)
 			}
-			if all && math.Abs(sum-r.value(total)) > 4*slack(sum) {
-				return &importer.FileError{Path: t.path, Line: r.line, Hinted: hint.Hinted{Err: fmt.Errorf("the nodes' %s adds up to %g, and the total is %g", q, sum, r.value(total)), Text: "the row was damaged, or its columns do not belong together: restore the file, or leave this run out"}}
+			switch {
+			case !all:
+			case math.Abs(sum-r.value(total)) <= 4*slack(sum):
+				equal++
+			case odd == nil:
+				odd, oddSum = &t.rows[i], sum
 			}
+		}
+		if odd != nil && equal > 0 {
+			return &importer.FileError{Path: t.path, Line: odd.line, Hinted: hint.Hinted{Err: fmt.Errorf("the nodes' %s adds up to %g, and the total is %g", q, oddSum, odd.value(total)), Text: "the row was damaged, or its columns do not belong together: restore the file, or leave this run out"}}
 		}
 	}
 	return nil
