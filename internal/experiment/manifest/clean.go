@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -46,6 +47,13 @@ var generated = map[string][]string{
 // generatedSecrets are the types of Secrets of controllers and tools.
 var generatedSecrets = []string{"kubernetes.io/service-account-token", "helm.sh/release.v1", "bootstrap.kubernetes.io/token"}
 
+// loadGenerators are the names of applications' own load generators, such as loadgenerator of Online
+// Boutique and vote-bot of Emojivoto.
+var loadGenerators = regexp.MustCompile(`^(?:load-?gen(?:erator)?s?|load-?test(?:er|s)?|traffic-?gen(?:erator)?|vote-?bot|locust(?:-master|-workers?)?)$`)
+
+// sendsLoad reports whether an object is a workload that sends requests of its own.
+func sendsLoad(o Object) bool { return podTemplate(o) != nil && loadGenerators.MatchString(o.name()) }
+
 // keeps reports whether a trial applies an object, and notes the reason if it does not.
 func (s *Set) keeps(o Object, running bool) bool {
 	for _, d := range dropped {
@@ -58,6 +66,9 @@ func (s *Set) keeps(o Object, running bool) bool {
 		return false
 	}
 	switch {
+	case sendsLoad(o):
+		s.Notes = append(s.Notes, Note{About: o.String(), Text: "not applied: it sends requests of its own, which the load does not count", Hint: "rename it, if the application needs it"})
+		return false
 	case slices.Contains(generated[o.kind()], o.name()) && o.group() == "":
 		return false
 	case o.kind() == "Secret" && slices.Contains(generatedSecrets, text(o, "type")):

@@ -36,6 +36,9 @@ func (s *Set) InPlace() {
 		}
 	}
 	for _, o := range slices.Concat(s.Left, s.Objects) {
+		if sendsLoad(o) {
+			s.note(o, "`kubectl scale` it to 0 while measuring", "it sends requests of its own, which the load does not count")
+		}
 		for _, d := range disturbing {
 			if d.kind == o.kind() && d.group == o.group() {
 				s.Notes = append(s.Notes, Note{About: fmt.Sprint(o), Text: d.text, Hint: d.hint})

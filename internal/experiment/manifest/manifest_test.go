@@ -350,3 +350,30 @@ metadata: {name: small, namespace: shop}
 		t.Errorf("%v", s.Notes)
 	}
 }
+
+// An application's own load generator is not deployed: its requests would be in no count.
+func TestLoadGenerators(t *testing.T) {
+	const text = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: NAME}
+spec: {replicas: 2, selector: {matchLabels: {app: NAME}}, template: {metadata: {labels: {app: NAME}}, spec: {containers: [{name: main, image: "example/NAME:1"}]}}}
+---
+`
+	for name, sends := range map[string]bool{"loadgenerator": true, "vote-bot": true, "load-gen": true, "locust-worker": true, "load-balancer": false, "voting": false, "frontend": false} {
+		objects, err := Parse("app.yaml", []byte(strings.ReplaceAll(text+strings.ReplaceAll(text, "NAME", "web"), "NAME", name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := New("app.yaml", objects, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if noted := strings.Contains(fmt.Sprint(s.Notes), "Deployment "+name+": not applied: it sends requests of its own"); noted != sends || len(s.Objects) == 2 == sends {
+			t.Errorf("%s: %d objects, notes %v", name, len(s.Objects), s.Notes)
+		}
+		if s.InPlace(); sends != strings.Contains(fmt.Sprint(s.Notes), "it sends requests of its own") {
+			t.Errorf("%s in place: %v", name, s.Notes)
+		}
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -203,6 +205,21 @@ func TestChecksAreRefused(t *testing.T) {
 		p := load.Profile{Targets: []string{"http://127.0.0.1/"}, Rate: 100, Arrivals: "constant", Connections: 4, Measure: time.Second, ExpectSize: -1, JSONLacks: []string{"errors"}}
 		if _, err := g.Command(p); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "does not check") {
 			t.Errorf("%s: %v", g.Name(), err)
+		}
+	}
+}
+
+// The texts of wrk and wrk2 are alike, and their latencies are not.
+func TestWrkIsNotWrk2(t *testing.T) {
+	for _, test := range []struct{ parser, file, of string }{{"wrk", "wrk2-4.0.0.txt", "wrk2"}, {"wrk2", "wrk-4.1.0.txt", "wrk"}} {
+		f, err := os.Open(filepath.Join("testdata", test.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = parsers[test.parser](f)
+		f.Close()
+		if err == nil || !strings.Contains(err.Error(), "this is the output of "+test.of) {
+			t.Errorf("%s as %s: %v", test.file, test.parser, err)
 		}
 	}
 }

@@ -18,7 +18,8 @@ type wrkReader struct {
 	spectrum bool
 	last     int64 // requests up to the previous value of the spectrum
 	lastMS   float64
-	summed   bool // the closing "N requests in …" was seen
+	of       string // the program, as far as the text shows it
+	summed   bool   // the closing "N requests in …" was seen
 	requests int64
 	failed   int64 // counted by wrk as requests, with an error status
 }
@@ -30,7 +31,13 @@ func (w *wrkReader) line(text string) error {
 	rest = strings.TrimSpace(rest)
 	switch {
 	case strings.HasPrefix(t, "Latency Distribution"):
+		w.of = "wrk"
+		if strings.Contains(t, "HdrHistogram") {
+			w.of = "wrk2"
+		}
 		w.begin(t)
+	case strings.HasPrefix(t, "Thread calibration:"):
+		w.of = "wrk2"
 	case strings.HasPrefix(t, "Value") && strings.Contains(t, "TotalCount"):
 		w.spectrum = w.current != nil
 	case strings.HasPrefix(t, "#["):
@@ -218,6 +225,9 @@ func (w *wrkReader) read(r io.Reader) (Outcome, error) {
 	w.end()
 	if !w.summed {
 		return w.o, fmt.Errorf("read output of %s: it has no line with the number of requests", w.o.Generator)
+	}
+	if w.of != "" && w.of != w.o.Generator { // their latencies have another meaning
+		return w.o, fmt.Errorf("read output of %s: this is the output of %s", w.o.Generator, w.of)
 	}
 	w.o.Latencies = join(w.o.Latencies)
 	if w.o.Generator == "wrk" {
