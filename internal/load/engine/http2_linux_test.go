@@ -126,10 +126,11 @@ func TestGRPC(t *testing.T) {
 		size         int64
 		class        load.Class
 		status       string
+		text         string // of the failures
 	}{
-		{"ok", "/grpc.health.v1.Health/Check", 0, load.OK, "grpc-0"},
-		{"no such service is watched", "/grpc.health.v1.Health/Check", 200, load.Status, "grpc-5"},
-		{"no such method", "/grpc.health.v1.Health/Nothing", 0, load.Status, "grpc-12"},
+		{"ok", "/grpc.health.v1.Health/Check", 0, load.OK, "grpc-0", ""},
+		{"no such service is watched", "/grpc.health.v1.Health/Check", 200, load.Status, "grpc-5", "unknown service"},
+		{"no such method", "/grpc.health.v1.Health/Nothing", 0, load.Status, "grpc-12", "unknown method Nothing for service grpc.health.v1.Health"},
 	} {
 		p := profileH2("http://" + l.Addr().String() + test.method)
 		p.Protocol, p.RequestSize = load.ProtocolGRPC, test.size
@@ -141,6 +142,9 @@ func TestGRPC(t *testing.T) {
 			r := mustRun(t, p)
 			if r.Requests == 0 || r.Classes[test.class] != r.Requests || r.Statuses[test.status] != r.Requests || rate > 0 && r.Requests != 100 {
 				t.Errorf("%s: %+v", test.name, r)
+			}
+			if f := r.Result.Failures; test.text == "" && len(f) > 0 || test.text != "" && (len(f) != 1 || f[0].Detail != test.text) {
+				t.Errorf("%s: failures %+v, want the text %q", test.name, f, test.text)
 			}
 		}
 	}

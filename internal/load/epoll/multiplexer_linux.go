@@ -311,6 +311,9 @@ func (m *multiplexer) finishStream(c *conn, st *http2.Stream, at *streamCall) {
 	if st.Reason.Given {
 		m.w.rec.Because(st.Kind, &st.Reason)
 	}
+	if st.Text != "" {
+		m.w.rec.Said(status, st.Text)
+	}
 	m.w.sleep.answered(m.w.now - at.sent)
 	m.w.rec.Finish(&record.Outcome{
 		Intended: at.intended, Sent: at.sentAt(), Free: at.free, First: st.First, End: m.w.now,

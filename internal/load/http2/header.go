@@ -12,8 +12,9 @@ import (
 
 // head holds the relevant fields of a header block.
 type head struct {
-	status    int // 0: none
-	grpc      int // negative: none
+	status    int    // 0: none
+	grpc      int    // negative: none
+	message   string // grpc-message, percent-encoded
 	length    int64
 	size      uint64 // as SETTINGS_MAX_HEADER_LIST_SIZE counts
 	regular   bool   // an ordinary field has come
@@ -73,6 +74,8 @@ func (r *headerReader) field(f hpack.HeaderField) {
 			n = load.GrpcUnknown
 		}
 		h.grpc = int(n)
+	case "grpc-message":
+		h.message = f.Value
 	case "content-length":
 		n, ok := number(f.Value)
 		if !ok || h.length >= 0 && h.length != n {
@@ -158,7 +161,9 @@ func (s incoming) takeBlock(id uint32, block []byte) load.Failure {
 		st.answered, st.Status, st.length = true, h.status, h.length
 	}
 	if last {
-		st.grpc = h.grpc
+		if st.grpc = h.grpc; h.grpc > 0 {
+			st.Text = h.message
+		}
 		s.session.complete(st)
 	}
 	return load.FailureNone

@@ -82,6 +82,7 @@ type result struct {
 	// it may be retried (RFC 9113 section 8.7).
 	Unprocessed bool
 	Reason      Notice
+	Text        string // grpc-message, percent-encoded
 }
 
 // Stream is one request and its answer.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -179,5 +180,21 @@ func TestHistogramCountsEverything(t *testing.T) {
 	}
 	if sum != h.TotalCount() || last < 60_000 || last > 80_000 {
 		t.Errorf("%d of %d values, up to %v ms", sum, h.TotalCount(), last)
+	}
+}
+
+// TestMergeKeepsCauses checks that the parts of one load lose no cause of a failure when they are merged.
+func TestMergeKeepsCauses(t *testing.T) {
+	part := load.Report{
+		Parts: &load.Distributions{}, Classes: map[load.Class]int64{load.Status: 3}, Lost: map[string]int64{"goaway": 2}, GoAways: 4, ExtraBytes: 5,
+		Result: load.Result{Failures: []load.Cause{{Cause: "status grpc-14", Count: 3, Detail: "no healthy upstream"}}},
+	}
+	m, err := Merge([]load.Report{part, part})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []load.Cause{{Cause: "status grpc-14", Count: 6, Detail: "no healthy upstream"}}
+	if m.Lost["goaway"] != 4 || m.GoAways != 8 || m.ExtraBytes != 10 || !slices.Equal(m.Result.Failures, want) {
+		t.Errorf("%v, %d, %d, %+v", m.Lost, m.GoAways, m.ExtraBytes, m.Result.Failures)
 	}
 }
