@@ -28,7 +28,7 @@ func Path(name string) string {
 		return found(name, func(string) bool { return true })
 	}
 	built, ok := place(name)
-	ok = ok && (!executable(built) || owned(append(parents(built), built)...) == nil)
+	ok = ok && (!executable(built) || owned(built) == nil)
 	if ok && executable(built) {
 		return built
 	}
@@ -71,19 +71,9 @@ func versionOf(path string) string {
 	return words[len(words)-1]
 }
 
-// parents are the directories that tare makes for a program, and the cache.
-func parents(path string) []string {
-	var dirs []string
-	for range 4 { // the version, programs, tare and the cache
-		path = filepath.Dir(path)
-		dirs = append(dirs, path)
-	}
-	return dirs
-}
-
 // owned returns an error with a hint if another user could have put a program or directory there.
-func owned(paths ...string) error {
-	return hint.Wrap(regular.Owned(paths...), "remove it, or set XDG_CACHE_HOME to a directory of your own")
+func owned(path string) error {
+	return hint.Wrap(regular.Owned(path), "remove it, or set XDG_CACHE_HOME to a directory of your own")
 }
 
 func executable(path string) bool {
@@ -121,7 +111,7 @@ func Install(ctx context.Context, name string, note func(string)) error {
 		return nil
 	}
 	if executable(path) {
-		return owned(append(parents(path), path)...)
+		return owned(path)
 	}
 	v, _ := version()
 	source := module + "/cmd/" + name + "@" + v
@@ -134,7 +124,7 @@ func Install(ctx context.Context, name string, note func(string)) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return fmt.Errorf("install %s: %w", name, err)
 	}
-	if err := owned(parents(path)...); err != nil {
+	if err := owned(dir); err != nil {
 		return err
 	}
 	temporary, err := os.MkdirTemp(dir, ".install-")

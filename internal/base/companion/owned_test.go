@@ -43,11 +43,13 @@ func TestForeignProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused("own", false)
-	for _, p := range append(parents(path), path) {
-		if err := os.Chmod(p, 0o777); err != nil {
-			t.Fatal(err)
+	for p := path; p != filepath.Dir(cache); p = filepath.Dir(p) {
+		for _, mode := range []os.FileMode{0o777, 0o775} {
+			if err := os.Chmod(p, mode); err != nil {
+				t.Fatal(err)
+			}
+			refused("writable "+p, true)
 		}
-		refused("writable "+p, true)
 		if err := os.Chmod(p, 0o755); err != nil {
 			t.Fatal(err)
 		}

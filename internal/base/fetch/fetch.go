@@ -266,6 +266,9 @@ func (p Program) fetched(ctx context.Context, opts Options) (Found, error) {
 	if err := os.MkdirAll(slot.dir, 0o755); err != nil {
 		return Found{}, hint.Wrap(fmt.Errorf("fetch %s %s: %w", p.Name, p.Version, err), "set XDG_CACHE_HOME to a writable directory, or set "+p.Env+" to a program")
 	}
+	if err := regular.Owned(slot.dir); err != nil {
+		return Found{}, hint.Wrap(fmt.Errorf("fetch %s %s: %w", p.Name, p.Version, err), foreignHint(p))
+	}
 	unlock, err := lock(ctx, filepath.Join(slot.dir, "lock"), func() { opts.Log("another tare is downloading " + p.Name + "; waiting") })
 	if err != nil {
 		return Found{}, fmt.Errorf("fetch %s %s: %w", p.Name, p.Version, err)

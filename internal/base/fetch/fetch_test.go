@@ -441,6 +441,19 @@ func TestForeignCache(t *testing.T) {
 		"another user's checksum":    func(t *testing.T, s *slot) { chown(t, s.sumPath()) },
 		"a world-writable directory": func(t *testing.T, s *slot) { chmod(t, s.dir, 0o777) },
 		"a world-writable program":   func(t *testing.T, s *slot) { chmod(t, s.path(), 0o777) },
+		"a group-writable directory": func(t *testing.T, s *slot) { chmod(t, s.dir, 0o775) },
+		"a group-writable program":   func(t *testing.T, s *slot) { chmod(t, s.path(), 0o775) },
+		"a group-writable checksum":  func(t *testing.T, s *slot) { chmod(t, s.sumPath(), 0o664) },
+		"a world-writable cache":     func(t *testing.T, s *slot) { chmod(t, filepath.Dir(s.dir), 0o777) },
+		"another user's cache":       func(t *testing.T, s *slot) { chown(t, filepath.Dir(s.dir)) },
+		"a parent of the cache":      func(t *testing.T, s *slot) { chmod(t, filepath.Dir(filepath.Dir(s.dir)), 0o777) },
+		"a sticky slot":              func(t *testing.T, s *slot) { chmod(t, s.dir, 0o777|os.ModeSticky) },
+		"no program yet": func(t *testing.T, s *slot) {
+			if err := os.RemoveAll(s.dir); err != nil {
+				t.Fatal(err)
+			}
+			chmod(t, filepath.Dir(s.dir), 0o777)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fakePip(t, "exit 9", "exit 9")
@@ -461,7 +474,9 @@ func TestForeignCache(t *testing.T) {
 			}
 			spoil(t, s)
 			for _, target := range []string{"", "proxy"} {
-				p.Target = target
+				if p.Target = target; name == "no program yet" && target != "" {
+					continue // it is not downloaded
+				}
 				_, err := p.Find(t.Context(), options(t, dir))
 				expect(t, err, regular.ErrForeign.Error(), "TARE_TEST_PROXY")
 			}

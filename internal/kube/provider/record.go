@@ -67,8 +67,8 @@ func OpenRecords() (Records, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the state directory: %w", err)
 	}
-	if !info.IsDir() || info.Mode().Perm()&0o022 != 0 {
-		return "", hint.New(ownState, "%s can be written by others", dir)
+	if !info.IsDir() {
+		return "", hint.New(ownState, "%s is not a directory", dir)
 	}
 	if err := regular.Owned(dir); err != nil {
 		return "", hint.Wrap(err, ownState)
