@@ -201,6 +201,29 @@ func TestSecondInterruptEnds(t *testing.T) {
 	}
 }
 
+// One SIGTERM ends a command that does not check its context, such as the analysis of a damaged directory.
+func TestUnheededSignalEnds(t *testing.T) {
+	cmd := exec.Command(os.Args[0], "-test.run=^TestWaitsForSignals$", "-test.v")
+	cmd.Env = append(os.Environ(), "TARE_TEST_WAITS=unheeded")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if lines.Text() == "waiting" {
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != console.Interrupted {
+		t.Errorf("%v, want exit code %d", err, console.Interrupted)
+	}
+}
+
 // TestWaitsForSignals is the child of the tests above: it counts interrupts until the first one. In the second of them it
 // then ignores the end of its context.
 func TestWaitsForSignals(t *testing.T) {
@@ -208,6 +231,8 @@ func TestWaitsForSignals(t *testing.T) {
 	switch os.Getenv("TARE_TEST_WAITS") {
 	case "":
 		t.Skip("a child of another test")
+	case "unheeded":
+		unheededWithin = 200 * time.Millisecond
 	case "1":
 		first = &interruption{set: true, message: interruptedRun}
 	}

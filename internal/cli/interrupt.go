@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
@@ -49,20 +50,30 @@ const Undoing = "\ntare: interrupted: undoing the changes; press Ctrl-C twice mo
 // WhileInterrupted sets what the first interrupt does, until the returned function is called. Without it a second interrupt
 // ends the program at once.
 func (c *CommandLine) WhileInterrupted(leave func(), message string) func() {
+	return c.atInterrupt(true, leave, message)
+}
+
+// atInterrupt is [CommandLine.WhileInterrupted]. Without anything to clean up, the command ends soon after the first interrupt.
+func (c *CommandLine) atInterrupt(cleans bool, leave func(), message string) func() {
 	put := func(set bool, leave func(), message string) {
 		c.first.mu.Lock()
 		defer c.first.mu.Unlock()
 		c.first.set, c.first.leave, c.first.message = set, leave, message
 	}
-	put(true, leave, message)
+	put(cleans, leave, message)
 	return func() { put(false, nil, "") }
 }
 
 // interruptSelf is the interrupt of a key: a terminal in raw mode sends no signal.
 func interruptSelf() { _ = syscall.Kill(os.Getpid(), syscall.SIGINT) }
 
+// unheededWithin is the time of a command with nothing to clean up from the first interrupt to its end. Analysis of a
+// damaged directory, for example, does not check the context.
+var unheededWithin = 5 * time.Second
+
 // interrupts returns a context that ends at the first interrupt (drain, remove,
-// keep the records) and one that ends at the second (stop now). Without anything to clean up the second ends the program.
+// keep the records) and one that ends at the second (stop now). Without anything to clean up the second ends the program,
+// and so does the first after some seconds.
 func interrupts(stderr io.Writer, first *interruption) (ctx, kill context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	kill, cancelKill := context.WithCancel(context.Background())
@@ -77,6 +88,12 @@ func interrupts(stderr io.Writer, first *interruption) (ctx, kill context.Contex
 			func() {
 				first.begin(stderr)
 				cancel()
+				if !first.cleans() {
+					time.AfterFunc(unheededWithin, func() {
+						fmt.Fprintln(stderr, "tare: interrupted")
+						os.Exit(console.Interrupted)
+					})
+				}
 			},
 			func() {
 				if !first.cleans() {

@@ -96,7 +96,6 @@ func (c *CommandLine) serve(ctx context.Context, dirs []string, o serveOptions) 
 		return err
 	}
 	defer server.Close()
-	defer c.WhileInterrupted(nil, "")()
 	scheme := "http"
 	handler := server.HTTP()
 	if secure != nil {

@@ -68,7 +68,7 @@ func (c *CommandLine) watch(ctx context.Context, path string, o watchOptions) er
 	options.Interrupt = end
 	view := live.New(c.Err, options)
 	defer view.Close()
-	defer c.WhileInterrupted(view.Leave, "")()
+	defer c.atInterrupt(false, view.Leave, "")()
 	_ = view.Event(d.Opening(measureOf(d)))
 	if options.Player != nil {
 		err = options.Player.Play(ctx, d.Replay(), view)
@@ -94,7 +94,7 @@ func reportsOf(d *result.Dir) func(block int) (*analysis.Report, error) {
 
 // measureOf is the length of the measure phase. 0 means that the experiment file cannot be read any more.
 func measureOf(d *result.Dir) time.Duration {
-	x, err := experiment.Read(filepath.Join(d.Path(), result.ExperimentFile), experiment.Known{})
+	x, err := experiment.Read(filepath.Join(d.Path(), result.ExperimentFile), experiment.Known{Recorded: true})
 	if err != nil {
 		return 0
 	}

@@ -317,6 +317,9 @@ func checkPlan(p *plan.Plan) error {
 	if p == nil || len(p.Trials) == 0 {
 		return errors.New("the plan has no trials")
 	}
+	if p.Blocks > len(p.Trials) { // loops over blocks would not end
+		return fmt.Errorf("the plan has %d blocks and %d trials, and each block has one at least", p.Blocks, len(p.Trials))
+	}
 	seen := make(map[string]bool, len(p.Trials))
 	ordinal := 0
 	for _, t := range p.Trials {
@@ -325,6 +328,8 @@ func checkPlan(p *plan.Plan) error {
 			return fmt.Errorf("trial %q cannot be the name of a directory", t.ID)
 		case seen[t.ID]:
 			return fmt.Errorf("trial %s is in the plan twice", t.ID)
+		case t.Block > len(p.Trials):
+			return fmt.Errorf("trial %s is of block %d, and the plan has %d trials", t.ID, t.Block, len(p.Trials))
 		case t.Ordinal <= ordinal:
 			return fmt.Errorf("trial %s has ordinal %d, which does not follow %d", t.ID, t.Ordinal, ordinal)
 		}

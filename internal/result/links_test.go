@@ -1,14 +1,36 @@
 package result_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
+
+// A plan of another person has no more blocks than trials: a loop over them would not end.
+func TestBlocksWithoutTrials(t *testing.T) {
+	for name, change := range map[string]func(*plan.Plan){
+		"blocks": func(p *plan.Plan) { p.Blocks = 2_000_000_000 },
+		"block":  func(p *plan.Plan) { p.Trials[3].Block = 2_000_000_000 },
+	} {
+		p := smallPlan()
+		change(p)
+		dir := create(t).Path()
+		text, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, result.PlanFile), string(text), 0o600)
+		if _, err := result.Open(dir); err == nil || !strings.Contains(err.Error(), "2000000000") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
 
 // writes are the calls that change a directory which another person may have made.
 var writes = map[string]func(*result.Dir) error{
