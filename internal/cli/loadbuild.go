@@ -171,7 +171,11 @@ func (f *loadFlags) readTargets(p *load.Profile) error {
 	if len(p.Targets) == 1 {
 		base = p.Targets[0]
 	}
-	read, err := calls.Open(in, name, base, f.texts())
+	openAs := calls.Open
+	if f.outside {
+		openAs = calls.OpenOutside
+	}
+	read, err := openAs(in, name, base, f.texts())
 	if err != nil {
 		return err
 	}

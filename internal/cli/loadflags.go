@@ -39,6 +39,7 @@ type loadFlags struct {
 	parts     int    // processes to share the load
 	data      string // body, or @file
 	targets   string // file of requests
+	outside   bool   // it may name files outside its directory
 	speed     string // of recorded instants
 	templates bool   // expressions in URLs, headers and bodies
 	think     string // between requests of a connection
@@ -77,7 +78,7 @@ var loadGroups = []flagGroup{
 	{"Rate", []string{"arrivals", "seed", "warmup", "ramp", "sine", "bursts", "replay", "drop", "find-max", "probes"}},
 	{"Connections", []string{"protocol", "http2", "http3", "streams", "no-keepalive", "retry-idle", "lookup", "resolve", "connect-to", "ipv4", "ipv6", "unix-socket",
 		"processes", "workers", "cpus", "spin", "engine", "calibrate"}},
-	{"Request", []string{"targets", "speed", "templates", "cookies", "think", "auth", "body-file", "body-size", "weights", "follow"}},
+	{"Request", []string{"targets", "targets-outside", "speed", "templates", "cookies", "think", "auth", "body-file", "body-size", "weights", "follow"}},
 	{"gRPC", []string{"grpc", "proto", "import-path", "protoset", "grpc-messages", "grpc-at-once", "grpc-stream"}},
 	{"WebSocket", []string{"ws-answer", "ws-messages"}},
 	{"TLS", []string{"insecure", "cacert", "cert", "key", "sni", "full-handshake"}},
@@ -108,6 +109,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.profile.Method, "method", "m", "", "request method (default GET, or POST with a body)")
 	flags.StringVar(&f.data, "data", "", "request body: `text`, @file, or @- for standard input")
 	flags.StringVar(&f.targets, "targets", "", "`file` of requests: vegeta's targets, JSON lines, HAR, or an access log; - is standard input")
+	flags.BoolVar(&f.outside, "targets-outside", false, "requests of --targets may have bodies in files outside its directory")
 	flags.StringVar(&f.speed, "speed", "", "send the requests of --targets at their recorded instants, `2x` as fast")
 	flags.BoolVar(&f.templates, "templates", false, "replace {{uuid}}, {{seq}}, {{random 1 100}}, {{now}} and {{csv \"FILE\" \"COLUMN\"}} in paths, headers and bodies")
 	flags.BoolVar(&f.profile.Cookies, "cookies", false, "each connection is a user with cookies of its own, who sends the requests in their order")

@@ -279,7 +279,7 @@ func unusableText(failed, invalid, trials int) string {
 // recordedSeed returns the seed and order of an earlier run, for a file without a seed.
 func recordedSeed(dir string) func() (uint64, string) {
 	return func() (uint64, string) {
-		x, err := experiment.Read(filepath.Join(dir, result.ExperimentFile), experiment.Known{})
+		x, err := experiment.Read(filepath.Join(dir, result.ExperimentFile), experiment.Known{Recorded: true})
 		if err != nil { // opening the directory reports it
 			return drawSeed(), experiment.OrderBalanced
 		}

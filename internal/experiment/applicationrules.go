@@ -172,6 +172,9 @@ func (v applicationRules) topology() {
 // find loads a topology by name, or by a path relative to the experiment file.
 func (v applicationRules) find(name string, isFile bool) (app.Topology, error) {
 	load := v.known.Topology
+	if isFile && v.known.Recorded {
+		return app.Topology{}, errors.New("a recorded experiment has the services themselves")
+	}
 	if load == nil {
 		load = func(nameOrPath string) (app.Topology, error) {
 			return app.Load(nameOrPath, v.known.Programs.Names()...)

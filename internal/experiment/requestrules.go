@@ -229,6 +229,8 @@ func (v loadRules) body(path string, r *Request) {
 	case r.BodyFile == "":
 	case r.Body != "":
 		v.report(path+".bodyFile", "remove one of the two", "the request has a body and a file")
+	case v.known.Recorded:
+		v.report(path+".bodyFile", "", "a recorded experiment has the body itself")
 	default:
 		name := r.BodyFile
 		if !filepath.IsAbs(name) {

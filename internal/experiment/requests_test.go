@@ -2,6 +2,7 @@ package experiment_test
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -151,6 +152,22 @@ func TestStreamsOfRequests(t *testing.T) {
 	} {
 		if _, err := experiment.Decode("x.yaml", []byte(text), k); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n%v\nwant %s", text, err, want)
+		}
+	}
+}
+
+// The experiment of results of another person opens no file.
+func TestRecordedExperimentOpensNoFile(t *testing.T) {
+	dir := t.TempDir()
+	results := filepath.Join(dir, "results")
+	if err := errors.Join(os.Mkdir(results, 0o700), os.WriteFile(filepath.Join(dir, "secret.yaml"), []byte("services: [{name: a}]\nentry: a\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, body := range []string{"load: {requests: [{path: /, bodyFile: ../secret.yaml}]}\n", "application: {topology: ../secret.yaml}\n", "load: {targets: ../secret.yaml}\n"} {
+		text := "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: theirs}\nblocks: 1\n" + body
+		_, err := experiment.Decode(filepath.Join(results, "experiment.yaml"), []byte(text), experiment.Known{Recorded: true})
+		if err == nil || !strings.Contains(err.Error(), "a recorded experiment has") {
+			t.Errorf("%s: %v", body, err)
 		}
 	}
 }

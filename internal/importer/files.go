@@ -110,9 +110,12 @@ func (s *Study) ListFiles(paths []string, without ...string) ([]string, error) {
 		}
 	}
 	for _, p := range paths {
-		info, err := os.Stat(p)
+		info, err := os.Lstat(p)
 		if err != nil {
 			return nil, &FileError{Path: p, Hinted: hint.Hinted{Err: errors.Unwrap(err)}}
+		}
+		if info.Mode()&fs.ModeSymlink != 0 { // a shell's * names links of other people too
+			return nil, &FileError{Path: p, Hinted: hint.Hinted{Err: errors.New("it is a symbolic link, and " + originalsFile + " would have the file that it leads to"), Text: "name that file"}}
 		}
 		if !info.IsDir() {
 			take(p)

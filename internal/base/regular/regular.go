@@ -37,6 +37,11 @@ func open(path string, max int64, pipes bool) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
+	return checked(f, path, max, pipes)
+}
+
+// checked refuses an open file of another type or size, and closes it.
+func checked(f *os.File, path string, max int64, pipes bool) (*File, error) {
 	info, err := f.Stat()
 	switch {
 	case err != nil:
@@ -85,6 +90,25 @@ func ReadFile(path string, max int64) ([]byte, error) {
 // a shell makes it for <(command). A FIFO without a writer is empty.
 func ReadInput(path string, max int64) ([]byte, error) {
 	f, err := open(path, max, true)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
+// ReadInside reads the whole regular file called name in the directory dir. Neither the name nor a link leads out of it.
+func ReadInside(dir, name string, max int64) ([]byte, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	opened, err := root.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return nil, err
+	}
+	f, err := checked(opened, name, max, false)
 	if err != nil {
 		return nil, err
 	}

@@ -51,12 +51,18 @@ type file struct {
 
 	indent int              // of the line, in bytes
 	texts  *template.Reader // of the expressions, nil if braces are text
+	// outside: bodies may be in files that are not below the directory of the file.
+	outside bool
 }
 
 // Read reads requests: a target in vegeta's format, or a JSON object on one line. name is
 // for errors. texts reads the files of their expressions, and is nil if braces are text.
 func Read(r io.Reader, name string, texts *template.Reader) ([]Call, error) {
-	f := &file{name: name, lines: bufio.NewScanner(r), texts: texts}
+	return read(r, name, texts, false)
+}
+
+func read(r io.Reader, name string, texts *template.Reader, outside bool) ([]Call, error) {
+	f := &file{name: name, lines: bufio.NewScanner(r), texts: texts, outside: outside}
 	f.lines.Buffer(nil, maxLine)
 	var calls []Call
 	for f.next() {
@@ -138,10 +144,10 @@ func (f *file) vegeta() (Call, error) {
 			f.again = true
 			return c, nil
 		case f.text[0] == '@':
-			path := f.beside(f.text[1:])
-			body, err := regular.ReadInput(path, maxBody)
+			path := f.text[1:]
+			body, err := f.readBody(path)
 			if err != nil {
-				return c, f.fail("a relative path is relative to the directory of the targets", "read body: %v", err)
+				return c, f.fail("the path is relative to the directory of the targets; `tare load --targets-outside` permits files that are not below it", "read body: %v", err)
 			}
 			c.Body = body
 			if f.texts != nil {
@@ -163,12 +169,16 @@ func (f *file) vegeta() (Call, error) {
 	return c, nil
 }
 
-// beside is a path relative to the directory of the file. Standard input has the working directory.
-func (f *file) beside(path string) string {
-	if filepath.IsAbs(path) {
-		return path
+// readBody reads a file relative to the directory of the requests. Those of standard input are in the working directory.
+func (f *file) readBody(path string) ([]byte, error) {
+	dir := filepath.Dir(f.name)
+	switch {
+	case !f.outside:
+		return regular.ReadInside(dir, path, maxBody)
+	case !filepath.IsAbs(path):
+		path = filepath.Join(dir, path)
 	}
-	return filepath.Join(filepath.Dir(f.name), path)
+	return regular.ReadInput(path, maxBody)
 }
 
 // jsonCall is a line of JSON. vegeta has header and a body in base64.

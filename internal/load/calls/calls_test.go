@@ -10,6 +10,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 func TestRead(t *testing.T) {
@@ -39,7 +40,7 @@ func TestRead(t *testing.T) {
 			{URL: "http://a/t", Weight: 1, Call: load.Call{Method: "PUT", Body: []byte("text")}},
 		}},
 	} {
-		got, err := Read(strings.NewReader(test.text), "f", nil)
+		got, err := read(strings.NewReader(test.text), "f", nil, true)
 		if err != nil || !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s: %v\n got %+v\nwant %+v", test.name, err, got, test.want)
 		}
@@ -104,4 +105,27 @@ func FuzzRead(f *testing.F) {
 			t.Error("no requests and no error")
 		}
 	})
+}
+
+// Requests of another person send no file that is not below theirs, unless the user permits it.
+func TestBodiesOutside(t *testing.T) {
+	base := t.TempDir()
+	dir, secret := filepath.Join(base, "theirs"), filepath.Join(base, "secret.csv")
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(secret, []byte("name\ns3cret\n"), 0o600), os.Symlink(secret, filepath.Join(dir, "link.csv"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{secret, "../secret.csv", "link.csv"} {
+		for _, text := range []string{"POST http://a/\n@" + path + "\n", "GET http://a/{{csv \"" + path + "\" \"name\"}}\n"} {
+			texts := &template.Reader{Dir: dir}
+			if strings.Contains(text, "@") {
+				texts = nil
+			}
+			if s, err := Open(strings.NewReader(text), filepath.Join(dir, "targets"), "", texts); err == nil {
+				t.Errorf("%q: %+v", text, s.Calls)
+			}
+			if _, err := OpenOutside(strings.NewReader(text), filepath.Join(dir, "targets"), "", texts); err != nil {
+				t.Errorf("%q, with permission: %v", text, err)
+			}
+		}
+	}
 }

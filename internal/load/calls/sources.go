@@ -57,6 +57,21 @@ const maxEntries = 2_000_000
 // and those of HAR, empty for none. texts reads the files of expressions in targets and JSON lines,
 // and is nil if braces are text.
 func Open(r io.Reader, name, base string, texts *template.Reader) (*Source, error) {
+	return source(r, name, base, texts, false)
+}
+
+// OpenOutside is [Open] for requests that may name files by absolute paths and in directories above theirs. Those of
+// another person could send any file of this user.
+func OpenOutside(r io.Reader, name, base string, texts *template.Reader) (*Source, error) {
+	return source(r, name, base, texts, true)
+}
+
+func source(r io.Reader, name, base string, texts *template.Reader, outside bool) (*Source, error) {
+	if texts != nil {
+		was := texts.Inside
+		texts.Inside = !outside
+		defer func() { texts.Inside = was }()
+	}
 	b, head, err := peek(r, name)
 	if err != nil {
 		return nil, err
@@ -86,7 +101,7 @@ func Open(r io.Reader, name, base string, texts *template.Reader) (*Source, erro
 		tip = cmp.Or(tip, "the formats are lines of method and URL, JSON lines, HAR and access logs")
 		return nil, strict.Problem{File: name, Line: 1, Column: 1, Message: "this is " + what + ", and contains no requests that can be sent", Tip: tip}
 	}
-	read, err := Read(b, name, texts)
+	read, err := read(b, name, texts, outside)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package template
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -91,6 +92,7 @@ func (d *Data) encode(at encodedColumn) (values []string, err error) {
 // Reader collects the files that texts use.
 type Reader struct {
 	Dir    string // of relative paths, empty for the current one
+	Inside bool   // no file is outside Dir
 	files  map[string]*file
 	values int // bytes
 	data   Data
@@ -170,10 +172,14 @@ func (r *Reader) open(p *piece) (*file, error) {
 		return nil, p.fail("", "more than %d files", maxFiles)
 	}
 	path := p.file
-	if !filepath.IsAbs(path) {
+	read := func() ([]byte, error) { return regular.ReadInput(path, maxFile) }
+	switch {
+	case r.Inside:
+		read = func() ([]byte, error) { return regular.ReadInside(cmp.Or(r.Dir, "."), path, maxFile) }
+	case !filepath.IsAbs(path):
 		path = filepath.Join(r.Dir, path)
 	}
-	content, err := regular.ReadInput(path, maxFile)
+	content, err := read()
 	if err != nil {
 		return nil, p.fail("", "%v", err)
 	}
