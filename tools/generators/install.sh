@@ -16,7 +16,8 @@ failed=()
 
 oha_version=1.16.0
 declare -A module_of=([vegeta]=github.com/tsenart/vegeta/v12 [fortio]=. [k6]=go.k6.io/k6)
-declare -A version_of=([vegeta]=12.12.0 [fortio]=1.75.3 [k6]=1.8.1)
+# The fourth number of fortio is that of its command in this directory.
+declare -A version_of=([vegeta]=12.12.0 [fortio]=1.75.3.1 [k6]=1.8.1)
 declare -A flags_of=([vegeta]='-X main.Version=12.12.0' [fortio]='' [k6]='')
 declare -A package_of=([wrk]=wrk [h2load]=nghttp2-client [nginx]=nginx)
 

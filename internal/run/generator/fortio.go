@@ -43,6 +43,9 @@ func (g Fortio) Command(p load.Profile) (proc.Command, error) {
 	if p.Method != "" {
 		args = append(args, "-X", p.Method)
 	}
+	if h := host(p); h != "" {
+		args = append(args, "-H", "Host: "+h)
+	}
 	c := g.command(fortioTraits.name, p, append(args, p.Targets[0])...)
 	if p.Workers > 0 {
 		c.Env = []string{"GOMAXPROCS=" + strconv.Itoa(p.Workers)}

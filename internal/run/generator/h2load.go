@@ -34,6 +34,9 @@ func (g H2load) Command(p load.Profile) (proc.Command, error) {
 	if p.Rate > 0 {
 		args = append(args, "--rps", decimal(p.Rate/float64(p.Connections)))
 	}
+	if h := host(p); h != "" {
+		args = append(args, "-H", ":authority: "+h) // Host of HTTP/1.1 too
+	}
 	if p.HDRPath != "" {
 		args = append(args, "--log-file=/dev/stdout")
 	}

@@ -53,7 +53,7 @@ export const options = {
 };
 export default function () {
   const url = urls[Math.floor(Math.random() * urls.length)];
-  http.request({{.Method}}, url, body, { redirects: 0, timeout: {{.Timeout}}, tags: { name: 'load' } });
+  http.request({{.Method}}, url, body, { redirects: 0, {{with .Host}}headers: { Host: {{.}} }, {{end}}timeout: {{.Timeout}}, tags: { name: 'load' } });
 }
 export function handleSummary(data) { return { stdout: JSON.stringify(data) }; }
 `))
@@ -97,7 +97,7 @@ func (g K6) Command(p load.Profile) (proc.Command, error) {
 	if err := k6Script.Execute(&script, map[string]any{
 		"URLs": string(urls), "Size": p.RequestSize, "Open": p.Rate > 0, "Rate": decimal(rate), "Unit": unit,
 		"VUs": p.Connections, "Grace": max(timeout, p.Drain).Milliseconds(), "Scenarios": scenarios,
-		"Method": strconv.Quote(method(p)), "Timeout": timeout.Milliseconds(),
+		"Host": quoted(host(p)), "Method": strconv.Quote(method(p)), "Timeout": timeout.Milliseconds(),
 	}); err != nil {
 		return proc.Command{}, fmt.Errorf("write script for k6: %w", err)
 	}
@@ -108,6 +108,15 @@ func (g K6) Command(p load.Profile) (proc.Command, error) {
 		c.Env = append(c.Env, "GOMAXPROCS="+strconv.Itoa(p.Workers))
 	}
 	return c, nil
+}
+
+// quoted is a text as JavaScript has it, or empty.
+func quoted(text string) string {
+	if text == "" {
+		return ""
+	}
+	b, _ := json.Marshal(text) // of a string it cannot fail
+	return string(b)
 }
 
 const (

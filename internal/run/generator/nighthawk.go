@@ -50,6 +50,9 @@ func (g Nighthawk) Command(p load.Profile) (proc.Command, error) {
 	if p.RequestSize > 0 {
 		args = append(args, "--request-body-size", strconv.FormatInt(p.RequestSize, 10))
 	}
+	if h := host(p); h != "" {
+		args = append(args, "--request-header", "host:"+h)
+	}
 	return g.command("nighthawk_client", p, append(args, p.Targets[0])...), nil
 }
 

@@ -62,6 +62,9 @@ func (g Oha) Command(p load.Profile) (proc.Command, error) {
 	if p.Rate != math.Round(p.Rate) {
 		return proc.Command{}, refused(ohaTraits.name, "its rate is whole requests per second, not %v", p.Rate)
 	}
+	if h := host(p); h != "" {
+		args = append(args, "--host", h)
+	}
 	return g.command(ohaTraits.name, p, append(args, p.Targets[0])...), nil
 }
 

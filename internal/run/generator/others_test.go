@@ -44,6 +44,8 @@ func TestCommands(t *testing.T) {
 	h2.Protocol = "http2"
 	pinned := closedLoop()
 	pinned.CPUs = []int{1, 3}
+	host := closedLoop()
+	host.Headers = []string{"Host: localhost", "host: shop.example"}
 	post := closedLoop()
 	post.RequestSize = 3
 	const url = "http://127.0.0.1:8080/a"
@@ -56,6 +58,8 @@ func TestCommands(t *testing.T) {
 		{Oha{}, logged(h2), "oha --no-tui -c 16 -z 25500ms -m GET --redirect 0 --disable-compression -q 500 --latency-correction -t 1500ms --http2 --worker-threads 2 --output-format csv " + url},
 		{Oha{Legacy: true}, logged(openLoop()), "oha --no-tui -c 16 -z 25500ms -m GET --redirect 0 --disable-compression -q 500 --latency-correction -t 1500ms --json " + url},
 		{Wrk{}, pinned, "taskset -c 1,3 wrk -t 1 -c 16 -d 26s --timeout 2s --latency " + url},
+		{Wrk{}, host, "wrk -t 1 -c 16 -d 26s --timeout 2s -H 'Host: shop.example' --latency " + url},
+		{Nighthawk{}, host, "nighthawk_client --concurrency 1 --connections 16 --duration 26 --output-format json --no-default-failure-predicates --prefetch-connections --request-method GET -v warn --rps 1000000 --timeout 2 --request-header host:shop.example " + url},
 		{Wrk2{}, openLoop(), "wrk2 -t 2 -c 16 -d 31s --timeout 2s -R 500 -U -L " + url},
 		{Vegeta{}, openLoop(), "vegeta -cpus=2 attack -format=json -targets=stdin -output=stdout -rate=500/1s -duration=25500ms -workers=16 -max-workers=16 -connections=16 -max-connections=16 -redirects=-1 -max-body=0 -timeout=1500ms -http2=false"},
 		{Vegeta{}, h2, "vegeta -cpus=2 attack -format=json -targets=stdin -output=stdout -rate=500/1s -duration=25500ms -workers=16 -max-workers=16 -connections=16 -max-connections=16 -redirects=-1 -max-body=0 -timeout=1500ms -http2=true -h2c"},

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -73,6 +74,51 @@ func run(t *testing.T, g Generator, p load.Profile) result.Load {
 		t.Fatalf("%s: %v, %v\n%s", cmd, exit, err, strings.Join(process.Tail(20), "\n"))
 	}
 	return l
+}
+
+// Every generator sends the Host of the profile in each of its requests, over each protocol.
+func TestHostOfRealGenerators(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts real generators")
+	}
+	for _, g := range Others(GeneratorsDir()) {
+		t.Run(g.Name(), func(t *testing.T) {
+			if _, err := g.Abilities().Find(t.Context()); err != nil {
+				if !optional[g.Name()] {
+					t.Fatalf("%v\nhint: make generators", err)
+				}
+				t.Logf("not installed: %v", err)
+				return
+			}
+			for _, protocol := range []string{load.ProtocolHTTP1, load.ProtocolHTTP2} {
+				var mu sync.Mutex
+				hosts := map[string]int{}
+				s := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					mu.Lock()
+					defer mu.Unlock()
+					hosts[r.Host]++
+				}))
+				s.Config.Protocols = new(http.Protocols)
+				s.Config.Protocols.SetHTTP1(true)
+				s.Config.Protocols.SetUnencryptedHTTP2(true)
+				s.Start()
+				p := load.Profile{Targets: []string{s.URL + "/"}, Headers: []string{"Host: localhost", "Host: shop.example"}, Protocol: protocol, Connections: 2, Rate: 50,
+					Timeout: time.Second, Measure: time.Second, ExpectSize: -1}
+				if g.Name() == "wrk" {
+					p.Rate = 0
+				}
+				if _, err := g.Command(p); !errors.Is(err, errors.ErrUnsupported) {
+					run(t, g, p)
+					mu.Lock()
+					if hosts["shop.example"] == 0 || len(hosts) > 1 {
+						t.Errorf("%s: %v", protocol, hosts)
+					}
+					mu.Unlock()
+				}
+				s.Close()
+			}
+		})
+	}
 }
 
 // TestRealGenerators runs every installed generator at a modest rate for two seconds.

@@ -90,6 +90,7 @@ func (t traits) check(p load.Profile) error {
 	refuse(p.RequestSize > maxArgument, "a request body of %d bytes does not fit its command line (%d)", p.RequestSize, maxArgument)
 	refuse(len(p.ExpectStatus)+len(p.BodyHas)+len(p.BodyLacks)+len(p.JSONHas)+len(p.JSONLacks) > 0, "it does not check statuses, bodies or JSON fields")
 	refuse(len(p.Segments) > 0 || p.Sine != nil, "its rate is constant, and load.profile changes it")
+	refuse(slices.ContainsFunc(p.Headers, func(h string) bool { return !isHost(h) }), "its command line, which is recorded, has no header of load.headers but Host")
 	refuse(len(p.Calls) > 0, "it sends one kind of request, not those of load.requests")
 	refuse(p.Cookies || p.Think != nil, "it has no users with cookies or think times")
 	refuse(p.Slices != nil, "it cannot share a schedule in slices")
@@ -123,6 +124,21 @@ func (t traits) valid(p load.Profile) error {
 		return nil
 	}
 	return fmt.Errorf("load profile for %s: %w", t.name, errors.Join(errs...))
+}
+
+func isHost(header string) bool {
+	name, _, _ := strings.Cut(header, ":")
+	return strings.EqualFold(name, "host")
+}
+
+// host is the header Host of p's requests, the last of several. Empty: that of the target.
+func host(p load.Profile) (value string) {
+	for _, h := range p.Headers {
+		if isHost(h) {
+			_, value, _ = strings.Cut(h, ":")
+		}
+	}
+	return strings.TrimSpace(value)
 }
 
 // duration returns the duration of the whole run. The warm-up is at least as long

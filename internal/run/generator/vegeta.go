@@ -63,7 +63,10 @@ func vegetaRate(rate float64) string {
 func vegetaTargets(p load.Profile) string {
 	var out strings.Builder
 	for _, url := range p.Targets {
-		target := map[string]string{"method": method(p), "url": url}
+		target := map[string]any{"method": method(p), "url": url}
+		if h := host(p); h != "" {
+			target["header"] = map[string][]string{"Host": {h}}
+		}
 		if p.RequestSize > 0 {
 			target["body"] = base64.StdEncoding.EncodeToString([]byte(body(p)))
 		}

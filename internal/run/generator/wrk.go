@@ -32,6 +32,9 @@ func wrkArgs(t traits, p load.Profile) []string {
 	if p.Timeout > 0 {
 		args = append(args, "--timeout", strconv.FormatInt(wholeSeconds(p.Timeout), 10)+"s")
 	}
+	if h := host(p); h != "" {
+		args = append(args, "-H", "Host: "+h)
+	}
 	return args
 }
 

@@ -103,7 +103,7 @@ func (s Spec) OwnHost(of app.Service) string {
 }
 
 // Host is the header Host of requests to a service on this machine, or :authority. Addresses and ports differ from
-// deployment to deployment, and those of a sidecar are others: without a name of its own, a service is localhost.
+// deployment to deployment, and a sidecar has its own. Without a URL the service is localhost.
 func (s Spec) Host(of app.Service) string {
 	if u, err := url.Parse(of.URL); err == nil && u.Host != "" {
 		return u.Host

@@ -66,6 +66,7 @@ func load(args []string) error {
 	f.BoolVar(&o.DisableFastClient, "stdclient", false, "use net/http's client")
 	f.BoolVar(&o.H2, "h2", false, "HTTP/2, with net/http's client")
 	f.StringVar(&o.MethodOverride, "X", "", "method")
+	f.Func("H", "header `Name: value`", o.AddAndValidateExtraHeader)
 	size := f.Int("payload-size", 0, "bytes of the request's body")
 	f.BoolVar(&o.Insecure, "k", false, "do not verify certificates")
 	f.StringVar(&o.CACert, "cacert", "", "certificate authority, PEM")
