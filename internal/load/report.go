@@ -169,6 +169,9 @@ type Report struct {
 	IdleClosed int64            `json:"idleClosed"`
 	// ExtraBytes counts connections of IdleClosed on which bytes came after a response.
 	ExtraBytes int64 `json:"extraBytes,omitempty"`
+	// LateRests counts how often the rest of a small window was used only after 100 ms, as the server
+	// returned no more of it. The wait is part of the times.
+	LateRests int64 `json:"lateRests,omitempty"`
 	// GoAways counts connections of the whole run that the server ended by a GOAWAY of HTTP/2.
 	GoAways int64 `json:"goAways,omitempty"`
 	// ClosedUnused counts connections of the whole run that the server closed before it

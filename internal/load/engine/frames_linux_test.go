@@ -15,6 +15,7 @@ const (
 	framePush         = 5
 	framePing         = 6
 	frameGoAway       = 7
+	frameWindow       = 8
 	frameContinuation = 9
 
 	flagEndStream  = 0x1

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -187,5 +188,43 @@ func TestBodyAfterHead(t *testing.T) {
 	p.Method, p.Rate, p.Connections, p.Warmup, p.Measure = http.MethodHead, 20, 1, 0, brief
 	if r := mustRun(t, p); r.ExtraBytes == 0 && r.Errors[want] == 0 || r.ExtraBytes > 0 && !strings.Contains(strings.Join(r.Warnings, "\n"), "response to HEAD") {
 		t.Errorf("%d connections with bytes after a response, %v, %q", r.ExtraBytes, r.Errors, r.Warnings)
+	}
+}
+
+// TestUploadToAServerThatReturnsItsWindowLate checks that a small rest is sent in the end: this server returns its
+// window only when there is less left than the engine sends at once.
+func TestUploadToAServerThatReturnsItsWindowLate(t *testing.T) {
+	t.Parallel()
+	const window, kept = 65535, 9000
+	ok := headBlock(":status", "200")
+	p := profileH2(rawServer(t, func(c net.Conn) {
+		if _, err := io.ReadFull(c, make([]byte, len(preface))); err != nil {
+			return
+		}
+		_, _ = c.Write(framed(frameSettings, 0, 0, ""))
+		header, owed := make([]byte, frameHeader), 0
+		for {
+			if _, err := io.ReadFull(c, header); err != nil {
+				return
+			}
+			f, size := parseFrameHeader(header)
+			if _, err := io.CopyN(io.Discard, c, int64(size)); err != nil {
+				return
+			}
+			if f.kind != frameData {
+				continue
+			}
+			if owed += size; owed > window-kept {
+				_, _ = c.Write(append(framed(frameWindow, 0, 0, code(uint32(owed))), framed(frameWindow, 0, f.id, code(uint32(owed)))...))
+				owed = 0
+			}
+			if header[4]&flagEndStream != 0 {
+				_, _ = c.Write(framed(frameHeaders, flagEndHeaders|flagEndStream, f.id, ok))
+			}
+		}
+	}))
+	p.Method, p.RequestSize, p.Connections, p.Streams, p.Warmup = http.MethodPut, 300_000, 1, 1, 0
+	if r := mustRun(t, at(p, 0, 4)); r.Classes[load.OK] != 4 || r.LateRests == 0 || !strings.Contains(strings.Join(r.Generator.Notes, "\n"), "waited 100 ms") {
+		t.Errorf("%v, %v, %d late rests, %q", r.Classes, r.Errors, r.LateRests, r.Generator.Notes)
 	}
 }

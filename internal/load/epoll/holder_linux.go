@@ -48,6 +48,7 @@ func (h *holder) release() {
 			continue
 		}
 		if of.holding = false; of.session.Held {
+			h.w.rec.LateRests++
 			of.session.Release(of.session.Updates == of.updates)
 			h.w.streams.queueFlush(of.conn)
 		}

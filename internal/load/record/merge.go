@@ -41,7 +41,7 @@ func totalsOf(r *load.Report) (Totals, error) {
 	if w := r.Whole; w != nil {
 		t.whole = runCounts{w.Sent, w.Unanswered, w.Failed, w.Retried}
 	}
-	t.ExtraBytes, t.GoAways, t.ClosedUnused, t.Held = r.ExtraBytes, r.GoAways, r.ClosedUnused, r.Held
+	t.LateRests, t.ExtraBytes, t.GoAways, t.ClosedUnused, t.Held = r.LateRests, r.ExtraBytes, r.GoAways, r.ClosedUnused, r.Held
 	t.processCPU = time.Duration(r.CPUSeconds * 1e9)
 	t.Spin = time.Duration(r.SpinUS * 1e3)
 	for i, name := range classNames {

@@ -93,7 +93,7 @@ func fill(r *load.Report, t *Totals) {
 	r.BytesIn, r.BytesOut = t.BytesIn, t.BytesOut
 	r.QueueMax, r.Reconnects, r.IdleClosed = t.QueueMax, t.Reconnects, t.IdleClosed
 	r.Whole = &load.Whole{Sent: t.whole.sent, Unanswered: t.whole.unanswered, Failed: t.whole.failed, Retried: t.whole.retried, Connections: t.connect.TotalCount()}
-	r.ExtraBytes, r.GoAways, r.ClosedUnused, r.Held = t.ExtraBytes, t.GoAways, t.ClosedUnused, t.Held
+	r.LateRests, r.ExtraBytes, r.GoAways, r.ClosedUnused, r.Held = t.LateRests, t.ExtraBytes, t.GoAways, t.ClosedUnused, t.Held
 	r.CPUSeconds = t.processCPU.Seconds()
 	r.SpinUS = float64(t.Spin) / 1e3
 	r.Classes, r.Requests = map[load.Class]int64{}, 0

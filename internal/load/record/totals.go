@@ -75,6 +75,7 @@ type Totals struct {
 	IdleClosed         int64
 	whole              runCounts
 	ExtraBytes         int64         // connections on which bytes came after a response, none being awaited
+	LateRests          int64         // times that a rest of a body was sent without more window, of the whole run
 	GoAways            int64         // connections that the server ended by GOAWAY, of the whole run
 	ClosedUnused       int64         // connections that the server closed before any answer, of the whole run
 	Held               int64         // connections open at the end of the window
@@ -105,6 +106,7 @@ func (t *Totals) add(w *Totals) {
 	t.IdleClosed += w.IdleClosed
 	t.ClosedUnused += w.ClosedUnused
 	t.GoAways += w.GoAways
+	t.LateRests += w.LateRests
 	t.ExtraBytes += w.ExtraBytes
 	t.Held += w.Held
 	t.Unfinished += w.Unfinished

@@ -72,6 +72,9 @@ func judge(r *load.Report, t *Totals, cut bool) {
 		r.Limit("the busiest worker used %.0f %% of a core (limit %.0f %%): use more workers or fewer requests",
 			100*r.ThreadCPURatio, 100*threadCPULimit)
 	}
+	if t.LateRests > 0 {
+		r.Note("%d times the load waited 100 ms for more window of HTTP/2, which the server did not return: the wait is part of the times", t.LateRests)
+	}
 	if t.Unfinished > 0 {
 		r.Warn("%d requests were still unanswered at the end of the drain and count as timeouts", t.Unfinished)
 	}
