@@ -227,7 +227,7 @@ func (c loadCommand) writeLoad(f *loadFlags, p *load.Profile, r *load.Report, se
 	}
 	defer log.Close()
 	if f.output == "csv" {
-		return writeLoadCSV(c.Out, log)
+		return writeLoadCSV(c.Out, log, p)
 	}
 	_, err = io.Copy(c.Out, log)
 	return err

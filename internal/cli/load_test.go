@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -202,6 +203,18 @@ func TestLoadOfANumberOfRequests(t *testing.T) {
 	}
 	out, err = runLoadCommand(t, hello(t), "-n", "57", "-o", "csv")
 	if lines := strings.Split(out, "\n"); err != nil || !strings.HasPrefix(out, "second,2xx,status,timeout,conn,response_ms_p50,") || !strings.HasPrefix(lines[1], "0,57,0,0,0,") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, err = runLoadCommand(t, hello(t), "-r", "100", "-d", "1s", "--warmup", "1500ms", "-o", "csv")
+	var phases []string
+	for line := range strings.Lines(out) {
+		phases = append(phases, line[strings.LastIndexByte(line, ',')+1:len(line)-1])
+	}
+	if want := []string{"phase", "warm-up", "warm-up and measure", "measure and tail"}; err != nil || !slices.Equal(phases, want) {
+		t.Errorf("%v, phases %q, want %q", err, phases, want)
+	}
+	out, err = runLoadCommand(t, hello(t), "-r", "1/h", "-d", "1s")
+	if exitCode(err) != console.Failed || !strings.Contains(err.Error(), "no request was due in 1s") || !strings.HasPrefix(out, "No request was measured: none was due\n") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	out, err = runLoadCommand(t, hello(t), "-n", "57", "-o", "hdr")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/cli/console"
@@ -56,6 +57,8 @@ func (f *loadFlags) verdict(r *load.Report) error {
 func (f *loadFlags) answered(r *load.Report) error {
 	success := r.Result.Success
 	switch {
+	case r.NoneDue():
+		return hint.New("raise --rate or --duration", "no request was due in %v", r.MeasureEnd.Sub(r.MeasureStart).Round(time.Millisecond))
 	case success == nil:
 		return nil // stopped before the measurement
 	case r.Classes[load.OK]+r.Classes[load.Status] == 0:

@@ -97,7 +97,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.IntVar(&f.parts, "processes", 1, "number of tare-agent processes, started together")
 	flags.IntVarP(&f.profile.Connections, "connections", "c", load.DefaultConnections, "connections to use")
 	flags.StringVar(&f.profile.Arrivals, "arrivals", load.Poisson, "arrival process: constant, poisson, uniform or replay")
-	flags.VarP(&f.timeout, "timeout", "t", "timeout of a request")
+	flags.VarP(&f.timeout, "timeout", "t", "timeout of a request, from its send")
 	flags.StringVar(&f.profile.Protocol, "protocol", "", "http1, http2, http3, grpc, websocket, tcp, or auto: http2 if an https server offers it (default http1, or by URL)")
 	flags.BoolVar(&f.http2, "http2", false, "same as --protocol http2")
 	flags.BoolVar(&f.http3, "http3", false, "same as --protocol http3: over QUIC, by the program tare-http3")

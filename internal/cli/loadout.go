@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -21,11 +22,10 @@ var loadClasses = []load.Class{load.OK, load.Status, load.Timeout, load.Conn}
 // loadQuantiles are its columns of times.
 var loadQuantiles = []float64{50, 90, 99, 99.9, 100}
 
-// writeLoadCSV writes a line for each second of the schedule, warm-up included:
-// how many of the requests intended in it ended how, and quantiles. They are of the times
-// of requests with success, ms, and of the lateness of all, µs. The last column
-// counts retried requests.
-func writeLoadCSV(w io.Writer, log io.Reader) error {
+// writeLoadCSV writes a line for each second of the schedule, warm-up and tail included, which
+// the last column marks: how many of the requests intended in it ended how, and quantiles. They are of the times
+// of requests with success, ms, and of the lateness of all, µs.
+func writeLoadCSV(w io.Writer, log io.Reader, p *load.Profile) error {
 	seconds := map[int]map[string]*hdrhistogram.Histogram{}
 	err := hdrlog.ReadSeconds(log, func(second int, tag string, h *hdrhistogram.Histogram) error {
 		if seconds[second] == nil {
@@ -57,7 +57,7 @@ func writeLoadCSV(w io.Writer, log io.Reader) error {
 			header = append(header, t.column+"_"+strings.Replace("p"+strconv.FormatFloat(q, 'g', -1, 64), "p100", "max", 1))
 		}
 	}
-	header = append(header, load.TagRetried)
+	header = append(header, load.TagRetried, "phase")
 	out := csv.NewWriter(w)
 	errs := []error{out.Write(header)}
 	for _, second := range slices.Sorted(maps.Keys(seconds)) {
@@ -75,10 +75,26 @@ func writeLoadCSV(w io.Writer, log io.Reader) error {
 				row = append(row, cell)
 			}
 		}
-		errs = append(errs, out.Write(append(row, countOf(tags[load.TagRetried]))))
+		errs = append(errs, out.Write(append(row, countOf(tags[load.TagRetried]), phasesOf(p, second))))
 	}
 	out.Flush()
 	return errors.Join(append(errs, out.Error())...)
+}
+
+// phasesOf are the phases of a load that a second has a part of.
+func phasesOf(p *load.Profile, second int) string {
+	var in []string
+	from, end := time.Duration(second)*time.Second, time.Duration(0)
+	for _, phase := range []struct {
+		name string
+		d    time.Duration
+	}{{"warm-up", p.Warmup}, {"measure", p.Measure}, {"tail", p.Tail}} {
+		begin := end
+		if end += phase.d; begin < from+time.Second && end > from {
+			in = append(in, phase.name)
+		}
+	}
+	return strings.Join(in, " and ")
 }
 
 // countOf is the number of values of a histogram, none if it is nil.

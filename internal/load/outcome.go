@@ -58,6 +58,11 @@ const (
 	FailedOther = "other"
 )
 
+// NoneDue reports whether the schedule had no request in the measure window.
+func (r *Report) NoneDue() bool {
+	return r.Loop == "open" && r.Intended == 0 && r.MeasureEnd.After(r.MeasureStart)
+}
+
 // Warn adds a warning.
 func (r *Report) Warn(format string, args ...any) {
 	r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))

@@ -50,7 +50,7 @@ func (w *Worker) abandon() {
 	w.tick()
 	w.rec.Unfinished = int64(w.inFlight)
 	if w.ticker.NextEdge != load.Never {
-		w.ticker.Edge(&w.rec, w.number, w.now)
+		w.ticker.Edge(&w.rec, w.now)
 		w.rec.Held = w.places.held()
 	}
 	for i := range w.places.conns {

@@ -385,7 +385,7 @@ func (w *Worker) housekeep() {
 		w.holds.release()
 	}
 	tick, edge := w.ticker.NextTick, w.ticker.NextEdge
-	if w.ticker.Advance(&w.rec, w.number, w.now); w.ticker.NextTick != tick {
+	if w.ticker.Advance(&w.rec, w.now); w.ticker.NextTick != tick {
 		w.sleep.adaptSpin()
 	}
 	if edge != load.Never && w.ticker.NextEdge == load.Never {

@@ -190,7 +190,7 @@ func (l *Worker) Run(t0 time.Time) *record.Totals {
 	if !l.stopped && l.quotaReached() { // the window ends with the last answer
 		l.cut(l.now())
 		l.clock.NextEdge = min(l.clock.NextEdge, l.rec.Window[1])
-		l.clock.Advance(&l.rec, l.number, l.now())
+		l.clock.Advance(&l.rec, l.now())
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -268,7 +268,7 @@ func (p *pacer) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.clock.NextEdge = min(p.clock.NextEdge, p.rec.Window[1])
-	p.clock.Advance(&p.rec, p.number, p.now())
+	p.clock.Advance(&p.rec, p.now())
 }
 
 // pace makes requests due by the schedule, and advances the ticker, until the end, or a stop.
@@ -280,7 +280,7 @@ func (l *Worker) pace() (stopped bool) {
 		l.mu.Lock()
 		now := l.now()
 		p.fire(now + 1)
-		clock.Advance(&l.rec, l.number, now)
+		clock.Advance(&l.rec, now)
 		quotaReached := l.quotaReached()
 		l.mu.Unlock()
 		if quotaReached || now >= l.end && clock.NextEdge == load.Never {
@@ -363,7 +363,7 @@ func (l *Worker) expire(stopped bool, over <-chan struct{}) {
 			stopped = true
 		case <-time.After(time.Duration(min(l.end, l.clock.NextTick, l.clock.NextEdge) - now)):
 			l.mu.Lock()
-			l.clock.Advance(&l.rec, l.number, l.now())
+			l.clock.Advance(&l.rec, l.now())
 			l.mu.Unlock()
 		}
 	}

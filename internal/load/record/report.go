@@ -36,6 +36,18 @@ func (c *Collector) window(results []*Totals) time.Duration {
 	return wall
 }
 
+// processCPU is the CPU time of the process in the window. Workers end one after another.
+func processCPU(results []*Totals) time.Duration {
+	var from, to time.Duration
+	for i, w := range results {
+		if i == 0 || w.process[0] < from {
+			from = w.process[0]
+		}
+		to = max(to, w.process[1])
+	}
+	return to - from
+}
+
 // Report merges the workers' totals. host returns the state of the machine in a
 // window of the given length.
 func (c *Collector) Report(f Facts, results []*Totals, host func(wall time.Duration) load.Host) load.Report {
@@ -50,6 +62,7 @@ func (c *Collector) Report(f Facts, results []*Totals, host func(wall time.Durat
 		r.Seed = p.Seed
 	}
 	wall := c.window(results)
+	t.processCPU = processCPU(results)
 	for _, w := range results {
 		t.add(w)
 		if w.wall > 0 {

@@ -14,13 +14,12 @@ type Ticker struct {
 	NextTick, NextEdge int64
 	edgeAt             int64
 	threadCPU          time.Duration // at the beginning of the window
-	processCPU         time.Duration // likewise, worker 0
 }
 
-// Advance does the work that is due at now, for worker number.
-func (c *Ticker) Advance(r *Recorder, number int, now int64) {
+// Advance does the work that is due at now.
+func (c *Ticker) Advance(r *Recorder, now int64) {
 	if now >= c.NextEdge {
-		c.Edge(r, number, now)
+		c.Edge(r, now)
 	}
 	for now >= c.NextTick {
 		r.pass(now)
@@ -29,18 +28,17 @@ func (c *Ticker) Advance(r *Recorder, number int, now int64) {
 	}
 }
 
-func (c *Ticker) Edge(r *Recorder, number int, now int64) {
+func (c *Ticker) Edge(r *Recorder, now int64) {
 	thread, process := host.ThreadCPU(), host.ProcessCPU()
 	if c.NextEdge == r.Window[0] {
-		c.threadCPU, c.processCPU, c.edgeAt, c.NextEdge = thread, process, now, r.Window[1]
+		c.threadCPU, c.edgeAt, c.NextEdge = thread, now, r.Window[1]
+		r.process[0] = process
 		if now < c.NextEdge {
 			return
 		}
 	}
 	r.ThreadCPU, r.wall = thread-c.threadCPU, time.Duration(now-c.edgeAt)
 	r.covered = max(0, time.Duration(min(now, r.Window[1])-r.Window[0]))
-	if number == 0 {
-		r.processCPU = process - c.processCPU
-	}
+	r.process[1] = process
 	c.NextEdge = load.Never
 }

@@ -47,7 +47,7 @@ func Examine(ctx context.Context, period time.Duration) (Fitness, error) {
 		}
 	}
 	f.Busy = busiest(cores)
-	f.Quota = quota(ownGroup())
+	f.Quota = quota(cgroupRoot, groupsOfTare())
 	if before.throttled != nil && after.throttled != nil {
 		n := *after.throttled - *before.throttled
 		f.Throttled = &n
@@ -65,7 +65,7 @@ type surroundings struct {
 }
 
 func lookAround(fs procfs.FS) surroundings {
-	s := surroundings{at: time.Now(), processes: map[int]BusyProcess{}, throttled: throttled(ownGroup())}
+	s := surroundings{at: time.Now(), processes: map[int]BusyProcess{}, throttled: throttled(groupsOfTare())}
 	if stat, err := fs.Stat(); err == nil {
 		c := stat.CPUTotal
 		s.steal = c.Steal
@@ -116,62 +116,75 @@ func wakings(ctx context.Context, period time.Duration) []time.Duration {
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// ownGroup is the directory of this process's control group, version 2, or "" without one.
-func ownGroup() string {
-	b, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(b)) {
-		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
-			return filepath.Join(cgroupRoot, path)
+// ownGroups are the directories below root of the control groups that may limit this process's CPU: of version 2,
+// and of the controller cpu of version 1. listed is /proc/self/cgroup.
+func ownGroups(root, listed string) (groups []string) {
+	for line := range strings.Lines(listed) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		switch {
+		case len(fields) < 3:
+		case fields[1] == "":
+			groups = append(groups, filepath.Join(root, fields[2]))
+		case slices.Contains(strings.Split(fields[1], ","), "cpu"):
+			groups = append(groups, filepath.Join(root, "cpu", fields[2]))
 		}
 	}
-	return ""
+	return groups
 }
 
-// quota is the lowest limit of the group and its ancestors, in cores.
-func quota(group string) *float64 {
+// groupsOfTare are those of this process.
+func groupsOfTare() []string {
+	b, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return nil
+	}
+	return ownGroups(cgroupRoot, string(b))
+}
+
+// quota is the lowest limit of the groups and their ancestors below root, in cores.
+func quota(root string, groups []string) *float64 {
 	var least *float64
-	for ; group != "" && strings.HasPrefix(group, cgroupRoot); group = filepath.Dir(group) {
-		b, err := os.ReadFile(filepath.Join(group, "cpu.max"))
-		if err != nil {
-			continue
-		}
-		var period float64
-		fields := strings.Fields(string(b))
-		if len(fields) != 2 || fields[0] == "max" {
-			continue
-		}
-		limit, err := strconv.ParseFloat(fields[0], 64)
-		if err == nil {
-			period, err = strconv.ParseFloat(fields[1], 64)
-		}
-		if err != nil || !(period > 0) {
-			continue
-		}
-		if cores := limit / period; least == nil || cores < *least {
-			least = &cores
+	for _, group := range groups {
+		for ; strings.HasPrefix(group, root); group = filepath.Dir(group) {
+			if cores, ok := limitOf(group); ok && (least == nil || cores < *least) {
+				least = &cores
+			}
 		}
 	}
 	return least
 }
 
-// throttled is the number of times the group was throttled, nil if unknown.
-func throttled(group string) *int64 {
-	if group == "" {
-		return nil
+// limitOf is the limit of one group in cores. Without one, version 2 has max and version 1 has -1.
+func limitOf(group string) (cores float64, ok bool) {
+	read := func(name string) string {
+		b, _ := os.ReadFile(filepath.Join(group, name)) // absent in the other version
+		return string(b)
 	}
-	b, err := os.ReadFile(filepath.Join(group, "cpu.stat"))
-	if err != nil {
-		return nil
+	fields := strings.Fields(read("cpu.max") + " " + read("cpu.cfs_quota_us") + " " + read("cpu.cfs_period_us"))
+	if len(fields) != 2 {
+		return 0, false
 	}
-	for line := range strings.Lines(string(b)) {
-		if n, ok := strings.CutPrefix(strings.TrimSpace(line), "nr_throttled "); ok {
-			if v, err := strconv.ParseInt(n, 10, 64); err == nil {
-				return &v
+	limit, err := strconv.ParseFloat(fields[0], 64)
+	period, err2 := strconv.ParseFloat(fields[1], 64)
+	return limit / period, err == nil && err2 == nil && limit > 0 && period > 0
+}
+
+// throttled is the number of times the groups were throttled, nil if unknown.
+func throttled(groups []string) (sum *int64) {
+	for _, group := range groups {
+		b, err := os.ReadFile(filepath.Join(group, "cpu.stat"))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(b)) {
+			n, ok := strings.CutPrefix(strings.TrimSpace(line), "nr_throttled ")
+			if v, err := strconv.ParseInt(n, 10, 64); ok && err == nil {
+				if sum != nil {
+					v += *sum
+				}
+				sum = &v
 			}
 		}
 	}
-	return nil
+	return sum
 }

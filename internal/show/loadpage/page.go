@@ -73,7 +73,11 @@ func Answer(p *load.Profile, r *load.Report) []string {
 // answer is the first line.
 func (t *page) answer(p *load.Profile, r *load.Report) {
 	if r.Result.Success == nil {
-		t.fold(t.paint.bad("No request was measured: ")+cmp.Or(strings.Join(r.Warnings, ", "), "none was due"), "")
+		why := strings.Join(r.Warnings, ", ")
+		if r.NoneDue() {
+			why = ""
+		}
+		t.fold(t.paint.bad("No request was measured: ")+cmp.Or(why, "none was due"), "")
 		return
 	}
 	rate := figure(r.Rate) + " req/s"

@@ -239,14 +239,13 @@ func (x across) cells(c analysis.Change) []string {
 }
 
 func (x across) warnings() {
-	if len(x.a.Warnings) == 0 {
+	inTable := func(w analysis.Warning) bool { return w.Code == "not-comparable" }
+	rest := slices.DeleteFunc(slices.Clone(x.a.Warnings), inTable)
+	if len(rest) == 0 {
 		return
 	}
 	x.heading("Warnings")
-	for _, w := range x.a.Warnings {
-		if w.Code == "not-comparable" { // in the table above
-			continue
-		}
+	for _, w := range rest {
 		x.item(w.Code + ": " + w.Message + hintText(w.Hint))
 	}
 }

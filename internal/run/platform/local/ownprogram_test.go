@@ -41,6 +41,9 @@ class Server(http.server.BaseHTTPRequestHandler):
         if mode == "host" and self.headers["Host"] != sys.argv[3]:
             status = 400
         self.send_response(status)
+        if mode == "endless" and self.path == "/":
+            self.end_headers()
+            while True: self.wfile.write(b"x"); time.sleep(0.1)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -215,6 +218,20 @@ func TestOwnProgramWithoutARoot(t *testing.T) {
 	checks, err := platformtest.Checks(d.Verifier.Verify(t.Context(), platform.Probe{Load: loads.Profile{Targets: []string{d.Entry()[0] + "items"}, ExpectSize: -1}}))
 	if c, failed := check.Failed(checks); err != nil || failed {
 		t.Errorf("at /items: %+v, %v", c, err)
+	}
+}
+
+// An endless answer costs one timeout, not that of each probe.
+func TestOwnProgramWithEndlessAnswers(t *testing.T) {
+	t.Parallel()
+	one := own(t, "endless")
+	one.Ready = "/healthz"
+	d, err := deployOwn(t, Options{}, specOf(t, "none", app.Service{Name: "app", Own: one}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if failed := verified(t, d); !strings.Contains(failed, "0 of 1 probes were answered") || !strings.Contains(failed, "deadline exceeded") {
+		t.Error(failed)
 	}
 }
 

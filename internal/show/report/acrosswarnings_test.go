@@ -1,0 +1,25 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+)
+
+// A warning that the table of conditions contains leaves no heading without lines.
+func TestNoHeadingWithoutWarnings(t *testing.T) {
+	differ := analysis.Warning{Code: "not-comparable", Message: "kernel"}
+	for _, test := range []struct {
+		warnings []analysis.Warning
+		want     bool
+	}{{nil, false}, {[]analysis.Warning{differ}, false}, {[]analysis.Warning{differ, {Code: "same-run", Message: "one run"}}, true}} {
+		var b strings.Builder
+		if err := AcrossFormats(Options{})[0].Write(&b, &analysis.Across{Warnings: test.warnings}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(b.String(), "\nWarnings\n"); got != test.want || strings.Contains(b.String(), "not-comparable") {
+			t.Errorf("%v:\n%s", test.warnings, b.String())
+		}
+	}
+}
