@@ -1,6 +1,8 @@
 package importer
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
 	"maps"
 	"os"
@@ -8,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // importFile imports a file with a content.
@@ -85,19 +88,48 @@ func TestFiguresOfOutputs(t *testing.T) {
 		{"wrk", "all.txt", file("wrk-all-timeouts.txt"), "invalid 20 of 20 answered in 6.006 s timeout=20"},
 		{"wrk", "half.txt", wrk(600, 300), "valid 600 of 600 answered in 6 s 2xx=300 timeout=300 p25=5 p37.5=5 p45=5 p49.5=5"},
 		{"wrk", "few.txt", wrk(60000, 6), "valid 60000 of 60000 answered in 6 s 2xx=59994 timeout=6 p50=5 p75=5 p90=5 p99=5"},
+		{"k6", "lines.json", k6Lines, "valid 2 of 3 answered in 2 s 2xx=1 conn=1 status=1"},
+		{"k6", "all.csv", k6CSV, "valid 2 of 3 answered in 2.5 s 2xx=1 status=1 timeout=1"},
+		{"hey", "hey.csv", heyCSV, "valid 3 of 3 answered in 3 s 2xx=2 status=1"},
+		{"hey", "hey.txt", heyText, "valid 198 of 200 answered in 2 s 2xx=190 status=8 timeout=2 p10=2 p50=9 p99=25"},
+		{"ghz", "ghz.json", ghzSeed, "valid 3 of 4 answered in 2 s 2xx=3 conn=1 p50=3 p99=5"},
+		{"jmeter", "a.jtl", jmeterSeed, "valid 3 of 4 answered in 3.5 s 2xx=2 status=1 timeout=1"},
+		{"hdrhistogram", "a.hgrm", percentiles, "failed: read FILE:10: the run had a duration of 0 s"},
+		{"jmeter", "results.xml", `<?xml version="1.0"?><testResults version="1.2">`, "failed: read FILE: this is a JMeter JTL in XML, and no output of a load generator"},
+		{"fortio", "oha.json", ohaSeed, "failed: read FILE:1: read output of fortio: it has no DurationHistogram"},
 		// A rate that was not reached is a result. Nighthawk's is of each of 2 workers.
 		{"nighthawk", "unreached.json", nighthawk, "valid 500 of 500 answered in 10 s 2xx=500"},
 		{"fortio", "unreached.json", strings.Replace(file("fortio-max.json"), `"max"`, `"900"`, 1), "valid 100 of 100 answered in 2 s 2xx=100 p50=0.5 p99=0.99"},
 	} {
 		tr := importFile(t, test.generator, test.name, test.content)
-		if got := line(tr); got != test.want {
+		if got := strings.ReplaceAll(line(tr), tr.Files[0], "FILE"); got != test.want {
 			t.Errorf("%s:\n got %s\nwant %s", test.name, got, test.want)
 		}
+		var packed bytes.Buffer
+		z := gzip.NewWriter(&packed)
+		_, _ = z.Write([]byte(test.content))
+		_ = z.Close()
+		zipped := importFile(t, test.generator, test.name+".gz", packed.String())
+		if got := strings.ReplaceAll(line(zipped), zipped.Files[0], "FILE"); got != test.want {
+			t.Errorf("%s.gz:\n got %s\nwant %s", test.name, got, test.want)
+		}
 		switch {
+		case test.name == "a.jtl" && (tr.Record.Started.Unix() != 1714557601 || tr.Record.Load.BytesIn != 30):
+			t.Errorf("started %v, %d bytes", tr.Record.Started, tr.Record.Load.BytesIn)
+		case test.name == "lines.json" && !tr.Record.Started.Equal(time.Date(2024, 5, 1, 10, 0, 1, 0, time.UTC)):
+			t.Errorf("started %v", tr.Record.Started)
 		case test.name == "max.json" && (float64(tr.Rate) != 0 || tr.Record.Load.Loop != "closed" || tr.Record.Started.Year() != 2024):
 			t.Errorf("rate %v, loop %s, started %v", tr.Rate, tr.Record.Load.Loop, tr.Record.Started)
 		case test.generator == "nighthawk" && (float64(tr.Rate) != 2000 || tr.Connections != 8):
 			t.Errorf("rate %v, %d connections", tr.Rate, tr.Connections)
 		}
+	}
+}
+
+// A distribution without a time needs the rate, from which the time follows.
+func TestPercentilesWithRate(t *testing.T) {
+	o, err := parseOutput("hdrhistogram", "a.hgrm", []byte(percentiles), Options{Rate: 20})
+	if err != nil || o.Seconds != 5 || o.requests != 100 || len(o.classes) != 0 || o.latency.Count != 100 {
+		t.Errorf("%+v, %v", o, err)
 	}
 }

@@ -14,7 +14,7 @@ func fuzzOutput(f *testing.F, generator string, seeds ...string) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		o, err := ParseOutput(generator, "fuzz", b, true)
+		o, err := parseOutput(generator, "fuzz", b, Options{Corrected: true, Rate: 10})
 		if err != nil {
 			return
 		}
@@ -23,7 +23,7 @@ func fuzzOutput(f *testing.F, generator string, seeds ...string) {
 			return
 		}
 		rate := float64(l.Completed) / l.MeasureSeconds
-		if l.Completed <= 0 || !(rate > 0 && rate < math.MaxFloat64) || l.Recorded < 0 || l.Recorded > l.Completed+sum(l.Errors) {
+		if l.Completed < 0 || l.Intended <= 0 || !(rate >= 0 && rate < math.MaxFloat64) || l.Recorded < 0 || l.Recorded > l.Completed+sum(l.Errors) {
 			t.Errorf("%d requests in %v s, %d recorded", l.Completed, l.MeasureSeconds, l.Recorded)
 		}
 		for class, n := range l.Classes {
@@ -64,7 +64,8 @@ const (
 // outputSeeds contain one valid output of each generator.
 var outputSeeds = map[string][]string{
 	"wrk2": {wrk2Seed()}, "wrk": {wrkSeed}, "oha": {ohaSeed, "b'" + ohaSeed + "'"}, "fortio": {fortioSeed},
-	"vegeta": {vegetaReport, vegetaJSON, vegetaCSV}, "k6": {k6Seed}, "nighthawk": {nhSeed},
+	"vegeta": {vegetaReport, vegetaJSON, vegetaCSV}, "k6": {k6Seed, k6Lines, k6CSV}, "nighthawk": {nhSeed},
+	"hey": {heyText, heyCSV}, "ghz": {ghzSeed}, "jmeter": {jmeterSeed},
 }
 
 func FuzzWrk2(f *testing.F)      { fuzzOutput(f, "wrk2", outputSeeds["wrk2"]...) }
@@ -74,6 +75,79 @@ func FuzzFortio(f *testing.F)    { fuzzOutput(f, "fortio", outputSeeds["fortio"]
 func FuzzVegeta(f *testing.F)    { fuzzOutput(f, "vegeta", outputSeeds["vegeta"]...) }
 func FuzzK6(f *testing.F)        { fuzzOutput(f, "k6", outputSeeds["k6"]...) }
 func FuzzNighthawk(f *testing.F) { fuzzOutput(f, "nighthawk", outputSeeds["nighthawk"]...) }
+func FuzzHey(f *testing.F)       { fuzzOutput(f, "hey", outputSeeds["hey"]...) }
+func FuzzGhz(f *testing.F)       { fuzzOutput(f, "ghz", outputSeeds["ghz"]...) }
+func FuzzJMeter(f *testing.F)    { fuzzOutput(f, "jmeter", outputSeeds["jmeter"]...) }
+func FuzzPercentiles(f *testing.F) {
+	fuzzOutput(f, "hdrhistogram", percentiles)
+}
+
+const (
+	k6Lines = `{"type":"Metric","data":{"name":"http_req_duration","type":"trend"},"metric":"http_req_duration"}
+{"metric":"http_reqs","type":"Point","data":{"time":"2024-05-01T10:00:01.5Z","value":1,"tags":{"status":"200"}}}
+{"metric":"http_req_duration","type":"Point","data":{"time":"2024-05-01T10:00:01.5Z","value":500,"tags":{"expected_response":"true","status":"200"}}}
+{"metric":"http_req_duration","type":"Point","data":{"time":"2024-05-01T10:00:02Z","value":250,"tags":{"status":"503","error_code":"1503"}}}
+{"metric":"http_req_duration","type":"Point","data":{"time":"2024-05-01T10:00:03Z","value":0,"tags":{"status":"0","error":"dial: connection refused"}}}
+`
+	k6CSV = `metric_name,timestamp,metric_value,check,error,error_code,expected_response,group,method,name,proto,scenario,service,status,subproto,tls_version,url,extra_tags,metadata
+http_reqs,1714557602,1.000000,,,,true,,GET,http://a/,HTTP/1.1,default,,200,,,http://a/,,
+http_req_duration,1714557602,500.000000,,,,true,,GET,http://a/,HTTP/1.1,default,,200,,,http://a/,,
+http_req_duration,1714557603,250.000000,,,1503,false,,GET,http://a/,HTTP/1.1,default,,503,,,http://a/,,
+http_req_duration,1714557604,0.000000,,request timeout,1050,false,,GET,http://a/,,default,,0,,,http://a/,,
+`
+	heyCSV  = "response-time,DNS+dialup,DNS,Request-write,Response-delay,Response-read,status-code,offset\n0.5000,0.0010,0.0000,0.0001,0.4000,0.0001,200,0.0000\n0.2500,0.0000,0.0000,0.0001,0.2000,0.0001,503,1.0000\n0.5000,0.0000,0.0000,0.0001,0.4000,0.0001,200,2.5000\n"
+	heyText = `
+Summary:
+  Total:	2.0000 secs
+  Slowest:	0.0300 secs
+  Fastest:	0.0010 secs
+  Average:	0.0100 secs
+  Requests/sec:	100.0000
+
+  Total data:	1980 bytes
+  Size/request:	10 bytes
+
+Response time histogram:
+  0.001 [1]	|
+  0.030 [197]	|
+
+Latency distribution:
+  10% in 0.0020 secs
+  50% in 0.0090 secs
+  99% in 0.0250 secs
+
+Details (average, fastest, slowest):
+  DNS+dialup:	0.0001 secs, 0.0010 secs, 0.0300 secs
+
+Status code distribution:
+  [200]	190 responses
+  [503]	8 responses
+
+Error distribution:
+  [2]	Get "http://a/": context deadline exceeded
+`
+	ghzSeed = `{"date":"2024-05-01T10:00:02Z","options":{"total":4,"concurrency":2},"count":4,"total":2000000000,"average":3000000,"fastest":1000000,"slowest":5000000,"rps":2,
+"errorDistribution":{"rpc error: code = Unavailable desc = connection refused":1},"statusCodeDistribution":{"OK":3,"Unavailable":1},
+"latencyDistribution":[{"percentage":50,"latency":3000000},{"percentage":99,"latency":5000000}],"histogram":[{"mark":0.001,"count":1,"frequency":0.3}],
+"details":[{"timestamp":"2024-05-01T10:00:01Z","latency":1000000,"error":"","status":"OK"},{"latency":3000000,"error":"","status":"OK"},{"latency":5000000,"error":"","status":"OK"},{"latency":100,"error":"rpc error","status":"Unavailable"}]}`
+	jmeterSeed = `timeStamp,elapsed,label,responseCode,responseMessage,threadName,dataType,success,failureMessage,bytes,sentBytes,grpThreads,allThreads,URL,Latency,IdleTime,Connect
+1714557601000,500,Home,200,OK,T 1-1,text,true,,10,1,1,1,http://a/,400,0,1
+1714557601000,750,Checkout,200,"Number of samples in transaction : 2, number of failing samples : 1",T 1-1,,false,,20,2,1,1,null,0,0,0
+1714557602000,250,Home,200,OK,T 1-1,text,false,"Test failed: text expected, none",10,1,1,1,http://a/,200,0,1
+1714557603000,10,Home,Non HTTP response code: java.net.SocketTimeoutException,Non HTTP response message: Read timed out,T 1-1,text,false,,0,0,1,1,http://a/,0,0,0
+1714557604000,500,Home,200,OK,T 1-1,text,true,,10,1,1,1,http://a/xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx,400,0,1
+`
+	percentiles = `       Value     Percentile TotalCount 1/(1-Percentile)
+
+       1.000 0.000000000000         10           1.00
+       2.000 0.500000000000         50           2.00
+       9.000 0.990000000000         99         100.00
+      20.000 1.000000000000        100
+#[Mean    =        2.500, StdDeviation   =        1.000]
+#[Max     =       20.000, Total count    =          100]
+#[Buckets =           27, SubBuckets     =         2048]
+`
+)
 
 // Every seed is a valid file, so that the fuzzer starts from valid input.
 func TestEveryOutputIsRead(t *testing.T) {

@@ -30,7 +30,8 @@ type format struct {
 	head string
 	// loop and arrivals are set if the generator has only one kind.
 	loop, arrivals string
-	failures       bool // latencies of its summaries include failed requests
+	failures       bool   // latencies of its summaries include failed requests
+	mark           string // occurs in outputs of this generator only
 }
 
 // plain adapts readers that do not need the flag.
@@ -39,22 +40,22 @@ func plain(parse func(io.Reader) (generator.Outcome, error)) func(io.Reader, boo
 }
 
 var formats = map[string]format{
-	"fortio":    {parse: plain(generator.ParseFortio), failures: true},
-	"oha":       {parse: parseOha},
-	"vegeta":    {parse: plain(generator.ParseVegeta), head: "Requests ", once: []string{"[total, rate", "Latencies ", "Status Codes ", "Error Set:"}, loop: "open", arrivals: "constant", failures: true},
-	"wrk2":      {parse: plain(generator.ParseWrk2), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "open", arrivals: "constant"},
-	"wrk":       {parse: plain(generator.ParseWrk), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "closed"},
-	"k6":        {parse: plain(generator.ParseK6), failures: true},
-	"nighthawk": {parse: plain(generator.ParseNighthawk)},
+	"fortio":       {parse: plain(generator.ParseFortio), failures: true, mark: `"DurationHistogram"`},
+	"oha":          {parse: generator.ParseOha, mark: `"latencyPercentiles"`},
+	"vegeta":       {parse: plain(generator.ParseVegeta), head: "Requests ", once: []string{"[total, rate", "Latencies ", "Status Codes ", "Error Set:"}, loop: "open", arrivals: "constant", failures: true},
+	"wrk2":         {parse: plain(generator.ParseWrk2), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "open", arrivals: "constant"},
+	"wrk":          {parse: plain(generator.ParseWrk), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "closed"},
+	"k6":           {parse: plain(generator.ParseK6), failures: true, mark: `"http_reqs"`},
+	"nighthawk":    {parse: plain(generator.ParseNighthawk), mark: `"benchmark_http_client`},
+	"hey":          {parse: plain(generator.ParseHey), head: "Summary:", once: []string{"Summary:", "Requests/sec:"}, mark: "Size/request:"},
+	"ghz":          {parse: plain(generator.ParseGhz), mark: `"statusCodeDistribution"`},
+	"jmeter":       {parse: noTable},
+	"hdrhistogram": {parse: plain(generator.ParsePercentiles)},
 }
 
-// parseOha reads oha's JSON in any of its forms, or its CSV of every request.
-func parseOha(r io.Reader, corrected bool) (generator.Outcome, error) {
-	b := bufio.NewReader(r)
-	if head, _ := b.Peek(64); len(head) > 0 && bytes.HasPrefix(head, []byte(generator.OhaCSVHeader)) {
-		return generator.ParseOhaCSV(b, corrected)
-	}
-	return generator.ParseOha(b, corrected)
+// noTable refuses what is not a JTL with a header.
+func noTable(io.Reader, bool) (generator.Outcome, error) {
+	return generator.Outcome{}, errors.New("read output of jmeter: the first line is not a header with timeStamp and elapsed")
 }
 
 // generatorSource is a load generator whose own output can be imported, one file
@@ -69,8 +70,12 @@ var generators = []generatorSource{
 	{"vegeta", "results of vegeta attack (gob, JSON, CSV), or its report as JSON or text"},
 	{"wrk2", "text of wrk2 --latency"},
 	{"wrk", "text of wrk --latency"},
-	{"k6", "summary of k6: --summary-export, or the data of handleSummary as JSON"},
+	{"k6", "k6 --out json or csv, --summary-export, or the data of handleSummary as JSON"},
 	{"nighthawk", "JSON of nighthawk_client --output-format json"},
+	{"hey", "text of hey, or its CSV"},
+	{"ghz", "JSON of ghz -O json"},
+	{"jmeter", "JTL of JMeter as CSV, with its header"},
+	{"hdrhistogram", "percentiles in ms as HdrHistogram prints them (.hgrm), with --rate"},
 }
 
 // read creates a trial from every file.
@@ -140,7 +145,7 @@ func (g generatorSource) trial(path, mesh string, o Options) Trial {
 }
 
 func (t *Trial) output(generator, path string, o Options) error {
-	out, err := readOutput(generator, path, o.Corrected)
+	out, err := readOutput(generator, path, o)
 	if err != nil {
 		return err
 	}
@@ -150,8 +155,8 @@ func (t *Trial) output(generator, path string, o Options) error {
 
 // readOutput reads the output of a load generator. A record of every request is read
 // in parts: it has 100 bytes a request.
-func readOutput(generator, path string, corrected bool) (*Output, error) {
-	out, err := streamOutput(generator, path, corrected)
+func readOutput(generator, path string, o Options) (*Output, error) {
+	out, err := streamOutput(generator, path, o.Corrected)
 	if out != nil || err != nil {
 		return out, err
 	}
@@ -159,10 +164,15 @@ func readOutput(generator, path string, corrected bool) (*Output, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r, err := unpacked(bufio.NewReader(bytes.NewReader(b))); err != nil {
+		return nil, fileError(path, err)
+	} else if b, err = io.ReadAll(io.LimitReader(r, maxFile+1)); err != nil || len(b) > maxFile {
+		return nil, fileError(path, cmp.Or(err, fmt.Errorf("its content has more than %d MiB", maxFile>>20)))
+	}
 	if len(bytes.TrimSpace(b)) == 0 {
 		return nil, &FileError{Path: path, Hinted: hint.Hinted{Err: errors.New("the file is empty")}}
 	}
-	return ParseOutput(generator, path, b, corrected)
+	return parseOutput(generator, path, b, o)
 }
 
 // asked sets the intended rate from the output, else the options, else the file

@@ -10,6 +10,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/fileformat"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -19,6 +20,13 @@ import (
 // ParseOutput parses the output of a load generator and checks that its figures
 // are consistent. An edited, truncated or joined file is inconsistent.
 func ParseOutput(generator, path string, b []byte, corrected bool) (*Output, error) {
+	return parseOutput(generator, path, b, Options{Corrected: corrected})
+}
+
+func parseOutput(generator, path string, b []byte, options Options) (*Output, error) {
+	if records := recordFormatOf(generator, b); records != nil {
+		return records.read(bytes.NewReader(b), path, options.Corrected)
+	}
 	f, ok := formats[generator]
 	if !ok {
 		return nil, &FileError{Path: path, Hinted: hint.Hinted{Err: fmt.Errorf("no reader for %s", generator)}}
@@ -26,9 +34,12 @@ func ParseOutput(generator, path string, b []byte, corrected bool) (*Output, err
 	if err := f.whole(path, b); err != nil {
 		return nil, err
 	}
-	oc, err := f.parse(bytes.NewReader(b), corrected)
+	oc, err := f.parse(bytes.NewReader(b), options.Corrected)
 	if err != nil {
 		return nil, parseError(path, b, err)
+	}
+	if oc.Elapsed <= 0 && oc.Rate == nil && options.Rate > 0 { // the time of the run follows from it
+		oc.Rate = &options.Rate
 	}
 	o := newOutput(f, path)
 	o.generator, o.version, o.Seconds, o.statuses, o.started = oc.Generator, oc.Version, oc.Elapsed.Seconds(), oc.Statuses, oc.Started
@@ -73,6 +84,15 @@ func (f format) whole(path string, b []byte) error {
 // position.
 func parseError(path string, b []byte, err error) error {
 	e := &FileError{Path: path, Line: 1, Hinted: hint.Hinted{Err: err, Text: "the file was damaged or cut off: restore it, or leave this run out"}}
+	if what, tip := fileformat.Name("", b[:min(len(b), 4096)]); what != "" {
+		e.Line, e.Err, e.Text = 0, fmt.Errorf("this is %s, and no output of a load generator", what), tip
+		return e
+	}
+	for name, f := range formats {
+		if f.mark != "" && bytes.Contains(b, []byte(f.mark)) && !strings.Contains(err.Error(), "output of "+name+":") {
+			e.Text = "the file looks like an output of " + name + ": tare import " + name
+		}
+	}
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	switch {
@@ -263,7 +283,7 @@ func (o *Output) distribution(ls []result.Latency) error {
 
 // records counts a generator's own record of every request.
 func (o *Output) records(oc generator.Outcome) error {
-	var c requests
+	c := requests{sized: oc.BytesIn != nil}
 	for _, r := range oc.Records {
 		c.add(o, r)
 	}

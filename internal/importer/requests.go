@@ -1,7 +1,9 @@
 package importer
 
 import (
+	"bufio"
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -10,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/generator"
 )
@@ -20,6 +23,7 @@ type requests struct {
 	first, last time.Duration // sends
 	end         time.Duration // of the last response
 	responses   bool          // latencies are response times
+	sized       bool          // the output has the sum of bytes
 	took        []time.Duration
 	marks       []uint64 // a hash of each request
 	statuses    map[string]int64
@@ -41,7 +45,7 @@ func (c *requests) add(o *Output, r generator.Record) {
 		}
 		o.errors[r.Error]++
 		return
-	case r.Code/100 == 2:
+	case r.Code/100 == 2 && !r.Failed:
 		o.classes["2xx"]++
 		v := r.Service
 		if c.responses {
@@ -52,6 +56,9 @@ func (c *requests) add(o *Output, r generator.Record) {
 		}
 	default:
 		o.classes["status"]++
+	}
+	if r.Size > 0 && !c.sized {
+		o.bytesIn += r.Size
 	}
 	c.statuses[strconv.Itoa(r.Code)]++
 	o.requests++
@@ -102,36 +109,95 @@ func (c *requests) doubled() (n int) {
 	return n
 }
 
-// streamOutput reads oha's CSV without the whole file in memory. Nil means that it is none.
-func streamOutput(name, path string, corrected bool) (*Output, error) {
-	if name != "oha" {
-		return nil, nil
+// recordFormat is an output with every request, which is read in parts.
+type recordFormat struct {
+	generator string
+	head      string
+	each      func(r io.Reader, corrected bool, each func(generator.Record)) error
+	day       bool // times are those of the day
+	coarse    bool // times are in ms or s: different requests can have equal figures
+	omits     bool // requests without a response
+}
+
+// uncorrected adapts readers that do not need the flag.
+func uncorrected(each generator.Each) func(io.Reader, bool, func(generator.Record)) error {
+	return func(r io.Reader, _ bool, record func(generator.Record)) error { return each(r, record) }
+}
+
+var recordFormats = []recordFormat{
+	{generator: "oha", head: generator.OhaCSVHeader, each: generator.EachOhaRecord, omits: true},
+	{generator: "hey", head: "response-time,", each: uncorrected(generator.EachHeyRecord), coarse: true, omits: true},
+	{generator: "k6", head: "metric_name,", each: uncorrected(generator.EachK6CSVRecord), day: true, coarse: true},
+	{generator: "k6", head: `{"type":`, each: uncorrected(generator.EachK6Record), day: true},
+	{generator: "k6", head: `{"metric":`, each: uncorrected(generator.EachK6Record), day: true},
+	{generator: "jmeter", head: "timeStamp,", each: uncorrected(generator.EachJMeterRecord), day: true, coarse: true},
+}
+
+// recordFormatOf returns the format of a beginning, or nil if it is none.
+func recordFormatOf(name string, head []byte) *recordFormat {
+	head = bytes.TrimPrefix(head, []byte("\ufeff"))
+	for i := range recordFormats {
+		if f := &recordFormats[i]; f.generator == name && bytes.HasPrefix(head, []byte(f.head)) {
+			return f
+		}
 	}
+	return nil
+}
+
+// streamOutput reads a record of every request without the whole file in memory. Nil means that it is none.
+func streamOutput(name, path string, corrected bool) (*Output, error) {
 	f, err := openFile(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	head := make([]byte, len(generator.OhaCSVHeader))
-	if _, err := io.ReadFull(f, head); err != nil || !bytes.Equal(head, []byte(generator.OhaCSVHeader)) {
-		return nil, nil
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
+	r, err := unpacked(bufio.NewReader(f))
+	if err != nil {
 		return nil, fileError(path, err)
 	}
-	o := newOutput(formats[name], path)
-	o.generator = name
+	head, _ := r.Peek(64) // a short file has less
+	format := recordFormatOf(name, head)
+	if format == nil {
+		return nil, nil
+	}
+	return format.read(r, path, corrected)
+}
+
+func (f *recordFormat) read(r io.Reader, path string, corrected bool) (*Output, error) {
+	o := newOutput(format{}, path)
+	o.generator = f.generator
 	var c requests
-	err = generator.EachOhaRecord(f, corrected, func(r generator.Record) { c.add(o, r) })
+	err := f.each(r, corrected, func(r generator.Record) { c.add(o, r) })
 	if err == nil {
+		if f.coarse {
+			c.marks = nil
+		}
 		err = c.finish(o)
 	}
 	if err == nil {
 		err = o.count(generator.Outcome{Records: []generator.Record{}}) // all are counted
 	}
 	if err != nil {
-		return nil, damaged(path, 0, name, err)
+		return nil, damaged(path, 0, f.generator, err)
 	}
 	o.latency.Source = path
+	if f.day {
+		o.started = time.Unix(0, int64(c.first)).UTC()
+	}
+	if f.omits {
+		o.warn("source-note", f.generator+" omits requests without a response from this output: failures and their causes are unknown", "", metric.ErrorRatio)
+	}
 	return o, nil
+}
+
+// unpacked is the content of a file, which may be compressed by gzip.
+func unpacked(r *bufio.Reader) (*bufio.Reader, error) {
+	if head, _ := r.Peek(2); !bytes.Equal(head, []byte("\x1f\x8b")) {
+		return r, nil
+	}
+	z, err := gzip.NewReader(r)
+	if err != nil {
+		return nil, err
+	}
+	return bufio.NewReader(io.LimitReader(z, maxStream)), nil
 }

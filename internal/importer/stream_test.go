@@ -63,7 +63,7 @@ func TestOutputsThatAreNoFiles(t *testing.T) {
 	}
 	for name := range formats {
 		for _, path := range []string{"/dev/zero", fifo} {
-			if _, err := readOutput(name, path, false); err == nil || !strings.Contains(err.Error(), path+": not a regular file") {
+			if _, err := readOutput(name, path, Options{}); err == nil || !strings.Contains(err.Error(), path+": not a regular file") {
 				t.Errorf("%s %s: %v", name, path, err)
 			}
 		}
@@ -76,7 +76,7 @@ func TestStreamedOutputThatIsDamaged(t *testing.T) {
 	if err := os.WriteFile(path, []byte(ohaRows(3)+"0.004,0,0\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readOutput("oha", path, false); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "line 5") {
+	if _, err := readOutput("oha", path, Options{}); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "line 5") {
 		t.Errorf("%v", err)
 	}
 }

@@ -16,6 +16,8 @@ var meanings = []struct{ generator, of, text string }{
 	{"fortio", ofService, "from the call to its end, in a closed loop per connection: coordinated omission hides a stalled server; includes errors"},
 	{"h2load", ofService, "from the submission of the request to its stream to the last byte; excludes lateness behind --rps"},
 	{"nighthawk", ofService, "from the release of the request by its rate limiter to the last byte; excludes lateness behind the schedule, which Nighthawk counts as blocking"},
+	{"hey", ofService, "from a worker's start of the request to the last byte; excludes connecting only without DNS+dialup"},
+	{"ghz", ofService, "from the call to its end"},
 	{"k6", ofService, "sending, waiting and receiving of one request; excludes connecting and the lateness of the iteration"},
 }
 

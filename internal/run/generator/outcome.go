@@ -63,6 +63,7 @@ type Record struct {
 	Response time.Duration
 	Seq      uint64 // its number in the schedule, if Late is computable from it
 	Code     int    // status, 0 without a response
+	Failed   bool   // a check of the generator failed in spite of the status
 	Error    string // why there was no response
 	Size     int64  // of the body in bytes, negative if unknown
 }

@@ -91,7 +91,8 @@ func (w *wrkReader) percentile(name, value string) {
 	}
 }
 
-// spectrumRow reads "value percentile total 1/(1-percentile)", the value in ms.
+// spectrumRow reads "value percentile total 1/(1-percentile)", the value in ms. Of 1, the last is
+// infinite or absent.
 func (w *wrkReader) spectrumRow(t string) {
 	var f [4]string
 	n := 0
@@ -102,7 +103,7 @@ func (w *wrkReader) spectrumRow(t string) {
 		f[n] = word
 		n++
 	}
-	if n != len(f) {
+	if n < len(f)-1 {
 		return
 	}
 	ms, err1 := strconv.ParseFloat(f[0], 64)

@@ -1,0 +1,450 @@
+package generator
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// Each calls each with every request of an output, without keeping them. Times are relative to any
+// instant, or since 1970 if the output has the time of day.
+type Each func(r io.Reader, each func(Record)) error
+
+// cells are a row of a table by the names of its columns.
+type cells struct {
+	columns map[string]int
+	row     []string
+}
+
+// text is a cell, empty if the table lacks the column.
+func (c cells) text(name string) string {
+	if i, ok := c.columns[name]; ok {
+		return c.row[i]
+	}
+	return ""
+}
+
+// number is a finite number that is not negative.
+func (c cells) number(name string) (float64, error) {
+	v, err := strconv.ParseFloat(c.text(name), 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+		return 0, fmt.Errorf("%s %.40q is no figure", name, c.text(name))
+	}
+	return v, nil
+}
+
+// eachCells reads comma-separated rows after a header with these columns.
+func eachCells(r io.Reader, generator string, needs []string, row func(cells) error) error {
+	c := csv.NewReader(&bounded{r: bufio.NewReader(r)})
+	c.ReuseRecord = true
+	fail := func(err error) error { return fmt.Errorf("read output of %s: %w", generator, err) }
+	head, err := c.Read()
+	if err != nil {
+		return fail(fmt.Errorf("header: %w", err))
+	}
+	in, head0 := cells{columns: map[string]int{}}, strings.Clone(head[0])
+	for i, name := range head {
+		in.columns[strings.TrimPrefix(name, "\ufeff")] = i
+	}
+	for _, name := range needs {
+		if _, ok := in.columns[name]; !ok {
+			return fail(fmt.Errorf("it has no column %s", name))
+		}
+	}
+	for n := 0; ; n++ {
+		if in.row, err = c.Read(); errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil && in.row[0] == head0 {
+			err = errors.New("the header occurs twice: files were joined")
+		}
+		if err == nil && n > 100*maxRecords { // k6 has a row for each of many metrics
+			err = tooMany(generator)
+		}
+		if err == nil {
+			if err = row(in); err != nil {
+				line, _ := c.FieldPos(0)
+				err = fmt.Errorf("line %d: %w", line, err)
+			}
+		}
+		if err != nil {
+			return fail(err)
+		}
+	}
+}
+
+// EachHeyRecord reads hey -o csv, in seconds. It omits requests without a response.
+func EachHeyRecord(r io.Reader, each func(Record)) error {
+	return eachCells(r, "hey", []string{"response-time", "status-code", "offset"}, func(c cells) error {
+		took, err1 := c.number("response-time")
+		at, err2 := c.number("offset")
+		code, err3 := c.number("status-code")
+		if err := errors.Join(err1, err2, err3); err != nil {
+			return err
+		}
+		rec, err := recordOf(span(at), took, code)
+		if err == nil {
+			each(rec)
+		}
+		return err
+	})
+}
+
+// longestService bounds the time of a request, in seconds: no generator waits longer.
+const longestService = 1e6
+
+// recordOf is a request with a service time in seconds.
+func recordOf(at time.Duration, took, code float64) (Record, error) {
+	if took > longestService || code > 999 {
+		return Record{}, fmt.Errorf("%g s and status %g are out of range", took, code)
+	}
+	service := span(took)
+	return Record{At: at, Done: at + service, Service: service, Late: unknown, Response: unknown, Size: -1, Code: int(code)}, nil
+}
+
+// causeKind is the kind of an error text in any case.
+func causeKind(text string) string {
+	text = strings.ToLower(text)
+	if kind := errorKind(text); kind != "other" || classOfError(text) != load.Timeout {
+		return kind
+	}
+	return "timeout"
+}
+
+// EachK6CSVRecord reads k6 --out csv: a row for each metric of a request, with the time of its end.
+func EachK6CSVRecord(r io.Reader, each func(Record)) error {
+	return eachCells(r, "k6", []string{"metric_name", "timestamp", "metric_value", "status"}, func(c cells) error {
+		if c.text("metric_name") != k6Duration {
+			return nil
+		}
+		end, err1 := k6Time(c.text("timestamp"))
+		ms, err2 := c.number("metric_value")
+		if err := errors.Join(err1, err2); err != nil {
+			return err
+		}
+		return k6Record(end, ms, c.text("status"), c.text("error"), each)
+	})
+}
+
+// k6Duration is the metric of a request's time.
+const k6Duration = "http_req_duration"
+
+// k6Time reads the formats of K6_CSV_TIME_FORMAT: a time of RFC 3339, or units since 1970.
+func k6Time(text string) (time.Duration, error) {
+	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return time.Duration(at.UnixNano()), nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("timestamp %.40q is not a time", text)
+	}
+	for _, unit := range []time.Duration{time.Second, time.Millisecond, time.Microsecond} {
+		if n < 1e10*int64(time.Second/unit) && n <= math.MaxInt64/int64(unit) {
+			return time.Duration(n) * unit, nil
+		}
+	}
+	return time.Duration(n), nil
+}
+
+func k6Record(end time.Duration, ms float64, status, cause string, each func(Record)) error {
+	code, err := strconv.ParseFloat(status, 64)
+	if status == "" {
+		code, err = 0, nil
+	}
+	if err != nil || !(code >= 0) {
+		return fmt.Errorf("status %.40q is no figure", status)
+	}
+	rec, err := recordOf(end-span(ms/1e3), ms/1e3, code)
+	if err != nil {
+		return err
+	}
+	if code == 0 {
+		rec.Error = causeKind(cause)
+	}
+	each(rec)
+	return nil
+}
+
+// EachK6Record reads k6 --out json: a line for each metric of a request.
+func EachK6Record(r io.Reader, each func(Record)) error {
+	return eachLine(r, "k6", func(line string) error {
+		if !strings.Contains(line, k6Duration) {
+			return nil
+		}
+		var point struct {
+			Type   string `json:"type"`
+			Metric string `json:"metric"`
+			Data   struct {
+				Time  time.Time `json:"time"`
+				Value float64   `json:"value"`
+				Tags  struct {
+					Status string `json:"status"`
+					Error  string `json:"error"`
+				} `json:"tags"`
+			} `json:"data"`
+		}
+		if err := json.Unmarshal([]byte(line), &point); err != nil {
+			return err
+		}
+		if point.Type != "Point" || point.Metric != k6Duration {
+			return nil
+		}
+		if y := point.Data.Time.Year(); y < 1970 || y > 2200 || !(point.Data.Value >= 0) {
+			return fmt.Errorf("time %v, %v ms", point.Data.Time, point.Data.Value)
+		}
+		return k6Record(time.Duration(point.Data.Time.UnixNano()), point.Data.Value, point.Data.Tags.Status, point.Data.Tags.Error, each)
+	})
+}
+
+// EachJMeterRecord reads JMeter's JTL as CSV, in ms. Rows of transactions, which sum up others, do not count.
+func EachJMeterRecord(r io.Reader, each func(Record)) error {
+	return eachCells(r, "jmeter", []string{"timeStamp", "elapsed", "responseCode", "success"}, func(c cells) error {
+		message := c.text("responseMessage")
+		if strings.HasPrefix(message, "Number of samples in transaction") {
+			return nil
+		}
+		at, err1 := c.number("timeStamp")
+		took, err2 := c.number("elapsed")
+		if err := errors.Join(err1, err2); err != nil {
+			return err
+		}
+		if at > 1e13 {
+			return fmt.Errorf("timeStamp %.40q is out of range", c.text("timeStamp"))
+		}
+		code := 0.0
+		if !strings.HasPrefix(c.text("responseCode"), "Non HTTP") { // "Non HTTP response code: java.net.…"
+			var err error
+			if code, err = c.number("responseCode"); err != nil {
+				return err
+			}
+		}
+		rec, err := recordOf(time.Duration(at)*time.Millisecond, took/1e3, code)
+		if err != nil {
+			return err
+		}
+		rec.Failed = code != 0 && c.text("success") == "false"
+		if size, err := c.number("bytes"); err == nil && size <= maxSize {
+			rec.Size = int64(size)
+		}
+		if code == 0 {
+			rec.Error = causeKind(c.text("responseCode") + " " + message)
+		}
+		each(rec)
+		return nil
+	})
+}
+
+// ghzJSON is ghz -O json, in ns. Marks of the histogram are not used: it has ten.
+type ghzJSON struct {
+	Date    time.Time `json:"date"` // of the end
+	Options struct {
+		RPS         *float64 `json:"rps"`
+		Concurrency *float64 `json:"concurrency"`
+		Connections *float64 `json:"connections"`
+	} `json:"options"`
+	Count    *float64            `json:"count"`
+	Total    *float64            `json:"total"`
+	Average  *float64            `json:"average"`
+	Fastest  *float64            `json:"fastest"`
+	Slowest  *float64            `json:"slowest"`
+	Rate     *float64            `json:"rps"`
+	Statuses map[string]*float64 `json:"statusCodeDistribution"`
+	Latency  []struct {
+		Percentage float64 `json:"percentage"`
+		Latency    float64 `json:"latency"`
+	} `json:"latencyDistribution"`
+	Details []struct {
+		Latency float64 `json:"latency"`
+		Error   string  `json:"error"`
+		Status  string  `json:"status"`
+	} `json:"details"`
+}
+
+// ghzUnanswered are the gRPC statuses of calls without an answer, with the kind of their error.
+var ghzUnanswered = map[string]string{"Unavailable": "connect failed", "DeadlineExceeded": "timeout", "Canceled": "closed before an answer"}
+
+// ParseGhz reads ghz -O json.
+func ParseGhz(r io.Reader) (Outcome, error) {
+	o := Outcome{Generator: "ghz"}
+	text, err := readAllOf(r, o.Generator, 4*maxOutput) // it has the details of every call
+	if err != nil {
+		return o, err
+	}
+	var j ghzJSON
+	if err := json.Unmarshal(bytes.TrimSpace(text), &j); err != nil {
+		return o, fmt.Errorf("read output of ghz: %w", err)
+	}
+	if j.Count == nil || j.Statuses == nil {
+		return o, errors.New("read output of ghz: it has no count and statusCodeDistribution")
+	}
+	o.Requests, o.Statuses = count(*j.Count), counts(j.Statuses)
+	for status, kind := range ghzUnanswered {
+		if n := o.Statuses[status]; n > 0 {
+			if o.Errors == nil {
+				o.Errors = map[string]int64{}
+			}
+			o.Errors[kind] += n
+		}
+		delete(o.Statuses, status)
+	}
+	if j.Total != nil {
+		o.Elapsed = span(*j.Total / 1e9)
+	}
+	if !j.Date.IsZero() {
+		o.Started = j.Date.Add(-o.Elapsed)
+	}
+	if j.Rate != nil {
+		o.Rate = positive(*j.Rate)
+	}
+	if rps := j.Options.RPS; rps != nil && *rps > 0 {
+		o.AskedRate = positive(*rps)
+	} else if j.Options.Concurrency != nil {
+		o.Loop = loopClosed
+		if n := count(*j.Options.Concurrency); n != nil && *n < 1<<20 {
+			o.Connections = ptr(int(*n))
+		}
+	}
+	d := latencyOf(ofService)
+	for _, f := range []struct {
+		set func(float64)
+		v   *float64
+	}{{d.min, j.Fastest}, {d.mean, j.Average}, {d.max, j.Slowest}} {
+		if f.v != nil {
+			f.set(*f.v / 1e9)
+		}
+	}
+	for _, p := range j.Latency {
+		d.quantile(p.Percentage/100, p.Latency/1e9)
+	}
+	var all []float64
+	for _, call := range j.Details {
+		if call.Error == "" && call.Latency >= 0 && (call.Status == "" || call.Status == grpcOK) {
+			all = append(all, call.Latency)
+		}
+	}
+	slices.Sort(all)
+	for i := 0; i < len(all); {
+		k := i
+		for k < len(all) && all[k] == all[i] {
+			k++
+		}
+		d.bucket(all[i]/1e9, all[i]/1e9, int64(k-i))
+		i = k
+	}
+	d.Count = int64(len(all))
+	d.addTo(&o)
+	return o, nil
+}
+
+// heyFigures are the lines of hey's summary.
+var heyFigures = map[string]func(*Outcome, *distribution, float64){
+	"Total":        func(o *Outcome, _ *distribution, v float64) { o.Elapsed = span(v) },
+	"Slowest":      func(_ *Outcome, d *distribution, v float64) { d.max(v) },
+	"Fastest":      func(_ *Outcome, d *distribution, v float64) { d.min(v) },
+	"Average":      func(_ *Outcome, d *distribution, v float64) { d.mean(v) },
+	"Requests/sec": func(o *Outcome, _ *distribution, v float64) { o.Rate = positive(v) },
+	"Total data":   func(o *Outcome, _ *distribution, v float64) { o.BytesIn = count(v) },
+}
+
+// ParseHey reads the text of hey.
+func ParseHey(r io.Reader) (Outcome, error) {
+	o := Outcome{Generator: "hey", Statuses: map[string]int64{}}
+	d := latencyOf(ofService)
+	section := ""
+	err := eachLine(r, o.Generator, func(line string) error {
+		t := strings.TrimSpace(line)
+		if t != "" && t == strings.TrimRight(line, " \t") && strings.HasSuffix(t, ":") {
+			section = strings.TrimSuffix(t, ":")
+			return nil
+		}
+		name, value, _ := strings.Cut(t, ":")
+		fields := strings.Fields(t)
+		switch {
+		case t == "":
+		case section == "Summary" && heyFigures[name] != nil:
+			word, _, _ := strings.Cut(strings.TrimSpace(value), " ")
+			if v, err := strconv.ParseFloat(word, 64); err == nil {
+				heyFigures[name](&o, d, v)
+			}
+		case section == "Latency distribution" && len(fields) == 4:
+			q, err1 := strconv.ParseFloat(strings.TrimRight(fields[0], "%"), 64)
+			v, err2 := strconv.ParseFloat(fields[2], 64)
+			if err1 == nil && err2 == nil {
+				d.quantile(q/100, v)
+			}
+		case section == "Status code distribution", section == "Error distribution":
+			key, rest, ok := strings.Cut(strings.TrimPrefix(t, "["), "]")
+			if !ok {
+				return nil
+			}
+			if section == "Status code distribution" {
+				n, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+				if v, ok := textInt(n); ok {
+					o.Statuses[key] += v
+				}
+			} else if v, ok := textInt(key); ok {
+				if o.Errors == nil {
+					o.Errors = map[string]int64{}
+				}
+				o.Errors[causeKind(rest)] += v
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return o, err
+	}
+	if o.Elapsed == 0 {
+		return o, errors.New("read output of hey: it has no summary")
+	}
+	// The rate is that of all requests. It and the time have four decimals.
+	if n, rate := float64(sum(o.Statuses)+sum(o.Errors)), o.Rate; rate != nil && math.Abs(*rate*o.Elapsed.Seconds()-n) > 1+n*1e-4/o.Elapsed.Seconds() {
+		return o, fmt.Errorf("read output of hey: %g requests/s for %v are not %.0f: lines are missing", *rate, o.Elapsed, n)
+	}
+	d.Count = sum(o.Statuses)
+	d.addTo(&o)
+	return o, nil
+}
+
+// ParsePercentiles reads a distribution as HdrHistogram prints it (.hgrm), in ms. It has neither
+// statuses nor a time.
+func ParsePercentiles(r io.Reader) (Outcome, error) {
+	w := wrkReader{o: Outcome{Generator: "hdrhistogram"}, current: latencyOf(ofService)}
+	err := eachLine(r, w.o.Generator, func(line string) error {
+		t := strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(t, "Value"):
+			w.spectrum = true
+		case strings.HasPrefix(t, "#["):
+			w.closing(t)
+		case w.spectrum:
+			w.spectrumRow(t)
+		}
+		return nil
+	})
+	if err != nil {
+		return w.o, err
+	}
+	d := w.current
+	if len(d.Buckets) == 0 {
+		return w.o, errors.New("read output of hdrhistogram: it has no lines of Value, Percentile, TotalCount")
+	}
+	if d.Count == 0 { // vegeta omits the closing lines
+		d.Count = w.last
+	}
+	w.o.Requests = ptr(d.Count)
+	d.addTo(&w.o)
+	w.o.note("its values are taken to be milliseconds, from the send to the answer")
+	return w.o, nil
+}
