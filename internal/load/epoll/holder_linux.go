@@ -17,18 +17,22 @@ type holder struct {
 // held is a session with such a rest.
 type held struct {
 	place
+	since   int64
 	end     int64
-	updates int64 // of its window until then
+	updates int64 // of its window
 }
 
-// maxHeld is the least of the times that RFC 1122 section 4.2.3.4 allows, ns.
-const maxHeld = int64(100 * time.Millisecond)
+// The times that RFC 1122 section 4.2.3.4 allows, ns.
+const (
+	silence = int64(100 * time.Millisecond) // without any window
+	maxHeld = int64(time.Second)            // while other streams get window
+)
 
 // watch lists c if its session holds a rest.
 func (h *holder) watch(c *conn) {
 	if c.session.Held && !c.holding {
 		c.holding = true
-		h.held.Push(held{c.place(), h.w.now + maxHeld, c.session.Updates})
+		h.held.Push(held{c.place(), h.w.now, h.w.now + silence, c.session.Updates})
 	}
 }
 
@@ -47,11 +51,21 @@ func (h *holder) release() {
 		if !of.current() {
 			continue
 		}
-		if of.holding = false; of.session.Held {
-			h.w.rec.LateRests++
-			of.session.Release(of.session.Updates == of.updates)
-			h.w.streams.queueFlush(of.conn)
+		silent := of.session.Updates == of.updates
+		if !of.session.Held {
+			of.holding = false
+			continue
 		}
+		if !silent && h.w.now < of.since+maxHeld {
+			of.end, of.updates = h.w.now+silence, of.session.Updates
+			h.held.Push(of)
+			continue
+		}
+		if of.holding = false; silent {
+			h.w.rec.LateRests++
+		}
+		of.session.Release(silent)
+		h.w.streams.queueFlush(of.conn)
 	}
 	h.w.streams.flushAll()
 }
