@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -95,8 +97,29 @@ func readJSON(path string, v any, want string, schema func() string) error {
 	return decode(path, text.Bytes(), v, want, schema)
 }
 
+// described are the files of names and conditions, which messages print in a line.
+var described = []string{PlanFile, EnvironmentFile, StoppedFile}
+
+// escapes are those in strings of JSON.
+var escapes = regexp.MustCompile(`\\(u[0-9A-Fa-f]{4}|.)`)
+
+// singleLines replaces line ends in strings of JSON by spaces. A name of another person could otherwise begin a line
+// of its own in a log, such as a command of CI.
+func singleLines(text []byte) []byte {
+	return escapes.ReplaceAllFunc(text, func(of []byte) []byte {
+		switch strings.ToLower(string(of)) {
+		case `\n`, `\r`, `\u000a`, `\u000d`:
+			return bytes.Repeat([]byte(" "), len(of))
+		}
+		return of
+	})
+}
+
 // decode is readJSON for the content of a file. Decoded values do not point into b.
 func decode(path string, b []byte, v any, want string, schema func() string) error {
+	if slices.Contains(described, filepath.Base(path)) {
+		b = singleLines(b)
+	}
 	if err := json.Unmarshal(b, v); err != nil {
 		return &Error{Op: "read", Path: path, Line: lineOf(b, err), Hinted: hint.Hinted{Err: err, Text: "the file is damaged: restore it, or remove the trial it belongs to and run it again with --resume"}}
 	}

@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -38,13 +39,23 @@ func shown(r rune) rune {
 }
 
 // Text replaces the controls in s and invalid UTF-8 by the replacement
-// character U+FFFD.
+// character U+FFFD. It also replaces the first character of a workflow command.
 func Text(s string) string {
-	if plain(s) {
+	if !plain(s) {
+		s = strings.Map(shown, s)
+	}
+	if !strings.Contains(s, "::") && !strings.Contains(s, "##") {
 		return s
 	}
-	return strings.Map(shown, s)
+	return command.ReplaceAllStringFunc(s, func(of string) string {
+		i := strings.IndexAny(of, ":#")
+		return of[:i] + string(utf8.RuneError) + of[i+1:]
+	})
 }
+
+// command is the beginning of a command that CI obeys in a job's log: of GitHub Actions, at the beginning of a line or
+// in its older form anywhere, and of Azure Pipelines.
+var command = regexp.MustCompile(`(?m)^[ \t]*::[A-Za-z][\w-]*( [^\n]*)?::|##(vso)?\[`)
 
 // Line is [Text] of one line: a line feed is a control in it.
 func Line(s string) string {
@@ -53,7 +64,12 @@ func Line(s string) string {
 
 // Writing calls write with a buffer, and copies what it wrote to w as [Text].
 func Writing(w io.Writer, write func(io.Writer) error) error {
-	return through(w, write, func(b []byte) []byte { return bytes.Map(shown, b) })
+	return through(w, write, func(b []byte) []byte {
+		if plain(b) {
+			return b
+		}
+		return bytes.Map(shown, b)
+	})
 }
 
 // WritingJSON is Writing for JSON: a control becomes an escape sequence of JSON, so
@@ -64,9 +80,14 @@ func WritingJSON(w io.Writer, write func(io.Writer) error) error {
 
 // Safe makes write, which writes a value in a format, one without controls.
 func Safe[T any](format string, write func(io.Writer, T) error) func(io.Writer, T) error {
-	clean := Writing
-	if format == "json" {
+	clean := func(w io.Writer, write func(io.Writer) error) error {
+		return through(w, write, func(b []byte) []byte { return []byte(Text(string(b))) })
+	}
+	switch format {
+	case "json":
 		clean = WritingJSON
+	case "github": // its lines are commands
+		clean = Writing
 	}
 	return func(w io.Writer, v T) error {
 		return clean(w, func(w io.Writer) error { return write(w, v) })
@@ -78,16 +99,15 @@ func through(w io.Writer, write func(io.Writer) error, clean func([]byte) []byte
 	if err := write(&b); err != nil {
 		return err
 	}
-	text := b.Bytes()
-	if !plain(text) {
-		text = clean(text)
-	}
-	_, err := w.Write(text)
+	_, err := w.Write(clean(b.Bytes()))
 	return err
 }
 
 // escaped writes controls as \uXXXX. JSON has them within strings only.
 func escaped(text []byte) []byte {
+	if plain(text) {
+		return text
+	}
 	out := make([]byte, 0, len(text))
 	for len(text) > 0 {
 		r, n := utf8.DecodeRune(text)

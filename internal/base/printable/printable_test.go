@@ -64,3 +64,22 @@ func TestWritingJSON(t *testing.T) {
 		t.Errorf("%q, %v, want %q", back, err, value)
 	}
 }
+
+// CI obeys lines of a job's log. Addresses of IPv6 and styles of pages begin with two colons as well.
+func TestWorkflowCommands(t *testing.T) {
+	for in, want := range map[string]string{
+		"a\n::error title=x::y": "a\n\ufffd:error title=x::y", "  ::warning::y": "  \ufffd:warning::y", "::set-output name=a::b": "\ufffd:set-output name=a::b",
+		"a ##[error]b": "a \ufffd#[error]b", "##vso[task.setvariable]b": "\ufffd#vso[task.setvariable]b",
+		"::1 answers": "::1 answers", "::ffff:10.0.0.1": "::ffff:10.0.0.1", "a ::error::b": "a ::error::b", "## heading": "## heading",
+	} {
+		if got := printable.Text(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+		for format, want := range map[string]string{"text": want, "github": in} {
+			var b bytes.Buffer
+			if err := printable.Safe(format, func(w io.Writer, s string) error { _, err := io.WriteString(w, s); return err })(&b, in); err != nil || b.String() != want {
+				t.Errorf("%q as %s: %q, %v, want %q", in, format, b.String(), err, want)
+			}
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 )
 
@@ -151,7 +152,12 @@ func writeMarkdownTable(b *bytes.Buffer, columns []column) {
 
 var markdownEscapes = strings.NewReplacer("\\", "\\\\", "|", "\\|", "*", "\\*", "_", "\\_", "`", "\\`", "<", "&lt;", ">", "&gt;", "[", "\\[", "]", "\\]", "\n", " ", "\r", " ")
 
-func escapeMarkdown(s string) string { return markdownEscapes.Replace(s) }
+// mention is the beginning of a mention or a reference on GitHub: @team notifies its members, #17 leaves a trace there.
+var mention = regexp.MustCompile(`([@#])([0-9A-Za-z])`)
+
+func escapeMarkdown(s string) string {
+	return mention.ReplaceAllString(markdownEscapes.Replace(s), "$1&#8203;$2")
+}
 
 // escapeMarker escapes a first character that begins a list or a heading: "+ access_log" is an added field.
 func escapeMarker(s string) string {
