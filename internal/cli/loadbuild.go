@@ -16,7 +16,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/regular"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/calls"
 	"github.com/tare-mesh/tare/internal/load/schedule"
@@ -36,7 +38,7 @@ func (f *loadFlags) build(urls []string) (load.Profile, error) {
 		}
 		p.Targets = append(p.Targets, u)
 	}
-	errs = append(errs, f.rpc.plainTargets(&p), f.socket.speak(&p), f.readTargets(&p), f.refuseZero(), f.speak(&p), f.addBody(&p), f.addCredentials(&p), f.connect(&p), f.checkFindMax(&p))
+	errs = append(errs, f.readSecrets(&p), f.rpc.plainTargets(&p), f.socket.speak(&p), f.readTargets(&p), f.refuseZero(), f.speak(&p), f.addBody(&p), f.addCredentials(&p), f.connect(&p), f.checkFindMax(&p))
 	p.Rate = float64(f.rate)
 	errs = append(errs, f.vary(&p), f.addUsers(&p), f.compile(&p))
 	if p.Seed = f.seed; !f.changed("seed") {
@@ -306,6 +308,25 @@ func (f *loadFlags) addBody(p *load.Profile) error {
 func isHeader(line, name string) bool {
 	field, _, _ := strings.Cut(line, ":")
 	return strings.EqualFold(field, name)
+}
+
+// readSecrets replaces ${env:NAME} and ${file:PATH} in headers of the command line.
+func (f *loadFlags) readSecrets(p *load.Profile) error {
+	p.Headers = slices.Clone(p.Headers)
+	var errs []error
+	for i, h := range p.Headers {
+		name, value, _ := strings.Cut(h, ":")
+		switch {
+		case strings.Contains(value, "${env:") || strings.Contains(value, "${file:"):
+			full, err := experiment.WithSecrets(value, f.templates)
+			if p.Headers[i] = name + ":" + full; err != nil {
+				errs = append(errs, hint.Wrap(fmt.Errorf("--header %s: %w", name, err), hint.Of(err)))
+			}
+		case secretHeader(name):
+			f.notef("other users can see the value of %s in the list of processes: write -H '%s: ${env:NAME}' or '${file:PATH}'", name, name)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // envPassword has the password of --auth, which the process list then does not show.

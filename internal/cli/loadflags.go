@@ -133,7 +133,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.sine, "sine", "", "vary --rate by 200/s in periods of 30 s (`30s@200`)")
 	flags.StringVar(&f.bursts, "bursts", "", "4 times --rate for 500 ms of every 5 s, with the mean unchanged (`4x500ms/5s`)")
 	flags.BoolVar(&f.drop, "drop", false, "drop and count requests due while all connections are busy")
-	flags.StringArrayVarP(&f.profile.Headers, "header", "H", nil, "request header `\"Name: value\"`; may be repeated")
+	flags.StringArrayVarP(&f.profile.Headers, "header", "H", nil, "request header `\"Name: value\"`; may be repeated. A secret is ${env:NAME} or ${file:PATH}: other users can see the command line")
 	flags.StringVar(&f.profile.BodyFile, "body-file", "", "file with the request body")
 	flags.IntSliceVar(&f.profile.Weights, "weights", nil, "weights of the URLs, in order")
 	flags.IntVar(&f.profile.Follow, "follow", 0, "follow max `N` redirects per request (default 10 without N)")

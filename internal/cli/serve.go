@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -24,6 +25,7 @@ import (
 // serveOptions are the flags of `tare serve`.
 type serveOptions struct {
 	listen, token, cert, key string
+	open                     bool // without a token
 }
 
 func newServeCommand(c *CommandLine) *cobra.Command {
@@ -35,8 +37,8 @@ func newServeCommand(c *CommandLine) *cobra.Command {
 and the history of each. It shows the page of a run, two runs compared, and a run
 under way. It writes nothing there, and follows no links.
 
-It listens on this machine only. Other addresses need --token, --tls-cert and
---tls-key.`,
+It listens on this machine only, and other users of it need the token in the printed
+link. Other addresses need --token, --tls-cert and --tls-key.`,
 		Example: `  tare serve
   tare serve runs results/nightly --listen 127.0.0.1:8000
   tare serve --listen 0.0.0.0:8443 --token @token.txt --tls-cert tls.crt --tls-key tls.key`,
@@ -49,17 +51,18 @@ It listens on this machine only. Other addresses need --token, --tls-cert and
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.listen, "listen", o.listen, "`address` and port; port 0 takes a free one")
-	f.StringVar(&o.token, "token", "", "token that requests need: `@FILE` with it in the first line, or the token itself")
+	f.StringVar(&o.token, "token", "", "token that requests need: `@FILE` with it in the first line, @- for standard input, or the token itself (default: random)")
+	f.BoolVar(&o.open, "no-token", false, "show the runs to every user of this machine")
 	f.StringVar(&o.cert, "tls-cert", "", "certificate `file` (PEM)")
 	f.StringVar(&o.key, "tls-key", "", "private key `file` (PEM)")
 	return cmd
 }
 
-// shortestToken in bytes: shorter ones are guessed.
-const shortestToken = 16
+// A token has bytes within these limits: a shorter one is guessed.
+const shortestToken, maxToken = 16, 4096
 
 func (c *CommandLine) serve(ctx context.Context, dirs []string, o serveOptions) error {
-	token, err := o.readToken()
+	token, err := o.readToken(c.In)
 	if err != nil {
 		return err
 	}
@@ -71,7 +74,7 @@ func (c *CommandLine) serve(ctx context.Context, dirs []string, o serveOptions) 
 	if err != nil {
 		return console.Usage(fmt.Errorf("--listen: %w", err), "write it as --listen 127.0.0.1:7080")
 	}
-	if !address.IP.IsLoopback() && (token == "" || secure == nil) {
+	if !address.IP.IsLoopback() && (o.token == "" || secure == nil) {
 		return console.Usage(fmt.Errorf("--listen %s: other machines could read every result", o.listen), "add --token, --tls-cert and --tls-key, or listen on 127.0.0.1")
 	}
 	listener, err := net.ListenTCP("tcp", address)
@@ -101,22 +104,38 @@ func (c *CommandLine) serve(ctx context.Context, dirs []string, o serveOptions) 
 	if secure != nil {
 		scheme, handler.TLSConfig = "https", secure
 	}
-	c.Notef("serving %s on %s://%s/ until Ctrl-C", strings.Join(dirs, ", "), scheme, listener.Addr())
+	link := fmt.Sprintf("%s://%s/", scheme, listener.Addr())
+	if o.token == "" && !o.open {
+		link += "?token=" + token
+	}
+	c.Notef("serving %s on %s until Ctrl-C", strings.Join(dirs, ", "), link)
 	return httpserver.Serve(ctx, listener, handler)
 }
 
-// readToken reads the token from its file, or from the flag.
-func (o serveOptions) readToken() (string, error) {
+// readToken reads the token from its file, standard input or the flag. Without any it makes one.
+func (o serveOptions) readToken(in io.Reader) (string, error) {
 	token := o.token
+	switch {
+	case o.open && token != "":
+		return "", console.Usage(errors.New("--token and --no-token exclude each other"), "")
+	case o.open:
+		return "", nil
+	case token == "":
+		return rand.Text(), nil
+	}
 	if file, ok := strings.CutPrefix(token, "@"); ok {
-		text, err := regular.ReadInput(file, 4096)
+		read := func() ([]byte, error) { return regular.ReadInput(file, maxToken) }
+		if file == "-" {
+			read = func() ([]byte, error) { return io.ReadAll(io.LimitReader(in, maxToken)) }
+		}
+		text, err := read()
 		if err != nil {
 			return "", console.InvalidFile(fmt.Errorf("--token: %w", err))
 		}
 		token, _, _ = strings.Cut(string(text), "\n")
 		token = strings.TrimSpace(token)
 	}
-	if o.token != "" && len(token) < shortestToken {
+	if len(token) < shortestToken {
 		return "", console.Usage(fmt.Errorf("--token has %d characters", len(token)), fmt.Sprintf("take at least %d, such as from: head -c 24 /dev/urandom | base64", shortestToken))
 	}
 	return token, nil

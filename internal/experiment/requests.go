@@ -156,6 +156,9 @@ func checkPlaceholders(value string) (wrong string) {
 // WithSecrets replaces the placeholders of a header's value. No error contains a secret. In a
 // templated value, braces of a secret are text.
 func WithSecrets(value string, templated bool) (string, error) {
+	if wrong := checkPlaceholders(value); wrong != "" {
+		return "", hint.New("write ${env:NAME} or ${file:PATH}", "%s is not a placeholder", clip(wrong))
+	}
 	var errs []error
 	replaced := placeholder.ReplaceAllStringFunc(value, func(whole string) string {
 		text, err := secret(whole[2 : len(whole)-1])
