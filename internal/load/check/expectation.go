@@ -2,6 +2,8 @@
 package check
 
 import (
+	"net/http"
+
 	"bytes"
 	"slices"
 
@@ -107,6 +109,17 @@ func (e *Expectation) checkJSON(seen *jsonScanner) load.Failure {
 		if seen.has(i) != (i < e.jsonHas) {
 			return load.FailureWrongJSON
 		}
+	}
+	return load.FailureNone
+}
+
+// Bodyless is the failure of a body in a response that has none: to HEAD, or of status 204 or 304 (RFC 9110 section 6.4.1).
+func Bodyless(head bool, status int) load.Failure {
+	switch {
+	case head:
+		return load.FailureHeadBody
+	case status == http.StatusNoContent, status == http.StatusNotModified:
+		return load.FailureExtraBytes
 	}
 	return load.FailureNone
 }

@@ -219,3 +219,25 @@ func TestHTTP3AgainstEnvoy(t *testing.T) {
 		}
 	}
 }
+
+// TestHTTP3BodyAfterHead checks that a body in the response to HEAD is a failure, with the length that the header has
+// or without one. The server writes it past its library.
+func TestHTTP3BodyAfterHead(t *testing.T) {
+	a := serverAuthority(t)
+	for _, length := range []string{"5", ""} {
+		_, url := startHTTP3(t, a, "server", func(w http.ResponseWriter, _ *http.Request) {
+			if length != "" {
+				w.Header().Set("Content-Length", length)
+			}
+			w.WriteHeader(http.StatusOK)
+			stream, _ := w.(quichttp3.HTTPStreamer).HTTPStream()
+			_, _ = stream.Write([]byte("hello"))
+			_ = stream.Close()
+		})
+		p := profileH3(a, url)
+		p.Method, p.Warmup = http.MethodHead, 0
+		if r := mustRunH3(t, at(p, 0, 20)); r.Errors["body in the response to HEAD"] != 20 {
+			t.Errorf("length %q: %v, %+v", length, r.Classes, r.Result)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/check"
 )
 
 // Frames of HTTP/2 (RFC 9113 section 6).
@@ -195,12 +196,8 @@ func (s incoming) takeData(f frame) load.Failure {
 		st.received = 0
 	}
 	if len(f.payload) > 0 {
-		if st.request.bodyless {
-			s.session.refuse(st, load.FailureHeadBody)
-			return load.FailureNone
-		}
-		if st.Status == 204 || st.Status == 304 {
-			s.session.refuse(st, load.FailureExtraBytes)
+		if k := check.Bodyless(st.request.bodyless, st.Status); k != load.FailureNone {
+			s.session.refuse(st, k)
 			return load.FailureNone
 		}
 		s.session.fruitless = 0

@@ -235,7 +235,11 @@ func (s *stream) Exchange(ctx context.Context, t *target.Target) (a portable.Ans
 		}
 		if err != nil {
 			_ = answer.Body.Close()
-			return s.failed(client, err, true)
+			a = s.failed(client, err, true)
+			if k := check.Bodyless(r.Method == http.MethodHead, answer.StatusCode); a.Kind == load.FailureHTTP3 && k != load.FailureNone {
+				a.Kind = k // the library refuses the body: it is too long
+			}
+			return a
 		}
 	}
 	_ = answer.Body.Close()
