@@ -47,7 +47,7 @@ var formats = map[string]format{
 	"wrk":          {parse: plain(generator.ParseWrk), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "closed"},
 	"k6":           {parse: plain(generator.ParseK6), failures: true, mark: `"http_reqs"`},
 	"nighthawk":    {parse: plain(generator.ParseNighthawk), mark: `"benchmark_http_client`},
-	"hey":          {parse: plain(generator.ParseHey), head: "Summary:", once: []string{"Summary:", "Requests/sec:"}, mark: "Size/request:"},
+	"hey":          {parse: plain(generator.ParseHey), head: "Summary:", once: []string{"Summary:", "Requests/sec:"}, mark: "Size/request:", failures: true},
 	"ghz":          {parse: plain(generator.ParseGhz), mark: `"statusCodeDistribution"`},
 	"jmeter":       {parse: noTable},
 	"hdrhistogram": {parse: plain(generator.ParsePercentiles)},

@@ -24,6 +24,7 @@ var parsers = map[string]func(io.Reader) (Outcome, error){
 	"fortio":    ParseFortio,
 	"k6":        ParseK6,
 	"nighthawk": ParseNighthawk,
+	"hey":       ParseHey,
 }
 
 func parseFile(t *testing.T, parser, name string) Outcome {
@@ -134,6 +135,15 @@ service of 20 min=0.1048 mean=0.2689 max=0.364 p50=0.2769 p75=0.2962 p90=0.3333 
 	{"fortio", "fortio-1.75.3.json", `fortio 1.75.3 3.030298012s requests=300 in=342900 rate=99.00 asked=100 connections=4
 200: 300
 service of 300 min=0.05948 mean=0.922 max=36.09 p50=0.1835 p75=0.2336 p90=0.3429 p99=30 p99.9=35.48 p99.99=36.03, 300 in 31 buckets
+`},
+	{"hey", "hey-0.1.5-errors.txt", `hey 6.9735s in=588 rate=43.02
+200: 282
+503: 12
+timeout: 6
+service of 294 min=0.6 mean=43.1 max=60.1 p10=43.7 p25=43.9 p50=44 p75=44.1 p90=47 p95=48 p99=53.6
+`},
+	{"hey", "hey-0.1.5-refused.txt", `hey 2.3ms rate=17694.56
+connect refused: 40
 `},
 	{"h2load", "h2load-1.52.0-errors.txt", `h2load 2s requests=107 ok=105 not ok=2 in=120199 rate=53.50
 200: 105

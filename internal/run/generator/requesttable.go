@@ -412,8 +412,9 @@ func ParseHey(r io.Reader) (Outcome, error) {
 	if n, rate := float64(sum(o.Statuses)+sum(o.Errors)), o.Rate; rate != nil && math.Abs(*rate*o.Elapsed.Seconds()-n) > 1+n*1e-4/o.Elapsed.Seconds() {
 		return o, fmt.Errorf("read output of hey: %g requests/s for %v are not %.0f: lines are missing", *rate, o.Elapsed, n)
 	}
-	d.Count = sum(o.Statuses)
-	d.addTo(&o)
+	if d.Count = sum(o.Statuses); d.Count > 0 {
+		d.addTo(&o)
+	}
 	return o, nil
 }
 
