@@ -109,6 +109,9 @@ func parseError(path string, b []byte, err error) error {
 }
 
 func (o *Output) take(oc generator.Outcome, f format) error {
+	if err := oc.Impossible(); err != nil {
+		return err
+	}
 	for _, v := range []struct {
 		from *float64
 		to   *float64

@@ -116,12 +116,12 @@ func ParseFortio(r io.Reader) (Outcome, error) {
 	o.Version, o.Started = j.Version, j.StartTime
 	switch q, err := strconv.ParseFloat(fmt.Sprint(j.RequestedQPS), 64); {
 	case err == nil && q > 0:
-		o.AskedRate = positive(q)
+		o.AskedRate = asRate(q)
 	case err == nil || j.RequestedQPS == "max":
 		o.Loop = loopClosed
 	}
 	if j.ActualQPS != nil {
-		o.Rate = positive(float64(*j.ActualQPS))
+		o.Rate = asRate(float64(*j.ActualQPS))
 	}
 	if j.ActualDuration != nil {
 		o.Elapsed = span(float64(*j.ActualDuration) / 1e9)

@@ -142,7 +142,7 @@ func (h *h2loadReader) finished(parts []string) {
 	}
 	if len(parts) > 1 {
 		if v, ok := textCount(strings.TrimSuffix(strings.TrimSpace(parts[1]), " req/s")); ok {
-			h.o.Rate = positive(v)
+			h.o.Rate = asRate(v)
 		}
 	}
 }

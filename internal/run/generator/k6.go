@@ -221,7 +221,7 @@ func (o *Outcome) k6Counts(metric func(string) *k6Metric, silent *k6Metric) {
 		o.Requests = count(*v)
 	}
 	if v := reqs.figure("rate"); v != nil {
-		o.Rate = positive(*v)
+		o.Rate = asRate(*v)
 	}
 	if v := metric("data_received").figure("count"); v != nil {
 		o.BytesIn = count(*v)

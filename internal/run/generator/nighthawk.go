@@ -152,7 +152,7 @@ func ParseNighthawk(r io.Reader) (Outcome, error) {
 	// Rate and connections are those of each worker. Several workers have a result each.
 	workers := float64(max(1, len(j.Results)-1))
 	if j.Options.RPS != nil {
-		o.AskedRate = positive(*j.Options.RPS * workers)
+		o.AskedRate = asRate(*j.Options.RPS * workers)
 	}
 	if j.Options.Connections != nil {
 		if n := count(*j.Options.Connections * workers); n != nil {

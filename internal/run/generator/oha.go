@@ -131,7 +131,7 @@ func ParseOha(r io.Reader, corrected bool) (Outcome, error) {
 			o.Elapsed = span(*s.Total)
 		}
 		if s.RequestsPerSec != nil {
-			o.Rate = positive(*s.RequestsPerSec)
+			o.Rate = asRate(*s.RequestsPerSec)
 		}
 		if s.TotalData != nil {
 			o.BytesIn = count(*s.TotalData)

@@ -1,6 +1,7 @@
 package generator
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -48,6 +49,55 @@ type Outcome struct {
 	Partial bool
 	// Notes are defects of the output that affect its figures.
 	Notes []string
+}
+
+// Impossible returns an error for a figure that no load has: a count, a time or a rate below zero.
+func (o *Outcome) Impossible() (err error) {
+	check := func(v float64, name string) {
+		if err == nil && v < 0 {
+			err = fmt.Errorf("it has %g %s", v, name)
+		}
+	}
+	known := func(v *float64, name string) {
+		if v != nil {
+			check(*v, name)
+		}
+	}
+	check(o.Elapsed.Seconds(), "seconds")
+	check(o.Sending.Seconds(), "seconds of sending")
+	check(float64(o.Slow), "slow responses")
+	known(o.AskedRate, "requests per second to send")
+	known(o.Rate, "requests per second")
+	if o.Connections != nil {
+		check(float64(*o.Connections), "connections")
+	}
+	for _, c := range []struct {
+		n    *int64
+		name string
+	}{{o.Requests, "requests"}, {o.AllRequests, "requests in the whole run"}, {o.OK, "good responses"}, {o.NotOK, "bad responses"}, {o.BytesIn, "bytes received"}, {o.BytesOut, "bytes sent"}} {
+		if c.n != nil {
+			check(float64(*c.n), c.name)
+		}
+	}
+	for _, counted := range []map[string]int64{o.Statuses, o.Errors} {
+		for what, n := range counted {
+			check(float64(n), fmt.Sprintf("times %.40q", what))
+		}
+	}
+	for _, l := range o.Latencies {
+		check(float64(l.Count), "requests with a latency")
+		known(l.MinMS, "ms as its minimum")
+		known(l.MeanMS, "ms as its mean")
+		known(l.MaxMS, "ms as its maximum")
+		for _, q := range l.Quantiles {
+			check(q.MS, fmt.Sprintf("ms as quantile %g", q.Q))
+		}
+		for i, b := range l.Buckets {
+			check(float64(b.Count), fmt.Sprintf("requests in bucket %d", i+1))
+			check(b.LowMS, fmt.Sprintf("ms as the beginning of bucket %d", i+1))
+		}
+	}
+	return err
 }
 
 // Record is one request.
@@ -116,7 +166,7 @@ func classOfError(text string) load.Class {
 }
 
 // distribution builds a published latency, in which every figure is in seconds
-// times unit. It omits figures that are not a latency: NaN, infinite, negative.
+// times unit. It omits figures that are not a latency: NaN, infinite. Negative ones remain, so that [Outcome.Impossible] finds them.
 type distribution struct {
 	result.Latency
 }
@@ -125,9 +175,9 @@ func latencyOf(of string) *distribution {
 	return &distribution{result.Latency{Of: of}}
 }
 
-// millis converts seconds to ms. It returns nil for NaN, infinite and negative values.
+// millis converts seconds to ms. It returns nil for NaN and infinite values.
 func millis(seconds float64) *float64 {
-	if math.IsNaN(seconds) || math.IsInf(seconds, 0) || seconds < 0 {
+	if math.IsNaN(seconds) || math.IsInf(seconds, 0) {
 		return nil
 	}
 	// Rounding to the picosecond makes 0.0003 s equal 0.3 ms, not 0.30000000000000004.
@@ -165,7 +215,7 @@ func (d *distribution) quantile(q, s float64) {
 
 func (d *distribution) bucket(low, high float64, count int64) {
 	l, h := millis(low), millis(high)
-	if l == nil || h == nil || count <= 0 || *h < *l {
+	if l == nil || h == nil || count == 0 || *h < *l {
 		return
 	}
 	d.Buckets = append(d.Buckets, result.Bucket{LowMS: *l, HighMS: *h, Count: count})
@@ -192,9 +242,9 @@ func (d *distribution) addTo(o *Outcome) {
 
 func ptr[T any](v T) *T { return &v }
 
-// count converts a non-negative, finite figure to a count.
+// count converts a finite figure to a count.
 func count(f float64) *int64 {
-	if math.IsNaN(f) || f < 0 || f > maxCount {
+	if math.IsNaN(f) || math.Abs(f) > maxCount {
 		return nil
 	}
 	return ptr(int64(math.Round(f)))
@@ -209,9 +259,9 @@ func textInt(s string) (int64, bool) {
 	return n, err == nil && n >= 0 && n <= maxCount
 }
 
-// positive returns f, or nil if f is not a rate.
-func positive(f float64) *float64 {
-	if math.IsNaN(f) || math.IsInf(f, 0) || f < 0 {
+// asRate returns f, or nil if f is not a number.
+func asRate(f float64) *float64 {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return nil
 	}
 	return &f
@@ -219,7 +269,7 @@ func positive(f float64) *float64 {
 
 // span converts s seconds to a duration, or to 0 if s is not a duration.
 func span(s float64) time.Duration {
-	if math.IsNaN(s) || s < 0 || s > 1e9 {
+	if math.IsNaN(s) || math.Abs(s) > 1e9 {
 		return 0
 	}
 	return time.Duration(math.Round(s * 1e9))

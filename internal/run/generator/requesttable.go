@@ -305,10 +305,10 @@ func ParseGhz(r io.Reader) (Outcome, error) {
 		o.Started = j.Date.Add(-o.Elapsed)
 	}
 	if j.Rate != nil {
-		o.Rate = positive(*j.Rate)
+		o.Rate = asRate(*j.Rate)
 	}
 	if rps := j.Options.RPS; rps != nil && *rps > 0 {
-		o.AskedRate = positive(*rps)
+		o.AskedRate = asRate(*rps)
 	} else if j.Options.Concurrency != nil {
 		o.Loop = loopClosed
 		if n := count(*j.Options.Concurrency); n != nil && *n < 1<<20 {
@@ -353,7 +353,7 @@ var heyFigures = map[string]func(*Outcome, *distribution, float64){
 	"Slowest":      func(_ *Outcome, d *distribution, v float64) { d.max(v) },
 	"Fastest":      func(_ *Outcome, d *distribution, v float64) { d.min(v) },
 	"Average":      func(_ *Outcome, d *distribution, v float64) { d.mean(v) },
-	"Requests/sec": func(o *Outcome, _ *distribution, v float64) { o.Rate = positive(v) },
+	"Requests/sec": func(o *Outcome, _ *distribution, v float64) { o.Rate = asRate(v) },
 	"Total data":   func(o *Outcome, _ *distribution, v float64) { o.BytesIn = count(v) },
 }
 

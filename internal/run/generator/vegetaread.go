@@ -294,7 +294,7 @@ func parseVegetaReport(r io.Reader) (Outcome, error) {
 		}
 	}
 	if j.Rate != nil {
-		o.Rate = positive(*j.Rate)
+		o.Rate = asRate(*j.Rate)
 	}
 	o.Statuses = counts(j.Statuses)
 	o.unanswered(j.Errors)
@@ -417,7 +417,7 @@ func vegetaTextFigure(o *Outcome, d *distribution, title, name, value string) {
 	case "Requests total":
 		o.Requests = count(f)
 	case "Requests rate":
-		o.Rate = positive(f)
+		o.Rate = asRate(f)
 	case "Bytes In total":
 		o.BytesIn = count(f)
 	case "Bytes Out total":

@@ -177,7 +177,7 @@ func (w *wrkReader) summary(t, word, rest string) error {
 		}
 	case word == "Requests/sec:":
 		if v, ok := textCount(rest); ok {
-			w.o.Rate = positive(v)
+			w.o.Rate = asRate(v)
 		}
 	}
 	return nil
