@@ -2,9 +2,8 @@
 package check
 
 import (
-	"net/http"
-
 	"bytes"
+	"net/http"
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/load"

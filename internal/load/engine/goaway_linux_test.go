@@ -11,6 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -62,6 +67,52 @@ func TestManySessionsDrain(t *testing.T) {
 		if r.Classes[load.OK] != requests || r.GoAways < requests/each-1 || strings.Contains(strings.Join(r.Warnings, "\n"), "holds only") {
 			t.Errorf("rate %v: %v, %v, %d GOAWAYs, %q", rate, r.Classes, r.Errors, r.GoAways, r.Warnings)
 		}
+	}
+}
+
+// accepting counts the connections of a listener.
+type accepting struct {
+	net.Listener
+	mu      sync.Mutex
+	changed *sync.Cond
+	opened  int
+}
+
+func (a *accepting) Accept() (net.Conn, error) {
+	c, err := a.Listener.Accept()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.opened++
+	a.changed.Broadcast()
+	return c, err
+}
+
+// TestSlowCallsAtMaxConnectionAge runs against grpc-go, whose connections end soon. Its first calls are answered only once
+// four later connections have come.
+func TestSlowCallsAtMaxConnectionAge(t *testing.T) {
+	t.Parallel()
+	const ahead = 4
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &accepting{Listener: l}
+	a.changed = sync.NewCond(&a.mu)
+	s := grpc.NewServer(grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: 20 * time.Millisecond, MaxConnectionAgeGrace: time.Minute}),
+		grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			for a.opened < 1+ahead {
+				a.changed.Wait()
+			}
+			return status.Error(codes.Unavailable, "answered")
+		}))
+	go func() { _ = s.Serve(a) }()
+	t.Cleanup(s.Stop)
+	p := profileH2("http://" + l.Addr().String() + "/any.Service/Call")
+	p.Protocol, p.Connections, p.Streams, p.Warmup, p.Rate, p.Measure = load.ProtocolGRPC, 1, 100, 0, 100, 500*time.Millisecond
+	if r := mustRun(t, p); r.Requests != 50 || r.Statuses["grpc-14"] != 50 || r.GoAways < ahead {
+		t.Errorf("%v, %v, %d GOAWAYs, %q", r.Statuses, r.Errors, r.GoAways, r.Warnings)
 	}
 }
 
