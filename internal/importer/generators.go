@@ -88,7 +88,7 @@ func (g generatorSource) read(paths []string, o Options) (*Study, error) {
 	slices.SortStableFunc(files, func(a, b string) int { return cmp.Compare(filepath.Dir(a), filepath.Dir(b)) })
 	files = slices.DeleteFunc(files, func(path string) bool {
 		other := ""
-		if !slices.Contains(paths, path) { // a file that is named is read
+		if len(paths) > 1 || paths[0] != path { // a single file is read, whatever its name
 			other, _ = fileformat.Name(path, head(path))
 		}
 		if other != "" {

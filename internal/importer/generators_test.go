@@ -3,6 +3,7 @@ package importer
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -88,6 +89,16 @@ func TestFormsOfOneRunAgree(t *testing.T) {
 		}
 		if l.Recorded != 0 && l.Recorded != first.Recorded {
 			t.Errorf("%s: %d recorded, the results %d", tr.Run, l.Recorded, first.Recorded)
+		}
+	}
+}
+
+// A record of requests has the failures of the report of the same run, once.
+func TestFailuresOfRecords(t *testing.T) {
+	for _, file := range []string{"vegeta-12.12.0-errors.bin", "vegeta-12.12.0-errors-report.json", "vegeta-12.12.0-errors-report.txt"} {
+		l := importOne(t, "vegeta", file).Record.Load
+		if want := map[string]int64{"2xx": 292, "status": 6, "timeout": 2}; !maps.Equal(l.Classes, want) || l.Intended != 300 || l.Completed != 298 {
+			t.Errorf("%s: %v, %d of %d answered", file, l.Classes, l.Completed, l.Intended)
 		}
 	}
 }

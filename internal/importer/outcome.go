@@ -133,7 +133,7 @@ func (o *Output) take(oc generator.Outcome, f format) error {
 		if n < 0 {
 			return fmt.Errorf("%d of error %.40q", n, kind)
 		}
-		if n > 0 {
+		if n > 0 && oc.Records == nil { // records are counted below
 			o.errors[kind] = n
 		}
 	}

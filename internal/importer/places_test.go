@@ -66,6 +66,10 @@ func TestFilesOfDirectories(t *testing.T) {
 	if want := []string{"istio/b.json valid", "linkerd/a.json valid", "istio/a.json valid"}; !slices.Equal(got, want) || len(s.Skipped) != 4 {
 		t.Errorf("%q, skipped %q", got, s.Skipped)
 	}
+	named := read(t, "fortio", filepath.Join(root, "README.md"), filepath.Join(root, "linkerd/results/a.json")) // as of a shell
+	if len(named.Trials) != 1 || len(named.Skipped) != 1 {
+		t.Errorf("%d trials, skipped %q", len(named.Trials), named.Skipped)
+	}
 	if r := s.Trials[0].Record; r.Ended.Sub(r.Started).Seconds() != 10 || !r.Load.Start.Equal(r.Started) {
 		t.Errorf("from %v to %v, load from %v", r.Started, r.Ended, r.Load.Start)
 	}

@@ -247,7 +247,7 @@ func EachJMeterRecord(r io.Reader, each func(Record)) error {
 
 // ghzJSON is ghz -O json, in ns. Marks of the histogram are not used: it has ten.
 type ghzJSON struct {
-	Date    time.Time `json:"date"` // of the end
+	Date    time.Time `json:"date"` // of the end, in whole seconds
 	Options struct {
 		RPS         *float64 `json:"rps"`
 		Concurrency *float64 `json:"concurrency"`
@@ -265,9 +265,10 @@ type ghzJSON struct {
 		Latency    float64 `json:"latency"`
 	} `json:"latencyDistribution"`
 	Details []struct {
-		Latency float64 `json:"latency"`
-		Error   string  `json:"error"`
-		Status  string  `json:"status"`
+		Start   time.Time `json:"timestamp"`
+		Latency float64   `json:"latency"`
+		Error   string    `json:"error"`
+		Status  string    `json:"status"`
 	} `json:"details"`
 }
 
@@ -316,6 +317,9 @@ func ParseGhz(r io.Reader) (Outcome, error) {
 		}
 	}
 	d := latencyOf(ofService)
+	if len(o.Errors) > 0 || len(o.Statuses) > 1 {
+		j.Average = nil // of all calls, and the rest is of successful ones
+	}
 	for _, f := range []struct {
 		set func(float64)
 		v   *float64
@@ -328,7 +332,10 @@ func ParseGhz(r io.Reader) (Outcome, error) {
 		d.quantile(p.Percentage/100, p.Latency/1e9)
 	}
 	var all []float64
-	for _, call := range j.Details {
+	for i, call := range j.Details {
+		if !call.Start.IsZero() && (i == 0 || call.Start.Before(o.Started)) {
+			o.Started = call.Start
+		}
 		if call.Error == "" && call.Latency >= 0 && (call.Status == "" || call.Status == grpcOK) {
 			all = append(all, call.Latency)
 		}
