@@ -12,6 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/fetch"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/outfile"
+	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/cli/health"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/generator"
@@ -44,6 +45,11 @@ Exit codes: 0 runs work, perhaps with warnings; 1 a run cannot work; 2 an invali
 				var err error
 				if s, err = c.Read(args[0], o.ExperimentOptions); err != nil {
 					return err
+				}
+			}
+			for _, flag := range []string{"set", "mesh", "blocks", "measure", "detect"} {
+				if len(args) == 0 && cmd.Flags().Changed(flag) {
+					return console.Usage(fmt.Errorf("--%s needs an experiment file", flag), "give the file: tare doctor FILE")
 				}
 			}
 			if err := o.check(); err != nil {

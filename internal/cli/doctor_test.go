@@ -46,6 +46,8 @@ func TestDoctorRefuses(t *testing.T) {
 		{"../../examples/quickstart.yaml", "--blocks", "2"},
 		{"../../examples/quickstart.yaml", "--measure", "1ms"},
 		{"no-such.yaml"},
+		{"--set=NaN"}, {"--set=blocks=3"}, {"--mesh", "missing.yaml"}, {"--blocks", "5"}, {"--measure", "2s"}, {"--detect", "3%"},
+		{"../../examples/quickstart.yaml", "--set=NaN"}, {"../../examples/quickstart.yaml", "--detect", "NaN"},
 	} {
 		_, err := call(t, newDoctorCommand, args...)
 		if code := console.Exit(new(bytes.Buffer), "tare", err); code != console.BadUsage {

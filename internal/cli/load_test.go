@@ -171,7 +171,7 @@ func TestLoadRefusesMistakes(t *testing.T) {
 		{[]string{"http://127.0.0.1/", "--rate", "10", "--sine", "10s@5", "--ramp", "10s@5"}, "both segments and a sine"},
 		{[]string{"http://127.0.0.1/", "--expect-status", "ok"}, `expected status "ok"`},
 		{[]string{"http://127.0.0.1/", "--refuse-json", "a..b"}, `JSON field "a..b"`},
-		{[]string{"http://127.0.0.1/", "--cert", "x"}, "both a certificate and a key"},
+		{[]string{"http://127.0.0.1/", "--cert", "load_test.go"}, "both a certificate and a key"},
 		{[]string{"http://127.0.0.1/", "-H", "nonsense"}, `header "nonsense"`},
 		{[]string{"http://127.0.0.1/", "-d", "0s"}, "measure window is 0s long"},
 		{[]string{"http://127.0.0.1/", "-o", "xml"}, `output "xml"`},

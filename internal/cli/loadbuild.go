@@ -38,7 +38,7 @@ func (f *loadFlags) build(urls []string) (load.Profile, error) {
 		}
 		p.Targets = append(p.Targets, u)
 	}
-	errs = append(errs, f.readSecrets(&p), f.rpc.plainTargets(&p), f.socket.speak(&p), f.readTargets(&p), f.refuseZero(), f.speak(&p), f.addBody(&p), f.addCredentials(&p), f.connect(&p), f.checkFindMax(&p))
+	errs = append(errs, f.readSecrets(&p), f.rpc.plainTargets(&p), f.socket.speak(&p), f.readTargets(&p), f.refuseValues(), f.speak(&p), f.rpc.refuse(&p, f.changed), f.addBody(&p), f.addCredentials(&p), f.connect(&p), f.checkFindMax(&p))
 	p.Rate = float64(f.rate)
 	errs = append(errs, f.vary(&p), f.addUsers(&p), f.compile(&p))
 	if p.Seed = f.seed; !f.changed("seed") {
@@ -130,18 +130,33 @@ func (f *loadFlags) speak(p *load.Profile) error {
 // timed reports whether the command line has a duration.
 func (f *loadFlags) timed() bool { return f.changed("duration") || f.changed(aliasDuration) }
 
-// refuseZero finds flags that have no meaning at zero: their default would replace it.
-func (f *loadFlags) refuseZero() error {
+// refuseValues finds values that no load can have, also of flags that this load does not use. A default would
+// replace a zero.
+func (f *loadFlags) refuseValues() error {
 	var errs []error
 	for _, flag := range []struct {
-		name string
-		zero bool
+		name  string
+		wrong bool
+		must  string
 	}{
-		{"connections", f.profile.Connections == 0}, {"requests", f.profile.Requests == 0}, {"workers", f.profile.Workers == 0},
-		{"streams", f.profile.Streams == 0}, {"timeout", f.timeout == 0},
+		{"connections", f.profile.Connections == 0, "be above 0"}, {"requests", f.profile.Requests == 0, "be above 0"},
+		{"workers", f.profile.Workers == 0, "be above 0"}, {"streams", f.profile.Streams < 1, "be above 0"},
+		{"timeout", f.timeout == 0, "be above 0"}, {"grpc-messages", f.rpc.messages < 1, "be above 0"},
+		{"probes", f.probes < 1 || f.probes > maxProbes, fmt.Sprintf("be between 1 and %d", maxProbes)},
+		{"calibrate", f.profile.Calibrate < 0, "not be negative"}, {"speed", f.targets == "", "be used with --targets"},
 	} {
-		if f.changed(flag.name) && flag.zero {
-			errs = append(errs, fmt.Errorf("--%s must be above 0", flag.name))
+		if f.changed(flag.name) && flag.wrong {
+			errs = append(errs, fmt.Errorf("--%s must %s", flag.name, flag.must))
+		}
+	}
+	for _, file := range []struct{ flag, path string }{
+		{"cacert", f.tls.CAFile}, {"cert", f.tls.CertFile}, {"key", f.tls.KeyFile}, {"body-file", f.profile.BodyFile}, {"protoset", f.rpc.protoset},
+	} {
+		if file.path == "" {
+			continue
+		}
+		if _, err := os.Stat(file.path); err != nil {
+			errs = append(errs, fmt.Errorf("--%s: %w", file.flag, err))
 		}
 	}
 	return errors.Join(errs...)

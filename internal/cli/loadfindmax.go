@@ -48,9 +48,6 @@ func (f *loadFlags) checkFindMax(p *load.Profile) error {
 	if f.output != "text" && f.output != "json" {
 		errs = append(errs, fmt.Errorf("--find-max has output text or json, not %s", f.output))
 	}
-	if f.probes < 1 || f.probes > maxProbes {
-		errs = append(errs, fmt.Errorf("--probes %d is not between 1 and %d", f.probes, maxProbes))
-	}
 	if !f.timed() {
 		f.duration.d = defaultProbe
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -112,6 +113,46 @@ func TestZeroIsRefused(t *testing.T) {
 	for _, args := range [][]string{{"-c", "0"}, {"-n", "0"}, {"-w", "0"}, {"-t", "0"}, {"--streams", "0"}} {
 		if _, err := built(t, args...); err == nil || !strings.Contains(err.Error(), "must be above 0") {
 			t.Errorf("%q: %v", args, err)
+		}
+	}
+}
+
+// A value that no load can have, or a file that is missing, is refused also where the load does not use it.
+func TestUnusedFlagsAreRead(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "shop.proto"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ want, args string }{
+		{"--streams must be above 0", "--streams -1"},
+		{"--calibrate must not be negative", "--calibrate -1s"},
+		{"--probes must be between 1 and 1000", "--probes -1"},
+		{"--speed must be used with --targets", "--speed zz"},
+		{"--speed must be used with --targets", "--speed NaN"},
+		{`--grpc-messages must be above 0`, "--protocol grpc --grpc-messages -1"},
+		{"--grpc-messages needs a URL of gRPC", "--grpc-messages 2"},
+		{"--proto needs a URL of gRPC", "--proto missing"},
+		{"--proto: stat missing: no such file", "--protocol grpc --proto missing"},
+		{"--proto: stat ", "--protocol grpc --proto missing --import-path " + dir},
+		{"--import-path: stat missing: no such file", "--protocol grpc --import-path missing"},
+		{"--protoset: stat missing: no such file", "--protoset missing --protocol grpc"},
+		{"--cacert: stat missing: no such file", "--cacert missing"},
+		{"--cert: stat missing: no such file", "--cert missing --key missing"},
+		{"--body-file: stat missing: no such file", "--body-file missing"},
+		{"", "--protocol grpc --proto shop.proto --import-path " + dir},
+		{"", "--cacert " + filepath.Join(dir, "shop.proto")},
+	} {
+		_, err := built(t, strings.Fields(test.args)...)
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", test.args, err, test.want)
+		}
+	}
+	for _, flag := range []string{"fail-under", "rate", "duration", "warmup", "timeout", "calibrate", "spin", "think", "seed", "streams", "connections", "workers",
+		"processes", "requests", "expect-size", "body-size", "follow", "probes", "ws-messages", "grpc-messages", "weights", "cpus", "gate", "find-max", "speed"} {
+		for _, value := range []string{"NaN", "Inf", "-Inf", "zz"} {
+			if _, err := runLoadCommand(t, "http://127.0.0.1:1/", "-n", "1", "--"+flag+"="+value); exitCode(err) != console.BadUsage {
+				t.Errorf("--%s=%s: %v", flag, value, err)
+			}
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -64,6 +66,34 @@ func (f *rpcFlags) plainTargets(p *load.Profile) error {
 		p.Protocol = load.ProtocolGRPC
 	}
 	return nil
+}
+
+// refuse finds flags of gRPC in a load of another protocol, and files that are missing. Those of --proto may lie in a
+// directory of --import-path.
+func (f *rpcFlags) refuse(p *load.Profile, changed func(string) bool) error {
+	for _, flag := range []string{"proto", "import-path", "protoset", "grpc-messages", "grpc-at-once"} {
+		if changed(flag) && p.Protocol != load.ProtocolGRPC {
+			return fmt.Errorf("--%s needs a URL of gRPC, such as grpc://127.0.0.1:50051", flag)
+		}
+	}
+	var errs []error
+	for _, dir := range f.importPaths {
+		if _, err := os.Stat(dir); err != nil {
+			errs = append(errs, fmt.Errorf("--import-path: %w", err))
+		}
+	}
+	for _, name := range f.protos {
+		_, err := os.Stat(name)
+		for _, dir := range f.importPaths {
+			if err != nil {
+				_, err = os.Stat(filepath.Join(dir, name))
+			}
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--proto: %w", err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // described reports whether tare-grpc is to describe the method.
