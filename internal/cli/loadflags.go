@@ -200,7 +200,12 @@ func (r *rateFlag) Set(text string) error {
 // shareFlag is a share of requests in percent.
 type shareFlag float64
 
-func (s *shareFlag) String() string { return strconv.FormatFloat(float64(*s), 'g', 6, 64) + "%" }
+func (s *shareFlag) String() string {
+	if *s == 0 {
+		return "" // no default in the help
+	}
+	return strconv.FormatFloat(float64(*s), 'g', 6, 64) + "%"
+}
 
 func (*shareFlag) Type() string { return "share" }
 
