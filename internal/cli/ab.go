@@ -52,6 +52,7 @@ func newABCommand(c *CommandLine) *cobra.Command {
 holds or is breached. Both are shown by a group-sequential t test (alpha spending of Lan
 and DeMets): over all looks together, a false breach and a false hold have a probability
 of 5 % at most. At --max-time the gate is undecided, with the time that it would need.
+So is a gate whose blocks depend on one another, or of which one is an outlier.
 
 Without FILE the load is one service, or --app, behind --mesh. --program, --version and
 --set a.FIELD=…, b.FIELD=… set how A and B differ: FIELD is one of meshes in the

@@ -20,6 +20,8 @@ type truth struct {
 	change float64 // of B's CPU against A's, share
 	all    float64 // change of every treatment, share
 	noise  float64 // of a pair, log scale
+	lasts  float64 // autocorrelation of the pairs
+	rare   float64 // share of blocks in which B costs a fifth more
 	tails  bool    // the noise has the t distribution with 4 degrees of freedom
 	day    float64 // standard deviation of the machine's speed between runs, log scale
 	lost   float64 // share of trials that are invalid
@@ -41,6 +43,15 @@ func (t truth) write(dir string, seed uint64) error {
 			machine[b] = day
 		}
 	}
+	lasting, rare := make([]float64, t.blocks+1), make([]float64, t.blocks+1)
+	own := rand.New(rand.NewPCG(seed, 2))
+	last := own.NormFloat64()
+	for b := range lasting {
+		last = t.lasts*last + math.Sqrt(1-t.lasts*t.lasts)*own.NormFloat64()
+		if lasting[b], rare[b] = last, 1; own.Float64() < t.rare {
+			rare[b] = 1.2
+		}
+	}
 	of := func(level string) plan.Factors { return plan.Factors{"mesh": level} }
 	a := analysistest.Truth{AppUS: 60, DataUS: 400, LoadUS: 20, AppMiB: 14, DataMiB: 50, MedianMS: 0.5}
 	s := analysistest.Study{
@@ -51,11 +62,17 @@ func (t truth) write(dir string, seed uint64) error {
 			{ID: "envoy-b", Factors: of("envoy-b"), Baseline: "envoy-a", Truth: a},
 		},
 		Change: func(record *result.Record) {
-			factor := machine[record.Block] * math.Exp(t.noise/math.Sqrt2*t.draw(r))
-			factor *= 1 + t.all
+			noise := t.noise / math.Sqrt2 * t.draw(r)
+			factor := machine[record.Block] * (1 + t.all)
 			if record.Treatment == "envoy-b" {
-				factor *= 1 + t.change
+				factor *= (1 + t.change) * rare[record.Block]
 			}
+			if t.lasts > 0 { // all of it in B
+				if noise = 0; record.Treatment == "envoy-b" {
+					noise = t.noise * lasting[record.Block]
+				}
+			}
+			factor *= math.Exp(noise)
 			for i := range record.Tasks {
 				task := &record.Tasks[i]
 				task.End.CPU = task.Start.CPU + int64(float64(task.End.CPU-task.Start.CPU)*factor)

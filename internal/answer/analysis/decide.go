@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
@@ -49,7 +50,11 @@ type Decision struct {
 	Minutes float64 `json:"minutes,omitempty"`
 	// Control is the same change between the two baselines of the A/A pair, absent without one.
 	Control *stats.Interval `json:"control,omitempty"`
-	Why     string          `json:"why,omitempty"` // it cannot be decided
+	Why     string          `json:"why,omitempty"` // it cannot be decided, or its basis
+	// Doubts are the assumptions that the pairs break. The gate is then undecided.
+	Doubts []string `json:"doubts,omitempty"`
+	// Doubted is the outcome without Doubts. Absent: undecided as well.
+	Doubted Outcome `json:"doubted,omitempty"`
 
 	distance float64 // from the limits, in standard deviations of a pair (not positive: undecidable with this difference)
 }
@@ -91,6 +96,12 @@ func (a *analysis) decisions() (all []Decision, err error) {
 		w := gateTest{gate: c.gate, detect: float64(a.run.header.Decide.Detect), looks: max(a.run.planned, a.run.plan.Blocks), tests: len(due), last: a.run.isLastLook()}
 		p := a.estimator.pairs(c.gate.Metric, byBlock(trials[c.treatment.ID]), byBlock(trials[c.treatment.Baseline]))
 		d := w.decide(p.treatment, p.baseline)
+		a.unfailed(&d, w, trials[c.treatment.ID], trials[c.treatment.Baseline])
+		if d.Outcome != Undecided {
+			if d.Doubts = a.doubts(c.gate.Metric, c.treatment, planned[c.treatment.Baseline], trials); d.Doubts != nil {
+				d.Doubted, d.Outcome = d.Outcome, Undecided
+			}
+		}
 		d.Lost = a.lostPairs(c.gate.Metric, c.treatment.ID, c.treatment.Baseline)
 		d.Treatment, d.Factors, d.Baseline = c.treatment.ID, c.treatment.Factors, c.treatment.Baseline
 		d.MorePairs = d.morePairs()
@@ -115,7 +126,82 @@ func (d *run) blockTime() time.Duration {
 	return result.Worked(d.records) / time.Duration(max(blocks, 1))
 }
 
-// gateTest is the sequential test of one gate. Its decisions are simulated in decide_test.go.
+// doubting are the diagnoses under which a gate is undecided: its error rests on independent pairs of one distribution.
+var doubting = []string{"pairs-dependent", "effect-drifts", "outlier-block"}
+
+// doubts are the diagnoses of the pairs of one treatment that concern a metric, each with its code.
+func (a *analysis) doubts(name string, t, base plan.Treatment, trials map[string][]Trial) (all []string) {
+	if m, _ := metric.Lookup(name); !m.SpeedSensitive {
+		return nil // memory and counts are equal in most blocks
+	}
+	cs := a.estimator.compare(t, base, trials[t.ID], trials[base.ID])
+	for i := range cs {
+		if cs[i].Metric == name {
+			cs[i].Family = Headline
+		}
+	}
+	for _, w := range diagnoses(cs) {
+		if slices.Contains(doubting, w.Code) && about(w.Metrics, name) {
+			all = append(all, w.Code+": "+w.Message)
+		}
+	}
+	return all
+}
+
+// unfailed decides a gate on failures, or on the rate, of blocks without any failure, whose values all agree. The bounds
+// are exact and over requests: n of n answered is a share above 1-alpha^(1/n) with probability 1-alpha (Clopper, Pearson,
+// Biometrika 1934). The first look at which such a bound holds a gate is the only one that can be wrong, so that the
+// looks share no error. Failures that come in rare whole blocks are not seen before one comes.
+func (a *analysis) unfailed(d *Decision, w gateTest, treatment, baseline []Trial) {
+	if d.Outcome != Undecided || d.Pairs < experiment.DecideFrom() || d.A == nil || !isZero(*d.B-*d.A, *d.A, *d.B) {
+		return
+	}
+	requests := func(trials []Trial) (n, lost int64) {
+		for _, t := range trials {
+			for i := range a.run.records {
+				if r := &a.run.records[i]; r.ID == t.ID && r.Load != nil {
+					ended, failed := ended(r.Load)
+					n, lost = n+ended, lost+failed
+				}
+			}
+		}
+		return n, lost
+	}
+	after, lostAfter := requests(treatment)
+	before, lostBefore := requests(baseline)
+	if lostAfter+lostBefore > 0 || min(after, before) == 0 {
+		return
+	}
+	// low and high are the largest shares that may fail at A and at B.
+	alpha := decisionError / float64(max(w.tests, 1))
+	low, high := stats.NoneOf(before, alpha), stats.NoneOf(after, alpha)
+	scale, per := 1.0, 1.0
+	switch w.gate.Metric {
+	case metric.ErrorRatio:
+	case metric.RequestsLost, metric.Timeouts:
+		per = float64(after) / float64(len(treatment)) // of a trial
+	case metric.Rate:
+		low, high = high, low // what fails at B lowers its rate
+		if scale = *d.A; w.gate.Relative {
+			scale = 100
+		}
+	default:
+		return
+	}
+	if w.gate.Relative && w.gate.Metric != metric.Rate {
+		return // no percentage of zero: Why has the cure
+	}
+	change := stats.Interval{}
+	from, to := -low*scale*per, high*scale*per
+	change.Low, change.High = &from, &to
+	d.Change = &change
+	d.Why = fmt.Sprintf("nothing failed in %d and %d requests: the interval is over requests", before, after)
+	if d.Outcome = w.gate.judge(from, to); d.Outcome == CannotTell {
+		d.Outcome = Undecided
+	}
+}
+
+// gateTest is the sequential test of one gate. Its decisions are simulated in decide_internal_test.go.
 type gateTest struct {
 	gate   Gate
 	detect float64 // share
@@ -167,6 +253,9 @@ func (w gateTest) decide(treatment, baseline []float64) Decision {
 	}
 	hold := w.spending(len(changes), decisionError).Bounds(changes)
 	breach := w.spending(len(changes), decisionError/float64(max(w.tests, 1))).Bounds(changes)
+	for _, r := range []*stats.Result{&hold, &breach} {
+		r.Widen(stats.Lasting(changes))
+	}
 	d.Change = w.shown(hold.Interval)
 	if len(changes) >= experiment.DecideFrom() && hold.Why == stats.NoSpread {
 		d.Why = "all blocks agree to the last digit: the metric is coarser than the difference"

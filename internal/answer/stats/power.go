@@ -82,6 +82,10 @@ func Wilson(k, n int64, confidence float64) Result {
 	return r
 }
 
+// NoneOf is the exact upper bound of a share of which none was seen in n (Clopper, Pearson, Biometrika 1934). It is
+// exceeded with probability alpha.
+func NoneOf(n int64, alpha float64) float64 { return -math.Expm1(math.Log(alpha) / float64(n)) }
+
 // WelchDetectable is [MinDetectable] for unpaired samples: the smallest true
 // difference of means that [Welch]'s test at level alpha finds with the given
 // power. Not ok if there is no interval.

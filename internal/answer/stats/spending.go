@@ -139,3 +139,31 @@ func (s Spending) Bounds(x []float64) Result {
 
 // Last is the critical value of the last look.
 func (s Spending) Last() float64 { return s.critical[len(s.critical)-1] }
+
+// Widen multiplies the interval around the estimate. Without an interval it does nothing.
+func (r *Result) Widen(factor float64) {
+	if half, ok := r.HalfWidth(); ok {
+		r.set(r.Estimate-factor*half, r.Estimate+factor*half)
+	}
+}
+
+// Lasting is the factor by which the standard error of the mean of x grows if the autocorrelation rho of neighbours
+// decays geometrically: the root of (1+rho)/(1-rho) (Bayley, Hammersley, JRSS Supplement 1946). rho is the estimate
+// without its bias of about -(1+4·rho)/n (Kendall, Biometrika 1954), and half of its standard error more. The factor is
+// at least 1, and 1 below six values.
+func Lasting(x []float64) float64 {
+	n, m := float64(len(x)), Mean(x)
+	if len(x) < 6 || noSpread(SD(x), maxAbs(x)) {
+		return 1
+	}
+	sum, squares := 0.0, 0.0
+	for i, v := range x {
+		squares += square(v - m)
+		if i > 0 {
+			sum += (v - m) * (x[i-1] - m)
+		}
+	}
+	rho := (n*sum/squares+1)/(n-4) + 0.5/math.Sqrt(n)
+	rho = math.Min(0.9, math.Max(0, rho))
+	return math.Sqrt((1 + rho) / (1 - rho))
+}

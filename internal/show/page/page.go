@@ -5,6 +5,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
@@ -104,6 +105,7 @@ var familiesOfFigures = families{
 // document is the input of the layout.
 type document struct {
 	Policy, Name, Description, Headline string
+	Gates                               string // their outcome, empty without gates
 	Answer, Setup                       []string
 	Band                                []card
 	Warnings                            []warning
@@ -152,9 +154,10 @@ func Write(w io.Writer, s Source) error {
 	if len(answer) == 0 {
 		answer = []string{unanswered(s.Report)}
 	}
+	gates := report.GatesAnswer(s.Report)
 	d := document{
 		Name: s.Report.Experiment, Description: strings.Join(strings.Fields(s.Report.Description), " "),
-		Headline: answer[0], Answer: answer, Setup: report.Header(s.Report), Band: band(s), Warnings: warnings(s.Report), Configurations: configurations(s.Report),
+		Headline: cmp.Or(gates, answer[0]), Gates: gates, Answer: answer, Setup: report.Header(s.Report), Band: band(s), Warnings: warnings(s.Report), Configurations: configurations(s.Report),
 		Provenance: provenance(s), Experiment: string(s.Dir.Experiment()), Tare: s.Report.Setup.Tare, Schema: analysis.Schema,
 	}
 	return d.fill(w, contentOf(s), func(w io.Writer) error { return report.WriteText(w, s.Report, report.Options{All: true}) })

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"html"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,6 +54,14 @@ func TestPageOpensWithTheAnswer(t *testing.T) {
 			t.Fatalf("%q is not after offset %d", line, at)
 		}
 		at += i
+	}
+}
+
+// The page of a run with gates opens with their outcome.
+func TestPageOpensWithTheGates(t *testing.T) {
+	r, text := written(t, analysistest.ABWithOutlier())
+	if want := "<h1>ab: " + strings.ReplaceAll(html.EscapeString(report.GatesAnswer(r)), "+", "&#43;") + "</h1>"; r.Decided() != analysis.Undecided || !bytes.Contains(text, []byte(want)) {
+		t.Errorf("%s, and no %s in\n%.4000s", r.Decided(), want, text[bytes.Index(text, []byte("<body")):])
 	}
 }
 

@@ -25,9 +25,9 @@ func writeComment(w io.Writer, r *analysis.Report) error {
 		}
 		p.line("")
 	}
-	p.prose(trialsSentence(text{page: p, view: view{r: r, label: newLabels(r)}}) + ". Intervals hold over all looks: each side is wrong with probability 5 % at most.")
-	for _, warning := range decisionWarnings(r) {
-		p.item("Warning " + warning.Code + ": " + warning.Message)
+	p.prose(trialsSentence(text{page: p, view: view{r: r, label: newLabels(r)}}) + ". " + errorSentence(r))
+	for _, s := range warningLines(r) {
+		p.item(s)
 	}
 	p.line("\n<details><summary>Report</summary>\n")
 	if err := p.writeTo(w, "comment"); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,7 +38,11 @@ func decisionLines(d analysis.Decision) []string {
 		change += ChangeWords(d) + ", "
 	}
 	lines = append(lines, change+fmt.Sprintf("after %d of at most %d pairs%s.", d.Pairs, d.Max, map[bool]string{true: ", the last look"}[d.Last]))
+	for _, doubt := range d.Doubts {
+		lines = append(lines, fmt.Sprintf("Warning %s. Without this doubt: %s.", doubt, d.Doubted))
+	}
 	switch {
+	case d.Doubts != nil:
 	case d.Why != "":
 		lines = append(lines, d.Why+".")
 	case d.Pairs < experiment.DecideFrom():
@@ -149,21 +154,62 @@ func writeDecision(w io.Writer, r *analysis.Report) error {
 		}
 	}
 	t.page.prose(trialsSentence(t) + ".")
-	t.page.prose("Intervals hold over all looks: each side is wrong with probability 5 % at most.")
-	for _, warning := range decisionWarnings(r) {
-		t.page.prose("Warning " + warning.Code + ": " + warning.Message)
+	t.page.prose(errorSentence(r))
+	for _, s := range warningLines(r) {
+		t.page.prose(s)
 	}
 	return t.page.writeTo(w, "decision")
 }
 
-// decisionWarnings are the warnings that doubt a decision.
-func decisionWarnings(r *analysis.Report) (all []analysis.Warning) {
+// doubtingWarnings are about the pairs of all decisions of a run.
+var doubtingWarnings = []string{"pairs-dependent", "effect-drifts", "outlier-block"}
+
+// errorSentence is the error of the decisions, or the doubt of it.
+func errorSentence(r *analysis.Report) string {
+	if slices.ContainsFunc(r.Warnings, func(w analysis.Warning) bool { return slices.Contains(doubtingWarnings, w.Code) }) ||
+		slices.ContainsFunc(r.Decisions, func(d analysis.Decision) bool { return d.Doubts != nil }) {
+		return "Intervals have no known error: the blocks of this run depend on one another, or differ from all others."
+	}
+	return "Intervals hold over all looks: each side is wrong with probability 5 % at most."
+}
+
+// warningLines are the warnings that doubt a decision.
+func warningLines(r *analysis.Report) (all []string) {
 	for _, w := range r.Warnings {
-		if w.Code == "treatments-same" || w.Code == "invalid-trials" || w.Code == "aa-differs" {
-			all = append(all, w)
+		if w.Code == "treatments-same" || w.Code == "invalid-trials" || w.Code == "aa-differs" || slices.Contains(doubtingWarnings, w.Code) {
+			all = append(all, "Warning "+w.Code+": "+w.Message)
 		}
 	}
 	return all
+}
+
+// GatesAnswer is the outcome of the gates in a sentence, with the names of those that do not hold. It is empty without
+// gates.
+func GatesAnswer(r *analysis.Report) string {
+	if len(r.Decisions) == 0 {
+		return ""
+	}
+	var open []string
+	for _, d := range r.Decisions {
+		if d.Outcome != analysis.Holds {
+			open = append(open, fmt.Sprintf("%s: %s", d.Gate, strings.ToUpper(string(d.Outcome))))
+		}
+	}
+	words := outcomesInWords(r.Decisions)
+	if open == nil {
+		return words + "."
+	}
+	return words + " (" + listedFirst(open, mostOpen) + ")."
+}
+
+// mostOpen is the max number of gates that [GatesAnswer] names.
+const mostOpen = 3
+
+func listedFirst(words []string, most int) string {
+	if len(words) > most {
+		return strings.Join(words[:most], "; ") + fmt.Sprintf("; and %d more", len(words)-most)
+	}
+	return strings.Join(words, "; ")
 }
 
 // JUnit's XML, as CI systems read it.
@@ -175,6 +221,7 @@ type (
 		Failures int         `xml:"failures,attr"`
 		Skipped  int         `xml:"skipped,attr"`
 		Cases    []junitCase `xml:"testcase"`
+		Output   string      `xml:"system-out,omitempty"` // what doubts all of them
 	}
 	junitCase struct {
 		Class   string        `xml:"classname,attr"`
@@ -203,6 +250,7 @@ func writeJUnit(w io.Writer, r *analysis.Report) error {
 		}
 		s.Cases = append(s.Cases, c)
 	}
+	s.Output = strings.Join(warningLines(r), "\n")
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return fmt.Errorf("write report as JUnit XML: %w", err)
 	}
@@ -228,6 +276,11 @@ func writeGitHub(w io.Writer, r *analysis.Report) error {
 		lines := decisionLines(d)
 		_, err := fmt.Fprintf(w, "::%s title=%s::%s\n", githubLevels[d.Outcome], githubProperty.Replace("tare: "+lines[0]), githubMessage.Replace(strings.Join(lines[1:], "\n")))
 		if err != nil {
+			return fmt.Errorf("write annotations: %w", err)
+		}
+	}
+	for _, line := range warningLines(r) {
+		if _, err := fmt.Fprintf(w, "::warning title=tare::%s\n", githubMessage.Replace(line)); err != nil {
 			return fmt.Errorf("write annotations: %w", err)
 		}
 	}

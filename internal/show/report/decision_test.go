@@ -10,31 +10,50 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
 	"github.com/tare-mesh/tare/internal/answer/effective"
-	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
 
-// gated is a run of A, A again and B, whose data plane costs a share more, with a gate of 2 %.
 func gated(t *testing.T, more float64, blocks int) *analysis.Report {
 	t.Helper()
-	a := analysistest.Truth{AppUS: 60, DataUS: 400, LoadUS: 20, AppMiB: 14, DataMiB: 50, MedianMS: 0.5}
-	b := a
-	b.DataUS *= 1 + more
-	of := func(level string) plan.Factors { return plan.Factors{"mesh": level} }
-	s := analysistest.Study{
-		Name: "ab", Blocks: blocks, Seed: 7, Warmup: 1, Measure: 1, Rate: 50, Noise: 0.005, Drift: 0.1,
-		YAML: "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: ab}\ndecide: {gates: ['cpu_us_per_request/data < +2%']}\n",
-		Treatments: []analysistest.Treatment{
-			{ID: "envoy-a", Factors: of("envoy-a"), Truth: a},
-			{ID: "envoy-a-control", Factors: plan.Factors{"mesh": "envoy-a", "control": true}, Baseline: "envoy-a", Control: true, Truth: a},
-			{ID: "envoy-b", Factors: of("envoy-b"), Baseline: "envoy-a", Truth: b},
-		},
-	}
-	r, err := analysis.Analyze(s.Write(t, filepath.Join(t.TempDir(), "run")), analysis.Options{})
+	return analyzed(t, analysistest.AB(more, blocks))
+}
+
+func analyzed(t *testing.T, s analysistest.Study) *analysis.Report {
+	t.Helper()
+	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
+	defer d.Close()
+	r, err := analysis.Analyze(d, analysis.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// An outlier leaves a gate undecided that the test alone decides, and every format prints why.
+func TestDecisionUnderDoubt(t *testing.T) {
+	s := analysistest.ABWithOutlier()
+	s.YAML = strings.Replace(s.YAML, "+2%", "+40%", 1)
+	r := analyzed(t, s)
+	if d := r.Decisions[0]; r.Decided() != analysis.Undecided || d.Doubted != analysis.Holds || len(d.Doubts) != 1 {
+		t.Fatalf("%+v", d)
+	}
+	for format, outcome := range map[string]string{"decision": "UNDECIDED.", "text": "UNDECIDED.", "markdown": "UNDECIDED.", "comment": "1 gate undecided", "junit": `skipped="1"`, "github": "::warning title=", "json": `"undecided"`} {
+		f, ok := report.Lookup(format, report.Options{Width: 2000})
+		if !ok {
+			t.Fatalf("no format %s", format)
+		}
+		var b bytes.Buffer
+		if err := f.Write(&b, r); err != nil {
+			t.Fatal(err)
+		}
+		got := b.String()
+		if !strings.Contains(got, "outlier-block") || !strings.Contains(got, outcome) || strings.Contains(got, "5 % at most") || strings.Contains(got, "more time hardly helps") {
+			t.Errorf("%s:\n%s", format, got)
+		}
+	}
+	if got, want := report.GatesAnswer(r), "1 gate undecided (cpu_us_per_request/data < +40%: UNDECIDED)."; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }
 
 func TestDecisionFormats(t *testing.T) {

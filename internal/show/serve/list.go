@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
 )
 
 // row is a run in the list.
@@ -16,7 +18,7 @@ type row struct {
 	Link, LiveLink string
 	Complete       bool // the summary is made
 	Ended          bool
-	Good           bool // every trial is used
+	Good           bool // every trial is used, and every gate holds
 	Verdict        string
 	History        string // points of a sparkline, empty with fewer than two runs
 	HistoryWords   string
@@ -95,9 +97,12 @@ func (s *Server) row(of run) row {
 	case !complete:
 		x.Verdict = "…"
 	case sum.Used == sum.Planned:
-		x.Good, x.Verdict = true, fmt.Sprintf("all %d trials valid", sum.Planned)
+		x.Good, x.Verdict = sum.Decided == "" || sum.Decided == analysis.Holds, fmt.Sprintf("all %d trials valid", sum.Planned)
 	default:
 		x.Verdict = fmt.Sprintf("%d of %d trials used", sum.Used, sum.Planned)
+	}
+	if x.Complete && x.Ended && sum.Gates != "" {
+		x.Verdict = strings.TrimSuffix(sum.Gates, ".") + "; " + x.Verdict
 	}
 	if x.Complete && x.Ended && sum.Warnings > 0 {
 		x.Verdict += fmt.Sprintf(", %d warning%s", sum.Warnings, map[bool]string{false: "s"}[sum.Warnings == 1])

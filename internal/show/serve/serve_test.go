@@ -108,6 +108,27 @@ func settled(t *testing.T, base, path string) string {
 	}
 }
 
+// A run whose gates do not hold has no mark of success, though all trials are valid.
+func TestListOfGates(t *testing.T) {
+	for _, c := range []struct {
+		study analysistest.Study
+		want  string
+	}{
+		{analysistest.AB(0, 8), `<b class="good" aria-hidden="true">✓</b> 1 gate holds; all 24 trials valid`},
+		{analysistest.AB(0.1, 8), `<b class="bad" aria-hidden="true">!</b> 1 gate breached (cpu_us_per_request/data &lt; &#43;2%: BREACHED); all 24 trials valid`},
+		{analysistest.AB(0, 3), `<b class="bad" aria-hidden="true">!</b> 1 gate undecided (`},
+	} {
+		runs := t.TempDir()
+		if err := c.study.Write(t, filepath.Join(runs, "one")).Close(); err != nil {
+			t.Fatal(err)
+		}
+		_, base := serving(t, Config{Dirs: []string{runs}})
+		if list := settled(t, base, "/"); !strings.Contains(list, c.want) {
+			t.Errorf("no %s in\n%s", c.want, list)
+		}
+	}
+}
+
 func TestList(t *testing.T) {
 	runs := t.TempDir()
 	write(t, filepath.Join(runs, "one"), nil)

@@ -15,6 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/live"
+	"github.com/tare-mesh/tare/internal/show/report"
 )
 
 // summary is a run in the list. It is kept by the digest of the run's manifest.
@@ -28,6 +29,9 @@ type summary struct {
 	Used       int       `json:"used"`
 	Warnings   int       `json:"warnings"`
 	Answer     string    `json:"answer,omitempty"` // the first sentence of the report
+	Gates      string    `json:"gates,omitempty"`  // their outcome in a sentence, empty without gates
+	// Decided is the outcome of all gates together.
+	Decided analysis.Outcome `json:"decided,omitempty"`
 	// Headline is the difference of the first treatment that is compared, for the history.
 	Metric   string   `json:"metric,omitempty"`
 	Unit     string   `json:"unit,omitempty"`
@@ -76,6 +80,9 @@ func summarize(path string) summary {
 	if len(h.Answer) > 0 {
 		s.Answer = h.Answer[0]
 	}
+	if s.Gates = report.GatesAnswer(r); s.Gates != "" {
+		s.Decided = r.Decided()
+	}
 	for _, t := range r.Treatments {
 		if of, ok := h.Of[t.ID]; ok && !of.Control {
 			s.Metric, s.Unit, s.Headline = h.Title, h.Unit, &of.Estimate
@@ -101,7 +108,7 @@ type summaries struct {
 }
 
 // cacheSchema of the file. Another one is not read.
-const cacheSchema = "tare.summaries/v1"
+const cacheSchema = "tare.summaries/v2"
 
 type cacheFile struct {
 	Schema    string             `json:"schema"`

@@ -92,6 +92,36 @@ func Quickstart() Study {
 	}
 }
 
+// AB is a run of A, A again and B, whose data plane costs a share more, with a gate of 2 %.
+func AB(more float64, blocks int) Study {
+	a := Truth{AppUS: 60, DataUS: 400, LoadUS: 20, AppMiB: 14, DataMiB: 50, MedianMS: 0.5}
+	b := a
+	b.DataUS *= 1 + more
+	of := func(level string) plan.Factors { return plan.Factors{"mesh": level} }
+	return Study{
+		Name: "ab", Blocks: blocks, Seed: 7, Warmup: 1, Measure: 1, Rate: 50, Noise: 0.005, Drift: 0.1,
+		YAML: "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: ab}\ndecide: {gates: ['cpu_us_per_request/data < +2%']}\n",
+		Treatments: []Treatment{
+			{ID: "envoy-a", Factors: of("envoy-a"), Truth: a},
+			{ID: "envoy-a-control", Factors: plan.Factors{"mesh": "envoy-a", plan.ControlFactor: true}, Baseline: "envoy-a", Control: true, Truth: a},
+			{ID: "envoy-b", Factors: of("envoy-b"), Baseline: "envoy-a", Truth: b},
+		},
+	}
+}
+
+// ABWithOutlier is [AB] of 12 blocks, in one of which the data plane of B costs a fifth more.
+func ABWithOutlier() Study {
+	s := AB(0, 12)
+	s.Change = func(r *result.Record) {
+		for i := range r.Tasks {
+			if task := &r.Tasks[i]; r.Block == 9 && r.Treatment == "envoy-b" {
+				task.End.CPU = task.Start.CPU + (task.End.CPU-task.Start.CPU)*6/5
+			}
+		}
+	}
+	return s
+}
+
 // epoch is when every study began.
 var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
