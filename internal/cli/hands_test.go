@@ -120,6 +120,10 @@ func TestSecretHeaders(t *testing.T) {
 		var stdout, stderr strings.Builder
 		args := []string{"load", server.URL, "-n", "1", "-c", "1"}
 		for _, h := range headers {
+			if user, ok := strings.CutPrefix(h, "--auth "); ok {
+				args = append(args, "--auth", user)
+				continue
+			}
 			args = append(args, "-H", h)
 		}
 		code := New(console.Console{In: strings.NewReader(""), Out: &stdout, Err: &stderr}, nil).Run(t.Context(), args)
@@ -134,6 +138,12 @@ func TestSecretHeaders(t *testing.T) {
 	}
 	if out, _ := load("Authorization: Bearer s3cret"); !strings.Contains(out, "list of processes") || strings.Contains(out, "s3cret") {
 		t.Error(out)
+	}
+	t.Setenv(envPassword, "s3cret")
+	for user, noted := range map[string]bool{"--auth me": false, "--auth me:s3cret": true} {
+		if out, code := load(user); code != console.Done || strings.Contains(out, "list of processes") != noted || strings.Contains(out, "s3cret") {
+			t.Errorf("%s: exit code %d:\n%s", user, code, out)
+		}
 	}
 	if out, code := load("Authorization: ${env:TARE_TEST_ABSENT}"); code != console.BadUsage || !strings.Contains(out, "TARE_TEST_ABSENT is not set") {
 		t.Errorf("exit code %d:\n%s", code, out)

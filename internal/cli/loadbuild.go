@@ -353,10 +353,10 @@ func (f *loadFlags) addCredentials(p *load.Profile) error {
 		return nil
 	}
 	user, password, ok := strings.Cut(f.auth, ":")
-	if !ok {
-		if password, ok = os.LookupEnv(envPassword); !ok {
-			return fmt.Errorf("--auth %s has no password: write user:password, or set %s", user, envPassword)
-		}
+	if ok {
+		f.notef("other users can see the password of --auth in the list of processes: write --auth %s, and set %s", user, envPassword)
+	} else if password, ok = os.LookupEnv(envPassword); !ok {
+		return fmt.Errorf("--auth %s has no password: set %s, or write user:password", user, envPassword)
 	}
 	p.Headers = append(p.Headers, "Authorization: Basic "+base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
 	return nil

@@ -114,7 +114,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.templates, "templates", false, "replace {{uuid}}, {{seq}}, {{random 1 100}}, {{now}} and {{csv \"FILE\" \"COLUMN\"}} in paths, headers and bodies")
 	flags.BoolVar(&f.profile.Cookies, "cookies", false, "each connection is a user with cookies of its own, who sends the requests in their order")
 	flags.StringVar(&f.think, "think", "", "wait this long between an answer and the next request of a connection, such as `100ms..500ms`; closed loop only")
-	flags.StringVarP(&f.auth, "auth", "a", "", "basic authentication as `user:password`, or user with the password in $"+envPassword)
+	flags.StringVarP(&f.auth, "auth", "a", "", "basic authentication as `user`, with the password in $"+envPassword+", or as user:password")
 	flags.Int64Var(&f.profile.RequestSize, "body-size", 0, "bytes of request body, or of a TCP echo")
 	flags.Var(&f.failUnder, "fail-under", "exit with 1 below this `share` of successful requests, such as 99.9% (default: 100% for refused connections and failed TLS, none for others)")
 	flags.StringArrayVar(&f.gates, "gate", nil, "exit with 4 unless this `bound` holds, such as 'p99 < 50ms' or 'errors < 0.1%'; may be repeated")
