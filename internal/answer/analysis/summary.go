@@ -11,7 +11,7 @@ import (
 
 // reportWarnings are one line a code for the whole report, the gravest first.
 func (a *analysis) reportWarnings(r *Report) []Warning {
-	ws := []Warning{}
+	ws := append([]Warning{}, a.run.answersDiffer()...)
 	if a.run.header.Platform.Kind == imported {
 		ws = append(ws, a.run.importWarnings()...)
 	} else {

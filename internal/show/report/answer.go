@@ -29,6 +29,23 @@ func Answer(r *analysis.Report) []string {
 	if r.Method == analysis.AsPublished {
 		return nil
 	}
+	if lines := answer(r); len(lines) > 0 {
+		return append(otherAnswers(r), lines...)
+	}
+	return nil
+}
+
+// otherAnswers warn, before any figure, of treatments whose clients got other answers.
+func otherAnswers(r *analysis.Report) (lines []string) {
+	for _, w := range r.Warnings {
+		if w.Code == analysis.AnswersDiffer && len(lines) < mostAnswers {
+			lines = append(lines, "Warning: "+w.Message+". The figures compare different work.")
+		}
+	}
+	return lines
+}
+
+func answer(r *analysis.Report) []string {
 	v := view{r: r, label: newLabels(r)}
 	if len(r.Ladders) > 0 {
 		var lines []string

@@ -70,6 +70,16 @@ func TestAnswer(t *testing.T) {
 }
 
 // The capacities come first, with their ratio.
+// Other answers are other work: the warning precedes every figure.
+func TestAnswerAfterOtherAnswers(t *testing.T) {
+	r := reportOf(t, small(nil))
+	r.Warnings = append([]analysis.Warning{{Code: analysis.AnswersDiffer, Message: "GET / has other answers in envoy (5 bytes) than in none (4 bytes)"}}, r.Warnings...)
+	want := "Warning: GET / has other answers in envoy (5 bytes) than in none (4 bytes). The figures compare different work."
+	if lines := Answer(r); len(lines) < 3 || lines[0] != want || !strings.HasPrefix(lines[1], "envoy adds") {
+		t.Errorf("%q", lines)
+	}
+}
+
 func TestAnswerWithCapacity(t *testing.T) {
 	s := small(func(r *result.Record) {
 		found := capacity.Found{Objective: "p99 < 50ms", Rate: 9870 + 10*float64(r.Block), Low: 9000, High: 10000}

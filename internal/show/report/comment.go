@@ -13,6 +13,10 @@ import (
 func writeComment(w io.Writer, r *analysis.Report) error {
 	p := newPage(Options{}, true, "###")
 	p.heading("tare: " + outcomesInWords(r.Decisions))
+	for _, s := range otherAnswers(r) {
+		p.prose(s)
+		p.line("")
+	}
 	commentTable(p, r.Decisions)
 	commentRemarks(p, r.Decisions)
 	if len(r.Decisions) > 0 {

@@ -138,6 +138,9 @@ func ChangeWords(d analysis.Decision) string {
 
 func writeDecision(w io.Writer, r *analysis.Report) error {
 	t := text{page: newPage(Options{}, false, ""), view: view{r: r, label: newLabels(r)}}
+	for _, s := range otherAnswers(r) {
+		t.page.prose(s)
+	}
 	for _, d := range r.Decisions {
 		for _, s := range decisionLines(d) {
 			t.page.prose(s)

@@ -125,12 +125,13 @@ func TestCommentFormat(t *testing.T) {
 	r := gated(t, 0.1, 8)
 	r.Configurations = []analysis.Configuration{{A: "envoy-a", B: "envoy-b", Differences: []effective.Difference{{Path: "access_log", B: "file"}}}}
 	r.Decisions[0].Lost = []analysis.LostPair{{Block: 2, Treatment: "envoy-b", Reason: "rate-missed", Message: "80 % of <b>requests</b>\nmore"}, {Block: 4, Treatment: "envoy-a", Reason: "rate-missed"}}
+	r.Warnings = []analysis.Warning{{Code: analysis.AnswersDiffer, Message: "GET / has other answers"}}
 	f, _ := report.Lookup("comment", report.Options{})
 	var b bytes.Buffer
 	if err := f.Write(&b, r); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"### tare: 1 gate breached\n", "| cpu\\_us\\_per\\_request/data &lt; +2% | BREACHED | ",
+	for _, want := range []string{"### tare: 1 gate breached\n", "gate breached\n\nWarning: GET / has other answers. The figures compare different work.\n\n", "| cpu\\_us\\_per\\_request/data &lt; +2% | BREACHED | ",
 		"- No pair from 2 blocks (2, 4): rate-missed (envoy-b: 80 % of &lt;b&gt;requests&lt;/b&gt;).\n", "\n- \\+ access\\_log", "\n<details><summary>Report</summary>\n\n", "\n</details>\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
