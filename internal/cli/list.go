@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,9 +27,9 @@ type listing struct {
 
 var listings = []listing{
 	{"meshes", "meshes for factors.mesh, which also takes the path of a definition",
-		[]string{"MESH", "PROVIDES", "LOCAL", "KUBERNETES", "OPTIONS", "DESCRIPTION"}, meshRows},
+		[]string{"MESH", "PROVIDES", "PROTOCOLS", "LOCAL", "KUBERNETES", "OPTIONS", "DESCRIPTION"}, meshRows},
 	{"apps", "application topologies",
-		[]string{"APP", "SERVICES", "CALLS PER REQUEST", "DESCRIPTION"}, appRows},
+		[]string{"APP", "SERVICES", "CALLS PER REQUEST", "PROTOCOLS", "DESCRIPTION"}, appRows},
 	{"generators", "load generators, their installed version, and the definition of their latency",
 		[]string{"GENERATOR", "LOOP", "VERSION", "LATENCY"}, generatorRows},
 	{"platforms", "where trials run",
@@ -117,7 +118,7 @@ func rowsOf(all []mesh.Definition) (rows [][]string) {
 		case d.On(mesh.OnKubernetes) == nil:
 			kubernetes = "yes"
 		}
-		rows = append(rows, []string{d.Name, Provides(d.Provides), local, kubernetes, cmp.Or(strings.Join(d.OptionNames(), ", "), "-"), d.Description})
+		rows = append(rows, []string{d.Name, Provides(d.Provides), protocolsFor(d.Forwards), local, kubernetes, cmp.Or(strings.Join(d.OptionNames(), ", "), "-"), d.Description})
 	}
 	return rows
 }
@@ -139,9 +140,19 @@ func Provides(p mesh.Provides) string {
 	return strings.Join(has, ", ")
 }
 
+// protocolsFor lists the protocols that nothing refuses.
+func protocolsFor(refused func(protocol string) error) string {
+	all := app.Protocols()
+	some := slices.DeleteFunc(slices.Clone(all), func(p string) bool { return refused(p) != nil })
+	if len(some) == len(all) {
+		return "all"
+	}
+	return strings.Join(some, ", ")
+}
+
 func appRows(catalog) (rows [][]string) {
 	for _, t := range app.Builtin() {
-		rows = append(rows, []string{t.Name, strconv.Itoa(len(t.Services)), strconv.Itoa(t.Edges()), t.Description})
+		rows = append(rows, []string{t.Name, strconv.Itoa(len(t.Services)), strconv.Itoa(t.Edges()), protocolsFor(func(p string) error { return t.Speaks(p) }), t.Description})
 	}
 	return rows
 }

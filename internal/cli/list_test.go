@@ -17,8 +17,8 @@ func TestList(t *testing.T) {
 		rows int
 		line string // one that must be there, its columns separated by two spaces or more
 	}{
-		"meshes":     {len(mesh.Names()), "envoy-tcp  mTLS, telemetry  envoy sidecars  "},
-		"apps":       {len(app.Builtin()), "chain-3  3  3  "},
+		"meshes":     {len(mesh.Names()), "reference  L7  http1, websocket  tare-agent sidecars  "},
+		"apps":       {len(app.Builtin()), "chain-3  3  3  http1, http2, grpc, websocket  "},
 		"generators": {len(c.generators), "tare  open, closed  built in  response time: from the scheduled start to the last byte"},
 		"platforms":  {len(c.platforms), "local"},
 		"meters":     {len(clusterMeters), "metrics-api  averages"},

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/strict"
@@ -33,6 +32,7 @@ func (v applicationRules) validate() {
 	default:
 		v.topology()
 	}
+	v.onlyOwn()
 	v.chart(inline)
 	v.own()
 }
@@ -45,6 +45,15 @@ func (v applicationRules) program() {
 		}
 	}
 	v.e.inline().Validate(inApplication{v.doc}, "application.")
+}
+
+// onlyOwn reports fields of a program without its command.
+func (v applicationRules) onlyOwn() {
+	for _, field := range []string{"env", "dir", "ready"} {
+		if path := "application." + field; v.doc.Has(path) && !v.e.Application.IsOwn() {
+			v.report(path, "add command: [PROGRAM, ARGUMENT, …], or remove it", "it needs a command")
+		}
+	}
 }
 
 // inApplication reports mistakes in the only service at the application, where its fields are.
@@ -75,9 +84,6 @@ func (v applicationRules) own() {
 		}
 		if !v.local() {
 			v.report(path, "write platform: {kind: local}", "one's own program runs on this machine, and the platform is %s", v.e.Platform.Kind)
-		}
-		if slices.Contains(v.e.protocols(), app.TCP) && s.Protocol == "" {
-			v.report("factors.protocol", "write http1, http2 or grpc", "one's own program cannot have protocol tcp: the load expects an echo")
 		}
 		for j, n := range replicas {
 			if n > 1 && (s.URL != "" || len(s.Calls) > 0) {

@@ -64,6 +64,10 @@ func (v factorRules) rate(path string, level RateLevel) {
 		v.capacity(path, level.Capacity)
 		return
 	}
+	if _, number := v.doc.Text(path); v.doc.Has(path) && !number {
+		v.report(path, `write {max: "p99 < 50ms"}, or max for a closed loop`, "the search has no objective")
+		return
+	}
 	x, measure := level.Rate, v.e.Phases.Measure
 	if x > 0 && measure > 0 && float64(x)*time.Duration(measure).Seconds() < 1 {
 		v.report(path, "raise the rate or phases.measure", "%s requests per second send no request in a measure phase of %v", clip(x.String()), measure)

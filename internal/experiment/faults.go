@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -151,6 +152,8 @@ func (v faultRules) expectation(path, text string) {
 		v.report(path, syntax.Tip, "character %d: %s", syntax.Column, syntax.Message)
 	case err != nil:
 		v.report(path, "", "%v", err)
+	case c.Begins() >= time.Duration(v.e.Phases.Measure):
+		v.report(path, "raise phases.measure, or lower the time", "its window begins after %v, and the measure phase has ended after %v", c.Begins(), v.e.Phases.Measure)
 	case c.NeedsFault() && len(v.e.Faults) == 0:
 		v.report(path, "add faults, or remove the window around a fault", "it refers to a fault, and the experiment has none")
 	}

@@ -22,6 +22,7 @@ func (v loadRules) validate() {
 	v.load()
 	v.checks()
 	v.requests()
+	v.spread()
 	v.users()
 	v.webSocket()
 	v.profile()

@@ -10,7 +10,6 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/jsonschema"
-	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
@@ -51,7 +50,7 @@ func (o MeshOptions) Settings() mesh.Settings {
 type meshRules struct{ validation }
 
 func (v meshRules) validate() {
-	v.forwards()
+	v.combinations()
 	v.options()
 }
 
@@ -178,31 +177,34 @@ func (v meshRules) installer(path string, o MeshOptions, k mesh.Kubernetes) {
 	}
 }
 
-// forwards reports local meshes that do not support the protocol of a service.
-func (v meshRules) forwards() {
-	if !v.local() || !v.doc.Sound("application") || !v.doc.Sound("factors") {
+// combinations reports levels of protocol and mesh that do not go with an application, or with one another.
+func (v meshRules) combinations() {
+	if !v.doc.Sound("application") || !v.doc.Sound("factors") {
 		return
 	}
 	all, err := v.e.Topologies()
 	if err != nil {
 		return // already reported
 	}
-	tcp := ""
 	for _, t := range all {
-		for _, s := range t.Services {
-			if s.Protocol == app.TCP || s.Protocol == "" && slices.Contains(LevelsOf[string](v.e.Factors, "protocol"), app.TCP) {
-				tcp = cmp.Or(tcp, s.Name)
+		for i, protocol := range v.e.protocols() {
+			for j, name := range meshesOf(v.e) {
+				d, _ := v.definition(name) // an unknown one is reported elsewhere, and refuses nothing here
+				factor, err := Combination{t, v.known.Programs.Names(), protocol, d, v.e.Platform.Kind}.Refused()
+				if err == nil || d.On(v.e.Platform.Kind) != nil {
+					continue
+				}
+				path := map[string]string{"mesh": fmt.Sprintf("factors.mesh[%d]", j), "protocol": fmt.Sprintf("factors.protocol[%d]", i)}[factor]
+				if !v.doc.Has(path) {
+					path = "application"
+				}
+				if len(all) > 1 {
+					err = hint.Wrap(fmt.Errorf("topology %s: %w", t.Name, err), hint.Of(err))
+				}
+				v.report(path, hint.Of(err), "%v", err)
 			}
 		}
 	}
-	if tcp == "" {
-		return
-	}
-	each(v.validation, "factors.mesh", v.e.meshes(), func(p, name string) {
-		if d, ok := v.definition(name); ok && d.Provides.L7 && d.Local != nil && !d.Local.TCP {
-			v.report(p, "use a mesh that forwards connections, such as envoy-tcp", "service %s uses tcp, and %s forwards only HTTP", tcp, name)
-		}
-	})
 }
 
 // describeMeshes has a line for every field, and "*" stands for a mesh's name.

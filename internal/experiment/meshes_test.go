@@ -60,7 +60,7 @@ func TestMeshesThatCannotBe(t *testing.T) {
 		"connections through HTTP": {"application: {services: [{name: a, protocol: tcp}]}\nfactors: {mesh: [none, envoy-tcp, envoy]}\n",
 			"x.yaml:5:35: factors.mesh[2]: service a uses tcp, and envoy forwards only HTTP\n  hint: use a mesh that forwards connections, such as envoy-tcp\n"},
 		"connections by a factor": {"factors: {mesh: [consul, reference, none], protocol: [http1, tcp]}\n",
-			"x.yaml:4:26: factors.mesh[1]: service echo uses tcp, and reference forwards only HTTP\n  hint: use a mesh that forwards connections, such as envoy-tcp\n"},
+			"x.yaml:4:26: factors.mesh[1]: service echo uses tcp, and reference forwards only http1, websocket\n  hint: use a mesh that forwards connections, such as envoy-tcp\n"},
 		"options here": {"factors: {mesh: [none, consul]}\nmeshes: {consul: {profile: dev}}\n",
 			"x.yaml:5:28: meshes.consul.profile: it applies to clusters, and the platform is local\n  hint: remove it, or write platform: {kind: kubernetes}\n"},
 		"option": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, istio]}\nmeshes: {istio: {options: {mtl: STRICT}}}\n",

@@ -84,18 +84,38 @@ func (v loadRules) requests() {
 	if bytes > maxRequestBytes {
 		v.report("load.requests", "", "the bodies have %d bytes, max %d", bytes, maxRequestBytes)
 	}
-	v.spread()
 }
 
-// spread checks that each replica has a connection.
+// spread checks that each replica of the entry has a connection, unless a sidecar or a Service of a cluster chooses the
+// replicas.
 func (v loadRules) spread() {
-	need := 1
-	for _, n := range LevelsOf[int](v.e.Factors, "replicas") {
-		need = max(need, n)
+	without := func(name string) bool {
+		d, _ := v.definition(name)
+		return v.local() && d.Local == nil
 	}
-	for i, c := range LevelsOf[int](v.e.Factors, "connections") {
+	if !slices.ContainsFunc(meshesOf(v.e), without) && len(v.e.Load.Requests) == 0 {
+		return
+	}
+	need, levels := 1, LevelsOf[int](v.e.Factors, "connections")
+	if len(levels) == 0 {
+		levels = []int{DefaultLevels().Connections}
+	}
+	all, _ := v.e.Topologies() // a mistake is reported elsewhere
+	for _, t := range all {
+		entry, _ := t.Service(t.Default().Entry)
+		for _, n := range append(LevelsOf[int](v.e.Factors, "replicas"), entry.Replicas) {
+			if n <= maxReplicas {
+				need = max(need, cmp.Or(entry.Replicas, n))
+			}
+		}
+	}
+	for i, c := range levels {
+		path := fmt.Sprintf("factors.connections[%d]", i)
+		if !v.doc.Has(path) {
+			path = "factors.replicas"
+		}
 		if c >= 1 && c < need {
-			v.report(fmt.Sprintf("factors.connections[%d]", i), "each replica has connections of its own", "%d connections are fewer than the %d replicas", c, need)
+			v.report(path, "each replica has connections of its own: write more in factors.connections", "%d connections are fewer than the %d replicas", c, need)
 		}
 	}
 }

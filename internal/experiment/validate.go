@@ -121,3 +121,11 @@ func (v validation) definition(name string) (mesh.Definition, bool) {
 	d, err := v.e.Definition(name, v.known.Definition)
 	return d, err == nil
 }
+
+// meshesOf lists the levels of the factor mesh, or its default.
+func meshesOf(e *Experiment) []string {
+	if named := e.meshes(); len(named) > 0 {
+		return named
+	}
+	return []string{DefaultLevels().Mesh}
+}

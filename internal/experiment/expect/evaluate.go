@@ -3,10 +3,19 @@ package expect
 import (
 	"fmt"
 	"strconv"
+	"time"
 )
 
 // NeedsFault reports whether the condition refers to faults.
 func (c Condition) NeedsFault() bool { return c.recovery != nil || c.window.needsFault() }
+
+// Begins is the start of the window in the measure phase, or 0 if the window is of a fault.
+func (c Condition) Begins() time.Duration {
+	if c.NeedsFault() {
+		return 0
+	}
+	return c.window.from
+}
 
 // Evaluate measures the condition on a trial. What cannot be measured does not hold.
 func (c Condition) Evaluate(t Trial) Outcome {

@@ -80,6 +80,20 @@ func (d Definition) Ingress() (*Gateway, error) {
 	}
 }
 
+// Forwards returns an error if the sidecars on this machine do not forward a protocol.
+func (d Definition) Forwards(protocol string) error {
+	l := d.Local
+	switch {
+	case l == nil:
+		return nil
+	case len(l.Protocols) > 0 && !slices.Contains(l.Protocols, protocol):
+		return fmt.Errorf("%s forwards only %s", d.Name, strings.Join(l.Protocols, ", "))
+	case protocol == "tcp" && d.Provides.L7 && !l.TCP && len(l.Protocols) == 0:
+		return fmt.Errorf("%s forwards only HTTP", d.Name)
+	}
+	return nil
+}
+
 // Carries returns an error if the gateway's routes do not support a protocol.
 func (g Gateway) Carries(protocol string) error {
 	if slices.Contains(g.Protocols, protocol) {

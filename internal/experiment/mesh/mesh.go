@@ -43,6 +43,8 @@ type Local struct {
 	Verify       Verify        `yaml:"verify" json:"verify"`
 	// TCP: a mesh with l7 supports plain TCP services too, and counts their connections.
 	TCP bool `yaml:"tcp,omitempty" json:"tcp,omitempty"`
+	// Protocols that the sidecars forward. Absent means all, tcp only without l7 or with tcp: true.
+	Protocols []string `yaml:"protocols,omitempty" json:"protocols,omitempty"`
 }
 
 // Sidecar is the proxy process of each pod.

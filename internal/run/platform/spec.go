@@ -28,12 +28,9 @@ func (s Spec) Replicas(of app.Service) int {
 	return max(1, cmp.Or(of.Replicas, s.Treatment.Levels.Replicas))
 }
 
-// Protocol is the protocol of a service, by default the treatment's. Only the entry has WebSocket.
+// Protocol is the protocol of a service, by default the treatment's.
 func (s Spec) Protocol(of app.Service) string {
-	if of.Protocol == "" && s.Treatment.Levels.Protocol == app.WebSocket && of.Name != s.Entry().Name {
-		return app.HTTP1
-	}
-	return cmp.Or(of.Protocol, s.Treatment.Levels.Protocol, app.HTTP1)
+	return s.Topology.ProtocolOf(of, s.Treatment.Levels.Protocol)
 }
 
 // Attribute returns t with its plane, role and component.

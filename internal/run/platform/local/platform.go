@@ -242,9 +242,8 @@ func supported(spec platform.Spec) error {
 		return err
 	}
 	for _, s := range spec.Topology.Services {
-		if p := cmp.Or(s.Protocol, spec.Treatment.Levels.Protocol); spec.Mesh.Provides.L7 && p == app.TCP && !spec.Mesh.Local.TCP {
-			return hint.Wrap(fmt.Errorf("service %s uses tcp: %w by mesh %s, which is for HTTP", s.Name, errors.ErrUnsupported, spec.Mesh.Name),
-				"choose a mesh that forwards connections, such as envoy-tcp")
+		if p := spec.Protocol(s); spec.Mesh.Forwards(p) != nil {
+			return fmt.Errorf("service %s uses %s: %w: %w", s.Name, p, errors.ErrUnsupported, spec.Mesh.Forwards(p))
 		}
 	}
 	return nil

@@ -1,0 +1,48 @@
+package experiment
+
+import (
+	"fmt"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+)
+
+// Combination is what a trial puts together. The definitions of applications and meshes have the data.
+type Combination struct {
+	Application app.Topology
+	Programs    []string // that services may have
+	Protocol    string   // of the load
+	Mesh        mesh.Definition
+	Platform    string
+}
+
+// Refused returns the factor whose level does not go with the others, and the reason. Without one the error is nil.
+func (c Combination) Refused() (factor string, err error) {
+	if err := c.Application.Speaks(c.Protocol, c.Programs...); err != nil {
+		return "protocol", err
+	}
+	if err := c.Mesh.On(c.Platform); err != nil {
+		return "mesh", err
+	}
+	if c.Platform != mesh.OnLocal {
+		return "", nil
+	}
+	if c.Application.Chart != nil {
+		return "topology", hint.New("write platform: {kind: kubernetes}", "a chart needs a cluster, and the platform is local")
+	}
+	for _, s := range c.Application.Services {
+		if p := c.Application.ProtocolOf(s, c.Protocol); c.Mesh.Forwards(p) != nil {
+			return "mesh", hint.Wrap(fmt.Errorf("service %s uses %s, and %w", s.Name, p, c.Mesh.Forwards(p)), forwardsHint(p))
+		}
+	}
+	return "", nil
+}
+
+// forwardsHint names meshes for a protocol.
+func forwardsHint(protocol string) string {
+	if protocol == app.TCP {
+		return "use a mesh that forwards connections, such as envoy-tcp"
+	}
+	return "use a mesh that forwards " + protocol + ", such as envoy; `tare list meshes` prints the protocols of each"
+}

@@ -1,0 +1,53 @@
+package experiment
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+)
+
+// Experiments that a run could not use are refused with the place and the remedy, and their neighbours are not.
+func TestCombinations(t *testing.T) {
+	known := Known{Protocols: app.Protocols(), Platforms: []string{"local", "kubernetes"}, Generators: []string{"tare"}, Definition: func(name string) (mesh.Definition, bool) {
+		for _, d := range mesh.Builtin() {
+			if d.Name == name {
+				return d, true
+			}
+		}
+		return mesh.Definition{}, false
+	}}
+	const begin = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: m}\nphases: {warmup: 0s, measure: 1s, drain: 0s}\n"
+	for _, c := range []struct{ text, at, want, hint string }{
+		{"factors: {mesh: [none, reference], protocol: [http2]}", "5:24", "service echo uses http2, and reference forwards only http1, websocket", "such as envoy"},
+		{"factors: {mesh: [none, reference-50us], protocol: [grpc]}", "5:24", "uses grpc, and reference-50us forwards", "such as envoy"},
+		{"factors: {mesh: [envoy], protocol: [tcp]}", "5:18", "uses tcp, and envoy forwards only HTTP", "envoy-tcp"},
+		{"factors: {mesh: [envoy-tcp], protocol: [tcp]}", "", "", ""},
+		{"factors: {mesh: [none, reference], protocol: [websocket]}", "", "", ""},
+		{"application: {topology: faces}\nfactors: {mesh: [none, reference]}", "6:24", "service color uses grpc, and reference forwards", "such as envoy"},
+		{"application: {topology: faces}\nfactors: {mesh: [envoy], protocol: [http2]}", "", "", ""},
+		{"application: {topology: faces}\nfactors: {mesh: [none], protocol: [http1, grpc]}", "6:43", "service face: smiley speaks grpc, and a call by gRPC has no path", ""},
+		{"application: {topology: fan-out}\nfactors: {mesh: [none], protocol: [tcp]}", "6:36", "service front: a tcp service cannot call others", "http1"},
+		{"factors: {mesh: [none], protocol: [tcp], topology: [echo, fan-out]}", "5:36", "topology fan-out: service front: a tcp service", "http1"},
+		{"application: {topology: sidecar-or-not}\nfactors: {mesh: [none], protocol: [http2]}", "6:36", "program adder supports only http1", ""},
+		{"application: {command: [x]}\nfactors: {mesh: [none], protocol: [tcp]}", "6:36", "one's own program cannot have protocol tcp", "http1"},
+		{"factors: {mesh: [none], replicas: [2], connections: [1]}", "5:54", "1 connections are fewer than the 2 replicas", "connections"},
+		{"factors: {mesh: [none], replicas: [17]}", "5:35", "16 connections are fewer than the 17 replicas", "connections"},
+		{"factors: {mesh: [none], replicas: [16]}", "", "", ""},
+		{"factors: {mesh: [none]}\nexpect: [p99 < 1ms after 10s]", "6:10", "begins after 10s, and the measure phase has ended after 1s", "phases.measure"},
+		{"factors: {mesh: [none]}\nexpect: [p99 < 1ms after 500ms]", "", "", ""},
+		{"factors: {mesh: [none], rate: [{}]}", "5:32", "the search has no objective", "max"},
+		{"application: {topology: echo, ready: /ok}\nfactors: {mesh: [none]}", "5:38", "it needs a command", "command"},
+		{"application: {env: {A: b}}\nfactors: {mesh: [none]}", "5:20", "it needs a command", "command"},
+	} {
+		_, err := Decode("x.yaml", []byte(begin+c.text), known)
+		switch {
+		case c.want == "" && err != nil, c.want != "" && err == nil:
+			t.Errorf("%s\n%v, want %q", c.text, err, c.want)
+		case err != nil && (!strings.Contains(err.Error(), "x.yaml:"+c.at+": ") || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.(strict.Problems)[0].Tip, c.hint)):
+			t.Errorf("%s\n%v\nwant %s: %q", c.text, err, c.at, c.want)
+		}
+	}
+}
