@@ -45,6 +45,7 @@ type weighOptions struct {
 	path        string
 	ready       string
 	protocol    string
+	headers     []string
 	meshes      []string
 	rate        float64 // 0: searched
 	connections int
@@ -115,6 +116,7 @@ weigh finds a rate that all treatments can serve, and keeps the experiment file.
 	f.StringVar(&o.path, "path", "", "`path` of the requests, or the gRPC method (default /, and the gRPC health check)")
 	f.StringVar(&o.ready, "ready", "", "`path` that is answered with 2xx or 3xx once the program serves (default: any answer)")
 	f.StringVar(&o.protocol, "protocol", app.HTTP1, "protocol of the program: http1, http2, grpc or websocket (an echo)")
+	f.StringArrayVarP(&o.headers, "header", "H", nil, "request header `\"Name: value\"`, Host included; may be repeated. The file has ${env:NAME} as it is")
 	f.StringArrayVar(&o.meshes, "mesh", []string{"envoy"}, "compare with this `mesh` of tare list meshes, or a file with a definition; may be repeated (on a cluster istio)")
 	f.Float64Var(&o.rate, "rate", 0, "`requests` per second (default: found by a short search; 50 on a cluster)")
 	f.IntVar(&o.connections, "connections", 4, "connections of the load")
@@ -137,6 +139,7 @@ type weighFile struct {
 	Application weighApplication     `yaml:"application"`
 	Meshes      map[string]weighMesh `yaml:"meshes,omitempty"`
 	Factors     weighFactors         `yaml:"factors"`
+	Load        weighLoad            `yaml:"load,omitempty"`
 	Order       string               `yaml:"order,omitempty"`
 	Slices      *experiment.Slices   `yaml:"slices,omitempty"`
 	Blocks      int                  `yaml:"blocks"`
@@ -153,6 +156,10 @@ type weighPlatform struct {
 	Context    string `yaml:"context,omitempty"`
 	Image      string `yaml:"image,omitempty"`
 	InUse      string `yaml:"inUse,omitempty"`
+}
+
+type weighLoad struct {
+	Headers map[string]string `yaml:"headers,omitempty"`
 }
 
 // weighMesh is the choice of a mesh's charts.
@@ -241,7 +248,22 @@ func (o weighOptions) file(args []string) (*weighFile, error) {
 		w.Factors.Route = []string{path}
 	}
 	w.Metadata.Name = label("weigh-" + name)
-	return w, w.addMeshes(o.meshes)
+	return w, errors.Join(w.addHeaders(o.headers), w.addMeshes(o.meshes))
+}
+
+// addHeaders adds headers of every request.
+func (w *weighFile) addHeaders(all []string) error {
+	for _, line := range all {
+		name, value, ok := strings.Cut(line, ":")
+		if !ok {
+			return console.Usage(fmt.Errorf("--header %q is not of the form Name: value", line), "write -H 'Host: shop.example'")
+		}
+		if w.Load.Headers == nil {
+			w.Load.Headers = map[string]string{}
+		}
+		w.Load.Headers[name] = strings.TrimSpace(value)
+	}
+	return nil
 }
 
 // addMeshes adds meshes by name, or by the file of a definition.

@@ -43,6 +43,7 @@ func TestWeighFile(t *testing.T) {
 		"flags": {[]string{"./server"}, func(o *weighOptions) {
 			o.rate, o.path, o.ready, o.protocol, o.meshes = 70, "/a", "/healthz", "http2", []string{"consul", "none", "consul"}
 		}, []string{"rate: [70]", "route: [/a]", "ready: /healthz", "protocol: [http2]", "mesh: [none, consul]"}},
+		"headers":   {[]string{"./server"}, func(o *weighOptions) { o.headers = []string{"Host: shop.example:80", "A:${env:B}"} }, []string{"load:\n  headers:\n    A: ${env:B}\n    Host: shop.example:80\n"}},
 		"a literal": {[]string{"sh", "-c", "echo $${port} {port}"}, nil, []string{"echo $${port} ${port}"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,6 +117,7 @@ func TestWeighRefuses(t *testing.T) {
 		"and --url":    {[]string{"./server"}, func(o *weighOptions) { o.url = "http://127.0.0.1:1" }},
 		"--time 1s is": {[]string{"./server"}, func(o *weighOptions) { o.time = time.Second }},
 		"the baseline": {[]string{"./server"}, func(o *weighOptions) { o.meshes = []string{"none"} }},
+		"Name: value":  {[]string{"./server"}, func(o *weighOptions) { o.headers = []string{"shop.example"} }},
 		"--rate -1 is": {[]string{"./server"}, func(o *weighOptions) { o.rate = -1 }},
 	} {
 		if _, err := flagsOf(tc.flags).file(tc.args); err == nil || !strings.Contains(err.Error(), want) {

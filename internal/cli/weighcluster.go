@@ -65,7 +65,7 @@ func (o weighOptions) fileOnCluster(args []string) (*weighFile, error) {
 	if o.path != "" {
 		w.Factors.Route = []string{o.path}
 	}
-	if err := w.addMeshes(o.meshes); err != nil {
+	if err := errors.Join(w.addHeaders(o.headers), w.addMeshes(o.meshes)); err != nil {
 		return nil, err
 	}
 	if err := w.choose(o); err != nil {

@@ -138,7 +138,11 @@ func (s *search) treatment(ctx context.Context, name string, rate float64, last 
 	}
 	s.c.Notef("starting the program with mesh %s", name)
 	began := time.Now()
-	d, err := s.on.Deploy(ctx, platform.Spec{Trial: plan.Trial{ID: name}, Treatment: treatment, Topology: topology,
+	host, err := experiment.WithSecrets(s.study.Experiment.Load.Host(), false)
+	if err != nil {
+		return 0, err
+	}
+	d, err := s.on.Deploy(ctx, platform.Spec{LoadHost: host, Trial: plan.Trial{ID: name}, Treatment: treatment, Topology: topology,
 		Programs: s.c.catalog.programs, Mesh: s.study.Meshes[name], Provenance: dir})
 	if err != nil {
 		return 0, err
@@ -149,6 +153,12 @@ func (s *search) treatment(ctx context.Context, name string, rate float64, last 
 		Warmup: searchTime / 5, Measure: searchTime, Drain: time.Second, Timeout: 10 * time.Second, Workers: 1, Rate: rate, ExpectSize: -1}
 	if d.Host != "" {
 		p.Headers = []string{"Host: " + d.Host}
+	}
+	for name, value := range s.study.Experiment.Load.Headers {
+		if value, err = experiment.WithSecrets(value, false); err != nil {
+			return 0, err
+		}
+		p.Headers = append(p.Headers, name+": "+value)
 	}
 	verified, err := d.Verifier.Verify(ctx, platform.Probe{Load: p, ErrorRatio: s.study.Experiment.Validity.ErrorRatio})
 	if err != nil {
@@ -193,7 +203,7 @@ func (s *search) treatment(ctx context.Context, name string, rate float64, last 
 
 // searchHint is the hint of a check in terms of the flags of weigh, and of the directory of the logs.
 func searchHint(text, logs string) string {
-	return strings.NewReplacer("factors.route or ready has the path", "--path is a path", "the trial's provenance directory", logs).Replace(text)
+	return strings.NewReplacer("factors.route or load.requests has the path, load.headers the Host, and load.checks the status of its answers", "--path is a path, and -H 'Host: NAME' a Host, that it answers with status 2xx", "the trial's provenance directory", logs).Replace(text)
 }
 
 // most is the rate of answers at full load, requests per second. A low one is measured again: a stall of
