@@ -22,15 +22,15 @@ func of(place string, t Tally) Flow {
 	return Flow{Place: Place{service, Point(point), to, Requests}, Tally: t}
 }
 
-// way are the points that a request of chain passes through sidecars.
-var way = []string{
+// stations are the places that a request of chain passes through sidecars.
+var stations = []string{
 	"load>front sent", "load>front outbound-received", "load>front outbound-sent", "front inbound-received", "front inbound-sent", "front served",
 	"front>back sent", "front>back outbound-received", "front>back outbound-sent", "back inbound-received", "back inbound-sent", "back served",
 }
 
 // conserved are the flows of n requests through chain.
 func conserved(n int64) (flows []Flow) {
-	for i, place := range way {
+	for i, place := range stations {
 		count := n
 		if i >= 6 {
 			count *= 2
@@ -43,8 +43,8 @@ func conserved(n int64) (flows []Flow) {
 // from adds n requests from a place on, with the calls that they cause.
 func from(flows []Flow, first string, n int64) []Flow {
 	flows = slices.Clone(flows)
-	start := slices.Index(way, first)
-	for i := start; i < len(way); i++ {
+	start := slices.Index(stations, first)
+	for i := start; i < len(stations); i++ {
 		if i >= 6 && start < 6 {
 			flows[i].Count += 2 * n
 		} else {
@@ -57,7 +57,7 @@ func from(flows []Flow, first string, n int64) []Flow {
 // within adds n requests to the places from first to last.
 func within(flows []Flow, first, last string, n int64) []Flow {
 	flows = slices.Clone(flows)
-	for i := slices.Index(way, first); i <= slices.Index(way, last); i++ {
+	for i := slices.Index(stations, first); i <= slices.Index(stations, last); i++ {
 		flows[i].Count += n
 	}
 	return flows
@@ -65,7 +65,7 @@ func within(flows []Flow, first, last string, n int64) []Flow {
 
 func set(flows []Flow, place string, change func(*Flow)) []Flow {
 	flows = slices.Clone(flows)
-	change(&flows[slices.Index(way, place)])
+	change(&flows[slices.Index(stations, place)])
 	return flows
 }
 
@@ -176,6 +176,16 @@ func TestViolations(t *testing.T) {
 		{"failed on the way", set(from(c, "front inbound-received", -500), "load>front sent", func(f *Flow) { f.Failed = 500 }), nil, false, ""},
 		{"hidden retries", retried(700, 700), nil, false,
 			"700 requests appeared in the sidecar of load (outbound to front): 10000 expected, 10700 counted, allowed difference 50; the proxy counted 700 retries; probable cause: a proxy that repeats requests"},
+		{"hidden retries without a counter of retries", from(c, "load>front outbound-sent", 100), nil, false,
+			"100 requests appeared in the sidecar of load (outbound to front): 10000 expected, 10100 counted, allowed difference 50; probable cause: a proxy that repeats requests, which its mesh definition does not declare"},
+		{"hidden retries of a sidecar beside its application", from(c, "front inbound-sent", 100), nil, false,
+			"100 requests appeared in the sidecar of front (inbound): 10000 expected, 10100 counted, allowed difference 50; probable cause: a proxy that repeats requests, which"},
+		{"more after a sidecar that counts on one side", from(c, "load>front outbound-sent", 100), []Point{OutReceived}, false,
+			"probable cause: a client outside the trial, or a proxy that repeats requests and does not count them"},
+		{"as many refused requests after it", set(from(c, "load>front outbound-sent", 100), "front served", func(f *Flow) { f.Failed = 100 }), []Point{OutReceived}, false,
+			"probable cause: a proxy that repeats requests, which its mesh definition does not declare"},
+		{"refused requests that reach the load", set(set(from(c, "load>front outbound-sent", 100), "front served", func(f *Flow) { f.Failed = 100 }), "load>front sent", func(f *Flow) { f.Failed = 100 }),
+			[]Point{OutReceived}, false, "probable cause: a client outside the trial, or a proxy"},
 		{"repeated after a loss", set(c, "load>front outbound-sent", func(f *Flow) { f.Count, f.Retries = 10_700, 700 }), nil, true, ""},
 		{"more than the declared retries", retried(700, 600), nil, true,
 			"700 requests appeared in the sidecar of load (outbound to front): 10000 expected, 10700 counted, allowed difference 650; the proxy counted 600 retries"},

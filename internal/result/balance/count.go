@@ -41,6 +41,7 @@ const (
 var (
 	outbound = []Point{Sent, OutReceived, OutSent, NodeOut, Gateway}
 	inbound  = []Point{NodeIn, InReceived, InSent, Served}
+	way      = []Point{Sent, OutReceived, OutSent, InReceived, InSent, Served} // of a request through two sidecars
 )
 
 // Unit is the thing that a counter counts.

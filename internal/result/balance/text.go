@@ -154,6 +154,7 @@ func (b Balance) Message() string {
 // Causes of violations. docs/reference/conservation.md lists them too.
 const (
 	causeClient  = "a client outside the trial"
+	causeEither  = "a client outside the trial, or a proxy that repeats requests and does not count them"
 	causeRetries = "a proxy that repeats requests, which its mesh definition does not declare"
 	causeBypass  = "requests that bypass the proxies"
 	causeAnswer  = "a proxy that answers itself, such as a cache"
@@ -171,16 +172,50 @@ func (b Balance) cause() string {
 	switch {
 	case first.From == Served:
 		return causeCalls
-	case more && first.Retries > 0:
+	case more && (first.Retries > 0 || first.inside() || b.spans(first) && b.refused(first)):
 		return causeRetries
 	case slices.ContainsFunc(all, func(e Equation) bool {
 		return e.Unit == first.Unit && (e.Counted > e.Expected) != more && alike(e, first)
 	}):
 		return causeBypass
+	case more && b.spans(first):
+		return causeEither
 	case more:
 		return causeClient
 	}
 	return causeAnswer
+}
+
+// inside reports whether both counters are of one side of one sidecar, which no client can reach.
+func (e Equation) inside() bool {
+	return e.Unit == Requests && (e.From == OutReceived && e.To == OutSent || e.From == InReceived && e.To == InSent)
+}
+
+// spans reports whether a proxy between both points has no counter of what it sends, and may have sent a request again.
+func (b Balance) spans(e Equation) bool {
+	has := func(points ...Point) bool {
+		return slices.ContainsFunc(b.Flows, func(f Flow) bool { return f.Unit == Requests && slices.Contains(points, f.Point) })
+	}
+	from, to := slices.Index(way, e.From), slices.Index(way, e.To)
+	across := func(received, sent Point) bool {
+		return from <= slices.Index(way, received) && to >= slices.Index(way, sent) && has(received, sent)
+	}
+	return e.Unit == Requests && (e.From == Gateway || e.From == Waypoint || from >= 0 && (across(OutReceived, OutSent) || across(InReceived, InSent)))
+}
+
+// refused reports whether the services refused as many requests as the equation has more, and the callers got none of them.
+func (b Balance) refused(e Equation) bool {
+	n := int64(0)
+	for _, f := range b.Flows {
+		switch {
+		case f.Unit != Requests || f.Unknown != "":
+		case f.Point == Served:
+			n += f.Failed
+		case f.Point == Sent:
+			n -= f.Failed
+		}
+	}
+	return n > 0 && alike(Equation{Counted: n}, e)
 }
 
 // alike reports whether two differences are equal within a tenth.
