@@ -124,12 +124,18 @@ func (x *estimator) pairs(name string, treatment, baseline map[int]Trial) pairs 
 			p.lost++
 			continue
 		}
+		if math.Abs(t-b) <= rounding*math.Max(math.Abs(t), math.Abs(b)) {
+			t = b // 1e-13 of a rate is no difference
+		}
 		p.treatment, p.baseline = append(p.treatment, t), append(p.baseline, b)
 		p.blocks = append(p.blocks, block)
 		p.shifts = append(p.shifts, float64(x.places[treatment[block].ID]-x.places[baseline[block].ID]))
 	}
 	return p
 }
+
+// rounding bounds the rounding of a figure, as a share of it: double precision has 1e-16, and figures are sums of hundreds.
+const rounding = 1e-13
 
 func byBlock(trials []Trial) map[int]Trial {
 	by := make(map[int]Trial, len(trials))

@@ -30,10 +30,11 @@ func band(s Source) []card {
 		trials.Text = fmt.Sprintf("invalid: %d, failed: %d, not recorded: %d", n.Invalid, n.Failed, n.Missing)
 	}
 	cards := []card{trials}
-	if floor := report.FloorWords(s.Report); floor != "" {
-		c := card{Good: !hasWarning(s.Report, "aa-differs"), Title: "Noise floor: " + floor, Text: "difference of the A/A pair in CPU per request"}
+	if floors := report.FloorWords(s.Report); len(floors) > 0 {
+		pair := map[bool]string{false: "pair", true: "pairs"}[len(floors) > 1]
+		c := card{Good: !hasWarning(s.Report, "aa-differs"), Title: "Noise floor: " + strings.Join(floors, ", "), Text: "difference of the A/A " + pair + " in CPU per request"}
 		if !c.Good {
-			c.Text = "the A/A pair differs, but must not"
+			c.Text = "an A/A pair differs, but must not"
 		}
 		cards = append(cards, c)
 	} else {

@@ -131,7 +131,7 @@ func (x across) gates() {
 		if g.Change != nil {
 			scale, unit := 1.0, " "+g.Unit
 			if g.Unit != "%" {
-				unit = quantityOf(g.Metric).unitText()
+				unit = quantityOf(g.Metric).differenceUnit()
 				scale = quantityOf(g.Metric).scale
 			}
 			change, interval = difference(*g.Change, scale)+unit, bounds(*g.Change, scale, signed)
@@ -215,14 +215,14 @@ func (x across) cells(c analysis.Change) []string {
 				d = decimals(*v*q.scale, half*q.scale, true)
 			}
 		}
-		return fixed(*v*q.scale, d)
+		return nonzero(*v*q.scale, d)
 	}
 	change, interval, rat, ratInterval := unknown, "", none, ""
 	if c.Difference != nil {
-		change, interval = difference(*c.Difference, q.scale)+q.unitText(), bounds(*c.Difference, q.scale, signed)
+		change, interval = difference(*c.Difference, q.scale)+q.differenceUnit(), bounds(*c.Difference, q.scale, signed)
 	}
 	if c.Ratio != nil {
-		rat, ratInterval = ratio(*c.Ratio), bounds(*c.Ratio, 1, fixed)
+		rat, ratInterval = ratio(*c.Ratio), ratioBounds(*c.Ratio)
 	}
 	name := "  " + q.name
 	if flagged(c.Warnings) {

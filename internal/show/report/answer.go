@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -119,7 +120,7 @@ func (v view) capacityAnswers() (lines []string) {
 		case c.Ratio == nil || c.Verdict == analysis.Insufficient:
 			s += ": too few trials for a verdict"
 		default:
-			s += ": " + strings.TrimSuffix(ratio(*c.Ratio)+" "+bounds(*c.Ratio, 1, fixed), " ")
+			s += ": " + strings.TrimSuffix(ratio(*c.Ratio)+" "+ratioBounds(*c.Ratio), " ")
 			if c.Verdict != analysis.Higher && c.Verdict != analysis.Lower {
 				s += ", no difference shown" + adjusted(*c.Ratio, 1)
 			}
@@ -207,9 +208,9 @@ func (v view) ratioSentence(subject, base string, verdict analysis.Verdict, of *
 	case of == nil || verdict == analysis.Insufficient:
 		return fmt.Sprintf("%s: too few trials for a verdict on CPU.", subject)
 	case verdict == analysis.Higher || verdict == analysis.Lower:
-		return fmt.Sprintf("%s needs %s the CPU per request of %s %s, both loaded at once.", subject, ratio(*of), base, bounds(*of, 1, fixed))
+		return fmt.Sprintf("%s needs %s the CPU per request of %s %s, both loaded at once.", subject, ratio(*of), base, ratioBounds(*of))
 	}
-	return fmt.Sprintf("%s: no difference from %s in CPU per request is shown%s, both loaded at once: ratio %s %s.", subject, base, adjusted(*of, 1), ratio(*of), bounds(*of, 1, fixed))
+	return fmt.Sprintf("%s: no difference from %s in CPU per request is shown%s, both loaded at once: ratio %s %s.", subject, base, adjusted(*of, 1), ratio(*of), ratioBounds(*of))
 }
 
 // subject names a treatment in a sentence: "envoy (rate 100)".
@@ -263,27 +264,31 @@ func (v view) trustAnswer() string {
 	return s + fmt.Sprintf("%d of %d trials are used.", n.Used, n.Planned)
 }
 
-// worstSmallest is the largest of the smallest differences in CPU that the comparisons would show, or 0 if unknown.
-func (v view) worstSmallest() float64 {
-	worst := 0.0
+// smallestText is the smallest difference in CPU that the comparisons would show: "8.3 µs", or "2.1 %" where only ratios have
+// a meaning. Of several it is the range: "8.3 µs (envoy) to 57 µs (istio)". It is "" if unknown.
+func (v view) smallestText() string {
+	var of []analysis.Comparison
 	for _, c := range v.r.Comparisons {
-		if c.Metric == answerCost && !c.Control && c.Smallest != nil {
-			worst = max(worst, c.Smallest.Estimate)
+		if c.Metric == answerCost && !c.Control && c.Smallest != nil && c.Smallest.Estimate > 0 {
+			of = append(of, c)
 		}
 	}
-	return worst
-}
-
-// smallestText is it with its unit: "8.3 µs", or "2.1 %" where only ratios have a meaning. It is "" if unknown.
-func (v view) smallestText() string {
-	smallest, q := v.worstSmallest(), quantityOf(answerCost)
-	switch {
-	case smallest <= 0:
+	if len(of) == 0 {
 		return ""
-	case v.r.RatiosOnly:
-		return rough(100*smallest) + " %"
 	}
-	return rough(smallest*q.scale) + q.unitText()
+	slices.SortStableFunc(of, func(a, b analysis.Comparison) int { return cmp.Compare(a.Smallest.Estimate, b.Smallest.Estimate) })
+	q := quantityOf(answerCost)
+	text := func(c analysis.Comparison) string {
+		if v.r.RatiosOnly {
+			return rough(100*c.Smallest.Estimate) + " %"
+		}
+		return rough(c.Smallest.Estimate*q.scale) + q.unitText()
+	}
+	least, most := of[0], of[len(of)-1]
+	if text(least) == text(most) {
+		return text(most)
+	}
+	return fmt.Sprintf("%s (%s) to %s (%s)", text(least), v.label.of(least.Factors), text(most), v.label.of(most.Factors))
 }
 
 // value is a treatment's estimate of a metric.
@@ -302,6 +307,9 @@ func amountWithin(i stats.Interval, q quantity) string {
 	half, known := i.HalfWidth()
 	// Three digits are enough in a sentence.
 	d := max(0, min(decimals(i.Estimate*q.scale, half*q.scale, known), 2-magnitude(i.Estimate*q.scale)))
+	if known {
+		d = apartFrom(0, *i.Low*q.scale, *i.High*q.scale, d)
+	}
 	s := fixed(math.Abs(i.Estimate)*q.scale, d) + q.unitText()
 	if !known {
 		return s

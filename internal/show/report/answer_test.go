@@ -1,12 +1,14 @@
 package report
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load/capacity"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -104,6 +106,44 @@ func TestAnswerWithCapacity(t *testing.T) {
 	if len(lines) < 3 || !strings.HasPrefix(lines[0], "envoy holds 3300 req/s with p99 < 50ms, none 9900: 0.333") || !strings.Contains(lines[1], "of CPU per request") {
 		t.Errorf("%q", lines)
 	}
+}
+
+// Of several treatments each figure has its own: the smallest detectable difference, and the A/A pairs. Differences of shares
+// are in percentage points.
+func TestFiguresOfSeveral(t *testing.T) {
+	smallest := func(us float64) *analysis.Smallest { return &analysis.Smallest{Interval: stats.Interval{Estimate: us}} }
+	plus := around(0.28, 0.02)
+	r := &analysis.Report{Treatments: []analysis.Treatment{{ID: "none", Factors: plan.Factors{"mesh": "none"}}, {ID: "envoy", Baseline: "none", Factors: plan.Factors{"mesh": "envoy"}},
+		{ID: "istio", Baseline: "none", Factors: plan.Factors{"mesh": "istio"}}},
+		Comparisons: []analysis.Comparison{
+			{Treatment: "istio", Factors: plan.Factors{"mesh": "istio"}, Metric: answerCost, Smallest: smallest(57)},
+			{Treatment: "envoy", Factors: plan.Factors{"mesh": "envoy"}, Metric: answerCost, Smallest: smallest(8.1)},
+			{Treatment: "envoy", Factors: plan.Factors{"mesh": "envoy"}, Metric: metric.ErrorRatio, Difference: &plus},
+		},
+		Floor: []analysis.Floor{{Treatment: "none-control", Factors: plan.Factors{"mesh": "none"}, Metric: answerCost, Difference: interval(0, 1)},
+			{Treatment: "envoy-control", Factors: plan.Factors{"mesh": "envoy"}, Metric: answerCost, Difference: interval(2, 1)}}}
+	if got := SmallestShown(r); got != "8.1 µs (envoy) to 57 µs (istio)" {
+		t.Error(got)
+	}
+	if got := FloorWords(r); !slices.Equal(got, []string{"0.0 µs [-1.0, +1.0] of none", "+2.0 µs [+1.0, +3.0] of envoy"}) {
+		t.Errorf("%q", got)
+	}
+	if got := WordsOf(r).Comparisons[2]; got.Difference != "+28.0 points" || got.Interval != "[+26.0, +30.0]" {
+		t.Errorf("%+v", got)
+	}
+	d := analysis.Decision{Metric: metric.ErrorRatio, Unit: "1", Change: &plus}
+	if got := ChangeWords(d); got != "+28 points (+26 to +30)" {
+		t.Error(got)
+	}
+	r.Comparisons = r.Comparisons[1:]
+	if got := SmallestShown(r); got != "8.1 µs" {
+		t.Error(got)
+	}
+}
+
+func interval(estimate, half float64) *stats.Interval {
+	i := around(estimate, half)
+	return &i
 }
 
 // Bounds that look like the estimate are half an interval instead.

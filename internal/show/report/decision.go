@@ -121,7 +121,7 @@ func ChangeWords(d analysis.Decision) string {
 	scale, unit := 1.0, " %"
 	if d.Unit != "%" {
 		q := quantityOf(d.Metric)
-		scale, unit = q.scale, q.unitText()
+		scale, unit = q.scale, q.differenceUnit()
 	}
 	s := fmt.Sprintf("%+.2g%s", d.Change.Estimate*scale, unit)
 	if d.Unit == "%" {

@@ -114,7 +114,7 @@ func speedSentences(t text) {
 
 // speedWords are the unadjusted interval, and the slope if there is one.
 func speedWords(s *analysis.SpeedAdjusted, q quantity) string {
-	words := "unadjusted " + bounds(s.Unadjusted, q.scale, signed) + q.unitText()
+	words := "unadjusted " + bounds(s.Unadjusted, q.scale, signed) + q.differenceUnit()
 	if s.Slope != nil {
 		words += fmt.Sprintf(", slope %s %s", fixed(s.Slope.Estimate, 2), bounds(*s.Slope, 1, fixed2))
 	}
@@ -170,11 +170,11 @@ func (d *differenceTable) add(c analysis.Comparison) {
 	q := quantityOf(c.Metric)
 	value, interval, rat, ratInterval := unknown, "", none, ""
 	if c.Difference != nil {
-		value = difference(*c.Difference, q.scale) + q.unitText()
+		value = difference(*c.Difference, q.scale) + q.differenceUnit()
 		interval = bounds(*c.Difference, q.scale, signed)
 	}
 	if c.Ratio != nil {
-		rat, ratInterval = ratio(*c.Ratio), bounds(*c.Ratio, 1, fixed)
+		rat, ratInterval = ratio(*c.Ratio), ratioBounds(*c.Ratio)
 	}
 	name := "  " + q.name
 	if flagged(c.Warnings) {
@@ -198,10 +198,10 @@ func (d *differenceTable) pooled(t text, q analysis.Question) {
 		u := quantityOf(name)
 		value, interval, rat, ratInterval := unknown, "", none, ""
 		if p.Difference != nil {
-			value, interval = difference(*p.Difference, u.scale)+u.unitText(), bounds(*p.Difference, u.scale, signed)
+			value, interval = difference(*p.Difference, u.scale)+u.differenceUnit(), bounds(*p.Difference, u.scale, signed)
 		}
 		if p.Ratio != nil {
-			rat, ratInterval = ratio(*p.Ratio), bounds(*p.Ratio, 1, fixed)
+			rat, ratInterval = ratio(*p.Ratio), ratioBounds(*p.Ratio)
 		}
 		words := string(p.Verdict)
 		if p.Verdict == analysis.Insufficient {

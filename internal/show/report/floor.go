@@ -32,10 +32,10 @@ func floorSection(t text) {
 			name += " " + mark
 		}
 		if t.view.r.RatiosOnly {
-			row(name, ratio(*c.Ratio), bounds(*c.Ratio, 1, fixed))
+			row(name, ratio(*c.Ratio), ratioBounds(*c.Ratio))
 			continue
 		}
-		row(name, difference(*c.Difference, q.scale)+q.unitText(), bounds(*c.Difference, q.scale, signed))
+		row(name, difference(*c.Difference, q.scale)+q.differenceUnit(), bounds(*c.Difference, q.scale, signed))
 	}
 	if len(names) == 0 {
 		t.page.line("  no difference at all")
@@ -114,7 +114,7 @@ func smallestSection(t text) {
 // smallestWords are the smallest difference, its share of the treatment's mean and its range.
 func smallestWords(c analysis.Comparison, tr analysis.Treatment) (value, share, between string) {
 	s, q := c.Smallest, quantityOf(c.Metric)
-	scale, unit := q.scale, q.unitText()
+	scale, unit := q.scale, q.differenceUnit()
 	if s.Relative {
 		scale, unit = 100, " %"
 	}

@@ -28,6 +28,14 @@ func (q quantity) unitText() string {
 	return " " + q.unit
 }
 
+// differenceUnit is the unit of differences: those of percentages are percentage points.
+func (q quantity) differenceUnit() string {
+	if q.unit == "%" {
+		return " points"
+	}
+	return q.unitText()
+}
+
 func quantityOf(name string) quantity {
 	m, ok := metric.Lookup(name)
 	if !ok {

@@ -114,6 +114,9 @@ func (v view) stepName(id string) string {
 func (v view) ladderAnswer(l analysis.Ladder) string {
 	i := slices.IndexFunc(l.Metrics, func(m analysis.LadderMetric) bool { return m.Metric == answerCost })
 	first, last := v.stepName(l.Steps[0]), v.stepName(l.Steps[len(l.Steps)-1])
+	if words := v.label.phrase(l.Factors, v.label.factors); words != "" { // of several ladders
+		last += " (" + words + ")"
+	}
 	if i < 0 || l.Metrics[i].Whole == nil {
 		return fmt.Sprintf("From %s to %s: too few trials for a figure of CPU.", first, last)
 	}

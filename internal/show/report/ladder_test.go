@@ -66,6 +66,16 @@ func TestLadderText(t *testing.T) {
 	if lines := Answer(r); len(lines) == 0 || !strings.HasPrefix(lines[0], "From none to http, 3 steps add 152 µs (148 to 156) of CPU per request. Largest: http +101.0 ±3.0 µs, tcp +50.4 ±2.0 µs.") {
 		t.Errorf("%q", lines)
 	}
+	// Of two rates each sentence has its own.
+	two := ladderReport()
+	two.Treatments[0].Factors["rate"], two.Treatments[1].Factors["rate"] = 100., 200.
+	two.Ladders = append(two.Ladders, two.Ladders[0])
+	two.Ladders[0].Factors, two.Ladders[1].Factors = plan.Factors{"rate": 100.}, plan.Factors{"rate": 200.}
+	for i, rate := range []string{"100", "200"} {
+		if lines := Answer(two); !strings.HasPrefix(lines[i], "From none to http (rate "+rate+"), 3 steps add 152 µs") {
+			t.Errorf("%q", lines)
+		}
+	}
 	// A whole without a verdict is none.
 	r.Comparisons = []analysis.Comparison{{Treatment: "http", Baseline: "none", Metric: answerCost, Verdict: analysis.NotShown}}
 	if lines := Answer(r); !strings.HasPrefix(lines[0], "All 3 steps to http: no difference from none in CPU per request is shown") {

@@ -31,7 +31,7 @@ func TestNodeBesideTheTotal(t *testing.T) {
 				if unread(r) {
 					missing = "its counters were refreshed 1 times under load; two are needed"
 				}
-				addNode(r, 24_000+float64(r.Ordinal%5), missing)
+				addNode(r, 9_000+float64(r.Ordinal%5), missing)
 			})
 			s.Platform = mesh.OnKubernetes
 			r := reportOf(t, s)

@@ -80,8 +80,23 @@ func bounds(i stats.Interval, scale float64, write func(float64, int) string) st
 	if !known {
 		return ""
 	}
-	d := decimals(i.Estimate*scale, half*scale, known)
+	d := apartFrom(0, *i.Low*scale, *i.High*scale, decimals(i.Estimate*scale, half*scale, known))
 	return "[" + write(*i.Low*scale, d) + ", " + write(*i.High*scale, d) + "]"
+}
+
+// apartFrom is the number of decimals, d or more, with which an interval that excludes a value does not end at it.
+func apartFrom(value, low, high float64, d int) int {
+	end := low
+	if high < value {
+		end = high
+	}
+	for low > value || high < value {
+		if d >= 9 || fixed(end, d) != fixed(value, d) {
+			break
+		}
+		d++
+	}
+	return d
 }
 
 // difference writes "+142.1" with the digits its interval allows.
@@ -93,10 +108,33 @@ func difference(i stats.Interval, scale float64) string {
 	return signed(i.Estimate*scale, decimals(i.Estimate*scale, half*scale, known))
 }
 
+// nonzero writes v with d decimals, or with as many as show two of its digits.
+func nonzero(v float64, d int) string {
+	if d = max(d, 1-magnitude(v)); v == 0 {
+		d = 0
+	}
+	if d > 9 {
+		return strconv.FormatFloat(v, 'e', 1, 64)
+	}
+	return fixed(v, d)
+}
+
 // ratio writes "3.76x".
 func ratio(i stats.Interval) string {
 	half, known := i.HalfWidth()
-	return fixed(i.Estimate, decimals(i.Estimate, half, known)) + "x"
+	return nonzero(i.Estimate, decimals(i.Estimate, half, known)) + "x"
+}
+
+// ratioBounds writes the interval of a ratio. Each end has its own digits: the half-width of a wide interval would round a
+// small end to 0, or to 1, which is no difference.
+func ratioBounds(i stats.Interval) string {
+	half, known := i.HalfWidth()
+	if !known {
+		return ""
+	}
+	d := decimals(i.Estimate, half, known)
+	end := func(v float64) string { return nonzero(v, apartFrom(1, v, v, d)) }
+	return "[" + end(*i.Low) + ", " + end(*i.High) + "]"
 }
 
 // rough writes two digits, for an estimate of noise.

@@ -49,3 +49,33 @@ func TestFigures(t *testing.T) {
 		}
 	}
 }
+
+// The ends of a ratio have digits of their own, and an interval that excludes no difference does not end there.
+func TestRatioBounds(t *testing.T) {
+	of := func(low, estimate, high float64) stats.Interval {
+		return stats.Interval{Estimate: estimate, Low: &low, High: &high}
+	}
+	for _, c := range []struct {
+		i                  stats.Interval
+		ratio, ratioBounds string
+	}{
+		{of(0.448, 4.13, 38.02), "4.1x", "[0.45, 38]"},
+		{of(4.189, 4.3273, 4.471), "4.33x", "[4.19, 4.47]"},
+		{of(0.6, 4.3, 40), "4.3x", "[0.60, 40]"},
+		{of(1.002, 4.3, 40), "4.3x", "[1.002, 40]"},
+		{of(0.91, 0.95, 0.9991), "0.950x", "[0.910, 0.999]"},
+		{of(0.8, 0.9, 1.0004), "0.90x", "[0.80, 1.0004]"},
+		{of(0.000012, 0.00003, 12), "0.000030x", "[0.000012, 12.0]"},
+		{of(1e-14, 1e-13, 2), "1.0e-13x", "[1.0e-14, 2.00]"},
+		{of(0, 0, 2), "0x", "[0, 2.0]"},
+	} {
+		if r, b := ratio(c.i), ratioBounds(c.i); r != c.ratio || b != c.ratioBounds {
+			t.Errorf("%s %s, want %s %s", r, b, c.ratio, c.ratioBounds)
+		}
+	}
+	for want, i := range map[string]stats.Interval{"[+0.04, +39.96]": of(0.04, 20, 39.96), "[-40, 0]": of(-40, -20, 0.04), "[-39.96, -0.04]": of(-39.96, -20, -0.04)} {
+		if got := bounds(i, 1, signed); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

@@ -37,7 +37,7 @@ func TestRatiosOnly(t *testing.T) {
 	if strings.Contains(sections, "µs\n") || strings.Contains(sections, " µs ") || strings.Contains(sections, "difference") && !strings.Contains(sections, "any difference here is noise") {
 		t.Errorf("a difference in a unit of cost:\n%s", sections)
 	}
-	if floor, smallest := FloorWords(r), SmallestShown(r); !strings.Contains(floor, "x [") || !strings.HasSuffix(smallest, " %") {
+	if floor, smallest := strings.Join(FloorWords(r), ", "), SmallestShown(r); !strings.Contains(floor, "x [") || !strings.HasSuffix(smallest, " %") {
 		t.Errorf("floor %q, smallest %q", floor, smallest)
 	}
 	for _, f := range Formats(Options{}) {

@@ -32,14 +32,14 @@ func weightSection(t text) {
 				coefficient = fixed(c.Coefficient.Estimate, 2) + " " + bounds(*c.Coefficient, 1, fixed2)
 			}
 			row("  "+quantityOf(c.Metric).name, fixed(c.Weights.Estimate, decimals(c.Weights.Estimate, half, known)),
-				bounds(c.Weights, 1, fixed), coefficient, spreadWords(c.CV)+" → "+spreadWords(c.CVWeights))
+				ratioBounds(c.Weights), coefficient, spreadWords(c.CV)+" → "+spreadWords(c.CVWeights))
 		}
 		if len(names) == 0 {
 			continue
 		}
 		half, known := w.Weight.HalfWidth()
 		t.page.heading(fmt.Sprintf("Costs in standard weights (the reference proxy: %s µs of CPU/request here %s, %d blocks)",
-			fixed(w.Weight.Estimate, decimals(w.Weight.Estimate, half, known)), bounds(w.Weight, 1, fixed), w.N))
+			fixed(w.Weight.Estimate, decimals(w.Weight.Estimate, half, known)), ratioBounds(w.Weight), w.N))
 		t.page.tableAt([]column{
 			{heads: []string{""}, cells: names, left: true},
 			{heads: []string{"standard", "weights"}, cells: weights},

@@ -85,11 +85,11 @@ func comparisonWords(c analysis.Comparison) ComparisonWords {
 	q := quantityOf(c.Metric)
 	w := ComparisonWords{Difference: unknown, Ratio: none, Verdict: verdictWords(c)}
 	if c.Difference != nil {
-		w.Difference = difference(*c.Difference, q.scale) + q.unitText()
+		w.Difference = difference(*c.Difference, q.scale) + q.differenceUnit()
 		w.Interval = bounds(*c.Difference, q.scale, signed)
 	}
 	if c.Ratio != nil {
-		w.Ratio, w.RatioInterval = ratio(*c.Ratio), bounds(*c.Ratio, 1, fixed)
+		w.Ratio, w.RatioInterval = ratio(*c.Ratio), ratioBounds(*c.Ratio)
 	}
 	return w
 }
@@ -112,20 +112,32 @@ func Header(r *analysis.Report) []string {
 }
 
 // SmallestShown is the smallest difference in CPU that the comparisons would show: "8.3 µs", or "" if unknown.
-func SmallestShown(r *analysis.Report) string { return view{r: r}.smallestText() }
+func SmallestShown(r *analysis.Report) string { return view{r: r, label: newLabels(r)}.smallestText() }
 
-// FloorWords is the difference of the A/A pair of the baseline in CPU: "+0.2 µs [-1.0, +1.5]", or "" without one.
-func FloorWords(r *analysis.Report) string {
+// FloorWords are the differences of the A/A pairs in CPU: "+0.2 µs [-1.0, +1.5]", of several each with its treatment. Without
+// a pair there are none.
+func FloorWords(r *analysis.Report) []string {
+	label, q := newLabels(r), quantityOf(answerCost)
+	var of, words []string
 	for _, f := range r.Floor {
-		if f.Metric == answerCost && f.Ratio != nil && r.RatiosOnly {
-			return strings.TrimSpace(ratio(*f.Ratio) + " " + bounds(*f.Ratio, 1, fixed))
+		switch {
+		case f.Metric != answerCost:
+			continue
+		case r.RatiosOnly && f.Ratio != nil:
+			words = append(words, strings.TrimSpace(ratio(*f.Ratio)+" "+ratioBounds(*f.Ratio)))
+		case !r.RatiosOnly && f.Difference != nil:
+			words = append(words, strings.TrimSpace(fmt.Sprintf("%s%s %s", difference(*f.Difference, q.scale), q.unitText(), bounds(*f.Difference, q.scale, signed))))
+		default:
+			continue
 		}
-		if f.Metric == answerCost && f.Difference != nil {
-			q := quantityOf(answerCost)
-			return strings.TrimSpace(fmt.Sprintf("%s%s %s", difference(*f.Difference, q.scale), q.unitText(), bounds(*f.Difference, q.scale, signed)))
+		of = append(of, label.of(f.Factors))
+	}
+	for i := range words {
+		if len(words) > 1 {
+			words[i] += " of " + of[i]
 		}
 	}
-	return ""
+	return words
 }
 
 // WriteText writes the text format as wide as its lines are.

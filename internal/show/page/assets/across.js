@@ -1,7 +1,7 @@
 // The figures of two runs compared, and of a series of runs.
 "use strict";
 globalThis.tareAcross = function (Plot, content) {
-  const kit = tareKit(Plot, content), { base, known, titled, amount, signed, color, symbols, tips, rowLabels, rowAxis, rowsHigh } = kit;
+  const kit = tareKit(Plot, content), { base, known, changeUnit, titled, amount, signed, color, symbols, tips, rowLabels, rowAxis, rowsHigh } = kit;
   const { across, words } = content;
   const metrics = new Map(words.metrics.map((m) => [m.name, m]));
   const name = (id) => words.names[id] ?? id;
@@ -28,7 +28,7 @@ globalThis.tareAcross = function (Plot, content) {
         title: titled(m), about: `${m.title}: ` + data.map((d) => `${d.left} ${d.right}`).join("; "),
         plot: (width) => ({
           ...base, width, height: rowsHigh(data.length), y: rowAxis(data),
-          x: { label: m.unit ? `change (${m.unit})` : "change", labelAnchor: "center", labelArrow: "none", nice: true, ticks: Math.max(3, Math.round(width / 90)), tickFormat: signed },
+          x: { label: m.unit ? `change (${changeUnit(m.unit)})` : "change", labelAnchor: "center", labelArrow: "none", nice: true, ticks: Math.max(3, Math.round(width / 90)), tickFormat: signed },
           marks: [
             Plot.tickX(data, { x: () => 0, y: "row", insetTop: 21, stroke: "currentColor", strokeWidth: 1, className: "mark-zero" }),
             Plot.link(data.filter((d) => known(d.low)), { y1: "row", y2: "row", x1: "low", x2: "high", stroke: "currentColor", strokeWidth: 2, className: "mark-interval", dy: 6 }),

@@ -23,7 +23,7 @@ globalThis.tareFigures = function (Plot, content) {
   const treatments = new Map(report.treatments.map((t) => [t.id, t]));
   const name = (id) => words.names[id] ?? id;
   const kit = tareKit(Plot, content);
-  const { color, symbols, base, known, titled, amount, signed, tips, rowLabels, rowAxis, rowsHigh } = kit;
+  const { color, symbols, base, known, changeUnit, titled, amount, signed, tips, rowLabels, rowAxis, rowsHigh } = kit;
 
   // look of a treatment: baselines are grey, their A/A twins hollow; others have a color and a symbol.
   const looks = new Map();
@@ -81,7 +81,7 @@ globalThis.tareFigures = function (Plot, content) {
         about: `${m.title}: ` + data.map((d) => `${d.left} ${d.right}`).join("; "),
         plot: (width) => ({
           ...base, width, height: rowsHigh(data.length),
-          x: { label: only ? "difference (% of the baseline)" : unit ? `difference (${unit})` : "difference", labelAnchor: "center", labelArrow: "none", nice: true, ticks: Math.max(3, Math.round(width / 90)), tickFormat: signed },
+          x: { label: only ? "difference (% of the baseline)" : unit ? `difference (${changeUnit(unit)})` : "difference", labelAnchor: "center", labelArrow: "none", nice: true, ticks: Math.max(3, Math.round(width / 90)), tickFormat: signed },
           y: rowAxis(data), symbol: { legend: false },
           marks: [
             Plot.barX(noise, { y: "row", x1: "noiseLow", x2: "noiseHigh", insetTop: 21, fill: color("noise"), className: "mark-noise" }),
@@ -145,7 +145,7 @@ globalThis.tareFigures = function (Plot, content) {
           about: `${m.title}: ` + data.map((d) => `${d.left} ${d.right}`).join("; "),
           plot: (width, left = room(data.map((d) => clipped(d.left, width)))) => ({
             ...base, marginLeft: left, marginRight: right, width, height: data.length * high + base.marginTop + base.marginBottom,
-            x: { label: `added to ${first}${m.unit ? ` (${m.unit})` : ""}`, labelAnchor: "center", labelArrow: "none", grid: true, nice: true, ticks: Math.max(2, Math.round((width - left - right) / 80)), tickFormat: signed },
+            x: { label: `added to ${first}${m.unit ? ` (${changeUnit(m.unit)})` : ""}`, labelAnchor: "center", labelArrow: "none", grid: true, nice: true, ticks: Math.max(2, Math.round((width - left - right) / 80)), tickFormat: signed },
             y: { type: "band", domain: data.map((d) => d.row), axis: null, padding: 0.3 }, symbol: { legend: false },
             marks: [
               Plot.tickX(data, { x: () => 0, y: "row", insetTop: -4, insetBottom: -4, stroke: "currentColor", strokeWidth: 1, className: "mark-zero" }),

@@ -8,6 +8,8 @@ globalThis.tareKit = function (Plot, content) {
   const base = { className: "plot", style, marginLeft: 18, marginRight: 24, marginTop: 6, marginBottom: 40 };
 
   const known = (v) => v !== undefined && v !== null && Number.isFinite(v);
+  // changeUnit is the unit of a difference: that of percentages is the percentage point.
+  const changeUnit = (unit) => (unit === "%" ? "points" : unit);
   const titled = (m) => (m.unit ? `${m.title} (${m.unit})` : m.title);
   // amount is a number as axes and tips show it, to four digits.
   const amount = (v) => {
@@ -36,5 +38,5 @@ globalThis.tareKit = function (Plot, content) {
   };
   const rowAxis = (data) => ({ type: "band", domain: data.map((d) => d.row), axis: null, padding: 0 });
   const rowsHigh = (n) => n * rowHeight + base.marginTop + base.marginBottom;
-  return { color, symbols, style, base, known, titled, amount, signed, tips, rowLabels, rowAxis, rowsHigh };
+  return { color, symbols, style, base, known, changeUnit, titled, amount, signed, tips, rowLabels, rowAxis, rowsHigh };
 };
