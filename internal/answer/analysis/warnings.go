@@ -77,6 +77,9 @@ func (t *tally) add(trial string, w Warning) {
 	if w.Message != e.Message {
 		e.differ = true
 	}
+	if severity(w) > severity(e.Warning) { // one code has several limits: the message is of the one that matters
+		e.Message, e.Hint, e.Withholds, e.Invalidates, e.first = w.Message, w.Hint, w.Withholds, w.Invalidates, trial
+	}
 	if len(w.Metrics) == 0 || len(e.Metrics) == 0 {
 		e.Metrics = nil
 	}
@@ -89,6 +92,17 @@ func (t *tally) add(trial string, w Warning) {
 		e.Trials++
 		e.last = trial
 	}
+}
+
+// severity orders the effects of a warning on its trial.
+func severity(w Warning) int {
+	switch {
+	case w.Invalidates:
+		return 2
+	case w.Withholds:
+		return 1
+	}
+	return 0
 }
 
 func (t *tally) warnings() []Warning {

@@ -451,12 +451,12 @@ func slicesGrosslyOverrun(s seen) string {
 	if s.idleShare >= leastIdle {
 		return ""
 	}
-	return overrunBeyond(s, grossOverrun)
+	return overrunBeyond(s, grossOverrun, fmt.Sprintf(" where under %.0f %% of the slices are idle", 100*leastIdle))
 }
 
-func slicesOverrun(s seen) string { return overrunBeyond(s, overrunShare) }
+func slicesOverrun(s seen) string { return overrunBeyond(s, overrunShare, "") }
 
-func overrunBeyond(s seen, limit float64) string {
+func overrunBeyond(s seen, limit float64, where string) string {
 	var overrun, all int64
 	for _, n := range s.load.SliceCounts {
 		overrun, all = overrun+n.Overrun, all+n.Intended
@@ -464,8 +464,8 @@ func overrunBeyond(s seen, limit float64) string {
 	if float64(overrun) <= limit*float64(all) {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d requests (%.1f %%, limit %.0f %%) ended more than a slice late, so that fewer slices show the idle CPU",
-		overrun, all, 100*float64(overrun)/float64(all), 100*limit)
+	return fmt.Sprintf("%d of %d requests (%.1f %%, limit %.0f %%%s) ended more than a slice late, so that fewer slices show the idle CPU",
+		overrun, all, 100*float64(overrun)/float64(all), 100*limit, where)
 }
 
 func slicesReadGrosslyLate(s seen) string { return readLateBeyond(s, grossLate) }

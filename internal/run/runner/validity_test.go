@@ -159,7 +159,7 @@ func TestChecks(t *testing.T) {
 		{"a container whose throttling is unknown", func(t *trial) { t.journal.record.Tasks[0].Namespace = "shop" }, "throttling-unknown", "echo-0/app", warns},
 		{"slices overrun", func(t *trial) { overrun(t, 200) }, "slices-overrun", "2.0 %, limit 1 %", warns},
 		{"slices hardly overrun", func(t *trial) { overrun(t, 90) }, "", "", warns},
-		{"slices grossly overrun", func(t *trial) { overrun(t, 1100) }, "slices-overrun", "11.0 %, limit 10 %", withholds},
+		{"slices grossly overrun", func(t *trial) { overrun(t, 1100) }, "slices-overrun", "11.0 %, limit 10 % where under 2 % of the slices are idle", withholds},
 		{"slices grossly overrun, some idle", func(t *trial) { overrun(t, 1100); t.seen.idleShare = 0.1 }, "slices-overrun", "11.0 %, limit 1 %", warns},
 		{"slices read late", func(t *trial) { readLate(t, 2*time.Millisecond) }, "slices-read-late", "2.0 % of the time of slices counts for the slice before (limit 0.5 %)", warns},
 		{"slices hardly read late", func(t *trial) { readLate(t, 400*time.Microsecond) }, "", "", warns},
