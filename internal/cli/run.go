@@ -269,11 +269,11 @@ func unusableText(failed, invalid, trials int) string {
 	}
 	switch {
 	case failed == 0:
-		return fmt.Sprintf("%d of %d trials %s invalid", invalid, trials, were)
+		return fmt.Sprintf("%d of %s %s invalid", invalid, console.Counted(trials, "trial"), were)
 	case invalid == 0:
-		return fmt.Sprintf("%d of %d trials failed", failed, trials)
+		return fmt.Sprintf("%d of %s failed", failed, console.Counted(trials, "trial"))
 	}
-	return fmt.Sprintf("%d of %d trials failed and %d %s invalid", failed, trials, invalid, were)
+	return fmt.Sprintf("%d of %s failed and %d %s invalid", failed, console.Counted(trials, "trial"), invalid, were)
 }
 
 // recordedSeed returns the seed and order of an earlier run, for a file without a seed.

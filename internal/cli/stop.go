@@ -6,6 +6,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -29,7 +30,7 @@ func stopRule(dir *result.Dir, x *experiment.Experiment, post func(string)) func
 		if err != nil || r.Stopping == nil || !r.Stopping.Reached {
 			return stop, err
 		}
-		stop.Why = fmt.Sprintf("after block %d %s; the stopping rule requires %d more blocks", reachedAt, r.Stopping.Words(), stats.ExtraBlocks)
+		stop.Why = fmt.Sprintf("after block %d %s; the stopping rule requires %s", reachedAt, r.Stopping.Words(), printable.Counted(stats.ExtraBlocks, "more block"))
 		return stop, nil
 	}
 }

@@ -343,7 +343,7 @@ func (c weigher) weigh(ctx context.Context, w *weighFile, o weighOptions) error 
 	if study, err = c.keepFile(w, path); err != nil {
 		return err
 	}
-	c.Notef("measuring at %v requests/s on %s: %d blocks, about %v", w.Factors.Rate[0], console.Counted(o.connections, "connection"), w.Blocks, (study.Plan.Expected + time.Duration(len(study.Plan.Trials))*start).Round(5*time.Second))
+	c.Notef("measuring at %v requests/s on %s: %s, about %v", w.Factors.Rate[0], console.Counted(o.connections, "connection"), console.Counted(w.Blocks, "block"), (study.Plan.Expected + time.Duration(len(study.Plan.Trials))*start).Round(5*time.Second))
 	err = runCommand(c).run(ctx, path, runOptions{ExperimentOptions: ExperimentOptions{Meshes: w.definitions}, out: out, plain: o.plain, start: start, report: defaultReport(), finish: c.answer})
 	fmt.Fprintf(c.Err, "Experiment file for later runs: %s\n", path)
 	return err

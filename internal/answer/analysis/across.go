@@ -10,6 +10,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -308,7 +309,7 @@ func (a *Across) warn(runs []earlier, n *Report) {
 func (a *Across) warnOf(name string, r *Report) {
 	if c := r.Count; c.Used < c.Planned {
 		a.Warnings = append(a.Warnings, Warning{Code: "trials-lost", Trials: c.Planned - c.Used,
-			Message: fmt.Sprintf("of the %s %d of %d trials are used (%d invalid, %d failed, %d not recorded)", name, c.Used, c.Planned, c.Invalid, c.Failed, c.Missing),
+			Message: fmt.Sprintf("of the %s %d of %s are used (%d invalid, %d failed, %d not recorded)", name, c.Used, printable.Counted(c.Planned, "trial"), c.Invalid, c.Failed, c.Missing),
 			Hint:    "`tare report DIR` prints the reasons"})
 	}
 	for _, w := range distrusted(r) {

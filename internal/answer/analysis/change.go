@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -83,9 +84,9 @@ func (c *Change) fill(runs [][]float64, next []float64, confidence float64, judg
 	if v, ok := stats.WelchDetectable(next, base, 1-confidence, stats.Power); ok && !c.several {
 		c.Detectable = &v
 	}
-	switch w, ok := absent(d.Why, d.N, "trials of the run that has fewer"); {
+	switch w, ok := absent(d.Why, d.N, "trial of the run that has fewer"); {
 	case ok && c.several && d.Why == stats.TooFew:
-		c.Warnings = append(c.Warnings, Warning{Code: "few-runs", Message: fmt.Sprintf("no interval: %d base runs, and it needs %d", d.N, stats.MinN),
+		c.Warnings = append(c.Warnings, Warning{Code: "few-runs", Message: fmt.Sprintf("no interval: %s, and it needs %d", printable.Counted(d.N, "base run"), stats.MinN),
 			Hint: "give more base runs"})
 	case ok:
 		c.Warnings = append(c.Warnings, w)

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -51,12 +52,12 @@ func (x *estimator) estimate(m metric.Metric, values []float64, trials []Trial) 
 	r := stats.MeanInterval(values, x.confidence)
 	e := Estimate{Interval: r.Interval, Unit: m.Unit, N: r.N, SD: number(r.SD), CV: number(stats.CV(values))}
 	e.Warnings = metricWarnings(trials, m.Name)
-	if w, ok := absent(r.Why, r.N, "trials"); ok {
+	if w, ok := absent(r.Why, r.N, "trial"); ok {
 		e.Warnings = append(e.Warnings, w)
 	}
 	if lost := len(trials) - len(values); lost > 0 {
 		e.Warnings = append(e.Warnings, Warning{Code: "unknown-in-trials", Trials: lost,
-			Message: fmt.Sprintf("unknown in %d of %d valid trials, and estimated from the others", lost, len(trials)),
+			Message: fmt.Sprintf("unknown in %d of %s, and estimated from the others", lost, printable.Counted(len(trials), "valid trial")),
 			Hint:    "see the warnings of these trials"})
 	}
 	return e
@@ -86,7 +87,7 @@ func number(v float64) *float64 {
 const moreBlocks = "raise blocks in the experiment file (start with 6), or fix the cause of failed trials"
 
 func fewTrials(treatment string, n int) Warning {
-	return Warning{Code: "few-trials", Message: fmt.Sprintf("treatment %s has %d valid trials, and an interval needs %d", treatment, n, stats.MinN),
+	return Warning{Code: "few-trials", Message: fmt.Sprintf("treatment %s has %s, and an interval needs %d", treatment, printable.Counted(n, "valid trial"), stats.MinN),
 		Hint: moreBlocks}
 }
 
@@ -96,10 +97,10 @@ func absent(why stats.Why, n int, of string) (Warning, bool) {
 	case stats.Computed:
 		return Warning{}, false
 	case stats.TooFew:
-		return Warning{Code: "few-trials", Message: fmt.Sprintf("no interval: %d %s, and it needs %d", n, of, stats.MinN),
+		return Warning{Code: "few-trials", Message: fmt.Sprintf("no interval: %s, and it needs %d", printable.Counted(n, of), stats.MinN),
 			Hint: moreBlocks}, true
 	case stats.NoSpread:
-		return Warning{Code: "no-spread", Message: fmt.Sprintf("no interval: all %d %s agree to the last digit", n, of),
+		return Warning{Code: "no-spread", Message: fmt.Sprintf("no interval: all %s agree to the last digit", printable.Counted(n, of)),
 			Hint: "the reading is coarser than what it measures; more trials will not help"}, true
 	case stats.NotPositive:
 		return Warning{Code: "ratio-undefined", Message: "no ratio: a value is zero or below", Hint: "read the difference"}, true
@@ -193,7 +194,7 @@ func known(trials []Trial, name string) bool {
 func (x *estimator) fill(c *Comparison, p pairs) {
 	c.N, c.PairsLost, c.Verdict = len(p.treatment), p.lost, Insufficient
 	if p.lost > 0 {
-		c.Warnings = append(c.Warnings, Warning{Code: "pairs-lost", Message: fmt.Sprintf("%d of %d blocks have no pair: one side failed, was invalid or is unknown", p.lost, x.blocks),
+		c.Warnings = append(c.Warnings, Warning{Code: "pairs-lost", Message: fmt.Sprintf("%d of %s have no pair: one side failed, was invalid or is unknown", p.lost, printable.Counted(x.blocks, "block")),
 			Hint: "tare run --resume runs trials that are not recorded; the trials' own warnings have the reasons of invalid trials"})
 	}
 	if c.N == 0 {
@@ -205,12 +206,12 @@ func (x *estimator) fill(c *Comparison, p pairs) {
 	if v, ok := stats.MinDetectable(d.SD, d.N, x.alpha(), stats.Power); ok && d.Known() {
 		c.Detectable = &v
 	}
-	if w, ok := absent(d.Why, d.N, "pairs"); ok {
+	if w, ok := absent(d.Why, d.N, "pair"); ok {
 		c.Warnings = append(c.Warnings, w)
 	}
 	ratio := stats.PairedRatio(p.treatment, p.baseline, x.confidence)
 	if math.IsNaN(ratio.Estimate) { // not positive, or beyond every number
-		w, _ := absent(ratio.Why, ratio.N, "pairs")
+		w, _ := absent(ratio.Why, ratio.N, "pair")
 		c.Warnings = append(c.Warnings, w)
 	} else {
 		c.Ratio = &ratio.Interval

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -312,5 +313,5 @@ func (d *Decision) Words() string {
 			change += fmt.Sprintf(" (%+.2f to %+.2f)", *d.Change.Low, *d.Change.High)
 		}
 	}
-	return fmt.Sprintf("%s: %s: %s after %d pairs", d.Metric, d.Outcome, change, d.Pairs)
+	return fmt.Sprintf("%s: %s: %s after %s", d.Metric, d.Outcome, change, printable.Counted(d.Pairs, "pair"))
 }

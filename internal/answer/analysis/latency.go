@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -88,7 +89,7 @@ func distribution(f *figures, base string, perUnit float64, s *hdrlog.Sum) {
 		name := base + "/" + q.part
 		f.set(name, float64(v.At[i])/perUnit)
 		if need := tailSamples / (1 - q.q); float64(n) < math.Round(need) {
-			f.warn("too-few-requests", []string{name}, fmt.Sprintf("%s has %d requests and needs %.0f", name, n, need),
+			f.warn("too-few-requests", []string{name}, fmt.Sprintf("%s has %s and needs %.0f", name, printable.Counted(int(n), "request"), need),
 				"measure longer, or at a higher rate, or ignore this quantile")
 		}
 	}

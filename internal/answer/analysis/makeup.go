@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -135,7 +136,7 @@ func (d *run) checkSame(all []unsummed, trials []int, plane metric.Plane) {
 			}
 		}
 		if complete < len(trials) {
-			differ = append(differ, fmt.Sprintf("%d of %s in %d of %d trials", most[name], name, complete, len(trials)))
+			differ = append(differ, fmt.Sprintf("%d of %s in %d of %s", most[name], name, complete, printable.Counted(len(trials), "trial")))
 		}
 	}
 	if differ == nil {

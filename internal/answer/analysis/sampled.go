@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -156,7 +157,7 @@ func (s *sampled) readings(r *result.Record) []int {
 			"the refresh interval of the source is longer than the sampling interval; repeats are not counted")
 	}
 	if len(fresh) < 3 {
-		s.f.warn("few-readings", sampledMetrics, fmt.Sprintf("the trial has %d readings", len(fresh)), "measure longer")
+		s.f.warn("few-readings", sampledMetrics, fmt.Sprintf("the trial has %s", printable.Counted(len(fresh), "reading")), "measure longer")
 	}
 	return fresh
 }

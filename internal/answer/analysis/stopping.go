@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
@@ -155,6 +156,6 @@ func (s *Stopping) warnings() []Warning {
 	if s == nil || s.Reached || s.Blocks < s.Max {
 		return nil
 	}
-	return []Warning{{Code: "width-not-reached", Message: fmt.Sprintf("after all %d blocks %s", s.Max, s.Words()),
+	return []Warning{{Code: "width-not-reached", Message: fmt.Sprintf("after all %s %s", printable.Counted(s.Max, "block"), s.Words()),
 		Hint: "raise max, measure longer, or accept a wider interval"}}
 }

@@ -168,12 +168,12 @@ func (x *estimator) unpaired(c *Comparison, trials, baseTrials []Trial) {
 	if v, ok := stats.WelchDetectable(t, b, x.alpha(), stats.Power); ok && d.Known() {
 		c.Detectable = &v
 	}
-	if w, ok := absent(d.Why, d.N, "trials of each"); ok {
+	if w, ok := absent(d.Why, d.N, "trial of each"); ok {
 		c.Warnings = append(c.Warnings, w)
 	}
 	ratio := stats.WelchRatio(t, b, x.confidence)
 	if math.IsNaN(ratio.Estimate) { // not positive, or beyond every number
-		w, _ := absent(ratio.Why, ratio.N, "trials of each")
+		w, _ := absent(ratio.Why, ratio.N, "trial of each")
 		c.Warnings = append(c.Warnings, w)
 	} else {
 		c.Ratio = &ratio.Interval

@@ -83,3 +83,17 @@ func TestWorkflowCommands(t *testing.T) {
 		}
 	}
 }
+
+func TestCounted(t *testing.T) {
+	for _, c := range []struct {
+		n          int
+		noun, want string
+	}{
+		{1, "block", "1 block"}, {0, "block", "0 blocks"}, {2, "valid trial", "2 valid trials"}, {1, "trial of each", "1 trial of each"}, {2, "trial of each", "2 trials of each"},
+		{2, "retry", "2 retries"}, {2, "proxy", "2 proxies"}, {2, "delay", "2 delays"}, {2, "series", "2 series"}, {2, "match", "2 matches"}, {2, "process", "2 processes"},
+	} {
+		if got := printable.Counted(c.n, c.noun); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}

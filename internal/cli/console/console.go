@@ -103,12 +103,7 @@ func Color(w io.Writer) bool {
 }
 
 // Counted is n and a noun, in the plural unless n is 1.
-func Counted(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
-}
+func Counted(n int, noun string) string { return printable.Counted(n, noun) }
 
 // WriteFile replaces the file at path in one step: readers see the old content or the new.
 func WriteFile(path string, b []byte) error {

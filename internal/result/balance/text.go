@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
 // by names the application or proxy that counts at a point.
@@ -127,7 +129,7 @@ func (e Equation) String() string {
 	}
 	text := fmt.Sprintf("%d %s %s %s: %d expected, %d counted, allowed difference %d", e.off(), plurals[e.Unit], verb, e.Where, e.Expected, e.Counted, limit)
 	if e.Retries > 0 {
-		text += fmt.Sprintf("; the proxy counted %d retries", e.Retries)
+		text += "; the proxy counted " + printable.Counted(int(e.Retries), "retry")
 	}
 	return text
 }

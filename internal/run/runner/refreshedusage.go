@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
@@ -116,7 +117,7 @@ func (ru *refreshedUsage) of(task platform.Task, s span, atFirst, atLast bool) (
 	case !atLast && !own(task):
 		u.Missing = "not read at the end: it ended during the measure phase"
 	case i < 0 || j < 0:
-		u.Missing = fmt.Sprintf("its counters were refreshed %d times under load; two are needed", count(readings, s))
+		u.Missing = fmt.Sprintf("its counters were refreshed %s under load; two are needed", printable.Counted(count(readings, s), "time"))
 		if measure := s.end.Sub(s.begin); own(task) && measure < ru.sampler.nodeRefresh() {
 			u.Missing += fmt.Sprintf(", and %v measured is less than their refresh interval of up to %v", measure.Round(time.Second), ru.sampler.nodeRefresh())
 		}

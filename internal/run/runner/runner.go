@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -107,7 +108,7 @@ type Interrupted struct {
 }
 
 func (e *Interrupted) Error() string {
-	return fmt.Sprintf("interrupted: %d of %d trials are recorded in %s", e.Recorded, e.Trials, e.Dir)
+	return fmt.Sprintf("interrupted: %d of %s are recorded in %s", e.Recorded, printable.Counted(e.Trials, "trial"), e.Dir)
 }
 
 // Is makes every interrupt a cancellation.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/load"
@@ -338,9 +339,9 @@ func restarted(s seen) string {
 		if n <= 0 || task.Ended || replaces(s.faults, task.Plane) {
 			continue
 		}
-		why := fmt.Sprintf("%s was restarted %d times", task.ID, n)
+		why := fmt.Sprintf("%s was restarted %s", task.ID, printable.Counted(n, "time"))
 		if kills := task.End.OOMKills - task.Start.OOMKills; kills > 0 {
-			why += fmt.Sprintf(", OOMKilled %d times or more", kills)
+			why += fmt.Sprintf(", OOMKilled %s or more", printable.Counted(kills, "time"))
 		}
 		who = append(who, why)
 	}

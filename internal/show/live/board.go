@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -351,7 +352,7 @@ func (b *Board) latest() int {
 func (b *Board) place(now time.Time) []string {
 	running := b.runningTrials()
 	if len(running) == 0 {
-		return []string{fmt.Sprintf("%d of %d trials", b.done, b.run.Trials)}
+		return []string{fmt.Sprintf("%d of %s", b.done, printable.Counted(b.run.Trials, "trial"))}
 	}
 	first, last := b.state.running[0].nth, b.state.running[len(b.state.running)-1].nth
 	which := fmt.Sprintf("trial %d of %d", last, b.run.Trials)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -131,7 +132,7 @@ var failure = map[string]string{result.KindError: "failed", result.KindInvalid: 
 
 func (s *state) opening() string {
 	left := time.Duration(s.run.Trials-s.run.Recorded) * s.run.TrialTime
-	text := fmt.Sprintf("%s: %d trials, about %s", s.run.Experiment, s.run.Trials, round(left))
+	text := fmt.Sprintf("%s: %s, about %s", s.run.Experiment, printable.Counted(s.run.Trials, "trial"), round(left))
 	if s.run.Recorded > 0 {
 		text += fmt.Sprintf(", %d already recorded", s.run.Recorded)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
 
@@ -34,7 +35,7 @@ func WriteAcross(w io.Writer, a *analysis.Across) error {
 	base := filepath.Base(a.Base.Dir)
 	bases := []analysis.Side{a.Base}
 	if len(a.BaseRuns) > 0 {
-		base, bases = counted(len(a.BaseRuns), "run"), a.BaseRuns
+		base, bases = printable.Counted(len(a.BaseRuns), "run"), a.BaseRuns
 	}
 	name := fmt.Sprintf("%s: %s against %s", a.New.Experiment, filepath.Base(a.New.Dir), base)
 	answer := report.AcrossAnswer(a)
@@ -60,7 +61,7 @@ func WriteAcross(w io.Writer, a *analysis.Across) error {
 func machineOf(s analysis.Setup) string {
 	parts := []string{s.CPUModel}
 	if s.CPUs > 0 {
-		parts = append(parts, fmt.Sprintf("%d CPUs", s.CPUs))
+		parts = append(parts, printable.Counted(s.CPUs, "CPU"))
 	}
 	if s.FirstStart != nil {
 		parts = append(parts, s.FirstStart.UTC().Format("2 January 2006 15:04 MST"))
@@ -72,7 +73,7 @@ func acrossBand(a *analysis.Across) []card {
 	var cards []card
 	base, name := a.Base.Count, "the base run"
 	if len(a.BaseRuns) > 0 {
-		base, name = analysis.Count{}, counted(len(a.BaseRuns), "base run")
+		base, name = analysis.Count{}, printable.Counted(len(a.BaseRuns), "base run")
 		for _, r := range a.BaseRuns {
 			base.Used, base.Planned, base.Blocks = base.Used+r.Count.Used, base.Planned+r.Count.Planned, base.Blocks+r.Count.Blocks
 		}
@@ -81,11 +82,11 @@ func acrossBand(a *analysis.Across) []card {
 		name string
 		n    analysis.Count
 	}{{name, base}, {"the new run", a.New.Count}} {
-		cards = append(cards, card{Good: side.n.Used == side.n.Planned, Title: fmt.Sprintf("%d of %d trials of %s", side.n.Used, side.n.Planned, side.name), Text: fmt.Sprintf("%d blocks", side.n.Blocks)})
+		cards = append(cards, card{Good: side.n.Used == side.n.Planned, Title: fmt.Sprintf("%d of %s of %s", side.n.Used, printable.Counted(side.n.Planned, "trial"), side.name), Text: printable.Counted(side.n.Blocks, "block")})
 	}
 	conditions := card{Good: len(a.Obstacles) == 0, Title: "Same conditions", Text: "machine, kernel, load, phases, topology, mesh definition"}
 	if !conditions.Good {
-		conditions.Title, conditions.Text, conditions.Link = counted(len(a.Obstacles), "condition")+" changed", "any of them may be the cause", "#provenance"
+		conditions.Title, conditions.Text, conditions.Link = printable.Counted(len(a.Obstacles), "condition")+" changed", "any of them may be the cause", "#provenance"
 	}
 	cards = append(cards, conditions)
 	gates := map[analysis.Outcome]int{}
@@ -111,7 +112,7 @@ func warningCard(n int) card {
 	if n == 0 {
 		return card{Good: true, Title: "No warnings"}
 	}
-	return card{Title: counted(n, "warning"), Text: "with causes and fixes", Link: "#warnings"}
+	return card{Title: printable.Counted(n, "warning"), Text: "with causes and fixes", Link: "#warnings"}
 }
 
 // historyContent is the data of the figure of a series of runs.
@@ -131,20 +132,20 @@ func HistoryData(h *analysis.History) ([]byte, error) {
 // WriteHistory writes the page of a series of runs.
 func WriteHistory(w io.Writer, h *analysis.History) error {
 	first, last := h.Runs[0], h.Runs[len(h.Runs)-1]
-	name := fmt.Sprintf("History of %d runs", len(h.Runs))
+	name := "History of " + printable.Counted(len(h.Runs), "run")
 	series := report.HistoryWords(h)
 	changes := 0
 	for _, s := range series {
 		changes += len(s.Changes)
 	}
-	answer := fmt.Sprintf("No change is shown in %s.", counted(len(series), "series"))
+	answer := fmt.Sprintf("No change is shown in %s.", printable.Counted(len(series), "series"))
 	if changes > 0 {
-		answer = fmt.Sprintf("%s in %d series, over %d runs.", strings.ToUpper(counted(changes, "change")[:1])+counted(changes, "change")[1:], len(series), len(h.Runs))
+		answer = fmt.Sprintf("%s in %s, over %s.", printable.Counted(changes, "change"), printable.Counted(len(series), "series"), printable.Counted(len(h.Runs), "run"))
 	}
 	d := document{Name: name, Headline: answer, Answer: []string{answer}, Schema: analysis.HistorySchema, Tare: last.Tare, Command: "tare history",
 		Band: []card{
-			{Good: true, Title: fmt.Sprintf("%d runs", len(h.Runs)), Text: days(first.Began, last.Began)},
-			{Good: len(h.Obstacles) == 0, Title: counted(len(h.Obstacles), "change") + " of conditions", Text: "possible causes of a change"},
+			{Good: true, Title: printable.Counted(len(h.Runs), "run"), Text: days(first.Began, last.Began)},
+			{Good: len(h.Obstacles) == 0, Title: printable.Counted(len(h.Obstacles), "change") + " of conditions", Text: "possible causes of a change"},
 			warningCard(len(h.Warnings)),
 		}}
 	for _, w := range h.Warnings {

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
 // Check is one check of tare doctor.
@@ -49,10 +50,10 @@ func WriteDoctor(w io.Writer, x Doctor) error {
 	case !x.Works:
 		d.Headline = "A run cannot work here."
 	case passed < len(x.Checks):
-		d.Headline = fmt.Sprintf("Runs work here; %s would make their figures less certain.", counted(len(x.Checks)-passed, "warning"))
+		d.Headline = fmt.Sprintf("Runs work here; %s would make their figures less certain.", printable.Counted(len(x.Checks)-passed, "warning"))
 	}
 	d.Answer = append([]string{d.Headline}, x.Shows...)
-	d.Band = []card{{Good: x.Works, Title: fmt.Sprintf("%d of %s passed", passed, counted(len(x.Checks), "check")), Text: "the others with causes and fixes", Link: "#warnings"}}
+	d.Band = []card{{Good: x.Works, Title: fmt.Sprintf("%d of %s passed", passed, printable.Counted(len(x.Checks), "check")), Text: "the others with causes and fixes", Link: "#warnings"}}
 	if passed == len(x.Checks) {
 		d.Band[0].Text, d.Band[0].Link = "nothing needs attention", ""
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/effective"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/result/verify"
 	"github.com/tare-mesh/tare/internal/show/report"
@@ -24,9 +25,9 @@ type card struct {
 // band is how far the answer can be trusted.
 func band(s Source) []card {
 	n := s.Report.Count
-	trials := card{Good: n.Used == n.Planned, Title: fmt.Sprintf("All %d trials are valid", n.Planned), Text: fmt.Sprintf("%d blocks", n.Blocks)}
+	trials := card{Good: n.Used == n.Planned, Title: report.AllValid(n.Planned), Text: printable.Counted(n.Blocks, "block")}
 	if !trials.Good {
-		trials.Title = fmt.Sprintf("%d of %d trials are used", n.Used, n.Planned)
+		trials.Title = fmt.Sprintf("%d of %s are used", n.Used, printable.Counted(n.Planned, "trial"))
 		trials.Text = fmt.Sprintf("invalid: %d, failed: %d, not recorded: %d", n.Invalid, n.Failed, n.Missing)
 	}
 	cards := []card{trials}
@@ -45,7 +46,7 @@ func band(s Source) []card {
 	}
 	w := card{Good: len(s.Report.Warnings) == 0, Title: "No warnings"}
 	if !w.Good {
-		w.Title, w.Text, w.Link = counted(len(s.Report.Warnings), "warning"), "with causes and fixes", "#warnings"
+		w.Title, w.Text, w.Link = printable.Counted(len(s.Report.Warnings), "warning"), "with causes and fixes", "#warnings"
 	}
 	cards = append(cards, w)
 	return append(cards, verified(s.Verified)...)
@@ -56,20 +57,13 @@ func verified(v *verify.Result) []card {
 	case v == nil:
 		return nil
 	case v.Problems() > 0:
-		return []card{{Title: counted(v.Problems(), "problem") + " in the records", Text: "see Provenance", Link: "#provenance"}}
+		return []card{{Title: printable.Counted(v.Problems(), "problem") + " in the records", Text: "see Provenance", Link: "#provenance"}}
 	}
-	return []card{{Good: true, Title: "Records verified", Text: counted(v.Files, "file") + " with the recorded SHA-256"}}
+	return []card{{Good: true, Title: "Records verified", Text: printable.Counted(v.Files, "file") + " with the recorded SHA-256"}}
 }
 
 func hasWarning(r *analysis.Report, code string) bool {
 	return slices.ContainsFunc(r.Warnings, func(w analysis.Warning) bool { return w.Code == code })
-}
-
-func counted(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // warning is one of the report's.
@@ -80,7 +74,7 @@ func warnings(r *analysis.Report) []warning {
 	for _, w := range r.Warnings {
 		x := warning{Code: w.Code, Message: w.Message, Hint: w.Hint}
 		if w.Trials > 0 {
-			x.Count = fmt.Sprintf("%d of %d trials", w.Trials, r.Count.Planned)
+			x.Count = fmt.Sprintf("%d of %s", w.Trials, printable.Counted(r.Count.Planned, "trial"))
 		}
 		all = append(all, x)
 	}
@@ -119,7 +113,7 @@ func provenance(s Source) []entry {
 	}
 	machine := []string{setup.CPUModel}
 	if setup.CPUs > 0 {
-		machine = append(machine, fmt.Sprintf("%d CPUs", setup.CPUs))
+		machine = append(machine, printable.Counted(setup.CPUs, "CPU"))
 	}
 	if setup.MemoryMB > 0 {
 		machine = append(machine, fmt.Sprintf("%d MB of memory", setup.MemoryMB))
@@ -148,13 +142,13 @@ func provenance(s Source) []entry {
 	images := imagesOf(s.Dir)
 	for i, name := range slices.Sorted(maps.Keys(images)) {
 		if i == mostImages {
-			add("", fmt.Sprintf("and %d more images", len(images)-i), false)
+			add("", "and "+printable.Counted(len(images)-i, "more image"), false)
 			break
 		}
 		add("Image "+name, images[name], true)
 	}
 	if v := s.Verified; v != nil {
-		add("tare verify", fmt.Sprintf("%d of %d trials recorded, %s compared, %s", v.Recorded, v.Planned, counted(v.Files, "digest"), counted(v.Problems(), "problem")), false)
+		add("tare verify", fmt.Sprintf("%d of %s recorded, %s compared, %s", v.Recorded, printable.Counted(v.Planned, "trial"), printable.Counted(v.Files, "digest"), printable.Counted(v.Problems(), "problem")), false)
 		for i, f := range v.Findings {
 			if i == mostFindings {
 				add("", fmt.Sprintf("and %d more", len(v.Findings)-i), false)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/show/loadpage"
 )
@@ -100,7 +101,7 @@ func dataOfLoad(l Load) loadData {
 // loadBand is how far the figures can be trusted, and the gates.
 func loadBand(l Load) []card {
 	r := l.Report
-	result := card{Good: len(r.Result.Failures) == 0, Title: "Every request succeeded", Text: counted(int(r.Requests), "request")}
+	result := card{Good: len(r.Result.Failures) == 0, Title: "Every request succeeded", Text: printable.Counted(int(r.Requests), "request")}
 	if !result.Good {
 		result.Title = fmt.Sprintf("%d of %d requests failed", r.Result.Failed(), r.Requests)
 		result.Text = r.Result.Failures[0].String()
@@ -142,7 +143,7 @@ func loadProvenance(p *load.Profile, r *load.Report) []entry {
 	if r.Loop == "open" {
 		rate = fmt.Sprintf("%g requests/s", p.Rate)
 	}
-	add("Load", joined(r.Loop+" loop", rate, r.Arrivals, counted(p.Connections, "connection"), counted(max(1, p.Workers), "worker")))
+	add("Load", joined(r.Loop+" loop", rate, r.Arrivals, printable.Counted(p.Connections, "connection"), printable.Counted(max(1, p.Workers), "worker")))
 	add("Warm-up", p.Warmup.String())
 	add("TLS", r.TLS)
 	if r.Seed != 0 {

@@ -169,7 +169,7 @@ func unanswered(r *analysis.Report) string {
 		return "CPU per request is unknown. Other differences are below."
 	}
 	if n := r.Count; n.Used == 0 && n.Failed > 0 {
-		return fmt.Sprintf("Nothing was measured: %d of %d trials failed.", n.Failed, n.Planned)
+		return fmt.Sprintf("Nothing was measured: %d of %s failed.", n.Failed, printable.Counted(n.Planned, "trial"))
 	}
 	return "Nothing was compared."
 }

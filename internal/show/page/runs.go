@@ -12,6 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
@@ -132,7 +133,7 @@ func WriteRuns(w io.Writer, all []Source) error {
 		n := s.Report.Count
 		used, planned = used+n.Used, planned+n.Planned
 		machines[joined(s.Report.Setup.CPUModel, s.Report.Setup.Kernel)] = true
-		text := fmt.Sprintf("%s, %d of %d trials used", c.Runs.List[i].Began.Format("2 January 2006 15:04 MST"), n.Used, n.Planned)
+		text := fmt.Sprintf("%s, %d of %s used", c.Runs.List[i].Began.Format("2 January 2006 15:04 MST"), n.Used, printable.Counted(n.Planned, "trial"))
 		if answer := report.Answer(s.Report); len(answer) > 0 {
 			text += ". " + answer[0]
 		}
@@ -140,9 +141,9 @@ func WriteRuns(w io.Writer, all []Source) error {
 	}
 	d.Warnings = c.Runs.warnings(all)
 	d.Band = []card{
-		{Good: true, Title: counted(len(all), "run"), Text: days(c.Runs.List[0].Began, c.Runs.List[len(all)-1].Began)},
-		{Good: used == planned, Title: fmt.Sprintf("%d of %d trials used", used, planned), Text: "of all runs"},
-		{Good: len(machines) == 1, Title: counted(len(machines), "machine"), Text: "by processor and kernel"},
+		{Good: true, Title: printable.Counted(len(all), "run"), Text: days(c.Runs.List[0].Began, c.Runs.List[len(all)-1].Began)},
+		{Good: used == planned, Title: fmt.Sprintf("%d of %s used", used, printable.Counted(planned, "trial")), Text: "of all runs"},
+		{Good: len(machines) == 1, Title: printable.Counted(len(machines), "machine"), Text: "by processor and kernel"},
 		warningCard(len(d.Warnings)),
 	}
 	return d.fill(w, c, func(w io.Writer) error {
@@ -196,7 +197,7 @@ func (c runs) answer() []string {
 			if len(values) == 0 {
 				continue
 			}
-			all = append(all, fmt.Sprintf("%s: %+.4g to %+.4g %s of %s over the baseline, in %s.", t.Name, slices.Min(values), slices.Max(values), m.Unit, m.Title, counted(len(values), "run")))
+			all = append(all, fmt.Sprintf("%s: %+.4g to %+.4g %s of %s over the baseline, in %s.", t.Name, slices.Min(values), slices.Max(values), m.Unit, m.Title, printable.Counted(len(values), "run")))
 			if len(values) >= stats.MinN {
 				all = append(all, fmt.Sprintf("Mean of the runs %+.4g %s, standard deviation %.2g.", stats.Mean(values), m.Unit, stats.SD(values)))
 			}

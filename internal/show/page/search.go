@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/load/capacity"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -39,7 +40,7 @@ func WriteSearch(w io.Writer, c *loadpage.Capacity, target, tare string) error {
 		above = "the highest rate is above every probe"
 	}
 	d := document{Name: target, Headline: answer, Answer: []string{answer}, Tare: tare, Schema: "one search", Command: "tare load", Band: []card{
-		{Good: outcomes["holds"] > 0, Title: fmt.Sprintf("%d of %s held", outcomes["holds"], counted(len(c.Probes), "probe")), Text: c.Objective},
+		{Good: outcomes["holds"] > 0, Title: fmt.Sprintf("%d of %s held", outcomes["holds"], printable.Counted(len(c.Probes), "probe")), Text: c.Objective},
 		{Good: outcomes["missed"] > 0, Title: fmt.Sprintf("%d missed", outcomes["missed"]), Text: above},
 		{Good: outcomes["undecided"] == 0, Title: fmt.Sprintf("%d undecided", outcomes["undecided"]), Text: limit},
 	}}

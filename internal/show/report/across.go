@@ -89,7 +89,7 @@ func (x across) head() {
 }
 
 func (x across) side(name string, s analysis.Side) {
-	line := fmt.Sprintf("%s: %s, %d of %d trials used", name, s.Experiment, s.Count.Used, s.Count.Planned)
+	line := fmt.Sprintf("%s: %s, %d of %s used", name, s.Experiment, s.Count.Used, printable.Counted(s.Count.Planned, "trial"))
 	if at := s.Setup.FirstStart; at != nil {
 		line += ", started " + at.UTC().Format(time.DateTime) + " UTC"
 	}

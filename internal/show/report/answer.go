@@ -9,6 +9,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -151,7 +152,7 @@ func (v view) compared(treatment, name string) (analysis.Comparison, bool) {
 // sweepAnswer is the CPU time per request of a question over several levels, on average.
 func (v view) sweepAnswer(q analysis.Question) string {
 	subject, base, _ := strings.Cut(v.questionWords(q), " against ")
-	subject += fmt.Sprintf(" (mean over %d levels)", len(q.Treatments))
+	subject += " (mean over " + printable.Counted(len(q.Treatments), "level") + ")"
 	i := slices.IndexFunc(q.Pooled, func(p analysis.Pooled) bool { return p.Metric == answerCost })
 	if i < 0 {
 		return fmt.Sprintf("%s: no block has all levels: see the levels below.", subject)
@@ -259,9 +260,17 @@ func (v view) trustAnswer() string {
 	}
 	n := v.r.Count
 	if n.Used == n.Planned {
-		return s + fmt.Sprintf("All %d trials are valid.", n.Planned)
+		return s + AllValid(n.Planned) + "."
 	}
-	return s + fmt.Sprintf("%d of %d trials are used.", n.Used, n.Planned)
+	return s + fmt.Sprintf("%d of %s are used.", n.Used, printable.Counted(n.Planned, "trial"))
+}
+
+// AllValid is the sentence about n trials without an invalid one.
+func AllValid(n int) string {
+	if n == 1 {
+		return "The trial is valid"
+	}
+	return fmt.Sprintf("All %d trials are valid", n)
 }
 
 // smallestText is the smallest difference in CPU that the comparisons would show: "8.3 µs", or "2.1 %" where only ratios have

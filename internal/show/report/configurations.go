@@ -9,6 +9,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/effective"
+	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
 // mostDifferences of two configurations are printed, but the JSON has all.
@@ -76,7 +77,7 @@ func orNone(words string) string {
 
 func partLine(path, value string, values int) string {
 	if values > 1 {
-		return fmt.Sprintf("%s (%d values)", path, values)
+		return fmt.Sprintf("%s (%s)", path, printable.Counted(values, "value"))
 	}
 	return path + ": " + value
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -123,7 +124,7 @@ func scenarioTables(t text, c *analysis.Cost) {
 	for _, s := range c.Prices.Scenarios {
 		title := fmt.Sprintf("%s: %s requests/s", s.Name, grouped(s.Rate))
 		if s.Pods > 0 {
-			title += fmt.Sprintf(" over %d pods", s.Pods)
+			title += " over " + printable.Counted(s.Pods, "pod")
 		}
 		t.page.heading(title)
 		heads := []string{"treatment", "of", "cores", "GiB", c.Prices.Currency + " per month", "how"}
@@ -236,7 +237,7 @@ func referencesTable(t text, c *analysis.Cost) {
 	t.page.table(columns, 2)
 	if elsewhere > 0 {
 		t.page.line("")
-		t.page.prose(fmt.Sprintf("%d published %s of whole data planes cannot be divided by proxies: --format json has them.", elsewhere, plural(elsewhere, "figure")))
+		t.page.prose(fmt.Sprintf("%d published %s of whole data planes cannot be divided by proxies: --format json has them.", elsewhere, printable.Plural(elsewhere, "figure")))
 	}
 }
 

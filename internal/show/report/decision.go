@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
@@ -37,7 +38,7 @@ func decisionLines(d analysis.Decision) []string {
 	if d.Change != nil {
 		change += ChangeWords(d) + ", "
 	}
-	lines = append(lines, change+fmt.Sprintf("after %d of at most %d pairs%s.", d.Pairs, d.Max, map[bool]string{true: ", the last look"}[d.Last]))
+	lines = append(lines, change+fmt.Sprintf("after %d of at most %s%s.", d.Pairs, printable.Counted(d.Max, "pair"), map[bool]string{true: ", the last look"}[d.Last]))
 	for _, doubt := range d.Doubts {
 		lines = append(lines, fmt.Sprintf("Warning %s. Without this doubt: %s.", doubt, d.Doubted))
 	}
@@ -49,7 +50,7 @@ func decisionLines(d analysis.Decision) []string {
 		lines = append(lines, fmt.Sprintf("A gate is decided from %d pairs on.", experiment.DecideFrom()))
 	case d.Outcome == analysis.Undecided && d.MorePairs > 0:
 		minutes := int(math.Ceil(d.Minutes))
-		lines = append(lines, fmt.Sprintf("It would need about %d more %s (%d pairs).", minutes, plural(minutes, "minute"), d.MorePairs))
+		lines = append(lines, fmt.Sprintf("It would need about %s (%s).", printable.Counted(minutes, "more minute"), printable.Counted(d.MorePairs, "pair")))
 	case d.Outcome == analysis.Undecided:
 		lines = append(lines, "The difference is close to the limit: more time hardly helps. Use another limit, or --detect.")
 	case d.Outcome == analysis.Holds && d.Detect > 0:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
 // differencesSection has a block of lines for every treatment with a baseline.
@@ -22,7 +23,7 @@ func differencesSection(t text) {
 	n, uniform := t.view.pairs()
 	each := ""
 	if uniform {
-		each = fmt.Sprintf(", %d pairs each", n)
+		each = ", " + printable.Counted(n, "pair") + " each"
 	}
 	if t.view.r.RatiosOnly {
 		t.page.heading(fmt.Sprintf("Ratio to the baseline (loaded at once, paired within blocks%s; %s intervals)", each, t.view.percent()))
@@ -63,7 +64,7 @@ func differencesSection(t text) {
 	t.page.tableAt(table.columns(t.view.o, uniform, t.view.r.RatiosOnly), 1, "")
 	if hidden > 0 {
 		t.page.line("")
-		t.page.prose(fmt.Sprintf("%d more %s not shown here: see --all.", hidden, plural(hidden, "comparison")))
+		t.page.prose(fmt.Sprintf("%s not shown here: see --all.", printable.Counted(hidden, "more comparison")))
 	}
 	positionSentence(t)
 	speedSentences(t)
@@ -98,7 +99,7 @@ func speedSentences(t text) {
 	for _, q := range t.view.r.Questions {
 		for _, p := range q.Pooled {
 			if u := quantityOf(p.Metric); p.Speed != nil && !t.view.nothing(p.Difference, p.Ratio) {
-				adjusted = append(adjusted, fmt.Sprintf("%s of %s, mean over %d levels (%s)", u.name, t.view.questionWords(q), p.Levels, speedWords(p.Speed, u)))
+				adjusted = append(adjusted, fmt.Sprintf("%s of %s, mean over %s (%s)", u.name, t.view.questionWords(q), printable.Counted(p.Levels, "level"), speedWords(p.Speed, u)))
 			}
 		}
 	}
@@ -185,7 +186,7 @@ func (d *differenceTable) add(c analysis.Comparison) {
 
 // pooled adds the means over the levels of a question.
 func (d *differenceTable) pooled(t text, q analysis.Question) {
-	d.group(fmt.Sprintf("%s, mean over %d levels", t.view.questionWords(q), len(q.Treatments)))
+	d.group(fmt.Sprintf("%s, mean over %s", t.view.questionWords(q), printable.Counted(len(q.Treatments), "level")))
 	for _, name := range headlines {
 		i := slices.IndexFunc(q.Pooled, func(p analysis.Pooled) bool { return p.Metric == name })
 		if i < 0 {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
 // floorSection shows the differences of identical treatments.
@@ -13,7 +14,7 @@ func floorSection(t text) {
 		return
 	}
 	first := t.view.r.Floor[0]
-	t.page.heading(fmt.Sprintf("Noise floor (A/A pair: %s against itself, %d pairs; any difference here is noise)", t.view.label.of(first.Factors), first.N))
+	t.page.heading(fmt.Sprintf("Noise floor (A/A pair: %s against itself, %s; any difference here is noise)", t.view.label.of(first.Factors), printable.Counted(first.N, "pair")))
 	var names, values, intervals []string
 	row := func(cells ...string) {
 		for i, to := range []*[]string{&names, &values, &intervals} {

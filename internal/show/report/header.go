@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
@@ -34,12 +35,12 @@ func headerSection(t text) {
 // trialsSentence is the number of trials, and of lost trials.
 func trialsSentence(t text) string {
 	c := t.view.r.Count
-	s := fmt.Sprintf("%d trials, %d blocks of %d treatments %s", c.Planned, c.Blocks, len(t.view.r.Treatments), orderWords(t.view.r.Order, t.view.r.Setup.Seed))
+	s := fmt.Sprintf("%s, %s of %s %s", printable.Counted(c.Planned, "trial"), printable.Counted(c.Blocks, "block"), printable.Counted(len(t.view.r.Treatments), "treatment"), orderWords(t.view.r.Order, t.view.r.Setup.Seed))
 	if x := t.view.r.Stopping; x != nil && x.Reached {
 		s += fmt.Sprintf(" (max %d; ", x.Max) + x.Words() + ")"
 	}
 	if t.view.imported() {
-		s = fmt.Sprintf("%d runs of %d treatments, in the order of the original runs", c.Planned, len(t.view.r.Treatments))
+		s = fmt.Sprintf("%s of %s, in the order of the original runs", printable.Counted(c.Planned, "run"), printable.Counted(len(t.view.r.Treatments), "treatment"))
 	}
 	if c.Used == c.Planned {
 		return s + ", all valid"
@@ -104,7 +105,7 @@ func machineSentence(t text) string {
 		}
 	}
 	add(s.CPUModel != "", "%s", s.CPUModel)
-	add(s.CPUs > 0, "%d CPUs", s.CPUs)
+	add(s.CPUs > 0, "%s", printable.Counted(s.CPUs, "CPU"))
 	add(s.OS != "", "%s", strings.TrimSpace(s.OS+" "+s.Kernel))
 	add(s.Platform != "", "platform %s", s.Platform)
 	add(s.Tare != "", "tare %s", s.Tare)

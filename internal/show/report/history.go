@@ -36,7 +36,7 @@ func HistoryFormats(o Options) []HistoryFormat {
 
 func writeHistory(w io.Writer, h *analysis.History, p *page) error {
 	first, last := h.Runs[0], h.Runs[len(h.Runs)-1]
-	p.heading(fmt.Sprintf("%d runs from %s to %s", len(h.Runs), first.Began.UTC().Format(time.DateOnly), last.Began.UTC().Format(time.DateOnly)))
+	p.heading(fmt.Sprintf("%s from %s to %s", printable.Counted(len(h.Runs), "run"), first.Began.UTC().Format(time.DateOnly), last.Began.UTC().Format(time.DateOnly)))
 	heads := []string{"treatment", "metric", "from run", "before", "after", "change", "p"}
 	columns := make([]column, len(heads))
 	for i, head := range heads {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
@@ -122,9 +123,9 @@ func (v view) ladderAnswer(l analysis.Ladder) string {
 	}
 	m, q := l.Metrics[i], quantityOf(answerCost)
 	if c, ok := v.compared(l.Steps[len(l.Steps)-1], answerCost); ok && c.Baseline == l.Steps[0] && c.Verdict != analysis.Higher && c.Verdict != analysis.Lower {
-		return v.costSentence(fmt.Sprintf("All %d steps to %s", len(m.Increments), last), first, c.Verdict, m.Whole, nil)
+		return v.costSentence(fmt.Sprintf("All %s to %s", printable.Counted(len(m.Increments), "step"), last), first, c.Verdict, m.Whole, nil)
 	}
-	s := fmt.Sprintf("From %s to %s, %d %s add %s of CPU per request", first, last, len(m.Increments), plural(len(m.Increments), "step"), amountWithin(*m.Whole, q))
+	s := fmt.Sprintf("From %s to %s, %s add %s of CPU per request", first, last, printable.Counted(len(m.Increments), "step"), amountWithin(*m.Whole, q))
 	if m.Whole.Estimate < 0 {
 		s = strings.Replace(s, " add ", " save ", 1)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
 // latencyMeaningsSection defines the latencies of other generators than tare's own.
@@ -36,21 +37,14 @@ func warningsSection(t text) {
 	for _, w := range shown {
 		count := ""
 		if w.Trials > 0 {
-			count = fmt.Sprintf(" (%d of %d trials)", w.Trials, t.view.r.Count.Planned)
+			count = fmt.Sprintf(" (%d of %s)", w.Trials, printable.Counted(t.view.r.Count.Planned, "trial"))
 		}
 		t.page.warning(fmt.Sprintf("%s%s: %s", w.Code, count, w.Message), w.Hint)
 	}
 	if hidden > 0 {
 		t.page.line("")
-		t.page.prose(fmt.Sprintf("%d more %s about metrics not shown here: see --all.", hidden, plural(hidden, "warning")))
+		t.page.prose(fmt.Sprintf("%s about metrics not shown here: see --all.", printable.Counted(hidden, "more warning")))
 	}
-}
-
-func plural(n int, word string) string {
-	if n == 1 {
-		return word
-	}
-	return word + "s"
 }
 
 // legendSection explains the verdicts, the sums and the signs of the text so far.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
 // weightSection gives costs in standard weights, and how much of the machine's speed cancels in them.
@@ -38,8 +39,8 @@ func weightSection(t text) {
 			continue
 		}
 		half, known := w.Weight.HalfWidth()
-		t.page.heading(fmt.Sprintf("Costs in standard weights (the reference proxy: %s µs of CPU/request here %s, %d blocks)",
-			fixed(w.Weight.Estimate, decimals(w.Weight.Estimate, half, known)), ratioBounds(w.Weight), w.N))
+		t.page.heading(fmt.Sprintf("Costs in standard weights (the reference proxy: %s µs of CPU/request here %s, %s)",
+			fixed(w.Weight.Estimate, decimals(w.Weight.Estimate, half, known)), ratioBounds(w.Weight), printable.Counted(w.N, "block")))
 		t.page.tableAt([]column{
 			{heads: []string{""}, cells: names, left: true},
 			{heads: []string{"standard", "weights"}, cells: weights},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/report"
@@ -260,5 +261,5 @@ func Count(all []Series) string {
 	for _, s := range all {
 		points += len(s.Points)
 	}
-	return fmt.Sprintf("%d series with %d values", len(all), points)
+	return fmt.Sprintf("%d series with %s", len(all), printable.Counted(points, "value"))
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
 // row is a run in the list.
@@ -97,15 +98,15 @@ func (s *Server) row(of run) row {
 	case !complete:
 		x.Verdict = "…"
 	case sum.Used == sum.Planned:
-		x.Good, x.Verdict = sum.Decided == "" || sum.Decided == analysis.Holds, fmt.Sprintf("all %d trials valid", sum.Planned)
+		x.Good, x.Verdict = sum.Decided == "" || sum.Decided == analysis.Holds, "all "+printable.Counted(sum.Planned, "trial")+" valid"
 	default:
-		x.Verdict = fmt.Sprintf("%d of %d trials used", sum.Used, sum.Planned)
+		x.Verdict = fmt.Sprintf("%d of %s used", sum.Used, printable.Counted(sum.Planned, "trial"))
 	}
 	if x.Complete && x.Ended && sum.Gates != "" {
 		x.Verdict = strings.TrimSuffix(sum.Gates, ".") + "; " + x.Verdict
 	}
 	if x.Complete && x.Ended && sum.Warnings > 0 {
-		x.Verdict += fmt.Sprintf(", %d warning%s", sum.Warnings, map[bool]string{false: "s"}[sum.Warnings == 1])
+		x.Verdict += ", " + printable.Counted(sum.Warnings, "warning")
 	}
 	return x
 }
@@ -130,7 +131,7 @@ func histories(rows []row) {
 		if values := soFar[of]; len(values) > 1 {
 			values = values[max(0, len(values)-mostHistory):]
 			x.History = sparkline(values)
-			x.HistoryWords = fmt.Sprintf("%s, %d runs: %.4g to %.4g %s", x.Metric, len(values), values[0], values[len(values)-1], x.Unit)
+			x.HistoryWords = fmt.Sprintf("%s, %s: %.4g to %.4g %s", x.Metric, printable.Counted(len(values), "run"), values[0], values[len(values)-1], x.Unit)
 		}
 	}
 }

@@ -334,7 +334,7 @@ func TestEvents(t *testing.T) {
 		}
 		t.Fatalf("the stream ended without %q: %v", want, lines.Err())
 	}
-	until("0 of 1 trials")
+	until("0 of 1 trial")
 	td, err := d.Trial(p.Trials[0])
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/result"
@@ -43,9 +44,9 @@ type summary struct {
 func brief(d *result.Dir) summary {
 	e, p := d.Environment(), d.Plan()
 	s := summary{Experiment: p.Experiment, Began: e.Time.UTC(), Tare: e.Tare, Planned: len(p.Trials)}
-	s.Machine = fmt.Sprintf("%s, %d CPUs", e.CPUModel, e.CPUs)
+	s.Machine = e.CPUModel + ", " + printable.Counted(e.CPUs, "CPU")
 	if e.CPUModel == "" {
-		s.Machine = fmt.Sprintf("%d CPUs", e.CPUs)
+		s.Machine = printable.Counted(e.CPUs, "CPU")
 	}
 	if e.Platform != "" && e.Platform != "local" {
 		s.Machine += ", " + e.Platform

@@ -1,0 +1,31 @@
+package printable
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Counted is a number with its noun: "1 block", "3 blocks". A noun may have a complement: "trial of each".
+func Counted(n int, noun string) string { return fmt.Sprintf("%d %s", n, Plural(n, noun)) }
+
+// Plural is the form of a noun for a number.
+func Plural(n int, noun string) string {
+	if n == 1 {
+		return noun
+	}
+	noun, rest, of := strings.Cut(noun, " of ")
+	if of {
+		rest = " of " + rest
+	}
+	stem, y := strings.CutSuffix(noun, "y")
+	switch {
+	case strings.HasSuffix(noun, "series"):
+	case y && stem != "" && !strings.ContainsRune("aeiou", rune(stem[len(stem)-1])):
+		noun = stem + "ies"
+	case strings.HasSuffix(noun, "s") || strings.HasSuffix(noun, "x") || strings.HasSuffix(noun, "ch"):
+		noun += "es"
+	default:
+		noun += "s"
+	}
+	return noun + rest
+}
