@@ -123,6 +123,9 @@ func meshChoice(c *cli.CommandLine, f *meshFlags, name string) (mesh.Definition,
 		}
 		return mesh.Definition{}, f.choice, console.Usage(fmt.Errorf("unknown mesh %q", name), "meshes: "+strings.Join(names, ", ")+"; or give a definition with --mesh FILE")
 	}
+	if all[i].Kubernetes == nil && all[i].Local == nil {
+		return mesh.Definition{}, f.choice, console.Usage(fmt.Errorf("mesh %s has nothing in a cluster", name), "`tare list meshes` prints the meshes of Kubernetes")
+	}
 	if k := all[i].Kubernetes; f.installs && k != nil && !k.Installable() {
 		return mesh.Definition{}, f.choice, console.Usage(fmt.Errorf("tare does not install %s: it is part of a cluster", name), fmt.Sprintf("install it with the cluster; `tare mesh verify %s` checks it", name))
 	}
