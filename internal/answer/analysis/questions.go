@@ -25,7 +25,8 @@ type Question struct {
 
 // Pooled is the mean over the treatments of a question, for one metric. The block is the
 // observation: its value is the mean over the treatments of the differences, or of the
-// logarithms of the ratios.
+// logarithms of the ratios. P is of one test of those means. It is no combination of the p-values of the levels,
+// whose adjusted ones hold only where the mean is shown: see levels.
 type Pooled struct {
 	Metric     string          `json:"metric"`
 	Unit       string          `json:"unit"`
@@ -247,7 +248,8 @@ func (x *estimator) holm(cs []Comparison, family []int, alpha, scale, parent flo
 // family, tested at the level times the share of metrics that are selected. This bounds the
 // mean chance of a false claim over the selected families (Benjamini, Bogomolov, "Selective
 // inference on multiple families of hypotheses", JRSS B 2014). Without any true difference
-// the first step alone bounds the chance of every claim.
+// the first step alone bounds the chance of every claim. An adjusted p-value of a level is divided by that share, so it
+// is comparable with alpha, and not with the values of other questions.
 func (x *estimator) levels(cs []Comparison, family []int, q *Question) {
 	byMetric := map[string][]int{}
 	var names []string

@@ -17,7 +17,8 @@ type SpeedAdjusted struct {
 	Treatments  []string `json:"treatments"`
 	// Unadjusted is the interval over machine speeds as well.
 	Unadjusted stats.Interval `json:"unadjusted"`
-	// Slope is the relative change of the difference with that CPU per request. At 1 both follow the machine alike.
+	// Slope is the relative change of the difference with the logarithm of that CPU per request. At 1 both follow the
+	// machine alike. A difference that falls as the CPU rises is not adjusted.
 	// It is absent if the interval of the difference contains zero.
 	Slope    *stats.Interval `json:"slope,omitempty"`
 	Narrower float64         `json:"narrower"` // relative narrowing of the interval, 0..1
