@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,8 +15,10 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment"
 )
 
 // programs returns the directory with tare and tare-agent, which are built once.
@@ -135,6 +138,42 @@ func TestStandardWeight(t *testing.T) {
 	}
 	if c.Verdict != analysis.Higher {
 		t.Errorf("verdict %q on a weight of %v µs", c.Verdict, weight)
+	}
+}
+
+// Work after the answer costs the same beside others as alone: all of it is found.
+func TestDeferredWork(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "deferred.yaml")
+	const text = `apiVersion: tare.dev/v1beta1
+kind: Experiment
+metadata: {name: deferred-work}
+meshes:
+  at-once: {from: reference, arguments: [--burn, 500us]}
+  later: {from: reference, arguments: [--defer, 500us, --defer-by, 300ms]}
+factors: {mesh: [reference, at-once, later], rate: [200], connections: [4]}
+load: {arrivals: constant}
+baseline: {mesh: reference}
+control: false
+blocks: 4
+phases: {warmup: 1s, measure: 2s, drain: 1s}
+validity: {rateShortfall: 0.5, lateness: 5s}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]stats.Interval{}
+	for _, order := range []string{experiment.OrderInterleaved, experiment.OrderRandom} {
+		r, _ := carriedOut(t, file, "order="+order)
+		c, ok := r.Find("later", "cpu_us_per_request/data")
+		if !ok || c.Difference == nil || c.Difference.Low == nil || c.Difference.High == nil {
+			t.Fatalf("order %s: no interval: %+v", order, c)
+		}
+		found[order] = *c.Difference
+	}
+	beside, alone := found[experiment.OrderInterleaved], found[experiment.OrderRandom]
+	within := (*beside.High - *beside.Low + *alone.High - *alone.Low) / 2
+	if math.Abs(beside.Estimate-alone.Estimate) > within+0.03*alone.Estimate || beside.Estimate < 400 {
+		t.Errorf("interleaved %v [%v, %v] µs, alone %v [%v, %v], planted 500", beside.Estimate, *beside.Low, *beside.High, alone.Estimate, *alone.Low, *alone.High)
 	}
 }
 

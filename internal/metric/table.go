@@ -7,6 +7,8 @@ const (
 	CPUPerRequest      = "cpu_us_per_request"
 	CPUCores           = "cpu_cores"
 	CPUPer1000         = "cpu_cores_per_1000_rps"
+	DeferredPerRequest = "deferred_us_per_request"
+	IdlePerRequest     = "idle_us_per_request"
 	IdleCPU            = "idle_cpu_cores"
 	IdleMemory         = "idle_memory_mib"
 	Memory             = "memory_mib"
@@ -83,7 +85,13 @@ var rows = []Row{
 	{Name: CPUPer1000, Unit: "cores", Better: LowerIsBetter, Doc: "cores needed for 1000 requests/s",
 		Parts: partNames(), Source: Tasks, Sampled: true, SpeedSensitive: true,
 		Title: "cores per 1000 req/s, %s", Heads: [2]string{"cores per", "1000 req/s"}},
-	{Name: IdleCPU, Unit: "cores", Better: LowerIsBetter, Doc: "with interleaved trials: CPU time outside the trial's slices, per time outside them; in no other metric",
+	{Name: DeferredPerRequest, Unit: "us", Better: LowerIsBetter, Doc: "with interleaved trials: the part of the CPU time per request that is used in the slices of other treatments",
+		Parts: IdleParts, Source: IdleTasks, SpeedSensitive: true,
+		Title: "deferred CPU/request, %s", Heads: [2]string{"deferred", "%s, µs"}},
+	{Name: IdlePerRequest, Unit: "us", Better: LowerIsBetter, Doc: "with interleaved trials: the part of the CPU time per request that is idle CPU of the trial's own slices",
+		Parts: IdleParts, Source: IdleTasks, SpeedSensitive: true,
+		Title: "idle CPU/request, %s", Heads: [2]string{"idle", "%s, µs"}},
+	{Name: IdleCPU, Unit: "cores", Better: LowerIsBetter, Doc: "with interleaved trials: CPU time per time while no request is anywhere, before and after the load",
 		Parts: IdleParts, Source: IdleTasks, SpeedSensitive: true,
 		Title: "idle CPU, %s", Heads: [2]string{"%s idle", "millicores"}, HeadScale: 1000},
 	{Name: IdleMemory, Unit: "MiB", Better: LowerIsBetter, Doc: "resident memory of the idle deployment, before its load",

@@ -232,12 +232,13 @@ type Reading struct {
 // TaskUsage is one task at the start and the end of the measure phase.
 type TaskUsage struct {
 	mesh.Task
-	Start   Reading `json:"start"`             // reading at the beginning of the measure phase
-	End     Reading `json:"end"`               // reading at its end
-	Ended   bool    `json:"ended,omitempty"`   // a fault ended it in the measure phase; `end` is its last reading
-	IdleCPU *int64  `json:"idleCPU,omitempty"` // idle CPU outside the trial's slices, ns, absent without slices
-	IdleRSS int64   `json:"idleRSS,omitempty"` // resident memory of the idle task before the load, bytes
-	Missing string  `json:"missing,omitempty"` // why its usage is unknown
+	Start       Reading `json:"start"`                 // reading at the beginning of the measure phase
+	End         Reading `json:"end"`                   // reading at its end
+	Ended       bool    `json:"ended,omitempty"`       // a fault ended it in the measure phase; `end` is its last reading
+	IdleCPU     *int64  `json:"idleCPU,omitempty"`     // idle CPU in the slices of other treatments, ns, not in the end reading, absent without slices
+	DeferredCPU *int64  `json:"deferredCPU,omitempty"` // CPU beyond `idleCPU` in the slices of other treatments, ns, part of the end reading
+	IdleRSS     int64   `json:"idleRSS,omitempty"`     // resident memory of the idle task before the load, bytes
+	Missing     string  `json:"missing,omitempty"`     // why its usage is unknown
 }
 
 // NodeReading is one reading of the whole machine, ns of CPU time since boot.

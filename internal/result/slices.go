@@ -31,53 +31,6 @@ var sliceColumns = []string{"slice", "own", "begin_s", "end_s", "intended", "ans
 // lastEndColumn follows those of the planes: files of earlier versions lack it.
 const lastEndColumn = "last_end_s"
 
-// SliceKind is the role of a slice in a trial.
-type SliceKind int
-
-const (
-	// OwnSlice: the trial has the load.
-	OwnSlice SliceKind = iota
-	// AfterSlice is of another, with late answers or deferred work of the trial.
-	AfterSlice
-	// IdleSlice is of another, without them.
-	IdleSlice
-	// LeadSlice precedes the first own slice: it has the rest of the warm-up, and is in no sum.
-	LeadSlice
-)
-
-// SliceKinds returns the kind of each slice of a trial. A slice directly after an own one may have deferred
-// work without an answer. Without the time of the last answer, it is the only one that has any. Late answers of
-// fewer than 1 % of the requests do not make all other slices busy.
-func SliceKinds(rows []Slice) []SliceKind {
-	kinds := sliceKinds(rows, true)
-	var intended, overrun int64
-	for _, row := range rows {
-		intended, overrun = intended+row.Intended, overrun+row.Overrun
-	}
-	if !slices.Contains(kinds, IdleSlice) && 100*overrun < intended {
-		return sliceKinds(rows, false)
-	}
-	return kinds
-}
-
-func sliceKinds(rows []Slice, late bool) []SliceKind {
-	kinds := make([]SliceKind, len(rows))
-	began, lastEnd := false, time.Duration(0)
-	for i, row := range rows {
-		switch {
-		case row.Own:
-			began, lastEnd = true, max(lastEnd, time.Duration(row.LastEnd))
-		case !began:
-			kinds[i] = LeadSlice
-		case rows[i-1].Own || late && row.Begin < lastEnd:
-			kinds[i] = AfterSlice
-		default:
-			kinds[i] = IdleSlice
-		}
-	}
-	return kinds
-}
-
 // cpuColumn begins the name of a plane's column.
 const cpuColumn = "cpu_ns_"
 

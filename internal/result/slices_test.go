@@ -49,34 +49,6 @@ func TestSlicesAreReadAsWritten(t *testing.T) {
 	}
 }
 
-func TestSliceKinds(t *testing.T) {
-	const at = 100 * time.Millisecond
-	own, other := func(lastEnd time.Duration) Slice {
-		return Slice{Own: true, SliceCount: load.SliceCount{LastEnd: int64(lastEnd)}}
-	}, Slice{}
-	for name, c := range map[string]struct {
-		rows []Slice
-		want []SliceKind
-	}{
-		"in time":           {[]Slice{other, other, own(210 * time.Millisecond), other, other}, []SliceKind{LeadSlice, LeadSlice, OwnSlice, AfterSlice, IdleSlice}},
-		"three slices late": {[]Slice{own(350 * time.Millisecond), other, other, other, other}, []SliceKind{OwnSlice, AfterSlice, AfterSlice, AfterSlice, IdleSlice}},
-		"past an own slice": {[]Slice{own(310 * time.Millisecond), other, own(220 * time.Millisecond), other, other}, []SliceKind{OwnSlice, AfterSlice, OwnSlice, AfterSlice, IdleSlice}},
-		"one straggler": {[]Slice{{Own: true, SliceCount: load.SliceCount{Intended: 200, Overrun: 1, LastEnd: int64(9 * time.Second)}}, other, other},
-			[]SliceKind{OwnSlice, AfterSlice, IdleSlice}},
-		"all late": {[]Slice{{Own: true, SliceCount: load.SliceCount{Intended: 200, Overrun: 2, LastEnd: int64(9 * time.Second)}}, other, other},
-			[]SliceKind{OwnSlice, AfterSlice, AfterSlice}},
-		"of an earlier format": {[]Slice{own(0), other, other}, []SliceKind{OwnSlice, AfterSlice, IdleSlice}},
-		"without own slices":   {[]Slice{other, other}, []SliceKind{LeadSlice, LeadSlice}},
-	} {
-		for i := range c.rows {
-			c.rows[i].Begin, c.rows[i].End = time.Duration(i)*at, time.Duration(i+1)*at
-		}
-		if got := SliceKinds(c.rows); !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
-		}
-	}
-}
-
 func TestDamagedSlices(t *testing.T) {
 	header := strings.Join(sliceColumns, ",")
 	for text, want := range map[string]string{

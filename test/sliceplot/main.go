@@ -113,7 +113,7 @@ func read(dir string) ([]trial, error) {
 		if err != nil {
 			return nil, err
 		}
-		t, kinds := trial{treatment: r.Treatment, block: r.Block}, result.SliceKinds(rows)
+		t := trial{treatment: r.Treatment, block: r.Block}
 		for i, s := range rows {
 			if !s.Own || s.Answered == 0 {
 				continue
@@ -121,8 +121,8 @@ func read(dir string) ([]trial, error) {
 			used := int64(0)
 			for _, p := range planes {
 				used += s.CPU[p]
-				for j := i + 1; j < len(rows) && kinds[j] == result.AfterSlice; j++ { // late answers
-					used += rows[j].CPU[p]
+				if i+1 < len(rows) && !rows[i+1].Own { // late answers
+					used += rows[i+1].CPU[p]
 				}
 			}
 			t.at = append(t.at, (s.Begin+s.End).Seconds()/2-rows[0].Begin.Seconds())

@@ -56,28 +56,42 @@ func sliceFigures(f *figures, r *result.Record, path string) sliceCosts {
 		f.warn("slices-unread", []string{metric.CPUPerRequest}, message, "the figures are complete; the report lacks the noise between slices")
 		return nil
 	}
-	planes := partPlanes()
-	kinds := result.SliceKinds(rows)
-	idle := idlePerSecond(rows, kinds)
-	costs := sliceCosts{}
-	for i, s := range rows {
-		if !s.Own {
-			continue
-		}
-		for _, name := range noiseParts {
-			used := 0.0
-			for _, plane := range planes[name] {
-				used += float64(s.CPU[plane])
-				for j := i + 1; j < len(rows) && kinds[j] == result.AfterSlice; j++ { // late answers and deferred work
-					used += float64(rows[j].CPU[plane]) - idle[plane]*(rows[j].End-rows[j].Begin).Seconds()
-				}
+	idle, planes, costs := idlePerSecond(r), partPlanes(), sliceCosts{}
+	for _, name := range noiseParts {
+		costs[name] = sliceCostsOf(rows, planes[name], idle)
+	}
+	return costs
+}
+
+// sliceCostsOf are the costs of planes. The CPU beyond the idle rate in the slices of others belongs to the own slice
+// before, and to the first one before that: the costs add up to that of the trial.
+func sliceCostsOf(rows []result.Slice, planes []metric.Plane, idle map[metric.Plane]float64) (costs []float64) {
+	var answered []int64
+	early, used := 0.0, []float64{}
+	for _, s := range rows {
+		cpu := 0.0
+		for _, plane := range planes {
+			cpu += float64(s.CPU[plane])
+			if !s.Own {
+				cpu -= idle[plane] * (s.End - s.Begin).Seconds()
 			}
-			cost := math.NaN()
-			if s.Answered > 0 {
-				cost = used / float64(s.Answered) / 1e3
-			}
-			costs[name] = append(costs[name], cost)
 		}
+		switch {
+		case s.Own:
+			used, answered = append(used, early+cpu), append(answered, s.Answered)
+			early = 0
+		case len(used) == 0:
+			early += cpu
+		default:
+			used[len(used)-1] += cpu
+		}
+	}
+	for i, cpu := range used {
+		cost := math.NaN()
+		if answered[i] > 0 {
+			cost = cpu / float64(answered[i]) / 1e3
+		}
+		costs = append(costs, cost)
 	}
 	return costs
 }
@@ -90,25 +104,21 @@ func partPlanes() map[string][]metric.Plane {
 	return planes
 }
 
-// idlePerSecond is the CPU in idle slices, ns a second.
-func idlePerSecond(rows []result.Slice, kinds []result.SliceKind) map[metric.Plane]float64 {
-	sums, seconds := map[metric.Plane]float64{}, 0.0
-	for i, row := range rows {
-		if kinds[i] != result.IdleSlice {
-			continue
+// idlePerSecond is the idle rate of the planes of a trial of a round, ns a second. A plane with a task whose rate is
+// unknown is absent.
+func idlePerSecond(r *result.Record) map[metric.Plane]float64 {
+	own := ownSeconds(r.Load)
+	return planeSums(r.Tasks, func(t result.TaskUsage) (float64, bool) {
+		outside := t.End.At.Sub(t.Start.At).Seconds() - own
+		if t.IdleCPU == nil || outside <= 0 {
+			return 0, false
 		}
-		seconds += (row.End - row.Begin).Seconds()
-		for plane, used := range row.CPU {
-			sums[plane] += float64(used)
-		}
-	}
-	if seconds > 0 {
-		for plane := range sums {
-			sums[plane] /= seconds
-		}
-	}
-	return sums
+		return float64(*t.IdleCPU) / outside, true
+	})
 }
+
+// ownSeconds is the length of a trial's own slices.
+func ownSeconds(l *result.Load) float64 { return float64(l.Slices.Count) * l.Slices.LengthSeconds }
 
 // noiseSources divides the noise of the comparisons of interleaved trials.
 func (x *estimator) noiseSources(treatments []plan.Treatment, byTreatment map[string][]Trial, price *BlockPrice) []NoiseSource {

@@ -270,22 +270,31 @@ func dilution(l *result.Load, seconds float64) float64 {
 	return seconds / l.LoadedSeconds()
 }
 
-// idleFigures adds the CPU outside the trial's slices, over the time outside them.
+// idleFigures adds the idle rate, and the parts of the cost per request of a trial of a round that are idle and
+// deferred. The rest of the cost is the work in its own slices.
 func idleFigures(f *figures, r *result.Record) {
 	if r.Load == nil || r.Load.Slices == nil {
 		return
 	}
-	own := float64(r.Load.Slices.Count) * r.Load.Slices.LengthSeconds
-	idle := planeSums(r.Tasks, func(t result.TaskUsage) (float64, bool) {
-		outside := t.End.At.Sub(t.Start.At).Seconds() - own
-		if t.IdleCPU == nil || outside <= 0 {
+	rate := idlePerSecond(r)
+	deferred := planeSums(r.Tasks, func(t result.TaskUsage) (float64, bool) {
+		if t.DeferredCPU == nil {
 			return 0, false
 		}
-		return float64(*t.IdleCPU) / 1e9 / outside, true
+		return float64(*t.DeferredCPU), true
 	})
 	for _, p := range metric.Parts() {
-		if v, ok := part(p, idle); ok && slices.Contains(metric.IdleParts, p.Name) {
-			f.set(metric.Of(metric.IdleCPU, p.Name), v)
+		if !slices.Contains(metric.IdleParts, p.Name) {
+			continue
+		}
+		idle, ok := part(p, rate)
+		if !ok {
+			continue
+		}
+		f.set(metric.Of(metric.IdleCPU, p.Name), idle/1e9)
+		if ns, ok := part(p, deferred); ok && r.Load.Completed > 0 {
+			f.set(metric.Of(metric.DeferredPerRequest, p.Name), ns/1e3/float64(r.Load.Completed))
+			f.set(metric.Of(metric.IdlePerRequest, p.Name), idle/1e3*ownSeconds(r.Load)/float64(r.Load.Completed))
 		}
 	}
 }

@@ -33,6 +33,7 @@ func (p *Proxy) listenInbound(c mesh.SidecarContext, id *identity) error {
 		}
 		setClientIdentity(r)
 		to(w, r)
+		p.deferWork()
 	}))
 	if err != nil || id == nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -27,14 +28,20 @@ const (
 	MaxBurn   = time.Second
 	MaxDelay  = time.Minute
 	MaxMemory = 64 << 10 // MiB
+	MaxSteady = 1        // cores
 )
 
-// Weight is the configured additional cost of the proxy. Burn and Delay apply to
-// inbound requests, so that a call between two pods has them once.
+// Weight is the configured additional cost of the proxy. What is per request applies to
+// inbound requests, so that a call between two pods has it once.
 type Weight struct {
 	Burn   time.Duration // CPU time per request
 	Delay  time.Duration // wait per request, without CPU use
 	Memory int           // MiB held, every page touched
+
+	Deferred   time.Duration // CPU time per request, after its answer
+	DeferredBy time.Duration // from the answer to that work
+	Flush      time.Duration // period after which the deferred work of all requests is done at once; 0: none
+	Steady     float64       // cores, with and without requests
 }
 
 func (w Weight) check() error {
@@ -45,6 +52,12 @@ func (w Weight) check() error {
 		return fmt.Errorf("delay %v is not between 0 and %v", w.Delay, MaxDelay)
 	case w.Memory < 0 || w.Memory > MaxMemory:
 		return fmt.Errorf("memory of %d MiB is not between 0 and %d MiB", w.Memory, MaxMemory)
+	case w.Deferred < 0 || w.Deferred > MaxBurn:
+		return fmt.Errorf("deferred work of %v is not between 0 and %v", w.Deferred, MaxBurn)
+	case w.DeferredBy < 0 || w.DeferredBy > MaxDelay || w.Flush < 0 || w.Flush > MaxDelay:
+		return fmt.Errorf("a delay of %v or a flush after %v is not between 0 and %v", w.DeferredBy, w.Flush, MaxDelay)
+	case !(w.Steady >= 0 && w.Steady <= MaxSteady):
+		return fmt.Errorf("steady use of %v cores is not between 0 and %d", w.Steady, MaxSteady)
 	}
 	return nil
 }
@@ -53,6 +66,7 @@ func (w Weight) check() error {
 // listener for each called service, and an admin interface.
 type Proxy struct {
 	weight   Weight
+	pending  atomic.Int64 // requests whose deferred work waits for a flush
 	ways     []*way
 	counters *counters
 	admin    net.Listener
@@ -133,6 +147,8 @@ func (p *Proxy) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	admin := &http.Server{Handler: p.adminHandler()}
 	group.Go(func() error { return httpserver.Serve(ctx, p.admin, admin) })
+	group.Go(func() error { return p.flush(ctx) })
+	group.Go(func() error { return p.burnSteadily(ctx) })
 	for _, w := range p.ways {
 		group.Go(func() error { return httpserver.Serve(ctx, w.listener, w.server) })
 	}

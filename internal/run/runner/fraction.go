@@ -27,7 +27,7 @@ func (f *fraction) apply(p *load.Profile) {
 // warmUpAtOnce starts the loads of all members and waits until the measure phase.
 func (rd *round) warmUpAtOnce(ctx context.Context) {
 	members := rd.alive()
-	start := rd.prepareLoads(ctx, members)
+	start := time.Now().Add(rd.prepareLoads(ctx, members))
 	for i, t := range members {
 		t.load.fraction = &fraction{start: start, own: i, members: rd.planned()}
 	}

@@ -38,7 +38,7 @@ func (rd *round) slicesFitRefresh(members []*trial) error {
 // values there are estimated from those within each slice.
 func (r *sliceReader) pace(ctx context.Context) error {
 	due := r.due()
-	end := due[len(due)-1]
+	end := due[len(due)-1].Add(lastRead)
 	period := r.members[0].trial.sampler.period()
 	for done := false; !done; {
 		done = !time.Now().Before(end)
@@ -85,7 +85,7 @@ func (m *sliceMember) atEdges(due []time.Time) []meter.Look {
 	}
 	if few > 0 {
 		m.trial.journal.warn(result.Warning{Code: "counters-paced", Metrics: cpus,
-			Message: fmt.Sprintf("%d of %d slices have fewer than two refreshes of a counter, and its CPU in them is that of the time around them", few, len(due)-2),
+			Message: fmt.Sprintf("%d of %d slices have fewer than two refreshes of a counter, and its CPU in them is that of the time around them", few, len(due)-1),
 			Hint:    "raise slices.length"})
 	}
 	return looks
@@ -94,7 +94,7 @@ func (m *sliceMember) atEdges(due []time.Time) []meter.Look {
 // valuesAt are the values of a counter at the edges of slices, ns. In each slice it grows at the rate between the
 // first and the last reading within the slice: what lies between two readings around an edge belongs to two
 // slices in unknown parts. A slice with fewer than two readings has the interpolated growth. Their number is in
-// short, without the last one, the time after all slices. No reading: nil.
+// short. No reading: nil.
 func valuesAt(readings []result.Reading, edges []time.Time) (values []int64, short int) {
 	if len(readings) == 0 {
 		return nil, 0
@@ -110,9 +110,7 @@ func valuesAt(readings []result.Reading, edges []time.Time) (values []int64, sho
 			value += float64(b.CPU-a.CPU) * float64(end.Sub(begin)) / float64(b.At.Sub(a.At))
 		} else {
 			value += interpolated(readings, end) - interpolated(readings, begin)
-			if n < len(edges)-2 {
-				short++
-			}
+			short++
 		}
 		values = append(values, int64(value))
 	}

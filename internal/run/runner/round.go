@@ -44,16 +44,16 @@ func (s *share) apply(p *load.Profile) {
 	alone := p.Warmup
 	p.Start, p.Warmup, p.Measure, p.Slices = s.start, s.warmup, s.measure, &table
 	interleave(p, alone, s.members)
-	p.Tail = max(p.Tail, 2*lastRead) // its process must live until the last reading
+	last := deferralLimit + idleWindow(s.measure) + readingReserve // its process must live until the last reading
 	if p.Hold {
 		// It is ended after that reading, whenever it comes. Late answers keep their time.
 		p.Drain += p.Tail
-		p.Tail = max(p.Tail, heldTail)
 	}
+	p.Tail = max(p.Tail, last)
 }
 
-// heldTail is the longest time of a generator that is held after its last slice: a busy machine reads counters late.
-const heldTail = 3 * time.Second
+// readingReserve is how late the last reading may be: a busy machine reads counters late.
+const readingReserve = time.Second
 
 // rounds splits trials into rounds and single trials.
 func rounds(trials []plan.Trial) [][]plan.Trial {
@@ -254,10 +254,13 @@ func (rd *round) warmUp(ctx context.Context) {
 		members: len(members),
 		table:   load.Slices{Length: p.Length, Guard: p.Guard, Owners: plan.Owners(members[0].setup.of.Seed, len(members), p.Warmup, p.Measure)},
 	}
-	start := rd.prepareLoads(ctx, members)
-	held := rd.held()
+	lead, held, window := rd.prepareLoads(ctx, members), rd.held(), idleWindow(common.measure)
 	if !held {
-		common.start = start
+		if err := rd.readIdle(ctx, window); err != nil {
+			rd.fail(err)
+			return
+		}
+		common.start = time.Now().Add(lead)
 	}
 	for i, t := range members {
 		own := common
@@ -265,6 +268,12 @@ func (rd *round) warmUp(ctx context.Context) {
 		t.share, t.load.share = &own, &own
 	}
 	rd.launch(ctx, held)
+	if held { // with its connections open
+		if err := rd.readIdle(ctx, window); err != nil {
+			rd.fail(err)
+			return
+		}
+	}
 	ready := len(rd.alive())
 	if at := startAfter(time.Now(), common.warmup, ready); rd.held() && at.After(common.start) {
 		common.start = at
@@ -300,15 +309,15 @@ func (rd *round) launch(ctx context.Context, held bool) {
 	}
 }
 
-// prepareLoads prepares the loads of members, and returns the start of their schedule. The processes start one
-// after another and open their connections before it.
-func (rd *round) prepareLoads(ctx context.Context, members []*trial) time.Time {
-	lead := time.Duration(len(members)) * rd.run.Timing.Lead
+// prepareLoads prepares the loads of members, and returns the time until the start of their schedule. The processes
+// start one after another and open their connections before it.
+func (rd *round) prepareLoads(ctx context.Context, members []*trial) (lead time.Duration) {
+	lead = time.Duration(len(members)) * rd.run.Timing.Lead
 	for _, t := range members {
 		t.outcome = t.prepareLoad(ctx)
 		lead += time.Duration(t.setup.treatment.Levels.Connections) * time.Millisecond
 	}
-	return time.Now().Add(lead)
+	return lead
 }
 
 // remoteListLead is the time from the listing of a trial's tasks to the measure phase for tasks on other machines.

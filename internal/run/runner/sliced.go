@@ -20,80 +20,26 @@ type sliceReader struct {
 	meter   meter.Meter
 	start   time.Time // of the schedule
 	table   load.Slices
-	first   int // slice of the measure phase
+	first   int           // slice of the measure phase
+	window  time.Duration // in which the idle rate is measured
 	members []*sliceMember
 	late    []time.Duration // of the readings, after the instants at which they were due
 }
 
 // sliceMember is one trial of the round.
 type sliceMember struct {
-	trial  *trial
-	tasks  []platform.Task
-	before meter.Look    // shortly before the measure phase, with the readings of that moment alone
-	begin  meter.Look    // the reading at the first edge
-	last   meter.Look    // the latest reading
-	at     time.Duration // of it, from the start of the schedule
-	rows   []result.Slice
-	used   []map[string]int64 // CPU by task in each of the rows, ns
-	shown  shown
-	paced  bool // the readings were estimated after the last slice
-}
-
-// use is the CPU of a member's tasks in all slices of a kind.
-type use struct {
-	time time.Duration
-	cpu  map[string]int64 // by task, ns
-}
-
-// sliceUses is the use of a member by the kind of slice.
-type sliceUses struct {
-	of   [result.LeadSlice + 1]use
-	late bool // answers arrived more than a slice late
-}
-
-// uses adds up the rows, which must have the counts of the load.
-func (m *sliceMember) uses() (u sliceUses) {
-	for kind := range u.of {
-		u.of[kind].cpu = map[string]int64{}
-	}
-	for i, kind := range result.SliceKinds(m.rows) {
-		u.of[kind].time += m.rows[i].End - m.rows[i].Begin
-		for task, ns := range m.used[i] {
-			u.of[kind].cpu[task] += ns
-		}
-		u.late = u.late || m.rows[i].Overrun > 0
-	}
-	return u
-}
-
-// loaded is the CPU of a task because of the load, and idle the rest, both in ns: what it uses after
-// its slices beyond its idle rate belongs to the load. Without idle slices the rate is unknown. Late answers
-// then get all CPU after own slices, and idle is nil.
-func (u *sliceUses) loaded(task string) (loaded int64, idle *int64) {
-	own, after, rest := u.of[result.OwnSlice], u.of[result.AfterSlice], u.of[result.IdleSlice]
-	switch {
-	case rest.time > 0:
-		idleAfter := int64(float64(rest.cpu[task]) * float64(after.time) / float64(rest.time))
-		// The rate is over all time outside own slices: what precedes the first has the idle rate too.
-		n := rest.cpu[task] + idleAfter + int64(float64(rest.cpu[task])*float64(u.of[result.LeadSlice].time)/float64(rest.time))
-		return max(0, own.cpu[task]+after.cpu[task]-idleAfter), &n
-	case u.late:
-		return own.cpu[task] + after.cpu[task], nil
-	}
-	n := after.cpu[task]
-	return own.cpu[task], &n
-}
-
-// idleShare is the part of the time of all slices that is idle.
-func (u *sliceUses) idleShare() float64 {
-	var all time.Duration
-	for _, of := range u.of {
-		all += of.time
-	}
-	if all <= 0 {
-		return 0
-	}
-	return float64(u.of[result.IdleSlice].time) / float64(all)
+	trial      *trial
+	tasks      []platform.Task
+	before     meter.Look    // shortly before the measure phase, with the readings of that moment alone
+	begin      meter.Look    // the reading at the first edge
+	last       meter.Look    // the latest reading
+	at         time.Duration // of it, from the start of the schedule
+	rows       []result.Slice
+	used       []map[string]int64 // CPU by task in each of the rows, ns
+	tail       tail
+	idleBefore idleUses // before its load
+	shown      shown
+	paced      bool // the readings were estimated after the last slice
 }
 
 // shown is the use of own slices since the last sample that was emitted.
@@ -104,9 +50,9 @@ type shown struct {
 }
 
 func newSliceReader(m meter.Meter, s *share, members []*trial) *sliceReader {
-	r := &sliceReader{meter: m, start: s.start, table: s.table, first: int(s.warmup / s.table.Length)}
+	r := &sliceReader{meter: m, start: s.start, table: s.table, first: int(s.warmup / s.table.Length), window: idleWindow(s.measure)}
 	for _, t := range members {
-		r.members = append(r.members, &sliceMember{trial: t, shown: shown{cpu: map[metric.Plane]int64{}}})
+		r.members = append(r.members, &sliceMember{trial: t, idleBefore: t.idleBefore, shown: shown{cpu: map[metric.Plane]int64{}}})
 	}
 	return r
 }
@@ -121,16 +67,21 @@ func (r *sliceReader) of(t *trial) *sliceMember {
 	return nil
 }
 
-// lastRead is the time after the last slice for its late answers. It is a part of the tail.
-const lastRead = 200 * time.Millisecond
-
 // nap bounds a sleep, so that the end of the context is noticed.
 const nap = 50 * time.Millisecond
 
-// due are the instants of the readings: all edges of the measure phase, and once more after the last slice.
+// due are the instants of the readings: all edges of the measure phase.
 func (r *sliceReader) due() (all []time.Time) {
-	for edge := r.first; edge <= len(r.table.Owners)+1; edge++ {
-		all = append(all, r.start.Add(min(r.table.Edge(edge), r.table.End()+lastRead)))
+	for edge := r.first; edge <= len(r.table.Owners); edge++ {
+		all = append(all, r.start.Add(r.table.Edge(edge)))
+	}
+	return all
+}
+
+// afterwards are the instants of the readings after the last slice, until deferred work must have ended.
+func (r *sliceReader) afterwards() (all []time.Time) {
+	for at := lastRead; at <= deferralLimit+r.window; at += r.window / 2 {
+		all = append(all, r.start.Add(r.table.End()+at))
 	}
 	return all
 }
@@ -147,24 +98,41 @@ func (r *sliceReader) run(ctx context.Context) error {
 	runtime.LockOSThread()
 	_ = host.PrepareThread(-1) // pins nothing, so it cannot fail
 	host.Prioritise()
-	for n, due := range r.due() {
+	edges := r.due()
+	for n, due := range append(edges, r.afterwards()...) {
 		for wait := time.Until(due); wait > 0; wait = time.Until(due) {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
 			host.Sleep(min(wait, nap))
 		}
-		r.late = append(r.late, time.Since(due))
+		if n < len(edges) {
+			r.late = append(r.late, time.Since(due))
+		}
 		at := time.Since(r.start)
+		idle := true
 		for i, m := range r.members {
 			now, err := r.meter.Read(ctx, m.tasks, meter.Clocks)
 			if err != nil {
 				return fmt.Errorf("read the meters: %w", err)
 			}
-			m.add(now, r.first+n-1, at, r.owner(r.first+n-1) == i)
+			idle = r.take(i, now, n, at) && idle
+		}
+		if idle && n >= len(edges) {
+			return nil
 		}
 	}
 	return nil
+}
+
+// take adds the n-th reading to a member, and reports whether the member is idle after the last slice.
+func (r *sliceReader) take(i int, now meter.Look, n int, at time.Duration) (idle bool) {
+	slice := r.first + n - 1
+	if slice >= len(r.table.Owners) {
+		return r.members[i].addTail(now, at, r.window)
+	}
+	r.members[i].add(now, slice, at, r.owner(slice) == i)
+	return false
 }
 
 // follow plans the readings, and takes them over as they are made.
@@ -173,7 +141,8 @@ func (r *sliceReader) follow(ctx context.Context, f meter.Follower) error {
 	for i, m := range r.members {
 		groups[i] = m.tasks
 	}
-	due := r.due()
+	edges := r.due()
+	due := append(edges, r.afterwards()...)
 	following, err := f.Follow(ctx, groups, due)
 	if err != nil {
 		return fmt.Errorf("plan the readings at the edges of slices: %w", err)
@@ -184,14 +153,16 @@ func (r *sliceReader) follow(ctx context.Context, f meter.Follower) error {
 			return fmt.Errorf("readings at the edges of slices: %w", err)
 		}
 		for _, one := range read {
-			r.late = append(r.late, one.At.Sub(due[n]))
-			for i, m := range r.members {
-				m.add(one.Looks[i], r.first+n-1, one.At.Sub(r.start), r.owner(r.first+n-1) == i)
+			if n < len(edges) {
+				r.late = append(r.late, one.At.Sub(due[n]))
+			}
+			for i := range r.members {
+				r.take(i, one.Looks[i], n, one.At.Sub(r.start))
 			}
 			n++
 		}
 		if done && n < len(due) {
-			return fmt.Errorf("%d of %d edges of slices were read", n, len(due))
+			return fmt.Errorf("%d of %d readings at the edges of slices and after them were made", n, len(due))
 		}
 	}
 	return nil
@@ -222,7 +193,7 @@ func (m *sliceMember) add(now meter.Look, slice int, at time.Duration, own bool)
 		by[task.ID] = is.CPU - was.CPU
 		row.CPU[task.Plane] += by[task.ID]
 	}
-	m.rows, m.used = append(m.rows, row), append(m.used, by) // the last one is after the measure phase
+	m.rows, m.used = append(m.rows, row), append(m.used, by)
 	m.last, m.at = now, at
 	m.sample(row)
 }
@@ -297,8 +268,8 @@ func (t *trial) endSlices(ctx context.Context, r *sliceReader) error {
 	return nil
 }
 
-// keepSlices divides the CPU of every task between load and idle, and writes the slices of a trial of a round.
-// Only the load knows when its answers arrived.
+// keepSlices divides the CPU of every task, and writes the slices of a trial of a round. Only the load knows
+// when its answers arrived.
 func (t *trial) keepSlices() error {
 	if t.sliced == nil {
 		return nil
@@ -313,15 +284,19 @@ func (t *trial) keepSlices() error {
 			row.SliceCount = n
 		}
 	}
-	uses := t.sliced.uses()
+	m := t.sliced
+	if m.paced {
+		m.tail.after = refreshedUses(t.sampler.history, m.trial.setup.clock.steady(t.load.edges.end))
+		m.tail.idle = m.tail.after != nil
+	}
+	idle := m.idleUse()
 	for i := range t.journal.record.Tasks {
-		task := &t.journal.record.Tasks[i]
-		if begin, read := t.sliced.begin.Tasks[task.ID]; read && task.Missing == "" {
-			var loaded int64
-			loaded, task.IdleCPU = uses.loaded(task.ID)
-			task.End.CPU = begin.CPU + loaded
+		if task := &t.journal.record.Tasks[i]; task.Missing == "" {
+			if _, read := m.begin.Tasks[task.ID]; read {
+				m.divide(task, idle)
+			}
 		}
 	}
-	t.seen.idleShare = uses.idleShare()
-	return t.setup.dir.Slices(t.sliced.rows)
+	t.seen.idle = m.idleSeen(idle, t.share.warmup)
+	return t.setup.dir.Slices(m.rows)
 }

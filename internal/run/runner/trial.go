@@ -42,6 +42,7 @@ type trial struct {
 	share       *share // of a round's schedule, nil if the trial runs alone
 	beside      int    // trials that are deployed at the same time, 0 if it is alone
 
+	idleBefore   idleUses        // of a round, before its load
 	sliced       *sliceMember    // nil before the end of a round's warm-up
 	stagesBefore []app.StageTime // of the measure phase of a round
 

@@ -28,7 +28,7 @@ type seen struct {
 	shift        time.Duration
 	slices       *load.Slices    // nil: the trial ran alone
 	readingsLate []time.Duration // at the edges of slices
-	idleShare    float64         // part of the time of all slices without load and late answers
+	idle         *idleSeen       // of a trial of a round
 	paced        bool            // counters have a refresh interval, and readings a time of their own
 	// unsure is the step of the wall clock between the generator's start and the measure phase.
 	unsure time.Duration
@@ -118,10 +118,10 @@ var checks = []validityCheck{
 	{"readings-shifted", readingsGrosslyShifted, "reduce other load on the machine, or raise phases.measure: CPU and requests cover different intervals", withholds, cpus},
 	{"readings-shifted", readingsShifted, "leave a CPU free, or raise phases.measure", warns, cpus},
 	{"slices-shifted", slicesShifted, "lower load.connections, or use fewer treatments: the load started late", invalidates, nil},
-	{"slices-overrun", slicesGrosslyOverrun, "reduce other load on the machine, raise slices.length, or lower the rate: answers arrived more than a slice late", withholds, cpus},
 	{"slices-overrun", slicesOverrun, "raise slices.length, or lower the rate: answers arrived more than a slice late", warns, cpus},
-	{"slices-read-late", slicesReadGrosslyLate, "leave a CPU free, or raise slices.length: tare read the counters late", withholds, cpus},
 	{"slices-read-late", slicesReadLate, "raise slices.guard or slices.length, or leave a CPU free: tare read the counters late", warns, cpus},
+	{"idle-differs", idleDiffers, "read the idle CPU in the report's parts of the cost; order: random measures each treatment alone", warns, cpus},
+	{"work-deferred", workDeferred, "raise phases.warmup beyond the time for which work is deferred", warns, cpus},
 	{"clock-stepped", steppedUnsure, "wait until the clock is synchronised (NTP) before measuring", invalidates, nil},
 	{"clock-stepped", stepped, "differences within the trial are correct; time stamps are not comparable with those of other machines", warns, nil},
 	{"cpu-stolen", stolen, "steal time: use a machine with dedicated CPUs, or more blocks", warns, append(slices.Clone(latencies), cpus...)},
@@ -430,14 +430,10 @@ const (
 	maxShift = time.Millisecond
 	// overrunShare of answers after the next slice causes a warning.
 	overrunShare = 0.01
-	// grossOverrun is the share above which CPU figures are withheld, if less than leastIdle of the slices is idle:
-	// the idle rate, and with it the cost, is then unknown.
-	grossOverrun = 0.1
-	leastIdle    = 0.02
 	// lateShare is the share of the sliced time, lost by late readings, that causes a warning.
 	lateShare = 0.005
-	// grossLate is the share above which CPU figures are withheld: costs are about so much too low.
-	grossLate = 0.1
+	// idleShift is the share of the cost that an uncertain idle rate may have without a warning.
+	idleShift = 0.02
 )
 
 // slicesShifted compares the load's slices with those of the readings.
@@ -448,34 +444,52 @@ func slicesShifted(s seen) string {
 	return fmt.Sprintf("the load started %v after its slices did: it sent in slices of other treatments", s.shift.Round(time.Microsecond))
 }
 
-func slicesGrosslyOverrun(s seen) string {
-	if s.idleShare >= leastIdle {
-		return ""
-	}
-	return overrunBeyond(s, grossOverrun, fmt.Sprintf(" where under %.0f %% of the slices are idle", 100*leastIdle))
-}
-
-func slicesOverrun(s seen) string { return overrunBeyond(s, overrunShare, "") }
-
-func overrunBeyond(s seen, limit float64, where string) string {
+func slicesOverrun(s seen) string {
 	var overrun, all int64
 	for _, n := range s.load.SliceCounts {
 		overrun, all = overrun+n.Overrun, all+n.Intended
 	}
-	if float64(overrun) <= limit*float64(all) {
+	if float64(overrun) <= overrunShare*float64(all) {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d requests (%.1f %%, limit %.0f %%%s) ended more than a slice late, so that fewer slices show the idle CPU",
-		overrun, all, 100*float64(overrun)/float64(all), 100*limit, where)
+	return fmt.Sprintf("%d of %d requests (%.1f %%, limit %.0f %%) ended more than a slice late, beside the load of other treatments",
+		overrun, all, 100*float64(overrun)/float64(all), 100*overrunShare)
 }
 
-func slicesReadGrosslyLate(s seen) string { return readLateBeyond(s, grossLate) }
+// idleDiffers compares the idle rate with the CPU at other times without a load of the trial.
+func idleDiffers(s seen) string {
+	i := s.idle
+	if i == nil || i.cost <= 0 {
+		return ""
+	}
+	shift := func(from, to float64) float64 { return (to - from) * float64(i.outside) / float64(i.cost) }
+	switch more := shift(i.rate, i.others); {
+	case more < -idleShift:
+		return fmt.Sprintf("beside the load of other treatments it used %.1f millicores, less than the %.1f without any request: the cost is up to %.1f %% too low",
+			1000*i.others, 1000*i.rate, -100*more)
+	case more > idleShift && i.atOnce:
+		return fmt.Sprintf("beside the load of other treatments it always used %.1f millicores, more than the %.1f without any request: the cost is up to %.1f %% too high",
+			1000*i.others, 1000*i.rate, 100*more)
+	}
+	if more := shift(i.before, i.after); !i.ended && more > idleShift {
+		return fmt.Sprintf("%.1f s after the load it still used %.1f millicores, more than the %.1f before it: if that is idle CPU, the cost is up to %.1f %% too high",
+			i.lasted.Seconds(), 1000*i.after, 1000*i.before, 100*more)
+	}
+	return ""
+}
 
-func slicesReadLate(s seen) string { return readLateBeyond(s, lateShare) }
+// workDeferred warns of deferred work that is not in the cost.
+func workDeferred(s seen) string {
+	if s.idle == nil || s.idle.missing() <= idleShift {
+		return ""
+	}
+	return fmt.Sprintf("it worked for %.1f s after the load, longer than the warm-up of %.1f s: up to %.1f %% of the cost is missing",
+		s.idle.lasted.Seconds(), s.idle.warmup.Seconds(), 100*s.idle.missing())
+}
 
-// readLateBeyond finds readings in the time of the next slice: its CPU up to the reading counts for
+// slicesReadLate finds readings in the time of the next slice: its CPU up to the reading counts for
 // the slice before.
-func readLateBeyond(s seen, limit float64) string {
+func slicesReadLate(s seen) string {
 	if s.slices == nil || len(s.readingsLate) == 0 {
 		return ""
 	}
@@ -485,11 +499,11 @@ func readLateBeyond(s seen, limit float64) string {
 		lost, worst = lost+max(0, late-free), max(worst, late)
 	}
 	share := float64(lost) / (float64(len(s.readingsLate)) * float64(s.slices.Length))
-	if share <= limit {
+	if share <= lateShare {
 		return ""
 	}
 	return fmt.Sprintf("counters were read up to %v late, and %.1f %% of the time of slices counts for the slice before (limit %.1f %%)",
-		worst.Round(10*time.Microsecond), 100*share, 100*limit)
+		worst.Round(10*time.Microsecond), 100*share, 100*lateShare)
 }
 
 func steppedUnsure(s seen) string {

@@ -159,11 +159,25 @@ func TestChecks(t *testing.T) {
 		{"a container whose throttling is unknown", func(t *trial) { t.journal.record.Tasks[0].Namespace = "shop" }, "throttling-unknown", "echo-0/app", warns},
 		{"slices overrun", func(t *trial) { overrun(t, 200) }, "slices-overrun", "2.0 %, limit 1 %", warns},
 		{"slices hardly overrun", func(t *trial) { overrun(t, 90) }, "", "", warns},
-		{"slices grossly overrun", func(t *trial) { overrun(t, 1100) }, "slices-overrun", "11.0 %, limit 10 % where under 2 % of the slices are idle", withholds},
-		{"slices grossly overrun, some idle", func(t *trial) { overrun(t, 1100); t.seen.idleShare = 0.1 }, "slices-overrun", "11.0 %, limit 1 %", warns},
+		{"slices grossly overrun", func(t *trial) { overrun(t, 1100) }, "slices-overrun", "11.0 %, limit 1 %", warns},
 		{"slices read late", func(t *trial) { readLate(t, 2*time.Millisecond) }, "slices-read-late", "2.0 % of the time of slices counts for the slice before (limit 0.5 %)", warns},
 		{"slices hardly read late", func(t *trial) { readLate(t, 400*time.Microsecond) }, "", "", warns},
-		{"slices read grossly late", func(t *trial) { readLate(t, 11*time.Millisecond) }, "slices-read-late", "11.0 % of the time of slices counts for the slice before (limit 10.0 %)", withholds},
+		{"slices read grossly late", func(t *trial) { readLate(t, 11*time.Millisecond) }, "slices-read-late", "11.0 % of the time of slices counts for the slice before (limit 0.5 %)", warns},
+		{"less idle beside the load of others", func(t *trial) {
+			t.seen.idle = &idleSeen{rate: 0.05, others: 0.01, cost: 1e9, outside: time.Second}
+		}, "idle-differs", "it used 10.0 millicores, less than the 50.0 without any request: the cost is up to 4.0 % too low", warns},
+		{"more idle beside the load of others", func(t *trial) {
+			t.seen.idle = &idleSeen{rate: 0.01, others: 0.05, cost: 1e9, outside: time.Second, ended: true, atOnce: true}
+		}, "idle-differs", "always used 50.0 millicores, more than the 10.0 without any request: the cost is up to 4.0 % too high", warns},
+		{"deferred beside the load of others", func(t *trial) {
+			t.seen.idle = &idleSeen{rate: 0.01, others: 0.05, cost: 1e9, outside: time.Second, ended: true}
+		}, "", "", warns},
+		{"more idle after the load", func(t *trial) {
+			t.seen.idle = &idleSeen{rate: 0.01, before: 0.01, after: 0.05, others: 0.05, lasted: 2 * time.Second, cost: 1e9, outside: time.Second}
+		}, "idle-differs", "2.0 s after the load it still used 50.0 millicores, more than the 10.0 before it: if that is idle CPU, the cost is up to 4.0 % too high", warns},
+		{"work deferred beyond the warm-up", func(t *trial) {
+			t.seen.idle = &idleSeen{lasted: 2 * time.Second, warmup: time.Second, beyond: 1e8, cost: 1e9, ended: true}
+		}, "work-deferred", "2.0 s after the load, longer than the warm-up of 1.0 s: up to 5.0 % of the cost is missing", warns},
 		{"readings a little late", func(t *trial) { shifted(t, 90*time.Millisecond, -90*time.Millisecond) }, "", "", warns},
 		{"readings late", func(t *trial) { shifted(t, 0, 512*time.Millisecond) }, "readings-shifted", "read 512ms after the end of the load's measure phase (5.1 % of it, limit 1 %)", warns},
 		{"readings before a late load", func(t *trial) { shifted(t, -512*time.Millisecond, 0) }, "readings-shifted", "read 512ms before the start", warns},

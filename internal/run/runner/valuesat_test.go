@@ -35,7 +35,6 @@ func TestValuesAtEdges(t *testing.T) {
 		for i := range len(cores) + 1 {
 			edges = append(edges, start.Add(time.Duration(i)*c.length))
 		}
-		edges = append(edges, edges[len(cores)].Add(lastRead))
 		values, short := valuesAt(readings, edges)
 		if len(values) != len(edges) || (short == 0) != c.exact {
 			t.Fatalf("slices of %v: %d values, %d without two refreshes", c.length, len(values), short)

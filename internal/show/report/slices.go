@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -52,16 +51,37 @@ func noiseSection(t text) {
 		{heads: []string{"between", "slices"}, cells: slicesOf},
 		{heads: []string{"what narrows the interval"}, cells: cures, left: true},
 	}, 1, "")
-	var idle []string
-	name := metric.Of(metric.IdleCPU, "total")
+}
+
+// partsSection divides the CPU per request of interleaved trials.
+func partsSection(t text) {
+	names := []string{}
+	cells := make([][]string, 5)
 	for _, tr := range t.view.r.Treatments {
-		if e, ok := tr.Metrics[name]; ok && !tr.Control {
-			idle = append(idle, fmt.Sprintf("%s %.1f millicores", t.view.label.of(tr.Factors), 1000*e.Estimate))
+		cost, ok1 := tr.Metrics[metric.Of(metric.CPUPerRequest, "total")]
+		deferred, ok2 := tr.Metrics[metric.Of(metric.DeferredPerRequest, "total")]
+		idle, ok3 := tr.Metrics[metric.Of(metric.IdlePerRequest, "total")]
+		cores, ok4 := tr.Metrics[metric.Of(metric.IdleCPU, "total")]
+		if tr.Control || !ok1 || !ok2 || !ok3 || !ok4 {
+			continue
+		}
+		names = append(names, t.view.label.of(tr.Factors))
+		for i, v := range []float64{cost.Estimate - deferred.Estimate - idle.Estimate, deferred.Estimate, idle.Estimate, cost.Estimate, 1000 * cores.Estimate} {
+			cells[i] = append(cells[i], fmt.Sprintf("%.1f", v))
 		}
 	}
-	if idle != nil {
-		t.page.line("Idle CPU of application and mesh outside their slices, not part of the cost per request: %s.", strings.Join(idle, ", "))
+	if len(names) == 0 {
+		return
 	}
+	t.page.heading("Parts of CPU/request, total (µs; they add up)")
+	t.page.tableAt([]column{
+		{heads: []string{""}, cells: names, left: true},
+		{heads: []string{"for requests,", "in its slices"}, cells: cells[0]},
+		{heads: []string{"deferred, in", "those of others"}, cells: cells[1]},
+		{heads: []string{"idle, in", "its slices"}, cells: cells[2]},
+		{heads: []string{"", "sum"}, cells: cells[3]},
+		{heads: []string{"idle rate,", "millicores"}, cells: cells[4]},
+	}, 1, "")
 }
 
 // otherLength is the factor from which another length of blocks is worth a change: the variance that a time

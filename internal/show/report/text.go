@@ -16,7 +16,7 @@ import (
 // nothing for it.
 var sections = []func(text){
 	decisionSection, answerSection, headerSection, ladderSection, configurationsSection, treatmentsSection, stagesSection, requestsSection, failuresSection, expectationsSection, boundariesSection, differencesSection,
-	floorSection, smallestSection, noiseSection, weightSection, rolesSection, linesSection, slopesSection, costSection, allMetricsSection, latencyMeaningsSection, warningsSection, legendSection,
+	floorSection, smallestSection, partsSection, noiseSection, weightSection, rolesSection, linesSection, slopesSection, costSection, allMetricsSection, latencyMeaningsSection, warningsSection, legendSection,
 }
 
 // text is the input of a section: the report, and the page it writes on.

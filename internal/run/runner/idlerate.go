@@ -1,0 +1,330 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// The cost of an interleaved trial is the CPU of its whole block without the idle CPU of the slices of others. The
+// idle rate is measured while no request is anywhere: before the warm-up, and after the last answers of the block.
+// Slices of others would show work that the trial deferred as idle.
+const (
+	// lastRead is the time after the last slice for its late answers.
+	lastRead = 100 * time.Millisecond
+	// idleTolerance is the largest error of the cost, as a share of it, that a difference between two idle rates
+	// may cause while they pass for the same.
+	idleTolerance = 0.005
+	// lateReading is how much later one of two readings may be.
+	lateReading = 5 * time.Millisecond
+	// deferralLimit bounds the watch for the end of deferred work after a block.
+	deferralLimit = 2 * time.Second
+)
+
+// idleWindow is the time before and after a block in which the idle rate is measured.
+func idleWindow(measure time.Duration) time.Duration {
+	return min(max(measure/24, 150*time.Millisecond), 3*time.Second)
+}
+
+// idleUse is the use of a task while no request is anywhere.
+type idleUse struct {
+	cpu, voluntary, involuntary int64 // ns, context switches
+	time                        time.Duration
+}
+
+// during returns the use of a time at the idle rate.
+func (u idleUse) during(d time.Duration) idleUse {
+	share := float64(d) / float64(max(1, u.time))
+	part := func(n int64) int64 { return int64(float64(n) * share) }
+	return idleUse{part(u.cpu), part(u.voluntary), part(u.involuntary), d}
+}
+
+// idleUses are the uses by task.
+type idleUses map[string]idleUse
+
+// usesBetween returns the uses between two readings.
+func usesBetween(from, to meter.Look) idleUses {
+	all := idleUses{}
+	for id, b := range to.Tasks {
+		a, ok := from.Tasks[id]
+		if wall := b.At.Sub(a.At); ok && wall > 0 && b.CPU >= a.CPU {
+			all[id] = idleUse{b.CPU - a.CPU, b.Voluntary - a.Voluntary, b.Involuntary - a.Involuntary, wall}
+		}
+	}
+	return all
+}
+
+// and adds the CPU of another time. Context switches are read before the load alone.
+func (all idleUses) and(more idleUses) idleUses {
+	sum := idleUses{}
+	for _, uses := range []idleUses{all, more} {
+		for id, u := range uses {
+			s := sum[id]
+			sum[id] = idleUse{cpu: s.cpu + u.cpu, time: s.time + u.time}
+		}
+	}
+	return sum
+}
+
+// cores is the idle rate of all tasks whose cost is compared.
+func (all idleUses) cores(tasks []platform.Task) (sum float64) {
+	for _, task := range tasks {
+		if u := all[task.ID]; u.time > 0 && compared(task.Plane) {
+			sum += float64(u.cpu) / float64(u.time)
+		}
+	}
+	return sum
+}
+
+// compared reports whether a plane belongs to what is measured: neither the load nor tare.
+func compared(p metric.Plane) bool {
+	return p != metric.Load && p != metric.Harness && p != metric.Node
+}
+
+// readIdle measures the idle rate of all members before their load.
+func (rd *round) readIdle(ctx context.Context, window time.Duration) error {
+	members := rd.alive()
+	first := make([]meter.Look, len(members))
+	for i, t := range members {
+		if rd.run.Meter.Follower() == nil && t.sampler.refreshed() {
+			t.idleBefore = refreshedUses(t.sampler.history, time.Time{})
+			continue
+		}
+		if err := t.sampler.list(ctx); err != nil {
+			return err
+		}
+		var err error
+		if first[i], err = rd.run.Meter.Read(ctx, t.sampler.tasks, meter.Edge); err != nil {
+			return fmt.Errorf("read the meters: %w", err)
+		}
+	}
+	if err := await(ctx, time.Now().Add(window)); err != nil {
+		return err
+	}
+	for i, t := range members {
+		if t.idleBefore != nil {
+			continue
+		}
+		last, err := rd.run.Meter.Read(ctx, t.sampler.tasks, meter.Edge)
+		if err != nil {
+			return fmt.Errorf("read the meters: %w", err)
+		}
+		t.idleBefore = usesBetween(first[i], last)
+	}
+	return nil
+}
+
+// refreshedUses are the uses between the last two refreshes of each task after an instant.
+func refreshedUses(h history, after time.Time) idleUses {
+	all := idleUses{}
+	for id, readings := range h.tasks {
+		n := len(readings)
+		if n < 2 || readings[n-2].At.Before(after) {
+			continue
+		}
+		a, b := readings[n-2], readings[n-1]
+		all[id] = idleUse{cpu: b.CPU - a.CPU, time: b.At.Sub(a.At)}
+	}
+	return all
+}
+
+// tail is the use of a member after its last slice.
+type tail struct {
+	looks []meter.Look // the first one lastRead after the last slice
+	at    []time.Duration
+	after idleUses // of the last window, nil before it is read
+	idle  bool     // after is the idle rate before the load, or less
+}
+
+// addTail adds a reading after the last slice, and reports whether the member is idle.
+func (m *sliceMember) addTail(now meter.Look, at, window time.Duration) bool {
+	t := &m.tail
+	window = m.quiet(window)
+	t.looks, t.at = append(t.looks, now), append(t.at, at)
+	for i := len(t.at) - 2; i >= 0; i-- {
+		if at-t.at[i] >= window-lateReading {
+			t.after = usesBetween(t.looks[i], now)
+			t.idle = t.after.cores(m.tasks) <= m.idleBefore.cores(m.tasks)+m.tolerance()
+			break
+		}
+	}
+	return t.idle
+}
+
+// quiet is how long the member must be idle after a block. Deferred work repeats the pauses between own slices, so
+// where there is any, a shorter time without work is no sign of its end.
+func (m *sliceMember) quiet(window time.Duration) time.Duration {
+	_, others := m.comparedUse()
+	_, outside := m.times()
+	if float64(others)/float64(max(1, outside)) <= m.idleBefore.cores(m.tasks)+m.tolerance() {
+		return window
+	}
+	return window + m.longestPause()
+}
+
+// longestPause is the longest time between two own slices.
+func (m *sliceMember) longestPause() (longest time.Duration) {
+	var pause time.Duration
+	for _, row := range m.rows {
+		if pause += row.End - row.Begin; row.Own {
+			pause = 0
+		}
+		longest = max(longest, pause)
+	}
+	return longest
+}
+
+// times returns the time of the measure phase in own slices, and in those of others.
+func (m *sliceMember) times() (inside, outside time.Duration) {
+	for _, row := range m.rows {
+		if row.Own {
+			inside += row.End - row.Begin
+		} else {
+			outside += row.End - row.Begin
+		}
+	}
+	return inside, outside
+}
+
+// comparedUse returns the CPU of the measure phase by the tasks whose cost is compared, ns, in own slices and in
+// those of others.
+func (m *sliceMember) comparedUse() (own, others int64) {
+	for _, row := range m.rows {
+		for plane, ns := range row.CPU {
+			switch {
+			case !compared(plane):
+			case row.Own:
+				own += ns
+			default:
+				others += ns
+			}
+		}
+	}
+	return own, others
+}
+
+// tolerance is the difference between two idle rates, in cores, that changes the cost by [idleTolerance].
+func (m *sliceMember) tolerance() float64 {
+	own, others := m.comparedUse()
+	_, outside := m.times()
+	return idleTolerance * float64(own+others) / float64(max(1, outside))
+}
+
+// idleUse chooses the idle rate: that of both times if they agree, or the lower one. What is higher before the load is the
+// rest of the start, and what is higher after it is deferred work.
+func (m *sliceMember) idleUse() idleUses {
+	before, after := m.idleBefore, m.tail.after
+	switch {
+	case len(after) == 0 || !m.tail.idle:
+		return before
+	case len(before) == 0 || after.cores(m.tasks) < before.cores(m.tasks)-m.tolerance():
+		return after
+	}
+	return before.and(after)
+}
+
+// divide divides the CPU of a task in the measure phase, and puts it into its record.
+func (m *sliceMember) divide(task *result.TaskUsage, idle idleUses) {
+	inside, outside := m.times()
+	var own, all int64
+	for i, row := range m.rows {
+		all += m.used[i][task.ID]
+		if row.Own {
+			own += m.used[i][task.ID]
+		}
+	}
+	rate, known := idle[task.ID]
+	if !known {
+		task.End.CPU = task.Start.CPU + all
+		return
+	}
+	rest := min(rate.during(outside).cpu, all)
+	deferred := all - own - rest
+	task.IdleCPU, task.DeferredCPU, task.End.CPU = &rest, &deferred, task.Start.CPU+all-rest
+	// Its context switches are read before and after all slices.
+	switches := m.idleBefore[task.ID].during(task.End.At.Sub(task.Start.At) - inside)
+	task.End.Voluntary = max(task.Start.Voluntary, task.End.Voluntary-switches.voluntary)
+	task.End.Involuntary = max(task.Start.Involuntary, task.End.Involuntary-switches.involuntary)
+}
+
+// idleSeen is what the checks of a trial need of its idle CPU.
+type idleSeen struct {
+	rate, before, after float64 // cores: subtracted, before the load, and after it
+	others              float64 // cores: the median of the slices of others
+	atOnce              bool    // idle directly after the load
+	ended               bool    // deferred work ended within the tail
+	lasted, warmup      time.Duration
+	beyond              int64 // CPU above the idle rate after the measure phase, ns
+	cost                int64 // CPU because of the load, ns
+	outside             time.Duration
+}
+
+// idleSeen collects it.
+func (m *sliceMember) idleSeen(idle idleUses, warmup time.Duration) *idleSeen {
+	own, others := m.comparedUse()
+	_, outside := m.times()
+	rate := idle.cores(m.tasks)
+	s := &idleSeen{rate: rate, before: m.idleBefore.cores(m.tasks), after: m.tail.after.cores(m.tasks), ended: m.tail.idle || m.tail.after == nil, warmup: warmup, outside: outside}
+	s.others = m.medianOfOthers()
+	s.cost = own + others - int64(rate*float64(outside))
+	if n := len(m.tail.looks); n > 0 {
+		s.atOnce = m.tail.idle && m.endsAtOnce(rate, s.others)
+		uses := usesBetween(m.last, m.tail.looks[n-1])
+		for _, task := range m.tasks {
+			if u := uses[task.ID]; compared(task.Plane) {
+				s.beyond += u.cpu - idle[task.ID].during(u.time).cpu
+				s.lasted = max(s.lasted, u.time)
+			}
+		}
+	}
+	return s
+}
+
+// medianOfOthers is the median use by the tasks whose cost is compared, in cores, of the slices of others without those
+// directly after own ones. Work that is deferred to few instants does not move it.
+func (m *sliceMember) medianOfOthers() float64 {
+	var all []float64
+	for i, row := range m.rows {
+		if row.Own || i > 0 && m.rows[i-1].Own || row.End <= row.Begin {
+			continue
+		}
+		used := int64(0)
+		for plane, ns := range row.CPU {
+			if compared(plane) {
+				used += ns
+			}
+		}
+		all = append(all, float64(used)/float64(row.End-row.Begin))
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// endsAtOnce reports whether what the member uses in the slices of others ends with the load. Deferred work goes on.
+func (m *sliceMember) endsAtOnce(rate, others float64) bool {
+	for i, at := range m.tail.at {
+		if at-m.at >= m.longestPause() {
+			after := usesBetween(m.last, m.tail.looks[i]).cores(m.tasks)
+			return after-rate < (others-rate)/2
+		}
+	}
+	return false
+}
+
+// missing bounds the share of the cost that is missing because work was deferred beyond the block. What the warm-up
+// left for the measure phase replaces what that phase left for later, if the warm-up lasts as long.
+func (i *idleSeen) missing() float64 {
+	if i.cost <= 0 || i.lasted <= i.warmup {
+		return 0
+	}
+	return float64(i.beyond) / float64(i.cost) * (1 - float64(i.warmup)/float64(i.lasted))
+}
