@@ -101,8 +101,8 @@ func costOf(m *sliceMember) (cost, deferred, idle, requests float64, s *idleSeen
 	return cost, deferred, idle, requests, m.idleSeen(chosen, 3*time.Second)
 }
 
-// The cost is all work for the requests, whenever it is done, and the idle CPU of the own slices, as if the trial had
-// been alone: in 1.2 of 3.6 s, 120 of 360 requests, an idle core of 0.01 uses 100 µs a request.
+// The cost is all work for the requests, whenever it is done, and the idle CPU of the own slices. Slices of 0.1 s have
+// 10 requests, so 0.01 idle cores use 100 µs a request.
 func TestCostIsOfAllWork(t *testing.T) {
 	const us = time.Microsecond
 	for name, c := range map[string]struct {
