@@ -315,10 +315,12 @@ func TestDirectoryThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	f := &fake{}
 	cfg, sink := fakeConfig(t, f, "")
+	var blocked string
 	sink.on = func(e result.Event) {
 		if e.Phase == "record" {
 			// A directory blocks the path of the record.
-			if err := os.Mkdir(cfg.Dir.TrialFile(e.Trial, result.RecordFile+".tmp"), 0o700); err != nil {
+			blocked = cfg.Dir.TrialFile(e.Trial, result.RecordFile)
+			if err := os.Mkdir(blocked, 0o700); err != nil {
 				t.Error(err)
 			}
 		}
@@ -329,6 +331,9 @@ func TestDirectoryThatCannotBeWritten(t *testing.T) {
 	}
 	if f.deployed != 1 || f.removed != 1 {
 		t.Errorf("%d deployed, %d removed", f.deployed, f.removed)
+	}
+	if err := os.Remove(blocked); err != nil {
+		t.Fatal(err)
 	}
 	if records, err := cfg.Dir.Records(); err != nil || len(records) != 0 {
 		t.Errorf("%v, %v", records, err)

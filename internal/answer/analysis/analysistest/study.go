@@ -100,7 +100,7 @@ func AB(more float64, blocks int) Study {
 	of := func(level string) plan.Factors { return plan.Factors{"mesh": level} }
 	return Study{
 		Name: "ab", Blocks: blocks, Seed: 7, Warmup: 1, Measure: 1, Rate: 50, Noise: 0.005, Drift: 0.1,
-		YAML: "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: ab}\ndecide: {gates: ['cpu_us_per_request/data < +2%']}\n",
+		YAML: "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: ab}\ndecide: {gates: ['" + metric.Of(metric.CPUPerRequest, "data") + " < +2%']}\n",
 		Treatments: []Treatment{
 			{ID: "envoy-a", Factors: of("envoy-a"), Truth: a},
 			{ID: "envoy-a-control", Factors: plan.Factors{"mesh": "envoy-a", plan.ControlFactor: true}, Baseline: "envoy-a", Control: true, Truth: a},
