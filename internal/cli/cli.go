@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -52,7 +53,13 @@ func MainOfPush(push Push) int {
 	return NewForPush(console.Console{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, push).main()
 }
 
-func (c *CommandLine) main() int {
+func (c *CommandLine) main() (code int) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			fmt.Fprintf(os.Stderr, "%s\ntare: %v\nThis is a defect of tare. Please report it with the lines above and the command.\n", debug.Stack(), cause)
+			code = console.Failed
+		}
+	}()
 	keepPipes()
 	ctx, kill, stop := interrupts(os.Stderr, c.first)
 	defer stop()

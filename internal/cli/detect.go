@@ -137,7 +137,7 @@ func (c precisionPlanner) earlier(s *Study, named []string, free ...string) (run
 			}
 			continue // a directory of another kind is not searched for
 		}
-		obstacles, err := now.Obstacles(analysis.ConditionsOf(d))
+		obstacles, err := analysis.ConditionsOf(d).Obstacles(now)
 		obstacles = slices.DeleteFunc(obstacles, func(x analysis.Distinction) bool { return slices.Contains(free, x.What) })
 		if err != nil || len(obstacles) > 0 || d.Plan().Experiment != s.Plan.Experiment || len(runs) == mostEarlier {
 			d.Close()

@@ -12,8 +12,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 // A name or message of another person's results begins no line of its own, and is no command to CI, whose log has it.
@@ -147,5 +149,47 @@ func TestSecretHeaders(t *testing.T) {
 	}
 	if out, code := load("Authorization: ${env:TARE_TEST_ABSENT}"); code != console.BadUsage || !strings.Contains(out, "TARE_TEST_ABSENT is not set") {
 		t.Errorf("exit code %d:\n%s", code, out)
+	}
+}
+
+// A damaged plan or environment is a finding of verify, as any other damaged file is.
+func TestVerifyOfDamagedRoots(t *testing.T) {
+	for _, name := range []string{result.PlanFile, result.EnvironmentFile} {
+		dir := filepath.Join(t.TempDir(), "run")
+		if err := os.CopyFS(dir, os.DirFS(results(t))); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("{\"schema\": 7"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := output(t, "verify", dir); exitCode(err) != console.Gate || !strings.Contains(got, name) {
+			t.Errorf("%s: %d %v\n%s", name, exitCode(err), err, got)
+		}
+	}
+}
+
+// Flags name their value and what it must be, in words.
+func TestWrongNumbersInFlags(t *testing.T) {
+	for args, want := range map[string]string{
+		"load -n 1e5 http://127.0.0.1:1/": "--requests is \"1e5\", not a whole number",
+	} {
+		_, err := output(t, strings.Fields(args)...)
+		if exitCode(err) != console.BadUsage || strings.Contains(err.Error(), "strconv") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+}
+
+// The second run of a second has a directory of its own.
+func TestNewRun(t *testing.T) {
+	t.Chdir(t.TempDir())
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for _, want := range []string{"runs/x-20260301T120000Z", "runs/x-20260301T120000Z-2", "runs/x-20260301T120000Z-3"} {
+		if got := newRun("x", now); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		if err := os.MkdirAll(want, 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -330,7 +330,19 @@ func tareRun(definitions []string, args ...string) string {
 
 // results is the directory of the run.
 func (o runOptions) results(x *experiment.Experiment, now time.Time) string {
-	return cmp.Or(o.resume, o.out, filepath.Join("runs", x.Metadata.Name+"-"+now.Format("20060102T150405Z")))
+	return cmp.Or(o.resume, o.out, newRun(x.Metadata.Name, now))
+}
+
+// newRun is a directory for results that does not exist: a second run of one second has the suffix -2.
+func newRun(name string, now time.Time) string {
+	base := filepath.Join("runs", name+"-"+now.Format("20060102T150405Z"))
+	dir := base
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(dir); err != nil {
+			return dir
+		}
+		dir = fmt.Sprintf("%s-%d", base, n)
+	}
 }
 
 // begun is a run that has a place to be carried out at, and one for its results.

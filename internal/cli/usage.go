@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -53,6 +54,18 @@ func flagError(cmd *cobra.Command, err error) error {
 	}
 	if unknown != nil && unknown.GetSpecifiedShortnames() == "X" && cmd.Flags().Lookup("method") != nil { // of curl
 		help = "did you mean -m? " + help
+	}
+	var invalid *pflag.InvalidValueError
+	var number *strconv.NumError
+	if errors.As(err, &invalid) && errors.As(err, &number) {
+		kind := "a number"
+		if number.Func != "ParseFloat" {
+			kind = "a whole number"
+		}
+		err = fmt.Errorf("--%s is %q, not %s", invalid.GetFlag().Name, invalid.GetValue(), kind)
+		if errors.Is(number, strconv.ErrRange) {
+			err = fmt.Errorf("--%s is %q, which is too large", invalid.GetFlag().Name, invalid.GetValue())
+		}
 	}
 	return console.Usage(err, help)
 }

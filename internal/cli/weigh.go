@@ -320,7 +320,7 @@ func (c weigher) studyOf(w *weighFile, path string) (*Study, error) {
 
 // begin returns the study of a file, its results directory and the path that the file is kept at. Nothing is written yet.
 func (c weigher) begin(w *weighFile, o weighOptions) (study *Study, out, path string, err error) {
-	out = cmp.Or(o.out, filepath.Join("runs", w.Metadata.Name+"-"+time.Now().UTC().Format("20060102T150405Z")))
+	out = cmp.Or(o.out, newRun(w.Metadata.Name, time.Now().UTC()))
 	if err := result.CheckEmpty(out); err != nil { // before the file beside it is replaced
 		return nil, "", "", err
 	}

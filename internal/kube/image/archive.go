@@ -11,12 +11,17 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
 // Reference is the full name of an image. A name without a registry belongs to
 // localhost, not to a public registry, so that a missing image is never pulled
 // from there by mistake.
 func Reference(s string) (name.Tag, error) {
+	if strings.Contains(s, "://") {
+		return name.Tag{}, hint.New("write registry.example/name:tag", "image reference %q: an image has no URL scheme", s)
+	}
 	ref, err := name.NewTag(s, name.WithDefaultRegistry("localhost"), name.WeakValidation)
 	if err != nil {
 		return name.Tag{}, fmt.Errorf("image reference %q: %w", s, err)

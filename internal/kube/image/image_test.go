@@ -180,8 +180,10 @@ func TestReferences(t *testing.T) {
 			t.Errorf("%s is %s, want %s", in, got, want)
 		}
 	}
-	if _, err := image.Reference("Not A Name"); err == nil {
-		t.Error("a reference with blanks was accepted")
+	for _, wrong := range []string{"Not A Name", "http://", "https://registry.example/tare:v1"} {
+		if _, err := image.Reference(wrong); err == nil {
+			t.Errorf("%q was accepted", wrong)
+		}
 	}
 }
 

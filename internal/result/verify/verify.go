@@ -91,6 +91,10 @@ func (f *findings) note(file, message string) {
 // cannot be opened at all.
 func Dir(path string, o Options) (*Result, error) {
 	d, err := result.Open(path)
+	if damaged, ok := errors.AsType[*result.Error](err); ok && damaged.Op == "read" {
+		// Nothing else can be checked without it.
+		return &Result{Schema: Schema, Dir: path, Findings: []Finding{{Problem, filepath.Base(damaged.Path), damaged.Err.Error()}}}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
