@@ -33,16 +33,8 @@ func (c Combination) Refused() (factor string, err error) {
 	}
 	for _, s := range c.Application.Services {
 		if p := c.Application.ProtocolOf(s, c.Protocol); c.Mesh.Forwards(p) != nil {
-			return "mesh", hint.Wrap(fmt.Errorf("service %s uses %s, and %w", s.Name, p, c.Mesh.Forwards(p)), forwardsHint(p))
+			return "mesh", fmt.Errorf("service %s uses %s, and %w", s.Name, p, c.Mesh.Forwards(p))
 		}
 	}
 	return "", nil
-}
-
-// forwardsHint names meshes for a protocol.
-func forwardsHint(protocol string) string {
-	if protocol == app.TCP {
-		return "use a mesh that forwards connections, such as envoy-tcp"
-	}
-	return "use a mesh that forwards " + protocol + ", such as envoy; `tare list meshes` prints the protocols of each"
 }

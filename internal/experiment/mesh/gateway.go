@@ -83,13 +83,17 @@ func (d Definition) Ingress() (*Gateway, error) {
 // Forwards returns an error if the sidecars on this machine do not forward a protocol.
 func (d Definition) Forwards(protocol string) error {
 	l := d.Local
+	instead := "use a mesh that forwards " + protocol + ", such as envoy; `tare list meshes` prints the protocols of each"
+	if protocol == "tcp" {
+		instead = "use a mesh that forwards connections, such as envoy-tcp"
+	}
 	switch {
 	case l == nil:
 		return nil
 	case len(l.Protocols) > 0 && !slices.Contains(l.Protocols, protocol):
-		return fmt.Errorf("%s forwards only %s", d.Name, strings.Join(l.Protocols, ", "))
+		return hint.New(instead, "%s forwards only %s", d.Name, strings.Join(l.Protocols, ", "))
 	case protocol == "tcp" && d.Provides.L7 && !l.TCP && len(l.Protocols) == 0:
-		return fmt.Errorf("%s forwards only HTTP", d.Name)
+		return hint.New(instead, "%s forwards only HTTP", d.Name)
 	}
 	return nil
 }

@@ -62,12 +62,13 @@ func (p *Parser) takeField() bool {
 	p.pending = fieldOther
 	switch f {
 	case fieldLength:
-		n, ok := decimal(bytes.Trim(p.value, " \t"))
-		// RFC 9112 section 6.3: several equal lengths are one, differing ones an error.
-		if !ok || p.hasLength && n != p.length {
+		text := bytes.Trim(p.value, " \t")
+		n, ok := decimal(text)
+		// RFC 9112 section 6.3: several equal lengths are one, differing ones an error. 3 and 03 differ.
+		if !ok || p.hasLength && (n != p.length || len(text) != p.digits) {
 			return false
 		}
-		p.hasLength, p.length = true, n
+		p.hasLength, p.length, p.digits = true, n, len(text)
 	case fieldEncoding:
 		p.encodings++
 		p.foreign = p.foreign || !equalFold(bytes.TrimLeft(p.value, " \t"), "chunked")

@@ -73,6 +73,7 @@ type header struct {
 	encodings int  // Transfer-Encoding headers seen
 	Status    int
 	length    int64 // Content-Length
+	digits    int   // of its text
 	remain    int64 // bytes of body, or of the chunk, still to come
 	head      int   // bytes of header seen
 }
@@ -293,6 +294,7 @@ func (p *Parser) takeStatus(line []byte) bool {
 		return false
 	}
 	p.http10 = line[5] == '0' || line[5] == '1' && line[7] == '0'
+	p.Closing = line[5] == '0' // versions below 1.0 keep no connection
 	rest := bytes.TrimLeft(line[version+1:], " ")
 	if len(rest) < 3 || len(rest) > 3 && rest[3] != ' ' || !digit(rest[0]) || !digit(rest[1]) || !digit(rest[2]) {
 		return false

@@ -240,11 +240,15 @@ func (m *sliceMember) divide(task *result.TaskUsage, idle idleUses) {
 		}
 	}
 	rate, known := idle[task.ID]
-	if !known {
+	rest := min(rate.during(outside).cpu, all)
+	switch {
+	case known:
+	case compared(task.Plane):
 		task.End.CPU = task.Start.CPU + all
 		return
+	default: // a load that began after the readings before it, and ended before those after it
+		rest = all - own
 	}
-	rest := min(rate.during(outside).cpu, all)
 	deferred := all - own - rest
 	task.IdleCPU, task.DeferredCPU, task.End.CPU = &rest, &deferred, task.Start.CPU+all-rest
 	// Its context switches are read before and after all slices.

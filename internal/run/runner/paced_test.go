@@ -104,7 +104,7 @@ func TestRoundOfRefreshedCounters(t *testing.T) {
 			}
 			for _, r := range records {
 				rows, err := result.ReadSlices(cfg.Dir.TrialFile(r.ID, result.SlicesFile))
-				if err != nil || len(rows) != 3 {
+				if err != nil || len(rows) != 2 {
 					t.Fatalf("%s: %d slices, %v", r.ID, len(rows), err)
 				}
 				if warned(r, "warm-up-raised") != "" || warned(r, "measure-short") != "" || warned(r, "counters-paced") != "" {
