@@ -99,7 +99,7 @@ build-http3: ## build tare-http3, the engine of tare load --http3
 	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare-http3
 
 .PHONY: quickstart
-quickstart: build ## measure a real Envoy sidecar on this machine, in 70 s
+quickstart: build ## measure a real Envoy sidecar on this machine, in 75 s
 	@bin/tare run examples/quickstart.yaml || { code=$$?; [ $$code -eq 3 ] || exit $$code; \
 	  echo "some trials could not be used (exit code 3): the result above is of the other trials"; }
 

@@ -30,7 +30,7 @@ func TestRequestBodies(t *testing.T) {
 	sameAfterRendering(t, e)
 }
 
-// The Host of the load is that of all requests, or of the first that has one.
+// The Host of the load is the one of load.headers, else of the first request that has one.
 func TestHeadersOfTheLoad(t *testing.T) {
 	for load, want := range map[string]string{
 		"{}":                           "",

@@ -114,7 +114,7 @@ type recordFormat struct {
 	generator string
 	head      string
 	each      func(r io.Reader, corrected bool, each func(generator.Record)) error
-	day       bool // times are those of the day
+	day       bool // times of day, without a date
 	coarse    bool // times are in ms or s: different requests can have equal figures
 	omits     bool // requests without a response
 }

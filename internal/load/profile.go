@@ -142,7 +142,7 @@ type Profile struct {
 	Part  int `json:"part,omitempty"`
 	Parts int `json:"parts,omitempty"`
 	// Slices, if not nil, restrict this load to its own slices of a time that it shares
-	// with others. The rate is that of these slices, and the measure window has only them.
+	// with others. The rate applies to these slices, and the measure window has only them.
 	Slices *Slices `json:"slices,omitempty"`
 
 	// Calls are the requests to Targets, in their order, if they differ in more than their

@@ -114,7 +114,7 @@ func otherWork(a, b received) string {
 	return ""
 }
 
-// properties are those of a that differ from b.
+// properties are the properties of a that differ from b.
 func properties(a, b check.Answer) string {
 	var all []string
 	if a.Status != b.Status && a.Status != "" {

@@ -46,3 +46,20 @@ func TestCostOfASlice(t *testing.T) {
 		t.Error("a trial without slices has their costs")
 	}
 }
+
+// Of 100 requests in 0.3 of 0.6 s, 3 ms of idle CPU in the slices of others are 0.01 cores: 30 us a request in its own.
+// 2 ms of deferred work are 20 us.
+func TestPartsOfTheCost(t *testing.T) {
+	idle, deferred, begin := int64(3e6), int64(2e6), time.Now()
+	r := &result.Record{Load: &result.Load{Completed: 100, Slices: &result.OwnSlices{Count: 3, LengthSeconds: 0.1}}, Tasks: []result.TaskUsage{{
+		Task: mesh.Task{ID: "app", Plane: metric.App}, Start: result.Reading{At: begin}, End: result.Reading{At: begin.Add(600 * time.Millisecond)},
+		IdleCPU: &idle, DeferredCPU: &deferred,
+	}}}
+	f := &figures{values: map[string]float64{}}
+	idleFigures(f, r)
+	for name, want := range map[string]float64{metric.IdleCPU: 0.01, metric.IdlePerRequest: 30, metric.DeferredPerRequest: 20} {
+		if got := f.values[metric.Of(name, "app")]; math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+}

@@ -47,7 +47,7 @@ const DumpSuffix = "config_dump.json"
 // Configuration has the values of a trial, by file and path in it.
 type Configuration map[Place]string
 
-// dumpPath is the path at which the file of a proxy is marked if its values are those of a dump.
+// dumpPath is the path at which the file of a proxy is marked if its values come from a dump.
 const dumpPath = "configuration dump"
 
 // commandLine is the path of the command line of a proxy.

@@ -66,7 +66,7 @@ const mostPassed = 0.6
 //
 // A deployment's own deviation that passes into work would be taken out too. So the covariate is the logarithm of work
 // less mostPassed of each block's relative deviation. If that share passes, the rest is the machine's alone. If less
-// does, the interval is wider than need be. The coefficient is that of the logarithm of work itself, so divided by the
+// does, the interval is wider than necessary. The coefficient is that of the logarithm of work itself, so divided by the
 // estimate it is a ratio of relative changes. used is false if this narrows no interval, or with fewer than six pairs. It
 // is also false if the coefficient has not the sign of the mean: a slower machine makes costs and savings larger.
 func DifferenceAtMeanSpeed(treatment, baseline, work []float64, confidence float64) (a Adjusted, used bool) {

@@ -27,7 +27,7 @@ type archive struct {
 	} `json:"log"`
 }
 
-// entry is a request with its response. Fields that begin with _ are those of browsers and Playwright.
+// entry is a request with its response. Browsers and Playwright add the fields that begin with _.
 type entry struct {
 	Started string `json:"startedDateTime"`
 	Request struct {

@@ -145,13 +145,13 @@ func (r *Recorder) explain(o *Outcome) {
 
 // Said stores the text of the first answer with a grpc-status, which is percent-encoded.
 func (r *Recorder) Said(status int, message string) {
-	if r.said[status] != "" {
+	if r.details[status] != "" {
 		return
 	}
 	if text, err := url.PathUnescape(message); err == nil {
 		message = text
 	}
-	r.said[status] = reasonOf(errors.New(message))
+	r.details[status] = reasonOf(errors.New(message))
 }
 
 // reasonOf is an error's text without what the kind's name contains already, bounded
@@ -180,7 +180,7 @@ func (t *Totals) outcome() load.Result {
 	r := load.Result{Success: &success}
 	for status, n := range t.unsuccessful {
 		if n > 0 {
-			r.Failures = append(r.Failures, load.Cause{Cause: load.CauseStatus + load.StatusName(status), Count: n, Detail: t.said[status]})
+			r.Failures = append(r.Failures, load.Cause{Cause: load.CauseStatus + load.StatusName(status), Count: n, Detail: t.details[status]})
 		}
 	}
 	for k, n := range t.kinds {
@@ -193,16 +193,16 @@ func (t *Totals) outcome() load.Result {
 }
 
 // unsuccessfulOf reads back the statuses of outcome, and their texts.
-func unsuccessfulOf(failures []load.Cause) (counts [load.StatusCount]int64, said map[int]string) {
-	said = map[int]string{}
+func unsuccessfulOf(failures []load.Cause) (counts [load.StatusCount]int64, details map[int]string) {
+	details = map[int]string{}
 	for _, c := range failures {
 		name, ok := strings.CutPrefix(c.Cause, load.CauseStatus)
 		if status := load.StatusOf(name); ok && status > 0 {
 			counts[status] = c.Count
-			said[status] = c.Detail
+			details[status] = c.Detail
 		}
 	}
-	return counts, said
+	return counts, details
 }
 
 // reasonsByName lists the reasons that occurred.

@@ -52,7 +52,7 @@ func totalsOf(r *load.Report) (Totals, error) {
 		t.kinds[k], t.lost[k] = r.Errors[k.String()], r.Lost[k.String()]
 		t.OpenKinds[k], t.reasons[k] = r.ConnectErrors[k.String()], r.Reasons[k.String()]
 	}
-	t.unsuccessful, t.said = unsuccessfulOf(r.Result.Failures)
+	t.unsuccessful, t.details = unsuccessfulOf(r.Result.Failures)
 	for text, n := range r.Addresses {
 		if addr, err := netip.ParseAddrPort(text); err == nil {
 			t.addresses[addr] = n

@@ -48,7 +48,7 @@ type Totals struct {
 	kinds              [load.FailureCount]int64
 	lost               [load.FailureCount]int64  // requests of the rest of the run that had no answer
 	unsuccessful       [load.StatusCount]int64   // statuses that are not those of success
-	said               map[int]string            // text of the first answer of a grpc-status, of the whole run
+	details            map[int]string            // text of the first answer of a grpc-status, of the whole run
 	failed             failedTimes               // response times
 	reasons            [load.FailureCount]string // first error of each kind, of the whole run
 	response, service  *hdrhistogram.Histogram   // 2xx
@@ -91,7 +91,7 @@ type Totals struct {
 
 func newTotals() Totals {
 	h := newHistogram
-	return Totals{response: h(), service: h(), lateness: h(), ownDelay: h(), firstByte: h(), message: h(), roundTrip: h(), connect: h(), handshake: h(), lookup: h(), addresses: map[netip.AddrPort]int64{}, said: map[int]string{}, Gaps: newGaps()}
+	return Totals{response: h(), service: h(), lateness: h(), ownDelay: h(), firstByte: h(), message: h(), roundTrip: h(), connect: h(), handshake: h(), lookup: h(), addresses: map[netip.AddrPort]int64{}, details: map[int]string{}, Gaps: newGaps()}
 }
 
 func (t *Totals) add(w *Totals) {
@@ -139,8 +139,8 @@ func (t *Totals) add(w *Totals) {
 			pair[0].Merge(pair[1])
 		}
 	}
-	for status, text := range w.said {
-		t.said[status] = cmp.Or(t.said[status], text)
+	for status, text := range w.details {
+		t.details[status] = cmp.Or(t.details[status], text)
 	}
 	for addr, n := range w.addresses {
 		t.addresses[addr] += n

@@ -60,8 +60,8 @@ func usesBetween(from, to meter.Look) idleUses {
 	return all
 }
 
-// and adds the CPU of another time. Context switches are read before the load alone.
-func (all idleUses) and(more idleUses) idleUses {
+// plus adds the CPU of another time. Context switches are read before the load alone.
+func (all idleUses) plus(more idleUses) idleUses {
 	sum := idleUses{}
 	for _, uses := range []idleUses{all, more} {
 		for id, u := range uses {
@@ -161,7 +161,7 @@ func (m *sliceMember) addTail(now meter.Look, at, window time.Duration) bool {
 // where there is any, a shorter time without work is no sign of its end.
 func (m *sliceMember) quiet(window time.Duration) time.Duration {
 	_, others := m.comparedUse()
-	_, outside := m.times()
+	_, outside := m.durations()
 	if float64(others)/float64(max(1, outside)) <= m.idleBefore.cores(m.tasks)+m.tolerance() {
 		return window
 	}
@@ -180,8 +180,8 @@ func (m *sliceMember) longestPause() (longest time.Duration) {
 	return longest
 }
 
-// times returns the time of the measure phase in own slices, and in those of others.
-func (m *sliceMember) times() (inside, outside time.Duration) {
+// durations returns the time of the measure phase in own slices, and in the slices of others.
+func (m *sliceMember) durations() (inside, outside time.Duration) {
 	for _, row := range m.rows {
 		if row.Own {
 			inside += row.End - row.Begin
@@ -192,8 +192,8 @@ func (m *sliceMember) times() (inside, outside time.Duration) {
 	return inside, outside
 }
 
-// comparedUse returns the CPU of the measure phase by the tasks whose cost is compared, ns, in own slices and in
-// those of others.
+// comparedUse returns the CPU of the measure phase by the tasks whose cost is compared, ns, in own slices and
+// in the slices of others.
 func (m *sliceMember) comparedUse() (own, others int64) {
 	for _, row := range m.rows {
 		for plane, ns := range row.CPU {
@@ -212,26 +212,28 @@ func (m *sliceMember) comparedUse() (own, others int64) {
 // tolerance is the difference between two idle rates, in cores, that changes the cost by [idleTolerance].
 func (m *sliceMember) tolerance() float64 {
 	own, others := m.comparedUse()
-	_, outside := m.times()
+	_, outside := m.durations()
 	return idleTolerance * float64(own+others) / float64(max(1, outside))
 }
 
-// idleUse chooses the idle rate: that of both times if they agree, or the lower one. What is higher before the load is the
-// rest of the start, and what is higher after it is deferred work.
-func (m *sliceMember) idleUse() idleUses {
+// chosenIdle is the idle use before and after the load if both agree, else the lower one. What is higher before the
+// load is left of the start, and what is higher after it is deferred work.
+func (m *sliceMember) chosenIdle() idleUses {
 	before, after := m.idleBefore, m.tail.after
 	switch {
+	case len(before) == 0:
+		return after
 	case len(after) == 0 || !m.tail.idle:
 		return before
-	case len(before) == 0 || after.cores(m.tasks) < before.cores(m.tasks)-m.tolerance():
+	case after.cores(m.tasks) < before.cores(m.tasks)-m.tolerance():
 		return after
 	}
-	return before.and(after)
+	return before.plus(after)
 }
 
 // divide divides the CPU of a task in the measure phase, and puts it into its record.
 func (m *sliceMember) divide(task *result.TaskUsage, idle idleUses) {
-	inside, outside := m.times()
+	inside, outside := m.durations()
 	var own, all int64
 	for i, row := range m.rows {
 		all += m.used[i][task.ID]
@@ -269,10 +271,10 @@ type idleSeen struct {
 	outside             time.Duration
 }
 
-// idleSeen collects it.
+// idleSeen collects what the checks need.
 func (m *sliceMember) idleSeen(idle idleUses, warmup time.Duration) *idleSeen {
 	own, others := m.comparedUse()
-	_, outside := m.times()
+	_, outside := m.durations()
 	rate := idle.cores(m.tasks)
 	s := &idleSeen{rate: rate, before: m.idleBefore.cores(m.tasks), after: m.tail.after.cores(m.tasks), ended: m.tail.idle || m.tail.after == nil, warmup: warmup, outside: outside}
 	s.others = m.medianOfOthers()

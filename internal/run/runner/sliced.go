@@ -289,7 +289,7 @@ func (t *trial) keepSlices() error {
 		m.tail.after = refreshedUses(t.sampler.history, m.trial.setup.clock.steady(t.load.edges.end))
 		m.tail.idle = m.tail.after != nil
 	}
-	idle := m.idleUse()
+	idle := m.chosenIdle()
 	for i := range t.journal.record.Tasks {
 		if task := &t.journal.record.Tasks[i]; task.Missing == "" {
 			if _, read := m.begin.Tasks[task.ID]; read {

@@ -87,14 +87,14 @@ func simulate(w work, warmup, measure time.Duration) (m *sliceMember, deferred t
 // costOf divides the CPU of the simulated task, and returns its parts per request.
 func costOf(m *sliceMember) (cost, deferred, idle, requests float64, s *idleSeen) {
 	task := result.TaskUsage{Task: m.tasks[0].Task, Start: m.begin.Tasks["app"], End: m.last.Tasks["app"]}
-	chosen := m.idleUse()
+	chosen := m.chosenIdle()
 	m.divide(&task, chosen)
 	for _, row := range m.rows {
 		if row.Own {
 			requests += simEach
 		}
 	}
-	inside, outside := m.times()
+	inside, outside := m.durations()
 	cost = float64(task.End.CPU-task.Start.CPU) / requests / 1e3
 	deferred = float64(*task.DeferredCPU) / requests / 1e3
 	idle = float64(*task.IdleCPU) / float64(outside) * float64(inside) / requests / 1e3
@@ -143,7 +143,7 @@ func seen0(i *idleSeen) seen { return seen{idle: i} }
 func TestDeferredBeyondTheBlock(t *testing.T) {
 	const us = time.Microsecond
 	m, _ := simulate(work{request: 300 * us, deferred: 200 * us, delay: 1500 * time.Millisecond}, 300*time.Millisecond, 3600*time.Millisecond)
-	chosen := m.idleUse()
+	chosen := m.chosenIdle()
 	s := m.idleSeen(chosen, 300*time.Millisecond)
 	// The deferred work of 1.2 s of requests, of 3.6 s, is missing: 67 µs beside the 433 µs that were measured. The bound
 	// is a little above that, since the end of the work is noticed later.

@@ -67,7 +67,7 @@ func partsSection(t text) {
 		}
 		names = append(names, t.view.label.of(tr.Factors))
 		for i, v := range []float64{cost.Estimate - deferred.Estimate - idle.Estimate, deferred.Estimate, idle.Estimate, cost.Estimate, 1000 * cores.Estimate} {
-			cells[i] = append(cells[i], fmt.Sprintf("%.1f", v))
+			cells[i] = append(cells[i], fmt.Sprintf("%.1f", math.Round(10*v)/10+0)) // +0: no -0.0
 		}
 	}
 	if len(names) == 0 {
