@@ -98,7 +98,6 @@ var orderWords = map[string]string{
 	experiment.OrderOnce:     "the trials of one mesh run together",
 
 	experiment.OrderInterleaved: "the treatments of a comparison are deployed at once, and the load moves between them in time slices",
-	experiment.OrderTogether:    "the treatments of a comparison are deployed and loaded at once, each with its part of the rate: only ratios",
 }
 
 func writePlanJSON(w io.Writer, s *Study) error {

@@ -13,12 +13,12 @@ const (
 	OrderOnce     = "once"     // the same over all blocks: each mesh is installed once per run
 	// OrderInterleaved deploys treatments to be compared at once and moves the load between them.
 	OrderInterleaved = "interleaved"
-	// OrderTogether deploys them at once and loads them at once, each with its part of the rate.
+	// OrderTogether loaded them at once, each with its part of the rate. Only results of earlier versions have it.
 	OrderTogether = "together"
 )
 
 // orders lists the orders, the default first.
-var orders = []string{OrderRandom, OrderBalanced, OrderTurns, OrderOnce, OrderInterleaved, OrderTogether}
+var orders = []string{OrderRandom, OrderBalanced, OrderTurns, OrderOnce, OrderInterleaved}
 
 // orderNames lists the values of the field order.
 func orderNames() []string {
@@ -58,7 +58,6 @@ func (v scheduleRules) repetition() {
 	v.blocks()
 	v.order()
 	v.interleaved()
-	v.together()
 	v.reference()
 	v.ladder()
 	within(v.validation, "seed", v.e.Seed, 0, maxSeed, "")
@@ -89,7 +88,9 @@ func (v scheduleRules) blocks() {
 }
 
 func (v scheduleRules) order() {
-	if v.e.Order != "" || v.doc.Has("order") {
+	if v.e.Order == OrderTogether {
+		v.report("order", "write order: interleaved, which has ratios and costs", "tare no longer loads treatments at once")
+	} else if v.e.Order != "" || v.doc.Has("order") {
 		v.oneOf("order", "order", OrderName(v.e.Order), orderNames())
 	}
 	if v.e.Order == OrderOnce && v.e.Blocks.Until != nil {

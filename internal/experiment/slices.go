@@ -47,7 +47,7 @@ func (e *Experiment) completeSlices(doc *strict.Document) {
 
 // interleaving lists what treatments deployed at once cannot have, each with its remedy. Rows without a
 // remedy only keep interleaving from being the default.
-var interleaving = append([]obstacle{
+var interleaving = []obstacle{
 	{(*Experiment).onCluster, "a cluster is interleaved only with order: interleaved, because it needs node agents", ""},
 	{func(e *Experiment) bool { return !e.onCluster() && e.Platform.Kind != mesh.OnLocal },
 		"only platforms local and kubernetes deploy several trials at once", "write order: balanced"},
@@ -70,16 +70,6 @@ var interleaving = append([]obstacle{
 		"phases.measure is not a whole number of slices", ""},
 	{func(e *Experiment) bool { return e.waits() > cmp.Or(e.Slices.Length, defaultSlices.Length)/2 },
 		"answers wait longer than half of a slice, so that they would arrive in slices of other treatments", ""},
-}, sharing...)
-
-// obstacle is a property of an experiment that an order of trials excludes, with its remedy.
-type obstacle struct {
-	has       func(*Experiment) bool
-	why, hint string
-}
-
-// sharing lists what trials that share their time cannot have.
-var sharing = []obstacle{
 	{func(e *Experiment) bool { return len(e.Faults) > 0 },
 		"a fault would also change the figures of other treatments", "remove order, or the faults"},
 	{func(e *Experiment) bool { return len(e.Expect) > 0 },
@@ -90,6 +80,12 @@ var sharing = []obstacle{
 	{func(e *Experiment) bool {
 		return slices.ContainsFunc(append(LevelsOf[string](e.Factors, "generator"), e.Load.Generator), func(g string) bool { return g != "tare" })
 	}, "only the generator tare can share a schedule", "remove order, or the other generators"},
+}
+
+// obstacle is a property of an experiment that an order of trials excludes, with its remedy.
+type obstacle struct {
+	has       func(*Experiment) bool
+	why, hint string
 }
 
 // waits is the longest mean time that answers of an application wait, or 0 if an application is unknown.
@@ -115,9 +111,9 @@ func (e *Experiment) NotInterleaved() string {
 	return ""
 }
 
-// refusal returns the first reason with a remedy that an order has to be refused, or "" if there is none.
-func refusal(e *Experiment, of []obstacle) (why, hint string) {
-	for _, r := range of {
+// refusal returns the first reason with a remedy why the trials cannot be interleaved, or "" if there is none.
+func refusal(e *Experiment) (why, hint string) {
+	for _, r := range interleaving {
 		if r.hint != "" && r.has(e) {
 			return r.why, r.hint
 		}
@@ -160,7 +156,7 @@ func (v scheduleRules) interleaved() {
 		}
 		return
 	}
-	if why, hint := refusal(v.e, interleaving); why != "" {
+	if why, hint := refusal(v.e); why != "" {
 		v.report("order", hint, "the treatments cannot be interleaved: %s", why)
 	}
 	v.sideBySide()

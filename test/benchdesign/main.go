@@ -38,7 +38,6 @@ var parts = []part{
 	{"quickstart", "time of the quickstart and the interval of its data plane; a block is a run", 5, 7 * time.Minute, quickstart},
 	{"debate", "smallest difference in equal time: the Great Sidecar Debate's procedure, interleaved", 2, 17 * time.Minute, debate},
 	{"reference", "how much of a change of the machine cancels in standard weights", 24, 9 * time.Minute, fill("reference")},
-	{"together", "like against like: one after another, interleaved, slices of 2 s, loaded at once", 12, 17 * time.Minute, fill("together")},
 }
 
 // bench is one part under way.

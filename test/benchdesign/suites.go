@@ -78,19 +78,6 @@ var suites = map[string]suite{
 		},
 		sides: []side{envoyAgainstItself, meshAgainstMesh, meshAgainstNone},
 	},
-	"together": {
-		settings: []string{"factors={mesh: [envoy, envoy-plaintext], rate: [1000], connections: [16]}", "baseline={mesh: envoy}", "controlAll=true"},
-		designs: []design{
-			{name: "one after another", settings: []string{"order=random", oneAfterAnother}},
-			{name: "interleaved", settings: []string{"order=interleaved", shortBlocks}},
-			{name: "slices of 2 s", settings: []string{"order=interleaved", "slices={length: 2s}", "phases={warmup: 2s, measure: 2s, drain: 1s}"}},
-			{name: "together", settings: []string{"order=together", "phases={warmup: 1s, measure: 8s, drain: 1s}"}},
-		},
-		comparisons: []comparison{
-			{side: envoyAgainstItself, name: "A against A, data plane", metric: dataCPU, relative: true},
-			{side: meshAgainstMesh, name: "mesh against mesh, data plane", metric: dataCPU, relative: true},
-		},
-	},
 	"carry-over": {
 		settings: []string{"factors={mesh: [reference, reference-50us, reference-100us, reference-500us], rate: [500], connections: [8]}",
 			"baseline={mesh: reference}", "validity={rateShortfall: 0.05, lateness: 1s}", "order=interleaved",

@@ -88,18 +88,12 @@ func (p *Plan) AtOnce() [][]Treatment {
 // interleave puts the trials of each block into rounds, if the experiment's order requires it. A
 // trial that is alone in its group remains outside.
 func (p *Plan) interleave(e *experiment.Experiment) error {
-	switch e.Order {
-	case experiment.OrderInterleaved:
-		length := time.Duration(e.Slices.Length)
-		p.Slices = &Slices{Length: length, Guard: time.Duration(e.Slices.Guard),
-			Warmup: int((time.Duration(e.Phases.Warmup) + length - 1) / length), Measure: int(time.Duration(e.Phases.Measure) / length)}
-	case experiment.OrderTogether:
-		if why := p.NotInterleaved(); why != "" { // ratios of trials that are not loaded at once are no ratios of like to like
-			return fmt.Errorf("order: together: %s", why)
-		}
-	default:
+	if e.Order != experiment.OrderInterleaved {
 		return nil
 	}
+	length := time.Duration(e.Slices.Length)
+	p.Slices = &Slices{Length: length, Guard: time.Duration(e.Slices.Guard),
+		Warmup: int((time.Duration(e.Phases.Warmup) + length - 1) / length), Measure: int(time.Duration(e.Phases.Measure) / length)}
 	p.Order = e.Order
 	groups, members := p.groups(), map[group]int{}
 	for _, t := range p.Treatments {
@@ -107,7 +101,7 @@ func (p *Plan) interleave(e *experiment.Experiment) error {
 		if members[g]++; members[g] > load.MaxOwners {
 			return fmt.Errorf("more than %d treatments to be compared at once: remove order: %s, or levels of a factor", load.MaxOwners, e.Order)
 		}
-		if s := p.Slices; s != nil && members[g] > 1 && members[g]*(s.Warmup+s.Measure) > load.MaxSlices { // a load refuses it, once all are deployed
+		if s := p.Slices; members[g] > 1 && members[g]*(s.Warmup+s.Measure) > load.MaxSlices { // a load refuses it, once all are deployed
 			return hint.New("write longer slices (slices.length) or a shorter phases.measure",
 				"%d treatments at once have %d slices of %v, max %d", members[g], members[g]*(s.Warmup+s.Measure), s.Length, load.MaxSlices)
 		}

@@ -215,32 +215,3 @@ func TestSlicesFitTheTable(t *testing.T) {
 		}
 	}
 }
-
-// Treatments that are loaded at once share a round, and its phases: more of them take hardly longer. What is
-// compared with a different load cannot be loaded at once.
-func TestRoundsLoadedAtOnce(t *testing.T) {
-	of := func(body string) (*plan.Plan, error) {
-		e, err := experiment.Decode("x.yaml", []byte("apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: t}\norder: together\nblocks: 2\n"+body+"\n"), experiment.Known{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return plan.Expand(e)
-	}
-	p, err := of("factors: {mesh: [envoy, envoy-plaintext], rate: [100, 200]}\nbaseline: {mesh: envoy}\ncontrol: true\nphases: {warmup: 1s, measure: 10s, drain: 1s}")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rounds := map[int]int{}
-	for _, trial := range p.Trials {
-		rounds[trial.Round]++
-	}
-	if len(rounds) != 4 || rounds[0] != 0 || rounds[1] != 3 || p.Order != experiment.OrderTogether || p.Slices != nil {
-		t.Errorf("trials by round %v, order %q, slices %v", rounds, p.Order, p.Slices)
-	}
-	if least := 4 * 12 * time.Second; p.Expected < least || p.Expected > least+4*6*time.Second {
-		t.Errorf("expected %v for four rounds", p.Expected)
-	}
-	if _, err := of("factors: {mesh: [envoy], rate: [100, 200]}\nbaseline: {rate: 100}"); err == nil || !strings.Contains(err.Error(), "different loads") {
-		t.Errorf("%v", err)
-	}
-}

@@ -203,9 +203,6 @@ func fakeLoad(stdin io.Reader, out io.Writer) error {
 	return enc.Encode(load.Line{Report: &report})
 }
 
-// unready is how long a generator of that mode is not ready.
-const unready = time.Second
-
 // hold announces that the load is ready and waits for its start.
 func hold(p *load.Profile, mode string, in *json.Decoder, out *json.Encoder) error {
 	switch mode {
@@ -213,8 +210,6 @@ func hold(p *load.Profile, mode string, in *json.Decoder, out *json.Encoder) err
 		return errors.New("no memory for connections")
 	case "hangs":
 		time.Sleep(time.Hour)
-	case "unready":
-		time.Sleep(unready)
 	}
 	if err := out.Encode(load.Line{Ready: true}); err != nil {
 		return err

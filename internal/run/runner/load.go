@@ -32,10 +32,9 @@ type loadRun struct {
 	sampler    *sampler // its refresh interval sets the warm-up
 
 	generator generator.Generator
-	share     *share    // of a round's schedule, nil if the load has its own
-	fraction  *fraction // of the rate of a round's loads at once, nil if the load has all of it
-	rate      float64   // that a search has chosen, 0 for that of the treatment
-	probes    uint64    // of that search
+	share     *share  // of a round's schedule, nil if the load has its own
+	rate      float64 // that a search has chosen, 0 for that of the treatment
+	probes    uint64  // of that search
 	profile   load.Profile
 	loading   *loading // nil before it is started
 	edges     edges
@@ -124,14 +123,10 @@ func (lr *loadRun) schedule() error {
 	lr.profile = lr.base()
 	lr.profile.HDRPath = hdr
 	lr.fitToRefresh()
-	if lr.fraction != nil {
-		lr.fraction.apply(&lr.profile)
-	}
 	arrive(&lr.profile, &lr.setup.Experiment.Load)
 	lr.warnCutRecording()
 	lr.profile.Hold = lr.holds()
 	switch {
-	case lr.fraction != nil:
 	case lr.share != nil:
 		lr.share.apply(&lr.profile)
 	case !lr.profile.Hold && !lr.generator.Abilities().Needs.AtOnce:

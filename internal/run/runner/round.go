@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load"
@@ -99,25 +98,10 @@ func (rd *round) incomplete() {
 	if planned == len(rd.members) {
 		return
 	}
-	alone := rd.run.plan.Order == experiment.OrderTogether // loaded without the others, it is not like them
 	for _, t := range rd.members {
-		t.journal.warn(result.Warning{Code: "round-incomplete", Metrics: cpus, Invalidates: alone,
+		t.journal.warn(result.Warning{Code: "round-incomplete", Metrics: cpus,
 			Message: fmt.Sprintf("%d of the %d trials of its round were recorded before a kill, and this one ran later, without them", planned-len(rd.members), planned),
 			Hint:    "differences of this block have the noise of sequential trials; more blocks compensate for it"})
-	}
-}
-
-// survived makes members invalid that shared no load with the members that failed. Slices keep members apart, so
-// only members that are loaded at once depend on each other.
-func (rd *round) survived() {
-	alive := rd.alive()
-	if rd.run.plan.Order != experiment.OrderTogether || len(alive) == len(rd.members) {
-		return
-	}
-	for _, t := range alive {
-		t.journal.warn(result.Warning{Code: "round-incomplete", Invalidates: true,
-			Message: fmt.Sprintf("%d of the %d trials of its round failed, so the machine had less load than in other rounds", len(rd.members)-len(alive), len(rd.members)),
-			Hint:    "see the reasons of the failed trials, or run more blocks"})
 	}
 }
 
@@ -155,27 +139,19 @@ type passage struct {
 	do func(*round, context.Context) // together
 }
 
-// phasesOfRounds has a row for each phase that members do not go through in turn, by the order of trials.
-var phasesOfRounds = map[string]map[string]passage{
-	experiment.OrderInterleaved: {
-		"settle":  {at: atOnce},
-		"warm-up": {together, (*round).warmUp},
-		"measure": {together, (*round).measure},
-		"drain":   {at: atOnce},
-	},
-	experiment.OrderTogether: {
-		"settle":  {at: atOnce},
-		"warm-up": {together, (*round).warmUpAtOnce},
-		"measure": {at: atOnce},
-		"drain":   {at: atOnce},
-	},
+// phasesOfRounds has a row for each phase that members do not go through in turn.
+var phasesOfRounds = map[string]passage{
+	"settle":  {at: atOnce},
+	"warm-up": {together, (*round).warmUp},
+	"measure": {together, (*round).measure},
+	"drain":   {at: atOnce},
 }
 
 // walk runs the phases of all members. A member that failed goes on with the phases marked always,
 // and the others go on without it.
 func (rd *round) walk(ctx context.Context) {
 	for _, p := range workflow {
-		how := phasesOfRounds[rd.run.plan.Order][p.name]
+		how := phasesOfRounds[p.name]
 		if p.name == "deploy" && rd.run.Platform.DeploysAtOnce {
 			how.at = atOnce
 			for _, t := range rd.members {
@@ -201,9 +177,6 @@ func (rd *round) walk(ctx context.Context) {
 				return
 			}
 			rd.joint(ctx, p.name, how.do)
-		}
-		if p.name == "drain" {
-			rd.survived()
 		}
 	}
 }

@@ -217,7 +217,7 @@ func (r *run) undecided(pending []plan.Trial) int {
 
 // trials runs the trials of a round, or one trial.
 func (r *run) trials(ctx context.Context, trials []plan.Trial) error {
-	if trials[0].Round == 0 || r.plan.Slices == nil && r.plan.Order != experiment.OrderTogether {
+	if trials[0].Round == 0 || r.plan.Slices == nil {
 		return r.one(ctx, trials[0])
 	}
 	return r.together(ctx, trials)
