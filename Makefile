@@ -28,7 +28,7 @@ remaining  = left="$$($(GO) run ./test/remaining $(if $(PASSED),-report $(PASSED
              [ -z "$$packages" ] || { $(call tests,$$packages,$(2)) -count=1 -timeout 60m $(3) -run "$$(sed -n 1p <<<"$$left")" && $(call ended,$(2)); }
 # Packages that link the Kubernetes client: `make e2e` tests them, with a cluster.
 KUBE       := ./internal/kube/... ./internal/run/platform/kube/... ./internal/run/meter/kubelet/... \
-              ./internal/run/meter/metricsapi/... ./internal/run/meter/prometheus/... ./internal/cli/kubecli/... ./cmd/tare-kube/...
+              ./internal/run/meter/metricsapi/... ./internal/cli/kubecli/... ./cmd/tare-kube/...
 MODULE     := github.com/tare-mesh/tare
 # Packages whose tests take longest: go test begins with the first packages of its list.
 LONGEST    := ./internal/run/runner ./internal/run/platform/local ./internal/answer/analysis ./internal/load/engine ./internal/cli
@@ -54,7 +54,7 @@ WAITING     = $(filter-out $(MEASURING) $(RUNNING),$(UNIT))
 WITH_ISTIO := ^TestKubernetes(Istio|Gateway|Uninstall)
 ON_SECOND  := ^TestKubernetes(Faults|Killed|LoadFromOutside|MetersAgree|Quickstart)$$
 ON_MESHES  := ^TestKubernetes(Gateway|IstioOutsideClient)
-METERS     := ./internal/run/meter/kubelet ./internal/run/meter/metricsapi ./internal/run/meter/prometheus
+METERS     := ./internal/run/meter/kubelet ./internal/run/meter/metricsapi
 # Load generators that `make e2e` installs and runs; empty: all.
 GENERATORS ?= wrk h2load vegeta fortio
 FUZZTIME  ?= 20s

@@ -72,7 +72,6 @@ type catalog struct {
 const (
 	MeterKubelet    = experiment.Kubelet
 	MeterMetricsAPI = "metrics-api"
-	MeterPrometheus = experiment.Prometheus
 	MeterNodeAgent  = experiment.NodeAgent
 )
 
@@ -80,7 +79,6 @@ const (
 var clusterMeters = []struct{ name, doc string }{
 	{MeterKubelet, "counters of the nodes' kubelets, through the API server"},
 	{MeterMetricsAPI, "averages of the Metrics API (metrics.k8s.io), added up"},
-	{MeterPrometheus, "samples of a Prometheus that scrapes the kubelets"},
 	{MeterNodeAgent, "control groups of the nodes, read by tare's agent on each; only on disposable clusters"},
 }
 

@@ -75,8 +75,6 @@ type Platform struct {
 	// Meter is the source of container figures. Empty means the kubelets, or the
 	// Metrics API without the RBAC permissions for them. Kubernetes.
 	Meter string `yaml:"meter,omitempty" json:"meter,omitempty"`
-	// Prometheus is its address, where it is the meter. Kubernetes.
-	Prometheus string `yaml:"prometheus,omitempty" json:"prometheus,omitempty"`
 }
 
 // Application is a topology by name, or inline.

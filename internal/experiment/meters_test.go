@@ -11,17 +11,14 @@ import (
 func TestMeters(t *testing.T) {
 	onCluster := known
 	onCluster.Platforms = []string{"local", "kubernetes"}
-	onCluster.Meters = []string{"kubelet", "metrics-api", experiment.Prometheus}
+	onCluster.Meters = []string{"kubelet", "metrics-api"}
 	for platform, want := range map[string]string{
-		"kind: kubernetes":                     "",
-		"kind: kubernetes, meter: metrics-api": "",
-		"kind: kubernetes, meter: prometheus, prometheus: 'http://localhost:9090'": "",
-		"kind: kubernetes, meter: kublet":                                          `unknown meter "kublet"`,
-		"kind: kubernetes, meter: prometheus":                                      "the address of Prometheus is missing",
-		"kind: kubernetes, prometheus: 'http://localhost:9090'":                    "Prometheus is not the meter",
-		"kind: kubernetes, meter: prometheus, prometheus: 'localhost:9090'":        "not an http or https URL",
-		"kind: local, meter: kubelet":                                              "the platform is local",
-		"kind: local, prometheus: 'http://localhost:9090'":                         "the platform is local",
+		"kind: kubernetes":                                      "",
+		"kind: kubernetes, meter: metrics-api":                  "",
+		"kind: kubernetes, meter: kublet":                       `unknown meter "kublet"`,
+		"kind: kubernetes, meter: prometheus":                   `unknown meter "prometheus"`,
+		"kind: kubernetes, prometheus: 'http://localhost:9090'": "prometheus",
+		"kind: local, meter: kubelet":                           "the platform is local",
 	} {
 		text := "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: t}\nfactors: {mesh: [none, envoy]}\nplatform: {" + platform + "}\n"
 		_, err := experiment.Decode("t.yaml", []byte(text), onCluster)

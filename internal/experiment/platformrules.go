@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,9 +17,8 @@ const (
 
 // Meters with conditions.
 const (
-	Prometheus = "prometheus" // needs an address
-	NodeAgent  = "node-agent" // needs permissions in the whole cluster
-	Kubelet    = "kubelet"
+	NodeAgent = "node-agent" // needs permissions in the whole cluster
+	Kubelet   = "kubelet"
 )
 
 // digestForm is the form of an image's digest.
@@ -90,23 +88,14 @@ func (v platformRules) kind() {
 func (v platformRules) meter() {
 	p := v.e.Platform
 	if v.local() {
-		v.onClusters("platform.meter", "platform.prometheus")
+		v.onClusters("platform.meter")
 		return
 	}
 	if p.Meter != "" {
 		v.oneOf("platform.meter", "meter", p.Meter, v.known.Meters)
 	}
-	switch {
-	case p.Meter == NodeAgent && p.Namespace != "":
+	if p.Meter == NodeAgent && p.Namespace != "" {
 		v.report("platform.meter", "remove it, or platform.namespace", "node agents run in a namespace of their own, and %s is an existing one", clip(p.Namespace))
-	case p.Meter == Prometheus && p.Prometheus == "":
-		v.report("platform.meter", "add prometheus: http://localhost:9090", "the address of Prometheus is missing")
-	case p.Meter != Prometheus && p.Prometheus != "":
-		v.report("platform.prometheus", "add meter: prometheus, or remove it", "Prometheus is not the meter")
-	case p.Prometheus != "":
-		if u, err := url.Parse(p.Prometheus); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			v.report("platform.prometheus", "write it as http://localhost:9090", "not an http or https URL")
-		}
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/tare-mesh/tare/internal/run/meter/agent"
 	"github.com/tare-mesh/tare/internal/run/meter/kubelet"
 	"github.com/tare-mesh/tare/internal/run/meter/metricsapi"
-	"github.com/tare-mesh/tare/internal/run/meter/prometheus"
 	"github.com/tare-mesh/tare/internal/run/platform/kube"
 )
 
@@ -26,7 +25,6 @@ var openers = map[string]func(context.Context, meterSource) (clusterMeter, error
 	cli.MeterKubelet:    openKubelets,
 	cli.MeterNodeAgent:  openNodeAgents,
 	cli.MeterMetricsAPI: openMetricsAPI,
-	cli.MeterPrometheus: openPrometheus,
 }
 
 // meterSource has the parts of a meter.
@@ -123,32 +121,15 @@ func nodesOfInterest(ctx context.Context, s meterSource) (map[string]bool, error
 	return kube.NodesOfInterest(nodes, pods.Items, s.platform.Affinity), nil
 }
 
-// podsOnly is the probe of a meter that reads pods, and nothing of nodes outside them.
-func podsOnly(probe func(context.Context) (time.Duration, error)) func(context.Context) (containers, nodes time.Duration, err error) {
-	return func(ctx context.Context) (containers, nodes time.Duration, err error) {
-		containers, err = probe(ctx)
-		return containers, 0, err
-	}
-}
-
 func openMetricsAPI(ctx context.Context, s meterSource) (clusterMeter, error) {
 	m, err := metricsapi.Open(ctx, s.Cluster)
 	if err != nil {
 		return clusterMeter{}, err
 	}
-	return clusterMeter{Meter: m, usual: metricsapi.Refresh, refresh: podsOnly(m.Probe)}, nil
-}
-
-func openPrometheus(ctx context.Context, s meterSource) (clusterMeter, error) {
-	nodes, err := s.Nodes(ctx)
-	if err != nil && !cluster.IsForbidden(err) {
-		return clusterMeter{}, err
-	}
-	m, err := prometheus.New(s.platform.Prometheus, nodes)
-	if err != nil {
-		return clusterMeter{}, err
-	}
-	return clusterMeter{Meter: m, usual: prometheus.Refresh, refresh: podsOnly(m.Probe)}, nil
+	return clusterMeter{Meter: m, usual: metricsapi.Refresh, refresh: func(ctx context.Context) (containers, nodes time.Duration, err error) {
+		containers, err = m.Probe(ctx) // it reads no nodes
+		return containers, 0, err
+	}}, nil
 }
 
 // openNodeAgents prepares the meter of the node agents. The platform starts the agents once the run holds the cluster.

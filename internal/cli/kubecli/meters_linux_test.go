@@ -4,17 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"math"
-	"net"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -22,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
@@ -32,8 +26,7 @@ import (
 )
 
 // Every meter agrees with a container's control group about its CPU in a window. The
-// counters of kubelet and Prometheus are within 2 %, the averages of the Metrics API
-// within 5 %. The node agent and the kubelet agree within 1 %.
+// counters of the kubelet are within 2 %, the averages of the Metrics API within 5 %. The node agent and the kubelet agree within 1 %.
 func TestKubernetesMetersAgree(t *testing.T) {
 	path := os.Getenv("TARE_TEST_KUBECONFIG")
 	switch {
@@ -53,14 +46,10 @@ func TestKubernetesMetersAgree(t *testing.T) {
 	}
 	disposable(t, k)
 	task, group := burn(ctx, t, k)
-	within := map[string]float64{"node-agent": 0.005, "kubelet": 0.02, "metrics-api": 0.05, experiment.Prometheus: 0.02}
-	at := experiment.Platform{Prometheus: startPrometheus(ctx, t, k)}
+	within := map[string]float64{"node-agent": 0.005, "kubelet": 0.02, "metrics-api": 0.05}
 	meters := map[string]clusterMeter{}
 	for name := range within {
-		if at.Meter = name; name == experiment.Prometheus && at.Prometheus == "" {
-			continue
-		}
-		if meters[name], err = openMeter(ctx, meterSource{Cluster: k, platform: at, run: task.Namespace, image: kubernetesImage, report: func(text string) { t.Log(text) }}); err != nil {
+		if meters[name], err = openMeter(ctx, meterSource{Cluster: k, platform: experiment.Platform{Meter: name}, run: task.Namespace, image: kubernetesImage, report: func(text string) { t.Log(text) }}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -272,79 +261,4 @@ func groupCPU(dir string) (int64, error) {
 		}
 	}
 	return 0, errors.New("cpu.stat has no usage_usec")
-}
-
-// startPrometheus starts a real Prometheus that scrapes the kubelets, and returns its
-// address. The address is empty if none is installed and none is required.
-func startPrometheus(ctx context.Context, t *testing.T, k *cluster.Cluster) string {
-	t.Helper()
-	program := os.Getenv("TARE_PROMETHEUS")
-	if cache, err := os.UserCacheDir(); program == "" && err == nil {
-		program = filepath.Join(cache, "tare", "prometheus", "prometheus")
-	}
-	if _, err := os.Stat(program); err != nil {
-		if program, err = exec.LookPath("prometheus"); err != nil {
-			if os.Getenv("CI") == "true" {
-				t.Fatal("there is no Prometheus: tools/prometheus/install.sh unpacks one")
-			}
-			t.Log("there is no Prometheus, and it is not tested: tools/prometheus/install.sh unpacks one")
-			return ""
-		}
-	}
-	nodes, err := k.Nodes(ctx)
-	if err != nil || len(nodes) == 0 {
-		t.Fatalf("%+v, %v", nodes, err)
-	}
-	dir := t.TempDir()
-	config := k.Config()
-	for name, data := range map[string][]byte{"ca": config.CAData, "cert": config.CertData, "key": config.KeyData} {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var text strings.Builder
-	text.WriteString("global: {scrape_interval: 5s}\nscrape_configs:\n")
-	for _, source := range []string{"resource", "cadvisor"} {
-		fmt.Fprintf(&text, "- {job_name: %s, scheme: https, metrics_path: /api/v1/nodes/%s/proxy/metrics/%[1]s, tls_config: {ca_file: ca, cert_file: cert, key_file: key}, "+
-			"static_configs: [{targets: [%[3]q], labels: {node: %[2]s}}]}\n", source, nodes[0].Name, strings.TrimPrefix(config.Host, "https://"))
-	}
-	if err := os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(text.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	port, err := programtest.Port("127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	p := exec.Command(program, "--config.file", filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path", filepath.Join(dir, "data"),
-		"--web.listen-address", address, "--log.level", "warn")
-	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	var log strings.Builder
-	p.Stdout, p.Stderr = &log, &log
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() { _ = p.Wait(); close(ended) }()
-	t.Cleanup(func() { _ = p.Process.Signal(syscall.SIGTERM); <-ended })
-	for end := time.Now().Add(time.Minute); ; {
-		response, err := http.Get("http://" + address + "/-/ready")
-		if err == nil {
-			_ = response.Body.Close()
-			if response.StatusCode == http.StatusOK {
-				return "http://" + address
-			}
-		}
-		select {
-		case <-ended:
-			t.Fatalf("Prometheus ended: %s", &log)
-		default:
-		}
-		if time.Now().After(end) {
-			t.Fatalf("Prometheus does not come up: %v", err)
-		}
-		if err := sleepFor(ctx, 200*time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
