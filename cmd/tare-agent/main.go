@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
 
@@ -32,7 +33,7 @@ func main() {
 		root.AddCommand(newCommand())
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return console.Usage(err, "`"+cmd.CommandPath()+" --help` lists the flags")
+		return hint.Usage(err, "`"+cmd.CommandPath()+" --help` lists the flags")
 	})
 	os.Exit(console.Exit(os.Stderr, "tare-agent", usage(root.ExecuteContext(ctx))))
 }
@@ -41,7 +42,7 @@ func main() {
 // arguments of a command without any.
 func usage(err error) error {
 	if err != nil && strings.HasPrefix(err.Error(), "unknown command ") {
-		return console.Usage(err, "`tare-agent --help` lists the commands")
+		return hint.Usage(err, "`tare-agent --help` lists the commands")
 	}
 	return err
 }

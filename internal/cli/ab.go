@@ -14,6 +14,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -124,7 +125,7 @@ func forBisect(bisect bool, err error) error {
 	}
 	code := bisectSkip
 	var exit *console.ExitError
-	var usage *console.UsageError
+	var usage *hint.UsageError
 	switch {
 	case errors.As(err, &exit) && exit.Code == console.Gate:
 		code = bisectBad
@@ -172,7 +173,7 @@ func (c abCommand) study(args []string, o abOptions) (*Study, error) {
 	from := experiment.DecideFrom()
 	perBlock := pilot.Plan.Expected / time.Duration(from)
 	if pilot.Plan.Expected > o.maxTime {
-		return nil, console.Usage(fmt.Errorf("--max-time %v is too short: a block takes about %v, and %d are needed", o.maxTime, perBlock.Round(time.Second), from),
+		return nil, hint.Usage(fmt.Errorf("--max-time %v is too short: a block takes about %v, and %d are needed", o.maxTime, perBlock.Round(time.Second), from),
 			fmt.Sprintf("write --max-time %v, or shorten phases.measure", (pilot.Plan.Expected*3/2).Round(10*time.Second)))
 	}
 	o.fixed = []string{fmt.Sprintf("seed=%d", pilot.Experiment.Seed)}
@@ -233,10 +234,10 @@ func (c abCommand) fromFile(file string, o abOptions, blocks int) (*Study, error
 	factor, a, okA := strings.Cut(o.a, "=")
 	other, b, okB := strings.Cut(o.b, "=")
 	if !okA || !okB || factor != other || a == b {
-		return nil, console.Usage(fmt.Errorf("--a %q and --b %q are not two levels of one factor", o.a, o.b), "write --a mesh=envoy --b mesh=envoy-new")
+		return nil, hint.Usage(fmt.Errorf("--a %q and --b %q are not two levels of one factor", o.a, o.b), "write --a mesh=envoy --b mesh=envoy-new")
 	}
 	if len(o.programs)+len(o.versions) > 0 {
-		return nil, console.Usage(errors.New("--program and --version cannot be used with FILE"), "write variants under meshes: in the file")
+		return nil, hint.Usage(errors.New("--program and --version cannot be used with FILE"), "write variants under meshes: in the file")
 	}
 	decide, err := json.Marshal(o.decideField())
 	if err != nil {
@@ -250,7 +251,7 @@ func (c abCommand) fromFile(file string, o abOptions, blocks int) (*Study, error
 		return nil, err
 	}
 	if n := len(s.Plan.Treatments); n != 3 {
-		return nil, console.Usage(fmt.Errorf("%s has %d treatments with these levels, and A, A again and B are 3", file, n), "choose one level of each other factor: --set 'factors.rate=[1000]'")
+		return nil, hint.Usage(fmt.Errorf("%s has %d treatments with these levels, and A, A again and B are 3", file, n), "choose one level of each other factor: --set 'factors.rate=[1000]'")
 	}
 	if s.Experiment.Platform.Kind == mesh.OnLocal && s.Experiment.Order != experiment.OrderInterleaved {
 		s.notef("%s has no order: interleaved, which needs fewer blocks", file)
@@ -261,7 +262,7 @@ func (c abCommand) fromFile(file string, o abOptions, blocks int) (*Study, error
 // fromFlags makes the experiment of two variants of one mesh.
 func (c abCommand) fromFlags(o abOptions, blocks int) (*Study, error) {
 	if len(o.mesh) != 1 || o.a != "" || o.b != "" {
-		return nil, console.Usage(errors.New("give one --mesh, or a FILE with --a and --b"), "such as: tare ab --mesh envoy --program ./old --program ./new")
+		return nil, hint.Usage(errors.New("give one --mesh, or a FILE with --a and --b"), "such as: tare ab --mesh envoy --program ./old --program ./new")
 	}
 	x := ExperimentOptions{quiet: true, Set: slices.Clone(o.fixed)}
 	if mesh.IsPath(o.mesh[0]) {
@@ -269,7 +270,7 @@ func (c abCommand) fromFlags(o abOptions, blocks int) (*Study, error) {
 	}
 	d, err := mesh.Load(o.mesh[0])
 	if err != nil {
-		return nil, console.InvalidFile(err)
+		return nil, hint.InvalidFile(err)
 	}
 	names := [2]string{d.Name + "-a", d.Name + "-b"}
 	variants := [2]map[string]any{{"from": d.Name}, {"from": d.Name}}
@@ -289,7 +290,7 @@ func (c abCommand) fromFlags(o abOptions, blocks int) (*Study, error) {
 		x.Set = append(x.Set, field)
 	}
 	if !different {
-		return nil, console.Usage(errors.New("nothing differs between A and B"), "give --program, --version, or settings such as --set b.options.accessLog=true")
+		return nil, hint.Usage(errors.New("nothing differs between A and B"), "give --program, --version, or settings such as --set b.options.accessLog=true")
 	}
 	platform := o.platform
 	if platform == "" {
@@ -321,7 +322,7 @@ func (c abCommand) fromFlags(o abOptions, blocks int) (*Study, error) {
 	}
 	text, err := json.Marshal(e)
 	if err != nil {
-		return nil, console.Usage(fmt.Errorf("--rate %q is not a number", o.rate), "write requests per second")
+		return nil, hint.Usage(fmt.Errorf("--rate %q is not a number", o.rate), "write requests per second")
 	}
 	return c.decode("tare ab", text, x)
 }
@@ -349,7 +350,7 @@ func (o abOptions) platformField(kind string) map[string]any {
 // assign gives a field to B, or to A and B.
 func assign(field string, values []string, variants [2]map[string]any) error {
 	if len(values) > 2 {
-		return console.Usage(fmt.Errorf("%d times --%s", len(values), field), "give it once, for B, or twice, for A and B")
+		return hint.Usage(fmt.Errorf("%d times --%s", len(values), field), "give it once, for B, or twice, for A and B")
 	}
 	for i, v := range values {
 		if field == "program" && strings.Contains(v, "/") {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -181,7 +182,7 @@ func TestBisectExitCodes(t *testing.T) {
 		{&console.ExitError{Code: console.Undecided}, 125},
 		{errors.New("the program does not start"), 125},
 		{fmt.Errorf("wrapped: %w", &console.ExitError{Code: console.Incomplete}), 125},
-		{console.Usage(errors.New("x"), ""), 255},
+		{hint.Usage(errors.New("x"), ""), 255},
 	} {
 		if got := console.Exit(new(bytes.Buffer), "tare", forBisect(true, c.err)); got != c.want {
 			t.Errorf("%v: exit code %d, want %d", c.err, got, c.want)

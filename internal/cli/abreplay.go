@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/result"
@@ -51,17 +53,17 @@ func (c abCommand) replay(dirs []string, o abOptions) error {
 func (o abOptions) replayOptions() (analysis.Options, error) {
 	options := analysis.Options{Gates: o.gates}
 	if len(o.mesh)+len(o.programs)+len(o.versions)+len(o.Set) > 0 || o.a != "" || o.b != "" || o.out != "" {
-		return options, console.Usage(errors.New("--from reads runs, and needs no flag that describes one"), "such as: tare ab --from runs/mine --gate '"+defaultGate+"'")
+		return options, hint.Usage(errors.New("--from reads runs, and needs no flag that describes one"), "such as: tare ab --from runs/mine --gate '"+defaultGate+"'")
 	}
 	if o.detect == "" {
 		return options, nil
 	}
 	if len(o.gates) == 0 {
-		return options, console.Usage(errors.New("--detect needs --gate"), "with --from, gates and --detect of the run are used together, or those of the flags")
+		return options, hint.Usage(errors.New("--detect needs --gate"), "with --from, gates and --detect of the run are used together, or those of the flags")
 	}
 	var detect experiment.Share
 	if err := detect.UnmarshalScalar(o.detect); err != nil {
-		return options, console.Usage(fmt.Errorf("--detect: %w", err), "write it as --detect 1%")
+		return options, hint.Usage(fmt.Errorf("--detect: %w", err), "write it as --detect 1%")
 	}
 	options.Detect = float64(detect)
 	return options, nil
@@ -111,7 +113,7 @@ func (c abCommand) writeReplay(r replayed, o analysis.Options, format reportOpti
 		return err
 	}
 	if f.Export != nil {
-		return console.Usage(fmt.Errorf("format %s is a directory of files", f.Name), "choose another format")
+		return hint.Usage(fmt.Errorf("format %s is a directory of files", f.Name), "choose another format")
 	}
 	d, err := result.Open(r.dir)
 	if err != nil {
@@ -143,6 +145,6 @@ func writeReplays(w io.Writer, all []replayed) error {
 	if err := console.Table(w, []string{"RUN", "GATE", "OUTCOME", "CHANGE", "PAIRS", "OF"}, rows); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s: %d breached, %d hold, %d undecided\n", console.Counted(len(all), "run"), count[analysis.Breached], count[analysis.Holds], count[analysis.Undecided])
+	_, err := fmt.Fprintf(w, "\n%s: %d breached, %d hold, %d undecided\n", printable.Counted(len(all), "run"), count[analysis.Breached], count[analysis.Holds], count[analysis.Undecided])
 	return err
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -32,7 +32,7 @@ func (s *Study) allocation(w io.Writer, runs []*result.Dir, share float64) error
 	least := int((leastMeasure + p.Slices.Length - 1) / p.Slices.Length)
 	price := found[0].Price
 	fmt.Fprintf(w, "How blocks are best divided, from %s: a block takes %.1f s, and %.2f s for each row of slices.\n\n",
-		console.Counted(len(runs), "earlier run"), price.Block, price.Row)
+		printable.Counted(len(runs), "earlier run"), price.Block, price.Row)
 	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	goal := fmt.Sprintf("BEST IN %v", experiment.Duration(p.Expected.Round(time.Second)))
 	if share > 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/base/companion"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
 
@@ -177,7 +178,7 @@ func UsageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 			if strings.HasPrefix(err.Error(), "unknown command ") { // cobra.NoArgs of a group of commands
 				return refuseUnknown(cmd, args)
 			}
-			return console.Usage(err, "usage: "+cmd.UseLine())
+			return hint.Usage(err, "usage: "+cmd.UseLine())
 		}
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -115,13 +116,13 @@ func (c comparer) compare(bases []string, next string, o compareOptions) error {
 // parse checks the flags before anything is read.
 func (o compareOptions) parse() ([]analysis.Gate, error) {
 	if o.undecided != "" && o.undecided != "pass" && o.undecided != "fail" {
-		return nil, console.Usage(fmt.Errorf("--gate-undecided is %q", o.undecided), "write pass or fail")
+		return nil, hint.Usage(fmt.Errorf("--gate-undecided is %q", o.undecided), "write pass or fail")
 	}
 	if o.confidence != 0 && !(o.confidence > 0.5 && o.confidence < 1) {
-		return nil, console.Usage(fmt.Errorf("--confidence is %v", o.confidence), "write a number above 0.5 and below 1, such as 0.95")
+		return nil, hint.Usage(fmt.Errorf("--confidence is %v", o.confidence), "write a number above 0.5 and below 1, such as 0.95")
 	}
 	if _, ok := acrossFormat(o, nil); !ok {
-		return nil, console.Usage(fmt.Errorf("unknown format %q", o.format), "formats: "+strings.Join(acrossFormatNames(), ", "))
+		return nil, hint.Usage(fmt.Errorf("unknown format %q", o.format), "formats: "+strings.Join(acrossFormatNames(), ", "))
 	}
 	var gates []analysis.Gate
 	for _, text := range o.gates {
@@ -136,12 +137,12 @@ func (o compareOptions) parse() ([]analysis.Gate, error) {
 
 // gateMistake is a usage error with the hint of the first mistake.
 func gateMistake(err error) error {
-	hint := ""
+	text := ""
 	var mistake *analysis.GateError
 	if errors.As(err, &mistake) {
-		hint = mistake.Hint()
+		text = mistake.Hint()
 	}
-	return console.Usage(err, hint)
+	return hint.Usage(err, text)
 }
 
 func compareDirs(bases []string, next string, o compareOptions) (*analysis.Across, error) {

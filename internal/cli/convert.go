@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/base/strict"
-	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load/template"
 )
@@ -31,7 +31,7 @@ Conversion is optional: earlier versions are read as well.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, files []string) error {
 			if len(files) > 1 && !write {
-				return console.Usage(errors.New("several files are converted in place only"), "add --write, or give one file")
+				return hint.Usage(errors.New("several files are converted in place only"), "add --write, or give one file")
 			}
 			return converter{c}.convert(files, write)
 		},
@@ -91,11 +91,11 @@ func (c converter) one(file string) (converted, error) {
 		f.text, f.changes, err = experiment.Convert(file, data)
 	}
 	if err != nil {
-		return f, console.InvalidFile(err)
+		return f, hint.InvalidFile(err)
 	}
 	before, err := c.read(file, data)
 	if err != nil {
-		return f, console.InvalidFile(err)
+		return f, hint.InvalidFile(err)
 	}
 	after, err := c.read(file, f.text)
 	if err != nil {
@@ -132,7 +132,7 @@ func (c converter) read(file string, data []byte) (any, error) {
 func replaceable(file string) error {
 	info, err := os.Stat(file)
 	if err == nil && !info.Mode().IsRegular() {
-		err = console.Usage(fmt.Errorf("%s is not a regular file", file), "leave out --write to print the converted file")
+		err = hint.Usage(fmt.Errorf("%s is not a regular file", file), "leave out --write to print the converted file")
 	}
 	return err
 }

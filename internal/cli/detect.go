@@ -16,7 +16,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -55,7 +55,7 @@ func (o *detectOptions) share() (float64, error) {
 	}
 	var s experiment.Share
 	if err := s.UnmarshalScalar(o.detect); err != nil || !(s > 0) || s > 10 {
-		return 0, console.Usage(fmt.Errorf("--detect is %q", o.detect), "write a share above 0, such as 3%")
+		return 0, hint.Usage(fmt.Errorf("--detect is %q", o.detect), "write a share above 0, such as 3%")
 	}
 	return float64(s), nil
 }
@@ -79,10 +79,10 @@ func (c precisionPlanner) detect(ctx context.Context, s *Study, o detectOptions)
 	if err != nil {
 		return err
 	}
-	source := console.Counted(len(runs), "earlier run")
+	source := printable.Counted(len(runs), "earlier run")
 	if len(runs) == 0 {
 		if !o.pilot {
-			return console.Usage(errors.New("no earlier run of this experiment under these conditions was found in runs/"),
+			return hint.Usage(errors.New("no earlier run of this experiment under these conditions was found in runs/"),
 				fmt.Sprintf("--pilot runs %d blocks first (about %v); --from DIR names a run", pilotBlocks, (time.Duration(pilotBlocks)*blockTime(s)).Round(time.Second)))
 		}
 		dir, remove, err := c.pilot(ctx, s, o.plain)
@@ -142,7 +142,7 @@ func (c precisionPlanner) earlier(s *Study, named []string, free ...string) (run
 		if err != nil || len(obstacles) > 0 || d.Plan().Experiment != s.Plan.Experiment || len(runs) == mostEarlier {
 			d.Close()
 			if len(named) > 0 && len(obstacles) > 0 {
-				return runs, console.Usage(fmt.Errorf("%s was run under other conditions: %s", p, obstacles[0]), "plan from a run of this experiment on this machine")
+				return runs, hint.Usage(fmt.Errorf("%s was run under other conditions: %s", p, obstacles[0]), "plan from a run of this experiment on this machine")
 			}
 			continue
 		}
@@ -173,7 +173,7 @@ func blockTime(s *Study) time.Duration {
 // pilot runs a few blocks in a directory that remove deletes.
 func (c precisionPlanner) pilot(ctx context.Context, s *Study, plain bool) (_ *result.Dir, remove func(), err error) {
 	if s.Experiment.Platform.Kind == mesh.OnKubernetes {
-		return nil, nil, console.Usage(fmt.Errorf("--pilot: %w on platform %s", errors.ErrUnsupported, mesh.OnKubernetes), "run the experiment with --set blocks=4, and name it with --from")
+		return nil, nil, hint.Usage(fmt.Errorf("--pilot: %w on platform %s", errors.ErrUnsupported, mesh.OnKubernetes), "run the experiment with --set blocks=4, and name it with --from")
 	}
 	short, err := s.first(pilotBlocks)
 	if err != nil {
@@ -246,7 +246,7 @@ func (c precisionPlanner) writeSensitivities(s *Study, found []analysis.Sensitiv
 	}
 	fmt.Fprintf(&b, "\nShares are of the treatment's mean, or of the ratio for response times. The level is that of Holm's first step.\n")
 	if within > 0 {
-		fmt.Fprintf(&b, "%v is %s of %v.\n", experiment.Duration(within), console.Counted(blocks, "block"), experiment.Duration(block.Round(time.Second)))
+		fmt.Fprintf(&b, "%v is %s of %v.\n", experiment.Duration(within), printable.Counted(blocks, "block"), experiment.Duration(block.Round(time.Second)))
 	}
 	_, err := c.Out.Write([]byte(b.String()))
 	return err
@@ -268,7 +268,7 @@ func blocksWords(x analysis.Sensitivity, share float64, block time.Duration) []s
 	if !ok {
 		return []string{"over 100,000 blocks", ""}
 	}
-	words := console.Counted(n, "block")
+	words := printable.Counted(n, "block")
 	if high > n {
 		words += fmt.Sprintf(" (up to %d)", high)
 	}

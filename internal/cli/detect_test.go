@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
-	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
@@ -71,7 +71,7 @@ func TestPlanDetect(t *testing.T) {
 	if !line.MatchString(got) || strings.Count(got, "envoy against none") != 4 {
 		t.Errorf("no line as %s in\n%s", line, got)
 	}
-	var usage *console.UsageError
+	var usage *hint.UsageError
 	if got, err := call(t, newPlanCommand, file, "--detect", "5%", "--set", "phases.measure=8s"); !errors.As(err, &usage) || !strings.Contains(usage.Hint(), "--pilot runs 4 blocks") {
 		t.Errorf("a run with a shorter measure phase is used: %v\n%s", err, got)
 	}

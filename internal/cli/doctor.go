@@ -12,7 +12,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/fetch"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/outfile"
-	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/cli/health"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/generator"
@@ -49,7 +48,7 @@ Exit codes: 0 runs work, perhaps with warnings; 1 a run cannot work; 2 an invali
 			}
 			for _, flag := range []string{"set", "mesh", "blocks", "measure", "detect"} {
 				if len(args) == 0 && cmd.Flags().Changed(flag) {
-					return console.Usage(fmt.Errorf("--%s needs an experiment file", flag), "give the file: tare doctor FILE")
+					return hint.Usage(fmt.Errorf("--%s needs an experiment file", flag), "give the file: tare doctor FILE")
 				}
 			}
 			if err := o.check(); err != nil {

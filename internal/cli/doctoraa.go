@@ -15,7 +15,8 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/stats"
-	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -37,10 +38,10 @@ type aaOptions struct {
 
 func (o aaOptions) check() error {
 	if o.blocks < stats.MinN || o.blocks > 1000 {
-		return console.Usage(fmt.Errorf("--blocks %d is not between %d and 1000", o.blocks, stats.MinN), "fewer blocks give no interval")
+		return hint.Usage(fmt.Errorf("--blocks %d is not between %d and 1000", o.blocks, stats.MinN), "fewer blocks give no interval")
 	}
 	if o.measure < time.Second {
-		return console.Usage(fmt.Errorf("--measure %v is below 1s", o.measure), "")
+		return hint.Usage(fmt.Errorf("--measure %v is below 1s", o.measure), "")
 	}
 	return nil
 }
@@ -75,7 +76,7 @@ func (c examiner) againstItself(ctx context.Context, s *Study, o aaOptions, x *e
 	}
 	dir := on.dir
 	fmt.Fprintf(c.Out, "\nThe baseline of %s against itself, %s, about %v:\n\n", s.Experiment.Metadata.Name,
-		console.Counted(len(aa.Plan.Trials), "trial"), aa.Plan.Expected.Round(time.Second))
+		printable.Counted(len(aa.Plan.Trials), "trial"), aa.Plan.Expected.Round(time.Second))
 	_, err = runCommand(c).carryOut(ctx, aa, on, runOptions{plain: o.plain, stop: stopFailed(dir), interrupted: Undoing})
 	if ctx.Err() != nil {
 		err = context.Cause(ctx) // there is no directory to resume
@@ -203,7 +204,7 @@ func writeAA(w io.Writer, rows []aaRow, r *analysis.Report, o aaOptions) error {
 Detectable: found with 80 %% power, with %s of %v, as the only comparison.
 Longer trials and more blocks detect smaller differences; ±2 %% is the %.0f %% interval, computed from
 these few pairs. For the comparisons of the file: tare plan FILE --detect 3%%.
-`, console.Counted(o.blocks, "block"), o.measure, 100*r.Confidence)
+`, printable.Counted(o.blocks, "block"), o.measure, 100*r.Confidence)
 	for _, x := range r.Warnings {
 		if x.Invalidates || x.Withholds || x.Code == "aa-differs" || x.Code == "failed-trials" || x.Code == "invalid-trials" || x.Code == "generator-late" {
 			fmt.Fprintf(w, "\n! %s: %s\n  hint: %s\n", x.Code, x.Message, x.Hint)

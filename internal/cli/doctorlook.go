@@ -12,7 +12,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/fetch"
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/health"
 	"github.com/tare-mesh/tare/internal/run/generator"
 	"github.com/tare-mesh/tare/internal/run/meter"
@@ -73,7 +73,7 @@ func lookFiles(context.Context, *examined) health.Finding {
 
 func lookProcessors(context.Context, *examined) health.Finding {
 	n := meter.Host().CPUs
-	return health.WarnIf(n < health.FewProcessors, "%s", console.Counted(n, "CPU"))
+	return health.WarnIf(n < health.FewProcessors, "%s", printable.Counted(n, "CPU"))
 }
 
 // unknown is the finding for a fact that this system does not report.

@@ -6,14 +6,14 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
 
 // exportReport writes a format that is a directory of files.
 func exportReport(f report.Format, dir string, o reportOptions) error {
 	if o.output == "" {
-		return console.Usage(fmt.Errorf("format %s is a directory of files", f.Name), "add -o DIR")
+		return hint.Usage(fmt.Errorf("format %s is a directory of files", f.Name), "add -o DIR")
 	}
 	if err := emptyDir(o.output); err != nil {
 		return err
@@ -37,7 +37,7 @@ func emptyDir(dir string) error {
 	case err != nil:
 		return fmt.Errorf("read %s: %w", dir, err)
 	case len(entries) > 0:
-		return console.Usage(fmt.Errorf("%s is not empty", dir), "give a new directory with -o")
+		return hint.Usage(fmt.Errorf("%s is not empty", dir), "give a new directory with -o")
 	}
 	return nil
 }

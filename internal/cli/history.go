@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/page"
@@ -32,7 +33,7 @@ probability of such a step by chance. It lists changes of conditions between run
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if !(alpha > 0 && alpha < 0.5) {
-				return console.Usage(fmt.Errorf("--alpha is %v", alpha), "write a number above 0 and below 0.5, such as 0.05")
+				return hint.Usage(fmt.Errorf("--alpha is %v", alpha), "write a number above 0 and below 0.5, such as 0.05")
 			}
 			for _, f := range historyFormats(report.Options{Width: console.Width(c.Out)}) {
 				if f.Name == format {
@@ -43,7 +44,7 @@ probability of such a step by chance. It lists changes of conditions between run
 					return f.Write(c.Out, h)
 				}
 			}
-			return console.Usage(fmt.Errorf("unknown format %q", format), "formats: "+strings.Join(names, ", "))
+			return hint.Usage(fmt.Errorf("unknown format %q", format), "formats: "+strings.Join(names, ", "))
 		},
 	}
 	f := cmd.Flags()

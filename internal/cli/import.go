@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/importer"
@@ -71,7 +72,7 @@ func (c resultsImport) importResults(source string, paths []string, o importOpti
 		for _, s := range importSources() {
 			names = append(names, s.Name)
 		}
-		return console.Usage(fmt.Errorf("unknown source %q", source), "sources: "+strings.Join(names, ", "))
+		return hint.Usage(fmt.Errorf("unknown source %q", source), "sources: "+strings.Join(names, ", "))
 	}
 	study, err := importSources()[i].Read(paths, o.Options)
 	if err != nil {
@@ -87,7 +88,7 @@ func (c resultsImport) importResults(source string, paths []string, o importOpti
 		return fmt.Errorf("import %s: %w", source, err)
 	}
 	c.listImport(study)
-	c.Notef("imported %s", console.Counted(len(study.Trials), "run"))
+	c.Notef("imported %s", printable.Counted(len(study.Trials), "run"))
 	if err := c.showImport(o); err != nil {
 		return err
 	}

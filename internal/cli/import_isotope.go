@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/base/strict"
-	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/study/isotope"
 )
 
@@ -31,11 +31,11 @@ are both 1024 bytes. Fields that a topology cannot express are dropped and repor
 func (c *CommandLine) importIsotope(file string, out outfile.File) error {
 	data, err := strict.ReadFile(file)
 	if err != nil {
-		return console.InvalidFile(fmt.Errorf("import isotope: %w", err))
+		return hint.InvalidFile(fmt.Errorf("import isotope: %w", err))
 	}
 	t, notes, err := isotope.Convert(file, data)
 	if err != nil {
-		return console.InvalidFile(err)
+		return hint.InvalidFile(err)
 	}
 	for _, n := range notes {
 		c.Notef("%s", n)

@@ -68,7 +68,7 @@ response (closed loop). That measures capacity, and times are service times.`,
 			f.changed, f.in, f.notef = cmd.Flags().Changed, c.In, c.Notef
 			p, err := f.build(urls)
 			if err != nil {
-				return console.Usage(err, cmp.Or(hint.Of(err), "`tare load --help` shows examples"))
+				return hint.Usage(err, cmp.Or(hint.Of(err), "`tare load --help` shows examples"))
 			}
 			switch {
 			case f.rpc.lists(&p):

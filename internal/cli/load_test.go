@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/load"
 )
@@ -178,7 +179,7 @@ func TestLoadRefusesMistakes(t *testing.T) {
 		{[]string{"http://127.0.0.1/", "-m", "GE T"}, "method"},
 	} {
 		_, err := runLoadCommand(t, test.args...)
-		var usage *console.UsageError
+		var usage *hint.UsageError
 		if !errors.As(err, &usage) || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%q: got %v, want a usage error with %q", test.args, err, test.want)
 		}

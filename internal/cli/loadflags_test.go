@@ -256,7 +256,7 @@ func TestSuggestions(t *testing.T) {
 		root := New(console.Console{In: strings.NewReader(""), Out: io.Discard, Err: &bytes.Buffer{}}, nil).Root()
 		root.SetArgs(test.args)
 		err := root.ExecuteContext(t.Context())
-		var usage *console.UsageError
+		var usage *hint.UsageError
 		if !errors.As(err, &usage) || !strings.Contains(err.Error(), test.error) || !strings.Contains(hint.Of(err), test.hint) {
 			t.Errorf("%q: %v, hint %q", test.args, err, hint.Of(err))
 		}

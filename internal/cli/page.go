@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
@@ -53,7 +54,7 @@ func sources(dirs []string, o reportOptions) (all []page.Source, closeAll func()
 // reportRuns writes the page of several runs of one experiment.
 func (c reporter) reportRuns(dirs []string, o reportOptions) error {
 	if o.format != pageFormat().Name || o.push.url != "" {
-		return console.Usage(fmt.Errorf("%d directories", len(dirs)), "several runs have a page, --format html; tare compare BASE NEW prints the difference of two")
+		return hint.Usage(fmt.Errorf("%d directories", len(dirs)), "several runs have a page, --format html; tare compare BASE NEW prints the difference of two")
 	}
 	all, closeAll, err := sources(dirs, o)
 	defer closeAll()

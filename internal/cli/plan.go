@@ -14,8 +14,8 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
-	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/run/runner"
@@ -82,7 +82,7 @@ runs of the experiment under the same conditions, or of a pilot (--pilot).`,
 					return precisionPlanner{c}.planAllocation(s)
 				}
 			}
-			return console.Usage(fmt.Errorf("unknown format %q", format), "formats: "+strings.Join(names, ", "))
+			return hint.Usage(fmt.Errorf("unknown format %q", format), "formats: "+strings.Join(names, ", "))
 		},
 	}
 	o.Register(cmd)
@@ -109,8 +109,8 @@ func writePlanJSON(w io.Writer, s *Study) error {
 func writePlanText(w io.Writer, s *Study) error {
 	p := s.Plan
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s × %s = %s, %s\n", p.Experiment, console.Counted(len(p.Treatments), "treatment"),
-		console.Counted(p.Blocks, "block"), console.Counted(len(p.Trials), "trial"), s.seedWords())
+	fmt.Fprintf(&b, "%s: %s × %s = %s, %s\n", p.Experiment, printable.Counted(len(p.Treatments), "treatment"),
+		printable.Counted(p.Blocks, "block"), printable.Counted(len(p.Trials), "trial"), s.seedWords())
 	if p.Until != "" {
 		fmt.Fprintf(&b, "ends after block %d or later once %s is reached; at most\n", p.MinBlocks, p.Until)
 	}

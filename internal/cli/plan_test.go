@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -137,7 +138,7 @@ hint: a block runs every treatment once; intervals need 6 or more
 
 func TestPlanRefusesAnUnknownFormat(t *testing.T) {
 	_, err := call(t, newPlanCommand, "../../examples/quickstart.yaml", "--format", "xml")
-	var usage *console.UsageError
+	var usage *hint.UsageError
 	if !errors.As(err, &usage) {
 		t.Errorf("error %v", err)
 	}

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/proc"
-	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -114,7 +114,7 @@ func cpusExist(pinned map[string]string) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return console.Usage(errors.Join(errs...), "processors that it may use: "+listed(allowed))
+	return hint.Usage(errors.Join(errs...), "processors that it may use: "+listed(allowed))
 }
 
 // ownFiles is about how many descriptors the load process needs beside its connections.
@@ -136,7 +136,7 @@ func filesFit(field string, connections int) error {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || uint64(connections)+ownFiles <= uint64(limit.Max) {
 		return nil // without a limit, the load reports its own error
 	}
-	return console.Usage(fmt.Errorf("%s: %d connections and %d other files are more than the %d files that a process may open (ulimit -n)", field, connections, ownFiles, limit.Max),
+	return hint.Usage(fmt.Errorf("%s: %d connections and %d other files are more than the %d files that a process may open (ulimit -n)", field, connections, ownFiles, limit.Max),
 		fmt.Sprintf("raise the limit to %d (ulimit -n, as root above ulimit -Hn), or lower the connections", connections+ownFiles))
 }
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/outfile"
-	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/show/page"
 )
@@ -83,20 +83,20 @@ func (o plotOptions) drawing(figures []string) (page.Drawing, string, error) {
 	var err error
 	switch {
 	case !slices.Contains(figures, o.figure):
-		err = console.Usage(fmt.Errorf("unknown figure %q", o.figure), "figures: "+strings.Join(figures, ", "))
+		err = hint.Usage(fmt.Errorf("unknown figure %q", o.figure), "figures: "+strings.Join(figures, ", "))
 	case o.output == "":
-		err = console.Usage(errors.New("no file to write"), "add -o FILE.svg, .pdf or .png")
+		err = hint.Usage(errors.New("no file to write"), "add -o FILE.svg, .pdf or .png")
 	case !slices.Contains(figureFormats, format):
-		err = console.Usage(fmt.Errorf("%s: unknown format %q", o.output, format), "endings: ."+strings.Join(figureFormats, ", ."))
+		err = hint.Usage(fmt.Errorf("%s: unknown format %q", o.output, format), "endings: ."+strings.Join(figureFormats, ", ."))
 	case !slices.Contains(figureThemes, o.theme):
-		err = console.Usage(fmt.Errorf("unknown theme %q", o.theme), "themes: "+strings.Join(figureThemes, ", "))
+		err = hint.Usage(fmt.Errorf("unknown theme %q", o.theme), "themes: "+strings.Join(figureThemes, ", "))
 	case !(o.width >= narrowest && o.width <= widest):
-		err = console.Usage(fmt.Errorf("--width %v is not from %d to %d mm", o.width, narrowest, widest), "a page has about 180 mm")
+		err = hint.Usage(fmt.Errorf("--width %v is not from %d to %d mm", o.width, narrowest, widest), "a page has about 180 mm")
 	}
 	for _, s := range o.choose {
 		name, value, ok := strings.Cut(s, "=")
 		if !ok || name == "" || value == "" {
-			err = console.Usage(fmt.Errorf("--choose %q is not name=value", s), "write it as --choose metric="+metric.Latency+"/p99")
+			err = hint.Usage(fmt.Errorf("--choose %q is not name=value", s), "write it as --choose metric="+metric.Latency+"/p99")
 		}
 		d.Choices[name] = value
 	}
@@ -127,7 +127,7 @@ func plotData(dirs []string, o plotOptions) ([]byte, error) {
 	switch o.figure {
 	case "changes":
 		if len(dirs) < 2 {
-			return nil, console.Usage(errors.New("one directory: changes need two"), "write tare plot BASE… NEW --figure changes")
+			return nil, hint.Usage(errors.New("one directory: changes need two"), "write tare plot BASE… NEW --figure changes")
 		}
 		across, err := compareDirs(dirs[:len(dirs)-1], dirs[len(dirs)-1], compareOptions{anyway: true})
 		if err != nil {
@@ -149,7 +149,7 @@ func plotData(dirs []string, o plotOptions) ([]byte, error) {
 		return page.RunsData(all)
 	}
 	if len(dirs) > 1 {
-		return nil, console.Usage(fmt.Errorf("%d directories: figure %s is of one run", len(dirs), o.figure), "figures of several: changes, history, runs")
+		return nil, hint.Usage(fmt.Errorf("%d directories: figure %s is of one run", len(dirs), o.figure), "figures of several: changes, history, runs")
 	}
 	of := defaultReport()
 	of.ladder = o.figure == "ladder"

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/show/series"
 )
@@ -37,26 +36,26 @@ func (o *pushOptions) register(cmd *cobra.Command) {
 func (o pushOptions) target(cmd *cobra.Command) (*series.Target, error) {
 	for _, other := range []string{"format", "output"} {
 		if cmd.Flags().Changed(other) {
-			return nil, console.Usage(fmt.Errorf("--push and --%s exclude each other", other), "run tare report twice")
+			return nil, hint.Usage(fmt.Errorf("--push and --%s exclude each other", other), "run tare report twice")
 		}
 	}
 	t, err := series.ParseTarget(o.url, series.Protocol(o.protocol))
 	if err != nil {
-		return nil, console.Usage(fmt.Errorf("--push: %w", err), hint.Of(err))
+		return nil, hint.Usage(fmt.Errorf("--push: %w", err), hint.Of(err))
 	}
 	t.Header = http.Header{}
 	for _, h := range o.headers {
 		name, value, ok := strings.Cut(h, ":")
 		name, value = textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(name)), strings.TrimSpace(value)
 		if !ok || name == "" || strings.ContainsAny(name, " \t\r\n") {
-			return nil, console.Usage(errors.New("--push-header has no header's name"), `write it as --push-header "Authorization: Bearer ${env:TOKEN}"`)
+			return nil, hint.Usage(errors.New("--push-header has no header's name"), `write it as --push-header "Authorization: Bearer ${env:TOKEN}"`)
 		}
 		full, err := experiment.WithSecrets(value, false)
 		if err != nil {
 			return nil, fmt.Errorf("--push-header %s: %w", name, err)
 		}
 		if full == value && secretHeader(name) {
-			return nil, console.Usage(fmt.Errorf("--push-header %s has a value that other users of this machine can read", name), fmt.Sprintf(`write it as --push-header "%s: ${env:NAME}" or "${file:PATH}"`, name))
+			return nil, hint.Usage(fmt.Errorf("--push-header %s has a value that other users of this machine can read", name), fmt.Sprintf(`write it as --push-header "%s: ${env:NAME}" or "${file:PATH}"`, name))
 		}
 		t.Header.Add(name, full)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -66,7 +67,7 @@ Formats:
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f, _ := findFormat(o.format, report.Options{}); f.Export == nil {
 				if err := outfile.Check(o.output); err != nil {
-					return console.Usage(err, "")
+					return hint.Usage(err, "")
 				}
 			}
 			if len(args) > 1 {
@@ -176,7 +177,7 @@ func analyse(dir string, o reportOptions) (*result.Dir, *analysis.Report, error)
 	var margin experiment.Share
 	if err == nil && o.same != "" {
 		if e := margin.UnmarshalScalar(o.same); e != nil {
-			err = console.Usage(fmt.Errorf("--same-within: %w", e), "write it as --same-within 2%")
+			err = hint.Usage(fmt.Errorf("--same-within: %w", e), "write it as --same-within 2%")
 		}
 	}
 	attribute, wrong := attributionOf(o.attribution)
@@ -204,7 +205,7 @@ func attributionOf(nameOrPath string) (func(mesh.Task) mesh.Task, error) {
 	}
 	a, err := mesh.LoadAttribution(nameOrPath, attributions())
 	if err != nil {
-		return nil, console.InvalidFile(err)
+		return nil, hint.InvalidFile(err)
 	}
 	return a.Attribute, nil
 }
@@ -214,13 +215,13 @@ func reportFormat(o reportOptions, width int) (report.Format, error) {
 	f, ok := findFormat(o.format, report.Options{All: o.all, Metric: o.metric, Width: width})
 	switch {
 	case !ok:
-		return f, console.Usage(fmt.Errorf("unknown format %q", o.format), "formats: "+strings.Join(formatNames(), ", "))
+		return f, hint.Usage(fmt.Errorf("unknown format %q", o.format), "formats: "+strings.Join(formatNames(), ", "))
 	case o.metric == "":
 	case o.format != "text" && o.format != "markdown":
-		return f, console.Usage(fmt.Errorf("--metric with format %s", o.format), "formats text and markdown have it")
+		return f, hint.Usage(fmt.Errorf("--metric with format %s", o.format), "formats text and markdown have it")
 	case !slices.ContainsFunc(metric.All(), func(m metric.Metric) bool { return metric.Matches(o.metric, m.Name) }) &&
 		!slices.ContainsFunc(metric.Rows(), func(r metric.Row) bool { return r.Routes && metric.Matches(o.metric, r.Name) }):
-		return f, console.Usage(fmt.Errorf("no metric matches %q", o.metric), "`tare list metrics` lists them; * stands for any text")
+		return f, hint.Usage(fmt.Errorf("no metric matches %q", o.metric), "`tare list metrics` lists them; * stands for any text")
 	}
 	return f, nil
 }
@@ -232,7 +233,7 @@ func addCost(d *result.Dir, r *analysis.Report, file string) error {
 	}
 	p, err := analysis.ReadPrices(file)
 	if err != nil {
-		return console.InvalidFile(err)
+		return hint.InvalidFile(err)
 	}
 	published, err := report.References()
 	if err != nil {
@@ -255,7 +256,7 @@ func levelsOf(flags []string) (map[string]string, error) {
 	for _, f := range flags {
 		name, level, ok := strings.Cut(f, "=")
 		if !ok || name == "" || level == "" {
-			return nil, console.Usage(fmt.Errorf("--baseline %q is not factor=level", f), "write it as --baseline mesh=linkerd")
+			return nil, hint.Usage(fmt.Errorf("--baseline %q is not factor=level", f), "write it as --baseline mesh=linkerd")
 		}
 		levels[name] = level
 	}

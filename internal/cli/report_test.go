@@ -10,7 +10,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
-	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -86,7 +86,7 @@ func TestReportToFile(t *testing.T) {
 
 func TestReportRefuses(t *testing.T) {
 	dir := results(t)
-	var usage *console.UsageError
+	var usage *hint.UsageError
 	if _, err := call(t, newReportCommand, dir, "--format", "pdf"); !errors.As(err, &usage) || !strings.Contains(usage.Hint(), "text, json") {
 		t.Errorf("unknown format: %v", err)
 	}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -78,7 +80,7 @@ hold; 5 a gate is undecided; 130 interrupted.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.resume != "" && o.out != "" {
-				return console.Usage(errors.New("--out and --resume exclude each other"), "a resumed run continues in its own directory")
+				return hint.Usage(errors.New("--out and --resume exclude each other"), "a resumed run continues in its own directory")
 			}
 			file := filepath.Join(o.resume, result.ExperimentFile)
 			if len(args) == 1 {
@@ -113,7 +115,7 @@ func (o *runOptions) decides(cmd *cobra.Command) {
 // checkUndecided refuses other outcomes.
 func (o *runOptions) checkUndecided() error {
 	if o.undecided != "" && o.undecided != "pass" && o.undecided != "fail" {
-		return console.Usage(fmt.Errorf("--undecided is %q", o.undecided), "write pass or fail")
+		return hint.Usage(fmt.Errorf("--undecided is %q", o.undecided), "write pass or fail")
 	}
 	return nil
 }
@@ -153,7 +155,7 @@ func (c runCommand) runStudy(ctx context.Context, study *Study, o runOptions) er
 		return err
 	}
 	if f.Export != nil {
-		return console.Usage(fmt.Errorf("format %s is a directory of files", f.Name), "run, and then write it with `tare report DIR --format "+f.Name+" -o DIR`")
+		return hint.Usage(fmt.Errorf("format %s is a directory of files", f.Name), "run, and then write it with `tare report DIR --format "+f.Name+" -o DIR`")
 	}
 	if _, err := attributionOf(o.report.attribution); err != nil {
 		return err
@@ -269,11 +271,11 @@ func unusableText(failed, invalid, trials int) string {
 	}
 	switch {
 	case failed == 0:
-		return fmt.Sprintf("%d of %s %s invalid", invalid, console.Counted(trials, "trial"), were)
+		return fmt.Sprintf("%d of %s %s invalid", invalid, printable.Counted(trials, "trial"), were)
 	case invalid == 0:
-		return fmt.Sprintf("%d of %s failed", failed, console.Counted(trials, "trial"))
+		return fmt.Sprintf("%d of %s failed", failed, printable.Counted(trials, "trial"))
 	}
-	return fmt.Sprintf("%d of %s failed and %d %s invalid", failed, console.Counted(trials, "trial"), invalid, were)
+	return fmt.Sprintf("%d of %s failed and %d %s invalid", failed, printable.Counted(trials, "trial"), invalid, were)
 }
 
 // recordedSeed returns the seed and order of an earlier run, for a file without a seed.
@@ -290,7 +292,7 @@ func recordedSeed(dir string) func() (uint64, string) {
 // dryRun prints what a run would do, where the platform can.
 func (c runCommand) dryRun(ctx context.Context, s *Study, o runOptions) error {
 	if kind := s.Experiment.Platform.Kind; kind != mesh.OnKubernetes {
-		return console.Usage(fmt.Errorf("--dry-run: %w on platform %s", errors.ErrUnsupported, kind), "`tare plan` prints the trials and their order")
+		return hint.Usage(fmt.Errorf("--dry-run: %w on platform %s", errors.ErrUnsupported, kind), "`tare plan` prints the trials and their order")
 	}
 	return c.kubernetes.DryRun(ctx, c.CommandLine, s, Opening{Experiment: s.Experiment, Results: o.results(s.Experiment, time.Now().UTC()), Notices: &Notices{to: c.Err}})
 }

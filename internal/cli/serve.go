@@ -15,9 +15,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/httpserver"
 	"github.com/tare-mesh/tare/internal/base/regular"
-	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/show/page"
 	"github.com/tare-mesh/tare/internal/show/serve"
 )
@@ -72,10 +72,10 @@ func (c *CommandLine) serve(ctx context.Context, dirs []string, o serveOptions) 
 	}
 	address, err := net.ResolveTCPAddr("tcp", o.listen)
 	if err != nil {
-		return console.Usage(fmt.Errorf("--listen: %w", err), "write it as --listen 127.0.0.1:7080")
+		return hint.Usage(fmt.Errorf("--listen: %w", err), "write it as --listen 127.0.0.1:7080")
 	}
 	if !address.IP.IsLoopback() && (o.token == "" || secure == nil) {
-		return console.Usage(fmt.Errorf("--listen %s: other machines could read every result", o.listen), "add --token, --tls-cert and --tls-key, or listen on 127.0.0.1")
+		return hint.Usage(fmt.Errorf("--listen %s: other machines could read every result", o.listen), "add --token, --tls-cert and --tls-key, or listen on 127.0.0.1")
 	}
 	listener, err := net.ListenTCP("tcp", address)
 	if err != nil {
@@ -117,7 +117,7 @@ func (o serveOptions) readToken(in io.Reader) (string, error) {
 	token := o.token
 	switch {
 	case o.open && token != "":
-		return "", console.Usage(errors.New("--token and --no-token exclude each other"), "")
+		return "", hint.Usage(errors.New("--token and --no-token exclude each other"), "")
 	case o.open:
 		return "", nil
 	case token == "":
@@ -130,13 +130,13 @@ func (o serveOptions) readToken(in io.Reader) (string, error) {
 		}
 		text, err := read()
 		if err != nil {
-			return "", console.InvalidFile(fmt.Errorf("--token: %w", err))
+			return "", hint.InvalidFile(fmt.Errorf("--token: %w", err))
 		}
 		token, _, _ = strings.Cut(string(text), "\n")
 		token = strings.TrimSpace(token)
 	}
 	if len(token) < shortestToken {
-		return "", console.Usage(fmt.Errorf("--token has %d characters", len(token)), fmt.Sprintf("take at least %d, such as from: head -c 24 /dev/urandom | base64", shortestToken))
+		return "", hint.Usage(fmt.Errorf("--token has %d characters", len(token)), fmt.Sprintf("take at least %d, such as from: head -c 24 /dev/urandom | base64", shortestToken))
 	}
 	return token, nil
 }
@@ -147,11 +147,11 @@ func (o serveOptions) certificate() (*tls.Config, *x509.Certificate, error) {
 		return nil, nil, nil
 	}
 	if o.cert == "" || o.key == "" {
-		return nil, nil, console.Usage(errors.New("--tls-cert and --tls-key need each other"), "")
+		return nil, nil, hint.Usage(errors.New("--tls-cert and --tls-key need each other"), "")
 	}
 	pair, err := tls.LoadX509KeyPair(o.cert, o.key)
 	if err != nil {
-		return nil, nil, console.InvalidFile(fmt.Errorf("--tls-cert %s: %w", o.cert, err))
+		return nil, nil, hint.InvalidFile(fmt.Errorf("--tls-cert %s: %w", o.cert, err))
 	}
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, pair.Leaf, nil
 }

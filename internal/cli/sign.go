@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/regular"
-	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/result/verify"
 )
@@ -63,7 +63,7 @@ type signer struct{ *CommandLine }
 
 func (c signer) sign(dirs []string, o signOptions) error {
 	if o.key == "" {
-		return console.Usage(errors.New("--key is missing"), "`minisign -G -p results.pub -s results.key` makes a pair of keys")
+		return hint.Usage(errors.New("--key is missing"), "`minisign -G -p results.pub -s results.key` makes a pair of keys")
 	}
 	key, err := c.privateKey(o)
 	if err != nil {
@@ -143,7 +143,7 @@ func (c signer) password(o signOptions) (string, error) {
 	}
 	in, ok := c.In.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
-		return "", console.Usage(errors.New("the key has a password, and there is no terminal to type it"), "add --password-file")
+		return "", hint.Usage(errors.New("the key has a password, and there is no terminal to type it"), "add --password-file")
 	}
 	fmt.Fprintf(c.Err, "password of %s: ", o.key)
 	secret, err := term.ReadPassword(int(in.Fd()))

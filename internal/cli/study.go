@@ -16,7 +16,6 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/strict"
-	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/manifest"
@@ -107,7 +106,7 @@ func (s *Study) seedWords() string {
 func (c *CommandLine) Read(file string, o ExperimentOptions) (*Study, error) {
 	data, err := strict.ReadFile(file)
 	if err != nil {
-		return nil, console.InvalidFile(err)
+		return nil, hint.InvalidFile(err)
 	}
 	return c.decode(file, data, o)
 }
@@ -116,7 +115,7 @@ func (c *CommandLine) Read(file string, o ExperimentOptions) (*Study, error) {
 func (c *CommandLine) decode(file string, data []byte, o ExperimentOptions) (*Study, error) {
 	definitions, err := mesh.Collect(o.Meshes...)
 	if err != nil {
-		return nil, console.InvalidFile(err)
+		return nil, hint.InvalidFile(err)
 	}
 	s := &Study{Meshes: map[string]mesh.Definition{}, definitions: o.Meshes}
 	known := c.catalog.known()
@@ -153,13 +152,13 @@ func (c *CommandLine) decode(file string, data []byte, o ExperimentOptions) (*St
 		if mistakes := (strict.Problems)(nil); errors.Is(unread, context.Canceled) || unread != nil && errors.As(err, &mistakes) && len(mistakes) == 1 {
 			return nil, unread // the cluster's answer is no mistake in the file
 		}
-		return nil, console.InvalidFile(err)
+		return nil, hint.InvalidFile(err)
 	}
 	find := known.Definition
 	for _, name := range experiment.ChangedMeshes(s.Experiment) {
 		d, err := s.Experiment.Definition(name, find)
 		if err != nil {
-			return nil, console.InvalidFile(err)
+			return nil, hint.InvalidFile(err)
 		}
 		s.changed = append(s.changed, d)
 	}
@@ -168,7 +167,7 @@ func (c *CommandLine) decode(file string, data []byte, o ExperimentOptions) (*St
 	}
 	for i, text := range s.Experiment.Decide.Gates {
 		if _, err := analysis.ParseGate(text); err != nil {
-			return nil, console.InvalidFile(hint.Wrap(fmt.Errorf("%s: decide.gates[%d]: %w", file, i, err), hint.Of(err)))
+			return nil, hint.InvalidFile(hint.Wrap(fmt.Errorf("%s: decide.gates[%d]: %w", file, i, err), hint.Of(err)))
 		}
 	}
 	if s.Plan, err = plan.Expand(s.Experiment); err != nil {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/result"
@@ -96,11 +96,11 @@ func (s *Study) timeWords() string {
 	p := s.Plan
 	if l := s.trialTimes; l != nil {
 		return fmt.Sprintf("about %v, %v per trial (estimate from %s of %s)\n", experiment.Duration(l.all.Round(time.Second)), experiment.Duration(l.trial.Round(100*time.Millisecond)),
-			console.Counted(l.trials, "trial"), console.Counted(l.runs, "earlier run"))
+			printable.Counted(l.trials, "trial"), printable.Counted(l.runs, "earlier run"))
 	}
 	text := fmt.Sprintf("about %v, %v per trial\n", experiment.Duration(p.Expected.Round(time.Second)), experiment.Duration(p.TrialTime.Round(100*time.Millisecond)))
 	if n := p.MeshChanges; n > 0 {
-		text += fmt.Sprintf("%v of it to install and uninstall meshes, %s\n", experiment.Duration(time.Duration(n)*meshChange), console.Counted(n, "time"))
+		text += fmt.Sprintf("%v of it to install and uninstall meshes, %s\n", experiment.Duration(time.Duration(n)*meshChange), printable.Counted(n, "time"))
 	}
 	return text
 }

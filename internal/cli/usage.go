@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
@@ -67,7 +68,7 @@ func flagError(cmd *cobra.Command, err error) error {
 			err = fmt.Errorf("--%s is %q, which is too large", invalid.GetFlag().Name, invalid.GetValue())
 		}
 	}
-	return console.Usage(err, help)
+	return hint.Usage(err, help)
 }
 
 // refuseUnknown is the argument check of a command that only groups others: its first
@@ -82,5 +83,5 @@ func refuseUnknown(cmd *cobra.Command, args []string) error {
 			names = append(names, sub.Name())
 		}
 	}
-	return console.Usage(fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath()), strict.DidYouMean(args[0], names))
+	return hint.Usage(fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath()), strict.DidYouMean(args[0], names))
 }

@@ -9,6 +9,7 @@ import (
 	"aead.dev/minisign"
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -78,7 +79,7 @@ Exit codes: 0 no problem; 4 a problem was found; 1 a directory cannot be read.`,
 					return verified(all)
 				}
 			}
-			return console.Usage(fmt.Errorf("unknown format %q", format), "formats: "+strings.Join(names, ", "))
+			return hint.Usage(fmt.Errorf("unknown format %q", format), "formats: "+strings.Join(names, ", "))
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
@@ -130,7 +131,7 @@ func writeVerified(w io.Writer, all []*verify.Result) error {
 	for _, r := range all {
 		outcome := "verified"
 		if n := r.Problems(); n > 0 {
-			outcome = console.Counted(n, "problem")
+			outcome = printable.Counted(n, "problem")
 		}
 		if r.Signed != nil && r.Problems() == 0 {
 			outcome += ", signed by " + r.Signed.KeyID
@@ -151,5 +152,5 @@ func verified(all []*verify.Result) error {
 	if problems == 0 {
 		return nil
 	}
-	return &console.ExitError{Err: fmt.Errorf("%s in %s", console.Counted(problems, "problem"), strings.Join(dirs, ", ")), Code: console.Gate}
+	return &console.ExitError{Err: fmt.Errorf("%s in %s", printable.Counted(problems, "problem"), strings.Join(dirs, ", ")), Code: console.Gate}
 }

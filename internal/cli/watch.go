@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/live"
@@ -32,7 +32,7 @@ Space pauses, + and - change the speed of a replay.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !(speed >= 0 && speed <= 1024) {
-				return console.Usage(fmt.Errorf("--speed is %v", speed), "write a number from 0 to 1024; 0 does not wait")
+				return hint.Usage(fmt.Errorf("--speed is %v", speed), "write a number from 0 to 1024; 0 does not wait")
 			}
 			return c.watch(cmd.Context(), args[0], watchOptions{plain, speed, cmd.Flags().Changed("speed")})
 		},

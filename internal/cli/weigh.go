@@ -18,8 +18,8 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/outfile"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/proc"
-	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -209,17 +209,17 @@ func (o weighOptions) file(args []string) (*weighFile, error) {
 	}
 	switch {
 	case o.entry != "" || o.kubeconfig != "" || o.context != "" || o.inPlace || o.inUse || o.yes || o.version != "" || o.charts != "" || len(o.options) > 0 || o.image != "":
-		return nil, console.Usage(errors.New("--entry, --kubeconfig, --context, --in-place, --in-use, --yes, --mesh-version, --charts, --option and --image apply to a cluster"), "add --namespace NAME or --manifests DIR")
+		return nil, hint.Usage(errors.New("--entry, --kubeconfig, --context, --in-place, --in-use, --yes, --mesh-version, --charts, --option and --image apply to a cluster"), "add --namespace NAME or --manifests DIR")
 	case len(args) == 0 && o.url == "":
-		return nil, console.Usage(errors.New("no program to measure"), "write `tare weigh -- PROGRAM {port}`, or --url http://127.0.0.1:8080 for one that runs")
+		return nil, hint.Usage(errors.New("no program to measure"), "write `tare weigh -- PROGRAM {port}`, or --url http://127.0.0.1:8080 for one that runs")
 	case len(args) > 0 && o.url != "":
-		return nil, console.Usage(errors.New("both a program and --url"), "remove one of the two")
+		return nil, hint.Usage(errors.New("both a program and --url"), "remove one of the two")
 	case o.time < 10*time.Second || o.time > 24*time.Hour:
-		return nil, console.Usage(fmt.Errorf("--time %v is not between 10s and 24h", o.time), "")
+		return nil, hint.Usage(fmt.Errorf("--time %v is not between 10s and 24h", o.time), "")
 	case slices.Equal(o.meshes, []string{"none"}):
-		return nil, console.Usage(errors.New("--mesh none is the baseline"), "name the mesh to compare with it, such as envoy")
+		return nil, hint.Usage(errors.New("--mesh none is the baseline"), "name the mesh to compare with it, such as envoy")
 	case o.rate < 0:
-		return nil, console.Usage(fmt.Errorf("--rate %v is negative", o.rate), "omit --rate: tare then searches for a rate")
+		return nil, hint.Usage(fmt.Errorf("--rate %v is negative", o.rate), "omit --rate: tare then searches for a rate")
 	}
 	w := &weighFile{APIVersion: experiment.APIVersion, Kind: experiment.Kind, Order: experiment.OrderInterleaved, Blocks: minWeighBlocks, Control: true,
 		Phases:  weighPhases{experiment.Duration(weighWarmup), experiment.Duration(weighMeasure), experiment.Duration(weighDrain)},
@@ -256,7 +256,7 @@ func (w *weighFile) addHeaders(all []string) error {
 	for _, line := range all {
 		name, value, ok := strings.Cut(line, ":")
 		if !ok {
-			return console.Usage(fmt.Errorf("--header %q is not of the form Name: value", line), "write -H 'Host: shop.example'")
+			return hint.Usage(fmt.Errorf("--header %q is not of the form Name: value", line), "write -H 'Host: shop.example'")
 		}
 		if w.Load.Headers == nil {
 			w.Load.Headers = map[string]string{}
@@ -272,7 +272,7 @@ func (w *weighFile) addMeshes(all []string) error {
 		if mesh.IsPath(m) {
 			d, err := mesh.Load(m)
 			if err != nil {
-				return console.InvalidFile(err)
+				return hint.InvalidFile(err)
 			}
 			w.definitions, m = append(w.definitions, m), d.Name
 		}
@@ -343,7 +343,7 @@ func (c weigher) weigh(ctx context.Context, w *weighFile, o weighOptions) error 
 	if study, err = c.keepFile(w, path); err != nil {
 		return err
 	}
-	c.Notef("measuring at %v requests/s on %s: %s, about %v", w.Factors.Rate[0], console.Counted(o.connections, "connection"), console.Counted(w.Blocks, "block"), (study.Plan.Expected + time.Duration(len(study.Plan.Trials))*start).Round(5*time.Second))
+	c.Notef("measuring at %v requests/s on %s: %s, about %v", w.Factors.Rate[0], printable.Counted(o.connections, "connection"), printable.Counted(w.Blocks, "block"), (study.Plan.Expected + time.Duration(len(study.Plan.Trials))*start).Round(5*time.Second))
 	err = runCommand(c).run(ctx, path, runOptions{ExperimentOptions: ExperimentOptions{Meshes: w.definitions}, out: out, plain: o.plain, start: start, report: defaultReport(), finish: c.answer})
 	fmt.Fprintf(c.Err, "Experiment file for later runs: %s\n", path)
 	return err

@@ -10,7 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -30,19 +31,19 @@ func (o weighOptions) onCluster() bool { return o.namespace != "" || len(o.manif
 func (o weighOptions) fileOnCluster(args []string) (*weighFile, error) {
 	switch {
 	case o.inPlace && o.namespace == "":
-		return nil, console.Usage(errors.New("--in-place without --namespace"), "name the namespace where the application runs")
+		return nil, hint.Usage(errors.New("--in-place without --namespace"), "name the namespace where the application runs")
 	case o.yes && !o.inPlace:
-		return nil, console.Usage(errors.New("--yes without --in-place"), "only --in-place asks for confirmation")
+		return nil, hint.Usage(errors.New("--yes without --in-place"), "only --in-place asks for confirmation")
 	case len(args) > 0 || o.url != "":
-		return nil, console.Usage(errors.New("both a program and an application on a cluster"), "remove one of the two")
+		return nil, hint.Usage(errors.New("both a program and an application on a cluster"), "remove one of the two")
 	case o.namespace != "" && len(o.manifests) > 0:
-		return nil, console.Usage(errors.New("both --namespace and --manifests"), "remove one of the two")
+		return nil, hint.Usage(errors.New("both --namespace and --manifests"), "remove one of the two")
 	case o.ready != "":
-		return nil, console.Usage(errors.New("--ready is for a program on this machine"), "pods have readiness probes of their own")
+		return nil, hint.Usage(errors.New("--ready is for a program on this machine"), "pods have readiness probes of their own")
 	case o.rate < 0:
-		return nil, console.Usage(fmt.Errorf("--rate %v is negative", o.rate), "leave it out for the default")
+		return nil, hint.Usage(fmt.Errorf("--rate %v is negative", o.rate), "leave it out for the default")
 	case slices.Equal(o.meshes, []string{"none"}):
-		return nil, console.Usage(errors.New("--mesh none is the baseline"), "name the mesh to compare with it, such as istio")
+		return nil, hint.Usage(errors.New("--mesh none is the baseline"), "name the mesh to compare with it, such as istio")
 	}
 	w := &weighFile{APIVersion: experiment.APIVersion, Kind: experiment.Kind, Blocks: minWeighBlocks, Control: true,
 		Platform:    weighPlatform{Kind: mesh.OnKubernetes, Kubeconfig: o.kubeconfig, Context: o.context, Image: o.image},
@@ -89,7 +90,7 @@ func (w *weighFile) choose(o weighOptions) error {
 	for _, text := range o.options {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
-			return console.Usage(fmt.Errorf("--option %s is not name=value", text), "`tare list meshes` prints the options of each mesh")
+			return hint.Usage(fmt.Errorf("--option %s is not name=value", text), "`tare list meshes` prints the options of each mesh")
 		}
 		if m.Options == nil {
 			m.Options = map[string]string{}
@@ -131,7 +132,7 @@ func (c weigher) weighCopy(ctx context.Context, w *weighFile, o weighOptions) er
 		return err
 	}
 	study.trialTimes = study.readTrialTimes(filepath.Dir(out))
-	c.Notef("measuring at %v requests/s on %s: %s, about %v", w.Factors.Rate[0], console.Counted(o.connections, "connection"), console.Counted(w.Blocks, "block"), study.expected().Round(time.Minute))
+	c.Notef("measuring at %v requests/s on %s: %s, about %v", w.Factors.Rate[0], printable.Counted(o.connections, "connection"), printable.Counted(w.Blocks, "block"), study.expected().Round(time.Minute))
 	err = runCommand(c).run(ctx, path, runOptions{ExperimentOptions: ExperimentOptions{Meshes: w.definitions}, out: out, plain: o.plain, report: defaultReport(), finish: c.answer, sourceShown: o.inPlace})
 	fmt.Fprintf(c.Err, "Experiment file for later runs: %s\n", path)
 	return err

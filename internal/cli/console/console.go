@@ -3,17 +3,16 @@ package console
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
 	"golang.org/x/term"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
@@ -40,7 +39,7 @@ func (c Console) Confirm(what string, yes bool) error {
 	}
 	f, ok := c.In.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return Usage(fmt.Errorf("%s: cannot ask for confirmation without a terminal", what), "add --yes")
+		return hint.Usage(fmt.Errorf("%s: cannot ask for confirmation without a terminal", what), "add --yes")
 	}
 	fmt.Fprintf(c.Err, "%s? [y/N] ", what)
 	answer, err := bufio.NewReader(f).ReadString('\n')
@@ -100,27 +99,4 @@ func Columns(w io.Writer) int {
 // Color reports whether w shows colours: a terminal, unless $NO_COLOR is set.
 func Color(w io.Writer) bool {
 	return IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-}
-
-// Counted is n and a noun, in the plural unless n is 1.
-func Counted(n int, noun string) string { return printable.Counted(n, noun) }
-
-// WriteFile replaces the file at path in one step: readers see the old content or the new.
-func WriteFile(path string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	defer os.Remove(f.Name()) // fails after the rename
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return nil
 }

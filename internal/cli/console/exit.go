@@ -27,14 +27,6 @@ const (
 // ErrNoReader is wrapped by the error of a write whose reader has ended. It is not printed.
 var ErrNoReader = errors.New("the reader of the output has ended")
 
-// UsageError is a mistake in the command line or in a file. The exit code is [BadUsage].
-type UsageError struct{ hint.Hinted }
-
-// Usage makes err a [UsageError] with a hint, "" for none.
-func Usage(err error, text string) error {
-	return &UsageError{hint.Hinted{Err: err, Text: text}}
-}
-
 // ExitError ends a program with Code. Nothing is printed if Err is nil.
 type ExitError struct {
 	Err  error
@@ -50,16 +42,6 @@ func (e *ExitError) Error() string {
 
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// InvalidFile marks an error of reading a user's file as a mistake of the user: in the file, in its name, or in an override.
-// A list of mistakes in the file is kept as it is: each is printed with its own hint.
-func InvalidFile(err error) error {
-	var mistakes strict.Problems
-	if err == nil || errors.As(err, &mistakes) {
-		return err
-	}
-	return Usage(err, "")
-}
-
 // Exit prints err as program prints errors, and returns the exit code.
 func Exit(stderr io.Writer, program string, err error) int {
 	if err == nil {
@@ -73,7 +55,7 @@ func Exit(stderr io.Writer, program string, err error) int {
 	if !isExit || exit.Err != nil {
 		printError(stderr, program, err)
 	}
-	var usage *UsageError
+	var usage *hint.UsageError
 	switch {
 	case isExit:
 		return exit.Code

@@ -11,7 +11,6 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/tare-mesh/tare/internal/base/printable"
-	"github.com/tare-mesh/tare/internal/cli/console"
 )
 
 // Verdict of a check.
@@ -82,7 +81,7 @@ func Write(w io.Writer, rows []Row, all bool) error {
 	case count[Fail] > 0:
 		return errors.New("a run cannot work: see FAIL above")
 	case count[Warn] > 0:
-		fmt.Fprintf(w, "Runs work here; %s above would make their figures less certain.\n", console.Counted(count[Warn], "warning"))
+		fmt.Fprintf(w, "Runs work here; %s above would make their figures less certain.\n", printable.Counted(count[Warn], "warning"))
 	default:
 		fmt.Fprintln(w, "Runs work here.")
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/cli"
-	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/leftover"
@@ -43,7 +42,7 @@ Current runs are kept. Runs from other machines need --run or --all.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.run != "" && o.all {
-				return console.Usage(errors.New("--run and --all exclude each other"), "")
+				return hint.Usage(errors.New("--run and --all exclude each other"), "")
 			}
 			return cleanUp(cmd.Context(), c, o)
 		},
@@ -228,7 +227,7 @@ func (o *cleanup) choose(found []leftover.Run, installed []meshes.Installation) 
 	if near, ok := strict.Nearest(o.run, known); ok {
 		advice = "did you mean " + near + "?"
 	}
-	return nil, nil, console.Usage(fmt.Errorf("run %s has nothing in the cluster", o.run), advice)
+	return nil, nil, hint.Usage(fmt.Errorf("run %s has nothing in the cluster", o.run), advice)
 }
 
 // selects reports whether a run's objects are removed. A live run of this machine is removed only by name.

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/cli"
-	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/guard"
 	"github.com/tare-mesh/tare/internal/kube/leftover"
@@ -337,15 +337,15 @@ Kubernetes lets an account grant only permissions that it has.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := rbac.ParseSubject(subject)
 			if err != nil {
-				return console.Usage(err, "for example --subject user:jo")
+				return hint.Usage(err, "for example --subject user:jo")
 			}
 			switch {
 			case file == "" && (len(o.Set) > 0 || len(o.Meshes) > 0):
-				return console.Usage(errors.New("--set and --mesh need --for"), "add --for FILE")
+				return hint.Usage(errors.New("--set and --mesh need --for"), "add --for FILE")
 			case file == "":
 				return rbac.Write(c.Out, namespace, s)
 			case namespace != "":
-				return console.Usage(errors.New("both --for and --namespace"), "platform.namespace of the file has the namespace")
+				return hint.Usage(errors.New("both --for and --namespace"), "platform.namespace of the file has the namespace")
 			}
 			o.ChooseMeshes()
 			for field, value := range map[string]string{"kubeconfig": f.options.Kubeconfig, "context": f.options.Context} {

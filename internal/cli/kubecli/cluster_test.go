@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
@@ -75,7 +76,7 @@ func TestCleanupChoosesWhatIsDead(t *testing.T) {
 			t.Errorf("%s: %s, %v", name, got, err)
 		}
 	}
-	var usage *console.UsageError
+	var usage *hint.UsageError
 	if _, _, err := (&cleanup{run: "ded"}).choose(found, installed); !errors.As(err, &usage) || usage.Hint() != "did you mean dead?" {
 		t.Errorf("%v", err)
 	}
@@ -93,7 +94,7 @@ func TestClusterCommandsWithoutACluster(t *testing.T) {
 	if err != nil || !strings.Contains(out, "kind: ClusterRole\n") || !strings.Contains(out, `name: "jo"`) {
 		t.Errorf("%v\n%s", err, out)
 	}
-	var usage *console.UsageError
+	var usage *hint.UsageError
 	if _, err := call(t, "cluster", "rbac", "--subject", "jo"); !errors.As(err, &usage) {
 		t.Errorf("%v", err)
 	}

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli"
-	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/guard"
 	"github.com/tare-mesh/tare/internal/kube/provider"
@@ -60,14 +60,14 @@ Providers:
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if with == "" {
-				return console.Usage(errors.New("--with is missing"), "providers: "+providerNames())
+				return hint.Usage(errors.New("--with is missing"), "providers: "+providerNames())
 			}
 			p, err := provider.Find(with)
 			if err == nil {
 				s, err = complete(p, s, f)
 			}
 			if err != nil {
-				return console.Usage(err, hint.Of(err))
+				return hint.Usage(err, hint.Of(err))
 			}
 			if dryRun {
 				return clusterDryRun(c, p, s)
@@ -136,7 +136,7 @@ func clusterCreate(ctx context.Context, c *cli.CommandLine, p provider.Provider,
 context %s in %s: the current one, marked as disposable
 next: %s
 %s
-`, p.Name, s.Name, console.Counted(s.Nodes, "node"), record.Context, s.Kubeconfig, strings.Join(nextCommands(p, s), "\n      "), remove)
+`, p.Name, s.Name, printable.Counted(s.Nodes, "node"), record.Context, s.Kubeconfig, strings.Join(nextCommands(p, s), "\n      "), remove)
 	return nil
 }
 
@@ -273,7 +273,7 @@ func recordOf(records provider.Records, with, name string) (provider.Record, err
 	case 0:
 		return provider.Record{}, notCreated(records, "cluster "+name)
 	}
-	return provider.Record{}, console.Usage(fmt.Errorf("clusters of several providers have the name %s", name), "add --with")
+	return provider.Record{}, hint.Usage(fmt.Errorf("clusters of several providers have the name %s", name), "add --with")
 }
 
 func notCreated(records provider.Records, what string) error {
@@ -326,7 +326,7 @@ func deletable(ctx context.Context, r provider.Record, unreachable bool) (reache
 // optionsOf are the kubeconfig and context in the record of a cluster that tare created.
 func optionsOf(flags cluster.Options, with, name string) (cluster.Options, error) {
 	if flags.Kubeconfig != "" || flags.Context != "" {
-		return flags, console.Usage(errors.New("NAME has the kubeconfig and the context"), "leave out NAME, or --kubeconfig and --context")
+		return flags, hint.Usage(errors.New("NAME has the kubeconfig and the context"), "leave out NAME, or --kubeconfig and --context")
 	}
 	records, err := provider.OpenRecords()
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/console"
@@ -121,7 +122,7 @@ your docker or podman configuration.`,
 			case o.to != "registry":
 				return loadImage(cmd.Context(), c, o, strings.Join(args, ""))
 			case len(args) > 0:
-				return console.Usage(errors.New("an archive cannot be pushed to a registry"), "omit ARCHIVE: tare builds and pushes the image")
+				return hint.Usage(errors.New("an archive cannot be pushed to a registry"), "omit ARCHIVE: tare builds and pushes the image")
 			}
 			return pushImage(cmd.Context(), c, o)
 		},
@@ -138,7 +139,7 @@ your docker or podman configuration.`,
 func (o imageOptions) build() (name.Tag, []image.Image, error) {
 	ref, err := image.Reference(o.tag)
 	if err != nil {
-		return ref, nil, console.Usage(err, "write --tag NAME:VERSION")
+		return ref, nil, hint.Usage(err, "write --tag NAME:VERSION")
 	}
 	if len(o.agents) == 0 {
 		o.agents = []string{generator.AgentPath()}
@@ -147,7 +148,7 @@ func (o imageOptions) build() (name.Tag, []image.Image, error) {
 	for _, w := range o.with {
 		n, p, ok := strings.Cut(w, "=")
 		if !ok {
-			return ref, nil, console.Usage(fmt.Errorf("--with %s: no program", w), "write --with NAME=PATH")
+			return ref, nil, hint.Usage(fmt.Errorf("--with %s: no program", w), "write --with NAME=PATH")
 		}
 		others = append(others, image.Program{Name: n, Path: p})
 	}
@@ -170,7 +171,7 @@ func saveImage(path string, ref name.Tag, images []image.Image) error {
 func loadImage(ctx context.Context, c *cli.CommandLine, o imageOptions, archive string) error {
 	to, err := image.ParseDestination(o.to)
 	if err != nil {
-		return console.Usage(err, "or --to registry")
+		return hint.Usage(err, "or --to registry")
 	}
 	if o.dry {
 		if archive == "" {

@@ -18,10 +18,10 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/cli"
-	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
@@ -106,7 +106,7 @@ func named(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective
 func meshChoice(c *cli.CommandLine, f *meshFlags, name string) (mesh.Definition, experiment.MeshOptions, error) {
 	all, err := mesh.Collect(f.files...)
 	if err != nil {
-		return mesh.Definition{}, f.choice, console.InvalidFile(err)
+		return mesh.Definition{}, f.choice, hint.InvalidFile(err)
 	}
 	if f.file != "" { // with its variants
 		s, err := c.Read(f.file, cli.ExperimentOptions{Meshes: f.files})
@@ -121,13 +121,13 @@ func meshChoice(c *cli.CommandLine, f *meshFlags, name string) (mesh.Definition,
 		for _, d := range all {
 			names = append(names, d.Name)
 		}
-		return mesh.Definition{}, f.choice, console.Usage(fmt.Errorf("unknown mesh %q", name), "meshes: "+strings.Join(names, ", ")+"; or give a definition with --mesh FILE")
+		return mesh.Definition{}, f.choice, hint.Usage(fmt.Errorf("unknown mesh %q", name), "meshes: "+strings.Join(names, ", ")+"; or give a definition with --mesh FILE")
 	}
 	if all[i].Kubernetes == nil && all[i].Local == nil {
-		return mesh.Definition{}, f.choice, console.Usage(fmt.Errorf("mesh %s has nothing in a cluster", name), "`tare list meshes` prints the meshes of Kubernetes")
+		return mesh.Definition{}, f.choice, hint.Usage(fmt.Errorf("mesh %s has nothing in a cluster", name), "`tare list meshes` prints the meshes of Kubernetes")
 	}
 	if k := all[i].Kubernetes; f.installs && k != nil && !k.Installable() {
-		return mesh.Definition{}, f.choice, console.Usage(fmt.Errorf("tare does not install %s: it is part of a cluster", name), fmt.Sprintf("install it with the cluster; `tare mesh verify %s` checks it", name))
+		return mesh.Definition{}, f.choice, hint.Usage(fmt.Errorf("tare does not install %s: it is part of a cluster", name), fmt.Sprintf("install it with the cluster; `tare mesh verify %s` checks it", name))
 	}
 	choice, err := f.complete(c, name)
 	return all[i], choice, err
@@ -150,7 +150,7 @@ func (f *meshFlags) complete(c *cli.CommandLine, name string) (experiment.MeshOp
 	for _, text := range f.options {
 		key, value, ok := strings.Cut(text, "=")
 		if !ok || key == "" {
-			return o, console.Usage(fmt.Errorf("--option %q is not name=value", text), "write it as --option mtls=PERMISSIVE")
+			return o, hint.Usage(fmt.Errorf("--option %q is not name=value", text), "write it as --option mtls=PERMISSIVE")
 		}
 		if o.Options == nil {
 			o.Options = map[string]experiment.Text{}
@@ -160,15 +160,15 @@ func (f *meshFlags) complete(c *cli.CommandLine, name string) (experiment.MeshOp
 	for _, text := range f.values {
 		release, file, ok := strings.Cut(text, "=")
 		if !ok || release == "" {
-			return o, console.Usage(fmt.Errorf("--values %q is not release=file", text), "write it as --values istiod=values.yaml")
+			return o, hint.Usage(fmt.Errorf("--values %q is not release=file", text), "write it as --values istiod=values.yaml")
 		}
 		data, err := regular.ReadInput(file, strict.MaxBytes)
 		if err != nil {
-			return o, console.Usage(fmt.Errorf("read values: %w", err), "")
+			return o, hint.Usage(fmt.Errorf("read values: %w", err), "")
 		}
 		var values map[string]any
 		if err := yaml.Unmarshal(data, &values); err != nil {
-			return o, console.Usage(fmt.Errorf("read values %s: %w", file, err), "")
+			return o, hint.Usage(fmt.Errorf("read values %s: %w", file, err), "")
 		}
 		if o.Values == nil {
 			o.Values = map[string]map[string]any{}
@@ -186,7 +186,7 @@ func meshOn(ctx context.Context, c *cli.CommandLine, f *meshFlags, name string, 
 	}
 	// Mistakes are reported before the first request to a cluster.
 	if _, err := meshes.New(nil, d, choice.Settings(), meshes.Options{}); err != nil {
-		return nil, nil, console.Usage(err, hint.Of(err))
+		return nil, nil, hint.Usage(err, hint.Of(err))
 	}
 	k, err := f.connect(ctx)
 	if err != nil {
@@ -227,7 +227,7 @@ func newMeshList(c *cli.CommandLine, f *meshFlags) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			all, err := mesh.Collect(f.files...)
 			if err != nil {
-				return console.InvalidFile(err)
+				return hint.InvalidFile(err)
 			}
 			return meshList(c, all)
 		},
@@ -279,7 +279,7 @@ it uninstalls them. The service CIDR is detected; set TARE_SERVICE_CIDR to overr
 			defer cancel()
 			f.installs = true
 			if dryRun && (f.gateway || archive != "") {
-				return console.Usage(errors.New("--dry-run prints the charts only, without --gateway and --archive"), "remove these flags")
+				return hint.Usage(errors.New("--dry-run prints the charts only, without --gateway and --archive"), "remove these flags")
 			}
 			if dryRun {
 				return meshRender(ctx, c, f, args[0])
@@ -330,7 +330,7 @@ func keepIn(dir string) func(string, []byte) error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}
-		return console.WriteFile(path, content)
+		return outfile.WriteFile(path, content, 0o644)
 	}
 }
 
@@ -340,11 +340,11 @@ func meshRender(ctx context.Context, c *cli.CommandLine, f *meshFlags, name stri
 		return err
 	}
 	if choice.WithCLI {
-		return console.Usage(errors.New("--dry-run renders charts, but --with-cli uses none"), "the mesh's own program prints its manifests itself")
+		return hint.Usage(errors.New("--dry-run renders charts, but --with-cli uses none"), "the mesh's own program prints its manifests itself")
 	}
 	m, err := meshes.New(nil, d, choice.Settings(), meshOptions(c, choice, nil))
 	if err != nil {
-		return console.Usage(err, hint.Of(err))
+		return hint.Usage(err, hint.Of(err))
 	}
 	all, err := m.Rendered(ctx)
 	if err != nil {

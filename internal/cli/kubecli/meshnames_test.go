@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
@@ -15,7 +15,7 @@ func TestMeshCommandsWithEveryMesh(t *testing.T) {
 	for _, name := range append(mesh.Names(), "absent") {
 		for _, args := range [][]string{{"install", name, "--dry-run", "--charts", t.TempDir()}, {"verify", name}, {"uninstall", name}} {
 			_, err := call(t, append([]string{"mesh"}, args...)...)
-			var usage *console.UsageError
+			var usage *hint.UsageError
 			if err == nil {
 				t.Errorf("mesh %q succeeds without a cluster", args)
 			} else if name == "none" && (!errors.As(err, &usage) || !strings.Contains(err.Error(), "mesh none has nothing in a cluster")) {

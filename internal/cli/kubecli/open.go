@@ -12,7 +12,6 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/cli"
-	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/agents"
@@ -65,7 +64,7 @@ func connected(ctx context.Context, c *cli.CommandLine, o cli.Opening, dry *clus
 	x := o.Experiment.Platform
 	for i, f := range o.Experiment.Faults {
 		if err := kube.CanInject(f); err != nil {
-			return nil, console.Usage(fmt.Errorf("faults[%d]: %w", i, err), hint.Of(err))
+			return nil, hint.Usage(fmt.Errorf("faults[%d]: %w", i, err), hint.Of(err))
 		}
 	}
 	k, err := cluster.Connect(ctx, cluster.Options{Kubeconfig: x.Kubeconfig, Context: x.Context, Recorder: dry})

@@ -17,7 +17,6 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/cli"
-	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/rbac"
@@ -27,7 +26,7 @@ import (
 func permissionsOf(ctx context.Context, c *cli.CommandLine, s *cli.Study) ([]rbac.Permission, error) {
 	x := s.Experiment
 	if x.Platform.Kind != mesh.OnKubernetes {
-		return nil, console.Usage(fmt.Errorf("the platform of the experiment is %s", x.Platform.Kind), "--set platform.kind=kubernetes")
+		return nil, hint.Usage(fmt.Errorf("the platform of the experiment is %s", x.Platform.Kind), "--set platform.kind=kubernetes")
 	}
 	if ns := x.Platform.Namespace; ns != "" {
 		all := rbac.Needed(true)
