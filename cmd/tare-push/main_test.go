@@ -25,7 +25,7 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/push"
-	"github.com/tare-mesh/tare/internal/show/report"
+	"github.com/tare-mesh/tare/internal/show/series"
 )
 
 // database is a Prometheus that runs for a test.
@@ -188,6 +188,7 @@ type pushed struct {
 	database
 	name   string
 	report *analysis.Report
+	all    []series.Series
 	// begin and end of the run.
 	begin, end time.Time
 }
@@ -238,7 +239,11 @@ func pushRun(t *testing.T, protocol, dir string) pushed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := pushed{database: d, name: filepath.Base(dir), report: r, begin: results.Environment().Time}
+	all, err := series.Of(series.Source{Report: r, Dir: results})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := pushed{database: d, name: filepath.Base(dir), report: r, all: all, begin: results.Environment().Time}
 	for _, trial := range results.Plan().Trials {
 		record, _, err := results.Record(trial)
 		if err != nil {
@@ -271,24 +276,23 @@ func TestFiguresComeBack(t *testing.T) {
 	for protocol := range programs {
 		t.Run(protocol, func(t *testing.T) {
 			p := pushRun(t, protocol, synthetic(t))
-			figures := 0
-			for _, f := range report.Families(p.report) {
-				back := map[string]float64{}
-				for _, s := range p.query(t, f.Name, p.end.Add(time.Second)) {
-					back[key(s.Metric)] = number(t, s.Value[1])
+			figures, back, asked := 0, map[string]float64{}, map[string]bool{}
+			for _, f := range p.all {
+				if len(f.Points) != 1 || !f.Points[0].At.Equal(p.end) {
+					continue // not of the report
 				}
-				for _, s := range f.Samples {
-					labels := map[string]string{"__name__": f.Name, "job": "tare", "run": p.name}
-					for i := 0; i+1 < len(s.Labels); i += 2 {
-						if s.Labels[i+1] != "" {
-							labels[s.Labels[i]] = s.Labels[i+1]
-						}
-					}
-					got, ok := back[key(labels)]
-					if figures++; !ok || got != s.Value && !(math.IsNaN(got) && math.IsNaN(s.Value)) {
-						t.Fatalf("%s: %v (%v), want %v; there are %v", key(labels), got, ok, s.Value, slices.Sorted(maps.Keys(back)))
+				if !asked[f.Name] {
+					asked[f.Name] = true
+					for _, s := range p.query(t, f.Name, p.end.Add(time.Second)) {
+						back[key(s.Metric)] = number(t, s.Value[1])
 					}
 				}
+				f.Labels["__name__"] = f.Name
+				got, ok := back[key(f.Labels)]
+				if want := f.Points[0].Value; !ok || got != want && !(math.IsNaN(got) && math.IsNaN(want)) {
+					t.Fatalf("%s: %v (%v), want %v; there are %v", key(f.Labels), got, ok, want, slices.Sorted(maps.Keys(back)))
+				}
+				figures++
 			}
 			if figures < 100 {
 				t.Errorf("only %d figures", figures)

@@ -48,7 +48,7 @@ func TestHostileFileNames(t *testing.T) {
 			}
 		}
 	}
-	for _, format := range []string{"text", "json", "md", "csv", "openmetrics", "benchfmt", "html", "nothing"} {
+	for _, format := range []string{"text", "json", "md", "csv", "benchfmt", "html", "nothing"} {
 		check("report", run, "--format", format)
 		check("report", damaged, "--format", format)
 		check("compare", run, damaged, "--format", format)

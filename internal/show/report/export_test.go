@@ -15,8 +15,6 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
 	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/run/generator"
 )
 
 // written is the two-rates study in one format.
@@ -132,43 +130,6 @@ func TestBenchNamesCannotBreakTheFormat(t *testing.T) {
 	}
 }
 
-// The format by its rules: families stand together, every name and label is well formed, EOF ends it.
-func TestOpenMetrics(t *testing.T) {
-	r, b := written(t, "openmetrics")
-	lines := strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
-	if lines[len(lines)-1] != "# EOF" {
-		t.Errorf("ends with %q", lines[len(lines)-1])
-	}
-	line := regexp.MustCompile(`^([a-zA-Z_:][a-zA-Z0-9_:]*)\{([a-zA-Z_][a-zA-Z0-9_]*="(\\.|[^"\\])*",?)+\} -?[0-9.e+-]+$`)
-	seen, current := map[string]bool{}, ""
-	samples := map[string]bool{}
-	for i, l := range lines[:len(lines)-1] {
-		if name, ok := strings.CutPrefix(l, "# TYPE "); ok {
-			name, _, _ = strings.Cut(name, " ")
-			if seen[name] {
-				t.Errorf("%d: family %s occurs twice", i+1, name)
-			}
-			seen[name], current = true, name
-			continue
-		}
-		if strings.HasPrefix(l, "# HELP ") {
-			continue
-		}
-		m := line.FindStringSubmatch(l)
-		key, _, _ := strings.Cut(l, "} ")
-		if m == nil || m[1] != current || samples[key] {
-			t.Fatalf("%d: %s", i+1, l)
-		}
-		samples[key] = true
-	}
-	if !seen["tare_latency_ms"] || !seen["tare_cpu_us_per_request_difference"] || len(samples) < 10*len(r.Treatments) {
-		t.Errorf("%d samples of %d families", len(samples), len(seen))
-	}
-	if got := omLabels([]string{"a", "x\"\\\n\xff"}); got != `{a="x\"\\\n`+"�"+`"}` {
-		t.Errorf("%s", got)
-	}
-}
-
 func TestMarkdownGolden(t *testing.T) {
 	_, b := written(t, "markdown")
 	golden(t, "two-rates.md", b)
@@ -181,65 +142,6 @@ func TestMarkdownGolden(t *testing.T) {
 	for i, l := range strings.Split(out.String(), "\n") {
 		if strings.HasPrefix(l, "|") && strings.Count(strings.ReplaceAll(l, `\|`, ""), "|") < 3 {
 			t.Errorf("line %d is no row: %s", i+1, l)
-		}
-	}
-}
-
-func exported(t *testing.T, format string) (*result.Dir, string) {
-	t.Helper()
-	d := analysistest.TwoRates().Write(t, filepath.Join(t.TempDir(), "run"))
-	r, err := analysis.Analyze(d, analysis.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, _ := Lookup(format, Options{})
-	out := t.TempDir()
-	if err := f.Export(out, d, r); err != nil {
-		t.Fatal(err)
-	}
-	return d, out
-}
-
-// What reads fortio's own files reads these, and finds the same counts and quantiles.
-func TestFortioFiles(t *testing.T) {
-	d, dir := exported(t, "fortio")
-	files, _ := filepath.Glob(filepath.Join(dir, "*.json"))
-	records, err := d.Records()
-	if err != nil || len(files) != len(records) {
-		t.Fatalf("%d files of %d trials, %v", len(files), len(records), err)
-	}
-	for _, r := range records {
-		name, _ := filepath.Glob(filepath.Join(dir, "*_"+r.ID+".json"))
-		f, err := os.Open(name[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		o, err := generator.ParseFortio(f)
-		f.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		h, err := analysis.TrialHistograms(d, &r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(o.Latencies) != 1 || o.Latencies[0].Count != h.Response.TotalCount() || o.Statuses["200"] != r.Load.Completed {
-			t.Fatalf("%s: %+v", r.ID, o)
-		}
-		for _, q := range o.Latencies[0].Quantiles {
-			if want := float64(h.Response.ValueAtPercentile(100*q.Q)) / 1e6; math.Abs(q.MS-want) > 1e-9*want {
-				t.Errorf("%s: p%v is %v, want %v", r.ID, 100*q.Q, q.MS, want)
-			}
-		}
-		total, end := int64(0), 0.0
-		for _, b := range o.Latencies[0].Buckets {
-			if b.LowMS < end-1e-9 || b.HighMS < b.LowMS {
-				t.Errorf("%s: bucket %+v after %v", r.ID, b, end)
-			}
-			total, end = total+b.Count, b.HighMS
-		}
-		if total != h.Response.TotalCount() {
-			t.Errorf("%s: %d in buckets, %d in all", r.ID, total, h.Response.TotalCount())
 		}
 	}
 }

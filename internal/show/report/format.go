@@ -56,8 +56,6 @@ func Formats(o Options) []Format {
 		{Name: "namespaces", Doc: "CPU and memory of each namespace: minimum, mean, maximum", WriteRun: writeNamespaces},
 		{Name: "csv", Doc: "tidy: one row per metric and trial", Write: writeCSV},
 		{Name: "benchfmt", Doc: "Go's benchmark format, for benchstat", Write: writeBenchfmt},
-		{Name: "openmetrics", Doc: "gauges in the OpenMetrics text format", Write: writeOpenMetrics},
-		{Name: "fortio", Doc: "a directory of fortio's JSON, for fortio report -data-dir", Export: exportFortio},
 	}
 	for i, f := range all {
 		if f.Write != nil {

@@ -1,27 +1,19 @@
 package report
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
-	"io"
 	"math"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/base/programtest"
 )
 
-// pythonReaders are the other side's own programs for CSV and OpenMetrics.
-var pythonReaders = []string{"duckdb==2.0.0", "prometheus_client==0.26.0"}
+// pythonReaders are others' programs that read CSV.
+var pythonReaders = []string{"duckdb==2.0.0"}
 
 // python is an interpreter with the readers, installed into the user's cache by
 // the first test that needs it.
@@ -101,123 +93,6 @@ print(json.dumps({"rows": [dict(zip(("trial", "metric", "mesh", "value"), row)) 
 	for _, tr := range r.Treatments {
 		if e := tr.Metrics["cpu_us_per_request/total"].Estimate; math.Abs(got.Means[tr.ID]-e) > 1e-9*e {
 			t.Errorf("DuckDB finds a mean of %v for %s, want %v", got.Means[tr.ID], tr.ID, e)
-		}
-	}
-}
-
-// Prometheus's own strict parser reads the OpenMetrics text and finds the estimates.
-func TestOthersReadOpenMetrics(t *testing.T) {
-	var got []struct {
-		Name   string
-		Labels map[string]string
-		Value  float64
-	}
-	r := script(t, "openmetrics", `
-from prometheus_client.openmetrics.parser import text_string_to_metric_families
-print(json.dumps([{"name": s.name, "labels": s.labels, "value": s.value}
-  for f in text_string_to_metric_families(open(file).read()) for s in f.samples]))`, &got)
-	for _, tr := range r.Treatments {
-		found := false
-		for _, s := range got {
-			found = found || s.Name == "tare_latency_ms" && s.Value == tr.Metrics["latency_ms/p99"].Estimate
-		}
-		if !found {
-			t.Errorf("no p99 of %s among %d samples", tr.ID, len(got))
-		}
-	}
-}
-
-// Fortio's own package reads every file into its own types, unknown fields
-// refused, and its report shows them all.
-func TestFortioReads(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds fortio's report")
-	}
-	program := filepath.Join(t.TempDir(), "fortioreport")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-C", "../../../tools/fortioreport", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	d, dir := exported(t, "fortio")
-	files, _ := filepath.Glob(filepath.Join(dir, "*.json"))
-	out, err := exec.CommandContext(t.Context(), program, append([]string{"read"}, files...)...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	records, err := d.Records()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range records {
-		found := false
-		for line := range strings.Lines(string(out)) {
-			cells := strings.Split(strings.TrimSpace(line), "\t")
-			if !strings.HasSuffix(cells[0], "_"+r.ID+".json") {
-				continue
-			}
-			found = true
-			rate, _ := strconv.ParseFloat(cells[3], 64)
-			p50, _ := strconv.ParseFloat(cells[4], 64)
-			h, err := analysis.TrialHistograms(d, &r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := float64(h.Response.ValueAtPercentile(50)) / 1e9
-			if cells[1] != fmt.Sprint(r.Load.Completed) || math.Abs(rate-float64(r.Load.Completed)/r.Load.MeasureSeconds) > 0.01 || math.Abs(p50/want-1) > 0.1 {
-				t.Errorf("fortio reads %v of %s: want %d requests in %v s, p50 %v s", cells, r.ID, r.Load.Completed, r.Load.MeasureSeconds, want)
-			}
-		}
-		if !found {
-			t.Errorf("fortio reads nothing of %s", r.ID)
-		}
-	}
-	served(t, program, dir, files)
-}
-
-// served starts the report and checks that it serves every file.
-func served(t *testing.T, program, dir string, files []string) {
-	t.Helper()
-	port, err := programtest.Port("127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	ctx, cancel := context.WithCancel(t.Context())
-	cmd := exec.CommandContext(ctx, program, "serve", address, dir)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() { _ = cmd.Wait(); close(ended) }()
-	defer func() { cancel(); <-ended }()
-	// It listens before it has read its directory: a page requested too early is empty.
-	page := ""
-	listed := func(file string) bool {
-		return strings.Contains(page, strings.TrimSuffix(filepath.Base(file), ".json"))
-	}
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline) && !listed(files[0]); {
-		if resp, err := http.Get("http://" + address + "/"); err == nil {
-			b, _ := io.ReadAll(resp.Body)
-			resp.Body.Close()
-			page = string(b)
-		}
-		select {
-		case <-ended:
-			t.Fatalf("fortio ended: %v", cmd.ProcessState)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-	for _, f := range files {
-		if !listed(f) {
-			t.Errorf("the report does not list %s", filepath.Base(f))
-		}
-		resp, err := http.Get("http://" + address + "/data/" + filepath.Base(f))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, _ := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if on, err := os.ReadFile(f); err != nil || string(on) != string(b) {
-			t.Errorf("the report serves %d bytes of %s", len(b), f)
 		}
 	}
 }

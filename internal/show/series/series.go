@@ -1,5 +1,5 @@
-// Package series makes time series of a run, for databases: the figures of its report with the names of the
-// OpenMetrics format, each second of load, and trials, phases and faults for annotations.
+// Package series makes time series of a run, for databases: the figures of its report, each second of load, and
+// trials, phases and faults for annotations.
 package series
 
 import (
@@ -18,7 +18,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/show/report"
 )
 
 // Source is a run and its report.
@@ -92,15 +91,7 @@ func Of(s Source) ([]Series, error) {
 			break
 		}
 	}
-	for _, f := range report.Families(s.Report) {
-		for _, figure := range f.Samples {
-			labels := map[string]string{}
-			for i := 0; i+1 < len(figure.Labels); i += 2 {
-				labels[figure.Labels[i]] = figure.Labels[i+1]
-			}
-			c.add(f.Name, f.Help, labels, []Point{{end, figure.Value}})
-		}
-	}
+	c.figures(s.Report, end)
 	if c.full() {
 		return nil, hint.New("push runs with fewer trials", "the run has more than %d series or %d values", mostSeries, mostValues)
 	}

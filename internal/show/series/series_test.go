@@ -1,11 +1,15 @@
 package series
 
 import (
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
 	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
@@ -55,6 +59,48 @@ func TestSpan(t *testing.T) {
 	if points := span(from.AddDate(-1000, 0, 0), from); len(points) != 3 {
 		t.Errorf("%d points of a thousand years", len(points))
 	}
+}
+
+// Every estimate and every comparison of a report is a series with its interval.
+func TestFigures(t *testing.T) {
+	d := analysistest.TwoRates().Write(t, filepath.Join(t.TempDir(), "run"))
+	defer d.Close()
+	r, err := analysis.Analyze(d, analysis.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := Of(Source{Report: r, Dir: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	valid := regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+	got := map[string]float64{}
+	for _, s := range all {
+		for label := range s.Labels {
+			if !valid.MatchString(label) {
+				t.Errorf("label %q of %s", label, s.Name)
+			}
+		}
+		if !valid.MatchString(s.Name) {
+			t.Errorf("name %q", s.Name)
+		}
+		got[strings.Join([]string{s.Name, s.Labels["treatment"], s.Labels["part"], s.Labels["against"], s.Labels["stat"]}, " ")] = s.Points[0].Value
+	}
+	want := func(v float64, words ...string) {
+		if x, ok := got[strings.Join(words, " ")]; !ok || x != v {
+			t.Errorf("%q is %v, want %v", words, x, v)
+		}
+	}
+	for _, x := range r.Treatments {
+		e := x.Metrics["latency_ms/p99"]
+		want(e.Estimate, "tare_latency_ms", x.ID, "p99", "", "estimate")
+		want(*e.Low, "tare_latency_ms", x.ID, "p99", "", "low")
+		want(*e.High, "tare_latency_ms", x.ID, "p99", "", "high")
+		want(float64(x.N), "tare_trials", x.ID, "", "", "")
+	}
+	c, _ := r.Find(r.Comparisons[0].Treatment, "cpu_us_per_request/total")
+	want(c.Difference.Estimate, "tare_cpu_us_per_request_difference", c.Treatment, "total", c.Baseline, "estimate")
+	want(c.Ratio.Estimate, "tare_cpu_us_per_request_over_baseline", c.Treatment, "total", c.Baseline, "estimate")
 }
 
 func TestParseTarget(t *testing.T) {

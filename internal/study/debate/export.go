@@ -113,11 +113,11 @@ func rateOf(record *result.Record) float64 {
 func meshDir(r *analysis.Report, record *result.Record) string {
 	mesh := "unmeshed"
 	if v, ok := record.Factors[experiment.MeshFactor]; ok && report.Level(v) != "none" {
-		mesh = report.FileName(report.Level(v))
+		mesh = fileName(report.Level(v))
 	}
 	for _, f := range report.VaryingFactors(r) {
 		if v, ok := record.Factors[f]; ok && f != experiment.MeshFactor && f != experiment.RateFactor {
-			mesh += "-" + report.FileName(f+report.Level(v))
+			mesh += "-" + fileName(f+report.Level(v))
 		}
 	}
 	if record.Control {
@@ -368,4 +368,14 @@ func wrk2Text(l *result.Load, h *hdrhistogram.Histogram) []byte {
 	}
 	fmt.Fprintf(&b, "Requests/sec: %9.2f\nTransfer/sec: %9.2fKB\n", rate, float64(l.BytesIn)/1e3/math.Max(seconds, 1e-9))
 	return b.Bytes()
+}
+
+// fileName replaces the characters that a file's name cannot have.
+func fileName(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || r == '.' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '_'
+	}, s)
 }
