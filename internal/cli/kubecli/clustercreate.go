@@ -48,15 +48,15 @@ func newClusterCreate(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create --with PROVIDER",
 		Short: "Create a cluster with the program of its provider, and mark it as disposable",
-		Long: `create runs the command-line program of a provider, which must be installed and signed
-in. The program adds a context to the kubeconfig and makes it the current one. The
-cluster is marked as disposable. Clouds bill it until it is deleted.
+		Long: `create runs the command-line program of a provider, which must be installed. The program
+adds a context to the kubeconfig and makes it the current one. The cluster is marked as
+disposable. For a cloud, --dry-run prints the commands: run them, then tare cluster adopt.
 
 Providers:
 ` + doc.String(),
 		Example: `  tare cluster create --with kind
   tare cluster create --with k3d --nodes 3 --dry-run
-  tare cluster create --with gke --project mine --zone europe-west1-b --machine e2-standard-8`,
+  tare cluster create --with gke --project mine --zone europe-west1-b --machine e2-standard-8 --dry-run`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if with == "" {
@@ -71,6 +71,9 @@ Providers:
 			}
 			if dryRun {
 				return clusterDryRun(c, p, s)
+			}
+			if p.Cloud {
+				return hint.New("run the commands that --dry-run prints, then: tare cluster adopt", "tare does not create clusters of %s itself", p.Name)
 			}
 			return clusterCreate(cmd.Context(), c, p, s)
 		},
@@ -109,7 +112,11 @@ func clusterDryRun(c *cli.CommandLine, p provider.Provider, s provider.Settings)
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(c.Out, text, "# then: the mark of `tare cluster adopt`\n")
+	after := "the mark of `tare cluster adopt`"
+	if p.Cloud {
+		after = "tare cluster adopt --kubeconfig " + s.Kubeconfig
+	}
+	fmt.Fprint(c.Out, text, "# then: ", after, "\n")
 	return nil
 }
 
@@ -148,8 +155,6 @@ func nextCommands(p provider.Provider, s provider.Settings) []string {
 		return []string{"tare image load --to " + p.Name + ":" + s.Name, run}
 	case p.Name == "k3s":
 		return []string{"tare image load --to k3s", run}
-	case len(p.Needs) > 0:
-		return []string{"tare image load --to registry --tag REGISTRY/tare-agent", run + " --set platform.image=REGISTRY/tare-agent"}
 	}
 	return []string{"tare image build -o image.tar && tare-cluster load-image image.tar --name " + s.Name, run}
 }
@@ -199,7 +204,7 @@ func newClusterDelete(c *cli.CommandLine, _ *clusterFlags) *cobra.Command {
 		Long: `delete runs the command-line program of the provider. It refuses a cluster that tare did
 not create, one that was replaced by another of its name, and one that a run holds.`,
 		Example: `  tare cluster delete tare
-  tare cluster delete tare --with gke --yes`,
+  tare cluster delete tare --with k3d --yes`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, err := created(c)
@@ -215,7 +220,7 @@ not create, one that was replaced by another of its name, and one that a run hol
 				return err
 			}
 			if dryRun {
-				text, err := p.Commands(r.Settings, append(p.Checks(), p.Delete...))
+				text, err := p.Commands(r.Settings, p.Deletion())
 				fmt.Fprint(c.Out, text)
 				return err
 			}

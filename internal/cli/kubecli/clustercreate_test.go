@@ -41,17 +41,19 @@ func TestDeleteWithoutIdentity(t *testing.T) {
 	}
 }
 
-// The next commands use the image that the first of them loads.
-func TestNextCommands(t *testing.T) {
-	for _, p := range provider.Providers() {
-		next := strings.Join(nextCommands(p, provider.Settings{Name: "tare"}), "\n")
-		if got, want := strings.Contains(next, "--set platform.image=REGISTRY/tare-agent"), strings.Contains(next, "--tag REGISTRY/tare-agent"); got != want || want != (len(p.Needs) > 0) {
-			t.Errorf("%s:\n%s", p.Name, next)
-		}
+// For a cloud the commands are printed, and nothing is created.
+func TestCloudsAreNotCreated(t *testing.T) {
+	create := []string{"cluster", "create", "--with", "aks", "--zone", "westeurope", "--kubeconfig", "/home/jo/config"}
+	if _, err := call(t, create...); err == nil || !strings.Contains(hint.Of(err), "--dry-run prints, then: tare cluster adopt") {
+		t.Errorf("%v (%s)", err, hint.Of(err))
+	}
+	out, err := call(t, append(create, "--dry-run")...)
+	if want := "az aks get-credentials --resource-group tare-tare --name tare --file /home/jo/config\n# then: tare cluster adopt --kubeconfig /home/jo/config\n"; err != nil || !strings.HasSuffix(out, want) {
+		t.Errorf("%v, got\n%s", err, out)
 	}
 }
 
-// A cluster is that of a record by its UID, not by the name of its context.
+// The UID identifies the cluster of a record, not by the name of its context.
 func TestStatusOfCreatedCluster(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	records, err := provider.OpenRecords()

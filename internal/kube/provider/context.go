@@ -4,9 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
-	"slices"
-	"strings"
 
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
@@ -35,29 +32,10 @@ func readKubeconfig(path string) (*api.Config, error) {
 	return config, nil
 }
 
-// contexts are the names of a kubeconfig's contexts.
-func contexts(path string) (map[string]bool, error) {
+// hasContext reports whether a kubeconfig has a context.
+func hasContext(path, name string) (bool, error) {
 	config, err := readKubeconfig(path)
-	if err != nil {
-		return nil, err
-	}
-	names := map[string]bool{}
-	for name := range config.Contexts {
-		names[name] = true
-	}
-	return names, nil
-}
-
-// contextIn returns the context of the cluster among names, or "".
-func (p Provider) contextIn(names map[string]bool, s Settings) string {
-	context := expand(p.Context, s)
-	end, isEnd := strings.CutPrefix(context, "*")
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if name == context || isEnd && strings.HasSuffix(name, end) {
-			return name
-		}
-	}
-	return ""
+	return err == nil && config.Contexts[name] != nil, err
 }
 
 // addContext copies the current context of a file to a kubeconfig, under a name for context, cluster and user, and

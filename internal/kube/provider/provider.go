@@ -1,4 +1,5 @@
-// Package provider creates and deletes Kubernetes clusters with the command-line programs of their providers.
+// Package provider creates and deletes Kubernetes clusters on this machine with the command-line programs of their
+// providers, and prints the commands that create one in a cloud.
 //
 // A provider is data: programs, arguments, and explanations of their errors. Nothing goes through a shell. tare deletes
 // only clusters of which it has a record, written when it created them.
@@ -41,18 +42,15 @@ type Provider struct {
 	Default   Settings // for empty settings
 	Needs     []string // settings that must be given
 	Has       []string // settings beside name and nodes
-
-	// Account prints the account that the programs use, where no setting of each command has it. Switch is the hint that
-	// changes to another ${account}.
-	Account *Call
-	Switch  string
+	// Cloud providers have nothing below but Create, which users run themselves.
+	Cloud bool
 
 	List    Call
 	Listed  string // regular expression: List prints it if the cluster exists
 	Other   string // regular expression: List prints it if a cluster prevents others, whose name is the first group
 	Create  []Call
 	Delete  []Call
-	Context string // of the cluster, where a leading * is any text
+	Context string // of the cluster
 	// Separate is a file in which Create leaves the kubeconfig, whose context is then added to the user's.
 	// SeparateFrom prints its path instead.
 	Separate     string
@@ -94,25 +92,20 @@ func Find(name string) (Provider, error) {
 	return Provider{}, hint.New("providers: "+strings.Join(names, ", "), "unknown provider %q", name)
 }
 
-// isCloud reports whether the cluster is created elsewhere, and continues to be when the program has ended.
-func (p Provider) isCloud() bool { return len(p.Needs) > 0 }
-
-// Creation are the calls of [Clusters.Create].
+// Creation returns the calls of [Clusters.Create], or those that create a cluster in a cloud.
 func (p Provider) Creation() []Call {
-	calls := append(p.Checks(), p.Create...)
+	if p.Cloud {
+		return p.Create
+	}
+	calls := append([]Call{p.List}, p.Create...)
 	if p.SeparateFrom != nil {
 		calls = append(calls, *p.SeparateFrom)
 	}
 	return calls
 }
 
-// Checks are the calls before Create and Delete.
-func (p Provider) Checks() []Call {
-	if p.Account == nil {
-		return []Call{p.List}
-	}
-	return []Call{*p.Account, p.List}
-}
+// Deletion returns the calls of [Clusters.Delete].
+func (p Provider) Deletion() []Call { return append([]Call{p.List}, p.Delete...) }
 
 // value returns a setting by its flag's name.
 func (s Settings) value(name string) string {

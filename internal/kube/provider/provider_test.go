@@ -2,7 +2,6 @@ package provider
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -166,7 +165,7 @@ func chosen(t *testing.T, p Provider, s Settings) Settings {
 func TestLifeOfCluster(t *testing.T) {
 	for _, p := range Providers() {
 		name := p.Name
-		if name == "tare-cluster" { // TestKubernetesCreateAndDelete has its life for real
+		if name == "tare-cluster" || p.Cloud { // TestKubernetesCreateAndDelete has the test cluster's life for real
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -192,9 +191,6 @@ func TestLifeOfCluster(t *testing.T) {
 			if want := strings.TrimSpace(string(a.Comment)); r.Context != want {
 				t.Errorf("context %q, want %q", r.Context, want)
 			}
-			if (r.Account != "") != (p.Account != nil) {
-				t.Errorf("account %q", r.Account)
-			}
 			kept, err := c.Records.Of(name, "tare")
 			if kept.Schema = ""; err != nil || kept != r {
 				t.Errorf("recorded %+v, %v, want %+v", kept, err, r)
@@ -202,8 +198,10 @@ func TestLifeOfCluster(t *testing.T) {
 			if err := c.Delete(t.Context(), p, r, false); err != nil {
 				t.Fatal(err)
 			}
-			if left, err := contexts(s.Kubeconfig); err != nil || left[r.Context] || !left["mine"] {
-				t.Errorf("contexts left: %v, %v", left, err)
+			for context, want := range map[string]bool{r.Context: false, "mine": true} {
+				if has, err := hasContext(s.Kubeconfig, context); err != nil || has != want {
+					t.Errorf("context %s left: %v, %v", context, has, err)
+				}
 			}
 			if all, err := c.Records.All(); err != nil || len(all) != 0 {
 				t.Errorf("records left: %v, %v", all, err)
@@ -244,47 +242,6 @@ func TestOtherK3s(t *testing.T) {
 	}
 }
 
-// The context of a cluster is found by its name: another program may add one at the same time. A stale one of that name
-// is refused before the creation.
-func TestContextOfEKS(t *testing.T) {
-	a, err := txtar.ParseFile("testdata/life/eks.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := Find("eks")
-	if err != nil {
-		t.Fatal(err)
-	}
-	const other = "contexts:\n- {name: another, context: {cluster: mine, user: mine}}\n"
-	var steps []txtar.File // until the creation
-	for _, f := range a.Files {
-		if f.Name == "3.command" {
-			break
-		}
-		f.Data = bytes.Replace(f.Data, []byte("contexts:\n"), []byte(other), 1)
-		steps = append(steps, f)
-	}
-	t.Run("two new contexts", func(t *testing.T) {
-		c, s := recording(t, steps)
-		r, err := c.Create(t.Context(), p, chosen(t, p, s))
-		if want := strings.TrimSpace(string(a.Comment)); err != nil || r.Context != want {
-			t.Errorf("context %q, want %q, %v", r.Context, want, err)
-		}
-	})
-	t.Run("a stale context", func(t *testing.T) {
-		c, s := recording(t, steps[:4]) // account and list
-		const stale = "anna@tare.zone-1.eksctl.io"
-		config := strings.ReplaceAll(string(steps[len(steps)-1].Data), "jo@tare.zone-1.eksctl.io", stale)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(s.Kubeconfig), 0o700), os.WriteFile(s.Kubeconfig, []byte(config), 0o600)); err != nil {
-			t.Fatal(err)
-		}
-		_, err := c.Create(t.Context(), p, chosen(t, p, s))
-		if err == nil || !strings.Contains(err.Error(), "context "+stale+" exists in") || !strings.Contains(hint.Of(err), "delete the context if no account has its cluster") {
-			t.Errorf("%v (%s)", err, hint.Of(err))
-		}
-	})
-}
-
 // Errors that the programs print are explained, with what to do.
 func TestErrorsAreExplained(t *testing.T) {
 	a, err := txtar.ParseFile("testdata/errors.txtar")
@@ -308,7 +265,7 @@ func TestErrorsAreExplained(t *testing.T) {
 		})
 	}
 	for _, p := range Providers() {
-		if !seen[p.Name] {
+		if !seen[p.Name] && !p.Cloud {
 			t.Errorf("no recorded error of %s", p.Name)
 		}
 	}
@@ -344,29 +301,28 @@ func TestExistingClusterIsRefused(t *testing.T) {
 	}
 }
 
-const (
-	accountOfAWS = "aws sts get-caller-identity --query Account --output text"
-	stacksOfAWS  = "aws cloudformation describe-stacks --region zone-1 --query 'Stacks[].[StackName]' --output text"
-)
+// The context of another cluster is not overwritten.
+func TestStaleContext(t *testing.T) {
+	c, p, s := k3d(t, noClusters)
+	config := strings.ReplaceAll(userConfig, "name: mine", "name: k3d-tare")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(s.Kubeconfig), 0o700), os.WriteFile(s.Kubeconfig, []byte(config), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := c.Create(t.Context(), p, s)
+	if err == nil || !strings.Contains(err.Error(), "context k3d-tare exists in") || !strings.Contains(hint.Of(err), "or delete the context") {
+		t.Errorf("%v (%s)", err, hint.Of(err))
+	}
+}
 
-// A cluster of the same name in another zone has the same record, which would be lost with it.
-func TestSameNameInAnotherZone(t *testing.T) {
-	c, s := recording(t, txtar.Parse([]byte("-- 0.command --\n"+accountOfAWS+"\n-- 0.stdout --\n123456789012\n-- 1.command --\n"+stacksOfAWS+"\n")).Files)
+// Clusters of clouds are deleted by their users.
+func TestCloudIsNotDeleted(t *testing.T) {
 	p, err := Find("eks")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s = chosen(t, p, s)
-	elsewhere := s
-	elsewhere.Zone = "zone-2"
-	if err := c.Records.Save(Record{Provider: "eks", Settings: elsewhere, Account: "123456789012", Context: "mine", Created: c.Now()}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Create(t.Context(), p, s); err == nil || !strings.HasSuffix(err.Error(), "exists in zone-2") || !strings.HasPrefix(hint.Of(err), "choose another --name") {
-		t.Errorf("%v (%s)", err, hint.Of(err))
-	}
-	if kept, err := c.Records.Of("eks", "tare"); err != nil || kept.Settings.Zone != "zone-2" {
-		t.Errorf("recorded %+v, %v", kept, err)
+	err = Clusters{Records: "/records"}.Delete(t.Context(), p, Record{Provider: "eks", Settings: Settings{Name: "tare"}}, false)
+	if want := "delete it with eksctl, and remove /records/eks-tare.json"; hint.Of(err) != want {
+		t.Errorf("%v (%s), want %s", err, hint.Of(err), want)
 	}
 }
 
@@ -419,39 +375,6 @@ func TestFailedCreation(t *testing.T) {
 	})
 }
 
-// A failed creation of EKS can leave a stack without a cluster, which prevents the next creation.
-func TestStackWithoutCluster(t *testing.T) {
-	const stack = " --region zone-1 --stack-name eksctl-tare-cluster\n"
-	const account = ".command --\n" + accountOfAWS + "\n"
-	const stacks, listed = ".command --\n" + stacksOfAWS + "\n", ".stdout --\neksctl-tare-cluster\n"
-	c, s := recording(t, txtar.Parse([]byte(
-		"-- 0"+account+"-- 0.stdout --\n123456789012\n-- 1"+stacks+
-			"-- 2.command --\neksctl create cluster --name tare --region zone-1 --nodes 3 --tags created-by=tare --kubeconfig KUBECONFIG --node-type m-8 --version 1.36.1\n"+
-			"-- 2.stderr --\n[x]  failed to create cluster \"tare\"\n-- 2.exit --\n1\n-- 3"+stacks+"-- 3"+listed+
-			"-- 4"+account+"-- 4.stdout --\n123456789012\n-- 5"+stacks+"-- 5"+listed+
-			"-- 6.command --\neksctl delete cluster --name tare --region zone-1 --disable-nodegroup-eviction --wait\n"+
-			"-- 6.stderr --\nError: unable to describe cluster control plane: ResourceNotFoundException: No cluster found for name: tare.\n-- 6.exit --\n1\n"+
-			"-- 7.command --\naws cloudformation delete-stack"+stack+"-- 8.command --\naws cloudformation wait stack-delete-complete"+stack)).Files)
-	p, err := Find("eks")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s = chosen(t, p, s)
-	if _, err := c.Create(t.Context(), p, s); hint.Of(err) != "delete what was created: tare cluster delete tare --unreachable" {
-		t.Fatalf("%v (%s)", err, hint.Of(err))
-	}
-	r, err := c.Records.Of("eks", "tare")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Delete(t.Context(), p, r, false); err != nil {
-		t.Error(err)
-	}
-	if all, err := c.Records.All(); err != nil || len(all) != 0 {
-		t.Errorf("left: %v, %v", all, err)
-	}
-}
-
 // The pods of a k3s server outlive it.
 func TestServerOfK3sDied(t *testing.T) {
 	c, s := recording(t, txtar.Parse([]byte(
@@ -466,88 +389,6 @@ func TestServerOfK3sDied(t *testing.T) {
 	r := Record{Provider: "k3s", Settings: chosen(t, p, s), Created: c.Now()}
 	if err := errors.Join(c.Records.Save(r), c.Delete(t.Context(), p, r, false)); err != nil {
 		t.Error(err)
-	}
-}
-
-// canceling ends a context when a command is printed that contains a text.
-type canceling struct {
-	text   string
-	cancel func()
-}
-
-func (c canceling) Write(p []byte) (int, error) {
-	if strings.Contains(string(p), c.text) {
-		c.cancel()
-	}
-	return len(p), nil
-}
-
-// A cloud lists a cluster some minutes after its creation began: until then its record is kept.
-func TestInterruptedCreation(t *testing.T) {
-	const account, list = accountOfAWS, stacksOfAWS
-	var steps []txtar.File
-	for i, command := range []string{account, list, list /* Create */, account, list /* again */, account, list /* Delete */, account, list /* later */} {
-		out := ""
-		if command == account {
-			out = "123456789012\n"
-		}
-		steps = append(steps, txtar.File{Name: fmt.Sprintf("%d.command", i), Data: []byte(command)}, txtar.File{Name: fmt.Sprintf("%d.stdout", i), Data: []byte(out)})
-	}
-	c, s := recording(t, steps)
-	p, err := Find("eks")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s = chosen(t, p, s)
-	ctx, cancel := context.WithCancel(t.Context())
-	c.Out = canceling{"eksctl create", cancel}
-	if _, err := c.Create(ctx, p, s); !errors.Is(err, context.Canceled) || !strings.Contains(hint.Of(err), "tare cluster delete tare") {
-		t.Fatalf("%v (%s)", err, hint.Of(err))
-	}
-	r, err := c.Records.Of("eks", "tare")
-	if err != nil || r.Account != "123456789012" {
-		t.Fatalf("recorded %+v, %v", r, err)
-	}
-	_, again := c.Create(t.Context(), p, s)
-	for what, err := range map[string]error{"created again": again, "deleted": c.Delete(t.Context(), p, r, false)} {
-		if err == nil || !strings.Contains(err.Error(), "is not listed yet") || !strings.HasPrefix(hint.Of(err), "try again in some minutes") {
-			t.Errorf("%s: %v (%s)", what, err, hint.Of(err))
-		}
-	}
-	if all, err := c.Records.All(); err != nil || len(all) != 1 {
-		t.Errorf("recorded: %v, %v", all, err)
-	}
-	c.Now = func() time.Time { return r.Created.Add(time.Hour) }
-	if err := c.Delete(t.Context(), p, r, false); err != nil {
-		t.Error(err)
-	}
-	if all, err := c.Records.All(); err != nil || len(all) != 0 {
-		t.Errorf("left: %v, %v", all, err)
-	}
-}
-
-// A cluster in another account is neither deleted nor forgotten: one of the same name may be there.
-func TestOtherAccount(t *testing.T) {
-	const show = ".command --\naz account show --query id --output tsv\n"
-	const list = "-- 2.command --\naz group list --query '[].name' --output tsv\n-- 2.stdout --\ntare-tare\n"
-	c, s := recording(t, txtar.Parse([]byte("-- 0"+show+"-- 0.stdout --\nother\n-- 1"+show+"-- 1.stdout --\nother\n"+list)).Files)
-	p, err := Find("aks")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := Record{Provider: "aks", Settings: chosen(t, p, s), Account: "mine", Created: c.Now()}
-	if err := c.Records.Save(r); err != nil {
-		t.Fatal(err)
-	}
-	err = c.Delete(t.Context(), p, r, false)
-	if err == nil || !strings.Contains(err.Error(), "is in account mine, and the programs use other now") || hint.Of(err) != "run: az account set --subscription mine" {
-		t.Errorf("deleted: %v (%s)", err, hint.Of(err))
-	}
-	if _, err := c.Create(t.Context(), p, r.Settings); err == nil || !strings.Contains(err.Error(), "exists in account mine") {
-		t.Errorf("created over the record: %v", err)
-	}
-	if kept, err := c.Records.Of("aks", "tare"); err != nil || kept.Account != "mine" {
-		t.Errorf("recorded %+v, %v", kept, err)
 	}
 }
 
@@ -582,13 +423,6 @@ func TestSettings(t *testing.T) {
 		if _, err := p.Complete(c.s); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
-	}
-	gke, err := Find("gke")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := gke.Complete(Settings{Name: "a", Project: "example.com:mine", Zone: "z"}); err != nil {
-		t.Errorf("a project of a domain: %v", err)
 	}
 }
 

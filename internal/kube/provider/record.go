@@ -27,17 +27,10 @@ type Record struct {
 	Provider string    `json:"provider"`
 	Settings Settings  `json:"settings"`
 	Created  time.Time `json:"created"`
-	// Account is that of the cloud, if no setting has it: the same name in another account is a different cluster.
-	Account string `json:"account,omitempty"`
 	// Context is empty until the cluster is ready.
 	Context string `json:"context,omitempty"`
-	// UID is that of the namespace kube-system: another cluster of the same name has another.
+	// UID is the UID of the namespace kube-system: another cluster of the same name has a different one.
 	UID string `json:"uid,omitempty"`
-}
-
-// elsewhere reports whether the settings name another zone or project: a cluster there is a different one.
-func (r Record) elsewhere(s Settings) bool {
-	return r.Settings.Zone != s.Zone || r.Settings.Project != s.Project
 }
 
 func (r Record) String() string {

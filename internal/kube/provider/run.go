@@ -21,10 +21,8 @@ import (
 )
 
 const (
-	// listWithin bounds the list of clusters, which needs a request to a cloud.
+	// listWithin bounds the list of clusters.
 	listWithin = 2 * time.Minute
-	// listedAfter is the time from the begin of a creation until a cloud lists the cluster for certain.
-	listedAfter = 30 * time.Minute
 	// endWithin is the time that a program has to end after an interrupt.
 	endWithin = 30 * time.Second
 	// maxOutput bounds the output of a program that is kept, in bytes.
@@ -48,40 +46,28 @@ func (c Clusters) Create(ctx context.Context, p Provider, s Settings) (Record, e
 	if err := os.MkdirAll(filepath.Dir(s.Kubeconfig), 0o700); err != nil {
 		return record, fmt.Errorf("create the directory of the kubeconfig: %w", err)
 	}
-	account, err := c.account(ctx, p, s)
-	if err != nil {
-		return record, err
-	}
-	record.Account = account
 	list, err := c.list(ctx, p, s)
 	if err != nil {
 		return record, err
 	}
 	exists := p.exists(list, s)
 	known, err := c.Records.Of(p.Name, s.Name)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return record, err
-	}
 	switch {
-	case err == nil && known.Account == account && known.elsewhere(s):
-		return record, hint.New("choose another --name, or delete it first: tare cluster delete "+s.Name, "%s exists in %s", known, strings.TrimSpace(known.Settings.Project+" "+known.Settings.Zone))
-	case exists && err == nil && known.Account == account:
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return record, err
+	case exists && err == nil:
 		return record, hint.New("delete it first: tare cluster delete "+s.Name, "%s exists", known)
-	case err == nil && known.Account != account:
-		return record, hint.New("choose another --name", "%s exists in account %s, and the programs use %s now", known, known.Account, account)
-	case err == nil && c.mayAppear(p, known):
-		return record, hint.New("try again in some minutes, or choose another --name", "%s, is not listed yet: its creation did not end", known)
 	case exists:
 		return record, hint.New("choose another --name", "a %s cluster %s exists, and tare did not create it", p.Name, s.Name)
 	case p.other(list) != "":
 		return record, hint.New("stop it, or use k3d", "%s runs on this machine, which can hold one %s cluster", p.other(list), p.Name)
 	}
-	before, err := contexts(s.Kubeconfig)
+	stale, err := hasContext(s.Kubeconfig, expand(p.Context, s))
 	if err != nil {
 		return record, err
 	}
-	if stale := p.contextIn(before, s); stale != "" {
-		return record, hint.New("choose another --name or --kubeconfig, or delete the context if no account has its cluster", "context %s exists in %s, and this account lists no such cluster", stale, s.Kubeconfig)
+	if stale {
+		return record, hint.New("choose another --name or --kubeconfig, or delete the context", "context %s exists in %s, and %s lists no such cluster", expand(p.Context, s), s.Kubeconfig, p.Name)
 	}
 	if err := c.Records.Save(record); err != nil {
 		return record, err
@@ -113,23 +99,22 @@ func (c Clusters) create(ctx context.Context, p Provider, record *Record) error 
 			return err
 		}
 	}
-	after, err := contexts(s.Kubeconfig)
+	found, err := hasContext(s.Kubeconfig, expand(p.Context, s))
 	if err != nil {
 		return err
 	}
-	if record.Context = p.contextIn(after, s); record.Context == "" {
+	if !found {
 		return fmt.Errorf("%s left no context of the cluster in %s", p.Name, s.Kubeconfig)
 	}
+	record.Context = expand(p.Context, s)
 	return nil
 }
 
-// failed keeps the record if a part of the cluster exists, and otherwise removes it. A cloud goes on with a creation
-// whose program was interrupted, and lists the cluster later.
+// failed keeps the record if a part of the cluster exists, and otherwise removes it.
 func (c Clusters) failed(ctx context.Context, p Provider, record Record, err error) error {
-	goesOn := ctx.Err() != nil && p.isCloud()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listWithin)
 	defer cancel()
-	if list, listErr := c.list(ctx, p, record.Settings); listErr == nil && !p.exists(list, record.Settings) && !goesOn {
+	if list, listErr := c.list(ctx, p, record.Settings); listErr == nil && !p.exists(list, record.Settings) {
 		return errors.Join(err, p.removeState(record.Settings), c.Records.Remove(record))
 	}
 	text := "delete what was created: tare cluster delete " + record.Settings.Name + " --unreachable"
@@ -143,24 +128,21 @@ func (c Clusters) failed(ctx context.Context, p Provider, record Record, err err
 // the cluster. Whether it is still the same is for the caller to check: reached means that it has answered. A program
 // that does not list such a cluster uses another place or container runtime.
 func (c Clusters) Delete(ctx context.Context, p Provider, record Record, reached bool) error {
+	if p.Cloud {
+		return hint.New("delete it with "+p.Programs[0]+", and remove "+c.Records.path(p.Name, record.Settings.Name), "tare does not delete clusters of %s", p.Name)
+	}
 	if err := p.installed(); err != nil {
 		return err
 	}
 	s := record.Settings
-	if err := c.sameAccount(ctx, p, record); err != nil {
-		return err
-	}
 	list, err := c.list(ctx, p, s)
 	if err != nil {
 		return err
 	}
 	exists := p.exists(list, s)
 	if !exists && reached {
-		return hint.New("set what the program had when it created the cluster, such as DOCKER_HOST or KIND_EXPERIMENTAL_PROVIDER, or try again: a list of a cloud can be incomplete",
+		return hint.New("set what the program had when it created the cluster, such as DOCKER_HOST or KIND_EXPERIMENTAL_PROVIDER",
 			"%s, answers, and %s does not list it", record, p.List.Program)
-	}
-	if !exists && c.mayAppear(p, record) {
-		return hint.New("try again in some minutes", "%s, is not listed yet: its creation did not end", record)
 	}
 	if exists || p.Outlives && p.other(list) == "" {
 		for _, call := range p.Delete {
@@ -188,45 +170,6 @@ func (p Provider) removeState(s Settings) error {
 		return fmt.Errorf("remove the cluster's state: %w", err)
 	}
 	return nil
-}
-
-// account is the account that the programs use now, or "" if a setting names it or there is none.
-func (c Clusters) account(ctx context.Context, p Provider, s Settings) (string, error) {
-	if p.Account == nil {
-		return "", nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, listWithin)
-	defer cancel()
-	out, err := c.run(ctx, p, *p.Account, s, false)
-	if err != nil {
-		return "", err
-	}
-	account := strings.TrimSpace(out)
-	if !settingForm.MatchString(account) {
-		return "", fmt.Errorf("%s printed no account: %q", p.Account.Program, account)
-	}
-	return account, nil
-}
-
-// sameAccount refuses to delete in another account than that of the record.
-func (c Clusters) sameAccount(ctx context.Context, p Provider, record Record) error {
-	account, err := c.account(ctx, p, record.Settings)
-	switch {
-	case err != nil:
-		return err
-	case account == record.Account:
-		return nil
-	case record.Account == "":
-		return hint.New("delete it with the program of its provider, and remove "+c.Records.path(record.Provider, record.Settings.Name),
-			"%s: its record has no account", record)
-	}
-	change := os.Expand(p.Switch, func(string) string { return record.Account })
-	return hint.New(change, "%s, is in account %s, and the programs use %s now", record, record.Account, account)
-}
-
-// mayAppear reports whether a cloud may still create the cluster of an interrupted creation.
-func (c Clusters) mayAppear(p Provider, record Record) bool {
-	return p.isCloud() && record.Context == "" && c.Now().Sub(record.Created) < listedAfter
 }
 
 // list returns the output of List.
