@@ -210,10 +210,10 @@ func faultRows(catalog) (rows [][]string) {
 	}
 	for _, k := range experiment.FaultKinds() {
 		doc := k.Doc
-		if k.Network {
+		if k.Ability == experiment.ImpairNetworks {
 			doc += " (on the local platform with CAP_NET_ADMIN)"
 		}
-		rows = append(rows, []string{k.Name, none(k.Needs), none(k.May), doc})
+		rows = append(rows, []string{k.Name, none(k.Required), none(k.Optional), doc})
 	}
 	return rows
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/jsonschema"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/expect"
@@ -15,21 +16,22 @@ import (
 
 // Fault is one fault of the timeline: its kind, time, duration and target.
 type Fault struct {
-	Kind   string      `yaml:"kind" json:"kind"`                         // see FaultKinds
-	At     Duration    `yaml:"at" json:"at"`                             // from the start of the measure phase
-	Every  Duration    `yaml:"every,omitempty" json:"every,omitzero"`    // between repetitions
-	Count  int         `yaml:"count,omitempty" json:"count,omitempty"`   // how often, default 1
-	For    Duration    `yaml:"for,omitempty" json:"for,omitzero"`        // until it is healed, or until the trial ends if 0
-	Target FaultTarget `yaml:"target,omitempty" json:"target,omitempty"` // what it hits
-	// Parameters. Each kind has its own, see FaultKinds.
-	Grace  Duration `yaml:"grace,omitempty" json:"grace,omitzero"`    // terminate: from SIGTERM to SIGKILL, default 5s
-	By     int      `yaml:"by,omitempty" json:"by,omitempty"`         // scale: replicas removed (negative) or added again
-	Delay  Duration `yaml:"delay,omitempty" json:"delay,omitzero"`    // latency, packet-delay: added to each
-	Ratio  float64  `yaml:"ratio,omitempty" json:"ratio,omitempty"`   // errors, packet-loss: 0..1
-	Status int      `yaml:"status,omitempty" json:"status,omitempty"` // errors: default 500
-	Rate   float64  `yaml:"rate,omitempty" json:"rate,omitempty"`     // rate-limit: requests/s; bandwidth: bytes/s
-	CPU    Duration `yaml:"cpu,omitempty" json:"cpu,omitzero"`        // cpu-burn: a request
-	Memory Size     `yaml:"memory,omitempty" json:"memory,omitempty"` // memory: held by each
+	Kind     string      `yaml:"kind" json:"kind"`                            // see FaultKinds
+	At       Duration    `yaml:"at" json:"at"`                                // from the start of the measure phase
+	Every    Duration    `yaml:"every,omitempty" json:"every,omitzero"`       // between repetitions
+	Count    int         `yaml:"count,omitempty" json:"count,omitempty"`      // how often, default 1
+	For      Duration    `yaml:"for,omitempty" json:"for,omitzero"`           // until it is healed, or until the trial ends if 0
+	Recovery Duration    `yaml:"recovery,omitempty" json:"recovery,omitzero"` // after the heal, in which checks are still suspended
+	Target   FaultTarget `yaml:"target,omitempty" json:"target,omitempty"`    // what it hits
+	// Parameters. Each kind has its own, see FaultKinds, and faultParameters has their meaning.
+	Grace  Duration `yaml:"grace,omitempty" json:"grace,omitzero"`
+	By     int      `yaml:"by,omitempty" json:"by,omitempty"`
+	Delay  Duration `yaml:"delay,omitempty" json:"delay,omitzero"`
+	Ratio  float64  `yaml:"ratio,omitempty" json:"ratio,omitempty"`
+	Status int      `yaml:"status,omitempty" json:"status,omitempty"`
+	Rate   float64  `yaml:"rate,omitempty" json:"rate,omitempty"`
+	CPU    Duration `yaml:"cpu,omitempty" json:"cpu,omitzero"`
+	Memory Size     `yaml:"memory,omitempty" json:"memory,omitempty"`
 }
 
 // FaultTarget selects the tasks of a fault.
@@ -40,43 +42,84 @@ type FaultTarget struct {
 	Plane   string `yaml:"plane,omitempty" json:"plane,omitempty"`     // app (default), data or control
 }
 
-// FaultKind describes a kind of fault and its parameters.
+// Ability is what a platform must be able to do for a kind of fault.
+type Ability string
+
+// Abilities that kinds of faults need.
+const (
+	EndTasks       Ability = "end tasks"
+	SuspendTasks   Ability = "suspend tasks"
+	ScaleServices  Ability = "change the number of replicas"
+	ChangeServices Ability = "change running services"
+	ImpairNetworks Ability = "impair the network of a pod"
+)
+
+// Abilities lists every ability.
+func Abilities() []Ability {
+	return []Ability{EndTasks, SuspendTasks, ScaleServices, ChangeServices, ImpairNetworks}
+}
+
+// Checks that faults suspend, by the code of their warning.
+const (
+	RateMissed   = "rate-missed"
+	RateExceeded = "rate-exceeded"
+	Errors       = "errors"
+	Restarted    = "restarted"
+)
+
+// FaultKind describes a kind of fault: its parameters, what it needs, and what it does to the validity of a trial.
 type FaultKind struct {
 	Name, Doc string
-	Needs     []string // required parameters
-	May       []string // optional parameters
+	Required  []string // parameters
+	Optional  []string // parameters
 	AppOnly   bool     // applies only to the application plane
-	Network   bool     // applies to the network of whole pods
+	Ability   Ability
+	// Suspends are the checks that are off from a second before the injection until Recovery after the heal.
+	// Restarts are counted for a whole trial, so that the check Restarted is off for its length.
+	Suspends []string
+	Recovery Duration // default
 }
+
+// Default times after a heal in which its effects may last: connections are opened again and backlogs are sent, or
+// only the requests in flight are affected.
+const (
+	reconnectTime = Duration(10 * time.Second)
+	answerTime    = Duration(2 * time.Second)
+)
+
+var (
+	trafficChecks      = []string{RateMissed, RateExceeded, Errors}
+	trafficAndRestarts = append(slices.Clone(trafficChecks), Restarted)
+)
 
 // FaultKinds lists every kind of fault.
 func FaultKinds() []FaultKind {
 	return []FaultKind{
-		{Name: "kill", Doc: "SIGKILL; healed by starting it again at its address"},
-		{Name: "terminate", Doc: "SIGTERM, and SIGKILL after grace; healed as kill is", May: []string{"grace"}},
-		{Name: "pause", Doc: "SIGSTOP; healed by SIGCONT"},
-		{Name: "restart", Doc: "terminate, and start again at once", May: []string{"grace"}},
-		{Name: "scale", Doc: "replicas end with their sidecars (by: -1), or removed ones come back (by: 1); healed by the reverse", Needs: []string{"by"}, May: []string{"grace"}, AppOnly: true},
-		{Name: "latency", Doc: "the service waits before each answer", Needs: []string{"delay"}, AppOnly: true},
-		{Name: "errors", Doc: "a share of the answers fails", Needs: []string{"ratio"}, May: []string{"status"}, AppOnly: true},
-		{Name: "rate-limit", Doc: "requests beyond a rate are answered with 429", Needs: []string{"rate"}, AppOnly: true},
-		{Name: "cpu-burn", Doc: "each request costs CPU time", Needs: []string{"cpu"}, AppOnly: true},
-		{Name: "memory", Doc: "memory is held", Needs: []string{"memory"}, AppOnly: true},
-		{Name: "partition", Doc: "no packet reaches a pod, or leaves it", Network: true},
-		{Name: "packet-loss", Doc: "a share of a pod's packets is lost", Needs: []string{"ratio"}, Network: true},
-		{Name: "packet-delay", Doc: "each packet to and from a pod is late", Needs: []string{"delay"}, Network: true},
-		{Name: "bandwidth", Doc: "bytes per second to and from a pod are limited; excess packets are lost", Needs: []string{"rate"}, Network: true},
+		{Name: "kill", Doc: "SIGKILL; healed by starting it again at its address", Ability: EndTasks, Suspends: trafficAndRestarts, Recovery: reconnectTime},
+		{Name: "terminate", Doc: "SIGTERM, and SIGKILL after grace; healed as kill is", Optional: []string{"grace"}, Ability: EndTasks, Suspends: trafficAndRestarts, Recovery: reconnectTime},
+		{Name: "pause", Doc: "SIGSTOP; healed by SIGCONT", Ability: SuspendTasks, Suspends: trafficAndRestarts, Recovery: reconnectTime},
+		{Name: "restart", Doc: "terminate, and start again at once", Optional: []string{"grace"}, Ability: EndTasks, Suspends: trafficAndRestarts, Recovery: reconnectTime},
+		{Name: "scale", Doc: "replicas end with their sidecars (by: -1), or removed ones come back (by: 1); healed by the reverse", Required: []string{"by"}, Optional: []string{"grace"}, AppOnly: true, Ability: ScaleServices, Suspends: trafficAndRestarts, Recovery: reconnectTime},
+		{Name: "latency", Doc: "the service waits before each answer", Required: []string{"delay"}, AppOnly: true, Ability: ChangeServices, Suspends: trafficChecks, Recovery: answerTime},
+		{Name: "errors", Doc: "a share of the answers fails", Required: []string{"ratio"}, Optional: []string{"status"}, AppOnly: true, Ability: ChangeServices, Suspends: []string{Errors}, Recovery: answerTime},
+		{Name: "rate-limit", Doc: "requests beyond a rate are answered with 429", Required: []string{"rate"}, AppOnly: true, Ability: ChangeServices, Suspends: []string{Errors}, Recovery: answerTime},
+		{Name: "cpu-burn", Doc: "each request costs CPU time", Required: []string{"cpu"}, AppOnly: true, Ability: ChangeServices, Suspends: trafficChecks, Recovery: reconnectTime},
+		{Name: "memory", Doc: "memory is held", Required: []string{"memory"}, AppOnly: true, Ability: ChangeServices, Suspends: trafficAndRestarts, Recovery: answerTime},
+		{Name: "partition", Doc: "no packet reaches a pod, or leaves it", Ability: ImpairNetworks, Suspends: trafficChecks, Recovery: reconnectTime},
+		{Name: "packet-loss", Doc: "a share of a pod's packets is lost", Required: []string{"ratio"}, Ability: ImpairNetworks, Suspends: trafficChecks, Recovery: reconnectTime},
+		{Name: "packet-delay", Doc: "each packet to and from a pod is late", Required: []string{"delay"}, Ability: ImpairNetworks, Suspends: trafficChecks, Recovery: answerTime},
+		{Name: "bandwidth", Doc: "bytes per second to and from a pod are limited; excess packets are lost", Required: []string{"rate"}, Ability: ImpairNetworks, Suspends: trafficChecks, Recovery: reconnectTime},
 	}
 }
 
 // FaultKindOf finds a kind by name.
 func FaultKindOf(name string) (FaultKind, bool) {
-	for _, k := range FaultKinds() {
-		if k.Name == name {
-			return k, true
-		}
+	all := FaultKinds()
+	i := slices.IndexFunc(all, func(k FaultKind) bool { return k.Name == name })
+	if i < 0 {
+		return FaultKind{}, false
 	}
-	return FaultKind{}, false
+	return all[i], true
 }
 
 func faultKindNames() []string {
@@ -85,6 +128,44 @@ func faultKindNames() []string {
 		names = append(names, k.Name)
 	}
 	return names
+}
+
+// has reports whether the kind has a parameter.
+func (k FaultKind) has(parameter string) bool {
+	return slices.Contains(k.Required, parameter) || slices.Contains(k.Optional, parameter)
+}
+
+// faultParameter is a parameter of some kinds of faults.
+type faultParameter struct {
+	name, text string
+	otherwise  any                      // the default in the schema, nil for none
+	limit      func(*jsonschema.Schema) // in the schema, nil for none
+	check      func(v validation, path string, f Fault)
+}
+
+var faultParameters = []faultParameter{
+	{"grace", "time from SIGTERM to SIGKILL", defaultGrace.String(), nil,
+		func(v validation, path string, f Fault) { within(v, path, f.Grace, 0, maxFaultDelay, "") }},
+	{"by", "replicas to remove (-1) or restore (1)", nil, nil, func(v validation, path string, f Fault) {
+		if f.By == 0 || f.By < -maxReplicas || f.By > maxReplicas {
+			v.report(path, "by: -1 removes one replica", "found %d", f.By)
+		}
+	}},
+	{"delay", "time added", nil, nil,
+		func(v validation, path string, f Fault) { within(v, path, f.Delay, 0, maxFaultDelay, "") }},
+	{"ratio", "share", nil, ratio, func(v validation, path string, f Fault) {
+		if f.Ratio <= 0 || f.Ratio > 1 {
+			v.report(path, "0.05 is 5 %", "%v is not above 0 and at most 1", f.Ratio)
+		}
+	}},
+	{"status", "status", defaultStatus, between(400, 599),
+		func(v validation, path string, f Fault) { within(v, path, f.Status, 400, 599, "") }},
+	{"rate", "requests per second, or bytes per second", nil, nil,
+		func(v validation, path string, f Fault) { within(v, path, f.Rate, 0, 1e12, "") }},
+	{"cpu", "CPU time per request", nil, nil,
+		func(v validation, path string, f Fault) { within(v, path, f.CPU, 0, maxFaultDelay, "") }},
+	{"memory", "amount per replica", nil, nil,
+		func(v validation, path string, f Fault) { within(v, path, f.Memory, 0, maxFaultMemory, "") }},
 }
 
 var (
@@ -106,26 +187,21 @@ func (f Fault) Defaults() Fault {
 	if f.Target.Plane == "" {
 		f.Target.Plane = faultPlanes[0]
 	}
+	f.Grace, f.Status = cmp.Or(f.Grace, defaultGrace), cmp.Or(f.Status, defaultStatus)
+	if kind, ok := FaultKindOf(f.Kind); ok {
+		f.Recovery = cmp.Or(f.Recovery, kind.Recovery)
+	}
 	return f
 }
 
 const (
+	defaultGrace   = Duration(5 * time.Second)
+	defaultStatus  = 500
 	maxFaults      = 1000
 	maxFaultDelay  = Duration(60e9)
 	maxFaultMemory = Size(64 << 30)
 	maxExpect      = 200
 )
-
-// parameters lists the parameters that a fault has in the file.
-func (v faultRules) parameters(path string) map[string]bool {
-	set := map[string]bool{}
-	for _, name := range []string{"grace", "by", "delay", "ratio", "status", "rate", "cpu", "memory"} {
-		if v.doc.Has(path + "." + name) {
-			set[name] = true
-		}
-	}
-	return set
-}
 
 func (v faultRules) validate() {
 	if len(v.e.Faults) > maxFaults {
@@ -165,21 +241,20 @@ func (v faultRules) fault(path string, f Fault) {
 		v.oneOf(path+".kind", "fault", f.Kind, faultKindNames())
 		return
 	}
-	set := v.parameters(path)
-	for _, name := range kind.Needs {
-		if !set[name] {
-			v.report(path, "add "+name+": …", "fault %s needs %s", kind.Name, name)
-		}
-	}
-	for name := range set {
-		if !slices.Contains(kind.Needs, name) && !slices.Contains(kind.May, name) {
-			v.report(path+"."+name, "", "fault %s has no %s", kind.Name, name)
+	for _, p := range faultParameters {
+		under := path + "." + p.name
+		switch set := v.doc.Has(under); {
+		case set && !kind.has(p.name):
+			v.report(under, "", "fault %s has no %s", kind.Name, p.name)
+		case set:
+			p.check(v.validation, under, f)
+		case slices.Contains(kind.Required, p.name):
+			v.report(path, "add "+p.name+": …", "fault %s needs %s", kind.Name, p.name)
 		}
 	}
 	v.faultTimes(path, f, kind)
 	v.faultTarget(path+".target", f.Target, kind)
 	v.faultReplicas(path, f)
-	v.faultValues(path, f, set)
 }
 
 func (v faultRules) faultTimes(path string, f Fault, kind FaultKind) {
@@ -189,6 +264,7 @@ func (v faultRules) faultTimes(path string, f Fault, kind FaultKind) {
 	within(v.validation, path+".at", f.At, 0, v.e.Phases.Measure, "it is counted from the start of the measure phase")
 	within(v.validation, path+".every", f.Every, 0, v.e.Phases.Measure, "")
 	within(v.validation, path+".for", f.For, 0, v.e.Phases.Measure, "")
+	within(v.validation, path+".recovery", f.Recovery, 0, v.e.Phases.Measure, "")
 	within(v.validation, path+".count", f.Count, 0, maxFaults, "")
 	if f.Count > 1 && f.Every <= 0 {
 		v.report(path+".count", "add every: 10s", "it is repeated, and there is no time between")
@@ -271,60 +347,35 @@ func (v faultRules) replicas(service string) int {
 	return most
 }
 
-func (v faultRules) faultValues(path string, f Fault, set map[string]bool) {
-	if set["ratio"] {
-		if f.Ratio <= 0 || f.Ratio > 1 {
-			v.report(path+".ratio", "0.05 is 5 %", "%v is not above 0 and at most 1", f.Ratio)
-		}
-	}
-	if set["status"] {
-		within(v.validation, path+".status", f.Status, 400, 599, "")
-	}
-	if set["rate"] {
-		within(v.validation, path+".rate", f.Rate, 0, 1e12, "")
-	}
-	if set["by"] && (f.By == 0 || f.By < -maxReplicas || f.By > maxReplicas) {
-		v.report(path+".by", "by: -1 removes one replica", "found %d", f.By)
-	}
-	for _, d := range []struct {
-		name  string
-		value Duration
-	}{{"delay", f.Delay}, {"cpu", f.CPU}, {"grace", f.Grace}} {
-		if set[d.name] {
-			within(v.validation, path+"."+d.name, d.value, 0, maxFaultDelay, "")
-		}
-	}
-	if set["memory"] {
-		within(v.validation, path+".memory", f.Memory, 0, maxFaultMemory, "")
-	}
-}
-
 // faultDescriptions describes faults and expectations for the schema.
 func faultDescriptions() []description {
 	var kinds []string
 	for _, k := range FaultKinds() {
 		kinds = append(kinds, k.Name+" ("+k.Doc+")")
 	}
-	return []description{
+	all := []description{
 		{"faults", "Faults during the measure phase. They heal at the end of the trial.", nil, nil},
 		{"faults[].kind", "Kind of fault: " + strings.Join(kinds, "; ") + ".", nil, oneOf(faultKindNames()...)},
 		{"faults[].at", "Time from the start of the measure phase.", nil, nil},
 		{"faults[].every", "Time between repetitions.", nil, nil},
 		{"faults[].count", "Number of repetitions.", 1, between(0, maxFaults)},
 		{"faults[].for", "Duration; default: until the trial ends.", nil, nil},
+		{"faults[].recovery", "Time after the heal in which checks remain suspended; default by kind: 2s or 10s.", nil, nil},
 		{"faults[].target", "Affected tasks.", nil, nil},
 		{"faults[].target.service", "Service; default: the entry. load with plane data: the generator's sidecar.", nil, nil},
 		{"faults[].target.replica", "Replica, from 0.", nil, between(0, maxReplicas)},
 		{"faults[].target.pick", "Choice among replicas without a fault.", faultPicks[0], oneOf(faultPicks...)},
 		{"faults[].target.plane", "app: the service; data: its sidecar; control: the mesh's control plane.", faultPlanes[0], oneOf(faultPlanes...)},
-		{"faults[].grace", "terminate, restart, scale: time from SIGTERM to SIGKILL.", "5s", nil},
-		{"faults[].by", "scale: replicas to remove (-1) or restore (1).", nil, nil},
-		{"faults[].delay", "latency, packet-delay: time added.", nil, nil},
-		{"faults[].ratio", "errors, packet-loss: share.", nil, ratio},
-		{"faults[].status", "errors: status.", 500, between(400, 599)},
-		{"faults[].rate", "rate-limit: requests per second; bandwidth: bytes per second.", nil, nil},
-		{"faults[].cpu", "cpu-burn: CPU time per request.", nil, nil},
-		{"faults[].memory", "memory: amount per replica.", nil, nil},
 		{"expect", "Expectations: success_ratio >= 0.999 during fault, p99 < 250ms after 5s, status(5xx) == 0, recovers within 3s.", nil, nil},
 	}
+	for _, p := range faultParameters {
+		var with []string
+		for _, k := range FaultKinds() {
+			if k.has(p.name) {
+				with = append(with, k.Name)
+			}
+		}
+		all = append(all, description{"faults[]." + p.name, strings.Join(with, ", ") + ": " + p.text + ".", p.otherwise, p.limit})
+	}
+	return all
 }

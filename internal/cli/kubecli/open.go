@@ -25,6 +25,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/meter/kubelet"
 	"github.com/tare-mesh/tare/internal/run/platform/kube"
 	"github.com/tare-mesh/tare/internal/run/runner"
+	"github.com/tare-mesh/tare/internal/run/timeline"
 )
 
 // Kubernetes returns the part of the command line that only cmd/tare-kube has.
@@ -62,10 +63,8 @@ func open(ctx context.Context, c *cli.CommandLine, o cli.Opening) (*cli.Opened, 
 // connected opens the platform. With a recorder nothing is done: the steps are recorded.
 func connected(ctx context.Context, c *cli.CommandLine, o cli.Opening, dry *cluster.Recorder) (*cli.Opened, error) {
 	x := o.Experiment.Platform
-	for i, f := range o.Experiment.Faults {
-		if err := kube.CanInject(f); err != nil {
-			return nil, hint.Usage(fmt.Errorf("faults[%d]: %w", i, err), hint.Of(err))
-		}
+	if err := timeline.Check(o.Experiment.Faults, kube.Faults()); err != nil {
+		return nil, hint.Usage(err, hint.Of(err))
 	}
 	k, err := cluster.Connect(ctx, cluster.Options{Kubeconfig: x.Kubeconfig, Context: x.Context, Recorder: dry})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -24,8 +25,8 @@ import (
 // ability that it lacks. To decorate a platform, copy the value and replace fields.
 type Platform struct {
 	Deployer
-	// Impairer checks network faults before the run. nil: network faults are unsupported.
-	Impairer Impairer
+	// Faults are the faults that it can inject.
+	Faults Faults
 	// CounterRefresh applies to the counters of every deployment. nil: each reading is current.
 	CounterRefresh CounterRefresh
 	// DeploysAtOnce: Deploy may be called for the trials of a round at the same time. It is better where a deployment mostly
@@ -40,6 +41,18 @@ type Deployer interface {
 	Prepare(ctx context.Context, meshes []mesh.Definition) (versions map[string]string, err error)
 	// Deploy returns when everything of the trial is ready. After an error nothing is left behind.
 	Deploy(ctx context.Context, spec Spec) (*Deployment, error)
+}
+
+// Faults declares which faults a platform can inject. The zero value is none.
+type Faults struct {
+	Abilities []experiment.Ability
+	// Lacks has the reasons for abilities that the platform lacks.
+	Lacks map[experiment.Ability]string
+	// AppOnly is the reason why faults hit only tasks of the application plane. "": they hit each plane.
+	AppOnly string
+	// CanImpair tries an impairment of a network before the run. nil: there is nothing to try. The error wraps
+	// [errors.ErrUnsupported] with the reason.
+	CanImpair func(how Impairment) error
 }
 
 // Spec describes one deployment completely.
@@ -253,12 +266,6 @@ type NetworkFaults interface {
 	Impair(ctx context.Context, pod string, how Impairment) error
 	// Mend removes the impairment of a pod. A pod without one is no error.
 	Mend(ctx context.Context, pod string) error
-}
-
-// Impairer checks before a run whether networks can be impaired.
-type Impairer interface {
-	// CanImpair returns nil, or an error that wraps [errors.ErrUnsupported] with the reason.
-	CanImpair(how Impairment) error
 }
 
 // Impairment is a network fault. One of its fields is set.

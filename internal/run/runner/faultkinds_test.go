@@ -19,9 +19,9 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/run/fault"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/local"
+	"github.com/tare-mesh/tare/internal/run/timeline"
 )
 
 // answered is the outcome of one request.
@@ -93,7 +93,7 @@ func (s subject) resident() int64 {
 // Root has them, and unattended tests run as root.
 func (s subject) needs(f experiment.Fault) {
 	s.t.Helper()
-	if err := fault.Check([]experiment.Fault{f}, local.New(local.Options{}).Declare()); err != nil {
+	if err := timeline.Check([]experiment.Fault{f}, local.New(local.Options{}).Declare().Faults); err != nil {
 		if os.Getuid() == 0 && !errors.Is(err, os.ErrPermission) && f.Kind != "packet-delay" { // few kernels queue packets
 			s.t.Fatal(err)
 		}
@@ -237,7 +237,7 @@ func TestFaultsShowAndHeal(t *testing.T) {
 					s := faultSubject(t, name)
 					s.needs(c.fault)
 					eventually(t, "no effect without the fault", func() bool { return !c.shows(s) })
-					line := timeline(t, s, c.fault)
+					line := newTimeline(t, s, c.fault)
 					if err := line.Run(t.Context(), time.Now(), time.Now().Add(time.Hour)); err != nil {
 						t.Fatal(err)
 					}
@@ -276,9 +276,9 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-func timeline(t *testing.T, s subject, faults ...experiment.Fault) *fault.Timeline {
+func newTimeline(t *testing.T, s subject, faults ...experiment.Fault) *timeline.Timeline {
 	t.Helper()
-	line, err := fault.New(faults, 1, "echo", s.Deployment, time.Now, func(result.Event) {})
+	line, err := timeline.New(faults, 1, "echo", s.Deployment, time.Now, func(result.Event) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,18 +317,15 @@ func faultSubject(t *testing.T, name string) subject {
 	return subject{d, t}
 }
 
-func TestNetworkFaultsAreRefusedWithTheReason(t *testing.T) {
+func TestFaultsAreRefusedWithTheReason(t *testing.T) {
 	for _, k := range experiment.FaultKinds() {
 		f := []experiment.Fault{{Kind: k.Name, Ratio: 0.5, Rate: 1000, Delay: 1e6}}
-		err := fault.Check(f, platform.Platform{})
-		if got := errors.Is(err, errors.ErrUnsupported); got != k.Network {
+		err := timeline.Check(f, platform.Faults{})
+		if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "the platform cannot "+string(k.Ability)) {
 			t.Errorf("%s on a platform that cannot: %v", k.Name, err)
 		}
-		if k.Network && !strings.Contains(err.Error(), "cannot impair the network") {
-			t.Errorf("%s: no reason in %v", k.Name, err)
-		}
 		// This machine supports it, or gives a reason.
-		if err := fault.Check(f, local.New(local.Options{}).Declare()); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		if err := timeline.Check(f, local.New(local.Options{}).Declare().Faults); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%s on this machine: %v", k.Name, err)
 		}
 	}
@@ -337,7 +334,7 @@ func TestNetworkFaultsAreRefusedWithTheReason(t *testing.T) {
 // A trial that ends or is interrupted while a task is suspended resumes it: removal is quick.
 func TestHealingWithoutAll(t *testing.T) {
 	s := faultSubject(t, "none")
-	line := timeline(t, s, experiment.Fault{Kind: "pause"}, experiment.Fault{Kind: "kill"})
+	line := newTimeline(t, s, experiment.Fault{Kind: "pause"}, experiment.Fault{Kind: "kill"})
 	if err := line.Run(t.Context(), time.Now(), time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}

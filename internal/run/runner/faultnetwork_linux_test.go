@@ -18,9 +18,9 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/run/fault"
 	"github.com/tare-mesh/tare/internal/run/platform/local"
 	"github.com/tare-mesh/tare/internal/run/runner"
+	"github.com/tare-mesh/tare/internal/run/timeline"
 )
 
 // partitionText cuts the server off from its client for four seconds. On a busy machine the fault begins a second later.
@@ -68,7 +68,7 @@ func nothingLeft(t *testing.T) {
 
 func needsRoot(t *testing.T) {
 	t.Helper()
-	if err := fault.Check([]experiment.Fault{{Kind: "partition"}}, local.New(local.Options{}).Declare()); err != nil {
+	if err := timeline.Check([]experiment.Fault{{Kind: "partition"}}, local.New(local.Options{}).Declare().Faults); err != nil {
 		if os.Getuid() == 0 && !errors.Is(err, os.ErrPermission) {
 			t.Fatal(err)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/run/fault"
 	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/run/timeline"
 )
 
 // faultPhase is the faults of one trial, and the counters of the data plane that change because of
@@ -18,7 +18,7 @@ type faultPhase struct {
 	setup      *setup
 	journal    *journal
 	deployment *platform.Deployment
-	timeline   *fault.Timeline             // nil before the measure phase
+	timeline   *timeline.Timeline          // nil before the measure phase
 	before     map[string]map[string]int64 // the data plane's counters before the load; nil: unknown
 }
 
@@ -29,7 +29,7 @@ func (f *faultPhase) plan() error {
 		entry = f.setup.topology.Services[0].Name
 	}
 	var err error
-	f.timeline, err = fault.New(f.setup.Experiment.Faults, f.setup.of.Seed, entry, f.deployment, f.setup.clock.now, f.journal.emit)
+	f.timeline, err = timeline.New(f.setup.Experiment.Faults, f.setup.of.Seed, entry, f.deployment, f.setup.clock.now, f.journal.emit)
 	return err
 }
 
@@ -74,6 +74,10 @@ func (f *faultPhase) keepMesh(ctx context.Context) {
 // pods. Tasks of other planes are only hit by a fault of their own.
 func replaces(faults []experiment.Fault, plane metric.Plane) bool {
 	return slices.ContainsFunc(faults, func(f experiment.Fault) bool {
+		kind, _ := experiment.FaultKindOf(f.Kind)
+		if !slices.Contains(kind.Suspends, experiment.Restarted) {
+			return false
+		}
 		return plane == metric.App || plane == metric.Data || string(plane) == f.Target.Plane
 	})
 }

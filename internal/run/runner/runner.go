@@ -23,10 +23,10 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/run/fault"
 	"github.com/tare-mesh/tare/internal/run/generator"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/run/timeline"
 )
 
 // Config is everything a run needs. The plan is that of Dir.
@@ -262,7 +262,7 @@ func (r *run) ended(ctx context.Context, err error) error {
 // Refused returns an error if p does not support x, for example one of its faults. Run calls it
 // too. Call it before the directory is made, to avoid an empty one.
 func Refused(x *experiment.Experiment, p platform.Platform) error {
-	if err := fault.Check(x.Faults, p); err != nil {
+	if err := timeline.Check(x.Faults, p.Faults); err != nil {
 		return fmt.Errorf("prepare platform %s: %w", x.Platform.Kind, err)
 	}
 	return nil

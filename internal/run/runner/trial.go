@@ -177,6 +177,9 @@ func (t *trial) judge() {
 		t.journal.emit(result.Event{Kind: result.KindError, Message: t.outcome.Error(), Hint: hint.Of(t.outcome)})
 		return
 	default:
+		if len(t.journal.record.Faults) > 0 {
+			t.seen.seconds = t.judgedSeconds()
+		}
 		t.journal.record.Warnings = append(t.journal.record.Warnings, t.checked()...)
 		t.expect()
 	}

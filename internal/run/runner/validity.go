@@ -21,7 +21,8 @@ type seen struct {
 	load    *result.Load
 	limits  experiment.Validity
 	open    bool               // open loop
-	faults  []experiment.Fault // that were injected: then failed requests are measured
+	faults  []experiment.Fault // of the experiment
+	seconds []second           // of the measure phase, nil if the generator does not report them
 	p50     time.Duration      // response time
 	stepped time.Duration      // of the wall clock during the trial
 	// shift of a load with slices from the slices of the readings.
@@ -105,6 +106,7 @@ var checks = []validityCheck{
 	{"rate-exceeded", rateExceeded, "raise phases.warmup, or lower the rate: the load must have no backlog when the measure phase begins", invalidates, nil},
 	{"requests-not-conserved", notConserved, "record.json has every count (balance); docs/reference/conservation.md lists the causes", invalidates, nil},
 	{"errors", tooManyErrors, "see the application's and the data plane's logs in the trial's provenance directory, or raise validity.errorRatio", invalidates, nil},
+	{"faults-unjudged", unjudged, "use load generator tare, or a trial without faults beside it", warns, nil},
 	{"response-size", wrongSize, "check that the application answers with the response size of the treatment", invalidates, nil},
 	{"generator-saturated", saturatedOpen, "reserve a CPU for the generator (platform.cpus), raise load.workers, or lower the rate", invalidates, nil},
 	{"generator-saturated", saturated, "the generator, not the application, may be the limit: raise load.workers or reserve a CPU for it (platform.cpus)", warns, []string{metric.Rate, metric.Latency, metric.ServiceTime}},
@@ -132,9 +134,7 @@ func (t *trial) checked() []result.Warning {
 	s := t.seen
 	s.record, s.load, s.limits = &t.journal.record, t.journal.record.Load, t.setup.Experiment.Validity
 	s.open = t.load.profile.Rate > 0
-	for _, f := range s.record.Faults { // others of the file were without a target in this trial
-		s.faults = append(s.faults, t.setup.Experiment.Faults[f.Index])
-	}
+	s.faults = t.setup.Experiment.Faults
 	s.unsure = t.load.edges.began - t.load.edges.scheduled
 	if s.slices = t.load.profile.Slices; s.slices != nil {
 		s.shift = s.load.Start.Sub(t.load.profile.Start.Add(t.load.profile.Warmup))
@@ -179,8 +179,14 @@ func rateMissed(s seen) string {
 		return ""
 	case s.load.Intended <= 0:
 		return "the generator sent nothing in the measure phase"
-	case len(s.faults) > 0:
-		return ""
+	case s.suspends(experiment.RateMissed):
+		return s.firstStretch(experiment.RateMissed, func(p stretch) string {
+			if float64(p.intended-p.completed) <= minSurplus+s.limits.RateShortfall*float64(p.intended) {
+				return ""
+			}
+			return fmt.Sprintf("%d of %d requests intended %s were answered (%.2f %%, minimum %.2f %%)",
+				p.completed, p.intended, p, 100*float64(p.completed)/float64(p.intended), 100*(1-s.limits.RateShortfall))
+		})
 	}
 	// A paced generator intends no more than it can send. Its requested rate is the reference.
 	intended := s.load.Intended
@@ -199,8 +205,18 @@ func rateMissed(s seen) string {
 // Their CPU is not that of the requests due in the phase, and cost per request would be
 // divided by too many.
 func rateExceeded(s seen) string {
+	if s.open && s.suspends(experiment.RateExceeded) {
+		return s.firstStretch(experiment.RateExceeded, func(p stretch) string {
+			surplus := p.completed - p.intended - p.held // requests that a fault held up were due in the phase
+			if surplus <= minSurplus || float64(surplus) <= maxSurplus*float64(p.intended) {
+				return ""
+			}
+			return fmt.Sprintf("%d requests were due %s and %d were answered, %d more than were due until then (limit %.0f %%)",
+				p.intended, p, p.completed, surplus, 100*maxSurplus)
+		})
+	}
 	surplus := s.load.Completed - s.load.Intended
-	if !s.open || len(s.faults) > 0 || s.load.Intended <= 0 || surplus <= minSurplus || float64(surplus) <= maxSurplus*float64(s.load.Intended) {
+	if !s.open || s.load.Intended <= 0 || surplus <= minSurplus || float64(surplus) <= maxSurplus*float64(s.load.Intended) {
 		return ""
 	}
 	text := fmt.Sprintf("%d requests were due in the measure phase and %d were answered in it (%.1f %% more, limit %.0f %%)",
@@ -212,19 +228,35 @@ func rateExceeded(s seen) string {
 }
 
 func tooManyErrors(s seen) string {
-	var all int64
-	for _, n := range s.load.Classes {
-		all += n
+	var all, bad int64
+	for class, n := range s.load.Classes {
+		if all += n; class != string(load.OK) {
+			bad += n
+		}
 	}
-	bad := all - s.load.Classes[string(load.OK)]
-	switch {
-	case all == 0:
+	if all == 0 {
 		return "no request ended in the measure phase"
-	case len(s.faults) > 0, float64(bad) <= s.limits.ErrorRatio*float64(all):
+	}
+	where, causes := "", ": "+tally(s.load)
+	if s.suspends(experiment.Errors) {
+		all, bad, where, causes = 0, 0, " outside the faults", ""
+		for _, p := range s.outside(experiment.Errors) {
+			all, bad = all+p.ended, bad+p.failed
+		}
+	}
+	if float64(bad) <= s.limits.ErrorRatio*float64(all) {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d requests failed (%.2f %%, limit %.2f %%): %s", bad, all,
-		100*float64(bad)/float64(all), 100*s.limits.ErrorRatio, tally(s.load))
+	return fmt.Sprintf("%d of %d requests%s failed (%.2f %%, limit %.2f %%)%s", bad, all, where,
+		100*float64(bad)/float64(all), 100*s.limits.ErrorRatio, causes)
+}
+
+// unjudged finds faults in trials whose load is not known by the second: nothing outside the faults can be judged.
+func unjudged(s seen) string {
+	if s.seconds != nil || !s.suspends(experiment.RateMissed) && !s.suspends(experiment.Errors) {
+		return ""
+	}
+	return fmt.Sprintf("generator %s reports no counts by the second: rate and errors before and after the faults were not checked", s.load.Generator)
 }
 
 // tally names the failures, the most frequent first.
@@ -336,7 +368,7 @@ func restarted(s seen) string {
 	var who []string
 	for _, task := range s.record.Tasks {
 		n := task.End.Restarts - task.Start.Restarts
-		if n <= 0 || task.Ended || replaces(s.faults, task.Plane) {
+		if n <= 0 || task.Ended || replaces(s.injectedFaults(), task.Plane) {
 			continue
 		}
 		why := fmt.Sprintf("%s was restarted %s", task.ID, printable.Counted(n, "time"))

@@ -115,6 +115,17 @@ func TestChecks(t *testing.T) {
 			t.journal.record.Load.Completed = 9949
 			t.setup.Experiment.Faults = []experiment.Fault{{Kind: "pause"}}
 		}, "rate-missed", "9949 of 10000", invalidates},
+		{"a missed rate after a fault that delays no answer", func(t *trial) {
+			t.journal.record.Load.Completed = 5000
+			inject(t)
+			t.setup.Experiment.Faults[0].Kind = "errors"
+		}, "rate-missed", "5000 of 10000", invalidates},
+		{"a restart after a fault that ends no task", func(t *trial) {
+			t.journal.record.Tasks[0].End.Restarts = 1
+			inject(t)
+			t.setup.Experiment.Faults[0].Kind = "latency"
+		}, "restarted", "was restarted 1 time", invalidates},
+		{"a fault under a generator without seconds", func(t *trial) { inject(t); t.seen.seconds = nil }, "faults-unjudged", "before and after the faults were not checked", warns},
 		{"nothing intended after a fault", func(t *trial) { t.journal.record.Load.Intended = 0; inject(t) }, "rate-missed", "sent nothing", invalidates},
 		{"no request ended after a fault", func(t *trial) { t.journal.record.Load.Classes = nil; inject(t) }, "errors", "no request ended", invalidates},
 		{"nothing intended", func(t *trial) { t.journal.record.Load.Intended = 0 }, "rate-missed", "sent nothing", invalidates},
@@ -216,6 +227,7 @@ func TestChecks(t *testing.T) {
 func inject(t *trial) {
 	t.setup.Experiment.Faults = []experiment.Fault{{Kind: "pause"}}
 	t.journal.record.Faults = []result.Fault{{Kind: "pause"}}
+	t.seen.seconds = []second{}
 }
 
 // overrun makes n of 10,000 requests end after the next slice.

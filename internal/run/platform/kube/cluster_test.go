@@ -168,7 +168,7 @@ func TestPlatform(t *testing.T) {
 		LoadPods:          []string{"load-0"},
 		Outside:           true,
 		Abilities:         []string{"Verifier", "Watcher", "Visitors", "Warner", "LoadWorkers", "CounterRefresh", "Prober", "TaskFaults", "Scaler", "Configurer", "RequestCounters"},
-		PlatformAbilities: []string{"CounterRefresh", "DeploysAtOnce"},
+		PlatformAbilities: []string{"Faults", "CounterRefresh", "DeploysAtOnce"},
 	}
 	platformtest.Run(t, traits, func(t *testing.T) platform.Platform { return newReal(t, c, nil).Declare() }, []mesh.Definition{noMesh(t)})
 }

@@ -45,9 +45,9 @@ type deployment struct {
 	counters   *requestCounters
 }
 
-// Declare returns the platform with its abilities. It cannot impair networks.
+// Declare returns the platform with its abilities.
 func (p *Platform) Declare() platform.Platform {
-	return platform.Platform{Deployer: p, CounterRefresh: p, DeploysAtOnce: true}
+	return platform.Platform{Deployer: p, CounterRefresh: p, DeploysAtOnce: true, Faults: Faults()}
 }
 
 // Deploy implements [platform.Deployer]: it makes the trial's namespace with everything in it and waits until all is ready.

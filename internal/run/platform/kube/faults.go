@@ -1,53 +1,35 @@
 package kube
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// Faults are the supported kinds. They change a service's configuration or end pods.
-func Faults() []string {
-	return []string{"latency", "errors", "rate-limit", "cpu-burn", "memory", "kill", "terminate", "restart", "scale"}
-}
+// noSignals is why tasks cannot be suspended.
+const noSignals = "the API server sends no signals to processes"
 
-// Reasons why the others are not supported.
-const (
-	noSignals   = "the API server sends no signals to processes"
-	noNetwork   = "the network between pods belongs to the nodes and the CNI plug-in"
-	noContainer = "a container does not end alone: its pod is deleted, with the application"
-)
-
-// CanInject returns nil if a fault is supported on a cluster. The error wraps [errors.ErrUnsupported] and has a hint.
-func CanInject(f experiment.Fault) error {
-	kind, _ := experiment.FaultKindOf(f.Kind)
-	reason := ""
-	switch plane := cmp.Or(f.Target.Plane, string(metric.App)); {
-	case kind.Network:
-		reason = noNetwork
-	case !slices.Contains(Faults(), f.Kind):
-		reason = noSignals
-	case plane != string(metric.App):
-		reason = noContainer
+// Faults declares the supported faults. They change a service's configuration or end pods.
+func Faults() platform.Faults {
+	return platform.Faults{
+		Abilities: []experiment.Ability{experiment.EndTasks, experiment.ScaleServices, experiment.ChangeServices},
+		Lacks: map[experiment.Ability]string{
+			experiment.SuspendTasks:   noSignals,
+			experiment.ImpairNetworks: "the network between pods belongs to the nodes and the CNI plug-in",
+		},
+		AppOnly: "a container does not end alone: its pod is deleted, with the application",
 	}
-	if reason == "" {
-		return nil
-	}
-	return hint.New("supported for the application: "+strings.Join(Faults(), ", "), "%s: %w on Kubernetes: %s", f.Kind, errors.ErrUnsupported, reason)
 }
 
 // faults ends pods of the trial and waits for their replacements.

@@ -3,38 +3,14 @@ package kube
 import (
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
 )
-
-// Every kind of fault is supported, or refused with its reason and a hint.
-func TestCanInject(t *testing.T) {
-	for _, k := range experiment.FaultKinds() {
-		err := CanInject(experiment.Fault{Kind: k.Name})
-		if slices.Contains(Faults(), k.Name) != (err == nil) {
-			t.Errorf("%s: %v", k.Name, err)
-		}
-		if err == nil {
-			continue
-		}
-		want := map[bool]string{true: noNetwork, false: noSignals}[k.Network]
-		if hint.Of(err) == "" || !errors.Is(err, errors.ErrUnsupported) || !strings.HasSuffix(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", k.Name, err, want)
-		}
-	}
-	sidecar := experiment.Fault{Kind: "kill", Target: experiment.FaultTarget{Plane: "data"}}
-	if err := CanInject(sidecar); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), noContainer) {
-		t.Errorf("a sidecar alone: %v", err)
-	}
-}
 
 // A pod that a fault ends returns in its slot with the next generation, and is monitored again.
 func TestPodsEndAndReturn(t *testing.T) {

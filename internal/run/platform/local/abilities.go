@@ -1,12 +1,13 @@
 package local
 
 import (
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // Declare returns the platform with its abilities.
 func (p *Platform) Declare() platform.Platform {
-	return platform.Platform{Deployer: p, Impairer: p}
+	return platform.Platform{Deployer: p, Faults: platform.Faults{Abilities: experiment.Abilities(), CanImpair: canImpair}}
 }
 
 // declare returns the deployment with its abilities. Each reading of a process's

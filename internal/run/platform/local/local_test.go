@@ -92,7 +92,7 @@ func TestPlatform(t *testing.T) {
 	abilities := platformtest.Traits{
 		Parallel:          true,
 		Timed:             sidecar.Program(),
-		PlatformAbilities: []string{"Impairer"},
+		PlatformAbilities: []string{"Faults"},
 		Abilities:         []string{"Verifier", "Watcher", "Prober", "StageTimer", "MeshCounters", "RequestCounters", "TaskFaults", "EndedTasks", "Configurer", "NetworkFaults"},
 	}
 	t.Run("meshes", func(t *testing.T) { platformtest.Run(t, abilities, newPlatform, meshes) })

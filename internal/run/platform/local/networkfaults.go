@@ -29,8 +29,8 @@ type station struct {
 	all netip.Prefix
 }
 
-// CanImpair implements [platform.Impairer]. It tries the impairment on an unused address.
-func (p *Platform) CanImpair(how platform.Impairment) error {
+// canImpair tries an impairment on an unused address.
+func canImpair(how platform.Impairment) error {
 	w, err := newWire()
 	if err != nil {
 		return err

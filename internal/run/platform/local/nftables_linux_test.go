@@ -22,7 +22,7 @@ import (
 // needsNetAdmin skips a test without the capability, after a check of the error that tare returns.
 func needsNetAdmin(t *testing.T) {
 	t.Helper()
-	err := New(Options{}).CanImpair(platform.Impairment{Loss: 1})
+	err := canImpair(platform.Impairment{Loss: 1})
 	if err == nil {
 		return
 	}
@@ -293,7 +293,7 @@ func TestPacketDelay(t *testing.T) {
 	hit, other := newHost(t, a, "hit"), newHost(t, a, "other")
 	const delay = 40 * time.Millisecond
 	how := platform.Impairment{Delay: delay}
-	if err := New(Options{}).CanImpair(how); err != nil {
+	if err := canImpair(how); err != nil {
 		if !errors.Is(err, errors.ErrUnsupported) {
 			t.Fatal(err)
 		}
@@ -333,7 +333,7 @@ func TestPacketDelayBesideOthers(t *testing.T) {
 	w, beside, a := newWireFor(t), newWireFor(t), newAddressesFor(t)
 	hit, other, third := newHost(t, a, "hit"), newHost(t, a, "other"), newHost(t, a, "third")
 	how := platform.Impairment{Delay: 200 * time.Millisecond}
-	if err := New(Options{}).CanImpair(how); err != nil {
+	if err := canImpair(how); err != nil {
 		if !errors.Is(err, errors.ErrUnsupported) {
 			t.Fatal(err)
 		}

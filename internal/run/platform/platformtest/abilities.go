@@ -266,7 +266,7 @@ func (s suite) networkFaults(t *testing.T, d *platform.Deployment) {
 	pod, lost := appVictim(t, d).Pod, platform.Impairment{Loss: 1}
 	err := d.NetworkFaults.Impair(t.Context(), pod, lost)
 	if errors.Is(err, errors.ErrUnsupported) {
-		if supported := s.newPlatform(t).Impairer.CanImpair(lost); !errors.Is(supported, errors.ErrUnsupported) {
+		if supported := s.newPlatform(t).Faults.CanImpair(lost); !errors.Is(supported, errors.ErrUnsupported) {
 			t.Errorf("CanImpair returns %v, Impair %v", supported, err)
 		}
 		return

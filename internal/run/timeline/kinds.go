@@ -1,6 +1,4 @@
-// Package fault injects the faults of an experiment: it picks targets, injects
-// and heals. The platform ends, freezes and changes tasks.
-package fault
+package timeline
 
 import (
 	"cmp"
@@ -8,19 +6,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// defaultGrace is the time from SIGTERM to SIGKILL.
-const defaultGrace = 5 * time.Second
-
-// kind is one kind of fault: its injection into one target, and its healing.
+// kind is how one kind of fault is injected into one target, and healed. [experiment.FaultKinds] describes it.
 type kind struct {
 	// pods: its targets are whole pods, not single tasks.
 	pods bool
@@ -32,6 +30,90 @@ type kind struct {
 	lasting bool
 	// network is the impairment of a network, nil if the kind impairs none.
 	network func(experiment.Fault) platform.Impairment
+}
+
+// kinds by name in the experiment file.
+var kinds = map[string]kind{
+	"kill":        {inject: endTasks(func(experiment.Fault) time.Duration { return 0 }), heal: restart},
+	"terminate":   {inject: endTasks(grace), heal: restart},
+	"restart":     {inject: endAndRestart},
+	"pause":       {inject: freeze, heal: thaw, lasting: true},
+	"scale":       {pods: true, inject: scale, heal: unscale},
+	"latency":     configure(func(f experiment.Fault) any { return fields{"delay": f.Delay.String()} }),
+	"errors":      configure(func(f experiment.Fault) any { return fields{"errors": fields{"ratio": f.Ratio, "status": f.Status}} }),
+	"rate-limit":  configure(func(f experiment.Fault) any { return fields{"rateLimit": f.Rate} }),
+	"cpu-burn":    configure(func(f experiment.Fault) any { return fields{"cpu": f.CPU.String()} }),
+	"memory":      configure(func(f experiment.Fault) any { return fields{"memory": f.Memory.String()} }),
+	"partition":   impair(func(experiment.Fault) platform.Impairment { return platform.Impairment{Loss: 1} }),
+	"packet-loss": impair(func(f experiment.Fault) platform.Impairment { return platform.Impairment{Loss: f.Ratio} }),
+	"packet-delay": impair(func(f experiment.Fault) platform.Impairment {
+		return platform.Impairment{Delay: time.Duration(f.Delay)}
+	}),
+	"bandwidth": impair(func(f experiment.Fault) platform.Impairment { return platform.Impairment{Bandwidth: f.Rate} }),
+}
+
+// fields of a service's configuration.
+type fields map[string]any
+
+func grace(f experiment.Fault) time.Duration { return time.Duration(f.Grace) }
+
+// Check checks that a platform can inject all faults. The error wraps [errors.ErrUnsupported] and has the reason for
+// the first that it cannot, and the supported kinds as its hint.
+func Check(faults []experiment.Fault, p platform.Faults) error {
+	for i, f := range faults {
+		described, known := experiment.FaultKindOf(f.Kind)
+		if !known {
+			return fmt.Errorf("faults[%d]: fault %q does not exist", i, f.Kind)
+		}
+		if reason := refusal(described, f, p); reason != "" {
+			return hint.New(supported(p), "faults[%d]: fault %s: %w: %s", i, f.Kind, errors.ErrUnsupported, reason)
+		}
+		if network := kinds[f.Kind].network; network != nil && p.CanImpair != nil {
+			if err := p.CanImpair(network(f)); err != nil {
+				return fmt.Errorf("faults[%d]: fault %s: %w", i, f.Kind, err)
+			}
+		}
+	}
+	return nil
+}
+
+// refusal is the reason why a platform cannot inject a fault, "" if it can.
+func refusal(described experiment.FaultKind, f experiment.Fault, p platform.Faults) string {
+	if !slices.Contains(p.Abilities, described.Ability) {
+		return cmp.Or(p.Lacks[described.Ability], "the platform cannot "+string(described.Ability))
+	}
+	if plane := f.Defaults().Target.Plane; plane != string(metric.App) {
+		return p.AppOnly
+	}
+	return ""
+}
+
+// supported lists the kinds of faults that a platform can inject.
+func supported(p platform.Faults) string {
+	var names []string
+	for _, k := range experiment.FaultKinds() {
+		if slices.Contains(p.Abilities, k.Ability) {
+			names = append(names, k.Name)
+		}
+	}
+	if names == nil {
+		return "remove the faults"
+	}
+	return "supported here: " + strings.Join(names, ", ")
+}
+
+// missing is the first ability of the kinds of faults that the deployment lacks, "" for none.
+func missing(faults []experiment.Fault, d *platform.Deployment) experiment.Ability {
+	has := map[experiment.Ability]bool{ // without a Scaler, tasks are ended one by one
+		experiment.EndTasks: d.TaskFaults != nil, experiment.SuspendTasks: d.TaskFaults != nil, experiment.ScaleServices: d.TaskFaults != nil,
+		experiment.ChangeServices: d.TaskFaults != nil && d.Configurer != nil, experiment.ImpairNetworks: d.TaskFaults != nil && d.NetworkFaults != nil,
+	}
+	for _, f := range faults {
+		if k, _ := experiment.FaultKindOf(f.Kind); !has[k.Ability] {
+			return k.Ability
+		}
+	}
+	return ""
 }
 
 // target is a task, or the tasks of a pod, the application first.
@@ -49,68 +131,9 @@ func (k kind) holds(t target) []string {
 	return append([]string{t.name}, t.tasks...)
 }
 
-// none is the empty undo.
-var none []byte
-
-// kinds by name in the experiment file.
-var kinds = map[string]kind{
-	"kill":        {inject: end(func(experiment.Fault) time.Duration { return 0 }), heal: restart},
-	"terminate":   {inject: end(grace), heal: restart},
-	"restart":     {inject: endAndRestart},
-	"pause":       {inject: freeze, heal: thaw, lasting: true},
-	"scale":       {pods: true, inject: scale, heal: unscale},
-	"latency":     configure(func(f experiment.Fault) any { return fields{"delay": f.Delay.String()} }),
-	"errors":      configure(func(f experiment.Fault) any { return fields{"errors": errorsOf(f)} }),
-	"rate-limit":  configure(func(f experiment.Fault) any { return fields{"rateLimit": f.Rate} }),
-	"cpu-burn":    configure(func(f experiment.Fault) any { return fields{"cpu": f.CPU.String()} }),
-	"memory":      configure(func(f experiment.Fault) any { return fields{"memory": f.Memory.String()} }),
-	"partition":   impair(func(experiment.Fault) platform.Impairment { return platform.Impairment{Loss: 1} }),
-	"packet-loss": impair(func(f experiment.Fault) platform.Impairment { return platform.Impairment{Loss: f.Ratio} }),
-	"packet-delay": impair(func(f experiment.Fault) platform.Impairment {
-		return platform.Impairment{Delay: time.Duration(f.Delay)}
-	}),
-	"bandwidth": impair(func(f experiment.Fault) platform.Impairment { return platform.Impairment{Bandwidth: f.Rate} }),
-}
-
-// fields of a service's configuration.
-type fields map[string]any
-
-// errorsOf also sets the status: the default would be the service's own.
-func errorsOf(f experiment.Fault) fields {
-	return fields{"ratio": f.Ratio, "status": cmp.Or(f.Status, http.StatusInternalServerError)}
-}
-
-func grace(f experiment.Fault) time.Duration {
-	if f.Grace > 0 {
-		return time.Duration(f.Grace)
-	}
-	return defaultGrace
-}
-
-// Check checks that a platform supports all faults. The error wraps [errors.ErrUnsupported] and
-// has the reason for the first that it does not.
-func Check(faults []experiment.Fault, p platform.Platform) error {
-	for i, f := range faults {
-		k, ok := kinds[f.Kind]
-		if !ok {
-			return fmt.Errorf("faults[%d]: fault %q does not exist", i, f.Kind)
-		}
-		if k.network == nil {
-			continue
-		}
-		if p.Impairer == nil {
-			return fmt.Errorf("faults[%d]: fault %s: %w: the platform cannot impair the network of a pod", i, f.Kind, errors.ErrUnsupported)
-		}
-		if err := p.Impairer.CanImpair(k.network(f)); err != nil {
-			return fmt.Errorf("faults[%d]: fault %s: %w", i, f.Kind, err)
-		}
-	}
-	return nil
-}
-
-func end(grace func(experiment.Fault) time.Duration) func(context.Context, *platform.Deployment, experiment.Fault, target) ([]byte, error) {
+func endTasks(grace func(experiment.Fault) time.Duration) func(context.Context, *platform.Deployment, experiment.Fault, target) ([]byte, error) {
 	return func(ctx context.Context, d *platform.Deployment, f experiment.Fault, t target) ([]byte, error) {
-		return none, each(t, func(task string) error { return d.TaskFaults.End(ctx, task, grace(f)) })
+		return nil, each(t, func(task string) error { return d.TaskFaults.End(ctx, task, grace(f)) })
 	}
 }
 
@@ -119,7 +142,7 @@ func restart(ctx context.Context, d *platform.Deployment, _ experiment.Fault, t 
 }
 
 func endAndRestart(ctx context.Context, d *platform.Deployment, f experiment.Fault, t target) ([]byte, error) {
-	return none, each(t, func(task string) error {
+	return nil, each(t, func(task string) error {
 		if err := d.TaskFaults.End(ctx, task, grace(f)); err != nil {
 			return err
 		}
@@ -128,7 +151,7 @@ func endAndRestart(ctx context.Context, d *platform.Deployment, f experiment.Fau
 }
 
 func freeze(ctx context.Context, d *platform.Deployment, _ experiment.Fault, t target) ([]byte, error) {
-	return none, each(t, func(task string) error { return d.TaskFaults.Freeze(ctx, task, true) })
+	return nil, each(t, func(task string) error { return d.TaskFaults.Freeze(ctx, task, true) })
 }
 
 func thaw(ctx context.Context, d *platform.Deployment, _ experiment.Fault, t target, _ []byte) error {
@@ -162,9 +185,9 @@ func bringBack(ctx context.Context, d *platform.Deployment, t target) error {
 
 func scale(ctx context.Context, d *platform.Deployment, f experiment.Fault, t target) ([]byte, error) {
 	if f.By < 0 {
-		return none, remove(ctx, d, f, t)
+		return nil, remove(ctx, d, f, t)
 	}
-	return none, bringBack(ctx, d, t)
+	return nil, bringBack(ctx, d, t)
 }
 
 func unscale(ctx context.Context, d *platform.Deployment, f experiment.Fault, t target, _ []byte) error {
@@ -178,9 +201,6 @@ func unscale(ctx context.Context, d *platform.Deployment, f experiment.Fault, t 
 func configure(patch func(experiment.Fault) any) kind {
 	return kind{
 		inject: func(ctx context.Context, d *platform.Deployment, f experiment.Fault, t target) ([]byte, error) {
-			if d.Configurer == nil {
-				return nil, fmt.Errorf("fault %s: %w: the platform cannot change a service while it runs", f.Kind, errors.ErrUnsupported)
-			}
 			b, err := json.Marshal(patch(f))
 			if err != nil {
 				return nil, err
@@ -199,10 +219,7 @@ func impair(how func(experiment.Fault) platform.Impairment) kind {
 	return kind{
 		pods: true, lasting: true, network: how,
 		inject: func(ctx context.Context, d *platform.Deployment, f experiment.Fault, t target) ([]byte, error) {
-			if d.NetworkFaults == nil {
-				return nil, fmt.Errorf("fault %s: %w: the platform cannot impair the network of a pod", f.Kind, errors.ErrUnsupported)
-			}
-			return none, d.NetworkFaults.Impair(ctx, t.name, how(f))
+			return nil, d.NetworkFaults.Impair(ctx, t.name, how(f))
 		},
 		heal: func(ctx context.Context, d *platform.Deployment, _ experiment.Fault, t target, _ []byte) error {
 			return d.NetworkFaults.Mend(ctx, t.name)

@@ -1,4 +1,7 @@
-package fault
+// Package timeline makes happen what an experiment schedules for the measure phase of a trial: its faults. It picks
+// targets, injects and heals at the times of the file, and returns the windows in which the faults suspend checks of
+// validity. The platform ends, suspends and changes tasks.
+package timeline
 
 import (
 	"cmp"
@@ -61,8 +64,8 @@ func New(faults []experiment.Fault, seed uint64, entry string, d *platform.Deplo
 			return nil, fmt.Errorf("faults[%d]: fault %q does not exist", i, f.Kind)
 		}
 	}
-	if d == nil || d.TaskFaults == nil {
-		return nil, fmt.Errorf("faults: %w: the platform cannot make tasks fail", errors.ErrUnsupported)
+	if lacks := missing(faults, d); lacks != "" {
+		return nil, fmt.Errorf("faults: %w: the platform cannot %s", errors.ErrUnsupported, lacks)
 	}
 	for i, f := range faults {
 		f = f.Defaults()
@@ -80,13 +83,13 @@ func New(faults []experiment.Fault, seed uint64, entry string, d *platform.Deplo
 func (t *Timeline) Run(ctx context.Context, start, end time.Time) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, o := range t.plan {
-		group.Go(func() error { return t.one(ctx, o, start, end) })
+		group.Go(func() error { return t.play(ctx, o, start, end) })
 	}
 	return group.Wait()
 }
 
-// one injects one occurrence and heals it.
-func (t *Timeline) one(ctx context.Context, o occurrence, start, end time.Time) error {
+// play injects one occurrence and heals it.
+func (t *Timeline) play(ctx context.Context, o occurrence, start, end time.Time) error {
 	if came, err := await(ctx, start.Add(o.at), end); err != nil || !came {
 		return err
 	}
@@ -119,7 +122,7 @@ func await(ctx context.Context, t, end time.Time) (came bool, err error) {
 
 // inject picks targets and injects the fault. It returns nil if there is no target.
 func (t *Timeline) inject(ctx context.Context, o occurrence) (*injected, error) {
-	in, err := t.take(o)
+	in, err := t.reserve(o)
 	if errors.Is(err, errNoTarget) {
 		t.event(result.Fault{Index: o.index, Kind: o.fault.Kind}, fmt.Sprintf("%s: %v", o.fault.Kind, err))
 		return nil, nil
@@ -154,8 +157,8 @@ func (t *Timeline) inject(ctx context.Context, o occurrence) (*injected, error) 
 	return in, nil
 }
 
-// take picks targets and reserves them.
-func (t *Timeline) take(o occurrence) (*injected, error) {
+// reserve picks targets and keeps other faults from them.
+func (t *Timeline) reserve(o occurrence) (*injected, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	k := kinds[o.fault.Kind]

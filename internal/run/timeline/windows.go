@@ -1,0 +1,41 @@
+package timeline
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// underWay is how long before a fault a request may have been due that the fault hits.
+const underWay = time.Second
+
+// Window is a time in which a check is suspended.
+type Window struct {
+	From time.Time
+	To   time.Time // zero: to the end of the trial
+}
+
+// Overlaps reports whether a part of [from, to) is in the window.
+func (w Window) Overlaps(from, to time.Time) bool {
+	return to.After(w.From) && (w.To.IsZero() || from.Before(w.To))
+}
+
+// Windows returns the windows in which the injected faults of a trial suspend a check, by the code of its warning.
+// faults are those of the experiment. A fault that was not healed has a window to the end.
+func Windows(check string, injected []result.Fault, faults []experiment.Fault) []Window {
+	var all []Window
+	for _, in := range injected {
+		f := faults[in.Index].Defaults()
+		if k, _ := experiment.FaultKindOf(f.Kind); !slices.Contains(k.Suspends, check) {
+			continue
+		}
+		w := Window{From: in.Start.Add(-underWay)}
+		if !in.Healed.IsZero() {
+			w.To = in.Healed.Add(time.Duration(f.Recovery))
+		}
+		all = append(all, w)
+	}
+	return all
+}
