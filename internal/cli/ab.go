@@ -178,7 +178,7 @@ func (c abCommand) study(args []string, o abOptions) (*Study, error) {
 	}
 	o.fixed = []string{fmt.Sprintf("seed=%d", pilot.Experiment.Seed)}
 	if order := pilot.Experiment.Order; order != "" {
-		o.fixed = append(o.fixed, "order="+experiment.OrderName(order)) // with a seed, the default differs
+		o.fixed = append(o.fixed, "order="+order) // with a seed, the default differs
 	}
 	if pilot.Plan.MeshChanges > 0 { // not in each block
 		twice, err := read(o, 2*from)
@@ -317,7 +317,7 @@ func (c abCommand) fromFlags(o abOptions, blocks int) (*Study, error) {
 		e["order"], e["slices"] = experiment.OrderInterleaved, map[string]any{"length": "500ms"}
 		e["phases"] = map[string]any{"warmup": "2s", "measure": "10s", "drain": "2s"}
 	default:
-		e["order"] = experiment.OrderName(experiment.OrderTurns) // each mesh is installed once a block
+		e["order"] = experiment.OrderByMesh // each mesh is installed once a block
 		e["phases"] = map[string]any{"warmup": "5s", "measure": "15s", "drain": "2s"}
 	}
 	text, err := json.Marshal(e)

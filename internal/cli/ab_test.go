@@ -80,9 +80,9 @@ func TestABStudies(t *testing.T) {
 				return s.Experiment.ByNodeAgent() && s.Plan.Slices.Length == 500*time.Millisecond && s.Plan.Slices.Measure == 20
 			}},
 		"a mesh without revisions": {nil, abOptions{mesh: []string{"linkerd"}, maxTime: 2 * time.Hour, runOptions: runOptions{ExperimentOptions: ExperimentOptions{Set: []string{"b.profile=ha"}}}},
-			experiment.OrderTurns, func(s *Study) bool { return s.Experiment.ByNodeAgent() }},
+			experiment.OrderByMesh, func(s *Study) bool { return s.Experiment.ByNodeAgent() }},
 		"a cluster that is in use": {nil, abOptions{mesh: []string{"istio"}, maxTime: 2 * time.Hour, runOptions: runOptions{ExperimentOptions: ExperimentOptions{Set: []string{"b.options.accessLog=true", "platform.inUse=allow"}}}},
-			experiment.OrderTurns, func(s *Study) bool { return s.Experiment.Platform.Meter == "" }},
+			experiment.OrderByMesh, func(s *Study) bool { return s.Experiment.Platform.Meter == "" }},
 	} {
 		c.o.app, c.o.rate, c.o.maxTime = "echo", "1000", cmp.Or(c.o.maxTime, 10*time.Minute)
 		s, err := abCommand{testLine(t, nil)}.study(c.args, c.o)

@@ -43,7 +43,6 @@ var commands = []func(*CommandLine) *cobra.Command{
 	imageCommand.newCommand,
 	newListCommand,
 	newSchemaCommand,
-	newConvertCommand,
 	newReferenceCommand,
 }
 

@@ -33,7 +33,7 @@ func TestFactorTable(t *testing.T) {
 		t.Errorf("default %q", got)
 	}
 	file := filepath.Join(t.TempDir(), "page.yaml")
-	text := "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: page}\n" +
+	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: page}\n" +
 		"factors: {mesh: [none, envoy], page: [/a, /b]}\nbaseline: {mesh: none, page: /a}\nblocks: 1\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

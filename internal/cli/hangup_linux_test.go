@@ -42,7 +42,7 @@ func terminal(t *testing.T) (server, program *os.File) {
 }
 
 // hungUp is an experiment of many trials without a mesh.
-const hungUp = `apiVersion: tare.dev/v1alpha1
+const hungUp = `apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: hung-up}
 factors: {mesh: [none], rate: [50]}

@@ -12,7 +12,7 @@ import (
 )
 
 // stackedWeights are standard weights of 0, 50, 100 and 200 µs as the steps of a ladder.
-const stackedWeights = `apiVersion: tare.dev/v1alpha1
+const stackedWeights = `apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: stacked-weights}
 meshes: {w200: {from: reference, arguments: [--burn, 200us]}}

@@ -182,7 +182,7 @@ service ServerReflection { rpc ServerReflectionInfo(stream ServerReflectionReque
 	bin, server := programs(t), grpcHealth(t, true)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "x.yaml")
-	text := fmt.Sprintf(`apiVersion: tare.dev/v1alpha1
+	text := fmt.Sprintf(`apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: streams}
 application: {url: %q}

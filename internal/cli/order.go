@@ -68,7 +68,7 @@ func (s *Study) orderWords() string {
 	if words == "" {
 		return ""
 	}
-	words = fmt.Sprintf("order %s: %s", experiment.OrderName(s.Plan.Order), words)
+	words = fmt.Sprintf("order %s: %s", s.Experiment.Order, words)
 	if s.notInterleaved != "" {
 		words += "\nnot interleaved: " + s.notInterleaved
 	}

@@ -94,7 +94,7 @@ runs of the experiment under the same conditions, or of a pilot (--pilot).`,
 
 var orderWords = map[string]string{
 	experiment.OrderBalanced: "random, each treatment in each position and after each other one equally often",
-	experiment.OrderTurns:    "the trials of one mesh run together within a block",
+	plan.ByMesh:              "the trials of one mesh run together within a block",
 	experiment.OrderOnce:     "the trials of one mesh run together",
 
 	experiment.OrderInterleaved: "the treatments of a comparison are deployed at once, and the load moves between them in time slices",

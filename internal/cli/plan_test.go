@@ -117,7 +117,7 @@ func TestPlanJSON(t *testing.T) {
 
 func TestPlanNamesEveryMistakeWithItsHint(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bad.yaml")
-	text := "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: t}\nfactors: {mesh: [none, envoi]}\nblocks: -1\n"
+	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: t}\nfactors: {mesh: [none, envoi]}\nblocks: -1\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

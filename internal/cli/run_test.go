@@ -90,7 +90,7 @@ func TestOutcomeOfARun(t *testing.T) {
 // A run that is refused before its first trial leaves no directory.
 func TestARefusedRunLeavesNoDirectory(t *testing.T) {
 	file, out := filepath.Join(t.TempDir(), "partition.yaml"), filepath.Join(t.TempDir(), "results")
-	const text = `apiVersion: tare.dev/v1alpha1
+	const text = `apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: partition}
 factors: {mesh: [none], rate: [50]}
@@ -122,7 +122,7 @@ blocks: 1
 // The same for a platform that refuses when it is prepared, such as a cluster that another run has.
 func TestARunThatIsNotPreparedLeavesNoDirectory(t *testing.T) {
 	file, out := filepath.Join(t.TempDir(), "e.yaml"), filepath.Join(t.TempDir(), "results")
-	text := "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: e}\nfactors: {mesh: [none]}\n"
+	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: e}\nfactors: {mesh: [none]}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func (refusing) Prepare(context.Context, []mesh.Definition) (map[string]string, 
 // A missing classification is an error before anything runs, not after hours of trials.
 func TestRunWithAnUnknownAttribution(t *testing.T) {
 	file, out := filepath.Join(t.TempDir(), "e.yaml"), filepath.Join(t.TempDir(), "results")
-	text := "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: e}\nfactors: {mesh: [none]}\n"
+	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: e}\nfactors: {mesh: [none]}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

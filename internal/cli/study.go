@@ -97,7 +97,7 @@ func (s *Study) seedWords() string {
 	}
 	repeat := fmt.Sprintf("--set seed=%d", s.Plan.Seed)
 	if s.Experiment.Order != "" {
-		repeat += " --set order=" + experiment.OrderName(s.Experiment.Order)
+		repeat += " --set order=" + s.Experiment.Order
 	}
 	return fmt.Sprintf("seed %d (random; repeat this plan with %s)", s.Plan.Seed, repeat)
 }

@@ -90,7 +90,7 @@ func TestPlanLearnsTimes(t *testing.T) {
 // The plan of recorded results is made from their file alone, without the cluster of the application.
 func TestPlanOfRecordedNamespace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), result.ExperimentFile)
-	text := "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: shop}\nplatform: {kind: kubernetes}\napplication: {namespace: shop, entry: web}\n" +
+	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: shop}\nplatform: {kind: kubernetes}\napplication: {namespace: shop, entry: web}\n" +
 		"factors: {mesh: [none, istio]}\nblocks: 3\nseed: 1\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

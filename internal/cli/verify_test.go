@@ -24,7 +24,7 @@ import (
 )
 
 // measuredOnce is an experiment of two short trials.
-const measuredOnce = `apiVersion: tare.dev/v1alpha1
+const measuredOnce = `apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: measured-once}
 factors: {mesh: [none], rate: [100, 200]}

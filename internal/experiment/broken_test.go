@@ -115,7 +115,7 @@ func write(t *testing.T, files []brokenFile) {
 	}
 }
 
-const header = "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: t}\n"
+const header = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: t}\n"
 
 // Files that a text archive cannot hold.
 func TestBrokenBytes(t *testing.T) {

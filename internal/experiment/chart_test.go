@@ -12,7 +12,7 @@ import (
 func TestChartOfAnApplication(t *testing.T) {
 	onCluster := known
 	onCluster.Platforms = []string{"local", "kubernetes"}
-	const head = "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: x}\n"
+	const head = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: x}\n"
 	const services = "services: [{name: a, calls: [{service: b}]}, {name: b}]"
 	for text, want := range map[string]string{
 		"platform: {kind: kubernetes}\nfactors: {replicas: [1, 3]}\napplication: {chart: {chart: ./c, replicas: n, values: 'a: 1'}, " + services + "}": "",

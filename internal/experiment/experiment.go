@@ -9,8 +9,11 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-// Kind is the kind of an experiment file.
-const Kind = "Experiment"
+// Version and kind of an experiment file.
+const (
+	APIVersion = "tare.dev/v1beta1"
+	Kind       = "Experiment"
+)
 
 // Experiment is one experiment file after decoding, defaulting and validation.
 type Experiment struct {
@@ -25,7 +28,7 @@ type Experiment struct {
 	Load        Load                   `yaml:"load,omitempty" json:"load"`
 	Phases      Phases                 `yaml:"phases,omitempty" json:"phases"`
 	Blocks      Blocks                 `yaml:"blocks" json:"blocks"`                               // repetitions of every treatment, default 6
-	Order       string                 `yaml:"order,omitempty" json:"order,omitempty"`             // of the trials: "interleaved" or "balanced" (defaults without a seed), "random" (default with one), "turns" or "once"
+	Order       string                 `yaml:"order,omitempty" json:"order,omitempty"`             // of the trials: "interleaved" or "balanced" (defaults without a seed), "random" (default with one), "by-mesh" or "once"
 	Slices      Slices                 `yaml:"slices,omitempty" json:"slices,omitzero"`            // of order interleaved
 	Seed        uint64                 `yaml:"seed" json:"seed"`                                   // default: drawn
 	Baseline    Baseline               `yaml:"baseline,omitempty" json:"baseline"`                 // default {mesh: none} where none is a level

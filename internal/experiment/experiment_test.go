@@ -182,3 +182,15 @@ func TestUnitsReadBack(t *testing.T) {
 		}
 	}
 }
+
+// Results of earlier versions have values that files no longer have.
+func TestRecordedFilesOfEarlierVersions(t *testing.T) {
+	const text = "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: earlier}\nfactors: {mesh: [none, envoy]}\norder: turns\n"
+	e, err := experiment.Decode("experiment.yaml", []byte(text), experiment.Known{Recorded: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.APIVersion != experiment.APIVersion || e.Order != experiment.OrderByMesh {
+		t.Errorf("version %s, order %s", e.APIVersion, e.Order)
+	}
+}

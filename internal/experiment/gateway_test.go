@@ -17,7 +17,7 @@ func TestLoadThroughTheGateway(t *testing.T) {
 		d, err := mesh.Load(name)
 		return d, err == nil
 	}
-	const head = "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: x}\n"
+	const head = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: x}\n"
 	const cluster = "platform: {kind: kubernetes}\n"
 	const through = "load: {entry: gateway}\n"
 	for text, want := range map[string]string{

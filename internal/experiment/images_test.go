@@ -10,7 +10,7 @@ import (
 func TestImagesOfGenerators(t *testing.T) {
 	onCluster := known
 	onCluster.Platforms, onCluster.Generators = []string{"local", "kubernetes"}, []string{"tare", "oha"}
-	const head = "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: x}\nfactors: {rate: [100]}\n"
+	const head = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: x}\nfactors: {rate: [100]}\n"
 	for text, want := range map[string]string{
 		"platform: {kind: kubernetes, images: {oha: 'r/oha:1'}}":                          "",
 		"platform: {kind: kubernetes, images: {oha: {image: 'r/oha:1', path: /bin/oha}}}": "",

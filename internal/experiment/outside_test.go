@@ -10,7 +10,7 @@ import (
 func TestLoadFromOutside(t *testing.T) {
 	onCluster := known
 	onCluster.Platforms = []string{"local", "kubernetes"}
-	const head = "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: x}\nfactors: {rate: [100]}\n"
+	const head = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: x}\nfactors: {rate: [100]}\n"
 	for text, want := range map[string]string{
 		"platform: {kind: kubernetes}\nload: {from: outside}":                      "",
 		"platform: {kind: kubernetes, expose: portForward}\nload: {from: outside}": "",

@@ -83,7 +83,9 @@ func Decode(name string, data []byte, known Known, overrides ...string) (*Experi
 	}
 	e := defaults()
 	doc.Decode(e)
-	e.readVersion(doc)
+	if known.Recorded {
+		e.readEarlier()
+	}
 	e.complete(doc)
 	e.findServices(doc, known, filepath.Dir(name))
 	readTargets(e, doc, known, filepath.Dir(name))
@@ -102,6 +104,16 @@ func Decode(name string, data []byte, known Known, overrides ...string) (*Experi
 		return nil, err
 	}
 	return e, nil
+}
+
+// readEarlier gives values in results of version v1alpha1 their present names.
+func (e *Experiment) readEarlier() {
+	if e.APIVersion == "tare.dev/v1alpha1" {
+		e.APIVersion = APIVersion
+	}
+	if e.Order == "turns" {
+		e.Order = OrderByMesh
+	}
 }
 
 // DefaultLevels are the levels of the factors that e does not name.
@@ -139,12 +151,12 @@ func (e *Experiment) complete(doc *strict.Document) {
 	e.completeSearches()
 }
 
-// YAML renders the experiment in the current version, with its defaults filled in. Decoding it gives the same experiment.
+// YAML renders the experiment with its defaults filled in. Decoding it gives the same experiment.
 func (e *Experiment) YAML() ([]byte, error) {
 	var b bytes.Buffer
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
-	if err := enc.Encode(e.current()); err != nil {
+	if err := enc.Encode(e); err != nil {
 		return nil, fmt.Errorf("render experiment %s: %w", e.Metadata.Name, err)
 	}
 	if err := enc.Close(); err != nil {

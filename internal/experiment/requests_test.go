@@ -84,7 +84,7 @@ func TestWithSecrets(t *testing.T) {
 // absolute, and no record has their values.
 func TestTemplatesOfRequests(t *testing.T) {
 	dir := t.TempDir()
-	for name, content := range map[string]string{"users.csv": "id,password\n7,s3cret\n", "x.yaml": `apiVersion: tare.dev/v1alpha1
+	for name, content := range map[string]string{"users.csv": "id,password\n7,s3cret\n", "x.yaml": `apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: t}
 factors: {mesh: [none, envoy], rate: [max]}
@@ -164,7 +164,7 @@ func TestRecordedExperimentOpensNoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, body := range []string{"load: {requests: [{path: /, bodyFile: ../secret.yaml}]}\n", "application: {topology: ../secret.yaml}\n", "load: {targets: ../secret.yaml}\n"} {
-		text := "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: theirs}\nblocks: 1\n" + body
+		text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: theirs}\nblocks: 1\n" + body
 		_, err := experiment.Decode(filepath.Join(results, "experiment.yaml"), []byte(text), experiment.Known{Recorded: true})
 		if err == nil || !strings.Contains(err.Error(), "a recorded experiment has") {
 			t.Errorf("%s: %v", body, err)

@@ -17,7 +17,7 @@ func TestResourcesAndNamespace(t *testing.T) {
 		return d, err == nil
 	}
 	onCluster.Meshes = nil
-	const head = "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: x}\nfactors: {rate: [100]}\n"
+	const head = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: x}\nfactors: {rate: [100]}\n"
 	for text, want := range map[string]string{
 		"platform: {kind: kubernetes, resources: {app: {requests: {cpu: 250m, memory: 64MiB}, limits: {cpu: 1.5}}, load: {requests: {cpu: 1}}}}": "",
 		"platform: {kind: kubernetes, resources: {}}":                                                                                         "",

@@ -19,7 +19,7 @@ func TestVariantsAreInterleavedByRevision(t *testing.T) {
 		"order: interleaved\nfactors: {mesh: [none, istio-1.29]}\n":             {"istio-1.29": "istio-system"},
 		"order: by-mesh\nfactors: {mesh: [none, istio-1.29, istio-1.30]}\n":     {"istio-1.29": "istio-system", "istio-1.30": "istio-system"},
 	} {
-		e := variantsOf(t, strings.ReplaceAll(variants+text, "by-mesh", "turns"))
+		e := variantsOf(t, variants+text)
 		got := map[string]string{}
 		for name := range want {
 			d, err := e.Definition(name, withMeshes().Definition)

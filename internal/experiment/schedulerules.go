@@ -9,7 +9,7 @@ import (
 const (
 	OrderRandom   = "random"   // all treatments of a block in random order
 	OrderBalanced = "balanced" // the same, each treatment in each position and after each other equally often
-	OrderTurns    = "turns"    // within a block, consecutive trials of one mesh; meshes in random order; by-mesh in the file
+	OrderByMesh   = "by-mesh"  // within a block, consecutive trials of one mesh; meshes in random order
 	OrderOnce     = "once"     // the same over all blocks: each mesh is installed once per run
 	// OrderInterleaved deploys treatments to be compared at once and moves the load between them.
 	OrderInterleaved = "interleaved"
@@ -18,16 +18,7 @@ const (
 )
 
 // orders lists the orders, the default first.
-var orders = []string{OrderRandom, OrderBalanced, OrderTurns, OrderOnce, OrderInterleaved}
-
-// orderNames lists the values of the field order.
-func orderNames() []string {
-	var names []string
-	for _, o := range orders {
-		names = append(names, OrderName(o))
-	}
-	return names
-}
+var orders = []string{OrderRandom, OrderBalanced, OrderByMesh, OrderOnce, OrderInterleaved}
 
 // minSequential is the number of blocks before which a run does not stop early.
 // With fewer, the standard deviation is often too small by chance, and the
@@ -88,10 +79,13 @@ func (v scheduleRules) blocks() {
 }
 
 func (v scheduleRules) order() {
-	if v.e.Order == OrderTogether {
+	switch {
+	case v.e.Order == OrderTogether:
 		v.report("order", "write order: interleaved, which has ratios and costs", "tare no longer loads treatments at once")
-	} else if v.e.Order != "" || v.doc.Has("order") {
-		v.oneOf("order", "order", OrderName(v.e.Order), orderNames())
+	case v.e.Order == "turns":
+		v.report("order", "write order: by-mesh", `"turns" is now "by-mesh"`)
+	case v.e.Order != "" || v.doc.Has("order"):
+		v.oneOf("order", "order", v.e.Order, orders)
 	}
 	if v.e.Order == OrderOnce && v.e.Blocks.Until != nil {
 		v.report("order", "write order: by-mesh, or a number of blocks", "with order once no block ends before the last mesh, and blocks.until needs complete blocks")

@@ -209,7 +209,7 @@ func describe(known Known) []description {
 	}
 	d := defaults()
 	return slices.Concat([]description{
-		{"apiVersion", "Version of this format.", nil, oneOf(APIVersions()...)},
+		{"apiVersion", "Version of this format.", nil, oneOf(APIVersion)},
 		{"kind", "Kind of file.", nil, oneOf(Kind)},
 		{"metadata", "Name and purpose.", nil, nil},
 		{"metadata.name", "DNS label, part of directory and namespace names.", nil, label},
@@ -272,7 +272,7 @@ func describe(known Known) []description {
 		{"blocks.min", "Minimum number of blocks.", d.Blocks.Min, between(minSequential, MaxTrials)},
 		{"blocks.max", "Maximum number of blocks.", d.Blocks.Max, between(1, MaxTrials)},
 		{"blocks.until", "Interval width at which the run stops: metric and half width, such as " + precisionExample + " or " + metric.Latency + "/p99 ±0.1ms.", nil, nil},
-		{"order", "Order of the trials. balanced: random, each treatment in each position and after each other one equally often. random: random within each block. by-mesh: one batch per mesh within a block. once: one batch per mesh in the run, so mesh and time are confounded. interleaved: the treatments of a comparison at once, in time slices. Default: random in a file with a seed; else interleaved on platform local where nothing forbids it, or balanced.", nil, oneOf(append(orderNames(), OrderTurns)...)},
+		{"order", "Order of the trials. balanced: random, each treatment in each position and after each other one equally often. random: random within each block. by-mesh: one batch per mesh within a block. once: one batch per mesh in the run, so mesh and time are confounded. interleaved: the treatments of a comparison at once, in time slices. Default: random in a file with a seed; else interleaved on platform local where nothing forbids it, or balanced.", nil, oneOf(orders...)},
 		{"slices", "Time slices of order interleaved.", nil, nil},
 		{"slices.length", "Length of a slice, in which one treatment has the load.", defaultSlices.Length.String(), nil},
 		{"slices.guard", "End of a slice without load: answers arrive, and counters are read. Default: 10ms, at most a tenth of the length.", nil, nil},

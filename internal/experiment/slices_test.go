@@ -9,7 +9,7 @@ import (
 )
 
 func decodeText(body string) (*experiment.Experiment, error) {
-	return experiment.Decode("x.yaml", []byte("apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: t}\n"+body), experiment.Known{})
+	return experiment.Decode("x.yaml", []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: t}\n"+body), experiment.Known{})
 }
 
 // What treatments deployed at once cannot have is refused at the line of the order, with the reason.
@@ -105,7 +105,7 @@ func TestDefaultOrder(t *testing.T) {
 			return experiment.OrderInterleaved
 		}}
 		decode := func(body string) *experiment.Experiment {
-			e, err := experiment.Decode("x.yaml", []byte("apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: t}\n"+body+"\n"), known)
+			e, err := experiment.Decode("x.yaml", []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: t}\n"+body+"\n"), known)
 			if err != nil {
 				t.Fatalf("%s: %v", body, err)
 			}

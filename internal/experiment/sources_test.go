@@ -22,7 +22,7 @@ func sourced(text string) (*experiment.Experiment, error) {
 		}
 		return &manifest.Set{Source: "test", Services: []manifest.Service{{Name: "api", Port: 8080, Protocol: "grpc"}, {Name: "cache", Port: 6379, Protocol: "tcp"}, {Name: "web", Port: 80, Protocol: "http1"}}}, nil
 	}
-	return experiment.Decode("sub/x.yaml", []byte("apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: x}\n"+text+"\n"), on)
+	return experiment.Decode("sub/x.yaml", []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: x}\n"+text+"\n"), on)
 }
 
 // Services come from the objects. What the file has about a service stays.

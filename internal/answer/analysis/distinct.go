@@ -185,8 +185,8 @@ func (c Conditions) flat() (map[string]string, error) {
 	switch o := flat["order"]; o {
 	case experiment.OrderRandom, experiment.OrderBalanced:
 		delete(flat, "order") // both are random within blocks
-	case experiment.OrderTurns: // of a run before v1beta1
-		flat["order"] = experiment.OrderName(experiment.OrderTurns)
+	case "turns": // of experiment files of v1alpha1
+		flat["order"] = experiment.OrderByMesh
 	}
 	return flat, nil
 }

@@ -17,7 +17,7 @@ const gateOfLooks = "cpu_us_per_request/app < +12%"
 func gatedStudy() analysistest.Study {
 	s := analysistest.Quickstart()
 	s.Treatments, s.Blocks, s.Bare = s.Treatments[:3], 8, true
-	s.YAML = "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: looks}\ndecide: {gates: ['" + gateOfLooks + "']}\n"
+	s.YAML = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: looks}\ndecide: {gates: ['" + gateOfLooks + "']}\n"
 	s.Change = func(r *result.Record) {
 		switch {
 		case r.Block == 2 && r.Treatment == "envoy":

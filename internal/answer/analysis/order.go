@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
 // errRatiosOnly is why results of order together have no costs.
@@ -20,7 +21,7 @@ func (d *run) orderWarnings() []Warning {
 		return []Warning{{Code: "loaded-together",
 			Message: "treatments were loaded at once, each with its part of the rate, and competed for CPUs and caches: only ratios of treatments are valid, and no figure is that of a treatment alone",
 			Hint:    "order: interleaved has costs in their own units"}}
-	case experiment.OrderTurns:
+	case plan.ByMesh:
 		return []Warning{{Code: "meshes-in-turns",
 			Message: "within a block the trials of a mesh run together, those of the A/A pair too: the noise floor does not include differences between mesh batches",
 			Hint:    "order: random runs all trials of a block in random order"}}

@@ -3,7 +3,6 @@ package analysis
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -89,11 +88,10 @@ func DecodePrices(name string, data []byte) (*Prices, error) {
 		}
 	}
 	for _, f := range []struct {
-		path, found string
-		known       []string
-	}{{"apiVersion", p.APIVersion, experiment.APIVersions()}, {"kind", p.Kind, []string{PricesKind}}} {
-		if want := f.known[0]; !slices.Contains(f.known, f.found) {
-			report(f.path, fmt.Sprintf("found %.40q, expected %q", f.found, want), "write "+f.path+": "+want)
+		path, found, want string
+	}{{"apiVersion", p.APIVersion, experiment.APIVersion}, {"kind", p.Kind, PricesKind}} {
+		if f.found != f.want {
+			report(f.path, fmt.Sprintf("found %.40q, expected %q", f.found, f.want), "write "+f.path+": "+f.want)
 		}
 	}
 	if c := p.Currency; len(c) != 3 || c != strings.ToUpper(c) {

@@ -18,7 +18,7 @@ import (
 func examinedBy(t *testing.T, text string) (string, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "x.yaml")
-	if err := os.WriteFile(file, []byte("apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: x}\nblocks: 1\nfactors: {rate: [100]}\n"+text), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: x}\nblocks: 1\nfactors: {rate: [100]}\n"+text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer

@@ -12,7 +12,7 @@ import (
 // Without a cluster, a dry run writes the manifests of each treatment in the order in which they can be applied.
 func TestDryRun(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.yaml")
-	text := "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: dry}\napplication: {topology: chain-2}\nfactors: {mesh: [none], replicas: [1, 3]}\nblocks: 2\n"
+	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: dry}\napplication: {topology: chain-2}\nfactors: {mesh: [none], replicas: [1, 3]}\nblocks: 2\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestDryRunOfAMesh(t *testing.T) {
 	dir := t.TempDir()
 	file, definition := filepath.Join(dir, "x.yaml"), filepath.Join(dir, "tiny.yaml")
 	for path, text := range map[string]string{
-		file:       "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: dry}\nfactors: {mesh: [none, tiny]}\nblocks: 1\nplatform: {kind: kubernetes}\n",
+		file:       "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: dry}\nfactors: {mesh: [none, tiny]}\nblocks: 1\nplatform: {kind: kubernetes}\n",
 		definition: "name: tiny\ndescription: a mesh of the test's own\nkubernetes:\n  version: 1.0.0\n  namespace: tiny-system\n  charts: [{release: tinyd, chart: tinyd, repository: 'https://charts.invalid'}]\n  profiles: {dev: {replicas: 1}}\n  workloads: [{kind: Deployment, name: tinyd, scaled: true}]\n  enrolment: {namespace: {labels: {tiny.test/in: \"yes\"}}, proof: {labels: {tiny.test/in: \"yes\"}}}\n  proxies: [{role: sidecar, in: pod, container: tiny-proxy}]\ntasks:\n- {plane: data, role: sidecar, container: tiny-proxy}\n- {plane: control, namespace: tiny-system}\n",
 		filepath.Join(dir, "charts", "tinyd", "Chart.yaml"):               "apiVersion: v2\nname: tinyd\nversion: 1.0.0\n",
 		filepath.Join(dir, "charts", "tinyd", "templates", "object.yaml"): "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: of-tinyd, namespace: {{ .Release.Namespace }}}\n",

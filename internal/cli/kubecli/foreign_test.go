@@ -277,7 +277,7 @@ spec:
 }
 
 // foreignExperiment has short phases: its deployment and its verification matter.
-const foreignExperiment = `apiVersion: tare.dev/v1alpha1
+const foreignExperiment = `apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: %s}
 platform: {kind: kubernetes, kubeconfig: %q, image: %q, inUse: allow}

@@ -15,7 +15,7 @@ import (
 )
 
 // gatewayExperiment compares Istio behind its ingress gateway with the same application behind a plain node port.
-const gatewayExperiment = `apiVersion: tare.dev/v1alpha1
+const gatewayExperiment = `apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: gateway}
 platform: {kind: kubernetes, kubeconfig: %q, image: %q, inUse: allow}

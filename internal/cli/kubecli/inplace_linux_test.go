@@ -81,7 +81,7 @@ func (r *onKubernetes) inPlace(t *testing.T, definition, charts string) {
 	}
 	before := r.desk(t, workloads)
 
-	text := "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: desk}\napplication: {namespace: desk, entry: front, inPlace: true}\n" +
+	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: desk}\napplication: {namespace: desk, entry: front, inPlace: true}\n" +
 		"factors: {mesh: [weight], rate: [20], connections: [2]}\nphases: {warmup: 2s, measure: 5s, drain: 1s, idle: {cpu: 100, deadline: 1s}}\n" +
 		"validity: {errorRatio: 0.05, rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}\nblocks: 2\n"
 	file := filepath.Join(t.TempDir(), "desk.yaml")

@@ -24,7 +24,7 @@ import (
 
 // istioExperiment measures Istio with an upstream Envoy. Its validity limits tolerate a busy machine. A task
 // without a plane still invalidates a trial.
-const istioExperiment = `apiVersion: tare.dev/v1alpha1
+const istioExperiment = `apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: istio}
 platform: {kind: kubernetes, kubeconfig: %q, image: %q, inUse: allow}

@@ -88,7 +88,7 @@ func clusterConnection(t *testing.T) *cluster.Cluster {
 // experimentOnKubernetes prepares a run of an experiment without a platform section.
 func experimentOnKubernetes(t *testing.T, text string, set ...string) *onKubernetes {
 	t.Helper()
-	return fileOnKubernetes(t, []byte("apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: test}\n"+text), set...)
+	return fileOnKubernetes(t, []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: test}\n"+text), set...)
 }
 
 // fileOnKubernetes prepares a run of a complete file.

@@ -7,13 +7,18 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
+// ByMesh is [Plan.Order] of experiments with order by-mesh.
+const ByMesh = "turns"
+
 // keepTogether makes the trials of a mesh consecutive, if the experiment's order requires it. Meshes keep the order of
 // their first trials in the block or run, and trials of a mesh keep their order. Both are random, as in the blocks.
 func (p *Plan) keepTogether(order string) {
-	if order != experiment.OrderTurns && order != experiment.OrderOnce {
+	if order != experiment.OrderByMesh && order != experiment.OrderOnce {
 		return
 	}
-	p.Order = order
+	if p.Order = order; order == experiment.OrderByMesh {
+		p.Order = ByMesh
+	}
 	mesh := map[string]string{}
 	for _, t := range p.Treatments {
 		mesh[t.ID] = t.Levels.Mesh

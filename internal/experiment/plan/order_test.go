@@ -1,10 +1,12 @@
 package plan_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
@@ -29,9 +31,9 @@ func TestOrders(t *testing.T) {
 	if random.Order != "" {
 		t.Errorf("the order is %q", random.Order)
 	}
-	for order, turns := range map[string]int{"turns": 3 * 4, "once": 3} {
+	for order, turns := range map[string]int{experiment.OrderByMesh: 3 * 4, experiment.OrderOnce: 3} {
 		p := expand(t, twoFactors+"order: "+order)
-		if p.Order != order || len(p.Trials) != len(random.Trials) || p.Expected != random.Expected {
+		if want := map[string]string{experiment.OrderByMesh: plan.ByMesh}[order]; p.Order != cmp.Or(want, order) || len(p.Trials) != len(random.Trials) || p.Expected != random.Expected {
 			t.Fatalf("%s: %q, %d trials, %v", order, p.Order, len(p.Trials), p.Expected)
 		}
 		ran := map[string]uint64{}

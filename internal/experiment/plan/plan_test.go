@@ -18,7 +18,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
-const header = "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: t}\n"
+const header = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: t}\n"
 
 func expand(t testing.TB, body string) *plan.Plan {
 	t.Helper()

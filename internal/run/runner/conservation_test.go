@@ -21,7 +21,7 @@ import (
 const notConserved = "requests-not-conserved"
 
 // conservedText is a short trial of one service. Its limits are wide: this is no measurement.
-const conservedText = `apiVersion: tare.dev/v1alpha1
+const conservedText = `apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: conserved}
 application: {topology: echo}

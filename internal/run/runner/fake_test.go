@@ -228,7 +228,7 @@ func (heldGenerator) Abilities() generator.Abilities { return generator.Abilitie
 // fakeSlices are the slices of each trial of a round in the measure phase, of 100 ms.
 const fakeSlices = 3
 
-const fakeText = `apiVersion: tare.dev/v1alpha1
+const fakeText = `apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: fake}
 factors: {mesh: [none], rate: [500]}

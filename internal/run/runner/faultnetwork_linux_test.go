@@ -24,7 +24,7 @@ import (
 )
 
 // partitionText cuts the server off from its client for four seconds. On a busy machine the fault begins a second later.
-const partitionText = `apiVersion: tare.dev/v1alpha1
+const partitionText = `apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: partition}
 application:

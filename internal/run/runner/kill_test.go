@@ -26,7 +26,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
-const killText = `apiVersion: tare.dev/v1alpha1
+const killText = `apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: killed}
 factors: {mesh: [none], rate: [100, 200]}
@@ -34,7 +34,7 @@ blocks: 3
 `
 
 // killRoundText has two rounds of three trials, about three seconds each.
-const killRoundText = `apiVersion: tare.dev/v1alpha1
+const killRoundText = `apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: killed}
 factors: {mesh: [none, envoy], rate: [100]}

@@ -134,7 +134,7 @@ func real(t *testing.T, text string) (runner.Config, *events) {
 	}, sink
 }
 
-const realText = `apiVersion: tare.dev/v1alpha1
+const realText = `apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: real}
 factors:

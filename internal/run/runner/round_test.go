@@ -23,7 +23,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
-const fakeRoundText = `apiVersion: tare.dev/v1alpha1
+const fakeRoundText = `apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: fake}
 factors: {mesh: [none, envoy], rate: [500]}
@@ -312,7 +312,7 @@ func TestIncompleteRound(t *testing.T) {
 	}
 }
 
-const realRoundText = `apiVersion: tare.dev/v1alpha1
+const realRoundText = `apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: real}
 factors:

@@ -34,7 +34,7 @@ func short(t *testing.T, seed uint64, blocks int, dataUS float64, file string) *
 	return d
 }
 
-const gatedFile = "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: ab}\ndecide: {gates: ['cpu_us_per_request/app < +2%']}\n"
+const gatedFile = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: ab}\ndecide: {gates: ['cpu_us_per_request/app < +2%']}\n"
 
 func othersOf(t *testing.T) map[string]other {
 	t.Helper()

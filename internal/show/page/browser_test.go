@@ -83,7 +83,7 @@ func sweep() analysistest.Study {
 func hostile() analysistest.Study {
 	s := analysistest.Quickstart()
 	s.Name, s.Blocks, s.Treatments = planted, 3, s.Treatments[:3]
-	s.YAML = "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nladder: true\nmetadata:\n  name: x\n  description: '" + planted + "'\n"
+	s.YAML = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nladder: true\nmetadata:\n  name: x\n  description: '" + planted + "'\n"
 	s.Treatments[2].Factors = plan.Factors{"mesh": planted}
 	return s
 }

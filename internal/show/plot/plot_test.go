@@ -97,7 +97,7 @@ func TestFigureHasTheNumbersOfTheReport(t *testing.T) {
 
 func TestEveryFormat(t *testing.T) {
 	study := analysistest.Quickstart()
-	study.YAML = "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: quickstart}\ndecide: {gates: ['cpu_us_per_request/app < +2%']}\n"
+	study.YAML = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: quickstart}\ndecide: {gates: ['cpu_us_per_request/app < +2%']}\n"
 	s := source(t, study)
 	drawn := page.Figures
 	if testing.Short() {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
 // headerSection is the experiment, its trials, its load and its machine.
@@ -62,7 +63,7 @@ func orderWords(order string, seed uint64) string {
 	switch order {
 	case experiment.OrderBalanced:
 		return fmt.Sprintf("in balanced random order (seed %d)", seed)
-	case experiment.OrderTurns:
+	case plan.ByMesh:
 		return "in random order, one mesh after another within each block"
 	case experiment.OrderInterleaved:
 		return "interleaved: the treatments of a comparison are deployed at once, and the load alternates between them in time slices"

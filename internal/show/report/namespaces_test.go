@@ -22,7 +22,7 @@ func TestNamespaces(t *testing.T) {
 	for i, id := range []string{"1-istio-10-b1", "2-istio-10-b2"} {
 		p.Trials = append(p.Trials, plan.Trial{ID: id, Ordinal: i + 1, Block: i + 1, Treatment: "istio-10"})
 	}
-	d, err := result.Create(filepath.Join(t.TempDir(), "run"), []byte("apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: k3s}\n"), p, result.Environment{})
+	d, err := result.Create(filepath.Join(t.TempDir(), "run"), []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: k3s}\n"), p, result.Environment{})
 	if err != nil {
 		t.Fatal(err)
 	}

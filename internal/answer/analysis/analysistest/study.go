@@ -100,7 +100,7 @@ func AB(more float64, blocks int) Study {
 	of := func(level string) plan.Factors { return plan.Factors{"mesh": level} }
 	return Study{
 		Name: "ab", Blocks: blocks, Seed: 7, Warmup: 1, Measure: 1, Rate: 50, Noise: 0.005, Drift: 0.1,
-		YAML: "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: ab}\ndecide: {gates: ['" + metric.Of(metric.CPUPerRequest, "data") + " < +2%']}\n",
+		YAML: "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: ab}\ndecide: {gates: ['" + metric.Of(metric.CPUPerRequest, "data") + " < +2%']}\n",
 		Treatments: []Treatment{
 			{ID: "envoy-a", Factors: of("envoy-a"), Truth: a},
 			{ID: "envoy-a-control", Factors: plan.Factors{"mesh": "envoy-a", plan.ControlFactor: true}, Baseline: "envoy-a", Control: true, Truth: a},
@@ -199,7 +199,7 @@ func (s Study) Create(dir string) (*result.Dir, error) {
 func (s Study) write(dir string) error {
 	yaml := s.YAML
 	if yaml == "" {
-		yaml = fmt.Sprintf("apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata:\n  name: %s\n  description: Synthetic, of known truth.\nblocks: %d\n", s.Name, s.Blocks)
+		yaml = fmt.Sprintf("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata:\n  name: %s\n  description: Synthetic, of known truth.\nblocks: %d\n", s.Name, s.Blocks)
 	}
 	p := s.Plan()
 	environment := Environment()
