@@ -56,7 +56,7 @@ ON_SECOND  := ^TestKubernetes(Faults|Killed|LoadFromOutside|MetersAgree|Quicksta
 ON_MESHES  := ^TestKubernetes(Gateway|IstioOutsideClient)
 METERS     := ./internal/run/meter/kubelet ./internal/run/meter/metricsapi
 # Load generators that `make e2e` installs and runs; empty: all.
-GENERATORS ?= wrk h2load vegeta fortio
+GENERATORS ?= wrk vegeta fortio
 FUZZTIME  ?= 20s
 KEEP      ?= 0
 TARGETS   ?= .
@@ -290,7 +290,7 @@ decisions: build ## errors of tare ab, compare and a bisection, simulated throug
 
 .PHONY: bench-load
 bench-load: build generators ## the load engine beside wrk, oha, fortio, vegeta, h2load, wrk2 and grpc-go: docs/explanation/benchmarks.md
-	GO='$(GO)' tools/generators/install.sh nginx || echo "without nginx: benchload's own server takes its place"
+	GO='$(GO)' tools/generators/install.sh nginx h2load || echo "without nginx: benchload's own server takes its place"
 	$(GO) build -o bin/ ./test/benchload
 	bin/benchload $(BENCHLOAD)
 

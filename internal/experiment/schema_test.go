@@ -18,7 +18,7 @@ import (
 
 var known = experiment.Known{
 	Meshes:     []string{"none", "envoy", "envoy-plaintext", "envoy-tcp"},
-	Generators: []string{"tare", "oha", "vegeta", "fortio", "h2load", "hey", "k6"},
+	Generators: []string{"tare", "oha", "vegeta", "fortio", "k6"},
 	Platforms:  []string{"local", "kubernetes"},
 	Protocols:  []string{"http1", "websocket"},
 }

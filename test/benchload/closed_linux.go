@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 
@@ -224,7 +225,7 @@ func rateLines(ctx context.Context, b *bench) []line {
 // http2Lines: 64 streams on 4 connections.
 func http2Lines(ctx context.Context, b *bench) []line {
 	l := line{figure: "client CPU a request, HTTP/2, 64 streams on 4 connections", target: "<= 1.1", verdict: notBuilt}
-	h2load, err := b.h2loadCommand()
+	h2load, err := h2loadCommand()
 	switch {
 	case b.nginxH2 == nil:
 		l.compare = "nginx is not on this machine"
@@ -248,18 +249,15 @@ func http2Lines(ctx context.Context, b *bench) []line {
 	return []line{l}
 }
 
-// h2loadCommand is h2load with the streams its adapter has no field for.
-func (b *bench) h2loadCommand() (func(string) (proc.Command, error), error) {
-	g := b.generator("h2load")
-	if g == nil {
+// h2loadCommand returns the command line of h2load of nghttp2.
+func h2loadCommand() (func(string) (proc.Command, error), error) {
+	path, err := exec.LookPath("h2load")
+	if err != nil {
 		return nil, errors.New("h2load is not on this machine")
 	}
 	return func(url string) (proc.Command, error) {
-		p := profile(url)
-		p.Protocol, p.Connections, p.Measure = "http2", h2Connections, length
-		c, err := g.Command(p)
-		c.Args = append([]string{"-m", strconv.Itoa(h2Streams)}, c.Args...)
-		return c, err
+		return proc.Command{Path: path, CPUs: strconv.Itoa(clientCPU), Args: []string{"-m", strconv.Itoa(h2Streams), "-c", strconv.Itoa(h2Connections), "-t", "1",
+			"-D", strconv.FormatInt(length.Milliseconds(), 10) + "ms", url}}, nil
 	}, nil
 }
 

@@ -104,7 +104,7 @@ func (b *bench) table(ctx context.Context, chosen []string, seed uint64) error {
 	fmt.Println(machine())
 	fmt.Printf("priority of client and server: normal in closed loops, %s at a rate\n", b.priority)
 	fmt.Printf("servers: %s, own server; clients:", b.nginx.name)
-	for _, name := range []string{"wrk", "wrk2", "oha", "fortio", "vegeta", "h2load"} {
+	for _, name := range []string{"wrk", "wrk2", "oha", "fortio", "vegeta"} {
 		fmt.Printf(" %s %s;", name, versionOf(b, name))
 	}
 	fmt.Print("\n\n")

@@ -17,7 +17,7 @@ import (
 )
 
 // starters are the generators whose first request is timed, tare's own for comparison.
-var starters = []string{"tare", "wrk", "wrk2", "oha", "vegeta", "fortio", "h2load", "k6"}
+var starters = []string{"tare", "wrk", "wrk2", "oha", "vegeta", "fortio", "k6"}
 
 // startupLines measures from the start of a generator's process to its first request.
 // Without an agreed start time, its measure window begins this much later than the meters'.

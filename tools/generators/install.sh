@@ -81,13 +81,13 @@ system() {
   command -v "$name" >/dev/null || fail "$name" "install the package ${package_of[$name]}"
 }
 
-[ $# -gt 0 ] || set -- wrk h2load vegeta fortio oha k6
+[ $# -gt 0 ] || set -- wrk vegeta fortio oha k6
 for name in "$@"; do
   case $name in
     oha) oha ;;
-    wrk | h2load) system "$name" ;;
-    # A server to ask, for make bench-load; its package must not start one.
-    nginx) PATH=$PATH:/usr/sbin RUNLEVEL=1 system "$name" ;;
+    wrk) system "$name" ;;
+    # For make bench-load: a server and another client; its package must not start one.
+    nginx | h2load) PATH=$PATH:/usr/sbin RUNLEVEL=1 system "$name" ;;
     vegeta | fortio | k6) place build_go "$name" "${version_of[$name]}" ;;
     *) fail "$name" "it cannot be had from here; put it on PATH, or into $dir/$name-VERSION/bin" ;;
   esac

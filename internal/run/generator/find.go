@@ -38,17 +38,11 @@ func GeneratorsDir() string {
 
 // Others returns the external generators. A program in dir has precedence over PATH.
 func Others(dir string) []Generator {
-	at := func(name string) program { return program{Path: locate(dir, name)} }
-	return []Generator{
-		Oha{program: at("oha")},
-		Wrk{at("wrk")},
-		Wrk2{at("wrk2")},
-		Vegeta{at("vegeta")},
-		Fortio{at("fortio")},
-		H2load{at("h2load")},
-		Nighthawk{at("nighthawk_client")},
-		K6{at("k6")},
+	var all []Generator
+	for _, t := range foreign {
+		all = append(all, external{traits: t, path: locate(dir, t.name)})
 	}
+	return all
 }
 
 // locate returns the path of the highest version of a program in dir, or name if dir has none.
@@ -77,50 +71,42 @@ func compareVersions(a, b string) int {
 	return cmp.Compare(len(x), len(y))
 }
 
-// versions has each program's argument that prints the version, and the pattern
-// of the version in the output. Some programs print it and exit with an error.
-var versions = map[string]struct {
-	arg    string
-	banner *regexp.Regexp
-}{
-	"oha":              {"--version", regexp.MustCompile(`oha ([0-9][^\s]*)`)},
-	"wrk":              {"--version", regexp.MustCompile(`wrk (?:debian/)?([0-9][^\s]*)`)},
-	"wrk2":             {"--version", regexp.MustCompile(`wrk ([0-9][^\s]*)`)},
-	"vegeta":           {"-version", regexp.MustCompile(`Version: v?([0-9][^\s]*)`)},
-	"fortio":           {"version", regexp.MustCompile(`^v?([0-9][^\s]*)`)},
-	"h2load":           {"--version", regexp.MustCompile(`nghttp2/([0-9][^\s]*)`)},
-	"nighthawk_client": {"--version", regexp.MustCompile(`([0-9]+\.[0-9]+[^\s]*)`)},
-	"k6":               {"version", regexp.MustCompile(`k6(?:\.exe)? v([0-9][^\s]*)`)},
-}
-
 // findTimeout bounds the run that prints a program's version.
 const findTimeout = 10 * time.Second
 
-func (g program) found(ctx context.Context, name string) (Found, error) {
-	path, err := exec.LookPath(cmp.Or(g.Path, name))
+// find searches for the program and runs it to learn its version.
+func (g external) find(ctx context.Context) (Found, error) {
+	path, err := exec.LookPath(cmp.Or(g.path, g.name))
 	if err != nil {
-		return Found{}, missing(name, err)
+		return Found{}, g.missing(err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, findTimeout)
 	defer cancel()
-	ask := versions[name]
-	var args []string
-	if ask.arg != "" {
-		args = append(args, ask.arg)
-	}
-	out, err := exec.CommandContext(ctx, path, args...).CombinedOutput()
-	m := ask.banner.FindSubmatch(out)
+	out, err := exec.CommandContext(ctx, path, g.version.argument).CombinedOutput()
+	m := regexp.MustCompile(g.version.pattern).FindSubmatch(out)
 	if m == nil {
-		return Found{}, missing(name, fmt.Errorf("run %s: the output has no version of %s: %.80q", path, name, out))
+		return Found{}, g.missing(fmt.Errorf("run %s: the output has no version of %s: %.80q", path, g.name, out))
 	}
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-		return Found{}, missing(name, fmt.Errorf("run %s: %w", path, err))
+		return Found{}, g.missing(fmt.Errorf("run %s: %w", path, err))
 	}
 	// wrk2 prints the name wrk. Only wrk2 has the flag --rate.
-	if rated := strings.Contains(string(out), "--rate"); name == "wrk" && rated || name == "wrk2" && !rated {
-		return Found{}, missing(name, fmt.Errorf("run %s: it is not %s but its namesake", path, name))
+	if rated := strings.Contains(string(out), "--rate"); g.name == "wrk" && rated || g.name == "wrk2" && !rated {
+		return Found{}, g.missing(fmt.Errorf("run %s: it is not %s but its namesake", path, g.name))
 	}
 	return Found{Path: path, Version: cmp.Or(string(m[1]), "unknown")}, nil
+}
+
+// missing returns the error of a generator without a usable program, with how to install it.
+func (g external) missing(err error) error {
+	install := "run make generators, or put " + g.name + " on PATH"
+	switch {
+	case g.debian != "":
+		install = "run make generators, or install the package " + g.debian
+	case g.unpackaged:
+		install = "build " + g.name + " from its source and put it on PATH, or into " + filepath.Join(GeneratorsDir(), g.name+"-VERSION", "bin")
+	}
+	return hint.New(install, "find %s: %w", g.name, err)
 }
 
 // elsewhere is a generator whose program is not on this machine.
@@ -137,25 +123,6 @@ func (e elsewhere) Abilities() Abilities {
 	a := e.Generator.Abilities()
 	a.Find = func(context.Context) (Found, error) { return Found{Version: e.version}, nil }
 	return a
-}
-
-// missing returns the error of a generator without a usable program.
-func missing(name string, err error) error {
-	return hint.New(installHint(name), "find %s: %w", name, err)
-}
-
-// packages has the Debian package of each generator that Debian packages.
-var packages = map[string]string{"wrk": "wrk", "h2load": "nghttp2-client"}
-
-// installHint returns how to install a generator.
-func installHint(name string) string {
-	if p := packages[name]; p != "" {
-		return "run make generators, or install the package " + p
-	}
-	if name == "wrk2" || name == "nighthawk_client" {
-		return "build " + name + " from its source and put it on PATH, or into " + filepath.Join(GeneratorsDir(), name+"-VERSION", "bin")
-	}
-	return "run make generators, or put " + name + " on PATH"
 }
 
 // Sought is the result of the search for one generator's program.

@@ -52,9 +52,9 @@ func TestFound(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), "segmentation fault") {
 				t.Errorf("k6: %+v, %v", found, err)
 			}
-		case "nighthawk":
-			if !errors.Is(err, exec.ErrNotFound) || !strings.Contains(hint.Of(err), "from its source") {
-				t.Errorf("nighthawk: %+v, %v", found, err)
+		case "fortio":
+			if !errors.Is(err, exec.ErrNotFound) || !strings.Contains(hint.Of(err), "on PATH") {
+				t.Errorf("fortio: %+v, %v", found, err)
 			}
 		}
 	}

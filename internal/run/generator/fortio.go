@@ -10,26 +10,18 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/result"
 )
 
+// fortioTraits describes github.com/fortio/fortio, the load generator of Istio's own benchmarks.
 var fortioTraits = traits{name: "fortio", loop: loopPaced, closed: true, protocols: []string{"http1", "http2"},
-	method: true, body: true}
+	method: true, body: true, whole: true, version: versionOf{"version", `^v?([0-9][^\s]*)`},
+	command: fortioCommand, parse: ignoringProfile(ParseFortio)}
 
-// Fortio is github.com/fortio/fortio, the load generator of Istio's own benchmarks.
-type Fortio struct{ program }
-
-// Name is the generator's name in experiment files.
-func (Fortio) Name() string { return fortioTraits.name }
-
-// Command staggers the connections' requests evenly (fortio's default is all at
+// fortioCommand staggers the connections' requests evenly (fortio's default is all at
 // once) and sets a resolution of 10 µs (its default is 1 ms).
-func (g Fortio) Command(p load.Profile) (proc.Command, error) {
-	if err := fortioTraits.check(p); err != nil {
-		return proc.Command{}, err
-	}
+func fortioCommand(t traits, p load.Profile) (proc.Command, error) {
 	args := []string{"load", "-quiet", "-log-errors=false", "-allow-initial-errors",
-		"-qps", decimal(p.Rate), "-c", strconv.Itoa(p.Connections), "-t", milliseconds(fortioTraits.duration(p)),
+		"-qps", decimal(p.Rate), "-c", strconv.Itoa(p.Connections), "-t", milliseconds(t.duration(p)),
 		"-uniform", "-nocatchup=false", "-jitter=false", "-r", "0.00001", "-p", "50,75,90,95,99,99.9,99.99", "-json", "-"}
 	if p.Timeout > 0 {
 		args = append(args, "-timeout", milliseconds(p.Timeout))
@@ -46,20 +38,11 @@ func (g Fortio) Command(p load.Profile) (proc.Command, error) {
 	if h := host(p); h != "" {
 		args = append(args, "-H", "Host: "+h)
 	}
-	c := g.command(fortioTraits.name, p, append(args, p.Targets[0])...)
+	c := proc.Command{Args: append(args, p.Targets[0])}
 	if p.Workers > 0 {
 		c.Env = []string{"GOMAXPROCS=" + strconv.Itoa(p.Workers)}
 	}
 	return c, nil
-}
-
-// Parse reads fortio's JSON.
-func (Fortio) Parse(stdout io.Reader, p load.Profile, _ func(load.Progress)) (result.Load, error) {
-	o, err := ParseFortio(stdout)
-	if err != nil {
-		return result.Load{}, err
-	}
-	return fortioTraits.result(o, p)
 }
 
 // fortioFigure is a number. Nighthawk writes fortio's format with counts in quotes.

@@ -19,7 +19,6 @@ var parsers = map[string]func(io.Reader) (Outcome, error){
 	"oha-csv":   func(r io.Reader) (Outcome, error) { return ParseOhaCSV(r, true) },
 	"wrk":       ParseWrk,
 	"wrk2":      ParseWrk2,
-	"h2load":    ParseH2load,
 	"vegeta":    ParseVegeta,
 	"fortio":    ParseFortio,
 	"k6":        ParseK6,
@@ -144,23 +143,6 @@ service of 294 min=0.6 mean=43.1 max=60.1 p10=43.7 p25=43.9 p50=44 p75=44.1 p90=
 `},
 	{"hey", "hey-0.1.5-refused.txt", `hey 2.3ms rate=17694.56
 connect refused: 40
-`},
-	{"h2load", "h2load-1.52.0-errors.txt", `h2load 2s requests=107 ok=105 not ok=2 in=120199 rate=53.50
-200: 105
-503: 2
-service of 107 min=0.063 mean=0.8135 max=5.562 p50=0.23 p75=0.258 p90=3.574 p95=4.675 p99=5.473 p99.9=5.562 p99.99=5.562
-first byte min=5.47 mean=5.48 max=5.49
-107 records, 87047000 ns, codes add up to 22006, partial=false
-`},
-	{"h2load", "h2load-1.52.0-log.txt", `h2load 2s requests=100 ok=100 not ok=0 in=104906 rate=50.00
-200: 100
-service of 100 min=0.097 mean=0.9459 max=24.34 p50=0.284 p75=0.372 p90=0.549 p95=1.966 p99=24.25 p99.9=24.34 p99.99=24.34
-first byte min=0.796 mean=0.809 max=0.821
-100 records, 94587000 ns, codes add up to 20000, partial=false
-`},
-	{"h2load", "h2load-1.52.0.txt", `h2load 2s requests=200 ok=200 not ok=0 in=228600 rate=100.00
-service of 200 min=0.188 mean=0.976 max=7.81
-first byte min=0.268 mean=0.275 max=0.279
 `},
 	{"k6", "k6-1.8.1-errors.json", `k6 3.163079969s requests=101 ok=98 not ok=3 in=168297 rate=31.93
 service of 101 min=0.1264 mean=3.061 max=200.4 p50=0.2908 p90=0.3924 p99=38.53 p99.9=184.2

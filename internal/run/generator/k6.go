@@ -11,17 +11,17 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/result"
 )
 
-var k6Traits = traits{name: "k6", loop: loopOpen, closed: true, protocols: []string{"http1"}, method: true, body: true, targets: true}
-
-// K6 is github.com/grafana/k6. Warm-up, measure window and tail are separate
-// scenarios, so the summary has separate figures for the measure window.
-type K6 struct{ program }
-
-// Name is the generator's name in experiment files.
-func (K6) Name() string { return k6Traits.name }
+// k6Traits describes github.com/grafana/k6. Warm-up, measure window and tail are separate scenarios, so the summary has separate
+// figures for the measure window, which need no scaling.
+var k6Traits = traits{name: "k6", loop: loopOpen, closed: true, protocols: []string{"http1"}, method: true, body: true, targets: true,
+	warmup: k6Shortest, version: versionOf{"version", `k6(?:\.exe)? v([0-9][^\s]*)`},
+	command: k6Command, parse: func(r io.Reader, p load.Profile) (Outcome, error) {
+		o, err := ParseK6(r)
+		o.Elapsed = p.Measure
+		return o, err
+	}}
 
 // k6Scenario is one phase of the run, with times in ms.
 type k6Scenario struct {
@@ -58,13 +58,10 @@ export default function () {
 export function handleSummary(data) { return { stdout: JSON.stringify(data) }; }
 `))
 
-// Command passes k6 a script on standard input.
-func (g K6) Command(p load.Profile) (proc.Command, error) {
-	if err := k6Traits.check(p); err != nil {
-		return proc.Command{}, err
-	}
+// k6Command passes k6 a script on standard input.
+func k6Command(t traits, p load.Profile) (proc.Command, error) {
 	if p.Measure < k6Shortest || p.Warmup > 0 && p.Warmup < k6Shortest {
-		return proc.Command{}, refused(k6Traits.name, "it has no stretch shorter than %v: warm-up %v, measure window %v", k6Shortest, p.Warmup, p.Measure)
+		return proc.Command{}, refused(t.name, "it has no stretch shorter than %v: warm-up %v, measure window %v", k6Shortest, p.Warmup, p.Measure)
 	}
 	if p.Tail > 0 {
 		p.Tail = max(p.Tail, k6Shortest)
@@ -101,9 +98,8 @@ func (g K6) Command(p load.Profile) (proc.Command, error) {
 	}); err != nil {
 		return proc.Command{}, fmt.Errorf("write script for k6: %w", err)
 	}
-	c := g.command(k6Traits.name, p, "run", "--quiet", "--no-color", "--no-usage-report", "-")
-	c.Stdin = strings.NewReader(script.String())
-	c.Env = []string{"GODEBUG=http2client=0"} // k6 otherwise uses HTTP/2 if ALPN offers it
+	c := proc.Command{Args: []string{"run", "--quiet", "--no-color", "--no-usage-report", "-"}, Stdin: strings.NewReader(script.String()),
+		Env: []string{"GODEBUG=http2client=0"}} // k6 otherwise uses HTTP/2 if ALPN offers it
 	if p.Workers > 0 {
 		c.Env = append(c.Env, "GOMAXPROCS="+strconv.Itoa(p.Workers))
 	}
@@ -124,17 +120,6 @@ const (
 	// k6Shortest is the shortest scenario that k6 accepts.
 	k6Shortest = time.Second
 )
-
-// Parse reads the summary of the scenario "measure".
-func (K6) Parse(stdout io.Reader, p load.Profile, _ func(load.Progress)) (result.Load, error) {
-	o, err := ParseK6(stdout)
-	if err != nil {
-		return result.Load{}, err
-	}
-	// The figures are of the measure window already and need no scaling.
-	o.Elapsed = p.Measure
-	return k6Traits.result(o, p)
-}
 
 // k6Metric is one metric of a summary. handleSummary writes its figures under
 // "values", and --summary-export writes them directly under its name.

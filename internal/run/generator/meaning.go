@@ -14,7 +14,6 @@ var meanings = []struct{ generator, of, text string }{
 	{"vegeta", ofResponse, "from the scheduled start, computed from vegeta's sequence numbers, to the last byte; the smallest lateness counts as 0"},
 	{"vegeta", ofService, "from a worker's start of the request to the last byte; excludes the pacer's lateness and waiting for a worker"},
 	{"fortio", ofService, "from the call to its end, in a closed loop per connection: coordinated omission hides a stalled server; includes errors"},
-	{"h2load", ofService, "from the submission of the request to its stream to the last byte; excludes lateness behind --rps"},
 	{"nighthawk", ofService, "from the release of the request by its rate limiter to the last byte; excludes lateness behind the schedule, which Nighthawk counts as blocking"},
 	{"hey", ofService, "from a worker's start of the request to the last byte; excludes connecting only without DNS+dialup"},
 	{"ghz", ofService, "from the call to its end"},

@@ -7,63 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/tare-mesh/tare/internal/base/proc"
-	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/result"
 )
-
-var nighthawkTraits = traits{name: "nighthawk", loop: loopOpen, closed: true, protocols: []string{"http1", "http2"},
-	method: true, body: true, step: time.Second}
-
-// Nighthawk is github.com/envoyproxy/nighthawk, Envoy's load generator. Its
-// program is nighthawk_client.
-type Nighthawk struct{ program }
-
-// Name is the generator's name in experiment files.
-func (Nighthawk) Name() string { return nighthawkTraits.name }
-
-// Command runs one worker, because rate and connections are per worker. The loop
-// is open if the profile has a rate.
-func (g Nighthawk) Command(p load.Profile) (proc.Command, error) {
-	if err := nighthawkTraits.check(p); err != nil {
-		return proc.Command{}, err
-	}
-	if p.Rate != float64(int64(p.Rate)) {
-		return proc.Command{}, refused(nighthawkTraits.name, "its rate is whole requests per second, not %v", p.Rate)
-	}
-	args := []string{"--concurrency", "1", "--connections", strconv.Itoa(p.Connections),
-		"--duration", strconv.FormatInt(wholeSeconds(nighthawkTraits.duration(p)), 10),
-		"--output-format", "json", "--no-default-failure-predicates", "--prefetch-connections",
-		"--request-method", method(p), "-v", "warn"}
-	if p.Rate > 0 {
-		args = append(args, "--rps", decimal(p.Rate), "--open-loop")
-	} else {
-		args = append(args, "--rps", "1000000") // the rate limiter cannot be disabled
-	}
-	if p.Timeout > 0 {
-		args = append(args, "--timeout", strconv.FormatInt(wholeSeconds(p.Timeout), 10))
-	}
-	if protocol(p) == "http2" {
-		args = append(args, "--protocol", "http2")
-	}
-	if p.RequestSize > 0 {
-		args = append(args, "--request-body-size", strconv.FormatInt(p.RequestSize, 10))
-	}
-	if h := host(p); h != "" {
-		args = append(args, "--request-header", "host:"+h)
-	}
-	return g.command("nighthawk_client", p, append(args, p.Targets[0])...), nil
-}
-
-// Parse reads nighthawk's JSON.
-func (Nighthawk) Parse(stdout io.Reader, p load.Profile, _ func(load.Progress)) (result.Load, error) {
-	o, err := ParseNighthawk(stdout)
-	if err != nil {
-		return result.Load{}, err
-	}
-	return nighthawkTraits.result(o, p)
-}
 
 // protoDuration is a duration as protobuf's JSON has it: "0.000123s".
 type protoDuration struct{ seconds *float64 }

@@ -11,31 +11,23 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/result"
 )
 
+// ohaTraits describes github.com/hatoo/oha. For an interval log it prints every answered request as CSV, which contains the
+// measure window. Otherwise it prints a summary of the whole run.
 var ohaTraits = traits{name: "oha", loop: loopOpen, closed: true, protocols: []string{"http1", "http2"},
-	method: true, body: true}
+	method: true, body: true, version: versionOf{"--version", `oha ([0-9][^\s]*)`},
+	command: ohaCommand, parse: func(r io.Reader, p load.Profile) (Outcome, error) {
+		if p.HDRPath != "" {
+			return ParseOhaCSV(r, p.Rate > 0)
+		}
+		return ParseOha(r, p.Rate > 0)
+	}}
 
-// Oha is github.com/hatoo/oha. For an interval log it prints every answered
-// request as CSV, which contains the measure window. Otherwise it prints a
-// summary of the whole run.
-type Oha struct {
-	program
-	// Legacy selects the flags of versions before 1.9: --json instead of --output-format, and no CSV.
-	Legacy bool
-}
-
-// Name is the generator's name in experiment files.
-func (Oha) Name() string { return ohaTraits.name }
-
-// Command enables oha's correction for coordinated omission.
-func (g Oha) Command(p load.Profile) (proc.Command, error) {
-	if err := ohaTraits.check(p); err != nil {
-		return proc.Command{}, err
-	}
+// ohaCommand enables oha's correction for coordinated omission.
+func ohaCommand(t traits, p load.Profile) (proc.Command, error) {
 	// By itself it asks for compressed answers, and many versions follow redirects: other load than asked for.
-	args := []string{"--no-tui", "-c", strconv.Itoa(p.Connections), "-z", milliseconds(ohaTraits.duration(p)), "-m", method(p), "--redirect", "0", "--disable-compression"}
+	args := []string{"--no-tui", "-c", strconv.Itoa(p.Connections), "-z", milliseconds(t.duration(p)), "-m", method(p), "--redirect", "0", "--disable-compression"}
 	if p.Rate > 0 {
 		args = append(args, "-q", decimal(math.Round(p.Rate)), "--latency-correction")
 	}
@@ -48,41 +40,21 @@ func (g Oha) Command(p load.Profile) (proc.Command, error) {
 	if p.RequestSize > 0 {
 		args = append(args, "-d", body(p))
 	}
-	if p.Workers > 0 && !g.Legacy {
+	if p.Workers > 0 {
 		args = append(args, "--worker-threads", strconv.Itoa(p.Workers))
 	}
-	switch {
-	case g.Legacy:
-		args = append(args, "--json")
-	case p.HDRPath != "":
-		args = append(args, "--output-format", "csv")
-	default:
-		args = append(args, "--output-format", "json")
+	format := "json"
+	if p.HDRPath != "" {
+		format = "csv"
 	}
+	args = append(args, "--output-format", format)
 	if p.Rate != math.Round(p.Rate) {
-		return proc.Command{}, refused(ohaTraits.name, "its rate is whole requests per second, not %v", p.Rate)
+		return proc.Command{}, refused(t.name, "its rate is whole requests per second, not %v", p.Rate)
 	}
 	if h := host(p); h != "" {
 		args = append(args, "--host", h)
 	}
-	return g.command(ohaTraits.name, p, append(args, p.Targets[0])...), nil
-}
-
-// Parse reads the output of Command's oha.
-func (g Oha) Parse(stdout io.Reader, p load.Profile, _ func(load.Progress)) (result.Load, error) {
-	t := ohaTraits
-	var o Outcome
-	var err error
-	if p.HDRPath != "" && !g.Legacy {
-		t.sizes = true
-		o, err = ParseOhaCSV(stdout, p.Rate > 0)
-	} else {
-		o, err = ParseOha(stdout, p.Rate > 0)
-	}
-	if err != nil {
-		return result.Load{}, err
-	}
-	return t.result(o, p)
+	return proc.Command{Args: append(args, p.Targets[0])}, nil
 }
 
 // ohaJSON is --output-format json, or --json, in seconds.
@@ -207,7 +179,7 @@ const OhaCSVHeader = "request-start,"
 
 // ParseOhaCSV reads oha's record of every answered request.
 func ParseOhaCSV(r io.Reader, corrected bool) (Outcome, error) {
-	o := Outcome{Generator: "oha", Partial: true, Records: []Record{}}
+	o := Outcome{Generator: "oha", Partial: true, Sized: true, Records: []Record{}}
 	err := EachOhaRecord(r, corrected, func(rec Record) { o.Records = append(o.Records, rec) })
 	o.tally()
 	return o, err
@@ -216,7 +188,7 @@ func ParseOhaCSV(r io.Reader, corrected bool) (Outcome, error) {
 // EachOhaRecord calls each with every request of oha's CSV, without keeping them.
 func EachOhaRecord(r io.Reader, corrected bool, each func(Record)) error {
 	header := strings.TrimSuffix(OhaCSVHeader, ",")
-	return eachRow(r, ohaTraits.name, header, ohaColumns, func(row []string) error {
+	return eachRow(r, "oha", header, ohaColumns, func(row []string) error {
 		var v [ohaColumns]float64
 		for i, cell := range row {
 			f, err := strconv.ParseFloat(cell, 64)

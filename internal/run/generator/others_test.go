@@ -54,20 +54,16 @@ func TestCommands(t *testing.T) {
 		p    load.Profile
 		want string
 	}{
-		{Oha{}, openLoop(), "oha --no-tui -c 16 -z 25500ms -m GET --redirect 0 --disable-compression -q 500 --latency-correction -t 1500ms --worker-threads 2 --output-format json " + url},
-		{Oha{}, logged(h2), "oha --no-tui -c 16 -z 25500ms -m GET --redirect 0 --disable-compression -q 500 --latency-correction -t 1500ms --http2 --worker-threads 2 --output-format csv " + url},
-		{Oha{Legacy: true}, logged(openLoop()), "oha --no-tui -c 16 -z 25500ms -m GET --redirect 0 --disable-compression -q 500 --latency-correction -t 1500ms --json " + url},
-		{Wrk{}, pinned, "taskset -c 1,3 wrk -t 1 -c 16 -d 26s --timeout 2s --latency " + url},
-		{Wrk{}, host, "wrk -t 1 -c 16 -d 26s --timeout 2s -H 'Host: shop.example' --latency " + url},
-		{Nighthawk{}, host, "nighthawk_client --concurrency 1 --connections 16 --duration 26 --output-format json --no-default-failure-predicates --prefetch-connections --request-method GET -v warn --rps 1000000 --timeout 2 --request-header host:shop.example " + url},
-		{Wrk2{}, openLoop(), "wrk2 -t 2 -c 16 -d 31s --timeout 2s -R 500 -U -L " + url},
-		{Vegeta{}, openLoop(), "vegeta -cpus=2 attack -format=json -targets=stdin -output=stdout -rate=500/1s -duration=25500ms -workers=16 -max-workers=16 -connections=16 -max-connections=16 -redirects=-1 -max-body=0 -timeout=1500ms -http2=false"},
-		{Vegeta{}, h2, "vegeta -cpus=2 attack -format=json -targets=stdin -output=stdout -rate=500/1s -duration=25500ms -workers=16 -max-workers=16 -connections=16 -max-connections=16 -redirects=-1 -max-body=0 -timeout=1500ms -http2=true -h2c"},
-		{Fortio{}, openLoop(), "GOMAXPROCS=2 fortio load -quiet -log-errors=false -allow-initial-errors -qps 500 -c 16 -t 25500ms -uniform -nocatchup=false -jitter=false -r 0.00001 -p 50,75,90,95,99,99.9,99.99 -json - -timeout 1500ms " + url},
-		{Fortio{}, post, "fortio load -quiet -log-errors=false -allow-initial-errors -qps 0 -c 16 -t 25500ms -uniform -nocatchup=false -jitter=false -r 0.00001 -p 50,75,90,95,99,99.9,99.99 -json - -timeout 1500ms -payload-size 3 " + url},
-		{H2load{}, logged(openLoop()), "h2load -c 16 -t 2 -D 25500ms --h1 --rps 31.25 --log-file=/dev/stdout " + url},
-		{Nighthawk{}, h2, "nighthawk_client --concurrency 1 --connections 16 --duration 26 --output-format json --no-default-failure-predicates --prefetch-connections --request-method GET -v warn --rps 500 --open-loop --timeout 2 --protocol http2 " + url},
-		{K6{}, openLoop(), "GODEBUG=http2client=0 GOMAXPROCS=2 k6 run --quiet --no-color --no-usage-report -"},
+		{external{traits: ohaTraits}, openLoop(), "oha --no-tui -c 16 -z 25500ms -m GET --redirect 0 --disable-compression -q 500 --latency-correction -t 1500ms --worker-threads 2 --output-format json " + url},
+		{external{traits: ohaTraits}, logged(h2), "oha --no-tui -c 16 -z 25500ms -m GET --redirect 0 --disable-compression -q 500 --latency-correction -t 1500ms --http2 --worker-threads 2 --output-format csv " + url},
+		{external{traits: wrkTraits}, pinned, "taskset -c 1,3 wrk -t 1 -c 16 -d 26s --timeout 2s --latency " + url},
+		{external{traits: wrkTraits}, host, "wrk -t 1 -c 16 -d 26s --timeout 2s -H 'Host: shop.example' --latency " + url},
+		{external{traits: wrk2Traits}, openLoop(), "wrk2 -t 2 -c 16 -d 31s --timeout 2s -R 500 -U -L " + url},
+		{external{traits: vegetaTraits}, openLoop(), "vegeta -cpus=2 attack -format=json -targets=stdin -output=stdout -rate=500/1s -duration=25500ms -workers=16 -max-workers=16 -connections=16 -max-connections=16 -redirects=-1 -max-body=0 -timeout=1500ms -http2=false"},
+		{external{traits: vegetaTraits}, h2, "vegeta -cpus=2 attack -format=json -targets=stdin -output=stdout -rate=500/1s -duration=25500ms -workers=16 -max-workers=16 -connections=16 -max-connections=16 -redirects=-1 -max-body=0 -timeout=1500ms -http2=true -h2c"},
+		{external{traits: fortioTraits}, openLoop(), "GOMAXPROCS=2 fortio load -quiet -log-errors=false -allow-initial-errors -qps 500 -c 16 -t 25500ms -uniform -nocatchup=false -jitter=false -r 0.00001 -p 50,75,90,95,99,99.9,99.99 -json - -timeout 1500ms " + url},
+		{external{traits: fortioTraits}, post, "fortio load -quiet -log-errors=false -allow-initial-errors -qps 0 -c 16 -t 25500ms -uniform -nocatchup=false -jitter=false -r 0.00001 -p 50,75,90,95,99,99.9,99.99 -json - -timeout 1500ms -payload-size 3 " + url},
+		{external{traits: k6Traits}, openLoop(), "GODEBUG=http2client=0 GOMAXPROCS=2 k6 run --quiet --no-color --no-usage-report -"},
 	} {
 		cmd, err := c.g.Command(c.p)
 		if err != nil {
@@ -83,7 +79,7 @@ func TestCommands(t *testing.T) {
 func TestWhatTravelsOnStandardInput(t *testing.T) {
 	p := openLoop()
 	p.RequestSize, p.Targets = 4, append(p.Targets, "http://127.0.0.2/?q='`${x}")
-	cmd, err := Vegeta{}.Command(p)
+	cmd, err := external{traits: vegetaTraits}.Command(p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +87,7 @@ func TestWhatTravelsOnStandardInput(t *testing.T) {
 	if want := `{"body":"eHh4eA==","method":"POST","url":"http://127.0.0.1:8080/a"}`; !strings.HasPrefix(string(lines), want+"\n") {
 		t.Errorf("targets %s", lines)
 	}
-	if cmd, err = (K6{}).Command(p); err != nil {
+	if cmd, err = (external{traits: k6Traits}).Command(p); err != nil {
 		t.Fatal(err)
 	}
 	script, _ := io.ReadAll(cmd.Stdin)
@@ -109,7 +105,6 @@ func TestWhatAGeneratorCannotDoIsRefusedByName(t *testing.T) {
 	poisson := change(func(p *load.Profile) { p.Arrivals = "poisson" })
 	started := change(func(p *load.Profile) { p.Start = time.Now() })
 	grpc := change(func(p *load.Profile) { p.Protocol = "grpc" })
-	bodied := change(func(p *load.Profile) { p.RequestSize = 10 })
 	for _, g := range Others("") {
 		for _, p := range []load.Profile{poisson, started} {
 			if _, err := g.Command(p); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), g.Name()) {
@@ -122,18 +117,16 @@ func TestWhatAGeneratorCannotDoIsRefusedByName(t *testing.T) {
 		p    load.Profile
 		want string
 	}{
-		{Wrk{}, openLoop(), "keeps no rate"},
-		{Wrk2{}, closedLoop(), "has no closed loop"},
-		{Wrk2{}, change(func(p *load.Profile) { p.Rate = 0.5 }), "whole requests per second"},
-		{Oha{}, change(func(p *load.Profile) { p.Rate = 10.5 }), "whole requests per second"},
-		{Oha{}, grpc, "does not speak grpc, only http1, http2"},
-		{K6{}, change(func(p *load.Profile) { p.Warmup = time.Millisecond }), "no stretch shorter than 1s"},
-		{H2load{}, bodied, "no request bodies"},
-		{H2load{}, change(func(p *load.Profile) { p.Method = "PUT" }), "no PUT requests"},
-		{Oha{}, change(func(p *load.Profile) { p.RequestSize = 1 << 20 }), "does not fit its command line"},
-		{Fortio{}, change(func(p *load.Profile) { p.Targets = append(p.Targets, p.Targets[0]) }), "one target, not 2"},
-		{Fortio{}, poisson, "no poisson arrivals"},
-		{Vegeta{}, started, "start the process at the instant"},
+		{external{traits: wrkTraits}, openLoop(), "keeps no rate"},
+		{external{traits: wrk2Traits}, closedLoop(), "has no closed loop"},
+		{external{traits: wrk2Traits}, change(func(p *load.Profile) { p.Rate = 0.5 }), "whole requests per second"},
+		{external{traits: ohaTraits}, change(func(p *load.Profile) { p.Rate = 10.5 }), "whole requests per second"},
+		{external{traits: ohaTraits}, grpc, "does not speak grpc, only http1, http2"},
+		{external{traits: k6Traits}, change(func(p *load.Profile) { p.Warmup = time.Millisecond }), "no stretch shorter than 1s"},
+		{external{traits: ohaTraits}, change(func(p *load.Profile) { p.RequestSize = 1 << 20 }), "does not fit its command line"},
+		{external{traits: fortioTraits}, change(func(p *load.Profile) { p.Targets = append(p.Targets, p.Targets[0]) }), "one target, not 2"},
+		{external{traits: fortioTraits}, poisson, "no poisson arrivals"},
+		{external{traits: vegetaTraits}, started, "start the process at the instant"},
 	} {
 		_, err := c.g.Command(c.p)
 		if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), c.want) {

@@ -45,6 +45,8 @@ type Outcome struct {
 	Latencies []result.Latency
 	// Records has every request in no particular order, if the output contains them.
 	Records []Record
+	// Sized reports that Records have the sizes of responses.
+	Sized bool
 	// Partial reports that Records omits requests without a response.
 	Partial bool
 	// Notes are defects of the output that affect its figures.

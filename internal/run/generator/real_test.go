@@ -22,8 +22,8 @@ import (
 )
 
 // optional are the generators whose tests are skipped without a program. No package
-// registry has the first two. The others take minutes to build, in make e2e-all only.
-var optional = map[string]bool{"wrk2": true, "nighthawk": true,
+// registry has the first. The others take minutes to build, in make e2e-all only.
+var optional = map[string]bool{"wrk2": true,
 	"oha": os.Getenv("TARE_TEST_ALL") == "", "k6": os.Getenv("TARE_TEST_ALL") == ""}
 
 // server responds with 1 kB over HTTP/1.1 and cleartext HTTP/2, and counts requests.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/url"
 	"slices"
@@ -22,15 +23,14 @@ const (
 	loopClosed = "closed"
 )
 
-// traits are the features that a generator supports. Other features are refused by
-// name before the start, never ignored.
+// traits are the features of an external generator. Profiles that need others are refused before the start, with
+// the reason, and no feature is ignored.
 type traits struct {
-	name string
+	name string // in experiment files, and of its program
 	// loop is the kind of loop of a load with a rate, empty if no rate is supported.
 	loop      string
 	closed    bool // it has a closed loop
 	protocols []string
-	h2TLS     bool // HTTP/2 over TLS only, as over cleartext it falls back to HTTP/1.1 silently
 	method    bool // other methods than GET
 	body      bool // request bodies
 	targets   bool // more than one
@@ -38,11 +38,30 @@ type traits struct {
 	step time.Duration
 	// calibration is the initial time of a run that the generator's figures omit.
 	calibration time.Duration
-	sizes       bool // the output has the size of every response
+	warmup      time.Duration // see [Needs.Warmup]
+	whole       bool          // see [Needs.Whole]
+
+	version    versionOf
+	debian     string // its package, if Debian has one
+	unpackaged bool   // no package registry has it
+
+	// command returns the arguments, standard input and environment for a profile that passed check.
+	command func(traits, load.Profile) (proc.Command, error)
+	// parse reads the standard output of a run with a profile.
+	parse func(io.Reader, load.Profile) (Outcome, error)
 }
 
-// foreign are the traits of the external generators.
-var foreign = []traits{ohaTraits, wrkTraits, wrk2Traits, vegetaTraits, fortioTraits, h2loadTraits, nighthawkTraits, k6Traits}
+// versionOf is the argument with which a program prints its version, and the pattern of the version in the output.
+// Some programs print it and exit with an error.
+type versionOf struct{ argument, pattern string }
+
+// foreign has the external generators.
+var foreign = []traits{ohaTraits, wrkTraits, wrk2Traits, vegetaTraits, fortioTraits, k6Traits}
+
+// ignoringProfile adapts parsers that need only the output.
+func ignoringProfile(parse func(io.Reader) (Outcome, error)) func(io.Reader, load.Profile) (Outcome, error) {
+	return func(r io.Reader, _ load.Profile) (Outcome, error) { return parse(r) }
+}
 
 // Loops returns the kinds of loop that a generator supports: "open", "paced",
 // "closed". It returns none for an unknown generator.
@@ -83,8 +102,6 @@ func (t traits) check(p load.Profile) error {
 	refuse(p.Rate > 0 && t.loop == "", "it keeps no rate: it is a closed loop")
 	refuse(p.Rate == 0 && !t.closed, "it has no closed loop: it needs a rate")
 	refuse(!slices.Contains(t.protocols, protocol(p)), "it does not speak %s, only %s", protocol(p), strings.Join(t.protocols, ", "))
-	refuse(t.h2TLS && protocol(p) == "http2" && slices.ContainsFunc(p.Targets, func(u string) bool { return !strings.HasPrefix(u, "https:") }),
-		"it speaks HTTP/2 over TLS only")
 	refuse(method(p) != "GET" && !t.method && p.RequestSize == 0, "it sends no %s requests", method(p))
 	refuse(p.RequestSize > 0 && !t.body, "it sends no request bodies from here")
 	refuse(p.RequestSize > maxArgument, "a request body of %d bytes does not fit its command line (%d)", p.RequestSize, maxArgument)
@@ -149,20 +166,6 @@ func (t traits) duration(p load.Profile) time.Duration {
 		d = (d + step - 1) / step * step
 	}
 	return d
-}
-
-// program is a generator's program on this machine.
-type program struct {
-	// Path is the path of the program, or empty to find it by its name on PATH.
-	Path string
-}
-
-func (g program) command(name string, p load.Profile, args ...string) proc.Command {
-	cpus := make([]string, len(p.CPUs))
-	for i, n := range p.CPUs {
-		cpus[i] = strconv.Itoa(n)
-	}
-	return proc.Command{Path: cmp.Or(g.Path, name), Args: args, CPUs: strings.Join(cpus, ",")}
 }
 
 func protocol(p load.Profile) string { return cmp.Or(p.Protocol, "http1") }

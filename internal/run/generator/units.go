@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Units in the texts of wrk, wrk2, h2load and vegeta, by the printed suffix.
+// Units in the texts of wrk, wrk2 and vegeta, by the printed suffix.
 var (
 	timeUnits = map[string]float64{
 		"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "min": 60, "h": 3600,

@@ -11,31 +11,28 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/result"
 )
 
+// vegetaTraits describes github.com/tsenart/vegeta. It writes every request in gob. The lateness of each follows from its sequence
+// number.
 var vegetaTraits = traits{name: "vegeta", loop: loopOpen, closed: true, protocols: []string{"http1", "http2"},
-	method: true, body: true, targets: true, sizes: true}
+	method: true, body: true, targets: true, version: versionOf{"-version", `Version: v?([0-9][^\s]*)`},
+	command: vegetaCommand, parse: func(r io.Reader, p load.Profile) (Outcome, error) {
+		o, err := ParseVegeta(r)
+		o.scheduled(p.Rate)
+		return o, err
+	}}
 
-// Vegeta is github.com/tsenart/vegeta. It writes every request in gob.
-type Vegeta struct{ program }
-
-// Name is the generator's name in experiment files.
-func (Vegeta) Name() string { return vegetaTraits.name }
-
-// Command limits the workers to the profile's connections. Without a limit vegeta
+// vegetaCommand limits the workers to the profile's connections. Without a limit vegeta
 // starts another worker whenever all are busy, until it or the server fails.
-func (g Vegeta) Command(p load.Profile) (proc.Command, error) {
-	if err := vegetaTraits.check(p); err != nil {
-		return proc.Command{}, err
-	}
+func vegetaCommand(t traits, p load.Profile) (proc.Command, error) {
 	var args []string
 	if p.Workers > 0 {
 		args = append(args, "-cpus="+strconv.Itoa(p.Workers))
 	}
 	n := strconv.Itoa(p.Connections)
 	args = append(args, "attack", "-format=json", "-targets=stdin", "-output=stdout",
-		"-rate="+vegetaRate(p.Rate), "-duration="+milliseconds(vegetaTraits.duration(p)),
+		"-rate="+vegetaRate(p.Rate), "-duration="+milliseconds(t.duration(p)),
 		"-workers="+n, "-max-workers="+n, "-connections="+n, "-max-connections="+n,
 		"-redirects=-1", "-max-body=0")
 	if p.Timeout > 0 {
@@ -46,9 +43,7 @@ func (g Vegeta) Command(p load.Profile) (proc.Command, error) {
 	if h2 && strings.HasPrefix(p.Targets[0], "http:") {
 		args = append(args, "-h2c")
 	}
-	c := g.command(vegetaTraits.name, p, args...)
-	c.Stdin = strings.NewReader(vegetaTargets(p))
-	return c, nil
+	return proc.Command{Args: args, Stdin: strings.NewReader(vegetaTargets(p))}, nil
 }
 
 // vegetaRate formats requests per unit of time, both as integers.
@@ -74,19 +69,6 @@ func vegetaTargets(p load.Profile) string {
 		out.Write(append(line, '\n'))
 	}
 	return out.String()
-}
-
-// Parse reads vegeta's results and computes each request's lateness from its
-// sequence number.
-func (Vegeta) Parse(stdout io.Reader, p load.Profile, _ func(load.Progress)) (result.Load, error) {
-	o, err := ParseVegeta(stdout)
-	if err != nil {
-		return result.Load{}, err
-	}
-	if p.Rate > 0 {
-		o.scheduled(p.Rate)
-	}
-	return vegetaTraits.result(o, p)
 }
 
 // scheduled computes the lateness of the records against a constant schedule. The

@@ -40,7 +40,7 @@ type vegetaReader struct {
 // detects the format from the first bytes.
 func ParseVegeta(r io.Reader) (Outcome, error) {
 	b := bufio.NewReaderSize(r, 64<<10)
-	v := vegetaReader{o: Outcome{Generator: "vegeta"}}
+	v := vegetaReader{o: Outcome{Generator: "vegeta", Sized: true}}
 	head, err := b.Peek(512)
 	if len(head) == 0 {
 		if err == nil || errors.Is(err, io.EOF) {

@@ -41,7 +41,7 @@ func (t traits) result(o Outcome, p load.Profile) (result.Load, error) {
 	if l.Loop == loopPaced {
 		warn("%s waits for an answer before it sends the next request on a connection: a slow server slows the load, and the time requests waited is in no latency", t.name)
 	}
-	if p.ExpectSize >= 0 && !t.sizes {
+	if p.ExpectSize >= 0 && !o.Sized {
 		warn("%s does not check the size of answers", t.name)
 	}
 	if o.Records == nil {

@@ -144,9 +144,8 @@ func TestRealOutputsAreCut(t *testing.T) {
 		rate float64
 		sent [2]int64
 	}{
-		{Oha{}, "oha-1.16.0.csv", 100, [2]int64{95, 105}},
-		{H2load{}, "h2load-1.52.0-log.txt", 50, [2]int64{45, 55}},
-		{Vegeta{}, "vegeta-12.12.0.bin", 30, [2]int64{28, 32}},
+		{external{traits: ohaTraits}, "oha-1.16.0.csv", 100, [2]int64{95, 105}},
+		{external{traits: vegetaTraits}, "vegeta-12.12.0.bin", 30, [2]int64{28, 32}},
 	} {
 		f, err := os.Open(filepath.Join("testdata", c.file))
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,13 +61,13 @@ func TestForeignGeneratorThatIsMissing(t *testing.T) {
 	cfg, sink := fakeConfig(t, &fake{}, "")
 	t.Setenv("PATH", t.TempDir())
 	for _, g := range generator.Others(t.TempDir()) {
-		if g.Name() == "h2load" {
+		if g.Name() == "wrk" {
 			cfg.Generators["tare"] = g
 		}
 	}
 	_, err := runner.Run(t.Context(), cfg)
 	var hinted interface{ Hint() string }
-	if !errors.As(err, &hinted) || !strings.Contains(hinted.Hint(), "nghttp2-client") {
+	if !errors.As(err, &hinted) || !strings.Contains(hinted.Hint(), "the package wrk") {
 		t.Errorf("%v", err)
 	}
 	for _, e := range sink.list() {
@@ -82,7 +83,7 @@ func TestForeignGenerator(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts real generators")
 	}
-	text := strings.NewReplacer("mesh: [none, envoy]", "mesh: [none]", "  rate: [300]", "  rate: [300]\n  generator: [h2load]",
+	text := strings.NewReplacer("mesh: [none, envoy]", "mesh: [none]", "  rate: [300]", "  rate: [300]\n  generator: [vegeta]",
 		"blocks: 1", "blocks: 1\nload: {arrivals: constant}").Replace(realText)
 	cfg, _ := real(t, text)
 	cfg.Generators = byName()
@@ -96,7 +97,7 @@ func TestForeignGenerator(t *testing.T) {
 	}
 	for _, r := range records {
 		l := r.Load
-		if l.Version == "" || l.Loop != "paced" || l.Completed < 300 {
+		if l.Version == "" || l.Loop != "open" || l.Completed < 300 {
 			t.Errorf("%s: %+v", r.Treatment, l)
 		}
 		if len(l.Published) == 0 || l.Published[0].Meaning == "" {
@@ -117,7 +118,8 @@ func TestForeignGenerator(t *testing.T) {
 func TestProlong(t *testing.T) {
 	x, p, _ := decode(t, strings.Replace(realText, "mesh: [none, envoy]", "mesh: [none]\n  generator: [tare, wrk2]", 1))
 	before, trial := p.Expected, p.TrialTime
-	wrk2 := generator.Wrk2{}
+	all := generator.Others("")
+	wrk2 := all[slices.IndexFunc(all, func(g generator.Generator) bool { return g.Name() == "wrk2" })]
 	runner.Prolong(x, p, map[string]generator.Generator{"tare": generator.Tare{}, "wrk2": wrk2})
 	more := wrk2.Abilities().Needs.Warmup - time.Duration(x.Phases.Warmup)
 	if half := time.Duration(len(p.Trials) / 2); more <= 0 || p.Expected != before+half*more || p.TrialTime != trial+more/2 {
