@@ -93,7 +93,7 @@ func (rd *round) readIdle(ctx context.Context, window time.Duration) error {
 	first := make([]meter.Look, len(members))
 	for i, t := range members {
 		if rd.run.Meter.Follower() == nil && t.sampler.refreshed() {
-			t.idleBefore = refreshedUses(t.sampler.history, time.Time{})
+			t.sliced.idleBefore = refreshedUses(t.sampler.history, time.Time{})
 			continue
 		}
 		if err := t.sampler.list(ctx); err != nil {
@@ -108,14 +108,14 @@ func (rd *round) readIdle(ctx context.Context, window time.Duration) error {
 		return err
 	}
 	for i, t := range members {
-		if t.idleBefore != nil {
+		if t.sliced.idleBefore != nil {
 			continue
 		}
 		last, err := rd.run.Meter.Read(ctx, t.sampler.tasks, meter.Edge)
 		if err != nil {
 			return fmt.Errorf("read the meters: %w", err)
 		}
-		t.idleBefore = usesBetween(first[i], last)
+		t.sliced.idleBefore = usesBetween(first[i], last)
 	}
 	return nil
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/run/generator"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
@@ -31,13 +30,12 @@ type loadRun struct {
 	deployment *platform.Deployment
 	sampler    *sampler // its refresh interval sets the warm-up
 
-	generator generator.Generator
-	share     *share  // of a round's schedule, nil if the load has its own
-	rate      float64 // that a search has chosen, 0 for that of the treatment
-	probes    uint64  // of that search
-	profile   load.Profile
-	loading   *loading // nil before it is started
-	edges     edges
+	inRound *roundSchedule // nil if the load has a schedule of its own
+	rate    float64        // that a search has chosen, 0 for that of the treatment
+	probes  uint64         // of that search
+	profile load.Profile
+	loading *loading // nil before it is started
+	edges   edges
 
 	mu       sync.Mutex // of progress, which the generator's output reaches
 	progress []load.Progress
@@ -69,7 +67,7 @@ func (lr *loadRun) launch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if lr.loading, err = startLoad(ctx, lr.deployment, lr.generator, profile, lr.onProgress); err != nil {
+	if lr.loading, err = startLoad(ctx, lr.deployment, lr.setup.generator, profile, lr.onProgress); err != nil {
 		return err
 	}
 	return lr.loading.awaitReady(ctx, lr.setup.Timing.Deploy)
@@ -127,9 +125,9 @@ func (lr *loadRun) schedule() error {
 	lr.warnCutRecording()
 	lr.profile.Hold = lr.holds()
 	switch {
-	case lr.share != nil:
-		lr.share.apply(&lr.profile)
-	case !lr.profile.Hold && !lr.generator.Abilities().Needs.AtOnce:
+	case lr.inRound != nil:
+		lr.inRound.apply(&lr.profile)
+	case !lr.profile.Hold && !lr.setup.generator.Abilities().Needs.AtOnce:
 		lr.profile.Start = lr.soon()
 	}
 	return nil
@@ -138,12 +136,12 @@ func (lr *loadRun) schedule() error {
 // holds reports whether the load begins when its generator is ready. Generators on load workers, and those of other
 // makers, get their start before.
 func (lr *loadRun) holds() bool {
-	return lr.generator.Abilities().Holds && loadWorkers(lr.deployment) == 0
+	return lr.setup.generator.Abilities().Holds && loadWorkers(lr.deployment) == 0
 }
 
 // base is the profile of the treatment on the deployment, without start and interval log.
 func (lr *loadRun) base() load.Profile {
-	p := profileOf(lr.setup.Experiment, lr.setup.treatment.Levels, lr.generator, lr.setup.Timing.Tail)
+	p := profileOf(lr.setup.Experiment, lr.setup.treatment.Levels, lr.setup.generator, lr.setup.Timing.Tail)
 	p.Protocol = lr.setup.entryProtocol()
 	if loadWorkers(lr.deployment) > 0 {
 		p.Workers = 1 // each has one thread
@@ -162,11 +160,8 @@ func (lr *loadRun) base() load.Profile {
 	return p
 }
 
-// verification is what the verification sends: the requests of the load. Its start, and so its generator, come later.
+// verification is what the verification sends: the requests of the load. Its start comes later.
 func (lr *loadRun) verification() (probe platform.Probe, err error) {
-	if lr.generator, err = lr.setup.generatorOf(lr.setup.treatment); err != nil {
-		return probe, err
-	}
 	probe.ErrorRatio = lr.setup.Experiment.Validity.ErrorRatio
 	probe.Load, err = withSecrets(lr.base(), &lr.setup.Experiment.Load)
 	return probe, err
@@ -243,11 +238,11 @@ func (lr *loadRun) onProgress(p load.Progress) {
 
 // foreign adds the version and the warnings of a generator other than tare's own.
 func (lr *loadRun) foreign(l *result.Load) {
-	if !lr.generator.Abilities().Foreign() {
+	if !lr.setup.generator.Abilities().Foreign() {
 		return
 	}
 	if l.Version == "" {
-		l.Version = lr.setup.versions[lr.generator.Name()]
+		l.Version = lr.setup.versions[lr.setup.generator.Name()]
 	}
 	if len(l.Warnings) > 0 {
 		lr.journal.warn(result.Warning{Code: "generator-" + l.Generator, Message: strings.Join(l.Warnings, "; "),
@@ -257,7 +252,7 @@ func (lr *loadRun) foreign(l *result.Load) {
 
 // warnRaisedWarmup warns that the generator needs a longer warm-up than the file has.
 func (lr *loadRun) warnRaisedWarmup() {
-	g := lr.generator
+	g := lr.setup.generator
 	asked := time.Duration(lr.setup.Experiment.Phases.Warmup)
 	if need := g.Abilities().Needs.Warmup; need <= asked || need < lr.profile.Warmup {
 		return
@@ -286,7 +281,7 @@ func (lr *loadRun) warnCutRecording() {
 
 // fitToRefresh fits warm-up and tail to the refresh interval of the counters.
 func (lr *loadRun) fitToRefresh() {
-	if !lr.sampler.refreshed() || lr.share != nil { // the slices of a round are long enough
+	if !lr.sampler.refreshed() || lr.inRound != nil { // the slices of a round are long enough
 		return
 	}
 	refresh := lr.sampler.refresh()

@@ -121,10 +121,6 @@ func (t *trial) awaitMeasure(ctx context.Context) error {
 
 // prepareLoad does what precedes the start of the load.
 func (t *trial) prepareLoad(ctx context.Context) error {
-	var err error
-	if t.load.generator, err = t.setup.generatorOf(t.setup.treatment); err != nil {
-		return err
-	}
 	if err := t.probe(ctx, func(p *result.Probe, r *probe.Reading) { p.Before = r }); err != nil {
 		return err
 	}

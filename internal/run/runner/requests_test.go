@@ -195,7 +195,7 @@ func TestRateProfilesInSlices(t *testing.T) {
 			for own := range members {
 				p := x
 				p.Seed = 9
-				s := share{warmup: members * x.Warmup, measure: members * x.Measure, members: members, own: own, table: load.Slices{Length: slice, Owners: owners}}
+				s := roundSchedule{warmup: members * x.Warmup, measure: members * x.Measure, members: members, own: own, table: load.Slices{Length: slice, Owners: owners}}
 				s.apply(&p)
 				counts := make([]int, rows)
 				for w := range workers {

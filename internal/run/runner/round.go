@@ -2,33 +2,15 @@ package runner
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/run/meter"
-	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// round is several trials at once. Each has its own deployment, its own load process and its own
-// record. The load processes have one schedule and one table of slices, and each sends the requests
-// of its own slices.
-type round struct {
-	run     *run
-	members []*trial // in the order of the plan
-	reader  *sliceReader
-}
-
-// share is the common part of the trials of a round.
-type share struct {
+// roundSchedule is the schedule of the loads of an interleaved round, for one member.
+type roundSchedule struct {
 	start           time.Time // of the schedule, zero while it is not agreed and the loads are held
 	warmup, measure time.Duration
 	table           load.Slices // of nobody: Own is not set
@@ -37,7 +19,7 @@ type share struct {
 }
 
 // apply makes p the load of one member.
-func (s *share) apply(p *load.Profile) {
+func (s *roundSchedule) apply(p *load.Profile) {
 	table := s.table
 	table.Own = s.own
 	alone := p.Warmup
@@ -54,197 +36,37 @@ func (s *share) apply(p *load.Profile) {
 // readingReserve is how late the last reading may be: a busy machine reads counters late.
 const readingReserve = time.Second
 
-// rounds splits trials into rounds and single trials.
-func rounds(trials []plan.Trial) [][]plan.Trial {
-	var all [][]plan.Trial
-	for i, t := range trials {
-		if i > 0 && t.Round > 0 && trials[i-1].Round == t.Round {
-			all[len(all)-1] = append(all[len(all)-1], t)
-			continue
-		}
-		all = append(all, []plan.Trial{t})
-	}
-	return all
-}
-
-// together runs the trials of one round. An error ends the run.
-func (r *run) together(parent context.Context, of []plan.Trial) error {
-	ctx, abort := context.WithCancelCause(parent)
-	defer abort(nil)
-	rd := &round{run: r}
-	var failed []error
-	for _, trial := range of {
-		t, err := r.newTrial(trial, abort)
-		if err != nil {
-			failed = append(failed, err)
-			break
-		}
-		rd.members = append(rd.members, t)
-		t.journal.emit(result.Event{Kind: result.KindTrial})
-	}
-	if failed == nil {
-		rd.incomplete()
-		rd.walk(ctx)
-	}
-	errs := make([]error, len(rd.members))
-	rd.each(rd.members, func(i int, t *trial) { errs[i] = t.end(ctx, parent) })
-	return errors.Join(append(failed, errs...)...)
-}
-
-// incomplete warns the members of a round whose other members are recorded: the run was killed between
-// their records.
-func (rd *round) incomplete() {
-	planned := rd.planned()
-	if planned == len(rd.members) {
-		return
-	}
-	for _, t := range rd.members {
-		t.journal.warn(result.Warning{Code: "round-incomplete", Metrics: cpus,
-			Message: fmt.Sprintf("%d of the %d trials of its round were recorded before a kill, and this one ran later, without them", planned-len(rd.members), planned),
-			Hint:    "differences of this block have the noise of sequential trials; more blocks compensate for it"})
-	}
-}
-
-// planned is the number of trials of the round in the plan.
-func (rd *round) planned() (n int) {
-	for _, trial := range rd.run.plan.Trials {
-		if trial.Round == rd.members[0].setup.of.Round {
-			n++
-		}
-	}
-	return n
-}
-
-// each calls do for the members, all at the same time.
-func (rd *round) each(members []*trial, do func(int, *trial)) {
-	var all sync.WaitGroup
-	for i, t := range members {
-		all.Go(func() { do(i, t) })
-	}
-	all.Wait()
-}
-
-// at is how the members of a round go through a phase.
-type at int
-
-const (
-	inTurn   at = iota // one after another
-	atOnce             // side by side
-	together           // as one
-)
-
-// passage is how the members go through one phase.
-type passage struct {
-	at at
-	do func(*round, context.Context) // together
-}
-
-// phasesOfRounds has a row for each phase that members do not go through in turn.
-var phasesOfRounds = map[string]passage{
-	"settle":  {at: atOnce},
-	"warm-up": {together, (*round).warmUp},
-	"measure": {together, (*round).measure},
-	"drain":   {at: atOnce},
-}
-
-// walk runs the phases of all members. A member that failed goes on with the phases marked always,
-// and the others go on without it.
-func (rd *round) walk(ctx context.Context) {
-	for _, p := range workflow {
-		how := phasesOfRounds[p.name]
-		if p.name == "deploy" && rd.run.Platform.DeploysAtOnce {
-			how.at = atOnce
-			for _, t := range rd.members {
-				t.beside = len(rd.members)
-			}
-		}
-		switch how.at {
-		case inTurn:
-			if p.always && ctx.Err() == nil {
-				// The records of a round are written together, or none is.
-				ctx = context.WithoutCancel(ctx)
-			}
-			for _, t := range rd.members {
-				if p.name == "deploy" && t.outcome == nil && ctx.Err() == nil {
-					t.outcome = rd.fits(ctx)
-				}
-				t.step(ctx, p)
-			}
-		case atOnce:
-			rd.each(rd.members, func(_ int, t *trial) { t.step(ctx, p) })
-		case together:
-			if ctx.Err() != nil {
-				return
-			}
-			rd.joint(ctx, p.name, how.do)
-		}
-	}
-}
-
-// alive are the members that have not failed.
-func (rd *round) alive() (all []*trial) {
-	for _, t := range rd.members {
-		if t.outcome == nil {
-			all = append(all, t)
-		}
-	}
-	return all
-}
-
-// joint runs a phase of all members as one. do sets the outcome of members that fail.
-func (rd *round) joint(ctx context.Context, name string, do func(*round, context.Context)) {
-	members := rd.alive()
-	starts := make([]time.Time, len(members))
-	for i, t := range members {
-		t.journal.emit(result.Event{Kind: result.KindPhase, Phase: name})
-		starts[i] = t.setup.clock.now()
-	}
-	if len(members) > 0 {
-		do(rd, ctx)
-	}
-	for i, t := range members {
-		t.journal.record.Phases = append(t.journal.record.Phases, result.Phase{Name: name, Start: starts[i], End: t.setup.clock.now()})
-	}
-}
-
-// fail sets the outcome of every living member.
-func (rd *round) fail(err error) {
-	for _, t := range rd.alive() {
-		t.outcome = err
-	}
-}
-
 // warmUp starts the load of all members and waits until shortly before the measure phase.
-func (rd *round) warmUp(ctx context.Context) {
+func (rd *round) warmUp(ctx context.Context) error {
 	members, p := rd.alive(), rd.run.plan.Slices
 	if err := rd.slicesFitRefresh(members); err != nil {
-		rd.fail(err)
-		return
+		return err
 	}
 	n := time.Duration(len(members))
-	common := share{
+	common := roundSchedule{
 		warmup: time.Duration(p.Warmup) * n * p.Length, measure: time.Duration(p.Measure) * n * p.Length,
 		members: len(members),
 		table:   load.Slices{Length: p.Length, Guard: p.Guard, Owners: plan.Owners(members[0].setup.of.Seed, len(members), p.Warmup, p.Measure)},
 	}
+	for _, t := range members {
+		t.sliced = newSliceMember(t)
+	}
 	lead, held, window := rd.prepareLoads(ctx, members), rd.held(), idleWindow(common.measure)
 	if !held {
 		if err := rd.readIdle(ctx, window); err != nil {
-			rd.fail(err)
-			return
+			return err
 		}
 		common.start = time.Now().Add(lead)
 	}
 	for i, t := range members {
 		own := common
 		own.own = i
-		t.share, t.load.share = &own, &own
+		t.load.inRound = &own
 	}
 	rd.launch(ctx, held)
 	if held { // with its connections open
 		if err := rd.readIdle(ctx, window); err != nil {
-			rd.fail(err)
-			return
+			return err
 		}
 	}
 	ready := len(rd.alive())
@@ -255,14 +77,12 @@ func (rd *round) warmUp(ctx context.Context) {
 	rd.each(rd.alive(), func(_ int, t *trial) { t.outcome = t.load.release(common.start) })
 	rd.reader = newSliceReader(rd.run.Meter, &common, members)
 	if err := rd.watch(ctx, common.start.Add(common.warmup-max(rd.listLead(), readAhead(common.warmup, ready)))); err != nil {
-		rd.fail(err)
-		return
+		return err
 	}
 	for _, t := range rd.alive() {
-		if err := t.beginSlices(ctx, rd.reader); err != nil {
-			t.outcome = err
-		}
+		t.outcome = t.beginSlices(ctx)
 	}
+	return nil
 }
 
 // held reports whether all loads begin when their generators are ready.
@@ -330,7 +150,7 @@ func (rd *round) check() {
 }
 
 // measure reads the clocks of all members' tasks at the edges of slices.
-func (rd *round) measure(ctx context.Context) {
+func (rd *round) measure(ctx context.Context) error {
 	for _, t := range rd.alive() {
 		t.load.edges.began = t.setup.clock.drift()
 	}
@@ -342,64 +162,16 @@ func (rd *round) measure(ctx context.Context) {
 	if err := rd.watch(ctx, end); err != nil {
 		stop()
 		<-read
-		rd.fail(err)
-		return
+		return err
 	}
 	if len(rd.alive()) == 0 {
 		stop()
 	}
 	if err := <-read; err != nil {
-		rd.fail(err)
-		return
+		return err
 	}
 	for _, t := range rd.alive() {
-		if err := t.endSlices(ctx, rd.reader); err != nil {
-			t.outcome = err
-		}
+		t.outcome = t.endSlices(ctx, rd.reader)
 	}
-}
-
-// Memory that remains free when all members are deployed.
-const memoryReserve = 512 << 20 // bytes
-
-// fits checks that the machine has memory for the deployments that the round still needs, each as large
-// as the largest so far.
-func (rd *round) fits(ctx context.Context) error {
-	if rd.run.Experiment.Platform.Kind != mesh.OnLocal {
-		return nil // a scheduler refuses pods without room
-	}
-	available := meter.AvailableMemory()
-	var largest, remaining int64
-	for _, t := range rd.members {
-		if t.deployment == nil {
-			if t.outcome == nil {
-				remaining++
-			}
-			continue
-		}
-		held, err := t.memory(ctx)
-		if err != nil {
-			return err
-		}
-		largest = max(largest, held)
-	}
-	if available == 0 || largest == 0 || available >= remaining*largest+memoryReserve {
-		return nil
-	}
-	return hint.Wrap(fmt.Errorf("the machine has %d MiB of free memory, and %d more deployments of the round need about %d MiB beside a reserve of %d MiB",
-		available>>20, remaining, remaining*largest>>20, int64(memoryReserve)>>20), "order: random deploys one trial at a time")
-}
-
-// memory is the resident memory of the deployment, bytes.
-func (t *trial) memory(ctx context.Context) (held int64, err error) {
-	tasks, err := t.deployment.Tasks(ctx)
-	if err != nil {
-		return 0, err
-	}
-	tasks = slices.DeleteFunc(tasks, func(task platform.Task) bool { return task.Plane == metric.Harness })
-	look, err := t.setup.Meter.Read(ctx, tasks, meter.Counters)
-	for _, r := range look.Tasks {
-		held += r.RSS
-	}
-	return held, err
+	return nil
 }

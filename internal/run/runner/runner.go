@@ -184,7 +184,7 @@ func (r *run) all(ctx context.Context, pending []plan.Trial) error {
 		if ctx.Err() != nil {
 			return r.ended(ctx, nil)
 		}
-		if err := r.trials(ctx, trials); err != nil {
+		if err := r.runRound(ctx, trials); err != nil {
 			return r.ended(ctx, err)
 		}
 		block := trials[0].Block
@@ -213,14 +213,6 @@ func (r *run) undecided(pending []plan.Trial) int {
 		return 0
 	}
 	return before
-}
-
-// trials runs the trials of a round, or one trial.
-func (r *run) trials(ctx context.Context, trials []plan.Trial) error {
-	if trials[0].Round == 0 || r.plan.Slices == nil {
-		return r.one(ctx, trials[0])
-	}
-	return r.together(ctx, trials)
 }
 
 // enough reports whether the run ends after a block before the last. An error of the check does

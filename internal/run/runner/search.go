@@ -19,10 +19,6 @@ func (t *trial) searches() bool { return t.setup.treatment.Levels.Capacity.Objec
 // the same place.
 func (t *trial) search(ctx context.Context) error {
 	c := t.setup.treatment.Levels.Capacity
-	var err error
-	if t.load.generator, err = t.setup.generatorOf(t.setup.treatment); err != nil {
-		return err
-	}
 	found, err := capacity.Find(ctx, capacity.Options{Objective: c.Objective, Probes: c.Probes, Length: time.Duration(c.Length), Seed: t.setup.of.Seed}, t.load.probe)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -69,7 +65,7 @@ func (lr *loadRun) probe(ctx context.Context, rate float64, length time.Duration
 	if err != nil {
 		return capacity.Figures{}, err
 	}
-	if lr.loading, err = startLoad(ctx, lr.deployment, lr.generator, p, func(load.Progress) {}); err != nil {
+	if lr.loading, err = startLoad(ctx, lr.deployment, lr.setup.generator, p, func(load.Progress) {}); err != nil {
 		return capacity.Figures{}, err
 	}
 	l, err := lr.loading.wait(ctx, p.Start.Add(p.Warmup+p.Measure+p.Drain+p.Timeout+lr.setup.Timing.Overtime))

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/host"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -30,6 +31,7 @@ type sliceReader struct {
 type sliceMember struct {
 	trial      *trial
 	tasks      []platform.Task
+	stages     []app.StageTime
 	before     meter.Look    // shortly before the measure phase, with the readings of that moment alone
 	begin      meter.Look    // the reading at the first edge
 	last       meter.Look    // the latest reading
@@ -49,22 +51,16 @@ type shown struct {
 	cpu map[metric.Plane]int64
 }
 
-func newSliceReader(m meter.Meter, s *share, members []*trial) *sliceReader {
+func newSliceReader(m meter.Meter, s *roundSchedule, members []*trial) *sliceReader {
 	r := &sliceReader{meter: m, start: s.start, table: s.table, first: int(s.warmup / s.table.Length), window: idleWindow(s.measure)}
 	for _, t := range members {
-		r.members = append(r.members, &sliceMember{trial: t, idleBefore: t.idleBefore, shown: shown{cpu: map[metric.Plane]int64{}}})
+		r.members = append(r.members, t.sliced)
 	}
 	return r
 }
 
-// of returns the member of a trial.
-func (r *sliceReader) of(t *trial) *sliceMember {
-	for _, m := range r.members {
-		if m.trial == t {
-			return m
-		}
-	}
-	return nil
+func newSliceMember(t *trial) *sliceMember {
+	return &sliceMember{trial: t, shown: shown{cpu: map[metric.Plane]int64{}}}
 }
 
 // nap bounds a sleep, so that the end of the context is noticed.
@@ -116,7 +112,7 @@ func (r *sliceReader) run(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("read the meters: %w", err)
 			}
-			idle = r.take(i, now, n, at) && idle
+			idle = r.addReading(i, now, n, at) && idle
 		}
 		if idle && n >= len(edges) {
 			return nil
@@ -125,8 +121,8 @@ func (r *sliceReader) run(ctx context.Context) error {
 	return nil
 }
 
-// take adds the n-th reading to a member, and reports whether the member is idle after the last slice.
-func (r *sliceReader) take(i int, now meter.Look, n int, at time.Duration) (idle bool) {
+// addReading adds the n-th reading to a member, and reports whether the member is idle after the last slice.
+func (r *sliceReader) addReading(i int, now meter.Look, n int, at time.Duration) (idle bool) {
 	slice := r.first + n - 1
 	if slice >= len(r.table.Owners) {
 		return r.members[i].addTail(now, at, r.window)
@@ -157,7 +153,7 @@ func (r *sliceReader) follow(ctx context.Context, f meter.Follower) error {
 				r.late = append(r.late, one.At.Sub(due[n]))
 			}
 			for i := range r.members {
-				r.take(i, one.Looks[i], n, one.At.Sub(r.start))
+				r.addReading(i, one.Looks[i], n, one.At.Sub(r.start))
 			}
 			n++
 		}
@@ -221,15 +217,14 @@ func (m *sliceMember) sample(row result.Slice) {
 	m.trial.journal.emit(result.Event{Kind: result.KindSample, Sample: sample})
 }
 
-// beginSlices lists the tasks for r, and takes the readings that are needed once, shortly before the measure
+// beginSlices lists the tasks, and makes the readings that are needed once, shortly before the measure
 // phase.
-func (t *trial) beginSlices(ctx context.Context, r *sliceReader) error {
+func (t *trial) beginSlices(ctx context.Context) error {
 	t.sampler.reset(t.sampler.history)
 	if err := t.sampler.list(ctx); err != nil {
 		return err
 	}
-	t.sliced = r.of(t)
-	t.stagesBefore = t.measurement.times.read(ctx)
+	t.sliced.stages = t.measurement.times.read(ctx)
 	if err := t.sampler.look(ctx, meter.Edge); err != nil {
 		return err
 	}
@@ -262,7 +257,7 @@ func (t *trial) endSlices(ctx context.Context, r *sliceReader) error {
 		}
 	}
 	t.measurement.usage.use(m.tasks, begin, t.sampler.tasks, end)
-	t.measurement.times.keep(t.stagesBefore, t.measurement.times.read(ctx))
+	t.measurement.times.keep(m.stages, t.measurement.times.read(ctx))
 	t.measurement.visits()
 	t.seen.readingsLate = r.late
 	return nil
@@ -297,6 +292,6 @@ func (t *trial) keepSlices() error {
 			}
 		}
 	}
-	t.seen.idle = m.idleSeen(idle, t.share.warmup)
+	t.seen.idle = m.idleSeen(idle, t.load.inRound.warmup)
 	return t.setup.dir.Slices(m.rows)
 }

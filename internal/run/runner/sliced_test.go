@@ -70,12 +70,12 @@ func simulate(w work, warmup, measure time.Duration) (m *sliceMember, deferred t
 	r.members = []*sliceMember{m}
 	n := 0
 	for edge := r.first; edge <= slices; edge++ {
-		r.take(0, look(r.table.Edge(edge)), n, r.table.Edge(edge))
+		r.addReading(0, look(r.table.Edge(edge)), n, r.table.Edge(edge))
 		n++
 	}
 	for _, due := range r.afterwards() {
 		at := due.Sub(r.start)
-		idle := r.take(0, look(at), n, at)
+		idle := r.addReading(0, look(at), n, at)
 		n++
 		if idle {
 			break

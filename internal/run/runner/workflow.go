@@ -1,0 +1,270 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// phase is a phase of the trials of a round.
+type phase struct {
+	name string
+	do   func(*trial, context.Context) error
+	// mode is how the trials of a round run the phase.
+	mode phaseMode
+	// joint runs the phase of all trials of an interleaved round, in place of do. nil: do runs it.
+	joint  func(*round, context.Context) error
+	always bool              // also after an error
+	only   func(*trial) bool // nil: in every trial
+}
+
+// phaseMode is whether the trials of a round run a phase in sequence or concurrently.
+type phaseMode int
+
+const (
+	inSequence phaseMode = iota
+	concurrently
+	// asDeployed is concurrently on a platform that deploys trials at once, else in sequence while there is memory.
+	asDeployed
+)
+
+// workflow lists the phases of a trial, in order. After an error only phases marked always are run. The deployment is
+// removed in every case.
+var workflow = []phase{
+	{name: "deploy", do: (*trial).deploy, mode: asDeployed},
+	{name: "verify", do: (*trial).verify},
+	{name: "settle", do: (*trial).settle, mode: concurrently},
+	{name: "search", do: (*trial).search, only: (*trial).searches},
+	{name: "warm-up", do: (*trial).warmUp, joint: (*round).warmUp},
+	{name: "measure", do: (*trial).measure, joint: (*round).measure},
+	{name: "drain", do: (*trial).drain, mode: concurrently},
+	{name: "record", do: (*trial).write, always: true},
+}
+
+// round is the trials that run at the same time: one, or those whose slices are interleaved. Each has its own
+// deployment, its own load process and its own record. The load processes of an interleaved round have one schedule and
+// one table of slices, and each sends the requests of its own slices.
+type round struct {
+	run     *run
+	members []*trial     // in the order of the plan
+	reader  *sliceReader // of an interleaved round
+}
+
+// rounds splits trials into rounds and single trials.
+func rounds(trials []plan.Trial) [][]plan.Trial {
+	var all [][]plan.Trial
+	for i, t := range trials {
+		if i > 0 && t.Round > 0 && trials[i-1].Round == t.Round {
+			all[len(all)-1] = append(all[len(all)-1], t)
+			continue
+		}
+		all = append(all, []plan.Trial{t})
+	}
+	return all
+}
+
+// runRound runs the trials of a round. An error ends the run.
+func (r *run) runRound(parent context.Context, trials []plan.Trial) error {
+	ctx, abort := context.WithCancelCause(parent)
+	defer abort(nil)
+	rd := &round{run: r}
+	var failed []error
+	for _, trial := range trials {
+		t, err := r.newTrial(trial, abort)
+		if err != nil {
+			failed = append(failed, err)
+			break
+		}
+		rd.members = append(rd.members, t)
+		t.journal.emit(result.Event{Kind: result.KindTrial})
+	}
+	if failed == nil {
+		rd.incomplete()
+		rd.walk(ctx)
+	}
+	errs := make([]error, len(rd.members))
+	rd.each(rd.members, func(i int, t *trial) { errs[i] = t.end(ctx, parent) })
+	return errors.Join(append(failed, errs...)...)
+}
+
+// interleaved reports whether the trials have slices.
+func (rd *round) interleaved() bool {
+	return rd.run.plan.Slices != nil && rd.members[0].setup.of.Round > 0
+}
+
+// incomplete warns the members of a round whose other members are recorded: the run was killed between
+// their records.
+func (rd *round) incomplete() {
+	planned := rd.planned()
+	if !rd.interleaved() || planned == len(rd.members) {
+		return
+	}
+	for _, t := range rd.members {
+		t.journal.warn(result.Warning{Code: "round-incomplete", Metrics: cpus,
+			Message: fmt.Sprintf("%d of the %d trials of its round were recorded before a kill, and this one ran later, without them", planned-len(rd.members), planned),
+			Hint:    "differences of this block have the noise of sequential trials; more blocks compensate for it"})
+	}
+}
+
+// planned is the number of trials of the round in the plan.
+func (rd *round) planned() (n int) {
+	for _, trial := range rd.run.plan.Trials {
+		if trial.Round == rd.members[0].setup.of.Round {
+			n++
+		}
+	}
+	return n
+}
+
+// walk runs the phases of all members. A member that failed goes on with the phases marked always,
+// and the others go on without it.
+func (rd *round) walk(ctx context.Context) {
+	for _, p := range workflow {
+		switch {
+		case p.joint != nil && rd.interleaved():
+			if ctx.Err() != nil {
+				return
+			}
+			rd.runJointly(ctx, p)
+		case p.mode == concurrently:
+			rd.each(rd.members, func(_ int, t *trial) { t.step(ctx, p) })
+		case p.mode == asDeployed:
+			rd.deploy(ctx, p)
+		default:
+			if p.always && ctx.Err() == nil {
+				// The records of a round are written together, or none is.
+				ctx = context.WithoutCancel(ctx)
+			}
+			for _, t := range rd.members {
+				t.step(ctx, p)
+			}
+		}
+	}
+}
+
+// deploy deploys the members, at once where the platform mostly waits.
+func (rd *round) deploy(ctx context.Context, p phase) {
+	if rd.run.Platform.DeploysAtOnce {
+		for _, t := range rd.members {
+			t.beside = len(rd.members)
+		}
+		rd.each(rd.members, func(_ int, t *trial) { t.step(ctx, p) })
+		return
+	}
+	for _, t := range rd.members {
+		if t.outcome == nil && ctx.Err() == nil {
+			t.outcome = rd.fits(ctx)
+		}
+		t.step(ctx, p)
+	}
+}
+
+// runJointly runs a phase of all members as one. Its error is the outcome of all that have not failed by themselves.
+func (rd *round) runJointly(ctx context.Context, p phase) {
+	members := rd.alive()
+	starts := make([]time.Time, len(members))
+	for i, t := range members {
+		t.journal.emit(result.Event{Kind: result.KindPhase, Phase: p.name})
+		starts[i] = t.setup.clock.now()
+	}
+	if len(members) > 0 {
+		if err := p.joint(rd, ctx); err != nil {
+			for _, t := range rd.alive() {
+				t.outcome = err
+			}
+		}
+	}
+	for i, t := range members {
+		t.journal.record.Phases = append(t.journal.record.Phases, result.Phase{Name: p.name, Start: starts[i], End: t.setup.clock.now()})
+	}
+}
+
+// step runs a phase, unless the trial has failed before it.
+func (t *trial) step(ctx context.Context, p phase) {
+	// An interrupted trial is not recorded, and a resumed run repeats it.
+	if t.outcome != nil && !p.always || ctx.Err() != nil || p.only != nil && !p.only(t) {
+		return
+	}
+	t.journal.emit(result.Event{Kind: result.KindPhase, Phase: p.name})
+	began := t.setup.clock.now()
+	err := p.do(t, ctx)
+	t.journal.record.Phases = append(t.journal.record.Phases, result.Phase{Name: p.name, Start: began, End: t.setup.clock.now()})
+	if err != nil && t.outcome == nil {
+		t.outcome = err
+	}
+}
+
+// alive are the members that have not failed.
+func (rd *round) alive() (all []*trial) {
+	for _, t := range rd.members {
+		if t.outcome == nil {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// each calls do for the members, all at the same time.
+func (rd *round) each(members []*trial, do func(int, *trial)) {
+	var all sync.WaitGroup
+	for i, t := range members {
+		all.Go(func() { do(i, t) })
+	}
+	all.Wait()
+}
+
+// Memory that remains free when all members are deployed.
+const memoryReserve = 512 << 20 // bytes
+
+// fits checks that the machine has memory for the deployments that the round still needs, each as large
+// as the largest so far.
+func (rd *round) fits(ctx context.Context) error {
+	if rd.run.Experiment.Platform.Kind != mesh.OnLocal {
+		return nil // a scheduler refuses pods without room
+	}
+	available := meter.AvailableMemory()
+	var largest, remaining int64
+	for _, t := range rd.members {
+		if t.deployment == nil {
+			if t.outcome == nil {
+				remaining++
+			}
+			continue
+		}
+		held, err := t.memory(ctx)
+		if err != nil {
+			return err
+		}
+		largest = max(largest, held)
+	}
+	if available == 0 || largest == 0 || available >= remaining*largest+memoryReserve {
+		return nil
+	}
+	return hint.Wrap(fmt.Errorf("the machine has %d MiB of free memory, and %d more deployments of the round need about %d MiB beside a reserve of %d MiB",
+		available>>20, remaining, remaining*largest>>20, int64(memoryReserve)>>20), "order: random deploys one trial at a time")
+}
+
+// memory is the resident memory of the deployment, bytes.
+func (t *trial) memory(ctx context.Context) (held int64, err error) {
+	tasks, err := t.deployment.Tasks(ctx)
+	if err != nil {
+		return 0, err
+	}
+	tasks = slices.DeleteFunc(tasks, func(task platform.Task) bool { return task.Plane == metric.Harness })
+	look, err := t.setup.Meter.Read(ctx, tasks, meter.Counters)
+	for _, r := range look.Tasks {
+		held += r.RSS
+	}
+	return held, err
+}
