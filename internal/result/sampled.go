@@ -17,7 +17,7 @@ type Sampled struct {
 	Nodes  []SampledNode `json:"nodes,omitempty"` // machines: `name`, `allocatableCores`, `allocatableMemory` (bytes)
 	// Rows are all rows of the file in the order of their times. The measure phase
 	// of the record selects the rows that count.
-	Rows SampledRows `json:"rows"`
+	Rows []SampledRow `json:"rows"`
 	// A plane without a task is always unknown.
 	Unknown []metric.Plane `json:"unknown,omitempty"` // planes that the source contains in part
 }
@@ -38,12 +38,12 @@ type SampledNode struct {
 // SampledRow is one sample. The slices are as long as Tasks, and as Nodes. An
 // absent slice is unknown throughout.
 type SampledRow struct {
-	At         time.Time `json:"at"`                   // when the row was read
-	Repeat     bool      `json:"repeat,omitempty"`     // repeats the row before and holds no figures
-	Cores      Cells     `json:"cores,omitempty"`      // CPU, cores, in the order of `tasks`
-	Memory     Cells     `json:"memory,omitempty"`     // working set, bytes
-	NodeCores  Cells     `json:"nodeCores,omitempty"`  // CPU by machine, in the order of `nodes`: the sum of its pods
-	NodeMemory Cells     `json:"nodeMemory,omitempty"` // memory likewise, bytes
+	At         time.Time  `json:"at"`                   // when the row was read
+	Repeat     bool       `json:"repeat,omitempty"`     // repeats the row before and holds no figures
+	Cores      []*float64 `json:"cores,omitempty"`      // CPU, cores, in the order of `tasks`
+	Memory     []*float64 `json:"memory,omitempty"`     // working set, bytes
+	NodeCores  []*float64 `json:"nodeCores,omitempty"`  // CPU by machine, in the order of `nodes`: the sum of its pods
+	NodeMemory []*float64 `json:"nodeMemory,omitempty"` // memory likewise, bytes
 }
 
 // Expanded returns the rows with the figures of repeats filled in.
@@ -89,7 +89,7 @@ type Latency struct {
 	MaxMS     *float64   `json:"maxMS,omitempty"`
 	Quantiles []Quantile `json:"quantiles,omitempty"` // in ascending order
 	// Buckets is the published histogram, in ascending order.
-	Buckets Buckets `json:"buckets,omitempty"`
+	Buckets []Bucket `json:"buckets,omitempty"`
 }
 
 // Bucket counts the requests above LowMS and up to HighMS.
