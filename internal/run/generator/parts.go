@@ -151,15 +151,17 @@ func mergeReports(parts []Part, whole load.Profile, progress func(load.Progress)
 	return l, nil
 }
 
-// added returns the sum of the parts' results.
+// added returns the sum of the results of parts that one external generator each sent. A field that it does not set
+// is absent from every part.
 func added(parts []result.Load, whole load.Profile) result.Load {
-	sum := parts[0]
-	sum.Classes, sum.Statuses, sum.Errors = map[string]int64{}, map[string]int64{}, map[string]int64{}
-	sum.Intended, sum.Sent, sum.Completed, sum.BytesIn, sum.BytesOut, sum.Recorded = 0, 0, 0, 0, 0, 0
-	sum.AskedRate, sum.Connections, sum.Workers = whole.Rate, whole.Connections, len(parts)
-	sum.Published, sum.Warnings, sum.CPUSeconds = nil, nil, nil
-	sum.BacklogStart, sum.BacklogEnd, sum.Whole = nil, nil, &result.Whole{}
-	first, last := parts[0].Start, parts[0].Start
+	first := parts[0] // parts have one generator and one measure window
+	sum := result.Load{
+		Generator: first.Generator, Version: first.Version, Loop: first.Loop, Arrivals: first.Arrivals,
+		Start: first.Start, End: first.End, WarmupSeconds: first.WarmupSeconds, MeasureSeconds: first.MeasureSeconds,
+		AskedRate: whole.Rate, Connections: whole.Connections, Workers: len(parts),
+		Classes: map[string]int64{}, Statuses: map[string]int64{}, Errors: map[string]int64{}, Whole: &result.Whole{},
+	}
+	earliest, latest := first.Start, first.Start
 	for i, p := range parts {
 		addCounts(sum.Classes, p.Classes)
 		addCounts(sum.Statuses, p.Statuses)
@@ -167,17 +169,16 @@ func added(parts []result.Load, whole load.Profile) result.Load {
 		sum.Intended += p.Intended
 		sum.Sent += p.Sent
 		sum.Completed += p.Completed
+		sum.Retried += p.Retried
 		sum.BacklogStart, sum.BacklogEnd = plus(sum.BacklogStart, p.BacklogStart), plus(sum.BacklogEnd, p.BacklogEnd)
 		sum.Whole = sum.Whole.Plus(p.Whole)
 		sum.BytesIn += p.BytesIn
 		sum.BytesOut += p.BytesOut
 		sum.Recorded += p.Recorded
+		sum.CPUSeconds = plus(sum.CPUSeconds, p.CPUSeconds)
 		sum.LatenessP50US, sum.LatenessP99US = worst(sum.LatenessP50US, p.LatenessP50US), worst(sum.LatenessP99US, p.LatenessP99US)
 		sum.LatenessMaxUS, sum.OwnLatenessP99US = worst(sum.LatenessMaxUS, p.LatenessMaxUS), worst(sum.OwnLatenessP99US, p.OwnLatenessP99US)
 		sum.ThreadCPURatio = worst(sum.ThreadCPURatio, p.ThreadCPURatio)
-		if p.CPUSeconds != nil {
-			sum.CPUSeconds = ptr(*p.CPUSeconds + valueOf(sum.CPUSeconds))
-		}
 		for _, d := range p.Published { // percentiles cannot be added: keep each with its part
 			d.Source = fmt.Sprintf("%s, worker %d", d.Source, i)
 			sum.Published = append(sum.Published, d)
@@ -185,14 +186,14 @@ func added(parts []result.Load, whole load.Profile) result.Load {
 		for _, w := range p.Warnings {
 			sum.Warnings = append(sum.Warnings, fmt.Sprintf("worker %d: %s", i, w))
 		}
-		if p.Start.Before(first) {
-			first = p.Start
+		if p.Start.Before(earliest) {
+			earliest = p.Start
 		}
-		if p.Start.After(last) {
-			last = p.Start
+		if p.Start.After(latest) {
+			latest = p.Start
 		}
 	}
-	sum.SkewUS = ptr(float64(last.Sub(first)) / 1e3)
+	sum.SkewUS = ptr(float64(latest.Sub(earliest)) / 1e3)
 	return sum
 }
 
@@ -209,19 +210,12 @@ func worst(a, b *float64) *float64 {
 	return a
 }
 
-// plus adds counts and ignores absent ones.
-func plus(a, b *int64) *int64 {
+// plus adds figures and ignores absent ones.
+func plus[T int64 | float64](a, b *T) *T {
 	if a == nil || b == nil {
 		return cmp.Or(a, b)
 	}
 	return ptr(*a + *b)
-}
-
-func valueOf(f *float64) float64 {
-	if f == nil {
-		return 0
-	}
-	return *f
 }
 
 // MergeLogs merges the parts' interval logs into one at path. If no part has a
