@@ -338,7 +338,7 @@ func (v faultRules) replicas(service string) int {
 	levels := append(slices.Clone(LevelsOf[int](v.e.Factors, "replicas")), DefaultLevels().Replicas)
 	most := 0
 	for _, t := range all {
-		if s, ok := t.Service(cmp.Or(service, t.Default().Entry)); ok && s.Replicas > 0 {
+		if s, ok := t.Service(cmp.Or(service, t.EntryName())); ok && s.Replicas > 0 {
 			most = max(most, s.Replicas)
 		} else if ok {
 			most = max(most, slices.Max(levels))

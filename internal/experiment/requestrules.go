@@ -102,7 +102,7 @@ func (v loadRules) spread() {
 	}
 	all, _ := v.e.Topologies() // a mistake is reported elsewhere
 	for _, t := range all {
-		entry, _ := t.Service(t.Default().Entry)
+		entry, _ := t.Service(t.EntryName())
 		for _, n := range append(LevelsOf[int](v.e.Factors, "replicas"), entry.Replicas) {
 			if n <= maxReplicas {
 				need = max(need, cmp.Or(entry.Replicas, n))

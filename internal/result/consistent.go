@@ -135,7 +135,7 @@ func (c *contradictions) ended(l *Load, valid bool) {
 	}
 	if l.conserves() {
 		// Every request that was due in the window or waited at its start has ended in it or
-		// waits at its end. Failures have no answer, and those of the backlog are not counted apart.
+		// waits at its end. Failures have no answer, and failures of the backlog are not counted apart.
 		most := requests + *l.BacklogStart - *l.BacklogEnd
 		if least := most - failed - *l.BacklogStart; l.Completed > most || l.Completed < least {
 			c.addf("load.completed is %d, and by load.classes and the backlog %s requests were answered in the window", l.Completed, between(least, most))
@@ -208,7 +208,7 @@ func (c *contradictions) owed(r *Record) {
 	}
 }
 
-// cpuSlack bounds the CPU time of a task beyond that of all processors: readings of
+// cpuSlack bounds the CPU time of a task beyond the time of all processors: readings of
 // counters and times are not one moment.
 const cpuSlack = 0.1
 

@@ -47,7 +47,7 @@ func (d *Dir) Records() ([]Record, error) {
 			return nil
 		})
 	}
-	_ = group.Wait() // the first error is that of the first trial, however they finish
+	_ = group.Wait() // the error of the first trial is returned, however they finish
 	var records []Record
 	for i, r := range found {
 		switch {

@@ -137,7 +137,7 @@ type Load struct {
 
 	WarmupSeconds  float64 `json:"warmupSeconds"`  // start of the window in `latency.hdr`, s from the log's start
 	MeasureSeconds float64 `json:"measureSeconds"` // length of the window, s
-	// Slices are those of the measure window in which this trial had the load. Absent means that
+	// Slices are the slices of the measure window in which this trial had the load. Absent means that
 	// it had the whole window. Counts are of these slices, and so is the CPU of tasks.
 	Slices      *OwnSlices        `json:"slices,omitempty"`
 	SliceCounts []load.SliceCount `json:"-"` // slices.csv has them

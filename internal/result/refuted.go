@@ -62,8 +62,8 @@ func (c *contradictions) sliced(r *Record, rows []Slice) {
 	c.edges(r, began.Add(rows[0].Begin), began.Add(rows[len(rows)-1].End), sliceEdge, "of the slices")
 }
 
-// slicedCPU compares the CPU of each plane. That of the load is at least that of own slices without the idle CPU, and at most
-// that of all slices.
+// slicedCPU compares the CPU of each plane. The CPU of the load is at least the CPU of own
+// slices without the idle CPU, and at most the CPU of all slices.
 func (c *contradictions) slicedCPU(r *Record, own, all map[metric.Plane]int64) {
 	loaded, idle, unknown := map[metric.Plane]int64{}, map[metric.Plane]int64{}, map[metric.Plane]bool{}
 	for _, t := range r.Tasks {

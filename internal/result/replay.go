@@ -9,7 +9,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
-// Replay iterates over the events of all recorded trials, those of a round in order of time. A
+// Replay iterates over the events of all recorded trials. Events of one round are in order of time. A
 // trial without stored events has its beginning and its outcome.
 func (d *Dir) Replay() iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {

@@ -25,10 +25,10 @@ type Slice struct {
 	CPU        map[metric.Plane]int64 // ns, between them
 }
 
-// sliceColumns are the columns of slices.csv before those of the planes.
+// sliceColumns are the columns of slices.csv before the columns of the planes.
 var sliceColumns = []string{"slice", "own", "begin_s", "end_s", "intended", "answered", "ok", "overrun", "response_ns"}
 
-// lastEndColumn follows those of the planes: files of earlier versions lack it.
+// lastEndColumn follows the columns of the planes: files of earlier versions lack it.
 const lastEndColumn = "last_end_s"
 
 // cpuColumn begins the name of a plane's column.
@@ -37,9 +37,9 @@ const cpuColumn = "cpu_ns_"
 // Slices writes the slices of the trial.
 func (td *TrialDir) Slices(all []Slice) (err error) {
 	path := td.Path(SlicesFile)
-	f, err := td.held.exclusive(td.name(SlicesFile))
+	f, err := td.Create(SlicesFile)
 	if err != nil {
-		return storage("write", path, err)
+		return err
 	}
 	w := csv.NewWriter(f)
 	header := slices.Clone(sliceColumns)

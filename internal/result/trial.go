@@ -57,7 +57,7 @@ func (d *Dir) trialDir(t plan.Trial) *TrialDir {
 	return &TrialDir{held: d.held, path: d.trialPath(t.ID), trial: t}
 }
 
-// name is that of a file in the root of the results directory.
+// name returns the name of a file of the trial in the root of the results directory.
 func (td *TrialDir) name(name string) string { return path.Join(TrialsDir, td.trial.ID, name) }
 
 func (td *TrialDir) moveAside() error {
@@ -111,6 +111,18 @@ func (td *TrialDir) Provenance() string { return filepath.Join(td.path, Provenan
 
 // Path returns the path of the trial's file called name.
 func (td *TrialDir) Path(name string) string { return filepath.Join(td.path, name) }
+
+// Create creates a file of the trial. It fails if there is one.
+func (td *TrialDir) Create(name string) (*os.File, error) {
+	f, err := td.held.exclusive(td.name(name))
+	if err != nil {
+		return nil, storage("write", td.Path(name), err)
+	}
+	return f, nil
+}
+
+// Remove removes a file of the trial, if there is one.
+func (td *TrialDir) Remove(name string) error { return td.held.remove(td.name(name)) }
 
 // Finish makes the trial durable and closes it. The record is renamed last: with
 // it the trial is complete, without it absent. After any error, including a lost

@@ -92,6 +92,14 @@ func (c *Call) ShortForm() (any, func()) {
 	return service, func() { *c = Call{Service: *service} }
 }
 
+// EntryName is the name of the service that receives the load, by default the first. "": there is no service.
+func (t Topology) EntryName() string {
+	if t.Entry == "" && len(t.Services) > 0 {
+		return t.Services[0].Name
+	}
+	return t.Entry
+}
+
 // Edges counts the requests between services that one request at the entry
 // causes, including the entry's own: 1 for a single service, 3 for a chain of
 // three. A followed redirect counts as a separate request. A call with a

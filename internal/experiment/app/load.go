@@ -90,9 +90,7 @@ func Decode(name string, data []byte, programs ...string) (Topology, error) {
 
 // Default returns the topology with its defaults filled in: the entry.
 func (t Topology) Default() Topology {
-	if t.Entry == "" && len(t.Services) > 0 {
-		t.Entry = t.Services[0].Name
-	}
+	t.Entry = t.EntryName()
 	return t
 }
 
@@ -305,7 +303,7 @@ func (v validation) work() {
 		memo[name] = n
 		return n
 	}
-	if entry := v.t.Default().Entry; count(entry) > maxCallsPerHit {
+	if entry := v.t.EntryName(); count(entry) > maxCallsPerHit {
 		v.report("services", fmt.Sprintf("one request at %s causes more than %d calls", entry, maxCallsPerHit), "")
 	}
 }

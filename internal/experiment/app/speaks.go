@@ -10,7 +10,7 @@ import (
 
 // ProtocolOf is the protocol of a service under a load of a protocol. Only the entry has WebSocket.
 func (t Topology) ProtocolOf(s Service, load string) string {
-	if load == WebSocket && s.Name != t.Default().Entry {
+	if load == WebSocket && s.Name != t.EntryName() {
 		load = HTTP1
 	}
 	return cmp.Or(s.Protocol, load, HTTP1)

@@ -54,7 +54,7 @@ func Check(t app.Topology, r Rules, flows []Flow) Balance {
 		l.from[e.caller] = append(l.from[e.caller], e)
 	}
 	for _, s := range t.Services {
-		if !t.CallsUnknown() || s.Name == entry(t) {
+		if !t.CallsUnknown() || s.Name == t.EntryName() {
 			l.services = append(l.services, s.Name)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"slices"
 )
 
-// Service names of places that are no service of the topology.
+// Service names of places outside the topology.
 const (
 	LoadName     = "load"     // the load generator
 	WaypointName = "waypoint" // all waypoints
@@ -34,7 +34,7 @@ const (
 	// NodeOut and NodeIn are connections in the proxies that the pods of a node share: from the pods of a service, and to them.
 	NodeOut Point = "node-outbound"
 	NodeIn  Point = "node-inbound"
-	// Gateway requests are those of the load that the ingress gateways receive.
+	// Gateway requests are the requests of the load that the ingress gateways receive.
 	Gateway Point = "gateway"
 )
 

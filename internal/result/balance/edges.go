@@ -17,7 +17,7 @@ type edge struct {
 
 // edges lists the callers and their services, the load first.
 func edges(t app.Topology) []edge {
-	all := []edge{{caller: LoadName, service: entry(t), times: 1}}
+	all := []edge{{caller: LoadName, service: t.EntryName(), times: 1}}
 	for _, s := range t.Services {
 		for _, c := range s.Calls {
 			if c.Service == "" {
@@ -36,13 +36,6 @@ func edges(t app.Topology) []edge {
 		}
 	}
 	return all
-}
-
-func entry(t app.Topology) string {
-	if t.Entry == "" && len(t.Services) > 0 {
-		return t.Services[0].Name
-	}
-	return t.Entry
 }
 
 // chance is the number of standard deviations by which the calls with a probability may

@@ -69,7 +69,7 @@ func between(before, after []Flow) string {
 	return "between " + from + " and its application"
 }
 
-// direction is that of the requests in a sidecar.
+// direction describes the direction of requests in a sidecar.
 func (p Place) direction() string {
 	switch {
 	case p.Point == InSent:
@@ -107,8 +107,8 @@ func uncounted(unit Unit, group []string) string {
 	return fmt.Sprintf("%s to %s: a counter is missing on one side", plurals[unit], strings.Join(group, ", "))
 }
 
-// Violated returns the equations that do not hold, the largest difference first.
-func (b Balance) Violated() (all []Equation) {
+// violated returns the equations that do not hold, the largest difference first.
+func (b Balance) violated() (all []Equation) {
 	for _, e := range b.Equations {
 		if !e.OK {
 			all = append(all, e)
@@ -139,7 +139,7 @@ const maxViolations = 3
 
 // Message describes the violations, or "" if the equations hold.
 func (b Balance) Message() string {
-	all := b.Violated()
+	all := b.violated()
 	var texts []string
 	for _, e := range all[:min(len(all), maxViolations)] {
 		texts = append(texts, e.String())
@@ -165,7 +165,7 @@ const (
 
 // cause returns the probable cause of the largest violation, or "" if the equations hold.
 func (b Balance) cause() string {
-	all := b.Violated()
+	all := b.violated()
 	if len(all) == 0 {
 		return ""
 	}

@@ -102,7 +102,7 @@ func (f *findings) samePhases(file string, r *result.Record, l *timeline) {
 // counted by the load generator's own seconds.
 const edgeSeconds = 0.5
 
-// answers compares the answers of the record with those of the seconds of the window.
+// answers compares the answers of the record with the answers of the seconds of the window.
 func (f *findings) answers(file string, r *result.Record, l *timeline) {
 	if r.Error != "" || r.Load == nil || r.Load.BacklogEnd == nil || r.Load.BacklogStart == nil || r.Load.Workers > 1 || !whole(r.Load.WarmupSeconds) || !whole(r.Load.MeasureSeconds) {
 		return
@@ -164,7 +164,7 @@ func (f *findings) latencies(d *result.Dir, r *result.Record) {
 	}
 }
 
-// sameSums compares the sums of the measure window with those of the log that they were made from.
+// sameSums compares the sums of the measure window with the sums of the log that they were made from.
 func (f *findings) sameSums(file string, logged, sums hdrlog.Sums) {
 	if logged == nil {
 		return // it is missing or damaged
@@ -179,7 +179,7 @@ func (f *findings) sameSums(file string, logged, sums hdrlog.Sums) {
 	}
 }
 
-// slices reads those of a trial in a round. [result.Record.Refutations] compares them with the record.
+// slices reads the slices of an interleaved trial. [result.Record.Refutations] compares them with the record.
 func (f *findings) slices(d *result.Dir, r *result.Record) {
 	if r.Error != "" || r.Load == nil || r.Load.Slices == nil {
 		return
@@ -192,7 +192,7 @@ func (f *findings) slices(d *result.Dir, r *result.Record) {
 // histograms: a log has one entry for every request of the window.
 func (f *findings) histograms(file string, l *result.Load, sums hdrlog.Sums) {
 	if exact := l.BacklogEnd != nil && l.Recorded > 0; !exact && (!whole(l.WarmupSeconds) || !whole(l.MeasureSeconds)) {
-		return // intervals of the log are not those of the window
+		return // intervals of the log are not intervals of the window
 	}
 	for _, class := range []load.Class{load.OK, load.Status, load.Timeout, load.Conn} {
 		want := l.Classes[string(class)]

@@ -13,7 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// plan compares the plan with that of the experiment file: the same file and seed
+// plan compares the plan with the plan of the experiment file: the same file and seed
 // give the same plan.
 func (f *findings) plan(d *result.Dir, o Options) {
 	kept := d.Plan()

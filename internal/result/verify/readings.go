@@ -54,7 +54,7 @@ func sampleOf(looks []*result.Sample, id string, edge result.Reading) int {
 	})
 }
 
-// differs returns a plane whose CPU between two samples of all tasks is not that of its tasks, in cores.
+// differs returns a plane whose tasks used another CPU between two samples of all tasks, in cores.
 func differs(planes map[string]metric.Plane, before, after *result.Sample) (plane string, is, want float64) {
 	cores := map[string]float64{}
 	for id, p := range planes {

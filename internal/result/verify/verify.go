@@ -67,7 +67,7 @@ type Options struct {
 	// Expand makes the plan of an experiment file again. The error is the reason why it
 	// cannot be made here.
 	Expand func(experimentFile string) (*plan.Plan, error)
-	// Key is that of the signature. Nil means that the signature is not checked.
+	// Key verifies the signature. Nil means that the signature is not checked.
 	Key *minisign.PublicKey
 	// Tare is the version that Expand is of: another may make another plan.
 	Tare string
@@ -87,8 +87,8 @@ func (f *findings) note(file, message string) {
 	f.list = append(f.list, Finding{Note, file, message})
 }
 
-// Dir verifies the results directory at path. The error is that of a directory that
-// cannot be opened at all.
+// Dir verifies the results directory at path. The error is of a directory that cannot be
+// opened at all.
 func Dir(path string, o Options) (*Result, error) {
 	d, err := result.Open(path)
 	if damaged, ok := errors.AsType[*result.Error](err); ok && damaged.Op == "read" {

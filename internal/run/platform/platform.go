@@ -74,7 +74,7 @@ type Spec struct {
 // others remain.
 type Deployment struct {
 	Running
-	// Host is the header Host of the load's requests, or :authority. Empty: that of each URL.
+	// Host is the header Host of the load's requests, or :authority. Empty: the host of each URL.
 	Host string
 	// Verifier proves that the data plane is in the path. nil: the trial is invalid (not-verified).
 	Verifier Verifier
@@ -129,7 +129,7 @@ type Process interface {
 	// other than 0 the error is a [*proc.ExitError].
 	Wait() error
 	// Stop sends SIGTERM, kills after grace, and returns when it has ended.
-	// Stopping an ended process is no error.
+	// Stopping an ended process is not an error.
 	Stop(ctx context.Context, grace time.Duration) error
 }
 
@@ -232,7 +232,7 @@ type TaskFaults interface {
 
 // Scaler changes the number of replicas, as a Kubernetes Deployment does.
 type Scaler interface {
-	// Shrink removes the pod of a [Victim] and returns when it is gone. A removed pod is no error.
+	// Shrink removes the pod of a [Victim] and returns when it is gone. A removed pod is not an error.
 	Shrink(ctx context.Context, pod string, grace time.Duration) error
 	// Grow returns a removed pod, and returns when it is ready.
 	Grow(ctx context.Context, pod string) error
@@ -264,7 +264,7 @@ type NetworkFaults interface {
 	// not to those inside the pod. It is in force when it returns, until Mend or
 	// Remove. A pod has one impairment at a time.
 	Impair(ctx context.Context, pod string, how Impairment) error
-	// Mend removes the impairment of a pod. A pod without one is no error.
+	// Mend removes the impairment of a pod. A pod without one is not an error.
 	Mend(ctx context.Context, pod string) error
 }
 

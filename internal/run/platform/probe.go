@@ -33,7 +33,7 @@ func (s Spec) Completed(p Probe, targets []string) Probe {
 	return p
 }
 
-// Answers are those of the probes.
+// Answers are the answers to the probes.
 type Answers struct {
 	Good   int
 	Failed map[string]int // the others, by status and, without one, by error

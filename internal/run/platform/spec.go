@@ -17,10 +17,8 @@ const LoadService = "load"
 
 // Entry is the service that receives the load.
 func (s Spec) Entry() app.Service {
-	if entry, ok := s.Topology.Service(s.Topology.Entry); ok {
-		return entry
-	}
-	return s.Topology.Services[0]
+	entry, _ := s.Topology.Service(s.Topology.EntryName())
+	return entry
 }
 
 // Replicas is the number of replicas of a service, by default the treatment's.

@@ -96,7 +96,7 @@ func (c *conservation) readable(ctx context.Context, err error) error {
 
 // sent are the requests and connections of the load itself.
 func (c *conservation) sent() []balance.Flow {
-	requests := balance.Flow{Place: balance.Place{Service: balance.LoadName, Point: balance.Sent, To: entryOf(c.setup.topology), Unit: balance.Requests}}
+	requests := balance.Flow{Place: balance.Place{Service: balance.LoadName, Point: balance.Sent, To: c.setup.topology.EntryName(), Unit: balance.Requests}}
 	connections := requests
 	connections.Unit = balance.Connections
 	w := c.journal.record.Load.Whole
@@ -124,14 +124,6 @@ func (c *conservation) rules() balance.Rules {
 		r.Measured = float64(l.Sent) / float64(l.Whole.Sent)
 	}
 	return r
-}
-
-// entryOf is the service that receives the load.
-func entryOf(t app.Topology) string {
-	if t.Entry == "" {
-		return t.Services[0].Name
-	}
-	return t.Entry
 }
 
 // notConserved describes requests that appeared or vanished.

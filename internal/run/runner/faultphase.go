@@ -24,12 +24,8 @@ type faultPhase struct {
 
 // plan makes the timeline of faults. It is empty in a trial without faults.
 func (f *faultPhase) plan() error {
-	entry := f.setup.topology.Entry
-	if entry == "" {
-		entry = f.setup.topology.Services[0].Name
-	}
 	var err error
-	f.timeline, err = timeline.New(f.setup.Experiment.Faults, f.setup.of.Seed, entry, f.deployment, f.setup.clock.now, f.journal.emit)
+	f.timeline, err = timeline.New(f.setup.Experiment.Faults, f.setup.of.Seed, f.setup.topology.EntryName(), f.deployment, f.setup.clock.now, f.journal.emit)
 	return err
 }
 

@@ -27,10 +27,10 @@ const (
 	settleLook = 100 * time.Millisecond
 )
 
-// rest waits until application and data plane are idle: below the limits of phases.idle between
+// awaitIdle waits until application and data plane are idle: below the limits of phases.idle between
 // two refreshes, both after rest began. If they are not idle by the deadline, usage describes
 // their activity.
-func (w *idleWait) rest(ctx context.Context) (idle bool, usage string, err error) {
+func (w *idleWait) awaitIdle(ctx context.Context) (idle bool, usage string, err error) {
 	limits := w.setup.Experiment.Phases.Idle
 	deadline := time.Now().Add(time.Duration(limits.Deadline))
 	began := w.setup.clock.now()
@@ -138,7 +138,7 @@ func (w *idleWait) keep(readings map[string]result.Reading) {
 func (w *idleWait) settleRefreshed(ctx context.Context) error {
 	runtime.GC() // tare's own garbage is collected now, not during the measurement
 	w.sampler.reset(history{})
-	idle, usage, err := w.rest(ctx)
+	idle, usage, err := w.awaitIdle(ctx)
 	if idle {
 		last := map[string]result.Reading{}
 		for _, task := range w.sampler.tasks {
@@ -163,7 +163,7 @@ func (w *idleWait) drained(ctx context.Context) error {
 	if !w.sampler.refreshed() {
 		return nil
 	}
-	idle, usage, err := w.rest(ctx)
+	idle, usage, err := w.awaitIdle(ctx)
 	if err != nil || idle {
 		return err
 	}

@@ -158,7 +158,7 @@ func (m *sliceMember) addTail(now meter.Look, at, window time.Duration) bool {
 }
 
 // quiet is how long the member must be idle after a block. Deferred work repeats the pauses between own slices, so
-// where there is any, a shorter time without work is no sign of its end.
+// where there is any, a shorter time without work does not show its end.
 func (m *sliceMember) quiet(window time.Duration) time.Duration {
 	_, others := m.comparedUse()
 	_, outside := m.durations()

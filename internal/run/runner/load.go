@@ -31,7 +31,7 @@ type loadRun struct {
 	sampler    *sampler // its refresh interval sets the warm-up
 
 	inRound *roundSchedule // nil if the load has a schedule of its own
-	rate    float64        // that a search has chosen, 0 for that of the treatment
+	rate    float64        // chosen by a search, 0 for the rate of the treatment
 	probes  uint64         // of that search
 	profile load.Profile
 	loading *loading // nil before it is started
@@ -133,7 +133,7 @@ func (lr *loadRun) schedule() error {
 	return nil
 }
 
-// holds reports whether the load begins when its generator is ready. Generators on load workers, and those of other
+// holds reports whether the load begins when its generator is ready. Generators on load workers, and generators of other
 // makers, get their start before.
 func (lr *loadRun) holds() bool {
 	return lr.setup.generator.Abilities().Holds && loadWorkers(lr.deployment) == 0
@@ -198,7 +198,7 @@ func (lr *loadRun) answerSize(statuses []string) int64 {
 	return lr.setup.topology.AnswerSize(entry, int64(lr.setup.treatment.Levels.ResponseSize))
 }
 
-// entryProtocol is the protocol of the entry service, by default that of the treatment.
+// entryProtocol is the protocol of the entry service, by default the protocol of the treatment.
 func (su *setup) entryProtocol() string {
 	entry, _ := su.topology.Service(su.topology.Entry)
 	return cmp.Or(entry.Protocol, su.treatment.Levels.Protocol)
@@ -316,8 +316,7 @@ func mergeWindow(dir *result.TrialDir, l *result.Load) (err error) {
 		return err
 	}
 	defer log.Close()
-	path := dir.Path(result.MeasuredFile)
-	out, err := os.Create(path)
+	out, err := dir.Create(result.MeasuredFile)
 	if err != nil {
 		return err
 	}
@@ -326,7 +325,7 @@ func mergeWindow(dir *result.TrialDir, l *result.Load) (err error) {
 			err = closed
 		}
 		if err != nil {
-			_ = os.Remove(path) // a partial file would mislead
+			_ = dir.Remove(result.MeasuredFile) // a partial file would mislead
 		}
 	}()
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -76,7 +76,7 @@ func (m *sliceMember) atEdges(due []time.Time) []meter.Look {
 	few := 0
 	for _, task := range m.tasks {
 		values, short := valuesAt(m.trial.sampler.history.tasks[task.ID], edges)
-		if !own(task) {
+		if !ofNode(task) {
 			few = max(few, short)
 		}
 		for n, ns := range values {
@@ -117,7 +117,7 @@ func valuesAt(readings []result.Reading, edges []time.Time) (values []int64, sho
 	return values, short
 }
 
-// interpolated is the value of a counter between its readings and, beyond them, that of the nearest.
+// interpolated is the value of a counter between its readings and, beyond them, the value of the nearest one.
 func interpolated(readings []result.Reading, at time.Time) float64 {
 	i := sort.Search(len(readings), func(i int) bool { return readings[i].At.After(at) })
 	switch i {

@@ -73,11 +73,11 @@ func (ru *refreshedUsage) use(first, then []platform.Task, begin, end meter.Look
 			continue
 		}
 		known[task.ID] = true
-		u, i, j := ru.of(task, s, lists(first, task.ID), lists(then, task.ID))
+		u, i, j := ru.usageOf(task, s, contains(first, task.ID), contains(then, task.ID))
 		u.Start, u.End = edged(u.Start, begin.Tasks[task.ID]), edged(u.End, end.Tasks[task.ID])
 		switch {
 		case i < 0 || j < 0:
-		case own(task):
+		case ofNode(task):
 			nodes.add(ru.sampler.history.tasks[task.ID], i, j, s)
 		default:
 			off.add(ru.sampler.history.tasks[task.ID], i, j, s)
@@ -95,30 +95,30 @@ func (ru *refreshedUsage) use(first, then []platform.Task, begin, end meter.Look
 	ru.warnGaps(s.loaded, s.end)
 }
 
-// own reports whether a node itself has the task, outside its pods. If such a task cannot be read,
+// ofNode reports whether a node itself has the task, outside its pods. If such a task cannot be read,
 // the trial is valid, and CPU of its nodes is unknown.
-func own(task platform.Task) bool { return task.Plane == metric.Node }
+func ofNode(task platform.Task) bool { return task.Plane == metric.Node }
 
-func lists(tasks []platform.Task, id string) bool {
+func contains(tasks []platform.Task, id string) bool {
 	return slices.ContainsFunc(tasks, func(t platform.Task) bool { return t.ID == id })
 }
 
-// of returns the usage of a task and the indices of its two readings, or -1 for none.
-func (ru *refreshedUsage) of(task platform.Task, s span, atFirst, atLast bool) (u result.TaskUsage, i, j int) {
+// usageOf returns the usage of a task and the indices of its two readings, or -1 for none.
+func (ru *refreshedUsage) usageOf(task platform.Task, s span, atFirst, atLast bool) (u result.TaskUsage, i, j int) {
 	u = result.TaskUsage{Task: task.Task}
 	readings := ru.sampler.history.tasks[task.ID]
-	if n := len(readings); replaces(ru.setup.Experiment.Faults, task.Plane) && n > 0 && !(atFirst && atLast) && !own(task) {
+	if n := len(readings); replaces(ru.setup.Experiment.Faults, task.Plane) && n > 0 && !(atFirst && atLast) && !ofNode(task) {
 		return ru.changed(u, readings, s, atFirst, atLast), -1, -1
 	}
 	i, j = window(timesOf(readings), s)
 	switch {
-	case !atFirst && !own(task):
+	case !atFirst && !ofNode(task):
 		u.Missing = "not read at the beginning: it started during the measure phase"
-	case !atLast && !own(task):
+	case !atLast && !ofNode(task):
 		u.Missing = "not read at the end: it ended during the measure phase"
 	case i < 0 || j < 0:
 		u.Missing = fmt.Sprintf("its counters were refreshed %s under load; two are needed", printable.Counted(count(readings, s), "time"))
-		if measure := s.end.Sub(s.begin); own(task) && measure < ru.sampler.nodeRefresh() {
+		if measure := s.end.Sub(s.begin); ofNode(task) && measure < ru.sampler.nodeRefresh() {
 			u.Missing += fmt.Sprintf(", and %v measured is less than their refresh interval of up to %v", measure.Round(time.Second), ru.sampler.nodeRefresh())
 		}
 		if err := ru.sampler.last.Missing[task.ID]; err != nil {

@@ -47,7 +47,7 @@ func TestRefreshedUsageUnderFaults(t *testing.T) {
 		if c.successor > 0 {
 			tr.sampler.history.tasks["x"] = append(tr.sampler.history.tasks["x"], result.Reading{At: at.Add(time.Duration(c.successor) * time.Second), CPU: int64(time.Second)})
 		}
-		u, _, _ := tr.of(platform.Task{Task: mesh.Task{ID: "x", Plane: cmp.Or(c.plane, metric.App)}, Restarted: c.born > 0}, s, c.atFirst, c.atLast)
+		u, _, _ := tr.usageOf(platform.Task{Task: mesh.Task{ID: "x", Plane: cmp.Or(c.plane, metric.App)}, Restarted: c.born > 0}, s, c.atFirst, c.atLast)
 		if (u.Missing != "") != c.missing || u.Ended != c.ended || time.Duration(u.End.CPU-u.Start.CPU) != c.cpu {
 			t.Errorf("%s: %+v, want %v", name, u, c.cpu)
 		}

@@ -29,7 +29,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/timeline"
 )
 
-// Config is everything a run needs. The plan is that of Dir.
+// Config is everything a run needs. Dir has the plan.
 type Config struct {
 	Experiment *experiment.Experiment
 	Topology   app.Topology
@@ -49,7 +49,7 @@ type Config struct {
 	Resume string
 	// Kill ends at the second interrupt, after which nothing is waited for. nil: it never does.
 	Kill context.Context
-	// TrialTime is the expected duration of a trial, for views, 0 for that of the plan.
+	// TrialTime is the expected duration of a trial, for views; 0: the time in the plan.
 	TrialTime time.Duration
 	// Refresh is the counter refresh interval that TrialTime contains. It is corrected once the platform has measured
 	// the interval. 0: TrialTime is kept.

@@ -74,7 +74,7 @@ func (s *sampler) look(ctx context.Context, depth meter.Depth) error {
 		now.Nodes[i].Reading.At = s.setup.clock.steady(now.Nodes[i].Reading.At)
 	}
 	if s.refreshed() {
-		// Readings without a refresh are not emitted: they are no further observations.
+		// Readings without a refresh are not emitted: they are not further observations.
 		sample.Tasks, sample.Nodes = s.history.add(now, asked, s.setup.clock.now())
 		if len(sample.Tasks)+len(sample.Nodes) == 0 {
 			s.last, s.any = now, true
@@ -117,7 +117,7 @@ func (s *sampler) relist(ctx context.Context) error {
 		return err
 	}
 	for _, task := range s.listed {
-		if task.Restarted && !lists(s.restarted, task.ID) {
+		if task.Restarted && !contains(s.restarted, task.ID) {
 			s.restarted = append(s.restarted, task)
 		}
 	}

@@ -158,7 +158,7 @@ func (t *trial) checked() []result.Warning {
 	return warnings
 }
 
-// medianP50 is the median over the seconds of the measure phase. It sets a limit and is no result.
+// medianP50 is the median over the seconds of the measure phase. It only sets a limit.
 func medianP50(seconds []load.Progress) time.Duration {
 	var all []float64
 	for _, p := range seconds {
@@ -202,7 +202,7 @@ func rateMissed(s seen) string {
 }
 
 // rateExceeded finds answers in the measure phase to requests that were due before it.
-// Their CPU is not that of the requests due in the phase, and cost per request would be
+// Requests due in the phase did not use their CPU, and cost per request would be
 // divided by too many.
 func rateExceeded(s seen) string {
 	if s.open && s.suspends(experiment.RateExceeded) {
@@ -337,7 +337,7 @@ func unattributed(s seen) string {
 	var all, unknown int64
 	var who []string
 	for _, task := range s.record.Tasks {
-		if task.Missing != "" || task.Plane == metric.Node { // the share is that of pods
+		if task.Missing != "" || task.Plane == metric.Node { // the share is of pods
 			continue
 		}
 		used := task.End.CPU - task.Start.CPU
@@ -468,7 +468,7 @@ const (
 	idleShift = 0.02
 )
 
-// slicesShifted compares the load's slices with those of the readings.
+// slicesShifted compares the load's slices with the slices of the readings.
 func slicesShifted(s seen) string {
 	if s.slices == nil || s.shift.Abs() <= maxShift {
 		return ""

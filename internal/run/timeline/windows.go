@@ -23,7 +23,7 @@ func (w Window) Overlaps(from, to time.Time) bool {
 }
 
 // Windows returns the windows in which the injected faults of a trial suspend a check, by the code of its warning.
-// faults are those of the experiment. A fault that was not healed has a window to the end.
+// faults are the faults of the experiment. A fault that was not healed has a window to the end.
 func Windows(check string, injected []result.Fault, faults []experiment.Fault) []Window {
 	var all []Window
 	for _, in := range injected {

@@ -88,7 +88,7 @@ func (a *addresses) number() int {
 // lastHosts: 1 to 254 in the last byte, 0 to 255 in the third.
 const lastHosts = 254
 
-func (a *addresses) take() (netip.Addr, error) {
+func (a *addresses) reserve() (netip.Addr, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.next >= 256*lastHosts {

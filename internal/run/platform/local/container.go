@@ -77,8 +77,8 @@ type restartKey struct{}
 
 func restarted(ctx context.Context) bool { return ctx.Value(restartKey{}) != nil }
 
-// of returns the entry of a process. ps.mu is held.
-func (ps *processes) of(p *proc.Process) *process {
+// processOf returns the entry of a process. ps.mu is held.
+func (ps *processes) processOf(p *proc.Process) *process {
 	for _, q := range ps.started {
 		if q.Process == p {
 			return q
@@ -89,7 +89,7 @@ func (ps *processes) of(p *proc.Process) *process {
 
 // endedOnPurpose reports whether a fault ended the process. ps.mu is held.
 func (ps *processes) endedOnPurpose(p *proc.Process) bool {
-	q := ps.of(p)
+	q := ps.processOf(p)
 	return q != nil && q.ended
 }
 
@@ -97,14 +97,14 @@ func (ps *processes) endedOnPurpose(p *proc.Process) bool {
 func (ps *processes) endOnPurpose(p *proc.Process) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	if q := ps.of(p); q != nil {
+	if q := ps.processOf(p); q != nil {
 		q.ended = true
 	}
 }
 
 // planeOf is the plane of a process. ps.mu is held.
 func (ps *processes) planeOf(p *proc.Process) metric.Plane {
-	if q := ps.of(p); q != nil {
+	if q := ps.processOf(p); q != nil {
 		return q.task.Plane
 	}
 	return metric.Unattributed

@@ -133,7 +133,7 @@ func (d *deployment) startSidecar(ctx context.Context, p *pod, s app.Service) er
 
 // startLoadPod makes the load generator's pod. Its sidecar is the last to start.
 func (d *deployment) startLoadPod(ctx context.Context) error {
-	entry := entryOf(d.layout.spec.Topology)
+	entry := d.layout.spec.Topology.EntryName()
 	var err error
 	if d.layout.load, err = d.layout.newPod(loadService, loadService); err != nil {
 		return err

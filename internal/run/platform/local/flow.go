@@ -71,7 +71,7 @@ func (v *verifier) flows(probe platform.Probe, requests []request) ([]flow, erro
 	}
 	var all []flow
 	if v.layout.proxied() {
-		if all, err = v.proxyFlows([]*pod{v.layout.load}, map[string]called{entryOf(v.layout.spec.Topology): first}, called{}); err != nil {
+		if all, err = v.proxyFlows([]*pod{v.layout.load}, map[string]called{v.layout.spec.Topology.EntryName(): first}, called{}); err != nil {
 			return nil, err
 		}
 	}

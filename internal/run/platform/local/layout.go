@@ -32,7 +32,7 @@ type pod struct {
 // layout is the trial as all parts read it: specification, programs, pods and addresses.
 type layout struct {
 	spec      platform.Spec
-	programs  map[string]program // those of the mesh, by the names in its definition
+	programs  map[string]program // of the mesh, by the names in its definition
 	addresses *addresses
 	pods      map[string][]*pod // by service
 	load      *pod
@@ -43,7 +43,7 @@ type layout struct {
 func (l *layout) proxied() bool { return l.spec.Mesh.Local != nil }
 
 func (l *layout) newPod(name, service string) (*pod, error) {
-	ip, err := l.addresses.take()
+	ip, err := l.addresses.reserve()
 	if err != nil {
 		return nil, fmt.Errorf("find an address for %s: %w", name, err)
 	}

@@ -17,7 +17,7 @@ import (
 // tcpListen is the state of a listening socket in /proc/net/tcp.
 const tcpListen = 0x0a
 
-// forwarders are programs that listen for another process: their CPU is not that of the application.
+// forwarders are programs that listen for another process: the application does not use their CPU.
 var forwarders = []string{"docker-proxy", "rootlessport", "sshd", "ssh", "kubectl", "slirp4netns", "pasta", "gvproxy"}
 
 // sockets returns the listening TCP sockets of this network namespace, by inode.

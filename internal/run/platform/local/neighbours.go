@@ -52,7 +52,7 @@ func (n *neighbours) leave(ps *processes) {
 	delete(n.all, ps)
 }
 
-// pids adds the processes of all other deployments to a set, and those of no deployment.
+// pids adds the processes of all other deployments, and of no deployment, to a set.
 func (n *neighbours) pids(of *processes, all map[int]bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

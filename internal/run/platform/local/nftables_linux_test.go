@@ -46,7 +46,7 @@ type host struct {
 
 func newHost(t *testing.T, a *addresses, name string) host {
 	t.Helper()
-	ip, err := a.take()
+	ip, err := a.reserve()
 	if err != nil {
 		t.Fatal(err)
 	}

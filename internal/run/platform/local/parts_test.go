@@ -111,7 +111,7 @@ func TestAddresses(t *testing.T) {
 	a := newAddressesFor(t)
 	seen := map[netip.Addr]bool{}
 	for range 300 {
-		ip, err := a.take()
+		ip, err := a.reserve()
 		if err != nil || !ip.IsLoopback() || (ip != localhost && seen[ip]) {
 			t.Fatalf("%v, %v", ip, err)
 		}
@@ -121,7 +121,7 @@ func TestAddresses(t *testing.T) {
 		t.Errorf("%d addresses for 300 pods", len(seen))
 	}
 	a.next = 256 * lastHosts
-	if ip, err := a.take(); err == nil {
+	if ip, err := a.reserve(); err == nil {
 		t.Errorf("one too many: %v", ip)
 	}
 	// An address that this machine does not have, as a system with one loopback address has not.

@@ -29,7 +29,7 @@ import (
 const loadService = platform.LoadService
 
 // agentProgram is the name in mesh definitions of the program that plays the
-// services. Its version is that of tare, in the environment.
+// services. Its version is the version of tare, in the environment.
 const agentProgram = "tare-agent"
 
 // Options of the local platform.

@@ -39,7 +39,7 @@ type process struct {
 	*proc.Process
 	task      mesh.Task
 	restarted bool // replaces an ended one
-	// ended returns the error of a process that ended unexpectedly, with that of [proc.Process.Wait].
+	// ended returns the error of a process that ended unexpectedly, with the error of [proc.Process.Wait].
 	ended bool // on purpose
 }
 
@@ -105,7 +105,7 @@ func (ps *processes) Err() error {
 	return ps.broken
 }
 
-// ended returns the error of a process that ended unexpectedly, with that of [proc.Process.Wait].
+// ended returns the error of a process that ended unexpectedly, with the error of [proc.Process.Wait].
 func ended(id string, p *proc.Process) error {
 	err := p.Wait()
 	if err == nil {

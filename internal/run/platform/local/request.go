@@ -115,7 +115,7 @@ func (r *request) http(ctx context.Context) (*http.Request, error) {
 	for name, values := range r.header {
 		out.Header[name] = values
 	}
-	out.Host = out.Header.Get("Host") // empty: that of the URL
+	out.Host = out.Header.Get("Host") // empty: the host of the URL
 	out.Header.Del("Host")
 	out.Header.Set(app.AloneHeader, "1")
 	return out, nil

@@ -153,7 +153,7 @@ type sidecarCounting struct {
 	values map[string]int64 // by name
 }
 
-// counter adds a counter by its name, and that of the retries in it. Without a name there is none.
+// counter adds a counter and the counter of its retries, by their names. Without a name there is none.
 func (c *sidecarCounting) counter(place balance.Place, name, retries string) {
 	if name == "" {
 		return

@@ -162,7 +162,7 @@ func sweepIn(parent string) error {
 }
 
 // sweepRuntimeDir removes a leftover. It follows no links: a directory of this user that a link
-// names is no leftover.
+// names is not a leftover.
 func sweepRuntimeDir(parent, name string) error {
 	path := filepath.Join(parent, name)
 	info, err := os.Lstat(path)

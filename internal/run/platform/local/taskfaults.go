@@ -143,7 +143,7 @@ func resume(p *proc.Process) error {
 	return nil
 }
 
-// running lists those of a process and its descendants that are neither stopped nor ended. On systems other
+// running lists the processes, of a process and its descendants, that are neither stopped nor ended. On systems other
 // than Linux it finds none.
 func running(pid int) ([]int, error) {
 	if runtime.GOOS != "linux" {

@@ -69,18 +69,10 @@ func callees(s app.Service) []string {
 	return names
 }
 
-// entryOf is the service that receives the load.
-func entryOf(t app.Topology) string {
-	if t.Entry == "" {
-		return t.Services[0].Name
-	}
-	return t.Entry
-}
-
 // callers lists the callers of a service, the load generator included.
 func callers(t app.Topology, name string) []string {
 	var names []string
-	if entryOf(t) == name {
+	if t.EntryName() == name {
 		names = append(names, loadService)
 	}
 	for _, s := range t.Services {
@@ -97,7 +89,7 @@ func visits(t app.Topology, first called) (map[string]called, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := map[string]called{entryOf(t): first}
+	all := map[string]called{t.EntryName(): first}
 	for _, s := range slices.Backward(order) {
 		for callee, n := range all[s.Name].calls(t, s) {
 			all[callee] = all[callee].plus(n)

@@ -386,5 +386,5 @@ func provenance(t *testing.T, spec platform.Spec) {
 	}
 }
 
-// Checks are those of a verification.
+// Checks are the checks of a verification.
 func Checks(v platform.Verification, err error) ([]check.Check, error) { return v.Checks, err }
