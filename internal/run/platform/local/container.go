@@ -3,9 +3,6 @@ package local
 import (
 	"context"
 	"fmt"
-
-	"github.com/tare-mesh/tare/internal/base/proc"
-	"github.com/tare-mesh/tare/internal/metric"
 )
 
 // container is a container of a pod, over all of its restarts.
@@ -15,7 +12,7 @@ type container struct {
 	name    string                      // app, sidecar, control, or of the process beside a program
 	again   func(context.Context) error // restarts it at its address
 	lives   int
-	process *proc.Process // current or last, nil before the first
+	process *process // current or last, nil before the first
 	frozen  bool
 }
 
@@ -66,7 +63,7 @@ func (ps *processes) find(id string) *container {
 }
 
 // setProcess sets the container's current process.
-func (ps *processes) setProcess(v *container, p *proc.Process) {
+func (ps *processes) setProcess(v *container, p *process) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	v.process, v.frozen = p, false
@@ -77,41 +74,8 @@ type restartKey struct{}
 
 func restarted(ctx context.Context) bool { return ctx.Value(restartKey{}) != nil }
 
-// processOf returns the entry of a process. ps.mu is held.
-func (ps *processes) processOf(p *proc.Process) *process {
-	for _, q := range ps.started {
-		if q.Process == p {
-			return q
-		}
-	}
-	return nil
-}
-
-// endedOnPurpose reports whether a fault ended the process. ps.mu is held.
-func (ps *processes) endedOnPurpose(p *proc.Process) bool {
-	q := ps.processOf(p)
-	return q != nil && q.ended
-}
-
-// endOnPurpose marks a process that a fault ends.
-func (ps *processes) endOnPurpose(p *proc.Process) {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	if q := ps.processOf(p); q != nil {
-		q.ended = true
-	}
-}
-
-// planeOf is the plane of a process. ps.mu is held.
-func (ps *processes) planeOf(p *proc.Process) metric.Plane {
-	if q := ps.processOf(p); q != nil {
-		return q.task.Plane
-	}
-	return metric.Unattributed
-}
-
 // alive returns a container and its process. The process is nil if it has ended.
-func (ps *processes) alive(id string) (*container, *proc.Process, error) {
+func (ps *processes) alive(id string) (*container, *process, error) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	v := ps.find(id)

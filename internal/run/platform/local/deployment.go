@@ -164,7 +164,7 @@ func (d *deployment) StartLoad(ctx context.Context, cmd proc.Command) (platform.
 	if err != nil {
 		return nil, fmt.Errorf("start the load generator: %w", err)
 	}
-	return p, nil
+	return p.Process, nil
 }
 
 // Tasks implements [platform.Running].

@@ -39,15 +39,14 @@ type process struct {
 	*proc.Process
 	task      mesh.Task
 	restarted bool // replaces an ended one
-	// ended returns the error of a process that ended unexpectedly, with the error of [proc.Process.Wait].
-	ended bool // on purpose
+	ended     bool // on purpose: a fault ended it
 }
 
 var errRemoved = errors.New("the deployment has been removed")
 
 // run starts and records a task's process. The printed command can be pasted, but it differs from
 // cmd in inherited descriptors.
-func (ps *processes) run(ctx context.Context, task mesh.Task, cmd, printed proc.Command) (*proc.Process, error) {
+func (ps *processes) run(ctx context.Context, task mesh.Task, cmd, printed proc.Command) (*process, error) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	if ps.removed {
@@ -64,36 +63,37 @@ func (ps *processes) run(ctx context.Context, task mesh.Task, cmd, printed proc.
 		}
 		return nil, err
 	}
-	ps.started = append(ps.started, &process{Process: p, task: task, restarted: restarted(ctx)})
+	started := &process{Process: p, task: task, restarted: restarted(ctx)}
+	ps.started = append(ps.started, started)
 	if err := ps.workspace.recordCommand(task.ID, p.PID, printed); err != nil {
 		return nil, err // Remove stops it
 	}
-	return p, nil
+	return started, nil
 }
 
 // runIn starts a container of a pod. It is watched, and faults can end and restart it.
 func (ps *processes) runIn(ctx context.Context, p *pod, container string, cmd, printed proc.Command, again func(context.Context) error) (*proc.Process, error) {
 	v := ps.begin(p, container, again)
 	id := v.incarnation()
-	process, err := ps.run(ctx, mesh.Task{ID: id, Pod: p.name, Service: p.service, Container: container}, cmd, printed)
+	started, err := ps.run(ctx, mesh.Task{ID: id, Pod: p.name, Service: p.service, Container: container}, cmd, printed)
 	if err != nil {
 		return nil, err
 	}
-	ps.setProcess(v, process)
-	ps.watch(id, process)
-	return process, nil
+	ps.setProcess(v, started)
+	ps.watch(id, started)
+	return started.Process, nil
 }
 
 // watch records a process that ends by itself.
-func (ps *processes) watch(id string, p *proc.Process) {
+func (ps *processes) watch(id string, p *process) {
 	go func() {
 		<-p.Done()
 		ps.mu.Lock()
 		defer ps.mu.Unlock()
-		if ps.removed || ps.broken != nil || ps.endedOnPurpose(p) {
+		if ps.removed || ps.broken != nil || p.ended {
 			return
 		}
-		ps.broken = ended(id, p)
+		ps.broken = ended(id, p.Process)
 		ps.abandon(ps.broken)
 	}()
 }

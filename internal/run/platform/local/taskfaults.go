@@ -35,7 +35,7 @@ func (f *taskFaults) Victims() []platform.Victim {
 				continue
 			}
 			all = append(all, platform.Victim{ID: v.id, Pod: p.name, Service: p.service, Replica: p.replica,
-				Plane: f.processes.planeOf(v.process), Up: v.up()})
+				Plane: v.process.task.Plane, Up: v.up()})
 		}
 	}
 	for _, s := range f.layout.spec.Topology.Services {
@@ -61,11 +61,13 @@ func (f *taskFaults) End(ctx context.Context, id string, grace time.Duration) er
 	if p == nil {
 		return nil
 	}
-	f.processes.endOnPurpose(p)
+	f.processes.mu.Lock()
+	p.ended = true
+	f.processes.mu.Unlock()
 	if grace > 0 && !v.frozen { // a suspended process does not handle SIGTERM
 		err = p.Stop(ctx, grace)
 	} else if err = p.Signal(os.Kill); err == nil {
-		err = awaitEnd(ctx, p)
+		err = awaitEnd(ctx, p.Process)
 	}
 	if err != nil {
 		return fmt.Errorf("end %s: %w", id, err)
@@ -90,9 +92,9 @@ func (f *taskFaults) Freeze(ctx context.Context, id string, frozen bool) error {
 	v.frozen = frozen
 	f.processes.mu.Unlock()
 	if frozen {
-		err = suspend(ctx, p)
+		err = suspend(ctx, p.Process)
 	} else {
-		err = resume(p)
+		err = resume(p.Process)
 	}
 	if err != nil {
 		return fmt.Errorf("freeze %s: %w", id, err)

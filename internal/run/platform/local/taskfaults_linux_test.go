@@ -41,7 +41,7 @@ func TestFreezeStopsChildren(t *testing.T) {
 	}
 	eventually(t, "the children run", func() bool { return states() == "SSS" })
 	ps := &processes{}
-	ps.setProcess(ps.begin(&pod{name: "web-0"}, "app", nil), p)
+	ps.setProcess(ps.begin(&pod{name: "web-0"}, "app", nil), &process{Process: p})
 	faults := &taskFaults{processes: ps}
 	if err := faults.Freeze(t.Context(), "web-0/app", true); err != nil {
 		t.Fatal(err)
