@@ -15,22 +15,35 @@ import (
 // a digest.
 func (r *Record) Contradictions() []string {
 	var c contradictions
-	c.outcome(r)
-	c.phases(r)
-	if r.Error != "" {
-		return c.found // the trial ended early: its counts are not complete
+	for _, check := range crossChecks {
+		if check.needs == anyTrial || r.Error == "" && (check.needs == completeTrial || r.Load != nil) {
+			check.find(&c, r)
+		}
 	}
-	if r.Load != nil {
-		c.counts(r.Load)
-		c.ended(r.Load, r.Valid)
-		c.due(r.Load)
-		c.owed(r)
-		c.conserved(r)
-		c.windowed(r)
-	}
-	c.memory(r)
-	c.machine(r)
 	return c.found
+}
+
+// Trials that a check applies to. Counts of a trial that ended early are not complete.
+const (
+	anyTrial = iota
+	completeTrial
+	loadedTrial // complete, with a load
+)
+
+// crossChecks compare figures of a record with one another, in the order of their messages.
+var crossChecks = []struct {
+	needs int
+	find  func(*contradictions, *Record)
+}{
+	{anyTrial, (*contradictions).outcome},
+	{anyTrial, (*contradictions).phases},
+	{loadedTrial, (*contradictions).counts},
+	{loadedTrial, (*contradictions).ended},
+	{loadedTrial, (*contradictions).due},
+	{loadedTrial, (*contradictions).conserved},
+	{loadedTrial, (*contradictions).windowed},
+	{completeTrial, (*contradictions).memory},
+	{completeTrial, (*contradictions).machine},
 }
 
 // Regressions lists counters that went back. Reports leave the figures of such a task out,
@@ -92,7 +105,8 @@ func (c *contradictions) sum(name string, counts map[string]int64) int64 {
 }
 
 // counts are the requests that were due in the window, by several properties.
-func (c *contradictions) counts(l *Load) {
+func (c *contradictions) counts(r *Record) {
+	l := r.Load
 	for _, n := range []struct {
 		name string
 		n    int64
@@ -127,7 +141,8 @@ func (l *Load) conserves() bool { return l.BacklogStart != nil && l.BacklogEnd !
 const looseShare = 0.25
 
 // ended compares the answers in the window with the requests due in it.
-func (c *contradictions) ended(l *Load, valid bool) {
+func (c *contradictions) ended(r *Record) {
+	l := r.Load
 	requests, statuses := total(l.Classes), total(l.Statuses)
 	failed := l.Classes[string(load.Timeout)] + l.Classes[string(load.Conn)]
 	if statuses > 0 { // of TCP there are none
@@ -143,7 +158,7 @@ func (c *contradictions) ended(l *Load, valid bool) {
 		return
 	}
 	answered := requests - failed
-	if !valid || l.Completed == 0 && answered == 0 {
+	if !r.Valid || l.Completed == 0 && answered == 0 {
 		return // a trial that missed its rate is invalid for that
 	}
 	slack := float64(max(5, l.Connections)) + float64(failed)
@@ -172,7 +187,8 @@ func between(least, most int64) string {
 }
 
 // due compares the schedule with the rate and the length of the window.
-func (c *contradictions) due(l *Load) {
+func (c *contradictions) due(r *Record) {
+	l := r.Load
 	window := l.End.Sub(l.Start).Seconds()
 	if !l.conserves() || l.MeasureSeconds <= 0 {
 		return
@@ -183,7 +199,7 @@ func (c *contradictions) due(l *Load) {
 	if l.Loop != "open" || l.AskedRate <= 0 {
 		return
 	}
-	if want := l.scheduled(); float64(l.Intended) > want+l.scheduleSlack() {
+	if want := l.scheduled(); math.Abs(float64(l.Intended)-want) > l.scheduleSlack() {
 		c.addf("load.intended is %d, and load.askedRate makes %.0f in %.3f s", l.Intended, want, l.LoadedSeconds())
 	}
 }
@@ -195,17 +211,6 @@ func (l *Load) scheduled() float64 { return l.AskedRate * l.LoadedSeconds() }
 // far within.
 func (l *Load) scheduleSlack() float64 {
 	return 6*math.Sqrt(l.scheduled()) + 2 + float64(l.Workers)
-}
-
-// owed: an open loop sends as many requests as its rate makes.
-func (c *contradictions) owed(r *Record) {
-	l := r.Load
-	if !l.conserves() || l.Loop != "open" || l.AskedRate <= 0 || l.MeasureSeconds <= 0 {
-		return // it ended before the window: the trial is invalid for that
-	}
-	if want := l.scheduled(); float64(l.Intended) < want-l.scheduleSlack() {
-		c.addf("load.intended is %d, and load.askedRate makes %.0f in %.3f s", l.Intended, want, l.LoadedSeconds())
-	}
 }
 
 // cpuSlack bounds the CPU time of a task beyond the time of all processors: readings of

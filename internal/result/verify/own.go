@@ -1,9 +1,7 @@
 package verify
 
 import (
-	"cmp"
 	"path"
-	"path/filepath"
 
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -22,24 +20,7 @@ func (f *findings) own(d *result.Dir) {
 		f.note(result.ManifestFile, "the directory has none: its run goes on, was killed, or is of an older tare. Changes of "+result.EnvironmentFile+" cannot be found")
 		return
 	}
-	listed := map[string]bool{}
-	for _, want := range m.Files {
-		listed[want.Name] = true
-		if !filepath.IsLocal(filepath.FromSlash(want.Name)) {
-			f.problem(result.ManifestFile, "it lists a file outside the directory")
-			continue
-		}
-		f.files++
-		got, err := result.Digest(d.Path(), want.Name)
-		if err != nil {
-			f.problem(want.Name, cmp.Or(missing(err), reason(err)))
-			continue
-		}
-		if got != want {
-			f.problem(want.Name, "it was changed after the run: its SHA-256 is not that of "+result.ManifestFile)
-		}
-	}
-	f.added(d, listed)
+	f.added(d, f.compare(d, "", m, "the run", nil))
 }
 
 // added finds files that the directory's manifest does not list. A reader takes figures from some. In a signed

@@ -243,30 +243,40 @@ func (f *findings) digests(d *result.Dir, r *result.Record, record string) {
 		f.note(in(result.ManifestFile), "the trial has none: a tare without manifests wrote it, and changes of its files cannot be found")
 		return
 	}
-	listed := map[string]bool{}
-	for _, want := range m.Files {
-		listed[want.Name] = true
-		if !filepath.IsLocal(filepath.FromSlash(want.Name)) {
-			f.problem(in(result.ManifestFile), "it lists a file outside the trial's directory")
-			continue
-		}
-		f.files++
-		got := result.File{Name: want.Name, Bytes: want.Bytes, SHA256: record}
-		if want.Name != result.RecordFile {
-			if got, err = result.Digest(filepath.Dir(d.TrialFile(r.ID, want.Name)), filepath.Base(want.Name)); err != nil {
-				f.problem(in(want.Name), cmp.Or(missing(err), reason(err)))
-				continue
-			}
-			got.Name = want.Name
-		}
-		if got != want {
-			f.problem(in(want.Name), "it was changed after the trial: its SHA-256 is not that of "+result.ManifestFile)
-		}
-	}
+	listed := f.compare(d, in(""), m, "the trial", map[string]string{result.RecordFile: record})
 	if !listed[result.RecordFile] {
 		f.problem(in(result.ManifestFile), "it does not list "+result.RecordFile)
 	}
 	f.unlisted(d, r.ID, m, listed)
+}
+
+// compare compares the files of a manifest with their digests, and returns the names that it lists. dir is the directory
+// of the manifest below the results directory, and of is what the files must not have changed since. read has the digests of
+// files that were read before.
+func (f *findings) compare(d *result.Dir, dir string, m *result.Manifest, of string, read map[string]string) (listed map[string]bool) {
+	listed = map[string]bool{}
+	for _, want := range m.Files {
+		listed[want.Name] = true
+		file := path.Join(dir, want.Name)
+		if !filepath.IsLocal(filepath.FromSlash(want.Name)) {
+			f.problem(path.Join(dir, result.ManifestFile), "it lists a file outside its directory")
+			continue
+		}
+		f.files++
+		got := want
+		if sum, ok := read[want.Name]; ok {
+			got.SHA256 = sum
+		} else if now, err := result.Digest(d.Path(), file); err != nil {
+			f.problem(file, cmp.Or(missing(err), reason(err)))
+			continue
+		} else {
+			got.Bytes, got.SHA256 = now.Bytes, now.SHA256
+		}
+		if got != want {
+			f.problem(file, "it was changed after "+of+": its SHA-256 is not that of "+result.ManifestFile)
+		}
+	}
+	return listed
 }
 
 func exists(d *result.Dir, name string) bool {
