@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -32,6 +33,13 @@ func experimentTargets(path string, texts *template.Reader, instants bool, notef
 	}
 	if note := read.Note(); note != "" {
 		notef("left out of %s: %s", path, note)
+	}
+	if texts != nil { // their tables lie beside path, and the experiment may not
+		for i := range read.Calls {
+			if err := read.Calls[i].Rebase(filepath.Dir(path)); err != nil {
+				return nil, err
+			}
+		}
 	}
 	var all []experiment.Request
 	var omitted []string // headers

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -105,6 +106,23 @@ func TestInstantsOfTargets(t *testing.T) {
 	}
 	if _, _, err := decodedTargets(dir, "{targets: untimed, arrivals: recorded}"); err == nil || !strings.Contains(err.Error(), "the requests have no instants") {
 		t.Error(err)
+	}
+}
+
+// The tables of a file of requests lie beside it, not beside the experiment.
+func TestTablesOfTargets(t *testing.T) {
+	dir := t.TempDir()
+	there := filepath.Join(dir, "there")
+	if err := errors.Join(os.Mkdir(there, 0o700), os.WriteFile(filepath.Join(there, "users.csv"), []byte("id\n7\n"), 0o600),
+		os.WriteFile(filepath.Join(there, "targets"), []byte("GET http://a/{{csv \"users.csv\" \"id\"}}\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	x, _, err := decodedTargets(dir, "{targets: there/targets, templates: true}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "/{{csv \"" + filepath.Join(there, "users.csv") + "\" \"id\"}}"; x.Load.Requests[0].Path != want {
+		t.Errorf("%s, want %s", x.Load.Requests[0].Path, want)
 	}
 }
 

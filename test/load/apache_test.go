@@ -59,8 +59,8 @@ func TestApache(t *testing.T) {
 			}
 			write(t, dir, "hello", "hello")
 			write(t, dir, "users.csv", "id\n7\n\"a b/c\"\n")
-			write(t, dir, "body", `{"id": "{{csv "`+dir+`/users.csv" "id"}}", "order": "{{uuid}}", "n": {{random 1 1000}}}`)
-			write(t, dir, "requests.txt", strings.ReplaceAll("GET URL/hello?n={{seq}}\n\nGET URL/hello/{{csv \""+dir+"/users.csv\" \"id\"}}\n\nPOST URL/hello\nX-Id: {{uuid}}\n@"+dir+"/body\n", "URL", "http://"+at+":8080"))
+			write(t, dir, "body", `{"id": "{{csv "users.csv" "id"}}", "order": "{{uuid}}", "n": {{random 1 1000}}}`)
+			write(t, dir, "requests.txt", strings.ReplaceAll("GET URL/hello?n={{seq}}\n\nGET URL/hello/{{csv \"users.csv\" \"id\"}}\n\nPOST URL/hello\nX-Id: {{uuid}}\n@body\n", "URL", "http://"+at+":8080"))
 			var modules strings.Builder
 			from := filepath.Join(serversDir(), "usr", "lib", "apache2", "modules")
 			if _, err := os.Stat(from); err != nil {

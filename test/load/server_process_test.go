@@ -52,6 +52,8 @@ func launch(t *testing.T, path string, args ...string) *process {
 	t.Helper()
 	p := &process{cmd: exec.Command(path, args...), ended: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its children end with it
+	p.cmd.WaitDelay = 10 * time.Second                      // one that left the group may keep the output open
 	libraries := filepath.Join(serversDir(), "usr", "lib", "*-linux-gnu")
 	if found, _ := filepath.Glob(libraries); len(found) > 0 {
 		p.cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+strings.Join(found, ":"))
@@ -64,7 +66,7 @@ func launch(t *testing.T, path string, args ...string) *process {
 		close(p.ended)
 	}()
 	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 		<-p.ended
 		if t.Failed() {
 			t.Logf("%s: %.4000s", filepath.Base(path), p.output.String())

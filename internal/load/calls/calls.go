@@ -39,6 +39,26 @@ type Call struct {
 	At *time.Duration
 }
 
+// Rebase makes the paths of the tables that the request's expressions use absolute, from a directory.
+func (c *Call) Rebase(dir string) error {
+	body := string(c.Body)
+	texts := []*string{&c.URL, &body}
+	for i := range c.Headers {
+		texts = append(texts, &c.Headers[i])
+	}
+	for _, text := range texts {
+		based, err := template.Rebase(*text, dir)
+		if err != nil {
+			return err
+		}
+		*text = based
+	}
+	if len(c.Body) > 0 {
+		c.Body = []byte(body)
+	}
+	return nil
+}
+
 // file reads lines.
 type file struct {
 	name  string

@@ -2,6 +2,7 @@ package calls
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -116,7 +117,7 @@ func TestBodiesOutside(t *testing.T) {
 	}
 	for _, path := range []string{secret, "../secret.csv", "link.csv"} {
 		for _, text := range []string{"POST http://a/\n@" + path + "\n", "GET http://a/{{csv \"" + path + "\" \"name\"}}\n"} {
-			texts := &template.Reader{Dir: dir}
+			texts := &template.Reader{}
 			if strings.Contains(text, "@") {
 				texts = nil
 			}
@@ -126,6 +127,23 @@ func TestBodiesOutside(t *testing.T) {
 			if _, err := OpenOutside(strings.NewReader(text), filepath.Join(dir, "targets"), "", texts); err != nil {
 				t.Errorf("%q, with permission: %v", text, err)
 			}
+		}
+	}
+}
+
+// A table of a file of requests lies beside it, wherever the program is started.
+func TestTablesBesideRequests(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "users.csv"), []byte("id\n7\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, open := range []func(io.Reader, string, string, *template.Reader) (*Source, error){Open, OpenOutside} {
+		texts := &template.Reader{}
+		if _, err := open(strings.NewReader("GET http://a/{{csv \"users.csv\" \"id\"}}\n"), filepath.Join(dir, "targets"), "", texts); err != nil {
+			t.Error(err)
+		}
+		if _, err := open(strings.NewReader("GET http://a/{{csv \"users.csv\" \"id\"}}\n"), filepath.Join(t.TempDir(), "targets"), "", texts); err == nil {
+			t.Error("one name for two files")
 		}
 	}
 }

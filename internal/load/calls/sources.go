@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -54,8 +55,8 @@ const maxEntries = 2_000_000
 
 // Open reads requests in the format that the content has: vegeta's targets, JSON lines, HAR,
 // an access log, each also compressed by gzip. base is the URL whose scheme and host requests of a log get,
-// and those of HAR, empty for none. texts reads the files of expressions in targets and JSON lines,
-// and is nil if braces are text.
+// and those of HAR, empty for none. texts reads the files of expressions in targets and JSON lines, by paths from
+// the directory of name, and is nil if braces are text.
 func Open(r io.Reader, name, base string, texts *template.Reader) (*Source, error) {
 	return source(r, name, base, texts, false)
 }
@@ -68,9 +69,9 @@ func OpenOutside(r io.Reader, name, base string, texts *template.Reader) (*Sourc
 
 func source(r io.Reader, name, base string, texts *template.Reader, outside bool) (*Source, error) {
 	if texts != nil {
-		was := texts.Inside
-		texts.Inside = !outside
-		defer func() { texts.Inside = was }()
+		dir, inside := texts.Dir, texts.Inside
+		texts.Dir, texts.Inside = filepath.Dir(name), !outside
+		defer func() { texts.Dir, texts.Inside = dir, inside }()
 	}
 	b, head, err := peek(r, name)
 	if err != nil {

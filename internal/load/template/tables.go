@@ -104,6 +104,7 @@ type file struct {
 	rows   [][]string
 	lines  []int // of the rows
 	table  int   // its index in the data
+	dir    string
 }
 
 // Check finds the mistakes in a text that begins at a position, and reads the files that it uses.
@@ -165,7 +166,9 @@ func (r *Reader) column(p *piece, use Use) error {
 
 // open reads the file of an expression, once.
 func (r *Reader) open(p *piece) (*file, error) {
-	if f := r.files[p.file]; f != nil {
+	if f := r.files[p.file]; f != nil && f.dir != r.Dir {
+		return nil, p.fail("rename one", "it is a file of %s here, and of %s before", cmp.Or(r.Dir, "."), cmp.Or(f.dir, "."))
+	} else if f != nil {
 		return f, nil
 	}
 	if len(r.files) == maxFiles {
@@ -187,7 +190,7 @@ func (r *Reader) open(p *piece) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.table = len(r.data.Tables)
+	f.dir, f.table = r.Dir, len(r.data.Tables)
 	r.data.Tables = append(r.data.Tables, Table{File: p.file})
 	if r.files == nil {
 		r.files = map[string]*file{}
