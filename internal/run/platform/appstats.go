@@ -1,6 +1,10 @@
 package platform
 
 import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/result/balance"
 )
@@ -18,6 +22,21 @@ type AppStats struct {
 		Failed  int64 `json:"failed"`
 		Retries int64 `json:"retries"`
 	} `json:"callees"`
+}
+
+// parseStats reads the counts of an application, which are not negative.
+func parseStats(text []byte) (stats AppStats, err error) {
+	if err := json.Unmarshal(text, &stats); err != nil {
+		return AppStats{}, err
+	}
+	counts := []int64{stats.Requests, stats.Messages, stats.Failed, stats.Partial}
+	for _, c := range stats.Callees {
+		counts = append(counts, c.Sent, c.Failed, c.Retries)
+	}
+	if least := slices.Min(counts); least < 0 {
+		return AppStats{}, fmt.Errorf("a count is %d", least)
+	}
+	return stats, nil
 }
 
 // Counts returns the counts of one instance of a service. from has its task, and is unknown if

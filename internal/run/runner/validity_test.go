@@ -203,14 +203,28 @@ func TestChecks(t *testing.T) {
 			tr := soundTrial()
 			c.spoil(tr)
 			warnings := tr.checked()
-			i := slices.IndexFunc(warnings, func(w result.Warning) bool { return w.Code == c.code })
-			switch {
-			case c.code == "":
+			if c.code == "" {
 				if len(warnings) > 0 {
 					t.Errorf("%+v, want none", warnings)
 				}
-			case i < 0 || !strings.Contains(warnings[i].Message, c.message) || warnings[i].Invalidates != (c.effect == invalidates) || warnings[i].Withholds != (c.effect == withholds) || warnings[i].Hint == "":
-				t.Errorf("%+v, want %s: %s", warnings, c.code, c.message)
+				return
+			}
+			i := slices.IndexFunc(warnings, func(w result.Warning) bool { return w.Code == c.code })
+			if i < 0 {
+				t.Fatalf("%+v, want %s", warnings, c.code)
+			}
+			w := warnings[i]
+			if !strings.Contains(w.Message, c.message) {
+				t.Errorf("message %q, want %q", w.Message, c.message)
+			}
+			if w.Invalidates != (c.effect == invalidates) {
+				t.Errorf("it invalidates: %v", w.Invalidates)
+			}
+			if w.Withholds != (c.effect == withholds) {
+				t.Errorf("it withholds: %v", w.Withholds)
+			}
+			if w.Hint == "" {
+				t.Error("it has no hint")
 			}
 			seen := map[string]bool{}
 			for _, w := range warnings {
@@ -290,8 +304,20 @@ func TestRecordingCut(t *testing.T) {
 		lr.profile.Instants[c.requests-1] = int64(c.last)
 		lr.warnCutRecording()
 		ws := lr.journal.record.Warnings
-		if c.want == "" && len(ws) > 0 || c.want != "" && (len(ws) != 1 || ws[0].Code != "recording-cut" || ws[0].Invalidates != c.invalid || !strings.Contains(ws[0].Message, c.want)) {
-			t.Errorf("%d requests until %v: %+v", c.requests, c.last, ws)
+		if c.want == "" {
+			if len(ws) > 0 {
+				t.Errorf("%d requests until %v: %+v, want no warning", c.requests, c.last, ws)
+			}
+			continue
+		}
+		if len(ws) != 1 || ws[0].Code != "recording-cut" {
+			t.Fatalf("%d requests until %v: %+v, want recording-cut", c.requests, c.last, ws)
+		}
+		if ws[0].Invalidates != c.invalid {
+			t.Errorf("%d requests until %v: invalidates %v, want %v", c.requests, c.last, ws[0].Invalidates, c.invalid)
+		}
+		if !strings.Contains(ws[0].Message, c.want) {
+			t.Errorf("%d requests until %v: %q, want %q", c.requests, c.last, ws[0].Message, c.want)
 		}
 	}
 }

@@ -1,11 +1,8 @@
 package kube
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,45 +10,18 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-const (
-	// adminTimeout bounds one request to a service's REST interface.
-	adminTimeout = 15 * time.Second
-	// maxResponse bounds its response, in bytes.
-	maxResponse = 1 << 20
-)
+// adminTimeout bounds one request to a service's REST interface.
+const adminTimeout = 15 * time.Second
 
 // adminClient calls the REST interface of the services that tare-agent plays, through the API server and not through the
 // mesh.
 type adminClient struct{ *trial }
 
-// call sends one request with the trial's token and returns the response body.
-func (a adminClient) call(ctx context.Context, pod *corev1.Pod, method, path string, body []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
-	defer cancel()
+// serviceAPI returns the REST interface of a pod. close ends its connections.
+func (a adminClient) serviceAPI(pod *corev1.Pod) (api platform.ServiceAPI, close func()) {
 	forward := a.cluster.Forward(pod.Namespace, pod.Name, adminPort)
-	defer forward.Close()
-	r, err := http.NewRequestWithContext(ctx, method, "http://"+pod.Name+"/"+path, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Authorization", "Bearer "+a.token)
-	if body != nil {
-		r.Header.Set("Content-Type", "application/merge-patch+json")
-	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: forward.DialContext}}
-	resp, err := client.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse))
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: %.300s", resp.Status, bytes.TrimSpace(text))
-	}
-	return text, nil
+	api = platform.ServiceAPI{Root: "http://" + pod.Name, Token: a.token, Timeout: adminTimeout, Dial: forward.DialContext}
+	return api, func() { forward.Close() }
 }
 
 // configurer changes the configuration of running services.
@@ -71,13 +41,7 @@ func (c *configurer) Configure(ctx context.Context, id string, patch []byte) (un
 	if err != nil {
 		return nil, err
 	}
-	before, err := c.admin.call(ctx, pod, http.MethodGet, "config", nil)
-	if err != nil {
-		return nil, err
-	}
-	if undo, err = platform.Reverse(patch, before); err != nil {
-		return nil, err
-	}
-	_, err = c.admin.call(ctx, pod, http.MethodPatch, "config", patch)
-	return undo, err
+	api, done := c.admin.serviceAPI(pod)
+	defer done()
+	return api.Configure(ctx, patch)
 }

@@ -75,7 +75,9 @@ func (c *calibrator) readers() (map[string]reader, error) {
 		switch {
 		case ofAgent && isReady(pod) && pod.DeletionTimestamp == nil:
 			readers[node] = func(ctx context.Context) (probe.Reading, error) {
-				text, err := c.admin.call(ctx, pod, http.MethodPost, "probe", nil)
+				api, done := c.admin.serviceAPI(pod)
+				defer done()
+				text, err := api.Call(ctx, http.MethodPost, "/probe", nil)
 				if err != nil {
 					return probe.Reading{}, err
 				}

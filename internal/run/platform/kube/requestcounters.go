@@ -2,9 +2,7 @@ package kube
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 
@@ -120,11 +118,10 @@ func (rc *requestCounters) application(ctx context.Context, s app.Service, pod *
 	case rc.spec.Topology.Foreign():
 		from = balance.Count{By: rc.pods.name(pod), Unknown: "an application from a chart, manifests or a namespace has no counter that tare reads"}
 	case from.Unknown == "":
-		b, err := rc.admin.call(ctx, pod, http.MethodGet, "stats", nil)
-		if err == nil {
-			err = json.Unmarshal(b, &stats)
-		}
-		if err != nil {
+		api, done := rc.admin.serviceAPI(pod)
+		defer done()
+		var err error
+		if stats, err = api.Stats(ctx); err != nil {
 			from.Unknown = err.Error()
 		}
 	}

@@ -309,6 +309,9 @@ func (p *workerPool) probe(ctx context.Context, i int) (probe.Reading, error) {
 	return parseReading(out.Bytes())
 }
 
+// maxResponse bounds the output of a probe, bytes.
+const maxResponse = 1 << 20
+
 // limitedBuffer accepts at most maxResponse bytes.
 type limitedBuffer struct{ to *bytes.Buffer }
 

@@ -1,13 +1,9 @@
 package local
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"strings"
 
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -35,44 +31,13 @@ func (c *configurer) Configure(ctx context.Context, id string, patch []byte) (un
 	case v.pod.own.IsOwn():
 		return fail(fmt.Errorf("%w: it is your own program", errors.ErrUnsupported))
 	}
-	api := rootURL(v.pod.api) + "config"
-	now, err := c.rest(ctx, http.MethodGet, api, nil)
-	if err != nil {
-		return fail(err)
-	}
-	if undo, err = platform.Reverse(patch, now); err != nil {
-		return fail(err)
-	}
-	if _, err := c.rest(ctx, http.MethodPatch, api, patch); err != nil {
+	if undo, err = v.pod.serviceAPI(c.workspace.token).Configure(ctx, patch); err != nil {
 		return fail(err)
 	}
 	return undo, nil
 }
 
-// rest sends a request to a service's REST interface, with the run's token.
-func (c *configurer) rest(ctx context.Context, method, url string, body []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Authorization", "Bearer "+c.workspace.token)
-	if body != nil {
-		r.Header.Set("Content-Type", "application/merge-patch+json")
-	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAdmin))
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: %s", resp.Status, strings.TrimSpace(string(answer[:min(len(answer), maxRefusal)])))
-	}
-	return answer, nil
+// serviceAPI is the REST interface of the pod's service. Without a token it can only be read.
+func (p *pod) serviceAPI(token string) platform.ServiceAPI {
+	return platform.ServiceAPI{Root: "http://" + p.api.String(), Token: token, Timeout: adminTimeout}
 }

@@ -2,11 +2,7 @@ package local
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -216,7 +212,7 @@ func (p part) fetch(ctx context.Context, sidecars map[*pod]map[string]int64, app
 		}
 	}
 	if _, done := apps[p.pod]; !done && p.pod.api.IsValid() {
-		stats, err := statsAt(ctx, p.pod.api)
+		stats, err := appStats(ctx, p.pod)
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.pod.name, err)
 		}
@@ -225,40 +221,11 @@ func (p part) fetch(ctx context.Context, sidecars map[*pod]map[string]int64, app
 	return nil
 }
 
-// maxStats is the maximum size of them, bytes.
-const maxStats = 1 << 20
-
-// statsAt returns the counts of an application, read without a proxy.
-func statsAt(ctx context.Context, a netip.AddrPort) (stats platform.AppStats, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("get the request count of the application: %w", err)
-		}
-	}()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, rootURL(a)+"stats", nil)
+// appStats returns the counts of an application, read without a proxy.
+func appStats(ctx context.Context, p *pod) (platform.AppStats, error) {
+	stats, err := p.serviceAPI("").Stats(ctx)
 	if err != nil {
-		return stats, err
-	}
-	client := http.Client{Timeout: adminTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(r)
-	if err != nil {
-		return stats, err
-	}
-	defer resp.Body.Close()
-	return readStats(resp.Body)
-}
-
-// readStats reads the counts of an application, which are not negative.
-func readStats(from io.Reader) (stats platform.AppStats, err error) {
-	if err := json.NewDecoder(io.LimitReader(from, maxStats)).Decode(&stats); err != nil {
-		return platform.AppStats{}, err
-	}
-	counts := []int64{stats.Requests, stats.Messages, stats.Failed, stats.Partial}
-	for _, c := range stats.Callees {
-		counts = append(counts, c.Sent, c.Failed, c.Retries)
-	}
-	if least := slices.Min(counts); least < 0 {
-		return platform.AppStats{}, fmt.Errorf("a count is %d", least)
+		return stats, fmt.Errorf("get the request count of the application: %w", err)
 	}
 	return stats, nil
 }

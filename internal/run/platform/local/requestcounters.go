@@ -96,7 +96,7 @@ func (rc *requestCounters) application(ctx context.Context, p *pod) []balance.Co
 		from.Unknown = "your own program has no counter that tare reads"
 	default:
 		var err error
-		if stats, err = statsAt(ctx, p.api); err != nil {
+		if stats, err = appStats(ctx, p); err != nil {
 			from.Unknown = err.Error()
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -25,7 +24,7 @@ type stageTimes struct {
 func (s *stageTimes) StageTimes(ctx context.Context) ([]app.StageTime, error) {
 	var all []app.StageTime
 	for _, p := range s.timed() {
-		b, err := readAdmin(ctx, p, app.StagesPath)
+		b, err := p.serviceAPI("").Call(ctx, http.MethodGet, app.StagesPath, nil)
 		if err == nil {
 			all, err = addStages(all, b)
 		}
@@ -57,35 +56,14 @@ func (s *stageTimes) keep(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// maxMetrics is the maximum size of one program's metrics, bytes.
-const maxMetrics = 1 << 20
-
 func (s *stageTimes) keepOf(ctx context.Context, p *pod) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	b, err := readAdmin(ctx, p, "/metrics")
+	b, err := p.serviceAPI("").Call(ctx, http.MethodGet, "/metrics", nil)
 	if err != nil {
 		return nil // it has ended, which the watcher reports
 	}
 	return os.WriteFile(filepath.Join(s.workspace.provenance, p.name+"-metrics.txt"), b, 0o600)
-}
-
-// readAdmin reads a path of a program's admin address.
-func readAdmin(ctx context.Context, p *pod, path string) ([]byte, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.api.String()+path, nil)
-	if err != nil {
-		return nil, err
-	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil, errors.New(resp.Status)
-	}
-	return io.ReadAll(io.LimitReader(resp.Body, maxMetrics))
 }
 
 // addStages adds the times of one program to all.
