@@ -13,8 +13,8 @@ import (
 // trial without stored events has its beginning and its outcome.
 func (d *Dir) Replay() iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		for _, round := range (replay{d}).rounds() {
-			events, err := replay{d}.replayed(round)
+		for _, round := range plan.Rounds(d.plan.Trials) {
+			events, err := d.replayed(round)
 			if err != nil {
 				yield(Event{}, err)
 				return
@@ -28,22 +28,7 @@ func (d *Dir) Replay() iter.Seq2[Event, error] {
 	}
 }
 
-// replay reads the events of trials that have ended.
-type replay struct{ *Dir }
-
-// rounds are the trials that ran together. A trial outside a round is one.
-func (d replay) rounds() (all [][]plan.Trial) {
-	for i, t := range d.plan.Trials {
-		if last := len(all) - 1; i > 0 && t.Round > 0 && d.plan.Trials[i-1].Round == t.Round {
-			all[last] = append(all[last], t)
-			continue
-		}
-		all = append(all, []plan.Trial{t})
-	}
-	return all
-}
-
-func (d replay) replayed(trials []plan.Trial) ([]Event, error) {
+func (d *Dir) replayed(trials []plan.Trial) ([]Event, error) {
 	var all []Event
 	for _, t := range trials {
 		r, _, err := d.Record(t)
@@ -63,7 +48,7 @@ func (d replay) replayed(trials []plan.Trial) ([]Event, error) {
 	return all, nil
 }
 
-func (d replay) eventsOf(t plan.Trial) (all []Event, err error) {
+func (d *Dir) eventsOf(t plan.Trial) (all []Event, err error) {
 	for e, err := range d.Events(t.ID) {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, nil // of an import

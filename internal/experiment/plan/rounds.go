@@ -223,3 +223,16 @@ func circuit(n, first int, source rand.Source) []int {
 	slices.Reverse(nodes)
 	return nodes[1:]
 }
+
+// Rounds splits trials, in the order of their plan, into the rounds that run together. A trial outside a round is one.
+func Rounds(trials []Trial) [][]Trial {
+	var all [][]Trial
+	for i, t := range trials {
+		if i > 0 && t.Round > 0 && trials[i-1].Round == t.Round {
+			all[len(all)-1] = append(all[len(all)-1], t)
+			continue
+		}
+		all = append(all, []Trial{t})
+	}
+	return all
+}

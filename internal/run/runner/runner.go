@@ -179,7 +179,7 @@ func (r *run) all(ctx context.Context, pending []plan.Trial) error {
 			return err
 		}
 	}
-	all := rounds(pending)
+	all := plan.Rounds(pending)
 	for i, trials := range all {
 		if ctx.Err() != nil {
 			return r.ended(ctx, nil)

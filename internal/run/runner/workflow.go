@@ -61,19 +61,6 @@ type round struct {
 	reader  *sliceReader // of an interleaved round
 }
 
-// rounds splits trials into rounds and single trials.
-func rounds(trials []plan.Trial) [][]plan.Trial {
-	var all [][]plan.Trial
-	for i, t := range trials {
-		if i > 0 && t.Round > 0 && trials[i-1].Round == t.Round {
-			all[len(all)-1] = append(all[len(all)-1], t)
-			continue
-		}
-		all = append(all, []plan.Trial{t})
-	}
-	return all
-}
-
 // runRound runs the trials of a round. An error ends the run.
 func (r *run) runRound(parent context.Context, trials []plan.Trial) error {
 	ctx, abort := context.WithCancelCause(parent)
