@@ -25,6 +25,8 @@ var layers = [][]string{
 	{"cmd/tare", "cmd/tare-kube", "cmd/tare-plot", "cmd/tare-push", "cmd/tare-grpc", "cmd/tare-http3", "cmd/tare-agent"},
 	{"internal/cli/kubecli"},
 	{"internal/cli"},
+	{"internal/session/kubernetes"},
+	{"internal/session"},
 	{"internal/cli/health", "internal/show/plot", "internal/show/push", "internal/show/serve"},
 	{"internal/run/runner", "internal/show/live", "internal/show/page", "internal/show/series", "internal/study/debate", "internal/study/uds", "internal/study/isotope", "internal/study/sidecar/adder"},
 	{"internal/show/report", "internal/show/loadpage"},
@@ -102,7 +104,7 @@ func TestLayers(t *testing.T) {
 		for _, spec := range f.Imports {
 			imp, _ := strconv.Unquote(spec.Path.Value)
 			if spec.Name != nil && spec.Name.Name == "_" && imp != "embed" {
-				t.Errorf("%s: blank import of %s: variants are listed in internal/cli/catalog.go, not registered", path, imp)
+				t.Errorf("%s: blank import of %s: variants are listed in internal/cli/catalog.go and internal/session/program.go, not registered", path, imp)
 			}
 			to, inside := strings.CutPrefix(imp, module)
 			if !inside {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/base/hint"
@@ -12,16 +11,9 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/session"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
-
-// replayed is a recorded run whose gates were decided again.
-type replayed struct {
-	dir       string
-	block     int  // of the look that decided, or of the last one
-	last      bool // no look follows
-	decisions []analysis.Decision
-}
 
 // replay decides the gates of recorded runs again: after each block, as the run did, until they are decided.
 func (c abCommand) replay(dirs []string, o abOptions) error {
@@ -29,14 +21,14 @@ func (c abCommand) replay(dirs []string, o abOptions) error {
 	if err != nil {
 		return err
 	}
-	var all []replayed
+	var all []session.Replayed
 	var outcomes []analysis.Decision
 	for _, dir := range dirs {
-		r, err := replayRun(dir, options, o.replayTime)
+		r, err := session.Replay(dir, options, o.replayTime)
 		if err != nil {
-			return err
+			return gateMistakeIn(err)
 		}
-		all, outcomes = append(all, r), append(outcomes, r.decisions...)
+		all, outcomes = append(all, r), append(outcomes, r.Decisions...)
 	}
 	if len(all) == 1 {
 		err = c.writeReplay(all[0], options, o.report)
@@ -51,51 +43,22 @@ func (c abCommand) replay(dirs []string, o abOptions) error {
 
 // replayOptions are those of the analysis. Flags that describe a run are refused.
 func (o abOptions) replayOptions() (analysis.Options, error) {
-	options := analysis.Options{Gates: o.gates}
-	if len(o.mesh)+len(o.programs)+len(o.versions)+len(o.Set) > 0 || o.a != "" || o.b != "" || o.out != "" {
-		return options, hint.Usage(errors.New("--from reads runs, and needs no flag that describes one"), "such as: tare ab --from runs/mine --gate '"+defaultGate+"'")
+	options := analysis.Options{Gates: o.Gates}
+	if len(o.Mesh)+len(o.Programs)+len(o.Versions)+len(o.AB.Set) > 0 || o.A != "" || o.B != "" || o.out != "" {
+		return options, hint.Usage(errors.New("--from reads runs, and needs no flag that describes one"), "such as: tare ab --from runs/mine --gate '"+session.DefaultGate+"'")
 	}
-	if o.detect == "" {
+	if o.Detect == "" {
 		return options, nil
 	}
-	if len(o.gates) == 0 {
+	if len(o.Gates) == 0 {
 		return options, hint.Usage(errors.New("--detect needs --gate"), "with --from, gates and --detect of the run are used together, or those of the flags")
 	}
 	var detect experiment.Share
-	if err := detect.UnmarshalScalar(o.detect); err != nil {
+	if err := detect.UnmarshalScalar(o.Detect); err != nil {
 		return options, hint.Usage(fmt.Errorf("--detect: %w", err), "write it as --detect 1%")
 	}
 	options.Detect = float64(detect)
 	return options, nil
-}
-
-// replayRun looks at the gates of one run until they are decided. within is the time to end at.
-// 0 means the run's own end.
-func replayRun(dir string, o analysis.Options, within time.Duration) (replayed, error) {
-	r := replayed{dir: dir}
-	d, err := result.Open(dir)
-	if err != nil {
-		return r, err
-	}
-	defer d.Close()
-	looks, err := analysis.NewLooks(d, o)
-	if err != nil {
-		return r, gateMistakeIn(err)
-	}
-	for block := min(looks.From(), looks.To()); block <= looks.To(); block++ {
-		passed := looks.Elapsed(block)
-		over := within > 0 && passed+passed/time.Duration(max(block, 1)) > within
-		l := look{looks: looks, block: block, timeIsOver: over || looks.EndsAt(block)}
-		stop, err := l.decide()
-		if err != nil {
-			return r, gateMistakeIn(err)
-		}
-		r.block, r.last, r.decisions = block, stop.Last, l.decisions
-		if stop.Why != "" {
-			break
-		}
-	}
-	return r, nil
 }
 
 // gateMistakeIn makes a mistake in a gate a usage error, and leaves other errors.
@@ -107,7 +70,7 @@ func gateMistakeIn(err error) error {
 }
 
 // writeReplay writes the report of a run as it was at the deciding look.
-func (c abCommand) writeReplay(r replayed, o analysis.Options, format reportOptions) error {
+func (c abCommand) writeReplay(r session.Replayed, o analysis.Options, format reportOptions) error {
 	f, err := reportFormat(format, console.Width(c.Out))
 	if err != nil {
 		return err
@@ -115,12 +78,12 @@ func (c abCommand) writeReplay(r replayed, o analysis.Options, format reportOpti
 	if f.Export != nil {
 		return hint.Usage(fmt.Errorf("format %s is a directory of files", f.Name), "choose another format")
 	}
-	d, err := result.Open(r.dir)
+	d, err := result.Open(r.Dir)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	o.Blocks, o.LastLook = r.block, r.last
+	o.Blocks, o.LastLook = r.Block, r.Last
 	rep, err := analysis.Analyze(d, o)
 	if err != nil {
 		return err
@@ -129,17 +92,17 @@ func (c abCommand) writeReplay(r replayed, o analysis.Options, format reportOpti
 }
 
 // writeReplays writes a line for each gate of each run, and the number of runs by outcome.
-func writeReplays(w io.Writer, all []replayed) error {
+func writeReplays(w io.Writer, all []session.Replayed) error {
 	var rows [][]string
 	count := map[analysis.Outcome]int{}
 	for _, r := range all {
-		count[analysis.Decided(r.decisions)]++
-		for _, d := range r.decisions {
+		count[analysis.Decided(r.Decisions)]++
+		for _, d := range r.Decisions {
 			change := "-"
 			if d.Change != nil {
 				change = report.ChangeWords(d)
 			}
-			rows = append(rows, []string{r.dir, d.Gate, string(d.Outcome), change, fmt.Sprint(d.Pairs), fmt.Sprint(d.Max)})
+			rows = append(rows, []string{r.Dir, d.Gate, string(d.Outcome), change, fmt.Sprint(d.Pairs), fmt.Sprint(d.Max)})
 		}
 	}
 	if err := console.Table(w, []string{"RUN", "GATE", "OUTCOME", "CHANGE", "PAIRS", "OF"}, rows); err != nil {

@@ -12,15 +12,16 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/session"
 )
 
 // leastMeasure is the shortest measure phase that is proposed.
 const leastMeasure = time.Second
 
-// allocation prints how the time of an interleaved run is best divided into blocks: from the noise between
+// writeAllocation prints how the time of an interleaved run is best divided into blocks: from the noise between
 // deployments and between slices in earlier runs, and the price of both. share is the difference to
 // detect. 0 means the narrowest interval in the time of the plan.
-func (s *Study) allocation(w io.Writer, runs []*result.Dir, share float64) error {
+func writeAllocation(w io.Writer, s *session.Study, runs []*result.Dir, share float64) error {
 	p := s.Plan
 	if p.Slices == nil || len(runs) == 0 {
 		return nil
@@ -43,7 +44,7 @@ func (s *Study) allocation(w io.Writer, runs []*result.Dir, share float64) error
 		m, _ := metric.Lookup(c.Metric)
 		now := c.HalfWidth(p.Blocks, p.Slices.Measure, s.Experiment.Confidence)
 		fmt.Fprintf(tw, "%s against %s\t%s\t%s\t%s\t±%s\t%s\n", c.Treatment, c.Baseline, m.Title(),
-			percents(c.Deployment), percents(c.Row), percents(now), s.bestWords(c, least, share))
+			percents(c.Deployment), percents(c.Row), percents(now), bestWords(s, c, least, share))
 	}
 	if err := tw.Flush(); err != nil {
 		return err
@@ -53,7 +54,7 @@ func (s *Study) allocation(w io.Writer, runs []*result.Dir, share float64) error
 }
 
 // bestWords are the best blocks of a comparison, as settings, with their interval or time.
-func (s *Study) bestWords(c analysis.Components, least int, share float64) string {
+func bestWords(s *session.Study, c analysis.Components, least int, share float64) string {
 	p := s.Plan
 	best, ok := c.Best(p.Expected.Seconds(), least, s.Experiment.Confidence)
 	if share > 0 {
@@ -78,11 +79,11 @@ func settings(a analysis.Allocation, s *plan.Slices) string {
 }
 
 // planAllocation prints the allocation from earlier runs in runs/, if there are any.
-func (c precisionPlanner) planAllocation(s *Study) error {
+func (c precisionPlanner) planAllocation(s *session.Study) error {
 	if s.Plan.Slices == nil {
 		return nil
 	}
-	runs, err := c.earlier(s, nil, "phases.measure") // the noise of a row does not depend on it
+	runs, err := s.Earlier(nil, "phases.measure") // the noise of a row does not depend on it
 	if err != nil || len(runs) == 0 {
 		return err
 	}
@@ -92,5 +93,5 @@ func (c precisionPlanner) planAllocation(s *Study) error {
 		}
 	}()
 	fmt.Fprintln(c.Out)
-	return s.allocation(c.Out, runs, 0)
+	return writeAllocation(c.Out, s, runs, 0)
 }

@@ -3,35 +3,33 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/base/companion"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/session"
 )
 
 // CommandLine is the command line of tare, of tare-kube, which has Kubernetes, of tare-plot, which draws, or of tare-push, which sends.
 type CommandLine struct {
 	console.Console
-	catalog    catalog
+	program    *session.Program
 	kubernetes *Kubernetes // nil but in tare-kube
 	draw       Draw        // nil but in tare-plot
 	push       Push        // nil but in tare-push
 	handOver   handOver
 	// kill ends at the second interrupt: cleaning up stops at once.
-	kill context.Context
-	// until ends at the first interrupt, for reads of a namespace, which a file begins.
-	until    context.Context
-	first    *interruption
-	sweeping sync.Once
+	kill  context.Context
+	first *interruption
 	// lastLine is printed after all else, an error included: the path of the report's page.
 	lastLine string
 }
@@ -73,7 +71,15 @@ func (c *CommandLine) main() (code int) {
 
 // New returns a command line on a console.
 func New(on console.Console, kubernetes *Kubernetes) *CommandLine {
-	return &CommandLine{Console: on, catalog: newCatalog(kubernetes), kubernetes: kubernetes, handOver: newHandOver(), first: &interruption{}}
+	c := &CommandLine{Console: on, kubernetes: kubernetes, handOver: newHandOver(), first: &interruption{}}
+	var libraries *session.Kubernetes
+	if kubernetes != nil {
+		libraries = kubernetes.Kubernetes
+	}
+	c.program = session.NewProgram(console.Version(), libraries)
+	c.program.Note = func(line string) { c.Notef("%s", line) }
+	c.program.Download = c.download
+	return c
 }
 
 // NewForPush is New for tare-push.
@@ -87,10 +93,13 @@ func NewForPush(on console.Console, push Push) *CommandLine {
 func (c *CommandLine) Run(ctx context.Context, args []string) int {
 	err := c.handOver.checkVersion(c.role())
 	if err == nil {
-		c.handOver.args, c.until = args, ctx
+		c.handOver.args = args
 		root := c.Root()
 		root.SetArgs(args)
 		err = root.ExecuteContext(ctx)
+		if errors.Is(err, session.ErrKubernetes) {
+			err = c.handOver.to(kubeProgram, args)
+		}
 	}
 	code := console.Exit(c.Err, "tare", err)
 	if c.lastLine != "" {
@@ -103,11 +112,11 @@ func (c *CommandLine) Run(ctx context.Context, args []string) int {
 func (c *CommandLine) role() string {
 	switch {
 	case c.kubernetes != nil:
-		return kubeProgram.name
+		return kubeProgram.Name
 	case c.draw != nil:
-		return plotProgram.name
+		return plotProgram.Name
 	case c.push != nil:
-		return pushProgram.name
+		return pushProgram.Name
 	}
 	return "tare"
 }

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -19,11 +16,9 @@ import (
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/run/generator"
-	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/session"
 )
 
 // detectOptions are the flags of `tare plan` about what a run can show.
@@ -60,22 +55,16 @@ func (o *detectOptions) share() (float64, error) {
 	return float64(s), nil
 }
 
-// pilotBlocks of a pilot: the fewest that give three degrees of freedom.
-const pilotBlocks = 4
-
-// mostEarlier bounds the earlier runs that are read.
-const mostEarlier = 20
-
 // precisionPlanner plans blocks from the noise of earlier runs or of a pilot.
 type precisionPlanner struct{ *CommandLine }
 
 // detect prints what runs of the study can show.
-func (c precisionPlanner) detect(ctx context.Context, s *Study, o detectOptions) error {
+func (c precisionPlanner) detect(ctx context.Context, s *session.Study, o detectOptions) error {
 	share, err := o.share()
 	if err != nil {
 		return err
 	}
-	runs, err := c.earlier(s, o.from)
+	runs, err := s.Earlier(o.from)
 	if err != nil {
 		return err
 	}
@@ -83,14 +72,14 @@ func (c precisionPlanner) detect(ctx context.Context, s *Study, o detectOptions)
 	if len(runs) == 0 {
 		if !o.pilot {
 			return hint.Usage(errors.New("no earlier run of this experiment under these conditions was found in runs/"),
-				fmt.Sprintf("--pilot runs %d blocks first (about %v); --from DIR names a run", pilotBlocks, (time.Duration(pilotBlocks)*blockTime(s)).Round(time.Second)))
+				fmt.Sprintf("--pilot runs %d blocks first (about %v); --from DIR names a run", session.PilotBlocks, (time.Duration(session.PilotBlocks)*s.BlockTime()).Round(time.Second)))
 		}
 		dir, remove, err := c.pilot(ctx, s, o.plain)
 		if err != nil {
 			return err
 		}
-		defer remove()
-		runs, source = []*result.Dir{dir}, fmt.Sprintf("a pilot of %d blocks", pilotBlocks)
+		defer func() { _ = remove() }()
+		runs, source = []*result.Dir{dir}, fmt.Sprintf("a pilot of %d blocks", session.PilotBlocks)
 	}
 	defer func() {
 		for _, d := range runs {
@@ -109,115 +98,26 @@ func (c precisionPlanner) detect(ctx context.Context, s *Study, o detectOptions)
 		return err
 	}
 	fmt.Fprintln(c.Out)
-	return s.allocation(c.Out, runs, share)
-}
-
-// earlier opens the runs that are named, or those in runs/ of the same experiment and machine. The runs
-// may differ in the fields of free.
-func (c precisionPlanner) earlier(s *Study, named []string, free ...string) (runs []*result.Dir, err error) {
-	now, err := c.conditions(s)
-	if err != nil {
-		return nil, err
-	}
-	paths := named
-	if len(named) == 0 {
-		plans, err := filepath.Glob(filepath.Join("runs", "*", result.PlanFile))
-		if err != nil {
-			return nil, err
-		}
-		for _, p := range plans {
-			paths = append(paths, filepath.Dir(p))
-		}
-	}
-	for _, p := range slices.Backward(paths) { // names end with their time: the newest first
-		d, err := result.Open(p)
-		if err != nil {
-			if len(named) > 0 {
-				return runs, err
-			}
-			continue // a directory of another kind is not searched for
-		}
-		obstacles, err := analysis.ConditionsOf(d).Obstacles(now)
-		obstacles = slices.DeleteFunc(obstacles, func(x analysis.Distinction) bool { return slices.Contains(free, x.What) })
-		if err != nil || len(obstacles) > 0 || d.Plan().Experiment != s.Plan.Experiment || len(runs) == mostEarlier {
-			d.Close()
-			if len(named) > 0 && len(obstacles) > 0 {
-				return runs, hint.Usage(fmt.Errorf("%s was run under other conditions: %s", p, obstacles[0]), "plan from a run of this experiment on this machine")
-			}
-			continue
-		}
-		runs = append(runs, d)
-	}
-	return runs, nil
-}
-
-// conditions are those of a run that would begin now on this machine.
-func (c precisionPlanner) conditions(s *Study) (analysis.Conditions, error) {
-	text, err := s.Experiment.YAML()
-	if err != nil {
-		return analysis.Conditions{}, err
-	}
-	env := meter.Host()
-	env.Platform = s.Experiment.Platform.Kind
-	if env.Meshes, err = s.meshDigests(); err != nil {
-		return analysis.Conditions{}, err
-	}
-	return analysis.Conditions{Name: "the plan", Environment: env, Experiment: text}, nil
-}
-
-// blockTime is the expected time of a block.
-func blockTime(s *Study) time.Duration {
-	return s.Plan.TrialTime * time.Duration(len(s.Plan.Treatments))
+	return writeAllocation(c.Out, s, runs, share)
 }
 
 // pilot runs a few blocks in a directory that remove deletes.
-func (c precisionPlanner) pilot(ctx context.Context, s *Study, plain bool) (_ *result.Dir, remove func(), err error) {
+func (c precisionPlanner) pilot(ctx context.Context, s *session.Study, plain bool) (_ *result.Dir, remove func() error, err error) {
 	if s.Experiment.Platform.Kind == mesh.OnKubernetes {
 		return nil, nil, hint.Usage(fmt.Errorf("--pilot: %w on platform %s", errors.ErrUnsupported, mesh.OnKubernetes), "run the experiment with --set blocks=4, and name it with --from")
 	}
-	short, err := s.first(pilotBlocks)
+	short, err := s.Pilot()
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := generator.Missing(generator.FindAll(ctx, short.used(c.catalog.byName()))); err != nil {
-		return nil, nil, err
-	}
-	tmp, err := os.MkdirTemp("", "tare-pilot-")
-	if err != nil {
-		return nil, nil, fmt.Errorf("make a directory for the pilot: %w", err)
-	}
-	remove = func() { _ = os.RemoveAll(tmp) }
-	on, err := runCommand(c).begin(ctx, short, runOptions{out: filepath.Join(tmp, "run")})
-	if err != nil {
-		remove()
-		return nil, nil, err
-	}
-	_, err = runCommand(c).carryOut(ctx, short, on, runOptions{plain: plain})
-	if err = errors.Join(err, on.dir.Close()); err == nil {
-		var d *result.Dir
-		if d, err = result.Open(on.dir.Path()); err == nil {
-			return d, remove, nil
-		}
-	}
-	remove()
-	return nil, nil, err
-}
-
-// first is the study with another number of blocks.
-func (s *Study) first(blocks int) (*Study, error) {
-	x := *s.Experiment
-	x.Blocks = experiment.Fixed(blocks)
-	p, err := plan.Expand(&x)
-	if err != nil {
-		return nil, err
-	}
-	return &Study{Experiment: &x, Plan: p, Meshes: s.Meshes}, nil
+	_, dir, remove, err := runCommand(c).temporarily(ctx, short, runOptions{plain: plain})
+	return dir, remove, err
 }
 
 // writeSensitivities prints a line for each comparison and metric.
-func (c precisionPlanner) writeSensitivities(s *Study, found []analysis.Sensitivity, source string, share float64, within time.Duration) error {
+func (c precisionPlanner) writeSensitivities(s *session.Study, found []analysis.Sensitivity, source string, share float64, within time.Duration) error {
 	var b strings.Builder
-	block := blockTime(s)
+	block := s.BlockTime()
 	fmt.Fprintf(&b, "Smallest detectable differences of this plan (80 %% power), from %s:\n\n", source)
 	tw := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
 	heads := []string{"COMPARISON", "METRIC", "SPREAD OF A BLOCK", fmt.Sprintf("IN %d BLOCKS", s.Plan.Blocks)}

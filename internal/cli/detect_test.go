@@ -19,7 +19,7 @@ import (
 // earlierRun writes a run of the quickstart on this machine, with noise of 2 % a trial.
 func earlierRun(t *testing.T, dir string, change func(*result.Environment)) {
 	t.Helper()
-	s, err := testLine(t, nil).Read("../../examples/quickstart.yaml", ExperimentOptions{})
+	s, err := testLine(t, nil).Read(t.Context(), "../../examples/quickstart.yaml", ExperimentOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/generator"
 	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/session"
 )
 
 func newDoctorCommand(c *CommandLine) *cobra.Command {
@@ -39,10 +40,10 @@ Exit codes: 0 runs work, perhaps with warnings; 1 a run cannot work; 2 an invali
   tare doctor examples/quickstart.yaml --blocks 10 --measure 10s --html doctor.html`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var s *Study
+			var s *session.Study
 			if len(args) == 1 { // a mistake in the file is reported first
 				var err error
-				if s, err = c.Read(args[0], o.ExperimentOptions); err != nil {
+				if s, err = c.Read(cmd.Context(), args[0], o.ExperimentOptions); err != nil {
 					return err
 				}
 			}
@@ -60,7 +61,7 @@ Exit codes: 0 runs work, perhaps with warnings; 1 a run cannot work; 2 an invali
 			}
 			o.share = share
 			if s != nil {
-				if err := c.needs(s.Experiment); err != nil {
+				if err := c.program.Runs(s.Experiment); err != nil {
 					return err
 				}
 			}
@@ -95,7 +96,7 @@ const examinePeriod = time.Second
 
 // Examine checks the needs of s, and prints the checks that need attention, or all. A nil s
 // checks this machine.
-func (c *CommandLine) Examine(ctx context.Context, s *Study, all bool, into *examination) error {
+func (c *CommandLine) Examine(ctx context.Context, s *session.Study, all bool, into *examination) error {
 	x := &examined{line: c}
 	here := asked(s)
 	if here >= forLoad {
@@ -124,10 +125,10 @@ func (c *CommandLine) Examine(ctx context.Context, s *Study, all bool, into *exa
 		}
 	}
 	if here >= forLoad {
-		rows = append(rows, generatorFindings(ctx, c.catalog.generators)...)
+		rows = append(rows, generatorFindings(ctx, c.program.Generators)...)
 	}
 	if here < forTrials {
-		rows = append(rows, c.kubernetes.Examine(ctx, c, s)...)
+		rows = append(rows, c.kubernetes.Examine(ctx, s)...)
 	}
 	into.checked(rows)
 	return health.Write(c.Out, rows, all)
@@ -143,7 +144,7 @@ const (
 )
 
 // asked returns the use that an experiment makes of this machine.
-func asked(s *Study) place {
+func asked(s *session.Study) place {
 	switch {
 	case s == nil || s.Experiment.Platform.Kind != mesh.OnKubernetes:
 		return forTrials

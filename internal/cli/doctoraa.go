@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -18,11 +15,9 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/run/generator"
 	"github.com/tare-mesh/tare/internal/run/runner"
+	"github.com/tare-mesh/tare/internal/session"
 	"github.com/tare-mesh/tare/internal/show/page"
 )
 
@@ -46,9 +41,6 @@ func (o aaOptions) check() error {
 	return nil
 }
 
-// doctorWarmup is the warm-up of the A/A run's trials.
-const doctorWarmup = time.Second
-
 // halfWidth is the interval for which blocks are estimated: ±2 % of the mean.
 const halfWidth = 0.02
 
@@ -57,38 +49,18 @@ var aaMetrics = []string{metric.CPUPerRequest + "/total", metric.Latency + "/p50
 
 // againstItself runs the baseline of s against itself, by the way every run
 // goes, in a directory that is removed afterwards.
-func (c examiner) againstItself(ctx context.Context, s *Study, o aaOptions, x *examination) (err error) {
-	aa, err := againstItselfStudy(s, o)
+func (c examiner) againstItself(ctx context.Context, s *session.Study, o aaOptions, x *examination) (err error) {
+	aa, err := s.AgainstItself(o.blocks, o.measure)
 	if err != nil {
 		return err
 	}
-	if err := generator.Missing(generator.FindAll(ctx, aa.used(c.catalog.byName()))); err != nil {
-		return err
-	}
-	tmp, err := os.MkdirTemp("", "tare-doctor-")
-	if err != nil {
-		return fmt.Errorf("make a directory for the A/A run: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
-	on, err := runCommand(c).begin(ctx, aa, runOptions{out: filepath.Join(tmp, "run")})
-	if err != nil {
-		return err
-	}
-	dir := on.dir
 	fmt.Fprintf(c.Out, "\nThe baseline of %s against itself, %s, about %v:\n\n", s.Experiment.Metadata.Name,
 		printable.Counted(len(aa.Plan.Trials), "trial"), aa.Plan.Expected.Round(time.Second))
-	_, err = runCommand(c).carryOut(ctx, aa, on, runOptions{plain: o.plain, stop: stopFailed(dir), interrupted: Undoing})
-	if ctx.Err() != nil {
-		err = context.Cause(ctx) // there is no directory to resume
-	}
-	if err = errors.Join(err, dir.Close()); err != nil {
-		return err
-	}
-	d, err := result.Open(dir.Path())
+	run, d, remove, err := runCommand(c).temporarily(ctx, aa, runOptions{plain: o.plain, endFailed: true, interrupted: Undoing})
 	if err != nil {
 		return err
 	}
-	defer d.Close()
+	defer func() { err = errors.Join(err, d.Close(), remove()) }()
 	r, err := analysis.Analyze(d, analysis.Options{})
 	if err != nil {
 		return err
@@ -102,23 +74,12 @@ func (c examiner) againstItself(ctx context.Context, s *Study, o aaOptions, x *e
 	if err := errors.Join(failed, x.against(page.Source{Report: r, Dir: d}, aaSentences(rows), text.String())); err != nil {
 		return err
 	}
-	if counters := on.Platform.CounterRefresh; counters != nil {
+	if counters := run.Platform.CounterRefresh; counters != nil {
 		for _, short := range shortPhases(s.Experiment.Phases, aa.Experiment.Phases, counters.Refresh()) {
 			fmt.Fprintf(c.Out, "\n! measure-short: %s\n", short)
 		}
 	}
 	return nil
-}
-
-// stopFailed ends a run whose trials have all failed: the next would fail of the same cause.
-func stopFailed(dir *result.Dir) func(block int) (result.Stopped, error) {
-	return func(int) (result.Stopped, error) {
-		records, err := dir.Records()
-		if err != nil || slices.ContainsFunc(records, func(r result.Record) bool { return r.Error == "" }) {
-			return result.Stopped{}, err
-		}
-		return result.Stopped{Why: "every trial failed"}, nil
-	}
 }
 
 // shortPhases names the measure phases that are too short for the counter refresh interval: that of the file, and that of the A/A run.
@@ -131,29 +92,6 @@ func shortPhases(file, aa experiment.Phases, refresh time.Duration) (all []strin
 		all = append(all, fmt.Sprintf("in these trials: %s\n  hint: --measure %v", short, least))
 	}
 	return all
-}
-
-// againstItselfStudy is s cut down to its first baseline and that baseline's control.
-func againstItselfStudy(s *Study, o aaOptions) (*Study, error) {
-	x := *s.Experiment
-	x.Phases.Warmup, x.Phases.Measure = experiment.Duration(doctorWarmup), experiment.Duration(o.measure)
-	x.Blocks, x.Control, x.Faults, x.Expect = experiment.Fixed(o.blocks), true, nil, nil
-	trial := doctorWarmup + o.measure + time.Duration(x.Phases.Drain) + plan.Allowance
-	p, err := s.Plan.AA(firstBaseline(s.Plan), &x, o.blocks, trial)
-	if err != nil {
-		return nil, err
-	}
-	return &Study{Experiment: &x, Plan: p, Meshes: s.Meshes}, nil
-}
-
-// firstBaseline is the first treatment that others are compared with, or else the first of all.
-func firstBaseline(p *plan.Plan) string {
-	for _, t := range p.Treatments {
-		if t.Baseline != "" {
-			return t.Baseline
-		}
-	}
-	return p.Treatments[0].ID
 }
 
 // aaRow is a metric of the A/A run, as text, "?" if unknown.

@@ -30,7 +30,7 @@ const (
 )
 
 func lookMeters(_ context.Context, x *examined) health.Finding {
-	if _, err := x.line.catalog.newMeter(); err != nil {
+	if _, err := x.line.program.NewMeter(); err != nil {
 		return health.Finding{Verdict: health.Fail, Detail: err.Error(), Hint: hint.Of(err)}
 	}
 	return health.Finding{Detail: "processes can be read to the nanosecond"}

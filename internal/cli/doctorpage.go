@@ -11,6 +11,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/cli/health"
+	"github.com/tare-mesh/tare/internal/session"
 	"github.com/tare-mesh/tare/internal/show/page"
 )
 
@@ -35,7 +36,7 @@ func (x *examination) checked(rows []health.Row) {
 type examiner struct{ *CommandLine }
 
 // withPage runs the checks, and writes their page to a file, also if a run cannot work. Without a file it only runs them.
-func (c examiner) withPage(file outfile.File, s *Study, examine func(*examination) error) error {
+func (c examiner) withPage(file outfile.File, s *session.Study, examine func(*examination) error) error {
 	if file == "" {
 		return examine(nil)
 	}

@@ -1,46 +1,18 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/fetch"
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
 
-// fetchProgram finds a program by the name a mesh definition gives it, and shows
-// on standard error what takes time.
-func (c *CommandLine) fetchProgram(ctx context.Context, name string) (path, version string, err error) {
-	bar := &progressBar{w: c.Err, what: "fetch " + name, terminal: console.Width(c.Err) > 0}
-	defer bar.close()
-	found, err := fetch.Find(ctx, name, fetch.Options{Progress: bar.show, Log: bar.line})
-	if err != nil {
-		return "", "", err
-	}
-	return found.Path, found.Version, nil
-}
-
-// programOf finds a version of a program, and downloads it.
-func (c *CommandLine) programOf(ctx context.Context, name, version string) (path, found string, err error) {
-	bar := &progressBar{w: c.Err, what: "fetch " + name + " " + version, terminal: console.Width(c.Err) > 0}
-	defer bar.close()
-	f, err := fetch.FindVersion(ctx, name, version, fetch.Options{Progress: bar.show, Log: bar.line})
-	if err != nil {
-		return "", "", err
-	}
-	return f.Path, f.Version, nil
-}
-
-// programAt finds a program at a path. Its version includes the start of its digest: two builds may print one version.
-func programAt(ctx context.Context, name, path string) (found, version string, err error) {
-	f, err := fetch.At(ctx, name, path)
-	if err != nil {
-		return "", "", err
-	}
-	return f.Path, strings.TrimSpace(f.Version + " (sha256 " + f.SHA256[:12] + ")"), nil
+// download shows the progress of a download on standard error.
+func (c *CommandLine) download(what string) (fetch.Options, func()) {
+	bar := &progressBar{w: c.Err, what: what, terminal: console.Width(c.Err) > 0}
+	return fetch.Options{Progress: bar.show, Log: bar.line}, bar.close
 }
 
 // progressBar shows how far a download is: redrawn on a terminal, a line now and then elsewhere.

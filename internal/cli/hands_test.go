@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/result"
@@ -176,20 +175,6 @@ func TestWrongNumbersInFlags(t *testing.T) {
 		_, err := output(t, strings.Fields(args)...)
 		if exitCode(err) != console.BadUsage || strings.Contains(err.Error(), "strconv") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", args, err)
-		}
-	}
-}
-
-// The second run of a second has a directory of its own.
-func TestNewRun(t *testing.T) {
-	t.Chdir(t.TempDir())
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	for _, want := range []string{"runs/x-20260301T120000Z", "runs/x-20260301T120000Z-2", "runs/x-20260301T120000Z-3"} {
-		if got := newRun("x", now); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
-		if err := os.MkdirAll(want, 0o700); err != nil {
-			t.Fatal(err)
 		}
 	}
 }

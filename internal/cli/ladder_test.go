@@ -60,7 +60,7 @@ func TestLadderOfStandardWeights(t *testing.T) {
 // The ladders of the examples are planned in the order of their files, without Consul or a cluster.
 func TestLaddersArePlanned(t *testing.T) {
 	for name, steps := range map[string]int{"envoy-ladder": 15, "consul-ladder": 9, "istio-ladder": 9, "envoy-knowledge": 13} {
-		s, err := testLine(t, nil).Read("../../examples/"+name+".yaml", ExperimentOptions{})
+		s, err := testLine(t, nil).Read(t.Context(), "../../examples/"+name+".yaml", ExperimentOptions{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

@@ -16,13 +16,14 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/generator"
+	"github.com/tare-mesh/tare/internal/session"
 )
 
 // listing is one kind of thing that an experiment may name, as a table.
 type listing struct {
 	name, about string
 	header      []string
-	rows        func(catalog) [][]string
+	rows        func(*session.Program) [][]string
 }
 
 var listings = []listing{
@@ -62,14 +63,14 @@ func newListCommand(c *CommandLine) *cobra.Command {
 			}
 			return cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs)(cmd, args)
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, l := range listings {
 				if l.name != args[0] {
 					continue
 				}
-				rows := l.rows(c.catalog)
+				rows := l.rows(c.program)
 				if len(args) == 2 {
-					s, err := c.Read(args[1], ExperimentOptions{})
+					s, err := c.Read(cmd.Context(), args[1], ExperimentOptions{})
 					if err != nil {
 						return err
 					}
@@ -83,7 +84,7 @@ func newListCommand(c *CommandLine) *cobra.Command {
 }
 
 // variantRows are the variants of an experiment file, described by their changes.
-func variantRows(s *Study) [][]string {
+func variantRows(s *session.Study) [][]string {
 	var all []mesh.Definition
 	for _, name := range s.Experiment.Variants() {
 		d := s.Meshes[name]
@@ -97,7 +98,7 @@ func variantRows(s *Study) [][]string {
 	return rowsOf(all)
 }
 
-func meshRows(catalog) [][]string { return rowsOf(mesh.Builtin()) }
+func meshRows(*session.Program) [][]string { return rowsOf(mesh.Builtin()) }
 
 func rowsOf(all []mesh.Definition) (rows [][]string) {
 	for _, d := range all {
@@ -150,19 +151,19 @@ func protocolsFor(refused func(protocol string) error) string {
 	return strings.Join(some, ", ")
 }
 
-func appRows(catalog) (rows [][]string) {
+func appRows(*session.Program) (rows [][]string) {
 	for _, t := range app.Builtin() {
 		rows = append(rows, []string{t.Name, strconv.Itoa(len(t.Services)), strconv.Itoa(t.Edges()), protocolsFor(func(p string) error { return t.Speaks(p) }), t.Description})
 	}
 	return rows
 }
 
-func generatorRows(c catalog) (rows [][]string) {
+func generatorRows(p *session.Program) (rows [][]string) {
 	versions := map[string]string{}
-	for _, s := range generator.FindAll(context.Background(), c.generators) {
+	for _, s := range generator.FindAll(context.Background(), p.Generators) {
 		versions[s.Name] = foundVersion(s)
 	}
-	for _, g := range c.generators {
+	for _, g := range p.Generators {
 		name := g.Name()
 		rows = append(rows, []string{name, strings.Join(generator.Loops(name), ", "), cmp.Or(versions[name], "built in"), latencyOf(name)})
 	}
@@ -187,21 +188,21 @@ func latencyOf(name string) string {
 	return "unknown"
 }
 
-func platformRows(c catalog) (rows [][]string) {
-	for _, p := range c.platforms {
-		rows = append(rows, []string{p.name, p.doc})
+func platformRows(p *session.Program) (rows [][]string) {
+	for _, one := range p.Platforms {
+		rows = append(rows, []string{one.Name, one.Doc})
 	}
 	return rows
 }
 
-func meterRows(catalog) (rows [][]string) {
-	for _, m := range clusterMeters {
-		rows = append(rows, []string{m.name, m.doc})
+func meterRows(*session.Program) (rows [][]string) {
+	for _, m := range session.ClusterMeters {
+		rows = append(rows, []string{m.Name, m.Doc})
 	}
 	return rows
 }
 
-func faultRows(catalog) (rows [][]string) {
+func faultRows(*session.Program) (rows [][]string) {
 	none := func(names []string) string {
 		if len(names) == 0 {
 			return "-"
@@ -219,7 +220,7 @@ func faultRows(catalog) (rows [][]string) {
 }
 
 // metricRows has one line a metric, with its parts in the last column.
-func metricRows(catalog) (rows [][]string) {
+func metricRows(*session.Program) (rows [][]string) {
 	for _, r := range metric.Rows() {
 		name, parts := r.Name, strings.Join(r.Parts, ", ")
 		switch {

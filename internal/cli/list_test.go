@@ -9,19 +9,20 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/session"
 )
 
 func TestList(t *testing.T) {
-	c := newCatalog(nil)
+	c := session.NewProgram("", nil)
 	want := map[string]struct {
 		rows int
 		line string // one that must be there, its columns separated by two spaces or more
 	}{
 		"meshes":     {len(mesh.Names()), "reference  L7  http1, websocket  tare-agent sidecars  "},
 		"apps":       {len(app.Builtin()), "chain-3  3  3  http1, http2, grpc, websocket  "},
-		"generators": {len(c.generators), "tare  open, closed  built in  response time: from the scheduled start to the last byte"},
-		"platforms":  {len(c.platforms), "local"},
-		"meters":     {len(clusterMeters), "metrics-api  averages"},
+		"generators": {len(c.Generators), "tare  open, closed  built in  response time: from the scheduled start to the last byte"},
+		"platforms":  {len(c.Platforms), "local"},
+		"meters":     {len(session.ClusterMeters), "metrics-api  averages"},
 		"faults":     {len(experiment.FaultKinds()), "terminate  -  grace  SIGTERM"},
 		"metrics":    {len(metric.Rows()), "cpu_us_per_request  us  lower  CPU time per answered request  app, data, "},
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load/host"
 	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/run/generator"
+	"github.com/tare-mesh/tare/internal/session"
 	"github.com/tare-mesh/tare/internal/show/loadpage"
 	"github.com/tare-mesh/tare/internal/show/page"
 )
@@ -78,7 +79,7 @@ response (closed loop). That measures capacity, and times are service times.`,
 					return err
 				}
 			}
-			if err := filesFit("--connections", (p.Connections+f.parts-1)/f.parts); err != nil {
+			if err := session.FilesFit("--connections", (p.Connections+f.parts-1)/f.parts); err != nil {
 				return err
 			}
 			if f.findMax != "" {
@@ -184,7 +185,7 @@ func runLoad(ctx context.Context, p load.Profile, parts int, progress func(load.
 	program := generator.AgentPath()
 	if p.Protocol == load.ProtocolHTTP3 {
 		var err error
-		if program, err = http3Program.find(); err != nil {
+		if program, err = http3Program.Find(); err != nil {
 			return load.Report{}, err
 		}
 	}

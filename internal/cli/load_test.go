@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -336,5 +337,26 @@ func TestLoadOverTLS(t *testing.T) {
 		if err != nil || !strings.Contains(strings.Join(strings.Fields(out), " "), want) || !strings.Contains(out, "100 % ok") || !strings.Contains(out, "  TLS  ") {
 			t.Errorf("%v: %v, lacks %q:\n%s", args, err, want, out)
 		}
+	}
+}
+
+// A load with more connections than files names the limit, and not the server. It sends nothing.
+func TestLoadBeyondTheLimitOfFiles(t *testing.T) {
+	const inside = "TARE_TEST_FEW_FILES"
+	if os.Getenv(inside) == "" {
+		cmd := exec.Command("sh", "-c", `ulimit -n 256 && exec "$@"`, "sh", os.Args[0], "-test.run=^TestLoadBeyondTheLimitOfFiles$", "-test.v")
+		cmd.Env = append(os.Environ(), inside+"=1")
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestLoadBeyond") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	_, err := runLoadCommand(t, "http://127.0.0.1:1/", "-c", "2000", "-d", "1s")
+	if err == nil || !strings.Contains(err.Error(), "--connections: 2000 connections and 32 other files are more than the 256 files that a process may open (ulimit -n)") ||
+		!strings.Contains(hint.Of(err), "raise the limit to 2032") {
+		t.Errorf("%v, hint %q", err, hint.Of(err))
+	}
+	if _, err := runLoadCommand(t, "http://127.0.0.1:1/", "-c", "224", "-d", "100ms", "--warmup", "0s"); err == nil || strings.Contains(err.Error(), "files") {
+		t.Error(err)
 	}
 }

@@ -22,10 +22,8 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/calls"
 	"github.com/tare-mesh/tare/internal/load/schedule"
+	"github.com/tare-mesh/tare/internal/session"
 )
-
-// maxTargets bounds a file of requests, in bytes.
-const maxTargets = 1 << 30
 
 // build makes the profile, and every mistake is named.
 func (f *loadFlags) build(urls []string) (load.Profile, error) {
@@ -177,7 +175,7 @@ func (f *loadFlags) readTargets(p *load.Profile) error {
 	}
 	in, name := f.in, "standard input"
 	if f.targets != "-" {
-		file, err := regular.Open(f.targets, maxTargets)
+		file, err := regular.Open(f.targets, session.MaxTargets)
 		if err != nil {
 			return fmt.Errorf("--targets: %w", err)
 		}
@@ -337,7 +335,7 @@ func (f *loadFlags) readSecrets(p *load.Profile) error {
 			if p.Headers[i] = name + ":" + full; err != nil {
 				errs = append(errs, hint.Wrap(fmt.Errorf("--header %s: %w", name, err), hint.Of(err)))
 			}
-		case secretHeader(name):
+		case session.SecretHeader(name):
 			f.notef("other users can see the value of %s in the list of processes: write -H '%s: ${env:NAME}' or '${file:PATH}'", name, name)
 		}
 	}

@@ -14,9 +14,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/companion"
 	"github.com/tare-mesh/tare/internal/base/printable"
-	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/method"
 )
@@ -128,7 +127,7 @@ func (f *rpcFlags) ask(ctx context.Context, p *load.Profile) (method.Reply, erro
 	if err != nil {
 		return method.Reply{}, err
 	}
-	program, err := grpcProgram.find()
+	program, err := companion.GRPC.Find()
 	if err != nil {
 		return method.Reply{}, err
 	}
@@ -208,44 +207,4 @@ func streamed(stream bool, message string) string {
 		return "stream " + message
 	}
 	return message
-}
-
-// encodeMessages encodes the messages of an experiment's requests that are in JSON.
-func encodeMessages(ctx context.Context, x *experiment.Experiment) error {
-	for i := range x.Load.Requests {
-		r := &x.Load.Requests[i]
-		if r.Proto == "" {
-			continue
-		}
-		at := fmt.Sprintf("load.requests[%d].json", i)
-		program, err := grpcProgram.find()
-		if err != nil {
-			return err
-		}
-		reply, err := method.Ask(ctx, program, method.Query{Protos: []string{r.Proto}, Method: strings.TrimPrefix(r.GRPC, "/"), Data: []byte(r.JSON), Source: at})
-		if err != nil {
-			return err
-		}
-		m := reply.Methods[0]
-		if (m.ClientStreams || m.ServerStreams) && len(x.Load.Requests) > 1 {
-			return hint.New("remove the other requests", "%s: %s/%s is a stream, and a stream must be the only request of the load", at, m.Service, m.Name)
-		}
-		r.JSON, r.Proto, r.Stream, r.Messages = "", "", "", nil
-		switch {
-		case m.ClientStreams && m.ServerStreams:
-			r.Stream = experiment.StreamBoth
-		case m.ClientStreams:
-			r.Stream = experiment.StreamClient
-		case m.ServerStreams:
-			r.Stream = experiment.StreamServer
-		}
-		if !m.ClientStreams {
-			r.Body = experiment.Body(reply.Messages[0])
-			continue
-		}
-		for _, message := range reply.Messages {
-			r.Messages = append(r.Messages, experiment.Body(message))
-		}
-	}
-	return nil
 }

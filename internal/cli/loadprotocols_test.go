@@ -22,8 +22,10 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/session"
 )
 
 // grpcHealth starts grpc-go with health, with or without reflection.
@@ -171,7 +173,7 @@ service ServerReflection { rpc ServerReflectionInfo(stream ServerReflectionReque
 	}
 	const name = "grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
 	x := &experiment.Experiment{Load: experiment.Load{Requests: []experiment.Request{{GRPC: name, Proto: proto, JSON: `{"listServices": "*"} {"listServices": "a"}`}}}}
-	err := encodeMessages(t.Context(), x)
+	err := prepare(t, x)
 	if r := x.Load.Requests[0]; err != nil || r.Stream != experiment.StreamBoth || len(r.Messages) != 2 || string(r.Messages[0]) != "\x3a\x01*" || r.Proto != "" {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -229,7 +231,7 @@ func TestMessagesOfExperiments(t *testing.T) {
 		return &experiment.Experiment{Load: experiment.Load{Requests: []experiment.Request{{}, {GRPC: "grpc.health.v1.Health/" + method, Proto: proto, JSON: message}}}}
 	}
 	x := request("Check", `{"service": "shop"}`)
-	err := encodeMessages(t.Context(), x)
+	err := prepare(t, x)
 	if r := x.Load.Requests[1]; err != nil || string(r.Body) != "\n\x04shop" || r.JSON != "" || r.Proto != "" {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -240,8 +242,14 @@ func TestMessagesOfExperiments(t *testing.T) {
 		{request("Check", `{"servce": 1}`), "load.requests[1].json:1:2: "},
 		{request("Watch", ""), "is a stream, and a stream must be the only request"},
 	} {
-		if err := encodeMessages(t.Context(), test.x); err == nil || !strings.Contains(err.Error(), test.text) {
+		if err := prepare(t, test.x); err == nil || !strings.Contains(err.Error(), test.text) {
 			t.Errorf("%v, want %q", err, test.text)
 		}
 	}
+}
+
+// prepare encodes the messages of an experiment, as a run does before it opens its platform.
+func prepare(t *testing.T, x *experiment.Experiment) error {
+	s := session.Study{Program: session.NewProgram("", nil), Experiment: x, Plan: &plan.Plan{}}
+	return s.Prepare(t.Context())
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/result/verify"
+	"github.com/tare-mesh/tare/internal/session"
 	"github.com/tare-mesh/tare/internal/show/page"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
@@ -27,7 +29,7 @@ func pageFormat() report.Format {
 }
 
 func writePage(w io.Writer, d *result.Dir, r *analysis.Report) error {
-	verified, err := verify.Dir(d.Path(), verify.Options{Tare: console.Version(), Expand: planOf})
+	verified, err := verify.Dir(d.Path(), verify.Options{Tare: console.Version(), Expand: planOf()})
 	if err != nil {
 		return err
 	}
@@ -71,13 +73,15 @@ func (c reporter) reportRuns(dirs []string, o reportOptions) error {
 	return outfile.WriteFile(o.output, b.Bytes(), 0o644)
 }
 
-// planOf makes the plan of an experiment file whose meshes are all built in.
-func planOf(file string) (*plan.Plan, error) {
-	s, err := New(console.Console{}, nil).Read(file, ExperimentOptions{recorded: true})
-	if err != nil {
-		return nil, err
+// planOf returns a function that makes the plan of a recorded experiment file. meshes are files of definitions.
+func planOf(meshes ...string) func(file string) (*plan.Plan, error) {
+	return func(file string) (*plan.Plan, error) {
+		s, err := session.NewProgram(console.Version(), nil).Read(context.Background(), file, session.Options{Meshes: meshes, Recorded: true})
+		if err != nil {
+			return nil, err
+		}
+		return s.Plan, nil
 	}
-	return s.Plan, nil
 }
 
 // page writes the report of a run beside its results. Its path is the last line that the command prints.

@@ -18,13 +18,13 @@ import (
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
-	"github.com/tare-mesh/tare/internal/run/runner"
+	"github.com/tare-mesh/tare/internal/session"
 )
 
 // planFormats are the ways to print a plan, the default first.
 var planFormats = []struct {
 	name  string
-	write func(io.Writer, *Study) error
+	write func(io.Writer, *session.Study) error
 }{
 	{"text", writePlanText},
 	{"json", writePlanJSON},
@@ -59,7 +59,7 @@ runs of the experiment under the same conditions, or of a pilot (--pilot).`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if d.asked() {
-				s, err := c.Read(args[0], o)
+				s, err := c.Read(cmd.Context(), args[0], o)
 				if err != nil {
 					return err
 				}
@@ -67,13 +67,12 @@ runs of the experiment under the same conditions, or of a pilot (--pilot).`,
 			}
 			for _, f := range planFormats {
 				if f.name == format {
-					s, err := c.Read(args[0], o)
+					s, err := c.Read(cmd.Context(), args[0], o)
 					if err != nil {
 						return err
 					}
-					s.trialTimes = s.readTrialTimes("runs")
-					refresh := c.catalog.platform(s.Experiment.Platform.Kind).refreshOf(s.Experiment)
-					if short := runner.ShortMeasure(s.Experiment.Phases, refresh); short != "" {
+					s.ReadTrialTimes("runs")
+					if short := s.ShortMeasure(); short != "" {
 						c.Notef("%s", short)
 					}
 					if err := printable.Safe(f.name, f.write)(c.Out, s); err != nil || f.name != planFormats[0].name {
@@ -100,24 +99,24 @@ var orderWords = map[string]string{
 	experiment.OrderInterleaved: "the treatments of a comparison are deployed at once, and the load moves between them in time slices",
 }
 
-func writePlanJSON(w io.Writer, s *Study) error {
+func writePlanJSON(w io.Writer, s *session.Study) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	return enc.Encode(s.Plan)
 }
 
-func writePlanText(w io.Writer, s *Study) error {
+func writePlanText(w io.Writer, s *session.Study) error {
 	p := s.Plan
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s × %s = %s, %s\n", p.Experiment, printable.Counted(len(p.Treatments), "treatment"),
-		printable.Counted(p.Blocks, "block"), printable.Counted(len(p.Trials), "trial"), s.seedWords())
+		printable.Counted(p.Blocks, "block"), printable.Counted(len(p.Trials), "trial"), seedWords(s))
 	if p.Until != "" {
 		fmt.Fprintf(&b, "ends after block %d or later once %s is reached; at most\n", p.MinBlocks, p.Until)
 	}
-	if words := s.orderWords(); words != "" {
+	if words := orderText(s); words != "" {
 		fmt.Fprintf(&b, "%s\n", words)
 	}
-	b.WriteString(s.timeWords())
+	b.WriteString(timeWords(s))
 	for _, line := range searchLines(p) {
 		fmt.Fprintln(&b, line)
 	}
@@ -133,10 +132,10 @@ func writePlanText(w io.Writer, s *Study) error {
 	if p.Way != "" {
 		fmt.Fprintf(&b, "%s\n\n", p.Way)
 	}
-	if text := s.sourceText(); text != "" {
+	if text := sourceText(s); text != "" {
 		fmt.Fprintf(&b, "%s\n", text)
 	}
-	variants := s.variants()
+	variants := s.Variants()
 	for _, name := range slices.Sorted(maps.Keys(variants)) {
 		fmt.Fprintf(&b, "variant %s: %s\n", name, variants[name])
 	}
@@ -213,4 +212,31 @@ func against(p *plan.Plan, t plan.Treatment) string {
 		}
 	}
 	return "nothing"
+}
+
+// timeWords formats the expected times of the plan.
+func timeWords(s *session.Study) string {
+	p := s.Plan
+	if l := s.Times; l != nil {
+		return fmt.Sprintf("about %v, %v per trial (estimate from %s of %s)\n", experiment.Duration(l.All.Round(time.Second)), experiment.Duration(l.Trial.Round(100*time.Millisecond)),
+			printable.Counted(l.Trials, "trial"), printable.Counted(l.Runs, "earlier run"))
+	}
+	text := fmt.Sprintf("about %v, %v per trial\n", experiment.Duration(p.Expected.Round(time.Second)), experiment.Duration(p.TrialTime.Round(100*time.Millisecond)))
+	if n := p.MeshChanges; n > 0 {
+		text += fmt.Sprintf("%v of it to install and uninstall meshes, %s\n", experiment.Duration(time.Duration(n)*session.MeshChange), printable.Counted(n, "time"))
+	}
+	return text
+}
+
+// orderText describes the order of the trials, and why they are not interleaved.
+func orderText(s *session.Study) string {
+	words := orderWords[s.Plan.Order]
+	if words == "" {
+		return ""
+	}
+	words = fmt.Sprintf("order %s: %s", s.Experiment.Order, words)
+	if s.NotInterleaved != "" {
+		words += "\nnot interleaved: " + s.NotInterleaved
+	}
+	return words
 }

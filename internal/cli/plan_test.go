@@ -18,8 +18,8 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/session"
 )
 
 // testLine is a command line without Kubernetes. It writes to out; nil discards.
@@ -151,33 +151,10 @@ func TestSchemaIsJSON(t *testing.T) {
 	}
 }
 
-// The plan's mesh changes and its expected time follow from the order of the trials.
-func TestPlanCountsMeshChanges(t *testing.T) {
-	p := &plan.Plan{Treatments: []plan.Treatment{{ID: "none"}, {ID: "a"}, {ID: "b"}, {ID: "a2"}}}
-	for i, name := range []string{"none", "a", "b", "a"} {
-		p.Treatments[i].Levels.Mesh = name
-	}
-	meshes := map[string]mesh.Definition{"none": {Name: "none"}, "a": {Name: "a", Kubernetes: &mesh.Kubernetes{}}, "b": {Name: "b", Kubernetes: &mesh.Kubernetes{}}}
-	for _, id := range []string{"a", "a2", "none", "b", "a"} { // in; stays; out; in; out and in; out
-		p.Trials = append(p.Trials, plan.Trial{Treatment: id})
-	}
-	changes(meshes, p)
-	if p.Expected != 6*meshChange || p.MeshChanges != 6 {
-		t.Errorf("%v, expected %v", p.Expected, 6*meshChange)
-	}
-	p.Expected, p.MeshChanges = 0, 0
-	for i := range p.Trials {
-		p.Trials[i].Round = 1 + i/3
-	}
-	if changes(meshes, p); p.MeshChanges != 4 { // each in once, out at the end
-		t.Errorf("%d changes of rounds, want 4", p.MeshChanges)
-	}
-}
-
 // The plan prints the search before each trial, and counts its time.
 func TestPlanPrintsSearch(t *testing.T) {
 	var out strings.Builder
-	s, err := testLine(t, &out).Read("../../examples/capacity.yaml", ExperimentOptions{})
+	s, err := testLine(t, &out).Read(t.Context(), "../../examples/capacity.yaml", ExperimentOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +177,7 @@ func TestPlanPrintsSearch(t *testing.T) {
 
 // Names of meshes become the factor, and files stay definitions.
 func TestMeshesByName(t *testing.T) {
-	o := ExperimentOptions{Set: []string{"blocks=1"}, Meshes: []string{"istio", "./mine.yaml", "none", "istio", "linkerd"}}
+	o := ExperimentOptions{session.Options{Set: []string{"blocks=1"}, Meshes: []string{"istio", "./mine.yaml", "none", "istio", "linkerd"}}}
 	o.ChooseMeshes()
 	if want := []string{"blocks=1", "factors.mesh=[none, istio, linkerd]"}; !slices.Equal(o.Set, want) || !slices.Equal(o.Meshes, []string{"./mine.yaml"}) {
 		t.Errorf("%+v", o)
@@ -208,4 +185,9 @@ func TestMeshesByName(t *testing.T) {
 	if o.ChooseMeshes(); len(o.Set) != 2 {
 		t.Errorf("%+v", o)
 	}
+}
+
+// setting are options that override fields of a file.
+func setting(fields ...string) ExperimentOptions {
+	return ExperimentOptions{session.Options{Set: fields}}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/session"
 	"github.com/tare-mesh/tare/internal/show/series"
 )
 
@@ -54,22 +55,12 @@ func (o pushOptions) target(cmd *cobra.Command) (*series.Target, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--push-header %s: %w", name, err)
 		}
-		if full == value && secretHeader(name) {
+		if full == value && session.SecretHeader(name) {
 			return nil, hint.Usage(fmt.Errorf("--push-header %s has a value that other users of this machine can read", name), fmt.Sprintf(`write it as --push-header "%s: ${env:NAME}" or "${file:PATH}"`, name))
 		}
 		t.Header.Add(name, full)
 	}
 	return t, nil
-}
-
-// secretHeader reports whether a header usually has a secret.
-func secretHeader(name string) bool {
-	for _, part := range []string{"auth", "token", "key", "secret", "cookie", "password"} {
-		if strings.Contains(strings.ToLower(name), part) {
-			return true
-		}
-	}
-	return false
 }
 
 // pushReport sends the report of a run. tare hands over to tare-push.

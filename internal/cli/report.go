@@ -198,6 +198,19 @@ func analyse(dir string, o reportOptions) (*result.Dir, *analysis.Report, error)
 	return nil, nil, err
 }
 
+// checkForRun refuses, before a run, a report that cannot be written after it.
+func (o reportOptions) checkForRun() error {
+	f, err := reportFormat(o, 0)
+	if err != nil {
+		return err
+	}
+	if f.Export != nil {
+		return hint.Usage(fmt.Errorf("format %s is a directory of files", f.Name), "run, and then write it with `tare report DIR --format "+f.Name+" -o DIR`")
+	}
+	_, err = attributionOf(o.attribution)
+	return err
+}
+
 // attributionOf reassigns tasks to planes. Nil means no change.
 func attributionOf(nameOrPath string) (func(mesh.Task) mesh.Task, error) {
 	if nameOrPath == "" {

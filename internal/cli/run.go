@@ -8,20 +8,18 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
-	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/run/generator"
 	"github.com/tare-mesh/tare/internal/run/runner"
+	"github.com/tare-mesh/tare/internal/session"
 	"github.com/tare-mesh/tare/internal/show/live"
 )
 
@@ -33,12 +31,10 @@ type runOptions struct {
 	plain  bool
 	dry    bool // print what would be done
 	report reportOptions
-	// start is the time until the program of a trial serves, beyond the plan.
-	start time.Duration
 	// sourceShown: the application's source was printed before.
 	sourceShown bool
-	// stop ends the run after a block. Nil means the rule of the experiment.
-	stop func(block int) (result.Stopped, error)
+	// endFailed ends the run after a block if every trial has failed.
+	endFailed bool
 	// finish prints the result. Nil means the report.
 	finish func(dir string, o reportOptions) error
 	// undecided is the outcome of an undecided gate: pass, fail, or empty for its own exit code.
@@ -87,7 +83,7 @@ hold; 5 a gate is undecided; 130 interrupted.`,
 				file = args[0]
 			}
 			if !o.dry {
-				c.sweep()
+				c.program.Sweep()
 			}
 			return runCommand{c}.run(cmd.Context(), file, o)
 		},
@@ -123,81 +119,49 @@ func (o *runOptions) checkUndecided() error {
 // runCommand carries out experiments.
 type runCommand struct{ *CommandLine }
 
+// run reads an experiment file, runs it and prints the report.
 func (c runCommand) run(ctx context.Context, file string, o runOptions) error {
-	if o.resume != "" {
-		o.draw = recordedSeed(o.resume)
-	}
-	study, err := c.Read(file, o.ExperimentOptions)
+	o.Resumed = o.resume
+	study, err := c.Read(ctx, file, o.ExperimentOptions)
 	if err != nil {
 		return err
 	}
-	study.Plan.Expected += o.start * time.Duration(len(study.Plan.Trials))
-	study.Plan.TrialTime += o.start
 	return c.runStudy(ctx, study, o)
 }
 
 // runStudy runs an experiment that was read, and prints the report.
-func (c runCommand) runStudy(ctx context.Context, study *Study, o runOptions) error {
+func (c runCommand) runStudy(ctx context.Context, study *session.Study, o runOptions) error {
 	if err := o.checkUndecided(); err != nil {
 		return err
 	}
-	if err := c.needs(study.Experiment); err != nil {
+	if err := c.program.Runs(study.Experiment); err != nil {
 		return err
 	}
-	if err := study.checkSource(); err != nil {
+	if err := study.CheckSource(); err != nil {
 		return err
 	}
+	path := cmp.Or(o.resume, study.Results(o.out))
 	if o.dry {
-		return c.dryRun(ctx, study, o)
+		if kind := study.Experiment.Platform.Kind; kind != mesh.OnKubernetes {
+			return hint.Usage(fmt.Errorf("--dry-run: %w on platform %s", errors.ErrUnsupported, kind), "`tare plan` prints the trials and their order")
+		}
+		return c.kubernetes.DryRun(ctx, study, path, c.Out)
 	}
-	f, err := reportFormat(o.report, 0)
+	if err := o.report.checkForRun(); err != nil {
+		return err
+	}
+	if err := study.Prepare(ctx); err != nil {
+		return err
+	}
+	run, err := study.Open(ctx, path, o.resume != "")
 	if err != nil {
 		return err
 	}
-	if f.Export != nil {
-		return hint.Usage(fmt.Errorf("format %s is a directory of files", f.Name), "run, and then write it with `tare report DIR --format "+f.Name+" -o DIR`")
+	if o.resume == "" {
+		c.printHeading(study, o)
 	}
-	if _, err := attributionOf(o.report.attribution); err != nil {
-		return err
-	}
-	// Missing programs and secrets are reported before a directory exists.
-	generators, err := c.generatorsOf(study.Experiment)
-	if err != nil {
-		return err
-	}
-	if err := generator.Missing(generator.FindAll(ctx, study.used(generators))); err != nil {
-		return err
-	}
-	if err := runner.CheckSecrets(study.Experiment); err != nil {
-		return err
-	}
-	if err := encodeMessages(ctx, study.Experiment); err != nil {
-		return err
-	}
-	on, err := c.begin(ctx, study, o)
-	if err != nil {
-		return err
-	}
-	dir := on.dir
-	study.trialTimes = study.readTrialTimes(filepath.Dir(dir.Path()))
-	if study.Drawn && o.resume == "" {
-		fmt.Fprintf(c.Err, "%s\n", study.seedWords())
-	}
-	if text := study.sourceText(); text != "" && o.resume == "" && !o.sourceShown {
-		fmt.Fprint(c.Err, text)
-	}
-	if words := study.orderWords(); words != "" && o.resume == "" {
-		fmt.Fprintf(c.Err, "%s\n", words)
-	}
-	summary, err := c.carryOut(ctx, study, on, o)
-	end := dir.Close
-	if err != nil && o.resume == "" && !errors.Is(err, context.Canceled) {
-		end = func() error { return result.Discard(dir) } // refused before the first trial: nothing to resume
-	}
-	if closed := end(); err == nil {
-		err = closed
-	}
-	if recorded := summary.Earlier + summary.Recorded; recorded == 0 {
+	recorded, err := c.trials(ctx, study, run, o)
+	if !recorded {
 		return err
 	}
 	// Recorded trials get a report even if the run failed.
@@ -205,17 +169,80 @@ func (c runCommand) runStudy(ctx context.Context, study *Study, o runOptions) er
 	if finish == nil {
 		finish = reporter(c).report
 	}
-	reported := finish(dir.Path(), o.report)
+	reported := finish(path, o.report)
 	if reported == nil {
-		reported = reporter(c).page(dir.Path(), o.report)
+		reported = reporter(c).page(path, o.report)
+	}
+	if err = cmp.Or(err, reported); err != nil {
+		return err
+	}
+	return c.outcome(study.Experiment, run.Dir, o)
+}
+
+// printHeading prints the seed, the application and the order of a new run.
+func (c runCommand) printHeading(s *session.Study, o runOptions) {
+	if s.Drawn {
+		fmt.Fprintln(c.Err, seedWords(s))
+	}
+	if !o.sourceShown {
+		fmt.Fprint(c.Err, sourceText(s))
+	}
+	if text := orderText(s); text != "" {
+		fmt.Fprintln(c.Err, text)
+	}
+}
+
+// trials runs the trials under the live view, closes the directory, and reports whether it has a record. A directory without
+// any is discarded if the run was refused before its first trial.
+func (c runCommand) trials(ctx context.Context, s *session.Study, run *session.Run, o runOptions) (recorded bool, err error) {
+	summary, err := c.underView(ctx, run, o)
+	end := run.Dir.Close
+	if err != nil && o.resume == "" && !errors.Is(err, context.Canceled) {
+		end = func() error { return result.Discard(run.Dir) } // nothing to resume
+	}
+	return summary.Earlier+summary.Recorded > 0, cmp.Or(err, end())
+}
+
+// underView runs the trials that have no record yet, under the live view.
+func (c runCommand) underView(ctx context.Context, run *session.Run, o runOptions) (runner.Summary, error) {
+	recorded, err := run.Dir.Records()
+	if err != nil {
+		return runner.Summary{}, err
+	}
+	view := live.New(c.Err, live.Options{Plain: o.plain, In: c.In, Plan: run.Dir.Plan(), Recorded: recorded, Analyze: reportsOf(run.Dir), Interrupt: interruptSelf})
+	defer view.Close()
+	defer c.WhileInterrupted(view.Leave, cmp.Or(o.interrupted, interruptedRun))()
+	options := session.RunOptions{View: view, EndFailed: o.endFailed, Kill: c.kill}
+	if o.undecided != "" {
+		options.Resume = []string{"--undecided", o.undecided}
+	}
+	return run.Trials(ctx, options)
+}
+
+// temporarily runs a study in a directory that remove deletes, and opens its results.
+func (c runCommand) temporarily(ctx context.Context, s *session.Study, o runOptions) (run *session.Run, dir *result.Dir, remove func() error, err error) {
+	if err := s.Prepare(ctx); err != nil {
+		return nil, nil, nil, err
+	}
+	tmp, err := os.MkdirTemp("", "tare-")
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("make a directory for the run: %w", err)
+	}
+	remove = func() error { return os.RemoveAll(tmp) }
+	if run, err = s.Open(ctx, filepath.Join(tmp, "run"), false); err == nil {
+		_, err = c.underView(ctx, run, o)
+		if ctx.Err() != nil {
+			err = context.Cause(ctx) // there is no directory to resume
+		}
+		err = errors.Join(err, run.Dir.Close())
 	}
 	if err == nil {
-		err = reported
+		dir, err = result.Open(run.Dir.Path())
 	}
-	if err == nil {
-		err = c.outcome(study.Experiment, dir, o)
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, remove())
 	}
-	return err
+	return run, dir, remove, nil
 }
 
 // outcome is the exit code of a run to its end, the trials of earlier sessions included: of gates, of expectations, and
@@ -278,25 +305,6 @@ func unusableText(failed, invalid, trials int) string {
 	return fmt.Sprintf("%d of %s failed and %d %s invalid", failed, printable.Counted(trials, "trial"), invalid, were)
 }
 
-// recordedSeed returns the seed and order of an earlier run, for a file without a seed.
-func recordedSeed(dir string) func() (uint64, string) {
-	return func() (uint64, string) {
-		x, err := experiment.Read(filepath.Join(dir, result.ExperimentFile), experiment.Known{Recorded: true})
-		if err != nil { // opening the directory reports it
-			return drawSeed(), experiment.OrderBalanced
-		}
-		return x.Seed, x.Order
-	}
-}
-
-// dryRun prints what a run would do, where the platform can.
-func (c runCommand) dryRun(ctx context.Context, s *Study, o runOptions) error {
-	if kind := s.Experiment.Platform.Kind; kind != mesh.OnKubernetes {
-		return hint.Usage(fmt.Errorf("--dry-run: %w on platform %s", errors.ErrUnsupported, kind), "`tare plan` prints the trials and their order")
-	}
-	return c.kubernetes.DryRun(ctx, c.CommandLine, s, Opening{Experiment: s.Experiment, Results: o.results(s.Experiment, time.Now().UTC()), Notices: &Notices{to: c.Err}})
-}
-
 // unmet counts the expectations that do not hold in valid trials. Of others nothing is concluded.
 func unmet(records []result.Record) error {
 	conditions, trials, valid := 0, 0, 0
@@ -319,133 +327,4 @@ func unmet(records []result.Record) error {
 		return nil
 	}
 	return &console.ExitError{Err: fmt.Errorf("expectations do not hold: %d times, in %d of %d trials", conditions, trials, valid), Code: console.Gate}
-}
-
-// tareRun is the command line of `tare run` with files of mesh definitions, for a person to copy.
-func tareRun(definitions []string, args ...string) string {
-	words := append([]string{"run"}, args...)
-	for _, file := range definitions {
-		words = append(words, "--mesh", file)
-	}
-	return proc.Command{Path: "tare", Args: words}.String()
-}
-
-// results is the directory of the run.
-func (o runOptions) results(x *experiment.Experiment, now time.Time) string {
-	return cmp.Or(o.resume, o.out, newRun(x.Metadata.Name, now))
-}
-
-// newRun is a directory for results that does not exist: a second run of one second has the suffix -2.
-func newRun(name string, now time.Time) string {
-	base := filepath.Join("runs", name+"-"+now.Format("20060102T150405Z"))
-	dir := base
-	for n := 2; ; n++ {
-		if _, err := os.Lstat(dir); err != nil {
-			return dir
-		}
-		dir = fmt.Sprintf("%s-%d", base, n)
-	}
-}
-
-// begun is a run that has a place to be carried out at, and one for its results.
-type begun struct {
-	*Opened
-	dir     *result.Dir
-	notices *Notices
-}
-
-// begin opens the platform, and then the directory of a new run or of an earlier one: what the platform
-// cannot do leaves no directory behind.
-func (c runCommand) begin(ctx context.Context, s *Study, o runOptions) (*begun, error) {
-	path := o.results(s.Experiment, time.Now().UTC())
-	notices := &Notices{to: c.Err}
-	on, err := c.catalog.platform(s.Experiment.Platform.Kind).open(ctx, c.CommandLine, Opening{Experiment: s.Experiment, Results: path, Notices: notices})
-	if err != nil {
-		return nil, err
-	}
-	if err := runner.Refused(s.Experiment, on.Platform); err != nil {
-		return nil, err
-	}
-	dir, err := c.openResults(s, path, o.resume != "", on.Environment)
-	if err != nil {
-		return nil, err
-	}
-	return &begun{on, dir, notices}, nil
-}
-
-// openResults makes the directory of a new run, or takes up that of an earlier one.
-func (c runCommand) openResults(s *Study, path string, resume bool, env result.Environment) (*result.Dir, error) {
-	text, err := s.Experiment.YAML()
-	if err != nil {
-		return nil, err
-	}
-	env.Time = time.Now().UTC()
-	env.Tare = console.Version()
-	env.Command = os.Args
-	env.Platform = s.Experiment.Platform.Kind
-	if env.Meshes, err = s.meshDigests(); err != nil {
-		return nil, err
-	}
-	env.Provides = s.provides()
-	env.Variants = s.variants()
-	env.Options = s.options()
-	if resume {
-		return result.Resume(path, text, env)
-	}
-	return result.Create(path, text, s.Plan, env)
-}
-
-// carryOut runs the trials that have no record yet, under the live view.
-func (c runCommand) carryOut(ctx context.Context, s *Study, on *begun, o runOptions) (_ runner.Summary, err error) {
-	topologies, err := s.Topologies()
-	if err != nil {
-		return runner.Summary{}, err
-	}
-	generators, err := c.generatorsOf(s.Experiment)
-	if err != nil {
-		return runner.Summary{}, err
-	}
-	recorded, err := on.dir.Records()
-	if err != nil {
-		return runner.Summary{}, err
-	}
-	view := live.New(c.Err, live.Options{Plain: o.plain, In: c.In, Plan: on.dir.Plan(), Recorded: recorded, Analyze: reportsOf(on.dir), Interrupt: interruptSelf})
-	defer view.Close()
-	defer c.WhileInterrupted(view.Leave, cmp.Or(o.interrupted, interruptedRun))()
-	on.notices.show(view)
-	defer on.notices.show(nil)
-	if on.End != nil {
-		// The first interrupt is no reason to leave a mesh behind. After the second the next run takes it out.
-		late := cmp.Or(c.kill, context.WithoutCancel(ctx))
-		defer func() { err = errors.Join(err, on.End(late)) }()
-	}
-	planned := c.catalog.platform(s.Experiment.Platform.Kind).refreshOf(s.Experiment)
-	if s.trialTimes != nil {
-		planned = 0 // earlier trials had the interval of their cluster
-	}
-	resume := []string{"--resume", on.dir.Path()}
-	if o.undecided != "" {
-		resume = append(resume, "--undecided", o.undecided)
-	}
-	stop := o.stop
-	if stop == nil {
-		stop = stopRule(on.dir, s.Experiment, on.notices.Post)
-	}
-	return runner.Run(ctx, runner.Config{
-		Experiment: s.Experiment,
-		Topologies: topologies,
-		Meshes:     s.Meshes,
-		Platform:   on.Platform,
-		Generators: generators,
-		Programs:   c.catalog.programs,
-		Meter:      on.Meter,
-		Timing:     on.Timing,
-		Dir:        on.dir,
-		TrialTime:  s.expected() / time.Duration(max(1, len(s.Plan.Trials))),
-		Refresh:    planned,
-		Stop:       stop,
-		Resume:     tareRun(s.definitions, resume...),
-		Sinks:      []result.Sink{view},
-		Kill:       c.kill,
-	})
 }

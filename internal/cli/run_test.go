@@ -19,6 +19,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/session"
 )
 
 func TestUnusable(t *testing.T) {
@@ -103,10 +104,10 @@ blocks: 1
 	}
 	c := testLine(t, nil)
 	opens := 0
-	for i := range c.catalog.platforms {
-		c.catalog.platforms[i].open = func(context.Context, *CommandLine, Opening) (*Opened, error) {
+	for i := range c.program.Platforms {
+		c.program.Platforms[i].Open = func(context.Context, session.Opening) (*session.Opened, error) {
 			opens++
-			return &Opened{Environment: meter.Host()}, nil
+			return &session.Opened{Environment: meter.Host()}, nil
 		}
 	}
 	root := c.Root()
@@ -127,9 +128,9 @@ func TestARunThatIsNotPreparedLeavesNoDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := testLine(t, nil)
-	for i := range c.catalog.platforms {
-		c.catalog.platforms[i].open = func(context.Context, *CommandLine, Opening) (*Opened, error) {
-			return &Opened{Environment: meter.Host(), Platform: platform.Platform{Deployer: refusing{}}}, nil
+	for i := range c.program.Platforms {
+		c.program.Platforms[i].Open = func(context.Context, session.Opening) (*session.Opened, error) {
+			return &session.Opened{Environment: meter.Host(), Platform: platform.Platform{Deployer: refusing{}}}, nil
 		}
 	}
 	root := c.Root()
@@ -159,8 +160,8 @@ func TestRunWithAnUnknownAttribution(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := testLine(t, nil)
-	for i := range c.catalog.platforms {
-		c.catalog.platforms[i].open = func(context.Context, *CommandLine, Opening) (*Opened, error) {
+	for i := range c.program.Platforms {
+		c.program.Platforms[i].Open = func(context.Context, session.Opening) (*session.Opened, error) {
 			t.Error("the platform was opened")
 			return nil, errors.ErrUnsupported
 		}

@@ -18,7 +18,7 @@ in the file:
 		Example: "  tare schema > tare.schema.json",
 		Args:    cobra.NoArgs,
 		RunE: func(_ *cobra.Command, _ []string) error {
-			text, err := experiment.Schema(c.catalog.known())
+			text, err := experiment.Schema(c.program.Known())
 			if err != nil {
 				return err
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/session"
 )
 
 // The studies run, shortened, with the real Envoy: one block, a second or two of
@@ -84,7 +85,7 @@ func runStudy(t *testing.T, bin, file string, cut ...string) {
 // workers, on a cluster. Each mesh is installed once a block, and the plan's time includes it.
 func TestGreatSidecarDebateWhole(t *testing.T) {
 	c := testLine(t, nil)
-	s, err := c.Read("../../examples/great-sidecar-debate.yaml", ExperimentOptions{})
+	s, err := c.Read(t.Context(), "../../examples/great-sidecar-debate.yaml", ExperimentOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +116,7 @@ func TestGreatSidecarDebateWhole(t *testing.T) {
 	if n := s.Plan.MeshChanges; n < 2*(3*5-4) || n > 2*3*5 {
 		t.Errorf("meshes come and go %d times", n)
 	}
-	if least := time.Duration(len(s.Plan.Trials))*s.Plan.TrialTime + time.Duration(s.Plan.MeshChanges)*meshChange; s.Plan.Expected != least {
+	if least := time.Duration(len(s.Plan.Trials))*s.Plan.TrialTime + time.Duration(s.Plan.MeshChanges)*session.MeshChange; s.Plan.Expected != least {
 		t.Errorf("it takes %v, expected %v", s.Plan.Expected, least)
 	}
 }

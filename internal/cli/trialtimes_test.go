@@ -15,7 +15,7 @@ import (
 // timedRun writes a run of the quickstart whose trials took a given time each, one after another with a pause.
 func timedRun(t *testing.T, dir string, each, pause time.Duration, set ...string) {
 	t.Helper()
-	s, err := testLine(t, nil).Read("../../examples/quickstart.yaml", ExperimentOptions{Set: append([]string{"blocks=2", "order=random"}, set...)})
+	s, err := testLine(t, nil).Read(t.Context(), "../../examples/quickstart.yaml", setting(append([]string{"blocks=2", "order=random"}, set...)...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,16 +70,18 @@ func TestPlanLearnsTimes(t *testing.T) {
 			t.Errorf("%s: %v, no %q in\n%.400s", set, err, want, got)
 		}
 	}
-	s, err := testLine(t, nil).Read(file, ExperimentOptions{Set: []string{"blocks=2", "order=random"}})
+	s, err := testLine(t, nil).Read(t.Context(), file, setting("blocks=2", "order=random"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := s.Plan.Expected
-	measured, err := testLine(t, nil).Read(file, ExperimentOptions{Set: []string{"blocks=2", "order=random", "phases.measure=1m"}})
+	measured, err := testLine(t, nil).Read(t.Context(), file, setting("blocks=2", "order=random", "phases.measure=1m"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, b := s.readTrialTimes("runs").all-before, measured.readTrialTimes("runs").all-measured.Plan.Expected; a != b {
+	s.ReadTrialTimes("runs")
+	measured.ReadTrialTimes("runs")
+	if a, b := s.Times.All-before, measured.Times.All-measured.Plan.Expected; a != b {
 		t.Errorf("the correction is %v, and %v with longer phases", a, b)
 	}
 	if s.Plan.Expected != before {
@@ -96,33 +98,10 @@ func TestPlanOfRecordedNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("TARE_KUBE", "/nonexistent")
-	if p, err := planOf(file); err != nil || len(p.Treatments) == 0 {
+	if p, err := planOf()(file); err != nil || len(p.Treatments) == 0 {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if _, err := testLine(t, nil).Read(file, ExperimentOptions{}); err == nil {
+	if _, err := testLine(t, nil).Read(t.Context(), file, ExperimentOptions{}); err == nil {
 		t.Error("a file that is to be run is read without the objects of its application")
-	}
-}
-
-// Trials of a round overlap. Their time counts once.
-func TestSpent(t *testing.T) {
-	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
-	trial := func(from, to int, failed string) result.Record {
-		return result.Record{Started: at.Add(time.Duration(from) * time.Second), Ended: at.Add(time.Duration(to) * time.Second), Error: failed}
-	}
-	for name, c := range map[string]struct {
-		records []result.Record
-		want    time.Duration
-		n       int
-	}{
-		"none":        {nil, 0, 0},
-		"a round":     {[]result.Record{trial(0, 20, ""), trial(0, 21, ""), trial(24, 44, "")}, 44 * time.Second, 3},
-		"a failure":   {[]result.Record{trial(0, 20, ""), trial(21, 400, "no image"), trial(401, 421, "")}, 41 * time.Second, 2},
-		"interrupted": {[]result.Record{trial(0, 20, ""), trial(9000, 9020, "")}, 40 * time.Second, 2},
-		"an import":   {[]result.Record{{}, {}}, 0, 0},
-	} {
-		if got, n := spent(c.records); got != c.want || n != c.n {
-			t.Errorf("%s: %v in %d trials, want %v in %d", name, got, n, c.want, c.n)
-		}
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
-	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result/verify"
 )
 
@@ -95,13 +94,7 @@ Exit codes: 0 no problem; 4 a problem was found; 1 a directory cannot be read.`,
 }
 
 func (c *CommandLine) verify(dirs, meshes []string, key *minisign.PublicKey) ([]*verify.Result, error) {
-	o := verify.Options{Tare: console.Version(), Key: key, Expand: func(file string) (*plan.Plan, error) {
-		s, err := c.Read(file, ExperimentOptions{Meshes: meshes, recorded: true})
-		if err != nil {
-			return nil, err
-		}
-		return s.Plan, nil
-	}}
+	o := verify.Options{Tare: console.Version(), Key: key, Expand: planOf(meshes...)}
 	var all []*verify.Result
 	for _, dir := range dirs {
 		r, err := verify.Dir(dir, o)

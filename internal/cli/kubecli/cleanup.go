@@ -13,10 +13,12 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/cli"
+	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/leftover"
 	"github.com/tare-mesh/tare/internal/kube/meshes"
+	"github.com/tare-mesh/tare/internal/session/kubernetes"
 )
 
 // removeWithin bounds the removal of leftovers, and that of each mesh.
@@ -170,7 +172,7 @@ func uninstallOne(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, i
 	if err != nil {
 		return hint.New("uninstall it with its definition: `tare mesh uninstall "+i.Mesh+" --mesh FILE`", "uninstall mesh %s: %w", i.Mesh, err)
 	}
-	m, err := meshes.New(k, d, i.Settings(), meshOptions(c, experiment.MeshOptions{}, nil))
+	m, err := meshes.New(k, d, i.Settings(), kubernetes.MeshOptions(experiment.MeshOptions{}, console.Version(), func(line string) { c.Notef("%s", line) }))
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/tare-mesh/tare/internal/kube/leftover"
 	"github.com/tare-mesh/tare/internal/kube/meshes"
 	"github.com/tare-mesh/tare/internal/kube/rbac"
+	"github.com/tare-mesh/tare/internal/session/kubernetes"
 )
 
 // askCluster bounds the requests of one command to a cluster.
@@ -353,11 +354,11 @@ Kubernetes lets an account grant only permissions that it has.`,
 					o.Set = append(o.Set, "platform."+field+"="+strconv.Quote(value))
 				}
 			}
-			study, err := c.Read(file, o)
+			study, err := c.Read(cmd.Context(), file, o)
 			if err != nil {
 				return err
 			}
-			needed, err := permissionsOf(cmd.Context(), c, study)
+			needed, err := kubernetes.Permissions(cmd.Context(), study)
 			if err != nil {
 				return err
 			}

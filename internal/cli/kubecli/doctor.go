@@ -12,13 +12,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/cli"
+	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/cli/health"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/guard"
 	"github.com/tare-mesh/tare/internal/kube/rbac"
 	"github.com/tare-mesh/tare/internal/run/platform/kube"
+	"github.com/tare-mesh/tare/internal/session"
+	"github.com/tare-mesh/tare/internal/session/kubernetes"
 )
 
 // examinedCluster is the input of the checks of a cluster.
@@ -45,8 +47,8 @@ var clusterChecks = []struct {
 	{"meter of the cluster", "", lookClusterMeter},
 }
 
-// clusterFindings are a line for each thing about the cluster that an experiment names.
-func examine(ctx context.Context, c *cli.CommandLine, s *cli.Study) []health.Row {
+// examine returns a line for each part of the cluster that an experiment names.
+func examine(ctx context.Context, s *session.Study) []health.Row {
 	x := s.Experiment
 	ctx, cancel := context.WithTimeout(ctx, askCluster)
 	defer cancel()
@@ -54,7 +56,7 @@ func examine(ctx context.Context, c *cli.CommandLine, s *cli.Study) []health.Row
 	if err != nil {
 		return []health.Row{{Name: "cluster", Finding: health.Finding{Verdict: health.Fail, Detail: err.Error(), Hint: hint.Of(err)}}}
 	}
-	e := &examinedCluster{k: k, x: x, needed: func(ctx context.Context) ([]rbac.Permission, error) { return permissionsOf(ctx, c, s) }}
+	e := &examinedCluster{k: k, x: x, needed: func(ctx context.Context) ([]rbac.Permission, error) { return kubernetes.Permissions(ctx, s) }}
 	version, err := k.Version(ctx)
 	if err != nil {
 		return []health.Row{{Name: "cluster", Finding: health.Finding{Verdict: health.Fail, Detail: err.Error(), Hint: hint.Of(err)}}}
@@ -168,7 +170,7 @@ func lookPlacement(_ context.Context, e *examinedCluster) health.Finding {
 
 // lookImage checks that nodes have an image that they cannot pull. A node reports its fifty largest images.
 func lookImage(_ context.Context, e *examinedCluster) health.Finding {
-	name := cmp.Or(e.x.Platform.Image, defaultImage())
+	name := cmp.Or(e.x.Platform.Image, kubernetes.DefaultImage(console.Version()))
 	if !kube.NeverPulled(name) {
 		return health.Finding{Detail: name + ", pulled by nodes without it"}
 	}
@@ -191,17 +193,16 @@ func lookImage(_ context.Context, e *examinedCluster) health.Finding {
 func lookClusterMeter(ctx context.Context, e *examinedCluster) health.Finding {
 	p := e.x.Platform
 	if e.x.ByNodeAgent() {
-		p.Meter = cli.MeterNodeAgent
+		p.Meter = session.MeterNodeAgent
 	}
-	m, err := openMeter(ctx, meterSource{Cluster: e.k, platform: p})
+	m, err := kubernetes.OpenMeter(ctx, kubernetes.MeterSource{Cluster: e.k, Platform: p})
 	switch {
 	case err != nil:
 		return health.Finding{Verdict: health.Fail, Detail: err.Error(), Hint: hint.Of(err)}
-	case m.note != "":
-		return health.Finding{Verdict: health.Warn, Detail: m.note, Hint: ""}
+	case m.Why != "":
+		return health.Finding{Verdict: health.Warn, Detail: m.Why, Hint: ""}
+	case m.Agents != nil:
+		return health.Finding{Detail: m.Name + ": a run may start agents"}
 	}
-	if m.agents != nil {
-		return health.Finding{Detail: m.name + ": a run may start agents"}
-	}
-	return health.Finding{Detail: m.name + " answers"}
+	return health.Finding{Detail: m.Name + " answers"}
 }

@@ -23,7 +23,7 @@ func examinedBy(t *testing.T, text string) (string, error) {
 	}
 	var out bytes.Buffer
 	c := cli.New(console.Console{Out: &out, Err: &out}, Kubernetes())
-	s, err := c.Read(file, cli.ExperimentOptions{})
+	s, err := c.Read(t.Context(), file, cli.ExperimentOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

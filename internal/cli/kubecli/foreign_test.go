@@ -31,6 +31,7 @@ import (
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/session/kubernetes"
 )
 
 // Images of programs that tare did not write: Debian's nginx and redis, Node.js, etcd, and podinfo.
@@ -368,7 +369,7 @@ func limitedAccount(t *testing.T, c *cluster.Cluster, kubeconfig, bin string, ar
 		t.Fatalf("%v: %s", err, out)
 	}
 	stamp := cluster.Stamp{Run: "test-" + account}
-	objects, err := objectsOf(out)
+	objects, err := kubernetes.Objects(out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -476,7 +477,7 @@ func TestKubernetesIstioForeign(t *testing.T) {
 
 // copies runs the application in a namespace of its own, and measures a copy.
 func (f *foreign) copies(t *testing.T) {
-	objects, err := objectsOf([]byte(shopManifests))
+	objects, err := kubernetes.Objects([]byte(shopManifests))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/kube/image"
 	"github.com/tare-mesh/tare/internal/run/generator"
+	"github.com/tare-mesh/tare/internal/session/kubernetes"
 )
 
 // imageOptions are the flags of `tare image`.
@@ -53,22 +54,9 @@ func (o *imageOptions) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&o.agents, "agent", nil, "`program` to put in, static; again for another architecture (default: the tare-agent beside tare)")
 	f.StringArrayVar(&o.with, "with", nil, "another static program, `NAME=PATH`, e.g. a load generator; may be repeated")
-	f.StringVar(&o.tag, "tag", defaultImage(), "`name` of the image (default localhost/tare-agent, tagged with this version)")
+	f.StringVar(&o.tag, "tag", kubernetes.DefaultImage(console.Version()), "`name` of the image (default localhost/tare-agent, tagged with this version)")
 	f.Lookup("tag").DefValue = "" // the same help text in every build
 	_ = cmd.MarkFlagFilename("agent")
-}
-
-// defaultImage is the name that an experiment on a cluster uses when it names none.
-func defaultImage() string { return "localhost/tare-agent:" + imageTag(console.Version()) }
-
-// imageTag makes a tag of a version: what a tag may not have becomes a dash.
-func imageTag(version string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 0x80 && (r == '.' || r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z') {
-			return r
-		}
-		return '-'
-	}, version)
 }
 
 func newImageBuildCommand(c *cli.CommandLine) *cobra.Command {

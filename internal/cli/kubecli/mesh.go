@@ -22,12 +22,15 @@ import (
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/cli"
+	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/guard"
 	"github.com/tare-mesh/tare/internal/kube/meshes"
 	"github.com/tare-mesh/tare/internal/run/platform/kube"
+	"github.com/tare-mesh/tare/internal/session"
+	"github.com/tare-mesh/tare/internal/session/kubernetes"
 )
 
 // meshFlags select a mesh and its options.
@@ -103,13 +106,13 @@ func named(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective
 }
 
 // meshChoice finds a mesh by name, with its options.
-func meshChoice(c *cli.CommandLine, f *meshFlags, name string) (mesh.Definition, experiment.MeshOptions, error) {
+func meshChoice(ctx context.Context, c *cli.CommandLine, f *meshFlags, name string) (mesh.Definition, experiment.MeshOptions, error) {
 	all, err := mesh.Collect(f.files...)
 	if err != nil {
 		return mesh.Definition{}, f.choice, hint.InvalidFile(err)
 	}
 	if f.file != "" { // with its variants
-		s, err := c.Read(f.file, cli.ExperimentOptions{Meshes: f.files})
+		s, err := c.Read(ctx, f.file, cli.ExperimentOptions{Options: session.Options{Meshes: f.files}})
 		if err != nil {
 			return mesh.Definition{}, f.choice, err
 		}
@@ -129,15 +132,15 @@ func meshChoice(c *cli.CommandLine, f *meshFlags, name string) (mesh.Definition,
 	if k := all[i].Kubernetes; f.installs && k != nil && !k.Installable() {
 		return mesh.Definition{}, f.choice, hint.Usage(fmt.Errorf("tare does not install %s: it is part of a cluster", name), fmt.Sprintf("install it with the cluster; `tare mesh verify %s` checks it", name))
 	}
-	choice, err := f.complete(c, name)
+	choice, err := f.complete(ctx, c, name)
 	return all[i], choice, err
 }
 
 // complete returns the options of an experiment file, overridden by the flags.
-func (f *meshFlags) complete(c *cli.CommandLine, name string) (experiment.MeshOptions, error) {
+func (f *meshFlags) complete(ctx context.Context, c *cli.CommandLine, name string) (experiment.MeshOptions, error) {
 	o := f.choice
 	if f.file != "" {
-		s, err := c.Read(f.file, cli.ExperimentOptions{Meshes: f.files})
+		s, err := c.Read(ctx, f.file, cli.ExperimentOptions{Options: session.Options{Meshes: f.files}})
 		if err != nil {
 			return o, err
 		}
@@ -180,7 +183,7 @@ func (f *meshFlags) complete(c *cli.CommandLine, name string) (experiment.MeshOp
 
 // meshOn connects and prepares a mesh.
 func meshOn(ctx context.Context, c *cli.CommandLine, f *meshFlags, name string, archive func(string, []byte) error) (*cluster.Cluster, *meshes.Mesh, error) {
-	d, choice, err := meshChoice(c, f, name)
+	d, choice, err := meshChoice(ctx, c, f, name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -198,19 +201,11 @@ func meshOn(ctx context.Context, c *cli.CommandLine, f *meshFlags, name string, 
 
 // prepared is a mesh on a cluster, with the options of the flags.
 func (f *meshFlags) prepared(c *cli.CommandLine, k *cluster.Cluster, d mesh.Definition, choice experiment.MeshOptions, s mesh.Settings, archive func(string, []byte) error) (*meshes.Mesh, error) {
-	o := meshOptions(c, choice, archive)
+	o := kubernetes.MeshOptions(choice, console.Version(), func(line string) { c.Notef("%s", line) })
+	o.Archive = archive
 	o.Gateway = f.gateway
 	o.Image = cmp.Or(f.image, o.Image)
 	return meshes.New(k, d, s, o)
-}
-
-func meshOptions(c *cli.CommandLine, o experiment.MeshOptions, archive func(string, []byte) error) meshes.Options {
-	cache, err := os.UserCacheDir()
-	if err == nil {
-		cache = filepath.Join(cache, "tare", "charts")
-	}
-	return meshes.Options{Charts: o.Charts, WithCLI: o.WithCLI, Arguments: o.Arguments, ServiceCIDR: os.Getenv("TARE_SERVICE_CIDR"), Cache: cache, Image: defaultImage(),
-		Archive: archive, Report: func(line string) { fmt.Fprintln(c.Err, "tare: "+line) }}
 }
 
 // bounded sets a deadline: --timeout, by default d.
@@ -335,14 +330,14 @@ func keepIn(dir string) func(string, []byte) error {
 }
 
 func meshRender(ctx context.Context, c *cli.CommandLine, f *meshFlags, name string) error {
-	d, choice, err := meshChoice(c, f, name)
+	d, choice, err := meshChoice(ctx, c, f, name)
 	if err != nil {
 		return err
 	}
 	if choice.WithCLI {
 		return hint.Usage(errors.New("--dry-run renders charts, but --with-cli uses none"), "the mesh's own program prints its manifests itself")
 	}
-	m, err := meshes.New(nil, d, choice.Settings(), meshOptions(c, choice, nil))
+	m, err := meshes.New(nil, d, choice.Settings(), kubernetes.MeshOptions(choice, console.Version(), func(line string) { c.Notef("%s", line) }))
 	if err != nil {
 		return hint.Usage(err, hint.Of(err))
 	}
@@ -384,7 +379,7 @@ admits traffic from nodes, as ambient does, a pod with tare-agent's image sends 
 			remove := func() error { return nil }
 			if namespace != "" && m.AdmitsNodes() {
 				defer c.WhileInterrupted(nil, cli.Undoing)()
-				target.Plaintext, remove = plaintextClient(ctx, c, k, cmp.Or(image, defaultImage()))
+				target.Plaintext, remove = plaintextClient(ctx, c, k, cmp.Or(image, kubernetes.DefaultImage(console.Version())))
 			}
 			checks, err := m.Verify(ctx, target)
 			if err := errors.Join(err, remove()); err != nil {
@@ -451,7 +446,7 @@ func printChecks(c *cli.CommandLine, name string, checks []check.Check) error {
 // installedMesh is the mesh that the cluster has under a name, which may be a variant's or a revision's, or else that of the
 // definition.
 func installedMesh(ctx context.Context, c *cli.CommandLine, f *meshFlags, name string) (*cluster.Cluster, *meshes.Mesh, error) {
-	d, choice, unknown := meshChoice(c, f, name)
+	d, choice, unknown := meshChoice(ctx, c, f, name)
 	k, err := f.connect(ctx)
 	if err != nil {
 		return nil, nil, cmp.Or(unknown, err)

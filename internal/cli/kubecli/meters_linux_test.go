@@ -23,6 +23,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/session/kubernetes"
 )
 
 // Every meter agrees with a container's control group about its CPU in a window. The
@@ -47,13 +48,13 @@ func TestKubernetesMetersAgree(t *testing.T) {
 	disposable(t, k)
 	task, group := burn(ctx, t, k)
 	within := map[string]float64{"node-agent": 0.005, "kubelet": 0.02, "metrics-api": 0.05}
-	meters := map[string]clusterMeter{}
+	meters := map[string]kubernetes.ClusterMeter{}
 	for name := range within {
-		if meters[name], err = openMeter(ctx, meterSource{Cluster: k, platform: experiment.Platform{Meter: name}, run: task.Namespace, image: kubernetesImage, report: func(text string) { t.Log(text) }}); err != nil {
+		if meters[name], err = kubernetes.OpenMeter(ctx, kubernetes.MeterSource{Cluster: k, Platform: experiment.Platform{Meter: name}, Run: task.Namespace, Image: kubernetesImage, Note: func(text string) { t.Log(text) }}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	agents := meters["node-agent"].agents
+	agents := meters["node-agent"].Agents
 	t.Cleanup(func() {
 		if err := agents.Stop(context.Background()); err != nil {
 			t.Error(err)
@@ -97,7 +98,7 @@ func TestKubernetesMetersAgree(t *testing.T) {
 		got := float64(b.CPU-a.CPU) / float64(wall)
 		want := float64(own(t, b.At)-own(t, a.At)) / float64(wall)
 		share[name] = got / want
-		refresh, _, err := meters[name].refresh(ctx)
+		refresh, _, err := meters[name].Refresh(ctx)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

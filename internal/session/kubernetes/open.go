@@ -1,17 +1,17 @@
-// Package kubecli is the part of the command line that needs the Kubernetes libraries.
-package kubecli
+// Package kubernetes is the part of a session that needs the Kubernetes libraries: it opens clusters, and reads applications in them.
+package kubernetes
 
 import (
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/agents"
@@ -26,22 +26,12 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform/kube"
 	"github.com/tare-mesh/tare/internal/run/runner"
 	"github.com/tare-mesh/tare/internal/run/timeline"
+	"github.com/tare-mesh/tare/internal/session"
 )
 
-// Kubernetes returns the part of the command line that only cmd/tare-kube has.
-func Kubernetes() *cli.Kubernetes {
-	return &cli.Kubernetes{
-		Cluster:    newClusterCommand,
-		Mesh:       newMeshCommand,
-		Cleanup:    newCleanupCommand,
-		Image:      newImageCommand,
-		Open:       open,
-		DryRun:     dryRun,
-		Generators: generatorsInImages,
-		Copy:       copied,
-		Kustomize:  kustomize.Render,
-		Examine:    examine,
-	}
+// Program returns the part of a session that needs the Kubernetes libraries.
+func Program() *session.Kubernetes {
+	return &session.Kubernetes{Open: open, Generators: generatorsInImages, Copy: copied, Kustomize: kustomize.Render}
 }
 
 // timing is how long things may take in a cluster: images are pulled, an API server may be away for a
@@ -56,12 +46,12 @@ func timing(workers int) runner.Timing {
 }
 
 // open connects to the experiment's cluster for a run.
-func open(ctx context.Context, c *cli.CommandLine, o cli.Opening) (*cli.Opened, error) {
-	return connected(ctx, c, o, nil)
+func open(ctx context.Context, o session.Opening) (*session.Opened, error) {
+	return connected(ctx, o, nil)
 }
 
 // connected opens the platform. With a recorder nothing is done: the steps are recorded.
-func connected(ctx context.Context, c *cli.CommandLine, o cli.Opening, dry *cluster.Recorder) (*cli.Opened, error) {
+func connected(ctx context.Context, o session.Opening, dry *cluster.Recorder) (*session.Opened, error) {
 	x := o.Experiment.Platform
 	if err := timeline.Check(o.Experiment.Faults, kube.Faults()); err != nil {
 		return nil, hint.Usage(err, hint.Of(err))
@@ -88,20 +78,20 @@ func connected(ctx context.Context, c *cli.CommandLine, o cli.Opening, dry *clus
 		settings[name] = o.Experiment.MeshSettings(name).Settings()
 	}
 	run := kube.RunID(o.Experiment.Metadata.Name, cluster.ThisProcess().Host+distinct)
-	m := clusterMeter{Meter: kubelet.Of(k.Reader(), nil)} // a dry run measures nothing
+	m := ClusterMeter{Meter: kubelet.Of(k.Reader(), nil)} // a dry run measures nothing
 	if o.Experiment.ByNodeAgent() {
-		x.Meter = cli.MeterNodeAgent
+		x.Meter = session.MeterNodeAgent
 	}
-	if dry != nil && x.Meter == cli.MeterNodeAgent {
-		m.agents = agents.New(k, run, cmp.Or(x.Image, defaultImage()), o.Notices.Post)
-		if err := m.agents.Start(ctx); err != nil {
+	if dry != nil && x.Meter == session.MeterNodeAgent {
+		m.Agents = agents.New(k, run, cmp.Or(x.Image, DefaultImage(o.Version)), o.Note)
+		if err := m.Agents.Start(ctx); err != nil {
 			return nil, err
 		}
 	}
 	if dry == nil {
 		a := o.Experiment.Application
-		source := meterSource{Cluster: k, platform: x, foreign: a.Chart != nil || a.Source.IsSet(), run: run, image: cmp.Or(x.Image, defaultImage()), report: o.Notices.Post}
-		if m, err = openMeter(ctx, source); err != nil {
+		source := MeterSource{Cluster: k, Platform: x, foreign: a.Chart != nil || a.Source.IsSet(), Run: run, Image: cmp.Or(x.Image, DefaultImage(o.Version)), Note: o.Note}
+		if m, err = OpenMeter(ctx, source); err != nil {
 			return nil, err
 		}
 	}
@@ -112,10 +102,10 @@ func connected(ctx context.Context, c *cli.CommandLine, o cli.Opening, dry *clus
 		}
 		m.Meter = meter.Combine(m.Meter, here) // the load runs here
 	}
-	if m.note != "" {
-		o.Notices.Post(m.note)
+	if m.Why != "" {
+		o.Note(m.Why)
 	}
-	batches, end, err := takeTurns(ctx, c, k, o, run, dry == nil)
+	batches, end, err := takeTurns(ctx, k, o, run, dry == nil)
 	if err != nil {
 		return nil, err
 	}
@@ -124,19 +114,19 @@ func connected(ctx context.Context, c *cli.CommandLine, o cli.Opening, dry *clus
 		namespace = o.Experiment.Application.Namespace
 	}
 	lease := guard.NewLease(k, run, x.Namespace)
-	return &cli.Opened{
+	return &session.Opened{
 		Platform: kube.New(kube.Options{
 			Cluster: k, Run: run, Lease: lease, Meshes: batches, Namespace: namespace, InPlace: o.Experiment.Application.InPlace, Resources: x.Resources,
-			Image: cmp.Or(x.Image, defaultImage()), Workers: workers, Affinity: x.Affinity,
-			Generators: images, Digests: x.Digests, ChartCache: meshOptions(c, experiment.MeshOptions{}, nil).Cache,
+			Image: cmp.Or(x.Image, DefaultImage(o.Version)), Workers: workers, Affinity: x.Affinity,
+			Generators: images, Digests: x.Digests, ChartCache: MeshOptions(experiment.MeshOptions{}, o.Version, o.Note).Cache,
 			Outside: o.Experiment.Outside(), Expose: x.Expose, Gateway: o.Experiment.Gateway(), Agent: generator.AgentPath(),
-			Refresh: m.usual, NodeRefresh: m.usualNode, MeasureRefresh: m.refresh, Meter: m.name, Interest: m.interest, Agents: m.agents, Settings: settings, InUse: x.InUse == "allow", Report: o.Notices.Post,
+			Refresh: m.usual, NodeRefresh: m.usualNode, MeasureRefresh: m.Refresh, Meter: m.Name, Interest: m.interest, Agents: m.Agents, Settings: settings, InUse: x.InUse == "allow", Report: o.Note,
 		}, nodes).Declare(),
 		Meter:       m.Meter,
 		Timing:      timing(workers),
 		Environment: environmentOf(nodes),
 		End: func(ctx context.Context) error {
-			removed := m.agents.Stop(ctx)
+			removed := m.Agents.Stop(ctx)
 			if end != nil {
 				removed = errors.Join(removed, end(ctx))
 			}
@@ -146,16 +136,16 @@ func connected(ctx context.Context, c *cli.CommandLine, o cli.Opening, dry *clus
 }
 
 // takeTurns has one mesh at a time in the cluster. In an existing namespace there is none.
-func takeTurns(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, o cli.Opening, run string, check bool) (batches kube.Meshes, end func(context.Context) error, err error) {
+func takeTurns(ctx context.Context, k *cluster.Cluster, o session.Opening, run string, check bool) (batches kube.Meshes, end func(context.Context) error, err error) {
 	if o.Experiment.Platform.Namespace != "" {
 		return nil, nil, nil
 	}
 	turns := meshes.NewBatches(k, func(name string) meshes.Choice {
 		chosen := o.Experiment.MeshSettings(name)
-		options := meshOptions(c, chosen, nil)
+		options := MeshOptions(chosen, o.Version, o.Note)
 		options.Run, options.Gateway, options.Image = run, o.Experiment.Gateway(), cmp.Or(o.Experiment.Platform.Image, options.Image)
 		return meshes.Choice{Settings: chosen.Settings(), Options: options}
-	}, o.Notices.Post)
+	}, o.Note)
 	if check {
 		// The mesh of another run is no conflict to solve: that run removes it.
 		if err := guard.New(k).Free(ctx); err != nil {
@@ -184,4 +174,27 @@ func environmentOf(nodes []kube.Node) result.Environment {
 		e.MemoryMB += n.MemoryMB
 	}
 	return e
+}
+
+// DefaultImage returns the image of tare-agent of a version of tare, for an experiment on a cluster that names none.
+func DefaultImage(version string) string { return "localhost/tare-agent:" + imageTag(version) }
+
+// imageTag makes a tag of a version: what a tag may not have becomes a dash.
+func imageTag(version string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x80 && (r == '.' || r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z') {
+			return r
+		}
+		return '-'
+	}, version)
+}
+
+// MeshOptions returns the options of an installation: chosen, and from the environment.
+func MeshOptions(chosen experiment.MeshOptions, version string, note func(string)) meshes.Options {
+	cache, err := os.UserCacheDir()
+	if err == nil {
+		cache = filepath.Join(cache, "tare", "charts")
+	}
+	return meshes.Options{Charts: chosen.Charts, WithCLI: chosen.WithCLI, Arguments: chosen.Arguments, ServiceCIDR: os.Getenv("TARE_SERVICE_CIDR"),
+		Cache: cache, Image: DefaultImage(version), Report: note}
 }

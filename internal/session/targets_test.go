@@ -1,4 +1,4 @@
-package cli
+package session
 
 import (
 	"errors"
@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/strict"
-	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load/template"
 )
@@ -129,7 +128,7 @@ func TestTablesOfTargets(t *testing.T) {
 func decodedTargets(dir, load string) (*experiment.Experiment, string, error) {
 	var notes strings.Builder
 	read := func(path string, texts *template.Reader, instants bool) ([]experiment.Request, error) {
-		return experimentTargets(path, texts, instants, func(format string, args ...any) { fmt.Fprintf(&notes, format, args...) })
+		return Targets(path, texts, instants, func(format string, args ...any) { fmt.Fprintf(&notes, format, args...) })
 	}
 	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: targets}\nfactors: {mesh: [none]}\nload: " + load + "\n"
 	x, err := experiment.Decode(filepath.Join(dir, "x.yaml"), []byte(text), experiment.Known{Targets: read})
@@ -173,7 +172,7 @@ func TestRecordedExperimentsReadNoFiles(t *testing.T) {
 		if err := os.WriteFile(file, []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: x}\nfactors: {mesh: [none]}\nload: "+load+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := New(console.Console{}, nil).Read(file, ExperimentOptions{recorded: recorded})
+		_, err := NewProgram("", nil).Read(t.Context(), file, Options{Recorded: recorded})
 		return err
 	}
 	for _, load := range []string{"{targets: secret}", "{targets: /dev/zero}", "{targets: " + filepath.Join(dir, "secret") + "}"} {

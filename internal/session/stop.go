@@ -1,7 +1,8 @@
-package cli
+package session
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
@@ -32,6 +33,17 @@ func stopRule(dir *result.Dir, x *experiment.Experiment, post func(string)) func
 		}
 		stop.Why = fmt.Sprintf("after block %d %s; the stopping rule requires %s", reachedAt, r.Stopping.Words(), printable.Counted(stats.ExtraBlocks, "more block"))
 		return stop, nil
+	}
+}
+
+// stopFailed ends a run whose trials have all failed: the next would fail of the same cause.
+func stopFailed(dir *result.Dir) func(block int) (result.Stopped, error) {
+	return func(int) (result.Stopped, error) {
+		records, err := dir.Records()
+		if err != nil || slices.ContainsFunc(records, func(r result.Record) bool { return r.Error == "" }) {
+			return result.Stopped{}, err
+		}
+		return result.Stopped{Why: "every trial failed"}, nil
 	}
 }
 

@@ -1,4 +1,4 @@
-package kubecli
+package kubernetes
 
 import (
 	"bufio"
@@ -16,14 +16,14 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/rbac"
+	"github.com/tare-mesh/tare/internal/session"
 )
 
-// permissionsOf derives the RBAC permissions of an experiment from a dry run.
-func permissionsOf(ctx context.Context, c *cli.CommandLine, s *cli.Study) ([]rbac.Permission, error) {
+// Permissions derives the RBAC permissions of an experiment from a dry run.
+func Permissions(ctx context.Context, s *session.Study) ([]rbac.Permission, error) {
 	x := s.Experiment
 	if x.Platform.Kind != mesh.OnKubernetes {
 		return nil, hint.Usage(fmt.Errorf("the platform of the experiment is %s", x.Platform.Kind), "--set platform.kind=kubernetes")
@@ -35,12 +35,12 @@ func permissionsOf(ctx context.Context, c *cli.CommandLine, s *cli.Study) ([]rba
 		}
 		return all, nil
 	}
-	steps, err := recorded(ctx, c, s, cli.Opening{Experiment: x, Results: "runs", Notices: cli.NewNotices(io.Discard)}, io.Discard)
+	steps, err := recorded(ctx, s, session.Opening{Experiment: x, Results: "runs", Version: s.Program.Version, Note: func(string) {}}, io.Discard)
 	if err != nil {
 		return nil, err
 	}
 	use := rbac.Use{Chart: x.Application.Chart != nil, Faults: len(x.Faults) > 0, LeaseNamespace: cluster.SystemNamespace,
-		Kubelets: (x.Platform.Meter == "" || x.Platform.Meter == cli.MeterKubelet) && !x.ByNodeAgent(), MetricsAPI: x.Platform.Meter == cli.MeterMetricsAPI,
+		Kubelets: (x.Platform.Meter == "" || x.Platform.Meter == session.MeterKubelet) && !x.ByNodeAgent(), MetricsAPI: x.Platform.Meter == session.MeterMetricsAPI,
 		Copied: x.Application.Namespace, CopiedKinds: copiedKinds, InPlace: x.Application.InPlace}
 	for _, step := range steps {
 		if step.Unknown != nil {
@@ -49,7 +49,7 @@ func permissionsOf(ctx context.Context, c *cli.CommandLine, s *cli.Study) ([]rba
 		if step.Manifest == nil {
 			continue
 		}
-		objects, err := objectsOf(step.Manifest.YAML)
+		objects, err := Objects(step.Manifest.YAML)
 		if err != nil {
 			return nil, fmt.Errorf("derive permissions: %w", err)
 		}
@@ -88,8 +88,8 @@ func removedWith(k mesh.Kubernetes, installed []*unstructured.Unstructured) (all
 	return all
 }
 
-// objectsOf are the objects of a YAML stream, those in Lists included.
-func objectsOf(stream []byte) (all []*unstructured.Unstructured, err error) {
+// Objects reads the objects of a YAML stream, and the items of Lists.
+func Objects(stream []byte) (all []*unstructured.Unstructured, err error) {
 	documents := yamls.NewYAMLReader(bufio.NewReader(bytes.NewReader(stream)))
 	for {
 		text, err := documents.Read()

@@ -1,4 +1,4 @@
-package kubecli
+package kubernetes
 
 import (
 	"bufio"
@@ -7,23 +7,23 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/runner"
+	"github.com/tare-mesh/tare/internal/session"
 )
 
-// dryRun prints, as a stream of YAML, all that one trial of each treatment would put into the cluster, and the
-// commands that do by hand what it would do.
-func dryRun(ctx context.Context, c *cli.CommandLine, s *cli.Study, o cli.Opening) error {
-	_, err := recorded(ctx, c, s, o, c.Out)
+// DryRun writes, as a stream of YAML, all objects that one trial of each treatment would create in the cluster, and the
+// commands that do the same by hand. results is the run's directory.
+func DryRun(ctx context.Context, s *session.Study, results string, to io.Writer) error {
+	_, err := recorded(ctx, s, session.Opening{Experiment: s.Experiment, Results: results, Version: s.Program.Version, Note: s.Program.Note}, to)
 	return err
 }
 
 // recorded does a dry run, prints it, and returns its steps.
-func recorded(ctx context.Context, c *cli.CommandLine, s *cli.Study, o cli.Opening, to io.Writer) ([]cluster.Step, error) {
+func recorded(ctx context.Context, s *session.Study, o session.Opening, to io.Writer) ([]cluster.Step, error) {
 	record := &cluster.Recorder{}
-	on, err := connected(ctx, c, o, record)
+	on, err := connected(ctx, o, record)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func recorded(ctx context.Context, c *cli.CommandLine, s *cli.Study, o cli.Openi
 			continue
 		}
 		done[trial.Treatment] = true
-		spec := platform.Spec{Trial: trial, Programs: c.Programs()}
+		spec := platform.Spec{Trial: trial, Programs: s.Program.Services}
 		for _, t := range s.Plan.Treatments {
 			if t.ID == trial.Treatment {
 				spec.Treatment = t
@@ -52,7 +52,7 @@ func recorded(ctx context.Context, c *cli.CommandLine, s *cli.Study, o cli.Openi
 		}
 		spec.Mesh, spec.Topology = s.Meshes[spec.Treatment.Levels.Mesh], topologies[spec.Treatment.Levels.Topology]
 		before := len(record.Steps())
-		load, err := dryTrial(ctx, c, s, on.Platform, spec)
+		load, err := dryTrial(ctx, s, on.Platform, spec)
 		if err != nil {
 			return nil, fmt.Errorf("trial %s: %w", trial.ID, err)
 		}
@@ -73,7 +73,7 @@ func recorded(ctx context.Context, c *cli.CommandLine, s *cli.Study, o cli.Openi
 }
 
 // dryEnd prints the steps after the last trial.
-func dryEnd(ctx context.Context, on *cli.Opened, record *cluster.Recorder, out io.Writer) error {
+func dryEnd(ctx context.Context, on *session.Opened, record *cluster.Recorder, out io.Writer) error {
 	before := len(record.Steps())
 	if on.End != nil {
 		if err := on.End(ctx); err != nil {
@@ -93,12 +93,12 @@ func dryEnd(ctx context.Context, on *cli.Opened, record *cluster.Recorder, out i
 }
 
 // dryTrial goes through one trial, and returns the standard input of its load generator.
-func dryTrial(ctx context.Context, c *cli.CommandLine, s *cli.Study, p platform.Platform, spec platform.Spec) (stdin []byte, err error) {
+func dryTrial(ctx context.Context, s *session.Study, p platform.Platform, spec platform.Spec) (stdin []byte, err error) {
 	d, err := p.Deploy(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
-	g := c.Generators()[spec.Treatment.Levels.Generator]
+	g := s.Program.GeneratorsByName()[spec.Treatment.Levels.Generator]
 	cmd, err := g.Command(runner.Profile(s.Experiment, spec.Treatment, g, d.Entry()))
 	if err != nil {
 		return nil, err

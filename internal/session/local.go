@@ -1,69 +1,39 @@
-package cli
+package session
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/fetch"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
-	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/generator"
 	"github.com/tare-mesh/tare/internal/run/meter"
-	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/local"
 	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
-// platformVariant is one kind of platform for trials.
-type platformVariant struct {
-	name, doc string
-	open      func(context.Context, *CommandLine, Opening) (*Opened, error)
-	// refresh is the expected counter refresh interval. 0 means that counters are current at every reading.
-	refresh time.Duration
-	// overhead is about how much longer a trial takes than on this machine, without waiting for counters.
-	overhead time.Duration
-}
-
-// Opening is the input for opening a platform.
-type Opening struct {
-	Experiment *experiment.Experiment
-	Results    string // the run's directory
-	Notices    *Notices
-}
-
-// Opened is a platform with everything that belongs to it.
-type Opened struct {
-	Platform    platform.Platform
-	Meter       meter.Meter
-	Timing      runner.Timing
-	Environment result.Environment // of the place where the trials run
-	// End removes what the run shares between its trials. Nil removes nothing.
-	End func(context.Context) error
-}
-
-// refreshOf is the expected counter refresh interval of an experiment.
+// refreshOf returns the expected counter refresh interval of an experiment.
 // 0 means that counters are current at every reading.
-func (v platformVariant) refreshOf(x *experiment.Experiment) time.Duration {
+func (v Platform) refreshOf(x *experiment.Experiment) time.Duration {
 	if x.ByNodeAgent() {
 		return 0
 	}
-	return v.refresh
+	return v.Refresh
 }
 
 // prolong adds what the platform takes to p's expected times.
-func (v platformVariant) prolong(x *experiment.Experiment, p *plan.Plan) {
-	more := v.overhead
+func (v Platform) prolong(x *experiment.Experiment, p *plan.Plan) {
+	more := v.Overhead
 	if refresh := v.refreshOf(x); refresh > 0 {
 		more += runner.RefreshExtra(x.Phases, refresh)
 	}
@@ -71,22 +41,18 @@ func (v platformVariant) prolong(x *experiment.Experiment, p *plan.Plan) {
 	p.Expected += more * time.Duration(len(p.Trials))
 }
 
-// sweep removes what killed runs left on this machine, once in a process.
-func (c *CommandLine) sweep() {
-	c.sweeping.Do(func() { local.Sweep(func(line string) { c.Notef("%s", line) }) })
-}
-
-func openLocal(_ context.Context, c *CommandLine, o Opening) (*Opened, error) {
-	c.sweep()
+// openLocal opens this machine for a run.
+func (p *Program) openLocal(_ context.Context, o Opening) (*Opened, error) {
+	p.Sweep()
 	if err := errors.Join(cpusExist(o.Experiment.Platform.CPUs), connectionsFit(o.Experiment.Factors)); err != nil {
 		return nil, err
 	}
-	m, err := c.catalog.newMeter()
+	m, err := p.NewMeter()
 	if err != nil {
 		return nil, err
 	}
 	return &Opened{
-		Platform:    local.New(local.Options{AgentPath: generator.AgentPath(), FetchProgram: c.fetchProgram, ProgramAt: programAt, ProgramOf: c.programOf}).Declare(),
+		Platform:    local.New(local.Options{AgentPath: generator.AgentPath(), FetchProgram: p.fetchProgram, ProgramAt: programAt, ProgramOf: p.programOf}).Declare(),
 		Meter:       m,
 		Environment: meter.Host(),
 	}, nil
@@ -123,15 +89,15 @@ const ownFiles = 32
 // connectionsFit refuses more connections than this process may open files. Another machine may allow more.
 func connectionsFit(f experiment.Factors) error {
 	for i, n := range experiment.LevelsOf[int](f, "connections") {
-		if err := filesFit(fmt.Sprintf("factors.connections[%d]", i), n); err != nil {
+		if err := FilesFit(fmt.Sprintf("factors.connections[%d]", i), n); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// filesFit refuses more connections than one process may open files.
-func filesFit(field string, connections int) error {
+// FilesFit refuses more connections than one process may open files.
+func FilesFit(field string, connections int) error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || uint64(connections)+ownFiles <= uint64(limit.Max) {
 		return nil // without a limit, the load reports its own error
@@ -140,7 +106,7 @@ func filesFit(field string, connections int) error {
 		fmt.Sprintf("raise the limit to %d (ulimit -n, as root above ulimit -Hn), or lower the connections", connections+ownFiles))
 }
 
-// listed prints processors as taskset does: 0-3,6.
+// listed formats processors as taskset does: 0-3,6.
 func listed(cpus []int) string {
 	var parts []string
 	for i := 0; i < len(cpus); {
@@ -158,12 +124,12 @@ func listed(cpus []int) string {
 	return strings.Join(parts, ",")
 }
 
-// meshChange is about how long it takes to install a mesh, or to uninstall it and check that nothing is left.
-const meshChange = 20 * time.Second
+// MeshChange is about how long it takes to install a mesh, or to uninstall it and check that nothing is left.
+const MeshChange = 20 * time.Second
 
-// changes adds the time to install and uninstall meshes, in the order of p's trials, to p's expected time. Meshes of
+// addMeshChanges adds the time to install and uninstall meshes, in the order of p's trials, to p's expected time. Meshes of
 // rounds stay installed beside each other.
-func changes(meshes map[string]mesh.Definition, p *plan.Plan) {
+func addMeshChanges(meshes map[string]mesh.Definition, p *plan.Plan) {
 	of := map[string]string{}
 	for _, t := range p.Treatments {
 		if d := meshes[t.Levels.Mesh]; d.Kubernetes != nil {
@@ -171,7 +137,7 @@ func changes(meshes map[string]mesh.Definition, p *plan.Plan) {
 		}
 	}
 	change := func() {
-		p.Expected += meshChange
+		p.Expected += MeshChange
 		p.MeshChanges++
 	}
 	installed := map[string]bool{}
@@ -190,30 +156,33 @@ func changes(meshes map[string]mesh.Definition, p *plan.Plan) {
 	}
 }
 
-// Notices are messages for the user: shown in the live view while there is one, otherwise on standard error.
-type Notices struct {
-	mu   sync.Mutex
-	to   io.Writer
-	view result.Sink
-}
-
-// NewNotices are messages on a stream.
-func NewNotices(to io.Writer) *Notices { return &Notices{to: to} }
-
-// show sets the view. Nil means none.
-func (n *Notices) show(view result.Sink) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.view = view
-}
-
-// Post shows one message.
-func (n *Notices) Post(s string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.view == nil {
-		fmt.Fprintln(n.to, "tare: "+s)
-		return
+// fetchProgram finds a program by the name that a mesh definition gives it, and downloads it.
+func (p *Program) fetchProgram(ctx context.Context, name string) (path, version string, err error) {
+	options, done := p.Download("fetch " + name)
+	defer done()
+	found, err := fetch.Find(ctx, name, options)
+	if err != nil {
+		return "", "", err
 	}
-	_ = n.view.Event(result.Event{Time: time.Now(), Kind: result.KindLog, Message: s})
+	return found.Path, found.Version, nil
+}
+
+// programOf finds a version of a program, and downloads it.
+func (p *Program) programOf(ctx context.Context, name, version string) (path, found string, err error) {
+	options, done := p.Download("fetch " + name + " " + version)
+	defer done()
+	f, err := fetch.FindVersion(ctx, name, version, options)
+	if err != nil {
+		return "", "", err
+	}
+	return f.Path, f.Version, nil
+}
+
+// programAt finds a program at a path. Its version includes the start of its digest: two builds may print one version.
+func programAt(ctx context.Context, name, path string) (found, version string, err error) {
+	f, err := fetch.At(ctx, name, path)
+	if err != nil {
+		return "", "", err
+	}
+	return f.Path, strings.TrimSpace(f.Version + " (sha256 " + f.SHA256[:12] + ")"), nil
 }

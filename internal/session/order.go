@@ -1,4 +1,4 @@
-package cli
+package session
 
 import (
 	"cmp"
@@ -9,19 +9,19 @@ import (
 	"github.com/tare-mesh/tare/internal/run/meter"
 )
 
-// chooseOrder is the order of a file with neither seed nor order: interleaved where nothing forbids it.
+// chooseOrder returns the order of a file with neither seed nor order: interleaved where nothing forbids it.
 func (s *Study) chooseOrder(e *experiment.Experiment) string {
-	s.notInterleaved = e.NotInterleaved()
+	s.NotInterleaved = e.NotInterleaved()
 	if p, err := plan.Expand(e); err == nil {
-		s.notInterleaved = cmp.Or(s.notInterleaved, p.NotInterleaved(), tooLarge(e, p, meter.AvailableMemory()))
+		s.NotInterleaved = cmp.Or(s.NotInterleaved, p.NotInterleaved(), tooLarge(e, p, meter.AvailableMemory()))
 	}
-	if s.notInterleaved != "" {
+	if s.NotInterleaved != "" {
 		return experiment.OrderBalanced
 	}
 	return experiment.OrderInterleaved
 }
 
-// Memory of the processes of a deployment, bytes, as a guess before anything is deployed: that of Envoy
+// Memory of the processes of a deployment, bytes, estimated before anything is deployed: the memory of Envoy
 // and of tare-agent under some load. The runner checks the real memory before each further deployment.
 const (
 	appMemory     = 24 << 20
@@ -45,7 +45,7 @@ func tooLarge(e *experiment.Experiment, p *plan.Plan, free int64) string {
 	return ""
 }
 
-// memoryOf is the guessed memory of one deployment.
+// memoryOf estimates the memory of one deployment, bytes.
 func memoryOf(e *experiment.Experiment, l experiment.Levels) int64 {
 	topology, err := e.TopologyOf(l)
 	if err != nil {
@@ -60,17 +60,4 @@ func memoryOf(e *experiment.Experiment, l experiment.Levels) int64 {
 		need += controlMemory + int64(pods+1)*sidecarMemory
 	}
 	return need
-}
-
-// orderWords are the order of the trials, and why they are not interleaved.
-func (s *Study) orderWords() string {
-	words := orderWords[s.Plan.Order]
-	if words == "" {
-		return ""
-	}
-	words = fmt.Sprintf("order %s: %s", s.Experiment.Order, words)
-	if s.notInterleaved != "" {
-		words += "\nnot interleaved: " + s.notInterleaved
-	}
-	return words
 }

@@ -1,4 +1,4 @@
-package cli
+package session
 
 import (
 	"cmp"
@@ -16,13 +16,16 @@ import (
 	"github.com/tare-mesh/tare/internal/load/template"
 )
 
+// MaxTargets bounds a file of requests, in bytes.
+const MaxTargets = 1 << 30
+
 // entryURL stands for the entry of an application, which has another address in each trial.
 const entryURL = "http://entry.invalid"
 
-// experimentTargets reads load.targets of an experiment. Headers that usually have a
+// Targets reads load.targets of an experiment. Headers that usually have a
 // secret are left out: a record would contain their values. notef gets a note about omitted requests and headers.
-func experimentTargets(path string, texts *template.Reader, instants bool, notef func(format string, args ...any)) ([]experiment.Request, error) {
-	file, err := regular.Open(path, maxTargets)
+func Targets(path string, texts *template.Reader, instants bool, notef func(format string, args ...any)) ([]experiment.Request, error) {
+	file, err := regular.Open(path, MaxTargets)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +63,7 @@ func experimentTargets(path string, texts *template.Reader, instants bool, notef
 		for _, h := range call.Headers {
 			name, value, _ := strings.Cut(h, ":")
 			value = strings.TrimSpace(value)
-			if secretHeader(name) && !strings.Contains(value, "${") {
+			if SecretHeader(name) && !strings.Contains(value, "${") {
 				if !slices.Contains(omitted, name) {
 					omitted = append(omitted, name)
 				}
@@ -77,7 +80,7 @@ func experimentTargets(path string, texts *template.Reader, instants bool, notef
 		all = append(all, r)
 	}
 	if instants {
-		all = at(all, read, path, notef)
+		all = setInstants(all, read, path, notef)
 	}
 	if omitted != nil {
 		notef("headers %s of %s left out, because records would contain them: write ${env:NAME} in vegeta's targets or JSON lines", strings.Join(omitted, ", "), path)
@@ -85,9 +88,9 @@ func experimentTargets(path string, texts *template.Reader, instants bool, notef
 	return all, nil
 }
 
-// at gives the requests the instants of the file, within the limits of an experiment, in place of weights. Requests
+// setInstants gives the requests the instants of the file, within the limits of an experiment, in place of weights. Requests
 // without one are left out.
-func at(all []experiment.Request, read *calls.Source, path string, notef func(format string, args ...any)) []experiment.Request {
+func setInstants(all []experiment.Request, read *calls.Source, path string, notef func(format string, args ...any)) []experiment.Request {
 	n := min(len(read.Order), experiment.MaxInstants)
 	if late := slices.IndexFunc(read.At[:n], func(at time.Duration) bool { return at > experiment.LastInstant }); late >= 0 {
 		n = late
@@ -105,4 +108,14 @@ func at(all []experiment.Request, read *calls.Source, path string, notef func(fo
 		return all
 	}
 	return slices.DeleteFunc(all, func(r experiment.Request) bool { return r.At == nil })
+}
+
+// SecretHeader reports whether a header usually has a secret.
+func SecretHeader(name string) bool {
+	for _, part := range []string{"auth", "token", "key", "secret", "cookie", "password"} {
+		if strings.Contains(strings.ToLower(name), part) {
+			return true
+		}
+	}
+	return false
 }

@@ -1,4 +1,4 @@
-package kubecli
+package kubernetes
 
 import (
 	"cmp"
@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/kube/agents"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
@@ -18,53 +17,54 @@ import (
 	"github.com/tare-mesh/tare/internal/run/meter/kubelet"
 	"github.com/tare-mesh/tare/internal/run/meter/metricsapi"
 	"github.com/tare-mesh/tare/internal/run/platform/kube"
+	"github.com/tare-mesh/tare/internal/session"
 )
 
 // openers open each meter of a cluster, by its name.
-var openers = map[string]func(context.Context, meterSource) (clusterMeter, error){
-	cli.MeterKubelet:    openKubelets,
-	cli.MeterNodeAgent:  openNodeAgents,
-	cli.MeterMetricsAPI: openMetricsAPI,
+var openers = map[string]func(context.Context, MeterSource) (ClusterMeter, error){
+	session.MeterKubelet:    openKubelets,
+	session.MeterNodeAgent:  openNodeAgents,
+	session.MeterMetricsAPI: openMetricsAPI,
 }
 
-// meterSource has the parts of a meter.
-type meterSource struct {
+// MeterSource has the parts of a meter.
+type MeterSource struct {
 	*cluster.Cluster
-	platform experiment.Platform
+	Platform experiment.Platform
 	// foreign: others' objects run the application. They may tolerate taints, and select any node.
 	foreign bool
-	// run and image are of the node agents. An empty run starts none.
-	run, image string
-	report     func(string)
+	// Run and Image are those of the node agents. An empty Run starts none.
+	Run, Image string
+	Note       func(string)
 }
 
-// clusterMeter is a meter, with its refresh interval.
-type clusterMeter struct {
+// ClusterMeter is a meter, with its refresh interval.
+type ClusterMeter struct {
 	meter.Meter
-	name string
-	// refresh measures the longest time between two refreshes of a container's
+	Name string
+	// Refresh measures the longest time between two refreshes of a container's
 	// counters, 0 if they are current, and of the nodes' own, 0 if there are none.
-	refresh func(context.Context) (containers, nodes time.Duration, err error)
+	Refresh func(context.Context) (containers, nodes time.Duration, err error)
 	// usual is the refresh interval to expect until it is measured, usualNode that of the nodes' own counters.
 	usual, usualNode time.Duration
-	// agents are the node agents that a run starts. Nil means that the meter needs none.
-	agents *agents.Agents
+	// Agents are the node agents that a run starts. Nil means that the meter needs none.
+	Agents *agents.Agents
 	// interest are the nodes that are read in every trial. Nil means all.
 	interest map[string]bool
-	// note is the reason why this is not the preferred meter. Empty means that it is, or the experiment names it.
-	note string
+	// Why is the reason why this is not the preferred meter. Empty means that it is, or the experiment names it.
+	Why string
 }
 
-// openMeter opens the meter that the experiment names. Where it names none it is
-// the kubelets, unless they may not be asked.
-func openMeter(ctx context.Context, s meterSource) (clusterMeter, error) {
-	if open, ok := openers[s.platform.Meter]; ok {
+// OpenMeter opens the meter that the experiment names. Without one it is
+// the kubelets, if RBAC permits access to them.
+func OpenMeter(ctx context.Context, s MeterSource) (ClusterMeter, error) {
+	if open, ok := openers[s.Platform.Meter]; ok {
 		m, err := open(ctx, s)
-		m.name = s.platform.Meter
+		m.Name = s.Platform.Meter
 		return m, err
 	}
 	m, err := openKubelets(ctx, s)
-	m.name = cli.MeterKubelet
+	m.Name = session.MeterKubelet
 	if !cluster.IsForbidden(err) {
 		return m, err
 	}
@@ -72,25 +72,25 @@ func openMeter(ctx context.Context, s meterSource) (clusterMeter, error) {
 	if m, err = openMetricsAPI(ctx, s); err != nil {
 		return m, fmt.Errorf("%w; and instead of the kubelets: %w", refused, err)
 	}
-	m.name = cli.MeterMetricsAPI
-	m.note = fmt.Sprintf("CPU and memory are averages of the Metrics API: access to the kubelets is denied (%v)", refused)
+	m.Name = session.MeterMetricsAPI
+	m.Why = fmt.Sprintf("CPU and memory are averages of the Metrics API: access to the kubelets is denied (%v)", refused)
 	return m, nil
 }
 
-func openKubelets(ctx context.Context, s meterSource) (clusterMeter, error) {
+func openKubelets(ctx context.Context, s MeterSource) (ClusterMeter, error) {
 	m, err := kubelet.Open(ctx, s.Cluster)
 	if err != nil {
-		return clusterMeter{}, err
+		return ClusterMeter{}, err
 	}
 	if err := m.Check(ctx); err != nil {
-		return clusterMeter{}, err
+		return ClusterMeter{}, err
 	}
 	interest, err := nodesOfInterest(ctx, s)
 	if err != nil {
-		return clusterMeter{}, err
+		return ClusterMeter{}, err
 	}
 	m.Only(interest)
-	return clusterMeter{Meter: m, interest: interest, usual: kubelet.Refresh, usualNode: kubelet.Refresh, refresh: func(ctx context.Context) (containers, nodes time.Duration, err error) {
+	return ClusterMeter{Meter: m, interest: interest, usual: kubelet.Refresh, usualNode: kubelet.Refresh, Refresh: func(ctx context.Context) (containers, nodes time.Duration, err error) {
 		pace, err := m.Probe(ctx)
 		// A probe of current counters takes five seconds, in which those of a node may not be refreshed.
 		return pace.Containers, cmp.Or(pace.Node, kubelet.Refresh), err
@@ -99,7 +99,7 @@ func openKubelets(ctx context.Context, s meterSource) (clusterMeter, error) {
 
 // nodesOfInterest are the nodes that are read in every trial. They are nil, and so all, for
 // a foreign application, or without permission to list pods of the cluster.
-func nodesOfInterest(ctx context.Context, s meterSource) (map[string]bool, error) {
+func nodesOfInterest(ctx context.Context, s MeterSource) (map[string]bool, error) {
 	if s.foreign {
 		return nil, nil
 	}
@@ -118,27 +118,27 @@ func nodesOfInterest(ctx context.Context, s meterSource) (map[string]bool, error
 	if err != nil {
 		return nil, err
 	}
-	return kube.NodesOfInterest(nodes, pods.Items, s.platform.Affinity), nil
+	return kube.NodesOfInterest(nodes, pods.Items, s.Platform.Affinity), nil
 }
 
-func openMetricsAPI(ctx context.Context, s meterSource) (clusterMeter, error) {
+func openMetricsAPI(ctx context.Context, s MeterSource) (ClusterMeter, error) {
 	m, err := metricsapi.Open(ctx, s.Cluster)
 	if err != nil {
-		return clusterMeter{}, err
+		return ClusterMeter{}, err
 	}
-	return clusterMeter{Meter: m, usual: metricsapi.Refresh, refresh: func(ctx context.Context) (containers, nodes time.Duration, err error) {
+	return ClusterMeter{Meter: m, usual: metricsapi.Refresh, Refresh: func(ctx context.Context) (containers, nodes time.Duration, err error) {
 		containers, err = m.Probe(ctx) // it reads no nodes
 		return containers, 0, err
 	}}, nil
 }
 
 // openNodeAgents prepares the meter of the node agents. The platform starts the agents once the run holds the cluster.
-func openNodeAgents(ctx context.Context, s meterSource) (clusterMeter, error) {
+func openNodeAgents(ctx context.Context, s MeterSource) (ClusterMeter, error) {
 	if err := agents.Permitted(ctx, s.Cluster); err != nil {
-		return clusterMeter{}, err
+		return ClusterMeter{}, err
 	}
-	all := agents.New(s.Cluster, s.run, s.image, s.report)
+	all := agents.New(s.Cluster, s.Run, s.Image, s.Note)
 	// Each reading is current, that of the nodes included.
 	current := func(context.Context) (containers, nodes time.Duration, err error) { return 0, 0, nil }
-	return clusterMeter{Meter: agent.New(s.Reader(), all), agents: all, refresh: current}, nil
+	return ClusterMeter{Meter: agent.New(s.Reader(), all), Agents: all, Refresh: current}, nil
 }

@@ -1,4 +1,4 @@
-package cli
+package session
 
 import (
 	"context"
@@ -49,7 +49,6 @@ var sliceLengths = []time.Duration{100 * time.Millisecond, 250 * time.Millisecon
 
 // search finds a rate that every treatment serves.
 type search struct {
-	c        *CommandLine
 	study    *Study
 	on       platform.Platform
 	files    string
@@ -57,42 +56,46 @@ type search struct {
 	capacity float64       // of the slowest treatment, requests per second, 0 if unknown
 }
 
-// fit chooses rate, slices and blocks of tare weigh by deploying each of its treatments once. It
-// returns the longest start of a treatment. The logs of a failed search stay beside out, the results directory.
-func (c weigher) fit(ctx context.Context, w *weighFile, study *Study, o weighOptions, out string) (start time.Duration, err error) {
-	opened, err := openLocal(ctx, c.CommandLine, Opening{Experiment: study.Experiment, Notices: &Notices{to: c.Err}})
+// fit chooses rate, slices and blocks by deploying each treatment once. It returns the longest start of a treatment.
+// The logs of a failed search stay beside the results directory.
+func fit(ctx context.Context, w *Weighing) (start time.Duration, err error) {
+	p, file := w.Study.Program, w.file
+	opened, err := p.openLocal(ctx, Opening{Experiment: w.Study.Experiment, Note: p.Note})
 	if err != nil {
 		return 0, err
 	}
-	s := &search{c: c.CommandLine, study: study, on: opened.Platform}
-	if s.files, err = searchFiles(out); err != nil {
+	s := &search{study: w.Study, on: opened.Platform}
+	if s.files, err = searchFiles(w.Out); err != nil {
 		return 0, fmt.Errorf("search for a rate: %w", err)
 	}
 	defer func() { s.leave(err != nil && ctx.Err() == nil) }()
-	defer c.WhileInterrupted(nil, Undoing)()
 	var meshes []mesh.Definition
-	for _, name := range w.Factors.Mesh {
-		meshes = append(meshes, study.Meshes[name])
+	for _, name := range file.Factors.Mesh {
+		meshes = append(meshes, w.Study.Meshes[name])
 	}
 	if _, err := s.on.Prepare(ctx, meshes); err != nil {
 		return 0, err
 	}
 	host.TuneProcess(1)
 	slowest := 0.0 // p95, ms
-	for i, name := range w.Factors.Mesh {
-		last := i == len(w.Factors.Mesh)-1
-		p95, err := s.treatment(ctx, name, o.rate, last)
+	for i, name := range file.Factors.Mesh {
+		p95, err := s.treatment(ctx, name, w.o.Rate, i == len(file.Factors.Mesh)-1)
 		if err != nil {
-			return 0, startHint(err, w)
+			return 0, startHint(err, file)
 		}
 		slowest = max(slowest, p95)
 	}
-	if o.rate == 0 {
-		w.Factors.Rate[0] = s.rate()
+	if w.o.Rate == 0 {
+		file.Factors.Rate[0] = s.rate()
 	}
-	w.slice(slowest)
-	w.Blocks = blocksWithin(o.time, len(w.Factors.Mesh)+1, s.start)
+	file.slice(slowest)
+	file.Blocks = blocksWithin(w.o.Time, len(file.Factors.Mesh)+1, s.start)
 	return s.start, nil
+}
+
+// notef prints a line for the user.
+func (s *search) notef(format string, args ...any) {
+	s.study.Program.Note(fmt.Sprintf(format, args...))
 }
 
 // searchFiles makes the directory for the logs of a search, beside the results directory.
@@ -106,7 +109,7 @@ func searchFiles(out string) (string, error) {
 // leave removes the logs of the search. Those of a failed one stay, and their place is printed.
 func (s *search) leave(failed bool) {
 	if failed && s.hasLogs() {
-		s.c.Notef("logs of the failed search: %s", s.files)
+		s.notef("logs of the failed search: %s", s.files)
 		return
 	}
 	_ = os.RemoveAll(s.files)
@@ -136,14 +139,14 @@ func (s *search) treatment(ctx context.Context, name string, rate float64, last 
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return 0, fmt.Errorf("search for a rate: %w", err)
 	}
-	s.c.Notef("starting the program with mesh %s", name)
+	s.notef("starting the program with mesh %s", name)
 	began := time.Now()
 	host, err := experiment.WithSecrets(s.study.Experiment.Load.Host(), false)
 	if err != nil {
 		return 0, err
 	}
 	d, err := s.on.Deploy(ctx, platform.Spec{LoadHost: host, Trial: plan.Trial{ID: name}, Treatment: treatment, Topology: topology,
-		Programs: s.c.catalog.programs, Mesh: s.study.Meshes[name], Provenance: dir})
+		Programs: s.study.Program.Services, Mesh: s.study.Meshes[name], Provenance: dir})
 	if err != nil {
 		return 0, err
 	}
@@ -174,7 +177,7 @@ func (s *search) treatment(ctx context.Context, name string, rate float64, last 
 		if err != nil {
 			return 0, err
 		}
-		s.c.Notef("mesh %s: max %s requests/s on %d connections", name, tidy(most), p.Connections)
+		s.notef("mesh %s: max %s requests/s on %d connections", name, tidy(most), p.Connections)
 		if s.capacity == 0 || most < s.capacity {
 			s.capacity = most
 		}

@@ -1,9 +1,7 @@
-package cli
+package session
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -11,6 +9,8 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
 func TestPinnedProcessorsExist(t *testing.T) {
@@ -48,23 +48,25 @@ func TestConnectionsFit(t *testing.T) {
 	}
 }
 
-// A load with more connections than files names the limit, and not the server. It sends nothing.
-func TestLoadBeyondTheLimitOfFiles(t *testing.T) {
-	const inside = "TARE_TEST_FEW_FILES"
-	if os.Getenv(inside) == "" {
-		cmd := exec.Command("sh", "-c", `ulimit -n 256 && exec "$@"`, "sh", os.Args[0], "-test.run=^TestLoadBeyondTheLimitOfFiles$", "-test.v")
-		cmd.Env = append(os.Environ(), inside+"=1")
-		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestLoadBeyond") {
-			t.Errorf("%v\n%s", err, out)
-		}
-		return
+// The plan's mesh changes and its expected time follow from the order of the trials.
+func TestPlanCountsMeshChanges(t *testing.T) {
+	p := &plan.Plan{Treatments: []plan.Treatment{{ID: "none"}, {ID: "a"}, {ID: "b"}, {ID: "a2"}}}
+	for i, name := range []string{"none", "a", "b", "a"} {
+		p.Treatments[i].Levels.Mesh = name
 	}
-	_, err := runLoadCommand(t, "http://127.0.0.1:1/", "-c", "2000", "-d", "1s")
-	if err == nil || !strings.Contains(err.Error(), "--connections: 2000 connections and 32 other files are more than the 256 files that a process may open (ulimit -n)") ||
-		!strings.Contains(hint.Of(err), "raise the limit to 2032") {
-		t.Errorf("%v, hint %q", err, hint.Of(err))
+	meshes := map[string]mesh.Definition{"none": {Name: "none"}, "a": {Name: "a", Kubernetes: &mesh.Kubernetes{}}, "b": {Name: "b", Kubernetes: &mesh.Kubernetes{}}}
+	for _, id := range []string{"a", "a2", "none", "b", "a"} { // in; stays; out; in; out and in; out
+		p.Trials = append(p.Trials, plan.Trial{Treatment: id})
 	}
-	if _, err := runLoadCommand(t, "http://127.0.0.1:1/", "-c", "224", "-d", "100ms", "--warmup", "0s"); err == nil || strings.Contains(err.Error(), "files") {
-		t.Error(err)
+	addMeshChanges(meshes, p)
+	if p.Expected != 6*MeshChange || p.MeshChanges != 6 {
+		t.Errorf("%v, expected %v", p.Expected, 6*MeshChange)
+	}
+	p.Expected, p.MeshChanges = 0, 0
+	for i := range p.Trials {
+		p.Trials[i].Round = 1 + i/3
+	}
+	if addMeshChanges(meshes, p); p.MeshChanges != 4 { // each in once, out at the end
+		t.Errorf("%d changes of rounds, want 4", p.MeshChanges)
 	}
 }

@@ -1,0 +1,244 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+// DefaultGate is the gate of `tare ab` without --gate.
+const DefaultGate = metric.CPUPerRequest + "/data < +2%"
+
+// AB are the options of an experiment that compares two variants of a mesh.
+type AB struct {
+	File      string   // experiment file, "" for one service behind Mesh
+	Mesh      []string // a name, or files of definitions
+	Programs  []string // of B, or of A and B
+	Versions  []string // of B, or of A and B
+	Set       []string // a.FIELD=…, b.FIELD=… and fields of the experiment
+	A, B      string   // factor=level, with File
+	Gates     []string // default [DefaultGate]
+	Detect    string   // share
+	MaxTime   time.Duration
+	App, Rate string
+	Platform  string // "" for the first that the mesh supports
+
+	fixed []string // settings of the pilot: its seed and order
+}
+
+// AB returns an experiment of A, A again and B, with as many blocks as the time allows.
+func (p *Program) AB(ctx context.Context, o AB) (*Study, error) {
+	if len(o.Gates) == 0 {
+		o.Gates = []string{DefaultGate}
+	}
+	read := p.abOfMesh
+	if o.File != "" {
+		read = p.abOfFile
+	}
+	pilot, err := fewestChanges(func() (*Study, error) { return read(ctx, o, experiment.DecideFrom()) })
+	if err != nil {
+		return nil, err
+	}
+	from := experiment.DecideFrom()
+	perBlock := pilot.Plan.Expected / time.Duration(from)
+	if pilot.Plan.Expected > o.MaxTime {
+		return nil, hint.Usage(fmt.Errorf("--max-time %v is too short: a block takes about %v, and %d are needed", o.MaxTime, perBlock.Round(time.Second), from),
+			fmt.Sprintf("write --max-time %v, or shorten phases.measure", (pilot.Plan.Expected*3/2).Round(10*time.Second)))
+	}
+	o.fixed = []string{fmt.Sprintf("seed=%d", pilot.Experiment.Seed)}
+	if order := pilot.Experiment.Order; order != "" {
+		o.fixed = append(o.fixed, "order="+order) // with a seed, the default differs
+	}
+	if pilot.Plan.MeshChanges > 0 { // not in each block
+		twice, err := read(ctx, o, 2*from)
+		if err != nil {
+			return nil, err
+		}
+		perBlock = (twice.Plan.Expected - pilot.Plan.Expected) / time.Duration(from)
+	}
+	blocks := min(from+int((o.MaxTime-pilot.Plan.Expected)/max(perBlock, time.Second)), stats.MaxLooks)
+	for {
+		s, err := read(ctx, o, blocks)
+		if err != nil {
+			return nil, err
+		}
+		if s.Plan.Expected <= o.MaxTime || blocks == from {
+			return s, nil
+		}
+		// Blocks differ in the number of meshes that are installed.
+		blocks = max(from, min(blocks-1, int(int64(blocks)*int64(o.MaxTime)/int64(s.Plan.Expected))))
+	}
+}
+
+// seedsTried are the random orders of which the one with the fewest changes of meshes is taken.
+const seedsTried = 16
+
+// fewestChanges reads a study with a random order again, for an order that installs meshes as seldom as possible: on a
+// cluster a change takes longer than a trial. The choice precedes all measurements.
+func fewestChanges(read func() (*Study, error)) (best *Study, err error) {
+	for range seedsTried {
+		s, err := read()
+		if err != nil || s.Plan.MeshChanges == 0 || !s.Drawn { // a given seed has one order
+			return s, err
+		}
+		if best == nil || s.Plan.MeshChanges < best.Plan.MeshChanges {
+			best = s
+		}
+	}
+	return best, nil
+}
+
+// decideField returns the field decide of an experiment file.
+func (o AB) decideField() map[string]any {
+	d := map[string]any{"gates": o.Gates, "within": experiment.Duration(o.MaxTime).String()}
+	if o.Detect != "" {
+		d["detect"] = o.Detect
+	}
+	return d
+}
+
+// abOfFile reads an experiment file, for two levels of one of its factors.
+func (p *Program) abOfFile(ctx context.Context, o AB, blocks int) (*Study, error) {
+	factor, a, okA := strings.Cut(o.A, "=")
+	other, b, okB := strings.Cut(o.B, "=")
+	if !okA || !okB || factor != other || a == b {
+		return nil, hint.Usage(fmt.Errorf("--a %q and --b %q are not two levels of one factor", o.A, o.B), "write --a mesh=envoy --b mesh=envoy-new")
+	}
+	if len(o.Programs)+len(o.Versions) > 0 {
+		return nil, hint.Usage(errors.New("--program and --version cannot be used with FILE"), "write variants under meshes: in the file")
+	}
+	decide, err := json.Marshal(o.decideField())
+	if err != nil {
+		return nil, err
+	}
+	set := []string{fmt.Sprintf("factors.%s=[%s, %s]", factor, a, b), fmt.Sprintf("baseline={%s: %s}", factor, a), "control=true",
+		fmt.Sprintf("blocks=%d", blocks), "decide=" + string(decide)}
+	s, err := p.Read(ctx, o.File, Options{Set: slices.Concat(set, o.fixed, o.Set), Meshes: o.Mesh})
+	if err != nil {
+		return nil, err
+	}
+	if n := len(s.Plan.Treatments); n != 3 {
+		return nil, hint.Usage(fmt.Errorf("%s has %d treatments with these levels, and A, A again and B are 3", o.File, n), "choose one level of each other factor: --set 'factors.rate=[1000]'")
+	}
+	if s.Experiment.Platform.Kind == mesh.OnLocal && s.Experiment.Order != experiment.OrderInterleaved {
+		s.notef("%s has no order: interleaved, which needs fewer blocks", o.File)
+	}
+	return s, nil
+}
+
+// abOfMesh makes the experiment of two variants of one mesh.
+func (p *Program) abOfMesh(ctx context.Context, o AB, blocks int) (*Study, error) {
+	if len(o.Mesh) != 1 || o.A != "" || o.B != "" {
+		return nil, hint.Usage(errors.New("give one --mesh, or a FILE with --a and --b"), "such as: tare ab --mesh envoy --program ./old --program ./new")
+	}
+	x := Options{Set: slices.Clone(o.fixed)}
+	if mesh.IsPath(o.Mesh[0]) {
+		x.Meshes = o.Mesh
+	}
+	d, err := mesh.Load(o.Mesh[0])
+	if err != nil {
+		return nil, hint.InvalidFile(err)
+	}
+	names := [2]string{d.Name + "-a", d.Name + "-b"}
+	variants := [2]map[string]any{{"from": d.Name}, {"from": d.Name}}
+	for field, values := range map[string][]string{"program": o.Programs, "version": o.Versions} {
+		if err := assign(field, values, variants); err != nil {
+			return nil, err
+		}
+	}
+	different := len(o.Programs)+len(o.Versions) > 0
+	for _, s := range o.Set {
+		field := s
+		for i, side := range []string{"a.", "b."} {
+			if rest, ok := strings.CutPrefix(s, side); ok {
+				field, different = "meshes."+names[i]+"."+rest, true
+			}
+		}
+		x.Set = append(x.Set, field)
+	}
+	if !different {
+		return nil, hint.Usage(errors.New("nothing differs between A and B"), "give --program, --version, or settings such as --set b.options.accessLog=true")
+	}
+	platform := o.Platform
+	if platform == "" {
+		if platform = mesh.OnLocal; len(o.Versions) > 0 && d.Kubernetes != nil || d.Local == nil {
+			platform = mesh.OnKubernetes
+		}
+	}
+	where := o.platformField(platform)
+	e := map[string]any{
+		"apiVersion": experiment.APIVersion, "kind": experiment.Kind,
+		"metadata":    map[string]any{"name": "ab-" + d.Name},
+		"platform":    where,
+		"application": map[string]any{"topology": o.App},
+		"meshes":      map[string]any{names[0]: variants[0], names[1]: variants[1]},
+		"factors":     map[string]any{"mesh": names, "rate": []json.RawMessage{json.RawMessage(o.Rate)}},
+		"baseline":    map[string]any{"mesh": names[0]}, "control": true,
+		"blocks": blocks, "decide": o.decideField(),
+	}
+	switch {
+	case platform == mesh.OnLocal:
+		e["order"] = experiment.OrderInterleaved
+		e["phases"] = map[string]any{"warmup": "1s", "measure": "3s", "drain": "1s"}
+	case d.Kubernetes != nil && d.Kubernetes.Revisions != nil && where["meter"] != nil && !o.refusesRounds(): // both stay installed, as revisions
+		e["order"], e["slices"] = experiment.OrderInterleaved, map[string]any{"length": "500ms"}
+		e["phases"] = map[string]any{"warmup": "2s", "measure": "10s", "drain": "2s"}
+	default:
+		e["order"] = experiment.OrderByMesh // each mesh is installed once a block
+		e["phases"] = map[string]any{"warmup": "5s", "measure": "15s", "drain": "2s"}
+	}
+	text, err := json.Marshal(e)
+	if err != nil {
+		return nil, hint.Usage(fmt.Errorf("--rate %q is not a number", o.Rate), "write requests per second")
+	}
+	return p.Decode(ctx, "tare ab", text, x)
+}
+
+// refusesRounds reports whether a flag has a setting that an interleaved run refuses, or another order.
+func (o AB) refusesRounds() bool {
+	return slices.ContainsFunc(o.Set, func(set string) bool {
+		return strings.HasPrefix(set, "order=") || strings.HasPrefix(set, "load.from=") || strings.HasSuffix(set, "withCLI=true")
+	})
+}
+
+// platformField returns the field platform of the experiment. On a cluster node agents are the meter: waiting for the refreshes
+// of a kubelet's counters takes longer than the trial. They need a disposable cluster, so the flags may name another meter.
+func (o AB) platformField(kind string) map[string]any {
+	p := map[string]any{"kind": kind}
+	other := func(set string) bool {
+		return strings.HasPrefix(set, "platform.inUse=") || strings.HasPrefix(set, "platform.namespace=") || strings.HasPrefix(set, "platform.meter=")
+	}
+	if kind == mesh.OnKubernetes && !slices.ContainsFunc(o.Set, other) {
+		p["meter"] = experiment.NodeAgent
+	}
+	return p
+}
+
+// assign gives a field to B, or to A and B.
+func assign(field string, values []string, variants [2]map[string]any) error {
+	if len(values) > 2 {
+		return hint.Usage(fmt.Errorf("%d times --%s", len(values), field), "give it once, for B, or twice, for A and B")
+	}
+	for i, v := range values {
+		if field == "program" && strings.Contains(v, "/") {
+			abs, err := filepath.Abs(v)
+			if err != nil {
+				return err
+			}
+			v = abs
+		}
+		variants[2-len(values)+i][field] = v
+	}
+	return nil
+}

@@ -1,0 +1,215 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/companion"
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/load/method"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/generator"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/run/runner"
+)
+
+// Opening is the input for opening a platform.
+type Opening struct {
+	Experiment *experiment.Experiment
+	Results    string       // the run's directory
+	Version    string       // of tare
+	Note       func(string) // receives lines for the user
+}
+
+// Opened is a platform with everything that belongs to it.
+type Opened struct {
+	Platform    platform.Platform
+	Meter       meter.Meter
+	Timing      runner.Timing
+	Environment result.Environment // of the place where the trials run
+	// End removes what the run shares between its trials. Nil removes nothing.
+	End func(context.Context) error
+}
+
+// Run is a study with an open platform and results directory.
+type Run struct {
+	*Opened
+	Dir *result.Dir
+
+	study      *Study
+	generators map[string]generator.Generator // by the level of the factor generator
+	notices    *notices
+}
+
+// Prepare finds the programs and secrets of a study, and encodes its messages: what is missing is reported before a directory exists.
+func (s *Study) Prepare(ctx context.Context) error {
+	generators, err := s.generators()
+	if err != nil {
+		return err
+	}
+	if err := generator.Missing(generator.FindAll(ctx, used(s.Plan, generators))); err != nil {
+		return err
+	}
+	if err := runner.CheckSecrets(s.Experiment); err != nil {
+		return err
+	}
+	return encodeMessages(ctx, s.Experiment)
+}
+
+// Results returns the directory of a new run: out, by default one below runs/.
+func (s *Study) Results(out string) string {
+	return cmp.Or(out, NewDir(s.Experiment.Metadata.Name, time.Now().UTC()))
+}
+
+// Open opens the platform, and then the directory of a new run, or with resume the directory of an earlier one: what the platform
+// cannot do leaves no directory behind.
+func (s *Study) Open(ctx context.Context, path string, resume bool) (*Run, error) {
+	generators, err := s.generators()
+	if err != nil {
+		return nil, err
+	}
+	n := &notices{note: s.Program.Note}
+	on, err := s.Program.platform(s.Experiment.Platform.Kind).Open(ctx, Opening{Experiment: s.Experiment, Results: path, Version: s.Program.Version, Note: n.post})
+	if err != nil {
+		return nil, err
+	}
+	if err := runner.Refused(s.Experiment, on.Platform); err != nil {
+		return nil, err
+	}
+	dir, err := s.openResults(path, resume, on.Environment)
+	if err != nil {
+		return nil, err
+	}
+	s.ReadTrialTimes(filepath.Dir(path))
+	return &Run{Opened: on, Dir: dir, study: s, generators: generators, notices: n}, nil
+}
+
+// generators returns the load generators of an experiment, by the level of the factor generator.
+func (s *Study) generators() (map[string]generator.Generator, error) {
+	all := s.Program.GeneratorsByName()
+	if s.Experiment.Platform.Kind != mesh.OnKubernetes || s.Experiment.Outside() {
+		return all, nil
+	}
+	return s.Program.Kubernetes.Generators(s.Experiment, all)
+}
+
+// used returns the generators of the plan's treatments.
+func used(p *plan.Plan, all map[string]generator.Generator) (used []generator.Generator) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if slices.ContainsFunc(p.Treatments, func(t plan.Treatment) bool { return t.Levels.Generator == name }) {
+			used = append(used, all[name])
+		}
+	}
+	return used
+}
+
+// encodeMessages encodes the messages of an experiment's requests that are in JSON.
+func encodeMessages(ctx context.Context, x *experiment.Experiment) error {
+	for i := range x.Load.Requests {
+		r := &x.Load.Requests[i]
+		if r.Proto == "" {
+			continue
+		}
+		at := fmt.Sprintf("load.requests[%d].json", i)
+		program, err := companion.GRPC.Find()
+		if err != nil {
+			return err
+		}
+		reply, err := method.Ask(ctx, program, method.Query{Protos: []string{r.Proto}, Method: strings.TrimPrefix(r.GRPC, "/"), Data: []byte(r.JSON), Source: at})
+		if err != nil {
+			return err
+		}
+		m := reply.Methods[0]
+		if (m.ClientStreams || m.ServerStreams) && len(x.Load.Requests) > 1 {
+			return hint.New("remove the other requests", "%s: %s/%s is a stream, and a stream must be the only request of the load", at, m.Service, m.Name)
+		}
+		r.JSON, r.Proto, r.Stream, r.Messages = "", "", "", nil
+		switch {
+		case m.ClientStreams && m.ServerStreams:
+			r.Stream = experiment.StreamBoth
+		case m.ClientStreams:
+			r.Stream = experiment.StreamClient
+		case m.ServerStreams:
+			r.Stream = experiment.StreamServer
+		}
+		if !m.ClientStreams {
+			r.Body = experiment.Body(reply.Messages[0])
+			continue
+		}
+		for _, message := range reply.Messages {
+			r.Messages = append(r.Messages, experiment.Body(message))
+		}
+	}
+	return nil
+}
+
+// NewDir returns a directory for results that does not exist: a second run of one second has the suffix -2.
+func NewDir(name string, now time.Time) string {
+	base := filepath.Join("runs", name+"-"+now.Format("20060102T150405Z"))
+	dir := base
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(dir); err != nil {
+			return dir
+		}
+		dir = fmt.Sprintf("%s-%d", base, n)
+	}
+}
+
+// openResults makes the directory of a new run, or opens the directory of an earlier one.
+func (s *Study) openResults(path string, resume bool, env result.Environment) (*result.Dir, error) {
+	text, err := s.Experiment.YAML()
+	if err != nil {
+		return nil, err
+	}
+	env.Time = time.Now().UTC()
+	env.Tare = s.Program.Version
+	env.Command = os.Args
+	env.Platform = s.Experiment.Platform.Kind
+	if env.Meshes, err = s.meshDigests(); err != nil {
+		return nil, err
+	}
+	env.Provides = s.provides()
+	env.Variants = s.Variants()
+	env.Options = s.options()
+	if resume {
+		return result.Resume(path, text, env)
+	}
+	return result.Create(path, text, s.Plan, env)
+}
+
+// notices are lines for the user: shown in the live view while there is one.
+type notices struct {
+	mu   sync.Mutex
+	note func(string)
+	view result.Sink
+}
+
+// show sets the view. Nil means none.
+func (n *notices) show(view result.Sink) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.view = view
+}
+
+// post shows one line.
+func (n *notices) post(line string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.view == nil {
+		n.note(line)
+		return
+	}
+	_ = n.view.Event(result.Event{Time: time.Now(), Kind: result.KindLog, Message: line})
+}

@@ -1,0 +1,148 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/fetch"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/manifest"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/run/generator"
+	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/internal/run/platform/local"
+	"github.com/tare-mesh/tare/internal/study/sidecar"
+)
+
+// Program is what a program of tare has for its sessions: the variants of each kind, and a place for messages.
+type Program struct {
+	Version    string
+	Generators []generator.Generator
+	Platforms  []Platform
+	Services   app.Programs                // programs that services may have
+	NewMeter   func() (meter.Meter, error) // of this machine
+	Kubernetes *Kubernetes                 // nil in a program without the Kubernetes libraries
+	// Note receives lines for the user.
+	Note func(line string)
+	// Download shows the progress of a download until the returned function is called.
+	Download func(what string) (fetch.Options, func())
+
+	sweeping sync.Once
+}
+
+// Kubernetes is the part of a session that needs the Kubernetes libraries.
+type Kubernetes struct {
+	// Open opens the platform for a run.
+	Open func(context.Context, Opening) (*Opened, error)
+	// Generators replaces load generators by those in images, for an experiment whose load is sent from the cluster.
+	Generators func(*experiment.Experiment, map[string]generator.Generator) (map[string]generator.Generator, error)
+	// Copy reads the application that runs in a namespace.
+	Copy func(ctx context.Context, p experiment.Platform, namespace string) (*manifest.Set, error)
+	// Kustomize renders the kustomization in a directory.
+	Kustomize manifest.Render
+}
+
+// Platform is one kind of platform for trials.
+type Platform struct {
+	Name, Doc string
+	Open      func(context.Context, Opening) (*Opened, error)
+	// Refresh is the expected counter refresh interval. 0 means that counters are current at every reading.
+	Refresh time.Duration
+	// Overhead is about how much longer a trial takes than on this machine, without waiting for counters.
+	Overhead time.Duration
+}
+
+// Names of the meters of a cluster, as platform.meter has them.
+const (
+	MeterKubelet    = experiment.Kubelet
+	MeterMetricsAPI = "metrics-api"
+	MeterNodeAgent  = experiment.NodeAgent
+)
+
+// ClusterMeters are in order of preference.
+var ClusterMeters = []struct{ Name, Doc string }{
+	{MeterKubelet, "counters of the nodes' kubelets, through the API server"},
+	{MeterMetricsAPI, "averages of the Metrics API (metrics.k8s.io), added up"},
+	{MeterNodeAgent, "control groups of the nodes, read by tare's agent on each; only on disposable clusters"},
+}
+
+// kubernetesOverhead is about how long deploying and removing a trial takes.
+const kubernetesOverhead = 20 * time.Second
+
+// NewProgram returns a program with every variant, whose messages are dropped. A nil k is a program without the Kubernetes libraries.
+func NewProgram(version string, k *Kubernetes) *Program {
+	p := &Program{
+		Version:    version,
+		Generators: generator.Generators(),
+		Services:   app.Programs{sidecar.Program()},
+		NewMeter:   func() (meter.Meter, error) { return meter.NewLocal() },
+		Kubernetes: k,
+		Note:       func(string) {},
+		Download:   func(string) (fetch.Options, func()) { return fetch.Options{}, func() {} },
+	}
+	onCluster := Platform{Name: mesh.OnKubernetes, Doc: "pods on a cluster that a kubeconfig names", Refresh: meter.KubeletRefresh, Overhead: kubernetesOverhead}
+	if k != nil {
+		onCluster.Open = k.Open
+	}
+	p.Platforms = []Platform{{Name: mesh.OnLocal, Doc: "processes on this machine; no root, no cluster", Open: p.openLocal}, onCluster}
+	return p
+}
+
+// Sweep removes what killed runs left on this machine, once in a process.
+func (p *Program) Sweep() {
+	p.sweeping.Do(func() { local.Sweep(p.Note) })
+}
+
+// ErrKubernetes reports that an experiment needs the Kubernetes libraries, which this program does not have.
+var ErrKubernetes = errors.New("tare-kube has the Kubernetes libraries, which this experiment needs")
+
+// Runs returns [ErrKubernetes] if the experiment runs on a cluster and this program cannot. It comes before anything that has an effect.
+func (p *Program) Runs(x *experiment.Experiment) error {
+	if x.Platform.Kind == mesh.OnKubernetes && p.Kubernetes == nil {
+		return ErrKubernetes
+	}
+	return nil
+}
+
+// Known returns the names that an experiment file may use.
+func (p *Program) Known() experiment.Known {
+	known := experiment.Known{
+		Meshes:     mesh.Names(),
+		Versions:   fetch.Versions,
+		Protocols:  app.Protocols(),
+		Topologies: app.Names(),
+		Programs:   p.Services,
+	}
+	for _, one := range p.Platforms {
+		known.Platforms = append(known.Platforms, one.Name)
+	}
+	for _, m := range ClusterMeters {
+		known.Meters = append(known.Meters, m.Name)
+	}
+	for _, g := range p.Generators {
+		known.Generators = append(known.Generators, g.Name())
+	}
+	return known
+}
+
+// GeneratorsByName returns the load generators by the level of the factor generator.
+func (p *Program) GeneratorsByName() map[string]generator.Generator {
+	all := map[string]generator.Generator{}
+	for _, g := range p.Generators {
+		all[g.Name()] = g
+	}
+	return all
+}
+
+// platform returns a platform by name. The experiment file was checked against the same list.
+func (p *Program) platform(name string) Platform {
+	for _, one := range p.Platforms {
+		if one.Name == name {
+			return one
+		}
+	}
+	return Platform{}
+}

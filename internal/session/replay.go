@@ -1,0 +1,45 @@
+package session
+
+import (
+	"time"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// Replayed is a recorded run whose gates were decided again.
+type Replayed struct {
+	Dir       string
+	Block     int  // of the look that decided, or of the last one
+	Last      bool // no look follows
+	Decisions []analysis.Decision
+}
+
+// Replay looks at the gates of one run until they are decided. within is the time to end at.
+// 0 means the run's own end.
+func Replay(dir string, o analysis.Options, within time.Duration) (Replayed, error) {
+	r := Replayed{Dir: dir}
+	d, err := result.Open(dir)
+	if err != nil {
+		return r, err
+	}
+	defer d.Close()
+	looks, err := analysis.NewLooks(d, o)
+	if err != nil {
+		return r, err
+	}
+	for block := min(looks.From(), looks.To()); block <= looks.To(); block++ {
+		passed := looks.Elapsed(block)
+		over := within > 0 && passed+passed/time.Duration(max(block, 1)) > within
+		l := look{looks: looks, block: block, timeIsOver: over || looks.EndsAt(block)}
+		stop, err := l.decide()
+		if err != nil {
+			return r, err
+		}
+		r.Block, r.Last, r.Decisions = block, stop.Last, l.decisions
+		if stop.Why != "" {
+			break
+		}
+	}
+	return r, nil
+}

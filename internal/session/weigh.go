@@ -1,0 +1,307 @@
+package session
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/outfile"
+	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// Weigh are the options of an experiment on a program, or on an application on a cluster, without a file.
+type Weigh struct {
+	URL         string
+	Namespace   string // of a running application on a cluster
+	Manifests   []string
+	Entry       string // its Service that receives the load
+	Kubeconfig  string
+	Context     string
+	InPlace     bool   // enrol the namespace itself
+	InUse       bool   // measure on a cluster that is not marked as disposable
+	Yes         bool   // InPlace is confirmed
+	Version     string // of the mesh
+	Charts      string
+	Options     []string
+	Image       string
+	Path        string
+	Ready       string
+	Protocol    string
+	Headers     []string
+	Meshes      []string
+	Rate        float64 // 0: searched
+	Connections int
+	Time        time.Duration // for all trials
+	Out         string        // results directory
+	Keep        string        // experiment file
+}
+
+// OnCluster reports whether the application is on a cluster.
+func (o Weigh) OnCluster() bool { return o.Namespace != "" || len(o.Manifests) > 0 }
+
+// Weighing is an experiment without a file, from its options to the study that is run.
+type Weighing struct {
+	Study     *Study
+	Out, Path string // results directory, experiment file
+
+	o    Weigh
+	file *weighFile
+}
+
+// Weigh returns the experiment of the options and of a program with its arguments. Nothing is written yet.
+func (p *Program) Weigh(ctx context.Context, o Weigh, args []string) (*Weighing, error) {
+	file, err := o.file(args)
+	if err != nil {
+		return nil, err
+	}
+	w := &Weighing{o: o, file: file, Out: cmp.Or(o.Out, NewDir(file.Metadata.Name, time.Now().UTC()))}
+	w.Path = cmp.Or(o.Keep, strings.TrimRight(w.Out, "/")+".yaml")
+	if err := result.CheckEmpty(w.Out); err != nil { // before the file beside it is replaced
+		return nil, err
+	}
+	if w.Study, err = p.studyOf(ctx, file, "tare weigh"); err != nil {
+		return nil, err
+	}
+	return w, p.Runs(w.Study.Experiment)
+}
+
+// Load returns the rate of the load in requests per second, and the number of blocks.
+func (w *Weighing) Load() (rate float64, blocks int) { return w.file.Factors.Rate[0], w.file.Blocks }
+
+// Fit chooses rate, slices and blocks: on this machine it searches for a rate.
+func (w *Weighing) Fit(ctx context.Context) error {
+	p := w.Study.Program
+	var start time.Duration
+	if w.o.OnCluster() {
+		w.file.Blocks = min(maxWeighBlocks, max(minWeighBlocks, int(w.o.Time/w.Study.Plan.TrialTime)/len(w.Study.Plan.Treatments)))
+	} else {
+		var err error
+		if start, err = fit(ctx, w); err != nil {
+			return err
+		}
+	}
+	var err error
+	if w.Study, err = p.studyOf(ctx, w.file, w.Path); err != nil {
+		return err
+	}
+	w.Study.Plan.Expected += start * time.Duration(len(w.Study.Plan.Trials))
+	w.Study.Plan.TrialTime += start
+	w.Study.ReadTrialTimes(filepath.Dir(w.Out))
+	text, err := w.file.yaml(w.Path)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(w.Path), 0o750); err != nil {
+		return fmt.Errorf("write the experiment file: %w", err)
+	}
+	return outfile.WriteFile(w.Path, text, 0o644)
+}
+
+// studyOf reads the file as `tare run` does.
+func (p *Program) studyOf(ctx context.Context, w *weighFile, path string) (*Study, error) {
+	text, err := w.yaml(path)
+	if err != nil {
+		return nil, err
+	}
+	return p.Decode(ctx, path, text, Options{Meshes: w.definitions})
+}
+
+// weighFile is the experiment file of tare weigh: the fields of [experiment.Experiment] that a person
+// would write.
+type weighFile struct {
+	APIVersion  string               `yaml:"apiVersion"`
+	Kind        string               `yaml:"kind"`
+	Metadata    experiment.Metadata  `yaml:"metadata"`
+	Platform    weighPlatform        `yaml:"platform,omitempty"`
+	Application weighApplication     `yaml:"application"`
+	Meshes      map[string]weighMesh `yaml:"meshes,omitempty"`
+	Factors     weighFactors         `yaml:"factors"`
+	Load        weighLoad            `yaml:"load,omitempty"`
+	Order       string               `yaml:"order,omitempty"`
+	Slices      *experiment.Slices   `yaml:"slices,omitempty"`
+	Blocks      int                  `yaml:"blocks"`
+	Control     bool                 `yaml:"control"`
+	Phases      weighPhases          `yaml:"phases"`
+
+	definitions []string // files of meshes
+}
+
+// weighPlatform is empty on this machine.
+type weighPlatform struct {
+	Kind       string `yaml:"kind,omitempty"`
+	Kubeconfig string `yaml:"kubeconfig,omitempty"`
+	Context    string `yaml:"context,omitempty"`
+	Image      string `yaml:"image,omitempty"`
+	InUse      string `yaml:"inUse,omitempty"`
+}
+
+type weighLoad struct {
+	Headers map[string]string `yaml:"headers,omitempty"`
+}
+
+// weighMesh is the choice of a mesh's charts.
+type weighMesh struct {
+	Version string            `yaml:"version,omitempty"`
+	Charts  string            `yaml:"charts,omitempty"`
+	Options map[string]string `yaml:"options,omitempty"`
+}
+
+type weighApplication struct {
+	app.Own   `yaml:",inline"`
+	Manifests []string `yaml:"manifests,omitempty"`
+	Namespace string   `yaml:"namespace,omitempty"`
+	InPlace   bool     `yaml:"inPlace,omitempty"`
+	Entry     string   `yaml:"entry,omitempty"`
+}
+
+type weighFactors struct {
+	Mesh        []string  `yaml:"mesh,flow"`
+	Rate        []float64 `yaml:"rate,flow"`
+	Connections []int     `yaml:"connections,flow"`
+	Protocol    []string  `yaml:"protocol,flow,omitempty"`
+	Route       []string  `yaml:"route,flow,omitempty"`
+}
+
+type weighPhases struct {
+	Warmup  experiment.Duration `yaml:"warmup"`
+	Measure experiment.Duration `yaml:"measure"`
+	Drain   experiment.Duration `yaml:"drain"`
+}
+
+// Phases of tare weigh, for each treatment.
+const (
+	weighWarmup  = 500 * time.Millisecond
+	weighMeasure = 2 * time.Second
+	weighDrain   = time.Second
+)
+
+// portMark is the port in a command line. Shells replace ${port}, and leave {port}.
+var portMark = regexp.MustCompile(`(^|[^$])\{(port|host)\}`)
+
+// file returns the experiment that the options describe. Its rate and blocks are chosen later.
+func (o Weigh) file(args []string) (*weighFile, error) {
+	var name string
+	if o.OnCluster() {
+		return o.fileOnCluster(args)
+	}
+	switch {
+	case o.Entry != "" || o.Kubeconfig != "" || o.Context != "" || o.InPlace || o.InUse || o.Yes || o.Version != "" || o.Charts != "" || len(o.Options) > 0 || o.Image != "":
+		return nil, hint.Usage(errors.New("--entry, --kubeconfig, --context, --in-place, --in-use, --yes, --mesh-version, --charts, --option and --image apply to a cluster"), "add --namespace NAME or --manifests DIR")
+	case len(args) == 0 && o.URL == "":
+		return nil, hint.Usage(errors.New("no program to measure"), "write `tare weigh -- PROGRAM {port}`, or --url http://127.0.0.1:8080 for one that runs")
+	case len(args) > 0 && o.URL != "":
+		return nil, hint.Usage(errors.New("both a program and --url"), "remove one of the two")
+	case o.Time < 10*time.Second || o.Time > 24*time.Hour:
+		return nil, hint.Usage(fmt.Errorf("--time %v is not between 10s and 24h", o.Time), "")
+	case slices.Equal(o.Meshes, []string{"none"}):
+		return nil, hint.Usage(errors.New("--mesh none is the baseline"), "name the mesh to compare with it, such as envoy")
+	case o.Rate < 0:
+		return nil, hint.Usage(fmt.Errorf("--rate %v is negative", o.Rate), "omit --rate: tare then searches for a rate")
+	}
+	w := &weighFile{APIVersion: experiment.APIVersion, Kind: experiment.Kind, Order: experiment.OrderInterleaved, Blocks: minWeighBlocks, Control: true,
+		Phases:  weighPhases{experiment.Duration(weighWarmup), experiment.Duration(weighMeasure), experiment.Duration(weighDrain)},
+		Factors: weighFactors{Mesh: []string{"none"}, Rate: []float64{cmp.Or(o.Rate, 1)}, Connections: []int{o.Connections}, Protocol: []string{o.Protocol}}}
+	w.Application.Ready = o.Ready
+	path := o.Path
+	if o.URL != "" {
+		scheme, rest, _ := strings.Cut(o.URL, "://")
+		host, inURL, _ := strings.Cut(rest, "/")
+		w.Application.URL, name = scheme+"://"+host, "url"
+		if path == "" && inURL != "" {
+			path = "/" + inURL
+		}
+	} else {
+		dir, err := os.Getwd()
+		if err != nil {
+			return nil, fmt.Errorf("find the working directory: %w", err)
+		}
+		w.Application.Dir, name = dir, filepath.Base(args[0])
+		for _, word := range args {
+			w.Application.Command = append(w.Application.Command, portMark.ReplaceAllString(word, "$1$${$2}"))
+		}
+		w.Metadata.Description = proc.Command{Path: args[0], Args: args[1:]}.String()
+	}
+	if path != "" {
+		w.Factors.Route = []string{path}
+	}
+	w.Metadata.Name = label("weigh-" + name)
+	return w, errors.Join(w.addHeaders(o.Headers), w.addMeshes(o.Meshes))
+}
+
+// addHeaders adds headers of every request.
+func (w *weighFile) addHeaders(all []string) error {
+	for _, line := range all {
+		name, value, ok := strings.Cut(line, ":")
+		if !ok {
+			return hint.Usage(fmt.Errorf("--header %q is not of the form Name: value", line), "write -H 'Host: shop.example'")
+		}
+		if w.Load.Headers == nil {
+			w.Load.Headers = map[string]string{}
+		}
+		w.Load.Headers[name] = strings.TrimSpace(value)
+	}
+	return nil
+}
+
+// addMeshes adds meshes by name, or by the file of a definition.
+func (w *weighFile) addMeshes(all []string) error {
+	for _, m := range all {
+		if mesh.IsPath(m) {
+			d, err := mesh.Load(m)
+			if err != nil {
+				return hint.InvalidFile(err)
+			}
+			w.definitions, m = append(w.definitions, m), d.Name
+		}
+		if m != "none" && !slices.Contains(w.Factors.Mesh, m) {
+			w.Factors.Mesh = append(w.Factors.Mesh, m)
+		}
+	}
+	return nil
+}
+
+// label makes a DNS label of a name.
+func label(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(name))
+	return strings.Trim(name[:min(len(name), 40)], "-")
+}
+
+// yaml renders the file with a heading.
+func (w *weighFile) yaml(path string) ([]byte, error) {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# Written by tare weigh. To repeat it, perhaps with more blocks:\n#\n#     %s\n", Command(w.definitions, path))
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	if err := errors.Join(e.Encode(w), e.Close()); err != nil {
+		return nil, fmt.Errorf("write %s: %w", path, err)
+	}
+	return b.Bytes(), nil
+}
+
+// startHint is added to a failed start of the program.
+func startHint(err error, w *weighFile) error {
+	if !strings.Contains(hint.Of(err), "${port}") || slices.ContainsFunc(w.Application.Command, func(word string) bool { return strings.Contains(word, "${port}") }) {
+		return err
+	}
+	return hint.Wrap(err, "no argument is {port}: write it where the program takes its port, or let it read the variable PORT (a shell removes an unquoted ${port})")
+}

@@ -1,0 +1,194 @@
+package session
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// flagsOf are the options of tare weigh without flags.
+func flagsOf(change func(*Weigh)) Weigh {
+	o := Weigh{Protocol: "http1", Meshes: []string{"envoy"}, Connections: 4, Time: time.Minute}
+	if change != nil {
+		change(&o)
+	}
+	return o
+}
+
+// The file of tare weigh is one that tare run reads, with what the command line has.
+func TestWeighFile(t *testing.T) {
+	p := NewProgram("", nil)
+	for name, tc := range map[string]struct {
+		args  []string
+		flags func(*Weigh)
+		want  []string
+	}{
+		"port":        {[]string{"python3", "-m", "http.server", "{port}"}, nil, []string{"name: weigh-python3", "- ${port}", "mesh: [none, envoy]", "control: true", "order: interleaved"}},
+		"quoted port": {[]string{"./My Server!", "--listen=${host}:{port}"}, nil, []string{"name: weigh-my-server", "- --listen=${host}:${port}"}},
+		"running":     {nil, func(o *Weigh) { o.URL = "http://127.0.0.1:8080/items?a=1" }, []string{"url: http://127.0.0.1:8080\n", "route: ['/items?a=1']"}},
+		"flags": {[]string{"./server"}, func(o *Weigh) {
+			o.Rate, o.Path, o.Ready, o.Protocol, o.Meshes = 70, "/a", "/healthz", "http2", []string{"consul", "none", "consul"}
+		}, []string{"rate: [70]", "route: [/a]", "ready: /healthz", "protocol: [http2]", "mesh: [none, consul]"}},
+		"headers":   {[]string{"./server"}, func(o *Weigh) { o.Headers = []string{"Host: shop.example:80", "A:${env:B}"} }, []string{"load:\n  headers:\n    A: ${env:B}\n    Host: shop.example:80\n"}},
+		"a literal": {[]string{"sh", "-c", "echo $${port} {port}"}, nil, []string{"echo $${port} ${port}"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, err := flagsOf(tc.flags).file(tc.args)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := w.yaml("kept.yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range append(tc.want, "tare run kept.yaml") {
+				if !strings.Contains(string(text), want) {
+					t.Errorf("%q is not in\n%s", want, text)
+				}
+			}
+			study, err := p.studyOf(t.Context(), w, "kept.yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if dir := study.Experiment.Application.Dir; len(tc.args) > 0 && !filepath.IsAbs(dir) {
+				t.Errorf("the directory is %q", dir)
+			}
+		})
+	}
+}
+
+// A mesh of a file is run by the name that its definition has, and the kept file's command has the definition.
+func TestWeighWithADefinition(t *testing.T) {
+	dir := t.TempDir()
+	text, err := os.ReadFile("../experiment/mesh/definitions/envoy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "my mesh.yaml")
+	if err := os.WriteFile(file, bytes.Replace(text, []byte("name: envoy\n"), []byte("name: mine\n"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w, err := flagsOf(func(o *Weigh) { o.Meshes = []string{file} }).file([]string{"./server"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := w.yaml("kept.yaml")
+	if want := "#     tare run kept.yaml --mesh '" + file + "'\n"; err != nil || !strings.Contains(string(kept), want) || !strings.Contains(string(kept), "mesh: [none, mine]") {
+		t.Errorf("%v, no %q in\n%s", err, want, kept)
+	}
+	if _, err := flagsOf(func(o *Weigh) { o.Meshes = []string{filepath.Join(dir, "none.yaml")} }).file([]string{"./server"}); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+func TestWeighRefuses(t *testing.T) {
+	for want, tc := range map[string]struct {
+		args  []string
+		flags func(*Weigh)
+	}{
+		"no program":   {nil, nil},
+		"and --url":    {[]string{"./server"}, func(o *Weigh) { o.URL = "http://127.0.0.1:1" }},
+		"--time 1s is": {[]string{"./server"}, func(o *Weigh) { o.Time = time.Second }},
+		"the baseline": {[]string{"./server"}, func(o *Weigh) { o.Meshes = []string{"none"} }},
+		"Name: value":  {[]string{"./server"}, func(o *Weigh) { o.Headers = []string{"shop.example"} }},
+		"--rate -1 is": {[]string{"./server"}, func(o *Weigh) { o.Rate = -1 }},
+	} {
+		if _, err := flagsOf(tc.flags).file(tc.args); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// The file fits the program: long slices for slow answers, fewer blocks for a slow start.
+func TestWeighFit(t *testing.T) {
+	for rate, want := range map[float64]float64{0: 1, 0.2: 0.5, 1: 1, 1.7: 1.5, 99: 70, 250: 200, 1000: 1000} {
+		if got := roundDown(rate); got != want {
+			t.Errorf("%v: %v, want %v", rate, got, want)
+		}
+	}
+	for p95, want := range map[float64]string{1: "interleaved 100ms", 30: "interleaved 250ms", 100: "interleaved 500ms", 900: "balanced"} {
+		w := &weighFile{Order: experiment.OrderInterleaved}
+		w.slice(p95)
+		got := w.Order
+		if w.Slices != nil {
+			got += " " + w.Slices.Length.String()
+		} else if got == experiment.OrderInterleaved {
+			got += " 100ms"
+		}
+		if got != want {
+			t.Errorf("p95 %v ms: %s, want %s", p95, got, want)
+		}
+	}
+	quick, slow := blocksWithin(time.Minute, 3, 500*time.Millisecond), blocksWithin(time.Minute, 3, 10*time.Second)
+	if quick != 6 || slow != 3 || blocksWithin(time.Hour, 3, 0) != maxWeighBlocks {
+		t.Errorf("%d blocks, with a slow start %d", quick, slow)
+	}
+}
+
+// A stall during the first load of the search does not decide the rate.
+func TestWeighSearchAfterAStall(t *testing.T) {
+	t.Parallel()
+	var turn sync.Mutex
+	var end time.Time // of the stall
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		turn.Lock()
+		defer turn.Unlock()
+		if end.IsZero() {
+			end = time.Now().Add(searchTime * 5 / 4)
+		}
+		if time.Now().Before(end) && r.Context().Err() == nil {
+			time.Sleep(100 * time.Millisecond)
+		}
+	}))
+	defer server.Close()
+	s := &search{}
+	p := load.Profile{Targets: []string{server.URL}, Connections: 4, Warmup: searchTime / 5, Measure: searchTime, Drain: time.Second, Timeout: 10 * time.Second, Workers: 1, ExpectSize: -1}
+	first, err := s.send(t.Context(), p)
+	if err != nil || first.Rate >= slowCapacity {
+		t.Fatalf("%v requests/s during the stall, %v", first.Rate, err)
+	}
+	turn.Lock()
+	end = time.Time{} // a stall again
+	turn.Unlock()
+	if got, err := s.most(t.Context(), p); err != nil || got < slowCapacity {
+		t.Errorf("%v requests/s, %v", got, err)
+	}
+}
+
+// An application on a cluster has an experiment file with the same fields that a person would write.
+func TestWeighOnACluster(t *testing.T) {
+	o := Weigh{Manifests: []string{"testdata"}, Entry: "web", Meshes: []string{"istio"}, Connections: 4, Time: time.Minute, Protocol: app.HTTP1, Path: "/items"}
+	w, err := o.file(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := w.yaml("x.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"platform:\n  kind: kubernetes\n", "entry: web", "mesh: [none, istio]", "rate: [50]", "route: [/items]", "name: weigh-web"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	for _, o := range []Weigh{
+		{Namespace: "shop", Yes: true}, {Manifests: []string{"a"}, InPlace: true}, {Namespace: "shop", Options: []string{"envoy"}}, {Namespace: "shop", URL: "http://127.0.0.1:1"}, {Namespace: "shop", Manifests: []string{"a"}}, {Namespace: "shop", Ready: "/x"},
+		{Namespace: "shop", Rate: -1}, {Namespace: "shop", Meshes: []string{"none"}}, {Entry: "web", URL: "http://127.0.0.1:1"}, {InPlace: true},
+	} {
+		if _, err := o.file(nil); err == nil || hint.Of(err) == "" {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package session
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+)
+
+// Phases of tare weigh on a cluster, where each trial is deployed alone.
+const (
+	weighClusterWarmup  = 5 * time.Second
+	weighClusterMeasure = 20 * time.Second
+	weighClusterRate    = 50
+)
+
+// fileOnCluster returns the experiment of an application on a cluster.
+func (o Weigh) fileOnCluster(args []string) (*weighFile, error) {
+	switch {
+	case o.InPlace && o.Namespace == "":
+		return nil, hint.Usage(errors.New("--in-place without --namespace"), "name the namespace where the application runs")
+	case o.Yes && !o.InPlace:
+		return nil, hint.Usage(errors.New("--yes without --in-place"), "only --in-place asks for confirmation")
+	case len(args) > 0 || o.URL != "":
+		return nil, hint.Usage(errors.New("both a program and an application on a cluster"), "remove one of the two")
+	case o.Namespace != "" && len(o.Manifests) > 0:
+		return nil, hint.Usage(errors.New("both --namespace and --manifests"), "remove one of the two")
+	case o.Ready != "":
+		return nil, hint.Usage(errors.New("--ready is for a program on this machine"), "pods have readiness probes of their own")
+	case o.Rate < 0:
+		return nil, hint.Usage(fmt.Errorf("--rate %v is negative", o.Rate), "leave it out for the default")
+	case slices.Equal(o.Meshes, []string{"none"}):
+		return nil, hint.Usage(errors.New("--mesh none is the baseline"), "name the mesh to compare with it, such as istio")
+	}
+	w := &weighFile{APIVersion: experiment.APIVersion, Kind: experiment.Kind, Blocks: minWeighBlocks, Control: true,
+		Platform:    weighPlatform{Kind: mesh.OnKubernetes, Kubeconfig: o.Kubeconfig, Context: o.Context, Image: o.Image},
+		Application: weighApplication{Namespace: o.Namespace, InPlace: o.InPlace, Entry: o.Entry},
+		Phases:      weighPhases{experiment.Duration(weighClusterWarmup), experiment.Duration(weighClusterMeasure), experiment.Duration(weighDrain)},
+		Factors:     weighFactors{Mesh: []string{"none"}, Rate: []float64{cmp.Or(o.Rate, weighClusterRate)}, Connections: []int{o.Connections}}}
+	if o.InUse {
+		w.Platform.InUse = "allow"
+	}
+	for _, path := range o.Manifests {
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			return nil, fmt.Errorf("find %s: %w", path, err)
+		}
+		w.Application.Manifests = append(w.Application.Manifests, abs)
+	}
+	if o.Protocol != app.HTTP1 {
+		w.Factors.Protocol = []string{o.Protocol}
+	}
+	if o.Path != "" {
+		w.Factors.Route = []string{o.Path}
+	}
+	if err := errors.Join(w.addHeaders(o.Headers), w.addMeshes(o.Meshes)); err != nil {
+		return nil, err
+	}
+	if err := w.choose(o); err != nil {
+		return nil, err
+	}
+	name := cmp.Or(o.Namespace, o.Entry, "manifests")
+	w.Metadata.Name = label("weigh-" + name)
+	return w, nil
+}
+
+// choose sets the charts of the meshes.
+func (w *weighFile) choose(o Weigh) error {
+	m := weighMesh{Version: o.Version}
+	if o.Charts != "" {
+		abs, err := filepath.Abs(o.Charts)
+		if err != nil {
+			return fmt.Errorf("find %s: %w", o.Charts, err)
+		}
+		m.Charts = abs
+	}
+	for _, text := range o.Options {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return hint.Usage(fmt.Errorf("--option %s is not name=value", text), "`tare list meshes` prints the options of each mesh")
+		}
+		if m.Options == nil {
+			m.Options = map[string]string{}
+		}
+		m.Options[name] = value
+	}
+	if m.Version == "" && m.Charts == "" && m.Options == nil {
+		return nil
+	}
+	w.Meshes = map[string]weighMesh{}
+	for _, name := range w.Factors.Mesh {
+		if name != "none" {
+			w.Meshes[name] = m
+		}
+	}
+	return nil
+}
