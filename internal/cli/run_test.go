@@ -190,7 +190,7 @@ func TestKeysOfAKilledRunAreRemovedFirst(t *testing.T) {
 		if err := errors.Join(os.Mkdir(left, 0o700), os.WriteFile(filepath.Join(left, "lock"), nil, 0o600), os.WriteFile(filepath.Join(left, "key.pem"), []byte("key"), 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command("sh", "-c", `ulimit -n "$1" && shift && exec "$@"`, "sh", descriptors, tare, "run", "--resume", filepath.Join(tmp, "missing"))
+		cmd := exec.Command("sh", "-c", `exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; ulimit -n "$1" && shift && exec "$@"`, "sh", descriptors, tare, "run", "--resume", filepath.Join(tmp, "missing"))
 		cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "XDG_STATE_HOME="+t.TempDir())
 		out, err := cmd.CombinedOutput()
 		if _, gone := os.Stat(left); !errors.Is(gone, fs.ErrNotExist) || err == nil || !strings.Contains(string(out), "missing") {
