@@ -120,7 +120,7 @@ func parseSlice(header, row []string) (s Slice, err error) {
 	seconds := func(text string) time.Duration {
 		x, err := strconv.ParseFloat(text, 64)
 		if err == nil && !(x >= -1e9 && x <= 1e9) {
-			err = fmt.Errorf("%.40q is no time in seconds", text)
+			err = fmt.Errorf("%.40q is not a time in seconds", text)
 		}
 		failed = append(failed, err)
 		return time.Duration(x * 1e9)

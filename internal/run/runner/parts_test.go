@@ -49,9 +49,19 @@ func TestLoadIsSharedExactly(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := records[0]
-	if r.Error != "" || r.Load.Intended != 70 || r.Load.Sent != 70 || r.Load.Classes["2xx"] != 70 || r.Load.AskedRate != 70 ||
-		r.Load.Connections != 4 || r.Load.Workers != 3 || r.Load.SkewUS == nil {
-		t.Fatalf("%s %+v", r.Error, r.Load)
+	if r.Error != "" {
+		t.Fatal(r.Error)
+	}
+	for name, n := range map[string]struct{ got, want int64 }{
+		"intended": {r.Load.Intended, 70}, "sent": {r.Load.Sent, 70}, "2xx": {r.Load.Classes["2xx"], 70}, "rate": {int64(r.Load.AskedRate), 70},
+		"connections": {int64(r.Load.Connections), 4}, "workers": {int64(r.Load.Workers), 3},
+	} {
+		if n.got != n.want {
+			t.Errorf("%s: %d, want %d", name, n.got, n.want)
+		}
+	}
+	if r.Load.SkewUS == nil {
+		t.Error("the skew of the workers is unknown")
 	}
 	var loads int
 	for _, task := range r.Tasks {

@@ -52,8 +52,14 @@ func TestProbe(t *testing.T) {
 		return probe.Reading{Work: "test", CPUs: []probe.Processor{{CPU: n, Pieces: 10, NS: 10}}}, nil
 	}
 	r := probedTrial(t, true, count)
-	if n != 2 || r.Probe == nil || r.Probe.Before.CPUs[0].CPU != 1 || r.Probe.After.CPUs[0].CPU != 2 || !r.Valid {
-		t.Errorf("read %d times: %+v, %+v", n, r.Probe, r.Warnings)
+	if !r.Valid {
+		t.Errorf("invalid: %+v", r.Warnings)
+	}
+	if n != 2 || r.Probe == nil {
+		t.Fatalf("read %d times: %+v, want 2", n, r.Probe)
+	}
+	if before, after := r.Probe.Before.CPUs[0].CPU, r.Probe.After.CPUs[0].CPU; before != 1 || after != 2 {
+		t.Errorf("readings %d before and %d after the load, want 1 and 2", before, after)
 	}
 	n = 0
 	if r := probedTrial(t, false, count); n != 0 || r.Probe != nil {
@@ -66,7 +72,10 @@ func TestProbe(t *testing.T) {
 			warnings++
 		}
 	}
-	if !r.Valid || warnings != 1 || r.Probe.Before != nil || r.Probe.After != nil {
-		t.Errorf("%d warnings: valid %v, %+v, %+v", warnings, r.Valid, r.Probe, r.Warnings)
+	if !r.Valid || warnings != 1 {
+		t.Errorf("valid %v with %d warnings, want one: %+v", r.Valid, warnings, r.Warnings)
+	}
+	if *r.Probe != (result.Probe{}) {
+		t.Errorf("readings %+v, want none", r.Probe)
 	}
 }

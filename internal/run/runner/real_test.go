@@ -250,8 +250,10 @@ func soundRecord(t *testing.T, cfg runner.Config, r result.Record) {
 	if strings.Contains(r.Treatment, "envoy") {
 		sidecars = 2
 	}
-	if planes[metric.App] != 1 || planes[metric.Data] != sidecars || planes[metric.Load] != 1 || planes[metric.Harness] != 1 {
-		t.Errorf("planes %v", planes)
+	for plane, want := range map[metric.Plane]int{metric.App: 1, metric.Data: sidecars, metric.Load: 1, metric.Harness: 1} {
+		if planes[plane] != want {
+			t.Errorf("%d tasks of plane %s, want %d", planes[plane], plane, want)
+		}
 	}
 	if len(r.Checks) == 0 || r.Edges != 1 || r.Node == nil || r.Node.End.Busy <= r.Node.Start.Busy {
 		t.Errorf("checks %v, edges %d, node %+v", r.Checks, r.Edges, r.Node)

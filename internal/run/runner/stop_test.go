@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/runner"
@@ -24,12 +26,25 @@ func TestStopsWhenItKnowsEnough(t *testing.T) {
 		return result.Stopped{Why: "narrow enough", Last: true}, nil
 	}
 	s, err := runner.Run(t.Context(), cfg)
-	if err != nil || s.Recorded != 2 || s.Stopped != "narrow enough" || len(asked) != 2 {
-		t.Fatalf("%+v, %v, asked %v", s, err, asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Recorded != 2 || s.Stopped != "narrow enough" {
+		t.Errorf("summary %+v, want 2 trials and the reason", s)
+	}
+	if !slices.Equal(asked, []int{1, 2}) {
+		t.Errorf("asked after blocks %v, want 1 and 2", asked)
 	}
 	stopped, err := cfg.Dir.Stopped()
-	if err != nil || stopped == nil || stopped.Block != 2 || stopped.Why != "narrow enough" || !stopped.Last || stopped.At.IsZero() {
+	if err != nil || stopped == nil {
 		t.Fatalf("%+v, %v", stopped, err)
+	}
+	if stopped.At.IsZero() {
+		t.Error("the end has no time")
+	}
+	stopped.Schema, stopped.At = "", time.Time{}
+	if want := (result.Stopped{Block: 2, Why: "narrow enough", Last: true}); *stopped != want {
+		t.Errorf("%+v, want %+v", *stopped, want)
 	}
 	var messages []string
 	for _, e := range events.list() {

@@ -281,7 +281,7 @@ func TestChecksNameMetrics(t *testing.T) {
 	for _, c := range checks {
 		for _, m := range c.metrics {
 			if _, ok := metric.LookupBase(metric.Base(m)); !ok {
-				t.Errorf("check %s concerns %q, which is no metric", c.code, m)
+				t.Errorf("check %s concerns %q, which is not a metric", c.code, m)
 			}
 		}
 	}
