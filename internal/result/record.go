@@ -161,7 +161,7 @@ type Load struct {
 	Published []Latency `json:"published,omitempty"` // distributions as an import's source published them
 }
 
-// Whole counts the requests of the whole load, warm-up and tail included: those that the
+// Whole counts the requests of the whole load, warm-up and tail included: requests that the
 // application can have received.
 type Whole struct {
 	Sent        int64 `json:"sent"`                  // requests sent in the whole load, warm-up and tail included, absent if not counted

@@ -29,7 +29,7 @@ const (
 	InReceived  Point = "inbound-received"  // by the proxy of the called service
 	InSent      Point = "inbound-sent"      // by that proxy, to its application
 	Served      Point = "served"            // by the application
-	// Waypoint requests are those that the waypoints of a namespace receive, for all services together.
+	// Waypoint requests are requests that the waypoints of a namespace receive, for all services together.
 	Waypoint Point = "waypoint"
 	// NodeOut and NodeIn are connections in the proxies that the pods of a node share: from the pods of a service, and to them.
 	NodeOut Point = "node-outbound"

@@ -88,7 +88,7 @@ func (l *timeline) add(e result.Event) {
 	}
 }
 
-// samePhases compares the phases of the record with those that began.
+// samePhases compares the phases of the record with the phases that began.
 func (f *findings) samePhases(file string, r *result.Record, l *timeline) {
 	for i, p := range r.Phases {
 		if i >= len(l.phases) || l.phases[i] != p.Name {

@@ -113,7 +113,7 @@ func callOf(r *experiment.Request, root string, templated bool) (target string, 
 	return at.String(), c
 }
 
-// replacing returns the headers of all requests, replaced by those that one request sets itself.
+// replacing returns the headers of all requests, with the ones that a request sets itself in place.
 func replacing(all, own map[string]string) map[string]string {
 	merged := maps.Clone(own)
 	for name, value := range all {

@@ -90,7 +90,7 @@ func (rd *round) held() bool {
 	return !slices.ContainsFunc(rd.alive(), func(t *trial) bool { return !t.load.holds() })
 }
 
-// launch starts the generators. Those that are held get ready side by side.
+// launch starts the generators. Held generators get ready side by side.
 func (rd *round) launch(ctx context.Context, held bool) {
 	launch := func(_ int, t *trial) { t.outcome = t.load.launch(ctx) }
 	if held {

@@ -97,7 +97,7 @@ func (t *Timeline) play(ctx context.Context, o occurrence, start, end time.Time)
 	if in == nil || err != nil || o.fault.For == 0 || in.kind.heal == nil {
 		return err
 	}
-	// A heal exactly at the end would delay the reading there. It is one of those that remain.
+	// A heal exactly at the end would delay the reading there. It is left to [Timeline.Heal].
 	if came, err := await(ctx, start.Add(o.at+time.Duration(o.fault.For)), end.Add(-1)); err != nil || !came {
 		return err
 	}

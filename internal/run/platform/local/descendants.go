@@ -20,7 +20,7 @@ type descendant struct {
 
 // descendants finds the descendants of the known processes, without others and their descendants.
 // The function add puts these others into a set: processes from before the listing, and
-// those that started meanwhile. On systems other than Linux it finds none.
+// processes that started meanwhile. On systems other than Linux it finds none.
 func descendants(known []platform.Task, add func(others map[int]bool)) ([]descendant, error) {
 	if runtime.GOOS != "linux" {
 		return nil, nil
