@@ -7,8 +7,11 @@ package meter
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -48,6 +51,34 @@ type Look struct {
 	// Found are tasks that only the meter lists: the nodes' own work outside pods.
 	// Their readings are in Tasks.
 	Found []platform.Task
+}
+
+// NewLook returns a reading without any task.
+func NewLook() Look {
+	return Look{Tasks: map[string]result.Reading{}, Missing: map[string]error{}}
+}
+
+// AddNodeTask adds a task of a node outside its pods.
+func (l *Look) AddNodeTask(node, name, role string, r result.Reading) {
+	t := platform.Task{Task: mesh.Task{ID: node + "/" + name, Pod: node, Container: name, Plane: metric.Node, Role: role}}
+	l.Found = append(l.Found, t)
+	l.Tasks[t.ID] = r
+}
+
+// Container names a container of a cluster.
+type Container struct{ Namespace, Pod, Name string }
+
+// ContainerOf returns the container of a task. It has no namespace for the nodes' own tasks.
+func ContainerOf(t platform.Task) Container { return Container{t.Namespace, t.Pod, t.Container} }
+
+// Namespaces lists the namespaces with tasks.
+func Namespaces(tasks []platform.Task) (all []string) {
+	for _, t := range tasks {
+		if t.Namespace != "" && !slices.Contains(all, t.Namespace) {
+			all = append(all, t.Namespace)
+		}
+	}
+	return all
 }
 
 // Machine is one node of a cluster.

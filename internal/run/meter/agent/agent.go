@@ -22,7 +22,6 @@ import (
 	"github.com/tare-mesh/tare/internal/inside/nodeagent"
 	"github.com/tare-mesh/tare/internal/kube/agents"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
-	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -45,18 +44,14 @@ type Meter struct {
 	agents Agents
 
 	mu         sync.Mutex
-	containers map[key]cluster.Container
-	kills      map[key]meter.Kills
+	containers map[meter.Container]cluster.Container
+	kills      map[meter.Container]meter.Kills
 	left       map[string]int64 // the last remainder of each node, ns
 }
 
-type key struct{ namespace, pod, container string }
-
-func keyOf(t platform.Task) key { return key{t.Namespace, t.Pod, t.Container} }
-
 // New makes the meter of the nodes with agents.
 func New(s Source, a Agents) *Meter {
-	return &Meter{source: s, agents: a, containers: map[key]cluster.Container{}, kills: map[key]meter.Kills{}, left: map[string]int64{}}
+	return &Meter{source: s, agents: a, containers: map[meter.Container]cluster.Container{}, kills: map[meter.Container]meter.Kills{}, left: map[string]int64{}}
 }
 
 var (
@@ -69,7 +64,7 @@ var (
 // reading is a gap. [meter.Edge] adds restarts and kills.
 func (m *Meter) Read(ctx context.Context, tasks []platform.Task, depth meter.Depth) (meter.Look, error) {
 	all := m.agents.All()
-	look := meter.Look{Tasks: map[string]result.Reading{}, Missing: map[string]error{}}
+	look := meter.NewLook()
 	if len(all) == 0 {
 		look.Gap = errNoAgents
 		return look, nil
@@ -173,7 +168,7 @@ func (m *Meter) idsByNode(tasks []platform.Task) map[string][]string {
 	defer m.mu.Unlock()
 	ids := map[string][]string{}
 	for _, t := range tasks {
-		if c, ok := m.containers[keyOf(t)]; ok {
+		if c, ok := m.containers[meter.ContainerOf(t)]; ok {
 			ids[c.Node] = append(ids[c.Node], c.ID)
 		}
 	}
@@ -186,7 +181,7 @@ func (m *Meter) list(ctx context.Context, tasks []platform.Task, always bool) bo
 	namespaces := map[string]bool{}
 	m.mu.Lock()
 	for _, t := range tasks {
-		if _, known := m.containers[keyOf(t)]; t.Namespace != "" && (always || !known) {
+		if _, known := m.containers[meter.ContainerOf(t)]; t.Namespace != "" && (always || !known) {
 			namespaces[t.Namespace] = true
 		}
 	}
@@ -210,12 +205,12 @@ func (m *Meter) know(namespace string, found []cluster.Container) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for k := range m.containers {
-		if k.namespace == namespace {
+		if k.Namespace == namespace {
 			delete(m.containers, k)
 		}
 	}
 	for _, c := range found {
-		k := key{c.Namespace, c.Pod, c.Name}
+		k := meter.Container{Namespace: c.Namespace, Pod: c.Pod, Name: c.Name}
 		m.containers[k] = c
 		m.kills[k] = m.kills[k].After(c.Restarts, c.OOMKilled)
 	}
@@ -226,7 +221,7 @@ func (m *Meter) fill(look *meter.Look, tasks []platform.Task, answers map[string
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, t := range tasks {
-		k := keyOf(t)
+		k := meter.ContainerOf(t)
 		c, ok := m.containers[k]
 		if !ok {
 			look.Missing[t.ID] = errNoContainer
@@ -276,17 +271,10 @@ func (m *Meter) addNodes(look *meter.Look, all []*agents.Agent, answers map[stri
 		whole = append(whole, r)
 		look.Nodes = append(look.Nodes, meter.Machine{Name: n.Name, CPUs: n.CPUs, AllocatableCPU: n.Cores, AllocatableMemory: n.Memory, Reading: r})
 		m.left[n.Name] = max(m.left[n.Name], a.Node.Kernel()) // the parts are read one after another
-		m.put(look, n.Name, daemonsName, mesh.RoleDaemon, result.Reading{At: r.At, CPU: a.Node.Daemons, RSS: a.Node.DaemonMemory, Peak: a.Node.DaemonMemory})
-		m.put(look, n.Name, kernelName, mesh.RoleRemainder, result.Reading{At: r.At, CPU: m.left[n.Name]})
+		look.AddNodeTask(n.Name, daemonsName, mesh.RoleDaemon, result.Reading{At: r.At, CPU: a.Node.Daemons, RSS: a.Node.DaemonMemory, Peak: a.Node.DaemonMemory})
+		look.AddNodeTask(n.Name, kernelName, mesh.RoleRemainder, result.Reading{At: r.At, CPU: m.left[n.Name]})
 	}
 	if len(whole) == len(all) {
 		look.Node = meter.Total(whole)
 	}
-}
-
-// put adds a task of a node outside its pods.
-func (m *Meter) put(look *meter.Look, node, name, role string, r result.Reading) {
-	t := platform.Task{Task: mesh.Task{ID: node + "/" + name, Pod: node, Container: name, Plane: metric.Node, Role: role}}
-	look.Found = append(look.Found, t)
-	look.Tasks[t.ID] = r
 }

@@ -143,7 +143,7 @@ func (f *following) instant(n int) meter.Instant {
 		}
 	}
 	for _, tasks := range f.groups {
-		look := meter.Look{Tasks: map[string]result.Reading{}, Missing: map[string]error{}}
+		look := meter.NewLook()
 		for _, t := range tasks {
 			if r, ok := f.reading(t, n); ok {
 				look.Tasks[t.ID] = r
@@ -177,7 +177,7 @@ func (f *following) reading(t platform.Task, n int) (result.Reading, bool) {
 		return result.Reading{At: p.time(n), CPU: cpu}, true
 	}
 	f.meter.mu.Lock()
-	c, ok := f.meter.containers[keyOf(t)]
+	c, ok := f.meter.containers[meter.ContainerOf(t)]
 	f.meter.mu.Unlock()
 	p := f.parts[c.Node]
 	if !ok || p == nil {

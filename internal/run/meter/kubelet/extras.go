@@ -13,36 +13,31 @@ import (
 // extras are the values read only at edges.
 type extras struct {
 	cadvisor cadvisor
-	states   map[containerKey]cluster.Container
-	kills    map[containerKey]meter.Kills
-	peaks    map[containerKey]int64
+	states   map[meter.Container]cluster.Container
+	kills    map[meter.Container]meter.Kills
+	peaks    map[meter.Container]int64
 }
 
 // readStates lists the containers of every namespace with a task. After an error the
 // restarts of its containers are unknown.
-func (m *Meter) readStates(ctx context.Context, tasks []platform.Task, into map[containerKey]cluster.Container) {
-	asked := map[string]bool{}
-	for _, t := range tasks {
-		if t.Namespace == "" || asked[t.Namespace] {
-			continue
-		}
-		asked[t.Namespace] = true
-		list, err := m.source.Containers(ctx, t.Namespace)
+func (m *Meter) readStates(ctx context.Context, tasks []platform.Task, into map[meter.Container]cluster.Container) {
+	for _, namespace := range meter.Namespaces(tasks) {
+		list, err := m.source.Containers(ctx, namespace)
 		if err != nil {
 			continue
 		}
 		for _, c := range list {
-			into[containerKey{c.Namespace, c.Pod, c.Name}] = c
+			into[meter.Container{Namespace: c.Namespace, Pod: c.Pod, Name: c.Name}] = c
 		}
 	}
 }
 
 // extras also keeps the highest working set of every container. It replaces the
 // kernel's own maximum if cAdvisor does not report that.
-func (m *Meter) extras(answers []answer, states map[containerKey]cluster.Container, depth meter.Depth) extras {
+func (m *Meter) extras(answers []answer, states map[meter.Container]cluster.Container, depth meter.Depth) extras {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	x := extras{states: states, cadvisor: cadvisor{byName: map[containerKey]group{}, byID: map[string]group{}}}
+	x := extras{states: states, cadvisor: cadvisor{byName: map[meter.Container]group{}, byID: map[string]group{}}}
 	for _, a := range answers {
 		for key, r := range a.resources.containers {
 			m.peaks[key] = max(m.peaks[key], r.RSS)
@@ -60,7 +55,7 @@ func (m *Meter) extras(answers []answer, states map[containerKey]cluster.Contain
 	return x
 }
 
-func (x extras) fill(r *result.Reading, key containerKey) {
+func (x extras) fill(r *result.Reading, key meter.Container) {
 	state, known := x.states[key]
 	g, counted := x.cadvisor.byName[key]
 	if !counted && known {

@@ -62,13 +62,13 @@ type Meter struct {
 
 	mu    sync.Mutex
 	own   map[string]*remainder // by node
-	peaks map[containerKey]int64
-	kills map[containerKey]meter.Kills
+	peaks map[meter.Container]int64
+	kills map[meter.Container]meter.Kills
 }
 
 // Of makes the meter of some nodes.
 func Of(source Source, nodes []cluster.Node) *Meter {
-	m := &Meter{source: source, nodes: nodes, pause: pause, own: map[string]*remainder{}, peaks: map[containerKey]int64{}, kills: map[containerKey]meter.Kills{}}
+	m := &Meter{source: source, nodes: nodes, pause: pause, own: map[string]*remainder{}, peaks: map[meter.Container]int64{}, kills: map[meter.Container]meter.Kills{}}
 	for _, n := range nodes {
 		m.own[n.Name] = &remainder{node: n.Name}
 	}
@@ -143,8 +143,8 @@ func (m *Meter) Read(ctx context.Context, tasks []platform.Task, depth meter.Dep
 	if ctx.Err() != nil {
 		return meter.Look{}, context.Cause(ctx)
 	}
-	look := meter.Look{Tasks: map[string]result.Reading{}, Missing: map[string]error{}}
-	containers := map[containerKey]result.Reading{}
+	look := meter.NewLook()
+	containers := map[meter.Container]result.Reading{}
 	answered := 0
 	for i := range answers {
 		a := &answers[i]
@@ -160,7 +160,7 @@ func (m *Meter) Read(ctx context.Context, tasks []platform.Task, depth meter.Dep
 	}
 	extras := m.extras(answers, states, depth)
 	for _, t := range tasks {
-		key := containerKey{t.Namespace, t.Pod, t.Container}
+		key := meter.ContainerOf(t)
 		r, ok := containers[key]
 		if !ok {
 			look.Missing[t.ID] = errors.Join(errNotThere, look.NodeErr)
@@ -176,9 +176,9 @@ func (m *Meter) Read(ctx context.Context, tasks []platform.Task, depth meter.Dep
 }
 
 // ask sends all requests of a reading in parallel.
-func (m *Meter) ask(ctx context.Context, nodes []cluster.Node, tasks []platform.Task, depth meter.Depth) ([]answer, map[containerKey]cluster.Container) {
+func (m *Meter) ask(ctx context.Context, nodes []cluster.Node, tasks []platform.Task, depth meter.Depth) ([]answer, map[meter.Container]cluster.Container) {
 	answers := make([]answer, len(nodes))
-	states := map[containerKey]cluster.Container{}
+	states := map[meter.Container]cluster.Container{}
 	var asking errgroup.Group
 	asking.SetLimit(atOnce)
 	for i, n := range nodes {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/tare-mesh/tare/internal/run/meter"
 )
 
 const (
@@ -73,7 +75,7 @@ func pace(containers, nodes watched, fresh bool) Pace {
 
 type fullKey struct {
 	node string
-	containerKey
+	meter.Container
 }
 
 // times are the times of every counter that the nodes have.

@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
-	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 const (
@@ -109,19 +107,14 @@ func (r *remainder) group(name string) *ownGroup {
 
 // into adds the node's own tasks to a reading, with their last counters.
 func (r *remainder) into(look *meter.Look) {
-	put := func(name, role string, reading result.Reading) {
-		t := platform.Task{Task: mesh.Task{ID: r.node + "/" + name, Pod: r.node, Container: name, Plane: metric.Node, Role: role}}
-		look.Found = append(look.Found, t)
-		look.Tasks[t.ID] = reading
-	}
 	for i, g := range r.groups {
 		if g.name != podsGroup && !r.repeats(i) {
 			last := g.cpu.last()
-			put(g.name, mesh.RoleDaemon, result.Reading{At: last.at, CPU: last.cpu, RSS: g.rss, Peak: g.peak})
+			look.AddNodeTask(r.node, g.name, mesh.RoleDaemon, result.Reading{At: last.at, CPU: last.cpu, RSS: g.rss, Peak: g.peak})
 		}
 	}
 	if left, ok := r.left(); ok {
-		put(remainderName, mesh.RoleRemainder, left)
+		look.AddNodeTask(r.node, remainderName, mesh.RoleRemainder, left)
 	}
 }
 

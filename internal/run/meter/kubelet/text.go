@@ -10,13 +10,12 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/meter"
 )
-
-type containerKey struct{ namespace, pod, container string }
 
 // resources is one node's /metrics/resource.
 type resources struct {
-	containers map[containerKey]result.Reading
+	containers map[meter.Container]result.Reading
 	node       result.NodeReading
 }
 
@@ -24,7 +23,7 @@ type resources struct {
 func nanoseconds(seconds float64) int64 { return int64(math.Round(seconds * 1e9)) }
 
 func parseResources(body []byte) (resources, error) {
-	r := resources{containers: map[containerKey]result.Reading{}}
+	r := resources{containers: map[meter.Container]result.Reading{}}
 	err := samples(resourcePath, body, []string{"container_", "node_"}, func(s sample) {
 		key := s.key()
 		of := r.containers[key]
@@ -54,7 +53,7 @@ func parseResources(body []byte) (resources, error) {
 // container. If cAdvisor does not name the container of a control group, it is by the
 // container runtime's ID.
 type cadvisor struct {
-	byName map[containerKey]group
+	byName map[meter.Container]group
 	byID   map[string]group
 }
 
@@ -65,9 +64,9 @@ type group struct {
 }
 
 func parseCAdvisor(body []byte) (cadvisor, error) {
-	c := cadvisor{byName: map[containerKey]group{}, byID: map[string]group{}}
+	c := cadvisor{byName: map[meter.Container]group{}, byID: map[string]group{}}
 	put := func(s sample, set func(*group)) {
-		if key := s.key(); key.container != "" {
+		if key := s.key(); key.Name != "" {
 			g := c.byName[key]
 			set(&g)
 			c.byName[key] = g
@@ -109,8 +108,8 @@ type sample struct {
 	at     time.Time
 }
 
-func (s sample) key() containerKey {
-	return containerKey{s.labels["namespace"], s.labels["pod"], s.labels["container"]}
+func (s sample) key() meter.Container {
+	return meter.Container{Namespace: s.labels["namespace"], Pod: s.labels["pod"], Name: s.labels["container"]}
 }
 
 // samples reads the text format of Prometheus as a kubelet writes it: a sample a

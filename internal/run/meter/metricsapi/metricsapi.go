@@ -49,14 +49,12 @@ type Meter struct {
 	nodes  []cluster.Node
 
 	mu       sync.Mutex
-	counters map[key]*counter
+	counters map[meter.Container]*counter // of a node: its name as pod
 }
-
-type key struct{ namespace, pod, container string } // of a node: its name as pod
 
 // Of makes the meter. nodes are the nodes with totals, none if they cannot be listed.
 func Of(source Source, nodes []cluster.Node) *Meter {
-	return &Meter{source: source, nodes: nodes, counters: map[key]*counter{}}
+	return &Meter{source: source, nodes: nodes, counters: map[meter.Container]*counter{}}
 }
 
 // Open makes the meter of a cluster.
@@ -113,9 +111,9 @@ func (*Meter) Follower() meter.Follower { return nil }
 // Read reads the rows of every namespace with a task, and of the nodes. Depth has no
 // effect: the API has CPU and working set only.
 func (m *Meter) Read(ctx context.Context, tasks []platform.Task, _ meter.Depth) (meter.Look, error) {
-	look := meter.Look{Tasks: map[string]result.Reading{}, Missing: map[string]error{}}
-	namespaces := namespacesOf(tasks)
-	rows := make([]map[key]row, len(namespaces)+1)
+	look := meter.NewLook()
+	namespaces := meter.Namespaces(tasks)
+	rows := make([]map[meter.Container]row, len(namespaces)+1)
 	failed := make([]error, len(namespaces)+1)
 	var asking errgroup.Group
 	for i, path := range append(paths(namespaces), nodesPath) {
@@ -145,7 +143,7 @@ func (m *Meter) Read(ctx context.Context, tasks []platform.Task, _ meter.Depth) 
 		}
 	}
 	for _, t := range tasks {
-		c := m.counters[key{t.Namespace, t.Pod, t.Container}]
+		c := m.counters[meter.ContainerOf(t)]
 		if c == nil || t.Namespace == "" {
 			look.Missing[t.ID] = errors.Join(errNotThere, pods)
 			continue
@@ -167,17 +165,6 @@ func answered(failed []error) (n int) {
 	return n
 }
 
-func namespacesOf(tasks []platform.Task) (all []string) {
-	seen := map[string]bool{"": true}
-	for _, t := range tasks {
-		if !seen[t.Namespace] {
-			seen[t.Namespace] = true
-			all = append(all, t.Namespace)
-		}
-	}
-	return all
-}
-
 func paths(namespaces []string) []string {
 	all := make([]string, len(namespaces))
 	for i, n := range namespaces {
@@ -186,7 +173,7 @@ func paths(namespaces []string) []string {
 	return all
 }
 
-func (m *Meter) ask(ctx context.Context, path string) (map[key]row, error) {
+func (m *Meter) ask(ctx context.Context, path string) (map[meter.Container]row, error) {
 	body, err := m.source.Raw(ctx, path)
 	if err != nil {
 		return nil, err
@@ -197,28 +184,24 @@ func (m *Meter) ask(ctx context.Context, path string) (map[key]row, error) {
 // addNodes adds the nodes and their sum, while m.mu is held.
 func (m *Meter) addNodes(look *meter.Look, why error) {
 	look.NodeErr = why
-	var sum result.NodeReading
-	var offset time.Duration
+	var whole []result.NodeReading
 	for _, n := range m.nodes {
 		look.NodeCPUs += n.CPUs
-		c := m.counters[key{pod: n.Name}]
+		c := m.counters[meter.Container{Pod: n.Name}]
 		if c == nil {
 			look.NodeErr = errors.Join(look.NodeErr, fmt.Errorf("the Metrics API has no row for node %s", n.Name))
 			continue
 		}
 		r := result.NodeReading{At: c.at, Busy: int64(c.cpu), Memory: c.rss}
 		look.Nodes = append(look.Nodes, meter.Machine{Name: n.Name, CPUs: n.CPUs, AllocatableCPU: n.Cores, AllocatableMemory: n.Memory, Reading: r})
-		sum.Busy += r.Busy
-		sum.Memory += r.Memory
-		offset += r.At.Sub(look.Nodes[0].Reading.At) / time.Duration(len(m.nodes))
+		whole = append(whole, r)
 	}
 	if len(m.nodes) == 0 {
 		look.NodeErr = errors.Join(look.NodeErr, errors.New("the nodes may not be listed"))
 		return
 	}
-	if len(look.Nodes) == len(m.nodes) {
-		sum.At = look.Nodes[0].Reading.At.Add(offset)
-		look.Node = &sum
+	if len(whole) == len(m.nodes) {
+		look.Node = meter.Total(whole)
 	}
 }
 
@@ -262,25 +245,25 @@ type usage struct {
 	Memory resource.Quantity `json:"memory"`
 }
 
-func parse(body []byte) (map[key]row, error) {
+func parse(body []byte) (map[meter.Container]row, error) {
 	var l list
 	if err := json.Unmarshal(body, &l); err != nil {
 		return nil, fmt.Errorf("read the Metrics API's answer: %w", err)
 	}
-	rows := map[key]row{}
+	rows := map[meter.Container]row{}
 	for _, item := range l.Items {
 		window, err := time.ParseDuration(item.Window)
 		if err != nil || window <= 0 || item.Timestamp.IsZero() {
 			return nil, fmt.Errorf("read the Metrics API's answer: %s: a row over %q to %v", item.Metadata.Name, item.Window, item.Timestamp)
 		}
-		take := func(k key, u usage) {
+		add := func(k meter.Container, u usage) {
 			rows[k] = row{item.Timestamp, window, u.CPU.AsApproximateFloat64(), u.Memory.Value()}
 		}
 		if item.Usage != nil {
-			take(key{pod: item.Metadata.Name}, *item.Usage)
+			add(meter.Container{Pod: item.Metadata.Name}, *item.Usage)
 		}
 		for _, c := range item.Containers {
-			take(key{item.Metadata.Namespace, item.Metadata.Name, c.Name}, c.Usage)
+			add(meter.Container{Namespace: item.Metadata.Namespace, Pod: item.Metadata.Name, Name: c.Name}, c.Usage)
 		}
 	}
 	return rows, nil
