@@ -75,28 +75,12 @@ build: ## build tare and tare-agent into bin/
 	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare ./cmd/tare-agent
 
 .PHONY: build-kube
-build-kube: ## the same, and tare-kube, which measures on Kubernetes clusters
+build-kube: ## the same, and tare-kube: Kubernetes, figures in files, databases, HTTP/3, gRPC messages
 	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare ./cmd/tare-agent ./cmd/tare-kube
-
-.PHONY: build-plot
-build-plot: ## build tare-plot, which draws figures into files (tare plot)
-	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare-plot
-
-.PHONY: build-push
-build-push: ## build tare-push, which sends reports to Prometheus or OTLP (tare report --push)
-	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare-push
 
 .PHONY: pictures
 pictures: build ## draw the figures of README and methodology from a run of the quickstart; RESULTS=DIR takes an earlier one
 	@set -e; dir='$(RESULTS)'; if [ -z "$$dir" ]; then case '$(VERSION)' in *-dirty) echo 'pictures: commit first: nobody can build $(VERSION) again' >&2; exit 2;; esac; work=$$(mktemp -d /tmp/tare-pictures.XXXXXX); trap 'rm -rf "$$work"' EXIT; mkdir $$work/bin; cp bin/tare bin/tare-agent $$work/bin; cp -r examples $$work; (cd $$work; bin/tare run examples/quickstart.yaml --out quickstart); dir=$$work/quickstart; fi; $(GO) run ./test/pictures "$$dir"; $(GO) run ./test/sliceplot -o docs/explanation/pictures "$$dir"
-
-.PHONY: build-grpc
-build-grpc: ## build tare-grpc, which finds gRPC methods and encodes JSON for tare load
-	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare-grpc
-
-.PHONY: build-http3
-build-http3: ## build tare-http3, the engine of tare load --http3
-	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare-http3
 
 .PHONY: quickstart
 quickstart: build ## measure a real Envoy sidecar on this machine, in 75 s
@@ -236,7 +220,7 @@ on-nodes: # on three nodes, with Istio's charts and images
 # Fewer parts at a time than e2e: they have more tests. The race detector has a part of its own.
 .PHONY: e2e-all
 e2e-all: export TARE_TEST_ALL := 1
-e2e-all: build-plot ## make e2e, and what does not fit into it: docs/how-to/testing.md
+e2e-all: build-kube ## make e2e, and what does not fit into it: docs/how-to/testing.md
 	@trap 'exit 130' INT; rm -rf $(FLAKY); failed=; part() { echo "part of e2e-all: $$1"; "$${@:2}" || failed+=" $$1;"; }; \
 	part 'programs of release tests' tools/release/install.sh; \
 	part 'e2e with all generators' $(MAKE) --no-print-directory e2e GENERATORS= JOBS=4 PARTS='$(filter-out e2e-race,$(PARTS))'; \

@@ -22,7 +22,7 @@ const module = "github.com/tare-mesh/tare/"
 // layers, top first. A package imports only from lower lines; packages on one
 // line do not know each other. Add a line here before adding a package.
 var layers = [][]string{
-	{"cmd/tare", "cmd/tare-kube", "cmd/tare-plot", "cmd/tare-push", "cmd/tare-grpc", "cmd/tare-http3", "cmd/tare-agent"},
+	{"cmd/tare", "cmd/tare-kube", "cmd/tare-agent"},
 	{"internal/cli/kubecli"},
 	{"internal/cli"},
 	{"internal/session/kubernetes"},

@@ -379,7 +379,7 @@ func TestCommandsRun(t *testing.T) {
 func scratch(t *testing.T) (dir, bin string) {
 	t.Helper()
 	dir, bin = t.TempDir(), t.TempDir()
-	if err := programtest.Build(bin, "tare", "tare-agent", "tare-kube", "tare-plot"); err != nil {
+	if err := programtest.Build(bin, "tare", "tare-agent", "tare-kube"); err != nil {
 		t.Fatal(err)
 	}
 	envoy, err := fetch.Envoy().Find(t.Context(), fetch.Options{})

@@ -131,7 +131,7 @@ func TestContributingBuilds(t *testing.T) {
 	runIn(tree, "go", append([]string{"test", "-short", "-count=1", "-skip=^TestContributing"}, slices.Sorted(maps.Keys(packages))...)...)
 
 	bin := filepath.Join(dir, "bin") + "/"
-	runIn(tree, "go", "build", "-o", bin, "./cmd/tare", "./cmd/tare-plot")
+	runIn(tree, "go", "build", "-o", bin, "./cmd/tare", "./cmd/tare-kube")
 
 	tare := bin + "tare"
 	for _, c := range []struct{ of, want string }{

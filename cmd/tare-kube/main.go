@@ -1,15 +1,56 @@
-// Command tare-kube is tare with the Kubernetes libraries. tare starts it for commands that need a cluster.
+// Command tare-kube is tare with large libraries: for Kubernetes, gRPC messages, HTTP/3, figures in files and databases.
+// tare starts it for commands that need them.
 package main
 
 import (
+	"context"
+	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/tare-mesh/tare/internal/base/heap"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/kubecli"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/describe"
+	"github.com/tare-mesh/tare/internal/load/engine"
+	"github.com/tare-mesh/tare/internal/load/http3"
+	"github.com/tare-mesh/tare/internal/load/method"
 )
 
 func main() {
+	if len(os.Args) == 2 {
+		switch os.Args[1] {
+		case cli.TaskHTTP3:
+			os.Exit(task(sendHTTP3))
+		case method.Task:
+			os.Exit(task(describeGRPC))
+		}
+	}
 	heap.CollectLess()
 	os.Exit(cli.Main(kubecli.Kubernetes()))
+}
+
+// task does one task for tare, and returns the exit code.
+func task(run func(context.Context) error) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintf(os.Stderr, "tare-kube: %s: %v\n", os.Args[1], err)
+		return 1
+	}
+	return 0
+}
+
+// sendHTTP3 reads a load profile, and writes progress and the report.
+func sendHTTP3(ctx context.Context) error {
+	return engine.Process(ctx, "tare-kube", os.Stdin, os.Stdout, os.Stderr, func(ctx context.Context, p load.Profile, progress func(load.Progress)) (load.Report, error) {
+		return engine.RunOver(ctx, p, progress, http3.NewWorker)
+	})
+}
+
+// describeGRPC answers a query about gRPC methods.
+func describeGRPC(ctx context.Context) error {
+	return method.Serve(ctx, os.Stdin, os.Stdout, describe.Answer)
 }

@@ -19,13 +19,11 @@ import (
 	"github.com/tare-mesh/tare/internal/session"
 )
 
-// CommandLine is the command line of tare, of tare-kube, which has Kubernetes, of tare-plot, which draws, or of tare-push, which sends.
+// CommandLine is the command line of tare, or of tare-kube, which has large libraries.
 type CommandLine struct {
 	console.Console
 	program    *session.Program
 	kubernetes *Kubernetes // nil but in tare-kube
-	draw       Draw        // nil but in tare-plot
-	push       Push        // nil but in tare-push
 	handOver   handOver
 	// kill ends at the second interrupt: cleaning up stops at once.
 	kill  context.Context
@@ -38,18 +36,6 @@ type CommandLine struct {
 // A nil kubernetes makes it tare, otherwise it is tare-kube.
 func Main(kubernetes *Kubernetes) int {
 	return New(console.Console{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, kubernetes).main()
-}
-
-// MainOfPlot is Main of tare-plot.
-func MainOfPlot(draw Draw) int {
-	c := New(console.Console{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, nil)
-	c.draw = draw
-	return c.main()
-}
-
-// MainOfPush is Main of tare-push.
-func MainOfPush(push Push) int {
-	return NewForPush(console.Console{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, push).main()
 }
 
 func (c *CommandLine) main() (code int) {
@@ -82,23 +68,16 @@ func New(on console.Console, kubernetes *Kubernetes) *CommandLine {
 	return c
 }
 
-// NewForPush is New for tare-push.
-func NewForPush(on console.Console, push Push) *CommandLine {
-	c := New(on, nil)
-	c.push = push
-	return c
-}
-
 // Run carries out one command and returns the exit code.
 func (c *CommandLine) Run(ctx context.Context, args []string) int {
-	err := c.handOver.checkVersion(c.role())
+	err := c.handOver.checkVersion(c.kubernetes != nil)
 	if err == nil {
 		c.handOver.args = args
 		root := c.Root()
 		root.SetArgs(args)
 		err = root.ExecuteContext(ctx)
 		if errors.Is(err, session.ErrKubernetes) {
-			err = c.handOver.to(kubeProgram, args)
+			err = c.handOver.run(args)
 		}
 	}
 	code := console.Exit(c.Err, "tare", err)
@@ -106,19 +85,6 @@ func (c *CommandLine) Run(ctx context.Context, args []string) int {
 		fmt.Fprintf(c.Err, "\n%s\n", c.lastLine)
 	}
 	return code
-}
-
-// role is the name of the program that this process is.
-func (c *CommandLine) role() string {
-	switch {
-	case c.kubernetes != nil:
-		return kubeProgram.Name
-	case c.draw != nil:
-		return plotProgram.Name
-	case c.push != nil:
-		return pushProgram.Name
-	}
-	return "tare"
 }
 
 // Root is the command tare with all its subcommands.

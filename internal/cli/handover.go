@@ -15,25 +15,17 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
 
-// tare has neither the Kubernetes libraries, nine tenths of the time to build it, nor a JavaScript engine.
-// A command that needs them is handed over to a program that has them and replaces this process (execve):
+// tare has no large library: those of Kubernetes alone are nine tenths of the time to build tare-kube.
+// A command that needs one is handed over to tare-kube, which replaces this process (execve):
 // same arguments, environment, streams and process ID. Exit status and signals need no forwarding.
-const (
-	// envVersion carries the version of tare to the other program, which must be of the same.
-	envVersion = "TARE_HANDED_OVER_BY"
-	// envRole carries the name of the program that tare meant to start.
-	envRole = "TARE_HANDED_OVER_TO"
-)
 
-// The programs that tare hands commands over to, and http3Program, which does one task for tare and does not replace it.
-var (
-	kubeProgram  = companion.New("kube")
-	plotProgram  = companion.New("plot")
-	pushProgram  = companion.New("push")
-	http3Program = companion.New("http3")
-)
+// envVersion carries the version of tare to tare-kube, which must be of the same.
+const envVersion = "TARE_HANDED_OVER_BY"
 
-// handOver replaces this process with another program of tare.
+// TaskHTTP3 is the argument with which tare-kube sends a load over HTTP/3, as `tare-agent load` does over others.
+const TaskHTTP3 = "http3-engine"
+
+// handOver replaces this process with tare-kube.
 type handOver struct {
 	args []string // of this process, without the program's name
 	exec func(path string, argv, env []string) error
@@ -41,44 +33,38 @@ type handOver struct {
 
 func newHandOver() handOver { return handOver{exec: syscall.Exec} }
 
-// to runs p with args in place of this process. It returns only if that fails.
-func (h handOver) to(p companion.Program, args []string) error {
-	path, err := p.Find()
+// run runs tare-kube with args in place of this process. It returns only if that fails.
+func (h handOver) run(args []string) error {
+	path, err := companion.Kube.Find()
 	if err != nil {
 		return err
 	}
 	// A variable given twice has its first value.
-	env := slices.DeleteFunc(os.Environ(), func(s string) bool {
-		return strings.HasPrefix(s, envVersion+"=") || strings.HasPrefix(s, envRole+"=")
-	})
-	env = append(env, envVersion+"="+console.Version(), envRole+"="+p.Name)
+	env := slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, envVersion+"=") })
+	env = append(env, envVersion+"="+console.Version())
 	name := path
 	if filepath.Base(os.Args[0]) == plugin {
 		name = plugin
 	}
 	if err := h.exec(path, append([]string{name}, args...), env); err != nil {
-		return hint.New(p.Install, "start %s: %w", path, err)
+		return hint.New(companion.Kube.Install, "start %s: %w", path, err)
 	}
 	return nil
 }
 
-// checkVersion is called first thing: a process that took over a command must be the program that
-// tare meant, of tare's version.
-func (handOver) checkVersion(role string) error {
+// checkVersion is called first thing: a process that took over a command must be tare-kube, of tare's version.
+func (handOver) checkVersion(isKube bool) error {
 	by := os.Getenv(envVersion)
 	if by == "" {
 		return nil
 	}
-	meant := os.Getenv(envRole)
-	_, _ = os.Unsetenv(envVersion), os.Unsetenv(envRole) // children start afresh
+	_ = os.Unsetenv(envVersion) // children start afresh
 	self, _ := os.Executable()
-	for _, p := range []companion.Program{kubeProgram, plotProgram, pushProgram} {
-		if p.Name == meant && role != meant {
-			return hint.New("unset "+p.Env+", or set it to the path of "+p.Name, "%s is %s, not %s", self, role, p.Name)
-		}
+	if !isKube {
+		return hint.New("unset "+companion.Kube.Env+", or set it to the path of "+companion.Kube.Name, "%s is tare, not %s", self, companion.Kube.Name)
 	}
 	if v := console.Version(); v != by {
-		return hint.New("`make build-kube build-plot build-push` builds the programs from the same source", "version mismatch: tare is %s, %s is %s", by, self, v)
+		return hint.New("`make build-kube` builds both programs from the same source", "version mismatch: tare is %s, %s is %s", by, self, v)
 	}
 	return nil
 }
@@ -88,15 +74,15 @@ func (c *CommandLine) newStub(name string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                name,
 		DisableFlagParsing: true, // the flags belong to tare-kube
-		RunE:               func(*cobra.Command, []string) error { return c.handOver.to(kubeProgram, c.handOver.args) },
+		RunE:               func(*cobra.Command, []string) error { return c.handOver.run(c.handOver.args) },
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			_ = c.handOver.to(kubeProgram, c.handOver.args) // without tare-kube there are no completions
+			_ = c.handOver.run(c.handOver.args) // without tare-kube there are no completions
 			return nil, cobra.ShellCompDirectiveError
 		},
 	}
 	cmd.SetHelpFunc(func(*cobra.Command, []string) {
-		if err := c.handOver.to(kubeProgram, []string{name, "--help"}); err != nil {
-			fmt.Fprintf(c.Out, "%s.\n\ntare %s is part of %s: %s.\n", cmd.Short, name, kubeProgram.Name, hint.Of(err))
+		if err := c.handOver.run([]string{name, "--help"}); err != nil {
+			fmt.Fprintf(c.Out, "%s.\n\ntare %s is part of %s: %s.\n", cmd.Short, name, companion.Kube.Name, hint.Of(err))
 		}
 	})
 	return cmd

@@ -8,9 +8,12 @@ import (
 
 	"github.com/tare-mesh/tare/internal/cli/health"
 	"github.com/tare-mesh/tare/internal/session"
+	"github.com/tare-mesh/tare/internal/show/page"
+	"github.com/tare-mesh/tare/internal/show/series"
 )
 
-// Kubernetes is everything that needs the Kubernetes libraries. cmd/tare-kube passes it in, but cmd/tare has none.
+// Kubernetes is everything that needs large libraries: of Kubernetes, for figures in files, for databases. cmd/tare-kube
+// passes it in, but cmd/tare has none.
 type Kubernetes struct {
 	*session.Kubernetes
 	// The commands, without their summaries: those are in the table below.
@@ -20,6 +23,11 @@ type Kubernetes struct {
 	DryRun func(ctx context.Context, s *session.Study, results string, to io.Writer) error
 	// Examine checks the cluster of an experiment.
 	Examine func(context.Context, *session.Study) []health.Row
+
+	// Draw writes a figure of a page's data in a format: svg, pdf or png.
+	Draw func(w io.Writer, data []byte, format string, d page.Drawing) error
+	// Push sends time series to a database.
+	Push func(ctx context.Context, to *series.Target, all []series.Series) error
 }
 
 // kubernetesCommand is a command that tare hands over to tare-kube.

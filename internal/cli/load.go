@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/base/companion"
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/outfile"
@@ -61,7 +62,7 @@ response (closed loop). That measures capacity, and times are service times.`,
   tare load https://shop.example/ --resolve shop.example:443:127.0.0.1 -k -r 100
   tare load grpc://127.0.0.1:50051                               # lists the methods
   tare load grpc://127.0.0.1:50051/shop.Cart/Add --data '{"item": 4711}' -r 200
-  tare load https://127.0.0.1:8443/ --http3 -r 500               # HTTP/3, by the program tare-http3
+  tare load https://127.0.0.1:8443/ --http3 -r 500               # HTTP/3, by the program tare-kube
   tare load wss://127.0.0.1:8443/chat --data hello -r 500        # WebSocket: each message must come back
   tare load tcp://127.0.0.1:7000 --body-size 128 -r 1000         # an echo: what is sent must come back
   tare load http://127.0.0.1:8080/ -r 20000 --processes 3        # more than one process can send`,
@@ -182,12 +183,13 @@ func (c loadCommand) writeLoadPage(f *loadFlags, p *load.Profile, r *load.Report
 
 // runLoad runs p in this process, or in several.
 func runLoad(ctx context.Context, p load.Profile, parts int, progress func(load.Progress), diag io.Writer) (load.Report, error) {
-	program := generator.AgentPath()
+	program := []string{generator.AgentPath(), "load"}
 	if p.Protocol == load.ProtocolHTTP3 {
-		var err error
-		if program, err = http3Program.Find(); err != nil {
+		kube, err := companion.Kube.Find()
+		if err != nil {
 			return load.Report{}, err
 		}
+		program = []string{kube, TaskHTTP3}
 	}
 	switch {
 	case parts > 1:

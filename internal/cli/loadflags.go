@@ -100,7 +100,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.VarP(&f.timeout, "timeout", "t", "timeout of a request, from its send")
 	flags.StringVar(&f.profile.Protocol, "protocol", "", "http1, http2, http3, grpc, websocket, tcp, or auto: http2 if an https server offers it (default http1, or by URL)")
 	flags.BoolVar(&f.http2, "http2", false, "same as --protocol http2")
-	flags.BoolVar(&f.http3, "http3", false, "same as --protocol http3: over QUIC, by the program tare-http3")
+	flags.BoolVar(&f.http3, "http3", false, "same as --protocol http3: over QUIC, by the program tare-kube")
 	f.rpc.register(flags, &f.profile)
 	f.socket.register(flags)
 	flags.IntVar(&f.profile.Streams, "streams", load.DefaultStreams, "concurrent streams per HTTP/2 or HTTP/3 connection")

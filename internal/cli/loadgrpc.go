@@ -20,7 +20,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load/method"
 )
 
-// rpcFlags are the flags of gRPC, and what tare-grpc is to find out by them.
+// rpcFlags are the flags of gRPC, and what tare-kube is to find out by them.
 type rpcFlags struct {
 	method      string
 	protos      []string
@@ -95,7 +95,7 @@ func (f *rpcFlags) refuse(p *load.Profile, changed func(string) bool) error {
 	return errors.Join(errs...)
 }
 
-// described reports whether tare-grpc is to describe the method.
+// described reports whether tare-kube is to describe the method.
 func (f *rpcFlags) described(p *load.Profile) bool {
 	return p.Protocol == load.ProtocolGRPC && p.BodyFile == "" && p.RequestSize == 0 &&
 		(f.scheme || f.json != nil || len(f.protos) > 0 || f.protoset != "")
@@ -121,13 +121,13 @@ func (f *rpcFlags) lists(p *load.Profile) bool {
 	return err == nil && !strings.Contains(strings.Trim(u.Path, "/"), "/")
 }
 
-// ask starts tare-grpc.
+// ask starts tare-kube.
 func (f *rpcFlags) ask(ctx context.Context, p *load.Profile) (method.Reply, error) {
 	u, err := url.Parse(p.Targets[0])
 	if err != nil {
 		return method.Reply{}, err
 	}
-	program, err := companion.GRPC.Find()
+	program, err := companion.Kube.Find()
 	if err != nil {
 		return method.Reply{}, err
 	}

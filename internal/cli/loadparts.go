@@ -27,7 +27,7 @@ const partsLead = 2 * time.Second
 
 // loadInParts shares p among n processes that start at one instant, and merges
 // what they report. The processes end with ctx.
-func loadInParts(ctx context.Context, program string, p load.Profile, n int, progress func(load.Progress), diag io.Writer) (load.Report, error) {
+func loadInParts(ctx context.Context, program []string, p load.Profile, n int, progress func(load.Progress), diag io.Writer) (load.Report, error) {
 	dir, err := os.MkdirTemp("", "tare-load-")
 	if err != nil {
 		return load.Report{}, fmt.Errorf("share load: %w", err)
@@ -83,11 +83,11 @@ func cpusOf(cpus []int, earlier int) []int {
 }
 
 // loadPart runs one process to its end. Its program is tare-agent, or has the same command.
-func loadPart(ctx context.Context, program string, p load.Profile, progress func(load.Progress), diag io.Writer) (load.Report, error) {
+func loadPart(ctx context.Context, program []string, p load.Profile, progress func(load.Progress), diag io.Writer) (load.Report, error) {
 	fail := func(err error) (load.Report, error) {
 		return load.Report{}, fmt.Errorf("load process %d: %w", p.Part, err)
 	}
-	cmd := exec.CommandContext(ctx, program, "load")
+	cmd := exec.CommandContext(ctx, program[0], program[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it reports what it has
 	cmd.WaitDelay = p.Drain + 5*time.Second
 	var stderr bytes.Buffer

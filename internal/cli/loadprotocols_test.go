@@ -103,9 +103,9 @@ func TestLoadGRPCByDescription(t *testing.T) {
 			t.Errorf("%q: %v, hint %q", test.args, err, hint.Of(err))
 		}
 	}
-	t.Setenv("TARE_GRPC", filepath.Join(t.TempDir(), "absent"))
-	if _, err := call(with + check); err == nil || !strings.Contains(hint.Of(err), "make build-grpc") {
-		t.Errorf("without tare-grpc: %v, hint %q", err, hint.Of(err))
+	t.Setenv("TARE_KUBE", filepath.Join(t.TempDir(), "absent"))
+	if _, err := call(with + check); err == nil || !strings.Contains(hint.Of(err), "make build-kube") {
+		t.Errorf("without tare-kube: %v, hint %q", err, hint.Of(err))
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,9 +15,6 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/show/page"
 )
-
-// Draw writes a figure of a page's data in a format: svg, pdf or png. cmd/tare-plot passes it in.
-type Draw func(w io.Writer, data []byte, format string, d page.Drawing) error
 
 // plotOptions are the flags of `tare plot`.
 type plotOptions struct {
@@ -47,7 +43,7 @@ func newPlotCommand(c *CommandLine) *cobra.Command {
 		Short: "Write a figure of a report as SVG, PDF or PNG",
 		Long: `plot writes a figure of the page that tare report --format html makes, without a browser.
 Text is outlined, so no font is needed. The same results give the same bytes.
-tare-plot has the command; tare starts it.
+tare-kube has the command; tare starts it.
 
 Figures:
 ` + strings.TrimRight(list.String(), "\n"),
@@ -108,15 +104,15 @@ func (c *CommandLine) plot(dirs, figures []string, o plotOptions) error {
 	if err != nil {
 		return err
 	}
-	if c.draw == nil {
-		return c.handOver.to(plotProgram, c.handOver.args)
+	if c.kubernetes == nil {
+		return c.handOver.run(c.handOver.args)
 	}
 	data, err := plotData(dirs, o)
 	if err != nil {
 		return err
 	}
 	var b bytes.Buffer
-	if err := c.draw(&b, data, format, d); err != nil {
+	if err := c.kubernetes.Draw(&b, data, format, d); err != nil {
 		return fmt.Errorf("%s of %s: %w", o.figure, strings.Join(dirs, ", "), err)
 	}
 	return outfile.WriteFile(string(o.output), b.Bytes(), 0o644)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,9 +15,6 @@ import (
 	"github.com/tare-mesh/tare/internal/show/series"
 )
 
-// Push sends time series to a database. cmd/tare-push passes it in.
-type Push func(ctx context.Context, to *series.Target, all []series.Series) error
-
 // pushOptions are the flags of `tare report --push`.
 type pushOptions struct {
 	url, protocol string
@@ -27,7 +23,7 @@ type pushOptions struct {
 
 func (o *pushOptions) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.url, "push", "", "send the figures and trials to the `URL` of a Prometheus remote write or OTLP receiver instead, by tare-push")
+	f.StringVar(&o.url, "push", "", "send the figures and trials to the `URL` of a Prometheus remote write or OTLP receiver instead, by tare-kube")
 	f.StringVar(&o.protocol, "push-protocol", "", "protocol of --push: "+strings.Join(series.Protocols(), " or ")+" (default: by the path of the URL)")
 	f.StringArrayVar(&o.headers, "push-header", nil, "header of --push, with secrets from the environment or a file: `\"Authorization: Bearer ${env:TOKEN}\"`; may be repeated")
 	_ = cmd.RegisterFlagCompletionFunc("push-protocol", cobra.FixedCompletions(series.Protocols(), cobra.ShellCompDirectiveNoFileComp))
@@ -63,14 +59,14 @@ func (o pushOptions) target(cmd *cobra.Command) (*series.Target, error) {
 	return t, nil
 }
 
-// pushReport sends the report of a run. tare hands over to tare-push.
+// pushReport sends the report of a run. tare hands over to tare-kube.
 func (c reporter) pushReport(cmd *cobra.Command, dir string, o reportOptions) error {
 	t, err := o.push.target(cmd)
 	if err != nil {
 		return err
 	}
-	if c.push == nil {
-		return c.handOver.to(pushProgram, c.handOver.args)
+	if c.kubernetes == nil {
+		return c.handOver.run(c.handOver.args)
 	}
 	results, r, err := analyse(dir, o)
 	if err != nil {
@@ -82,7 +78,7 @@ func (c reporter) pushReport(cmd *cobra.Command, dir string, o reportOptions) er
 		return err
 	}
 	t.Retrying = func(why string) { c.Notef("%s; trying again", why) }
-	if err := c.push(cmd.Context(), t, all); err != nil {
+	if err := c.kubernetes.Push(cmd.Context(), t, all); err != nil {
 		return err
 	}
 	c.Notef("pushed %s of %s to %s", series.Count(all), r.Experiment, t)

@@ -21,7 +21,7 @@ func newReferenceCommand(c *CommandLine) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if c.kubernetes == nil { // its commands are part of the page
-				return c.handOver.to(kubeProgram, c.handOver.args)
+				return c.handOver.run(c.handOver.args)
 			}
 			return WriteReference(c.Out, cmd.Root())
 		},

@@ -24,15 +24,16 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"tare":         func() { os.Exit(Main(nil)) },
 		"kubectl-tare": func() { os.Exit(Main(nil)) },
-		"tare-grpc": func() {
-			if err := method.Serve(context.Background(), os.Stdin, os.Stdout, describe.Answer); err != nil {
-				log.Fatal(err)
+		// The tasks of tare-kube, as cmd/tare-kube has them.
+		"tare-kube": func() {
+			var err error
+			if os.Args[1] == method.Task {
+				err = method.Serve(context.Background(), os.Stdin, os.Stdout, describe.Answer)
+			} else {
+				err = engine.Process(context.Background(), "tare-kube", os.Stdin, os.Stdout, os.Stderr, func(ctx context.Context, p load.Profile, progress func(load.Progress)) (load.Report, error) {
+					return engine.RunOver(ctx, p, progress, http3.NewWorker)
+				})
 			}
-		},
-		"tare-http3": func() {
-			err := engine.Process(context.Background(), "tare-http3", os.Stdin, os.Stdout, os.Stderr, func(ctx context.Context, p load.Profile, progress func(load.Progress)) (load.Report, error) {
-				return engine.RunOver(ctx, p, progress, http3.NewWorker)
-			})
 			if err != nil {
 				log.Fatal(err)
 			}

@@ -8,7 +8,7 @@ import (
 const (
 	EngineEpoll    = "epoll"    // Linux only
 	EnginePortable = "portable" // every system
-	EngineHTTP3    = "http3"    // quic-go, in the program tare-http3
+	EngineHTTP3    = "http3"    // quic-go, in the program tare-kube
 )
 
 // NativeEngine is the engine that this operating system gets by default.

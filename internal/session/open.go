@@ -123,7 +123,7 @@ func encodeMessages(ctx context.Context, x *experiment.Experiment) error {
 			continue
 		}
 		at := fmt.Sprintf("load.requests[%d].json", i)
-		program, err := companion.GRPC.Find()
+		program, err := companion.Kube.Find()
 		if err != nil {
 			return err
 		}

@@ -34,7 +34,7 @@ const (
 var targets = strings.Fields(cmp.Or(os.Getenv("TARGETS"), "linux/amd64 linux/arm64 darwin/amd64 darwin/arm64"))
 
 // programs of every archive.
-var programs = []string{"tare", "tare-agent", "tare-grpc", "tare-http3", "tare-kube", "tare-plot", "tare-push"}
+var programs = []string{"tare", "tare-agent", "tare-kube"}
 
 // shared is where the release of all tests is built.
 var shared string

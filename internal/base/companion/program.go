@@ -17,8 +17,8 @@ type Program struct {
 	Install string // hint how to get it
 }
 
-// GRPC finds gRPC methods and encodes their messages.
-var GRPC = New("grpc")
+// Kube is tare with large libraries.
+var Kube = New("kube")
 
 // New returns the program tare-name.
 func New(name string) Program {

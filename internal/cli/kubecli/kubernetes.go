@@ -4,6 +4,8 @@ package kubecli
 import (
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/session/kubernetes"
+	"github.com/tare-mesh/tare/internal/show/plot"
+	"github.com/tare-mesh/tare/internal/show/push"
 )
 
 // Kubernetes returns the part of the command line that only cmd/tare-kube has.
@@ -15,6 +17,7 @@ func Kubernetes() *cli.Kubernetes {
 		Cleanup:    newCleanupCommand,
 		Image:      newImageCommand,
 		DryRun:     kubernetes.DryRun,
-		Examine:    examine,
+		Draw:       plot.Draw, Push: push.Send,
+		Examine: examine,
 	}
 }

@@ -1,5 +1,5 @@
 // Package describe finds the description of gRPC methods, by reflection or in files, and encodes
-// JSON as their messages. It has the protobuf libraries, so only tare-grpc links it.
+// JSON as their messages. It has the protobuf libraries, so only tare-kube links it.
 package describe
 
 import (

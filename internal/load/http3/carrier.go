@@ -1,4 +1,4 @@
-// Package http3 carries requests over HTTP/3, by quic-go. Only tare-http3 links it.
+// Package http3 carries requests over HTTP/3, by quic-go. Only tare-kube links it.
 package http3
 
 import (

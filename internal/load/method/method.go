@@ -1,4 +1,4 @@
-// Package method is the contract between tare and tare-grpc, which has the protobuf libraries: it
+// Package method is the contract between tare and tare-kube, which has the protobuf libraries: it
 // finds the method of a gRPC load and encodes its messages, once before the load.
 package method
 
@@ -17,10 +17,13 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
+// Task is the argument with which tare-kube answers a query.
+const Task = "grpc-methods"
+
 // Format is the version of the contract.
 const Format = 1
 
-// Query is the question to tare-grpc, as JSON on its standard input.
+// Query is the question to tare-kube, as JSON on its standard input.
 type Query struct {
 	Format int `json:"format"`
 	// Profile has one target and how to connect to it. The server is called only without
@@ -38,7 +41,7 @@ type Query struct {
 	Source string `json:"source,omitempty"`
 }
 
-// Reply is the answer of tare-grpc, as JSON on its standard output.
+// Reply is the answer of tare-kube, as JSON on its standard output.
 type Reply struct {
 	// Methods are those of the query.
 	Methods []Method `json:"methods,omitempty"`
@@ -66,14 +69,14 @@ const (
 	maxNote  = 4 << 10 // bytes of standard error
 )
 
-// Ask starts tare-grpc at a path and returns its reply.
+// Ask starts tare-kube at a path and returns its reply.
 func Ask(ctx context.Context, program string, q Query) (Reply, error) {
 	q.Format = Format
 	in, err := json.Marshal(q)
 	if err != nil {
 		return Reply{}, err
 	}
-	cmd := exec.CommandContext(ctx, program)
+	cmd := exec.CommandContext(ctx, program, Task)
 	cmd.WaitDelay = time.Second
 	var stderr bytes.Buffer
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(in), &stderr
@@ -110,7 +113,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, answer func(context
 		return fmt.Errorf("read query: %w", err)
 	}
 	if q.Format != Format {
-		return fmt.Errorf("the query has format %d, and this program reads %d: tare and tare-grpc are of different versions", q.Format, Format)
+		return fmt.Errorf("the query has format %d, and this program reads %d: tare and tare-kube are of different versions", q.Format, Format)
 	}
 	r, err := answer(ctx, q)
 	if err != nil {

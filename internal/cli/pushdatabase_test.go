@@ -1,4 +1,4 @@
-package main
+package cli_test
 
 import (
 	"bytes"
@@ -175,11 +175,11 @@ func number(t *testing.T, v any) float64 {
 	return f
 }
 
-// tare runs tare-push.
+// tare runs tare-kube with the libraries of --push.
 func tare(t *testing.T, args ...string) (code int, out string) {
 	t.Helper()
 	var b bytes.Buffer
-	code = cli.NewForPush(console.Console{In: strings.NewReader(""), Out: &b, Err: &b}, push.Send).Run(t.Context(), args)
+	code = cli.New(console.Console{In: strings.NewReader(""), Out: &b, Err: &b}, &cli.Kubernetes{Push: push.Send}).Run(t.Context(), args)
 	return code, b.String()
 }
 
