@@ -45,7 +45,7 @@ type Answer struct {
 // Certificates describe how tare's probes of the mesh get certificates. The
 // control plane is then the certificate authority.
 type Certificates struct {
-	// Identity is a template over [CertificateContext]: the SPIFFE ID of a service.
+	// Identity is the SPIFFE ID of a service, a template over [CertificateContext].
 	Identity string `yaml:"identity" json:"identity"`
 	// Roots returns the authority's certificates as PEM.
 	Roots Request `yaml:"roots" json:"roots"`

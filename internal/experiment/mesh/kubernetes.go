@@ -23,7 +23,7 @@ type Kubernetes struct {
 	// Coexists declares that the mesh acts on enrolled namespaces only: other meshes and applications without one may
 	// run beside it.
 	Coexists bool `yaml:"coexists,omitempty" json:"coexists,omitempty"`
-	// Revisions describes several versions at once. Nil means that only one can be installed.
+	// Revisions describes several versions at once. If it is absent, only one can be installed.
 	Revisions *Revisions `yaml:"revisions,omitempty" json:"revisions,omitempty"`
 	// Revision of this definition. Empty means that it is the only version.
 	Revision string `yaml:"-" json:"revision,omitempty"`
@@ -56,7 +56,7 @@ type Kubernetes struct {
 	Enrolment Enrolment `yaml:"enrolment,omitempty" json:"enrolment"`
 	// Proxies are the data plane, by role.
 	Proxies []Proxy `yaml:"proxies,omitempty" json:"proxies,omitempty"`
-	// Gateway is the ingress gateway, for a load from outside the mesh. Nil means that none is described.
+	// Gateway is the ingress gateway, for a load from outside the mesh. If it is absent, load.entry: gateway is refused.
 	Gateway *Gateway `yaml:"gateway,omitempty" json:"gateway,omitempty"`
 	// Plaintext is the policy for requests without TLS from outside the mesh.
 	Plaintext Plaintext `yaml:"plaintext,omitempty" json:"plaintext"`

@@ -16,9 +16,9 @@ type Definition struct {
 	Provides    Provides `yaml:"provides,omitempty" json:"provides"`
 	// Text of the file that it was read from.
 	Text []byte `yaml:"-" json:"-"`
-	// Local describes the mesh as processes on one machine. Nil means not available.
+	// Local describes the mesh as processes on one machine. If it is absent, the mesh does not run there.
 	Local *Local `yaml:"local,omitempty" json:"local,omitempty"`
-	// Kubernetes describes the mesh in a cluster. Nil means not available.
+	// Kubernetes describes the mesh in a cluster. If it is absent, the mesh does not run there.
 	Kubernetes *Kubernetes `yaml:"kubernetes,omitempty" json:"kubernetes,omitempty"`
 	// Tasks are the attribution rules: the first that matches wins.
 	Tasks []Rule `yaml:"tasks,omitempty" json:"tasks,omitempty"`

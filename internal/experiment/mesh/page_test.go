@@ -96,6 +96,9 @@ func (s source) rows(name, at string, seen map[string]string) string {
 
 var docLink = regexp.MustCompile(`\[(\w[\w.]*)\]`)
 
+// templateOver is how comments name the Go type of the values of a template. The page lists the values above the fields.
+var templateOver = regexp.MustCompile(`(?:text/)?template(s?) over \[\w+\]`)
+
 // keys are the keys of the fields of all types in a definition, by their names in Go.
 func (s source) keys() map[string]string {
 	keys := map[string]string{}
@@ -118,8 +121,8 @@ var (
 	goName   = regexp.MustCompile(`(^|[a-z,;:] )([A-Z]\w*)( API)?`)
 	initials = regexp.MustCompile(`^[A-Z0-9]+s?$`)
 	// identifier matches other names in Go, but for the data of templates and the kinds of Kubernetes objects.
-	identifier     = regexp.MustCompile(`\b(?:nil|[A-Z][a-z]+[A-Z]\w*)\b`)
-	namesOfReaders = regexp.MustCompile("Context$|^(?:DaemonSet|StatefulSet|(?:Mutating|Validating)WebhookConfiguration)$")
+	identifier     = regexp.MustCompile(`\b(?:[Nn]il|[A-Z][a-z]+[A-Z]\w*)\b`)
+	namesOfReaders = regexp.MustCompile("^(?:DaemonSet|StatefulSet|(?:Mutating|Validating)WebhookConfiguration)$")
 )
 
 // readable replaces the names of fields in Go with those in a definition, and nil.
@@ -146,6 +149,7 @@ func (s source) described(field *ast.Field) string {
 			}
 		}
 	}
+	text = templateOver.ReplaceAllString(text, "template$1")
 	text = readable(docLink.ReplaceAllString(text, "$1"), s.keys())
 	return strings.NewReplacer("{{", "`{{", "}}", "}}`").Replace(text)
 }
