@@ -65,8 +65,12 @@ func (c examiner) againstItself(ctx context.Context, s *session.Study, o aaOptio
 	if err != nil {
 		return err
 	}
+	measured, err := analysis.Read(d, analysis.Options{})
+	if err != nil {
+		return err
+	}
 	var text strings.Builder
-	rows := aaRows(r, o)
+	rows := aaRows(r, measured, o)
 	failed := writeAA(&text, rows, r, o)
 	if _, err := io.WriteString(c.Out, text.String()); err != nil {
 		return err
@@ -97,7 +101,7 @@ func shortPhases(file, aa experiment.Phases, refresh time.Duration) (all []strin
 // aaRow is a metric of the A/A run, as text, "?" if unknown.
 type aaRow struct{ title, mean, shows, blocks, detect string }
 
-func aaRows(r *analysis.Report, o aaOptions) (rows []aaRow) {
+func aaRows(r *analysis.Report, run *analysis.Run, o aaOptions) (rows []aaRow) {
 	for _, name := range aaMetrics {
 		m, _ := metric.Lookup(name)
 		unit, _ := m.Display()
@@ -105,10 +109,8 @@ func aaRows(r *analysis.Report, o aaOptions) (rows []aaRow) {
 		if e, ok := r.Treatments[0].Metrics[name]; ok {
 			row.mean = fmt.Sprintf("%.3g %s", e.Estimate, unit)
 			row.shows, row.blocks = smallest(r, name, unit, e.Estimate)
-			if c, ok := r.Find(r.Treatments[1].ID, name); ok {
-				if n, ok := c.BlocksFor(o.share, r); ok {
-					row.detect = fmt.Sprint(n)
-				}
+			if n, ok := run.BlocksToDetect(r.Treatments[1].ID, name, o.share); ok {
+				row.detect = fmt.Sprint(n)
 			}
 		}
 		rows = append(rows, row)

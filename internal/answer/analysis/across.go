@@ -58,27 +58,31 @@ type Across struct {
 	Warnings     []Warning      `json:"warnings"`
 }
 
+func sideOf(d *result.Dir, run *Run) Side {
+	return Side{d.Path(), run.Name(), run.Setup(), run.Count()}
+}
+
 // earlier is one of the base runs.
 type earlier struct {
-	dir    *result.Dir
-	report *Report
+	dir *result.Dir
+	run *Run
 }
 
 // CompareRuns computes the changes from the base runs to next. It refuses runs with other
 // differences with a [*NotComparable], unless Anyway is set.
 func CompareRuns(bases []*result.Dir, next *result.Dir, o AcrossOptions) (*Across, error) {
-	n, err := Analyze(next, o.Options)
+	n, err := Read(next, o.Options)
 	if err != nil {
 		return nil, err
 	}
 	a := &Across{
-		Schema: AcrossSchema, Method: Unpaired, Confidence: n.Confidence, New: Side{next.Path(), n.Experiment, n.Setup, n.Count},
+		Schema: AcrossSchema, Method: Unpaired, Confidence: n.Confidence(), New: sideOf(next, n),
 		Obstacles: []Distinction{}, Distinctions: []Distinction{},
 		OnlyBase: []string{}, OnlyNew: []string{}, Changes: []Change{}, Gates: []GateCheck{}, Warnings: []Warning{},
 	}
 	var runs []earlier
 	for _, base := range bases {
-		b, err := Analyze(base, o.Options)
+		b, err := Read(base, o.Options)
 		if err != nil {
 			return nil, err
 		}
@@ -86,14 +90,14 @@ func CompareRuns(bases []*result.Dir, next *result.Dir, o AcrossOptions) (*Acros
 		if err != nil {
 			return nil, err
 		}
-		obstacles = append(obstacles, loadObstacles(obstacles, b.Setup, n.Setup)...)
+		obstacles = append(obstacles, loadObstacles(obstacles, b.Setup(), n.Setup())...)
 		if len(obstacles) > 0 && !o.Anyway {
 			return nil, &NotComparable{Base: base.Path(), New: next.Path(), Obstacles: obstacles,
 				Hinted: hint.Hinted{Text: "run both under the same conditions, or use --anyway: the difference is then that of everything listed"}}
 		}
 		a.Obstacles, a.Distinctions = withOthers(a.Obstacles, obstacles), withOthers(a.Distinctions, distinctions)
-		a.Confidence = math.Min(a.Confidence, b.Confidence)
-		a.Base = Side{base.Path(), b.Experiment, b.Setup, b.Count}
+		a.Confidence = math.Min(a.Confidence, b.Confidence())
+		a.Base = sideOf(base, b)
 		a.BaseRuns = append(a.BaseRuns, a.Base)
 		runs = append(runs, earlier{base, b})
 	}
@@ -116,7 +120,7 @@ func CompareRuns(bases []*result.Dir, next *result.Dir, o AcrossOptions) (*Acros
 	}
 	if len(a.Changes) == 0 {
 		return nil, hint.New("treatments are the same if every factor has the same level: run both from one experiment file",
-			"the two runs have no treatment in common: one has %s, the other %s", listed(a.OnlyBase, 4), listed(a.OnlyNew, 4))
+			"the two runs have no treatment in common: one has %s, the other %s", printable.Listed(a.OnlyBase, 4), printable.Listed(a.OnlyNew, 4))
 	}
 	a.adjust()
 	a.warn(runs, n)
@@ -139,9 +143,9 @@ func distinct(runs []earlier) error {
 	for _, r := range runs {
 		var figures strings.Builder
 		measured := false
-		for i := range r.report.Trials {
-			measured = measured || len(r.report.Trials[i].Metrics) > 0
-			fmt.Fprint(&figures, r.report.Trials[i].Metrics) // maps are printed in the order of their keys
+		for i := range r.run.Trials {
+			measured = measured || len(r.run.Trials[i].Metrics) > 0
+			fmt.Fprint(&figures, r.run.Trials[i].Metrics) // maps are printed in the order of their keys
 		}
 		if !measured {
 			continue // nothing to recognise it by
@@ -173,15 +177,15 @@ func (a *Across) match(runs []earlier, next earlier) {
 			references[t.Baseline] = true
 		}
 	}
-	trials := make([]map[string][]Trial, len(runs)) // by key
+	trials := make([]map[string][]Measured, len(runs)) // by key
 	for i, r := range runs {
-		trials[i] = map[string][]Trial{}
-		valid := validTrials(r.report)
+		trials[i] = map[string][]Measured{}
+		valid := r.run.validByTreatment()
 		for _, t := range r.dir.Plan().Treatments {
 			trials[i][key(t)] = valid[t.ID]
 		}
 	}
-	newTrials := validTrials(next.report)
+	newTrials := next.run.validByTreatment()
 	taken := map[string]bool{}
 	for _, t := range last.Treatments {
 		p, ok := partner[key(t)]
@@ -190,7 +194,7 @@ func (a *Across) match(runs []earlier, next earlier) {
 			continue
 		}
 		taken[p.ID] = true
-		var base [][]Trial
+		var base [][]Measured
 		for i := range runs {
 			base = append(base, trials[i][key(t)])
 		}
@@ -225,17 +229,7 @@ func keyOf(plans ...plan.Plan) func(plan.Treatment) string {
 	}
 }
 
-func validTrials(r *Report) map[string][]Trial {
-	by := map[string][]Trial{}
-	for _, t := range r.Trials {
-		if t.Valid {
-			by[t.Treatment] = append(by[t.Treatment], t)
-		}
-	}
-	return by
-}
-
-func valuesOf(trials []Trial, name string) []float64 {
+func valuesOf(trials []Measured, name string) []float64 {
 	values := make([]float64, 0, len(trials))
 	for i := range trials {
 		if v, ok := trials[i].Metrics[name]; ok {
@@ -269,7 +263,7 @@ func (a *Across) adjust() {
 }
 
 // warn adds the limits of the comparison.
-func (a *Across) warn(runs []earlier, n *Report) {
+func (a *Across) warn(runs []earlier, n *Run) {
 	for _, d := range a.Obstacles {
 		a.Warnings = append(a.Warnings, Warning{Code: "not-comparable", Message: d.String(),
 			Hint: "this may cause the difference: run both under the same conditions"})
@@ -282,12 +276,12 @@ func (a *Across) warn(runs []earlier, n *Report) {
 	}
 	if len(moved) > 0 {
 		a.Warnings = append(a.Warnings, Warning{Code: "baseline-moved",
-			Message: "the baseline itself changed: " + listed(moved, 4),
+			Message: "the baseline itself changed: " + printable.Listed(moved, 4),
 			Hint:    "the machine or the application changed, which can also cause a change of that size in a mesh"})
 	}
 	if len(a.OnlyBase)+len(a.OnlyNew) > 0 {
 		a.Warnings = append(a.Warnings, Warning{Code: "without-partner",
-			Message: fmt.Sprintf("not compared: %s", listed(append(slices.Clone(a.OnlyBase), a.OnlyNew...), 6)),
+			Message: fmt.Sprintf("not compared: %s", printable.Listed(append(slices.Clone(a.OnlyBase), a.OnlyNew...), 6)),
 			Hint:    "they are in one of the two runs only"})
 	}
 	name := func(r earlier) string {
@@ -297,7 +291,7 @@ func (a *Across) warn(runs []earlier, n *Report) {
 		return "base run"
 	}
 	for _, r := range runs {
-		a.warnOf(name(r), r.report)
+		a.warnOf(name(r), r.run)
 	}
 	a.warnOf("new run", n)
 	if !slices.ContainsFunc(a.Changes, func(c Change) bool { return c.Base == nil || c.New == nil || *c.Base != *c.New }) {
@@ -306,13 +300,13 @@ func (a *Across) warn(runs []earlier, n *Report) {
 }
 
 // warnOf adds the limits of one of the runs.
-func (a *Across) warnOf(name string, r *Report) {
-	if c := r.Count; c.Used < c.Planned {
+func (a *Across) warnOf(name string, run *Run) {
+	if c := run.Count(); c.Used < c.Planned {
 		a.Warnings = append(a.Warnings, Warning{Code: "trials-lost", Trials: c.Planned - c.Used,
 			Message: fmt.Sprintf("of the %s %d of %s are used (%d invalid, %d failed, %d not recorded)", name, c.Used, printable.Counted(c.Planned, "trial"), c.Invalid, c.Failed, c.Missing),
 			Hint:    "`tare report DIR` prints the reasons"})
 	}
-	for _, w := range distrusted(r) {
+	for _, w := range distrusted(run.Trials) {
 		w.Message = fmt.Sprintf("%s: %s", name, w.Message)
 		a.Warnings = append(a.Warnings, w)
 	}
@@ -351,5 +345,5 @@ func (a *Across) noneFor(g Gate) error {
 	}
 	slices.Sort(names)
 	return &GateError{Gate: g.Text, Column: strings.IndexByte(g.Text, '{') + 1,
-		Message: "it selects no treatment of both runs, or none with " + g.Metric, Hinted: hint.Hinted{Text: "the runs have " + listed(names, 8)}}
+		Message: "it selects no treatment of both runs, or none with " + g.Metric, Hinted: hint.Hinted{Text: "the runs have " + printable.Listed(names, 8)}}
 }

@@ -27,12 +27,12 @@ func (p BlockPrice) BestSlices(row, deployment float64) float64 {
 
 // price is that of the blocks of the run. Nil means that it has no rounds. It is the median, because a
 // resumed run has a gap.
-func (a *analysis) price() *BlockPrice {
-	if a.run.plan.Slices == nil || a.run.plan.Slices.Measure == 0 {
+func (run *Run) price() *BlockPrice {
+	if run.Plan.Slices == nil || run.Plan.Slices.Measure == 0 {
 		return nil
 	}
 	rounds := map[string]int{}
-	for _, t := range a.run.plan.Trials {
+	for _, t := range run.Plan.Trials {
 		rounds[t.ID] = t.Round
 	}
 	type span struct {
@@ -40,8 +40,8 @@ func (a *analysis) price() *BlockPrice {
 		measure    float64
 	}
 	spans := map[int]*span{}
-	for i := range a.run.records {
-		r := &a.run.records[i]
+	for i := range run.Records {
+		r := &run.Records[i]
 		if rounds[r.ID] == 0 || r.Load == nil {
 			continue
 		}
@@ -65,7 +65,7 @@ func (a *analysis) price() *BlockPrice {
 			end = next.start // the removal of the deployments included
 		}
 		blocks = append(blocks, end.Sub(s.start).Seconds()-s.measure)
-		rows = append(rows, s.measure/float64(a.run.plan.Slices.Measure))
+		rows = append(rows, s.measure/float64(run.Plan.Slices.Measure))
 	}
 	if len(blocks) == 0 {
 		return nil
@@ -159,21 +159,21 @@ func NoiseComponents(p *plan.Plan, runs []*result.Dir) ([]Components, error) {
 	pools := map[string]*pool{}
 	confidence := defaultConfidence
 	for _, d := range runs {
-		r, err := Analyze(d, Options{})
+		run, err := Read(d, Options{})
 		if err != nil {
 			return nil, err
 		}
-		confidence = r.Confidence
+		confidence = run.Confidence()
 		partner := partners(d.Plan(), *p)
-		tests := map[string]int{}
-		for _, q := range r.Questions {
+		tests, treatments := map[string]int{}, run.Treatments()
+		for _, q := range run.Compare().questions {
 			for _, t := range q.Treatments {
 				tests[t] = q.Tests
 			}
 		}
-		for _, n := range r.Noise {
+		for _, n := range run.Noise() {
 			mean := 0.0
-			for _, t := range r.Treatments {
+			for _, t := range treatments {
 				if t.ID == n.Treatment {
 					mean = t.Metrics[n.Metric].Estimate
 				}

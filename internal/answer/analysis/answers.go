@@ -33,14 +33,14 @@ type received struct {
 
 // answersDiffer compares the answers of each treatment with those of its baseline. Other answers are other work: the
 // figures of both are correct, but their difference is not that of the same work.
-func (d *run) answersDiffer() (ws []Warning) {
+func answersDiffer(run *Run) (ws []Warning) {
 	of := map[string]received{}
-	for _, t := range d.plan.Treatments {
-		of[t.ID] = d.received(t.ID)
+	for _, t := range run.Plan.Treatments {
+		of[t.ID] = receivedBy(run, t.ID)
 	}
-	for _, t := range d.plan.Treatments {
-		i := slices.IndexFunc(d.plan.Treatments, func(b plan.Treatment) bool { return b.ID == t.Baseline })
-		if i < 0 || !sameRequests(t, d.plan.Treatments[i]) {
+	for _, t := range run.Plan.Treatments {
+		i := slices.IndexFunc(run.Plan.Treatments, func(b plan.Treatment) bool { return b.ID == t.Baseline })
+		if i < 0 || !sameRequests(t, run.Plan.Treatments[i]) {
 			continue
 		}
 		if text := otherWork(of[t.Baseline], of[t.ID]); text != "" {
@@ -57,11 +57,11 @@ func sameRequests(a, b plan.Treatment) bool {
 	return x.Route == y.Route && x.Topology == y.Topology && x.Protocol == y.Protocol && x.RequestSize == y.RequestSize && x.ResponseSize == y.ResponseSize
 }
 
-func (d *run) received(treatment string) received {
+func receivedBy(run *Run, treatment string) received {
 	r := received{treatment: treatment}
 	statuses, answers, bytes := map[string]int64{}, int64(0), int64(0)
-	for i := range d.records {
-		record := &d.records[i]
+	for i := range run.Records {
+		record := &run.Records[i]
 		if record.Treatment != treatment || record.Error != "" {
 			continue
 		}

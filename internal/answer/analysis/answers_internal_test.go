@@ -50,14 +50,14 @@ func TestAnswersDiffer(t *testing.T) {
 		"headers of a proxy": {none: probed(page), envoy: trials{{Valid: true, Answers: []check.Answer{page}, Load: loaded("200", 500)}}},
 		"a failed trial":     {none: probed(page), envoy: trials{{Error: "it ended", Answers: []check.Answer{with(func(a *check.Answer) { a.Status = "500" })}}}},
 	} {
-		d := run{plan: plan.Plan{Treatments: []plan.Treatment{{ID: "none"}, {ID: "envoy", Baseline: "none", Levels: tc.levels}}}}
+		d := &Run{Plan: plan.Plan{Treatments: []plan.Treatment{{ID: "none"}, {ID: "envoy", Baseline: "none", Levels: tc.levels}}}}
 		for id, all := range map[string]trials{"none": tc.none, "envoy": tc.envoy} {
 			for _, r := range all {
 				r.Treatment = id
-				d.records = append(d.records, r)
+				d.Records = append(d.Records, r)
 			}
 		}
-		got := d.answersDiffer()
+		got := answersDiffer(d)
 		if (len(got) == 1) != (tc.want != "") || len(got) > 0 && !strings.Contains(got[0].Message, tc.want) {
 			t.Errorf("%s: got %+v, want %q", name, got, tc.want)
 		}

@@ -46,7 +46,7 @@ type Change struct {
 }
 
 // changes are all metrics of one treatment known on at least one side.
-func (a *Across) changes(t plan.Treatment, reference bool, base [][]Trial, next []Trial) {
+func (a *Across) changes(t plan.Treatment, reference bool, base [][]Measured, next []Measured) {
 	all := slices.Concat(base...)
 	for _, m := range metric.Known(append(metricsOf(all), metricsOf(next)...)...) {
 		var runs [][]float64

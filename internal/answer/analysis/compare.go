@@ -10,10 +10,19 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
+// Treatments are the estimates of every treatment over its valid trials.
+func (run *Run) Treatments() (all []Treatment) {
+	byTreatment := run.validByTreatment()
+	for _, t := range run.Plan.Treatments {
+		all = append(all, run.treatment(t, byTreatment[t.ID]))
+	}
+	return all
+}
+
 // treatment estimates every metric of t over its valid trials.
-func (a *analysis) treatment(t plan.Treatment, trials []Trial) Treatment {
+func (run *Run) treatment(t plan.Treatment, trials []Measured) Treatment {
 	out := Treatment{ID: t.ID, Factors: t.Factors, Control: t.Control, Reference: t.Reference, Baseline: t.Baseline, N: len(trials), Metrics: map[string]Estimate{}, Warnings: []Warning{}}
-	for _, p := range a.run.plan.Trials {
+	for _, p := range run.Plan.Trials {
 		if p.Treatment == t.ID {
 			out.Planned++
 		}
@@ -25,9 +34,9 @@ func (a *analysis) treatment(t plan.Treatment, trials []Trial) Treatment {
 				values = append(values, v)
 			}
 		}
-		out.Metrics[m.Name] = a.estimator.estimate(m, values, trials)
+		out.Metrics[m.Name] = run.estimator.estimate(m, values, trials)
 	}
-	out.Roles = a.estimator.roles(trials)
+	out.Roles = run.estimator.roles(trials)
 	var all tally
 	for _, trial := range trials {
 		for _, w := range trial.Warnings {
@@ -43,7 +52,7 @@ func (a *analysis) treatment(t plan.Treatment, trials []Trial) Treatment {
 	return out
 }
 
-func (x *estimator) estimate(m metric.Metric, values []float64, trials []Trial) Estimate {
+func (x *estimator) estimate(m metric.Metric, values []float64, trials []Measured) Estimate {
 	if x.method == AsPublished {
 		e := estimatePublished(m, values)
 		e.Warnings = append(e.Warnings, metricWarnings(trials, m.Name)...)
@@ -64,7 +73,7 @@ func (x *estimator) estimate(m metric.Metric, values []float64, trials []Trial) 
 }
 
 // metricWarnings are the trials' own warnings about one metric.
-func metricWarnings(trials []Trial, name string) []Warning {
+func metricWarnings(trials []Measured, name string) []Warning {
 	var t tally
 	for _, trial := range trials {
 		for _, w := range trial.Warnings {
@@ -116,7 +125,7 @@ type pairs struct {
 	shifts              []float64 // position in the block, treatment less baseline
 }
 
-func (x *estimator) pairs(name string, treatment, baseline map[int]Trial) pairs {
+func (x *estimator) pairs(name string, treatment, baseline map[int]Measured) pairs {
 	var p pairs
 	for block := 1; block <= x.blocks; block++ {
 		t, ok1 := treatment[block].Metrics[name]
@@ -138,8 +147,8 @@ func (x *estimator) pairs(name string, treatment, baseline map[int]Trial) pairs 
 // rounding bounds the rounding of a figure, as a share of it: double precision has 1e-16, and figures are sums of hundreds.
 const rounding = 1e-13
 
-func byBlock(trials []Trial) map[int]Trial {
-	by := make(map[int]Trial, len(trials))
+func byBlock(trials []Measured) map[int]Measured {
+	by := make(map[int]Measured, len(trials))
 	for _, t := range trials {
 		by[t.Block] = t
 	}
@@ -147,18 +156,18 @@ func byBlock(trials []Trial) map[int]Trial {
 }
 
 // compare is every metric of t against base known in at least one trial of both.
-func (x *estimator) compare(t, base plan.Treatment, trials, baseTrials []Trial) []Comparison {
-	var out []Comparison
+func (x *estimator) compare(t, base plan.Treatment, trials, baseTrials []Measured) []compared {
+	var out []compared
 	treatment, baseline := byBlock(trials), byBlock(baseTrials)
 	for _, m := range metric.Known(metricsOf(trials)...) {
 		if !known(trials, m.Name) || !known(baseTrials, m.Name) {
 			continue
 		}
-		c := Comparison{
+		c := compared{Comparison: Comparison{
 			Treatment: t.ID, Factors: t.Factors, Baseline: base.ID, Against: base.Factors, Control: t.Control,
 			Metric: m.Name, Unit: m.Unit, Family: familyOf(m, t.Control),
 			Warnings: union(metricWarnings(trials, m.Name), metricWarnings(baseTrials, m.Name)),
-		}
+		}}
 		switch {
 		case x.method != Unpaired:
 			x.fill(&c, x.pairs(m.Name, treatment, baseline))
@@ -173,7 +182,7 @@ func (x *estimator) compare(t, base plan.Treatment, trials, baseTrials []Trial) 
 	return out
 }
 
-func metricsOf(trials []Trial) []map[string]float64 {
+func metricsOf(trials []Measured) []map[string]float64 {
 	all := make([]map[string]float64, len(trials))
 	for i := range trials {
 		all[i] = trials[i].Metrics
@@ -181,7 +190,7 @@ func metricsOf(trials []Trial) []map[string]float64 {
 	return all
 }
 
-func known(trials []Trial, name string) bool {
+func known(trials []Measured, name string) bool {
 	for i := range trials {
 		if _, ok := trials[i].Metrics[name]; ok {
 			return true
@@ -191,7 +200,7 @@ func known(trials []Trial, name string) bool {
 }
 
 // fill puts the numbers into c. Its verdict waits for the adjustment.
-func (x *estimator) fill(c *Comparison, p pairs) {
+func (x *estimator) fill(c *compared, p pairs) {
 	c.N, c.PairsLost, c.Verdict = len(p.treatment), p.lost, Insufficient
 	if p.lost > 0 {
 		c.Warnings = append(c.Warnings, Warning{Code: "pairs-lost", Message: fmt.Sprintf("%d of %s have no pair: one side failed, was invalid or is unknown", p.lost, printable.Counted(x.blocks, "block")),
@@ -233,7 +242,7 @@ func (x *estimator) fill(c *Comparison, p pairs) {
 }
 
 // dropDifference leaves the ratio, if there is one.
-func (c *Comparison) dropDifference() {
+func (c *compared) dropDifference() {
 	c.Difference, c.P, c.Detectable, c.test = nil, nil, nil, stats.Result{}
 	if c.Ratio == nil {
 		c.Verdict = Insufficient
@@ -241,7 +250,7 @@ func (c *Comparison) dropDifference() {
 }
 
 // keep holds the values that the verdict rests on, by block, and the logarithms of the ratios.
-func (c *Comparison) keep(p pairs) {
+func (c *compared) keep(p pairs) {
 	c.blocks = p.blocks
 	for i := range p.treatment {
 		v := p.treatment[i] - p.baseline[i]
@@ -258,7 +267,7 @@ func (c *Comparison) keep(p pairs) {
 // constant judges equal differences. Without spread there is no interval. Zero shows no
 // difference. Any other has the exact p-value of its number, as small as so few
 // observations without spread can show.
-func (c *Comparison) constant(difference, p float64, of pairs) {
+func (c *compared) constant(difference, p float64, of pairs) {
 	if c.Verdict = NotShown; !isZero(difference, of.treatment[0], of.baseline[0]) {
 		c.P = &p
 	}

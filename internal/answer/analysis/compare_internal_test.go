@@ -8,10 +8,10 @@ import (
 
 // The rounding of a quotient is no difference: reports printed one of 1e-13 requests per second on an axis of its own.
 func TestRoundingIsNoDifference(t *testing.T) {
-	of := func(rates ...float64) map[int]Trial {
-		by := map[int]Trial{}
+	of := func(rates ...float64) map[int]Measured {
+		by := map[int]Measured{}
 		for i, v := range rates {
-			by[i+1] = Trial{Metrics: map[string]float64{metric.Rate: v}}
+			by[i+1] = Measured{Trial: Trial{Metrics: map[string]float64{metric.Rate: v}}}
 		}
 		return by
 	}

@@ -25,8 +25,8 @@ type Configuration struct {
 const configuredTrials = 3
 
 // configurations compare the treatments of each mesh with those of its variants, at the first levels of other factors.
-func (a *analysis) configurations(provenance func(trial string) string) (all []Configuration) {
-	if len(a.run.environment.Variants) == 0 {
+func configurations(run *Run, provenance func(trial string) string) (all []Configuration) {
+	if len(run.Environment.Variants) == 0 {
 		return nil
 	}
 	read, unread := map[string][]effective.Configuration{}, map[string]error{}
@@ -35,7 +35,7 @@ func (a *analysis) configurations(provenance func(trial string) string) (all []C
 			return c
 		}
 		var trials []effective.Configuration
-		for _, trial := range a.run.trials {
+		for _, trial := range run.Trials {
 			if trial.Treatment != t.ID || trial.Error != "" || len(trials) == configuredTrials {
 				continue
 			}
@@ -50,9 +50,9 @@ func (a *analysis) configurations(provenance func(trial string) string) (all []C
 		read[t.ID] = trials
 		return trials
 	}
-	for i, b := range a.run.plan.Treatments {
-		for _, t := range a.run.plan.Treatments[:i] {
-			if !a.run.related(t, b) || !a.run.firstOfMesh(t) || !a.run.firstOfMesh(b) {
+	for i, b := range run.Plan.Treatments {
+		for _, t := range run.Plan.Treatments[:i] {
+			if !related(run, t, b) || !firstOfMesh(run, t) || !firstOfMesh(run, b) {
 				continue
 			}
 			differences, known := effective.Compare(of(t), of(b))
@@ -60,7 +60,7 @@ func (a *analysis) configurations(provenance func(trial string) string) (all []C
 			if !known && failed == nil {
 				continue
 			}
-			c := Configuration{A: t.ID, B: b.ID, Differences: differences, Versions: [2]string{a.run.programOf(t.Levels.Mesh), a.run.programOf(b.Levels.Mesh)}}
+			c := Configuration{A: t.ID, B: b.ID, Differences: differences, Versions: [2]string{programOf(run, t.Levels.Mesh), programOf(run, b.Levels.Mesh)}}
 			if undumped := effective.Undumped(of(t), of(b)); !known {
 				c.NotCompared = failed.Error()
 			} else if len(undumped) > 0 {
@@ -75,45 +75,45 @@ func (a *analysis) configurations(provenance func(trial string) string) (all []C
 
 // related reports whether two treatments are of one mesh and its variants, and one is the origin or the baseline
 // of the other.
-func (d *run) related(a, b plan.Treatment) bool {
+func related(run *Run, a, b plan.Treatment) bool {
 	x, y := a.Levels.Mesh, b.Levels.Mesh
-	if a.Control || b.Control || x == y || d.family(x) != d.family(y) {
+	if a.Control || b.Control || x == y || family(run, x) != family(run, y) {
 		return false
 	}
-	return d.origin(x) == y || d.origin(y) == x || a.Baseline == b.ID || b.Baseline == a.ID
+	return origin(run, x) == y || origin(run, y) == x || a.Baseline == b.ID || b.Baseline == a.ID
 }
 
 // origin is the mesh or variant that a variant comes from. For a mesh it is the mesh itself.
-func (d *run) origin(name string) string {
-	if text, is := d.environment.Variants[name]; is {
+func origin(run *Run, name string) string {
+	if text, is := run.Environment.Variants[name]; is {
 		name, _, _ = strings.Cut(text, " with ")
 	}
 	return name
 }
 
 // family is the mesh that a variant comes from. A mesh is its own family.
-func (d *run) family(name string) string {
-	for range len(d.environment.Variants) {
-		name = d.origin(name)
+func family(run *Run, name string) string {
+	for range len(run.Environment.Variants) {
+		name = origin(run, name)
 	}
 	return name
 }
 
 // programOf is the version of a mesh's program. A variant without its own has that of the mesh it comes from. Empty: unknown,
 // as on clusters.
-func (d *run) programOf(name string) string {
-	for range len(d.environment.Variants) + 1 {
-		if version := d.environment.Versions[name]; version != "" {
+func programOf(run *Run, name string) string {
+	for range len(run.Environment.Variants) + 1 {
+		if version := run.Environment.Versions[name]; version != "" {
 			return version
 		}
-		name = d.origin(name)
+		name = origin(run, name)
 	}
 	return ""
 }
 
 // firstOfMesh reports whether t is the first treatment of its mesh in the plan.
-func (d *run) firstOfMesh(t plan.Treatment) bool {
-	for _, other := range d.plan.Treatments {
+func firstOfMesh(run *Run, t plan.Treatment) bool {
+	for _, other := range run.Plan.Treatments {
 		if other.Levels.Mesh == t.Levels.Mesh {
 			return other.ID == t.ID
 		}

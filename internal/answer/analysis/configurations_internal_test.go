@@ -8,7 +8,7 @@ import (
 
 // A variant without a program of its own has that of its origin, and a variant with the default version is no other program.
 func TestProgramsOfVariants(t *testing.T) {
-	d := &run{environment: result.Environment{
+	d := &Run{Environment: result.Environment{
 		Versions: map[string]string{"envoy": "1.40.0", "same": "1.40.0", "old": "1.39.3"},
 		Variants: map[string]string{
 			"log": "envoy with options.accessLog=true", "same": "envoy with version=1.40.0", "old": "envoy with version=1.39.3",
@@ -16,7 +16,7 @@ func TestProgramsOfVariants(t *testing.T) {
 		},
 	}}
 	for name, want := range map[string]string{"envoy": "1.40.0", "log": "1.40.0", "same": "1.40.0", "old": "1.39.3", "old-log": "1.39.3", "istio": "", "istio-bare": ""} {
-		if got := d.programOf(name); got != want {
+		if got := programOf(d, name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}

@@ -56,14 +56,12 @@ type Decision struct {
 	Doubts []string `json:"doubts,omitempty"`
 	// Doubted is the outcome without Doubts. Absent: undecided as well.
 	Doubted Outcome `json:"doubted,omitempty"`
-
-	distance float64 // from the limits, in standard deviations of a pair (not positive: undecidable with this difference)
 }
 
-// decisions judge the gates of the experiment for every treatment that they choose.
-func (a *analysis) decisions() (all []Decision, err error) {
+// Decisions judge the gates of the experiment for every treatment that they choose.
+func (run *Run) Decisions() (all []Decision, err error) {
 	var gates []Gate
-	for _, text := range a.run.header.Decide.Gates {
+	for _, text := range run.File.Decide.Gates {
 		g, err := ParseGate(text)
 		if err != nil {
 			return nil, err
@@ -73,8 +71,8 @@ func (a *analysis) decisions() (all []Decision, err error) {
 	if len(gates) == 0 {
 		return nil, nil
 	}
-	trials, planned := a.run.validByTreatment(), map[string]plan.Treatment{}
-	for _, t := range a.run.plan.Treatments {
+	trials, planned := run.validByTreatment(), map[string]plan.Treatment{}
+	for _, t := range run.Plan.Treatments {
 		planned[t.ID] = t
 	}
 	type chosen struct {
@@ -84,7 +82,7 @@ func (a *analysis) decisions() (all []Decision, err error) {
 	var due []chosen
 	for _, g := range gates {
 		before := len(due)
-		for _, t := range a.run.plan.Treatments {
+		for _, t := range run.Plan.Treatments {
 			if t.Baseline != "" && !t.Control && g.about(t.Factors) {
 				due = append(due, chosen{g, t})
 			}
@@ -94,22 +92,21 @@ func (a *analysis) decisions() (all []Decision, err error) {
 		}
 	}
 	for _, c := range due {
-		w := gateTest{gate: c.gate, detect: float64(a.run.header.Decide.Detect), looks: max(a.run.planned, a.run.plan.Blocks), tests: len(due), last: a.run.isLastLook()}
-		p := a.estimator.pairs(c.gate.Metric, byBlock(trials[c.treatment.ID]), byBlock(trials[c.treatment.Baseline]))
+		w := gateTest{gate: c.gate, detect: float64(run.File.Decide.Detect), looks: max(run.Planned, run.Plan.Blocks), tests: len(due), last: run.isLastLook()}
+		p := run.estimator.pairs(c.gate.Metric, byBlock(trials[c.treatment.ID]), byBlock(trials[c.treatment.Baseline]))
 		d := w.decide(p.treatment, p.baseline)
-		a.unfailed(&d, w, trials[c.treatment.ID], trials[c.treatment.Baseline])
+		run.unfailed(&d, w, trials[c.treatment.ID], trials[c.treatment.Baseline])
 		if d.Outcome != Undecided {
-			if d.Doubts = a.doubts(c.gate.Metric, c.treatment, planned[c.treatment.Baseline], trials); d.Doubts != nil {
+			if d.Doubts = run.doubts(c.gate.Metric, c.treatment, planned[c.treatment.Baseline], trials); d.Doubts != nil {
 				d.Doubted, d.Outcome = d.Outcome, Undecided
 			}
 		}
-		d.Lost = a.lostPairs(c.gate.Metric, c.treatment.ID, c.treatment.Baseline)
+		d.Lost = run.lostPairs(c.gate.Metric, c.treatment.ID, c.treatment.Baseline)
 		d.Treatment, d.Factors, d.Baseline = c.treatment.ID, c.treatment.Factors, c.treatment.Baseline
-		d.MorePairs = d.morePairs()
-		d.Minutes = float64(d.MorePairs) * a.run.blockTime().Minutes()
-		for _, t := range a.run.plan.Treatments {
+		d.Minutes = float64(d.MorePairs) * run.blockTime().Minutes()
+		for _, t := range run.Plan.Treatments {
 			if t.Control && t.Baseline == c.treatment.Baseline {
-				p := a.estimator.pairs(c.gate.Metric, byBlock(trials[t.ID]), byBlock(trials[t.Baseline]))
+				p := run.estimator.pairs(c.gate.Metric, byBlock(trials[t.ID]), byBlock(trials[t.Baseline]))
 				d.Control = w.decide(p.treatment, p.baseline).Change
 			}
 		}
@@ -119,23 +116,23 @@ func (a *analysis) decisions() (all []Decision, err error) {
 }
 
 // blockTime is the mean duration of the blocks so far, without interruptions.
-func (d *run) blockTime() time.Duration {
+func (run *Run) blockTime() time.Duration {
 	blocks := 0
-	for _, t := range d.trials {
+	for _, t := range run.Trials {
 		blocks = max(blocks, t.Block)
 	}
-	return result.Worked(d.records) / time.Duration(max(blocks, 1))
+	return result.Worked(run.Records) / time.Duration(max(blocks, 1))
 }
 
 // doubting are the diagnoses under which a gate is undecided: its error rests on independent pairs of one distribution.
 var doubting = []string{"pairs-dependent", "effect-drifts", "outlier-block"}
 
 // doubts are the diagnoses of the pairs of one treatment that concern a metric, each with its code.
-func (a *analysis) doubts(name string, t, base plan.Treatment, trials map[string][]Trial) (all []string) {
+func (run *Run) doubts(name string, t, base plan.Treatment, trials map[string][]Measured) (all []string) {
 	if m, _ := metric.Lookup(name); !m.SpeedSensitive {
 		return nil // memory and counts are equal in most blocks
 	}
-	cs := a.estimator.compare(t, base, trials[t.ID], trials[base.ID])
+	cs := run.estimator.compare(t, base, trials[t.ID], trials[base.ID])
 	for i := range cs {
 		if cs[i].Metric == name {
 			cs[i].Family = Headline
@@ -153,14 +150,14 @@ func (a *analysis) doubts(name string, t, base plan.Treatment, trials map[string
 // are exact and over requests: n of n answered is a share above 1-alpha^(1/n) with probability 1-alpha (Clopper, Pearson,
 // Biometrika 1934). The first look at which such a bound holds a gate is the only one that can be wrong, so that the
 // looks share no error. Failures that come in rare whole blocks are not seen before one comes.
-func (a *analysis) unfailed(d *Decision, w gateTest, treatment, baseline []Trial) {
+func (run *Run) unfailed(d *Decision, w gateTest, treatment, baseline []Measured) {
 	if d.Outcome != Undecided || d.Pairs < experiment.DecideFrom() || d.A == nil || !isZero(*d.B-*d.A, *d.A, *d.B) {
 		return
 	}
-	requests := func(trials []Trial) (n, lost int64) {
+	requests := func(trials []Measured) (n, lost int64) {
 		for _, t := range trials {
-			for i := range a.run.records {
-				if r := &a.run.records[i]; r.ID == t.ID && r.Load != nil {
+			for i := range run.Records {
+				if r := &run.Records[i]; r.ID == t.ID && r.Load != nil {
 					ended, failed := ended(r.Load)
 					n, lost = n+ended, lost+failed
 				}
@@ -271,7 +268,7 @@ func (w gateTest) decide(treatment, baseline []float64) Decision {
 	case g.Upper && *hold.High < beyond, !g.Upper && *hold.Low > beyond:
 		d.Outcome = Holds
 	default:
-		d.distance = math.Max(sign*(hold.Estimate-limit), sign*(beyond-hold.Estimate)) / hold.SD
+		d.MorePairs = morePairs(math.Max(sign*(hold.Estimate-limit), sign*(beyond-hold.Estimate))/hold.SD, d.Pairs)
 	}
 	return d
 }
@@ -279,13 +276,14 @@ func (w gateTest) decide(treatment, baseline []float64) Decision {
 // maxMorePairs is the max number of further pairs that is called in reach.
 const maxMorePairs = 1000
 
-// morePairs is the number of pairs to decide the gate with 80 % power, if the observed difference is the true one.
-func (d *Decision) morePairs() int {
-	needed, ok := stats.BlocksFor(d.distance, 2*decisionError, stats.Power)
+// morePairs is the number of pairs after the given ones that decides a gate with 80 % power, if the observed difference is
+// the true one. The distance is from the nearer limit, in standard deviations of a pair. 0 means that it is not in reach.
+func morePairs(distance float64, pairs int) int {
+	needed, ok := stats.BlocksFor(distance, 2*decisionError, stats.Power)
 	if !ok || needed > maxMorePairs {
 		return 0
 	}
-	return max(needed-d.Pairs, 1)
+	return max(needed-pairs, 1)
 }
 
 // shown is an interval of changes in the unit of the gate.

@@ -114,11 +114,11 @@ func TestDecisionsUnderDoubt(t *testing.T) {
 		r := rand.New(rand.NewPCG(7, 9))
 		count := map[Outcome]float64{}
 		for range rounds {
-			a := &analysis{
-				run:       run{plan: plan.Plan{Treatments: []plan.Treatment{{ID: "a"}, {ID: "b", Baseline: "a"}}}, planned: blocks},
+			a := &Run{
+				Plan: plan.Plan{Treatments: []plan.Treatment{{ID: "a"}, {ID: "b", Baseline: "a"}}}, Planned: blocks,
 				estimator: estimator{confidence: 0.95, method: Paired},
 			}
-			a.run.header.Decide.Gates = []string{gate}
+			a.File.Decide.Gates = []string{gate}
 			outcome, noise := Undecided, r.NormFloat64()
 			for block := 1; block <= blocks && outcome == Undecided; block++ {
 				noise = c.lasts*noise + math.Sqrt(1-c.lasts*c.lasts)*r.NormFloat64()
@@ -127,11 +127,11 @@ func TestDecisionsUnderDoubt(t *testing.T) {
 					after *= 1.2
 				}
 				for id, v := range map[string]float64{"a": 400, "b": after} {
-					a.run.trials = append(a.run.trials, Trial{ID: fmt.Sprint(id, block), Treatment: id, Block: block, Valid: true, Metrics: map[string]float64{dataCPU: v}})
+					a.Trials = append(a.Trials, Measured{Trial: Trial{ID: fmt.Sprint(id, block), Treatment: id, Block: block, Valid: true, Metrics: map[string]float64{dataCPU: v}}})
 				}
-				a.run.records = make([]result.Record, len(a.run.trials))
-				a.run.plan.Blocks, a.estimator.blocks, a.run.lastLook = block, block, blocks
-				ds, err := a.decisions()
+				a.Records = make([]result.Record, len(a.Trials))
+				a.Plan.Blocks, a.estimator.blocks, a.lastLook = block, block, blocks
+				ds, err := a.Decisions()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -175,11 +175,11 @@ func TestDecisionsWithoutFailures(t *testing.T) {
 		{"requests_lost < +1", 500, 0, Holds, -0.499039, 0.499039},
 		{"memory_mib/data < +1", 500, 0, Undecided, 0, 0}, // equal memory is coarse, and no count of requests
 	} {
-		a := &analysis{
-			run:       run{plan: plan.Plan{Blocks: blocks, Treatments: []plan.Treatment{{ID: "a"}, {ID: "b", Baseline: "a"}}}, planned: blocks},
+		a := &Run{
+			Plan: plan.Plan{Blocks: blocks, Treatments: []plan.Treatment{{ID: "a"}, {ID: "b", Baseline: "a"}}}, Planned: blocks,
 			estimator: estimator{confidence: 0.95, method: Paired, blocks: blocks},
 		}
-		a.run.header.Decide.Gates = []string{c.gate}
+		a.File.Decide.Gates = []string{c.gate}
 		for block := 1; block <= blocks; block++ {
 			for _, id := range []string{"a", "b"} {
 				classes, metrics := map[string]int64{"2xx": c.requests}, map[string]float64{"rate": 1000, "error_ratio": 0, "requests_lost": 0, "memory_mib/data": 50}
@@ -187,11 +187,11 @@ func TestDecisionsWithoutFailures(t *testing.T) {
 					classes["timeout"], metrics["error_ratio"] = c.lost, float64(c.lost)/float64(c.requests)
 				}
 				trial := fmt.Sprint(id, block)
-				a.run.trials = append(a.run.trials, Trial{ID: trial, Treatment: id, Block: block, Valid: true, Metrics: metrics})
-				a.run.records = append(a.run.records, result.Record{ID: trial, Treatment: id, Block: block, Load: &result.Load{Classes: classes}})
+				a.Trials = append(a.Trials, Measured{Trial: Trial{ID: trial, Treatment: id, Block: block, Valid: true, Metrics: metrics}})
+				a.Records = append(a.Records, result.Record{ID: trial, Treatment: id, Block: block, Load: &result.Load{Classes: classes}})
 			}
 		}
-		ds, err := a.decisions()
+		ds, err := a.Decisions()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -42,19 +42,20 @@ func Sensitivities(p *plan.Plan, runs []*result.Dir, confidence float64) ([]Sens
 	pools := map[string]*pool{}
 	interleaved := p.Order == experiment.OrderInterleaved && p.Until == "" // as machineWork
 	for _, d := range runs {
-		r, err := Analyze(d, Options{})
+		run, err := Read(d, Options{})
 		if err != nil {
 			return nil, err
 		}
 		keys, tests := partners(d.Plan(), *p), map[string]int{}
-		for _, q := range r.Questions {
+		cs, treatments := run.Compare(), run.Treatments()
+		for _, q := range cs.questions {
 			for _, t := range q.Treatments {
 				tests[t] = q.Tests
 			}
 		}
-		for i := range r.Comparisons {
-			c := &r.Comparisons[i]
-			spread, df, ok := c.spread(r, interleaved)
+		for i := range cs.all {
+			c := &cs.all[i]
+			spread, df, ok := c.spread(treatments, interleaved)
 			if !ok || c.Control {
 				continue
 			}
@@ -110,7 +111,7 @@ func pair(treatment, baseline, name string) string { return treatment + " " + ba
 // spread is the standard deviation of a block: of the difference over the treatment's
 // mean, or of the logarithm of the ratio. df are its degrees of freedom. atSpeed: at the mean speed of the machine, if c
 // is adjusted for it.
-func (c *Comparison) spread(r *Report, atSpeed bool) (spread, df float64, ok bool) {
+func (c *compared) spread(treatments []Treatment, atSpeed bool) (spread, df float64, ok bool) {
 	if len(c.values) < stats.MinN {
 		return 0, 0, false
 	}
@@ -119,7 +120,7 @@ func (c *Comparison) spread(r *Report, atSpeed bool) (spread, df float64, ok boo
 		sd, df = c.test.SD, c.test.DF
 	}
 	if !c.OnRatio {
-		for _, t := range r.Treatments {
+		for _, t := range treatments {
 			if t.ID == c.Treatment {
 				mean = t.Metrics[c.Metric].Estimate
 			}
@@ -128,14 +129,20 @@ func (c *Comparison) spread(r *Report, atSpeed bool) (spread, df float64, ok boo
 	return sd / mean, df, sd > 0 && mean > 0
 }
 
-// BlocksFor is the number of blocks with which c, with the spread of its pairs, shows a
-// difference of share with 80 % power, as the only comparison.
-func (c *Comparison) BlocksFor(share float64, r *Report) (int, bool) {
-	spread, _, ok := c.spread(r, true)
-	if !ok {
-		return 0, false
+// BlocksToDetect is the number of blocks with which a treatment, with the spread of its pairs, shows a difference of
+// share in a metric with 80 % power, as the only comparison.
+func (run *Run) BlocksToDetect(treatment, name string, share float64) (int, bool) {
+	treatments := run.Treatments()
+	for _, c := range run.Compare().all {
+		if c.Treatment == treatment && c.Metric == name {
+			spread, _, ok := c.spread(treatments, true)
+			if !ok {
+				return 0, false
+			}
+			return stats.BlocksFor(size(share, c.OnRatio)/spread, run.estimator.alpha(), stats.Power)
+		}
 	}
-	return stats.BlocksFor(size(share, c.OnRatio)/spread, 1-r.Confidence, stats.Power)
+	return 0, false
 }
 
 // size is a share on the scale of the spread.

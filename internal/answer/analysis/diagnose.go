@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -20,7 +21,7 @@ type diagnosed struct {
 // diagnoses warn of pairs that depend on one another, of an effect that changes during the
 // run, and of outliers. The order is that of the ratios: a machine that becomes slower
 // changes the difference, and not the effect.
-func diagnoses(cs []Comparison) []Warning {
+func diagnoses(cs []compared) []Warning {
 	var all []diagnosed
 	for _, treatment := range treatmentsOf(cs) {
 		var series [][]float64
@@ -49,11 +50,11 @@ func diagnoses(cs []Comparison) []Warning {
 		}
 	}
 	if drifting != nil {
-		ws = append(ws, Warning{Code: "effect-drifts", Message: "ratios to the baseline change over the run: " + listed(drifting, 4),
+		ws = append(ws, Warning{Code: "effect-drifts", Message: "ratios to the baseline change over the run: " + printable.Listed(drifting, 4),
 			Hint: "the mean is that of several effects: find the cause that changes with time, and run again"})
 	}
 	if dependent != nil {
-		ws = append(ws, Warning{Code: "pairs-dependent", Message: "ratios to the baseline depend on the block before: " + listed(dependent, 4),
+		ws = append(ws, Warning{Code: "pairs-dependent", Message: "ratios to the baseline depend on the block before: " + printable.Listed(dependent, 4),
 			Hint: "intervals of dependent blocks are too narrow: find what lasts from block to block, and run more blocks"})
 	}
 	return append(ws, outliers(cs)...)
@@ -61,15 +62,15 @@ func diagnoses(cs []Comparison) []Warning {
 
 // diagnosable reports whether c is a headline metric with continuous noise: counts and
 // memory are equal in most blocks, and one that differs would look like an outlier.
-func (c *Comparison) diagnosable() bool {
+func (c *compared) diagnosable() bool {
 	m, _ := metric.Lookup(c.Metric)
 	return (c.Family == Headline || c.Family == HeadlineAA) && m.SpeedSensitive
 }
 
 // outliers warn of blocks far from all others.
-func outliers(cs []Comparison) []Warning {
+func outliers(cs []compared) []Warning {
 	type outlier struct {
-		c          *Comparison
+		c          *compared
 		block      int
 		deviations float64
 	}
@@ -97,11 +98,11 @@ func outliers(cs []Comparison) []Warning {
 	if list == nil {
 		return nil
 	}
-	return []Warning{{Code: "outlier-block", Metrics: metrics, Message: "a block differs from all others: " + listed(list, 3),
+	return []Warning{{Code: "outlier-block", Metrics: metrics, Message: "a block differs from all others: " + printable.Listed(list, 3),
 		Hint: "rare outliers in one direction make intervals too narrow: read the events of its trials, and run more blocks"}}
 }
 
-func treatmentsOf(cs []Comparison) []string {
+func treatmentsOf(cs []compared) []string {
 	var all []string
 	for _, c := range cs {
 		if !slices.Contains(all, c.Treatment) {

@@ -18,7 +18,7 @@ type Equivalence struct {
 
 // judge takes the verdict of latencies from their ratio, and tests whether both
 // sides are the same to within the margin.
-func (x *estimator) judge(c *Comparison, ratio stats.Result, within func(margin float64) (float64, bool)) {
+func (x *estimator) judge(c *compared, ratio stats.Result, within func(margin float64) (float64, bool)) {
 	if m, _ := metric.Lookup(c.Metric); (m.Judged == metric.ByRatio || x.ratiosOnly) && ratio.P != nil {
 		c.P, c.OnRatio, c.test = ratio.P, true, ratio
 	}
@@ -34,14 +34,14 @@ func (x *estimator) judge(c *Comparison, ratio stats.Result, within func(margin 
 }
 
 // same changes the verdict [NotShown] to [Same] if the ratio is within the margin.
-func (c *Comparison) same() {
+func (c *compared) same() {
 	if c.Verdict == NotShown && c.Equivalence != nil && c.Equivalence.Within {
 		c.Verdict = Same
 	}
 }
 
 // direction is the basis of the verdict: above zero if the treatment is higher.
-func (c *Comparison) direction() float64 {
+func (c *compared) direction() float64 {
 	if c.OnRatio && c.Ratio != nil {
 		return c.Ratio.Estimate - 1
 	}

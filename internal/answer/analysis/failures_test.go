@@ -100,7 +100,7 @@ func TestMiscountedLogHasNoOutages(t *testing.T) {
 	r.Load.Classes["2xx"] = 500
 	path := failing(t, 0, 0, 20, 50, 50, 0, 0, 0, 0, 0)
 	f := &figures{values: map[string]float64{}}
-	latencyFigures(f, &r, path, Paired)
+	latencyFigures(f, &r, path, false)
 	failureFigures(f, &r, path)
 	if f.values["longest_outage_s"] != 3 || f.values["recovery_s"] != 2.5 {
 		t.Fatalf("before withholding: %v", f.values)
@@ -125,7 +125,7 @@ func TestEndedTaskKeepsItsCost(t *testing.T) {
 	gone := usage("c/sidecar", metric.Data, 0.1, 0)
 	gone.Ended, gone.End.RSS = true, 0
 	r.Tasks = append(r.Tasks, gone)
-	f := trialFigures(&r, Paired)
+	f := trialFigures(&r, false)
 	for name, want := range map[string]float64{"cpu_cores/data": 1.3, "memory_mib/data": 55} {
 		if got, ok := f.values[name]; !ok || got < want-1e-9 || got > want+1e-9 {
 			t.Errorf("%s = %v (known: %v), want %v", name, got, ok, want)
@@ -135,14 +135,14 @@ func TestEndedTaskKeepsItsCost(t *testing.T) {
 
 func TestExpectationsOverTrials(t *testing.T) {
 	v := []float64{1, 0.9, 0.5}
-	a := analysis{run: run{plan: plan.Plan{Treatments: []plan.Treatment{{ID: "none"}, {ID: "envoy"}}}}}
+	a := &Run{Plan: plan.Plan{Treatments: []plan.Treatment{{ID: "none"}, {ID: "envoy"}}}}
 	for i, o := range []expect.Outcome{
 		{Expect: "success_ratio > 0.95", OK: true, Value: &v[0]}, {Expect: "success_ratio > 0.95", Value: &v[1], Detail: "it is 0.9"}, {Expect: "success_ratio > 0.95", Value: &v[2]},
 	} {
-		a.run.records = append(a.run.records, result.Record{ID: "t", Treatment: "envoy", Expectations: []expect.Outcome{o}})
-		a.run.trials = append(a.run.trials, Trial{Valid: i < 2}) // the third is not to be used
+		a.Records = append(a.Records, result.Record{ID: "t", Treatment: "envoy", Expectations: []expect.Outcome{o}})
+		a.Trials = append(a.Trials, Measured{Trial: Trial{Valid: i < 2}}) // the third is not to be used
 	}
-	all := a.run.expectations()
+	all := expectations(a)
 	if len(all) != 1 || all[0].N != 2 || all[0].Held != 1 || len(all[0].Values) != 2 || all[0].Detail != "it is 0.9 (t)" {
 		t.Errorf("got %+v", all)
 	}

@@ -33,9 +33,9 @@ func FuzzRecord(f *testing.F) {
 		if json.Unmarshal(b, &r) != nil {
 			return
 		}
-		for _, m := range []Method{Paired, Unpaired, AsPublished} {
-			figures := trialFigures(&r, m)
-			latencyFigures(figures, &r, "/nowhere/absent", m)
+		for _, published := range []bool{false, true} {
+			figures := trialFigures(&r, published)
+			latencyFigures(figures, &r, "/nowhere/absent", published)
 			stageFigures(figures, &r)
 			requestFigures(figures, &r)
 			failureFigures(figures, &r, "/nowhere/absent")

@@ -98,12 +98,12 @@ func Histories(dirs []*result.Dir, alpha float64, o Options) (*History, error) {
 				h.Obstacles = append(h.Obstacles, RunDistinction{i, o})
 			}
 		}
-		r, err := Analyze(d, o)
+		run, err := Read(d, o)
 		if err != nil {
 			return nil, err
 		}
-		h.add(i, r, d.Plan(), index)
-		for _, w := range distrusted(r) {
+		h.add(i, run, index)
+		for _, w := range distrusted(run.Trials) {
 			h.Warnings = append(h.Warnings, RunWarning{i, w})
 		}
 	}
@@ -145,13 +145,13 @@ func relations(name string, e Estimate, baseline *Treatment) []relation {
 	return []relation{own}
 }
 
-func (h *History) add(run int, r *Report, p plan.Plan, index map[string]int) {
-	key := keyOf(p)
+func (h *History) add(number int, run *Run, index map[string]int) {
+	key, treatments := keyOf(run.Plan), run.Treatments()
 	byID := map[string]*Treatment{}
-	for i := range r.Treatments {
-		byID[r.Treatments[i].ID] = &r.Treatments[i]
+	for i := range treatments {
+		byID[treatments[i].ID] = &treatments[i]
 	}
-	for i, t := range r.Treatments {
+	for i, t := range treatments {
 		if t.Control {
 			continue
 		}
@@ -161,7 +161,7 @@ func (h *History) add(run int, r *Report, p plan.Plan, index map[string]int) {
 				continue
 			}
 			for _, rel := range relations(name, e, byID[t.Baseline]) {
-				k := key(p.Treatments[i]) + " " + name + " " + rel.relativeTo
+				k := key(run.Plan.Treatments[i]) + " " + name + " " + rel.relativeTo
 				at, known := index[k]
 				if !known {
 					at = len(h.Series)
@@ -173,7 +173,7 @@ func (h *History) add(run int, r *Report, p plan.Plan, index map[string]int) {
 					h.Series = append(h.Series, s)
 				}
 				s := &h.Series[at]
-				s.Runs, s.Values = append(s.Runs, run), append(s.Values, rel.value)
+				s.Runs, s.Values = append(s.Runs, number), append(s.Values, rel.value)
 			}
 		}
 	}

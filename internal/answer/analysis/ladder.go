@@ -62,22 +62,24 @@ func ladderMetrics() (names []string) {
 // errNoLadder: the results have no steps that differ by their mesh, or no blocks to compare them in.
 var errNoLadder = errors.New("no ladder: it needs a baseline and another level of factors.mesh, run in blocks")
 
-// ladders are those of the run, one for each combination of the other factors.
-func (a *analysis) ladders(byTreatment map[string][]Trial) (all []Ladder, err error) {
-	if a.estimator.ratiosOnly {
+// Ladders are the ladders of the run, one for each combination of the other factors.
+func (run *Run) Ladders() ([]Ladder, error) { return run.ladders(run.validByTreatment()) }
+
+func (run *Run) ladders(byTreatment map[string][]Measured) (all []Ladder, err error) {
+	if run.estimator.ratiosOnly {
 		return nil, fmt.Errorf("the steps of a ladder add up as costs, and %w", errRatiosOnly)
 	}
-	if a.estimator.method == Paired {
+	if run.estimator.method == Paired {
 		seen := map[string]bool{}
-		for _, t := range a.run.plan.Treatments {
+		for _, t := range run.Plan.Treatments {
 			rest := without(t.Factors, experiment.MeshFactor)
 			key := fmt.Sprint(rest)
 			if t.Control || t.Reference || seen[key] {
 				continue
 			}
 			seen[key] = true
-			if steps := a.steps(key); len(steps) > 1 {
-				all = append(all, a.estimator.ladder(rest, steps, byTreatment))
+			if steps := run.steps(key); len(steps) > 1 {
+				all = append(all, run.estimator.ladder(rest, steps, byTreatment))
 			}
 		}
 	}
@@ -88,8 +90,8 @@ func (a *analysis) ladders(byTreatment map[string][]Trial) (all []Ladder, err er
 }
 
 // steps are the treatments with the same other factors: the baseline, and those compared with it.
-func (a *analysis) steps(key string) (steps []plan.Treatment) {
-	for _, t := range a.run.plan.Treatments {
+func (run *Run) steps(key string) (steps []plan.Treatment) {
+	for _, t := range run.Plan.Treatments {
 		if t.Control || t.Reference || fmt.Sprint(without(t.Factors, experiment.MeshFactor)) != key {
 			continue
 		}
@@ -102,9 +104,9 @@ func (a *analysis) steps(key string) (steps []plan.Treatment) {
 	return steps
 }
 
-func (x *estimator) ladder(factors plan.Factors, steps []plan.Treatment, byTreatment map[string][]Trial) Ladder {
+func (x *estimator) ladder(factors plan.Factors, steps []plan.Treatment, byTreatment map[string][]Measured) Ladder {
 	l := Ladder{Factors: factors, Metrics: []LadderMetric{}}
-	blocks := make([]map[int]Trial, len(steps))
+	blocks := make([]map[int]Measured, len(steps))
 	for i, t := range steps {
 		l.Steps = append(l.Steps, t.ID)
 		blocks[i] = byBlock(byTreatment[t.ID])
@@ -118,7 +120,7 @@ func (x *estimator) ladder(factors plan.Factors, steps []plan.Treatment, byTreat
 }
 
 // somewhere reports whether a metric is known and not zero in any trial.
-func somewhere(name string, steps []map[int]Trial) bool {
+func somewhere(name string, steps []map[int]Measured) bool {
 	for _, trials := range steps {
 		for _, t := range trials {
 			if t.Metrics[name] != 0 {
@@ -129,7 +131,7 @@ func somewhere(name string, steps []map[int]Trial) bool {
 	return false
 }
 
-func (x *estimator) ladderMetric(m metric.Metric, steps []string, blocks []map[int]Trial) LadderMetric {
+func (x *estimator) ladderMetric(m metric.Metric, steps []string, blocks []map[int]Measured) LadderMetric {
 	l := LadderMetric{Metric: m.Name, Unit: m.Unit, Increments: make([]Increment, len(steps)-1)}
 	ps := make([]float64, len(steps)-1)
 	for i := range l.Increments {
@@ -177,7 +179,7 @@ func (x *estimator) ladderMetric(m metric.Metric, steps []string, blocks []map[i
 
 // rest is the whole less the known increments, as a sum over the values of the blocks. Without a pair, an increment and its
 // weights are missing, and the rest contains it.
-func (x *estimator) rest(name string, steps []map[int]Trial) stats.Result {
+func (x *estimator) rest(name string, steps []map[int]Measured) stats.Result {
 	values, weights := make([][]float64, x.blocks), make([][]float64, x.blocks)
 	for b := range values {
 		values[b], weights[b] = make([]float64, len(steps)), make([]float64, len(steps))

@@ -15,19 +15,19 @@ var increments = []float64{40, 0, 210, -15, 60}
 
 // climbed makes the trials of a ladder: blocks share the state of the machine, and each
 // deployment adds noise of its own. missing leaves out trials.
-func climbed(r *rand.Rand, blocks int, missing float64) (*analysis, map[string][]Trial) {
-	a := &analysis{estimator: estimator{confidence: 0.95, method: Paired, blocks: blocks}}
-	by := map[string][]Trial{}
+func climbed(r *rand.Rand, blocks int, missing float64) (*Run, map[string][]Measured) {
+	a := &Run{estimator: estimator{confidence: 0.95, method: Paired, blocks: blocks}}
+	by := map[string][]Measured{}
 	for s := range len(increments) + 1 {
 		t := plan.Treatment{ID: fmt.Sprint("s", s), Factors: plan.Factors{"mesh": fmt.Sprint("s", s), "rate": 100.0}, Baseline: "s0"}
 		if s == 0 {
 			t.Baseline = ""
 		}
-		a.run.plan.Treatments = append(a.run.plan.Treatments, t)
+		a.Plan.Treatments = append(a.Plan.Treatments, t)
 	}
-	twin := a.run.plan.Treatments[0]
+	twin := a.Plan.Treatments[0]
 	twin.ID, twin.Control, twin.Baseline = "s0-control", true, "s0"
-	a.run.plan.Treatments = append(a.run.plan.Treatments, twin)
+	a.Plan.Treatments = append(a.Plan.Treatments, twin)
 	for b := 1; b <= blocks; b++ {
 		machine := 30 * r.NormFloat64()
 		level := 100.0
@@ -39,7 +39,7 @@ func climbed(r *rand.Rand, blocks int, missing float64) (*analysis, map[string][
 				continue
 			}
 			id := fmt.Sprint("s", s)
-			by[id] = append(by[id], Trial{Block: b, Treatment: id, Valid: true, Metrics: map[string]float64{simulated: level + machine + 5*r.NormFloat64()}})
+			by[id] = append(by[id], Measured{Trial: Trial{Block: b, Treatment: id, Valid: true, Metrics: map[string]float64{simulated: level + machine + 5*r.NormFloat64()}}})
 		}
 	}
 	return a, by
@@ -170,11 +170,11 @@ func TestLadderStepWithoutSpread(t *testing.T) {
 // The order is that of the file with the baseline first, one ladder for each rate.
 func TestLadderOrder(t *testing.T) {
 	a, by := climbed(rand.New(rand.NewPCG(1, 1)), 4, 0)
-	ts := a.run.plan.Treatments
+	ts := a.Plan.Treatments
 	ts[0], ts[2] = ts[2], ts[0]
 	faster := ts[1]
 	faster.ID, faster.Baseline, faster.Factors = "faster", "", plan.Factors{"mesh": "s1", "rate": 200.0}
-	a.run.plan.Treatments = append(ts, faster)
+	a.Plan.Treatments = append(ts, faster)
 	ladders, err := a.ladders(by)
 	if err != nil || len(ladders) != 1 || fmt.Sprint(ladders[0].Steps) != "[s0 s2 s1 s3 s4 s5]" || ladders[0].Factors["rate"] != 100.0 {
 		t.Errorf("%+v, %v", ladders, err)

@@ -51,11 +51,11 @@ const tailSamples = 10
 var latencyNames = []string{latencies[0].base, latencies[1].base, latencies[2].base}
 
 // latencyFigures adds the metrics of the trial's interval log at path.
-func latencyFigures(f *figures, r *result.Record, path string, method Method) {
+func latencyFigures(f *figures, r *result.Record, path string, published bool) {
 	if r.Error != "" || r.Load == nil {
 		return
 	}
-	if method == AsPublished {
+	if published {
 		publishedLatency(f, r.Load)
 		return
 	}

@@ -38,8 +38,15 @@ var linedParts = []string{"data", "control", "app", "load", "platform", "node", 
 // minRates is the number of rates of a line. With two every line would fit.
 const minRates = 3
 
-// lines fits a line for every part of treatments that differ in rate alone.
-func (x *estimator) lines(treatments []plan.Treatment, byTreatment map[string][]Trial) []Line {
+// Lines fits a line for every part of treatments that differ in rate alone.
+func (run *Run) Lines() []Line {
+	if !run.estimator.hasCosts() {
+		return []Line{}
+	}
+	return run.estimator.lines(run.Plan.Treatments, run.validByTreatment())
+}
+
+func (x *estimator) lines(treatments []plan.Treatment, byTreatment map[string][]Measured) []Line {
 	lines := []Line{}
 	seen := map[string]bool{}
 	for _, t := range treatments {
@@ -52,7 +59,7 @@ func (x *estimator) lines(treatments []plan.Treatment, byTreatment map[string][]
 			continue
 		}
 		seen[key] = true
-		var groups [][]Trial
+		var groups [][]Measured
 		for _, o := range treatments {
 			if _, numeric := o.Factors[experiment.RateFactor].(float64); numeric && !o.Control && fmt.Sprint(withoutRate(o.Factors)) == key {
 				groups = append(groups, byTreatment[o.ID])
@@ -76,33 +83,33 @@ func without(f plan.Factors, factor string) plan.Factors {
 	return rest
 }
 
-func (x *estimator) linesThrough(factors plan.Factors, groups [][]Trial) []Line {
+func (x *estimator) linesThrough(factors plan.Factors, groups [][]Measured) []Line {
 	var out []Line
-	add := func(l Line, of func(Trial) (float64, bool)) {
+	add := func(l Line, of func(Measured) (float64, bool)) {
 		if l, ok := x.line(l, groups, of); ok {
 			out = append(out, l)
 		}
 	}
 	for _, p := range linedParts {
-		add(Line{Factors: factors, Part: p}, func(t Trial) (float64, bool) {
+		add(Line{Factors: factors, Part: p}, func(t Measured) (float64, bool) {
 			v, ok := t.Metrics[metric.CPUCores+"/"+p]
 			return v, ok
 		})
 	}
-	var roles []taskRole
+	var roles []TaskRole
 	for _, g := range groups {
 		for _, t := range g {
-			for r := range t.roles {
+			for r := range t.Roles {
 				if !slices.Contains(roles, r) {
 					roles = append(roles, r)
 				}
 			}
 		}
 	}
-	slices.SortFunc(roles, func(a, b taskRole) int { return strings.Compare(a.role+a.component, b.role+b.component) })
+	slices.SortFunc(roles, func(a, b TaskRole) int { return strings.Compare(a.Role+a.Component, b.Role+b.Component) })
 	for _, r := range roles {
-		add(Line{Factors: factors, Part: string(r.plane), Role: r.role, Component: r.component}, func(t Trial) (float64, bool) {
-			v, ok := t.roles[r][metric.CPUCores]
+		add(Line{Factors: factors, Part: string(r.Plane), Role: r.Role, Component: r.Component}, func(t Measured) (float64, bool) {
+			v, ok := t.Roles[r][metric.CPUCores]
 			return v, ok
 		})
 	}
@@ -110,8 +117,8 @@ func (x *estimator) linesThrough(factors plan.Factors, groups [][]Trial) []Line 
 }
 
 // line fits one line. It is not ok if there are too few rates, or no CPU is used.
-func (x *estimator) line(l Line, groups [][]Trial, of func(Trial) (float64, bool)) (Line, bool) {
-	f, ok := x.fit(groups, func(t Trial) (rate, y float64, ok bool) {
+func (x *estimator) line(l Line, groups [][]Measured, of func(Measured) (float64, bool)) (Line, bool) {
+	f, ok := x.fit(groups, func(t Measured) (rate, y float64, ok bool) {
 		y, ok = of(t)
 		rate, rated := t.Metrics[metric.Rate]
 		return rate, y, ok && rated
@@ -140,7 +147,7 @@ func (x *estimator) misfits(f fitted) bool { return f.Misfit != nil && *f.Misfit
 
 // fit fits a line through the trials of groups.
 // It is not ok with fewer than three groups, or a figure that is not positive.
-func (x *estimator) fit(groups [][]Trial, of func(Trial) (at, y float64, ok bool)) (f fitted, ok bool) {
+func (x *estimator) fit(groups [][]Measured, of func(Measured) (at, y float64, ok bool)) (f fitted, ok bool) {
 	var points []stats.Point
 	found := map[int]bool{}
 	for g, trials := range groups {

@@ -9,18 +9,18 @@ import (
 )
 
 // Looks decide the gates of a run after each of its blocks, from metrics that are computed once.
-type Looks struct{ a *analysis }
+type Looks struct{ run *Run }
 
 // NewLooks reads the trials that are recorded so far.
 func NewLooks(d *result.Dir, o Options) (*Looks, error) {
-	a, err := measured(d, o)
+	run, err := Read(d, o)
 	if err != nil {
 		return nil, err
 	}
-	if len(a.run.header.Decide.Gates) == 0 {
+	if len(run.File.Decide.Gates) == 0 {
 		return nil, hint.New("give --gate", "decide %s: its experiment has no gates", d.Path())
 	}
-	return &Looks{a}, nil
+	return &Looks{run}, nil
 }
 
 // From is the first block after which gates are decided.
@@ -29,27 +29,27 @@ func (l *Looks) From() int { return experiment.DecideFrom() }
 // To is the last block whose trials are all recorded.
 func (l *Looks) To() int {
 	missing := map[int]int{}
-	for _, t := range l.a.run.plan.Trials {
+	for _, t := range l.run.Plan.Trials {
 		missing[t.Block]++
 	}
-	for i := range l.a.run.records {
-		missing[l.a.run.records[i].Block]--
+	for i := range l.run.Records {
+		missing[l.run.Records[i].Block]--
 	}
 	block := 0
-	for block < l.a.run.plan.Blocks && missing[block+1] == 0 {
+	for block < l.run.Plan.Blocks && missing[block+1] == 0 {
 		block++
 	}
 	return block
 }
 
 // EndsAt reports whether the run had its last look after a block, by time or by plan.
-func (l *Looks) EndsAt(block int) bool { return block == l.a.run.lastLook }
+func (l *Looks) EndsAt(block int) bool { return block == l.run.lastLook }
 
 // Elapsed is the time that the run spent until the end of a block, without interruptions.
 func (l *Looks) Elapsed(block int) time.Duration {
 	var until []result.Record
-	for i := range l.a.run.records {
-		if r := &l.a.run.records[i]; r.Block <= block {
+	for i := range l.run.Records {
+		if r := &l.run.Records[i]; r.Block <= block {
 			until = append(until, *r)
 		}
 	}
@@ -58,33 +58,33 @@ func (l *Looks) Elapsed(block int) time.Duration {
 
 // At are the decisions after a block, as if no later one had been run. The last look spends the error that is left.
 func (l *Looks) At(block int, last bool) ([]Decision, error) {
-	a := *l.a
-	a.run.records, a.run.trials = nil, nil
-	for i := range l.a.run.records {
-		if l.a.run.records[i].Block <= block {
-			a.run.records, a.run.trials = append(a.run.records, l.a.run.records[i]), append(a.run.trials, l.a.run.trials[i])
+	run := *l.run
+	run.Records, run.Trials = nil, nil
+	for i := range l.run.Records {
+		if l.run.Records[i].Block <= block {
+			run.Records, run.Trials = append(run.Records, l.run.Records[i]), append(run.Trials, l.run.Trials[i])
 		}
 	}
-	a.run.plan.Blocks = min(a.run.plan.Blocks, block)
-	a.estimator.blocks = a.run.plan.Blocks
+	run.Plan.Blocks = min(run.Plan.Blocks, block)
+	run.estimator.blocks = run.Plan.Blocks
 	if last {
-		a.run.lastLook = block
+		run.lastLook = block
 	}
-	return a.decisions()
+	return run.Decisions()
 }
 
 // isLastLook reports whether no block will follow. Trials of the last block may still be missing.
-func (d *run) isLastLook() bool {
-	if d.lastLook == 0 || d.plan.Blocks != d.lastLook {
+func (run *Run) isLastLook() bool {
+	if run.lastLook == 0 || run.Plan.Blocks != run.lastLook {
 		return false
 	}
 	planned := 0
-	for _, t := range d.plan.Trials {
-		if t.Block <= d.plan.Blocks {
+	for _, t := range run.Plan.Trials {
+		if t.Block <= run.Plan.Blocks {
 			planned++
 		}
 	}
-	return len(d.records) >= planned
+	return len(run.Records) >= planned
 }
 
 // Decided is the outcome of all gates together: breached if any is, holds if all hold.
@@ -116,14 +116,14 @@ type LostPair struct {
 }
 
 // lostPairs are the blocks so far without a value of one treatment, in order.
-func (a *analysis) lostPairs(name string, treatments ...string) (lost []LostPair) {
+func (run *Run) lostPairs(name string, treatments ...string) (lost []LostPair) {
 	type place struct {
 		block     int
 		treatment string
 	}
-	recorded, until := map[place]*Trial{}, 0
-	for i := range a.run.trials {
-		t := &a.run.trials[i]
+	recorded, until := map[place]*Measured{}, 0
+	for i := range run.Trials {
+		t := &run.Trials[i]
 		recorded[place{t.Block, t.Treatment}] = t
 		until = max(until, t.Block)
 	}
@@ -140,7 +140,7 @@ func (a *analysis) lostPairs(name string, treatments ...string) (lost []LostPair
 }
 
 // lostPair is the reason why a trial has no value of a metric.
-func lostPair(t *Trial, name string) (LostPair, bool) {
+func lostPair(t *Measured, name string) (LostPair, bool) {
 	if t == nil {
 		return LostPair{Reason: "not recorded"}, true
 	}

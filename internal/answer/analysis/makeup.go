@@ -18,30 +18,17 @@ import (
 // unsummed are the planes of a trial whose sums are unknown, each with the warning.
 type unsummed map[metric.Plane]Warning
 
-// separateNodes gives the tasks of nodes outside pods their own plane. Records made
-// before that plane existed have them in the platform plane. It changes memory only.
-func separateNodes(records []result.Record) {
-	for i := range records {
-		for j := range records[i].Tasks {
-			t := &records[i].Tasks[j].Task
-			if t.Plane == metric.Platform && t.Namespace == "" && (t.Role == mesh.RoleDaemon || t.Role == mesh.RoleRemainder) {
-				t.Plane = metric.Node
-			}
-		}
-	}
-}
-
 // makeUp finds the sums that are not of the same tasks in every trial compared: those
 // of nodes over the whole run, those of other planes over each treatment and its
 // A/A pair. On this machine tare starts every task itself, so only clusters are checked.
-func (d *run) makeUp() []unsummed {
-	all := make([]unsummed, len(d.records))
-	if d.environment.Platform != mesh.OnKubernetes {
+func makeUp(environment result.Environment, records []result.Record) []unsummed {
+	all := make([]unsummed, len(records))
+	if environment.Platform != mesh.OnKubernetes {
 		return all
 	}
 	groups := map[string][]int{}
-	for i := range d.records {
-		r := &d.records[i]
+	for i := range records {
+		r := &records[i]
 		all[i] = unsummed{}
 		if r.Error != "" || sampledRecord(*r) || len(r.Tasks) == 0 {
 			continue
@@ -53,11 +40,11 @@ func (d *run) makeUp() []unsummed {
 			groups[key] = append(groups[key], i)
 		}
 	}
-	d.checkNodes(all)
+	checkNodes(records, all)
 	for _, trials := range groups {
 		for _, plane := range metric.Planes() {
 			if plane != metric.Node && plane != metric.Harness {
-				d.checkSame(all, trials, plane)
+				checkSame(records, all, trials, plane)
 			}
 		}
 	}
@@ -65,23 +52,23 @@ func (d *run) makeUp() []unsummed {
 }
 
 // checkNodes finds the trials that lack a node's task that another trial of the run has.
-func (d *run) checkNodes(all []unsummed) {
+func checkNodes(records []result.Record, all []unsummed) {
 	whole := map[string]bool{}
-	for i := range d.records {
-		for _, t := range d.records[i].Tasks {
+	for i := range records {
+		for _, t := range records[i].Tasks {
 			if t.Plane == metric.Node {
 				whole[t.ID] = true
 			}
 		}
 	}
-	for i := range d.records {
-		r := &d.records[i]
+	for i := range records {
+		r := &records[i]
 		if r.Error != "" || sampledRecord(*r) || len(r.Tasks) == 0 {
 			continue
 		}
 		if why := nodesUnread(r, whole); len(why) > 0 {
 			all[i][metric.Node] = Warning{Code: "node-unknown", Metrics: namesOf(metric.Node),
-				Message: "CPU and memory of nodes outside their pods are unknown: " + listed(why, 3),
+				Message: "CPU and memory of nodes outside their pods are unknown: " + printable.Listed(why, 3),
 				Hint:    "raise phases.measure to twice the counter refresh interval of the nodes, 32s on most clusters; the total does not contain them"}
 		}
 	}
@@ -113,12 +100,12 @@ func nodesUnread(r *result.Record, whole map[string]bool) (why []string) {
 }
 
 // checkSame finds out whether some trials have the same tasks in a plane.
-func (d *run) checkSame(all []unsummed, trials []int, plane metric.Plane) {
+func checkSame(records []result.Record, all []unsummed, trials []int, plane metric.Plane) {
 	counts := make([]map[string]int, len(trials))
 	most := map[string]int{}
 	for n, i := range trials {
 		counts[n] = map[string]int{}
-		for _, t := range d.records[i].Tasks {
+		for _, t := range records[i].Tasks {
 			if t.Plane == plane {
 				counts[n][workloadOf(t.Task)]++
 			}
@@ -144,7 +131,7 @@ func (d *run) checkSame(all []unsummed, trials []int, plane metric.Plane) {
 	}
 	for _, i := range trials {
 		all[i][plane] = Warning{Code: "tasks-differ", Metrics: namesOf(plane),
-			Message: fmt.Sprintf("the trials of a treatment have different tasks in the %s plane, so that plane and every sum with it are unknown: %s", plane, listed(differ, 3)),
+			Message: fmt.Sprintf("the trials of a treatment have different tasks in the %s plane, so that plane and every sum with it are unknown: %s", plane, printable.Listed(differ, 3)),
 			Hint:    "measure again while nothing is deployed, scaled or moved in the cluster"}
 	}
 }
@@ -165,6 +152,6 @@ func (f *figures) unsum(planes unsummed) {
 		}
 		f.warnings = append(f.warnings, w)
 		maps.DeleteFunc(f.values, func(name string, _ float64) bool { return about(w.Metrics, name) })
-		maps.DeleteFunc(f.roles, func(r taskRole, _ map[string]float64) bool { return r.plane == plane })
+		maps.DeleteFunc(f.roles, func(r TaskRole, _ map[string]float64) bool { return r.Plane == plane })
 	}
 }

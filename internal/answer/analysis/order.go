@@ -1,18 +1,13 @@
 package analysis
 
 import (
-	"errors"
-
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
-// errRatiosOnly is why results of order together have no costs.
-var errRatiosOnly = errors.New("treatments that were loaded at once have only ratios")
-
 // orderWarnings warns of a nonrandom order of trials.
-func (d *run) orderWarnings() []Warning {
-	switch d.plan.Order {
+func orderWarnings(run *Run) []Warning {
+	switch run.Plan.Order {
 	case experiment.OrderOnce:
 		return []Warning{{Code: "meshes-once", Metrics: nil,
 			Message: "each mesh was installed once and all its trials ran together: every difference between meshes includes changes over time, and no interval covers them",

@@ -24,12 +24,12 @@ type Adjustment struct {
 // positions are the places of the trials in their blocks, nil unless the order is balanced.
 // A run that stops at a width has already chosen by widths. A second choice by the same
 // widths would cover less than the confidence.
-func (d *run) positions() map[string]int {
-	if d.plan.Order != experiment.OrderBalanced || d.plan.Until != "" {
+func (run *Run) positions() map[string]int {
+	if run.Plan.Order != experiment.OrderBalanced || run.Plan.Until != "" {
 		return nil
 	}
 	places, in := map[string]int{}, map[int]int{}
-	for _, t := range d.plan.Trials { // in the order of execution
+	for _, t := range run.Plan.Trials { // in the order of execution
 		places[t.ID] = in[t.Block]
 		in[t.Block]++
 	}
@@ -38,7 +38,7 @@ func (d *run) positions() map[string]int {
 
 // position replaces figures of c by figures at equal positions, each only if its interval
 // becomes narrower. It returns the ratio of the verdict, and its test of equivalence.
-func (x *estimator) position(c *Comparison, p pairs, ratio stats.Result, within func(float64) (float64, bool)) (stats.Result, func(float64) (float64, bool)) {
+func (x *estimator) position(c *compared, p pairs, ratio stats.Result, within func(float64) (float64, bool)) (stats.Result, func(float64) (float64, bool)) {
 	m, _ := metric.Lookup(c.Metric)
 	if x.places == nil || !m.SpeedSensitive {
 		return ratio, within
@@ -59,7 +59,7 @@ func (x *estimator) position(c *Comparison, p pairs, ratio stats.Result, within 
 }
 
 // adjusted replaces the difference of c.
-func (x *estimator) adjusted(c *Comparison, d stats.Adjusted) {
+func (x *estimator) adjusted(c *compared, d stats.Adjusted) {
 	c.Difference, c.P, c.test = &d.Interval, d.P, d.Result
 	if i, ok := d.Detectable(x.alpha(), stats.Power, x.confidence); ok {
 		c.Detectable = &i.Estimate

@@ -40,12 +40,12 @@ func probeWork(records []result.Record) string {
 	return work
 }
 
-// unlikeProbes leaves out readings of different work: they cannot be compared.
-func (d *run) unlikeProbes() {
-	if probeWork(d.records) != "" {
+// dropUnlikeProbes drops readings of different work: they cannot be compared.
+func dropUnlikeProbes(records []result.Record, trials []Measured) {
+	if probeWork(records) != "" {
 		return
 	}
-	for i := range d.trials {
-		delete(d.trials[i].Metrics, probeMetric)
+	for _, t := range trials {
+		delete(t.Metrics, probeMetric)
 	}
 }

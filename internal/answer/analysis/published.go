@@ -1,10 +1,8 @@
 package analysis
 
 import (
-	"cmp"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -86,26 +84,6 @@ func published(d result.Latency, q float64) (float64, bool) {
 		}
 	}
 	return 0, false
-}
-
-// meanings are the definitions of the published latencies, once a generator and kind.
-func meanings(records []result.Record) []LatencyMeaning {
-	var all []LatencyMeaning
-	for _, r := range records {
-		if r.Load == nil || r.Error != "" {
-			continue
-		}
-		for _, d := range r.Load.Published {
-			m := LatencyMeaning{r.Load.Generator, d.Of, d.Meaning}
-			if d.Meaning != "" && (d.Of == "response" || d.Of == "service") && !slices.Contains(all, m) {
-				all = append(all, m)
-			}
-		}
-	}
-	slices.SortStableFunc(all, func(a, b LatencyMeaning) int {
-		return cmp.Or(cmp.Compare(a.Generator, b.Generator), cmp.Compare(a.Of, b.Of))
-	})
-	return all
 }
 
 // wordsOnly takes latencies from distributions that were published without a

@@ -43,29 +43,39 @@ type Pooled struct {
 	Heterogeneity *float64 `json:"heterogeneity_p,omitempty"`
 	// Speed: Difference is at the mean speed of the machine, as those of the levels.
 	Speed *SpeedAdjusted `json:"speed,omitempty"`
+}
 
+// pooled is a mean over treatments with its test.
+type pooled struct {
+	Pooled
 	test stats.Result
+}
+
+// asked is a question with its tests.
+type asked struct {
+	Question
+	pooled []pooled
 }
 
 // questions groups the comparisons. Runs without pairs have none: their families remain
 // those of the run.
-func (a *analysis) questions(cs []Comparison, byTreatment map[string][]Trial) []Question {
-	if a.estimator.method != Paired {
+func (run *Run) questions(cs []compared, byTreatment map[string][]Measured) []asked {
+	if run.estimator.method != Paired {
 		return nil
 	}
-	var all []Question
+	var all []asked
 	members := map[string][]plan.Treatment{}
 	planned := map[string]plan.Treatment{}
-	for _, t := range a.run.plan.Treatments {
+	for _, t := range run.Plan.Treatments {
 		planned[t.ID] = t
 	}
-	for _, t := range a.run.plan.Treatments {
+	for _, t := range run.Plan.Treatments {
 		if t.Baseline == "" || t.Control {
 			continue
 		}
 		q := questionOf(t, planned[t.Baseline])
 		if members[q.ID] == nil {
-			all = append(all, q)
+			all = append(all, asked{Question: q})
 		}
 		members[q.ID] = append(members[q.ID], t)
 	}
@@ -77,7 +87,7 @@ func (a *analysis) questions(cs []Comparison, byTreatment map[string][]Trial) []
 			ids[t.ID] = q.ID
 		}
 		if len(q.Treatments) > 1 {
-			q.Pooled = a.estimator.pool(members[q.ID], byTreatment)
+			q.pooled = run.estimator.pool(members[q.ID], byTreatment)
 		}
 	}
 	for i := range cs {
@@ -105,13 +115,13 @@ func questionOf(t, base plan.Treatment) Question {
 }
 
 // pool estimates the mean over the treatments, for each headline metric known in all.
-func (x *estimator) pool(treatments []plan.Treatment, byTreatment map[string][]Trial) []Pooled {
-	type sides struct{ treatment, baseline map[int]Trial }
+func (x *estimator) pool(treatments []plan.Treatment, byTreatment map[string][]Measured) []pooled {
+	type sides struct{ treatment, baseline map[int]Measured }
 	levels := make([]sides, len(treatments))
 	for i, t := range treatments {
 		levels[i] = sides{byBlock(byTreatment[t.ID]), byBlock(byTreatment[t.Baseline])}
 	}
-	var out []Pooled
+	var out []pooled
 	for _, name := range metric.Headlines() {
 		m, _ := metric.Lookup(name)
 		var differences, ratios [][]float64 // by block
@@ -138,7 +148,7 @@ func (x *estimator) pool(treatments []plan.Treatment, byTreatment map[string][]T
 		if len(differences) == 0 {
 			continue
 		}
-		p := x.pooled(m, differences, ratios)
+		p := x.mean(m, differences, ratios)
 		if !p.OnRatio && !x.ratiosOnly {
 			x.pooledAtMeanSpeed(&p, treatments, compared)
 		}
@@ -147,8 +157,8 @@ func (x *estimator) pool(treatments []plan.Treatment, byTreatment map[string][]T
 	return out
 }
 
-func (x *estimator) pooled(m metric.Metric, differences, ratios [][]float64) Pooled {
-	p := Pooled{Metric: m.Name, Unit: m.Unit, Levels: len(differences[0]), N: len(differences), Verdict: Insufficient}
+func (x *estimator) mean(m metric.Metric, differences, ratios [][]float64) pooled {
+	p := pooled{Pooled: Pooled{Metric: m.Name, Unit: m.Unit, Levels: len(differences[0]), N: len(differences), Verdict: Insufficient}}
 	d := stats.MeanInterval(means(differences), x.confidence)
 	p.test, p.Difference, p.P = d, &d.Interval, d.P
 	rows := differences
@@ -182,7 +192,7 @@ func means(rows [][]float64) []float64 {
 }
 
 // direction is above zero if the treatments are higher.
-func (p *Pooled) direction() float64 {
+func (p *pooled) direction() float64 {
 	if p.OnRatio {
 		return p.Ratio.Estimate - 1
 	}
@@ -191,7 +201,7 @@ func (p *Pooled) direction() float64 {
 
 // adjust corrects the p-values for their number, in each family separately, and gives
 // verdicts. It returns the numbers of tests.
-func (x *estimator) adjust(cs []Comparison, questions []Question) map[Family]int {
+func (x *estimator) adjust(cs []compared, questions []asked) map[Family]int {
 	sizes := map[Family]int{}
 	families := map[[2]string][]int{} // by question and family
 	var order [][2]string
@@ -207,7 +217,7 @@ func (x *estimator) adjust(cs []Comparison, questions []Question) map[Family]int
 		families[key] = append(families[key], i)
 	}
 	for _, key := range order {
-		i := slices.IndexFunc(questions, func(q Question) bool { return q.ID == key[0] })
+		i := slices.IndexFunc(questions, func(q asked) bool { return q.ID == key[0] })
 		if i >= 0 && len(questions[i].Treatments) > 1 && key[1] == string(Headline) {
 			x.levels(cs, families[key], &questions[i])
 			continue
@@ -222,7 +232,7 @@ func (x *estimator) adjust(cs []Comparison, questions []Question) map[Family]int
 
 // holm gives the verdicts of one family at level alpha. p-values are multiplied by scale,
 // and are at least that of the parent.
-func (x *estimator) holm(cs []Comparison, family []int, alpha, scale, parent float64) {
+func (x *estimator) holm(cs []compared, family []int, alpha, scale, parent float64) {
 	p := make([]float64, len(family))
 	for i, at := range family {
 		p[i] = *cs[at].P
@@ -250,7 +260,7 @@ func (x *estimator) holm(cs []Comparison, family []int, alpha, scale, parent flo
 // inference on multiple families of hypotheses", JRSS B 2014). Without any true difference
 // the first step alone bounds the chance of every claim. An adjusted p-value of a level is divided by that share, so it
 // is comparable with alpha, and not with the values of other questions.
-func (x *estimator) levels(cs []Comparison, family []int, q *Question) {
+func (x *estimator) levels(cs []compared, family []int, q *asked) {
 	byMetric := map[string][]int{}
 	var names []string
 	for _, i := range family {
@@ -260,11 +270,11 @@ func (x *estimator) levels(cs []Comparison, family []int, q *Question) {
 		byMetric[cs[i].Metric] = append(byMetric[cs[i].Metric], i)
 	}
 	parents := make([]float64, len(names))
-	pooled := make([]*Pooled, len(names))
+	means := make([]*pooled, len(names))
 	for i, name := range names {
-		if at := slices.IndexFunc(q.Pooled, func(p Pooled) bool { return p.Metric == name && p.P != nil }); at >= 0 {
-			pooled[i] = &q.Pooled[at]
-			parents[i] = *pooled[i].P
+		if at := slices.IndexFunc(q.pooled, func(p pooled) bool { return p.Metric == name && p.P != nil }); at >= 0 {
+			means[i] = &q.pooled[at]
+			parents[i] = *means[i].P
 			continue
 		}
 		least := 1.0 // no block has all levels: Bonferroni's test that all are equal
@@ -284,7 +294,7 @@ func (x *estimator) levels(cs []Comparison, family []int, q *Question) {
 	}
 	for i, name := range names {
 		shown := adjusted[i] < x.alpha()
-		if p := pooled[i]; p != nil {
+		if p := means[i]; p != nil {
 			p.PAdjusted = &adjusted[i]
 			p.Verdict = verdict(shown, p.direction())
 			p.Smallest = x.smallest(p.test, levels[i], p.OnRatio)

@@ -25,18 +25,18 @@ var sweepMetrics = []string{
 }
 
 // judge makes one run of the experiment and judges it as a report does.
-func (s sweep) judge(r *rand.Rand) ([]Comparison, []Question) {
-	a := &analysis{estimator: estimator{confidence: 0.95, method: Paired, blocks: s.blocks}}
-	trials := map[string][]Trial{}
+func (s sweep) judge(r *rand.Rand) ([]compared, []asked) {
+	a := &Run{estimator: estimator{confidence: 0.95, method: Paired, blocks: s.blocks}}
+	trials := map[string][]Measured{}
 	for l := range s.rates {
 		for _, mesh := range []string{"none", "envoy"} {
 			t := plan.Treatment{ID: fmt.Sprint(mesh, l), Factors: plan.Factors{"mesh": mesh, "rate": float64(l)}}
 			if mesh == "envoy" {
 				t.Baseline = fmt.Sprint("none", l)
 			}
-			a.run.plan.Treatments = append(a.run.plan.Treatments, t)
+			a.Plan.Treatments = append(a.Plan.Treatments, t)
 			for b := 1; b <= s.blocks; b++ {
-				trial := Trial{Block: b, Valid: true, Treatment: t.ID, Metrics: map[string]float64{}}
+				trial := Measured{Trial: Trial{Block: b, Valid: true, Treatment: t.ID, Metrics: map[string]float64{}}}
 				for _, name := range sweepMetrics {
 					v := 1000 + r.NormFloat64()/math.Sqrt2
 					if e := s.effects[name]; e != nil && mesh == "envoy" {
@@ -48,9 +48,9 @@ func (s sweep) judge(r *rand.Rand) ([]Comparison, []Question) {
 			}
 		}
 	}
-	var cs []Comparison
-	for i := 0; i < len(a.run.plan.Treatments); i += 2 {
-		base, t := a.run.plan.Treatments[i], a.run.plan.Treatments[i+1]
+	var cs []compared
+	for i := 0; i < len(a.Plan.Treatments); i += 2 {
+		base, t := a.Plan.Treatments[i], a.Plan.Treatments[i+1]
 		cs = append(cs, a.estimator.compare(t, base, trials[t.ID], trials[base.ID])...)
 	}
 	questions := a.questions(cs, trials)
@@ -77,7 +77,7 @@ func TestSweepWithoutDifferences(t *testing.T) {
 				claim = claim || shown(c.Verdict)
 			}
 			for _, q := range questions {
-				for _, p := range q.Pooled {
+				for _, p := range q.pooled {
 					claim = claim || shown(p.Verdict)
 				}
 			}
@@ -116,7 +116,7 @@ func TestSweepWithDifferences(t *testing.T) {
 	for range experiments {
 		cs, questions := s.judge(r)
 		families, falseFamilies := 0.0, 0.0
-		for _, p := range questions[0].Pooled {
+		for _, p := range questions[0].pooled {
 			if !shown(p.Verdict) {
 				continue
 			}
@@ -212,7 +212,7 @@ func TestPooledBlocks(t *testing.T) {
 	if len(questions) != 1 || questions[0].ID != "mesh=envoy against mesh=none" || len(questions[0].Treatments) != 2 || questions[0].Tests != len(sweepMetrics) {
 		t.Fatalf("%+v", questions)
 	}
-	for _, p := range questions[0].Pooled {
+	for _, p := range questions[0].pooled {
 		if p.Metric == sweepMetrics[0] && (p.N != 4 || p.Levels != 2 || math.Abs(p.Difference.Estimate-200) > 3 || p.Verdict != Higher || math.Abs(p.Ratio.Estimate-math.Sqrt(1.1*1.3)) > 0.01) {
 			t.Errorf("%+v, ratio %+v", p, *p.Ratio)
 		}

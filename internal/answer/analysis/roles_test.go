@@ -21,13 +21,13 @@ func TestRolesFromCounters(t *testing.T) {
 		task(metric.Data, "node-proxy", 1e9), task(metric.Data, "waypoint", 2e9),
 		task(metric.Control, "server", 3e8), task(metric.Control, "embedded-proxy", 1e8), task(metric.App, "", 1e9),
 	}}
-	f := trialFigures(&r, "")
-	for role, want := range map[taskRole]float64{
+	f := trialFigures(&r, false)
+	for role, want := range map[TaskRole]float64{
 		{metric.Data, "node-proxy", ""}: 1000, {metric.Data, "waypoint", ""}: 2000,
 		{metric.Control, "server", ""}: 300, {metric.Control, "embedded-proxy", ""}: 100,
 	} {
 		if got := f.roles[role]["cpu_us_per_request"]; math.Abs(got-want) > 1e-6 {
-			t.Errorf("%s %s is %v µs a request, want %v", role.plane, role.role, got, want)
+			t.Errorf("%s %s is %v µs a request, want %v", role.Plane, role.Role, got, want)
 		}
 	}
 	if len(f.roles) != 4 {
@@ -36,7 +36,7 @@ func TestRolesFromCounters(t *testing.T) {
 	records := []result.Record{r}
 	rules := mesh.Attribution{Tasks: []mesh.Rule{{Plane: metric.Control, Container: "node-*"}, {Plane: metric.App, Namespace: "mesh"}}}
 	reattribute(records, rules.Attribute)
-	f = trialFigures(&records[0], "")
+	f = trialFigures(&records[0], false)
 	if got := f.values["cpu_us_per_request/control"]; math.Abs(got-1000) > 1e-6 {
 		t.Errorf("control plane by other rules is %v µs a request, want 1000", got)
 	}

@@ -45,9 +45,9 @@ type sampled struct {
 
 // sampledFigures computes the metrics from a source's samples. The load's seconds
 // and requests convert cores to a cost per request.
-func sampledFigures(f *figures, r *result.Record, seconds float64, method Method) {
+func sampledFigures(f *figures, r *result.Record, seconds float64, published bool) {
 	s := sampled{f: f, Sampled: r.Sampled, rows: r.Sampled.Expanded(), load: r.Load, seconds: seconds, reduce: publishedFilter}
-	if method != AsPublished {
+	if !published {
 		rows := s.readings(r)
 		s.reduce = func(v series) (float64, bool) { return meanOf(v, rows) }
 	}

@@ -64,7 +64,7 @@ func sampledTrial(app, data []float64) *result.Record {
 func TestReadingsThatRepeatCountOnce(t *testing.T) {
 	// The phase has 3 (first seen before it), 3, 5, 5, 9: two new readings.
 	r := sampledTrial([]float64{1, 1, 3, 3, 3, 5, 5, 9, 1}, []float64{1, 1, 1, 1, 1, 1, 1, 1, 1})
-	f := trialFigures(r, Unpaired)
+	f := trialFigures(r, false)
 	if got := f.values["cpu_cores/app"]; got != 7 {
 		t.Errorf("%v cores, expected 7", got)
 	}
@@ -85,7 +85,7 @@ func TestReadingsThatRepeatCountOnce(t *testing.T) {
 func TestUnknownSamplesAreNotZero(t *testing.T) {
 	nan := math.NaN()
 	r := sampledTrial([]float64{1, 1, 2, 3, 4, 5, 6, 7, 8}, []float64{1, 1, 1, 1, nan, 1, 2, 3, 4})
-	f := trialFigures(r, Unpaired)
+	f := trialFigures(r, false)
 	if got := f.values["cpu_cores/data"]; math.Abs(got-7.0/4) > 1e-12 {
 		t.Errorf("data plane %v, expected the mean of the four rows that are known", got)
 	}
@@ -95,7 +95,7 @@ func TestUnknownSamplesAreNotZero(t *testing.T) {
 		}
 	}
 	r.Sampled.Unknown = []metric.Plane{metric.Data}
-	if v, ok := trialFigures(r, Unpaired).values["cpu_cores/data"]; ok {
+	if v, ok := trialFigures(r, false).values["cpu_cores/data"]; ok {
 		t.Errorf("a plane held in part is %v", v)
 	}
 }
@@ -103,17 +103,17 @@ func TestUnknownSamplesAreNotZero(t *testing.T) {
 // Lines have a fixed cost and a cost per request, and a warning if the means do not fit.
 func TestLines(t *testing.T) {
 	for _, bend := range []float64{0, 0.5} {
-		a := &analysis{estimator: estimator{confidence: 0.95}}
-		by := map[string][]Trial{}
+		a := &Run{estimator: estimator{confidence: 0.95}}
+		by := map[string][]Measured{}
 		for _, rate := range []float64{60, 120, 240, 600, 1200} {
 			id := levelText(rate)
-			a.run.plan.Treatments = append(a.run.plan.Treatments, plan.Treatment{ID: id, Factors: plan.Factors{"mesh": "x", "rate": rate}})
+			a.Plan.Treatments = append(a.Plan.Treatments, plan.Treatment{ID: id, Factors: plan.Factors{"mesh": "x", "rate": rate}})
 			for i := range 5 {
 				cores := (0.05 + 0.002*rate*(1-bend*rate/1200)) * (1 + 0.01*float64(i-2))
-				by[id] = append(by[id], Trial{Metrics: map[string]float64{"rate": rate, "cpu_cores/data": cores}})
+				by[id] = append(by[id], Measured{Trial: Trial{Metrics: map[string]float64{"rate": rate, "cpu_cores/data": cores}}})
 			}
 		}
-		lines := a.estimator.lines(a.run.plan.Treatments, by)
+		lines := a.estimator.lines(a.Plan.Treatments, by)
 		if len(lines) != 1 {
 			t.Fatalf("%d lines", len(lines))
 		}

@@ -32,7 +32,7 @@ var speedWalks = []speedWalk{
 }
 
 // run returns the trials of both sides, and the difference at the mean speed of the run.
-func (w speedWalk) run(r *rand.Rand, blocks int) (treatment, baseline []Trial, truth float64) {
+func (w speedWalk) run(r *rand.Rand, blocks int) (treatment, baseline []Measured, truth float64) {
 	slow, total := 0.0, 0.0
 	for b := 1; b <= blocks; b++ {
 		first := r.IntN(2)
@@ -43,10 +43,10 @@ func (w speedWalk) run(r *rand.Rand, blocks int) (treatment, baseline []Trial, t
 			if side == 1 {
 				level, shift = 110, w.shift
 			}
-			t := Trial{Block: b, Valid: true, Metrics: map[string]float64{
+			t := Measured{Trial: Trial{Block: b, Valid: true, Metrics: map[string]float64{
 				simulated:   level*(1+slow) + w.noise*r.NormFloat64(),
 				probeMetric: 12 * math.Exp(w.shown*slow+w.error*r.NormFloat64()+shift),
-			}}
+			}}}
 			if side == 1 {
 				treatment = append(treatment, t)
 			} else {
@@ -87,7 +87,7 @@ func TestCoverageWithAProbe(t *testing.T) {
 	}
 }
 
-func find(cs []Comparison, name string) *Comparison {
+func find(cs []compared, name string) *compared {
 	for i := range cs {
 		if cs[i].Metric == name {
 			return &cs[i]

@@ -1,15 +1,11 @@
 package analysis
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
 	"math"
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/internal/result"
 )
 
 // NoiseSource is the noise of one difference of interleaved trials, by its source. Standard
@@ -39,89 +35,16 @@ type NoiseSource struct {
 // noiseParts are the parts whose noise is divided.
 var noiseParts = []string{"data", "total", "app"}
 
-// sliceCosts are the CPU of each own slice per answered request, µs, in their order.
-type sliceCosts map[string][]float64 // by part
-
-// sliceFigures reads the slices of a trial of a round. Nil means that it has none.
-func sliceFigures(f *figures, r *result.Record, path string) sliceCosts {
-	if r.Error != "" || r.Load == nil || r.Load.Slices == nil {
+// Noise divides the noise of the comparisons of interleaved trials.
+func (run *Run) Noise() []NoiseSource {
+	if !run.estimator.hasCosts() {
 		return nil
 	}
-	rows, err := result.ReadSlices(path)
-	if err != nil {
-		message := err.Error()
-		if errors.Is(err, fs.ErrNotExist) {
-			message = fmt.Sprintf("the trial has no %s", result.SlicesFile)
-		}
-		f.warn("slices-unread", []string{metric.CPUPerRequest}, message, "the figures are complete; the report lacks the noise between slices")
-		return nil
-	}
-	idle, planes, costs := idlePerSecond(r), partPlanes(), sliceCosts{}
-	for _, name := range noiseParts {
-		costs[name] = sliceCostsOf(rows, planes[name], idle)
-	}
-	return costs
+	return run.estimator.noiseSources(run.Plan.Treatments, run.validByTreatment(), run.price())
 }
-
-// sliceCostsOf are the costs of planes. The CPU beyond the idle rate in the slices of others belongs to the own slice
-// before, and to the first one before that: the costs add up to that of the trial.
-func sliceCostsOf(rows []result.Slice, planes []metric.Plane, idle map[metric.Plane]float64) (costs []float64) {
-	var answered []int64
-	early, used := 0.0, []float64{}
-	for _, s := range rows {
-		cpu := 0.0
-		for _, plane := range planes {
-			cpu += float64(s.CPU[plane])
-			if !s.Own {
-				cpu -= idle[plane] * (s.End - s.Begin).Seconds()
-			}
-		}
-		switch {
-		case s.Own:
-			used, answered = append(used, early+cpu), append(answered, s.Answered)
-			early = 0
-		case len(used) == 0:
-			early += cpu
-		default:
-			used[len(used)-1] += cpu
-		}
-	}
-	for i, cpu := range used {
-		cost := math.NaN()
-		if answered[i] > 0 {
-			cost = cpu / float64(answered[i]) / 1e3
-		}
-		costs = append(costs, cost)
-	}
-	return costs
-}
-
-func partPlanes() map[string][]metric.Plane {
-	planes := map[string][]metric.Plane{}
-	for _, p := range metric.Parts() {
-		planes[p.Name] = p.Planes
-	}
-	return planes
-}
-
-// idlePerSecond is the idle rate of the planes of a trial of a round, ns a second. A plane with a task whose rate is
-// unknown is absent.
-func idlePerSecond(r *result.Record) map[metric.Plane]float64 {
-	own := ownSeconds(r.Load)
-	return planeSums(r.Tasks, func(t result.TaskUsage) (float64, bool) {
-		outside := t.End.At.Sub(t.Start.At).Seconds() - own
-		if t.IdleCPU == nil || outside <= 0 {
-			return 0, false
-		}
-		return float64(*t.IdleCPU) / outside, true
-	})
-}
-
-// ownSeconds is the length of a trial's own slices.
-func ownSeconds(l *result.Load) float64 { return float64(l.Slices.Count) * l.Slices.LengthSeconds }
 
 // noiseSources divides the noise of the comparisons of interleaved trials.
-func (x *estimator) noiseSources(treatments []plan.Treatment, byTreatment map[string][]Trial, price *BlockPrice) []NoiseSource {
+func (x *estimator) noiseSources(treatments []plan.Treatment, byTreatment map[string][]Measured, price *BlockPrice) []NoiseSource {
 	var all []NoiseSource
 	for _, t := range treatments {
 		for _, part := range noiseParts {
@@ -133,7 +56,7 @@ func (x *estimator) noiseSources(treatments []plan.Treatment, byTreatment map[st
 	return all
 }
 
-func (x *estimator) noiseSource(t plan.Treatment, part string, byTreatment map[string][]Trial, price *BlockPrice) (n NoiseSource, ok bool) {
+func (x *estimator) noiseSource(t plan.Treatment, part string, byTreatment map[string][]Measured, price *BlockPrice) (n NoiseSource, ok bool) {
 	name := metric.Of(metric.CPUPerRequest, part)
 	m, _ := metric.Lookup(name)
 	n = NoiseSource{Treatment: t.ID, Baseline: t.Baseline, Metric: name, Unit: m.Unit}
@@ -145,7 +68,7 @@ func (x *estimator) noiseSource(t plan.Treatment, part string, byTreatment map[s
 				continue
 			}
 			// A row has one slice of each: what changes slowly cancels.
-			both := rowDifferences(a.slices[part], b.slices[part])
+			both := rowDifferences(a.Slices[part], b.Slices[part])
 			d, known := difference(a, b, name)
 			if len(both) < 2 || !known {
 				continue
@@ -176,7 +99,7 @@ func (x *estimator) noiseSource(t plan.Treatment, part string, byTreatment map[s
 	return n, true
 }
 
-func difference(a, b Trial, name string) (float64, bool) {
+func difference(a, b Measured, name string) (float64, bool) {
 	x, ok1 := a.Metrics[name]
 	y, ok2 := b.Metrics[name]
 	return x - y, ok1 && ok2
@@ -193,7 +116,3 @@ func rowDifferences(a, b []float64) (rows []float64) {
 }
 
 func variance(x []float64) float64 { return math.Pow(stats.SD(x), 2) }
-
-// SliceCosts are the CPU of each own slice of an interleaved trial per answered request, µs, in their
-// order. A cost is NaN without an answer. Parts are data, app and total.
-func (t Trial) SliceCosts(part string) []float64 { return t.slices[part] }

@@ -14,7 +14,7 @@ func TestNoiseIsDividedBySource(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	const blocks, rows = 400, 40
 	for _, c := range []struct{ deployment, slice float64 }{{10, 0}, {0, 60}, {10, 60}, {2, 90}} {
-		byTreatment := map[string][]Trial{}
+		byTreatment := map[string][]Measured{}
 		for block := 1; block <= blocks; block++ {
 			shared := make([]float64, rows)
 			for i := range shared {
@@ -27,8 +27,8 @@ func TestNoiseIsDividedBySource(t *testing.T) {
 					costs[i] = 100 + own + shared[i] + c.slice*rng.NormFloat64()
 					sum += costs[i]
 				}
-				byTreatment[id] = append(byTreatment[id], Trial{Block: block, slices: sliceCosts{"data": costs},
-					Metrics: map[string]float64{"cpu_us_per_request/data": sum / rows}})
+				byTreatment[id] = append(byTreatment[id], Measured{Slices: SliceCosts{"data": costs},
+					Trial: Trial{Block: block, Metrics: map[string]float64{"cpu_us_per_request/data": sum / rows}}})
 			}
 		}
 		x := estimator{confidence: 0.95}
@@ -55,17 +55,17 @@ func TestNoiseIsDividedBySource(t *testing.T) {
 
 // One block has an interval for its own deployments.
 func TestNoiseOfOneBlock(t *testing.T) {
-	of := func(costs ...float64) []Trial {
-		return []Trial{{Block: 1, slices: sliceCosts{"data": costs}, Metrics: map[string]float64{"cpu_us_per_request/data": costs[0]}}}
+	of := func(costs ...float64) []Measured {
+		return []Measured{{Slices: SliceCosts{"data": costs}, Trial: Trial{Block: 1, Metrics: map[string]float64{"cpu_us_per_request/data": costs[0]}}}}
 	}
 	x := estimator{confidence: 0.95}
-	n := x.noiseSources([]plan.Treatment{{ID: "envoy", Baseline: "none"}}, map[string][]Trial{"none": of(1, 2, 3, math.NaN()), "envoy": of(11, 13, 12, 5)}, nil)
+	n := x.noiseSources([]plan.Treatment{{ID: "envoy", Baseline: "none"}}, map[string][]Measured{"none": of(1, 2, 3, math.NaN()), "envoy": of(11, 13, 12, 5)}, nil)
 	if len(n) != 1 || n[0].Deployment != nil || n[0].These == nil || !n[0].These.Known() || n[0].Slices != 3 || n[0].These.Estimate != 10 {
 		t.Errorf("%+v", n)
 	}
 	// A block without slices, such as one whose file is gone, changes nothing.
-	gone := Trial{Block: 2, Metrics: map[string]float64{"cpu_us_per_request/data": 1}}
-	again := x.noiseSources([]plan.Treatment{{ID: "envoy", Baseline: "none"}}, map[string][]Trial{"none": append(of(1, 2, 3, math.NaN()), gone), "envoy": append(of(11, 13, 12, 5), gone)}, nil)
+	gone := Measured{Trial: Trial{Block: 2, Metrics: map[string]float64{"cpu_us_per_request/data": 1}}}
+	again := x.noiseSources([]plan.Treatment{{ID: "envoy", Baseline: "none"}}, map[string][]Measured{"none": append(of(1, 2, 3, math.NaN()), gone), "envoy": append(of(11, 13, 12, 5), gone)}, nil)
 	if len(again) != 1 || again[0].These == nil || again[0].These.Estimate != 10 {
 		t.Errorf("with a block without slices: %+v", again)
 	}

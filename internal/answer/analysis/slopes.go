@@ -45,9 +45,9 @@ type setting struct {
 
 // setting is that of a mesh, with the options that the run recorded, defaults included. Runs before tare recorded them
 // have those of the file.
-func (a *analysis) setting(name string) setting {
-	s := settingOf(a.run.header.Meshes, name)
-	if recorded, ok := a.run.environment.Options[name]; ok {
+func (run *Run) setting(name string) setting {
+	s := settingOf(run.File.Meshes, name)
+	if recorded, ok := run.Environment.Options[name]; ok {
 		s.options = maps.Clone(recorded)
 	}
 	return s
@@ -96,19 +96,26 @@ func (s setting) items(option string) (float64, bool) {
 type numbered struct {
 	mesh, option string
 	factors      plan.Factors
-	groups       [][]Trial
+	groups       [][]Measured
 	items        map[string]float64 // by treatment
 	levels       map[float64]bool
 }
 
-// slopes fits a line for every option in which treatments differ alone.
-func (a *analysis) slopes(byTreatment map[string][]Trial) (all []Slope) {
-	for _, s := range a.sweeps(byTreatment) {
+// Slopes fits a line for every option in which treatments differ alone.
+func (run *Run) Slopes() []Slope {
+	if !run.estimator.hasCosts() {
+		return nil
+	}
+	return run.slopes(run.validByTreatment())
+}
+
+func (run *Run) slopes(byTreatment map[string][]Measured) (all []Slope) {
+	for _, s := range run.sweeps(byTreatment) {
 		if len(s.levels) < minRates {
 			continue
 		}
 		for _, name := range slopeMetrics {
-			if slope, ok := a.estimator.slope(s, name); ok {
+			if slope, ok := run.estimator.slope(s, name); ok {
 				all = append(all, slope)
 			}
 		}
@@ -116,12 +123,12 @@ func (a *analysis) slopes(byTreatment map[string][]Trial) (all []Slope) {
 	return all
 }
 
-func (a *analysis) sweeps(byTreatment map[string][]Trial) (all []*numbered) {
-	for _, option := range a.options() {
+func (run *Run) sweeps(byTreatment map[string][]Measured) (all []*numbered) {
+	for _, option := range run.options() {
 		by := map[string]*numbered{}
-		for _, t := range a.run.plan.Treatments {
+		for _, t := range run.Plan.Treatments {
 			name, _ := t.Factors[experiment.MeshFactor].(string)
-			s := a.setting(name)
+			s := run.setting(name)
 			n, ok := s.items(option)
 			if t.Control || t.Reference || !ok {
 				continue
@@ -142,9 +149,9 @@ func (a *analysis) sweeps(byTreatment map[string][]Trial) (all []*numbered) {
 }
 
 // options are the names of options in variants of this file.
-func (a *analysis) options() []string {
+func (run *Run) options() []string {
 	names := map[string]bool{}
-	for _, entry := range a.run.header.Meshes {
+	for _, entry := range run.File.Meshes {
 		options, _ := entry["options"].(map[string]any)
 		for name := range options {
 			names[name] = true
@@ -156,7 +163,7 @@ func (a *analysis) options() []string {
 func (x *estimator) slope(s *numbered, name string) (Slope, bool) {
 	m, _ := metric.Lookup(name)
 	l := Slope{Mesh: s.mesh, Option: s.option, Factors: s.factors, Metric: m.Name, Unit: m.Unit, Warnings: []Warning{}}
-	f, ok := x.fit(s.groups, func(t Trial) (at, y float64, ok bool) {
+	f, ok := x.fit(s.groups, func(t Measured) (at, y float64, ok bool) {
 		y, ok = t.Metrics[name]
 		return s.items[t.Treatment], y, ok
 	})

@@ -13,8 +13,8 @@ import (
 func TestSlopes(t *testing.T) {
 	const memory, cpu = "memory_mib/data", "cpu_us_per_request/data"
 	r := rand.New(rand.NewPCG(5, 5))
-	a := &analysis{estimator: estimator{confidence: 0.99, method: Paired, blocks: 6}}
-	a.run.header.Meshes = map[string]map[string]any{
+	a := &Run{estimator: estimator{confidence: 0.99, method: Paired, blocks: 6}}
+	a.File.Meshes = map[string]map[string]any{
 		"c10":   {"from": "envoy", "options": map[string]any{"clusters": 10}},
 		"c100":  {"from": "envoy", "options": map[string]any{"clusters": "100"}},
 		"c1000": {"from": "c100", "options": map[string]any{"clusters": 1000}},
@@ -22,17 +22,17 @@ func TestSlopes(t *testing.T) {
 		"wide":  {"from": "c1000", "concurrency": 2},
 	}
 	items := map[string]float64{"envoy": 0, "c10": 10, "c100": 100, "c1000": 1000}
-	by := map[string][]Trial{}
+	by := map[string][]Measured{}
 	for _, name := range []string{"none", "envoy", "c10", "c100", "c1000", "other", "wide"} {
 		treatment := plan.Treatment{ID: name, Factors: plan.Factors{"mesh": name, "rate": 100.0}}
-		a.run.plan.Treatments = append(a.run.plan.Treatments, treatment)
+		a.Plan.Treatments = append(a.Plan.Treatments, treatment)
 		for b := 1; b <= 6; b++ {
 			n, swept := items[name]
 			figures := map[string]float64{memory: (50 + 0.04*n) * (1 + 0.01*r.NormFloat64()), cpu: 400 * (1 + 0.01*r.NormFloat64())}
 			if !swept {
 				figures = map[string]float64{memory: 1e6, cpu: 1e6}
 			}
-			by[name] = append(by[name], Trial{Block: b, Treatment: name, Valid: true, Metrics: figures})
+			by[name] = append(by[name], Measured{Trial: Trial{Block: b, Treatment: name, Valid: true, Metrics: figures}})
 		}
 	}
 	all := a.slopes(by)
@@ -50,13 +50,13 @@ func TestSlopes(t *testing.T) {
 		t.Errorf("CPU per item %+v", c.PerItem)
 	}
 	// A mesh without the option in the file has the recorded default.
-	a.run.environment.Options = map[string]map[string]string{"envoy": {"clusters": "5", "accessLog": "false"}, "c10": {"clusters": "10", "accessLog": "false"},
+	a.Environment.Options = map[string]map[string]string{"envoy": {"clusters": "5", "accessLog": "false"}, "c10": {"clusters": "10", "accessLog": "false"},
 		"c100": {"clusters": "100", "accessLog": "false"}, "c1000": {"clusters": "1000", "accessLog": "false"},
 		"other": {"clusters": "1000", "accessLog": "true"}, "wide": {"clusters": "1000", "accessLog": "false"}}
 	if all := a.slopes(by); len(all) != 2 || all[0].From != 5 || all[0].Levels != 4 || all[0].PerItem.Estimate == m.PerItem.Estimate {
 		t.Errorf("with a default of 5: %+v", all)
 	}
-	a.run.environment.Options = nil
+	a.Environment.Options = nil
 	for i := range by["c1000"] {
 		by["c1000"][i].Metrics[memory] *= 3
 	}

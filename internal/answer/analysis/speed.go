@@ -40,17 +40,17 @@ type machineWork struct {
 
 // machineWork of interleaved trials, which share the moments in which the speed is seen. Nil means that it
 // adjusts nothing. A run that stops at a width has already chosen by widths.
-func (a *analysis) machineWork() *machineWork {
-	if a.run.plan.Order != experiment.OrderInterleaved || a.run.plan.Until != "" || a.estimator.method != Paired {
+func (run *Run) machineWork() *machineWork {
+	if run.Plan.Order != experiment.OrderInterleaved || run.Plan.Until != "" || run.estimator.method != Paired {
 		return nil
 	}
 	w := &machineWork{map[string]map[int]float64{}, map[string]string{}}
-	for _, t := range a.run.plan.Treatments {
+	for _, t := range run.Plan.Treatments {
 		if t.Control {
 			w.control[t.Baseline] = t.ID
 		}
 	}
-	for _, t := range a.run.trials {
+	for _, t := range run.Trials {
 		sum, known := 0.0, t.Valid
 		for _, name := range workParts {
 			v, ok := t.Metrics[name]
@@ -90,7 +90,7 @@ func (w *machineWork) of(baseline string, p pairs) (work []float64, from []strin
 }
 
 // atMeanSpeed replaces the interval of the difference by that at the mean speed of the machine, if it is narrower.
-func (x *estimator) atMeanSpeed(c *Comparison, p pairs) {
+func (x *estimator) atMeanSpeed(c *compared, p pairs) {
 	if x.work == nil || c.Control || c.Position != nil || !slices.Contains(speedAdjusted, metric.Base(c.Metric)) {
 		return
 	}
@@ -119,7 +119,7 @@ func (x *estimator) speedAdjusted(raw stats.Interval, d *stats.Adjusted, from []
 // pooledAtMeanSpeed is atMeanSpeed of the mean over the levels of a question. Otherwise that mean, which comes before its
 // levels, would keep the spread that is taken out of them. levels are in the same blocks. The work in a block is the mean
 // of theirs.
-func (x *estimator) pooledAtMeanSpeed(p *Pooled, treatments []plan.Treatment, levels []pairs) {
+func (x *estimator) pooledAtMeanSpeed(p *pooled, treatments []plan.Treatment, levels []pairs) {
 	if x.work == nil || !slices.Contains(speedAdjusted, metric.Base(p.Metric)) {
 		return
 	}

@@ -63,8 +63,8 @@ func (m spedMachine) noise(r *rand.Rand, sd float64) float64 {
 }
 
 // trials are those of one run, by treatment, with the true differences at its mean speed.
-func (m spedMachine) trials(r *rand.Rand, blocks int) (by map[string][]Trial, truth map[string]float64) {
-	by, truth = map[string][]Trial{}, map[string]float64{}
+func (m spedMachine) trials(r *rand.Rand, blocks int) (by map[string][]Measured, truth map[string]float64) {
+	by, truth = map[string][]Measured{}, map[string]float64{}
 	app, sidecar := 108.0, 360.0
 	if m.none {
 		app, sidecar = 90, 0
@@ -83,7 +83,7 @@ func (m spedMachine) trials(r *rand.Rand, blocks int) (by map[string][]Trial, tr
 			}
 			us[workParts[1]] = 100 * work * (own + m.noise(r, 0.005))
 			us[simulated] = us[workParts[0]] + us[dataCPU]
-			by[id] = append(by[id], Trial{ID: id + strconv.Itoa(b), Treatment: id, Block: b, Valid: true, Metrics: us})
+			by[id] = append(by[id], Measured{Trial: Trial{ID: id + strconv.Itoa(b), Treatment: id, Block: b, Valid: true, Metrics: us}})
 		}
 	}
 	return by, truth
@@ -92,14 +92,14 @@ func (m spedMachine) trials(r *rand.Rand, blocks int) (by map[string][]Trial, tr
 var dataCPU = metric.Of(metric.CPUPerRequest, "data")
 
 // compared are the comparisons of a run of interleaved trials.
-func compared(by map[string][]Trial, blocks int) []Comparison {
+func comparedAtSpeed(by map[string][]Measured, blocks int) []compared {
 	treatments := []plan.Treatment{{ID: "none"}, {ID: "none-control", Baseline: "none", Control: true}, {ID: "envoy", Baseline: "none"}}
-	a := &analysis{
-		run:       run{plan: plan.Plan{Order: experiment.OrderInterleaved, Treatments: treatments}},
+	a := &Run{
+		Plan:      plan.Plan{Order: experiment.OrderInterleaved, Treatments: treatments},
 		estimator: estimator{confidence: 0.95, method: Paired, blocks: blocks},
 	}
 	for _, trials := range by {
-		a.run.trials = append(a.run.trials, trials...)
+		a.Trials = append(a.Trials, trials...)
 	}
 	a.estimator.work = a.machineWork()
 	return a.estimator.compare(treatments[2], treatments[0], by["envoy"], by["none"])
@@ -123,9 +123,9 @@ func TestCoverageAtMeanSpeed(t *testing.T) {
 			}
 			for range experiments {
 				by, truth := m.trials(r, blocks)
-				for _, c := range compared(by, blocks) {
+				for _, c := range comparedAtSpeed(by, blocks) {
 					if row := rows[c.Metric]; row != nil && c.Difference.Known() {
-						row.add(c, truth[c.Metric], float64(experiments))
+						row.add(c.Comparison, truth[c.Metric], float64(experiments))
 					}
 				}
 			}
@@ -153,7 +153,7 @@ func TestCoverageAtMeanSpeed(t *testing.T) {
 func TestSpeedIsSeenOutsideTheComparison(t *testing.T) {
 	m := spedMachine{slope: 1, drift: 0.3, own: 0.005, seen: 0.005}
 	by, _ := m.trials(rand.New(rand.NewPCG(1, 2)), 8)
-	fromOf := func(cs []Comparison, name string) string {
+	fromOf := func(cs []compared, name string) string {
 		if c := find(cs, name); c.Speed != nil {
 			if c.Difference.Estimate != c.Speed.Unadjusted.Estimate || c.Speed.Slope.Excludes(1) || c.Speed.Slope.Excludes(c.Speed.Slope.Estimate) || c.Speed.Narrower < 0.1 {
 				t.Errorf("%s: %v adjusted %+v", name, c.Difference, c.Speed)
@@ -162,17 +162,17 @@ func TestSpeedIsSeenOutsideTheComparison(t *testing.T) {
 		}
 		return ""
 	}
-	cs := compared(by, 8)
+	cs := comparedAtSpeed(by, 8)
 	if data, total := fromOf(cs, dataCPU), fromOf(cs, simulated); data != "none-control none" || total != "none-control" {
 		t.Errorf("data plane by %q, total by %q", data, total)
 	}
 	by["none-control"] = by["none-control"][1:] // one trial is invalid
-	cs = compared(by, 8)
+	cs = comparedAtSpeed(by, 8)
 	if data, total := fromOf(cs, dataCPU), fromOf(cs, simulated); data != "none" || total != "" {
 		t.Errorf("without a trial of the A/A pair: data plane by %q, total by %q", data, total)
 	}
 	for _, p := range []plan.Plan{{}, {Order: experiment.OrderInterleaved, Until: "2 %"}} {
-		if a := (&analysis{run: run{plan: p}, estimator: estimator{method: Paired}}); a.machineWork() != nil {
+		if a := (&Run{Plan: p, estimator: estimator{method: Paired}}); a.machineWork() != nil {
 			t.Errorf("plan %+v is adjusted", p)
 		}
 	}
@@ -184,14 +184,14 @@ func TestMeanOverLevelsAtMeanSpeed(t *testing.T) {
 	const blocks = 9
 	m := spedMachine{slope: 1, drift: 3, own: 0.005, seen: 0.005}
 	r := rand.New(rand.NewPCG(3, 4))
-	a := &analysis{
-		run:       run{plan: plan.Plan{Order: experiment.OrderInterleaved}},
+	a := &Run{
+		Plan:      plan.Plan{Order: experiment.OrderInterleaved},
 		estimator: estimator{confidence: 0.95, method: Paired, blocks: blocks},
 	}
-	by := map[string][]Trial{}
+	by := map[string][]Measured{}
 	for _, rate := range []string{"1000", "4000"} {
 		at := func(id string) string { return id + "@" + rate }
-		a.run.plan.Treatments = append(a.run.plan.Treatments,
+		a.Plan.Treatments = append(a.Plan.Treatments,
 			plan.Treatment{ID: at("none"), Factors: plan.Factors{"mesh": "none", "rate": rate}},
 			plan.Treatment{ID: at("none-control"), Factors: plan.Factors{"mesh": "none", "rate": rate}, Baseline: at("none"), Control: true},
 			plan.Treatment{ID: at("envoy"), Factors: plan.Factors{"mesh": "envoy", "rate": rate}, Baseline: at("none")})
@@ -205,14 +205,14 @@ func TestMeanOverLevelsAtMeanSpeed(t *testing.T) {
 				}
 				trial.ID, trial.Treatment = at(trial.ID), at(id)
 				by[at(id)] = append(by[at(id)], trial)
-				a.run.trials = append(a.run.trials, trial)
+				a.Trials = append(a.Trials, trial)
 			}
 		}
 	}
 	a.estimator.work = a.machineWork()
-	var cs []Comparison
+	var cs []compared
 	for i := range 2 {
-		base, envoy := a.run.plan.Treatments[3*i], a.run.plan.Treatments[3*i+2]
+		base, envoy := a.Plan.Treatments[3*i], a.Plan.Treatments[3*i+2]
 		cs = append(cs, a.estimator.compare(envoy, base, by[envoy.ID], by[base.ID])...)
 	}
 	questions := a.questions(cs, by)
@@ -242,10 +242,10 @@ func TestMeanOverLevelsAtMeanSpeed(t *testing.T) {
 // Earlier runs are planned for at the mean speed if the plan is interleaved too.
 func TestSpreadAtMeanSpeed(t *testing.T) {
 	by, _ := spedMachine{slope: 1, drift: 0.2, own: 0.005, seen: 0.005}.trials(rand.New(rand.NewPCG(1, 2)), 8)
-	c := find(compared(by, 8), dataCPU)
-	r := &Report{Treatments: []Treatment{{ID: "envoy", Metrics: map[string]Estimate{dataCPU: {Interval: stats.Interval{Estimate: 360}}}}}}
-	raw, rawDF, _ := c.spread(r, false)
-	at, df, _ := c.spread(r, true)
+	c := find(comparedAtSpeed(by, 8), dataCPU)
+	ts := []Treatment{{ID: "envoy", Metrics: map[string]Estimate{dataCPU: {Interval: stats.Interval{Estimate: 360}}}}}
+	raw, rawDF, _ := c.spread(ts, false)
+	at, df, _ := c.spread(ts, true)
 	if c.Speed == nil || rawDF != 7 || df != 5 || at > raw/2 {
 		t.Errorf("spread %.4f on %v, at mean speed %.4f on %v", raw, rawDF, at, df)
 	}

@@ -8,8 +8,6 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/experiment/plan"
-	"github.com/tare-mesh/tare/internal/result"
 )
 
 // Stopping is the progress of a run with a number of blocks that depends on its results.
@@ -35,40 +33,16 @@ type Stopping struct {
 	Unit   string   `json:"unit,omitempty"`
 }
 
-// stopped cuts the plan at the block after which the run stopped early.
-func (d *run) stopped(dir *result.Dir) error {
-	d.planned, d.lastLook = d.plan.Blocks, d.plan.Blocks
-	s, err := dir.Stopped()
-	if err != nil || s == nil {
-		return err
-	}
-	if d.why, d.lastLook = s.Why, 0; s.Last {
-		d.lastLook = s.Block
-	}
-	d.limit(s.Block)
-	return nil
-}
-
-// limit leaves out the later blocks. 0 means none.
-func (d *run) limit(blocks int) {
-	if blocks <= 0 || blocks >= d.plan.Blocks {
-		return
-	}
-	d.plan.Blocks = blocks
-	d.plan.Trials = slices.DeleteFunc(slices.Clone(d.plan.Trials), func(t plan.Trial) bool { return t.Block > blocks })
-	d.records = slices.DeleteFunc(d.records, func(r result.Record) bool { return r.Block > blocks })
-}
-
-func (a *analysis) stopping(r *Report) *Stopping {
-	if a.run.plan.Until == "" {
+func stopping(run *Run, r *Report) *Stopping {
+	if run.Plan.Until == "" {
 		return nil
 	}
-	s := &Stopping{Until: a.run.plan.Until, Min: a.run.plan.MinBlocks, Max: a.run.planned, Why: a.run.why}
-	for _, t := range a.run.trials {
+	s := &Stopping{Until: run.Plan.Until, Min: run.Plan.MinBlocks, Max: run.Planned, Why: run.Why}
+	for _, t := range run.Trials {
 		s.Blocks = max(s.Blocks, t.Block)
 	}
 	var p experiment.Precision
-	if err := p.UnmarshalScalar(a.run.plan.Until); err != nil {
+	if err := p.UnmarshalScalar(run.Plan.Until); err != nil {
 		return s // a plan written by hand: never reached
 	}
 	s.measure(r, p)

@@ -6,20 +6,20 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
-	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
 // reportWarnings are one line a code for the whole report, the gravest first.
-func (a *analysis) reportWarnings(r *Report) []Warning {
-	ws := append([]Warning{}, a.run.answersDiffer()...)
-	if a.run.header.Platform.Kind == imported {
-		ws = append(ws, a.run.importWarnings()...)
+func reportWarnings(run *Run, r *Report) []Warning {
+	ws := append([]Warning{}, answersDiffer(run)...)
+	if run.File.Platform.Kind == imported {
+		ws = append(ws, importWarnings(run)...)
 	} else {
 		ws = append(ws, floorWarnings(r)...)
 	}
-	ws = append(ws, a.run.orderWarnings()...)
-	ws = append(ws, a.run.unequal()...)
-	ws = append(ws, a.run.lostTrials(r.Count)...)
+	ws = append(ws, orderWarnings(run)...)
+	ws = append(ws, unequal(run)...)
+	ws = append(ws, lostTrials(run, r.Count)...)
 	ws = append(ws, short(r.Treatments)...)
 	ws = append(ws, r.Stopping.warnings()...)
 	var t tally
@@ -49,28 +49,20 @@ func floorWarnings(r *Report) []Warning {
 		return nil
 	}
 	return []Warning{{Code: "aa-differs", Metrics: differ,
-		Message: "the A/A pair differs, but must not: " + listed(differ, 4) + "; ignore differences of that size elsewhere",
+		Message: "the A/A pair differs, but must not: " + printable.Listed(differ, 4) + "; ignore differences of that size elsewhere",
 		Hint:    "the machine was not steady: stop other programs, pin CPUs, warm up longer, run more blocks; `tare doctor` searches for the cause"}}
 }
 
-// listed names at most n things.
-func listed(names []string, n int) string {
-	if len(names) <= n {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
-}
-
 // lostTrials names the planned trials that no estimate uses.
-func (d *run) lostTrials(c Count) []Warning {
+func lostTrials(run *Run, c Count) []Warning {
 	var invalid []string
 	var failed causes
-	for _, t := range d.trials {
+	for _, t := range run.Trials {
 		switch {
 		case t.Error != "":
 			failed.add(t.ID, headOf(t.Error), t.Warnings)
 		case !t.Valid:
-			invalid = append(invalid, t.ID+reasons(t))
+			invalid = append(invalid, t.ID+reasons(&t.Trial))
 		}
 	}
 	var ws []Warning
@@ -81,7 +73,7 @@ func (d *run) lostTrials(c Count) []Warning {
 	}
 	if len(invalid) > 0 {
 		ws = append(ws, Warning{Code: "invalid-trials", Trials: c.Invalid,
-			Message: "left out of every estimate: " + listed(invalid, 3),
+			Message: "left out of every estimate: " + printable.Listed(invalid, 3),
 			Hint:    "the reasons and fixes are among the warnings below"})
 	}
 	if c.Missing > 0 {
@@ -174,7 +166,7 @@ func headOf(s string) string {
 }
 
 // reasons are the codes that made the trial invalid.
-func reasons(t Trial) string {
+func reasons(t *Trial) string {
 	var codes []string
 	for _, w := range t.Warnings {
 		if w.Invalidates && !slices.Contains(codes, w.Code) {
@@ -198,25 +190,6 @@ func short(ts []Treatment) []Warning {
 	if few == nil {
 		return nil
 	}
-	return []Warning{{Code: "few-trials", Message: fmt.Sprintf("an interval needs %d valid trials: %s", stats.MinN, listed(few, 4)),
+	return []Warning{{Code: "few-trials", Message: fmt.Sprintf("an interval needs %d valid trials: %s", stats.MinN, printable.Listed(few, 4)),
 		Hint: moreBlocks}}
-}
-
-// Find returns the comparison of a treatment's metric.
-func (r *Report) Find(treatment, name string) (Comparison, bool) {
-	for _, c := range r.Comparisons {
-		if c.Treatment == treatment && c.Metric == name {
-			return c, true
-		}
-	}
-	return Comparison{}, false
-}
-
-// Metrics lists the metrics known for any treatment, in the order of the metric table.
-func (r *Report) Metrics() []metric.Metric {
-	var all []map[string]Estimate
-	for _, t := range r.Treatments {
-		all = append(all, t.Metrics)
-	}
-	return metric.Known(all...)
 }

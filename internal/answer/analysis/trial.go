@@ -15,7 +15,7 @@ import (
 // becomes a warning, and the metric remains unknown.
 type figures struct {
 	values   map[string]float64
-	roles    map[taskRole]map[string]float64 // of the data plane, by base name
+	roles    map[TaskRole]map[string]float64 // of the data plane, by base name
 	warnings []Warning
 	withheld []string // metrics that a check of the analysis withheld
 }
@@ -44,20 +44,20 @@ func (f *figures) withhold(warnings []result.Warning) {
 		}
 		maps.DeleteFunc(f.values, func(name string, _ float64) bool { return about(w.Metrics, name) })
 		for role, values := range f.roles {
-			maps.DeleteFunc(values, func(name string, _ float64) bool { return about(w.Metrics, metric.Of(name, string(role.plane))) })
+			maps.DeleteFunc(values, func(name string, _ float64) bool { return about(w.Metrics, metric.Of(name, string(role.Plane))) })
 		}
 	}
 }
 
 // trialFigures computes every metric the record itself bears. Latencies come from the log.
-func trialFigures(r *result.Record, method Method) *figures {
-	f := &figures{values: map[string]float64{}, roles: map[taskRole]map[string]float64{}}
+func trialFigures(r *result.Record, published bool) *figures {
+	f := &figures{values: map[string]float64{}, roles: map[TaskRole]map[string]float64{}}
 	if r.Error != "" {
 		return f
 	}
 	seconds := loadFigures(f, r.Load)
 	if sampledRecord(*r) {
-		sampledFigures(f, r, seconds, method)
+		sampledFigures(f, r, seconds, published)
 		return f
 	}
 	resourceFigures(f, r, seconds)

@@ -42,7 +42,7 @@ func handRecord() result.Record {
 
 func TestTrialFiguresByHand(t *testing.T) {
 	r := handRecord()
-	f := trialFigures(&r, Paired)
+	f := trialFigures(&r, false)
 	for name, want := range map[string]float64{
 		"rate": 1000, "error_ratio": 0.001, "bytes_per_s/in": 500_000, "bytes_per_s/out": 100_000, "node_cpu_cores": 3,
 		"cpu_cores/app": 0.6, "cpu_cores/data": 1.2, "cpu_cores/control": 0.2, "cpu_cores/load": 0.25, "cpu_cores/platform": 0,
@@ -110,7 +110,7 @@ func TestTrialFiguresUnknown(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := handRecord()
 			c.change(&r)
-			f := trialFigures(&r, Paired)
+			f := trialFigures(&r, false)
 			for _, name := range c.known {
 				if _, ok := f.values[name]; !ok {
 					t.Errorf("%s is unknown", name)
@@ -152,9 +152,9 @@ func TestMoneyOfUnknownMemory(t *testing.T) {
 
 // A withholding check removes only the metrics it concerns.
 func TestWithheldMetricsAreUnknown(t *testing.T) {
-	waypoint := taskRole{metric.Data, "waypoint", ""}
+	waypoint := TaskRole{metric.Data, "waypoint", ""}
 	f := &figures{values: map[string]float64{"latency_ms/p50": 1, "service_ms/p50": 1, "cpu_cores/app": 1},
-		roles: map[taskRole]map[string]float64{waypoint: {"cpu_us_per_request": 1, "memory_mib": 1}}}
+		roles: map[TaskRole]map[string]float64{waypoint: {"cpu_us_per_request": 1, "memory_mib": 1}}}
 	f.withhold([]result.Warning{
 		{Code: "marks", Metrics: []string{"cpu_cores"}},
 		{Code: "generator-late", Withholds: true, Metrics: []string{"latency_ms", "service_ms"}},

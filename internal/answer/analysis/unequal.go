@@ -22,13 +22,13 @@ var abilities = []struct {
 }
 
 // unequal names the meshes of the run that do less than another one does: their figures are of less.
-func (d *run) unequal() []Warning {
-	if d.header.Ladder { // its steps are features
+func unequal(run *Run) []Warning {
+	if run.File.Ladder { // its steps are features
 		return nil
 	}
-	of := maps.Clone(d.environment.Provides)
+	of := maps.Clone(run.Environment.Provides)
 	maps.DeleteFunc(of, func(_ string, p mesh.Provides) bool { return p == mesh.Provides{} }) // no mesh
-	if slices.ContainsFunc(d.plan.Treatments, func(t plan.Treatment) bool { return t.Reference }) {
+	if slices.ContainsFunc(run.Plan.Treatments, func(t plan.Treatment) bool { return t.Reference }) {
 		delete(of, experiment.ReferenceMesh) // it is no level of the comparison
 	}
 	lacks := map[string][]string{}

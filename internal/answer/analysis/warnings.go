@@ -25,9 +25,9 @@ func recorded(r *result.Record) []Warning {
 
 // distrusted are the warnings about records that were changed or contradict
 // themselves, over all trials. Each names a trial.
-func distrusted(r *Report) []Warning {
+func distrusted(trials []Measured) []Warning {
 	var t tally
-	for _, trial := range r.Trials {
+	for _, trial := range trials {
 		for _, w := range trial.Warnings {
 			if slices.Contains([]string{result.RecordContradicts, result.RecordAltered, result.LatencyAltered}, w.Code) {
 				t.add(trial.ID, w)

@@ -43,10 +43,18 @@ type WeightCost struct {
 // weightParts are the parts whose costs are given in standard weights.
 var weightParts = []string{"data", "total"}
 
+// StandardWeights gives the costs of the treatments that share a baseline with a reference proxy.
+func (run *Run) StandardWeights() []StandardWeight {
+	if !run.estimator.hasCosts() {
+		return nil
+	}
+	return run.standardWeights(run.validByTreatment())
+}
+
 // standardWeights gives the costs of the treatments that share a baseline with a reference proxy.
-func (a *analysis) standardWeights(byTreatment map[string][]Trial) []StandardWeight {
+func (run *Run) standardWeights(byTreatment map[string][]Measured) []StandardWeight {
 	var all []StandardWeight
-	for _, ref := range a.run.plan.Treatments {
+	for _, ref := range run.Plan.Treatments {
 		if !ref.Reference {
 			continue
 		}
@@ -58,14 +66,14 @@ func (a *analysis) standardWeights(byTreatment map[string][]Trial) []StandardWei
 				values = append(values, w)
 			}
 		}
-		s := StandardWeight{Treatment: ref.ID, Baseline: ref.Baseline, Weight: stats.MeanInterval(values, a.estimator.confidence).Interval, N: len(values), Costs: []WeightCost{}}
+		s := StandardWeight{Treatment: ref.ID, Baseline: ref.Baseline, Weight: stats.MeanInterval(values, run.estimator.confidence).Interval, N: len(values), Costs: []WeightCost{}}
 		s.NoiseShare = noiseShare(values, byTreatment[ref.ID])
-		for _, t := range a.run.plan.Treatments {
+		for _, t := range run.Plan.Treatments {
 			if t.Control || t.Reference || t.Baseline != ref.Baseline {
 				continue
 			}
 			for _, part := range weightParts {
-				if c, ok := a.estimator.inWeights(t, metric.Of(metric.CPUPerRequest, part), weights, byTreatment); ok {
+				if c, ok := run.estimator.inWeights(t, metric.Of(metric.CPUPerRequest, part), weights, byTreatment); ok {
 					s.Costs = append(s.Costs, c)
 				}
 			}
@@ -78,10 +86,10 @@ func (a *analysis) standardWeights(byTreatment map[string][]Trial) []StandardWei
 }
 
 // noiseShare is the share of the variance of a weight between blocks that is the variance of its mean over slices.
-func noiseShare(weights []float64, trials []Trial) *float64 {
+func noiseShare(weights []float64, trials []Measured) *float64 {
 	var within []float64
 	for _, t := range trials {
-		rows := slices.DeleteFunc(slices.Clone(t.slices["data"]), math.IsNaN)
+		rows := slices.DeleteFunc(slices.Clone(t.Slices["data"]), math.IsNaN)
 		if len(rows) > 1 {
 			within = append(within, variance(rows)/float64(len(rows)))
 		}
@@ -93,7 +101,7 @@ func noiseShare(weights []float64, trials []Trial) *float64 {
 }
 
 // inWeights is one cost in standard weights, over the blocks in which it and the weight are known.
-func (x *estimator) inWeights(t plan.Treatment, name string, weights map[int]float64, byTreatment map[string][]Trial) (c WeightCost, ok bool) {
+func (x *estimator) inWeights(t plan.Treatment, name string, weights map[int]float64, byTreatment map[string][]Measured) (c WeightCost, ok bool) {
 	c = WeightCost{Treatment: t.ID, Baseline: t.Baseline, Metric: name}
 	p := x.pairs(name, byBlock(byTreatment[t.ID]), byBlock(byTreatment[t.Baseline]))
 	var costs, ratios []float64

@@ -13,20 +13,20 @@ import (
 func TestStandardWeights(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	const data, total = "cpu_us_per_request/data", "cpu_us_per_request/total"
-	by := map[string][]Trial{}
+	by := map[string][]Measured{}
 	for block := 1; block <= 20; block++ {
 		slow := math.Exp(0.1 * r.NormFloat64())
 		noise := func() float64 { return 1 + 0.01*r.NormFloat64() }
 		of := func(id string, data_, total_ float64) {
-			by[id] = append(by[id], Trial{Block: block, Valid: true, Metrics: map[string]float64{data: data_, total: total_}})
+			by[id] = append(by[id], Measured{Trial: Trial{Block: block, Valid: true, Metrics: map[string]float64{data: data_, total: total_}}})
 		}
 		of("none", 0, 100)
 		of("reference", 300*slow*noise(), 400*slow)
 		of("envoy", 450*slow*noise(), 100+600*noise())
 		of("lighter", 150*slow*noise(), 90)
 	}
-	a := &analysis{estimator: estimator{confidence: 0.95, method: Paired, blocks: 20}}
-	a.run.plan.Treatments = []plan.Treatment{{ID: "none"}, {ID: "reference", Baseline: "none", Reference: true}, {ID: "envoy", Baseline: "none"}, {ID: "lighter", Baseline: "none"}}
+	a := &Run{estimator: estimator{confidence: 0.95, method: Paired, blocks: 20}}
+	a.Plan.Treatments = []plan.Treatment{{ID: "none"}, {ID: "reference", Baseline: "none", Reference: true}, {ID: "envoy", Baseline: "none"}, {ID: "lighter", Baseline: "none"}}
 	all := a.standardWeights(by)
 	if len(all) != 1 || all[0].N != 20 || len(all[0].Costs) != 4 || math.Abs(all[0].Weight.Estimate-300) > 40 {
 		t.Fatalf("%+v", all)
@@ -48,7 +48,7 @@ func TestNoiseOfTheWeight(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 6))
 	for want, slow := range map[float64]float64{1: 0, 0.2: 0.02} { // 1 % of noise of the mean, and of twice that between blocks
 		var weights []float64
-		var trials []Trial
+		var trials []Measured
 		for range 400 {
 			level, sum := 200*(1+slow*r.NormFloat64()), 0.0
 			rows := make([]float64, 25)
@@ -56,12 +56,12 @@ func TestNoiseOfTheWeight(t *testing.T) {
 				rows[i] = level + 10*r.NormFloat64()
 				sum += rows[i]
 			}
-			weights, trials = append(weights, sum/25), append(trials, Trial{slices: sliceCosts{"data": append(rows, math.NaN())}})
+			weights, trials = append(weights, sum/25), append(trials, Measured{Slices: SliceCosts{"data": append(rows, math.NaN())}})
 		}
 		if got := noiseShare(weights, trials); got == nil || math.Abs(*got-want) > 0.15 {
 			t.Errorf("noise share %v, want %v", got, want)
 		}
-		if noiseShare(weights[:2], trials[:2]) != nil || noiseShare(weights, make([]Trial, 400)) != nil {
+		if noiseShare(weights[:2], trials[:2]) != nil || noiseShare(weights, make([]Measured, 400)) != nil {
 			t.Error("two blocks, or trials without slices, have a noise share")
 		}
 	}

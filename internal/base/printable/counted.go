@@ -29,3 +29,11 @@ func Plural(n int, noun string) string {
 	}
 	return noun + rest
 }
+
+// Listed names at most n things, and counts the others.
+func Listed(names []string, n int) string {
+	if len(names) <= n {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
+}

@@ -24,7 +24,7 @@ type figureData struct {
 }
 
 func figureDataOf(s Source) figureData {
-	return figureData{slicesOf(s.Report), heatOf(s.Dir), looksOf(s), referencesOf(s.Report), searchesOf(s.Dir)}
+	return figureData{slicesOf(s), heatOf(s.Dir), looksOf(s), referencesOf(s.Report), searchesOf(s.Dir)}
 }
 
 // sliced is the CPU per request in the slices of one trial.
@@ -34,14 +34,20 @@ type sliced struct {
 	US        []*float64 `json:"us"` // null without an answer
 }
 
-func slicesOf(r *analysis.Report) (all []sliced) {
+func slicesOf(source Source) (all []sliced) {
+	records, err := source.Dir.Records()
+	if err != nil {
+		return nil // the report has the figures of whole trials
+	}
 	points, block := 0, 0
-	for _, t := range r.Trials {
-		costs := t.SliceCosts("total")
-		if len(costs) == 0 {
+	for i := range records {
+		t := &records[i]
+		parts, err := analysis.ReadSliceCosts(t, source.Dir.TrialFile(t.ID, result.SlicesFile))
+		costs := parts["total"]
+		if err != nil || len(costs) == 0 || t.Block > source.Report.Count.Blocks {
 			continue
 		}
-		if t.Block != block && points+len(costs)*len(r.Treatments) > mostPoints && points > 0 {
+		if t.Block != block && points+len(costs)*len(source.Report.Treatments) > mostPoints && points > 0 {
 			break
 		}
 		block = t.Block
@@ -139,6 +145,16 @@ func looksOf(s Source) []looks {
 	if len(s.Report.Decisions) == 0 {
 		return nil
 	}
+	o := analysis.Options{Blocks: s.Report.Count.Blocks, Detect: s.Report.Decisions[0].Detect / 100}
+	for _, d := range s.Report.Decisions {
+		if !slices.Contains(o.Gates, d.Gate) {
+			o.Gates = append(o.Gates, d.Gate)
+		}
+	}
+	measured, err := analysis.NewLooks(s.Dir, o)
+	if err != nil {
+		return nil // the report has the outcome
+	}
 	all := make([]looks, len(s.Report.Decisions))
 	for i, d := range s.Report.Decisions {
 		all[i] = looks{Gate: d.Gate, Treatment: d.Treatment, Unit: d.Unit, Upper: d.Upper, Limit: d.Limit, Detect: d.Detect, Looks: []look{}}
@@ -149,13 +165,11 @@ func looksOf(s Source) []looks {
 		if block%max(1, step) != 0 && block != blocks {
 			continue
 		}
-		o := s.Report.Options()
-		o.Blocks, o.LastLook = block, o.LastLook && block == blocks
-		r, err := analysis.Analyze(s.Dir, o)
-		if err != nil || len(r.Decisions) != len(all) {
+		decisions, err := measured.At(block, s.Report.Decisions[0].Last && block == blocks)
+		if err != nil || len(decisions) != len(all) {
 			return nil // the report has the outcome
 		}
-		for i, d := range r.Decisions {
+		for i, d := range decisions {
 			if d.Change != nil {
 				all[i].Looks = append(all[i].Looks, look{d.Pairs, d.Change.Estimate, d.Change.Low, d.Change.High, string(d.Outcome)})
 			}
