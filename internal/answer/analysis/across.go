@@ -1,9 +1,11 @@
 package analysis
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -120,7 +122,7 @@ func CompareRuns(bases []*result.Dir, next *result.Dir, o AcrossOptions) (*Acros
 	}
 	if len(a.Changes) == 0 {
 		return nil, hint.New("treatments are the same if every factor has the same level: run both from one experiment file",
-			"the two runs have no treatment in common: one has %s, the other %s", printable.Listed(a.OnlyBase, 4), printable.Listed(a.OnlyNew, 4))
+			"the two runs have no treatment in common: %s", differingFactors(runs[len(runs)-1].dir.Plan(), next.Plan()))
 	}
 	a.adjust()
 	a.warn(runs, n)
@@ -156,6 +158,42 @@ func distinct(runs []earlier) error {
 		seen[figures.String()] = r.dir.Path()
 	}
 	return nil
+}
+
+// differingFactors lists the factors whose levels differ between two plans.
+func differingFactors(base, next plan.Plan) string {
+	x, y := levelsByFactor(base), levelsByFactor(next)
+	var all []string
+	for _, f := range slices.Sorted(maps.Keys(x)) {
+		if !slices.Equal(x[f], y[f]) {
+			all = append(all, fmt.Sprintf("%s is %s in one and %s in the other", f, printable.Listed(x[f], 4), cmp.Or(printable.Listed(y[f], 4), "absent")))
+		}
+	}
+	for _, f := range slices.Sorted(maps.Keys(y)) {
+		if x[f] == nil {
+			all = append(all, fmt.Sprintf("%s is absent in one and %s in the other", f, printable.Listed(y[f], 4)))
+		}
+	}
+	if all == nil {
+		return "their factors agree, but not the combinations or the settings behind them"
+	}
+	return strings.Join(all, "; ")
+}
+
+// levelsByFactor lists the levels of each factor, sorted.
+func levelsByFactor(p plan.Plan) map[string][]string {
+	all := map[string][]string{}
+	for _, t := range p.Treatments {
+		for f, v := range t.Factors {
+			if level := levelText(v); f != plan.ControlFactor && !slices.Contains(all[f], level) {
+				all[f] = append(all[f], level)
+			}
+		}
+	}
+	for _, levels := range all {
+		slices.Sort(levels)
+	}
+	return all
 }
 
 // match pairs the treatments of all runs.

@@ -25,9 +25,9 @@ func (p BlockPrice) BestSlices(row, deployment float64) float64 {
 	return math.Sqrt(p.Block/p.Row) * row / deployment
 }
 
-// price is that of the blocks of the run. Nil means that it has no rounds. It is the median, because a
+// priceOfBlocks is that of the blocks of the run. Nil means that it has no rounds. It is the median, because a
 // resumed run has a gap.
-func (run *Run) price() *BlockPrice {
+func priceOfBlocks(run *Run) *BlockPrice {
 	if run.Plan.Slices == nil || run.Plan.Slices.Measure == 0 {
 		return nil
 	}

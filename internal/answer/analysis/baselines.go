@@ -35,7 +35,7 @@ func optionError(help, format string, args ...any) error {
 }
 
 // methodFor is the requested method, or the one that suits the run.
-func (run *Run) methodFor(requested Method) (Method, error) {
+func methodFor(run *Run, requested Method) (Method, error) {
 	foreign := run.File.Platform.Kind == imported
 	switch {
 	case requested == "" && (foreign || run.Plan.Order == experiment.OrderOnce):
@@ -57,12 +57,12 @@ func (run *Run) methodFor(requested Method) (Method, error) {
 // settleBaselines makes the requested levels the baseline. Imported results
 // without one are compared with the first mesh they name, so that something can
 // be compared. A warning reports that it is no baseline.
-func (run *Run) settleBaselines(requested map[string]string) error {
+func settleBaselines(run *Run, requested map[string]string) error {
 	if len(requested) == 0 {
 		if run.File.Platform.Kind != imported || slices.ContainsFunc(run.Plan.Treatments, func(t plan.Treatment) bool { return t.Baseline != "" }) {
 			return nil
 		}
-		first, several := run.firstMesh()
+		first, several := firstMesh(run)
 		if !several {
 			return nil
 		}
@@ -96,7 +96,7 @@ func (run *Run) settleBaselines(requested map[string]string) error {
 	return nil
 }
 
-func (run *Run) firstMesh() (first string, several bool) {
+func firstMesh(run *Run) (first string, several bool) {
 	for _, t := range run.Plan.Treatments {
 		switch m, ok := t.Factors[experiment.MeshFactor].(string); {
 		case ok && first == "":

@@ -92,18 +92,18 @@ func (run *Run) Decisions() (all []Decision, err error) {
 		}
 	}
 	for _, c := range due {
-		w := gateTest{gate: c.gate, detect: float64(run.File.Decide.Detect), looks: max(run.Planned, run.Plan.Blocks), tests: len(due), last: run.isLastLook()}
+		w := gateTest{gate: c.gate, detect: float64(run.File.Decide.Detect), looks: max(run.Planned, run.Plan.Blocks), tests: len(due), last: isLastLook(run)}
 		p := run.estimator.pairs(c.gate.Metric, byBlock(trials[c.treatment.ID]), byBlock(trials[c.treatment.Baseline]))
 		d := w.decide(p.treatment, p.baseline)
-		run.unfailed(&d, w, trials[c.treatment.ID], trials[c.treatment.Baseline])
+		unfailed(run, &d, w, trials[c.treatment.ID], trials[c.treatment.Baseline])
 		if d.Outcome != Undecided {
-			if d.Doubts = run.doubts(c.gate.Metric, c.treatment, planned[c.treatment.Baseline], trials); d.Doubts != nil {
+			if d.Doubts = doubtsOf(run, c.gate.Metric, c.treatment, planned[c.treatment.Baseline], trials); d.Doubts != nil {
 				d.Doubted, d.Outcome = d.Outcome, Undecided
 			}
 		}
-		d.Lost = run.lostPairs(c.gate.Metric, c.treatment.ID, c.treatment.Baseline)
+		d.Lost = lostPairs(run, c.gate.Metric, c.treatment.ID, c.treatment.Baseline)
 		d.Treatment, d.Factors, d.Baseline = c.treatment.ID, c.treatment.Factors, c.treatment.Baseline
-		d.Minutes = float64(d.MorePairs) * run.blockTime().Minutes()
+		d.Minutes = float64(d.MorePairs) * blockTime(run).Minutes()
 		for _, t := range run.Plan.Treatments {
 			if t.Control && t.Baseline == c.treatment.Baseline {
 				p := run.estimator.pairs(c.gate.Metric, byBlock(trials[t.ID]), byBlock(trials[t.Baseline]))
@@ -116,7 +116,7 @@ func (run *Run) Decisions() (all []Decision, err error) {
 }
 
 // blockTime is the mean duration of the blocks so far, without interruptions.
-func (run *Run) blockTime() time.Duration {
+func blockTime(run *Run) time.Duration {
 	blocks := 0
 	for _, t := range run.Trials {
 		blocks = max(blocks, t.Block)
@@ -127,8 +127,8 @@ func (run *Run) blockTime() time.Duration {
 // doubting are the diagnoses under which a gate is undecided: its error rests on independent pairs of one distribution.
 var doubting = []string{"pairs-dependent", "effect-drifts", "outlier-block"}
 
-// doubts are the diagnoses of the pairs of one treatment that concern a metric, each with its code.
-func (run *Run) doubts(name string, t, base plan.Treatment, trials map[string][]Measured) (all []string) {
+// doubtsOf are the diagnoses of the pairs of one treatment that concern a metric, each with its code.
+func doubtsOf(run *Run, name string, t, base plan.Treatment, trials map[string][]Measured) (all []string) {
 	if m, _ := metric.Lookup(name); !m.SpeedSensitive {
 		return nil // memory and counts are equal in most blocks
 	}
@@ -150,7 +150,7 @@ func (run *Run) doubts(name string, t, base plan.Treatment, trials map[string][]
 // are exact and over requests: n of n answered is a share above 1-alpha^(1/n) with probability 1-alpha (Clopper, Pearson,
 // Biometrika 1934). The first look at which such a bound holds a gate is the only one that can be wrong, so that the
 // looks share no error. Failures that come in rare whole blocks are not seen before one comes.
-func (run *Run) unfailed(d *Decision, w gateTest, treatment, baseline []Measured) {
+func unfailed(run *Run, d *Decision, w gateTest, treatment, baseline []Measured) {
 	if d.Outcome != Undecided || d.Pairs < experiment.DecideFrom() || d.A == nil || !isZero(*d.B-*d.A, *d.A, *d.B) {
 		return
 	}

@@ -89,7 +89,7 @@ func (run *Run) Baseline() map[string]any {
 			continue
 		}
 		for factor, level := range t.Factors {
-			if run.distinguishes(factor, level, isBase) {
+			if distinguishes(run, factor, level, isBase) {
 				common[factor] = level
 			}
 		}
@@ -98,7 +98,7 @@ func (run *Run) Baseline() map[string]any {
 }
 
 // distinguishes reports whether every baseline has this level of the factor and some other treatment another.
-func (run *Run) distinguishes(factor string, level any, isBase map[string]bool) bool {
+func distinguishes(run *Run, factor string, level any, isBase map[string]bool) bool {
 	other := false
 	for _, t := range run.Plan.Treatments {
 		same := t.Factors[factor] == level

@@ -78,7 +78,7 @@ func (run *Run) ladders(byTreatment map[string][]Measured) (all []Ladder, err er
 				continue
 			}
 			seen[key] = true
-			if steps := run.steps(key); len(steps) > 1 {
+			if steps := stepsOf(run, key); len(steps) > 1 {
 				all = append(all, run.estimator.ladder(rest, steps, byTreatment))
 			}
 		}
@@ -89,8 +89,8 @@ func (run *Run) ladders(byTreatment map[string][]Measured) (all []Ladder, err er
 	return all, nil
 }
 
-// steps are the treatments with the same other factors: the baseline, and those compared with it.
-func (run *Run) steps(key string) (steps []plan.Treatment) {
+// stepsOf are the treatments with the same other factors: the baseline, and those compared with it.
+func stepsOf(run *Run, key string) (steps []plan.Treatment) {
 	for _, t := range run.Plan.Treatments {
 		if t.Control || t.Reference || fmt.Sprint(without(t.Factors, experiment.MeshFactor)) != key {
 			continue

@@ -74,7 +74,7 @@ func (l *Looks) At(block int, last bool) ([]Decision, error) {
 }
 
 // isLastLook reports whether no block will follow. Trials of the last block may still be missing.
-func (run *Run) isLastLook() bool {
+func isLastLook(run *Run) bool {
 	if run.lastLook == 0 || run.Plan.Blocks != run.lastLook {
 		return false
 	}
@@ -116,7 +116,7 @@ type LostPair struct {
 }
 
 // lostPairs are the blocks so far without a value of one treatment, in order.
-func (run *Run) lostPairs(name string, treatments ...string) (lost []LostPair) {
+func lostPairs(run *Run, name string, treatments ...string) (lost []LostPair) {
 	type place struct {
 		block     int
 		treatment string

@@ -21,10 +21,10 @@ type Adjustment struct {
 	Narrower    float64        `json:"narrower"`    // relative narrowing of the interval, 0..1
 }
 
-// positions are the places of the trials in their blocks, nil unless the order is balanced.
+// positionsIn are the places of the trials in their blocks, nil unless the order is balanced.
 // A run that stops at a width has already chosen by widths. A second choice by the same
 // widths would cover less than the confidence.
-func (run *Run) positions() map[string]int {
+func positionsIn(run *Run) map[string]int {
 	if run.Plan.Order != experiment.OrderBalanced || run.Plan.Until != "" {
 		return nil
 	}

@@ -116,11 +116,11 @@ func Read(d *result.Dir, o Options) (*Run, error) {
 		return nil, fmt.Errorf("analyse %s: confidence is %v, expected a number between 0 and 1 such as 0.95", d.Path(), x.confidence)
 	}
 	x.ratiosOnly = run.Plan.Order == experiment.OrderTogether
-	x.method, err = run.methodFor(o.Method)
-	if err := errors.Join(err, run.settleBaselines(o.Baseline)); err != nil {
+	x.method, err = methodFor(run, o.Method)
+	if err := errors.Join(err, settleBaselines(run, o.Baseline)); err != nil {
 		return nil, fmt.Errorf("analyse %s: %w", d.Path(), err)
 	}
-	x.blocks, x.places = run.Plan.Blocks, run.positions()
+	x.blocks, x.places = run.Plan.Blocks, positionsIn(run)
 	run.Trials = Measure(run.Environment, run.Records, MeasureOptions{Published: x.method == AsPublished, Attribute: o.Attribute, File: d.TrialFile})
 	if x.ratiosOnly { // the machine had the load of the others too
 		for _, t := range run.Trials {

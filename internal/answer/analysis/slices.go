@@ -40,7 +40,7 @@ func (run *Run) Noise() []NoiseSource {
 	if !run.estimator.hasCosts() {
 		return nil
 	}
-	return run.estimator.noiseSources(run.Plan.Treatments, run.validByTreatment(), run.price())
+	return run.estimator.noiseSources(run.Plan.Treatments, run.validByTreatment(), priceOfBlocks(run))
 }
 
 // noiseSources divides the noise of the comparisons of interleaved trials.

@@ -36,16 +36,16 @@ type Slope struct {
 // slopeMetrics get a slope.
 var slopeMetrics = []string{metric.Of(metric.Memory, "data"), metric.Of(metric.CPUPerRequest, "data"), metric.Of(metric.IdleCPU, "data"), metric.Of(metric.Latency, "p50")}
 
-// setting is a mesh or variant as the experiment file describes it.
+// settingIn is a mesh or variant as the experiment file describes it.
 type setting struct {
 	mesh    string // the definition's
 	options map[string]string
 	other   string // everything else that differs from the definition
 }
 
-// setting is that of a mesh, with the options that the run recorded, defaults included. Runs before tare recorded them
+// settingIn is that of a mesh, with the options that the run recorded, defaults included. Runs before tare recorded them
 // have those of the file.
-func (run *Run) setting(name string) setting {
+func settingIn(run *Run, name string) setting {
 	s := settingOf(run.File.Meshes, name)
 	if recorded, ok := run.Environment.Options[name]; ok {
 		s.options = maps.Clone(recorded)
@@ -110,7 +110,7 @@ func (run *Run) Slopes() []Slope {
 }
 
 func (run *Run) slopes(byTreatment map[string][]Measured) (all []Slope) {
-	for _, s := range run.sweeps(byTreatment) {
+	for _, s := range sweepsOf(run, byTreatment) {
 		if len(s.levels) < minRates {
 			continue
 		}
@@ -123,12 +123,12 @@ func (run *Run) slopes(byTreatment map[string][]Measured) (all []Slope) {
 	return all
 }
 
-func (run *Run) sweeps(byTreatment map[string][]Measured) (all []*numbered) {
+func sweepsOf(run *Run, byTreatment map[string][]Measured) (all []*numbered) {
 	for _, option := range run.options() {
 		by := map[string]*numbered{}
 		for _, t := range run.Plan.Treatments {
 			name, _ := t.Factors[experiment.MeshFactor].(string)
-			s := run.setting(name)
+			s := settingIn(run, name)
 			n, ok := s.items(option)
 			if t.Control || t.Reference || !ok {
 				continue
