@@ -26,10 +26,10 @@ var loadQuantiles = []float64{50, 90, 99, 99.9, 100}
 // the last column marks: how many of the requests intended in it ended how, and quantiles. They are of the times
 // of requests with success, ms, and of the lateness of all, µs.
 func writeLoadCSV(w io.Writer, log io.Reader, p *load.Profile) error {
-	seconds := map[int]map[string]*hdrhistogram.Histogram{}
-	err := hdrlog.ReadSeconds(log, func(second int, tag string, h *hdrhistogram.Histogram) error {
+	seconds := map[int]map[string]*hdrhistogram.PackedHistogram{}
+	err := hdrlog.ReadSeconds(log, func(second int, tag string, h *hdrhistogram.PackedHistogram) error {
 		if seconds[second] == nil {
-			seconds[second] = map[string]*hdrhistogram.Histogram{}
+			seconds[second] = map[string]*hdrhistogram.PackedHistogram{}
 		}
 		if sum := seconds[second][tag]; sum != nil {
 			sum.Merge(h)
@@ -98,7 +98,7 @@ func phasesOf(p *load.Profile, second int) string {
 }
 
 // countOf is the number of values of a histogram, none if it is nil.
-func countOf(h *hdrhistogram.Histogram) string {
+func countOf(h *hdrhistogram.PackedHistogram) string {
 	if h == nil {
 		return "0"
 	}

@@ -85,9 +85,9 @@ func slower(t *testing.T, _, trial string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = hdrlog.ReadIntervals(bytes.NewReader(b), func(from, to time.Duration, tag string, h *hdrhistogram.Histogram) error {
-		moved := hdrhistogram.New(h.LowestTrackableValue(), h.HighestTrackableValue(), int(h.SignificantFigures()))
-		for _, bar := range h.Distribution() {
+	err = hdrlog.ReadIntervals(bytes.NewReader(b), func(from, to time.Duration, tag string, h *hdrhistogram.PackedHistogram) error {
+		moved := hdrhistogram.NewPacked(h.LowestTrackableValue(), h.HighestTrackableValue(), int(h.SignificantFigures()))
+		for _, bar := range hdrlog.Dense(h).Distribution() {
 			if bar.Count > 0 {
 				_ = moved.RecordValues(bar.To+bar.To/10, bar.Count)
 			}

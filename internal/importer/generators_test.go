@@ -11,8 +11,6 @@ import (
 	"testing"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-
-	"github.com/tare-mesh/tare/internal/base/hdrlog"
 )
 
 // realOutputs is the directory of real generator outputs.
@@ -109,10 +107,9 @@ func TestBinsKeepCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := hdrlog.NewCounts(60e9)
-	defer c.Free()
+	c := hdrhistogram.NewPacked(lowestNS, 60e9, digits)
 	spread(c, o.bins)
-	log, err := c.Log(1, "response.2xx")
+	log, err := intervalLog(1, c, []string{"response.2xx"})
 	if err != nil {
 		t.Fatal(err)
 	}

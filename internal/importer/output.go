@@ -1,10 +1,14 @@
 package importer
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/base/hint"
@@ -101,13 +105,12 @@ func pool(outs []*Output) (result.Load, []byte, []result.Warning, error) {
 	if c == nil {
 		return l, nil, warnings, nil
 	}
-	defer c.Free()
-	l.Recorded = c.Total()
+	l.Recorded = c.TotalCount()
 	tags := []string{tag(first.latency.Of)}
 	if first.Loop == "closed" && first.latency.Of == service {
 		tags = append(tags, tag(response)) // a closed loop sends a request at its intended start
 	}
-	log, err := c.Log(l.MeasureSeconds, tags...)
+	log, err := intervalLog(l.MeasureSeconds, c, tags)
 	return l, log, warnings, err
 }
 
@@ -120,6 +123,8 @@ func add(to, from map[string]int64) {
 }
 
 const (
+	lowestNS = 1000 // ns, to three digits, as generators print times
+	digits   = 3
 	// No generator waits a day for an answer.
 	longestNS = 24 * 3600e9
 	// share is the max number of points that a bin's requests are spread over.
@@ -128,7 +133,7 @@ const (
 
 // merged adds up the generators' distributions. It returns nil if one has no
 // counts.
-func merged(outs []*Output) *hdrlog.Counts {
+func merged(outs []*Output) *hdrhistogram.PackedHistogram {
 	highest := 60e9
 	for _, o := range outs {
 		if len(o.bins) == 0 || o.latency.Of != outs[0].latency.Of {
@@ -139,7 +144,7 @@ func merged(outs []*Output) *hdrlog.Counts {
 	if highest > longestNS {
 		return nil
 	}
-	c := hdrlog.NewCounts(int64(math.Ceil(highest)))
+	c := hdrhistogram.NewPacked(lowestNS, int64(math.Ceil(highest)), digits)
 	for _, o := range outs {
 		spread(c, o.bins)
 	}
@@ -149,15 +154,29 @@ func merged(outs []*Output) *hdrlog.Counts {
 // spread records each bin's requests evenly between its edges: a printed
 // distribution has their number and not their values. The last request is at the
 // upper edge, where the source measured one.
-func spread(c *hdrlog.Counts, bins []bin) {
+func spread(c *hdrhistogram.PackedHistogram, bins []bin) {
 	for _, b := range bins {
 		points := min(b.count, share)
 		for k := int64(1); k <= points; k++ {
 			n := b.count/points + extra(b.count, points, k)
 			v := b.from + (b.to-b.from)*float64(k)/float64(points)
-			c.Add(int64(math.Round(v)), n)
+			_ = c.RecordValues(int64(math.Round(v)), n) // within the range that the caller chose
 		}
 	}
+}
+
+// intervalLog writes an interval log of one interval, with one line a tag.
+func intervalLog(seconds float64, h *hdrhistogram.PackedHistogram, tags []string) ([]byte, error) {
+	var b bytes.Buffer
+	log, err := hdrlog.NewWriter(&b, time.Unix(0, 0), "tare: imported, latencies in nanoseconds")
+	length := time.Duration(seconds*1e3) * time.Millisecond // not longer than the window
+	for _, t := range tags {
+		err = errors.Join(err, log.Interval(0, length, t, h))
+	}
+	if err = errors.Join(err, log.Flush()); err != nil {
+		return nil, fmt.Errorf("write latencies: %w", err)
+	}
+	return b.Bytes(), nil
 }
 
 // extra distributes the remainder of count divided by points.

@@ -27,30 +27,27 @@ func TrialHistograms(d *result.Dir, r *result.Record) (Histograms, error) {
 	if err != nil {
 		return Histograms{}, err
 	}
-	defer merged.Free()
-	return Histograms{Response: merged[latencies[0].tag].Histogram(), Service: merged[latencies[1].tag].Histogram()}, nil
+	return Histograms{Response: hdrlog.Dense(merged[latencies[0].tag]), Service: hdrlog.Dense(merged[latencies[1].tag])}, nil
 }
 
 // readMeasured reads the window of the log at path. It uses the sums beside the log
 // if they hold as many answers as the load generator counted, else the log itself.
-// The caller frees the sums.
 func readMeasured(path string, w hdrlog.Window, l *result.Load) (hdrlog.Sums, error) {
 	want := l.Recorded
 	if want == 0 {
 		want = l.Classes[string(load.OK)]
 	}
 	merged, err := hdrlog.ReadFile(filepath.Join(filepath.Dir(path), result.MeasuredFile), w, latencyTags)
-	if err == nil && want > 0 && answers(merged).Total() == want {
+	if err == nil && want > 0 && answers(merged) == want {
 		return merged, nil
 	}
-	merged.Free()
 	return hdrlog.ReadFile(path, w, latencyTags)
 }
 
-// answers are the response times, or the service times of a generator without response times. Nil means neither.
-func answers(m hdrlog.Sums) *hdrlog.Sum {
-	if s := m[latencies[0].tag]; s != nil {
-		return s
+// answers counts the response times, or the service times of a generator without response times.
+func answers(m hdrlog.Sums) int64 {
+	if n := m.Total(latencies[0].tag); n > 0 {
+		return n
 	}
-	return m[latencies[1].tag]
+	return m.Total(latencies[1].tag)
 }

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"math"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/load"
@@ -35,11 +37,11 @@ var quantiles = []struct {
 	q    float64
 }{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999}, {"p99.99", 0.9999}}
 
-var quantileValues = func() (qs []float64) {
+var percentiles = func() (ps []float64) {
 	for _, q := range quantiles {
-		qs = append(qs, q.q)
+		ps = append(ps, 100*q.q)
 	}
-	return qs
+	return ps
 }()
 
 // tailSamples is the number of samples that must lie beyond a quantile for it to mean
@@ -71,23 +73,22 @@ func latencyFigures(f *figures, r *result.Record, path string, published bool) {
 		f.warn("latency-damaged", latencyNames, err.Error(), "latencies of this trial are withheld: restore the file")
 		return
 	}
-	defer merged.Free()
 	for _, l := range latencies {
-		if s := merged[l.tag]; s.Total() > 0 {
-			distribution(f, l.base, l.perUnit, s)
+		if merged.Total(l.tag) > 0 {
+			distribution(f, l.base, l.perUnit, merged[l.tag])
 		}
 	}
-	checkCount(f, r.Load, answers(merged).Total())
+	checkCount(f, r.Load, answers(merged))
 }
 
-func distribution(f *figures, base string, perUnit float64, s *hdrlog.Sum) {
-	n := s.Total()
-	v := s.Figures(quantileValues)
-	f.set(base+"/mean", v.Mean/perUnit)
-	f.set(base+"/max", float64(v.Max)/perUnit)
+func distribution(f *figures, base string, perUnit float64, h *hdrhistogram.PackedHistogram) {
+	n := h.TotalCount()
+	f.set(base+"/mean", h.Mean()/perUnit)
+	f.set(base+"/max", float64(h.Max())/perUnit)
+	values := h.ValueAtPercentilesSlice(percentiles)
 	for i, q := range quantiles {
 		name := base + "/" + q.part
-		f.set(name, float64(v.At[i])/perUnit)
+		f.set(name, float64(values[i])/perUnit)
 		if need := tailSamples / (1 - q.q); float64(n) < math.Round(need) {
 			f.warn("too-few-requests", []string{name}, fmt.Sprintf("%s has %s and needs %.0f", name, printable.Counted(int(n), "request"), need),
 				"measure longer, or at a higher rate, or ignore this quantile")

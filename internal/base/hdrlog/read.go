@@ -1,6 +1,5 @@
 // Package hdrlog reads and writes HdrHistogram interval logs (format 1.3, V2
-// histograms): the only implementation of the format. Reading adds up the
-// histograms of a window. Writing reuses its buffers.
+// histograms). Histograms are sparse: a dense one has 140 KiB, and a report reads thousands.
 package hdrlog
 
 import (
@@ -9,11 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/tare-mesh/tare/internal/base/regular"
 )
@@ -45,9 +47,23 @@ func (w Window) holds(start, length float64) bool {
 	return start >= w.From-slack && start+length <= w.To+slack
 }
 
+// Open opens the interval log at path, which must be a regular file.
+func Open(path string) (io.ReadCloser, error) { return regular.Open(path, maxLog) }
+
+// Sums are histograms by tag.
+type Sums map[string]*hdrhistogram.PackedHistogram
+
+// Total returns the number of values of a tag.
+func (s Sums) Total(tag string) int64 {
+	if h := s[tag]; h != nil {
+		return h.TotalCount()
+	}
+	return 0
+}
+
 // ReadFile adds up the histograms of the window by tag. Nil tags mean all tags. A
 // line that cannot be read is an [*Error], since part of a histogram is a wrong
-// figure. The caller frees the sums.
+// figure.
 func ReadFile(path string, w Window, tags []string) (Sums, error) {
 	f, err := Open(path)
 	if err != nil {
@@ -57,33 +73,77 @@ func ReadFile(path string, w Window, tags []string) (Sums, error) {
 	return read(f, path, w, tags)
 }
 
-// Open opens the interval log at path, which must be a regular file.
-func Open(path string) (io.ReadCloser, error) { return regular.Open(path, maxLog) }
-
 func read(in io.Reader, path string, w Window, tags []string) (Sums, error) {
-	d := decoders.Get().(*decoder)
-	defer decoders.Put(d)
 	sums := Sums{}
-	lines, err := d.intervals(in, path, func(i interval) error {
+	return sums, intervals(in, path, func(i interval) error {
 		if !w.holds(i.from, i.length) || tags != nil && !slices.Contains(tags, i.tag) {
 			return nil
 		}
-		s := sums[i.tag]
-		if s == nil {
-			s = newSum()
-			sums[i.tag] = s
+		h, err := i.histogram()
+		if err != nil {
+			return err
 		}
-		return d.add(s, i.encoded)
+		if sums[i.tag] == nil {
+			sums[i.tag] = h
+			return nil
+		}
+		return Add(sums[i.tag], h)
 	})
-	if err != nil {
-		return nil, err
+}
+
+// Add adds h to sum. Both must have the same range and precision.
+func Add(sum, h *hdrhistogram.PackedHistogram) error {
+	switch {
+	case sum.LowestTrackableValue() != h.LowestTrackableValue() || sum.HighestTrackableValue() != h.HighestTrackableValue() ||
+		sum.SignificantFigures() != h.SignificantFigures():
+		return errors.New("the histograms of one tag differ in range or precision, and cannot be added up")
+	case sum.Merge(h) > 0:
+		return errors.New("the counts overflow")
 	}
-	for tag, s := range sums {
-		if err := s.check(); err != nil {
-			return nil, &Error{path, lines, fmt.Errorf("tag %s: %w", tag, err)}
+	return nil
+}
+
+// Equal reports whether two histograms have the same counts, range and precision. Nil is empty.
+func Equal(a, b *hdrhistogram.PackedHistogram) bool {
+	if a == nil || b == nil {
+		return (a == nil || a.TotalCount() == 0) && (b == nil || b.TotalCount() == 0)
+	}
+	return a.LowestTrackableValue() == b.LowestTrackableValue() && a.HighestTrackableValue() == b.HighestTrackableValue() &&
+		a.SignificantFigures() == b.SignificantFigures() && maps.Equal(maps.Collect(a.ForEachBucket), maps.Collect(b.ForEachBucket))
+}
+
+// Dense copies a histogram into the library's type with all its queries. It returns nil if h is nil.
+func Dense(h *hdrhistogram.PackedHistogram) *hdrhistogram.Histogram {
+	if h == nil {
+		return nil
+	}
+	d := hdrhistogram.New(h.LowestTrackableValue(), h.HighestTrackableValue(), int(h.SignificantFigures()))
+	h.MergeInto(d) // same geometry: nothing can be dropped
+	return d
+}
+
+// ReadSeconds is [ReadIntervals] by the second of the beginning of each line. A divided second has
+// several lines of a tag.
+func ReadSeconds(r io.Reader, line func(second int, tag string, h *hdrhistogram.PackedHistogram) error) error {
+	return ReadIntervals(r, func(from, _ time.Duration, tag string, h *hdrhistogram.PackedHistogram) error {
+		return line(int(from/time.Second), tag, h)
+	})
+}
+
+// ReadIntervals reads a log. It calls line for each line, with the
+// interval from the log's start time, the tag and the histogram, which line may keep. An error, also
+// one of line, is an [*Error].
+func ReadIntervals(r io.Reader, line func(from, to time.Duration, tag string, h *hdrhistogram.PackedHistogram) error) error {
+	milliseconds := func(seconds float64) time.Duration {
+		return time.Duration(math.Round(seconds*1e3)) * time.Millisecond
+	}
+	return intervals(r, "interval log", func(i interval) error {
+		h, err := i.histogram()
+		if err != nil {
+			return err
 		}
-	}
-	return sums, nil
+		return line(milliseconds(i.from), milliseconds(i.from+i.length), i.tag, h)
+	})
 }
 
 // interval is one line of a log.
@@ -94,12 +154,24 @@ type interval struct {
 	encoded []byte // the histogram; valid until the next line
 }
 
-// intervals calls add for each interval of a log, and returns the number of its
-// lines. An error, also one of add, is an [*Error].
-func (d *decoder) intervals(in io.Reader, path string, add func(interval) error) (lines int, err error) {
+// histogram decodes the interval's histogram.
+func (i interval) histogram() (*hdrhistogram.PackedHistogram, error) {
+	h, err := hdrhistogram.DecodePacked(i.encoded)
+	if err != nil {
+		return nil, fmt.Errorf("the histogram is cut off or damaged: %w", err)
+	}
+	if h.SignificantFigures() == 0 {
+		return nil, errors.New("the histogram has a precision of 0 digits, and 1 to 5 can be read")
+	}
+	return h, nil
+}
+
+// intervals calls add for each interval of a log. An error, also one of add, is an [*Error].
+func intervals(in io.Reader, path string, add func(interval) error) error {
 	scan := bufio.NewScanner(in)
-	scan.Buffer(d.line[:0], maxLogLine)
+	scan.Buffer(make([]byte, 0, 64<<10), maxLogLine)
 	var l intervalLog
+	lines := 0
 	for scan.Scan() {
 		lines++
 		i, err := l.line(scan.Bytes())
@@ -107,13 +179,13 @@ func (d *decoder) intervals(in io.Reader, path string, add func(interval) error)
 			err = add(i)
 		}
 		if err != nil {
-			return lines, &Error{path, lines, err}
+			return &Error{path, lines, err}
 		}
 	}
 	if err := scan.Err(); err != nil {
-		return lines, &Error{path, lines + 1, err}
+		return &Error{path, lines + 1, err}
 	}
-	return lines, nil
+	return nil
 }
 
 // intervalLog has the times in the header of a log.
@@ -193,13 +265,4 @@ func (l *intervalLog) offset(stamp float64) float64 {
 		return stamp - l.start
 	}
 	return stamp
-}
-
-var errEndEarly = errors.New("the histogram ends early: the file was cut off or damaged")
-
-func endEarly(err error) error {
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		return errEndEarly
-	}
-	return err
 }

@@ -18,7 +18,7 @@ func ReadSeconds(path string, first, n int) ([]Second, error) {
 	}
 	defer f.Close()
 	seconds := make([]Second, max(0, n))
-	err = hdrlog.ReadSeconds(f, func(second int, tag string, h *hdrhistogram.Histogram) error {
+	err = hdrlog.ReadSeconds(f, func(second int, tag string, h *hdrhistogram.PackedHistogram) error {
 		if i := second - first; i >= 0 && i < len(seconds) {
 			addTo(&seconds[i], tag, h)
 		}
@@ -27,13 +27,13 @@ func ReadSeconds(path string, first, n int) ([]Second, error) {
 	return seconds, err
 }
 
-func addTo(s *Second, tag string, h *hdrhistogram.Histogram) {
+func addTo(s *Second, tag string, h *hdrhistogram.PackedHistogram) {
 	switch n := h.TotalCount(); tag {
 	case load.TagResponse + string(load.OK):
 		if s.OK += n; s.Latency == nil {
-			s.Latency = h
+			s.Latency = hdrlog.Dense(h)
 		} else {
-			s.Latency.Merge(h) // a part of a divided second
+			h.MergeInto(s.Latency) // a part of a divided second
 		}
 	case load.TagResponse + string(load.Status):
 		s.Status += n

@@ -237,8 +237,8 @@ func eachLine(t *testing.T, path string, line func(second int, tag string, h *hd
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := hdrlog.ReadSeconds(f, func(second int, tag string, h *hdrhistogram.Histogram) error {
-		line(second, tag, h)
+	if err := hdrlog.ReadSeconds(f, func(second int, tag string, h *hdrhistogram.PackedHistogram) error {
+		line(second, tag, hdrlog.Dense(h))
 		return nil
 	}); err != nil {
 		t.Fatal(err)
@@ -257,7 +257,7 @@ func TestLogHasALinePerSecondOfTheSchedule(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := hdrlog.ReadIntervals(f, func(from, to time.Duration, tag string, h *hdrhistogram.Histogram) error {
+	if err := hdrlog.ReadIntervals(f, func(from, to time.Duration, tag string, h *hdrhistogram.PackedHistogram) error {
 		got[fmt.Sprint(from, to, tag)] += h.TotalCount()
 		return nil
 	}); err != nil {

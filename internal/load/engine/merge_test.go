@@ -69,7 +69,7 @@ func TestPartsMerge(t *testing.T) {
 		t.Fatal(err)
 	}
 	counts := map[string]int64{}
-	if err := hdrlog.ReadSeconds(&merged, func(second int, tag string, h *hdrhistogram.Histogram) error {
+	if err := hdrlog.ReadSeconds(&merged, func(second int, tag string, h *hdrhistogram.PackedHistogram) error {
 		counts[fmt.Sprint(second, tag)] += h.TotalCount()
 		return nil
 	}); err != nil {

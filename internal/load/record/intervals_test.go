@@ -74,7 +74,7 @@ func TestWindowIsWholeInTheLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return sums[tag].Total()
+		return sums.Total(tag)
 	}
 	if n := window(text, "response.2xx"); n != 120 {
 		t.Errorf("%d requests in the window", n)

@@ -58,7 +58,7 @@ func (l *logInterval) write(log *hdrlog.Writer, from time.Duration) error {
 		if h == nil {
 			return nil
 		}
-		return log.Packed(from, l.to, tag, h)
+		return log.Interval(from, l.to, tag, h)
 	}
 	for c := range classCount {
 		if err := line(l.response[c], load.TagResponse+string(classNames[c])); err != nil {

@@ -122,7 +122,7 @@ func Merge(reports []load.Report) (load.Report, error) {
 func MergeLogs(w io.Writer, start time.Time, logs ...io.Reader) error {
 	all := map[time.Duration]*logInterval{}
 	for i, log := range logs {
-		err := hdrlog.ReadIntervals(log, func(from, to time.Duration, tag string, h *hdrhistogram.Histogram) error {
+		err := hdrlog.ReadIntervals(log, func(from, to time.Duration, tag string, h *hdrhistogram.PackedHistogram) error {
 			if all[from] == nil {
 				all[from] = &logInterval{to: to}
 			}
@@ -130,8 +130,11 @@ func MergeLogs(w io.Writer, start time.Time, logs ...io.Reader) error {
 			if place == nil {
 				return fmt.Errorf("unknown tag %q", tag)
 			}
-			mergePacked(place, h)
-			return nil
+			if *place == nil {
+				*place = h
+				return nil
+			}
+			return hdrlog.Add(*place, h)
 		})
 		if err != nil {
 			return fmt.Errorf("merge interval log %d: %w", i, err)

@@ -135,7 +135,7 @@ func TestLogIsReadBack(t *testing.T) {
 			}
 		}
 		next := 0
-		if err := hdrlog.ReadSeconds(&b, func(second int, tag string, h *hdrhistogram.Histogram) error {
+		if err := hdrlog.ReadSeconds(&b, func(second int, tag string, h *hdrhistogram.PackedHistogram) error {
 			if second != next/2 {
 				t.Errorf("ReadLog: line %d is second %d", next, second)
 			}

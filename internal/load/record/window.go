@@ -17,20 +17,16 @@ import (
 // of an hour has about ten thousand histograms. A report then decodes the sums only.
 func MergeWindow(r io.Reader, w io.Writer, start time.Time, from, to time.Duration) error {
 	const slack = 100 * time.Microsecond
-	sums := map[string]*hdrhistogram.Histogram{}
-	err := hdrlog.ReadIntervals(r, func(begin, end time.Duration, tag string, h *hdrhistogram.Histogram) error {
+	sums := hdrlog.Sums{}
+	err := hdrlog.ReadIntervals(r, func(begin, end time.Duration, tag string, h *hdrhistogram.PackedHistogram) error {
 		if begin < from-slack || end > to+slack {
 			return nil
 		}
-		sum := sums[tag]
-		if sum == nil {
-			sum = hdrhistogram.New(h.LowestTrackableValue(), h.HighestTrackableValue(), int(h.SignificantFigures()))
-			sums[tag] = sum
+		if sums[tag] == nil {
+			sums[tag] = h
+			return nil
 		}
-		if dropped := sum.Merge(h); dropped > 0 {
-			return fmt.Errorf("%d values of tag %s do not fit its range", dropped, tag)
-		}
-		return nil
+		return hdrlog.Add(sums[tag], h)
 	})
 	if err != nil {
 		return fmt.Errorf("merge interval log: %w", err)

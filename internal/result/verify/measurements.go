@@ -139,7 +139,6 @@ func (f *findings) latencies(d *result.Dir, r *result.Record) {
 	}
 	window := hdrlog.Window{From: r.Load.WarmupSeconds, To: r.Load.WarmupSeconds + r.Load.MeasureSeconds}
 	logged := hdrlog.Sums(nil)
-	defer func() { logged.Free() }()
 	for _, name := range []string{result.LatencyFile, result.MeasuredFile} {
 		file := path.Join(result.TrialsDir, r.ID, name)
 		sums, err := hdrlog.ReadFile(d.TrialFile(r.ID, name), window, nil)
@@ -160,7 +159,6 @@ func (f *findings) latencies(d *result.Dir, r *result.Record) {
 			continue
 		}
 		f.sameSums(file, logged, sums)
-		sums.Free()
 	}
 }
 
@@ -172,7 +170,7 @@ func (f *findings) sameSums(file string, logged, sums hdrlog.Sums) {
 	both := maps.Clone(logged)
 	maps.Copy(both, sums)
 	for _, tag := range slices.Sorted(maps.Keys(both)) {
-		if !sums[tag].Equal(logged[tag]) {
+		if !hdrlog.Equal(sums[tag], logged[tag]) {
 			f.problem(file, fmt.Sprintf("its histogram %q is not the sum of that of %s in the measure phase", tag, result.LatencyFile))
 			return
 		}
@@ -199,7 +197,7 @@ func (f *findings) histograms(file string, l *result.Load, sums hdrlog.Sums) {
 		if class == load.OK && l.Recorded > 0 {
 			want = l.Recorded // the generator records fewer than it counts
 		}
-		got := max(total(sums, load.TagResponse+string(class)), total(sums, load.TagService+string(class)))
+		got := max(sums.Total(load.TagResponse+string(class)), sums.Total(load.TagService+string(class)))
 		switch {
 		case got == want:
 		case l.BacklogEnd == nil && math.Abs(float64(got-want)) <= math.Max(2, 0.001*float64(want)):
@@ -208,11 +206,4 @@ func (f *findings) histograms(file string, l *result.Load, sums hdrlog.Sums) {
 			f.problem(file, fmt.Sprintf("it has %d requests of class %s in the measure phase, and the record %d", got, class, want))
 		}
 	}
-}
-
-func total(sums hdrlog.Sums, tag string) int64 {
-	if s := sums[tag]; s != nil {
-		return s.Total()
-	}
-	return 0
 }

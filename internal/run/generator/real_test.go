@@ -238,7 +238,7 @@ func holds(t *testing.T, p load.Profile, l result.Load) {
 	}
 	defer f.Close()
 	tags := map[string]int64{}
-	if err := hdrlog.ReadSeconds(f, func(_ int, tag string, h *hdrhistogram.Histogram) error {
+	if err := hdrlog.ReadSeconds(f, func(_ int, tag string, h *hdrhistogram.PackedHistogram) error {
 		tags[tag] += h.TotalCount()
 		return nil
 	}); err != nil {

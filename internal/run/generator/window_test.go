@@ -72,7 +72,7 @@ func TestTheMeasureWindowIsCutOut(t *testing.T) {
 	}
 	defer f.Close()
 	got := map[int]map[string]int64{}
-	if err := hdrlog.ReadSeconds(f, func(second int, tag string, h *hdrhistogram.Histogram) error {
+	if err := hdrlog.ReadSeconds(f, func(second int, tag string, h *hdrhistogram.PackedHistogram) error {
 		if got[second] == nil {
 			got[second] = map[string]int64{}
 		}

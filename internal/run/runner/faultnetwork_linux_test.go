@@ -183,12 +183,12 @@ func cutOff(t *testing.T, cfg runner.Config, r result.Record, machine *heartbeat
 	}
 	defer file.Close()
 	first, n := r.Load.Window()
-	if err := hdrlog.ReadSeconds(file, func(second int, tag string, h *hdrhistogram.Histogram) error {
+	if err := hdrlog.ReadSeconds(file, func(second int, tag string, h *hdrhistogram.PackedHistogram) error {
 		if i := second - first; i >= 0 && i < n && strings.HasPrefix(tag, load.TagResponse) {
 			if seconds[i] == nil {
 				seconds[i] = map[string]*hdrhistogram.Histogram{}
 			}
-			seconds[i][strings.TrimPrefix(tag, load.TagResponse)] = h
+			seconds[i][strings.TrimPrefix(tag, load.TagResponse)] = hdrlog.Dense(h)
 		}
 		return nil
 	}); err != nil {

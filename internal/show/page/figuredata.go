@@ -93,11 +93,11 @@ func heatOf(d *result.Dir) (all []heat) {
 		}
 		h := heat{Trial: t.ID, Treatment: t.Treatment, From: heatFrom, PerDecade: perDecade}
 		counts := map[[2]int]int{}
-		err = hdrlog.ReadSeconds(log, func(second int, tag string, times *hdrhistogram.Histogram) error {
+		err = hdrlog.ReadSeconds(log, func(second int, tag string, times *hdrhistogram.PackedHistogram) error {
 			if tag != load.TagResponse+string(load.OK) {
 				return nil
 			}
-			for _, bar := range times.Distribution() {
+			for _, bar := range hdrlog.Dense(times).Distribution() {
 				if bar.Count > 0 {
 					ms := math.Max(heatFrom, float64(bar.From+bar.To)/2/1e6)
 					counts[[2]int{second, int(math.Log10(ms/heatFrom) * perDecade)}] += int(bar.Count)

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -354,7 +356,11 @@ func (s Study) latencies(m machine, truth Truth, path string) (int64, error) {
 	if s.Bare {
 		return int64(s.Rate * s.Measure), nil
 	}
-	log := hdrlog.AppendHeader(nil, epoch, "tare: test data")
+	f, err := os.Create(path)
+	if err != nil {
+		return 0, err
+	}
+	log, err := hdrlog.NewWriter(f, epoch, "tare: test data")
 	median := m.cost(truth.MedianMS) * 1e6
 	n := int64(0)
 	for second := range s.Warmup + s.Measure + 1 {
@@ -362,32 +368,25 @@ func (s Study) latencies(m machine, truth Truth, path string) (int64, error) {
 		if second < s.Warmup {
 			slow = 20 // what warm-up leaks into the measurement shows
 		}
-		response, service, late := hdrlog.NewCounts(int64(time.Minute)), hdrlog.NewCounts(int64(time.Minute)), hdrlog.NewCounts(int64(time.Minute))
+		tags := []string{load.TagResponse + "2xx", load.TagService + "2xx", load.TagLateness}
+		var histograms []*hdrhistogram.PackedHistogram
+		for range tags {
+			histograms = append(histograms, hdrhistogram.NewPacked(1000, int64(time.Minute), 3))
+		}
 		for range s.Rate {
 			v := slow * median * math.Exp(0.35*m.rand.NormFloat64())
 			lateness := 5e3 * m.rand.ExpFloat64()
-			response.Add(int64(v+lateness), 1)
-			service.Add(int64(v), 1)
-			late.Add(int64(lateness), 1)
+			for i, ns := range []float64{v + lateness, v, lateness} {
+				err = errors.Join(err, histograms[i].RecordValue(int64(ns)))
+			}
 		}
 		if second >= s.Warmup && second < s.Warmup+s.Measure {
-			n += response.Total()
+			n += histograms[0].TotalCount()
 		}
-		for _, line := range []struct {
-			tag    string
-			counts *hdrlog.Counts
-		}{{load.TagResponse + "2xx", response}, {load.TagService + "2xx", service}, {load.TagLateness, late}} {
-			var err error
-			if log, err = line.counts.AppendLine(log, line.tag, float64(second), 1); err != nil {
-				return 0, err
-			}
-			line.counts.Free()
+		from := time.Duration(second) * time.Second
+		for i, tag := range tags {
+			err = errors.Join(err, log.Interval(from, from+time.Second, tag, histograms[i]))
 		}
 	}
-	f, err := os.Create(path)
-	if err != nil {
-		return 0, err
-	}
-	_, err = f.Write(log)
-	return n, errors.Join(err, f.Close())
+	return n, errors.Join(err, log.Flush(), f.Close())
 }
