@@ -28,6 +28,9 @@ func TestABMistakes(t *testing.T) {
 		if code != console.BadUsage || !strings.Contains(out, c.want) {
 			t.Errorf("%s: exit code %d, want %d and %q in\n%s", c.args, code, console.BadUsage, c.want, out)
 		}
+		if strings.Contains(out, "tare ab:") {
+			t.Errorf("%s: a position in a file that the user does not have:\n%s", c.args, out)
+		}
 	}
 }
 

@@ -243,7 +243,7 @@ func TestDamage(t *testing.T) {
 		{"plan of a later schema", "plan.json", replace("tare.plan/v1", "tare.plan/v9"), `schema "tare.plan/v9" is not "tare.plan/v1"`},
 		{"plan that leaves the directory", "plan.json", replace(id, "../../"+id), "cannot be the name of a directory"},
 		{"environment of a later schema", "environment.json", replace("tare.results/v1", "tare.results/v2"), `schema "tare.results/v2" is not`},
-		{"environment with a wrong type", "environment.json", replace(`"cpus": 2`, `"cpus": "two"`), "environment.json:9: json: cannot unmarshal string"},
+		{"environment with a wrong type", "environment.json", replace(`"cpus": 2`, `"cpus": "two"`), "environment.json:9: found string in field cpus, expected a number"},
 		{"record that is not JSON", "trials/" + id + "/record.json", func(string) string { return "{\n\n\nnonsense" }, "record.json:4: invalid character"},
 		{"empty record", "trials/" + id + "/record.json", func(string) string { return "" }, "record.json:1: unexpected end"},
 		{"record without a schema", "trials/" + id + "/record.json", func(string) string { return "{}" }, `schema "" is not "tare.results/v1"`},

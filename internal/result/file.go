@@ -2,11 +2,13 @@ package result
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -121,12 +123,29 @@ func decode(path string, b []byte, v any, want string, schema func() string) err
 		b = singleLines(b)
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		return &Error{Op: "read", Path: path, Line: lineOf(b, err), Hinted: hint.Hinted{Err: err, Text: "the file is damaged: restore it, or remove the trial it belongs to and run it again with --resume"}}
+		return &Error{Op: "read", Path: path, Line: lineOf(b, err), Hinted: hint.Hinted{Err: wrongType(err), Text: "the file is damaged: restore it, or remove the trial it belongs to and run it again with --resume"}}
 	}
 	if got := schema(); got != want {
 		return &Error{Op: "read", Path: path, Hinted: hint.Hinted{Err: fmt.Errorf("schema %q is not %q", got, want), Text: "the file was written by another version of tare: read it with that version"}}
 	}
 	return nil
+}
+
+// jsonTypes names the JSON of Go's kinds. All others are numbers.
+var jsonTypes = map[reflect.Kind]string{reflect.String: "a string", reflect.Bool: "true or false", reflect.Slice: "a list", reflect.Array: "a list",
+	reflect.Map: "an object", reflect.Struct: "an object"}
+
+// wrongType describes a value of another JSON type without the names of Go's types. It returns other errors as they are.
+func wrongType(err error) error {
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	place := ""
+	if wrong.Field != "" {
+		place = " in field " + wrong.Field
+	}
+	return fmt.Errorf("found %s%s, expected %s", wrong.Value, place, cmp.Or(jsonTypes[wrong.Type.Kind()], "a number"))
 }
 
 // lineOf returns the line of a JSON error.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -202,7 +203,14 @@ func (p *Program) abOfMesh(ctx context.Context, o AB, blocks int) (*Study, error
 	if err != nil {
 		return nil, hint.Usage(fmt.Errorf("--rate %q is not a number", o.Rate), "write requests per second")
 	}
-	return p.Decode(ctx, "tare ab", text, x)
+	s, err := p.Decode(ctx, "", text, x)
+	var mistakes strict.Problems
+	if errors.As(err, &mistakes) {
+		for i := range mistakes { // positions in a file that the user does not have
+			mistakes[i].File, mistakes[i].Line, mistakes[i].Column = "", 0, 0
+		}
+	}
+	return s, err
 }
 
 // refusesRounds reports whether a flag has a setting that an interleaved run refuses, or another order.

@@ -82,7 +82,11 @@ func isUnknownCommand(err error) bool {
 func printError(w io.Writer, program string, err error) {
 	var mistakes strict.Problems
 	if !errors.As(err, &mistakes) {
-		printLine(w, program, err.Error(), hint.Of(err))
+		message := err.Error()
+		if errors.Is(err, context.Canceled) {
+			message = strings.ReplaceAll(message, context.Canceled.Error(), "interrupted")
+		}
+		printLine(w, program, message, hint.Of(err))
 		return
 	}
 	for _, p := range mistakes {

@@ -83,13 +83,23 @@ func fileError(err error) error {
 	return failedTo("read kubeconfig", err, text)
 }
 
+// exists reports whether there is a file.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 // checkContext reports a missing context or entry, for which client-go would use localhost:8080.
 func checkContext(raw *api.Config, name string, rules *clientcmd.ClientConfigLoadingRules) error {
 	names := slices.Sorted(maps.Keys(raw.Contexts))
 	read := strings.Join(files(rules), ", ")
 	switch _, ok := raw.Contexts[name]; {
 	case len(names) == 0:
-		return failedTo("find a cluster", fmt.Errorf("no context in %s", read), "name a kubeconfig with --kubeconfig or $KUBECONFIG; `tare cluster --help` lists ways to get a cluster")
+		why := fmt.Errorf("no context in %s", read)
+		if missing := slices.DeleteFunc(slices.Clone(files(rules)), exists); len(missing) > 0 && rules.ExplicitPath == "" && os.Getenv("KUBECONFIG") != "" {
+			why = fmt.Errorf("$KUBECONFIG names %s, which does not exist", strings.Join(missing, ", "))
+		}
+		return failedTo("find a cluster", why, "name a kubeconfig with --kubeconfig or $KUBECONFIG; `tare cluster --help` lists ways to get a cluster")
 	case name == "":
 		return failedTo("find a cluster", fmt.Errorf("%s names no current context", read), "choose one with --context: "+strings.Join(names, ", "))
 	case !ok:
