@@ -41,7 +41,8 @@ func AcrossAnswer(a *analysis.Across) []string {
 			switch c.Verdict {
 			case analysis.Higher, analysis.Lower:
 				verb := map[analysis.Verdict]string{analysis.Higher: "more", analysis.Lower: "less"}[c.Verdict]
-				lines = append(lines, fmt.Sprintf("%s uses %s of CPU per request %s than before.", name, amountWithin(*c.Difference, q), verb))
+				amount, interval := amountWithin(*c.Difference, q)
+				lines = append(lines, fmt.Sprintf("%s uses %s of CPU per request %s than before%s.", name, amount, verb, interval))
 			case analysis.Insufficient:
 				lines = append(lines, fmt.Sprintf("%s: too few trials or base runs for a verdict on CPU.", name))
 			default:

@@ -34,7 +34,7 @@ func TestAnswer(t *testing.T) {
 		has, not []string
 	}{
 		{"higher", func(*analysis.Comparison) {},
-			[]string{"envoy adds ", " times the CPU of none.", "The median response goes from 0.2", "more memory.", "All 12 trials are valid."}, []string{"saves", "less"}},
+			[]string{"envoy adds ", " times as much as without a mesh.", "The median response goes from 0.2", " more memory (", "All 12 trials are valid."}, []string{"saves", "less"}},
 		{"lower", func(c *analysis.Comparison) {
 			if c.Difference == nil || !c.Difference.Known() {
 				return
@@ -44,16 +44,16 @@ func TestAnswer(t *testing.T) {
 			low, high := -*d.High, -*d.Low
 			d.Estimate, d.Low, d.High = -d.Estimate, &low, &high
 			c.Difference = &d
-		}, []string{"envoy saves ", "less memory."}, []string{"adds", "(-", "to -"}},
+		}, []string{"envoy saves ", " less memory ("}, []string{"adds", "(-", "to -"}},
 		{"not shown", func(c *analysis.Comparison) { c.Verdict = analysis.NotShown },
-			[]string{"envoy: no difference from none in CPU per request is shown after Holm's adjustment [+", "No difference in the median response is shown."}, []string{"adds", "memory"}},
+			[]string{"envoy: no difference in CPU per request is shown, compared with a run without a mesh after adjustment for the number of comparisons [+", "No difference in the median response is shown."}, []string{"adds", "memory"}},
 		{"around zero", func(c *analysis.Comparison) {
 			c.Verdict = analysis.NotShown
 			if c.Difference != nil {
 				low, high := -8e-5, 7e-5
 				c.Difference = &stats.Interval{Estimate: -1e-5, Low: &low, High: &high}
 			}
-		}, []string{"in CPU per request is shown ["}, []string{"Holm"}},
+		}, []string{"in CPU per request is shown, compared with a run without a mesh ["}, []string{"adjust"}},
 		{"insufficient", func(c *analysis.Comparison) { c.Verdict = analysis.Insufficient },
 			[]string{"envoy: too few trials for a verdict on CPU."}, []string{"adds", "median"}},
 	} {
@@ -103,7 +103,7 @@ func TestAnswerWithCapacity(t *testing.T) {
 		t.Errorf("%q", lines)
 	}
 	lines := Answer(reportOf(t, s))
-	if len(lines) < 3 || !strings.HasPrefix(lines[0], "envoy holds 3300 req/s with p99 < 50ms, none 9900: 0.333") || !strings.Contains(lines[1], "of CPU per request") {
+	if len(lines) < 3 || !strings.HasPrefix(lines[0], "envoy holds 3300 req/s with p99 < 50ms, without a mesh 9900: 0.333") || !strings.Contains(lines[1], "of CPU to a request") {
 		t.Errorf("%q", lines)
 	}
 }
@@ -171,7 +171,8 @@ func TestAmountWithin(t *testing.T) {
 		{134.93, 0.36, "135 µs (±0.4)"},
 		{135, 0, "135 µs"},
 	} {
-		if s := amountWithin(around(c.estimate, c.half), quantity{unit: "µs", scale: 1}); s != c.want {
+		amount, within := amountWithin(around(c.estimate, c.half), quantity{unit: "µs", scale: 1})
+		if s := amount + within; s != c.want {
 			t.Errorf("%v ± %v: %q, want %q", c.estimate, c.half, s, c.want)
 		}
 	}

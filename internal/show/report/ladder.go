@@ -115,6 +115,9 @@ func (v view) stepName(id string) string {
 func (v view) ladderAnswer(l analysis.Ladder) string {
 	i := slices.IndexFunc(l.Metrics, func(m analysis.LadderMetric) bool { return m.Metric == answerCost })
 	first, last := v.stepName(l.Steps[0]), v.stepName(l.Steps[len(l.Steps)-1])
+	if first == noMesh {
+		first = "no mesh"
+	}
 	if words := v.label.phrase(l.Factors, v.label.factors); words != "" { // of several ladders
 		last += " (" + words + ")"
 	}
@@ -123,11 +126,12 @@ func (v view) ladderAnswer(l analysis.Ladder) string {
 	}
 	m, q := l.Metrics[i], quantityOf(answerCost)
 	if c, ok := v.compared(l.Steps[len(l.Steps)-1], answerCost); ok && c.Baseline == l.Steps[0] && c.Verdict != analysis.Higher && c.Verdict != analysis.Lower {
-		return v.costSentence(fmt.Sprintf("All %s to %s", printable.Counted(len(m.Increments), "step"), last), first, c.Verdict, m.Whole, nil)
+		return v.costSentence(fmt.Sprintf("All %s to %s", printable.Counted(len(m.Increments), "step"), last), v.stepName(l.Steps[0]), c.Verdict, m.Whole, nil)
 	}
-	s := fmt.Sprintf("From %s to %s, %s add %s of CPU per request", first, last, printable.Counted(len(m.Increments), "step"), amountWithin(*m.Whole, q))
+	amount, interval := amountWithin(*m.Whole, q)
+	s := fmt.Sprintf("From %s to %s, %s add %s of CPU to a request%s", first, last, printable.Counted(len(m.Increments), "step"), amount, interval)
 	if m.Whole.Estimate < 0 {
-		s = strings.Replace(s, " add ", " save ", 1)
+		s = strings.NewReplacer(" add ", " save ", " to a request", " per request").Replace(s)
 	}
 	shown := slices.DeleteFunc(slices.Clone(m.Increments), func(c analysis.Increment) bool { return c.Verdict != analysis.Higher })
 	slices.SortStableFunc(shown, func(a, b analysis.Increment) int { return -cmp.Compare(a.Difference.Estimate, b.Difference.Estimate) })
@@ -136,7 +140,7 @@ func (v view) ladderAnswer(l analysis.Ladder) string {
 		largest = append(largest, fmt.Sprintf("%s %s", v.stepName(c.Treatment), increment(c.Difference, q.scale)+q.unitText()))
 	}
 	if len(largest) > 0 {
-		s += ". Largest: " + strings.Join(largest, ", ")
+		s += ". The dearest: " + strings.Join(largest, ", ")
 	}
 	return s + "."
 }
