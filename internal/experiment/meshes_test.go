@@ -51,12 +51,23 @@ meshes:
 	}
 }
 
+// meshesOn lists the built-in meshes that have a part for a platform.
+func meshesOn(platform string) string {
+	var names []string
+	for _, d := range mesh.Builtin() {
+		if platform == mesh.OnLocal && d.Local != nil || platform == mesh.OnKubernetes && d.Kubernetes != nil {
+			names = append(names, d.Name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
 func TestMeshesThatCannotBe(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"a cluster's mesh here": {"factors: {mesh: [none, istio]}\n",
-			"x.yaml:4:24: factors.mesh[1]: mesh istio: unsupported operation on platform local: its definition has no local part\n  hint: it runs on platform kubernetes; write platform: {kind: kubernetes}, or remove it; meshes of platform local: consul, envoy, envoy-plaintext, envoy-retries, envoy-tcp, reference, reference-100us, reference-500us, reference-50us, reference-mtls\n"},
+			"x.yaml:4:24: factors.mesh[1]: mesh istio: unsupported operation on platform local: its definition has no local part\n  hint: it runs on platform kubernetes; write platform: {kind: kubernetes}, or remove it; meshes of platform local: " + meshesOn(mesh.OnLocal) + "\n"},
 		"this machine's mesh there": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, envoy]}\n",
-			"x.yaml:5:24: factors.mesh[1]: mesh envoy: unsupported operation on platform kubernetes: its definition has no kubernetes part\n  hint: it runs on platform local; write platform: {kind: local}, or remove it; meshes of platform kubernetes: cilium, consul, istio, istio-ambient, istio-ambient-l4, kuma, linkerd\n"},
+			"x.yaml:5:24: factors.mesh[1]: mesh envoy: unsupported operation on platform kubernetes: its definition has no kubernetes part\n  hint: it runs on platform local; write platform: {kind: local}, or remove it; meshes of platform kubernetes: " + meshesOn(mesh.OnKubernetes) + "\n"},
 		"connections through HTTP": {"application: {services: [{name: a, protocol: tcp}]}\nfactors: {mesh: [none, envoy-tcp, envoy]}\n",
 			"x.yaml:5:35: factors.mesh[2]: service a uses tcp, and envoy forwards only HTTP\n  hint: use a mesh that forwards connections, such as envoy-tcp\n"},
 		"connections by a factor": {"factors: {mesh: [consul, reference, none], protocol: [http1, tcp]}\n",
