@@ -11,21 +11,19 @@ TOOL      := $(GO) tool -modfile=tools/go.mod
 # which takes a tenth less time, and without cgo, which only the race detector needs.
 export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(shell $(GO) env GOFLAGS) -trimpath -gcflags=all=-dwarf=false)
-# Many tests measure, and a busy machine can spoil one. gotestsum runs a failed test again, at most
-# twice. A test that then passes is flaky: tools/flaky.sh counts them over the reports of this run.
-FLAKY := bin/flaky
-# What `go test -json` prints of every call, for durations and for PASSED.
+# What `go test -json` prints of every call, for durations and for tools/left.sh; REPORT.repeated has the tests run again.
 REPORTS := bin/tests
-# $(call tests,PACKAGES,REPORT,PREFIX): REPORT is a file name that no other call uses; PREFIX starts the command. $(call ended,REPORT)
-# follows it: a process that died fails the run, although the tests of its repetition pass.
+# $(call tests,PACKAGES,REPORT,PREFIX): REPORT is a file name that no other call uses; PREFIX starts the command. A failed
+# test is repeated at most twice, and no test if more than two failed. $(call ended,REPORT) follows it: a process that
+# died fails the run, although the tests of its repetition pass.
 RERUN     :=
-tests      = mkdir -p $(FLAKY) $(REPORTS) && $(3) $(TOOL) gotestsum --format pkgname --jsonfile=$(REPORTS)/$(2).json --rerun-fails=2 --rerun-fails-abort-on-data-race $(RERUN) --rerun-fails-report=$(FLAKY)/$(2).txt --packages="$(1)" --
-ended      = $(GO) run -C '$(CURDIR)' ./test/ended '$(abspath $(REPORTS)/$(1).json)'
-# A report of `make test` on these same files. `make e2e` then leaves out the tests that it ran whole.
-PASSED    ?=
-# $(call remaining,PACKAGES,REPORT,FLAGS): the tests that PASSED lacks (test/remaining); without it, all.
-remaining  = left="$$($(GO) run ./test/remaining $(if $(PASSED),-report $(PASSED)) $(1))"; packages="$$(sed -n 2p <<<"$$left")"; \
-             [ -z "$$packages" ] || { $(call tests,$$packages,$(2)) -count=1 -timeout 60m $(3) -run "$$(sed -n 1p <<<"$$left")" && $(call ended,$(2)); }
+tests      = mkdir -p $(REPORTS) && rm -f $(REPORTS)/$(2).* && $(3) $(TOOL) gotestsum --format pkgname --jsonfile=$(REPORTS)/$(2).json --rerun-fails=2 --rerun-fails-max-failures=2 --rerun-fails-abort-on-data-race $(RERUN) --rerun-fails-report=$(REPORTS)/$(2).repeated --packages="$(1)" --
+ended      = '$(CURDIR)/tools/ended.sh' '$(abspath $(REPORTS)/$(1).json)'
+# Shows the tests that were repeated in the reports of a pattern.
+repeated   = for report in $(REPORTS)/$(1).repeated; do [ ! -s $$report ] || sed 's/^/repeated: /' $$report; done
+# $(call left,PACKAGES,REPORT,FLAGS): the tests that `make test` left out.
+left       = left="$$(GO='$(GO)' tools/left.sh $(REPORTS)/unit.json $(1))"; packages="$$(sed -n 2p <<<"$$left")"; \
+             [ -z "$$packages" ] || { $(call tests,$$packages,$(2)) -count=1 $(3) -run "$$(sed -n 1p <<<"$$left")" && $(call ended,$(2)); }
 # Packages that link the Kubernetes client: `make e2e` tests them, with a cluster.
 KUBE       := ./internal/kube/... ./internal/run/platform/kube/... ./internal/run/meter/kubelet/... \
               ./internal/run/meter/metricsapi/... ./internal/cli/kubecli/... ./cmd/tare-kube/...
@@ -63,8 +61,6 @@ TARGETS   ?= .
 # A copy of the vulnerability database for `make lint`: file:///DIRECTORY.
 VULNDB    ?=
 BENCHTIME ?= 1s
-DURATION  ?= 2h
-SEED      ?= 1
 
 .PHONY: help
 help: ## list the targets
@@ -91,17 +87,16 @@ quickstart: build ## measure a real Envoy sidecar on this machine, in 75 s
 .PHONY: test
 # go vet examines all dependencies too, a seventh of the time with an empty cache. `make lint` and the calls of `make e2e` run it.
 test: ## unit tests, in about a minute
-	@rm -f $(FLAKY)/unit*.txt
-	$(call tests,$(UNIT),unit) -vet=off -short -p 4 -parallel 8
-	@$(call ended,unit)
-	@tools/flaky.sh $(FLAKY)/unit*.txt
+	$(call tests,$(UNIT),unit) -vet=off -short -p 4 -parallel 8 -timeout 5m
+	@$(call ended,unit); $(call repeated,unit)
+
+$(REPORTS)/unit.json:
+	$(MAKE) --no-print-directory test
 
 .PHONY: race
 race: ## the race detector on all packages, in about six minutes
-	@rm -f $(FLAKY)/race*.txt
 	export CGO_ENABLED=1 TARE_TEST_ALL=; $(call tests,./...,race) -race -short -p 2 -timeout 30m
-	@$(call ended,race)
-	@tools/flaky.sh $(FLAKY)/race*.txt
+	@$(call ended,race); $(call repeated,race)
 
 .PHONY: generators
 generators: ## install the load generators of the package registries into the user's cache
@@ -115,7 +110,10 @@ consul: ## build Consul from its Go module into the user's cache, once (about 12
 # processors follow when the clusters without Istio are gone: beside all clusters, four tests passed only when repeated.
 # With cold caches they run while Istio's clusters wait.
 CLUSTERS := e2e-cluster e2e-kubecli e2e-kubecli-second
-PARTS    := programs $(CLUSTERS) e2e-istio e2e-meshes e2e-race e2e-waiting
+# Istio's clusters run if their inputs differ from those of the last `make e2e-all` that passed.
+ISTIO    := e2e-istio e2e-meshes
+CHANGED   = $(if $(filter $(shell cat test/istio.sha256 2>/dev/null || echo none),$(shell GO='$(GO)' tools/istio-inputs.sh || echo unknown)),,$(ISTIO))
+PARTS     = programs $(CLUSTERS) $(CHANGED) e2e-race e2e-waiting
 AFTER    ?=
 # With FAILED, a file, a part that fails is listed there, and stops no part that follows it.
 FAILED   ?=
@@ -123,16 +121,16 @@ or_listed = || $(if $(FAILED),{ echo $@ >>$(FAILED); },exit 1)
 
 .PHONY: e2e
 e2e: export TARE_TEST_PROGRAMS := $(CURDIR)/bin
-e2e: build-kube bin/tare-cluster ## tests with the real Envoy, Consul, load generators, experiments, Kubernetes and Istio
-	@rm -f $(FLAKY)/e2e*.txt bin/failed
+e2e: build-kube bin/tare-cluster $(REPORTS)/unit.json ## what make test leaves out: the real Envoy, load generators, experiments, Kubernetes, and Istio if changed
+	@rm -f bin/failed $(REPORTS)/e2e*
 	@failed=0; \
 	$(MAKE) --no-print-directory -k -j $(or $(JOBS),$(words $(PARTS))) FAILED=bin/failed AFTER='$(CLUSTERS)' $(PARTS) || failed=1; \
 	$(MAKE) --no-print-directory -k FAILED=bin/failed e2e-measuring e2e-running || failed=1; \
 	[ ! -e bin/failed ] || { echo "failed: $$(xargs <bin/failed)"; failed=1; }; \
-	tools/flaky.sh $(FLAKY)/e2e*.txt $(if $(PASSED),$(FLAKY)/unit*.txt) || failed=1; exit $$failed
+	$(call repeated,e2e*); exit $$failed
 
 .PHONY: programs program-generators program-consul program-prometheus program-servers program-page program-kubernetes program-istio
-programs: program-consul program-page
+programs: $(if $(TARE_TEST_ALL),program-consul) program-page
 program-consul:
 	GO='$(GO)' tools/consul/install.sh
 program-generators: # this and the next four use the package manager: one after another
@@ -150,16 +148,18 @@ program-istio: program-kubernetes
 
 .PHONY: e2e-race e2e-waiting
 e2e-race: $(AFTER) # at a low priority, beside the last clusters
-	@export CGO_ENABLED=1; $(call tests,$(RACED),e2e-race,nice -n 15) -race -short -p 2 -parallel 4 -timeout 30m -skip '$(SAME)|$(TIMED)' && $(call ended,e2e-race) $(or_listed)
+	@export CGO_ENABLED=1; $(call tests,$(RACED),e2e-race,nice -n 15) -race -short -p 2 -parallel 4 -timeout 10m -skip '$(SAME)|$(TIMED)' && $(call ended,e2e-race) $(or_listed)
 e2e-waiting: programs $(AFTER)
-	@$(call remaining,$(WAITING),e2e-waiting,-p 4 -parallel 8) $(or_listed)
+	@$(call left,$(WAITING),e2e-waiting,-timeout $(or $(TIMEOUT),10m) -p 4 -parallel 8) $(or_listed)
 
-.PHONY: e2e-measuring e2e-running
+.PHONY: e2e-measuring e2e-running e2e-alone
 e2e-measuring: programs
-	@failed=0; $(call remaining,$(MEASURING),e2e-measuring,-p 1) || failed=1; \
-	{ $(call tests,./internal/cli,e2e-alone) -count=1 -timeout 60m -run '$(ALONE)' && $(call ended,e2e-alone); } || failed=1; exit $$failed
+	@$(call left,$(MEASURING),e2e-measuring,-timeout $(or $(TIMEOUT),10m) -p 1) $(or_listed)
 e2e-running: programs
-	@$(call remaining,$(RUNNING),e2e-running,-p 2 -parallel 6 -skip '$(ALONE)')
+	@$(call left,$(RUNNING),e2e-running,-timeout $(or $(TIMEOUT),25m) -p 2 -parallel 6 -skip '$(ALONE)') $(or_listed)
+# They judge what is measured: alone on the machine.
+e2e-alone: programs
+	@$(call tests,./internal/cli,e2e-alone) -count=1 -timeout 20m -run '$(ALONE)' && $(call ended,e2e-alone)
 
 # $(call on,CLUSTER,OPTIONS,TARGET): with the CPU weight of the tests on this machine, so that five clusters do not starve them
 on = bin/tare-cluster run --name $(1) --cpu-shares 1024 $(2) -- env -u MAKEFLAGS make --no-print-directory $(3) $(or_listed)
@@ -179,32 +179,31 @@ e2e-meshes: program-istio
 .PHONY: e2e-test-cluster
 e2e-test-cluster: RERUN := --rerun-fails-run-root-test # parts of its test depend on earlier ones
 e2e-test-cluster: TOOL := $(GO) tool -modfile=../../tools/go.mod
-e2e-test-cluster: FLAKY := $(CURDIR)/$(FLAKY)
 e2e-test-cluster: REPORTS := $(CURDIR)/$(REPORTS)
 e2e-test-cluster:
-	cd test/cluster && $(call tests,./...,e2e-test-cluster) -count=1 -timeout 30m -p 1
+	cd test/cluster && $(call tests,./...,e2e-test-cluster) -count=1 -timeout 10m -p 1
 	@$(call ended,e2e-test-cluster)
 
 # These need TARE_TEST_KUBECONFIG.
 .PHONY: on-cluster on-kubecli on-kubecli-second on-istio on-meshes
 on-cluster:
-	$(call tests,$(filter-out $(METERS) ./internal/kube/meshes ./internal/cli/kubecli,$(patsubst $(MODULE)%,.%,$(call listed,$(KUBE)))),e2e-cluster) -count=1 -timeout 60m -p 1 -parallel 8
+	$(call tests,$(filter-out $(METERS) ./internal/kube/meshes ./internal/cli/kubecli,$(patsubst $(MODULE)%,.%,$(call listed,$(KUBE)))),e2e-cluster) -count=1 -timeout $(or $(TIMEOUT),15m) -p 1 -parallel 8
 	@$(call ended,e2e-cluster)
 on-kubecli:
-	$(call tests,./internal/cli/kubecli,e2e-kubecli) -count=1 -timeout 60m -skip '$(WITH_ISTIO)|$(ON_SECOND)'
+	$(call tests,./internal/cli/kubecli,e2e-kubecli) -count=1 -timeout $(or $(TIMEOUT),25m) -skip '$(WITH_ISTIO)|$(ON_SECOND)'
 	@$(call ended,e2e-kubecli)
 on-kubecli-second:
-	$(call tests,./internal/cli/kubecli,e2e-kubecli-second) -count=1 -timeout 60m -run '$(ON_SECOND)'
+	$(call tests,./internal/cli/kubecli,e2e-kubecli-second) -count=1 -timeout $(or $(TIMEOUT),20m) -run '$(ON_SECOND)'
 	@$(call ended,e2e-kubecli-second)
-	$(call tests,$(METERS),e2e-meters) -count=1 -timeout 60m -p 1 -parallel 8
+	$(call tests,$(METERS),e2e-meters) -count=1 -timeout $(or $(TIMEOUT),5m) -p 1 -parallel 8
 	@$(call ended,e2e-meters)
 on-istio: # and Istio's charts and images, as the next
-	$(call tests,./internal/cli/kubecli,e2e-istio) -count=1 -timeout 60m -run '$(WITH_ISTIO)' -skip '$(ON_MESHES)'
+	$(call tests,./internal/cli/kubecli,e2e-istio) -count=1 -timeout $(or $(TIMEOUT),30m) -run '$(WITH_ISTIO)' -skip '$(ON_MESHES)'
 	@$(call ended,e2e-istio)
 on-meshes:
-	$(call tests,./internal/kube/meshes,e2e-meshes) -count=1 -timeout 60m
+	$(call tests,./internal/kube/meshes,e2e-meshes) -count=1 -timeout $(or $(TIMEOUT),15m)
 	@$(call ended,e2e-meshes)
-	$(call tests,./internal/cli/kubecli,e2e-meshcli) -count=1 -timeout 60m -run '$(ON_MESHES)'
+	$(call tests,./internal/cli/kubecli,e2e-meshcli) -count=1 -timeout $(or $(TIMEOUT),20m) -run '$(ON_MESHES)'
 	@$(call ended,e2e-meshcli)
 
 .PHONY: on-cadvisor
@@ -220,16 +219,20 @@ on-nodes: # on three nodes, with Istio's charts and images
 # Fewer parts at a time than e2e: they have more tests. The race detector has a part of its own.
 .PHONY: e2e-all
 e2e-all: export TARE_TEST_ALL := 1
+# Packages may take longer than in e2e: they have more tests, with all generators and charts.
+e2e-all: export TIMEOUT := 60m
 e2e-all: build-kube ## make e2e, and what does not fit into it: docs/how-to/testing.md
-	@trap 'exit 130' INT; rm -rf $(FLAKY); failed=; part() { echo "part of e2e-all: $$1"; "$${@:2}" || failed+=" $$1;"; }; \
+	@trap 'exit 130' INT; inputs=$$(GO='$(GO)' tools/istio-inputs.sh); failed=; part() { echo "part of e2e-all: $$1"; "$${@:2}" || failed+=" $$1;"; }; \
 	part 'programs of release tests' tools/release/install.sh; \
-	part 'e2e with all generators' $(MAKE) --no-print-directory e2e GENERATORS= JOBS=4 PARTS='$(filter-out e2e-race,$(PARTS))'; \
+	part 'e2e with all generators' $(MAKE) --no-print-directory e2e GENERATORS= JOBS=4 PARTS='programs $(CLUSTERS) $(ISTIO) e2e-waiting'; \
+	part 'tests that measure, alone' $(MAKE) --no-print-directory e2e-alone; \
 	part 'race detector' $(MAKE) --no-print-directory race; \
 	part 'test cluster' $(MAKE) --no-print-directory e2e-test-cluster; \
 	part 'counters of cAdvisor' bin/tare-cluster run --name e2ecad --cadvisor -- env -u MAKEFLAGS make --no-print-directory on-cadvisor; \
 	part 'three nodes' bin/tare-cluster run --name e2enodes --nodes 3 --with $(if $(TARE_ZTUNNEL),istio-ambient,istio) -- env -u MAKEFLAGS make --no-print-directory on-nodes; \
-	part 'flaky tests' tools/flaky.sh $(FLAKY)/*.txt; \
-	[ -z "$$failed" ] || { echo "failed:$${failed%;}"; exit 1; }
+	$(call repeated,*); \
+	[ -z "$$failed" ] || { echo "failed:$${failed%;}"; exit 1; }; \
+	echo "$$inputs" >test/istio.sha256; echo "commit test/istio.sha256: e2e leaves out Istio's clusters until their inputs change"
 
 .PHONY: bin/tare-cluster
 bin/tare-cluster:
@@ -267,11 +270,6 @@ bench-design: build ## precision of designs at equal wall time: BENCHDESIGN='-bl
 	$(GO) build -o bin/ ./test/benchdesign
 	bin/benchdesign $(BENCHDESIGN)
 
-.PHONY: decisions
-decisions: build ## errors of tare ab, compare and a bisection, simulated through the program: docs/explanation/methodology.md
-	$(GO) build -o bin/ ./test/decisions
-	for mode in ab compare bisect; do bin/decisions $$mode $(DECISIONS); done
-
 .PHONY: bench-load
 bench-load: build generators ## the load engine beside wrk, oha, fortio, vegeta, h2load, wrk2 and grpc-go: docs/explanation/benchmarks.md
 	GO='$(GO)' tools/generators/install.sh nginx h2load || echo "without nginx: benchload's own server takes its place"
@@ -281,11 +279,6 @@ bench-load: build generators ## the load engine beside wrk, oha, fortio, vegeta,
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (default 20s) each, with its number of executions; KEEP=n keeps n new inputs of each
 	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' KEEP='$(KEEP)' TARGETS='$(TARGETS)' tools/fuzz.sh
-
-.PHONY: soak
-soak: build ## short trials for DURATION (2h) whose processes are killed and whose disks fill, drawn from SEED; figures in bin/soak.json
-	$(GO) build -o bin/ ./test/soak
-	bin/soak -duration $(DURATION) -seed $(SEED) -o bin/soak.json
 
 .PHONY: release-snapshot
 release-snapshot: ## archives, deb, rpm, apk, images, SBOMs and provenance in bin/release; TARGETS='linux/amd64', SIGNING_KEY=FILE

@@ -1,6 +1,7 @@
 package tare_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,38 +9,87 @@ import (
 	"testing"
 )
 
-// Three flaky tests of `make race` fail neither a later `make test` nor `make e2e`, only their own run.
-func TestFlakyTestsOfOtherRuns(t *testing.T) {
-	for _, c := range []struct {
-		report, target string
-		fails          bool
+// report has the events of two packages as `go test -json` prints them.
+func report(t *testing.T, events ...string) string {
+	t.Helper()
+	var text strings.Builder
+	for _, e := range events {
+		action, rest, _ := strings.Cut(e, " ")
+		pkg, test, ok := strings.Cut(rest, " ")
+		fmt.Fprintf(&text, `{"Time":"2026-11-27T00:00:00Z","Action":"%s","Package":"%s"`, action, pkg)
+		if ok {
+			fmt.Fprintf(&text, `,"Test":"%s"`, test)
+		}
+		if action == "attr" {
+			text.WriteString(`,"Key":"short","Value":"10 rounds"`)
+		}
+		text.WriteString("}\n")
+	}
+	path := filepath.Join(t.TempDir(), "report.json")
+	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A test process that died fails a run, although a repetition of its tests passes.
+func TestEndedProcesses(t *testing.T) {
+	for name, c := range map[string]struct {
+		events []string
+		want   string
 	}{
-		{"race.txt", "test", false}, {"race.txt", "race", true}, {"unit.txt", "test", true}, {"unit.txt", "e2e", false},
-		{"unit.txt", "e2e PASSED=x", true}, {"e2e-race.txt", "e2e", true}, {"e2e-race.txt", "race", false}, {"e2e-race.txt", "test", false},
+		"passed":               {[]string{"start a", "run a TestOne", "pass a TestOne", "pass a"}, ""},
+		"failed, then passed":  {[]string{"start a", "run a TestOne", "fail a TestOne", "fail a", "start a", "run a TestOne", "pass a TestOne", "pass a"}, ""},
+		"killed in a test":     {[]string{"start a", "run a TestOne", "fail a", "start a", "run a TestOne", "pass a TestOne", "pass a"}, "a.TestOne: did not end"},
+		"ended between tests":  {[]string{"start a", "run a TestOne", "pass a TestOne", "fail a"}, "a: failed without a failed test"},
+		"failed, then skipped": {[]string{"start a", "run a TestOne", "fail a TestOne", "fail a", "start b", "run b TestTwo", "skip b TestTwo", "fail b"}, "b: failed without a failed test"},
 	} {
-		t.Run(c.report+" "+c.target, func(t *testing.T) {
-			dir := t.TempDir()
-			text := "a.TestOne: 2 runs, 1 failures\na.TestTwo: 2 runs, 1 failures\na.TestThree: 2 runs, 1 failures\n"
-			if err := os.WriteFile(filepath.Join(dir, c.report), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			// With -n make runs the lines that contain $(MAKE), so MAKE is another program.
-			args := append([]string{"-n", "MAKE=true", "GO=true", "FLAKY=" + dir}, strings.Fields(c.target)...)
-			recipe, _ := exec.Command("make", args...).Output()
-			counts := 0
-			for line := range strings.Lines(string(recipe)) {
-				if command := strings.TrimSpace(line); strings.HasPrefix(command, "tools/flaky.sh ") {
-					counts++
-					command, _, _ = strings.Cut(command, " ||")
-					if out, err := exec.Command("bash", "-c", command).CombinedOutput(); (err != nil) != c.fails {
-						t.Errorf("%s: %v\n%s", command, err, out)
-					}
-				}
-			}
-			if counts != 1 {
-				t.Errorf("counted %d times:\n%s", counts, recipe)
-			}
-		})
+		out, err := exec.Command("tools/ended.sh", report(t, c.events...)).CombinedOutput()
+		if (err != nil) != (c.want != "") || !strings.Contains(string(out), c.want) {
+			t.Errorf("%s: %v, %s", name, err, out)
+		}
+	}
+}
+
+// make e2e runs the tests that make test skipped or shortened, and only those of the named packages.
+func TestTestsLeft(t *testing.T) {
+	const a, b = module + "internal/base/strict", module + "internal/base/hint"
+	path := report(t, "pass "+a+" TestWhole", "skip "+a+" TestParts/one", "pass "+a+" TestParts", "attr "+b+" TestRounds", "pass "+b+" TestRounds")
+	for _, c := range []struct{ packages, want string }{
+		{"./internal/base/strict", "^(TestParts)$\n" + a + "\n"},
+		{"./internal/base/hint", "^(TestRounds)$\n" + b + "\n"},
+		{"./internal/base/proc", ""},
+	} {
+		out, err := exec.Command("tools/left.sh", path, c.packages).Output()
+		if err != nil || string(out) != c.want {
+			t.Errorf("%s: %v, %q, want %q", c.packages, err, out, c.want)
+		}
+	}
+}
+
+// The digest of Istio's inputs is the same for the same files. make e2e runs its clusters unless the stored one is equal.
+func TestIstioRunsIfChanged(t *testing.T) {
+	digest := func() string {
+		out, err := exec.Command("tools/istio-inputs.sh").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	first := digest()
+	if again := digest(); len(first) != 64 || again != first {
+		t.Fatalf("digests %q and %q", first, again)
+	}
+	added := "internal/kube/meshes/testdata/added-by-a-test"
+	if err := os.WriteFile(added, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	changed := digest()
+	if err := os.Remove(added); err != nil {
+		t.Fatal(err)
+	}
+	if changed == first {
+		t.Error("another file among the inputs does not change the digest")
 	}
 }
 

@@ -35,9 +35,6 @@ var parts = []part{
 	{"designs", "half-widths at equal wall time: one trial after another, interleaved in longer and in shorter blocks", 12, 15 * time.Minute, fill("designs")},
 	{"carry-over", "known weights in slices of 0.1, 0.5 and 2 s, with and without guard", 12, 14 * time.Minute, fill("carry-over")},
 	{"aa", "share of A/A intervals that miss zero, over runs of five blocks", 200, 16 * time.Minute, missed},
-	{"quickstart", "time of the quickstart and the interval of its data plane; a block is a run", 5, 7 * time.Minute, quickstart},
-	{"debate", "smallest difference in equal time: the Great Sidecar Debate's procedure, interleaved", 2, 17 * time.Minute, debate},
-	{"reference", "how much of a change of the machine cancels in standard weights", 24, 9 * time.Minute, fill("reference")},
 }
 
 // bench is one part under way.
@@ -60,9 +57,6 @@ blocks: 1
 `
 
 func main() {
-	if os.Getenv(busyEnv) != "" {
-		keepBusy()
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := start(ctx, os.Args[1:], os.Stdout); err != nil {

@@ -12,14 +12,12 @@ type suite struct {
 	designs     []design
 	comparisons []comparison
 	sides       []side // whose headline metrics are compared too
-	reference   bool   // prints how much of the machine's speed cancels in standard weights
 }
 
 // design is a way to run the experiment. The first of a suite is the standard that others are compared with.
 type design struct {
 	name     string
 	settings []string
-	busy     bool // beside processes that use all idle time
 	speed    bool // costs are at the machine's mean speed, as in reports of interleaved trials
 }
 
@@ -90,24 +88,7 @@ var suites = map[string]suite{
 		},
 		comparisons: weights(50, 100, 500),
 	},
-	"reference": {
-		settings: []string{"factors={mesh: [none, envoy], rate: [500], connections: [8]}", "reference=true", "order=interleaved", shortBlocks,
-			"validity={rateShortfall: 0.05, lateness: 1s}"},
-		designs: []design{
-			{name: "alone"},
-			{name: "beside busy processes", busy: true},
-		},
-		comparisons: []comparison{
-			{side: meshAgainstNone, name: "mesh against none, data plane", metric: dataCPU},
-			{side: meshAgainstNone, name: "mesh against none, total", metric: totalCPU},
-			{side: side{"standard weight", "reference", "none"}, name: standardWeight, metric: dataCPU},
-		},
-		reference: true,
-	},
 }
-
-// standardWeight is the comparison whose value is the standard weight.
-const standardWeight = "standard weight"
 
 func weights(all ...float64) (cs []comparison) {
 	for _, us := range all {

@@ -26,7 +26,6 @@ type column struct {
 	values map[string][]float64 // by comparison
 	means  map[string][]float64 // of the treatment
 	work   map[string][]float64 // that shows the machine's speed: CPU per request outside the comparison; 0: unknown
-	whole  []map[string]float64 // blocks with all comparisons of the suite
 	wall   []float64            // seconds of a block
 	failed int
 }
@@ -71,13 +70,6 @@ func newTable(b *bench, s suite) *table {
 // block runs one block of a design. Only an interrupt is an error.
 func (t *table) block(ctx context.Context, block, i int) error {
 	d, c := t.suite.designs[i], &t.columns[i]
-	if d.busy {
-		stop, err := startBusy(ctx)
-		if err != nil {
-			return err
-		}
-		defer stop()
-	}
 	settings := append([]string{fmt.Sprintf("seed=%d", t.seed+uint64(block))}, append(slices.Clone(t.suite.settings), d.settings...)...)
 	r, lasted, err := t.run(ctx, t.file, settings...)
 	if ctx.Err() != nil {
@@ -96,8 +88,7 @@ func (t *table) block(ctx context.Context, block, i int) error {
 // add takes the block's figure of each comparison. Blocks with an invalid side have none.
 func (c *column) add(comparisons, headlines []comparison, r *analysis.Report, wall time.Duration, speed bool) {
 	c.wall = append(c.wall, wall.Seconds())
-	all := map[string]float64{}
-	for i, x := range slices.Concat(comparisons, headlines) {
+	for _, x := range slices.Concat(comparisons, headlines) {
 		a, ok1 := valueOf(r, x.treatment, x.metric)
 		b, ok2 := valueOf(r, x.baseline, x.metric)
 		if !ok1 || !ok2 {
@@ -111,12 +102,6 @@ func (c *column) add(comparisons, headlines []comparison, r *analysis.Report, wa
 		if speed {
 			c.work[x.name] = append(c.work[x.name], workBeside(r, x))
 		}
-		if i < len(comparisons) {
-			all[x.name] = d
-		}
-	}
-	if len(all) == len(comparisons) {
-		c.whole = append(c.whole, all)
 	}
 }
 
@@ -191,9 +176,6 @@ func (t *table) write() {
 		}
 	}
 	t.widths()
-	if t.suite.reference {
-		t.cancelled()
-	}
 }
 
 // line is one comparison with one design.

@@ -1,10 +1,6 @@
 package main
 
-import (
-	"fmt"
-
-	"github.com/tare-mesh/tare/internal/answer/stats"
-)
+import "fmt"
 
 // allowed is the loss beside earlier figures that still counts as none.
 const allowed = 0.02
@@ -29,8 +25,6 @@ var formers = map[string]former{
 	"median response at 5,000 requests/s: tare, polling":                 {estimate: 8, unit: "µs"},
 	"send lateness at 10,000 requests/s, a core to itself, p50":          {estimate: 0.5, digits: 1, unit: "µs"},
 	"send lateness at 10,000 requests/s, a core to itself, p99":          {estimate: 39.5, digits: 1, unit: "µs"},
-	"10,000 connections, 20,000 requests/s":                              {estimate: 302, unit: "MiB"},
-	"from the start of the process to the first request: tare":           {estimate: 12, unit: "ms"},
 }
 
 // before sets a line beside its earlier figure. A ratio is slower if its whole interval is, by more than allowed.
@@ -50,6 +44,3 @@ func (l line) before() string {
 	words := map[string]string{met: "not slower", notMet: "slower", undecided: "undecided"}
 	return fmt.Sprintf("%s, now %+.1f %%: %s", text, 100*(l.beside.Estimate/f.estimate-1), words[verdict])
 }
-
-// point is a figure without an interval.
-func point(x float64) *stats.Interval { return &stats.Interval{Estimate: x} }

@@ -23,7 +23,7 @@ func TestBefore(t *testing.T) {
 		{cost, interval(0.88, 0.89, 0.90), "0.845, now +5.3 %: slower"},
 		{rate, interval(1.29, 1.40, 1.50), "1.303, now +7.4 %: not slower"},
 		{rate, interval(1.20, 1.22, 1.24), "1.303, now -6.4 %: slower"},
-		{"10,000 connections, 20,000 requests/s", point(280), "302 MiB"},
+		{"median response at 5,000 requests/s: tare", interval(40, 45, 50), "49 µs"},
 		{cost, nil, ""},
 		{"another", interval(1, 1, 1), ""},
 	} {

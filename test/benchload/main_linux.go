@@ -17,7 +17,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/load/host"
 	"github.com/tare-mesh/tare/internal/run/generator"
 )
 
@@ -30,8 +29,7 @@ var parts = []struct {
 	run  func(context.Context, *bench) []line
 }{
 	{"cpu", cpuLines}, {"rate", rateLines}, {"http2", http2Lines}, {"grpc", grpcLines}, {"latency", latencyLines},
-	{"lateness", latenessLines}, {"stop", stopLines}, {"allocs", allocsLines}, {"connections", connectionsLines},
-	{"startup", startupLines},
+	{"lateness", latenessLines},
 }
 
 func main() {
@@ -76,7 +74,6 @@ func start(args []string) error {
 			return fmt.Errorf("-only %s: the parts are %s", name, strings.Join(names, ", "))
 		}
 	}
-	host.TuneProcess(1) // for the part that runs the engine in this process
 	b := &bench{rounds: *rounds, fewer: min(*rounds, fewerRounds), order: rand.New(rand.NewPCG(*seed, 0)), tare: generator.Tare{Agent: *agent}, log: os.Stderr}
 	return b.table(ctx, chosen, *seed)
 }

@@ -197,23 +197,3 @@ func orExact(r stats.Result, x []float64) stats.Interval {
 	}
 	return i
 }
-
-// connectionsLines: 10,000 connections at 20,000 requests/s.
-func connectionsLines(ctx context.Context, b *bench) []line {
-	l := line{figure: "10,000 connections, 20,000 requests/s", target: "< 400 MiB, no error"}
-	p := profile(b.own.url)
-	p.Connections, p.Rate, p.Arrivals = 10000, 20000, load.Constant
-	p.Warmup, p.Measure = 500*time.Millisecond, 2*time.Second
-	r, u, err := b.report(ctx, p, nil)
-	if err != nil {
-		l.verdict, l.compare = failed, why(err)
-		return []line{l}
-	}
-	bad := r.Requests - r.Classes[load.OK]
-	l.ours = fmt.Sprintf("%.0f MiB at its peak", float64(u.Peak)/(1<<20))
-	l.beside = point(float64(u.Peak) / (1 << 20))
-	l.compare = fmt.Sprintf("%d of %d requests answered, %d errors, %.0f/s, %d reconnects, p50 %.0f µs, verdict %.50s",
-		r.Classes[load.OK], r.Intended, bad, r.Rate, r.Reconnects, r.ResponseMS.P50*1e3, r.Verdict)
-	l.verdict = yes(u.Peak < 400<<20 && bad == 0 && r.Requests == r.Intended)
-	return []line{l}
-}

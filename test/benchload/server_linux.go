@@ -26,9 +26,6 @@ import (
 // maxSamples bounds the stamps kept, at 8 bytes each.
 const maxSamples = 1 << 21
 
-// pauseFor is how long "/_pause" stops the server.
-const pauseFor = time.Second
-
 var small = answer("ok")
 
 func answer(body string) []byte {
@@ -44,21 +41,13 @@ type server struct {
 	requests       int64
 	partial        map[int32][]byte
 
-	read, after         []int32 // ns after the kernel's receive stamp
-	pausedAt, resumedAt int64   // ns since the epoch
+	after []int32 // ns from the kernel's receive stamp to the end of the write
 }
 
 // serverStats is the answer to "/_stats".
 type serverStats struct {
-	Requests int64 `json:"requests"`
-	Stamped  int   `json:"stamped"`
-	// Medians in µs from the kernel's receive stamp of the request: until the
-	// server began to write the answer, and until it had written it. The answer
-	// leaves in between.
-	Read      float64 `json:"read"`
-	After     float64 `json:"after"`
-	PausedAt  int64   `json:"pausedAt"`
-	ResumedAt int64   `json:"resumedAt"`
+	// After is the median time in µs from the kernel's receive stamp of the request to the end of the write of its answer.
+	After float64 `json:"after"`
 }
 
 // serve runs until it is killed.
@@ -159,13 +148,9 @@ func (s *server) handle(fd int32) {
 		s.write(fd, small)
 		return
 	}
-	read := time.Now().UnixNano()
 	s.write(fd, small)
-	after := time.Now().UnixNano()
 	if len(s.after) < maxSamples {
-		// Between read and write lies no more than the two reads of the clock.
-		s.read = append(s.read, int32(read-came))
-		s.after = append(s.after, int32(after-came))
+		s.after = append(s.after, int32(time.Now().UnixNano()-came))
 	}
 }
 
@@ -210,30 +195,19 @@ func (s *server) refused(errno unix.Errno) int {
 }
 
 // order executes an order: "/_count" returns the number of answered requests,
-// "/_reset" clears the stamps, "/_stats" returns them, "/_pause" stops the server
-// for [pauseFor], as a garbage collection or a reload would.
+// "/_reset" clears the stamps, and any other returns their median.
 func (s *server) order(fd int32, request []byte) {
 	path := string(bytes.Fields(request)[1])
 	switch path {
 	case "/_count":
 		s.write(fd, answer(strconv.FormatInt(s.requests, 10)))
 	case "/_reset":
-		s.read, s.after = s.read[:0], s.after[:0]
+		s.after = s.after[:0]
 		s.write(fd, answer("ok"))
-	case "/_pause":
-		s.write(fd, answer("ok"))
-		s.pausedAt = time.Now().UnixNano()
-		time.Sleep(pauseFor) // the stop itself: the server does nothing
-		s.resumedAt = time.Now().UnixNano()
 	default:
-		b, _ := json.Marshal(s.stats()) // figures only: it cannot fail
+		b, _ := json.Marshal(serverStats{medianUS(s.after)}) // a figure only: it cannot fail
 		s.write(fd, answer(string(b)))
 	}
-}
-
-func (s *server) stats() serverStats {
-	return serverStats{Requests: s.requests, Stamped: len(s.after), Read: medianUS(s.read), After: medianUS(s.after),
-		PausedAt: s.pausedAt, ResumedAt: s.resumedAt}
 }
 
 func medianUS(ns []int32) float64 {

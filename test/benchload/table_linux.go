@@ -59,13 +59,6 @@ func above(i stats.Interval, limit float64) string {
 	return undecided
 }
 
-func yes(ok bool) string {
-	if ok {
-		return met
-	}
-	return notMet
-}
-
 // show prints an interval with digits digits after the point.
 func show(i stats.Interval, digits int) string {
 	if !i.Known() {

@@ -80,10 +80,13 @@ func load(t *testing.T, name string) mesh.Definition {
 }
 
 func TestPlatform(t *testing.T) {
-	names := []string{"none", "reference", "reference-mtls", "envoy", "envoy-plaintext", "envoy-tcp", "consul"}
-	if testing.Short() {
+	names := []string{"none", "reference", "reference-mtls", "envoy", "envoy-plaintext", "envoy-tcp"}
+	switch {
+	case testing.Short():
 		t.Attr("short", "without Envoy and Consul")
 		names = names[:3]
+	case os.Getenv("TARE_TEST_ALL") != "":
+		names = append(names, "consul")
 	}
 	var meshes []mesh.Definition
 	for _, n := range names {

@@ -117,10 +117,13 @@ func verified(t *testing.T, d *platform.Deployment) string {
 
 // Two programs of the user, one of which calls the other, pass every check under each mesh.
 func TestOwnPrograms(t *testing.T) {
-	meshes := []string{"none", "reference-mtls", "envoy", "consul"}
-	if testing.Short() {
+	meshes := []string{"none", "reference-mtls", "envoy"}
+	switch {
+	case testing.Short():
 		t.Attr("short", "without Envoy and Consul")
 		meshes = meshes[:2]
+	case os.Getenv("TARE_TEST_ALL") != "":
+		meshes = append(meshes, "consul")
 	}
 	t.Parallel()
 	for _, name := range meshes {
