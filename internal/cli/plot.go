@@ -39,11 +39,11 @@ func newPlotCommand(c *CommandLine) *cobra.Command {
 		fmt.Fprintf(&list, "  %-12s %s\n", f.ID, f.Doc)
 	}
 	cmd := &cobra.Command{
-		Use:   "plot DIR…",
+		Use:   "plot [DIR…]",
 		Short: "Write a figure of a report as SVG, PDF or PNG",
 		Long: `plot writes a figure of the page that tare report --format html makes, without a browser.
 Text is outlined, so no font is needed. The same results give the same bytes.
-tare-kube has the command; tare starts it.
+tare-kube has the command; tare starts it. Without DIR it takes the newest run in runs/.
 
 Figures:
 ` + strings.TrimRight(list.String(), "\n"),
@@ -51,7 +51,6 @@ Figures:
   tare plot runs/mine --figure bill -o bill.pdf --width 89
   tare plot runs/nightly-* --figure history -o history.svg
   tare plot runs/mine --figure trials --choose metric=` + metric.Latency + `/p99 -o p99.png`,
-		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return c.plot(args, names, o) },
 	}
 	f := cmd.Flags()
@@ -106,6 +105,9 @@ func (c *CommandLine) plot(dirs, figures []string, o plotOptions) error {
 	}
 	if c.kubernetes == nil {
 		return c.handOver.run(c.handOver.args)
+	}
+	if dirs, err = c.orNewest(dirs); err != nil {
+		return err
 	}
 	data, err := plotData(dirs, o)
 	if err != nil {

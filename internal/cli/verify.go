@@ -38,9 +38,10 @@ func newVerifyCommand(c *CommandLine) *cobra.Command {
 		names = append(names, f.name)
 	}
 	cmd := &cobra.Command{
-		Use:   "verify DIR…",
+		Use:   "verify [DIR…]",
 		Short: "Check that results directories were not changed and do not contradict themselves",
-		Long: `verify checks that results directories are as tare wrote them:
+		Long: `verify checks that results directories, by default the newest run in runs/, are as
+tare wrote them:
 
   - every file has the SHA-256 of the manifest of its trial or of the directory;
   - counts agree: answers, classes, statuses, histograms, seconds of the load;
@@ -60,12 +61,14 @@ Exit codes: 0 no problem; 4 a problem was found; 1 a directory cannot be read.`,
   tare verify runs/mine --format json
   tare verify runs/mine --mesh ./my-mesh.yaml
   tare verify runs/mine --key results.pub`,
-		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			for _, f := range verifyFormats {
 				if f.name == format {
 					public, err := publicKey(key)
 					if err != nil {
+						return err
+					}
+					if args, err = c.orNewest(args); err != nil {
 						return err
 					}
 					all, err := c.verify(args, meshes, public)

@@ -19,20 +19,25 @@ import (
 func newWatchCommand(c *CommandLine) *cobra.Command {
 	plain, speed := false, 1.0
 	cmd := &cobra.Command{
-		Use:   "watch DIR",
+		Use:   "watch [DIR]",
 		Short: "Show a run of another terminal, or replay a finished run",
 		Long: `watch shows the screen of tare run for a results directory that another tare
-writes. A run that has ended is replayed. watch only reads the directory.
+writes. A run that has ended is replayed. watch only reads the directory. Without DIR
+it takes the newest run in runs/.
 
 Keys: q ends, arrows choose a trial, Enter shows it, l shows the log, s sorts,
 Space pauses, + and - change the speed of a replay.`,
-		Example: `  tare watch runs/mine
+		Example: `  tare watch
   tare watch runs/mine --speed 10
   tare watch runs/mine --plain --speed 0`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !(speed >= 0 && speed <= 1024) {
 				return hint.Usage(fmt.Errorf("--speed is %v", speed), "write a number from 0 to 1024; 0 does not wait")
+			}
+			args, err := c.orNewest(args)
+			if err != nil {
+				return err
 			}
 			return c.watch(cmd.Context(), args[0], watchOptions{plain, speed, cmd.Flags().Changed("speed")})
 		},

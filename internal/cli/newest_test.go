@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/base/companion"
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// Commands that read runs take the newest one if none is named, and print which. The names are in the other order.
+func TestNewestRun(t *testing.T) {
+	t.Chdir(t.TempDir())
+	tare := func(args ...string) (int, string, string) {
+		var out, stderr bytes.Buffer
+		code := New(console.Console{Out: &out, Err: &stderr}, nil).Run(t.Context(), args)
+		return code, out.String(), stderr.String()
+	}
+	for _, command := range []string{"report", "watch", "verify", "compare runs/a"} {
+		if code, _, text := tare(strings.Fields(command)...); code != console.BadUsage || !strings.Contains(text, "runs/ has no run") {
+			t.Errorf("%s without runs: exit code %d: %s", command, code, text)
+		}
+	}
+	earlier := time.Now().Add(-time.Hour)
+	for _, name := range []string{"b-newest", "c-older"} {
+		s := analysistest.Quickstart()
+		s.Blocks, s.Warmup, s.Measure, s.Rate = 3, 1, 2, 50
+		dir := filepath.Join("runs", name)
+		if err := s.Write(t, dir).Close(); err != nil {
+			t.Fatal(err)
+		}
+		if name == "c-older" {
+			if err := os.Chtimes(filepath.Join(dir, result.PlanFile), earlier, earlier); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const note = "tare: newest run: runs/b-newest\n"
+	for _, command := range []string{"report", "watch --speed 0", "verify", "compare runs/c-older --anyway"} {
+		code, out, text := tare(strings.Fields(command)...)
+		if code != console.Done {
+			t.Errorf("%s: exit code %d: %s", command, code, text)
+		}
+		if !strings.HasPrefix(text, note) {
+			t.Errorf("%s: standard error does not begin with the newest run:\n%.300s", command, text)
+		}
+		if strings.Contains(out, note) {
+			t.Errorf("%s: the note is on standard output", command)
+		}
+	}
+	if code, _, text := tare("compare", "runs/b-newest"); code != console.BadUsage || !strings.Contains(text, "newest run itself") {
+		t.Errorf("compare with itself: exit code %d: %s", code, text)
+	}
+}
+
+// A program that takes over a command gets the newest run as an argument.
+func TestNewestRunIsHandedOver(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.MkdirAll("runs/one", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("runs/one/plan.json", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "tare-kube")
+	if err := os.WriteFile(program, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(companion.Kube.Env, program)
+	c := New(console.Console{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, nil)
+	var got []string
+	c.handOver.exec = func(_ string, argv, _ []string) error { got = argv[1:]; return nil }
+	var stderr bytes.Buffer
+	c.Err = &stderr
+	c.Run(t.Context(), []string{"report", "--push", "http://127.0.0.1:1/api/v1/write"})
+	if want := "report --push http://127.0.0.1:1/api/v1/write runs/one"; strings.Join(got, " ") != want {
+		t.Errorf("handed over: %q, want %q\n%s", got, want, &stderr)
+	}
+}
