@@ -48,7 +48,7 @@ var layers = [][]string{
 	{"internal/experiment/mesh", "internal/experiment/app", "internal/kube/cluster", "internal/load/template", "internal/load/capacity"},
 	{"internal/metric", "internal/experiment/manifest", "internal/answer/stats", "internal/answer/stats/statstest", "internal/answer/effective", "internal/base/strict", "internal/base/hdrlog", "internal/base/fetch", "internal/base/companion", "internal/base/dial", "internal/base/probe", "internal/base/clock", "internal/base/heap", "internal/base/check", "internal/base/jsonschema", "internal/base/rpc", "internal/base/scrape", "internal/base/httpserver", "internal/base/namespaces"},
 	{"internal/base/regular", "internal/base/printable", "internal/base/outfile", "internal/base/fileformat"},
-	{"internal/base/hint"},
+	{"internal/base/hint", "examples"},
 }
 
 var refused = map[string]string{

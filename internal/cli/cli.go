@@ -121,6 +121,11 @@ result is a difference with an interval and a verdict.`,
 		cmd.Args = UsageArgs(cmd.Args)
 		root.AddCommand(cmd)
 	}
+	root.AddCommand(&cobra.Command{
+		Use: "version", Short: "Print the version", Args: UsageArgs(cobra.NoArgs),
+		Example: "  tare version",
+		Run:     func(*cobra.Command, []string) { fmt.Fprintf(c.Out, "tare %s\n", console.Version()) },
+	})
 	return root
 }
 

@@ -191,3 +191,34 @@ func TestMeshesByName(t *testing.T) {
 func setting(fields ...string) ExperimentOptions {
 	return ExperimentOptions{session.Options{Set: fields}}
 }
+
+// The name of an example stands for its embedded file, where no file has that name.
+func TestPlanOfExample(t *testing.T) {
+	want, err := call(t, newPlanCommand, "../../examples/quickstart.yaml", "--set", "seed=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	if got, err := call(t, newPlanCommand, "quickstart", "--set", "seed=1"); err != nil || got != want {
+		t.Errorf("the example: %v\n%s", err, got)
+	}
+	_, err = call(t, newPlanCommand, "quickstrat")
+	if err == nil || !strings.Contains(hint.Of(err), "quickstart, ") || strings.Contains(hint.Of(err), "prices") {
+		t.Errorf("an unknown name: %v, hint %q", err, hint.Of(err))
+	}
+	if err := os.WriteFile("quickstart", []byte("kind: Other"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := call(t, newPlanCommand, "quickstart"); err == nil {
+		t.Error("the example was read in place of a file of its name")
+	}
+}
+
+func TestVersionCommand(t *testing.T) {
+	var command, flag bytes.Buffer
+	New(console.Console{Out: &command, Err: &command}, nil).Run(t.Context(), []string{"version"})
+	New(console.Console{Out: &flag, Err: &flag}, nil).Run(t.Context(), []string{"--version"})
+	if command.String() != flag.String() || !strings.HasPrefix(command.String(), "tare ") {
+		t.Errorf("tare version: %q, tare --version: %q", &command, &flag)
+	}
+}

@@ -53,7 +53,7 @@ func newRunCommand(c *CommandLine) *cobra.Command {
 		Short: "Run an experiment and print the report",
 		Long: `run runs the trials of an experiment file one after another and prints the report.
 It keeps all measurements in a results directory, from which ` + "`tare report`" + `
-computes the same report again.
+computes the same report again. FILE may be the name of an example, such as quickstart.
 
 On a terminal a screen shows the plan, the interval so far, rates, latencies and CPU:
 arrows choose a trial, Enter shows it, l shows the log, s sorts, Space pauses. With
@@ -63,7 +63,8 @@ The first interrupt (Ctrl-C, or q) removes the running trial and keeps every fin
 one; --resume continues from there. Exit codes: 0 done; 1 failed; 2 an invalid file; 3
 finished, but some trials failed or were invalid; 4 an expectation or a gate does not
 hold; 5 a gate is undecided; 130 interrupted.`,
-		Example: `  tare run examples/quickstart.yaml
+		Example: `  tare run quickstart
+  tare run examples/quickstart.yaml
   tare run examples/quickstart.yaml --set blocks=20 --out runs/mine
   tare run --resume runs/mine
   tare run experiment.yaml --mesh ./my-mesh.yaml

@@ -2,7 +2,13 @@ package session
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
 
+	"github.com/tare-mesh/tare/examples"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
@@ -18,9 +24,16 @@ type Options struct {
 	Resumed string
 }
 
-// Read reads an experiment file and expands it to a plan.
+// Read reads an experiment file and expands it to a plan. If the file does not exist, its name may be that of an
+// embedded example.
 func (p *Program) Read(ctx context.Context, file string, o Options) (*Study, error) {
 	data, err := strict.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) && filepath.Ext(file) == "" && filepath.Base(file) == file {
+		if !slices.Contains(examples.Names(), file) {
+			return nil, hint.Usage(err, "name a file, or one of the examples: "+strings.Join(examples.Names(), ", "))
+		}
+		data, err = examples.Read(file)
+	}
 	if err != nil {
 		return nil, hint.InvalidFile(err)
 	}
