@@ -84,7 +84,7 @@ func planOf(meshes ...string) func(file string) (*plan.Plan, error) {
 	}
 }
 
-// page writes the report of a run beside its results. Its path is the last line that the command prints.
+// page writes the report of a run beside its results, and shows its path.
 func (c reporter) page(dir string, o reportOptions) error {
 	o.format = pageFormat().Name
 	var b bytes.Buffer
@@ -94,6 +94,11 @@ func (c reporter) page(dir string, o reportOptions) error {
 	if err := result.Add(dir, pageFile, b.Bytes()); err != nil {
 		return fmt.Errorf("write the report as a page: %w", err)
 	}
-	c.lastLine = "Report with figures: " + printable.Line(filepath.Join(dir, pageFile))
+	c.showPage(dir)
 	return nil
+}
+
+// showPage makes the path of a run's page the last line that the command prints.
+func (c reporter) showPage(dir string) {
+	c.lastLine = "Report with figures: " + printable.Line(filepath.Join(dir, pageFile))
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -49,6 +50,7 @@ func newReportCommand(c *CommandLine) *cobra.Command {
 		Long: `report computes every figure from the raw records in a results directory: the cost
 of each treatment, its difference to the baseline with an interval and a verdict,
 the noise floor, and warnings with hints. It runs nothing, and works during a run.
+The text has at most 40 lines; --all has the rest.
 Without DIR it takes the newest run in runs/. For several runs of one experiment, use --format html.
 
 --push sends the figures to a database, each second of load, and trials, phases and
@@ -86,7 +88,7 @@ Formats:
 	f := cmd.Flags()
 	f.StringVar(&o.format, "format", o.format, "report format: "+strings.Join(formatNames(), ", "))
 	f.StringVarP(&o.output, "output", "o", "", "write to this `file` instead of standard output; a directory for formats that are one")
-	f.BoolVar(&o.all, "all", false, "show every metric, not only the headline ones")
+	f.BoolVar(&o.all, "all", false, "show every section and metric, not only the 40 most important lines")
 	f.StringVar(&o.metric, "metric", "", "show only metrics of this `pattern`, such as "+metric.Memory+" or '"+metric.Latency+"/p9*' (text and markdown)")
 	f.StringVar(&o.method, "method", "", "method from trials to figures: "+methodNames()+" (default: the most precise that the results allow)")
 	f.StringSliceVar(&o.baseline, "baseline", nil, "compare with these `factor=level` instead of the experiment's baseline, such as mesh=linkerd")
@@ -144,6 +146,9 @@ func (c reporter) report(dir string, o reportOptions) error {
 		return exportReport(f, dir, o)
 	}
 	if o.output == "" {
+		if _, err := os.Stat(filepath.Join(dir, pageFile)); err == nil && o.format == defaultReport().format {
+			c.showPage(dir)
+		}
 		return writeReport(c.Out, dir, o)
 	}
 	var b bytes.Buffer

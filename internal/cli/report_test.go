@@ -27,7 +27,7 @@ func results(t *testing.T) string {
 func TestReport(t *testing.T) {
 	dir := results(t)
 	text, err := call(t, newReportCommand, dir)
-	if err != nil || !strings.Contains(text, "envoy-plaintext against none") || !strings.Contains(text, "Noise floor") {
+	if err != nil || !strings.Contains(text, "envoy-plaintext adds") || !strings.Contains(text, "times as much as without a mesh") {
 		t.Errorf("%v\n%s", err, text)
 	}
 	all, err := call(t, newReportCommand, dir, "--all")

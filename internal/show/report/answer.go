@@ -63,13 +63,15 @@ func answer(r *analysis.Report) []string {
 			compared = append(compared, tr)
 		}
 	}
-	lines := v.capacityAnswers()
+	lines := slices.Concat(failureAnswers(v), v.capacityAnswers(), boundaryAnswers(v))
+	first := len(lines) > 0
 	more, shown, pooled := 0, 0, map[string]bool{}
 	for _, tr := range compared {
 		q := v.questionOf(tr.ID)
 		sweep := q != nil && len(q.Pooled) > 0
 		switch {
 		case sweep && pooled[q.ID]:
+		case first && !sweep && !differs(v, tr.ID):
 		case shown == mostAnswers:
 			more++
 		case sweep: // the mean over the levels answers the question
@@ -93,6 +95,63 @@ func answer(r *analysis.Report) []string {
 		return nil
 	}
 	return append(lines, v.trustAnswer())
+}
+
+// differs reports whether a difference in the treatment's CPU time per request is shown.
+func differs(v view, treatment string) bool {
+	c, ok := v.compared(treatment, answerCost)
+	return ok && (c.Verdict == analysis.Higher || c.Verdict == analysis.Lower)
+}
+
+// failureAnswers are the share of failed requests and the expectations that did not hold, of treatments with faults or
+// expectations.
+func failureAnswers(v view) (lines []string) {
+	more := 0
+	for _, tr := range rows(v) {
+		if tr.Control {
+			continue
+		}
+		_, faults := tr.Metrics[metric.Recovery]
+		failed, known := tr.Metrics[metric.ErrorRatio]
+		expected, held, missed := 0, 0, []string(nil)
+		for _, e := range v.r.Expectations {
+			switch {
+			case e.Treatment != tr.ID || e.N == 0:
+				continue
+			case e.Held == e.N:
+				held++
+			default:
+				missed = append(missed, fmt.Sprintf("%s (%d of %s)", e.Expect, e.N-e.Held, printable.Counted(e.N, "trial")))
+			}
+			expected++
+		}
+		if !faults && expected == 0 || !known && expected == 0 {
+			continue
+		}
+		if len(lines) == mostAnswers {
+			more++
+			continue
+		}
+		var parts []string
+		if known && failed.N > 0 {
+			share := "no request failed"
+			if failed.Estimate > 0 {
+				share = rough(failed.Estimate*100) + " % of requests failed"
+			}
+			parts = append(parts, share)
+		}
+		switch {
+		case len(missed) > 0:
+			parts = append(parts, "did not hold: "+strings.Join(missed, ", "))
+		case expected > 0:
+			parts = append(parts, "every expectation held")
+		}
+		lines = append(lines, v.subject(tr)+": "+strings.Join(parts, "; ")+".")
+	}
+	if more > 0 {
+		lines = append(lines, fmt.Sprintf("%d more are below.", more))
+	}
+	return lines
 }
 
 // answerSection is the answer, before everything else.

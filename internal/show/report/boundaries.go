@@ -31,6 +31,34 @@ func boundariesSection(t text) {
 	boundaryHeadlines(t, parts)
 }
 
+// boundaryAnswers are the CPU of each mesh's data plane beside that of the baseline, over the rates of imported runs. Without a
+// shown difference there are none.
+func boundaryAnswers(v view) (lines []string) {
+	if v.r.Method != analysis.Unpaired {
+		return nil
+	}
+	var pairs [][2]string
+	found, shown := map[[2]string][]analysis.Comparison{}, map[[2]string]bool{}
+	for _, c := range v.r.Comparisons {
+		if c.Metric != metric.Of(metric.CPUCores, string(metric.Data)) || c.Control || c.Ratio == nil {
+			continue
+		}
+		pair := [2]string{v.withoutRate(c.Factors), with(v.withoutRate(c.Against))}
+		if found[pair] == nil {
+			pairs = append(pairs, pair)
+		}
+		found[pair] = append(found[pair], c)
+		shown[pair] = shown[pair] || c.Verdict == analysis.Higher || c.Verdict == analysis.Lower
+	}
+	for _, pair := range pairs {
+		if shown[pair] && len(lines) < mostAnswers {
+			words := strings.Replace(verdictsByRate(found[pair]), "all of them", "all rates", 1)
+			lines = append(lines, fmt.Sprintf("%s: the data plane uses %s as much CPU as %s (%s).", pair[0], ratioRange(found[pair]), pair[1], words))
+		}
+	}
+	return lines
+}
+
 // boundaryHeadlines are one line a boundary for each pair of meshes.
 func boundaryHeadlines(t text, parts []metric.Part) {
 	var pairs []string

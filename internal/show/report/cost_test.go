@@ -33,7 +33,7 @@ func TestTextOfCosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := writeText(&b, r, Options{Width: 140}); err != nil {
+	if err := WriteText(&b, r, Options{Width: 140}); err != nil {
 		t.Fatal(err)
 	}
 	text := b.String()

@@ -58,7 +58,7 @@ func decisionLines(d analysis.Decision) []string {
 	}
 	lines = append(lines, lostLines(d.Lost)...)
 	if d.Control != nil {
-		lines = append(lines, "A/A: "+ChangeWords(analysis.Decision{Change: d.Control, Unit: d.Unit, Metric: d.Metric})+".")
+		lines = append(lines, "Against itself: "+ChangeWords(analysis.Decision{Change: d.Control, Unit: d.Unit, Metric: d.Metric})+".")
 	}
 	return lines
 }

@@ -151,7 +151,7 @@ func TestCommentOfSeveralGates(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := b.String()
-	for _, want := range []string{"\n- cpu\\_us\\_per\\_request/data &lt; +2%: A/A: ", "\n- memory\\_mib/data &lt; +4MiB: It would need about 1 more minute (6 pairs).\n"} {
+	for _, want := range []string{"\n- cpu\\_us\\_per\\_request/data &lt; +2%: Against itself: ", "\n- memory\\_mib/data &lt; +4MiB: It would need about 1 more minute (6 pairs).\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}

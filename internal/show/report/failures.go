@@ -25,11 +25,12 @@ func failuresSection(t text) {
 		return
 	}
 	t.page.heading("Failures")
-	columns := t.view.label.columns(t.view.r.Treatments)
+	shown := rows(t.view)
+	columns := t.view.label.columns(shown)
 	labels := len(columns)
 	for _, name := range failureMetrics {
 		if t.view.known(name) {
-			columns = append(columns, treatmentColumn(name, t.view.r.Treatments))
+			columns = append(columns, treatmentColumn(name, shown))
 		}
 	}
 	t.page.table(columns, labels)
@@ -48,6 +49,9 @@ func expectationsSection(t text) {
 	columns := []column{{heads: []string{"treatment"}, left: true}, {heads: []string{"expected"}, left: true},
 		{heads: []string{"holds"}, left: true}, {heads: []string{"in trials"}}, {heads: []string{"measured"}}}
 	for _, e := range t.view.r.Expectations {
+		if t.view.short && treatments[e.Treatment].Control {
+			continue
+		}
 		for i, s := range []string{t.view.label.withControl(treatments[e.Treatment]), e.Expect, holdsWords(e), fmt.Sprintf("%d of %d", e.Held, e.N), span(e)} {
 			columns[i].cells = append(columns[i].cells, s)
 		}

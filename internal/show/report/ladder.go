@@ -82,7 +82,7 @@ func stepMark(c analysis.Increment) string {
 
 // ladderLegend explains the marks, and a rest that is not zero. adjusted: comparisons are at the machine's mean speed.
 func ladderLegend(l analysis.Ladder, adjusted bool) string {
-	words := shownStep + ": a difference is shown after Holm's adjustment over the steps. The first row has the figures of the baseline themselves."
+	words := shownStep + ": a difference is shown after adjustment for the number of steps. The first row has the figures of the baseline themselves."
 	if adjusted {
 		words += " Steps are not adjusted for the machine's speed."
 	}

@@ -36,7 +36,7 @@ func TestNodeBesideTheTotal(t *testing.T) {
 			s.Platform = mesh.OnKubernetes
 			r := reportOf(t, s)
 			var b bytes.Buffer
-			if err := writeText(&b, r, Options{Width: 200}); err != nil {
+			if err := WriteText(&b, r, Options{Width: 200}); err != nil {
 				t.Fatal(err)
 			}
 			got := b.String()

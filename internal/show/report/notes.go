@@ -39,7 +39,11 @@ func warningsSection(t text) {
 		if w.Trials > 0 {
 			count = fmt.Sprintf(" (%d of %s)", w.Trials, printable.Counted(t.view.r.Count.Planned, "trial"))
 		}
-		t.page.warning(fmt.Sprintf("%s%s: %s", w.Code, count, w.Message), w.Hint)
+		words := w.Message
+		if t.view.short {
+			words = strings.ReplaceAll(words, "A/A pair", "control pair")
+		}
+		t.page.warning(fmt.Sprintf("%s%s: %s", w.Code, count, words), w.Hint)
 	}
 	if hidden > 0 {
 		t.page.line("")

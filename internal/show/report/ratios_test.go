@@ -18,7 +18,7 @@ func TestRatiosOnly(t *testing.T) {
 	s.Treatments = append(s.Treatments[1:2:2], twin, plain)
 	r := reportOf(t, s)
 	var out bytes.Buffer
-	if err := writeText(&out, r, Options{}); err != nil {
+	if err := WriteText(&out, r, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	text := out.String()

@@ -28,7 +28,7 @@ func TestSourcesOfNoise(t *testing.T) {
 			Slice: c.slice, Deployment: &c.between, Price: &price, BestSlices: &best})
 	}
 	var out bytes.Buffer
-	if err := writeText(&out, r, Options{}); err != nil {
+	if err := WriteText(&out, r, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	_, section, found := strings.Cut(out.String(), "Sources of noise")
@@ -44,7 +44,7 @@ func TestSourcesOfNoise(t *testing.T) {
 	}
 	r.Noise = nil
 	out.Reset()
-	if err := writeText(&out, r, Options{}); err != nil || strings.Contains(out.String(), "Sources of noise") {
+	if err := WriteText(&out, r, Options{}); err != nil || strings.Contains(out.String(), "Sources of noise") {
 		t.Errorf("trials without slices have the section, %v", err)
 	}
 }
@@ -54,7 +54,7 @@ func TestPartsOfACost(t *testing.T) {
 	r := reportOf(t, small(nil))
 	text := func() string {
 		var out bytes.Buffer
-		if err := writeText(&out, r, Options{Width: 120}); err != nil {
+		if err := WriteText(&out, r, Options{Width: 120}); err != nil {
 			t.Fatal(err)
 		}
 		return out.String()

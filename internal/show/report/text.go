@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"slices"
@@ -28,16 +29,38 @@ type text struct {
 // metricSections are those of chosen metrics.
 var metricSections = []func(text){answerSection, headerSection, allMetricsSection, differencesSection, warningsSection}
 
+// writeText writes the text for a terminal: a short one, or everything. A text longer than a screen ends with the result
+// that it begins with.
 func writeText(w io.Writer, r *analysis.Report, o Options) error {
-	return writeSections(w, r, o, newPage(o, false, ""))
+	switch {
+	case o.Metric != "":
+		return WriteText(w, r, o)
+	case !o.All:
+		return writeShort(w, r, o)
+	}
+	p := newPage(o, false, "")
+	writeSections(r, o, p)
+	if bytes.Count(p.out.Bytes(), []byte("\n")) > screenLines {
+		closingSection(text{p, view{r: r, o: o, label: newLabels(r)}})
+	}
+	return p.writeTo(w, "report")
+}
+
+// WriteText writes every section of the text, as wide as its lines are.
+func WriteText(w io.Writer, r *analysis.Report, o Options) error {
+	p := newPage(o, false, "")
+	writeSections(r, o, p)
+	return p.writeTo(w, "report")
 }
 
 // writeMarkdown writes the sections of the text as GitHub-flavoured Markdown.
 func writeMarkdown(w io.Writer, r *analysis.Report, o Options) error {
-	return writeSections(w, r, Options{All: o.All, Metric: o.Metric}, newPage(o, true, "##"))
+	p := newPage(o, true, "##")
+	writeSections(r, Options{All: o.All, Metric: o.Metric}, p)
+	return p.writeTo(w, "report")
 }
 
-func writeSections(w io.Writer, r *analysis.Report, o Options, p *page) error {
+func writeSections(r *analysis.Report, o Options, p *page) {
 	t := text{page: p, view: view{r: r, o: o, label: newLabels(r)}}
 	shown := sections
 	if o.Metric != "" {
@@ -46,7 +69,6 @@ func writeSections(w io.Writer, r *analysis.Report, o Options, p *page) error {
 	for _, section := range shown {
 		section(t)
 	}
-	return p.writeTo(w, "report")
 }
 
 // mark points from a figure to the warnings below.
@@ -60,6 +82,7 @@ type view struct {
 	r     *analysis.Report
 	o     Options
 	label labels
+	short bool // the text of a few lines, in words that everyone has
 }
 
 // imported reports whether another tool made the runs. They are compared

@@ -126,7 +126,7 @@ func TestTextOfOtherGenerators(t *testing.T) {
 		}
 	}))
 	var b bytes.Buffer
-	if err := writeText(&b, r, Options{}); err != nil {
+	if err := WriteText(&b, r, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	const meaning = "hey, service time: from the call to the last byte"
@@ -139,7 +139,7 @@ func TestTextOfOtherGenerators(t *testing.T) {
 		}
 	}
 	b.Reset()
-	if err := writeText(&b, r, Options{}); err != nil {
+	if err := WriteText(&b, r, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.String(); !strings.Contains(got, "service time  ") {
@@ -164,7 +164,7 @@ func TestLongReportFolds(t *testing.T) {
 	}
 	r := reportOf(t, s)
 	var short, all bytes.Buffer
-	if err := writeText(&short, r, Options{}); err != nil {
+	if err := WriteText(&short, r, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := writeText(&all, r, Options{All: true}); err != nil {

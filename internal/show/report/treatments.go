@@ -35,6 +35,14 @@ func (v view) treatmentColumns() []string {
 	return columns
 }
 
+// rows are the treatments that a table lists: a short text has no controls.
+func rows(v view) []analysis.Treatment {
+	if !v.short {
+		return v.r.Treatments
+	}
+	return slices.DeleteFunc(slices.Clone(v.r.Treatments), func(tr analysis.Treatment) bool { return tr.Control })
+}
+
 // missed reports whether a warning names the metric, which is then unknown for a reason.
 func (v view) missed(name string) bool {
 	return slices.ContainsFunc(v.r.Warnings, func(w analysis.Warning) bool { return slices.Contains(w.Metrics, name) })
@@ -51,10 +59,11 @@ func treatmentsSection(t text) {
 		what = "Each treatment while loaded at once with the others, which is not its cost alone"
 	}
 	t.page.heading(fmt.Sprintf("%s (mean of n trials ± half of the %s interval)", what, t.view.percent()))
-	columns := append(t.view.label.columns(t.view.r.Treatments), countColumn(t.view.r.Treatments))
+	shown := rows(t.view)
+	columns := append(t.view.label.columns(shown), countColumn(shown))
 	labels := len(columns)
 	for _, name := range t.view.treatmentColumns() {
-		columns = append(columns, treatmentColumn(name, t.view.r.Treatments))
+		columns = append(columns, treatmentColumn(name, shown))
 	}
 	t.page.table(columns, labels)
 }

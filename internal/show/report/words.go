@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
@@ -139,6 +138,3 @@ func FloorWords(r *analysis.Report) []string {
 	}
 	return words
 }
-
-// WriteText writes the text format as wide as its lines are.
-func WriteText(w io.Writer, r *analysis.Report, o Options) error { return writeText(w, r, o) }

@@ -1,0 +1,109 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/base/printable"
+)
+
+// Sizes of a text, in lines.
+const (
+	shortLines   = 40 // of a report without --all
+	screenLines  = 24 // of a terminal
+	openingLines = 16 // of the result before the first table
+	fewLines     = 6  // of a section, below which a part of it is left out
+)
+
+// shortSections are the sections of the short text, in its order. The room goes to the lowest ranks first.
+var shortSections = []struct {
+	rank  int
+	most  int // lines
+	write func(text)
+}{
+	{1, 20, costSection}, {1, 20, ladderSection}, {2, 14, expectationsSection}, {2, 14, failuresSection}, {4, 14, boundariesSection}, {4, 14, treatmentsSection},
+	{5, 14, differencesSection}, {6, 14, configurationsSection}, {6, 14, headerSection}, {3, 8, warningsSection},
+}
+
+// writeShort writes the result, and as much of the sections as there is room for.
+func writeShort(w io.Writer, r *analysis.Report, o Options) error {
+	v := view{r: r, o: o, label: newLabels(r), short: true}
+	lines := func(write func(text)) [][]byte {
+		p := newPage(o, false, "")
+		write(text{p, v})
+		if p.out.Len() == 0 {
+			return nil
+		}
+		return bytes.Split(bytes.Trim(p.out.Bytes(), "\n"), []byte("\n"))
+	}
+	opening := append(lines(decisionSection), lines(answerSection)...)
+	body := cut(opening, openingLines)
+	closing := lines(closingSection)
+	rest := lines(func(t text) {
+		t.page.prose("More with --all: every metric, the noise floor, and what the figures mean.")
+	})
+	room := shortLines - len(body) - len(closing) - len(rest) - 2 // two empty lines
+	parts := make([][][]byte, len(shortSections))
+	for rank := 1; rank <= 6; rank++ {
+		for i, s := range shortSections {
+			if s.rank != rank {
+				continue
+			}
+			parts[i] = cut(lines(s.write), min(s.most, room-1))
+			if len(parts[i]) > 0 {
+				room -= len(parts[i]) + 1
+			}
+		}
+	}
+	for _, part := range parts {
+		if len(part) > 0 {
+			body = append(append(body, nil), part...)
+		}
+	}
+	body = append(append(body, nil), rest...)
+	if len(body) > screenLines {
+		body = append(append(body, nil), closing...)
+	}
+	p := newPage(o, false, "")
+	p.out.Write(bytes.TrimLeft(bytes.Join(body, []byte("\n")), "\n"))
+	p.line("")
+	return p.writeTo(w, "report")
+}
+
+// cut returns the first n lines, the last of them the number of lines left out. Of too few lines it returns none.
+func cut(lines [][]byte, n int) [][]byte {
+	switch {
+	case len(lines) <= n:
+		return lines
+	case n < fewLines:
+		return nil
+	}
+	kept := slices.Clone(lines[:n-1])
+	if len(kept[n-2]) == 0 {
+		kept = kept[:n-2]
+	}
+	return append(kept, fmt.Appendf(nil, "  … %s with --all", printable.Counted(len(lines)-len(kept), "more line")))
+}
+
+// closingSection repeats at most three sentences of the result at the end of a long text.
+func closingSection(t text) {
+	var lines []string
+	for _, d := range t.view.r.Decisions {
+		lines = append(lines, decisionLines(d)[0])
+	}
+	if len(lines) == 0 {
+		lines = Answer(t.view.r)
+	}
+	if len(lines) > 3 {
+		lines = append(slices.Clone(lines[:2]), lines[len(lines)-1])
+	}
+	if len(lines) > 0 {
+		t.page.line("")
+	}
+	for _, s := range lines {
+		t.page.prose(s)
+	}
+}
