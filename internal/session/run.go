@@ -40,7 +40,7 @@ func (r *Run) Trials(ctx context.Context, o RunOptions) (_ runner.Summary, err e
 	if s.Times != nil {
 		planned = 0 // earlier trials had the interval of their cluster
 	}
-	stop := stopRule(r.Dir, s.Experiment, r.notices.post)
+	stop := orUnstartable(r.Dir, stopRule(r.Dir, s.Experiment, r.notices.post))
 	if o.EndFailed {
 		stop = stopFailed(r.Dir)
 	}

@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"time"
 
@@ -46,6 +47,41 @@ func stopFailed(dir *result.Dir) func(block int) (result.Stopped, error) {
 		return result.Stopped{Why: "every trial failed"}, nil
 	}
 }
+
+// orUnstartable ends a run, beside its rule, if a treatment has not started in any of its trials, two or more, for one
+// reason: the next would fail of the same cause. A nil rule continues.
+func orUnstartable(dir *result.Dir, rule func(block int) (result.Stopped, error)) func(block int) (result.Stopped, error) {
+	return func(block int) (result.Stopped, error) {
+		records, err := dir.Records()
+		if err != nil {
+			return result.Stopped{}, err
+		}
+		trials, reasons := map[string]int{}, map[string]map[string]bool{}
+		for i := range records {
+			r := &records[i]
+			reason := r.Error
+			if r.Load != nil {
+				reason = "" // it started
+			}
+			if trials[r.Treatment]++; reasons[r.Treatment] == nil {
+				reasons[r.Treatment] = map[string]bool{}
+			}
+			reasons[r.Treatment][numbers.ReplaceAllString(reason, "N")] = true
+		}
+		for i := range records {
+			if r := &records[i]; r.Error != "" && trials[r.Treatment] > 1 && len(reasons[r.Treatment]) == 1 && r.Load == nil {
+				return result.Stopped{Why: fmt.Sprintf("none of %d trials of %s started: %s", trials[r.Treatment], r.Treatment, r.Error)}, nil
+			}
+		}
+		if rule == nil {
+			return result.Stopped{}, nil
+		}
+		return rule(block)
+	}
+}
+
+// numbers are the parts of a reason that differ from trial to trial: ports, process IDs.
+var numbers = regexp.MustCompile(`[0-9]+`)
 
 // decisionRule ends the run when every gate is decided, or when another block would last beyond the time given.
 func decisionRule(dir *result.Dir, d experiment.Decide, post func(string)) func(block int) (result.Stopped, error) {

@@ -38,3 +38,36 @@ func TestDecisionWithinAfterAResume(t *testing.T) {
 		}
 	}
 }
+
+// A run ends if no trial of a treatment started for one reason, but not after one trial, with two reasons, or after a start.
+func TestStopUnstartable(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		blocks int
+		reason func(block int) string
+		ends   bool
+	}{
+		{"one trial", 1, func(int) string { return "exit status 1" }, false},
+		{"one reason", 2, func(block int) string { return "port " + strings.Repeat("8", block) + " is taken" }, true},
+		{"two reasons", 2, func(block int) string { return strings.Repeat("other ", block) }, false},
+		{"started once", 3, func(block int) string { return map[int]string{1: "exit status 1", 3: "exit status 1"}[block] }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := analysistest.Quickstart()
+			s.Treatments, s.Blocks, s.Bare = s.Treatments[:3], c.blocks, true
+			s.Change = func(r *result.Record) {
+				if reason := c.reason(r.Block); r.Treatment == s.Treatments[1].ID && reason != "" {
+					r.Error, r.Load, r.Valid = reason, nil, false
+				}
+			}
+			dir := s.Write(t, filepath.Join(t.TempDir(), "run"))
+			stop, err := orUnstartable(dir, nil)(c.blocks)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Contains(stop.Why, s.Treatments[1].ID+" started: port 8 is taken"); got != c.ends {
+				t.Errorf("stopped: %q", stop.Why)
+			}
+		})
+	}
+}
