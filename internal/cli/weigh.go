@@ -121,8 +121,8 @@ func (c weigher) weigh(ctx context.Context, args []string, o weighOptions) error
 	return err
 }
 
-// fit is [session.Weighing.Fit]. An interrupt waits until its processes have ended.
-func (c weigher) fit(ctx context.Context, w *session.Weighing) error {
+// fit is [session.WeighStudy.Fit]. An interrupt waits until its processes have ended.
+func (c weigher) fit(ctx context.Context, w *session.WeighStudy) error {
 	defer c.WhileInterrupted(nil, Undoing)()
 	return w.Fit(ctx)
 }

@@ -58,7 +58,7 @@ type search struct {
 
 // fit chooses rate, slices and blocks by deploying each treatment once. It returns the longest start of a treatment.
 // The logs of a failed search stay beside the results directory.
-func fit(ctx context.Context, w *Weighing) (start time.Duration, err error) {
+func fit(ctx context.Context, w *WeighStudy) (start time.Duration, err error) {
 	p, file := w.Study.Program, w.file
 	opened, err := p.openLocal(ctx, Opening{Experiment: w.Study.Experiment, Note: p.Note})
 	if err != nil {

@@ -54,8 +54,8 @@ type Weigh struct {
 // OnCluster reports whether the application is on a cluster.
 func (o Weigh) OnCluster() bool { return o.Namespace != "" || len(o.Manifests) > 0 }
 
-// Weighing is an experiment without a file, from its options to the study that is run.
-type Weighing struct {
+// WeighStudy is an experiment without a file, from its options to the study that is run.
+type WeighStudy struct {
 	Study     *Study
 	Out, Path string // results directory, experiment file
 
@@ -64,12 +64,12 @@ type Weighing struct {
 }
 
 // Weigh returns the experiment of the options and of a program with its arguments. Nothing is written yet.
-func (p *Program) Weigh(ctx context.Context, o Weigh, args []string) (*Weighing, error) {
+func (p *Program) Weigh(ctx context.Context, o Weigh, args []string) (*WeighStudy, error) {
 	file, err := o.file(args)
 	if err != nil {
 		return nil, err
 	}
-	w := &Weighing{o: o, file: file, Out: cmp.Or(o.Out, NewDir(file.Metadata.Name, time.Now().UTC()))}
+	w := &WeighStudy{o: o, file: file, Out: cmp.Or(o.Out, NewDir(file.Metadata.Name, time.Now().UTC()))}
 	w.Path = cmp.Or(o.Keep, strings.TrimRight(w.Out, "/")+".yaml")
 	if err := result.CheckEmpty(w.Out); err != nil { // before the file beside it is replaced
 		return nil, err
@@ -81,10 +81,10 @@ func (p *Program) Weigh(ctx context.Context, o Weigh, args []string) (*Weighing,
 }
 
 // Load returns the rate of the load in requests per second, and the number of blocks.
-func (w *Weighing) Load() (rate float64, blocks int) { return w.file.Factors.Rate[0], w.file.Blocks }
+func (w *WeighStudy) Load() (rate float64, blocks int) { return w.file.Factors.Rate[0], w.file.Blocks }
 
 // Fit chooses rate, slices and blocks: on this machine it searches for a rate.
-func (w *Weighing) Fit(ctx context.Context) error {
+func (w *WeighStudy) Fit(ctx context.Context) error {
 	p := w.Study.Program
 	var start time.Duration
 	if w.o.OnCluster() {

@@ -59,16 +59,17 @@ func TestServersWithLogs(t *testing.T) {
 			"-n 300 -c 4 http://{host}:8080/missing", "-n 20 -c 2 http://{host}:8080/large",
 			"-n 1000 -c 4 --http2 http://{host}:8080/hello", "-n 300 -c 4 --http2 -m HEAD http://{host}:8080/hello", "-n 20 -c 2 --http2 http://{host}:8080/large",
 		} {
-			t.Run(server.name+" "+args, func(t *testing.T) {
+			t.Run(server.name+" "+strings.ReplaceAll(args, "http://{host}:8080", ""), func(t *testing.T) {
 				dir, at, user := t.TempDir(), host(), strconv.Itoa(os.Getuid())
 				if user == "0" {
 					user = "root"
 				}
+				path := program(t, server.name)
 				t.Setenv("HOME", dir)
 				write(t, dir, "hello", "hello")
 				write(t, dir, "large", strings.Repeat("x", 1<<20))
 				config := write(t, dir, "config", fmt.Sprintf(server.config, dir, at, user))
-				p := launch(t, program(t, server.name), append(server.args, config)...)
+				p := launch(t, path, append(server.args, config)...)
 				p.await(t, "tcp", at+":8080")
 				o := run(t, tare, time.Minute, strings.Fields("--warmup 0s --calibrate 0s "+strings.ReplaceAll(args, "{host}", at))...)
 				p.stop(t, syscall.SIGTERM)

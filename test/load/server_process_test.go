@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -19,14 +20,14 @@ import (
 
 const serversScript = "tools/servers/install.sh"
 
-// serversDir is where tools/servers/install.sh unpacks Debian's servers.
-func serversDir() string {
+// serversDir is where tools/servers/install.sh unpacks Debian's servers. Tests may set HOME, so it is found once.
+var serversDir = sync.OnceValue(func() string {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return ""
 	}
 	return filepath.Join(cache, "tare", "servers")
-}
+})
 
 // program finds a server.
 func program(t *testing.T, name string) string {

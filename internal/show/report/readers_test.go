@@ -12,7 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 )
 
-// pythonReaders are others' programs that read CSV.
+// pythonReaders are programs of other projects that read CSV.
 var pythonReaders = []string{"duckdb==2.0.0"}
 
 // python is an interpreter with the readers, installed into the user's cache by
