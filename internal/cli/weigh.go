@@ -80,7 +80,8 @@ weigh finds a rate that all treatments can serve, and keeps the experiment file.
 	f.StringArrayVar(&o.Meshes, "mesh", []string{"envoy"}, "compare with this `mesh` of tare list meshes, or a file with a definition; may be repeated (on a cluster istio)")
 	f.Float64Var(&o.Rate, "rate", 0, "`requests` per second (default: found by a short search; 50 on a cluster)")
 	f.IntVar(&o.Connections, "connections", 4, "connections of the load")
-	f.DurationVar(&o.Time, "time", time.Minute, "about how long to measure; longer narrows the intervals")
+	o.Time = time.Minute
+	f.Var((*secondsFlag)(&o.Time), "time", "about how long to measure; longer narrows the intervals")
 	f.StringVar(&o.Out, "out", "", "results `directory`; default runs/weigh-<program>-<UTC time>")
 	f.Var(&o.keep, "keep", "write the experiment to this `file`; default: the results directory with .yaml")
 	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a screen")

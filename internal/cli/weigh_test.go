@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,5 +30,22 @@ func TestWeighIsACommand(t *testing.T) {
 	cmd, rest, err := root.Find([]string{"weigh", "python3"})
 	if err != nil || cmd.Name() != "weigh" || !slices.Equal(rest, []string{"python3"}) {
 		t.Errorf("%v %v %v", cmd.Name(), rest, err)
+	}
+}
+
+// A time without a unit is in seconds, as for tare load.
+func TestWeighTimeInSeconds(t *testing.T) {
+	cmd := newWeighCommand(New(console.Console{Out: io.Discard, Err: io.Discard}, nil))
+	for text, want := range map[string]string{"": "1m0s", "10": "10s", "2m": "2m0s"} {
+		if text != "" {
+			if err := cmd.Flags().Set("time", text); err != nil {
+				t.Fatal(err)
+			}
+		} else if got := cmd.Flag("time").DefValue; got != want {
+			t.Errorf("default %s, want %s", got, want)
+		}
+		if got := cmd.Flag("time").Value.String(); text != "" && got != want {
+			t.Errorf("--time %s: %s, want %s", text, got, want)
+		}
 	}
 }

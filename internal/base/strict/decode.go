@@ -192,7 +192,7 @@ func (d *Document) list(n, key *yaml.Node, v reflect.Value, at *ref) {
 	if n.Kind != yaml.SequenceNode {
 		hint := ""
 		if n.Kind == yaml.ScalarNode {
-			hint = "write [" + short(n.Value) + "]"
+			hint = "write [" + strings.Join(strings.Fields(short(n.Value)), ", ") + "]"
 		}
 		d.wrong(n, key, at, "found "+found(n)+", expected a list", hint)
 		return

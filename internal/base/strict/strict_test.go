@@ -256,3 +256,13 @@ func TestLargeHostileFiles(t *testing.T) {
 		})
 	}
 }
+
+// The hint for a command in one string separates its words.
+func TestHintForAListOfWords(t *testing.T) {
+	var v all
+	_, err := decode(`list: "node s.js"`, &v)
+	var problems strict.Problems
+	if !errors.As(err, &problems) || len(problems) != 1 || problems[0].Tip != "write [node, s.js]" {
+		t.Errorf("error %v, problems %+v", err, problems)
+	}
+}
