@@ -66,7 +66,7 @@ func (p Profile) WithDefaults() Profile {
 	}
 	if p.Protocol == ProtocolHTTP3 {
 		p.Engine = cmp.Or(p.Engine, EngineHTTP3)
-		p.Calibrate = 0 // the floor is that of HTTP/1.1
+		p.Calibrate = 0 // the floor is measured with HTTP/1.1 only
 	}
 	if p.Protocol == ProtocolWebSocket {
 		w := WebSocket{}
@@ -104,6 +104,6 @@ func MeanRate(segments []Segment) float64 {
 	return requests / seconds
 }
 
-// DefaultFollow is the default maximum of followed redirects, the same as that of
+// DefaultFollow is the default maximum of followed redirects, the same as in
 // net/http's client.
 const DefaultFollow = 10

@@ -43,7 +43,7 @@ func (r *Result) Failed() (n int64) {
 // Generator is the state of the generator in the measure window, whatever the outcome
 // of the requests.
 type Generator struct {
-	// OK: the figures are those of the server. Otherwise Limits are the reasons.
+	// OK: the figures describe the server. Otherwise Limits are the reasons.
 	OK     bool     `json:"ok"`
 	Limits []string `json:"limits,omitempty"`
 	// Notes are deviations within the limits. They belong beside the times.

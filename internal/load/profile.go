@@ -89,7 +89,7 @@ type Profile struct {
 	// messages, and the response time ends at the status after the last.
 	// ExpectSize is then the size of every message.
 	GRPCStream bool `json:"grpcStream,omitempty"`
-	// Messages are those of each gRPC call, encoded, in place of a body. RoundTrips sends
+	// Messages are the messages of each gRPC call, encoded, in place of a body. RoundTrips sends
 	// each of them once the answer to the one before has come, over a stream in both
 	// directions. Otherwise a call sends all at once.
 	Messages   [][]byte `json:"messages,omitempty"`
@@ -129,7 +129,7 @@ type Profile struct {
 	Repeat     int    `json:"repeat,omitempty"`
 	Sine       *Sine  `json:"sine,omitempty"`
 	ReplayFile string `json:"replayFile,omitempty"`
-	// Instants are those of arrivals "replay" themselves, in ns, ascending, in place of a file,
+	// Instants are the arrivals of "replay" themselves, in ns, ascending, in place of a file,
 	// and Order is the target of each. One worker only.
 	Instants []int64 `json:"instants,omitempty"`
 	Order    []int   `json:"order,omitempty"`
@@ -166,7 +166,7 @@ type Profile struct {
 	// IPVersion is "4" or "6" to use only such addresses of a name, empty for all.
 	IPVersion string `json:"ipVersion,omitempty"`
 	// Follow is the maximum number of redirects that a request follows, to any host.
-	// With 0 a redirect counts as its status. The response time is that of the whole
+	// With 0 a redirect counts as its status. The response time covers the whole
 	// chain, but Timeout applies to each of its responses. HTTP/1.1 only.
 	Follow int `json:"follow,omitempty"`
 	// RetryIdle sends a request again if its connection, which had been in use before, ends
@@ -233,11 +233,11 @@ type Profile struct {
 // field 1.
 func (p *Profile) IsMessage() bool { return p.message || p.BodyFile != "" }
 
-// Call is the request to one target. An empty field is that of the profile.
+// Call is the request to one target. An empty field means the profile's value.
 type Call struct {
 	Name    string   `json:"name,omitempty"` // in [Report.Routes], by default method and path
 	Method  string   `json:"method,omitempty"`
-	Headers []string `json:"headers,omitempty"` // in addition to those of the profile
+	Headers []string `json:"headers,omitempty"` // in addition to the profile's headers
 	Body    []byte   `json:"body,omitempty"`    // of gRPC: the message
 }
 
@@ -271,7 +271,7 @@ func (p *Profile) BodyType() string {
 type ConnectTo struct {
 	Host string `json:"host,omitempty"` // empty: any
 	Port uint16 `json:"port,omitempty"` // 0: any
-	// To are addresses "host:port". An empty host or port is that of the URL.
+	// To are addresses "host:port". An empty host or port means the URL's.
 	To []string `json:"to"`
 }
 

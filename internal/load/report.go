@@ -44,10 +44,10 @@ type Report struct {
 	Engine  string `json:"engine"` // "epoll" or "portable"
 	Version string `json:"version"`
 	Loop    string `json:"loop"` // "open" or "closed"
-	// Protocol is that of the profile, or what became of auto: both, if targets differ.
+	// Protocol is the profile's protocol, or the negotiated one after auto: both, if targets differ.
 	Protocol string `json:"protocol"`
 	Arrivals string `json:"arrivals,omitempty"`
-	// Seed is that of random arrivals: with it the same load is repeatable.
+	// Seed is the seed of random arrivals: with it the same load is repeatable.
 	Seed uint64 `json:"seed,omitempty"`
 
 	// Result is the outcome of the requests. Generator is whether their times are those
@@ -115,8 +115,8 @@ type Report struct {
 	FailedMS map[string]Quantiles `json:"failed_ms,omitempty"`
 	// Histogram is the distribution of ResponseMS.
 	Histogram []Bucket `json:"histogram,omitempty"`
-	// Times are the distributions in full of ResponseMS (class "ok") and FailedMS, and
-	// FirstByte that of TTFBMS, in ns.
+	// Times are the full distributions of ResponseMS (class "ok") and FailedMS, in ns.
+	// FirstByte is the full distribution of TTFBMS, in ns.
 	Times     map[string]*hdrhistogram.Histogram `json:"-"`
 	FirstByte *hdrhistogram.Histogram            `json:"-"`
 
@@ -133,7 +133,7 @@ type Report struct {
 	TLS        string `json:"tls,omitempty"`
 	TLSResumed int64  `json:"tlsResumed,omitempty"`
 
-	// Messages counts those of gRPC answers, whatever their status. FirstMessageMS is
+	// Messages counts the messages of gRPC answers with any status. FirstMessageMS is
 	// the time from the send to the end of the first message, in ms, of calls with status 0.
 	Messages       int64     `json:"messages,omitempty"`
 	FirstMessageMS Quantiles `json:"first_message_ms,omitzero"`
@@ -187,7 +187,7 @@ type Report struct {
 
 	Warnings []string `json:"warnings"` // why the generator, not the server, was the limit
 
-	// Clock is the offset of this part's clock from that of the process that started all
+	// Clock is the offset of this part's clock from the clock of the process that started all
 	// parts, which the times above use. It is nil if not measured. In a merged report
 	// ClockSkewUS is the maximum distance between the parts' clocks, in µs, and
 	// ClockBoundUS its possible error.

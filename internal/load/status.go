@@ -49,7 +49,7 @@ func (p *Profile) Success() *StatusSet {
 	return s
 }
 
-// Statuses of gRPC follow those of HTTP in one table.
+// Statuses of gRPC follow the statuses of HTTP in one table.
 const (
 	StatusGRPC  = 1000 // grpc-status 0
 	GrpcUnknown = 2    // what a code that gRPC does not define means

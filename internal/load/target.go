@@ -20,10 +20,10 @@ const (
 	SchemeTLS = "tls"
 )
 
-// IsEcho reports whether a target's scheme is that of an echo.
+// IsEcho reports whether a target is an echo server, by its scheme.
 func IsEcho(u *url.URL) bool { return u.Scheme == SchemeTCP || u.Scheme == SchemeTLS }
 
-// isSocket reports whether a target's scheme is that of a WebSocket.
+// isSocket reports whether a target is a WebSocket, by its scheme.
 func isSocket(u *url.URL) bool { return u.Scheme == SchemeWS || u.Scheme == SchemeWSS }
 
 // IPNetworks are the networks of a look-up, by [Profile.IPVersion].

@@ -99,7 +99,7 @@ var framing = []string{"content-length", "transfer-encoding"}
 // Validate names every mistake in p at once. Defaults need not be filled in.
 // It wraps [errors.ErrUnsupported] where p asks for what the engine cannot do.
 func (p Profile) Validate() error {
-	workers := p.Workers // before it is limited to that of connections
+	workers := p.Workers // before it is limited to the number of connections
 	p = p.WithDefaults()
 	var errs []error
 	refuse := func(when bool, format string, args ...any) {

@@ -52,7 +52,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// The rules for headers are those of net/http.
+// The rules for headers equal the rules of net/http.
 func TestTokensAndValues(t *testing.T) {
 	for c := range 0x250 {
 		for _, text := range []string{string(rune(c)), "a" + string(rune(c)), string([]byte{byte(c)})} {

@@ -13,7 +13,7 @@ type Answer struct {
 	SHA256      string  `json:"sha256,omitempty"`      // of the body
 }
 
-// Merge adds an answer to those of its request, or to the end.
+// Merge adds an answer to the answers of its request, or to the end.
 func Merge(all []Answer, a Answer) []Answer {
 	i := slices.IndexFunc(all, func(b Answer) bool { return b.Request == a.Request })
 	if i < 0 {

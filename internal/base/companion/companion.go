@@ -84,7 +84,7 @@ func executable(path string) bool {
 // buildInfo is replaced in tests: a test binary has no version.
 var buildInfo = debug.ReadBuildInfo
 
-// version is that of the module, if `go install` built this program from it. A build in a work tree has no checksum.
+// version returns the module's version, if `go install` built this program from it. A build in a work tree has no checksum.
 func version() (string, bool) {
 	info, ok := buildInfo()
 	if !ok || info.Main.Path != module || info.Main.Sum == "" {

@@ -184,7 +184,7 @@ type file struct {
 	modified time.Time
 }
 
-// versions are those of programs that this process ran before.
+// versions caches the versions of programs, so that this process runs each once.
 var versions sync.Map // file -> string
 
 // version runs the program, once for each file.

@@ -14,7 +14,7 @@ type Hinted struct {
 }
 
 // New returns an error with a formatted message and a hint.
-// Verbs are those of [fmt.Errorf], %w included.
+// The format is as in [fmt.Errorf], %w included.
 func New(hint, format string, args ...any) error {
 	return &Hinted{Err: fmt.Errorf(format, args...), Text: hint}
 }

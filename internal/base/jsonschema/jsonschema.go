@@ -111,40 +111,40 @@ func (p *Properties) MarshalJSON() ([]byte, error) {
 // Of returns the schema of a type, with the fields of structs named by their yaml tags. Structs refuse other fields.
 // known returns the schema of special types, or nil.
 func Of(t reflect.Type, known func(reflect.Type) *Schema) *Schema {
-	s := of(t, known)
+	s := schemaOf(t, known)
 	s.Version = "https://json-schema.org/draft/2020-12/schema"
 	return s
 }
 
-// addFields adds the fields of a struct, and those of inlined structs in their place.
+// addFields adds the fields of a struct, and the fields of inlined structs in their place.
 func addFields(to *Properties, t reflect.Type, known func(reflect.Type) *Schema) {
 	for f := range t.Fields() {
 		switch name, options, _ := strings.Cut(f.Tag.Get("yaml"), ","); {
 		case options == "inline":
 			addFields(to, f.Type, known)
 		case name != "" && name != "-":
-			to.Set(name, of(f.Type, known))
+			to.Set(name, schemaOf(f.Type, known))
 		}
 	}
 }
 
-func of(t reflect.Type, known func(reflect.Type) *Schema) *Schema {
+func schemaOf(t reflect.Type, known func(reflect.Type) *Schema) *Schema {
 	if s := known(t); s != nil {
 		return s
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return of(t.Elem(), known)
+		return schemaOf(t.Elem(), known)
 	case reflect.Struct:
 		s := &Schema{Type: "object", Properties: NewProperties(), AdditionalProperties: FalseSchema}
 		addFields(s.Properties, t, known)
 		return s
 	case reflect.Slice:
-		return &Schema{Type: "array", Items: of(t.Elem(), known)}
+		return &Schema{Type: "array", Items: schemaOf(t.Elem(), known)}
 	case reflect.Map:
 		s := &Schema{Type: "object"}
 		if t.Elem().Kind() != reflect.Interface {
-			s.AdditionalProperties = of(t.Elem(), known)
+			s.AdditionalProperties = schemaOf(t.Elem(), known)
 		}
 		return s
 	case reflect.Interface:

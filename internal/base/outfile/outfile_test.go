@@ -15,24 +15,24 @@ import (
 
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
-	at := func(name string) string { return filepath.Join(dir, name) }
+	inDir := func(name string) string { return filepath.Join(dir, name) }
 	put := func(name, text string, perm fs.FileMode) {
 		t.Helper()
-		if err := errors.Join(os.WriteFile(at(name), []byte(text), perm), os.Chmod(at(name), perm)); err != nil {
+		if err := errors.Join(os.WriteFile(inDir(name), []byte(text), perm), os.Chmod(inDir(name), perm)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	put("old", "before", 0o640)
 	put("linked", "before", 0o600)
 	for link, to := range map[string]string{"link": "linked", "chain": "link", "dangling": "absent", "sub": "elsewhere/below"} {
-		if err := os.Symlink(to, at(link)); err != nil {
+		if err := os.Symlink(to, inDir(link)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.MkdirAll(at("elsewhere/below"), 0o700); err != nil {
+	if err := os.MkdirAll(inDir("elsewhere/below"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("../up", at("elsewhere/below/up")); err != nil { // from below a link: elsewhere/up
+	if err := os.Symlink("../up", inDir("elsewhere/below/up")); err != nil { // from below a link: elsewhere/up
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -42,24 +42,24 @@ func TestWrite(t *testing.T) {
 		{"new", "new", 0o600}, {"old", "old", 0o640}, {"link", "linked", 0o600}, {"chain", "linked", 0o600}, {"dangling", "absent", 0o600},
 		{"sub/up", "elsewhere/up", 0o600},
 	} {
-		before, _ := os.Lstat(at(c.name))
-		if err := errors.Join(Check(at(c.name)), WriteFile(at(c.name), []byte(c.name), 0o600)); err != nil {
+		before, _ := os.Lstat(inDir(c.name))
+		if err := errors.Join(Check(inDir(c.name)), WriteFile(inDir(c.name), []byte(c.name), 0o600)); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		after, err := os.Lstat(at(c.name))
+		after, err := os.Lstat(inDir(c.name))
 		if before != nil && (err != nil || before.Mode() != after.Mode()) {
 			t.Errorf("%s is no longer what it was: %v", c.name, err)
 		}
-		text, err := os.ReadFile(at(c.file))
-		if info, e := os.Lstat(at(c.file)); e != nil || err != nil || string(text) != c.name || info.Mode() != c.perm {
+		text, err := os.ReadFile(inDir(c.file))
+		if info, e := os.Lstat(inDir(c.file)); e != nil || err != nil || string(text) != c.name || info.Mode() != c.perm {
 			t.Errorf("%s: %s has %q with %v, %v, %v", c.name, c.file, text, info, err, e)
 		}
 	}
 	failed := errors.New("failed")
-	if err := Write(at("old"), 0o644, func(w io.Writer) error { _, _ = io.WriteString(w, "half"); return failed }); !errors.Is(err, failed) {
+	if err := Write(inDir("old"), 0o644, func(w io.Writer) error { _, _ = io.WriteString(w, "half"); return failed }); !errors.Is(err, failed) {
 		t.Errorf("a failed write returns %v", err)
 	}
-	if text, _ := os.ReadFile(at("old")); string(text) != "old" {
+	if text, _ := os.ReadFile(inDir("old")); string(text) != "old" {
 		t.Errorf("after a failed write the file has %q", text)
 	}
 	entries, err := os.ReadDir(dir)

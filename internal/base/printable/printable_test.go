@@ -13,7 +13,7 @@ import (
 
 // hostile are an escape sequence that sets the title, the C1 form of its
 // introducer, a bidirectional override and isolate, a line separator, a carriage
-// return and a byte that is no UTF-8.
+// return and a byte that is not UTF-8.
 const hostile = "a\x1b]0;title\x07b\u009b31mc\u202ed\u2066e\u2028f\rg\xffh"
 
 func TestText(t *testing.T) {

@@ -1,7 +1,7 @@
 // Package probe measures the CPU time of a fixed piece of work, to detect slow
 // CPUs. Other tenants, clock frequency and shared caches increase this time.
 //
-// The work resembles that of a proxy, which spends its time in system calls on
+// The work resembles the work of a proxy, which spends its time in system calls on
 // sockets. A probe without system calls would miss causes that slow a proxy. A piece
 // is a kibibyte sent over a TCP connection on the loopback interface, received,
 // hashed, and sent back.

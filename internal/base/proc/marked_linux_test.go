@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// One scan ends the processes of several marks, and spares those of others.
+// One scan ends the processes of several marks, and spares processes with other marks.
 func TestKillMarked(t *testing.T) {
 	start := func(mark string) *exec.Cmd {
 		c := child("sleep")

@@ -206,7 +206,7 @@ func (p *Process) Tail(n int) []string {
 	return lastLines(p.tail.last(), n)
 }
 
-// Signal sends a signal to the process. One that has ended is no error.
+// Signal sends a signal to the process. It returns nil if the process has ended.
 func (p *Process) Signal(sig os.Signal) error {
 	// os.Process keeps from signalling a reused number.
 	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -215,7 +215,7 @@ func (p *Process) Signal(sig os.Signal) error {
 	return nil
 }
 
-// SignalGroup sends a signal to the process and to all of its process group. One that has ended is no error.
+// SignalGroup sends a signal to the process and to all of its process group. It returns nil if the process has ended.
 func (p *Process) SignalGroup(sig syscall.Signal) error {
 	select {
 	case <-p.done: // its number may be another group's

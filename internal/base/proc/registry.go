@@ -209,7 +209,7 @@ func readStateFile(dir stateDir, name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxStateFile))
 }
 
-// readState reads a state file: the entry of tare, and those of the processes that
+// readState reads a state file: the entry of tare, and the entries of the processes that
 // it started. A last line may be torn. No started process has a PID up to 1: a
 // negative one would name a group, and 1 is init.
 func readState(b []byte) (tare entry, started []entry, ok bool) {

@@ -166,7 +166,7 @@ func TestPlantedFile(t *testing.T) {
 	}
 }
 
-// A home directory of another user, as after sudo, is no error: state goes to the next place.
+// A home directory of another user, as after sudo, is not an error: state goes to the next place.
 func TestForeignHome(t *testing.T) {
 	home := t.TempDir()
 	chown(t, home)

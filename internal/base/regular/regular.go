@@ -72,7 +72,7 @@ func (f *File) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// WriteTo hides that of [os.File], which has no limit.
+// WriteTo hides [os.File]'s WriteTo, which has no limit.
 func (f *File) WriteTo(w io.Writer) (int64, error) {
 	return io.Copy(w, struct{ io.Reader }{f})
 }

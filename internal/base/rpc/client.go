@@ -92,7 +92,7 @@ func failed(ctx context.Context, err error) error {
 	return &Error{Unavailable, err.Error()}
 }
 
-// isGRPC reports whether a content type is that of gRPC with protobuf.
+// isGRPC reports whether a content type means gRPC with protobuf.
 func isGRPC(t string) bool {
 	rest, ok := strings.CutPrefix(t, contentType)
 	return ok && (rest == "" || rest[0] == ';' || rest == "+proto" || strings.HasPrefix(rest, "+proto;"))

@@ -269,7 +269,7 @@ func TestReflectionWithGRPCGo(t *testing.T) {
 	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
 		t.Errorf("at the end: %v", err)
 	}
-	// The messages of v1alpha are those of v1.
+	// The messages of v1alpha equal the messages of v1.
 	old, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
 	if err != nil {
 		t.Fatal(err)

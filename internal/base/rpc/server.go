@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Handler serves a unary method. The status of an error that is no [*Error] is [CodeOf] it.
+// Handler serves a unary method. The status of an error that is not an [*Error] is [CodeOf] it.
 type Handler func(ctx context.Context, header http.Header, request []byte) (Message, error)
 
 // Service is a service with its description and the handlers of its methods, by name.

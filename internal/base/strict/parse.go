@@ -15,7 +15,7 @@ import (
 )
 
 // ReadFile reads a file or pipe of at most [MaxBytes]. The error is a [Problems], or
-// that of the operating system.
+// the operating system's error.
 func ReadFile(path string) ([]byte, error) {
 	data, err := regular.ReadInput(path, MaxBytes)
 	if errors.Is(err, regular.ErrTooLarge) {

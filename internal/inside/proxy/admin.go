@@ -15,7 +15,7 @@ type counters struct{ all map[string]*atomic.Int64 }
 
 func newCounters() *counters { return &counters{map[string]*atomic.Int64{}} }
 
-func (c *counters) of(name string) *atomic.Int64 {
+func (c *counters) counter(name string) *atomic.Int64 {
 	if c.all[name] == nil {
 		c.all[name] = new(atomic.Int64)
 	}
@@ -29,12 +29,12 @@ type tlsCounters struct{ handshakes, failed, wrongName *atomic.Int64 }
 // statistics"). Other failure counters remain 0.
 func (c *counters) tls(prefix string) *tlsCounters {
 	for _, other := range []string{"fail_verify_no_cert", "fail_verify_error", "fail_verify_cert_hash"} {
-		c.of(prefix + other)
+		c.counter(prefix + other)
 	}
 	return &tlsCounters{
-		handshakes: c.of(prefix + "handshake"),
-		failed:     c.of(prefix + "connection_error"),
-		wrongName:  c.of(prefix + "fail_verify_san"),
+		handshakes: c.counter(prefix + "handshake"),
+		failed:     c.counter(prefix + "connection_error"),
+		wrongName:  c.counter(prefix + "fail_verify_san"),
 	}
 }
 

@@ -23,7 +23,7 @@ const clientCert = "X-Forwarded-Client-Cert"
 // listenInbound listens for requests to the application. The weight applies to
 // them.
 func (p *Proxy) listenInbound(c mesh.SidecarContext, id *identity) error {
-	requests := p.counters.of("http.inbound.downstream_rq_total")
+	requests := p.counters.counter("http.inbound.downstream_rq_total")
 	to := newForwarder([]string{address(c.Inbound.AppIP, c.Inbound.AppPort)}, transport(nil))
 	w, err := p.listen("inbound", c.IP, c.Inbound.Port, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
@@ -46,7 +46,7 @@ func (p *Proxy) listenInbound(c mesh.SidecarContext, id *identity) error {
 // replicas.
 func (p *Proxy) listenOutbound(c mesh.SidecarContext, out mesh.Outbound, id *identity) error {
 	name := "outbound-" + out.Service
-	requests := p.counters.of("cluster." + name + ".upstream_rq_total")
+	requests := p.counters.counter("cluster." + name + ".upstream_rq_total")
 	var endpoints []string
 	for _, e := range out.Endpoints {
 		endpoints = append(endpoints, address(e.IP, e.Port))

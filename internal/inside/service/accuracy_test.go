@@ -159,7 +159,7 @@ func onThread(f func()) time.Duration {
 	return threadTime() - start
 }
 
-// BenchmarkAgainstBare compares the CPU time of an echo with that of a bare
+// BenchmarkAgainstBare compares the CPU time of an echo with the CPU time of a bare
 // net/http handler with the same response. It adds up client and server, and
 // alternates the two so that other load affects both equally.
 func BenchmarkAgainstBare(b *testing.B) {

@@ -52,7 +52,7 @@ type Agent struct {
 // offset is the difference of a kernel's clock from tare's.
 type offset struct{ ahead, unsure time.Duration }
 
-// New prepares the agents of a run. image is that of tare-agent.
+// New prepares the agents of a run. image is the image of tare-agent.
 func New(c *cluster.Cluster, run, image string, report func(string)) *Agents {
 	return &Agents{cluster: c, run: run, image: image, report: report}
 }
@@ -200,7 +200,7 @@ func (a *Agent) end() {
 	_ = a.forward.Close()
 }
 
-// All returns the agents by the names of their nodes, sorted, without those of lost nodes.
+// All returns the agents by the names of their nodes, sorted, without agents on lost nodes.
 func (a *Agents) All() []*Agent {
 	a.mu.Lock()
 	defer a.mu.Unlock()

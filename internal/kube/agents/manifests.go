@@ -54,7 +54,7 @@ func daemonSet(namespace, image string) *appsv1.DaemonSet {
 					Name: name, Image: image, ImagePullPolicy: pull,
 					Args: []string{"node", "--listen", "127.0.0.1:" + strconv.Itoa(port), "--token-file", tokenDir + "/" + tokenFile, "--cgroups", groupsDir},
 					Resources: corev1.ResourceRequirements{
-						// The request is ten times that of an application, and with it the agent's share of a busy node: it
+						// The request is ten times an application's request, and with it the agent's share of a busy node: it
 						// must wake up at the edges of slices.
 						Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("16Mi")},
 						Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},

@@ -188,7 +188,7 @@ func explained(err error, r Release) error {
 	return err
 }
 
-// Uninstall removes a release and waits until its objects are gone. A release that does not exist is no error.
+// Uninstall removes a release and waits until its objects are gone. It returns nil if the release does not exist.
 func (h *Helm) Uninstall(ctx context.Context, namespace, name string) error {
 	config, err := h.configuration(namespace)
 	if err != nil {

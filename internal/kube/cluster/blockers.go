@@ -24,7 +24,7 @@ var blockerHints = map[string]string{
 	blockedByNode:       "they end when the node is back, or by `kubectl delete pod --force`; then run `tare cleanup` again",
 }
 
-// kind is that of the first reason.
+// kind returns the kind of the first reason.
 func (e explanation) kind() string {
 	if len(e.reasons) == 0 {
 		return ""

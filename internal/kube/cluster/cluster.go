@@ -116,7 +116,7 @@ func (c *Cluster) Context() string { return c.context }
 // DryRun reports whether the cluster is left unchanged. Typed and Config are nil then.
 func (c *Cluster) DryRun() bool { return c.recorder != nil }
 
-// Recorder is that of a dry run. Otherwise it is nil, and recording does nothing.
+// Recorder returns the recorder of a dry run. Otherwise it is nil, and recording does nothing.
 func (c *Cluster) Recorder() *Recorder { return c.recorder }
 
 // Typed is client-go's client, for requests without a method here. Wrap its calls in [Cluster.Retry].

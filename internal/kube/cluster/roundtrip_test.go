@@ -29,7 +29,7 @@ func TestApplyWaitDelete(t *testing.T) {
 	s.Labels = map[string]string{"tare.dev/trial": "1"}
 	ctx := clustertest.Within(t, 2*time.Minute)
 	d := clustertest.Deployment(ns, nil)
-	for range 2 { // an existing object is no error
+	for range 2 { // an existing object is not an error
 		if err := c.Apply(ctx, s, d); err != nil {
 			t.Fatal(err)
 		}

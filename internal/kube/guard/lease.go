@@ -264,7 +264,7 @@ func (l *Lease) Err() error {
 	return l.lost
 }
 
-// Release stops renewing and deletes the Lease. A Lease that is not held is no error.
+// Release stops renewing and deletes the Lease. It returns nil if the Lease is not held.
 func (l *Lease) Release(ctx context.Context) error {
 	l.mu.Lock()
 	stop, done := l.stop, l.done

@@ -76,8 +76,8 @@ func (d Destination) Load(ctx context.Context, archive string) error {
 	return nil
 }
 
-// Push pushes the images to a registry, under one reference. Credentials are
-// those of the user's docker or podman configuration. It returns the reference
+// Push pushes the images to a registry, under one reference. Credentials come
+// from the user's docker or podman configuration. It returns the reference
 // with its digest, so that a cluster can pull exactly this image.
 func Push(ctx context.Context, ref name.Tag, images []Image) (name.Digest, error) {
 	options := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)}

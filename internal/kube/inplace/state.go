@@ -123,8 +123,8 @@ func changesOf(m Marks, before func(field, name string) *string) (all []change) 
 	return all
 }
 
-// at is the path of the metadata.
-func (c changed) at() []string {
+// metadataPath returns the path of the metadata that has the labels and annotations.
+func (c changed) metadataPath() []string {
 	if c.Pods {
 		return []string{"spec", "template", "metadata"}
 	}
@@ -133,7 +133,7 @@ func (c changed) at() []string {
 
 // value is a label or an annotation of an object, nil if absent.
 func (c changed) value(o *unstructured.Unstructured, field, name string) *string {
-	all, _, _ := unstructured.NestedStringMap(o.Object, append(c.at(), field)...)
+	all, _, _ := unstructured.NestedStringMap(o.Object, append(c.metadataPath(), field)...)
 	if v, ok := all[name]; ok {
 		return &v
 	}
@@ -150,7 +150,7 @@ func (c changed) patch(changes []change, value func(change) *string) ([]byte, er
 		fields[x.Field][x.Name] = value(x)
 	}
 	var at any = fields
-	for _, name := range slices.Backward(c.at()) {
+	for _, name := range slices.Backward(c.metadataPath()) {
 		at = map[string]any{name: at}
 	}
 	text, err := json.Marshal(at)

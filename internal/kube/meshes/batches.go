@@ -143,7 +143,7 @@ func (b *Batches) prepare(d mesh.Definition) (*Batch, error) {
 }
 
 // installedMeshes lists the installed meshes other than d and the current ones, and reports whether d is installed. The first call removes
-// those of dead runs.
+// meshes of dead runs.
 func (b *Batches) installedMeshes(ctx context.Context, d mesh.Definition) (others []Installation, exists bool, err error) {
 	all, err := Installed(ctx, b.cluster)
 	if err != nil {

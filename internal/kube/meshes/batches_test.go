@@ -141,7 +141,7 @@ func TestRealBatchesWithInstalledMesh(t *testing.T) {
 	next.current = nil
 }
 
-// abandonSmall makes the small mesh that of a dead run.
+// abandonSmall makes a dead run the owner of the small mesh.
 func abandonSmall(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	owner := cluster.ThisProcess()
@@ -358,7 +358,7 @@ func TestFailedInstallationIsRemoved(t *testing.T) {
 	}
 }
 
-// steps are those of a dry run so far.
+// steps returns the steps of a dry run so far.
 func steps(t *testing.T, r *cluster.Recorder) string {
 	t.Helper()
 	var b strings.Builder

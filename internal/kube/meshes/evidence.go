@@ -35,7 +35,7 @@ func (e evidence) cumulative(proves string) bool {
 	return !e.probed || proves == mesh.ProvesMTLS || proves == mesh.ProvesPath && e.proxy.In == mesh.InPod
 }
 
-// increase is that of counter i in a pod, or its value if that is proof. A value below the earlier one follows a restart.
+// increase returns the increase of counter i in a pod, or its value if the value is proof. A value below the earlier one follows a restart.
 func (e evidence) increase(p *corev1.Pod, i int) float64 {
 	after, before := e.after[p.UID], e.before[p.UID]
 	if e.cumulative(e.proxy.Counters[i].Proves) || before == nil || after[i] < before[i] {

@@ -18,7 +18,7 @@ type podGroups struct {
 	own     []*corev1.Pod // the mesh's own, such as waypoints and gateways
 }
 
-// groupPods separates the application's and the load's pods from those of the mesh in the same namespace.
+// groupPods separates the application's and the load's pods from the mesh's pods in the same namespace.
 func groupPods(pods []*corev1.Pod, t Target, proxies []mesh.Proxy) (g podGroups) {
 	for _, p := range pods {
 		switch {

@@ -92,7 +92,7 @@ func (r podReader) get(ctx context.Context, p *corev1.Pod, port int, path string
 // reading is the counters of one proxy in one pod, in the order of the definition.
 type reading []float64
 
-// readings are those of one proxy in several pods.
+// readings are the readings of one proxy in several pods, by pod UID.
 type readings map[types.UID]reading
 
 // counters reads the counters of a proxy in several pods.

@@ -38,7 +38,7 @@ type Installation struct {
 	Charts    []InstalledChart  `json:"charts,omitempty"`
 	Shared    []string          `json:"shared,omitempty"`  // of a revision: releases that other revisions use too
 	Program   string            `json:"program,omitempty"` // the mesh's own program that installed it, with its version
-	CRDs      []string          `json:"crds,omitempty"`    // installed besides those of the charts
+	CRDs      []string          `json:"crds,omitempty"`    // installed besides the charts' CRDs
 	Networks  []string          `json:"networks,omitempty"`
 	// Run is the ID of the run that installed it, with its process, empty if a user installed it.
 	Run   string        `json:"run,omitempty"`
@@ -144,7 +144,7 @@ func (i Installation) hasVersion(version string) bool {
 	return version == "" || i.Version == version || slices.ContainsFunc(i.Charts, func(c InstalledChart) bool { return c.Version == version })
 }
 
-// Settings are those of the installation.
+// Settings returns the settings that the mesh was installed with.
 func (i Installation) Settings() mesh.Settings {
 	return mesh.Settings{Profile: i.Profile, Options: i.Options, Hub: i.Hub}
 }

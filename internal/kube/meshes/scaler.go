@@ -19,7 +19,7 @@ type scaler struct {
 	report  func(string)
 }
 
-// autoscalers are those of a workload.
+// autoscalers returns the autoscalers of a workload.
 func (s scaler) autoscalers(ctx context.Context, ref cluster.Ref) ([]autoscalingv1.HorizontalPodAutoscaler, error) {
 	list, err := s.cluster.Typed().AutoscalingV1().HorizontalPodAutoscalers(ref.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

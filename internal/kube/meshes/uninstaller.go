@@ -207,7 +207,7 @@ func (u *uninstaller) removeCustomResources(ctx context.Context) error {
 	return u.delete(ctx, refs...)
 }
 
-// customResources selects objects of kinds that CRDs define: those of the mesh's own CRDs, and leftovers of others'.
+// customResources selects objects of kinds that CRDs define: objects of the mesh's own CRDs, and leftovers of others' CRDs.
 // They are deleted together. Consul's controller keeps the configuration of a gateway class as long as the class exists,
 // whose kind is not Consul's.
 func customResources(all []cluster.Object, isLeftover func(cluster.Object) bool) (refs []cluster.Ref) {
@@ -246,7 +246,7 @@ func (u *uninstaller) leftovers(ctx context.Context) ([]cluster.Ref, error) {
 }
 
 // objects lists objects of the cluster. A missing permission to list a kind that the definition does not name as a
-// leftover is no error: the mesh's charts have no such objects, or the user could not have installed them.
+// leftover is not an error: the mesh's charts have no such objects, or the user could not have installed them.
 func (u *uninstaller) objects(ctx context.Context, q cluster.Query) ([]cluster.Object, error) {
 	all, err := u.cluster.Objects(ctx, q)
 	unlisted, ok := errors.AsType[*cluster.Unlisted](err)

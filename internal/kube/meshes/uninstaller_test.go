@@ -24,17 +24,17 @@ func TestCustomResourcesOfMesh(t *testing.T) {
 	crd := func(name string) cluster.Object {
 		return cluster.Object{Ref: cluster.Ref{Kind: kindCRD, Name: name}}
 	}
-	of := func(group, kind, namespace, name string) cluster.Object {
+	object := func(group, kind, namespace, name string) cluster.Object {
 		return cluster.Object{Ref: cluster.Ref{Kind: schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}, Namespace: namespace, Name: name}}
 	}
 	const consul, gateway = "consul.hashicorp.com", "gateway.networking.k8s.io"
-	owned := of(consul, "ServiceDefaults", "shop", "with-owner")
+	owned := object(consul, "ServiceDefaults", "shop", "with-owner")
 	owned.Owned = true
 	refs := customResources([]cluster.Object{
 		crd("gatewayclassconfigs." + consul), crd("proxydefaults." + consul), crd("gatewayclasses." + gateway), crd("gateways." + gateway),
-		of(consul, "GatewayClassConfig", "", "consul-api-gateway"), of(consul, "ProxyDefaults", "shop", "global"), owned,
-		of(gateway, "GatewayClass", "", "consul"), of(gateway, "GatewayClass", "", "other"), of(gateway, "Gateway", "shop", "consul"),
-		of("rbac.authorization.k8s.io", "ClusterRole", "", "consul-server"), of("", "Service", "shop", "consul"),
+		object(consul, "GatewayClassConfig", "", "consul-api-gateway"), object(consul, "ProxyDefaults", "shop", "global"), owned,
+		object(gateway, "GatewayClass", "", "consul"), object(gateway, "GatewayClass", "", "other"), object(gateway, "Gateway", "shop", "consul"),
+		object("rbac.authorization.k8s.io", "ClusterRole", "", "consul-server"), object("", "Service", "shop", "consul"),
 	}, (&uninstaller{instance: m.instance}).isLeftover)
 	var got []string
 	for _, r := range refs {

@@ -148,7 +148,7 @@ func (v *verifier) decide(found []result) (checks []check.Check, decided bool) {
 	return checks, decided
 }
 
-// adoptSettings replaces settings that were not requested by those of the installed mesh.
+// adoptSettings replaces settings that were not requested by the installed mesh's settings.
 func (v *verifier) adoptSettings(ctx context.Context) error {
 	i, ours, err := v.installed(ctx)
 	if err != nil || !ours || i.Version == "" {

@@ -487,7 +487,7 @@ func TestContexts(t *testing.T) {
 	}
 }
 
-// A record under another name, or written by others, is no proof.
+// A record under another name, or written by others, is not proof.
 func TestForeignRecords(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	records, err := OpenRecords()

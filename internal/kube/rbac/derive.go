@@ -13,7 +13,7 @@ import (
 
 // Use lists the actions of a run in a cluster. Its permissions are derived from them.
 type Use struct {
-	// Applied are objects that tare applies, and Installed those of charts, Helm's hooks included.
+	// Applied are objects that tare applies, and Installed are objects of charts, Helm's hooks included.
 	Applied, Installed []*unstructured.Unstructured
 	// Chart: the application comes from a chart. Mesh: a mesh is installed and verified.
 	Chart, Mesh bool
@@ -27,7 +27,7 @@ type Use struct {
 	// Kubelets and MetricsAPI are the meters that are read.
 	Kubelets, MetricsAPI bool
 	Faults               bool
-	// LeaseNamespace is that of the run's Lease.
+	// LeaseNamespace is the namespace of the run's Lease.
 	LeaseNamespace string
 }
 

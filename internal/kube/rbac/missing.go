@@ -21,7 +21,7 @@ func Missing(ctx context.Context, c *cluster.Cluster, namespace string) ([]Permi
 	return MissingOf(ctx, c, needed)
 }
 
-// MissingOf lists those of some permissions that the connected user lacks, each with only its missing verbs.
+// MissingOf lists the given permissions that the connected user lacks, each with only its missing verbs.
 func MissingOf(ctx context.Context, c *cluster.Cluster, permissions []Permission) ([]Permission, error) {
 	var missing []Permission
 	for _, p := range permissions {

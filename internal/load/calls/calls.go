@@ -270,7 +270,7 @@ func (f *file) json() (Call, error) {
 	return c, errors.Join(errs...)
 }
 
-// expressions checks those of a text of the line.
+// expressions checks the expressions in a text of the line.
 func (f *file) expressions(text string, use template.Use) error {
 	if f.texts == nil {
 		return nil

@@ -55,7 +55,7 @@ const maxEntries = 2_000_000
 
 // Open reads requests in the format that the content has: vegeta's targets, JSON lines, HAR,
 // an access log, each also compressed by gzip. base is the URL whose scheme and host requests of a log get,
-// and those of HAR, empty for none. texts reads the files of expressions in targets and JSON lines, by paths from
+// and requests of a HAR file, empty for none. texts reads the files of expressions in targets and JSON lines, by paths from
 // the directory of name, and is nil if braces are text.
 func Open(r io.Reader, name, base string, texts *template.Reader) (*Source, error) {
 	return source(r, name, base, texts, false)
@@ -247,7 +247,7 @@ func (g *gather) done(name string) (*Source, error) {
 	return &g.Source, nil
 }
 
-// maxWeight is that of a profile.
+// maxWeight is the maximum weight of a target, as in a profile.
 const maxWeight = 1000
 
 // variable is a part of a path that identifies one object: a number, a UUID, or a long hexadecimal

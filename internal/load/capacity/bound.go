@@ -10,7 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
-// Figures are those of one load.
+// Figures are the results of one load.
 type Figures struct {
 	Success  *float64 // share of the requests, nil if none was measured
 	Answered float64  // answers per second
@@ -138,8 +138,8 @@ func ParseShare(text string) (float64, error) {
 	return strconv.ParseFloat(strconv.FormatFloat(v, 'f', -1, 64)+"e2", 64) // exact, which 100*v is not
 }
 
-// of is the figure of a load.
-func (f figure) of(x *Figures) float64 {
+// value returns the figure of a load, in its unit.
+func (f figure) value(x *Figures) float64 {
 	switch f.name {
 	case "errors":
 		return 100 * (1 - *x.Success)
@@ -162,7 +162,7 @@ func (b Bound) Check(x *Figures) (holds bool, value float64, undecided string) {
 	case b.figure.quantile >= 0 && 1-*x.Success > 1-b.figure.quantile:
 		return false, 0, fmt.Sprintf("%.4g %% of the requests failed, so the %s of all requests has no time", 100*(1-*x.Success), b.figure.name)
 	}
-	value = b.figure.of(x)
+	value = b.figure.value(x)
 	switch {
 	case value == b.limit:
 		holds = b.equal

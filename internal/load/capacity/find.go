@@ -58,7 +58,7 @@ type Probe struct {
 // Options of [Find].
 type Options struct {
 	Objective string  // as [ParseBounds] reads it
-	Limit     float64 // of the rate, 0 for that of a closed loop and a quarter
+	Limit     float64 // of the rate. 0: the rate of a closed loop and a quarter
 	Probes    int
 	Length    time.Duration // of a probe. Quantiles at low rates need more
 	Judged    func(Probe)   // is called after each probe, may be nil

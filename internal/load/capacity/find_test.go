@@ -49,7 +49,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A closed loop that was disturbed is no limit: the search goes on above it.
+// The rate of a disturbed closed loop is not a limit: the search goes on above it.
 func TestDisturbedClosedLoop(t *testing.T) {
 	steady := server(300, 1e9)
 	found, err := Find(context.Background(), Options{Objective: "errors < 10%, p90 < 50ms", Probes: 20, Length: 2 * time.Second, Seed: 1}, func(ctx context.Context, rate float64, length time.Duration) (Figures, error) {
@@ -79,7 +79,7 @@ func TestBacklogMisses(t *testing.T) {
 	}
 }
 
-// A search that ends early has the probes that ended, and an error of a probe is that of the search.
+// A search that ends early has the probes that ended, and returns a probe's error.
 func TestFindEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -100,7 +100,7 @@ func TestFindEnds(t *testing.T) {
 	}
 }
 
-// What the generator cannot send is no limit of the server, and what the server refuses is one even if the generator is late.
+// A rate that the generator cannot send does not limit the server. A rate that it refuses does, even if the generator is late.
 func TestGeneratorAtItsLimit(t *testing.T) {
 	for objective, want := range map[string]struct {
 		success, completed float64

@@ -86,7 +86,7 @@ func (s *Search) Interval(probability float64) (low, median, high float64) {
 	return s.quantile((1 - probability) / 2), s.quantile(0.5), s.quantile((1 + probability) / 2)
 }
 
-// quantile is that of the capacity, linear within a step of the grid.
+// quantile returns a quantile of the capacity, linear within a step of the grid.
 func (s *Search) quantile(q float64) float64 {
 	sums := make([]float64, steps)
 	total := 0.0

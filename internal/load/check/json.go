@@ -8,7 +8,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// maxNesting bounds the objects and arrays within one another, and a body beyond it is no
+// maxNesting bounds the objects and arrays within one another, and a body beyond it is not
 // JSON.
 const maxNesting = 1024
 
@@ -33,7 +33,7 @@ const (
 	jsonE
 	jsonSign
 	jsonExponent
-	jsonNone // it is no JSON
+	jsonNone // it is not JSON
 )
 
 // jsonScanner reads a JSON document (RFC 8259) from pieces of any size and records
@@ -47,7 +47,7 @@ type jsonScanner struct {
 	state   jsonState
 	depth   int // of open objects and arrays
 	objects [maxNesting / 64]uint64
-	at      []int  // of each path, how many keys lead to where the look is
+	at      []int  // of each path, how many of its keys lead to the current object
 	pending uint64 // paths whose next key is the one that was just read
 	opened  uint64 // paths whose field is an object or array that has just begun
 	found   uint64 // paths whose field exists and is not empty
@@ -104,15 +104,15 @@ func (j *jsonScanner) feed(b []byte) {
 				return
 			}
 		}
-		j.take(b[i])
+		j.feedByte(b[i])
 		if j.state == jsonNone {
 			return
 		}
 	}
 }
 
-// take handles one byte or, within a string, one that is not of its text.
-func (j *jsonScanner) take(c byte) {
+// feedByte handles one byte or, within a string, one that is not of its text.
+func (j *jsonScanner) feedByte(c byte) {
 	switch j.state {
 	case jsonString:
 		switch c {
@@ -199,7 +199,7 @@ func (j *jsonScanner) begins(c byte) {
 	}
 }
 
-// last are the paths whose last key is one of where the look is.
+// last returns paths whose final key is at the current depth.
 func (j *jsonScanner) last() (paths uint64) {
 	for i, p := range j.paths {
 		if len(p) == j.depth {
@@ -373,7 +373,7 @@ func (j *jsonScanner) number(c byte) {
 		j.state = jsonSign
 	case j.state == jsonZero || j.state == jsonDigits || j.state == jsonFraction || j.state == jsonExponent:
 		j.state = jsonAfter
-		j.take(c)
+		j.feedByte(c)
 	default:
 		j.state = jsonNone
 	}

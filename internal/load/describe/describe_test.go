@@ -43,7 +43,7 @@ func shop(t *testing.T) *files {
 	return f
 }
 
-// fileSet are all files of f, imports last, with or without those of money.
+// fileSet returns all files of f, imports last, with or without the files of package money.
 func fileSet(f *files, money bool) *descriptorpb.FileDescriptorSet {
 	set := &descriptorpb.FileDescriptorSet{}
 	f.all.RangeFiles(func(d protoreflect.FileDescriptor) bool {

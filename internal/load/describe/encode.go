@@ -24,7 +24,7 @@ func encode(m protoreflect.MethodDescriptor, data []byte, source string, types *
 	}
 	parts, err := split(data, m.IsStreamingClient())
 	if err != nil {
-		return nil, at(data, int64(len(data)), source, err)
+		return nil, errorAt(data, int64(len(data)), source, err)
 	}
 	if len(parts) == 0 {
 		return nil, fmt.Errorf("%s has no message", source)
@@ -84,8 +84,8 @@ func next(d *json.Decoder, parts []part) ([]part, error) {
 	return append(parts, part{text, d.InputOffset() - int64(len(text))}), nil
 }
 
-// at is an error of JSON with its place.
-func at(data []byte, offset int64, source string, err error) error {
+// errorAt returns an error of JSON with its file, line and column.
+func errorAt(data []byte, offset int64, source string, err error) error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
 		offset = max(0, syntax.Offset-1)

@@ -189,7 +189,7 @@ func (r *reflected) add(q *reflectionpb.ServerReflectionRequest) error {
 		if r.size += len(b); r.size > maxDescription || len(r.known) >= maxFiles {
 			return fmt.Errorf("%s describes more than %d files or %d bytes", r.host, maxFiles, maxDescription)
 		}
-		r.take(f)
+		r.addFile(f)
 	}
 	return nil
 }
@@ -213,20 +213,20 @@ func (r *reflected) complete() error {
 				return err
 			}
 			if d, err := protoregistry.GlobalFiles.FindFileByPath(name); err == nil {
-				r.take(protodesc.ToFileDescriptorProto(d))
+				r.addFile(protodesc.ToFileDescriptorProto(d))
 			}
 		}
 	}
 	return nil
 }
 
-// take adds a file that is new.
-func (r *reflected) take(f *descriptorpb.FileDescriptorProto) {
+// addFile adds a file that is new.
+func (r *reflected) addFile(f *descriptorpb.FileDescriptorProto) {
 	if r.known[f.GetName()] == nil {
 		r.known[f.GetName()] = f
 		r.fresh = append(r.fresh, f)
 	}
 }
 
-// isEnd reports whether err is that of a stream whose status RecvMsg has.
+// isEnd reports whether err means that the stream has ended and RecvMsg returns its status.
 func isEnd(err error) bool { return errors.Is(err, io.EOF) }

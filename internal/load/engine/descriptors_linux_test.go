@@ -49,7 +49,7 @@ func TestOutOfFileDescriptors(t *testing.T) {
 	url := rawServer(t, replying(helloResponse))
 	eachEngine(t, func(t *testing.T, engine string) {
 		for _, rate := range []float64{200, 0} {
-			p := at(on(profile(url), engine), rate, 2000)
+			p := atRate(on(profile(url), engine), rate, 2000)
 			p.Connections, p.Warmup, p.Tail = 2*poor, 0, 0
 			profile, err := json.Marshal(p)
 			if err != nil {

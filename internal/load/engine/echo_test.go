@@ -26,7 +26,7 @@ func TestEcho(t *testing.T) {
 				p := on(profile(tcpTarget(t, echoing)), engine)
 				p.Protocol, p.RequestSize, p.Rate, p.Warmup, p.Tail, p.Connections = load.ProtocolTCP, size, rate, 0, 0, 2
 				p.Measure, p.Timeout, p.Drain = brief, 20*time.Second, 20*time.Second
-				if p = at(p, rate, 100); size > 1000 {
+				if p = atRate(p, rate, 100); size > 1000 {
 					p.Requests, p.Measure = 3, 20*time.Second
 				}
 				r := mustRun(t, p)
@@ -50,7 +50,7 @@ func TestLongAnswersKeepTheirConnections(t *testing.T) {
 	t.Parallel()
 	p := profile(tcpTarget(t, echoing))
 	p.Protocol, p.RequestSize, p.Connections, p.Warmup = load.ProtocolTCP, 4<<20, 8, 0
-	p = at(p, 0, 200)
+	p = atRate(p, 0, 200)
 	p.Rate = 400 // connections are free between requests
 	if r := mustRun(t, p); r.Classes[load.OK] != 200 || r.IdleClosed > 0 || r.Reconnects > 0 {
 		t.Errorf("%v, %d idle connections closed, %d reconnects", r.Classes, r.IdleClosed, r.Reconnects)
@@ -98,7 +98,7 @@ func TestEchoFailures(t *testing.T) {
 				if test.class == load.Timeout {
 					p.Timeout = 100 * time.Millisecond
 				}
-				r := mustRun(t, at(p, rate, 10))
+				r := mustRun(t, atRate(p, rate, 10))
 				named := int64(0)
 				for kind, n := range r.Errors {
 					if strings.Contains("|"+test.kind+"|", "|"+kind+"|") {

@@ -200,7 +200,7 @@ func (e *engine) run(ctx context.Context, lanes []worker) (load.Report, error) {
 		switch {
 		case e.joins(late):
 			note = report.Note
-		case e.Profile.Slices != nil: // its slices are no longer those of the others
+		case e.Profile.Slices != nil: // its slices differ from the other members' slices
 			note = report.Invalidate
 		}
 		note(text, late.Round(time.Millisecond))

@@ -24,7 +24,7 @@ import (
 func profile(urls ...string) load.Profile {
 	return load.Profile{
 		Targets: urls, Rate: 500, Arrivals: load.Constant, Connections: 8, Timeout: 20 * time.Second,
-		Warmup: 200 * time.Millisecond, Measure: 500 * time.Millisecond, Tail: 100 * time.Millisecond, Drain: 20 * time.Second, // a busy machine is no failure
+		Warmup: 200 * time.Millisecond, Measure: 500 * time.Millisecond, Tail: 100 * time.Millisecond, Drain: 20 * time.Second, // a busy machine is not a failure
 		ExpectSize: -1,
 	}
 }
@@ -44,9 +44,9 @@ func on(p load.Profile, engine string) load.Profile {
 	return p
 }
 
-// at makes p a load at a rate, or a closed loop of n requests, however long a busy
+// atRate makes p a load at a rate, or a closed loop of n requests, however long a busy
 // machine takes for them.
-func at(p load.Profile, rate float64, n int64) load.Profile {
+func atRate(p load.Profile, rate float64, n int64) load.Profile {
 	if p.Rate = rate; rate == 0 {
 		p.Requests, p.Measure, p.Tail = n, time.Minute, 0
 	}
@@ -100,7 +100,7 @@ func TestClosedLoopKeepsEveryConnectionBusy(t *testing.T) {
 			answer(c)
 		}))
 		p.Workers = 2
-		r := mustRun(t, at(on(p, engine), 0, 500))
+		r := mustRun(t, atRate(on(p, engine), 0, 500))
 		if r.Loop != "closed" || r.Requests != 500 || r.Classes[load.OK] != r.Requests {
 			t.Errorf("%+v", r)
 		}

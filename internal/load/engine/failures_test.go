@@ -103,7 +103,7 @@ func (f failure) check(t *testing.T, p load.Profile, loop string) {
 	p.Warmup, p.Tail, p.Measure, p.Drain, p.ExpectSize = 0, 0, brief, 10*time.Second, 5
 	p.Timeout, p.Rate = 200*time.Millisecond, 100
 	if f.class != load.Timeout {
-		p.Timeout = 10 * time.Second // a busy machine is no failure
+		p.Timeout = 10 * time.Second // a busy machine is not a failure
 	}
 	if loop == oneConnection {
 		p.Connections = 1

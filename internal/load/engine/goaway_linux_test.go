@@ -61,7 +61,7 @@ func TestManySessionsDrain(t *testing.T) {
 		})
 		p := profileH2(url)
 		p.Connections, p.Streams, p.Warmup = 1, 40, 0
-		p = at(p, rate, requests)
+		p = atRate(p, rate, requests)
 		p.Requests, p.Measure = requests, time.Minute
 		r := mustRun(t, p)
 		if r.Classes[load.OK] != requests || r.GoAways < requests/each-1 || strings.Contains(strings.Join(r.Warnings, "\n"), "holds only") {
@@ -116,7 +116,7 @@ func TestSlowCallsAtMaxConnectionAge(t *testing.T) {
 	}
 }
 
-// TestClosedLoopKeepsItsNumber checks that requests of draining sessions count among those of the closed loop.
+// TestClosedLoopKeepsItsNumber checks that requests of draining sessions count in the closed loop's number.
 func TestClosedLoopKeepsItsNumber(t *testing.T) {
 	t.Parallel()
 	const streams = 4
@@ -142,7 +142,7 @@ func TestClosedLoopKeepsItsNumber(t *testing.T) {
 		}()
 	})))
 	p.Connections, p.Streams, p.Warmup = 1, streams, 0
-	p = at(p, 0, 100)
+	p = atRate(p, 0, 100)
 	if r := mustRun(t, p); r.Classes[load.OK] != 100 || most.Load() > streams+1 { // one may begin between two of these lines
 		t.Errorf("%v, %v, %d at once, want %d", r.Classes, r.Errors, most.Load(), streams)
 	}
@@ -169,7 +169,7 @@ func TestReasonsOfServers(t *testing.T) {
 	} {
 		p := profileH2(rawServer(t, test.server))
 		p.Connections, p.Streams, p.Warmup = 1, 1, 0
-		r := mustRun(t, at(p, 0, 20))
+		r := mustRun(t, atRate(p, 0, 20))
 		test.cause.Count = r.Requests
 		if !slices.Equal(r.Result.Failures, []load.Cause{test.cause}) || !strings.Contains(strings.Join(r.Warnings, "\n"), test.warning) {
 			t.Errorf("%s: %+v, want %+v; %q", test.name, r.Result.Failures, test.cause, r.Warnings)
@@ -206,7 +206,7 @@ func TestBodyAfterHead(t *testing.T) {
 		return [][]byte{framed(frameHeaders, flagEndHeaders, id, ok), framed(frameData, flagEndStream, id, "hi")}
 	})))
 	p.Method, p.Warmup = http.MethodHead, 0
-	if r := mustRun(t, at(p, 0, 20)); r.Errors[want] != 20 {
+	if r := mustRun(t, atRate(p, 0, 20)); r.Errors[want] != 20 {
 		t.Errorf("HTTP/2: %v, %v", r.Classes, r.Errors)
 	}
 	for _, body := range []string{strings.Repeat("x", 100<<10), "line\r\nline\r\n", "H"} {
@@ -219,7 +219,7 @@ func TestBodyAfterHead(t *testing.T) {
 				return true
 			}))), engine)
 			p.Method, p.Warmup, p.Connections = http.MethodHead, 0, 1
-			r := mustRun(t, at(p, 0, 20))
+			r := mustRun(t, atRate(p, 0, 20))
 			if r.Classes[load.OK] != 10 || len(r.Errors) != 1 || r.Errors[want] != 10 {
 				t.Errorf("%.10q: %v, %v", body, r.Classes, r.Errors)
 			}
@@ -275,7 +275,7 @@ func TestUploadToAServerThatReturnsItsWindowLate(t *testing.T) {
 		}
 	}))
 	p.Method, p.RequestSize, p.Connections, p.Streams, p.Warmup = http.MethodPut, 300_000, 1, 1, 0
-	if r := mustRun(t, at(p, 0, 4)); r.Classes[load.OK] != 4 || r.LateRests == 0 || !strings.Contains(strings.Join(r.Generator.Notes, "\n"), "waited 100 ms") {
+	if r := mustRun(t, atRate(p, 0, 4)); r.Classes[load.OK] != 4 || r.LateRests == 0 || !strings.Contains(strings.Join(r.Generator.Notes, "\n"), "waited 100 ms") {
 		t.Errorf("%v, %v, %d late rests, %q", r.Classes, r.Errors, r.LateRests, r.Generator.Notes)
 	}
 }

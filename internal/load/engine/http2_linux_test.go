@@ -24,7 +24,7 @@ import (
 func profileH2(urls ...string) load.Profile {
 	p := profile(urls...)
 	p.Protocol, p.Connections, p.Streams, p.Warmup, p.Tail = load.ProtocolHTTP2, 2, 4, 50*time.Millisecond, 0
-	p.Timeout, p.Drain = 20*time.Second, 20*time.Second // a busy machine is no failure
+	p.Timeout, p.Drain = 20*time.Second, 20*time.Second // a busy machine is not a failure
 	return p
 }
 
@@ -46,7 +46,7 @@ func TestHTTP2AgainstNetHTTP(t *testing.T) {
 	p := profileH2(url + "/p?q=1")
 	p.Method, p.RequestSize, p.ExpectSize, p.Headers, p.BodyHas = http.MethodPut, sent, answered, []string{"X-A: b", "Host: other", "User-Agent: me"}, []string{"yyy"}
 	for _, rate := range []float64{100, 0} {
-		r := mustRun(t, at(p, rate, 50))
+		r := mustRun(t, atRate(p, rate, 50))
 		if r.Requests != 50 || r.Classes[load.OK] != r.Requests || r.Statuses["200"] != r.Requests || r.Connected != 2 || r.Reconnects != 0 {
 			t.Errorf("%+v", r)
 		}
@@ -73,7 +73,7 @@ func TestHTTP2UsesEveryStream(t *testing.T) {
 		s.Config.Protocols.SetUnencryptedHTTP2(true)
 		s.Start()
 		p := profileH2(s.URL)
-		r := mustRun(t, at(p, 0, 200))
+		r := mustRun(t, atRate(p, 0, 200))
 		s.Close()
 		// A handler may return a little after its answer was complete.
 		if r.Classes[load.OK] != r.Requests || most.Load() < test.want || most.Load() > test.want+2 {

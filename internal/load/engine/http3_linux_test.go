@@ -213,7 +213,7 @@ func TestHTTP3AgainstEnvoy(t *testing.T) {
 	p := profileH3(a, "https://"+startEnvoyWith(t, fmt.Sprintf(envoyHTTP3, a.dir))+"/")
 	p.ExpectSize = 5
 	for _, rate := range []float64{200, 0} {
-		r := mustRunH3(t, at(p, rate, 200))
+		r := mustRunH3(t, atRate(p, rate, 200))
 		if r.Classes[load.OK] != r.Requests || r.Requests < 100 || r.Reconnects != 0 {
 			t.Errorf("%v/s: %v, %v, %q", rate, r.Classes, r.Errors, r.Reasons)
 		}
@@ -236,7 +236,7 @@ func TestHTTP3BodyAfterHead(t *testing.T) {
 		})
 		p := profileH3(a, url)
 		p.Method, p.Warmup = http.MethodHead, 0
-		if r := mustRunH3(t, at(p, 0, 20)); r.Errors["body in the response to HEAD"] != 20 {
+		if r := mustRunH3(t, atRate(p, 0, 20)); r.Errors["body in the response to HEAD"] != 20 {
 			t.Errorf("length %q: %v, %+v", length, r.Classes, r.Result)
 		}
 	}

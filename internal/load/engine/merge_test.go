@@ -18,7 +18,7 @@ import (
 )
 
 // Three processes' worth of parts, started at one agreed instant, share 70
-// requests/s exactly, and their merged report is that of one load.
+// requests/s exactly, and their merged report equals the report of one load.
 func TestPartsMerge(t *testing.T) {
 	t.Parallel()
 	url := rawServer(t, replying(helloResponse))

@@ -56,7 +56,7 @@ func TestNoKeepAliveConnectsForEveryRequest(t *testing.T) {
 			var conns atomic.Int64
 			p := on(profile(rawServer(t, countConns(&conns, replyingOnce(helloResponse)))), engine)
 			p.NoKeepAlive, p.Warmup, p.Tail = true, 0, 0
-			r := mustRun(t, at(p, rate, 100))
+			r := mustRun(t, atRate(p, rate, 100))
 			if r.Requests != 100 || r.Classes[load.OK] != r.Requests || conns.Load() != r.Requests {
 				t.Errorf("rate %v: %d requests on %d connections, %v", rate, r.Requests, conns.Load(), r.Errors)
 			}

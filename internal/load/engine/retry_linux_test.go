@@ -50,7 +50,7 @@ func TestGoAwayIsNotAFailure(t *testing.T) {
 				var answered atomic.Int64
 				p := profileH2(rawServer(t, goingAway(20, &answered)))
 				p.Connections, p.Warmup, p.Streams = connections, 0, 16
-				p = at(p, rate, 1000)
+				p = atRate(p, rate, 1000)
 				p.Requests, p.Measure = 1000, time.Minute
 				r := mustRun(t, p)
 				if r.Classes[load.OK] != 1000 || len(r.Errors) > 0 || answered.Load() < 1000 {
@@ -87,7 +87,7 @@ func TestRefusedStreamsAreSentAgain(t *testing.T) {
 				_, _ = c.Write(framed(frameHeaders, flagEndHeaders|flagEndStream, id, ok))
 			})))
 			p.Connections, p.Warmup = connections, 0
-			p = at(p, 0, 100)
+			p = atRate(p, 0, 100)
 			r := mustRun(t, p)
 			if r.Requests != 100 || r.Classes[test.class] != 100 || r.Retried == 0 || r.Reconnects > 0 {
 				t.Errorf("%s: %v, %v, %d retried, %d reconnects", test.name, r.Classes, r.Errors, r.Retried, r.Reconnects)
@@ -178,7 +178,7 @@ func TestIdleCloseIsAClassOfItsOwn(t *testing.T) {
 		url := rawServer(t, closingIdle())
 		p := on(profile(url), engine)
 		p.Warmup, p.Connections = 0, 4
-		p = at(p, 0, 2000)
+		p = atRate(p, 0, 2000)
 		var raced int64
 		for range 20 {
 			r := mustRun(t, p)
@@ -248,7 +248,7 @@ func TestGoAwayOpensAnotherConnectionAtOnce(t *testing.T) {
 	for _, rate := range []float64{0, 500} {
 		p := profileH2(url)
 		p.Connections, p.Streams, p.Warmup, p.Timeout, p.Drain = 1, 4, 0, 5*time.Second, 10*time.Second
-		p = at(p, rate, 100)
+		p = atRate(p, rate, 100)
 		p.Requests, p.Measure = 100, time.Minute
 		if r := mustRun(t, p); r.Classes[load.OK] != 100 || r.Held != 1 {
 			t.Errorf("rate %v: %v, %v, %d retried, %d held", rate, r.Classes, r.Errors, r.Retried, r.Held)

@@ -179,7 +179,7 @@ func TestBodiesOverTLS(t *testing.T) {
 			p := a.trusting(profileH2(s.URL))
 			p.Protocol, p.RequestSize, p.ExpectSize, p.BodyHas = protocol, sent, answered, []string{"yyy"}
 			for _, rate := range []float64{100, 0} {
-				r := mustRun(t, at(p, rate, 50))
+				r := mustRun(t, atRate(p, rate, 50))
 				if r.Requests != 50 || r.Classes[load.OK] != r.Requests || r.Reconnects != 0 ||
 					!strings.HasPrefix(r.TLS, tls.VersionName(version)) || r.Engine != load.NativeEngine() {
 					t.Errorf("%s: %+v", protocol, r)
@@ -210,7 +210,7 @@ func TestGRPCOverMutualTLS(t *testing.T) {
 	p := a.trusting(profileH2("https://" + l.Addr().String() + "/grpc.health.v1.Health/Check"))
 	p.Protocol, p.TLS.CertFile, p.TLS.KeyFile = load.ProtocolGRPC, a.file("client.pem"), a.file("client.key")
 	for _, rate := range []float64{200, 0} {
-		if r := mustRun(t, at(p, rate, 100)); r.Requests != 100 || r.Statuses["grpc-0"] != r.Requests {
+		if r := mustRun(t, atRate(p, rate, 100)); r.Requests != 100 || r.Statuses["grpc-0"] != r.Requests {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -277,7 +277,7 @@ func TestSessionsAreResumed(t *testing.T) {
 			for _, rate := range []float64{100, 0} {
 				p := a.trusting(on(profile(url), engine))
 				p.NoKeepAlive, p.TLS.FullHandshake, p.Warmup, p.Measure = true, full, 0, 200*time.Millisecond
-				r := mustRun(t, at(p, rate, 20))
+				r := mustRun(t, atRate(p, rate, 20))
 				if r.Requests == 0 || r.Classes[load.OK] != r.Requests || r.TLSMS.Count < r.Requests ||
 					full && r.TLSResumed > 0 || !full && r.TLSResumed < r.TLSMS.Count/2 {
 					t.Errorf("full %v, rate %v: %d of %d handshakes resumed, %v", full, rate, r.TLSResumed, r.TLSMS.Count, r.Classes)
@@ -340,7 +340,7 @@ func TestEchoOverTLS(t *testing.T) {
 		url := strings.Replace(rawServer(t, over(config, echoing)), "http://", "tls://", 1)
 		for _, engine := range []string{load.NativeEngine(), load.EnginePortable} {
 			for _, size := range []int64{1, 100, 4 << 20} {
-				p := a.trusting(at(on(profile(url), engine), 0, 5))
+				p := a.trusting(atRate(on(profile(url), engine), 0, 5))
 				p.Protocol, p.RequestSize, p.Warmup, p.Connections = load.ProtocolTCP, size, 0, 2
 				if config == mutual {
 					p.TLS.CertFile, p.TLS.KeyFile = a.file("client.pem"), a.file("client.key")

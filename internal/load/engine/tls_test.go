@@ -155,7 +155,7 @@ func TestTLS(t *testing.T) {
 			t.Run(test.name+"/"+way.engine+"/"+way.protocol, func(t *testing.T) {
 				t.Parallel()
 				p := on(profile(test.url), way.engine)
-				p.Protocol, p.Timeout, p.Drain = way.protocol, 20*time.Second, 20*time.Second // a busy machine is no failure
+				p.Protocol, p.Timeout, p.Drain = way.protocol, 20*time.Second, 20*time.Second // a busy machine is not a failure
 				p.TLS, p.Rate, p.Warmup, p.Tail, p.Connections, p.ExpectSize = test.tls, 20, 0, 0, 2, 5
 				r := mustRun(t, p)
 				if r.Engine != way.engine || r.Requests == 0 || r.Classes[test.class] != r.Requests || test.kind != "" && r.Errors[test.kind] != r.Requests {

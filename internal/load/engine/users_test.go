@@ -29,7 +29,7 @@ func eachHTTP(t *testing.T, do func(t *testing.T, p load.Profile, serve func(htt
 		}
 		t.Run(test.engine+"/"+test.protocol, func(t *testing.T) {
 			t.Parallel()
-			p := on(load.Profile{Protocol: test.protocol, ExpectSize: -1, Timeout: time.Minute, Drain: time.Minute, Measure: time.Minute}, test.engine) // a busy machine is no failure
+			p := on(load.Profile{Protocol: test.protocol, ExpectSize: -1, Timeout: time.Minute, Drain: time.Minute, Measure: time.Minute}, test.engine) // a busy machine is not a failure
 			do(t, p, func(handle http.HandlerFunc) string {
 				s := httptest.NewUnstartedServer(handle)
 				s.Config.Protocols = new(http.Protocols)
@@ -282,7 +282,7 @@ func TestUsersAreRefused(t *testing.T) {
 	}
 }
 
-// A client certificate that is renewed while the load runs is that of new connections, also where
+// New connections have a client certificate that was renewed while the load runs, also where
 // sessions were resumed before.
 func TestRenewedClientCertificate(t *testing.T) {
 	t.Parallel()

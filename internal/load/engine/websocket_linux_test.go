@@ -240,7 +240,7 @@ func TestWebSocketFailures(t *testing.T) {
 	}
 }
 
-// A late answer is not that of the next request.
+// A late answer does not count for the next request.
 func TestWebSocketTimeout(t *testing.T) {
 	t.Parallel()
 	const timeout = 300 * time.Millisecond

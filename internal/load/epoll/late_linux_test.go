@@ -48,7 +48,7 @@ func TestStopAfterAStall(t *testing.T) {
 }
 
 // TestAnswerReadAfterItsDeadline checks that an answer which the worker reads after the
-// timeout is no success, though it arrived in one batch with the end of the timeout.
+// timeout is not a success, though it arrived in one batch with the end of the timeout.
 func TestAnswerReadAfterItsDeadline(t *testing.T) {
 	const h2answer = "\x00\x00\x00\x04\x00\x00\x00\x00\x00" + "\x00\x00\x01\x01\x05\x00\x00\x00\x01\x88" // settings, and headers with status 200
 	for _, test := range []struct {

@@ -12,8 +12,8 @@ import (
 // also send at any other time: pings, messages of its own, a close.
 type messenger struct{ w *Worker }
 
-// equip gives a place what WebSocket needs, if its target has it.
-func (m *messenger) equip(c *conn) {
+// addWebSocket gives a place a WebSocket connection, if its target is a WebSocket.
+func (m *messenger) addWebSocket(c *conn) {
 	if r := c.pool.target.WebSocket; r != nil {
 		c.messages = websocket.NewConn(r, &m.w.exchanges.expect)
 	}
@@ -201,8 +201,8 @@ func (m *messenger) end(c *conn, k load.Failure) {
 	m.w.places.reopen(c)
 }
 
-// bid sends a close before c's socket is closed, if possible.
-func (m *messenger) bid(c *conn) {
+// sendClose tries to send a close frame before c's socket is closed.
+func (m *messenger) sendClose(c *conn) {
 	open := c.messages.Open
 	c.messages.Close(load.CloseNormal) // unless it was
 	if c.messages.Open = false; c.fd < 0 || !open || c.secure != nil && c.secure.unsent() {

@@ -45,10 +45,10 @@ func (p *pool) next(c *conn) (what *request, number int64) {
 // waiting counts the requests that wait for a connection.
 func (p *pool) waiting() int { return p.queue.Size + p.again.Size }
 
-// take returns the place for a request: the connection that has been free for
+// nextPlace returns the place for a request: the connection that has been free for
 // longest, else one without a socket, else none. Turning through all of them
 // spreads the load over the proxy's workers.
-func (p *pool) take() *conn {
+func (p *pool) nextPlace() *conn {
 	for {
 		c, ok := p.idle.Pop()
 		if !ok {
@@ -74,20 +74,20 @@ type places struct {
 	w         *Worker
 	pools     []pool // by origin
 	conns     []conn
-	extra     []*conn // connections beside those of the profile: detours and sessions that end
+	extra     []*conn // connections beside the profile's: detours and sessions that end
 	fresh     bool    // a connection for every request
 	nextRetry int64   // when the next backoff is over, ns from t0
 }
 
-// at is the place with an index.
-func (s *places) at(index int32) *conn {
+// byIndex returns the place with an index.
+func (s *places) byIndex(index int32) *conn {
 	if int(index) < len(s.conns) {
 		return &s.conns[index]
 	}
 	return s.extra[int(index)-len(s.conns)]
 }
 
-// add makes a place beside those of the profile.
+// add makes a place beside the profile's connections.
 func (s *places) add() *conn {
 	c := &conn{socket: socket{fd: -1}, index: int32(len(s.conns) + len(s.extra))}
 	c.of = c
@@ -174,7 +174,7 @@ func (s *places) retryLater(c *conn, spacing int64) {
 func (s *places) drop(c *conn) {
 	s.w.deadlines.remove(&c.awaited)
 	if c.messages != nil {
-		s.w.messages.bid(c)
+		s.w.messages.sendClose(c)
 	}
 	if c.secure != nil {
 		c.endTLS()

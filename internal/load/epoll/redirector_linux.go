@@ -6,7 +6,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load/target"
 )
 
-// Following redirects. A request stays that of the place it was given to. Within its
+// Following redirects. A request stays with the place it was given to. Within its
 // target's origin the place's own connection carries it on. To other origins it takes
 // a detour, a connection of the place's for each, while the place waits.
 

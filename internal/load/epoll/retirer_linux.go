@@ -5,8 +5,8 @@ import (
 	"github.com/tare-mesh/tare/internal/load/http2"
 )
 
-// equip gives a place what HTTP/2 needs, if its target has it.
-func (m *multiplexer) equip(c *conn) {
+// addSession gives a place an HTTP/2 session, if its target has HTTP/2.
+func (m *multiplexer) addSession(c *conn) {
 	p := &m.w.job.Profile
 	if c.pool.target.HTTP2 == nil {
 		return
@@ -30,7 +30,7 @@ func (m *multiplexer) retire(c *conn) bool {
 	}
 	d.pool, d.user, d.heir = c.pool, c.user, c
 	if d.session == nil {
-		m.equip(d)
+		m.addSession(d)
 	}
 	d.generation++
 	d.state, d.served, d.holding = connSession, c.served, false

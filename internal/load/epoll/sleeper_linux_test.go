@@ -44,7 +44,7 @@ func TestPauseUntilTheAnswer(t *testing.T) {
 	}
 }
 
-// The share of the core is that of the highest rate there will be, and of one worker.
+// The share of the core is for the highest rate of the load, and for one worker.
 func TestReplyRoom(t *testing.T) {
 	for _, c := range []struct {
 		p    load.Profile

@@ -99,7 +99,7 @@ func (s *secure) takeOutput() (over bool, err error) {
 	return s.shake.over, s.shake.err
 }
 
-// ready is the number of bytes that crypto/tls may take now: those of a whole record, or
+// ready returns the number of bytes that crypto/tls may take now: a whole record, or
 // all before the end. So it never has part of a record, and all it has not taken is in s.in.
 func (s *secure) ready() int {
 	if s.rest == 0 {

@@ -62,8 +62,8 @@ func NewWorker(j *job.Job, number int) (*Worker, error) {
 		if p.Cookies {
 			c.user = target.NewUser(pl.cursor.Targets)
 		}
-		w.streams.equip(c)
-		w.messages.equip(c)
+		w.streams.addSession(c)
+		w.messages.addWebSocket(c)
 	}
 	return w, nil
 }
@@ -136,7 +136,7 @@ type Worker struct {
 	unread    job.Queue[place] // connections that had more to read than one turn may take
 }
 
-// values are those of a request, by its number among the worker's. The next call changes them.
+// values returns the values of a request, by its number among the worker's. The next call changes them.
 func (w *Worker) values(own int64) *template.Values {
 	w.varying.Number = w.job.Number(w.number, own)
 	return &w.varying
@@ -257,7 +257,7 @@ func (w *Worker) fire() {
 		}
 		w.pace.advance(w.rec.Intended)
 		if p.waiting() == 0 {
-			if c := p.take(); c != nil {
+			if c := p.nextPlace(); c != nil {
 				w.rec.Gaps.Add(w.now, intended)
 				w.begin(c, intended, intended)
 				w.tick()
@@ -301,7 +301,7 @@ func (w *Worker) turn(wait time.Duration) {
 			w.streams.flushAll()
 		case keyTimer: // edge-triggered: nothing to take back
 		default:
-			w.handle(w.places.at(e.Fd), e)
+			w.handle(w.places.byIndex(e.Fd), e)
 			w.streams.flushAll()
 		}
 		if w.pace.nextDue <= w.now {

@@ -204,7 +204,7 @@ func decimal(b []byte) (n int64, ok bool) {
 	return n, len(b) > 0
 }
 
-// hex reads hexadecimal digits, and a chunk beyond 62 bits is no chunk.
+// hex reads hexadecimal digits. It refuses a size beyond 62 bits, which would overflow the count of bytes.
 func hex(b []byte) (n int64, ok bool) {
 	for _, c := range b {
 		switch {

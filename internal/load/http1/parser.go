@@ -141,7 +141,7 @@ func (p *Parser) Feed(b []byte) (n int, done bool, k load.Failure) {
 	for n < len(b) {
 		switch p.state {
 		case atBody:
-			n += p.take(b[n:])
+			n += p.feedBody(b[n:])
 			if p.remain == 0 {
 				p.state = atDone
 			}
@@ -152,9 +152,9 @@ func (p *Parser) Feed(b []byte) (n int, done bool, k load.Failure) {
 			}
 		case atBodyToEnd:
 			p.remain = math.MaxInt64
-			n += p.take(b[n:])
+			n += p.feedBody(b[n:])
 		case atChunkData:
-			n += p.take(b[n:])
+			n += p.feedBody(b[n:])
 			if p.remain == 0 {
 				p.state, p.endSeen = atChunkEnd, 0
 			}
@@ -195,8 +195,8 @@ func (p *Parser) EndOfStream() (done bool, k load.Failure) {
 	return false, load.FailureClosedEarly
 }
 
-// take passes over what b has of the rest of the body or chunk.
-func (p *Parser) take(b []byte) int {
+// feedBody reads the bytes of b that belong to the rest of the body or chunk.
+func (p *Parser) feedBody(b []byte) int {
 	if int64(len(b)) > p.remain {
 		b = b[:p.remain]
 	}
@@ -216,7 +216,7 @@ func extraAfter(head bool) load.Failure {
 	return load.FailureExtraBytes
 }
 
-// checkStart reads the first bytes of an answer. Others than those of a status line follow the answer
+// checkStart reads the first bytes of an answer. Bytes that do not begin a status line follow the answer
 // before, if there was one: servers that go on after it are so found whenever the bytes come.
 func (p *Parser) checkStart(b []byte) (used int, k load.Failure) {
 	const start = "HTTP/"

@@ -151,7 +151,7 @@ func differs(raw []byte, pieces func(int) int) string {
 		return fmt.Sprintf("net/http: %v; the parser: %q", err, k)
 	case err != nil:
 		return ""
-	case p.Status == 101: // what follows is no longer HTTP
+	case p.Status == 101: // the bytes after it are not HTTP
 		return ""
 	case status != p.Status || body != p.Body || closing != p.Closing:
 		return fmt.Sprintf("net/http: status %d, body %d, close %v; the parser: %d, %d, %v", status, body, closing, p.Status, p.Body, p.Closing)

@@ -53,7 +53,7 @@ type step struct {
 	location string
 }
 
-// isRedirect reports whether a status is that of a redirect to follow.
+// isRedirect reports whether a status redirects to a location that is to be followed.
 func isRedirect(status int) bool {
 	switch status {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:

@@ -11,7 +11,7 @@ import (
 
 // Varying is a request whose bytes differ from send to send: it has expressions, or cookies.
 type Varying struct {
-	head   template.Text // request line and header fields, except those of body and cookies
+	head   template.Text // request line and header fields, except the fields of body and cookies
 	body   template.Text
 	length bool // it has a Content-Length
 }

@@ -204,7 +204,7 @@ func (s incoming) takeData(f frame) load.Failure {
 	}
 	st.body += int64(len(f.payload))
 	if s.session.grpc {
-		st.incoming.take(st, f.payload, s.session.expect.Size, s.session.now)
+		st.incoming.read(st, f.payload, s.session.expect.Size, s.session.now)
 		if st.request.ends != nil {
 			s.session.answered(st)
 		}

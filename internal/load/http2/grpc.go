@@ -16,9 +16,9 @@ type messageReader struct {
 	flaw     load.Failure // of a message
 }
 
-// take reads what has come of st's messages at an instant. size is the expected size
+// read reads the bytes b of st's messages, which came at the instant now. size is the expected size
 // of a message, negative for any.
-func (m *messageReader) take(st *Stream, b []byte, size, now int64) {
+func (m *messageReader) read(st *Stream, b []byte, size, now int64) {
 	for len(b) > 0 {
 		if m.prefixed < grpcPrefixSize {
 			n := copy(m.prefix[m.prefixed:], b)

@@ -16,12 +16,12 @@ func TestGRPCMessagesInPieces(t *testing.T) {
 	for cut := range all {
 		st := &Stream{content: expect.NewContent()}
 		m := &st.incoming
-		m.take(st, all[:cut], -1, 1)
+		m.read(st, all[:cut], -1, 1)
 		if whole := st.Messages; whole > 3 || whole == 0 != (st.Message == 0) {
 			t.Fatalf("%d bytes: %d messages, the first at %d", cut, whole, st.Message)
 		}
 		for _, b := range all[cut:] {
-			m.take(st, []byte{b}, -1, 2)
+			m.read(st, []byte{b}, -1, 2)
 		}
 		if k := expect.Check(load.StatusGRPC, -1, &st.content); st.Messages != 3 || m.prefixed != 0 || k != load.FailureNone || m.flaw != load.FailureNone {
 			t.Fatalf("%d bytes: %d messages, %v", cut, st.Messages, k)

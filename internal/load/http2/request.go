@@ -19,7 +19,7 @@ import (
 // Requests of one origin share connections, and so the server's header table. Fields that all of
 // them have are in the table from the first request on. The others are literals without
 // indexing, which leave the table as it is. So the block of a request is always the same, whatever
-// was sent before it, except that of the first request on a connection, which fills the table.
+// was sent before it, except for the first request on a connection, which fills the table.
 type Request struct {
 	first, later, plain block // plain is for a table that is smaller than the default
 	body                []byte
@@ -78,7 +78,7 @@ func BuildRequests(specs []Spec) {
 	common := [2][]hpack.HeaderField{commonFields(pseudo), commonFields(regular)}
 	l := newLiterals()
 	for i := range specs {
-		b := builder{common: common, literals: [2][]byte{l.of(pseudo[i], common[0]), l.of(regular[i], common[1])}}
+		b := builder{common: common, literals: [2][]byte{l.encode(pseudo[i], common[0]), l.encode(regular[i], common[1])}}
 		r := specs[i].Into
 		r.first = b.build(1, defaultTable)
 		r.later = b.build(3, defaultTable) // a block is the same again once the table has what it needs
@@ -160,8 +160,8 @@ func newLiterals() *literals {
 	return l
 }
 
-// of encodes the fields with a fixed value that are not common to all.
-func (l *literals) of(fields []field, common []hpack.HeaderField) []byte {
+// encode returns the encoded fields that have a fixed value and are not common to all.
+func (l *literals) encode(fields []field, common []hpack.HeaderField) []byte {
 	l.out.Reset()
 	for _, f := range fields {
 		if f.text == nil && !slices.Contains(common, f.HeaderField) {

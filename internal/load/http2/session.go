@@ -71,7 +71,7 @@ type Session struct {
 	fruitless int // cost of the frames since a request moved on, see spend
 }
 
-// result is the outcome of one request on a stream, whose instants are those of feed.
+// result is the outcome of one request on a stream. Its instants are the ones that feed was called with.
 type result struct {
 	Kind     load.Failure
 	Status   int   // 0: no answer

@@ -37,7 +37,7 @@ func (r *Request) vary(s *Spec, pseudo, regular []field) {
 	case s.Texts.Bodily, method == http.MethodPost, method == http.MethodPut, method == http.MethodPatch:
 		v.length = literalName("content-length")
 	}
-	of := func(fields []field) (varies []varyingField) {
+	varying := func(fields []field) (varies []varyingField) {
 		for _, f := range fields {
 			if f.text != nil {
 				varies = append(varies, varyingField{literalName(f.Name), f.text})
@@ -45,14 +45,14 @@ func (r *Request) vary(s *Spec, pseudo, regular []field) {
 		}
 		return varies
 	}
-	v.pseudo, v.regular = of(pseudo), of(regular)
+	v.pseudo, v.regular = varying(pseudo), varying(regular)
 	r.varying = v
 }
 
 // literalName encodes the name of a literal without indexing.
 func literalName(name string) []byte {
 	l := newLiterals()
-	encoded := l.of([]field{{HeaderField: hpack.HeaderField{Name: name, Value: "x"}}}, nil)
+	encoded := l.encode([]field{{HeaderField: hpack.HeaderField{Name: name, Value: "x"}}}, nil)
 	return encoded[:len(encoded)-2] // the value is its length and one byte
 }
 

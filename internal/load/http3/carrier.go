@@ -91,7 +91,7 @@ type connection struct {
 	out    uint64 // bytes counted so far
 }
 
-// idleTimeout is that of tare's side: a slow load keeps its connections, as far as the server does.
+// idleTimeout is the timeout on tare's side. It is long, so that only the server ends connections of a slow load.
 const idleTimeout = 10 * time.Minute
 
 func (c *connection) usable() bool { return c.quic != nil && !c.going && c.quic.Context().Err() == nil }

@@ -53,7 +53,7 @@ type Cursor struct {
 	cycle int64 // of the order of the whole load
 }
 
-// Next is the next turn: the target, and the number of the request among those of the worker,
+// Next returns the next turn: the target, and the number of the request among the worker's requests,
 // from 0.
 func (c *Cursor) Next() (target int32, number int64) {
 	target, number = c.Turns[c.turn], c.cycle*int64(c.whole)+int64(c.places[c.turn])
@@ -64,7 +64,7 @@ func (c *Cursor) Next() (target int32, number int64) {
 	return target, number
 }
 
-// Number is that of a request in the whole load, from 1, by its number among those of a worker.
+// Number returns a request's number in the whole load, from 1, by its number among the worker's requests.
 func (j *Job) Number(worker int, own int64) int64 {
 	p := &j.Profile
 	return own*int64(max(1, p.Parts)*p.Workers) + int64(p.Part*p.Workers+worker) + 1

@@ -32,8 +32,8 @@ type Query struct {
 	Protos      []string     `json:"protos,omitempty"`      // .proto files
 	ImportPaths []string     `json:"importPaths,omitempty"` // directories of their imports
 	Protoset    string       `json:"protoset,omitempty"`    // file of protoc --descriptor_set_out
-	// Method is "package.Service/Method". Without a method the reply lists those of the
-	// service, without a service those of all.
+	// Method is "package.Service/Method". Without a method the reply lists the methods of the
+	// service, without a service the methods of all services.
 	Method string `json:"method,omitempty"`
 	// Data are messages in JSON: one, several in a row, or an array of them. Source is
 	// their place in errors, such as "--data".
@@ -43,7 +43,7 @@ type Query struct {
 
 // Reply is the answer of tare-kube, as JSON on its standard output.
 type Reply struct {
-	// Methods are those of the query.
+	// Methods are the methods that the query matches.
 	Methods []Method `json:"methods,omitempty"`
 	// Messages are encoded, for the one method.
 	Messages [][]byte `json:"messages,omitempty"`

@@ -47,8 +47,8 @@ type conn struct {
 	route   http1.Redirects
 }
 
-// take waits for the next request of c's target. False means that there is none left.
-func (c *conn) take() bool {
+// awaitNext waits for the next request of c's target. False means that there is none left.
+func (c *conn) awaitNext() bool {
 	c.think()
 	l := c.worker
 	l.mu.Lock()
@@ -114,7 +114,7 @@ func (c *conn) finish(k load.Failure, status int) {
 // work carries out requests until there are none left.
 func (c *conn) work() {
 	p := &c.worker.job.Profile
-	for c.take() {
+	for c.awaitNext() {
 		if c.reused = c.isOpen(); !c.reused {
 			if k := c.open(); k != load.FailureNone {
 				c.request.Sent = -1
@@ -192,7 +192,7 @@ func (c *conn) exchange(p *load.Profile, until time.Time) (status int, k load.Fa
 				return 0, k, false
 			}
 		case err != nil && !done:
-			if k = target.NetFailure(err); k == load.FailureTLS { // an alert, such as that of a refused client certificate
+			if k = target.NetFailure(err); k == load.FailureTLS { // an alert, such as the one after a refused client certificate
 				c.because(k, err)
 			}
 			return 0, k, false

@@ -42,7 +42,7 @@ type Worker struct {
 	quota   int64     // requests to be sent in the measure window
 	clock   record.Ticker
 	stopped bool
-	closed  bool // no more requests: connections go home
+	closed  bool // no more requests are sent; connection goroutines return
 
 	thinks      *rand.Rand      // nil: connections do not think
 	over        context.Context // ends with the sending

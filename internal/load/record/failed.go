@@ -125,7 +125,7 @@ func (r *Recorder) NotOpened(k load.Failure) {
 }
 
 // explain stores the reason of an outcome that the outcome itself shows. Requests without a connection have
-// that of the first failure before them.
+// the reason of the first failure before them.
 func (r *Recorder) explain(o *Outcome) {
 	switch k := o.Kind; {
 	case k == load.FailureNotSent:

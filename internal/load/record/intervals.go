@@ -2,7 +2,7 @@ package record
 
 import "time"
 
-// intervals are those of the interval log: the seconds of the schedule, divided at the edges of the measure
+// intervals are the intervals of the interval log: the seconds of the schedule, divided at the edges of the measure
 // window, so that the window is a sum of intervals. Time stamps of the log have milliseconds. An edge between
 // two of them divides nothing.
 type intervals struct {

@@ -68,7 +68,7 @@ func totalsOf(r *load.Report) (Totals, error) {
 
 // Merge merges the reports of all parts of one load (see [load.Profile.Parts]), which
 // must have run at the same time. Counts are added and distributions merged bucket
-// by bucket. The verdict is that of the whole and of every part.
+// by bucket. The verdict judges the whole and every part.
 func Merge(reports []load.Report) (load.Report, error) {
 	if len(reports) == 0 {
 		return load.Report{}, errors.New("merge load reports: there are none")

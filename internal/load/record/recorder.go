@@ -79,8 +79,8 @@ func newInterval() *interval {
 // InWindow reports whether an instant, ns from t0, lies in the measure window.
 func (r *Recorder) InWindow(at int64) bool { return at >= r.Window[0] && at < r.Window[1] }
 
-// at returns the interval an intended start belongs to.
-func (r *Recorder) at(intended int64) *interval {
+// intervalAt returns the interval an intended start belongs to.
+func (r *Recorder) intervalAt(intended int64) *interval {
 	i := r.log.index(intended)
 	for i-r.base >= len(r.open) {
 		r.open = append(r.open, nil)
@@ -101,7 +101,7 @@ func (r *Recorder) at(intended int64) *interval {
 
 // Due counts a request that the schedule asks for at intended.
 func (r *Recorder) Due(intended int64) {
-	r.at(intended).outstanding++
+	r.intervalAt(intended).outstanding++
 	r.live.intended++
 	if r.InWindow(intended) {
 		r.Intended++
@@ -133,7 +133,7 @@ func (r *Recorder) Finish(o *Outcome) {
 		class = classStatus
 	}
 	response := o.End - o.Intended
-	s := r.at(o.Intended)
+	s := r.intervalAt(o.Intended)
 	put(orNew(&s.response[class]), response)
 	if o.Retries > 0 {
 		put(orNew(&s.retried), response)
@@ -248,7 +248,7 @@ func (r *Recorder) Drop(intended int64) {
 	if r.InWindow(intended) {
 		r.dropped++
 	}
-	s := r.at(intended)
+	s := r.intervalAt(intended)
 	if s.outstanding--; s.outstanding == 0 && s.closed {
 		r.deliver(s)
 	}

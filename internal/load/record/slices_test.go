@@ -38,7 +38,7 @@ func TestRequestsBelongToTheSliceOfTheirStart(t *testing.T) {
 	if len(got) != len(want) || got[0] != want[0] || got[1] != want[1] {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	// The answer that came after the window counts, and is no backlog.
+	// The answer that came after the window counts, and is not backlog.
 	if r.Intended != 6 || r.completed != 5 || r.backlog[1] != 0 {
 		t.Errorf("%d intended, %d completed, backlog %v", r.Intended, r.completed, r.backlog)
 	}

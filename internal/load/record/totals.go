@@ -47,7 +47,7 @@ type Totals struct {
 	statuses           [load.StatusCount]int64
 	kinds              [load.FailureCount]int64
 	lost               [load.FailureCount]int64  // requests of the rest of the run that had no answer
-	unsuccessful       [load.StatusCount]int64   // statuses that are not those of success
+	unsuccessful       [load.StatusCount]int64   // statuses that do not mean success
 	details            map[int]string            // text of the first answer of a grpc-status, of the whole run
 	failed             failedTimes               // response times
 	reasons            [load.FailureCount]string // first error of each kind, of the whole run

@@ -46,7 +46,7 @@ const (
 	gapLimit       = 0.50  // likewise: requests sent in pairs instead of one by one
 
 	// Lateness is part of the response time, so it is compared with the median response
-	// time. The limits at p99 are those of a trial: it is marked above the larger of 1 ms
+	// time. The limits at p99 equal the limits of a trial: it is marked above the larger of 1 ms
 	// and 10 % of the median, and its times are withheld above ten times that.
 	latenessFloor = 50.0     // µs. A smaller lateness is ignored
 	latenessNote  = 0.10     // p99, of the median response time
@@ -80,7 +80,7 @@ func judge(r *load.Report, t *Totals, cut bool) {
 	}
 }
 
-// judgeRate invalidates the verdict of v1 if too few requests ended. That alone is no
+// judgeRate invalidates the verdict of v1 if too few requests ended. That alone is not a
 // limit of the generator: the server or the connections may be the reason.
 func judgeRate(r *load.Report) {
 	failed := r.Classes[load.Conn] + r.Classes[load.Timeout]

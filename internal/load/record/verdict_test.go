@@ -74,7 +74,7 @@ func TestLatenessIsRelativeToTheTimes(t *testing.T) {
 	}
 }
 
-// A rate that the server or the connections miss is no limit of the generator.
+// A rate that the server or the connections miss is not a limit of the generator.
 func TestMissedRateIsNotTheGenerators(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
 	r := load.Report{Loop: "open", Intended: 1000, Completed: 500, MeasureStart: at, MeasureEnd: at.Add(time.Second), Verdict: "ok", Generator: load.Generator{OK: true}}

@@ -99,7 +99,7 @@ func TestSeedDecidesTheSchedule(t *testing.T) {
 	}
 }
 
-// The number of Poisson arrivals in the measure window is that of constant arrivals, for
+// The number of Poisson arrivals in the measure window equals the number of constant arrivals, for
 // every seed, rate curve and number of workers. Without phases the number varies.
 func TestPoissonNumberIsFixed(t *testing.T) {
 	steps := []load.Segment{{For: 500 * time.Millisecond, From: 100, To: 100}, {For: time.Second, From: 100, To: 500}}
@@ -173,7 +173,7 @@ func TestConditionedArrivalsArePoisson(t *testing.T) {
 	if d := stat.KolmogorovSmirnov(at, nil, even, nil); d > 1.36/math.Sqrt(n) {
 		t.Errorf("positions: KS distance %v", d)
 	}
-	// The number in a tenth of the window varies as that of uniform positions: variance
+	// The number in a tenth of the window varies as with uniform positions: variance
 	// n/10·(9/10). Constant arrivals would have none.
 	const short = 200
 	var counts []float64

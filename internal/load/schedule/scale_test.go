@@ -33,7 +33,7 @@ func TestWorkersScale(t *testing.T) {
 	}
 }
 
-// BenchmarkWorkerOfMany is the cost of the next request of one worker: it draws those of the others too.
+// BenchmarkWorkerOfMany measures the next request of one worker, which also draws the other workers' requests.
 func BenchmarkWorkerOfMany(b *testing.B) {
 	for _, n := range []int{1, 16} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -24,7 +24,7 @@ func Rotation(p *load.Profile) []int {
 	return ByWeight(Weights(p))
 }
 
-// Weights are those of the targets.
+// Weights returns the weight of each target, 1 for each if the profile has none.
 func Weights(p *load.Profile) []int {
 	if len(p.Weights) > 0 {
 		return p.Weights

@@ -8,7 +8,7 @@ import (
 )
 
 // sliced is the rate over the time in which one load sends: its own slices, without their guards.
-// Positions on its axis are those of its own requests. A block therefore has rate × time of them,
+// Positions on its axis count its own requests. A block therefore has rate × time of them,
 // however few fall into a slice, and all owners of a row have the same number in it.
 type sliced struct {
 	rateCurve

@@ -12,7 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// connectTo finds the addresses that p has in place of those of u's host, none without a
+// connectTo finds the addresses that p has in place of the addresses of u's host, none without a
 // replacement. Names are looked up at once.
 func connectTo(ctx context.Context, p *load.Profile, u *url.URL, look Lookup) ([]netip.AddrPort, error) {
 	places, err := replacements(p, u)

@@ -26,7 +26,7 @@ func newIdentity(certFile, keyFile string) (*identity, error) {
 	return i, err
 }
 
-// fileInfo is that of a regular file.
+// fileInfo returns the state of a regular file, nil if path is not one: a pipe has no change to detect.
 func fileInfo(path string) os.FileInfo {
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 		return info
@@ -58,7 +58,7 @@ func (i *identity) refresh() {
 	i.cert, i.files, i.sessions = cert, files, nil
 }
 
-// certificate is that of a new connection.
+// certificate returns the client certificate for a new connection, from the files as they are now.
 func (i *identity) certificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -143,7 +143,7 @@ func defaultPath(u *url.URL) string {
 	return "/"
 }
 
-// inPath reports whether a cookie's path covers that of a request (RFC 6265 section 5.1.4).
+// inPath reports whether a cookie's path covers the path of a request (RFC 6265 section 5.1.4).
 func inPath(request, path string) bool {
 	if request == "" {
 		request = "/"

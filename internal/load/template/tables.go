@@ -49,7 +49,7 @@ type Column struct {
 	Values []string `json:"values"`
 }
 
-// values are those of a column, and the number of its file.
+// values returns the values of a column, and the number of its file.
 func (d *Data) values(file, column string, use Use) (values []string, table uint64, err error) {
 	for i := range d.Tables {
 		if d.Tables[i].File != file {

@@ -62,7 +62,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// Random values are those of the seed, differ between requests, expressions and seeds, and reach
+// Random values depend on the seed alone, differ between requests, expressions and seeds, and reach
 // both ends of their range. Columns of one file have the same random row.
 func TestRandomValues(t *testing.T) {
 	const text = `{{uuid}} {{uuid}} {{random 1 3}} {{csv "users.csv" "id" random}}{{csv "users.csv" "name" random}}`

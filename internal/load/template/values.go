@@ -20,7 +20,7 @@ const (
 	URL               // with all but unreserved characters percent-encoded (RFC 3986 section 2.3)
 )
 
-// Values are those of one request.
+// Values are the inputs from which one request gets its values.
 type Values struct {
 	Seed   uint64 // of the load
 	Number int64  // of the request, from 1
@@ -136,7 +136,7 @@ func (t *Text) Append(b []byte, v *Values) []byte {
 	return b
 }
 
-// tableDraw separates the draws of rows from those of expressions.
+// tableDraw separates the draws of rows from the draws of expressions.
 const tableDraw = 1 << 40
 
 // draw is a random number of a request: the finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA

@@ -12,7 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load/check"
 )
 
-// answer is that of a server to the handshake of r.
+// answer returns a server's answer to the handshake of r.
 func answer(r *Request, fields ...string) []byte {
 	return []byte("HTTP/1.1 101 Switching Protocols\r\nUpgrade: WebSocket\r\nConnection: keep-alive, Upgrade\r\nSec-WebSocket-Accept: " + r.accept + "\r\n" + strings.Join(fields, "") + "\r\n")
 }

@@ -97,7 +97,7 @@ func BuildRequest(u *url.URL, p *load.Profile, body []byte) *Request {
 	return r
 }
 
-// mask is that of all frames of this process.
+// mask masks all frames of this process.
 var mask = func() (m [4]byte) {
 	_, _ = rand.Read(m[:]) // does not fail
 	return m

@@ -164,7 +164,7 @@ type Run struct {
 	first  Status
 }
 
-func (r *Run) at(name string, more ...string) string {
+func (r *Run) path(name string, more ...string) string {
 	q := url.Values{"run": {r.id}}
 	for i := 0; i+1 < len(more); i += 2 {
 		q.Set(more[i], more[i+1])
@@ -175,7 +175,7 @@ func (r *Run) at(name string, more ...string) string {
 // Status returns the state of the run.
 func (r *Run) Status(ctx context.Context) (Status, error) {
 	var s Status
-	err := r.client.callRetrying(ctx, "get the state of the command", http.MethodGet, r.at("status"), nil, &s)
+	err := r.client.callRetrying(ctx, "get the state of the command", http.MethodGet, r.path("status"), nil, &s)
 	return s, err
 }
 
@@ -197,7 +197,7 @@ func (r *Run) Copy(ctx context.Context, stream string, w io.Writer) error {
 
 // copyOnce reads one response. An end that the worker does not confirm is a broken connection.
 func (r *Run) copyOnce(ctx context.Context, stream string, to *writer) error {
-	resp, err := r.client.open(ctx, http.MethodGet, r.at(stream, "from", strconv.FormatInt(to.n, 10)), nil)
+	resp, err := r.client.open(ctx, http.MethodGet, r.path(stream, "from", strconv.FormatInt(to.n, 10)), nil)
 	if err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func (r *Run) copyOnce(ctx context.Context, stream string, to *writer) error {
 		return err
 	}
 	var s Status
-	if err := r.client.call(ctx, http.MethodGet, r.at("status"), nil, &s); err != nil {
+	if err := r.client.call(ctx, http.MethodGet, r.path("status"), nil, &s); err != nil {
 		return err
 	}
 	size := s.Stdout
@@ -247,7 +247,7 @@ const (
 // broken connection it calls keep again for all files.
 func (r *Run) Files(ctx context.Context, keep func(name string, content io.Reader) error) error {
 	return r.client.retry(ctx, "fetch what the command left", func(ctx context.Context) (bool, error) {
-		resp, err := r.client.open(ctx, http.MethodGet, r.at("files"), nil)
+		resp, err := r.client.open(ctx, http.MethodGet, r.path("files"), nil)
 		if err != nil {
 			return false, err
 		}
@@ -284,5 +284,5 @@ func readFiles(from io.Reader, keep func(name string, content io.Reader) error) 
 
 // Stop interrupts the command, and kills it after grace. It does not wait.
 func (r *Run) Stop(ctx context.Context, grace time.Duration) error {
-	return r.client.callRetrying(ctx, "stop the command", http.MethodPost, r.at("stop"), stopRequest{grace}, nil)
+	return r.client.callRetrying(ctx, "stop the command", http.MethodPost, r.path("stop"), stopRequest{grace}, nil)
 }

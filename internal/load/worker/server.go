@@ -56,11 +56,11 @@ func NewServer(token, root string) (*Server, error) {
 	}
 	s := &Server{token: token, root: root, mux: http.NewServeMux(), done: make(chan struct{}), runs: map[string]*run{}}
 	s.mux.HandleFunc("POST /run", s.start)
-	s.mux.HandleFunc("GET /status", s.of(s.status))
-	s.mux.HandleFunc("GET /stdout", s.of(s.stream(Stdout)))
-	s.mux.HandleFunc("GET /stderr", s.of(s.stream(Stderr)))
-	s.mux.HandleFunc("GET /files", s.of(s.files))
-	s.mux.HandleFunc("POST /stop", s.of(s.stop))
+	s.mux.HandleFunc("GET /status", s.withRun(s.status))
+	s.mux.HandleFunc("GET /stdout", s.withRun(s.stream(Stdout)))
+	s.mux.HandleFunc("GET /stderr", s.withRun(s.stream(Stderr)))
+	s.mux.HandleFunc("GET /files", s.withRun(s.files))
+	s.mux.HandleFunc("POST /stop", s.withRun(s.stop))
 	s.mux.HandleFunc("GET /clock", s.clock)
 	s.mux.HandleFunc("POST /done", s.finish)
 	return s, nil
@@ -159,8 +159,8 @@ func readCommand(from io.Reader) (c Command, err error) {
 	return c, nil
 }
 
-// of passes the run that a request names to do.
-func (s *Server) of(do func(http.ResponseWriter, *http.Request, *run)) http.HandlerFunc {
+// withRun passes the run that a request names to do.
+func (s *Server) withRun(do func(http.ResponseWriter, *http.Request, *run)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id := r.URL.Query().Get("run")
 		s.mu.Lock()

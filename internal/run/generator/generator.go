@@ -22,7 +22,7 @@ type Generator interface {
 	// once a second if the generator prints its progress.
 	Parse(stdout io.Reader, p load.Profile, progress func(load.Progress)) (result.Load, error)
 	// Abilities returns what the generator can do beyond the above. A generator that wraps
-	// another returns those of the other.
+	// another returns the other's abilities.
 	Abilities() Abilities
 }
 

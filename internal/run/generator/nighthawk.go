@@ -93,7 +93,7 @@ func ParseNighthawk(r io.Reader) (Outcome, error) {
 	if err := json.Unmarshal(text, &j); err != nil {
 		return o, fmt.Errorf("read output of nighthawk: %w", err)
 	}
-	// Rate and connections are those of each worker. Several workers have a result each.
+	// Rate and connections are per worker. Several workers have a result each.
 	workers := float64(max(1, len(j.Results)-1))
 	if j.Options.RPS != nil {
 		o.AskedRate = asRate(*j.Options.RPS * workers)

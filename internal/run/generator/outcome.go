@@ -28,7 +28,7 @@ type Outcome struct {
 	Connections *int
 	// Requests is the number of finished requests, failed ones included.
 	Requests *int64
-	// AllRequests are those of the whole run, if Requests omit some: those outside the measure
+	// AllRequests counts the whole run, if Requests omits some: requests outside the measure
 	// window, or aborted at its end.
 	AllRequests *int64
 	// Rate is the finished requests per second as the generator computed it.

@@ -415,7 +415,7 @@ func ParseHey(r io.Reader) (Outcome, error) {
 	if o.Elapsed == 0 {
 		return o, errors.New("read output of hey: it has no summary")
 	}
-	// The rate is that of all requests. It and the time have four decimals.
+	// The rate counts all requests. It and the time have four decimals.
 	if n, rate := float64(sum(o.Statuses)+sum(o.Errors)), o.Rate; rate != nil && math.Abs(*rate*o.Elapsed.Seconds()-n) > 1+n*1e-4/o.Elapsed.Seconds() {
 		return o, fmt.Errorf("read output of hey: %g requests/s for %v are not %.0f: lines are missing", *rate, o.Elapsed, n)
 	}

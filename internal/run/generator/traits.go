@@ -148,7 +148,7 @@ func isHost(header string) bool {
 	return strings.EqualFold(name, "host")
 }
 
-// host is the header Host of p's requests, the last of several. Empty: that of the target.
+// host returns the header Host of p's requests, the last of several. Empty: the target's host.
 func host(p load.Profile) (value string) {
 	for _, h := range p.Headers {
 		if isHost(h) {

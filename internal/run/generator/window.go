@@ -243,10 +243,10 @@ func setLateness(l *result.Load, late []time.Duration) {
 		return
 	}
 	slices.Sort(late)
-	at := func(q float64) *float64 {
+	quantile := func(q float64) *float64 {
 		return ptr(float64(late[int(q*float64(len(late)-1))]) / 1e3)
 	}
-	l.LatenessP50US, l.LatenessP99US, l.LatenessMaxUS = at(0.5), at(0.99), at(1)
+	l.LatenessP50US, l.LatenessP99US, l.LatenessMaxUS = quantile(0.5), quantile(0.99), quantile(1)
 }
 
 // writeLog writes to a temporary file first, so that a log is complete or absent.

@@ -11,7 +11,7 @@ import (
 )
 
 // Combine reads processes of this machine with local, and all other tasks with cluster. Totals are
-// those of the cluster's machines.
+// the sums over the cluster's machines.
 func Combine(cluster, local Meter) Meter { return combined{cluster, local} }
 
 type combined struct{ cluster, local Meter }

@@ -132,7 +132,7 @@ func ownGroups(root, listed string) (groups []string) {
 	return groups
 }
 
-// groupsOfTare are those of this process.
+// groupsOfTare returns the control groups of this process.
 func groupsOfTare() []string {
 	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {

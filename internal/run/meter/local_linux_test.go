@@ -70,7 +70,7 @@ func clockOf(tid int) int64 {
 	return ts.Nano()
 }
 
-// threadsCPU returns the sum over all threads, including those of the Go runtime.
+// threadsCPU returns the sum over all threads, including the Go runtime's.
 func threadsCPU() (sum int64) {
 	entries, err := os.ReadDir("/proc/self/task")
 	if err != nil {

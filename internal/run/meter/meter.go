@@ -43,7 +43,7 @@ type Look struct {
 	NodeErr error
 	// Nodes are the machines of a cluster.
 	Nodes []Machine
-	// NodeCPUs is the number of processors in Node, or 0 for those of this machine.
+	// NodeCPUs is the number of processors in Node, or 0 for the processors of this machine.
 	NodeCPUs int
 	// Gap is the reason for a reading without data, from a meter whose later readings
 	// may succeed. Counters are cumulative. nil: there are data.
@@ -96,7 +96,7 @@ type Meter interface {
 	// here. If it never can, the error wraps errors.ErrUnsupported.
 	Read(ctx context.Context, tasks []platform.Task, depth Depth) (Look, error)
 	// Follower returns the plans of readings of these tasks, nil if the meter is read at each
-	// instant. A meter that wraps another has those of the other.
+	// instant. A meter that wraps another returns the other's plans.
 	Follower() Follower
 }
 

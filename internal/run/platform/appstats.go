@@ -43,7 +43,7 @@ func parseStats(text []byte) (stats AppStats, err error) {
 // the stats could not be read.
 func (s AppStats) Counts(from balance.Count, of app.Service, protocol string) []balance.Count {
 	from.Config = s.ETag
-	at := func(place balance.Place, tally balance.Tally) balance.Count {
+	count := func(place balance.Place, tally balance.Tally) balance.Count {
 		c := from
 		c.Place = place
 		if c.Unknown == "" {
@@ -51,10 +51,10 @@ func (s AppStats) Counts(from balance.Count, of app.Service, protocol string) []
 		}
 		return c
 	}
-	all := []balance.Count{at(balance.Place{Service: of.Name, Point: balance.Served, Unit: UnitOf(protocol)},
+	all := []balance.Count{count(balance.Place{Service: of.Name, Point: balance.Served, Unit: UnitOf(protocol)},
 		balance.Tally{Count: s.Requests, Failed: s.Failed, Partial: s.Partial})}
 	if protocol == app.WebSocket {
-		all = append(all, at(balance.Place{Service: of.Name, Point: balance.Served, Unit: balance.Requests}, balance.Tally{Count: s.Messages, Failed: s.Failed, Partial: s.Partial}))
+		all = append(all, count(balance.Place{Service: of.Name, Point: balance.Served, Unit: balance.Requests}, balance.Tally{Count: s.Messages, Failed: s.Failed, Partial: s.Partial}))
 	}
 	done := map[string]bool{}
 	for _, call := range of.Calls {
@@ -63,7 +63,7 @@ func (s AppStats) Counts(from balance.Count, of app.Service, protocol string) []
 		}
 		done[call.Service] = true
 		n := s.Callees[call.Service]
-		all = append(all, at(balance.Place{Service: of.Name, Point: balance.Sent, To: call.Service, Unit: balance.Requests},
+		all = append(all, count(balance.Place{Service: of.Name, Point: balance.Sent, To: call.Service, Unit: balance.Requests},
 			balance.Tally{Count: n.Sent, Failed: n.Failed, Retries: n.Retries}))
 	}
 	return all

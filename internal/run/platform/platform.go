@@ -221,8 +221,8 @@ type TaskFaults interface {
 	// Victims lists the tasks that faults can hit, by service and replica, ended ones included.
 	Victims() []Victim
 	// End ends a task with SIGTERM, and SIGKILL after grace. Without grace it sends
-	// SIGKILL at once. It returns when the task has ended, and an ended task is no
-	// error.
+	// SIGKILL at once. It returns when the task has ended, and an ended task is not
+	// an error.
 	End(ctx context.Context, id string, grace time.Duration) error
 	// Freeze suspends a task with its descendants (SIGSTOP), or resumes it (SIGCONT). It returns when all are stopped.
 	Freeze(ctx context.Context, id string, frozen bool) error

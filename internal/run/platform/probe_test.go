@@ -7,7 +7,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// The bounds are those of a Poisson distribution: of 20 answers with 5 % errors, more than 4 fail in 0.4 % of all cases.
+// The bounds come from a Poisson distribution: of 20 answers with 5 % errors, more than 4 fail in 0.4 % of all cases.
 func TestAcceptedAnswers(t *testing.T) {
 	limited := app.Topology{Entry: "a", Services: []app.Service{{Name: "a", Behavior: app.Behavior{RateLimit: 5, FailedCallStatus: 504}, Calls: []app.Call{{Service: "b"}}},
 		{Name: "b", Behavior: app.Behavior{Errors: &app.Errors{Ratio: 0.1}}}}}

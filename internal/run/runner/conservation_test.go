@@ -20,7 +20,7 @@ import (
 
 const notConserved = "requests-not-conserved"
 
-// conservedText is a short trial of one service. Its limits are wide: this is no measurement.
+// conservedText is a short trial of one service. Its limits are wide: this is not a measurement.
 const conservedText = `apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: conserved}

@@ -35,11 +35,11 @@ func TestUnconservedTreatmentOfARound(t *testing.T) {
 	}{
 		{"a client at the application behind Envoy", "envoy", nil, func(t *testing.T, cfg *runner.Config, sink *events, trial string) {
 			client := &outsideClient{address: func(trial string) string { return provided(t, *cfg, trial, "commands.sh", listens) }}
-			sink.on = of(trial, client.event(t))
+			sink.on = eventsOf(trial, client.event(t))
 		}, []string{" requests appeared between the sidecar of echo and its application: ", "probable cause: a client outside the trial"}},
 		{"a client at the application without a mesh", "none", nil, func(t *testing.T, cfg *runner.Config, sink *events, trial string) {
 			client := &outsideClient{address: func(trial string) string { return provided(t, *cfg, trial, "commands.sh", listens) }}
-			sink.on = of(trial, client.event(t))
+			sink.on = eventsOf(trial, client.event(t))
 		}, []string{" requests appeared between load and the application echo: ", "probable cause: a client outside the trial"}},
 		{"a bypass", "envoy", nil, func(t *testing.T, cfg *runner.Config, _ *events, disturbed string) {
 			cfg.Platform.Deployer = decorated{cfg.Platform.Deployer, func(spec platform.Spec, d *platform.Deployment) {
@@ -151,7 +151,7 @@ type idleClient struct {
 }
 
 func (c *idleClient) event(t *testing.T, cfg runner.Config) func(result.Event) {
-	return of(c.trial, func(e result.Event) {
+	return eventsOf(c.trial, func(e result.Event) {
 		if e.Kind != result.KindPhase || e.Phase != "measure" {
 			return
 		}
@@ -187,8 +187,8 @@ func (c *idleClient) send(ctx context.Context, url string, p load.Profile) {
 	}
 }
 
-// of passes on the events of one trial.
-func of(trial string, on func(result.Event)) func(result.Event) {
+// eventsOf passes on the events of one trial.
+func eventsOf(trial string, on func(result.Event)) func(result.Event) {
 	return func(e result.Event) {
 		if e.Trial == trial {
 			on(e)

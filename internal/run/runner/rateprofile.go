@@ -97,7 +97,7 @@ func arrive(p *load.Profile, l *experiment.Load) {
 	vary(p, l.Profile)
 }
 
-// replay sends the recorded requests at their instants, to each of p's roots in turn. p.Rate becomes that of
+// replay sends the recorded requests at their instants, to each of p's roots in turn. p.Rate becomes the rate of
 // the measure phase.
 func replay(p *load.Profile, l *experiment.Load) {
 	p.Arrivals, p.Weights = load.Replay, nil

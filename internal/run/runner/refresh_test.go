@@ -35,7 +35,7 @@ func (p refreshPlatform) Deploy(ctx context.Context, spec platform.Spec) (*platf
 }
 
 func (refreshPlatform) Refresh() time.Duration     { return refresh }
-func (refreshPlatform) NodeRefresh() time.Duration { return time.Second } // that of [findingMeter]
+func (refreshPlatform) NodeRefresh() time.Duration { return time.Second } // as in [findingMeter]
 
 // refreshMeter repeats a reading for a refresh interval. Each task has its own phase,
 // as in a kubelet.

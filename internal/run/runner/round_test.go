@@ -197,7 +197,7 @@ func TestRoundDeployedAtOnce(t *testing.T) {
 	together := &meeting{Deployer: cfg.Platform.Deployer, members: 3, all: make(chan struct{})}
 	cfg.Platform.Deployer = together
 	cfg.Platform.DeploysAtOnce = true
-	cfg.Timing.Deploy = time.Minute // that of each, for all three
+	cfg.Timing.Deploy = time.Minute // one time, for all three
 	summary, err := runner.Run(context.Background(), cfg)
 	if err != nil || summary.Recorded != 6 || summary.Failed != 0 {
 		t.Fatalf("%+v, %v, %q", summary, err, failures(cfg))

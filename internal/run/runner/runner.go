@@ -207,9 +207,9 @@ func (r *run) undecided(pending []plan.Trial) int {
 		return 0
 	}
 	before := pending[0].Block - 1
-	of := func(t plan.Trial) bool { return t.Block <= before }
-	after := slices.DeleteFunc(slices.Clone(r.plan.Trials), of)
-	if slices.ContainsFunc(pending, of) || len(after) != len(pending) {
+	upTo := func(t plan.Trial) bool { return t.Block <= before }
+	after := slices.DeleteFunc(slices.Clone(r.plan.Trials), upTo)
+	if slices.ContainsFunc(pending, upTo) || len(after) != len(pending) {
 		return 0
 	}
 	return before

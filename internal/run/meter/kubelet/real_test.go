@@ -178,7 +178,7 @@ func follow(t *testing.T, groups map[string]cgroup) func(name string, at time.Ti
 	}
 }
 
-// The kubelet's CPU of a container, a native sidecar included, equals that of its
+// The kubelet's CPU of a container, a native sidecar included, equals the CPU of its
 // control group, between the same two moments.
 func TestRealKubeletAgainstControlGroup(t *testing.T) {
 	c := realCluster(t)

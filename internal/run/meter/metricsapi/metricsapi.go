@@ -4,7 +4,7 @@
 // The API has no counters. For each pod it has one row, the mean usage of its
 // containers over the window that ends at the row's time, and repeats it until the
 // next row. The meter sums the rows. Windows are adjacent, so the sum is a counter,
-// known at the ends of the windows. A repeated row is no new reading.
+// known at the ends of the windows. A repeated row is not a new reading.
 package metricsapi
 
 import (

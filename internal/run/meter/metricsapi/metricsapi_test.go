@@ -44,7 +44,7 @@ var tasks = []platform.Task{
 	{Task: mesh.Task{ID: "gone", Namespace: "shop", Pod: "front-1", Container: "app"}},
 }
 
-// Rows add up to a counter: the usage between two of its readings is that of the
+// Rows add up to a counter: the usage between two of its readings equals the usage of the
 // windows between them, for any times and number of readings.
 func TestRowsAddUp(t *testing.T) {
 	s := answers{}

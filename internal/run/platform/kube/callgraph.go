@@ -32,7 +32,7 @@ func (g *callGraph) find(ctx context.Context) (calls []seenCall) {
 		names = append(names, s.Name)
 	}
 	for _, s := range g.spec.Topology.Services {
-		for _, pod := range g.pods.of(s.Name) {
+		for _, pod := range g.pods.ofService(s.Name) {
 			for _, to := range g.destinations(ctx, pod, names) {
 				if c := (seenCall{s.Name, to}); to != s.Name && !slices.Contains(calls, c) {
 					calls = append(calls, c)

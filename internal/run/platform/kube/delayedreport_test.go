@@ -30,7 +30,7 @@ func TestDelayedReport(t *testing.T) {
 	})
 }
 
-// States that alternate, such as those of a failed pull, are printed once each.
+// States that alternate, such as after a failed pull, are printed once each.
 func TestDelayedReportRepeatsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines []string

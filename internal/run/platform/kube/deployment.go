@@ -165,7 +165,7 @@ func (w watchers) Err() error {
 	return nil
 }
 
-// installMesh installs the trial's mesh and uninstalls any other, except those of the other trials of a round.
+// installMesh installs the trial's mesh and uninstalls any other, except the meshes of the other trials of a round.
 func (d *deployment) installMesh(ctx context.Context) (err error) {
 	if d.options.Meshes == nil {
 		return nil

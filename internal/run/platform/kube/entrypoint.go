@@ -96,7 +96,7 @@ type entryService struct {
 // service is the gateway's Service, or the entry's without a gateway.
 func (e *entryPoint) service() entryService {
 	s := entryService{ref: cluster.Ref{Kind: cluster.KindService, Namespace: e.namespace, Name: e.spec.Entry().Name}, port: entryPortOf(e.spec),
-		pods: func() []*corev1.Pod { return e.pods.of(e.spec.Entry().Name) }}
+		pods: func() []*corev1.Pod { return e.pods.ofService(e.spec.Entry().Name) }}
 	if g := e.enrolment.gateway; g != nil {
 		s.ref.Name, s.port, s.pods = g.Service, g.Port, e.gatewayPods
 	}
@@ -249,7 +249,7 @@ func (e *entryPoint) forwardPods() (all []string, err error) {
 	if e.foreign != nil {
 		return nil, hint.New("use platform: {expose: nodePort}", "%w for objects of others: the ports of their pods are unknown", errors.ErrUnsupported)
 	}
-	for _, pod := range e.pods.of(e.spec.Entry().Name) {
+	for _, pod := range e.pods.ofService(e.spec.Entry().Name) {
 		f := e.cluster.Forward(e.namespace, pod.Name, servicePort)
 		e.forwards = append(e.forwards, f)
 		address, err := f.Listen()

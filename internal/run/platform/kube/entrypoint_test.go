@@ -80,16 +80,16 @@ func TestGatewayRefused(t *testing.T) {
 	wantError(t, err, "portForward", "nodePort")
 }
 
-// The node port of a Service with several ports is that of the given port.
+// nodePortOf returns the node port of the given port, also of a Service with several ports.
 func TestNodePortOf(t *testing.T) {
 	port := func(number, node int64) any { return map[string]any{"port": number, "nodePort": node} }
-	of := func(ports ...any) *unstructured.Unstructured {
+	service := func(ports ...any) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"ports": ports}}}
 	}
 	for _, c := range []struct {
 		service *unstructured.Unstructured
 		want    int64
-	}{{of(port(15021, 30001), port(80, 30002)), 30002}, {of(port(8080, 30003)), 30003}, {of(port(1, 30001), port(2, 30002)), 0}, {of(), 0}, {of(map[string]any{"port": int64(80)}), 0}} {
+	}{{service(port(15021, 30001), port(80, 30002)), 30002}, {service(port(8080, 30003)), 30003}, {service(port(1, 30001), port(2, 30002)), 0}, {service(), 0}, {service(map[string]any{"port": int64(80)}), 0}} {
 		if got := nodePortOf(c.service, 80); got != c.want {
 			t.Errorf("%v: %d, want %d", c.service.Object, got, c.want)
 		}

@@ -56,7 +56,7 @@ func makeNamespace(t *testing.T, c *cluster.Cluster) (namespace, user string) {
 }
 
 // Trials run in an existing namespace with only the RBAC permissions that `tare cluster rbac --namespace` prints, and with
-// the configured resources. Their objects are removed, those of other users remain.
+// the configured resources. Their objects are removed, other users' objects remain.
 func TestExistingNamespace(t *testing.T) {
 	c := sharedCluster(t)
 	namespace, user := makeNamespace(t, c)

@@ -46,7 +46,7 @@ func (f *faults) Victims() []platform.Victim {
 		if s.Program != "" { // it cannot be changed while it runs
 			continue
 		}
-		f.pods.of(s.Name) // gives each pod a slot
+		f.pods.ofService(s.Name) // gives each pod a slot
 		for i := range f.pods.slots.count(s.Name) {
 			name, pod := slotName(s.Name, i), f.pods.current(s.Name, i)
 			all = append(all, platform.Victim{ID: name + "/" + appContainer, Pod: name, Service: s.Name, Replica: i, Plane: metric.App,

@@ -78,7 +78,7 @@ func (c *foreignObjects) template(pod *corev1.Pod) (podTemplate, bool) {
 	return c.templates[i], true
 }
 
-// service is the Service that selects a pod, those of the topology first, or "".
+// service returns the Service that selects a pod, from the topology if possible, or "".
 func (c *foreignObjects) service(pod *corev1.Pod, topology app.Topology) string {
 	for _, s := range topology.Services {
 		if selects(c.services[s.Name], pod.Labels) {

@@ -15,7 +15,7 @@ import (
 
 const (
 	defaultRelease = "app"
-	// defaultForeignPort is that of an entry whose port is not in the file.
+	// defaultForeignPort is the port of an entry whose port is not in the file.
 	defaultForeignPort = 80
 )
 

@@ -49,7 +49,7 @@ func (p *inPlace) enrol(ctx context.Context) error {
 	}
 	editor := newObjectEditor(ctx, p.trial, "")
 	editor.from = set.Source
-	// The objects are those of the cluster. They are not applied, and only recognised.
+	// The objects exist in the cluster. They are not applied, and only recognised.
 	if err := eachObject(text, func(o *unstructured.Unstructured) error { editor.found.add(o, p.namespace); return nil }); err != nil {
 		return err
 	}

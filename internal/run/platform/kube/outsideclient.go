@@ -29,7 +29,7 @@ const (
 )
 
 // outsideClient is a pod outside the mesh that sends plaintext requests to pods inside. A mesh that admits requests from
-// nodes, such as those of the API server, cannot be tested otherwise. The pod has a namespace of its own, without the
+// nodes, such as the API server's, cannot be tested otherwise. The pod has a namespace of its own, without the
 // labels of the mesh. It exists only during verification and is not measured.
 type outsideClient struct {
 	applier   *applier

@@ -75,7 +75,7 @@ func (m manifests) place(spec *corev1.PodSpec, service string, isLoad bool) {
 	same := &metav1.LabelSelector{MatchLabels: map[string]string{labelService: service}}
 	spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 		MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: same,
-		NodeTaintsPolicy: new(corev1.NodeInclusionPolicyHonor)}} // a lost node, or one of the control plane, is no place for a replica
+		NodeTaintsPolicy: new(corev1.NodeInclusionPolicyHonor)}} // a replica avoids lost nodes and nodes of the control plane
 	if isLoad {
 		spec.Affinity = &corev1.Affinity{PodAntiAffinity: awayFromServices()}
 	}

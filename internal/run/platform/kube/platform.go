@@ -76,7 +76,7 @@ type Options struct {
 	// Gateway sends the load through the mesh's ingress gateway or, without a mesh, to the entry's Service.
 	Gateway bool
 	// Refresh is the longest interval between two refreshes of the meter's counters, NodeRefresh
-	// that of nodes outside their pods. Zero: the meter has none of these.
+	// the interval for nodes outside their pods. Zero: the meter has none of these.
 	Refresh, NodeRefresh time.Duration
 	// MeasureRefresh measures both before the first trial, and nil keeps them. Meter is the meter's name.
 	MeasureRefresh func(context.Context) (containers, nodes time.Duration, err error)
@@ -104,7 +104,7 @@ type Options struct {
 
 // Meshes installs meshes in the cluster. [*meshes.Batches] implements it.
 type Meshes interface {
-	// Ready installs m and uninstalls other meshes, except those of trials beside this one.
+	// Ready installs m and uninstalls other meshes, except the meshes of trials beside this one.
 	Ready(ctx context.Context, m mesh.Definition, beside bool) (*meshes.Batch, error)
 }
 

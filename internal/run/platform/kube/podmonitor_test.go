@@ -58,7 +58,7 @@ func TestPodMonitorLeavesOutFailed(t *testing.T) {
 	if err := m.Err(); err != nil {
 		t.Fatal(err)
 	}
-	if pods := m.pods.of("s"); len(pods) != 1 || m.pods.name(pods[0]) != "s-0" {
+	if pods := m.pods.ofService("s"); len(pods) != 1 || m.pods.name(pods[0]) != "s-0" {
 		t.Errorf("%d pods", len(pods))
 	}
 	a.Status.Phase, a.Status.Reason = corev1.PodFailed, "Evicted" // during the trial

@@ -46,13 +46,13 @@ func (rc *requestCounters) RequestCounts(ctx context.Context) ([]balance.Count, 
 	var applications []func(context.Context) []balance.Count
 	var sidecars []func(context.Context) []alternative
 	for _, s := range rc.spec.Topology.Services {
-		for _, pod := range rc.pods.of(s.Name) {
+		for _, pod := range rc.pods.ofService(s.Name) {
 			applications = append(applications, func(ctx context.Context) []balance.Count { return rc.application(ctx, s, pod) })
 			sidecars = append(sidecars, rc.sidecars(s.Name, pod)...)
 		}
 	}
 	if rc.enrolment.loadInside {
-		for _, pod := range rc.pods.of(loadService) {
+		for _, pod := range rc.pods.ofService(loadService) {
 			sidecars = append(sidecars, rc.sidecars(loadService, pod)...)
 		}
 	}

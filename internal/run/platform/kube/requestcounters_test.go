@@ -103,7 +103,7 @@ func podsOf(t *testing.T, texts ...string) *podStore {
 	return &podStore{informer: fixedInformer{store: store}}
 }
 
-// Connections through ztunnels are those of the load and of the services. A client of others at a service is found.
+// Connections through ztunnels come from the load and the services. Another client of a service is found.
 func TestNodeProxyCounts(t *testing.T) {
 	topology, err := app.Load("chain-2")
 	if err != nil {
@@ -168,7 +168,7 @@ func TestNodeProxyCounts(t *testing.T) {
 	}
 }
 
-// Requests that the ingress gateway receives are compared with those of the load.
+// Requests that the ingress gateway receives are compared with the load's requests.
 func TestGatewayCounts(t *testing.T) {
 	istio, err := mesh.Load("istio")
 	if err != nil {
@@ -203,7 +203,7 @@ func TestGatewayCounts(t *testing.T) {
 	}
 }
 
-// A sidecar that passes requests from outside the mesh as TCP does not count those of a load outside at the entry.
+// A sidecar that passes requests from outside the mesh as TCP does not count the requests of a load outside at the entry.
 func TestOpaqueRequestsOfLoadOutside(t *testing.T) {
 	topology, err := app.Load("chain-2")
 	if err != nil {

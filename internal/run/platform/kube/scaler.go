@@ -25,7 +25,7 @@ type scaler struct {
 	faults *faults
 
 	mu    sync.Mutex     // held during a change
-	delta map[string]int // replicas beside those of the specification, by service
+	delta map[string]int // replicas beyond the specification, by service
 }
 
 // Shrink implements [platform.Scaler]: it removes one replica, and makes the ReplicaSet delete this pod.

@@ -41,7 +41,7 @@ func (s *sourceObjects) install(ctx context.Context) error {
 		o.Object = set.Place(o.Object, s.namespace)
 		s.expose(o)
 		if s.cluster.DryRun() && s.spec.Topology.Namespace != "" {
-			o = withoutSecrets(o) // they are those of a running application
+			o = withoutSecrets(o) // the secrets belong to a running application
 		}
 		objects = append(objects, o)
 		return nil

@@ -80,7 +80,7 @@ func (l *taskLister) original(pod *corev1.Pod) bool {
 	return l.spec.Topology.Namespace != "" && !l.options.InPlace && pod.Namespace == l.spec.Topology.Namespace
 }
 
-// taskID is the ID of a task in one generation, so that its CPU use is not added to that of another.
+// taskID is the ID of a task in one generation, so that its CPU use is not added to the CPU use of another.
 func taskID(id string, generation int) string {
 	if generation == 1 {
 		return id

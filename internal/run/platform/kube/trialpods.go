@@ -65,8 +65,8 @@ func (p *trialPods) close() {
 	}
 }
 
-// of are the pods of a service. Each has a slot afterwards.
-func (p *trialPods) of(service string) []*corev1.Pod {
+// ofService returns the pods of a service. Each has a slot afterwards.
+func (p *trialPods) ofService(service string) []*corev1.Pod {
 	pods := slices.DeleteFunc(p.all(), func(pod *corev1.Pod) bool { return p.serviceOf(pod) != service })
 	for _, pod := range pods {
 		p.name(pod)
@@ -105,7 +105,7 @@ func (p *trialPods) byUID(uid types.UID) *corev1.Pod {
 
 // current is the pod in a slot, or nil if the slot is vacant or its pod is being deleted.
 func (p *trialPods) current(service string, number int) *corev1.Pod {
-	pods := p.of(service)
+	pods := p.ofService(service)
 	name := p.slots.occupant(service, number)
 	for _, pod := range pods {
 		if pod.Name == name && pod.DeletionTimestamp == nil {

@@ -224,7 +224,7 @@ func TestOwnProgramWithoutARoot(t *testing.T) {
 	}
 }
 
-// An endless answer costs one timeout, not that of each probe.
+// An endless answer costs one timeout, not one for each probe.
 func TestOwnProgramWithEndlessAnswers(t *testing.T) {
 	t.Parallel()
 	one := own(t, "endless")

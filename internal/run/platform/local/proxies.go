@@ -174,7 +174,7 @@ func (p *pod) setPorts(definition mesh.Sidecar, ports map[string]int) error {
 	if err != nil {
 		return err
 	}
-	at := func(listener string) (netip.AddrPort, error) {
+	address := func(listener string) (netip.AddrPort, error) {
 		port, ok := ports[listener]
 		if !ok || port <= 0 || port > 65535 {
 			return netip.AddrPort{}, fmt.Errorf("the sidecar has no bound listener %q", listener)
@@ -182,7 +182,7 @@ func (p *pod) setPorts(definition mesh.Sidecar, ports map[string]int) error {
 		return netip.AddrPortFrom(p.ip, uint16(port)), nil
 	}
 	if p.sidecar.Inbound != nil {
-		got, err := at(names.Inbound)
+		got, err := address(names.Inbound)
 		if err != nil {
 			return err
 		}
@@ -191,7 +191,7 @@ func (p *pod) setPorts(definition mesh.Sidecar, ports map[string]int) error {
 		}
 	}
 	for _, out := range p.sidecar.Outbound {
-		got, err := at(names.Outbound[out.Service])
+		got, err := address(names.Outbound[out.Service])
 		if err != nil {
 			return err
 		}

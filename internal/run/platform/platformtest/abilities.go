@@ -129,7 +129,7 @@ func (s suite) visitors(t *testing.T, d *platform.Deployment) {
 	}
 }
 
-// stageTimer checks that a service without a timed program has no times, and one with such a program those of each request.
+// stageTimer checks that a service without a timed program has no times, and one with such a program has times of each request.
 func (s suite) stageTimer(t *testing.T, d *platform.Deployment) {
 	if times, err := d.StageTimer.StageTimes(t.Context()); err != nil || len(times) > 0 {
 		t.Errorf("times of a service that measures none: %+v, %v", times, err)

@@ -47,7 +47,7 @@ func TestUndeclaredAbilityIsAProblem(t *testing.T) {
 	}
 }
 
-// A reading without the counters of a mesh that has them is a problem, and so is one with those of proxies that do not run.
+// A reading without the counters of a mesh that has them is a problem, and so is one with the counters of proxies that do not run.
 func TestCountersAreThoseOfTheMesh(t *testing.T) {
 	all := map[string]int64{"retries": 0, "timeouts": 2}
 	for _, c := range []struct {
