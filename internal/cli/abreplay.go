@@ -41,7 +41,7 @@ func (c abCommand) replay(dirs []string, o abOptions) error {
 	return c.decided(analysis.Decided(outcomes), o.undecided)
 }
 
-// replayOptions are those of the analysis. Flags that describe a run are refused.
+// replayOptions returns the options of the analysis. It refuses flags that describe a run.
 func (o abOptions) replayOptions() (analysis.Options, error) {
 	options := analysis.Options{Gates: o.Gates}
 	if len(o.Mesh)+len(o.Programs)+len(o.Versions)+len(o.AB.Set) > 0 || o.A != "" || o.B != "" || o.out != "" {

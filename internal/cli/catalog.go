@@ -43,7 +43,7 @@ func importSources() []importer.Source {
 	return append([]importer.Source{debate.Source(), uds.Source()}, importer.Generators()...)
 }
 
-// reportFormats are the formats of `tare report`, the default first, and those of published studies last.
+// reportFormats are the formats of `tare report`, the default first, and the formats of published studies last.
 func reportFormats(o report.Options) []report.Format {
 	return append(report.Formats(o), pageFormat(), debate.Format())
 }

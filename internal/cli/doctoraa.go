@@ -86,7 +86,7 @@ func (c examiner) againstItself(ctx context.Context, s *session.Study, o aaOptio
 	return nil
 }
 
-// shortPhases names the measure phases that are too short for the counter refresh interval: that of the file, and that of the A/A run.
+// shortPhases lists the measure phases, of the file and of the A/A run, that are too short for the counter refresh interval.
 func shortPhases(file, aa experiment.Phases, refresh time.Duration) (all []string) {
 	least := runner.MinMeasure(refresh)
 	if short := runner.ShortMeasure(file, refresh); short != "" {

@@ -44,7 +44,7 @@ func lookAgent(context.Context, *examined) health.Finding {
 	return health.Finding{Detail: path}
 }
 
-// lookAddresses listens on addresses like those of pods.
+// lookAddresses listens on several addresses in 127.0.0.0/8, where each pod of a run has its own.
 func lookAddresses(context.Context, *examined) health.Finding {
 	for _, ip := range []string{"127.0.0.1", "127.83.1.2", "127.254.254.254"} {
 		l, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))

@@ -74,8 +74,8 @@ func TestReleasedFormats(t *testing.T) {
 	}
 }
 
-// shape adds the type of every field, with [] for the elements of a list, the estimates of treatments, and those of
-// comparisons with their verdicts.
+// shape adds the type of every field, with [] for the elements of a list. It adds the estimates of treatments, and the
+// estimates of comparisons with their verdicts.
 func shape(all map[string]string, path string, v any) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -15,7 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
 
-// tare has no large library: those of Kubernetes alone are nine tenths of the time to build tare-kube.
+// tare has no large library: the Kubernetes libraries alone take nine tenths of the time to build tare-kube.
 // A command that needs one is handed over to tare-kube, which replaces this process (execve):
 // same arguments, environment, streams and process ID. Exit status and signals need no forwarding.
 

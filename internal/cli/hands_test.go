@@ -17,7 +17,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// A name or message of another person's results begins no line of its own, and is no command to CI, whose log has it.
+// A name or message of another person's results begins no line of its own, and is not a command to CI, whose log has it.
 func TestCommandsOfCI(t *testing.T) {
 	const planted = "quickstart\n::error title=theirs::owned\r\n##[add-mask]x"
 	run := filepath.Join(t.TempDir(), "run")
@@ -78,7 +78,7 @@ func TestServeHasAToken(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		args     []string
-		bare, as int // status without a token and with that of stdin
+		bare, as int // status without a token and with the token from stdin
 	}{
 		{"by default", nil, http.StatusUnauthorized, http.StatusUnauthorized},
 		{"without", []string{"--no-token"}, http.StatusOK, http.StatusOK},

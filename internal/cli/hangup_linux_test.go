@@ -20,7 +20,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// terminal opens a pseudo-terminal: the side of an SSH server, and that of a program.
+// terminal opens a pseudo-terminal: the side of an SSH server, and the side of a program.
 func terminal(t *testing.T) (server, program *os.File) {
 	t.Helper()
 	server, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)

@@ -80,7 +80,7 @@ func interrupts(stderr io.Writer, first *interruption) (ctx, kill context.Contex
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
-		signal.Notify(signals, syscall.SIGHUP) // the terminal, such as that of an SSH session, is gone
+		signal.Notify(signals, syscall.SIGHUP) // the terminal, such as an SSH session's, is gone
 	}
 	done := make(chan struct{})
 	go func() {

@@ -163,7 +163,7 @@ func (f *loadFlags) refuseValues() error {
 // maxSharedBody bounds the body in a profile for other processes, bytes.
 const maxSharedBody = 8 << 20
 
-// readTargets adds the requests of a file after those of the URLs.
+// readTargets adds the requests of a file after the requests to the URLs.
 func (f *loadFlags) readTargets(p *load.Profile) error {
 	switch {
 	case f.targets == "" && len(p.Targets) == 0:

@@ -64,7 +64,7 @@ type capacitySearch struct{ *CommandLine }
 type probeFunc func(context.Context, load.Profile) (load.Report, error)
 
 // findMax searches the highest rate at which the objective holds, and prints it. p.Rate is the
-// upper limit. 0 means that of a closed loop and a quarter.
+// upper limit. 0 means 1.25 times the rate of a closed loop.
 func (c capacitySearch) findMax(ctx context.Context, p load.Profile, f *loadFlags, run probeFunc) error {
 	live := func(format string, args ...any) {
 		if console.IsTerminal(c.Err) {
@@ -116,7 +116,7 @@ func (c capacitySearch) findMax(ctx context.Context, p load.Profile, f *loadFlag
 	return nil
 }
 
-// defaultWidth is that of a terminal of unknown width, in columns.
+// defaultWidth is the assumed width of a terminal that does not report it, in columns.
 const defaultWidth = 80
 
 // edge has the highest rate of the probes so far that holds, and the lowest that misses.

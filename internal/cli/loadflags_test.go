@@ -263,7 +263,7 @@ func TestSuggestions(t *testing.T) {
 	}
 }
 
-// --targets reads requests from a file or standard input, beside those of the URLs.
+// --targets reads requests from a file or standard input, beside the requests to the URLs.
 func TestTargetsFile(t *testing.T) {
 	f, _ := parsedLoadFlags(t, "--targets", "-", "-H", "X: y")
 	f.in = strings.NewReader("GET http://a/\n\nPOST http://b/c\nA: b\n")

@@ -44,7 +44,7 @@ func (f *rpcFlags) register(flags *pflag.FlagSet, p *load.Profile) {
 	flags.BoolVar(&f.atOnce, "grpc-at-once", false, "send all messages of a call at once (default for bidirectional streaming: the next after a response)")
 }
 
-// grpcSchemes are those of HTTP/2 by those of gRPC.
+// grpcSchemes maps URL schemes of gRPC to the schemes of HTTP/2.
 var grpcSchemes = map[string]string{"grpc": "http", "grpcs": "https"}
 
 // plainTargets gives gRPC's URLs their scheme of HTTP/2.

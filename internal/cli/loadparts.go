@@ -72,8 +72,8 @@ func loadInParts(ctx context.Context, program []string, p load.Profile, n int, p
 	return report, err
 }
 
-// cpusOf are all cpus, beginning after those of earlier workers: the first worker of each
-// process is pinned to the first of them.
+// cpusOf returns all cpus, rotated past the CPUs of earlier workers: the first worker of each
+// process is pinned to the first CPU.
 func cpusOf(cpus []int, earlier int) []int {
 	if len(cpus) == 0 {
 		return nil

@@ -182,8 +182,8 @@ func TestGatesOfTimesWithFailures(t *testing.T) {
 	}
 }
 
-// Each load has a seed of its own, which repeats its arrivals; the number of requests is
-// that of the rate.
+// Each load has a seed of its own, which repeats its arrivals; the number of requests
+// follows from the rate.
 func TestSeedIsFreshAndRecorded(t *testing.T) {
 	url := hello(t)
 	seeds := map[uint64]bool{}

@@ -42,7 +42,7 @@ type runOptions struct {
 	// gatesOnly makes trials that failed or are invalid no reason for an exit code, if each treatment has a valid one:
 	// the gates take account of them.
 	gatesOnly bool
-	// interrupted is the message of the first interrupt, "" for that of a run that keeps its records.
+	// interrupted is the message of the first interrupt, "" for the message of a run that keeps its records.
 	interrupted string
 }
 
@@ -233,7 +233,7 @@ func (c runCommand) temporarily(ctx context.Context, s *session.Study, o runOpti
 	if run, err = s.Open(ctx, filepath.Join(tmp, "run"), false); err == nil {
 		_, err = c.underView(ctx, run, o)
 		if ctx.Err() != nil {
-			err = context.Cause(ctx) // there is no directory to resume
+			err = context.Cause(ctx) // no directory remains that could be resumed
 		}
 		err = errors.Join(err, run.Dir.Close())
 	}

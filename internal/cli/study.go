@@ -23,7 +23,7 @@ func (o *ExperimentOptions) Register(cmd *cobra.Command) {
 	_ = cmd.MarkFlagFilename("mesh", "yaml", "yml")
 }
 
-// ChooseMeshes compares the embedded meshes that --mesh names, instead of those of the file. All other values are files.
+// ChooseMeshes compares the embedded meshes that --mesh names, instead of the file's meshes. All other values are files.
 func (o *ExperimentOptions) ChooseMeshes() {
 	names, known := []string{"none"}, mesh.Names()
 	o.Meshes = slices.DeleteFunc(o.Meshes, func(value string) bool {

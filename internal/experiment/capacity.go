@@ -88,7 +88,7 @@ func (l RateLevel) MarshalJSON() ([]byte, error) {
 	return json.Marshal(l.Rate)
 }
 
-// rateSchema is that of a level of the rate.
+// rateSchema returns the schema of a level of the rate.
 func rateSchema() *jsonschema.Schema {
 	fields := jsonschema.NewProperties()
 	fields.Set("max", &jsonschema.Schema{Type: "string"})

@@ -61,7 +61,7 @@ type Platform struct {
 	Image string `yaml:"image,omitempty" json:"image,omitempty"`
 	// Images of foreign load generators, by name. Kubernetes.
 	Images map[string]Image `yaml:"images,omitempty" json:"images,omitempty"`
-	// Digests of images, by reference: those of generators, of charts and of meshes too. Kubernetes.
+	// Digests of images, by reference: also of the images of generators, charts and meshes. Kubernetes.
 	Digests map[string]string `yaml:"digests,omitempty" json:"digests,omitempty"`
 	// Affinity is the placement of pods: "auto" (default), "none" or "labels". Kubernetes.
 	Affinity string `yaml:"affinity,omitempty" json:"affinity,omitempty"`
@@ -104,7 +104,7 @@ type Load struct {
 	Timeout  Duration `yaml:"timeout" json:"timeout"`             // per request, default 10s, at most 60s
 	Workers  int      `yaml:"workers" json:"workers"`             // OS threads of the generator, default 1
 	Checks   Checks   `yaml:"checks,omitempty" json:"checks,omitzero"`
-	// Headers are sent with every request, Host among them, and may contain placeholders as those of Requests.
+	// Headers are sent with every request, Host among them, and may contain placeholders as Requests' headers do.
 	Headers map[string]string `yaml:"headers,omitempty" json:"headers,omitempty"`
 	// Requests are sent in proportion to their weights. Without any, the load is GET / of the entry.
 	Requests []Request `yaml:"requests,omitempty" json:"requests,omitempty"`

@@ -29,7 +29,7 @@ type MeshOptions struct {
 	Resources Resources `yaml:"resources,omitempty" json:"resources,omitzero"`
 	// Concurrency is the number of worker threads of a sidecar. 0 means the definition's.
 	Concurrency int `yaml:"concurrency,omitempty" json:"concurrency,omitempty"`
-	// Environment is added to that of the sidecar.
+	// Environment is added to the sidecar's environment.
 	Environment map[string]string `yaml:"environment,omitempty" json:"environment,omitempty"`
 	// Options by the names that the definition has for them.
 	Options map[string]Text `yaml:"options,omitempty" json:"options,omitempty"`
@@ -37,7 +37,7 @@ type MeshOptions struct {
 	Values map[string]map[string]any `yaml:"values,omitempty" json:"values,omitempty"`
 	// WithCLI installs by the mesh's own program, of the version found on PATH. On Kubernetes.
 	WithCLI bool `yaml:"withCLI,omitempty" json:"withCLI,omitempty"`
-	// Arguments are added to those of the sidecar, or to the last command of the mesh's own program.
+	// Arguments are added to the sidecar's arguments, or to the last command of the mesh's own program.
 	Arguments []string `yaml:"arguments,omitempty" json:"arguments,omitempty"`
 }
 
@@ -117,7 +117,7 @@ func (v meshRules) names(path, name string) {
 	}
 }
 
-// field is the path of a field, or that of its entry if the file does not have it.
+// field returns the path of a field, or of its entry if the file does not have the field.
 func (v meshRules) field(path, field string) string {
 	if v.doc.Has(path + "." + field) {
 		return path + "." + field

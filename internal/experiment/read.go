@@ -23,7 +23,7 @@ type Known struct {
 	Meshes []string
 	// Definition returns a mesh definition by name. Nil means that options of meshes are not checked.
 	Definition func(name string) (mesh.Definition, bool)
-	// Versions lists those of a sidecar's program that can be downloaded. Nil means that versions are not checked.
+	// Versions lists the versions of a sidecar's program that can be downloaded. Nil means that versions are not checked.
 	Versions   func(program string) []string
 	Generators []string
 	Platforms  []string
@@ -40,13 +40,13 @@ type Known struct {
 	Topologies []string
 	// Topology finds a topology by name or file. Nil means [app.Load] with Programs.
 	Topology func(nameOrPath string) (app.Topology, error)
-	// Objects reads those of an application's manifests or namespace. Nil means that they are not read, and the
-	// services are those of the file.
+	// Objects reads the objects of an application's manifests or namespace. Nil means that they are not read:
+	// only the file's services are known.
 	Objects func(*Experiment) (*manifest.Set, error)
-	// Recorded: the file is that of results, which may come from others. No file that it names is read.
+	// Recorded: the file is part of results, which may come from others. No file that it names is read.
 	Recorded bool
 	// Targets reads a file of requests. Nil means that load.targets is refused. texts reads the files of expressions.
-	// Nil means that braces are text. instants: the requests have those of the file.
+	// Nil means that braces are text. instants: the requests keep the file's instants.
 	Targets func(path string, texts *template.Reader, instants bool) ([]Request, error)
 }
 

@@ -16,7 +16,7 @@ import (
 // Recorded are arrivals at the instants of the requests.
 const Recorded = "recorded"
 
-// MaxInstants bounds those of all requests, because the recorded experiment has them.
+// MaxInstants bounds the instants of all requests together, because the recorded experiment contains each one.
 const MaxInstants = 40_000
 
 // LastInstant bounds each instant.
@@ -105,8 +105,8 @@ func (l *Load) Recording() Recording {
 // precisions of instants, in descending order.
 var precisions = []time.Duration{time.Second, 100 * time.Millisecond, 10 * time.Millisecond, time.Millisecond, 100 * time.Microsecond, 10 * time.Microsecond, time.Microsecond}
 
-// spread distributes requests with the same instant evenly over the precision of all instants, in their order: those of
-// a log of whole seconds over a second.
+// spread distributes requests with the same instant evenly over the precision of all instants, in their order. So the
+// requests of a log of whole seconds are spread over a second.
 func spread(at []time.Duration) {
 	precision := precisions[slices.IndexFunc(precisions, func(p time.Duration) bool {
 		return p == time.Microsecond || !slices.ContainsFunc(at, func(x time.Duration) bool { return x%p != 0 })
@@ -132,19 +132,19 @@ func (r Recording) cycle() time.Duration {
 	return r.At[n-1] + r.At[n-1]/time.Duration(n-1)
 }
 
-// instant is that of request k of the repeated recording, and which of the recording it is. k may be negative.
-func (r Recording) instant(k int) (at time.Duration, i int) {
+// dueTime returns when request k of the repeated recording is due, and its index in the recording. k may be negative.
+func (r Recording) dueTime(k int) (at time.Duration, i int) {
 	n := len(r.At)
 	i = (k%n + n) % n
 	return time.Duration((k-i)/n)*r.cycle() + r.At[i], i
 }
 
-// rate is that of the first part of the recording at its own speed, with the fewest decimals, and at least 4, that
-// keep the number of requests.
+// rate returns the mean rate in the first part of the recording, at its own speed. It is rounded to the fewest
+// decimals, min 4, that keep the number of requests.
 func (r Recording) rate(part time.Duration) float64 {
 	k := 0
 	for {
-		if at, _ := r.instant(k); at >= part || k > MaxReplayed {
+		if at, _ := r.dueTime(k); at >= part || k > MaxReplayed {
 			break
 		}
 		k++
@@ -170,8 +170,8 @@ func requests(rate float64, part time.Duration) int {
 // is 1 if the recording has this rate.
 func (r Recording) speed(rate float64, part time.Duration) float64 {
 	k := requests(rate, part)
-	last, _ := r.instant(k - 1)
-	next, _ := r.instant(k)
+	last, _ := r.dueTime(k - 1)
+	next, _ := r.dueTime(k)
 	if last < part && part <= next {
 		return 1
 	}
@@ -187,7 +187,7 @@ func (r Recording) Schedule(rate float64, warmup, measure, tail time.Duration) (
 	}
 	speed := r.speed(rate, measure)
 	due := func(k int) time.Duration {
-		at, _ := r.instant(k)
+		at, _ := r.dueTime(k)
 		return time.Duration(float64(at) / speed)
 	}
 	first := 0
@@ -195,7 +195,7 @@ func (r Recording) Schedule(rate float64, warmup, measure, tail time.Duration) (
 		first--
 	}
 	for k := first; len(at) <= MaxReplayed && due(k) < measure+tail; k++ {
-		_, i := r.instant(k)
+		_, i := r.dueTime(k)
 		at, request = append(at, int64(warmup+due(k))), append(request, r.Request[i])
 	}
 	return at, request

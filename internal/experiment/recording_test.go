@@ -50,7 +50,7 @@ func TestRecordingRepeats(t *testing.T) {
 	}
 }
 
-// A rate is that of the measure phase, at which the recording is faster or slower.
+// A rate applies to the measure phase: the recording is replayed faster or slower.
 func TestRecordingAtARate(t *testing.T) {
 	e, err := decodeRecorded(", rate: [0.5, 2, 100, 997]", "")
 	if err != nil {

@@ -181,7 +181,7 @@ func (v loadRules) requestProtocols() []string {
 // framing are the headers that depend on the body and the connection.
 var framing = []string{"content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection", "upgrade", "te", "trailer"}
 
-// headers checks those of a request, or of all requests.
+// headers checks the headers of a request, or of all requests.
 func (v loadRules) headers(path string, headers map[string]string) {
 	for _, name := range sortedKeys(headers) {
 		value := headers[name]
@@ -218,7 +218,7 @@ func (v loadRules) message(path string, r *Request) {
 	}
 }
 
-// stream checks a stream of gRPC. Its messages are those of the whole load.
+// stream checks a stream of gRPC. Its messages count for the whole load, of which it is the only request.
 func (v loadRules) stream(path string, r *Request) {
 	switch {
 	case r.Stream == "" && len(r.Messages) == 0:

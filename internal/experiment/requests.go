@@ -18,7 +18,7 @@ import (
 
 // Request is one kind of request of the load. An absent field has tare's default.
 type Request struct {
-	// Name is that of its figures. By default it is method and path, or the gRPC method.
+	// Name identifies the request in the results. By default it is method and path, or the gRPC method.
 	Name   string `yaml:"name,omitempty" json:"name,omitempty"`
 	Method string `yaml:"method,omitempty" json:"method,omitempty"` // default GET, or POST with a body
 	Path   string `yaml:"path,omitempty" json:"path,omitempty"`     // with a query, at the entry, default /
@@ -33,7 +33,7 @@ type Request struct {
 	// encodes it as Body, so that the record needs neither.
 	JSON  string `yaml:"json,omitempty" json:"json,omitempty"`
 	Proto string `yaml:"proto,omitempty" json:"proto,omitempty"`
-	// Stream names the side of a gRPC method that sends several messages, and Messages are those of the client,
+	// Stream names the side of a gRPC method that sends several messages. Messages are the client's messages,
 	// encoded. tare run sets both for a message in JSON.
 	Stream   string `yaml:"stream,omitempty" json:"stream,omitempty"`
 	Messages []Body `yaml:"messages,omitempty" json:"messages,omitempty"`
@@ -141,7 +141,7 @@ const (
 	maxSecret = 64 << 10
 )
 
-// checkPlaceholders returns the first part of a header's value that is no placeholder.
+// checkPlaceholders returns the first part of a header's value that looks like a placeholder and is not one.
 func checkPlaceholders(value string) (wrong string) {
 	for _, m := range placeholder.FindAllStringSubmatch(value, -1) {
 		name, isEnv := strings.CutPrefix(m[1], fromEnv)

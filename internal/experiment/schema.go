@@ -140,7 +140,7 @@ func unitSchema(t reflect.Type) *jsonschema.Schema {
 	return spreadSchema(t)
 }
 
-// property finds a schema by path. "[]" stands for the elements of a list, "*" for those of a mapping.
+// property finds a schema by path. "[]" stands for the elements of a list, "*" for the values of a mapping.
 func property(s *jsonschema.Schema, path string) *jsonschema.Schema {
 	for name := range strings.SplitSeq(path, ".") {
 		if name == "*" && s.AdditionalProperties != nil {
@@ -303,7 +303,7 @@ func resourcePlanes(s *jsonschema.Schema) {
 // digestValues have the form of a digest.
 func digestValues(s *jsonschema.Schema) { s.AdditionalProperties.Pattern = digestForm }
 
-// memoryAmount sets the limits of memory, which differ from those of a body.
+// memoryAmount sets the limits of memory, which differ from the limits of a body.
 func memoryAmount(s *jsonschema.Schema) {
 	s.AnyOf[0] = &jsonschema.Schema{Type: "integer", Minimum: num(int64(minMemory)), Maximum: num(int64(maxMemory))}
 }

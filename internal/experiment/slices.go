@@ -23,7 +23,7 @@ var defaultSlices = Slices{Length: Duration(100 * time.Millisecond), Guard: Dura
 // refreshedSlice is the default length without node agents: it has three refreshes of kubelets with cAdvisor.
 const refreshedSlice = Duration(time.Minute)
 
-// Bounds of a slice. Deployments of a round are loaded for the same time, so a slice is no longer than
+// Bounds of a slice. Deployments of a round are loaded for the same time, so a slice is at most as long as
 // a measure phase.
 const (
 	minSlice = Duration(10 * time.Millisecond)

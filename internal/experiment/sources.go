@@ -13,7 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/manifest"
 )
 
-// findServices reads the objects of manifests or a namespace, and adds their Services to those of the file.
+// findServices reads the objects of manifests or a namespace, and adds their Services to the file's services.
 func (e *Experiment) findServices(doc *strict.Document, known Known, dir string) {
 	a := &e.Application
 	if !a.Source.IsSet() {

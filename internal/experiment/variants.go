@@ -62,7 +62,7 @@ func (e *Experiment) base(name string) string {
 	return names[len(names)-1]
 }
 
-// MeshSettings are the settings of a mesh. Those of a variant go over those of the mesh it comes from:
+// MeshSettings are the settings of a mesh. A variant's settings override its origin's settings:
 // options, environment and values by name, arguments after the inherited ones.
 func (e *Experiment) MeshSettings(name string) MeshOptions {
 	var all MeshOptions

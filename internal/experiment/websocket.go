@@ -19,7 +19,7 @@ type WebSocket struct {
 const (
 	AnswerEcho    = "echo"    // the same message
 	AnswerMessage = "message" // any messages
-	AnswerPong    = "pong"    // that of a ping after it: the server does not answer the message
+	AnswerPong    = "pong"    // the pong of a ping sent after it: the server does not answer the message
 )
 
 var socketAnswers = []string{AnswerEcho, AnswerMessage, AnswerPong}

@@ -49,7 +49,7 @@ func (s *Study) keep(d *result.Bulk, p *plan.Plan) error {
 	a := archive{tar: tar.NewWriter(buffered)}
 	for i := range s.Trials {
 		limit, failed := int64(maxStream), s.Trials[i].Record.Error != ""
-		if failed { // for that of a stream minutes would pass
+		if failed { // reading up to a stream's limit would take minutes
 			limit = maxFile
 		}
 		for _, path := range s.Trials[i].Files {

@@ -44,7 +44,7 @@ func parseOutput(generator, path string, b []byte, options Options) (*Output, er
 	o := newOutput(f, path)
 	o.generator, o.version, o.Seconds, o.statuses, o.started = oc.Generator, oc.Version, oc.Elapsed.Seconds(), oc.Statuses, oc.Started
 	o.Loop = cmp.Or(oc.Loop, o.Loop)
-	if err := o.take(oc, f); err != nil {
+	if err := o.add(oc, f); err != nil {
 		return nil, damaged(path, Lines(b), generator, err)
 	}
 	o.falseTimeouts()
@@ -108,7 +108,7 @@ func parseError(path string, b []byte, err error) error {
 	return e
 }
 
-func (o *Output) take(oc generator.Outcome, f format) error {
+func (o *Output) add(oc generator.Outcome, f format) error {
 	if err := oc.Impossible(); err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (o *Output) count(oc generator.Outcome) error {
 	}
 	o.sent = *oc.Rate
 	seconds := o.Seconds
-	if oc.Sending > 0 && o.tried > 1 { // with one request there is no time between the first and the last
+	if oc.Sending > 0 && o.tried > 1 { // one request has no time between the first and the last
 		seconds = oc.Sending.Seconds()
 	}
 	if err := o.check(*oc.Rate, seconds, most); err != nil {

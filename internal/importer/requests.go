@@ -29,7 +29,7 @@ type requests struct {
 	statuses    map[string]int64
 }
 
-// seed is that of all marks.
+// seed is shared by all marks, so that equal requests have equal marks.
 var seed = maphash.MakeSeed()
 
 func (c *requests) add(o *Output, r generator.Record) {

@@ -21,7 +21,7 @@ import (
 const Platform = "import"
 
 // Write creates the results directory of s. Its environment is the importing
-// machine, on which nothing was measured. After an error there is no directory.
+// machine, on which nothing was measured. After an error no directory remains.
 func Write(dir string, s *Study, env result.Environment) error {
 	if len(s.Trials) == 0 {
 		return errors.New("write import: there is no trial")

@@ -102,7 +102,7 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
-// What real trials have is no contradiction.
+// What real trials have is not a contradiction.
 func TestNoContradiction(t *testing.T) {
 	for name, change := range map[string]func(*result.Record){
 		"a failed trial":       func(r *result.Record) { r.Valid, r.Error, r.Load.Completed = false, "died", 5 },

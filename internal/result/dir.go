@@ -71,7 +71,7 @@ func Create(dir string, experiment []byte, p *plan.Plan, env Environment) (*Dir,
 	return d, nil
 }
 
-// unbegun replaces the hint to resume, of a full disk: there is no run to resume yet.
+// unbegun replaces the hint to resume, of a full disk: no run exists yet that could be resumed.
 func unbegun(dir string, err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return &Error{Op: "create results directory", Path: dir, Hinted: hint.Hinted{Err: err, Text: "free space on its file system, then run the experiment again, or choose another directory with --out"}}

@@ -17,14 +17,14 @@ import (
 type Options struct {
 	Set    []string // key=value
 	Meshes []string // files of mesh definitions
-	// Recorded: the file is that of results. The files and objects that it names are not read: they may have changed, and the
+	// Recorded: the file is part of results. The files and objects that it names are not read: they may have changed, and the
 	// file may come from others.
 	Recorded bool
 	// Resumed is a results directory, whose seed and order a file without a seed gets.
 	Resumed string
 }
 
-// Read reads an experiment file and expands it to a plan. If the file does not exist, its name may be that of an
+// Read reads an experiment file and expands it to a plan. If the file does not exist, its name may belong to an
 // embedded example.
 func (p *Program) Read(ctx context.Context, file string, o Options) (*Study, error) {
 	data, err := strict.ReadFile(file)

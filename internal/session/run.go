@@ -32,7 +32,7 @@ func (r *Run) Trials(ctx context.Context, o RunOptions) (_ runner.Summary, err e
 	r.notices.show(o.View)
 	defer r.notices.show(nil)
 	if r.End != nil {
-		// The first interrupt is no reason to leave a mesh behind. After the second the next run uninstalls it.
+		// The mesh is uninstalled in spite of a first interrupt. After a second one the next run uninstalls it.
 		late := cmp.Or(o.Kill, context.WithoutCancel(ctx))
 		defer func() { err = errors.Join(err, r.End(late)) }()
 	}

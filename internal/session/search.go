@@ -34,8 +34,8 @@ const (
 	slowCapacity = 200
 	// maxWeighRate is enough for narrow intervals, requests per second.
 	maxWeighRate = 1000
-	// promptRatio is the share of a slice in which 95 % of the answers must arrive. One stall of the
-	// machine in a load as short as that of the search is no property of the program.
+	// promptRatio is the share of a slice in which 95 % of the answers must arrive. The others may be
+	// late: in a load as short as the search's, one stall of the machine delays them.
 	promptRatio = 0.25
 	// startAlone is about the time to deploy and remove a treatment, without the start of the program.
 	startAlone = 500 * time.Millisecond

@@ -25,7 +25,7 @@ type TrialTimes struct {
 	Trials, Runs int // numbers of trials and runs that it is estimated from
 }
 
-// ReadTrialTimes sets Times from trials of earlier runs and their plans. The runs are those of the same experiment, platform and order in
+// ReadTrialTimes sets Times from trials of earlier runs and their plans. The runs have the same experiment, platform and order and are in
 // the directory of results, the newest first. Times is nil without enough of them: the plan's own times then apply.
 func (s *Study) ReadTrialTimes(results string) {
 	plans, err := filepath.Glob(filepath.Join(results, "*", result.PlanFile))

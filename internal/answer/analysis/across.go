@@ -129,7 +129,7 @@ func CompareRuns(bases []*result.Dir, next *result.Dir, o AcrossOptions) (*Acros
 	return a, nil
 }
 
-// withOthers is all with those of more that it lacks.
+// withOthers appends to all each distinction of more that it lacks.
 func withOthers(all, more []Distinction) []Distinction {
 	for _, d := range more {
 		if !slices.Contains(all, d) {

@@ -25,8 +25,8 @@ func (p BlockPrice) BestSlices(row, deployment float64) float64 {
 	return math.Sqrt(p.Block/p.Row) * row / deployment
 }
 
-// priceOfBlocks is that of the blocks of the run. Nil means that it has no rounds. It is the median, because a
-// resumed run has a gap.
+// priceOfBlocks returns the seconds that a block and a row of the run take. Nil means that the run has no rounds.
+// It is the median, because a resumed run has a gap.
 func priceOfBlocks(run *Run) *BlockPrice {
 	if run.Plan.Slices == nil || run.Plan.Slices.Measure == 0 {
 		return nil

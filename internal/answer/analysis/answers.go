@@ -31,8 +31,8 @@ type received struct {
 	bytes     float64        // of an answer in the load, headers included
 }
 
-// answersDiffer compares the answers of each treatment with those of its baseline. Other answers are other work: the
-// figures of both are correct, but their difference is not that of the same work.
+// answersDiffer compares the answers of each treatment with its baseline's answers. Other answers are other work: the
+// figures of both are correct, but their difference is not the cost of the same work.
 func answersDiffer(run *Run) (ws []Warning) {
 	of := map[string]received{}
 	for _, t := range run.Plan.Treatments {

@@ -56,7 +56,7 @@ func methodFor(run *Run, requested Method) (Method, error) {
 
 // settleBaselines makes the requested levels the baseline. Imported results
 // without one are compared with the first mesh they name, so that something can
-// be compared. A warning reports that it is no baseline.
+// be compared. A warning reports that this mesh is not a chosen baseline.
 func settleBaselines(run *Run, requested map[string]string) error {
 	if len(requested) == 0 {
 		if run.File.Platform.Kind != imported || slices.ContainsFunc(run.Plan.Treatments, func(t plan.Treatment) bool { return t.Baseline != "" }) {

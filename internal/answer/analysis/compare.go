@@ -135,7 +135,7 @@ func (x *estimator) pairs(name string, treatment, baseline map[int]Measured) pai
 			continue
 		}
 		if math.Abs(t-b) <= rounding*math.Max(math.Abs(t), math.Abs(b)) {
-			t = b // 1e-13 of a rate is no difference
+			t = b // 1e-13 of a rate is rounding, not a difference
 		}
 		p.treatment, p.baseline = append(p.treatment, t), append(p.baseline, b)
 		p.blocks = append(p.blocks, block)

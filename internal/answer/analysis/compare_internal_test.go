@@ -6,7 +6,7 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// The rounding of a quotient is no difference: reports printed one of 1e-13 requests per second on an axis of its own.
+// The rounding of a quotient is not a difference: reports printed one of 1e-13 requests per second on an axis of its own.
 func TestRoundingIsNoDifference(t *testing.T) {
 	of := func(rates ...float64) map[int]Measured {
 		by := map[int]Measured{}

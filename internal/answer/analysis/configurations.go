@@ -21,10 +21,10 @@ type Configuration struct {
 	NotCompared string `json:"notCompared,omitempty"`
 }
 
-// configuredTrials are read of each treatment: what differs between them is no configuration.
+// configuredTrials are read of each treatment: what differs between them is not part of the configuration.
 const configuredTrials = 3
 
-// configurations compare the treatments of each mesh with those of its variants, at the first levels of other factors.
+// configurations compares each mesh's treatments with its variants' treatments, at the first levels of other factors.
 func configurations(run *Run, provenance func(trial string) string) (all []Configuration) {
 	if len(run.Environment.Variants) == 0 {
 		return nil
@@ -99,8 +99,8 @@ func family(run *Run, name string) string {
 	return name
 }
 
-// programOf is the version of a mesh's program. A variant without its own has that of the mesh it comes from. Empty: unknown,
-// as on clusters.
+// programOf returns the version of a mesh's program. A variant without its own runs the program of the mesh it comes
+// from. Empty means unknown, as on clusters.
 func programOf(run *Run, name string) string {
 	for range len(run.Environment.Variants) + 1 {
 		if version := run.Environment.Versions[name]; version != "" {

@@ -6,7 +6,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// A variant without a program of its own has that of its origin, and a variant with the default version is no other program.
+// A variant without a program of its own has its origin's program. With the default version it has the same program too.
 func TestProgramsOfVariants(t *testing.T) {
 	d := &Run{Environment: result.Environment{
 		Versions: map[string]string{"envoy": "1.40.0", "same": "1.40.0", "old": "1.39.3"},

@@ -10,7 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// withControls is a study with an A/A pair of the mesh beside that of none.
+// withControls is a study with an A/A pair of the mesh and an A/A pair of none.
 func withControls(seed uint64, data float64) analysistest.Study {
 	s := analysistest.Quickstart()
 	s.Treatments, s.Warmup, s.Measure, s.Rate, s.Drift, s.Seed = s.Treatments[:3], 1, 2, 60, 0, seed
@@ -43,7 +43,7 @@ func TestControlOfAMesh(t *testing.T) {
 	if c := find(t, r, "envoy", "cpu_us_per_request/data"); c.Smallest == nil || !c.Smallest.Known() || c.Verdict != analysis.Higher {
 		t.Errorf("%+v", c)
 	}
-	// A mesh with a control is no reference: its change is not one of the machine.
+	// A mesh with a control is not a reference: its change is not a change of the machine.
 	base, next := withControls(1, 1).Write(t, filepath.Join(t.TempDir(), "a")), withControls(2, 1.5).Write(t, filepath.Join(t.TempDir(), "b"))
 	a, err := analysis.CompareRuns([]*result.Dir{base}, next, analysis.AcrossOptions{})
 	if err != nil {

@@ -58,7 +58,7 @@ type ProxyCost struct {
 	CallUS *stats.Interval `json:"cpu_us_per_proxied_call,omitempty"`
 	Cores  *stats.Interval `json:"cores_per_proxy_at_1000_rps,omitempty"`
 	MiB    *stats.Interval `json:"mib_per_proxy,omitempty"`
-	// IdleCores is the CPU of a proxy without requests: the line through the rates, at zero, or else that
+	// IdleCores is the CPU of a proxy without requests. It is the line through the rates, at zero, or else the CPU
 	// outside the slices of interleaved trials.
 	IdleCores *stats.Interval `json:"idle_cores_per_proxy,omitempty"`
 	// IdleMiB is its resident memory before the load.

@@ -187,16 +187,16 @@ func TestCostPerProxy(t *testing.T) {
 		{"retries are proxied too", func(*result.Record) *balance.Balance { return flows(300, 300, 360, "") }, 2.2, true},
 		{"a counter is unknown", func(*result.Record) *balance.Balance { return flows(300, 300, 0, "sidecar was ended") }, 2, false},
 		{"without a counter of received requests", func(*result.Record) *balance.Balance {
-			return at(flows(300, 360, 360, ""), 1, balance.OutSent, 60)
+			return moveFlow(flows(300, 360, 360, ""), 1, balance.OutSent, 60)
 		}, 2.2, true},
 		{"without a counter at the caller", func(*result.Record) *balance.Balance {
-			return at(flows(300, 300, 300, ""), 1, balance.Served, 0)
+			return moveFlow(flows(300, 300, 300, ""), 1, balance.Served, 0)
 		}, 2, false},
 		{"without a counter at the service", func(*result.Record) *balance.Balance {
-			return at(flows(300, 300, 300, ""), 2, balance.Served, 0)
+			return moveFlow(flows(300, 300, 300, ""), 2, balance.Served, 0)
 		}, 2, false},
 		{"counters at the application's side", func(*result.Record) *balance.Balance {
-			return at(flows(300, 300, 300, ""), 2, balance.InSent, 0)
+			return moveFlow(flows(300, 300, 300, ""), 2, balance.InSent, 0)
 		}, 2, true},
 		{"an ingress gateway", func(*result.Record) *balance.Balance {
 			b := flows(300, 300, 300, "")
@@ -244,7 +244,7 @@ func TestCostPerProxy(t *testing.T) {
 	}
 }
 
-// flows are the counters of a load, of the sidecar beside it and of that of the service.
+// flows are the counters of a load, of the sidecar beside it and of the service's sidecar.
 func flows(sent, out, in int64, unknown string) *balance.Balance {
 	at := func(service string, p balance.Point, n int64) balance.Flow {
 		return balance.Flow{Place: balance.Place{Service: service, Point: p, Unit: balance.Requests}, Tally: balance.Tally{Count: n}}
@@ -254,8 +254,8 @@ func flows(sent, out, in int64, unknown string) *balance.Balance {
 	return b
 }
 
-// at moves flow i to another point, with retries.
-func at(b *balance.Balance, i int, p balance.Point, retries int64) *balance.Balance {
+// moveFlow moves flow i to another point, with retries.
+func moveFlow(b *balance.Balance, i int, p balance.Point, retries int64) *balance.Balance {
 	b.Flows[i].Point, b.Flows[i].Retries = p, retries
 	return b
 }

@@ -92,7 +92,7 @@ func Sensitivities(p *plan.Plan, runs []*result.Dir, confidence float64) ([]Sens
 	return all, nil
 }
 
-// partners are the treatments of a plan that those of an earlier run equal, by their ID there.
+// partners returns the treatments of the plan that equal a treatment of an earlier run, by the earlier ID.
 func partners(earlier, p plan.Plan) map[string]string {
 	key := keyOf(earlier, p)
 	planned, all := map[string]string{}, map[string]string{}

@@ -19,8 +19,8 @@ type diagnosed struct {
 }
 
 // diagnoses warn of pairs that depend on one another, of an effect that changes during the
-// run, and of outliers. The order is that of the ratios: a machine that becomes slower
-// changes the difference, and not the effect.
+// run, and of outliers. It examines ratios in their order: a machine that becomes slower
+// changes the difference, and not the ratio.
 func diagnoses(cs []compared) []Warning {
 	var all []diagnosed
 	for _, treatment := range treatmentsOf(cs) {

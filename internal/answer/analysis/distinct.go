@@ -47,7 +47,7 @@ type fact struct {
 	of   func(result.Environment) string
 }
 
-// machineFacts must agree: a trial on another machine is no replicate.
+// machineFacts must agree: a trial on another machine is not a replicate.
 var machineFacts = []fact{
 	{"platform", func(e result.Environment) string { return e.Platform }},
 	{"operating system", func(e result.Environment) string { return e.OS }},
@@ -81,14 +81,14 @@ func differing(facts []fact, a, b result.Environment) []Distinction {
 	return out
 }
 
-// Conditions are those of a run: a recorded one, or one that is planned.
+// Conditions are the name, environment and experiment of a recorded or planned run.
 type Conditions struct {
 	Name        string // of the run, for errors
 	Environment result.Environment
 	Experiment  []byte // rendered
 }
 
-// ConditionsOf are those of a recorded run.
+// ConditionsOf returns the conditions of a recorded run.
 func ConditionsOf(d *result.Dir) Conditions {
 	return Conditions{d.Path(), d.Environment(), d.Experiment()}
 }

@@ -149,7 +149,7 @@ func (run *Run) Setup() Setup {
 		}
 	}
 	if run.File.Platform.Kind == imported && s.MeasureS != nil {
-		// Worked out from requests over their rate: it is no better than a second.
+		// Computed as requests over their rate, so it is only exact to about a second.
 		s.MeasureS = number(math.Round(*s.MeasureS))
 	}
 	return s

@@ -42,7 +42,7 @@ func failureFigures(f *figures, r *result.Record, path string) {
 	outages(f, r, path)
 }
 
-// ended counts the requests that ended in the measure window, and those of them that failed.
+// ended counts the requests that ended in the measure window, and how many of these failed.
 func ended(l *result.Load) (all, lost int64) {
 	for class, n := range l.Classes {
 		all += n

@@ -65,10 +65,10 @@ func (p *gateParser) fail(at int, help, format string, args ...any) error {
 	return &GateError{Gate: p.text, Column: utf8.RuneCountInString(p.text[:at]) + 1, Message: fmt.Sprintf(format, args...), Hinted: hint.Hinted{Text: help}}
 }
 
-func (p *gateParser) space() { p.take(unicode.IsSpace) }
+func (p *gateParser) space() { p.readWhile(unicode.IsSpace) }
 
-// take returns the longest run of characters for which in returns true.
-func (p *gateParser) take(in func(rune) bool) string {
+// readWhile returns the longest run of characters for which in returns true.
+func (p *gateParser) readWhile(in func(rune) bool) string {
 	from := p.at
 	for p.at < len(p.text) {
 		r, n := utf8.DecodeRuneInString(p.text[p.at:])
@@ -102,7 +102,7 @@ func isNameRune(r rune) bool {
 
 func (p *gateParser) metric() error {
 	at := p.at
-	name := p.take(isNameRune)
+	name := p.readWhile(isNameRune)
 	if name == "" {
 		return p.fail(at, gateForm, "expected the name of a metric, found %s", p.next())
 	}
@@ -138,7 +138,7 @@ func (p *gateParser) where() error {
 	for {
 		p.space()
 		at := p.at
-		factor := p.take(isNameRune)
+		factor := p.readWhile(isNameRune)
 		if factor == "" {
 			return p.fail(at, "write it as {mesh=envoy, rate=1000}", "expected the name of a factor, found %s", p.next())
 		}
@@ -151,7 +151,7 @@ func (p *gateParser) where() error {
 		}
 		p.space()
 		at = p.at
-		level := p.take(isNameRune)
+		level := p.readWhile(isNameRune)
 		if level == "" {
 			return p.fail(at, "write it as {mesh=envoy, rate=1000}", "expected a level of %s, found %s", factor, p.next())
 		}
@@ -186,7 +186,7 @@ func (p *gateParser) limit() error {
 		number = "-"
 	}
 	p.space()
-	number += p.take(func(r rune) bool { return r == '.' || r >= '0' && r <= '9' })
+	number += p.readWhile(func(r rune) bool { return r == '.' || r >= '0' && r <= '9' })
 	v, err := strconv.ParseFloat(number, 64)
 	if err != nil {
 		return p.fail(at, gateForm, "expected a number such as +3%% or -0.5ms, found %s", p.found(at))
@@ -213,7 +213,7 @@ func (p *gateParser) unit() error {
 		return nil
 	}
 	at := p.at
-	unit := p.take(func(r rune) bool { return !unicode.IsSpace(r) })
+	unit := p.readWhile(func(r rune) bool { return !unicode.IsSpace(r) })
 	if unit == "" {
 		return nil // the metric's own
 	}

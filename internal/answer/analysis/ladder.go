@@ -26,7 +26,7 @@ type LadderMetric struct {
 	Unit   string `json:"unit"`
 	// Increments are in the order of the steps, from the second on.
 	Increments []Increment `json:"increments"`
-	// Sum is that of the known increments. Whole is the last step less the baseline, over the N
+	// Sum adds up the known increments. Whole is the last step less the baseline, over the N
 	// blocks that have both. Rest is Whole less Sum: zero if every block has every step.
 	Sum   float64         `json:"sum"`
 	Whole *stats.Interval `json:"whole,omitempty"`
@@ -50,7 +50,7 @@ type Increment struct {
 	Verdict    Verdict         `json:"verdict"`
 }
 
-// ladderMetrics are those of a ladder: CPU of each plane of the total, memory, response times.
+// ladderMetrics returns the metrics of a ladder: CPU of each plane of the total, memory, response times.
 func ladderMetrics() (names []string) {
 	names = append(names, metric.Of(metric.CPUPerRequest, "total"))
 	for _, p := range metric.TotalParts() {

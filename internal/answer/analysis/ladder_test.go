@@ -127,7 +127,7 @@ func TestLadderCoversTheTruth(t *testing.T) {
 	}
 }
 
-// A step without any valid trial leaves its cost, and that of the next step, in the rest.
+// A step without any valid trial leaves its cost, and the cost of the next step, in the rest.
 func TestLadderWithoutAStep(t *testing.T) {
 	a, by := climbed(rand.New(rand.NewPCG(2, 1)), 6, 0) // one of the 95 % of seeds
 	delete(by, "s3")
@@ -167,7 +167,7 @@ func TestLadderStepWithoutSpread(t *testing.T) {
 	}
 }
 
-// The order is that of the file with the baseline first, one ladder for each rate.
+// The steps keep the order of the file with the baseline first, one ladder for each rate.
 func TestLadderOrder(t *testing.T) {
 	a, by := climbed(rand.New(rand.NewPCG(1, 1)), 4, 0)
 	ts := a.Plan.Treatments

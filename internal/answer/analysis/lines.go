@@ -18,7 +18,7 @@ type Line struct {
 	Part      string       `json:"part"`
 	Role      string       `json:"role,omitempty"`
 	Component string       `json:"component,omitempty"`
-	// FixedCores is the cost without load, PerRequestUS that of each request, with
+	// FixedCores is the cost without load, PerRequestUS the cost of each request, with
 	// intervals over trials.
 	FixedCores   stats.Interval `json:"fixed_cores"`
 	PerRequestUS stats.Interval `json:"per_request_us"`

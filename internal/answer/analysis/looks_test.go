@@ -62,7 +62,7 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-// The time between an interruption and the resume is no time of the run.
+// The time between an interruption and the resume does not count as time of the run.
 func TestElapsedWithoutInterruption(t *testing.T) {
 	s := gatedStudy()
 	s.Change = func(r *result.Record) {

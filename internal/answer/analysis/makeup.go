@@ -18,8 +18,8 @@ import (
 // unsummed are the planes of a trial whose sums are unknown, each with the warning.
 type unsummed map[metric.Plane]Warning
 
-// makeUp finds the sums that are not of the same tasks in every trial compared: those
-// of nodes over the whole run, those of other planes over each treatment and its
+// makeUp finds the sums that are not of the same tasks in every trial compared. Sums of
+// nodes are checked over the whole run, sums of other planes over each treatment and its
 // A/A pair. On this machine tare starts every task itself, so only clusters are checked.
 func makeUp(environment result.Environment, records []result.Record) []unsummed {
 	all := make([]unsummed, len(records))

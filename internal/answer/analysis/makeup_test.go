@@ -128,7 +128,7 @@ func TestSumsOfTheSameTasks(t *testing.T) {
 					t.Errorf("warning %s: %s", code, messageOf(r.Warnings, code))
 				}
 			}
-			// The noise floor of identical treatments is that of pods, never of the node.
+			// The noise floor of identical treatments covers pods, never the node.
 			for _, f := range r.Floor {
 				if f.Metric == total && math.Abs(f.Difference.Estimate) > 20 {
 					t.Errorf("identical treatments differ by %v µs", f.Difference.Estimate)

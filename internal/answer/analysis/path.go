@@ -13,7 +13,7 @@ import (
 type Path struct {
 	// Calls between services, the entry's own included.
 	Calls int `json:"calls_per_request,omitempty"`
-	// Proxies are the tasks of the data plane, and Services those of the application.
+	// Proxies is the number of tasks of the data plane, and Services of the application.
 	Proxies  int `json:"proxies,omitempty"`
 	Services int `json:"services,omitempty"`
 	// Proxied are the calls that proxies handle, for one request: a call that passes two
@@ -23,7 +23,7 @@ type Path struct {
 	Counted bool `json:"proxied_counted,omitempty"`
 }
 
-// pathsByTreatment are those of the valid trials. A treatment whose trials differ has none.
+// pathsByTreatment returns the request path of each treatment's valid trials. It is empty if these trials differ.
 func pathsByTreatment(records []result.Record) map[string]Path {
 	paths, trials := map[string]Path{}, map[string]int{}
 	for i := range records {

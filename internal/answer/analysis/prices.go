@@ -65,7 +65,7 @@ func (d *Date) UnmarshalScalar(text string) error {
 }
 
 // ReadPrices reads and checks a file of prices. The error is a [strict.Problems]
-// with every mistake, or that of reading the file.
+// with every mistake, or the error of reading the file.
 func ReadPrices(path string) (*Prices, error) {
 	data, err := strict.ReadFile(path)
 	if err != nil {

@@ -18,7 +18,7 @@ var publishedQuantiles = []struct {
 
 // publishedLatency is the mean over generators of each one's quantile, without
 // values beyond one population standard deviation. It is published so, although a
-// mean of the parts' quantiles is no quantile of the whole.
+// mean of the parts' quantiles is not a quantile of the whole.
 func publishedLatency(f *figures, l *result.Load) {
 	for _, p := range publishedQuantiles {
 		podMean(f, l, p.part, func(d result.Latency) (float64, bool) { return spectrumAt(d, p.q) })

@@ -25,7 +25,7 @@ type Question struct {
 
 // Pooled is the mean over the treatments of a question, for one metric. The block is the
 // observation: its value is the mean over the treatments of the differences, or of the
-// logarithms of the ratios. P is of one test of those means. It is no combination of the p-values of the levels,
+// logarithms of the ratios. P comes from one test of these means. It does not combine the p-values of the levels,
 // whose adjusted ones hold only where the mean is shown: see levels.
 type Pooled struct {
 	Metric     string          `json:"metric"`
@@ -41,7 +41,7 @@ type Pooled struct {
 	Smallest   *Smallest       `json:"smallest,omitempty"`
 	// Heterogeneity is the p-value of "the same at every level".
 	Heterogeneity *float64 `json:"heterogeneity_p,omitempty"`
-	// Speed: Difference is at the mean speed of the machine, as those of the levels.
+	// Speed: Difference is at the mean speed of the machine, as the differences of the levels are.
 	Speed *SpeedAdjusted `json:"speed,omitempty"`
 }
 
@@ -57,8 +57,8 @@ type asked struct {
 	pooled []pooled
 }
 
-// questions groups the comparisons. Runs without pairs have none: their families remain
-// those of the run.
+// questions groups the comparisons. Runs without pairs have no questions: their comparisons
+// stay in the families of the run.
 func (run *Run) questions(cs []compared, byTreatment map[string][]Measured) []asked {
 	if run.estimator.method != Paired {
 		return nil
@@ -230,8 +230,8 @@ func (x *estimator) adjust(cs []compared, questions []asked) map[Family]int {
 	return sizes
 }
 
-// holm gives the verdicts of one family at level alpha. p-values are multiplied by scale,
-// and are at least that of the parent.
+// holm gives the verdicts of one family at level alpha. It multiplies p-values by scale.
+// They are at least parent, the p-value of the test that the family depends on.
 func (x *estimator) holm(cs []compared, family []int, alpha, scale, parent float64) {
 	p := make([]float64, len(family))
 	for i, at := range family {

@@ -18,10 +18,10 @@ type Report struct {
 	Count       Count          `json:"count"`
 	// Order of the trials if it was not random within each block: balanced, turns, once, interleaved, together.
 	Order string `json:"order,omitempty"`
-	// RatiosOnly: treatments were loaded at once, each with a part of the rate (order together). Metrics are those of
-	// treatments that competed with one another, so that comparisons have ratios and no differences.
+	// RatiosOnly: treatments were loaded at once, each with a part of the rate (order together). They competed with
+	// one another, so that comparisons have ratios and no differences.
 	RatiosOnly bool `json:"ratios_only,omitempty"`
-	// Families are the numbers of tests, by [Family]. p_adjusted accounts for those of the
+	// Families are the numbers of tests, by [Family]. p_adjusted accounts for the tests of the
 	// comparison's question, or without a question for all of them.
 	Families map[Family]int `json:"families"`
 	// Questions are families of their own, in the order of the treatments.

@@ -16,7 +16,7 @@ import (
 
 // Reports of results directories with known truth: intervals contain it, the A/A pair's contain zero, and
 // few reports claim a difference between equal treatments. The whole way from counters and latency logs is
-// in it. The bounds are those of the binomial distribution at one in a thousand.
+// in it. The bounds come from the binomial distribution at one in a thousand.
 func TestReportsOfKnownTruth(t *testing.T) {
 	if os.Getenv("TARE_TEST_ALL") == "" {
 		t.Skip("writes 4800 trials; TARE_TEST_ALL runs it")
@@ -46,7 +46,7 @@ func TestReportsOfKnownTruth(t *testing.T) {
 			aaMissed++
 		}
 		// Costs are in proportion to the level of the machine, whose mean is 5 % above its beginning. The walk
-		// moves it further, so the truth is that of the ratio.
+		// moves it further, so the truth is a ratio.
 		if c := find("envoy"); c.Ratio.Excludes((66.0 + 180) / 60) {
 			missed++
 		}

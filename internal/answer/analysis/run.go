@@ -28,7 +28,7 @@ type Options struct {
 	Attribute func(mesh.Task) mesh.Task
 	// Baseline names levels, by factor, that every other treatment is compared with. Empty means the plan's.
 	Baseline map[string]string
-	// Gates are decided instead of the experiment's, with Detect. Without any, those of the experiment are.
+	// Gates replace the experiment's gates, with Detect. Without any, the experiment's gates are decided.
 	Gates  []string
 	Detect float64 // share
 	// LastLook marks the look after the last of Blocks as the last one of the gates: the run ended there by time.

@@ -173,8 +173,8 @@ func meanOf(v series, rows []int) (float64, bool) {
 	return total / n, n > 0
 }
 
-// publishedFilter is that of published results: samples not above the mean are dropped if
-// at least half remain, then those further than one population standard
+// publishedFilter computes a mean as the published results did. It drops samples not above
+// the mean if at least half remain. Then it drops samples further than one population standard
 // deviation from the mean of what remains. Samples count as often as they were
 // repeated, and none before the part was first there.
 func publishedFilter(v series) (float64, bool) {

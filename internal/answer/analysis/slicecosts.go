@@ -43,8 +43,8 @@ func ReadSliceCosts(r *result.Record, path string) (SliceCosts, error) {
 	return costs, nil
 }
 
-// sliceCostsOf are the costs of planes. The CPU beyond the idle rate in the slices of others belongs to the own slice
-// before, and to the first one before that: the costs add up to that of the trial.
+// sliceCostsOf returns the cost of the planes in each own slice. CPU above the idle rate in the slices of others is
+// charged to the own slice before it, or to the first one. So the costs add up to the trial's cost.
 func sliceCostsOf(rows []result.Slice, planes []metric.Plane, idle map[metric.Plane]float64) (costs []float64) {
 	var answered []int64
 	early, used := 0.0, []float64{}

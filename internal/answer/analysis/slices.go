@@ -27,8 +27,8 @@ type NoiseSource struct {
 	// BestSlices is the number of slices of each treatment in a block that narrows the interval most in a given
 	// time. Absent if a source has no noise, or without a price.
 	BestSlices *float64 `json:"best_slices,omitempty"`
-	// These is the difference of these deployments alone, with its interval over slices. It is of
-	// a run of one block. It is no statement about other deployments.
+	// These is the difference of these deployments alone, with its interval over slices. Only
+	// a run of one block has it. It does not hold for other deployments.
 	These *stats.Interval `json:"these_deployments,omitempty"`
 }
 

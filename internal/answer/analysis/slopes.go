@@ -28,7 +28,7 @@ type Slope struct {
 	Levels  int            `json:"levels"`
 	From    float64        `json:"from"` // items, the measured range
 	To      float64        `json:"to"`
-	// Misfit is the p-value of the line's own check, as that of [Line].
+	// Misfit is the p-value of the line's own check, as in [Line].
 	Misfit   *float64  `json:"misfit,omitempty"`
 	Warnings []Warning `json:"warnings"`
 }
@@ -43,8 +43,8 @@ type setting struct {
 	other   string // everything else that differs from the definition
 }
 
-// settingIn is that of a mesh, with the options that the run recorded, defaults included. Runs before tare recorded them
-// have those of the file.
+// settingIn returns the setting of a mesh, with the options that the run recorded, defaults included. If the run is
+// older than this record, the options come from the experiment file.
 func settingIn(run *Run, name string) setting {
 	s := settingOf(run.File.Meshes, name)
 	if recorded, ok := run.Environment.Options[name]; ok {
@@ -53,7 +53,7 @@ func settingIn(run *Run, name string) setting {
 	return s
 }
 
-// settingOf follows a variant to its definition. Options of a variant go over those of the mesh it comes from.
+// settingOf follows a variant to its definition. A variant's options override the options of the mesh it comes from.
 func settingOf(meshes map[string]map[string]any, name string) setting {
 	s := setting{mesh: name, options: map[string]string{}}
 	for range len(meshes) + 1 { // no circle lasts longer

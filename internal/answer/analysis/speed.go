@@ -67,10 +67,10 @@ func (run *Run) machineWork() *machineWork {
 	return w
 }
 
-// of is the work in each block of a comparison, and the treatments it is from. The A/A pair of the baseline is a
-// deployment of its own. The baseline itself serves where it has none of the compared cost, so that its
-// noise is not in the difference.
-func (w *machineWork) of(baseline string, p pairs) (work []float64, from []string) {
+// sumByBlock returns the machine's work in each block of a comparison, and the treatments it was measured in. One is
+// the baseline's A/A pair, a deployment of its own. The baseline is added only if it has none of the compared cost,
+// so that its noise is not in the difference.
+func (w *machineWork) sumByBlock(baseline string, p pairs) (work []float64, from []string) {
 	candidates := []string{w.control[baseline]}
 	if !slices.ContainsFunc(p.baseline, func(v float64) bool { return v != 0 }) {
 		candidates = append(candidates, baseline)
@@ -94,7 +94,7 @@ func (x *estimator) atMeanSpeed(c *compared, p pairs) {
 	if x.work == nil || c.Control || c.Position != nil || !slices.Contains(speedAdjusted, metric.Base(c.Metric)) {
 		return
 	}
-	work, from := x.work.of(c.Baseline, p)
+	work, from := x.work.sumByBlock(c.Baseline, p)
 	if from == nil {
 		return
 	}
@@ -127,7 +127,7 @@ func (x *estimator) pooledAtMeanSpeed(p *pooled, treatments []plan.Treatment, le
 	treatment, baseline, work := make([]float64, n), make([]float64, n), make([]float64, n)
 	var from []string
 	for i, level := range levels {
-		w, ids := x.work.of(treatments[i].Baseline, level)
+		w, ids := x.work.sumByBlock(treatments[i].Baseline, level)
 		if ids == nil {
 			return
 		}

@@ -62,7 +62,7 @@ func (m spedMachine) noise(r *rand.Rand, sd float64) float64 {
 	return sd * math.Sqrt(3.0/5) * r.NormFloat64() / math.Sqrt(chi/5)
 }
 
-// trials are those of one run, by treatment, with the true differences at its mean speed.
+// trials returns the trials of one run, by treatment, with the true differences at its mean speed.
 func (m spedMachine) trials(r *rand.Rand, blocks int) (by map[string][]Measured, truth map[string]float64) {
 	by, truth = map[string][]Measured{}, map[string]float64{}
 	app, sidecar := 108.0, 360.0

@@ -109,7 +109,7 @@ func (c *causes) add(trial, text string, of []Warning) {
 	*c = append(*c, one)
 }
 
-// hint is that of the first cause that has one, before further text.
+// hint returns the first hint of a cause, ready to precede further text.
 func (c causes) hint() string {
 	for _, one := range c {
 		if one.hint != "" {

@@ -21,7 +21,7 @@ type Traffic struct {
 	Crossing *float64 `json:"crossing,omitempty"`
 	GiB      *float64 `json:"gib_per_month,omitempty"`
 	Money    *float64 `json:"money_per_month,omitempty"`
-	// Added is Money less that of the baseline, absent for a baseline.
+	// Added is Money less the baseline's Money, absent for a baseline.
 	Added *float64 `json:"added_money_per_month,omitempty"`
 	// How is the source of Crossing, or the reason for its absence.
 	How string `json:"how"`
@@ -149,8 +149,8 @@ func (h *hopCount) bytes() float64 {
 	return float64(h.carried) / float64(h.answered)
 }
 
-// crossing is the share of hops between zones: those of the scenario or of the measured pods. Calls
-// are taken to go to any pod alike: the balancing of Services and meshes without preference for a zone.
+// crossing returns the share of hops between zones. The zones are the scenario's, or else the measured pods'. Each
+// pod is taken to receive the same share of calls, as Services and meshes balance without preference for a zone.
 func (h *hopCount) crossing(s Scenario) (*float64, string) {
 	if s.Zones > 0 {
 		share := 1 - 1/float64(s.Zones)

@@ -12,7 +12,7 @@ import (
 )
 
 // Three calls a request of 1500 bytes each, from pods in two zones: half of them cross. A waypoint doubles the hops. A
-// scenario with zones of its own does not use those of the pods. Unknown zones, bytes and calls have no price.
+// scenario with zones of its own does not use the pods' zones. Unknown zones, bytes and calls have no price.
 func TestTrafficBetweenZones(t *testing.T) {
 	prices := analysis.Prices{Currency: "USD", Core: analysis.Price{Month: 40, Source: "x", Date: "2026-03-01"},
 		ZoneTraffic: &analysis.TrafficPrice{GiB: 0.01, Source: "x", Date: "2026-03-01"},

@@ -61,7 +61,7 @@ func trialFigures(r *result.Record, published bool) *figures {
 		return f
 	}
 	resourceFigures(f, r, seconds)
-	if r.Load != nil && r.Load.Capacity != nil { // peaks since the start are those of the search
+	if r.Load != nil && r.Load.Capacity != nil { // peaks since the start come from the search for the capacity
 		maps.DeleteFunc(f.values, func(name string, _ float64) bool { return metric.Base(name) == metric.PeakMemory })
 	}
 	counterRoles(f, r, seconds)

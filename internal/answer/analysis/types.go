@@ -69,11 +69,11 @@ type Comparison struct {
 	// Equivalence is present if a margin was given and the ratio is defined.
 	Equivalence *Equivalence `json:"equivalence,omitempty"`
 	Family      Family       `json:"family"`
-	// Question that the test belongs to, by [Question.ID]. Absent means that its family is that of the run.
+	// Question that the test belongs to, by [Question.ID]. Absent means the family of the run.
 	Question string `json:"question,omitempty"`
 	// Detectable is the true difference that these pairs would show with 80 % power, if
-	// this were the only comparison. Smallest has the level that applied. It is an approximation, 5 % too low
-	// with three pairs ([stats.MinDetectable]), and that of Smallest is not.
+	// this were the only comparison. Smallest has the level that applied. Detectable is an approximation, 5 % too low
+	// with three pairs ([stats.MinDetectable]), and Smallest is exact.
 	Detectable *float64  `json:"detectable,omitempty"`
 	Smallest   *Smallest `json:"smallest,omitempty"`
 	// BlocksNeeded is the number of blocks that would show this difference, with this
@@ -97,8 +97,8 @@ type compared struct {
 }
 
 // Smallest is the smallest true difference that a comparison would show four times in
-// five, at the level that Holm's step-down applied to it. The interval is that of the
-// standard deviation.
+// five, at the level that Holm's step-down applied to it. The interval follows the
+// interval of the standard deviation.
 type Smallest struct {
 	stats.Interval
 	// Relative: a ratio less one, where the verdict rests on the ratio.

@@ -29,7 +29,7 @@ func unequal(run *Run) []Warning {
 	of := maps.Clone(run.Environment.Provides)
 	maps.DeleteFunc(of, func(_ string, p mesh.Provides) bool { return p == mesh.Provides{} }) // no mesh
 	if slices.ContainsFunc(run.Plan.Treatments, func(t plan.Treatment) bool { return t.Reference }) {
-		delete(of, experiment.ReferenceMesh) // it is no level of the comparison
+		delete(of, experiment.ReferenceMesh) // it is not compared
 	}
 	lacks := map[string][]string{}
 	for _, ability := range abilities {

@@ -31,7 +31,7 @@ type WeightCost struct {
 	// Weights is the mean over blocks of cost over weight.
 	Weights stats.Interval `json:"weights"`
 	N       int            `json:"n"`
-	// Coefficient is the slope of the logarithm of the cost over that of the weight, over blocks. At 1 the
+	// Coefficient is the slope of the cost's logarithm over the weight's logarithm, over blocks. At 1 the
 	// machine's speed cancels in Weights, and at 0 dividing by the weight adds noise. Absent where a
 	// cost is not positive.
 	Coefficient *stats.Interval `json:"coefficient,omitempty"`

@@ -3,7 +3,7 @@
 // of two treatments.
 //
 // Addresses, ports, times and identifiers differ from trial to trial. They are replaced by names. A
-// value that still differs between two trials of one treatment is no part of its configuration.
+// value that still differs between two trials of one treatment is not part of its configuration.
 package effective
 
 import (
@@ -139,7 +139,7 @@ func Images(dir string) (map[string]string, error) {
 	return all, nil
 }
 
-// content is that of a file, which may be compressed.
+// content returns the content of a file, decompressed if it ends in .gz.
 func content(path string) ([]byte, error) {
 	data, err := regular.ReadFile(path, maxFile)
 	if err != nil || !strings.HasSuffix(path, compressed) {
@@ -181,7 +181,7 @@ type flattener struct {
 	file string
 	in   Configuration
 	own  *strings.Replacer
-	// revised: the mesh is a revision. Its charts are those of the first one, or fewer.
+	// revised: the mesh is a revision. It uses the charts of the first revision, or fewer.
 	revised bool
 }
 
@@ -280,7 +280,7 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// elementName is the name of an element of a list, so that another order is no difference.
+// elementName is the name of an element of a list, so that another order is not a difference.
 // Without a name it is the index.
 func elementName(v any, i int) string {
 	m, _ := v.(map[string]any)

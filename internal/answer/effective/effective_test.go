@@ -36,7 +36,7 @@ func trial(t *testing.T, number int, hbone bool, image string) effective.Configu
 	if hbone {
 		clusters = append(clusters, `{"cluster": {"name": "connect_originate", "type": "ORIGINAL_DST", "http2": {"max_streams": 100}}}`)
 	}
-	if number%2 == 0 { // the order of a dump is no difference
+	if number%2 == 0 { // the order of a dump is not a difference
 		for i, j := 0, len(clusters)-1; i < j; i, j = i+1, j-1 {
 			clusters[i], clusters[j] = clusters[j], clusters[i]
 		}

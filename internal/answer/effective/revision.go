@@ -57,7 +57,7 @@ func (r revision) plain(data []byte) []byte {
 	text = strings.ReplaceAll(text, "-"+r.name+"-"+r.home, "-"+r.home)
 	text = r.ends.ReplaceAllString(text, "$1")
 	return r.alone.ReplaceAllFunc([]byte(text), func(found []byte) []byte {
-		if found[len(found)-1] == ':' { // a key of that name, such as "telemetry": it is no name of the revision
+		if found[len(found)-1] == ':' { // a key of that name, such as "telemetry": it is not the name of the revision
 			return found
 		}
 		return r.alone.ReplaceAll(found, []byte("${1}REVISION${2}"))

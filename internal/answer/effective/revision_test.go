@@ -51,8 +51,8 @@ func TestRevisionsDifferInSettingsOnly(t *testing.T) {
 	}
 }
 
-// An option that is set and has no effect is no difference of treatments whose proxies were dumped. Without dumps the option is
-// all that is known.
+// An option without effect is not a difference of treatments whose proxies were dumped. Without dumps only the option is
+// known, so it is one.
 func TestOptionWithoutEffect(t *testing.T) {
 	read := func(option string, dump bool) []Configuration {
 		dir := t.TempDir()

@@ -82,7 +82,7 @@ func bestSplit(x []float64) (at int, best float64) {
 	if n < 2*MinSegment {
 		return at, 0
 	}
-	// left and right are the sums of distances within the sides, all that of every pair.
+	// left and right are the sums of distances within the sides, all the sum over every pair.
 	all, left := 0.0, 0.0
 	for i := range x {
 		for j := range i {

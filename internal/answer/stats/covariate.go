@@ -25,7 +25,7 @@ const (
 )
 
 // PositionedDifference is [PairedDifference] at equal positions in the block. shifts are
-// the position of the treatment less that of the baseline, in each block. The positions
+// the position of the treatment less the baseline's position, in each block. The positions
 // come from the design, so the treatment cannot move them. used is false if the
 // positions narrow no interval, or with fewer than six pairs.
 func PositionedDifference(treatment, baseline, shifts []float64, confidence float64) (a Adjusted, used bool) {
@@ -60,13 +60,13 @@ func PositionedRatio(treatment, baseline, shifts []float64, confidence float64) 
 const mostPassed = 0.6
 
 // DifferenceAtMeanSpeed is [PairedDifference] at the mean speed of the machine over the blocks. work is the CPU that
-// other processes used for the same work in each block: higher on a slower machine. The estimate is that of
-// [PairedDifference], since the covariate is centred: neither a constant shift of work nor the choice moves it. Only the
+// other processes used for the same work in each block: higher on a slower machine. The estimate equals
+// [PairedDifference]'s, since the covariate is centred: neither a constant shift of work nor the choice moves it. Only the
 // part of the spread that follows the machine is taken out.
 //
 // A deployment's own deviation that passes into work would be taken out too. So the covariate is the logarithm of work
 // less mostPassed of each block's relative deviation. If that share passes, the rest is the machine's alone. If less
-// does, the interval is wider than necessary. The coefficient is that of the logarithm of work itself, so divided by the
+// does, the interval is wider than necessary. The coefficient belongs to the logarithm of work itself, so divided by the
 // estimate it is a ratio of relative changes. used is false if this narrows no interval, or with fewer than six pairs. It
 // is also false if the coefficient has not the sign of the mean: a slower machine makes costs and savings larger.
 func DifferenceAtMeanSpeed(treatment, baseline, work []float64, confidence float64) (a Adjusted, used bool) {

@@ -9,8 +9,8 @@ import (
 
 // Detectable is the smallest true value of r that a test at level alpha finds with the
 // given power. It is in units of the estimate, or for a ratio of its logarithm. The
-// interval is that of the standard deviation, at confidence: few observations know it
-// badly. Not ok without an interval.
+// interval comes from the interval of the standard deviation, at confidence: few
+// observations estimate it badly. Not ok without an interval.
 func (r Result) Detectable(alpha, power, confidence float64) (Interval, bool) {
 	if !r.Known() || !(r.SE > 0) || !(r.DF >= 1) || !(alpha > 0 && alpha < 1) || !(power > alpha && power < 1) || !(confidence > 0 && confidence < 1) {
 		return Interval{}, false

@@ -176,8 +176,8 @@ func Heterogeneity(blocks [][]float64) *float64 {
 }
 
 // ExactEqual is the p-value of n equal differences other than zero: the chance that all
-// signs of n symmetric differences agree (Fisher's sign-flip test). No spread is no
-// evidence beyond that.
+// signs of n symmetric differences agree (Fisher's sign-flip test). The missing spread
+// adds no evidence.
 func ExactEqual(n int) float64 { return math.Min(1, math.Pow(2, 1-float64(n))) }
 
 // ExactApart is the p-value of two samples that are constant and differ: the chance of

@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// The distributions and moments are those of gonum's stat and distuv, digit for digit, on its special functions.
+// The distributions and moments equal gonum's stat and distuv, digit for digit, and use gonum's special functions.
 // The packages themselves bring linear algebra: 25 packages, a tenth of the time to build tare.
 
 // tDistribution is Student's t distribution with that many degrees of freedom.

@@ -57,7 +57,7 @@ type Result struct {
 	// ratio). It is nil if there is no interval.
 	P   *float64
 	Why Why
-	// SE is the standard error of the estimate, of a ratio that of its logarithm, and DF
+	// SE is the standard error of the estimate, or of a ratio's logarithm, and DF
 	// its degrees of freedom. Both are 0 without an interval.
 	SE, DF float64
 }

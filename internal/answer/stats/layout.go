@@ -90,7 +90,7 @@ func newLayout(values [][]float64) layout {
 // freedom is the number of residuals that the additive model leaves free.
 func (l layout) freedom() int { return l.cells - l.rows - l.columns + 1 }
 
-// variances are those of the residuals by treatment, scaled for the fitted parameters.
+// variances returns the variance of each treatment's residuals, scaled for the fitted parameters.
 // They are not ok below [MinN] values.
 func (l layout) variances(values [][]float64) (variance []float64, ok []bool) {
 	residuals := additive(values)

@@ -5,7 +5,7 @@ import "math"
 // AgainstRuns estimates mean(next) minus the mean of earlier runs. The run is the unit: its mean varies by what
 // changes from run to run, and by the noise of its trials. The spread of the earlier means has both, so that the
 // interval is Student's for one new observation beside len(runs) others, with len(runs)-1 degrees of freedom. N is the
-// number of earlier runs, SD that of their means.
+// number of earlier runs, SD the standard deviation of their means.
 //
 // A new run with fewer trials than the earlier ones is noisier than they are. Its variance is raised by the trials'
 // own, pooled over all runs, for the trials that it lacks.
@@ -24,7 +24,7 @@ func AgainstRuns(next []float64, runs [][]float64, confidence float64) Result {
 	case r.N < MinN:
 		r.Why = TooFew
 	default:
-		variance := square(r.SD)*(1+1/float64(len(runs))) + lacking(next, runs)
+		variance := square(r.SD)*(1+1/float64(len(runs))) + extraVariance(next, runs)
 		if r.Why = NoSpread; !noSpread(math.Sqrt(variance), maxAbs(next, means)) {
 			r.Why = Computed
 			r.fill(r.Estimate, math.Sqrt(variance), float64(len(runs)-1), confidence)
@@ -51,8 +51,8 @@ func AgainstRunsRatio(next []float64, runs [][]float64, confidence float64) Resu
 	return AgainstRuns(logNext, logRuns, confidence).exp()
 }
 
-// lacking is the variance by which the mean of next exceeds that of a mean of runs, because it has fewer trials.
-func lacking(next []float64, runs [][]float64) float64 {
+// extraVariance returns how much larger the variance of next's mean is than an earlier run's, because next has fewer trials.
+func extraVariance(next []float64, runs [][]float64) float64 {
 	var squares, freedom, inverse float64
 	add := func(x []float64) {
 		if n := float64(len(x)); n > 1 {

@@ -13,7 +13,7 @@ import (
 // The error is spent by the share t of the planned pairs, as alpha·t²: alpha spending of Lan and DeMets (Biometrika
 // 1983) with the power family of Kim and DeMets (Biometrika 1987). The variance is unknown and the first looks have
 // few pairs, where levels from the normal distribution reject too often: 6 % of true hypotheses for 8 pairs. So the
-// critical values are those of simulated t statistics, from a fixed seed. spending_test.go has the error.
+// critical values come from simulated t statistics, with a fixed seed. spending_test.go has the error.
 type Spending struct {
 	critical []float64 // of t, by number of pairs, zero for no test
 }

@@ -80,7 +80,7 @@ func rejects(r *rand.Rand, draw func(*rand.Rand) float64, n int, s, end stats.Sp
 	return false
 }
 
-// Without the pairs of a first look there is no test.
+// Spending makes no test without the pairs of a first look.
 func TestSpendingWithoutALook(t *testing.T) {
 	for _, last := range []int{-1, 0, 3} {
 		if s := stats.NewSpendingUntil(4, 30, last, 0.05); s.Due(last) || s.Bounds([]float64{1, 2, 4}).Known() {

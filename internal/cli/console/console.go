@@ -88,7 +88,7 @@ func Width(w io.Writer) int {
 	return width
 }
 
-// Columns is the width for text on w: $COLUMNS, else that of the terminal, else 0.
+// Columns returns the width for text on w: $COLUMNS, else the width of the terminal, else 0.
 func Columns(w io.Writer) int {
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
 		return n

@@ -21,7 +21,7 @@ import (
 	"github.com/tare-mesh/tare/internal/session/kubernetes"
 )
 
-// removeWithin bounds the removal of leftovers, and that of each mesh.
+// removeWithin bounds the removal of leftovers, and of each mesh.
 const removeWithin = 5 * time.Minute
 
 // cleanup is the selection of leftovers to remove.
@@ -121,7 +121,7 @@ func cleanUp(ctx context.Context, c *cli.CommandLine, o *cleanup) error {
 	return errors.Join(err, unlisted, uninstall(ctx, c, k, uninstalled))
 }
 
-// still are those of the runs and meshes that are left and selected now.
+// still returns those runs and meshes that are still in the cluster and selected.
 func (o *cleanup) still(ctx context.Context, k *cluster.Cluster, runs []leftover.Run, uninstalled []meshes.Installation) ([]leftover.Run, []meshes.Installation, error) {
 	asking, cancel := context.WithTimeout(ctx, askCluster)
 	defer cancel()

@@ -207,7 +207,7 @@ func meshesText(ctx context.Context, k *cluster.Cluster) (string, error) {
 	return fmt.Sprintf("%d\n", len(all)) + meshLines(all), nil
 }
 
-// meshLines describes installed meshes, and how to uninstall those of dead runs.
+// meshLines describes installed meshes, and how to uninstall the meshes of dead runs.
 func meshLines(all []meshes.Installation) string {
 	var b strings.Builder
 	for _, i := range all {

@@ -101,7 +101,7 @@ func TestClusterCommandsWithoutACluster(t *testing.T) {
 	if _, err := call(t, "cluster", "rbac", "-n", "not: a name"); err == nil {
 		t.Error("a namespace that cannot be was taken")
 	}
-	// A namespace is read in the cluster of the flags, and an unread one is no mistake in the file.
+	// A namespace is read in the cluster of the flags, and an unread one is not a mistake in the file.
 	file := filepath.Join(t.TempDir(), "shop.yaml")
 	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: shop}\nplatform: {kind: kubernetes}\napplication: {namespace: shop, entry: web, services: [{name: db, calls: [api]}]}\nfactors: {mesh: [none, istio]}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -115,7 +115,7 @@ func TestClusterCommandsWithoutACluster(t *testing.T) {
 	}
 }
 
-// On a real cluster: status describes it. Cleanup refuses a run without objects, removes those of a run whatever their
+// On a real cluster: status describes it. Cleanup refuses a run without objects, removes a run's objects whatever their
 // kind, and lists them again.
 func TestKubernetesClusterCommands(t *testing.T) {
 	path := clusterOfTests(t)

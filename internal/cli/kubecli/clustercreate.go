@@ -347,7 +347,7 @@ func optionsOf(flags cluster.Options, with, name string) (cluster.Options, error
 	return cluster.Options{Kubeconfig: r.Settings.Kubeconfig, Context: r.Context}, nil
 }
 
-// createdText is the record of a cluster. The UID decides: a context can be that of another cluster of the same name.
+// createdText is the record of a cluster. The UID decides: a context can belong to another cluster of the same name.
 func createdText(ctx context.Context, k *cluster.Cluster) string {
 	uid, err := identity(ctx, k)
 	if err != nil {

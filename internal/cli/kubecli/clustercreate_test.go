@@ -17,7 +17,7 @@ import (
 	"github.com/tare-mesh/tare/internal/kube/provider"
 )
 
-// A record of a failed creation is no proof that the cluster of its name is the one that tare began.
+// A record of a failed creation does not prove that the cluster of its name is the one that tare began.
 func TestDeleteWithoutIdentity(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	t.Setenv("PATH", t.TempDir())
@@ -84,7 +84,7 @@ func TestStatusOfCreatedCluster(t *testing.T) {
 		}
 	}
 	for text, args := range map[string][]string{
-		kubeconfig:                                {"tare"}, // that of the record, which does not exist
+		kubeconfig:                                {"tare"}, // the record's kubeconfig, which does not exist
 		"cluster other: tare did not create it":   {"other"},
 		"NAME has the kubeconfig and the context": {"tare", "--context", "c"},
 	} {

@@ -27,7 +27,7 @@ import (
 type examinedCluster struct {
 	k *cluster.Cluster
 	x *experiment.Experiment
-	// needed derives the permissions of the experiment. Nil means those of any run.
+	// needed derives the permissions of the experiment. Nil means the permissions that every run needs.
 	needed    func(context.Context) ([]rbac.Permission, error)
 	nodes     []corev1.Node
 	forbidden error // error of listing nodes

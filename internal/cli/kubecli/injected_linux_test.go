@@ -178,7 +178,7 @@ func newWeight(t *testing.T, bin, native string, burn time.Duration) (definition
 }
 
 // A proxy from a real admission webhook, with iptables redirection by an init container, belongs to the data plane. This
-// holds for a container and for a native sidecar. Its CPU equals that of its control group between the same two moments.
+// holds for a container and for a native sidecar. Its CPU equals its control group's CPU between the same two moments.
 func TestKubernetesInjectedSidecar(t *testing.T) {
 	const rate, burn = 60, time.Millisecond
 	r := experimentOnKubernetes(t, fmt.Sprintf(`

@@ -141,7 +141,7 @@ func (r *onKubernetes) inPlace(t *testing.T, definition, charts string) {
 	}
 }
 
-// verifiedByHand verifies the mesh as one that refuses plaintext, and admits that of nodes. A pod outside the mesh shows
+// verifiedByHand verifies the mesh as one that refuses plaintext, and admits plaintext of nodes. A pod outside the mesh shows
 // that it admits all plaintext.
 func (r *onKubernetes) verifiedByHand(t *testing.T, definition, kubeconfig string) {
 	t.Helper()

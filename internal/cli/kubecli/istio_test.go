@@ -208,7 +208,7 @@ func measuredOnce(t *testing.T, bin, text string, set ...string) (*analysis.Repo
 	return &report, records, dir
 }
 
-// sidecarsOf counts the sidecars of a trial, those of the load separately. Istio's control plane must exist exactly when
+// sidecarsOf counts the sidecars of a trial, the load's sidecars separately. Istio's control plane must exist exactly when
 // they do.
 func sidecarsOf(r result.Record) int {
 	count, load, control := 0, 0, 0

@@ -17,7 +17,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// istioSteps are those of examples/istio-ladder.yaml.
+// istioSteps are the steps of examples/istio-ladder.yaml.
 var istioSteps = []string{"none", "istio-bare", "telemetry", "access-log", "policies-10", "policies-100", "services-10", "services-100", "services-1000"}
 
 // One block of the ladder of Istio's features, with a control plane for each step side by side. The dumps of the sidecars contain each step's feature, the increments of

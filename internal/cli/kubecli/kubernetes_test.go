@@ -159,7 +159,7 @@ func usable(r result.Record) bool {
 	})
 }
 
-// exitCodeOf is the exit code of a run, or that of valid trials if these are usable.
+// exitCodeOf returns the exit code of a run, or the code of valid trials if these are usable.
 func exitCodeOf(run *exec.Cmd, trials ...result.Record) int {
 	code := run.ProcessState.ExitCode()
 	if code == console.Incomplete && !slices.ContainsFunc(trials, func(r result.Record) bool { return !usable(r) }) {

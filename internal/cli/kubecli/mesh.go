@@ -443,8 +443,8 @@ func printChecks(c *cli.CommandLine, name string, checks []check.Check) error {
 	return nil
 }
 
-// installedMesh is the mesh that the cluster has under a name, which may be a variant's or a revision's, or else that of the
-// definition.
+// installedMesh returns the mesh that is installed in the cluster under a name, which may be a variant's or a revision's.
+// If none is, it returns the definition's mesh.
 func installedMesh(ctx context.Context, c *cli.CommandLine, f *meshFlags, name string) (*cluster.Cluster, *meshes.Mesh, error) {
 	d, choice, unknown := meshChoice(ctx, c, f, name)
 	k, err := f.connect(ctx)

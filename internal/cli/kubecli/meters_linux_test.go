@@ -203,7 +203,7 @@ func burn(ctx context.Context, t *testing.T, k *cluster.Cluster) (platform.Task,
 func groupOf(t *testing.T, id string) string {
 	t.Helper()
 	for _, root := range []string{"/sys/fs/cgroup/cpuacct/*/kubepods/", "/sys/fs/cgroup/*/kubepods/"} {
-		for _, pod := range []string{"*/pod*/", "pod*/"} { // those of the class Guaranteed lie directly below
+		for _, pod := range []string{"*/pod*/", "pod*/"} { // pods of the class Guaranteed lie directly below
 			if found, _ := filepath.Glob(root + pod + id); len(found) == 1 {
 				return found[0]
 			}

@@ -8,7 +8,7 @@ import (
 )
 
 // This machine sends the load, with tare's engine and with another installed generator. The generator's CPU is read here,
-// that of the application and the nodes on the cluster.
+// the CPU of the application and the nodes on the cluster.
 func TestKubernetesLoadFromOutside(t *testing.T) {
 	r := experimentOnKubernetes(t, `
 factors: {rate: [70], connections: [3], generator: [tare, vegeta]}

@@ -36,14 +36,14 @@ type Source struct {
 	Namespace string `yaml:"namespace,omitempty" json:"namespace,omitempty"`
 	// InPlace measures the application of Namespace where it runs: it is enrolled, restarted and put back in each trial.
 	InPlace bool `yaml:"inPlace,omitempty" json:"inPlace,omitempty"`
-	// Objects are those of the source, for a run, or nil if not read.
+	// Objects are read from the source for a run. Nil means not read.
 	Objects *manifest.Set `yaml:"-" json:"-"`
 }
 
 // IsSet reports whether there is a source.
 func (s Source) IsSet() bool { return len(s.Manifests) > 0 || s.Namespace != "" }
 
-// Foreign reports whether others' objects run the services: those of a chart, of manifests or of a namespace.
+// Foreign reports whether others' objects run the services: from a chart, manifests or a namespace.
 func (t Topology) Foreign() bool { return t.Chart != nil || t.IsSet() }
 
 // CallsUnknown reports whether calls between services may be missing: objects do not list them.
@@ -92,7 +92,7 @@ func (c *Call) ShortForm() (any, func()) {
 	return service, func() { *c = Call{Service: *service} }
 }
 
-// EntryName is the name of the service that receives the load, by default the first. "": there is no service.
+// EntryName is the name of the service that receives the load, by default the first. "": no services.
 func (t Topology) EntryName() string {
 	if t.Entry == "" && len(t.Services) > 0 {
 		return t.Services[0].Name

@@ -7,8 +7,8 @@ const (
 	HTTP2 = "http2"
 	GRPC  = "grpc"
 	TCP   = "tcp"
-	// WebSocket is that of the entry: the load sends messages on upgraded connections. Its calls
-	// and other services use HTTP/1.1.
+	// WebSocket is a protocol of the entry alone: the load sends messages on upgraded connections. Its
+	// calls and other services use HTTP/1.1.
 	WebSocket = "websocket"
 )
 
@@ -49,7 +49,7 @@ type Behavior struct {
 	// Errors are injected failures. They make no calls.
 	Errors *Errors `yaml:"errors,omitempty" json:"errors,omitempty"`
 	// RateLimit bounds the requests served per second. The response to others is
-	// 429. 0 is no limit.
+	// 429. 0 means no limit.
 	RateLimit float64 `yaml:"rateLimit,omitempty" json:"rateLimit,omitempty"`
 	// FailedCallStatus is the status of the response after a failed call. 0 means 502.
 	FailedCallStatus int `yaml:"failedCallStatus,omitempty" json:"failedCallStatus,omitempty"`

@@ -121,8 +121,8 @@ func IsPath(s string) bool {
 	})
 }
 
-// reserved headers are those of the protocol itself: to set them would make
-// requests that cannot be sent, or be misread.
+// reserved headers belong to the protocol itself. A request that sets one could not
+// be sent, or would be misread.
 var reserved = []string{"host", "connection", "content-length", "content-type", "transfer-encoding", "te", "trailer", "upgrade", "keep-alive", "proxy-connection", "user-agent", "expect"}
 
 func isHeader(s string) bool {

@@ -27,7 +27,7 @@ type Instance struct {
 type Upstream struct {
 	Service string   `yaml:"service,omitempty" json:"service,omitempty"`
 	URLs    []string `yaml:"urls,omitempty" json:"urls,omitempty"`
-	// Host is the header Host of the calls, or :authority. Empty means that of each URL.
+	// Host is the header Host of the calls, or :authority. Empty means the host of each URL.
 	Host        string `yaml:"host,omitempty" json:"host,omitempty"`
 	CallOptions `yaml:",inline"`
 }

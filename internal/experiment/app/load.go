@@ -68,7 +68,7 @@ func builtin(name string) (Topology, error) {
 }
 
 // Decode reads a topology, fills in its defaults and validates it. The error is a
-// [strict.Problems]. Programs are those of [Load].
+// [strict.Problems]. Programs have the meaning they have in [Load].
 func Decode(name string, data []byte, programs ...string) (Topology, error) {
 	var t Topology
 	doc, err := strict.Parse(name, data)
@@ -108,7 +108,7 @@ const (
 
 // Validate reports mistakes in the entry and the services to r. Paths
 // begin with prefix, e.g. "application." for a topology inside an experiment. Programs
-// are those of [Load].
+// have the meaning they have in [Load].
 func (t Topology) Validate(r Reporter, prefix string, programs ...string) {
 	v := validation{checks{r, prefix}, t, programs}
 	if !r.Sound(strings.TrimSuffix(prefix, ".")) && !r.Sound(prefix+"services") && len(t.Services) == 0 {

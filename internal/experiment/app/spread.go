@@ -23,11 +23,11 @@ import (
 //	buckets(0s, 5ms, 10ms) one of these, each equally likely
 //	buckets(0s:9, 1s:1)    one of these, by weight
 //
-// Samples are at most [MaxTime]. The zero value is no distribution.
+// Samples are at most [MaxTime]. The zero value means no distribution.
 type Times struct{ spread }
 
 // Sizes is a distribution of sizes in bytes, written as [Times] is: 1KiB,
-// uniform(1KiB, 4KiB), … Samples are at most [MaxSize]. The zero value is no distribution.
+// uniform(1KiB, 4KiB), … Samples are at most [MaxSize]. The zero value means no distribution.
 type Sizes struct{ spread }
 
 const (
@@ -50,10 +50,10 @@ func FixedSize(n int64) Sizes {
 	return Sizes{spread{kind: fixed, a: float64(n), text: Size(n).String()}}
 }
 
-// Draw draws a time, or 0 where there is no distribution.
+// Draw draws a time. The zero value draws 0.
 func (t Times) Draw() time.Duration { return time.Duration(t.draw(float64(MaxTime))) }
 
-// Draw draws a size in bytes, or 0 where there is no distribution.
+// Draw draws a size in bytes. The zero value draws 0.
 func (s Sizes) Draw() int64 { return int64(s.draw(MaxSize)) }
 
 // Mean is the mean of the times, without the bound [MaxTime].
@@ -133,7 +133,7 @@ type spread struct {
 	text   string
 }
 
-// IsZero reports whether there is no distribution. Encoders then omit the field.
+// IsZero reports whether it is the zero value. Encoders then omit the field.
 func (s spread) IsZero() bool { return s.kind == unset }
 
 // String returns the distribution in the syntax of [Times].

@@ -23,7 +23,7 @@ func (c Condition) Evaluate(t Trial) Outcome {
 		return c.recovers(t)
 	}
 	o := Outcome{Expect: c.Text, Unit: c.subject.unit}
-	in := c.window.of(t)
+	in := c.window.secondsOf(t)
 	if len(in) == 0 {
 		o.Detail = "no whole second of the measure phase lies in this time"
 		return o

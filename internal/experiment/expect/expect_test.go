@@ -11,8 +11,8 @@ import (
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
-// at is a second of 100 requests of which some failed, answered in ms.
-func at(failed int64, ms int64) Second {
+// second is a second of 100 requests of which some failed, answered in ms.
+func second(failed int64, ms int64) Second {
 	h := hdrhistogram.New(1000, 60e9, 3)
 	_ = h.RecordValues(ms*1e6, 100-failed)
 	return Second{OK: 100 - failed, Status: failed, Latency: h}
@@ -20,7 +20,7 @@ func at(failed int64, ms int64) Second {
 
 // A fault in the 3rd second that is healed in the 5th; failures last one second longer.
 var outage = Trial{
-	Seconds: []Second{at(0, 10), at(0, 10), at(50, 20), at(100, 20), at(50, 20), at(1, 30), at(0, 10), at(0, 10)},
+	Seconds: []Second{second(0, 10), second(0, 10), second(50, 20), second(100, 20), second(50, 20), second(1, 30), second(0, 10), second(0, 10)},
 	Faults:  []Fault{{At: 2.4, Heal: 4.5, Healed: true}},
 	Status:  map[string]int64{"200": 599, "503": 201},
 }
@@ -90,7 +90,7 @@ func TestUnmeasured(t *testing.T) {
 	}
 }
 
-// The times of a condition are those of the seconds that it is measured on.
+// The times of a condition cover the seconds that it is measured on.
 func TestTimes(t *testing.T) {
 	for text, want := range map[string][][2]float64{
 		"lost < 300":                        {{0, 8}},

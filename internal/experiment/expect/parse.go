@@ -91,8 +91,8 @@ func (p *parser) next(expected, hint string) (word, error) {
 	return w, nil
 }
 
-// take takes the next word if it is this one.
-func (p *parser) take(text string) bool {
+// accept reads the next word if it is text, and reports whether it was.
+func (p *parser) accept(text string) bool {
 	if len(p.words) == 0 || p.words[0].text != text {
 		return false
 	}
@@ -193,7 +193,7 @@ func (p *parser) recovery() (*recovery, error) {
 	if r.within, err = p.duration(w); err != nil {
 		return nil, err
 	}
-	if !p.take("of") {
+	if !p.accept("of") {
 		return r, nil
 	}
 	if w, err = p.next("fault or heal", ""); err != nil {

@@ -12,18 +12,18 @@ type window struct {
 // window reads what follows the value, if anything does.
 func (p *parser) window() (window, error) {
 	switch {
-	case p.take("during"):
+	case p.accept("during"):
 		return window{relation: "during"}, p.fault()
-	case p.take("from"):
+	case p.accept("from"):
 		return p.between()
-	case p.take("after"):
-		if p.take("fault") {
+	case p.accept("after"):
+		if p.accept("fault") {
 			return window{relation: "after"}, nil
 		}
 		from, err := p.time("fault, or a time such as 5s")
 		return window{cut: true, from: from}, err
-	case p.take("before"):
-		if p.take("fault") {
+	case p.accept("before"):
+		if p.accept("fault") {
 			return window{relation: "before"}, nil
 		}
 		at := p.words
@@ -82,8 +82,8 @@ func (w window) whole() bool { return w == window{} }
 // needsFault reports whether it is empty without faults.
 func (w window) needsFault() bool { return w.relation != "" }
 
-// of returns the seconds of the window.
-func (w window) of(t Trial) []Second {
+// secondsOf returns the seconds of the window.
+func (w window) secondsOf(t Trial) []Second {
 	var in []Second
 	for i, s := range t.Seconds {
 		if w.has(i, t.Faults) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Call is a call between two Services that the configuration of pods shows: an address of one in that of the other.
+// Call is a call between two Services that the configuration of pods shows: From's configuration contains To's address.
 // The addresses of caches and databases are among them, and calls by other means are not.
 type Call struct{ From, To string }
 

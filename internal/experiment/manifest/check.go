@@ -118,7 +118,7 @@ func referencesOf(pod map[string]any) (all []reference) {
 
 // host notes what pods share with their node, and so with other trials.
 func (s *Set) host(o Object, pod map[string]any) {
-	if network, _ := at(pod, "spec", "hostNetwork").(bool); network {
+	if network, _ := valueAt(pod, "spec", "hostNetwork").(bool); network {
 		s.note(o, "a mesh does not redirect it: remove hostNetwork for a fair comparison", "its pods use the node's network")
 	}
 	for _, v := range items(pod, "spec", "volumes") {

@@ -94,7 +94,7 @@ var serverFields = [][]string{
 	{"metadata", "deletionGracePeriodSeconds"}, {"metadata", "namespace"}, {"metadata", "generateName"},
 }
 
-// kindFields are those of a kind that belong to one object in one cluster.
+// kindFields are the fields, by kind, that belong to one object in one cluster: a copy must not have them.
 var kindFields = map[string][][]string{
 	"Service": {{"spec", "clusterIP"}, {"spec", "clusterIPs"}, {"spec", "healthCheckNodePort"}, {"spec", "externalIPs"}, {"spec", "loadBalancerIP"}, {"spec", "loadBalancerClass"},
 		{"spec", "externalTrafficPolicy"}, {"spec", "allocateLoadBalancerNodePorts"}, {"spec", "loadBalancerSourceRanges"}, {"spec", "type"}},
@@ -104,7 +104,7 @@ var kindFields = map[string][][]string{
 	"Job":                   {{"spec", "selector"}, {"spec", "template", "metadata", "labels", "controller-uid"}, {"spec", "template", "metadata", "labels", "batch.kubernetes.io/controller-uid"}},
 }
 
-// serverAnnotations are those of the API server, of controllers and of tools, by prefix.
+// serverAnnotations are prefixes of the annotations that the API server, controllers and tools set.
 var serverAnnotations = []string{"kubectl.kubernetes.io/", "deployment.kubernetes.io/", "deprecated.daemonset.template.generation", "pv.kubernetes.io/",
 	"volume.beta.kubernetes.io/", "volume.kubernetes.io/", "control-plane.alpha.kubernetes.io/", "meta.helm.sh/", "argocd.argoproj.io/"}
 
@@ -185,7 +185,7 @@ func removeTokenVolumes(pod map[string]any) {
 	}
 }
 
-// containers are those of a pod or pod template, init containers first.
+// containers returns the containers of a pod or pod template, init containers first.
 func containers(pod map[string]any) []map[string]any {
 	return slices.Concat(items(pod, "spec", "initContainers"), items(pod, "spec", "containers"))
 }

@@ -14,7 +14,7 @@ var disturbing = []struct{ group, kind, text, hint string }{
 	{"batch", "CronJob", "its pods can start within a measure phase", "`kubectl patch` sets spec.suspend"},
 }
 
-// InPlace replaces the notes by those of an application that is measured where it runs.
+// InPlace replaces the notes by the notes for an application that is measured where it runs.
 func (s *Set) InPlace() {
 	s.Notes = nil
 	for _, o := range s.Objects {
@@ -23,7 +23,7 @@ func (s *Set) InPlace() {
 			continue
 		}
 		s.host(o, pod)
-		replicas := at(o, "spec", "replicas")
+		replicas := valueAt(o, "spec", "replicas")
 		switch {
 		case slices.Contains([]string{"Pod", "ReplicaSet"}, o.kind()):
 			s.Notes = append(s.Notes, Note{About: o.String(), Text: "its pods cannot be restarted: nothing replaces them", Hint: "measure a copy, without inPlace", Fatal: true})

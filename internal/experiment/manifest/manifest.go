@@ -86,8 +86,8 @@ func (o Object) group() string {
 	return group
 }
 
-// at returns the value at a path, or nil if there is none.
-func at(o map[string]any, path ...string) any {
+// valueAt returns the value at a path, or nil if there is none.
+func valueAt(o map[string]any, path ...string) any {
 	var v any = o
 	for _, name := range path {
 		m, ok := v.(map[string]any)
@@ -100,18 +100,18 @@ func at(o map[string]any, path ...string) any {
 }
 
 func text(o map[string]any, path ...string) string {
-	s, _ := at(o, path...).(string)
+	s, _ := valueAt(o, path...).(string)
 	return s
 }
 
 func mapping(o map[string]any, path ...string) map[string]any {
-	m, _ := at(o, path...).(map[string]any)
+	m, _ := valueAt(o, path...).(map[string]any)
 	return m
 }
 
 // items are the mappings in a list.
 func items(o map[string]any, path ...string) (all []map[string]any) {
-	list, _ := at(o, path...).([]any)
+	list, _ := valueAt(o, path...).([]any)
 	for _, item := range list {
 		if m, ok := item.(map[string]any); ok {
 			all = append(all, m)
@@ -162,8 +162,8 @@ func rank(o Object) int {
 	return len(ranks)
 }
 
-// New cleans objects and finds their Services and what a trial cannot have. running objects are those of a cluster,
-// where a Job has done its work. The objects are changed.
+// New cleans objects and finds their Services and what a trial cannot have. running: the objects come
+// from a cluster, where a Job has done its work. The objects are changed.
 func New(source string, objects []Object, running bool) (*Set, error) {
 	s := &Set{Source: source}
 	var err error

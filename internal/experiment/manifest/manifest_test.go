@@ -80,7 +80,7 @@ func TestNotes(t *testing.T) {
 func TestClean(t *testing.T) {
 	s := read(t, "testdata/shop")
 	web := find(t, s, "Service", "web")
-	if text(web, "spec", "type") != "" || at(web, "metadata", "namespace") != nil {
+	if text(web, "spec", "type") != "" || valueAt(web, "metadata", "namespace") != nil {
 		t.Errorf("%v", web)
 	}
 	for _, port := range items(web, "spec", "ports") {
@@ -92,10 +92,10 @@ func TestClean(t *testing.T) {
 		t.Error("a headless Service has an address")
 	}
 	deployment := find(t, s, "Deployment", "web")
-	if got := at(deployment, "spec", "template", "metadata", "labels", "released"); got != "2026-11-01" {
+	if got := valueAt(deployment, "spec", "template", "metadata", "labels", "released"); got != "2026-11-01" {
 		t.Errorf("a date is %v", got)
 	}
-	if got := number(at(items(deployment, "spec", "template", "spec", "volumes")[0], "configMap", "defaultMode")); got != 0o440 {
+	if got := number(valueAt(items(deployment, "spec", "template", "spec", "volumes")[0], "configMap", "defaultMode")); got != 0o440 {
 		t.Errorf("a mode is %o", got)
 	}
 	out, err := s.Text()
@@ -104,7 +104,7 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// A copy of a running application has its objects, without those of controllers and of the API server.
+// A copy of a running application has its objects, without the objects that controllers and the API server create.
 func TestRunning(t *testing.T) {
 	data, err := os.ReadFile("testdata/running.yaml")
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Place puts a copy of an object into a trial's namespace: its own namespace, that of the subjects of RoleBindings, and
-// addresses of Services in the namespace that the objects were written for. Without the last, pods of a trial would
+// Place puts a copy of an object into a trial's namespace. It changes the object's own namespace, the namespace of RoleBinding
+// subjects, and addresses of Services in the namespace that the objects were written for. Otherwise pods of a trial would
 // call the application that it was copied from.
 func (s *Set) Place(o map[string]any, namespace string) map[string]any {
 	placed, _ := s.moved(o, namespace).(map[string]any)

@@ -95,7 +95,7 @@ func TestControlPlane(t *testing.T) {
 	}
 }
 
-// The default names of listeners are those of embedded definitions.
+// The default names of listeners equal the names in embedded definitions.
 func TestListenersByDefault(t *testing.T) {
 	names, err := Sidecar{}.Listeners(SidecarContext{Inbound: &Inbound{}, Outbound: []Outbound{{Service: "back"}}})
 	if err != nil || names.Inbound != "inbound" || names.Outbound["back"] != "outbound-back" || len(names.Endpoints) != 0 {

@@ -50,10 +50,10 @@ type InstallContext struct {
 	Replicas  int
 	Namespace string // the mesh's
 	Revision  string // empty: it is the only one of this mesh
-	// ClusterNetworks are those of pods and services, such as 10.42.0.0/16, and ServiceCIDR that of services alone.
+	// ClusterNetworks are the networks of pods and services, such as 10.42.0.0/16. ServiceCIDR is the services' network.
 	ClusterNetworks []string
 	ServiceCIDR     string
-	// ClusterDomain is that of the names of Services, such as cluster.local. Empty means unknown.
+	// ClusterDomain is the domain of the names of Services, such as cluster.local. Empty means unknown.
 	ClusterDomain string
 	// Distribution of Kubernetes where it is known: gke, k3s, k3d, minikube, or else empty.
 	Distribution string

@@ -95,7 +95,7 @@ func notAFile(path string, err error) error {
 	return hint.Wrap(err, fmt.Sprintf("--mesh adds the file of a definition; %s needs none: --set 'factors.mesh=[none, %s]'", path, path))
 }
 
-// Collect lists the definitions that come with tare and those in files, by
+// Collect lists the embedded definitions and the definitions in files, by
 // name. Every file is read before the mistakes of all are returned. A file that
 // takes a name another has is a mistake as well.
 func Collect(files ...string) ([]Definition, error) {

@@ -165,8 +165,8 @@ type Verify struct {
 	Inbound  string `yaml:"inbound" json:"inbound"`   // counter that must grow by exactly the probes that reached this pod
 	Outbound string `yaml:"outbound" json:"outbound"` // counter that must grow by exactly the probes sent
 	// OutboundReceived counts in the same unit what the sidecar receives from its own pod for
-	// another service, and InboundSent what it sends to its application. Without them a cache
-	// or a retry is found one step further on.
+	// another service, and InboundSent what it sends to its application. If they are
+	// missing, a cached or retried request is attributed to the next point of the path.
 	OutboundReceived string `yaml:"outboundReceived,omitempty" json:"outboundReceived,omitempty"`
 	InboundSent      string `yaml:"inboundSent,omitempty" json:"inboundSent,omitempty"`
 	// Retries and Timeouts are counters of requests to another service. Empty means none.

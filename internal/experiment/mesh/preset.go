@@ -8,7 +8,7 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// Attribution is a classification of tasks in place of that of their mesh's definition.
+// Attribution is a classification of tasks that replaces the rules in their mesh's definition.
 type Attribution struct {
 	Name        string `yaml:"name" json:"name"`
 	Description string `yaml:"description" json:"description"`

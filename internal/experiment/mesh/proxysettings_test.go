@@ -32,7 +32,7 @@ func valuesOf(t *testing.T, name string, s Settings) (map[string]any, error) {
 	return nil, nil
 }
 
-func at(values map[string]any, path string) any {
+func valueAt(values map[string]any, path string) any {
 	var found any = values
 	for key := range strings.SplitSeq(path, ".") {
 		m, _ := found.(map[string]any)
@@ -65,7 +65,7 @@ func TestProxySettingsInCharts(t *testing.T) {
 			continue
 		}
 		for path, want := range c.want {
-			if got := at(values, path); !reflect.DeepEqual(got, want) {
+			if got := valueAt(values, path); !reflect.DeepEqual(got, want) {
 				t.Errorf("%s: %s is %v, want %v", name, path, got, want)
 			}
 		}
@@ -73,10 +73,10 @@ func TestProxySettingsInCharts(t *testing.T) {
 	// The user's values go over them, and without settings the charts keep their own.
 	own := map[string]map[string]any{"istiod": {"meshConfig": map[string]any{"defaultConfig": map[string]any{"concurrency": 5}}}}
 	values, err := valuesOf(t, "istio", Settings{Proxy: all, Values: own})
-	if got := at(values, "meshConfig.defaultConfig.concurrency"); err != nil || got != 5 {
+	if got := valueAt(values, "meshConfig.defaultConfig.concurrency"); err != nil || got != 5 {
 		t.Errorf("concurrency %v, %v", got, err)
 	}
-	if values, err = valuesOf(t, "istio", Settings{}); err != nil || at(values, "global.proxy") != nil || at(values, "meshConfig.defaultConfig.concurrency") != nil {
+	if values, err = valuesOf(t, "istio", Settings{}); err != nil || valueAt(values, "global.proxy") != nil || valueAt(values, "meshConfig.defaultConfig.concurrency") != nil {
 		t.Errorf("without settings: %v, %v", values, err)
 	}
 }

@@ -28,7 +28,7 @@ var functions = template.FuncMap{
 		}
 		return string(bytes.TrimRight(b.Bytes(), "\n")), nil
 	},
-	// count are the numbers from 1 to that of an option.
+	// count lists the numbers from 1 to the value of an option.
 	"count": func(text string) ([]int, error) {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 || n > maxCount {

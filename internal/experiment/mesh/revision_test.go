@@ -63,7 +63,7 @@ func TestRevisions(t *testing.T) {
 	}
 }
 
-// A mesh without revisions has none, and a name must fit into those of Services.
+// A mesh without revisions has none, and a name must fit into the names of Services.
 func TestNoRevision(t *testing.T) {
 	for name, want := range map[string]string{"consul": "mesh consul has no revisions", "istio": "too long for a revision"} {
 		d, err := Load(name)

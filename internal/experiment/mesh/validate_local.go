@@ -39,7 +39,7 @@ func (v localPart) features(l Local, control map[string]ControlContext) {
 	}
 }
 
-// option reports a name that is not that of an option with the value "true", or of a number.
+// option reports a name if no option has it, or if the option takes neither "true" nor numbers.
 func (v localPart) option(path, name string, options map[string]Option) {
 	if o := options[name]; name != "" && o.UpTo == 0 && !slices.Contains(o.OneOf, on) {
 		v.report(path, fmt.Sprintf("there is no option %q with the value true, or with numbers", name), "declare it in local.sidecar.options")

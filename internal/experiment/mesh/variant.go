@@ -16,8 +16,8 @@ type Overrides struct {
 	Program     string            // path, or name on PATH
 	Version     string            // of the program that the platform downloads
 	Concurrency int               // worker threads
-	Arguments   []string          // added after those of the definition
-	Environment map[string]string // added to that of the definition
+	Arguments   []string          // added after the definition's arguments
+	Environment map[string]string // added to the definition's environment
 	Options     map[string]string // by the names of the definition
 }
 
@@ -77,7 +77,7 @@ func (d Definition) Variant(name string, o Overrides) (Definition, error) {
 	return d, nil
 }
 
-// feature is the field of a feature's name. Nil means that there is no such feature.
+// feature is the field of a feature's name. Nil means an unknown feature.
 func (p *Provides) feature(name string) *bool {
 	return map[string]*bool{"mtls": &p.MTLS, "l7": &p.L7, "retries": &p.Retries, "telemetry": &p.Telemetry}[name]
 }
@@ -100,7 +100,7 @@ func literals(texts []string) (all []string) {
 	return all
 }
 
-// Chosen are the values of the sidecar's options: those of a variant, or the defaults.
+// Chosen returns the values of the sidecar's options: a variant's values, or the defaults.
 func (s Sidecar) Chosen() map[string]string { return defaults(s.Options) }
 
 // defaults are the values of options that nobody has chosen.

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// balancedStream keeps the draws of designs apart from those of blocks.
+// balancedStream keeps the draws of designs apart from the draws of blocks.
 const balancedStream = 1 << 40
 
 // williamsRow is a row, from 0, of a Williams design of n treatments. Each treatment is in

@@ -42,8 +42,8 @@ func TestBalancedOrder(t *testing.T) {
 	}
 }
 
-// n blocks of an odd number of treatments balance the positions already, and the first
-// blocks of a longer run are those of a shorter one.
+// n blocks of an odd number of treatments balance the positions already, and a longer
+// run begins with the blocks of a shorter one.
 func TestBalancedOrderOfFewBlocks(t *testing.T) {
 	const file = "factors: {mesh: [a, b, c, d, e]}\norder: balanced\nseed: 9\nblocks: "
 	p := expand(t, file+"5")

@@ -170,7 +170,7 @@ func reference(t Treatment, ids namer) Treatment {
 	return Treatment{ID: ids.unique(name), Factors: factors, Levels: levels, Reference: true, Baseline: t.ID}
 }
 
-// treatment resolves one choice of a level for each factor. A factor that has none keeps that of otherwise.
+// treatment resolves one choice of a level for each factor. A factor without a level keeps otherwise's level.
 func treatment(factors []experiment.NamedFactor, choice []int, otherwise experiment.Levels) Treatment {
 	t := Treatment{Factors: make(Factors, len(factors)), Levels: otherwise}
 	mesh := ""

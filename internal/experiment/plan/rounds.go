@@ -134,7 +134,7 @@ func (p *Plan) interleave(e *experiment.Experiment) error {
 	return nil
 }
 
-// allowance is the time of a round outside its phases, and that of each of its trials. On this machine deployments
+// allowance is the time outside the phases, of a round and of each of its trials. On this machine deployments
 // start and are verified one after another.
 type allowance struct{ round, member time.Duration }
 
@@ -162,7 +162,7 @@ func (p *Plan) roundTime(e *experiment.Experiment, members int) time.Duration {
 // phase: that number of slices for each of the members, 0 to members-1.
 //
 // Slices come in rows, each with one slice of every member: what changes slowly affects all alike.
-// The rows are those of a Williams design (Australian Journal of Scientific Research 2, 1949), in
+// The rows form a Williams design (Australian Journal of Scientific Research 2, 1949), in
 // which each member follows each other equally often. Their own order is a random circuit in which
 // each row follows each row once, itself included. After a whole circuit every member has followed
 // every member equally often, across rows too. Members are assigned to the design at random.

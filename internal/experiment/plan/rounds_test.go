@@ -57,7 +57,7 @@ func TestOwnersAreBalanced(t *testing.T) {
 	}
 }
 
-// A phase that is no whole number of circuits is nearly balanced.
+// A phase that is not a whole number of circuits is nearly balanced.
 func TestOwnersOfAnyLength(t *testing.T) {
 	for members := 2; members <= 6; members++ {
 		for measure := 1; measure < 120; measure += 7 {

@@ -15,8 +15,8 @@ func chain() app.Topology {
 		{Name: "front", Calls: []app.Call{{Service: "back"}, {Service: "back"}}}, {Name: "back"}}}
 }
 
-// of is a flow of requests by its place, written "load>front sent" or "front served".
-func of(place string, t Tally) Flow {
+// requestFlow is a flow of requests by its place, written "load>front sent" or "front served".
+func requestFlow(place string, t Tally) Flow {
 	service, point, _ := strings.Cut(place, " ")
 	service, to, _ := strings.Cut(service, ">")
 	return Flow{Place: Place{service, Point(point), to, Requests}, Tally: t}
@@ -35,7 +35,7 @@ func conserved(n int64) (flows []Flow) {
 		if i >= 6 {
 			count *= 2
 		}
-		flows = append(flows, of(place, Tally{Count: count}))
+		flows = append(flows, requestFlow(place, Tally{Count: count}))
 	}
 	return flows
 }
@@ -75,15 +75,15 @@ func without(flows []Flow, points ...Point) []Flow {
 
 // Requests of a mesh with a waypoint and no sidecars pass it once a call.
 func TestWaypoint(t *testing.T) {
-	c := []Flow{of("load>front sent", Tally{Count: 12_070}), of("front served", Tally{Count: 12_070}), of("front>back sent", Tally{Count: 24_140}),
-		of("back served", Tally{Count: 24_140}), of("waypoint waypoint", Tally{Count: 36_210})}
+	c := []Flow{requestFlow("load>front sent", Tally{Count: 12_070}), requestFlow("front served", Tally{Count: 12_070}), requestFlow("front>back sent", Tally{Count: 24_140}),
+		requestFlow("back served", Tally{Count: 24_140}), requestFlow("waypoint waypoint", Tally{Count: 36_210})}
 	change := func(place string, n int64) []Flow {
 		flows := slices.Clone(c)
-		i := slices.IndexFunc(flows, func(f Flow) bool { return f.Place == of(place, Tally{}).Place })
+		i := slices.IndexFunc(flows, func(f Flow) bool { return f.Place == requestFlow(place, Tally{}).Place })
 		flows[i].Count += n
 		return flows
 	}
-	tcp := append(without(c, Served), of("front served", Tally{Count: 12_070}), Flow{Place: Place{"back", Served, "", Connections}, Tally: Tally{Count: 4}})
+	tcp := append(without(c, Served), requestFlow("front served", Tally{Count: 12_070}), Flow{Place: Place{"back", Served, "", Connections}, Tally: Tally{Count: 4}})
 	tcp = slices.DeleteFunc(tcp, func(f Flow) bool { return f.Service == "front" && f.Point == Sent })
 	tcp[slices.IndexFunc(tcp, func(f Flow) bool { return f.Point == Waypoint })].Count = 12_070
 	for _, test := range []struct {
@@ -117,12 +117,12 @@ func TestWaypoint(t *testing.T) {
 // service has served each of them one time more. Other requests are found beside them.
 func TestUncountedRetries(t *testing.T) {
 	refused := func(n, foreign int64) map[string][]Flow {
-		back := of("back served", Tally{Count: 20_000 + n + foreign, Failed: n})
-		own := []Flow{of("load>front sent", Tally{Count: 10_000}), of("front served", Tally{Count: 10_000}), of("front>back sent", Tally{Count: 20_000}), back}
-		gateway := []Flow{of("load>front sent", Tally{Count: 20_000}), of("load>front gateway", Tally{Count: 20_000}), of("front served", back.Tally)}
+		back := requestFlow("back served", Tally{Count: 20_000 + n + foreign, Failed: n})
+		own := []Flow{requestFlow("load>front sent", Tally{Count: 10_000}), requestFlow("front served", Tally{Count: 10_000}), requestFlow("front>back sent", Tally{Count: 20_000}), back}
+		gateway := []Flow{requestFlow("load>front sent", Tally{Count: 20_000}), requestFlow("load>front gateway", Tally{Count: 20_000}), requestFlow("front served", back.Tally)}
 		return map[string][]Flow{
-			"waypoint": append(slices.Clone(own), of("waypoint waypoint", Tally{Count: 30_000})),
-			"sidecar":  append(slices.Clone(own), of("front outbound-sent", Tally{Count: 20_000}), of("back inbound-received", Tally{Count: back.Count})),
+			"waypoint": append(slices.Clone(own), requestFlow("waypoint waypoint", Tally{Count: 30_000})),
+			"sidecar":  append(slices.Clone(own), requestFlow("front outbound-sent", Tally{Count: 20_000}), requestFlow("back inbound-received", Tally{Count: back.Count})),
 			"gateway":  gateway,
 		}
 	}
@@ -234,7 +234,7 @@ func TestProbability(t *testing.T) {
 	half := 0.5
 	top := app.Topology{Services: []app.Service{{Name: "front", Calls: []app.Call{{Service: "back", CallOptions: app.CallOptions{Probability: &half}}}}, {Name: "back"}}}
 	for calls, ok := range map[int64]bool{5000: true, 5300: true, 4700: true, 5400: false, 4600: false} {
-		flows := []Flow{of("load>front sent", Tally{Count: 10_000}), of("front served", Tally{Count: 10_000}), of("front>back sent", Tally{Count: calls}), of("back served", Tally{Count: calls})}
+		flows := []Flow{requestFlow("load>front sent", Tally{Count: 10_000}), requestFlow("front served", Tally{Count: 10_000}), requestFlow("front>back sent", Tally{Count: calls}), requestFlow("back served", Tally{Count: calls})}
 		if b := Check(top, Rules{Measured: 1}, flows); (b.Message() == "") != ok {
 			t.Errorf("%d calls: %s", calls, b.Message())
 		}
@@ -258,9 +258,9 @@ func TestJointCounters(t *testing.T) {
 	top := app.Topology{Services: []app.Service{{Name: "front", Calls: []app.Call{{Service: "a"}, {Service: "b"}}}, {Name: "a"}, {Name: "b"}}}
 	flows := func(out, b int64) []Flow {
 		return []Flow{
-			of("load>front sent", Tally{Count: 1000}), of("load outbound-sent", Tally{Count: 1000}), of("front inbound-received", Tally{Count: 1000}), of("front served", Tally{Count: 1000}),
-			of("front>a sent", Tally{Count: 1000}), of("front>b sent", Tally{Count: 1000}), of("front outbound-sent", Tally{Count: out}),
-			of("a inbound-received", Tally{Count: 1000}), of("a served", Tally{Count: 1000}), of("b inbound-received", Tally{Count: b}), of("b served", Tally{Count: b}),
+			requestFlow("load>front sent", Tally{Count: 1000}), requestFlow("load outbound-sent", Tally{Count: 1000}), requestFlow("front inbound-received", Tally{Count: 1000}), requestFlow("front served", Tally{Count: 1000}),
+			requestFlow("front>a sent", Tally{Count: 1000}), requestFlow("front>b sent", Tally{Count: 1000}), requestFlow("front outbound-sent", Tally{Count: out}),
+			requestFlow("a inbound-received", Tally{Count: 1000}), requestFlow("a served", Tally{Count: 1000}), requestFlow("b inbound-received", Tally{Count: b}), requestFlow("b served", Tally{Count: b}),
 		}
 	}
 	for _, test := range []struct {
@@ -309,7 +309,7 @@ func TestUnchecked(t *testing.T) {
 func TestUnits(t *testing.T) {
 	top := app.Topology{Services: []app.Service{{Name: "echo"}}}
 	in := func(unit Unit, place string, n int64) Flow {
-		f := of(place, Tally{Count: n})
+		f := requestFlow(place, Tally{Count: n})
 		f.Unit = unit
 		return f
 	}

@@ -17,7 +17,7 @@ type simulated struct {
 	flows    map[Place]*Tally
 }
 
-func (s *simulated) at(service string, p Point, to string) *Tally {
+func (s *simulated) tally(service string, p Point, to string) *Tally {
 	place := Place{service, p, to, Requests}
 	if s.flows[place] == nil {
 		s.flows[place] = &Tally{}
@@ -46,12 +46,12 @@ func simulate(seed uint64, requests int) *simulated {
 	}
 	for _, e := range edges(s.topology) { // counters that nothing moves are 0
 		for _, p := range sidecarOut {
-			s.at(e.caller, p, e.service)
+			s.tally(e.caller, p, e.service)
 		}
 	}
 	for _, service := range s.topology.Services {
 		for _, p := range sidecarIn {
-			s.at(service.Name, p, "")
+			s.tally(service.Name, p, "")
 		}
 	}
 	for range requests {
@@ -62,7 +62,7 @@ func simulate(seed uint64, requests int) *simulated {
 
 // send sends one request, which fails in a proxy or in the service with a probability.
 func (s *simulated) send(caller, to string, failing float64) {
-	sent := s.at(caller, Sent, to)
+	sent := s.tally(caller, Sent, to)
 	sent.Count++
 	fails := func() bool {
 		failed := s.rng.Float64() < failing/5
@@ -74,12 +74,12 @@ func (s *simulated) send(caller, to string, failing float64) {
 	if fails() {
 		return
 	}
-	s.at(caller, OutReceived, to).Count++
+	s.tally(caller, OutReceived, to).Count++
 	if fails() {
 		return
 	}
 	for repeat := 0; ; repeat++ {
-		out := s.at(caller, OutSent, to)
+		out := s.tally(caller, OutSent, to)
 		out.Count++
 		if repeat > 0 {
 			out.Retries++
@@ -100,13 +100,13 @@ func (s *simulated) arrive(to string, failing float64) bool {
 		if s.rng.Float64() < failing/5 {
 			return false
 		}
-		s.at(to, p, "").Count++
+		s.tally(to, p, "").Count++
 	}
 	return true
 }
 
 func (s *simulated) serve(name string, failing float64) bool {
-	served := s.at(name, Served, "")
+	served := s.tally(name, Served, "")
 	served.Count++
 	if s.rng.Float64() < failing {
 		served.Failed++

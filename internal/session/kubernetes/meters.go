@@ -33,7 +33,7 @@ type MeterSource struct {
 	Platform experiment.Platform
 	// foreign: others' objects run the application. They may tolerate taints, and select any node.
 	foreign bool
-	// Run and Image are those of the node agents. An empty Run starts none.
+	// Run and Image are the run and the image of the node agents. An empty Run starts none.
 	Run, Image string
 	Note       func(string)
 }
@@ -45,7 +45,7 @@ type ClusterMeter struct {
 	// Refresh measures the longest time between two refreshes of a container's
 	// counters, 0 if they are current, and of the nodes' own, 0 if there are none.
 	Refresh func(context.Context) (containers, nodes time.Duration, err error)
-	// usual is the refresh interval to expect until it is measured, usualNode that of the nodes' own counters.
+	// usual is the refresh interval to expect until it is measured, usualNode the interval of the nodes' own counters.
 	usual, usualNode time.Duration
 	// Agents are the node agents that a run starts. Nil means that the meter needs none.
 	Agents *agents.Agents
@@ -92,7 +92,7 @@ func openKubelets(ctx context.Context, s MeterSource) (ClusterMeter, error) {
 	m.Only(interest)
 	return ClusterMeter{Meter: m, interest: interest, usual: kubelet.Refresh, usualNode: kubelet.Refresh, Refresh: func(ctx context.Context) (containers, nodes time.Duration, err error) {
 		pace, err := m.Probe(ctx)
-		// A probe of current counters takes five seconds, in which those of a node may not be refreshed.
+		// A probe of current counters takes five seconds, in which a node's own counters may not be refreshed.
 		return pace.Containers, cmp.Or(pace.Node, kubelet.Refresh), err
 	}}, nil
 }
@@ -138,7 +138,7 @@ func openNodeAgents(ctx context.Context, s MeterSource) (ClusterMeter, error) {
 		return ClusterMeter{}, err
 	}
 	all := agents.New(s.Cluster, s.Run, s.Image, s.Note)
-	// Each reading is current, that of the nodes included.
+	// Each reading is current, also of the nodes' own counters.
 	current := func(context.Context) (containers, nodes time.Duration, err error) { return 0, 0, nil }
 	return ClusterMeter{Meter: agent.New(s.Reader(), all), Agents: all, Refresh: current}, nil
 }

@@ -147,7 +147,7 @@ func takeTurns(ctx context.Context, k *cluster.Cluster, o session.Opening, run s
 		return meshes.Choice{Settings: chosen.Settings(), Options: options}
 	}, o.Note)
 	if check {
-		// The mesh of another run is no conflict to solve: that run removes it.
+		// The mesh of another run is not a conflict to solve: that run removes it.
 		if err := guard.New(k).Free(ctx); err != nil {
 			return nil, nil, err
 		}

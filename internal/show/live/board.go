@@ -93,7 +93,7 @@ type task struct {
 	cores series
 }
 
-// series is a quantity over time. Min, max and mean are those of the measure phase once it began.
+// series is a quantity over time. Min, max and mean cover the measure phase once it began.
 type series struct {
 	values   []float64
 	n        int

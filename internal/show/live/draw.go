@@ -210,8 +210,8 @@ func sortedRows(b *Board, o order) []plan.Treatment {
 	return rows
 }
 
-// at is the chosen cell: the running trial, unless the reader chose another.
-func (d drawing) at() cell {
+// chosenCell returns the chosen cell: the running trial, unless the reader chose another.
+func (d drawing) chosenCell() cell {
 	if !d.look.follow {
 		return cell{d.look.treatment, d.look.block}
 	}
@@ -246,11 +246,11 @@ func (b *Board) following() cell {
 	return cell{}
 }
 
-func (d drawing) chosen() *Trial { return d.board.grid[d.at()] }
+func (d drawing) chosen() *Trial { return d.board.grid[d.chosenCell()] }
 
 // gridLines draw treatments by blocks, and beside them the differences so far.
 func (d drawing) gridLines(height int) []string {
-	rows, at := d.rows(), d.at()
+	rows, at := d.rows(), d.chosenCell()
 	label := 0
 	for _, t := range rows {
 		label = max(label, ansi.StringWidth(clean(t.ID)))
@@ -367,7 +367,7 @@ func (d drawing) columns() int {
 
 // inOrder are trials in the order of the grid, the chosen one first.
 func (d drawing) inOrder(trials []*Trial) []*Trial {
-	at, rows := d.at(), d.rows()
+	at, rows := d.chosenCell(), d.rows()
 	place := func(t *Trial) int {
 		if t.Treatment == at.treatment {
 			return -1

@@ -30,7 +30,7 @@ func (q *queue) put(n news) {
 	q.all = append(q.all, n)
 }
 
-func (q *queue) take() []news {
+func (q *queue) drain() []news {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	all := q.all
@@ -81,7 +81,7 @@ func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 
 // refresh brings the board up to date, unless it is paused.
 func (s *screen) refresh() {
-	s.pending = append(s.pending, s.queue.take()...)
+	s.pending = append(s.pending, s.queue.drain()...)
 	if s.look.paused {
 		return
 	}
@@ -171,7 +171,7 @@ func (s *screen) scroll(by, lines int) {
 }
 
 // cell is the chosen cell.
-func (l look) cell(b *Board) cell { return drawing{painter{true}, b, l, time.Time{}}.at() }
+func (l look) cell(b *Board) cell { return drawing{painter{true}, b, l, time.Time{}}.chosenCell() }
 
 // choose moves the choice by rows and blocks, and stops following the run.
 func (s *screen) choose(rows, blocks int) {

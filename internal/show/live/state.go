@@ -42,8 +42,8 @@ type trial struct {
 // longestPause is the longest pause between two trials of one run. A longer one is an interruption.
 const longestPause = 5 * time.Minute
 
-// of returns the running trial of an event, or an empty one.
-func (s *state) of(id string) *trial {
+// runningTrial returns the running trial of an event, or an empty one.
+func (s *state) runningTrial(id string) *trial {
 	if i := slices.IndexFunc(s.running, func(t *trial) bool { return t.id == id }); i >= 0 {
 		return s.running[i]
 	}
@@ -70,7 +70,7 @@ func (s *state) apply(e result.Event) []string {
 	case result.KindSearch:
 		s.search = e.Search
 	case result.KindProgress:
-		if t := s.of(e.Trial); e.Progress != nil {
+		if t := s.runningTrial(e.Trial); e.Progress != nil {
 			t.progress = e.Progress
 			if s.phase == "measure" {
 				if e.Progress.HasLoad() {
@@ -81,7 +81,7 @@ func (s *state) apply(e result.Event) []string {
 		}
 	case result.KindSample:
 		if e.Sample != nil && e.Sample.Cores != nil {
-			t := s.of(e.Trial)
+			t := s.runningTrial(e.Trial)
 			t.cores = e.Sample.Cores
 			if s.phase == "measure" { // later samples are of an idle application
 				t.add(e.Sample.Cores)
@@ -107,7 +107,7 @@ func (s *state) apply(e result.Event) []string {
 		s.finished++
 		s.spent += e.Time.Sub(s.trialAt)
 		s.trialAt = e.Time
-		line := s.closing(s.of(e.Trial), e.Time)
+		line := s.closing(s.runningTrial(e.Trial), e.Time)
 		s.running = slices.DeleteFunc(s.running, func(t *trial) bool { return t.id == e.Trial })
 		return []string{line}
 	}

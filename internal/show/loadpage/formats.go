@@ -154,10 +154,10 @@ func Oha(w io.Writer, r *load.Report, seconds []load.Progress) error {
 		},
 		"metrics": object{
 			"success_rate": success, "requests_per_sec": rate,
-			"latency_ms": object{"min": ms(float64(h.Min())), "mean": ms(h.Mean()), "p50": ms(at(h, 50)), "p95": ms(at(h, 95)), "p99": ms(at(h, 99)), "max": ms(float64(h.Max()))},
+			"latency_ms": object{"min": ms(float64(h.Min())), "mean": ms(h.Mean()), "p50": ms(quantile(h, 50)), "p95": ms(quantile(h, 95)), "p99": ms(quantile(h, 99)), "max": ms(float64(h.Max()))},
 		},
 		"responseTimeHistogram": ohaHistogram(h),
-		"latencyPercentiles":    percentiles(func(q float64) number { return in(at(h, q)) }),
+		"latencyPercentiles":    percentiles(func(q float64) number { return in(quantile(h, q)) }),
 		"firstByteHistogram":    ohaHistogram(r.FirstByte),
 		"firstBytePercentiles":  ohaQuantiles(r.TTFBMS),
 		"rps":                   ohaRates(seconds),
@@ -171,7 +171,7 @@ func Oha(w io.Writer, r *load.Report, seconds []load.Progress) error {
 
 func isStatus(c load.Cause) bool { return strings.HasPrefix(c.Cause, load.CauseStatus) }
 
-func at(h *hdrhistogram.Histogram, q float64) float64 { return float64(h.ValueAtQuantile(q)) }
+func quantile(h *hdrhistogram.Histogram, q float64) float64 { return float64(h.ValueAtQuantile(q)) }
 
 func percentiles(of func(q float64) number) object {
 	named := object{}

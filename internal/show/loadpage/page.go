@@ -183,7 +183,7 @@ func (t *page) gates(gates []Gate) {
 	}
 }
 
-// generator ends the page: whether its figures are those of the server.
+// generator ends the page: whether the figures describe the server, or were limited by the generator.
 func (t *page) generator(r *load.Report) {
 	t.heading("Generator", "")
 	state := t.paint.good("ok")

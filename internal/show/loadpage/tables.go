@@ -68,7 +68,7 @@ func (t *page) table(rows []row) {
 	}
 }
 
-// percentiles are those of the response time, or the service time of a closed loop.
+// percentiles prints the percentiles of the response time, or of the service time of a closed loop.
 func (t *page) percentiles(r *load.Report) {
 	if r.ResponseMS.Count == 0 {
 		return

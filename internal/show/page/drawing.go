@@ -13,7 +13,7 @@ type Drawing struct {
 	NoTitle bool
 }
 
-// Figures are those of figures.js, in the order of the page.
+// Figures lists the figures that figures.js draws, in the order of the page.
 var Figures = []struct{ ID, Doc string }{
 	{"differences", "difference to the baseline with intervals, and the A/A band"},
 	{"ladder", "what each step of a ladder adds, by report --ladder"},

@@ -184,7 +184,7 @@ func TestNamesAreEscaped(t *testing.T) {
 	}
 }
 
-// The data in the page are those of the report's JSON.
+// The data in the page equal the report's JSON.
 func TestDataAreTheReport(t *testing.T) {
 	r, text := written(t, analysistest.TwoRates())
 	m := regexp.MustCompile(`(?s)<script type="application/json" id="content">(.*?)</script>`).FindSubmatch(text)

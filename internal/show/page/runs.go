@@ -159,7 +159,7 @@ func WriteRuns(w io.Writer, all []Source) error {
 	})
 }
 
-// warnings are those of the runs, one of each code with the runs that have it.
+// warnings returns the warnings of the runs, one of each code with the runs that have it.
 func (c runs) warnings(of []Source) (all []warning) {
 	runs := map[string][]int{}
 	for i, s := range of {

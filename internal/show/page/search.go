@@ -60,7 +60,7 @@ type searched struct {
 	Found     capacity.Found `json:"found"`
 }
 
-// mostSearches bounds those of a page: the first are drawn.
+// mostSearches bounds the searches that a page draws: the first ones.
 const mostSearches = 200
 
 func searchesOf(d *result.Dir) (all []searched) {

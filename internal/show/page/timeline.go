@@ -67,7 +67,7 @@ type expectation struct {
 	Times  [][2]float64 `json:"times,omitempty"`
 }
 
-// timelines are those of whole blocks, the first ones first, up to mostPoints. An unreadable
+// timelines returns the timelines of whole blocks, the first ones first, up to mostPoints. An unreadable
 // trial is left out: the report has the warning.
 func timelines(d *result.Dir) []timeline {
 	var all []timeline
@@ -131,7 +131,7 @@ func timelineOf(d *result.Dir, t plan.Trial, r *result.Record) (timeline, bool) 
 	return l, len(l.Seconds) > 0
 }
 
-// expectations are those of the record, in seconds from the start of the load.
+// expectations returns the expectations of the record, in seconds from the start of the load.
 func expectations(r *result.Record) (all []expectation) {
 	first, n := r.Load.Window()
 	for _, o := range r.Expectations[:min(mostExpectations, len(r.Expectations))] {

@@ -39,8 +39,8 @@ func (p *painter) fail(format string, args ...any) {
 	}
 }
 
-// at is a point of an element.
-func (p *painter) at(l look, x, y float64) vg.Point {
+// toCanvas converts a point of an element to the canvas, whose y points up.
+func (p *painter) toCanvas(l look, x, y float64) vg.Point {
 	return vg.Point{X: vg.Length(l.x+x) * px, Y: p.height - vg.Length(l.y+y)*px}
 }
 
@@ -52,16 +52,16 @@ func (p *painter) draw(e *element, l look) {
 	case "rect":
 		x, y, w, h := n("x", 0), n("y", 0), n("width", 0), n("height", 0)
 		var path vg.Path
-		path.Move(p.at(l, x, y))
-		path.Line(p.at(l, x+w, y))
-		path.Line(p.at(l, x+w, y+h))
-		path.Line(p.at(l, x, y+h))
+		path.Move(p.toCanvas(l, x, y))
+		path.Line(p.toCanvas(l, x+w, y))
+		path.Line(p.toCanvas(l, x+w, y+h))
+		path.Line(p.toCanvas(l, x, y+h))
 		path.Close()
 		p.shape(path, l)
 	case "line":
 		var path vg.Path
-		path.Move(p.at(l, n("x1", 0), n("y1", 0)))
-		path.Line(p.at(l, n("x2", 0), n("y2", 0)))
+		path.Move(p.toCanvas(l, n("x1", 0), n("y1", 0)))
+		path.Line(p.toCanvas(l, n("x2", 0), n("y2", 0)))
 		p.outline(path, l)
 	case "circle":
 		p.shape(p.circle(l, n("cx", 0), n("cy", 0), n("r", 0)), l)

@@ -47,23 +47,23 @@ func (p *painter) path(l look, d string) (vg.Path, error) {
 		case 'M':
 			x, y = v[0], v[1]
 			startX, startY = x, y
-			path.Move(p.at(l, x, y))
+			path.Move(p.toCanvas(l, x, y))
 			command-- // further points are lines: L, or l
 		case 'L':
 			x, y = v[0], v[1]
-			path.Line(p.at(l, x, y))
+			path.Line(p.toCanvas(l, x, y))
 		case 'H':
 			x = v[0]
-			path.Line(p.at(l, x, y))
+			path.Line(p.toCanvas(l, x, y))
 		case 'V':
 			y = v[0]
-			path.Line(p.at(l, x, y))
+			path.Line(p.toCanvas(l, x, y))
 		case 'Q':
 			x, y = v[2], v[3]
-			path.QuadTo(p.at(l, v[0], v[1]), p.at(l, x, y))
+			path.QuadTo(p.toCanvas(l, v[0], v[1]), p.toCanvas(l, x, y))
 		case 'C':
 			x, y = v[4], v[5]
-			path.CubeTo(p.at(l, v[0], v[1]), p.at(l, v[2], v[3]), p.at(l, x, y))
+			path.CubeTo(p.toCanvas(l, v[0], v[1]), p.toCanvas(l, v[2], v[3]), p.toCanvas(l, x, y))
 		case 'A':
 			x, y = v[5], v[6]
 			p.arc(&path, l, last, v)
@@ -119,13 +119,13 @@ func (p *painter) arc(path *vg.Path, l look, from [2]float64, v []float64) {
 	} else if !sweep && angle >= 0 {
 		angle -= 2 * math.Pi
 	}
-	path.Arc(p.at(l, cx, cy), vg.Length(r)*px, -start, -angle) // y points up on the canvas
+	path.Arc(p.toCanvas(l, cx, cy), vg.Length(r)*px, -start, -angle) // y points up on the canvas
 }
 
 func (p *painter) circle(l look, cx, cy, r float64) vg.Path {
 	var path vg.Path
-	path.Move(p.at(l, cx+r, cy))
-	path.Arc(p.at(l, cx, cy), vg.Length(r)*px, 0, 2*math.Pi)
+	path.Move(p.toCanvas(l, cx+r, cy))
+	path.Arc(p.toCanvas(l, cx, cy), vg.Length(r)*px, 0, 2*math.Pi)
 	path.Close()
 	return path
 }

@@ -26,7 +26,7 @@ func newFonts() fonts {
 	return fonts{read(liberationsansregular.TTF), read(liberationsansbold.TTF)}
 }
 
-func (f fonts) of(weight string) *sfnt.Font {
+func (f fonts) forWeight(weight string) *sfnt.Font {
 	if n, err := strconv.Atoi(weight); weight == "bold" || err == nil && n >= 600 {
 		return f.bold
 	}
@@ -61,7 +61,7 @@ func (p *painter) line(text string, x, y float64, l look) {
 	if text == "" || !ok {
 		return
 	}
-	f := p.fonts.of(l.weight)
+	f := p.fonts.forWeight(l.weight)
 	// Glyphs are loaded at 1000 units to the em, and scaled.
 	const units = 1000
 	scale, ppem := l.fontSize/units, fixed.I(units)
@@ -100,7 +100,7 @@ func (p *painter) line(text string, x, y float64, l look) {
 			return
 		}
 		at := func(q fixed.Point26_6) vg.Point {
-			return p.at(l, x+g.x+float64(q.X)/64*scale, y+float64(q.Y)/64*scale)
+			return p.toCanvas(l, x+g.x+float64(q.X)/64*scale, y+float64(q.Y)/64*scale)
 		}
 		var path vg.Path
 		for _, s := range segments {

@@ -21,7 +21,7 @@ import (
 // px is a pixel of the scripts, 1/96 inch.
 const px = vg.Inch / 96
 
-// pngDPI is twice that of a screen, so a figure as wide as a column stays sharp in print.
+// pngDPI is twice a screen's resolution, so a figure as wide as a column stays sharp in print.
 const pngDPI = 192
 
 // formats by the end of a file's name.

@@ -168,7 +168,7 @@ func (x across) changes() {
 	}
 	row := func(cells ...string) {
 		for i := range columns {
-			columns[i].cells = append(columns[i].cells, at(cells, i))
+			columns[i].cells = append(columns[i].cells, cellAt(cells, i))
 		}
 	}
 	treatment := ""

@@ -308,7 +308,7 @@ func adjusted(of stats.Interval, none float64) string {
 	return ""
 }
 
-// ratioSentence is the CPU of a request beside that of the baseline, where only ratios have a meaning.
+// ratioSentence compares the CPU of a request with the baseline's CPU, where only ratios have a meaning.
 func (v view) ratioSentence(subject, base string, verdict analysis.Verdict, of *stats.Interval) string {
 	switch {
 	case of == nil || verdict == analysis.Insufficient:
@@ -332,7 +332,7 @@ func with(base string) string {
 
 // subject names a treatment in a sentence: "envoy (rate 100)".
 func (v view) subject(tr analysis.Treatment) string {
-	name, rest, ok := strings.Cut(v.label.of(tr.Factors), ", ")
+	name, rest, ok := strings.Cut(v.label.describe(tr.Factors), ", ")
 	if name == noMesh {
 		name = "no mesh"
 	}
@@ -392,8 +392,8 @@ func AllValid(n int) string {
 	return fmt.Sprintf("All %d trials are valid", n)
 }
 
-// smallestText is the smallest difference in CPU that the comparisons would show: "8.3 µs", or "2.1 %" where only ratios have
-// a meaning. Of several it is the range: "8.3 µs (envoy) to 57 µs (istio)". It is "" if unknown.
+// smallestText formats the smallest detectable difference in CPU with its unit: "8.3 µs", or "2.1 %" where only ratios
+// have a meaning. Of several it is the range: "8.3 µs (envoy) to 57 µs (istio)". It is "" if unknown.
 func (v view) smallestText() string {
 	var of []analysis.Comparison
 	for _, c := range v.r.Comparisons {
@@ -416,7 +416,7 @@ func (v view) smallestText() string {
 	if text(least) == text(most) {
 		return text(most)
 	}
-	return fmt.Sprintf("%s (%s) to %s (%s)", text(least), v.label.of(least.Factors), text(most), v.label.of(most.Factors))
+	return fmt.Sprintf("%s (%s) to %s (%s)", text(least), v.label.describe(least.Factors), text(most), v.label.describe(most.Factors))
 }
 
 // value is a treatment's estimate of a metric.

@@ -31,8 +31,8 @@ func boundariesSection(t text) {
 	boundaryHeadlines(t, parts)
 }
 
-// boundaryAnswers are the CPU of each mesh's data plane beside that of the baseline, over the rates of imported runs. Without a
-// shown difference there are none.
+// boundaryAnswers compares the CPU of each mesh's data plane with the baseline's, over the rates of imported runs.
+// It returns no line without a shown difference.
 func boundaryAnswers(v view) (lines []string) {
 	if v.r.Method != analysis.Unpaired {
 		return nil

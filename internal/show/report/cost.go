@@ -50,7 +50,7 @@ func unitCostsTable(t text, c *analysis.Cost) {
 		if u.Pods > 0 {
 			pods = fmt.Sprint(u.Pods)
 		}
-		for i, cell := range []string{t.view.label.of(u.Factors), string(u.Bill), amount(u.Cores), amount(u.GiB), pods, amount(u.PodCores), amount(u.PodGiB)} {
+		for i, cell := range []string{t.view.label.describe(u.Factors), string(u.Bill), amount(u.Cores), amount(u.GiB), pods, amount(u.PodCores), amount(u.PodGiB)} {
 			columns[i].cells = append(columns[i].cells, cell)
 		}
 	}
@@ -71,7 +71,7 @@ func proxyCostsTable(t text, c *analysis.Cost) {
 		}
 		p := u.Proxy
 		counted = counted && p.Counted
-		for i, cell := range []string{t.view.label.of(u.Factors), number(float64(p.Calls)), number(p.Proxied), number(float64(p.Proxies)), amount(p.CallUS), amount(p.Cores), amount(p.MiB), amount(p.IdleCores), amount(p.IdleMiB)} {
+		for i, cell := range []string{t.view.label.describe(u.Factors), number(float64(p.Calls)), number(p.Proxied), number(float64(p.Proxies)), amount(p.CallUS), amount(p.Cores), amount(p.MiB), amount(p.IdleCores), amount(p.IdleMiB)} {
 			columns[i].cells = append(columns[i].cells, cell)
 		}
 	}
@@ -94,7 +94,7 @@ func controlCosts(t text, c *analysis.Cost) {
 	for _, u := range c.Units {
 		if p := u.Proxy; p != nil && p.ControlCoresPerProxy != nil {
 			any = true
-			t.page.prose(fmt.Sprintf("Control plane of %s: %s cores and %s MiB per proxy (%d), %s cores and %s MiB per service (%d).", t.view.label.of(u.Factors),
+			t.page.prose(fmt.Sprintf("Control plane of %s: %s cores and %s MiB per proxy (%d), %s cores and %s MiB per service (%d).", t.view.label.describe(u.Factors),
 				amount(p.ControlCoresPerProxy), amount(p.ControlMiBPerProxy), p.Proxies, amount(p.ControlCoresPerService), amount(p.ControlMiBPerService), p.Services))
 		}
 	}
@@ -136,7 +136,7 @@ func scenarioTables(t text, c *analysis.Cost) {
 			if x.Scenario != s.Name {
 				continue
 			}
-			for i, cell := range []string{t.view.label.of(x.Factors), string(x.Bill), amount(x.Cores), amount(x.GiB), amount(x.Money), x.How} {
+			for i, cell := range []string{t.view.label.describe(x.Factors), string(x.Bill), amount(x.Cores), amount(x.GiB), amount(x.Money), x.How} {
 				columns[i].cells = append(columns[i].cells, cell)
 			}
 		}
@@ -174,7 +174,7 @@ func zoneTraffic(t text, c *analysis.Cost) {
 		if slices.ContainsFunc(t.view.r.Treatments, func(r analysis.Treatment) bool { return r.ID == x.Treatment && r.Baseline == "" }) {
 			added = none
 		}
-		for i, cell := range []string{x.Scenario, t.view.label.of(x.Factors), number(float64(x.Hops)), number(math.Round(x.Bytes)), share, optional(x.GiB), optional(x.Money), added, x.How} {
+		for i, cell := range []string{x.Scenario, t.view.label.describe(x.Factors), number(float64(x.Hops)), number(math.Round(x.Bytes)), share, optional(x.GiB), optional(x.Money), added, x.How} {
 			columns[i].cells = append(columns[i].cells, cell)
 		}
 	}

@@ -120,7 +120,7 @@ func TestDecisionWithoutPairs(t *testing.T) {
 	}
 }
 
-// The comment has the outcome first and the report folded. A field that only B has is no list of its own.
+// The comment has the outcome first and the report folded. A field that only B has does not get a list of its own.
 func TestCommentFormat(t *testing.T) {
 	r := gated(t, 0.1, 8)
 	r.Configurations = []analysis.Configuration{{A: "envoy-a", B: "envoy-b", Differences: []effective.Difference{{Path: "access_log", B: "file"}}}}
@@ -171,7 +171,7 @@ func TestDecisionOfARunWithoutGates(t *testing.T) {
 	}
 }
 
-// Of two versions of a program, its path in the cache is no further difference. Arguments are.
+// If the version of a program differs, its path in the cache is not a further difference. Arguments are.
 func TestConfigurationLinesOfTwoVersions(t *testing.T) {
 	c := analysis.Configuration{A: "envoy-a", B: "envoy-b", Versions: [2]string{"1.39.3", "1.40.0"}, Differences: []effective.Difference{
 		{Path: "command line", A: "/cache/envoy-1.39.3/envoy", B: "/cache/envoy-1.40.0/envoy", Files: []string{"echo-0"}},

@@ -47,7 +47,7 @@ func differencesSection(t text) {
 			hidden++
 			continue
 		}
-		table.group(fmt.Sprintf("%s against %s", t.view.label.of(tr.Factors), t.view.label.against(tr, t.view.r)))
+		table.group(fmt.Sprintf("%s against %s", t.view.label.describe(tr.Factors), t.view.label.against(tr, t.view.r)))
 		cs := t.view.comparisons(tr.ID)
 		for _, c := range cs {
 			table.add(c)
@@ -75,7 +75,7 @@ func positionSentence(t text) {
 	var adjusted []string
 	for _, c := range t.view.r.Comparisons {
 		if c.Position != nil && !c.Control && t.view.shows(c) {
-			adjusted = append(adjusted, fmt.Sprintf("%s of %s", quantityOf(c.Metric).name, t.view.label.of(c.Factors)))
+			adjusted = append(adjusted, fmt.Sprintf("%s of %s", quantityOf(c.Metric).name, t.view.label.describe(c.Factors)))
 		}
 	}
 	if adjusted == nil {
@@ -93,7 +93,7 @@ func speedSentences(t text) {
 	for _, c := range t.view.r.Comparisons {
 		if c.Speed != nil && !c.Control && t.view.shows(c) {
 			q := quantityOf(c.Metric)
-			adjusted = append(adjusted, fmt.Sprintf("%s of %s (%s)", q.name, t.view.label.of(c.Factors), speedWords(c.Speed, q)))
+			adjusted = append(adjusted, fmt.Sprintf("%s of %s (%s)", q.name, t.view.label.describe(c.Factors), speedWords(c.Speed, q)))
 		}
 	}
 	for _, q := range t.view.r.Questions {
@@ -161,7 +161,7 @@ type differenceTable struct {
 
 func (d *differenceTable) row(cells ...string) {
 	for i, to := range []*[]string{&d.names, &d.values, &d.intervals, &d.ratios, &d.ratioIntervals, &d.pairs, &d.verdicts} {
-		*to = append(*to, at(cells, i))
+		*to = append(*to, cellAt(cells, i))
 	}
 }
 

@@ -14,18 +14,18 @@ func floorSection(t text) {
 		return
 	}
 	first := t.view.r.Floor[0]
-	t.page.heading(fmt.Sprintf("Noise floor (A/A pair: %s against itself, %s; any difference here is noise)", t.view.label.of(first.Factors), printable.Counted(first.N, "pair")))
+	t.page.heading(fmt.Sprintf("Noise floor (A/A pair: %s against itself, %s; any difference here is noise)", t.view.label.describe(first.Factors), printable.Counted(first.N, "pair")))
 	var names, values, intervals []string
 	row := func(cells ...string) {
 		for i, to := range []*[]string{&names, &values, &intervals} {
-			*to = append(*to, at(cells, i))
+			*to = append(*to, cellAt(cells, i))
 		}
 	}
 	treatment := first.Treatment
 	for _, c := range floorComparisons(t) {
 		if c.Treatment != treatment {
 			treatment = c.Treatment
-			row(t.view.label.of(c.Factors) + " against itself")
+			row(t.view.label.describe(c.Factors) + " against itself")
 		}
 		q := quantityOf(c.Metric)
 		name := "  " + q.name
@@ -75,7 +75,7 @@ func smallestSection(t text) {
 	var names, values, shares, ranges []string
 	row := func(cells ...string) {
 		for i, to := range []*[]string{&names, &values, &shares, &ranges} {
-			*to = append(*to, at(cells, i))
+			*to = append(*to, cellAt(cells, i))
 		}
 	}
 	shown := t.view.shownGroups()
@@ -90,9 +90,9 @@ func smallestSection(t text) {
 			}
 			if !group {
 				group = true
-				name := t.view.label.of(tr.Factors) + " against itself"
+				name := t.view.label.describe(tr.Factors) + " against itself"
 				if !tr.Control {
-					name = fmt.Sprintf("%s against %s", t.view.label.of(tr.Factors), t.view.label.against(tr, t.view.r))
+					name = fmt.Sprintf("%s against %s", t.view.label.describe(tr.Factors), t.view.label.against(tr, t.view.r))
 				}
 				row(name)
 			}

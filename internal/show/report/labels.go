@@ -28,7 +28,7 @@ func (q quantity) unitText() string {
 	return " " + q.unit
 }
 
-// differenceUnit is the unit of differences: those of percentages are percentage points.
+// differenceUnit is the unit of differences: percentages differ by percentage points.
 func (q quantity) differenceUnit() string {
 	if q.unit == "%" {
 		return " points"
@@ -105,8 +105,8 @@ func Level(v any) string {
 	return fmt.Sprint(v)
 }
 
-// of is a treatment in one phrase: "envoy, rate 1000".
-func (l labels) of(f plan.Factors) string { return l.phrase(f, l.factors) }
+// describe returns a treatment in one phrase: "envoy, rate 1000".
+func (l labels) describe(f plan.Factors) string { return l.phrase(f, l.factors) }
 
 func (l labels) phrase(f plan.Factors, factors []string) string {
 	var words []string
@@ -143,7 +143,7 @@ func (l labels) against(t analysis.Treatment, r *analysis.Report) string {
 }
 
 func (l labels) withControl(t analysis.Treatment) string {
-	s := l.of(t.Factors)
+	s := l.describe(t.Factors)
 	if s == "" {
 		s = t.ID
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // Each namespace has the minimum, the mean and the maximum over the readings of the measure phase. Readings of tasks at
-// different times add up, those of other phases and of invalid trials do not count.
+// different times add up. Readings of other phases and of invalid trials do not count.
 func TestNamespaces(t *testing.T) {
 	p := &plan.Plan{Schema: plan.Schema, Experiment: "k3s", Blocks: 2, Treatments: []plan.Treatment{{ID: "istio-10"}}}
 	for i, id := range []string{"1-istio-10-b1", "2-istio-10-b2"} {

@@ -125,8 +125,8 @@ func ratio(i stats.Interval) string {
 	return nonzero(i.Estimate, decimals(i.Estimate, half, known)) + "x"
 }
 
-// ratioBounds writes the interval of a ratio. Each end has its own digits: the half-width of a wide interval would round a
-// small end to 0, or to 1, which is no difference.
+// ratioBounds writes the interval of a ratio. Each end has its own digits. The half-width of a wide interval would round a
+// small end to 0, or to 1, which means no difference.
 func ratioBounds(i stats.Interval) string {
 	half, known := i.HalfWidth()
 	if !known {

@@ -138,12 +138,12 @@ func writeMarkdownTable(b *bytes.Buffer, columns []column) {
 		cells := make([]string, len(columns))
 		rest := ""
 		for j, c := range columns {
-			cells[j] = escapeMarkdown(strings.TrimSpace(at(c.cells, i)))
+			cells[j] = escapeMarkdown(strings.TrimSpace(cellAt(c.cells, i)))
 			if j > 0 {
 				rest += cells[j]
 			}
 		}
-		if rest == "" && cells[0] != "" && !strings.HasPrefix(at(columns[0].cells, i), " ") { // it names the rows below it
+		if rest == "" && cells[0] != "" && !strings.HasPrefix(cellAt(columns[0].cells, i), " ") { // it names the rows below it
 			cells[0] = "**" + cells[0] + "**"
 		}
 		line(cells)

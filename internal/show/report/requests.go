@@ -12,7 +12,7 @@ import (
 var requestMetrics = []string{metric.RequestP50, metric.RequestP90, metric.RequestP99, metric.RequestErrors}
 
 // requestsSection has one line for each request and treatment, with the ratio of the median to
-// that of the baseline.
+// the baseline's median.
 func requestsSection(t text) {
 	var rows []analysis.Treatment
 	var requests []string

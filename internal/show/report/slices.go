@@ -14,7 +14,7 @@ func noiseSection(t text) {
 	var names, deployments, slicesOf, cures []string
 	row := func(cells ...string) {
 		for i, to := range []*[]string{&names, &deployments, &slicesOf, &cures} {
-			*to = append(*to, at(cells, i))
+			*to = append(*to, cellAt(cells, i))
 		}
 	}
 	shown, treatment := t.view.shownGroups(), ""
@@ -26,9 +26,9 @@ func noiseSection(t text) {
 		tr := t.view.r.Treatments[i]
 		if tr.ID != treatment {
 			treatment = tr.ID
-			name := t.view.label.of(tr.Factors) + " against itself"
+			name := t.view.label.describe(tr.Factors) + " against itself"
 			if !tr.Control {
-				name = fmt.Sprintf("%s against %s", t.view.label.of(tr.Factors), t.view.label.against(tr, t.view.r))
+				name = fmt.Sprintf("%s against %s", t.view.label.describe(tr.Factors), t.view.label.against(tr, t.view.r))
 			}
 			row(name)
 		}
@@ -65,7 +65,7 @@ func partsSection(t text) {
 		if tr.Control || !ok1 || !ok2 || !ok3 || !ok4 {
 			continue
 		}
-		names = append(names, t.view.label.of(tr.Factors))
+		names = append(names, t.view.label.describe(tr.Factors))
 		for i, v := range []float64{cost.Estimate - deferred.Estimate - idle.Estimate, deferred.Estimate, idle.Estimate, cost.Estimate, 1000 * cores.Estimate} {
 			cells[i] = append(cells[i], fmt.Sprintf("%.1f", math.Round(10*v)/10+0)) // +0: no -0.0
 		}
@@ -88,7 +88,7 @@ func partsSection(t text) {
 // buys is within 5 % of the best.
 const otherLength = 1.6
 
-// bestWords compares the best number of slices with that of the run.
+// bestWords compares the best number of slices with the number in the run.
 func bestWords(factor float64) string {
 	switch {
 	case factor > otherLength:

@@ -6,7 +6,7 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// itemUnits are units for the cost of one of many items: a thousandth or less of that of the metric.
+// itemUnits are units for the cost of one of many items: a thousandth of the metric's unit or less.
 var itemUnits = map[string]struct {
 	unit  string
 	scale float64

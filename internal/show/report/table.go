@@ -84,14 +84,14 @@ func writePanel(w io.Writer, columns []column, indent string) {
 		heads, rows = max(heads, len(c.heads)), max(rows, len(c.cells))
 	}
 	for i := range heads {
-		writeRow(w, columns, indent, func(c column) string { return at(c.heads, i+len(c.heads)-heads) })
+		writeRow(w, columns, indent, func(c column) string { return cellAt(c.heads, i+len(c.heads)-heads) })
 	}
 	for i := range rows {
-		writeRow(w, columns, indent, func(c column) string { return at(c.cells, i) })
+		writeRow(w, columns, indent, func(c column) string { return cellAt(c.cells, i) })
 	}
 }
 
-func at(s []string, i int) string {
+func cellAt(s []string, i int) string {
 	if i < 0 || i >= len(s) {
 		return ""
 	}

@@ -26,7 +26,7 @@ type text struct {
 	view view
 }
 
-// metricSections are those of chosen metrics.
+// metricSections are the sections of a report on chosen metrics.
 var metricSections = []func(text){answerSection, headerSection, allMetricsSection, differencesSection, warningsSection}
 
 // writeText writes the text for a terminal: a short one, or everything. A text longer than a screen ends with the result
@@ -111,8 +111,8 @@ func (v view) withoutRate(f plan.Factors) string {
 	return v.label.phrase(f, slices.DeleteFunc(slices.Clone(v.label.factors), func(n string) bool { return n == experiment.RateFactor }))
 }
 
-// comparisons returns the shown comparisons of a treatment: those shown without --all in
-// their own order, then the others in that of the metric table.
+// comparisons returns the shown comparisons of a treatment. The metrics shown without --all
+// come first, in the order of shownMetrics, then the others in the order of the metric table.
 func (v view) comparisons(treatment string) []analysis.Comparison {
 	var cs []analysis.Comparison
 	for _, c := range v.r.Comparisons {

@@ -20,12 +20,12 @@ func weightSection(t text) {
 			}
 			row := func(cells ...string) {
 				for k, to := range []*[]string{&names, &weights, &intervals, &coefficients, &spreads} {
-					*to = append(*to, at(cells, k))
+					*to = append(*to, cellAt(cells, k))
 				}
 			}
 			if tr := t.view.r.Treatments[i]; c.Treatment != treatment {
 				treatment = c.Treatment
-				row(fmt.Sprintf("%s against %s", t.view.label.of(tr.Factors), t.view.label.against(tr, t.view.r)))
+				row(fmt.Sprintf("%s against %s", t.view.label.describe(tr.Factors), t.view.label.against(tr, t.view.r)))
 			}
 			half, known := c.Weights.HalfWidth()
 			coefficient := unknown

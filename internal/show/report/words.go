@@ -129,7 +129,7 @@ func FloorWords(r *analysis.Report) []string {
 		default:
 			continue
 		}
-		of = append(of, label.of(f.Factors))
+		of = append(of, label.describe(f.Factors))
 	}
 	for i := range words {
 		if len(words) > 1 {

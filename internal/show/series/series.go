@@ -51,7 +51,7 @@ const longestMarked = 7 * 24 * time.Hour
 // markEvery is the step of annotations. Grafana joins points that are not further apart than its own step.
 const markEvery = 5 * time.Second
 
-// Names of the series besides those of the report.
+// Names of the series that the report does not have.
 const (
 	trialSeries = "tare_trial"
 	phaseSeries = "tare_phase"
@@ -95,7 +95,7 @@ func Of(s Source) ([]Series, error) {
 	if c.full() {
 		return nil, hint.New("push runs with fewer trials", "the run has more than %d series or %d values", mostSeries, mostValues)
 	}
-	slices.SortStableFunc(c.all, func(a, b Series) int { return cmp.Compare(a.Name, b.Name) }) // those of a metric are together
+	slices.SortStableFunc(c.all, func(a, b Series) int { return cmp.Compare(a.Name, b.Name) }) // a metric's series must be adjacent
 	return c.all, nil
 }
 

@@ -87,7 +87,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) row(of run) row {
-	sum, complete, ended := s.summaries.of(of)
+	sum, complete, ended := s.summaries.summaryOf(of)
 	link := (&url.URL{Path: of.ID}).EscapedPath()
 	x := row{run: of, summary: sum, Link: "/run/" + link, LiveLink: "/live/" + link, Complete: complete, Ended: ended}
 	switch {

@@ -38,7 +38,7 @@ type Config struct {
 	Token string
 	// Cache is the file that keeps summaries of runs. Empty means memory only.
 	Cache string
-	// Page writes the complete page of the results directory at path, and Compare that of two.
+	// Page writes the complete page of the results directory at path, and Compare the page of two.
 	Page    func(w io.Writer, path string) error
 	Compare func(w io.Writer, base, next string) error
 }

@@ -351,7 +351,7 @@ func TestEvents(t *testing.T) {
 	if err := errors.Join(td.Event(result.Event{Time: at, Kind: result.KindDone}), td.Finish(record), d.Close()); err != nil {
 		t.Fatal(err)
 	}
-	for lines.Scan() && lines.Text() != "event: end" { // a message with it is no event
+	for lines.Scan() && lines.Text() != "event: end" { // a message that contains it is not an event
 	}
 	after := 0
 	for lines.Scan() { // its data, and an empty line

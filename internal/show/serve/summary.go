@@ -135,8 +135,8 @@ func (s *summaries) close() {
 	<-s.done
 }
 
-// of returns the summary of a run, as far as it is made.
-func (s *summaries) of(r run) (_ summary, complete, ended bool) {
+// summaryOf returns the summary of a run, as far as it is made.
+func (s *summaries) summaryOf(r run) (_ summary, complete, ended bool) {
 	stamp := r.stamp()
 	if stamp == "" {
 		return s.briefly(r), true, false

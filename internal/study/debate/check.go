@@ -68,7 +68,7 @@ func checkMeshes(s *importer.Study) {
 	}
 }
 
-// checkSiblings compares the application's CPU with that of the same mesh at the
+// checkSiblings compares the application's CPU with its CPU beside the same mesh at the
 // same rate. A CSV does not contain its rate, but its figures show it.
 func checkSiblings(s *importer.Study) {
 	type key struct {

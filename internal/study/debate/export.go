@@ -352,7 +352,7 @@ func wrk2Text(l *result.Load, h *hdrhistogram.Histogram) []byte {
 	fmt.Fprintf(&b, "#[Mean    = %12.3f, StdDeviation   = %12.3f]\n", h.Mean()/1e6, h.StdDev()/1e6)
 	fmt.Fprintf(&b, "#[Max     = %12.3f, Total count    = %12d]\n", ms(h.Max()), h.TotalCount())
 	fmt.Fprintf(&b, "----------------------------------------------------------\n")
-	// Requests are those with latencies and those of other statuses, as in the rest of the text.
+	// Requests are counted if they have a latency or another status, as in the rest of the text.
 	failed := l.Classes[string(load.Status)]
 	requests := h.TotalCount() + failed
 	fmt.Fprintf(&b, "  %d requests in %.2fs, %.2fMB read\n", requests, seconds, float64(l.BytesIn)/1e6)

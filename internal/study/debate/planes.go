@@ -146,10 +146,10 @@ func (r tableRow) has(column int) bool { return column >= 0 && r.cells[column] !
 func (t *table) checkIdentities() error {
 	for _, id := range identities {
 		for _, q := range []string{"cpu", "mem"} {
-			sum := t.of(id.sum, q)
+			sum := t.columnOf(id.sum, q)
 			parts := make([]int, len(id.parts))
 			for i, p := range id.parts {
-				parts[i] = t.of(p, q)
+				parts[i] = t.columnOf(p, q)
 			}
 			for _, r := range t.rows {
 				if !r.has(sum) {
@@ -174,14 +174,14 @@ func (t *table) checkIdentities() error {
 func (t *table) checkNodes() error {
 	nodes := t.nodes()
 	for _, q := range []string{"cpu", "mem"} {
-		total := t.of("total", q)
+		total := t.columnOf("total", q)
 		var odd *tableRow
 		var oddSum float64
 		equal := 0
 		for i, r := range t.rows {
 			sum, all := 0.0, len(nodes) > 0 && r.has(total)
 			for _, n := range nodes {
-				i := t.of(n, q)
+				i := t.columnOf(n, q)
 				all = all && r.has(i)
 				sum += r.value(i)
 			}
@@ -223,7 +223,7 @@ func (h *heading) sort() {
 			continue
 		}
 		task.Plane = aggregates[at[aggregate]].plane
-		h.components = append(h.components, component{at[aggregate], task, h.of(c.what, "cpu"), h.of(c.what, "mem")})
+		h.components = append(h.components, component{at[aggregate], task, h.columnOf(c.what, "cpu"), h.columnOf(c.what, "mem")})
 	}
 }
 
@@ -231,7 +231,7 @@ func (h *heading) sort() {
 func (t *table) groups() []group {
 	groups := make([]group, 0, len(aggregates))
 	for _, a := range aggregates {
-		groups = append(groups, group{what: a.what, plane: a.plane, cpu: t.of(a.what, "cpu"), mem: t.of(a.what, "mem")})
+		groups = append(groups, group{what: a.what, plane: a.plane, cpu: t.columnOf(a.what, "cpu"), mem: t.columnOf(a.what, "mem")})
 	}
 	for _, c := range t.components {
 		p := part{task: c.task, cpu: c.cpu, mem: c.mem}
@@ -294,7 +294,7 @@ func (t *table) fill(g *group) error {
 	} {
 		sums := t.sumsOf(g, q.name, q.aggregate)
 		for i, r := range t.rows {
-			sum, ok := sums.of(r)
+			sum, ok := sums.valueIn(r)
 			if !ok {
 				continue
 			}
@@ -325,17 +325,17 @@ type sums struct {
 }
 
 func (t *table) sumsOf(g *group, q string, column int) sums {
-	s := sums{own: column, total: t.of("total", q), unplaced: g.what == unplaced}
+	s := sums{own: column, total: t.columnOf("total", q), unplaced: g.what == unplaced}
 	if s.unplaced {
-		s.nonMesh, s.parts = t.of("non-mesh", q), []int{t.of("faces", q), t.of("load", q), t.of("iperf", q)}
+		s.nonMesh, s.parts = t.columnOf("non-mesh", q), []int{t.columnOf("faces", q), t.columnOf("load", q), t.columnOf("iperf", q)}
 	}
 	return s
 }
 
-// of returns the group's sum in a row. An empty cell is 0 if the row has a
+// valueIn returns the group's sum in a row. An empty cell is 0 if the row has a
 // total: the identities hold without the cell, and the part of non-mesh beyond
 // its parts is unplaced. Without a total it is unknown.
-func (s *sums) of(r tableRow) (float64, bool) {
+func (s *sums) valueIn(r tableRow) (float64, bool) {
 	total := r.has(s.total)
 	if !s.unplaced {
 		return r.value(s.own), r.has(s.own) || total

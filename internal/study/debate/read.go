@@ -205,7 +205,7 @@ func phases(t *importer.Trial, table *table, o importer.Options, outs []*importe
 // seen. -1 means never.
 func (t *table) loaded() (first, last int) {
 	first = -1
-	columns := []int{t.of("load", "mem"), t.of("iperf", "mem")}
+	columns := []int{t.columnOf("load", "mem"), t.columnOf("iperf", "mem")}
 	for i, r := range t.rows {
 		if r.value(columns[0]) <= 0 && r.value(columns[1]) <= 0 {
 			continue

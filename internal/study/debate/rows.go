@@ -53,8 +53,8 @@ func columnOf(name string) (column, scale) {
 	return column{what: name}, scale{}
 }
 
-// of returns the index of a column, or -1 if the file has none.
-func (h *heading) of(what, quantity string) int {
+// columnOf returns the index of a column, or -1 if the file has none.
+func (h *heading) columnOf(what, quantity string) int {
 	if i, ok := h.index[column{what, quantity}]; ok {
 		return i
 	}

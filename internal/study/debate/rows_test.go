@@ -28,8 +28,8 @@ func libraryRows(b []byte) records {
 	return &quotedRecords{csv: r}
 }
 
-// sameRows compares the rows of a text without quotes with those of
-// encoding/csv.
+// sameRows compares the rows of a text without quotes with the rows that
+// encoding/csv reads.
 func sameRows(t *testing.T, b []byte) {
 	t.Helper()
 	got, gotErr := allRows(&plainRecords{rest: b})

@@ -34,8 +34,8 @@ func (t *table) sampled(groups []group) *result.Sampled {
 			}
 		}
 		for _, n := range nodes {
-			row.NodeCores = append(row.NodeCores, r.cell(t.of(n, "cpu")))
-			row.NodeMemory = append(row.NodeMemory, r.cell(t.of(n, "mem")))
+			row.NodeCores = append(row.NodeCores, r.cell(t.columnOf(n, "cpu")))
+			row.NodeMemory = append(row.NodeMemory, r.cell(t.columnOf(n, "mem")))
 		}
 		s.Rows = append(s.Rows, row)
 	}
@@ -71,10 +71,10 @@ func (r tableRow) cell(column int) *float64 {
 func (t *table) node(name string) result.SampledNode {
 	n := result.SampledNode{Name: name}
 	for _, r := range t.rows {
-		if v := r.cell(t.of(name, "allocatable cpu")); v != nil {
+		if v := r.cell(t.columnOf(name, "allocatable cpu")); v != nil {
 			n.AllocatableCores = v
 		}
-		if v := r.cell(t.of(name, "allocatable mem")); v != nil {
+		if v := r.cell(t.columnOf(name, "allocatable mem")); v != nil {
 			n.AllocatableMemory = v
 		}
 	}

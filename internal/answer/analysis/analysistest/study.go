@@ -227,7 +227,7 @@ func (s Study) write(dir string) error {
 			level = s.Speed(trial.Block)
 		}
 		m := machine{rand.New(rand.NewPCG(s.Seed, 1000+uint64(trial.Ordinal))), level, s.Noise}
-		s := s.at(truths[trial.Treatment])
+		s := s.withRate(truths[trial.Treatment])
 		n, err := s.latencies(m, truths[trial.Treatment].Truth, td.Path(result.LatencyFile))
 		if err != nil {
 			return err
@@ -280,8 +280,8 @@ func (s Study) seconds(r *result.Record) (all []result.Event) {
 	return all
 }
 
-// at is the study at the rate of one treatment.
-func (s Study) at(t Treatment) Study {
+// withRate returns the study at the rate of one treatment.
+func (s Study) withRate(t Treatment) Study {
 	if rate, ok := t.Factors["rate"].(float64); ok && s.RateFactor {
 		s.Rate = int(rate)
 	}

@@ -24,9 +24,9 @@ func (s Sequence) log(rate, run, pod int, random *rand.Rand) (string, []byte) {
 	return fmt.Sprintf("%d-%d-wrk2-%s.log", rate, run, id), []byte(Wrk2Log(ms, share, s.Seconds))
 }
 
-// at returns the smallest value that a share q of the sorted values does not
+// quantile returns the smallest value that a share q of the sorted values does not
 // exceed.
-func at(ms []float64, q float64) (float64, int) {
+func quantile(ms []float64, q float64) (float64, int) {
 	n := int(math.Ceil(q*float64(len(ms)) - 1e-9))
 	n = min(max(n, 1), len(ms))
 	return ms[n-1], n
@@ -51,12 +51,12 @@ func Wrk2Log(ms []float64, rate, seconds int) string {
 	fmt.Fprintf(&b, "  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency    %.2fms    1.00ms  %.2fms   70.00%%\n    Req/Sec     2.44     14.38   130.00     96.80%%\n", mean, top)
 	b.WriteString("  Latency Distribution (HdrHistogram - Recorded Latency)\n")
 	for _, p := range []float64{50, 75, 90, 99, 99.9, 99.99, 99.999, 100} {
-		v, _ := at(measured, p/100)
+		v, _ := quantile(measured, p/100)
 		fmt.Fprintf(&b, "%7.3f%% %7.2fms\n", p, v)
 	}
 	b.WriteString("\n  Detailed Percentile spectrum:\n       Value   Percentile   TotalCount 1/(1-Percentile)\n\n")
 	line := func(q float64) {
-		v, n := at(measured, q)
+		v, n := quantile(measured, q)
 		last := "inf"
 		if q < 1 {
 			last = fmt.Sprintf("%.2f", 1/(1-q))
@@ -84,7 +84,7 @@ func Wrk2Log(ms []float64, rate, seconds int) string {
 func ohaLog(ms []float64, seconds int, form string) string {
 	var p []string
 	for _, q := range []float64{10, 25, 50, 75, 90, 95, 99, 99.9, 99.99} {
-		v, _ := at(ms, q/100)
+		v, _ := quantile(ms, q/100)
 		p = append(p, fmt.Sprintf(`"p%g": %.9f`, q, v/1000))
 	}
 	mean := 0.0

@@ -47,7 +47,7 @@ type route struct {
 	to             func(Ways) transport
 }
 
-// routes are those of [sidecar.Program], in its order.
+// routes are the routes of [sidecar.Program], in its order.
 var routes = []route{
 	{sidecar.InProcess, "adder", "adder-local", func(Ways) transport { return add }},
 	{sidecar.REST, "adder-with-sidecar", "adder-sidecar", func(w Ways) transport { return overREST("tcp", w.REST) }},
