@@ -38,11 +38,11 @@ type kubernetesCommand struct {
 
 // newCommand is the command itself where the Kubernetes libraries are, and a stub elsewhere.
 func (k kubernetesCommand) newCommand(c *CommandLine) *cobra.Command {
-	var cmd *cobra.Command
-	if c.kubernetes == nil {
-		cmd = c.newStub(k.name)
-	} else {
-		cmd = k.build(c.kubernetes)(c)
+	cmd := c.newStub(k.name)
+	if c.kubernetes != nil {
+		if build := k.build(c.kubernetes); build != nil {
+			cmd = build(c)
+		}
 	}
 	cmd.Short = k.short
 	return cmd

@@ -175,7 +175,7 @@ func source(t *testing.T) string {
 		t.Skip("builds tare, and carries out an action")
 	}
 	to := t.TempDir()
-	for _, name := range []string{"go.mod", "go.sum", "Makefile", "cmd", "internal", "tools/ci"} {
+	for _, name := range []string{"go.mod", "go.sum", "Makefile", "cmd", "examples", "internal", "tools/ci"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(to, name)), 0o755); err != nil {
 			t.Fatal(err)
 		}

@@ -94,7 +94,7 @@ func (run *Run) Decisions() (all []Decision, err error) {
 	for _, c := range due {
 		w := gateTest{gate: c.gate, detect: float64(run.File.Decide.Detect), looks: max(run.Planned, run.Plan.Blocks), tests: len(due), last: isLastLook(run)}
 		p := run.estimator.pairs(c.gate.Metric, byBlock(trials[c.treatment.ID]), byBlock(trials[c.treatment.Baseline]))
-		d := w.decide(p.treatment, p.baseline)
+		d, distance := w.decide(p.treatment, p.baseline)
 		unfailed(run, &d, w, trials[c.treatment.ID], trials[c.treatment.Baseline])
 		if d.Outcome != Undecided {
 			if d.Doubts = doubtsOf(run, c.gate.Metric, c.treatment, planned[c.treatment.Baseline], trials); d.Doubts != nil {
@@ -103,11 +103,13 @@ func (run *Run) Decisions() (all []Decision, err error) {
 		}
 		d.Lost = lostPairs(run, c.gate.Metric, c.treatment.ID, c.treatment.Baseline)
 		d.Treatment, d.Factors, d.Baseline = c.treatment.ID, c.treatment.Factors, c.treatment.Baseline
+		d.MorePairs = morePairs(distance, d.Pairs)
 		d.Minutes = float64(d.MorePairs) * blockTime(run).Minutes()
 		for _, t := range run.Plan.Treatments {
 			if t.Control && t.Baseline == c.treatment.Baseline {
 				p := run.estimator.pairs(c.gate.Metric, byBlock(trials[t.ID]), byBlock(trials[t.Baseline]))
-				d.Control = w.decide(p.treatment, p.baseline).Change
+				control, _ := w.decide(p.treatment, p.baseline)
+				d.Control = control.Change
 			}
 		}
 		all = append(all, d)
@@ -219,11 +221,12 @@ func (w gateTest) spending(pairs int, alpha float64) stats.Spending {
 // decide judges pairs of values by block, treatment and baseline. A false breach, with the true change at the limit
 // or within, and a false hold, with the true change at the limit and detect or beyond, have probability
 // decisionError at most over all looks. Of several tests, each breach has its share of the error: any of them fails
-// the run. Holds need no share: all of them must hold.
-func (w gateTest) decide(treatment, baseline []float64) Decision {
+// the run. Holds need no share: all of them must hold. An undecided gate has the distance for [morePairs], which is
+// slow, so that looks of a simulation do without it.
+func (w gateTest) decide(treatment, baseline []float64) (d Decision, distance float64) {
 	g := w.gate
 	m, _ := metric.Lookup(g.Metric)
-	d := Decision{Gate: g.Text, Metric: g.Metric, Outcome: Undecided, Unit: m.Unit, Upper: g.Upper, Limit: g.Limit, Pairs: len(treatment), Max: w.looks, Last: w.last}
+	d = Decision{Gate: g.Text, Metric: g.Metric, Outcome: Undecided, Unit: m.Unit, Upper: g.Upper, Limit: g.Limit, Pairs: len(treatment), Max: w.looks, Last: w.last}
 	limit, beyond := g.Limit, g.Limit
 	sign := 1.0
 	if !g.Upper {
@@ -241,7 +244,7 @@ func (w gateTest) decide(treatment, baseline []float64) Decision {
 		}
 		if !(treatment[i] > 0 && baseline[i] > 0) {
 			d.Why = "a value is zero or below, and has no ratio: give an absolute limit"
-			return d
+			return d, 0
 		}
 		changes = append(changes, math.Log(treatment[i]/baseline[i]))
 	}
@@ -257,10 +260,10 @@ func (w gateTest) decide(treatment, baseline []float64) Decision {
 	d.Change = w.shown(hold.Interval)
 	if len(changes) >= experiment.DecideFrom() && hold.Why == stats.NoSpread {
 		d.Why = "all blocks agree to the last digit: the metric is coarser than the difference"
-		return d
+		return d, 0
 	}
 	if !hold.Known() || !breach.Known() {
-		return d
+		return d, 0
 	}
 	switch {
 	case g.Upper && *breach.Low > limit, !g.Upper && *breach.High < limit:
@@ -268,9 +271,9 @@ func (w gateTest) decide(treatment, baseline []float64) Decision {
 	case g.Upper && *hold.High < beyond, !g.Upper && *hold.Low > beyond:
 		d.Outcome = Holds
 	default:
-		d.MorePairs = morePairs(math.Max(sign*(hold.Estimate-limit), sign*(beyond-hold.Estimate))/hold.SD, d.Pairs)
+		distance = math.Max(sign*(hold.Estimate-limit), sign*(beyond-hold.Estimate)) / hold.SD
 	}
-	return d
+	return d, distance
 }
 
 // maxMorePairs is the max number of further pairs that is called in reach.

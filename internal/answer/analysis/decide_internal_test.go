@@ -53,7 +53,8 @@ func TestDecisionErrors(t *testing.T) {
 				a = append(a, machine)
 				b = append(b, machine*(1+c.change)*math.Exp(c.noise*r.NormFloat64()))
 				w.last = len(a) == end
-				outcome = w.decide(b, a).Outcome
+				d, _ := w.decide(b, a)
+				outcome = d.Outcome
 			}
 			count[outcome] += 1 / float64(rounds)
 			pairs += len(a)
@@ -76,13 +77,13 @@ func TestDecisionOfALowerBound(t *testing.T) {
 	}
 	w := gateTest{gate: gate, looks: 10, tests: 1}
 	a, b := []float64{100, 100, 100, 100, 100, 100}, []float64{90, 91, 89.5, 90.2, 90.7, 90.1}
-	if d := w.decide(b, a); d.Outcome != Breached {
+	if d, _ := w.decide(b, a); d.Outcome != Breached {
 		t.Errorf("ten percent less: %+v", d)
 	}
-	if d := w.decide(a, b); d.Outcome != Holds {
+	if d, _ := w.decide(a, b); d.Outcome != Holds {
 		t.Errorf("ten percent more: %+v", d)
 	}
-	if d := w.decide([]float64{0, 1, 1, 1}, []float64{1, 1, 1, 1}); d.Outcome != Undecided || d.Why == "" {
+	if d, _ := w.decide([]float64{0, 1, 1, 1}, []float64{1, 1, 1, 1}); d.Outcome != Undecided || d.Why == "" {
 		t.Errorf("a zero: %+v", d)
 	}
 }
