@@ -150,7 +150,7 @@ program-istio: program-kubernetes
 e2e-race: $(AFTER) # at a low priority, beside the last clusters
 	@export CGO_ENABLED=1; $(call tests,$(RACED),e2e-race,nice -n 15) -race -short -p 2 -parallel 4 -timeout 10m -skip '$(SAME)|$(TIMED)' && $(call ended,e2e-race) $(or_listed)
 e2e-waiting: programs $(AFTER)
-	@$(call left,$(WAITING),e2e-waiting,-timeout $(or $(TIMEOUT),10m) -p 4 -parallel 8) $(or_listed)
+	@$(call left,$(WAITING),e2e-waiting,-timeout $(or $(TIMEOUT),20m) -p 4 -parallel 8) $(or_listed)
 
 .PHONY: e2e-measuring e2e-running e2e-alone
 e2e-measuring: programs

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer/stats/statstest"
@@ -104,7 +105,10 @@ var doubtful = []struct {
 
 // The pairs of a run break the assumptions of its gate: the test over all looks, with the diagnoses.
 func TestDecisionsUnderDoubt(t *testing.T) {
-	rounds := 600
+	rounds := 200
+	if os.Getenv("TARE_TEST_ALL") != "" {
+		rounds = 600
+	}
 	if testing.Short() {
 		t.Attr("short", "60 rounds")
 		rounds = 60
