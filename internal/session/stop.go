@@ -49,9 +49,16 @@ func stopFailed(dir *result.Dir) func(block int) (result.Stopped, error) {
 }
 
 // orUnstartable ends a run, beside its rule, if a treatment has not started in any of its trials, two or more, for one
-// reason: the next would fail of the same cause. A nil rule continues.
+// reason: the next would fail of the same cause. Later than a few blocks it does not look: every treatment has had its
+// chance, and the records of a long run take long to read. A nil rule continues.
 func orUnstartable(dir *result.Dir, rule func(block int) (result.Stopped, error)) func(block int) (result.Stopped, error) {
+	if rule == nil {
+		rule = func(int) (result.Stopped, error) { return result.Stopped{}, nil }
+	}
 	return func(block int) (result.Stopped, error) {
+		if block > startBlocks {
+			return rule(block)
+		}
 		records, err := dir.Records()
 		if err != nil {
 			return result.Stopped{}, err
@@ -73,12 +80,12 @@ func orUnstartable(dir *result.Dir, rule func(block int) (result.Stopped, error)
 				return result.Stopped{Why: fmt.Sprintf("none of %d trials of %s started: %s", trials[r.Treatment], r.Treatment, r.Error)}, nil
 			}
 		}
-		if rule == nil {
-			return result.Stopped{}, nil
-		}
 		return rule(block)
 	}
 }
+
+// startBlocks are the blocks after which a treatment that has not started ends the run.
+const startBlocks = 5
 
 // numbers are the parts of a reason that differ from trial to trial: ports, process IDs.
 var numbers = regexp.MustCompile(`[0-9]+`)

@@ -103,7 +103,7 @@ func draw(dir string) (map[string][]byte, *analysis.Report, error) {
 	return all, r, nil
 }
 
-// pack returns the results as an archive that tare verify accepts. Pages are left out: they can be made again.
+// pack returns the results as an archive that tare verify accepts, so with the page, which the manifest lists.
 func pack(dir string) ([]byte, error) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -112,7 +112,7 @@ func pack(dir string) ([]byte, error) {
 		switch {
 		case err != nil:
 			return err
-		case !e.Type().IsRegular() || filepath.Ext(path) == ".html" || strings.HasPrefix(e.Name(), "."):
+		case !e.Type().IsRegular() || strings.HasPrefix(e.Name(), "."):
 			return nil
 		}
 		name, err := filepath.Rel(dir, path)
