@@ -104,7 +104,7 @@ func TestDebateAnsweredAgain(t *testing.T) {
 	if len(tr.Roles) != 2 || tr.Roles[0].Role != "node-proxy" || math.Abs(tr.Roles[0].Metrics["cpu_cores"].Estimate-0.5326) > 0.005 {
 		t.Errorf("roles %+v", tr.Roles)
 	}
-	text, err := call(t, newReportCommand, dir)
+	text, err := call(t, newReportCommand, dir, "--all")
 	for _, want := range []string{"One headline a boundary", "whole cluster", "false-timeouts (30 of 50", "no-baseline", "not-interleaved"} {
 		if err != nil || !strings.Contains(text, want) {
 			t.Errorf("%v: the report lacks %q", err, want)
