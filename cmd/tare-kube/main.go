@@ -9,14 +9,12 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/tare-mesh/tare/internal/base/heap"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/kubecli"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/describe"
 	"github.com/tare-mesh/tare/internal/load/engine"
 	"github.com/tare-mesh/tare/internal/load/http3"
-	"github.com/tare-mesh/tare/internal/load/method"
 )
 
 func main() {
@@ -24,11 +22,10 @@ func main() {
 		switch os.Args[1] {
 		case cli.TaskHTTP3:
 			os.Exit(task(sendHTTP3))
-		case method.Task:
+		case load.GRPCTask:
 			os.Exit(task(describeGRPC))
 		}
 	}
-	heap.CollectLess()
 	os.Exit(cli.Main(kubecli.Kubernetes()))
 }
 
@@ -52,5 +49,5 @@ func sendHTTP3(ctx context.Context) error {
 
 // describeGRPC answers a query about gRPC methods.
 func describeGRPC(ctx context.Context) error {
-	return method.Serve(ctx, os.Stdin, os.Stdout, describe.Answer)
+	return load.AnswerGRPC(ctx, os.Stdin, os.Stdout, describe.Answer)
 }

@@ -4,11 +4,9 @@ package main
 import (
 	"os"
 
-	"github.com/tare-mesh/tare/internal/base/heap"
 	"github.com/tare-mesh/tare/internal/cli"
 )
 
 func main() {
-	heap.CollectLess()
 	os.Exit(cli.Main(nil))
 }

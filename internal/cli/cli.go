@@ -45,6 +45,7 @@ func (c *CommandLine) main() (code int) {
 			code = console.Failed
 		}
 	}()
+	collectLess()
 	keepPipes()
 	ctx, kill, stop := interrupts(os.Stderr, c.first)
 	defer stop()

@@ -17,7 +17,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/companion"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/load/method"
 )
 
 // rpcFlags are the flags of gRPC, and what tare-kube is to find out by them.
@@ -122,18 +121,18 @@ func (f *rpcFlags) lists(p *load.Profile) bool {
 }
 
 // ask starts tare-kube.
-func (f *rpcFlags) ask(ctx context.Context, p *load.Profile) (method.Reply, error) {
+func (f *rpcFlags) ask(ctx context.Context, p *load.Profile) (load.GRPCReply, error) {
 	u, err := url.Parse(p.Targets[0])
 	if err != nil {
-		return method.Reply{}, err
+		return load.GRPCReply{}, err
 	}
 	program, err := companion.Kube.Find()
 	if err != nil {
-		return method.Reply{}, err
+		return load.GRPCReply{}, err
 	}
 	server := load.Profile{Targets: []string{u.Scheme + "://" + u.Host}, Protocol: load.ProtocolGRPC, Headers: p.Headers, ConnectTo: p.ConnectTo,
 		IPVersion: p.IPVersion, Socket: p.Socket, TLS: p.TLS, Timeout: p.Timeout}
-	return method.Ask(ctx, program, method.Query{Profile: server, Protos: f.protos, ImportPaths: f.importPaths, Protoset: f.protoset,
+	return load.AskGRPC(ctx, program, load.GRPCQuery{Profile: server, Protos: f.protos, ImportPaths: f.importPaths, Protoset: f.protoset,
 		Method: strings.Trim(u.Path, "/"), Data: f.json, Source: f.source})
 }
 
@@ -184,7 +183,7 @@ func (c loadCommand) listMethods(ctx context.Context, p *load.Profile, f *loadFl
 }
 
 // writeMethods prints methods by service, with an example of each request that has one.
-func writeMethods(w io.Writer, all []method.Method) error {
+func writeMethods(w io.Writer, all []load.GRPCMethod) error {
 	var b strings.Builder
 	for i, m := range all {
 		if i == 0 || m.Service != all[i-1].Service {

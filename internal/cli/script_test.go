@@ -17,7 +17,6 @@ import (
 	"github.com/tare-mesh/tare/internal/load/describe"
 	"github.com/tare-mesh/tare/internal/load/engine"
 	"github.com/tare-mesh/tare/internal/load/http3"
-	"github.com/tare-mesh/tare/internal/load/method"
 )
 
 func TestMain(m *testing.M) {
@@ -27,8 +26,8 @@ func TestMain(m *testing.M) {
 		// The tasks of tare-kube, as cmd/tare-kube has them.
 		"tare-kube": func() {
 			var err error
-			if os.Args[1] == method.Task {
-				err = method.Serve(context.Background(), os.Stdin, os.Stdout, describe.Answer)
+			if os.Args[1] == load.GRPCTask {
+				err = load.AnswerGRPC(context.Background(), os.Stdin, os.Stdout, describe.Answer)
 			} else {
 				err = engine.Process(context.Background(), "tare-kube", os.Stdin, os.Stdout, os.Stderr, func(ctx context.Context, p load.Profile, progress func(load.Progress)) (load.Report, error) {
 					return engine.RunOver(ctx, p, progress, http3.NewWorker)

@@ -14,8 +14,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/base/fileformat"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -89,7 +89,7 @@ func (g generatorSource) read(paths []string, o Options) (*Study, error) {
 	files = slices.DeleteFunc(files, func(path string) bool {
 		other := ""
 		if len(paths) > 1 || paths[0] != path { // a single file is read, whatever its name
-			other, _ = fileformat.Name(path, head(path))
+			other, _ = regular.ForeignFormat(path, head(path))
 		}
 		if other != "" {
 			s.Skipped = append(s.Skipped, path+": it is "+other)

@@ -10,8 +10,8 @@ import (
 	"math"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/base/fileformat"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/generator"
@@ -84,7 +84,7 @@ func (f format) whole(path string, b []byte) error {
 // position.
 func parseError(path string, b []byte, err error) error {
 	e := &FileError{Path: path, Line: 1, Hinted: hint.Hinted{Err: err, Text: "the file was damaged or cut off: restore it, or leave this run out"}}
-	if what, tip := fileformat.Name("", b[:min(len(b), 4096)]); what != "" {
+	if what, tip := regular.ForeignFormat("", b[:min(len(b), 4096)]); what != "" {
 		e.Line, e.Err, e.Text = 0, fmt.Errorf("this is %s, and no output of a load generator", what), tip
 		return e
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
-	"github.com/tare-mesh/tare/internal/load/method"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/generator"
 	"github.com/tare-mesh/tare/internal/run/meter"
@@ -127,7 +127,7 @@ func encodeMessages(ctx context.Context, x *experiment.Experiment) error {
 		if err != nil {
 			return err
 		}
-		reply, err := method.Ask(ctx, program, method.Query{Protos: []string{r.Proto}, Method: strings.TrimPrefix(r.GRPC, "/"), Data: []byte(r.JSON), Source: at})
+		reply, err := load.AskGRPC(ctx, program, load.GRPCQuery{Protos: []string{r.Proto}, Method: strings.TrimPrefix(r.GRPC, "/"), Data: []byte(r.JSON), Source: at})
 		if err != nil {
 			return err
 		}

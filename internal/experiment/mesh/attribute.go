@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/base/namespaces"
+	"github.com/tare-mesh/tare/internal/experiment/manifest"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -24,7 +24,7 @@ var clusterRules = slices.Concat([]Rule{
 	{Plane: metric.App, Container: "app", PodLabel: ofTare},
 	{Plane: metric.Load, Container: "load", PodLabel: ofTare},
 	{Plane: metric.Platform, Role: "dns", Namespace: "kube-system", PodLabel: map[string]string{"k8s-app": "kube-dns"}},
-}, platformRules(namespaces.Patterns()...))
+}, platformRules(manifest.SystemPatterns()...))
 
 // ofTare is the label of every pod that tare deploys.
 var ofTare = map[string]string{"app.kubernetes.io/managed-by": "tare"}

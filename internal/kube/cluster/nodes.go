@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tare-mesh/tare/internal/base/namespaces"
+	"github.com/tare-mesh/tare/internal/experiment/manifest"
 )
 
 // Node is one node and its allocatable resources.
@@ -68,5 +68,5 @@ var systemPriorities = []string{"system-node-critical", "system-cluster-critical
 
 // IsSystem reports whether a pod is one of the cluster's own components, by its namespace or its priority class.
 func IsSystem(pod *corev1.Pod) bool {
-	return slices.Contains(systemPriorities, pod.Spec.PriorityClassName) || namespaces.IsSystem(pod.Namespace)
+	return slices.Contains(systemPriorities, pod.Spec.PriorityClassName) || manifest.IsSystemNamespace(pod.Namespace)
 }

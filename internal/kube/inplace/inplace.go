@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/namespaces"
+	"github.com/tare-mesh/tare/internal/experiment/manifest"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
@@ -51,7 +51,7 @@ func (r Report) notice(format string, args ...any) {
 // workloads get podMarks by [Application.Restart]. Nothing is changed if the application cannot be restarted.
 func Begin(ctx context.Context, c *cluster.Cluster, s cluster.Stamp, namespace string, workloads []cluster.Ref, marks, podMarks Marks, report Report) (*Application, error) {
 	a := &Application{cluster: c, state: state{Namespace: namespace}}
-	if namespaces.IsSystem(namespace) {
+	if manifest.IsSystemNamespace(namespace) {
 		return nil, fmt.Errorf("namespace %s is one of the cluster's own: %w in place", namespace, errors.ErrUnsupported)
 	}
 	if err := Restore(ctx, c, namespace, report); err != nil {

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/fileformat"
+	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/load/template"
 )
@@ -98,7 +98,7 @@ func source(r io.Reader, name, base string, texts *template.Reader, outside bool
 	case hasLogLine(head):
 		return readLog(b, name, to)
 	}
-	if what, tip := fileformat.Name("", head); what != "" {
+	if what, tip := regular.ForeignFormat("", head); what != "" {
 		tip = cmp.Or(tip, "the formats are lines of method and URL, JSON lines, HAR and access logs")
 		return nil, strict.Problem{File: name, Line: 1, Column: 1, Message: "this is " + what + ", and contains no requests that can be sent", Tip: tip}
 	}

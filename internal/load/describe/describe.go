@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/load/method"
+	"github.com/tare-mesh/tare/internal/load"
 )
 
 // source finds descriptions of services.
@@ -36,7 +36,7 @@ type source interface {
 var errNotFound = errors.New("not found")
 
 // Answer answers a query of tare.
-func Answer(ctx context.Context, q method.Query) (method.Reply, error) {
+func Answer(ctx context.Context, q load.GRPCQuery) (load.GRPCReply, error) {
 	limit := q.Profile.Timeout
 	if limit <= 0 {
 		limit = 10 * time.Second
@@ -45,7 +45,7 @@ func Answer(ctx context.Context, q method.Query) (method.Reply, error) {
 	defer cancel()
 	from, end, err := open(ctx, &q)
 	if err != nil {
-		return method.Reply{}, err
+		return load.GRPCReply{}, err
 	}
 	defer end()
 	service, name, _ := strings.Cut(strings.Trim(q.Method, "/"), "/")
@@ -54,21 +54,21 @@ func Answer(ctx context.Context, q method.Query) (method.Reply, error) {
 	}
 	s, err := findService(from, service)
 	if err != nil {
-		return method.Reply{}, err
+		return load.GRPCReply{}, err
 	}
 	if name == "" {
-		return method.Reply{Methods: methodsOf(s, true)}, nil
+		return load.GRPCReply{Methods: methodsOf(s, true)}, nil
 	}
 	m := s.Methods().ByName(protoreflect.Name(name))
 	if m == nil {
-		return method.Reply{}, hint.New("methods: "+strings.Join(methodNames(s), ", "), "service %s has no method %.80s", service, name)
+		return load.GRPCReply{}, hint.New("methods: "+strings.Join(methodNames(s), ", "), "service %s has no method %.80s", service, name)
 	}
 	messages, err := encode(m, q.Data, q.Source, from.types())
-	return method.Reply{Methods: []method.Method{describe(m, true)}, Messages: messages}, err
+	return load.GRPCReply{Methods: []load.GRPCMethod{describe(m, true)}, Messages: messages}, err
 }
 
 // open opens the source of a query. end frees it.
-func open(ctx context.Context, q *method.Query) (from source, end func(), err error) {
+func open(ctx context.Context, q *load.GRPCQuery) (from source, end func(), err error) {
 	end = func() {}
 	switch {
 	case q.Protoset != "":
@@ -94,17 +94,17 @@ func findService(from source, name string) (protoreflect.ServiceDescriptor, erro
 }
 
 // listAll lists the methods of all services. Of a service whose description is incomplete, only the name is known.
-func listAll(from source) (method.Reply, error) {
+func listAll(from source) (load.GRPCReply, error) {
 	names, err := from.services()
 	if err != nil {
-		return method.Reply{}, err
+		return load.GRPCReply{}, err
 	}
 	slices.Sort(names)
-	var r method.Reply
+	var r load.GRPCReply
 	for _, name := range names {
 		s, err := from.service(name)
 		if err != nil {
-			r.Methods = append(r.Methods, method.Method{Service: name})
+			r.Methods = append(r.Methods, load.GRPCMethod{Service: name})
 			continue
 		}
 		r.Methods = append(r.Methods, methodsOf(s, false)...)
@@ -112,8 +112,8 @@ func listAll(from source) (method.Reply, error) {
 	return r, nil
 }
 
-func methodsOf(s protoreflect.ServiceDescriptor, examples bool) []method.Method {
-	var all []method.Method
+func methodsOf(s protoreflect.ServiceDescriptor, examples bool) []load.GRPCMethod {
+	var all []load.GRPCMethod
 	for i := range s.Methods().Len() {
 		all = append(all, describe(s.Methods().Get(i), examples))
 	}
@@ -128,8 +128,8 @@ func methodNames(s protoreflect.ServiceDescriptor) []string {
 	return all
 }
 
-func describe(m protoreflect.MethodDescriptor, example bool) method.Method {
-	d := method.Method{
+func describe(m protoreflect.MethodDescriptor, example bool) load.GRPCMethod {
+	d := load.GRPCMethod{
 		Service: string(m.Parent().FullName()), Name: string(m.Name()), Request: string(m.Input().FullName()), Response: string(m.Output().FullName()),
 		ClientStreams: m.IsStreamingClient(), ServerStreams: m.IsStreamingServer(),
 	}

@@ -29,7 +29,6 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/load/method"
 )
 
 const item = `{"id": "x", "count": 3, "price": {"units": "7", "currency": "CHF"}, "at": "2026-01-02T03:04:05Z", "extra": {"@type": "type.googleapis.com/money.Amount", "units": "9"}}`
@@ -101,7 +100,7 @@ func TestSourcesAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	from := map[string]method.Query{
+	from := map[string]load.GRPCQuery{
 		"v1": {Profile: load.Profile{Targets: []string{serve(t, func(s *grpc.Server) { reflectionpb.RegisterServerReflectionServer(s, reflection.NewServerV1(o)) })}}},
 		"v1alpha": {Profile: load.Profile{Targets: []string{serve(t, func(s *grpc.Server) {
 			grpc_reflection_v1alpha.RegisterServerReflectionServer(s, reflection.NewServer(o))
@@ -150,7 +149,7 @@ func mustFind(t *testing.T, f *files) protoreflect.ServiceDescriptor {
 
 func TestMessagesOfAStream(t *testing.T) {
 	for data, want := range map[string]int{``: 1, ` {}`: 1, `{"id":"a"} {"id":"b"}`: 2, `[{"id":"a"},{"id":"b"},{}]`: 3, "{}\n{}\n": 2} {
-		r, err := Answer(t.Context(), method.Query{Protos: []string{"testdata/shop.proto"}, ImportPaths: []string{"testdata/imports"}, Method: "shop.Cart/Chat", Data: []byte(data), Source: "--data"})
+		r, err := Answer(t.Context(), load.GRPCQuery{Protos: []string{"testdata/shop.proto"}, ImportPaths: []string{"testdata/imports"}, Method: "shop.Cart/Chat", Data: []byte(data), Source: "--data"})
 		if err != nil || len(r.Messages) != want {
 			t.Errorf("%q: %d messages, %v", data, len(r.Messages), err)
 		}
@@ -170,16 +169,16 @@ func TestMistakes(t *testing.T) {
 	if err := os.WriteFile(broken, []byte("syntax = \"proto3\";\nimport \"absent.proto\";\nmessage A {\n  strin a = 1;\n}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	files := method.Query{Protos: []string{"testdata/shop.proto"}, ImportPaths: []string{"testdata/imports"}}
-	with := func(q method.Query, m, data string) method.Query {
+	files := load.GRPCQuery{Protos: []string{"testdata/shop.proto"}, ImportPaths: []string{"testdata/imports"}}
+	with := func(q load.GRPCQuery, m, data string) load.GRPCQuery {
 		q.Method, q.Data, q.Source = m, []byte(data), "order.json"
 		return q
 	}
-	server := func(url string, headers ...string) method.Query {
-		return method.Query{Profile: load.Profile{Targets: []string{url}, Headers: headers}}
+	server := func(url string, headers ...string) load.GRPCQuery {
+		return load.GRPCQuery{Profile: load.Profile{Targets: []string{url}, Headers: headers}}
 	}
 	for _, test := range []struct {
-		q          method.Query
+		q          load.GRPCQuery
 		text, help string
 	}{
 		{server(bare), "has no reflection service", "--proto FILE"},
@@ -194,10 +193,10 @@ func TestMistakes(t *testing.T) {
 		{with(files, "shop.Cart/Fill", "[]"), "order.json has no message", ""},
 		{with(files, "shop.Cart/Add", "{\n]"), "order.json:2:1: invalid character", ""},
 		{with(files, "shop.Cart/Add", "{"), "order.json:1:2: ", ""},
-		{method.Query{Protos: []string{"testdata/shop.proto"}}, "money/money.proto", "--import-path"},
-		{method.Query{Protos: []string{broken}}, "broken.proto:2:8: ", "--import-path"},
-		{method.Query{Protos: []string{"testdata/absent.proto"}}, "absent.proto", ""},
-		{method.Query{Protoset: "testdata/shop.proto"}, "is not a descriptor set", "--include_imports"},
+		{load.GRPCQuery{Protos: []string{"testdata/shop.proto"}}, "money/money.proto", "--import-path"},
+		{load.GRPCQuery{Protos: []string{broken}}, "broken.proto:2:8: ", "--import-path"},
+		{load.GRPCQuery{Protos: []string{"testdata/absent.proto"}}, "absent.proto", ""},
+		{load.GRPCQuery{Protoset: "testdata/shop.proto"}, "is not a descriptor set", "--include_imports"},
 	} {
 		_, err := Answer(t.Context(), test.q)
 		if err == nil || !strings.Contains(err.Error(), test.text) || !strings.Contains(hint.Of(err), test.help) {
@@ -205,7 +204,7 @@ func TestMistakes(t *testing.T) {
 		}
 	}
 	r, err := Answer(t.Context(), server(locked, "Authorization: Bearer s3cret"))
-	if err != nil || !slices.ContainsFunc(r.Methods, func(m method.Method) bool {
+	if err != nil || !slices.ContainsFunc(r.Methods, func(m load.GRPCMethod) bool {
 		return m.Service == "grpc.health.v1.Health" && m.Name == "Watch" && m.ServerStreams
 	}) {
 		t.Errorf("%+v, %v", r.Methods, err)
@@ -241,7 +240,7 @@ func (hostile) ServerReflectionInfo(s grpc.BidiStreamingServer[reflectionpb.Serv
 
 func TestEndlessImports(t *testing.T) {
 	url := serve(t, func(s *grpc.Server) { reflectionpb.RegisterServerReflectionServer(s, hostile{}) })
-	_, err := Answer(t.Context(), method.Query{Profile: load.Profile{Targets: []string{url}}, Method: "a.B/C"})
+	_, err := Answer(t.Context(), load.GRPCQuery{Profile: load.Profile{Targets: []string{url}}, Method: "a.B/C"})
 	if err == nil || !strings.Contains(err.Error(), "describes more than") {
 		t.Error(err)
 	}
@@ -250,7 +249,7 @@ func TestEndlessImports(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Answer(ctx, method.Query{Profile: load.Profile{Targets: []string{"http://127.0.0.1:1"}}}); err == nil || errors.Is(err, errNotFound) {
+	if _, err := Answer(ctx, load.GRPCQuery{Profile: load.Profile{Targets: []string{"http://127.0.0.1:1"}}}); err == nil || errors.Is(err, errNotFound) {
 		t.Error(err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tare-mesh/tare/internal/base/namespaces"
+	"github.com/tare-mesh/tare/internal/experiment/manifest"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -18,7 +18,7 @@ func TestSystemNamespaces(t *testing.T) {
 	for namespace, system := range map[string]bool{"openshift-dns": true, "azure-shop": false, "gke-demo": false, "kube-demo": false, "amazon-orders": false, "calico-test": false, "aks-team": false, "gmp-app": false} {
 		checkNamespace(t, namespace, system)
 	}
-	for _, namespace := range namespaces.System() {
+	for _, namespace := range manifest.SystemNamespaces() {
 		checkNamespace(t, namespace, true)
 	}
 }

@@ -1,4 +1,4 @@
-package heap
+package cli
 
 import (
 	"math"
@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// GOGC and GOMEMLIMIT override the package's own settings.
+// GOGC and GOMEMLIMIT override tare's own settings.
 func TestTheEnvironmentComesFirst(t *testing.T) {
 	if os.Getenv("TARE_TEST_HEAP") != "" {
-		CollectLess()
+		collectLess()
 		was := debug.SetGCPercent(100)
 		most := debug.SetMemoryLimit(-1)
 		t.Logf("percent %d, limited %t", was, most != math.MaxInt64)

@@ -1,5 +1,4 @@
-// Package fileformat names formats of files that are read by mistake in place of another.
-package fileformat
+package regular
 
 import (
 	"bytes"
@@ -40,9 +39,9 @@ var formats = []format{
 // names are files that other programs leave in a directory.
 var names = []string{"readme", "license", "makefile", "dockerfile", "thumbs.db", "desktop.ini"}
 
-// Name is the format of a file that tare does not read, with a hint, both empty for others. head is
+// ForeignFormat returns the format of a file that tare does not read, with a hint, both empty for others. head is
 // the beginning of its content. Without a path only the content counts.
-func Name(path string, head []byte) (name, tip string) {
+func ForeignFormat(path string, head []byte) (name, tip string) {
 	head = bytes.TrimLeft(head, " \t\r\n\ufeff")
 	base := strings.ToLower(filepath.Base(path))
 	ext := filepath.Ext(base)

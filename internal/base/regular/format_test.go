@@ -1,8 +1,8 @@
-package fileformat
+package regular
 
 import "testing"
 
-func TestName(t *testing.T) {
+func TestForeignFormat(t *testing.T) {
 	for _, test := range []struct{ path, head, want string }{
 		{"a.json", `{"info":{"_postman_id":"1","name":"x","schema":"https://schema.getpostman.com/json/collection/v2.1.0/collection.json"}}`, "a Postman collection"},
 		{"a.json", "\ufeff{ \"openapi\": \"3.1.0\"}", "an OpenAPI description"},
@@ -16,7 +16,7 @@ func TestName(t *testing.T) {
 		{"x.json", `{"RunType":"HTTP"}`, ""},
 		{"access.log", `1.1.1.1 - - [`, ""},
 	} {
-		if got, _ := Name(test.path, []byte(test.head)); got != test.want {
+		if got, _ := ForeignFormat(test.path, []byte(test.head)); got != test.want {
 			t.Errorf("%s: %q, want %q", test.path, got, test.want)
 		}
 	}
