@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"errors"
+	"path/filepath"
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/base/strict"
@@ -17,6 +18,9 @@ func Decode(name string, data []byte) (Definition, error) {
 	}
 	doc.Decode(&d)
 	v := &validation{doc: doc, data: data}
+	if d.Local != nil && len(d.Local.Sidecar.Command) > 0 {
+		v.command(&d, filepath.Dir(name))
+	}
 	v.definition(d)
 	if err := v.err(); err != nil {
 		return Definition{}, err

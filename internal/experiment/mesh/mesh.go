@@ -40,7 +40,8 @@ type Local struct {
 	// Certificates of the control plane. Absent means that tare issues one to each pod.
 	Certificates *Certificates `yaml:"certificates,omitempty" json:"certificates,omitempty"`
 	Sidecar      Sidecar       `yaml:"sidecar" json:"sidecar"`
-	Verify       Verify        `yaml:"verify" json:"verify"`
+	// Verify has the counters of the sidecar. Absent means none.
+	Verify Verify `yaml:"verify,omitempty" json:"verify"`
 	// TCP: a mesh with l7 supports plain TCP services too, and counts their connections.
 	TCP bool `yaml:"tcp,omitempty" json:"tcp,omitempty"`
 	// Protocols that the sidecars forward. Absent means all, tcp only without l7 or with tcp: true.
@@ -49,8 +50,16 @@ type Local struct {
 
 // Sidecar is the proxy process of each pod.
 type Sidecar struct {
+	// Command is the program with its arguments, in place of `program` and `args`, relative to the file. With
+	// ${listen} or ${upstream} one process runs for each listener.
+	Command []string `yaml:"command,omitempty" json:"command,omitempty"`
 	// Program is looked up by the platform: "envoy" means $TARE_ENVOY, PATH, then the pinned download.
-	Program string `yaml:"program" json:"program"`
+	Program string `yaml:"program,omitempty" json:"program"`
+	// Dir is the working directory of a Command.
+	Dir string `yaml:"-" json:"-"`
+	// Ready is how it shows that it serves: "tcp" (its ports are open), a path that is answered with 2xx or 3xx, or "admin"
+	// (Envoy's admin interface). Absent means tcp with `command`, or else admin.
+	Ready string `yaml:"ready,omitempty" json:"ready,omitempty"`
 	// Path of the program, in place of the one that the platform finds, or its Version: of variants.
 	Path    string `yaml:"-" json:"path,omitempty"`
 	Version string `yaml:"-" json:"version,omitempty"`
@@ -59,9 +68,9 @@ type Sidecar struct {
 	// Environment is added to that of the program.
 	Environment map[string]string `yaml:"environment,omitempty" json:"environment,omitempty"`
 	// Args are its arguments, each a text/template over [SidecarContext].
-	Args []string `yaml:"args" json:"args"`
+	Args []string `yaml:"args,omitempty" json:"args"`
 	// Config is a text/template over [SidecarContext], written to provenance/ and given to the program.
-	Config string `yaml:"config" json:"config"`
+	Config string `yaml:"config,omitempty" json:"config"`
 	// Concurrency is the number of worker threads of the proxy. Absent means 1.
 	Concurrency int `yaml:"concurrency,omitempty" json:"concurrency"`
 	// ChoosePorts is for a sidecar that cannot be left to take ports from the
@@ -100,6 +109,9 @@ type SidecarContext struct {
 	Outbound []Outbound
 	// Port of the inbound listener, if the platform chooses ports, or else 0. Also set beside the load generator.
 	Port int `json:"-"`
+	// Listen is the address of the only listener of a process, IP:port, and Upstream where it forwards to. The addresses
+	// of several replicas have commas between. Empty: one process has all listeners of its pod.
+	Listen, Upstream string `json:"-"`
 	// Control are the processes of the control plane, by name.
 	Control map[string]ControlContext `json:"-"`
 	Secrets `json:"-"`
@@ -186,6 +198,9 @@ type Verify struct {
 	// Features verify that options act on the probes.
 	Features []Feature `yaml:"features,omitempty" json:"features,omitempty"`
 }
+
+// Counts reports whether the sidecar has counters.
+func (v Verify) Counts() bool { return v.Unit != "" || v.Inbound != "" || v.Outbound != "" }
 
 // Feature verifies an option of the sidecar that is "true", or a number above 0.
 type Feature struct {

@@ -28,6 +28,8 @@ var functions = template.FuncMap{
 		}
 		return string(bytes.TrimRight(b.Bytes(), "\n")), nil
 	},
+	"host": hostOf,
+	"port": portOf,
 	// count lists the numbers from 1 to the value of an option.
 	"count": func(text string) ([]int, error) {
 		n, err := strconv.Atoi(text)

@@ -72,7 +72,7 @@ func fields(sample any) string {
 	case EnrolContext:
 		return "the fields are those of EnrolContext: Version, Profile, Replicas, Namespace, Revision, LoadInside, Gateway, Closed, Services, Hub, Options"
 	}
-	return "the fields are those of SidecarContext: Pod, Service, Identity, IP, Port, Concurrency, ConfigPath, AdminPath, " +
+	return "the fields are those of SidecarContext: Pod, Service, Identity, IP, Port, Listen, Upstream, Concurrency, ConfigPath, AdminPath, " +
 		"CertPath, KeyPath, CAPath, Inbound, Outbound, Control, Secret" + fmt.Sprintf(inside, "Pod")
 }
 
@@ -99,7 +99,7 @@ func (v *validation) literal(at strict.Position) (indent int, is bool) {
 // load generator, without clients.
 func sampleContexts(control map[string]ControlContext) []any {
 	pod := SidecarContext{
-		Port: 9000, Control: control, Secrets: sampleSecrets,
+		Port: 9000, Listen: "127.0.0.2:9000", Upstream: "127.0.0.2:8080", Control: control, Secrets: sampleSecrets,
 		Pod: "echo-0", Service: "echo", Identity: "spiffe://tare.local/echo", IP: "127.0.0.2", Concurrency: 1,
 		ConfigPath: "/run/echo-0/config.yaml", AdminPath: "/run/echo-0/admin",
 		CertPath: "/run/echo-0/cert.pem", KeyPath: "/run/echo-0/key.pem", CAPath: "/run/ca.pem",

@@ -15,7 +15,9 @@ func (v localPart) validate(d Definition) {
 	control := v.controls(d.Local.Control, d.Local.Sidecar.Chosen())
 	v.certificates(d, control)
 	v.sidecar(d.Local.Sidecar, control)
-	v.verify(d.Local.Verify, d.Provides.MTLS, control)
+	if d.Local.Sidecar.ReadyKind() == ReadyAdmin || d.Local.Verify.Counts() {
+		v.verify(d.Local.Verify, d.Provides.MTLS, control)
+	}
 	v.features(*d.Local, control)
 }
 
@@ -164,7 +166,7 @@ func (v localPart) controlled(at string, s Sidecar, control map[string]ControlCo
 func (v localPart) verify(ver Verify, mtls bool, control map[string]ControlContext) {
 	const at = "local.verify"
 	switch {
-	case ver.Unit == "" && ver.Inbound == "" && ver.Outbound == "":
+	case !ver.Counts():
 		v.report(at, "missing: nothing would prove that the data plane is in the path", "name the counters of the sidecar: unit, inbound, outbound")
 		return
 	case ver.Unit == "":

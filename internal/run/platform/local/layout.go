@@ -24,7 +24,7 @@ type pod struct {
 	program  app.Program               // of the service, zero for the configurable one
 	own      app.Own                   // the program of the user, zero for tare's
 	beside   *pod                      // the process beside the program, for its counter
-	admin    *admin                    // nil without a mesh
+	admin    *admin                    // nil without an admin interface like Envoy's
 	inbound  netip.AddrPort            // the sidecar's inbound listener
 	outbound map[string]netip.AddrPort // the sidecar's listener for each service
 }

@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/proc"
@@ -41,16 +44,94 @@ func (px *proxies) prepare() error {
 	return nil
 }
 
-// start starts a sidecar and waits until it listens and has its callees.
+// start starts the sidecar of a pod and waits until it listens and has its callees.
 func (px *proxies) start(ctx context.Context, p *pod, in *mesh.Inbound, to []string) error {
-	id := p.name + "/sidecar"
-	cmd, err := px.configure(ctx, p, in, to)
+	if err := px.configure(ctx, p, in, to); err != nil {
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
+	if px.layout.spec.Mesh.Local.Sidecar.PerListener() {
+		for _, one := range p.listeners() {
+			if err := px.startListener(ctx, p, one); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	all := sidecarProcess{container: sidecarContainer, context: p.sidecar}
+	for _, one := range p.listeners() {
+		all.listens = append(all.listens, one.listens...)
+	}
+	return px.run(ctx, p, all, func(ctx context.Context) error { return px.start(ctx, p, in, to) })
+}
+
+// startListener starts the process of one listener.
+func (px *proxies) startListener(ctx context.Context, p *pod, one sidecarProcess) error {
+	one.context.ConfigPath = filepath.Join(px.workspace.provenance, p.name+"-"+one.container+".yaml")
+	_, config, err := px.layout.spec.Mesh.Local.Sidecar.Render(one.context)
+	if err == nil && len(config) > 0 {
+		one.context.ConfigPath, err = px.workspace.keep(filepath.Base(one.context.ConfigPath), config)
+	}
+	if err != nil {
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
+	return px.run(ctx, p, one, func(ctx context.Context) error { return px.startListener(ctx, p, one) })
+}
+
+// sidecarContainer is the name of the sidecar's process. With a process for each listener, those of calls
+// to other services beside an application have the service behind it.
+const sidecarContainer = "sidecar"
+
+// sidecarProcess is a process of a sidecar, with the addresses where it listens.
+type sidecarProcess struct {
+	container string
+	context   mesh.SidecarContext
+	listens   []netip.AddrPort
+}
+
+// listeners are the listeners of a pod's sidecar, each as a process of its own.
+func (p *pod) listeners() (all []sidecarProcess) {
+	add := func(container string, listen netip.AddrPort, upstream ...string) {
+		one := sidecarProcess{container, p.sidecar, []netip.AddrPort{listen}}
+		one.context.Listen, one.context.Upstream = listen.String(), strings.Join(upstream, ",")
+		all = append(all, one)
+	}
+	if p.sidecar.Inbound != nil {
+		add(sidecarContainer, p.inbound, p.app.String())
+	}
+	for _, out := range p.sidecar.Outbound {
+		container := sidecarContainer
+		if len(all) > 0 {
+			container += "-" + out.Service
+		}
+		var endpoints []string
+		for _, e := range out.Endpoints {
+			endpoints = append(endpoints, net.JoinHostPort(e.IP, strconv.Itoa(e.Port)))
+		}
+		add(container, p.outbound[out.Service], endpoints...)
+	}
+	return all
+}
+
+// run starts a process of a sidecar and waits until it is ready. again restarts it.
+func (px *proxies) run(ctx context.Context, p *pod, one sidecarProcess, again func(context.Context) error) error {
+	definition := px.layout.spec.Mesh.Local.Sidecar
+	args, _, err := definition.Render(one.context)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
+	var env []string
+	for _, name := range slices.Sorted(maps.Keys(definition.Environment)) {
+		env = append(env, name+"="+definition.Environment[name])
+	}
+	id := p.name + "/" + one.container
+	cmd := proc.Command{Path: px.program, Args: args, Env: env, Dir: definition.Dir, Tree: true, MaxLog: ownLog,
+		Log: filepath.Join(px.workspace.provenance, p.name+"-"+one.container+".log")}
+	process, err := px.processes.runIn(ctx, p, one.container, cmd, cmd, again)
 	if err != nil {
 		return err
 	}
-	process, err := px.processes.runIn(ctx, p, "sidecar", cmd, cmd, func(ctx context.Context) error { return px.start(ctx, p, in, to) })
-	if err != nil {
-		return err
+	if kind := definition.ReadyKind(); kind != mesh.ReadyAdmin {
+		return awaitReady(ctx, id, process, func(ctx context.Context) error { return serves(ctx, kind, one.listens) })
 	}
 	p.admin = newAdmin(p.sidecar.AdminPath, px.layout.spec.Mesh.Local.Verify.Statistics)
 	return awaitReady(ctx, id, process, func(ctx context.Context) error {
@@ -58,27 +139,66 @@ func (px *proxies) start(ctx context.Context, p *pod, in *mesh.Inbound, to []str
 		if err != nil {
 			return err
 		}
-		if err := p.setPorts(px.layout.spec.Mesh.Local.Sidecar, ports); err != nil {
+		if err := p.setPorts(definition, ports); err != nil {
 			return err
 		}
-		return p.hasEndpoints(ctx, px.layout.spec.Mesh.Local.Sidecar)
+		return p.hasEndpoints(ctx, definition)
 	})
 }
 
-// configure renders the configuration into the provenance, issues the certificate, and returns the
-// command.
-func (px *proxies) configure(ctx context.Context, p *pod, in *mesh.Inbound, to []string) (proc.Command, error) {
-	fail := func(err error) (proc.Command, error) { return proc.Command{}, fmt.Errorf("start %s: %w", p.name, err) }
-	again := p.admin != nil
+// serves returns an error until all addresses accept connections or, with a path, answer a request for it with 2xx or 3xx.
+func serves(ctx context.Context, kind string, addresses []netip.AddrPort) error {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	for _, at := range addresses {
+		if kind == mesh.ReadyTCP {
+			c, err := new(net.Dialer).DialContext(ctx, "tcp", at.String())
+			if err != nil {
+				return err
+			}
+			c.Close()
+			continue
+		}
+		status, err := statusOf(ctx, strings.TrimSuffix(rootURL(at), "/")+kind)
+		if err == nil && status/100 != 2 && status/100 != 3 {
+			err = fmt.Errorf("GET %s at %s is answered with %d", kind, at, status)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// statusOf returns the status of a GET request on a connection of its own.
+func statusOf(ctx context.Context, url string) (int, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	client := http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	return resp.StatusCode, resp.Body.Close()
+}
+
+// configure chooses ports, issues the certificate, and renders the configuration of a sidecar into the provenance, unless
+// each of its listeners has its own.
+func (px *proxies) configure(ctx context.Context, p *pod, in *mesh.Inbound, to []string) error {
 	if err := px.choosePorts(p, to); err != nil {
-		return fail(err)
+		return err
 	}
 	if in != nil {
 		in.Port = int(p.inbound.Port()) // of a restarted sidecar, or chosen, else 0
 	}
 	identity, err := px.issuer().identity(p.service)
 	if err != nil {
-		return fail(err)
+		return err
 	}
 	p.sidecar = mesh.SidecarContext{
 		Pod: p.name, Service: p.service, Identity: identity, IP: p.ip.String(),
@@ -94,7 +214,7 @@ func (px *proxies) configure(ctx context.Context, p *pod, in *mesh.Inbound, to [
 	for _, service := range to {
 		identity, err := px.issuer().identity(service)
 		if err != nil {
-			return fail(err)
+			return err
 		}
 		out := mesh.Outbound{Service: service, Identity: identity, Protocol: px.layout.pods[service][0].protocol, Port: int(p.outbound[service].Port())}
 		for _, callee := range px.layout.pods[service] {
@@ -103,20 +223,12 @@ func (px *proxies) configure(ctx context.Context, p *pod, in *mesh.Inbound, to [
 		p.sidecar.Outbound = append(p.sidecar.Outbound, out)
 	}
 	if err := px.certify(p); err != nil {
-		return fail(err)
+		return err
 	}
-	if err := px.writeConfig(ctx, p, again); err != nil {
-		return fail(err)
+	if px.layout.spec.Mesh.Local.Sidecar.PerListener() {
+		return nil
 	}
-	args, _, err := px.layout.spec.Mesh.Local.Sidecar.Render(p.sidecar)
-	if err != nil {
-		return fail(err)
-	}
-	var env []string
-	for _, name := range slices.Sorted(maps.Keys(px.layout.spec.Mesh.Local.Sidecar.Environment)) {
-		env = append(env, name+"="+px.layout.spec.Mesh.Local.Sidecar.Environment[name])
-	}
-	return proc.Command{Path: px.program, Args: args, Env: env, Log: filepath.Join(px.workspace.provenance, p.name+"-sidecar.log")}, nil
+	return px.writeConfig(ctx, p, restarted(ctx))
 }
 
 func (px *proxies) certify(p *pod) error {
@@ -144,7 +256,7 @@ func (px *proxies) MeshCounters(ctx context.Context) (map[string]map[string]int6
 	}
 	for _, p := range pods {
 		_, running, _ := px.processes.alive(p.name + "/sidecar")
-		if running == nil || len(p.sidecar.Outbound) == 0 {
+		if running == nil || len(p.sidecar.Outbound) == 0 || p.admin == nil {
 			continue
 		}
 		names, err := px.layout.spec.Mesh.Local.Counters(p.sidecar)

@@ -153,6 +153,9 @@ func (px *proxies) keepDumps(ctx context.Context) map[*pod][]byte {
 		return dumps
 	}
 	for _, p := range px.layout.proxiedPods() {
+		if p.admin == nil {
+			continue
+		}
 		text, err := p.admin.get(ctx, "/config_dump")
 		if err != nil {
 			continue

@@ -108,7 +108,7 @@ func (rc *requestCounters) application(ctx context.Context, p *pod) []balance.Co
 func (rc *requestCounters) sidecar(ctx context.Context, p *pod) []balance.Count {
 	c := &sidecarCounting{counting: rc.begin(p, "sidecar")}
 	names, err := rc.layout.spec.Mesh.Local.Counters(p.sidecar)
-	if err == nil && c.known() {
+	if err == nil && c.known() && p.admin != nil {
 		c.values, err = p.admin.counters(ctx)
 	}
 	if err != nil {

@@ -1,0 +1,47 @@
+package mesh
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestCommand(t *testing.T) {
+	d, err := Decode("some/dir/my.yaml", []byte(`{name: my, local: {sidecar: {command: [./my-proxy, "--to=${upstream.host}", "${upstream.port}", "${listen}"]}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := d.Local.Sidecar
+	if want, _ := filepath.Abs("some/dir/my-proxy"); s.Program != want {
+		t.Errorf("program %s, want %s", s.Program, want)
+	}
+	if !s.PerListener() || !s.ChoosePorts || s.ReadyKind() != ReadyTCP {
+		t.Errorf("per listener %v, chosen ports %v, ready by %s", s.PerListener(), s.ChoosePorts, s.ReadyKind())
+	}
+	args, _, err := s.Render(SidecarContext{Listen: "127.0.0.2:80", Upstream: "127.0.0.3:81"})
+	if want := []string{"--to=127.0.0.3", "81", "127.0.0.2:80"}; err != nil || !slices.Equal(args, want) {
+		t.Errorf("arguments %q, %v; want %q", args, err, want)
+	}
+	for _, task := range []Task{{Container: "sidecar", Service: "load"}, {Container: "sidecar-back", Service: "echo"}} {
+		if got := d.Attribute(task); got.Plane != "data" || (got.Component == "load") != (task.Service == "load") {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+func TestCommandMistakes(t *testing.T) {
+	for text, want := range map[string]string{
+		`{command: [proxy, "${listne}"]}`:                       `there is no field ${listne}`,
+		`{command: [proxy]}`:                                    `no word contains ${listen}`,
+		`{command: [proxy, "${listen}"], program: envoy}`:       `both a command and a program`,
+		`{command: ["", "${listen}"]}`:                          `the first word is empty`,
+		`{command: [proxy, "${listen}"], ready: healthz}`:       `expected tcp, admin or a path`,
+		`{command: [proxy, "${listen}"], config: "{{.Nothing"}`: `invalid template`,
+	} {
+		_, err := Decode("x.yaml", []byte("name: x\nlocal:\n  sidecar: "+text))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package local
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+// A proxy in Python that copies bytes: listen, upstream, mode.
+const pythonProxy = `
+import os, socket, sys, threading
+listen, upstream, mode = sys.argv[1:4]
+def address(text): host, port = text.rsplit(":", 1); return host, int(port)
+def copy(a, b):
+    try:
+        while data := a.recv(65536): b.sendall(data)
+    except OSError: pass
+    for s in (a, b):
+        try: s.shutdown(socket.SHUT_RDWR)
+        except OSError: pass
+def serve(client):
+    try: server = socket.create_connection(address(upstream))
+    except OSError: return client.close()
+    threading.Thread(target=copy, args=(client, server), daemon=True).start()
+    copy(server, client)
+listener = socket.create_server(address(listen), backlog=100)
+if mode == "helper" and os.fork() > 0: os.wait()
+while True: threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+`
+
+// anySidecar is the definition of a sidecar in Python, read from a file.
+func anySidecar(t *testing.T, program, mode, more string) mesh.Definition {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "proxy.py"), []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := "name: any\nlocal:\n  sidecar: {command: [" + python(t) + `, proxy.py, "${listen}", "${upstream}", ` + mode + "]" + more + "}\n"
+	d, err := mesh.Decode(filepath.Join(dir, "any.yaml"), []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func onPath(_ context.Context, name string) (string, string, error) {
+	path, err := exec.LookPath(name)
+	return path, "", err
+}
+
+// A sidecar is any program: it has a process for each listener, and its tasks are the data plane.
+func TestAnySidecar(t *testing.T) {
+	t.Parallel()
+	d := mustDeploy(t, Options{FetchProgram: onPath}, anySidecar(t, pythonProxy, "plain", ""), "back")
+	if failed := verified(t, d.declare()); failed != "" {
+		t.Error(failed)
+	}
+	tasks, err := d.Tasks(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var data []string
+	for _, task := range tasks {
+		if task.Plane == metric.Data {
+			data = append(data, task.ID)
+		}
+	}
+	const want = "back-0/sidecar echo-0/sidecar echo-0/sidecar-back load/sidecar"
+	if got := strings.Join(data, " "); got != want {
+		t.Errorf("tasks of the data plane: %s, want %s", got, want)
+	}
+	for _, id := range []string{"back-0/sidecar", "echo-0/sidecar"} {
+		if err := d.faults.End(t.Context(), id, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.faults.Restart(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if failed := verified(t, d.declare()); failed != "" {
+		t.Errorf("after restarts: %s", failed)
+	}
+}
+
+// With a path of readiness a sidecar is awaited until it answers there.
+func TestAnySidecarReadyByPath(t *testing.T) {
+	t.Parallel()
+	program := `
+import http.server, sys, time, urllib.request
+host, port = sys.argv[1].rsplit(":", 1)
+class Proxy(http.server.BaseHTTPRequestHandler):
+    asked = 0
+    def do_GET(self):
+        Proxy.asked += 1
+        if self.path == "/health":
+            self.send_response(503 if Proxy.asked < 3 else 204); self.end_headers(); return
+        body = urllib.request.urlopen("http://" + sys.argv[2] + self.path).read()
+        self.send_response(200); self.send_header("Content-Length", str(len(body))); self.end_headers(); self.wfile.write(body)
+    def log_message(self, *a): pass
+http.server.ThreadingHTTPServer((host, int(port)), Proxy).serve_forever()
+`
+	m := anySidecar(t, program, "x", ", ready: /health")
+	spec := specOf(t, "none", app.Service{Name: "web", Own: own(t, "plain")})
+	spec.Mesh = m
+	d, err := New(Options{AgentPath: agent, FetchProgram: onPath}).Deploy(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Remove(context.Background()) })
+	if failed := verified(t, d); failed != "" {
+		t.Error(failed)
+	}
+	if _, err := d.RequestCounters.RequestCounts(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
