@@ -18,7 +18,7 @@ in the file:
 		Example: "  tare schema > tare.schema.json",
 		Args:    cobra.NoArgs,
 		RunE: func(_ *cobra.Command, _ []string) error {
-			text, err := experiment.Schema(c.program.Known())
+			text, err := experiment.Schema(c.program.Names())
 			if err != nil {
 				return err
 			}

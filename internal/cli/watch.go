@@ -99,7 +99,7 @@ func reportsOf(d *result.Dir) func(block int) (*analysis.Report, error) {
 
 // measureOf is the length of the measure phase. 0 means that the experiment file cannot be read any more.
 func measureOf(d *result.Dir) time.Duration {
-	x, err := experiment.Read(filepath.Join(d.Path(), result.ExperimentFile), experiment.Known{Recorded: true})
+	x, err := experiment.ReadRecord(filepath.Join(d.Path(), result.ExperimentFile))
 	if err != nil {
 		return 0
 	}

@@ -1,16 +1,14 @@
 package experiment
 
 import (
-	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-// applicationRules checks the services under test, and copies a topology's file into the experiment.
+// applicationRules checks the services under test.
 type applicationRules struct{ validation }
 
 func (v applicationRules) validate() {
@@ -25,10 +23,10 @@ func (v applicationRules) validate() {
 		return // source has the reason
 	case v.e.Application.IsOwn():
 		v.program()
-	case inline && v.doc.Has("application.topology"):
+	case inline && v.e.Application.Topology != "":
 		v.report("application.topology", "remove one of the two", "both a topology and services are written")
 	case inline:
-		v.e.inline().Validate(v.doc, "application.", v.known.Programs.Names()...)
+		v.e.inline().Validate(v.doc, "application.", v.names.Programs.Names()...)
 	default:
 		v.topology()
 	}
@@ -67,7 +65,7 @@ func (r inApplication) Sound(path string) bool {
 	return r.Reporter.Sound(strings.Replace(path, ".services[0]", "", 1))
 }
 
-// own checks what programs of the user need of the experiment, and makes their directories absolute.
+// own checks what programs of the user need of the experiment.
 func (v applicationRules) own() {
 	services, at := v.e.Application.Services, "application.services[%d]"
 	if v.e.Application.IsOwn() {
@@ -95,13 +93,6 @@ func (v applicationRules) own() {
 				v.report(path, "write replicas: 1 at "+callee.Name, "%s", ownReplicas(s))
 			}
 		}
-		switch {
-		case len(s.Command) == 0:
-		case v.e.Application.IsOwn():
-			v.e.Application.Dir = v.absolute(s.Dir)
-		default:
-			v.e.Application.Services[i].Dir = v.absolute(s.Dir)
-		}
 	}
 }
 
@@ -113,18 +104,6 @@ func ownReplicas(s app.Service) string {
 	return s.Name + " has one address for each service that it calls, so without a mesh it would call one replica only"
 }
 
-// absolute returns a path relative to the experiment file as an absolute one, since the rendered
-// file is in another directory.
-func (v applicationRules) absolute(path string) string {
-	if filepath.IsAbs(path) {
-		return path
-	}
-	if abs, err := filepath.Abs(filepath.Join(v.dir, path)); err == nil {
-		return abs
-	}
-	return path
-}
-
 // conflicts reports an application beside the factor that selects it.
 func (v applicationRules) conflicts() {
 	for _, field := range []string{"topology", "services", "entry", "chart", "manifests", "namespace", "command", "url"} {
@@ -134,28 +113,19 @@ func (v applicationRules) conflicts() {
 	}
 }
 
-// topology checks that the named topology exists. The services of a file are copied into the experiment, so that the
-// rendered experiment needs no other file.
+// topology checks that the named topology exists. The services of a file are in the experiment once it was read.
 func (v applicationRules) topology() {
 	name := v.e.Application.Topology
 	if !v.doc.Sound("application.topology") {
 		return
 	}
-	isFile := app.IsFile(name)
-	t, err := v.find(name, isFile)
-	var ps strict.Problems
-	switch {
-	case errors.As(err, &ps):
-		for _, p := range ps {
-			v.doc.Report("application.topology", p.Error(), p.Tip)
-		}
+	if app.IsFile(name) {
+		v.report("application.topology", "", "a recorded experiment has the services themselves")
 		return
-	case err != nil:
-		hint := strict.DidYouMean(name, v.known.topologies())
-		if isFile {
-			hint = "the path is relative to the experiment file"
-		}
-		v.report("application.topology", hint, "%s", clipError(err))
+	}
+	t, err := app.Load(name)
+	if err != nil {
+		v.report("application.topology", strict.DidYouMean(name, v.names.topologies()), "unknown topology %q", clip(name))
 		return
 	}
 	if entry := v.e.Application.Entry; entry != "" {
@@ -163,47 +133,9 @@ func (v applicationRules) topology() {
 			v.report("application.entry", "", "the topology has no service %q", clip(entry))
 		}
 	}
-	if !isFile {
-		return
-	}
-	v.e.Application.Topology, v.e.Application.Services = "", t.Services
-	if t.Chart != nil {
-		v.e.Application.Chart = t.Chart
-	}
-	if v.e.Application.Entry == "" {
-		v.e.Application.Entry = t.Entry
-	}
 }
 
-// find loads a topology by name, or by a path relative to the experiment file.
-func (v applicationRules) find(name string, isFile bool) (app.Topology, error) {
-	load := v.known.Topology
-	if isFile && v.known.Recorded {
-		return app.Topology{}, errors.New("a recorded experiment has the services themselves")
-	}
-	if load == nil {
-		load = func(nameOrPath string) (app.Topology, error) {
-			return app.Load(nameOrPath, v.known.Programs.Names()...)
-		}
-	}
-	if isFile && !filepath.IsAbs(name) {
-		name = filepath.Join(v.dir, name)
-	}
-	if isFile && !app.IsFile(name) { // Join turned "./dir" into "dir", which would be a name
-		name = "./" + name
-	}
-	return load(name)
-}
-
-func clipError(err error) string {
-	const most = 200
-	if r := []rune(err.Error()); len(r) > most {
-		return string(r[:most]) + "…"
-	}
-	return err.Error()
-}
-
-// chart checks that the platform can install the chart. It makes a path absolute.
+// chart checks that the platform can install the chart.
 func (v applicationRules) chart(inline bool) {
 	c := v.e.Application.Chart
 	switch {
@@ -218,8 +150,5 @@ func (v applicationRules) chart(inline bool) {
 		if n > 1 && c.Replicas == "" {
 			v.report("factors.replicas", "write the name of the chart's value in application.chart.replicas", "level %d: the chart has no value for %d replicas", i, n)
 		}
-	}
-	if c.Local() && c.Chart != "" {
-		c.Chart = v.absolute(c.Chart)
 	}
 }

@@ -20,7 +20,7 @@ func TestBlocksForms(t *testing.T) {
 		`blocks: {max: 30, until: "latency_ms/p99 ± 250 µs"}`:              {6, 30, "latency_ms/p99", 0.25, false},
 		`blocks: {max: 9, until: "rate ±10 1/s"}`:                          {6, 9, "rate", 10, false},
 	} {
-		e, err := experiment.Decode("x.yaml", []byte(header+"factors: {mesh: [none, envoy]}\n"+text+"\n"), known)
+		e, err := experiment.Parse("x.yaml", []byte(header+"factors: {mesh: [none, envoy]}\n"+text+"\n"), known)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
@@ -56,7 +56,7 @@ func TestBlocksMistakes(t *testing.T) {
 		`blocks: six`:                                  `blocks: found text "six", expected a whole number`,
 		`blocks: {max: 20000, until: "rate ±1%"}`:      "blocks.max: 20000 is not between 1 and 10000",
 	} {
-		_, err := experiment.Decode("x.yaml", []byte(header+"factors: {mesh: [none, envoy]}\n"+text+"\n"), known)
+		_, err := experiment.Parse("x.yaml", []byte(header+"factors: {mesh: [none, envoy]}\n"+text+"\n"), known)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "x.yaml:"+string(rune('0'+lines))+":") {
 			t.Errorf("%s: %v, want line %d and %q", text, err, lines, want)
 		}

@@ -79,7 +79,7 @@ func TestBroken(t *testing.T) {
 	}
 	for _, b := range files {
 		t.Run(b.name, func(t *testing.T) {
-			_, err := experiment.Decode("bad.yaml", b.data, known)
+			_, err := experiment.Parse("bad.yaml", b.data, known)
 			if err == nil {
 				t.Fatal("accepted")
 			}
@@ -99,7 +99,7 @@ func write(t *testing.T, files []brokenFile) {
 	s := compiled(t)
 	a := txtar.Archive{Comment: old.Comment}
 	for _, b := range files {
-		_, err := experiment.Decode("bad.yaml", b.data, known)
+		_, err := experiment.Parse("bad.yaml", b.data, known)
 		want := "accepted\n"
 		if err != nil {
 			want = printed(err)
@@ -132,7 +132,7 @@ func TestBrokenBytes(t *testing.T) {
 		{"many mistakes", header + "factors: {rate: [" + strings.Repeat("x,", 20_000) + "x]}\n", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := experiment.Decode("bad.yaml", []byte(c.data), known)
+			_, err := experiment.Parse("bad.yaml", []byte(c.data), known)
 			if err == nil {
 				t.Fatal("accepted")
 			}
@@ -158,7 +158,7 @@ func TestLargeFileIsNotRead(t *testing.T) {
 	if err := f.Truncate(1 << 40); err != nil {
 		t.Fatal(err)
 	}
-	_, err = experiment.Read(path, known)
+	_, err = experiment.ReadRecord(path)
 	if want := path + ":1:1: the file is larger than 1048576 bytes"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -166,10 +166,10 @@ func TestLargeFileIsNotRead(t *testing.T) {
 
 func TestReadWithoutFile(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := experiment.Read(filepath.Join(dir, "nowhere.yaml"), known); !errors.Is(err, os.ErrNotExist) {
+	if _, err := experiment.ReadRecord(filepath.Join(dir, "nowhere.yaml")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
-	if _, err := experiment.Read(dir, known); err == nil || !strings.Contains(err.Error(), "a directory") {
+	if _, err := experiment.ReadRecord(dir); err == nil || !strings.Contains(err.Error(), "a directory") {
 		t.Errorf("a directory: %v", err)
 	}
 }
@@ -186,7 +186,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		e, err := experiment.Decode("fuzz.yaml", data, known)
+		e, err := experiment.Parse("fuzz.yaml", data, known)
 		if err != nil {
 			var ps strict.Problems
 			if !errors.As(err, &ps) {

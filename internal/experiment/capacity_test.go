@@ -13,7 +13,7 @@ const searchText = header + "factors:\n  mesh: [none, envoy]\n  rate:\n    - 100
 
 // A search is a level like any other: it has defaults, and is read again as written.
 func TestSearchOfRate(t *testing.T) {
-	e, err := experiment.Decode("x.yaml", []byte(searchText), known)
+	e, err := experiment.Parse("x.yaml", []byte(searchText), known)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func TestSearchOfRate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := experiment.Decode("again.yaml", rendered, known)
+	again, err := experiment.Parse("again.yaml", rendered, known)
 	if err != nil || !reflect.DeepEqual(e, again) {
 		t.Errorf("%v: %+v\n%s", err, again, rendered)
 	}
@@ -46,7 +46,7 @@ func TestSearchOfRateRefused(t *testing.T) {
 		searchText + "load: {think: 1s}\n":                                               "factors.rate[1]: load.think needs a closed loop",
 		strings.Replace(searchText, "- 100\n", "- [5]\n", 1):                             "x.yaml:7:7: factors.rate[0]: found a list, expected a number of requests per second, or max",
 	} {
-		if _, err := experiment.Decode("x.yaml", []byte(text), known); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := experiment.Parse("x.yaml", []byte(text), known); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n%v\nwant %s", text, err, want)
 		}
 	}

@@ -11,14 +11,10 @@ import (
 
 // Experiments that a run could not use are refused with the place and the remedy, and their neighbours are not.
 func TestCombinations(t *testing.T) {
-	known := Known{Protocols: app.Protocols(), Platforms: []string{"local", "kubernetes"}, Generators: []string{"tare"}, Definition: func(name string) (mesh.Definition, bool) {
-		for _, d := range mesh.Builtin() {
-			if d.Name == name {
-				return d, true
-			}
-		}
-		return mesh.Definition{}, false
-	}}
+	known := Names{Protocols: app.Protocols(), Platforms: []string{"local", "kubernetes"}, Generators: []string{"tare"}, Definitions: map[string]mesh.Definition{}}
+	for _, d := range mesh.Builtin() {
+		known.Definitions[d.Name] = d
+	}
 	const begin = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: m}\nphases: {warmup: 0s, measure: 1s, drain: 0s}\n"
 	for _, c := range []struct{ text, at, want, hint string }{
 		{"factors: {mesh: [none, reference], protocol: [http2]}", "5:24", "service echo uses http2, and reference forwards only http1, websocket", "such as envoy"},
@@ -42,7 +38,7 @@ func TestCombinations(t *testing.T) {
 		{"application: {topology: echo, ready: /ok}\nfactors: {mesh: [none]}", "5:38", "it needs a command", "command"},
 		{"application: {env: {A: b}}\nfactors: {mesh: [none]}", "5:20", "it needs a command", "command"},
 	} {
-		_, err := Decode("x.yaml", []byte(begin+c.text), known)
+		_, err := Parse("x.yaml", []byte(begin+c.text), known)
 		switch {
 		case c.want == "" && err != nil, c.want != "" && err == nil:
 			t.Errorf("%s\n%v, want %q", c.text, err, c.want)

@@ -1,8 +1,9 @@
 // Package experiment is the experiment file: its types, strict decoding,
 // defaults, validation and JSON Schema.
 //
-// [Read] reports every mistake at once, each with its line and column and, where
-// one is known, a hint. A file that loads is a file that can be planned.
+// [Decode] has no effect and reads nothing else. What the file names is read by package session, before [File.Complete].
+// [File.Validate] reports every mistake at once, each with its line and column and, where one is known, a hint. A valid
+// file can be planned.
 package experiment
 
 import (

@@ -2,6 +2,8 @@ package experiment_test
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -27,7 +29,7 @@ func sameAfterRendering(t *testing.T, e *experiment.Experiment) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := experiment.Decode("rendered.yaml", rendered, shipped())
+	again, err := experiment.Parse("rendered.yaml", rendered, shipped())
 	if err != nil {
 		t.Fatalf("rendered as\n%s\nis refused: %v", rendered, err)
 	}
@@ -36,18 +38,28 @@ func sameAfterRendering(t *testing.T, e *experiment.Experiment) {
 	}
 }
 
+// parsed returns the experiment of a file that names no other.
+func parsed(t *testing.T, file string) *experiment.Experiment {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := experiment.Parse(file, data, shipped())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
 func TestRenderedReadsBackTheSame(t *testing.T) {
 	for _, file := range good(t) {
-		e, err := experiment.Read(file, shipped())
-		if err != nil {
-			t.Fatal(err)
-		}
-		sameAfterRendering(t, e)
+		sameAfterRendering(t, parsed(t, file))
 	}
 }
 
 func TestDefaults(t *testing.T) {
-	e, err := experiment.Decode("x.yaml", []byte(header+"factors: {mesh: [none, envoy]}\n"), known)
+	e, err := experiment.Parse("x.yaml", []byte(header+"factors: {mesh: [none, envoy]}\n"), known)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +83,7 @@ func TestDefaults(t *testing.T) {
 
 // An explicit zero is not a default.
 func TestZeroIsAValue(t *testing.T) {
-	e, err := experiment.Decode("x.yaml", []byte(header+"factors: {mesh: [none, envoy]}\nseed: 0\nphases: {warmup: 0s}\nvalidity: {errorRatio: 0}\n"), known)
+	e, err := experiment.Parse("x.yaml", []byte(header+"factors: {mesh: [none, envoy]}\nseed: 0\nphases: {warmup: 0s}\nvalidity: {errorRatio: 0}\n"), known)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +94,7 @@ func TestZeroIsAValue(t *testing.T) {
 
 func TestOverrides(t *testing.T) {
 	data := []byte(header + "factors:\n  mesh: [none, envoy]\n  rate: [100, 200]\n")
-	e, err := experiment.Decode("x.yaml", data, known,
+	e, err := experiment.Parse("x.yaml", data, known,
 		"factors.rate=[300, max]", "factors.rate[0]=400", "blocks=2", "phases.measure=2s", "platform.cpus.load=1", "metadata.description=a = b")
 	if err != nil {
 		t.Fatal(err)
@@ -117,31 +129,10 @@ func TestBrokenOverrides(t *testing.T) {
 		"blocks=5\n---\n6":       "--set blocks: a second document begins here, expected one",
 		"metadata={name: t}\x00": "--set metadata: control character U+0000",
 	} {
-		_, err := experiment.Decode("x.yaml", data, known, override)
+		_, err := experiment.Parse("x.yaml", data, known, override)
 		if err == nil || err.Error() != want {
 			t.Errorf("%q: got %v, want %s", override, err, want)
 		}
-	}
-}
-
-func TestTopologyFromAFileIsTakenIn(t *testing.T) {
-	e, err := experiment.Decode("testdata/good/x.yaml", []byte(header+"application: {topology: ../topology.yaml}\nfactors: {mesh: [none]}\n"), known)
-	if err != nil {
-		t.Fatal(err)
-	}
-	top, err := e.Topology()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if top.Entry != "front" || len(top.Services) != 2 || top.Edges() != 3 {
-		t.Errorf("got %+v with %d edges", top, top.Edges())
-	}
-	sameAfterRendering(t, e)
-
-	_, err = experiment.Decode("testdata/good/x.yaml", []byte(header+"application: {topology: ../topology-cyclic.yaml}\nfactors: {mesh: [none]}\n"), known)
-	want := "testdata/good/x.yaml:4:25: application.topology: testdata/topology-cyclic.yaml:8:18: services[1].calls[0].service: the calls form a cycle: front -> back -> front"
-	if err == nil || err.Error() != want {
-		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
 }
 
@@ -186,7 +177,11 @@ func TestUnitsReadBack(t *testing.T) {
 // Results of earlier versions have values that files no longer have.
 func TestRecordedFilesOfEarlierVersions(t *testing.T) {
 	const text = "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: earlier}\nfactors: {mesh: [none, envoy]}\norder: turns\n"
-	e, err := experiment.Decode("experiment.yaml", []byte(text), experiment.Known{Recorded: true})
+	path := filepath.Join(t.TempDir(), "experiment.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e, err := experiment.ReadRecord(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ var Table = []Factor{
 	Column[string]{
 		Name: MeshFactor, Default: "none", Text: "Meshes to compare; none is the application alone.",
 		Field:     func(l *Levels) *string { return &l.Mesh },
-		Schema:    func(k Known, level *jsonschema.Schema) { level.Examples = anys(k.Meshes) },
+		Schema:    func(k Names, level *jsonschema.Schema) { level.Examples = anys(k.Meshes) },
 		check:     func(v factorRules, path, x string) { v.oneOf(path, MeshFactor, x, v.meshNames()) },
 		twiceHint: "for a second run of the baseline write control: true",
 	}.Factor(),
@@ -41,13 +41,13 @@ var Table = []Factor{
 	Column[int]{
 		Name: ConnectionsFactor, Default: 16, Token: "conn", Text: "Connections of the load generator.",
 		Field:  func(l *Levels) *int { return &l.Connections },
-		Schema: func(_ Known, level *jsonschema.Schema) { between(1, maxConnections)(level) },
+		Schema: func(_ Names, level *jsonschema.Schema) { between(1, maxConnections)(level) },
 		check:  func(v factorRules, path string, x int) { within(v.validation, path, x, 1, maxConnections, "") },
 	}.Factor(),
 	Column[int]{
 		Name: ReplicasFactor, Default: 1, Token: "rep", Text: "Replicas of each service.",
 		Field:  func(l *Levels) *int { return &l.Replicas },
-		Schema: func(_ Known, level *jsonschema.Schema) { between(1, maxReplicas)(level) },
+		Schema: func(_ Names, level *jsonschema.Schema) { between(1, maxReplicas)(level) },
 		check:  func(v factorRules, path string, x int) { within(v.validation, path, x, 1, maxReplicas, "") },
 	}.Factor(),
 	Column[Size]{
@@ -63,31 +63,31 @@ var Table = []Factor{
 	Column[string]{
 		Name: "protocol", Default: app.HTTP1, Text: "Protocol of the requests.",
 		Field:  func(l *Levels) *string { return &l.Protocol },
-		Schema: func(k Known, level *jsonschema.Schema) { level.Enum = anys(k.Protocols) },
+		Schema: func(k Names, level *jsonschema.Schema) { level.Enum = anys(k.Protocols) },
 		check:  factorRules.protocol,
 	}.Factor(),
 	Column[string]{
 		Name: "generator", Default: "tare", Text: "Load generators to compare on one server; what each measures: docs/reference/generators.md.",
 		Field:  func(l *Levels) *string { return &l.Generator },
-		Schema: func(k Known, level *jsonschema.Schema) { level.Enum = anys(k.Generators) },
-		check:  func(v factorRules, path, x string) { v.oneOf(path, "generator", x, v.known.Generators) },
+		Schema: func(k Names, level *jsonschema.Schema) { level.Enum = anys(k.Generators) },
+		check:  func(v factorRules, path, x string) { v.oneOf(path, "generator", x, v.names.Generators) },
 	}.Factor(),
 	Column[string]{
 		Name: "route", written: "/", Text: "Path requested from the entry; several with commas between are requested in turn; /* is every route of the entry's program.",
 		Field:  func(l *Levels) *string { return &l.Route },
-		Schema: func(_ Known, level *jsonschema.Schema) { level.Pattern = "^/" },
+		Schema: func(_ Names, level *jsonschema.Schema) { level.Pattern = "^/" },
 		check:  factorRules.route,
 	}.Factor(),
 	Column[string]{
 		Name: "topology", Text: "Applications to compare, by name, instead of one in application.",
 		Field:  func(l *Levels) *string { return &l.Topology },
-		Schema: func(k Known, level *jsonschema.Schema) { level.Examples = anys(k.topologies()) },
+		Schema: func(k Names, level *jsonschema.Schema) { level.Examples = anys(k.topologies()) },
 		check:  factorRules.topology,
 	}.Factor(),
 	Column[string]{
 		Name: "placement", Text: "Services on one node (same-node), or each on a node without another (other-nodes); default: platform.affinity. Kubernetes.",
 		Field:  func(l *Levels) *string { return &l.Placement },
-		Schema: func(_ Known, level *jsonschema.Schema) { level.Enum = anys(placements) },
+		Schema: func(_ Names, level *jsonschema.Schema) { level.Enum = anys(placements) },
 		check:  factorRules.placement,
 	}.Factor(),
 }
@@ -103,7 +103,7 @@ type Column[T comparable] struct {
 	get   func(Levels) T
 	set   func(*Levels, T)
 	// Schema completes the JSON Schema of one level. May be nil.
-	Schema func(k Known, level *jsonschema.Schema)
+	Schema func(k Names, level *jsonschema.Schema)
 
 	check     func(v factorRules, path string, level T) // reports a level that is not possible, may be nil
 	twiceHint string
@@ -123,7 +123,7 @@ type Factor struct {
 	level     func(Levels) any              // of a treatment
 	of        func(Levels) Level            // of a treatment, with its forms
 	check     func(v factorRules, list any) // reports levels that are not possible
-	schema    func(Known) *jsonschema.Schema
+	schema    func(Names) *jsonschema.Schema
 	print     func(value any) string // a level of a record, as the file writes it
 }
 
@@ -162,7 +162,7 @@ func (c Column[T]) Factor() Factor {
 			xs, _ := list.([]T)
 			each(v.validation, "factors."+c.Name, xs, func(path string, x T) { c.check(v, path, x) })
 		},
-		schema: func(k Known) *jsonschema.Schema {
+		schema: func(k Names) *jsonschema.Schema {
 			s := scalarSchema(reflect.TypeFor[T]())
 			if c.Schema != nil {
 				c.Schema(k, s)

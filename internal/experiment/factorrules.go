@@ -87,7 +87,7 @@ func (v factorRules) protocol(path, x string) {
 			"experiments have no protocol %s: sidecars accept connections of applications over TCP, and no mesh definition has QUIC", x)
 		return
 	}
-	v.oneOf(path, "protocol", x, v.known.Protocols)
+	v.oneOf(path, "protocol", x, v.names.Protocols)
 }
 
 // route reports a level other than a list of paths.
@@ -115,9 +115,9 @@ func (v factorRules) everyRoute(path string) {
 			return
 		}
 		entry, ok := t.Service(cmp.Or(t.Entry, t.Services[0].Name))
-		if p, _ := v.known.Programs.Of(entry); ok && len(p.Routes) == 0 && len(v.known.Programs) > 0 {
+		if p, _ := v.names.Programs.Of(entry); ok && len(p.Routes) == 0 && len(v.names.Programs) > 0 {
 			v.report(path, "write the paths, with commas between: /a,/b", "%s needs an entry with program %s, and service %s has another",
-				app.EveryRoute, listed(v.known.Programs.Names()), entry.Name)
+				app.EveryRoute, listed(v.names.Programs.Names()), entry.Name)
 			return
 		}
 	}
@@ -167,7 +167,7 @@ func (v factorRules) foreign() bool {
 // topology reports an unknown topology. A file is not allowed: the services of several files cannot be copied into
 // the experiment.
 func (v factorRules) topology(path, name string) {
-	names := v.known.topologies()
+	names := v.names.topologies()
 	if slices.Contains(names, name) {
 		return
 	}

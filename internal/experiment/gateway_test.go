@@ -5,18 +5,11 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
 func TestLoadThroughTheGateway(t *testing.T) {
-	onCluster := known
+	onCluster := withMeshes()
 	onCluster.Protocols = []string{"http1", "http2", "grpc", "tcp"}
-	onCluster.Platforms = []string{"local", "kubernetes"}
-	onCluster.Meshes = []string{"none", "istio", "linkerd", "consul", "envoy"}
-	onCluster.Definition = func(name string) (mesh.Definition, bool) {
-		d, err := mesh.Load(name)
-		return d, err == nil
-	}
 	const head = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: x}\n"
 	const cluster = "platform: {kind: kubernetes}\n"
 	const through = "load: {entry: gateway}\n"
@@ -36,7 +29,7 @@ func TestLoadThroughTheGateway(t *testing.T) {
 		cluster + through + "application: {services: [{name: a, protocol: tcp}]}\nfactors: {mesh: [istio]}":                   "application: mesh istio: unsupported operation: the gateway's routes support",
 		"platform: {kind: kubernetes, expose: portForward}\nload: {from: outside, entry: gateway}\nfactors: {mesh: [istio]}":  "platform.expose: a forwarded port bypasses the gateway",
 	} {
-		e, err := experiment.Decode("x.yaml", []byte(head+text+"\n"), onCluster)
+		e, err := experiment.Parse("x.yaml", []byte(head+text+"\n"), onCluster)
 		switch {
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%s: %v, want %q", text, err, want)

@@ -20,7 +20,7 @@ func TestImagesOfGenerators(t *testing.T) {
 		"platform: {images: {oha: 'r/oha:1'}}":                                            "the platform is local",
 		"platform: {kind: kubernetes, images: {oha: 'r/oha:1'}}\nload: {from: outside}":   "programs of this machine",
 	} {
-		e, err := experiment.Decode("x.yaml", []byte(head+text+"\n"), onCluster)
+		e, err := experiment.Parse("x.yaml", []byte(head+text+"\n"), onCluster)
 		if want == "" {
 			if err != nil || e.Platform.Images["oha"].Image != "r/oha:1" {
 				t.Errorf("%s: %v", text, err)

@@ -32,7 +32,7 @@ func (v loadRules) validate() {
 
 func (v loadRules) load() {
 	l := v.e.Load
-	v.oneOf("load.generator", "generator", l.Generator, v.known.Generators)
+	v.oneOf("load.generator", "generator", l.Generator, v.names.Generators)
 	v.oneOf("load.arrivals", "distribution of arrivals", l.Arrivals, arrivals)
 	within(v.validation, "load.timeout", l.Timeout, Duration(time.Millisecond), maxTimeout, "")
 }
@@ -125,7 +125,7 @@ func (v loadRules) gateway() {
 			gateways++
 		}
 	})
-	if gateways == 0 && v.known.Definition != nil && v.doc.Sound("factors.mesh") {
+	if gateways == 0 && v.names.Definitions != nil && v.doc.Sound("factors.mesh") {
 		v.report(field, "add a mesh with a gateway to factors.mesh, or remove it", "factors.mesh has no mesh, so there is no gateway")
 	}
 }

@@ -68,12 +68,12 @@ func (v meshRules) options() {
 	})
 	for _, name := range slices.Sorted(maps.Keys(v.e.Meshes)) {
 		path := "meshes." + name
-		v.names(path, name)
+		v.checkName(path, name)
 		if !v.doc.Sound(path) {
 			continue
 		}
 		o := v.e.MeshSettings(name)
-		d, err := v.e.Definition(name, v.known.Definition)
+		d, err := v.e.Definition(name, v.names.Definitions)
 		switch {
 		case errors.Is(err, errUnknownMesh):
 		case err != nil:
@@ -89,7 +89,7 @@ func (v meshRules) options() {
 // available names the known meshes of a platform, as the end of a hint. It is "" if there are none.
 func (v meshRules) available(platform string) string {
 	var names []string
-	for _, name := range v.known.Meshes {
+	for _, name := range v.names.Meshes {
 		if d, ok := v.definition(name); ok && d.On(platform) == nil && (d.Local != nil || d.Kubernetes != nil) {
 			names = append(names, name)
 		}
@@ -100,13 +100,13 @@ func (v meshRules) available(platform string) string {
 	return fmt.Sprintf("; meshes of platform %s: %s", platform, strings.Join(names, ", "))
 }
 
-// names checks the name of a mesh, or of a variant and of the mesh it comes from.
-func (v meshRules) names(path, name string) {
+// checkName checks the name of a mesh, or of a variant and of the mesh it comes from.
+func (v meshRules) checkName(path, name string) {
 	from := v.e.Meshes[name].From
 	switch {
 	case from == "":
-		v.oneOf(path, "mesh", name, v.known.Meshes)
-	case slices.Contains(v.known.Meshes, name):
+		v.oneOf(path, "mesh", name, v.names.Meshes)
+	case slices.Contains(v.names.Meshes, name):
 		v.report(path, "choose another name", "there is a mesh %q already", name)
 	case !variantName.MatchString(name):
 		v.report(path, "use lower-case letters, digits, - and ., at most 63, beginning and ending with a letter or digit", "%q is no name of a variant", clip(name))
@@ -135,10 +135,10 @@ func (v meshRules) localOptions(path string, d mesh.Definition) {
 		return
 	}
 	version, program := v.e.MeshSettings(d.Name).Version, d.Local.Sidecar.Program
-	if version == "" || v.known.Versions == nil {
+	if version == "" || v.names.Versions == nil {
 		return
 	}
-	if has := v.known.Versions(program); !slices.Contains(has, version) {
+	if has := v.names.Versions[program]; !slices.Contains(has, version) {
 		advice := "write program: with the path of one"
 		if len(has) > 0 {
 			advice = "versions: " + strings.Join(has, ", ") + "; or " + advice
@@ -190,7 +190,7 @@ func (v meshRules) combinations() {
 		for i, protocol := range v.e.protocols() {
 			for j, name := range meshesOf(v.e) {
 				d, _ := v.definition(name) // an unknown one is reported elsewhere, and refuses nothing here
-				factor, err := Combination{t, v.known.Programs.Names(), protocol, d, v.e.Platform.Kind}.Refused()
+				factor, err := Combination{t, v.names.Programs.Names(), protocol, d, v.e.Platform.Kind}.Refused()
 				if err == nil || d.On(v.e.Platform.Kind) != nil {
 					continue
 				}

@@ -10,14 +10,14 @@ import (
 )
 
 // withMeshes has every definition, and both platforms.
-func withMeshes() experiment.Known {
+func withMeshes() experiment.Names {
 	k := shipped()
 	k.Platforms = []string{mesh.OnLocal, mesh.OnKubernetes}
 	k.Protocols = app.Protocols()
-	k.Versions = func(program string) []string { return map[string][]string{"envoy": {"1.40.0", "1.39.3"}}[program] }
-	k.Definition = func(name string) (mesh.Definition, bool) {
-		d, err := mesh.Load(name)
-		return d, err == nil
+	k.Versions = map[string][]string{"envoy": {"1.40.0", "1.39.3"}}
+	k.Definitions = map[string]mesh.Definition{}
+	for _, d := range mesh.Builtin() {
+		k.Definitions[d.Name] = d
 	}
 	return k
 }
@@ -34,7 +34,7 @@ meshes:
     values: {istiod: {global: {proxy: {image: "localhost/istio-proxyv2:1"}}}}
   linkerd: {withCLI: true, arguments: [--set, proxy.cores=2]}
 `
-	e, err := experiment.Decode("x.yaml", []byte(text), withMeshes())
+	e, err := experiment.Parse("x.yaml", []byte(text), withMeshes())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ meshes:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := experiment.Decode("rendered.yaml", rendered, withMeshes()); err != nil {
+	if _, err := experiment.Parse("rendered.yaml", rendered, withMeshes()); err != nil {
 		t.Errorf("rendered as\n%s\nis refused: %v", rendered, err)
 	}
 }
@@ -83,7 +83,7 @@ func TestMeshesThatCannotBe(t *testing.T) {
 		"arguments": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, istio]}\nmeshes: {istio: {arguments: [-x]}}\n",
 			"x.yaml:6:29: meshes.istio.arguments: only the mesh's own CLI takes arguments\n  hint: add withCLI: true, or write values\n"},
 	} {
-		_, err := experiment.Decode("x.yaml", []byte(header+c.text), withMeshes())
+		_, err := experiment.Parse("x.yaml", []byte(header+c.text), withMeshes())
 		if got := printed(err); !strings.HasSuffix(got, c.want) {
 			t.Errorf("%s: got\n%swant\n%s", name, got, c.want)
 		}

@@ -21,7 +21,7 @@ func TestMeters(t *testing.T) {
 		"kind: local, meter: kubelet":                           "the platform is local",
 	} {
 		text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: t}\nfactors: {mesh: [none, envoy]}\nplatform: {" + platform + "}\n"
-		_, err := experiment.Decode("t.yaml", []byte(text), onCluster)
+		_, err := experiment.Parse("t.yaml", []byte(text), onCluster)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", platform, err, want)
 		}

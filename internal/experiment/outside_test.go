@@ -20,7 +20,7 @@ func TestLoadFromOutside(t *testing.T) {
 		"platform: {kind: kubernetes}\nload: {from: elsewhere}":                    "origin of the load",
 		"load: {from: outside}": "the platform is local",
 	} {
-		e, err := experiment.Decode("x.yaml", []byte(head+text+"\n"), onCluster)
+		e, err := experiment.Parse("x.yaml", []byte(head+text+"\n"), onCluster)
 		if want == "" {
 			if err != nil || e.Outside() != strings.Contains(text, "outside") {
 				t.Errorf("%s: %v", text, err)

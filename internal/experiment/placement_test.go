@@ -21,7 +21,7 @@ func TestPlacement(t *testing.T) {
 		"platform: {kind: kubernetes}\nfactors: {placement: [other-nodes]}\napplication: {services: [{name: web, calls: [db]}, {name: db, replicas: 2}]}": "with several replicas service db is on several nodes",
 		"platform: {kind: kubernetes}\nfactors: {placement: [same-node]}\napplication: {services: [{name: web, calls: [db]}, {name: db, replicas: 2}]}":   "",
 	} {
-		_, err := experiment.Decode("t.yaml", []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: t}\n"+text+"\n"), onCluster)
+		_, err := experiment.Parse("t.yaml", []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: t}\n"+text+"\n"), onCluster)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}

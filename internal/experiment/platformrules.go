@@ -60,7 +60,7 @@ func (v platformRules) workloads() {
 
 func (v platformRules) kind() {
 	p := v.e.Platform
-	v.oneOf("platform.kind", "platform", p.Kind, v.known.Platforms)
+	v.oneOf("platform.kind", "platform", p.Kind, v.names.Platforms)
 	if v.local() {
 		v.onClusters("platform.context", "platform.kubeconfig", "platform.image", "platform.affinity", "platform.inUse",
 			"platform.namespace", "platform.resources", "platform.digests")
@@ -92,7 +92,7 @@ func (v platformRules) meter() {
 		return
 	}
 	if p.Meter != "" {
-		v.oneOf("platform.meter", "meter", p.Meter, v.known.Meters)
+		v.oneOf("platform.meter", "meter", p.Meter, v.names.Meters)
 	}
 	if p.Meter == NodeAgent && p.Namespace != "" {
 		v.report("platform.meter", "remove it, or platform.namespace", "node agents run in a namespace of their own, and %s is an existing one", clip(p.Namespace))
@@ -125,8 +125,8 @@ func (v platformRules) images() {
 			v.onClusters(path)
 		case v.e.Outside():
 			v.report(path, "remove it", "the load runs outside the cluster, with the programs of this machine")
-		case !slices.Contains(v.known.Generators, name):
-			v.report(path, strict.DidYouMean(name, v.known.Generators), "there is no load generator of this name")
+		case !slices.Contains(v.names.Generators, name):
+			v.report(path, strict.DidYouMean(name, v.names.Generators), "there is no load generator of this name")
 		case i.Image == "" || strings.ContainsAny(i.Image, " \t\n"):
 			v.report(path, "write it as REGISTRY/NAME:TAG, or "+ProgramsImage+" if it is in the image of tare-agent", "not an image reference")
 		case i.Path != "" && !strings.HasPrefix(i.Path, "/"):

@@ -205,9 +205,10 @@ func (r Recording) Schedule(rate float64, warmup, measure, tail time.Duration) (
 func recorded(e *Experiment) bool { return e.Load.Arrivals == Recorded }
 
 // completeRate gives a load at recorded instants the rate of the recording, if the file has none.
-func completeRate(e *Experiment, doc *strict.Document) {
+func (f *File) completeRate() {
+	e := f.Experiment
 	r := e.Load.Recording()
-	if !recorded(e) || doc.Has("factors.rate") || r.cycle() == 0 || e.Phases.Measure <= 0 {
+	if !recorded(e) || f.Has("factors.rate") || r.cycle() == 0 || e.Phases.Measure <= 0 {
 		return
 	}
 	if e.Factors == nil {

@@ -25,7 +25,7 @@ load:
 
 func decodeRecorded(rate, more string) (*experiment.Experiment, error) {
 	text := strings.NewReplacer("%RATE", rate, "%MORE", more).Replace(recordedFile)
-	return experiment.Decode("x.yaml", []byte(text), shipped())
+	return experiment.Parse("x.yaml", []byte(text), shipped())
 }
 
 // A recording of 1.2 s with four requests repeats every 1.6 s, a mean gap after its last request. The measure phase
@@ -95,7 +95,7 @@ func TestMistakesOfRecordings(t *testing.T) {
 		if !strings.Contains(text, from) {
 			t.Fatal(from)
 		}
-		_, err := experiment.Decode("x.yaml", []byte(strings.Replace(text, from, change[0], 1)), shipped())
+		_, err := experiment.Parse("x.yaml", []byte(strings.Replace(text, from, change[0], 1)), shipped())
 		if err == nil || !strings.Contains(err.Error(), change[1]) {
 			t.Errorf("%s: %v\nwant %s", change[0], err, change[1])
 		}
@@ -127,7 +127,7 @@ factors: {mesh: [none], rate: [%s]}
 phases: {warmup: %s, measure: %s, drain: 1s}
 load: {arrivals: recorded, requests: [{path: /a, at: %s}]}
 `, test.rate, test.warmup, test.measure, test.instants)
-		_, err := experiment.Decode("x.yaml", []byte(text), shipped())
+		_, err := experiment.Parse("x.yaml", []byte(text), shipped())
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%.40s at %s: %v\nwant %s", test.instants, test.rate, err, test.want)
 		}
@@ -160,7 +160,7 @@ func TestRecordedRateOfLongPhases(t *testing.T) {
 		want              int
 	}{{"0 20000", "20000s", 1}, {"0 20", "3s", 1}, {"0 200", "49s", 1}, {"0 1 2.5", "86399s", 69120}} {
 		text := strings.NewReplacer("%RATE", "", "%MORE", "", "measure: 4s", "measure: "+test.measure, "at: 0 1 1.2", "at: "+test.instants, "    - {path: /b, at: 0.5}\n", "").Replace(recordedFile)
-		e, err := experiment.Decode("x.yaml", []byte(text), shipped())
+		e, err := experiment.Parse("x.yaml", []byte(text), shipped())
 		if err != nil {
 			t.Fatal(err)
 		}

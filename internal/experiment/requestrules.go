@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/load/template"
 )
@@ -18,7 +16,7 @@ const (
 	maxRequests     = 2000
 	maxNames        = 200 // of figures
 	maxWeight       = 1000
-	maxRequestBody  = 1 << 20 // bytes
+	MaxRequestBody  = 1 << 20 // bytes
 	maxRequestText  = 8 << 10 // of a path or header, bytes
 	maxRequestName  = 100
 	maxMessages     = 1000
@@ -37,8 +35,15 @@ var (
 	fieldPattern  = regexp.MustCompile(fieldForm)
 )
 
-// requests checks the headers and kinds of requests, and reads their bodies.
+// requests checks the headers and kinds of requests.
 func (v loadRules) requests() {
+	switch {
+	case v.e.Load.Targets == "":
+	case v.doc.Has("load.requests"):
+		v.report("load.targets", "remove one of the two", "the load has requests and a file of them")
+	default:
+		v.report("load.targets", "", "a recorded experiment has load.requests")
+	}
 	v.headers("load.headers", v.e.Load.Headers)
 	if len(v.e.Load.Headers) > 0 && slices.Contains(v.requestProtocols(), app.TCP) {
 		v.report("load.headers", "remove it, or the protocol", "protocol %s has no headers", app.TCP)
@@ -199,7 +204,7 @@ func (v loadRules) headers(path string, headers map[string]string) {
 	}
 }
 
-// message checks a message in JSON. Its place is the directory of the experiment file.
+// message checks a message in JSON.
 func (v loadRules) message(path string, r *Request) {
 	switch {
 	case r.JSON == "" && r.Proto == "":
@@ -210,11 +215,8 @@ func (v loadRules) message(path string, r *Request) {
 		v.report(path+".json", "remove one of the two", "the request has a body and a message in JSON")
 	case r.Proto == "":
 		v.report(path+".json", "write proto: FILE, the definition of the service", "the message needs the definition of its service")
-	case len(r.JSON) > maxRequestBody:
-		v.report(path+".json", "", "%d bytes, max %d", len(r.JSON), maxRequestBody)
-	}
-	if abs, err := filepath.Abs(filepath.Join(v.dir, r.Proto)); err == nil && r.Proto != "" && !filepath.IsAbs(r.Proto) {
-		r.Proto = abs
+	case len(r.JSON) > MaxRequestBody:
+		v.report(path+".json", "", "%d bytes, max %d", len(r.JSON), MaxRequestBody)
 	}
 }
 
@@ -241,26 +243,15 @@ func (v loadRules) stream(path string, r *Request) {
 	}
 }
 
-// body reads the file of a body, so that the rendered experiment needs no other file.
+// body checks the body of a request. The content of a file is in it once the file was read.
 func (v loadRules) body(path string, r *Request) {
 	switch {
-	case len(r.Body) > maxRequestBody:
-		v.report(path+".body", "", "%d bytes, max %d", len(r.Body), maxRequestBody)
+	case len(r.Body) > MaxRequestBody:
+		v.report(path+".body", "", "%d bytes, max %d", len(r.Body), MaxRequestBody)
 	case r.BodyFile == "":
 	case r.Body != "":
 		v.report(path+".bodyFile", "remove one of the two", "the request has a body and a file")
-	case v.known.Recorded:
-		v.report(path+".bodyFile", "", "a recorded experiment has the body itself")
 	default:
-		name := r.BodyFile
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(v.dir, name)
-		}
-		b, err := regular.ReadInput(name, maxRequestBody)
-		if err != nil {
-			v.report(path+".bodyFile", "the path is relative to the experiment file", "%s", clipError(err))
-			return
-		}
-		r.Body, r.BodyFile = Body(b), ""
+		v.report(path+".bodyFile", "", "a recorded experiment has the body itself")
 	}
 }

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/regular"
-	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/load/template"
 )
 
@@ -100,36 +98,6 @@ func (b Body) MarshalText() ([]byte, error) {
 
 // UnmarshalText reads what MarshalText has written.
 func (b *Body) UnmarshalText(text []byte) error { return b.UnmarshalScalar(string(text)) }
-
-// readTargets reads the requests of a file, so that the rendered experiment needs no other file.
-func readTargets(e *Experiment, doc *strict.Document, known Known, dir string) {
-	path := e.Load.Targets
-	switch {
-	case path == "":
-		return
-	case doc.Has("load.requests"):
-		doc.Report("load.targets", "the load has requests and a file of them", "remove one of the two")
-		return
-	case known.Recorded:
-		doc.Report("load.targets", "a recorded experiment has load.requests", "")
-		return
-	case known.Targets == nil:
-		doc.Report("load.targets", "files of requests cannot be read here", "write load.requests")
-		return
-	case !filepath.IsAbs(path):
-		path = filepath.Join(dir, path)
-	}
-	var texts *template.Reader
-	if e.Load.Templates {
-		texts = &template.Reader{Dir: dir}
-	}
-	requests, err := known.Targets(path, texts, recorded(e))
-	if err != nil {
-		doc.Report("load.targets", clipError(err), hint.Of(err))
-		return
-	}
-	e.Load.Targets, e.Load.Requests = "", requests
-}
 
 // placeholder is a part of a header's value that is read when the run starts.
 var placeholder = regexp.MustCompile(`\$\{([^}]*)\}`)

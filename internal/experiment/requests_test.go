@@ -1,34 +1,16 @@
 package experiment_test
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
-
-// The body of a file is in the rendered experiment, which needs no other file.
-func TestRequestBodies(t *testing.T) {
-	e, err := experiment.Read("testdata/good/requests.yaml", shipped())
-	if err != nil {
-		t.Fatal(err)
-	}
-	rs := e.Load.Requests
-	if got, want := string(rs[2].Body), "\xff\xfe\x00\x80"; got != want || rs[2].BodyFile != "" {
-		t.Errorf("body of the file %q, file %q", got, rs[2].BodyFile)
-	}
-	if string(rs[3].Body) != "base64:" {
-		t.Errorf("body %q", rs[3].Body)
-	}
-	sameAfterRendering(t, e)
-}
 
 // The Host of the load is the one of load.headers, else of the first request that has one.
 func TestHeadersOfTheLoad(t *testing.T) {
@@ -38,7 +20,7 @@ func TestHeadersOfTheLoad(t *testing.T) {
 		"{headers: {Host: a.example}, requests: [{path: /, headers: {Host: b.example}}]}": "a.example",
 		"{requests: [{path: /}, {path: /x, headers: {Host: b.example}}]}":                 "b.example",
 	} {
-		e, err := experiment.Decode("x.yaml", []byte(header+"factors: {mesh: [none]}\nload: "+load+"\n"), shipped())
+		e, err := experiment.Parse("x.yaml", []byte(header+"factors: {mesh: [none]}\nload: "+load+"\n"), shipped())
 		if err != nil {
 			t.Fatalf("%s: %v", load, err)
 		}
@@ -51,7 +33,7 @@ func TestHeadersOfTheLoad(t *testing.T) {
 		"factors: {mesh: [none]}\nload: {headers: {A: \"${lower}\"}}\n":                  "is not a placeholder",
 		"factors: {mesh: [none], protocol: [tcp]}\nload: {headers: {Host: a.example}}\n": "x.yaml:5:17: load.headers: protocol tcp has no headers",
 	} {
-		if _, err := experiment.Decode("x.yaml", []byte(header+file), shipped()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := experiment.Parse("x.yaml", []byte(header+file), shipped()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s%v, want %q", file, err, want)
 		}
 	}
@@ -80,53 +62,12 @@ func TestWithSecrets(t *testing.T) {
 	}
 }
 
-// Expressions of requests are read with the file. Paths of CSV files are relative to it, become
-// absolute, and no record has their values.
-func TestTemplatesOfRequests(t *testing.T) {
-	dir := t.TempDir()
-	for name, content := range map[string]string{"users.csv": "id,password\n7,s3cret\n", "x.yaml": `apiVersion: tare.dev/v1beta1
-kind: Experiment
-metadata: {name: t}
-factors: {mesh: [none, envoy], rate: [max]}
-load:
-  templates: true
-  cookies: true
-  think: 1ms..5ms
-  requests:
-    - {path: '/a/{{csv "users.csv" "id"}}?n={{seq}}', body: '{{csv "users.csv" "password" random}}'}
-`} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	e, err := experiment.Read(filepath.Join(dir, "x.yaml"), shipped())
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := e.Load.Requests[0]
-	if want := `/a/{{csv "` + dir + `/users.csv" "id"}}?n={{seq}}`; r.Path != want || !strings.Contains(string(r.Body), dir+`/users.csv" "password" random}}`) {
-		t.Errorf("%s %s\nwant %s", r.Path, r.Body, want)
-	}
-	sameAfterRendering(t, e)
-	if e.Load.Think != (experiment.Think{Min: experiment.Duration(time.Millisecond), Max: experiment.Duration(5 * time.Millisecond)}) {
-		t.Errorf("%v", e.Load.Think)
-	}
-	data, err := experiment.LoadTemplates(&e.Load)
-	if err != nil || data.Tables[0].Columns[1].Values[0] != "s3cret" {
-		t.Errorf("%+v, %v", data, err)
-	}
-	record, err := json.Marshal(e)
-	if err != nil || strings.Contains(string(record), "s3cret") {
-		t.Errorf("%v: the record has values of the file: %s", err, record)
-	}
-}
-
 // A stream is the only request of a load, and is read again as written.
 func TestStreamsOfRequests(t *testing.T) {
 	k := known
 	k.Protocols = app.Protocols()
 	text := header + "factors: {mesh: [none], protocol: [grpc]}\nload:\n  requests:\n    - {grpc: a.B/C, stream: both, messages: ['base64:Cv8=', x]}\n"
-	e, err := experiment.Decode("x.yaml", []byte(text), k)
+	e, err := experiment.Parse("x.yaml", []byte(text), k)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +78,7 @@ func TestStreamsOfRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := experiment.Decode("again.yaml", rendered, k); err != nil || !reflect.DeepEqual(e, again) {
+	if again, err := experiment.Parse("again.yaml", rendered, k); err != nil || !reflect.DeepEqual(e, again) {
 		t.Errorf("%v\n%s", err, rendered)
 	}
 	for text, want := range map[string]string{
@@ -150,7 +91,7 @@ func TestStreamsOfRequests(t *testing.T) {
 		strings.Replace(text, "protocol: [grpc]", "protocol: [http3]", 1):                         "x.yaml:4:36: factors.protocol[0]: experiments have no protocol http3",
 		strings.Replace(text, "[grpc]", "[grpc, websocket]", 1):                                   "load.requests: protocol websocket has one message for all connections",
 	} {
-		if _, err := experiment.Decode("x.yaml", []byte(text), k); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := experiment.Parse("x.yaml", []byte(text), k); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n%v\nwant %s", text, err, want)
 		}
 	}
@@ -165,7 +106,11 @@ func TestRecordedExperimentOpensNoFile(t *testing.T) {
 	}
 	for _, body := range []string{"load: {requests: [{path: /, bodyFile: ../secret.yaml}]}\n", "application: {topology: ../secret.yaml}\n", "load: {targets: ../secret.yaml}\n"} {
 		text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: theirs}\nblocks: 1\n" + body
-		_, err := experiment.Decode(filepath.Join(results, "experiment.yaml"), []byte(text), experiment.Known{Recorded: true})
+		path := filepath.Join(results, "experiment.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := experiment.ReadRecord(path)
 		if err == nil || !strings.Contains(err.Error(), "a recorded experiment has") {
 			t.Errorf("%s: %v", body, err)
 		}

@@ -5,17 +5,11 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
 // Requests and limits have the units of Kubernetes, and mistakes have positions.
 func TestResourcesAndNamespace(t *testing.T) {
-	onCluster := known
-	onCluster.Platforms = []string{"local", "kubernetes"}
-	onCluster.Definition = func(name string) (mesh.Definition, bool) {
-		d, err := mesh.Load(name)
-		return d, err == nil
-	}
+	onCluster := withMeshes()
 	onCluster.Meshes = nil
 	const head = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: x}\nfactors: {rate: [100]}\n"
 	for text, want := range map[string]string{
@@ -44,7 +38,7 @@ func TestResourcesAndNamespace(t *testing.T) {
 		} else {
 			text = head + text
 		}
-		e, err := experiment.Decode("x.yaml", []byte(text+"\n"), onCluster)
+		e, err := experiment.Parse("x.yaml", []byte(text+"\n"), onCluster)
 		switch {
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%s: %v, want %q", text, err, want)

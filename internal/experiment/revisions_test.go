@@ -22,7 +22,7 @@ func TestVariantsAreInterleavedByRevision(t *testing.T) {
 		e := variantsOf(t, variants+text)
 		got := map[string]string{}
 		for name := range want {
-			d, err := e.Definition(name, withMeshes().Definition)
+			d, err := e.Definition(name, withMeshes().Definitions)
 			if err != nil {
 				t.Fatalf("%s%s: %v", text, name, err)
 			}
@@ -43,7 +43,7 @@ func TestNotInterleavedByRevision(t *testing.T) {
 		"meshes: {x: {from: istio-ambient, options: {telemetry: \"false\"}}}\nfactors: {mesh: [istio-ambient, x]}\n": "meshes istio-ambient and x have their control planes in the same namespace, istio-system",
 		"meshes: {x: {from: istio, withCLI: true}}\nfactors: {mesh: [istio, x]}\n":                                   "the treatments cannot be interleaved: the program of mesh x installs no revisions",
 	} {
-		_, err := experiment.Decode("x.yaml", []byte(header+"platform: {kind: kubernetes}\norder: interleaved\n"+text), withMeshes())
+		_, err := experiment.Parse("x.yaml", []byte(header+"platform: {kind: kubernetes}\norder: interleaved\n"+text), withMeshes())
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}

@@ -12,22 +12,22 @@ import (
 )
 
 // Schema returns the JSON Schema (draft 2020-12) of the experiment file, for
-// completion and checks in editors. It accepts more than [Read]: a schema cannot
+// completion and checks in editors. It accepts more than [File.Validate]: a schema cannot
 // bound the product of the factors, refuse cyclic calls, or compare the baseline
 // with the treatments. Mesh names are examples only, since a user can write a
 // definition.
-func Schema(known Known) ([]byte, error) {
+func Schema(names Names) ([]byte, error) {
 	s := jsonschema.Of(reflect.TypeFor[Experiment](), func(t reflect.Type) *jsonschema.Schema {
 		switch t {
 		case reflect.TypeFor[Factors]():
-			return factorsSchema(known, true)
+			return factorsSchema(names, true)
 		case reflect.TypeFor[Baseline]():
-			return factorsSchema(known, false)
+			return factorsSchema(names, false)
 		}
 		return unitSchema(t)
 	})
 	s.Title = "tare experiment"
-	for _, d := range describe(known) {
+	for _, d := range describe(names) {
 		p := property(s, d.path)
 		if p == nil {
 			return nil, fmt.Errorf("build schema: there is no field %s", d.path)
@@ -60,10 +60,10 @@ func Schema(known Known) ([]byte, error) {
 }
 
 // factorsSchema is a mapping of the factors to lists of levels, or to one level.
-func factorsSchema(known Known, lists bool) *jsonschema.Schema {
+func factorsSchema(names Names, lists bool) *jsonschema.Schema {
 	s := &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema}
 	for _, f := range Table {
-		p := f.schema(known)
+		p := f.schema(names)
 		if lists {
 			p = &jsonschema.Schema{Type: "array", Items: p}
 			levelList(p)
@@ -203,9 +203,9 @@ func statusItems(s *jsonschema.Schema) {
 }
 
 // describe has a line for every field. A test holds it to that.
-func describe(known Known) []description {
-	examples := func(names []string) func(*jsonschema.Schema) {
-		return func(s *jsonschema.Schema) { s.Examples = anys(names) }
+func describe(names Names) []description {
+	examples := func(all []string) func(*jsonschema.Schema) {
+		return func(s *jsonschema.Schema) { s.Examples = anys(all) }
 	}
 	d := defaults()
 	return slices.Concat([]description{
@@ -215,7 +215,7 @@ func describe(known Known) []description {
 		{"metadata.name", "DNS label, part of directory and namespace names.", nil, label},
 		{"metadata.description", "Purpose, in a sentence.", nil, nil},
 		{"platform", "Where trials run.", nil, nil},
-		{"platform.kind", "local: processes on this machine; kubernetes: a cluster.", d.Platform.Kind, oneOf(known.Platforms...)},
+		{"platform.kind", "local: processes on this machine; kubernetes: a cluster.", d.Platform.Kind, oneOf(names.Platforms...)},
 		{"platform.context", "Context of the kubeconfig; default: the current one.", nil, nil},
 		{"platform.kubeconfig", "Path of the kubeconfig; default: as in kubectl.", nil, nil},
 		{"platform.image", "Image of tare-agent; default: the one of `tare image build`.", nil, nil},
@@ -235,9 +235,9 @@ func describe(known Known) []description {
 		{"platform.inUse", "Handling of a cluster that is in use or not marked as disposable.", inUse[0], oneOf(inUse...)},
 		{"platform.expose", "Way into the cluster for load.from: outside. nodePort: a node of the entry; loadBalancer: the cluster's; portForward: through the API server, which is measured too.", nil, oneOf(exposures...)},
 		{"platform.cpus", "CPU pinning by plane, in taskset's format: {load: \"1\", app: \"0,2-3\"}.", nil, pinning},
-		{"platform.meter", "Source of CPU and memory: kubelet, metrics-api or node-agent; default: kubelet, or metrics-api without nodes/proxy.", nil, oneOf(known.Meters...)},
+		{"platform.meter", "Source of CPU and memory: kubelet, metrics-api or node-agent; default: kubelet, or metrics-api without nodes/proxy.", nil, oneOf(names.Meters...)},
 		{"application", "Services under test.", nil, nil},
-		{"application.topology", "Name of a topology, or path of a topology file.", "echo", examples(known.topologies())},
+		{"application.topology", "Name of a topology, or path of a topology file.", "echo", examples(names.topologies())},
 		{"application.entry", "Service that receives the load; default: the first.", nil, nil},
 		{"application.services", "Services of an inline topology.", nil, levelList},
 		{"application.command", "One's own program with its arguments, on this machine: the only service, app. ${port} is its port, also in the variable PORT.", nil, nil},
@@ -257,9 +257,9 @@ func describe(known Known) []description {
 		{"application.manifests", "Files and directories of Kubernetes objects that run the application, on a cluster. Services, ports and protocols are found; name the entry.", nil, levelList},
 		{"application.namespace", "Namespace of a running application, on a cluster. It is copied into each trial's namespace, and only read.", nil, label},
 		{"application.inPlace", "Measures the application of the namespace where it runs: each trial enrols and restarts it, and puts it back.", false, nil},
-	}, describeServices(known), describeMeshes(), []description{
+	}, describeServices(names), describeMeshes(), []description{
 		{"factors", "Lists of levels. Their product is the treatments.", nil, nil},
-	}, factorDescriptions("factors."), describeLoad(known), []description{
+	}, factorDescriptions("factors."), describeLoad(names), []description{
 		{"phases", "Timed phases of a trial.", nil, nil},
 		{"phases.warmup", "Load before the measure phase.", d.Phases.Warmup.String(), nil},
 		{"phases.measure", "Measure phase, at least 1s.", d.Phases.Measure.String(), nil},

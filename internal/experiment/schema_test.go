@@ -16,7 +16,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-var known = experiment.Known{
+var known = experiment.Names{
 	Meshes:     []string{"none", "envoy", "envoy-plaintext", "envoy-tcp"},
 	Generators: []string{"tare", "oha", "vegeta", "fortio", "k6"},
 	Platforms:  []string{"local", "kubernetes"},
@@ -24,7 +24,7 @@ var known = experiment.Known{
 }
 
 // shipped are the names that the examples may use: all there are.
-func shipped() experiment.Known {
+func shipped() experiment.Names {
 	k := known
 	k.Meshes = mesh.Names()
 	return k
@@ -75,12 +75,7 @@ func TestSchemaAcceptsWhatLoads(t *testing.T) {
 		if err := against(t, s, data); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
-		e, err := experiment.Read(file, shipped())
-		if err != nil {
-			t.Errorf("%v", err)
-			continue
-		}
-		rendered, err := e.YAML()
+		rendered, err := parsed(t, file).YAML()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,7 @@ package experiment
 import "github.com/tare-mesh/tare/internal/base/jsonschema"
 
 // describeLoad has a line for every field of the load.
-func describeLoad(known Known) []description {
+func describeLoad(names Names) []description {
 	d := defaults()
 	pattern := func(form string) func(*jsonschema.Schema) {
 		return func(s *jsonschema.Schema) { s.Pattern = form }
@@ -11,7 +11,7 @@ func describeLoad(known Known) []description {
 	const request = "load.requests[]."
 	return []description{
 		{"load", "How requests are sent.", nil, nil},
-		{"load.generator", "Load generator, if it is no factor.", d.Load.Generator, oneOf(known.Generators...)},
+		{"load.generator", "Load generator, if it is no factor.", d.Load.Generator, oneOf(names.Generators...)},
 		{"load.from", "Origin of the load, on kubernetes. inside: load workers in pods; outside: this machine, through platform.expose.", nil, oneOf(loadFrom...)},
 		{"load.entry", "Target of the load, on kubernetes. service: the entry's Service; gateway: the mesh's ingress gateway.", nil, oneOf(entries...)},
 		{"load.arrivals", "Arrivals of an open loop. recorded: at the instants of load.requests or load.targets, at the recorded rate, or sped up or slowed down to factors.rate.", d.Load.Arrivals, oneOf(arrivals...)},

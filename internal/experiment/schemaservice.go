@@ -8,14 +8,14 @@ import (
 )
 
 // describeServices has a line for every field of a service and of a call.
-func describeServices(known Known) []description {
+func describeServices(names Names) []description {
 	status := func(s *jsonschema.Schema) { s.AnyOf = statuses; s.Type = "" }
 	probability := func(s *jsonschema.Schema) { between(0, 1)(s) }
 	const service, call = "application.services[].", "application.services[].calls[]."
 	return []description{
 		{service + "name", "DNS label.", nil, label},
 		{service + "replicas", "Replicas; 0: the factor replicas.", 0, between(0, maxReplicas)},
-		{service + "program", describePrograms(known.Programs), nil, oneOf(known.Programs.Names()...)},
+		{service + "program", describePrograms(names.Programs), nil, oneOf(names.Programs.Names()...)},
 		{service + "protocol", "Protocol it speaks; default: the factor protocol.", nil, oneOf(app.Protocols()...)},
 		{service + "port", "Port of its Service, in a chart, manifests or a namespace; default: found, or chart.port.", 0, between(0, 65535)},
 		{service + "command", "One's own program with its arguments, on this machine. ${port}, ${host} and, of a service in calls, ${api.url}, ${api.host} and ${api.port} are addresses.", nil, nil},

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -31,16 +30,17 @@ const (
 )
 
 // completeSlices fills in the defaults of order interleaved.
-func (e *Experiment) completeSlices(doc *strict.Document) {
+func (f *File) completeSlices() {
+	e := f.Experiment
 	if e.Order != OrderInterleaved {
 		return
 	}
-	if !doc.Has("slices.length") {
+	if !f.Has("slices.length") {
 		if e.Slices.Length = defaultSlices.Length; e.onCluster() && !e.ByNodeAgent() {
 			e.Slices.Length = refreshedSlice
 		}
 	}
-	if !doc.Has("slices.guard") {
+	if !f.Has("slices.guard") {
 		e.Slices.Guard = min(defaultSlices.Guard, e.Slices.Length/10)
 	}
 }

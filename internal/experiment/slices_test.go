@@ -9,7 +9,7 @@ import (
 )
 
 func decodeText(body string) (*experiment.Experiment, error) {
-	return experiment.Decode("x.yaml", []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: t}\n"+body), experiment.Known{})
+	return experiment.Parse("x.yaml", []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: t}\n"+body), experiment.Names{})
 }
 
 // What treatments deployed at once cannot have is refused at the line of the order, with the reason.
@@ -73,13 +73,13 @@ func TestDefaultSlices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := experiment.Decode("x.yaml", text, experiment.Known{}); err != nil || again.Slices != want {
+		if again, err := experiment.Parse("x.yaml", text, experiment.Names{}); err != nil || again.Slices != want {
 			t.Errorf("%q, rendered and read again: %+v, %v", body, again, err)
 		}
 	}
 }
 
-// What keeps interleaving from being the default has a reason. An order of the file is kept.
+// What keeps interleaving from being the default has a reason.
 func TestDefaultOrder(t *testing.T) {
 	for body, want := range map[string]string{
 		"factors: {rate: [100]}":                                                                   "",
@@ -94,34 +94,19 @@ func TestDefaultOrder(t *testing.T) {
 		"factors: {rate: [max]}": "rate: max has no schedule",
 		"factors: {rate: [100]}\nfaults: [{kind: kill, at: 1s, target: {service: echo}}]": "a fault would",
 	} {
-		asked := 0
-		known := experiment.Known{Draw: func() uint64 { return 7 }, Order: func(e *experiment.Experiment) string {
-			asked++
-			if why := e.NotInterleaved(); want == "" && why != "" || !strings.Contains(why, want) {
-				t.Errorf("%s: %q, want %q", body, why, want)
-			} else if why != "" {
-				return experiment.OrderBalanced
-			}
-			return experiment.OrderInterleaved
-		}}
-		decode := func(body string) *experiment.Experiment {
-			e, err := experiment.Decode("x.yaml", []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: t}\n"+body+"\n"), known)
-			if err != nil {
-				t.Fatalf("%s: %v", body, err)
-			}
-			return e
+		f, err := experiment.Decode("x.yaml", []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: t}\n"+body+"\n"))
+		if err != nil {
+			t.Fatal(err)
 		}
-		if e := decode(body); e.Seed != 7 || (e.Order == experiment.OrderInterleaved) != (want == "") || (e.Slices.Length > 0) != (want == "") {
-			t.Errorf("%s: order %q, seed %d, slices %+v", body, e.Order, e.Seed, e.Slices)
+		f.Complete()
+		if why := f.Experiment.NotInterleaved(); want == "" && why != "" || !strings.Contains(why, want) {
+			t.Errorf("%s: %q, want %q", body, why, want)
 		}
-		if strings.Contains(body, "slices") {
-			continue
+		if want == "" {
+			f.SetOrder(experiment.OrderInterleaved)
 		}
-		if e := decode(body + "\norder: random"); e.Order != experiment.OrderRandom || asked != 1 {
-			t.Errorf("%s: order %q of the file random", body, e.Order)
-		}
-		if e := decode(body + "\nseed: 3"); e.Order != "" || e.Seed != 3 || asked != 1 {
-			t.Errorf("%s: order %q, seed %d of a file with seed 3", body, e.Order, e.Seed)
+		if err := f.Validate(experiment.Names{}); err != nil || (f.Experiment.Slices.Length > 0) != (want == "") {
+			t.Errorf("%s: slices %+v, %v", body, f.Experiment.Slices, err)
 		}
 	}
 }

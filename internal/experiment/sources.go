@@ -3,85 +3,12 @@ package experiment
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
-	"github.com/tare-mesh/tare/internal/experiment/manifest"
 )
-
-// findServices reads the objects of manifests or a namespace, and adds their Services to the file's services.
-func (e *Experiment) findServices(doc *strict.Document, known Known, dir string) {
-	a := &e.Application
-	if !a.Source.IsSet() {
-		return
-	}
-	for i, path := range a.Manifests { // the rendered file is in another directory
-		if abs, err := filepath.Abs(filepath.Join(dir, path)); err == nil && !filepath.IsAbs(path) {
-			a.Manifests[i] = abs
-		}
-	}
-	if at := sourceField(a.Source); known.Objects != nil && doc.Sound(at) && e.onCluster() && (len(a.Manifests) == 0 || a.Namespace == "") {
-		if set, err := known.Objects(e); err != nil {
-			doc.Report(at, clipError(err), hint.Of(err))
-			a.Services = withNamed(a.Services, a.Entry)
-		} else {
-			a.Objects = set
-			a.Services = withFound(a.Services, set.Services)
-		}
-	}
-	switch {
-	case len(a.Services) == 0 && a.Entry != "": // the objects are unknown here
-		a.Services = []app.Service{{Name: a.Entry}}
-	case len(a.Services) == 1 && a.Entry == "":
-		a.Entry = a.Services[0].Name
-	}
-}
-
-// withNamed adds the services that an application names and does not list. They can be among objects that were not read.
-func withNamed(written []app.Service, entry string) []app.Service {
-	names := []string{entry}
-	for _, s := range written {
-		for _, c := range s.Calls {
-			names = append(names, c.Service)
-		}
-	}
-	for _, name := range names {
-		if name != "" && !slices.ContainsFunc(written, func(s app.Service) bool { return s.Name == name }) {
-			written = append(written, app.Service{Name: name})
-		}
-	}
-	return written
-}
-
-// sourceField is the field that names the objects.
-func sourceField(s app.Source) string {
-	if s.Namespace != "" {
-		return "application.namespace"
-	}
-	return "application.manifests"
-}
-
-// withFound completes the services of the file by the Services of objects, and adds the others.
-func withFound(written []app.Service, found []manifest.Service) []app.Service {
-	for _, f := range found {
-		i := slices.IndexFunc(written, func(s app.Service) bool { return s.Name == f.Name })
-		if i < 0 {
-			written = append(written, app.Service{Name: f.Name, Port: f.Port, Protocol: f.Protocol})
-			continue
-		}
-		if s := &written[i]; s.Port == 0 {
-			s.Port = f.Port
-			if s.Protocol == "" {
-				s.Protocol = f.Protocol
-			}
-		}
-	}
-	return written
-}
 
 // source checks an application from manifests or a namespace.
 func (v applicationRules) source() {
@@ -89,7 +16,7 @@ func (v applicationRules) source() {
 	if !a.Source.IsSet() {
 		return
 	}
-	at := sourceField(a.Source)
+	at := a.Source.Field()
 	for _, field := range []string{"topology", "chart", "command", "url"} {
 		if path := "application." + field; v.doc.Has(path) {
 			v.report(path, "remove one of the two", "both %s and %s are written", at, path)

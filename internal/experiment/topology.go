@@ -6,8 +6,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-// TopologyOf is the application under test of a treatment, complete. It cannot fail for an
-// experiment that [Read] returned with the default [Known.Topology].
+// TopologyOf returns the application under test of a treatment, complete. It cannot fail for a valid experiment.
 func (e *Experiment) TopologyOf(l Levels) (app.Topology, error) {
 	if l.Topology != "" {
 		return app.Load(l.Topology)

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/load/template"
@@ -73,51 +72,10 @@ func (v loadRules) users() {
 			return
 		}
 	}
-	if l.Templates && !v.known.Recorded { // its paths are absolute already
-		v.templates()
-	}
-}
-
-// templates checks the expressions of the requests. Paths of files become absolute, so that the rendered
-// experiment needs no directory.
-func (v loadRules) templates() {
-	reader := template.Reader{Dir: v.dir}
-	check := func(path, field, text string, use template.Use) string {
-		if err := reader.Check(text, use, strict.Position{File: field, Line: 1, Column: 1}); err != nil {
-			v.expression(path+"."+field, err)
-			return text
+	for i, r := range l.Requests {
+		if l.Templates && r.GRPC != "" && template.Has(string(r.Body)) {
+			v.report(fmt.Sprintf("load.requests[%d].body", i), "", "a message of gRPC is encoded, and cannot have expressions")
 		}
-		if based, err := template.Rebase(text, v.dir); err == nil {
-			return based
-		}
-		return text
-	}
-	headers := func(path string, of map[string]string) {
-		for _, name := range sortedKeys(of) {
-			of[name] = check(path, "headers", of[name], template.Header)
-		}
-	}
-	headers("load", v.e.Load.Headers)
-	for i := range v.e.Load.Requests {
-		r, path := &v.e.Load.Requests[i], fmt.Sprintf("load.requests[%d]", i)
-		r.Path = check(path, "path", r.Path, template.URL)
-		headers(path, r.Headers)
-		if r.GRPC != "" && template.Has(string(r.Body)) {
-			v.report(path+".body", "", "a message of gRPC is encoded, and cannot have expressions")
-			continue
-		}
-		r.Body = Body(check(path, "body", string(r.Body), template.Body))
-	}
-}
-
-// expression reports a mistake in an expression, or in the file that it reads.
-func (v loadRules) expression(path string, err error) {
-	wrong, ok := errors.AsType[*template.Error](err)
-	switch {
-	case !ok, wrong.Expression == "": // in another file, which the message names
-		v.report(path, hint.Of(err), "%v", err)
-	default:
-		v.report(path, wrong.Tip, "%s: %s", clip(wrong.Expression), wrong.Message)
 	}
 }
 

@@ -31,13 +31,13 @@ const (
 type validation struct {
 	doc   *strict.Document
 	e     *Experiment
-	known Known
-	dir   string // of the experiment file
+	names Names
 }
 
-// validate reports every mistake of the file to doc. The order decides which of two contradicting fields is reported.
-func validate(doc *strict.Document, e *Experiment, known Known, dir string) {
-	v := validation{doc, e, known, dir}
+// Validate returns every mistake of the file as a [strict.Problems], or nil. It changes nothing. A file that names others
+// has had them read before. The order of the rules decides which of two contradicting fields is reported.
+func (f *File) Validate(names Names) error {
+	v := validation{f.Document.Clone(), f.Experiment, names}
 	v.header()
 	platformRules{v}.validate()
 	applicationRules{v}.validate()
@@ -49,6 +49,7 @@ func validate(doc *strict.Document, e *Experiment, known Known, dir string) {
 	factorRules{v}.baseline()
 	scheduleRules{v}.validity()
 	faultRules{v}.validate()
+	return v.doc.Err()
 }
 
 // report adds a mistake, unless the same field has one already.
@@ -118,7 +119,7 @@ func (v validation) local() bool { return v.e.Platform.Kind == mesh.OnLocal }
 
 // definition returns a mesh's definition, if definitions are known.
 func (v validation) definition(name string) (mesh.Definition, bool) {
-	d, err := v.e.Definition(name, v.known.Definition)
+	d, err := v.e.Definition(name, v.names.Definitions)
 	return d, err == nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -107,13 +106,10 @@ func merged(base, top map[string]any) map[string]any {
 	return out
 }
 
-// Definition returns the definition of a mesh, with the changes of this file. find returns one by name,
-// which may be nil. The error has a hint.
-func (e *Experiment) Definition(name string, find func(string) (mesh.Definition, bool)) (mesh.Definition, error) {
-	if find == nil {
-		return mesh.Definition{}, errUnknownMesh
-	}
-	d, ok := find(e.base(name))
+// Definition returns the definition of a mesh, with the changes of this file. all are the definitions by name. The error
+// has a hint.
+func (e *Experiment) Definition(name string, all map[string]mesh.Definition) (mesh.Definition, error) {
+	d, ok := all[e.base(name)]
 	if !ok {
 		return mesh.Definition{}, fmt.Errorf("%w %q", errUnknownMesh, name)
 	}
@@ -210,24 +206,8 @@ func (e *Experiment) Changes(name string) string {
 
 // meshNames are the names that the factor mesh may have: definitions and variants.
 func (v validation) meshNames() []string {
-	if len(v.known.Meshes) == 0 {
+	if len(v.names.Meshes) == 0 {
 		return nil
 	}
-	return append(slices.Clone(v.known.Meshes), v.e.Variants()...)
-}
-
-// absolutePrograms makes the paths of programs independent of the file's place: results contain a copy of it.
-func (e *Experiment) absolutePrograms(dir string) error {
-	for name, o := range e.Meshes {
-		if !strings.Contains(o.Program, "/") || filepath.IsAbs(o.Program) {
-			continue
-		}
-		path, err := filepath.Abs(filepath.Join(dir, o.Program))
-		if err != nil {
-			return fmt.Errorf("find the program of mesh %s: %w", name, err)
-		}
-		o.Program = path
-		e.Meshes[name] = o
-	}
-	return nil
+	return append(slices.Clone(v.names.Meshes), v.e.Variants()...)
 }

@@ -1,7 +1,6 @@
 package experiment_test
 
 import (
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,7 +12,7 @@ import (
 
 func variantsOf(t *testing.T, text string) *experiment.Experiment {
 	t.Helper()
-	e, err := experiment.Decode("/files/x.yaml", []byte(header+text), withMeshes())
+	e, err := experiment.Parse("/files/x.yaml", []byte(header+text), withMeshes())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,16 +29,16 @@ meshes:
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := experiment.Decode("/elsewhere/y.yaml", rendered, withMeshes())
+	again, err := experiment.Parse("/elsewhere/y.yaml", rendered, withMeshes())
 	if err != nil || !reflect.DeepEqual(again.Meshes, e.Meshes) {
 		t.Errorf("rendered as\n%s\nit is read as %+v, %v", rendered, again, err)
 	}
-	d, err := e.Definition("envoy-new", withMeshes().Definition)
+	d, err := e.Definition("envoy-new", withMeshes().Definitions)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := d.Local.Sidecar
-	if d.Name != "envoy-new" || d.From != "envoy" || s.Path != filepath.FromSlash("/files/envoy") || s.Concurrency != 2 || !reflect.DeepEqual(s.Environment, map[string]string{"A": "1", "B": "2"}) {
+	if d.Name != "envoy-new" || d.From != "envoy" || s.Path != "./envoy" || s.Concurrency != 2 || !reflect.DeepEqual(s.Environment, map[string]string{"A": "1", "B": "2"}) {
 		t.Errorf("got %s from %s: %+v", d.Name, d.From, s)
 	}
 	args, config, err := s.Render(mesh.SidecarContext{Pod: "echo-0", Inbound: &mesh.Inbound{}})
@@ -53,7 +52,7 @@ meshes:
 		t.Error("no access log")
 	}
 	// The definition itself is unchanged.
-	base, err := e.Definition("envoy", withMeshes().Definition)
+	base, err := e.Definition("envoy", withMeshes().Definitions)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +92,7 @@ meshes:
 	if got, want := own.Changes("own"), "istio with concurrency=3, image=registry.test/proxy:1, resources.requests.cpu=250m, resources.requests.memory=64Mi, resources.limits.cpu=2000m, environment.A=1"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	d, err := e.Definition("istio-1.29", withMeshes().Definition)
+	d, err := e.Definition("istio-1.29", withMeshes().Definitions)
 	if err != nil || d.Name != "istio-1.29" || d.From != "istio" || d.Kubernetes == nil {
 		t.Errorf("got %+v, %v", d, err)
 	}
@@ -132,7 +131,7 @@ func TestVariantsThatCannotBe(t *testing.T) {
 		"threads": {"factors: {mesh: [none, x]}\nmeshes: {x: {from: envoy, concurrency: -1}}\n",
 			"x.yaml:5:13: meshes.x: concurrency is -1\n  hint: expected 1 to 1024 worker threads\n"},
 	} {
-		_, err := experiment.Decode("x.yaml", []byte(header+c.text), withMeshes())
+		_, err := experiment.Parse("x.yaml", []byte(header+c.text), withMeshes())
 		if got := printed(err); !strings.HasSuffix(got, c.want) {
 			t.Errorf("%s: got\n%swant\n%s", name, got, c.want)
 		}

@@ -55,8 +55,8 @@ func (v loadRules) webSocket() {
 	if w.Messages > 1 && w.Answer != AnswerMessage {
 		v.report("load.webSocket.messages", "write answer: message", "answer %s is one message", cmp.Or(w.Answer, AnswerEcho))
 	}
-	if len(w.Message) > maxRequestBody {
-		v.report("load.webSocket.message", "", "%d bytes, max %d", len(w.Message), maxRequestBody)
+	if len(w.Message) > MaxRequestBody {
+		v.report("load.webSocket.message", "", "%d bytes, max %d", len(w.Message), MaxRequestBody)
 	}
 	if w.Message != "" && v.doc.Has("factors.requestSize") {
 		v.report("factors.requestSize", "remove one of the two", "load.webSocket.message has the message")

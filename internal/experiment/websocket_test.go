@@ -13,7 +13,7 @@ func TestWebSocketOfExperiments(t *testing.T) {
 	k := known
 	k.Protocols = app.Protocols()
 	text := header + "factors: {mesh: [none], protocol: [http1, websocket]}\nload: {webSocket: {answer: message, messages: 5, message: 'base64:Cv8='}}\n"
-	e, err := experiment.Decode("x.yaml", []byte(text), k)
+	e, err := experiment.Parse("x.yaml", []byte(text), k)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func TestWebSocketOfExperiments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := experiment.Decode("again.yaml", rendered, k); err != nil || !reflect.DeepEqual(e, again) {
+	if again, err := experiment.Parse("again.yaml", rendered, k); err != nil || !reflect.DeepEqual(e, again) {
 		t.Errorf("%v\n%s", err, rendered)
 	}
 	for text, want := range map[string]string{
@@ -38,7 +38,7 @@ func TestWebSocketOfExperiments(t *testing.T) {
 		strings.Replace(text, "load: {", "load: {checks: {status: [200]}, ", 1):                     "load.checks: protocol websocket compares each answer",
 		text + "application: {services: [{name: a, calls: [b]}, {name: b, protocol: websocket}]}\n": "b uses websocket, and services call by HTTP or gRPC",
 	} {
-		if _, err := experiment.Decode("x.yaml", []byte(text), k); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := experiment.Parse("x.yaml", []byte(text), k); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n%v\nwant %s", text, err, want)
 		}
 	}

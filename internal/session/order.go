@@ -10,10 +10,10 @@ import (
 )
 
 // chooseOrder returns the order of a file with neither seed nor order: interleaved where nothing forbids it.
-func (s *Study) chooseOrder(e *experiment.Experiment) string {
-	s.NotInterleaved = e.NotInterleaved()
-	if p, err := plan.Expand(e); err == nil {
-		s.NotInterleaved = cmp.Or(s.NotInterleaved, p.NotInterleaved(), tooLarge(e, p, meter.AvailableMemory()))
+func (s *Study) chooseOrder() string {
+	s.NotInterleaved = s.Experiment.NotInterleaved()
+	if p, err := plan.Expand(s.Experiment); err == nil {
+		s.NotInterleaved = cmp.Or(s.NotInterleaved, p.NotInterleaved(), tooLarge(s.Experiment, p, meter.AvailableMemory()))
 	}
 	if s.NotInterleaved != "" {
 		return experiment.OrderBalanced

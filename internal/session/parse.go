@@ -11,6 +11,7 @@ import (
 	"github.com/tare-mesh/tare/examples"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/experiment"
 )
 
 // Options select and change an experiment.
@@ -38,4 +39,24 @@ func (p *Program) Read(ctx context.Context, file string, o Options) (*Study, err
 		return nil, hint.InvalidFile(err)
 	}
 	return p.Decode(ctx, file, data, o)
+}
+
+// Decode is [Program.Read] for the content of a file.
+func (p *Program) Decode(ctx context.Context, file string, data []byte, o Options) (*Study, error) {
+	decode := experiment.Decode
+	if o.Recorded {
+		decode = experiment.DecodeRecord
+	}
+	f, err := decode(file, data, o.Set...)
+	if err != nil {
+		return nil, hint.InvalidFile(err)
+	}
+	s, err := p.resolve(ctx, f, filepath.Dir(file), o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.validate(f, file); err != nil {
+		return nil, err
+	}
+	return s, s.expand()
 }

@@ -3,6 +3,8 @@ package session
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -107,25 +109,36 @@ func (p *Program) Runs(x *experiment.Experiment) error {
 	return nil
 }
 
-// Known returns the names that an experiment file may use.
-func (p *Program) Known() experiment.Known {
-	known := experiment.Known{
+// Names returns the names that an experiment file may use.
+func (p *Program) Names() experiment.Names {
+	names := experiment.Names{
 		Meshes:     mesh.Names(),
-		Versions:   fetch.Versions,
 		Protocols:  app.Protocols(),
 		Topologies: app.Names(),
 		Programs:   p.Services,
 	}
 	for _, one := range p.Platforms {
-		known.Platforms = append(known.Platforms, one.Name)
+		names.Platforms = append(names.Platforms, one.Name)
 	}
 	for _, m := range ClusterMeters {
-		known.Meters = append(known.Meters, m.Name)
+		names.Meters = append(names.Meters, m.Name)
 	}
 	for _, g := range p.Generators {
-		known.Generators = append(known.Generators, g.Name())
+		names.Generators = append(names.Generators, g.Name())
 	}
-	return known
+	return names
+}
+
+// namesWith returns the names with definitions of meshes, by name, and the versions of their programs.
+func (p *Program) namesWith(definitions map[string]mesh.Definition) experiment.Names {
+	names := p.Names()
+	names.Meshes, names.Definitions, names.Versions = slices.Sorted(maps.Keys(definitions)), definitions, map[string][]string{}
+	for _, d := range definitions {
+		if d.Local != nil {
+			names.Versions[d.Local.Sidecar.Program] = fetch.Versions(d.Local.Sidecar.Program)
+		}
+	}
+	return names
 }
 
 // GeneratorsByName returns the load generators by the level of the factor generator.

@@ -2,8 +2,9 @@
 // direction, and each has a file:
 //
 //   - parse.go: bytes to an experiment
-//   - resolve.go: what the file refers to: definitions of meshes, objects, requests, seed, order
-//   - validate.go: the plan of the experiment, and why it cannot be run
+//   - resolve.go, references.go: what the file refers to: definitions of meshes, objects, requests, seed, order
+//   - validate.go: the mistakes of the file
+//   - expand.go: the plan of the experiment
 //   - open.go: generators, platform, results directory
 //   - run.go: the trials
 //

@@ -27,6 +27,7 @@ type Study struct {
 	Notes []string
 
 	definitions []string // files of meshes
+	unread      error    // why the objects of the application were not read
 }
 
 // notef adds a note.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 // An experiment has the requests of a file, and its record needs no other file and has no credentials.
@@ -56,7 +56,7 @@ func TestTargetsOfExperiments(t *testing.T) {
 			if err != nil || strings.Contains(string(record), "s3cret") || strings.Contains(string(record), "targets:") {
 				t.Errorf("%v: %s", err, record)
 			}
-			if again, err := experiment.Decode("again.yaml", record, experiment.Known{}); err != nil || !reflect.DeepEqual(again.Load, x.Load) {
+			if again, err := experiment.Parse("again.yaml", record, experiment.Names{}); err != nil || !reflect.DeepEqual(again.Load, x.Load) {
 				t.Errorf("%v: %+v", err, again)
 			}
 		})
@@ -89,7 +89,7 @@ func TestInstantsOfTargets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := experiment.Decode("again.yaml", record, experiment.Known{}); err != nil || !reflect.DeepEqual(again.Load, x.Load) || !reflect.DeepEqual(again.Factors, x.Factors) {
+	if again, err := experiment.Parse("again.yaml", record, experiment.Names{}); err != nil || !reflect.DeepEqual(again.Load, x.Load) || !reflect.DeepEqual(again.Factors, x.Factors) {
 		t.Errorf("%v: %+v\n%s", err, again, record)
 	}
 	x, notes, err := decodedTargets(dir, "{targets: many, arrivals: recorded}")
@@ -126,13 +126,12 @@ func TestTablesOfTargets(t *testing.T) {
 }
 
 func decodedTargets(dir, load string) (*experiment.Experiment, string, error) {
-	var notes strings.Builder
-	read := func(path string, texts *template.Reader, instants bool) ([]experiment.Request, error) {
-		return Targets(path, texts, instants, func(format string, args ...any) { fmt.Fprintf(&notes, format, args...) })
-	}
 	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: targets}\nfactors: {mesh: [none]}\nload: " + load + "\n"
-	x, err := experiment.Decode(filepath.Join(dir, "x.yaml"), []byte(text), experiment.Known{Targets: read})
-	return x, notes.String(), err
+	s, err := NewProgram("", nil).Decode(context.Background(), filepath.Join(dir, "x.yaml"), []byte(text), Options{})
+	if err != nil {
+		return nil, "", err
+	}
+	return s.Experiment, strings.Join(s.Notes, "\n"), nil
 }
 
 func TestMistakesOfTargets(t *testing.T) {

@@ -132,7 +132,7 @@ func TestRequiredWeights(t *testing.T) {
 func TestSuitesArePlanned(t *testing.T) {
 	for name, s := range suites {
 		for _, d := range s.designs {
-			e, err := experiment.Decode("bench.yaml", []byte(experimentText), experiment.Known{Meshes: mesh.Names(), Platforms: []string{"local"}}, append(slices.Clone(s.settings), d.settings...)...)
+			e, err := experiment.Parse("bench.yaml", []byte(experimentText), experiment.Names{Meshes: mesh.Names(), Platforms: []string{"local"}}, append(slices.Clone(s.settings), d.settings...)...)
 			if err != nil {
 				t.Errorf("%s, %s: %v", name, d.name, err)
 				continue

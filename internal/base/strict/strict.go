@@ -124,6 +124,13 @@ type Document struct {
 	bad      []string // paths that a problem was reported for
 }
 
+// Clone returns the document with its mistakes so far. Later mistakes of one are not those of the other.
+func (d *Document) Clone() *Document {
+	c := *d
+	c.problems, c.bad = slices.Clip(d.problems), slices.Clip(d.bad)
+	return &c
+}
+
 // At is the position of the value at path, such as "factors.rate[1]": of the
 // value itself if it is on one line, else of its key. A path missing from the file
 // has the position of its nearest parent.

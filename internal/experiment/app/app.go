@@ -43,6 +43,14 @@ type Source struct {
 // IsSet reports whether there is a source.
 func (s Source) IsSet() bool { return len(s.Manifests) > 0 || s.Namespace != "" }
 
+// Field returns the field of an experiment file that names the source.
+func (s Source) Field() string {
+	if s.Namespace != "" {
+		return "application.namespace"
+	}
+	return "application.manifests"
+}
+
 // Foreign reports whether others' objects run the services: from a chart, manifests or a namespace.
 func (t Topology) Foreign() bool { return t.Chart != nil || t.IsSet() }
 

@@ -24,7 +24,7 @@ const Allowance = 2 * time.Second
 
 // Expand lists the treatments of an experiment and puts their trials in order.
 // The treatments are the product of the factors, the first factor varying
-// slowest. e must be valid, as [experiment.Read] returns it. The error describes an invalid one.
+// slowest. e must be valid, as [experiment.File.Validate] checks. The error describes an invalid one.
 func Expand(e *experiment.Experiment) (*Plan, error) {
 	treatments, err := treatments(e)
 	if err != nil {

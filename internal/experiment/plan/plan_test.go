@@ -22,7 +22,7 @@ const header = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name:
 
 func expand(t testing.TB, body string) *plan.Plan {
 	t.Helper()
-	e, err := experiment.Decode("t.yaml", []byte(header+body), experiment.Known{})
+	e, err := experiment.Parse("t.yaml", []byte(header+body), experiment.Names{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,6 +253,20 @@ func TestExpandRefuses(t *testing.T) {
 	}
 }
 
+// read returns the experiment of a file that names no other.
+func read(t *testing.T, file string) *experiment.Experiment {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := experiment.Parse(file, data, experiment.Names{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
 func TestExamplesArePlanned(t *testing.T) {
 	files, err := filepath.Glob("../../../examples/*.yaml")
 	if err != nil || len(files) < 2 {
@@ -262,11 +276,7 @@ func TestExamplesArePlanned(t *testing.T) {
 		if strings.HasPrefix(filepath.Base(file), "prices") { // for tare report --cost
 			continue
 		}
-		e, err := experiment.Read(file, experiment.Known{})
-		if err != nil {
-			t.Error(err)
-			continue
-		}
+		e := read(t, file)
 		p, err := plan.Expand(e)
 		if err != nil || len(p.Trials) == 0 {
 			t.Errorf("%s: %v", file, err)
@@ -280,10 +290,7 @@ func TestExamplesArePlanned(t *testing.T) {
 
 // The quickstart is the first experiment of most users: it ends within three minutes.
 func TestQuickstartIsQuick(t *testing.T) {
-	e, err := experiment.Read("../../../examples/quickstart.yaml", experiment.Known{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := read(t, "../../../examples/quickstart.yaml")
 	p, err := plan.Expand(e)
 	if err != nil {
 		t.Fatal(err)
@@ -294,8 +301,8 @@ func TestQuickstartIsQuick(t *testing.T) {
 }
 
 func BenchmarkExpand10000(b *testing.B) {
-	e, err := experiment.Decode("t.yaml", []byte(header+
-		"factors: {mesh: [none, a, b, c, d], rate: [1, 2, 3, 4, 5], connections: [1, 2, 3, 4, 5, 6, 7, 8]}\nblocks: 50"), experiment.Known{})
+	e, err := experiment.Parse("t.yaml", []byte(header+
+		"factors: {mesh: [none, a, b, c, d], rate: [1, 2, 3, 4, 5], connections: [1, 2, 3, 4, 5, 6, 7, 8]}\nblocks: 50"), experiment.Names{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -160,7 +160,7 @@ func TestReferenceIsInTheRound(t *testing.T) {
 
 // An A/A test has the order of the experiment.
 func TestAAIsInterleaved(t *testing.T) {
-	e, err := experiment.Decode("t.yaml", []byte(header+interleaved+"factors: {mesh: [none, envoy]}\n"), experiment.Known{})
+	e, err := experiment.Parse("t.yaml", []byte(header+interleaved+"factors: {mesh: [none, envoy]}\n"), experiment.Names{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestSlicesFitTheTable(t *testing.T) {
 		"factors: {mesh: [none, envoy]}\nphases: {warmup: 0s, measure: 90m}\n":            true,
 		"factors: {mesh: [none, envoy, envoy-tcp]}\nphases: {warmup: 0s, measure: 60m}\n": true,
 	} {
-		e, err := experiment.Decode("t.yaml", []byte(header+"order: interleaved\nblocks: 1\nslices: {length: 10ms}\n"+body), experiment.Known{})
+		e, err := experiment.Parse("t.yaml", []byte(header+"order: interleaved\nblocks: 1\nslices: {length: 10ms}\n"+body), experiment.Names{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 
 // The time of searches is in the plan, and a plan with a search is read again.
 func TestPlanWithSearch(t *testing.T) {
-	e, err := experiment.Decode("x.yaml", []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: x}\nfactors: {mesh: [none, envoy], rate: [100, {max: \"p99 < 50ms\"}]}\n"), experiment.Known{})
+	e, err := experiment.Parse("x.yaml", []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: x}\nfactors: {mesh: [none, envoy], rate: [100, {max: \"p99 < 50ms\"}]}\n"), experiment.Names{})
 	if err != nil {
 		t.Fatal(err)
 	}

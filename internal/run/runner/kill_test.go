@@ -53,7 +53,7 @@ const (
 // tareToBeKilled runs or resumes a plan over the fake platform. It prints a line per event.
 func tareToBeKilled(_ io.Reader, out io.Writer) error {
 	text := os.Getenv(textEnv)
-	x, err := experiment.Decode("killed.yaml", []byte(text), experiment.Known{Meshes: []string{"none", "envoy"}, Generators: []string{"tare"}, Platforms: []string{"local"}})
+	x, err := experiment.Parse("killed.yaml", []byte(text), experiment.Names{Meshes: []string{"none", "envoy"}, Generators: []string{"tare"}, Platforms: []string{"local"}})
 	if err != nil {
 		return err
 	}

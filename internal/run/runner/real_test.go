@@ -63,7 +63,7 @@ var agent = sync.OnceValues(func() (string, error) {
 
 func decode(t *testing.T, text string) (*experiment.Experiment, *plan.Plan, app.Topology) {
 	t.Helper()
-	x, err := experiment.Decode("test.yaml", []byte(text), experiment.Known{
+	x, err := experiment.Parse("test.yaml", []byte(text), experiment.Names{
 		Meshes: mesh.Names(), Platforms: []string{"local"}})
 	if err != nil {
 		t.Fatal(err)

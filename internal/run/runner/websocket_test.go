@@ -27,7 +27,7 @@ func TestWebSocketTrials(t *testing.T) {
 			}
 			cfg, _ := real(t, strings.NewReplacer("mesh: [none]", "mesh: ["+test.mesh+"]\n  protocol: [websocket]\n  requestSize: [300B]", "blocks: 1",
 				"blocks: 1\n"+test.options+"load: {webSocket: "+test.load+"}").Replace(conservedText))
-			d, err := cfg.Experiment.Definition(test.mesh, func(name string) (mesh.Definition, bool) { return cfg.Meshes[name], true })
+			d, err := cfg.Experiment.Definition(test.mesh, map[string]mesh.Definition{test.mesh: cfg.Meshes[test.mesh]})
 			if err != nil {
 				t.Fatal(err)
 			}

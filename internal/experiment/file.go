@@ -1,0 +1,181 @@
+package experiment
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+)
+
+// Names are the names that an experiment may use, with the user's own. An empty list disables the check of its names.
+type Names struct {
+	Meshes []string
+	// Definitions are those of the meshes, by name. Nil means that options of meshes are not checked.
+	Definitions map[string]mesh.Definition
+	// Versions are the versions of a sidecar's program that can be downloaded. Nil means that versions are not checked.
+	Versions   map[string][]string
+	Generators []string
+	Platforms  []string
+	Meters     []string // of a cluster
+	Protocols  []string
+	Topologies []string     // nil: the embedded ones
+	Programs   app.Programs // that services may have
+}
+
+// topologies lists the names of topologies.
+func (n Names) topologies() []string {
+	if n.Topologies == nil {
+		return app.Names()
+	}
+	return n.Topologies
+}
+
+// File is a decoded experiment file. The document has the places of its fields, and its mistakes so far.
+type File struct {
+	*strict.Document
+	Experiment *Experiment
+}
+
+// Decode decodes the content of a file over the defaults. name is the file in errors. Overrides are "key=value" of
+// `--set`. The file then has the mistakes of types and unknown fields, which [File.Validate] returns. An error reports
+// that it cannot be decoded at all.
+func Decode(name string, data []byte, overrides ...string) (*File, error) {
+	doc, err := strict.Parse(name, data)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range overrides {
+		if err := doc.Set(o); err != nil {
+			return nil, err
+		}
+	}
+	f := &File{doc, defaults()}
+	doc.Decode(f.Experiment)
+	return f, nil
+}
+
+// DecodeRecord is [Decode] for the file of a results directory. Values of version v1alpha1 get their present names.
+func DecodeRecord(name string, data []byte, overrides ...string) (*File, error) {
+	f, err := Decode(name, data, overrides...)
+	if err != nil {
+		return nil, err
+	}
+	if f.Experiment.APIVersion == "tare.dev/v1alpha1" {
+		f.Experiment.APIVersion = APIVersion
+	}
+	if f.Experiment.Order == "turns" {
+		f.Experiment.Order = OrderByMesh
+	}
+	return f, nil
+}
+
+// Parse decodes, completes and validates a file that refers to no other file. The error is a [strict.Problems].
+func Parse(name string, data []byte, names Names, overrides ...string) (*Experiment, error) {
+	f, err := Decode(name, data, overrides...)
+	if err != nil {
+		return nil, err
+	}
+	return f.whole(names)
+}
+
+// ReadRecord reads the experiment file of a results directory. No file that it names is read: it may come from others.
+func ReadRecord(path string) (*Experiment, error) {
+	data, err := strict.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	f, err := DecodeRecord(path, data)
+	if err != nil {
+		return nil, err
+	}
+	return f.whole(Names{})
+}
+
+// whole completes and validates the file.
+func (f *File) whole(names Names) (*Experiment, error) {
+	f.Complete()
+	if err := f.Validate(names); err != nil {
+		return nil, err
+	}
+	return f.Experiment, nil
+}
+
+// Complete fills in the defaults that depend on other fields. The files and objects that the file names are read before.
+func (f *File) Complete() {
+	e := f.Experiment
+	if a := &e.Application; a.Source.IsSet() {
+		switch {
+		case len(a.Services) == 0 && a.Entry != "": // the objects are unknown here
+			a.Services = []app.Service{{Name: a.Entry}}
+		case len(a.Services) == 1 && a.Entry == "":
+			a.Entry = a.Services[0].Name
+		}
+	} else if len(LevelsOf[string](e.Factors, "topology")) == 0 && a.Topology == "" && len(a.Services) == 0 && !a.IsOwn() && !f.Has("application.services") && !f.Has("application.topology") {
+		a.Topology = "echo"
+	}
+	if e.Baseline == nil && !f.Has("baseline") && slices.Contains(e.meshes(), "none") {
+		e.Baseline = Baseline{"mesh": "none"}
+	}
+	e.completeSearches()
+	f.completeRate()
+	f.completeSlices()
+}
+
+// SetOrder sets the order of a file without one, and the defaults that depend on it.
+func (f *File) SetOrder(order string) {
+	f.Experiment.Order = order
+	f.completeSlices()
+}
+
+// DefaultLevels are the levels of the factors that e does not name.
+func (e *Experiment) DefaultLevels() Levels {
+	l := DefaultLevels()
+	l.Generator = cmp.Or(e.Load.Generator, l.Generator)
+	return l
+}
+
+// defaults is the experiment of an empty file. The file is decoded over it, so
+// that a zero in the file remains a zero.
+func defaults() *Experiment {
+	return &Experiment{
+		Platform:    Platform{Kind: "local"},
+		Application: Application{},
+		Load:        Load{Generator: "tare", Arrivals: "poisson", Timeout: Duration(10 * time.Second), Workers: 1},
+		Phases: Phases{Warmup: Duration(5 * time.Second), Measure: Duration(30 * time.Second), Drain: Duration(2 * time.Second),
+			Idle: Idle{CPU: 0.1, Deadline: Duration(time.Minute)}},
+		Blocks:     Fixed(6),
+		Seed:       1,
+		Probe:      true,
+		Confidence: 0.95,
+		Validity:   Validity{ErrorRatio: 0.001, RateShortfall: 0.005, Unattributed: 0.01, GeneratorCPU: 0.9},
+	}
+}
+
+// YAML renders the experiment with its defaults filled in. Decoding it gives the same experiment.
+func (e *Experiment) YAML() ([]byte, error) {
+	var b bytes.Buffer
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	if err := enc.Encode(e); err != nil {
+		return nil, fmt.Errorf("render experiment %s: %w", e.Metadata.Name, err)
+	}
+	if err := enc.Close(); err != nil {
+		return nil, fmt.Errorf("render experiment %s: %w", e.Metadata.Name, err)
+	}
+	return b.Bytes(), nil
+}
+
+// inline is the topology in the experiment file itself.
+func (e *Experiment) inline() app.Topology {
+	if e.Application.IsOwn() {
+		return app.Topology{Name: e.Metadata.Name, Entry: app.OwnName, Services: []app.Service{{Name: app.OwnName, Own: e.Application.Own}}}
+	}
+	return app.Topology{Name: e.Metadata.Name, Entry: e.Application.Entry, Services: e.Application.Services, Chart: e.Application.Chart, Source: e.Application.Source}
+}

@@ -1,0 +1,272 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/regular"
+	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/manifest"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/load/template"
+)
+
+// references reads the files and objects that an experiment file names. Their content replaces the names, so that the
+// rendered experiment needs no other file. Paths of what a run needs become absolute.
+type references struct {
+	file *experiment.File // receives mistakes
+	x    *experiment.Experiment
+	dir  string // of the file, to which paths are relative
+}
+
+// objects reads the objects of manifests or a namespace, and adds their Services to the services of the file. It returns
+// an error that is not a mistake in the file: of a cluster, or [ErrKubernetes].
+func (r references) objects(ctx context.Context, p *Program) error {
+	a := &r.x.Application
+	for i, path := range a.Manifests {
+		a.Manifests[i] = r.absolute(path)
+	}
+	if !a.Source.IsSet() || !r.file.Sound(a.Source.Field()) || r.x.Platform.Kind != mesh.OnKubernetes || len(a.Manifests) > 0 && a.Namespace != "" {
+		return nil
+	}
+	set, err := p.objects(ctx, r.x)
+	if err != nil {
+		r.report(a.Source.Field(), err, hint.Of(err))
+		a.Services = withNamed(a.Services, a.Entry)
+		if a.Namespace == "" && !errors.Is(err, ErrKubernetes) {
+			return nil
+		}
+		return err
+	}
+	a.Objects, a.Services = set, withFound(a.Services, set.Services)
+	return nil
+}
+
+// copyWithin bounds the reading of a namespace.
+const copyWithin = time.Minute
+
+// objects reads the objects of an application from manifests, or from the namespace where it runs.
+func (p *Program) objects(ctx context.Context, x *experiment.Experiment) (*manifest.Set, error) {
+	if ns := x.Application.Namespace; ns != "" {
+		if err := p.Runs(x); err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(ctx, copyWithin)
+		defer cancel()
+		set, err := p.Kubernetes.Copy(ctx, x.Platform, ns)
+		if err == nil && x.Application.InPlace {
+			set.InPlace()
+		}
+		return set, err
+	}
+	if !slices.ContainsFunc(x.Application.Manifests, func(path string) bool { return manifest.Kustomized(path) != "" }) {
+		return manifest.Read(nil, x.Application.Manifests...)
+	}
+	if err := p.Runs(x); err != nil {
+		return nil, err
+	}
+	return manifest.Read(p.Kubernetes.Kustomize, x.Application.Manifests...)
+}
+
+// withNamed adds the services that an application names and does not list. They can be among objects that were not read.
+func withNamed(written []app.Service, entry string) []app.Service {
+	names := []string{entry}
+	for _, s := range written {
+		for _, c := range s.Calls {
+			names = append(names, c.Service)
+		}
+	}
+	for _, name := range names {
+		if name != "" && !slices.ContainsFunc(written, func(s app.Service) bool { return s.Name == name }) {
+			written = append(written, app.Service{Name: name})
+		}
+	}
+	return written
+}
+
+// withFound completes the services of the file by the Services of objects, and adds the others.
+func withFound(written []app.Service, found []manifest.Service) []app.Service {
+	for _, f := range found {
+		i := slices.IndexFunc(written, func(s app.Service) bool { return s.Name == f.Name })
+		if i < 0 {
+			written = append(written, app.Service{Name: f.Name, Port: f.Port, Protocol: f.Protocol})
+			continue
+		}
+		if s := &written[i]; s.Port == 0 {
+			s.Port = f.Port
+			s.Protocol = cmp.Or(s.Protocol, f.Protocol)
+		}
+	}
+	return written
+}
+
+// topology reads the file of a topology, unless the file contradicts itself about the application.
+func (r references) topology(programs []string) {
+	const field = "application.topology"
+	a := &r.x.Application
+	if !app.IsFile(a.Topology) || !r.file.Sound(field) || a.IsOwn() || a.Source.IsSet() || r.file.Has("application.services") || r.file.Has("factors.topology") {
+		return
+	}
+	path := r.relative(a.Topology)
+	if !app.IsFile(path) { // Join turned "./dir" into "dir", which would be a name
+		path = "./" + path
+	}
+	t, err := app.Load(path, programs...)
+	if mistakes := (strict.Problems)(nil); errors.As(err, &mistakes) {
+		for _, m := range mistakes {
+			r.file.Report(field, m.Error(), m.Tip)
+		}
+		return
+	}
+	if err != nil {
+		r.report(field, err, "the path is relative to the experiment file")
+		return
+	}
+	a.Topology, a.Services, a.Chart, a.Entry = "", t.Services, cmp.Or(t.Chart, a.Chart), cmp.Or(a.Entry, t.Entry)
+}
+
+// targets reads a file of requests. note receives notes about omitted requests and headers.
+func (r references) targets(note func(format string, args ...any)) {
+	l := &r.x.Load
+	if l.Targets == "" || r.file.Has("load.requests") {
+		return
+	}
+	path := r.relative(l.Targets)
+	var texts *template.Reader
+	if l.Templates {
+		texts = &template.Reader{Dir: r.dir}
+	}
+	requests, err := Targets(path, texts, l.Arrivals == experiment.Recorded, note)
+	if err != nil {
+		r.report("load.targets", err, hint.Of(err))
+		return
+	}
+	l.Targets, l.Requests = "", requests
+}
+
+// bodies reads the files of bodies.
+func (r references) bodies() {
+	for i := range r.x.Load.Requests {
+		q := &r.x.Load.Requests[i]
+		if q.BodyFile == "" || q.Body != "" {
+			continue
+		}
+		content, err := regular.ReadInput(r.relative(q.BodyFile), experiment.MaxRequestBody)
+		if err != nil {
+			r.report(fmt.Sprintf("load.requests[%d].bodyFile", i), err, "the path is relative to the experiment file")
+			continue
+		}
+		q.Body, q.BodyFile = experiment.Body(content), ""
+	}
+}
+
+// expressions reads the tables of the expressions in requests.
+func (r references) expressions() {
+	l := &r.x.Load
+	if !l.Templates {
+		return
+	}
+	reader := template.Reader{Dir: r.dir}
+	read := func(path, field, text string, use template.Use) string {
+		if err := reader.Check(text, use, strict.Position{File: field, Line: 1, Column: 1}); err != nil {
+			r.reportExpression(path+"."+field, err)
+			return text
+		}
+		if based, err := template.Rebase(text, r.dir); err == nil {
+			return based
+		}
+		return text
+	}
+	headers := func(path string, all map[string]string) {
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			all[name] = read(path, "headers", all[name], template.Header)
+		}
+	}
+	headers("load", l.Headers)
+	for i := range l.Requests {
+		q, path := &l.Requests[i], fmt.Sprintf("load.requests[%d]", i)
+		q.Path = read(path, "path", q.Path, template.URL)
+		headers(path, q.Headers)
+		if q.GRPC == "" {
+			q.Body = experiment.Body(read(path, "body", string(q.Body), template.Body))
+		}
+	}
+}
+
+// reportExpression reports a mistake in an expression, or in the file that it reads.
+func (r references) reportExpression(path string, err error) {
+	wrong, ok := errors.AsType[*template.Error](err)
+	if !ok || wrong.Expression == "" { // in another file, which the message names
+		r.report(path, err, hint.Of(err))
+		return
+	}
+	r.report(path, fmt.Errorf("%s: %s", clipped(wrong.Expression, 60), wrong.Message), wrong.Tip)
+}
+
+// paths makes the paths absolute that the platform opens.
+func (r references) paths() {
+	a := &r.x.Application
+	if len(a.Command) > 0 {
+		a.Dir = r.absolute(a.Dir)
+	}
+	for i := range a.Services {
+		if s := &a.Services[i]; len(s.Command) > 0 {
+			s.Dir = r.absolute(s.Dir)
+		}
+	}
+	if c := a.Chart; c != nil && c.Local() && c.Chart != "" {
+		c.Chart = r.absolute(c.Chart)
+	}
+	for i := range r.x.Load.Requests {
+		if q := &r.x.Load.Requests[i]; q.Proto != "" {
+			q.Proto = r.absolute(q.Proto)
+		}
+	}
+	for name, o := range r.x.Meshes {
+		if strings.Contains(o.Program, "/") { // others are looked up on PATH
+			o.Program = r.absolute(o.Program)
+			r.x.Meshes[name] = o
+		}
+	}
+}
+
+// relative returns a path of the file as one from the working directory: errors show it.
+func (r references) relative(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(r.dir, path)
+}
+
+// absolute returns a path that is relative to the file as an absolute one.
+func (r references) absolute(path string) string {
+	if abs, err := filepath.Abs(r.relative(path)); err == nil {
+		return abs
+	}
+	return path
+}
+
+// report adds a mistake, unless the field has one already.
+func (r references) report(path string, err error, tip string) {
+	if r.file.Sound(path) {
+		r.file.Report(path, clipped(err.Error(), 200), tip)
+	}
+}
+
+// clipped returns the first n characters of a text.
+func clipped(text string, n int) string {
+	if all := []rune(text); len(all) > n {
+		return string(all[:n]) + "…"
+	}
+	return text
+}

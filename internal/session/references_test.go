@@ -1,0 +1,209 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/manifest"
+)
+
+const header = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: t}\n"
+
+// decodedIn decodes an experiment in a directory, with a cluster that has the Services of a small shop.
+func decodedIn(t *testing.T, dir, text string) (*experiment.Experiment, error) {
+	t.Helper()
+	p := NewProgram("", &Kubernetes{Copy: func(_ context.Context, _ experiment.Platform, namespace string) (*manifest.Set, error) {
+		if namespace == "closed" {
+			return nil, errors.New("no permission")
+		}
+		return &manifest.Set{Source: "test", Services: []manifest.Service{{Name: "api", Port: 8080, Protocol: "grpc"}, {Name: "cache", Port: 6379, Protocol: "tcp"}, {Name: "web", Port: 80, Protocol: "http1"}}}, nil
+	}})
+	s, err := p.Decode(t.Context(), filepath.Join(dir, "x.yaml"), []byte(header+text+"\n"), Options{})
+	if err != nil {
+		return nil, err
+	}
+	again, err := p.Decode(t.Context(), "/elsewhere/experiment.yaml", rendered(t, s.Experiment), Options{Recorded: true})
+	if err != nil {
+		t.Errorf("%s: its record is refused: %v", text, err)
+	} else if a, b := rendered(t, again.Experiment), rendered(t, s.Experiment); string(a) != string(b) {
+		t.Errorf("%s: recorded as\n%s\nit is read as\n%s", text, b, a)
+	}
+	return s.Experiment, nil
+}
+
+func rendered(t *testing.T, x *experiment.Experiment) []byte {
+	t.Helper()
+	text, err := x.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// The content of files is in the experiment, and what a run opens has an absolute path.
+func TestReferences(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{"users.csv": "id,password\n7,s3cret\n", "body.bin": "\xff\xfe\x00\x80"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x, err := decodedIn(t, dir, `factors: {mesh: [none, envoy, envoy-new], rate: [max]}
+application: {command: [./server]}
+meshes: {envoy-new: {from: envoy, program: ./envoy}}
+load:
+  templates: true
+  cookies: true
+  think: 1ms..5ms
+  requests:
+    - {path: '/a/{{csv "users.csv" "id"}}?n={{seq}}', body: '{{csv "users.csv" "password" random}}'}
+    - {path: /upload, bodyFile: body.bin}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := x.Load.Requests
+	for what, c := range map[string]struct{ got, want string }{
+		"path of a request": {r[0].Path, `/a/{{csv "` + dir + `/users.csv" "id"}}?n={{seq}}`},
+		"body of a request": {string(r[0].Body), `{{csv "` + dir + `/users.csv" "password" random}}`},
+		"body of a file":    {string(r[1].Body), "\xff\xfe\x00\x80"},
+		"file of a body":    {r[1].BodyFile, ""},
+		"directory":         {x.Application.Dir, dir},
+		"program":           {x.Meshes["envoy-new"].Program, filepath.Join(dir, "envoy")},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %q, want %q", what, c.got, c.want)
+		}
+	}
+	data, err := experiment.LoadTemplates(&x.Load)
+	if err != nil || data.Tables[0].Columns[1].Values[0] != "s3cret" {
+		t.Errorf("%+v, %v", data, err)
+	}
+	if record, err := json.Marshal(x); err != nil || strings.Contains(string(record), "s3cret") {
+		t.Errorf("%v: the record has values of the file: %s", err, record)
+	}
+	x, err = decodedIn(t, "sub", "platform: {kind: kubernetes}\nfactors: {rate: [1]}\napplication: {chart: {chart: ./c}, services: [{name: a}]}")
+	if err != nil || !filepath.IsAbs(x.Application.Chart.Chart) || !strings.HasSuffix(x.Application.Chart.Chart, "/sub/c") {
+		t.Errorf("%+v, %v", x, err)
+	}
+	f, err := experiment.Decode("x.yaml", []byte("application: {manifests: [k8s, /abs.yaml]}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := (references{f, f.Experiment, "/sub"}).objects(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	if m := f.Experiment.Application.Manifests; m[0] != "/sub/k8s" || m[1] != "/abs.yaml" {
+		t.Errorf("%v", m)
+	}
+}
+
+func TestTopologyOfAFile(t *testing.T) {
+	x, err := decodedIn(t, "testdata/sub", "application: {topology: ../topology.yaml}\nfactors: {mesh: [none]}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, err := x.Topology()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if top.Entry != "front" || len(top.Services) != 2 || top.Edges() != 3 {
+		t.Errorf("got %+v with %d edges", top, top.Edges())
+	}
+}
+
+// Mistakes in files are reported at the field that names the file.
+func TestMistakesInReferences(t *testing.T) {
+	const on = "platform: {kind: kubernetes}\nfactors: {rate: [1]}\n"
+	for text, want := range map[string]string{
+		"application: {topology: ../topology-cyclic.yaml}\nfactors: {mesh: [none]}": "testdata/sub/x.yaml:4:25: application.topology: testdata/topology-cyclic.yaml:8:18: services[1].calls[0].service: the calls form a cycle: front -> back -> front",
+		"application: {topology: ./nowhere.yaml}\nfactors: {mesh: [none]}":          "testdata/sub/x.yaml:4:25: application.topology: open testdata/sub/nowhere.yaml: no such file or directory",
+		"load: {requests: [{bodyFile: nowhere.json}]}\nfactors: {mesh: [none]}":     "testdata/sub/x.yaml:4:30: load.requests[0].bodyFile: open testdata/sub/nowhere.json: no such file or directory",
+
+		"load: {templates: true, requests: [{path: '/a/{{uuidd}}'}]}\nfactors: {mesh: [none]}":           `x.yaml:4:43: load.requests[0].path: {{uuidd}}: unknown expression "uuidd"`,
+		"load: {templates: true, requests: [{body: '{{random 1}}'}]}\nfactors: {mesh: [none]}":           `load.requests[0].body: {{random 1}}: "random 1" has other arguments than random`,
+		"load: {templates: true, requests: [{headers: {X-N: '{{seq}'}}]}\nfactors: {mesh: [none]}":       "load.requests[0].headers: {{seq}: the expression has no }}",
+		"factors: {rate: [1]}\napplication: {namespace: shop, entry: web}":                               "x.yaml:5:26: application.namespace: Kubernetes objects need a cluster",
+		on + "application: {namespace: shop}":                                                            "several Services or none: api, cache, web",
+		on + "application: {namespace: shop, entry: wep}":                                                `there is no Service "wep"`,
+		on + "application: {namespace: shop, entry: cache}":                                              "plain TCP",
+		on + "application: {namespace: shop, manifests: [a], entry: web}":                                "both manifests and a namespace",
+		on + "application: {manifests: [a], entry: web, topology: echo}":                                 "both application.manifests and application.topology",
+		on + "application: {manifests: [a], entry: web, chart: {chart: ./c}}":                            "both application.manifests and application.chart",
+		on + "application: {manifests: [a], entry: web, services: [{name: web, replicas: 3}]}":           "the application's affair",
+		on + "application: {services: [{name: web, port: 3}]}":                                           "has a port of its own",
+		on + "order: interleaved\napplication: {namespace: s, entry: web}":                               "deployed one at a time",
+		strings.Replace(on, "rate: [1]", "replicas: [1, 3]", 1) + "application: {namespace: s}":          "the objects have the numbers of replicas",
+		strings.Replace(on, "rate: [1]", "topology: [echo]", 1) + "application: {namespace: shop}":       "factors.topology selects",
+		strings.Replace(on, "kubernetes", "kubernetes, namespace: n", 1) + "application: {namespace: s}": "leaves the application's objects",
+	} {
+		if _, err := decodedIn(t, "testdata/sub", text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// Services come from the objects. What the file has about a service stays.
+func TestServicesOfObjects(t *testing.T) {
+	const head = "platform: {kind: kubernetes}\nfactors: {rate: [1]}\n"
+	x, err := decodedIn(t, "", head+"application: {namespace: shop, entry: web, services: [{name: web, port: 81, calls: [api]}]}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, err := x.Topology()
+	if err != nil || len(top.Services) != 3 || top.Entry != "web" || !top.Foreign() || top.CallsUnknown() || top.Objects == nil {
+		t.Fatalf("%+v, %v", top, err)
+	}
+	if web, _ := top.Service("web"); web.Port != 81 {
+		t.Errorf("%+v", web)
+	}
+	if api, _ := top.Service("api"); api.Port != 8080 || api.Protocol != app.GRPC {
+		t.Errorf("%+v", api)
+	}
+	x, err = decodedIn(t, "", head+"application: {namespace: shop, entry: web}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if top, _ := x.Topology(); !top.CallsUnknown() {
+		t.Errorf("%+v", top)
+	}
+}
+
+// Services that can be among objects that were not read are no further mistakes.
+func TestUnreadObjects(t *testing.T) {
+	for _, application := range []string{
+		"namespace: closed", "namespace: closed, entry: web", "namespace: closed, entry: web, services: [{name: db, protocol: http1}]",
+		"namespace: closed, entry: web, services: [{name: web, port: 8080, protocol: http1, calls: [api]}]",
+	} {
+		_, err := decodedIn(t, "", "platform: {kind: kubernetes}\nfactors: {rate: [1]}\napplication: {"+application+"}")
+		if err == nil || err.Error() != "no permission" {
+			t.Errorf("%s: %v", application, err)
+		}
+	}
+}
+
+// A file without a seed gets one, and an order that suits it unless it has an order.
+func TestDrawnOrder(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                   experiment.OrderInterleaved,
+		"\norder: random":                    experiment.OrderRandom,
+		"\nseed: 3":                          "",
+		"\nphases: {measure: 1050ms}":        experiment.OrderBalanced,
+		"\nphases: {measure: 2s}\nblocks: 1": experiment.OrderInterleaved,
+	} {
+		x, err := decodedIn(t, "", "factors: {mesh: [none, envoy], rate: [100]}"+text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x.Order != want || (x.Seed == 3) != strings.Contains(text, "seed") || (x.Slices.Length == experiment.Duration(100*time.Millisecond)) != (want == experiment.OrderInterleaved) {
+			t.Errorf("%q: order %q, seed %d, slices %+v, want %q", text, x.Order, x.Seed, x.Slices, want)
+		}
+	}
+}
