@@ -130,7 +130,7 @@ func TestDoctorEndsAfterAFailedBlock(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := call(t, newDoctorCommand, file, "--plain", "--blocks", "3")
-	if err == nil || !strings.Contains(out, "stopped after block 1: every trial failed") || strings.Contains(out, "trial 3 of 6") || !strings.Contains(out, "exit status 3") {
+	if err == nil || !strings.Contains(out, "stopped after block 1: none of 2 trials started: ") || strings.Contains(out, "trial 3 of 6") || !strings.Contains(out, "exit status 3") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

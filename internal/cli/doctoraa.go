@@ -56,7 +56,7 @@ func (c examiner) againstItself(ctx context.Context, s *session.Study, o aaOptio
 	}
 	fmt.Fprintf(c.Out, "\nThe baseline of %s against itself, %s, about %v:\n\n", s.Experiment.Metadata.Name,
 		printable.Counted(len(aa.Plan.Trials), "trial"), aa.Plan.Expected.Round(time.Second))
-	run, d, remove, err := runCommand(c).temporarily(ctx, aa, runOptions{plain: o.plain, endFailed: true, interrupted: Undoing})
+	run, d, remove, err := runCommand(c).temporarily(ctx, aa, runOptions{plain: o.plain, interrupted: Undoing})
 	if err != nil {
 		return err
 	}

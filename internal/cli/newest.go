@@ -26,7 +26,7 @@ func (c *CommandLine) orNewest(dirs []string) ([]string, error) {
 
 // newest returns the run in runs/ that began last, and prints its directory to standard error.
 func (c *CommandLine) newest() (string, error) {
-	plans, err := filepath.Glob(filepath.Join("runs", "*", result.PlanFile))
+	plans, err := filepath.Glob(filepath.Join(result.RunsDir, "*", result.PlanFile))
 	if err != nil {
 		return "", fmt.Errorf("search for the newest run: %w", err)
 	}

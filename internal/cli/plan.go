@@ -18,6 +18,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/session"
 )
 
@@ -71,7 +72,7 @@ runs of the experiment under the same conditions, or of a pilot (--pilot).`,
 					if err != nil {
 						return err
 					}
-					s.ReadTrialTimes("runs")
+					s.ReadTrialTimes(result.RunsDir)
 					if short := s.ShortMeasure(); short != "" {
 						c.Notef("%s", short)
 					}

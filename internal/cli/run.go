@@ -33,8 +33,6 @@ type runOptions struct {
 	report reportOptions
 	// sourceShown: the application's source was printed before.
 	sourceShown bool
-	// endFailed ends the run after a block if every trial has failed.
-	endFailed bool
 	// finish prints the result. Nil means the report.
 	finish func(dir string, o reportOptions) error
 	// undecided is the outcome of an undecided gate: pass, fail, or empty for its own exit code.
@@ -213,7 +211,7 @@ func (c runCommand) underView(ctx context.Context, run *session.Run, o runOption
 	view := live.New(c.Err, live.Options{Plain: o.plain, In: c.In, Plan: run.Dir.Plan(), Recorded: recorded, Analyze: reportsOf(run.Dir), Interrupt: interruptSelf})
 	defer view.Close()
 	defer c.WhileInterrupted(view.Leave, cmp.Or(o.interrupted, interruptedRun))()
-	options := session.RunOptions{View: view, EndFailed: o.endFailed, Kill: c.kill}
+	options := session.RunOptions{View: view, Kill: c.kill}
 	if o.undecided != "" {
 		options.Resume = []string{"--undecided", o.undecided}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/httpserver"
 	"github.com/tare-mesh/tare/internal/base/regular"
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/page"
 	"github.com/tare-mesh/tare/internal/show/serve"
 )
@@ -44,7 +45,7 @@ link. Other addresses need --token, --tls-cert and --tls-key.`,
   tare serve --listen 0.0.0.0:8443 --token @token.txt --tls-cert tls.crt --tls-key tls.key`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				args = []string{"runs"}
+				args = []string{result.RunsDir}
 			}
 			return c.serve(cmd.Context(), args, o)
 		},

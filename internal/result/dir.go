@@ -22,6 +22,9 @@ import (
 // PlanSchema is the schema of plan.json.
 const PlanSchema = "tare.plan/v1"
 
+// RunsDir is the directory below which runs have their results directories, unless another is named.
+const RunsDir = "runs"
+
 // Names within a results directory.
 const (
 	ExperimentFile  = "experiment.yaml"

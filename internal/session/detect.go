@@ -29,7 +29,7 @@ func (s *Study) Earlier(named []string, free ...string) (runs []*result.Dir, err
 	}
 	paths := named
 	if len(named) == 0 {
-		plans, err := filepath.Glob(filepath.Join("runs", "*", result.PlanFile))
+		plans, err := filepath.Glob(filepath.Join(result.RunsDir, "*", result.PlanFile))
 		if err != nil {
 			return nil, err
 		}

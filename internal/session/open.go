@@ -157,7 +157,7 @@ func encodeMessages(ctx context.Context, x *experiment.Experiment) error {
 
 // NewDir returns a directory for results that does not exist: a second run of one second has the suffix -2.
 func NewDir(name string, now time.Time) string {
-	base := filepath.Join("runs", name+"-"+now.Format("20060102T150405Z"))
+	base := filepath.Join(result.RunsDir, name+"-"+now.Format("20060102T150405Z"))
 	dir := base
 	for n := 2; ; n++ {
 		if _, err := os.Lstat(dir); err != nil {

@@ -14,8 +14,6 @@ import (
 // RunOptions are the options of [Run.Trials].
 type RunOptions struct {
 	View result.Sink // shows the events of the run
-	// EndFailed ends the run after a block if every trial has failed, in place of the rule of the experiment.
-	EndFailed bool
 	// Resume are arguments of the command that resumes the run, besides its directory.
 	Resume []string
 	// Kill ends at the second interrupt. Nil never ends.
@@ -40,10 +38,6 @@ func (r *Run) Trials(ctx context.Context, o RunOptions) (_ runner.Summary, err e
 	if s.Times != nil {
 		planned = 0 // earlier trials had the interval of their cluster
 	}
-	stop := orUnstartable(r.Dir, stopRule(r.Dir, s.Experiment, r.notices.post))
-	if o.EndFailed {
-		stop = stopFailed(r.Dir)
-	}
 	return runner.Run(ctx, runner.Config{
 		Experiment: s.Experiment,
 		Topologies: topologies,
@@ -56,7 +50,7 @@ func (r *Run) Trials(ctx context.Context, o RunOptions) (_ runner.Summary, err e
 		Dir:        r.Dir,
 		TrialTime:  s.Expected() / time.Duration(max(1, len(s.Plan.Trials))),
 		Refresh:    planned,
-		Stop:       stop,
+		Stop:       orUnstartable(r.Dir, stopRule(r.Dir, s.Experiment, r.notices.post)),
 		Resume:     Command(s.definitions, append([]string{"--resume", r.Dir.Path()}, o.Resume...)...),
 		Sinks:      []result.Sink{o.View},
 		Kill:       o.Kill,

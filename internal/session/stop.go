@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"time"
@@ -37,18 +38,7 @@ func stopRule(dir *result.Dir, x *experiment.Experiment, post func(string)) func
 	}
 }
 
-// stopFailed ends a run whose trials have all failed: the next would fail of the same cause.
-func stopFailed(dir *result.Dir) func(block int) (result.Stopped, error) {
-	return func(int) (result.Stopped, error) {
-		records, err := dir.Records()
-		if err != nil || slices.ContainsFunc(records, func(r result.Record) bool { return r.Error == "" }) {
-			return result.Stopped{}, err
-		}
-		return result.Stopped{Why: "every trial failed"}, nil
-	}
-}
-
-// orUnstartable ends a run, beside its rule, if a treatment has not started in any of its trials, two or more, for one
+// orUnstartable ends a run, beside its rule, if none of two or more trials has started, of a treatment or of all, for one
 // reason: the next would fail of the same cause. Later than a few blocks it does not look: every treatment has had its
 // chance, and the records of a long run take long to read. A nil rule continues.
 func orUnstartable(dir *result.Dir, rule func(block int) (result.Stopped, error)) func(block int) (result.Stopped, error) {
@@ -63,21 +53,16 @@ func orUnstartable(dir *result.Dir, rule func(block int) (result.Stopped, error)
 		if err != nil {
 			return result.Stopped{}, err
 		}
-		trials, reasons := map[string]int{}, map[string]map[string]bool{}
-		for i := range records {
-			r := &records[i]
-			reason := r.Error
-			if r.Load != nil {
-				reason = "" // it started
-			}
-			if trials[r.Treatment]++; reasons[r.Treatment] == nil {
-				reasons[r.Treatment] = map[string]bool{}
-			}
-			reasons[r.Treatment][numbers.ReplaceAllString(reason, "N")] = true
+		if unstartable(records) {
+			return result.Stopped{Why: fmt.Sprintf("none of %d trials started: %s", len(records), records[0].Error)}, nil
 		}
+		trials := map[string][]result.Record{}
 		for i := range records {
-			if r := &records[i]; r.Error != "" && trials[r.Treatment] > 1 && len(reasons[r.Treatment]) == 1 && r.Load == nil {
-				return result.Stopped{Why: fmt.Sprintf("none of %d trials of %s started: %s", trials[r.Treatment], r.Treatment, r.Error)}, nil
+			trials[records[i].Treatment] = append(trials[records[i].Treatment], records[i])
+		}
+		for _, treatment := range slices.Sorted(maps.Keys(trials)) {
+			if of := trials[treatment]; unstartable(of) {
+				return result.Stopped{Why: fmt.Sprintf("none of %d trials of %s started: %s", len(of), treatment, of[0].Error)}, nil
 			}
 		}
 		return rule(block)
@@ -89,6 +74,17 @@ const startBlocks = 5
 
 // numbers are the parts of a reason that differ from trial to trial: ports, process IDs.
 var numbers = regexp.MustCompile(`[0-9]+`)
+
+// unstartable reports whether none of two or more trials has started, for one reason.
+func unstartable(trials []result.Record) bool {
+	for i := range trials {
+		r := &trials[i]
+		if r.Load != nil || r.Error == "" || numbers.ReplaceAllString(r.Error, "N") != numbers.ReplaceAllString(trials[0].Error, "N") {
+			return false
+		}
+	}
+	return len(trials) > 1
+}
 
 // decisionRule ends the run when every gate is decided, or when another block would last beyond the time given.
 func decisionRule(dir *result.Dir, d experiment.Decide, post func(string)) func(block int) (result.Stopped, error) {

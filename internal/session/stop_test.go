@@ -39,24 +39,26 @@ func TestDecisionWithinAfterAResume(t *testing.T) {
 	}
 }
 
-// A run ends if no trial of a treatment started for one reason, but not after one trial, with two reasons, or after a start.
+// A run ends if no trial of a treatment, or of all, started for one reason, but not after one trial, with two reasons, or after a start.
 func TestStopUnstartable(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		blocks int
+		all    bool
 		reason func(block int) string
-		ends   bool
+		ends   string
 	}{
-		{"one trial", 1, func(int) string { return "exit status 1" }, false},
-		{"one reason", 2, func(block int) string { return "port " + strings.Repeat("8", block) + " is taken" }, true},
-		{"two reasons", 2, func(block int) string { return strings.Repeat("other ", block) }, false},
-		{"started once", 3, func(block int) string { return map[int]string{1: "exit status 1", 3: "exit status 1"}[block] }, false},
+		{"one trial", 1, false, func(int) string { return "exit status 1" }, ""},
+		{"one reason", 2, false, func(block int) string { return "port " + strings.Repeat("8", block) + " is taken" }, "none of 2 trials of ID started: port 8 is taken"},
+		{"two reasons", 2, false, func(block int) string { return strings.Repeat("other ", block) }, ""},
+		{"started once", 3, false, func(block int) string { return map[int]string{1: "exit status 1", 3: "exit status 1"}[block] }, ""},
+		{"all of one block", 1, true, func(int) string { return "exit status 1" }, "none of 3 trials started: exit status 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := analysistest.Quickstart()
 			s.Treatments, s.Blocks, s.Bare = s.Treatments[:3], c.blocks, true
 			s.Change = func(r *result.Record) {
-				if reason := c.reason(r.Block); r.Treatment == s.Treatments[1].ID && reason != "" {
+				if reason := c.reason(r.Block); (c.all || r.Treatment == s.Treatments[1].ID) && reason != "" {
 					r.Error, r.Load, r.Valid = reason, nil, false
 				}
 			}
@@ -65,8 +67,8 @@ func TestStopUnstartable(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := strings.Contains(stop.Why, s.Treatments[1].ID+" started: port 8 is taken"); got != c.ends {
-				t.Errorf("stopped: %q", stop.Why)
+			if want := strings.Replace(c.ends, "ID", s.Treatments[1].ID, 1); stop.Why != want {
+				t.Errorf("stopped: %q, want %q", stop.Why, want)
 			}
 		})
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/rbac"
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/session"
 )
 
@@ -35,7 +36,7 @@ func Permissions(ctx context.Context, s *session.Study) ([]rbac.Permission, erro
 		}
 		return all, nil
 	}
-	steps, err := recorded(ctx, s, session.Opening{Experiment: x, Results: "runs", Version: s.Program.Version, Note: func(string) {}}, io.Discard)
+	steps, err := recorded(ctx, s, session.Opening{Experiment: x, Results: result.RunsDir, Version: s.Program.Version, Note: func(string) {}}, io.Discard)
 	if err != nil {
 		return nil, err
 	}
