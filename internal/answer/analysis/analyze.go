@@ -14,6 +14,7 @@ func Analyze(d *result.Dir, o Options) (*Report, error) {
 		return nil, err
 	}
 	r := newReport(run)
+	r.options = o
 	if o.Ladder || run.File.Ladder {
 		if r.Ladders, err = run.Ladders(); err != nil && o.Ladder {
 			return nil, fmt.Errorf("analyse %s: %w", d.Path(), err)

@@ -23,6 +23,10 @@ func NewLooks(d *result.Dir, o Options) (*Looks, error) {
 	return &Looks{run}, nil
 }
 
+// Looks reads the results directory of a report with gates, for decisions after fewer of its blocks. Attribution, method and
+// baseline are those of the report.
+func (r *Report) Looks(d *result.Dir) (*Looks, error) { return NewLooks(d, r.options) }
+
 // From is the first block after which gates are decided.
 func (l *Looks) From() int { return experiment.DecideFrom() }
 

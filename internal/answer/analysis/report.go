@@ -52,6 +52,8 @@ type Report struct {
 	Cost *Cost `json:"cost,omitempty"`
 	// Expectations are absent where the experiment has none.
 	Expectations []Expectation `json:"expectations,omitempty"`
+
+	options Options // of its analysis
 }
 
 // Find returns the comparison of a treatment's metric.

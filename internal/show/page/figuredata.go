@@ -145,13 +145,7 @@ func looksOf(s Source) []looks {
 	if len(s.Report.Decisions) == 0 {
 		return nil
 	}
-	o := analysis.Options{Blocks: s.Report.Count.Blocks, Detect: s.Report.Decisions[0].Detect / 100}
-	for _, d := range s.Report.Decisions {
-		if !slices.Contains(o.Gates, d.Gate) {
-			o.Gates = append(o.Gates, d.Gate)
-		}
-	}
-	measured, err := analysis.NewLooks(s.Dir, o)
+	measured, err := s.Report.Looks(s.Dir)
 	if err != nil {
 		return nil // the report has the outcome
 	}

@@ -8,6 +8,9 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/page"
 )
 
@@ -65,11 +68,24 @@ func TestHeatHasEveryAnswer(t *testing.T) {
 	}
 }
 
-// The looks are those at the gate of the report, also if it is not the gate of the run.
+// The looks are those at the gate of the report, also if it is not the gate of the run, or has another attribution of tasks.
 func TestLooksOfAnotherGate(t *testing.T) {
 	gated := short(t, 3, 6, 180, gatedFile)
-	const gate = "cpu_us_per_request/total < +50%"
-	r, err := analysis.Analyze(gated, analysis.Options{Gates: []string{gate}, LastLook: true})
+	for name, o := range map[string]analysis.Options{
+		"gate": {Gates: []string{"cpu_us_per_request/total < +50%"}, LastLook: true},
+		"attribution": {Gates: []string{"cpu_us_per_request/app < +50%"}, LastLook: true, Attribute: func(task mesh.Task) mesh.Task {
+			task.Plane = metric.App
+			return task
+		}},
+	} {
+		t.Run(name, func(t *testing.T) { checkLooks(t, gated, o) })
+	}
+}
+
+// checkLooks compares the last look of a page with the decision of its report.
+func checkLooks(t *testing.T, gated *result.Dir, o analysis.Options) {
+	t.Helper()
+	r, err := analysis.Analyze(gated, o)
 	if err != nil || len(r.Decisions) != 1 {
 		t.Fatalf("%d decisions: %v", len(r.Decisions), err)
 	}
