@@ -15,7 +15,7 @@ func describeLoad(names Names) []description {
 		{"load.from", "Origin of the load, on kubernetes. inside: load workers in pods; outside: this machine, through platform.expose.", nil, oneOf(loadFrom...)},
 		{"load.entry", "Target of the load, on kubernetes. service: the entry's Service; gateway: the mesh's ingress gateway.", nil, oneOf(entries...)},
 		{"load.arrivals", "Arrivals of an open loop. recorded: at the instants of load.requests or load.targets, at the recorded rate, or sped up or slowed down to factors.rate.", d.Load.Arrivals, oneOf(arrivals...)},
-		{"load.timeout", "Timeout of a request, at most 60s.", d.Load.Timeout.String(), nil},
+		{"load.timeout", "Timeout of a request from its send, at most 60s.", d.Load.Timeout.String(), nil},
 		{"load.workers", "Threads of the load generator.", d.Load.Workers, between(1, maxWorkers)},
 		{"load.checks", "Conditions for a successful answer. Only the generator tare checks them.", nil, nil},
 		{"load.checks.status", "Successful statuses: codes, classes, grpc-0 to grpc-16; default: 2xx and grpc-0.", nil, func(s *jsonschema.Schema) { levelList(s); statusItems(s.Items) }},

@@ -97,6 +97,8 @@ type Profile struct {
 	// WebSocket is the answer to a message, nil for an echo.
 	WebSocket *WebSocket `json:"webSocket,omitempty"`
 
+	// Timeout bounds a request from its first send to the end of its answer. The wait for a free connection does not
+	// count: a request in a queue ends with Drain at the latest.
 	Timeout time.Duration `json:"timeout"` // ns
 
 	// The schedule starts at Start (zero: at once). Requests intended before

@@ -87,3 +87,28 @@ func TestRequestsOutlastTheDrain(t *testing.T) {
 		}
 	})
 }
+
+// The timeout counts from the send: requests that wait for the only connection for longer are sent and answered, and
+// their response times have the wait.
+func TestTimeoutCountsFromTheSend(t *testing.T) {
+	t.Parallel()
+	eachEngine(t, func(t *testing.T, engine string) {
+		t.Parallel()
+		const each, timeout = 50 * time.Millisecond, time.Second
+		url := rawServer(t, answering(func(c net.Conn, _ int) bool {
+			time.Sleep(each) // the server's work
+			_, err := io.WriteString(c, helloResponse)
+			return err == nil
+		}))
+		p := on(profile(url), engine)
+		p.Connections, p.Rate, p.Requests, p.Timeout = 1, 100, 60, timeout
+		p.Warmup, p.Tail, p.Measure = 0, 0, time.Minute
+		r := mustRun(t, p)
+		if r.Classes[load.OK] != 60 {
+			t.Errorf("%d of 60 requests are answered: %v", r.Classes[load.OK], r.Errors)
+		}
+		if waited := r.ResponseMS.Max; waited <= float64(timeout.Milliseconds()) {
+			t.Errorf("the longest response time is %v ms", waited)
+		}
+	})
+}
