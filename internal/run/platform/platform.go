@@ -96,6 +96,8 @@ type Deployment struct {
 	MeshCounters MeshCounters
 	// RequestCounters reads the requests that services and data plane count. nil: their conservation is not checked.
 	RequestCounters RequestCounters
+	// Connections checks who is connected to applications behind proxies. nil: it is not checked.
+	Connections Connections
 	// TaskFaults ends, freezes and restarts tasks. nil: every fault is unsupported.
 	TaskFaults TaskFaults
 	// EndedTasks accounts for tasks that a fault ended. nil: their last reading counts.
@@ -292,6 +294,13 @@ type RequestCounters interface {
 	// RequestCounts reads each counter of requests once, in a reading of its own. A counter that cannot be read
 	// has the reason. The error is for the end of ctx.
 	RequestCounts(ctx context.Context) ([]balance.Count, error)
+}
+
+// Connections checks the open connections to applications and to their proxies.
+type Connections interface {
+	// CheckConnections returns checks for each service behind proxies: every connection that is open now belongs to a proxy
+	// before it, and none to the load. tasks are the current ones.
+	CheckConnections(ctx context.Context, tasks []Task) ([]check.Check, error)
 }
 
 // Victim is a task that a fault can hit.

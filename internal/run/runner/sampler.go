@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -49,7 +50,37 @@ func (s *sampler) list(ctx context.Context) error {
 		return err
 	}
 	s.listed = tasks
+	if err := s.connected(ctx, tasks); err != nil {
+		return err
+	}
 	s.tasks = append(slices.Clone(tasks), s.last.Found...)
+	return nil
+}
+
+// connected checks who is connected to the applications, and keeps the last or the first failed result of each check.
+func (s *sampler) connected(ctx context.Context, tasks []platform.Task) error {
+	if s.deployment.Connections == nil {
+		return nil
+	}
+	checks, err := s.deployment.Connections.CheckConnections(ctx, tasks)
+	if err != nil {
+		return err
+	}
+	record := &s.journal.record
+	for _, c := range checks {
+		i := slices.IndexFunc(record.Checks, func(o check.Check) bool { return o.Name == c.Name })
+		switch {
+		case i < 0:
+			record.Checks = append(record.Checks, c)
+		case record.Checks[i].OK:
+			record.Checks[i] = c
+		default:
+			continue // it has failed before
+		}
+		if !c.OK { // the trial goes on: the counters of requests may locate the cause
+			s.journal.warn(result.Warning{Code: "verify-failed", Message: c.Name + ": " + c.Detail, Hint: c.Hint, Invalidates: true})
+		}
+	}
 	return nil
 }
 

@@ -21,6 +21,7 @@ func (d *deployment) declare() *platform.Deployment {
 		Watcher:         d.processes,
 		Prober:          prober{d.layout.spec.CPUs},
 		StageTimer:      d.times,
+		Connections:     &connections{d.layout},
 		MeshCounters:    d.proxies,
 		RequestCounters: &requestCounters{layout: d.layout, processes: d.processes},
 		TaskFaults:      d.faults,

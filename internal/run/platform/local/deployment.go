@@ -8,11 +8,13 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -62,10 +64,11 @@ func (d *deployment) startAll(ctx context.Context) error {
 			return err
 		}
 	}
-	return d.startLoadPod(ctx)
+	return nil
 }
 
-// startWave starts the replicas of services that do not call each other, several at a time.
+// startWave starts the replicas of services that do not call each other, several at a time: first all sidecars, with those of
+// the load before its entry, then the applications. Between the two, stand-ins for the applications prove the path.
 func (d *deployment) startWave(ctx context.Context, wave []app.Service) error {
 	for _, s := range wave {
 		for i := range d.layout.spec.Replicas(s) {
@@ -77,47 +80,106 @@ func (d *deployment) startWave(ctx context.Context, wave []app.Service) error {
 			d.layout.pods[s.Name] = append(d.layout.pods[s.Name], p)
 		}
 	}
+	defer func() {
+		d.endStandIns(wave)
+		for _, s := range wave {
+			for _, p := range d.layout.pods[s.Name] {
+				if p.socket != nil {
+					p.socket.Close() // of an application that did not start
+				}
+			}
+		}
+	}()
+	if err := d.eachPod(ctx, wave, d.startSidecar); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(wave, func(s app.Service) bool { return s.Name == d.layout.spec.Topology.EntryName() }) {
+		if err := d.startLoadPod(ctx); err != nil {
+			return err
+		}
+	}
+	if d.layout.proxied() {
+		for _, s := range wave {
+			d.verifier.proven = append(d.verifier.proven, d.prove(ctx, s)...)
+		}
+		d.endStandIns(wave)
+	}
+	return d.eachPod(ctx, wave, d.startApplication)
+}
+
+// eachPod calls start for each pod of a wave, several at a time.
+func (d *deployment) eachPod(ctx context.Context, wave []app.Service, start func(context.Context, *pod, app.Service) error) error {
 	starting, ctx := errgroup.WithContext(ctx)
 	starting.SetLimit(startingAtOnce())
 	for _, s := range wave {
 		for _, p := range d.layout.pods[s.Name] {
-			starting.Go(func() error { return d.startPod(ctx, p, s) })
+			starting.Go(func() error { return start(ctx, p, s) })
 		}
 	}
 	return starting.Wait()
+}
+
+// endStandIns ends the stand-ins of a wave.
+func (d *deployment) endStandIns(wave []app.Service) {
+	for _, s := range wave {
+		for _, p := range d.layout.pods[s.Name] {
+			if p.stand != nil {
+				p.stand.stop()
+				p.stand = nil
+			}
+		}
+	}
+}
+
+// prove checks by nonces that the proxies lead to the applications of a service: from the load to the entry, and within a pod of
+// another service without mutual TLS.
+func (d *deployment) prove(ctx context.Context, s app.Service) (checks []check.Check) {
+	path := "/"
+	if targets := d.layout.spec.Targets([]string{"http://x/"}); len(targets) > 0 {
+		path, _, _ = strings.Cut(strings.TrimPrefix(targets[0], "http://x"), "?")
+	}
+	var behind []*standIn
+	for _, p := range d.layout.pods[s.Name] {
+		if p.stand == nil {
+			return nil
+		}
+		behind = append(behind, p.stand)
+	}
+	first := d.layout.pods[s.Name][0]
+	if s.Name == d.layout.spec.Topology.EntryName() {
+		return []check.Check{proveBy(ctx, "the sidecars of load and "+s.Name, d.layout.load.outbound[s.Name], first.host, path, first.protocol, behind)}
+	}
+	if d.layout.spec.Mesh.Provides.MTLS {
+		return nil
+	}
+	for i, p := range d.layout.pods[s.Name] {
+		checks = append(checks, proveBy(ctx, "the sidecar of "+p.name, p.inbound, p.host, "/", p.protocol, behind[i:i+1]))
+	}
+	return checks
 }
 
 // startingAtOnce is the number of pods that start in parallel. Half of a start is waiting, so
 // twice the number of processors are kept busy.
 func startingAtOnce() int { return 2 * max(2, runtime.NumCPU()) }
 
-// startPod starts one replica: its sidecar, then its application.
-func (d *deployment) startPod(ctx context.Context, p *pod, s app.Service) error {
+// startSidecar chooses the address of a replica's application and starts its sidecar, if the mesh has one.
+func (d *deployment) startSidecar(ctx context.Context, p *pod, s app.Service) error {
+	var err error
 	if s.IsOwn() {
-		if err := d.own.address(p, s); err != nil {
-			return err
-		}
-		if err := d.startSidecar(ctx, p, s); err != nil {
-			return err
-		}
-		return d.own.start(ctx, p, s)
+		err = d.own.address(p, s)
+	} else if p.socket, err = listen(p.ip); err == nil {
+		p.app = p.socket.Addr().(*net.TCPAddr).AddrPort()
 	}
-	listener, err := listen(p.ip)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
-	defer listener.Close() // the application has a copy
-	p.app = listener.Addr().(*net.TCPAddr).AddrPort()
-	if err := d.startSidecar(ctx, p, s); err != nil {
-		return err
-	}
-	return d.apps.start(ctx, p, s, listener)
-}
-
-// startSidecar starts the sidecar of a replica, if the mesh has one.
-func (d *deployment) startSidecar(ctx context.Context, p *pod, s app.Service) error {
 	if !d.layout.proxied() {
 		return nil
+	}
+	if s.URL == "" {
+		if p.stand, err = newStandIn(p.app, p.protocol, p.socket); err != nil {
+			return fmt.Errorf("start %s: %w", p.name, err)
+		}
 	}
 	var from []string
 	for _, c := range callers(d.layout.spec.Topology, s.Name) {
@@ -131,7 +193,15 @@ func (d *deployment) startSidecar(ctx context.Context, p *pod, s app.Service) er
 	return d.proxies.start(ctx, p, in, callees(s))
 }
 
-// startLoadPod makes the load generator's pod. Its sidecar is the last to start.
+// startApplication starts the application of a replica.
+func (d *deployment) startApplication(ctx context.Context, p *pod, s app.Service) error {
+	if s.IsOwn() {
+		return d.own.start(ctx, p, s)
+	}
+	return d.apps.start(ctx, p, s, p.socket)
+}
+
+// startLoadPod makes the load generator's pod. Its sidecar starts after that of its entry.
 func (d *deployment) startLoadPod(ctx context.Context) error {
 	entry := d.layout.spec.Topology.EntryName()
 	var err error

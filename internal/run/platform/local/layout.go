@@ -2,6 +2,7 @@ package local
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -23,6 +24,8 @@ type pod struct {
 	sidecar  mesh.SidecarContext
 	program  app.Program               // of the service, zero for the configurable one
 	own      app.Own                   // the program of the user, zero for tare's
+	socket   *net.TCPListener          // of the application, before it starts, nil for a program of the user
+	stand    *standIn                  // answers before the application starts, nil without a sidecar
 	beside   *pod                      // the process beside the program, for its counter
 	admin    *admin                    // nil without an admin interface like Envoy's
 	inbound  netip.AddrPort            // the sidecar's inbound listener

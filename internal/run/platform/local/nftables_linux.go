@@ -14,7 +14,6 @@ import (
 	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
 	"github.com/mdlayher/netlink"
-	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
@@ -361,32 +360,4 @@ func (t *table) end() error {
 	}
 	t.pods = nil
 	return errors.Join(failed...)
-}
-
-// connection is one end of a TCP connection.
-type connection struct{ from, to netip.AddrPort }
-
-// stateEstablished is TCP_ESTABLISHED of linux/tcp_states.h.
-const stateEstablished = 1
-
-// established lists both ends of the established TCP connections of this network namespace.
-func established() ([]connection, error) {
-	fs, err := procfs.NewDefaultFS()
-	if err != nil {
-		return nil, err
-	}
-	//lint:ignore SA1019 called once per fault: the text is slower than a netlink dump, and equivalent
-	lines, err := fs.NetTCP()
-	if err != nil {
-		return nil, err
-	}
-	var all []connection
-	for _, l := range lines {
-		from, okFrom := netip.AddrFromSlice(l.LocalAddr)
-		to, okTo := netip.AddrFromSlice(l.RemAddr)
-		if l.St == stateEstablished && okFrom && okTo {
-			all = append(all, connection{netip.AddrPortFrom(from.Unmap(), uint16(l.LocalPort)), netip.AddrPortFrom(to.Unmap(), uint16(l.RemPort))})
-		}
-	}
-	return all, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
@@ -30,6 +31,7 @@ type verifier struct {
 	control   *controlPlane
 	proxies   *proxies
 	settle    time.Duration // maximum delay of counters
+	proven    []check.Check // by nonces, before the applications started
 	refused   bool          // an earlier verification made connections that proxies refused
 }
 
@@ -58,7 +60,7 @@ func (v *verifier) Verify(ctx context.Context, probe platform.Probe) (done platf
 		return done, err
 	}
 	answers, seen := v.probe(ctx, probe, requests)
-	checks := []check.Check{answers}
+	checks := append(slices.Clone(v.proven), answers)
 	after, err := settle(ctx, v.settle, flows, before)
 	if err != nil {
 		return done, err

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -34,6 +35,7 @@ var abilityTests = []struct {
 	{"StageTimer", suite.stageTimer},
 	{"MeshCounters", suite.meshCounters},
 	{"RequestCounters", suite.requestCounters},
+	{"Connections", suite.connections},
 	{"Configurer", suite.configurer},
 	{"NetworkFaults", suite.networkFaults},
 	{"Scaler", suite.scaler},
@@ -105,6 +107,21 @@ func (s suite) warner(t *testing.T, d *platform.Deployment) {
 			t.Errorf("a warning without code or message: %+v", w)
 		}
 	}
+}
+
+func (s suite) connections(t *testing.T, d *platform.Deployment) {
+	tasks, err := d.Tasks(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	checks, err := d.Connections.CheckConnections(t.Context(), tasks)
+	if err != nil {
+		t.Error(err)
+	}
+	if c, failed := check.Failed(checks); failed {
+		t.Errorf("%s: %s", c.Name, c.Detail)
+	}
+	s.intact(t, d)
 }
 
 func (s suite) loadWorkers(t *testing.T, d *platform.Deployment) {

@@ -1,0 +1,128 @@
+package local
+
+import (
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
+)
+
+// A proxy in Python that answers requests in a mode: listen, upstream, mode.
+const hostileProxy = `
+import http.client, http.server, os, sys, time
+listen, upstream, mode = sys.argv[1:4]
+host, port = listen.rsplit(":", 1)
+cached = {}
+class Proxy(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def fetch(self):
+        c = http.client.HTTPConnection(upstream)
+        c.request(self.command, self.path, self.body, headers={"User-Agent": self.headers.get("User-Agent", ""), "Host": self.headers["Host"]})
+        r = c.getresponse()
+        return r.status, r.read()
+    def do_GET(self):
+        self.body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        status, body = 200, b"made here"
+        if mode == "caches":
+            if self.path not in cached: cached[self.path] = self.fetch()
+            status, body = cached[self.path]
+        elif mode != "answers":
+            status, body = self.fetch()
+        if mode == "repeats": self.fetch()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    do_POST = do_GET
+    def log_message(self, *a): pass
+http.server.ThreadingHTTPServer((host, int(port)), Proxy).serve_forever()
+`
+
+// failures are the checks that do not hold.
+func failures(t *testing.T, d *platform.Deployment) (failed []string) {
+	t.Helper()
+	checks, err := platformtest.Checks(d.Verifier.Verify(t.Context(), platform.Probe{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range checks {
+		if !c.OK {
+			failed = append(failed, c.Name+": "+c.Detail)
+		}
+	}
+	return failed
+}
+
+// A proxy that does not lead every request to the application once is found before the load, without a counter of its own.
+func TestHostileProxies(t *testing.T) {
+	for mode, want := range map[string]string{
+		"forwards": "",
+		"answers":  "the answer is not of the application's address",
+		"caches":   "the same answer came twice",
+		"repeats":  "one request arrived 4 times", // both sidecars repeat
+	} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			d := mustDeploy(t, Options{FetchProgram: onPath}, anySidecar(t, hostileProxy, mode, ""))
+			failed := strings.Join(failures(t, d.declare()), "\n")
+			if want == "" && failed != "" || !strings.Contains(failed, want) {
+				t.Errorf("failed checks:\n%s\nwant %q", failed, want)
+			}
+		})
+	}
+}
+
+// A client that connects to an application or to its sidecar past the proxies before it is found by the kernel's sockets.
+func TestConnectionsPastTheProxy(t *testing.T) {
+	t.Parallel()
+	d := mustDeploy(t, Options{FetchProgram: onPath}, anySidecar(t, pythonProxy, "plain", ""))
+	connected := func() (c check.Check, failed bool) {
+		t.Helper()
+		tasks, err := d.Tasks(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		checks, err := d.declare().Connections.CheckConnections(t.Context(), tasks)
+		if err != nil || len(checks) != 2 {
+			t.Fatalf("%d checks, %v", len(checks), err)
+		}
+		c, failed = check.Failed(checks)
+		if !failed {
+			c = checks[0]
+		}
+		return c, failed
+	}
+	through := dialed(t, d.layout.load.outbound["echo"].String())
+	if c, failed := connected(); failed || !strings.HasPrefix(c.Detail, "1 open") {
+		t.Errorf("%s: %s", c.Name, c.Detail)
+	}
+	for _, at := range []string{d.layout.pods["echo"][0].app.String(), d.layout.pods["echo"][0].inbound.String()} {
+		past := dialed(t, at)
+		if c, failed := connected(); !failed || !strings.Contains(c.Detail, "not to the proxy") {
+			t.Errorf("a connection to %s: %s: %s", at, c.Name, c.Detail)
+		}
+		past.Close()
+	}
+	through.Close()
+}
+
+// dialed is a connection over which the application has answered.
+func dialed(t *testing.T, at string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: echo\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}

@@ -1,0 +1,261 @@
+package local
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+)
+
+// standIn answers in place of an application until the application starts: each answer is a nonce, a random text. A nonce that
+// comes back through the proxies proves that they lead to this address.
+type standIn struct {
+	tcp    bool // plain TCP: a line is answered with a nonce
+	server *http.Server
+	socket net.Listener
+
+	mu     sync.Mutex
+	issued map[string]int // answers by nonce
+	nonces int            // requests of [nonceAgent]
+	open   map[net.Conn]bool
+}
+
+// nonceAgent is the header User-Agent of requests for a nonce: others are of the proxies themselves.
+const nonceAgent = "tare-nonce"
+
+// newStandIn answers on the address of an application. With its socket it leaves the socket open.
+func newStandIn(at netip.AddrPort, protocol string, own *net.TCPListener) (*standIn, error) {
+	s := &standIn{tcp: protocol == app.TCP, issued: map[string]int{}, open: map[net.Conn]bool{}}
+	var err error
+	if own == nil {
+		s.socket, err = net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at))
+	} else if files, failed := descriptors(own); failed != nil {
+		err = failed
+	} else {
+		s.socket, err = net.FileListener(files[0])
+		closeAll(files)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("answer in place of the application: %w", err)
+	}
+	if s.tcp {
+		go s.echoLines()
+		return s, nil
+	}
+	protocols := protocols(1)
+	protocols.SetUnencryptedHTTP2(true)
+	s.server = &http.Server{Handler: http.HandlerFunc(s.answer), Protocols: protocols, ReadHeaderTimeout: probeTimeout, ConnState: func(c net.Conn, state http.ConnState) {
+		s.keep(c, state != http.StateClosed && state != http.StateHijacked)
+	}}
+	go func() { _ = s.server.Serve(s.socket) }()
+	return s, nil
+}
+
+// keep adds or removes an open connection.
+func (s *standIn) keep(c net.Conn, open bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if open {
+		s.open[c] = true
+	} else {
+		delete(s.open, c)
+	}
+}
+
+// stop ends all connections by a reset: the address must not remain in use (TIME_WAIT).
+func (s *standIn) stop() {
+	s.socket.Close()
+	s.mu.Lock()
+	open := maps.Clone(s.open)
+	s.mu.Unlock()
+	for c := range open {
+		if t, ok := c.(*net.TCPConn); ok {
+			_ = t.SetLinger(0)
+		}
+		c.Close()
+	}
+	if s.server != nil {
+		s.server.Close()
+	}
+}
+
+func (s *standIn) nonce(counted bool) string {
+	n := rand.Text()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.issued[n]++
+	if counted {
+		s.nonces++
+	}
+	return n
+}
+
+func (s *standIn) answer(w http.ResponseWriter, r *http.Request) {
+	text := []byte(s.nonce(strings.HasPrefix(r.UserAgent(), nonceAgent)))
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+		w.Header().Set("Content-Type", "application/grpc")
+		w.Header().Set("Trailer", "Grpc-Status")
+		text = append([]byte{0, 0, 0, 0, byte(len(text))}, text...)
+		defer w.Header().Set("Grpc-Status", "0")
+	}
+	_, _ = io.Copy(io.Discard, r.Body)
+	_, _ = w.Write(text)
+}
+
+func (s *standIn) echoLines() {
+	for {
+		c, err := s.socket.Accept()
+		if err != nil {
+			return
+		}
+		s.keep(c, true)
+		go func() {
+			defer s.keep(c, false)
+			defer c.Close()
+			if _, err := bufio.NewReader(c).ReadString('\n'); err == nil {
+				_, _ = io.WriteString(c, s.nonce(true)+"\n")
+				_, _ = io.Copy(io.Discard, c) // the client ends the connection
+			}
+		}()
+	}
+}
+
+// nonceTimeout bounds the wait for the first nonce: a proxy may find its upstream some time after it serves.
+const nonceTimeout = 5 * time.Second
+
+// proveBy requests two nonces through the proxies at an address, from the stand-ins behind it. Each must arrive there once.
+func proveBy(ctx context.Context, name string, through netip.AddrPort, host, path, protocol string, behind []*standIn) check.Check {
+	c := check.Check{Name: "nonce through " + name}
+	deadline := time.NewTimer(nonceTimeout)
+	defer deadline.Stop()
+	again := time.NewTicker(ownPause)
+	defer again.Stop()
+	last := ""
+	for passed := 0; passed < 2; {
+		before := counted(behind)
+		text, err := requestNonce(ctx, through, host, path, protocol)
+		if err == nil && !issuedBy(behind, text) {
+			err = fmt.Errorf("the answer is not of the application's address: %.60q", text)
+		}
+		n := counted(behind) - before
+		if err == nil && n > 1 {
+			c.Detail, c.Hint = fmt.Sprintf("one request arrived %d times", n), "the proxy repeats requests; remove its retries, or declare provides: {retries: true}"
+			return c
+		}
+		if err == nil && text == last {
+			c.Detail, c.Hint = "the same answer came twice, and the second without a request to the application", "the proxy caches; switch its cache off"
+			return c
+		}
+		if err == nil {
+			passed, last = passed+1, text
+			continue
+		}
+		select {
+		case <-again.C:
+			if passed == 0 {
+				continue
+			}
+		case <-deadline.C:
+		case <-ctx.Done():
+		}
+		c.Detail, c.Hint = err.Error(), pathHint
+		return c
+	}
+	c.OK, c.Detail = true, "two random answers came through, each once"
+	return c
+}
+
+// counted is the number of requests for a nonce that arrived.
+func counted(all []*standIn) (n int) {
+	for _, s := range all {
+		s.mu.Lock()
+		n += s.nonces
+		s.mu.Unlock()
+	}
+	return n
+}
+
+func issuedBy(all []*standIn, nonce string) bool {
+	for _, s := range all {
+		s.mu.Lock()
+		n := s.issued[nonce]
+		s.mu.Unlock()
+		if n > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// requestNonce requests one nonce on a connection of its own.
+func requestNonce(ctx context.Context, through netip.AddrPort, host, path, protocol string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	if protocol == app.TCP {
+		return lineNonce(ctx, through)
+	}
+	method, body, version := http.MethodGet, []byte(nil), 1
+	switch protocol {
+	case app.GRPC:
+		method, body, version = http.MethodPost, make([]byte, 5), 2
+	case app.HTTP2:
+		version = 2
+	}
+	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(rootURL(through), "/")+path, bytes.NewReader(body))
+	if err != nil {
+		return "", err
+	}
+	r.Host = host
+	r.Header.Set("User-Agent", nonceAgent)
+	if protocol == app.GRPC {
+		r.Header.Set("Content-Type", "application/grpc")
+		r.Header.Set("TE", "trailers")
+	}
+	transport := &http.Transport{DisableCompression: true, Protocols: protocols(version)}
+	defer transport.CloseIdleConnections()
+	resp, err := transport.RoundTrip(r)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+	switch {
+	case err != nil:
+	case resp.StatusCode != http.StatusOK:
+		err = errors.New("it is answered with " + strconv.Itoa(resp.StatusCode))
+	case protocol == app.GRPC && len(text) > 5:
+		text = text[5:]
+	}
+	return string(text), err
+}
+
+func lineNonce(ctx context.Context, through netip.AddrPort) (string, error) {
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", through.String())
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	deadline, _ := ctx.Deadline()
+	if err := c.SetDeadline(deadline); err != nil {
+		return "", err
+	}
+	if _, err := io.WriteString(c, nonceAgent+"\n"); err != nil {
+		return "", err
+	}
+	line, err := bufio.NewReader(c).ReadString('\n')
+	return strings.TrimSpace(line), err
+}
