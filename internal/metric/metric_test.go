@@ -121,16 +121,15 @@ func TestScriptsHaveNoNames(t *testing.T) {
 	}
 }
 
-// elsewhere are names of metrics that name something else too: factors, kinds of
-// counters, fields of other formats.
-var elsewhere = map[string]bool{metric.Rate: true, metric.Timeouts: true, metric.ErrorRatio: true, metric.ServiceTime: true, metric.Lateness: true}
+// elsewhere are names of metrics that name something else too, such as fields of other formats.
+var elsewhere = map[string]bool{metric.ErrorRatio: true, metric.ServiceTime: true, metric.Lateness: true}
 
-// A metric's name is written in its row and in tests. Everything else uses the
-// constant, so that a metric can be renamed or found in one place.
+// A metric's name is written in its row and in tests. Everything else uses the constant, so that a metric can be
+// renamed or found in one place. One that is a word, such as rate, may be a word elsewhere.
 func TestNamesAreWrittenInTheTableOnly(t *testing.T) {
 	var names []string
 	for _, r := range metric.Rows() {
-		if !elsewhere[r.Name] {
+		if strings.Contains(r.Name, "_") && !elsewhere[r.Name] {
 			names = append(names, r.Name)
 		}
 	}
