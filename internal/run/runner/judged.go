@@ -23,6 +23,7 @@ type stretch struct {
 	from, to time.Duration
 	second         // sums
 	held     int64 // requests that were due before it, and neither answered before it
+	after    int64 // answers in the second after it, before the fault
 }
 
 func (p stretch) String() string {
@@ -68,7 +69,7 @@ func (s seen) outside(check string) (all []stretch) {
 	windows := timeline.Windows(check, s.record.Faults, s.faults)
 	var held int64
 	judged := false
-	for _, one := range s.seconds {
+	for i, one := range s.seconds {
 		was := judged
 		judged = true
 		for _, w := range windows {
@@ -83,6 +84,9 @@ func (s seen) outside(check string) (all []stretch) {
 			p.to = one.at + time.Second
 			p.intended, p.completed = p.intended+one.intended, p.completed+one.completed
 			p.ended, p.failed = p.ended+one.ended, p.failed+one.failed
+			if p.after = 0; i+1 < len(s.seconds) {
+				p.after = s.seconds[i+1].completed
+			}
 		}
 		held += one.intended - one.completed
 	}

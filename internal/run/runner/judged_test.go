@@ -24,15 +24,18 @@ func TestChecksJudgeOutsideFaults(t *testing.T) {
 	}{
 		"nothing": {spoil: func([]second) {}},
 		"the rate is missed 20 s before the fault": {
-			spoil:   func(all []second) { set(all[15:20], func(s *second) { s.completed = 50 }) }, // 250 of 3900
+			spoil:   func(all []second) { set(all[15:20], func(s *second) { s.completed = 50 }) }, // 250 of 3900, of which 100 can end in second 39
 			want:    []string{"rate-missed"},
-			message: "3650 of 3900 requests intended from 0s to 39s of the measure phase, outside the faults, were answered (93.59 %, minimum 99.50 %)",
+			message: "3750 of 3900 requests intended from 0s to 39s of the measure phase, outside the faults, were answered until a second later (96.15 %, minimum 99.50 %)",
 		},
-		"a few requests are under way at the fault": {
-			spoil: func(all []second) { all[38].completed = 76 }, // 24 of 3900: 19.5 and 5 are allowed
+		"requests are under way a second before the fault": {
+			spoil: func(all []second) { all[38].completed = 0 }, // as many answers follow in second 39
+		},
+		"and a few at the fault": {
+			spoil: func(all []second) { all[38].completed, all[39].completed = 50, 26 }, // 24 of 3900: 19.5 and 5 are allowed
 		},
 		"more than a few": {
-			spoil: func(all []second) { all[38].completed = 75 },
+			spoil: func(all []second) { all[38].completed, all[39].completed = 50, 25 },
 			want:  []string{"rate-missed"},
 		},
 		"the rate is missed in the fault only": {spoil: func(all []second) {

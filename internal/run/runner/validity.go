@@ -181,11 +181,12 @@ func rateMissed(s seen) string {
 		return "the generator sent nothing in the measure phase"
 	case s.suspends(experiment.RateMissed):
 		return s.firstStretch(experiment.RateMissed, func(p stretch) string {
-			if float64(p.intended-p.completed) <= minSurplus+s.limits.RateShortfall*float64(p.intended) {
+			answered := p.completed + p.after // a stretch ends a second before the fault, so that what is under way can end
+			if float64(p.intended-answered) <= minSurplus+s.limits.RateShortfall*float64(p.intended) {
 				return ""
 			}
-			return fmt.Sprintf("%d of %d requests intended %s were answered (%.2f %%, minimum %.2f %%)",
-				p.completed, p.intended, p, 100*float64(p.completed)/float64(p.intended), 100*(1-s.limits.RateShortfall))
+			return fmt.Sprintf("%d of %d requests intended %s were answered until a second later (%.2f %%, minimum %.2f %%)",
+				answered, p.intended, p, 100*float64(answered)/float64(p.intended), 100*(1-s.limits.RateShortfall))
 		})
 	}
 	// A paced generator intends no more than it can send. Its requested rate is the reference.

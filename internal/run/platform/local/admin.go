@@ -21,8 +21,11 @@ type admin struct {
 	statistics string
 }
 
-// adminTimeout of one request.
-const adminTimeout = 5 * time.Second
+// Timeouts of one request. A busy sidecar with thousands of clusters needs seconds for its dump.
+const (
+	adminTimeout = 5 * time.Second
+	dumpTimeout  = 30 * time.Second
+)
 
 // adminPause is the time between two requests of a poll.
 const adminPause = 5 * time.Millisecond
@@ -31,7 +34,7 @@ const adminPause = 5 * time.Millisecond
 const maxAdmin = 64 << 20
 
 func newAdmin(socket, statistics string) *admin {
-	return &admin{statistics: statistics, client: &http.Client{Timeout: adminTimeout, Transport: &http.Transport{
+	return &admin{statistics: statistics, client: &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
@@ -40,6 +43,12 @@ func newAdmin(socket, statistics string) *admin {
 }
 
 func (a *admin) get(ctx context.Context, path string) ([]byte, error) {
+	return a.getWithin(ctx, path, adminTimeout)
+}
+
+func (a *admin) getWithin(ctx context.Context, path string, timeout time.Duration) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://admin"+path, nil)
 	if err != nil {
 		return nil, fmt.Errorf("get %s from the sidecar: %w", path, err)

@@ -40,7 +40,7 @@ func (v *verifier) featureFlows(pods []*pod, calls map[string]called, visits cal
 }
 
 // dumped checks the texts of options in the configuration dumps of callers.
-func (v *verifier) dumped(dumps map[*pod][]byte) (checks []check.Check) {
+func (v *verifier) dumped(dumps map[*pod]dump) (checks []check.Check) {
 	if !v.layout.proxied() {
 		return nil
 	}
@@ -51,7 +51,10 @@ func (v *verifier) dumped(dumps map[*pod][]byte) (checks []check.Check) {
 			}
 			c := check.Check{Name: fmt.Sprintf("option %s in the configuration of %s", f.Option, p.name), OK: true, Detail: "the configuration dump has it"}
 			for _, text := range f.Dump {
-				if !bytes.Contains(dumps[p], []byte(text)) {
+				switch read := dumps[p]; {
+				case read.err != nil:
+					c.OK, c.Detail, c.Hint = false, read.err.Error(), "the processors may be too busy for a sidecar with so much configuration"
+				case !bytes.Contains(read.text, []byte(text)):
 					c.OK, c.Detail, c.Hint = false, "the configuration dump has no "+text, featureHint
 				}
 			}

@@ -146,9 +146,9 @@ func (p *pod) hasEndpoints(ctx context.Context, definition mesh.Sidecar) error {
 
 // keepDumps keeps the configuration dump of each sidecar that has one, as Envoy does. Private keys are redacted by
 // Envoy, and the list of its extensions is left out: it is most of a dump. A dump that cannot be read, or above
-// maxDump, is left out. The dumps as read are returned.
-func (px *proxies) keepDumps(ctx context.Context) map[*pod][]byte {
-	dumps := map[*pod][]byte{}
+// maxDump, is not kept. The dumps as read are returned.
+func (px *proxies) keepDumps(ctx context.Context) map[*pod]dump {
+	dumps := map[*pod]dump{}
 	if !px.layout.proxied() {
 		return dumps
 	}
@@ -156,31 +156,35 @@ func (px *proxies) keepDumps(ctx context.Context) map[*pod][]byte {
 		if p.admin == nil {
 			continue
 		}
-		text, err := p.admin.get(ctx, "/config_dump")
-		if err != nil {
+		text, err := p.admin.getWithin(ctx, "/config_dump", dumpTimeout)
+		dumps[p] = dump{text, err}
+		if err != nil || len(text) > maxDump {
 			continue
 		}
-		if dumps[p] = text; len(text) > maxDump {
-			continue
-		}
-		var dump struct {
+		var content struct {
 			Configs []map[string]any `json:"configs"`
 		}
 		d := json.NewDecoder(bytes.NewReader(text))
 		d.UseNumber()
-		if d.Decode(&dump) != nil || len(dump.Configs) == 0 {
+		if d.Decode(&content) != nil || len(content.Configs) == 0 {
 			continue
 		}
-		for _, c := range dump.Configs {
+		for _, c := range content.Configs {
 			bootstrap, _ := c["bootstrap"].(map[string]any)
 			node, _ := bootstrap["node"].(map[string]any)
 			delete(node, "extensions")
 		}
-		if text, err = json.Marshal(dump); err == nil {
+		if text, err = json.Marshal(content); err == nil {
 			_ = writeDump(filepath.Join(px.workspace.provenance, p.name+"-sidecar-config_dump.json"), px.workspace.secrets.redact(text))
 		}
 	}
 	return dumps
+}
+
+// dump is the configuration of a sidecar as it runs, or why it could not be read.
+type dump struct {
+	text []byte
+	err  error
 }
 
 // Bounds of the dump of a sidecar, in bytes. 10,000 clusters have 6 MB, in every trial. They are a tenth compressed.
