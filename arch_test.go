@@ -46,8 +46,8 @@ var layers = [][]string{
 	{"internal/experiment/expect"},
 	{"internal/load", "internal/kube/cluster/clustertest"},
 	{"internal/experiment/mesh", "internal/experiment/app", "internal/kube/cluster", "internal/load/template", "internal/load/capacity"},
-	{"internal/metric", "internal/experiment/manifest", "internal/answer/stats", "internal/answer/stats/statstest", "internal/answer/effective", "internal/base/strict", "internal/base/hdrlog", "internal/base/fetch", "internal/base/companion", "internal/base/dial", "internal/base/probe", "internal/base/clock", "internal/base/check", "internal/base/jsonschema", "internal/base/rpc", "internal/base/scrape", "internal/base/httpserver"},
-	{"internal/base/regular", "internal/base/printable", "internal/base/outfile"},
+	{"internal/metric", "internal/experiment/manifest", "internal/answer/stats", "internal/answer/stats/statstest", "internal/answer/effective", "internal/base/strict", "internal/base/hdrlog", "internal/base/fetch", "internal/base/companion", "internal/base/dial", "internal/base/probe", "internal/base/check", "internal/base/jsonschema", "internal/base/rpc", "internal/base/scrape", "internal/base/httpserver"},
+	{"internal/base/regular", "internal/base/printable", "internal/base/outfile", "internal/base/clock"},
 	{"internal/base/hint", "examples"},
 }
 

@@ -1,4 +1,4 @@
-// Package httpserver ends HTTP servers with their context.
+// Package httpserver ends HTTP servers with their context, and serves JSON to clients with a token.
 package httpserver
 
 import (

@@ -1,21 +1,17 @@
 package nodeagent
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/clock"
+	"github.com/tare-mesh/tare/internal/base/httpserver"
 )
 
 const (
@@ -44,58 +40,21 @@ func NewClient(dial func(ctx context.Context, network, address string) (net.Conn
 // Close closes the connection.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Refused is the error of a request that the agent refused.
-type Refused struct {
-	Status  int
-	Message string
-}
-
-func (e *Refused) Error() string { return e.Message }
-
 // call sends a request, and again if the connection is broken. All requests can be repeated.
 func (c *Client) call(ctx context.Context, method, target string, body, into any) error {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	err = c.once(ctx, method, target, text, into)
-	var refused *Refused
+	err := c.once(ctx, method, target, body, into)
+	var refused *httpserver.Refused
 	if err == nil || errors.As(err, &refused) || ctx.Err() != nil {
 		return err
 	}
 	c.http.CloseIdleConnections()
-	return c.once(ctx, method, target, text, into)
+	return c.once(ctx, method, target, body, into)
 }
 
-func (c *Client) once(ctx context.Context, method, target string, body []byte, into any) error {
+func (c *Client) once(ctx context.Context, method, target string, body, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	var sent io.Reader
-	if method != http.MethodGet {
-		sent = bytes.NewReader(body)
-	}
-	r, err := http.NewRequestWithContext(ctx, method, "http://node-agent"+target, sent)
-	if err != nil {
-		return err
-	}
-	r.Header.Set("Authorization", "Bearer "+c.token)
-	resp, err := c.http.RoundTrip(r)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode/100 == 2 {
-		return json.Unmarshal(text, into)
-	}
-	var why refusal
-	if json.Unmarshal(text, &why) != nil || why.Error == "" {
-		why.Error = fmt.Sprintf("%s: %.200s", resp.Status, strings.TrimSpace(string(text)))
-	}
-	return &Refused{resp.StatusCode, why.Error}
+	return httpserver.Call(ctx, c.http, c.token, method, "http://node-agent"+target, body, maxAnswer, into)
 }
 
 // Compare measures how far the agent's clock is ahead of this process's, and the maximum error of

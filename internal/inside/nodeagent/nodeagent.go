@@ -4,9 +4,7 @@
 // no command. The [Client] calls it through a forwarded connection.
 package nodeagent
 
-import (
-	"github.com/tare-mesh/tare/internal/base/clock"
-)
+import "github.com/tare-mesh/tare/internal/base/clock"
 
 // Bounds of requests.
 const (
@@ -62,9 +60,4 @@ type Reading struct {
 	Missing map[string]string `json:"missing,omitempty"`
 	Node    *Node             `json:"node,omitempty"` // absent: unknown, with the reason in NodeError
 	NodeErr string            `json:"nodeError,omitempty"`
-}
-
-// refusal is the body of a response that is not 2xx.
-type refusal struct {
-	Error string `json:"error"`
 }

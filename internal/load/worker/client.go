@@ -2,9 +2,7 @@ package worker
 
 import (
 	"archive/tar"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/clock"
+	"github.com/tare-mesh/tare/internal/base/httpserver"
 )
 
 const (
@@ -32,7 +31,7 @@ const (
 
 // Client calls one worker.
 type Client struct {
-	http  http.Client
+	http  *http.Transport
 	token string
 	// RetryTimeout bounds the retries of an unreachable worker since the last progress.
 	RetryTimeout time.Duration
@@ -41,17 +40,9 @@ type Client struct {
 // NewClient returns a client that connects with dial.
 func NewClient(dial func(ctx context.Context, network, address string) (net.Conn, error), token string) *Client {
 	// One request per connection: a broken forwarded connection is not always detected.
-	return &Client{http: http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true, DisableCompression: true}},
+	return &Client{http: &http.Transport{DialContext: dial, DisableKeepAlives: true, DisableCompression: true},
 		token: token, RetryTimeout: RetryTimeout}
 }
-
-// Refused is the error of a request that the worker refused.
-type Refused struct {
-	Status  int
-	Message string
-}
-
-func (e *Refused) Error() string { return e.Message }
 
 // retry calls do until it succeeds, is refused, or the worker is unreachable for
 // longer than RetryTimeout since the last progress.
@@ -59,7 +50,7 @@ func (c *Client) retry(ctx context.Context, what string, do func(context.Context
 	pause, since := firstPause, time.Now()
 	for {
 		progress, err := do(ctx)
-		var refused *Refused
+		var refused *httpserver.Refused
 		switch {
 		case err == nil:
 			return nil
@@ -84,51 +75,24 @@ func (c *Client) retry(ctx context.Context, what string, do func(context.Context
 
 // open sends one request and returns the response as a stream. The caller closes it.
 func (c *Client) open(ctx context.Context, method, target string, body any) (*http.Response, error) {
-	var sent io.Reader
-	if body != nil {
-		b, err := json.Marshal(body)
-		if err != nil {
-			return nil, err
-		}
-		sent = bytes.NewReader(b)
+	resp, err := httpserver.Do(ctx, c.http, c.token, method, "http://worker"+target, body)
+	return resp, temporary(err)
+}
+
+// temporary returns the error of a proxy on the way without its status, so that the call is repeated.
+func temporary(err error) error {
+	var refused *httpserver.Refused
+	if errors.As(err, &refused) && refused.Status >= 500 {
+		return errors.New(refused.Message)
 	}
-	r, err := http.NewRequestWithContext(ctx, method, "http://worker"+target, sent)
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Authorization", "Bearer "+c.token)
-	resp, err := c.http.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode/100 == 2 {
-		return resp, nil
-	}
-	defer resp.Body.Close()
-	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	var why refusal
-	if json.Unmarshal(b, &why) != nil || why.Error == "" {
-		why.Error = fmt.Sprintf("%s: %.200s", resp.Status, strings.TrimSpace(string(b)))
-	}
-	if resp.StatusCode >= 500 {
-		return nil, errors.New(why.Error) // a proxy's error, which may be temporary
-	}
-	return nil, &Refused{resp.StatusCode, why.Error}
+	return err
 }
 
 // call sends one request and reads the whole response.
 func (c *Client) call(ctx context.Context, method, target string, body, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	resp, err := c.open(ctx, method, target, body)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if into == nil {
-		return nil
-	}
-	return json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(into)
+	return temporary(httpserver.Call(ctx, c.http, c.token, method, "http://worker"+target, body, maxAnswer, into))
 }
 
 func (c *Client) callRetrying(ctx context.Context, what, method, target string, body, into any) error {
@@ -204,7 +168,7 @@ func (r *Run) copyOnce(ctx context.Context, stream string, to *writer) error {
 	defer resp.Body.Close()
 	if _, err := io.Copy(to, resp.Body); err != nil {
 		if to.err != nil {
-			return &Refused{Message: to.err.Error()} // the local writer failed: do not retry
+			return &httpserver.Refused{Message: to.err.Error()} // the local writer failed: do not retry
 		}
 		return err
 	}
@@ -270,11 +234,11 @@ func readFiles(from io.Reader, keep func(name string, content io.Reader) error) 
 		}
 		switch {
 		case n >= MaxFiles:
-			return &Refused{Message: fmt.Sprintf("more than %d files", MaxFiles)}
+			return &httpserver.Refused{Message: fmt.Sprintf("more than %d files", MaxFiles)}
 		case h.Typeflag != tar.TypeReg || h.Size > MaxFile:
-			return &Refused{Message: fmt.Sprintf("%.80q is no file of at most %d bytes", h.Name, int64(MaxFile))}
+			return &httpserver.Refused{Message: fmt.Sprintf("%.80q is not a file of at most %d bytes", h.Name, int64(MaxFile))}
 		case h.Name != path.Clean(h.Name) || path.IsAbs(h.Name) || h.Name == ".." || strings.HasPrefix(h.Name, "../") || strings.ContainsAny(h.Name, "\\\x00"):
-			return &Refused{Message: fmt.Sprintf("%.80q is no name of a file in a directory", h.Name)}
+			return &httpserver.Refused{Message: fmt.Sprintf("%.80q is not a name of a file in a directory", h.Name)}
 		}
 		if err := keep(h.Name, archive); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -24,8 +25,8 @@ func FuzzCommand(f *testing.F) {
 	f.Add([]byte(`{"id":"a","path":"x","unknown":1}`))
 	f.Add([]byte(`{"id":"a","path":"x"}{"id":"b","path":"y"}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		c, err := readCommand(bytes.NewReader(body))
-		if err == nil && (c.Path == "" || c.ID == "" || c.ID == "." || c.ID == ".." || filepath.Base(c.ID) != c.ID || len(c.ID) > 64) {
+		var c Command
+		if json.Unmarshal(body, &c) == nil && c.check() == nil && (c.Path == "" || c.ID == "" || c.ID == "." || c.ID == ".." || filepath.Base(c.ID) != c.ID || len(c.ID) > 64) {
 			t.Errorf("accepted: %+v", c)
 		}
 	})

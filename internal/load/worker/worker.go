@@ -40,8 +40,3 @@ const (
 type stopRequest struct {
 	Grace time.Duration `json:"grace"` // ns until it is killed
 }
-
-// refusal is the body of a response that is not 2xx.
-type refusal struct {
-	Error string `json:"error"`
-}

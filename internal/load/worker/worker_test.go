@@ -219,9 +219,6 @@ func TestToken(t *testing.T) {
 	if _, err := c.Start(t.Context(), command("x", "fail")); err == nil || !strings.Contains(err.Error(), "token") {
 		t.Errorf("without the token: %v", err)
 	}
-	if _, err := NewServer("short", t.TempDir()); err == nil {
-		t.Error("a token that can be guessed is taken")
-	}
 }
 
 // TestClock checks that a worker on the same machine has no clock offset.
