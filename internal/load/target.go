@@ -20,11 +20,11 @@ const (
 	SchemeTLS = "tls"
 )
 
-// IsEcho reports whether a target is an echo server, by its scheme.
-func IsEcho(u *url.URL) bool { return u.Scheme == SchemeTCP || u.Scheme == SchemeTLS }
+// isEcho reports whether a target is an echo server, by its scheme.
+func isEcho(u *url.URL) bool { return u.Scheme == SchemeTCP || u.Scheme == SchemeTLS }
 
 // isSocket reports whether a target is a WebSocket, by its scheme.
-func isSocket(u *url.URL) bool { return u.Scheme == SchemeWS || u.Scheme == SchemeWSS }
+func isSocket(u *url.URL) bool { return u.Scheme == schemeWS || u.Scheme == SchemeWSS }
 
 // IPNetworks are the networks of a look-up, by [Profile.IPVersion].
 var IPNetworks = map[string]string{"": "ip", "4": "ip4", "6": "ip6"}
@@ -99,7 +99,7 @@ func ParseTarget(raw string) (*url.URL, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("target: %w", err)
-	case u.Scheme != "http" && u.Scheme != "https" && !IsEcho(u) && !isSocket(u):
+	case u.Scheme != "http" && u.Scheme != "https" && !isEcho(u) && !isSocket(u):
 		return nil, fmt.Errorf("target %q does not begin with http:// or https://, ws:// or wss://, nor with tcp:// or tls:// for an echo", raw)
 	case u.Hostname() == "":
 		return nil, fmt.Errorf("target %q names no host", raw)

@@ -259,11 +259,11 @@ func (p *Profile) validateEcho() (errs []error) {
 		u, err := ParseTarget(raw)
 		switch {
 		case err != nil: // named already
-		case IsEcho(u) && !echo:
+		case isEcho(u) && !echo:
 			errs = append(errs, fmt.Errorf("target %s is of protocol tcp, not %s", raw, p.Protocol))
 		case isSocket(u) && p.Protocol != ProtocolWebSocket:
 			errs = append(errs, fmt.Errorf("target %s is of protocol websocket, not %s", raw, p.Protocol))
-		case IsEcho(u) && u.Port() == "" && p.Socket == "":
+		case isEcho(u) && u.Port() == "" && p.Socket == "":
 			errs = append(errs, fmt.Errorf("target %s names no port", raw))
 		}
 	}

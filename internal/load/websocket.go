@@ -7,9 +7,9 @@ import (
 
 // Protocol websocket: a request is a message, and its answer messages on the same connection.
 
-// SchemeWS and SchemeWSS are the schemes of a target of protocol websocket, plain and over TLS.
+// schemeWS and SchemeWSS are the schemes of a target of protocol websocket, plain and over TLS.
 const (
-	SchemeWS  = "ws"
+	schemeWS  = "ws"
 	SchemeWSS = "wss"
 )
 

@@ -16,8 +16,8 @@ type Stamps struct {
 	Sent     int64 `json:"sent"`
 }
 
-// Looks is the number of requests. The one with the shortest round trip is used.
-const Looks = 8
+// looks is the number of requests. The one with the shortest round trip is used.
+const looks = 8
 
 // Measure compares another process's clock with now, the caller's. It returns how
 // far the other clock is ahead, and the maximal error: half of the shortest round
@@ -25,7 +25,7 @@ const Looks = 8
 // request, over a pipe or a socket. Its first error is returned.
 func Measure(now func() time.Time, ask func() (Stamps, error)) (ahead, bound time.Duration, err error) {
 	best := time.Duration(math.MaxInt64)
-	for range Looks {
+	for range looks {
 		asked := now()
 		s, err := ask()
 		answered := now()

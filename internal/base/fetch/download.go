@@ -70,13 +70,13 @@ func (d *download) run(ctx context.Context, u *url.URL) error {
 		return nil // complete, but not yet unpacked
 	}
 	err = d.check(u, d.transfer(ctx, u))
-	if errors.Is(err, ErrChecksum) && resumed {
+	if errors.Is(err, errChecksum) && resumed {
 		d.log("the kept part of an earlier download has the wrong checksum; downloading again")
 		if err = d.restart(); err == nil {
 			err = d.check(u, d.transfer(ctx, u))
 		}
 	}
-	if errors.Is(err, ErrChecksum) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	if errors.Is(err, errChecksum) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		if e := os.Remove(d.path); e != nil {
 			return errors.Join(err, e)
 		}

@@ -85,11 +85,11 @@ func release(version, amd64, arm64 string) Release {
 	return Release{version, map[string]Build{"linux/amd64": {"manylinux_2_31_x86_64", amd64}, "linux/arm64": {"manylinux_2_31_aarch64", arm64}}}
 }
 
-// Consul is a control plane, version 1.22.0.
+// consul is a control plane, version 1.22.0.
 //
 // `make consul` builds it from its Go module, with every source pinned by
 // go.sum. Its license is the Business Source License 1.1.
-func Consul() Program {
+func consul() Program {
 	return Program{
 		Name:    "consul",
 		Version: "1.22.0",
@@ -121,8 +121,8 @@ type Found struct {
 	Source  string // "$TARE_ENVOY", "PATH", "cache" or "download"
 }
 
-// ErrChecksum is wrapped by the error about a file with an SHA-256 other than the pinned one. The file was removed.
-var ErrChecksum = errors.New("wrong checksum")
+// errChecksum is wrapped by the error about a file with an SHA-256 other than the pinned one. The file was removed.
+var errChecksum = errors.New("wrong checksum")
 
 // Find returns the program named by the environment variable, else the one on
 // PATH, else the one in the cache, else downloads it. A program counts only if
@@ -260,7 +260,7 @@ func (p Program) fetched(ctx context.Context, opts Options) (Found, error) {
 	if opts.Offline {
 		return Found{}, hint.Wrap(fmt.Errorf("find %s %s: %w", p.Name, p.Version, err), "the first run that needs it downloads it; or "+p.instead())
 	}
-	if errors.Is(err, ErrChecksum) {
+	if errors.Is(err, errChecksum) {
 		opts.Log(err.Error() + "; downloading it again")
 	}
 	if err := os.MkdirAll(slot.dir, 0o755); err != nil {

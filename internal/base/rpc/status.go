@@ -57,9 +57,9 @@ func Errorf(code Code, format string, args ...any) error {
 	return &Error{code, fmt.Sprintf(format, args...)}
 }
 
-// CodeOf returns the code of an error: the code of an [*Error], or the one that a
+// codeOf returns the code of an error: the code of an [*Error], or the one that a
 // context's end or another error means.
-func CodeOf(err error) Code {
+func codeOf(err error) Code {
 	var e *Error
 	switch {
 	case err == nil:

@@ -100,8 +100,8 @@ func badCharacter(data []byte) (Problem, bool) {
 // inspect refuses YAML features that only an attacker's file needs, and reports
 // duplicate keys. It returns false if the tree is too deep for the next steps.
 func (d *Document) inspect(n *yaml.Node, at *ref, depth int) bool {
-	if depth > MaxDepth {
-		d.report(d.position(nil, n), "", fmt.Sprintf("nested more than %d deep", MaxDepth), "")
+	if depth > maxDepth {
+		d.report(d.position(nil, n), "", fmt.Sprintf("nested more than %d deep", maxDepth), "")
 		return false
 	}
 	switch {

@@ -23,8 +23,8 @@ func (d *Document) Set(override string) error {
 	if err == nil && len(steps) == 0 {
 		err = errors.New("found no key, expected key=value")
 	}
-	if err == nil && len(steps) > MaxDepth {
-		err = fmt.Errorf("nested more than %d deep", MaxDepth)
+	if err == nil && len(steps) > maxDepth {
+		err = fmt.Errorf("nested more than %d deep", maxDepth)
 	}
 	if err != nil {
 		return Problems{{File: name, Message: err.Error()}}

@@ -29,8 +29,8 @@ const (
 	// MaxBytes is the max size of a file. Users write these files by hand. The
 	// largest known has 10 KiB.
 	MaxBytes = 1 << 20
-	// MaxDepth is how deeply lists and mappings may be nested.
-	MaxDepth = 32
+	// maxDepth is how deeply lists and mappings may be nested.
+	maxDepth = 32
 	// maxProblems bounds the problems of one file.
 	maxProblems = 100
 )

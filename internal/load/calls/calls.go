@@ -75,12 +75,9 @@ type file struct {
 	outside bool
 }
 
-// Read reads requests: a target in vegeta's format, or a JSON object on one line. name is
+// read reads requests: a target in vegeta's format, or a JSON object on one line. name is
 // for errors. texts reads the files of their expressions, and is nil if braces are text.
-func Read(r io.Reader, name string, texts *template.Reader) ([]Call, error) {
-	return read(r, name, texts, false)
-}
-
+// With outside, bodies may be in files that are not below the directory of name.
 func read(r io.Reader, name string, texts *template.Reader, outside bool) ([]Call, error) {
 	f := &file{name: name, lines: bufio.NewScanner(r), texts: texts, outside: outside}
 	f.lines.Buffer(nil, maxLine)

@@ -56,12 +56,12 @@ func TestBodiesBesideTheTargets(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := Read(strings.NewReader("POST http://a/\n@order.json\n\nPOST http://b/\n@sub/order.json\n"), filepath.Join(dir, "targets"), nil)
+	got, err := read(strings.NewReader("POST http://a/\n@order.json\n\nPOST http://b/\n@sub/order.json\n"), filepath.Join(dir, "targets"), nil, false)
 	if err != nil || len(got) != 2 || string(got[0].Body) != "beside" || string(got[1].Body) != "below" {
 		t.Errorf("%v: %+v", err, got)
 	}
 	t.Chdir(dir)
-	if got, err = Read(strings.NewReader("POST http://a/\n@order.json\n"), "standard input", nil); err != nil || string(got[0].Body) != "beside" {
+	if got, err = read(strings.NewReader("POST http://a/\n@order.json\n"), "standard input", nil, false); err != nil || string(got[0].Body) != "beside" {
 		t.Errorf("standard input: %v: %+v", err, got)
 	}
 }
@@ -83,7 +83,7 @@ func TestMistakes(t *testing.T) {
 		{"GET http://a/\n" + strings.Repeat("x", maxLine+1), "f: line 2", ""},
 		{strings.Repeat("GET http://a/\n", maxCalls+1), "more than 10000 requests", ""},
 	} {
-		_, err := Read(strings.NewReader(test.text), "f", nil)
+		_, err := read(strings.NewReader(test.text), "f", nil, false)
 		if err == nil || !strings.Contains(err.Error(), test.error) || !strings.Contains(hint.Of(err), test.hint) {
 			t.Errorf("%.60q: %v, hint %q", test.text, err, hint.Of(err))
 		}
@@ -101,7 +101,7 @@ func FuzzRead(f *testing.F) {
 		if strings.Contains(text, "@") {
 			t.Skip("names a file")
 		}
-		calls, err := Read(strings.NewReader(text), "f", nil)
+		calls, err := read(strings.NewReader(text), "f", nil, false)
 		if err == nil && len(calls) == 0 {
 			t.Error("no requests and no error")
 		}

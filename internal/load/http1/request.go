@@ -12,8 +12,8 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// HasLength reports whether a request has a Content-Length.
-func HasLength(method string, body bool) bool {
+// hasLength reports whether a request has a Content-Length.
+func hasLength(method string, body bool) bool {
 	return body || method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch
 }
 
@@ -50,7 +50,7 @@ func fieldsOf(u *url.URL, p *load.Profile, bodily bool) []headerField {
 
 // BuildRequest encodes the request once, and every send writes the same bytes.
 func BuildRequest(u *url.URL, p *load.Profile, body []byte) []byte {
-	bodily := HasLength(p.Method, len(body) > 0)
+	bodily := hasLength(p.Method, len(body) > 0)
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\n", p.Method, u.RequestURI())
 	for _, f := range fieldsOf(u, p, bodily) {

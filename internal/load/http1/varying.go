@@ -18,7 +18,7 @@ type Varying struct {
 
 // BuildVarying prepares a request to u.
 func BuildVarying(u *url.URL, p *load.Profile, t *template.Texts) *Varying {
-	v := &Varying{body: t.Body, length: HasLength(p.Method, t.Bodily)}
+	v := &Varying{body: t.Body, length: hasLength(p.Method, t.Bodily)}
 	parts := []template.Text{template.Literal(p.Method + " "), t.Path, template.Literal(" HTTP/1.1\r\n")}
 	for _, f := range fieldsOf(u, p, v.length) {
 		value := template.Literal(f.value)

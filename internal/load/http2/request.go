@@ -52,13 +52,6 @@ type field struct {
 // defaultTable is the size in bytes of a header table without a setting.
 const defaultTable = 4096
 
-// BuildRequest encodes the only request of an origin.
-func BuildRequest(u *url.URL, p *load.Profile, body []byte) *Request {
-	r := new(Request)
-	BuildRequests([]Spec{{Into: r, URL: u, Profile: p, Body: body}})
-	return r
-}
-
 // BuildRequests encodes all requests of one origin.
 func BuildRequests(specs []Spec) {
 	pseudo, regular := make([][]field, len(specs)), make([][]field, len(specs))

@@ -26,7 +26,7 @@ func FuzzSession(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	request := BuildRequest(u, &load.Profile{Method: http.MethodPost}, make([]byte, 100_000))
+	request := buildRequest(u, &load.Profile{Method: http.MethodPost}, make([]byte, 100_000))
 	expect := check.New(&load.Profile{ExpectSize: -1})
 	f.Fuzz(func(t *testing.T, b []byte, piece int) {
 		run := func(piece int) string {
@@ -64,6 +64,13 @@ func FuzzSession(f *testing.F) {
 			t.Errorf("whole: %s in pieces: %s", whole, pieces)
 		}
 	})
+}
+
+// buildRequest encodes the only request of an origin.
+func buildRequest(u *url.URL, p *load.Profile, body []byte) *Request {
+	r := new(Request)
+	BuildRequests([]Spec{{Into: r, URL: u, Profile: p, Body: body}})
+	return r
 }
 
 // framed is one frame.

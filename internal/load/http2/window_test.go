@@ -62,7 +62,7 @@ func TestUploadsHaveNoSlivers(t *testing.T) {
 		t.Fatal(err)
 	}
 	const size, streams = 200_003, 8
-	request := BuildRequest(u, &load.Profile{Method: http.MethodPut}, make([]byte, size))
+	request := buildRequest(u, &load.Profile{Method: http.MethodPut}, make([]byte, size))
 	expect := check.New(&load.Profile{ExpectSize: -1})
 	for _, test := range []struct {
 		name    string

@@ -15,13 +15,13 @@ func Share(whole, n, i int) int {
 	return s
 }
 
-// Rotation returns the order in which targets are visited, see [ByWeight]. A load with an order
+// Rotation returns the order in which targets are visited, see [byWeight]. A load with an order
 // has that.
 func Rotation(p *load.Profile) []int {
 	if len(p.Order) > 0 {
 		return p.Order
 	}
-	return ByWeight(Weights(p))
+	return byWeight(Weights(p))
 }
 
 // Weights returns the weight of each target, 1 for each if the profile has none.
@@ -32,10 +32,10 @@ func Weights(p *load.Profile) []int {
 	return slices.Repeat([]int{1}, len(p.Targets))
 }
 
-// ByWeight is smooth weighted round robin: each of several gains its weight every step, and
+// byWeight is smooth weighted round robin: each of several gains its weight every step, and
 // the one with the highest value is visited and loses the sum of the weights. Those of one weight
 // take turns, so that a step compares one of each weight.
-func ByWeight(weights []int) []int {
+func byWeight(weights []int) []int {
 	var sum int
 	for _, w := range weights {
 		sum += w
@@ -81,7 +81,7 @@ func ByWeight(weights []int) []int {
 
 // Assign divides n connections by weights: one each, the rest by weight.
 func Assign(weights []int, n int) []int {
-	order := ByWeight(weights)
+	order := byWeight(weights)
 	assigned := make([]int, 0, n)
 	for i := range min(n, len(weights)) {
 		assigned = append(assigned, i)

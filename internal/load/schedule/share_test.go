@@ -34,7 +34,7 @@ func TestByWeightIsSmoothRoundRobin(t *testing.T) {
 		for i := range weights {
 			weights[i] = 1 + rng.IntN(1+rng.IntN(9))
 		}
-		if got, want := ByWeight(weights), oneByOne(weights); !slices.Equal(got, want) {
+		if got, want := byWeight(weights), oneByOne(weights); !slices.Equal(got, want) {
 			t.Fatalf("%v: %v, want %v", weights, got, want)
 		}
 	}
@@ -49,7 +49,7 @@ func BenchmarkByWeight(b *testing.B) {
 	for _, test := range []struct {
 		name string
 		of   func([]int) []int
-	}{{"groups", ByWeight}, {"all", oneByOne}} {
+	}{{"groups", byWeight}, {"all", oneByOne}} {
 		b.Run(test.name, func(b *testing.B) {
 			for b.Loop() {
 				test.of(weights)

@@ -21,8 +21,8 @@ import (
 const (
 	firstPause   = 50 * time.Millisecond // after a failure, doubled at each
 	longestPause = 2 * time.Second
-	// RetryTimeout is the default of [Client.RetryTimeout].
-	RetryTimeout = 90 * time.Second
+	// retryTimeout is the default of [Client.RetryTimeout].
+	retryTimeout = 90 * time.Second
 	// answerTimeout bounds one request and its response, but a stream has no bound.
 	answerTimeout = 20 * time.Second
 	// maxAnswer bounds a response that is not a stream, in bytes.
@@ -41,7 +41,7 @@ type Client struct {
 func NewClient(dial func(ctx context.Context, network, address string) (net.Conn, error), token string) *Client {
 	// One request per connection: a broken forwarded connection is not always detected.
 	return &Client{http: &http.Transport{DialContext: dial, DisableKeepAlives: true, DisableCompression: true},
-		token: token, RetryTimeout: RetryTimeout}
+		token: token, RetryTimeout: retryTimeout}
 }
 
 // retry calls do until it succeeds, is refused, or the worker is unreachable for
@@ -200,10 +200,10 @@ func (w *writer) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// MaxFiles bounds the files of a run, and MaxFile each of them in bytes.
+// maxFiles bounds the files of a run, and maxFile each of them in bytes.
 const (
-	MaxFiles = 1000
-	MaxFile  = 4 << 30
+	maxFiles = 1000
+	maxFile  = 4 << 30
 )
 
 // Files reads the files in the command's directory after the command has ended.
@@ -233,10 +233,10 @@ func readFiles(from io.Reader, keep func(name string, content io.Reader) error) 
 			return err
 		}
 		switch {
-		case n >= MaxFiles:
-			return &httpserver.Refused{Message: fmt.Sprintf("more than %d files", MaxFiles)}
-		case h.Typeflag != tar.TypeReg || h.Size > MaxFile:
-			return &httpserver.Refused{Message: fmt.Sprintf("%.80q is not a file of at most %d bytes", h.Name, int64(MaxFile))}
+		case n >= maxFiles:
+			return &httpserver.Refused{Message: fmt.Sprintf("more than %d files", maxFiles)}
+		case h.Typeflag != tar.TypeReg || h.Size > maxFile:
+			return &httpserver.Refused{Message: fmt.Sprintf("%.80q is not a file of at most %d bytes", h.Name, int64(maxFile))}
 		case h.Name != path.Clean(h.Name) || path.IsAbs(h.Name) || h.Name == ".." || strings.HasPrefix(h.Name, "../") || strings.ContainsAny(h.Name, "\\\x00"):
 			return &httpserver.Refused{Message: fmt.Sprintf("%.80q is not a name of a file in a directory", h.Name)}
 		}

@@ -132,7 +132,7 @@ func FuzzFiles(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		kept := 0
 		_ = readFiles(bytes.NewReader(b), func(name string, content io.Reader) error {
-			if kept++; kept > MaxFiles || !filepath.IsLocal(filepath.FromSlash(name)) || strings.ContainsAny(name, "\\\x00") {
+			if kept++; kept > maxFiles || !filepath.IsLocal(filepath.FromSlash(name)) || strings.ContainsAny(name, "\\\x00") {
 				t.Errorf("file %d: %q", kept, name)
 			}
 			_, err := io.Copy(io.Discard, content)
