@@ -19,6 +19,18 @@ var DefaultSuccess = func() *StatusSet {
 	return s
 }()
 
+// Success are the statuses that count as success.
+func (p *Profile) Success() *StatusSet {
+	if len(p.ExpectStatus) == 0 {
+		return DefaultSuccess
+	}
+	s := &StatusSet{}
+	for _, text := range p.ExpectStatus {
+		_ = s.add(text) // validated
+	}
+	return s
+}
+
 // add takes a status as it is written: a code (404), a class (3xx), or one of
 // gRPC (grpc-5).
 func (s *StatusSet) add(text string) error {
@@ -35,18 +47,6 @@ func (s *StatusSet) add(text string) error {
 	}
 	s[n] = true
 	return nil
-}
-
-// Success are the statuses that count as success.
-func (p *Profile) Success() *StatusSet {
-	if len(p.ExpectStatus) == 0 {
-		return DefaultSuccess
-	}
-	s := &StatusSet{}
-	for _, text := range p.ExpectStatus {
-		_ = s.add(text) // validated
-	}
-	return s
 }
 
 // Statuses of gRPC follow the statuses of HTTP in one table.

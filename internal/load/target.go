@@ -20,12 +20,6 @@ const (
 	SchemeTLS = "tls"
 )
 
-// isEcho reports whether a target is an echo server, by its scheme.
-func isEcho(u *url.URL) bool { return u.Scheme == SchemeTCP || u.Scheme == SchemeTLS }
-
-// isSocket reports whether a target is a WebSocket, by its scheme.
-func isSocket(u *url.URL) bool { return u.Scheme == schemeWS || u.Scheme == SchemeWSS }
-
 // IPNetworks are the networks of a look-up, by [Profile.IPVersion].
 var IPNetworks = map[string]string{"": "ip", "4": "ip4", "6": "ip6"}
 
@@ -113,3 +107,9 @@ func ParseTarget(raw string) (*url.URL, error) {
 	}
 	return u, nil
 }
+
+// isEcho reports whether a target is an echo server, by its scheme.
+func isEcho(u *url.URL) bool { return u.Scheme == SchemeTCP || u.Scheme == SchemeTLS }
+
+// isSocket reports whether a target is a WebSocket, by its scheme.
+func isSocket(u *url.URL) bool { return u.Scheme == schemeWS || u.Scheme == SchemeWSS }

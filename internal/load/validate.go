@@ -13,84 +13,9 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
-// validateArrivals lists the mistakes in arrivals, rates and shares.
-func (p *Profile) validateArrivals() (errs []error) {
-	refuse := func(when bool, format string, args ...any) {
-		if when {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
-	refuse(!slices.Contains([]string{Constant, Poisson, Uniform, Replay}, p.Arrivals),
-		"arrivals %q are none of %s, %s, %s, %s", p.Arrivals, Constant, Poisson, Uniform, Replay)
-	refuse(len(p.Instants) > 0 && (p.Arrivals != Replay || p.ReplayFile != ""), "instants need arrivals %s, without a file", Replay)
-	refuse(!slices.IsSorted(p.Instants), "the instants are not ascending")
-	refuse(len(p.Order) > 0 && (len(p.Order) != len(p.Instants) || p.Workers > 1 || p.Parts > 1), "an order needs as many instants and one worker")
-	for _, i := range p.Order {
-		if i < 0 || i >= len(p.Targets) {
-			refuse(true, "the order has target %d of %d", i, len(p.Targets))
-			break
-		}
-	}
-	refuse(p.Arrivals == Replay && (p.ReplayFile == "" && len(p.Instants) == 0 || p.Rate == 0), "arrivals to be replayed need a file and a rate above 0, which is only reported")
-	refuse(len(p.Segments) > 0 && p.Sine != nil, "the rate cannot have both segments and a sine")
-	for i, g := range p.Segments {
-		refuse(g.For <= 0 || g.For > MaxDuration, "segment %d lasts %v", i+1, g.For)
-		for _, rate := range []float64{g.From, g.To} {
-			refuse(!(rate >= 0 && rate <= maxRate), "segment %d: rate %v is not between 0 and %d requests/s", i+1, rate, maxRate)
-		}
-	}
-	refuse(p.Repeat < 0 || p.Repeat > len(p.Segments), "%d of %d segments cannot repeat", p.Repeat, len(p.Segments))
-	refuse(p.Repeat > 0 && p.Repeat <= len(p.Segments) && MeanRate(p.Segments[max(0, len(p.Segments)-p.Repeat):]) == 0, "the segments that repeat have no requests")
-	if s := p.Sine; s != nil {
-		refuse(!(s.Amplitude >= 0 && s.Amplitude <= p.Rate), "the sine's amplitude %v is not between 0 and the rate %v", s.Amplitude, p.Rate)
-		refuse(s.Period < time.Millisecond || s.Period > MaxDuration, "the sine's period %v is not between 1ms and %v", s.Period, MaxDuration)
-	}
-	refuse(p.Overflow != overflowQueue && p.Overflow != OverflowDrop, "overflow %q is neither %s nor %s", p.Overflow, overflowQueue, OverflowDrop)
-	refuse(p.Parts < 0 || p.Part < 0 || p.Part >= max(1, p.Parts), "part %d of %d does not exist", p.Part, p.Parts)
-	refuse(len(p.Weights) > 0 && len(p.Weights) != len(p.Targets), "%d weights for %d targets", len(p.Weights), len(p.Targets))
-	for _, w := range p.Weights {
-		refuse(w < 1 || w > 1000, "weight %d is not between 1 and 1000", w)
-	}
-	return errs
-}
-
 // forbiddenH2 are header fields that speak of an HTTP/1.1 connection and have no
 // place in HTTP/2 (RFC 9113 section 8.2.2).
 var forbiddenH2 = []string{"connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"}
-
-// validateHTTP2 lists the mistakes in a load over HTTP/2.
-func (p *Profile) validateHTTP2() (errs []error) {
-	unsupported := func(when bool, what string) {
-		if when {
-			errs = append(errs, fmt.Errorf("%s with protocol %s: %w", what, p.Protocol, errors.ErrUnsupported))
-		}
-	}
-	if p.Streams < 1 || p.Streams > maxStreams {
-		errs = append(errs, fmt.Errorf("%d streams are not between 1 and %d", p.Streams, maxStreams))
-	}
-	if p.Protocol != ProtocolAuto {
-		unsupported(p.NoKeepAlive, "a connection for every request")
-		unsupported(p.Portable(), "the portable engine")
-	}
-	for i, raw := range p.Targets {
-		u, err := ParseTarget(raw)
-		if err != nil {
-			continue // named already
-		}
-		if p.Protocol == ProtocolGRPC && strings.Count(u.EscapedPath(), "/") != 2 {
-			errs = append(errs, fmt.Errorf("target %d: path %q is not of the form /package.Service/Method", i+1, u.Path))
-		}
-	}
-	headers := p.Headers
-	for _, c := range p.Calls {
-		headers = slices.Concat(headers, c.Headers)
-	}
-	for _, h := range headers {
-		name, _, _ := strings.Cut(h, ":")
-		unsupported(slices.Contains(forbiddenH2, strings.ToLower(name)), "header "+name)
-	}
-	return errs
-}
 
 // framing are the header fields that delimit a body. Servers differ in how they read
 // a request whose fields do not fit its body (RFC 9112 section 6.3).
@@ -166,6 +91,81 @@ func (p Profile) Validate() error {
 	return errors.Join(errs...)
 }
 
+// validateArrivals lists the mistakes in arrivals, rates and shares.
+func (p *Profile) validateArrivals() (errs []error) {
+	refuse := func(when bool, format string, args ...any) {
+		if when {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	refuse(!slices.Contains([]string{Constant, Poisson, Uniform, Replay}, p.Arrivals),
+		"arrivals %q are none of %s, %s, %s, %s", p.Arrivals, Constant, Poisson, Uniform, Replay)
+	refuse(len(p.Instants) > 0 && (p.Arrivals != Replay || p.ReplayFile != ""), "instants need arrivals %s, without a file", Replay)
+	refuse(!slices.IsSorted(p.Instants), "the instants are not ascending")
+	refuse(len(p.Order) > 0 && (len(p.Order) != len(p.Instants) || p.Workers > 1 || p.Parts > 1), "an order needs as many instants and one worker")
+	for _, i := range p.Order {
+		if i < 0 || i >= len(p.Targets) {
+			refuse(true, "the order has target %d of %d", i, len(p.Targets))
+			break
+		}
+	}
+	refuse(p.Arrivals == Replay && (p.ReplayFile == "" && len(p.Instants) == 0 || p.Rate == 0), "arrivals to be replayed need a file and a rate above 0, which is only reported")
+	refuse(len(p.Segments) > 0 && p.Sine != nil, "the rate cannot have both segments and a sine")
+	for i, g := range p.Segments {
+		refuse(g.For <= 0 || g.For > MaxDuration, "segment %d lasts %v", i+1, g.For)
+		for _, rate := range []float64{g.From, g.To} {
+			refuse(!(rate >= 0 && rate <= maxRate), "segment %d: rate %v is not between 0 and %d requests/s", i+1, rate, maxRate)
+		}
+	}
+	refuse(p.Repeat < 0 || p.Repeat > len(p.Segments), "%d of %d segments cannot repeat", p.Repeat, len(p.Segments))
+	refuse(p.Repeat > 0 && p.Repeat <= len(p.Segments) && MeanRate(p.Segments[max(0, len(p.Segments)-p.Repeat):]) == 0, "the segments that repeat have no requests")
+	if s := p.Sine; s != nil {
+		refuse(!(s.Amplitude >= 0 && s.Amplitude <= p.Rate), "the sine's amplitude %v is not between 0 and the rate %v", s.Amplitude, p.Rate)
+		refuse(s.Period < time.Millisecond || s.Period > MaxDuration, "the sine's period %v is not between 1ms and %v", s.Period, MaxDuration)
+	}
+	refuse(p.Overflow != overflowQueue && p.Overflow != OverflowDrop, "overflow %q is neither %s nor %s", p.Overflow, overflowQueue, OverflowDrop)
+	refuse(p.Parts < 0 || p.Part < 0 || p.Part >= max(1, p.Parts), "part %d of %d does not exist", p.Part, p.Parts)
+	refuse(len(p.Weights) > 0 && len(p.Weights) != len(p.Targets), "%d weights for %d targets", len(p.Weights), len(p.Targets))
+	for _, w := range p.Weights {
+		refuse(w < 1 || w > 1000, "weight %d is not between 1 and 1000", w)
+	}
+	return errs
+}
+
+// validateHTTP2 lists the mistakes in a load over HTTP/2.
+func (p *Profile) validateHTTP2() (errs []error) {
+	unsupported := func(when bool, what string) {
+		if when {
+			errs = append(errs, fmt.Errorf("%s with protocol %s: %w", what, p.Protocol, errors.ErrUnsupported))
+		}
+	}
+	if p.Streams < 1 || p.Streams > maxStreams {
+		errs = append(errs, fmt.Errorf("%d streams are not between 1 and %d", p.Streams, maxStreams))
+	}
+	if p.Protocol != ProtocolAuto {
+		unsupported(p.NoKeepAlive, "a connection for every request")
+		unsupported(p.Portable(), "the portable engine")
+	}
+	for i, raw := range p.Targets {
+		u, err := ParseTarget(raw)
+		if err != nil {
+			continue // named already
+		}
+		if p.Protocol == ProtocolGRPC && strings.Count(u.EscapedPath(), "/") != 2 {
+			errs = append(errs, fmt.Errorf("target %d: path %q is not of the form /package.Service/Method", i+1, u.Path))
+		}
+	}
+	headers := p.Headers
+	for _, c := range p.Calls {
+		headers = slices.Concat(headers, c.Headers)
+	}
+	for _, h := range headers {
+		name, _, _ := strings.Cut(h, ":")
+		unsupported(slices.Contains(forbiddenH2, strings.ToLower(name)), "header "+name)
+	}
+	return errs
+}
+
 // maxMessages bounds the messages of a gRPC call, and their bytes.
 const (
 	maxMessages     = 1_000_000
@@ -214,20 +214,6 @@ func (p *Profile) validateRetryIdle() (errs []error) {
 	return errs
 }
 
-func validateHeaders(headers []string) (errs []error) {
-	for _, h := range headers {
-		name, value, ok := strings.Cut(h, ":")
-		if !ok || !isToken(name) || !isFieldValue(value) {
-			errs = append(errs, fmt.Errorf("header %q is not of the form Name: value", h))
-		}
-		if slices.Contains(framing, strings.ToLower(strings.TrimSpace(name))) {
-			errs = append(errs, hint.New("leave it out: --body-size or --body-file set it",
-				"header %s: the length of the body sets it", strings.TrimSpace(name)))
-		}
-	}
-	return errs
-}
-
 // validateCalls lists the mistakes in calls.
 func (p *Profile) validateCalls() (errs []error) {
 	if len(p.Calls) == 0 {
@@ -247,6 +233,20 @@ func (p *Profile) validateCalls() (errs []error) {
 	}
 	if p.Follow > 0 {
 		errs = append(errs, fmt.Errorf("following redirects of several requests: %w", errors.ErrUnsupported))
+	}
+	return errs
+}
+
+func validateHeaders(headers []string) (errs []error) {
+	for _, h := range headers {
+		name, value, ok := strings.Cut(h, ":")
+		if !ok || !isToken(name) || !isFieldValue(value) {
+			errs = append(errs, fmt.Errorf("header %q is not of the form Name: value", h))
+		}
+		if slices.Contains(framing, strings.ToLower(strings.TrimSpace(name))) {
+			errs = append(errs, hint.New("leave it out: --body-size or --body-file set it",
+				"header %s: the length of the body sets it", strings.TrimSpace(name)))
+		}
 	}
 	return errs
 }

@@ -71,38 +71,6 @@ func versionOf(path string) string {
 	return words[len(words)-1]
 }
 
-// owned returns an error with a hint if another user could have put a program or directory there.
-func owned(path string) error {
-	return hint.Wrap(regular.Owned(path), "remove it, or set XDG_CACHE_HOME to a directory of your own")
-}
-
-func executable(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
-}
-
-// buildInfo is replaced in tests: a test binary has no version.
-var buildInfo = debug.ReadBuildInfo
-
-// version returns the module's version, if `go install` built this program from it. A build in a work tree has no checksum.
-func version() (string, bool) {
-	info, ok := buildInfo()
-	if !ok || info.Main.Path != module || info.Main.Sum == "" {
-		return "", false
-	}
-	return info.Main.Version, true
-}
-
-// place is where Install puts a program of this version.
-func place(name string) (string, bool) {
-	v, ok := version()
-	cache, err := os.UserCacheDir()
-	if !ok || err != nil {
-		return "", false
-	}
-	return filepath.Join(cache, "tare", "programs", v, name), true
-}
-
 // Install builds a program that [Path] does not find, if `go install` built this one: from the same version, once. note
 // receives a line before the build, which takes a minute.
 func Install(ctx context.Context, name string, note func(string)) error {
@@ -142,4 +110,36 @@ func Install(ctx context.Context, name string, note func(string)) error {
 		return fmt.Errorf("install %s: %w", name, err)
 	}
 	return nil
+}
+
+// place is where Install puts a program of this version.
+func place(name string) (string, bool) {
+	v, ok := version()
+	cache, err := os.UserCacheDir()
+	if !ok || err != nil {
+		return "", false
+	}
+	return filepath.Join(cache, "tare", "programs", v, name), true
+}
+
+// buildInfo is replaced in tests: a test binary has no version.
+var buildInfo = debug.ReadBuildInfo
+
+// version returns the module's version, if `go install` built this program from it. A build in a work tree has no checksum.
+func version() (string, bool) {
+	info, ok := buildInfo()
+	if !ok || info.Main.Path != module || info.Main.Sum == "" {
+		return "", false
+	}
+	return info.Main.Version, true
+}
+
+func executable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+}
+
+// owned returns an error with a hint if another user could have put a program or directory there.
+func owned(path string) error {
+	return hint.Wrap(regular.Owned(path), "remove it, or set XDG_CACHE_HOME to a directory of your own")
 }

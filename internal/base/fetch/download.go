@@ -94,18 +94,6 @@ func (d *download) check(u *url.URL, err error) error {
 	return nil
 }
 
-func (d *download) restart() error {
-	if err := d.out.Truncate(0); err != nil {
-		return err
-	}
-	if _, err := d.out.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	d.sum.Reset()
-	d.done = 0
-	return nil
-}
-
 // transfer copies the bytes. It gives up after maxAttempts attempts without a new byte.
 func (d *download) transfer(ctx context.Context, u *url.URL) error {
 	if u.Scheme == "file" {
@@ -217,6 +205,18 @@ func (d *download) position(resp *http.Response) error {
 		return fmt.Errorf("the server responded %s", resp.Status)
 	}
 	return permanentError{fmt.Errorf("the server responded %s", resp.Status)}
+}
+
+func (d *download) restart() error {
+	if err := d.out.Truncate(0); err != nil {
+		return err
+	}
+	if _, err := d.out.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	d.sum.Reset()
+	d.done = 0
+	return nil
 }
 
 // rangeStart reads "bytes 100-199/200".

@@ -292,10 +292,6 @@ func notRunningHint(p Program, err error) string {
 	return startHint(err, "it needs Linux with glibc 2.31 or later; set "+p.Env+" to a program that runs here")
 }
 
-func foreignHint(p Program) string {
-	return "remove it, set XDG_CACHE_HOME to a directory of your own, or set " + p.Env
-}
-
 // built returns the program that the Makefile's target has put into the cache.
 func (p Program) built(ctx context.Context, opts Options) (Found, error) {
 	f, err := newSlot(p, opts.CacheDir).find(ctx, "cache")
@@ -311,4 +307,8 @@ func (p Program) built(ctx context.Context, opts Options) (Found, error) {
 		err = fs.ErrNotExist // without the path in the cache, which does not help the user
 	}
 	return Found{}, hint.Wrap(fmt.Errorf("find %s %s: not on this machine: %w", p.Name, p.Version, err), advice)
+}
+
+func foreignHint(p Program) string {
+	return "remove it, set XDG_CACHE_HOME to a directory of your own, or set " + p.Env
 }

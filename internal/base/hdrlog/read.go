@@ -28,6 +28,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("read %s:%d: %v", e.Path, e.Line, e.Err) }
+
 func (e *Error) Unwrap() error { return e.Err }
 
 // maxLogLine bounds one line of an interval log: a histogram of 1 ns to 60 s at
@@ -39,13 +40,6 @@ const maxLog = 16 << 30
 
 // Window is the part of an interval log to read, in seconds from its start time.
 type Window struct{ From, To float64 }
-
-// holds reports whether the interval lies inside the window, to within a tenth
-// of a millisecond: logs have three to six decimals.
-func (w Window) holds(start, length float64) bool {
-	const slack = 1e-4
-	return start >= w.From-slack && start+length <= w.To+slack
-}
 
 // Open opens the interval log at path, which must be a regular file.
 func Open(path string) (io.ReadCloser, error) { return regular.Open(path, maxLog) }
@@ -89,6 +83,13 @@ func read(in io.Reader, path string, w Window, tags []string) (Sums, error) {
 		}
 		return Add(sums[i.tag], h)
 	})
+}
+
+// holds reports whether the interval lies inside the window, to within a tenth
+// of a millisecond: logs have three to six decimals.
+func (w Window) holds(start, length float64) bool {
+	const slack = 1e-4
+	return start >= w.From-slack && start+length <= w.To+slack
 }
 
 // Add adds h to sum. Both must have the same range and precision.

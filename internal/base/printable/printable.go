@@ -14,30 +14,6 @@ import (
 	"unicode/utf8"
 )
 
-// hidden reports whether a terminal or browser acts on r instead of showing it.
-// Line feed and tab lay out text, and are kept.
-func hidden(r rune) bool {
-	return r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Bidi_Control, unicode.Zl, unicode.Zp)
-}
-
-// plain reports whether s is printable ASCII, as nearly all text is.
-func plain[T string | []byte](s T) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' && c != '\n' && c != '\t' || c > '~' {
-			return false
-		}
-	}
-	return true
-}
-
-// shown is r, or the replacement character for a control and for invalid UTF-8.
-func shown(r rune) rune {
-	if hidden(r) {
-		return utf8.RuneError
-	}
-	return r
-}
-
 // Text replaces the controls in s and invalid UTF-8 by the replacement
 // character U+FFFD. It also replaces the first character of a workflow command.
 func Text(s string) string {
@@ -70,6 +46,14 @@ func Writing(w io.Writer, write func(io.Writer) error) error {
 		}
 		return bytes.Map(shown, b)
 	})
+}
+
+// shown is r, or the replacement character for a control and for invalid UTF-8.
+func shown(r rune) rune {
+	if hidden(r) {
+		return utf8.RuneError
+	}
+	return r
 }
 
 // WritingJSON is Writing for JSON: a control becomes an escape sequence of JSON, so
@@ -119,4 +103,20 @@ func escaped(text []byte) []byte {
 		text = text[n:]
 	}
 	return out
+}
+
+// plain reports whether s is printable ASCII, as nearly all text is.
+func plain[T string | []byte](s T) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' && c != '\n' && c != '\t' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// hidden reports whether a terminal or browser acts on r instead of showing it.
+// Line feed and tab lay out text, and are kept.
+func hidden(r rune) bool {
+	return r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Bidi_Control, unicode.Zl, unicode.Zp)
 }

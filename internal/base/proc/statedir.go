@@ -137,10 +137,6 @@ func openOwn(parent int, name, path string, user int, before func(int, string) e
 	return nil, err
 }
 
-func refused(format string, args ...any) error {
-	return hint.New("remove it, or set XDG_STATE_HOME to a directory of your own", format, args...)
-}
-
 // openFile opens a state file: a regular file of the user, reached without following a link.
 func (d stateDir) openFile(name string, flags int) (*os.File, error) {
 	path := filepath.Join(d.Name(), name)
@@ -161,6 +157,10 @@ func (d stateDir) openFile(name string, flags int) (*os.File, error) {
 	}
 	f.Close()
 	return nil, err
+}
+
+func refused(format string, args ...any) error {
+	return hint.New("remove it, or set XDG_STATE_HOME to a directory of your own", format, args...)
 }
 
 func (d stateDir) remove(name string) error {

@@ -31,35 +31,6 @@ type File struct {
 // Open opens the regular file at path, of at most max bytes. It follows links.
 func Open(path string, max int64) (*File, error) { return open(path, max, false) }
 
-func open(path string, max int64, pipes bool) (*File, error) {
-	// Opening a FIFO waits for a writer unless it is opened without blocking.
-	f, err := openFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return checked(f, path, max, pipes)
-}
-
-// checked refuses an open file of another type or size, and closes it.
-func checked(f *os.File, path string, max int64, pipes bool) (*File, error) {
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-	case info.IsDir():
-		err = refused(path, fmt.Errorf("%w but a directory", ErrNotRegular), "")
-	case pipes && info.Mode()&fs.ModeNamedPipe != 0:
-	case !info.Mode().IsRegular():
-		err = refused(path, fmt.Errorf("%w but %s", ErrNotRegular, kind(info.Mode())), "copy its content to a file")
-	case info.Size() > max:
-		err = tooLarge(path, max)
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return &File{File: f, left: max, max: max, size: info.Size()}, nil
-}
-
 // Read reads the file up to its limit: it may grow after it was opened.
 func (f *File) Read(b []byte) (int, error) {
 	if int64(len(b)) > f.left+1 {
@@ -97,6 +68,15 @@ func ReadInput(path string, max int64) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
+func open(path string, max int64, pipes bool) (*File, error) {
+	// Opening a FIFO waits for a writer unless it is opened without blocking.
+	f, err := openFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return checked(f, path, max, pipes)
+}
+
 // ReadInside reads the whole regular file called name in the directory dir. Neither the name nor a link leads out of it.
 func ReadInside(dir, name string, max int64) ([]byte, error) {
 	root, err := os.OpenRoot(dir)
@@ -116,6 +96,26 @@ func ReadInside(dir, name string, max int64) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
+// checked refuses an open file of another type or size, and closes it.
+func checked(f *os.File, path string, max int64, pipes bool) (*File, error) {
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case info.IsDir():
+		err = refused(path, fmt.Errorf("%w but a directory", ErrNotRegular), "")
+	case pipes && info.Mode()&fs.ModeNamedPipe != 0:
+	case !info.Mode().IsRegular():
+		err = refused(path, fmt.Errorf("%w but %s", ErrNotRegular, kind(info.Mode())), "copy its content to a file")
+	case info.Size() > max:
+		err = tooLarge(path, max)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return &File{File: f, left: max, max: max, size: info.Size()}, nil
+}
+
 // ReadInto appends the whole regular file at path, of at most max bytes, to a buffer.
 func ReadInto(b *bytes.Buffer, path string, max int64) error {
 	f, err := Open(path, max)
@@ -128,12 +128,12 @@ func ReadInto(b *bytes.Buffer, path string, max int64) error {
 	return err
 }
 
-func refused(path string, err error, text string) error {
-	return hint.Wrap(&os.PathError{Op: "read", Path: path, Err: err}, text)
-}
-
 func tooLarge(path string, max int64) error {
 	return refused(path, fmt.Errorf("%w: more than %s", ErrTooLarge, bytesOf(max)), "is this the right file?")
+}
+
+func refused(path string, err error, text string) error {
+	return hint.Wrap(&os.PathError{Op: "read", Path: path, Err: err}, text)
 }
 
 // bytesOf prints a limit in its largest whole unit.

@@ -29,21 +29,6 @@ var healthFile = File{
 
 type healthService struct{ names map[string]bool }
 
-// statusOf returns the status of the requested service.
-func (h *healthService) statusOf(request []byte) (uint64, error) {
-	fields, err := Fields(request)
-	name := ""
-	for _, f := range fields {
-		if f.Number == 1 {
-			name = strings.ToValidUTF8(string(f.Bytes), "\uFFFD")
-		}
-	}
-	if !h.names[name] {
-		return serviceUnknown, err
-	}
-	return serving, err
-}
-
 func (h *healthService) check(_ context.Context, _ http.Header, request []byte) (Message, error) {
 	status, err := h.statusOf(request)
 	switch {
@@ -73,4 +58,19 @@ func (h *healthService) watch(s *stream) error {
 	}
 	<-s.r.Context().Done()
 	return s.r.Context().Err()
+}
+
+// statusOf returns the status of the requested service.
+func (h *healthService) statusOf(request []byte) (uint64, error) {
+	fields, err := Fields(request)
+	name := ""
+	for _, f := range fields {
+		if f.Number == 1 {
+			name = strings.ToValidUTF8(string(f.Bytes), "\uFFFD")
+		}
+	}
+	if !h.names[name] {
+		return serviceUnknown, err
+	}
+	return serving, err
 }

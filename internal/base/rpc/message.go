@@ -20,19 +20,6 @@ const prefixSize = 5
 // Message is an encoded message in parts, so that a large body needs no copy.
 type Message [][]byte
 
-func (m Message) size() int {
-	n := 0
-	for _, part := range m {
-		n += len(part)
-	}
-	return n
-}
-
-// prefix returns the prefix of m.
-func (m Message) prefix() []byte {
-	return binary.BigEndian.AppendUint32(make([]byte, 1, prefixSize), uint32(m.size()))
-}
-
 // reader reads the message with its prefix.
 func (m Message) reader() io.Reader {
 	all := make([]io.Reader, 0, len(m)+1)
@@ -40,6 +27,19 @@ func (m Message) reader() io.Reader {
 		all = append(all, &bytesReader{part})
 	}
 	return io.MultiReader(all...)
+}
+
+// prefix returns the prefix of m.
+func (m Message) prefix() []byte {
+	return binary.BigEndian.AppendUint32(make([]byte, 1, prefixSize), uint32(m.size()))
+}
+
+func (m Message) size() int {
+	n := 0
+	for _, part := range m {
+		n += len(part)
+	}
+	return n
 }
 
 // bytesReader is bytes.Reader without its other methods, which make io.MultiReader

@@ -49,8 +49,6 @@ type MethodType struct {
 	Streams                 bool // the server sends several messages
 }
 
-func (f File) serviceName() string { return f.Package + "." + f.Service }
-
 // optional is FieldDescriptorProto.LABEL_OPTIONAL.
 const optional = 1
 
@@ -96,21 +94,6 @@ func (t Type) encode() []byte {
 		enum = Append(enum, 2, append(value, 2<<3|wireVarint, byte(i))) // proto2: a zero is written
 	}
 	return Append(m, 4, enum)
-}
-
-// symbols lists the full names of the file's service, methods and messages.
-func (f File) symbols() []string {
-	all := []string{f.serviceName()}
-	for _, m := range f.Methods {
-		all = append(all, f.serviceName()+"."+m.Name)
-	}
-	for _, t := range f.Messages {
-		all = append(all, f.Package+"."+t.Name)
-		if t.Enum != "" {
-			all = append(all, f.Package+"."+t.Name+"."+t.Enum)
-		}
-	}
-	return all
 }
 
 // reflectionNames are the versions of the service (grpc/reflection/v1/reflection.proto). Their messages are equal.
@@ -196,6 +179,23 @@ func (r *reflection) answer(request []byte) ([]byte, error) {
 	}
 	return nil, Errorf(InvalidArgument, "the request has no message_request")
 }
+
+// symbols lists the full names of the file's service, methods and messages.
+func (f File) symbols() []string {
+	all := []string{f.serviceName()}
+	for _, m := range f.Methods {
+		all = append(all, f.serviceName()+"."+m.Name)
+	}
+	for _, t := range f.Messages {
+		all = append(all, f.Package+"."+t.Name)
+		if t.Enum != "" {
+			all = append(all, f.Package+"."+t.Name+"."+t.Enum)
+		}
+	}
+	return all
+}
+
+func (f File) serviceName() string { return f.Package + "." + f.Service }
 
 func found(in map[string][]byte, name []byte) []byte {
 	b, ok := in[string(name)]

@@ -62,22 +62,6 @@ type stream struct {
 	limit int64
 }
 
-// receive returns the next message of the client, or [io.EOF] after the last.
-func (s *stream) receive() ([]byte, error) { return read(s.r.Body, s.limit) }
-
-// send writes a message to the client.
-func (s *stream) send(m Message) error {
-	if _, err := s.w.Write(m.prefix()); err != nil {
-		return err
-	}
-	for _, part := range m {
-		if _, err := s.w.Write(part); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // flush sends the written bytes without waiting for the end of the call.
 func (s *stream) flush() error { return http.NewResponseController(s.w).Flush() }
 
@@ -168,4 +152,20 @@ func unary(h Handler) func(*stream) error {
 		}
 		return s.send(out)
 	}
+}
+
+// receive returns the next message of the client, or [io.EOF] after the last.
+func (s *stream) receive() ([]byte, error) { return read(s.r.Body, s.limit) }
+
+// send writes a message to the client.
+func (s *stream) send(m Message) error {
+	if _, err := s.w.Write(m.prefix()); err != nil {
+		return err
+	}
+	for _, part := range m {
+		if _, err := s.w.Write(part); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -24,11 +24,6 @@ type family struct {
 	write            func(b *bytes.Buffer, name string)
 }
 
-func (r *Registry) add(f family) {
-	at, _ := slices.BinarySearchFunc(r.families, f, func(a, b family) int { return cmp.Compare(a.name, b.name) })
-	r.families = slices.Insert(r.families, at, f)
-}
-
 // Counter adds a counter without labels.
 func (r *Registry) Counter(name, help string, value func() float64) {
 	r.add(family{name, help, "counter", single(value)})
@@ -138,6 +133,11 @@ func (r *Registry) Counters(name, help, label string) *Counters {
 	c := &Counters{label: label}
 	r.add(family{name, help, "counter", c.write})
 	return c
+}
+
+func (r *Registry) add(f family) {
+	at, _ := slices.BinarySearchFunc(r.families, f, func(a, b family) int { return cmp.Compare(a.name, b.name) })
+	r.families = slices.Insert(r.families, at, f)
 }
 
 // Add adds one to the counter of a label's value.

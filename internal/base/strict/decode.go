@@ -79,14 +79,6 @@ func (d *Document) value(n, key *yaml.Node, v reflect.Value, at *ref) {
 	}
 }
 
-func (d *Document) wrong(n, key *yaml.Node, at *ref, message, hint string) {
-	path := at.String()
-	if slices.Contains(d.bad, path) {
-		return // one mistake at one place
-	}
-	d.report(d.position(key, n), path, message, hint)
-}
-
 func (d *Document) hook(n, key *yaml.Node, v reflect.Value, s Scalar, at *ref) {
 	if n.Kind != yaml.ScalarNode {
 		d.wrong(n, key, at, "found "+found(n)+", expected "+want(v.Type()), "")
@@ -163,29 +155,6 @@ func unknownHint(name string, names []string) string {
 		return "did you mean " + near + "?"
 	}
 	return "fields here: " + strings.Join(names, ", ")
-}
-
-// fields lists the fields of a struct by their names in YAML, in order.
-func fields(t reflect.Type) (names []string, index map[string][]int) {
-	index = map[string][]int{}
-	for i := range t.NumField() {
-		f := t.Field(i)
-		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		switch {
-		case name == "-" || !f.IsExported():
-		case strings.Contains(options, "inline"):
-			inner, at := fields(f.Type)
-			for _, n := range inner {
-				names, index[n] = append(names, n), append([]int{i}, at[n]...)
-			}
-		default:
-			if name == "" {
-				name = strings.ToLower(f.Name)
-			}
-			names, index[name] = append(names, name), []int{i}
-		}
-	}
-	return names, index
 }
 
 func (d *Document) list(n, key *yaml.Node, v reflect.Value, at *ref) {
@@ -281,6 +250,14 @@ func (d *Document) scalar(n, key *yaml.Node, v reflect.Value, at *ref) {
 	}
 }
 
+func (d *Document) wrong(n, key *yaml.Node, at *ref, message, hint string) {
+	path := at.String()
+	if slices.Contains(d.bad, path) {
+		return // one mistake at one place
+	}
+	d.report(d.position(key, n), path, message, hint)
+}
+
 // Number reads a finite decimal number, such as 12, 0.5 or 1e3.
 func Number(text string) (float64, error) {
 	f, err := strconv.ParseFloat(text, 64)
@@ -337,6 +314,29 @@ func want(t reflect.Type) string {
 		return mappingOf(names)
 	}
 	return "a mapping"
+}
+
+// fields lists the fields of a struct by their names in YAML, in order.
+func fields(t reflect.Type) (names []string, index map[string][]int) {
+	index = map[string][]int{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		switch {
+		case name == "-" || !f.IsExported():
+		case strings.Contains(options, "inline"):
+			inner, at := fields(f.Type)
+			for _, n := range inner {
+				names, index[n] = append(names, n), append([]int{i}, at[n]...)
+			}
+		default:
+			if name == "" {
+				name = strings.ToLower(f.Name)
+			}
+			names, index[name] = append(names, name), []int{i}
+		}
+	}
+	return names, index
 }
 
 func mappingOf(names []string) string {

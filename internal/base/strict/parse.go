@@ -24,12 +24,6 @@ func ReadFile(path string) ([]byte, error) {
 	return data, err
 }
 
-func tooLarge(file string) error {
-	return Problems{{File: file, Line: 1, Column: 1,
-		Message: fmt.Sprintf("the file is larger than %d bytes", MaxBytes),
-		Tip:     "is this the right file?"}}
-}
-
 // Parse reads one YAML document. What makes it unreadable as a whole is
 // returned as [Problems]. Anchors, aliases, tags, duplicate keys and the like
 // are kept in the document, to be returned by [Document.Err] with the rest.
@@ -72,8 +66,10 @@ func Parse(file string, data []byte) (doc *Document, err error) {
 	return d, nil
 }
 
-func whole(file string, line, column int, message, hint string) Problems {
-	return Problems{{File: file, Line: max(line, 1), Column: max(column, 1), Message: message, Tip: hint}}
+func tooLarge(file string) error {
+	return Problems{{File: file, Line: 1, Column: 1,
+		Message: fmt.Sprintf("the file is larger than %d bytes", MaxBytes),
+		Tip:     "is this the right file?"}}
 }
 
 // badCharacter finds the first byte that no YAML file may hold.
@@ -238,4 +234,8 @@ func tabs(file string, lines []string, stopped int) Problems {
 		}
 	}
 	return ps
+}
+
+func whole(file string, line, column int, message, hint string) Problems {
+	return Problems{{File: file, Line: max(line, 1), Column: max(column, 1), Message: message, Tip: hint}}
 }

@@ -169,9 +169,6 @@ func (d *Document) Sound(path string) bool {
 	return true
 }
 
-// full reports whether further mistakes would not be printed.
-func (d *Document) full() bool { return len(d.problems) >= maxProblems }
-
 func within(inner, outer string) bool {
 	return len(inner) > len(outer) && strings.HasPrefix(inner, outer) && (inner[len(outer)] == '.' || inner[len(outer)] == '[')
 }
@@ -192,6 +189,9 @@ func (d *Document) report(at Position, path, message, hint string) {
 	}
 	d.problems = append(d.problems, at.Problem(message, hint))
 }
+
+// full reports whether further mistakes would not be printed.
+func (d *Document) full() bool { return len(d.problems) >= maxProblems }
 
 // Err returns all mistakes as [Problems], sorted by position, or nil.
 func (d *Document) Err() error {

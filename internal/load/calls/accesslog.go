@@ -49,61 +49,6 @@ var logPrefix = regexp.MustCompile(`^(?:\[pod/\S+\] )?(?:[\w.-]+ +\| )?(?:\d{4}-
 // backslash is an escaped byte: nginx writes \xHH, Apache also \" and \\.
 var backslash = regexp.MustCompile(`\\(?:x([0-9A-Fa-f]{2})|(.))`)
 
-// parseLogLine reads a line. It is not ok if the line is not of an access log.
-func parseLogLine(text string) (l logged, ok bool, err error) {
-	if strings.HasPrefix(text, "{") {
-		if text, l, ok = parseJSONLine(text); ok || text == "" {
-			return l, ok, nil
-		}
-	}
-	if l, ok, err = parseTextLine(text); !ok {
-		if rest := text[len(logPrefix.FindString(text)):]; rest != text {
-			if strings.HasPrefix(rest, "{") {
-				_, l, ok = parseJSONLine(rest)
-				return l, ok, nil
-			}
-			l, ok, err = parseTextLine(rest)
-		}
-	}
-	return l, ok, err
-}
-
-func parseTextLine(text string) (l logged, ok bool, err error) {
-	for _, f := range accessLogs {
-		m := f.line.FindStringSubmatch(text)
-		if m == nil {
-			continue
-		}
-		l.whole = f.whole
-		if l.at, err = time.Parse(f.layout, m[1]); err != nil {
-			return l, true, fmt.Errorf("%q is not a time", m[1])
-		}
-		if request := f.request.FindStringSubmatch(m[2]); request != nil {
-			l.method, l.uri = request[1], request[2]
-			if f.escaped {
-				l.uri = backslash.ReplaceAllStringFunc(l.uri, percent)
-			}
-		}
-		return l, true, nil
-	}
-	return l, false, nil
-}
-
-// controls are the letters of escaped control characters.
-var controls = map[byte]byte{'n': '\n', 'r': '\r', 't': '\t', 'v': '\v', 'b': '\b', 'f': '\f'}
-
-// percent is an escaped byte in the notation of URLs.
-func percent(escaped string) string {
-	if len(escaped) == 4 {
-		return "%" + strings.ToUpper(escaped[2:])
-	}
-	c := escaped[1]
-	if control, ok := controls[c]; ok {
-		c = control
-	}
-	return fmt.Sprintf("%%%02X", c)
-}
-
 // hasLogLine reports whether one of the first lines is of an access log. Those before it may be of
 // a program's start.
 func hasLogLine(head []byte) bool {
@@ -198,6 +143,61 @@ func readLog(r io.Reader, name string, base *url.URL) (*Source, error) {
 		spread(g.At, seconds)
 	}
 	return g.done(name)
+}
+
+// parseLogLine reads a line. It is not ok if the line is not of an access log.
+func parseLogLine(text string) (l logged, ok bool, err error) {
+	if strings.HasPrefix(text, "{") {
+		if text, l, ok = parseJSONLine(text); ok || text == "" {
+			return l, ok, nil
+		}
+	}
+	if l, ok, err = parseTextLine(text); !ok {
+		if rest := text[len(logPrefix.FindString(text)):]; rest != text {
+			if strings.HasPrefix(rest, "{") {
+				_, l, ok = parseJSONLine(rest)
+				return l, ok, nil
+			}
+			l, ok, err = parseTextLine(rest)
+		}
+	}
+	return l, ok, err
+}
+
+func parseTextLine(text string) (l logged, ok bool, err error) {
+	for _, f := range accessLogs {
+		m := f.line.FindStringSubmatch(text)
+		if m == nil {
+			continue
+		}
+		l.whole = f.whole
+		if l.at, err = time.Parse(f.layout, m[1]); err != nil {
+			return l, true, fmt.Errorf("%q is not a time", m[1])
+		}
+		if request := f.request.FindStringSubmatch(m[2]); request != nil {
+			l.method, l.uri = request[1], request[2]
+			if f.escaped {
+				l.uri = backslash.ReplaceAllStringFunc(l.uri, percent)
+			}
+		}
+		return l, true, nil
+	}
+	return l, false, nil
+}
+
+// controls are the letters of escaped control characters.
+var controls = map[byte]byte{'n': '\n', 'r': '\r', 't': '\t', 'v': '\v', 'b': '\b', 'f': '\f'}
+
+// percent is an escaped byte in the notation of URLs.
+func percent(escaped string) string {
+	if len(escaped) == 4 {
+		return "%" + strings.ToUpper(escaped[2:])
+	}
+	c := escaped[1]
+	if control, ok := controls[c]; ok {
+		c = control
+	}
+	return fmt.Sprintf("%%%02X", c)
 }
 
 // escapeQuery escapes the bytes that a request line cannot have.

@@ -111,36 +111,8 @@ func read(r io.Reader, name string, texts *template.Reader, outside bool) ([]Cal
 	return calls, nil
 }
 
-func (f *file) next() bool {
-	if f.again {
-		f.again = false
-		return true
-	}
-	if f.over || !f.lines.Scan() { // after an error Scan may go on
-		f.over, f.text = true, ""
-		return false
-	}
-	f.line++
-	line := f.lines.Text()
-	f.text = strings.TrimSpace(line)
-	f.indent = len(line) - len(strings.TrimLeft(line, " \t\r\n\v\f"))
-	return true
-}
-
-func (f *file) fail(tip, format string, args ...any) error {
-	return strict.Problem{File: f.name, Line: f.line, Column: 1, Message: fmt.Sprintf(format, args...), Tip: tip}
-}
-
 // request is the first line of a target of vegeta.
 var request = regexp.MustCompile(`^[A-Z]+\s+\S+$`)
-
-// templated is the same with expressions, which may have spaces.
-var templated = regexp.MustCompile(`^[A-Z]+\s+\S+\{\{.*$`)
-
-// begins reports whether the line is the first of a target.
-func (f *file) begins() bool {
-	return request.MatchString(f.text) || f.texts != nil && templated.MatchString(f.text)
-}
 
 // vegeta reads a target: method and URL, headers, @file with the body, and a blank line.
 func (f *file) vegeta() (Call, error) {
@@ -184,6 +156,30 @@ func (f *file) vegeta() (Call, error) {
 		}
 	}
 	return c, nil
+}
+
+// templated is the same with expressions, which may have spaces.
+var templated = regexp.MustCompile(`^[A-Z]+\s+\S+\{\{.*$`)
+
+// begins reports whether the line is the first of a target.
+func (f *file) begins() bool {
+	return request.MatchString(f.text) || f.texts != nil && templated.MatchString(f.text)
+}
+
+func (f *file) next() bool {
+	if f.again {
+		f.again = false
+		return true
+	}
+	if f.over || !f.lines.Scan() { // after an error Scan may go on
+		f.over, f.text = true, ""
+		return false
+	}
+	f.line++
+	line := f.lines.Text()
+	f.text = strings.TrimSpace(line)
+	f.indent = len(line) - len(strings.TrimLeft(line, " \t\r\n\v\f"))
+	return true
 }
 
 // readBody reads a file relative to the directory of the requests. Those of standard input are in the working directory.
@@ -336,4 +332,8 @@ func (f *file) check(c *Call) error {
 		c.Method = http.MethodPost
 	}
 	return nil
+}
+
+func (f *file) fail(tip, format string, args ...any) error {
+	return strict.Problem{File: f.name, Line: f.line, Column: 1, Message: fmt.Sprintf(format, args...), Tip: tip}
 }

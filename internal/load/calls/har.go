@@ -54,47 +54,6 @@ type entry struct {
 var ownHeaders = []string{"host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection", "upgrade", "te", "trailer", "expect",
 	"http2-settings"}
 
-// omitted is why a request is not sent, or empty.
-func (e *entry) omitted(u *url.URL) string {
-	status := 200
-	if e.Response.Status != nil {
-		status = *e.Response.Status
-	}
-	switch {
-	case u.Scheme != "http" && u.Scheme != "https", status == http.StatusSwitchingProtocols:
-		return "requests of WebSockets, data: or blob: URLs"
-	case e.FromCache != "", strings.HasSuffix(e.FetchType, "Cache"):
-		return "requests that the browser's cache answered"
-	case status <= 0:
-		return "requests that the browser blocked or aborted"
-	}
-	return ""
-}
-
-// site is the host of the first HTML page, otherwise of the first request.
-func (a *archive) site() string {
-	first := ""
-	for i := range a.Log.Entries {
-		e := &a.Log.Entries[i]
-		u, err := url.Parse(e.Request.URL)
-		if err != nil || e.omitted(u) != "" {
-			continue
-		}
-		if status := e.Response.Status; status != nil && *status/100 == 2 && strings.HasPrefix(e.Response.Content.Type, "text/html") {
-			return u.Host
-		}
-		if first == "" {
-			first = u.Host
-		}
-	}
-	return first
-}
-
-// sameSite reports whether two hosts are one, with or without www.
-func sameSite(a, b string) bool {
-	return strings.TrimPrefix(a, "www.") == strings.TrimPrefix(b, "www.")
-}
-
 // readHAR reads an HTTP archive. With base, only requests to the site go to base, and
 // those to other hosts are omitted. Headers and bodies may have expressions, and texts reads their
 // files.
@@ -161,6 +120,47 @@ func readHAR(r io.Reader, name string, base *url.URL, texts *template.Reader) (*
 		}
 	}
 	return g.done(name)
+}
+
+// site is the host of the first HTML page, otherwise of the first request.
+func (a *archive) site() string {
+	first := ""
+	for i := range a.Log.Entries {
+		e := &a.Log.Entries[i]
+		u, err := url.Parse(e.Request.URL)
+		if err != nil || e.omitted(u) != "" {
+			continue
+		}
+		if status := e.Response.Status; status != nil && *status/100 == 2 && strings.HasPrefix(e.Response.Content.Type, "text/html") {
+			return u.Host
+		}
+		if first == "" {
+			first = u.Host
+		}
+	}
+	return first
+}
+
+// omitted is why a request is not sent, or empty.
+func (e *entry) omitted(u *url.URL) string {
+	status := 200
+	if e.Response.Status != nil {
+		status = *e.Response.Status
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https", status == http.StatusSwitchingProtocols:
+		return "requests of WebSockets, data: or blob: URLs"
+	case e.FromCache != "", strings.HasSuffix(e.FetchType, "Cache"):
+		return "requests that the browser's cache answered"
+	case status <= 0:
+		return "requests that the browser blocked or aborted"
+	}
+	return ""
+}
+
+// sameSite reports whether two hosts are one, with or without www.
+func sameSite(a, b string) bool {
+	return strings.TrimPrefix(a, "www.") == strings.TrimPrefix(b, "www.")
 }
 
 func parseHAR(r io.Reader, name string) (*archive, error) {

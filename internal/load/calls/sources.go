@@ -159,23 +159,6 @@ func (s *Source) schedule(name string) error {
 	return nil
 }
 
-// sort puts the requests in the order of their instants, the first at 0.
-func (s *Source) sort() {
-	if len(s.At) == 0 {
-		return
-	}
-	places := make([]int, len(s.At))
-	for i := range places {
-		places[i] = i
-	}
-	slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(s.At[a], s.At[b]) })
-	order, at := make([]int, len(places)), make([]time.Duration, len(places))
-	for i, p := range places {
-		order[i], at[i] = s.Order[p], s.At[p]-s.At[places[0]]
-	}
-	s.Order, s.At = order, at
-}
-
 // gather joins equal requests, whose number becomes their weight.
 type gather struct {
 	Source
@@ -245,6 +228,23 @@ func (g *gather) done(name string) (*Source, error) {
 	}
 	g.sort()
 	return &g.Source, nil
+}
+
+// sort puts the requests in the order of their instants, the first at 0.
+func (s *Source) sort() {
+	if len(s.At) == 0 {
+		return
+	}
+	places := make([]int, len(s.At))
+	for i := range places {
+		places[i] = i
+	}
+	slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(s.At[a], s.At[b]) })
+	order, at := make([]int, len(places)), make([]time.Duration, len(places))
+	for i, p := range places {
+		order[i], at[i] = s.Order[p], s.At[p]-s.At[places[0]]
+	}
+	s.Order, s.At = order, at
 }
 
 // maxWeight is the maximum weight of a target, as in a profile.

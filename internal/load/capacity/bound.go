@@ -138,19 +138,6 @@ func ParseShare(text string) (float64, error) {
 	return strconv.ParseFloat(strconv.FormatFloat(v, 'f', -1, 64)+"e2", 64) // exact, which 100*v is not
 }
 
-// value returns the figure of a load, in its unit.
-func (f figure) value(x *Figures) float64 {
-	switch f.name {
-	case "errors":
-		return 100 * (1 - *x.Success)
-	case "success":
-		return 100 * *x.Success
-	case "rate":
-		return x.Answered
-	}
-	return x.TimesMS[f.name]
-}
-
 // Check compares a load with the bound. undecided is the reason why it cannot be decided.
 func (b Bound) Check(x *Figures) (holds bool, value float64, undecided string) {
 	switch {
@@ -173,6 +160,19 @@ func (b Bound) Check(x *Figures) (holds bool, value float64, undecided string) {
 		return false, 0, fmt.Sprintf("the generator was the limit, and %s with it", b.Value(value))
 	}
 	return holds, value, ""
+}
+
+// value returns the figure of a load, in its unit.
+func (f figure) value(x *Figures) float64 {
+	switch f.name {
+	case "errors":
+		return 100 * (1 - *x.Success)
+	case "success":
+		return 100 * *x.Success
+	case "rate":
+		return x.Answered
+	}
+	return x.TimesMS[f.name]
 }
 
 // Value is a value of the bound's figure in words: "p99 51.2 ms".

@@ -199,16 +199,6 @@ func (j *jsonScanner) begins(c byte) {
 	}
 }
 
-// last returns paths whose final key is at the current depth.
-func (j *jsonScanner) last() (paths uint64) {
-	for i, p := range j.paths {
-		if len(p) == j.depth {
-			paths |= 1 << i
-		}
-	}
-	return paths
-}
-
 // opens begins an object or an array, to which the pending paths lead.
 func (j *jsonScanner) opens(object bool, pending uint64) {
 	if j.depth == maxNesting {
@@ -231,6 +221,16 @@ func (j *jsonScanner) opens(object bool, pending uint64) {
 	j.depth++
 }
 
+// last returns paths whose final key is at the current depth.
+func (j *jsonScanner) last() (paths uint64) {
+	for i, p := range j.paths {
+		if len(p) == j.depth {
+			paths |= 1 << i
+		}
+	}
+	return paths
+}
+
 func (j *jsonScanner) closes() {
 	j.depth--
 	for i := range j.at {
@@ -242,11 +242,6 @@ func (j *jsonScanner) closes() {
 func (j *jsonScanner) inObject() bool {
 	top := j.depth - 1
 	return top >= 0 && j.objects[top/64]&(1<<(top%64)) != 0
-}
-
-// expectsKey reports whether this object may have the next key of path i.
-func (j *jsonScanner) expectsKey(i int) bool {
-	return j.at[i] == j.depth-1 && len(j.paths[i]) >= j.depth
 }
 
 // matchesAny reports whether this object may have the next key of any path.
@@ -266,20 +261,6 @@ func (j *jsonScanner) keyText(b []byte) {
 	}
 	j.endSurrogate()
 	j.key = append(j.key, b[:min(len(b), max(0, j.longest+1-len(j.key)))]...)
-}
-
-func (j *jsonScanner) keyRune(r rune) {
-	if j.matching && len(j.key) <= j.longest {
-		j.key = utf8.AppendRune(j.key, r)
-	}
-}
-
-// endSurrogate ends a surrogate pair of which only the first half has come.
-func (j *jsonScanner) endSurrogate() {
-	if j.high != 0 {
-		j.high = 0
-		j.keyRune(utf8.RuneError)
-	}
 }
 
 // escapes are the characters after a backslash, except u, and their meanings.
@@ -347,6 +328,25 @@ func (j *jsonScanner) stringEnds() {
 			j.pending |= 1 << i
 		}
 	}
+}
+
+// endSurrogate ends a surrogate pair of which only the first half has come.
+func (j *jsonScanner) endSurrogate() {
+	if j.high != 0 {
+		j.high = 0
+		j.keyRune(utf8.RuneError)
+	}
+}
+
+func (j *jsonScanner) keyRune(r rune) {
+	if j.matching && len(j.key) <= j.longest {
+		j.key = utf8.AppendRune(j.key, r)
+	}
+}
+
+// expectsKey reports whether this object may have the next key of path i.
+func (j *jsonScanner) expectsKey(i int) bool {
+	return j.at[i] == j.depth-1 && len(j.paths[i]) >= j.depth
 }
 
 // number handles a byte that may go on with a number or end it.

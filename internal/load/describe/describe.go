@@ -112,18 +112,18 @@ func listAll(from source) (load.GRPCReply, error) {
 	return r, nil
 }
 
-func methodsOf(s protoreflect.ServiceDescriptor, examples bool) []load.GRPCMethod {
-	var all []load.GRPCMethod
-	for i := range s.Methods().Len() {
-		all = append(all, describe(s.Methods().Get(i), examples))
-	}
-	return all
-}
-
 func methodNames(s protoreflect.ServiceDescriptor) []string {
 	var all []string
 	for _, m := range methodsOf(s, false) {
 		all = append(all, m.Name)
+	}
+	return all
+}
+
+func methodsOf(s protoreflect.ServiceDescriptor, examples bool) []load.GRPCMethod {
+	var all []load.GRPCMethod
+	for i := range s.Methods().Len() {
+		all = append(all, describe(s.Methods().Get(i), examples))
 	}
 	return all
 }

@@ -94,12 +94,6 @@ func errorAt(data []byte, offset int64, source string, err error) error {
 	return fmt.Errorf("%s:%d:%d: %w", source, line, column, err)
 }
 
-// place converts an offset to line and column, from 1.
-func place(data []byte, offset int64) (line, column int) {
-	before := data[:min(offset, int64(len(data)))]
-	return bytes.Count(before, []byte("\n")) + 1, len(before) - (bytes.LastIndexByte(before, '\n') + 1) + 1
-}
-
 // position is how protojson writes a place in a message. The space may be a no-break one.
 var position = regexp.MustCompile(`^proto:[\s\x{a0}]+(?:\(line (\d+):(\d+)\): |syntax error \(line (\d+):(\d+)\): )`)
 
@@ -120,4 +114,10 @@ func inside(data []byte, from int64, source string, err error, of protoreflect.M
 		c += column - 1
 	}
 	return fmt.Errorf("%s:%d:%d: %s: %s", source, line+l-1, c, of.FullName(), text[len(m[0]):])
+}
+
+// place converts an offset to line and column, from 1.
+func place(data []byte, offset int64) (line, column int) {
+	before := data[:min(offset, int64(len(data)))]
+	return bytes.Count(before, []byte("\n")) + 1, len(before) - (bytes.LastIndexByte(before, '\n') + 1) + 1
 }

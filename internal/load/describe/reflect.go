@@ -102,38 +102,6 @@ func (r *reflected) start() error {
 	return r.explain(err)
 }
 
-// explain adds to the error of a call what helps.
-func (r *reflected) explain(err error) error {
-	switch s := status.Convert(err); s.Code() {
-	case codes.OK:
-		return nil
-	case codes.Unimplemented:
-		return hint.New("give the definition of the service: --proto FILE, with --import-path DIR for its imports, or --protoset FILE",
-			"%s has no reflection service", r.host)
-	case codes.Unauthenticated, codes.PermissionDenied:
-		return hint.New("-H 'authorization: …' adds credentials, and --proto FILE needs no reflection", "reflection on %s: %s", r.host, s.Message())
-	case codes.Unavailable, codes.DeadlineExceeded:
-		return hint.New("grpcs:// uses TLS, grpc:// does not", "%s: %s", r.host, s.Message())
-	default:
-		return fmt.Errorf("reflection on %s: %s: %s", r.host, s.Code(), s.Message())
-	}
-}
-
-// ask sends a request and returns the answer to it.
-func (r *reflected) ask(q *reflectionpb.ServerReflectionRequest) (*reflectionpb.ServerReflectionResponse, error) {
-	if err := r.stream.SendMsg(q); err != nil && !isEnd(err) {
-		return nil, err
-	}
-	a := &reflectionpb.ServerReflectionResponse{}
-	if err := r.stream.RecvMsg(a); err != nil {
-		return nil, err
-	}
-	if e := a.GetErrorResponse(); e != nil {
-		return nil, status.Error(codes.Code(e.ErrorCode), e.ErrorMessage)
-	}
-	return a, nil
-}
-
 func (r *reflected) services() ([]string, error) {
 	a, err := r.ask(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{ListServices: "*"}})
 	if err != nil {
@@ -170,29 +138,24 @@ func (r *reflected) service(name string) (protoreflect.ServiceDescriptor, error)
 	return f.service(name)
 }
 
-func (r *reflected) types() *dynamicpb.Types { return r.all }
-
-// add adds the files of an answer.
-func (r *reflected) add(q *reflectionpb.ServerReflectionRequest) error {
-	a, err := r.ask(q)
-	if err != nil {
-		return err
+// explain adds to the error of a call what helps.
+func (r *reflected) explain(err error) error {
+	switch s := status.Convert(err); s.Code() {
+	case codes.OK:
+		return nil
+	case codes.Unimplemented:
+		return hint.New("give the definition of the service: --proto FILE, with --import-path DIR for its imports, or --protoset FILE",
+			"%s has no reflection service", r.host)
+	case codes.Unauthenticated, codes.PermissionDenied:
+		return hint.New("-H 'authorization: …' adds credentials, and --proto FILE needs no reflection", "reflection on %s: %s", r.host, s.Message())
+	case codes.Unavailable, codes.DeadlineExceeded:
+		return hint.New("grpcs:// uses TLS, grpc:// does not", "%s: %s", r.host, s.Message())
+	default:
+		return fmt.Errorf("reflection on %s: %s: %s", r.host, s.Code(), s.Message())
 	}
-	for _, b := range a.GetFileDescriptorResponse().GetFileDescriptorProto() {
-		f := &descriptorpb.FileDescriptorProto{}
-		if err := proto.Unmarshal(b, f); err != nil {
-			return fmt.Errorf("description by %s: %w", r.host, err)
-		}
-		if r.known[f.GetName()] != nil {
-			continue
-		}
-		if r.size += len(b); r.size > maxDescription || len(r.known) >= maxFiles {
-			return fmt.Errorf("%s describes more than %d files or %d bytes", r.host, maxFiles, maxDescription)
-		}
-		r.addFile(f)
-	}
-	return nil
 }
+
+func (r *reflected) types() *dynamicpb.Types { return r.all }
 
 // complete adds the imports that are absent. Those that the server lacks are taken from this program, or stay unresolved.
 func (r *reflected) complete() error {
@@ -218,6 +181,43 @@ func (r *reflected) complete() error {
 		}
 	}
 	return nil
+}
+
+// add adds the files of an answer.
+func (r *reflected) add(q *reflectionpb.ServerReflectionRequest) error {
+	a, err := r.ask(q)
+	if err != nil {
+		return err
+	}
+	for _, b := range a.GetFileDescriptorResponse().GetFileDescriptorProto() {
+		f := &descriptorpb.FileDescriptorProto{}
+		if err := proto.Unmarshal(b, f); err != nil {
+			return fmt.Errorf("description by %s: %w", r.host, err)
+		}
+		if r.known[f.GetName()] != nil {
+			continue
+		}
+		if r.size += len(b); r.size > maxDescription || len(r.known) >= maxFiles {
+			return fmt.Errorf("%s describes more than %d files or %d bytes", r.host, maxFiles, maxDescription)
+		}
+		r.addFile(f)
+	}
+	return nil
+}
+
+// ask sends a request and returns the answer to it.
+func (r *reflected) ask(q *reflectionpb.ServerReflectionRequest) (*reflectionpb.ServerReflectionResponse, error) {
+	if err := r.stream.SendMsg(q); err != nil && !isEnd(err) {
+		return nil, err
+	}
+	a := &reflectionpb.ServerReflectionResponse{}
+	if err := r.stream.RecvMsg(a); err != nil {
+		return nil, err
+	}
+	if e := a.GetErrorResponse(); e != nil {
+		return nil, status.Error(codes.Code(e.ErrorCode), e.ErrorMessage)
+	}
+	return a, nil
 }
 
 // addFile adds a file that is new.

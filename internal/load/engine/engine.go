@@ -223,12 +223,6 @@ func (e *engine) prepare(i int, l worker) error {
 	return l.Prewarm()
 }
 
-// joins reports whether a late load keeps the agreed t0: it joins others in their slices, or was held, and counters
-// are read by the agreed t0. It sends the requests that are due already, in half of the warm-up at most.
-func (e *engine) joins(late time.Duration) bool {
-	return (e.Profile.Slices != nil || e.Profile.Await != nil) && late <= e.Profile.Warmup/2
-}
-
 // startTime returns t0 with a monotonic clock reading, and the delay of the load after the
 // profile's start.
 func (e *engine) startTime(now time.Time) (t0 time.Time, late time.Duration) {
@@ -240,6 +234,12 @@ func (e *engine) startTime(now time.Time) (t0 time.Time, late time.Duration) {
 		return now.Add(wait), max(0, -wait)
 	}
 	return now.Add(max(wait, lead)), max(0, lead-wait)
+}
+
+// joins reports whether a late load keeps the agreed t0: it joins others in their slices, or was held, and counters
+// are read by the agreed t0. It sends the requests that are due already, in half of the warm-up at most.
+func (e *engine) joins(late time.Duration) bool {
+	return (e.Profile.Slices != nil || e.Profile.Await != nil) && late <= e.Profile.Warmup/2
 }
 
 // writeLog writes the interval log to a temporary file first, so that a log is complete or absent.

@@ -26,6 +26,62 @@ type connector struct {
 	avoided    map[netip.AddrPort]int64 // addresses that failed, until an instant
 }
 
+// mostShare is the most time in ns for a connect to one of several addresses. The last has
+// all that is left.
+const mostShare = int64(time.Second)
+
+// errNoHandshake is the reason why a connection was never usable.
+var errNoHandshake = errors.New("the handshake did not end")
+
+// expired handles the end of the time for opening c, or for one of its addresses.
+func (cn *connector) expired(c *conn) {
+	switch {
+	case c.state != connConnecting:
+		cn.w.rec.Because(load.FailureTimeout, errNoHandshake)
+		cn.openFailed(c, load.FailureTimeout)
+	case c.fd < 0:
+		cn.openFailed(c, load.FailureLookupTimeout)
+	case c.tried < len(c.addrs) && cn.w.now < c.openEnd:
+		cn.connectFailed(c, unix.ETIMEDOUT)
+	default:
+		cn.avoid(c)
+		cn.openFailed(c, load.FailureTimeout)
+	}
+}
+
+// connectFailed handles a failed connect and tries the next address.
+func (cn *connector) connectFailed(c *conn, errno unix.Errno) {
+	_ = unix.Close(int(c.fd))
+	c.fd = -1
+	c.generation++
+	c.peerEnded = false
+	cn.avoid(c)
+	cn.tryNext(c, failureOf(errno))
+}
+
+// connected counts the address of a new connection.
+func (cn *connector) connected(c *conn) {
+	cn.w.rec.Connected(c.address(), cn.w.now-c.opened)
+}
+
+// avoidFor is the time in ns for which an address is skipped after a failed connect,
+// if the name has others.
+const avoidFor = int64(time.Second)
+
+// open begins to connect c. A failure at once is handled like a failure later.
+func (cn *connector) open(c *conn) {
+	c.generation++
+	c.peerEnded, c.reused, c.served, c.opened = false, false, false, cn.w.now
+	if cn.w.pace.started && c.home == nil {
+		cn.w.rec.Reconnects++
+	}
+	c.state, c.fd, c.tried = connConnecting, -1, 0
+	cn.opening++
+	c.openEnd = cn.w.deadline(c)
+	cn.until(c, c.openEnd)
+	cn.locate(c)
+}
+
 // locate begins to connect c, with or without a look-up before.
 func (cn *connector) locate(c *conn) {
 	t := c.pool.target
@@ -102,35 +158,6 @@ func (cn *connector) tryNext(c *conn, k load.Failure) {
 	cn.openFailed(c, k)
 }
 
-// mostShare is the most time in ns for a connect to one of several addresses. The last has
-// all that is left.
-const mostShare = int64(time.Second)
-
-// until sets the deadline of opening c.
-func (cn *connector) until(c *conn, deadline int64) {
-	c.deadline = deadline
-	cn.w.deadlines.add(&c.awaited)
-}
-
-// errNoHandshake is the reason why a connection was never usable.
-var errNoHandshake = errors.New("the handshake did not end")
-
-// expired handles the end of the time for opening c, or for one of its addresses.
-func (cn *connector) expired(c *conn) {
-	switch {
-	case c.state != connConnecting:
-		cn.w.rec.Because(load.FailureTimeout, errNoHandshake)
-		cn.openFailed(c, load.FailureTimeout)
-	case c.fd < 0:
-		cn.openFailed(c, load.FailureLookupTimeout)
-	case c.tried < len(c.addrs) && cn.w.now < c.openEnd:
-		cn.connectFailed(c, unix.ETIMEDOUT)
-	default:
-		cn.avoid(c)
-		cn.openFailed(c, load.FailureTimeout)
-	}
-}
-
 // connect begins to connect c's socket to the address that is next.
 func (cn *connector) connect(c *conn) load.Failure {
 	c.tried++
@@ -148,24 +175,6 @@ func (cn *connector) connect(c *conn) load.Failure {
 	return load.FailureNone
 }
 
-// address is the one that was tried last, or none of a Unix socket.
-func (c *conn) address() netip.AddrPort {
-	if len(c.addrs) == 0 {
-		return netip.AddrPort{}
-	}
-	return c.addrs[(c.turn+c.tried-1)%len(c.addrs)]
-}
-
-// connectFailed handles a failed connect and tries the next address.
-func (cn *connector) connectFailed(c *conn, errno unix.Errno) {
-	_ = unix.Close(int(c.fd))
-	c.fd = -1
-	c.generation++
-	c.peerEnded = false
-	cn.avoid(c)
-	cn.tryNext(c, failureOf(errno))
-}
-
 // avoid skips the failed address for avoidFor if the name has other addresses.
 func (cn *connector) avoid(c *conn) {
 	if len(c.addrs) > 1 {
@@ -173,27 +182,12 @@ func (cn *connector) avoid(c *conn) {
 	}
 }
 
-// connected counts the address of a new connection.
-func (cn *connector) connected(c *conn) {
-	cn.w.rec.Connected(c.address(), cn.w.now-c.opened)
-}
-
-// avoidFor is the time in ns for which an address is skipped after a failed connect,
-// if the name has others.
-const avoidFor = int64(time.Second)
-
-// open begins to connect c. A failure at once is handled like a failure later.
-func (cn *connector) open(c *conn) {
-	c.generation++
-	c.peerEnded, c.reused, c.served, c.opened = false, false, false, cn.w.now
-	if cn.w.pace.started && c.home == nil {
-		cn.w.rec.Reconnects++
+// address is the one that was tried last, or none of a Unix socket.
+func (c *conn) address() netip.AddrPort {
+	if len(c.addrs) == 0 {
+		return netip.AddrPort{}
 	}
-	c.state, c.fd, c.tried = connConnecting, -1, 0
-	cn.opening++
-	c.openEnd = cn.w.deadline(c)
-	cn.until(c, c.openEnd)
-	cn.locate(c)
+	return c.addrs[(c.turn+c.tried-1)%len(c.addrs)]
 }
 
 // opened handles the event that ends a connect.
@@ -216,11 +210,10 @@ func (cn *connector) opened(c *conn) {
 	}
 }
 
-// ready counts a connection that is usable now.
-func (cn *connector) ready() {
-	cn.opening--
-	cn.lastReady, cn.exhausted = cn.w.now, 0
-	cn.w.job.Opened()
+// until sets the deadline of opening c.
+func (cn *connector) until(c *conn, deadline int64) {
+	c.deadline = deadline
+	cn.w.deadlines.add(&c.awaited)
 }
 
 // usable takes a connection into use on which a request can be sent.
@@ -237,6 +230,13 @@ func (cn *connector) usable(c *conn) {
 	}
 	cn.w.deadlines.remove(&c.awaited)
 	cn.w.places.release(c)
+}
+
+// ready counts a connection that is usable now.
+func (cn *connector) ready() {
+	cn.opening--
+	cn.lastReady, cn.exhausted = cn.w.now, 0
+	cn.w.job.Opened()
 }
 
 func (cn *connector) openFailed(c *conn, k load.Failure) {

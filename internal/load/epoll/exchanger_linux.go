@@ -215,12 +215,6 @@ func (x *exchanger) answered(c *conn) {
 	x.w.places.release(c)
 }
 
-// fail ends c's request, and the connection with it.
-func (x *exchanger) fail(c *conn, k load.Failure) {
-	x.finish(c, k, 0)
-	x.w.places.reopen(c)
-}
-
 // broken ends c's request because its connection has ended, or sends it again on a new
 // connection.
 func (x *exchanger) broken(c *conn, k load.Failure) {
@@ -243,6 +237,12 @@ func (x *exchanger) broken(c *conn, k load.Failure) {
 		k = load.FailureIdleClosed
 	}
 	x.fail(c, k)
+}
+
+// fail ends c's request, and the connection with it.
+func (x *exchanger) fail(c *conn, k load.Failure) {
+	x.finish(c, k, 0)
+	x.w.places.reopen(c)
 }
 
 // finish records the outcome of c's request.

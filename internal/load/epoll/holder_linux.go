@@ -36,14 +36,6 @@ func (h *holder) watch(c *conn) {
 	}
 }
 
-// next is when the first session is due, and there may be one.
-func (h *holder) next() int64 {
-	if h.held.Size == 0 {
-		return load.Never
-	}
-	return h.held.First().end
-}
-
 // release sends the rests that are due.
 func (h *holder) release() {
 	for h.next() <= h.w.now {
@@ -68,4 +60,12 @@ func (h *holder) release() {
 		h.w.streams.queueFlush(of.conn)
 	}
 	h.w.streams.flushAll()
+}
+
+// next is when the first session is due, and there may be one.
+func (h *holder) next() int64 {
+	if h.held.Size == 0 {
+		return load.Never
+	}
+	return h.held.First().end
 }

@@ -36,6 +36,26 @@ func (m *messenger) send(c *conn) {
 	m.flush(c)
 }
 
+// writeFailed reads the remaining bytes, which may explain the failed write, and ends the connection.
+func (m *messenger) writeFailed(c *conn, errno unix.Errno) {
+	c.peerEnded = true
+	generation := c.generation
+	if m.read(c); c.generation == generation {
+		m.end(c, failureOf(errno))
+	}
+}
+
+// event handles an event on c's socket.
+func (m *messenger) event(c *conn, writable, readable bool) {
+	generation := c.generation
+	if writable {
+		m.flush(c)
+	}
+	if readable && c.generation == generation {
+		m.read(c)
+	}
+}
+
 // flush writes the bytes for the server. Those that do not fit follow when the socket has room.
 func (m *messenger) flush(c *conn) {
 	s := c.messages
@@ -67,38 +87,6 @@ func (m *messenger) flush(c *conn) {
 			m.writeFailed(c, errno)
 			return
 		}
-	}
-}
-
-func (m *messenger) write(c *conn, b []byte) (int, unix.Errno) {
-	if c.secure == nil {
-		return sysWrite(c.fd, b)
-	}
-	n, err := c.secure.tls.Write(b[:min(len(b), secureChunk)])
-	if err != nil {
-		c.secure.failed = err
-		return 0, unix.EPIPE
-	}
-	return n, 0
-}
-
-// writeFailed reads the remaining bytes, which may explain the failed write, and ends the connection.
-func (m *messenger) writeFailed(c *conn, errno unix.Errno) {
-	c.peerEnded = true
-	generation := c.generation
-	if m.read(c); c.generation == generation {
-		m.end(c, failureOf(errno))
-	}
-}
-
-// event handles an event on c's socket.
-func (m *messenger) event(c *conn, writable, readable bool) {
-	generation := c.generation
-	if writable {
-		m.flush(c)
-	}
-	if readable && c.generation == generation {
-		m.read(c)
 	}
 }
 
@@ -171,20 +159,6 @@ func (m *messenger) answered(c *conn, k load.Failure) {
 	}
 }
 
-// finish records the outcome of c's request.
-func (m *messenger) finish(c *conn, k load.Failure, status int) {
-	s, messages := c.messages, 0
-	if m.w.job.Profile.WebSocket.Messages > 1 {
-		messages = s.Messages
-	}
-	c.carries = false
-	m.w.inFlight--
-	m.w.thinks.answered(c)
-	m.w.sleep.answered(m.w.now - c.sent)
-	m.w.rec.Finish(&record.Outcome{Intended: c.intended, Sent: c.sentAt(), Free: c.free, First: s.First, End: m.w.now, Status: status, Kind: k,
-		Path: c.what.target.Path, Messages: messages, Message: s.Message})
-}
-
 // end ends the connection for what happened to it, and the request under way on it.
 func (m *messenger) end(c *conn, k load.Failure) {
 	m.w.rec.Because(k, c.messages.Reason)
@@ -201,6 +175,20 @@ func (m *messenger) end(c *conn, k load.Failure) {
 	m.w.places.reopen(c)
 }
 
+// finish records the outcome of c's request.
+func (m *messenger) finish(c *conn, k load.Failure, status int) {
+	s, messages := c.messages, 0
+	if m.w.job.Profile.WebSocket.Messages > 1 {
+		messages = s.Messages
+	}
+	c.carries = false
+	m.w.inFlight--
+	m.w.thinks.answered(c)
+	m.w.sleep.answered(m.w.now - c.sent)
+	m.w.rec.Finish(&record.Outcome{Intended: c.intended, Sent: c.sentAt(), Free: c.free, First: s.First, End: m.w.now, Status: status, Kind: k,
+		Path: c.what.target.Path, Messages: messages, Message: s.Message})
+}
+
 // sendClose tries to send a close frame before c's socket is closed.
 func (m *messenger) sendClose(c *conn) {
 	open := c.messages.Open
@@ -214,4 +202,16 @@ func (m *messenger) sendClose(c *conn) {
 	if c.secure != nil {
 		_ = c.flushTLS()
 	}
+}
+
+func (m *messenger) write(c *conn, b []byte) (int, unix.Errno) {
+	if c.secure == nil {
+		return sysWrite(c.fd, b)
+	}
+	n, err := c.secure.tls.Write(b[:min(len(b), secureChunk)])
+	if err != nil {
+		c.secure.failed = err
+		return 0, unix.EPIPE
+	}
+	return n, 0
 }

@@ -25,14 +25,6 @@ func (m *multiplexer) startSession(c *conn) {
 	m.queueFlush(c)
 }
 
-// queueFlush makes sure that the session's bytes go out before the worker waits.
-func (m *multiplexer) queueFlush(c *conn) {
-	if !c.queued {
-		c.queued = true
-		m.dirty = append(m.dirty, c)
-	}
-}
-
 // flushAll sends the pending bytes of the sessions. One write contains the requests
 // of many streams.
 func (m *multiplexer) flushAll() {
@@ -164,6 +156,13 @@ func (m *multiplexer) readSession(c *conn) {
 	}
 }
 
+// cancel gives up a request whose time is over, but the connection stays.
+func (m *multiplexer) cancel(c *conn, st *http2.Stream) {
+	c.session.Abort(st, load.FailureTimeout)
+	m.queueFlush(c)
+	m.settle(c)
+}
+
 // settle records the ended requests on c and assigns new requests to its streams.
 func (m *multiplexer) settle(c *conn) {
 	s := c.session
@@ -209,67 +208,32 @@ func (m *multiplexer) sessionReady(c *conn) {
 	}
 }
 
-// fill gives c's free streams requests that are due, and offers those left over.
-func (m *multiplexer) fill(c *conn) {
-	for c.session.Room() {
-		if r, ok := m.w.resends.pop(c.pool); ok {
-			m.attach(c, r)
-			continue
+// endSession ends the connection for what happened to it, and all that is under way on it.
+func (m *multiplexer) endSession(c *conn, k load.Failure) {
+	if c.state == connSettings {
+		m.w.connector.openFailed(c, k)
+		return
+	}
+	switch {
+	case !c.session.GoAway.Given:
+		if c.session.Active == 0 {
+			m.w.rec.IdleClosed++
 		}
-		if m.w.pace.closedLoop() {
-			if !m.w.pace.started || !m.w.sending() || c.session.Active+c.leaving >= c.session.Limit || m.w.thinks.pause(c) {
-				break
-			}
-			m.beginStream(c, m.w.now, m.w.now)
-			continue
-		}
-		intended, ok := c.pool.queue.Pop()
-		if !ok {
-			break
-		}
-		m.beginStream(c, intended, m.w.now)
+	case k == load.FailureReset || k == load.FailureClosedEarly:
+		k = load.FailureGoAway
 	}
-	m.offer(c)
+	m.noteGoAway(c)
+	if k == load.FailureReset || k == load.FailureClosedEarly || k == load.FailureGoAway {
+		m.w.places.countUnused(c)
+	}
+	m.endStreams(c, k)
+	m.w.places.reopen(c)
 }
 
-// offer lists c to requests that will be due, once for all its streams, so that
-// they spread over the connections.
-func (m *multiplexer) offer(c *conn) {
-	if c.session.Room() && !c.listed {
-		c.listed = true
-		c.pool.idle.Push(c.place())
-	}
-}
-
-func (m *multiplexer) beginStream(c *conn, intended, free int64) {
-	if m.w.pace.closedLoop() {
-		m.w.rec.Due(intended)
-	}
-	what, number := c.pool.next(c)
-	m.attach(c, call{intended: intended, free: free, sent: m.w.now, number: number, what: what})
-}
-
-func (m *multiplexer) attach(c *conn, r call) {
-	m.w.inFlight++
-	r.reached = true
-	m.w.sleep.lastSend = m.w.now
-	var st *http2.Stream
-	if t := r.what.target; t.Varying != nil {
-		st = c.session.BeginVarying(t.HTTP2, m.w.now, m.w.values(r.number), c.cookies(t))
-	} else {
-		st = c.session.Begin(t.HTTP2, m.w.now)
-	}
-	at := &c.calls[st.Slot]
-	*at = streamCall{awaited{of: c, stream: st, deadline: r.sent + m.w.timeout}, r}
-	m.w.deadlines.add(&at.awaited)
-	m.queueFlush(c)
-}
-
-// cancel gives up a request whose time is over, but the connection stays.
-func (m *multiplexer) cancel(c *conn, st *http2.Stream) {
-	c.session.Abort(st, load.FailureTimeout)
-	m.queueFlush(c)
-	m.settle(c)
+// endStreams ends all requests in flight on c.
+func (m *multiplexer) endStreams(c *conn, k load.Failure) {
+	c.session.Abandon(k)
+	m.finishStreams(c)
 }
 
 // finishStreams records the requests on c that have ended, and frees their streams.
@@ -321,30 +285,66 @@ func (m *multiplexer) finishStream(c *conn, st *http2.Stream, at *streamCall) {
 	})
 }
 
-// endStreams ends all requests in flight on c.
-func (m *multiplexer) endStreams(c *conn, k load.Failure) {
-	c.session.Abandon(k)
-	m.finishStreams(c)
+// fill gives c's free streams requests that are due, and offers those left over.
+func (m *multiplexer) fill(c *conn) {
+	for c.session.Room() {
+		if r, ok := m.w.resends.pop(c.pool); ok {
+			m.attach(c, r)
+			continue
+		}
+		if m.w.pace.closedLoop() {
+			if !m.w.pace.started || !m.w.sending() || c.session.Active+c.leaving >= c.session.Limit || m.w.thinks.pause(c) {
+				break
+			}
+			m.beginStream(c, m.w.now, m.w.now)
+			continue
+		}
+		intended, ok := c.pool.queue.Pop()
+		if !ok {
+			break
+		}
+		m.beginStream(c, intended, m.w.now)
+	}
+	m.offer(c)
 }
 
-// endSession ends the connection for what happened to it, and all that is under way on it.
-func (m *multiplexer) endSession(c *conn, k load.Failure) {
-	if c.state == connSettings {
-		m.w.connector.openFailed(c, k)
-		return
+func (m *multiplexer) beginStream(c *conn, intended, free int64) {
+	if m.w.pace.closedLoop() {
+		m.w.rec.Due(intended)
 	}
-	switch {
-	case !c.session.GoAway.Given:
-		if c.session.Active == 0 {
-			m.w.rec.IdleClosed++
-		}
-	case k == load.FailureReset || k == load.FailureClosedEarly:
-		k = load.FailureGoAway
+	what, number := c.pool.next(c)
+	m.attach(c, call{intended: intended, free: free, sent: m.w.now, number: number, what: what})
+}
+
+func (m *multiplexer) attach(c *conn, r call) {
+	m.w.inFlight++
+	r.reached = true
+	m.w.sleep.lastSend = m.w.now
+	var st *http2.Stream
+	if t := r.what.target; t.Varying != nil {
+		st = c.session.BeginVarying(t.HTTP2, m.w.now, m.w.values(r.number), c.cookies(t))
+	} else {
+		st = c.session.Begin(t.HTTP2, m.w.now)
 	}
-	m.noteGoAway(c)
-	if k == load.FailureReset || k == load.FailureClosedEarly || k == load.FailureGoAway {
-		m.w.places.countUnused(c)
+	at := &c.calls[st.Slot]
+	*at = streamCall{awaited{of: c, stream: st, deadline: r.sent + m.w.timeout}, r}
+	m.w.deadlines.add(&at.awaited)
+	m.queueFlush(c)
+}
+
+// queueFlush makes sure that the session's bytes go out before the worker waits.
+func (m *multiplexer) queueFlush(c *conn) {
+	if !c.queued {
+		c.queued = true
+		m.dirty = append(m.dirty, c)
 	}
-	m.endStreams(c, k)
-	m.w.places.reopen(c)
+}
+
+// offer lists c to requests that will be due, once for all its streams, so that
+// they spread over the connections.
+func (m *multiplexer) offer(c *conn) {
+	if c.session.Room() && !c.listed {
+		c.listed = true
+		c.pool.idle.Push(c.place())
+	}
 }

@@ -155,38 +155,6 @@ const (
 	exhaustedSpacing = int64(50 * time.Millisecond)  // where this machine has no ports or descriptors left
 )
 
-// retryLater starts the backoff of the place. A due request takes it earlier, at once if it
-// waits already: however few the places, each request meets the failure itself.
-func (s *places) retryLater(c *conn, spacing int64) {
-	c.backoff = min(max(job.FirstBackoff, 2*c.backoff), job.LastBackoff)
-	c.retryAt = s.w.now + max(c.backoff, spacing*int64(c.pool.closed.Size))
-	if s.fresh && !s.w.pace.closedLoop() {
-		c.retryAt = load.Never
-	}
-	if c.pool.queue.Size > 0 {
-		c.retryAt = s.w.now
-	}
-	c.pool.closed.Push(c.place())
-	s.nextRetry = min(s.nextRetry, c.retryAt)
-}
-
-// drop closes c's socket, if it has one. Closing takes it out of the poller.
-func (s *places) drop(c *conn) {
-	s.w.deadlines.remove(&c.awaited)
-	if c.messages != nil {
-		s.w.messages.sendClose(c)
-	}
-	if c.secure != nil {
-		c.endTLS()
-	}
-	if c.fd >= 0 {
-		_ = unix.Close(int(c.fd))
-		c.fd = -1
-	}
-	c.generation++
-	c.state = connClosed
-}
-
 // release makes a connected c ready for the next request, and sends one that waits.
 func (s *places) release(c *conn) {
 	c.reused = true
@@ -230,62 +198,6 @@ func (s *places) held() (n int64) {
 	return n
 }
 
-// countUnused counts a connection that the server has closed before any answer.
-func (s *places) countUnused(c *conn) {
-	if !c.served && c.home == nil && c.heir == nil {
-		s.w.rec.ClosedUnused++
-	}
-}
-
-// reopen replaces c's socket ahead of the next request, as long as there will be one. A
-// connection that has carried no answer is replaced later.
-func (s *places) reopen(c *conn) {
-	s.drop(c)
-	switch {
-	case c.heir != nil:
-		s.w.streams.ended = append(s.w.streams.ended, c)
-	case c.home != nil:
-		s.w.redirects.returnHome(c.home)
-	case s.fresh:
-		s.refill(c)
-	case !s.w.sending() && c.pool.waiting() == 0:
-	case c.served:
-		s.w.connector.open(c)
-	default:
-		s.retryLater(c, unusedSpacing)
-	}
-}
-
-// refill makes c's place, which has no connection, ready for the next request.
-func (s *places) refill(c *conn) {
-	switch intended, ok := c.pool.queue.Pop(); {
-	case ok:
-		s.w.begin(c, intended, s.w.now)
-	case s.w.pace.closedLoop() && s.w.pace.started && s.w.sending():
-		if s.w.thinks.pause(c) {
-			return
-		}
-		s.w.begin(c, s.w.now, s.w.now)
-	default:
-		c.retryAt = load.Never
-		c.pool.closed.Push(c.place())
-	}
-}
-
-// peek reports whether a connection is open and has no byte to read, or whether it has one.
-func peek(fd int32) (nothing, bytes bool) {
-	var b [1]byte
-	n, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-	return err == unix.EAGAIN, n > 0
-}
-
-// countExtra counts an idle connection on which bytes came after a response.
-func (s *places) countExtra(c *conn, came bool) {
-	if came && c.served {
-		s.w.rec.ExtraBytes++
-	}
-}
-
 // idleEvent handles an event on a free connection: the server has closed it, or sends
 // unexpected bytes. The event may also be of the end of a long answer, which
 // readMore has read since.
@@ -317,4 +229,92 @@ func (s *places) idleEvent(c *conn) {
 	}
 	s.countUnused(c)
 	s.reopen(c) // its entry in the ring of free connections is stale now
+}
+
+// peek reports whether a connection is open and has no byte to read, or whether it has one.
+func peek(fd int32) (nothing, bytes bool) {
+	var b [1]byte
+	n, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+	return err == unix.EAGAIN, n > 0
+}
+
+// countExtra counts an idle connection on which bytes came after a response.
+func (s *places) countExtra(c *conn, came bool) {
+	if came && c.served {
+		s.w.rec.ExtraBytes++
+	}
+}
+
+// countUnused counts a connection that the server has closed before any answer.
+func (s *places) countUnused(c *conn) {
+	if !c.served && c.home == nil && c.heir == nil {
+		s.w.rec.ClosedUnused++
+	}
+}
+
+// reopen replaces c's socket ahead of the next request, as long as there will be one. A
+// connection that has carried no answer is replaced later.
+func (s *places) reopen(c *conn) {
+	s.drop(c)
+	switch {
+	case c.heir != nil:
+		s.w.streams.ended = append(s.w.streams.ended, c)
+	case c.home != nil:
+		s.w.redirects.returnHome(c.home)
+	case s.fresh:
+		s.refill(c)
+	case !s.w.sending() && c.pool.waiting() == 0:
+	case c.served:
+		s.w.connector.open(c)
+	default:
+		s.retryLater(c, unusedSpacing)
+	}
+}
+
+// drop closes c's socket, if it has one. Closing takes it out of the poller.
+func (s *places) drop(c *conn) {
+	s.w.deadlines.remove(&c.awaited)
+	if c.messages != nil {
+		s.w.messages.sendClose(c)
+	}
+	if c.secure != nil {
+		c.endTLS()
+	}
+	if c.fd >= 0 {
+		_ = unix.Close(int(c.fd))
+		c.fd = -1
+	}
+	c.generation++
+	c.state = connClosed
+}
+
+// refill makes c's place, which has no connection, ready for the next request.
+func (s *places) refill(c *conn) {
+	switch intended, ok := c.pool.queue.Pop(); {
+	case ok:
+		s.w.begin(c, intended, s.w.now)
+	case s.w.pace.closedLoop() && s.w.pace.started && s.w.sending():
+		if s.w.thinks.pause(c) {
+			return
+		}
+		s.w.begin(c, s.w.now, s.w.now)
+	default:
+		c.retryAt = load.Never
+		c.pool.closed.Push(c.place())
+	}
+}
+
+// retryLater starts the backoff of the place. A due request takes it earlier, at once if it
+// waits already: however few the places, each request meets the failure itself.
+func (s *places) retryLater(c *conn, spacing int64) {
+	c.backoff = min(max(job.FirstBackoff, 2*c.backoff), job.LastBackoff)
+	c.retryAt = s.w.now + max(c.backoff, spacing*int64(c.pool.closed.Size))
+	if s.fresh && !s.w.pace.closedLoop() {
+		c.retryAt = load.Never
+	}
+	if c.pool.queue.Size > 0 {
+		c.retryAt = s.w.now
+	}
+	c.pool.closed.Push(c.place())
+	s.nextRetry = min(s.nextRetry, c.retryAt)
 }

@@ -25,14 +25,6 @@ func (s *resender) push(p *pool, r call) bool {
 	return true
 }
 
-// pop returns the request of p that has waited longest.
-func (s *resender) pop(p *pool) (r call, ok bool) {
-	if r, ok = p.again.Pop(); ok {
-		s.waiting--
-	}
-	return r, ok
-}
-
 // spread gives the waiting requests to sessions with free streams, except from, which has
 // refused them. It may still take those that are left over.
 func (s *resender) spread(from *conn) {
@@ -72,6 +64,14 @@ func (s *resender) expire() {
 			s.w.giveUp(r, load.FailureTimeout)
 		}
 	}
+}
+
+// pop returns the request of p that has waited longest.
+func (s *resender) pop(p *pool) (r call, ok bool) {
+	if r, ok = p.again.Pop(); ok {
+		s.waiting--
+	}
+	return r, ok
 }
 
 // giveUp records the failure of a request that no connection carries.

@@ -5,17 +5,6 @@ import (
 	"github.com/tare-mesh/tare/internal/load/http2"
 )
 
-// addSession gives a place an HTTP/2 session, if its target has HTTP/2.
-func (m *multiplexer) addSession(c *conn) {
-	p := &m.w.job.Profile
-	if c.pool.target.HTTP2 == nil {
-		return
-	}
-	c.session = http2.NewSession(&m.w.exchanges.expect, p.Streams, p.Protocol == load.ProtocolGRPC)
-	c.session.Streaming, c.session.KeepCookies = p.GRPCStream, p.Cookies
-	c.calls = make([]streamCall, c.session.Size())
-}
-
 // retire moves a session that the server ends, with the requests still under way, to another
 // place, and opens a new connection in c at once, as other clients do. It reports whether
 // it did.
@@ -46,6 +35,17 @@ func (m *multiplexer) retire(c *conn) bool {
 	c.served = true // the server is at work on its requests
 	m.w.places.reopen(c)
 	return true
+}
+
+// addSession gives a place an HTTP/2 session, if its target has HTTP/2.
+func (m *multiplexer) addSession(c *conn) {
+	p := &m.w.job.Profile
+	if c.pool.target.HTTP2 == nil {
+		return
+	}
+	c.session = http2.NewSession(&m.w.exchanges.expect, p.Streams, p.Protocol == load.ProtocolGRPC)
+	c.session.Streaming, c.session.KeepCookies = p.GRPCStream, p.Cookies
+	c.calls = make([]streamCall, c.session.Size())
 }
 
 // endingPlace is a free place for a session that the server ends.

@@ -42,6 +42,20 @@ const (
 	receivedFailure // neither will it take any more
 )
 
+// checkIdle reads from a connection without a request under way. TLS messages
+// are ignored. FailureNone: there was nothing else.
+func (c *socket) checkIdle(b *buffers) load.Failure {
+	switch _, p, k := c.receive(b); p {
+	case receivedBytes:
+		return load.FailureExtraBytes
+	case receivedEnd:
+		return load.FailureClosedEarly
+	case receivedFailure:
+		return k
+	}
+	return failureOf(c.flushTLS()) // TLS may have had to answer
+}
+
 // receive reads at most a buffer's worth of what has arrived on c. After a short read
 // it does not read again, unless the peer will send no more: then no event would
 // announce the end. Of a connection with TLS it must be called until it returns
@@ -138,20 +152,6 @@ func (c *socket) flushTLS() unix.Errno {
 	}
 	s.out, s.written = s.out[:0], 0
 	return 0
-}
-
-// checkIdle reads from a connection without a request under way. TLS messages
-// are ignored. FailureNone: there was nothing else.
-func (c *socket) checkIdle(b *buffers) load.Failure {
-	switch _, p, k := c.receive(b); p {
-	case receivedBytes:
-		return load.FailureExtraBytes
-	case receivedEnd:
-		return load.FailureClosedEarly
-	case receivedFailure:
-		return k
-	}
-	return failureOf(c.flushTLS()) // TLS may have had to answer
 }
 
 // feedHandshake gives the handshake what has arrived.

@@ -70,14 +70,6 @@ func zone(name string) uint32 {
 	return uint32(n)
 }
 
-func errnoOf(err error) unix.Errno {
-	var errno unix.Errno
-	if errors.As(err, &errno) {
-		return errno
-	}
-	return unix.EIO
-}
-
 // socketError is why a connection failed, 0 if it did not.
 func socketError(fd int32) unix.Errno {
 	v, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR)
@@ -85,6 +77,14 @@ func socketError(fd int32) unix.Errno {
 		return errnoOf(err)
 	}
 	return unix.Errno(v)
+}
+
+func errnoOf(err error) unix.Errno {
+	var errno unix.Errno
+	if errors.As(err, &errno) {
+		return errno
+	}
+	return unix.EIO
 }
 
 // failureOf names the error of a socket call.

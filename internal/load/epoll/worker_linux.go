@@ -100,9 +100,6 @@ type clock struct {
 	now  int64     // ns from zero
 }
 
-// tick reads the clock.
-func (c *clock) tick() { c.now = int64(time.Since(c.zero)) }
-
 // Worker is one OS thread of the engine: its own poller, connections, share of
 // the schedule and histograms. Nothing of it is shared while load runs.
 type Worker struct {
@@ -141,9 +138,6 @@ func (w *Worker) values(own int64) *template.Values {
 	w.varying.Number = w.job.Number(w.number, own)
 	return &w.varying
 }
-
-// sending reports whether requests may still be intended.
-func (w *Worker) sending() bool { return w.pace.sending(w.now, w.rec.Intended) }
 
 // start moves the worker's clock to t0.
 func (w *Worker) start(t0 time.Time) {
@@ -214,29 +208,6 @@ func (w *Worker) firstRequests() {
 	w.streams.flushAll()
 }
 
-// begin attaches a request to c and sends it, or opens the connection for it.
-func (w *Worker) begin(c *conn, intended, free int64) {
-	if c.state == connSession {
-		w.streams.beginStream(c, intended, free)
-		w.streams.offer(c)
-		return
-	}
-	// Where a connection must be opened first, that is part of the service.
-	what, number := c.pool.next(c)
-	c.carries, c.call = true, call{intended: intended, free: free, sent: w.now, number: number, what: what}
-	if w.pace.closedLoop() {
-		w.rec.Due(intended)
-	}
-	w.inFlight++
-	w.sleep.lastSend = w.now
-	if c.state == connClosed {
-		w.connector.open(c)
-		return
-	}
-	c.state = connBusy
-	w.exchanges.send(c)
-}
-
 // deadline returns the end of what c begins now. A request that has its connection opened,
 // or is retried, has one timeout in all. After a redirect, each response has its own.
 func (w *Worker) deadline(c *conn) int64 {
@@ -244,36 +215,6 @@ func (w *Worker) deadline(c *conn) int64 {
 		return of.sent + w.timeout
 	}
 	return w.now + w.timeout
-}
-
-// fire sends, or queues, every request that is due.
-func (w *Worker) fire() {
-	for w.pace.nextDue <= w.now {
-		intended := w.pace.nextDue
-		w.rec.Due(intended)
-		p := &w.places.pools[w.job.Rotation[w.nextTurn]]
-		if w.nextTurn++; w.nextTurn == len(w.job.Rotation) {
-			w.nextTurn = 0
-		}
-		w.pace.advance(w.rec.Intended)
-		if p.waiting() == 0 {
-			if c := p.nextPlace(); c != nil {
-				w.rec.Gaps.Add(w.now, intended)
-				w.begin(c, intended, intended)
-				w.tick()
-				continue
-			}
-		}
-		w.rec.Gaps.Skip()
-		if w.pace.drops {
-			w.rec.Drop(intended)
-			p.next(nil)
-			continue
-		}
-		p.queue.Push(intended)
-		w.rec.QueueMax = max(w.rec.QueueMax, int64(p.queue.Size))
-	}
-	w.streams.flushAll()
 }
 
 // turn waits for events and handles them.
@@ -309,6 +250,62 @@ func (w *Worker) turn(wait time.Duration) {
 		}
 	}
 }
+
+// fire sends, or queues, every request that is due.
+func (w *Worker) fire() {
+	for w.pace.nextDue <= w.now {
+		intended := w.pace.nextDue
+		w.rec.Due(intended)
+		p := &w.places.pools[w.job.Rotation[w.nextTurn]]
+		if w.nextTurn++; w.nextTurn == len(w.job.Rotation) {
+			w.nextTurn = 0
+		}
+		w.pace.advance(w.rec.Intended)
+		if p.waiting() == 0 {
+			if c := p.nextPlace(); c != nil {
+				w.rec.Gaps.Add(w.now, intended)
+				w.begin(c, intended, intended)
+				w.tick()
+				continue
+			}
+		}
+		w.rec.Gaps.Skip()
+		if w.pace.drops {
+			w.rec.Drop(intended)
+			p.next(nil)
+			continue
+		}
+		p.queue.Push(intended)
+		w.rec.QueueMax = max(w.rec.QueueMax, int64(p.queue.Size))
+	}
+	w.streams.flushAll()
+}
+
+// begin attaches a request to c and sends it, or opens the connection for it.
+func (w *Worker) begin(c *conn, intended, free int64) {
+	if c.state == connSession {
+		w.streams.beginStream(c, intended, free)
+		w.streams.offer(c)
+		return
+	}
+	// Where a connection must be opened first, that is part of the service.
+	what, number := c.pool.next(c)
+	c.carries, c.call = true, call{intended: intended, free: free, sent: w.now, number: number, what: what}
+	if w.pace.closedLoop() {
+		w.rec.Due(intended)
+	}
+	w.inFlight++
+	w.sleep.lastSend = w.now
+	if c.state == connClosed {
+		w.connector.open(c)
+		return
+	}
+	c.state = connBusy
+	w.exchanges.send(c)
+}
+
+// tick reads the clock.
+func (c *clock) tick() { c.now = int64(time.Since(c.zero)) }
 
 // handle acts on one connection's event.
 func (w *Worker) handle(c *conn, e *unix.EpollEvent) {
@@ -421,3 +418,6 @@ func (w *Worker) pause() time.Duration {
 	}
 	return time.Duration(max(0, next-w.now))
 }
+
+// sending reports whether requests may still be intended.
+func (w *Worker) sending() bool { return w.pace.sending(w.now, w.rec.Intended) }

@@ -33,6 +33,12 @@ func Sleep(d time.Duration) {
 	}
 }
 
+// ThreadCPU is the CPU time of the calling thread, processCPU of all threads,
+// ended ones included.
+func ThreadCPU() time.Duration { return clockCPU(unix.CLOCK_THREAD_CPUTIME_ID) }
+
+func ProcessCPU() time.Duration { return clockCPU(unix.CLOCK_PROCESS_CPUTIME_ID) }
+
 func clockCPU(id int32) time.Duration {
 	var ts unix.Timespec
 	if unix.ClockGettime(id, &ts) != nil {
@@ -40,12 +46,6 @@ func clockCPU(id int32) time.Duration {
 	}
 	return time.Duration(ts.Nano())
 }
-
-// ThreadCPU is the CPU time of the calling thread, processCPU of all threads,
-// ended ones included.
-func ThreadCPU() time.Duration { return clockCPU(unix.CLOCK_THREAD_CPUTIME_ID) }
-
-func ProcessCPU() time.Duration { return clockCPU(unix.CLOCK_PROCESS_CPUTIME_ID) }
 
 // AllowedCPUs is how many processors this process may run on.
 func AllowedCPUs() int {

@@ -189,8 +189,6 @@ func equalFold(b []byte, lower string) bool {
 	return true
 }
 
-func digit(c byte) bool { return '0' <= c && c <= '9' }
-
 func space(c byte) bool { return c == ' ' || c == '\t' }
 
 // decimal reads digits only: no sign, no space, at most 63 bits.
@@ -224,3 +222,5 @@ func hex(b []byte) (n int64, ok bool) {
 	}
 	return n, len(b) > 0
 }
+
+func digit(c byte) bool { return '0' <= c && c <= '9' }

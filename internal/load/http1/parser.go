@@ -89,24 +89,6 @@ type HeaderMemo struct {
 // maxMemo bounds a header that is remembered, bytes.
 const maxMemo = 4 << 10
 
-// recall consumes a header at the front of b that equals the last one and returns
-// its length in bytes, 0 if they differ.
-func (p *Parser) recall(b []byte) int {
-	m := p.Memo
-	if m == nil || len(m.bytes) == 0 || p.head+len(p.partial) > 0 || len(b) < len(m.bytes) || !bytes.Equal(b[:len(m.bytes)], m.bytes) {
-		return 0
-	}
-	p.header = m.header
-	return len(m.bytes)
-}
-
-// remember keeps a whole header, which p has just read from one piece.
-func (p *Parser) remember(whole []byte) {
-	if p.Memo != nil && len(whole) <= maxMemo {
-		p.Memo.bytes, p.Memo.header = append(p.Memo.bytes[:0], whole...), p.header
-	}
-}
-
 // Reset prepares for the answer to the next request. bodily is false for HEAD.
 func (p *Parser) Reset(bodily bool) {
 	p.header = header{}
@@ -183,6 +165,24 @@ func (p *Parser) Feed(b []byte) (n int, done bool, k load.Failure) {
 	return n, false, load.FailureNone
 }
 
+// recall consumes a header at the front of b that equals the last one and returns
+// its length in bytes, 0 if they differ.
+func (p *Parser) recall(b []byte) int {
+	m := p.Memo
+	if m == nil || len(m.bytes) == 0 || p.head+len(p.partial) > 0 || len(b) < len(m.bytes) || !bytes.Equal(b[:len(m.bytes)], m.bytes) {
+		return 0
+	}
+	p.header = m.header
+	return len(m.bytes)
+}
+
+// remember keeps a whole header, which p has just read from one piece.
+func (p *Parser) remember(whole []byte) {
+	if p.Memo != nil && len(whole) <= maxMemo {
+		p.Memo.bytes, p.Memo.header = append(p.Memo.bytes[:0], whole...), p.header
+	}
+}
+
 // EndOfStream ends the response where the peer has closed the connection.
 func (p *Parser) EndOfStream() (done bool, k load.Failure) {
 	switch {
@@ -208,29 +208,6 @@ func (p *Parser) feedBody(b []byte) int {
 
 // Extra is the failure of bytes after the response.
 func (p *Parser) Extra() load.Failure { return extraAfter(!p.bodily) }
-
-func extraAfter(head bool) load.Failure {
-	if head {
-		return load.FailureHeadBody
-	}
-	return load.FailureExtraBytes
-}
-
-// checkStart reads the first bytes of an answer. Bytes that do not begin a status line follow the answer
-// before, if there was one: servers that go on after it are so found whenever the bytes come.
-func (p *Parser) checkStart(b []byte) (used int, k load.Failure) {
-	const start = "HTTP/"
-	for i := len(p.partial); i < len(start) && i-len(p.partial) < len(b); i++ {
-		switch {
-		case b[i-len(p.partial)] == start[i]:
-		case p.Served && p.head == len(p.partial): // without interim answers
-			return i - len(p.partial), extraAfter(p.afterHead)
-		default:
-			return i - len(p.partial), load.FailureMalformed
-		}
-	}
-	return 0, load.FailureNone
-}
 
 // feedLine takes one line, or what there is of it, from the front of b.
 func (p *Parser) feedLine(b []byte) (used int, k load.Failure) {
@@ -266,6 +243,29 @@ func (p *Parser) feedLine(b []byte) (used int, k load.Failure) {
 		return used, load.FailureMalformed
 	}
 	return used, load.FailureNone
+}
+
+// checkStart reads the first bytes of an answer. Bytes that do not begin a status line follow the answer
+// before, if there was one: servers that go on after it are so found whenever the bytes come.
+func (p *Parser) checkStart(b []byte) (used int, k load.Failure) {
+	const start = "HTTP/"
+	for i := len(p.partial); i < len(start) && i-len(p.partial) < len(b); i++ {
+		switch {
+		case b[i-len(p.partial)] == start[i]:
+		case p.Served && p.head == len(p.partial): // without interim answers
+			return i - len(p.partial), extraAfter(p.afterHead)
+		default:
+			return i - len(p.partial), load.FailureMalformed
+		}
+	}
+	return 0, load.FailureNone
+}
+
+func extraAfter(head bool) load.Failure {
+	if head {
+		return load.FailureHeadBody
+	}
+	return load.FailureExtraBytes
 }
 
 // takeLine handles one line without its line feed. False means malformed.

@@ -33,10 +33,6 @@ func RootHop(u *url.URL, p *load.Profile) *Hop {
 	return &Hop{Url: u, Origin: originOf(u), method: p.Method, bodily: true}
 }
 
-func originOf(u *url.URL) string {
-	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + strconv.Itoa(int(load.PortOf(u)))
-}
-
 // Redirects finds where redirects lead, and remembers. It is for one thread.
 type Redirects struct {
 	Profile *load.Profile
@@ -91,6 +87,10 @@ func (r *Redirects) Next(from *Hop, before, status int, location []byte) (*Hop, 
 	r.bytes += size
 	r.hops[step{from, status, string(location)}] = to
 	return to, load.FailureNone
+}
+
+func originOf(u *url.URL) string {
+	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + strconv.Itoa(int(load.PortOf(u)))
 }
 
 // request encodes h: the profile's request, with the redirect's changes.

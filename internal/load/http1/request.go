@@ -12,15 +12,31 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// hasLength reports whether a request has a Content-Length.
-func hasLength(method string, body bool) bool {
-	return body || method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch
-}
-
 // headerField is a line of a request's header.
 type headerField struct {
 	name, value string
 	own         int // its number among the profile's headers, negative for a default
+}
+
+// BuildRequest encodes the request once, and every send writes the same bytes.
+func BuildRequest(u *url.URL, p *load.Profile, body []byte) []byte {
+	bodily := hasLength(p.Method, len(body) > 0)
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\n", p.Method, u.RequestURI())
+	for _, f := range fieldsOf(u, p, bodily) {
+		fmt.Fprintf(&b, "%s: %s\r\n", f.name, f.value)
+	}
+	if bodily {
+		fmt.Fprintf(&b, "Content-Length: %s\r\n", strconv.Itoa(len(body)))
+	}
+	b.WriteString("\r\n")
+	b.Write(body)
+	return b.Bytes()
+}
+
+// hasLength reports whether a request has a Content-Length.
+func hasLength(method string, body bool) bool {
+	return body || method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch
 }
 
 // fieldsOf are the header fields of a request, except Content-Length. A header of the profile
@@ -46,20 +62,4 @@ func fieldsOf(u *url.URL, p *load.Profile, bodily bool) []headerField {
 		}
 	}
 	return fields
-}
-
-// BuildRequest encodes the request once, and every send writes the same bytes.
-func BuildRequest(u *url.URL, p *load.Profile, body []byte) []byte {
-	bodily := hasLength(p.Method, len(body) > 0)
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\n", p.Method, u.RequestURI())
-	for _, f := range fieldsOf(u, p, bodily) {
-		fmt.Fprintf(&b, "%s: %s\r\n", f.name, f.value)
-	}
-	if bodily {
-		fmt.Fprintf(&b, "Content-Length: %s\r\n", strconv.Itoa(len(body)))
-	}
-	b.WriteString("\r\n")
-	b.Write(body)
-	return b.Bytes()
 }

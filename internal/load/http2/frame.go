@@ -50,10 +50,6 @@ type frame struct {
 	payload     []byte
 }
 
-func parseFrameHeader(b []byte) (f frame, size int) {
-	return frame{kind: b[3], flags: b[4], id: binary.BigEndian.Uint32(b[5:]) & lastStreamID}, int(b[0])<<16 | int(b[1])<<8 | int(b[2])
-}
-
 // Feed takes the next bytes from the server, at the given instant. Anything but
 // kindNone is the end of the connection. Requests that ended are in s.done.
 func (s *Session) Feed(b []byte, now int64) load.Failure {
@@ -111,12 +107,13 @@ func (s incoming) frames(b []byte) (used int, k load.Failure) {
 	return used, load.FailureNone
 }
 
+func parseFrameHeader(b []byte) (f frame, size int) {
+	return frame{kind: b[3], flags: b[4], id: binary.BigEndian.Uint32(b[5:]) & lastStreamID}, int(b[0])<<16 | int(b[1])<<8 | int(b[2])
+}
+
 // maxFruitless bounds the frames of a connection that advance no request: empty data,
 // interim headers, settings, pings and the like. Proxies send a few per request.
 const maxFruitless = 10_000
-
-// spend charges the connection for a frame. It costs more than 1 if it takes more work.
-func (s incoming) spend(cost int) { s.session.fruitless += cost }
 
 // streamsPerCost and headerPerCost are the streams visited, and the bytes of header decoded,
 // for about as much work as one small frame takes.
@@ -162,18 +159,6 @@ func (s incoming) handle(f frame) load.Failure {
 	return rule.handle(s, f)
 }
 
-// unpad takes the padding off a payload.
-func (f *frame) unpad() bool {
-	if f.flags&flagPadded == 0 {
-		return true
-	}
-	if len(f.payload) == 0 || int(f.payload[0]) >= len(f.payload) {
-		return false
-	}
-	f.payload = f.payload[1 : len(f.payload)-int(f.payload[0])]
-	return true
-}
-
 func (s incoming) takeData(f frame) load.Failure {
 	size := int64(len(f.payload)) // padding included: it all counts
 	if s.session.received += size; s.session.received >= windowBatch {
@@ -215,6 +200,18 @@ func (s incoming) takeData(f frame) load.Failure {
 		s.session.complete(st)
 	}
 	return load.FailureNone
+}
+
+// unpad takes the padding off a payload.
+func (f *frame) unpad() bool {
+	if f.flags&flagPadded == 0 {
+		return true
+	}
+	if len(f.payload) == 0 || int(f.payload[0]) >= len(f.payload) {
+		return false
+	}
+	f.payload = f.payload[1 : len(f.payload)-int(f.payload[0])]
+	return true
 }
 
 func (s incoming) takeReset(f frame) load.Failure {
@@ -311,6 +308,9 @@ func (s incoming) takeSettings(f frame) load.Failure {
 	s.session.pump()
 	return load.FailureNone
 }
+
+// spend charges the connection for a frame. It costs more than 1 if it takes more work.
+func (s incoming) spend(cost int) { s.session.fruitless += cost }
 
 // set takes one setting, and returns false if its value is none.
 func (s incoming) set(id uint16, value uint32) bool {

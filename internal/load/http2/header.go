@@ -37,22 +37,6 @@ func (r *headerReader) reset() {
 	r.decoder.SetMaxStringLength(check.MaxHeader)
 }
 
-// decode reads a whole block into r.head.
-func (r *headerReader) decode(block []byte) load.Failure {
-	r.head = head{grpc: -1, length: -1}
-	_, err := r.decoder.Write(block)
-	if err == nil {
-		err = r.decoder.Close()
-	}
-	switch {
-	case errors.Is(err, hpack.ErrStringLength):
-		return load.FailureHeaderTooLarge
-	case err != nil:
-		return load.FailureProtocol
-	}
-	return load.FailureNone
-}
-
 // field takes one decoded header field.
 func (r *headerReader) field(f hpack.HeaderField) {
 	h := &r.head
@@ -165,6 +149,22 @@ func (s incoming) takeBlock(id uint32, block []byte) load.Failure {
 			st.Text = h.message
 		}
 		s.session.complete(st)
+	}
+	return load.FailureNone
+}
+
+// decode reads a whole block into r.head.
+func (r *headerReader) decode(block []byte) load.Failure {
+	r.head = head{grpc: -1, length: -1}
+	_, err := r.decoder.Write(block)
+	if err == nil {
+		err = r.decoder.Close()
+	}
+	switch {
+	case errors.Is(err, hpack.ErrStringLength):
+		return load.FailureHeaderTooLarge
+	case err != nil:
+		return load.FailureProtocol
 	}
 	return load.FailureNone
 }

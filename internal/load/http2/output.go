@@ -10,11 +10,6 @@ type output struct {
 	written int // bytes of out
 }
 
-// appendFrame appends the header of a frame of n bytes.
-func appendFrame(b []byte, kind, flags byte, id uint32, n int) []byte {
-	return append(b, byte(n>>16), byte(n>>8), byte(n), kind, flags, byte(id>>24), byte(id>>16), byte(id>>8), byte(id))
-}
-
 // headers appends a header block, in as many frames as it needs.
 func (o *output) headers(id uint32, flags byte, block []byte) {
 	kind := byte(frameHeaders)
@@ -39,6 +34,11 @@ func (o *output) reset(id uint32, code uint32) {
 // windowUpdate lets the server send n more bytes.
 func (o *output) windowUpdate(id uint32, n int64) {
 	o.out = binary.BigEndian.AppendUint32(appendFrame(o.out, frameWindow, 0, id, 4), uint32(n))
+}
+
+// appendFrame appends the header of a frame of n bytes.
+func appendFrame(b []byte, kind, flags byte, id uint32, n int) []byte {
+	return append(b, byte(n>>16), byte(n>>8), byte(n), kind, flags, byte(id>>24), byte(id>>16), byte(id>>8), byte(id))
 }
 
 // Unsent are the bytes for the server.

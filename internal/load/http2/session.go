@@ -146,9 +146,6 @@ func (s *Session) Reset() {
 	s.windowUpdate(0, sessionWindow-defaultWindow)
 }
 
-// slot is the place of a stream's number.
-func (s *Session) slot(id uint32) *Stream { return &s.streams[int(id>>1)&(len(s.streams)-1)] }
-
 // stream finds one that is under way, nil if there is none.
 func (s *Session) stream(id uint32) *Stream {
 	if st := s.slot(id); st.id == id && !st.ended {
@@ -212,6 +209,9 @@ func (s *Session) open(r *Request) *Stream {
 	return st
 }
 
+// slot is the place of a stream's number.
+func (s *Session) slot(id uint32) *Stream { return &s.streams[int(id>>1)&(len(s.streams)-1)] }
+
 // start frames the header block of a request, and its body as far as the windows allow.
 func (s *Session) start(st *Stream, header, body []byte) {
 	st.send, st.released = body, len(body)
@@ -231,29 +231,24 @@ func (s *Session) start(st *Stream, header, body []byte) {
 	}
 }
 
-// answered lets the next message of st go once the answer to the last has come.
-func (s *Session) answered(st *Stream) {
-	ends := st.request.ends
-	for st.answers < min(st.Messages, len(ends)) {
-		s.trips = append(s.trips, s.now-st.since)
-		if st.answers++; st.answers == len(ends) {
-			return
-		}
-		st.released, st.since = ends[st.answers], s.now
-		if !st.unsent {
-			st.unsent = true
-			s.pending = append(s.pending, st)
-		}
-		s.pump()
-	}
-}
-
 // TakeTrips returns the round trips of messages since the last call, ns. They are valid
 // until the session takes more bytes.
 func (s *Session) TakeTrips() []int64 {
 	trips := s.trips
 	s.trips = s.trips[:0]
 	return trips
+}
+
+// refuse ends st because of a fault in its answer, but the connection stays.
+func (s *Session) refuse(st *Stream, k load.Failure) {
+	s.output.reset(st.id, codeProtocol)
+	s.end(st, k, 0)
+}
+
+// Abort gives st up for k and resets it, but the connection stays.
+func (s *Session) Abort(st *Stream, k load.Failure) {
+	s.output.reset(st.id, codeCancel)
+	s.end(st, k, 0)
 }
 
 // end notes that st's request is over, and the worker takes it from s.done.
@@ -277,18 +272,6 @@ func (s *Session) forget(st *Stream) {
 	s.pending, st.unsent = left, false
 }
 
-// refuse ends st because of a fault in its answer, but the connection stays.
-func (s *Session) refuse(st *Stream, k load.Failure) {
-	s.output.reset(st.id, codeProtocol)
-	s.end(st, k, 0)
-}
-
-// Abort gives st up for k and resets it, but the connection stays.
-func (s *Session) Abort(st *Stream, k load.Failure) {
-	s.output.reset(st.id, codeCancel)
-	s.end(st, k, 0)
-}
-
 // Abandon ends every stream for what happened to the connection.
 func (s *Session) Abandon(k load.Failure) {
 	for i := range s.streams {
@@ -306,6 +289,23 @@ func (s *Session) Abandon(k load.Failure) {
 		s.done = append(s.done, st)
 	}
 	s.pending = s.pending[:0]
+}
+
+// answered lets the next message of st go once the answer to the last has come.
+func (s *Session) answered(st *Stream) {
+	ends := st.request.ends
+	for st.answers < min(st.Messages, len(ends)) {
+		s.trips = append(s.trips, s.now-st.since)
+		if st.answers++; st.answers == len(ends) {
+			return
+		}
+		st.released, st.since = ends[st.answers], s.now
+		if !st.unsent {
+			st.unsent = true
+			s.pending = append(s.pending, st)
+		}
+		s.pump()
+	}
 }
 
 // TakeDone returns the streams that have ended since the last call. Each must be

@@ -56,19 +56,6 @@ func literalName(name string) []byte {
 	return encoded[:len(encoded)-2] // the value is its length and one byte
 }
 
-// appendValue appends the value of a literal, as it is (RFC 7541 section 5.2).
-func appendValue(b, value []byte) []byte {
-	n := uint64(len(value))
-	if n < 0x7f {
-		return append(append(b, byte(n)), value...)
-	}
-	b = append(b, 0x7f)
-	for n -= 0x7f; n >= 0x80; n >>= 7 {
-		b = append(b, byte(n)|0x80)
-	}
-	return append(append(b, byte(n)), value...)
-}
-
 // buffers hold a varying request until it is framed.
 type buffers struct{ header, value []byte }
 
@@ -94,4 +81,17 @@ func (w *buffers) fill(r *Request, fixed *block, x *template.Values, cookies, bo
 		w.header = appendValue(append(w.header, v.cookie...), cookies)
 	}
 	return body
+}
+
+// appendValue appends the value of a literal, as it is (RFC 7541 section 5.2).
+func appendValue(b, value []byte) []byte {
+	n := uint64(len(value))
+	if n < 0x7f {
+		return append(append(b, byte(n)), value...)
+	}
+	b = append(b, 0x7f)
+	for n -= 0x7f; n >= 0x80; n >>= 7 {
+		b = append(b, byte(n)|0x80)
+	}
+	return append(append(b, byte(n)), value...)
 }

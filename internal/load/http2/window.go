@@ -19,12 +19,19 @@ func (w *window) returns(n int64) bool { return n > 0 && w.left+n <= w.most }
 // moved is w after a change of the initial window by n bytes.
 func (w window) moved(n int64) window { return window{w.left + n, w.most + n} }
 
-// isSmall reports whether a frame of n bytes, all that is left, is to wait for more. Servers return
-// a window piece by piece, and each piece sent at once would come back as a piece of its size
-// (RFC 1122 section 4.2.3.4). Less than a quarter of the window waits: servers return what they
-// have read by then.
-func (w *window) isSmall(n int) bool {
-	return int64(n) == w.left && int64(n) < min(maxFrame, w.most/4)
+// pump frames bodies as far as the windows allow, without small rests.
+func (s *Session) pump() { s.frameBodies(false) }
+
+// Release frames the rests that are held, some time after they were. If no window has come since, what
+// is left becomes the measure of later rests.
+func (s *Session) Release(silent bool) {
+	if silent {
+		s.window.settle()
+		for _, st := range s.pending {
+			st.window.settle()
+		}
+	}
+	s.frameBodies(true)
 }
 
 // settle takes what is left for all that the server gives.
@@ -33,9 +40,6 @@ func (w *window) settle() {
 		w.most = w.left
 	}
 }
-
-// pump frames bodies as far as the windows allow, without small rests.
-func (s *Session) pump() { s.frameBodies(false) }
 
 func (s *Session) frameBodies(small bool) {
 	s.Held = false
@@ -74,14 +78,10 @@ func (s *Session) frameBodies(small bool) {
 	s.pending = left
 }
 
-// Release frames the rests that are held, some time after they were. If no window has come since, what
-// is left becomes the measure of later rests.
-func (s *Session) Release(silent bool) {
-	if silent {
-		s.window.settle()
-		for _, st := range s.pending {
-			st.window.settle()
-		}
-	}
-	s.frameBodies(true)
+// isSmall reports whether a frame of n bytes, all that is left, is to wait for more. Servers return
+// a window piece by piece, and each piece sent at once would come back as a piece of its size
+// (RFC 1122 section 4.2.3.4). Less than a quarter of the window waits: servers return what they
+// have read by then.
+func (w *window) isSmall(n int) bool {
+	return int64(n) == w.left && int64(n) < min(maxFrame, w.most/4)
 }

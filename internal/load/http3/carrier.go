@@ -94,8 +94,6 @@ type connection struct {
 // idleTimeout is the timeout on tare's side. It is long, so that only the server ends connections of a slow load.
 const idleTimeout = 10 * time.Minute
 
-func (c *connection) usable() bool { return c.quic != nil && !c.going && c.quic.Context().Err() == nil }
-
 // IsOpen implements [portable.Carrier].
 func (c *connection) IsOpen() bool {
 	c.mu.Lock()
@@ -143,6 +141,14 @@ func (c *connection) dial(ctx context.Context, addr netip.AddrPort) error {
 	return nil
 }
 
+// Close implements [portable.Carrier].
+func (c *connection) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.going = false
+	c.end()
+}
+
 // end ends the connection, which is locked.
 func (c *connection) end() {
 	if c.quic == nil {
@@ -156,46 +162,6 @@ func (c *connection) end() {
 		context.AfterFunc(conn.Context(), func() { _ = socket.Close() })
 	}
 	c.quic = nil
-}
-
-// Close implements [portable.Carrier].
-func (c *connection) Close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.going = false
-	c.end()
-}
-
-// current is the client of the connection, nil if it has none.
-func (c *connection) current() *http3.ClientConn {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.usable() {
-		return nil
-	}
-	return c.client
-}
-
-// leave marks a connection that takes no more requests.
-func (c *connection) leave(client *http3.ClientConn) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.client == client {
-		c.going = true
-	}
-}
-
-// traffic returns the bytes of UDP payload since the last call.
-func (c *connection) traffic() (in, out int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.quic == nil {
-		return 0, 0
-	}
-	s := c.quic.ConnectionStats()
-	in, out = int64(s.BytesReceived-c.in), int64(s.BytesSent-c.out)
-	c.in, c.out = s.BytesReceived, s.BytesSent
-	return in, out
 }
 
 // stream carries one request at a time over a connection.
@@ -248,6 +214,31 @@ func (s *stream) Exchange(ctx context.Context, t *target.Target) (a portable.Ans
 	return a
 }
 
+// current is the client of the connection, nil if it has none.
+func (c *connection) current() *http3.ClientConn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.usable() {
+		return nil
+	}
+	return c.client
+}
+
+func (c *connection) usable() bool { return c.quic != nil && !c.going && c.quic.Context().Err() == nil }
+
+// traffic returns the bytes of UDP payload since the last call.
+func (c *connection) traffic() (in, out int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.quic == nil {
+		return 0, 0
+	}
+	s := c.quic.ConnectionStats()
+	in, out = int64(s.BytesReceived-c.in), int64(s.BytesSent-c.out)
+	c.in, c.out = s.BytesReceived, s.BytesSent
+	return in, out
+}
+
 // failed is the outcome of a request without a whole answer.
 func (s *stream) failed(client *http3.ClientConn, err error, answered bool) portable.Answer {
 	k := failureOf(err)
@@ -256,4 +247,13 @@ func (s *stream) failed(client *http3.ClientConn, err error, answered bool) port
 		s.leave(client)
 	}
 	return portable.Answer{Kind: k, Err: err, Unprocessed: unprocessed}
+}
+
+// leave marks a connection that takes no more requests.
+func (c *connection) leave(client *http3.ClientConn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.client == client {
+		c.going = true
+	}
 }

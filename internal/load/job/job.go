@@ -68,18 +68,18 @@ func Prepare(ctx context.Context, p load.Profile, progress func(load.Progress), 
 	return j, nil
 }
 
+// Opened records that a connection is usable.
+func (j *Job) Opened() { mark(&j.opened) }
+
+// Unopened records that a connection to the origin of a target could not be opened.
+func (j *Job) Unopened(t *target.Target) { mark(&j.unopened[t.Origin]) }
+
 // mark sets a flag once: workers on other processors need not share its memory afterwards.
 func mark(flag *atomic.Bool) {
 	if !flag.Load() {
 		flag.Store(true)
 	}
 }
-
-// Opened records that a connection is usable.
-func (j *Job) Opened() { mark(&j.opened) }
-
-// Unopened records that a connection to the origin of a target could not be opened.
-func (j *Job) Unopened(t *target.Target) { mark(&j.unopened[t.Origin]) }
 
 // HasOpened reports whether any connection was usable, since [Job.ForgetOpening].
 func (j *Job) HasOpened() bool { return j.opened.Load() }

@@ -47,6 +47,41 @@ type conn struct {
 	route   http1.Redirects
 }
 
+// work carries out requests until there are none left.
+func (c *conn) work() {
+	p := &c.worker.job.Profile
+	for c.awaitNext() {
+		if c.reused = c.isOpen(); !c.reused {
+			if k := c.open(); k != load.FailureNone {
+				c.request.Sent = -1
+				c.finish(k, 0)
+				c.rest()
+				continue
+			}
+		}
+		if c.carrier != nil {
+			c.finish(c.carry(p))
+			if !c.isOpen() {
+				c.rest()
+			}
+			continue
+		}
+		status, k, reusable := c.exchangeAll(p)
+		c.finish(k, status)
+		if status != 0 {
+			c.served, c.backoff = true, 0
+		}
+		switch {
+		case reusable:
+		case c.served:
+			c.reopen()
+		default:
+			c.drop()
+			c.rest()
+		}
+	}
+}
+
 // awaitNext waits for the next request of c's target. False means that there is none left.
 func (c *conn) awaitNext() bool {
 	c.think()
@@ -108,41 +143,6 @@ func (c *conn) finish(k load.Failure, status int) {
 	l.rec.Finish(&c.request)
 	if l.busy--; l.busy == 0 {
 		l.idle.Broadcast()
-	}
-}
-
-// work carries out requests until there are none left.
-func (c *conn) work() {
-	p := &c.worker.job.Profile
-	for c.awaitNext() {
-		if c.reused = c.isOpen(); !c.reused {
-			if k := c.open(); k != load.FailureNone {
-				c.request.Sent = -1
-				c.finish(k, 0)
-				c.rest()
-				continue
-			}
-		}
-		if c.carrier != nil {
-			c.finish(c.carry(p))
-			if !c.isOpen() {
-				c.rest()
-			}
-			continue
-		}
-		status, k, reusable := c.exchangeAll(p)
-		c.finish(k, status)
-		if status != 0 {
-			c.served, c.backoff = true, 0
-		}
-		switch {
-		case reusable:
-		case c.served:
-			c.reopen()
-		default:
-			c.drop()
-			c.rest()
-		}
 	}
 }
 

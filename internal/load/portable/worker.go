@@ -56,17 +56,6 @@ type Worker struct {
 	started    atomic.Bool
 }
 
-// next is the target of the next request, which c sends, and its number among the worker's,
-// while the worker is locked. A user goes through the requests in their order.
-func (p *pool) next(c *conn) (t *target.Target, number int64) {
-	i, number := p.cursor.Next()
-	if c != nil && c.user != nil {
-		i = p.cursor.Turns[c.user.Turn]
-		c.user.Turn = (c.user.Turn + 1) % len(p.cursor.Turns)
-	}
-	return p.cursor.Targets[i], number
-}
-
 // pool holds the requests that wait for the connections of one origin.
 type pool struct {
 	cursor job.Cursor
@@ -160,9 +149,6 @@ func (l *Worker) Close() {
 	}
 }
 
-// now is the time since t0 in ns.
-func (l *Worker) now() int64 { return int64(time.Since(l.zero)) }
-
 func (l *Worker) Run(t0 time.Time) *record.Totals {
 	if l.fine == 0 { // else the thread sleeps by itself
 		// The pacer must not be late because it is tied to one thread.
@@ -198,77 +184,12 @@ func (l *Worker) Run(t0 time.Time) *record.Totals {
 	return &l.rec.Totals
 }
 
-// sleepUntil waits for an instant after t0. True means that stop was called.
-func (l *Worker) sleepUntil(at int64) bool {
-	d := time.Duration(at - l.now())
-	if d <= 0 {
-		return false
-	}
-	if d > l.fine {
-		timer := time.NewTimer(d - l.fine)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-l.wake:
-			return true
-		}
-	}
-	if l.fine > 0 {
-		host.Sleep(time.Duration(at - l.now()))
-	}
-	return false
-}
-
 // pacer makes the requests of a schedule due.
 type pacer struct {
 	*Worker
 	schedule schedule.Schedule // nil: closed loop
 	next     int64             // of the schedule, load.Never if there is none
 	turn     int               // of the job's rotation
-}
-
-func newPacer(l *Worker) *pacer {
-	p := &pacer{Worker: l, next: load.Never}
-	if l.job.Profile.Rate > 0 {
-		p.schedule = l.job.Schedule(l.number)
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		p.advance()
-	}
-	return p
-}
-
-// advance moves to the schedule's next request, while the worker is locked.
-func (p *pacer) advance() {
-	p.next = p.schedule.Next()
-	if p.next == load.Never && p.quota < math.MaxInt64 {
-		p.quota = p.rec.Intended // the schedule has fewer: the time of such a load is hours
-	}
-}
-
-// fire makes requests due that are intended before an instant, while the worker is locked.
-func (p *pacer) fire(until int64) {
-	for p.next < min(until, p.end) && !p.quotaReached() {
-		p.rec.Due(p.next)
-		p.offer(&p.pools[p.job.Rotation[p.turn]], p.next)
-		p.turn = (p.turn + 1) % len(p.job.Rotation)
-		p.advance()
-	}
-}
-
-// stop ends sending. A pacer that stalled until the stop first fires the requests of the measure window, if that
-// is over.
-func (p *pacer) stop() {
-	p.mu.Lock()
-	if end := p.rec.Window[1]; p.now() >= end {
-		p.fire(end)
-	}
-	p.mu.Unlock()
-	p.cut(p.now())
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.clock.NextEdge = min(p.clock.NextEdge, p.rec.Window[1])
-	p.clock.Advance(&p.rec, p.now())
 }
 
 // pace makes requests due by the schedule, and advances the ticker, until the end, or a stop.
@@ -295,6 +216,71 @@ func (l *Worker) pace() (stopped bool) {
 			}
 			return true
 		}
+	}
+}
+
+func newPacer(l *Worker) *pacer {
+	p := &pacer{Worker: l, next: load.Never}
+	if l.job.Profile.Rate > 0 {
+		p.schedule = l.job.Schedule(l.number)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		p.advance()
+	}
+	return p
+}
+
+// sleepUntil waits for an instant after t0. True means that stop was called.
+func (l *Worker) sleepUntil(at int64) bool {
+	d := time.Duration(at - l.now())
+	if d <= 0 {
+		return false
+	}
+	if d > l.fine {
+		timer := time.NewTimer(d - l.fine)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-l.wake:
+			return true
+		}
+	}
+	if l.fine > 0 {
+		host.Sleep(time.Duration(at - l.now()))
+	}
+	return false
+}
+
+// stop ends sending. A pacer that stalled until the stop first fires the requests of the measure window, if that
+// is over.
+func (p *pacer) stop() {
+	p.mu.Lock()
+	if end := p.rec.Window[1]; p.now() >= end {
+		p.fire(end)
+	}
+	p.mu.Unlock()
+	p.cut(p.now())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clock.NextEdge = min(p.clock.NextEdge, p.rec.Window[1])
+	p.clock.Advance(&p.rec, p.now())
+}
+
+// fire makes requests due that are intended before an instant, while the worker is locked.
+func (p *pacer) fire(until int64) {
+	for p.next < min(until, p.end) && !p.quotaReached() {
+		p.rec.Due(p.next)
+		p.offer(&p.pools[p.job.Rotation[p.turn]], p.next)
+		p.turn = (p.turn + 1) % len(p.job.Rotation)
+		p.advance()
+	}
+}
+
+// advance moves to the schedule's next request, while the worker is locked.
+func (p *pacer) advance() {
+	p.next = p.schedule.Next()
+	if p.next == load.Never && p.quota < math.MaxInt64 {
+		p.quota = p.rec.Intended // the schedule has fewer: the time of such a load is hours
 	}
 }
 
@@ -400,4 +386,18 @@ func (l *Worker) abandon() {
 	l.rec.ThreadCPU = 0
 	l.rec.Publish(int(max(0, now) / 1e9))
 	l.rec.Flush()
+}
+
+// now is the time since t0 in ns.
+func (l *Worker) now() int64 { return int64(time.Since(l.zero)) }
+
+// next is the target of the next request, which c sends, and its number among the worker's,
+// while the worker is locked. A user goes through the requests in their order.
+func (p *pool) next(c *conn) (t *target.Target, number int64) {
+	i, number := p.cursor.Next()
+	if c != nil && c.user != nil {
+		i = p.cursor.Turns[c.user.Turn]
+		c.user.Turn = (c.user.Turn + 1) % len(p.cursor.Turns)
+	}
+	return p.cursor.Targets[i], number
 }

@@ -20,6 +20,15 @@ type logInterval struct {
 	lateness, retried *hdrhistogram.PackedHistogram
 }
 
+func (l *logInterval) merge(s *interval) {
+	for c := range classCount {
+		mergePacked(&l.response[c], s.response[c])
+		mergePacked(&l.service[c], s.service[c])
+	}
+	mergePacked(&l.lateness, s.lateness)
+	mergePacked(&l.retried, s.retried)
+}
+
 func mergePacked(into **hdrhistogram.PackedHistogram, h *hdrhistogram.Histogram) {
 	if h == nil || h.TotalCount() == 0 {
 		return
@@ -28,15 +37,6 @@ func mergePacked(into **hdrhistogram.PackedHistogram, h *hdrhistogram.Histogram)
 		*into = hdrhistogram.NewPacked(lowestNS, highestNS, digits)
 	}
 	(*into).MergeFrom(h) // same geometry: nothing can be dropped
-}
-
-func (l *logInterval) merge(s *interval) {
-	for c := range classCount {
-		mergePacked(&l.response[c], s.response[c])
-		mergePacked(&l.service[c], s.service[c])
-	}
-	mergePacked(&l.lateness, s.lateness)
-	mergePacked(&l.retried, s.retried)
 }
 
 // writeLog writes an interval log. Intervals without intended requests have no line.

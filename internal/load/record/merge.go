@@ -14,6 +14,57 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
+// Merge merges the reports of all parts of one load (see [load.Profile.Parts]), which
+// must have run at the same time. Counts are added and distributions merged bucket
+// by bucket. The verdict judges the whole and every part.
+func Merge(reports []load.Report) (load.Report, error) {
+	if len(reports) == 0 {
+		return load.Report{}, errors.New("merge load reports: there are none")
+	}
+	sum := newTotals()
+	m := reports[0]
+	m.Verdict, m.Warnings, m.Parts, m.Generator = "ok", []string{}, nil, load.Generator{OK: true}
+	first, last, gapDistance := m.Started, m.Started, 0.0
+	for i := range reports {
+		r := &reports[i]
+		t, err := totalsOf(r)
+		if err != nil {
+			return load.Report{}, fmt.Errorf("merge load report %d: %w", i, err)
+		}
+		sum.add(&t)
+		if r.Started.Before(first) {
+			first = r.Started
+		}
+		if r.Started.After(last) {
+			last = r.Started
+		}
+		if ends := m.MeasureEnd.Compare(r.MeasureEnd); m.AskedRequests > 0 && ends < 0 || m.AskedRequests == 0 && ends > 0 {
+			m.MeasureEnd = r.MeasureEnd
+		}
+		m.ThreadCPURatio = max(m.ThreadCPURatio, r.ThreadCPURatio)
+		gapDistance = max(gapDistance, r.GapDistance)
+		if r.Verdict != "ok" {
+			m.Warn("part %d: %s", i, r.Verdict)
+		}
+	}
+	fill(&m, &sum)
+	var err error
+	if m.Routes, err = mergeRoutes(reports); err != nil {
+		return load.Report{}, fmt.Errorf("merge load reports: %w", err)
+	}
+	m.Slices = mergeSlices(reports)
+	m.GapDistance = gapDistance // unknown for a merged schedule: the worst part's
+	if window := m.MeasureEnd.Sub(m.MeasureStart).Seconds(); window > 0 {
+		m.Rate = float64(sum.completed) / cmp.Or(m.LoadedSeconds, window)
+	}
+	judge(&m, &sum, false)
+	judgeClocks(&m, reports)
+	if skew := last.Sub(first); skew > time.Millisecond {
+		m.Limit("the parts started %v apart", skew.Round(time.Microsecond))
+	}
+	return m, nil
+}
+
 // totalsOf converts a report back to totals.
 func totalsOf(r *load.Report) (Totals, error) {
 	t := newTotals()
@@ -64,57 +115,6 @@ func totalsOf(r *load.Report) (Totals, error) {
 		}
 	}
 	return t, nil
-}
-
-// Merge merges the reports of all parts of one load (see [load.Profile.Parts]), which
-// must have run at the same time. Counts are added and distributions merged bucket
-// by bucket. The verdict judges the whole and every part.
-func Merge(reports []load.Report) (load.Report, error) {
-	if len(reports) == 0 {
-		return load.Report{}, errors.New("merge load reports: there are none")
-	}
-	sum := newTotals()
-	m := reports[0]
-	m.Verdict, m.Warnings, m.Parts, m.Generator = "ok", []string{}, nil, load.Generator{OK: true}
-	first, last, gapDistance := m.Started, m.Started, 0.0
-	for i := range reports {
-		r := &reports[i]
-		t, err := totalsOf(r)
-		if err != nil {
-			return load.Report{}, fmt.Errorf("merge load report %d: %w", i, err)
-		}
-		sum.add(&t)
-		if r.Started.Before(first) {
-			first = r.Started
-		}
-		if r.Started.After(last) {
-			last = r.Started
-		}
-		if ends := m.MeasureEnd.Compare(r.MeasureEnd); m.AskedRequests > 0 && ends < 0 || m.AskedRequests == 0 && ends > 0 {
-			m.MeasureEnd = r.MeasureEnd
-		}
-		m.ThreadCPURatio = max(m.ThreadCPURatio, r.ThreadCPURatio)
-		gapDistance = max(gapDistance, r.GapDistance)
-		if r.Verdict != "ok" {
-			m.Warn("part %d: %s", i, r.Verdict)
-		}
-	}
-	fill(&m, &sum)
-	var err error
-	if m.Routes, err = mergeRoutes(reports); err != nil {
-		return load.Report{}, fmt.Errorf("merge load reports: %w", err)
-	}
-	m.Slices = mergeSlices(reports)
-	m.GapDistance = gapDistance // unknown for a merged schedule: the worst part's
-	if window := m.MeasureEnd.Sub(m.MeasureStart).Seconds(); window > 0 {
-		m.Rate = float64(sum.completed) / cmp.Or(m.LoadedSeconds, window)
-	}
-	judge(&m, &sum, false)
-	judgeClocks(&m, reports)
-	if skew := last.Sub(first); skew > time.Millisecond {
-		m.Limit("the parts started %v apart", skew.Round(time.Microsecond))
-	}
-	return m, nil
 }
 
 // MergeLogs merges the interval logs of all parts into w. It adds the counts of

@@ -19,14 +19,6 @@ const (
 	digits    = 3
 )
 
-func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(lowestNS, highestNS, digits) }
-
-// put records ns, clamped to the histogram's range: a latency is never dropped.
-func put(h *hdrhistogram.Histogram, ns int64) {
-	// RecordValue fails only beyond the range, which the clamp rules out.
-	_ = h.RecordValue(min(max(ns, 0), highestNS))
-}
-
 // interval holds what became of the requests intended in one interval of the
 // log. It is open until every one of them has ended.
 type interval struct {
@@ -67,37 +59,8 @@ type Recorder struct {
 	Totals
 }
 
-// newLive is coarser than the log's histograms: it only feeds the live line.
-func newLive() *hdrhistogram.Histogram { return hdrhistogram.New(lowestNS, highestNS, 2) }
-
-func newInterval() *interval {
-	s := &interval{lateness: newHistogram()}
-	s.response[classOK], s.service[classOK] = newHistogram(), newHistogram()
-	return s
-}
-
 // InWindow reports whether an instant, ns from t0, lies in the measure window.
 func (r *Recorder) InWindow(at int64) bool { return at >= r.Window[0] && at < r.Window[1] }
-
-// intervalAt returns the interval an intended start belongs to.
-func (r *Recorder) intervalAt(intended int64) *interval {
-	i := r.log.index(intended)
-	for i-r.base >= len(r.open) {
-		r.open = append(r.open, nil)
-	}
-	s := r.open[i-r.base]
-	if s == nil {
-		select {
-		case s = <-r.spare:
-		default:
-			s = newInterval()
-		}
-		s.index, s.closed, s.outstanding = i, false, 0
-		s.from, s.to = r.log.bounds(intended)
-		r.open[i-r.base] = s
-	}
-	return s
-}
 
 // Due counts a request that the schedule asks for at intended.
 func (r *Recorder) Due(intended int64) {
@@ -243,6 +206,12 @@ func (r *Recorder) RoundTrip(at, ns int64) {
 // Resolved records a name look-up that took ns.
 func (r *Recorder) Resolved(ns int64) { put(r.lookup, ns) }
 
+// put records ns, clamped to the histogram's range: a latency is never dropped.
+func put(h *hdrhistogram.Histogram, ns int64) {
+	// RecordValue fails only beyond the range, which the clamp rules out.
+	_ = h.RecordValue(min(max(ns, 0), highestNS))
+}
+
 // Drop counts a request that was due and is not sent, by the profile's wish.
 func (r *Recorder) Drop(intended int64) {
 	if r.InWindow(intended) {
@@ -253,6 +222,50 @@ func (r *Recorder) Drop(intended int64) {
 		r.deliver(s)
 	}
 }
+
+// intervalAt returns the interval an intended start belongs to.
+func (r *Recorder) intervalAt(intended int64) *interval {
+	i := r.log.index(intended)
+	for i-r.base >= len(r.open) {
+		r.open = append(r.open, nil)
+	}
+	s := r.open[i-r.base]
+	if s == nil {
+		select {
+		case s = <-r.spare:
+		default:
+			s = newInterval()
+		}
+		s.index, s.closed, s.outstanding = i, false, 0
+		s.from, s.to = r.log.bounds(intended)
+		r.open[i-r.base] = s
+	}
+	return s
+}
+
+func newInterval() *interval {
+	s := &interval{lateness: newHistogram()}
+	s.response[classOK], s.service[classOK] = newHistogram(), newHistogram()
+	return s
+}
+
+// Publish hands over what happened since the last tick and begins the next.
+func (r *Recorder) Publish(index int) {
+	r.live.index = index
+	r.ticks <- r.live
+	r.live = tick{}
+	select {
+	case r.live.latency = <-r.spareLive:
+	default:
+		r.live.latency = newLive()
+	}
+}
+
+// newLive is coarser than the log's histograms: it only feeds the live line.
+func newLive() *hdrhistogram.Histogram { return hdrhistogram.New(lowestNS, highestNS, 2) }
+
+// Flush hands over every interval that is still open, at the end of the run.
+func (r *Recorder) Flush() { r.pass(math.MaxInt64) }
 
 // pass closes every interval before now: no more requests will be intended in them.
 func (r *Recorder) pass(now int64) {
@@ -284,24 +297,11 @@ func (r *Recorder) deliver(s *interval) {
 	r.finished <- s
 }
 
-// Publish hands over what happened since the last tick and begins the next.
-func (r *Recorder) Publish(index int) {
-	r.live.index = index
-	r.ticks <- r.live
-	r.live = tick{}
-	select {
-	case r.live.latency = <-r.spareLive:
-	default:
-		r.live.latency = newLive()
-	}
-}
-
-// Flush hands over every interval that is still open, at the end of the run.
-func (r *Recorder) Flush() { r.pass(math.MaxInt64) }
-
 func orNew(h **hdrhistogram.Histogram) *hdrhistogram.Histogram {
 	if *h == nil {
 		*h = newHistogram()
 	}
 	return *h
 }
+
+func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(lowestNS, highestNS, digits) }

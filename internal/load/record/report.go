@@ -19,35 +19,6 @@ type Facts struct {
 	Quota int64
 }
 
-// window is the measured part of the measure window.
-func (c *Collector) window(results []*Totals) time.Duration {
-	limited := c.profile.Requests > 0
-	wall := c.profile.Measure
-	if limited {
-		wall = 0
-	}
-	for _, w := range results {
-		if limited {
-			wall = max(wall, w.covered) // workers end one after another
-		} else {
-			wall = min(wall, w.covered)
-		}
-	}
-	return wall
-}
-
-// processCPU is the CPU time of the process in the window. Workers end one after another.
-func processCPU(results []*Totals) time.Duration {
-	var from, to time.Duration
-	for i, w := range results {
-		if i == 0 || w.process[0] < from {
-			from = w.process[0]
-		}
-		to = max(to, w.process[1])
-	}
-	return to - from
-}
-
 // Report merges the workers' totals. host returns the state of the machine in a
 // window of the given length.
 func (c *Collector) Report(f Facts, results []*Totals, host func(wall time.Duration) load.Host) load.Report {
@@ -98,6 +69,35 @@ func (c *Collector) Report(f Facts, results []*Totals, host func(wall time.Durat
 	}
 	judgeHost(&r)
 	return r
+}
+
+// window is the measured part of the measure window.
+func (c *Collector) window(results []*Totals) time.Duration {
+	limited := c.profile.Requests > 0
+	wall := c.profile.Measure
+	if limited {
+		wall = 0
+	}
+	for _, w := range results {
+		if limited {
+			wall = max(wall, w.covered) // workers end one after another
+		} else {
+			wall = min(wall, w.covered)
+		}
+	}
+	return wall
+}
+
+// processCPU is the CPU time of the process in the window. Workers end one after another.
+func processCPU(results []*Totals) time.Duration {
+	var from, to time.Duration
+	for i, w := range results {
+		if i == 0 || w.process[0] < from {
+			from = w.process[0]
+		}
+		to = max(to, w.process[1])
+	}
+	return to - from
 }
 
 func fill(r *load.Report, t *Totals) {

@@ -13,17 +13,6 @@ type sliceCounts struct {
 	counts []load.SliceCount // by slice of the table
 }
 
-func newSliceCounts(table *load.Slices) (c sliceCounts) {
-	if table == nil {
-		return c
-	}
-	c.table, c.counts = table, make([]load.SliceCount, len(table.Owners))
-	for i := range c.counts {
-		c.counts[i].Slice = i
-	}
-	return c
-}
-
 // due counts a request intended at an instant.
 func (c *sliceCounts) due(intended int64) {
 	if c.table != nil {
@@ -61,6 +50,17 @@ func (c *sliceCounts) add(w *sliceCounts) {
 	for i := range w.counts {
 		c.counts[i].Add(&w.counts[i])
 	}
+}
+
+func newSliceCounts(table *load.Slices) (c sliceCounts) {
+	if table == nil {
+		return c
+	}
+	c.table, c.counts = table, make([]load.SliceCount, len(table.Owners))
+	for i := range c.counts {
+		c.counts[i].Slice = i
+	}
+	return c
 }
 
 // own returns the counts of the load's slices in the measure window.

@@ -10,6 +10,17 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
+// distributions encodes t's histograms.
+func (t *Totals) distributions() *load.Distributions {
+	d := &load.Distributions{}
+	_ = t.each(d, func(h **hdrhistogram.Histogram, encoded *[]byte) (err error) {
+		*encoded, err = (*h).EncodeV2() // writes to memory: cannot fail
+		return err
+	})
+	d.Failed = t.failed.encode()
+	return d
+}
+
 // each pairs every histogram of t with its place in d.
 func (t *Totals) each(d *load.Distributions, do func(h **hdrhistogram.Histogram, encoded *[]byte) error) error {
 	for _, pair := range []struct {
@@ -24,17 +35,6 @@ func (t *Totals) each(d *load.Distributions, do func(h **hdrhistogram.Histogram,
 		}
 	}
 	return nil
-}
-
-// distributions encodes t's histograms.
-func (t *Totals) distributions() *load.Distributions {
-	d := &load.Distributions{}
-	_ = t.each(d, func(h **hdrhistogram.Histogram, encoded *[]byte) (err error) {
-		*encoded, err = (*h).EncodeV2() // writes to memory: cannot fail
-		return err
-	})
-	d.Failed = t.failed.encode()
-	return d
 }
 
 // Totals counts the requests intended in the measure window, unless stated otherwise.

@@ -146,10 +146,6 @@ type sine struct {
 	last            float64 // s, the previous result: the next is not before it
 }
 
-func (s *sine) cumulated(t float64) float64 {
-	return s.rate*t + s.amplitude*s.period/(2*math.Pi)*(1-math.Cos(2*math.Pi*t/s.period))
-}
-
 // reach halves the interval in which the answer must lie, to the nanosecond.
 func (s *sine) reach(x float64) float64 {
 	low, high := s.last, s.last+1/s.rate
@@ -165,4 +161,8 @@ func (s *sine) reach(x float64) float64 {
 	}
 	s.last = low
 	return high * 1e9
+}
+
+func (s *sine) cumulated(t float64) float64 {
+	return s.rate*t + s.amplitude*s.period/(2*math.Pi)*(1-math.Cos(2*math.Pi*t/s.period))
 }

@@ -32,6 +32,19 @@ func Weights(p *load.Profile) []int {
 	return slices.Repeat([]int{1}, len(p.Targets))
 }
 
+// Assign divides n connections by weights: one each, the rest by weight.
+func Assign(weights []int, n int) []int {
+	order := byWeight(weights)
+	assigned := make([]int, 0, n)
+	for i := range min(n, len(weights)) {
+		assigned = append(assigned, i)
+	}
+	for i := len(weights); i < n; i++ {
+		assigned = append(assigned, order[i%len(order)])
+	}
+	return assigned
+}
+
 // byWeight is smooth weighted round robin: each of several gains its weight every step, and
 // the one with the highest value is visited and loses the sum of the weights. Those of one weight
 // take turns, so that a step compares one of each weight.
@@ -77,17 +90,4 @@ func byWeight(weights []int) []int {
 		}
 	}
 	return order
-}
-
-// Assign divides n connections by weights: one each, the rest by weight.
-func Assign(weights []int, n int) []int {
-	order := byWeight(weights)
-	assigned := make([]int, 0, n)
-	for i := range min(n, len(weights)) {
-		assigned = append(assigned, i)
-	}
-	for i := len(weights); i < n; i++ {
-		assigned = append(assigned, order[i%len(order)])
-	}
-	return assigned
 }

@@ -26,17 +26,23 @@ func newIdentity(certFile, keyFile string) (*identity, error) {
 	return i, err
 }
 
-// fileInfo returns the state of a regular file, nil if path is not one: a pipe has no change to detect.
-func fileInfo(path string) os.FileInfo {
-	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
-		return info
-	}
-	return nil
+// certificate returns the client certificate for a new connection, from the files as they are now.
+func (i *identity) certificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.refresh()
+	cert := i.cert
+	return &cert, nil
 }
 
-// same reports whether two looks found the same version of a file.
-func same(a, b os.FileInfo) bool {
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+// Get implements [tls.ClientSessionCache].
+func (i *identity) Get(key string) (*tls.ClientSessionState, bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.refresh(); i.sessions == nil {
+		return nil, false
+	}
+	return i.sessions.Get(key)
 }
 
 // refresh reads the files again if they have changed. Files that do not fit each other, such as
@@ -58,23 +64,17 @@ func (i *identity) refresh() {
 	i.cert, i.files, i.sessions = cert, files, nil
 }
 
-// certificate returns the client certificate for a new connection, from the files as they are now.
-func (i *identity) certificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.refresh()
-	cert := i.cert
-	return &cert, nil
+// fileInfo returns the state of a regular file, nil if path is not one: a pipe has no change to detect.
+func fileInfo(path string) os.FileInfo {
+	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+		return info
+	}
+	return nil
 }
 
-// Get implements [tls.ClientSessionCache].
-func (i *identity) Get(key string) (*tls.ClientSessionState, bool) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.refresh(); i.sessions == nil {
-		return nil, false
-	}
-	return i.sessions.Get(key)
+// same reports whether two looks found the same version of a file.
+func same(a, b os.FileInfo) bool {
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
 // Put implements [tls.ClientSessionCache].

@@ -126,9 +126,52 @@ func (r *Reader) Check(text string, use Use, at strict.Position) error {
 // Data has the values of all texts so far.
 func (r *Reader) Data() *Data { return &r.data }
 
-// fail is a mistake in an expression.
-func (p *piece) fail(tip, format string, args ...any) error {
-	return &Error{p.at.Problem(fmt.Sprintf(format, args...), tip), p.source}
+// Pattern is a text with short names of its expressions, such as {id} for a column. A text with a
+// mistake is as it was.
+func Pattern(text string) string {
+	pieces, err := parse(text, strict.Position{Line: 1, Column: 1})
+	if err != nil {
+		return text
+	}
+	var b strings.Builder
+	for _, p := range pieces {
+		switch {
+		case p.kind == literal:
+			b.WriteString(p.text)
+		case p.kind == field:
+			b.WriteString("{" + p.column + "}")
+		default:
+			name, _, _ := strings.Cut(strings.Trim(p.source, "{} \t\r\n"), " ")
+			b.WriteString("{" + name + "}")
+		}
+	}
+	return b.String()
+}
+
+// Rebase makes the paths of a text's files absolute, from a directory.
+func Rebase(text, dir string) (string, error) {
+	pieces, err := parse(text, strict.Position{Line: 1, Column: 1})
+	if err != nil {
+		return text, err
+	}
+	var b strings.Builder
+	last := 0
+	for _, p := range pieces {
+		if p.kind != field || filepath.IsAbs(p.file) {
+			continue
+		}
+		path, err := filepath.Abs(filepath.Join(dir, p.file))
+		if err != nil {
+			return text, err
+		}
+		fmt.Fprintf(&b, "%s{{csv %q %q", text[last:p.begin], path, p.column)
+		if p.shuffled {
+			b.WriteString(" random")
+		}
+		b.WriteString(closed)
+		last = p.begin + len(p.source)
+	}
+	return b.String() + text[last:], nil
 }
 
 // column adds the column of an expression to the data.
@@ -199,6 +242,11 @@ func (r *Reader) open(p *piece) (*file, error) {
 	return f, nil
 }
 
+// fail is a mistake in an expression.
+func (p *piece) fail(tip, format string, args ...any) error {
+	return &Error{p.at.Problem(fmt.Sprintf(format, args...), tip), p.source}
+}
+
 // readCSV reads a file whose first row names the columns (RFC 4180).
 func readCSV(content []byte, name string) (*file, error) {
 	content = bytes.TrimPrefix(content, []byte("\ufeff")) // of Windows
@@ -231,52 +279,4 @@ func readCSV(content []byte, name string) (*file, error) {
 			f.rows, f.lines = append(f.rows, row), append(f.lines, line)
 		}
 	}
-}
-
-// Pattern is a text with short names of its expressions, such as {id} for a column. A text with a
-// mistake is as it was.
-func Pattern(text string) string {
-	pieces, err := parse(text, strict.Position{Line: 1, Column: 1})
-	if err != nil {
-		return text
-	}
-	var b strings.Builder
-	for _, p := range pieces {
-		switch {
-		case p.kind == literal:
-			b.WriteString(p.text)
-		case p.kind == field:
-			b.WriteString("{" + p.column + "}")
-		default:
-			name, _, _ := strings.Cut(strings.Trim(p.source, "{} \t\r\n"), " ")
-			b.WriteString("{" + name + "}")
-		}
-	}
-	return b.String()
-}
-
-// Rebase makes the paths of a text's files absolute, from a directory.
-func Rebase(text, dir string) (string, error) {
-	pieces, err := parse(text, strict.Position{Line: 1, Column: 1})
-	if err != nil {
-		return text, err
-	}
-	var b strings.Builder
-	last := 0
-	for _, p := range pieces {
-		if p.kind != field || filepath.IsAbs(p.file) {
-			continue
-		}
-		path, err := filepath.Abs(filepath.Join(dir, p.file))
-		if err != nil {
-			return text, err
-		}
-		fmt.Fprintf(&b, "%s{{csv %q %q", text[last:p.begin], path, p.column)
-		if p.shuffled {
-			b.WriteString(" random")
-		}
-		b.WriteString(closed)
-		last = p.begin + len(p.source)
-	}
-	return b.String() + text[last:], nil
 }

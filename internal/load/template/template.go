@@ -25,17 +25,6 @@ type Error struct {
 	Expression string
 }
 
-// after is the position of the byte after some text that begins at p.
-func after(p strict.Position, text string) strict.Position {
-	if n := strings.Count(text, "\n"); n > 0 {
-		p.Line += n
-		p.Column = 1
-		text = text[strings.LastIndexByte(text, '\n')+1:]
-	}
-	p.Column += len(text)
-	return p
-}
-
 type kind uint8
 
 const (
@@ -137,6 +126,17 @@ func parse(text string, at strict.Position) (pieces []piece, err error) {
 		pieces = append(pieces, piece{text: rest})
 	}
 	return pieces, nil
+}
+
+// after is the position of the byte after some text that begins at p.
+func after(p strict.Position, text string) strict.Position {
+	if n := strings.Count(text, "\n"); n > 0 {
+		p.Line += n
+		p.Column = 1
+		text = text[strings.LastIndexByte(text, '\n')+1:]
+	}
+	p.Column += len(text)
+	return p
 }
 
 // expressionLength is the length of the expression at the front of text, with its delimiters. A

@@ -44,61 +44,6 @@ func NewClient(dial func(ctx context.Context, network, address string) (net.Conn
 		token: token, RetryTimeout: retryTimeout}
 }
 
-// retry calls do until it succeeds, is refused, or the worker is unreachable for
-// longer than RetryTimeout since the last progress.
-func (c *Client) retry(ctx context.Context, what string, do func(context.Context) (progress bool, err error)) error {
-	pause, since := firstPause, time.Now()
-	for {
-		progress, err := do(ctx)
-		var refused *httpserver.Refused
-		switch {
-		case err == nil:
-			return nil
-		case errors.As(err, &refused):
-			return fmt.Errorf("%s: %w", what, err)
-		case ctx.Err() != nil:
-			return fmt.Errorf("%s: %w", what, context.Cause(ctx))
-		case progress:
-			pause, since = firstPause, time.Now()
-		case time.Since(since) > c.RetryTimeout:
-			return fmt.Errorf("%s: the load worker has not responded for %v: %w", what, c.RetryTimeout, err)
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
-		pause = min(2*pause, longestPause)
-	}
-}
-
-// open sends one request and returns the response as a stream. The caller closes it.
-func (c *Client) open(ctx context.Context, method, target string, body any) (*http.Response, error) {
-	resp, err := httpserver.Do(ctx, c.http, c.token, method, "http://worker"+target, body)
-	return resp, temporary(err)
-}
-
-// temporary returns the error of a proxy on the way without its status, so that the call is repeated.
-func temporary(err error) error {
-	var refused *httpserver.Refused
-	if errors.As(err, &refused) && refused.Status >= 500 {
-		return errors.New(refused.Message)
-	}
-	return err
-}
-
-// call sends one request and reads the whole response.
-func (c *Client) call(ctx context.Context, method, target string, body, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	return temporary(httpserver.Call(ctx, c.http, c.token, method, "http://worker"+target, body, maxAnswer, into))
-}
-
-func (c *Client) callRetrying(ctx context.Context, what, method, target string, body, into any) error {
-	return c.retry(ctx, what, func(ctx context.Context) (bool, error) { return false, c.call(ctx, method, target, body, into) })
-}
-
 // Clock returns the offset of the worker's clock (positive: ahead) and the maximum
 // error of the offset.
 func (c *Client) Clock(ctx context.Context) (ahead, unsure time.Duration, err error) {
@@ -126,14 +71,6 @@ type Run struct {
 	client *Client
 	id     string
 	first  Status
-}
-
-func (r *Run) path(name string, more ...string) string {
-	q := url.Values{"run": {r.id}}
-	for i := 0; i+1 < len(more); i += 2 {
-		q.Set(more[i], more[i+1])
-	}
-	return "/" + name + "?" + q.Encode()
 }
 
 // Status returns the state of the run.
@@ -220,6 +157,12 @@ func (r *Run) Files(ctx context.Context, keep func(name string, content io.Reade
 	})
 }
 
+// open sends one request and returns the response as a stream. The caller closes it.
+func (c *Client) open(ctx context.Context, method, target string, body any) (*http.Response, error) {
+	resp, err := httpserver.Do(ctx, c.http, c.token, method, "http://worker"+target, body)
+	return resp, temporary(err)
+}
+
 func readFiles(from io.Reader, keep func(name string, content io.Reader) error) error {
 	archive := tar.NewReader(from)
 	for n := 0; ; n++ {
@@ -249,4 +192,61 @@ func readFiles(from io.Reader, keep func(name string, content io.Reader) error) 
 // Stop interrupts the command, and kills it after grace. It does not wait.
 func (r *Run) Stop(ctx context.Context, grace time.Duration) error {
 	return r.client.callRetrying(ctx, "stop the command", http.MethodPost, r.path("stop"), stopRequest{grace}, nil)
+}
+
+func (c *Client) callRetrying(ctx context.Context, what, method, target string, body, into any) error {
+	return c.retry(ctx, what, func(ctx context.Context) (bool, error) { return false, c.call(ctx, method, target, body, into) })
+}
+
+// retry calls do until it succeeds, is refused, or the worker is unreachable for
+// longer than RetryTimeout since the last progress.
+func (c *Client) retry(ctx context.Context, what string, do func(context.Context) (progress bool, err error)) error {
+	pause, since := firstPause, time.Now()
+	for {
+		progress, err := do(ctx)
+		var refused *httpserver.Refused
+		switch {
+		case err == nil:
+			return nil
+		case errors.As(err, &refused):
+			return fmt.Errorf("%s: %w", what, err)
+		case ctx.Err() != nil:
+			return fmt.Errorf("%s: %w", what, context.Cause(ctx))
+		case progress:
+			pause, since = firstPause, time.Now()
+		case time.Since(since) > c.RetryTimeout:
+			return fmt.Errorf("%s: the load worker has not responded for %v: %w", what, c.RetryTimeout, err)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		pause = min(2*pause, longestPause)
+	}
+}
+
+// call sends one request and reads the whole response.
+func (c *Client) call(ctx context.Context, method, target string, body, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	return temporary(httpserver.Call(ctx, c.http, c.token, method, "http://worker"+target, body, maxAnswer, into))
+}
+
+// temporary returns the error of a proxy on the way without its status, so that the call is repeated.
+func temporary(err error) error {
+	var refused *httpserver.Refused
+	if errors.As(err, &refused) && refused.Status >= 500 {
+		return errors.New(refused.Message)
+	}
+	return err
+}
+
+func (r *Run) path(name string, more ...string) string {
+	q := url.Values{"run": {r.id}}
+	for i := 0; i+1 < len(more); i += 2 {
+		q.Set(more[i], more[i+1])
+	}
+	return "/" + name + "?" + q.Encode()
 }

@@ -142,12 +142,6 @@ func (o *output) length() int64 {
 	return size
 }
 
-func (o *output) state() (size int64, ended bool, grown <-chan struct{}) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.size, o.ended, o.grown
-}
-
 // copyFrom copies the output from an offset as it grows, until the command has ended or stop is closed.
 func (o *output) copyFrom(w io.Writer, from int64, flush func(), stop <-chan struct{}) error {
 	for {
@@ -170,4 +164,10 @@ func (o *output) copyFrom(w io.Writer, from int64, flush func(), stop <-chan str
 			return nil
 		}
 	}
+}
+
+func (o *output) state() (size int64, ended bool, grown <-chan struct{}) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.size, o.ended, o.grown
 }
