@@ -50,9 +50,9 @@ func TestMeasure(t *testing.T) {
 		}
 	}
 	if _, _, err := Measure(time.Now, func() (Stamps, error) { return Stamps{}, errors.New("gone") }); err == nil {
-		t.Error("a question without an answer is no error")
+		t.Error("a question without an answer is not an error")
 	}
 	if _, _, err := Measure(time.Now, func() (Stamps, error) { return Stamps{2, 1}, nil }); err == nil {
-		t.Error("an answer before its question is no error")
+		t.Error("an answer before its question is not an error")
 	}
 }

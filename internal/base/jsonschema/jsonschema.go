@@ -13,9 +13,7 @@ import (
 type Schema struct {
 	Version string `json:"$schema,omitempty"`
 
-	AllOf []*Schema `json:"allOf,omitempty"`
 	AnyOf []*Schema `json:"anyOf,omitempty"`
-	OneOf []*Schema `json:"oneOf,omitempty"`
 	Not   *Schema   `json:"not,omitempty"`
 
 	Items                *Schema     `json:"items,omitempty"`
@@ -25,18 +23,13 @@ type Schema struct {
 
 	Type             string      `json:"type,omitempty"`
 	Enum             []any       `json:"enum,omitempty"`
-	Const            any         `json:"const,omitempty"`
 	Maximum          json.Number `json:"maximum,omitempty"`
 	ExclusiveMaximum json.Number `json:"exclusiveMaximum,omitempty"`
 	Minimum          json.Number `json:"minimum,omitempty"`
 	ExclusiveMinimum json.Number `json:"exclusiveMinimum,omitempty"`
-	MaxLength        *uint64     `json:"maxLength,omitempty"`
-	MinLength        *uint64     `json:"minLength,omitempty"`
 	Pattern          string      `json:"pattern,omitempty"`
-	MaxItems         *uint64     `json:"maxItems,omitempty"`
 	MinItems         *uint64     `json:"minItems,omitempty"`
 	UniqueItems      bool        `json:"uniqueItems,omitempty"`
-	MaxProperties    *uint64     `json:"maxProperties,omitempty"`
 	MinProperties    *uint64     `json:"minProperties,omitempty"`
 	Required         []string    `json:"required,omitempty"`
 

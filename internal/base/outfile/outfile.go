@@ -1,4 +1,4 @@
-// Package outfile writes the files that users name, such as those of -o.
+// Package outfile writes the files that users name, such as the files of -o.
 package outfile
 
 import (

@@ -359,7 +359,7 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// Answers that are no gRPC are errors with the code of their status.
+// Answers other than gRPC are errors with the code of their status.
 func TestClientOfOtherServers(t *testing.T) {
 	for want, answer := range map[Code]http.HandlerFunc{
 		Unavailable:     func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) },

@@ -147,7 +147,7 @@ func (f *file) vegeta() (Call, error) {
 		default:
 			name, value, ok := strings.Cut(f.text, ":")
 			if !ok {
-				return c, f.fail("headers are Name: value, and a body is @file", "%.80q is no header", f.text)
+				return c, f.fail("headers are Name: value, and a body is @file", "%.80q is not a header", f.text)
 			}
 			c.Headers = append(c.Headers, strings.TrimSpace(name)+": "+strings.TrimSpace(value))
 			if err := f.expressions(value, template.Header); err != nil {
@@ -182,7 +182,7 @@ func (f *file) next() bool {
 	return true
 }
 
-// readBody reads a file relative to the directory of the requests. Those of standard input are in the working directory.
+// readBody reads a file relative to the directory of the requests. For requests from standard input that is the working directory.
 func (f *file) readBody(path string) ([]byte, error) {
 	dir := filepath.Dir(f.name)
 	switch {
@@ -230,7 +230,7 @@ func (f *file) json() (Call, error) {
 		c.Weight = *j.Weight
 	}
 	if len(j.At) > 0 {
-		at, err := instant(j.At)
+		at, err := parseInstant(j.At)
 		if err != nil {
 			return c, f.fail("write seconds, such as 1.5, or a time such as \"2026-03-01T12:00:00.5Z\"", "at: %v", err)
 		}
@@ -286,8 +286,8 @@ func (f *file) find(expression string) int {
 	return 0
 }
 
-// instant reads seconds, or a time. Only differences of instants count.
-func instant(raw json.RawMessage) (time.Duration, error) {
+// parseInstant reads seconds, or a time. Only differences of instants count.
+func parseInstant(raw json.RawMessage) (time.Duration, error) {
 	if raw[0] != '"' {
 		var seconds float64
 		err := json.Unmarshal(raw, &seconds)

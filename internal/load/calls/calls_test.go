@@ -73,7 +73,7 @@ func TestMistakes(t *testing.T) {
 		{"# nothing\n", "f: it has no requests", ""},
 		{"GET http://a/\n\nhttp://b/", `f:3:1: "http://b/" is not of the form GET`, "a line begins with method and URL"},
 		{"GET ftp://a/", "f:1:1: target \"ftp://a/\" does not begin with http", ""},
-		{"POST http://a/\nnonsense", `f:2:1: "nonsense" is no header`, "a body is @file"},
+		{"POST http://a/\nnonsense", `f:2:1: "nonsense" is not a header`, "a body is @file"},
 		{"POST http://a/\n@/nowhere/at/all", "f:2:1: read body", ""},
 		{`{"url":"http://a/","wieght":2}`, `f:1:1: unknown field "wieght"`, "did you mean weight?"},
 		{`{"url":"http://a/"}` + "\n" + `{"url":"http://a/",}`, "f:2:20: no JSON object of a request", ""},
@@ -89,7 +89,7 @@ func TestMistakes(t *testing.T) {
 		}
 		var invalid interface{ InvalidFile() }
 		if strings.Contains(test.error, "f:") && strings.Count(test.error, ":") > 2 && !errors.As(err, &invalid) {
-			t.Errorf("%.60q is no mistake in a file", test.text)
+			t.Errorf("%.60q is not a mistake in a file", test.text)
 		}
 	}
 }

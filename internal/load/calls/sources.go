@@ -61,8 +61,8 @@ func Open(r io.Reader, name, base string, texts *template.Reader) (*Source, erro
 	return source(r, name, base, texts, false)
 }
 
-// OpenOutside is [Open] for requests that may name files by absolute paths and in directories above theirs. Those of
-// another person could send any file of this user.
+// OpenOutside is [Open] for requests that may name files by absolute paths and in directories above theirs. Requests
+// of another person could send any file of this user.
 func OpenOutside(r io.Reader, name, base string, texts *template.Reader) (*Source, error) {
 	return source(r, name, base, texts, true)
 }

@@ -77,7 +77,7 @@ func TestSlicesShareTheSchedule(t *testing.T) {
 			}
 		}
 		if len(seen) != 11 {
-			t.Errorf("slices %v, want those of the measure window", seen)
+			t.Errorf("slices %v, want the slices of the measure window", seen)
 		}
 	})
 }

@@ -46,7 +46,7 @@ func Assign(weights []int, n int) []int {
 }
 
 // byWeight is smooth weighted round robin: each of several gains its weight every step, and
-// the one with the highest value is visited and loses the sum of the weights. Those of one weight
+// the one with the highest value is visited and loses the sum of the weights. Targets of one weight
 // take turns, so that a step compares one of each weight.
 func byWeight(weights []int) []int {
 	var sum int

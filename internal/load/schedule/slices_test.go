@@ -103,7 +103,7 @@ func TestLoadedTime(t *testing.T) {
 	}
 }
 
-// Seconds are no edges of slices that are longer, or that do not divide them.
+// Seconds are not edges of slices that are longer, or that do not divide them.
 func TestLoadedTimeOfSeconds(t *testing.T) {
 	for length, want := range map[time.Duration]string{
 		2 * time.Second:        "[0s 0s 1s 990ms]",

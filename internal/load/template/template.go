@@ -166,7 +166,7 @@ func parseExpression(source string, at strict.Position) (p piece, err error) {
 	}
 	known := []string{"csv", "now", "random", "seq", "uuid"}
 	if !ok || len(words) == 0 {
-		return fail("known: "+strings.Join(known, ", "), "%.60q is no expression", strings.TrimSpace(text))
+		return fail("known: "+strings.Join(known, ", "), "%.60q is not an expression", strings.TrimSpace(text))
 	}
 	if q, err := strconv.Unquote(words[0]); err == nil && len(words) == 1 {
 		return piece{text: q}, nil

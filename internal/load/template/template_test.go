@@ -112,7 +112,7 @@ func TestErrors(t *testing.T) {
 	}{
 		{"a\n  {{uid}}", `f:11:3: unknown expression "uid"`, "did you mean uuid?", Body},
 		{"x{{uuid", "f:10:6: the expression has no }}", `{{"{{"}} is {{ as text`, Body},
-		{"{{}}", `f:10:5: "" is no expression`, "known: csv, now, random, seq, uuid", Body},
+		{"{{}}", `f:10:5: "" is not an expression`, "known: csv, now, random, seq, uuid", Body},
 		{"{{random 3 1}}", `f:10:5: "random 3 1" has other arguments than random`, "write {{random 1 100}}", Body},
 		{"{{random 1 9223372036854775807}}", `f:10:5: "random 1 9223372036854775807" has other arguments than random`, "write {{random 1 100}}", Body},
 		{"{{seq 3}}", `f:10:5: "seq 3" has other arguments than seq`, "write {{seq}}", Body},
