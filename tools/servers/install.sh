@@ -2,7 +2,7 @@
 # Unpacks Debian's nginx, Apache, HAProxy, lighttpd, Caddy, h2o and redis, Python's aiohttp, uvicorn, hypercorn and gunicorn, and
 # Java's Tomcat and Jetty, with libraries that may be missing, into the user's cache. They are for the conformance tests of
 # tare load and for applications on a cluster. Nothing of these is installed. A complete copy is kept. Node.js, Ruby's Puma, a
-# JDK and programs that other tests call are taken from PATH, or installed as root.
+# JDK, for make e2e-all cargo, and programs that other tests call are taken from PATH, or installed as root.
 set -euo pipefail
 
 to=${XDG_CACHE_HOME:-$HOME/.cache}/tare/servers
@@ -15,7 +15,7 @@ log() { printf 'servers: %s\n' "$*" >&2; }
 . "$(dirname "${BASH_SOURCE[0]}")/../debian.sh"
 
 missing=()
-for program in node:nodejs curl jq minisign puma javac:default-jdk-headless; do command -v "${program%:*}" >/dev/null || missing+=("${program#*:}"); done
+for program in node:nodejs curl jq minisign puma javac:default-jdk-headless ${TARE_TEST_ALL:+cargo}; do command -v "${program%:*}" >/dev/null || missing+=("${program#*:}"); done
 python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
 if [ "${#missing[@]}" -gt 0 ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
   log "apt-get install ${missing[*]}"
