@@ -71,7 +71,7 @@ func gateMistakeIn(err error) error {
 
 // writeReplay writes the report of a run as it was at the deciding look.
 func (c abCommand) writeReplay(r session.Replayed, o analysis.Options, format reportOptions) error {
-	f, err := reportFormat(format, console.Width(c.Out))
+	f, err := reportFormat(format, console.Width(c.Out), console.Color(c.Out))
 	if err != nil {
 		return err
 	}

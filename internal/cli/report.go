@@ -164,7 +164,7 @@ func (c reporter) report(dir string, o reportOptions) error {
 // writeReport analyses the results in dir and writes the answer to w. `tare run`
 // ends with it, so that both print the same from the same files.
 func writeReport(w io.Writer, dir string, o reportOptions) error {
-	f, err := reportFormat(o, console.Width(w))
+	f, err := reportFormat(o, console.Width(w), console.Color(w))
 	if err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func analyse(dir string, o reportOptions) (*result.Dir, *analysis.Report, error)
 
 // checkForRun refuses, before a run, a report that cannot be written after it.
 func (o reportOptions) checkForRun() error {
-	f, err := reportFormat(o, 0)
+	f, err := reportFormat(o, 0, false)
 	if err != nil {
 		return err
 	}
@@ -233,8 +233,8 @@ func attributionOf(nameOrPath string) (func(mesh.Task) mesh.Task, error) {
 }
 
 // reportFormat finds the format asked for, to be laid out for width columns. 0 means no limit.
-func reportFormat(o reportOptions, width int) (report.Format, error) {
-	f, ok := findFormat(o.format, report.Options{All: o.all, Metric: o.metric, Width: width})
+func reportFormat(o reportOptions, width int, color bool) (report.Format, error) {
+	f, ok := findFormat(o.format, report.Options{All: o.all, Metric: o.metric, Width: width, Color: color})
 	switch {
 	case !ok:
 		return f, hint.Usage(fmt.Errorf("unknown format %q", o.format), "formats: "+strings.Join(formatNames(), ", "))

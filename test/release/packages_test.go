@@ -116,7 +116,7 @@ func TestPackageOnDebian(t *testing.T) {
 	run(t, exec.Command("chroot", root, "dpkg", "--install", "/tare.deb"))
 	devices(t, root)
 	report := run(t, inside(root, []string{"TARE_ENVOY=/envoy"}, quickstart("envoy")...))
-	if !strings.Contains(report, "envoy against none") || !strings.Contains(report, "CPU/request, data plane") {
+	if !strings.Contains(report, "envoy against no mesh") || !strings.Contains(report, "CPU/request, data plane") {
 		t.Errorf("no report:\n%s", report)
 	}
 	t.Log(report)

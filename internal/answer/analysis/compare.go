@@ -37,6 +37,7 @@ func (run *Run) treatment(t plan.Treatment, trials []Measured) Treatment {
 		out.Metrics[m.Name] = run.estimator.estimate(m, values, trials)
 	}
 	out.Roles = run.estimator.roles(trials)
+	out.Sidecars = sidecars(run, t.ID)
 	var all tally
 	for _, trial := range trials {
 		for _, w := range trial.Warnings {

@@ -43,7 +43,9 @@ type Treatment struct {
 	Planned   int                 `json:"planned"`
 	Metrics   map[string]Estimate `json:"metrics"`
 	Roles     []Role              `json:"roles,omitempty"` // of data and control plane, where they have several
-	Warnings  []Warning           `json:"warnings"`
+	// Sidecars is the number of sidecars, absent if the data plane has other proxies or none.
+	Sidecars int       `json:"sidecars,omitempty"`
+	Warnings []Warning `json:"warnings"`
 }
 
 // Comparison is one metric of a treatment against its baseline.

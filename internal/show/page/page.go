@@ -152,7 +152,7 @@ func Colors(theme string) map[string]string { return colors[theme] }
 func Write(w io.Writer, s Source) error {
 	answer := report.Answer(s.Report)
 	if len(answer) == 0 {
-		answer = []string{unanswered(s.Report)}
+		answer = []string{report.Unanswered(s.Report)}
 	}
 	gates := report.GatesAnswer(s.Report)
 	d := document{
@@ -161,17 +161,6 @@ func Write(w io.Writer, s Source) error {
 		Provenance: provenance(s), Experiment: string(s.Dir.Experiment()), Tare: s.Report.Setup.Tare, Schema: analysis.Schema,
 	}
 	return d.fill(w, contentOf(s), func(w io.Writer) error { return report.WriteText(w, s.Report, report.Options{All: true}) })
-}
-
-// unanswered is the first line of a page without an answer.
-func unanswered(r *analysis.Report) string {
-	if slices.ContainsFunc(r.Comparisons, func(c analysis.Comparison) bool { return !c.Control && c.Difference != nil }) {
-		return "CPU per request is unknown. Other differences are below."
-	}
-	if n := r.Count; n.Used == 0 && n.Failed > 0 {
-		return fmt.Sprintf("Nothing was measured: %d of %s failed.", n.Failed, printable.Counted(n.Planned, "trial"))
-	}
-	return "Nothing was compared."
 }
 
 // fill adds the parts that all pages have, and writes the page. text writes the report as text.

@@ -12,6 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -103,61 +104,126 @@ func differs(v view, treatment string) bool {
 	return ok && (c.Verdict == analysis.Higher || c.Verdict == analysis.Lower)
 }
 
-// failureAnswers are the share of failed requests and the expectations that did not hold, of treatments with faults or
-// expectations.
+// failureAnswers are the shares of failed requests in one sentence, and the expectations that did not hold in another, of
+// runs with faults or expectations.
 func failureAnswers(v view) (lines []string) {
-	more := 0
+	var shares []string
+	none := true
 	for _, tr := range rows(v) {
-		if tr.Control {
-			continue
-		}
-		_, faults := tr.Metrics[metric.Recovery]
 		failed, known := tr.Metrics[metric.ErrorRatio]
-		expected, held, missed := 0, 0, []string(nil)
-		for _, e := range v.r.Expectations {
-			switch {
-			case e.Treatment != tr.ID || e.N == 0:
-				continue
-			case e.Held == e.N:
-				held++
-			default:
-				missed = append(missed, fmt.Sprintf("%s (%d of %s)", e.Expect, e.N-e.Held, printable.Counted(e.N, "trial")))
-			}
-			expected++
-		}
-		if !faults && expected == 0 || !known && expected == 0 {
+		if tr.Control || !known || failed.N == 0 || !hasFailures(v.r, tr) {
 			continue
 		}
-		if len(lines) == mostAnswers {
-			more++
-			continue
+		none = none && failed.Estimate == 0
+		share := "none"
+		if failed.Estimate > 0 {
+			share = rough(failed.Estimate*100) + " %"
 		}
-		var parts []string
-		if known && failed.N > 0 {
-			share := "no request failed"
-			if failed.Estimate > 0 {
-				share = rough(failed.Estimate*100) + " % of requests failed"
-			}
-			parts = append(parts, share)
-		}
-		switch {
-		case len(missed) > 0:
-			parts = append(parts, "did not hold: "+strings.Join(missed, ", "))
-		case expected > 0:
-			parts = append(parts, "every expectation held")
-		}
-		lines = append(lines, v.subject(tr)+": "+strings.Join(parts, "; ")+".")
+		shares = append(shares, share+" "+with(baselineWords(v.label.describe(tr.Factors))))
 	}
-	if more > 0 {
-		lines = append(lines, fmt.Sprintf("%d more are below.", more))
+	switch n := len(shares); {
+	case none && n > 0:
+		lines = append(lines, "No request failed, with any treatment.")
+	case n > 0:
+		if n > mostAnswers {
+			shares = append(shares[:mostAnswers], fmt.Sprintf("%d more are below", n-mostAnswers))
+		}
+		lines = append(lines, "Requests that failed: "+strings.Join(shares, ", ")+".")
+	}
+	if s := expectationsAnswer(v); s != "" {
+		lines = append(lines, s)
 	}
 	return lines
+}
+
+// hasFailures reports whether a treatment has faults or expectations.
+func hasFailures(r *analysis.Report, tr analysis.Treatment) bool {
+	_, faults := tr.Metrics[metric.Recovery]
+	return faults || slices.ContainsFunc(r.Expectations, func(e analysis.Expectation) bool { return e.Treatment == tr.ID && e.N > 0 })
+}
+
+// expectationsAnswer lists the expectations that did not hold in every trial, each with its treatments. It is "" without
+// expectations.
+func expectationsAnswer(v view) string {
+	var order []string
+	missed, total, held := map[string][]string{}, 0, 0
+	for _, tr := range rows(v) {
+		for _, e := range v.r.Expectations {
+			if e.Treatment != tr.ID || e.N == 0 || tr.Control {
+				continue
+			}
+			total++
+			if e.Held == e.N {
+				held++
+				continue
+			}
+			if missed[e.Expect] == nil {
+				order = append(order, e.Expect)
+			}
+			missed[e.Expect] = append(missed[e.Expect], with(baselineWords(v.label.describe(tr.Factors))))
+		}
+	}
+	switch {
+	case total == 0:
+		return ""
+	case held == total:
+		return "Every expectation held in every trial."
+	}
+	var parts []string
+	for _, expect := range order {
+		where := strings.Join(missed[expect], ", ")
+		if 2*len(missed[expect]) > len(v.r.Treatments) && len(missed[expect]) == expecting(v, expect) {
+			where = "with any treatment"
+		}
+		parts = append(parts, expect+" "+where)
+	}
+	return fmt.Sprintf("%d of %s did not hold: %s.", total-held, printable.Counted(total, "expectation"), strings.Join(parts, "; "))
+}
+
+// expecting is the number of treatments with an expectation, controls excluded.
+func expecting(v view, expect string) (n int) {
+	for _, tr := range rows(v) {
+		if !tr.Control && slices.ContainsFunc(v.r.Expectations, func(e analysis.Expectation) bool {
+			return e.Treatment == tr.ID && e.Expect == expect && e.N > 0
+		}) {
+			n++
+		}
+	}
+	return n
+}
+
+// Unanswered is the first line of a report without an answer: the reason.
+func Unanswered(r *analysis.Report) string {
+	if slices.ContainsFunc(r.Comparisons, func(c analysis.Comparison) bool { return !c.Control && c.Difference != nil }) {
+		return "CPU per request is unknown. Other differences are below."
+	}
+	n, why := r.Count, ""
+	for _, w := range r.Warnings {
+		if w.Invalidates {
+			why = ": " + w.Code
+			break
+		}
+	}
+	switch {
+	case n.Used == 0 && n.Failed > 0:
+		return fmt.Sprintf("Nothing was measured: %d of %s failed.", n.Failed, printable.Counted(n.Planned, "trial"))
+	case n.Invalid > 0:
+		return fmt.Sprintf("Nothing was compared: %d of %s are invalid%s.", n.Invalid, printable.Counted(n.Planned, "trial"), why)
+	}
+	return "Nothing was compared."
 }
 
 // answerSection is the answer, before everything else.
 func answerSection(t text) {
 	lines := Answer(t.view.r)
-	for _, s := range lines {
+	if len(lines) == 0 && t.view.short && len(t.view.r.Decisions) == 0 && t.view.r.Method != analysis.AsPublished {
+		lines = []string{Unanswered(t.view.r)}
+	}
+	for i, s := range lines {
+		if i == 0 && len(t.view.r.Decisions) == 0 {
+			t.page.styled(bold, func() { t.page.prose(s) })
+			continue
+		}
 		t.page.prose(s)
 	}
 	if len(lines) > 0 && !t.page.markdown {
@@ -179,7 +245,7 @@ func (v view) capacityAnswers() (lines []string) {
 		s += fmt.Sprintf(", %s %s", with(v.label.against(tr, v.r)), roundRate(v.value(tr.Baseline, metric.Capacity)))
 		switch {
 		case c.Ratio == nil || c.Verdict == analysis.Insufficient:
-			s += ": too few trials for a verdict"
+			s += ": " + insufficientWords(v.r, c, "")
 		default:
 			s += ": " + strings.TrimSuffix(ratio(*c.Ratio)+" "+ratioBounds(*c.Ratio), " ")
 			if c.Verdict != analysis.Higher && c.Verdict != analysis.Lower {
@@ -212,7 +278,14 @@ func (v view) compared(treatment, name string) (analysis.Comparison, bool) {
 // sweepAnswer is the CPU time per request of a question over several levels, on average.
 func (v view) sweepAnswer(q analysis.Question) string {
 	subject, base, _ := strings.Cut(v.questionWords(q), " against ")
-	subject += " (mean over " + printable.Counted(len(q.Treatments), "level") + ")"
+	if len(q.Treatments) > 0 {
+		subject = sidecarsOf(v, v.treatment(q.Treatments[0]), subject)
+	}
+	levels := "level"
+	if f, ok := varying(v, q); ok && f == experiment.RateFactor {
+		levels = f
+	}
+	subject += " (mean over " + printable.Counted(len(q.Treatments), levels) + ")"
 	i := slices.IndexFunc(q.Pooled, func(p analysis.Pooled) bool { return p.Metric == answerCost })
 	if i < 0 {
 		return fmt.Sprintf("%s: no block has all levels: see the levels below.", subject)
@@ -232,17 +305,16 @@ const mostLevels = 5
 // levels it has the first, the middle and the last.
 func (v view) levelsAnswer(q analysis.Question) string {
 	var names, figures []string
+	factor, one := varying(v, q)
 	for _, id := range q.Treatments {
 		c, ok := v.compared(id, answerCost)
 		if !ok {
 			continue
 		}
-		levels := maps.Clone(c.Factors)
-		maps.DeleteFunc(levels, func(f string, _ any) bool {
-			_, fixed := q.Factors[f]
-			return fixed || !slices.Contains(v.label.factors, f)
-		})
-		name := v.label.phrase(levels, v.label.factors)
+		name := v.label.phrase(levelsOf(v, q, c.Factors), v.label.factors)
+		if one {
+			name = Level(c.Factors[factor])
+		}
 		of := c.Ratio
 		figure := unknown
 		switch {
@@ -263,13 +335,72 @@ func (v view) levelsAnswer(q analysis.Question) string {
 	if len(figures) < 2 {
 		return ""
 	}
-	return " By level: " + strings.Join(figures, ", ") + "."
+	by := "level"
+	if one {
+		by = factor
+	}
+	return " By " + by + ": " + strings.Join(figures, ", ") + "."
+}
+
+// levelsOf are the levels that differ between the treatments of a question.
+func levelsOf(v view, q analysis.Question, of plan.Factors) plan.Factors {
+	levels := maps.Clone(of)
+	maps.DeleteFunc(levels, func(f string, _ any) bool {
+		_, fixed := q.Factors[f]
+		return fixed || !slices.Contains(v.label.factors, f)
+	})
+	return levels
+}
+
+// varying is the factor that differs between the treatments of a question. It is not ok if several do.
+func varying(v view, q analysis.Question) (factor string, ok bool) {
+	for _, id := range q.Treatments {
+		for f := range levelsOf(v, q, v.treatment(id).Factors) {
+			if factor != "" && factor != f {
+				return "", false
+			}
+			factor = f
+		}
+	}
+	return factor, factor != ""
 }
 
 // costAnswer is a treatment's CPU time per request against its baseline.
 func (v view) costAnswer(tr analysis.Treatment) string {
 	c, _ := v.compared(tr.ID, answerCost)
-	return v.costSentence(v.subject(tr), v.label.against(tr, v.r), c.Verdict, c.Difference, c.Ratio)
+	if c.Verdict == analysis.Insufficient {
+		return fmt.Sprintf("%s: %s.", v.subject(tr), insufficientWords(v.r, c, " on CPU per request"))
+	}
+	subject := v.subject(tr)
+	if c.Verdict == analysis.Higher || c.Verdict == analysis.Lower {
+		subject = sidecarsOf(v, tr, subject)
+	}
+	return v.costSentence(subject, v.label.against(tr, v.r), c.Verdict, c.Difference, c.Ratio)
+}
+
+// insufficientWords is the reason for a comparison without a verdict: "no verdict: 11 of 13 blocks withheld: generator-late".
+func insufficientWords(r *analysis.Report, c analysis.Comparison, on string) string {
+	if reason := lostWords(r, c, 2); reason != "" {
+		return "no verdict" + on + ": " + reason
+	}
+	return "too few trials for a verdict" + on
+}
+
+// sidecarsOf puts the number of sidecars before the name of a mesh that is compared with no mesh: "Two envoy sidecars".
+func sidecarsOf(v view, tr analysis.Treatment, name string) string {
+	if tr.Sidecars == 0 || !slices.Contains(v.label.factors, experiment.MeshFactor) || v.treatment(tr.Baseline).Sidecars > 0 {
+		return name
+	}
+	words := []string{"", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten"}
+	number := fmt.Sprint(tr.Sidecars)
+	if tr.Sidecars < len(words) {
+		number = words[tr.Sidecars]
+	}
+	name, rest, _ := strings.Cut(name, " (")
+	if rest != "" {
+		rest = " (" + rest
+	}
+	return fmt.Sprintf("%s %s %s%s", number, name, printable.Plural(tr.Sidecars, "sidecar"), rest)
 }
 
 func (v view) costSentence(subject, base string, verdict analysis.Verdict, difference, ratio *stats.Interval) string {
@@ -277,14 +408,17 @@ func (v view) costSentence(subject, base string, verdict analysis.Verdict, diffe
 		return v.ratioSentence(subject, base, verdict, ratio)
 	}
 	if difference == nil || verdict == analysis.Insufficient {
-		return fmt.Sprintf("%s: too few trials for a verdict on CPU.", subject)
+		return fmt.Sprintf("%s: too few trials for a verdict on CPU per request.", subject)
 	}
 	q := quantityOf(answerCost)
 	switch verdict {
 	case analysis.Higher, analysis.Lower:
-		verb, request := "adds", "to a request"
+		verb, request := "add", "to a request"
 		if verdict == analysis.Lower {
-			verb, request = "saves", "per request"
+			verb, request = "save", "per request"
+		}
+		if !strings.Contains(subject+" ", " sidecars ") {
+			verb += "s"
 		}
 		amount, interval := amountWithin(*difference, q)
 		s := fmt.Sprintf("%s %s %s of CPU %s%s", subject, verb, amount, request, interval)
@@ -293,11 +427,16 @@ func (v view) costSentence(subject, base string, verdict analysis.Verdict, diffe
 		}
 		return s + "."
 	}
-	s := fmt.Sprintf("%s: no difference in CPU per request is shown, compared with a run %s", subject, with(base)) + adjusted(*difference, 0)
+	s := noDifference(subject, base) + adjusted(*difference, 0)
 	if between := bounds(*difference, q.scale, signed); between != "" {
-		s += " " + between + q.unitText()
+		s += " (" + strings.ReplaceAll(strings.Trim(between, "[]"), ", ", " to ") + q.unitText() + ")"
 	}
 	return s + "."
+}
+
+// noDifference is a comparison without a shown difference in CPU: "…, compared with a run without a mesh".
+func noDifference(subject, base string) string {
+	return fmt.Sprintf("%s: no difference in CPU per request is shown, compared with %s", subject, strings.TrimPrefix(strings.Replace(with(base), "without", "a run without", 1), "with "))
 }
 
 // adjusted is the reason why no difference is shown by an interval without the value of no difference.
@@ -316,15 +455,23 @@ func (v view) ratioSentence(subject, base string, verdict analysis.Verdict, of *
 	case verdict == analysis.Higher || verdict == analysis.Lower:
 		return fmt.Sprintf("%s needs %s as much CPU per request as %s %s, both loaded at once.", subject, ratio(*of), with(base), ratioBounds(*of))
 	}
-	return fmt.Sprintf("%s: no difference in CPU per request is shown, compared with a run %s%s, both loaded at once: ratio %s %s.", subject, with(base), adjusted(*of, 1), ratio(*of), ratioBounds(*of))
+	return noDifference(subject, base) + adjusted(*of, 1) + fmt.Sprintf(", both loaded at once: ratio %s %s.", ratio(*of), ratioBounds(*of))
 }
 
 // noMesh is the level of the factor mesh without a mesh.
 const noMesh = "none"
 
+// baselineWords is a phrase of levels in a sentence: "no mesh, rate 100" for "none, rate 100".
+func baselineWords(phrase string) string {
+	if rest, ok := strings.CutPrefix(phrase, noMesh); ok && (rest == "" || rest[0] == ',') {
+		return "no mesh" + rest
+	}
+	return phrase
+}
+
 // with is a baseline in a sentence: "without a mesh", "with istio, rate 100".
 func with(base string) string {
-	if rest, ok := strings.CutPrefix(base, noMesh); ok && (rest == "" || rest[0] == ',') {
+	if rest, ok := strings.CutPrefix(base, "no mesh"); ok {
 		return "without a mesh" + rest
 	}
 	return "with " + base
@@ -332,10 +479,7 @@ func with(base string) string {
 
 // subject names a treatment in a sentence: "envoy (rate 100)".
 func (v view) subject(tr analysis.Treatment) string {
-	name, rest, ok := strings.Cut(v.label.describe(tr.Factors), ", ")
-	if name == noMesh {
-		name = "no mesh"
-	}
+	name, rest, ok := strings.Cut(baselineWords(v.label.describe(tr.Factors)), ", ")
 	if !ok {
 		return name
 	}
@@ -377,6 +521,12 @@ func (v view) trustAnswer() string {
 	s := AllValid(n.Planned) + "."
 	if n.Used != n.Planned {
 		s = fmt.Sprintf("%d of %s are used.", n.Used, printable.Counted(n.Planned, "trial"))
+	}
+	for _, w := range v.r.Warnings {
+		if w.Withholds && len(w.Metrics) > 0 && concernsMetric(w, answerMedian) {
+			s += fmt.Sprintf(" Response times of %s are withheld: %s.", printable.Counted(w.Trials, "trial"), w.Code)
+			break
+		}
 	}
 	if smallest := v.smallestText(); smallest != "" {
 		s += fmt.Sprintf(" Differences of %s in CPU per request would have shown.", smallest)

@@ -46,16 +46,16 @@ func TestAnswer(t *testing.T) {
 			c.Difference = &d
 		}, []string{"envoy saves ", " less memory ("}, []string{"adds", "(-", "to -"}},
 		{"not shown", func(c *analysis.Comparison) { c.Verdict = analysis.NotShown },
-			[]string{"envoy: no difference in CPU per request is shown, compared with a run without a mesh after adjustment for the number of comparisons [+", "No difference in the median response is shown."}, []string{"adds", "memory"}},
+			[]string{"envoy: no difference in CPU per request is shown, compared with a run without a mesh after adjustment for the number of comparisons (+", "No difference in the median response is shown."}, []string{"adds", "memory"}},
 		{"around zero", func(c *analysis.Comparison) {
 			c.Verdict = analysis.NotShown
 			if c.Difference != nil {
 				low, high := -8e-5, 7e-5
 				c.Difference = &stats.Interval{Estimate: -1e-5, Low: &low, High: &high}
 			}
-		}, []string{"in CPU per request is shown, compared with a run without a mesh ["}, []string{"adjust"}},
+		}, []string{"in CPU per request is shown, compared with a run without a mesh ("}, []string{"adjust"}},
 		{"insufficient", func(c *analysis.Comparison) { c.Verdict = analysis.Insufficient },
-			[]string{"envoy: too few trials for a verdict on CPU."}, []string{"adds", "median"}},
+			[]string{"envoy: too few trials for a verdict on CPU per request."}, []string{"adds", "median"}},
 	} {
 		got := answerOf(t, c.change)
 		for _, want := range c.has {
@@ -71,7 +71,25 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// The capacities come first, with their ratio.
+// A number of sidecars that only the treatment has is part of its sentence.
+func TestAnswerWithSidecars(t *testing.T) {
+	r := reportOf(t, small(nil))
+	for i := range r.Treatments {
+		if r.Treatments[i].Factors["mesh"] == "envoy" {
+			r.Treatments[i].Sidecars = 2
+		}
+	}
+	if lines := Answer(r); !strings.HasPrefix(lines[0], "Two envoy sidecars add ") {
+		t.Errorf("%q", lines)
+	}
+	for i := range r.Treatments {
+		r.Treatments[i].Sidecars = 2
+	}
+	if lines := Answer(r); !strings.HasPrefix(lines[0], "envoy adds ") {
+		t.Errorf("%q", lines)
+	}
+}
+
 // Other answers are other work: the warning precedes every figure.
 func TestAnswerAfterOtherAnswers(t *testing.T) {
 	r := reportOf(t, small(nil))

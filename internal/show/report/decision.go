@@ -15,10 +15,15 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
+// outcomeStyles are the colours of outcomes.
+var outcomeStyles = map[analysis.Outcome]string{analysis.Holds: green, analysis.Breached: red, analysis.Undecided: yellow}
+
 // decisionSection is the outcome of the gates that end a run.
 func decisionSection(t text) {
 	for _, d := range t.view.r.Decisions {
-		for _, s := range decisionLines(d) {
+		lines := decisionLines(d)
+		t.page.styled(outcomeStyles[d.Outcome], func() { t.page.prose(lines[0]) })
+		for _, s := range lines[1:] {
 			t.page.prose(s)
 		}
 	}

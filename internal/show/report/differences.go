@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/metric"
 )
 
 // differencesSection has a block of lines for every treatment with a baseline.
@@ -50,11 +52,11 @@ func differencesSection(t text) {
 		table.group(fmt.Sprintf("%s against %s", t.view.label.describe(tr.Factors), t.view.label.against(tr, t.view.r)))
 		cs := t.view.comparisons(tr.ID)
 		for _, c := range cs {
-			table.add(c)
+			table.add(c, reasonOrVerdict(t.view.r, c))
 		}
 		for _, name := range shownMetrics {
 			if _, known := t.view.r.Find(tr.ID, name); !known && t.view.missed(name) {
-				table.row("  "+quantityOf(name).name, unknown, "", none, "", "0", "unknown, see the warnings")
+				table.row("  "+quantityOf(name).name, unknown, "", none, "", "0", unknownWords(t.view.r, name))
 			}
 		}
 		if len(cs) == 0 {
@@ -66,8 +68,10 @@ func differencesSection(t text) {
 		t.page.line("")
 		t.page.prose(fmt.Sprintf("%s not shown here: see --all.", printable.Counted(hidden, "more comparison")))
 	}
-	positionSentence(t)
-	speedSentences(t)
+	if !t.view.short {
+		positionSentence(t)
+		speedSentences(t)
+	}
 }
 
 // positionSentence names the intervals that were adjusted for positions in the block.
@@ -167,7 +171,7 @@ func (d *differenceTable) row(cells ...string) {
 
 func (d *differenceTable) group(name string) { d.row(name) }
 
-func (d *differenceTable) add(c analysis.Comparison) {
+func (d *differenceTable) add(c analysis.Comparison, verdict string) {
 	q := quantityOf(c.Metric)
 	value, interval, rat, ratInterval := unknown, "", none, ""
 	if c.Difference != nil {
@@ -181,7 +185,7 @@ func (d *differenceTable) add(c analysis.Comparison) {
 	if flagged(c.Warnings) {
 		name += " " + mark
 	}
-	d.row(name, value, interval, rat, ratInterval, fmt.Sprint(c.N), verdictWords(c))
+	d.row(name, value, interval, rat, ratInterval, fmt.Sprint(c.N), verdict)
 }
 
 // pooled adds the means over the levels of a question.
@@ -215,10 +219,10 @@ func (d *differenceTable) pooled(t text, q analysis.Question) {
 	}
 }
 
-// questionWords name a question: "envoy against none".
+// questionWords name a question: "envoy against no mesh".
 func (v view) questionWords(q analysis.Question) string {
 	factors := slices.SortedFunc(maps.Keys(q.Factors), byRank)
-	return v.label.phrase(q.Factors, factors) + " against " + v.label.phrase(q.Against, factors)
+	return v.label.phrase(q.Factors, factors) + " against " + baselineWords(v.label.phrase(q.Against, factors))
 }
 
 // columns ends with the verdict if all fit. On a narrow terminal the verdict
@@ -244,6 +248,77 @@ func (d *differenceTable) columns(o Options, uniform, ratiosOnly bool) []column 
 		}
 	}
 	return slices.Concat(labels, all)
+}
+
+// reasonOrVerdict is the verdict of a comparison. Without one it is the reason: "11 of 13 blocks withheld: generator-late".
+func reasonOrVerdict(r *analysis.Report, c analysis.Comparison) string {
+	if c.Verdict == analysis.Insufficient && r.Method == analysis.Paired {
+		if reason := lostWords(r, c, 1); reason != "" {
+			return reason
+		}
+	}
+	return verdictWords(c)
+}
+
+// lostWords counts the blocks without a pair of the metric by reason, the n most frequent ones: "2 of 4 blocks failed, 1
+// invalid: rate-missed". It is "" if every block has a pair.
+func lostWords(r *analysis.Report, c analysis.Comparison, n int) string {
+	blocks := map[string]int{}
+	for block := 1; block <= r.Count.Blocks; block++ {
+		for _, treatment := range []string{c.Treatment, c.Baseline} {
+			if reason := lossOf(r, treatment, block, c.Metric); reason != "" {
+				blocks[reason]++
+				break
+			}
+		}
+	}
+	reasons := slices.SortedFunc(maps.Keys(blocks), func(a, b string) int { return cmp.Or(blocks[b]-blocks[a], strings.Compare(a, b)) })
+	if len(reasons) == 0 {
+		return ""
+	}
+	s := fmt.Sprintf("%d of %s %s", blocks[reasons[0]], printable.Counted(r.Count.Blocks, "block"), reasons[0])
+	for _, reason := range reasons[1:min(n, len(reasons))] {
+		s += fmt.Sprintf(", %d %s", blocks[reason], reason)
+	}
+	return s
+}
+
+// lossOf is the reason why a treatment has no value of the metric in a block: "withheld: generator-late". It is "" if it has.
+func lossOf(r *analysis.Report, treatment string, block int, name string) string {
+	i := slices.IndexFunc(r.Trials, func(t analysis.Trial) bool { return t.Treatment == treatment && t.Block == block })
+	if i < 0 { // not recorded yet
+		return ""
+	}
+	t := r.Trials[i]
+	because := func(what string, is func(analysis.Warning) bool) string {
+		if i := slices.IndexFunc(t.Warnings, is); i >= 0 {
+			what += ": " + t.Warnings[i].Code
+		}
+		return what
+	}
+	switch _, known := t.Metrics[name]; {
+	case t.Error != "":
+		return "failed"
+	case !t.Valid:
+		return because("invalid", func(w analysis.Warning) bool { return w.Invalidates })
+	case known:
+		return ""
+	}
+	return because("withheld", func(w analysis.Warning) bool { return w.Withholds && concernsMetric(w, name) })
+}
+
+// unknownWords is the reason why no treatment has the metric: the warnings about it.
+func unknownWords(r *analysis.Report, name string) string {
+	for _, w := range r.Warnings {
+		if len(w.Metrics) > 0 && concernsMetric(w, name) {
+			return "unknown: " + w.Code
+		}
+	}
+	return "unknown, see the warnings"
+}
+
+func concernsMetric(w analysis.Warning, name string) bool {
+	return len(w.Metrics) == 0 || slices.Contains(w.Metrics, name) || slices.Contains(w.Metrics, metric.Base(name))
 }
 
 func verdictWords(c analysis.Comparison) string {

@@ -41,6 +41,8 @@ type Options struct {
 	Metric string
 	// Width of the terminal in columns. 0 means as wide as the lines are.
 	Width int
+	// Color: bold headings and results, by ANSI escape sequences.
+	Color bool
 }
 
 // Formats lists every format, in the order of help. The first is the default.
@@ -58,7 +60,7 @@ func Formats(o Options) []Format {
 		{Name: "benchfmt", Doc: "Go's benchmark format, for benchstat", Write: writeBenchfmt},
 	}
 	for i, f := range all {
-		if f.Write != nil {
+		if f.Write != nil && !(f.Name == "text" && o.Color) { // whose lines are without controls before they get a style
 			all[i].Write = printable.Safe(f.Name, f.Write)
 		}
 	}

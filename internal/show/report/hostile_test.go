@@ -65,6 +65,12 @@ func TestHostileNames(t *testing.T) {
 			check(f.Name, func(b *bytes.Buffer) error { return f.Write(b, r) })
 		}
 	}
+	check("text with colours", func(b *bytes.Buffer) error {
+		var c bytes.Buffer
+		err := Formats(Options{Color: true})[0].Write(&c, r)
+		b.WriteString(strings.NewReplacer("\x1b[1m", "", "\x1b[1;33m", "", "\x1b[0m", "").Replace(c.String()))
+		return err
+	})
 	across, err := analysis.CompareRuns([]*result.Dir{d}, d, analysis.AcrossOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -136,19 +136,24 @@ func (l labels) against(t analysis.Treatment, r *analysis.Report) string {
 			}
 		}
 		if s := l.phrase(b.Factors, differ); s != "" {
-			return s
+			return baselineWords(s)
 		}
 	}
 	return t.Baseline
 }
 
+// controlSuffix follows the name of a baseline that is measured a second time, as in its ID.
+const controlSuffix = "-control"
+
+// withControl names a treatment: "envoy, rate 100", "none-control, rate 100".
 func (l labels) withControl(t analysis.Treatment) string {
 	s := l.describe(t.Factors)
 	if s == "" {
-		s = t.ID
+		return t.ID
 	}
 	if t.Control {
-		s += " (A/A)"
+		first, rest, _ := strings.Cut(s, ", ")
+		s = strings.TrimSuffix(first+controlSuffix+", "+rest, ", ")
 	}
 	return s
 }
@@ -171,7 +176,7 @@ func (l labels) columns(ts []analysis.Treatment) []column {
 				v = Level(x)
 			}
 			if i == 0 && t.Control {
-				v += " (A/A)"
+				v += controlSuffix
 			}
 			c.cells = append(c.cells, v)
 		}

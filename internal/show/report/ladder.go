@@ -34,7 +34,7 @@ func (v view) ladderColumns(l analysis.Ladder) []column {
 	for _, id := range l.Steps[1:] {
 		rows.cells = append(rows.cells, "+ "+v.stepName(id))
 	}
-	rows.cells = append(rows.cells, "sum of the steps", v.stepName(l.Steps[len(l.Steps)-1])+" against "+v.stepName(l.Steps[0]), "rest")
+	rows.cells = append(rows.cells, "sum of the steps", v.stepName(l.Steps[len(l.Steps)-1])+" against "+baselineWords(v.stepName(l.Steps[0])), "rest")
 	columns := []column{rows}
 	for _, m := range l.Metrics {
 		columns = append(columns, metricColumn(m.Metric, func(scale float64) []string {
@@ -114,10 +114,7 @@ func (v view) stepName(id string) string {
 // ladderAnswer is a ladder in two sentences: what all of it adds, and the largest steps.
 func (v view) ladderAnswer(l analysis.Ladder) string {
 	i := slices.IndexFunc(l.Metrics, func(m analysis.LadderMetric) bool { return m.Metric == answerCost })
-	first, last := v.stepName(l.Steps[0]), v.stepName(l.Steps[len(l.Steps)-1])
-	if first == noMesh {
-		first = "no mesh"
-	}
+	first, last := baselineWords(v.stepName(l.Steps[0])), v.stepName(l.Steps[len(l.Steps)-1])
 	if words := v.label.phrase(l.Factors, v.label.factors); words != "" { // of several ladders
 		last += " (" + words + ")"
 	}
@@ -126,7 +123,7 @@ func (v view) ladderAnswer(l analysis.Ladder) string {
 	}
 	m, q := l.Metrics[i], quantityOf(answerCost)
 	if c, ok := v.compared(l.Steps[len(l.Steps)-1], answerCost); ok && c.Baseline == l.Steps[0] && c.Verdict != analysis.Higher && c.Verdict != analysis.Lower {
-		return v.costSentence(fmt.Sprintf("All %s to %s", printable.Counted(len(m.Increments), "step"), last), v.stepName(l.Steps[0]), c.Verdict, m.Whole, nil)
+		return v.costSentence(fmt.Sprintf("All %s to %s", printable.Counted(len(m.Increments), "step"), last), first, c.Verdict, m.Whole, nil)
 	}
 	amount, interval := amountWithin(*m.Whole, q)
 	s := fmt.Sprintf("From %s to %s, %s add %s of CPU to a request%s", first, last, printable.Counted(len(m.Increments), "step"), amount, interval)

@@ -44,7 +44,7 @@ func TestLadderText(t *testing.T) {
   + mtls               -0.4 ±2.0
   + http             +101.0 ±3.0*
   sum of the steps         +151.0
-  http against none    +152.0 ±4.0
+  http against no mesh    +152.0 ±4.0
   rest                       +1.0
 `
 	got := p.text()

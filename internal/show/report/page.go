@@ -19,6 +19,7 @@ type page struct {
 	markdown bool
 	level    string // of Markdown headings: "##"
 	width    int    // of the terminal in columns, 0 for unlimited
+	color    bool   // ANSI escape sequences
 }
 
 // newPage makes the page of a style: Markdown folds its own lines.
@@ -26,7 +27,7 @@ func newPage(o Options, markdown bool, level string) *page {
 	if markdown {
 		return &page{out: &bytes.Buffer{}, markdown: true, level: level}
 	}
-	return &page{out: &bytes.Buffer{}, width: o.Width}
+	return &page{out: &bytes.Buffer{}, width: o.Width, color: o.Color}
 }
 
 // text is the page so far.
@@ -61,7 +62,29 @@ func (p *page) heading(s string) {
 		p.line("")
 		return
 	}
-	p.folded(s, "", "  ")
+	p.styled(bold, func() { p.folded(s, "", "  ") })
+}
+
+// Styles of lines: parameters of the escape sequence SGR.
+const (
+	bold   = "1"
+	green  = "1;32"
+	red    = "1;31"
+	yellow = "1;33"
+)
+
+// styled gives each line of what write adds to the page a style, on a terminal with colours.
+func (p *page) styled(style string, write func()) {
+	from := p.out.Len()
+	write()
+	if !p.color || p.markdown {
+		return
+	}
+	lines := strings.Split(strings.TrimRight(string(p.out.Bytes()[from:]), "\n"), "\n")
+	p.out.Truncate(from)
+	for _, line := range lines {
+		p.out.WriteString("\x1b[" + style + "m" + line + "\x1b[0m\n")
+	}
 }
 
 // prose is a paragraph.

@@ -103,7 +103,11 @@ func closingSection(t text) {
 	if len(lines) > 0 {
 		t.page.line("")
 	}
-	for _, s := range lines {
+	for i, s := range lines {
+		if i == 0 {
+			t.page.styled(bold, func() { t.page.prose(s) })
+			continue
+		}
 		t.page.prose(s)
 	}
 }

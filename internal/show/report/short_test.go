@@ -1,9 +1,12 @@
 package report
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
@@ -11,6 +14,44 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 )
+
+// A metric without a verdict has its reason beside it: the warning that withheld most blocks.
+func TestVerdictWithoutPairs(t *testing.T) {
+	r := reportOf(t, small(nil))
+	for i := range r.Trials {
+		if r.Trials[i].Block > 1 {
+			delete(r.Trials[i].Metrics, answerMedian)
+			r.Trials[i].Warnings = append(r.Trials[i].Warnings, analysis.Warning{Code: "generator-late", Withholds: true, Metrics: []string{metric.Latency}})
+		}
+	}
+	for i := range r.Comparisons {
+		if r.Comparisons[i].Metric == answerMedian {
+			r.Comparisons[i].N, r.Comparisons[i].Verdict = 1, analysis.Insufficient
+		}
+	}
+	var b strings.Builder
+	if err := writeText(&b, r, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "3 of 4 blocks withheld: generator-late"; !strings.Contains(b.String(), want) {
+		t.Errorf("no %q in\n%s", want, b.String())
+	}
+}
+
+// The result and headings are bold on a terminal with colours, and their text is the same.
+func TestColor(t *testing.T) {
+	r := reportOf(t, small(nil))
+	var plain, colored strings.Builder
+	if err := errors.Join(writeText(&plain, r, Options{}), writeText(&colored, r, Options{Color: true})); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(colored.String(), "\x1b[1m") {
+		t.Errorf("no bold line first: %.80q", colored.String())
+	}
+	if got := ansi.Strip(colored.String()); got != plain.String() {
+		t.Errorf("another text:\n%s", got)
+	}
+}
 
 // A report without --all has 40 lines at most, in common words, and ends with the sentences that it begins with.
 func TestShortText(t *testing.T) {
@@ -53,9 +94,8 @@ func TestAnswerWithFailures(t *testing.T) {
 		Treatments: []analysis.Treatment{treatment("none", 0.514), treatment("envoy", 0.231), treatment("envoy-retries", 0)},
 		Expectations: []analysis.Expectation{{Treatment: "none", Expect: "p99 < 250ms", N: 3, Held: 3}, {Treatment: "envoy", Expect: "p99 < 250ms", N: 3, Held: 1},
 			{Treatment: "envoy", Expect: "status(5xx) == 0", N: 3}, {Treatment: "envoy-retries", Expect: "p99 < 250ms", N: 3, Held: 3}}}
-	want := []string{"no mesh: 51 % of requests failed; every expectation held.",
-		"envoy: 23 % of requests failed; did not hold: p99 < 250ms (2 of 3 trials), status(5xx) == 0 (3 of 3 trials).",
-		"envoy-retries: no request failed; every expectation held.", "All 9 trials are valid."}
+	want := []string{"Requests that failed: 51 % without a mesh, 23 % with envoy, none with envoy-retries.",
+		"2 of 4 expectations did not hold: p99 < 250ms with envoy; status(5xx) == 0 with envoy.", "All 9 trials are valid."}
 	got := Answer(r)
 	for i, line := range want {
 		if i >= len(got) || got[i] != line {

@@ -21,7 +21,7 @@ func TestSpeedOfTheMachine(t *testing.T) {
 			t.Fatalf("order %q: adjusted %v", order, c.Speed)
 		}
 		var out bytes.Buffer
-		if err := writeText(&out, r, Options{Width: 2000}); err != nil {
+		if err := writeText(&out, r, Options{Width: 2000, All: true}); err != nil {
 			t.Fatal(err)
 		}
 		_, sentence, found := strings.Cut(out.String(), "Adjusted for the machine's speed in each block, which narrows the interval: ")

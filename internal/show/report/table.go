@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
 // gap is the space between columns.
@@ -106,9 +108,9 @@ func writeRow(w io.Writer, columns []column, indent string, cell func(column) st
 	writeLine(w, indent+strings.Join(parts, strings.Repeat(" ", gap)))
 }
 
-// writeLine writes a line without trailing space.
+// writeLine writes a line without trailing space, and without control characters.
 func writeLine(w io.Writer, s string) {
-	_, _ = io.WriteString(w, strings.TrimRight(s, " ")+"\n")
+	_, _ = io.WriteString(w, printable.Text(strings.TrimRight(s, " "))+"\n")
 }
 
 // writeWrapped writes text folded to width at its spaces, never inside a word

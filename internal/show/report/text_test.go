@@ -170,12 +170,12 @@ func TestLongReportFolds(t *testing.T) {
 	if err := writeText(&all, r, Options{All: true}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"envoy (mean over 10 levels) adds ", "envoy against none, mean over 10 levels", "10 more comparisons not shown here: see --all."} {
+	for _, want := range []string{"envoy (mean over 10 rates) adds ", "envoy against no mesh, mean over 10 levels", "10 more comparisons not shown here: see --all."} {
 		if !strings.Contains(short.String(), want) {
 			t.Errorf("no %q in\n%s", want, short.String())
 		}
 	}
-	if strings.Contains(short.String(), "envoy, rate 70 against none") || !strings.Contains(all.String(), "envoy, rate 70 against none") {
+	if strings.Contains(short.String(), "envoy, rate 70 against no mesh") || !strings.Contains(all.String(), "envoy, rate 70 against no mesh") {
 		t.Errorf("levels are in the short report, or not in the long one:\n%s", short.String())
 	}
 	if strings.Count(short.String(), "\n") > 80 {

@@ -74,7 +74,9 @@ func WordsOf(r *analysis.Report) Words {
 		w.Estimates[tr.ID] = cells
 	}
 	for _, c := range r.Comparisons {
-		w.Comparisons = append(w.Comparisons, comparisonWords(c))
+		words := comparisonWords(c)
+		words.Verdict = reasonOrVerdict(r, c)
+		w.Comparisons = append(w.Comparisons, words)
 	}
 	w.Ladders = ladderWords(r)
 	return w
