@@ -36,6 +36,7 @@ type finding struct {
 		Estimates, Planes              []float64
 		Intervals, Trials, Percentiles [][2]float64
 		Runs, Changes, Probes          [][2]float64
+		Levels, LevelIntervals         [][2]float64 // of a sweep
 		Answered                       [][2]float64 // points of a timeline
 		Bars                           []float64    // beginnings of expectations and faults
 		Dots                           int          // slices, or cells of a heat map
@@ -176,8 +177,12 @@ func sameNumbers(t *testing.T, r *analysis.Report, f finding) {
 	}
 	var estimates []float64
 	var intervals [][2]float64
-	for _, p := range f.Marks["figure-differences"] {
+	for _, p := range f.Marks["figure-differences"] { // of three rates lines over them, otherwise rows
 		estimates, intervals = append(estimates, p.Estimates...), append(intervals, p.Intervals...)
+		for _, x := range p.Levels {
+			estimates = append(estimates, x[1])
+		}
+		intervals = append(intervals, p.LevelIntervals...)
 	}
 	var want []float64
 	var wantIntervals [][2]float64
@@ -296,13 +301,22 @@ func sameSeconds(t *testing.T, d *result.Dir, f finding) {
 	if len(panels) < 3 || len(rows) == 0 {
 		t.Fatalf("timeline: %d panels, %d rows", len(panels), len(rows))
 	}
-	trial := fmt.Sprint(rows[0][0])
+	trial, whole := fmt.Sprint(rows[0][0]), math.MaxInt
+	records, err := d.Records()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		if r.ID == trial && r.Load != nil { // the last second is not a whole one
+			whole = int(max(1, r.Load.End.Sub(r.Load.Start).Seconds()+r.Load.WarmupSeconds+0.01))
+		}
+	}
 	var at, rates []float64
 	for e, err := range d.Events(trial) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p := e.Progress; p != nil {
+		if p := e.Progress; p != nil && p.HasLoad() && p.Second < whole {
 			at, rates = append(at, float64(p.Second)+0.5), append(rates, p.WhileLoaded())
 		}
 	}

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"math"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment/expect"
@@ -31,9 +32,10 @@ type timeline struct {
 
 // second is one second of load.
 type second struct {
-	At     int      `json:"at"`
-	Asked  *float64 `json:"asked,omitempty"` // absent in a closed loop
-	Rate   float64  `json:"rate"`
+	At    int      `json:"at"`
+	Asked *float64 `json:"asked,omitempty"` // absent in a closed loop
+	// Rate is of answers while the treatment had the load, absent in a second without load or with the end of it.
+	Rate   *float64 `json:"rate,omitempty"`
 	Errors int64    `json:"errors"`
 	P50    float64  `json:"p50"` // ms, 0 for no answer
 	P99    float64  `json:"p99"`
@@ -119,7 +121,10 @@ func timelineOf(d *result.Dir, t plan.Trial, r *result.Record) (timeline, bool) 
 		switch {
 		case e.Progress != nil:
 			p := e.Progress
-			s := second{At: p.Second, Rate: p.WhileLoaded(), Errors: p.Errors, P50: p.P50MS, P99: p.P99MS}
+			s := second{At: p.Second, Errors: p.Errors, P50: p.P50MS, P99: p.P99MS}
+			if rate := p.WhileLoaded(); p.HasLoad() && float64(p.Second) < math.Max(1, math.Floor(since(r.Load.End)+0.01)) {
+				s.Rate = &rate
+			}
 			if p.AskedRate > 0 {
 				s.Asked = &p.AskedRate
 			}

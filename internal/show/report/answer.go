@@ -66,27 +66,36 @@ func answer(r *analysis.Report) []string {
 	}
 	lines := slices.Concat(failureAnswers(v), v.capacityAnswers(), boundaryAnswers(v))
 	first := len(lines) > 0
-	more, shown, pooled := 0, 0, map[string]bool{}
+	var costs []ranked
+	var levels []string
+	pooled := map[string]bool{}
 	for _, tr := range compared {
 		q := v.questionOf(tr.ID)
 		sweep := q != nil && len(q.Pooled) > 0
 		switch {
 		case sweep && pooled[q.ID]:
 		case first && !sweep && !differs(v, tr.ID):
-		case shown == mostAnswers:
-			more++
 		case sweep: // the mean over the levels answers the question
-			lines, shown = append(lines, v.sweepAnswer(*q)), shown+1
+			costs = append(costs, v.sweepAnswer(*q))
+			if s := v.levelsAnswer(*q); s != "" {
+				levels = append(levels, s)
+			}
 		default:
-			lines, shown = append(lines, v.costAnswer(tr)), shown+1
+			c, _ := v.compared(tr.ID, answerCost)
+			costs = append(costs, ranked{verdictRank(c.Verdict), v.costAnswer(tr)})
 		}
 		if sweep {
 			pooled[q.ID] = true
 		}
 	}
-	if more > 0 {
+	slices.SortStableFunc(costs, func(a, b ranked) int { return a.rank - b.rank })
+	for _, c := range costs[:min(len(costs), mostAnswers)] {
+		lines = append(lines, c.line)
+	}
+	if more := len(costs) - mostAnswers; more > 0 {
 		lines = append(lines, fmt.Sprintf("%d more are below.", more))
 	}
+	lines = append(lines, levels[:min(len(levels), mostAnswers)]...)
 	if len(compared) == 1 && !r.RatiosOnly {
 		if s := v.effectAnswer(compared[0]); s != "" {
 			lines = append(lines, s)
@@ -96,6 +105,22 @@ func answer(r *analysis.Report) []string {
 		return nil
 	}
 	return append(lines, v.trustAnswer())
+}
+
+// ranked is a line of the answer. Shown differences have the lowest rank.
+type ranked struct {
+	rank int
+	line string
+}
+
+func verdictRank(verdict analysis.Verdict) int {
+	switch verdict {
+	case analysis.Higher, analysis.Lower:
+		return 0
+	case analysis.Insufficient:
+		return 2
+	}
+	return 1
 }
 
 // differs reports whether a difference in the treatment's CPU time per request is shown.
@@ -276,7 +301,7 @@ func (v view) compared(treatment, name string) (analysis.Comparison, bool) {
 }
 
 // sweepAnswer is the CPU time per request of a question over several levels, on average.
-func (v view) sweepAnswer(q analysis.Question) string {
+func (v view) sweepAnswer(q analysis.Question) ranked {
 	subject, base, _ := strings.Cut(v.questionWords(q), " against ")
 	if len(q.Treatments) > 0 {
 		subject = sidecarsOf(v, v.treatment(q.Treatments[0]), subject)
@@ -288,20 +313,20 @@ func (v view) sweepAnswer(q analysis.Question) string {
 	subject += " (mean over " + printable.Counted(len(q.Treatments), levels) + ")"
 	i := slices.IndexFunc(q.Pooled, func(p analysis.Pooled) bool { return p.Metric == answerCost })
 	if i < 0 {
-		return fmt.Sprintf("%s: no block has all levels: see the levels below.", subject)
+		return ranked{2, fmt.Sprintf("%s: no mean, since no block has all levels.", subject)}
 	}
 	p := q.Pooled[i]
-	s := v.costSentence(subject, base, p.Verdict, p.Difference, p.Ratio) + v.levelsAnswer(q)
+	s := v.costSentence(subject, base, p.Verdict, p.Difference, p.Ratio)
 	if h := p.Heterogeneity; h != nil && *h < 1-v.r.Confidence {
 		s += fmt.Sprintf(" It differs between the levels (p %s).", pValue(*h))
 	}
-	return s
+	return ranked{verdictRank(p.Verdict), s}
 }
 
 // mostLevels is the largest number of levels with a figure each in a sentence.
 const mostLevels = 5
 
-// levelsAnswer has the CPU time per request of each level of a sweep: " By rate: +195 µs at 100, +194 µs at 1000." Of many
+// levelsAnswer has the CPU time per request of each level of a sweep: "envoy by rate: +195 µs at 100, +194 µs at 1000." Of many
 // levels it has the first, the middle and the last.
 func (v view) levelsAnswer(q analysis.Question) string {
 	var names, figures []string
@@ -313,7 +338,7 @@ func (v view) levelsAnswer(q analysis.Question) string {
 		}
 		name := v.label.phrase(levelsOf(v, q, c.Factors), v.label.factors)
 		if one {
-			name = Level(c.Factors[factor])
+			name = levelWords(factor, c.Factors[factor])
 		}
 		of := c.Ratio
 		figure := unknown
@@ -339,7 +364,8 @@ func (v view) levelsAnswer(q analysis.Question) string {
 	if one {
 		by = factor
 	}
-	return " By " + by + ": " + strings.Join(figures, ", ") + "."
+	subject, _, _ := strings.Cut(v.questionWords(q), " against ")
+	return subject + " by " + by + ": " + strings.Join(figures, ", ") + "."
 }
 
 // levelsOf are the levels that differ between the treatments of a question.
@@ -477,13 +503,24 @@ func with(base string) string {
 	return "with " + base
 }
 
-// subject names a treatment in a sentence: "envoy (rate 100)".
+// subject names a treatment in a sentence, by what differs from its baseline: "envoy (rate 100)".
 func (v view) subject(tr analysis.Treatment) string {
-	name, rest, ok := strings.Cut(baselineWords(v.label.describe(tr.Factors)), ", ")
-	if !ok {
-		return name
+	base, compared := v.treatment(tr.Baseline).Factors, tr.Baseline != ""
+	var differ, rest []string
+	for _, f := range v.label.factors {
+		if compared && Level(base[f]) == Level(tr.Factors[f]) {
+			rest = append(rest, f)
+		} else {
+			differ = append(differ, f)
+		}
 	}
-	return name + " (" + rest + ")"
+	name := baselineWords(v.label.phrase(tr.Factors, differ))
+	if !compared || name == "" {
+		var others string
+		name, others, _ = strings.Cut(baselineWords(v.label.describe(tr.Factors)), ", ")
+		return strings.TrimSuffix(name+" ("+others+")", " ()")
+	}
+	return strings.TrimSuffix(name+" ("+v.label.phrase(tr.Factors, rest)+")", " ()")
 }
 
 // effectAnswer is the effect of a treatment on the median and on memory.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -105,6 +106,18 @@ func Level(v any) string {
 	return fmt.Sprint(v)
 }
 
+// levelWords is a level in a sentence: a size of 1024 bytes or more in KiB or MiB, as experiment files have it.
+func levelWords(factor string, v any) string {
+	size, ok := v.(float64)
+	if !ok || !strings.HasSuffix(factor, "Size") || size < 1<<10 || math.Mod(size, 1<<10) != 0 {
+		return Level(v)
+	}
+	if math.Mod(size, 1<<20) == 0 {
+		return Level(size/(1<<20)) + "MiB"
+	}
+	return Level(size/(1<<10)) + "KiB"
+}
+
 // describe returns a treatment in one phrase: "envoy, rate 1000".
 func (l labels) describe(f plan.Factors) string { return l.phrase(f, l.factors) }
 
@@ -114,10 +127,10 @@ func (l labels) phrase(f plan.Factors, factors []string) string {
 		v, ok := f[name]
 		switch {
 		case !ok:
-		case name == experiment.MeshFactor: // its levels are names already
+		case name == experiment.MeshFactor, strings.HasPrefix(Level(v), "/"): // names already, of meshes and routes
 			words = append(words, Level(v))
 		default:
-			words = append(words, name+" "+Level(v))
+			words = append(words, name+" "+levelWords(name, v))
 		}
 	}
 	return strings.Join(words, ", ")

@@ -15,27 +15,33 @@ globalThis.tareDataFigures = function ({ Plot, content, base, known, amount, sig
     const series = all.filter((s) => s.block === block);
     const data = series.flatMap((s) => s.us.map((us, i) => ({ treatment: s.treatment, slice: i + 1, us, tip: `${name(s.treatment)}, slice ${i + 1}\n${amount(us)} µs per request` })).filter((d) => known(d.us)));
     if (!data.length) return null;
+    // Of more than four treatments each baseline has a panel of its own, with what is compared with it.
+    const baseOf = (id) => report.treatments.find((t) => t.id === id)?.baseline || id;
+    const groups = series.length > 4 ? [...new Set(series.map((s) => baseOf(s.treatment)))] : [null];
     return {
       table: { id: "slices", title: `CPU per request in each slice of block ${block}`, columns: ["treatment", "slice", "µs per request"], rows: data.map((d) => [name(d.treatment), d.slice, d.us]) },
       options: [{ name: "block", label: "Slices of block", value: String(block), values: blocks.map((b) => ({ value: String(b), label: String(b) })) }],
-      panel: {
-        title: `CPU per request in each slice of block ${block} (µs)`, legend: legendOf(series.map((s) => s.treatment)),
-        about: `${data.length} slices of ${series.length} treatments`,
-        plot: (width) => ({
-          ...frame, width, height: 280,
-          x: x("slice of the treatment, in order of time", width), y: { label: null, grid: true, zero: true, nice: true, tickFormat: amount },
-          marks: [
-            Plot.line(data, { x: "slice", y: "us", z: "treatment", stroke: (d) => look(d.treatment).color, strokeOpacity: 0.35, className: "mark-slices" }),
-            Plot.dot(data, { x: "slice", y: "us", r: 2.5, symbol: (d) => look(d.treatment).symbol, stroke: (d) => look(d.treatment).color, fill: (d) => (look(d.treatment).hollow ? "var(--page)" : look(d.treatment).color), title: "tip", tip: tips, className: "mark-slice" }),
-          ],
-        }),
-      },
+      panels: groups.map((group) => {
+        const own = data.filter((d) => group === null || baseOf(d.treatment) === group);
+        return {
+          title: `CPU per request in each slice of block ${block} (µs)${group === null ? "" : `, against ${name(group)}`}`, legend: legendOf([...new Set(own.map((d) => d.treatment))]),
+          about: `${own.length} slices of ${new Set(own.map((d) => d.treatment)).size} treatments`,
+          plot: (width) => ({
+            ...frame, width, height: 280,
+            x: x("slice of the treatment, in order of time", width), y: { label: null, grid: true, zero: true, nice: true, tickFormat: amount },
+            marks: [
+              Plot.line(own, { x: "slice", y: "us", z: "treatment", stroke: (d) => look(d.treatment).color, strokeOpacity: 0.35, className: "mark-slices" }),
+              Plot.dot(own, { x: "slice", y: "us", r: 2.5, symbol: (d) => look(d.treatment).symbol, stroke: (d) => look(d.treatment).color, fill: (d) => (look(d.treatment).hollow ? "var(--page)" : look(d.treatment).color), title: "tip", tip: tips, className: "mark-slice" }),
+            ],
+          }),
+        };
+      }),
     };
   }
 
   // heat is the distribution of response times in each second of one trial.
   function heat(chosen) {
-    const all = content.heat ?? [];
+    const all = (content.heat ?? []).filter((h) => new Set(h.cells.map((c) => c[0])).size > 1); // one second shows no course
     if (!all.length) return null;
     const of = all.find((h) => h.trial === chosen) ?? all.find((h) => { const t = report.treatments.find((t) => t.id === h.treatment); return t?.baseline && !t.control; }) ?? all[0];
     const most = Math.max(...of.cells.map((c) => c[2]));

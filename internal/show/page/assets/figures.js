@@ -23,14 +23,24 @@ globalThis.tareFigures = function (Plot, content) {
   const treatments = new Map(report.treatments.map((t) => [t.id, t]));
   const name = (id) => words.names[id] ?? id;
   const kit = tareKit(Plot, content);
-  const { color, symbols, base, known, changeUnit, titled, amount, signed, tips, rowLabels, rowAxis, rowsHigh } = kit;
+  const { color, symbols, base, known, changeUnit, titled, amount, signed, tips, rowLabels, rowAxis, rowsHigh, levelAxis, shortened } = kit;
 
-  // look of a treatment: baselines are grey, their A/A twins hollow; others have a color and a symbol.
+  // swept is the factor with the most numbers, at least three, that treatments are drawn over. A line is a treatment
+  // without it.
+  const numbers = new Map();
+  for (const t of report.treatments) if (!t.control) for (const [f, v] of Object.entries(t.factors)) if (typeof v === "number") numbers.set(f, (numbers.get(f) ?? new Set()).add(v));
+  const swept = [...numbers].filter(([, of]) => of.size >= 3).sort((a, b) => b[1].size - a[1].size)[0]?.[0];
+  const varying = [...new Set(report.treatments.flatMap((t) => Object.keys(t.factors)))].filter((f) => f !== swept && f !== "control" && new Set(report.treatments.map((t) => String(t.factors[f]))).size > 1);
+  const lineOf = (t) => varying.map((f) => (f === "mesh" || f === "route" ? String(t.factors[f] ?? "") : `${f} ${t.factors[f]}`)).filter((s) => s).join(", ");
+  const levelOf = (t) => (swept && typeof t.factors[swept] === "number" ? t.factors[swept] : 0);
+
+  // look of a treatment: baselines are grey, their A/A twins hollow; others have a color and a symbol, the same at each
+  // level of a sweep.
   const looks = new Map();
   let nth = 0;
   for (const t of report.treatments) {
     const twin = t.control || !t.baseline;
-    const key = String(t.factors.mesh ?? t.id);
+    const key = (swept && lineOf(t)) || String(t.factors.mesh ?? t.id);
     let at = twin ? 0 : [...looks.values()].find((l) => l.key === key && l.at > 0)?.at;
     if (at === undefined) at = ++nth;
     looks.set(t.id, { key, at, color: color("series" + (at % 6)), symbol: symbols[at % symbols.length], hollow: !!t.control });
@@ -47,6 +57,36 @@ globalThis.tareFigures = function (Plot, content) {
   }
 
   const dataFigures = tareDataFigures({ ...kit, Plot, content, name, look, legendOf: (ids) => legendOf(ids) });
+
+  // levelPanel draws differences as lines over the numbers of a sweep, one a treatment, with the bands of their intervals.
+  // Without a sweep it is null.
+  function levelPanel(data, m, only) {
+    if (!swept) return null;
+    for (const d of data) Object.assign(d, { x: levelOf(treatments.get(d.row)), line: lineOf(treatments.get(d.row)) || "difference" });
+    const lines = [...new Set(data.map((d) => d.line))];
+    if (new Set(data.map((d) => d.x)).size < 3) return null;
+    const first = (line) => look(data.find((d) => d.line === line).row);
+    const noise = [...new Map(data.filter((d) => known(d.noiseLow)).map((d) => [d.x, d])).values()];
+    const ordered = data.slice().sort((a, b) => a.x - b.x);
+    return {
+      title: only ? m.title : titled(m),
+      about: `${m.title}: ` + data.map((d) => `${d.left} ${d.right}`).join("; "),
+      legend: [...lines.map((line) => ({ text: line, color: first(line).color, symbol: first(line).symbol })), ...(noise.length ? [{ text: "baseline against itself", color: color("noise") }] : [])],
+      plot: (width) => ({
+        ...base, width, height: 300, marginLeft: 58, marginTop: 14, insetLeft: 10, insetRight: 10,
+        x: levelAxis(swept, data.map((d) => d.x), width),
+        y: { label: null, grid: true, nice: true, tickFormat: signed, ticks: 5 }, symbol: { legend: false },
+        marks: [
+          Plot.link(noise, { x1: "x", x2: "x", y1: "noiseLow", y2: "noiseHigh", stroke: color("noise"), strokeWidth: 14, strokeLinecap: "butt", className: "mark-noise" }),
+          Plot.ruleY([0], { stroke: "currentColor", className: "mark-zero" }),
+          Plot.areaY(ordered.filter((d) => known(d.low)), { x: "x", y1: "low", y2: "high", z: "line", fill: (d) => look(d.row).color, fillOpacity: 0.14, className: "mark-band" }),
+          Plot.line(ordered, { x: "x", y: "estimate", z: "line", stroke: (d) => look(d.row).color, strokeWidth: 2, className: "mark-line" }),
+          Plot.link(data.filter((d) => known(d.low)), { x1: "x", x2: "x", y1: "low", y2: "high", stroke: (d) => look(d.row).color, strokeWidth: 1.5, className: "mark-level-interval" }),
+          Plot.dot(data, { x: "x", y: "estimate", r: 5, strokeWidth: 2, stroke: (d) => look(d.row).color, symbol: (d) => look(d.row).symbol, fill: (d) => (d.shown ? look(d.row).color : "var(--page)"), className: "mark-level", tip: tips, title: "tip" }),
+        ],
+      }),
+    };
+  }
 
   // 1. differences -------------------------------------------------------------------------------
   function differences() {
@@ -67,7 +107,7 @@ globalThis.tareFigures = function (Plot, content) {
           row: c.treatment, left: name(c.treatment), right: (only ? `${w.ratio} ${w.ratioInterval}` : `${w.difference} ${w.interval}`).trim(),
           estimate: by.estimate * k, low: by.low * k, high: by.high * k,
           noiseLow: noise?.low * k, noiseHigh: noise?.high * k,
-          note: c.verdict === "higher" || c.verdict === "lower" ? "" : c.verdict,
+          note: c.verdict === "higher" || c.verdict === "lower" ? "" : w.verdict,
           shown: c.verdict === "higher" || c.verdict === "lower",
           tip: `${name(c.treatment)} against ${words.against[c.treatment] ?? name(c.baseline)}\n${m.title}: ${only ? "" : `${w.difference} ${w.interval}\n`}${w.ratio === "–" ? "" : `ratio ${w.ratio} ${w.ratioInterval}\n`}${w.verdict}`,
         });
@@ -75,6 +115,11 @@ globalThis.tareFigures = function (Plot, content) {
         rows.push([name(c.treatment), words.against[c.treatment] ?? name(c.baseline), m.title, unit, d.estimate, d.low, d.high, c.ratio?.estimate, c.ratio?.low, c.ratio?.high, w.verdict, d.noiseLow, d.noiseHigh]);
       });
       if (!data.length) continue;
+      const overLevels = levelPanel(data, m, only);
+      if (overLevels) {
+        panels.push(overLevels);
+        continue;
+      }
       const noise = data.filter((d) => known(d.noiseLow));
       panels.push({
         title: only ? m.title : titled(m),
@@ -174,7 +219,8 @@ globalThis.tareFigures = function (Plot, content) {
       const total = metrics.get(prefix + "/total");
       if (!total) return null;
       const k = total.scale, data = [], parts = [];
-      for (const t of report.treatments) {
+      // What is compared stands side by side: by level of a sweep, each baseline before its treatments.
+      for (const t of report.treatments.slice().sort((a, b) => levelOf(a) - levelOf(b))) {
         const e = t.metrics[prefix + "/total"];
         if (!e) continue;
         const words_ = `${words.estimates[t.id][total.name]} ${total.unit}`;
@@ -226,8 +272,18 @@ globalThis.tareFigures = function (Plot, content) {
     return { name: "metric", label: "Metric", value, values: [...shown, ...other].map((m) => ({ value: m.name, label: titled(m) })) };
   };
 
-  // legendOf treatments: symbol and color.
-  const legendOf = (ids) => ids.map((id) => ({ text: name(id), color: look(id).color, symbol: look(id).symbol, hollow: look(id).hollow }));
+  // legendOf treatments: symbol and color. Treatments that look alike, as the levels of a sweep, have one entry.
+  const legendOf = (ids) => {
+    const alike = new Map();
+    for (const id of ids) {
+      const l = look(id), key = `${l.color} ${l.symbol} ${l.hollow}`;
+      alike.set(key, [...(alike.get(key) ?? []), id]);
+    }
+    return [...alike.values()].map(([id, ...more]) => ({
+      text: more.length ? (lineOf(treatments.get(id)) || name(id)) + (look(id).hollow ? "-control" : "") : name(id),
+      color: look(id).color, symbol: look(id).symbol, hollow: look(id).hollow,
+    }));
+  };
 
   // 3. trials ------------------------------------------------------------------------------------
   function trials(choices = {}) {
@@ -263,7 +319,7 @@ globalThis.tareFigures = function (Plot, content) {
         ],
       }),
     }];
-    if (deviating.length) panels.push({
+    if (deviating.length && new Set(deviating.map((d) => d.block)).size > 1) panels.push({
       title: "deviation from the treatment's mean (%)",
       about: `deviation of each trial from the mean of its treatment, in percent, by block`,
       plot: (width) => ({
@@ -278,7 +334,7 @@ globalThis.tareFigures = function (Plot, content) {
       }),
     });
     const sliced = dataFigures.slices(choices.block);
-    if (sliced) panels.push(sliced.panel);
+    if (sliced) panels.push(...sliced.panels);
     return {
       id: "trials", title: "Every trial: drift and outliers",
       caption: "One mark a trial. Lines on the left join the trials of a block, lines on the right those of a treatment. A cross is a trial that is not valid and in no mean.",
@@ -306,13 +362,13 @@ globalThis.tareFigures = function (Plot, content) {
       }
       // A percentile with too few requests everywhere is not drawn; the table has it.
       for (const [part] of quantiles.slice(2)) if (data.every((d) => d.part !== part || d.few)) data.splice(0, data.length, ...data.filter((d) => d.part !== part));
-      if (!data.length) continue;
+      if (new Set(data.map((d) => d.part)).size < 2) continue; // one point is no curve
       const response = data.filter((d) => d.time === families.response.title), service = data.filter((d) => d.time === families.service.title);
       const parts = quantiles.filter(([part]) => data.some((d) => d.part === part));
         panels.push({
         title: groups.length > 1 ? `against ${name(g.id)} (ms)` : "time of a request (ms)",
         about: response.filter((d) => d.part === "p50" || d.part === "p99").map((d) => `${name(d.treatment)} ${d.part} ${words.estimates[d.treatment][`${families.response.name}/${d.part}`]} ms`).join("; "),
-        legend: [...legendOf(g.members.map((t) => t.id).filter((id) => data.some((d) => d.treatment === id))), { text: families.service.title, dashed: true, color: "currentColor" }],
+        legend: [...legendOf(g.members.map((t) => t.id).filter((id) => data.some((d) => d.treatment === id))), ...(service.length ? [{ text: families.service.title, dashed: true, color: "currentColor" }] : [])],
         plot: (width) => ({
           ...base, width, height: 340, marginLeft: 52, marginRight: 28, marginTop: 14,
           x: { type: "log", domain: [parts[0] ? 1 / (1 - parts[0][1]) : 2, 1 / (1 - (parts.at(-1)?.[1] ?? 0.99))], label: "percentile (tail on a logarithmic axis)", labelAnchor: "center", labelArrow: "none",
@@ -353,8 +409,8 @@ globalThis.tareFigures = function (Plot, content) {
       if (!first) continue;
       const words_ = Object.entries(l.factors).filter(([k]) => k === "mesh").map(([, v]) => String(v))[0] ?? name(first.id);
       const at = (x) => l.fixed_cores.estimate * 1000 + (l.per_request_us.estimate * x) / 1000;
-      fits.push({ line: words_, id: first.id, x: l.from, y: at(l.from) }, { line: words_, id: first.id, x: l.to, y: at(l.to) });
-      band.push(...dataFigures.band(l, at, { line: words_, id: first.id }));
+      if (!l.warnings?.length) fits.push({ line: words_, id: first.id, x: l.from, y: at(l.from) }, { line: words_, id: first.id, x: l.to, y: at(l.to) });
+      if (!l.warnings?.length) band.push(...dataFigures.band(l, at, { line: words_, id: first.id }));
       for (const t of report.trials) {
         const x = t.metrics[families.answered], cores = t.metrics[`${families.cores}/${value}`];
         if (!t.valid || t.control || !match(l, t.factors) || !known(x) || !known(cores)) continue;
@@ -368,11 +424,12 @@ globalThis.tareFigures = function (Plot, content) {
     const ids = [...new Set(points.map((p) => p.id))];
     const legend = ids.map((id) => ({ ...legendOf([id])[0], text: points.find((p) => p.id === id).line }));
     const dots = (y) => Plot.dot(points, { x: "x", y, r: 4, symbol: (d) => look(d.id).symbol, stroke: (d) => look(d.id).color, fill: (d) => look(d.id).color, title: "tip", tip: tips, className: "mark-trial" });
+    const rejected = lines.length - fits.length / 2;
     const frame = { ...base, marginLeft: 58, marginTop: 14, height: 300 };
     const x = (width) => ({ label: "answered requests per second", labelAnchor: "center", labelArrow: "none", ticks: Math.max(3, Math.round(width / 90)), tickFormat: amount, nice: true });
     return {
       id: "rate", title: "Cost against rate",
-      caption: `CPU of each trial over the rate, with the fitted line and its ${report.confidence * 100} % band: a fixed cost and a cost per request. On the right, the distance of each trial from its line.` + dataFigures.referenceNote(value, lines),
+      caption: `CPU of each trial over the rate, with the fitted line and its ${report.confidence * 100} % band: a fixed cost and a cost per request. On the right, the distance of each trial from its line.${rejected ? ` ${rejected} of ${lines.length} treatments do not lie on a line, which is not drawn.` : ""}` + dataFigures.referenceNote(value, lines),
       columns: ["treatment", "trial", "rate /s", "CPU mC", "line mC", "residual mC"], rows,
       options: [{ name: "part", label: "Part", value, values: parts.map((p) => ({ value: p, label: title(p) })) }],
       panels: [
@@ -380,9 +437,9 @@ globalThis.tareFigures = function (Plot, content) {
           about: lines.map((l) => `${Object.values(l.factors).join(", ")}: ${amount(l.per_request_us.estimate)} µs per request and ${amount(l.fixed_cores.estimate * 1000)} mC fixed`).join("; "),
           plot: (width) => ({ ...frame, width, x: { ...x(width), zero: true }, y: { label: null, grid: true, zero: true, nice: true, tickFormat: amount },
             marks: [Plot.areaY(band, { x: "x", y1: "low", y2: "high", z: "line", fill: (d) => look(d.id).color, fillOpacity: 0.18, className: "mark-band" }), Plot.line(fits, { x: "x", y: "y", z: "line", stroke: (d) => look(d.id).color, strokeWidth: 2, className: "mark-fit" }), ...dataFigures.references(value, lines), dots("y")] }) },
-        { title: "residuals (millicores)", about: "distance of each trial from the fitted line",
+        ...(fits.length ? [{ title: "residuals (millicores)", about: "distance of each trial from the fitted line",
           plot: (width) => ({ ...frame, width, x: x(width), y: { label: null, grid: true, nice: true, tickFormat: signed },
-            marks: [Plot.ruleY([0], { stroke: "currentColor" }), dots("residual")] }) },
+            marks: [Plot.ruleY([0], { stroke: "currentColor" }), dots("residual")] }) }] : []),
       ],
     };
   }
@@ -400,32 +457,44 @@ globalThis.tareFigures = function (Plot, content) {
     rows.sort((a, b) => a[1] - b[1]);
     const frame = { ...base, marginLeft: 58, marginTop: 22, height: 190 };
     const x = { label: "seconds from the start of the load", labelAnchor: "center", labelArrow: "none", domain: [Math.min(0, ...(t.phases ?? []).map((p) => p.from)), end] };
+    // One shading covers all faults, and one text, since those of several would hide what is below.
+    const faults = (t.faults ?? []).filter((f) => f.at <= end).sort((a, b) => a.at - b.at), faulty = [];
+    for (const f of faults) {
+      const last = faulty.at(-1), to = Math.min(f.to, end);
+      if (last && f.at <= last.to) last.to = Math.max(last.to, to);
+      else faulty.push({ at: f.at, to });
+    }
+    const kinds = [...new Set(faults.map((f) => f.text))].map((kind) => ({ at: faults.find((f) => f.text === kind).at, text: faults.filter((f) => f.text === kind).length > 1 ? `${kind} ×${faults.filter((f) => f.text === kind).length}` : kind }));
     const marks = (more, ofPhases) => [
       Plot.rectX((t.phases ?? []).filter((p) => p.name === "measure"), { x1: "from", x2: "to", fill: color("noise"), fillOpacity: 0.6, className: "mark-measure" }),
+      Plot.rectX(faulty, { x1: "at", x2: "to", fill: color("bad"), fillOpacity: 0.08, className: "mark-faulty" }),
+      Plot.ruleX(faults, { x: "at", stroke: color("bad"), strokeWidth: 1, strokeOpacity: 0.6, className: "mark-fault" }),
       ...more,
       Plot.ruleX(t.phases ?? [], { x: "from", stroke: "currentColor", strokeOpacity: 0.4, strokeDasharray: "2 3" }),
-      ...(ofPhases ? [Plot.text(t.phases ?? [], { x: "from", text: "name", frameAnchor: "top", textAnchor: "start", dx: 3, dy: -12, fill: color("muted") })] : []),
-      Plot.rectX(t.faults ?? [], { x1: "at", x2: (f) => Math.min(f.to, end), fill: color("bad"), fillOpacity: 0.12, className: "mark-faulty" }),
-      Plot.ruleX(t.faults ?? [], { x: "at", stroke: color("bad"), strokeWidth: 2, className: "mark-fault" }),
-      ...(ofPhases ? [Plot.text(t.faults ?? [], { x: "at", text: "text", frameAnchor: "top", textAnchor: "start", dx: 3, dy: -27, fill: color("bad") })] : []),
+      ...(ofPhases ? [Plot.text(t.phases ?? [], { x: "from", text: "name", frameAnchor: "top", textAnchor: "start", dx: 3, dy: -12, fill: color("muted"), filter: (p, i) => { const next = t.phases[i + 1]; return !next || next.from - p.from > end / 12; } })] : []),
+      ...(ofPhases ? [Plot.text(kinds.slice(0, 1), { x: "at", text: "text", frameAnchor: "top", textAnchor: "start", dx: 3, dy: -27, fill: color("bad") })] : []),
     ];
     const times = seconds.flatMap((s) => [["p50", s.p50], ["p99", s.p99]].filter(([, v]) => v > 0).map(([part, v]) => ({ at: s.at + 0.5, part, v })));
     const cores = samples.flatMap((s) => words.planes.filter((p) => known(s.cores[p.part])).map((p) => ({ at: s.at, part: p.part, title: p.title, v: s.cores[p.part] * 1000 })));
     const used = words.planes.filter((p) => cores.some((c) => c.part === p.part && c.v > 0));
-    const panels = [
-      { title: "requests per second", about: "responses and target rate, each second of the load",
-        legend: [{ text: "answered", color: color("series2") }, { text: "asked for", color: "currentColor", dashed: true }, ...(seconds.some((s) => s.errors) ? [{ text: "failed", color: color("bad"), symbol: "times" }] : [])],
+    const ratePanel = (title, seconds) => ({ title, about: "responses and target rate, each second of the load",
+        legend: [{ text: "answered", color: color("series2") }, ...(seconds.some((s) => known(s.asked)) ? [{ text: "asked for", color: "currentColor", dashed: true }] : []), ...(seconds.some((s) => s.errors) ? [{ text: "failed", color: color("bad"), symbol: "times" }] : [])],
         plot: (width) => ({ ...frame, marginTop: t.faults?.length ? 37 : frame.marginTop, height: frame.height + (t.faults?.length ? 15 : 0), width, x, y: { label: null, grid: true, zero: true, nice: true, tickFormat: amount, ticks: 4 }, marks: marks([
           Plot.line(seconds.filter((s) => known(s.asked)), { x: (s) => s.at + 0.5, y: "asked", stroke: "currentColor", strokeDasharray: "4 3", className: "mark-asked-for" }),
           Plot.line(seconds, { x: (s) => s.at + 0.5, y: "rate", stroke: color("series2"), strokeWidth: 2, className: "mark-answered" }),
-          Plot.dot(seconds.filter((s) => s.errors), { x: (s) => s.at + 0.5, y: "errors", symbol: "times", stroke: color("bad"), strokeWidth: 2, className: "mark-failed" }),
-        ], true) }) },
-      { title: "response time (ms, logarithmic)", about: "median and 99th percentile of each second", legend: [{ text: "p50", color: color("series2") }, { text: "p99", color: color("series1"), dashed: true }],
+          Plot.dot(seconds.filter((s) => s.errors), { x: (s) => s.at + 0.5, y: "errors", symbol: "times", r: 2.5, stroke: color("bad"), strokeWidth: 1.5, className: "mark-failed" }),
+        ], true) }) });
+    // With faults the other treatments of the run are beside the chosen one, over the same seconds.
+    const compared = [...new Map(all.filter((x) => faults.length && x.treatment !== t.treatment && !treatments.get(x.treatment)?.control).reverse().map((x) => [x.treatment, x])).values()].reverse().slice(0, 5);
+    const panels = [
+      ratePanel(compared.length ? `requests per second: ${name(t.treatment)}` : "requests per second", seconds),
+      ...compared.map((x) => ratePanel(`requests per second: ${name(x.treatment)}`, x.seconds)),
+      { title: compared.length ? `response time: ${name(t.treatment)} (ms, logarithmic)` : "response time (ms, logarithmic)", about: "median and 99th percentile of each second", legend: [{ text: "p50", color: color("series2") }, { text: "p99", color: color("series1"), dashed: true }],
         plot: (width) => ({ ...frame, width, x, y: { type: "log", label: null, grid: true, tickFormat: amount, ticks: 4 }, marks: marks([
           Plot.line(times.filter((d) => d.part === "p50"), { x: "at", y: "v", stroke: color("series2"), strokeWidth: 2, className: "mark-p50" }),
           Plot.line(times.filter((d) => d.part === "p99"), { x: "at", y: "v", stroke: color("series1"), strokeWidth: 2, strokeDasharray: "4 3", className: "mark-p99" }),
         ]) }) },
-    ].filter((p, i) => i !== 1 || times.length);
+    ].filter((p) => !p.title.startsWith("response time") || times.length);
     if (used.length) panels.push({
       title: "CPU by plane (millicores)", about: "CPU of each plane between samples", legend: used.map((p) => ({ text: p.title, color: color(p.part) })),
       plot: (width) => ({ ...frame, width, x, y: { label: null, grid: true, zero: true, nice: true, tickFormat: amount, ticks: 4 }, marks: marks([
@@ -445,7 +514,7 @@ globalThis.tareFigures = function (Plot, content) {
       rows: expected.flatMap((e) => (e.times?.length ? e.times : [[undefined, undefined]]).map(([from, to]) => [t.trial, e.text, e.ok ? "yes" : "no", e.value, e.unit, e.detail, from, to])) };
     return {
       id: "timeline", title: "One trial, second by second",
-      caption: "Rate, response time and CPU by plane as recorded during the trial. The shaded time is the measure phase; figures come from it alone." +
+      caption: "Rate, response time and CPU by plane as recorded during the trial. A gap in the rate: another treatment had the load. The shaded time is the measure phase; figures come from it alone." +
         (expected.length ? " Bars: the time that each expectation is about; hollow where it does not hold." : ""),
       tables: expected.length ? [holds] : [],
       columns: ["trial", "second", "asked /s", "answered /s", "failed", "p50 ms", "p99 ms", ...words.planes.map((p) => `CPU ${p.title} mC`)], rows,

@@ -22,6 +22,20 @@ globalThis.tareKit = function (Plot, content) {
   // tips show the title of a mark under the pointer; a still figure has none.
   const tips = content.still ? undefined : { format: { x: false, y: false, symbol: false, fill: false, stroke: false, z: false } };
 
+  // sized is a number of bytes: 16 B, 64 KiB, 1 MiB.
+  const sized = (v) => (v >= 1048576 ? `${amount(v / 1048576)} MiB` : v >= 1024 ? `${amount(v / 1024)} KiB` : `${amount(v)} B`);
+  // levelAxis is the axis of a factor's numbers: logarithmic over a wide range, with the levels as its ticks.
+  const levelAxis = (factor, values, width) => {
+    const levels = [...new Set(values)].sort((a, b) => a - b), format = factor.endsWith("Size") ? sized : amount;
+    const log = levels[0] > 0 && levels.at(-1) / levels[0] >= 20;
+    const at = (v) => (log ? Math.log(v / levels[0]) / Math.log(levels.at(-1) / levels[0]) : (v - levels[0]) / (levels.at(-1) - levels[0]));
+    const ticks = [], room = 58 / Math.max(width - 90, 100);
+    for (const v of levels) if (!ticks.length || at(v) - at(ticks.at(-1)) >= room) ticks.push(v);
+    return { type: log ? "log" : "linear", label: factor + (factor === "rate" ? " (requests per second)" : "") + (log ? ", logarithmic" : ""), labelAnchor: "center", labelArrow: "none", ticks, tickFormat: format };
+  };
+  // shortened is a name of at most n characters: what is cut is in the middle, since names differ at their ends.
+  const shortened = (text, n) => (text.length <= n ? text : text.slice(0, Math.ceil((n - 1) / 2)) + "…" + text.slice(text.length - Math.floor((n - 1) / 2)));
+
   // rowLabels are the two texts above a row: name on the left, figure on the right. A name that is too long is cut, and
   // the note left out first.
   const rowLabels = (data, width, margin = base.marginLeft) => {
@@ -29,7 +43,7 @@ globalThis.tareKit = function (Plot, content) {
     const texts = data.map((d) => {
       const noted = d.note && width > 420 ? `${d.right}, ${d.note}` : d.right, right = d.left.length + noted.length + 2 > room ? d.right : noted;
       const most = Math.max(6, Math.floor(room) - right.length - 2);
-      return { row: d.row, left: d.left.length > most ? d.left.slice(0, most - 1) + "…" : d.left, right };
+      return { row: d.row, left: shortened(d.left, most), right };
     });
     return [
       Plot.text(texts, { y: "row", text: "left", frameAnchor: "left", dy: -12, fontWeight: 600, fill: "currentColor" }),
@@ -38,5 +52,5 @@ globalThis.tareKit = function (Plot, content) {
   };
   const rowAxis = (data) => ({ type: "band", domain: data.map((d) => d.row), axis: null, padding: 0 });
   const rowsHigh = (n) => n * rowHeight + base.marginTop + base.marginBottom;
-  return { color, symbols, style, base, known, changeUnit, titled, amount, signed, tips, rowLabels, rowAxis, rowsHigh };
+  return { color, symbols, style, base, known, changeUnit, titled, amount, signed, tips, rowLabels, rowAxis, rowsHigh, levelAxis, shortened };
 };

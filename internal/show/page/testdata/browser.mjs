@@ -29,6 +29,8 @@ function marks() {
         title: panel.querySelector("h3").textContent, about: svg.getAttribute("aria-label"),
         estimates: [...group("estimate")].map((e) => value(x, at(e)[0])),
         intervals: [...group("interval")].map((e) => e.getAttribute("d").match(/-?[\d.]+(e-?\d+)?/g).map(Number)).map(([a, , b]) => [value(x, a), value(x, b)]),
+        levels: [...group("level")].map((e) => at(e)).map(([a, b]) => [value(x, a), value(y, b)]),
+        levelIntervals: [...group("level-interval")].map((e) => e.getAttribute("d").match(/-?[\d.]+(e-?\d+)?/g).map(Number)).map(([, a, , b]) => [value(y, a), value(y, b)]),
         trials: [...group("trial")].map((e) => at(e)).map(([a, b]) => [value(x, a), value(y, b)]),
         percentiles: [...group("percentile")].map((e) => at(e)).map(([a, b]) => [value(x, a), value(y, b)]),
         probes: [...group("probe"), ...group("rate")].map((e) => at(e)).map(([a, b]) => [value(x, a), value(y, b)]),
