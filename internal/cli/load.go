@@ -113,7 +113,7 @@ func (c loadCommand) load(cmd *cobra.Command, p load.Profile, f *loadFlags) erro
 			switch key {
 			case 'q':
 				end()
-			case 'p':
+			case 'p', ' ':
 				live.Pause()
 			}
 		})

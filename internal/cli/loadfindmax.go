@@ -98,6 +98,9 @@ func (c capacitySearch) findMax(ctx context.Context, p load.Profile, f *loadFlag
 	}
 	found, err := capacity.Find(ctx, capacity.Options{Objective: f.findMax, Limit: p.Rate, Probes: f.probes, Length: f.duration.d, Seed: rand.Uint64(), Judged: so.judged}, one)
 	live("")
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w after %s of %d, too few for a rate", context.Canceled, printable.Counted(len(times), "probe"), f.probes)
+	}
 	if err != nil {
 		return err
 	}

@@ -204,6 +204,8 @@ func (o Weigh) file(args []string) (*weighFile, error) {
 		return nil, hint.Usage(errors.New("--entry, --kubeconfig, --context, --in-place, --in-use, --yes, --mesh-version, --charts, --option and --image apply to a cluster"), "add --namespace NAME or --manifests DIR")
 	case len(args) == 0 && o.URL == "":
 		return nil, hint.Usage(errors.New("no program to measure"), "write `tare weigh -- PROGRAM {port}`, or --url http://127.0.0.1:8080 for one that runs")
+	case strings.HasPrefix(o.URL, "https://"):
+		return nil, hint.Usage(fmt.Errorf("--url %s: sidecars are measured before plain HTTP", o.URL), "write the http:// address of the program itself: sidecars add the encryption")
 	case len(args) > 0 && o.URL != "":
 		return nil, hint.Usage(errors.New("both a program and --url"), "remove one of the two")
 	case o.Time < 10*time.Second || o.Time > 24*time.Hour:
@@ -213,11 +215,19 @@ func (o Weigh) file(args []string) (*weighFile, error) {
 	case o.Rate < 0:
 		return nil, hint.Usage(fmt.Errorf("--rate %v is negative", o.Rate), "omit --rate: tare then searches for a rate")
 	}
+	for _, d := range mesh.Builtin() {
+		if slices.Contains(o.Meshes, d.Name) && d.On(mesh.OnLocal) != nil {
+			return nil, hint.Usage(fmt.Errorf("mesh %s needs a cluster", d.Name), "add --namespace NAME --entry SERVICE for an application on a cluster; `tare list meshes` has those that run on this machine")
+		}
+	}
 	w := &weighFile{APIVersion: experiment.APIVersion, Kind: experiment.Kind, Order: experiment.OrderInterleaved, Blocks: minWeighBlocks, Control: true,
 		Phases:  weighPhases{experiment.Duration(weighWarmup), experiment.Duration(weighMeasure), experiment.Duration(weighDrain)},
 		Factors: weighFactors{Mesh: []string{"none"}, Rate: []float64{cmp.Or(o.Rate, 1)}, Connections: []int{o.Connections}, Protocol: []string{o.Protocol}}}
 	w.Application.Ready = o.Ready
 	path := o.Path
+	if o.Protocol == "grpc" && path != "" && !strings.HasPrefix(path, "/") { // as grpcurl names methods
+		path = "/" + path
+	}
 	if o.URL != "" {
 		scheme, rest, _ := strings.Cut(o.URL, "://")
 		host, inURL, _ := strings.Cut(rest, "/")

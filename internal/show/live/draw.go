@@ -48,6 +48,7 @@ type look struct {
 	scroll        int // lines, from the top of a trial's page and from the end of the log
 	paused        bool
 	speed         string // of a replay, empty for none
+	help          bool   // the keys are shown in place of the page
 }
 
 // drawing is one frame under construction.
@@ -63,10 +64,12 @@ func frame(b *Board, l look, plain bool, now time.Time) []string {
 	d := drawing{painter{plain}, b, l, now}
 	lines := []string{d.title()}
 	body := max(0, l.height-2)
-	switch l.page {
-	case trialPage:
+	switch {
+	case l.help:
+		lines = append(lines, scrolled(d.helpLines(), body, 0)...)
+	case l.page == trialPage:
 		lines = append(lines, scrolled(d.trialLines(d.chosen()), body, l.scroll)...)
-	case logPage:
+	case l.page == logPage:
 		all := d.messageLines(l.width)
 		lines = append(lines, scrolled(all, body, max(0, len(all)-body-l.scroll))...)
 	default:
@@ -79,6 +82,26 @@ func frame(b *Board, l look, plain bool, now time.Time) []string {
 	lines = append(lines, d.keys())
 	for i, line := range lines {
 		lines[i] = strings.TrimRight(cut(line, l.width), " ")
+	}
+	return lines
+}
+
+// helpLines are the keys.
+func (d drawing) helpLines() []string {
+	pause := "hold this display; the run continues"
+	if d.look.speed != "" {
+		pause = "pause the replay"
+	}
+	lines := []string{"KEYS"}
+	for _, k := range [][2]string{
+		{"space, p", pause}, {"↑↓←→", "choose a trial, or scroll"}, {"enter", "show the chosen trial"}, {"l", "show the log"}, {"s", "sort the treatments"},
+		{"esc", "back; follow the running trial"}, {"?, h", "show or hide the keys"}, {"q", "end: remove the running trial, and keep the finished ones"},
+	} {
+		lines = append(lines, " "+padded(k[0], 10)+k[1])
+	}
+	if d.look.speed != "" {
+		lines[len(lines)-1] = " " + padded("q", 10) + "end the replay"
+		lines = append(lines, " "+padded("+, -", 10)+"faster, slower")
 	}
 	return lines
 }
@@ -106,7 +129,11 @@ func (d drawing) title() string {
 		right = "ending"
 	}
 	if d.look.paused {
-		right = d.painter.in(reverse, " paused ") + " " + right
+		words := " display paused, the run continues "
+		if d.look.speed != "" {
+			words = " replay paused "
+		}
+		right = d.painter.in(reverse, words) + " " + right
 	}
 	if d.look.speed != "" {
 		right = d.look.speed + " " + right
@@ -119,11 +146,13 @@ func (d drawing) title() string {
 }
 
 func (d drawing) keys() string {
-	keys := "q end  ↑↓←→ choose  enter trial  s sort  l log  space pause"
+	keys := "q end  ↑↓←→ choose  enter trial  s sort  l log  space pause  ? keys"
 	if d.look.width < 60 {
-		keys = "q ↑↓←→ enter s l space"
+		keys = "q ↑↓←→ enter s l space ?"
 	}
 	switch {
+	case d.look.help:
+		keys = "esc back  q end"
 	case d.look.page != overview:
 		keys = "esc back  ↑↓ scroll  q end"
 	case d.look.speed != "":
@@ -393,7 +422,11 @@ func (d drawing) loadLine(t *Trial, label int, wide bool) string {
 	if t.Errors > 0 {
 		errors = d.painter.in(red, errors)
 	}
-	line += onRight(asked, w+1) + onRight(fmt.Sprintf("%.0f", p.WhileLoaded()), w) + errors + onRight(ms(p.P50MS), w)
+	done := "–" // another treatment had the load
+	if p.HasLoad() {
+		done = fmt.Sprintf("%.0f", p.WhileLoaded())
+	}
+	line += onRight(asked, w+1) + onRight(done, w) + errors + onRight(ms(p.P50MS), w)
 	if wide {
 		line += onRight(ms(p.P99MS), w) + "  " + d.painter.in(cyan, spark(t.Rate.values, min(40, d.look.width-label-44)))
 	}

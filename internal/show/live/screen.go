@@ -122,7 +122,13 @@ func (s *screen) key(key string) tea.Cmd {
 		s.turnTo(logPage)
 	case "enter":
 		s.turnTo(trialPage)
+	case "?", "h":
+		s.look.help = !s.look.help
 	case "esc":
+		if s.look.help {
+			s.look.help = false
+			return nil
+		}
 		if s.look.page == overview {
 			s.look.follow = true
 		}
@@ -150,7 +156,7 @@ func (s *screen) turnTo(p page) {
 // move scrolls a page, or chooses another trial.
 func (s *screen) move(key string) {
 	step, ok := map[string][2]int{
-		"up": {-1, 0}, "k": {-1, 0}, "down": {1, 0}, "j": {1, 0}, "left": {0, -1}, "h": {0, -1}, "right": {0, 1},
+		"up": {-1, 0}, "k": {-1, 0}, "down": {1, 0}, "j": {1, 0}, "left": {0, -1}, "right": {0, 1},
 		"pgup": {-10, 0}, "pgdown": {10, 0}, "home": {-1 << 20, 0}, "end": {1 << 20, 0},
 	}[key]
 	if !ok {

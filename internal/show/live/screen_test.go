@@ -264,11 +264,17 @@ func TestKeys(t *testing.T) {
 	has("hint: lower the rate")
 	press(s, key('l'))
 	has("BLOCKS")
+	for _, k := range []rune{'?', 'h'} {
+		press(s, key(k))
+		has("hold this display")
+		press(s, key(k))
+		has("BLOCKS")
+	}
 
 	press(s, tea.KeyPressMsg{Code: tea.KeySpace, Text: " "})
 	s.queue.put(news{event: &result.Event{Time: t0, Kind: result.KindLog, Message: "later"}})
 	press(s, tick{})
-	has("paused")
+	has("display paused, the run continues")
 	if strings.Contains(s.View().Content, "later") {
 		t.Error("the paused view changed")
 	}

@@ -19,7 +19,8 @@ type row struct {
 	Link, LiveLink string
 	Complete       bool // the summary is made
 	Ended          bool
-	Good           bool // every trial is used, and every gate holds
+	Good           bool   // every trial is used, and every gate holds
+	State          string // in one word
 	Verdict        string
 	History        string // points of a sparkline, empty with fewer than two runs
 	HistoryWords   string
@@ -90,8 +91,10 @@ func (s *Server) row(of run) row {
 	sum, complete, ended := s.summaries.summaryOf(of)
 	link := (&url.URL{Path: of.ID}).EscapedPath()
 	x := row{run: of, summary: sum, Link: "/run/" + link, LiveLink: "/live/" + link, Complete: complete, Ended: ended}
+	x.State = map[bool]string{true: "finished", false: "unfinished"}[ended]
 	switch {
 	case sum.Error != "":
+		x.State = "unreadable"
 		x.Verdict = "cannot be read: " + sum.Error
 	case !ended:
 		x.Verdict = "under way, or interrupted"

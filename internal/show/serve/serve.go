@@ -201,8 +201,13 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	asPage(w)
-	_, err = w.Write(content)
+	_, err = io.WriteString(w, withHome(string(content)))
 	return err
+}
+
+// withHome adds a link to the list of runs to a page, which is made without a server.
+func withHome(page string) string {
+	return strings.Replace(page, "<body>\n", "<body>\n<p><a href=\"/\">All runs</a></p>\n", 1)
 }
 
 // pageOf makes a page once for each content of a directory.
@@ -270,7 +275,7 @@ func (s *Server) compare(w http.ResponseWriter, r *http.Request) error {
 		return newProblem(http.StatusUnprocessableEntity, err)
 	}
 	asPage(w)
-	_, err = io.WriteString(w, b.String())
+	_, err = io.WriteString(w, withHome(b.String()))
 	return err
 }
 

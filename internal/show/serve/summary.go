@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,10 +45,11 @@ type summary struct {
 func brief(d *result.Dir) summary {
 	e, p := d.Environment(), d.Plan()
 	s := summary{Experiment: p.Experiment, Began: e.Time.UTC(), Tare: e.Tare, Planned: len(p.Trials)}
-	s.Machine = e.CPUModel + ", " + printable.Counted(e.CPUs, "CPU")
-	if e.CPUModel == "" {
-		s.Machine = printable.Counted(e.CPUs, "CPU")
+	cpus := printable.Counted(e.CPUs, "CPU")
+	if e.CPUs == 0 { // an import
+		cpus = "CPUs unknown"
 	}
+	s.Machine = strings.TrimPrefix(e.CPUModel+", "+cpus, ", ")
 	if e.Platform != "" && e.Platform != "local" {
 		s.Machine += ", " + e.Platform
 	}

@@ -107,15 +107,16 @@ func (ps *processes) Err() error {
 
 // ended returns the error of a process that ended unexpectedly, with the error of [proc.Process.Wait].
 func ended(id string, p *proc.Process) error {
-	err := p.Wait()
+	err, daemon := p.Wait(), ""
 	if err == nil {
+		daemon = "a program that continues in the background (a daemon) must stay in the foreground, such as nginx -g 'daemon off;'; "
 		err = &proc.ExitError{Name: filepath.Base(p.Command().Path), Command: p.Command().String(), State: "exit status 0", Log: p.Tail(20)}
 	}
 	advice := "its log and command line are in the trial's provenance directory; paste the command to try it"
 	if log := p.Command().Log; log != "" {
 		advice = fmt.Sprintf("its whole log is %s; commands.sh beside it has the command line", log)
 	}
-	return hint.Wrap(fmt.Errorf("%s is gone: %w", id, err), advice)
+	return hint.Wrap(fmt.Errorf("%s is gone: %w", id, err), daemon+advice)
 }
 
 // close refuses further starts and returns all processes.
