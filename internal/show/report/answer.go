@@ -514,13 +514,16 @@ func (v view) subject(tr analysis.Treatment) string {
 			differ = append(differ, f)
 		}
 	}
-	name := baselineWords(v.label.phrase(tr.Factors, differ))
-	if !compared || name == "" {
-		var others string
-		name, others, _ = strings.Cut(baselineWords(v.label.describe(tr.Factors)), ", ")
-		return strings.TrimSuffix(name+" ("+others+")", " ()")
+	if !compared || len(differ) == 0 {
+		differ, rest = v.label.factors, nil
 	}
-	return strings.TrimSuffix(name+" ("+v.label.phrase(tr.Factors, rest)+")", " ()")
+	name, others, _ := strings.Cut(baselineWords(v.label.phrase(tr.Factors, differ)), ", ")
+	if words := v.label.phrase(tr.Factors, rest); others != "" && words != "" {
+		others += ", " + words
+	} else {
+		others += words
+	}
+	return strings.TrimSuffix(name+" ("+others+")", " ()")
 }
 
 // effectAnswer is the effect of a treatment on the median and on memory.

@@ -127,7 +127,7 @@ func (l labels) phrase(f plan.Factors, factors []string) string {
 		v, ok := f[name]
 		switch {
 		case !ok:
-		case name == experiment.MeshFactor, strings.HasPrefix(Level(v), "/"): // names already, of meshes and routes
+		case name == experiment.MeshFactor, name == "route" && strings.HasPrefix(Level(v), "/"): // names already
 			words = append(words, Level(v))
 		default:
 			words = append(words, name+" "+levelWords(name, v))
