@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/session"
 )
@@ -124,7 +124,7 @@ func (c abCommand) ab(ctx context.Context, args []string, o abOptions) error {
 		return err
 	}
 	for _, g := range o.Gates {
-		if _, err := analysis.ParseGate(g); err != nil {
+		if _, err := compare.ParseGate(g); err != nil {
 			return gateMistake(err)
 		}
 	}
@@ -153,11 +153,11 @@ func (c abCommand) decidedIn(dir, undecided string) error {
 }
 
 // decided is the exit code of an outcome.
-func (c abCommand) decided(outcome analysis.Outcome, undecided string) error {
+func (c abCommand) decided(outcome compare.Outcome, undecided string) error {
 	switch outcome {
-	case analysis.Breached:
+	case compare.Breached:
 		return &console.ExitError{Code: console.Gate}
-	case analysis.Holds:
+	case compare.Holds:
 		return nil
 	}
 	switch undecided {

@@ -6,8 +6,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -26,7 +26,7 @@ func writeAllocation(w io.Writer, s *session.Study, runs []*result.Dir, share fl
 	if p.Slices == nil || len(runs) == 0 {
 		return nil
 	}
-	found, err := analysis.NoiseComponents(p, runs)
+	found, err := compare.NoiseComponents(p, runs)
 	if err != nil || len(found) == 0 {
 		return err
 	}
@@ -54,7 +54,7 @@ func writeAllocation(w io.Writer, s *session.Study, runs []*result.Dir, share fl
 }
 
 // bestWords are the best blocks of a comparison, as settings, with their interval or time.
-func bestWords(s *session.Study, c analysis.Components, least int, share float64) string {
+func bestWords(s *session.Study, c compare.Components, least int, share float64) string {
 	p := s.Plan
 	best, ok := c.Best(p.Expected.Seconds(), least, s.Experiment.Confidence)
 	if share > 0 {
@@ -74,7 +74,7 @@ func bestWords(s *session.Study, c analysis.Components, least int, share float64
 }
 
 // settings are an allocation as a user writes it.
-func settings(a analysis.Allocation, s *plan.Slices) string {
+func settings(a compare.Allocation, s *plan.Slices) string {
 	return fmt.Sprintf("blocks=%d phases.measure=%v", a.Blocks, experiment.Duration(time.Duration(a.Rows)*s.Length))
 }
 

@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/page"
@@ -125,7 +125,7 @@ func (c comparer) compare(bases []string, next string, o compareOptions) error {
 }
 
 // parse checks the flags before anything is read.
-func (o compareOptions) parse() ([]analysis.Gate, error) {
+func (o compareOptions) parse() ([]compare.Gate, error) {
 	if o.undecided != "" && o.undecided != "pass" && o.undecided != "fail" {
 		return nil, hint.Usage(fmt.Errorf("--gate-undecided is %q", o.undecided), "write pass or fail")
 	}
@@ -135,9 +135,9 @@ func (o compareOptions) parse() ([]analysis.Gate, error) {
 	if _, ok := acrossFormat(o, nil); !ok {
 		return nil, hint.Usage(fmt.Errorf("unknown format %q", o.format), "formats: "+strings.Join(acrossFormatNames(), ", "))
 	}
-	var gates []analysis.Gate
+	var gates []compare.Gate
 	for _, text := range o.gates {
-		g, err := analysis.ParseGate(text)
+		g, err := compare.ParseGate(text)
 		if err != nil {
 			return nil, gateMistake(err)
 		}
@@ -149,14 +149,14 @@ func (o compareOptions) parse() ([]analysis.Gate, error) {
 // gateMistake is a usage error with the hint of the first mistake.
 func gateMistake(err error) error {
 	text := ""
-	var mistake *analysis.GateError
+	var mistake *compare.GateError
 	if errors.As(err, &mistake) {
 		text = mistake.Hint()
 	}
 	return hint.Usage(err, text)
 }
 
-func compareDirs(bases []string, next string, o compareOptions) (*analysis.Across, error) {
+func compareDirs(bases []string, next string, o compareOptions) (*compare.Across, error) {
 	var dirs []*result.Dir
 	for _, path := range bases {
 		d, err := result.Open(path)
@@ -171,7 +171,7 @@ func compareDirs(bases []string, next string, o compareOptions) (*analysis.Acros
 		return nil, err
 	}
 	defer n.Close()
-	return analysis.CompareRuns(dirs, n, analysis.AcrossOptions{Options: analysis.Options{Confidence: o.confidence}, Anyway: o.anyway})
+	return compare.CompareRuns(dirs, n, compare.AcrossOptions{Options: compare.Options{Confidence: o.confidence}, Anyway: o.anyway})
 }
 
 func acrossFormat(o compareOptions, w io.Writer) (report.AcrossFormat, bool) {
@@ -183,7 +183,7 @@ func acrossFormat(o compareOptions, w io.Writer) (report.AcrossFormat, bool) {
 	return report.AcrossFormat{}, false
 }
 
-func (c comparer) writeAcross(a *analysis.Across, o compareOptions) error {
+func (c comparer) writeAcross(a *compare.Across, o compareOptions) error {
 	if o.output == "" {
 		f, _ := acrossFormat(o, c.Out)
 		return f.Write(c.Out, a)
@@ -197,14 +197,14 @@ func (c comparer) writeAcross(a *analysis.Across, o compareOptions) error {
 }
 
 // verdictOfGates returns the exit code, and prints a line for each gate that does not hold.
-func (c comparer) verdictOfGates(a *analysis.Across, o compareOptions) error {
+func (c comparer) verdictOfGates(a *compare.Across, o compareOptions) error {
 	breached, undecided := 0, 0
 	for _, g := range a.Gates {
 		switch g.Outcome {
-		case analysis.Breached:
+		case compare.Breached:
 			breached++
 			c.Notef("gate %q is breached by %s", g.Gate, g.Treatment)
-		case analysis.CannotTell:
+		case compare.CannotTell:
 			undecided++
 			c.Notef("gate %q is undecided for %s: %s", g.Gate, g.Treatment, g.Why)
 		}

@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/compare"
 )
 
 // Every gate in the docs parses.
@@ -19,7 +19,7 @@ func TestGatesInDocs(t *testing.T) {
 	for in, text := range map[string]string{file: string(page), "help": newCompareCommand(testLine(t, nil)).Example, "help of ab": newABCommand(testLine(t, nil)).Example} {
 		for _, m := range regexp.MustCompile(`--gate '([^']+)'`).FindAllStringSubmatch(text, -1) {
 			n++
-			if _, err := analysis.ParseGate(m[1]); err != nil {
+			if _, err := compare.ParseGate(m[1]); err != nil {
 				t.Errorf("%s: %v", in, err)
 			}
 		}

@@ -10,15 +10,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/session"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // detectOptions are the flags of `tare plan` about what a run can show.
@@ -86,7 +86,7 @@ func (c precisionPlanner) detect(ctx context.Context, s *session.Study, o detect
 			d.Close()
 		}
 	}()
-	found, err := analysis.Sensitivities(s.Plan, runs, s.Experiment.Confidence)
+	found, err := compare.Sensitivities(s.Plan, runs, s.Experiment.Confidence)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (c precisionPlanner) pilot(ctx context.Context, s *session.Study, plain boo
 }
 
 // writeSensitivities prints a line for each comparison and metric.
-func (c precisionPlanner) writeSensitivities(s *session.Study, found []analysis.Sensitivity, source string, share float64, within time.Duration) error {
+func (c precisionPlanner) writeSensitivities(s *session.Study, found []compare.Sensitivity, source string, share float64, within time.Duration) error {
 	var b strings.Builder
 	block := s.BlockTime()
 	fmt.Fprintf(&b, "Smallest detectable differences of this plan (80 %% power), from %s:\n\n", source)
@@ -154,7 +154,7 @@ func (c precisionPlanner) writeSensitivities(s *session.Study, found []analysis.
 
 func percents(share float64) string { return fmt.Sprintf("%.2g %%", 100*share) }
 
-func showsWords(x analysis.Sensitivity, blocks int) string {
+func showsWords(x compare.Sensitivity, blocks int) string {
 	d, ok := x.Shows(blocks)
 	if !ok {
 		return fmt.Sprintf("nothing below %d blocks", stats.MinN)
@@ -163,7 +163,7 @@ func showsWords(x analysis.Sensitivity, blocks int) string {
 }
 
 // blocksWords are the blocks for a share, up to those for the upper end of the spread, and their time.
-func blocksWords(x analysis.Sensitivity, share float64, block time.Duration) []string {
+func blocksWords(x compare.Sensitivity, share float64, block time.Duration) []string {
 	n, high, ok := x.Blocks(share)
 	if !ok {
 		return []string{"over 100,000 blocks", ""}

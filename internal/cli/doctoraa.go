@@ -11,14 +11,15 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/runner"
 	"github.com/tare-mesh/tare/internal/session"
 	"github.com/tare-mesh/tare/internal/show/page"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // aaOptions are the flags of the A/A run: a baseline against itself.
@@ -61,11 +62,11 @@ func (c examiner) againstItself(ctx context.Context, s *session.Study, o aaOptio
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close(), remove()) }()
-	r, err := analysis.Analyze(d, analysis.Options{})
+	r, err := analysis.Analyze(d, compare.Options{})
 	if err != nil {
 		return err
 	}
-	measured, err := analysis.Read(d, analysis.Options{})
+	measured, err := compare.Read(d, compare.Options{})
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func shortPhases(file, aa experiment.Phases, refresh time.Duration) (all []strin
 // aaRow is a metric of the A/A run, as text, "?" if unknown.
 type aaRow struct{ title, mean, shows, blocks, detect string }
 
-func aaRows(r *analysis.Report, run *analysis.Run, o aaOptions) (rows []aaRow) {
+func aaRows(r *analysis.Report, run *compare.Run, o aaOptions) (rows []aaRow) {
 	for _, name := range aaMetrics {
 		m, _ := metric.Lookup(name)
 		unit, _ := m.Display()

@@ -15,10 +15,11 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // programs returns the directory with tare and tare-agent, which are built once.
@@ -136,7 +137,7 @@ func TestStandardWeight(t *testing.T) {
 	if near := d.Estimate > 0.9*weight && d.Estimate < 1.1*weight; !near && (*d.Low-(d.Estimate-*d.Low) > weight || *d.High+(*d.High-d.Estimate) < weight) {
 		t.Errorf("measured %v [%v, %v] µs, the known cost is %v", d.Estimate, *d.Low, *d.High, weight)
 	}
-	if c.Verdict != analysis.Higher {
+	if c.Verdict != compare.Higher {
 		t.Errorf("verdict %q on a weight of %v µs", c.Verdict, weight)
 	}
 }

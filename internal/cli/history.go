@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/page"
 	"github.com/tare-mesh/tare/internal/show/report"
@@ -58,7 +58,7 @@ func historyFormats(o report.Options) []report.HistoryFormat {
 	return append(report.HistoryFormats(o), report.HistoryFormat{Name: pageFormat().Name, Write: page.WriteHistory})
 }
 
-func histories(paths []string, alpha float64) (*analysis.History, error) {
+func histories(paths []string, alpha float64) (*compare.History, error) {
 	var dirs []*result.Dir
 	for _, p := range paths {
 		d, err := result.Open(p)
@@ -68,5 +68,5 @@ func histories(paths []string, alpha float64) (*analysis.History, error) {
 		defer d.Close()
 		dirs = append(dirs, d)
 	}
-	return analysis.Histories(dirs, alpha, analysis.Options{})
+	return compare.Histories(dirs, alpha, compare.Options{})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/study/debate/debatetest"
 )
@@ -40,7 +41,7 @@ func reportOf(t *testing.T, dir string, flags ...string) *analysis.Report {
 	return &r
 }
 
-func treatmentOf(t *testing.T, r *analysis.Report, mesh string, rate float64) analysis.Treatment {
+func treatmentOf(t *testing.T, r *analysis.Report, mesh string, rate float64) compare.Treatment {
 	t.Helper()
 	for _, tr := range r.Treatments {
 		if tr.Factors["mesh"] == mesh && tr.Factors["rate"] == rate {
@@ -48,7 +49,7 @@ func treatmentOf(t *testing.T, r *analysis.Report, mesh string, rate float64) an
 		}
 	}
 	t.Fatalf("no treatment %s at %v", mesh, rate)
-	return analysis.Treatment{}
+	return compare.Treatment{}
 }
 
 // debateData is V1 of the Great Sidecar Debate. It is not part of this
@@ -70,7 +71,7 @@ func TestDebateAsPublished(t *testing.T) {
 	data := debateData(t)
 	dir := imported(t, "great-sidecar-debate", filepath.Join(data, "ambient"), filepath.Join(data, "linkerd"))
 	r := reportOf(t, dir, "--method", "as-published")
-	if r.Method != analysis.AsPublished || len(r.Comparisons) > 0 {
+	if r.Method != compare.AsPublished || len(r.Comparisons) > 0 {
 		t.Errorf("method %s with %d comparisons", r.Method, len(r.Comparisons))
 	}
 	rates := []float64{60, 120, 240, 600, 1200}
@@ -89,14 +90,14 @@ func TestDebateAnsweredAgain(t *testing.T) {
 	data := debateData(t)
 	dir := imported(t, "great-sidecar-debate", filepath.Join(data, "ambient"), filepath.Join(data, "linkerd"))
 	r := reportOf(t, dir, "--baseline", "mesh=linkerd")
-	if r.Method != analysis.Unpaired || r.Baseline["mesh"] != "linkerd" || r.Count.Used != 50 {
+	if r.Method != compare.Unpaired || r.Baseline["mesh"] != "linkerd" || r.Count.Used != 50 {
 		t.Errorf("method %s, baseline %v, %d used", r.Method, r.Baseline, r.Count.Used)
 	}
 	for _, c := range r.Comparisons {
-		if c.Metric == "cpu_cores/data" && (c.Verdict != analysis.Higher || c.Ratio.Estimate < 1.7 || c.Ratio.Estimate > 2) {
+		if c.Metric == "cpu_cores/data" && (c.Verdict != compare.Higher || c.Ratio.Estimate < 1.7 || c.Ratio.Estimate > 2) {
 			t.Errorf("%v: data plane %v, %s", c.Factors, c.Ratio.Estimate, c.Verdict)
 		}
-		if c.Metric == "cpu_cores/cluster" && c.Factors["rate"] != 1200.0 && c.Verdict != analysis.NotShown {
+		if c.Metric == "cpu_cores/cluster" && c.Factors["rate"] != 1200.0 && c.Verdict != compare.NotShown {
 			t.Errorf("%v: cluster %v, %s", c.Factors, c.Ratio.Estimate, c.Verdict)
 		}
 	}

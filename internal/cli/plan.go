@@ -12,14 +12,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/session"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // planFormats are the ways to print a plan, the default first.
@@ -121,7 +121,7 @@ func writePlanText(w io.Writer, s *session.Study) error {
 	for _, line := range searchLines(p) {
 		fmt.Fprintln(&b, line)
 	}
-	if few := analysis.TooFewBlocks(p, s.Experiment.Confidence); few != nil {
+	if few := compare.TooFewBlocks(p, s.Experiment.Confidence); few != nil {
 		of := "any interval"
 		if p.Blocks >= stats.MinN {
 			of = fmt.Sprintf("%d comparisons, even of ten standard deviations", few.Tests)

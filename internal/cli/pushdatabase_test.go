@@ -23,6 +23,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/push"
 	"github.com/tare-mesh/tare/internal/show/series"
@@ -235,7 +236,7 @@ func pushRun(t *testing.T, protocol, dir string) pushed {
 		t.Fatal(err)
 	}
 	defer results.Close()
-	r, err := analysis.Analyze(results, analysis.Options{})
+	r, err := analysis.Analyze(results, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -195,7 +196,7 @@ func analyse(dir string, o reportOptions) (*result.Dir, *analysis.Report, error)
 	}
 	if err == nil {
 		var r *analysis.Report
-		r, err = analysis.Analyze(d, analysis.Options{Attribute: attribute, Method: analysis.Method(o.method), Baseline: base, SameWithin: float64(margin), Ladder: o.ladder})
+		r, err = analysis.Analyze(d, compare.Options{Attribute: attribute, Method: compare.Method(o.method), Baseline: base, SameWithin: float64(margin), Ladder: o.ladder})
 		if err == nil {
 			err = addCost(d, r, o.cost)
 		}
@@ -266,7 +267,7 @@ func addCost(d *result.Dir, r *analysis.Report, file string) error {
 
 func methodNames() string {
 	var names []string
-	for _, m := range analysis.Methods() {
+	for _, m := range compare.Methods() {
 		names = append(names, string(m))
 	}
 	return strings.Join(names, ", ")

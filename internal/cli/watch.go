@@ -11,6 +11,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/live"
@@ -93,7 +94,7 @@ func (c *CommandLine) watch(ctx context.Context, path string, o watchOptions) er
 // reportsOf returns the report on the first blocks of a run.
 func reportsOf(d *result.Dir) func(block int) (*analysis.Report, error) {
 	return func(block int) (*analysis.Report, error) {
-		return analysis.Analyze(d, analysis.Options{Blocks: block})
+		return analysis.Analyze(d, compare.Options{Blocks: block})
 	}
 }
 

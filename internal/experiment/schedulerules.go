@@ -23,7 +23,7 @@ var orders = []string{OrderRandom, OrderBalanced, OrderByMesh, OrderOnce, OrderI
 // minSequential is the number of blocks before which a run does not stop early.
 // With fewer, the standard deviation is often too small by chance, and the
 // interval covers less than its confidence. The simulation in
-// internal/answer/stats shows by how much.
+// internal/stats shows by how much.
 const minSequential = 5
 
 // scheduleRules checks phases, blocks, order and limits.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
@@ -45,8 +45,8 @@ func (s *Study) Earlier(named []string, free ...string) (runs []*result.Dir, err
 			}
 			continue // a directory of another kind is not searched for
 		}
-		obstacles, err := analysis.ConditionsOf(d).Obstacles(now)
-		obstacles = slices.DeleteFunc(obstacles, func(x analysis.Distinction) bool { return slices.Contains(free, x.What) })
+		obstacles, err := compare.ConditionsOf(d).Obstacles(now)
+		obstacles = slices.DeleteFunc(obstacles, func(x compare.Distinction) bool { return slices.Contains(free, x.What) })
 		if err != nil || len(obstacles) > 0 || d.Plan().Experiment != s.Plan.Experiment || len(runs) == mostEarlier {
 			d.Close()
 			if len(named) > 0 && len(obstacles) > 0 {
@@ -60,17 +60,17 @@ func (s *Study) Earlier(named []string, free ...string) (runs []*result.Dir, err
 }
 
 // conditions returns the conditions of a run that would begin now on this machine.
-func (s *Study) conditions() (analysis.Conditions, error) {
+func (s *Study) conditions() (compare.Conditions, error) {
 	text, err := s.Experiment.YAML()
 	if err != nil {
-		return analysis.Conditions{}, err
+		return compare.Conditions{}, err
 	}
 	env := meter.Host()
 	env.Platform = s.Experiment.Platform.Kind
 	if env.Meshes, err = s.meshDigests(); err != nil {
-		return analysis.Conditions{}, err
+		return compare.Conditions{}, err
 	}
-	return analysis.Conditions{Name: "the plan", Environment: env, Experiment: text}, nil
+	return compare.Conditions{Name: "the plan", Environment: env, Experiment: text}, nil
 }
 
 // BlockTime returns the expected time of a block.

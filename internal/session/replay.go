@@ -3,7 +3,7 @@ package session
 import (
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -12,19 +12,19 @@ type Replayed struct {
 	Dir       string
 	Block     int  // of the look that decided, or of the last one
 	Last      bool // no look follows
-	Decisions []analysis.Decision
+	Decisions []compare.Decision
 }
 
 // Replay looks at the gates of one run until they are decided. within is the time to end at.
 // 0 means the run's own end.
-func Replay(dir string, o analysis.Options, within time.Duration) (Replayed, error) {
+func Replay(dir string, o compare.Options, within time.Duration) (Replayed, error) {
 	r := Replayed{Dir: dir}
 	d, err := result.Open(dir)
 	if err != nil {
 		return r, err
 	}
 	defer d.Close()
-	looks, err := analysis.NewLooks(d, o)
+	looks, err := compare.NewLooks(d, o)
 	if err != nil {
 		return r, err
 	}

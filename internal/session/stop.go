@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // stopRule returns why to stop after a block, or no reason to continue. A nil rule runs every block. It is here because
@@ -29,7 +30,7 @@ func stopRule(dir *result.Dir, x *experiment.Experiment, post func(string)) func
 		if reachedAt < b.Min {
 			return stop, nil
 		}
-		r, err := analysis.Analyze(dir, analysis.Options{Blocks: reachedAt})
+		r, err := analysis.Analyze(dir, compare.Options{Blocks: reachedAt})
 		if err != nil || r.Stopping == nil || !r.Stopping.Reached {
 			return stop, err
 		}
@@ -94,7 +95,7 @@ func decisionRule(dir *result.Dir, d experiment.Decide, post func(string)) func(
 	}
 	begun := time.Now()
 	return func(block int) (result.Stopped, error) {
-		looks, err := analysis.NewLooks(dir, analysis.Options{})
+		looks, err := compare.NewLooks(dir, compare.Options{})
 		if err != nil {
 			return result.Stopped{}, err
 		}
@@ -106,7 +107,7 @@ func decisionRule(dir *result.Dir, d experiment.Decide, post func(string)) func(
 			post(fmt.Sprintf("block %d: %s", block, l.decisions[i].Words()))
 		}
 		if stop.Why == timeOver {
-			stop.Why = fmt.Sprintf("%s after %v, and another block would last beyond %v", analysis.Decided(l.decisions), passed.Round(time.Second), d.Within)
+			stop.Why = fmt.Sprintf("%s after %v, and another block would last beyond %v", compare.Decided(l.decisions), passed.Round(time.Second), d.Within)
 		}
 		return stop, err
 	}
@@ -117,10 +118,10 @@ const timeOver = "time is over"
 
 // look is a look at the gates after a block, of a run or of its replay.
 type look struct {
-	looks      *analysis.Looks
+	looks      *compare.Looks
 	block      int
 	timeIsOver bool
-	decisions  []analysis.Decision // out
+	decisions  []compare.Decision // out
 }
 
 // decide ends the run if every gate is decided, or if the time is over. Then it looks for the last time: the end does
@@ -129,7 +130,7 @@ func (l *look) decide() (stop result.Stopped, err error) {
 	if l.decisions, err = l.looks.At(l.block, false); err != nil {
 		return stop, err
 	}
-	if outcome := analysis.Decided(l.decisions); outcome != analysis.Undecided {
+	if outcome := compare.Decided(l.decisions); outcome != compare.Undecided {
 		return result.Stopped{Why: "every gate is decided: " + string(outcome)}, nil
 	}
 	if !l.timeIsOver {

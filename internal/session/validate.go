@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
@@ -20,7 +20,7 @@ func (s *Study) validate(f *experiment.File, name string) error {
 		return hint.InvalidFile(err)
 	}
 	for i, text := range s.Experiment.Decide.Gates {
-		if _, err := analysis.ParseGate(text); err != nil {
+		if _, err := compare.ParseGate(text); err != nil {
 			return hint.InvalidFile(hint.Wrap(fmt.Errorf("%s: decide.gates[%d]: %w", name, i, err), hint.Of(err)))
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -55,7 +55,7 @@ func missed(ctx context.Context, b *bench) error {
 }
 
 // count takes the interval that the verdict rests on.
-func count(f analysis.Floor, missing, all map[string]int) {
+func count(f compare.Floor, missing, all map[string]int) {
 	m, _ := metric.Lookup(f.Metric)
 	i, none := f.Difference, 0.0
 	if m.Judged == metric.ByRatio {

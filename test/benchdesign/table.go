@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // table has a column for each design.
@@ -107,7 +108,7 @@ func (c *column) add(comparisons, headlines []comparison, r *analysis.Report, wa
 
 // valueOf is a metric of the only trial of a treatment.
 func valueOf(r *analysis.Report, treatment, name string) (float64, bool) {
-	i := slices.IndexFunc(r.Trials, func(t analysis.Trial) bool { return t.Treatment == treatment && t.Valid })
+	i := slices.IndexFunc(r.Trials, func(t figures.Trial) bool { return t.Treatment == treatment && t.Valid })
 	if i < 0 {
 		return 0, false
 	}

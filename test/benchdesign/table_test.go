@@ -12,6 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/figures"
 )
 
 // filled is the output of a suite whose blocks have these figures, by design, treatment and metric.
@@ -23,7 +24,7 @@ func filled(name string, blocks int, of func(design int, treatment, metric strin
 			r := &analysis.Report{}
 			for _, x := range append(t.suite.comparisons, t.headlines...) {
 				for _, treatment := range []string{x.treatment, x.baseline} {
-					r.Trials = append(r.Trials, analysis.Trial{Treatment: treatment, Valid: true, Metrics: map[string]float64{}})
+					r.Trials = append(r.Trials, figures.Trial{Treatment: treatment, Valid: true, Metrics: map[string]float64{}})
 				}
 			}
 			seen := map[string]float64{}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 func TestBefore(t *testing.T) {

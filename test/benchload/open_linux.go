@@ -8,10 +8,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/generator"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // pacedRun is one run of a generator at a rate: its report beside the server's counts.

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/page"
 	"github.com/tare-mesh/tare/internal/show/plot"
@@ -84,7 +85,7 @@ func draw(dir string) (map[string][]byte, *analysis.Report, error) {
 		return nil, nil, err
 	}
 	defer d.Close()
-	r, err := analysis.Analyze(d, analysis.Options{})
+	r, err := analysis.Analyze(d, compare.Options{})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -3,13 +3,15 @@ package analysis
 import (
 	"fmt"
 
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
 // Analyze computes the report of a results directory. The directory may be of a
 // run in progress or of an interrupted run: missing trials are counted.
-func Analyze(d *result.Dir, o Options) (*Report, error) {
-	run, err := Read(d, o)
+func Analyze(d *result.Dir, o compare.Options) (*Report, error) {
+	run, err := compare.Read(d, o)
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +30,7 @@ func Analyze(d *result.Dir, o Options) (*Report, error) {
 	return r, nil
 }
 
-func newReport(run *Run) *Report {
+func newReport(run *compare.Run) *Report {
 	compared := run.Compare()
 	r := &Report{
 		Schema: Schema, Experiment: run.Name(), Description: run.File.Metadata.Description, Method: run.Method(),
@@ -37,7 +39,7 @@ func newReport(run *Run) *Report {
 		Lines: run.Lines(), Slopes: run.Slopes(), Noise: run.Noise(), Weights: run.StandardWeights(),
 		Expectations: expectations(run), Latencies: meanings(run.Records),
 	}
-	r.Trials = make([]Trial, len(run.Trials))
+	r.Trials = make([]figures.Trial, len(run.Trials))
 	for i, t := range run.Trials {
 		r.Trials[i] = t.Trial
 	}

@@ -10,15 +10,17 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
-	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 func analyse(t *testing.T, s analysistest.Study) *analysis.Report {
 	t.Helper()
-	r, err := analysis.Analyze(s.Write(t, filepath.Join(t.TempDir(), "run")), analysis.Options{})
+	r, err := analysis.Analyze(s.Write(t, filepath.Join(t.TempDir(), "run")), compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +38,7 @@ var quickstart = sync.OnceValues(func() (*analysis.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return analysis.Analyze(d, analysis.Options{})
+	return analysis.Analyze(d, compare.Options{})
 })
 
 func quickstartReport(t *testing.T) *analysis.Report {
@@ -48,7 +50,7 @@ func quickstartReport(t *testing.T) *analysis.Report {
 	return r
 }
 
-func find(t *testing.T, r *analysis.Report, treatment, metric string) analysis.Comparison {
+func find(t *testing.T, r *analysis.Report, treatment, metric string) compare.Comparison {
 	t.Helper()
 	c, ok := r.Find(treatment, metric)
 	if !ok {
@@ -57,8 +59,8 @@ func find(t *testing.T, r *analysis.Report, treatment, metric string) analysis.C
 	return c
 }
 
-func hasWarning(ws []analysis.Warning, code string) bool {
-	return slices.ContainsFunc(ws, func(w analysis.Warning) bool { return w.Code == code })
+func hasWarning(ws []figures.Warning, code string) bool {
+	return slices.ContainsFunc(ws, func(w figures.Warning) bool { return w.Code == code })
 }
 
 // covers reports whether the interval holds the truth; one in twenty need not, so the seeds are fixed.
@@ -85,7 +87,7 @@ func TestAnalyzeRecoversTheTruth(t *testing.T) {
 		} {
 			got := find(t, r, tr.ID, c.metric)
 			if tr.Truth.DataUS == 0 && c.truth == 0 {
-				if got.Difference.Known() || got.Verdict != analysis.NotShown || got.Ratio != nil {
+				if got.Difference.Known() || got.Verdict != compare.NotShown || got.Ratio != nil {
 					t.Errorf("%s %s: zero against zero gives %+v", tr.ID, c.metric, got)
 				}
 				continue
@@ -97,7 +99,7 @@ func TestAnalyzeRecoversTheTruth(t *testing.T) {
 			if c.reference > 0 && !covers(got.Ratio, c.truth/c.reference) {
 				missed++
 			}
-			if want := map[bool]analysis.Verdict{true: analysis.Higher, false: analysis.NotShown}[c.truth > 1.1*c.reference]; math.Abs(c.truth-c.reference) > 0.1*c.reference && got.Verdict != want {
+			if want := map[bool]compare.Verdict{true: compare.Higher, false: compare.NotShown}[c.truth > 1.1*c.reference]; math.Abs(c.truth-c.reference) > 0.1*c.reference && got.Verdict != want {
 				t.Errorf("%s %s: %s, want %s", tr.ID, c.metric, got.Verdict, want)
 			}
 		}
@@ -159,7 +161,7 @@ func TestAnalyzeConstantDifference(t *testing.T) {
 		}
 	}
 	adjusted := stats.Holm(p)[own]
-	if len(p) < 4 || c.PAdjusted == nil || *c.PAdjusted != adjusted || adjusted < 0.05 || c.Verdict != analysis.NotShown {
+	if len(p) < 4 || c.PAdjusted == nil || *c.PAdjusted != adjusted || adjusted < 0.05 || c.Verdict != compare.NotShown {
 		t.Errorf("%d tests, adjusted to %v, expected %v: %s", len(p), c.PAdjusted, adjusted, c.Verdict)
 	}
 }
@@ -170,9 +172,9 @@ func TestAnalyzeHolmFamilies(t *testing.T) {
 	r := quickstartReport(t)
 	type family struct {
 		question string
-		of       analysis.Family
+		of       compare.Family
 	}
-	p, adjusted, sizes := map[family][]float64{}, map[family][]float64{}, map[analysis.Family]int{}
+	p, adjusted, sizes := map[family][]float64{}, map[family][]float64{}, map[compare.Family]int{}
 	for _, c := range r.Comparisons {
 		if c.P != nil {
 			f := family{c.Question, c.Family}
@@ -192,7 +194,7 @@ func TestAnalyzeHolmFamilies(t *testing.T) {
 		}
 	}
 	for _, q := range r.Questions {
-		if len(q.Treatments) != 1 || q.Pooled != nil || q.Tests != len(p[family{q.ID, analysis.Headline}]) {
+		if len(q.Treatments) != 1 || q.Pooled != nil || q.Tests != len(p[family{q.ID, compare.Headline}]) {
 			t.Errorf("%+v", q)
 		}
 	}
@@ -202,12 +204,12 @@ func TestAnalyzeHolmFamilies(t *testing.T) {
 		}
 	}
 	for _, c := range r.Comparisons {
-		if headline := slices.Contains(metric.Headlines(), c.Metric); headline != (c.Family == analysis.Headline || c.Family == analysis.HeadlineAA) || c.Control != (c.Family == analysis.HeadlineAA || c.Family == analysis.OthersAA) {
+		if headline := slices.Contains(metric.Headlines(), c.Metric); headline != (c.Family == compare.Headline || c.Family == compare.HeadlineAA) || c.Control != (c.Family == compare.HeadlineAA || c.Family == compare.OthersAA) {
 			t.Errorf("%s of %s is of family %s", c.Metric, c.Treatment, c.Family)
 		}
 	}
 	for _, c := range r.Comparisons {
-		if c.PAdjusted != nil && (c.Verdict == analysis.Higher || c.Verdict == analysis.Lower) != (*c.PAdjusted < 0.05) {
+		if c.PAdjusted != nil && (c.Verdict == compare.Higher || c.Verdict == compare.Lower) != (*c.PAdjusted < 0.05) {
 			t.Errorf("%s %s: %s at p %v", c.Treatment, c.Metric, c.Verdict, *c.PAdjusted)
 		}
 	}

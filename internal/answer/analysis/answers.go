@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -33,7 +35,7 @@ type received struct {
 
 // answersDiffer compares the answers of each treatment with its baseline's answers. Other answers are other work: the
 // figures of both are correct, but their difference is not the cost of the same work.
-func answersDiffer(run *Run) (ws []Warning) {
+func answersDiffer(run *compare.Run) (ws []figures.Warning) {
 	of := map[string]received{}
 	for _, t := range run.Plan.Treatments {
 		of[t.ID] = receivedBy(run, t.ID)
@@ -44,7 +46,7 @@ func answersDiffer(run *Run) (ws []Warning) {
 			continue
 		}
 		if text := otherWork(of[t.Baseline], of[t.ID]); text != "" {
-			ws = append(ws, Warning{Code: AnswersDiffer, Message: text,
+			ws = append(ws, figures.Warning{Code: AnswersDiffer, Message: text,
 				Hint: "compare the answers, such as by curl, and the logs of application and proxy; load.headers sets the Host, and load.checks what an answer must have"})
 		}
 	}
@@ -57,7 +59,7 @@ func sameRequests(a, b plan.Treatment) bool {
 	return x.Route == y.Route && x.Topology == y.Topology && x.Protocol == y.Protocol && x.RequestSize == y.RequestSize && x.ResponseSize == y.ResponseSize
 }
 
-func receivedBy(run *Run, treatment string) received {
+func receivedBy(run *compare.Run, treatment string) received {
 	r := received{treatment: treatment}
 	statuses, answers, bytes := map[string]int64{}, int64(0), int64(0)
 	for i := range run.Records {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
@@ -50,7 +51,7 @@ func TestAnswersDiffer(t *testing.T) {
 		"headers of a proxy": {none: probed(page), envoy: trials{{Valid: true, Answers: []check.Answer{page}, Load: loaded("200", 500)}}},
 		"a failed trial":     {none: probed(page), envoy: trials{{Error: "it ended", Answers: []check.Answer{with(func(a *check.Answer) { a.Status = "500" })}}}},
 	} {
-		d := &Run{Plan: plan.Plan{Treatments: []plan.Treatment{{ID: "none"}, {ID: "envoy", Baseline: "none", Levels: tc.levels}}}}
+		d := &compare.Run{Plan: plan.Plan{Treatments: []plan.Treatment{{ID: "none"}, {ID: "envoy", Baseline: "none", Levels: tc.levels}}}}
 		for id, all := range map[string]trials{"none": tc.none, "envoy": tc.envoy} {
 			for _, r := range all {
 				r.Treatment = id

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/result"
@@ -23,7 +24,7 @@ func BenchmarkAnalyze(b *testing.B) {
 	s.Blocks, s.Warmup, s.Measure, s.Rate = 100, 1, 10, 100
 	d := s.Write(b, filepath.Join(b.TempDir(), "run"))
 	for b.Loop() {
-		if _, err := analysis.Analyze(d, analysis.Options{}); err != nil {
+		if _, err := analysis.Analyze(d, compare.Options{}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -82,7 +83,7 @@ func hours(tb testing.TB) *result.Dir {
 func BenchmarkAnalyzeHours(b *testing.B) {
 	d := hours(b)
 	for b.Loop() {
-		r, err := analysis.Analyze(d, analysis.Options{})
+		r, err := analysis.Analyze(d, compare.Options{})
 		if err != nil || r.Count.Used != 2000 || r.Trials[7].Metrics["latency_ms/p99"] == 0 {
 			b.Fatalf("%v", err)
 		}
@@ -99,7 +100,7 @@ func TestMeasuredSums(t *testing.T) {
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
 	id := d.Plan().Trials[0].ID
 	p99 := func() float64 {
-		r, err := analysis.Analyze(d, analysis.Options{})
+		r, err := analysis.Analyze(d, compare.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

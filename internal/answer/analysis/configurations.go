@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/effective"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/figures"
 )
 
 // Configuration lists the differences between two treatments of one mesh and its variants, as they ran.
@@ -25,7 +27,7 @@ type Configuration struct {
 const configuredTrials = 3
 
 // configurations compares each mesh's treatments with its variants' treatments, at the first levels of other factors.
-func configurations(run *Run, provenance func(trial string) string) (all []Configuration) {
+func configurations(run *compare.Run, provenance func(trial string) string) (all []Configuration) {
 	if len(run.Environment.Variants) == 0 {
 		return nil
 	}
@@ -75,7 +77,7 @@ func configurations(run *Run, provenance func(trial string) string) (all []Confi
 
 // related reports whether two treatments are of one mesh and its variants, and one is the origin or the baseline
 // of the other.
-func related(run *Run, a, b plan.Treatment) bool {
+func related(run *compare.Run, a, b plan.Treatment) bool {
 	x, y := a.Levels.Mesh, b.Levels.Mesh
 	if a.Control || b.Control || x == y || family(run, x) != family(run, y) {
 		return false
@@ -84,7 +86,7 @@ func related(run *Run, a, b plan.Treatment) bool {
 }
 
 // origin is the mesh or variant that a variant comes from. For a mesh it is the mesh itself.
-func origin(run *Run, name string) string {
+func origin(run *compare.Run, name string) string {
 	if text, is := run.Environment.Variants[name]; is {
 		name, _, _ = strings.Cut(text, " with ")
 	}
@@ -92,7 +94,7 @@ func origin(run *Run, name string) string {
 }
 
 // family is the mesh that a variant comes from. A mesh is its own family.
-func family(run *Run, name string) string {
+func family(run *compare.Run, name string) string {
 	for range len(run.Environment.Variants) {
 		name = origin(run, name)
 	}
@@ -101,7 +103,7 @@ func family(run *Run, name string) string {
 
 // programOf returns the version of a mesh's program. A variant without its own runs the program of the mesh it comes
 // from. Empty means unknown, as on clusters.
-func programOf(run *Run, name string) string {
+func programOf(run *compare.Run, name string) string {
 	for range len(run.Environment.Variants) + 1 {
 		if version := run.Environment.Versions[name]; version != "" {
 			return version
@@ -112,7 +114,7 @@ func programOf(run *Run, name string) string {
 }
 
 // firstOfMesh reports whether t is the first treatment of its mesh in the plan.
-func firstOfMesh(run *Run, t plan.Treatment) bool {
+func firstOfMesh(run *compare.Run, t plan.Treatment) bool {
 	for _, other := range run.Plan.Treatments {
 		if other.Levels.Mesh == t.Levels.Mesh {
 			return other.ID == t.ID
@@ -122,10 +124,10 @@ func firstOfMesh(run *Run, t plan.Treatment) bool {
 }
 
 // sameConfigurations warn of treatments that turn out the same.
-func sameConfigurations(all []Configuration) (ws []Warning) {
+func sameConfigurations(all []Configuration) (ws []figures.Warning) {
 	for _, c := range all {
 		if c.Same {
-			ws = append(ws, Warning{Code: "treatments-same", Message: fmt.Sprintf("%s and %s had the same effective configuration: their difference is noise", c.A, c.B),
+			ws = append(ws, figures.Warning{Code: "treatments-same", Message: fmt.Sprintf("%s and %s had the same effective configuration: their difference is noise", c.A, c.B),
 				Hint: "check that the setting takes effect: compare the configuration dumps in provenance/"})
 		}
 	}

@@ -3,12 +3,13 @@ package analysis
 import (
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
 // A variant without a program of its own has its origin's program. With the default version it has the same program too.
 func TestProgramsOfVariants(t *testing.T) {
-	d := &Run{Environment: result.Environment{
+	d := &compare.Run{Environment: result.Environment{
 		Versions: map[string]string{"envoy": "1.40.0", "same": "1.40.0", "old": "1.39.3"},
 		Variants: map[string]string{
 			"log": "envoy with options.accessLog=true", "same": "envoy with version=1.40.0", "old": "envoy with version=1.39.3",

@@ -4,8 +4,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -28,7 +28,7 @@ func TestControlOfAMesh(t *testing.T) {
 	if len(r.Questions) != 1 || len(r.Baseline) != 1 || r.Baseline["mesh"] != "none" {
 		t.Errorf("%d questions, baseline %v", len(r.Questions), r.Baseline)
 	}
-	floors := map[string]*analysis.Smallest{}
+	floors := map[string]*compare.Smallest{}
 	for _, f := range r.Floor {
 		if f.Metric == "cpu_us_per_request/data" {
 			floors[f.Treatment] = f.Smallest
@@ -37,15 +37,15 @@ func TestControlOfAMesh(t *testing.T) {
 	if floors["envoy-control"] == nil || floors["none-control"] != nil {
 		t.Errorf("floors of the data plane: %v", floors)
 	}
-	if c := find(t, r, "envoy-control", "cpu_us_per_request/data"); c.Question != "" || c.Family != analysis.HeadlineAA || c.Smallest == nil {
+	if c := find(t, r, "envoy-control", "cpu_us_per_request/data"); c.Question != "" || c.Family != compare.HeadlineAA || c.Smallest == nil {
 		t.Errorf("%+v", c)
 	}
-	if c := find(t, r, "envoy", "cpu_us_per_request/data"); c.Smallest == nil || !c.Smallest.Known() || c.Verdict != analysis.Higher {
+	if c := find(t, r, "envoy", "cpu_us_per_request/data"); c.Smallest == nil || !c.Smallest.Known() || c.Verdict != compare.Higher {
 		t.Errorf("%+v", c)
 	}
 	// A mesh with a control is not a reference: its change is not a change of the machine.
 	base, next := withControls(1, 1).Write(t, filepath.Join(t.TempDir(), "a")), withControls(2, 1.5).Write(t, filepath.Join(t.TempDir(), "b"))
-	a, err := analysis.CompareRuns([]*result.Dir{base}, next, analysis.AcrossOptions{})
+	a, err := compare.CompareRuns([]*result.Dir{base}, next, compare.AcrossOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,10 +5,11 @@ import (
 	"math"
 	"slices"
 
-	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // Cost is the cost of the treatments in cores, memory and money.
@@ -71,7 +72,7 @@ type ProxyCost struct {
 }
 
 // proxyCost divides the figures of a treatment by its proxies and their calls.
-func (r *Report) proxyCost(t Treatment, p Path) *ProxyCost {
+func (r *Report) proxyCost(t compare.Treatment, p Path) *ProxyCost {
 	if p.Proxies == 0 {
 		return nil
 	}
@@ -91,7 +92,7 @@ func (r *Report) proxyCost(t Treatment, p Path) *ProxyCost {
 	c.ControlMiBPerProxy = of(metric.Memory, string(metric.Control), float64(p.Proxies))
 	c.ControlCoresPerService = of(metric.CPUCores, string(metric.Control), float64(p.Services))
 	c.ControlMiBPerService = of(metric.Memory, string(metric.Control), float64(p.Services))
-	key := fmt.Sprint(withoutRate(t.Factors))
+	key := fmt.Sprint(compare.WithoutRate(t.Factors))
 	for _, l := range r.Lines {
 		if l.Part == string(metric.Data) && l.Role == "" && fmt.Sprint(l.Factors) == key && len(l.Warnings) == 0 {
 			c.IdleCores = scaled(&l.FixedCores, 1/float64(p.Proxies))
@@ -141,7 +142,7 @@ type Reference struct {
 // AddCost computes r.Cost, with published figures beside it.
 func (r *Report) AddCost(d *result.Dir, p Prices, published []Reference) error {
 	if r.RatiosOnly {
-		return fmt.Errorf("work out the cost: %w", errRatiosOnly)
+		return fmt.Errorf("work out the cost: %w", compare.ErrRatiosOnly)
 	}
 	records, err := d.Records()
 	if err != nil {
@@ -183,9 +184,9 @@ func measuredAt(units []UnitCost, u UnitCost, s Scenario) UnitCost {
 	if s.Pods == 0 || u.Pods == 0 {
 		return u
 	}
-	rate, key := s.Rate*float64(u.Pods)/float64(s.Pods), fmt.Sprint(withoutRate(u.Factors))
+	rate, key := s.Rate*float64(u.Pods)/float64(s.Pods), fmt.Sprint(compare.WithoutRate(u.Factors))
 	for _, o := range units {
-		if o.Bill == u.Bill && o.Pods == u.Pods && math.Abs(rate-o.Rate) <= 0.01*o.Rate && fmt.Sprint(withoutRate(o.Factors)) == key {
+		if o.Bill == u.Bill && o.Pods == u.Pods && math.Abs(rate-o.Rate) <= 0.01*o.Rate && fmt.Sprint(compare.WithoutRate(o.Factors)) == key {
 			return o
 		}
 	}
@@ -194,10 +195,10 @@ func measuredAt(units []UnitCost, u UnitCost, s Scenario) UnitCost {
 
 // leads reports whether the treatment is the first among treatments that differ in rate alone.
 func (r *Report) leads(treatment string) bool {
-	i := slices.IndexFunc(r.Treatments, func(t Treatment) bool { return t.ID == treatment })
-	key := fmt.Sprint(withoutRate(r.Treatments[i].Factors))
+	i := slices.IndexFunc(r.Treatments, func(t compare.Treatment) bool { return t.ID == treatment })
+	key := fmt.Sprint(compare.WithoutRate(r.Treatments[i].Factors))
 	for _, t := range r.Treatments[:i] {
-		if !t.Control && t.Baseline != "" == (r.Treatments[i].Baseline != "") && fmt.Sprint(withoutRate(t.Factors)) == key {
+		if !t.Control && t.Baseline != "" == (r.Treatments[i].Baseline != "") && fmt.Sprint(compare.WithoutRate(t.Factors)) == key {
 			return false
 		}
 	}
@@ -222,7 +223,7 @@ func podsByTreatment(records []result.Record) map[string]int {
 	return pods
 }
 
-func (r *Report) unitCost(t Treatment, b Bill, pods int) (UnitCost, bool) {
+func (r *Report) unitCost(t compare.Treatment, b Bill, pods int) (UnitCost, bool) {
 	u := UnitCost{Treatment: t.ID, Factors: t.Factors, Bill: b, Pods: pods, Rate: t.Metrics[metric.Rate].Estimate}
 	if t.Baseline == "" {
 		return u, false // it has no data plane, and adds nothing to itself
@@ -257,7 +258,7 @@ func scaled(i *stats.Interval, by float64) *stats.Interval {
 	if i == nil {
 		return nil
 	}
-	s := scaledInterval(*i, by)
+	s := compare.ScaledInterval(*i, by)
 	return &s
 }
 
@@ -276,7 +277,7 @@ func (r *Report) scenario(s Scenario, u UnitCost, p Prices) ScenarioCost {
 		var cores *stats.Interval
 		cores, c.How = r.coresAt(u, s.Rate/copies)
 		c.Cores = scaled(cores, copies)
-		c.Factors = withoutRate(u.Factors)
+		c.Factors = compare.WithoutRate(u.Factors)
 	}
 	c.Money = p.money(c.Cores, c.GiB)
 	return c
@@ -288,14 +289,14 @@ func (p Prices) money(cores, gib *stats.Interval) *stats.Interval {
 	if cores == nil {
 		return nil
 	}
-	m := scaledInterval(*cores, p.Core.Month)
+	m := compare.ScaledInterval(*cores, p.Core.Month)
 	if p.GiB == nil {
 		return &m
 	}
 	if gib == nil {
 		return nil
 	}
-	g := scaledInterval(*gib, p.GiB.Month)
+	g := compare.ScaledInterval(*gib, p.GiB.Month)
 	sum := stats.Interval{Estimate: m.Estimate + g.Estimate}
 	if m.Known() && g.Known() {
 		low, high := *m.Low+*g.Low, *m.High+*g.High
@@ -315,12 +316,12 @@ func (r *Report) coresAt(u UnitCost, rate float64) (*stats.Interval, string) {
 		return scaled(u.Cores, rate/1000), fmt.Sprintf("at the measured %.4g/s", u.Rate)
 	}
 	part := map[Bill]string{DataPlaneBill: "data", AddedBill: "total"}[u.Bill]
-	i := slices.IndexFunc(r.Treatments, func(t Treatment) bool { return t.ID == u.Treatment })
+	i := slices.IndexFunc(r.Treatments, func(t compare.Treatment) bool { return t.ID == u.Treatment })
 	with, how := r.along(r.Treatments[i].Factors, part, rate)
 	if with == nil || u.Bill == DataPlaneBill {
 		return with, how
 	}
-	j := slices.IndexFunc(r.Treatments, func(t Treatment) bool { return t.ID == r.Treatments[i].Baseline })
+	j := slices.IndexFunc(r.Treatments, func(t compare.Treatment) bool { return t.ID == r.Treatments[i].Baseline })
 	without, why := r.along(r.Treatments[j].Factors, part, rate)
 	if without == nil {
 		return nil, "of the baseline: " + why
@@ -338,10 +339,10 @@ func (r *Report) coresAt(u UnitCost, rate float64) (*stats.Interval, string) {
 
 // along is the height of a part's line at a rate, with the interval of the line there.
 func (r *Report) along(f plan.Factors, part string, rate float64) (*stats.Interval, string) {
-	key := fmt.Sprint(withoutRate(f))
-	i := slices.IndexFunc(r.Lines, func(l Line) bool { return l.Part == part && l.Role == "" && fmt.Sprint(l.Factors) == key })
+	key := fmt.Sprint(compare.WithoutRate(f))
+	i := slices.IndexFunc(r.Lines, func(l compare.Line) bool { return l.Part == part && l.Role == "" && fmt.Sprint(l.Factors) == key })
 	if i < 0 {
-		return nil, fmt.Sprintf("unknown: %.4g/s per copy was not measured, and a line through the rates needs %d of them", rate, minRates)
+		return nil, fmt.Sprintf("unknown: %.4g/s per copy was not measured, and a line through the rates needs %d of them", rate, compare.MinRates)
 	}
 	line := r.Lines[i]
 	if len(line.Warnings) > 0 {
@@ -352,7 +353,7 @@ func (r *Report) along(f plan.Factors, part string, rate float64) (*stats.Interv
 	for _, t := range r.Trials {
 		y, ok := t.Metrics[metric.CPUCores+"/"+part]
 		x, rated := t.Metrics[metric.Rate]
-		if !t.Valid || t.Control || !ok || !rated || fmt.Sprint(withoutRate(t.Factors)) != key {
+		if !t.Valid || t.Control || !ok || !rated || fmt.Sprint(compare.WithoutRate(t.Factors)) != key {
 			continue
 		}
 		if _, ok := groups[t.Treatment]; !ok {

@@ -11,6 +11,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
 	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -20,7 +21,7 @@ import (
 func costOf(t *testing.T, s analysistest.Study, p analysis.Prices) (*analysis.Report, *analysis.Cost) {
 	t.Helper()
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
-	r, err := analysis.Analyze(d, analysis.Options{})
+	r, err := analysis.Analyze(d, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

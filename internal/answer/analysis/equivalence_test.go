@@ -6,6 +6,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/compare"
 )
 
 // Shown to be the same, no difference shown, and different yet small are three answers.
@@ -19,14 +20,14 @@ func TestEquivalence(t *testing.T) {
 	for _, c := range []struct {
 		margin  float64
 		metric  string
-		verdict analysis.Verdict
+		verdict compare.Verdict
 		within  bool
 	}{
-		{0, "cpu_us_per_request/total", analysis.Same, true}, // the file's 3 %
-		{0.0001, "cpu_us_per_request/total", analysis.NotShown, false},
-		{0, "cpu_us_per_request/load", analysis.Higher, true},
+		{0, "cpu_us_per_request/total", compare.Same, true}, // the file's 3 %
+		{0.0001, "cpu_us_per_request/total", compare.NotShown, false},
+		{0, "cpu_us_per_request/load", compare.Higher, true},
 	} {
-		r, err := analysis.Analyze(d, analysis.Options{SameWithin: c.margin})
+		r, err := analysis.Analyze(d, compare.Options{SameWithin: c.margin})
 		if err != nil {
 			t.Fatal(err)
 		}

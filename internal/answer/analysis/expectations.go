@@ -1,6 +1,10 @@
 package analysis
 
-import "github.com/tare-mesh/tare/internal/experiment/expect"
+import (
+	"github.com/tare-mesh/tare/internal/experiment/expect"
+
+	"github.com/tare-mesh/tare/internal/compare"
+)
 
 // Expectation is one condition of the experiment over the trials of a treatment.
 type Expectation struct {
@@ -16,7 +20,7 @@ type Expectation struct {
 
 // expectations gathers the expectations of the valid trials: treatments in the
 // order of the plan, conditions in the order of the file.
-func expectations(run *Run) []Expectation {
+func expectations(run *compare.Run) []Expectation {
 	var all []Expectation
 	for _, t := range run.Plan.Treatments {
 		from := len(all)

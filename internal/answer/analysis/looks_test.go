@@ -8,6 +8,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -32,7 +33,7 @@ func gatedStudy() analysistest.Study {
 // A look at a block is the same as a report of a run that ended there. Only the last one spends the rest of the error.
 func TestLooks(t *testing.T) {
 	d := gatedStudy().Write(t, filepath.Join(t.TempDir(), "run"))
-	looks, err := analysis.NewLooks(d, analysis.Options{})
+	looks, err := compare.NewLooks(d, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,7 @@ func TestLooks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := analysis.Analyze(d, analysis.Options{Blocks: block})
+		r, err := analysis.Analyze(d, compare.Options{Blocks: block})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +71,7 @@ func TestElapsedWithoutInterruption(t *testing.T) {
 			r.Started, r.Ended = r.Started.Add(8*time.Hour), r.Ended.Add(8*time.Hour)
 		}
 	}
-	looks, err := analysis.NewLooks(s.Write(t, filepath.Join(t.TempDir(), "run")), analysis.Options{})
+	looks, err := compare.NewLooks(s.Write(t, filepath.Join(t.TempDir(), "run")), compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,13 +81,13 @@ func TestElapsedWithoutInterruption(t *testing.T) {
 }
 
 // bare is a decision without what tests of other packages compare: floating point of another order of sums.
-func bare(d analysis.Decision) []any {
+func bare(d compare.Decision) []any {
 	return []any{d.Gate, d.Outcome, d.Pairs, d.Max, d.Last, d.Lost, d.Change.Low == nil, d.MorePairs}
 }
 
 func TestLostPairs(t *testing.T) {
 	r := analyse(t, gatedStudy())
-	want := []analysis.LostPair{
+	want := []compare.LostPair{
 		{Block: 2, Treatment: "envoy", Reason: "rate-shortfall", Message: "80 % of the requests"},
 		{Block: 5, Treatment: "none", Reason: "failed", Message: "deploy: the program ended"},
 	}
@@ -108,14 +109,14 @@ func TestLastLookOfAStoppedRun(t *testing.T) {
 		if err := d.Stop(result.Stopped{At: time.Now(), Block: 6, Why: "it ends", Last: byTime}); err != nil {
 			t.Fatal(err)
 		}
-		r, err := analysis.Analyze(d, analysis.Options{})
+		r, err := analysis.Analyze(d, compare.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := r.Decisions[0]; got.Last != byTime || got.Pairs != 4 || got.Max != 8 {
 			t.Errorf("ended by time %v: %+v", byTime, got)
 		}
-		r, err = analysis.Analyze(d, analysis.Options{Blocks: 5, LastLook: true, Gates: []string{"cpu_us_per_request/app < +50%"}, Detect: 0.1})
+		r, err = analysis.Analyze(d, compare.Options{Blocks: 5, LastLook: true, Gates: []string{"cpu_us_per_request/app < +50%"}, Detect: 0.1})
 		if err != nil || !r.Decisions[0].Last || r.Decisions[0].Limit != 50 || r.Decisions[0].Detect != 10 {
 			t.Errorf("%v: %+v", err, r.Decisions)
 		}

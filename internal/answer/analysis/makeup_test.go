@@ -10,6 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -138,7 +139,7 @@ func TestSumsOfTheSameTasks(t *testing.T) {
 	}
 }
 
-func messageOf(ws []analysis.Warning, code string) string {
+func messageOf(ws []figures.Warning, code string) string {
 	for _, w := range ws {
 		if w.Code == code {
 			return w.Message

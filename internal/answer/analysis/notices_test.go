@@ -11,6 +11,8 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -48,7 +50,7 @@ func TestAnalyzeNotices(t *testing.T) {
 			}
 		}), func(t *testing.T, r *analysis.Report) {
 			c := find(t, r, "envoy", "cpu_us_per_request/total")
-			if c.Verdict != analysis.Insufficient || c.Difference == nil || c.Difference.Known() || c.P != nil || c.N != 2 || !hasWarning(c.Warnings, "few-trials") {
+			if c.Verdict != compare.Insufficient || c.Difference == nil || c.Difference.Known() || c.P != nil || c.N != 2 || !hasWarning(c.Warnings, "few-trials") {
 				t.Errorf("%+v", c)
 			}
 			if r.Count.Failed != 2 || !hasWarning(r.Warnings, "few-trials") {
@@ -73,7 +75,7 @@ func TestAnalyzeNotices(t *testing.T) {
 				r.Valid, r.Error = false, "deploy: quota exceeded"
 			}
 		}), func(t *testing.T, r *analysis.Report) {
-			w := r.Warnings[slices.IndexFunc(r.Warnings, func(w analysis.Warning) bool { return w.Code == "failed-trials" })]
+			w := r.Warnings[slices.IndexFunc(r.Warnings, func(w figures.Warning) bool { return w.Code == "failed-trials" })]
 			if !strings.Contains(w.Message, " more: deploy: 0 of 1 replicas") || strings.Count(w.Message, "ErrImageNeverPull") != 1 || strings.Count(w.Message, "quota exceeded") != 1 || !strings.HasPrefix(w.Hint, "load the image; ") {
 				t.Error(w.Message, w.Hint)
 			}
@@ -83,7 +85,7 @@ func TestAnalyzeNotices(t *testing.T) {
 				r.Valid, r.Error = false, "deploy: "+causes[(r.Ordinal-1)%len(causes)]
 			}
 		}), func(t *testing.T, r *analysis.Report) {
-			w := r.Warnings[slices.IndexFunc(r.Warnings, func(w analysis.Warning) bool { return w.Code == "failed-trials" })]
+			w := r.Warnings[slices.IndexFunc(r.Warnings, func(w figures.Warning) bool { return w.Code == "failed-trials" })]
 			if !strings.HasSuffix(w.Message, " and 3 more causes") {
 				t.Error(w.Message)
 			}
@@ -94,7 +96,7 @@ func TestAnalyzeNotices(t *testing.T) {
 			}
 		}), func(t *testing.T, r *analysis.Report) {
 			for _, f := range r.Floor {
-				if f.Metric == "cpu_us_per_request/app" && f.Verdict != analysis.Higher {
+				if f.Metric == "cpu_us_per_request/app" && f.Verdict != compare.Higher {
 					t.Errorf("floor %+v", f)
 				}
 			}
@@ -195,14 +197,14 @@ func TestAnalyzeDamagedLog(t *testing.T) {
 			if err := c.do(); err != nil {
 				t.Fatal(err)
 			}
-			r, err := analysis.Analyze(d, analysis.Options{})
+			r, err := analysis.Analyze(d, compare.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if !hasWarning(r.Warnings, c.code) {
 				t.Errorf("no warning %s: %+v", c.code, r.Warnings)
 			}
-			i := slices.IndexFunc(r.Trials, func(t analysis.Trial) bool { return t.ID == id })
+			i := slices.IndexFunc(r.Trials, func(t figures.Trial) bool { return t.ID == id })
 			if _, known := r.Trials[i].Metrics["longest_outage_s"]; !known {
 				t.Error("no request failed, and the longest outage is unknown")
 			}
@@ -223,14 +225,14 @@ func TestAnalyzeInterrupted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r, err := analysis.Analyze(d, analysis.Options{})
+	r, err := analysis.Analyze(d, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r.Count.Missing != 5 || r.Count.Used != 7 || !hasWarning(r.Warnings, "missing-trials") {
 		t.Errorf("count %+v, warnings %+v", r.Count, r.Warnings)
 	}
-	if c := find(t, r, "envoy", "cpu_us_per_request/total"); c.Verdict != analysis.Insufficient || c.N+c.PairsLost != 4 {
+	if c := find(t, r, "envoy", "cpu_us_per_request/total"); c.Verdict != compare.Insufficient || c.N+c.PairsLost != 4 {
 		t.Errorf("%+v", c)
 	}
 }

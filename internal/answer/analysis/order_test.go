@@ -10,15 +10,16 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
 // A run with each mesh once or in batches has a warning with its limits; the former is not paired.
 func TestOrderIsTold(t *testing.T) {
 	for order, want := range map[string]struct {
-		method analysis.Method
+		method compare.Method
 		code   string
-	}{"": {analysis.Paired, ""}, "turns": {analysis.Paired, "meshes-in-turns"}, "once": {analysis.Unpaired, "meshes-once"}} {
+	}{"": {compare.Paired, ""}, "turns": {compare.Paired, "meshes-in-turns"}, "once": {compare.Unpaired, "meshes-once"}} {
 		s := analysistest.Quickstart()
 		s.Treatments = s.Treatments[:3]
 		s.Blocks, s.Warmup, s.Measure, s.Rate = 3, 1, 2, 50
@@ -49,7 +50,7 @@ func TestRatiosOnly(t *testing.T) {
 	s.Treatments = append(s.Treatments, twin)
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
 	defer d.Close()
-	r, err := analysis.Analyze(d, analysis.Options{})
+	r, err := analysis.Analyze(d, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,13 +63,13 @@ func TestRatiosOnly(t *testing.T) {
 		}
 	}
 	c, _ := r.Find("envoy-plaintext", "cpu_us_per_request/data")
-	if c.Ratio == nil || math.Abs(c.Ratio.Estimate-150.0/180) > 0.02 || c.Verdict != analysis.Lower || c.Smallest == nil {
+	if c.Ratio == nil || math.Abs(c.Ratio.Estimate-150.0/180) > 0.02 || c.Verdict != compare.Lower || c.Smallest == nil {
 		t.Errorf("data plane: %+v", c)
 	}
 	if r.Warnings[0].Code != "loaded-together" && r.Warnings[1].Code != "loaded-together" {
 		t.Errorf("warnings %+v", r.Warnings)
 	}
-	for name, options := range map[string]analysis.Options{"ladder": {Ladder: true}, "unpaired": {Method: analysis.Unpaired}} {
+	for name, options := range map[string]compare.Options{"ladder": {Ladder: true}, "unpaired": {Method: compare.Unpaired}} {
 		if _, err := analysis.Analyze(d, options); err == nil || !strings.Contains(err.Error(), "loaded at once") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -89,7 +90,7 @@ func rewritten(t *testing.T, s analysistest.Study, file string, change func(map[
 		t.Fatal(err)
 	}
 	defer d.Close()
-	r, err := analysis.Analyze(d, analysis.Options{})
+	r, err := analysis.Analyze(d, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

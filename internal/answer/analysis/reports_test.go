@@ -10,8 +10,9 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
-	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // Reports of results directories with known truth: intervals contain it, the A/A pair's contain zero, and
@@ -30,12 +31,12 @@ func TestReportsOfKnownTruth(t *testing.T) {
 		s.Treatments[3].Truth = s.Treatments[0].Truth // a mesh that costs nothing
 		s.Seed, s.Blocks, s.Warmup, s.Measure, s.Rate, s.Noise, s.Drift, s.Walk = uint64(1000+i), 6, 0, 1, 50, 0.03, 0.1, 0.02
 		d := s.Write(t, filepath.Join(t.TempDir(), "run"))
-		r, err := analysis.Analyze(d, analysis.Options{})
+		r, err := analysis.Analyze(d, compare.Options{})
 		d.Close()
 		if err != nil {
 			t.Fatal(err)
 		}
-		find := func(treatment string) analysis.Comparison {
+		find := func(treatment string) compare.Comparison {
 			c, ok := r.Find(treatment, total)
 			if !ok || c.Difference == nil || !c.Difference.Known() {
 				t.Fatalf("report %d: %s: %+v", i, treatment, c)
@@ -51,7 +52,7 @@ func TestReportsOfKnownTruth(t *testing.T) {
 			missed++
 		}
 		for _, c := range r.Comparisons {
-			if c.Treatment == "envoy-plaintext" && c.Family == analysis.Headline && (c.Verdict == analysis.Higher || c.Verdict == analysis.Lower) {
+			if c.Treatment == "envoy-plaintext" && c.Family == compare.Headline && (c.Verdict == compare.Higher || c.Verdict == compare.Lower) {
 				claimed++
 				break
 			}
@@ -93,7 +94,7 @@ func TestReportsAtMeanSpeed(t *testing.T) {
 				s.Speed = func(block int) float64 { return costs[block] }
 				path := filepath.Join(dir, "run")
 				d := s.Write(t, path)
-				report, err := analysis.Analyze(d, analysis.Options{})
+				report, err := analysis.Analyze(d, compare.Options{})
 				d.Close()
 				if err != nil {
 					t.Fatal(err)

@@ -5,9 +5,11 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/figures"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // Stopping is the progress of a run with a number of blocks that depends on its results.
@@ -33,7 +35,7 @@ type Stopping struct {
 	Unit   string   `json:"unit,omitempty"`
 }
 
-func stopping(run *Run, r *Report) *Stopping {
+func stopping(run *compare.Run, r *Report) *Stopping {
 	if run.Plan.Until == "" {
 		return nil
 	}
@@ -53,7 +55,7 @@ func stopping(run *Run, r *Report) *Stopping {
 // measure finds the widest interval: of the differences to a baseline, or without a
 // baseline of the estimates themselves.
 func (s *Stopping) measure(r *Report, p experiment.Precision) {
-	against := slices.ContainsFunc(r.Treatments, func(t Treatment) bool { return t.Baseline != "" && !t.Control })
+	against := slices.ContainsFunc(r.Treatments, func(t compare.Treatment) bool { return t.Baseline != "" && !t.Control })
 	if s.Unit = "%"; !p.Relative {
 		s.Unit = unitOf(r, p.Metric)
 	}
@@ -85,7 +87,7 @@ func unitOf(r *Report, name string) string {
 	return ""
 }
 
-func halfWidth(r *Report, t Treatment, p experiment.Precision, against bool) (float64, bool) {
+func halfWidth(r *Report, t compare.Treatment, p experiment.Precision, against bool) (float64, bool) {
 	e, ok := t.Metrics[p.Metric]
 	if !ok {
 		return 0, false
@@ -126,10 +128,10 @@ func (s *Stopping) Words() string {
 }
 
 // warnings report wider intervals than requested at the end of the run.
-func (s *Stopping) warnings() []Warning {
+func (s *Stopping) warnings() []figures.Warning {
 	if s == nil || s.Reached || s.Blocks < s.Max {
 		return nil
 	}
-	return []Warning{{Code: "width-not-reached", Message: fmt.Sprintf("after all %s %s", printable.Counted(s.Max, "block"), s.Words()),
+	return []figures.Warning{{Code: "width-not-reached", Message: fmt.Sprintf("after all %s %s", printable.Counted(s.Max, "block"), s.Words()),
 		Hint: "raise max, measure longer, or accept a wider interval"}}
 }

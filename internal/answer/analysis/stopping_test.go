@@ -9,6 +9,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -58,7 +59,7 @@ func TestStoppedRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := analysis.Analyze(early, analysis.Options{Blocks: 6})
+	r, err := analysis.Analyze(early, compare.Options{Blocks: 6})
 	if err != nil || r.Stopping.Blocks != 6 || r.Count.Planned != 18 || r.Treatments[0].N != 6 {
 		t.Fatalf("%+v, %v", r.Stopping, err)
 	}
@@ -74,13 +75,13 @@ func TestStoppedRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	if r, err = analysis.Analyze(d, analysis.Options{}); err != nil || r.Count.Missing != 12 {
+	if r, err = analysis.Analyze(d, compare.Options{}); err != nil || r.Count.Missing != 12 {
 		t.Fatalf("%+v, %v", r.Count, err)
 	}
 	if err := d.Stop(result.Stopped{At: time.Now(), Block: 8, Why: "after block 6 it was reached"}); err != nil {
 		t.Fatal(err)
 	}
-	r, err = analysis.Analyze(d, analysis.Options{})
+	r, err = analysis.Analyze(d, compare.Options{})
 	if err != nil || r.Count.Missing != 0 || r.Count.Blocks != 8 || r.Stopping.Max != 12 || !r.Stopping.Reached || !strings.Contains(r.Stopping.Why, "block 6") {
 		t.Errorf("%+v %+v, %v", r.Count, r.Stopping, err)
 	}

@@ -5,14 +5,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/figures"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // reportWarnings are one line a code for the whole report, the gravest first.
-func reportWarnings(run *Run, r *Report) []Warning {
-	ws := append([]Warning{}, answersDiffer(run)...)
-	if run.File.Platform.Kind == imported {
+func reportWarnings(run *compare.Run, r *Report) []figures.Warning {
+	ws := append([]figures.Warning{}, answersDiffer(run)...)
+	if run.File.Platform.Kind == compare.ImportPlatform {
 		ws = append(ws, importWarnings(run)...)
 	} else {
 		ws = append(ws, floorWarnings(r)...)
@@ -22,39 +24,39 @@ func reportWarnings(run *Run, r *Report) []Warning {
 	ws = append(ws, lostTrials(run, r.Count)...)
 	ws = append(ws, short(r.Treatments)...)
 	ws = append(ws, r.Stopping.warnings()...)
-	var t tally
+	var t figures.Tally
 	for _, trial := range r.Trials {
 		if trial.Error != "" {
 			continue
 		}
 		for _, w := range trial.Warnings {
-			t.add(trial.ID, w)
+			t.Add(trial.ID, w)
 		}
 	}
-	return append(ws, t.warnings()...)
+	return append(ws, t.Warnings()...)
 }
 
-func floorWarnings(r *Report) []Warning {
+func floorWarnings(r *Report) []figures.Warning {
 	if len(r.Floor) == 0 {
-		return []Warning{{Code: "no-floor", Message: "no A/A pair was run: the noise between identical treatments is unknown",
+		return []figures.Warning{{Code: "no-floor", Message: "no A/A pair was run: the noise between identical treatments is unknown",
 			Hint: "add `control: true` to the experiment file"}}
 	}
 	var differ []string
 	for _, f := range r.Floor {
-		if f.Verdict == Higher || f.Verdict == Lower {
+		if f.Verdict == compare.Higher || f.Verdict == compare.Lower {
 			differ = append(differ, f.Metric)
 		}
 	}
 	if differ == nil {
 		return nil
 	}
-	return []Warning{{Code: "aa-differs", Metrics: differ,
+	return []figures.Warning{{Code: "aa-differs", Metrics: differ,
 		Message: "the A/A pair differs, but must not: " + printable.Listed(differ, 4) + "; ignore differences of that size elsewhere",
 		Hint:    "the machine was not steady: stop other programs, pin CPUs, warm up longer, run more blocks; `tare doctor` searches for the cause"}}
 }
 
 // lostTrials names the planned trials that no estimate uses.
-func lostTrials(run *Run, c Count) []Warning {
+func lostTrials(run *compare.Run, c compare.Count) []figures.Warning {
 	var invalid []string
 	var failed causes
 	for _, t := range run.Trials {
@@ -65,19 +67,19 @@ func lostTrials(run *Run, c Count) []Warning {
 			invalid = append(invalid, t.ID+reasons(&t.Trial))
 		}
 	}
-	var ws []Warning
+	var ws []figures.Warning
 	if len(failed) > 0 {
-		ws = append(ws, Warning{Code: "failed-trials", Trials: c.Failed,
+		ws = append(ws, figures.Warning{Code: "failed-trials", Trials: c.Failed,
 			Message: "left out of every figure: " + failed.listed(3),
 			Hint:    failed.hint() + "the logs are in each trial's provenance directory"})
 	}
 	if len(invalid) > 0 {
-		ws = append(ws, Warning{Code: "invalid-trials", Trials: c.Invalid,
+		ws = append(ws, figures.Warning{Code: "invalid-trials", Trials: c.Invalid,
 			Message: "left out of every estimate: " + printable.Listed(invalid, 3),
 			Hint:    "the reasons and fixes are among the warnings below"})
 	}
 	if c.Missing > 0 {
-		ws = append(ws, Warning{Code: "missing-trials", Trials: c.Missing,
+		ws = append(ws, figures.Warning{Code: "missing-trials", Trials: c.Missing,
 			Message: "not recorded: the run is in progress, or was interrupted",
 			Hint:    "finish it with `tare run --resume DIR`"})
 	}
@@ -93,7 +95,7 @@ type cause struct {
 
 type causes []cause
 
-func (c *causes) add(trial, text string, of []Warning) {
+func (c *causes) add(trial, text string, of []figures.Warning) {
 	words := slices.DeleteFunc(strings.Fields(text), func(word string) bool { return strings.ContainsAny(word, "0123456789") })
 	pattern := strings.Join(words, " ")
 	for i := range *c {
@@ -103,7 +105,7 @@ func (c *causes) add(trial, text string, of []Warning) {
 		}
 	}
 	one := cause{trial: trial, text: text, pattern: pattern}
-	if i := slices.IndexFunc(of, func(w Warning) bool { return w.Code == "failed" }); i >= 0 {
+	if i := slices.IndexFunc(of, func(w figures.Warning) bool { return w.Code == "failed" }); i >= 0 {
 		one.hint = of[i].Hint
 	}
 	*c = append(*c, one)
@@ -166,7 +168,7 @@ func headOf(s string) string {
 }
 
 // reasons are the codes that made the trial invalid.
-func reasons(t *Trial) string {
+func reasons(t *figures.Trial) string {
 	var codes []string
 	for _, w := range t.Warnings {
 		if w.Invalidates && !slices.Contains(codes, w.Code) {
@@ -180,7 +182,7 @@ func reasons(t *Trial) string {
 }
 
 // short names the treatments that have too few valid trials.
-func short(ts []Treatment) []Warning {
+func short(ts []compare.Treatment) []figures.Warning {
 	var few []string
 	for _, t := range ts {
 		if t.N < stats.MinN {
@@ -190,6 +192,6 @@ func short(ts []Treatment) []Warning {
 	if few == nil {
 		return nil
 	}
-	return []Warning{{Code: "few-trials", Message: fmt.Sprintf("an interval needs %d valid trials: %s", stats.MinN, printable.Listed(few, 4)),
-		Hint: moreBlocks}}
+	return []figures.Warning{{Code: "few-trials", Message: fmt.Sprintf("an interval needs %d valid trials: %s", stats.MinN, printable.Listed(few, 4)),
+		Hint: compare.MoreBlocks}}
 }

@@ -5,9 +5,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/figures"
 )
 
 // abilities are the features of meshes, in words.
@@ -22,7 +24,7 @@ var abilities = []struct {
 }
 
 // unequal names the meshes of the run that do less than another one does: their figures are of less.
-func unequal(run *Run) []Warning {
+func unequal(run *compare.Run) []figures.Warning {
 	if run.File.Ladder { // its steps are features
 		return nil
 	}
@@ -47,6 +49,6 @@ func unequal(run *Run) []Warning {
 	for _, name := range slices.Sorted(maps.Keys(lacks)) {
 		list = append(list, name+" lacks "+strings.Join(lacks[name], ", "))
 	}
-	return []Warning{{Code: "unequal-meshes", Message: "the meshes have different features: " + strings.Join(list, "; "),
+	return []figures.Warning{{Code: "unequal-meshes", Message: "the meshes have different features: " + strings.Join(list, "; "),
 		Hint: "compare meshes with the same features, or mention the missing ones"}}
 }

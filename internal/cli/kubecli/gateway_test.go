@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -56,7 +56,7 @@ func TestKubernetesGateway(t *testing.T) {
 	}
 	for _, treatment := range report.Treatments {
 		under := treatment.Factors["mesh"] == "istio"
-		i := slices.IndexFunc(treatment.Roles, func(r analysis.Role) bool { return r.Role == "gateway" })
+		i := slices.IndexFunc(treatment.Roles, func(r compare.Role) bool { return r.Role == "gateway" })
 		if (i >= 0) != under {
 			t.Errorf("%v: roles %+v", treatment.Factors, treatment.Roles)
 		} else if under && treatment.Roles[i].Metrics["cpu_us_per_request"].Estimate <= 0 {

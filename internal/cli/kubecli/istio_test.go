@@ -17,6 +17,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -76,7 +77,7 @@ func TestKubernetesIstio(t *testing.T) {
 				}
 				verifiedAs(t, r, under)
 			}
-			if !slices.ContainsFunc(report.Warnings, func(w analysis.Warning) bool {
+			if !slices.ContainsFunc(report.Warnings, func(w figures.Warning) bool {
 				return w.Code == "verified-with-caution" && w.Trials >= 1 && strings.Contains(w.Message, "the figures do not include the mesh's own telemetry")
 			}) {
 				t.Errorf("no warning that the Envoy is without Istio's telemetry: %+v", report.Warnings)

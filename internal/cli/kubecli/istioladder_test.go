@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -74,7 +74,7 @@ func TestKubernetesIstioLadder(t *testing.T) {
 			t.Errorf("%s and %s are the same: %v, %+v", c.A, c.B, c.Same, c.Differences)
 		}
 	}
-	if same != 1 || !slices.ContainsFunc(report.Warnings, func(w analysis.Warning) bool { return w.Code == "treatments-same" }) {
+	if same != 1 || !slices.ContainsFunc(report.Warnings, func(w figures.Warning) bool { return w.Code == "treatments-same" }) {
 		t.Errorf("%d pairs of treatments are the same: %+v", same, report.Warnings)
 	}
 	if len(report.Ladders) != 1 || len(report.Ladders[0].Steps) != len(istioSteps) {

@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
@@ -15,7 +17,7 @@ import (
 type Headline struct {
 	Title, Unit string
 	Of          map[string]Difference // by treatment
-	Warnings    []analysis.Warning
+	Warnings    []figures.Warning
 	Answer      []string
 }
 
@@ -92,7 +94,7 @@ func (b *Board) premature(code string) bool {
 var ofUnfinished = map[string]bool{"missing-trials": true, "few-trials": true}
 
 // ratioOf is a ratio less one, in percent: treatments that are loaded at once have no differences.
-func ratioOf(c analysis.Comparison, w report.ComparisonWords) Difference {
+func ratioOf(c compare.Comparison, w report.ComparisonWords) Difference {
 	d := Difference{Text: strings.TrimSpace(w.Ratio + " " + w.RatioInterval), Verdict: w.Verdict, Estimate: 100 * (c.Ratio.Estimate - 1), Control: c.Control, Low: math.NaN(), High: math.NaN()}
 	if c.Ratio.Known() {
 		d.Low, d.High = 100*(*c.Ratio.Low-1), 100*(*c.Ratio.High-1)

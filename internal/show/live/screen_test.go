@@ -17,7 +17,9 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -49,7 +51,7 @@ func quickstart(t *testing.T) *result.Dir {
 		study.Measure, study.Rate = 2, 100
 		stored.dir = study.Write(t, dir)
 		for block := 1; block <= study.Blocks; block++ {
-			r, err := analysis.Analyze(stored.dir, analysis.Options{Blocks: block})
+			r, err := analysis.Analyze(stored.dir, compare.Options{Blocks: block})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -348,7 +350,7 @@ func TestMarksDifferWithoutColor(t *testing.T) {
 
 // A warning that no A/A pair was run waits for the trials of the plan's pair.
 func TestPrematureWarnings(t *testing.T) {
-	warn := []analysis.Warning{{Code: "no-floor", Message: "no pair"}, {Code: "few-trials", Message: "few"}, {Code: "generator-late", Message: "late"}}
+	warn := []figures.Warning{{Code: "no-floor", Message: "no pair"}, {Code: "few-trials", Message: "few"}, {Code: "generator-late", Message: "late"}}
 	for control, want := range map[bool]int{true: 1, false: 2} {
 		b := NewBoard(plan.Plan{Treatments: []plan.Treatment{{ID: "none"}, {ID: "x", Control: control}}})
 		b.Answer(&Headline{Warnings: warn})

@@ -7,39 +7,39 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
 
 // acrossContent is the data of the figures of two runs.
 type acrossContent struct {
-	Schema string           `json:"schema"`
-	Name   string           `json:"name"`
-	Roles  []string         `json:"roles"`
-	Across *analysis.Across `json:"across"`
-	Words  report.Words     `json:"words"`
+	Schema string          `json:"schema"`
+	Name   string          `json:"name"`
+	Roles  []string        `json:"roles"`
+	Across *compare.Across `json:"across"`
+	Words  report.Words    `json:"words"`
 }
 
-func acrossContentOf(name string, a *analysis.Across) acrossContent {
+func acrossContentOf(name string, a *compare.Across) acrossContent {
 	return acrossContent{Schema, fileName(name), roles(), a, report.AcrossWords(a)}
 }
 
 // AcrossData are the data of the figure of two runs compared as JSON, for the scripts.
-func AcrossData(a *analysis.Across) ([]byte, error) {
+func AcrossData(a *compare.Across) ([]byte, error) {
 	return dataOf(acrossContentOf(a.New.Experiment, a))
 }
 
 // WriteAcross writes the page of two runs compared.
-func WriteAcross(w io.Writer, a *analysis.Across) error {
+func WriteAcross(w io.Writer, a *compare.Across) error {
 	base := filepath.Base(a.Base.Dir)
-	bases := []analysis.Side{a.Base}
+	bases := []compare.Side{a.Base}
 	if len(a.BaseRuns) > 0 {
 		base, bases = printable.Counted(len(a.BaseRuns), "run"), a.BaseRuns
 	}
 	name := fmt.Sprintf("%s: %s against %s", a.New.Experiment, filepath.Base(a.New.Dir), base)
 	answer := report.AcrossAnswer(a)
-	d := document{Name: name, Headline: answer[0], Answer: answer, Band: acrossBand(a), Schema: analysis.AcrossSchema, Tare: a.New.Setup.Tare, Command: "tare compare"}
+	d := document{Name: name, Headline: answer[0], Answer: answer, Band: acrossBand(a), Schema: compare.AcrossSchema, Tare: a.New.Setup.Tare, Command: "tare compare"}
 	for _, w := range a.Warnings {
 		d.Warnings = append(d.Warnings, warning{Code: w.Code, Message: w.Message, Hint: w.Hint})
 	}
@@ -58,7 +58,7 @@ func WriteAcross(w io.Writer, a *analysis.Across) error {
 	})
 }
 
-func machineOf(s analysis.Setup) string {
+func machineOf(s compare.Setup) string {
 	parts := []string{s.CPUModel}
 	if s.CPUs > 0 {
 		parts = append(parts, printable.Counted(s.CPUs, "CPU"))
@@ -69,18 +69,18 @@ func machineOf(s analysis.Setup) string {
 	return joined(append(parts, strings.TrimSpace(s.OS+" "+s.Kernel), strings.TrimSpace("tare "+s.Tare))...)
 }
 
-func acrossBand(a *analysis.Across) []card {
+func acrossBand(a *compare.Across) []card {
 	var cards []card
 	base, name := a.Base.Count, "the base run"
 	if len(a.BaseRuns) > 0 {
-		base, name = analysis.Count{}, printable.Counted(len(a.BaseRuns), "base run")
+		base, name = compare.Count{}, printable.Counted(len(a.BaseRuns), "base run")
 		for _, r := range a.BaseRuns {
 			base.Used, base.Planned, base.Blocks = base.Used+r.Count.Used, base.Planned+r.Count.Planned, base.Blocks+r.Count.Blocks
 		}
 	}
 	for _, side := range []struct {
 		name string
-		n    analysis.Count
+		n    compare.Count
 	}{{name, base}, {"the new run", a.New.Count}} {
 		cards = append(cards, card{Good: side.n.Used == side.n.Planned, Title: fmt.Sprintf("%d of %s of %s", side.n.Used, printable.Counted(side.n.Planned, "trial"), side.name), Text: printable.Counted(side.n.Blocks, "block")})
 	}
@@ -89,12 +89,12 @@ func acrossBand(a *analysis.Across) []card {
 		conditions.Title, conditions.Text, conditions.Link = printable.Counted(len(a.Obstacles), "condition")+" changed", "any of them may be the cause", "#provenance"
 	}
 	cards = append(cards, conditions)
-	gates := map[analysis.Outcome]int{}
+	gates := map[compare.Outcome]int{}
 	for _, g := range a.Gates {
 		gates[g.Outcome]++
 	}
 	if n := len(a.Gates); n > 0 {
-		cards = append(cards, card{Good: gates[analysis.Breached] == 0, Title: fmt.Sprintf("%d of %d gate checks breached", gates[analysis.Breached], n), Text: fmt.Sprintf("%d undecided", gates[analysis.CannotTell])})
+		cards = append(cards, card{Good: gates[compare.Breached] == 0, Title: fmt.Sprintf("%d of %d gate checks breached", gates[compare.Breached], n), Text: fmt.Sprintf("%d undecided", gates[compare.CannotTell])})
 	}
 	return append(cards, warningCard(len(a.Warnings)))
 }
@@ -120,17 +120,17 @@ type historyContent struct {
 	Schema  string               `json:"schema"`
 	Name    string               `json:"name"`
 	Roles   []string             `json:"roles"`
-	History *analysis.History    `json:"history"`
+	History *compare.History     `json:"history"`
 	Series  []report.SeriesWords `json:"series"`
 }
 
 // HistoryData are the data of the figure of a series of runs as JSON, for the scripts.
-func HistoryData(h *analysis.History) ([]byte, error) {
+func HistoryData(h *compare.History) ([]byte, error) {
 	return dataOf(historyContent{Schema, fileName("history"), roles(), h, report.HistoryWords(h)})
 }
 
 // WriteHistory writes the page of a series of runs.
-func WriteHistory(w io.Writer, h *analysis.History) error {
+func WriteHistory(w io.Writer, h *compare.History) error {
 	first, last := h.Runs[0], h.Runs[len(h.Runs)-1]
 	name := "History of " + printable.Counted(len(h.Runs), "run")
 	series := report.HistoryWords(h)
@@ -142,7 +142,7 @@ func WriteHistory(w io.Writer, h *analysis.History) error {
 	if changes > 0 {
 		answer = fmt.Sprintf("%s in %s, over %s.", printable.Counted(changes, "change"), printable.Counted(len(series), "series"), printable.Counted(len(h.Runs), "run"))
 	}
-	d := document{Name: name, Headline: answer, Answer: []string{answer}, Schema: analysis.HistorySchema, Tare: last.Tare, Command: "tare history",
+	d := document{Name: name, Headline: answer, Answer: []string{answer}, Schema: compare.HistorySchema, Tare: last.Tare, Command: "tare history",
 		Band: []card{
 			{Good: true, Title: printable.Counted(len(h.Runs), "run"), Text: days(first.Began, last.Began)},
 			{Good: len(h.Obstacles) == 0, Title: printable.Counted(len(h.Obstacles), "change") + " of conditions", Text: "possible causes of a change"},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -39,19 +40,19 @@ const gatedFile = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {na
 func othersOf(t *testing.T) map[string]other {
 	t.Helper()
 	var dirs []*result.Dir
-	for i := range analysis.MinHistory + 2 {
+	for i := range compare.MinHistory + 2 {
 		dirs = append(dirs, short(t, uint64(i+1), 4, map[bool]float64{false: 180, true: 260}[i >= 5], ""))
 	}
-	across, err := analysis.CompareRuns(dirs[:1], dirs[9], analysis.AcrossOptions{})
+	across, err := compare.CompareRuns(dirs[:1], dirs[9], compare.AcrossOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	history, err := analysis.Histories(dirs, 0.05, analysis.Options{})
+	history, err := compare.Histories(dirs, 0.05, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	gated := short(t, 3, 8, 180, gatedFile)
-	decided, err := analysis.Analyze(gated, analysis.Options{})
+	decided, err := analysis.Analyze(gated, compare.Options{})
 	if err != nil || len(decided.Decisions) != 1 {
 		t.Fatalf("%d decisions: %v", len(decided.Decisions), err)
 	}
@@ -69,7 +70,7 @@ func othersOf(t *testing.T) map[string]other {
 	return all
 }
 
-func sameChanges(t *testing.T, a *analysis.Across, f finding) {
+func sameChanges(t *testing.T, a *compare.Across, f finding) {
 	var got, want []float64
 	for _, p := range f.Marks["figure-changes"] {
 		got = append(got, p.Estimates...)
@@ -86,7 +87,7 @@ func sameChanges(t *testing.T, a *analysis.Across, f finding) {
 	near(t, "changes", got, want)
 }
 
-func sameHistory(t *testing.T, h *analysis.History, f finding) {
+func sameHistory(t *testing.T, h *compare.History, f finding) {
 	marks := f.Marks["figure-history"]
 	if len(marks) != 1 || len(marks[0].Changes) != 1 || math.Abs(marks[0].Changes[0][0]-5.5) > 0.1 {
 		t.Fatalf("change points at %v, want one between runs 5 and 6", marks)

@@ -10,6 +10,8 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/effective"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/result/verify"
 	"github.com/tare-mesh/tare/internal/show/report"
@@ -63,7 +65,7 @@ func verified(v *verify.Result) []card {
 }
 
 func hasWarning(r *analysis.Report, code string) bool {
-	return slices.ContainsFunc(r.Warnings, func(w analysis.Warning) bool { return w.Code == code })
+	return slices.ContainsFunc(r.Warnings, func(w figures.Warning) bool { return w.Code == code })
 }
 
 // warning is one of the report's.
@@ -131,7 +133,7 @@ func provenance(s Source) []entry {
 	}
 	add("Method", string(s.Report.Method), false)
 	add("Command", strings.Join(e.Command, " "), true)
-	if s.Report.Method == analysis.Paired { // others are imports
+	if s.Report.Method == compare.Paired { // others are imports
 		add("Repeat with", "tare run experiment.yaml", true)
 	}
 	add("Results", s.Dir.Path(), true)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/report"
@@ -42,7 +43,7 @@ func slicesOf(source Source) (all []sliced) {
 	points, block := 0, 0
 	for i := range records {
 		t := &records[i]
-		parts, err := analysis.ReadSliceCosts(t, source.Dir.TrialFile(t.ID, result.SlicesFile))
+		parts, err := figures.ReadSliceCosts(t, source.Dir.TrialFile(t.ID, result.SlicesFile))
 		costs := parts["total"]
 		if err != nil || len(costs) == 0 || t.Block > source.Report.Count.Blocks {
 			continue

@@ -8,7 +8,9 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/page"
@@ -20,7 +22,7 @@ func TestHeatHasEveryAnswer(t *testing.T) {
 	s.Blocks, s.Warmup, s.Measure, s.Rate = 2, 1, 3, 100
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
 	defer d.Close()
-	r, err := analysis.Analyze(d, analysis.Options{})
+	r, err := analysis.Analyze(d, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +46,7 @@ func TestHeatHasEveryAnswer(t *testing.T) {
 		t.Fatalf("%d of %d trials: %v", len(data.Heat), len(records), err)
 	}
 	for i, h := range data.Heat {
-		of, err := analysis.TrialHistograms(d, &records[i])
+		of, err := figures.TrialHistograms(d, &records[i])
 		if err != nil || h.Trial != records[i].ID {
 			t.Fatalf("%s, %s: %v", h.Trial, records[i].ID, err)
 		}
@@ -71,7 +73,7 @@ func TestHeatHasEveryAnswer(t *testing.T) {
 // The looks are those at the gate of the report, also if it is not the gate of the run, or has another attribution of tasks.
 func TestLooksOfAnotherGate(t *testing.T) {
 	gated := short(t, 3, 6, 180, gatedFile)
-	for name, o := range map[string]analysis.Options{
+	for name, o := range map[string]compare.Options{
 		"gate": {Gates: []string{"cpu_us_per_request/total < +50%"}, LastLook: true},
 		"attribution": {Gates: []string{"cpu_us_per_request/app < +50%"}, LastLook: true, Attribute: func(task mesh.Task) mesh.Task {
 			task.Plane = metric.App
@@ -83,7 +85,7 @@ func TestLooksOfAnotherGate(t *testing.T) {
 }
 
 // checkLooks compares the last look of a page with the decision of its report.
-func checkLooks(t *testing.T, gated *result.Dir, o analysis.Options) {
+func checkLooks(t *testing.T, gated *result.Dir, o compare.Options) {
 	t.Helper()
 	r, err := analysis.Analyze(gated, o)
 	if err != nil || len(r.Decisions) != 1 {

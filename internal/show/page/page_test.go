@@ -16,6 +16,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
 	"github.com/tare-mesh/tare/internal/base/programtest"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/page"
 	"github.com/tare-mesh/tare/internal/show/report"
@@ -32,7 +33,7 @@ func written(t *testing.T, s analysistest.Study) (*analysis.Report, []byte) {
 // pageOf is the report and page of a results directory.
 func pageOf(t *testing.T, d *result.Dir) (*analysis.Report, []byte) {
 	t.Helper()
-	r, err := analysis.Analyze(d, analysis.Options{})
+	r, err := analysis.Analyze(d, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,7 @@ func TestPageOpensWithTheAnswer(t *testing.T) {
 // The page of a run with gates opens with their outcome.
 func TestPageOpensWithTheGates(t *testing.T) {
 	r, text := written(t, analysistest.ABWithOutlier())
-	if want := "<h1>ab: " + strings.ReplaceAll(html.EscapeString(report.GatesAnswer(r)), "+", "&#43;") + "</h1>"; r.Decided() != analysis.Undecided || !bytes.Contains(text, []byte(want)) {
+	if want := "<h1>ab: " + strings.ReplaceAll(html.EscapeString(report.GatesAnswer(r)), "+", "&#43;") + "</h1>"; r.Decided() != compare.Undecided || !bytes.Contains(text, []byte(want)) {
 		t.Errorf("%s, and no %s in\n%.4000s", r.Decided(), want, text[bytes.Index(text, []byte("<body")):])
 	}
 }

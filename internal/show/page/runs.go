@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/show/report"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // runsContent is the data of the figure of many runs of one experiment.

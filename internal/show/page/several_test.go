@@ -10,6 +10,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/capacity"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -21,7 +22,7 @@ import (
 func sourcesOf(t *testing.T, dirs []*result.Dir) (all []page.Source) {
 	t.Helper()
 	for _, d := range dirs {
-		r, err := analysis.Analyze(d, analysis.Options{})
+		r, err := analysis.Analyze(d, compare.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

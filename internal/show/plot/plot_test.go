@@ -14,6 +14,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/page"
@@ -25,7 +26,7 @@ func source(t *testing.T, s analysistest.Study) page.Source {
 	s.Blocks, s.Warmup, s.Measure = 4, 1, 2
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
 	t.Cleanup(func() { d.Close() })
-	r, err := analysis.Analyze(d, analysis.Options{Ladder: true})
+	r, err := analysis.Analyze(d, compare.Options{Ladder: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,25 +132,25 @@ func TestEveryFormat(t *testing.T) {
 func TestFiguresOfSeveralRuns(t *testing.T) {
 	var dirs []*result.Dir
 	var all []page.Source
-	for i := range analysis.MinHistory {
+	for i := range compare.MinHistory {
 		s := analysistest.TwoRates()
 		s.Seed, s.Blocks, s.Measure = uint64(i+1), 3, 1
 		d := s.Write(t, filepath.Join(t.TempDir(), "run"))
 		defer d.Close()
 		dirs = append(dirs, d)
 		if i < 3 {
-			r, err := analysis.Analyze(d, analysis.Options{})
+			r, err := analysis.Analyze(d, compare.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			all = append(all, page.Source{Report: r, Dir: d})
 		}
 	}
-	across, err := analysis.CompareRuns(dirs[:1], dirs[1], analysis.AcrossOptions{})
+	across, err := compare.CompareRuns(dirs[:1], dirs[1], compare.AcrossOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	history, err := analysis.Histories(dirs, 0.05, analysis.Options{})
+	history, err := compare.Histories(dirs, 0.05, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

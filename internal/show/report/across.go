@@ -10,23 +10,25 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/figures"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
-// AcrossFormat is one way to write an [analysis.Across].
+// AcrossFormat is one way to write an [compare.Across].
 type AcrossFormat struct {
 	Name  string
 	Doc   string
-	Write func(io.Writer, *analysis.Across) error
+	Write func(io.Writer, *compare.Across) error
 }
 
 // AcrossFormats lists every format of a comparison of two runs. The first is the default.
 func AcrossFormats(o Options) []AcrossFormat {
 	all := []AcrossFormat{
-		{"text", "tables for the terminal", func(w io.Writer, a *analysis.Across) error { return writeAcross(w, a, o, newPage(o, false, "")) }},
-		{"json", "everything, schema " + analysis.AcrossSchema, writeAcrossJSON},
-		{"markdown", "for a pull request's comment or a job's summary", func(w io.Writer, a *analysis.Across) error { return writeAcross(w, a, o, newPage(o, true, "###")) }},
+		{"text", "tables for the terminal", func(w io.Writer, a *compare.Across) error { return writeAcross(w, a, o, newPage(o, false, "")) }},
+		{"json", "everything, schema " + compare.AcrossSchema, writeAcrossJSON},
+		{"markdown", "for a pull request's comment or a job's summary", func(w io.Writer, a *compare.Across) error { return writeAcross(w, a, o, newPage(o, true, "###")) }},
 	}
 	for i, f := range all {
 		all[i].Write = printable.Safe(f.Name, f.Write)
@@ -34,7 +36,7 @@ func AcrossFormats(o Options) []AcrossFormat {
 	return all
 }
 
-func writeAcrossJSON(w io.Writer, a *analysis.Across) error {
+func writeAcrossJSON(w io.Writer, a *compare.Across) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
@@ -47,12 +49,12 @@ func writeAcrossJSON(w io.Writer, a *analysis.Across) error {
 // across is the state of writing one comparison of two runs.
 type across struct {
 	*page
-	a *analysis.Across
+	a *compare.Across
 	o Options
 	l labels
 }
 
-func writeAcross(w io.Writer, a *analysis.Across, o Options, p *page) error {
+func writeAcross(w io.Writer, a *compare.Across, o Options, p *page) error {
 	x := across{p, a, o, acrossLabels(a)}
 	x.head()
 	x.gates()
@@ -63,13 +65,13 @@ func writeAcross(w io.Writer, a *analysis.Across, o Options, p *page) error {
 	return p.writeTo(w, "comparison")
 }
 
-func acrossLabels(a *analysis.Across) labels {
+func acrossLabels(a *compare.Across) labels {
 	r := &analysis.Report{}
 	seen := map[string]bool{}
 	for _, c := range a.Changes {
 		if !seen[c.Treatment] {
 			seen[c.Treatment] = true
-			r.Treatments = append(r.Treatments, analysis.Treatment{ID: c.Treatment, Factors: c.Factors, Control: c.Control})
+			r.Treatments = append(r.Treatments, compare.Treatment{ID: c.Treatment, Factors: c.Factors, Control: c.Control})
 		}
 	}
 	return newLabels(r)
@@ -88,7 +90,7 @@ func (x across) head() {
 	x.side("new", x.a.New)
 }
 
-func (x across) side(name string, s analysis.Side) {
+func (x across) side(name string, s compare.Side) {
 	line := fmt.Sprintf("%s: %s, %d of %s used", name, s.Experiment, s.Count.Used, printable.Counted(s.Count.Planned, "trial"))
 	if at := s.Setup.FirstStart; at != nil {
 		line += ", started " + at.UTC().Format(time.DateTime) + " UTC"
@@ -107,7 +109,7 @@ func (x across) differing() {
 	}
 }
 
-func (x across) distinctions(ds []analysis.Distinction) {
+func (x across) distinctions(ds []compare.Distinction) {
 	what, base, next := column{heads: []string{""}, left: true}, column{heads: []string{"base"}, left: true}, column{heads: []string{"new"}, left: true}
 	for _, d := range ds {
 		what.cells, base.cells, next.cells = append(what.cells, d.What), append(base.cells, cmp.Or(d.Base, unknown)), append(next.cells, cmp.Or(d.New, unknown))
@@ -140,14 +142,14 @@ func (x across) gates() {
 		if g.Why != "" {
 			outcome += ": " + g.Why
 		}
-		for i, cell := range []string{g.Gate, x.l.withControl(analysis.Treatment{ID: g.Treatment, Factors: g.Factors}), change, interval, outcome} {
+		for i, cell := range []string{g.Gate, x.l.withControl(compare.Treatment{ID: g.Treatment, Factors: g.Factors}), change, interval, outcome} {
 			columns[i].cells = append(columns[i].cells, cell)
 		}
 	}
 	x.table(columns, 2)
 }
 
-func (x across) shows(c analysis.Change) bool {
+func (x across) shows(c compare.Change) bool {
 	zero := func(v *float64) bool { return v != nil && *v == 0 }
 	if zero(c.Base) && zero(c.New) {
 		return false
@@ -175,7 +177,7 @@ func (x across) changes() {
 	for _, c := range x.shown() {
 		if c.Treatment != treatment {
 			treatment = c.Treatment
-			row(x.l.withControl(analysis.Treatment{ID: c.Treatment, Factors: c.Factors, Control: c.Control}))
+			row(x.l.withControl(compare.Treatment{ID: c.Treatment, Factors: c.Factors, Control: c.Control}))
 		}
 		row(x.cells(c)...)
 	}
@@ -183,9 +185,9 @@ func (x across) changes() {
 }
 
 // shown keeps the order of treatments and puts headline metrics first in each.
-func (x across) shown() []analysis.Change {
+func (x across) shown() []compare.Change {
 	rank := map[string]int{}
-	var list []analysis.Change
+	var list []compare.Change
 	for _, c := range x.a.Changes {
 		if x.shows(c) {
 			if _, ok := rank[c.Treatment]; !ok {
@@ -194,7 +196,7 @@ func (x across) shown() []analysis.Change {
 			list = append(list, c)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b analysis.Change) int {
+	slices.SortStableFunc(list, func(a, b compare.Change) int {
 		if d := rank[a.Treatment] - rank[b.Treatment]; d != 0 {
 			return d
 		}
@@ -203,7 +205,7 @@ func (x across) shown() []analysis.Change {
 	return list
 }
 
-func (x across) cells(c analysis.Change) []string {
+func (x across) cells(c compare.Change) []string {
 	q := quantityOf(c.Metric)
 	mean := func(v *float64) string {
 		if v == nil {
@@ -229,7 +231,7 @@ func (x across) cells(c analysis.Change) []string {
 		name += " " + mark
 	}
 	words := string(c.Verdict)
-	if c.Verdict == analysis.Insufficient {
+	if c.Verdict == compare.Insufficient {
 		words = fmt.Sprintf("too few trials (%d and %d, each needs %d)", c.NBase, c.NNew, stats.MinN)
 		if len(x.a.BaseRuns) > 1 {
 			words = fmt.Sprintf("too few base runs (%d, needs %d)", c.BaseRuns, stats.MinN)
@@ -239,7 +241,7 @@ func (x across) cells(c analysis.Change) []string {
 }
 
 func (x across) warnings() {
-	inTable := func(w analysis.Warning) bool { return w.Code == "not-comparable" }
+	inTable := func(w figures.Warning) bool { return w.Code == "not-comparable" }
 	rest := slices.DeleteFunc(slices.Clone(x.a.Warnings), inTable)
 	if len(rest) == 0 {
 		return

@@ -4,18 +4,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/figures"
 )
 
 // A warning that the table of conditions contains leaves no heading without lines.
 func TestNoHeadingWithoutWarnings(t *testing.T) {
-	differ := analysis.Warning{Code: "not-comparable", Message: "kernel"}
+	differ := figures.Warning{Code: "not-comparable", Message: "kernel"}
 	for _, test := range []struct {
-		warnings []analysis.Warning
+		warnings []figures.Warning
 		want     bool
-	}{{nil, false}, {[]analysis.Warning{differ}, false}, {[]analysis.Warning{differ, {Code: "same-run", Message: "one run"}}, true}} {
+	}{{nil, false}, {[]figures.Warning{differ}, false}, {[]figures.Warning{differ, {Code: "same-run", Message: "one run"}}, true}} {
 		var b strings.Builder
-		if err := AcrossFormats(Options{})[0].Write(&b, &analysis.Across{Warnings: test.warnings}); err != nil {
+		if err := AcrossFormats(Options{})[0].Write(&b, &compare.Across{Warnings: test.warnings}); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Contains(b.String(), "\nWarnings\n"); got != test.want || strings.Contains(b.String(), "not-comparable") {

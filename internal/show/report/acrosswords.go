@@ -4,17 +4,17 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/compare"
 )
 
 // AcrossWords are the words of two runs compared. Comparisons are in the order of the changes.
-func AcrossWords(a *analysis.Across) Words {
+func AcrossWords(a *compare.Across) Words {
 	l := acrossLabels(a)
 	w := Words{Names: map[string]string{}, Shown: shownMetrics, Comparisons: []ComparisonWords{}}
 	seen := map[string]bool{}
 	for _, c := range a.Changes {
-		w.Names[c.Treatment] = l.withControl(analysis.Treatment{ID: c.Treatment, Factors: c.Factors, Control: c.Control})
-		w.Comparisons = append(w.Comparisons, comparisonWords(analysis.Comparison{Metric: c.Metric, Difference: c.Difference, Ratio: c.Ratio, Verdict: c.Verdict}))
+		w.Names[c.Treatment] = l.withControl(compare.Treatment{ID: c.Treatment, Factors: c.Factors, Control: c.Control})
+		w.Comparisons = append(w.Comparisons, comparisonWords(compare.Comparison{Metric: c.Metric, Difference: c.Difference, Ratio: c.Ratio, Verdict: c.Verdict}))
 		if !seen[c.Metric] {
 			seen[c.Metric] = true
 			q := quantityOf(c.Metric)
@@ -25,7 +25,7 @@ func AcrossWords(a *analysis.Across) Words {
 }
 
 // AcrossAnswer is the result of comparing two runs, a sentence a treatment: what its CPU per request does.
-func AcrossAnswer(a *analysis.Across) []string {
+func AcrossAnswer(a *compare.Across) []string {
 	words := AcrossWords(a)
 	q := quantityOf(answerCost)
 	var lines []string
@@ -39,11 +39,11 @@ func AcrossAnswer(a *analysis.Across) []string {
 			}
 			name, d := words.Names[c.Treatment], words.Comparisons[i]
 			switch c.Verdict {
-			case analysis.Higher, analysis.Lower:
-				verb := map[analysis.Verdict]string{analysis.Higher: "more", analysis.Lower: "less"}[c.Verdict]
+			case compare.Higher, compare.Lower:
+				verb := map[compare.Verdict]string{compare.Higher: "more", compare.Lower: "less"}[c.Verdict]
 				amount, interval := amountWithin(*c.Difference, q)
 				lines = append(lines, fmt.Sprintf("%s uses %s of CPU per request %s than before%s.", name, amount, verb, interval))
-			case analysis.Insufficient:
+			case compare.Insufficient:
 				lines = append(lines, fmt.Sprintf("%s: too few trials or base runs for a verdict on CPU.", name))
 			default:
 				lines = append(lines, fmt.Sprintf("%s: no change in CPU per request is shown (%s).", name, strings.TrimSpace(d.Difference+" "+d.Interval)))
@@ -58,14 +58,14 @@ func AcrossAnswer(a *analysis.Across) []string {
 
 // SeriesWords are a followed series with its name and unit as reports print them.
 type SeriesWords struct {
-	analysis.Series
+	compare.Series
 	Title string  `json:"title"`
 	Unit  string  `json:"unit"`
 	Scale float64 `json:"scale"`
 }
 
 // HistoryWords are the series that show changes of treatments, those with a change first.
-func HistoryWords(h *analysis.History) []SeriesWords {
+func HistoryWords(h *compare.History) []SeriesWords {
 	var changed, quiet []SeriesWords
 	for _, s := range h.Series {
 		if !s.Followed {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -47,7 +48,7 @@ func writeBenchfmt(w io.Writer, r *analysis.Report) error {
 	return nil
 }
 
-func writeBenchLine(b *bufio.Writer, t *analysis.Trial, factors []string) {
+func writeBenchLine(b *bufio.Writer, t *figures.Trial, factors []string) {
 	name := []string{"BenchmarkTare"}
 	for _, f := range factors {
 		if v, ok := t.Factors[f]; ok {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -14,7 +14,7 @@ import (
 // uses more: from the data plane alone to the whole cluster.
 func boundariesSection(t text) {
 	parts := slices.DeleteFunc(metric.Boundaries(), func(p metric.Part) bool { return !t.view.known(metric.Of(metric.CPUCores, p.Name)) })
-	if t.view.r.Method != analysis.Unpaired || len(parts) == 0 {
+	if t.view.r.Method != compare.Unpaired || len(parts) == 0 {
 		return
 	}
 	t.page.heading(fmt.Sprintf("CPU by boundary, millicores (mean of n trials ± half of the %s interval)", t.view.percent()))
@@ -34,11 +34,11 @@ func boundariesSection(t text) {
 // boundaryAnswers compares the CPU of each mesh's data plane with the baseline's, over the rates of imported runs.
 // It returns no line without a shown difference.
 func boundaryAnswers(v view) (lines []string) {
-	if v.r.Method != analysis.Unpaired {
+	if v.r.Method != compare.Unpaired {
 		return nil
 	}
 	var pairs [][2]string
-	found, shown := map[[2]string][]analysis.Comparison{}, map[[2]string]bool{}
+	found, shown := map[[2]string][]compare.Comparison{}, map[[2]string]bool{}
 	for _, c := range v.r.Comparisons {
 		if c.Metric != metric.Of(metric.CPUCores, string(metric.Data)) || c.Control || c.Ratio == nil {
 			continue
@@ -48,7 +48,7 @@ func boundaryAnswers(v view) (lines []string) {
 			pairs = append(pairs, pair)
 		}
 		found[pair] = append(found[pair], c)
-		shown[pair] = shown[pair] || c.Verdict == analysis.Higher || c.Verdict == analysis.Lower
+		shown[pair] = shown[pair] || c.Verdict == compare.Higher || c.Verdict == compare.Lower
 	}
 	for _, pair := range pairs {
 		if shown[pair] && len(lines) < mostAnswers {
@@ -62,7 +62,7 @@ func boundaryAnswers(v view) (lines []string) {
 // boundaryHeadlines are one line a boundary for each pair of meshes.
 func boundaryHeadlines(t text, parts []metric.Part) {
 	var pairs []string
-	found := map[string][]analysis.Comparison{}
+	found := map[string][]compare.Comparison{}
 	for _, c := range t.view.r.Comparisons {
 		part, ok := metric.PartOf(metric.CPUCores, c.Metric)
 		if !ok || c.Control || c.Ratio == nil || !slices.ContainsFunc(parts, func(p metric.Part) bool { return p.Name == part }) {
@@ -77,7 +77,7 @@ func boundaryHeadlines(t text, parts []metric.Part) {
 	for _, pair := range pairs {
 		t.page.heading("One headline a boundary: CPU of " + pair)
 		names, ratios, verdicts := column{heads: []string{"boundary"}, left: true}, column{heads: []string{"ratio"}}, column{heads: []string{"verdict at each rate"}, left: true}
-		order := map[analysis.Verdict][]int{} // boundaries with a verdict
+		order := map[compare.Verdict][]int{} // boundaries with a verdict
 		for i, p := range parts {
 			cs := found[pair+"/"+p.Name]
 			if len(cs) == 0 {
@@ -93,7 +93,7 @@ func boundaryHeadlines(t text, parts []metric.Part) {
 			}
 		}
 		t.page.table([]column{names, ratios, verdicts}, 1)
-		higher, lower := order[analysis.Higher], order[analysis.Lower]
+		higher, lower := order[compare.Higher], order[compare.Lower]
 		if len(higher) > 0 && len(lower) > 0 && !(len(higher) == 1 && slices.Equal(higher, lower)) {
 			t.page.line("")
 			t.page.prose("The boundaries rank the two differently: which one costs less depends on the boundary.")
@@ -102,7 +102,7 @@ func boundaryHeadlines(t text, parts []metric.Part) {
 }
 
 // ratioRange is the range of the ratios over rates.
-func ratioRange(cs []analysis.Comparison) string {
+func ratioRange(cs []compare.Comparison) string {
 	least, most := cs[0].Ratio.Estimate, cs[0].Ratio.Estimate
 	for _, c := range cs {
 		least, most = min(least, c.Ratio.Estimate), max(most, c.Ratio.Estimate)
@@ -114,9 +114,9 @@ func ratioRange(cs []analysis.Comparison) string {
 }
 
 // verdictsByRate lists the verdicts, equal ones together.
-func verdictsByRate(cs []analysis.Comparison) string {
-	var order []analysis.Verdict
-	rates := map[analysis.Verdict][]string{}
+func verdictsByRate(cs []compare.Comparison) string {
+	var order []compare.Verdict
+	rates := map[compare.Verdict][]string{}
 	for _, c := range cs {
 		if rates[c.Verdict] == nil {
 			order = append(order, c.Verdict)

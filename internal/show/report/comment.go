@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/compare"
 )
 
 // writeComment writes the gates as the comment of a pull request: the outcome, a table of gates, what differs, and the
@@ -45,16 +46,16 @@ func writeComment(w io.Writer, r *analysis.Report) error {
 }
 
 // outcomesInWords counts gates by outcome: "1 gate breached, 2 hold".
-func outcomesInWords(decisions []analysis.Decision) string {
-	count := map[analysis.Outcome]int{}
+func outcomesInWords(decisions []compare.Decision) string {
+	count := map[compare.Outcome]int{}
 	for _, d := range decisions {
 		count[d.Outcome]++
 	}
 	var words []string
 	for _, o := range []struct {
-		outcome   analysis.Outcome
+		outcome   compare.Outcome
 		one, more string
-	}{{analysis.Breached, "breached", "breached"}, {analysis.Undecided, "undecided", "undecided"}, {analysis.Holds, "holds", "hold"}} {
+	}{{compare.Breached, "breached", "breached"}, {compare.Undecided, "undecided", "undecided"}, {compare.Holds, "holds", "hold"}} {
 		switch n := count[o.outcome]; {
 		case n == 1:
 			words = append(words, "1 gate "+o.one)
@@ -68,7 +69,7 @@ func outcomesInWords(decisions []analysis.Decision) string {
 	return strings.Join(words, ", ")
 }
 
-func commentTable(p *page, decisions []analysis.Decision) {
+func commentTable(p *page, decisions []compare.Decision) {
 	if len(decisions) == 0 {
 		return
 	}
@@ -98,7 +99,7 @@ func commentTable(p *page, decisions []analysis.Decision) {
 }
 
 // commentRemarks are the lines about decisions beyond their outcomes and changes. With several gates each line has its gate.
-func commentRemarks(p *page, decisions []analysis.Decision) {
+func commentRemarks(p *page, decisions []compare.Decision) {
 	sides := ""
 	for _, d := range decisions {
 		if s := fmt.Sprintf("A is %s, B is %s.", d.Baseline, d.Treatment); s != sides {

@@ -7,9 +7,10 @@ import (
 	"strconv"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // costSection prices the treatments, if prices were given.
@@ -171,7 +172,7 @@ func zoneTraffic(t text, c *analysis.Cost) {
 			share = fixed(100**x.Crossing, 0) + " %"
 		}
 		added := optional(x.Added)
-		if slices.ContainsFunc(t.view.r.Treatments, func(r analysis.Treatment) bool { return r.ID == x.Treatment && r.Baseline == "" }) {
+		if slices.ContainsFunc(t.view.r.Treatments, func(r compare.Treatment) bool { return r.ID == x.Treatment && r.Baseline == "" }) {
 			added = none
 		}
 		for i, cell := range []string{x.Scenario, t.view.label.describe(x.Factors), number(float64(x.Hops)), number(math.Round(x.Bytes)), share, optional(x.GiB), optional(x.Money), added, x.How} {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -24,7 +25,7 @@ func TestTextOfCosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := analysis.Analyze(d, analysis.Options{})
+	r, err := analysis.Analyze(d, compare.Options{})
 	if err == nil {
 		published, unread := References()
 		err = errors.Join(unread, r.AddCost(d, *prices, published))

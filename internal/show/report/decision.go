@@ -12,7 +12,9 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/figures"
 )
 
 // outcomeStyles are the colours of outcomes.
@@ -33,7 +35,7 @@ func decisionSection(t text) {
 }
 
 // decisionLines are a gate in a few lines: the outcome, the change, the A/A pair.
-func decisionLines(d analysis.Decision) []string {
+func decisionLines(d compare.Decision) []string {
 	q := quantityOf(d.Metric)
 	lines := []string{fmt.Sprintf("Gate %s: %s.", d.Gate, strings.ToUpper(string(d.Outcome)))}
 	change := fmt.Sprintf("%s against %s: ", d.Treatment, d.Baseline)
@@ -53,24 +55,24 @@ func decisionLines(d analysis.Decision) []string {
 		lines = append(lines, d.Why+".")
 	case d.Pairs < experiment.DecideFrom():
 		lines = append(lines, fmt.Sprintf("A gate is decided from %d pairs on.", experiment.DecideFrom()))
-	case d.Outcome == analysis.Undecided && d.MorePairs > 0:
+	case d.Outcome == compare.Undecided && d.MorePairs > 0:
 		minutes := int(math.Ceil(d.Minutes))
 		lines = append(lines, fmt.Sprintf("It would need about %s (%s).", printable.Counted(minutes, "more minute"), printable.Counted(d.MorePairs, "pair")))
-	case d.Outcome == analysis.Undecided:
+	case d.Outcome == compare.Undecided:
 		lines = append(lines, "The difference is close to the limit: more time hardly helps. Use another limit, or --detect.")
-	case d.Outcome == analysis.Holds && d.Detect > 0:
+	case d.Outcome == compare.Holds && d.Detect > 0:
 		lines = append(lines, fmt.Sprintf("Shown to be within %+g %s (limit and --detect).", d.Limit+sideOf(d)*d.Detect, d.Unit))
 	}
 	lines = append(lines, lostLines(d.Lost)...)
 	if d.Control != nil {
-		lines = append(lines, "Against itself: "+ChangeWords(analysis.Decision{Change: d.Control, Unit: d.Unit, Metric: d.Metric})+".")
+		lines = append(lines, "Against itself: "+ChangeWords(compare.Decision{Change: d.Control, Unit: d.Unit, Metric: d.Metric})+".")
 	}
 	return lines
 }
 
 // lostLines are the blocks without a pair, a line for each reason with its first message.
-func lostLines(lost []analysis.LostPair) []string {
-	blocks, first := map[string][]string{}, []analysis.LostPair{}
+func lostLines(lost []compare.LostPair) []string {
+	blocks, first := map[string][]string{}, []compare.LostPair{}
 	for _, l := range lost {
 		if blocks[l.Reason] == nil {
 			first = append(first, l)
@@ -115,7 +117,7 @@ func shortened(text string, n int) string {
 	return text
 }
 
-func sideOf(d analysis.Decision) float64 {
+func sideOf(d compare.Decision) float64 {
 	if d.Upper {
 		return 1
 	}
@@ -123,7 +125,7 @@ func sideOf(d analysis.Decision) float64 {
 }
 
 // ChangeWords are a change with its interval: "+6.4 % (+3.1 to +9.8)".
-func ChangeWords(d analysis.Decision) string {
+func ChangeWords(d compare.Decision) string {
 	scale, unit := 1.0, " %"
 	if d.Unit != "%" {
 		q := quantityOf(d.Metric)
@@ -175,8 +177,8 @@ var doubtingWarnings = []string{"pairs-dependent", "effect-drifts", "outlier-blo
 
 // errorSentence is the error of the decisions, or the doubt of it.
 func errorSentence(r *analysis.Report) string {
-	if slices.ContainsFunc(r.Warnings, func(w analysis.Warning) bool { return slices.Contains(doubtingWarnings, w.Code) }) ||
-		slices.ContainsFunc(r.Decisions, func(d analysis.Decision) bool { return d.Doubts != nil }) {
+	if slices.ContainsFunc(r.Warnings, func(w figures.Warning) bool { return slices.Contains(doubtingWarnings, w.Code) }) ||
+		slices.ContainsFunc(r.Decisions, func(d compare.Decision) bool { return d.Doubts != nil }) {
 		return "Intervals have no known error: the blocks of this run depend on one another, or differ from all others."
 	}
 	return "Intervals hold over all looks: each side is wrong with probability 5 % at most."
@@ -200,7 +202,7 @@ func GatesAnswer(r *analysis.Report) string {
 	}
 	var open []string
 	for _, d := range r.Decisions {
-		if d.Outcome != analysis.Holds {
+		if d.Outcome != compare.Holds {
 			open = append(open, fmt.Sprintf("%s: %s", d.Gate, strings.ToUpper(string(d.Outcome))))
 		}
 	}
@@ -250,10 +252,10 @@ func writeJUnit(w io.Writer, r *analysis.Report) error {
 		lines := strings.Join(decisionLines(d), "\n")
 		c := junitCase{Class: d.Treatment, Name: d.Gate, Output: lines}
 		switch d.Outcome {
-		case analysis.Breached:
+		case compare.Breached:
 			s.Failures++
 			c.Failure = &junitOutcome{lines}
-		case analysis.Undecided:
+		case compare.Undecided:
 			s.Skipped++
 			c.Skipped = &junitOutcome{lines}
 		}
@@ -276,7 +278,7 @@ func writeJUnit(w io.Writer, r *analysis.Report) error {
 var (
 	githubMessage  = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	githubProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
-	githubLevels   = map[analysis.Outcome]string{analysis.Breached: "error", analysis.Undecided: "warning", analysis.Holds: "notice"}
+	githubLevels   = map[compare.Outcome]string{compare.Breached: "error", compare.Undecided: "warning", compare.Holds: "notice"}
 )
 
 // writeGitHub writes an annotation for each gate, as workflow commands of GitHub Actions.

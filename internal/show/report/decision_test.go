@@ -10,6 +10,8 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
 	"github.com/tare-mesh/tare/internal/answer/effective"
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
 
@@ -22,7 +24,7 @@ func analyzed(t *testing.T, s analysistest.Study) *analysis.Report {
 	t.Helper()
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
 	defer d.Close()
-	r, err := analysis.Analyze(d, analysis.Options{})
+	r, err := analysis.Analyze(d, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +36,7 @@ func TestDecisionUnderDoubt(t *testing.T) {
 	s := analysistest.ABWithOutlier()
 	s.YAML = strings.Replace(s.YAML, "+2%", "+40%", 1)
 	r := analyzed(t, s)
-	if d := r.Decisions[0]; r.Decided() != analysis.Undecided || d.Doubted != analysis.Holds || len(d.Doubts) != 1 {
+	if d := r.Decisions[0]; r.Decided() != compare.Undecided || d.Doubted != compare.Holds || len(d.Doubts) != 1 {
 		t.Fatalf("%+v", d)
 	}
 	for format, outcome := range map[string]string{"decision": "UNDECIDED.", "text": "UNDECIDED.", "markdown": "UNDECIDED.", "comment": "1 gate undecided", "junit": `skipped="1"`, "github": "::warning title=", "json": `"undecided"`} {
@@ -60,12 +62,12 @@ func TestDecisionFormats(t *testing.T) {
 	for _, c := range []struct {
 		more           float64
 		blocks         int
-		outcome        analysis.Outcome
+		outcome        compare.Outcome
 		text, xml, ann string
 	}{
-		{0.1, 8, analysis.Breached, "Gate cpu_us_per_request/data < +2%: BREACHED.", `failures="1"`, "::error title=tare%3A Gate cpu_us_per_request/data < +2%25%3A BREACHED.::"},
-		{0, 8, analysis.Holds, "Gate cpu_us_per_request/data < +2%: HOLDS.", `failures="0"`, "::notice title="},
-		{0, 3, analysis.Undecided, "Gate cpu_us_per_request/data < +2%: UNDECIDED.", `skipped="1"`, "::warning title="},
+		{0.1, 8, compare.Breached, "Gate cpu_us_per_request/data < +2%: BREACHED.", `failures="1"`, "::error title=tare%3A Gate cpu_us_per_request/data < +2%25%3A BREACHED.::"},
+		{0, 8, compare.Holds, "Gate cpu_us_per_request/data < +2%: HOLDS.", `failures="0"`, "::notice title="},
+		{0, 3, compare.Undecided, "Gate cpu_us_per_request/data < +2%: UNDECIDED.", `skipped="1"`, "::warning title="},
 	} {
 		r := gated(t, c.more, c.blocks)
 		if got := r.Decided(); got != c.outcome || len(r.Decisions) != 1 {
@@ -124,8 +126,8 @@ func TestDecisionWithoutPairs(t *testing.T) {
 func TestCommentFormat(t *testing.T) {
 	r := gated(t, 0.1, 8)
 	r.Configurations = []analysis.Configuration{{A: "envoy-a", B: "envoy-b", Differences: []effective.Difference{{Path: "access_log", B: "file"}}}}
-	r.Decisions[0].Lost = []analysis.LostPair{{Block: 2, Treatment: "envoy-b", Reason: "rate-missed", Message: "80 % of <b>requests</b>\nmore"}, {Block: 4, Treatment: "envoy-a", Reason: "rate-missed"}}
-	r.Warnings = []analysis.Warning{{Code: analysis.AnswersDiffer, Message: "GET / has other answers"}}
+	r.Decisions[0].Lost = []compare.LostPair{{Block: 2, Treatment: "envoy-b", Reason: "rate-missed", Message: "80 % of <b>requests</b>\nmore"}, {Block: 4, Treatment: "envoy-a", Reason: "rate-missed"}}
+	r.Warnings = []figures.Warning{{Code: analysis.AnswersDiffer, Message: "GET / has other answers"}}
 	f, _ := report.Lookup("comment", report.Options{})
 	var b bytes.Buffer
 	if err := f.Write(&b, r); err != nil {
@@ -143,7 +145,7 @@ func TestCommentFormat(t *testing.T) {
 func TestCommentOfSeveralGates(t *testing.T) {
 	r := gated(t, 0.1, 8)
 	second := r.Decisions[0]
-	second.Gate, second.Outcome, second.MorePairs, second.Minutes, second.Why = "memory_mib/data < +4MiB", analysis.Undecided, 6, 0.7, ""
+	second.Gate, second.Outcome, second.MorePairs, second.Minutes, second.Why = "memory_mib/data < +4MiB", compare.Undecided, 6, 0.7, ""
 	r.Decisions = append(r.Decisions, second)
 	f, _ := report.Lookup("comment", report.Options{})
 	var b bytes.Buffer

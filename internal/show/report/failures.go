@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -16,7 +17,7 @@ var failureMetrics = []string{
 
 // failuresSection is the table of failures of a run with faults or an outage.
 func failuresSection(t text) {
-	worth := func(tr analysis.Treatment) bool {
+	worth := func(tr compare.Treatment) bool {
 		_, faults := tr.Metrics[metric.Recovery]
 		outage := tr.Metrics[metric.LongestOutage]
 		return faults || outage.Estimate > 0
@@ -42,7 +43,7 @@ func expectationsSection(t text) {
 		return
 	}
 	t.page.heading("Expectations of each trial")
-	treatments := map[string]analysis.Treatment{}
+	treatments := map[string]compare.Treatment{}
 	for _, tr := range t.view.r.Treatments {
 		treatments[tr.ID] = tr
 	}

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
 )
 
 // floorSection shows the differences of identical treatments.
@@ -29,7 +29,7 @@ func floorSection(t text) {
 		}
 		q := quantityOf(c.Metric)
 		name := "  " + q.name
-		if c.Verdict == analysis.Higher || c.Verdict == analysis.Lower {
+		if c.Verdict == compare.Higher || c.Verdict == compare.Lower {
 			name += " " + mark
 		}
 		if t.view.r.RatiosOnly {
@@ -54,8 +54,8 @@ func floorSection(t text) {
 }
 
 // floorComparisons returns the shown A/A comparisons, treatment by treatment.
-func floorComparisons(t text) []analysis.Comparison {
-	var cs []analysis.Comparison
+func floorComparisons(t text) []compare.Comparison {
+	var cs []compare.Comparison
 	for _, tr := range t.view.r.Treatments {
 		if !tr.Control {
 			continue
@@ -113,7 +113,7 @@ func smallestSection(t text) {
 }
 
 // smallestWords are the smallest difference, its share of the treatment's mean and its range.
-func smallestWords(c analysis.Comparison, tr analysis.Treatment) (value, share, between string) {
+func smallestWords(c compare.Comparison, tr compare.Treatment) (value, share, between string) {
 	s, q := c.Smallest, quantityOf(c.Metric)
 	scale, unit := q.scale, q.differenceUnit()
 	if s.Relative {

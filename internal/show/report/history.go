@@ -6,27 +6,27 @@ import (
 	"io"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
 )
 
-// HistoryFormat is one way to write an [analysis.History].
+// HistoryFormat is one way to write an [compare.History].
 type HistoryFormat struct {
 	Name  string
-	Write func(io.Writer, *analysis.History) error
+	Write func(io.Writer, *compare.History) error
 }
 
 // HistoryFormats lists every format of a history. The first is the default.
 func HistoryFormats(o Options) []HistoryFormat {
 	all := []HistoryFormat{
-		{"text", func(w io.Writer, h *analysis.History) error { return writeHistory(w, h, newPage(o, false, "")) }},
-		{"json", func(w io.Writer, h *analysis.History) error {
+		{"text", func(w io.Writer, h *compare.History) error { return writeHistory(w, h, newPage(o, false, "")) }},
+		{"json", func(w io.Writer, h *compare.History) error {
 			e := json.NewEncoder(w)
 			e.SetIndent("", "  ")
 			e.SetEscapeHTML(false)
 			return e.Encode(h)
 		}},
-		{"markdown", func(w io.Writer, h *analysis.History) error { return writeHistory(w, h, newPage(o, true, "###")) }},
+		{"markdown", func(w io.Writer, h *compare.History) error { return writeHistory(w, h, newPage(o, true, "###")) }},
 	}
 	for i, f := range all {
 		all[i].Write = printable.Safe(f.Name, f.Write)
@@ -34,7 +34,7 @@ func HistoryFormats(o Options) []HistoryFormat {
 	return all
 }
 
-func writeHistory(w io.Writer, h *analysis.History, p *page) error {
+func writeHistory(w io.Writer, h *compare.History, p *page) error {
 	first, last := h.Runs[0], h.Runs[len(h.Runs)-1]
 	p.heading(fmt.Sprintf("%s from %s to %s", printable.Counted(len(h.Runs), "run"), first.Began.UTC().Format(time.DateOnly), last.Began.UTC().Format(time.DateOnly)))
 	heads := []string{"treatment", "metric", "from run", "before", "after", "change", "p"}
@@ -100,7 +100,7 @@ func writeHistory(w io.Writer, h *analysis.History, p *page) error {
 }
 
 // relativeName is a relative series in words.
-func relativeName(s analysis.Series) string {
+func relativeName(s compare.Series) string {
 	name := quantityOf(s.Metric).name
 	if s.RelativeTo != s.Metric {
 		return name + " over the baseline's " + quantityOf(s.RelativeTo).name

@@ -6,8 +6,9 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 func ladderReport() *analysis.Report {
@@ -15,18 +16,18 @@ func ladderReport() *analysis.Report {
 		low, high := estimate-half, estimate+half
 		return &stats.Interval{Estimate: estimate, Low: &low, High: &high}
 	}
-	treatment := func(id string) analysis.Treatment {
-		return analysis.Treatment{ID: id, Factors: plan.Factors{"mesh": id}, Metrics: map[string]analysis.Estimate{answerCost: {Interval: *of(100, 1), Unit: "us", N: 6}}}
+	treatment := func(id string) compare.Treatment {
+		return compare.Treatment{ID: id, Factors: plan.Factors{"mesh": id}, Metrics: map[string]compare.Estimate{answerCost: {Interval: *of(100, 1), Unit: "us", N: 6}}}
 	}
 	rest := 1.0
-	return &analysis.Report{Method: analysis.Paired, Confidence: 0.95,
-		Treatments: []analysis.Treatment{treatment("none"), treatment("tcp"), treatment("mtls"), treatment("http")},
-		Ladders: []analysis.Ladder{{Steps: []string{"none", "tcp", "mtls", "http"}, Metrics: []analysis.LadderMetric{{
+	return &analysis.Report{Method: compare.Paired, Confidence: 0.95,
+		Treatments: []compare.Treatment{treatment("none"), treatment("tcp"), treatment("mtls"), treatment("http")},
+		Ladders: []compare.Ladder{{Steps: []string{"none", "tcp", "mtls", "http"}, Metrics: []compare.LadderMetric{{
 			Metric: answerCost, Unit: "us", Sum: 151, Rest: &rest, N: 6, Whole: of(152, 4),
-			Increments: []analysis.Increment{
-				{Treatment: "tcp", Before: "none", Difference: of(50.4, 2), N: 6, Verdict: analysis.Higher},
-				{Treatment: "mtls", Before: "tcp", Difference: of(-0.4, 2), N: 5, PairsLost: 1, Verdict: analysis.NotShown},
-				{Treatment: "http", Before: "mtls", Difference: of(101, 3), N: 6, Verdict: analysis.Higher},
+			Increments: []compare.Increment{
+				{Treatment: "tcp", Before: "none", Difference: of(50.4, 2), N: 6, Verdict: compare.Higher},
+				{Treatment: "mtls", Before: "tcp", Difference: of(-0.4, 2), N: 5, PairsLost: 1, Verdict: compare.NotShown},
+				{Treatment: "http", Before: "mtls", Difference: of(101, 3), N: 6, Verdict: compare.Higher},
 			},
 		}}}},
 	}
@@ -77,11 +78,11 @@ func TestLadderText(t *testing.T) {
 		}
 	}
 	// A whole without a verdict is none.
-	r.Comparisons = []analysis.Comparison{{Treatment: "http", Baseline: "none", Metric: answerCost, Verdict: analysis.NotShown}}
+	r.Comparisons = []compare.Comparison{{Treatment: "http", Baseline: "none", Metric: answerCost, Verdict: compare.NotShown}}
 	if lines := Answer(r); !strings.HasPrefix(lines[0], "All 3 steps to http: no difference in CPU per request is shown, compared with a run without a mesh") {
 		t.Errorf("%q", lines)
 	}
-	r.Comparisons[0].Verdict = analysis.Insufficient
+	r.Comparisons[0].Verdict = compare.Insufficient
 	if lines := Answer(r); !strings.HasPrefix(lines[0], "All 3 steps to http: too few trials") {
 		t.Errorf("%q", lines)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -66,7 +67,7 @@ func TestNamespaces(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := writeNamespaces(&out, d, &analysis.Report{Experiment: "k3s", Treatments: []analysis.Treatment{{ID: "istio-10"}}}); err != nil {
+	if err := writeNamespaces(&out, d, &analysis.Report{Experiment: "k3s", Treatments: []compare.Treatment{{ID: "istio-10"}}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{

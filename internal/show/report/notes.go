@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/figures"
 )
 
 // latencyMeaningsSection defines the latencies of other generators than tare's own.
@@ -22,7 +23,7 @@ func latencyMeaningsSection(t text) {
 
 // warningsSection lists the warnings about the metrics shown, each with its hint.
 func warningsSection(t text) {
-	var shown []analysis.Warning
+	var shown []figures.Warning
 	hidden := 0
 	for _, w := range t.view.r.Warnings {
 		if t.view.concerns(w) {
@@ -54,16 +55,16 @@ func warningsSection(t text) {
 // legendSection explains the verdicts, the sums and the signs of the text so far.
 func legendSection(t text) {
 	t.page.line("")
-	if n := t.view.r.Families[analysis.Headline]; n > 0 {
+	if n := t.view.r.Families[compare.Headline]; n > 0 {
 		of := fmt.Sprintf("the %d headline comparisons of this run", n)
 		if len(t.view.r.Questions) > 1 {
 			of = "the headline comparisons of each question by itself"
 		}
-		if slices.ContainsFunc(t.view.r.Questions, func(q analysis.Question) bool { return len(q.Pooled) > 0 }) {
+		if slices.ContainsFunc(t.view.r.Questions, func(q compare.Question) bool { return len(q.Pooled) > 0 }) {
 			of += ", the mean over the levels first"
 		}
 		t.page.prose(fmt.Sprintf("Verdicts: %s confidence, after Holm's adjustment for %s. Intervals are not adjusted: one that barely excludes zero may come with \"%s\". Response times are judged by their ratio.",
-			t.view.percent(), of, analysis.NotShown))
+			t.view.percent(), of, compare.NotShown))
 	}
 	response := "Response time: from the intended start of each request."
 	if len(t.view.r.Latencies) > 0 {

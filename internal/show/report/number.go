@@ -4,7 +4,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // unknown replaces an unknown figure, none a nonexistent one.

@@ -3,7 +3,7 @@ package report
 import (
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 func around(estimate, half float64) stats.Interval {

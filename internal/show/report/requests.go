@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -14,7 +14,7 @@ var requestMetrics = []string{metric.RequestP50, metric.RequestP90, metric.Reque
 // requestsSection has one line for each request and treatment, with the ratio of the median to
 // the baseline's median.
 func requestsSection(t text) {
-	var rows []analysis.Treatment
+	var rows []compare.Treatment
 	var requests []string
 	for _, name := range t.view.requests() {
 		for _, tr := range t.view.r.Treatments {

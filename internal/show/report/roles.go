@@ -3,7 +3,8 @@ package report
 import (
 	"fmt"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -11,7 +12,7 @@ import (
 // rolesSection shows the roles of data and control plane, if there are several.
 func rolesSection(t text) {
 	var names, cpu, per, mem column
-	var rows []analysis.Treatment
+	var rows []compare.Treatment
 	for _, tr := range t.view.r.Treatments {
 		for _, r := range tr.Roles {
 			rows = append(rows, tr)
@@ -73,7 +74,7 @@ func linesSection(t text) {
 }
 
 // fitWords is the check of a line over rates or values.
-func fitWords(misfit *float64, warnings []analysis.Warning, over string) string {
+func fitWords(misfit *float64, warnings []figures.Warning, over string) string {
 	switch {
 	case misfit == nil:
 		return "not checked"

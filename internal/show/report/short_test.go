@@ -10,9 +10,10 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
-	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // A metric without a verdict has its reason beside it: the warning that withheld most blocks.
@@ -86,12 +87,12 @@ func TestShortText(t *testing.T) {
 
 // With faults or expectations, the failed requests of each treatment come first, with what did not hold.
 func TestAnswerWithFailures(t *testing.T) {
-	treatment := func(mesh string, errors float64) analysis.Treatment {
-		return analysis.Treatment{ID: mesh, Factors: plan.Factors{"mesh": mesh}, Metrics: map[string]analysis.Estimate{
+	treatment := func(mesh string, errors float64) compare.Treatment {
+		return compare.Treatment{ID: mesh, Factors: plan.Factors{"mesh": mesh}, Metrics: map[string]compare.Estimate{
 			metric.ErrorRatio: {Interval: stats.Interval{Estimate: errors}, N: 3}, metric.Recovery: {N: 3}}}
 	}
-	r := &analysis.Report{Method: analysis.Paired, Count: analysis.Count{Planned: 9, Used: 9},
-		Treatments: []analysis.Treatment{treatment("none", 0.514), treatment("envoy", 0.231), treatment("envoy-retries", 0)},
+	r := &analysis.Report{Method: compare.Paired, Count: compare.Count{Planned: 9, Used: 9},
+		Treatments: []compare.Treatment{treatment("none", 0.514), treatment("envoy", 0.231), treatment("envoy-retries", 0)},
 		Expectations: []analysis.Expectation{{Treatment: "none", Expect: "p99 < 250ms", N: 3, Held: 3}, {Treatment: "envoy", Expect: "p99 < 250ms", N: 3, Held: 1},
 			{Treatment: "envoy", Expect: "status(5xx) == 0", N: 3}, {Treatment: "envoy-retries", Expect: "p99 < 250ms", N: 3, Held: 3}}}
 	want := []string{"Requests that failed: 51 % without a mesh, 23 % with envoy, none with envoy-retries.",

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -19,7 +19,7 @@ func noiseSection(t text) {
 	}
 	shown, treatment := t.view.shownGroups(), ""
 	for _, n := range t.view.r.Noise {
-		i := slices.IndexFunc(t.view.r.Treatments, func(tr analysis.Treatment) bool { return tr.ID == n.Treatment })
+		i := slices.IndexFunc(t.view.r.Treatments, func(tr compare.Treatment) bool { return tr.ID == n.Treatment })
 		if i < 0 || !slices.Contains(shown, n.Treatment) && !t.view.r.Treatments[i].Control {
 			continue
 		}
@@ -103,7 +103,7 @@ func bestWords(factor float64) string {
 const dominates = 0.67
 
 // cure is the remedy for the larger source. A run of one block has no interval over deployments.
-func cure(n analysis.NoiseSource, q quantity) string {
+func cure(n compare.NoiseSource, q quantity) string {
 	if n.These != nil {
 		return fmt.Sprintf("these deployments only: %s%s %s; more blocks", difference(*n.These, q.scale), q.unitText(), bounds(*n.These, q.scale, signed))
 	}

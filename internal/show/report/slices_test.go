@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // The report names the larger source of noise and its remedy, and an interval of one block only
@@ -16,15 +16,15 @@ import (
 func TestSourcesOfNoise(t *testing.T) {
 	r := reportOf(t, small(nil))
 	sd, low, high := 12.0, 338.0, 352.0
-	r.Noise = []analysis.NoiseSource{
+	r.Noise = []compare.NoiseSource{
 		{Treatment: "envoy", Baseline: "none", Metric: "cpu_us_per_request/data", Unit: "us", Blocks: 4, Slices: 40, Slice: 3, Deployment: &sd},
 		{Treatment: "envoy", Baseline: "none", Metric: "cpu_us_per_request/total", Unit: "us", Blocks: 4, Slices: 40, Slice: 50, Deployment: &sd},
 		{Treatment: "envoy", Baseline: "none", Metric: "cpu_us_per_request/app", Unit: "us", Blocks: 1, Slices: 40, Slice: 3, These: &stats.Interval{Estimate: 345, Low: &low, High: &high}},
 	}
-	price := analysis.BlockPrice{Block: 4, Row: 0.3}
+	price := compare.BlockPrice{Block: 4, Row: 0.3}
 	for _, c := range []struct{ slice, between float64 }{{3, 12}, {12, 12}, {60, 12}} {
 		best := price.BestSlices(c.slice*math.Sqrt(40), c.between)
-		r.Noise = append(r.Noise, analysis.NoiseSource{Treatment: "envoy", Baseline: "none", Metric: "cpu_us_per_request/total", Unit: "us", Blocks: 4, Slices: 40,
+		r.Noise = append(r.Noise, compare.NoiseSource{Treatment: "envoy", Baseline: "none", Metric: "cpu_us_per_request/total", Unit: "us", Blocks: 4, Slices: 40,
 			Slice: c.slice, Deployment: &c.between, Price: &price, BestSlices: &best})
 	}
 	var out bytes.Buffer

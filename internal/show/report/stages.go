@@ -3,7 +3,7 @@ package report
 import (
 	"fmt"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -33,7 +33,7 @@ func stagesSection(t text) {
 
 // routesTable has one line a route of the treatments that call several.
 func routesTable(t text) {
-	var rows []analysis.Treatment
+	var rows []compare.Treatment
 	var routes []string
 	for _, tr := range t.view.r.Treatments {
 		for _, m := range metric.Known(tr.Metrics) {

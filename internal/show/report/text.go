@@ -7,10 +7,12 @@ import (
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // sections of the text, in order. A section writes nothing if the report has
@@ -87,11 +89,11 @@ type view struct {
 
 // imported reports whether another tool made the runs. They are compared
 // unpaired, and each boundary gets a headline.
-func (v view) imported() bool { return v.r.Method != analysis.Paired }
+func (v view) imported() bool { return v.r.Method != compare.Paired }
 
 // known reports whether a treatment has the metric.
 func (v view) known(name string) bool {
-	return slices.ContainsFunc(v.r.Treatments, func(tr analysis.Treatment) bool { _, ok := tr.Metrics[name]; return ok })
+	return slices.ContainsFunc(v.r.Treatments, func(tr compare.Treatment) bool { _, ok := tr.Metrics[name]; return ok })
 }
 
 // percent is the confidence, e.g. "95 %".
@@ -113,14 +115,14 @@ func (v view) withoutRate(f plan.Factors) string {
 
 // comparisons returns the shown comparisons of a treatment. The metrics shown without --all
 // come first, in the order of shownMetrics, then the others in the order of the metric table.
-func (v view) comparisons(treatment string) []analysis.Comparison {
-	var cs []analysis.Comparison
+func (v view) comparisons(treatment string) []compare.Comparison {
+	var cs []compare.Comparison
 	for _, c := range v.r.Comparisons {
 		if c.Treatment == treatment && v.shows(c) {
 			cs = append(cs, c)
 		}
 	}
-	slices.SortStableFunc(cs, func(a, b analysis.Comparison) int { return place(a.Metric) - place(b.Metric) })
+	slices.SortStableFunc(cs, func(a, b compare.Comparison) int { return place(a.Metric) - place(b.Metric) })
 	return cs
 }
 
@@ -134,7 +136,7 @@ func place(name string) int {
 
 // shows reports whether the differences list c: the metrics shown without --all, or all of
 // them with it, and never zero against zero.
-func (v view) shows(c analysis.Comparison) bool {
+func (v view) shows(c compare.Comparison) bool {
 	if v.nothing(c.Difference, c.Ratio) {
 		return false
 	}
@@ -169,7 +171,7 @@ func (v view) pairs() (n int, uniform bool) {
 }
 
 // concerns reports whether w is about a shown metric.
-func (v view) concerns(w analysis.Warning) bool {
+func (v view) concerns(w figures.Warning) bool {
 	if v.o.All || len(w.Metrics) == 0 {
 		return true
 	}
@@ -179,11 +181,11 @@ func (v view) concerns(w analysis.Warning) bool {
 }
 
 // estimate is a figure, but one that was reduced as published has no interval.
-func (v view) estimate(e analysis.Estimate, scale float64) string {
+func (v view) estimate(e compare.Estimate, scale float64) string {
 	switch {
 	case e.N == 0:
 		return unknown
-	case v.r.Method == analysis.AsPublished:
+	case v.r.Method == compare.AsPublished:
 		return fixed(e.Estimate*scale, 1)
 	}
 	return figure(e.Interval, scale, warned(e.Warnings, "no-spread"))
@@ -197,7 +199,7 @@ func metricColumn(name string, cells func(scale float64) []string) column {
 }
 
 // treatmentColumn is a column of one metric of treatments.
-func treatmentColumn(name string, of []analysis.Treatment) column {
+func treatmentColumn(name string, of []compare.Treatment) column {
 	return metricColumn(name, func(scale float64) (cells []string) {
 		for _, tr := range of {
 			cells = append(cells, cell(tr, name, scale))
@@ -207,7 +209,7 @@ func treatmentColumn(name string, of []analysis.Treatment) column {
 }
 
 // cell is one figure of a treatment, marked if a warning concerns it.
-func cell(tr analysis.Treatment, name string, scale float64) string {
+func cell(tr compare.Treatment, name string, scale float64) string {
 	e, ok := tr.Metrics[name]
 	if !ok {
 		return unknown
@@ -219,20 +221,20 @@ func cell(tr analysis.Treatment, name string, scale float64) string {
 	return s
 }
 
-func warned(ws []analysis.Warning, code string) bool {
-	return slices.ContainsFunc(ws, func(w analysis.Warning) bool { return w.Code == code })
+func warned(ws []figures.Warning, code string) bool {
+	return slices.ContainsFunc(ws, func(w figures.Warning) bool { return w.Code == code })
 }
 
 // flagged reports whether a warning deserves a mark beside the figure. An absent
 // interval is visible without one.
-func flagged(ws []analysis.Warning) bool {
-	return slices.ContainsFunc(ws, func(w analysis.Warning) bool {
+func flagged(ws []figures.Warning) bool {
+	return slices.ContainsFunc(ws, func(w figures.Warning) bool {
 		return !slices.Contains([]string{"few-trials", "no-spread", "ratio-undefined", "pairs-lost", "no-interval", "repeated-readings"}, w.Code)
 	})
 }
 
 // countColumn is the number of trials of each treatment.
-func countColumn(of []analysis.Treatment) column {
+func countColumn(of []compare.Treatment) column {
 	c := column{heads: []string{"n"}}
 	for _, tr := range of {
 		c.cells = append(c.cells, fmt.Sprint(tr.N))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -21,7 +22,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 func reportOf(t *testing.T, s analysistest.Study) *analysis.Report {
 	t.Helper()
-	r, err := analysis.Analyze(s.Write(t, filepath.Join(t.TempDir(), "run")), analysis.Options{})
+	r, err := analysis.Analyze(s.Write(t, filepath.Join(t.TempDir(), "run")), compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +214,7 @@ func TestTextOfChosenMetrics(t *testing.T) {
 // The file's arrivals recorded are the generator's replay.
 func TestArrivalsOfTheFile(t *testing.T) {
 	for arrivals, want := range map[string]string{"replay": "open loop, recorded arrivals", "poisson": "open loop, poisson arrivals"} {
-		r := &analysis.Report{Setup: analysis.Setup{Loop: "open", Arrivals: arrivals}}
+		r := &analysis.Report{Setup: compare.Setup{Loop: "open", Arrivals: arrivals}}
 		if got := loadSentence(text{view: view{r: r}}); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

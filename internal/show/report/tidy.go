@@ -10,13 +10,14 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
 // tidyRow is one metric of one trial: the form that data frames want (Wickham,
 // "Tidy data", Journal of Statistical Software 2014).
 type tidyRow struct {
-	trial  *analysis.Trial
+	trial  *figures.Trial
 	metric metric.Metric
 	value  float64
 }

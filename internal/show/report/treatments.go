@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -36,21 +37,21 @@ func (v view) treatmentColumns() []string {
 }
 
 // rows are the treatments that a table lists: a short text has no controls.
-func rows(v view) []analysis.Treatment {
+func rows(v view) []compare.Treatment {
 	if !v.short {
 		return v.r.Treatments
 	}
-	return slices.DeleteFunc(slices.Clone(v.r.Treatments), func(tr analysis.Treatment) bool { return tr.Control })
+	return slices.DeleteFunc(slices.Clone(v.r.Treatments), func(tr compare.Treatment) bool { return tr.Control })
 }
 
 // missed reports whether a warning names the metric, which is then unknown for a reason.
 func (v view) missed(name string) bool {
-	return slices.ContainsFunc(v.r.Warnings, func(w analysis.Warning) bool { return slices.Contains(w.Metrics, name) })
+	return slices.ContainsFunc(v.r.Warnings, func(w figures.Warning) bool { return slices.Contains(w.Metrics, name) })
 }
 
 // treatmentsSection has one line a treatment.
 func treatmentsSection(t text) {
-	if t.view.r.Method == analysis.AsPublished {
+	if t.view.r.Method == compare.AsPublished {
 		publishedTable(t)
 		return
 	}

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
 )
 
 // weightSection gives costs in standard weights, and how much of the machine's speed cancels in them.
@@ -14,7 +14,7 @@ func weightSection(t text) {
 		var names, weights, intervals, coefficients, spreads []string
 		treatment := ""
 		for _, c := range w.Costs {
-			i := slices.IndexFunc(t.view.r.Treatments, func(tr analysis.Treatment) bool { return tr.ID == c.Treatment })
+			i := slices.IndexFunc(t.view.r.Treatments, func(tr compare.Treatment) bool { return tr.ID == c.Treatment })
 			if i < 0 {
 				continue
 			}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -82,7 +83,7 @@ func WordsOf(r *analysis.Report) Words {
 	return w
 }
 
-func comparisonWords(c analysis.Comparison) ComparisonWords {
+func comparisonWords(c compare.Comparison) ComparisonWords {
 	q := quantityOf(c.Metric)
 	w := ComparisonWords{Difference: unknown, Ratio: none, Verdict: verdictWords(c)}
 	if c.Difference != nil {

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/show/report"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // figures adds the figures of a report at one instant. The part of a metric's name is the label part, and the label

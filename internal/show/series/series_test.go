@@ -11,6 +11,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/compare"
 )
 
 // Requests are bounded, the oldest points are first, and no point is lost.
@@ -65,7 +66,7 @@ func TestSpan(t *testing.T) {
 func TestFigures(t *testing.T) {
 	d := analysistest.TwoRates().Write(t, filepath.Join(t.TempDir(), "run"))
 	defer d.Close()
-	r, err := analysis.Analyze(d, analysis.Options{})
+	r, err := analysis.Analyze(d, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
 )
 
 // row is a run in the list.
@@ -101,7 +101,7 @@ func (s *Server) row(of run) row {
 	case !complete:
 		x.Verdict = "…"
 	case sum.Used == sum.Planned:
-		x.Good, x.Verdict = sum.Decided == "" || sum.Decided == analysis.Holds, "all "+printable.Counted(sum.Planned, "trial")+" valid"
+		x.Good, x.Verdict = sum.Decided == "" || sum.Decided == compare.Holds, "all "+printable.Counted(sum.Planned, "trial")+" valid"
 	default:
 		x.Verdict = fmt.Sprintf("%d of %s used", sum.Used, printable.Counted(sum.Planned, "trial"))
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/live"
 )
@@ -49,7 +50,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("X-Accel-Buffering", "no")
 	out := stream{w: w, control: http.NewResponseController(w)}
 	watched := live.NewWatched(d, func(block int) (*analysis.Report, error) {
-		return analysis.Analyze(d, analysis.Options{Blocks: block})
+		return analysis.Analyze(d, compare.Options{Blocks: block})
 	})
 	next := time.NewTicker(pace)
 	defer next.Stop()

@@ -14,6 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/regular"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/live"
@@ -33,7 +34,7 @@ type summary struct {
 	Answer     string    `json:"answer,omitempty"` // the first sentence of the report
 	Gates      string    `json:"gates,omitempty"`  // their outcome in a sentence, empty without gates
 	// Decided is the outcome of all gates together.
-	Decided analysis.Outcome `json:"decided,omitempty"`
+	Decided compare.Outcome `json:"decided,omitempty"`
 	// Headline is the difference of the first treatment that is compared, for the history.
 	Metric   string   `json:"metric,omitempty"`
 	Unit     string   `json:"unit,omitempty"`
@@ -73,7 +74,7 @@ func summarize(path string) summary {
 	}
 	defer d.Close()
 	s := brief(d)
-	r, err := analysis.Analyze(d, analysis.Options{})
+	r, err := analysis.Analyze(d, compare.Options{})
 	if err != nil {
 		s.Error = err.Error()
 		return s

@@ -19,6 +19,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -134,7 +135,7 @@ func writeRun(path string, d *result.Dir, record *result.Record) error {
 	if err := os.WriteFile(path+"-metrics.csv", metricsCSV(nodesOf(record), samples), 0o644); err != nil {
 		return err
 	}
-	h, err := analysis.TrialHistograms(d, record)
+	h, err := figures.TrialHistograms(d, record)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/importer"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -23,7 +24,7 @@ import (
 func exported(t *testing.T) (*result.Dir, string) {
 	t.Helper()
 	d := analysistest.TwoRates().Write(t, filepath.Join(t.TempDir(), "run"))
-	r, err := analysis.Analyze(d, analysis.Options{})
+	r, err := analysis.Analyze(d, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func TestExportedFiles(t *testing.T) {
 
 func TestNamesCannotLeaveTheDirectory(t *testing.T) {
 	d := analysistest.TwoRates().Write(t, filepath.Join(t.TempDir(), "run"))
-	r, err := analysis.Analyze(d, analysis.Options{})
+	r, err := analysis.Analyze(d, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,7 @@ func TestImportOfTheExport(t *testing.T) {
 		r.Node = &result.NodeUsage{Nodes: []result.MachineUsage{{Name: "n1", AllocatableCPU: 2, AllocatableMemory: 9 << 30, Start: start, End: end}}}
 	}
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
-	r, err := analysis.Analyze(d, analysis.Options{})
+	r, err := analysis.Analyze(d, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,181 @@
+package compare
+
+import (
+	"math"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/figures"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// Setup is the environment of the figures. A field that was not recorded is absent.
+type Setup struct {
+	Tare       string            `json:"tare,omitempty"`
+	Platform   string            `json:"platform,omitempty"`
+	OS         string            `json:"os,omitempty"`
+	Kernel     string            `json:"kernel,omitempty"`
+	CPUModel   string            `json:"cpu_model,omitempty"`
+	CPUs       int               `json:"cpus,omitempty"`
+	MemoryMB   int64             `json:"memory_mb,omitempty"`
+	Governor   string            `json:"governor,omitempty"`
+	Versions   map[string]string `json:"versions,omitempty"`
+	Variants   map[string]string `json:"variants,omitempty"`  // of meshes, by name: origin and changes
+	Generator  string            `json:"generator,omitempty"` // by name, or mixed
+	Loop       string            `json:"loop,omitempty"`      // open | paced | closed | mixed
+	Arrivals   string            `json:"arrivals,omitempty"`
+	Way        string            `json:"way,omitempty"`      // of the load to the application, where it is not to the entry
+	WarmupS    *float64          `json:"warmup_s,omitempty"` // the shortest
+	MeasureS   *float64          `json:"measure_s,omitempty"`
+	Seed       uint64            `json:"seed,omitempty"`
+	Probe      string            `json:"probe,omitempty"` // the work of the calibration probe, absent if none was run
+	FirstStart *time.Time        `json:"first_start,omitempty"`
+	LastEnd    *time.Time        `json:"last_end,omitempty"`
+}
+
+// ArrivalsOfFile are the arrivals in the words of the experiment file, which has recorded for the load
+// generator's replay.
+func (s Setup) ArrivalsOfFile() string {
+	if s.Arrivals == load.Replay {
+		return experiment.Recorded
+	}
+	return s.Arrivals
+}
+
+// Count divides the planned trials by outcome. The estimates use the Used
+// trials. Planned = Used + Invalid + Failed + Missing.
+type Count struct {
+	Blocks  int `json:"blocks"`
+	Planned int `json:"planned"`
+	Used    int `json:"used"`
+	Invalid int `json:"invalid"`
+	Failed  int `json:"failed"`
+	Missing int `json:"missing"` // not recorded: the run was interrupted, or goes on
+}
+
+// Name of the experiment.
+func (run *Run) Name() string {
+	if run.Plan.Experiment != "" {
+		return run.Plan.Experiment
+	}
+	return run.File.Metadata.Name
+}
+
+func (run *Run) validByTreatment() map[string][]figures.Measured {
+	by := map[string][]figures.Measured{}
+	for _, t := range run.Trials {
+		if t.Valid {
+			by[t.Treatment] = append(by[t.Treatment], t)
+		}
+	}
+	return by
+}
+
+// Baseline returns the baseline of the experiment file. Without one, it returns the
+// levels that all baselines of the plan share and some other treatment lacks.
+func (run *Run) Baseline() map[string]any {
+	if len(run.File.Baseline) > 0 {
+		return run.File.Baseline
+	}
+	isBase := map[string]bool{}
+	for _, t := range run.Plan.Treatments {
+		if !t.Control {
+			isBase[t.Baseline] = true
+		}
+	}
+	common := map[string]any{}
+	for _, t := range run.Plan.Treatments {
+		if !isBase[t.ID] {
+			continue
+		}
+		for factor, level := range t.Factors {
+			if distinguishes(run, factor, level, isBase) {
+				common[factor] = level
+			}
+		}
+	}
+	return common
+}
+
+// distinguishes reports whether every baseline has this level of the factor and some other treatment another.
+func distinguishes(run *Run, factor string, level any, isBase map[string]bool) bool {
+	other := false
+	for _, t := range run.Plan.Treatments {
+		same := t.Factors[factor] == level
+		if isBase[t.ID] && !same {
+			return false
+		}
+		other = other || !same
+	}
+	return other
+}
+
+// Count divides the planned trials by outcome.
+func (run *Run) Count() Count {
+	c := Count{Blocks: run.Plan.Blocks, Planned: len(run.Plan.Trials)}
+	for _, t := range run.Trials {
+		switch {
+		case t.Error != "":
+			c.Failed++
+		case !t.Valid:
+			c.Invalid++
+		default:
+			c.Used++
+		}
+	}
+	c.Missing = c.Planned - len(run.Trials)
+	return c
+}
+
+// Setup is the environment of the trials.
+func (run *Run) Setup() Setup {
+	e := run.Environment
+	s := Setup{
+		Tare: e.Tare, Platform: e.Platform, OS: e.OS, Kernel: e.Kernel, CPUModel: e.CPUModel, CPUs: e.CPUs,
+		MemoryMB: e.MemoryMB, Governor: e.Governor, Versions: e.Versions, Variants: e.Variants, Seed: run.Plan.Seed, Way: run.Plan.Way, Probe: figures.ProbeWork(run.Records),
+	}
+	for i := range run.Records {
+		r := &run.Records[i]
+		if !r.Started.IsZero() && !r.Ended.IsZero() { // imports may have no times
+			if s.FirstStart == nil || r.Started.Before(*s.FirstStart) {
+				s.FirstStart = &r.Started
+			}
+			if s.LastEnd == nil || r.Ended.After(*s.LastEnd) {
+				s.LastEnd = &r.Ended
+			}
+		}
+		if l := r.Load; l != nil {
+			s.load(l)
+		}
+	}
+	if run.File.Platform.Kind == ImportPlatform && s.MeasureS != nil {
+		// Computed as requests over their rate, so it is only exact to about a second.
+		s.MeasureS = number(math.Round(*s.MeasureS))
+	}
+	return s
+}
+
+// mixed is the value of a property in which trials differ.
+const mixed = "mixed"
+
+// load takes over what all trials agree on.
+func (s *Setup) load(l *result.Load) {
+	if s.Generator == "" {
+		s.Generator, s.Loop, s.Arrivals = l.Generator, l.Loop, l.Arrivals
+		s.WarmupS, s.MeasureS = &l.WarmupSeconds, &l.MeasureSeconds
+		return
+	}
+	if s.Generator != l.Generator {
+		s.Generator = mixed
+	}
+	if l.WarmupSeconds < *s.WarmupS {
+		s.WarmupS = &l.WarmupSeconds
+	}
+	if s.Loop != l.Loop {
+		s.Loop = mixed
+	}
+	if s.Arrivals != l.Arrivals {
+		s.Arrivals = mixed
+	}
+}

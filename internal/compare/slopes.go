@@ -1,0 +1,182 @@
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/figures"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/stats"
+)
+
+// Slope is a figure as a straight line over an option that is a number: what each item costs, such
+// as each cluster that a sidecar knows.
+type Slope struct {
+	Mesh    string       `json:"mesh"` // that the variants come from
+	Option  string       `json:"option"`
+	Factors plan.Factors `json:"factors"` // without the mesh
+	Metric  string       `json:"metric"`
+	Unit    string       `json:"unit"`
+	// None is the figure without items, and PerItem what each adds, with intervals over trials.
+	None    stats.Interval `json:"none"`
+	PerItem stats.Interval `json:"per_item"`
+	N       int            `json:"n"` // trials
+	Levels  int            `json:"levels"`
+	From    float64        `json:"from"` // items, the measured range
+	To      float64        `json:"to"`
+	// Misfit is the p-value of the line's own check, as in [Line].
+	Misfit   *float64          `json:"misfit,omitempty"`
+	Warnings []figures.Warning `json:"warnings"`
+}
+
+// slopeMetrics get a slope.
+var slopeMetrics = []string{metric.Of(metric.Memory, "data"), metric.Of(metric.CPUPerRequest, "data"), metric.Of(metric.IdleCPU, "data"), metric.Of(metric.Latency, "p50")}
+
+// settingIn is a mesh or variant as the experiment file describes it.
+type setting struct {
+	mesh    string // the definition's
+	options map[string]string
+	other   string // everything else that differs from the definition
+}
+
+// settingIn returns the setting of a mesh, with the options that the run recorded, defaults included. If the run is
+// older than this record, the options come from the experiment file.
+func settingIn(run *Run, name string) setting {
+	s := settingOf(run.File.Meshes, name)
+	if recorded, ok := run.Environment.Options[name]; ok {
+		s.options = maps.Clone(recorded)
+	}
+	return s
+}
+
+// settingOf follows a variant to its definition. A variant's options override the options of the mesh it comes from.
+func settingOf(meshes map[string]map[string]any, name string) setting {
+	s := setting{mesh: name, options: map[string]string{}}
+	for range len(meshes) + 1 { // no circle lasts longer
+		entry, ok := meshes[s.mesh]
+		if !ok {
+			break
+		}
+		options, _ := entry["options"].(map[string]any)
+		for option, value := range options {
+			if _, over := s.options[option]; !over {
+				s.options[option] = fmt.Sprint(value)
+			}
+		}
+		rest := maps.Clone(entry)
+		delete(rest, "options")
+		delete(rest, "from")
+		if len(rest) > 0 {
+			s.other += fmt.Sprint(rest)
+		}
+		from, _ := entry["from"].(string)
+		if from == "" {
+			break
+		}
+		s.mesh = from
+	}
+	return s
+}
+
+// items is the number that an option of a mesh has: 0 if it is unknown.
+func (s setting) items(option string) (float64, bool) {
+	text, ok := s.options[option]
+	if !ok {
+		return 0, true
+	}
+	n, err := strconv.Atoi(text)
+	return float64(n), err == nil && n >= 0
+}
+
+// numbered is a set of treatments that differ in one number.
+type numbered struct {
+	mesh, option string
+	factors      plan.Factors
+	groups       [][]figures.Measured
+	items        map[string]float64 // by treatment
+	levels       map[float64]bool
+}
+
+// Slopes fits a line for every option in which treatments differ alone.
+func (run *Run) Slopes() []Slope {
+	if !run.estimator.hasCosts() {
+		return nil
+	}
+	return run.slopes(run.validByTreatment())
+}
+
+func (run *Run) slopes(byTreatment map[string][]figures.Measured) (all []Slope) {
+	for _, s := range sweepsOf(run, byTreatment) {
+		if len(s.levels) < MinRates {
+			continue
+		}
+		for _, name := range slopeMetrics {
+			if slope, ok := run.estimator.slope(s, name); ok {
+				all = append(all, slope)
+			}
+		}
+	}
+	return all
+}
+
+func sweepsOf(run *Run, byTreatment map[string][]figures.Measured) (all []*numbered) {
+	for _, option := range run.options() {
+		by := map[string]*numbered{}
+		for _, t := range run.Plan.Treatments {
+			name, _ := t.Factors[experiment.MeshFactor].(string)
+			s := settingIn(run, name)
+			n, ok := s.items(option)
+			if t.Control || t.Reference || !ok {
+				continue
+			}
+			delete(s.options, option)
+			factors := without(t.Factors, experiment.MeshFactor)
+			key := fmt.Sprint(s, factors)
+			if by[key] == nil {
+				by[key] = &numbered{mesh: s.mesh, option: option, factors: factors, items: map[string]float64{}, levels: map[float64]bool{}}
+				all = append(all, by[key])
+			}
+			w := by[key]
+			w.items[t.ID], w.levels[n] = n, true
+			w.groups = append(w.groups, byTreatment[t.ID])
+		}
+	}
+	return all
+}
+
+// options are the names of options in variants of this file.
+func (run *Run) options() []string {
+	names := map[string]bool{}
+	for _, entry := range run.File.Meshes {
+		options, _ := entry["options"].(map[string]any)
+		for name := range options {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+func (x *estimator) slope(s *numbered, name string) (Slope, bool) {
+	m, _ := metric.Lookup(name)
+	l := Slope{Mesh: s.mesh, Option: s.option, Factors: s.factors, Metric: m.Name, Unit: m.Unit, Warnings: []figures.Warning{}}
+	f, ok := x.fit(s.groups, func(t figures.Measured) (at, y float64, ok bool) {
+		y, ok = t.Metrics[name]
+		return s.items[t.Treatment], y, ok
+	})
+	if !ok {
+		return l, false
+	}
+	l.None, l.PerItem, l.N, l.Misfit = f.Intercept.Interval, f.Slope.Interval, f.N, f.Misfit
+	l.Levels, l.From, l.To = f.levels, f.from, f.to
+	if x.misfits(f) {
+		l.Warnings = append(l.Warnings, figures.Warning{Code: "not-a-line",
+			Message: fmt.Sprintf("the means at %d values of %s do not lie on a line (p %.2g): the cost of an item changes with their number", l.Levels, cmp.Or(l.Option, "the option"), *f.Misfit),
+			Hint:    "read the figure at each value; do not extend the line beyond the measured values"})
+	}
+	return l, true
+}

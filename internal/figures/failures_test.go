@@ -1,0 +1,132 @@
+package figures
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// failing writes an interval log of a hundred requests a second, after five
+// seconds of warm-up, with the failed ones of each second.
+func failing(t *testing.T, failed ...int64) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "latency.hdr")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	log := hdrhistogram.NewHistogramLogWriter(f)
+	start := edge.Add(-5 * time.Second).UnixMilli()
+	if err := log.OutputStartTime(start); err != nil {
+		t.Fatal(err)
+	}
+	for i, n := range failed {
+		for _, part := range []struct {
+			tag string
+			n   int64
+		}{{load.TagResponse + string(load.OK), 100 - n}, {load.TagResponse + string(load.Conn), n}} {
+			if part.n == 0 {
+				continue
+			}
+			h := hdrhistogram.New(1000, 60e9, 3)
+			_ = h.RecordValues(1e6, part.n)
+			h.SetTag(part.tag)
+			h.SetStartTimeMs(start + int64(5+i)*1000)
+			h.SetEndTimeMs(start + int64(6+i)*1000)
+			if err := log.OutputIntervalHistogram(h); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return path
+}
+
+func failureRecord(lost int64, faults ...float64) result.Record {
+	r := handRecord()
+	r.Load.Start = edge
+	r.Load.Classes = map[string]int64{"2xx": 1000 - lost, "conn": lost, "timeout": 0, "status": 0}
+	for _, at := range faults {
+		r.Faults = append(r.Faults, result.Fault{Kind: "kill", Start: edge.Add(time.Duration(at * float64(time.Second)))})
+	}
+	return r
+}
+
+func TestFailureFigures(t *testing.T) {
+	for name, c := range map[string]struct {
+		record result.Record
+		failed []int64
+		want   map[string]float64
+		warns  string
+	}{
+		"a fault with an outage of three seconds": {failureRecord(120, 2.5), []int64{0, 0, 20, 50, 50, 0, 0, 0, 0, 0},
+			map[string]float64{"requests_lost": 120, "longest_outage_s": 3, "recovery_s": 2.5, "timeouts": 0}, ""},
+		"the longer of two": {failureRecord(40, 1, 6), []int64{0, 10, 0, 0, 0, 0, 10, 10, 10, 0},
+			map[string]float64{"longest_outage_s": 3, "recovery_s": 3}, ""},
+		"no recovery": {failureRecord(300, 7), []int64{0, 0, 0, 0, 0, 0, 0, 100, 100, 100},
+			map[string]float64{"requests_lost": 300, "longest_outage_s": 3}, "not-recovered"},
+		"a fault without failures": {failureRecord(0, 5), nil, map[string]float64{"requests_lost": 0, "longest_outage_s": 0, "recovery_s": 0}, ""},
+		"failures without a fault": {failureRecord(5), []int64{0, 5, 0, 0, 0, 0, 0, 0, 0, 0}, map[string]float64{"longest_outage_s": 1}, ""},
+	} {
+		f := &figures{values: map[string]float64{}}
+		failureFigures(f, &c.record, failing(t, c.failed...))
+		for metric, want := range c.want {
+			if got, ok := f.values[metric]; !ok || got != want {
+				t.Errorf("%s: %s is %v (known: %v), want %v", name, metric, got, ok, want)
+			}
+		}
+		if _, known := f.values["recovery_s"]; known != (c.want["recovery_s"] > 0 || name == "a fault without failures") {
+			t.Errorf("%s: recovery_s is %v", name, f.values["recovery_s"])
+		}
+		if c.warns == "" && len(f.warnings) > 0 || c.warns != "" && (len(f.warnings) != 1 || f.warnings[0].Code != c.warns) {
+			t.Errorf("%s: warnings %+v, want %q", name, f.warnings, c.warns)
+		}
+	}
+}
+
+// A log with other answers than the generator counted gives neither latencies nor outages.
+func TestMiscountedLogHasNoOutages(t *testing.T) {
+	r := failureRecord(120, 2.5)
+	r.Load.Classes["2xx"] = 500
+	path := failing(t, 0, 0, 20, 50, 50, 0, 0, 0, 0, 0)
+	f := &figures{values: map[string]float64{}}
+	latencyFigures(f, &r, path, false)
+	failureFigures(f, &r, path)
+	if f.values["longest_outage_s"] != 3 || f.values["recovery_s"] != 2.5 {
+		t.Fatalf("before withholding: %v", f.values)
+	}
+	f.withhold(nil)
+	if i := slices.IndexFunc(f.warnings, func(w Warning) bool { return w.Code == "latency-count" }); i < 0 || !slices.Equal(f.warnings[i].Metrics, metric.From(metric.LatencyLog)) {
+		t.Errorf("warnings %+v", f.warnings)
+	}
+	for name, v := range f.values {
+		if m, _ := metric.Lookup(name); m.Source == metric.LatencyLog {
+			t.Errorf("%s = %v", name, v)
+		}
+	}
+	if f.values["requests_lost"] != 120 {
+		t.Error("the number of failures is of the generator's count and is unknown")
+	}
+}
+
+// A task killed by a fault keeps its used CPU time, and holds no memory.
+func TestEndedTaskKeepsItsCost(t *testing.T) {
+	r := handRecord()
+	gone := usage("c/sidecar", metric.Data, 0.1, 0)
+	gone.Ended, gone.End.RSS = true, 0
+	r.Tasks = append(r.Tasks, gone)
+	f := trialFigures(&r, false)
+	for name, want := range map[string]float64{"cpu_cores/data": 1.3, "memory_mib/data": 55} {
+		if got, ok := f.values[name]; !ok || got < want-1e-9 || got > want+1e-9 {
+			t.Errorf("%s = %v (known: %v), want %v", name, got, ok, want)
+		}
+	}
+}

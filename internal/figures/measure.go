@@ -1,0 +1,124 @@
+package figures
+
+import (
+	"runtime"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+	"golang.org/x/sync/errgroup"
+)
+
+// Warning is kept with the figures it concerns, and has a hint.
+type Warning struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+	// Trials it was seen in. 0 means that it is not about single trials.
+	Trials int `json:"trials,omitempty"`
+	// Invalidates marks a trial excluded by the warning.
+	Invalidates bool `json:"invalidates,omitempty"`
+	// Withholds marks metrics that were left out of this trial.
+	Withholds bool `json:"withholds,omitempty"`
+	// Metrics it concerns, by base name ("latency_ms") or full name. Empty means all.
+	Metrics []string `json:"metrics,omitempty"`
+}
+
+// Trial is one recorded trial with its metrics. What could not be known is
+// absent from Metrics.
+type Trial struct {
+	ID        string             `json:"id"`
+	Ordinal   int                `json:"ordinal"`
+	Block     int                `json:"block"`
+	Treatment string             `json:"treatment"`
+	Factors   plan.Factors       `json:"factors"`
+	Control   bool               `json:"control,omitempty"`
+	Valid     bool               `json:"valid"`
+	Error     string             `json:"error,omitempty"`
+	Metrics   map[string]float64 `json:"metrics"`
+	Warnings  []Warning          `json:"warnings"`
+}
+
+// Measured is a trial with the figures that its report does not list.
+type Measured struct {
+	Trial
+	// Roles are the parts of data and control plane, each with its figures by base name.
+	Roles map[TaskRole]map[string]float64
+	// Slices are the CPU of each own slice of an interleaved trial, by part.
+	Slices SliceCosts
+}
+
+// MeasureOptions are the options of [Measure].
+type Options struct {
+	// Published reduces samples and latencies as the project that published them.
+	Published bool
+	// Attribute reassigns tasks to planes, in memory only. Nil means as recorded.
+	Attribute func(mesh.Task) mesh.Task
+	// File returns the path of a trial's file.
+	File func(trial, name string) string
+}
+
+// Measure computes the metrics of every trial of a run, in the order of the records. It works on many trials at a time:
+// decoding latency logs is most of the work of a report. No trial fails it: what a trial lacks is among its warnings.
+func Measure(environment result.Environment, records []result.Record, o Options) []Measured {
+	separateNodes(records)
+	reattribute(records, o.Attribute)
+	trials := make([]Measured, len(records))
+	unsummed := makeUp(environment, records)
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range records {
+		group.Go(func() error {
+			r := &records[i]
+			f := trialFigures(r, o.Published)
+			latencyFigures(f, r, o.File(r.ID, result.LatencyFile), o.Published)
+			stageFigures(f, r)
+			requestFigures(f, r)
+			failureFigures(f, r, o.File(r.ID, result.LatencyFile))
+			costs := sliceFigures(f, r, o.File(r.ID, result.SlicesFile))
+			f.withhold(r.Warnings)
+			f.unsum(unsummed[i])
+			trials[i] = Measured{Roles: f.roles, Slices: costs, Trial: Trial{
+				ID: r.ID, Ordinal: r.Ordinal, Block: r.Block, Treatment: r.Treatment, Factors: r.Factors, Control: r.Control,
+				Valid: r.Valid && r.Error == "", Error: r.Error, Metrics: f.values,
+				Warnings: append(append([]Warning{}, recorded(r)...), f.warnings...),
+			}}
+			return nil
+		})
+	}
+	_ = group.Wait() // none of them can fail
+	dropUnlikeProbes(records, trials)
+	return trials
+}
+
+// separateNodes gives the tasks of nodes outside pods their own plane. Records made
+// before that plane existed have them in the platform plane. It changes memory only.
+func separateNodes(records []result.Record) {
+	for i := range records {
+		for j := range records[i].Tasks {
+			t := &records[i].Tasks[j].Task
+			if t.Plane == metric.Platform && t.Namespace == "" && (t.Role == mesh.RoleDaemon || t.Role == mesh.RoleRemainder) {
+				t.Plane = metric.Node
+			}
+		}
+	}
+}
+
+// reattribute changes the planes of recorded tasks, in memory only. The warnings of the run remain.
+func reattribute(records []result.Record, attribute func(mesh.Task) mesh.Task) {
+	if attribute == nil {
+		return
+	}
+	for i := range records {
+		for j := range records[i].Tasks {
+			t := &records[i].Tasks[j]
+			t.Task = attribute(t.Task)
+		}
+		if s := records[i].Sampled; s != nil {
+			for j := range s.Tasks {
+				s.Tasks[j] = attribute(s.Tasks[j])
+			}
+		}
+	}
+}

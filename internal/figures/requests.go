@@ -1,0 +1,35 @@
+package figures
+
+import (
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// Requests that a quantile needs: 10/(1-q), so that some lie above it.
+const (
+	needP50 = 20
+	needP90 = 100
+	needP99 = 1000
+)
+
+// requestFigures are the response times and errors by path or name of the request.
+func requestFigures(f *figures, r *result.Record) {
+	if r.Error != "" || r.Load == nil {
+		return
+	}
+	for name, t := range r.Load.Routes {
+		for _, q := range []struct {
+			base string
+			ms   float64
+			need int64
+		}{{metric.RequestP50, t.P50MS, needP50}, {metric.RequestP90, t.P90MS, needP90}, {metric.RequestP99, t.P99MS, needP99}} {
+			if q.ms > 0 && t.Requests >= q.need {
+				f.setRoute(q.base+"/", name, q.ms)
+			}
+		}
+		// Records from before the quantiles have no failures either: then zero would be wrong.
+		if ended := float64(t.Requests) + float64(t.Failed); ended > 0 && t.Failed >= 0 && (t.P50MS > 0 || t.Failed > 0) {
+			f.setRoute(metric.RequestErrors+"/", name, float64(t.Failed)/ended)
+		}
+	}
+}

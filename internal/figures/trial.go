@@ -1,0 +1,389 @@
+package figures
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// figures collects the metrics of one trial. A nonnumeric value is never kept: it
+// becomes a warning, and the metric remains unknown.
+type figures struct {
+	values   map[string]float64
+	roles    map[TaskRole]map[string]float64 // of the data plane, by base name
+	warnings []Warning
+	withheld []string // metrics that a check of the analysis withheld
+}
+
+func (f *figures) set(name string, v float64) {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		f.warn("not-a-number", []string{name}, fmt.Sprintf("%s is %v and left out", name, v),
+			"the record is damaged: check its counters")
+		return
+	}
+	f.values[name] = v
+}
+
+func (f *figures) warn(code string, metrics []string, message, hint string) {
+	f.warnings = append(f.warnings, Warning{Code: code, Message: message, Hint: hint, Metrics: metrics})
+}
+
+// withhold removes the metrics that a check of the run or of the analysis withheld.
+func (f *figures) withhold(warnings []result.Warning) {
+	if f.withheld != nil {
+		maps.DeleteFunc(f.values, func(name string, _ float64) bool { return NamesMetric(f.withheld, name) })
+	}
+	for _, w := range warnings {
+		if !w.Withholds {
+			continue
+		}
+		maps.DeleteFunc(f.values, func(name string, _ float64) bool { return NamesMetric(w.Metrics, name) })
+		for role, values := range f.roles {
+			maps.DeleteFunc(values, func(name string, _ float64) bool { return NamesMetric(w.Metrics, metric.Of(name, string(role.Plane))) })
+		}
+	}
+}
+
+// trialFigures computes every metric the record itself bears. Latencies come from the log.
+func trialFigures(r *result.Record, published bool) *figures {
+	f := &figures{values: map[string]float64{}, roles: map[TaskRole]map[string]float64{}}
+	if r.Error != "" {
+		return f
+	}
+	seconds := loadFigures(f, r.Load)
+	if IsSampled(*r) {
+		sampledFigures(f, r, seconds, published)
+		return f
+	}
+	resourceFigures(f, r, seconds)
+	if r.Load != nil && r.Load.Capacity != nil { // peaks since the start come from the search for the capacity
+		maps.DeleteFunc(f.values, func(name string, _ float64) bool { return metric.Base(name) == metric.PeakMemory })
+	}
+	counterRoles(f, r, seconds)
+	if r.Load == nil || r.Load.Slices == nil { // else it had other treatments too
+		nodeFigures(f, r.Node)
+	}
+	idleFigures(f, r)
+	idleMemory(f, r)
+	probeFigures(f, r)
+	return f
+}
+
+// sampledRecord reports whether the trial has sampled figures instead of counters.
+func IsSampled(r result.Record) bool { return r.Sampled != nil && len(r.Sampled.Rows) > 0 }
+
+// measureSeconds is the length of the measure window, or 0 if it is unknown.
+func measureSeconds(l *result.Load) float64 {
+	switch {
+	case l == nil:
+		return 0
+	case l.MeasureSeconds > 0:
+		return l.MeasureSeconds
+	}
+	return math.Max(0, l.End.Sub(l.Start).Seconds())
+}
+
+// loadFigures computes the metrics of the load generator and returns the length of the measure window in seconds.
+func loadFigures(f *figures, l *result.Load) float64 {
+	if l == nil {
+		f.warn("load-unknown", []string{metric.Rate, metric.ErrorRatio, metric.Traffic}, "the load generator left no report",
+			"see its log in the trial's provenance directory")
+		return 0
+	}
+	seconds := measureSeconds(l)
+	if seconds := seconds / dilution(l, seconds); seconds > 0 {
+		f.set(metric.Rate, float64(l.Completed)/seconds)
+		// No answer is of zero bytes: a zero means that the generator does not count them.
+		if l.BytesIn > 0 {
+			f.set(metric.Traffic+"/in", float64(l.BytesIn)/seconds)
+		}
+		if l.BytesOut > 0 {
+			f.set(metric.Traffic+"/out", float64(l.BytesOut)/seconds)
+		}
+	}
+	if c := l.Capacity; c != nil && c.Open == "" && c.Rate > 0 {
+		f.set(metric.Capacity, c.Rate)
+	}
+	ended := int64(0)
+	for _, n := range l.Classes {
+		ended += n
+	}
+	if ended > 0 {
+		f.set(metric.ErrorRatio, float64(ended-l.Classes["2xx"])/float64(ended))
+	}
+	return seconds
+}
+
+func nodeFigures(f *figures, n *result.NodeUsage) {
+	if n == nil {
+		return
+	}
+	wall, busy := n.End.At.Sub(n.Start.At), n.End.Busy-n.Start.Busy
+	if wall <= 0 || busy < 0 {
+		f.warn("node-counters", []string{metric.NodeCPU}, fmt.Sprintf("the machine's CPU counter changed by %d ns in %v", busy, wall),
+			"the clock or the counter was set back: run the trial again")
+		return
+	}
+	f.set(metric.NodeCPU, float64(busy)/float64(wall))
+}
+
+// resource is a quantity of tasks, summed by plane.
+type resource struct {
+	name string
+	// of gives the task's value. It is not ok if the value was not read.
+	of func(result.TaskUsage) (float64, bool)
+	// perTime is multiplied by the measure seconds and divided by the requests:
+	// a rate becomes a cost per request under these names.
+	perRequest []perRequest
+}
+
+type perRequest struct {
+	name  string
+	scale float64
+}
+
+const mib = 1 << 20
+
+var resources = []resource{
+	{metric.CPUCores, taskCores, []perRequest{{metric.CPUPerRequest, 1e6}, {metric.CPUPer1000, 1000}}},
+	{metric.Memory, func(t result.TaskUsage) (float64, bool) {
+		return float64(t.End.RSS) / mib, t.End.RSS > 0 || t.Ended || t.Role == mesh.RoleRemainder
+	}, nil},
+	{metric.PeakMemory, func(t result.TaskUsage) (float64, bool) {
+		return float64(t.End.Peak) / mib, t.End.Peak > 0 || t.Role == mesh.RoleRemainder
+	}, nil},
+	{metric.ProportionalMemory, taskPSS, nil},
+	{"", taskSwitches, []perRequest{{metric.ContextSwitches, 1}}},
+}
+
+// taskCores is CPU time per wall-clock time between the task's own two readings.
+func taskCores(t result.TaskUsage) (float64, bool) {
+	wall, cpu := t.End.At.Sub(t.Start.At), t.End.CPU-t.Start.CPU
+	return float64(cpu) / float64(wall), wall > 0 && cpu >= 0
+}
+
+func taskPSS(t result.TaskUsage) (float64, bool) {
+	if t.End.PSS == nil {
+		return 0, false
+	}
+	return float64(*t.End.PSS) / mib, true
+}
+
+// taskSwitches is context switches per second. A task that has never switched
+// does not exist: two zeros mean that they were not read.
+func taskSwitches(t result.TaskUsage) (float64, bool) {
+	end, start := t.End.Voluntary+t.End.Involuntary, t.Start.Voluntary+t.Start.Involuntary
+	wall := t.End.At.Sub(t.Start.At).Seconds()
+	return float64(end-start) / wall, end > 0 && end >= start && wall > 0
+}
+
+// mayBeEmpty are the planes that use zero if they have no task. Any other plane
+// without a task was not measured. [makeUp] finds the trials in which nodes were not.
+var mayBeEmpty = map[metric.Plane]bool{metric.Data: true, metric.Control: true, metric.Platform: true, metric.Node: true, metric.Unattributed: true}
+
+// planeSums adds up a resource by plane. A plane with a task that could not be
+// read is unknown: it is not in the answer.
+func planeSums(tasks []result.TaskUsage, of func(result.TaskUsage) (float64, bool)) map[metric.Plane]float64 {
+	sums, unknown := map[metric.Plane]float64{}, map[metric.Plane]bool{}
+	for _, p := range metric.Planes() {
+		if mayBeEmpty[p] {
+			sums[p] = 0
+		}
+	}
+	for _, t := range tasks {
+		v, ok := of(t)
+		if t.Missing != "" || !ok {
+			unknown[t.Plane] = true
+			continue
+		}
+		sums[t.Plane] += v
+	}
+	for p := range unknown {
+		delete(sums, p)
+	}
+	return sums
+}
+
+// part adds up the planes of a part. It is not ok if one of them is unknown.
+func part(p metric.Part, planes map[metric.Plane]float64) (float64, bool) {
+	total := 0.0
+	for _, plane := range p.Planes {
+		v, ok := planes[plane]
+		if !ok {
+			return 0, false
+		}
+		total += v
+	}
+	return total, true
+}
+
+func resourceFigures(f *figures, r *result.Record, seconds float64) {
+	if len(r.Tasks) == 0 {
+		f.warn("tasks-unknown", []string{metric.CPUPerRequest, metric.CPUCores, metric.CPUPer1000, metric.Memory},
+			"no task was read", "CPU and memory of this trial are unknown: see its events.jsonl")
+		return
+	}
+	missing(f, r.Tasks)
+	for _, res := range resources {
+		planes := planeSums(r.Tasks, res.of)
+		if _, known := planes[metric.Load]; !known && res.name == metric.CPUCores && !has(r.Tasks, metric.Load) {
+			generatorCPU(planes, r.Load, seconds)
+		}
+		for _, p := range metric.Parts() {
+			v, ok := part(p, planes)
+			if !ok || isNode(p) && !has(r.Tasks, metric.Node) {
+				continue
+			}
+			switch res.name {
+			case "":
+			case metric.CPUCores:
+				f.set(res.name+"/"+p.Name, v*dilution(r.Load, seconds))
+			default:
+				f.set(res.name+"/"+p.Name, v)
+			}
+			if r.Load == nil || r.Load.Completed <= 0 || seconds <= 0 {
+				continue
+			}
+			for _, per := range res.perRequest {
+				f.set(per.name+"/"+p.Name, v*seconds*per.scale/float64(r.Load.Completed))
+			}
+		}
+		ratios(f, res.name, planes)
+	}
+	if r.Load != nil && r.Load.Completed == 0 {
+		f.warn("no-answers", []string{metric.CPUPerRequest, metric.CPUPer1000, metric.ContextSwitches},
+			"no request was answered: a cost per request is undefined", "see the errors by kind in the record, and the application's log")
+	}
+}
+
+// dilution is the measure window over the part of it in which the trial had the load. The CPU of tasks
+// is of that part alone.
+func dilution(l *result.Load, seconds float64) float64 {
+	if l == nil || l.Slices == nil || l.LoadedSeconds() <= 0 || seconds <= 0 {
+		return 1
+	}
+	return seconds / l.LoadedSeconds()
+}
+
+// idleFigures adds the idle rate, and the parts of the cost per request of a trial of a round that are idle and
+// deferred. The rest of the cost is the work in its own slices.
+func idleFigures(f *figures, r *result.Record) {
+	if r.Load == nil || r.Load.Slices == nil {
+		return
+	}
+	rate := idlePerSecond(r)
+	deferred := planeSums(r.Tasks, func(t result.TaskUsage) (float64, bool) {
+		if t.DeferredCPU == nil {
+			return 0, false
+		}
+		return float64(*t.DeferredCPU), true
+	})
+	for _, p := range metric.Parts() {
+		if !slices.Contains(metric.IdleParts, p.Name) {
+			continue
+		}
+		idle, ok := part(p, rate)
+		if !ok {
+			continue
+		}
+		f.set(metric.Of(metric.IdleCPU, p.Name), idle/1e9)
+		if ns, ok := part(p, deferred); ok && r.Load.Completed > 0 {
+			f.set(metric.Of(metric.DeferredPerRequest, p.Name), ns/1e3/float64(r.Load.Completed))
+			f.set(metric.Of(metric.IdlePerRequest, p.Name), idle/1e3*ownSeconds(r.Load)/float64(r.Load.Completed))
+		}
+	}
+}
+
+// idleMemory adds the resident memory before the load.
+func idleMemory(f *figures, r *result.Record) {
+	if !slices.ContainsFunc(r.Tasks, func(t result.TaskUsage) bool { return t.IdleRSS > 0 }) {
+		return // not read
+	}
+	idle := planeSums(r.Tasks, func(t result.TaskUsage) (float64, bool) { return float64(t.IdleRSS) / mib, t.IdleRSS > 0 })
+	for _, p := range metric.Parts() {
+		if v, ok := part(p, idle); ok && slices.Contains(metric.IdleParts, p.Name) {
+			f.set(metric.Of(metric.IdleMemory, p.Name), v)
+		}
+	}
+}
+
+// generatorCPU falls back on the generator's own figure if no meter measured it.
+func generatorCPU(planes map[metric.Plane]float64, l *result.Load, seconds float64) {
+	if l != nil && l.CPUSeconds != nil && seconds > 0 {
+		planes[metric.Load] = *l.CPUSeconds / seconds
+	}
+}
+
+// isNode reports whether a part is the nodes outside pods. Runs without a cluster have none.
+func isNode(p metric.Part) bool { return len(p.Planes) == 1 && p.Planes[0] == metric.Node }
+
+func has(tasks []result.TaskUsage, p metric.Plane) bool {
+	for _, t := range tasks {
+		if t.Plane == p {
+			return true
+		}
+	}
+	return false
+}
+
+// ratioName is the part of mesh_ratio and data_plane_ratio a resource gives.
+var ratioName = map[string]string{metric.CPUCores: "cpu", metric.Memory: "memory"}
+
+// ratios adds the ratios of the mesh, and of its data plane, to the rest of the cluster.
+func ratios(f *figures, resource string, planes map[metric.Plane]float64) {
+	name, ok := ratioName[resource]
+	if !ok {
+		return
+	}
+	mesh, ok1 := part(metric.Part{Planes: []metric.Plane{metric.Data, metric.Control}}, planes)
+	rest, ok2 := part(metric.Part{Planes: []metric.Plane{metric.App, metric.Platform, metric.Unattributed, metric.Load}}, planes)
+	if data, ok := planes[metric.Data]; ok && ok2 && rest > 0 {
+		f.set(metric.DataPlaneRatio+"/"+name, data/rest)
+	}
+	if ok1 && ok2 && rest > 0 {
+		f.set(metric.MeshRatio+"/"+name, mesh/rest)
+	}
+}
+
+// missing warns of unreadable tasks, with the metrics that they leave unknown.
+func missing(f *figures, tasks []result.TaskUsage) {
+	for _, t := range tasks {
+		if t.Plane == metric.Node {
+			continue // makeUp has one warning for all of a trial's nodes
+		}
+		about := namesOf(t.Plane)
+		switch _, ok := taskCores(t); {
+		case t.Missing != "":
+			f.warn("task-unread", about, fmt.Sprintf("task %s could not be read (%s): the %s plane and every sum with it are unknown", t.ID, t.Missing, t.Plane),
+				"a process that ended early names the reason in its log, in the trial's provenance directory")
+		case !ok:
+			f.warn("task-counters", about, fmt.Sprintf("the CPU counter of task %s changed by %d ns in %v: the %s plane and every sum with it are unknown",
+				t.ID, t.End.CPU-t.Start.CPU, t.End.At.Sub(t.Start.At), t.Plane),
+				"the process was restarted, or a clock was set back: run the trial again")
+		}
+	}
+}
+
+// namesOf are the metrics that cannot be known without the tasks of plane.
+func namesOf(plane metric.Plane) []string {
+	var names []string
+	if plane != metric.Node { // the ratios are of pods
+		names = append(names, metric.MeshRatio, metric.DataPlaneRatio)
+	}
+	for _, p := range metric.Parts() {
+		if !slices.Contains(p.Planes, plane) {
+			continue
+		}
+		for _, m := range metric.All() {
+			if base := metric.Base(m.Name); base != m.Name && m.Name == base+"/"+p.Name {
+				names = append(names, m.Name)
+			}
+		}
+	}
+	return names
+}
