@@ -15,7 +15,6 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // AcrossSchema is the schema of an [Across] as JSON.
@@ -56,7 +55,7 @@ type Across struct {
 	OnlyBase     []string          `json:"only_base"` // treatments without a partner
 	OnlyNew      []string          `json:"only_new"`
 	Families     map[Family]int    `json:"families"`
-	Changes      []Change          `json:"changes"`
+	Changes      []Comparison      `json:"changes"`
 	Gates        []GateCheck       `json:"gates"`
 	Warnings     []figures.Warning `json:"warnings"`
 }
@@ -81,7 +80,7 @@ func CompareRuns(bases []*result.Dir, next *result.Dir, o AcrossOptions) (*Acros
 	a := &Across{
 		Schema: AcrossSchema, Method: Unpaired, Confidence: n.Confidence(), New: sideOf(next, n),
 		Obstacles: []Distinction{}, Distinctions: []Distinction{},
-		OnlyBase: []string{}, OnlyNew: []string{}, Changes: []Change{}, Gates: []GateCheck{}, Warnings: []figures.Warning{},
+		OnlyBase: []string{}, OnlyNew: []string{}, Gates: []GateCheck{}, Warnings: []figures.Warning{},
 	}
 	var runs []earlier
 	for _, base := range bases {
@@ -112,7 +111,9 @@ func CompareRuns(bases []*result.Dir, next *result.Dir, o AcrossOptions) (*Acros
 	if o.Confidence > 0 {
 		a.Confidence = o.Confidence
 	}
-	a.match(runs, earlier{next, n})
+	x := estimator{confidence: a.Confidence}
+	cs := a.match(&x, runs, earlier{next, n})
+	a.Families, a.Changes = x.adjust(cs, nil), comparisonsOf(cs)
 	for _, side := range []struct {
 		dir  string
 		only []string
@@ -125,7 +126,6 @@ func CompareRuns(bases []*result.Dir, next *result.Dir, o AcrossOptions) (*Acros
 		return nil, hint.New("treatments are the same if every factor has the same level: run both from one experiment file",
 			"the two runs have no treatment in common: %s", differingFactors(runs[len(runs)-1].dir.Plan(), next.Plan()))
 	}
-	a.adjust()
 	a.warn(runs, n)
 	return a, nil
 }
@@ -197,8 +197,8 @@ func levelsByFactor(p plan.Plan) map[string][]string {
 	return all
 }
 
-// match pairs the treatments of all runs.
-func (a *Across) match(runs []earlier, next earlier) {
+// match pairs the treatments of all runs, and compares them.
+func (a *Across) match(x *estimator, runs []earlier, next earlier) (cs []compared) {
 	newPlan := next.dir.Plan()
 	plans := []plan.Plan{newPlan}
 	for _, r := range runs {
@@ -237,13 +237,14 @@ func (a *Across) match(runs []earlier, next earlier) {
 		for i := range runs {
 			base = append(base, trials[i][key(t)])
 		}
-		a.changes(t, references[t.ID], base, newTrials[p.ID])
+		cs = append(cs, x.changes(t, references[t.ID], base, newTrials[p.ID])...)
 	}
 	for _, t := range newPlan.Treatments {
 		if !taken[t.ID] {
 			a.OnlyNew = append(a.OnlyNew, t.ID)
 		}
 	}
+	return cs
 }
 
 // keyOf identifies a treatment by the levels of all factors, or where a plan
@@ -278,29 +279,6 @@ func valuesOf(trials []figures.Measured, name string) []float64 {
 	return values
 }
 
-// adjust corrects p-values as in a report, in each family separately.
-func (a *Across) adjust() {
-	a.Families = map[Family]int{}
-	for _, family := range []Family{Headline, Boundary, Others, HeadlineAA, OthersAA} {
-		p := make([]float64, len(a.Changes))
-		for i, c := range a.Changes {
-			p[i] = math.NaN()
-			if c.P != nil && c.Family == family {
-				p[i] = *c.P
-				a.Families[family]++
-			}
-		}
-		levels, _ := stats.HolmLevels(p, 1-a.Confidence)
-		x := estimator{confidence: a.Confidence}
-		for i, v := range stats.Holm(p) {
-			if c := &a.Changes[i]; !math.IsNaN(v) {
-				c.PAdjusted, c.Smallest = &v, x.smallest(c.test, levels[i], c.OnRatio)
-				c.Verdict = verdict(v < 1-a.Confidence, c.direction())
-			}
-		}
-	}
-}
-
 // warn adds the limits of the comparison.
 func (a *Across) warn(runs []earlier, n *Run) {
 	for _, d := range a.Obstacles {
@@ -333,7 +311,7 @@ func (a *Across) warn(runs []earlier, n *Run) {
 		a.warnOf(name(r), r.run)
 	}
 	a.warnOf("new run", n)
-	if !slices.ContainsFunc(a.Changes, func(c Change) bool { return c.Base == nil || c.New == nil || *c.Base != *c.New }) {
+	if !slices.ContainsFunc(a.Changes, func(c Comparison) bool { return c.Base == nil || c.New == nil || *c.Base != *c.New }) {
 		a.Warnings = append(a.Warnings, figures.Warning{Code: "same-run", Message: "every figure is the same to the last digit: both directories contain the same run", Hint: "give two runs"})
 	}
 }

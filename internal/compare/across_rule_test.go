@@ -13,29 +13,32 @@ import (
 func TestChangesAreJudgedAsInAReport(t *testing.T) {
 	base := []float64{1, 1.2, 1.4, 1.1, 9}
 	next := []float64{2, 2.4, 2.8, 2.2, 18} // twice as slow, with one slow trial
+	x := estimator{confidence: 0.95}
 	for _, c := range []struct {
 		name    string
 		onRatio bool
 	}{{metric.Latency + "/p99", true}, {metric.Memory + "/data", false}} {
-		m, _ := metric.Lookup(c.name)
-		x := Change{Metric: c.name}
-		x.fill([][]float64{base}, next, 0.95, m.Judged)
+		got := compared{Comparison: Comparison{Metric: c.name, Runs: &Runs{}}}
+		x.change(&got, [][]float64{base}, next, false)
 		want := stats.Welch(next, base, 0.95).P
 		if c.onRatio {
 			want = stats.WelchRatio(next, base, 0.95).P
 		}
-		if x.OnRatio != c.onRatio || x.P == nil || *x.P != *want {
-			t.Errorf("%s: %+v, p %v, want %v", c.name, x.OnRatio, *x.P, *want)
+		if got.OnRatio != c.onRatio || got.P == nil || *got.P != *want {
+			t.Errorf("%s: %+v, p %v, want %v", c.name, got.OnRatio, *got.P, *want)
 		}
 	}
-	a := &Across{Confidence: 0.95, Changes: []Change{{Family: Headline}, {Family: Headline}}}
-	a.Changes[0].fill([][]float64{{5, 5, 5}}, []float64{6, 6, 6}, 0.95, metric.ByDifference)
-	a.Changes[1].fill([][]float64{{5, 5, 5}}, []float64{5, 5, 5}, 0.95, metric.ByDifference)
-	a.adjust()
-	if c := a.Changes[0]; c.P == nil || math.Abs(*c.P-0.1) > 1e-9 || c.PAdjusted == nil || c.Verdict != NotShown {
+	equal := func(next float64) compared {
+		c := compared{Comparison: Comparison{Metric: metric.Memory + "/data", Family: Headline, Runs: &Runs{}}}
+		x.change(&c, [][]float64{{5, 5, 5}}, []float64{next, next, next}, false)
+		return c
+	}
+	cs := []compared{equal(6), equal(5)}
+	sizes := x.adjust(cs, nil)
+	if c := cs[0]; c.P == nil || math.Abs(*c.P-0.1) > 1e-9 || c.PAdjusted == nil || c.Verdict != NotShown {
 		t.Errorf("three against three equal trials: %+v", c)
 	}
-	if c := a.Changes[1]; c.P != nil || c.Verdict != NotShown || a.Families[Headline] != 1 {
-		t.Errorf("no change: %+v, %v", c, a.Families)
+	if c := cs[1]; c.P != nil || c.Verdict != NotShown || sizes[Headline] != 1 {
+		t.Errorf("no change: %+v, %v", c, sizes)
 	}
 }

@@ -44,13 +44,7 @@ func (run *Run) Compare() *Comparisons {
 }
 
 // All are the comparisons, in the order of the plan and of the table of metrics.
-func (c *Comparisons) All() []Comparison {
-	all := make([]Comparison, len(c.all))
-	for i := range c.all {
-		all[i] = c.all[i].Comparison
-	}
-	return all
-}
+func (c *Comparisons) All() []Comparison { return comparisonsOf(c.all) }
 
 // Questions are families of their own, in the order of the treatments.
 func (c *Comparisons) Questions() []Question {
@@ -77,3 +71,12 @@ func (c *Comparisons) Floor() []Floor {
 
 // Diagnoses warn of pairs that depend on one another, of an effect that changes during the run, and of outliers.
 func (c *Comparisons) Diagnoses() []figures.Warning { return diagnoses(c.all) }
+
+// comparisonsOf returns the comparisons without the values that they rest on.
+func comparisonsOf(cs []compared) []Comparison {
+	all := make([]Comparison, len(cs))
+	for i := range cs {
+		all[i] = cs[i].Comparison
+	}
+	return all
+}

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/stats"
 )
@@ -279,7 +281,7 @@ type GateCheck struct {
 
 // check judges a change by the gate. The trials of two runs are no sample of one distribution: runs of the same thing
 // differ by the day, and a gate on them needs the variation from run to run.
-func (g Gate) check(c *Change) GateCheck {
+func (g Gate) check(c *Comparison) GateCheck {
 	out := g.judgeChange(c)
 	if c.Difference != nil && c.BaseRuns < stats.MinN {
 		out.Outcome, out.Why = CannotTell, fmt.Sprintf("compare within one run, see tare ab, or give at least %d base runs", stats.MinN)
@@ -287,7 +289,7 @@ func (g Gate) check(c *Change) GateCheck {
 	return out
 }
 
-func (g Gate) judgeChange(c *Change) GateCheck {
+func (g Gate) judgeChange(c *Comparison) GateCheck {
 	out := GateCheck{
 		Gate: g.Text, Treatment: c.Treatment, Factors: c.Factors, Metric: c.Metric, Limit: g.Limit, Unit: c.Unit, Upper: g.Upper,
 		Change: c.Difference, Outcome: CannotTell,
@@ -304,7 +306,7 @@ func (g Gate) judgeChange(c *Change) GateCheck {
 		out.Change = percent(*c.Ratio)
 	}
 	switch {
-	case c.constant:
+	case unvaried(c):
 		out.Outcome, out.Why = g.judge(out.Change.Estimate, out.Change.Estimate), "all trials of each run agree to the last digit"
 	case !out.Change.Known():
 		out.Why = "it has no interval"
@@ -316,9 +318,14 @@ func (g Gate) judgeChange(c *Change) GateCheck {
 	return out
 }
 
+// unvaried reports whether neither side of a comparison has any spread.
+func unvaried(c *Comparison) bool {
+	return !c.Difference.Known() && slices.ContainsFunc(c.Warnings, func(w figures.Warning) bool { return w.Code == "no-spread" })
+}
+
 // withoutRatio decides a relative gate on a metric with a zero. An increase from
 // zero exceeds every percentage. Other cases are undecided.
-func (g Gate) withoutRatio(c *Change, out GateCheck) GateCheck {
+func (g Gate) withoutRatio(c *Comparison, out GateCheck) GateCheck {
 	out.Change, out.Why = nil, "there is no ratio where a value is zero: give an absolute limit"
 	zero := func(v *float64) bool { return v != nil && *v == 0 }
 	switch {

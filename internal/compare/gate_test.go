@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
@@ -86,32 +87,36 @@ func interval(low, high float64) *stats.Interval {
 func TestGateOutcome(t *testing.T) {
 	zero, one := 0.0, 1.0
 	bare := &stats.Interval{Estimate: 1}
+	equal := []figures.Warning{{Code: "no-spread"}}
 	for _, c := range []struct {
 		gate string
-		c    Change
+		c    Comparison
 		want Outcome
 	}{
-		{"rate < +3%", Change{Ratio: interval(0.99, 1.02), Difference: interval(-1, 2)}, Holds},
-		{"rate < +3%", Change{Ratio: interval(1.01, 1.05), Difference: interval(1, 5)}, CannotTell},
-		{"rate < +3%", Change{Ratio: interval(1.04, 1.05), Difference: interval(4, 5)}, Breached},
-		{"rate > -1%", Change{Ratio: interval(0.995, 1.2), Difference: interval(-1, 5)}, Holds},
-		{"rate > -1%", Change{Ratio: interval(0.97, 0.98), Difference: interval(-4, -3)}, Breached},
-		{"rate > -1%", Change{Ratio: interval(0.97, 1.01), Difference: interval(-4, 1)}, CannotTell},
-		{"rate < +2", Change{Difference: interval(3, 4)}, Breached},
-		{"rate < +2", Change{}, CannotTell},
-		{"rate < +2", Change{Difference: bare}, CannotTell},                                                  // too few trials
-		{"rate < +2", Change{Difference: bare, constant: true}, Holds},                                       // every trial the same
-		{"rate < +0.5", Change{Difference: bare, constant: true}, Breached},                                  // the same, and beyond
-		{"rate < +3%", Change{Difference: &stats.Interval{}, Base: &zero, New: &zero}, Holds},                // zero in both
-		{"rate < +3%", Change{Difference: interval(0.5, 1.5), Base: &zero, New: &one}, Breached},             // from nothing to something
-		{"rate < +3%", Change{Difference: interval(-0.5, 2.5), Base: &zero, New: &one}, CannotTell},          // perhaps
-		{"rate < +3%", Change{Difference: interval(-1.5, -0.5), Base: &one, New: &zero}, CannotTell},         // to nothing: no ratio
-		{"rate < +1%", Change{Ratio: bare, Difference: &stats.Interval{Estimate: 0}}, CannotTell},            // ratio without interval
-		{"rate < +1%", Change{Ratio: bare, Difference: &stats.Interval{Estimate: 0}, constant: true}, Holds}, // and exact
+		{"rate < +3%", Comparison{Ratio: interval(0.99, 1.02), Difference: interval(-1, 2)}, Holds},
+		{"rate < +3%", Comparison{Ratio: interval(1.01, 1.05), Difference: interval(1, 5)}, CannotTell},
+		{"rate < +3%", Comparison{Ratio: interval(1.04, 1.05), Difference: interval(4, 5)}, Breached},
+		{"rate > -1%", Comparison{Ratio: interval(0.995, 1.2), Difference: interval(-1, 5)}, Holds},
+		{"rate > -1%", Comparison{Ratio: interval(0.97, 0.98), Difference: interval(-4, -3)}, Breached},
+		{"rate > -1%", Comparison{Ratio: interval(0.97, 1.01), Difference: interval(-4, 1)}, CannotTell},
+		{"rate < +2", Comparison{Difference: interval(3, 4)}, Breached},
+		{"rate < +2", Comparison{}, CannotTell},
+		{"rate < +2", Comparison{Difference: bare}, CannotTell},                                                       // too few trials
+		{"rate < +2", Comparison{Difference: bare, Warnings: equal}, Holds},                                           // every trial the same
+		{"rate < +0.5", Comparison{Difference: bare, Warnings: equal}, Breached},                                      // the same, and beyond
+		{"rate < +3%", Comparison{Difference: &stats.Interval{}, Runs: &Runs{Base: &zero, New: &zero}}, Holds},        // zero in both
+		{"rate < +3%", Comparison{Difference: interval(0.5, 1.5), Runs: &Runs{Base: &zero, New: &one}}, Breached},     // from nothing to something
+		{"rate < +3%", Comparison{Difference: interval(-0.5, 2.5), Runs: &Runs{Base: &zero, New: &one}}, CannotTell},  // perhaps
+		{"rate < +3%", Comparison{Difference: interval(-1.5, -0.5), Runs: &Runs{Base: &one, New: &zero}}, CannotTell}, // to nothing: no ratio
+		{"rate < +1%", Comparison{Ratio: bare, Difference: &stats.Interval{Estimate: 0}}, CannotTell},                 // ratio without interval
+		{"rate < +1%", Comparison{Ratio: bare, Difference: &stats.Interval{Estimate: 0}, Warnings: equal}, Holds},     // and exact
 	} {
 		g, err := ParseGate(c.gate)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if c.c.Runs == nil {
+			c.c.Runs = &Runs{}
 		}
 		c.c.BaseRuns = stats.MinN
 		if got := g.check(&c.c); got.Outcome != c.want {

@@ -245,7 +245,7 @@ func (x *estimator) holm(cs []compared, family []int, alpha, scale, parent float
 		c.PAdjusted = &v
 		c.Verdict = verdict(v < x.alpha(), c.direction())
 		c.Smallest = x.smallest(c.test, levels[i], c.OnRatio)
-		if c.Verdict == NotShown && *c.P < x.alpha() {
+		if c.Runs == nil && c.Verdict == NotShown && *c.P < x.alpha() {
 			if n, _ := stats.BlocksToShow(c.test, levels[i]); n > c.N { // else the means over the levels decided
 				c.BlocksNeeded = n
 			}

@@ -47,21 +47,23 @@ type Treatment struct {
 	Warnings  []figures.Warning   `json:"warnings"`
 }
 
-// Comparison is one metric of a treatment against its baseline.
+// Comparison is one metric of a treatment: within a run against its baseline, or in a new run against earlier runs.
 type Comparison struct {
 	Treatment string       `json:"treatment"`
 	Factors   plan.Factors `json:"factors"`
-	Baseline  string       `json:"baseline"`
-	Against   plan.Factors `json:"against"`
+	// Baseline and Against are absent between runs.
+	Baseline string       `json:"baseline,omitempty"`
+	Against  plan.Factors `json:"against,omitempty"`
 	// Control marks the A/A pair: both sides are the baseline, and any difference is noise.
 	Control bool   `json:"control,omitempty"`
 	Metric  string `json:"metric"`
 	Unit    string `json:"unit"`
-	// Difference is treatment minus baseline, absent if no block has both, or with ratios only. Ratio
-	// is treatment over baseline, absent if a value is not above zero.
+	*Runs          // nil within a run
+	// Difference is treatment minus baseline, or new minus base. It is absent if no block or run has both, or with
+	// ratios only. Ratio is treatment over baseline, absent if a value is not above zero.
 	Difference *stats.Interval `json:"difference,omitempty"`
 	Ratio      *stats.Interval `json:"ratio,omitempty"`
-	N          int             `json:"n"`                    // complete pairs
+	N          int             `json:"n"`                    // complete pairs; between runs the trials of the run that has fewer, or the base runs
 	PairsLost  int             `json:"pairs_lost,omitempty"` // blocks in which a side failed, was invalid or is unknown
 	P          *float64        `json:"p,omitempty"`          // two-sided, of the difference
 	// OnRatio: P is of the ratio instead, as for latencies.
@@ -86,6 +88,20 @@ type Comparison struct {
 	Speed    *SpeedAdjusted    `json:"speed,omitempty"`
 	Verdict  Verdict           `json:"verdict"`
 	Warnings []figures.Warning `json:"warnings"`
+}
+
+// Runs has the two sides of a comparison between runs.
+type Runs struct {
+	// Reference marks a treatment that others are compared with in its own run. It usually has
+	// no mesh: if it changes, the machine or the application changed.
+	Reference bool     `json:"reference,omitempty"`
+	Base      *float64 `json:"base,omitempty"` // mean over valid trials, or over the means of several runs
+	New       *float64 `json:"new,omitempty"`
+	// BaseRuns is the number of base runs that have the metric, and BetweenRuns the standard deviation of their means.
+	BaseRuns    int      `json:"base_runs,omitempty"`
+	BetweenRuns *float64 `json:"between_runs,omitempty"`
+	NBase       int      `json:"n_base"` // trials
+	NNew        int      `json:"n_new"`
 }
 
 // compared is a comparison with the values that it rests on.

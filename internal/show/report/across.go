@@ -149,7 +149,7 @@ func (x across) gates() {
 	x.table(columns, 2)
 }
 
-func (x across) shows(c compare.Change) bool {
+func (x across) shows(c compare.Comparison) bool {
 	zero := func(v *float64) bool { return v != nil && *v == 0 }
 	if zero(c.Base) && zero(c.New) {
 		return false
@@ -185,9 +185,9 @@ func (x across) changes() {
 }
 
 // shown keeps the order of treatments and puts headline metrics first in each.
-func (x across) shown() []compare.Change {
+func (x across) shown() []compare.Comparison {
 	rank := map[string]int{}
-	var list []compare.Change
+	var list []compare.Comparison
 	for _, c := range x.a.Changes {
 		if x.shows(c) {
 			if _, ok := rank[c.Treatment]; !ok {
@@ -196,7 +196,7 @@ func (x across) shown() []compare.Change {
 			list = append(list, c)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b compare.Change) int {
+	slices.SortStableFunc(list, func(a, b compare.Comparison) int {
 		if d := rank[a.Treatment] - rank[b.Treatment]; d != 0 {
 			return d
 		}
@@ -205,7 +205,7 @@ func (x across) shown() []compare.Change {
 	return list
 }
 
-func (x across) cells(c compare.Change) []string {
+func (x across) cells(c compare.Comparison) []string {
 	q := quantityOf(c.Metric)
 	mean := func(v *float64) string {
 		if v == nil {
