@@ -33,6 +33,8 @@ var layers = [][]string{
 	{"internal/importer", "internal/run/meter/agent", "internal/run/meter/kubelet", "internal/run/meter/metricsapi"},
 	{"internal/answer/analysis", "internal/result/verify", "internal/run/generator", "internal/run/meter", "internal/run/timeline",
 		"internal/run/platform/local", "internal/run/platform/kube", "internal/inside/service", "internal/inside/proxy"},
+	{"internal/compare"},
+	{"internal/figures"},
 	{"internal/run/platform/platformtest", "internal/answer/analysis/analysistest", "internal/study/debate/debatetest", "internal/importer/importertest", "internal/cli/clitest", "internal/base/programtest"},
 	{"internal/run/platform", "internal/result", "internal/load/engine", "internal/load/describe", "internal/kube/meshes", "internal/kube/leftover", "internal/kube/image", "internal/kube/agents", "internal/kube/provider"},
 	{"internal/load/http3"},
@@ -46,7 +48,7 @@ var layers = [][]string{
 	{"internal/experiment/expect"},
 	{"internal/load", "internal/kube/cluster/clustertest"},
 	{"internal/experiment/mesh", "internal/experiment/app", "internal/kube/cluster", "internal/load/template", "internal/load/capacity"},
-	{"internal/metric", "internal/experiment/manifest", "internal/answer/stats", "internal/answer/stats/statstest", "internal/answer/effective", "internal/base/strict", "internal/base/hdrlog", "internal/base/fetch", "internal/base/companion", "internal/base/dial", "internal/base/probe", "internal/base/check", "internal/base/jsonschema", "internal/base/rpc", "internal/base/scrape", "internal/base/httpserver"},
+	{"internal/metric", "internal/experiment/manifest", "internal/stats", "internal/stats/statstest", "internal/answer/effective", "internal/base/strict", "internal/base/hdrlog", "internal/base/fetch", "internal/base/companion", "internal/base/dial", "internal/base/probe", "internal/base/check", "internal/base/jsonschema", "internal/base/rpc", "internal/base/scrape", "internal/base/httpserver"},
 	{"internal/base/regular", "internal/base/printable", "internal/base/outfile", "internal/base/clock"},
 	{"internal/base/hint", "examples"},
 }

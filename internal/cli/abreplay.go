@@ -9,6 +9,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/session"
@@ -22,7 +23,7 @@ func (c abCommand) replay(dirs []string, o abOptions) error {
 		return err
 	}
 	var all []session.Replayed
-	var outcomes []analysis.Decision
+	var outcomes []compare.Decision
 	for _, dir := range dirs {
 		r, err := session.Replay(dir, options, o.replayTime)
 		if err != nil {
@@ -38,12 +39,12 @@ func (c abCommand) replay(dirs []string, o abOptions) error {
 	if err != nil {
 		return err
 	}
-	return c.decided(analysis.Decided(outcomes), o.undecided)
+	return c.decided(compare.Decided(outcomes), o.undecided)
 }
 
 // replayOptions returns the options of the analysis. It refuses flags that describe a run.
-func (o abOptions) replayOptions() (analysis.Options, error) {
-	options := analysis.Options{Gates: o.Gates}
+func (o abOptions) replayOptions() (compare.Options, error) {
+	options := compare.Options{Gates: o.Gates}
 	if len(o.Mesh)+len(o.Programs)+len(o.Versions)+len(o.AB.Set) > 0 || o.A != "" || o.B != "" || o.out != "" {
 		return options, hint.Usage(errors.New("--from reads runs, and needs no flag that describes one"), "such as: tare ab --from runs/mine --gate '"+session.DefaultGate+"'")
 	}
@@ -63,14 +64,14 @@ func (o abOptions) replayOptions() (analysis.Options, error) {
 
 // gateMistakeIn makes a mistake in a gate a usage error, and leaves other errors.
 func gateMistakeIn(err error) error {
-	if errors.As(err, new(*analysis.GateError)) {
+	if errors.As(err, new(*compare.GateError)) {
 		return gateMistake(err)
 	}
 	return err
 }
 
 // writeReplay writes the report of a run as it was at the deciding look.
-func (c abCommand) writeReplay(r session.Replayed, o analysis.Options, format reportOptions) error {
+func (c abCommand) writeReplay(r session.Replayed, o compare.Options, format reportOptions) error {
 	f, err := reportFormat(format, console.Width(c.Out), console.Color(c.Out))
 	if err != nil {
 		return err
@@ -94,9 +95,9 @@ func (c abCommand) writeReplay(r session.Replayed, o analysis.Options, format re
 // writeReplays writes a line for each gate of each run, and the number of runs by outcome.
 func writeReplays(w io.Writer, all []session.Replayed) error {
 	var rows [][]string
-	count := map[analysis.Outcome]int{}
+	count := map[compare.Outcome]int{}
 	for _, r := range all {
-		count[analysis.Decided(r.Decisions)]++
+		count[compare.Decided(r.Decisions)]++
 		for _, d := range r.Decisions {
 			change := "-"
 			if d.Change != nil {
@@ -108,6 +109,6 @@ func writeReplays(w io.Writer, all []session.Replayed) error {
 	if err := console.Table(w, []string{"RUN", "GATE", "OUTCOME", "CHANGE", "PAIRS", "OF"}, rows); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s: %d breached, %d hold, %d undecided\n", printable.Counted(len(all), "run"), count[analysis.Breached], count[analysis.Holds], count[analysis.Undecided])
+	_, err := fmt.Fprintf(w, "\n%s: %d breached, %d hold, %d undecided\n", printable.Counted(len(all), "run"), count[compare.Breached], count[compare.Holds], count[compare.Undecided])
 	return err
 }

@@ -2,7 +2,6 @@ package compare
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -237,7 +236,7 @@ func (a *Across) match(x *estimator, runs []earlier, next earlier) (cs []compare
 		for i := range runs {
 			base = append(base, trials[i][key(t)])
 		}
-		cs = append(cs, x.changes(t, references[t.ID], base, newTrials[p.ID])...)
+		cs = append(cs, changes(x, t, references[t.ID], base, newTrials[p.ID])...)
 	}
 	for _, t := range newPlan.Treatments {
 		if !taken[t.ID] {
@@ -245,38 +244,6 @@ func (a *Across) match(x *estimator, runs []earlier, next earlier) (cs []compare
 		}
 	}
 	return cs
-}
-
-// keyOf identifies a treatment by the levels of all factors, or where a plan
-// does not hold them (an import) by those it names.
-func keyOf(plans ...plan.Plan) func(plan.Treatment) string {
-	typed := true
-	for _, p := range plans {
-		for _, t := range p.Treatments {
-			typed = typed && t.Levels.Mesh != ""
-		}
-	}
-	return func(t plan.Treatment) string {
-		var what any = t.Factors
-		if typed {
-			what = t.Levels
-		}
-		b, err := json.Marshal(what) // maps are written in the order of their keys
-		if err != nil {
-			return t.ID
-		}
-		return fmt.Sprint(t.Control, string(b))
-	}
-}
-
-func valuesOf(trials []figures.Measured, name string) []float64 {
-	values := make([]float64, 0, len(trials))
-	for i := range trials {
-		if v, ok := trials[i].Metrics[name]; ok {
-			values = append(values, v)
-		}
-	}
-	return values
 }
 
 // warn adds the limits of the comparison.

@@ -19,7 +19,7 @@ func TestChangesAreJudgedAsInAReport(t *testing.T) {
 		onRatio bool
 	}{{metric.Latency + "/p99", true}, {metric.Memory + "/data", false}} {
 		got := compared{Comparison: Comparison{Metric: c.name, Runs: &Runs{}}}
-		x.change(&got, [][]float64{base}, next, false)
+		change(&x, &got, [][]float64{base}, next, false)
 		want := stats.Welch(next, base, 0.95).P
 		if c.onRatio {
 			want = stats.WelchRatio(next, base, 0.95).P
@@ -30,7 +30,7 @@ func TestChangesAreJudgedAsInAReport(t *testing.T) {
 	}
 	equal := func(next float64) compared {
 		c := compared{Comparison: Comparison{Metric: metric.Memory + "/data", Family: Headline, Runs: &Runs{}}}
-		x.change(&c, [][]float64{{5, 5, 5}}, []float64{next, next, next}, false)
+		change(&x, &c, [][]float64{{5, 5, 5}}, []float64{next, next, next}, false)
 		return c
 	}
 	cs := []compared{equal(6), equal(5)}

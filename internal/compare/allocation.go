@@ -92,34 +92,11 @@ type Components struct {
 	Level               float64 // of tests: Holm's first step
 }
 
-// Spread is the standard deviation of a block with a number of rows.
-func (c Components) Spread(rows int) float64 {
-	return math.Hypot(c.Deployment, c.Row/math.Sqrt(float64(rows)))
-}
-
-// HalfWidth is half of the expected interval, relative to the mean.
-func (c Components) HalfWidth(blocks, rows int, confidence float64) float64 {
-	return stats.HalfWidth(c.Spread(rows), blocks, confidence)
-}
-
-// Seconds is the time of a run.
-func (c Components) Seconds(blocks, rows int) float64 {
-	return float64(blocks) * (c.Price.Block + float64(rows)*c.Price.Row)
-}
-
 // Allocation is a number of blocks and of rows in each.
 type Allocation struct{ Blocks, Rows int }
 
 // fewestBlocks of an allocation: with fewer, the variance between deployments is hardly known.
 const fewestBlocks = 6
-
-// rowsTried are the numbers of rows from least on, growing by an eighth.
-func rowsTried(least int) (all []int) {
-	for n := least; n <= 100*least; n += max(1, n/8) {
-		all = append(all, n)
-	}
-	return all
-}
 
 // Best is the allocation with the narrowest interval in a number of seconds. Not ok means that the time
 // is too short for six blocks of the least number of rows.
@@ -213,4 +190,27 @@ func NoiseComponents(p *plan.Plan, runs []*result.Dir) ([]Components, error) {
 		}
 	}
 	return all, nil
+}
+
+// rowsTried are the numbers of rows from least on, growing by an eighth.
+func rowsTried(least int) (all []int) {
+	for n := least; n <= 100*least; n += max(1, n/8) {
+		all = append(all, n)
+	}
+	return all
+}
+
+// HalfWidth is half of the expected interval, relative to the mean.
+func (c Components) HalfWidth(blocks, rows int, confidence float64) float64 {
+	return stats.HalfWidth(c.Spread(rows), blocks, confidence)
+}
+
+// Seconds is the time of a run.
+func (c Components) Seconds(blocks, rows int) float64 {
+	return float64(blocks) * (c.Price.Block + float64(rows)*c.Price.Row)
+}
+
+// Spread is the standard deviation of a block with a number of rows.
+func (c Components) Spread(rows int) float64 {
+	return math.Hypot(c.Deployment, c.Row/math.Sqrt(float64(rows)))
 }

@@ -109,37 +109,6 @@ func firstMesh(run *Run) (first string, several bool) {
 	return first, several
 }
 
-func levelsAre(f plan.Factors, want map[string]string) bool {
-	for name, level := range want {
-		v, ok := f[name]
-		if !ok || LevelText(v) != level {
-			return false
-		}
-	}
-	return true
-}
-
-// equalBut reports whether a and b agree in every factor that but does not name.
-func equalBut(a, b plan.Factors, but map[string]string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for name, v := range a {
-		if _, named := but[name]; !named && b[name] != v {
-			return false
-		}
-	}
-	return true
-}
-
-func levelList(m map[string]string) string {
-	var s []string
-	for _, f := range slices.Sorted(maps.Keys(m)) {
-		s = append(s, f+"="+m[f])
-	}
-	return strings.Join(s, ",")
-}
-
 // levels lists the levels of the factors of requested.
 func (run *Run) levels(requested map[string]string) string {
 	var s []string

@@ -13,7 +13,7 @@ import (
 )
 
 // changes compares all metrics of one treatment that are known on at least one side.
-func (x *estimator) changes(t plan.Treatment, reference bool, base [][]figures.Measured, next []figures.Measured) (cs []compared) {
+func changes(x *estimator, t plan.Treatment, reference bool, base [][]figures.Measured, next []figures.Measured) (cs []compared) {
 	all := slices.Concat(base...)
 	for _, m := range metric.Known(append(metricsOf(all), metricsOf(next)...)...) {
 		var runs [][]float64
@@ -31,14 +31,14 @@ func (x *estimator) changes(t plan.Treatment, reference bool, base [][]figures.M
 			Family: familyOf(m, t.Control), Verdict: Insufficient,
 			Warnings: figures.UnionWarnings(metricWarnings(all, m.Name), metricWarnings(next, m.Name)),
 		}}
-		x.change(&c, runs, n, len(base) > 1)
+		change(x, &c, runs, n, len(base) > 1)
 		cs = append(cs, c)
 	}
 	return cs
 }
 
 // change puts Welch's comparison of next with the trials of the base run into c, or of several with the runs.
-func (x *estimator) change(c *compared, runs [][]float64, next []float64, several bool) {
+func change(x *estimator, c *compared, runs [][]float64, next []float64, several bool) {
 	if len(runs) == 0 || len(next) == 0 {
 		c.Warnings = append(c.Warnings, figures.Warning{Code: "unknown-on-one-side", Message: c.Metric + " is known in one of the two runs only",
 			Hint: "see the reports of the two runs"})

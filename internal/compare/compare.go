@@ -38,6 +38,7 @@ func (run *Run) treatment(t plan.Treatment, trials []figures.Measured) Treatment
 		out.Metrics[m.Name] = run.estimator.estimate(m, values, trials)
 	}
 	out.Roles = run.estimator.roles(trials)
+	out.Sidecars = sidecars(run, t.ID)
 	var all figures.Tally
 	for _, trial := range trials {
 		for _, w := range trial.Warnings {
@@ -126,36 +127,6 @@ type pairs struct {
 	shifts              []float64 // position in the block, treatment less baseline
 }
 
-func (x *estimator) pairs(name string, treatment, baseline map[int]figures.Measured) pairs {
-	var p pairs
-	for block := 1; block <= x.blocks; block++ {
-		t, ok1 := treatment[block].Metrics[name]
-		b, ok2 := baseline[block].Metrics[name]
-		if !ok1 || !ok2 {
-			p.lost++
-			continue
-		}
-		if math.Abs(t-b) <= rounding*math.Max(math.Abs(t), math.Abs(b)) {
-			t = b // 1e-13 of a rate is rounding, not a difference
-		}
-		p.treatment, p.baseline = append(p.treatment, t), append(p.baseline, b)
-		p.blocks = append(p.blocks, block)
-		p.shifts = append(p.shifts, float64(x.places[treatment[block].ID]-x.places[baseline[block].ID]))
-	}
-	return p
-}
-
-// rounding bounds the rounding of a figure, as a share of it: double precision has 1e-16, and figures are sums of hundreds.
-const rounding = 1e-13
-
-func byBlock(trials []figures.Measured) map[int]figures.Measured {
-	by := make(map[int]figures.Measured, len(trials))
-	for _, t := range trials {
-		by[t.Block] = t
-	}
-	return by
-}
-
 // compare is every metric of t against base known in at least one trial of both.
 func (x *estimator) compare(t, base plan.Treatment, trials, baseTrials []figures.Measured) []compared {
 	var out []compared
@@ -182,6 +153,36 @@ func (x *estimator) compare(t, base plan.Treatment, trials, baseTrials []figures
 	}
 	return out
 }
+
+func byBlock(trials []figures.Measured) map[int]figures.Measured {
+	by := make(map[int]figures.Measured, len(trials))
+	for _, t := range trials {
+		by[t.Block] = t
+	}
+	return by
+}
+
+func (x *estimator) pairs(name string, treatment, baseline map[int]figures.Measured) pairs {
+	var p pairs
+	for block := 1; block <= x.blocks; block++ {
+		t, ok1 := treatment[block].Metrics[name]
+		b, ok2 := baseline[block].Metrics[name]
+		if !ok1 || !ok2 {
+			p.lost++
+			continue
+		}
+		if math.Abs(t-b) <= rounding*math.Max(math.Abs(t), math.Abs(b)) {
+			t = b // 1e-13 of a rate is rounding, not a difference
+		}
+		p.treatment, p.baseline = append(p.treatment, t), append(p.baseline, b)
+		p.blocks = append(p.blocks, block)
+		p.shifts = append(p.shifts, float64(x.places[treatment[block].ID]-x.places[baseline[block].ID]))
+	}
+	return p
+}
+
+// rounding bounds the rounding of a figure, as a share of it: double precision has 1e-16, and figures are sums of hundreds.
+const rounding = 1e-13
 
 func metricsOf(trials []figures.Measured) []map[string]float64 {
 	all := make([]map[string]float64, len(trials))
@@ -294,4 +295,14 @@ func floor(c *Comparison) Floor {
 		Treatment: c.Treatment, Factors: c.Factors, Metric: c.Metric, Unit: c.Unit, Difference: c.Difference, Ratio: c.Ratio,
 		Detectable: c.Detectable, Smallest: c.Smallest, N: c.N, P: c.P, PAdjusted: c.PAdjusted, Family: c.Family, Verdict: c.Verdict, Warnings: c.Warnings,
 	}
+}
+
+func valuesOf(trials []figures.Measured, name string) []float64 {
+	values := make([]float64, 0, len(trials))
+	for i := range trials {
+		if v, ok := trials[i].Metrics[name]; ok {
+			values = append(values, v)
+		}
+	}
+	return values
 }

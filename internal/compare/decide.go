@@ -211,14 +211,6 @@ type gateTest struct {
 	last   bool    // no pair will follow
 }
 
-// spending is the test of a hypothesis at level alpha after pairs of the planned ones.
-func (w gateTest) spending(pairs int, alpha float64) stats.Spending {
-	if w.last {
-		return stats.NewSpendingUntil(experiment.DecideFrom(), w.looks, pairs, alpha)
-	}
-	return stats.NewSpending(experiment.DecideFrom(), w.looks, alpha)
-}
-
 // decide judges pairs of values by block, treatment and baseline. A false breach, with the true change at the limit
 // or within, and a false hold, with the true change at the limit and detect or beyond, have probability
 // decisionError at most over all looks. Of several tests, each breach has its share of the error: any of them fails
@@ -275,6 +267,14 @@ func (w gateTest) decide(treatment, baseline []float64) (d Decision, distance fl
 		distance = math.Max(sign*(hold.Estimate-limit), sign*(beyond-hold.Estimate)) / hold.SD
 	}
 	return d, distance
+}
+
+// spending is the test of a hypothesis at level alpha after pairs of the planned ones.
+func (w gateTest) spending(pairs int, alpha float64) stats.Spending {
+	if w.last {
+		return stats.NewSpendingUntil(experiment.DecideFrom(), w.looks, pairs, alpha)
+	}
+	return stats.NewSpending(experiment.DecideFrom(), w.looks, alpha)
 }
 
 // maxMorePairs is the max number of further pairs that is called in reach.

@@ -108,6 +108,22 @@ func partners(earlier, p plan.Plan) map[string]string {
 // pair names a metric of a planned comparison.
 func pair(treatment, baseline, name string) string { return treatment + " " + baseline + " " + name }
 
+// BlocksToDetect is the number of blocks with which a treatment, with the spread of its pairs, shows a difference of
+// share in a metric with 80 % power, as the only comparison.
+func (run *Run) BlocksToDetect(treatment, name string, share float64) (int, bool) {
+	treatments := run.Treatments()
+	for _, c := range run.Compare().all {
+		if c.Treatment == treatment && c.Metric == name {
+			spread, _, ok := c.spread(treatments, true)
+			if !ok {
+				return 0, false
+			}
+			return stats.BlocksFor(size(share, c.OnRatio)/spread, run.estimator.alpha(), stats.Power)
+		}
+	}
+	return 0, false
+}
+
 // spread is the standard deviation of a block: of the difference over the treatment's
 // mean, or of the logarithm of the ratio. df are its degrees of freedom. atSpeed: at the mean speed of the machine, if c
 // is adjusted for it.
@@ -127,22 +143,6 @@ func (c *compared) spread(treatments []Treatment, atSpeed bool) (spread, df floa
 		}
 	}
 	return sd / mean, df, sd > 0 && mean > 0
-}
-
-// BlocksToDetect is the number of blocks with which a treatment, with the spread of its pairs, shows a difference of
-// share in a metric with 80 % power, as the only comparison.
-func (run *Run) BlocksToDetect(treatment, name string, share float64) (int, bool) {
-	treatments := run.Treatments()
-	for _, c := range run.Compare().all {
-		if c.Treatment == treatment && c.Metric == name {
-			spread, _, ok := c.spread(treatments, true)
-			if !ok {
-				return 0, false
-			}
-			return stats.BlocksFor(size(share, c.OnRatio)/spread, run.estimator.alpha(), stats.Power)
-		}
-	}
-	return 0, false
 }
 
 // size is a share on the scale of the spread.

@@ -61,13 +61,6 @@ func diagnoses(cs []compared) []figures.Warning {
 	return append(ws, outliers(cs)...)
 }
 
-// diagnosable reports whether c is a headline metric with continuous noise: counts and
-// memory are equal in most blocks, and one that differs would look like an outlier.
-func (c *compared) diagnosable() bool {
-	m, _ := metric.Lookup(c.Metric)
-	return (c.Family == Headline || c.Family == HeadlineAA) && m.SpeedSensitive
-}
-
 // outliers warn of blocks far from all others.
 func outliers(cs []compared) []figures.Warning {
 	type outlier struct {
@@ -111,4 +104,11 @@ func treatmentsOf(cs []compared) []string {
 		}
 	}
 	return all
+}
+
+// diagnosable reports whether c is a headline metric with continuous noise: counts and
+// memory are equal in most blocks, and one that differs would look like an outlier.
+func (c *compared) diagnosable() bool {
+	m, _ := metric.Lookup(c.Metric)
+	return (c.Family == Headline || c.Family == HeadlineAA) && m.SpeedSensitive
 }

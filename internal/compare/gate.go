@@ -63,45 +63,6 @@ type gateParser struct {
 	known metric.Metric
 }
 
-func (p *gateParser) fail(at int, help, format string, args ...any) error {
-	return &GateError{Gate: p.text, Column: utf8.RuneCountInString(p.text[:at]) + 1, Message: fmt.Sprintf(format, args...), Hinted: hint.Hinted{Text: help}}
-}
-
-func (p *gateParser) space() { p.readWhile(unicode.IsSpace) }
-
-// readWhile returns the longest run of characters for which in returns true.
-func (p *gateParser) readWhile(in func(rune) bool) string {
-	from := p.at
-	for p.at < len(p.text) {
-		r, n := utf8.DecodeRuneInString(p.text[p.at:])
-		if !in(r) {
-			break
-		}
-		p.at += n
-	}
-	return p.text[from:p.at]
-}
-
-func (p *gateParser) next() string {
-	if p.at >= len(p.text) {
-		return "the end"
-	}
-	r, _ := utf8.DecodeRuneInString(p.text[p.at:])
-	return strconv.QuoteRune(r)
-}
-
-func (p *gateParser) accept(s string) bool {
-	if strings.HasPrefix(p.text[p.at:], s) {
-		p.at += len(s)
-		return true
-	}
-	return false
-}
-
-func isNameRune(r rune) bool {
-	return r == '_' || r == '/' || r == '.' || r == '-' || unicode.IsLetter(r) || unicode.IsDigit(r)
-}
-
 func (p *gateParser) metric() error {
 	at := p.at
 	name := p.readWhile(isNameRune)
@@ -197,13 +158,6 @@ func (p *gateParser) limit() error {
 	return nil
 }
 
-func (p *gateParser) found(at int) string {
-	if at >= len(p.text) {
-		return "the end"
-	}
-	return strconv.Quote(p.text[at:])
-}
-
 func (p *gateParser) unit() error {
 	if p.accept("%") {
 		// Of a share of requests it is points, as in tare load and in expectations, and of others a change.
@@ -238,6 +192,52 @@ func (p *gateParser) end() error {
 	return nil
 }
 
+func (p *gateParser) found(at int) string {
+	if at >= len(p.text) {
+		return "the end"
+	}
+	return strconv.Quote(p.text[at:])
+}
+
+func (p *gateParser) next() string {
+	if p.at >= len(p.text) {
+		return "the end"
+	}
+	r, _ := utf8.DecodeRuneInString(p.text[p.at:])
+	return strconv.QuoteRune(r)
+}
+
+func (p *gateParser) space() { p.readWhile(unicode.IsSpace) }
+
+// readWhile returns the longest run of characters for which in returns true.
+func (p *gateParser) readWhile(in func(rune) bool) string {
+	from := p.at
+	for p.at < len(p.text) {
+		r, n := utf8.DecodeRuneInString(p.text[p.at:])
+		if !in(r) {
+			break
+		}
+		p.at += n
+	}
+	return p.text[from:p.at]
+}
+
+func isNameRune(r rune) bool {
+	return r == '_' || r == '/' || r == '.' || r == '-' || unicode.IsLetter(r) || unicode.IsDigit(r)
+}
+
+func (p *gateParser) accept(s string) bool {
+	if strings.HasPrefix(p.text[p.at:], s) {
+		p.at += len(s)
+		return true
+	}
+	return false
+}
+
+func (p *gateParser) fail(at int, help, format string, args ...any) error {
+	return &GateError{Gate: p.text, Column: utf8.RuneCountInString(p.text[:at]) + 1, Message: fmt.Sprintf(format, args...), Hinted: hint.Hinted{Text: help}}
+}
+
 // about reports whether the gate chooses the treatment.
 func (g Gate) about(f plan.Factors) bool {
 	for factor, level := range g.Where {
@@ -246,13 +246,6 @@ func (g Gate) about(f plan.Factors) bool {
 		}
 	}
 	return true
-}
-
-func LevelText(v any) string {
-	if f, ok := v.(float64); ok {
-		return strconv.FormatFloat(f, 'f', -1, 64)
-	}
-	return fmt.Sprint(v)
 }
 
 // Outcome of a gate.

@@ -71,19 +71,6 @@ func (x *estimator) lines(treatments []plan.Treatment, byTreatment map[string][]
 	return lines
 }
 
-func WithoutRate(f plan.Factors) plan.Factors { return without(f, experiment.RateFactor) }
-
-// without returns the factors but for one.
-func without(f plan.Factors, factor string) plan.Factors {
-	rest := plan.Factors{}
-	for name, v := range f {
-		if name != factor {
-			rest[name] = v
-		}
-	}
-	return rest
-}
-
 func (x *estimator) linesThrough(factors plan.Factors, groups [][]figures.Measured) []Line {
 	var out []Line
 	add := func(l Line, of func(figures.Measured) (float64, bool)) {

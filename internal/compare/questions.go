@@ -231,29 +231,6 @@ func (x *estimator) adjust(cs []compared, questions []asked) map[Family]int {
 	return sizes
 }
 
-// holm gives the verdicts of one family at level alpha. It multiplies p-values by scale.
-// They are at least parent, the p-value of the test that the family depends on.
-func (x *estimator) holm(cs []compared, family []int, alpha, scale, parent float64) {
-	p := make([]float64, len(family))
-	for i, at := range family {
-		p[i] = *cs[at].P
-	}
-	levels, _ := stats.HolmLevels(p, alpha)
-	for i, v := range stats.Holm(p) {
-		c := &cs[family[i]]
-		v = math.Max(parent, math.Min(1, v*scale))
-		c.PAdjusted = &v
-		c.Verdict = verdict(v < x.alpha(), c.direction())
-		c.Smallest = x.smallest(c.test, levels[i], c.OnRatio)
-		if c.Runs == nil && c.Verdict == NotShown && *c.P < x.alpha() {
-			if n, _ := stats.BlocksToShow(c.test, levels[i]); n > c.N { // else the means over the levels decided
-				c.BlocksNeeded = n
-			}
-		}
-		c.same()
-	}
-}
-
 // levels gives the verdicts of a question over several levels. The first step is Holm's
 // over the means of the metrics. A metric whose mean differs is selected. Its levels are a
 // family, tested at the level times the share of metrics that are selected. This bounds the
@@ -306,6 +283,29 @@ func (x *estimator) levels(cs []compared, family []int, q *asked) {
 		}
 		share := float64(among) / float64(len(names))
 		x.holm(cs, byMetric[name], x.alpha()*share, 1/share, adjusted[i])
+	}
+}
+
+// holm gives the verdicts of one family at level alpha. It multiplies p-values by scale.
+// They are at least parent, the p-value of the test that the family depends on.
+func (x *estimator) holm(cs []compared, family []int, alpha, scale, parent float64) {
+	p := make([]float64, len(family))
+	for i, at := range family {
+		p[i] = *cs[at].P
+	}
+	levels, _ := stats.HolmLevels(p, alpha)
+	for i, v := range stats.Holm(p) {
+		c := &cs[family[i]]
+		v = math.Max(parent, math.Min(1, v*scale))
+		c.PAdjusted = &v
+		c.Verdict = verdict(v < x.alpha(), c.direction())
+		c.Smallest = x.smallest(c.test, levels[i], c.OnRatio)
+		if c.Runs == nil && c.Verdict == NotShown && *c.P < x.alpha() {
+			if n, _ := stats.BlocksToShow(c.test, levels[i]); n > c.N { // else the means over the levels decided
+				c.BlocksNeeded = n
+			}
+		}
+		c.same()
 	}
 }
 

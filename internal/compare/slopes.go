@@ -44,55 +44,6 @@ type setting struct {
 	other   string // everything else that differs from the definition
 }
 
-// settingIn returns the setting of a mesh, with the options that the run recorded, defaults included. If the run is
-// older than this record, the options come from the experiment file.
-func settingIn(run *Run, name string) setting {
-	s := settingOf(run.File.Meshes, name)
-	if recorded, ok := run.Environment.Options[name]; ok {
-		s.options = maps.Clone(recorded)
-	}
-	return s
-}
-
-// settingOf follows a variant to its definition. A variant's options override the options of the mesh it comes from.
-func settingOf(meshes map[string]map[string]any, name string) setting {
-	s := setting{mesh: name, options: map[string]string{}}
-	for range len(meshes) + 1 { // no circle lasts longer
-		entry, ok := meshes[s.mesh]
-		if !ok {
-			break
-		}
-		options, _ := entry["options"].(map[string]any)
-		for option, value := range options {
-			if _, over := s.options[option]; !over {
-				s.options[option] = fmt.Sprint(value)
-			}
-		}
-		rest := maps.Clone(entry)
-		delete(rest, "options")
-		delete(rest, "from")
-		if len(rest) > 0 {
-			s.other += fmt.Sprint(rest)
-		}
-		from, _ := entry["from"].(string)
-		if from == "" {
-			break
-		}
-		s.mesh = from
-	}
-	return s
-}
-
-// items is the number that an option of a mesh has: 0 if it is unknown.
-func (s setting) items(option string) (float64, bool) {
-	text, ok := s.options[option]
-	if !ok {
-		return 0, true
-	}
-	n, err := strconv.Atoi(text)
-	return float64(n), err == nil && n >= 0
-}
-
 // numbered is a set of treatments that differ in one number.
 type numbered struct {
 	mesh, option string
@@ -179,4 +130,53 @@ func (x *estimator) slope(s *numbered, name string) (Slope, bool) {
 			Hint:    "read the figure at each value; do not extend the line beyond the measured values"})
 	}
 	return l, true
+}
+
+// settingIn returns the setting of a mesh, with the options that the run recorded, defaults included. If the run is
+// older than this record, the options come from the experiment file.
+func settingIn(run *Run, name string) setting {
+	s := settingOf(run.File.Meshes, name)
+	if recorded, ok := run.Environment.Options[name]; ok {
+		s.options = maps.Clone(recorded)
+	}
+	return s
+}
+
+// settingOf follows a variant to its definition. A variant's options override the options of the mesh it comes from.
+func settingOf(meshes map[string]map[string]any, name string) setting {
+	s := setting{mesh: name, options: map[string]string{}}
+	for range len(meshes) + 1 { // no circle lasts longer
+		entry, ok := meshes[s.mesh]
+		if !ok {
+			break
+		}
+		options, _ := entry["options"].(map[string]any)
+		for option, value := range options {
+			if _, over := s.options[option]; !over {
+				s.options[option] = fmt.Sprint(value)
+			}
+		}
+		rest := maps.Clone(entry)
+		delete(rest, "options")
+		delete(rest, "from")
+		if len(rest) > 0 {
+			s.other += fmt.Sprint(rest)
+		}
+		from, _ := entry["from"].(string)
+		if from == "" {
+			break
+		}
+		s.mesh = from
+	}
+	return s
+}
+
+// items is the number that an option of a mesh has: 0 if it is unknown.
+func (s setting) items(option string) (float64, bool) {
+	text, ok := s.options[option]
+	if !ok {
+		return 0, true
+	}
+	n, err := strconv.Atoi(text)
+	return float64(n), err == nil && n >= 0
 }

@@ -67,28 +67,6 @@ func (run *Run) machineWork() *machineWork {
 	return w
 }
 
-// sumByBlock returns the machine's work in each block of a comparison, and the treatments it was measured in. One is
-// the baseline's A/A pair, a deployment of its own. The baseline is added only if it has none of the compared cost,
-// so that its noise is not in the difference.
-func (w *machineWork) sumByBlock(baseline string, p pairs) (work []float64, from []string) {
-	candidates := []string{w.control[baseline]}
-	if !slices.ContainsFunc(p.baseline, func(v float64) bool { return v != 0 }) {
-		candidates = append(candidates, baseline)
-	}
-	work = make([]float64, len(p.blocks))
-	for _, id := range candidates {
-		blocks := w.byTreatment[id]
-		if slices.ContainsFunc(p.blocks, func(b int) bool { return blocks[b] == 0 }) {
-			continue
-		}
-		from = append(from, id)
-		for i, b := range p.blocks {
-			work[i] += blocks[b]
-		}
-	}
-	return work, from
-}
-
 // atMeanSpeed replaces the interval of the difference by that at the mean speed of the machine, if it is narrower.
 func (x *estimator) atMeanSpeed(c *compared, p pairs) {
 	if x.work == nil || c.Control || c.Position != nil || !slices.Contains(speedAdjusted, metric.Base(c.Metric)) {
@@ -104,16 +82,6 @@ func (x *estimator) atMeanSpeed(c *compared, p pairs) {
 	}
 	c.Speed = x.speedAdjusted(*c.Difference, &d, from)
 	x.adjusted(c, d)
-}
-
-func (x *estimator) speedAdjusted(raw stats.Interval, d *stats.Adjusted, from []string) *SpeedAdjusted {
-	s := &SpeedAdjusted{AdjustedFor: workParts, Treatments: from, Unadjusted: raw, Narrower: adjustment(raw, *d).Narrower}
-	d.Estimate = raw.Estimate // equal but for rounding
-	if d.Excludes(0) {
-		slope := d.RelativeSlope(x.confidence)
-		s.Slope = &slope
-	}
-	return s
 }
 
 // pooledAtMeanSpeed is atMeanSpeed of the mean over the levels of a question. Otherwise that mean, which comes before its
@@ -147,4 +115,36 @@ func (x *estimator) pooledAtMeanSpeed(p *pooled, treatments []plan.Treatment, le
 	}
 	p.Speed = x.speedAdjusted(*p.Difference, &d, from)
 	p.Difference, p.P, p.test = &d.Interval, d.P, d.Result
+}
+
+func (x *estimator) speedAdjusted(raw stats.Interval, d *stats.Adjusted, from []string) *SpeedAdjusted {
+	s := &SpeedAdjusted{AdjustedFor: workParts, Treatments: from, Unadjusted: raw, Narrower: adjustment(raw, *d).Narrower}
+	d.Estimate = raw.Estimate // equal but for rounding
+	if d.Excludes(0) {
+		slope := d.RelativeSlope(x.confidence)
+		s.Slope = &slope
+	}
+	return s
+}
+
+// sumByBlock returns the machine's work in each block of a comparison, and the treatments it was measured in. One is
+// the baseline's A/A pair, a deployment of its own. The baseline is added only if it has none of the compared cost,
+// so that its noise is not in the difference.
+func (w *machineWork) sumByBlock(baseline string, p pairs) (work []float64, from []string) {
+	candidates := []string{w.control[baseline]}
+	if !slices.ContainsFunc(p.baseline, func(v float64) bool { return v != 0 }) {
+		candidates = append(candidates, baseline)
+	}
+	work = make([]float64, len(p.blocks))
+	for _, id := range candidates {
+		blocks := w.byTreatment[id]
+		if slices.ContainsFunc(p.blocks, func(b int) bool { return blocks[b] == 0 }) {
+			continue
+		}
+		from = append(from, id)
+		for i, b := range p.blocks {
+			work[i] += blocks[b]
+		}
+	}
+	return work, from
 }

@@ -44,7 +44,9 @@ type Treatment struct {
 	Planned   int                 `json:"planned"`
 	Metrics   map[string]Estimate `json:"metrics"`
 	Roles     []Role              `json:"roles,omitempty"` // of data and control plane, where they have several
-	Warnings  []figures.Warning   `json:"warnings"`
+	// Sidecars is the number of sidecars, absent if the data plane has other proxies or none.
+	Sidecars int               `json:"sidecars,omitempty"`
+	Warnings []figures.Warning `json:"warnings"`
 }
 
 // Comparison is one metric of a treatment: within a run against its baseline, or in a new run against earlier runs.

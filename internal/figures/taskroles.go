@@ -89,30 +89,3 @@ func dataRoles(tasks []mesh.Task) []TaskRole {
 	}
 	return rs
 }
-
-// sidecars counts the sidecars of each valid trial of a treatment. It returns 0 if trials differ, or if the data plane has
-// tasks with another role.
-func sidecars(run *Run, treatment string) int {
-	count := -1
-	for i := range run.Records {
-		r := &run.Records[i]
-		if r.Treatment != treatment || !run.Trials[i].Valid {
-			continue
-		}
-		n := 0
-		for _, t := range r.Tasks {
-			switch {
-			case t.Plane != metric.Data:
-			case t.Role != "sidecar":
-				return 0
-			default:
-				n++
-			}
-		}
-		if count >= 0 && n != count {
-			return 0
-		}
-		count = n
-	}
-	return max(count, 0)
-}

@@ -20,35 +20,6 @@ type figures struct {
 	withheld []string // metrics that a check of the analysis withheld
 }
 
-func (f *figures) set(name string, v float64) {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		f.warn("not-a-number", []string{name}, fmt.Sprintf("%s is %v and left out", name, v),
-			"the record is damaged: check its counters")
-		return
-	}
-	f.values[name] = v
-}
-
-func (f *figures) warn(code string, metrics []string, message, hint string) {
-	f.warnings = append(f.warnings, Warning{Code: code, Message: message, Hint: hint, Metrics: metrics})
-}
-
-// withhold removes the metrics that a check of the run or of the analysis withheld.
-func (f *figures) withhold(warnings []result.Warning) {
-	if f.withheld != nil {
-		maps.DeleteFunc(f.values, func(name string, _ float64) bool { return NamesMetric(f.withheld, name) })
-	}
-	for _, w := range warnings {
-		if !w.Withholds {
-			continue
-		}
-		maps.DeleteFunc(f.values, func(name string, _ float64) bool { return NamesMetric(w.Metrics, name) })
-		for role, values := range f.roles {
-			maps.DeleteFunc(values, func(name string, _ float64) bool { return NamesMetric(w.Metrics, metric.Of(name, string(role.Plane))) })
-		}
-	}
-}
-
 // trialFigures computes every metric the record itself bears. Latencies come from the log.
 func trialFigures(r *result.Record, published bool) *figures {
 	f := &figures{values: map[string]float64{}, roles: map[TaskRole]map[string]float64{}}
@@ -386,4 +357,33 @@ func namesOf(plane metric.Plane) []string {
 		}
 	}
 	return names
+}
+
+func (f *figures) set(name string, v float64) {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		f.warn("not-a-number", []string{name}, fmt.Sprintf("%s is %v and left out", name, v),
+			"the record is damaged: check its counters")
+		return
+	}
+	f.values[name] = v
+}
+
+func (f *figures) warn(code string, metrics []string, message, hint string) {
+	f.warnings = append(f.warnings, Warning{Code: code, Message: message, Hint: hint, Metrics: metrics})
+}
+
+// withhold removes the metrics that a check of the run or of the analysis withheld.
+func (f *figures) withhold(warnings []result.Warning) {
+	if f.withheld != nil {
+		maps.DeleteFunc(f.values, func(name string, _ float64) bool { return NamesMetric(f.withheld, name) })
+	}
+	for _, w := range warnings {
+		if !w.Withholds {
+			continue
+		}
+		maps.DeleteFunc(f.values, func(name string, _ float64) bool { return NamesMetric(w.Metrics, name) })
+		for role, values := range f.roles {
+			maps.DeleteFunc(values, func(name string, _ float64) bool { return NamesMetric(w.Metrics, metric.Of(name, string(role.Plane))) })
+		}
+	}
 }

@@ -61,6 +61,9 @@ func hours(tb testing.TB) *result.Dir {
 	}
 	events := bytes.Repeat([]byte(`{"time":"2026-03-01T12:00:00Z","kind":"sample","sample":{"tasks":{"echo-0/app":{"at":"2026-03-01T12:00:00Z","cpu":1}}}}`+"\n"), seconds)
 	for _, t := range d.Plan().Trials {
+		if err := os.Remove(d.TrialFile(t.ID, result.ManifestFile)); err != nil { // the files below are not in it
+			tb.Fatal(err)
+		}
 		for name, b := range map[string][]byte{result.MeasuredFile: sums.Bytes(), result.EventsFile: events} {
 			file := d.TrialFile(t.ID, name)
 			_ = os.Remove(file)

@@ -71,39 +71,6 @@ type ProxyCost struct {
 	ControlMiBPerService   *stats.Interval `json:"control_mib_per_service,omitempty"`
 }
 
-// proxyCost divides the figures of a treatment by its proxies and their calls.
-func (r *Report) proxyCost(t compare.Treatment, p Path) *ProxyCost {
-	if p.Proxies == 0 {
-		return nil
-	}
-	c := &ProxyCost{Path: p}
-	of := func(base, part string, by float64) *stats.Interval {
-		e, ok := t.Metrics[metric.Of(base, part)]
-		if !ok || !(by > 0) || e.Estimate == 0 {
-			return nil
-		}
-		return scaled(&e.Interval, 1/by)
-	}
-	c.CallUS = of(metric.CPUPerRequest, string(metric.Data), p.Proxied)
-	c.Cores = of(metric.CPUPer1000, string(metric.Data), p.Proxied)
-	c.IdleMiB = of(metric.IdleMemory, string(metric.Data), float64(p.Proxies))
-	c.MiB = of(metric.Memory, string(metric.Data), float64(p.Proxies))
-	c.ControlCoresPerProxy = of(metric.CPUCores, string(metric.Control), float64(p.Proxies))
-	c.ControlMiBPerProxy = of(metric.Memory, string(metric.Control), float64(p.Proxies))
-	c.ControlCoresPerService = of(metric.CPUCores, string(metric.Control), float64(p.Services))
-	c.ControlMiBPerService = of(metric.Memory, string(metric.Control), float64(p.Services))
-	key := fmt.Sprint(compare.WithoutRate(t.Factors))
-	for _, l := range r.Lines {
-		if l.Part == string(metric.Data) && l.Role == "" && fmt.Sprint(l.Factors) == key && len(l.Warnings) == 0 {
-			c.IdleCores = scaled(&l.FixedCores, 1/float64(p.Proxies))
-		}
-	}
-	if c.IdleCores == nil {
-		c.IdleCores = of(metric.IdleCPU, string(metric.Data), float64(p.Proxies))
-	}
-	return c
-}
-
 // ScenarioCost is one treatment in one scenario.
 type ScenarioCost struct {
 	Scenario  string          `json:"scenario"`
@@ -252,6 +219,39 @@ func (r *Report) unitCost(t compare.Treatment, b Bill, pods int) (UnitCost, bool
 		}
 	}
 	return u, u.Cores != nil || u.GiB != nil
+}
+
+// proxyCost divides the figures of a treatment by its proxies and their calls.
+func (r *Report) proxyCost(t compare.Treatment, p Path) *ProxyCost {
+	if p.Proxies == 0 {
+		return nil
+	}
+	c := &ProxyCost{Path: p}
+	of := func(base, part string, by float64) *stats.Interval {
+		e, ok := t.Metrics[metric.Of(base, part)]
+		if !ok || !(by > 0) || e.Estimate == 0 {
+			return nil
+		}
+		return scaled(&e.Interval, 1/by)
+	}
+	c.CallUS = of(metric.CPUPerRequest, string(metric.Data), p.Proxied)
+	c.Cores = of(metric.CPUPer1000, string(metric.Data), p.Proxied)
+	c.IdleMiB = of(metric.IdleMemory, string(metric.Data), float64(p.Proxies))
+	c.MiB = of(metric.Memory, string(metric.Data), float64(p.Proxies))
+	c.ControlCoresPerProxy = of(metric.CPUCores, string(metric.Control), float64(p.Proxies))
+	c.ControlMiBPerProxy = of(metric.Memory, string(metric.Control), float64(p.Proxies))
+	c.ControlCoresPerService = of(metric.CPUCores, string(metric.Control), float64(p.Services))
+	c.ControlMiBPerService = of(metric.Memory, string(metric.Control), float64(p.Services))
+	key := fmt.Sprint(compare.WithoutRate(t.Factors))
+	for _, l := range r.Lines {
+		if l.Part == string(metric.Data) && l.Role == "" && fmt.Sprint(l.Factors) == key && len(l.Warnings) == 0 {
+			c.IdleCores = scaled(&l.FixedCores, 1/float64(p.Proxies))
+		}
+	}
+	if c.IdleCores == nil {
+		c.IdleCores = of(metric.IdleCPU, string(metric.Data), float64(p.Proxies))
+	}
+	return c
 }
 
 func scaled(i *stats.Interval, by float64) *stats.Interval {

@@ -121,17 +121,6 @@ func (c causes) hint() string {
 	return ""
 }
 
-func (c causes) texts() (all []string) {
-	for _, one := range c {
-		trials := one.trial
-		if one.more > 0 {
-			trials += fmt.Sprintf(" and %d more", one.more)
-		}
-		all = append(all, trials+": "+one.text)
-	}
-	return all
-}
-
 // listed names at most n causes.
 func (c causes) listed(n int) string {
 	if more := len(c) - n; more > 0 {
@@ -142,6 +131,17 @@ func (c causes) listed(n int) string {
 		return fmt.Sprintf("%s and %d more %s", strings.Join(c.texts()[:n], ", "), more, word)
 	}
 	return strings.Join(c.texts(), ", ")
+}
+
+func (c causes) texts() (all []string) {
+	for _, one := range c {
+		trials := one.trial
+		if one.more > 0 {
+			trials += fmt.Sprintf(" and %d more", one.more)
+		}
+		all = append(all, trials+": "+one.text)
+	}
+	return all
 }
 
 // headOf is the first line of an error, the first of its causes, which are indented below it, and the last line of the

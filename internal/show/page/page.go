@@ -20,6 +20,8 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/result/verify"
@@ -182,8 +184,8 @@ func (d document) fill(w io.Writer, content any, text func(io.Writer) error) err
 func ofFigures(r *analysis.Report) *analysis.Report {
 	shown := metric.Shown()
 	drawn := *r
-	drawn.Comparisons = slices.DeleteFunc(slices.Clone(r.Comparisons), func(c analysis.Comparison) bool { return !slices.Contains(shown, c.Metric) })
-	drawn.Floor = slices.DeleteFunc(slices.Clone(r.Floor), func(f analysis.Floor) bool { return !slices.Contains(shown, f.Metric) })
+	drawn.Comparisons = slices.DeleteFunc(slices.Clone(r.Comparisons), func(c compare.Comparison) bool { return !slices.Contains(shown, c.Metric) })
+	drawn.Floor = slices.DeleteFunc(slices.Clone(r.Floor), func(f compare.Floor) bool { return !slices.Contains(shown, f.Metric) })
 	if len(r.Trials) > mostWhole {
 		drawn.Trials = nil
 		for _, t := range r.Trials {
@@ -198,7 +200,7 @@ const mostWhole = 200
 
 // brief is a trial with the metrics that reports show, the CPU for cost against rate, and the reasons why
 // it is not valid.
-func brief(t analysis.Trial, shown []string) analysis.Trial {
+func brief(t figures.Trial, shown []string) figures.Trial {
 	metrics := map[string]float64{}
 	for name, v := range t.Metrics {
 		if slices.Contains(shown, name) || metric.Base(name) == metric.CPUCores {
@@ -206,7 +208,7 @@ func brief(t analysis.Trial, shown []string) analysis.Trial {
 		}
 	}
 	t.Metrics = metrics
-	t.Warnings = slices.DeleteFunc(slices.Clone(t.Warnings), func(w analysis.Warning) bool { return !w.Invalidates })
+	t.Warnings = slices.DeleteFunc(slices.Clone(t.Warnings), func(w figures.Warning) bool { return !w.Invalidates })
 	return t
 }
 

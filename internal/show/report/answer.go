@@ -9,11 +9,12 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // The metrics of the answer.
@@ -30,7 +31,7 @@ const mostAnswers = 6
 // adds to its baseline, and how much noise the run had. It is empty where
 // nothing was compared.
 func Answer(r *analysis.Report) []string {
-	if r.Method == analysis.AsPublished {
+	if r.Method == compare.AsPublished {
 		return nil
 	}
 	if lines := answer(r); len(lines) > 0 {
@@ -58,7 +59,7 @@ func answer(r *analysis.Report) []string {
 		}
 		return append(lines, v.trustAnswer())
 	}
-	var compared []analysis.Treatment
+	var compared []compare.Treatment
 	for _, tr := range r.Treatments {
 		if _, ok := v.compared(tr.ID, answerCost); ok && !tr.Control && !tr.Reference {
 			compared = append(compared, tr)
@@ -113,11 +114,11 @@ type ranked struct {
 	line string
 }
 
-func verdictRank(verdict analysis.Verdict) int {
+func verdictRank(verdict compare.Verdict) int {
 	switch verdict {
-	case analysis.Higher, analysis.Lower:
+	case compare.Higher, compare.Lower:
 		return 0
-	case analysis.Insufficient:
+	case compare.Insufficient:
 		return 2
 	}
 	return 1
@@ -126,7 +127,7 @@ func verdictRank(verdict analysis.Verdict) int {
 // differs reports whether a difference in the treatment's CPU time per request is shown.
 func differs(v view, treatment string) bool {
 	c, ok := v.compared(treatment, answerCost)
-	return ok && (c.Verdict == analysis.Higher || c.Verdict == analysis.Lower)
+	return ok && (c.Verdict == compare.Higher || c.Verdict == compare.Lower)
 }
 
 // failureAnswers are the shares of failed requests in one sentence, and the expectations that did not hold in another, of
@@ -162,7 +163,7 @@ func failureAnswers(v view) (lines []string) {
 }
 
 // hasFailures reports whether a treatment has faults or expectations.
-func hasFailures(r *analysis.Report, tr analysis.Treatment) bool {
+func hasFailures(r *analysis.Report, tr compare.Treatment) bool {
 	_, faults := tr.Metrics[metric.Recovery]
 	return faults || slices.ContainsFunc(r.Expectations, func(e analysis.Expectation) bool { return e.Treatment == tr.ID && e.N > 0 })
 }
@@ -219,7 +220,7 @@ func expecting(v view, expect string) (n int) {
 
 // Unanswered is the first line of a report without an answer: the reason.
 func Unanswered(r *analysis.Report) string {
-	if slices.ContainsFunc(r.Comparisons, func(c analysis.Comparison) bool { return !c.Control && c.Difference != nil }) {
+	if slices.ContainsFunc(r.Comparisons, func(c compare.Comparison) bool { return !c.Control && c.Difference != nil }) {
 		return "CPU per request is unknown. Other differences are below."
 	}
 	n, why := r.Count, ""
@@ -241,7 +242,7 @@ func Unanswered(r *analysis.Report) string {
 // answerSection is the answer, before everything else.
 func answerSection(t text) {
 	lines := Answer(t.view.r)
-	if len(lines) == 0 && t.view.short && len(t.view.r.Decisions) == 0 && t.view.r.Method != analysis.AsPublished {
+	if len(lines) == 0 && t.view.short && len(t.view.r.Decisions) == 0 && t.view.r.Method != compare.AsPublished {
 		lines = []string{Unanswered(t.view.r)}
 	}
 	for i, s := range lines {
@@ -269,11 +270,11 @@ func (v view) capacityAnswers() (lines []string) {
 		}
 		s += fmt.Sprintf(", %s %s", with(v.label.against(tr, v.r)), roundRate(v.value(tr.Baseline, metric.Capacity)))
 		switch {
-		case c.Ratio == nil || c.Verdict == analysis.Insufficient:
+		case c.Ratio == nil || c.Verdict == compare.Insufficient:
 			s += ": " + insufficientWords(v.r, c, "")
 		default:
 			s += ": " + strings.TrimSuffix(ratio(*c.Ratio)+" "+ratioBounds(*c.Ratio), " ")
-			if c.Verdict != analysis.Higher && c.Verdict != analysis.Lower {
+			if c.Verdict != compare.Higher && c.Verdict != compare.Lower {
 				s += ", no difference shown" + adjusted(*c.Ratio, 1)
 			}
 		}
@@ -291,17 +292,17 @@ func roundRate(rate float64) string {
 }
 
 // compared finds the comparison of a treatment by one metric.
-func (v view) compared(treatment, name string) (analysis.Comparison, bool) {
+func (v view) compared(treatment, name string) (compare.Comparison, bool) {
 	for _, c := range v.r.Comparisons {
 		if c.Treatment == treatment && c.Metric == name {
 			return c, true
 		}
 	}
-	return analysis.Comparison{}, false
+	return compare.Comparison{}, false
 }
 
 // sweepAnswer is the CPU time per request of a question over several levels, on average.
-func (v view) sweepAnswer(q analysis.Question) ranked {
+func (v view) sweepAnswer(q compare.Question) ranked {
 	subject, base, _ := strings.Cut(v.questionWords(q), " against ")
 	if len(q.Treatments) > 0 {
 		subject = sidecarsOf(v, v.treatment(q.Treatments[0]), subject)
@@ -311,7 +312,7 @@ func (v view) sweepAnswer(q analysis.Question) ranked {
 		levels = f
 	}
 	subject += " (mean over " + printable.Counted(len(q.Treatments), levels) + ")"
-	i := slices.IndexFunc(q.Pooled, func(p analysis.Pooled) bool { return p.Metric == answerCost })
+	i := slices.IndexFunc(q.Pooled, func(p compare.Pooled) bool { return p.Metric == answerCost })
 	if i < 0 {
 		return ranked{2, fmt.Sprintf("%s: no mean, since no block has all levels.", subject)}
 	}
@@ -328,7 +329,7 @@ const mostLevels = 5
 
 // levelsAnswer has the CPU time per request of each level of a sweep: "envoy by rate: +195 µs at 100, +194 µs at 1000." Of many
 // levels it has the first, the middle and the last.
-func (v view) levelsAnswer(q analysis.Question) string {
+func (v view) levelsAnswer(q compare.Question) string {
 	var names, figures []string
 	factor, one := varying(v, q)
 	for _, id := range q.Treatments {
@@ -369,7 +370,7 @@ func (v view) levelsAnswer(q analysis.Question) string {
 }
 
 // levelsOf are the levels that differ between the treatments of a question.
-func levelsOf(v view, q analysis.Question, of plan.Factors) plan.Factors {
+func levelsOf(v view, q compare.Question, of plan.Factors) plan.Factors {
 	levels := maps.Clone(of)
 	maps.DeleteFunc(levels, func(f string, _ any) bool {
 		_, fixed := q.Factors[f]
@@ -379,7 +380,7 @@ func levelsOf(v view, q analysis.Question, of plan.Factors) plan.Factors {
 }
 
 // varying is the factor that differs between the treatments of a question. It is not ok if several do.
-func varying(v view, q analysis.Question) (factor string, ok bool) {
+func varying(v view, q compare.Question) (factor string, ok bool) {
 	for _, id := range q.Treatments {
 		for f := range levelsOf(v, q, v.treatment(id).Factors) {
 			if factor != "" && factor != f {
@@ -392,20 +393,20 @@ func varying(v view, q analysis.Question) (factor string, ok bool) {
 }
 
 // costAnswer is a treatment's CPU time per request against its baseline.
-func (v view) costAnswer(tr analysis.Treatment) string {
+func (v view) costAnswer(tr compare.Treatment) string {
 	c, _ := v.compared(tr.ID, answerCost)
-	if c.Verdict == analysis.Insufficient {
+	if c.Verdict == compare.Insufficient {
 		return fmt.Sprintf("%s: %s.", v.subject(tr), insufficientWords(v.r, c, " on CPU per request"))
 	}
 	subject := v.subject(tr)
-	if c.Verdict == analysis.Higher || c.Verdict == analysis.Lower {
+	if c.Verdict == compare.Higher || c.Verdict == compare.Lower {
 		subject = sidecarsOf(v, tr, subject)
 	}
 	return v.costSentence(subject, v.label.against(tr, v.r), c.Verdict, c.Difference, c.Ratio)
 }
 
 // insufficientWords is the reason for a comparison without a verdict: "no verdict: 11 of 13 blocks withheld: generator-late".
-func insufficientWords(r *analysis.Report, c analysis.Comparison, on string) string {
+func insufficientWords(r *analysis.Report, c compare.Comparison, on string) string {
 	if reason := lostWords(r, c, 2); reason != "" {
 		return "no verdict" + on + ": " + reason
 	}
@@ -413,7 +414,7 @@ func insufficientWords(r *analysis.Report, c analysis.Comparison, on string) str
 }
 
 // sidecarsOf puts the number of sidecars before the name of a mesh that is compared with no mesh: "Two envoy sidecars".
-func sidecarsOf(v view, tr analysis.Treatment, name string) string {
+func sidecarsOf(v view, tr compare.Treatment, name string) string {
 	if tr.Sidecars == 0 || !slices.Contains(v.label.factors, experiment.MeshFactor) || v.treatment(tr.Baseline).Sidecars > 0 {
 		return name
 	}
@@ -429,18 +430,18 @@ func sidecarsOf(v view, tr analysis.Treatment, name string) string {
 	return fmt.Sprintf("%s %s %s%s", number, name, printable.Plural(tr.Sidecars, "sidecar"), rest)
 }
 
-func (v view) costSentence(subject, base string, verdict analysis.Verdict, difference, ratio *stats.Interval) string {
+func (v view) costSentence(subject, base string, verdict compare.Verdict, difference, ratio *stats.Interval) string {
 	if v.r.RatiosOnly {
 		return v.ratioSentence(subject, base, verdict, ratio)
 	}
-	if difference == nil || verdict == analysis.Insufficient {
+	if difference == nil || verdict == compare.Insufficient {
 		return fmt.Sprintf("%s: too few trials for a verdict on CPU per request.", subject)
 	}
 	q := quantityOf(answerCost)
 	switch verdict {
-	case analysis.Higher, analysis.Lower:
+	case compare.Higher, compare.Lower:
 		verb, request := "add", "to a request"
-		if verdict == analysis.Lower {
+		if verdict == compare.Lower {
 			verb, request = "save", "per request"
 		}
 		if !strings.Contains(subject+" ", " sidecars ") {
@@ -474,11 +475,11 @@ func adjusted(of stats.Interval, none float64) string {
 }
 
 // ratioSentence compares the CPU of a request with the baseline's CPU, where only ratios have a meaning.
-func (v view) ratioSentence(subject, base string, verdict analysis.Verdict, of *stats.Interval) string {
+func (v view) ratioSentence(subject, base string, verdict compare.Verdict, of *stats.Interval) string {
 	switch {
-	case of == nil || verdict == analysis.Insufficient:
+	case of == nil || verdict == compare.Insufficient:
 		return fmt.Sprintf("%s: too few trials for a verdict on CPU.", subject)
-	case verdict == analysis.Higher || verdict == analysis.Lower:
+	case verdict == compare.Higher || verdict == compare.Lower:
 		return fmt.Sprintf("%s needs %s as much CPU per request as %s %s, both loaded at once.", subject, ratio(*of), with(base), ratioBounds(*of))
 	}
 	return noDifference(subject, base) + adjusted(*of, 1) + fmt.Sprintf(", both loaded at once: ratio %s %s.", ratio(*of), ratioBounds(*of))
@@ -504,7 +505,7 @@ func with(base string) string {
 }
 
 // subject names a treatment in a sentence, by what differs from its baseline: "envoy (rate 100)".
-func (v view) subject(tr analysis.Treatment) string {
+func (v view) subject(tr compare.Treatment) string {
 	base, compared := v.treatment(tr.Baseline).Factors, tr.Baseline != ""
 	var differ, rest []string
 	for _, f := range v.label.factors {
@@ -527,24 +528,24 @@ func (v view) subject(tr analysis.Treatment) string {
 }
 
 // effectAnswer is the effect of a treatment on the median and on memory.
-func (v view) effectAnswer(tr analysis.Treatment) string {
+func (v view) effectAnswer(tr compare.Treatment) string {
 	var parts []string
 	if c, ok := v.compared(tr.ID, answerMedian); ok {
 		switch {
-		case c.Verdict == analysis.Higher || c.Verdict == analysis.Lower:
+		case c.Verdict == compare.Higher || c.Verdict == compare.Lower:
 			q := quantityOf(answerMedian)
 			before, after := apart(v.value(tr.Baseline, answerMedian)*q.scale, v.value(tr.ID, answerMedian)*q.scale)
 			parts = append(parts, fmt.Sprintf("the median response goes from %s to %s%s", before, after, q.unitText()))
-		case c.Verdict != analysis.Insufficient:
+		case c.Verdict != compare.Insufficient:
 			parts = append(parts, "no difference in the median response is shown")
 		}
 	}
 	if c, ok := v.compared(tr.ID, answerMemory); ok && c.Difference != nil {
 		amount, interval := amountWithin(*c.Difference, quantityOf(answerMemory))
 		switch c.Verdict {
-		case analysis.Higher:
+		case compare.Higher:
 			parts = append(parts, fmt.Sprintf("the data plane takes %s more memory%s", amount, interval))
-		case analysis.Lower:
+		case compare.Lower:
 			parts = append(parts, fmt.Sprintf("the data plane takes %s less memory%s", amount, interval))
 		}
 	}
@@ -585,7 +586,7 @@ func AllValid(n int) string {
 // smallestText formats the smallest detectable difference in CPU with its unit: "8.3 µs", or "2.1 %" where only ratios
 // have a meaning. Of several it is the range: "8.3 µs (envoy) to 57 µs (istio)". It is "" if unknown.
 func (v view) smallestText() string {
-	var of []analysis.Comparison
+	var of []compare.Comparison
 	for _, c := range v.r.Comparisons {
 		if c.Metric == answerCost && !c.Control && c.Smallest != nil && c.Smallest.Estimate > 0 {
 			of = append(of, c)
@@ -594,9 +595,9 @@ func (v view) smallestText() string {
 	if len(of) == 0 {
 		return ""
 	}
-	slices.SortStableFunc(of, func(a, b analysis.Comparison) int { return cmp.Compare(a.Smallest.Estimate, b.Smallest.Estimate) })
+	slices.SortStableFunc(of, func(a, b compare.Comparison) int { return cmp.Compare(a.Smallest.Estimate, b.Smallest.Estimate) })
 	q := quantityOf(answerCost)
-	text := func(c analysis.Comparison) string {
+	text := func(c compare.Comparison) string {
 		if v.r.RatiosOnly {
 			return rough(100*c.Smallest.Estimate) + " %"
 		}

@@ -6,16 +6,18 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/stats"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/load/capacity"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // answerOf is the answer of a study with one treatment, its verdicts changed.
-func answerOf(t *testing.T, change func(*analysis.Comparison)) string {
+func answerOf(t *testing.T, change func(*compare.Comparison)) string {
 	t.Helper()
 	s := small(nil)
 	r := reportOf(t, s)
@@ -30,31 +32,31 @@ func answerOf(t *testing.T, change func(*analysis.Comparison)) string {
 func TestAnswer(t *testing.T) {
 	for _, c := range []struct {
 		name     string
-		change   func(*analysis.Comparison)
+		change   func(*compare.Comparison)
 		has, not []string
 	}{
-		{"higher", func(*analysis.Comparison) {},
+		{"higher", func(*compare.Comparison) {},
 			[]string{"envoy adds ", " times as much as without a mesh.", "The median response goes from 0.2", " more memory (", "All 12 trials are valid."}, []string{"saves", "less"}},
-		{"lower", func(c *analysis.Comparison) {
+		{"lower", func(c *compare.Comparison) {
 			if c.Difference == nil || !c.Difference.Known() {
 				return
 			}
-			c.Verdict = analysis.Lower
+			c.Verdict = compare.Lower
 			d := *c.Difference
 			low, high := -*d.High, -*d.Low
 			d.Estimate, d.Low, d.High = -d.Estimate, &low, &high
 			c.Difference = &d
 		}, []string{"envoy saves ", " less memory ("}, []string{"adds", "(-", "to -"}},
-		{"not shown", func(c *analysis.Comparison) { c.Verdict = analysis.NotShown },
+		{"not shown", func(c *compare.Comparison) { c.Verdict = compare.NotShown },
 			[]string{"envoy: no difference in CPU per request is shown, compared with a run without a mesh after adjustment for the number of comparisons (+", "No difference in the median response is shown."}, []string{"adds", "memory"}},
-		{"around zero", func(c *analysis.Comparison) {
-			c.Verdict = analysis.NotShown
+		{"around zero", func(c *compare.Comparison) {
+			c.Verdict = compare.NotShown
 			if c.Difference != nil {
 				low, high := -8e-5, 7e-5
 				c.Difference = &stats.Interval{Estimate: -1e-5, Low: &low, High: &high}
 			}
 		}, []string{"in CPU per request is shown, compared with a run without a mesh ("}, []string{"adjust"}},
-		{"insufficient", func(c *analysis.Comparison) { c.Verdict = analysis.Insufficient },
+		{"insufficient", func(c *compare.Comparison) { c.Verdict = compare.Insufficient },
 			[]string{"envoy: too few trials for a verdict on CPU per request."}, []string{"adds", "median"}},
 	} {
 		got := answerOf(t, c.change)
@@ -93,7 +95,7 @@ func TestAnswerWithSidecars(t *testing.T) {
 // Other answers are other work: the warning precedes every figure.
 func TestAnswerAfterOtherAnswers(t *testing.T) {
 	r := reportOf(t, small(nil))
-	r.Warnings = append([]analysis.Warning{{Code: analysis.AnswersDiffer, Message: "GET / has other answers in envoy (5 bytes) than in none (4 bytes)"}}, r.Warnings...)
+	r.Warnings = append([]figures.Warning{{Code: analysis.AnswersDiffer, Message: "GET / has other answers in envoy (5 bytes) than in none (4 bytes)"}}, r.Warnings...)
 	want := "Warning: GET / has other answers in envoy (5 bytes) than in none (4 bytes). The figures compare different work."
 	if lines := Answer(r); len(lines) < 3 || lines[0] != want || !strings.HasPrefix(lines[1], "envoy adds") {
 		t.Errorf("%q", lines)
@@ -114,7 +116,7 @@ func TestAnswerWithCapacity(t *testing.T) {
 	r := reportOf(t, s)
 	for i := range r.Comparisons {
 		if c := r.Comparisons[i]; c.Metric == metric.Capacity {
-			r.Comparisons[i].Verdict = analysis.NotShown
+			r.Comparisons[i].Verdict = compare.NotShown
 		}
 	}
 	if lines := Answer(r); !strings.HasSuffix(lines[0], ", no difference shown.") || !strings.Contains(lines[0], "0.333") {
@@ -129,16 +131,16 @@ func TestAnswerWithCapacity(t *testing.T) {
 // Of several treatments each figure has its own: the smallest detectable difference, and the A/A pairs. Differences of shares
 // are in percentage points.
 func TestFiguresOfSeveral(t *testing.T) {
-	smallest := func(us float64) *analysis.Smallest { return &analysis.Smallest{Interval: stats.Interval{Estimate: us}} }
+	smallest := func(us float64) *compare.Smallest { return &compare.Smallest{Interval: stats.Interval{Estimate: us}} }
 	plus := around(0.28, 0.02)
-	r := &analysis.Report{Treatments: []analysis.Treatment{{ID: "none", Factors: plan.Factors{"mesh": "none"}}, {ID: "envoy", Baseline: "none", Factors: plan.Factors{"mesh": "envoy"}},
+	r := &analysis.Report{Treatments: []compare.Treatment{{ID: "none", Factors: plan.Factors{"mesh": "none"}}, {ID: "envoy", Baseline: "none", Factors: plan.Factors{"mesh": "envoy"}},
 		{ID: "istio", Baseline: "none", Factors: plan.Factors{"mesh": "istio"}}},
-		Comparisons: []analysis.Comparison{
+		Comparisons: []compare.Comparison{
 			{Treatment: "istio", Factors: plan.Factors{"mesh": "istio"}, Metric: answerCost, Smallest: smallest(57)},
 			{Treatment: "envoy", Factors: plan.Factors{"mesh": "envoy"}, Metric: answerCost, Smallest: smallest(8.1)},
 			{Treatment: "envoy", Factors: plan.Factors{"mesh": "envoy"}, Metric: metric.ErrorRatio, Difference: &plus},
 		},
-		Floor: []analysis.Floor{{Treatment: "none-control", Factors: plan.Factors{"mesh": "none"}, Metric: answerCost, Difference: interval(0, 1)},
+		Floor: []compare.Floor{{Treatment: "none-control", Factors: plan.Factors{"mesh": "none"}, Metric: answerCost, Difference: interval(0, 1)},
 			{Treatment: "envoy-control", Factors: plan.Factors{"mesh": "envoy"}, Metric: answerCost, Difference: interval(2, 1)}}}
 	if got := SmallestShown(r); got != "8.1 µs (envoy) to 57 µs (istio)" {
 		t.Error(got)
@@ -149,7 +151,7 @@ func TestFiguresOfSeveral(t *testing.T) {
 	if got := WordsOf(r).Comparisons[2]; got.Difference != "+28.0 points" || got.Interval != "[+26.0, +30.0]" {
 		t.Errorf("%+v", got)
 	}
-	d := analysis.Decision{Metric: metric.ErrorRatio, Unit: "1", Change: &plus}
+	d := compare.Decision{Metric: metric.ErrorRatio, Unit: "1", Change: &plus}
 	if got := ChangeWords(d); got != "+28 points (+26 to +30)" {
 		t.Error(got)
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // outcomeStyles are the colours of outcomes.
-var outcomeStyles = map[analysis.Outcome]string{analysis.Holds: green, analysis.Breached: red, analysis.Undecided: yellow}
+var outcomeStyles = map[compare.Outcome]string{compare.Holds: green, compare.Breached: red, compare.Undecided: yellow}
 
 // decisionSection is the outcome of the gates that end a run.
 func decisionSection(t text) {

@@ -8,17 +8,19 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // differencesSection has a block of lines for every treatment with a baseline.
 func differencesSection(t text) {
-	if t.view.r.Method == analysis.AsPublished {
+	if t.view.r.Method == compare.AsPublished {
 		return
 	}
-	if !slices.ContainsFunc(t.view.r.Comparisons, func(c analysis.Comparison) bool { return !c.Control }) {
+	if !slices.ContainsFunc(t.view.r.Comparisons, func(c compare.Comparison) bool { return !c.Control }) {
 		t.page.heading("Differences: none. No treatment has a baseline with valid trials.")
 		return
 	}
@@ -118,7 +120,7 @@ func speedSentences(t text) {
 }
 
 // speedWords are the unadjusted interval, and the slope if there is one.
-func speedWords(s *analysis.SpeedAdjusted, q quantity) string {
+func speedWords(s *compare.SpeedAdjusted, q quantity) string {
 	words := "unadjusted " + bounds(s.Unadjusted, q.scale, signed) + q.differenceUnit()
 	if s.Slope != nil {
 		words += fmt.Sprintf(", slope %s %s", fixed(s.Slope.Estimate, 2), bounds(*s.Slope, 1, fixed2))
@@ -142,14 +144,14 @@ func (v view) shownGroups() []string {
 			single = append(single, tr.ID)
 		}
 	}
-	if len(all) <= longReport || v.o.All || v.r.Method != analysis.Paired {
+	if len(all) <= longReport || v.o.All || v.r.Method != compare.Paired {
 		return all
 	}
 	return single[:min(len(single), longReport)]
 }
 
 // questionOf is the question of a treatment, or nil if there is none.
-func (v view) questionOf(treatment string) *analysis.Question {
+func (v view) questionOf(treatment string) *compare.Question {
 	for i := range v.r.Questions {
 		if slices.Contains(v.r.Questions[i].Treatments, treatment) {
 			return &v.r.Questions[i]
@@ -171,7 +173,7 @@ func (d *differenceTable) row(cells ...string) {
 
 func (d *differenceTable) group(name string) { d.row(name) }
 
-func (d *differenceTable) add(c analysis.Comparison, verdict string) {
+func (d *differenceTable) add(c compare.Comparison, verdict string) {
 	q := quantityOf(c.Metric)
 	value, interval, rat, ratInterval := unknown, "", none, ""
 	if c.Difference != nil {
@@ -189,10 +191,10 @@ func (d *differenceTable) add(c analysis.Comparison, verdict string) {
 }
 
 // pooled adds the means over the levels of a question.
-func (d *differenceTable) pooled(t text, q analysis.Question) {
+func (d *differenceTable) pooled(t text, q compare.Question) {
 	d.group(fmt.Sprintf("%s, mean over %s", t.view.questionWords(q), printable.Counted(len(q.Treatments), "level")))
 	for _, name := range headlines {
-		i := slices.IndexFunc(q.Pooled, func(p analysis.Pooled) bool { return p.Metric == name })
+		i := slices.IndexFunc(q.Pooled, func(p compare.Pooled) bool { return p.Metric == name })
 		if i < 0 {
 			continue
 		}
@@ -209,7 +211,7 @@ func (d *differenceTable) pooled(t text, q analysis.Question) {
 			rat, ratInterval = ratio(*p.Ratio), ratioBounds(*p.Ratio)
 		}
 		words := string(p.Verdict)
-		if p.Verdict == analysis.Insufficient {
+		if p.Verdict == compare.Insufficient {
 			words = "too few trials"
 		}
 		if h := p.Heterogeneity; h != nil && *h < 1-t.view.r.Confidence {
@@ -220,7 +222,7 @@ func (d *differenceTable) pooled(t text, q analysis.Question) {
 }
 
 // questionWords name a question: "envoy against no mesh".
-func (v view) questionWords(q analysis.Question) string {
+func (v view) questionWords(q compare.Question) string {
 	factors := slices.SortedFunc(maps.Keys(q.Factors), byRank)
 	return v.label.phrase(q.Factors, factors) + " against " + baselineWords(v.label.phrase(q.Against, factors))
 }
@@ -251,8 +253,8 @@ func (d *differenceTable) columns(o Options, uniform, ratiosOnly bool) []column 
 }
 
 // reasonOrVerdict is the verdict of a comparison. Without one it is the reason: "11 of 13 blocks withheld: generator-late".
-func reasonOrVerdict(r *analysis.Report, c analysis.Comparison) string {
-	if c.Verdict == analysis.Insufficient && r.Method == analysis.Paired {
+func reasonOrVerdict(r *analysis.Report, c compare.Comparison) string {
+	if c.Verdict == compare.Insufficient && r.Method == compare.Paired {
 		if reason := lostWords(r, c, 1); reason != "" {
 			return reason
 		}
@@ -262,7 +264,7 @@ func reasonOrVerdict(r *analysis.Report, c analysis.Comparison) string {
 
 // lostWords counts the blocks without a pair of the metric by reason, the n most frequent ones: "2 of 4 blocks failed, 1
 // invalid: rate-missed". It is "" if every block has a pair.
-func lostWords(r *analysis.Report, c analysis.Comparison, n int) string {
+func lostWords(r *analysis.Report, c compare.Comparison, n int) string {
 	blocks := map[string]int{}
 	for block := 1; block <= r.Count.Blocks; block++ {
 		for _, treatment := range []string{c.Treatment, c.Baseline} {
@@ -285,12 +287,12 @@ func lostWords(r *analysis.Report, c analysis.Comparison, n int) string {
 
 // lossOf is the reason why a treatment has no value of the metric in a block: "withheld: generator-late". It is "" if it has.
 func lossOf(r *analysis.Report, treatment string, block int, name string) string {
-	i := slices.IndexFunc(r.Trials, func(t analysis.Trial) bool { return t.Treatment == treatment && t.Block == block })
+	i := slices.IndexFunc(r.Trials, func(t figures.Trial) bool { return t.Treatment == treatment && t.Block == block })
 	if i < 0 { // not recorded yet
 		return ""
 	}
 	t := r.Trials[i]
-	because := func(what string, is func(analysis.Warning) bool) string {
+	because := func(what string, is func(figures.Warning) bool) string {
 		if i := slices.IndexFunc(t.Warnings, is); i >= 0 {
 			what += ": " + t.Warnings[i].Code
 		}
@@ -300,11 +302,11 @@ func lossOf(r *analysis.Report, treatment string, block int, name string) string
 	case t.Error != "":
 		return "failed"
 	case !t.Valid:
-		return because("invalid", func(w analysis.Warning) bool { return w.Invalidates })
+		return because("invalid", func(w figures.Warning) bool { return w.Invalidates })
 	case known:
 		return ""
 	}
-	return because("withheld", func(w analysis.Warning) bool { return w.Withholds && concernsMetric(w, name) })
+	return because("withheld", func(w figures.Warning) bool { return w.Withholds && concernsMetric(w, name) })
 }
 
 // unknownWords is the reason why no treatment has the metric: the warnings about it.
@@ -317,17 +319,17 @@ func unknownWords(r *analysis.Report, name string) string {
 	return "unknown, see the warnings"
 }
 
-func concernsMetric(w analysis.Warning, name string) bool {
+func concernsMetric(w figures.Warning, name string) bool {
 	return len(w.Metrics) == 0 || slices.Contains(w.Metrics, name) || slices.Contains(w.Metrics, metric.Base(name))
 }
 
-func verdictWords(c analysis.Comparison) string {
-	if c.Verdict == analysis.Insufficient {
+func verdictWords(c compare.Comparison) string {
+	if c.Verdict == compare.Insufficient {
 		return "too few trials"
 	}
 	if e := c.Equivalence; e != nil && e.Within {
 		margin := rough(100*e.Margin) + " %"
-		if c.Verdict == analysis.Same {
+		if c.Verdict == compare.Same {
 			return "same to within " + margin
 		}
 		return string(c.Verdict) + ", by less than " + margin

@@ -10,6 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
 	"github.com/tare-mesh/tare/internal/answer/effective"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -32,7 +33,7 @@ func TestHostileNames(t *testing.T) {
 		r.Warnings = append(r.Warnings, result.Warning{Code: "cpu-stolen", Message: hostile, Hint: hostile})
 	}
 	d := s.Write(t, t.TempDir())
-	r, err := analysis.Analyze(d, analysis.Options{})
+	r, err := analysis.Analyze(d, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +59,7 @@ func TestHostileNames(t *testing.T) {
 			t.Errorf("%s does not have the name at all: the test is vacuous", format)
 		}
 	}
-	r.Decisions = []analysis.Decision{{Gate: hostile, Metric: hostile, Treatment: hostile, Baseline: hostile, Unit: hostile, Outcome: analysis.Undecided, Why: hostile}}
+	r.Decisions = []compare.Decision{{Gate: hostile, Metric: hostile, Treatment: hostile, Baseline: hostile, Unit: hostile, Outcome: compare.Undecided, Why: hostile}}
 	r.Configurations = []analysis.Configuration{{A: hostile, B: hostile, Versions: [2]string{hostile, ""}, Differences: []effective.Difference{{Files: []string{hostile}, Path: hostile, A: hostile, B: hostile}}}}
 	for _, f := range Formats(Options{All: true}) {
 		if f.Write != nil {
@@ -71,7 +72,7 @@ func TestHostileNames(t *testing.T) {
 		b.WriteString(strings.NewReplacer("\x1b[1m", "", "\x1b[1;33m", "", "\x1b[0m", "").Replace(c.String()))
 		return err
 	})
-	across, err := analysis.CompareRuns([]*result.Dir{d}, d, analysis.AcrossOptions{})
+	across, err := compare.CompareRuns([]*result.Dir{d}, d, compare.AcrossOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func TestHostileNames(t *testing.T) {
 	for _, f := range AcrossFormats(Options{All: true}) {
 		check(f.Name, func(b *bytes.Buffer) error { return f.Write(b, across) })
 	}
-	h := &analysis.History{Runs: []analysis.HistoryRun{{Dir: hostile}, {Dir: hostile}}, Obstacles: []analysis.RunDistinction{{Distinction: analysis.Distinction{What: hostile}}}}
+	h := &compare.History{Runs: []compare.HistoryRun{{Dir: hostile}, {Dir: hostile}}, Obstacles: []compare.RunDistinction{{Distinction: compare.Distinction{What: hostile}}}}
 	for _, f := range HistoryFormats(Options{}) {
 		check(f.Name, func(b *bytes.Buffer) error { return f.Write(b, h) })
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -137,7 +138,7 @@ func (l labels) phrase(f plan.Factors, factors []string) string {
 }
 
 // against names t's baseline by the factors in which it differs from t.
-func (l labels) against(t analysis.Treatment, r *analysis.Report) string {
+func (l labels) against(t compare.Treatment, r *analysis.Report) string {
 	for _, b := range r.Treatments {
 		if b.ID != t.Baseline {
 			continue
@@ -159,7 +160,7 @@ func (l labels) against(t analysis.Treatment, r *analysis.Report) string {
 const controlSuffix = "-control"
 
 // withControl names a treatment: "envoy, rate 100", "none-control, rate 100".
-func (l labels) withControl(t analysis.Treatment) string {
+func (l labels) withControl(t compare.Treatment) string {
 	s := l.describe(t.Factors)
 	if s == "" {
 		return t.ID
@@ -172,7 +173,7 @@ func (l labels) withControl(t analysis.Treatment) string {
 }
 
 // columns are the labels of treatments: a column a factor.
-func (l labels) columns(ts []analysis.Treatment) []column {
+func (l labels) columns(ts []compare.Treatment) []column {
 	if len(l.factors) == 0 {
 		c := column{heads: []string{"treatment"}, left: true}
 		for _, t := range ts {

@@ -7,9 +7,10 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/stats"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // shownStep marks an increment that is shown after adjustment.
@@ -17,7 +18,7 @@ const shownStep = "*"
 
 // ladderSection has a row a step and a column a metric.
 func ladderSection(t text) {
-	adjusted := slices.ContainsFunc(t.view.r.Comparisons, func(c analysis.Comparison) bool { return c.Speed != nil })
+	adjusted := slices.ContainsFunc(t.view.r.Comparisons, func(c compare.Comparison) bool { return c.Speed != nil })
 	for _, l := range t.view.r.Ladders {
 		heading := "Ladder: what each step adds to the one before it"
 		if words := t.view.label.phrase(l.Factors, t.view.label.factors); words != "" {
@@ -29,7 +30,7 @@ func ladderSection(t text) {
 	}
 }
 
-func (v view) ladderColumns(l analysis.Ladder) []column {
+func (v view) ladderColumns(l compare.Ladder) []column {
 	rows := column{heads: []string{"step"}, left: true, cells: []string{v.stepName(l.Steps[0])}}
 	for _, id := range l.Steps[1:] {
 		rows.cells = append(rows.cells, "+ "+v.stepName(id))
@@ -73,21 +74,21 @@ func increment(i *stats.Interval, scale float64) string {
 }
 
 // stepMark is empty or as wide, so that figures stand below each other.
-func stepMark(c analysis.Increment) string {
-	if c.Verdict == analysis.Higher || c.Verdict == analysis.Lower {
+func stepMark(c compare.Increment) string {
+	if c.Verdict == compare.Higher || c.Verdict == compare.Lower {
 		return shownStep
 	}
 	return " "
 }
 
 // ladderLegend explains the marks, and a rest that is not zero. adjusted: comparisons are at the machine's mean speed.
-func ladderLegend(l analysis.Ladder, adjusted bool) string {
+func ladderLegend(l compare.Ladder, adjusted bool) string {
 	words := shownStep + ": a difference is shown after adjustment for the number of steps. The first row has the figures of the baseline themselves."
 	if adjusted {
 		words += " Steps are not adjusted for the machine's speed."
 	}
-	short := slices.ContainsFunc(l.Metrics, func(m analysis.LadderMetric) bool {
-		return m.Rest != nil && *m.Rest != 0 || slices.ContainsFunc(m.Increments, func(c analysis.Increment) bool { return c.PairsLost > 0 })
+	short := slices.ContainsFunc(l.Metrics, func(m compare.LadderMetric) bool {
+		return m.Rest != nil && *m.Rest != 0 || slices.ContainsFunc(m.Increments, func(c compare.Increment) bool { return c.PairsLost > 0 })
 	})
 	if !short {
 		return words + " Every block has every step, so that the steps add up to the whole."
@@ -95,10 +96,10 @@ func ladderLegend(l analysis.Ladder, adjusted bool) string {
 	return words + " Each step is compared over the blocks that have it and the step before. The rest is what blocks without a step leave of the whole: noise, if its interval contains zero."
 }
 
-func (v view) treatment(id string) analysis.Treatment {
-	i := slices.IndexFunc(v.r.Treatments, func(t analysis.Treatment) bool { return t.ID == id })
+func (v view) treatment(id string) compare.Treatment {
+	i := slices.IndexFunc(v.r.Treatments, func(t compare.Treatment) bool { return t.ID == id })
 	if i < 0 {
-		return analysis.Treatment{ID: id}
+		return compare.Treatment{ID: id}
 	}
 	return v.r.Treatments[i]
 }
@@ -112,8 +113,8 @@ func (v view) stepName(id string) string {
 }
 
 // ladderAnswer is a ladder in two sentences: what all of it adds, and the largest steps.
-func (v view) ladderAnswer(l analysis.Ladder) string {
-	i := slices.IndexFunc(l.Metrics, func(m analysis.LadderMetric) bool { return m.Metric == answerCost })
+func (v view) ladderAnswer(l compare.Ladder) string {
+	i := slices.IndexFunc(l.Metrics, func(m compare.LadderMetric) bool { return m.Metric == answerCost })
 	first, last := baselineWords(v.stepName(l.Steps[0])), v.stepName(l.Steps[len(l.Steps)-1])
 	if words := v.label.phrase(l.Factors, v.label.factors); words != "" { // of several ladders
 		last += " (" + words + ")"
@@ -122,7 +123,7 @@ func (v view) ladderAnswer(l analysis.Ladder) string {
 		return fmt.Sprintf("From %s to %s: too few trials for a figure of CPU.", first, last)
 	}
 	m, q := l.Metrics[i], quantityOf(answerCost)
-	if c, ok := v.compared(l.Steps[len(l.Steps)-1], answerCost); ok && c.Baseline == l.Steps[0] && c.Verdict != analysis.Higher && c.Verdict != analysis.Lower {
+	if c, ok := v.compared(l.Steps[len(l.Steps)-1], answerCost); ok && c.Baseline == l.Steps[0] && c.Verdict != compare.Higher && c.Verdict != compare.Lower {
 		return v.costSentence(fmt.Sprintf("All %s to %s", printable.Counted(len(m.Increments), "step"), last), first, c.Verdict, m.Whole, nil)
 	}
 	amount, interval := amountWithin(*m.Whole, q)
@@ -130,8 +131,8 @@ func (v view) ladderAnswer(l analysis.Ladder) string {
 	if m.Whole.Estimate < 0 {
 		s = strings.NewReplacer(" add ", " save ", " to a request", " per request").Replace(s)
 	}
-	shown := slices.DeleteFunc(slices.Clone(m.Increments), func(c analysis.Increment) bool { return c.Verdict != analysis.Higher })
-	slices.SortStableFunc(shown, func(a, b analysis.Increment) int { return -cmp.Compare(a.Difference.Estimate, b.Difference.Estimate) })
+	shown := slices.DeleteFunc(slices.Clone(m.Increments), func(c compare.Increment) bool { return c.Verdict != compare.Higher })
+	slices.SortStableFunc(shown, func(a, b compare.Increment) int { return -cmp.Compare(a.Difference.Estimate, b.Difference.Estimate) })
 	var largest []string
 	for _, c := range shown[:min(len(shown), 3)] {
 		largest = append(largest, fmt.Sprintf("%s %s", v.stepName(c.Treatment), increment(c.Difference, q.scale)+q.unitText()))
@@ -149,11 +150,11 @@ func ladderWords(r *analysis.Report) (all [][][]ComparisonWords) {
 		for _, m := range l.Metrics {
 			var steps []ComparisonWords
 			for _, c := range m.Increments {
-				steps = append(steps, comparisonWords(analysis.Comparison{Metric: m.Metric, Difference: c.Difference, N: c.N, Verdict: c.Verdict}))
+				steps = append(steps, comparisonWords(compare.Comparison{Metric: m.Metric, Difference: c.Difference, N: c.N, Verdict: c.Verdict}))
 			}
-			steps = append(steps, comparisonWords(analysis.Comparison{Metric: m.Metric, Difference: m.Whole, N: m.N}))
+			steps = append(steps, comparisonWords(compare.Comparison{Metric: m.Metric, Difference: m.Whole, N: m.N}))
 			if m.RestInterval != nil {
-				steps = append(steps, comparisonWords(analysis.Comparison{Metric: m.Metric, Difference: m.RestInterval, N: m.N}))
+				steps = append(steps, comparisonWords(compare.Comparison{Metric: m.Metric, Difference: m.RestInterval, N: m.N}))
 			}
 			metrics = append(metrics, steps)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/stats"
 )
@@ -22,12 +23,12 @@ func TestVerdictWithoutPairs(t *testing.T) {
 	for i := range r.Trials {
 		if r.Trials[i].Block > 1 {
 			delete(r.Trials[i].Metrics, answerMedian)
-			r.Trials[i].Warnings = append(r.Trials[i].Warnings, analysis.Warning{Code: "generator-late", Withholds: true, Metrics: []string{metric.Latency}})
+			r.Trials[i].Warnings = append(r.Trials[i].Warnings, figures.Warning{Code: "generator-late", Withholds: true, Metrics: []string{metric.Latency}})
 		}
 	}
 	for i := range r.Comparisons {
 		if r.Comparisons[i].Metric == answerMedian {
-			r.Comparisons[i].N, r.Comparisons[i].Verdict = 1, analysis.Insufficient
+			r.Comparisons[i].N, r.Comparisons[i].Verdict = 1, compare.Insufficient
 		}
 	}
 	var b strings.Builder
