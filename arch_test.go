@@ -332,7 +332,7 @@ var libraries = []string{
 	"aead.dev/minisign", "golang.org/x/crypto/blake2b", "golang.org/x/crypto/pbkdf2", "golang.org/x/crypto/scrypt",
 	"github.com/HdrHistogram/hdrhistogram-go",
 	"github.com/charmbracelet/x/ansi", "github.com/clipperhouse", "github.com/lucasb-eyer/go-colorful", "github.com/mattn/go-runewidth",
-	"github.com/google/nftables", "github.com/gorilla/websocket", "github.com/mdlayher/netlink", "github.com/mdlayher/socket", "golang.org/x/net/bpf",
+	"github.com/google/nftables", "github.com/google/shlex", "github.com/gorilla/websocket", "github.com/mdlayher/netlink", "github.com/mdlayher/socket", "golang.org/x/net/bpf",
 	"github.com/prometheus/procfs",
 	"github.com/spf13/cobra", "github.com/spf13/pflag",
 	"go.yaml.in/yaml/v3",

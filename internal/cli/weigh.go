@@ -39,6 +39,10 @@ Each trial is deployed alone, with a mesh installed before: weigh prints the tim
 With --in-place no copy is made: each trial labels the namespace for its mesh, restarts
 the workloads, and restores both. After a killed run ` + "`tare cleanup`" + ` restores them.
 
+--sidecar measures another proxy than Envoy: any program. tare starts it once beside the
+server and once beside the load, with the address to listen on for {listen}, and for
+{upstream} the address to forward to. Words are split as in a shell; none is started.
+
 weigh finds a rate that all treatments can serve, and keeps the experiment file.
 ` + "`tare run FILE`" + ` repeats it, with more blocks or another mesh. Exit codes are those of
 ` + "`tare run`" + `.`,
@@ -47,12 +51,17 @@ weigh finds a rate that all treatments can serve, and keeps the experiment file.
   tare weigh --url http://127.0.0.1:8080/items       # a program that already runs
   tare weigh --mesh consul --mesh envoy -- node server.js      # reads the variable PORT
   tare weigh --protocol grpc -- ./grpc-server --port {port}    # its health check
+  tare weigh --sidecar './my-proxy --listen {listen} --to {upstream}' -- ./server {port}
+  tare weigh --sidecar nginx --sidecar haproxy -- ./server {port}
   tare weigh --rate 500 --time 3m -- ./server {port}
   tare weigh --namespace shop --entry web --mesh istio         # on a cluster
   tare weigh --namespace shop --entry web --in-place           # without a copy`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.OnCluster() && !cmd.Flags().Changed("mesh") {
 				o.Meshes = []string{"istio"}
+			}
+			if len(o.Sidecars) > 0 && !cmd.Flags().Changed("mesh") {
+				o.Meshes = nil
 			}
 			o.Keep = string(o.keep)
 			return weigher{c}.weigh(cmd.Context(), args, o)
@@ -78,6 +87,7 @@ weigh finds a rate that all treatments can serve, and keeps the experiment file.
 	f.StringVar(&o.Protocol, "protocol", app.HTTP1, "protocol of the program: http1, http2, grpc or websocket (an echo)")
 	f.StringArrayVarP(&o.Headers, "header", "H", nil, "request header `\"Name: value\"`, Host included; may be repeated. The file has ${env:NAME} as it is")
 	f.StringArrayVar(&o.Meshes, "mesh", []string{"envoy"}, "compare with this `mesh` of tare list meshes, or a file with a definition; may be repeated (on a cluster istio)")
+	f.StringArrayVar(&o.Sidecars, "sidecar", nil, "measure this `command` as the sidecar, with {listen} and {upstream}, or a mesh by name; may be repeated")
 	f.Float64Var(&o.Rate, "rate", 0, "`requests` per second (default: found by a short search; 50 on a cluster)")
 	f.IntVar(&o.Connections, "connections", 4, "connections of the load")
 	o.Time = time.Minute

@@ -21,6 +21,8 @@ type MeshOptions struct {
 	Profile string `yaml:"profile,omitempty" json:"profile,omitempty"` // dev (default) or ha. On Kubernetes.
 	Hub     string `yaml:"hub,omitempty" json:"hub,omitempty"`         // of images, empty for the mesh's own. On Kubernetes.
 	Charts  string `yaml:"charts,omitempty" json:"charts,omitempty"`   // directory on this machine in place of repositories. On Kubernetes.
+	// Sidecar makes the entry a mesh of its own: a sidecar that is any program. Local.
+	Sidecar *OwnSidecar `yaml:"sidecar,omitempty" json:"sidecar,omitempty"`
 	// Program of the sidecar, relative to the experiment file. A name without a slash is looked up on PATH. Local.
 	Program string `yaml:"program,omitempty" json:"program,omitempty"`
 	// Image of the sidecar. Empty means the mesh's own. On Kubernetes.
@@ -39,6 +41,22 @@ type MeshOptions struct {
 	WithCLI bool `yaml:"withCLI,omitempty" json:"withCLI,omitempty"`
 	// Arguments are added to the sidecar's arguments, or to the last command of the mesh's own program.
 	Arguments []string `yaml:"arguments,omitempty" json:"arguments,omitempty"`
+}
+
+// OwnSidecar is a sidecar that is any program, without a file of its own.
+type OwnSidecar struct {
+	Command []string `yaml:"command,flow" json:"command"`              // program and arguments, with ${listen} and ${upstream}
+	Dir     string   `yaml:"dir,omitempty" json:"dir,omitempty"`       // working directory, relative to the experiment file
+	Config  string   `yaml:"config,omitempty" json:"config,omitempty"` // template of its configuration, for ${config}
+	Ready   string   `yaml:"ready,omitempty" json:"ready,omitempty"`   // tcp (default), admin, or a path
+}
+
+// definition returns the sidecar as a mesh. The error has a hint.
+func (s OwnSidecar) definition(name string) (mesh.Definition, error) {
+	if len(s.Command) == 0 {
+		return mesh.Definition{}, hint.New("write command: [./my-proxy, ${listen}, ${upstream}]", "it has no command")
+	}
+	return mesh.FromCommand(name, mesh.Sidecar{Command: s.Command, Config: s.Config, Ready: s.Ready}, s.Dir)
 }
 
 // Settings are the choices as the definition takes them.
@@ -76,6 +94,8 @@ func (v meshRules) options() {
 		d, err := v.e.Definition(name, v.names.Definitions)
 		switch {
 		case errors.Is(err, errUnknownMesh):
+		case err != nil && v.doc.Has(path+".sidecar"):
+			v.report(path+".sidecar", hint.Of(err), "%v", err)
 		case err != nil:
 			v.report(v.field(path, "options"), hint.Of(err), "%v", err)
 		case platform == mesh.OnLocal:
@@ -103,13 +123,16 @@ func (v meshRules) available(platform string) string {
 // checkName checks the name of a mesh, or of a variant and of the mesh it comes from.
 func (v meshRules) checkName(path, name string) {
 	from := v.e.Meshes[name].From
-	switch {
-	case from == "":
+	switch own := v.e.Meshes[name].Sidecar != nil; {
+	case own && from != "":
+		v.report(path+".from", "remove one of the two", "both from and a sidecar")
+	case from == "" && !own:
 		v.oneOf(path, "mesh", name, v.names.Meshes)
 	case slices.Contains(v.names.Meshes, name):
 		v.report(path, "choose another name", "there is a mesh %q already", name)
 	case !variantName.MatchString(name):
-		v.report(path, "use lower-case letters, digits, - and ., at most 63, beginning and ending with a letter or digit", "%q is no name of a variant", clip(name))
+		v.report(path, "use lower-case letters, digits, - and ., at most 63, beginning and ending with a letter or digit", "%q is not a name of a variant", clip(name))
+	case own:
 	case v.e.base(name) == "":
 		v.report(path+".from", "name a mesh that `tare list meshes` prints", "%q comes from itself", clip(name))
 	default:
@@ -216,6 +239,11 @@ func describeMeshes() []description {
 		{"meshes.*.profile", "Size, on kubernetes. dev: small; ha: production advice, needs three nodes.", mesh.ProfileDev, oneOf(mesh.ProfileNames()...)},
 		{"meshes.*.hub", "Registry of the mesh's images, on kubernetes; default: the charts'.", nil, nil},
 		{"meshes.*.charts", "Directory of charts, instead of repositories, on kubernetes.", nil, nil},
+		{"meshes.*.sidecar", "Makes the entry a mesh of its own, on local: a sidecar that is any program.", nil, nil},
+		{"meshes.*.sidecar.command", "Program and arguments. Fields: ${listen}, ${upstream}, each also with .host and .port, ${config}, ${ip}, ${concurrency}.", nil, nil},
+		{"meshes.*.sidecar.dir", "Working directory, relative to this file.", nil, nil},
+		{"meshes.*.sidecar.config", "Template of a configuration, whose path is ${config}.", nil, nil},
+		{"meshes.*.sidecar.ready", "When it serves: tcp (its ports are open), admin (as Envoy), or a path that is answered with 2xx or 3xx.", mesh.ReadyTCP, nil},
 		{"meshes.*.program", "Program of the sidecar, on local: a path relative to this file, or a name on PATH.", nil, nil},
 		{"meshes.*.image", "Image of the sidecar, on kubernetes.", nil, nil},
 		{"meshes.*.resources", "Container resources of the sidecar, on kubernetes; default: the mesh's own.", nil, nil},

@@ -109,9 +109,9 @@ func merged(base, top map[string]any) map[string]any {
 // Definition returns the definition of a mesh, with the changes of this file. all are the definitions by name. The error
 // has a hint.
 func (e *Experiment) Definition(name string, all map[string]mesh.Definition) (mesh.Definition, error) {
-	d, ok := all[e.base(name)]
-	if !ok {
-		return mesh.Definition{}, fmt.Errorf("%w %q", errUnknownMesh, name)
+	d, err := e.original(e.base(name), all)
+	if err != nil {
+		return d, err
 	}
 	if _, changed := e.Meshes[name]; changed {
 		var o mesh.Overrides
@@ -119,13 +119,24 @@ func (e *Experiment) Definition(name string, all map[string]mesh.Definition) (me
 			s := e.MeshSettings(name)
 			o = mesh.Overrides{Program: s.Program, Version: s.Version, Concurrency: s.Concurrency, Arguments: s.Arguments, Environment: s.Environment, Options: texts(s.Options)}
 		}
-		var err error
 		if d, err = d.Variant(name, o); err != nil {
 			return d, err
 		}
 	}
 	if besideItself(e, name) && d.Kubernetes != nil && d.Kubernetes.Revisions != nil {
 		return d.AsRevision()
+	}
+	return d, nil
+}
+
+// original returns the definition of a mesh without the changes of this file.
+func (e *Experiment) original(name string, all map[string]mesh.Definition) (mesh.Definition, error) {
+	if own := e.Meshes[name].Sidecar; own != nil {
+		return own.definition(name)
+	}
+	d, ok := all[name]
+	if !ok {
+		return d, fmt.Errorf("%w %q", errUnknownMesh, name)
 	}
 	return d, nil
 }
@@ -167,6 +178,9 @@ func (e *Experiment) Changes(name string) string {
 			all = append(all, field+"="+value)
 		}
 	}
+	if o.Sidecar != nil {
+		add("sidecar", strings.Join(o.Sidecar.Command, " "))
+	}
 	add("version", o.Version)
 	add("profile", o.Profile)
 	add("hub", o.Hub)
@@ -204,10 +218,16 @@ func (e *Experiment) Changes(name string) string {
 	return strings.TrimPrefix(o.From+" with "+strings.Join(all, ", "), " ")
 }
 
-// meshNames are the names that the factor mesh may have: definitions and variants.
+// meshNames are the names that the factor mesh may have: definitions, variants and sidecars of the file.
 func (v validation) meshNames() []string {
 	if len(v.names.Meshes) == 0 {
 		return nil
 	}
-	return append(slices.Clone(v.names.Meshes), v.e.Variants()...)
+	names := append(slices.Clone(v.names.Meshes), v.e.Variants()...)
+	for _, name := range slices.Sorted(maps.Keys(v.e.Meshes)) {
+		if o := v.e.Meshes[name]; o.Sidecar != nil && o.From == "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }

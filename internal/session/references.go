@@ -233,6 +233,9 @@ func (r references) paths() {
 		}
 	}
 	for name, o := range r.x.Meshes {
+		if o.Sidecar != nil {
+			o.Sidecar.Dir = r.absolute(o.Sidecar.Dir)
+		}
 		if strings.Contains(o.Program, "/") { // others are looked up on PATH
 			o.Program = r.absolute(o.Program)
 			r.x.Meshes[name] = o

@@ -56,9 +56,9 @@ func TestReferences(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	x, err := decodedIn(t, dir, `factors: {mesh: [none, envoy, envoy-new], rate: [max]}
+	x, err := decodedIn(t, dir, `factors: {mesh: [none, envoy, envoy-new, mine], rate: [max]}
 application: {command: [./server]}
-meshes: {envoy-new: {from: envoy, program: ./envoy}}
+meshes: {envoy-new: {from: envoy, program: ./envoy}, mine: {sidecar: {command: [./mine, "${listen}", "${upstream}"], dir: sub}}}
 load:
   templates: true
   cookies: true
@@ -76,6 +76,7 @@ load:
 		"body of a file":    {string(r[1].Body), "\xff\xfe\x00\x80"},
 		"file of a body":    {r[1].BodyFile, ""},
 		"directory":         {x.Application.Dir, dir},
+		"sidecar":           {x.Meshes["mine"].Sidecar.Dir, filepath.Join(dir, "sub")},
 		"program":           {x.Meshes["envoy-new"].Program, filepath.Join(dir, "envoy")},
 	} {
 		if c.got != c.want {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/shlex"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
@@ -44,7 +45,8 @@ type Weigh struct {
 	Protocol    string
 	Headers     []string
 	Meshes      []string
-	Rate        float64 // 0: searched
+	Sidecars    []string // names of meshes, or commands as a shell reads them
+	Rate        float64  // 0: searched
 	Connections int
 	Time        time.Duration // for all trials
 	Out         string        // results directory
@@ -154,11 +156,12 @@ type weighLoad struct {
 	Headers map[string]string `yaml:"headers,omitempty"`
 }
 
-// weighMesh is the choice of a mesh's charts.
+// weighMesh is the choice of a mesh's charts, or a sidecar that is any program.
 type weighMesh struct {
-	Version string            `yaml:"version,omitempty"`
-	Charts  string            `yaml:"charts,omitempty"`
-	Options map[string]string `yaml:"options,omitempty"`
+	Sidecar *experiment.OwnSidecar `yaml:"sidecar,omitempty"`
+	Version string                 `yaml:"version,omitempty"`
+	Charts  string                 `yaml:"charts,omitempty"`
+	Options map[string]string      `yaml:"options,omitempty"`
 }
 
 type weighApplication struct {
@@ -250,7 +253,7 @@ func (o Weigh) file(args []string) (*weighFile, error) {
 		w.Factors.Route = []string{path}
 	}
 	w.Metadata.Name = label("weigh-" + name)
-	return w, errors.Join(w.addHeaders(o.Headers), w.addMeshes(o.Meshes))
+	return w, errors.Join(w.addHeaders(o.Headers), w.addMeshes(o.Meshes), w.addSidecars(o.Sidecars))
 }
 
 // addHeaders adds headers of every request.
@@ -283,6 +286,64 @@ func (w *weighFile) addMeshes(all []string) error {
 		}
 	}
 	return nil
+}
+
+// sidecarMark is a field in the command line of a sidecar, as portMark.
+var sidecarMark = regexp.MustCompile(`(^|[^$])\{((?:listen|upstream)(?:\.host|\.port)?|ip|concurrency)\}`)
+
+// addSidecars adds sidecars: a mesh by its name, or any program by its command line, which is split as a shell does.
+func (w *weighFile) addSidecars(all []string) error {
+	for _, text := range all {
+		words, err := shlex.Split(text)
+		switch {
+		case err != nil:
+			return hint.Usage(fmt.Errorf("--sidecar %q: %w", text, err), "quote as in a shell; no shell is started")
+		case len(words) == 0:
+			return hint.Usage(errors.New("--sidecar is empty"), "write a command with {listen} and {upstream}, or a mesh of `tare list meshes`")
+		case len(words) == 1 && (slices.Contains(mesh.Names(), words[0]) || mesh.IsPath(words[0]) && strings.HasSuffix(words[0], ".yaml")):
+			if err := w.addMeshes(words); err != nil {
+				return err
+			}
+			continue
+		case !strings.Contains(text, "{listen"):
+			return hint.Usage(fmt.Errorf("--sidecar %q has no {listen}", text),
+				"write {listen} where it takes the address to listen on and {upstream} where it forwards to, or name a mesh: "+strings.Join(mesh.Names(), ", "))
+		}
+		dir, err := os.Getwd()
+		if err != nil {
+			return fmt.Errorf("find the working directory: %w", err)
+		}
+		own := &experiment.OwnSidecar{Dir: dir}
+		for _, word := range words {
+			word = strings.ReplaceAll(word, "{{", `{{"{{"}}`)
+			own.Command = append(own.Command, sidecarMark.ReplaceAllString(word, "$1$${$2}"))
+		}
+		name := w.addSidecar(sidecarName(words), own)
+		w.Factors.Mesh = append(w.Factors.Mesh, name)
+	}
+	return nil
+}
+
+// addSidecar adds a sidecar under a name that no mesh and no other sidecar has, and returns the name.
+func (w *weighFile) addSidecar(name string, own *experiment.OwnSidecar) string {
+	if w.Meshes == nil {
+		w.Meshes = map[string]weighMesh{}
+	}
+	free := name
+	for n := 2; slices.Contains(mesh.Names(), free) || w.Meshes[free].Sidecar != nil; n++ {
+		free = fmt.Sprintf("%s-%d", name, n)
+	}
+	w.Meshes[free] = weighMesh{Sidecar: own}
+	return free
+}
+
+// sidecarName is the name of the program, or of the script that an interpreter runs.
+func sidecarName(words []string) string {
+	path := words[0]
+	if len(words) > 1 && filepath.Ext(words[1]) != "" && !strings.ContainsAny(words[1], "-{") {
+		path = words[1]
+	}
+	return cmp.Or(label(strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))), "sidecar")
 }
 
 // label makes a DNS label of a name.

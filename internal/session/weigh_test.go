@@ -41,7 +41,10 @@ func TestWeighFile(t *testing.T) {
 		"flags": {[]string{"./server"}, func(o *Weigh) {
 			o.Rate, o.Path, o.Ready, o.Protocol, o.Meshes = 70, "/a", "/healthz", "http2", []string{"consul", "none", "consul"}
 		}, []string{"rate: [70]", "route: [/a]", "ready: /healthz", "protocol: [http2]", "mesh: [none, consul]"}},
-		"headers":   {[]string{"./server"}, func(o *Weigh) { o.Headers = []string{"Host: shop.example:80", "A:${env:B}"} }, []string{"load:\n  headers:\n    A: ${env:B}\n    Host: shop.example:80\n"}},
+		"headers": {[]string{"./server"}, func(o *Weigh) { o.Headers = []string{"Host: shop.example:80", "A:${env:B}"} }, []string{"load:\n  headers:\n    A: ${env:B}\n    Host: shop.example:80\n"}},
+		"a sidecar": {[]string{"./server"}, func(o *Weigh) {
+			o.Meshes, o.Sidecars = nil, []string{`./My-Proxy --listen {listen} --to={upstream.host} '{{x}} y'`, "python3 p.py {listen} {upstream}", "nginx", "./nginx {listen}"}
+		}, []string{"mesh: [none, my-proxy, p, nginx, nginx-2]", "my-proxy:\n    sidecar:\n", "./My-Proxy, --listen, '${listen}', '--to=${upstream.host}', '{{\"{{\"}}x}} y'"}},
 		"a literal": {[]string{"sh", "-c", "echo $${port} {port}"}, nil, []string{"echo $${port} ${port}"}},
 	} {
 		t.Run(name, func(t *testing.T) {

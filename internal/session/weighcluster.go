@@ -33,6 +33,8 @@ func (o Weigh) fileOnCluster(args []string) (*weighFile, error) {
 		return nil, hint.Usage(errors.New("both a program and an application on a cluster"), "remove one of the two")
 	case o.Namespace != "" && len(o.Manifests) > 0:
 		return nil, hint.Usage(errors.New("both --namespace and --manifests"), "remove one of the two")
+	case len(o.Sidecars) > 0:
+		return nil, hint.Usage(errors.New("--sidecar is for a program on this machine"), "name a mesh of the cluster with --mesh")
 	case o.Ready != "":
 		return nil, hint.Usage(errors.New("--ready is for a program on this machine"), "pods have readiness probes of their own")
 	case o.Rate < 0:

@@ -18,7 +18,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/programtest"
 )
 
-const serversScript = "tools/servers/install.sh"
+const serversScript = programtest.ServersScript
 
 // serversDir is where tools/servers/install.sh unpacks Debian's servers. Tests may set HOME, so it is found once.
 var serversDir = sync.OnceValue(func() string {
@@ -32,13 +32,8 @@ var serversDir = sync.OnceValue(func() string {
 // program finds a server.
 func program(t *testing.T, name string) string {
 	t.Helper()
-	for _, dir := range []string{"sbin", "bin"} {
-		path := filepath.Join(serversDir(), "usr", dir, name)
-		if _, err := os.Stat(path); err == nil {
-			return path
-		}
-	}
-	return programtest.Installed(t, name, serversScript)
+	path, _ := programtest.Server(t, name)
+	return path
 }
 
 // process is a server under test.

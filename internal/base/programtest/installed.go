@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -32,6 +33,29 @@ func Installed(t testing.TB, name, script string) string {
 	}
 	return path
 }
+
+// ServersScript unpacks Debian's servers into the user's cache.
+const ServersScript = "tools/servers/install.sh"
+
+// Server is the path of one of Debian's servers, and the directories of its libraries, with colons between.
+func Server(t testing.TB, name string) (path, libraries string) {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(cache, "tare", "servers", "usr")
+	found, _ := filepath.Glob(filepath.Join(root, "lib", "*-linux-gnu"))
+	libraries = strings.Join(found, ":")
+	for _, dir := range []string{"sbin", "bin"} {
+		if path := filepath.Join(root, dir, name); exists(path) {
+			return path, libraries
+		}
+	}
+	return Installed(t, name, ServersScript), libraries
+}
+
+func exists(path string) bool { _, err := os.Stat(path); return err == nil }
 
 // Chromium is the path of the browser. TARE_CHROMIUM overrides it.
 func Chromium(t testing.TB) string {

@@ -1,7 +1,6 @@
 package mesh
 
 import (
-	"fmt"
 	"maps"
 	"net"
 	"path/filepath"
@@ -59,6 +58,15 @@ func (d *Definition) complete(dir string) error {
 	if s.Ready == "" {
 		s.Ready = ReadyTCP
 	}
+	switch kind := s.ReadyKind(); {
+	case s.Program == "":
+		return hint.New("write the program", "the first word is empty")
+	case !s.PerListener() && s.Config == "":
+		return hint.New("write ${listen} where it takes the address to listen on, and ${upstream} where it takes the address to forward to",
+			"no word contains ${listen}, and there is no configuration: the program would not know where to listen")
+	case kind != ReadyTCP && kind != ReadyAdmin && !strings.HasPrefix(kind, "/"):
+		return hint.New("", "ready: found %q, expected tcp, admin or a path such as /healthz", kind)
+	}
 	s.ChoosePorts = s.ChoosePorts || s.ReadyKind() != ReadyAdmin
 	if len(d.Tasks) == 0 {
 		d.Tasks = []Rule{
@@ -108,22 +116,11 @@ func portOf(address string) (string, error) {
 
 // command completes a definition with a command, and reports its mistakes.
 func (v *validation) command(d *Definition, dir string) {
-	const at = "local.sidecar"
-	s := d.Local.Sidecar
-	switch {
-	case s.Program != "" || len(s.Args) > 0:
-		v.report(at+".command", "both a command and a program with arguments", "remove one of the two")
-	case s.Command[0] == "":
-		v.report(at+".command", "the first word is empty", "write the program")
+	const at = "local.sidecar.command"
+	if s := d.Local.Sidecar; s.Program != "" || len(s.Args) > 0 {
+		v.report(at, "both a command and a program with arguments", "remove one of the two")
 	}
 	if err := d.complete(dir); err != nil {
-		v.report(at+".command", err.Error(), hint.Of(err))
-	}
-	if !d.Local.Sidecar.PerListener() && s.Config == "" {
-		v.report(at+".command", "no word contains ${listen}, and there is no configuration: the program would not know where to listen",
-			"write ${listen} where it takes the address to listen on, and ${upstream} where it takes the address to forward to")
-	}
-	if kind := d.Local.Sidecar.ReadyKind(); kind != ReadyTCP && kind != ReadyAdmin && !strings.HasPrefix(kind, "/") {
-		v.report(at+".ready", fmt.Sprintf("found %q, expected tcp, admin or a path such as /healthz", kind), "")
+		v.report(at, err.Error(), hint.Of(err))
 	}
 }

@@ -19,6 +19,11 @@ var embedded embed.FS
 // builtin is every embedded definition in the order of their names.
 var builtin = sync.OnceValue(func() []Definition {
 	all := decodeAll(embedded, "definitions", Decode)
+	for _, d := range all {
+		if d.Local != nil {
+			d.Local.Sidecar.Dir = "" // there is no such directory
+		}
+	}
 	slices.SortFunc(all, func(a, b Definition) int { return strings.Compare(a.Name, b.Name) })
 	return all
 })

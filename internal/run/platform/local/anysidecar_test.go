@@ -2,12 +2,14 @@ package local
 
 import (
 	"context"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -119,5 +121,42 @@ http.server.ThreadingHTTPServer((host, int(port)), Proxy).serve_forever()
 	}
 	if _, err := d.RequestCounters.RequestCounts(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// Shipped proxies pass every check with the real programs, for a chain of services with two replicas, and their worker processes are
+// tasks of the data plane.
+func TestShippedProxies(t *testing.T) {
+	for _, name := range []string{"nginx", "haproxy", "caddy"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path, libraries := programtest.Server(t, name)
+			m := load(t, name)
+			local := *m.Local
+			local.Sidecar.Environment = maps.Clone(local.Sidecar.Environment)
+			if local.Sidecar.Environment == nil {
+				local.Sidecar.Environment = map[string]string{}
+			}
+			local.Sidecar.Environment["LD_LIBRARY_PATH"] = libraries
+			m.Local = &local
+			find := func(context.Context, string) (string, string, error) { return path, "", nil }
+			d := mustDeploy(t, Options{FetchProgram: find}, m, "back")
+			if failed := verified(t, d.declare()); failed != "" {
+				t.Error(failed)
+			}
+			tasks, err := d.Tasks(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			data := 0
+			for _, task := range tasks {
+				if task.Plane == metric.Data {
+					data++
+				}
+			}
+			if want := map[string]int{"nginx": 6, "haproxy": 3, "caddy": 3}[name]; data != want {
+				t.Errorf("%d processes of the data plane, want %d", data, want)
+			}
+		})
 	}
 }

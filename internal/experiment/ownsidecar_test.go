@@ -1,0 +1,54 @@
+package experiment_test
+
+import (
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+)
+
+// A sidecar that is any program is a mesh of the file, and may have variants.
+func TestOwnSidecar(t *testing.T) {
+	e := variantsOf(t, `factors: {mesh: [none, my-proxy, my-proxy-2]}
+meshes:
+  my-proxy: {sidecar: {command: [./my-proxy, --listen, "${listen}", --to, "${upstream}"], ready: /healthz}, environment: {A: "1"}}
+  my-proxy-2: {from: my-proxy, arguments: [--threads=2]}
+`)
+	rendered, err := e.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := experiment.Parse("/elsewhere/y.yaml", rendered, withMeshes())
+	if err != nil || !reflect.DeepEqual(again.Meshes, e.Meshes) {
+		t.Errorf("rendered as\n%s\nit is read as %+v, %v", rendered, again, err)
+	}
+	d, err := e.Definition("my-proxy-2", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := d.Local.Sidecar
+	if want := []string{"--listen", "{{.Listen}}", "--to", "{{.Upstream}}", "--threads=2"}; !slices.Equal(s.Args, want) {
+		t.Errorf("arguments %q, want %q", s.Args, want)
+	}
+	if want, _ := filepath.Abs("my-proxy"); s.Program != want || s.Ready != "/healthz" || s.Environment["A"] != "1" || d.From != "my-proxy" {
+		t.Errorf("%+v", d)
+	}
+}
+
+func TestOwnSidecarMistakes(t *testing.T) {
+	for text, want := range map[string]string{
+		`nginx: {sidecar: {command: [x, "${listen}"]}}`:          `there is a mesh "nginx" already`,
+		`mine: {sidecar: {command: [x]}}`:                        `no word contains ${listen}`,
+		`mine: {sidecar: {command: []}}`:                         `it has no command`,
+		`mine: {sidecar: {command: [x, "${lisen}"]}}`:            `there is no field ${lisen}`,
+		`mine: {from: envoy, sidecar: {command: ["${listen}"]}}`: `both from and a sidecar`,
+	} {
+		_, err := experiment.Parse("x.yaml", []byte(header+"factors: {mesh: [none, envoy]}\nmeshes:\n  "+text+"\n"), withMeshes())
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
