@@ -71,6 +71,7 @@ var starter = sync.OnceValue(func() chan<- func() {
 	work := make(chan func())
 	go func() {
 		runtime.LockOSThread()
+		adoptOrphans()
 		for f := range work {
 			f()
 		}
@@ -113,7 +114,7 @@ func (p *Process) start(ctx context.Context) error {
 	}
 	result := make(chan error, 1)
 	select {
-	case starter() <- func() { result <- pinned(cpus, p.cmd.Start) }:
+	case starter() <- func() { result <- pinned(cpus, p.fork) }:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -123,11 +124,41 @@ func (p *Process) start(ctx context.Context) error {
 	p.PID = p.cmd.Process.Pid
 	if err := register(p.PID, p.command.String(), p.mark); err != nil {
 		killGroup(p.PID)
-		_ = p.cmd.Wait()
+		_ = p.reap()
 		return err
 	}
 	return nil
 }
+
+// starting is held while a process starts, and while orphans are reaped. running are the started processes until they are reaped.
+var (
+	starting sync.Mutex
+	running  = map[int]bool{}
+)
+
+// fork starts the process.
+func (p *Process) fork() error {
+	starting.Lock()
+	defer starting.Unlock()
+	if err := p.cmd.Start(); err != nil {
+		return err
+	}
+	running[p.cmd.Process.Pid] = true
+	return nil
+}
+
+// reap waits for the ended process.
+func (p *Process) reap() error {
+	defer func() {
+		starting.Lock()
+		defer starting.Unlock()
+		delete(running, p.cmd.Process.Pid)
+	}()
+	return p.cmd.Wait()
+}
+
+// Mark returns the mark in the environment of the process and of its descendants, "" without [Command.Tree].
+func (p *Process) Mark() string { return p.mark }
 
 // prepare makes the exec.Cmd and returns the log file to close once it runs.
 func (p *Process) prepare() (*os.File, error) {
@@ -173,7 +204,7 @@ func (p *Process) wait() {
 	// its number cannot have passed to another.
 	killGroup(p.PID)
 	marked := killMarked(p.mark)
-	err := p.cmd.Wait()
+	err := p.reap()
 	state := p.cmd.ProcessState
 	switch {
 	case state != nil && !state.Success():

@@ -46,4 +46,8 @@ func waitExited(pid int) {
 	}
 }
 
+// adoptOrphans makes this process the parent of descendants whose own parent ends, such as a helper that was forked twice. They
+// can then be found and ended.
+func adoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
+
 func killGroup(pid int) { _ = unix.Kill(-pid, unix.SIGKILL) }

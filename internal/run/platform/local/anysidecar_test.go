@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/programtest"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -17,7 +18,7 @@ import (
 
 // A proxy in Python that copies bytes: listen, upstream, mode.
 const pythonProxy = `
-import os, socket, sys, threading
+import os, signal, socket, sys, threading
 listen, upstream, mode = sys.argv[1:4]
 def address(text): host, port = text.rsplit(":", 1); return host, int(port)
 def copy(a, b):
@@ -34,6 +35,10 @@ def serve(client):
     copy(server, client)
 listener = socket.create_server(address(listen), backlog=100)
 if mode == "helper" and os.fork() > 0: os.wait()
+if mode == "daemon": # a process that left its parents serves
+    if os.fork() > 0: signal.pause()
+    os.setsid()
+    if os.fork() > 0: os._exit(0)
 while True: threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
 `
 
@@ -158,5 +163,33 @@ func TestShippedProxies(t *testing.T) {
 				t.Errorf("%d processes of the data plane, want %d", data, want)
 			}
 		})
+	}
+}
+
+// The how-to is followed: its entry of an experiment file, with the proxy of the examples.
+func TestHowToAddASidecar(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../../docs/how-to/add-a-sidecar.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(page), "```yaml\n")
+	entry, _, closed := strings.Cut(rest, "```\n")
+	if !found || !closed {
+		t.Fatal("the page has no YAML block")
+	}
+	x, err := experiment.Parse("x.yaml", []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: t}\nfactors: {mesh: [none, my-proxy]}\n"+entry), experiment.Names{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	python(t)
+	x.Meshes["my-proxy"].Sidecar.Dir = "../../../../examples"
+	m, err := x.Definition("my-proxy", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := mustDeploy(t, Options{FetchProgram: onPath}, m)
+	if failed := verified(t, d.declare()); failed != "" {
+		t.Error(failed)
 	}
 }

@@ -4,9 +4,11 @@ import (
 	"io"
 	"net"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
 )
@@ -73,6 +75,45 @@ func TestHostileProxies(t *testing.T) {
 				t.Errorf("failed checks:\n%s\nwant %q", failed, want)
 			}
 		})
+	}
+}
+
+// A helper that was forked twice is a task of the proxy, its connections are those of the proxy, and it ends with the trial.
+func TestProxyWithADaemon(t *testing.T) {
+	t.Parallel()
+	d := mustDeploy(t, Options{FetchProgram: onPath}, anySidecar(t, pythonProxy, "daemon", ""))
+	if failed := failures(t, d.declare()); len(failed) > 0 {
+		t.Errorf("%q", failed)
+	}
+	through := dialed(t, d.layout.load.outbound["echo"].String())
+	defer through.Close()
+	tasks, err := d.Tasks(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var helpers []int
+	for _, task := range tasks {
+		if task.Plane == metric.Unattributed {
+			t.Errorf("%s is unattributed", task.ID)
+		}
+		if task.Plane == metric.Data && strings.Contains(task.ID, "/sidecar/") {
+			helpers = append(helpers, task.PID)
+		}
+	}
+	if len(helpers) != 2 {
+		t.Errorf("%d helpers are tasks of the data plane, want one of each sidecar: %+v", len(helpers), tasks)
+	}
+	checks, err := d.declare().Connections.CheckConnections(t.Context(), tasks)
+	if c, failed := check.Failed(checks); failed || err != nil {
+		t.Errorf("%s: %s, %v", c.Name, c.Detail, err)
+	}
+	if err := d.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range helpers {
+		if syscall.Kill(pid, 0) == nil {
+			t.Errorf("helper %d is alive after the trial", pid)
+		}
 	}
 }
 

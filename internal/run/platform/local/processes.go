@@ -162,23 +162,43 @@ func (ps *processes) tasks(ctx context.Context) ([]platform.Task, error) {
 	}
 	tasks = append(tasks, ps.adopted...)
 	ps.mu.Unlock()
+	proc.ReapOrphans()
 	others, err := descendants(tasks, func(all map[int]bool) { deployed.pids(ps, all) })
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}
 	for _, o := range others {
 		t := o.task
+		if mark := proc.MarkOf(t.PID); t.Plane == metric.Harness && mark != "" { // a helper whose parent has ended
+			owner, ok := ps.marked(mark)
+			if !ok {
+				continue // of another deployment
+			}
+			t.Task = owner
+		}
 		if t.Plane == metric.Harness {
 			t.Pod, t.Container = "", o.name
 			t.Task = ps.attribute(t.Task)
 		}
-		if t.Plane == metric.App {
+		if t.Plane == metric.App || t.Plane == metric.Data {
 			ps.note(o)
 		}
 		t.ID = fmt.Sprintf("%s/%s-%d", t.ID, o.name, t.PID)
 		tasks = append(tasks, t)
 	}
 	return tasks, nil
+}
+
+// marked returns the task of the process whose descendants have a mark.
+func (ps *processes) marked(mark string) (mesh.Task, bool) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	for _, p := range ps.started {
+		if p.Mark() == mark {
+			return p.task, true
+		}
+	}
+	return mesh.Task{}, false
 }
 
 // note records a descendant of an application: if tare is killed, the kernel ends only the processes
