@@ -277,7 +277,10 @@ func TestKilledTareLeavesNothing(t *testing.T) {
 	}
 	_ = cmd.Wait()
 	for _, pid := range pids {
-		eventually(t, fmt.Sprintf("process %d is gone", pid), func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) })
+		eventually(t, fmt.Sprintf("process %d is gone", pid), func() bool {
+			proc.ReapOrphans() // this process adopts them
+			return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+		})
 	}
 	Sweep(func(line string) { t.Error(line) })
 	if left := leftovers(t); len(left) > 0 {
