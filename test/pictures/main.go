@@ -1,4 +1,4 @@
-// Pictures draws the figures of the README from a run of the quickstart, and keeps the run beside
+// Pictures draws the figures of the README and the methodology from a run of the quickstart, and keeps the run beside
 // them. A test draws them again and compares the bytes.
 package main
 
@@ -44,9 +44,6 @@ func run(args []string) error {
 	if err := committed(args[0]); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(picturesDir, 0o755); err != nil {
-		return err
-	}
 	packed, err := pack(args[0])
 	if err != nil {
 		return err
@@ -55,10 +52,18 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
+	ofSlices, err := drawSlices(args[0])
+	if err != nil {
+		return err
+	}
 	for _, id := range figures {
-		if err := os.WriteFile(picture(id), drawn[id], 0o644); err != nil {
-			return err
-		}
+		err = errors.Join(err, os.WriteFile(picture(id), drawn[id], 0o644))
+	}
+	for name, picture := range ofSlices {
+		err = errors.Join(err, os.WriteFile(filepath.Join(slicesDir, name), picture, 0o644))
+	}
+	if err != nil {
+		return err
 	}
 	return os.WriteFile(runFile, packed, 0o644)
 }

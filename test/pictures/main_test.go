@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -95,16 +94,12 @@ func TestPicturesAreOfTheirRun(t *testing.T) {
 			t.Errorf("the README does not show %s", picture(id))
 		}
 	}
-	slices := exec.Command("go", "run", "./test/sliceplot", "-o", t.TempDir(), dir)
-	if out, err := slices.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	ofSlices, err := drawSlices(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, name := range []string{"slices.svg", "blocks.svg"} {
-		again, err := os.ReadFile(filepath.Join(slices.Args[4], name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		kept, err := os.ReadFile(filepath.Join("docs/explanation/pictures", name))
+	for name, again := range ofSlices {
+		kept, err := os.ReadFile(filepath.Join(slicesDir, name))
 		if err != nil || !bytes.Equal(kept, again) {
 			t.Errorf("%s of the methodology is not of %s: make pictures, %v", name, runFile, err)
 		}

@@ -1,14 +1,8 @@
-// Sliceplot draws the slices of an interleaved run as SVG: one block in time, and all blocks with the
-// spread of their slices. The methodology page shows its pictures.
 package main
 
 import (
-	"errors"
-	"flag"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/metric"
@@ -16,70 +10,23 @@ import (
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
-func main() {
-	if err := draw(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "sliceplot:", err)
-		os.Exit(1)
-	}
-}
+// slicesDir has the pictures of the methodology, by the names that drawSlices returns.
+const slicesDir = "docs/explanation/pictures"
 
-func draw(args []string) error {
-	f := flag.NewFlagSet("sliceplot", flag.ContinueOnError)
-	out := f.String("o", ".", "directory of the pictures")
-	block := f.Int("block", 0, "block of the first picture; 0: the one in the middle")
-	if err := f.Parse(args); err != nil {
-		return err
-	}
-	if f.NArg() != 1 {
-		return errors.New("name one results directory of an interleaved run")
-	}
-	trials, err := read(f.Arg(0))
+// drawSlices returns pictures of the slices of an interleaved run: the block in the middle in time, and all blocks with
+// the spread of their slices.
+func drawSlices(dir string) (map[string][]byte, error) {
+	trials, err := read(dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(trials) == 0 {
-		return fmt.Errorf("%s has no trial with slices", f.Arg(0))
+		return nil, fmt.Errorf("%s has no trial with slices", dir)
 	}
-	if *block == 0 {
-		*block = trials[len(trials)/2].block
-	}
-	correlations(trials)
-	for name, picture := range map[string]func() string{
-		"slices.svg": func() string { return oneBlock(trials, *block) },
-		"blocks.svg": func() string { return allBlocks(trials) },
-	} {
-		if err := os.WriteFile(filepath.Join(*out, name), []byte(picture()), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// correlations prints how far slices of a row move together: treatments share the machine, and nothing else.
-func correlations(all []trial) {
-	names := treatments(all)
-	for i, a := range names {
-		for _, b := range names[i+1:] {
-			var x, y []float64
-			for _, s := range all {
-				for _, t := range all {
-					if s.block != t.block || s.treatment != a || t.treatment != b {
-						continue
-					}
-					n := min(len(s.cost), len(t.cost))
-					ms, mt := stats.Mean(s.cost[:n]), stats.Mean(t.cost[:n])
-					for k := range n {
-						x, y = append(x, s.cost[k]-ms), append(y, t.cost[k]-mt)
-					}
-				}
-			}
-			sum := 0.0
-			for k := range x {
-				sum += x[k] * y[k]
-			}
-			fmt.Printf("correlation of slices of a row, %s and %s: %.2f (%d rows)\n", a, b, sum/float64(len(x)-1)/stats.SD(x)/stats.SD(y), len(x))
-		}
-	}
+	return map[string][]byte{
+		"slices.svg": []byte(oneBlock(trials, trials[len(trials)/2].block)),
+		"blocks.svg": []byte(allBlocks(trials)),
+	}, nil
 }
 
 // trial has the CPU per request of its own slices, µs.
