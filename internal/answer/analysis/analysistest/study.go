@@ -4,6 +4,7 @@
 package analysistest
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -226,7 +228,8 @@ func (s Study) write(dir string) error {
 		if s.Speed != nil {
 			level = s.Speed(trial.Block)
 		}
-		m := machine{rand.New(rand.NewPCG(s.Seed, 1000+uint64(trial.Ordinal))), level, s.Noise}
+		source := rand.NewPCG(s.Seed, 1000+uint64(trial.Ordinal))
+		m := machine{rand.New(source), source, level, s.Noise}
 		s := s.withRate(truths[trial.Treatment])
 		n, err := s.latencies(m, truths[trial.Treatment].Truth, td.Path(result.LatencyFile))
 		if err != nil {
@@ -290,10 +293,20 @@ func (s Study) withRate(t Treatment) Study {
 
 // machine is the state of the synthetic machine during one trial.
 type machine struct {
-	rand  *rand.Rand
-	level float64 // drift
-	noise float64
+	rand   *rand.Rand
+	source *rand.PCG
+	level  float64 // drift
+	noise  float64
 }
+
+// latencyLog is a log that was made before, with its requests in the window and the random numbers that follow it.
+// Compressing logs takes longer than anything else, and many tests have the same study.
+type latencyLog struct {
+	text, source []byte
+	requests     int64
+}
+
+var latencyLogs sync.Map // of latencyLog, by what it depends on
 
 // cost is the truth with the noise of this machine and time.
 func (m machine) cost(truth float64) float64 {
@@ -356,13 +369,27 @@ func (s Study) latencies(m machine, truth Truth, path string) (int64, error) {
 	if s.Bare {
 		return int64(s.Rate * s.Measure), nil
 	}
-	f, err := os.Create(path)
+	source, err := m.source.MarshalBinary()
 	if err != nil {
 		return 0, err
 	}
-	log, err := hdrlog.NewWriter(f, epoch, "tare: test data")
+	key := fmt.Sprintf("%x %v %v %d %d %d %v", source, m.level, m.noise, s.Warmup, s.Measure, s.Rate, truth.MedianMS)
+	made, ok := latencyLogs.Load(key)
+	if !ok {
+		one, err := s.latencyLog(m, truth)
+		if err != nil {
+			return 0, err
+		}
+		made, _ = latencyLogs.LoadOrStore(key, one)
+	}
+	one := made.(latencyLog)
+	return one.requests, errors.Join(m.source.UnmarshalBinary(one.source), os.WriteFile(path, one.text, 0o600))
+}
+
+func (s Study) latencyLog(m machine, truth Truth) (one latencyLog, err error) {
+	var b bytes.Buffer
+	log, err := hdrlog.NewWriter(&b, epoch, "tare: test data")
 	median := m.cost(truth.MedianMS) * 1e6
-	n := int64(0)
 	for second := range s.Warmup + s.Measure + 1 {
 		slow := 1.0
 		if second < s.Warmup {
@@ -381,12 +408,16 @@ func (s Study) latencies(m machine, truth Truth, path string) (int64, error) {
 			}
 		}
 		if second >= s.Warmup && second < s.Warmup+s.Measure {
-			n += histograms[0].TotalCount()
+			one.requests += histograms[0].TotalCount()
 		}
 		from := time.Duration(second) * time.Second
 		for i, tag := range tags {
 			err = errors.Join(err, log.Interval(from, from+time.Second, tag, histograms[i]))
 		}
 	}
-	return n, errors.Join(err, log.Flush(), f.Close())
+	err = errors.Join(err, log.Flush())
+	one.text = b.Bytes()
+	source, bad := m.source.MarshalBinary()
+	one.source = source
+	return one, errors.Join(err, bad)
 }
