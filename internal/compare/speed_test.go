@@ -111,8 +111,8 @@ func comparedAtSpeed(by map[string][]figures.Measured, blocks int) []compared {
 func TestCoverageAtMeanSpeed(t *testing.T) {
 	experiments, low := 4000, 0.937
 	if testing.Short() {
-		t.Attr("short", "500 experiments")
-		experiments, low = 500, 0.91
+		t.Attr("short", "200 experiments")
+		experiments, low = 200, 0.89
 	}
 	documented := statstest.Coverage(t)
 	for _, m := range spedMachines {
