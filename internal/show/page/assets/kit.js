@@ -24,14 +24,15 @@ globalThis.tareKit = function (Plot, content) {
 
   // sized is a number of bytes: 16 B, 64 KiB, 1 MiB.
   const sized = (v) => (v >= 1048576 ? `${amount(v / 1048576)} MiB` : v >= 1024 ? `${amount(v / 1024)} KiB` : `${amount(v)} B`);
-  // levelAxis is the axis of a factor's numbers: logarithmic over a wide range, with the levels as its ticks.
+  // levelAxis is the axis of a factor's numbers: logarithmic over a wide range, with the levels as its ticks. (A log scale of
+  // D3 leaves out labels of ticks that are no powers of ten.)
   const levelAxis = (factor, values, width) => {
     const levels = [...new Set(values)].sort((a, b) => a - b), format = factor.endsWith("Size") ? sized : amount;
     const log = levels[0] > 0 && levels.at(-1) / levels[0] >= 20;
     const at = (v) => (log ? Math.log(v / levels[0]) / Math.log(levels.at(-1) / levels[0]) : (v - levels[0]) / (levels.at(-1) - levels[0]));
     const ticks = [], room = 58 / Math.max(width - 90, 100);
     for (const v of levels) if (!ticks.length || at(v) - at(ticks.at(-1)) >= room) ticks.push(v);
-    return { type: log ? "log" : "linear", label: factor + (factor === "rate" ? " (requests per second)" : "") + (log ? ", logarithmic" : ""), labelAnchor: "center", labelArrow: "none", ticks, tickFormat: format };
+    return { type: log ? "symlog" : "linear", label: factor + (factor === "rate" ? " (requests per second)" : "") + (log ? ", logarithmic" : ""), labelAnchor: "center", labelArrow: "none", ticks, tickFormat: format };
   };
   // shortened is a name of at most n characters: what is cut is in the middle, since names differ at their ends.
   const shortened = (text, n) => (text.length <= n ? text : text.slice(0, Math.ceil((n - 1) / 2)) + "…" + text.slice(text.length - Math.floor((n - 1) / 2)));
