@@ -110,12 +110,13 @@ func (s *Study) ListFiles(paths []string, without ...string) ([]string, error) {
 		}
 	}
 	for _, p := range paths {
+		p = filepath.Clean(p)
 		info, err := os.Lstat(p)
 		if err != nil {
 			return nil, &FileError{Path: p, Hinted: hint.Hinted{Err: errors.Unwrap(err)}}
 		}
-		if info.Mode()&fs.ModeSymlink != 0 { // a shell's * names links of other people too
-			return nil, &FileError{Path: p, Hinted: hint.Hinted{Err: errors.New("it is a symbolic link, and " + originalsFile + " would have the file that it leads to"), Text: "name that file"}}
+		if link := linkIn(p); link != "" {
+			return nil, &FileError{Path: p, Hinted: hint.Hinted{Err: fmt.Errorf("%s is a symbolic link, and %s would have files that it leads to", link, originalsFile), Text: "write the path that it leads to"}}
 		}
 		if !info.IsDir() {
 			take(p)
@@ -137,6 +138,20 @@ func (s *Study) ListFiles(paths []string, without ...string) ([]string, error) {
 		}
 	}
 	return files, nil
+}
+
+// linkIn returns the first part of a clean path, from its end, that is a symbolic link, "" without one. A shell's * expands
+// to links of other people too. A directory of the file system's root, such as /tmp, may be one.
+func linkIn(path string) string {
+	for at := path; ; at = filepath.Dir(at) {
+		info, err := os.Lstat(at)
+		if err == nil && info.Mode()&fs.ModeSymlink != 0 && (at == path || filepath.Dir(at) != string(filepath.Separator)) {
+			return at
+		}
+		if at == filepath.Dir(at) {
+			return ""
+		}
+	}
 }
 
 // maxFile is the max size of a file that is read whole. An hour at 1 Hz of the

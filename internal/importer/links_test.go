@@ -8,15 +8,31 @@ import (
 	"testing"
 )
 
-// A link in a directory of another person, which a shell's * names, does not bring a file of this user into the archive.
-func TestNamedLink(t *testing.T) {
-	dir := t.TempDir()
-	secret, link := filepath.Join(dir, "secret"), filepath.Join(dir, "results.json")
-	if err := errors.Join(os.WriteFile(secret, []byte("{}"), 0o600), os.Symlink(secret, link)); err != nil {
+// A shell's * names links of another person too, last in a path or in the middle of it. None brings a file of this user into
+// the archive.
+func TestNamedLinks(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := (&Study{}).ListFiles([]string{link})
-	if _, named := errors.AsType[*FileError](err); !named || !strings.Contains(err.Error(), "symbolic link") {
-		t.Errorf("%q, %v", files, err)
+	own, foreign := filepath.Join(dir, "own"), filepath.Join(dir, "foreign")
+	if err := errors.Join(os.Mkdir(own, 0o700), os.Mkdir(foreign, 0o700), os.WriteFile(filepath.Join(own, "secret.json"), []byte("{}"), 0o600),
+		os.Symlink(filepath.Join(own, "secret.json"), filepath.Join(foreign, "results.json")), os.Symlink(own, filepath.Join(foreign, "run"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"foreign/results.json", "foreign/run", "foreign/run/", "foreign/run/secret.json", "foreign/run/../own/secret.json"} {
+		files, err := (&Study{}).ListFiles([]string{dir + "/" + path})
+		if path == "foreign/run/../own/secret.json" { // foreign/own/secret.json, as the shell's cd reads it
+			if err == nil {
+				t.Errorf("%s: %q", path, files)
+			}
+			continue
+		}
+		if _, named := errors.AsType[*FileError](err); !named || !strings.Contains(err.Error(), "is a symbolic link") {
+			t.Errorf("%s: %q, %v", path, files, err)
+		}
+	}
+	if files, err := (&Study{}).ListFiles([]string{foreign, own}); err != nil || len(files) != 1 {
+		t.Errorf("the links of a directory are followed: %q, %v", files, err)
 	}
 }

@@ -63,6 +63,9 @@ func Targets(path string, texts *template.Reader, instants bool, notef func(form
 		for _, h := range call.Headers {
 			name, value, _ := strings.Cut(h, ":")
 			value = strings.TrimSpace(value)
+			if strings.Contains(value, "${file:") { // the file of requests may be another person's
+				return nil, hint.New("write the header in load.headers or load.requests", "%s: header %s would send a file of this machine: %.80s", path, name, value)
+			}
 			if SecretHeader(name) && !strings.Contains(value, "${") {
 				if !slices.Contains(omitted, name) {
 					omitted = append(omitted, name)

@@ -140,7 +140,8 @@ func TestMistakesOfTargets(t *testing.T) {
 	for i := range 201 {
 		fmt.Fprintf(&many, "GET http://a/p%d\n", i)
 	}
-	for file, text := range map[string]string{"two": "GET http://a/\n\nGET http://b/\n", "odd": "GET http://a/\n\nnonsense\n", "many": many.String()} {
+	for file, text := range map[string]string{"two": "GET http://a/\n\nGET http://b/\n", "odd": "GET http://a/\n\nnonsense\n", "many": many.String(),
+		"file": "GET http://a/\nX-Note: ${file:/etc/hostname}\n"} {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -148,6 +149,7 @@ func TestMistakesOfTargets(t *testing.T) {
 	for load, want := range map[string]string{
 		"{targets: two}":                        "x.yaml:5:17: load.targets: " + dir + "/two has requests to http://a and http://b",
 		"{targets: odd}":                        "odd:3:1: ",
+		"{targets: file}":                       "file: header X-Note would send a file of this machine: ${file:/etc/hostname}",
 		"{targets: nowhere}":                    "x.yaml:5:17: load.targets: ",
 		"{targets: many}":                       "load.requests: figures of 201 different requests, max 200",
 		"{targets: two, requests: [{path: /}]}": "x.yaml:5:17: load.targets: the load has requests and a file of them",

@@ -227,7 +227,11 @@ func (r *Reader) open(p *piece) (*file, error) {
 	}
 	content, err := read()
 	if err != nil {
-		return nil, p.fail("", "%v", err)
+		tip := ""
+		if r.Inside {
+			tip = "the path is relative to the directory of the requests; `tare load --targets-outside` permits files that are not below it"
+		}
+		return nil, p.fail(tip, "%v", err)
 	}
 	f, err := readCSV(content, p.file)
 	if err != nil {
