@@ -95,7 +95,7 @@ func cleanUp(ctx context.Context, c *cli.CommandLine, o *cleanup) error {
 	}
 	fmt.Fprintf(c.Out, "%s: to be removed, with all that is in the namespaces: %d\n%s", k.Name(), len(chosen)+len(uninstalled), runLines(chosen))
 	for _, i := range uninstalled {
-		fmt.Fprintf(c.Out, "  %s: %s, %s\n    mesh %s in namespace %s\n", i.Run, i.Owner.State(), i.Owner, i.Mesh, i.Namespace)
+		fmt.Fprintf(c.Out, "  %s: %s, %s\n    mesh %s in namespace %s\n", i.Origin(), i.Owner.State(), i.Owner, i.Mesh, i.Namespace)
 	}
 	if err := c.Confirm("remove it", o.yes); err != nil {
 		return err
@@ -201,7 +201,7 @@ func (o *cleanup) prove(ctx context.Context, c *cli.CommandLine, k *cluster.Clus
 	return nil
 }
 
-// choose selects the runs to remove, and the meshes that runs installed.
+// choose selects the runs to remove, and the meshes that runs or interrupted commands left.
 func (o *cleanup) choose(found []leftover.Run, installed []meshes.Installation) (runs []leftover.Run, uninstalled []meshes.Installation, err error) {
 	var known []string
 	for _, r := range found {
@@ -211,10 +211,11 @@ func (o *cleanup) choose(found []leftover.Run, installed []meshes.Installation) 
 		}
 	}
 	for _, i := range installed {
-		if i.Run == "" {
+		if i.Run != "" {
+			known = append(known, i.Run)
+		} else if !i.Incomplete {
 			continue // by a user
 		}
-		known = append(known, i.Run)
 		if o.selects(i.Run, i.Owner.State()) {
 			uninstalled = append(uninstalled, i)
 		}

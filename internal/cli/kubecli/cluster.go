@@ -217,7 +217,7 @@ func meshLines(all []meshes.Installation) string {
 			if _, err := i.Definition(); err != nil {
 				remedy = "`tare mesh uninstall " + i.Mesh + " --mesh FILE` uninstalls it"
 			}
-			fmt.Fprintf(&b, ", installed by run %s, which has ended: %s", i.Run, remedy)
+			fmt.Fprintf(&b, ", a leftover of %s, which has ended: %s", i.Origin(), remedy)
 		}
 		b.WriteString("\n")
 	}

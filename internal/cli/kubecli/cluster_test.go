@@ -2,7 +2,9 @@ package kubecli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -30,14 +32,11 @@ func TestCleanupOfMeshesGoesOn(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "mesh first") || !strings.Contains(err.Error(), "mesh second") {
 		t.Errorf("%v", err)
 	}
-	record := corev1.ConfigMap{Data: map[string]string{"installation.json": "{"}}
-	namespace := corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "istio-system", Labels: map[string]string{cluster.LabelInstalled: "istio"}}}
-	for want, list := range map[string]any{
+	for want, namespace := range map[string]any{
 		"":                              http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) }),
-		"read the record of mesh istio": corev1.NamespaceList{Items: []corev1.Namespace{namespace}},
+		"read the record of mesh istio": corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", Annotations: map[string]string{"mesh.tare.dev/istio": "{"}}},
 	} {
-		_, err := installedMeshes(t.Context(), clustertest.Serve(t, map[string]any{
-			"/api/v1/namespaces": list, "/api/v1/namespaces/istio-system/configmaps/tare-mesh": record}))
+		_, err := installedMeshes(t.Context(), clustertest.Serve(t, map[string]any{"/api/v1/namespaces/kube-system": namespace}))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%v, want %q", err, want)
 		}
@@ -53,16 +52,17 @@ func TestCleanupChoosesWhatIsDead(t *testing.T) {
 		{ID: "unmarked"},
 	}
 	installed := []meshes.Installation{{Mesh: "by-a-user"}, {Mesh: "a", Run: "alive", Owner: cluster.ThisProcess()},
-		{Mesh: "b", Run: "dead", Owner: found[1].Owner}, {Mesh: "c", Run: "elsewhere", Owner: found[2].Owner}, {Mesh: "d", Run: "installer", Owner: cluster.ThisProcess()}}
+		{Mesh: "b", Run: "dead", Owner: found[1].Owner}, {Mesh: "c", Run: "elsewhere", Owner: found[2].Owner}, {Mesh: "d", Run: "installer", Owner: cluster.ThisProcess()},
+		{Mesh: "e", Incomplete: true, Owner: found[1].Owner}, {Mesh: "f", Incomplete: true, Owner: cluster.ThisProcess()}}
 	for name, c := range map[string]struct {
 		o    cleanup
 		want string
 	}{
-		"by default":      {cleanup{}, "dead mesh:dead"},
-		"all":             {cleanup{all: true}, "dead elsewhere unmarked mesh:dead mesh:elsewhere"},
-		"named":           {cleanup{run: "alive"}, "alive mesh:alive"},
-		"mesh of another": {cleanup{run: "elsewhere"}, "elsewhere mesh:elsewhere"},
-		"only a mesh":     {cleanup{run: "installer"}, "mesh:installer"},
+		"by default":      {cleanup{}, "dead mesh:b mesh:e"},
+		"all":             {cleanup{all: true}, "dead elsewhere unmarked mesh:b mesh:c mesh:e"},
+		"named":           {cleanup{run: "alive"}, "alive mesh:a"},
+		"mesh of another": {cleanup{run: "elsewhere"}, "elsewhere mesh:c"},
+		"only a mesh":     {cleanup{run: "installer"}, "mesh:d"},
 	} {
 		chosen, uninstalled, err := c.o.choose(found, installed)
 		var runs []string
@@ -70,7 +70,7 @@ func TestCleanupChoosesWhatIsDead(t *testing.T) {
 			runs = append(runs, l.ID)
 		}
 		for _, i := range uninstalled {
-			runs = append(runs, "mesh:"+i.Run)
+			runs = append(runs, "mesh:"+i.Mesh)
 		}
 		if got := strings.Join(runs, " "); err != nil || got != c.want {
 			t.Errorf("%s: %s, %v", name, got, err)
@@ -162,12 +162,20 @@ kubernetes:
 tasks: [{plane: data, role: sidecar, container: own-proxy}]
 `
 
-// cleansUpMesh removes the mesh of a dead run, by the definition that its namespace has. It was killed after the namespace.
+// cleansUpMesh removes the mesh of a dead run, by the definition in its record. Its namespace is there, and of an interrupted
+// removal only a leftover.
 func cleansUpMesh(t *testing.T, c *cluster.Cluster, kubeconfig string) {
 	dead := cluster.ThisProcess()
 	dead.Start-- // another process had this number
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tare-test-own", Annotations: map[string]string{"tare.dev/for-run": "r-dead",
-		"tare.dev/definition": ownMesh}}}
+	record, err := json.Marshal(meshes.Installation{Mesh: "own", Namespace: "tare-test-own", Run: "r-dead", Incomplete: true, Owner: dead, Text: ownMesh})
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch := fmt.Appendf(nil, `{"metadata": {"annotations": {"mesh.tare.dev/own": %q}}}`, record)
+	if err := c.Patch(clustertest.Within(t, time.Minute), cluster.Ref{Kind: cluster.KindNamespace, Name: cluster.SystemNamespace}, patch); err != nil {
+		t.Fatal(err)
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tare-test-own"}}
 	left := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "tare-test-own-root"}}
 	if err := c.Apply(clustertest.Within(t, time.Minute), cluster.Stamp{Installed: "own", Owner: dead}, ns); err != nil {
 		t.Fatal(err)

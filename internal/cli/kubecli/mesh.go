@@ -105,6 +105,8 @@ func named(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
+var errUnknownMesh = errors.New("unknown mesh")
+
 // meshChoice finds a mesh by name, with its options.
 func meshChoice(ctx context.Context, c *cli.CommandLine, f *meshFlags, name string) (mesh.Definition, experiment.MeshOptions, error) {
 	all, err := mesh.Collect(f.files...)
@@ -124,12 +126,12 @@ func meshChoice(ctx context.Context, c *cli.CommandLine, f *meshFlags, name stri
 		for _, d := range all {
 			names = append(names, d.Name)
 		}
-		return mesh.Definition{}, f.choice, hint.Usage(fmt.Errorf("unknown mesh %q", name), "meshes: "+strings.Join(names, ", ")+"; or give a definition with --mesh FILE")
+		return mesh.Definition{}, f.choice, hint.Usage(fmt.Errorf("%w %q", errUnknownMesh, name), "meshes: "+strings.Join(names, ", ")+"; or give a definition with --mesh FILE")
 	}
-	if all[i].Kubernetes == nil && all[i].Local == nil {
+	if all[i].Kubernetes == nil {
 		return mesh.Definition{}, f.choice, hint.Usage(fmt.Errorf("mesh %s has nothing in a cluster", name), "`tare list meshes` prints the meshes of Kubernetes")
 	}
-	if k := all[i].Kubernetes; f.installs && k != nil && !k.Installable() {
+	if f.installs && !all[i].Kubernetes.Installable() {
 		return mesh.Definition{}, f.choice, hint.Usage(fmt.Errorf("tare does not install %s: it is part of a cluster", name), fmt.Sprintf("install it with the cluster; `tare mesh verify %s` checks it", name))
 	}
 	choice, err := f.complete(ctx, c, name)
@@ -443,20 +445,23 @@ func printChecks(c *cli.CommandLine, name string, checks []check.Check) error {
 	return nil
 }
 
-// installedMesh returns the mesh that is installed in the cluster under a name, which may be a variant's or a revision's.
-// If none is, it returns the definition's mesh.
-func installedMesh(ctx context.Context, c *cli.CommandLine, f *meshFlags, name string) (*cluster.Cluster, *meshes.Mesh, error) {
+// installedMesh returns the mesh that is installed in the cluster under a name, and if none is, the definition's mesh.
+// With force the name may be unknown here, such as a variant's or a revision's: the cluster has its definition.
+func installedMesh(ctx context.Context, c *cli.CommandLine, f *meshFlags, name string, force bool) (*cluster.Cluster, *meshes.Mesh, error) {
 	d, choice, unknown := meshChoice(ctx, c, f, name)
+	if unknown != nil && !(force && errors.Is(unknown, errUnknownMesh)) {
+		return nil, nil, unknown
+	}
 	k, err := f.connect(ctx)
 	if err != nil {
-		return nil, nil, cmp.Or(unknown, err)
+		return nil, nil, err
 	}
 	all, err := meshes.Installed(ctx, k)
 	if err != nil {
 		return nil, nil, err
 	}
 	settings := choice.Settings()
-	if i := slices.IndexFunc(all, func(i meshes.Installation) bool { return i.Mesh == name }); i >= 0 && (unknown != nil || all[i].From != "" || d.Kubernetes == nil || all[i].Namespace != d.Kubernetes.Namespace) {
+	if i := slices.IndexFunc(all, func(i meshes.Installation) bool { return i.Mesh == name }); i >= 0 && (unknown != nil || all[i].From != "" || all[i].Namespace != d.Kubernetes.Namespace) {
 		d, unknown = all[i].Definition()
 		settings = all[i].Settings()
 	}
@@ -484,7 +489,7 @@ the agent. Remove the applications in the mesh first.`,
 			ctx, cancel := f.bounded(cmd.Context(), meshes.UninstallWithin)
 			defer cancel()
 			f.image = image
-			k, m, err := installedMesh(ctx, c, f, args[0])
+			k, m, err := installedMesh(ctx, c, f, args[0], force)
 			if err != nil {
 				return err
 			}
@@ -495,7 +500,7 @@ the agent. Remove the applications in the mesh first.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "remove it even if tare did not install it")
+	cmd.Flags().BoolVar(&force, "force", false, "remove it even if tare did not install it, or has its definition only in the cluster")
 	cmd.Flags().StringVar(&image, "image", "", "`image` of tare-agent, for the pods that check the nodes (default: the image of this version)")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "deadline of the command")
 	return cmd

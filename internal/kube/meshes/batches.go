@@ -63,16 +63,16 @@ func (b *Batches) Possible(ctx context.Context, names []string) error {
 	for _, i := range all {
 		for _, name := range names {
 			if name != i.Mesh && !i.Abandoned() {
-				return conflict(i.Mesh, name)
+				return conflict(i, name)
 			}
 		}
 	}
 	return nil
 }
 
-func conflict(installed, name string) error {
-	return hint.New("`tare mesh uninstall "+installed+"` removes it; a run installs and removes its meshes itself",
-		"mesh %s is installed in the cluster, and would be measured with %s", installed, name)
+func conflict(installed Installation, name string) error {
+	return hint.New(installed.remedy()+"; a run installs and removes its meshes itself",
+		"mesh %s is installed in the cluster, and would be measured with %s", installed.Mesh, name)
 }
 
 // Ready prepares the cluster for a trial under d: it installs d unless it is installed, and removes meshes of earlier
@@ -105,7 +105,7 @@ func (b *Batches) Ready(ctx context.Context, d mesh.Definition, beside bool) (*B
 		return nil, err
 	}
 	if len(others) > 0 {
-		return nil, conflict(others[0].Mesh, d.Name)
+		return nil, conflict(others[0], d.Name)
 	}
 	if !exists {
 		if _, err := batch.Install(ctx); err != nil {
@@ -155,6 +155,8 @@ func (b *Batches) installedMeshes(ctx context.Context, d mesh.Definition) (other
 			if err := b.removeAbandoned(ctx, i, d); err != nil {
 				return nil, false, err
 			}
+		case i.is(d) && i.Incomplete:
+			return nil, false, hint.New("wait for that process; if it has ended: "+i.remedy(), "mesh %s is incomplete: it is being installed or uninstalled by %s", i.Mesh, i.Owner)
 		case i.is(d):
 			exists = true
 		case b.index(i.Mesh) >= 0: // of trials beside this one
@@ -171,14 +173,14 @@ func (b *Batches) removeAbandoned(ctx context.Context, i Installation, d mesh.De
 	if !i.is(d) {
 		var err error
 		if d, err = i.Definition(); err != nil {
-			return hint.New("remove it with its definition: `tare mesh uninstall "+i.Mesh+" --mesh FILE`", "mesh %s is a leftover of run %s: %w", i.Mesh, i.Run, err)
+			return hint.New("remove it with its definition: `tare mesh uninstall "+i.Mesh+" --mesh FILE`", "mesh %s is a leftover of %s: %w", i.Mesh, i.Origin(), err)
 		}
 	}
 	m, err := New(b.cluster, d, i.Settings(), Options{Report: b.report})
 	if err != nil {
 		return err
 	}
-	b.report(fmt.Sprintf("removing mesh %s, a leftover of run %s", i.Mesh, i.Run))
+	b.report(fmt.Sprintf("removing mesh %s, a leftover of %s", i.Mesh, i.Origin()))
 	return m.Uninstall(ctx, true)
 }
 

@@ -2,9 +2,9 @@ package meshes
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -141,21 +141,72 @@ func TestRealBatchesWithInstalledMesh(t *testing.T) {
 	next.current = nil
 }
 
-// abandonSmall makes a dead run the owner of the small mesh.
+// abandonSmall makes a dead process the owner of the small mesh.
 func abandonSmall(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
-	owner := cluster.ThisProcess()
-	owner.Start-- // another process had this number
-	text, err := json.Marshal(owner)
-	if err != nil {
+	m := small(t, c, toolbox, mesh.Settings{}, kept{})
+	found, ours, err := m.installed(t.Context())
+	if err != nil || !ours {
+		t.Fatalf("the small mesh has a record: %v, %v", ours, err)
+	}
+	found.Owner.Start-- // another process had this number
+	if err := writeRecord(t.Context(), c, found.Mesh, &found); err != nil {
 		t.Fatal(err)
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{cluster.AnnotationOwner: string(text)}}})
-	if err != nil {
-		t.Fatal(err)
+}
+
+// An installation or a removal can be killed at any moment: the next command finishes the removal, and nothing is left.
+func TestRealKilledMoments(t *testing.T) {
+	c := connect(t)
+	before := inventory(t, c)
+	install := func(m *Mesh, ctx context.Context) error { // without the removal after a failure, as of a killed process
+		n := newInstaller(m.instance)
+		info, err := readClusterInfo(ctx, c, "")
+		if err == nil {
+			_, err = n.install(ctx, info)
+		}
+		return err
 	}
-	if _, err := c.Typed().CoreV1().Namespaces().Patch(t.Context(), "tare-test-small", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
+	uninstall := func(m *Mesh, ctx context.Context) error { return m.Uninstall(ctx, false) }
+	for i := range 20 {
+		m := small(t, c, toolbox, mesh.Settings{}, kept{})
+		killed, name := install, "install"
+		if i%2 == 1 {
+			if err := install(m, bounded(t, 2*time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			killed, name = uninstall, "uninstall"
+		}
+		moment := rand.N(4 * time.Second)
+		ctx, kill := context.WithCancel(bounded(t, time.Minute))
+		timer := time.AfterFunc(moment, kill)
+		err := killed(m, ctx)
+		timer.Stop()
+		kill()
+		t.Logf("%s, killed after %v: %v", name, moment, err)
+		all, listed := Installed(bounded(t, time.Minute), c)
+		if listed != nil {
+			t.Fatal(listed)
+		}
+		switch {
+		case len(all) == 0: // before its first object, or after its last one
+		case i%4 < 2: // the next installation removes it first
+			abandonSmall(t, c)
+			if all[0].Incomplete {
+				if _, err := m.Install(bounded(t, 2*time.Minute)); err != nil {
+					t.Errorf("install after %s was killed: %v", name, err)
+				}
+			}
+			fallthrough
+		default:
+			if err := m.Uninstall(bounded(t, 2*time.Minute), false); err != nil {
+				t.Errorf("uninstall after %s was killed: %v", name, err)
+			}
+		}
+		sameInventory(t, c, before)
+		if all, err := Installed(bounded(t, time.Minute), c); err != nil || len(all) > 0 {
+			t.Errorf("its record is left: %v, %v", all, err)
+		}
 	}
 }
 
@@ -168,14 +219,14 @@ func TestDefinitionOfInstallation(t *testing.T) {
 		want string // its namespace
 	}{
 		"with tare":            {Installation{Mesh: "istio", Namespace: "istio-system"}, "istio-system"},
-		"with tare, a text":    {Installation{Mesh: "istio", Namespace: "istio-system", text: smallMesh}, "istio-system"},
+		"with tare, a text":    {Installation{Mesh: "istio", Namespace: "istio-system", Text: smallMesh}, "istio-system"},
 		"a variant":            {Installation{Mesh: "log", From: "istio", Namespace: "istio-system"}, "istio-system"},
 		"a revision":           {Installation{Mesh: "log", From: "istio", Namespace: "istio-system-log"}, "istio-system-log"},
-		"one's own":            {Installation{Mesh: "tare-test-small", Namespace: "tare-test-small", text: smallMesh}, "tare-test-small"},
-		"a variant of it":      {Installation{Mesh: "log", From: "tare-test-small", Namespace: "tare-test-small", text: smallMesh}, "tare-test-small"},
+		"one's own":            {Installation{Mesh: "tare-test-small", Namespace: "tare-test-small", Text: smallMesh}, "tare-test-small"},
+		"a variant of it":      {Installation{Mesh: "log", From: "tare-test-small", Namespace: "tare-test-small", Text: smallMesh}, "tare-test-small"},
 		"without its text":     {Installation{Mesh: "tare-test-small", Namespace: "tare-test-small"}, ""},
-		"another's text":       {Installation{Mesh: "other", Namespace: "tare-test-small", text: smallMesh}, ""},
-		"another namespace":    {Installation{Mesh: "tare-test-small", Namespace: "shop", text: smallMesh}, ""},
+		"another's text":       {Installation{Mesh: "other", Namespace: "tare-test-small", Text: smallMesh}, ""},
+		"another namespace":    {Installation{Mesh: "tare-test-small", Namespace: "shop", Text: smallMesh}, ""},
 		"a path as its origin": {Installation{Mesh: "tare-test-small", From: file, Namespace: "tare-test-small"}, ""},
 	} {
 		d, err := c.i.Definition()

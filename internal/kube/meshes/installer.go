@@ -3,6 +3,7 @@ package meshes
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -61,6 +62,9 @@ func (n *installer) run(ctx context.Context) (_ Installation, err error) {
 	if !n.installable() {
 		return n.installation(nil), nil
 	}
+	if err := n.finishRemoval(ctx); err != nil {
+		return Installation{}, n.failed("install", err)
+	}
 	info, err := readClusterInfo(ctx, n.cluster, n.options.ServiceCIDR)
 	if err != nil {
 		return Installation{}, n.failed("install", err)
@@ -82,6 +86,16 @@ func (n *installer) run(ctx context.Context) (_ Installation, err error) {
 	return done, nil
 }
 
+// finishRemoval removes what a killed process has left of this mesh.
+func (n *installer) finishRemoval(ctx context.Context) error {
+	found, ours, err := n.installed(ctx)
+	if err != nil || !ours || !found.Incomplete || !found.Abandoned() {
+		return err
+	}
+	n.report("removing mesh %s, a leftover of %s", found.Mesh, found.Origin())
+	return (&uninstaller{instance: n.instance}).remove(ctx)
+}
+
 // checkPossible reports why the mesh cannot be installed, before anything is changed.
 func (n *installer) checkPossible(ctx context.Context, info clusterInfo) error {
 	if p := n.k.Profiles[n.settings.Profile]; info.nodes < p.Nodes {
@@ -98,12 +112,11 @@ func (n *installer) checkPossible(ctx context.Context, info clusterInfo) error {
 	}
 	var others []string
 	for _, i := range all {
-		remedy := "`tare mesh uninstall " + i.Mesh + "` removes it"
 		switch {
 		case i.Mesh == n.definition.Name:
-			return hint.Wrap(ErrInstalled, remedy)
+			return hint.Wrap(ErrInstalled, i.remedy())
 		case i.Namespace == n.k.Namespace:
-			return hint.New(remedy, "mesh %s is in namespace %s", i.Mesh, i.Namespace)
+			return hint.New(i.remedy(), "mesh %s is in namespace %s", i.Mesh, i.Namespace)
 		}
 		others = append(others, i.Mesh)
 	}
@@ -124,7 +137,10 @@ func (n *installer) checkPossible(ctx context.Context, info clusterInfo) error {
 
 func (n *installer) install(ctx context.Context, info clusterInfo) (Installation, error) {
 	done := n.installation(info.networks)
-	done.Owner = cluster.ThisProcess()
+	done.Incomplete = true
+	if err := n.record(ctx, done); err != nil {
+		return done, err
+	}
 	if err := n.createNamespace(ctx); err != nil {
 		return done, err
 	}
@@ -151,14 +167,23 @@ func (n *installer) install(ctx context.Context, info clusterInfo) (Installation
 	if !done.hasVersion(n.requested.Version) {
 		return done, hint.New("omit the version to install the one available", "version %s was requested, and %s is available", n.requested.Version, done.Version)
 	}
-	// Recorded before all of it is ready, so that it can be found and removed.
-	if err := n.record(ctx, done); err != nil {
-		return done, err
-	}
 	if err := n.waitReady(ctx); err != nil {
 		return done, err
 	}
-	return done, n.applyManifests(ctx, in)
+	if err := n.applyManifests(ctx, in); err != nil {
+		return done, err
+	}
+	done.Incomplete = false
+	archived := done
+	archived.Text, archived.Owner = "", cluster.ThisProcess()
+	text, err := json.MarshalIndent(archived, "", "  ")
+	if err != nil {
+		return done, fmt.Errorf("archive the installation: %w", err)
+	}
+	if err := n.keep("installation.json", text); err != nil {
+		return done, err
+	}
+	return done, n.record(ctx, done)
 }
 
 // applyManifests archives and applies the mesh's own objects.
@@ -199,18 +224,8 @@ func (n *installer) templateValues(info clusterInfo) (mesh.InstallContext, error
 
 // createNamespace creates the mesh's namespace, marked as tare's.
 func (n *installer) createNamespace(ctx context.Context) error {
-	annotations := map[string]string{}
-	if n.options.Run != "" {
-		annotations[annotationRun] = n.options.Run
-	}
-	if n.definition.From != "" {
-		annotations[annotationFrom] = n.definition.From
-	}
-	if !shipped(cmp.Or(n.definition.From, n.definition.Name)) {
-		annotations[annotationDefinition] = string(n.definition.Text)
-	}
 	ns := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
-		ObjectMeta: metav1.ObjectMeta{Name: n.k.Namespace, Labels: n.k.NamespaceLabels, Annotations: annotations}}
+		ObjectMeta: metav1.ObjectMeta{Name: n.k.Namespace, Labels: n.k.NamespaceLabels}}
 	if err := n.cluster.Apply(ctx, n.stamp(), ns); err != nil {
 		return err
 	}

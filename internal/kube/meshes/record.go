@@ -5,26 +5,20 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
-// The record of an installation is a ConfigMap in the mesh's namespace.
-const (
-	recordName     = "tare-mesh"
-	recordKey      = "installation.json"
-	annotationRun  = "tare.dev/for-run" // of the namespace: the run that installed the mesh
-	annotationFrom = "tare.dev/from"    // of the namespace of a variant: its definition
-	// annotationDefinition, of the namespace, is the text of a definition that does not come with tare. Its file may be
-	// gone once the mesh has to be removed.
-	annotationDefinition = "tare.dev/definition"
-)
+// recordPrefix and the name of a mesh are the annotation of namespace kube-system that has the record of its installation,
+// as JSON. It is older than the first object of the mesh, and no removal of the mesh removes it before the last one.
+const recordPrefix = "mesh.tare.dev/"
 
 // Installation is the record of an installed mesh.
 type Installation struct {
@@ -40,11 +34,13 @@ type Installation struct {
 	Program   string            `json:"program,omitempty"` // the mesh's own program that installed it, with its version
 	CRDs      []string          `json:"crds,omitempty"`    // installed besides the charts' CRDs
 	Networks  []string          `json:"networks,omitempty"`
-	// Run is the ID of the run that installed it, with its process, empty if a user installed it.
-	Run   string        `json:"run,omitempty"`
-	Owner cluster.Owner `json:"owner,omitzero"`
-	// text of its definition, if that does not come with tare.
-	text string
+	// Run is the ID of the run that installed it, empty if a user installed it.
+	Run string `json:"run,omitempty"`
+	// Incomplete: Owner installs or uninstalls it, or was killed meanwhile.
+	Incomplete bool          `json:"incomplete,omitempty"`
+	Owner      cluster.Owner `json:"owner,omitzero"` // the process that changed it last
+	// Text of its definition, if that does not come with tare. Its file may be gone when the mesh is uninstalled.
+	Text string `json:"definition,omitempty"`
 }
 
 // InstalledChart is one Helm release.
@@ -56,41 +52,49 @@ type InstalledChart struct {
 	AppVersion string `json:"appVersion,omitempty"`
 }
 
-// Abandoned reports whether the run that installed it has died.
-func (i Installation) Abandoned() bool { return i.Run != "" && i.Owner.State() == cluster.Dead }
+// Abandoned reports whether the run that installed it has died, or a process that installed or uninstalled it.
+func (i Installation) Abandoned() bool {
+	return (i.Run != "" || i.Incomplete) && i.Owner.State() == cluster.Dead
+}
 
-// Installed lists the meshes that tare has installed in the cluster, by name. One whose installation was interrupted has
-// no version.
-func Installed(ctx context.Context, c *cluster.Cluster) ([]Installation, error) {
-	var all []Installation
-	err := c.Retry(ctx, "list the meshes of the cluster", func(ctx context.Context) error {
-		all = nil
-		list, err := c.Typed().CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: cluster.LabelInstalled})
+// Origin names what left an abandoned mesh.
+func (i Installation) Origin() string {
+	if i.Run == "" {
+		return "an interrupted command"
+	}
+	return "run " + i.Run
+}
+
+// remedy is the command that uninstalls it. One whose definition does not come with tare needs --force.
+func (i Installation) remedy() string {
+	force := ""
+	if !shipped(i.Mesh) {
+		force = " --force"
+	}
+	return "`tare mesh uninstall " + i.Mesh + force + "` removes it"
+}
+
+// Installed lists the meshes that tare has installed in the cluster, by name.
+func Installed(ctx context.Context, c *cluster.Cluster) (all []Installation, err error) {
+	err = c.Retry(ctx, "list the meshes of the cluster", func(ctx context.Context) error {
+		ns, err := c.Typed().CoreV1().Namespaces().Get(ctx, cluster.SystemNamespace, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		for _, ns := range list.Items {
-			i := Installation{Mesh: ns.Labels[cluster.LabelInstalled], Namespace: ns.Name}
-			found, err := c.Typed().CoreV1().ConfigMaps(ns.Name).Get(ctx, recordName, metav1.GetOptions{})
-			if err != nil && !cluster.IsNotFound(err) {
-				return err
+		all = nil
+		for _, key := range slices.Sorted(maps.Keys(ns.Annotations)) {
+			name, ok := strings.CutPrefix(key, recordPrefix)
+			if !ok {
+				continue
 			}
-			if err == nil {
-				if err := json.Unmarshal([]byte(found.Data[recordKey]), &i); err != nil {
-					return fmt.Errorf("read the record of mesh %s: %w", i.Mesh, err)
-				}
-			}
-			i.Run, i.From, i.text = ns.Annotations[annotationRun], ns.Annotations[annotationFrom], ns.Annotations[annotationDefinition]
-			if text := ns.Annotations[cluster.AnnotationOwner]; text != "" {
-				if err := json.Unmarshal([]byte(text), &i.Owner); err != nil {
-					return fmt.Errorf("read the owner of mesh %s: %w", i.Mesh, err)
-				}
+			var i Installation
+			if err := json.Unmarshal([]byte(ns.Annotations[key]), &i); err != nil {
+				return hint.New("uninstall the mesh, and remove annotation "+key+" of namespace "+ns.Name, "read the record of mesh %s: %w", name, err)
 			}
 			all = append(all, i)
 		}
 		return nil
 	})
-	slices.SortFunc(all, func(a, b Installation) int { return strings.Compare(a.Mesh, b.Mesh) })
 	return all, err
 }
 
@@ -105,10 +109,10 @@ func (i Installation) Definition() (mesh.Definition, error) {
 	name := cmp.Or(i.From, i.Mesh)
 	var d mesh.Definition
 	var err error
-	if shipped(name) || i.text == "" && !mesh.IsPath(name) {
+	if shipped(name) || i.Text == "" && !mesh.IsPath(name) {
 		d, err = mesh.Load(name)
 	} else {
-		d, err = mesh.Decode("definition of mesh "+name, []byte(i.text))
+		d, err = mesh.Decode("definition of mesh "+name, []byte(i.Text))
 	}
 	if err != nil {
 		return d, err
@@ -149,20 +153,27 @@ func (i Installation) Settings() mesh.Settings {
 	return mesh.Settings{Profile: i.Profile, Options: i.Options, Hub: i.Hub}
 }
 
-// record writes the record of the installation.
+// record writes the record of an installation by this process.
 func (i *instance) record(ctx context.Context, done Installation) error {
-	text, err := json.MarshalIndent(done, "", "  ")
+	done.Owner = cluster.ThisProcess()
+	return writeRecord(ctx, i.cluster, i.definition.Name, &done)
+}
+
+// writeRecord writes the record of a mesh, or removes it if it is nil.
+func writeRecord(ctx context.Context, c *cluster.Cluster, name string, record *Installation) error {
+	var value *string
+	if record != nil {
+		text, err := json.Marshal(record)
+		if err != nil {
+			return fmt.Errorf("record the installation: %w", err)
+		}
+		value = new(string(text))
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]*string{recordPrefix + name: value}}})
 	if err != nil {
 		return fmt.Errorf("record the installation: %w", err)
 	}
-	if err := i.keep("installation.json", text); err != nil {
-		return err
-	}
-	return i.cluster.Apply(ctx, i.stamp(), &corev1.ConfigMap{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: i.k.Namespace, Name: recordName},
-		Data:       map[string]string{recordKey: string(text)},
-	})
+	return c.Patch(ctx, cluster.Ref{Kind: cluster.KindNamespace, Name: cluster.SystemNamespace}, patch)
 }
 
 // installed returns the record of this mesh, false if tare has not installed it.
@@ -181,6 +192,10 @@ func (i *instance) installation(networks []string) Installation {
 	if i.k.Revision != "" {
 		shared = i.k.Revisions.Shared
 	}
-	return Installation{Shared: shared, Mesh: i.definition.Name, From: i.definition.From, Profile: i.settings.Profile, Options: i.settings.Options, Hub: i.settings.Hub,
+	text := ""
+	if !shipped(cmp.Or(i.definition.From, i.definition.Name)) {
+		text = string(i.definition.Text)
+	}
+	return Installation{Shared: shared, Mesh: i.definition.Name, Text: text, From: i.definition.From, Profile: i.settings.Profile, Options: i.settings.Options, Hub: i.settings.Hub,
 		Namespace: i.k.Namespace, Networks: networks, Run: i.options.Run, Version: i.settings.Version}
 }

@@ -66,7 +66,7 @@ func (u *uninstaller) run(ctx context.Context, force bool) error {
 		return u.failed("uninstall", err)
 	}
 	if revisions, err := u.revisions(ctx); err != nil || revisions != nil {
-		return u.failed("uninstall", cmp.Or(err, hint.New("`tare mesh uninstall "+strings.Join(revisions, "`, `tare mesh uninstall ")+"`",
+		return u.failed("uninstall", cmp.Or(err, hint.New("uninstall each by its name with --force",
 			"revisions of it are installed, which share its CRDs: %s", strings.Join(revisions, ", "))))
 	}
 	if !ours && !force {
@@ -107,8 +107,30 @@ func (u *uninstaller) recordSteps() {
 	}
 }
 
-// remove removes the mesh, however much of it is installed.
+// remove removes the mesh, however much of it is installed. Until nothing is left, its record says that it is incomplete.
 func (u *uninstaller) remove(ctx context.Context) error {
+	found, ours, err := u.installed(ctx)
+	if err != nil {
+		return err
+	}
+	if !ours {
+		found = u.installation(nil)
+	}
+	found.Incomplete = true
+	if err := u.record(ctx, found); err != nil {
+		return err
+	}
+	if err := u.removeObjects(ctx); err != nil {
+		return err
+	}
+	if err := writeRecord(ctx, u.cluster, u.definition.Name, nil); err != nil {
+		return err
+	}
+	return (&nodeInspector{u.instance}).check(ctx)
+}
+
+// removeObjects removes the mesh's objects. The error is a [*Leftovers] if some remain.
+func (u *uninstaller) removeObjects(ctx context.Context) error {
 	if err := u.findOthers(ctx); err != nil {
 		return err
 	}
@@ -152,7 +174,7 @@ func (u *uninstaller) remove(ctx context.Context) error {
 	if len(found) > 0 {
 		return newLeftovers(found)
 	}
-	return (&nodeInspector{u.instance}).check(ctx)
+	return nil
 }
 
 // findOthers looks for other revisions of the mesh.

@@ -143,7 +143,6 @@ func (d *derived) inPlace(u Use) {
 
 // mesh adds what installing, verifying and removing a mesh takes beside its charts.
 func (d *derived) mesh(u Use) {
-	d.add("the record of a mesh", "", []string{"configmaps"}, append(slices.Clone(apply), "get"))
 	d.add("replicas of control planes", "apps", []string{"deployments/scale", "statefulsets/scale"}, []string{"get", "update"})
 	d.add("replicas of control planes", "autoscaling", []string{"horizontalpodautoscalers"}, []string{"get", "list", "patch"})
 	d.add("the network of Services", "networking.k8s.io", []string{"servicecidrs"}, []string{"get"})
