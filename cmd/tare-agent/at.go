@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tare-mesh/tare/internal/base/wait"
 )
 
 func newAtCommand() *cobra.Command {
@@ -26,12 +28,8 @@ workers in several pods begin together by it.`,
 			if err != nil {
 				return fmt.Errorf("at: %w", err)
 			}
-			timer := time.NewTimer(time.Until(instant))
-			defer timer.Stop()
-			select {
-			case <-timer.C:
-			case <-cmd.Context().Done():
-				return cmd.Context().Err()
+			if err := wait.For(cmd.Context(), time.Until(instant)); err != nil {
+				return err
 			}
 			if err := syscall.Exec(path, args[1:], os.Environ()); err != nil {
 				return fmt.Errorf("at: become %s: %w", path, err)

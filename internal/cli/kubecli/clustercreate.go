@@ -14,6 +14,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/guard"
@@ -162,16 +163,12 @@ func nextCommands(p provider.Provider, s provider.Settings) []string {
 // markNew waits for the API server, marks the cluster, and returns its identity.
 func markNew(ctx context.Context, r provider.Record) (string, error) {
 	var k *cluster.Cluster
-	var err error
-	for {
-		if k, err = cluster.Connect(ctx, cluster.Options{Kubeconfig: r.Settings.Kubeconfig, Context: r.Context}); err == nil {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return "", err
-		case <-time.After(time.Second):
-		}
+	err := wait.Until(ctx, time.Second, func(ctx context.Context) (err error) {
+		k, err = cluster.Connect(ctx, cluster.Options{Kubeconfig: r.Settings.Kubeconfig, Context: r.Context})
+		return err
+	})
+	if err != nil {
+		return "", err
 	}
 	foreign, err := guard.New(k).Foreign(ctx)
 	if err != nil {

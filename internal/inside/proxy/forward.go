@@ -11,9 +11,9 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/tare-mesh/tare/internal/base/dial"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
@@ -28,7 +28,7 @@ func (p *Proxy) listenInbound(c mesh.SidecarContext, id *identity) error {
 	w, err := p.listen("inbound", c.IP, c.Inbound.Port, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
 		burn(p.weight.Burn)
-		if !wait(r, p.weight.Delay) {
+		if d := p.weight.Delay; d > 0 && wait.For(r.Context(), d) != nil {
 			return // the client is gone
 		}
 		setClientIdentity(r)
@@ -117,21 +117,6 @@ func newForwarder(endpoints []string, t *http.Transport) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header()["Content-Type"] = nil // package net/http guesses none
 		to.ServeHTTP(w, r)
-	}
-}
-
-// wait delays a request by d. It returns false if the client is gone meanwhile.
-func wait(r *http.Request, d time.Duration) bool {
-	if d <= 0 {
-		return true
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-r.Context().Done():
-		return false
 	}
 }
 

@@ -2,19 +2,7 @@
 
 package service
 
-import (
-	"context"
-	"time"
-)
+import "github.com/tare-mesh/tare/internal/base/wait"
 
-// sleep waits for d.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
+// sleep waits for a time.
+var sleep = wait.For

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/inside/nodeagent"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/guard"
@@ -108,7 +109,9 @@ func (a *Agents) start(ctx context.Context) error {
 	if err := a.connect(ctx, a.namespace().Name, token, nodes); err != nil {
 		return err
 	}
-	if err := a.awaitClocks(ctx); err != nil {
+	// A pod is ready when its program has started: agents listen on the loopback address of their pod, which no probe of the
+	// kubelet reaches.
+	if err := wait.Within(ctx, startTimeout, 200*time.Millisecond, a.compare); err != nil {
 		return err
 	}
 	a.mu.Lock()
@@ -119,27 +122,6 @@ func (a *Agents) start(ctx context.Context) error {
 
 // startTimeout bounds the time from ready pods to agents that answer.
 const startTimeout = 30 * time.Second
-
-// awaitClocks compares the clocks as soon as all agents answer. A pod is ready when its program has started: agents
-// listen on the loopback address of their pod, which no probe of the kubelet reaches.
-func (a *Agents) awaitClocks(ctx context.Context) error {
-	late := time.After(startTimeout)
-	again := time.NewTicker(200 * time.Millisecond)
-	defer again.Stop()
-	for {
-		err := a.compare(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-late:
-			return err
-		case <-ctx.Done():
-			return err
-		case <-again.C:
-		}
-	}
-}
 
 func (a *Agents) namespace() cluster.Ref {
 	return cluster.Ref{Kind: cluster.KindNamespace, Name: Namespace(a.run)}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/wait"
 )
 
 // deleteWithin bounds a deletion if the caller's context has no deadline.
@@ -33,7 +34,7 @@ func (c *Cluster) Delete(ctx context.Context, report func(string), refs ...Ref) 
 			c.recorder.Kubectl(append([]string{"delete", "--ignore-not-found", "--cascade", "foreground"}, kubectlArgs(ref)...)...)
 			continue
 		}
-		d := &deletion{wait: newWait(c, nil, ref, report), cluster: c}
+		d := &deletion{waiter: newWait(c, nil, ref, report), cluster: c}
 		exists, err := d.start(ctx, c.resources)
 		if err != nil {
 			failed = append(failed, err)
@@ -51,7 +52,7 @@ func (c *Cluster) Delete(ctx context.Context, report func(string), refs ...Ref) 
 
 // deletion is one object that is being deleted.
 type deletion struct {
-	*wait
+	*waiter
 	cluster *Cluster
 	uid     string // another object may get the same name afterwards
 }
@@ -112,7 +113,7 @@ func (d *deletion) run(ctx context.Context) error {
 			return d.requests.explained("delete "+d.ref.String(), err)
 		case err != nil:
 			d.progress("deletion of " + d.ref.String() + ": the API server does not answer: " + message(err))
-			_ = sleep(ctx, time.Second)
+			_ = wait.For(ctx, time.Second)
 			continue
 		case o == nil:
 			return nil

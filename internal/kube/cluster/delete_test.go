@@ -49,7 +49,7 @@ func TestPodsOfLostNodes(t *testing.T) {
 			})
 		}
 		c := serve(t, answers)
-		d := &deletion{wait: newWait(c, nil, Ref{Kind: KindNamespace, Name: "shop"}, nil), cluster: c}
+		d := &deletion{waiter: newWait(c, nil, Ref{Kind: KindNamespace, Name: "shop"}, nil), cluster: c}
 		kept := d.freeLost(t.Context())
 		if status == http.StatusOK && (!slices.Equal(deleted, []string{"ended", "ended-tainted"}) || len(kept) != 0) {
 			t.Errorf("deleted %v, kept: %v", deleted, kept)

@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/streaming/pkg/httpstream"
+
+	"github.com/tare-mesh/tare/internal/base/wait"
 )
 
 // dialWithin bounds opening a connection if the caller's context has no deadline.
@@ -83,7 +85,7 @@ func (f *Forward) tunnel(ctx context.Context) (*tunnel, error) {
 		if err == nil {
 			return t, nil
 		}
-		if errors.Is(err, net.ErrClosed) || isFinal(err) || sleep(ctx, pause) != nil {
+		if errors.Is(err, net.ErrClosed) || isFinal(err) || wait.For(ctx, pause) != nil {
 			return nil, f.requests.explained(op, err)
 		}
 	}
@@ -298,12 +300,12 @@ func (t *tunnel) Write(p []byte) (int, error) { return t.data.Write(p) }
 const problemWithin = time.Second
 
 func (t *tunnel) problem() error {
-	wait := time.NewTimer(problemWithin)
-	defer wait.Stop()
+	late := time.NewTimer(problemWithin)
+	defer late.Stop()
 	select {
 	case <-t.failed:
 		return t.err
-	case <-wait.C:
+	case <-late.C:
 		return nil
 	}
 }

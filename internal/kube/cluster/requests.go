@@ -11,6 +11,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"github.com/tare-mesh/tare/internal/base/wait"
 )
 
 // Times of requests to the API server.
@@ -44,7 +46,7 @@ func (r requests) retry(ctx context.Context, op string, f func(context.Context) 
 		if err == nil {
 			return nil
 		}
-		if ctx.Err() == nil && IsTransient(err) && sleep(ctx, retryPause(err, pause)) == nil {
+		if ctx.Err() == nil && IsTransient(err) && wait.For(ctx, retryPause(err, pause)) == nil {
 			pause = min(2*pause, longestPause)
 			continue
 		}
@@ -101,18 +103,6 @@ func withDefaultTimeout(ctx context.Context, d time.Duration) (context.Context, 
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, d)
-}
-
-// sleep waits for d or the end of ctx, whichever is first.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }
 
 // IsTransient reports whether the same request may succeed later: the network or the server failed.

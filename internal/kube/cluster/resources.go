@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
+
+	"github.com/tare-mesh/tare/internal/base/wait"
 )
 
 // resources finds the kinds of a cluster by API discovery, and lists and addresses their objects.
@@ -79,7 +81,7 @@ func (r *resources) kinds(ctx context.Context) ([]kind, error) {
 			r.groupAway.Store(away)
 			return all, err
 		}
-		if time.Since(began) > awaitGroups || sleep(ctx, pause) != nil {
+		if time.Since(began) > awaitGroups || wait.For(ctx, pause) != nil {
 			r.groupAway.Store(true)
 			return all, err
 		}

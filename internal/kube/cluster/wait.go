@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/wait"
 )
 
 // Times of a wait.
@@ -86,8 +87,8 @@ func (c *Cluster) WaitFor(ctx context.Context, report func(string), ref Ref, con
 	return w.run(ctx)
 }
 
-// wait is one wait for one object.
-type wait struct {
+// waiter is one wait for one object.
+type waiter struct {
 	requests  requests
 	explainer *explainer
 	client    dynamic.ResourceInterface
@@ -102,12 +103,12 @@ type wait struct {
 	reported  string
 }
 
-func newWait(c *Cluster, client dynamic.ResourceInterface, ref Ref, report func(string)) *wait {
-	return &wait{requests: c.requests, explainer: c.explainer, client: client, ref: ref, judge: readyOf, report: report, began: time.Now()}
+func newWait(c *Cluster, client dynamic.ResourceInterface, ref Ref, report func(string)) *waiter {
+	return &waiter{requests: c.requests, explainer: c.explainer, client: client, ref: ref, judge: readyOf, report: report, began: time.Now()}
 }
 
 // run reads the object whenever a watch reports a change, or after resync.
-func (w *wait) run(ctx context.Context) error {
+func (w *waiter) run(ctx context.Context) error {
 	for {
 		o, err := w.read(ctx)
 		switch {
@@ -117,7 +118,7 @@ func (w *wait) run(ctx context.Context) error {
 			return w.requests.explained("wait for "+w.ref.String(), err)
 		case err != nil:
 			w.progress(w.ref.String() + ": the API server does not answer: " + message(err))
-			_ = sleep(ctx, time.Second)
+			_ = wait.For(ctx, time.Second)
 			continue
 		}
 		if w.last.ok {
@@ -133,7 +134,7 @@ func (w *wait) run(ctx context.Context) error {
 }
 
 // read returns the object, nil if it does not exist, and judges it.
-func (w *wait) read(ctx context.Context) (*unstructured.Unstructured, error) {
+func (w *waiter) read(ctx context.Context) (*unstructured.Unstructured, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	o, err := w.client.Get(ctx, w.ref.Name, metav1.GetOptions{})
@@ -149,7 +150,7 @@ func (w *wait) read(ctx context.Context) (*unstructured.Unstructured, error) {
 
 // untilChanged returns when the object has changed, or after resync. It needs no permission to watch: without a watch
 // it returns after resync.
-func (w *wait) untilChanged(ctx context.Context, o *unstructured.Unstructured) {
+func (w *waiter) untilChanged(ctx context.Context, o *unstructured.Unstructured) {
 	ctx, cancel := context.WithTimeout(ctx, resync)
 	defer cancel()
 	options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", w.ref.Name).String()}
@@ -166,13 +167,13 @@ func (w *wait) untilChanged(ctx context.Context, o *unstructured.Unstructured) {
 	case <-ctx.Done():
 	case _, ok := <-changes.ResultChan():
 		if !ok {
-			_ = sleep(ctx, time.Second)
+			_ = wait.For(ctx, time.Second)
 		}
 	}
 }
 
 // explain finds the obstacle, at most once per resync to spare the API server.
-func (w *wait) explain(ctx context.Context, o *unstructured.Unstructured) {
+func (w *waiter) explain(ctx context.Context, o *unstructured.Unstructured) {
 	if w.last.failed == "" && time.Since(w.began) < resync || time.Since(w.explained) < resync {
 		return
 	}
@@ -181,7 +182,7 @@ func (w *wait) explain(ctx context.Context, o *unstructured.Unstructured) {
 }
 
 // state is the progress in one line, with the apparent obstacle if requested.
-func (w *wait) state(obstacle bool) string {
+func (w *waiter) state(obstacle bool) string {
 	s := w.ref.String()
 	if w.last.state != "" {
 		s += ": " + w.last.state
@@ -193,7 +194,7 @@ func (w *wait) state(obstacle bool) string {
 }
 
 // progress reports a line unless it repeats the last one.
-func (w *wait) progress(s string) {
+func (w *waiter) progress(s string) {
 	if w.report != nil && s != w.reported {
 		w.report("waiting for " + s)
 	}
@@ -201,7 +202,7 @@ func (w *wait) progress(s string) {
 }
 
 // timedOut is the error after ctx has ended, by its deadline or by an interrupt.
-func (w *wait) timedOut(ctx context.Context) error {
+func (w *waiter) timedOut(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("wait for %s: %w", w.state(true), ctx.Err())
 	}
@@ -218,7 +219,7 @@ func (w *wait) timedOut(ctx context.Context) error {
 	return w.notReady(ctx.Err())
 }
 
-func (w *wait) notReady(cause error) error {
+func (w *waiter) notReady(cause error) error {
 	e := &NotReady{Hinted: hint.Hinted{Err: cause, Text: w.why.hint()}, What: w.state(false), Waited: rounded(time.Since(w.began))}
 	if w.last.failed != "" {
 		e.What += ": " + w.last.failed

@@ -11,9 +11,10 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/typed/coordination/v1"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
@@ -111,7 +112,7 @@ func (l *Lease) Acquire(ctx context.Context) error {
 	return err
 }
 
-func (l *Lease) client(namespace string) v1.LeaseInterface {
+func (l *Lease) client(namespace string) coordination.LeaseInterface {
 	return l.cluster.Typed().CoordinationV1().Leases(namespace)
 }
 
@@ -155,12 +156,8 @@ func (l *Lease) free(ctx context.Context, h Holder) (bool, error) {
 	if !h.Expired() {
 		return false, nil
 	}
-	t := time.NewTimer(l.observe)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
-	case <-t.C:
+	if err := wait.For(ctx, l.observe); err != nil {
+		return false, err
 	}
 	now, held, err := holderIn(ctx, l.cluster, h.Lease.Namespace)
 	return err == nil && (!held || now.version == h.version), err

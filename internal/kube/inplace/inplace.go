@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/manifest"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
@@ -159,11 +160,12 @@ func (s state) settled(ctx context.Context, c *cluster.Cluster, within time.Dura
 	if c.DryRun() {
 		return nil
 	}
-	var late <-chan time.Time
 	if within > 0 {
-		late = time.After(within)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, within)
+		defer cancel()
 	}
-	for {
+	return wait.Until(ctx, endPause, func(ctx context.Context) error {
 		ending := ""
 		err := c.Retry(ctx, "list the pods of "+s.Namespace, func(ctx context.Context) error {
 			list, err := c.Typed().CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{})
@@ -178,20 +180,17 @@ func (s state) settled(ctx context.Context, c *cluster.Cluster, within time.Dura
 			}
 			return nil
 		})
-		if err != nil || ending == "" {
+		switch {
+		case err != nil && ctx.Err() == nil:
+			return wait.Stop(err)
+		case err != nil || ending == "":
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("pod %s of namespace %s %w: %w", ending, s.Namespace, errNotEnding, context.Cause(ctx))
-		case <-late:
-			return fmt.Errorf("pod %s of namespace %s %w", ending, s.Namespace, errNotEnding)
-		case <-time.After(endPause):
-			if report != nil {
-				report("end of pod " + ending + " of namespace " + s.Namespace)
-			}
+		if report != nil {
+			report("end of pod " + ending + " of namespace " + s.Namespace)
 		}
-	}
+		return fmt.Errorf("pod %s of namespace %s %w", ending, s.Namespace, errNotEnding)
+	})
 }
 
 // Restore puts a namespace back as it was before [Begin], waits until its workloads are ready, and deletes the stored

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/guard"
@@ -154,25 +154,22 @@ const logEnd = "looked\n"
 // waitForLog waits until a pod has ended, and returns its log.
 func (n *nodeInspector) waitForLog(ctx context.Context, name string) (string, error) {
 	pods := n.cluster.Typed().CoreV1().Pods(metav1.NamespaceDefault)
-	again := time.NewTicker(inspectPause)
-	defer again.Stop()
 	state := ""
-	for {
+	err := wait.Until(ctx, inspectPause, func(ctx context.Context) error {
 		pod, err := pods.Get(ctx, name, metav1.GetOptions{})
 		if err != nil && ctx.Err() == nil {
-			return "", err
+			return wait.Stop(err)
 		}
-		if err == nil {
-			state = podState(pod)
-			if ended := slices.Contains([]corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed}, pod.Status.Phase); ended {
-				break
-			}
+		if err != nil {
+			return err
 		}
-		select {
-		case <-ctx.Done():
-			return "", fmt.Errorf("%w: %s", context.Cause(ctx), state)
-		case <-again.C:
+		if state = podState(pod); pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			return nil
 		}
+		return errors.New(state)
+	})
+	if err != nil {
+		return "", err
 	}
 	log, err := pods.GetLogs(name, &corev1.PodLogOptions{}).Stream(ctx)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
@@ -74,11 +75,7 @@ func (c combinedFollower) Follow(ctx context.Context, groups [][]platform.Task, 
 	f := &combinedFollowing{cluster: cluster, local: make(chan localReading, len(at))}
 	go func() {
 		for _, due := range at {
-			wait := time.NewTimer(time.Until(due))
-			select {
-			case <-wait.C:
-			case <-ctx.Done():
-				wait.Stop()
+			if wait.For(ctx, time.Until(due)) != nil {
 				return
 			}
 			var one localReading

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/inside/nodeagent"
 	"github.com/tare-mesh/tare/internal/kube/agents"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -86,12 +87,8 @@ func (m *Meter) Follow(ctx context.Context, groups [][]platform.Task, at []time.
 
 // Next implements [meter.Following].
 func (f *following) Next(ctx context.Context) (read []meter.Instant, done bool, err error) {
-	wait := time.NewTimer(time.Until(f.asked.Add(followPause)))
-	defer wait.Stop()
-	select {
-	case <-wait.C:
-	case <-ctx.Done():
-		return nil, false, context.Cause(ctx)
+	if err := wait.For(ctx, time.Until(f.asked.Add(followPause))); err != nil {
+		return nil, false, err
 	}
 	f.asked = time.Now()
 	if err := f.ask(ctx); err != nil {

@@ -26,6 +26,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
@@ -68,7 +69,7 @@ type Meter struct {
 
 // Of makes the meter of some nodes.
 func Of(source Source, nodes []cluster.Node) *Meter {
-	m := &Meter{source: source, nodes: nodes, pause: pause, own: map[string]*remainder{}, peaks: map[meter.Container]int64{}, kills: map[meter.Container]meter.Kills{}}
+	m := &Meter{source: source, nodes: nodes, pause: wait.For, own: map[string]*remainder{}, peaks: map[meter.Container]int64{}, kills: map[meter.Container]meter.Kills{}}
 	for _, n := range nodes {
 		m.own[n.Name] = &remainder{node: n.Name}
 	}
@@ -86,17 +87,6 @@ func (m *Meter) nodesOf(tasks []platform.Task) []cluster.Node {
 	return slices.DeleteFunc(slices.Clone(m.nodes), func(n cluster.Node) bool {
 		return !m.isWhole(n) && !slices.ContainsFunc(tasks, func(t platform.Task) bool { return t.Node == n.Name })
 	})
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
 }
 
 // Open makes the meter of all nodes of a cluster.

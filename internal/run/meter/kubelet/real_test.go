@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
@@ -158,7 +159,7 @@ func follow(t *testing.T, groups map[string]cgroup) func(name string, at time.Ti
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for pause(ctx, 50*time.Millisecond) == nil {
+		for wait.For(ctx, 50*time.Millisecond) == nil {
 			for name, g := range groups {
 				cpu, err := g.cpu()
 				if err != nil {
@@ -200,7 +201,7 @@ func TestRealKubeletAgainstControlGroup(t *testing.T) {
 	first := settledLook(t, m, tasks, value)
 	last := first
 	for end := time.Now().Add(30 * time.Second); ; {
-		if err := pause(t.Context(), 2*time.Second); err != nil {
+		if err := wait.For(t.Context(), 2*time.Second); err != nil {
 			t.Fatal(err)
 		}
 		last, err = m.Read(t.Context(), tasks, meter.Edge)
@@ -270,7 +271,7 @@ func between(t *testing.T, value func(string, time.Time) (int64, bool), name str
 		if time.Now().After(end) {
 			t.Fatalf("%s: the control group was not read at %v and %v", name, a.At, b.At)
 		}
-		if err := pause(t.Context(), 50*time.Millisecond); err != nil {
+		if err := wait.For(t.Context(), 50*time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -285,7 +286,7 @@ func settledLook(t *testing.T, m *Meter, tasks []platform.Task, value func(strin
 		l, err = m.Read(t.Context(), tasks, meter.Edge)
 		// A busy kubelet may not answer in time.
 		ready := err == nil && l.Gap == nil && len(l.Missing) == 0 && l.Node != nil && len(l.Found) > 1
-		if err := pause(t.Context(), time.Second); err != nil {
+		if err := wait.For(t.Context(), time.Second); err != nil {
 			t.Fatal(err)
 		}
 		for _, k := range tasks {
@@ -336,7 +337,7 @@ func TestRealErrorByLength(t *testing.T) {
 		if r, ok := l.Tasks["app"]; ok {
 			app.keep(r)
 		}
-		if err := pause(t.Context(), time.Second); err != nil {
+		if err := wait.For(t.Context(), time.Second); err != nil {
 			t.Fatal(err)
 		}
 	}

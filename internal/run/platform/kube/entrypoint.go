@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
@@ -296,24 +297,19 @@ func firstReachable(ctx context.Context, addresses []string) (string, error) {
 	if len(addresses) == 0 {
 		return "", errors.New("no address")
 	}
-	ctx, cancel := context.WithTimeout(ctx, openTimeout)
-	defer cancel()
-	pause := time.NewTicker(dialPause)
-	defer pause.Stop()
 	dialer := net.Dialer{Timeout: dialTimeout}
-	for {
+	reached := ""
+	err := wait.Within(ctx, openTimeout, dialPause, func(ctx context.Context) error {
 		var failed []error
 		for _, address := range addresses {
 			c, err := dialer.DialContext(ctx, "tcp", address)
 			if err == nil {
-				return address, c.Close()
+				reached = address
+				return c.Close()
 			}
 			failed = append(failed, err)
 		}
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			return "", fmt.Errorf("no address accepts a connection: %w", errors.Join(failed...))
-		}
-	}
+		return fmt.Errorf("no address accepts a connection: %w", errors.Join(failed...))
+	})
+	return reached, err
 }

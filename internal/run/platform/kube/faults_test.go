@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
 )
@@ -82,8 +84,14 @@ func TestPodsEndAndReturn(t *testing.T) {
 		t.Error("an unknown pod was ended")
 	}
 	killContainer(t, c, taskOf(t, d, "echo-1/app.2"))
-	if err := poll(t.Context(), time.Minute, func() bool { return d.monitor.Err() != nil }); err != nil {
-		t.Errorf("the loss of a replacement pod is not reported: %v", err)
+	err = wait.Within(t.Context(), time.Minute, pollInterval, func(context.Context) error {
+		if d.monitor.Err() == nil {
+			return errors.New("the loss of a replacement pod is not reported")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
 )
@@ -66,11 +68,15 @@ func bareName(i int) string { return fmt.Sprintf("tare-bare-%d", i) }
 // awaitCondition polls a condition for less time than a node without a kubelet stays ready.
 func awaitCondition(t *testing.T, condition string, holds func() (bool, error)) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	var last error
-	if err := poll(ctx, 30*time.Second, func() bool { ok, err := holds(); last = err; return ok }); err != nil {
-		t.Fatalf("waited for %s: %v; %v", condition, err, last)
+	err := wait.Within(t.Context(), 30*time.Second, pollInterval, func(context.Context) error {
+		ok, err := holds()
+		if !ok && err == nil {
+			err = errors.New(condition)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatalf("waited for %s: %v", condition, err)
 	}
 }
 
@@ -90,10 +96,13 @@ func schedule(t *testing.T, c *cluster.Cluster, affinity string) (application, l
 		gone := metav1.DeleteOptions{PropagationPolicy: &background}
 		_ = c.Typed().AppsV1().Deployments(d.namespace).Delete(ctx, spec.Entry().Name, gone)
 		_ = c.Typed().BatchV1().Jobs(d.namespace).Delete(ctx, loadService, gone)
-		err := poll(ctx, 30*time.Second, func() bool {
+		err := wait.Within(ctx, 30*time.Second, pollInterval, func(ctx context.Context) error {
 			_ = pods.DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &zero}, metav1.ListOptions{})
 			list, err := pods.List(ctx, metav1.ListOptions{})
-			return err == nil && len(list.Items) == 0
+			if err == nil && len(list.Items) > 0 {
+				err = fmt.Errorf("%d pods are left", len(list.Items))
+			}
+			return err
 		})
 		if err != nil {
 			t.Error(err)

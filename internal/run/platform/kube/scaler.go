@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tare-mesh/tare/internal/base/wait"
 )
 
 const (
@@ -53,11 +55,13 @@ func (s *scaler) removeReplica(ctx context.Context, pod *corev1.Pod, grace time.
 		return err
 	}
 	// The ReplicaSet's controller sees the annotation through a watch, as this one does. The count changes only then.
-	marked := func() bool {
-		now := s.pods.byUID(pod.UID)
-		return now == nil || now.Annotations[deletionCost] == deleteFirst
-	}
-	if err := poll(ctx, endTimeout, marked); err != nil {
+	err = wait.Within(ctx, endTimeout, pollInterval, func(context.Context) error {
+		if now := s.pods.byUID(pod.UID); now != nil && now.Annotations[deletionCost] != deleteFirst {
+			return fmt.Errorf("pod %s is not marked", pod.Name)
+		}
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	s.faults.release(pod, true)

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
@@ -136,38 +137,25 @@ func (p *trialPods) find(id string) (*corev1.Pod, error) {
 
 // awaitDeleted waits until a pod is gone from the cluster.
 func (p *trialPods) awaitDeleted(ctx context.Context, pod *corev1.Pod, grace time.Duration) error {
-	if err := poll(ctx, grace+endTimeout, func() bool { return p.byUID(pod.UID) == nil }); err != nil {
-		return fmt.Errorf("pod %s does not end: %w", pod.Name, err)
-	}
-	return nil
+	return wait.Within(ctx, grace+endTimeout, pollInterval, func(context.Context) error {
+		if p.byUID(pod.UID) != nil {
+			return fmt.Errorf("pod %s does not end", pod.Name)
+		}
+		return nil
+	})
 }
 
 // awaitReplacement waits until a new pod in a slot is ready.
-func (p *trialPods) awaitReplacement(ctx context.Context, service string, number int) (*corev1.Pod, error) {
-	var pod *corev1.Pod
-	err := poll(ctx, replaceTimeout, func() bool {
-		pod = p.current(service, number)
-		return pod != nil && isReady(pod)
+func (p *trialPods) awaitReplacement(ctx context.Context, service string, number int) (pod *corev1.Pod, err error) {
+	err = wait.Within(ctx, replaceTimeout, pollInterval, func(context.Context) error {
+		if pod = p.current(service, number); pod == nil || !isReady(pod) {
+			return errors.New("no replacement pod is ready")
+		}
+		return nil
 	})
 	if err != nil {
 		why := p.cluster.Explain(context.WithoutCancel(ctx), cluster.Ref{Kind: cluster.KindDeployment, Namespace: p.namespace, Name: service})
-		return nil, fmt.Errorf("no replacement pod is ready: %w: %s", err, strings.Join(why, "; "))
+		return nil, fmt.Errorf("%w: %s", err, strings.Join(why, "; "))
 	}
 	return pod, nil
-}
-
-// poll waits until a condition on the followed pods holds.
-func poll(ctx context.Context, timeout time.Duration, holds func() bool) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w after %v", context.DeadlineExceeded, timeout))
-	defer cancel()
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return nil
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/meshes"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -51,26 +52,21 @@ func (v *verifier) Verify(ctx context.Context, probe platform.Probe) (done platf
 // checkAnswers sends probes until all of them succeed, for at most openTimeout.
 func (v *verifier) checkAnswers(ctx context.Context) (check.Check, error) {
 	c := check.Check{Name: "answers of " + v.spec.Entry().Name}
-	pause := time.NewTicker(probePause)
-	defer pause.Stop()
-	for deadline := time.Now().Add(openTimeout); ; {
-		report, err := v.prober.send(ctx)
+	err := wait.Within(ctx, openTimeout, probePause, func(context.Context) error {
+		report, err := v.prober.send(ctx) // one that has begun is not cut short
 		if err != nil {
-			return c, err
+			return wait.Stop(err)
 		}
-		if c.OK, c.Detail = v.prober.accept(report); c.OK {
-			return c, nil
+		if c.OK, c.Detail = v.prober.accept(report); !c.OK {
+			return errors.New(c.Detail)
 		}
+		return nil
+	})
+	if err != nil && c.Detail != "" && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		c.Hint = "the application or a proxy in front of it fails; see their logs in the trial's provenance directory"
-		if time.Now().After(deadline) {
-			return c, nil
-		}
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			return c, context.Cause(ctx)
-		}
+		return c, nil
 	}
+	return c, err
 }
 
 // checkContainers compares the containers of every pod with its manifest: without a mesh nothing is injected, with a

@@ -2,12 +2,14 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -250,28 +252,24 @@ func rest(ctx context.Context, limit time.Duration, flows []flow) ([]reading, er
 }
 
 // readUntil returns the first readings that are done, or the last ones within the limit.
-func readUntil(ctx context.Context, limit time.Duration, flows []flow, done func([]reading) bool) ([]reading, error) {
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
-	again := time.NewTicker(10 * adminPause)
-	defer again.Stop()
-	for {
-		now, err := readAll(ctx, flows)
+func readUntil(ctx context.Context, limit time.Duration, flows []flow, done func([]reading) bool) (last []reading, err error) {
+	err = wait.Within(ctx, limit, 10*adminPause, func(context.Context) error {
+		now, err := readAll(ctx, flows) // a reading that has begun is not cut short
 		if err != nil {
-			return nil, err
+			return wait.Stop(err)
 		}
-		if done(now) {
-			return now, nil
+		if last = now; !done(now) {
+			return errUnsettled
 		}
-		select {
-		case <-again.C:
-		case <-deadline.C:
-			return now, nil
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
+		return nil
+	})
+	if errors.Is(err, errUnsettled) && ctx.Err() == nil {
+		return last, nil
 	}
+	return last, err
 }
+
+var errUnsettled = errors.New("the counters still change")
 
 func allHold(flows []flow, before, after []reading) bool {
 	for i, f := range flows {

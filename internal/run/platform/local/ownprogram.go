@@ -15,6 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/base/rpc"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
@@ -88,19 +89,13 @@ func (o *ownPrograms) start(ctx context.Context, p *pod, s app.Service) error {
 func (o *ownPrograms) awaitReady(ctx context.Context, p *pod, process *proc.Process) error {
 	id := p.name + "/app"
 	began, elsewhere := time.Now(), time.Time{}
-	again := time.NewTicker(ownPause)
-	defer again.Stop()
-	for {
+	err := wait.Until(ctx, ownPause, func(ctx context.Context) error {
 		err := ready(ctx, p)
-		if err == nil {
+		switch {
+		case err == nil:
 			return nil
-		}
-		select {
-		case <-process.Done():
-			return ended(id, process)
-		case <-ctx.Done():
-			return fmt.Errorf("start %s: %w", id, context.Cause(ctx))
-		case <-again.C:
+		case exited(process):
+			return wait.Stop(ended(id, process))
 		}
 		var refused *net.OpError
 		if !errors.As(err, &refused) {
@@ -108,11 +103,15 @@ func (o *ownPrograms) awaitReady(ctx context.Context, p *pod, process *proc.Proc
 		} else if listens := listening(process.PID); len(listens) > 0 && elsewhere.IsZero() {
 			elsewhere = time.Now()
 		}
-		switch {
-		case !elsewhere.IsZero() && time.Since(elsewhere) > o.elsewhere, time.Since(began) > o.limit:
-			return notReady(id, p, process, time.Since(began), err)
+		if !elsewhere.IsZero() && time.Since(elsewhere) > o.elsewhere || time.Since(began) > o.limit {
+			return wait.Stop(notReady(id, p, process, time.Since(began), err))
 		}
+		return err
+	})
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("start %s: %w", id, context.Cause(ctx))
 	}
+	return err
 }
 
 // notReady is the error of a program that does not serve in time.

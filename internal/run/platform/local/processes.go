@@ -13,6 +13,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -219,33 +220,32 @@ func (ps *processes) note(d descendant) {
 // startTimeout bounds the time until a new process is ready.
 const startTimeout = 30 * time.Second
 
-var errSlow = errors.New("it is not ready")
-
-// awaitReady polls until a new process is ready, has ended, or the time is over.
-func awaitReady(ctx context.Context, id string, p *proc.Process, ready func(context.Context) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errSlow)
-	defer cancel()
-	again := time.NewTicker(adminPause)
-	defer again.Stop()
-	var last error // the last error of ready, not the end of the context
-	for {
-		err := ready(ctx)
-		if err == nil {
-			return nil
-		}
-		if last == nil || ctx.Err() == nil {
-			last = err
-		}
-		select {
-		case <-p.Done():
-			return ended(id, p)
-		case <-ctx.Done():
-			cause := context.Cause(ctx)
-			if errors.Is(cause, errSlow) {
-				return hint.Wrap(fmt.Errorf("start %s: %w after %v: %w", id, errSlow, startTimeout, last), "its log is "+p.Command().Log)
-			}
-			return fmt.Errorf("start %s: %w", id, cause)
-		case <-again.C:
-		}
+// exited reports whether a process has ended.
+func exited(p *proc.Process) bool {
+	select {
+	case <-p.Done():
+		return true
+	default:
+		return false
 	}
+}
+
+// awaitReady waits until a new process is ready or has ended, or the time is over.
+func awaitReady(ctx context.Context, id string, p *proc.Process, ready func(context.Context) error) error {
+	var gone error
+	err := wait.Within(ctx, startTimeout, adminPause, func(ctx context.Context) error {
+		err := ready(ctx)
+		if err != nil && exited(p) {
+			gone = ended(id, p)
+			return wait.Stop(gone)
+		}
+		return err
+	})
+	switch {
+	case err == nil, gone != nil:
+		return err
+	case ctx.Err() != nil:
+		return fmt.Errorf("start %s: %w", id, context.Cause(ctx))
+	}
+	return hint.Wrap(fmt.Errorf("start %s: it is not ready: %w", id, err), "its log is "+p.Command().Log)
 }

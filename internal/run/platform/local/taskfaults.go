@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/procfs"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
@@ -110,25 +111,19 @@ func suspend(ctx context.Context, p *proc.Process) error {
 	if err := p.SignalGroup(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	again := time.NewTicker(time.Millisecond)
-	defer again.Stop()
-	for deadline := time.Now().Add(suspendTimeout); ; {
+	return wait.Within(ctx, suspendTimeout, time.Millisecond, func(context.Context) error {
 		left, err := running(p.PID)
-		if err != nil || len(left) == 0 {
-			return err
+		if err != nil {
+			return wait.Stop(err)
 		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("processes %v are not stopped %v after SIGSTOP", left, suspendTimeout)
+		if len(left) == 0 {
+			return nil
 		}
 		for _, pid := range left { // of another process group, or not stopped yet
 			_ = syscall.Kill(pid, syscall.SIGSTOP)
 		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+		return fmt.Errorf("processes %v are not stopped by SIGSTOP", left)
+	})
 }
 
 // resume resumes the process and its descendants. As they are stopped, the process tree does not change.

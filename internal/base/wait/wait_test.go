@@ -1,0 +1,50 @@
+package wait
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+func TestUntil(t *testing.T) {
+	unready, broken, interrupted := errors.New("unready"), errors.New("broken"), errors.New("interrupted")
+	for name, c := range map[string]struct {
+		results []error // of the attempts, the last one repeated
+		wants   []error
+	}{
+		"at once":                {[]error{nil}, nil},
+		"at the third":           {[]error{unready, unready, nil}, nil},
+		"never":                  {[]error{unready}, []error{unready, interrupted}},
+		"a final error":          {[]error{unready, Stop(broken)}, []error{broken}},
+		"an attempt cut short":   {[]error{unready, interrupted}, []error{unready, interrupted}},
+		"the first is cut short": {[]error{interrupted}, []error{interrupted}},
+	} {
+		ctx, interrupt := context.WithCancelCause(t.Context())
+		attempts := 0
+		err := Until(ctx, time.Millisecond, func(context.Context) error {
+			result := c.results[min(attempts, len(c.results)-1)]
+			if attempts++; attempts == 5 || errors.Is(result, interrupted) {
+				interrupt(interrupted)
+			}
+			return result
+		})
+		interrupt(nil)
+		if (err == nil) != (c.wants == nil) {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, want := range c.wants {
+			if !errors.Is(err, want) {
+				t.Errorf("%s: %v does not wrap %v", name, err, want)
+			}
+		}
+	}
+	if err := Within(t.Context(), time.Millisecond, time.Hour, func(context.Context) error { return unready }); !errors.Is(err, unready) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("after the limit: %v", err)
+	}
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	interrupt(interrupted)
+	if err := For(ctx, time.Hour); !errors.Is(err, interrupted) {
+		t.Error(err)
+	}
+}
