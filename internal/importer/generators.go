@@ -22,16 +22,39 @@ import (
 	"github.com/tare-mesh/tare/internal/run/generator"
 )
 
-// format reads the output of one load generator.
+// format reads the outputs of one load generator, one file per run.
 type format struct {
-	parse func(r io.Reader, corrected bool) (generator.Outcome, error)
+	name, doc string
+	parse     func(r io.Reader, corrected bool) (generator.Outcome, error)
+	records   []recordFormat // outputs with every request, which are recognized by their beginning
 	// once occur exactly once in a complete output that begins with head.
 	once []string
 	head string
 	// loop and arrivals are set if the generator has only one kind.
 	loop, arrivals string
 	failures       bool   // latencies of its summaries include failed requests
-	mark           string // occurs in outputs of this generator only
+	mark           string // occurs in outputs of this generator only: the hint where another one's is expected
+}
+
+// formats are in the order of the help.
+var formats = []format{
+	{name: "fortio", doc: "JSON of fortio load -json", parse: plain(generator.ParseFortio), failures: true, mark: `"DurationHistogram"`},
+	{name: "oha", doc: "JSON of oha, also as Python printed it, or its CSV", parse: generator.ParseOha, mark: `"latencyPercentiles"`,
+		records: []recordFormat{{head: generator.OhaCSVHeader, each: generator.EachOhaRecord, omits: true}}},
+	{name: "vegeta", doc: "results of vegeta attack (gob, JSON, CSV), or its report as JSON or text", parse: plain(generator.ParseVegeta),
+		head: "Requests ", once: []string{"[total, rate", "Latencies ", "Status Codes ", "Error Set:"}, loop: "open", arrivals: "constant", failures: true},
+	{name: "wrk2", doc: "text of wrk2 --latency", parse: plain(generator.ParseWrk2), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "open", arrivals: "constant"},
+	{name: "wrk", doc: "text of wrk --latency", parse: plain(generator.ParseWrk), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "closed"},
+	{name: "k6", doc: "k6 --out json or csv, --summary-export, or the data of handleSummary as JSON", parse: plain(generator.ParseK6), failures: true, mark: `"http_reqs"`,
+		records: []recordFormat{{head: "metric_name,", each: uncorrected(generator.EachK6CSVRecord), day: true, coarse: true},
+			{head: `{"type":`, each: uncorrected(generator.EachK6Record), day: true}, {head: `{"metric":`, each: uncorrected(generator.EachK6Record), day: true}}},
+	{name: "nighthawk", doc: "JSON of nighthawk_client --output-format json", parse: plain(generator.ParseNighthawk), mark: `"benchmark_http_client`},
+	{name: "hey", doc: "text of hey, or its CSV", parse: plain(generator.ParseHey), head: "Summary:", once: []string{"Summary:", "Requests/sec:"}, mark: "Size/request:", failures: true,
+		records: []recordFormat{{head: "response-time,", each: uncorrected(generator.EachHeyRecord), coarse: true, omits: true}}},
+	{name: "ghz", doc: "JSON of ghz -O json", parse: plain(generator.ParseGhz), mark: `"statusCodeDistribution"`},
+	{name: "jmeter", doc: "JTL of JMeter as CSV, with its header", parse: noTable,
+		records: []recordFormat{{head: "timeStamp,", each: uncorrected(generator.EachJMeterRecord), day: true, coarse: true}}},
+	{name: "hdrhistogram", doc: "percentiles in ms as HdrHistogram prints them (.hgrm), with --rate", parse: plain(generator.ParsePercentiles)},
 }
 
 // plain adapts readers that do not need the flag.
@@ -39,48 +62,23 @@ func plain(parse func(io.Reader) (generator.Outcome, error)) func(io.Reader, boo
 	return func(r io.Reader, _ bool) (generator.Outcome, error) { return parse(r) }
 }
 
-var formats = map[string]format{
-	"fortio":       {parse: plain(generator.ParseFortio), failures: true, mark: `"DurationHistogram"`},
-	"oha":          {parse: generator.ParseOha, mark: `"latencyPercentiles"`},
-	"vegeta":       {parse: plain(generator.ParseVegeta), head: "Requests ", once: []string{"[total, rate", "Latencies ", "Status Codes ", "Error Set:"}, loop: "open", arrivals: "constant", failures: true},
-	"wrk2":         {parse: plain(generator.ParseWrk2), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "open", arrivals: "constant"},
-	"wrk":          {parse: plain(generator.ParseWrk), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "closed"},
-	"k6":           {parse: plain(generator.ParseK6), failures: true, mark: `"http_reqs"`},
-	"nighthawk":    {parse: plain(generator.ParseNighthawk), mark: `"benchmark_http_client`},
-	"hey":          {parse: plain(generator.ParseHey), head: "Summary:", once: []string{"Summary:", "Requests/sec:"}, mark: "Size/request:", failures: true},
-	"ghz":          {parse: plain(generator.ParseGhz), mark: `"statusCodeDistribution"`},
-	"jmeter":       {parse: noTable},
-	"hdrhistogram": {parse: plain(generator.ParsePercentiles)},
-}
-
 // noTable refuses what is not a JTL with a header.
 func noTable(io.Reader, bool) (generator.Outcome, error) {
 	return generator.Outcome{}, errors.New("read output of jmeter: the first line is not a header with timeStamp and elapsed")
 }
 
-// generatorSource is a load generator whose own output can be imported, one file
-// per run.
-type generatorSource struct {
-	name, doc string
-}
-
-var generators = []generatorSource{
-	{"fortio", "JSON of fortio load -json"},
-	{"oha", "JSON of oha, also as Python printed it, or its CSV"},
-	{"vegeta", "results of vegeta attack (gob, JSON, CSV), or its report as JSON or text"},
-	{"wrk2", "text of wrk2 --latency"},
-	{"wrk", "text of wrk --latency"},
-	{"k6", "k6 --out json or csv, --summary-export, or the data of handleSummary as JSON"},
-	{"nighthawk", "JSON of nighthawk_client --output-format json"},
-	{"hey", "text of hey, or its CSV"},
-	{"ghz", "JSON of ghz -O json"},
-	{"jmeter", "JTL of JMeter as CSV, with its header"},
-	{"hdrhistogram", "percentiles in ms as HdrHistogram prints them (.hgrm), with --rate"},
+// formatOf returns the format of a generator. One without a name reads nothing.
+func formatOf(generator string) format {
+	i := slices.IndexFunc(formats, func(f format) bool { return f.name == generator })
+	if i < 0 {
+		return format{}
+	}
+	return formats[i]
 }
 
 // read creates a trial from every file.
-func (g generatorSource) read(paths []string, o Options) (*Study, error) {
-	s := &Study{Source: g.name, Name: "imported-" + g.name, Description: "Imported: results of " + g.name + "."}
+func (f format) read(paths []string, o Options) (*Study, error) {
+	s := &Study{Source: f.name, Name: "imported-" + f.name, Description: "Imported: results of " + f.name + "."}
 	files, err := s.ListFiles(paths)
 	if err != nil {
 		return nil, err
@@ -102,7 +100,7 @@ func (g generatorSource) read(paths []string, o Options) (*Study, error) {
 	}
 	meshes := MeshesOf(dirs)
 	for _, path := range files {
-		t := g.trial(path, meshes[filepath.Dir(path)], o)
+		t := f.trial(path, meshes[filepath.Dir(path)], o)
 		if !slices.Contains(s.Meshes, t.Mesh) {
 			s.Meshes = append(s.Meshes, t.Mesh)
 		}
@@ -135,10 +133,10 @@ func head(path string) []byte {
 // 600-2….
 var rateInName = regexp.MustCompile(`^(\d+)-(\d+)\b`)
 
-func (g generatorSource) trial(path, mesh string, o Options) Trial {
+func (f format) trial(path, mesh string, o Options) Trial {
 	t := Trial{Mesh: cmp.Or(o.Mesh, mesh), Run: path, Files: []string{path}}
 	t.Record.Valid = true
-	if err := t.output(g.name, path, o); err != nil {
+	if err := t.output(f.name, path, o); err != nil {
 		t.Record.Valid, t.Record.Error = false, err.Error()
 	}
 	return t

@@ -27,8 +27,8 @@ type Source struct {
 // Generators returns the sources for load generator outputs, one per generator.
 func Generators() []Source {
 	var sources []Source
-	for _, g := range generators {
-		sources = append(sources, Source{g.name, g.doc, g.read})
+	for _, f := range formats {
+		sources = append(sources, Source{f.name, f.doc, f.read})
 	}
 	return sources
 }

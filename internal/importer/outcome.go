@@ -24,11 +24,11 @@ func ParseOutput(generator, path string, b []byte, corrected bool) (*Output, err
 }
 
 func parseOutput(generator, path string, b []byte, options Options) (*Output, error) {
-	if records := recordFormatOf(generator, b); records != nil {
-		return records.read(bytes.NewReader(b), path, options.Corrected)
+	f := formatOf(generator)
+	if records := f.recordsOf(b); records != nil {
+		return records.read(bytes.NewReader(b), generator, path, options.Corrected)
 	}
-	f, ok := formats[generator]
-	if !ok {
+	if f.name == "" {
 		return nil, &FileError{Path: path, Hinted: hint.Hinted{Err: fmt.Errorf("no reader for %s", generator)}}
 	}
 	if err := f.whole(path, b); err != nil {
@@ -88,9 +88,9 @@ func parseError(path string, b []byte, err error) error {
 		e.Line, e.Err, e.Text = 0, fmt.Errorf("this is %s, and no output of a load generator", what), tip
 		return e
 	}
-	for name, f := range formats {
-		if f.mark != "" && bytes.Contains(b, []byte(f.mark)) && !strings.Contains(err.Error(), "output of "+name+":") {
-			e.Text = "the file looks like an output of " + name + ": tare import " + name
+	for _, f := range formats {
+		if f.mark != "" && bytes.Contains(b, []byte(f.mark)) && !strings.Contains(err.Error(), "output of "+f.name+":") {
+			e.Text = "the file looks like an output of " + f.name + ": tare import " + f.name
 		}
 	}
 	var syntax *json.SyntaxError

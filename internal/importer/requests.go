@@ -111,12 +111,11 @@ func (c *requests) doubled() (n int) {
 
 // recordFormat is an output with every request, which is read in parts.
 type recordFormat struct {
-	generator string
-	head      string
-	each      func(r io.Reader, corrected bool, each func(generator.Record)) error
-	day       bool // times of day, without a date
-	coarse    bool // times are in ms or s: different requests can have equal figures
-	omits     bool // requests without a response
+	head   string
+	each   func(r io.Reader, corrected bool, each func(generator.Record)) error
+	day    bool // times of day, without a date
+	coarse bool // times are in ms or s: different requests can have equal figures
+	omits  bool // requests without a response
 }
 
 // uncorrected adapts readers that do not need the flag.
@@ -124,24 +123,14 @@ func uncorrected(each generator.Each) func(io.Reader, bool, func(generator.Recor
 	return func(r io.Reader, _ bool, record func(generator.Record)) error { return each(r, record) }
 }
 
-var recordFormats = []recordFormat{
-	{generator: "oha", head: generator.OhaCSVHeader, each: generator.EachOhaRecord, omits: true},
-	{generator: "hey", head: "response-time,", each: uncorrected(generator.EachHeyRecord), coarse: true, omits: true},
-	{generator: "k6", head: "metric_name,", each: uncorrected(generator.EachK6CSVRecord), day: true, coarse: true},
-	{generator: "k6", head: `{"type":`, each: uncorrected(generator.EachK6Record), day: true},
-	{generator: "k6", head: `{"metric":`, each: uncorrected(generator.EachK6Record), day: true},
-	{generator: "jmeter", head: "timeStamp,", each: uncorrected(generator.EachJMeterRecord), day: true, coarse: true},
-}
-
-// recordFormatOf returns the format of a beginning, or nil if it is none.
-func recordFormatOf(name string, head []byte) *recordFormat {
+// recordsOf returns the format of every request that begins with head, or nil.
+func (f format) recordsOf(head []byte) *recordFormat {
 	head = bytes.TrimPrefix(head, []byte("\ufeff"))
-	for i := range recordFormats {
-		if f := &recordFormats[i]; f.generator == name && bytes.HasPrefix(head, []byte(f.head)) {
-			return f
-		}
+	i := slices.IndexFunc(f.records, func(r recordFormat) bool { return bytes.HasPrefix(head, []byte(r.head)) })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &f.records[i]
 }
 
 // streamOutput reads a record of every request without the whole file in memory. Nil means that it is none.
@@ -156,16 +145,16 @@ func streamOutput(name, path string, corrected bool) (*Output, error) {
 		return nil, fileError(path, err)
 	}
 	head, _ := r.Peek(64) // a short file has less
-	format := recordFormatOf(name, head)
-	if format == nil {
+	records := formatOf(name).recordsOf(head)
+	if records == nil {
 		return nil, nil
 	}
-	return format.read(r, path, corrected)
+	return records.read(r, name, path, corrected)
 }
 
-func (f *recordFormat) read(r io.Reader, path string, corrected bool) (*Output, error) {
+func (f *recordFormat) read(r io.Reader, name, path string, corrected bool) (*Output, error) {
 	o := newOutput(format{}, path)
-	o.generator = f.generator
+	o.generator = name
 	var c requests
 	err := f.each(r, corrected, func(r generator.Record) { c.add(o, r) })
 	if err == nil {
@@ -178,14 +167,14 @@ func (f *recordFormat) read(r io.Reader, path string, corrected bool) (*Output, 
 		err = o.count(generator.Outcome{Records: []generator.Record{}}) // all are counted
 	}
 	if err != nil {
-		return nil, damaged(path, 0, f.generator, err)
+		return nil, damaged(path, 0, name, err)
 	}
 	o.latency.Source = path
 	if f.day {
 		o.started = time.Unix(0, int64(c.first)).UTC()
 	}
 	if f.omits {
-		o.warn("source-note", f.generator+" omits requests without a response from this output: failures and their causes are unknown", "", metric.ErrorRatio)
+		o.warn("source-note", name+" omits requests without a response from this output: failures and their causes are unknown", "", metric.ErrorRatio)
 	}
 	return o, nil
 }

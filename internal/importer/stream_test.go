@@ -61,10 +61,10 @@ func TestOutputsThatAreNoFiles(t *testing.T) {
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name := range formats {
+	for _, f := range formats {
 		for _, path := range []string{"/dev/zero", fifo} {
-			if _, err := readOutput(name, path, Options{}); err == nil || !strings.Contains(err.Error(), path+": not a regular file") {
-				t.Errorf("%s %s: %v", name, path, err)
+			if _, err := readOutput(f.name, path, Options{}); err == nil || !strings.Contains(err.Error(), path+": not a regular file") {
+				t.Errorf("%s %s: %v", f.name, path, err)
 			}
 		}
 	}
