@@ -128,6 +128,9 @@ func meshChoice(ctx context.Context, c *cli.CommandLine, f *meshFlags, name stri
 		}
 		return mesh.Definition{}, f.choice, hint.Usage(fmt.Errorf("%w %q", errUnknownMesh, name), "meshes: "+strings.Join(names, ", ")+"; or give a definition with --mesh FILE")
 	}
+	if err := all[i].On(mesh.OnKubernetes); err != nil {
+		return mesh.Definition{}, f.choice, hint.Usage(err, hint.Of(err))
+	}
 	if all[i].Kubernetes == nil {
 		return mesh.Definition{}, f.choice, hint.Usage(fmt.Errorf("mesh %s has nothing in a cluster", name), "`tare list meshes` prints the meshes of Kubernetes")
 	}

@@ -1,9 +1,12 @@
 package platform
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/result/balance"
@@ -39,9 +42,35 @@ func parseStats(text []byte) (stats AppStats, err error) {
 	return stats, nil
 }
 
-// Counts returns the counts of one instance of a service. from has its task, and is unknown if
-// the stats could not be read.
-func (s AppStats) Counts(from balance.Count, of app.Service, protocol string) []balance.Count {
+// ReadEach makes readings of counters, some at once, and returns them in order. The error is for the end of ctx.
+func ReadEach[T any](ctx context.Context, atOnce int, reads []func(context.Context) []T) ([]T, error) {
+	all := make([][]T, len(reads))
+	var reading errgroup.Group
+	reading.SetLimit(atOnce)
+	for i, read := range reads {
+		reading.Go(func() error { all[i] = read(ctx); return nil })
+	}
+	_ = reading.Wait()
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("read the counters of requests: %w", context.Cause(ctx))
+	}
+	return slices.Concat(all...), nil
+}
+
+// Counts reads the counts of one instance of a service. from has its task. They are unknown if from is, or if the stats
+// cannot be read.
+func (a ServiceAPI) Counts(ctx context.Context, from balance.Count, of app.Service, protocol string) []balance.Count {
+	var s AppStats
+	if from.Unknown == "" {
+		var err error
+		if s, err = a.Stats(ctx); err != nil {
+			from.Unknown = err.Error()
+		}
+	}
+	return s.counts(from, of, protocol)
+}
+
+func (s AppStats) counts(from balance.Count, of app.Service, protocol string) []balance.Count {
 	from.Config = s.ETag
 	count := func(place balance.Place, tally balance.Tally) balance.Count {
 		c := from

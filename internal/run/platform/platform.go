@@ -218,7 +218,7 @@ type Visitor struct {
 	System bool // one of the cluster's own components
 }
 
-// TaskFaults makes tasks fail, and undoes it.
+// TaskFaults makes tasks fail, and undoes it. As in the other faults, errors do not repeat the name of the task or pod.
 type TaskFaults interface {
 	// Victims lists the tasks that faults can hit, by service and replica, ended ones included.
 	Victims() []Victim

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/rpc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -36,9 +37,16 @@ func (s Spec) Attribute(t mesh.Task) mesh.Task {
 	return s.Mesh.Attribute(t, s.Programs.Containers()...)
 }
 
-// CheckPrograms refuses a service whose program is not among the programs.
-func (s Spec) CheckPrograms() error {
+// Check refuses a specification that no platform can run: without services, with a service of the load generator's name, or
+// with a program that is not among the programs.
+func (s Spec) Check() error {
+	if len(s.Topology.Services) == 0 {
+		return errors.New("the topology has no services")
+	}
 	for _, of := range s.Topology.Services {
+		if of.Name == LoadService {
+			return hint.New("rename the service", "the service name %q is reserved for the load generator", LoadService)
+		}
 		if _, ok := s.Programs.Of(of); !ok && of.Program != "" {
 			return fmt.Errorf("service %s: program %.60q: %w", of.Name, of.Program, errors.ErrUnsupported)
 		}

@@ -32,14 +32,19 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-func TestCheckPrograms(t *testing.T) {
+func TestCheck(t *testing.T) {
 	s := Spec{Topology: app.Topology{Services: []app.Service{{Name: "a"}, {Name: "b", Program: "p"}}}, Programs: app.Programs{{Name: "p"}}}
-	if err := s.CheckPrograms(); err != nil {
+	if err := s.Check(); err != nil {
 		t.Error(err)
 	}
 	s.Programs[0].Name = "q"
-	if err := s.CheckPrograms(); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), `service b: program "p"`) {
-		t.Errorf("%v", err)
+	if err := s.Check(); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), `service b: program "p"`) {
+		t.Errorf("a missing program: %v", err)
+	}
+	for want, services := range map[string][]app.Service{"has no services": nil, `"load" is reserved`: {{Name: "a"}, {Name: "load"}}} {
+		if err := (Spec{Topology: app.Topology{Services: services}}).Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 }
 

@@ -276,7 +276,7 @@ func TestNoTarget(t *testing.T) {
 func TestFailures(t *testing.T) {
 	p := newPods()
 	p.fail["end 0s"] = errors.New("not permitted")
-	if _, _, err := play(t, p, experiment.Fault{Kind: "kill"}); err == nil || !strings.Contains(err.Error(), "faults[0]): not permitted") {
+	if _, _, err := play(t, p, experiment.Fault{Kind: "kill"}); err == nil || !strings.Contains(err.Error(), "faults[0]): end web-0/app: not permitted") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := New([]experiment.Fault{{Kind: "kill"}}, 1, "web", &platform.Deployment{}, time.Now, nil); !errors.Is(err, errors.ErrUnsupported) {

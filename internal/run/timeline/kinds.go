@@ -133,38 +133,38 @@ func (k kind) holds(t target) []string {
 
 func endTasks(grace func(experiment.Fault) time.Duration) func(context.Context, *platform.Deployment, experiment.Fault, target) ([]byte, error) {
 	return func(ctx context.Context, d *platform.Deployment, f experiment.Fault, t target) ([]byte, error) {
-		return nil, each(t, func(task string) error { return d.TaskFaults.End(ctx, task, grace(f)) })
+		return nil, each(t, func(task string) error { return end(ctx, d, task, grace(f)) })
 	}
 }
 
 func restart(ctx context.Context, d *platform.Deployment, _ experiment.Fault, t target, _ []byte) error {
-	return each(t, func(task string) error { return d.TaskFaults.Restart(ctx, task) })
+	return each(t, func(task string) error { return restartTask(ctx, d, task) })
 }
 
 func endAndRestart(ctx context.Context, d *platform.Deployment, f experiment.Fault, t target) ([]byte, error) {
 	return nil, each(t, func(task string) error {
-		if err := d.TaskFaults.End(ctx, task, grace(f)); err != nil {
+		if err := end(ctx, d, task, grace(f)); err != nil {
 			return err
 		}
-		return d.TaskFaults.Restart(ctx, task)
+		return restartTask(ctx, d, task)
 	})
 }
 
 func freeze(ctx context.Context, d *platform.Deployment, _ experiment.Fault, t target) ([]byte, error) {
-	return nil, each(t, func(task string) error { return d.TaskFaults.Freeze(ctx, task, true) })
+	return nil, each(t, func(task string) error { return named("freeze", task, d.TaskFaults.Freeze(ctx, task, true)) })
 }
 
 func thaw(ctx context.Context, d *platform.Deployment, _ experiment.Fault, t target, _ []byte) error {
-	return each(t, func(task string) error { return d.TaskFaults.Freeze(ctx, task, false) })
+	return each(t, func(task string) error { return named("resume", task, d.TaskFaults.Freeze(ctx, task, false)) })
 }
 
 // remove ends a pod as a cluster does: the application drains, then its sidecar ends.
 func remove(ctx context.Context, d *platform.Deployment, f experiment.Fault, t target) error {
 	if d.Scaler != nil {
-		return d.Scaler.Shrink(ctx, t.name, grace(f))
+		return named("remove", t.name, d.Scaler.Shrink(ctx, t.name, grace(f)))
 	}
 	for _, task := range t.tasks {
-		if err := d.TaskFaults.End(ctx, task, grace(f)); err != nil {
+		if err := end(ctx, d, task, grace(f)); err != nil {
 			return err
 		}
 	}
@@ -173,10 +173,10 @@ func remove(ctx context.Context, d *platform.Deployment, f experiment.Fault, t t
 
 func bringBack(ctx context.Context, d *platform.Deployment, t target) error {
 	if d.Scaler != nil {
-		return d.Scaler.Grow(ctx, t.name)
+		return named("bring back", t.name, d.Scaler.Grow(ctx, t.name))
 	}
 	for i := range t.tasks { // the sidecar first, so that the application can call
-		if err := d.TaskFaults.Restart(ctx, t.tasks[len(t.tasks)-1-i]); err != nil {
+		if err := restartTask(ctx, d, t.tasks[len(t.tasks)-1-i]); err != nil {
 			return err
 		}
 	}
@@ -205,11 +205,12 @@ func configure(patch func(experiment.Fault) any) kind {
 			if err != nil {
 				return nil, err
 			}
-			return d.Configurer.Configure(ctx, t.tasks[0], b)
+			undo, err := d.Configurer.Configure(ctx, t.tasks[0], b)
+			return undo, named("change", t.tasks[0], err)
 		},
 		heal: func(ctx context.Context, d *platform.Deployment, _ experiment.Fault, t target, undo []byte) error {
 			_, err := d.Configurer.Configure(ctx, t.tasks[0], undo)
-			return err
+			return named("change", t.tasks[0], err)
 		},
 	}
 }
@@ -219,12 +220,28 @@ func impair(how func(experiment.Fault) platform.Impairment) kind {
 	return kind{
 		pods: true, lasting: true, network: how,
 		inject: func(ctx context.Context, d *platform.Deployment, f experiment.Fault, t target) ([]byte, error) {
-			return nil, d.NetworkFaults.Impair(ctx, t.name, how(f))
+			return nil, named("impair the network of", t.name, d.NetworkFaults.Impair(ctx, t.name, how(f)))
 		},
 		heal: func(ctx context.Context, d *platform.Deployment, _ experiment.Fault, t target, _ []byte) error {
-			return d.NetworkFaults.Mend(ctx, t.name)
+			return named("mend the network of", t.name, d.NetworkFaults.Mend(ctx, t.name))
 		},
 	}
+}
+
+func end(ctx context.Context, d *platform.Deployment, task string, grace time.Duration) error {
+	return named("end", task, d.TaskFaults.End(ctx, task, grace))
+}
+
+func restartTask(ctx context.Context, d *platform.Deployment, task string) error {
+	return named("restart", task, d.TaskFaults.Restart(ctx, task))
+}
+
+// named adds to an error what was to happen to which task or pod.
+func named(verb, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s: %w", verb, name, err)
 }
 
 func each(t target, do func(task string) error) error {

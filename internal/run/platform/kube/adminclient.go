@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,11 +31,6 @@ type configurer struct {
 
 // Configure implements [platform.Configurer].
 func (c *configurer) Configure(ctx context.Context, id string, patch []byte) (undo []byte, err error) {
-	defer func() {
-		if err != nil {
-			undo, err = nil, fmt.Errorf("change %s: %w", id, err)
-		}
-	}()
 	pod, err := c.pods.find(id)
 	if err != nil {
 		return nil, err

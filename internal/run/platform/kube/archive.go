@@ -3,14 +3,13 @@ package kube
 import (
 	"bytes"
 	"compress/gzip"
-	"fmt"
 	"os"
 	"path/filepath"
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // Files of a trial's provenance directory.
@@ -18,7 +17,6 @@ const (
 	manifestsFile = "manifests.yaml" // as applied, for kubectl
 	podsFile      = "pods.yaml"      // as the cluster has them once they are ready
 	imagesFile    = "images.yaml"    // image digests, as platform.digests takes them
-	commandsFile  = "commands.sh"    // command lines of the load
 	chartFile     = "chart.yaml"     // the rendered chart
 	valuesFile    = "chart-values.yaml"
 	callsFile     = "calls.yaml" // calls between services, where the file does not declare them
@@ -29,37 +27,8 @@ const (
 // megabytes, and every trial has one for each proxy.
 const compressAbove = 64 << 10
 
-// archive is the provenance directory of a trial. The empty archive keeps nothing.
-type archive string
-
-// enabled reports whether there is a directory.
-func (a archive) enabled() bool { return a != "" }
-
-func (a archive) path(name string) string { return filepath.Join(string(a), filepath.FromSlash(name)) }
-
-// write writes one file.
-func (a archive) write(name string, content []byte) error {
-	if !a.enabled() {
-		return nil
-	}
-	return os.WriteFile(a.path(name), content, 0o600)
-}
-
-// append adds text to a file.
-func (a archive) append(name, format string, args ...any) error {
-	if !a.enabled() {
-		return nil
-	}
-	f, err := os.OpenFile(a.path(name), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(f, format, args...)
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	return err
-}
+// archive is the provenance directory of a trial.
+type archive struct{ platform.Provenance }
 
 // manifest adds an applied manifest, without the values of a Secret.
 func (a archive) manifest(m cluster.Manifest) error {
@@ -70,7 +39,7 @@ func (a archive) manifest(m cluster.Manifest) error {
 			return err
 		}
 	}
-	return a.append(manifestsFile, "---\n# %s\n%s", m.Ref, text)
+	return a.Append(manifestsFile, "---\n# %s\n%s", m.Ref, text)
 }
 
 // redactSecret is a Secret's manifest with its keys and without their values.
@@ -89,17 +58,9 @@ func redactSecret(text []byte) ([]byte, error) {
 	return yaml.Marshal(fields)
 }
 
-// command adds a command line and the place where it runs.
-func (a archive) command(where string, cmd proc.Command) error {
-	if err := a.append(commandsFile, "# %s\n%s\n\n", where, cmd); err != nil {
-		return fmt.Errorf("record a command line: %w", err)
-	}
-	return nil
-}
-
 // meshFile writes one file of the mesh, compressed if it is large.
 func (a archive) meshFile(name string, content []byte) error {
-	path := a.path(meshDir + "/" + name)
+	path := a.Path(meshDir + "/" + name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}

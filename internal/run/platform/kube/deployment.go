@@ -95,7 +95,7 @@ func (p *Platform) newDeployment(spec platform.Spec) (*deployment, error) {
 	if t.enrolment, err = enrol(o, spec.Mesh, t.namespace, frontOf(o, spec), protocolsOf(spec)...); err != nil {
 		return nil, err
 	}
-	archive := archive(spec.Provenance)
+	archive := archive{platform.Provenance(spec.Provenance)}
 	d := &deployment{trial: t}
 	d.applier = &applier{trial: t, archive: archive}
 	d.manifests = manifests{t}

@@ -62,13 +62,10 @@ func (f *faults) End(ctx context.Context, id string, grace time.Duration) error 
 	if errors.Is(err, errEnded) {
 		return nil
 	}
-	if err == nil {
-		err = f.deletePod(ctx, pod, grace)
-	}
 	if err != nil {
-		return fmt.Errorf("end %s: %w", id, err)
+		return err
 	}
-	return nil
+	return f.deletePod(ctx, pod, grace)
 }
 
 func (f *faults) deletePod(ctx context.Context, pod *corev1.Pod, grace time.Duration) error {
@@ -98,12 +95,9 @@ func (f *faults) release(pod *corev1.Pod, scaledDown bool) {
 func (f *faults) Restart(ctx context.Context, id string) error {
 	service, number, ok := f.pods.slots.find(strings.TrimSuffix(id, "/"+appContainer))
 	if !ok {
-		return fmt.Errorf("restart %s: %w", id, errNoService)
+		return errNoService
 	}
-	if err := f.awaitReplacement(ctx, service, number); err != nil {
-		return fmt.Errorf("restart %s: %w", id, err)
-	}
-	return nil
+	return f.awaitReplacement(ctx, service, number)
 }
 
 // awaitReplacement waits for a ready pod in a slot and monitors it.
@@ -117,6 +111,6 @@ func (f *faults) awaitReplacement(ctx context.Context, service string, number in
 }
 
 // Freeze implements [platform.TaskFaults].
-func (f *faults) Freeze(_ context.Context, id string, _ bool) error {
-	return fmt.Errorf("freeze %s: %w on Kubernetes: %s", id, errors.ErrUnsupported, noSignals)
+func (f *faults) Freeze(context.Context, string, bool) error {
+	return fmt.Errorf("%w on Kubernetes: %s", errors.ErrUnsupported, noSignals)
 }

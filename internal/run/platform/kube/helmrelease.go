@@ -72,7 +72,7 @@ func (h *helmRelease) save(c chart.Installed, applied []byte, values map[string]
 	}
 	head := fmt.Sprintf("# chart %s %s, application %s\n", c.Chart, c.Version, c.AppVersion)
 	for name, content := range map[string][]byte{valuesFile: text, chartFile: bytes.TrimSpace(applied)} {
-		if err := h.archive.write(name, slices.Concat([]byte(head), content, []byte("\n"))); err != nil {
+		if err := h.archive.Write(name, slices.Concat([]byte(head), content, []byte("\n"))); err != nil {
 			return fmt.Errorf("keep the chart: %w", err)
 		}
 	}

@@ -60,10 +60,10 @@ func (l *localLoad) start(ctx context.Context, cmd proc.Command) (*proc.Process,
 	if n := len(l.processes); n > 0 {
 		id = fmt.Sprintf("%s-%d", id, n+1)
 	}
-	if l.archive.enabled() {
-		cmd.Log = l.archive.path(filepath.Base(id) + "-outside.log")
+	if l.archive.Enabled() {
+		cmd.Log = l.archive.Path(filepath.Base(id) + "-outside.log")
 	}
-	if err := l.archive.command("on this machine, "+id, cmd); err != nil {
+	if err := l.archive.Command("on this machine, "+id, cmd.String()); err != nil {
 		return nil, err
 	}
 	p, err := proc.Start(ctx, cmd)

@@ -84,7 +84,7 @@ func TestLoadFromOutside(t *testing.T) {
 // The processes of the load are tasks while they run. stop ends them, and no other starts.
 func TestLocalLoad(t *testing.T) {
 	var lost error
-	l := &localLoad{archive: archive(t.TempDir()), lost: func() error { return lost }}
+	l := &localLoad{archive: archive{platform.Provenance(t.TempDir())}, lost: func() error { return lost }}
 	sleep := proc.Command{Path: "sleep", Args: []string{"60"}}
 	var ids []string
 	for range 2 {
@@ -98,7 +98,7 @@ func TestLocalLoad(t *testing.T) {
 	if got := strings.Join(ids, " "); got != "load/load load/load-2" {
 		t.Errorf("tasks %s", got)
 	}
-	if b, err := os.ReadFile(l.archive.path(commandsFile)); err != nil || strings.Count(string(b), "sleep 60") != 2 {
+	if b, err := os.ReadFile(l.archive.Path("commands.sh")); err != nil || strings.Count(string(b), "sleep 60") != 2 {
 		t.Errorf("archived commands: %s, %v", b, err)
 	}
 	lost = errors.New("pod echo-0 is gone")

@@ -242,20 +242,14 @@ func (p *Platform) NodeRefresh() time.Duration { return p.options.NodeRefresh }
 
 // checkSupported refuses a specification that this platform cannot run.
 func checkSupported(spec platform.Spec) error {
-	if len(spec.Topology.Services) == 0 {
-		return errors.New("the topology has no services")
-	}
-	if _, ok := spec.Topology.Service(loadService); ok {
-		return hint.New("rename the service", "the service name %q is reserved for the load generator", loadService)
+	if err := spec.Check(); err != nil {
+		return err
 	}
 	for _, s := range spec.Topology.Services {
 		protocol := spec.Protocol(s)
 		if _, ok := portProtocols[protocol]; !ok {
 			return fmt.Errorf("protocol %s: %w on Kubernetes", protocol, errors.ErrUnsupported)
 		}
-	}
-	if err := spec.CheckPrograms(); err != nil {
-		return err
 	}
 	if len(spec.CPUs) > 0 {
 		return hint.New("remove platform.cpus", "platform.cpus: %w on Kubernetes, where the kubelet assigns CPUs", errors.ErrUnsupported)

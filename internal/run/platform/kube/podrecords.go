@@ -35,7 +35,7 @@ type podRecords struct {
 
 // savePods writes the pods as the cluster has them: with node, image digests and injected containers.
 func (r *podRecords) savePods() error {
-	if !r.archive.enabled() {
+	if !r.archive.Enabled() {
 		return nil
 	}
 	var b strings.Builder
@@ -48,7 +48,7 @@ func (r *podRecords) savePods() error {
 		}
 		fmt.Fprintf(&b, "---\n# %s\n%s", r.pods.name(pod), text)
 	}
-	if err := r.archive.write(podsFile, []byte(b.String())); err != nil {
+	if err := r.archive.Write(podsFile, []byte(b.String())); err != nil {
 		return fmt.Errorf("keep the pods: %w", err)
 	}
 	return nil
@@ -95,7 +95,7 @@ func (r *podRecords) digests() (map[string]string, error) {
 // checkDigests refuses an image with another digest than platform.digests requires, and writes all digests.
 func (r *podRecords) checkDigests() error {
 	images, err := r.digests()
-	if err != nil || !r.archive.enabled() || len(images) == 0 {
+	if err != nil || !r.archive.Enabled() || len(images) == 0 {
 		return err
 	}
 	var b strings.Builder
@@ -107,7 +107,7 @@ func (r *podRecords) checkDigests() error {
 		}
 		b.Write(line)
 	}
-	if err := r.archive.write(imagesFile, []byte(b.String())); err != nil {
+	if err := r.archive.Write(imagesFile, []byte(b.String())); err != nil {
 		return fmt.Errorf("keep the image digests: %w", err)
 	}
 	return nil
@@ -115,7 +115,7 @@ func (r *podRecords) checkDigests() error {
 
 // saveLogs writes the logs of the trial's containers. A log that cannot be read is skipped: removal must go on.
 func (r *podRecords) saveLogs(ctx context.Context) {
-	if !r.archive.enabled() || r.cluster.DryRun() {
+	if !r.archive.Enabled() || r.cluster.DryRun() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, logsTimeout)
@@ -133,7 +133,7 @@ func (r *podRecords) saveLogs(ctx context.Context) {
 		}
 		for _, s := range statuses(pod) {
 			if s.State.Waiting == nil || s.RestartCount > 0 {
-				file := r.archive.path(r.pods.name(pod) + "-" + s.Name + ".log")
+				file := r.archive.Path(r.pods.name(pod) + "-" + s.Name + ".log")
 				saving.Go(func() error { r.saveLog(ctx, pod, s, file); return nil })
 			}
 		}

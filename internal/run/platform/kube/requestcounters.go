@@ -2,11 +2,9 @@ package kube
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -57,23 +55,15 @@ func (rc *requestCounters) RequestCounts(ctx context.Context) ([]balance.Count, 
 		}
 	}
 	sidecars = slices.Concat(sidecars, rc.waypoints(), rc.gateways(), rc.nodeProxies())
-	counts, alternatives := readEach(ctx, applications), readEach(ctx, sidecars)
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("read the counters of requests: %w", context.Cause(ctx))
+	counts, err := platform.ReadEach(ctx, countsAtOnce, applications)
+	if err != nil {
+		return nil, err
+	}
+	alternatives, err := platform.ReadEach(ctx, countsAtOnce, sidecars)
+	if err != nil {
+		return nil, err
 	}
 	return append(counts, rc.choose(alternatives)...), nil
-}
-
-// readEach makes readings, several at a time, and returns them in order.
-func readEach[T any](ctx context.Context, reads []func(context.Context) []T) []T {
-	all := make([][]T, len(reads))
-	var reading errgroup.Group
-	reading.SetLimit(countsAtOnce)
-	for i, read := range reads {
-		reading.Go(func() error { all[i] = read(ctx); return nil })
-	}
-	_ = reading.Wait()
-	return slices.Concat(all...)
 }
 
 // choose returns the counts of one alternative for each direction: at the first reading, the
@@ -113,19 +103,12 @@ func (rc *requestCounters) task(pod *corev1.Pod, container string) balance.Count
 // application reads the counters of one application.
 func (rc *requestCounters) application(ctx context.Context, s app.Service, pod *corev1.Pod) []balance.Count {
 	from := rc.task(pod, appContainer)
-	var stats platform.AppStats
-	switch {
-	case rc.spec.Topology.Foreign():
+	if rc.spec.Topology.Foreign() {
 		from = balance.Count{By: rc.pods.name(pod), Unknown: "an application from a chart, manifests or a namespace has no counter that tare reads"}
-	case from.Unknown == "":
-		api, done := rc.admin.serviceAPI(pod)
-		defer done()
-		var err error
-		if stats, err = api.Stats(ctx); err != nil {
-			from.Unknown = err.Error()
-		}
 	}
-	return stats.Counts(from, s, rc.spec.Protocol(s))
+	api, done := rc.admin.serviceAPI(pod)
+	defer done()
+	return api.Counts(ctx, from, s, rc.spec.Protocol(s))
 }
 
 // points are the counters of a sidecar, by direction of the mesh's definition.

@@ -36,13 +36,10 @@ func (s *scaler) Shrink(ctx context.Context, name string, grace time.Duration) e
 	if errors.Is(err, errEnded) {
 		return nil
 	}
-	if err == nil {
-		err = s.removeReplica(ctx, pod, grace)
-	}
 	if err != nil {
-		return fmt.Errorf("remove %s: %w", name, err)
+		return err
 	}
-	return nil
+	return s.removeReplica(ctx, pod, grace)
 }
 
 func (s *scaler) removeReplica(ctx context.Context, pod *corev1.Pod, grace time.Duration) error {
@@ -75,19 +72,14 @@ func (s *scaler) removeReplica(ctx context.Context, pod *corev1.Pod, grace time.
 func (s *scaler) Grow(ctx context.Context, name string) error {
 	service, number, ok := s.pods.slots.find(name)
 	if !ok {
-		return fmt.Errorf("bring back %s: %w", name, errNoService)
+		return errNoService
 	}
-	var err error
 	if s.pods.slots.reopen(service, number) {
-		err = s.scaleBy(ctx, service, +1)
+		if err := s.scaleBy(ctx, service, +1); err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		err = s.faults.awaitReplacement(ctx, service, number)
-	}
-	if err != nil {
-		return fmt.Errorf("bring back %s: %w", name, err)
-	}
-	return nil
+	return s.faults.awaitReplacement(ctx, service, number)
 }
 
 // scaleBy changes the replica count of a service.

@@ -152,7 +152,7 @@ func (v *verifier) checkMesh(ctx context.Context) ([]check.Check, error) {
 	if err == nil && v.spec.Topology.CallsUnknown() {
 		err = v.recordCalls(ctx)
 	}
-	if err != nil || !v.archive.enabled() {
+	if err != nil || !v.archive.Enabled() {
 		return checks, err
 	}
 	return checks, v.mesh.Archive(ctx, v.namespace, v.archive.meshFile)
@@ -169,5 +169,5 @@ func (v *verifier) recordCalls(ctx context.Context) error {
 		v.options.calls = text
 		v.options.Report(callsFound(text))
 	}
-	return v.archive.append(callsFile, "# calls that the proxies saw during the verification\nservices: [%s]\n", text)
+	return v.archive.Append(callsFile, "# calls that the proxies saw during the verification\nservices: [%s]\n", text)
 }

@@ -220,13 +220,13 @@ func (p *workerPool) start(ctx context.Context, i int, cmd proc.Command) (_ plat
 		}
 		return nil, err
 	}
-	if err := p.archive.command(fmt.Sprintf("in load worker %d, pod %s/%s", i, p.namespace, w.pod), c.command); err != nil {
+	if err := p.archive.Command(fmt.Sprintf("in load worker %d, pod %s/%s", i, p.namespace, w.pod), c.command.String()); err != nil {
 		c.cancel(err)
 		return nil, err
 	}
 	log := os.DevNull
-	if p.archive.enabled() {
-		log = p.archive.path(fmt.Sprintf("load-%d-command.log", i))
+	if p.archive.Enabled() {
+		log = p.archive.Path(fmt.Sprintf("load-%d-command.log", i))
 	}
 	go func() {
 		defer p.release()

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 
@@ -32,7 +31,7 @@ func (as *applications) start(ctx context.Context, p *pod, s app.Service, listen
 	if err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
-	path := filepath.Join(as.workspace.provenance, p.name+"-app.json")
+	path := as.workspace.provenance.Path(p.name + "-app.json")
 	if err := os.WriteFile(path, append(config, '\n'), 0o600); err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
@@ -67,7 +66,7 @@ func (as *applications) run(ctx context.Context, p *pod, s app.Service, args, se
 		Path:  as.agent,
 		Args:  slices.Concat(args, secret, []string{"--listen", "fd:3", "--admin", "fd:4"}),
 		Files: sockets,
-		Log:   filepath.Join(as.workspace.provenance, p.name+"-app.log"),
+		Log:   as.workspace.provenance.Path(p.name + "-app.log"),
 	}
 	printed := cmd
 	printed.Args = slices.Concat(args, []string{"--listen", p.app.String(), "--admin", p.api.String()})

@@ -19,22 +19,18 @@ type configurer struct {
 
 // Configure implements [platform.Configurer].
 func (c *configurer) Configure(ctx context.Context, id string, patch []byte) (undo []byte, err error) {
-	fail := func(err error) ([]byte, error) { return nil, fmt.Errorf("change %s: %w", id, err) }
 	v, p, err := c.processes.alive(id)
 	switch {
 	case err != nil:
-		return fail(err)
+		return nil, err
 	case p == nil:
-		return fail(errors.New("it is not running"))
+		return nil, errors.New("it is not running")
 	case v.name != "app":
-		return fail(errors.New("it is not a service"))
+		return nil, errors.New("it is not a service")
 	case v.pod.own.IsOwn():
-		return fail(fmt.Errorf("%w: it is your own program", errors.ErrUnsupported))
+		return nil, fmt.Errorf("%w: it is your own program", errors.ErrUnsupported)
 	}
-	if undo, err = v.pod.serviceAPI(c.workspace.token).Configure(ctx, patch); err != nil {
-		return fail(err)
-	}
-	return undo, nil
+	return v.pod.serviceAPI(c.workspace.token).Configure(ctx, patch)
 }
 
 // serviceAPI is the REST interface of the pod's service. Without a token it can only be read.

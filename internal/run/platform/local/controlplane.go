@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
@@ -75,7 +74,7 @@ func (cp *controlPlane) newControl(definition mesh.Control) (*control, error) {
 // configure writes the configuration: to the provenance, and to the path that the process reads.
 func (cp *controlPlane) configure(c *control) error {
 	file := c.name + "-control.conf"
-	c.context.ConfigPath = filepath.Join(cp.workspace.provenance, file)
+	c.context.ConfigPath = cp.workspace.provenance.Path(file)
 	_, config, err := c.definition.Render(c.context)
 	if err == nil {
 		c.context.ConfigPath, err = cp.workspace.keep(file, config)
@@ -92,7 +91,7 @@ func (cp *controlPlane) run(ctx context.Context, c *control) error {
 	if err != nil {
 		return fmt.Errorf("start %s: %w", c.name, err)
 	}
-	cmd := proc.Command{Path: cp.layout.programs[c.definition.Program].path, Args: args, Log: filepath.Join(cp.workspace.provenance, c.name+"-control.log")}
+	cmd := proc.Command{Path: cp.layout.programs[c.definition.Program].path, Args: args, Log: cp.workspace.provenance.Path(c.name + "-control.log")}
 	process, err := cp.processes.runIn(ctx, c.pod, controlContainer, cmd, cmd, func(ctx context.Context) error { return cp.run(ctx, c) })
 	if err != nil {
 		return err

@@ -229,7 +229,7 @@ func (d *deployment) StartLoad(ctx context.Context, cmd proc.Command) (platform.
 		id = fmt.Sprintf("%s-%d", id, d.loads)
 	}
 	d.mu.Unlock()
-	cmd.Log = filepath.Join(d.workspace.provenance, filepath.Base(id)+".log")
+	cmd.Log = d.workspace.provenance.Path(filepath.Base(id) + ".log")
 	p, err := d.processes.run(ctx, mesh.Task{ID: id, Pod: loadService, Service: loadService, Container: "load"}, cmd, cmd)
 	if err != nil {
 		return nil, fmt.Errorf("start the load generator: %w", err)

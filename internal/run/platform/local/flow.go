@@ -217,22 +217,13 @@ func (p part) fetch(ctx context.Context, sidecars map[*pod]map[string]int64, app
 		}
 	}
 	if _, done := apps[p.pod]; !done && p.pod.api.IsValid() {
-		stats, err := appStats(ctx, p.pod)
+		stats, err := p.pod.serviceAPI("").Stats(ctx)
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.pod.name, err)
 		}
 		apps[p.pod] = stats.Requests
 	}
 	return nil
-}
-
-// appStats returns the counts of an application, read without a proxy.
-func appStats(ctx context.Context, p *pod) (platform.AppStats, error) {
-	stats, err := p.serviceAPI("").Stats(ctx)
-	if err != nil {
-		return stats, fmt.Errorf("get the request count of the application: %w", err)
-	}
-	return stats, nil
 }
 
 // settle reads the counters until all flows hold or the limit is over: a proxy may count a request

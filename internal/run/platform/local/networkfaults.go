@@ -54,35 +54,31 @@ type networkFaults struct {
 func (n *networkFaults) Impair(_ context.Context, pod string, how platform.Impairment) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	fail := func(err error) error { return fmt.Errorf("impair the network of %s: %w", pod, err) }
 	p := n.layout.pod(pod)
 	switch {
 	case n.processes.closed():
-		return fail(errRemoved)
+		return errRemoved
 	case p == nil:
-		return fail(errors.New("the pod does not exist"))
+		return errors.New("the pod does not exist")
 	case p.own.IsOwn() && p.app.Addr() != p.ip:
-		return fail(hint.Wrap(fmt.Errorf("%w: its program is reached at %s, which is not its pod's address", errors.ErrUnsupported, p.app.Addr()), "write ${host} in its command, so that it listens on the pod's address"))
+		return hint.Wrap(fmt.Errorf("%w: its program is reached at %s, which is not its pod's address", errors.ErrUnsupported, p.app.Addr()), "write ${host} in its command, so that it listens on the pod's address")
 	case !n.layout.addresses.distinct():
-		return fail(fmt.Errorf("%w: this system has one loopback address, which all pods share", errors.ErrUnsupported))
+		return fmt.Errorf("%w: this system has one loopback address, which all pods share", errors.ErrUnsupported)
 	}
 	if err := n.ownSources(); err != nil {
-		return fail(err)
+		return err
 	}
 	if n.wire == nil {
 		var err error
 		if n.wire, err = newWire(); err != nil {
-			return fail(err)
+			return err
 		}
 	}
 	way := p.app
 	if n.layout.proxied() {
 		way = p.inbound
 	}
-	if err := n.wire.impair(station{p.name, p.ip, way.Port(), n.layout.addresses.all()}, how); err != nil {
-		return fail(err)
-	}
-	return nil
+	return n.wire.impair(station{p.name, p.ip, way.Port(), n.layout.addresses.all()}, how)
 }
 
 // Mend implements [platform.NetworkFaults].
@@ -92,10 +88,7 @@ func (n *networkFaults) Mend(_ context.Context, pod string) error {
 	if n.wire == nil {
 		return nil
 	}
-	if err := n.wire.mend(pod); err != nil {
-		return fmt.Errorf("mend the network of %s: %w", pod, err)
-	}
-	return nil
+	return n.wire.mend(pod)
 }
 
 // free removes every impairment.

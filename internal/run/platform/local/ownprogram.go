@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -76,7 +75,7 @@ func (o *ownPrograms) start(ctx context.Context, p *pod, s app.Service) error {
 	command, env := s.Expand(at)
 	cmd := proc.Command{
 		Path: command[0], Args: command[1:], Env: env, Dir: s.Dir,
-		Log: filepath.Join(o.workspace.provenance, p.name+"-app.log"), MaxLog: ownLog, Tree: true,
+		Log: o.workspace.provenance.Path(p.name + "-app.log"), MaxLog: ownLog, Tree: true,
 	}
 	process, err := o.processes.runIn(ctx, p, "app", cmd, cmd, func(ctx context.Context) error { return o.start(ctx, p, s) })
 	if err != nil {

@@ -202,7 +202,7 @@ func (p *Platform) newDeployment(ctx context.Context, spec platform.Spec, abando
 			}
 		}
 	}
-	files, err := newWorkspace(spec.Provenance)
+	files, err := newWorkspace(platform.Provenance(spec.Provenance))
 	if err != nil {
 		return nil, err
 	}
@@ -232,13 +232,7 @@ func supported(spec platform.Spec) error {
 	if p := spec.Treatment.Levels.Protocol; p != "" && !slices.Contains(app.Protocols(), p) {
 		return fmt.Errorf("protocol %s: %w on the local platform", p, errors.ErrUnsupported)
 	}
-	if len(spec.Topology.Services) == 0 {
-		return errors.New("the topology has no services")
-	}
-	if _, ok := spec.Topology.Service(loadService); ok {
-		return hint.Wrap(fmt.Errorf("service %q has the name of the load generator", loadService), "rename the service")
-	}
-	if err := errors.Join(spec.CheckPrograms(), spec.Mesh.On(mesh.OnLocal)); err != nil {
+	if err := errors.Join(spec.Check(), spec.Mesh.On(mesh.OnLocal)); err != nil {
 		return err
 	}
 	for _, s := range spec.Topology.Services {

@@ -66,7 +66,7 @@ func (px *proxies) start(ctx context.Context, p *pod, in *mesh.Inbound, to []str
 
 // startListener starts the process of one listener.
 func (px *proxies) startListener(ctx context.Context, p *pod, one sidecarProcess) error {
-	one.context.ConfigPath = filepath.Join(px.workspace.provenance, p.name+"-"+one.container+".yaml")
+	one.context.ConfigPath = px.workspace.provenance.Path(p.name + "-" + one.container + ".yaml")
 	_, config, err := px.layout.spec.Mesh.Local.Sidecar.Render(one.context)
 	if err == nil && len(config) > 0 {
 		one.context.ConfigPath, err = px.workspace.keep(filepath.Base(one.context.ConfigPath), config)
@@ -125,7 +125,7 @@ func (px *proxies) run(ctx context.Context, p *pod, one sidecarProcess, again fu
 	}
 	id := p.name + "/" + one.container
 	cmd := proc.Command{Path: px.program, Args: args, Env: env, Dir: definition.Dir, Tree: true, MaxLog: ownLog,
-		Log: filepath.Join(px.workspace.provenance, p.name+"-"+one.container+".log")}
+		Log: px.workspace.provenance.Path(p.name + "-" + one.container + ".log")}
 	process, err := px.processes.runIn(ctx, p, one.container, cmd, cmd, again)
 	if err != nil {
 		return err
@@ -203,7 +203,7 @@ func (px *proxies) configure(ctx context.Context, p *pod, in *mesh.Inbound, to [
 	p.sidecar = mesh.SidecarContext{
 		Pod: p.name, Service: p.service, Identity: identity, IP: p.ip.String(),
 		Concurrency: px.layout.spec.Mesh.Local.Sidecar.Concurrency,
-		ConfigPath:  filepath.Join(px.workspace.provenance, p.name+"-sidecar.yaml"),
+		ConfigPath:  px.workspace.provenance.Path(p.name + "-sidecar.yaml"),
 		AdminPath:   px.workspace.runtime.file(strconv.Itoa(px.layout.addresses.number()) + ".sock"),
 		Inbound:     in,
 		Options:     px.layout.spec.Mesh.Local.Sidecar.Chosen(),

@@ -100,7 +100,7 @@ func (px *proxies) bootstrap(ctx context.Context, p *pod) ([]byte, error) {
 		return fail(err)
 	}
 	var printed bytes.Buffer
-	cmd := proc.Command{Path: px.layout.programs[b.Program].path, Args: args, Env: env, Stdout: &printed, Log: filepath.Join(px.workspace.provenance, p.name+"-bootstrap.log")}
+	cmd := proc.Command{Path: px.layout.programs[b.Program].path, Args: args, Env: env, Stdout: &printed, Log: px.workspace.provenance.Path(p.name + "-bootstrap.log")}
 	process, err := deployed.start(func() (*proc.Process, error) { return proc.Start(ctx, cmd) })
 	if err != nil {
 		return fail(err)
@@ -175,7 +175,7 @@ func (px *proxies) keepDumps(ctx context.Context) map[*pod]dump {
 			delete(node, "extensions")
 		}
 		if text, err = json.Marshal(content); err == nil {
-			_ = writeDump(filepath.Join(px.workspace.provenance, p.name+"-sidecar-config_dump.json"), px.workspace.secrets.redact(text))
+			_ = writeDump(px.workspace.provenance.Path(p.name+"-sidecar-config_dump.json"), px.workspace.secrets.redact(text))
 		}
 	}
 	return dumps

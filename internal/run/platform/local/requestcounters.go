@@ -2,11 +2,7 @@ package local
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"strconv"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/result/balance"
@@ -32,17 +28,7 @@ func (rc *requestCounters) RequestCounts(ctx context.Context) ([]balance.Count, 
 			reads = append(reads, func(ctx context.Context) []balance.Count { return rc.sidecar(ctx, p) })
 		}
 	}
-	counts := make([][]balance.Count, len(reads))
-	var reading errgroup.Group
-	reading.SetLimit(startingAtOnce())
-	for i, read := range reads {
-		reading.Go(func() error { counts[i] = read(ctx); return nil })
-	}
-	_ = reading.Wait()
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("read the counters of requests: %w", context.Cause(ctx))
-	}
-	return slices.Concat(counts...), nil
+	return platform.ReadEach(ctx, startingAtOnce(), reads)
 }
 
 // counting makes the counts of one task.
@@ -89,19 +75,11 @@ func (c *counting) miss(place balance.Place, why string) {
 // application reads the counters of one application.
 func (rc *requestCounters) application(ctx context.Context, p *pod) []balance.Count {
 	from := rc.begin(p, "app").from
-	var stats platform.AppStats
-	switch {
-	case from.Unknown != "":
-	case !p.api.IsValid():
+	if from.Unknown == "" && !p.api.IsValid() {
 		from.Unknown = "your own program has no counter that tare reads"
-	default:
-		var err error
-		if stats, err = appStats(ctx, p); err != nil {
-			from.Unknown = err.Error()
-		}
 	}
 	s, _ := rc.layout.spec.Topology.Service(p.service)
-	return stats.Counts(from, s, p.protocol)
+	return p.serviceAPI("").Counts(ctx, from, s, p.protocol)
 }
 
 // sidecar reads the counters of one sidecar.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"path/filepath"
 	"slices"
 	"strconv"
 
@@ -50,7 +49,7 @@ func (as *applications) startSecond(ctx context.Context, p *pod) ([]string, erro
 	defer closeAll(files)
 	cmd := proc.Command{
 		Path: as.agent, Args: slices.Concat([]string{beside.Command}, inherited, sockets), Files: files,
-		Log: filepath.Join(as.workspace.provenance, p.name+"-"+beside.Container+".log"),
+		Log: as.workspace.provenance.Path(p.name + "-" + beside.Container + ".log"),
 	}
 	printed := cmd
 	printed.Args, printed.Files = slices.Concat([]string{beside.Command}, addresses, sockets), nil

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -63,7 +62,7 @@ func (s *stageTimes) keepOf(ctx context.Context, p *pod) error {
 	if err != nil {
 		return nil // it has ended, which the watcher reports
 	}
-	return os.WriteFile(filepath.Join(s.workspace.provenance, p.name+"-metrics.txt"), b, 0o600)
+	return os.WriteFile(s.workspace.provenance.Path(p.name+"-metrics.txt"), b, 0o600)
 }
 
 // addStages adds the times of one program to all.

@@ -56,51 +56,38 @@ func (f *taskFaults) Victims() []platform.Victim {
 // End implements [platform.TaskFaults].
 func (f *taskFaults) End(ctx context.Context, id string, grace time.Duration) error {
 	v, p, err := f.processes.alive(id)
-	if err != nil {
-		return fmt.Errorf("end %s: %w", id, err)
-	}
-	if p == nil {
-		return nil
+	if err != nil || p == nil {
+		return err
 	}
 	f.processes.mu.Lock()
 	p.ended = true
 	f.processes.mu.Unlock()
 	if grace > 0 && !v.frozen { // a suspended process does not handle SIGTERM
-		err = p.Stop(ctx, grace)
-	} else if err = p.Signal(os.Kill); err == nil {
-		err = awaitEnd(ctx, p.Process)
+		return p.Stop(ctx, grace)
 	}
-	if err != nil {
-		return fmt.Errorf("end %s: %w", id, err)
+	if err := p.Signal(os.Kill); err != nil {
+		return err
 	}
-	return nil
+	return awaitEnd(ctx, p.Process)
 }
 
 // Freeze implements [platform.TaskFaults]. It suspends the descendants of the process too: they may be
 // the ones that serve.
 func (f *taskFaults) Freeze(ctx context.Context, id string, frozen bool) error {
 	v, p, err := f.processes.alive(id)
-	if err == nil && p == nil && frozen {
-		err = errors.New("it is not running")
-	}
-	if err != nil {
-		return fmt.Errorf("freeze %s: %w", id, err)
-	}
-	if p == nil {
-		return nil
+	switch {
+	case err == nil && p == nil && frozen:
+		return errors.New("it is not running")
+	case err != nil || p == nil:
+		return err
 	}
 	f.processes.mu.Lock()
 	v.frozen = frozen
 	f.processes.mu.Unlock()
 	if frozen {
-		err = suspend(ctx, p.Process)
-	} else {
-		err = resume(p.Process)
+		return suspend(ctx, p.Process)
 	}
-	if err != nil {
-		return fmt.Errorf("freeze %s: %w", id, err)
-	}
-	return nil
+	return resume(p.Process)
 }
 
 // suspendTimeout bounds the time until suspended processes are stopped. One in a system call stops after the call.
@@ -175,16 +162,13 @@ func running(pid int) ([]int, error) {
 // Restart implements [platform.TaskFaults].
 func (f *taskFaults) Restart(ctx context.Context, id string) error {
 	v, p, err := f.processes.alive(id)
-	if err == nil && p != nil {
-		err = errors.New("it is running")
+	switch {
+	case err != nil:
+		return err
+	case p != nil:
+		return errors.New("it is running")
 	}
-	if err == nil {
-		err = v.again(context.WithValue(ctx, restartKey{}, true))
-	}
-	if err != nil {
-		return fmt.Errorf("restart %s: %w", id, err)
-	}
-	return nil
+	return v.again(context.WithValue(ctx, restartKey{}, true))
 }
 
 // Ended implements [platform.EndedTasks].

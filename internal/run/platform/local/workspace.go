@@ -6,21 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // workspace has the files of a trial. The provenance directory is kept. The runtime directory,
 // with secrets and sockets, is removed.
 type workspace struct {
-	provenance string
+	provenance platform.Provenance
 	runtime    *runtimeDir
 	secrets    *secrets
 	token      string // of the services' REST interfaces
 }
 
-func newWorkspace(provenance string) (*workspace, error) {
+func newWorkspace(provenance platform.Provenance) (*workspace, error) {
 	w := &workspace{provenance: provenance, secrets: newSecrets()}
 	var err error
 	if w.runtime, err = newRuntimeDir(); err != nil {
@@ -46,25 +46,17 @@ func (w *workspace) tokenFile() string { return w.runtime.file("token") }
 
 // recordCommand appends a command line to commands.sh, with pid 0 if it was no process.
 func (w *workspace) recordCommand(id string, pid int, cmd proc.Command) error {
-	f, err := os.OpenFile(filepath.Join(w.provenance, "commands.sh"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("record a command line: %w", err)
-	}
 	if pid != 0 {
 		id = fmt.Sprintf("%s, process %d", id, pid)
 	}
-	_, err = fmt.Fprintf(f, "# %s\n%s\n\n", id, w.secrets.redact([]byte(cmd.String())))
-	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("record a command line: %w", err)
-	}
-	return nil
+	return w.provenance.Command(id, string(w.secrets.redact([]byte(cmd.String()))))
 }
 
 // keep writes a rendered file to the provenance and returns the path that the program reads. A
 // file with secrets is kept with their names only, and the program reads a copy in the runtime
 // directory.
 func (w *workspace) keep(name string, rendered []byte) (path string, err error) {
-	path = filepath.Join(w.provenance, name)
+	path = w.provenance.Path(name)
 	redacted := w.secrets.redact(rendered)
 	if err := os.WriteFile(path, redacted, 0o600); err != nil {
 		return "", err
