@@ -181,8 +181,8 @@ func TestShippedDefinitionsRender(t *testing.T) {
 			}
 		}
 	}
-	if seen != 7 {
-		t.Errorf("%d definitions for clusters, want 7", seen)
+	if seen < 7 {
+		t.Errorf("%d definitions for clusters, want 7 or more", seen)
 	}
 }
 

@@ -170,14 +170,13 @@ func TestRealKilledMoments(t *testing.T) {
 	uninstall := func(m *Mesh, ctx context.Context) error { return m.Uninstall(ctx, false) }
 	for i := range 20 {
 		m := small(t, c, toolbox, mesh.Settings{}, kept{})
-		killed, name := install, "install"
+		killed, name, moment := install, "install", rand.N(time.Second)
 		if i%2 == 1 {
 			if err := install(m, bounded(t, 2*time.Minute)); err != nil {
 				t.Fatal(err)
 			}
-			killed, name = uninstall, "uninstall"
+			killed, name, moment = uninstall, "uninstall", rand.N(4*time.Second)
 		}
-		moment := rand.N(4 * time.Second)
 		ctx, kill := context.WithCancel(bounded(t, time.Minute))
 		timer := time.AfterFunc(moment, kill)
 		err := killed(m, ctx)
