@@ -17,6 +17,9 @@ type Blocks struct {
 	Until *Precision `yaml:"until,omitempty" json:"until,omitempty"`
 }
 
+// bound is the number of planned blocks.
+func (b Blocks) bound() any { return b.Max }
+
 // Fixed returns a number of blocks that does not depend on results.
 func Fixed(n int) Blocks { return Blocks{Min: n, Max: n} }
 

@@ -102,13 +102,13 @@ func rateSchema() *jsonschema.Schema {
 	}}
 }
 
-// describeSearch has a line for every field of a search.
-func describeSearch(under string) []description {
-	return []description{
+// searchRows has a row for every field of a search.
+func searchRows(under string) []fieldRow {
+	return []fieldRow{
 		{under + "max", "Objective, such as \"p99 < 50ms, errors < 0.1%\": each trial searches the highest rate that keeps it.", nil, nil},
 		{under + "share", "Share of the rate found at which the measure phase runs.", defaultShare.String(), nil},
-		{under + "probes", "Loads of the search.", defaultProbes, between(minProbes, maxProbes)},
-		{under + "probe", "Length of each; quantiles at low rates take longer.", defaultProbe.String(), nil},
+		{under + "probes", "Loads of the search.", defaultProbes, between(minProbes, maxProbes, "12 find a rate to about a tenth")},
+		{under + "probe", "Length of each; quantiles at low rates take longer.", defaultProbe.String(), between(minProbe, maxProbe, "")},
 	}
 }
 
@@ -164,8 +164,6 @@ func (v factorRules) capacity(path string, c Capacity) {
 	if len(c.Objective) > maxObjective {
 		v.report(path+".max", "", "%d bytes, max %d", len(c.Objective), maxObjective)
 	}
-	within(v.validation, path+".probes", c.Probes, minProbes, maxProbes, "12 find a rate to about a tenth")
-	within(v.validation, path+".probe", c.Length, minProbe, maxProbe, "")
 	for _, g := range append(LevelsOf[string](v.e.Factors, "generator"), v.e.Load.Generator) {
 		if g != "tare" {
 			v.report(path, "remove the generator, or give a rate", "only the generator tare searches a rate, not %s", clip(g))

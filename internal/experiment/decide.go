@@ -41,17 +41,13 @@ func (v scheduleRules) decide() {
 	case v.e.Order == OrderOnce:
 		v.report("decide", "write another order", "with order once no block ends before the last mesh")
 	}
-	if d.Detect < 0 || d.Detect > 1 {
-		v.report("decide.detect", "write a share such as 1%", "%v is not between 0 and 100 %%", float64(d.Detect))
-	}
-	within(v.validation, "decide.within", d.Within, 0, Duration(24*7*time.Hour), "10m decides most gates")
 }
 
-func describeDecide() []description {
-	return []description{
+func decideRows() []fieldRow {
+	return []fieldRow{
 		{"decide", "Gates on differences to the baseline that end the run when each holds or is breached, by a group-sequential test.", nil, nil},
-		{"decide.gates", "Conditions: " + metric.CPUPerRequest + "/data < +2%, or " + metric.Latency + "/p99{mesh=envoy-new} < +0.5ms.", nil, levelList},
+		{"decide.gates", "Conditions: " + metric.CPUPerRequest + "/data < +2%, or " + metric.Latency + "/p99{mesh=envoy-new} < +0.5ms.", nil, form(levelList)},
 		{"decide.detect", "A gate holds if the difference is shown to be below its limit plus this share.", 0, nil},
-		{"decide.within", "Time after which the run ends undecided, without pauses of over five minutes before a resume; default: all blocks.", nil, nil},
+		{"decide.within", "Time after which the run ends undecided, without pauses of over five minutes before a resume; default: all blocks.", nil, between(0, Duration(24*7*time.Hour), "10m decides most gates")},
 	}
 }

@@ -28,8 +28,8 @@ var Table = []Factor{
 	Column[string]{
 		Name: MeshFactor, Default: "none", Text: "Meshes to compare; none is the application alone.",
 		Field:     func(l *Levels) *string { return &l.Mesh },
-		Schema:    func(k Names, level *jsonschema.Schema) { level.Examples = anys(k.Meshes) },
-		check:     func(v factorRules, path, x string) { v.oneOf(path, MeshFactor, x, v.meshNames()) },
+		bounds:    func(n Names) bounds { return examples(n.Meshes) },
+		check:     func(v factorRules, path, x string) { v.validation.check(path, x, oneOf(MeshFactor, v.meshNames()...)) },
 		twiceHint: "for a second run of the baseline write control: true",
 	}.Factor(),
 	Column[RateLevel]{
@@ -41,53 +41,50 @@ var Table = []Factor{
 	Column[int]{
 		Name: ConnectionsFactor, Default: 16, Token: "conn", Text: "Connections of the load generator.",
 		Field:  func(l *Levels) *int { return &l.Connections },
-		Schema: func(_ Names, level *jsonschema.Schema) { between(1, maxConnections)(level) },
-		check:  func(v factorRules, path string, x int) { within(v.validation, path, x, 1, maxConnections, "") },
+		bounds: func(Names) bounds { return between(1, maxConnections, "") },
 	}.Factor(),
 	Column[int]{
 		Name: ReplicasFactor, Default: 1, Token: "rep", Text: "Replicas of each service.",
 		Field:  func(l *Levels) *int { return &l.Replicas },
-		Schema: func(_ Names, level *jsonschema.Schema) { between(1, maxReplicas)(level) },
-		check:  func(v factorRules, path string, x int) { within(v.validation, path, x, 1, maxReplicas, "") },
+		bounds: func(Names) bounds { return between(1, maxReplicas, "") },
 	}.Factor(),
 	Column[Size]{
 		Name: "requestSize", Default: 0, Token: "req", Text: "Bytes of the request's body: 512, 1KiB, 1MB.",
-		Field: func(l *Levels) *Size { return &l.RequestSize },
-		check: func(v factorRules, path string, x Size) { within(v.validation, path, x, 0, maxBodySize, "") },
+		Field:  func(l *Levels) *Size { return &l.RequestSize },
+		bounds: func(Names) bounds { return between(0, maxBodySize, "") },
 	}.Factor(),
 	Column[Size]{
 		Name: "responseSize", Default: 1024, Token: "resp", Text: "Bytes of the response's body: 512, 1KiB, 1MB.",
-		Field: func(l *Levels) *Size { return &l.ResponseSize },
-		check: func(v factorRules, path string, x Size) { within(v.validation, path, x, 0, maxBodySize, "") },
+		Field:  func(l *Levels) *Size { return &l.ResponseSize },
+		bounds: func(Names) bounds { return between(0, maxBodySize, "") },
 	}.Factor(),
 	Column[string]{
 		Name: "protocol", Default: app.HTTP1, Text: "Protocol of the requests.",
 		Field:  func(l *Levels) *string { return &l.Protocol },
-		Schema: func(k Names, level *jsonschema.Schema) { level.Enum = anys(k.Protocols) },
+		bounds: func(n Names) bounds { return oneOf("protocol", n.Protocols...) },
 		check:  factorRules.protocol,
 	}.Factor(),
 	Column[string]{
 		Name: "generator", Default: "tare", Text: "Load generators to compare on one server; what each measures: docs/reference/generators.md.",
 		Field:  func(l *Levels) *string { return &l.Generator },
-		Schema: func(k Names, level *jsonschema.Schema) { level.Enum = anys(k.Generators) },
-		check:  func(v factorRules, path, x string) { v.oneOf(path, "generator", x, v.names.Generators) },
+		bounds: func(n Names) bounds { return oneOf("generator", n.Generators...) },
 	}.Factor(),
 	Column[string]{
 		Name: "route", written: "/", Text: "Path requested from the entry; several with commas between are requested in turn; /* is every route of the entry's program.",
 		Field:  func(l *Levels) *string { return &l.Route },
-		Schema: func(_ Names, level *jsonschema.Schema) { level.Pattern = "^/" },
+		bounds: func(Names) bounds { return form(func(level *jsonschema.Schema) { level.Pattern = "^/" }) },
 		check:  factorRules.route,
 	}.Factor(),
 	Column[string]{
 		Name: "topology", Text: "Applications to compare, by name, instead of one in application.",
 		Field:  func(l *Levels) *string { return &l.Topology },
-		Schema: func(k Names, level *jsonschema.Schema) { level.Examples = anys(k.topologies()) },
+		bounds: func(n Names) bounds { return examples(n.topologies()) },
 		check:  factorRules.topology,
 	}.Factor(),
 	Column[string]{
 		Name: "placement", Text: "Services on one node (same-node), or each on a node without another (other-nodes); default: platform.affinity. Kubernetes.",
 		Field:  func(l *Levels) *string { return &l.Placement },
-		Schema: func(_ Names, level *jsonschema.Schema) { level.Enum = anys(placements) },
+		bounds: func(Names) bounds { return oneOf("placement", placements...) },
 		check:  factorRules.placement,
 	}.Factor(),
 }
@@ -102,10 +99,9 @@ type Column[T comparable] struct {
 	Field func(*Levels) *T
 	get   func(Levels) T
 	set   func(*Levels, T)
-	// Schema completes the JSON Schema of one level. May be nil.
-	Schema func(k Names, level *jsonschema.Schema)
 
-	check     func(v factorRules, path string, level T) // reports a level that is not possible, may be nil
+	bounds    func(Names) bounds                        // of a level, may be nil
+	check     func(v factorRules, path string, level T) // reports a level that does not suit other fields, may be nil
 	twiceHint string
 	written   any // the default as the file writes it, if it is not Default
 }
@@ -156,16 +152,20 @@ func (c Column[T]) Factor() Factor {
 		level:  func(l Levels) any { return c.get(l) },
 		of:     func(l Levels) Level { return level(c.get(l)) },
 		check: func(v factorRules, list any) {
-			if c.check == nil {
-				return
-			}
 			xs, _ := list.([]T)
-			each(v.validation, "factors."+c.Name, xs, func(path string, x T) { c.check(v, path, x) })
+			each(v.validation, "factors."+c.Name, xs, func(path string, x T) {
+				if c.check != nil {
+					c.check(v, path, x)
+				}
+				if c.bounds != nil {
+					v.check(path, x, c.bounds(v.names))
+				}
+			})
 		},
-		schema: func(k Names) *jsonschema.Schema {
+		schema: func(n Names) *jsonschema.Schema {
 			s := scalarSchema(reflect.TypeFor[T]())
-			if c.Schema != nil {
-				c.Schema(k, s)
+			if c.bounds != nil {
+				c.bounds(n).describe(s)
 			}
 			return s
 		},

@@ -80,14 +80,12 @@ func (v factorRules) rate(path string, level RateLevel) {
 // loadOnly is a protocol of `tare load` alone.
 const loadOnly = "http3"
 
-// protocol reports an unknown protocol.
+// protocol reports a protocol of other commands.
 func (v factorRules) protocol(path, x string) {
 	if x == loadOnly {
 		v.report(path, "write http2, or measure a URL: tare load https://… --http3",
 			"experiments have no protocol %s: sidecars accept connections of applications over TCP, and no mesh definition has QUIC", x)
-		return
 	}
-	v.oneOf(path, "protocol", x, v.names.Protocols)
 }
 
 // route reports a level other than a list of paths.
@@ -128,9 +126,8 @@ const otherNodes = "other-nodes"
 // placements are the levels of the factor placement.
 var placements = []string{"same-node", otherNodes}
 
-// placement reports an unknown level, and applications and platforms without a choice of nodes.
+// placement reports applications and platforms without a choice of nodes.
 func (v factorRules) placement(path, x string) {
-	v.oneOf(path, "placement", x, placements)
 	switch {
 	case !v.e.onCluster():
 		v.report(path, "remove it, or use platform kubernetes", "platform %s has one node", v.e.Platform.Kind)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/jsonschema"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/expect"
@@ -135,38 +134,21 @@ func (k FaultKind) has(parameter string) bool {
 	return slices.Contains(k.Required, parameter) || slices.Contains(k.Optional, parameter)
 }
 
-// faultParameter is a parameter of some kinds of faults.
-type faultParameter struct {
-	name, text string
-	otherwise  any                      // the default in the schema, nil for none
-	limit      func(*jsonschema.Schema) // in the schema, nil for none
-	check      func(v validation, path string, f Fault)
+// faultParameters are parameters of some kinds of faults.
+func faultParameters() []fieldRow {
+	return []fieldRow{
+		{"grace", "time from SIGTERM to SIGKILL", defaultGrace.String(), between(0, maxFaultDelay, "")},
+		{"by", "replicas to remove (-1) or restore (1)", nil, between(-maxReplicas, maxReplicas, byHint)},
+		{"delay", "time added", nil, between(0, maxFaultDelay, "")},
+		{"ratio", "share", nil, span[float64]{low: 0, high: 1, openLow: true, hint: "0.05 is 5 %"}},
+		{"status", "status", defaultStatus, between(400, 599, "")},
+		{"rate", "requests per second, or bytes per second", nil, between(0, 1e12, "")},
+		{"cpu", "CPU time per request", nil, between(0, maxFaultDelay, "")},
+		{"memory", "amount per replica", nil, between(0, maxFaultMemory, "")},
+	}
 }
 
-var faultParameters = []faultParameter{
-	{"grace", "time from SIGTERM to SIGKILL", defaultGrace.String(), nil,
-		func(v validation, path string, f Fault) { within(v, path, f.Grace, 0, maxFaultDelay, "") }},
-	{"by", "replicas to remove (-1) or restore (1)", nil, nil, func(v validation, path string, f Fault) {
-		if f.By == 0 || f.By < -maxReplicas || f.By > maxReplicas {
-			v.report(path, "by: -1 removes one replica", "found %d", f.By)
-		}
-	}},
-	{"delay", "time added", nil, nil,
-		func(v validation, path string, f Fault) { within(v, path, f.Delay, 0, maxFaultDelay, "") }},
-	{"ratio", "share", nil, ratio, func(v validation, path string, f Fault) {
-		if f.Ratio <= 0 || f.Ratio > 1 {
-			v.report(path, "0.05 is 5 %", "%v is not above 0 and at most 1", f.Ratio)
-		}
-	}},
-	{"status", "status", defaultStatus, between(400, 599),
-		func(v validation, path string, f Fault) { within(v, path, f.Status, 400, 599, "") }},
-	{"rate", "requests per second, or bytes per second", nil, nil,
-		func(v validation, path string, f Fault) { within(v, path, f.Rate, 0, 1e12, "") }},
-	{"cpu", "CPU time per request", nil, nil,
-		func(v validation, path string, f Fault) { within(v, path, f.CPU, 0, maxFaultDelay, "") }},
-	{"memory", "amount per replica", nil, nil,
-		func(v validation, path string, f Fault) { within(v, path, f.Memory, 0, maxFaultMemory, "") }},
-}
+const byHint = "by: -1 removes one replica"
 
 var (
 	faultPlanes = []string{"app", "data", "control"}
@@ -238,19 +220,20 @@ func (v faultRules) expectation(path, text string) {
 func (v faultRules) fault(path string, f Fault) {
 	kind, known := FaultKindOf(f.Kind)
 	if !known {
-		v.oneOf(path+".kind", "fault", f.Kind, faultKindNames())
+		v.check(path+".kind", f.Kind, oneOf("fault", faultKindNames()...))
 		return
 	}
-	for _, p := range faultParameters {
-		under := path + "." + p.name
+	for _, p := range faultParameters() {
+		under := path + "." + p.path
 		switch set := v.doc.Has(under); {
-		case set && !kind.has(p.name):
-			v.report(under, "", "fault %s has no %s", kind.Name, p.name)
-		case set:
-			p.check(v.validation, under, f)
-		case slices.Contains(kind.Required, p.name):
-			v.report(path, "add "+p.name+": …", "fault %s needs %s", kind.Name, p.name)
+		case set && !kind.has(p.path):
+			v.report(under, "", "fault %s has no %s", kind.Name, p.path)
+		case !set && slices.Contains(kind.Required, p.path):
+			v.report(path, "add "+p.path+": …", "fault %s needs %s", kind.Name, p.path)
 		}
+	}
+	if v.doc.Has(path+".by") && f.By == 0 {
+		v.report(path+".by", byHint, "found 0")
 	}
 	v.faultTimes(path, f, kind)
 	v.faultTarget(path+".target", f.Target, kind)
@@ -261,11 +244,11 @@ func (v faultRules) faultTimes(path string, f Fault, kind FaultKind) {
 	if !v.doc.Has(path + ".at") {
 		v.report(path, "add at: 5s, counted from the start of the measure phase", "it has no time")
 	}
-	within(v.validation, path+".at", f.At, 0, v.e.Phases.Measure, "it is counted from the start of the measure phase")
-	within(v.validation, path+".every", f.Every, 0, v.e.Phases.Measure, "")
-	within(v.validation, path+".for", f.For, 0, v.e.Phases.Measure, "")
-	within(v.validation, path+".recovery", f.Recovery, 0, v.e.Phases.Measure, "")
-	within(v.validation, path+".count", f.Count, 0, maxFaults, "")
+	v.check(path+".at", f.At, between(0, v.e.Phases.Measure, "it is counted from the start of the measure phase"))
+	within := between(0, v.e.Phases.Measure, "")
+	v.check(path+".every", f.Every, within)
+	v.check(path+".for", f.For, within)
+	v.check(path+".recovery", f.Recovery, within)
 	if f.Count > 1 && f.Every <= 0 {
 		v.report(path+".count", "add every: 10s", "it is repeated, and there is no time between")
 	}
@@ -282,16 +265,11 @@ func (v faultRules) faultTimes(path string, f Fault, kind FaultKind) {
 
 func (v faultRules) faultTarget(path string, t FaultTarget, kind FaultKind) {
 	t = Fault{Target: t}.Defaults().Target
-	v.oneOf(path+".pick", "way to pick", t.Pick, faultPicks)
-	v.oneOf(path+".plane", "plane", t.Plane, faultPlanes)
 	if kind.AppOnly && t.Plane != "app" {
 		v.report(path+".plane", "remove it", "fault %s hits the application, not the %s plane", kind.Name, t.Plane)
 	}
-	if t.Replica != nil {
-		within(v.validation, path+".replica", *t.Replica, 0, maxReplicas, "")
-		if v.doc.Has(path + ".pick") {
-			v.report(path+".pick", "remove one of the two", "a replica is named as well")
-		}
+	if t.Replica != nil && v.doc.Has(path+".pick") {
+		v.report(path+".pick", "remove one of the two", "a replica is named as well")
 	}
 	if !v.doc.Sound("application") || t.Plane == "control" {
 		return
@@ -308,7 +286,7 @@ func (v faultRules) faultTarget(path string, t FaultTarget, kind FaultKind) {
 		for _, s := range topology.Services {
 			names = append(names, s.Name)
 		}
-		v.oneOf(path+".service", "service", t.Service, names)
+		v.check(path+".service", t.Service, oneOf("service", names...))
 	}
 }
 
@@ -347,35 +325,35 @@ func (v faultRules) replicas(service string) int {
 	return most
 }
 
-// faultDescriptions describes faults and expectations for the schema.
-func faultDescriptions() []description {
+// faultRows has a row for every field of faults, and for expectations.
+func faultRows() []fieldRow {
 	var kinds []string
 	for _, k := range FaultKinds() {
 		kinds = append(kinds, k.Name+" ("+k.Doc+")")
 	}
-	all := []description{
+	all := []fieldRow{
 		{"faults", "Faults during the measure phase. They heal at the end of the trial.", nil, nil},
-		{"faults[].kind", "Kind of fault: " + strings.Join(kinds, "; ") + ".", nil, oneOf(faultKindNames()...)},
+		{"faults[].kind", "Kind of fault: " + strings.Join(kinds, "; ") + ".", nil, enum(faultKindNames()...)},
 		{"faults[].at", "Time from the start of the measure phase.", nil, nil},
 		{"faults[].every", "Time between repetitions.", nil, nil},
-		{"faults[].count", "Number of repetitions.", 1, between(0, maxFaults)},
+		{"faults[].count", "Number of repetitions.", 1, between(0, maxFaults, "")},
 		{"faults[].for", "Duration; default: until the trial ends.", nil, nil},
 		{"faults[].recovery", "Time after the heal in which checks remain suspended; default by kind: 2s or 10s.", nil, nil},
 		{"faults[].target", "Affected tasks.", nil, nil},
 		{"faults[].target.service", "Service; default: the entry. load with plane data: the generator's sidecar.", nil, nil},
-		{"faults[].target.replica", "Replica, from 0.", nil, between(0, maxReplicas)},
-		{"faults[].target.pick", "Choice among replicas without a fault.", faultPicks[0], oneOf(faultPicks...)},
-		{"faults[].target.plane", "app: the service; data: its sidecar; control: the mesh's control plane.", faultPlanes[0], oneOf(faultPlanes...)},
+		{"faults[].target.replica", "Replica, from 0.", nil, between(0, maxReplicas, "")},
+		{"faults[].target.pick", "Choice among replicas without a fault.", faultPicks[0], oneOf("way to pick", faultPicks...)},
+		{"faults[].target.plane", "app: the service; data: its sidecar; control: the mesh's control plane.", faultPlanes[0], oneOf("plane", faultPlanes...)},
 		{"expect", "Expectations: success_ratio >= 0.999 during fault, p99 < 250ms after 5s, status(5xx) == 0, recovers within 3s.", nil, nil},
 	}
-	for _, p := range faultParameters {
+	for _, p := range faultParameters() {
 		var with []string
 		for _, k := range FaultKinds() {
-			if k.has(p.name) {
+			if k.has(p.path) {
 				with = append(with, k.Name)
 			}
 		}
-		all = append(all, description{"faults[]." + p.name, strings.Join(with, ", ") + ": " + p.text + ".", p.otherwise, p.limit})
+		all = append(all, fieldRow{"faults[]." + p.path, strings.Join(with, ", ") + ": " + p.text + ".", p.otherwise, p.bounds})
 	}
 	return all
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -19,7 +18,6 @@ type loadRules struct{ validation }
 
 func (v loadRules) validate() {
 	v.gateway()
-	v.load()
 	v.checks()
 	v.requests()
 	v.spread()
@@ -30,16 +28,8 @@ func (v loadRules) validate() {
 	v.workers()
 }
 
-func (v loadRules) load() {
-	l := v.e.Load
-	v.oneOf("load.generator", "generator", l.Generator, v.names.Generators)
-	v.oneOf("load.arrivals", "distribution of arrivals", l.Arrivals, arrivals)
-	within(v.validation, "load.timeout", l.Timeout, Duration(time.Millisecond), maxTimeout, "")
-}
-
 func (v loadRules) workers() {
 	l := v.e.Load
-	within(v.validation, "load.workers", l.Workers, 1, maxWorkers, "one worker sends tens of thousands of requests per second")
 	if !v.doc.Sound("load.workers") {
 		return
 	}
@@ -102,7 +92,7 @@ func (v loadRules) gateway() {
 		v.onClusters(field)
 		return
 	}
-	if v.oneOf(field, "entry of the load", v.e.Load.Entry, entries); !v.e.Gateway() {
+	if !v.e.Gateway() {
 		return
 	}
 	if v.e.Platform.Expose == "portForward" {

@@ -127,7 +127,7 @@ func (v meshRules) checkName(path, name string) {
 	case own && from != "":
 		v.report(path+".from", "remove one of the two", "both from and a sidecar")
 	case from == "" && !own:
-		v.oneOf(path, "mesh", name, v.names.Meshes)
+		v.check(path, name, oneOf("mesh", v.names.Meshes...))
 	case slices.Contains(v.names.Meshes, name):
 		v.report(path, "choose another name", "there is a mesh %q already", name)
 	case !variantName.MatchString(name):
@@ -136,7 +136,7 @@ func (v meshRules) checkName(path, name string) {
 	case v.e.base(name) == "":
 		v.report(path+".from", "name a mesh that `tare list meshes` prints", "%q comes from itself", clip(name))
 	default:
-		v.oneOf(path+".from", "mesh", from, v.meshNames())
+		v.check(path+".from", from, oneOf("mesh", v.meshNames()...))
 	}
 }
 
@@ -230,13 +230,13 @@ func (v meshRules) combinations() {
 	}
 }
 
-// describeMeshes has a line for every field, and "*" stands for a mesh's name.
-func describeMeshes() []description {
-	return []description{
+// meshRows has a row for every field, and "*" stands for a mesh's name.
+func meshRows() []fieldRow {
+	return slices.Concat([]fieldRow{
 		{"meshes", "Settings of each mesh, by name, and variants: meshes under names of their own, usable as levels.", nil, nil},
 		{"meshes.*.from", "Makes the entry a variant of this mesh or variant, with its definition and settings.", nil, nil},
 		{"meshes.*.version", "Version; default: the definition's. On local: one that tare can download.", nil, nil},
-		{"meshes.*.profile", "Size, on kubernetes. dev: small; ha: production advice, needs three nodes.", mesh.ProfileDev, oneOf(mesh.ProfileNames()...)},
+		{"meshes.*.profile", "Size, on kubernetes. dev: small; ha: production advice, needs three nodes.", mesh.ProfileDev, enum(mesh.ProfileNames()...)},
 		{"meshes.*.hub", "Registry of the mesh's images, on kubernetes; default: the charts'.", nil, nil},
 		{"meshes.*.charts", "Directory of charts, instead of repositories, on kubernetes.", nil, nil},
 		{"meshes.*.sidecar", "Makes the entry a mesh of its own, on local: a sidecar that is any program.", nil, nil},
@@ -247,19 +247,14 @@ func describeMeshes() []description {
 		{"meshes.*.program", "Program of the sidecar, on local: a path relative to this file, or a name on PATH.", nil, nil},
 		{"meshes.*.image", "Image of the sidecar, on kubernetes.", nil, nil},
 		{"meshes.*.resources", "Container resources of the sidecar, on kubernetes; default: the mesh's own.", nil, nil},
-		{"meshes.*.resources.requests", "Resource requests.", nil, nil},
-		{"meshes.*.resources.requests.cpu", "Cores: 0.25, or 250m.", nil, nil},
-		{"meshes.*.resources.requests.memory", "Memory: 64MiB.", nil, memoryAmount},
-		{"meshes.*.resources.limits", "Resource limits.", nil, nil},
-		{"meshes.*.resources.limits.cpu", "Cores.", nil, nil},
-		{"meshes.*.resources.limits.memory", "Memory.", nil, memoryAmount},
-		{"meshes.*.concurrency", "Worker threads of a sidecar; default: the definition's.", nil, between(1, 1024)},
+	}, resourceRows("meshes.*.resources."), []fieldRow{
+		{"meshes.*.concurrency", "Worker threads of a sidecar; default: the definition's.", nil, between(1, 1024, "")},
 		{"meshes.*.environment", "Environment variables of the sidecar.", nil, nil},
-		{"meshes.*.options", "Options that `tare list meshes` prints.", nil, func(s *jsonschema.Schema) {
+		{"meshes.*.options", "Options that `tare list meshes` prints.", nil, form(func(s *jsonschema.Schema) {
 			s.AdditionalProperties = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, {Type: "boolean"}, {Type: "number"}}}
-		}},
+		})},
 		{"meshes.*.values", "Chart values, by release, on kubernetes; they override all others.", nil, nil},
 		{"meshes.*.withCLI", "Installs with linkerd or istioctl from PATH, on kubernetes.", false, nil},
 		{"meshes.*.arguments", "Arguments added to those of the sidecar, or with withCLI to those of that program.", nil, nil},
-	}
+	})
 }

@@ -48,7 +48,7 @@ var onPage = map[string]string{"faults[].kind": "Kind of fault ([list](faults.md
 func fieldTable() string {
 	var b strings.Builder
 	b.WriteString("\n")
-	for _, d := range describe(Names{}) {
+	for _, d := range fieldRows(Names{}) {
 		if strings.HasPrefix(d.path, "baseline.") {
 			if d.path == "baseline."+Table[0].Name {
 				b.WriteString("- `baseline.*`: A level of the factor of this name.\n")

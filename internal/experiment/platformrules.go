@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/strict"
-	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
 // Where the load generator runs.
@@ -60,16 +59,9 @@ func (v platformRules) workloads() {
 
 func (v platformRules) kind() {
 	p := v.e.Platform
-	v.oneOf("platform.kind", "platform", p.Kind, v.names.Platforms)
 	if v.local() {
 		v.onClusters("platform.context", "platform.kubeconfig", "platform.image", "platform.affinity", "platform.inUse",
 			"platform.namespace", "platform.resources", "platform.digests")
-	}
-	if p.Affinity != "" {
-		v.oneOf("platform.affinity", "affinity", p.Affinity, affinities)
-	}
-	if p.InUse != "" {
-		v.oneOf("platform.inUse", "policy for a cluster in use", p.InUse, inUse)
 	}
 	if p.Kind == "kubernetes" && len(p.CPUs) > 0 {
 		v.report("platform.cpus", "remove it, or --set platform.cpus={}", "the cluster schedules CPUs itself")
@@ -91,9 +83,6 @@ func (v platformRules) meter() {
 		v.onClusters("platform.meter")
 		return
 	}
-	if p.Meter != "" {
-		v.oneOf("platform.meter", "meter", p.Meter, v.names.Meters)
-	}
 	if p.Meter == NodeAgent && p.Namespace != "" {
 		v.report("platform.meter", "remove it, or platform.namespace", "node agents run in a namespace of their own, and %s is an existing one", clip(p.Namespace))
 	}
@@ -105,14 +94,8 @@ func (v platformRules) access() {
 		v.onClusters("load.from", "platform.expose")
 		return
 	}
-	if from := v.e.Load.From; from != "" {
-		v.oneOf("load.from", "origin of the load", from, loadFrom)
-	}
-	if expose := v.e.Platform.Expose; expose != "" {
-		v.oneOf("platform.expose", "access to the cluster", expose, exposures)
-		if !v.e.Outside() {
-			v.report("platform.expose", "add load: {from: outside}, or remove it", "the load runs inside the cluster")
-		}
+	if v.e.Platform.Expose != "" && !v.e.Outside() {
+		v.report("platform.expose", "add load: {from: outside}, or remove it", "the load runs inside the cluster")
 	}
 }
 
@@ -151,8 +134,6 @@ func (v platformRules) namespace() {
 	switch {
 	case name == "":
 		return
-	case !app.IsLabel(name):
-		v.report("platform.namespace", "use lower-case letters, digits and -", "%q is not a DNS label", clip(name))
 	case v.e.foreign():
 		v.report("platform.namespace", "remove it: each trial then creates a namespace of its own", "a run that is killed leaves the application's objects in an existing namespace")
 	}
@@ -190,19 +171,8 @@ func (v platformRules) resources() {
 	}
 }
 
-// amounts checks requests and limits of one container.
+// amounts checks that requests do not exceed limits.
 func (v validation) amounts(path string, r Resources) {
-	for _, a := range []struct {
-		name string
-		Amounts
-	}{{"requests", r.Requests}, {"limits", r.Limits}} {
-		if a.CPU != 0 {
-			within(v, path+"."+a.name+".cpu", a.CPU, 0.001, maxCores, "CPUs; 250m is a quarter of one")
-		}
-		if a.Memory != 0 {
-			within(v, path+"."+a.name+".memory", a.Memory, minMemory, maxMemory, "bytes, or with a unit: 64MiB")
-		}
-	}
 	if r.Limits.CPU != 0 && r.Requests.CPU > r.Limits.CPU {
 		v.report(path+".requests.cpu", "", "%v is more than the limit, %v", float64(r.Requests.CPU), float64(r.Limits.CPU))
 	}

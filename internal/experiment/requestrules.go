@@ -15,7 +15,7 @@ import (
 const (
 	maxRequests     = 2000
 	maxNames        = 200 // of figures
-	maxWeight       = 1000
+	MaxWeight       = 1000
 	MaxRequestBody  = 1 << 20 // bytes
 	maxRequestText  = 8 << 10 // of a path or header, bytes
 	maxRequestName  = 100
@@ -23,17 +23,7 @@ const (
 	maxRequestBytes = 8 << 20 // of all bodies
 )
 
-const (
-	methodForm = `^[A-Z][A-Z_-]*$`
-	grpcForm   = `^/?[A-Za-z_][A-Za-z0-9_.]*/[A-Za-z_][A-Za-z0-9_]*$`
-	fieldForm  = "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"
-)
-
-var (
-	methodPattern = regexp.MustCompile(methodForm)
-	grpcPattern   = regexp.MustCompile(grpcForm)
-	fieldPattern  = regexp.MustCompile(fieldForm)
-)
+var fieldPattern = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
 // requests checks the headers and kinds of requests.
 func (v loadRules) requests() {
@@ -76,9 +66,6 @@ func (v loadRules) requests() {
 		v.message(path, r)
 		v.stream(path, r)
 		bytes += len(r.Body)
-		if r.Weight != 0 || v.doc.Has(path+".weight") {
-			within(v.validation, path+".weight", r.Weight, 1, maxWeight, "the share of a request is its weight over the sum of all")
-		}
 		if len(r.Name) > maxRequestName || strings.ContainsFunc(r.Name, func(c rune) bool { return c < ' ' || c == 0x7f }) {
 			v.report(path+".name", "", "the name has over %d bytes, or control characters", maxRequestName)
 		}
@@ -143,8 +130,6 @@ func (v loadRules) address(path string, r *Request) {
 		switch {
 		case r.Path != "" || r.Method != "":
 			v.report(path+".grpc", "remove method and path", "a gRPC method replaces method and path")
-		case !grpcPattern.MatchString(r.GRPC):
-			v.report(path+".grpc", "write package.Service/Method", "%q is not a gRPC method", clip(r.GRPC))
 		case http:
 			v.report(path+".grpc", "write factors: {protocol: [grpc]}", "the protocol is not grpc")
 		}
@@ -152,9 +137,6 @@ func (v loadRules) address(path string, r *Request) {
 	}
 	if grpc {
 		v.report(path, "write grpc: package.Service/Method", "a request of protocol grpc needs a method")
-	}
-	if r.Method != "" && !methodPattern.MatchString(r.Method) {
-		v.report(path+".method", "write it in capital letters: GET", "%q is not a method", clip(r.Method))
 	}
 	if r.Path == "" {
 		return
@@ -237,9 +219,6 @@ func (v loadRules) stream(path string, r *Request) {
 		v.report(path+".messages", "write body", "the client sends one message")
 	case len(r.Messages) > maxMessages:
 		v.report(path+".messages", "", "%d messages, max %d", len(r.Messages), maxMessages)
-	}
-	if r.Stream != "" {
-		v.oneOf(path+".stream", "stream", r.Stream, streams)
 	}
 }
 

@@ -26,23 +26,12 @@ var orders = []string{OrderRandom, OrderBalanced, OrderByMesh, OrderOnce, OrderI
 // internal/stats shows by how much.
 const minSequential = 5
 
-// scheduleRules checks phases, blocks, order and limits.
+// scheduleRules checks blocks and order.
 type scheduleRules struct{ validation }
 
 func (v scheduleRules) validate() {
-	v.phases()
 	v.repetition()
 	v.decide()
-}
-
-func (v scheduleRules) phases() {
-	p := v.e.Phases
-	within(v.validation, "phases.warmup", p.Warmup, 0, maxPhase, "")
-	within(v.validation, "phases.measure", p.Measure, minMeasure, maxPhase, "")
-	within(v.validation, "phases.drain", p.Drain, 0, maxPhase, "")
-	within(v.validation, "phases.idle.cpu", p.Idle.CPU, 0, maxCPU, "cores; 0.1 is 100 millicores")
-	within(v.validation, "phases.idle.memory", p.Idle.Memory, 0, 1<<50, "")
-	within(v.validation, "phases.idle.deadline", p.Idle.Deadline, 0, maxPhase, "")
 }
 
 func (v scheduleRules) repetition() {
@@ -51,25 +40,19 @@ func (v scheduleRules) repetition() {
 	v.interleaved()
 	v.reference()
 	v.ladder()
-	within(v.validation, "seed", v.e.Seed, 0, maxSeed, "")
-	if c := v.e.Confidence; c <= 0.5 || c >= 1 {
-		v.report("confidence", "write 0.95 for intervals of 95 %", "%v is not above 0.5 and below 1", c)
-	}
 	if !v.doc.Sound("factors") || !v.doc.Sound("blocks") || !v.doc.Sound("control") {
 		return
 	}
 	v.trials()
 }
 
+const blocksHint = "a block runs every treatment once; intervals need 6 or more"
+
 func (v scheduleRules) blocks() {
 	b := v.e.Blocks
-	const hint = "a block runs every treatment once; intervals need 6 or more"
 	if !v.doc.Has("blocks.min") && !v.doc.Has("blocks.max") && !v.doc.Has("blocks.until") {
-		within(v.validation, "blocks", b.Max, 1, MaxTrials, hint)
 		return
 	}
-	within(v.validation, "blocks.max", b.Max, 1, MaxTrials, hint)
-	within(v.validation, "blocks.min", b.Min, minSequential, MaxTrials, "with fewer blocks an interval can be narrow by chance")
 	if b.Min > b.Max {
 		v.report("blocks.max", "", "%d is less than the %d of min", b.Max, b.Min)
 	}
@@ -85,7 +68,7 @@ func (v scheduleRules) order() {
 	case v.e.Order == "turns":
 		v.report("order", "write order: by-mesh", `"turns" is now "by-mesh"`)
 	case v.e.Order != "" || v.doc.Has("order"):
-		v.oneOf("order", "order", v.e.Order, orders)
+		v.check("order", v.e.Order, oneOf("order", orders...))
 	}
 	if v.e.Order == OrderOnce && v.e.Blocks.Until != nil {
 		v.report("order", "write order: by-mesh, or a number of blocks", "with order once no block ends before the last mesh, and blocks.until needs complete blocks")
@@ -129,18 +112,4 @@ func (v scheduleRules) trials() {
 		v.report("factors", "remove levels or blocks, or split the experiment", "%s × %d blocks is %d trials, max %d",
 			times, v.e.Blocks.Max, total, MaxTrials)
 	}
-}
-
-func (v scheduleRules) validity() {
-	l := v.e.Validity
-	for _, r := range []struct {
-		name  string
-		value float64
-	}{
-		{"errorRatio", l.ErrorRatio}, {"rateShortfall", l.RateShortfall},
-		{"unattributed", l.Unattributed}, {"generatorCPU", l.GeneratorCPU},
-	} {
-		within(v.validation, "validity."+r.name, r.value, 0, 1, "it is a ratio: 0.01 is 1 %")
-	}
-	within(v.validation, "validity.lateness", l.Lateness, 0, maxTimeout, "")
 }

@@ -1,63 +1,73 @@
 package experiment
 
-import "github.com/tare-mesh/tare/internal/base/jsonschema"
+import (
+	"regexp"
+	"time"
 
-// describeLoad has a line for every field of the load.
-func describeLoad(names Names) []description {
+	"github.com/tare-mesh/tare/internal/base/jsonschema"
+)
+
+// loadRows has a row for every field of the load.
+func loadRows(names Names) []fieldRow {
 	d := defaults()
-	pattern := func(form string) func(*jsonschema.Schema) {
-		return func(s *jsonschema.Schema) { s.Pattern = form }
-	}
+	text := func(pattern string) form { return func(s *jsonschema.Schema) { s.Pattern = pattern } }
+	times := between(0, float64(maxTimes), "a multiple of the rate: 2 is twice the rate")
+	cycle := required{between(minCycle, maxPhase, "")}
 	const request = "load.requests[]."
-	return []description{
+	return []fieldRow{
 		{"load", "How requests are sent.", nil, nil},
-		{"load.generator", "Load generator, if it is no factor.", d.Load.Generator, oneOf(names.Generators...)},
-		{"load.from", "Origin of the load, on kubernetes. inside: load workers in pods; outside: this machine, through platform.expose.", nil, oneOf(loadFrom...)},
-		{"load.entry", "Target of the load, on kubernetes. service: the entry's Service; gateway: the mesh's ingress gateway.", nil, oneOf(entries...)},
-		{"load.arrivals", "Arrivals of an open loop. recorded: at the instants of load.requests or load.targets, at the recorded rate, or sped up or slowed down to factors.rate.", d.Load.Arrivals, oneOf(arrivals...)},
-		{"load.timeout", "Timeout of a request from its send, at most 60s.", d.Load.Timeout.String(), nil},
-		{"load.workers", "Threads of the load generator.", d.Load.Workers, between(1, maxWorkers)},
+		{"load.generator", "Load generator, if it is no factor.", d.Load.Generator, oneOf("generator", names.Generators...)},
+		{"load.from", "Origin of the load, on kubernetes. inside: load workers in pods; outside: this machine, through platform.expose.", nil, oneOf("origin of the load", loadFrom...)},
+		{"load.entry", "Target of the load, on kubernetes. service: the entry's Service; gateway: the mesh's ingress gateway.", nil, oneOf("entry of the load", entries...)},
+		{"load.arrivals", "Arrivals of an open loop. recorded: at the instants of load.requests or load.targets, at the recorded rate, or sped up or slowed down to factors.rate.", d.Load.Arrivals, oneOf("distribution of arrivals", arrivals...)},
+		{"load.timeout", "Timeout of a request from its send, at most 60s.", d.Load.Timeout.String(), between(Duration(time.Millisecond), maxTimeout, "")},
+		{"load.workers", "Threads of the load generator.", d.Load.Workers, between(1, maxWorkers, "one worker sends tens of thousands of requests per second")},
 		{"load.checks", "Conditions for a successful answer. Only the generator tare checks them.", nil, nil},
-		{"load.checks.status", "Successful statuses: codes, classes, grpc-0 to grpc-16; default: 2xx and grpc-0.", nil, func(s *jsonschema.Schema) { levelList(s); statusItems(s.Items) }},
-		{"load.checks.bodyHas", "Texts that the first MiB of every body must contain.", nil, levelList},
-		{"load.checks.bodyLacks", "Texts that no body may contain.", nil, levelList},
-		{"load.checks.jsonHas", "Fields that every JSON body must have: errors, or data.errors. null, [] and {} count as absent.", nil, levelList},
-		{"load.checks.jsonLacks", "Fields that no body may have.", nil, levelList},
+		{"load.checks.status", "Successful statuses: codes, classes, grpc-0 to grpc-16; default: 2xx and grpc-0.", nil, form(func(s *jsonschema.Schema) { levelList(s); statusItems(s.Items) })},
+		{"load.checks.bodyHas", "Texts that the first MiB of every body must contain.", nil, form(levelList)},
+		{"load.checks.bodyLacks", "Texts that no body may contain.", nil, form(levelList)},
+		{"load.checks.jsonHas", "Fields that every JSON body must have: errors, or data.errors. null, [] and {} count as absent.", nil, form(levelList)},
+		{"load.checks.jsonLacks", "Fields that no body may have.", nil, form(levelList)},
 		{"load.templates", "Replace expressions in paths, headers and bodies of load.requests: {{uuid}}, {{seq}}, {{random 1 100}}, {{now}}, {{csv \"users.csv\" \"id\"}}.", nil, nil},
 		{"load.cookies", "Each connection is a user with cookies of its own, who sends load.requests in their order.", nil, nil},
-		{"load.think", "Time between an answer and the next request of a connection: 200ms, or 100ms..500ms. Only with rate max.", nil, pattern(thinkForm)},
+		{"load.think", "Time between an answer and the next request of a connection: 200ms, or 100ms..500ms. Only with rate max.", nil, think{between(Duration(time.Microsecond), maxPhase, "")}},
 		{"load.profile", "Change of the rate in the measure phase, repeated until the load ends: steps, sine or bursts. The warm-up has the mean rate.", nil, nil},
-		{"load.profile.steps", "Steps and ramps, in multiples of the rate.", nil, levelList},
-		{"load.profile.steps[].for", "Length of the step.", nil, nil},
-		{"load.profile.steps[].at", "Multiple of the rate: 2 is twice the rate, 0 a pause.", nil, between(0, maxTimes)},
-		{"load.profile.steps[].from", "Multiple at the start of a ramp.", nil, between(0, maxTimes)},
-		{"load.profile.steps[].to", "Multiple at its end.", nil, between(0, maxTimes)},
+		{"load.profile.steps", "Steps and ramps, in multiples of the rate.", nil, form(levelList)},
+		{"load.profile.steps[].for", "Length of the step.", nil, cycle},
+		{"load.profile.steps[].at", "Multiple of the rate: 2 is twice the rate, 0 a pause.", nil, times},
+		{"load.profile.steps[].from", "Multiple at the start of a ramp.", nil, times},
+		{"load.profile.steps[].to", "Multiple at its end.", nil, times},
 		{"load.profile.sine", "Sine about the rate.", nil, nil},
-		{"load.profile.sine.period", "Its period.", nil, nil},
+		{"load.profile.sine.period", "Its period.", nil, cycle},
 		{"load.profile.sine.swing", "Share of the rate, such as 50%.", nil, nil},
 		{"load.profile.bursts", "Bursts; the rate between them is lower, so that the mean remains.", nil, nil},
-		{"load.profile.bursts.every", "Time from burst to burst.", nil, nil},
+		{"load.profile.bursts.every", "Time from burst to burst.", nil, cycle},
 		{"load.profile.bursts.for", "Length of a burst.", nil, nil},
 		{"load.profile.bursts.times", "Multiple of the rate in a burst, at most every/for.", nil, nil},
 		{"load.targets", "File of requests, which become load.requests: vegeta's targets, JSON lines, HAR, an access log. Relative to the experiment file.", nil, nil},
 		{"load.webSocket", "Messages of protocol websocket. Each is a request.", nil, nil},
-		{"load.webSocket.answer", "Answer to a message. echo: the same message; message: any; pong: that of a ping after it, for streams to a server.", AnswerEcho, oneOf(socketAnswers...)},
-		{"load.webSocket.messages", "Messages that answer one, with answer message: a stream from the server.", 1, between(1, maxSocketMessages)},
+		{"load.webSocket.answer", "Answer to a message. echo: the same message; message: any; pong: that of a ping after it, for streams to a server.", AnswerEcho, oneOf("answer", socketAnswers...)},
+		{"load.webSocket.messages", "Messages that answer one, with answer message: a stream from the server.", 1, between(1, maxSocketMessages, "")},
 		{"load.webSocket.message", "The message as text, or base64: and the encoded bytes; default: factors.requestSize bytes.", nil, nil},
 		{"load.headers", "Headers of every request, such as Host, with the placeholders of load.requests[].headers, whose headers replace them. Without a Host, requests on this machine have that of the application's url, or localhost, in every treatment.", nil, nil},
-		{"load.requests", "Requests in place of one to /, in proportion to their weights. Figures of each are in the record and the report. Only the generator tare sends them.", nil, levelList},
+		{"load.requests", "Requests in place of one to /, in proportion to their weights. Figures of each are in the record and the report. Only the generator tare sends them.", nil, form(levelList)},
 		{request + "name", "Name of its figures; requests of one name share them. Default: method and path.", nil, nil},
-		{request + "method", "Method; default: GET, or POST with a body.", nil, pattern(methodForm)},
-		{request + "path", "Path at the entry, with query. The host is that of the entry, or the header Host.", "/", pattern("^/")},
-		{request + "grpc", "gRPC method package.Service/Method, in place of method and path.", nil, pattern(grpcForm)},
+		{request + "method", "Method; default: GET, or POST with a body.", nil, pattern{"a method", "write it in capital letters: GET", regexp.MustCompile(`^[A-Z][A-Z_-]*$`)}},
+		{request + "path", "Path at the entry, with query. The host is that of the entry, or the header Host.", "/", text("^/")},
+		{request + "grpc", "gRPC method package.Service/Method, in place of method and path.", nil, pattern{"a gRPC method", "write package.Service/Method", regexp.MustCompile(`^/?[A-Za-z_][A-Za-z0-9_.]*/[A-Za-z_][A-Za-z0-9_]*$`)}},
 		{request + "headers", "Headers. ${env:NAME} and ${file:PATH} are read when the run starts; no record contains them.", nil, nil},
 		{request + "body", "Body as text, or base64: and the encoded bytes. Of gRPC: the encoded message.", nil, nil},
 		{request + "bodyFile", "File with the body, at most 1 MiB, relative to the experiment file. It is copied into the recorded experiment.", nil, nil},
 		{request + "json", "Message of a gRPC method in JSON, or several for a stream. tare run encodes them; the recorded experiment has the encoded body.", nil, nil},
 		{request + "proto", "File that defines the gRPC service, for json, relative to the experiment file. Its imports are found beside it.", nil, nil},
-		{request + "stream", "Side of a gRPC method that sends several messages; with json it is found. both: each message follows the answer to the one before. Such a request is the only one.", nil, oneOf(streams...)},
+		{request + "stream", "Side of a gRPC method that sends several messages; with json it is found. both: each message follows the answer to the one before. Such a request is the only one.", nil, oneOf("stream", streams...)},
 		{request + "messages", "Encoded messages of the client's stream.", nil, nil},
-		{request + "at", "Instants for arrivals recorded: seconds with spaces between. Equal ones are spread over their precision: whole seconds over a second. They repeat until the load ends.", nil, pattern(instantsForm)},
-		{request + "weight", "Share of the request: weight over the sum of all.", 1, between(1, maxWeight)},
+		{request + "at", "Instants for arrivals recorded: seconds with spaces between. Equal ones are spread over their precision: whole seconds over a second. They repeat until the load ends.", nil, text(instantsForm)},
+		{request + "weight", "Share of the request: weight over the sum of all.", 1, between(1, MaxWeight, "the share of a request is its weight over the sum of all")},
 	}
 }
+
+// think bounds the longest time.
+type think struct{ bounds }
+
+func (think) describe(s *jsonschema.Schema) { s.Pattern = thinkForm }

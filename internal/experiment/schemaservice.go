@@ -7,45 +7,44 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-// describeServices has a line for every field of a service and of a call.
-func describeServices(names Names) []description {
+// serviceRows has a row for every field of a service and of a call.
+func serviceRows(names Names) []fieldRow {
 	status := func(s *jsonschema.Schema) { s.AnyOf = statuses; s.Type = "" }
-	probability := func(s *jsonschema.Schema) { between(0, 1)(s) }
 	const service, call = "application.services[].", "application.services[].calls[]."
-	return []description{
-		{service + "name", "DNS label.", nil, label},
-		{service + "replicas", "Replicas; 0: the factor replicas.", 0, between(0, maxReplicas)},
-		{service + "program", describePrograms(names.Programs), nil, oneOf(names.Programs.Names()...)},
-		{service + "protocol", "Protocol it speaks; default: the factor protocol.", nil, oneOf(app.Protocols()...)},
-		{service + "port", "Port of its Service, in a chart, manifests or a namespace; default: found, or chart.port.", 0, between(0, 65535)},
+	return []fieldRow{
+		{service + "name", "DNS label.", nil, form(label{}.describe)},
+		{service + "replicas", "Replicas; 0: the factor replicas.", 0, limits(0, maxReplicas)},
+		{service + "program", describePrograms(names.Programs), nil, enum(names.Programs.Names()...)},
+		{service + "protocol", "Protocol it speaks; default: the factor protocol.", nil, enum(app.Protocols()...)},
+		{service + "port", "Port of its Service, in a chart, manifests or a namespace; default: found, or chart.port.", 0, limits(0, 65535)},
 		{service + "command", "One's own program with its arguments, on this machine. ${port}, ${host} and, of a service in calls, ${api.url}, ${api.host} and ${api.port} are addresses.", nil, nil},
 		{service + "url", "Address of a running program, instead of a command: http://127.0.0.1:8080.", nil, nil},
 		{service + "env", "Environment variables of the command. It also has PORT and, of a service api in calls, API_URL, API_HOST and API_PORT.", nil, nil},
 		{service + "dir", "Working directory of the command; default: the directory of the file.", nil, nil},
 		{service + "ready", "Path that is answered with 2xx or 3xx once the program serves; default: any answer at /.", nil, nil},
 		{service + "responseSize", "Bytes of the answer: a size, or a distribution such as uniform(1KiB, 4KiB); default: the factor responseSize.", nil, nil},
-		{service + "status", "Status of every answer.", 200, status},
+		{service + "status", "Status of every answer.", 200, form(status)},
 		{service + "time", "Wait before the answer: a time, or a distribution such as lognormal(10ms, 0.5).", nil, nil},
 		{service + "delay", "Additional wait.", nil, nil},
 		{service + "cpu", "CPU time to burn for each request, at most 10s.", nil, nil},
 		{service + "memory", "Memory to hold.", nil, nil},
 		{service + "errors", "Deliberate failures.", nil, nil},
-		{service + "errors.ratio", "Share of answers.", nil, ratio},
-		{service + "errors.status", "Status of these answers.", 500, status},
-		{service + "rateLimit", "Served requests per second, others get 429; 0: no limit.", 0, between(0, 1e7)},
-		{service + "failedCallStatus", "Status after a failed call.", 502, status},
+		{service + "errors.ratio", "Share of answers.", nil, limits(0, 1)},
+		{service + "errors.status", "Status of these answers.", 500, form(status)},
+		{service + "rateLimit", "Served requests per second, others get 429; 0: no limit.", 0, limits(0, 1e7)},
+		{service + "failedCallStatus", "Status after a failed call.", 502, form(status)},
 		{service + "redirects", "Paths answered with 301, and their targets.", nil, nil},
 		{service + "calls", "Calls before the answer, in order.", nil, nil},
 		{call + "service", "Service that is called; left out: a step that only waits.", nil, nil},
-		{call + "protocol", "Protocol of the call; left out: the callee's.", nil, oneOf(app.HTTP1, app.HTTP2, app.GRPC)},
-		{call + "path", "Path asked for over HTTP.", "/", func(s *jsonschema.Schema) { s.Pattern = "^/" }},
+		{call + "protocol", "Protocol of the call; left out: the callee's.", nil, enum(app.HTTP1, app.HTTP2, app.GRPC)},
+		{call + "path", "Path asked for over HTTP.", "/", form(func(s *jsonschema.Schema) { s.Pattern = "^/" })},
 		{call + "alongside", "Runs in parallel with the call before.", false, nil},
 		{call + "wait", "Wait before the call: a time or distribution.", nil, nil},
-		{call + "probability", "Probability of the call.", 1, probability},
+		{call + "probability", "Probability of the call.", 1, limits(0, 1)},
 		{call + "requestSize", "Bytes of the body: a size or distribution.", nil, nil},
 		{call + "headers", "Additional headers; trace headers are forwarded anyway.", nil, nil},
 		{call + "timeout", "Timeout of an attempt; 0: none.", 0, nil},
-		{call + "retries", "Retries of a failed call.", 0, between(0, 100)},
+		{call + "retries", "Retries of a failed call.", 0, limits(0, 100)},
 		{call + "newConnection", "Opens a connection for each call.", false, nil},
 		{call + "followRedirects", "Follows redirects; otherwise a redirect is a failed call.", false, nil},
 	}

@@ -161,7 +161,6 @@ func (v scheduleRules) interleaved() {
 	}
 	v.sideBySide()
 	s := v.e.Slices
-	within(v.validation, "slices.length", s.Length, minSlice, maxSlice, "100ms to 250ms narrow intervals most")
 	if s.Guard < 0 || s.Guard > s.Length/2 {
 		v.report("slices.guard", "a tenth of the length is usual", "%v is not between 0 and half of a slice (%v)", s.Guard, s.Length/2)
 	}

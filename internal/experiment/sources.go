@@ -27,8 +27,6 @@ func (v applicationRules) source() {
 		v.report("application.namespace", "remove one of the two", "both manifests and a namespace are written")
 	case v.local():
 		v.report(at, "write platform: {kind: kubernetes}", "Kubernetes objects need a cluster, and the platform is local")
-	case a.Namespace != "" && !app.IsLabel(a.Namespace):
-		v.report(at, "", "%q is not the name of a namespace", clip(a.Namespace))
 	}
 	v.inPlace()
 	if slices.Contains(a.Manifests, "") {

@@ -14,6 +14,9 @@ import (
 // Think is a time drawn uniformly between two bounds, written 200ms or 100ms..500ms.
 type Think struct{ Min, Max Duration }
 
+// bound is the longest time.
+func (t Think) bound() any { return t.Max }
+
 const thinkForm = `^[0-9.]+[a-z]+(\.\.[0-9.]+[a-z]+)?$`
 
 // Wants describes the text for messages.
@@ -49,7 +52,6 @@ func (t *Think) UnmarshalText(text []byte) error { return t.UnmarshalScalar(stri
 func (v loadRules) users() {
 	l := v.e.Load
 	if v.doc.Has("load.think") {
-		within(v.validation, "load.think", l.Think.Max, Duration(time.Microsecond), maxPhase, "")
 		for i, r := range LevelsOf[RateLevel](v.e.Factors, "rate") {
 			if r != (RateLevel{}) {
 				v.report(fmt.Sprintf("factors.rate[%d]", i), "write rate: [max], or remove load.think",

@@ -2,11 +2,9 @@ package experiment
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/strict"
-	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
@@ -39,6 +37,7 @@ type validation struct {
 func (f *File) Validate(names Names) error {
 	v := validation{f.Document.Clone(), f.Experiment, names}
 	v.header()
+	v.bounds()
 	platformRules{v}.validate()
 	applicationRules{v}.validate()
 	platformRules{v}.workloads()
@@ -47,7 +46,6 @@ func (f *File) Validate(names Names) error {
 	loadRules{v}.validate()
 	scheduleRules{v}.validate()
 	factorRules{v}.baseline()
-	scheduleRules{v}.validity()
 	faultRules{v}.validate()
 	return v.doc.Err()
 }
@@ -56,23 +54,6 @@ func (f *File) Validate(names Names) error {
 func (v validation) report(path, hint, format string, args ...any) {
 	if v.doc.Sound(path) {
 		v.doc.Report(path, fmt.Sprintf(format, args...), hint)
-	}
-}
-
-// within reports a number outside its bounds.
-func within[T int | uint64 | float64 | Size | Duration | Rate | Cores](v validation, path string, x, low, high T, hint string) {
-	if x < low || x > high {
-		v.report(path, hint, "%v is not between %v and %v", x, low, high)
-	}
-}
-
-// oneOf reports an unknown name. An empty list of known names allows all.
-func (v validation) oneOf(path, what, name string, known []string) {
-	switch {
-	case name == "":
-		v.report(path, "", "the name of the %s is empty", what)
-	case len(known) > 0 && !slices.Contains(known, name):
-		v.report(path, strict.DidYouMean(name, known), "unknown %s %q", what, clip(name))
 	}
 }
 
@@ -86,12 +67,8 @@ func clip(s string) string {
 func (v validation) header() {
 	v.fixed("apiVersion", v.e.APIVersion, APIVersion)
 	v.fixed("kind", v.e.Kind, Kind)
-	switch name := v.e.Metadata.Name; {
-	case name == "":
+	if v.e.Metadata.Name == "" {
 		v.report("metadata.name", "add metadata: {name: my-experiment}", "the name is missing")
-	case !app.IsLabel(name):
-		v.report("metadata.name", "use lower-case letters, digits and -, at most 63, beginning and ending with a letter or digit",
-			"%q is not a DNS label", clip(name))
 	}
 }
 

@@ -129,7 +129,7 @@ func TestVariantsThatCannotBe(t *testing.T) {
 		"an option there": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, x]}\nmeshes: {x: {from: istio, options: {mtl: a}}}\n",
 			"x.yaml:6:13: meshes.x: there is no option \"mtl\"\n  hint: options: accessLog, envoy, imagePullPolicy, mtls, policies, services, telemetry\n"},
 		"threads": {"factors: {mesh: [none, x]}\nmeshes: {x: {from: envoy, concurrency: -1}}\n",
-			"x.yaml:5:13: meshes.x: concurrency is -1\n  hint: expected 1 to 1024 worker threads\n"},
+			"x.yaml:5:40: meshes.x.concurrency: -1 is not between 1 and 1024\n"},
 	} {
 		_, err := experiment.Parse("x.yaml", []byte(header+c.text), withMeshes())
 		if got := printed(err); !strings.HasSuffix(got, c.want) {

@@ -42,15 +42,9 @@ func (v loadRules) webSocket() {
 		}
 		v.report(at, "write platform: {kind: local}", "protocol websocket is for this machine, and the platform is %s", v.e.Platform.Kind)
 	}
-	if w.Answer != "" {
-		v.oneOf("load.webSocket.answer", "answer", w.Answer, socketAnswers)
-	}
 	alone := !slices.ContainsFunc(v.requestProtocols(), func(p string) bool { return p != app.WebSocket })
 	if v.doc.Has("factors.responseSize") && alone && w.Answer != AnswerMessage {
 		v.report("factors.responseSize", "write load: {webSocket: {answer: message}}, or remove it", "an answer has the size of its message or none")
-	}
-	if v.doc.Has("load.webSocket.messages") {
-		within(v.validation, "load.webSocket.messages", w.Messages, 1, maxSocketMessages, "")
 	}
 	if w.Messages > 1 && w.Answer != AnswerMessage {
 		v.report("load.webSocket.messages", "write answer: message", "answer %s is one message", cmp.Or(w.Answer, AnswerEcho))
