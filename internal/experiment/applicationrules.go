@@ -61,10 +61,6 @@ func (r inApplication) Report(path, message, hint string) {
 	r.Reporter.Report(strings.Replace(path, ".services[0]", "", 1), message, hint)
 }
 
-func (r inApplication) Sound(path string) bool {
-	return r.Reporter.Sound(strings.Replace(path, ".services[0]", "", 1))
-}
-
 // own checks what programs of the user need of the experiment.
 func (v applicationRules) own() {
 	services, at := v.e.Application.Services, "application.services[%d]"
@@ -133,6 +129,10 @@ func (v applicationRules) topology() {
 			v.report("application.entry", "", "the topology has no service %q", clip(entry))
 		}
 	}
+}
+
+func (r inApplication) Sound(path string) bool {
+	return r.Reporter.Sound(strings.Replace(path, ".services[0]", "", 1))
 }
 
 // chart checks that the platform can install the chart.

@@ -20,14 +20,14 @@ type Blocks struct {
 // bound is the number of planned blocks.
 func (b Blocks) bound() any { return b.Max }
 
-// Fixed returns a number of blocks that does not depend on results.
-func Fixed(n int) Blocks { return Blocks{Min: n, Max: n} }
-
 // ShortForm reads a number.
 func (b *Blocks) ShortForm() (any, func()) {
 	n := new(int)
 	return n, func() { *b = Fixed(*n) }
 }
+
+// Fixed returns a number of blocks that does not depend on results.
+func Fixed(n int) Blocks { return Blocks{Min: n, Max: n} }
 
 // MarshalYAML writes a number, or the mapping.
 func (b Blocks) MarshalYAML() (any, error) {

@@ -1,24 +1,15 @@
 package experiment
 
 import (
+	"encoding/json"
 	"fmt"
-	"reflect"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/jsonschema"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
-
-// fieldRow is a field of the experiment file. Its schema, its line on the reference page and the check of its value come
-// from here.
-type fieldRow struct {
-	path, text string // "[]" stands for the elements of a list, "*" for the values of a mapping
-	otherwise  any    // the default
-	bounds     bounds // nil for none
-}
 
 // bounds are the values that a field may have.
 type bounds interface {
@@ -33,82 +24,11 @@ type bounded interface{ bound() any }
 // required are the bounds of a field that its mapping must have.
 type required struct{ bounds }
 
-// bounds checks the fields that the file has, each by its row.
-func (v validation) bounds() {
-	for _, row := range fieldRows(v.names) {
-		if row.bounds == nil || strings.HasPrefix(row.path, "baseline.") { // baseline: checked as levels
-			continue
-		}
-		eachValue(reflect.ValueOf(v.e), "", strings.Split(row.path, "."), func(place string, value any) {
-			if b, ok := value.(bounded); ok {
-				if _, one := v.doc.Text(place); !one {
-					return
-				}
-				value = b.bound()
-			}
-			if _, always := row.bounds.(required); v.doc.Has(place) || always && v.doc.Has(place[:strings.LastIndex(place, ".")]) {
-				v.check(place, value, row.bounds)
-			}
-		})
-	}
-}
-
 // check reports a value outside of its bounds.
 func (v validation) check(place string, value any, b bounds) {
 	if message, hint := b.check(value); message != "" {
 		v.report(place, hint, "%s", message)
 	}
-}
-
-// eachValue calls use with each value below v at the steps of a row's path, and with the value's place.
-func eachValue(v reflect.Value, place string, steps []string, use func(place string, value any)) {
-	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
-		v = v.Elem()
-	}
-	if !v.IsValid() {
-		return
-	}
-	if len(steps) == 0 {
-		use(place, v.Interface())
-		return
-	}
-	below := func(name string) string { return strings.TrimPrefix(place+"."+name, ".") }
-	if steps[0] == "*" {
-		for _, key := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }) {
-			eachValue(v.MapIndex(key), below(key.String()), steps[1:], use)
-		}
-		return
-	}
-	name, list := strings.CutSuffix(steps[0], "[]")
-	v, place = fieldNamed(v, name), below(name)
-	if !list || !v.IsValid() {
-		eachValue(v, place, steps[1:], use)
-		return
-	}
-	if v.Kind() == reflect.Interface {
-		v = v.Elem()
-	}
-	for i := range v.Len() {
-		eachValue(v.Index(i), fmt.Sprintf("%s[%d]", place, i), steps[1:], use)
-	}
-}
-
-// fieldNamed returns the field of a struct or mapping by its name in the file.
-func fieldNamed(v reflect.Value, name string) reflect.Value {
-	if v.Kind() == reflect.Map {
-		return v.MapIndex(reflect.ValueOf(name))
-	}
-	for f, value := range v.Fields() {
-		switch tag, options, _ := strings.Cut(f.Tag.Get("yaml"), ","); {
-		case options == "inline":
-			if inner := fieldNamed(value, name); inner.IsValid() {
-				return inner
-			}
-		case tag == name:
-			return value
-		}
-	}
-	return reflect.Value{}
 }
 
 // number is a type with an order.
@@ -121,10 +41,6 @@ type span[T number] struct {
 	low, high         T
 	openLow, openHigh bool
 	hint              string
-}
-
-func between[T number](low, high T, hint string) bounds {
-	return span[T]{low: low, high: high, hint: hint}
 }
 
 func (s span[T]) check(value any) (message, hint string) {
@@ -140,6 +56,10 @@ func (s span[T]) check(value any) (message, hint string) {
 		return fmt.Sprintf("%v is not "+low+high, value, s.low, s.high), s.hint
 	}
 	return "", ""
+}
+
+func between[T number](low, high T, hint string) bounds {
+	return span[T]{low: low, high: high, hint: hint}
 }
 
 func (s span[T]) describe(to *jsonschema.Schema) {
@@ -215,3 +135,32 @@ type form func(*jsonschema.Schema)
 func (form) check(any) (message, hint string) { return "", "" }
 
 func (f form) describe(s *jsonschema.Schema) { f(s) }
+
+// ratio bounds a part of a whole.
+var ratio = between(0, 1.0, "it is a ratio: 0.01 is 1 %")
+
+// limits describes the bounds of a number that package app checks.
+func limits(low, high int64) form {
+	return func(s *jsonschema.Schema) { s.Minimum, s.Maximum = num(low), num(high) }
+}
+
+// examples describes names that a user can add to.
+func examples(names []string) form { return func(s *jsonschema.Schema) { s.Examples = anys(names) } }
+
+// enum describes the names of a field that a rule checks.
+func enum(names ...string) form { return func(s *jsonschema.Schema) { s.Enum = anys(names) } }
+
+func levelList(s *jsonschema.Schema) {
+	one := uint64(1)
+	s.MinItems, s.UniqueItems = &one, true
+}
+
+func anys(names []string) []any {
+	var out []any
+	for _, n := range names {
+		out = append(out, n)
+	}
+	return out
+}
+
+func num[T any](n T) json.Number { return json.Number(fmt.Sprint(n)) }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/jsonschema"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/capacity"
 )
 
@@ -96,7 +97,7 @@ func rateSchema() *jsonschema.Schema {
 	fields.Set("probes", &jsonschema.Schema{Type: "integer"})
 	fields.Set("probe", unitSchema(reflect.TypeFor[Duration]()))
 	return &jsonschema.Schema{Properties: fields, AdditionalProperties: jsonschema.FalseSchema, AnyOf: []*jsonschema.Schema{
-		{Type: "number", ExclusiveMinimum: "0", Maximum: num(int64(maxRate))},
+		{Type: "number", ExclusiveMinimum: "0", Maximum: num(int64(load.MaxRate))},
 		{Type: "string", Enum: []any{"max"}},
 		{Type: "object", Required: []string{"max"}},
 	}}
@@ -149,11 +150,6 @@ func (e *Experiment) completeSearches() {
 // Searches reports whether a level of the rate is found by a search.
 func (e *Experiment) Searches() bool {
 	return slices.ContainsFunc(LevelsOf[RateLevel](e.Factors, "rate"), func(l RateLevel) bool { return l.Objective != "" })
-}
-
-// closedLoop reports whether a level of the rate is max without an objective.
-func (e *Experiment) closedLoop() bool {
-	return slices.Contains(LevelsOf[RateLevel](e.Factors, "rate"), RateLevel{})
 }
 
 // capacity checks a search.

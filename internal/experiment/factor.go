@@ -206,6 +206,14 @@ func record(level any) any {
 	return fmt.Sprint(level)
 }
 
+// PrintLevel prints a level of a record as the experiment file writes it.
+func PrintLevel(factor string, value any) string {
+	if f, ok := row(factor); ok {
+		return f.print(value)
+	}
+	return printLevel[any](value)
+}
+
 func printLevel[T any](value any) string {
 	number, ok := value.(float64)
 	if !ok {
@@ -217,14 +225,6 @@ func printLevel[T any](value any) string {
 	return strconv.FormatFloat(number, 'f', -1, 64)
 }
 
-// PrintLevel prints a level of a record as the experiment file writes it.
-func PrintLevel(factor string, value any) string {
-	if f, ok := row(factor); ok {
-		return f.print(value)
-	}
-	return printLevel[any](value)
-}
-
 // LevelOf is a level of a factor of the table, where levels have one. It is not ok without the factor.
 func LevelOf(factor string, of Levels) (Level, bool) {
 	f, ok := row(factor)
@@ -232,23 +232,6 @@ func LevelOf(factor string, of Levels) (Level, bool) {
 		return Level{}, false
 	}
 	return f.of(of), true
-}
-
-// FactorNames lists every factor by its name in the file, in order.
-func FactorNames() []string {
-	names := make([]string, len(Table))
-	for i, f := range Table {
-		names[i] = f.Name
-	}
-	return names
-}
-
-func row(name string) (Factor, bool) {
-	i := slices.IndexFunc(Table, func(f Factor) bool { return f.Name == name })
-	if i < 0 {
-		return Factor{}, false
-	}
-	return Table[i], true
 }
 
 // Factors are lists of levels by the factor's name, each a slice of the type of the factor's [Column]. Their
@@ -319,10 +302,27 @@ func (b Baseline) Apply(l *Levels) {
 // Fields implements [strict.Table].
 func (Baseline) Fields() []string { return FactorNames() }
 
+// FactorNames lists every factor by its name in the file, in order.
+func FactorNames() []string {
+	names := make([]string, len(Table))
+	for i, f := range Table {
+		names[i] = f.Name
+	}
+	return names
+}
+
 // Field implements [strict.Table].
 func (b *Baseline) Field(name string) (value any, store func()) {
 	x, _ := row(name)
 	return field(b, name, x.one)
+}
+
+func row(name string) (Factor, bool) {
+	i := slices.IndexFunc(Table, func(f Factor) bool { return f.Name == name })
+	if i < 0 {
+		return Factor{}, false
+	}
+	return Table[i], true
 }
 
 // MarshalYAML writes the levels in the order of [Table].

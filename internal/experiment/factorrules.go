@@ -11,6 +11,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/load"
 )
 
 // factorRules checks factors and baseline.
@@ -72,8 +73,8 @@ func (v factorRules) rate(path string, level RateLevel) {
 	if x > 0 && measure > 0 && float64(x)*time.Duration(measure).Seconds() < 1 {
 		v.report(path, "raise the rate or phases.measure", "%s requests per second send no request in a measure phase of %v", clip(x.String()), measure)
 	}
-	if x < 0 || x > maxRate {
-		v.report(path, "write max for a closed loop", "%s requests per second is not above 0 and at most %v", clip(x.String()), Rate(maxRate))
+	if x < 0 || x > load.MaxRate {
+		v.report(path, "write max for a closed loop", "%s requests per second is not above 0 and at most %v", clip(x.String()), Rate(load.MaxRate))
 	}
 }
 

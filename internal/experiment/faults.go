@@ -79,75 +79,6 @@ type FaultKind struct {
 	Recovery Duration // default
 }
 
-// Default times after a heal in which its effects may last: connections are opened again and backlogs are sent, or
-// only the requests in flight are affected.
-const (
-	reconnectTime = Duration(10 * time.Second)
-	answerTime    = Duration(2 * time.Second)
-)
-
-var (
-	trafficChecks      = []string{RateMissed, RateExceeded, Errors}
-	trafficAndRestarts = append(slices.Clone(trafficChecks), Restarted)
-)
-
-// FaultKinds lists every kind of fault.
-func FaultKinds() []FaultKind {
-	return []FaultKind{
-		{Name: "kill", Doc: "SIGKILL; healed by starting it again at its address", Ability: EndTasks, Suspends: trafficAndRestarts, Recovery: reconnectTime},
-		{Name: "terminate", Doc: "SIGTERM, and SIGKILL after grace; healed as kill is", Optional: []string{"grace"}, Ability: EndTasks, Suspends: trafficAndRestarts, Recovery: reconnectTime},
-		{Name: "pause", Doc: "SIGSTOP; healed by SIGCONT", Ability: SuspendTasks, Suspends: trafficAndRestarts, Recovery: reconnectTime},
-		{Name: "restart", Doc: "terminate, and start again at once", Optional: []string{"grace"}, Ability: EndTasks, Suspends: trafficAndRestarts, Recovery: reconnectTime},
-		{Name: "scale", Doc: "replicas end with their sidecars (by: -1), or removed ones come back (by: 1); healed by the reverse", Required: []string{"by"}, Optional: []string{"grace"}, AppOnly: true, Ability: ScaleServices, Suspends: trafficAndRestarts, Recovery: reconnectTime},
-		{Name: "latency", Doc: "the service waits before each answer", Required: []string{"delay"}, AppOnly: true, Ability: ChangeServices, Suspends: trafficChecks, Recovery: answerTime},
-		{Name: "errors", Doc: "a share of the answers fails", Required: []string{"ratio"}, Optional: []string{"status"}, AppOnly: true, Ability: ChangeServices, Suspends: []string{Errors}, Recovery: answerTime},
-		{Name: "rate-limit", Doc: "requests beyond a rate are answered with 429", Required: []string{"rate"}, AppOnly: true, Ability: ChangeServices, Suspends: []string{Errors}, Recovery: answerTime},
-		{Name: "cpu-burn", Doc: "each request costs CPU time", Required: []string{"cpu"}, AppOnly: true, Ability: ChangeServices, Suspends: trafficChecks, Recovery: reconnectTime},
-		{Name: "memory", Doc: "memory is held", Required: []string{"memory"}, AppOnly: true, Ability: ChangeServices, Suspends: trafficAndRestarts, Recovery: answerTime},
-		{Name: "partition", Doc: "no packet reaches a pod, or leaves it", Ability: ImpairNetworks, Suspends: trafficChecks, Recovery: reconnectTime},
-		{Name: "packet-loss", Doc: "a share of a pod's packets is lost", Required: []string{"ratio"}, Ability: ImpairNetworks, Suspends: trafficChecks, Recovery: reconnectTime},
-		{Name: "packet-delay", Doc: "each packet to and from a pod is late", Required: []string{"delay"}, Ability: ImpairNetworks, Suspends: trafficChecks, Recovery: answerTime},
-		{Name: "bandwidth", Doc: "bytes per second to and from a pod are limited; excess packets are lost", Required: []string{"rate"}, Ability: ImpairNetworks, Suspends: trafficChecks, Recovery: reconnectTime},
-	}
-}
-
-// FaultKindOf finds a kind by name.
-func FaultKindOf(name string) (FaultKind, bool) {
-	all := FaultKinds()
-	i := slices.IndexFunc(all, func(k FaultKind) bool { return k.Name == name })
-	if i < 0 {
-		return FaultKind{}, false
-	}
-	return all[i], true
-}
-
-func faultKindNames() []string {
-	var names []string
-	for _, k := range FaultKinds() {
-		names = append(names, k.Name)
-	}
-	return names
-}
-
-// has reports whether the kind has a parameter.
-func (k FaultKind) has(parameter string) bool {
-	return slices.Contains(k.Required, parameter) || slices.Contains(k.Optional, parameter)
-}
-
-// faultParameters are parameters of some kinds of faults.
-func faultParameters() []fieldRow {
-	return []fieldRow{
-		{"grace", "time from SIGTERM to SIGKILL", defaultGrace.String(), between(0, maxFaultDelay, "")},
-		{"by", "replicas to remove (-1) or restore (1)", nil, between(-maxReplicas, maxReplicas, byHint)},
-		{"delay", "time added", nil, between(0, maxFaultDelay, "")},
-		{"ratio", "share", nil, span[float64]{low: 0, high: 1, openLow: true, hint: "0.05 is 5 %"}},
-		{"status", "status", defaultStatus, between(400, 599, "")},
-		{"rate", "requests per second, or bytes per second", nil, between(0, 1e12, "")},
-		{"cpu", "CPU time per request", nil, between(0, maxFaultDelay, "")},
-		{"memory", "amount per replica", nil, between(0, maxFaultMemory, "")},
-	}
-}
-
 const byHint = "by: -1 removes one replica"
 
 var (
@@ -157,24 +88,6 @@ var (
 
 // faultRules checks faults and expectations.
 type faultRules struct{ validation }
-
-// Defaults fills in absent fields.
-func (f Fault) Defaults() Fault {
-	if f.Count == 0 {
-		f.Count = 1
-	}
-	if f.Target.Pick == "" {
-		f.Target.Pick = faultPicks[0]
-	}
-	if f.Target.Plane == "" {
-		f.Target.Plane = faultPlanes[0]
-	}
-	f.Grace, f.Status = cmp.Or(f.Grace, defaultGrace), cmp.Or(f.Status, defaultStatus)
-	if kind, ok := FaultKindOf(f.Kind); ok {
-		f.Recovery = cmp.Or(f.Recovery, kind.Recovery)
-	}
-	return f
-}
 
 const (
 	defaultGrace   = Duration(5 * time.Second)
@@ -290,6 +203,34 @@ func (v faultRules) faultTarget(path string, t FaultTarget, kind FaultKind) {
 	}
 }
 
+// Defaults fills in absent fields.
+func (f Fault) Defaults() Fault {
+	if f.Count == 0 {
+		f.Count = 1
+	}
+	if f.Target.Pick == "" {
+		f.Target.Pick = faultPicks[0]
+	}
+	if f.Target.Plane == "" {
+		f.Target.Plane = faultPlanes[0]
+	}
+	f.Grace, f.Status = cmp.Or(f.Grace, defaultGrace), cmp.Or(f.Status, defaultStatus)
+	if kind, ok := FaultKindOf(f.Kind); ok {
+		f.Recovery = cmp.Or(f.Recovery, kind.Recovery)
+	}
+	return f
+}
+
+// FaultKindOf finds a kind by name.
+func FaultKindOf(name string) (FaultKind, bool) {
+	all := FaultKinds()
+	i := slices.IndexFunc(all, func(k FaultKind) bool { return k.Name == name })
+	if i < 0 {
+		return FaultKind{}, false
+	}
+	return all[i], true
+}
+
 // faultReplicas reports replicas that the target has in no treatment.
 func (v faultRules) faultReplicas(path string, f Fault) {
 	n := v.replicas(f.Target.Service)
@@ -356,4 +297,63 @@ func faultRows() []fieldRow {
 		all = append(all, fieldRow{"faults[]." + p.path, strings.Join(with, ", ") + ": " + p.text + ".", p.otherwise, p.bounds})
 	}
 	return all
+}
+
+func faultKindNames() []string {
+	var names []string
+	for _, k := range FaultKinds() {
+		names = append(names, k.Name)
+	}
+	return names
+}
+
+// Default times after a heal in which its effects may last: connections are opened again and backlogs are sent, or
+// only the requests in flight are affected.
+const (
+	reconnectTime = Duration(10 * time.Second)
+	answerTime    = Duration(2 * time.Second)
+)
+
+var (
+	trafficChecks      = []string{RateMissed, RateExceeded, Errors}
+	trafficAndRestarts = append(slices.Clone(trafficChecks), Restarted)
+)
+
+// FaultKinds lists every kind of fault.
+func FaultKinds() []FaultKind {
+	return []FaultKind{
+		{Name: "kill", Doc: "SIGKILL; healed by starting it again at its address", Ability: EndTasks, Suspends: trafficAndRestarts, Recovery: reconnectTime},
+		{Name: "terminate", Doc: "SIGTERM, and SIGKILL after grace; healed as kill is", Optional: []string{"grace"}, Ability: EndTasks, Suspends: trafficAndRestarts, Recovery: reconnectTime},
+		{Name: "pause", Doc: "SIGSTOP; healed by SIGCONT", Ability: SuspendTasks, Suspends: trafficAndRestarts, Recovery: reconnectTime},
+		{Name: "restart", Doc: "terminate, and start again at once", Optional: []string{"grace"}, Ability: EndTasks, Suspends: trafficAndRestarts, Recovery: reconnectTime},
+		{Name: "scale", Doc: "replicas end with their sidecars (by: -1), or removed ones come back (by: 1); healed by the reverse", Required: []string{"by"}, Optional: []string{"grace"}, AppOnly: true, Ability: ScaleServices, Suspends: trafficAndRestarts, Recovery: reconnectTime},
+		{Name: "latency", Doc: "the service waits before each answer", Required: []string{"delay"}, AppOnly: true, Ability: ChangeServices, Suspends: trafficChecks, Recovery: answerTime},
+		{Name: "errors", Doc: "a share of the answers fails", Required: []string{"ratio"}, Optional: []string{"status"}, AppOnly: true, Ability: ChangeServices, Suspends: []string{Errors}, Recovery: answerTime},
+		{Name: "rate-limit", Doc: "requests beyond a rate are answered with 429", Required: []string{"rate"}, AppOnly: true, Ability: ChangeServices, Suspends: []string{Errors}, Recovery: answerTime},
+		{Name: "cpu-burn", Doc: "each request costs CPU time", Required: []string{"cpu"}, AppOnly: true, Ability: ChangeServices, Suspends: trafficChecks, Recovery: reconnectTime},
+		{Name: "memory", Doc: "memory is held", Required: []string{"memory"}, AppOnly: true, Ability: ChangeServices, Suspends: trafficAndRestarts, Recovery: answerTime},
+		{Name: "partition", Doc: "no packet reaches a pod, or leaves it", Ability: ImpairNetworks, Suspends: trafficChecks, Recovery: reconnectTime},
+		{Name: "packet-loss", Doc: "a share of a pod's packets is lost", Required: []string{"ratio"}, Ability: ImpairNetworks, Suspends: trafficChecks, Recovery: reconnectTime},
+		{Name: "packet-delay", Doc: "each packet to and from a pod is late", Required: []string{"delay"}, Ability: ImpairNetworks, Suspends: trafficChecks, Recovery: answerTime},
+		{Name: "bandwidth", Doc: "bytes per second to and from a pod are limited; excess packets are lost", Required: []string{"rate"}, Ability: ImpairNetworks, Suspends: trafficChecks, Recovery: reconnectTime},
+	}
+}
+
+// has reports whether the kind has a parameter.
+func (k FaultKind) has(parameter string) bool {
+	return slices.Contains(k.Required, parameter) || slices.Contains(k.Optional, parameter)
+}
+
+// faultParameters are parameters of some kinds of faults.
+func faultParameters() []fieldRow {
+	return []fieldRow{
+		{"grace", "time from SIGTERM to SIGKILL", defaultGrace.String(), between(0, maxFaultDelay, "")},
+		{"by", "replicas to remove (-1) or restore (1)", nil, between(-maxReplicas, maxReplicas, byHint)},
+		{"delay", "time added", nil, between(0, maxFaultDelay, "")},
+		{"ratio", "share", nil, span[float64]{low: 0, high: 1, openLow: true, hint: "0.05 is 5 %"}},
+		{"status", "status", defaultStatus, between(400, 599, "")},
+		{"rate", "requests per second, or bytes per second", nil, between(0, 1e12, "")},
+		{"cpu", "CPU time per request", nil, between(0, maxFaultDelay, "")},
+		{"memory", "amount per replica", nil, between(0, maxFaultMemory, "")},
+	}
 }

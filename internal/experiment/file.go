@@ -43,39 +43,6 @@ type File struct {
 	Experiment *Experiment
 }
 
-// Decode decodes the content of a file over the defaults. name is the file in errors. Overrides are "key=value" of
-// `--set`. The file then has the mistakes of types and unknown fields, which [File.Validate] returns. An error reports
-// that it cannot be decoded at all.
-func Decode(name string, data []byte, overrides ...string) (*File, error) {
-	doc, err := strict.Parse(name, data)
-	if err != nil {
-		return nil, err
-	}
-	for _, o := range overrides {
-		if err := doc.Set(o); err != nil {
-			return nil, err
-		}
-	}
-	f := &File{doc, defaults()}
-	doc.Decode(f.Experiment)
-	return f, nil
-}
-
-// DecodeRecord is [Decode] for the file of a results directory. Values of version v1alpha1 get their present names.
-func DecodeRecord(name string, data []byte, overrides ...string) (*File, error) {
-	f, err := Decode(name, data, overrides...)
-	if err != nil {
-		return nil, err
-	}
-	if f.Experiment.APIVersion == "tare.dev/v1alpha1" {
-		f.Experiment.APIVersion = APIVersion
-	}
-	if f.Experiment.Order == "turns" {
-		f.Experiment.Order = OrderByMesh
-	}
-	return f, nil
-}
-
 // Parse decodes, completes and validates a file that refers to no other file. The error is a [strict.Problems].
 func Parse(name string, data []byte, names Names, overrides ...string) (*Experiment, error) {
 	f, err := Decode(name, data, overrides...)
@@ -96,6 +63,39 @@ func ReadRecord(path string) (*Experiment, error) {
 		return nil, err
 	}
 	return f.whole(Names{})
+}
+
+// DecodeRecord is [Decode] for the file of a results directory. Values of version v1alpha1 get their present names.
+func DecodeRecord(name string, data []byte, overrides ...string) (*File, error) {
+	f, err := Decode(name, data, overrides...)
+	if err != nil {
+		return nil, err
+	}
+	if f.Experiment.APIVersion == "tare.dev/v1alpha1" {
+		f.Experiment.APIVersion = APIVersion
+	}
+	if f.Experiment.Order == "turns" {
+		f.Experiment.Order = OrderByMesh
+	}
+	return f, nil
+}
+
+// Decode decodes the content of a file over the defaults. name is the file in errors. Overrides are "key=value" of
+// `--set`. The file then has the mistakes of types and unknown fields, which [File.Validate] returns. An error reports
+// that it cannot be decoded at all.
+func Decode(name string, data []byte, overrides ...string) (*File, error) {
+	doc, err := strict.Parse(name, data)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range overrides {
+		if err := doc.Set(o); err != nil {
+			return nil, err
+		}
+	}
+	f := &File{doc, defaults()}
+	doc.Decode(f.Experiment)
+	return f, nil
 }
 
 // whole completes and validates the file.
@@ -126,6 +126,42 @@ func (f *File) Complete() {
 	e.completeSearches()
 	f.completeRate()
 	f.completeSlices()
+}
+
+// Validate returns every mistake of the file as a [strict.Problems], or nil. It changes nothing. A file that names others
+// has had them read before. The order of the rules decides which of two contradicting fields is reported.
+func (f *File) Validate(names Names) error {
+	v := validation{f.Document.Clone(), f.Experiment, names}
+	v.header()
+	v.bounds()
+	platformRules{v}.validate()
+	applicationRules{v}.validate()
+	platformRules{v}.workloads()
+	factorRules{v}.factors()
+	meshRules{v}.validate()
+	loadRules{v}.validate()
+	scheduleRules{v}.validate()
+	factorRules{v}.baseline()
+	faultRules{v}.validate()
+	return v.doc.Err()
+}
+
+func (v validation) header() {
+	v.fixed("apiVersion", v.e.APIVersion, APIVersion)
+	v.fixed("kind", v.e.Kind, Kind)
+	if v.e.Metadata.Name == "" {
+		v.report("metadata.name", "add metadata: {name: my-experiment}", "the name is missing")
+	}
+}
+
+// fixed reports a field that does not have its only possible value.
+func (v validation) fixed(path, value, want string) {
+	switch {
+	case !v.doc.Has(path):
+		v.report(path, "write "+path+": "+want, "missing, expected %q", want)
+	case value != want:
+		v.report(path, "write "+path+": "+want, "found %q, expected %q", clip(value), want)
+	}
 }
 
 // SetOrder sets the order of a file without one, and the defaults that depend on it.

@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"cmp"
 	"fmt"
 	"reflect"
 	"strings"
@@ -9,9 +8,8 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/load"
 )
-
-var arrivals = []string{"constant", "poisson", "uniform", Recorded}
 
 // loadRules checks the load and its entry into the application.
 type loadRules struct{ validation }
@@ -58,16 +56,21 @@ func (v loadRules) checks() {
 			switch {
 			case text == "":
 				v.report(path, "", "the text is empty")
-			case list.field && strings.Contains("."+text+".", ".."):
-				v.report(path, "write errors, or data.errors for a nested field", "%q is not a field name", clip(text))
+			case list.field:
+				if _, err := load.ParseJSONPath(text); err != nil {
+					v.report(path, "write errors, or data.errors for a nested field", "%q is not a field name", clip(text))
+				}
 			}
 		}
+	}
+	if n := len(c.JSONHas) + len(c.JSONLacks); n > load.MaxJSONPaths {
+		v.report("load.checks", "", "%d JSON fields, max %d", n, load.MaxJSONPaths)
 	}
 	for _, p := range v.e.protocols() {
 		if p == app.TCP && !reflect.ValueOf(c).IsZero() {
 			v.report("load.checks", "remove it: tare compares the bytes sent with the bytes received", "checks do not apply to protocol %s", p)
 		}
-		if p == app.WebSocket && !reflect.ValueOf(c).IsZero() && (len(c.Status) > 0 || v.e.Load.WebSocket.Answer != AnswerMessage) {
+		if p == app.WebSocket && !reflect.ValueOf(c).IsZero() && (len(c.Status) > 0 || v.e.Load.WebSocket.Answer != load.AnswerMessage) {
 			v.report("load.checks", "write load.webSocket: {answer: message}, and no status", "protocol %s compares each answer with its message, and has no statuses", p)
 			continue
 		}
@@ -135,20 +138,4 @@ func (v loadRules) routable(g mesh.Gateway, name string) {
 			v.report(at, "write load: {entry: service}", "mesh %s: %v", name, err)
 		}
 	}
-}
-
-// entryProtocol returns the protocol that the topology fixes for the entry, or "" if the treatment chooses it.
-func (v loadRules) entryProtocol() (protocol string) {
-	all, err := v.e.Topologies()
-	if err != nil {
-		return "" // already reported
-	}
-	for _, t := range all {
-		entry, ok := t.Service(t.Entry)
-		if !ok && len(t.Services) > 0 {
-			entry = t.Services[0]
-		}
-		protocol = cmp.Or(protocol, entry.Protocol)
-	}
-	return protocol
 }

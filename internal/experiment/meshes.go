@@ -59,17 +59,71 @@ func (s OwnSidecar) definition(name string) (mesh.Definition, error) {
 	return mesh.FromCommand(name, mesh.Sidecar{Command: s.Command, Config: s.Config, Ready: s.Ready}, s.Dir)
 }
 
-// Settings are the choices as the definition takes them.
-func (o MeshOptions) Settings() mesh.Settings {
-	return mesh.Settings{Version: o.Version, Profile: o.Profile, Hub: o.Hub, Options: texts(o.Options), Values: o.Values, Proxy: o.proxy()}
-}
-
 // meshRules checks the meshes of the factor and their options.
 type meshRules struct{ validation }
 
 func (v meshRules) validate() {
 	v.combinations()
 	v.options()
+}
+
+// combinations reports levels of protocol and mesh that do not go with an application, or with one another.
+func (v meshRules) combinations() {
+	if !v.doc.Sound("application") || !v.doc.Sound("factors") {
+		return
+	}
+	all, err := v.e.Topologies()
+	if err != nil {
+		return // already reported
+	}
+	for _, t := range all {
+		for i, protocol := range v.e.protocols() {
+			for j, name := range meshesOf(v.e) {
+				d, _ := v.definition(name) // an unknown one is reported elsewhere, and refuses nothing here
+				factor, err := Combination{t, v.names.Programs.Names(), protocol, d, v.e.Platform.Kind}.Refused()
+				if err == nil || d.On(v.e.Platform.Kind) != nil {
+					continue
+				}
+				path := map[string]string{"mesh": fmt.Sprintf("factors.mesh[%d]", j), "protocol": fmt.Sprintf("factors.protocol[%d]", i)}[factor]
+				if !v.doc.Has(path) {
+					path = "application"
+				}
+				if len(all) > 1 {
+					err = hint.Wrap(fmt.Errorf("topology %s: %w", t.Name, err), hint.Of(err))
+				}
+				v.report(path, hint.Of(err), "%v", err)
+			}
+		}
+	}
+}
+
+// meshRows has a row for every field, and "*" stands for a mesh's name.
+func meshRows() []fieldRow {
+	return slices.Concat([]fieldRow{
+		{"meshes", "Settings of each mesh, by name, and variants: meshes under names of their own, usable as levels.", nil, nil},
+		{"meshes.*.from", "Makes the entry a variant of this mesh or variant, with its definition and settings.", nil, nil},
+		{"meshes.*.version", "Version; default: the definition's. On local: one that tare can download.", nil, nil},
+		{"meshes.*.profile", "Size, on kubernetes. dev: small; ha: production advice, needs three nodes.", mesh.ProfileDev, enum(mesh.ProfileNames()...)},
+		{"meshes.*.hub", "Registry of the mesh's images, on kubernetes; default: the charts'.", nil, nil},
+		{"meshes.*.charts", "Directory of charts, instead of repositories, on kubernetes.", nil, nil},
+		{"meshes.*.sidecar", "Makes the entry a mesh of its own, on local: a sidecar that is any program.", nil, nil},
+		{"meshes.*.sidecar.command", "Program and arguments. Fields: ${listen}, ${upstream}, each also with .host and .port, ${config}, ${ip}, ${concurrency}.", nil, nil},
+		{"meshes.*.sidecar.dir", "Working directory, relative to this file.", nil, nil},
+		{"meshes.*.sidecar.config", "Template of a configuration, whose path is ${config}.", nil, nil},
+		{"meshes.*.sidecar.ready", "When it serves: tcp (its ports are open), admin (as Envoy), or a path that is answered with 2xx or 3xx.", mesh.ReadyTCP, nil},
+		{"meshes.*.program", "Program of the sidecar, on local: a path relative to this file, or a name on PATH.", nil, nil},
+		{"meshes.*.image", "Image of the sidecar, on kubernetes.", nil, nil},
+		{"meshes.*.resources", "Container resources of the sidecar, on kubernetes; default: the mesh's own.", nil, nil},
+	}, resourceRows("meshes.*.resources."), []fieldRow{
+		{"meshes.*.concurrency", "Worker threads of a sidecar; default: the definition's.", nil, between(1, 1024, "")},
+		{"meshes.*.environment", "Environment variables of the sidecar.", nil, nil},
+		{"meshes.*.options", "Options that `tare list meshes` prints.", nil, form(func(s *jsonschema.Schema) {
+			s.AdditionalProperties = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, {Type: "boolean"}, {Type: "number"}}}
+		})},
+		{"meshes.*.values", "Chart values, by release, on kubernetes; they override all others.", nil, nil},
+		{"meshes.*.withCLI", "Installs with linkerd or istioctl from PATH, on kubernetes.", false, nil},
+		{"meshes.*.arguments", "Arguments added to those of the sidecar, or with withCLI to those of that program.", nil, nil},
+	})
 }
 
 // options checks the options of meshes, and that each mesh is available on the platform.
@@ -140,14 +194,6 @@ func (v meshRules) checkName(path, name string) {
 	}
 }
 
-// field returns the path of a field, or of its entry if the file does not have the field.
-func (v meshRules) field(path, field string) string {
-	if v.doc.Has(path + "." + field) {
-		return path + "." + field
-	}
-	return path
-}
-
 // localOptions reports fields for clusters, and options of a mesh that has no sidecar here.
 func (v meshRules) localOptions(path string, d mesh.Definition) {
 	for _, field := range []string{"profile", "hub", "charts", "values", "withCLI", "image", "resources"} {
@@ -170,6 +216,14 @@ func (v meshRules) localOptions(path string, d mesh.Definition) {
 	}
 }
 
+// field returns the path of a field, or of its entry if the file does not have the field.
+func (v meshRules) field(path, field string) string {
+	if v.doc.Has(path + "." + field) {
+		return path + "." + field
+	}
+	return path
+}
+
 func (v meshRules) clusterOptions(path string, o MeshOptions, k *mesh.Kubernetes, name string) {
 	if v.doc.Has(path + ".program") {
 		v.report(path+".program", "remove it, or write options or values", "it applies to platform local")
@@ -185,6 +239,11 @@ func (v meshRules) clusterOptions(path string, o MeshOptions, k *mesh.Kubernetes
 	v.installer(path, o, *k)
 }
 
+// Settings are the choices as the definition takes them.
+func (o MeshOptions) Settings() mesh.Settings {
+	return mesh.Settings{Version: o.Version, Profile: o.Profile, Hub: o.Hub, Options: texts(o.Options), Values: o.Values, Proxy: o.proxy()}
+}
+
 func (v meshRules) installer(path string, o MeshOptions, k mesh.Kubernetes) {
 	switch {
 	case o.WithCLI && k.CLI == nil:
@@ -198,63 +257,4 @@ func (v meshRules) installer(path string, o MeshOptions, k mesh.Kubernetes) {
 	case o.WithCLI && o.Charts != "":
 		v.report(path+".charts", "remove one of the two", "the mesh's own CLI installs it, without charts")
 	}
-}
-
-// combinations reports levels of protocol and mesh that do not go with an application, or with one another.
-func (v meshRules) combinations() {
-	if !v.doc.Sound("application") || !v.doc.Sound("factors") {
-		return
-	}
-	all, err := v.e.Topologies()
-	if err != nil {
-		return // already reported
-	}
-	for _, t := range all {
-		for i, protocol := range v.e.protocols() {
-			for j, name := range meshesOf(v.e) {
-				d, _ := v.definition(name) // an unknown one is reported elsewhere, and refuses nothing here
-				factor, err := Combination{t, v.names.Programs.Names(), protocol, d, v.e.Platform.Kind}.Refused()
-				if err == nil || d.On(v.e.Platform.Kind) != nil {
-					continue
-				}
-				path := map[string]string{"mesh": fmt.Sprintf("factors.mesh[%d]", j), "protocol": fmt.Sprintf("factors.protocol[%d]", i)}[factor]
-				if !v.doc.Has(path) {
-					path = "application"
-				}
-				if len(all) > 1 {
-					err = hint.Wrap(fmt.Errorf("topology %s: %w", t.Name, err), hint.Of(err))
-				}
-				v.report(path, hint.Of(err), "%v", err)
-			}
-		}
-	}
-}
-
-// meshRows has a row for every field, and "*" stands for a mesh's name.
-func meshRows() []fieldRow {
-	return slices.Concat([]fieldRow{
-		{"meshes", "Settings of each mesh, by name, and variants: meshes under names of their own, usable as levels.", nil, nil},
-		{"meshes.*.from", "Makes the entry a variant of this mesh or variant, with its definition and settings.", nil, nil},
-		{"meshes.*.version", "Version; default: the definition's. On local: one that tare can download.", nil, nil},
-		{"meshes.*.profile", "Size, on kubernetes. dev: small; ha: production advice, needs three nodes.", mesh.ProfileDev, enum(mesh.ProfileNames()...)},
-		{"meshes.*.hub", "Registry of the mesh's images, on kubernetes; default: the charts'.", nil, nil},
-		{"meshes.*.charts", "Directory of charts, instead of repositories, on kubernetes.", nil, nil},
-		{"meshes.*.sidecar", "Makes the entry a mesh of its own, on local: a sidecar that is any program.", nil, nil},
-		{"meshes.*.sidecar.command", "Program and arguments. Fields: ${listen}, ${upstream}, each also with .host and .port, ${config}, ${ip}, ${concurrency}.", nil, nil},
-		{"meshes.*.sidecar.dir", "Working directory, relative to this file.", nil, nil},
-		{"meshes.*.sidecar.config", "Template of a configuration, whose path is ${config}.", nil, nil},
-		{"meshes.*.sidecar.ready", "When it serves: tcp (its ports are open), admin (as Envoy), or a path that is answered with 2xx or 3xx.", mesh.ReadyTCP, nil},
-		{"meshes.*.program", "Program of the sidecar, on local: a path relative to this file, or a name on PATH.", nil, nil},
-		{"meshes.*.image", "Image of the sidecar, on kubernetes.", nil, nil},
-		{"meshes.*.resources", "Container resources of the sidecar, on kubernetes; default: the mesh's own.", nil, nil},
-	}, resourceRows("meshes.*.resources."), []fieldRow{
-		{"meshes.*.concurrency", "Worker threads of a sidecar; default: the definition's.", nil, between(1, 1024, "")},
-		{"meshes.*.environment", "Environment variables of the sidecar.", nil, nil},
-		{"meshes.*.options", "Options that `tare list meshes` prints.", nil, form(func(s *jsonschema.Schema) {
-			s.AdditionalProperties = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, {Type: "boolean"}, {Type: "number"}}}
-		})},
-		{"meshes.*.values", "Chart values, by release, on kubernetes; they override all others.", nil, nil},
-		{"meshes.*.withCLI", "Installs with linkerd or istioctl from PATH, on kubernetes.", false, nil},
-		{"meshes.*.arguments", "Arguments added to those of the sidecar, or with withCLI to those of that program.", nil, nil},
-	})
 }

@@ -6,39 +6,8 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
-
-// Where the load generator runs.
-const (
-	LoadInside  = "inside"
-	LoadOutside = "outside"
-)
-
-// Meters with conditions.
-const (
-	NodeAgent = "node-agent" // needs permissions in the whole cluster
-	Kubelet   = "kubelet"
-)
-
-// digestForm is the form of an image's digest.
-const digestForm = `^sha256:[0-9a-f]{64}$`
-
-var (
-	loadFrom = []string{LoadInside, LoadOutside}
-	// exposures are the kinds of access to a cluster for a load from outside, the default first.
-	exposures = []string{"nodePort", "loadBalancer", "portForward"}
-	// affinities are the ways to place pods, the default first.
-	affinities = []string{"auto", "labels", "none"}
-	// inUse are the policies for a cluster in use, the default first.
-	inUse = []string{"refuse", "allow"}
-	// planesToPin are the planes whose CPUs can be chosen.
-	planesToPin = []string{"app", "data", "load", "control", "harness"}
-
-	digestPattern = regexp.MustCompile(digestForm)
-)
-
-// Outside reports whether this machine sends the load into a cluster.
-func (e *Experiment) Outside() bool { return e.Load.From == LoadOutside }
 
 // platformRules checks where trials run.
 type platformRules struct{ validation }
@@ -171,6 +140,38 @@ func (v platformRules) resources() {
 	}
 }
 
+// Where the load generator runs.
+const (
+	LoadInside  = "inside"
+	LoadOutside = "outside"
+)
+
+// Meters with conditions.
+const (
+	NodeAgent = "node-agent" // needs permissions in the whole cluster
+	Kubelet   = "kubelet"
+)
+
+// digestForm is the form of an image's digest.
+const digestForm = `^sha256:[0-9a-f]{64}$`
+
+var (
+	loadFrom = []string{LoadInside, LoadOutside}
+	// exposures are the kinds of access to a cluster for a load from outside, the default first.
+	exposures = []string{"nodePort", "loadBalancer", "portForward"}
+	// affinities are the ways to place pods, the default first.
+	affinities = []string{"auto", "labels", "none"}
+	// inUse are the policies for a cluster in use, the default first.
+	inUse = []string{"refuse", "allow"}
+	// planesToPin are the planes whose CPUs can be chosen.
+	planesToPin = []string{"app", "data", "load", "control", "harness"}
+
+	digestPattern = regexp.MustCompile(digestForm)
+)
+
+// Outside reports whether this machine sends the load into a cluster.
+func (e *Experiment) Outside() bool { return e.Load.From == LoadOutside }
+
 // amounts checks that requests do not exceed limits.
 func (v validation) amounts(path string, r Resources) {
 	if r.Limits.CPU != 0 && r.Requests.CPU > r.Limits.CPU {
@@ -180,3 +181,6 @@ func (v validation) amounts(path string, r Resources) {
 		v.report(path+".requests.memory", "", "%v is more than the limit, %v", r.Requests.Memory, r.Limits.Memory)
 	}
 }
+
+// onCluster reports whether the trials run on a cluster.
+func (e *Experiment) onCluster() bool { return e.Platform.Kind == mesh.OnKubernetes }

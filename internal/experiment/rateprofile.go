@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -21,14 +22,6 @@ type Step struct {
 	To   float64  `yaml:"to" json:"to"`
 }
 
-// Ends are the multiples of the rate at both ends.
-func (s Step) Ends() (from, to float64) {
-	if s.From != 0 || s.To != 0 {
-		return s.From, s.To
-	}
-	return s.At, s.At
-}
-
 // Sine makes the rate swing about its mean.
 type Sine struct {
 	Period Duration `yaml:"period" json:"period"`
@@ -41,21 +34,6 @@ type Bursts struct {
 	Every Duration `yaml:"every" json:"every"`
 	For   Duration `yaml:"for" json:"for"`
 	Times float64  `yaml:"times" json:"times"` // the rate
-}
-
-const (
-	maxSteps = 100
-	maxTimes = 1000
-	minCycle = Duration(time.Millisecond)
-)
-
-// Cycle is the time after which the profile repeats. It is 0 if there is none.
-func (p RateProfile) Cycle() Duration {
-	cycle := p.Sine.Period + p.Bursts.Every // one of them is 0
-	for _, s := range p.Steps {
-		cycle += s.For
-	}
-	return cycle
 }
 
 // profile checks the changes of the rate.
@@ -94,6 +72,21 @@ func (v loadRules) profile() {
 	}
 }
 
+const (
+	maxSteps = 100
+	maxTimes = 1000
+	minCycle = Duration(time.Millisecond)
+)
+
+// Cycle is the time after which the profile repeats. It is 0 if there is none.
+func (p RateProfile) Cycle() Duration {
+	cycle := p.Sine.Period + p.Bursts.Every // one of them is 0
+	for _, s := range p.Steps {
+		cycle += s.For
+	}
+	return cycle
+}
+
 // steps checks the steps and ramps.
 func (v loadRules) steps(path string, steps []Step) {
 	path += ".steps"
@@ -117,4 +110,17 @@ func (v loadRules) steps(path string, steps []Step) {
 	if len(steps) > 0 && sum == 0 {
 		v.report(path, "", "no step has a rate above 0")
 	}
+}
+
+// Ends are the multiples of the rate at both ends.
+func (s Step) Ends() (from, to float64) {
+	if s.From != 0 || s.To != 0 {
+		return s.From, s.To
+	}
+	return s.At, s.At
+}
+
+// closedLoop reports whether a level of the rate is max without an objective.
+func (e *Experiment) closedLoop() bool {
+	return slices.Contains(LevelsOf[RateLevel](e.Factors, "rate"), RateLevel{})
 }

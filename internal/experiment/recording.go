@@ -78,67 +78,6 @@ type Recording struct {
 	Request []int           // places in [Load.Requests]
 }
 
-// Recording returns the requests with instants.
-func (l *Load) Recording() Recording {
-	type sent struct {
-		at      time.Duration
-		request int
-	}
-	var all []sent
-	for i, q := range l.Requests {
-		for _, at := range q.At {
-			all = append(all, sent{at, i})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b sent) int { return cmp.Compare(a.at, b.at) })
-	var r Recording
-	for _, s := range all {
-		r.At, r.Request = append(r.At, s.at), append(r.Request, s.request)
-	}
-	spread(r.At)
-	for i := range r.At { // the first is not changed by spread
-		r.At[i] -= all[0].at
-	}
-	return r
-}
-
-// precisions of instants, in descending order.
-var precisions = []time.Duration{time.Second, 100 * time.Millisecond, 10 * time.Millisecond, time.Millisecond, 100 * time.Microsecond, 10 * time.Microsecond, time.Microsecond}
-
-// spread distributes requests with the same instant evenly over the precision of all instants, in their order. So the
-// requests of a log of whole seconds are spread over a second.
-func spread(at []time.Duration) {
-	precision := precisions[slices.IndexFunc(precisions, func(p time.Duration) bool {
-		return p == time.Microsecond || !slices.ContainsFunc(at, func(x time.Duration) bool { return x%p != 0 })
-	})]
-	for begin := 0; begin < len(at); {
-		n := 1
-		for begin+n < len(at) && at[begin+n] == at[begin] {
-			n++
-		}
-		for k := range n {
-			at[begin+k] += precision * time.Duration(k) / time.Duration(n)
-		}
-		begin += n
-	}
-}
-
-// cycle is the time after which the recording repeats: a mean gap after its last request. 0: it has no length.
-func (r Recording) cycle() time.Duration {
-	n := len(r.At)
-	if n < 2 {
-		return 0
-	}
-	return r.At[n-1] + r.At[n-1]/time.Duration(n-1)
-}
-
-// dueTime returns when request k of the repeated recording is due, and its index in the recording. k may be negative.
-func (r Recording) dueTime(k int) (at time.Duration, i int) {
-	n := len(r.At)
-	i = (k%n + n) % n
-	return time.Duration((k-i)/n)*r.cycle() + r.At[i], i
-}
-
 // rate returns the mean rate in the first part of the recording, at its own speed. It is rounded to the fewest
 // decimals, min 4, that keep the number of requests.
 func (r Recording) rate(part time.Duration) float64 {
@@ -160,49 +99,6 @@ func (r Recording) rate(part time.Duration) float64 {
 	}
 	return exact
 }
-
-// requests is the number of requests that a rate requires in a part of the trial.
-func requests(rate float64, part time.Duration) int {
-	return max(1, int(math.Round(rate*part.Seconds())))
-}
-
-// speed is the factor by which the recording is faster than it was, so that its first part has a rate. It
-// is 1 if the recording has this rate.
-func (r Recording) speed(rate float64, part time.Duration) float64 {
-	k := requests(rate, part)
-	last, _ := r.dueTime(k - 1)
-	next, _ := r.dueTime(k)
-	if last < part && part <= next {
-		return 1
-	}
-	return (last + next).Seconds() / 2 / part.Seconds()
-}
-
-// Schedule returns the requests of a load, with their instants in ns from the start of its warm-up. The
-// recording begins with the measure phase, and its end precedes it. There are at most MaxReplayed+1 requests: one more
-// than a trial may have.
-func (r Recording) Schedule(rate float64, warmup, measure, tail time.Duration) (at []int64, request []int) {
-	if r.cycle() == 0 {
-		return nil, nil
-	}
-	speed := r.speed(rate, measure)
-	due := func(k int) time.Duration {
-		at, _ := r.dueTime(k)
-		return time.Duration(float64(at) / speed)
-	}
-	first := 0
-	for first > -MaxReplayed-1 && due(first-1) >= -warmup {
-		first--
-	}
-	for k := first; len(at) <= MaxReplayed && due(k) < measure+tail; k++ {
-		_, i := r.dueTime(k)
-		at, request = append(at, int64(warmup+due(k))), append(request, r.Request[i])
-	}
-	return at, request
-}
-
-// recorded reports whether requests are sent at their instants.
-func recorded(e *Experiment) bool { return e.Load.Arrivals == Recorded }
 
 // completeRate gives a load at recorded instants the rate of the recording, if the file has none.
 func (f *File) completeRate() {
@@ -271,6 +167,51 @@ func (v loadRules) instants() {
 	}
 }
 
+// Recording returns the requests with instants.
+func (l *Load) Recording() Recording {
+	type sent struct {
+		at      time.Duration
+		request int
+	}
+	var all []sent
+	for i, q := range l.Requests {
+		for _, at := range q.At {
+			all = append(all, sent{at, i})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b sent) int { return cmp.Compare(a.at, b.at) })
+	var r Recording
+	for _, s := range all {
+		r.At, r.Request = append(r.At, s.at), append(r.Request, s.request)
+	}
+	spread(r.At)
+	for i := range r.At { // the first is not changed by spread
+		r.At[i] -= all[0].at
+	}
+	return r
+}
+
+// precisions of instants, in descending order.
+var precisions = []time.Duration{time.Second, 100 * time.Millisecond, 10 * time.Millisecond, time.Millisecond, 100 * time.Microsecond, 10 * time.Microsecond, time.Microsecond}
+
+// spread distributes requests with the same instant evenly over the precision of all instants, in their order. So the
+// requests of a log of whole seconds are spread over a second.
+func spread(at []time.Duration) {
+	precision := precisions[slices.IndexFunc(precisions, func(p time.Duration) bool {
+		return p == time.Microsecond || !slices.ContainsFunc(at, func(x time.Duration) bool { return x%p != 0 })
+	})]
+	for begin := 0; begin < len(at); {
+		n := 1
+		for begin+n < len(at) && at[begin+n] == at[begin] {
+			n++
+		}
+		for k := range n {
+			at[begin+k] += precision * time.Duration(k) / time.Duration(n)
+		}
+		begin += n
+	}
+}
+
 // repeated checks the requests of a recording at a rate.
 func (v loadRules) repeated(path string, rate float64, r Recording) {
 	const remedy = "remove it: the default is the recorded rate"
@@ -304,3 +245,62 @@ func (v loadRules) repeated(path string, rate float64, r Recording) {
 			"requests have the same instant: the measure phase has %d, and the rate requires %d", found, want)
 	}
 }
+
+// Schedule returns the requests of a load, with their instants in ns from the start of its warm-up. The
+// recording begins with the measure phase, and its end precedes it. There are at most MaxReplayed+1 requests: one more
+// than a trial may have.
+func (r Recording) Schedule(rate float64, warmup, measure, tail time.Duration) (at []int64, request []int) {
+	if r.cycle() == 0 {
+		return nil, nil
+	}
+	speed := r.speed(rate, measure)
+	due := func(k int) time.Duration {
+		at, _ := r.dueTime(k)
+		return time.Duration(float64(at) / speed)
+	}
+	first := 0
+	for first > -MaxReplayed-1 && due(first-1) >= -warmup {
+		first--
+	}
+	for k := first; len(at) <= MaxReplayed && due(k) < measure+tail; k++ {
+		_, i := r.dueTime(k)
+		at, request = append(at, int64(warmup+due(k))), append(request, r.Request[i])
+	}
+	return at, request
+}
+
+// speed is the factor by which the recording is faster than it was, so that its first part has a rate. It
+// is 1 if the recording has this rate.
+func (r Recording) speed(rate float64, part time.Duration) float64 {
+	k := requests(rate, part)
+	last, _ := r.dueTime(k - 1)
+	next, _ := r.dueTime(k)
+	if last < part && part <= next {
+		return 1
+	}
+	return (last + next).Seconds() / 2 / part.Seconds()
+}
+
+// dueTime returns when request k of the repeated recording is due, and its index in the recording. k may be negative.
+func (r Recording) dueTime(k int) (at time.Duration, i int) {
+	n := len(r.At)
+	i = (k%n + n) % n
+	return time.Duration((k-i)/n)*r.cycle() + r.At[i], i
+}
+
+// cycle is the time after which the recording repeats: a mean gap after its last request. 0: it has no length.
+func (r Recording) cycle() time.Duration {
+	n := len(r.At)
+	if n < 2 {
+		return 0
+	}
+	return r.At[n-1] + r.At[n-1]/time.Duration(n-1)
+}
+
+// requests is the number of requests that a rate requires in a part of the trial.
+func requests(rate float64, part time.Duration) int {
+	return max(1, int(math.Round(rate*part.Seconds())))
+}
+
+// recorded reports whether requests are sent at their instants.
+func recorded(e *Experiment) bool { return e.Load.Arrivals == Recorded }

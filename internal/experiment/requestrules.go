@@ -4,26 +4,23 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 const (
 	maxRequests     = 2000
-	maxNames        = 200 // of figures
-	MaxWeight       = 1000
+	maxNames        = 200     // of figures
 	MaxRequestBody  = 1 << 20 // bytes
 	maxRequestText  = 8 << 10 // of a path or header, bytes
 	maxRequestName  = 100
 	maxMessages     = 1000
 	maxRequestBytes = 8 << 20 // of all bodies
 )
-
-var fieldPattern = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
 // requests checks the headers and kinds of requests.
 func (v loadRules) requests() {
@@ -173,11 +170,11 @@ func (v loadRules) headers(path string, headers map[string]string) {
 	for _, name := range sortedKeys(headers) {
 		value := headers[name]
 		switch {
-		case !fieldPattern.MatchString(name):
+		case !load.IsToken(name):
 			v.report(path, "", "%q is not the name of a header", clip(name))
 		case slices.Contains(framing, strings.ToLower(name)):
 			v.report(path, "remove it", "header %s: tare sets it", name)
-		case strings.ContainsFunc(value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }) || len(value) > maxRequestText:
+		case !load.IsFieldValue(value) || len(value) > maxRequestText:
 			v.report(path, "", "the value of header %s has control characters, or over %d bytes", name, maxRequestText)
 		}
 		if wrong := checkPlaceholders(value); wrong != "" {
@@ -233,4 +230,20 @@ func (v loadRules) body(path string, r *Request) {
 	default:
 		v.report(path+".bodyFile", "", "a recorded experiment has the body itself")
 	}
+}
+
+// entryProtocol returns the protocol that the topology fixes for the entry, or "" if the treatment chooses it.
+func (v loadRules) entryProtocol() (protocol string) {
+	all, err := v.e.Topologies()
+	if err != nil {
+		return "" // already reported
+	}
+	for _, t := range all {
+		entry, ok := t.Service(t.Entry)
+		if !ok && len(t.Services) > 0 {
+			entry = t.Services[0]
+		}
+		protocol = cmp.Or(protocol, entry.Protocol)
+	}
+	return protocol
 }

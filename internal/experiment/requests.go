@@ -11,6 +11,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/regular"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/template"
 )
 
@@ -99,6 +100,27 @@ func (b Body) MarshalText() ([]byte, error) {
 // UnmarshalText reads what MarshalText has written.
 func (b *Body) UnmarshalText(text []byte) error { return b.UnmarshalScalar(string(text)) }
 
+// WithSecrets replaces the placeholders of a header's value. No error contains a secret. In a
+// templated value, braces of a secret are text.
+func WithSecrets(value string, templated bool) (string, error) {
+	if wrong := checkPlaceholders(value); wrong != "" {
+		return "", hint.New("write ${env:NAME} or ${file:PATH}", "%s is not a placeholder", clip(wrong))
+	}
+	var errs []error
+	replaced := placeholder.ReplaceAllStringFunc(value, func(whole string) string {
+		text, err := secret(whole[2 : len(whole)-1])
+		if err == nil && !load.IsFieldValue(text) {
+			err = fmt.Errorf("%s has control characters, such as line breaks", whole)
+		}
+		errs = append(errs, err)
+		if templated {
+			return template.Quote(text)
+		}
+		return text
+	})
+	return replaced, errors.Join(errs...)
+}
+
 // placeholder is a part of a header's value that is read when the run starts.
 var placeholder = regexp.MustCompile(`\$\{([^}]*)\}`)
 
@@ -119,27 +141,6 @@ func checkPlaceholders(value string) (wrong string) {
 		}
 	}
 	return ""
-}
-
-// WithSecrets replaces the placeholders of a header's value. No error contains a secret. In a
-// templated value, braces of a secret are text.
-func WithSecrets(value string, templated bool) (string, error) {
-	if wrong := checkPlaceholders(value); wrong != "" {
-		return "", hint.New("write ${env:NAME} or ${file:PATH}", "%s is not a placeholder", clip(wrong))
-	}
-	var errs []error
-	replaced := placeholder.ReplaceAllStringFunc(value, func(whole string) string {
-		text, err := secret(whole[2 : len(whole)-1])
-		if err == nil && strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
-			err = fmt.Errorf("%s has control characters, such as line breaks", whole)
-		}
-		errs = append(errs, err)
-		if templated {
-			return template.Quote(text)
-		}
-		return text
-	})
-	return replaced, errors.Join(errs...)
 }
 
 // secret reads the source of a placeholder.

@@ -31,6 +31,12 @@ func (a Amounts) over(under Amounts) Amounts {
 	return Amounts{CPU: cmp.Or(a.CPU, under.CPU), Memory: cmp.Or(a.Memory, under.Memory)}
 }
 
+// proxy are the settings of the sidecars on Kubernetes.
+func (o MeshOptions) proxy() mesh.ProxySettings {
+	return mesh.ProxySettings{Image: o.Image, Concurrency: o.Concurrency, Environment: o.Environment,
+		Requests: o.Resources.Requests.quantities(), Limits: o.Resources.Limits.quantities()}
+}
+
 // quantities are the amounts as Kubernetes writes them, by resource.
 func (a Amounts) quantities() map[string]string {
 	all := map[string]string{}
@@ -44,12 +50,6 @@ func (a Amounts) quantities() map[string]string {
 		}
 	}
 	return all
-}
-
-// proxy are the settings of the sidecars on Kubernetes.
-func (o MeshOptions) proxy() mesh.ProxySettings {
-	return mesh.ProxySettings{Image: o.Image, Concurrency: o.Concurrency, Environment: o.Environment,
-		Requests: o.Resources.Requests.quantities(), Limits: o.Resources.Limits.quantities()}
 }
 
 const mebibyte = Size(1 << 20)

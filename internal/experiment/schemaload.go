@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/jsonschema"
+	"github.com/tare-mesh/tare/internal/load"
 )
 
 // loadRows has a row for every field of the load.
@@ -19,7 +20,7 @@ func loadRows(names Names) []fieldRow {
 		{"load.generator", "Load generator, if it is no factor.", d.Load.Generator, oneOf("generator", names.Generators...)},
 		{"load.from", "Origin of the load, on kubernetes. inside: load workers in pods; outside: this machine, through platform.expose.", nil, oneOf("origin of the load", loadFrom...)},
 		{"load.entry", "Target of the load, on kubernetes. service: the entry's Service; gateway: the mesh's ingress gateway.", nil, oneOf("entry of the load", entries...)},
-		{"load.arrivals", "Arrivals of an open loop. recorded: at the instants of load.requests or load.targets, at the recorded rate, or sped up or slowed down to factors.rate.", d.Load.Arrivals, oneOf("distribution of arrivals", arrivals...)},
+		{"load.arrivals", "Arrivals of an open loop. recorded: at the instants of load.requests or load.targets, at the recorded rate, or sped up or slowed down to factors.rate.", d.Load.Arrivals, oneOf("distribution of arrivals", load.Constant, load.Poisson, load.Uniform, Recorded)},
 		{"load.timeout", "Timeout of a request from its send, at most 60s.", d.Load.Timeout.String(), between(Duration(time.Millisecond), maxTimeout, "")},
 		{"load.workers", "Threads of the load generator.", d.Load.Workers, between(1, maxWorkers, "one worker sends tens of thousands of requests per second")},
 		{"load.checks", "Conditions for a successful answer. Only the generator tare checks them.", nil, nil},
@@ -46,8 +47,8 @@ func loadRows(names Names) []fieldRow {
 		{"load.profile.bursts.times", "Multiple of the rate in a burst, at most every/for.", nil, nil},
 		{"load.targets", "File of requests, which become load.requests: vegeta's targets, JSON lines, HAR, an access log. Relative to the experiment file.", nil, nil},
 		{"load.webSocket", "Messages of protocol websocket. Each is a request.", nil, nil},
-		{"load.webSocket.answer", "Answer to a message. echo: the same message; message: any; pong: that of a ping after it, for streams to a server.", AnswerEcho, oneOf("answer", socketAnswers...)},
-		{"load.webSocket.messages", "Messages that answer one, with answer message: a stream from the server.", 1, between(1, maxSocketMessages, "")},
+		{"load.webSocket.answer", "Answer to a message. echo: the same message; message: any; pong: that of a ping after it, for streams to a server.", load.AnswerEcho, oneOf("answer", load.AnswerEcho, load.AnswerMessage, load.AnswerPong)},
+		{"load.webSocket.messages", "Messages that answer one, with answer message: a stream from the server.", 1, between(1, load.MaxSocketMessages, "")},
 		{"load.webSocket.message", "The message as text, or base64: and the encoded bytes; default: factors.requestSize bytes.", nil, nil},
 		{"load.headers", "Headers of every request, such as Host, with the placeholders of load.requests[].headers, whose headers replace them. Without a Host, requests on this machine have that of the application's url, or localhost, in every treatment.", nil, nil},
 		{"load.requests", "Requests in place of one to /, in proportion to their weights. Figures of each are in the record and the report. Only the generator tare sends them.", nil, form(levelList)},
@@ -63,7 +64,7 @@ func loadRows(names Names) []fieldRow {
 		{request + "stream", "Side of a gRPC method that sends several messages; with json it is found. both: each message follows the answer to the one before. Such a request is the only one.", nil, oneOf("stream", streams...)},
 		{request + "messages", "Encoded messages of the client's stream.", nil, nil},
 		{request + "at", "Instants for arrivals recorded: seconds with spaces between. Equal ones are spread over their precision: whole seconds over a second. They repeat until the load ends.", nil, text(instantsForm)},
-		{request + "weight", "Share of the request: weight over the sum of all.", 1, between(1, MaxWeight, "the share of a request is its weight over the sum of all")},
+		{request + "weight", "Share of the request: weight over the sum of all.", 1, between(1, load.MaxWeight, "the share of a request is its weight over the sum of all")},
 	}
 }
 
@@ -71,3 +72,9 @@ func loadRows(names Names) []fieldRow {
 type think struct{ bounds }
 
 func (think) describe(s *jsonschema.Schema) { s.Pattern = thinkForm }
+
+// statusItems allows a number as well as text.
+func statusItems(s *jsonschema.Schema) {
+	s.Type = ""
+	s.AnyOf = []*jsonschema.Schema{{Type: "integer", Minimum: "100", Maximum: "599"}, {Type: "string", Pattern: statusForm}}
+}

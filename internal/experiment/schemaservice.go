@@ -58,6 +58,18 @@ func describePrograms(all app.Programs) string {
 	return text + "default: the configurable service."
 }
 
+// spreadSchema is the form of a distribution.
+func spreadSchema(t reflect.Type) *jsonschema.Schema {
+	switch t {
+	case reflect.TypeFor[app.Times]():
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string", Pattern: spreadPattern(timeForm)}, {Type: "integer", Enum: []any{0}}}}
+	case reflect.TypeFor[app.Sizes]():
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
+			{Type: "string", Pattern: spreadPattern(sizeForm)}, {Type: "integer", Minimum: "0", Maximum: num(app.MaxSize)}}}
+	}
+	return nil
+}
+
 var statuses = []*jsonschema.Schema{
 	{Type: "integer", Minimum: "200", Maximum: "599"},
 	{Type: "integer", Enum: []any{0}},
@@ -75,16 +87,4 @@ func spreadPattern(quantity string) string {
 	weighed := q + `(: *[0-9.eE+-]+ *)?`
 	return `^(` + quantity + `|uniform\(` + q + `,` + q + `\)|exponential\(` + q + `\)|lognormal\(` + q + `, *[0-9.eE+-]+ *\)|buckets\(` +
 		weighed + `(,` + weighed + `)*\))$`
-}
-
-// spreadSchema is the form of a distribution.
-func spreadSchema(t reflect.Type) *jsonschema.Schema {
-	switch t {
-	case reflect.TypeFor[app.Times]():
-		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string", Pattern: spreadPattern(timeForm)}, {Type: "integer", Enum: []any{0}}}}
-	case reflect.TypeFor[app.Sizes]():
-		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
-			{Type: "string", Pattern: spreadPattern(sizeForm)}, {Type: "integer", Minimum: "0", Maximum: num(app.MaxSize)}}}
-	}
-	return nil
 }

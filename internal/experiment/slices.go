@@ -111,41 +111,9 @@ func (e *Experiment) NotInterleaved() string {
 	return ""
 }
 
-// refusal returns the first reason with a remedy why the trials cannot be interleaved, or "" if there is none.
-func refusal(e *Experiment) (why, hint string) {
-	for _, r := range interleaving {
-		if r.hint != "" && r.has(e) {
-			return r.why, r.hint
-		}
-	}
-	return "", ""
-}
-
-// onCluster reports whether the trials run on a cluster.
-func (e *Experiment) onCluster() bool { return e.Platform.Kind == mesh.OnKubernetes }
-
 // ByNodeAgent reports whether node agents read the counters of a cluster, so that nothing waits for their refresh.
 func (e *Experiment) ByNodeAgent() bool {
 	return e.onCluster() && (e.Platform.Meter == NodeAgent || e.Platform.Meter == "" && e.Order == OrderInterleaved)
-}
-
-// sideBySide refuses meshes that cannot be in one cluster at the same time.
-func (v scheduleRules) sideBySide() {
-	if !v.e.onCluster() {
-		return
-	}
-	var all []mesh.Definition
-	for _, name := range v.e.meshes() {
-		if d, ok := v.definition(name); ok {
-			all = append(all, d)
-		}
-		if besideItself(v.e, name) && v.e.MeshSettings(name).WithCLI {
-			v.report("order", "write order: by-mesh, one batch per mesh, or remove withCLI", "the treatments cannot be interleaved: the program of mesh %s installs no revisions", name)
-		}
-	}
-	if err := mesh.Coexist(all...); err != nil {
-		v.report("order", "write order: by-mesh, one batch per mesh", "the treatments cannot be interleaved: %v", err)
-	}
 }
 
 // interleaved checks the fields of order interleaved.
@@ -166,5 +134,34 @@ func (v scheduleRules) interleaved() {
 	}
 	if s.Length >= minSlice && v.e.Phases.Measure%s.Length != 0 {
 		v.report("phases.measure", "write a multiple of "+s.Length.String(), "%v is not a whole number of slices of %v", v.e.Phases.Measure, s.Length)
+	}
+}
+
+// refusal returns the first reason with a remedy why the trials cannot be interleaved, or "" if there is none.
+func refusal(e *Experiment) (why, hint string) {
+	for _, r := range interleaving {
+		if r.hint != "" && r.has(e) {
+			return r.why, r.hint
+		}
+	}
+	return "", ""
+}
+
+// sideBySide refuses meshes that cannot be in one cluster at the same time.
+func (v scheduleRules) sideBySide() {
+	if !v.e.onCluster() {
+		return
+	}
+	var all []mesh.Definition
+	for _, name := range v.e.meshes() {
+		if d, ok := v.definition(name); ok {
+			all = append(all, d)
+		}
+		if besideItself(v.e, name) && v.e.MeshSettings(name).WithCLI {
+			v.report("order", "write order: by-mesh, one batch per mesh, or remove withCLI", "the treatments cannot be interleaved: the program of mesh %s installs no revisions", name)
+		}
+	}
+	if err := mesh.Coexist(all...); err != nil {
+		v.report("order", "write order: by-mesh, one batch per mesh", "the treatments cannot be interleaved: %v", err)
 	}
 }

@@ -6,14 +6,6 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-// TopologyOf returns the application under test of a treatment, complete. It cannot fail for a valid experiment.
-func (e *Experiment) TopologyOf(l Levels) (app.Topology, error) {
-	if l.Topology != "" {
-		return app.Load(l.Topology)
-	}
-	return e.Topology()
-}
-
 // Topologies returns the applications under test: one for each level of the factor, or the only one without it.
 func (e *Experiment) Topologies() ([]app.Topology, error) {
 	names := LevelsOf[string](e.Factors, "topology")
@@ -28,6 +20,14 @@ func (e *Experiment) Topologies() ([]app.Topology, error) {
 		failed = append(failed, err)
 	}
 	return all, errors.Join(failed...)
+}
+
+// TopologyOf returns the application under test of a treatment, complete. It cannot fail for a valid experiment.
+func (e *Experiment) TopologyOf(l Levels) (app.Topology, error) {
+	if l.Topology != "" {
+		return app.Load(l.Topology)
+	}
+	return e.Topology()
 }
 
 // Topology returns the experiment's application if it is not a factor.

@@ -12,7 +12,6 @@ import (
 const (
 	MaxTrials = 10_000
 
-	maxRate        = 10e6
 	maxConnections = 32_768 // more than the ephemeral ports of one address on Linux
 	maxReplicas    = 1000
 	maxBodySize    = Size(1 << 30)
@@ -32,54 +31,11 @@ type validation struct {
 	names Names
 }
 
-// Validate returns every mistake of the file as a [strict.Problems], or nil. It changes nothing. A file that names others
-// has had them read before. The order of the rules decides which of two contradicting fields is reported.
-func (f *File) Validate(names Names) error {
-	v := validation{f.Document.Clone(), f.Experiment, names}
-	v.header()
-	v.bounds()
-	platformRules{v}.validate()
-	applicationRules{v}.validate()
-	platformRules{v}.workloads()
-	factorRules{v}.factors()
-	meshRules{v}.validate()
-	loadRules{v}.validate()
-	scheduleRules{v}.validate()
-	factorRules{v}.baseline()
-	faultRules{v}.validate()
-	return v.doc.Err()
-}
-
-// report adds a mistake, unless the same field has one already.
-func (v validation) report(path, hint, format string, args ...any) {
-	if v.doc.Sound(path) {
-		v.doc.Report(path, fmt.Sprintf(format, args...), hint)
-	}
-}
-
 func clip(s string) string {
 	if r := []rune(s); len(r) > 60 {
 		return string(r[:60]) + "…"
 	}
 	return s
-}
-
-func (v validation) header() {
-	v.fixed("apiVersion", v.e.APIVersion, APIVersion)
-	v.fixed("kind", v.e.Kind, Kind)
-	if v.e.Metadata.Name == "" {
-		v.report("metadata.name", "add metadata: {name: my-experiment}", "the name is missing")
-	}
-}
-
-// fixed reports a field that does not have its only possible value.
-func (v validation) fixed(path, value, want string) {
-	switch {
-	case !v.doc.Has(path):
-		v.report(path, "write "+path+": "+want, "missing, expected %q", want)
-	case value != want:
-		v.report(path, "write "+path+": "+want, "found %q, expected %q", clip(value), want)
-	}
 }
 
 // onClusters reports fields that the local platform does not have.
@@ -88,6 +44,13 @@ func (v validation) onClusters(paths ...string) {
 		if v.doc.Has(path) {
 			v.report(path, "remove it, or write platform: {kind: kubernetes}", "it applies to clusters, and the platform is local")
 		}
+	}
+}
+
+// report adds a mistake, unless the same field has one already.
+func (v validation) report(path, hint, format string, args ...any) {
+	if v.doc.Sound(path) {
+		v.doc.Report(path, fmt.Sprintf(format, args...), hint)
 	}
 }
 

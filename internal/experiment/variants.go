@@ -21,91 +21,6 @@ func (t *Text) UnmarshalScalar(text string) error { *t = Text(text); return nil 
 // Wants describes the text for messages.
 func (Text) Wants() string { return "a text" }
 
-func texts(from map[string]Text) map[string]string {
-	if from == nil {
-		return nil
-	}
-	to := make(map[string]string, len(from))
-	for key, value := range from {
-		to[key] = string(value)
-	}
-	return to
-}
-
-// variantName allows the dots of versions: istio-1.29.
-var variantName = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]{0,61}[a-z0-9])?$`)
-
-var errUnknownMesh = errors.New("unknown mesh")
-
-// chain lists the entries of a mesh or variant, from itself to the one without from. It is nil if it comes from itself.
-func (e *Experiment) chain(name string) (names []string) {
-	for {
-		if slices.Contains(names, name) {
-			return nil
-		}
-		names = append(names, name)
-		from := e.Meshes[name].From
-		if from == "" {
-			return names
-		}
-		name = from
-	}
-}
-
-// base is the mesh that a variant comes from. A mesh is its own base. Empty: it comes from itself.
-func (e *Experiment) base(name string) string {
-	names := e.chain(name)
-	if names == nil {
-		return ""
-	}
-	return names[len(names)-1]
-}
-
-// MeshSettings are the settings of a mesh. A variant's settings override its origin's settings:
-// options, environment and values by name, arguments after the inherited ones.
-func (e *Experiment) MeshSettings(name string) MeshOptions {
-	var all MeshOptions
-	for _, n := range slices.Backward(e.chain(name)) {
-		o := e.Meshes[n]
-		all.From = o.From
-		all.Version, all.Profile = cmp.Or(o.Version, all.Version), cmp.Or(o.Profile, all.Profile)
-		all.Hub, all.Charts = cmp.Or(o.Hub, all.Hub), cmp.Or(o.Charts, all.Charts)
-		all.Program, all.Concurrency = cmp.Or(o.Program, all.Program), cmp.Or(o.Concurrency, all.Concurrency)
-		all.Image, all.Resources = cmp.Or(o.Image, all.Image), o.Resources.over(all.Resources)
-		all.Environment, all.Options = over(all.Environment, o.Environment), over(all.Options, o.Options)
-		all.WithCLI = all.WithCLI || o.WithCLI
-		all.Arguments = slices.Concat(all.Arguments, o.Arguments)
-		for release, values := range o.Values {
-			all.Values = over(all.Values, map[string]map[string]any{release: merged(all.Values[release], values)})
-		}
-	}
-	return all
-}
-
-// over returns a with the entries of b, which win.
-func over[V any](a, b map[string]V) map[string]V {
-	if len(b) == 0 {
-		return a
-	}
-	out := make(map[string]V, len(a)+len(b))
-	maps.Copy(out, a)
-	maps.Copy(out, b)
-	return out
-}
-
-// merged are chart values with others over them, as Helm merges them: maps by key, anything else as a whole.
-func merged(base, top map[string]any) map[string]any {
-	out := over(base, nil)
-	for key, value := range top {
-		lower, is := out[key].(map[string]any)
-		if upper, both := value.(map[string]any); both && is {
-			value = merged(lower, upper)
-		}
-		out = over(out, map[string]any{key: value})
-	}
-	return out
-}
-
 // Definition returns the definition of a mesh, with the changes of this file. all are the definitions by name. The error
 // has a hint.
 func (e *Experiment) Definition(name string, all map[string]mesh.Definition) (mesh.Definition, error) {
@@ -129,6 +44,62 @@ func (e *Experiment) Definition(name string, all map[string]mesh.Definition) (me
 	return d, nil
 }
 
+func texts(from map[string]Text) map[string]string {
+	if from == nil {
+		return nil
+	}
+	to := make(map[string]string, len(from))
+	for key, value := range from {
+		to[key] = string(value)
+	}
+	return to
+}
+
+// MeshSettings are the settings of a mesh. A variant's settings override its origin's settings:
+// options, environment and values by name, arguments after the inherited ones.
+func (e *Experiment) MeshSettings(name string) MeshOptions {
+	var all MeshOptions
+	for _, n := range slices.Backward(e.chain(name)) {
+		o := e.Meshes[n]
+		all.From = o.From
+		all.Version, all.Profile = cmp.Or(o.Version, all.Version), cmp.Or(o.Profile, all.Profile)
+		all.Hub, all.Charts = cmp.Or(o.Hub, all.Hub), cmp.Or(o.Charts, all.Charts)
+		all.Program, all.Concurrency = cmp.Or(o.Program, all.Program), cmp.Or(o.Concurrency, all.Concurrency)
+		all.Image, all.Resources = cmp.Or(o.Image, all.Image), o.Resources.over(all.Resources)
+		all.Environment, all.Options = over(all.Environment, o.Environment), over(all.Options, o.Options)
+		all.WithCLI = all.WithCLI || o.WithCLI
+		all.Arguments = slices.Concat(all.Arguments, o.Arguments)
+		for release, values := range o.Values {
+			all.Values = over(all.Values, map[string]map[string]any{release: merged(all.Values[release], values)})
+		}
+	}
+	return all
+}
+
+// merged are chart values with others over them, as Helm merges them: maps by key, anything else as a whole.
+func merged(base, top map[string]any) map[string]any {
+	out := over(base, nil)
+	for key, value := range top {
+		lower, is := out[key].(map[string]any)
+		if upper, both := value.(map[string]any); both && is {
+			value = merged(lower, upper)
+		}
+		out = over(out, map[string]any{key: value})
+	}
+	return out
+}
+
+// over returns a with the entries of b, which win.
+func over[V any](a, b map[string]V) map[string]V {
+	if len(b) == 0 {
+		return a
+	}
+	out := make(map[string]V, len(a)+len(b))
+	maps.Copy(out, a)
+	maps.Copy(out, b)
+	return out
+}
+
 // original returns the definition of a mesh without the changes of this file.
 func (e *Experiment) original(name string, all map[string]mesh.Definition) (mesh.Definition, error) {
 	if own := e.Meshes[name].Sidecar; own != nil {
@@ -139,12 +110,6 @@ func (e *Experiment) original(name string, all map[string]mesh.Definition) (mesh
 		return d, fmt.Errorf("%w %q", errUnknownMesh, name)
 	}
 	return d, nil
-}
-
-// besideItself reports whether a cluster has another variant of the same mesh at the same time.
-func besideItself(e *Experiment, name string) bool {
-	return e.onCluster() && e.Order == OrderInterleaved && slices.Contains(e.meshes(), name) &&
-		slices.ContainsFunc(e.meshes(), func(other string) bool { return other != name && e.base(other) == e.base(name) })
 }
 
 // ChangedMeshes lists the meshes whose definitions this file changes, in order.
@@ -159,14 +124,39 @@ func ChangedMeshes(e *Experiment) []string {
 	return slices.Compact(names)
 }
 
-// Variants lists the names of the variants, in order.
-func (e *Experiment) Variants() (names []string) {
-	for _, name := range slices.Sorted(maps.Keys(e.Meshes)) {
-		if e.Meshes[name].From != "" {
-			names = append(names, name)
-		}
+// besideItself reports whether a cluster has another variant of the same mesh at the same time.
+func besideItself(e *Experiment, name string) bool {
+	return e.onCluster() && e.Order == OrderInterleaved && slices.Contains(e.meshes(), name) &&
+		slices.ContainsFunc(e.meshes(), func(other string) bool { return other != name && e.base(other) == e.base(name) })
+}
+
+// base is the mesh that a variant comes from. A mesh is its own base. Empty: it comes from itself.
+func (e *Experiment) base(name string) string {
+	names := e.chain(name)
+	if names == nil {
+		return ""
 	}
-	return names
+	return names[len(names)-1]
+}
+
+// variantName allows the dots of versions: istio-1.29.
+var variantName = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]{0,61}[a-z0-9])?$`)
+
+var errUnknownMesh = errors.New("unknown mesh")
+
+// chain lists the entries of a mesh or variant, from itself to the one without from. It is nil if it comes from itself.
+func (e *Experiment) chain(name string) (names []string) {
+	for {
+		if slices.Contains(names, name) {
+			return nil
+		}
+		names = append(names, name)
+		from := e.Meshes[name].From
+		if from == "" {
+			return names
+		}
+		name = from
+	}
 }
 
 // Changes describes a mesh's entry in one line: "envoy with options.accessLog=true".
@@ -226,6 +216,16 @@ func (v validation) meshNames() []string {
 	names := append(slices.Clone(v.names.Meshes), v.e.Variants()...)
 	for _, name := range slices.Sorted(maps.Keys(v.e.Meshes)) {
 		if o := v.e.Meshes[name]; o.Sidecar != nil && o.From == "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Variants lists the names of the variants, in order.
+func (e *Experiment) Variants() (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(e.Meshes)) {
+		if e.Meshes[name].From != "" {
 			names = append(names, name)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/load"
 )
 
 // WebSocket describes the messages of protocol websocket. Each message is a request.
@@ -14,17 +15,6 @@ type WebSocket struct {
 	// Message is sent, in place of a number of bytes.
 	Message Body `yaml:"message,omitempty" json:"message,omitempty"`
 }
-
-// Answers to a message, as in a load profile.
-const (
-	AnswerEcho    = "echo"    // the same message
-	AnswerMessage = "message" // any messages
-	AnswerPong    = "pong"    // the pong of a ping sent after it: the server does not answer the message
-)
-
-var socketAnswers = []string{AnswerEcho, AnswerMessage, AnswerPong}
-
-const maxSocketMessages = 1_000_000
 
 // webSocket checks the messages of protocol websocket, and where it is used.
 func (v loadRules) webSocket() {
@@ -43,11 +33,11 @@ func (v loadRules) webSocket() {
 		v.report(at, "write platform: {kind: local}", "protocol websocket is for this machine, and the platform is %s", v.e.Platform.Kind)
 	}
 	alone := !slices.ContainsFunc(v.requestProtocols(), func(p string) bool { return p != app.WebSocket })
-	if v.doc.Has("factors.responseSize") && alone && w.Answer != AnswerMessage {
+	if v.doc.Has("factors.responseSize") && alone && w.Answer != load.AnswerMessage {
 		v.report("factors.responseSize", "write load: {webSocket: {answer: message}}, or remove it", "an answer has the size of its message or none")
 	}
-	if w.Messages > 1 && w.Answer != AnswerMessage {
-		v.report("load.webSocket.messages", "write answer: message", "answer %s is one message", cmp.Or(w.Answer, AnswerEcho))
+	if w.Messages > 1 && w.Answer != load.AnswerMessage {
+		v.report("load.webSocket.messages", "write answer: message", "answer %s is one message", cmp.Or(w.Answer, load.AnswerEcho))
 	}
 	if len(w.Message) > MaxRequestBody {
 		v.report("load.webSocket.message", "", "%d bytes, max %d", len(w.Message), MaxRequestBody)

@@ -8,7 +8,8 @@ import (
 
 // Bounds of a profile's values. A larger value is an error.
 const (
-	maxRate        = 10_000_000 // 1/s
+	MaxRate        = 10_000_000 // 1/s
+	MaxWeight      = 1000       // of a target
 	maxConnections = 1_000_000
 	MaxRequestSize = 1 << 30 // bytes
 	maxWorkers     = 1024

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// maxJSONPaths bounds the JSON fields of a profile.
-const maxJSONPaths = 64
+// MaxJSONPaths is the max number of JSON fields of a profile.
+const MaxJSONPaths = 64
 
 // JsonPath names a field from the top of a JSON document: the keys of the objects
 // that lead to it. It does not lead through arrays.

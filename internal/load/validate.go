@@ -38,8 +38,8 @@ func (p Profile) Validate() error {
 			errs = append(errs, err)
 		}
 	}
-	refuse(!isToken(p.Method), "method %q is not a token", p.Method)
-	refuse(math.IsNaN(p.Rate) || p.Rate < 0 || p.Rate > maxRate, "rate %v is not between 0 and %d requests/s", p.Rate, maxRate)
+	refuse(!IsToken(p.Method), "method %q is not a token", p.Method)
+	refuse(math.IsNaN(p.Rate) || p.Rate < 0 || p.Rate > MaxRate, "rate %v is not between 0 and %d requests/s", p.Rate, MaxRate)
 	errs = append(errs, p.validateArrivals()...)
 	errs = append(errs, p.validateSlices()...)
 	refuse(p.Connections < 1 || p.Connections > maxConnections, "%d connections are not between 1 and %d", p.Connections, maxConnections)
@@ -114,7 +114,7 @@ func (p *Profile) validateArrivals() (errs []error) {
 	for i, g := range p.Segments {
 		refuse(g.For <= 0 || g.For > MaxDuration, "segment %d lasts %v", i+1, g.For)
 		for _, rate := range []float64{g.From, g.To} {
-			refuse(!(rate >= 0 && rate <= maxRate), "segment %d: rate %v is not between 0 and %d requests/s", i+1, rate, maxRate)
+			refuse(!(rate >= 0 && rate <= MaxRate), "segment %d: rate %v is not between 0 and %d requests/s", i+1, rate, MaxRate)
 		}
 	}
 	refuse(p.Repeat < 0 || p.Repeat > len(p.Segments), "%d of %d segments cannot repeat", p.Repeat, len(p.Segments))
@@ -127,7 +127,7 @@ func (p *Profile) validateArrivals() (errs []error) {
 	refuse(p.Parts < 0 || p.Part < 0 || p.Part >= max(1, p.Parts), "part %d of %d does not exist", p.Part, p.Parts)
 	refuse(len(p.Weights) > 0 && len(p.Weights) != len(p.Targets), "%d weights for %d targets", len(p.Weights), len(p.Targets))
 	for _, w := range p.Weights {
-		refuse(w < 1 || w > 1000, "weight %d is not between 1 and 1000", w)
+		refuse(w < 1 || w > MaxWeight, "weight %d is not between 1 and %d", w, MaxWeight)
 	}
 	return errs
 }
@@ -223,7 +223,7 @@ func (p *Profile) validateCalls() (errs []error) {
 		errs = append(errs, fmt.Errorf("%d calls for %d targets", len(p.Calls), len(p.Targets)))
 	}
 	for i, c := range p.Calls {
-		if c.Method != "" && !isToken(c.Method) {
+		if c.Method != "" && !IsToken(c.Method) {
 			errs = append(errs, fmt.Errorf("call %d: method %q is not a token", i+1, c.Method))
 		}
 		errs = append(errs, validateHeaders(c.Headers)...)
@@ -240,7 +240,7 @@ func (p *Profile) validateCalls() (errs []error) {
 func validateHeaders(headers []string) (errs []error) {
 	for _, h := range headers {
 		name, value, ok := strings.Cut(h, ":")
-		if !ok || !isToken(name) || !isFieldValue(value) {
+		if !ok || !IsToken(name) || !IsFieldValue(value) {
 			errs = append(errs, fmt.Errorf("header %q is not of the form Name: value", h))
 		}
 		if slices.Contains(framing, strings.ToLower(strings.TrimSpace(name))) {
@@ -297,8 +297,8 @@ func (p *Profile) validateChecks() (errs []error) {
 			errs = append(errs, err)
 		}
 	}
-	if len(fields) > maxJSONPaths {
-		errs = append(errs, fmt.Errorf("%d JSON fields are more than %d", len(fields), maxJSONPaths))
+	if len(fields) > MaxJSONPaths {
+		errs = append(errs, fmt.Errorf("%d JSON fields are more than %d", len(fields), MaxJSONPaths))
 	}
 	if len(fields) > 0 && p.Method == http.MethodHead {
 		errs = append(errs, errors.New("an answer to HEAD has no body whose JSON fields could be checked"))
@@ -316,15 +316,15 @@ func statusExamples(protocol string) string {
 	return "such as 200 or 2xx"
 }
 
-// isToken reports whether text is a token (RFC 9110, 5.6.2).
-func isToken(text string) bool {
+// IsToken reports whether text is a token (RFC 9110, 5.6.2).
+func IsToken(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
 	})
 }
 
-// isFieldValue reports whether text has no control characters but tabs (RFC 9110, 5.5).
-func isFieldValue(text string) bool {
+// IsFieldValue reports whether text has no control characters but tabs (RFC 9110, 5.5).
+func IsFieldValue(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' && c != '\t' || c == 0x7f {
 			return false

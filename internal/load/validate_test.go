@@ -56,15 +56,15 @@ func TestValidate(t *testing.T) {
 func TestTokensAndValues(t *testing.T) {
 	for c := range 0x250 {
 		for _, text := range []string{string(rune(c)), "a" + string(rune(c)), string([]byte{byte(c)})} {
-			if got, want := isToken(text), httpguts.ValidHeaderFieldName(text); got != want {
+			if got, want := IsToken(text), httpguts.ValidHeaderFieldName(text); got != want {
 				t.Errorf("token %q: %v, want %v", text, got, want)
 			}
-			if got, want := isFieldValue(text), httpguts.ValidHeaderFieldValue(text); got != want {
+			if got, want := IsFieldValue(text), httpguts.ValidHeaderFieldValue(text); got != want {
 				t.Errorf("value %q: %v, want %v", text, got, want)
 			}
 		}
 	}
-	if isToken("") {
+	if IsToken("") {
 		t.Error("an empty token")
 	}
 }

@@ -30,7 +30,8 @@ const (
 	AnswerPong = "pong"
 )
 
-const maxSocketMessages = 1_000_000
+// MaxSocketMessages is the max number of messages that answer one.
+const MaxSocketMessages = 1_000_000
 
 // validateWebSocket lists the mistakes in a load over WebSocket.
 func (p *Profile) validateWebSocket() (errs []error) {
@@ -51,7 +52,7 @@ func (p *Profile) validateWebSocket() (errs []error) {
 		text  string
 	}{
 		{w.Answer != AnswerEcho && w.Answer != AnswerMessage && w.Answer != AnswerPong, fmt.Sprintf("answer %q is none of %s, %s, %s", w.Answer, AnswerEcho, AnswerMessage, AnswerPong)},
-		{w.Messages < 0 || w.Messages > maxSocketMessages, fmt.Sprintf("%d messages are not between 1 and %d", w.Messages, maxSocketMessages)},
+		{w.Messages < 0 || w.Messages > MaxSocketMessages, fmt.Sprintf("%d messages are not between 1 and %d", w.Messages, MaxSocketMessages)},
 		{w.Messages > 1 && w.Answer == AnswerPong, "a pong is one answer, and not several messages"},
 		{checked && w.Answer != AnswerMessage, "checks of answers need answer " + AnswerMessage},
 	} {

@@ -100,15 +100,6 @@ func fewestChanges(read func() (*Study, error)) (best *Study, err error) {
 	return best, nil
 }
 
-// decideField returns the field decide of an experiment file.
-func (o AB) decideField() map[string]any {
-	d := map[string]any{"gates": o.Gates, "within": experiment.Duration(o.MaxTime).String()}
-	if o.Detect != "" {
-		d["detect"] = o.Detect
-	}
-	return d
-}
-
 // abOfFile reads an experiment file, for two levels of one of its factors.
 func (p *Program) abOfFile(ctx context.Context, o AB, blocks int) (*Study, error) {
 	factor, a, okA := strings.Cut(o.A, "=")
@@ -211,6 +202,15 @@ func (p *Program) abOfMesh(ctx context.Context, o AB, blocks int) (*Study, error
 		}
 	}
 	return s, err
+}
+
+// decideField returns the field decide of an experiment file.
+func (o AB) decideField() map[string]any {
+	d := map[string]any{"gates": o.Gates, "within": experiment.Duration(o.MaxTime).String()}
+	if o.Detect != "" {
+		d["detect"] = o.Detect
+	}
+	return d
 }
 
 // refusesRounds reports whether a flag has a setting that an interleaved run refuses, or another order.

@@ -2,6 +2,8 @@ package session
 
 import (
 	"maps"
+	"slices"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -42,4 +44,46 @@ func (s *Study) changeMeshes() error {
 	}
 	maps.Copy(s.Meshes, changed)
 	return nil
+}
+
+// prolong adds what the platform takes to p's expected times.
+func (v Platform) prolong(x *experiment.Experiment, p *plan.Plan) {
+	more := v.Overhead
+	if refresh := v.refreshOf(x); refresh > 0 {
+		more += runner.RefreshExtra(x.Phases, refresh)
+	}
+	p.TrialTime += more
+	p.Expected += more * time.Duration(len(p.Trials))
+}
+
+// MeshChange is about how long it takes to install a mesh, or to uninstall it and check that nothing is left.
+const MeshChange = 20 * time.Second
+
+// addMeshChanges adds the time to install and uninstall meshes, in the order of p's trials, to p's expected time. Meshes of
+// rounds stay installed beside each other.
+func addMeshChanges(meshes map[string]mesh.Definition, p *plan.Plan) {
+	of := map[string]string{}
+	for _, t := range p.Treatments {
+		if d := meshes[t.Levels.Mesh]; d.Kubernetes != nil {
+			of[t.ID] = d.Name
+		}
+	}
+	change := func() {
+		p.Expected += MeshChange
+		p.MeshChanges++
+	}
+	installed := map[string]bool{}
+	for _, t := range append(slices.Clone(p.Trials), plan.Trial{}) {
+		next := of[t.Treatment]
+		for name := range installed {
+			if t.Round == 0 && name != next {
+				delete(installed, name)
+				change()
+			}
+		}
+		if next != "" && !installed[next] {
+			installed[next] = true
+			change()
+		}
+	}
 }

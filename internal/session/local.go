@@ -8,38 +8,15 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/tare-mesh/tare/internal/base/fetch"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/run/generator"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform/local"
-	"github.com/tare-mesh/tare/internal/run/runner"
 )
-
-// refreshOf returns the expected counter refresh interval of an experiment.
-// 0 means that counters are current at every reading.
-func (v Platform) refreshOf(x *experiment.Experiment) time.Duration {
-	if x.ByNodeAgent() {
-		return 0
-	}
-	return v.Refresh
-}
-
-// prolong adds what the platform takes to p's expected times.
-func (v Platform) prolong(x *experiment.Experiment, p *plan.Plan) {
-	more := v.Overhead
-	if refresh := v.refreshOf(x); refresh > 0 {
-		more += runner.RefreshExtra(x.Phases, refresh)
-	}
-	p.TrialTime += more
-	p.Expected += more * time.Duration(len(p.Trials))
-}
 
 // openLocal opens this machine for a run.
 func (p *Program) openLocal(_ context.Context, o Opening) (*Opened, error) {
@@ -122,38 +99,6 @@ func listed(cpus []int) string {
 		i = k + 1
 	}
 	return strings.Join(parts, ",")
-}
-
-// MeshChange is about how long it takes to install a mesh, or to uninstall it and check that nothing is left.
-const MeshChange = 20 * time.Second
-
-// addMeshChanges adds the time to install and uninstall meshes, in the order of p's trials, to p's expected time. Meshes of
-// rounds stay installed beside each other.
-func addMeshChanges(meshes map[string]mesh.Definition, p *plan.Plan) {
-	of := map[string]string{}
-	for _, t := range p.Treatments {
-		if d := meshes[t.Levels.Mesh]; d.Kubernetes != nil {
-			of[t.ID] = d.Name
-		}
-	}
-	change := func() {
-		p.Expected += MeshChange
-		p.MeshChanges++
-	}
-	installed := map[string]bool{}
-	for _, t := range append(slices.Clone(p.Trials), plan.Trial{}) {
-		next := of[t.Treatment]
-		for name := range installed {
-			if t.Round == 0 && name != next {
-				delete(installed, name)
-				change()
-			}
-		}
-		if next != "" && !installed[next] {
-			installed[next] = true
-			change()
-		}
-	}
 }
 
 // fetchProgram finds a program by the name that a mesh definition gives it, and downloads it.

@@ -57,6 +57,15 @@ type Platform struct {
 	Overhead time.Duration
 }
 
+// refreshOf returns the expected counter refresh interval of an experiment.
+// 0 means that counters are current at every reading.
+func (v Platform) refreshOf(x *experiment.Experiment) time.Duration {
+	if x.ByNodeAgent() {
+		return 0
+	}
+	return v.Refresh
+}
+
 // Names of the meters of a cluster, as platform.meter has them.
 const (
 	MeterKubelet    = experiment.Kubelet
@@ -109,6 +118,18 @@ func (p *Program) Runs(x *experiment.Experiment) error {
 	return nil
 }
 
+// namesWith returns the names with definitions of meshes, by name, and the versions of their programs.
+func (p *Program) namesWith(definitions map[string]mesh.Definition) experiment.Names {
+	names := p.Names()
+	names.Meshes, names.Definitions, names.Versions = slices.Sorted(maps.Keys(definitions)), definitions, map[string][]string{}
+	for _, d := range definitions {
+		if d.Local != nil {
+			names.Versions[d.Local.Sidecar.Program] = fetch.Versions(d.Local.Sidecar.Program)
+		}
+	}
+	return names
+}
+
 // Names returns the names that an experiment file may use.
 func (p *Program) Names() experiment.Names {
 	names := experiment.Names{
@@ -125,18 +146,6 @@ func (p *Program) Names() experiment.Names {
 	}
 	for _, g := range p.Generators {
 		names.Generators = append(names.Generators, g.Name())
-	}
-	return names
-}
-
-// namesWith returns the names with definitions of meshes, by name, and the versions of their programs.
-func (p *Program) namesWith(definitions map[string]mesh.Definition) experiment.Names {
-	names := p.Names()
-	names.Meshes, names.Definitions, names.Versions = slices.Sorted(maps.Keys(definitions)), definitions, map[string][]string{}
-	for _, d := range definitions {
-		if d.Local != nil {
-			names.Versions[d.Local.Sidecar.Program] = fetch.Versions(d.Local.Sidecar.Program)
-		}
 	}
 	return names
 }

@@ -243,20 +243,20 @@ func (r references) paths() {
 	}
 }
 
-// relative returns a path of the file as one from the working directory: errors show it.
-func (r references) relative(path string) string {
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(r.dir, path)
-}
-
 // absolute returns a path that is relative to the file as an absolute one.
 func (r references) absolute(path string) string {
 	if abs, err := filepath.Abs(r.relative(path)); err == nil {
 		return abs
 	}
 	return path
+}
+
+// relative returns a path of the file as one from the working directory: errors show it.
+func (r references) relative(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(r.dir, path)
 }
 
 // report adds a mistake, unless the field has one already.

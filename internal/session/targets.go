@@ -48,7 +48,7 @@ func Targets(path string, texts *template.Reader, instants bool, notef func(form
 	var omitted []string // headers
 	first := ""
 	for _, call := range read.Calls {
-		if call.Weight < 1 || call.Weight > experiment.MaxWeight {
+		if call.Weight < 1 || call.Weight > load.MaxWeight {
 			return nil, hint.New("write 1 to 1000, or remove the request", "%s: a request of %s has the weight %d", path, call.URL, call.Weight)
 		}
 		origin, rest := load.SplitOrigin(call.URL)

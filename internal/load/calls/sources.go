@@ -17,6 +17,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/template"
 )
 
@@ -205,7 +206,7 @@ func (g *gather) add(c Call, at time.Time) error {
 	return nil
 }
 
-// done is the source, whose weights are at most maxWeight.
+// done is the source, whose weights are at most load.MaxWeight.
 func (g *gather) done(name string) (*Source, error) {
 	if len(g.Calls) == 0 {
 		err := fmt.Errorf("read %s: it has no requests", name)
@@ -219,8 +220,8 @@ func (g *gather) done(name string) (*Source, error) {
 		most = max(most, c.Weight)
 	}
 	for i := range g.Calls {
-		if w := &g.Calls[i].Weight; most > maxWeight {
-			*w = max(1, *w*maxWeight/most)
+		if w := &g.Calls[i].Weight; most > load.MaxWeight {
+			*w = max(1, *w*load.MaxWeight/most)
 		}
 	}
 	if g.untimed {
@@ -246,9 +247,6 @@ func (s *Source) sort() {
 	}
 	s.Order, s.At = order, at
 }
-
-// maxWeight is the maximum weight of a target, as in a profile.
-const maxWeight = 1000
 
 // variable is a part of a path that identifies one object: a number, a UUID, or a long hexadecimal
 // or mixed identifier.

@@ -192,7 +192,7 @@ func (lr *loadRun) keepProfile() error {
 func (lr *loadRun) answerSize(statuses []string) int64 {
 	entry, ok := lr.setup.topology.Service(lr.setup.topology.Entry)
 	other := slices.ContainsFunc(statuses, func(s string) bool { return s[0] != '2' && s != "grpc-0" })
-	if !ok || other || lr.setup.entryProtocol() == app.TCP || lr.setup.entryProtocol() == app.WebSocket && lr.setup.Experiment.Load.WebSocket.Answer != experiment.AnswerMessage {
+	if !ok || other || lr.setup.entryProtocol() == app.TCP || lr.setup.entryProtocol() == app.WebSocket && lr.setup.Experiment.Load.WebSocket.Answer != load.AnswerMessage {
 		return -1 // an echo has the length of the request
 	}
 	return lr.setup.topology.AnswerSize(entry, int64(lr.setup.treatment.Levels.ResponseSize))

@@ -1,0 +1,237 @@
+package experiment
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/jsonschema"
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+// fieldRow is a field of the experiment file. Its schema, its line on the reference page and the check of its value come
+// from here.
+type fieldRow struct {
+	path, text string // "[]" stands for the elements of a list, "*" for the values of a mapping
+	otherwise  any    // the default
+	bounds     bounds // nil for none
+}
+
+// blocks bounds a number of blocks, and describes the mapping beside it.
+type blocks struct{ bounds }
+
+func (b blocks) describe(s *jsonschema.Schema) {
+	s.Type = ""
+	s.AnyOf = []*jsonschema.Schema{{Type: "integer"}, {Type: "object", Required: []string{"max", "until"}}}
+	b.bounds.describe(s)
+}
+
+// bounds checks the fields that the file has, each by its row.
+func (v validation) bounds() {
+	for _, row := range fieldRows(v.names) {
+		if row.bounds == nil || strings.HasPrefix(row.path, "baseline.") { // baseline: checked as levels
+			continue
+		}
+		eachValue(reflect.ValueOf(v.e), "", strings.Split(row.path, "."), func(place string, value any) {
+			if b, ok := value.(bounded); ok {
+				if _, one := v.doc.Text(place); !one {
+					return
+				}
+				value = b.bound()
+			}
+			if _, always := row.bounds.(required); v.doc.Has(place) || always && v.doc.Has(place[:strings.LastIndex(place, ".")]) {
+				v.check(place, value, row.bounds)
+			}
+		})
+	}
+}
+
+// fieldRows has a row for every field. A test holds it to that.
+func fieldRows(names Names) []fieldRow {
+	d := defaults()
+	return slices.Concat([]fieldRow{
+		{"apiVersion", "Version of this format.", nil, enum(APIVersion)},
+		{"kind", "Kind of file.", nil, enum(Kind)},
+		{"metadata", "Name and purpose.", nil, nil},
+		{"metadata.name", "DNS label, part of directory and namespace names.", nil, label{}},
+		{"metadata.description", "Purpose, in a sentence.", nil, nil},
+		{"platform", "Where trials run.", nil, nil},
+		{"platform.kind", "local: processes on this machine; kubernetes: a cluster.", d.Platform.Kind, oneOf("platform", names.Platforms...)},
+		{"platform.context", "Context of the kubeconfig; default: the current one.", nil, nil},
+		{"platform.kubeconfig", "Path of the kubeconfig; default: as in kubectl.", nil, nil},
+		{"platform.image", "Image of tare-agent; default: the one of `tare image build`.", nil, nil},
+		{"platform.images", "Images of load generators, by generator: a reference, or agent for a program in platform.image.", nil, form(imageForms)},
+		{"platform.images.*.image", "Image reference.", nil, nil},
+		{"platform.images.*.path", "Path of the program in the image.", nil, nil},
+		{"platform.digests", "Pinned digests, by image reference: {\"ghcr.io/hatoo/oha:1.16.0\": \"sha256:…\"}. A trial with another digest fails.", nil, form(digestValues)},
+		{"platform.affinity", "Placement of pods. auto: replicas on different nodes, the load apart from the application; labels: by the node label tare.dev/role; none: the scheduler decides.", affinities[0], oneOf("affinity", affinities...)},
+		{"platform.namespace", "Existing namespace for all trials; default: each trial creates one.", nil, label{}},
+		{"platform.resources", "Container resources, by plane (app, load). Default: 10m CPU and 16MiB, limit 512MiB, no CPU limit.", nil, form(resourcePlanes)},
+	}, resourceRows("platform.resources.*."), []fieldRow{
+		{"platform.inUse", "Handling of a cluster that is in use or not marked as disposable.", inUse[0], oneOf("policy for a cluster in use", inUse...)},
+		{"platform.expose", "Way into the cluster for load.from: outside. nodePort: a node of the entry; loadBalancer: the cluster's; portForward: through the API server, which is measured too.", nil, oneOf("access to the cluster", exposures...)},
+		{"platform.cpus", "CPU pinning by plane, in taskset's format: {load: \"1\", app: \"0,2-3\"}.", nil, form(pinning)},
+		{"platform.meter", "Source of CPU and memory: kubelet, metrics-api or node-agent; default: kubelet, or metrics-api without nodes/proxy.", nil, oneOf("meter", names.Meters...)},
+		{"application", "Services under test.", nil, nil},
+		{"application.topology", "Name of a topology, or path of a topology file.", "echo", examples(names.topologies())},
+		{"application.entry", "Service that receives the load; default: the first.", nil, nil},
+		{"application.services", "Services of an inline topology.", nil, form(levelList)},
+		{"application.command", "One's own program with its arguments, on this machine: the only service, app. ${port} is its port, also in the variable PORT.", nil, nil},
+		{"application.url", "Address of a running program, instead of a command: http://127.0.0.1:8080.", nil, nil},
+		{"application.env", "Environment variables of the command, added to those of tare.", nil, nil},
+		{"application.dir", "Working directory of the command; default: the directory of the file.", nil, nil},
+		{"application.ready", "Path that is answered with 2xx or 3xx once the program serves; default: any answer at /.", nil, nil},
+		{"application.chart", "Helm chart of the application; application.services names its Services and their calls.", nil, nil},
+		{"application.chart.chart", "oci:// reference, directory, archive, or name in repo.", nil, nil},
+		{"application.chart.repo", "URL of a chart repository.", nil, nil},
+		{"application.chart.version", "Version of the chart.", nil, nil},
+		{"application.chart.release", "Name of the release.", "app", form(label{}.describe)},
+		{"application.chart.values", "Values, as YAML text.", nil, nil},
+		{"application.chart.spread", "Additional values with several nodes and affinity, as YAML text.", nil, nil},
+		{"application.chart.replicas", "Value that receives factors.replicas: defaultReplicas, or face.replicas.", nil, nil},
+		{"application.chart.port", "Port of the entry's Service.", 80, limits(1, 65535)},
+		{"application.manifests", "Files and directories of Kubernetes objects that run the application, on a cluster. Services, ports and protocols are found; name the entry.", nil, form(levelList)},
+		{"application.namespace", "Namespace of a running application, on a cluster. It is copied into each trial's namespace, and only read.", nil, label{}},
+		{"application.inPlace", "Measures the application of the namespace where it runs: each trial enrols and restarts it, and puts it back.", false, nil},
+	}, serviceRows(names), meshRows(), []fieldRow{
+		{"factors", "Lists of levels. Their product is the treatments.", nil, nil},
+	}, factorRows("factors."), loadRows(names), []fieldRow{
+		{"phases", "Timed phases of a trial.", nil, nil},
+		{"phases.warmup", "Load before the measure phase.", d.Phases.Warmup.String(), between(0, maxPhase, "")},
+		{"phases.measure", "Measure phase, at least 1s.", d.Phases.Measure.String(), between(minMeasure, maxPhase, "")},
+		{"phases.drain", "Time for requests in flight at the end.", d.Phases.Drain.String(), between(0, maxPhase, "")},
+		{"phases.idle", "When application and data plane count as idle, on kubernetes.", nil, nil},
+		{"phases.idle.cpu", "Maximum cores when idle.", d.Phases.Idle.CPU, between(0, float64(maxCPU), "cores; 0.1 is 100 millicores")},
+		{"phases.idle.memory", "Maximum memory when idle; 0: any.", 0, between(0, maxMemory, "")},
+		{"phases.idle.deadline", "Maximum wait for idle; then the trial continues with a warning.", d.Phases.Idle.Deadline.String(), between(0, maxPhase, "")},
+		{"blocks", "Repetitions of every treatment: a number, or min, max and until.", d.Blocks.Max, blocks{between(1, MaxTrials, blocksHint)}},
+		{"blocks.min", "Minimum number of blocks.", d.Blocks.Min, between(minSequential, MaxTrials, "with fewer blocks an interval can be narrow by chance")},
+		{"blocks.max", "Maximum number of blocks.", d.Blocks.Max, between(1, MaxTrials, blocksHint)},
+		{"blocks.until", "Interval width at which the run stops: metric and half width, such as " + precisionExample + " or " + metric.Latency + "/p99 ±0.1ms.", nil, nil},
+		{"order", "Order of the trials. balanced: random, each treatment in each position and after each other one equally often. random: random within each block. by-mesh: one batch per mesh within a block. once: one batch per mesh in the run, so mesh and time are confounded. interleaved: the treatments of a comparison at once, in time slices. Default: random in a file with a seed; else interleaved on platform local where nothing forbids it, or balanced.", nil, enum(orders...)},
+		{"slices", "Time slices of order interleaved.", nil, nil},
+		{"slices.length", "Length of a slice, in which one treatment has the load.", defaultSlices.Length.String(), between(minSlice, maxSlice, "100ms to 250ms narrow intervals most")},
+		{"slices.guard", "End of a slice without load: answers arrive, and counters are read. Default: 10ms, at most a tenth of the length.", nil, nil},
+		{"seed", "Seed of order and arrivals. Default: drawn, printed and recorded.", nil, between[uint64](0, maxSeed, "")},
+		{"baseline", "Levels to compare with; other factors keep the treatment's level. Default: {mesh: none}.", nil, nil},
+	}, factorRows("baseline."), []fieldRow{
+		{"control", "Runs the baseline twice in every block, to measure the noise floor.", false, nil},
+		{"controlAll", "Runs every treatment twice in every block: the noise of a mesh is larger than that of none.", false, nil},
+		{"reference", "Runs the reference proxy beside each baseline in every block, and reports costs in its weight too (platform local, HTTP/1.1).", false, nil},
+		{"ladder", "Reports what each level of factors.mesh adds to the level before it, the baseline first, as tare report --ladder does.", false, nil},
+		{"probe", "Measures the processors' speed before and after each load, for about a tenth of a second.", true, nil},
+		{"confidence", "Confidence of intervals.", d.Confidence, span[float64]{0.5, 1, true, true, "write 0.95 for intervals of 95 %"}},
+		{"equivalence", "Ratio margin that counts as the same, such as 2%.", nil, nil},
+		{"validity", "Limits for valid trials.", nil, nil},
+		{"validity.errorRatio", "Maximum share of failed requests.", d.Validity.ErrorRatio, ratio},
+		{"validity.rateShortfall", "Maximum missing share of the rate.", d.Validity.RateShortfall, ratio},
+		{"validity.unattributed", "Maximum share of CPU without attribution rule.", d.Validity.Unattributed, ratio},
+		{"validity.generatorCPU", "Maximum share of a core for a generator thread.", d.Validity.GeneratorCPU, ratio},
+		{"validity.lateness", "Maximum p99 lateness; 0: 1ms or a tenth of the median response time, the larger one.", 0, between(0, maxTimeout, "")},
+	}, decideRows(), faultRows())
+}
+
+// factorRows has a row for every factor, or for every level of the baseline.
+func factorRows(under string) []fieldRow {
+	var all []fieldRow
+	for _, f := range Table {
+		d := fieldRow{path: under + f.Name, text: "A level of factors." + f.Name + "."}
+		if under == "factors." {
+			d.text = f.Text
+			if f.written != nil {
+				d.otherwise = []any{f.written}
+			}
+		}
+		all = append(all, d)
+		if f.Name == "rate" {
+			list := map[bool]string{true: "[]"}[under == "factors."]
+			all = append(all, searchRows(under+f.Name+list+".")...)
+		}
+	}
+	return all
+}
+
+// resourceRows are the requests and limits of containers.
+func resourceRows(under string) []fieldRow {
+	cpu, memory := between(0.001, maxCores, "CPUs; 250m is a quarter of one"), between(minMemory, maxMemory, "bytes, or with a unit: 64MiB")
+	return []fieldRow{
+		{under + "requests", "Resource requests.", nil, nil},
+		{under + "requests.cpu", "Cores: 0.25, or 250m.", nil, cpu},
+		{under + "requests.memory", "Memory: 64MiB.", nil, memory},
+		{under + "limits", "Resource limits. A CPU limit shows as latency.", nil, nil},
+		{under + "limits.cpu", "Cores.", nil, cpu},
+		{under + "limits.memory", "Memory; a container above it is OOMKilled.", nil, memory},
+	}
+}
+
+// resourcePlanes restricts the keys of resources to planes.
+func resourcePlanes(s *jsonschema.Schema) {
+	s.PropertyNames = &jsonschema.Schema{Enum: anys(planesWithResources)}
+}
+
+// digestValues have the form of a digest.
+func digestValues(s *jsonschema.Schema) { s.AdditionalProperties.Pattern = digestForm }
+
+// imageForms allows the reference alone as well as the mapping.
+func imageForms(s *jsonschema.Schema) {
+	long := *s.AdditionalProperties
+	s.AdditionalProperties = &jsonschema.Schema{Properties: long.Properties, AnyOf: []*jsonschema.Schema{
+		{Type: "string"}, {Type: "object", Required: []string{"image"}}}}
+}
+
+func pinning(s *jsonschema.Schema) {
+	s.AdditionalProperties.Pattern = `^[0-9]+(-[0-9]+)?( *, *[0-9]+(-[0-9]+)?)*$`
+	s.PropertyNames = &jsonschema.Schema{Enum: anys(planesToPin)}
+}
+
+// eachValue calls use with each value below v at the steps of a row's path, and with the value's place.
+func eachValue(v reflect.Value, place string, steps []string, use func(place string, value any)) {
+	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
+		v = v.Elem()
+	}
+	if !v.IsValid() {
+		return
+	}
+	if len(steps) == 0 {
+		use(place, v.Interface())
+		return
+	}
+	below := func(name string) string { return strings.TrimPrefix(place+"."+name, ".") }
+	if steps[0] == "*" {
+		for _, key := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }) {
+			eachValue(v.MapIndex(key), below(key.String()), steps[1:], use)
+		}
+		return
+	}
+	name, list := strings.CutSuffix(steps[0], "[]")
+	v, place = fieldNamed(v, name), below(name)
+	if !list || !v.IsValid() {
+		eachValue(v, place, steps[1:], use)
+		return
+	}
+	if v.Kind() == reflect.Interface {
+		v = v.Elem()
+	}
+	for i := range v.Len() {
+		eachValue(v.Index(i), fmt.Sprintf("%s[%d]", place, i), steps[1:], use)
+	}
+}
+
+// fieldNamed returns the field of a struct or mapping by its name in the file.
+func fieldNamed(v reflect.Value, name string) reflect.Value {
+	if v.Kind() == reflect.Map {
+		return v.MapIndex(reflect.ValueOf(name))
+	}
+	for f, value := range v.Fields() {
+		switch tag, options, _ := strings.Cut(f.Tag.Get("yaml"), ","); {
+		case options == "inline":
+			if inner := fieldNamed(value, name); inner.IsValid() {
+				return inner
+			}
+		case tag == name:
+			return value
+		}
+	}
+	return reflect.Value{}
+}
