@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -63,6 +64,15 @@ func TestFiguresOfOutputs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if strings.HasSuffix(name, ".gz") {
+			unpacked, err := gzip.NewReader(bytes.NewReader(b))
+			if err == nil {
+				b, err = io.ReadAll(unpacked)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
 		return string(b)
 	}
 	wrk := func(requests, timeouts int) string {
@@ -93,6 +103,9 @@ func TestFiguresOfOutputs(t *testing.T) {
 		{"hey", "hey.csv", heyCSV, "valid 3 of 3 answered in 3 s 2xx=2 status=1"},
 		{"hey", "hey.txt", heyText, "valid 198 of 200 answered in 2 s 2xx=190 status=8 timeout=2 p10=2 p50=9 p99=25"},
 		{"ghz", "ghz.json", ghzSeed, "valid 3 of 4 answered in 2 s 2xx=3 conn=1 p50=3 p99=5"},
+		// Of the programs themselves, two users: 40 answers with 200, 40 with 404, 40 refused connections.
+		{"k6", "k6.json", file("k6-1.8.1.json.gz"), "valid 80 of 120 answered in 0.1213 s 2xx=40 conn=40 status=40"},
+		{"jmeter", "jmeter.csv", file("jmeter-5.6.3.csv"), "valid 80 of 120 answered in 0.438 s 2xx=40 conn=40 status=40"},
 		{"jmeter", "a.jtl", jmeterSeed, "valid 3 of 4 answered in 3.5 s 2xx=2 status=1 timeout=1"},
 		{"hdrhistogram", "a.hgrm", percentiles, "failed: read FILE:10: the run had a duration of 0 s"},
 		{"jmeter", "results.xml", `<?xml version="1.0"?><testResults version="1.2">`, "failed: read FILE: this is a JMeter JTL in XML, and no output of a load generator"},
