@@ -15,6 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/figures"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // outcomeStyles are the colours of outcomes.
@@ -63,12 +64,19 @@ func decisionLines(d compare.Decision) []string {
 	case d.Outcome == compare.Holds && d.Detect > 0:
 		lines = append(lines, fmt.Sprintf("Shown to be within %+g %s (limit and --detect).", d.Limit+sideOf(d)*d.Detect, d.Unit))
 	}
+	if d.Outcome == compare.Holds {
+		lines = append(lines, fmt.Sprintf("It holds for blocks as in these %s: what happens in fewer than %.0f %% of blocks may be unseen.",
+			printable.Counted(d.Pairs, "pair"), 100*stats.NoneOf(int64(d.Pairs), unseenLevel)))
+	}
 	lines = append(lines, lostLines(d.Lost)...)
 	if d.Control != nil {
 		lines = append(lines, "Against itself: "+ChangeWords(compare.Decision{Change: d.Control, Unit: d.Unit, Metric: d.Metric})+".")
 	}
 	return lines
 }
+
+// unseenLevel is the probability that blocks of another kind are more frequent than printed, though no pair shows them.
+const unseenLevel = 0.05
 
 // lostLines are the blocks without a pair, a line for each reason with its first message.
 func lostLines(lost []compare.LostPair) []string {
