@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,7 +51,7 @@ var layers = [][]string{
 	{"internal/experiment/mesh", "internal/experiment/app", "internal/kube/cluster", "internal/load/template", "internal/load/capacity"},
 	{"internal/metric", "internal/experiment/manifest", "internal/stats", "internal/stats/statstest", "internal/answer/effective", "internal/base/strict", "internal/base/hdrlog", "internal/base/fetch", "internal/base/companion", "internal/base/dial", "internal/base/probe", "internal/base/check", "internal/base/jsonschema", "internal/base/rpc", "internal/base/scrape", "internal/base/httpserver"},
 	{"internal/base/regular", "internal/base/printable", "internal/base/outfile", "internal/base/clock"},
-	{"internal/base/hint", "internal/base/wait", "examples"},
+	{"internal/base/hint", "internal/base/routine", "internal/base/wait", "examples"},
 }
 
 var refused = map[string]string{
@@ -128,6 +129,58 @@ func TestLayers(t *testing.T) {
 	}
 	if files < 20 {
 		t.Fatalf("only %d files seen: the walk is broken", files)
+	}
+}
+
+// unguarded are the packages whose goroutines run in programs inside a trial, or in tests.
+var unguarded = regexp.MustCompile(`^(cmd/tare-agent|internal/(load|inside|study/sidecar)|.*test)(/|$)`)
+
+// A panic in any goroutine of tare ends it with exit code 1, see package routine.
+func TestGoroutinesAreGuarded(t *testing.T) {
+	guarded := func(e ast.Expr) bool {
+		call, ok := e.(*ast.CallExpr)
+		if !ok {
+			return false
+		}
+		f, ok := call.Fun.(*ast.SelectorExpr)
+		return ok && f.Sel.Name == "Guarded"
+	}
+	seen := 0
+	for _, root := range []string{"internal", "cmd"} {
+		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") || unguarded.MatchString(filepath.ToSlash(filepath.Dir(path))) {
+				return err
+			}
+			files := token.NewFileSet()
+			f, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				ok := true
+				switch n := n.(type) {
+				case *ast.GoStmt:
+					seen++
+					ok = guarded(n.Call.Fun)
+				case *ast.CallExpr:
+					if f, isMethod := n.Fun.(*ast.SelectorExpr); isMethod && f.Sel.Name == "Go" && len(n.Args) == 1 {
+						seen++
+						ok = guarded(n.Args[0])
+					}
+				}
+				if !ok {
+					t.Errorf("%s: write go routine.Guarded(f)(), or group.Go(routine.Guarded(f)): a panic would end tare with exit code 2", files.Position(n.Pos()))
+				}
+				return true
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if seen < 50 {
+		t.Errorf("%d starts of goroutines seen: the walk is broken", seen)
 	}
 }
 

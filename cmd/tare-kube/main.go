@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/kubecli"
 	"github.com/tare-mesh/tare/internal/load"
@@ -31,6 +32,7 @@ func main() {
 
 // task does one task for tare, and returns the exit code.
 func task(run func(context.Context) error) int {
+	defer routine.Report()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx); err != nil {

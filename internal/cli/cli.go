@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -15,6 +14,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/companion"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/session"
 )
@@ -38,13 +38,8 @@ func Main(kubernetes *Kubernetes) int {
 	return New(console.Console{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, kubernetes).main()
 }
 
-func (c *CommandLine) main() (code int) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			fmt.Fprintf(os.Stderr, "%s\ntare: %v\nThis is a defect of tare. Please report it with the lines above and the command.\n", debug.Stack(), cause)
-			code = console.Failed
-		}
-	}()
+func (c *CommandLine) main() int {
+	defer routine.Report()
 	collectLess()
 	keepPipes()
 	ctx, kill, stop := interrupts(os.Stderr, c.first)

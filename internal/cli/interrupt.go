@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
 
@@ -83,7 +84,7 @@ func interrupts(stderr io.Writer, first *interruption) (ctx, kill context.Contex
 		signal.Notify(signals, syscall.SIGHUP) // the terminal, such as an SSH session's, is gone
 	}
 	done := make(chan struct{})
-	go func() {
+	go routine.Guarded(func() {
 		for _, act := range []func(){
 			func() {
 				first.begin(stderr)
@@ -110,7 +111,7 @@ func interrupts(stderr io.Writer, first *interruption) (ctx, kill context.Contex
 				return
 			}
 		}
-	}()
+	})()
 	return ctx, kill, func() {
 		signal.Stop(signals)
 		close(done)

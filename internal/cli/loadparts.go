@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/clock"
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/run/generator"
@@ -59,7 +60,7 @@ func loadInParts(ctx context.Context, program []string, p load.Profile, n int, p
 		if i > 0 {
 			part.Calibrate = 0 // one floor is enough, and the others would disturb it
 		}
-		running.Go(func() { reports[i], errs[i] = loadPart(ctx, program, part, sum, diag) })
+		running.Go(routine.Guarded(func() { reports[i], errs[i] = loadPart(ctx, program, part, sum, diag) }))
 	}
 	running.Wait()
 	if err := errors.Join(errs...); err != nil {

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
 	"golang.org/x/sync/errgroup"
@@ -31,10 +32,10 @@ func (run *Run) Compare() *Comparisons {
 			continue
 		}
 		base := planned[t.Baseline]
-		group.Go(func() error {
+		group.Go(routine.Guarded(func() error {
 			parts[i] = run.estimator.compare(t, base, byTreatment[t.ID], byTreatment[base.ID])
 			return nil
-		})
+		}))
 	}
 	_ = group.Wait() // none of them can fail
 	c := &Comparisons{all: slices.Concat(parts...)}

@@ -3,6 +3,7 @@ package figures
 import (
 	"runtime"
 
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -69,7 +70,7 @@ func Measure(environment result.Environment, records []result.Record, o Options)
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range records {
-		group.Go(func() error {
+		group.Go(routine.Guarded(func() error {
 			r := &records[i]
 			f := trialFigures(r, o.Published)
 			latencyFigures(f, r, o.File(r.ID, result.LatencyFile), o.Published)
@@ -85,7 +86,7 @@ func Measure(environment result.Environment, records []result.Record, o Options)
 				Warnings: append(append([]Warning{}, recorded(r)...), f.warnings...),
 			}}
 			return nil
-		})
+		}))
 	}
 	_ = group.Wait() // none of them can fail
 	dropUnlikeProbes(records, trials)

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
@@ -42,13 +43,13 @@ func Write(dir string, s *Study, env result.Environment) error {
 	}
 	var group errgroup.Group
 	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // part of the time is file system wait
-	group.Go(func() error { return s.keep(d, p) })
+	group.Go(routine.Guarded(func() error { return s.keep(d, p) }))
 	for i := range s.Trials {
-		group.Go(func() error {
+		group.Go(routine.Guarded(func() error {
 			r := s.Trials[i].Record
 			r.Factors = factors[of[i]]
 			return d.Trial(p.Trials[i], r, s.Trials[i].Latency)
-		})
+		}))
 	}
 	if err := group.Wait(); err != nil {
 		return errors.Join(err, d.Discard())

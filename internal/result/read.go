@@ -18,6 +18,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/regular"
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
@@ -39,13 +40,13 @@ func (d *Dir) Records() ([]Record, error) {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, t := range d.plan.Trials {
-		group.Go(func() error {
+		group.Go(routine.Guarded(func() error {
 			r, err := d.trusted(t)
 			if found[i] = &r; err != nil {
 				found[i], errs[i] = nil, err
 			}
 			return nil
-		})
+		}))
 	}
 	_ = group.Wait() // the error of the first trial is returned, however they finish
 	var records []Record

@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/routine"
 )
 
 // Grace limits the time of requests in flight at the end.
@@ -17,13 +19,13 @@ const Grace = time.Second
 // Requests in flight then have [Grace] to finish.
 func Serve(ctx context.Context, l net.Listener, server *http.Server) error {
 	failed := make(chan error, 1)
-	go func() {
+	go routine.Guarded(func() {
 		if server.TLSConfig != nil {
 			failed <- server.ServeTLS(l, "", "")
 			return
 		}
 		failed <- server.Serve(l)
-	}()
+	})()
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serve on %s: %w", l.Addr(), err)

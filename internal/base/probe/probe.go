@@ -12,6 +12,8 @@ import (
 	"errors"
 	"math"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/routine"
 )
 
 // Work names the piece of work. Readings of different work cannot be compared.
@@ -89,7 +91,7 @@ func (l Local) Probe(ctx context.Context) (Reading, error) {
 	begin, done := make(chan struct{}), make(chan error, len(cpus))
 	for i, cpu := range cpus {
 		r.CPUs[i].CPU = cpu
-		go func() { done <- on(ctx, &r.CPUs[i], begin) }()
+		go routine.Guarded(func() { done <- on(ctx, &r.CPUs[i], begin) })()
 	}
 	close(begin)
 	var errs []error

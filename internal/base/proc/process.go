@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/routine"
 )
 
 // tailLines is how many of the last log lines an [ExitError] carries.
@@ -69,13 +71,13 @@ func (e *ExitError) Error() string {
 // inherits the processor affinity of that thread.
 var starter = sync.OnceValue(func() chan<- func() {
 	work := make(chan func())
-	go func() {
+	go routine.Guarded(func() {
 		runtime.LockOSThread()
 		adoptOrphans()
 		for f := range work {
 			f()
 		}
-	}()
+	})()
 	return work
 })
 
@@ -87,9 +89,9 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 	if err := p.start(ctx); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.name(), err)
 	}
-	go p.wait()
+	go routine.Guarded(p.wait)()
 	if c.Log != "" && c.MaxLog > 0 {
-		go p.boundLog()
+		go routine.Guarded(p.boundLog)()
 	}
 	return p, nil
 }

@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
+
+	"github.com/tare-mesh/tare/internal/base/routine"
 )
 
 // Keys calls press for each key on a terminal until ctx ends, and then restores the terminal. The
@@ -31,7 +33,7 @@ func Keys(ctx context.Context, in io.Reader, press func(key byte)) (wait func())
 		return nil
 	}
 	done := make(chan struct{})
-	go func() {
+	go routine.Guarded(func() {
 		defer close(done)
 		defer func() { _ = unix.IoctlSetTermios(fd, setTerminal, before) }()
 		var key [1]byte
@@ -43,7 +45,7 @@ func Keys(ctx context.Context, in io.Reader, press func(key byte)) (wait func())
 				return
 			}
 		}
-	}()
+	})()
 	return func() { <-done }
 }
 

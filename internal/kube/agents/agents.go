@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/inside/nodeagent"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
@@ -241,7 +242,7 @@ func (a *Agents) compare(ctx context.Context) error {
 			continue
 		}
 		seen[agent.kernel()] = true
-		comparing.Go(func() error {
+		comparing.Go(routine.Guarded(func() error {
 			ahead, unsure, err := agent.Client.Compare(ctx)
 			if err != nil {
 				return fmt.Errorf("clock of node %s: %w", agent.Node.Name, err)
@@ -250,7 +251,7 @@ func (a *Agents) compare(ctx context.Context) error {
 			defer mu.Unlock()
 			clocks[agent.kernel()] = offset{ahead, unsure}
 			return nil
-		})
+		}))
 	}
 	if err := comparing.Wait(); err != nil {
 		return err

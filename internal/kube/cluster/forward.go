@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/streaming/pkg/httpstream"
 
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/base/wait"
 )
 
@@ -61,14 +62,14 @@ func (f *Forward) DialContext(ctx context.Context, _, _ string) (net.Conn, error
 		return nil, err
 	}
 	near, far := net.Pipe()
-	go func() {
+	go routine.Guarded(func() {
 		defer far.Close()
 		_, _ = io.Copy(far, t) // tunnelConn.Read returns its error
-	}()
-	go func() {
+	})()
+	go routine.Guarded(func() {
 		defer t.Close()
 		_, _ = io.Copy(t, far)
-	}()
+	})()
 	return &tunnelConn{near, t}, nil
 }
 
@@ -105,7 +106,7 @@ func (f *Forward) attempt(ctx context.Context) (*tunnel, error) {
 		error
 	}
 	done := make(chan result)
-	go func() {
+	go routine.Guarded(func() {
 		t, err := f.dial()
 		select {
 		case done <- result{t, err}:
@@ -114,7 +115,7 @@ func (f *Forward) attempt(ctx context.Context) (*tunnel, error) {
 				t.Close()
 			}
 		}
-	}()
+	})()
 	select {
 	case r := <-done:
 		return r.tunnel, r.error
@@ -183,15 +184,15 @@ func (f *Forward) Listen() (address string, err error) {
 		return "", fmt.Errorf("forward %s: already closed, or listening", f)
 	}
 	f.listener = l
-	go func() {
+	go routine.Guarded(func() {
 		for {
 			local, err := l.Accept()
 			if err != nil {
 				return
 			}
-			go f.serve(local)
+			go routine.Guarded(func() { f.serve(local) })()
 		}
-	}()
+	})()
 	return l.Addr().String(), nil
 }
 
@@ -202,12 +203,12 @@ func (f *Forward) serve(local net.Conn) {
 		return // the deferred close is the only signal to the client
 	}
 	defer t.Close()
-	go func() {
+	go routine.Guarded(func() {
 		if _, err := io.Copy(t, local); err != nil {
 			t.Close()
 		}
 		t.closeWrite()
-	}()
+	})()
 	_, _ = io.Copy(local, t)
 }
 
@@ -258,7 +259,7 @@ func newTunnel(conn httpstream.Connection, port int) (*tunnel, error) {
 		return nil, err
 	}
 	t := &tunnel{conn: conn, data: data, failed: make(chan struct{}), forget: func() {}}
-	go func() {
+	go routine.Guarded(func() {
 		defer close(t.failed)
 		text, err := io.ReadAll(io.LimitReader(problems, maxProblem))
 		if len(text) > 0 {
@@ -266,7 +267,7 @@ func newTunnel(conn httpstream.Connection, port int) (*tunnel, error) {
 		} else if err != nil {
 			t.err = fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
 		}
-	}()
+	})()
 	return t, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
@@ -200,7 +201,7 @@ func (l *Lease) keep(object *coordinationv1.Lease) {
 		earlier()
 		<-ended
 	}
-	go func() {
+	go routine.Guarded(func() {
 		defer close(done)
 		tick := time.NewTicker(renewEvery)
 		defer tick.Stop()
@@ -214,7 +215,7 @@ func (l *Lease) keep(object *coordinationv1.Lease) {
 				return
 			}
 		}
-	}()
+	})()
 }
 
 // renew updates the time of the Lease. A failed request is repeated at the next renewal.

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
@@ -102,11 +103,11 @@ func (r podReader) counters(ctx context.Context, x mesh.Proxy, pods []*corev1.Po
 	reads, ctx = errgroup.WithContext(ctx)
 	reads.SetLimit(readsAtOnce)
 	for i, p := range pods {
-		reads.Go(func() error {
+		reads.Go(routine.Guarded(func() error {
 			var err error
 			all[i], err = r.countersOf(ctx, x, p)
 			return err
-		})
+		}))
 	}
 	if err := reads.Wait(); err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	"aead.dev/minisign"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -114,10 +115,10 @@ func Dir(path string, o Options) (*Result, error) {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, t := range p.Trials {
-		group.Go(func() error {
+		group.Go(routine.Guarded(func() error {
 			recorded[i] = parts[i].trial(d, t, stopped)
 			return nil
-		})
+		}))
 	}
 	_ = group.Wait() // the findings are the errors
 	for i, f := range append([]findings{whole}, parts...) {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/routine"
 )
 
 // Found is a generator's program on this machine.
@@ -144,7 +145,7 @@ func FindAll(ctx context.Context, generators []Generator) []Sought {
 	}
 	var all sync.WaitGroup
 	for i, find := range finds {
-		all.Go(func() { sought[i].Found, sought[i].Err = find(ctx) })
+		all.Go(routine.Guarded(func() { sought[i].Found, sought[i].Err = find(ctx) }))
 	}
 	all.Wait()
 	return sought

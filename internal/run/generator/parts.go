@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/result"
@@ -89,11 +90,11 @@ func ParseParts(g Generator, parts []Part, whole load.Profile, progress func(loa
 	loads := make([]result.Load, len(parts))
 	var reading errgroup.Group
 	for i, part := range parts {
-		reading.Go(func() error {
+		reading.Go(routine.Guarded(func() error {
 			l, err := g.Parse(part.Stdout, part.Profile, sum)
 			loads[i] = moved(l, -part.Ahead)
 			return ofPart(i, err)
-		})
+		}))
 	}
 	if err := reading.Wait(); err != nil {
 		return result.Load{}, err
@@ -120,7 +121,7 @@ func mergeReports(parts []Part, whole load.Profile, progress func(load.Progress)
 	reports := make([]load.Report, len(parts))
 	var reading errgroup.Group
 	for i, part := range parts {
-		reading.Go(func() error {
+		reading.Go(routine.Guarded(func() error {
 			r, err := load.NewLines(part.Stdout).Report(progress)
 			if err != nil {
 				return ofPart(i, err)
@@ -128,7 +129,7 @@ func mergeReports(parts []Part, whole load.Profile, progress func(load.Progress)
 			r.OnClock(load.ClockOf(part.Ahead, part.Unsure))
 			reports[i] = *r
 			return nil
-		})
+		}))
 	}
 	if err := reading.Wait(); err != nil {
 		return result.Load{}, err

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -73,7 +74,7 @@ func (c combinedFollower) Follow(ctx context.Context, groups [][]platform.Task, 
 		return cluster, err
 	}
 	f := &combinedFollowing{cluster: cluster, local: make(chan localReading, len(at))}
-	go func() {
+	go routine.Guarded(func() {
 		for _, due := range at {
 			if wait.For(ctx, time.Until(due)) != nil {
 				return
@@ -90,7 +91,7 @@ func (c combinedFollower) Follow(ctx context.Context, groups [][]platform.Task, 
 			}
 			f.local <- one
 		}
-	}()
+	})()
 	return f, nil
 }
 

@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
+
+	"github.com/tare-mesh/tare/internal/base/routine"
 )
 
 // Examine observes the machine for a while. It uses almost no CPU itself.
@@ -95,7 +97,7 @@ const nap = time.Millisecond
 // the goroutine.
 func wakings(ctx context.Context, period time.Duration) []time.Duration {
 	late := make(chan []time.Duration)
-	go func() {
+	go routine.Guarded(func() {
 		runtime.LockOSThread()
 		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // if refused, wake-ups are 50 µs later
 		all := make([]time.Duration, 0, int(period/nap)+1)
@@ -108,7 +110,7 @@ func wakings(ctx context.Context, period time.Duration) []time.Duration {
 			all = append(all, time.Since(due))
 		}
 		late <- all
-	}()
+	})()
 	all := <-late
 	slices.Sort(all)
 	return all

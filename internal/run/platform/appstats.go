@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/result/balance"
 )
@@ -48,7 +49,7 @@ func ReadEach[T any](ctx context.Context, atOnce int, reads []func(context.Conte
 	var reading errgroup.Group
 	reading.SetLimit(atOnce)
 	for i, read := range reads {
-		reading.Go(func() error { all[i] = read(ctx); return nil })
+		reading.Go(routine.Guarded(func() error { all[i] = read(ctx); return nil }))
 	}
 	_ = reading.Wait()
 	if ctx.Err() != nil {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/generator"
@@ -79,7 +80,7 @@ func startLoad(ctx context.Context, d *platform.Deployment, g generator.Generato
 		}
 	}
 	p.Start = l.start
-	go l.follow(g, p, progress)
+	go routine.Guarded(func() { l.follow(g, p, progress) })()
 	return l, nil
 }
 
@@ -138,7 +139,7 @@ const abandonGrace = time.Second
 // abandon ends the workers that were started.
 func (l *loading) abandon(ctx context.Context) {
 	for _, w := range l.workers {
-		go func() { _, _ = io.Copy(io.Discard, w.out) }()
+		go routine.Guarded(func() { _, _ = io.Copy(io.Discard, w.out) })()
 	}
 	ctx = context.WithoutCancel(ctx)
 	l.each(func(w *loadWorker) { _ = w.Stop(ctx, abandonGrace); w.in.Close(); w.gate.close() })
@@ -148,7 +149,7 @@ func (l *loading) abandon(ctx context.Context) {
 func (l *loading) each(do func(*loadWorker)) {
 	var all sync.WaitGroup
 	for _, w := range l.workers {
-		all.Go(func() { do(w) })
+		all.Go(routine.Guarded(func() { do(w) }))
 	}
 	all.Wait()
 }
@@ -158,7 +159,7 @@ func (l *loading) follow(g generator.Generator, p load.Profile, progress func(lo
 	defer close(l.done)
 	var parsed error
 	var all errgroup.Group
-	all.Go(func() error {
+	all.Go(routine.Guarded(func() error {
 		parts := make([]generator.Part, len(l.workers))
 		for i, w := range l.workers {
 			parts[i] = w.part
@@ -167,13 +168,13 @@ func (l *loading) follow(g generator.Generator, p load.Profile, progress func(lo
 		// A parser that failed must not block the processes.
 		l.each(func(w *loadWorker) { _, _ = io.Copy(io.Discard, w.out) })
 		return nil
-	})
+	}))
 	for _, w := range l.workers {
-		all.Go(func() error {
+		all.Go(routine.Guarded(func() error {
 			defer w.gate.close()
 			defer w.in.Close()
 			return w.Wait()
-		})
+		}))
 	}
 	// If the output is truncated, the error of the process is the reason.
 	if l.err = all.Wait(); l.err == nil {

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -90,9 +91,9 @@ func (m *measurement) duringMeasure(ctx context.Context, begin *meter.Look) erro
 	}
 	// The concurrency of a trial is here, a line each.
 	group, during := errgroup.WithContext(ctx)
-	group.Go(func() error { return m.load.healthy(during, m.load.edges.end) })
-	group.Go(func() error { return m.until(during, m.load.edges.end, begin) })
-	group.Go(func() error { return m.faults.timeline.Run(during, m.load.edges.begin, m.load.edges.end) })
+	group.Go(routine.Guarded(func() error { return m.load.healthy(during, m.load.edges.end) }))
+	group.Go(routine.Guarded(func() error { return m.until(during, m.load.edges.end, begin) }))
+	group.Go(routine.Guarded(func() error { return m.faults.timeline.Run(during, m.load.edges.begin, m.load.edges.end) }))
 	return group.Wait()
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load"
 )
@@ -157,7 +158,7 @@ func (rd *round) measure(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	read := make(chan error, 1)
-	go func() { read <- rd.reader.run(ctx) }()
+	go routine.Guarded(func() { read <- rd.reader.run(ctx) })()
 	end := rd.alive()[0].load.edges.end
 	if err := rd.watch(ctx, end); err != nil {
 		stop()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -115,7 +116,7 @@ func (t *trial) remove(ctx context.Context) error {
 		_ = t.faults.timeline.Heal(ctx, false)
 	}
 	removed := make(chan error, 1)
-	go func() { removed <- t.deployment.Remove(ctx) }()
+	go routine.Guarded(func() { removed <- t.deployment.Remove(ctx) })()
 	var err error
 	select {
 	case err = <-removed:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -206,7 +207,7 @@ func (rd *round) alive() (all []*trial) {
 func (rd *round) each(members []*trial, do func(int, *trial)) {
 	var all sync.WaitGroup
 	for i, t := range members {
-		all.Go(func() { do(i, t) })
+		all.Go(routine.Guarded(func() { do(i, t) }))
 	}
 	all.Wait()
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -247,7 +248,7 @@ func named(verb, name string, err error) error {
 func each(t target, do func(task string) error) error {
 	var group errgroup.Group
 	for _, task := range t.tasks {
-		group.Go(func() error { return do(task) })
+		group.Go(routine.Guarded(func() error { return do(task) }))
 	}
 	return group.Wait()
 }

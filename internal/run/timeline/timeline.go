@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -83,7 +84,7 @@ func New(faults []experiment.Fault, seed uint64, entry string, d *platform.Deplo
 func (t *Timeline) Run(ctx context.Context, start, end time.Time) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, o := range t.plan {
-		group.Go(func() error { return t.play(ctx, o, start, end) })
+		group.Go(routine.Guarded(func() error { return t.play(ctx, o, start, end) }))
 	}
 	return group.Wait()
 }
@@ -133,10 +134,10 @@ func (t *Timeline) inject(ctx context.Context, o occurrence) (*injected, error) 
 	t.event(in.record, fmt.Sprintf("%s %s", o.fault.Kind, strings.Join(in.record.Targets, ", ")))
 	var group errgroup.Group
 	for i, target := range in.targets {
-		group.Go(func() (err error) {
+		group.Go(routine.Guarded(func() (err error) {
 			in.undo[i], err = in.kind.inject(ctx, t.d, o.fault, target)
 			return err
-		})
+		}))
 	}
 	err = group.Wait()
 	t.mu.Lock()
@@ -186,7 +187,7 @@ func (t *Timeline) release(in *injected) {
 func (t *Timeline) heal(ctx context.Context, in *injected) error {
 	var group errgroup.Group
 	for i, target := range in.targets {
-		group.Go(func() error { return in.kind.heal(ctx, t.d, in.fault, target, in.undo[i]) })
+		group.Go(routine.Guarded(func() error { return in.kind.heal(ctx, t.d, in.fault, target, in.undo[i]) }))
 	}
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("heal fault %s (faults[%d]): %w", in.fault.Kind, in.index, err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -75,7 +76,7 @@ func New(w io.Writer, o Options) *View {
 			return columns
 		}
 	}
-	go v.tick()
+	go routine.Guarded(v.tick)()
 	return v
 }
 
@@ -94,7 +95,7 @@ func (v *View) open(in, out *os.File) {
 	v.program = tea.NewProgram(s, tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler(),
 		tea.WithFPS(framesPerSecond), tea.WithColorProfile(colorprofile.ANSI))
 	v.screened = make(chan struct{})
-	go func() {
+	go routine.Guarded(func() {
 		_, err := v.program.Run()
 		v.mu.Lock()
 		v.program = nil
@@ -110,7 +111,7 @@ func (v *View) open(in, out *os.File) {
 		if s.ending && v.o.Interrupt != nil {
 			v.o.Interrupt()
 		}
-	}()
+	})()
 }
 
 // Now is the time of the run that is shown.

@@ -14,6 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/analysis"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/regular"
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/result"
@@ -128,7 +129,7 @@ func newSummaries(file string) *summaries {
 	if text, err := regular.ReadFile(file, maxCache); err == nil && json.Unmarshal(text, &kept) == nil && kept.Schema == cacheSchema {
 		maps.Copy(s.byDigest, kept.Summaries)
 	}
-	go s.work()
+	go routine.Guarded(s.work)()
 	return s
 }
 

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/importer"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -48,10 +49,10 @@ func read(paths []string, o importer.Options) (*importer.Study, error) {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range runs {
-		group.Go(func() error {
+		group.Go(routine.Guarded(func() error {
 			s.Trials[i] = runs[i].trial(o)
 			return nil
-		})
+		}))
 	}
 	_ = group.Wait() // errors of a run are in its trial
 	slices.SortStableFunc(s.Trials, func(a, b importer.Trial) int { return a.Record.Started.Compare(b.Record.Started) })

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/inside/nodeagent"
 	"github.com/tare-mesh/tare/internal/kube/agents"
@@ -102,8 +103,8 @@ func (m *Meter) prompt(ctx context.Context, all []*agents.Agent, tasks []platfor
 		return m.ask(ctx, all, tasks, depth)
 	}
 	var both sync.WaitGroup
-	both.Go(func() { answers = m.ask(ctx, all, tasks, depth) })
-	both.Go(func() { m.list(ctx, tasks, true) })
+	both.Go(routine.Guarded(func() { answers = m.ask(ctx, all, tasks, depth) }))
+	both.Go(routine.Guarded(func() { m.list(ctx, tasks, true) }))
 	both.Wait()
 	return answers
 }
@@ -134,13 +135,13 @@ func (m *Meter) ask(ctx context.Context, all []*agents.Agent, tasks []platform.T
 	var mu sync.Mutex
 	var asking errgroup.Group
 	for _, agent := range all {
-		asking.Go(func() error {
+		asking.Go(routine.Guarded(func() error {
 			a := m.askOne(ctx, agent, nodeagent.Query{IDs: byNode[agent.Node.Name], Memory: depth >= meter.Counters})
 			mu.Lock()
 			defer mu.Unlock()
 			answers[agent.Node.Name] = a
 			return nil
-		})
+		}))
 	}
 	_ = asking.Wait()
 	return answers
@@ -188,14 +189,14 @@ func (m *Meter) list(ctx context.Context, tasks []platform.Task, always bool) bo
 	m.mu.Unlock()
 	var listing errgroup.Group
 	for namespace := range namespaces {
-		listing.Go(func() error {
+		listing.Go(routine.Guarded(func() error {
 			found, err := m.source.Containers(ctx, namespace)
 			if err != nil {
 				return nil // the known ones stay
 			}
 			m.know(namespace, found)
 			return nil
-		})
+		}))
 	}
 	_ = listing.Wait()
 	return len(namespaces) > 0

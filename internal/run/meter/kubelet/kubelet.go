@@ -26,6 +26,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/result"
@@ -173,28 +174,28 @@ func (m *Meter) ask(ctx context.Context, nodes []cluster.Node, tasks []platform.
 	asking.SetLimit(atOnce)
 	for i, n := range nodes {
 		a := &answers[i]
-		asking.Go(func() error {
+		asking.Go(routine.Guarded(func() error {
 			a.resources, a.err = read(ctx, m.source, n.Name, resourcePath, parseResources)
 			return nil
-		})
+		}))
 		if m.isWhole(n) {
-			asking.Go(func() error {
+			asking.Go(routine.Guarded(func() error {
 				a.summary = m.readSummary(ctx, n.Name)
 				return nil
-			})
+			}))
 		}
 		if depth >= meter.Edge {
-			asking.Go(func() error {
+			asking.Go(routine.Guarded(func() error {
 				a.cadvisor, a.extra = read(ctx, m.source, n.Name, cadvisorPath, parseCAdvisor)
 				return nil
-			})
+			}))
 		}
 	}
 	if depth >= meter.Edge {
-		asking.Go(func() error {
+		asking.Go(routine.Guarded(func() error {
 			m.readStates(ctx, tasks, states)
 			return nil
-		})
+		}))
 	}
 	_ = asking.Wait()
 	return answers, states

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/run/meter"
 )
 
@@ -85,10 +86,10 @@ func (m *Meter) times(ctx context.Context) (containers, nodes map[fullKey]time.T
 	group, asking := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
 	for i, n := range of {
-		group.Go(func() (err error) {
+		group.Go(routine.Guarded(func() (err error) {
 			answers[i], err = read(asking, m.source, n.Name, resourcePath, parseResources)
 			return err
-		})
+		}))
 	}
 	if err := group.Wait(); err != nil {
 		return nil, nil, err

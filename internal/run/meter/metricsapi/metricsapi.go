@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
@@ -117,10 +118,10 @@ func (m *Meter) Read(ctx context.Context, tasks []platform.Task, _ meter.Depth) 
 	failed := make([]error, len(namespaces)+1)
 	var asking errgroup.Group
 	for i, path := range append(paths(namespaces), nodesPath) {
-		asking.Go(func() error {
+		asking.Go(routine.Guarded(func() error {
 			rows[i], failed[i] = m.ask(ctx, path)
 			return nil
-		})
+		}))
 	}
 	_ = asking.Wait()
 	if ctx.Err() != nil {

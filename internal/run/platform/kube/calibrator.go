@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/base/probe"
+	"github.com/tare-mesh/tare/internal/base/routine"
 )
 
 // calibrationTimeout bounds a reading: the request and half a second of work.
@@ -45,12 +46,12 @@ func (c *calibrator) Probe(ctx context.Context) (probe.Reading, error) {
 	readings := make([]probe.Reading, len(nodes))
 	var reading errgroup.Group
 	for i, node := range nodes {
-		reading.Go(func() (err error) {
+		reading.Go(routine.Guarded(func() (err error) {
 			if readings[i], err = readers[node](ctx); err != nil {
 				return fmt.Errorf("run the calibration probe on node %s: %w", node, err)
 			}
 			return nil
-		})
+		}))
 	}
 	if err := reading.Wait(); err != nil {
 		return probe.Reading{}, err

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -74,7 +75,7 @@ func (m *nodeMonitor) start(ctx context.Context) error {
 		return fmt.Errorf("follow nodes: %w", err)
 	}
 	m.stop = make(chan struct{})
-	go informer.Run(m.stop)
+	go routine.Guarded(func() { informer.Run(m.stop) })()
 	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 		m.close()
 		return fmt.Errorf("follow nodes: %w", context.Cause(ctx))

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/routine"
 )
 
 // Bounds of the logs that are kept.
@@ -134,7 +135,7 @@ func (r *podRecords) saveLogs(ctx context.Context) {
 		for _, s := range statuses(pod) {
 			if s.State.Waiting == nil || s.RestartCount > 0 {
 				file := r.archive.Path(r.pods.name(pod) + "-" + s.Name + ".log")
-				saving.Go(func() error { r.saveLog(ctx, pod, s, file); return nil })
+				saving.Go(routine.Guarded(func() error { r.saveLog(ctx, pod, s, file); return nil }))
 			}
 		}
 	}

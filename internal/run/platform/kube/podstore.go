@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
@@ -44,7 +45,7 @@ func followPods(ctx context.Context, c *cluster.Cluster, namespace string, chang
 	if _, err := s.informer.AddEventHandler(podHandlers(changed)); err != nil {
 		return nil, fmt.Errorf("follow pods: %w", err)
 	}
-	go s.informer.Run(s.stop)
+	go routine.Guarded(func() { s.informer.Run(s.stop) })()
 	if !cache.WaitForCacheSync(ctx.Done(), s.informer.HasSynced) {
 		s.close()
 		return nil, fmt.Errorf("follow pods: %w", context.Cause(ctx))

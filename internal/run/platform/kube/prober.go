@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -50,7 +51,7 @@ func (p *prober) reachAll(ctx context.Context) (int, error) {
 	counts := make([]int, len(starters))
 	var sending errgroup.Group
 	for i, start := range starters {
-		sending.Go(func() error {
+		sending.Go(routine.Guarded(func() error {
 			report, err := p.sendFrom(ctx, n, start)
 			if err != nil {
 				return err
@@ -60,7 +61,7 @@ func (p *prober) reachAll(ctx context.Context) (int, error) {
 				return fmt.Errorf("load worker %d: %s", i, detail)
 			}
 			return nil
-		})
+		}))
 	}
 	err := sending.Wait()
 	sum := 0

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/load/worker"
 )
 
@@ -67,8 +68,8 @@ func (c *remoteCommand) follow(cmd proc.Command, logPath string) (err error) {
 		out = errOut
 	}
 	var copying errgroup.Group
-	copying.Go(func() error { return c.run.Copy(c.ctx, worker.Stdout, out) })
-	copying.Go(func() error { return c.run.Copy(c.ctx, worker.Stderr, errOut) })
+	copying.Go(routine.Guarded(func() error { return c.run.Copy(c.ctx, worker.Stdout, out) }))
+	copying.Go(routine.Guarded(func() error { return c.run.Copy(c.ctx, worker.Stderr, errOut) }))
 	if err := copying.Wait(); err != nil {
 		return orCause(c.ctx, err)
 	}
@@ -134,7 +135,7 @@ func (c *remoteCommand) Stop(ctx context.Context, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, grace+stopMargin)
 	defer cancel()
 	stopped := make(chan error, 1)
-	go func() { stopped <- c.run.Stop(ctx, grace) }()
+	go routine.Guarded(func() { stopped <- c.run.Stop(ctx, grace) })()
 	for {
 		select {
 		case <-c.done:

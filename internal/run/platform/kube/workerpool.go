@@ -21,6 +21,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/load/worker"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -228,11 +229,11 @@ func (p *workerPool) start(ctx context.Context, i int, cmd proc.Command) (_ plat
 	if p.archive.Enabled() {
 		log = p.archive.Path(fmt.Sprintf("load-%d-command.log", i))
 	}
-	go func() {
+	go routine.Guarded(func() {
 		defer p.release()
 		defer close(c.done)
 		c.err = c.follow(cmd, log)
-	}()
+	})()
 	return c, nil
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -113,7 +114,7 @@ func (d *deployment) eachPod(ctx context.Context, wave []app.Service, start func
 	starting.SetLimit(startingAtOnce())
 	for _, s := range wave {
 		for _, p := range d.layout.pods[s.Name] {
-			starting.Go(func() error { return start(ctx, p, s) })
+			starting.Go(routine.Guarded(func() error { return start(ctx, p, s) }))
 		}
 	}
 	return starting.Wait()
@@ -252,10 +253,10 @@ func (d *deployment) Remove(ctx context.Context) error {
 	freed := d.network.free()
 	var stopping errgroup.Group
 	for i, p := range all {
-		stopping.Go(func() error {
+		stopping.Go(routine.Guarded(func() error {
 			failed[i] = p.Stop(ctx, stopGrace)
 			return nil
-		})
+		}))
 	}
 	_ = stopping.Wait()
 	deployed.leave(d.processes)

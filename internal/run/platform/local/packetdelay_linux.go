@@ -14,6 +14,8 @@ import (
 	"github.com/google/nftables/xt"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/tare-mesh/tare/internal/base/routine"
 )
 
 // delayer delays packets: the kernel queues them (nfnetlink_queue), and tare releases each at its
@@ -69,8 +71,8 @@ func newDelayer(delay time.Duration) (*delayer, error) {
 		return nil, errors.Join(fmt.Errorf("queue packets: %w", err), conn.Close())
 	}
 	l.done.Add(2)
-	go func() { defer l.done.Done(); l.receive() }()
-	go func() { defer l.done.Done(); l.release() }()
+	go routine.Guarded(func() { defer l.done.Done(); l.receive() })()
+	go routine.Guarded(func() { defer l.done.Done(); l.release() })()
 	return l, nil
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -87,7 +88,7 @@ func (ps *processes) runIn(ctx context.Context, p *pod, container string, cmd, p
 
 // watch records a process that ends by itself.
 func (ps *processes) watch(id string, p *process) {
-	go func() {
+	go routine.Guarded(func() {
 		<-p.Done()
 		ps.mu.Lock()
 		defer ps.mu.Unlock()
@@ -96,7 +97,7 @@ func (ps *processes) watch(id string, p *process) {
 		}
 		ps.broken = ended(id, p.Process)
 		ps.abandon(ps.broken)
-	}()
+	})()
 }
 
 // Err implements [platform.Watcher].

@@ -17,6 +17,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/base/rpc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	loads "github.com/tare-mesh/tare/internal/load"
@@ -135,10 +136,10 @@ func echoed(ctx context.Context, conn net.Conn, sent []byte) error {
 		}
 	}
 	wrote := make(chan error, 1)
-	go func() {
+	go routine.Guarded(func() {
 		_, err := conn.Write(sent)
 		wrote <- err
-	}()
+	})()
 	got := make([]byte, len(sent))
 	_, err := io.ReadFull(conn, got)
 	if err := errors.Join(err, <-wrote); err != nil {

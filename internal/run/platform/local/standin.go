@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
@@ -53,7 +54,7 @@ func newStandIn(at netip.AddrPort, protocol string, own *net.TCPListener) (*stan
 		return nil, fmt.Errorf("answer in place of the application: %w", err)
 	}
 	if s.tcp {
-		go s.echoLines()
+		go routine.Guarded(s.echoLines)()
 		return s, nil
 	}
 	protocols := protocols(1)
@@ -61,7 +62,7 @@ func newStandIn(at netip.AddrPort, protocol string, own *net.TCPListener) (*stan
 	s.server = &http.Server{Handler: http.HandlerFunc(s.answer), Protocols: protocols, ReadHeaderTimeout: probeTimeout, ConnState: func(c net.Conn, state http.ConnState) {
 		s.keep(c, state != http.StateClosed && state != http.StateHijacked)
 	}}
-	go func() { _ = s.server.Serve(s.socket) }()
+	go routine.Guarded(func() { _ = s.server.Serve(s.socket) })()
 	return s, nil
 }
 
@@ -123,14 +124,14 @@ func (s *standIn) echoLines() {
 			return
 		}
 		s.keep(c, true)
-		go func() {
+		go routine.Guarded(func() {
 			defer s.keep(c, false)
 			defer c.Close()
 			if _, err := bufio.NewReader(c).ReadString('\n'); err == nil {
 				_, _ = io.WriteString(c, s.nonce(true)+"\n")
 				_, _ = io.Copy(io.Discard, c) // the client ends the connection
 			}
-		}()
+		})()
 	}
 }
 
