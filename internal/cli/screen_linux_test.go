@@ -110,7 +110,7 @@ func TestScreenInTmux(t *testing.T) {
 	m.tmux("send-keys", "l")
 	m.text("BLOCKS ")
 	m.tmux("send-keys", "Space")
-	m.text("display paused, the run continues")
+	m.text("replay paused")
 	m.tmux("send-keys", "q")
 	m.text("exit code 0")
 }

@@ -104,10 +104,10 @@ func TestApache(t *testing.T) {
 			}
 			if test.restarted {
 				// Apache ends some HTTP/2 sessions without a GOAWAY, and connections that have had no request. On a
-				// busy machine it also ends sessions before it has sent answers that it logs.
+				// busy machine it also ends sessions before it has sent answers that it logs, and several requests of a session are under way.
 				r := &o.report
 				failed := r.Requests - r.Classes["2xx"]
-				if unsent := c.requests - r.Classes["2xx"]; unsent < 0 || unsent > failed || r.Reconnects == 0 || failed > r.Reconnects || failed > 0 && !strings.Contains(test.args, h2) {
+				if unsent := c.requests - r.Classes["2xx"]; unsent < 0 || unsent > failed || r.Reconnects == 0 || failed > max(r.Reconnects, r.Requests/20) || failed > 0 && !strings.Contains(test.args, h2) {
 					t.Errorf("tare: %d requests, %v, errors %v, %d reconnects; server: %d", r.Requests, r.Classes, r.Errors, r.Reconnects, c.requests)
 				}
 				return

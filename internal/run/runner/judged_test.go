@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ func TestChecksJudgeOutsideFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind     string // "": pause
 		recovery time.Duration
+		first    time.Duration // the start of the fault, 0: 40 s
 		spoil    func(all []second)
 		want     []string // codes
 		message  string
@@ -55,6 +57,17 @@ func TestChecksJudgeOutsideFaults(t *testing.T) {
 			set(all[40:45], func(s *second) { s.completed = 0 })
 			set(all[50:60], func(s *second) { s.completed = 150 })
 		}},
+		"a tenth of a second of requests of the warm-up is under way": {
+			spoil: func(all []second) { // 10 of 100: before the fault only the first second is judged
+				all[0].completed = 110
+			},
+			first: 2 * time.Second,
+		},
+		"more than a tenth of a second": {
+			spoil: func(all []second) { all[0].completed = 111 },
+			first: 2 * time.Second,
+			want:  []string{"rate-exceeded"},
+		},
 		"a backlog of the warm-up": {
 			spoil:   func(all []second) { all[0].completed = 150 }, // 50 of 3900
 			want:    []string{"rate-exceeded"},
@@ -83,7 +96,7 @@ func TestChecksJudgeOutsideFaults(t *testing.T) {
 			if c.kind != "" {
 				tr.setup.Experiment.Faults[0].Kind = c.kind
 			}
-			tr.journal.record.Faults = []result.Fault{{Start: start.Add(40 * time.Second), Healed: start.Add(45 * time.Second)}}
+			tr.journal.record.Faults = []result.Fault{{Start: start.Add(cmp.Or(c.first, 40*time.Second)), Healed: start.Add(45 * time.Second)}}
 			seconds := make([]second, 60)
 			for i := range seconds {
 				seconds[i] = second{at: time.Duration(i) * time.Second, intended: 100, completed: 100, ended: 100}

@@ -48,6 +48,8 @@ const (
 	maxSurplus = 0.01
 	// minSurplus answers are always allowed: requests in flight at the start of a short phase.
 	minSurplus = 5
+	// inFlight is how long a request of a stretch between faults may be under way at its start.
+	inFlight = 100 * time.Millisecond
 	// throttleShare is the share of throttled time that causes a warning.
 	throttleShare = 0.001
 )
@@ -209,7 +211,8 @@ func rateExceeded(s seen) string {
 	if s.open && s.suspends(experiment.RateExceeded) {
 		return s.firstStretch(experiment.RateExceeded, func(p stretch) string {
 			surplus := p.completed - p.intended - p.held // requests that a fault held up were due in the phase
-			if surplus <= minSurplus || float64(surplus) <= maxSurplus*float64(p.intended) {
+			rate := float64(p.intended) / (p.to - p.from).Seconds()
+			if float64(surplus) <= max(minSurplus, maxSurplus*float64(p.intended), rate*inFlight.Seconds()) {
 				return ""
 			}
 			return fmt.Sprintf("%d requests were due %s and %d were answered, %d more than were due until then (limit %.0f %%)",
