@@ -257,10 +257,7 @@ func pythonAndWeigh(t *testing.T) (python string, weigh func(args ...string) (st
 	if testing.Short() {
 		t.Skip("runs an experiment")
 	}
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("python3 is not on PATH")
-	}
+	python = programtest.Installed(t, "python3", "apt install python3")
 	bin := programs(t)
 	return python, func(args ...string) (string, string, int) {
 		cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "tare"), append([]string{"weigh", "--plain", "--time", "10s", "--mesh", "reference"}, args...)...)

@@ -3,8 +3,10 @@ package compare
 import (
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 // The rounding of a quotient is not a difference: reports printed one of 1e-13 requests per second on an axis of its own.
@@ -21,6 +23,36 @@ func TestRoundingIsNoDifference(t *testing.T) {
 	for i, want := range []float64{0, 0, -1e-6} {
 		if d := p.treatment[i] - p.baseline[i]; d < want-1e-12 || d > want+1e-12 || want == 0 && d != 0 {
 			t.Errorf("block %d: %g, want %g", i+1, d, want)
+		}
+	}
+}
+
+// A sidecar of several processes is one. Trials with different numbers have none in common, and other proxies are not sidecars.
+func TestSidecarsAreCountedByPod(t *testing.T) {
+	trial := func(role string, pods ...string) result.Record {
+		r := result.Record{Treatment: "nginx"}
+		for _, pod := range pods {
+			task := result.TaskUsage{Task: mesh.Task{Pod: pod}}
+			task.Plane, task.Role = metric.Data, role
+			r.Tasks = append(r.Tasks, task)
+		}
+		return r
+	}
+	for name, c := range map[string]struct {
+		records []result.Record
+		want    int
+	}{
+		"a worker process beside each": {[]result.Record{trial("sidecar", "load", "load", "echo-0", "echo-0")}, 2},
+		"different trials":             {[]result.Record{trial("sidecar", "load"), trial("sidecar", "load", "echo-0")}, 0},
+		"a node's proxy":               {[]result.Record{trial("node-proxy", "ztunnel")}, 0},
+		"none":                         {[]result.Record{trial("sidecar")}, 0},
+	} {
+		run := &Run{Records: c.records, Trials: make([]figures.Measured, len(c.records))}
+		for i := range run.Trials {
+			run.Trials[i].Valid = true
+		}
+		if got := sidecars(run, "nginx"); got != c.want {
+			t.Errorf("%s: %d sidecars, want %d", name, got, c.want)
 		}
 	}
 }

@@ -50,8 +50,8 @@ func (x *estimator) roles(trials []figures.Measured) []Role {
 	return out
 }
 
-// sidecars counts the sidecars of each valid trial of a treatment. It returns 0 if trials differ, or if the data plane has
-// tasks with another role.
+// sidecars counts the pods with a sidecar in each valid trial of a treatment: a sidecar may have several processes. It
+// returns 0 if trials differ, or if the data plane has tasks with another role.
 func sidecars(run *Run, treatment string) int {
 	count := -1
 	for i := range run.Records {
@@ -59,20 +59,20 @@ func sidecars(run *Run, treatment string) int {
 		if r.Treatment != treatment || !run.Trials[i].Valid {
 			continue
 		}
-		n := 0
+		pods := map[string]bool{}
 		for _, t := range r.Tasks {
 			switch {
 			case t.Plane != metric.Data:
 			case t.Role != "sidecar":
 				return 0
 			default:
-				n++
+				pods[t.Pod] = true
 			}
 		}
-		if count >= 0 && n != count {
+		if count >= 0 && len(pods) != count {
 			return 0
 		}
-		count = n
+		count = len(pods)
 	}
 	return max(count, 0)
 }

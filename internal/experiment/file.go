@@ -17,7 +17,7 @@ import (
 // Names are the names that an experiment may use, with the user's own. An empty list disables the check of its names.
 type Names struct {
 	Meshes []string
-	// Definitions are those of the meshes, by name. Nil means that options of meshes are not checked.
+	// Definitions of the meshes, by name. Nil means that options of meshes are not checked.
 	Definitions map[string]mesh.Definition
 	// Versions are the versions of a sidecar's program that can be downloaded. Nil means that versions are not checked.
 	Versions   map[string][]string

@@ -148,7 +148,7 @@ func (v loadRules) address(path string, r *Request) {
 	control := strings.ContainsFunc(r.Path, func(c rune) bool { return c <= ' ' || c >= 0x7f })
 	switch {
 	case err == nil && u.Host != "":
-		v.report(path+".path", "write "+clip(u.RequestURI())+"; the host is that of the entry, or the header Host", "%q has a host", clip(r.Path))
+		v.report(path+".path", "write "+clip(u.RequestURI())+"; the host is the entry's, or the header Host", "%q has a host", clip(r.Path))
 	case err != nil || control || r.Path[0] != '/' || strings.Contains(r.Path, "#") || len(r.Path) > maxRequestText:
 		v.report(path+".path", "write a path such as /items?page=2", "%q is not a path", clip(r.Path))
 	}

@@ -54,7 +54,7 @@ func loadRows(names Names) []fieldRow {
 		{"load.requests", "Requests in place of one to /, in proportion to their weights. Figures of each are in the record and the report. Only the generator tare sends them.", nil, form(levelList)},
 		{request + "name", "Name of its figures; requests of one name share them. Default: method and path.", nil, nil},
 		{request + "method", "Method; default: GET, or POST with a body.", nil, pattern{"a method", "write it in capital letters: GET", regexp.MustCompile(`^[A-Z][A-Z_-]*$`)}},
-		{request + "path", "Path at the entry, with query. The host is that of the entry, or the header Host.", "/", text("^/")},
+		{request + "path", "Path at the entry, with query. The host is the entry's, or the header Host.", "/", text("^/")},
 		{request + "grpc", "gRPC method package.Service/Method, in place of method and path.", nil, pattern{"a gRPC method", "write package.Service/Method", regexp.MustCompile(`^/?[A-Za-z_][A-Za-z0-9_.]*/[A-Za-z_][A-Za-z0-9_]*$`)}},
 		{request + "headers", "Headers. ${env:NAME} and ${file:PATH} are read when the run starts; no record contains them.", nil, nil},
 		{request + "body", "Body as text, or base64: and the encoded bytes. Of gRPC: the encoded message.", nil, nil},

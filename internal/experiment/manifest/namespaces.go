@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// systemNamespaces are those of a cluster's own components, by distribution. They are whole names: users have namespaces such as azure-shop and kube-demo.
+// systemNamespaces are the namespaces of a cluster's own components, by distribution. They are whole names: users have namespaces such as azure-shop and kube-demo.
 var systemNamespaces = []string{
 	"kube-system", "kube-public", "kube-node-lease", // Kubernetes
 	"kube-flannel", "calico-system", "calico-apiserver", "tigera-operator", // networks

@@ -100,9 +100,11 @@ func (s Sidecar) ReadyKind() string {
 // PerListener reports whether each listener has a process of its own, because its templates read .Listen or .Upstream.
 func (s Sidecar) PerListener() bool {
 	return slices.ContainsFunc(append(slices.Clone(s.Args), s.Config), func(text string) bool {
-		return strings.Contains(text, ".Listen}}") || strings.Contains(text, ".Upstream}}")
+		return listenerField.MatchString(text)
 	})
 }
+
+var listenerField = regexp.MustCompile(`\{\{[^}]*\.(Listen|Upstream)\b`)
 
 // hostOf and portOf are functions of templates.
 func hostOf(address string) (string, error) {

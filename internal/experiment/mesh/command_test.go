@@ -45,3 +45,18 @@ func TestCommandMistakes(t *testing.T) {
 		}
 	}
 }
+
+// Templates read the addresses of a listener in every form that Go has.
+func TestProcessPerListener(t *testing.T) {
+	for text, want := range map[string]bool{
+		"{{.Listen}}": true, "{{ .Listen }}": true, "{{host .Upstream}}": true, "{{port .Upstream | printf \"%s\"}}": true,
+		"{{.ConfigPath}}": false, "a.Listen": false, "{{.Listeners}}": false,
+	} {
+		if got := (Sidecar{Args: []string{text}}).PerListener(); got != want {
+			t.Errorf("%s in the arguments: %v", text, got)
+		}
+		if got := (Sidecar{Config: text}).PerListener(); got != want {
+			t.Errorf("%s in the configuration: %v", text, got)
+		}
+	}
+}

@@ -64,15 +64,15 @@ func fields(sample any) string {
 	const inside = "; within a range or with they are $.%s, …"
 	switch sample.(type) {
 	case ControlContext:
-		return "the fields are those of ControlContext: Name, IP, Ports, ConfigPath, DataDir, Services, Options, Control, Secret" + fmt.Sprintf(inside, "IP")
+		return "fields of ControlContext: Name, IP, Ports, ConfigPath, DataDir, Services, Options, Control, Secret" + fmt.Sprintf(inside, "IP")
 	case CertificateContext:
-		return "the fields are those of CertificateContext: Service, Control, Secret"
+		return "fields of CertificateContext: Service, Control, Secret"
 	case InstallContext:
-		return "the fields are those of InstallContext: Version, Profile, Replicas, Namespace, Revision, ClusterNetworks, ServiceCIDR, ClusterDomain, Distribution, Hub, Options, Certificates, ValuesFile"
+		return "fields of InstallContext: Version, Profile, Replicas, Namespace, Revision, ClusterNetworks, ServiceCIDR, ClusterDomain, Distribution, Hub, Options, Certificates, ValuesFile"
 	case EnrolContext:
-		return "the fields are those of EnrolContext: Version, Profile, Replicas, Namespace, Revision, LoadInside, Gateway, Closed, Services, Hub, Options"
+		return "fields of EnrolContext: Version, Profile, Replicas, Namespace, Revision, LoadInside, Gateway, Closed, Services, Hub, Options"
 	}
-	return "the fields are those of SidecarContext: Pod, Service, Identity, IP, Port, Listen, Upstream, Concurrency, ConfigPath, AdminPath, " +
+	return "fields of SidecarContext: Pod, Service, Identity, IP, Port, Listen, Upstream, Concurrency, ConfigPath, AdminPath, " +
 		"CertPath, KeyPath, CAPath, Inbound, Outbound, Control, Secret" + fmt.Sprintf(inside, "Pod")
 }
 

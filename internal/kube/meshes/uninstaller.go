@@ -107,7 +107,7 @@ func (u *uninstaller) recordSteps() {
 	}
 }
 
-// remove removes the mesh, however much of it is installed. Until nothing is left, its record says that it is incomplete.
+// remove uninstalls the mesh, however much of it is there. Until nothing is left, its record says that it is incomplete.
 func (u *uninstaller) remove(ctx context.Context) error {
 	found, ours, err := u.installed(ctx)
 	if err != nil {

@@ -65,7 +65,7 @@ func startEnvoyWith(t *testing.T, config string) string {
 	}
 	admin := filepath.Join(t.TempDir(), "admin")
 	var log bytes.Buffer
-	cmd := exec.Command(found.Path, "--config-yaml", config, "--use-dynamic-base-id",
+	cmd := exec.Command(found.Path, "--config-yaml", config, "--disable-hot-restart",
 		"--admin-address-path", admin, "--concurrency", "1", "-l", "warning")
 	cmd.Stderr = &log
 	// Envoy ends with the thread that started it, and the engine ends its threads.

@@ -3,7 +3,6 @@ package runner_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -37,9 +36,7 @@ Server((host, int(port)), Proxy).serve_forever()
 // application.
 func TestProxyThatAnswersItself(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("python3 is not on PATH")
-	}
+	programtest.Installed(t, "python3", "apt install python3")
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "liar.py"), []byte(liar), 0o600); err != nil {
 		t.Fatal(err)

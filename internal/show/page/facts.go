@@ -34,17 +34,16 @@ func band(s Source) []card {
 	}
 	cards := []card{trials}
 	if floors := report.FloorWords(s.Report); len(floors) > 0 {
-		pair := map[bool]string{false: "pair", true: "pairs"}[len(floors) > 1]
-		c := card{Good: !hasWarning(s.Report, "aa-differs"), Title: "Noise floor: " + strings.Join(floors, ", "), Text: "difference of the A/A " + pair + " in CPU per request"}
+		c := card{Good: !hasWarning(s.Report, "aa-differs"), Title: "Noise floor: " + strings.Join(floors, ", "), Text: "the baseline against itself, in CPU per request"}
 		if !c.Good {
-			c.Text = "an A/A pair differs, but must not"
+			c.Text = "the baseline differs from itself, but must not"
 		}
 		cards = append(cards, c)
 	} else {
-		cards = append(cards, card{Title: "No noise floor", Text: "the run has no A/A pair: see control: true"})
+		cards = append(cards, card{Title: "No noise floor", Text: "the baseline ran once in each block: see control: true"})
 	}
 	if smallest := report.SmallestShown(s.Report); smallest != "" {
-		cards = append(cards, card{Good: true, Title: "Smallest detectable difference: " + smallest, Text: "of CPU per request, with 80 % power"})
+		cards = append(cards, card{Good: true, Title: "Smallest detectable difference: " + smallest, Text: "of CPU per request, shown by 4 of 5 such runs"})
 	}
 	w := card{Good: len(s.Report.Warnings) == 0, Title: "No warnings"}
 	if !w.Good {

@@ -78,7 +78,7 @@ func TestHostileProxies(t *testing.T) {
 	}
 }
 
-// A helper that was forked twice is a task of the proxy, its connections are those of the proxy, and it ends with the trial.
+// A helper that was forked twice is a task of the proxy, which its connections belong to, and it ends with the trial.
 func TestProxyWithADaemon(t *testing.T) {
 	t.Parallel()
 	d := mustDeploy(t, Options{FetchProgram: onPath}, anySidecar(t, pythonProxy, "daemon", ""))

@@ -142,7 +142,7 @@ globalThis.tareFigures = function (Plot, content) {
     return {
       id: "differences", title: "What it adds: difference to the baseline",
       caption: `${only ? "Treatments were loaded at once, so that only ratios count. " : ""}${only ? "Mean of the ratios within blocks" : report.method === "paired" ? "Mean of the differences within blocks" : "Difference of the means, not paired,"} with ${report.confidence * 100} % intervals. Filled mark: a difference is shown after adjustment. ` +
-        (report.floor.length ? "Grey band: the A/A pair, the baseline against itself." : "The run has no A/A pair."),
+        (report.floor.length ? "Grey band: the baseline against itself." : "The baseline was not run twice."),
       columns: ["treatment", "against", "metric", "unit", "difference", "low", "high", "ratio", "ratio low", "ratio high", "verdict", "A/A low", "A/A high"],
       rows, panels,
     };
