@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/programtest"
 )
 
 // A proxy in Python that forwards 100 requests and answers each 20th of the following itself: listen, upstream.
