@@ -42,7 +42,9 @@ SAME       := ^Test(WebSocket|Redirects|IdleClose|Echo|GRPC|HTTP3|Status|BodyChe
 TIMED      := ^Test(SleepIsRight|SlowCallsAtMaxConnectionAge|EndlessImports|DeadAddress|PrewarmEnds|Probe|ServerThatHoldsFewerConnections|HTTP2SmallServer|HTTP2StatusesAndTimeouts|ThinkTime|BodiesOverTLS|DropSendsOnlyWhatFindsAConnection)$$
 # Packages whose tests measure, and tests of the command line that do: they run alone.
 MEASURING  := ./internal/inside/service ./internal/load/engine ./internal/run/generator
-ALONE      := ^Test(ABRuns|StandardWeight|DeferredWork|LadderOfStandardWeights|CapacityStudyRuns)$$
+ALONE      := ^Test(StandardWeight|DeferredWork|LadderOfStandardWeights|CapacityStudyRuns)$$
+# Tests of the command line that decide a gate on what is measured: alone too, and in every run.
+DECIDING   := ^TestABRuns$$
 # Packages whose tests run experiments or load servers, side by side and without judging a cost.
 RUNNING    := ./internal/cli ./test/load
 # Those of the other packages wait.
@@ -155,8 +157,9 @@ e2e-waiting: programs $(AFTER)
 .PHONY: e2e-measuring e2e-running e2e-alone
 e2e-measuring: programs
 	@$(call left,$(MEASURING),e2e-measuring,-timeout $(or $(TIMEOUT),10m) -p 1) $(or_listed)
+	@{ $(call tests,./internal/cli,e2e-deciding) -count=1 -timeout $(or $(TIMEOUT),15m) -run '$(DECIDING)' && $(call ended,e2e-deciding); } $(or_listed)
 e2e-running: programs
-	@$(call left,$(RUNNING),e2e-running,-timeout $(or $(TIMEOUT),25m) -p 2 -parallel 6 -skip '$(ALONE)') $(or_listed)
+	@$(call left,$(RUNNING),e2e-running,-timeout $(or $(TIMEOUT),25m) -p 2 -parallel 6 -skip '$(ALONE)|$(DECIDING)') $(or_listed)
 # They judge what is measured: alone on the machine.
 e2e-alone: programs
 	@$(call tests,./internal/cli,e2e-alone) -count=1 -timeout 20m -run '$(ALONE)' && $(call ended,e2e-alone)

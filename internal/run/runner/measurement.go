@@ -52,7 +52,7 @@ func (m *measurement) measureCurrent(ctx context.Context) error {
 	}
 	m.usage.use(tasks, begin, m.sampler.tasks, m.sampler.last)
 	m.times.keep(stages, m.times.read(ctx))
-	return nil
+	return m.sampler.connected(ctx)
 }
 
 // measureRefreshed reads counters with a refresh interval until the end of the measure
@@ -126,6 +126,11 @@ func (m *measurement) until(ctx context.Context, edge time.Time, begin *meter.Lo
 	}
 	if err := m.sampler.list(ctx); err != nil {
 		return err
+	}
+	if begin == nil {
+		if err := m.sampler.connected(ctx); err != nil {
+			return err
+		}
 	}
 	if err := m.load.loading.early(m.load.edges.end); err != nil {
 		return err

@@ -224,6 +224,9 @@ func (t *trial) beginSlices(ctx context.Context) error {
 	if err := t.sampler.list(ctx); err != nil {
 		return err
 	}
+	if err := t.sampler.connected(ctx); err != nil {
+		return err
+	}
 	t.sliced.stages = t.measurement.times.read(ctx)
 	if err := t.sampler.look(ctx, meter.Edge); err != nil {
 		return err
@@ -241,6 +244,9 @@ func (t *trial) endSlices(ctx context.Context, r *sliceReader) error {
 		return err
 	}
 	if err := t.sampler.look(ctx, meter.Full); err != nil {
+		return err
+	}
+	if err := t.sampler.connected(ctx); err != nil {
 		return err
 	}
 	begin, end := before, t.sampler.last

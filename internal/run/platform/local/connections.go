@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/procfs"
@@ -30,9 +31,15 @@ func (c *connections) CheckConnections(_ context.Context, tasks []platform.Task)
 	if err != nil {
 		return nil, fmt.Errorf("read the open connections: %w", err)
 	}
-	var proxies []socketOwner // of all pods
+	owners := map[string]*pod{} // the pod whose sidecar has a socket
+	pids := map[int]*pod{}
 	for _, p := range c.layout.proxiedPods() {
-		proxies = append(proxies, sidecarOf(p, tasks))
+		for _, pid := range sidecarPIDs(p, tasks) {
+			pids[pid] = p
+			for _, name := range descriptorsOf(pid) {
+				owners[name] = p
+			}
+		}
 	}
 	var checks []check.Check
 	for _, s := range c.layout.spec.Topology.Services {
@@ -40,8 +47,8 @@ func (c *connections) CheckConnections(_ context.Context, tasks []platform.Task)
 		sidecar := check.Check{Name: "connections to the sidecar of " + s.Name, OK: true}
 		n := [2]int{}
 		for _, p := range c.layout.pods[s.Name] {
-			n[0] += judge(&application, open[p.app], p.app, []socketOwner{sidecarOf(p, tasks)})
-			n[1] += judge(&sidecar, open[p.inbound], p.inbound, proxies)
+			n[0] += judge(&application, open[p.app], p.app, owners, pids, func(owner *pod) bool { return owner == p })
+			n[1] += judge(&sidecar, open[p.inbound], p.inbound, owners, pids, func(owner *pod) bool { return owner != nil })
 		}
 		for i, one := range []*check.Check{&application, &sidecar} {
 			if one.OK {
@@ -53,52 +60,30 @@ func (c *connections) CheckConnections(_ context.Context, tasks []platform.Task)
 	return checks, nil
 }
 
-// socketOwner is a set of processes.
-type socketOwner struct{ pids []int }
-
-// sidecarOf are the processes of a pod's sidecar.
-func sidecarOf(p *pod, tasks []platform.Task) (o socketOwner) {
+// sidecarPIDs are the processes of a pod's sidecar.
+func sidecarPIDs(p *pod, tasks []platform.Task) (pids []int) {
 	for _, t := range tasks {
 		if strings.HasPrefix(t.ID, p.name+"/"+sidecarContainer) {
-			o.pids = append(o.pids, t.PID)
+			pids = append(pids, t.PID)
 		}
 	}
-	return o
+	return pids
 }
 
-// has reports whether a process of the owners has a socket.
-func has(owners []socketOwner, socket string) bool {
-	for _, o := range owners {
-		for _, pid := range o.pids {
-			for _, name := range descriptorsOf(pid) {
-				if name == socket {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
-// judge reports a connection of another process than the owners to an address, and returns the number of connections.
-func judge(c *check.Check, sockets map[string]netip.AddrPort, to netip.AddrPort, owners []socketOwner) (n int) {
-	for _, o := range owners {
-		for _, pid := range o.pids {
-			for _, name := range descriptorsOf(pid) {
-				if _, ok := sockets[name]; ok {
-					delete(sockets, name)
-					n++
-				}
-			}
-		}
-	}
+// judge reports a connection to an address whose socket belongs to another process than a sidecar of an allowed pod. It
+// returns the number of the allowed ones.
+func judge(c *check.Check, sockets map[string]netip.AddrPort, to netip.AddrPort, owners map[string]*pod, pids map[int]*pod, allowed func(*pod) bool) (n int) {
 	for socket, from := range sockets {
-		owner := ownerOf(socket)
-		if owner == "" || has(owners, socket) || !isOpen(socket, to) {
-			continue // it was closed, or opened by a process that has just started
+		if allowed(owners[socket]) {
+			n++
+			continue
+		}
+		name, pid := ownerOf(socket)
+		if pid == 0 || allowed(pids[pid]) || !isOpen(socket, to) {
+			continue // it was closed, or opened by a sidecar a moment ago
 		}
 		c.OK, c.Hint = false, pathHint
-		c.Detail = fmt.Sprintf("a connection from %s belongs to %s, not to the proxy", from, owner)
+		c.Detail = fmt.Sprintf("a connection from %s belongs to %s (process %d), not to the proxy", from, name, pid)
 	}
 	return n
 }
@@ -157,17 +142,17 @@ func established() ([]connection, error) {
 	return all, nil
 }
 
-// ownerOf names a process of this user that has a socket, "" if there is none.
-func ownerOf(socket string) string {
+// ownerOf finds the process of this user that has a socket; 0 if there is none.
+func ownerOf(socket string) (name string, pid int) {
 	procs, err := procfs.AllProcs()
 	if err != nil {
-		return ""
+		return "", 0
 	}
 	for _, p := range procs {
-		if has([]socketOwner{{[]int{p.PID}}}, socket) {
+		if slices.Contains(descriptorsOf(p.PID), socket) {
 			name, _ := p.Comm()
-			return fmt.Sprintf("%s (process %d)", name, p.PID)
+			return name, p.PID
 		}
 	}
-	return ""
+	return "", 0
 }
