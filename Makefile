@@ -29,7 +29,7 @@ KUBE       := ./internal/kube/... ./internal/run/platform/kube/... ./internal/ru
               ./internal/run/meter/metricsapi/... ./internal/cli/kubecli/... ./cmd/tare-kube/...
 MODULE     := github.com/tare-mesh/tare
 # Packages whose tests take longest: go test begins with the first packages of its list.
-LONGEST    := ./internal/run/runner ./internal/run/platform/local ./internal/answer/analysis ./internal/compare ./internal/load/engine ./internal/cli
+LONGEST    := ./internal/run/runner ./internal/run/platform/local ./internal/answer ./internal/compare ./internal/load/engine ./internal/cli
 # $(call listed,PATTERNS): a package that cannot be listed is an error. Without it no package would be.
 listed      = $(shell $(GO) list $(1))$(if $(filter-out 0,$(.SHELLSTATUS)),$(error go list $(1) failed))
 # All packages but KUBE; evaluated only where it is used, because listing packages takes a second.

@@ -144,12 +144,12 @@ func (c abCommand) ab(ctx context.Context, args []string, o abOptions) error {
 
 // decidedIn is the exit code of the gates of a run.
 func (c abCommand) decidedIn(dir, undecided string) error {
-	d, r, err := analyse(dir, reportOptions{})
+	a, err := analyse(dir, reportOptions{})
 	if err != nil {
 		return err
 	}
-	defer d.Close()
-	return c.decided(r.Decided(), undecided)
+	defer a.Dir.Close()
+	return c.decided(a.Report.Decided(), undecided)
 }
 
 // decided is the exit code of an outcome.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
@@ -85,11 +85,11 @@ func (c abCommand) writeReplay(r session.Replayed, o compare.Options, format rep
 	}
 	defer d.Close()
 	o.Blocks, o.LastLook = r.Block, r.Last
-	rep, err := analysis.Analyze(d, o)
+	rep, err := answer.Analyze(d, o)
 	if err != nil {
 		return err
 	}
-	return f.WriteTo(c.Out, d, rep)
+	return f.WriteTo(c.Out, answer.Analysis{Report: rep, Dir: d, Options: o})
 }
 
 // writeReplays writes a line for each gate of each run, and the number of runs by outcome.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
@@ -27,7 +27,7 @@ func earlierRun(t *testing.T, dir string, change func(*result.Environment)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	study := analysistest.Quickstart()
+	study := answertest.Quickstart()
 	study.YAML, study.Treatments, study.Warmup, study.Measure, study.Rate = string(text), study.Treatments[:3], 1, 4, 100
 	study.Noise, study.Drift, study.Blocks = 0.02, 0, 12
 	for i := range study.Treatments {

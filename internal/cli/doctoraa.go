@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
@@ -62,7 +62,7 @@ func (c examiner) againstItself(ctx context.Context, s *session.Study, o aaOptio
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close(), remove()) }()
-	r, err := analysis.Analyze(d, compare.Options{})
+	r, err := answer.Analyze(d, compare.Options{})
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (c examiner) againstItself(ctx context.Context, s *session.Study, o aaOptio
 	if _, err := io.WriteString(c.Out, text.String()); err != nil {
 		return err
 	}
-	if err := errors.Join(failed, x.against(page.Source{Report: r, Dir: d}, aaSentences(rows), text.String())); err != nil {
+	if err := errors.Join(failed, x.against(page.Source{Analysis: answer.Analysis{Report: r, Dir: d}}, aaSentences(rows), text.String())); err != nil {
 		return err
 	}
 	if counters := run.Platform.CounterRefresh; counters != nil {
@@ -102,7 +102,7 @@ func shortPhases(file, aa experiment.Phases, refresh time.Duration) (all []strin
 // aaRow is a metric of the A/A run, as text, "?" if unknown.
 type aaRow struct{ title, mean, shows, blocks, detect string }
 
-func aaRows(r *analysis.Report, run *compare.Run, o aaOptions) (rows []aaRow) {
+func aaRows(r *answer.Report, run *compare.Run, o aaOptions) (rows []aaRow) {
 	for _, name := range aaMetrics {
 		m, _ := metric.Lookup(name)
 		unit, _ := m.Display()
@@ -130,7 +130,7 @@ func aaSentences(rows []aaRow) (all []string) {
 }
 
 // writeAA prints the smallest detectable differences. A run without a usable pair is an error.
-func writeAA(w io.Writer, rows []aaRow, r *analysis.Report, o aaOptions) error {
+func writeAA(w io.Writer, rows []aaRow, r *answer.Report, o aaOptions) error {
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintf(t, "\tmean\tsmallest detectable difference\tblocks for ±2 %%\tblocks to detect %s\n", percents(o.share))
 	known := false
@@ -159,7 +159,7 @@ these few pairs. For the comparisons of the file: tare plan FILE --detect 3%%.
 
 // smallest is the smallest difference of a metric the pairs could show, and how
 // many blocks an interval of ±2 % would take.
-func smallest(r *analysis.Report, name, unit string, mean float64) (shows, blocks string) {
+func smallest(r *answer.Report, name, unit string, mean float64) (shows, blocks string) {
 	shows, blocks = "?", "?"
 	for _, f := range r.Floor {
 		if f.Metric != name || f.Difference == nil || !(mean > 0) {

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/compare"
@@ -46,7 +46,7 @@ var builtPrograms = sync.OnceValues(func() (string, error) {
 })
 
 // carriedOut runs an example, or a file by its absolute path, and returns its report and exit code.
-func carriedOut(t *testing.T, example string, set ...string) (*analysis.Report, int) {
+func carriedOut(t *testing.T, example string, set ...string) (*answer.Report, int) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("runs an experiment")
@@ -71,7 +71,7 @@ func carriedOut(t *testing.T, example string, set ...string) (*analysis.Report, 
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	var r analysis.Report
+	var r answer.Report
 	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
 		t.Fatalf("%v\n%s", err, stderr.String())
 	}

@@ -18,12 +18,12 @@ func exportReport(f report.Format, dir string, o reportOptions) error {
 	if err := emptyDir(o.output); err != nil {
 		return err
 	}
-	d, r, err := analyse(dir, o)
+	a, err := analyse(dir, o)
 	if err != nil {
 		return err
 	}
-	defer d.Close()
-	return f.Export(o.output, d, r)
+	defer a.Dir.Close()
+	return f.Export(o.output, a)
 }
 
 // emptyDir makes dir, or makes sure that nothing in it can be overwritten.

@@ -10,7 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/importer"
@@ -134,9 +134,9 @@ func TestFactorTable(t *testing.T) {
 		}
 	})
 	t.Run("report", func(t *testing.T) {
-		s := analysistest.Quickstart()
+		s := answertest.Quickstart()
 		s.Blocks, s.Warmup, s.Measure, s.Rate = 3, 1, 2, 50
-		s.Treatments = []analysistest.Treatment{s.Treatments[0], s.Treatments[2]}
+		s.Treatments = []answertest.Treatment{s.Treatments[0], s.Treatments[2]}
 		for i := range s.Treatments {
 			x := &s.Treatments[i]
 			x.Factors = plan.Factors{"mesh": x.Factors["mesh"], "connections": []float64{1, 2}[i], "page": []string{"/a", "/b"}[i]}

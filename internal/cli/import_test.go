@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
@@ -28,20 +28,20 @@ func imported(t *testing.T, source string, paths ...string) string {
 }
 
 // reportOf returns the JSON report of a results directory.
-func reportOf(t *testing.T, dir string, flags ...string) *analysis.Report {
+func reportOf(t *testing.T, dir string, flags ...string) *answer.Report {
 	t.Helper()
 	text, err := call(t, newReportCommand, append([]string{dir, "--format", "json"}, flags...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r analysis.Report
+	var r answer.Report
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		t.Fatal(err)
 	}
 	return &r
 }
 
-func treatmentOf(t *testing.T, r *analysis.Report, mesh string, rate float64) compare.Treatment {
+func treatmentOf(t *testing.T, r *answer.Report, mesh string, rate float64) compare.Treatment {
 	t.Helper()
 	for _, tr := range r.Treatments {
 		if tr.Factors["mesh"] == mesh && tr.Factors["rate"] == rate {
@@ -133,7 +133,7 @@ func TestSyntheticSequences(t *testing.T) {
 					continue // oha's own container has no column to compare with
 				}
 				want := q.Cores(column, rate)
-				for _, r := range []*analysis.Report{own, published} {
+				for _, r := range []*answer.Report{own, published} {
 					tr := treatmentOf(t, r, q.Mesh, float64(rate))
 					e := tr.Metrics["cpu_cores/"+part]
 					if math.Abs(e.Estimate-want) > 0.03*want+1e-9 || e.N != map[string]int{"linkerd": 10}[q.Mesh]+5*min(1, len(q.Oha)) {

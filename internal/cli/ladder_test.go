@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
@@ -97,7 +97,7 @@ func TestReportLadder(t *testing.T) {
 		t.Errorf("without --ladder: %v\n%s", err, got)
 	}
 	dir = filepath.Join(t.TempDir(), "one")
-	s := analysistest.Quickstart()
+	s := answertest.Quickstart()
 	s.Blocks, s.Warmup, s.Measure, s.Rate, s.Treatments = 3, 1, 2, 50, s.Treatments[:2]
 	s.Write(t, dir)
 	if _, err = call(t, newReportCommand, dir, "--ladder"); err == nil || !strings.Contains(err.Error(), "no ladder") {

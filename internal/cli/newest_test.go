@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/base/companion"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/result"
@@ -29,7 +29,7 @@ func TestNewestRun(t *testing.T) {
 	}
 	earlier := time.Now().Add(-time.Hour)
 	for _, name := range []string{"b-newest", "c-older"} {
-		s := analysistest.Quickstart()
+		s := answertest.Quickstart()
 		s.Blocks, s.Warmup, s.Measure, s.Rate = 3, 1, 2, 50
 		dir := filepath.Join("runs", name)
 		if err := s.Write(t, dir).Close(); err != nil {

@@ -7,7 +7,7 @@ import (
 	"io"
 	"path/filepath"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/base/printable"
@@ -28,12 +28,12 @@ func pageFormat() report.Format {
 	return report.Format{Name: "html", Doc: "one page with figures, complete in one file", WriteRun: writePage}
 }
 
-func writePage(w io.Writer, d *result.Dir, r *analysis.Report) error {
-	verified, err := verify.Dir(d.Path(), verify.Options{Tare: console.Version(), Expand: planOf()})
+func writePage(w io.Writer, a answer.Analysis) error {
+	verified, err := verify.Dir(a.Dir.Path(), verify.Options{Tare: console.Version(), Expand: planOf()})
 	if err != nil {
 		return err
 	}
-	return page.Write(w, page.Source{Report: r, Dir: d, Verified: verified})
+	return page.Write(w, page.Source{Analysis: a, Verified: verified})
 }
 
 // sources analyses several runs. closeAll is never nil.
@@ -44,11 +44,11 @@ func sources(dirs []string, o reportOptions) (all []page.Source, closeAll func()
 		}
 	}
 	for _, dir := range dirs {
-		d, r, err := analyse(dir, o)
+		a, err := analyse(dir, o)
 		if err != nil {
 			return all, closeAll, err
 		}
-		all = append(all, page.Source{Report: r, Dir: d})
+		all = append(all, page.Source{Analysis: a})
 	}
 	return all, closeAll, nil
 }

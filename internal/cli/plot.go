@@ -151,10 +151,10 @@ func plotData(dirs []string, o plotOptions) ([]byte, error) {
 	}
 	of := defaultReport()
 	of.ladder = o.figure == "ladder"
-	results, r, err := analyse(dirs[0], of)
+	a, err := analyse(dirs[0], of)
 	if err != nil {
 		return nil, err
 	}
-	defer results.Close()
-	return page.Data(page.Source{Report: r, Dir: results})
+	defer a.Dir.Close()
+	return page.Data(page.Source{Analysis: a})
 }

@@ -68,12 +68,12 @@ func (c reporter) pushReport(cmd *cobra.Command, dir string, o reportOptions) er
 	if c.kubernetes == nil {
 		return c.handOver.run(c.handOver.args)
 	}
-	results, r, err := analyse(dir, o)
+	a, err := analyse(dir, o)
 	if err != nil {
 		return err
 	}
-	defer results.Close()
-	all, err := series.Of(series.Source{Report: r, Dir: results})
+	defer a.Dir.Close()
+	all, err := series.Of(a)
 	if err != nil {
 		return err
 	}
@@ -81,6 +81,6 @@ func (c reporter) pushReport(cmd *cobra.Command, dir string, o reportOptions) er
 	if err := c.kubernetes.Push(cmd.Context(), t, all); err != nil {
 		return err
 	}
-	c.Notef("pushed %s of %s to %s", series.Count(all), r.Experiment, t)
+	c.Notef("pushed %s of %s to %s", series.Count(all), a.Report.Experiment, t)
 	return nil
 }

@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/console"
@@ -188,7 +188,7 @@ func tare(t *testing.T, args ...string) (code int, out string) {
 type pushed struct {
 	database
 	name   string
-	report *analysis.Report
+	report *answer.Report
 	all    []series.Series
 	// begin and end of the run.
 	begin, end time.Time
@@ -197,7 +197,7 @@ type pushed struct {
 // synthetic is a run with a fault and an invalid trial.
 func synthetic(t *testing.T) string {
 	t.Helper()
-	s := analysistest.Quickstart()
+	s := answertest.Quickstart()
 	s.Blocks, s.Treatments = 3, s.Treatments[:3]
 	s.Change = func(r *result.Record) {
 		if r.Ordinal == 2 {
@@ -236,11 +236,11 @@ func pushRun(t *testing.T, protocol, dir string) pushed {
 		t.Fatal(err)
 	}
 	defer results.Close()
-	r, err := analysis.Analyze(results, compare.Options{})
+	r, err := answer.Analyze(results, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := series.Of(series.Source{Report: r, Dir: results})
+	all, err := series.Of(answer.Analysis{Report: r, Dir: results})
 	if err != nil {
 		t.Fatal(err)
 	}

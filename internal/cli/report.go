@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/cli/console"
@@ -169,19 +169,19 @@ func writeReport(w io.Writer, dir string, o reportOptions) error {
 	if err != nil {
 		return err
 	}
-	d, r, err := analyse(dir, o)
+	a, err := analyse(dir, o)
 	if err != nil {
 		return err
 	}
-	defer d.Close()
-	return f.WriteTo(w, d, r)
+	defer a.Dir.Close()
+	return f.WriteTo(w, a)
 }
 
-// analyse opens a results directory and computes its report.
-func analyse(dir string, o reportOptions) (*result.Dir, *analysis.Report, error) {
+// analyse opens a results directory and computes its report. Close the directory after use.
+func analyse(dir string, o reportOptions) (answer.Analysis, error) {
 	d, err := result.Open(dir)
 	if err != nil {
-		return nil, nil, err
+		return answer.Analysis{}, err
 	}
 	base, err := levelsOf(o.baseline)
 	var margin experiment.Share
@@ -195,17 +195,17 @@ func analyse(dir string, o reportOptions) (*result.Dir, *analysis.Report, error)
 		err = wrong
 	}
 	if err == nil {
-		var r *analysis.Report
-		r, err = analysis.Analyze(d, compare.Options{Attribute: attribute, Method: compare.Method(o.method), Baseline: base, SameWithin: float64(margin), Ladder: o.ladder})
+		a := answer.Analysis{Dir: d, Options: compare.Options{Attribute: attribute, Method: compare.Method(o.method), Baseline: base, SameWithin: float64(margin), Ladder: o.ladder}}
+		a.Report, err = answer.Analyze(d, a.Options)
 		if err == nil {
-			err = addCost(d, r, o.cost)
+			err = addCost(d, a.Report, o.cost)
 		}
 		if err == nil {
-			return d, r, nil
+			return a, nil
 		}
 	}
 	_ = d.Close()
-	return nil, nil, err
+	return answer.Analysis{}, err
 }
 
 // checkForRun refuses, before a run, a report that cannot be written after it.
@@ -250,11 +250,11 @@ func reportFormat(o reportOptions, width int, color bool) (report.Format, error)
 }
 
 // addCost works out the cost where a file of prices is given.
-func addCost(d *result.Dir, r *analysis.Report, file string) error {
+func addCost(d *result.Dir, r *answer.Report, file string) error {
 	if file == "" {
 		return nil
 	}
-	p, err := analysis.ReadPrices(file)
+	p, err := answer.ReadPrices(file)
 	if err != nil {
 		return hint.InvalidFile(err)
 	}

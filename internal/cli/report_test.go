@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -17,7 +17,7 @@ import (
 // results writes a small results directory with a known truth and returns its path.
 func results(t *testing.T) string {
 	t.Helper()
-	s := analysistest.Quickstart()
+	s := answertest.Quickstart()
 	s.Blocks, s.Warmup, s.Measure, s.Rate = 3, 1, 2, 50
 	dir := filepath.Join(t.TempDir(), "run")
 	s.Write(t, dir)
@@ -35,8 +35,8 @@ func TestReport(t *testing.T) {
 		t.Errorf("--all: %v, %d bytes beside %d", err, len(all), len(text))
 	}
 	document, err := call(t, newReportCommand, dir, "--format", "json")
-	var r analysis.Report
-	if err != nil || json.Unmarshal([]byte(document), &r) != nil || r.Schema != analysis.Schema || len(r.Trials) != 15 {
+	var r answer.Report
+	if err != nil || json.Unmarshal([]byte(document), &r) != nil || r.Schema != answer.Schema || len(r.Trials) != 15 {
 		t.Errorf("json: %v, %d trials", err, len(r.Trials))
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/expect"
@@ -65,7 +65,7 @@ func TestOutcomeOfARun(t *testing.T) {
 		"undecided, and fails":                {open, runOptions{undecided: "fail"}, nil, false, console.Gate},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := analysistest.Quickstart() // the application costs a tenth more under envoy
+			s := answertest.Quickstart() // the application costs a tenth more under envoy
 			s.Treatments, s.Blocks, s.Bare = s.Treatments[:3], 8, true
 			s.YAML = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: outcome}\n"
 			if c.gate != "" {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/cli/clitest"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/describe"
@@ -62,7 +62,7 @@ func writeStudy(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: study DIR [KEY=VALUE]…")
 	}
-	s := analysistest.Quickstart()
+	s := answertest.Quickstart()
 	s.Warmup, s.Measure, s.Rate, s.Drift = 1, 2, 200, 0
 	s.Treatments = s.Treatments[:3]
 	for _, a := range args[1:] {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -92,9 +92,9 @@ func (c *CommandLine) watch(ctx context.Context, path string, o watchOptions) er
 }
 
 // reportsOf returns the report on the first blocks of a run.
-func reportsOf(d *result.Dir) func(block int) (*analysis.Report, error) {
-	return func(block int) (*analysis.Report, error) {
-		return analysis.Analyze(d, compare.Options{Blocks: block})
+func reportsOf(d *result.Dir) func(block int) (*answer.Report, error) {
+	return func(block int) (*answer.Report, error) {
+		return answer.Analyze(d, compare.Options{Blocks: block})
 	}
 }
 

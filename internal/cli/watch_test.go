@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
 
 // A stored run is replayed as the lines that it printed.
 func TestWatchReplays(t *testing.T) {
-	s := analysistest.Quickstart()
+	s := answertest.Quickstart()
 	s.Blocks, s.Warmup, s.Measure, s.Rate = 2, 1, 1, 50
 	dir := filepath.Join(t.TempDir(), "run")
 	if err := s.Write(t, dir).Close(); err != nil {

@@ -140,13 +140,13 @@ func (c weigher) fit(ctx context.Context, w *session.WeighStudy) error {
 
 // answer prints the result in a few sentences, or the whole report if trials are missing from it.
 func (c weigher) answer(dir string, o reportOptions) error {
-	d, r, err := analyse(dir, o)
+	a, err := analyse(dir, o)
 	if err != nil {
 		return err
 	}
-	defer d.Close()
-	lines := report.Answer(r)
-	if len(lines) == 0 || r.Count.Used < r.Count.Planned {
+	defer a.Dir.Close()
+	lines := report.Answer(a.Report)
+	if len(lines) == 0 || a.Report.Count.Used < a.Report.Count.Planned {
 		return reporter(c).report(dir, o)
 	}
 	for _, line := range lines {

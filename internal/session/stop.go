@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -30,7 +30,7 @@ func stopRule(dir *result.Dir, x *experiment.Experiment, post func(string)) func
 		if reachedAt < b.Min {
 			return stop, nil
 		}
-		r, err := analysis.Analyze(dir, compare.Options{Blocks: reachedAt})
+		r, err := answer.Analyze(dir, compare.Options{Blocks: reachedAt})
 		if err != nil || r.Stopping == nil || !r.Stopping.Reached {
 			return stop, err
 		}

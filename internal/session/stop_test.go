@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -22,7 +22,7 @@ func TestDecisionWithinAfterAResume(t *testing.T) {
 		{8 * time.Hour, time.Hour, false},
 		{8 * time.Hour, 12 * time.Minute, true},
 	} {
-		s := analysistest.Quickstart()
+		s := answertest.Quickstart()
 		s.Treatments, s.Blocks, s.Bare, s.Noise = s.Treatments[:3], 4, true, 0.2
 		s.Change = func(r *result.Record) {
 			if r.Block > 2 {
@@ -55,7 +55,7 @@ func TestStopUnstartable(t *testing.T) {
 		{"all of one block", 1, true, func(int) string { return "exit status 1" }, "none of 3 trials started: exit status 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := analysistest.Quickstart()
+			s := answertest.Quickstart()
 			s.Treatments, s.Blocks, s.Bare = s.Treatments[:3], c.blocks, true
 			s.Change = func(r *result.Record) {
 				if reason := c.reason(r.Block); (c.all || r.Treatment == s.Treatments[1].ID) && reason != "" {

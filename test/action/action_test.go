@@ -18,7 +18,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
@@ -189,14 +189,14 @@ func source(t *testing.T) string {
 // recorded writes runs whose B costs a share more than A.
 func recorded(t *testing.T, more, noise float64) string {
 	t.Helper()
-	a := analysistest.Truth{AppUS: 60, DataUS: 400, LoadUS: 20, AppMiB: 14, DataMiB: 50, MedianMS: 0.5}
+	a := answertest.Truth{AppUS: 60, DataUS: 400, LoadUS: 20, AppMiB: 14, DataMiB: 50, MedianMS: 0.5}
 	b := a
 	b.DataUS *= 1 + more
 	of := func(level string) plan.Factors { return plan.Factors{"mesh": level} }
 	dir := filepath.Join(t.TempDir(), "recorded")
-	d := analysistest.Study{
+	d := answertest.Study{
 		Name: "ab", Blocks: 8, Seed: 7, Warmup: 1, Measure: 2, Rate: 50, Noise: noise,
-		Treatments: []analysistest.Treatment{
+		Treatments: []answertest.Treatment{
 			{ID: "envoy-a", Factors: of("envoy-a"), Truth: a},
 			{ID: "envoy-a-control", Factors: plan.Factors{"mesh": "envoy-a", plan.ControlFactor: true}, Baseline: "envoy-a", Control: true, Truth: a},
 			{ID: "envoy-b", Factors: of("envoy-b"), Baseline: "envoy-a", Truth: b},

@@ -20,7 +20,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 )
 
 // part is a bench that runs alone.
@@ -128,7 +128,7 @@ func loadAverage() string {
 }
 
 // run runs an experiment and returns its report and its time.
-func (b *bench) run(ctx context.Context, file string, settings ...string) (*analysis.Report, time.Duration, error) {
+func (b *bench) run(ctx context.Context, file string, settings ...string) (*answer.Report, time.Duration, error) {
 	dir := filepath.Join(b.dir, "run")
 	defer os.RemoveAll(dir)
 	args := []string{"run", file, "--plain", "--format", "json", "--out", dir}
@@ -145,7 +145,7 @@ func (b *bench) run(ctx context.Context, file string, settings ...string) (*anal
 	if ctx.Err() != nil {
 		return nil, lasted, ctx.Err()
 	}
-	var r analysis.Report
+	var r answer.Report
 	if jsonErr := json.Unmarshal(stdout.Bytes(), &r); jsonErr != nil {
 		lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
 		return nil, lasted, fmt.Errorf("%w: %s", errors.Join(err, jsonErr), lines[len(lines)-1])

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/stats"
@@ -87,7 +87,7 @@ func (t *table) block(ctx context.Context, block, i int) error {
 }
 
 // add takes the block's figure of each comparison. Blocks with an invalid side have none.
-func (c *column) add(comparisons, headlines []comparison, r *analysis.Report, wall time.Duration, speed bool) {
+func (c *column) add(comparisons, headlines []comparison, r *answer.Report, wall time.Duration, speed bool) {
 	c.wall = append(c.wall, wall.Seconds())
 	for _, x := range slices.Concat(comparisons, headlines) {
 		a, ok1 := valueOf(r, x.treatment, x.metric)
@@ -107,7 +107,7 @@ func (c *column) add(comparisons, headlines []comparison, r *analysis.Report, wa
 }
 
 // valueOf is a metric of the only trial of a treatment.
-func valueOf(r *analysis.Report, treatment, name string) (float64, bool) {
+func valueOf(r *answer.Report, treatment, name string) (float64, bool) {
 	i := slices.IndexFunc(r.Trials, func(t figures.Trial) bool { return t.Treatment == treatment && t.Valid })
 	if i < 0 {
 		return 0, false
@@ -118,7 +118,7 @@ func valueOf(r *analysis.Report, treatment, name string) (float64, bool) {
 
 // workBeside is the CPU per request that shows the machine's speed for a comparison with none, in the treatments that
 // analysis takes; 0: unknown, or the machine's speed is not used.
-func workBeside(r *analysis.Report, x comparison) (sum float64) {
+func workBeside(r *answer.Report, x comparison) (sum float64) {
 	from := map[string][]string{dataCPU: {meshAgainstNone.baseline, noneAgainstNone.treatment}, totalCPU: {noneAgainstNone.treatment}, appCPU: {noneAgainstNone.treatment}}[x.metric]
 	if x.side != meshAgainstNone || x.relative {
 		return 0

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -21,7 +21,7 @@ func filled(name string, blocks int, of func(design int, treatment, metric strin
 	t := newTable(&bench{out: &out, blocks: blocks}, suites[name])
 	for range blocks {
 		for i := range t.columns {
-			r := &analysis.Report{}
+			r := &answer.Report{}
 			for _, x := range append(t.suite.comparisons, t.headlines...) {
 				for _, treatment := range []string{x.treatment, x.baseline} {
 					r.Trials = append(r.Trials, figures.Trial{Treatment: treatment, Valid: true, Metrics: map[string]float64{}})

@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/page"
@@ -84,17 +84,17 @@ func committed(dir string) error {
 func picture(id string) string { return picturesDir + "/" + id + ".svg" }
 
 // draw returns the figures of a results directory by name, and its report.
-func draw(dir string) (map[string][]byte, *analysis.Report, error) {
+func draw(dir string) (map[string][]byte, *answer.Report, error) {
 	d, err := result.Open(dir)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer d.Close()
-	r, err := analysis.Analyze(d, compare.Options{})
+	r, err := answer.Analyze(d, compare.Options{})
 	if err != nil {
 		return nil, nil, err
 	}
-	data, err := page.Data(page.Source{Report: r, Dir: d})
+	data, err := page.Data(page.Source{Analysis: answer.Analysis{Report: r, Dir: d}})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
@@ -94,7 +94,7 @@ func TestKubernetesIstio(t *testing.T) {
 }
 
 // differs checks the effective configuration of the variant in the report.
-func differs(t *testing.T, report *analysis.Report) {
+func differs(t *testing.T, report *answer.Report) {
 	t.Helper()
 	if len(report.Configurations) != 1 {
 		t.Fatalf("%+v", report.Configurations)
@@ -148,7 +148,7 @@ func agentInCluster(t *testing.T, image string) string {
 
 // measured runs an experiment with further settings, and returns its report, its records and its directory. A pause of the
 // whole machine that lasts longer than requests wait makes a trial invalid: the experiment is then repeated once.
-func measured(t *testing.T, bin, text string, set ...string) (*analysis.Report, []result.Record, string) {
+func measured(t *testing.T, bin, text string, set ...string) (*answer.Report, []result.Record, string) {
 	t.Helper()
 	report, records, dir := measuredOnce(t, bin, text, set...)
 	if slices.ContainsFunc(records, paused) {
@@ -171,7 +171,7 @@ func paused(r result.Record) bool {
 	return r.Error == "" && r.Load != nil && !r.Valid && (late || r.Load.Classes["timeout"] > 0)
 }
 
-func measuredOnce(t *testing.T, bin, text string, set ...string) (*analysis.Report, []result.Record, string) {
+func measuredOnce(t *testing.T, bin, text string, set ...string) (*answer.Report, []result.Record, string) {
 	t.Helper()
 	file, dir := filepath.Join(t.TempDir(), "experiment.yaml"), filepath.Join(t.TempDir(), "run")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -193,7 +193,7 @@ func measuredOnce(t *testing.T, bin, text string, set ...string) (*analysis.Repo
 	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && !(ok && exit.ExitCode() == console.Incomplete) {
 		t.Fatal(err)
 	}
-	var report analysis.Report
+	var report answer.Report
 	if err := json.Unmarshal(stdout.Bytes(), &report); err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func verifiedAs(t *testing.T, r result.Record, under bool) {
 }
 
 // costs returns the CPU time of the sidecars per request, µs. Without a mesh it must be absent.
-func costs(t *testing.T, report *analysis.Report) float64 {
+func costs(t *testing.T, report *answer.Report) float64 {
 	t.Helper()
 	of := map[string]map[string]float64{"none": {}, "istio": {}, "hidden": {}}
 	for _, trial := range report.Trials {

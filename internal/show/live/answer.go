@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -34,7 +34,7 @@ type Difference struct {
 var headlines = []string{metric.Capacity, metric.Of(metric.CPUPerRequest, "total"), metric.Of(metric.Latency, "p50")}
 
 // HeadlineOf is the headline of a report. It has no differences where nothing was compared.
-func HeadlineOf(r *analysis.Report) *Headline {
+func HeadlineOf(r *answer.Report) *Headline {
 	words := report.WordsOf(r)
 	h := &Headline{Of: map[string]Difference{}, Warnings: r.Warnings, Answer: report.Answer(r)}
 	for _, name := range append(slices.Clone(headlines), words.Shown...) {

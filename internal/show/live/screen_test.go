@@ -15,8 +15,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -47,11 +47,11 @@ func quickstart(t *testing.T) *result.Dir {
 		if err != nil {
 			t.Fatal(err)
 		}
-		study := analysistest.Quickstart()
+		study := answertest.Quickstart()
 		study.Measure, study.Rate = 2, 100
 		stored.dir = study.Write(t, dir)
 		for block := 1; block <= study.Blocks; block++ {
-			r, err := analysis.Analyze(stored.dir, compare.Options{Blocks: block})
+			r, err := answer.Analyze(stored.dir, compare.Options{Blocks: block})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -294,7 +294,7 @@ func TestReportsAreMadeBetweenTrials(t *testing.T) {
 	p, events := interleaved(t)
 	deployed, made := map[string]bool{}, 0
 	var due answers
-	o := Options{Plan: p, Analyze: func(int) (*analysis.Report, error) {
+	o := Options{Plan: p, Analyze: func(int) (*answer.Report, error) {
 		made++
 		if len(deployed) > 0 {
 			t.Errorf("a report while %v are deployed", deployed)

@@ -14,7 +14,7 @@ import (
 	"github.com/charmbracelet/colorprofile"
 	"golang.org/x/term"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -30,7 +30,7 @@ type Options struct {
 	Recorded []result.Record
 	// Analyze returns the report on the blocks up to block. Nil means no intervals. It is called
 	// between trials only: it uses CPU.
-	Analyze func(block int) (*analysis.Report, error)
+	Analyze func(block int) (*answer.Report, error)
 	// Interrupt is called after the screen was ended by a key. nil: nothing follows.
 	Interrupt func()
 	// Player sets the clock of a replay. Nil means a run that is under way.

@@ -3,7 +3,7 @@ package live
 import (
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -17,7 +17,7 @@ type Watched struct {
 }
 
 // NewWatched returns the board of the run in d. analyze is called between trials only.
-func NewWatched(d *result.Dir, analyze func(block int) (*analysis.Report, error)) *Watched {
+func NewWatched(d *result.Dir, analyze func(block int) (*answer.Report, error)) *Watched {
 	w := &Watched{dir: d, follower: result.Follow(d), board: NewBoard(d.Plan()), options: Options{Plan: d.Plan(), Analyze: analyze}}
 	w.board.Apply(d.Opening(0))
 	return w

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -27,7 +27,7 @@ type other struct {
 // short is a study of a mesh and its A/A pair, with names that are scripts.
 func short(t *testing.T, seed uint64, blocks int, dataUS float64, file string) *result.Dir {
 	t.Helper()
-	s := analysistest.Quickstart()
+	s := answertest.Quickstart()
 	s.Seed, s.Blocks, s.Warmup, s.Measure, s.Rate, s.YAML, s.Treatments = seed, blocks, 1, 1, 100, file, s.Treatments[:3]
 	s.Treatments[2].Factors, s.Treatments[2].Truth.DataUS = plan.Factors{"mesh": planted}, dataUS
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
@@ -52,12 +52,12 @@ func othersOf(t *testing.T) map[string]other {
 		t.Fatal(err)
 	}
 	gated := short(t, 3, 8, 180, gatedFile)
-	decided, err := analysis.Analyze(gated, compare.Options{})
+	decided, err := answer.Analyze(gated, compare.Options{})
 	if err != nil || len(decided.Decisions) != 1 {
 		t.Fatalf("%d decisions: %v", len(decided.Decisions), err)
 	}
 	var a, h, g bytes.Buffer
-	if err := errors.Join(page.WriteAcross(&a, across), page.WriteHistory(&h, history), page.Write(&g, page.Source{Report: decided, Dir: gated})); err != nil {
+	if err := errors.Join(page.WriteAcross(&a, across), page.WriteHistory(&h, history), page.Write(&g, page.Source{Analysis: answer.Analysis{Report: decided, Dir: gated}})); err != nil {
 		t.Fatal(err)
 	}
 	all := map[string]other{
@@ -114,7 +114,7 @@ func sameHistory(t *testing.T, h *compare.History, f finding) {
 	t.Error("no series changed: the test is vacuous")
 }
 
-func sameLooks(t *testing.T, r *analysis.Report, f finding) {
+func sameLooks(t *testing.T, r *answer.Report, f finding) {
 	rows := f.Tables["figure-boundary"]
 	if len(rows) < 2 || len(f.Marks["figure-boundary"]) != 1 {
 		t.Fatalf("%d looks", len(rows))

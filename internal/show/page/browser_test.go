@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -52,8 +52,8 @@ type finding struct {
 const planted = `</script><script>owned=1</script><img src=x onerror="owned=1">`
 
 // sweep is a study with several rates, for the figure of cost against rate.
-func sweep() analysistest.Study {
-	s := analysistest.Quickstart()
+func sweep() answertest.Study {
+	s := answertest.Quickstart()
 	base := s.Treatments[:3]
 	s.Name, s.Blocks, s.RateFactor, s.Treatments = "sweep", 4, true, nil
 	for _, rate := range []float64{100, 300, 600} {
@@ -81,8 +81,8 @@ func sweep() analysistest.Study {
 }
 
 // hostile has scripts in every name that comes from files.
-func hostile() analysistest.Study {
-	s := analysistest.Quickstart()
+func hostile() answertest.Study {
+	s := answertest.Quickstart()
 	s.Name, s.Blocks, s.Treatments = planted, 3, s.Treatments[:3]
 	s.YAML = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nladder: true\nmetadata:\n  name: x\n  description: '" + planted + "'\n"
 	s.Treatments[2].Factors = plan.Factors{"mesh": planted}
@@ -97,7 +97,7 @@ func TestInBrowser(t *testing.T) {
 	}
 	at, chromium := programtest.PagePackages(t), programtest.Chromium(t)
 	dir := t.TempDir()
-	runs, reports, args := map[string]*result.Dir{}, map[string]*analysis.Report{}, []string{"testdata/browser.mjs", at, chromium}
+	runs, reports, args := map[string]*result.Dir{}, map[string]*answer.Report{}, []string{"testdata/browser.mjs", at, chromium}
 	for _, s := range []struct {
 		name string
 		*result.Dir
@@ -168,7 +168,7 @@ func harmless(t *testing.T, f finding) {
 }
 
 // sameNumbers compares the drawn marks and the tables with the report.
-func sameNumbers(t *testing.T, r *analysis.Report, f finding) {
+func sameNumbers(t *testing.T, r *answer.Report, f finding) {
 	if strings.Contains(f.File, "sweep") {
 		sameCapacity(t, r, f)
 	}
@@ -268,7 +268,7 @@ func sameNumbers(t *testing.T, r *analysis.Report, f finding) {
 }
 
 // sameRates compares the trials of the figure of cost against rate.
-func sameRates(t *testing.T, r *analysis.Report, f finding) {
+func sameRates(t *testing.T, r *answer.Report, f finding) {
 	panels := f.Marks["figure-rate"]
 	if len(r.Lines) == 0 {
 		return
@@ -361,7 +361,7 @@ func quickstart(t *testing.T, dir string) *result.Dir {
 }
 
 // sameLadder compares the intervals of the steps, each from the end of the step before, and the table.
-func sameLadder(t *testing.T, r *analysis.Report, f finding) {
+func sameLadder(t *testing.T, r *answer.Report, f finding) {
 	if len(r.Ladders) == 0 {
 		return
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
@@ -59,7 +59,7 @@ func WriteDoctor(w io.Writer, x Doctor) error {
 	}
 	var content any = checksContent{Schema, "doctor", roles(), true}
 	if x.AA != nil {
-		d.Schema = analysis.Schema
+		d.Schema = answer.Schema
 		d.Band = append(d.Band, band(*x.AA)...)
 		d.Warnings = append(d.Warnings, warnings(x.AA.Report)...)
 		for _, e := range provenance(*x.AA) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/effective"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
@@ -63,14 +63,14 @@ func verified(v *verify.Result) []card {
 	return []card{{Good: true, Title: "Records verified", Text: printable.Counted(v.Files, "file") + " with the recorded SHA-256"}}
 }
 
-func hasWarning(r *analysis.Report, code string) bool {
+func hasWarning(r *answer.Report, code string) bool {
 	return slices.ContainsFunc(r.Warnings, func(w figures.Warning) bool { return w.Code == code })
 }
 
 // warning is one of the report's.
 type warning struct{ Code, Count, Message, Hint string }
 
-func warnings(r *analysis.Report) []warning {
+func warnings(r *answer.Report) []warning {
 	var all []warning
 	for _, w := range r.Warnings {
 		x := warning{Code: w.Code, Message: w.Message, Hint: w.Hint}
@@ -88,7 +88,7 @@ type configuration struct {
 	Lines []string
 }
 
-func configurations(r *analysis.Report) (all []configuration) {
+func configurations(r *answer.Report) (all []configuration) {
 	for _, c := range r.Configurations {
 		all = append(all, configuration{c.A, c.B, report.ConfigurationLines(c)})
 	}

@@ -6,8 +6,9 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
@@ -146,7 +147,7 @@ func looksOf(s Source) []looks {
 	if len(s.Report.Decisions) == 0 {
 		return nil
 	}
-	measured, err := s.Report.Looks(s.Dir)
+	measured, err := compare.NewLooks(s.Dir, s.Options)
 	if err != nil {
 		return nil // the report has the outcome
 	}
@@ -183,7 +184,7 @@ type reference struct {
 }
 
 // referencesOf are for the figure of cost against rate.
-func referencesOf(r *analysis.Report) (all []reference) {
+func referencesOf(r *answer.Report) (all []reference) {
 	if len(r.Lines) == 0 {
 		return nil
 	}

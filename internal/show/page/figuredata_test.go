@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -18,15 +18,15 @@ import (
 
 // The cells of the heat map are the answers of the latency log.
 func TestHeatHasEveryAnswer(t *testing.T) {
-	s := analysistest.Quickstart()
+	s := answertest.Quickstart()
 	s.Blocks, s.Warmup, s.Measure, s.Rate = 2, 1, 3, 100
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
 	defer d.Close()
-	r, err := analysis.Analyze(d, compare.Options{})
+	r, err := answer.Analyze(d, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := page.Data(page.Source{Report: r, Dir: d})
+	text, err := page.Data(page.Source{Analysis: answer.Analysis{Report: r, Dir: d}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,11 +87,11 @@ func TestLooksOfAnotherGate(t *testing.T) {
 // checkLooks compares the last look of a page with the decision of its report.
 func checkLooks(t *testing.T, gated *result.Dir, o compare.Options) {
 	t.Helper()
-	r, err := analysis.Analyze(gated, o)
+	r, err := answer.Analyze(gated, o)
 	if err != nil || len(r.Decisions) != 1 {
 		t.Fatalf("%d decisions: %v", len(r.Decisions), err)
 	}
-	text, err := page.Data(page.Source{Report: r, Dir: gated})
+	text, err := page.Data(page.Source{Analysis: answer.Analysis{Report: r, Dir: gated, Options: o}})
 	if err != nil {
 		t.Fatal(err)
 	}

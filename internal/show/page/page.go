@@ -18,12 +18,11 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/result/verify"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
@@ -64,21 +63,20 @@ var layout = template.Must(template.New("page").Parse(pageHTML))
 
 // Source is the content of a page.
 type Source struct {
-	Report *analysis.Report
-	Dir    *result.Dir
+	answer.Analysis
 	// Verified is the result of `tare verify`, or nil if not verified.
 	Verified *verify.Result
 }
 
 // content is the data of the figures.
 type content struct {
-	Schema    string           `json:"schema"`
-	Name      string           `json:"name"`  // for file names
-	Roles     []string         `json:"roles"` // of colors
-	Report    *analysis.Report `json:"report"`
-	Words     report.Words     `json:"words"`
-	Families  families         `json:"families"`
-	Timelines []timeline       `json:"timelines,omitempty"`
+	Schema    string         `json:"schema"`
+	Name      string         `json:"name"`  // for file names
+	Roles     []string       `json:"roles"` // of colors
+	Report    *answer.Report `json:"report"`
+	Words     report.Words   `json:"words"`
+	Families  families       `json:"families"`
+	Timelines []timeline     `json:"timelines,omitempty"`
 	figureData
 }
 
@@ -152,15 +150,15 @@ func Colors(theme string) map[string]string { return colors[theme] }
 
 // Write writes the page.
 func Write(w io.Writer, s Source) error {
-	answer := report.Answer(s.Report)
-	if len(answer) == 0 {
-		answer = []string{report.Unanswered(s.Report)}
+	lines := report.Answer(s.Report)
+	if len(lines) == 0 {
+		lines = []string{report.Unanswered(s.Report)}
 	}
 	gates := report.GatesAnswer(s.Report)
 	d := document{
 		Name: s.Report.Experiment, Description: strings.Join(strings.Fields(s.Report.Description), " "),
-		Headline: cmp.Or(gates, answer[0]), Gates: gates, Answer: answer, Setup: report.Header(s.Report), Band: band(s), Warnings: warnings(s.Report), Configurations: configurations(s.Report),
-		Provenance: provenance(s), Experiment: string(s.Dir.Experiment()), Tare: s.Report.Setup.Tare, Schema: analysis.Schema,
+		Headline: cmp.Or(gates, lines[0]), Gates: gates, Answer: lines, Setup: report.Header(s.Report), Band: band(s), Warnings: warnings(s.Report), Configurations: configurations(s.Report),
+		Provenance: provenance(s), Experiment: string(s.Dir.Experiment()), Tare: s.Report.Setup.Tare, Schema: answer.Schema,
 	}
 	return d.fill(w, contentOf(s), func(w io.Writer) error { return report.WriteText(w, s.Report, report.Options{All: true}) })
 }
@@ -181,7 +179,7 @@ func (d document) fill(w io.Writer, content any, text func(io.Writer) error) err
 }
 
 // ofFigures is the part of the report that the figures draw. The page of a large run stays small.
-func ofFigures(r *analysis.Report) *analysis.Report {
+func ofFigures(r *answer.Report) *answer.Report {
 	shown := metric.Shown()
 	drawn := *r
 	drawn.Comparisons = slices.DeleteFunc(slices.Clone(r.Comparisons), func(c compare.Comparison) bool { return !slices.Contains(shown, c.Metric) })

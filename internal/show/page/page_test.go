@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
@@ -23,7 +23,7 @@ import (
 )
 
 // written is a study's report and page.
-func written(t *testing.T, s analysistest.Study) (*analysis.Report, []byte) {
+func written(t *testing.T, s answertest.Study) (*answer.Report, []byte) {
 	t.Helper()
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
 	defer d.Close()
@@ -31,21 +31,21 @@ func written(t *testing.T, s analysistest.Study) (*analysis.Report, []byte) {
 }
 
 // pageOf is the report and page of a results directory.
-func pageOf(t *testing.T, d *result.Dir) (*analysis.Report, []byte) {
+func pageOf(t *testing.T, d *result.Dir) (*answer.Report, []byte) {
 	t.Helper()
-	r, err := analysis.Analyze(d, compare.Options{})
+	r, err := answer.Analyze(d, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := page.Write(&b, page.Source{Report: r, Dir: d}); err != nil {
+	if err := page.Write(&b, page.Source{Analysis: answer.Analysis{Report: r, Dir: d}}); err != nil {
 		t.Fatal(err)
 	}
 	return r, b.Bytes()
 }
 
 func TestPageOpensWithTheAnswer(t *testing.T) {
-	s := analysistest.Quickstart()
+	s := answertest.Quickstart()
 	s.Blocks = 4
 	r, text := written(t, s)
 	at := 0
@@ -60,7 +60,7 @@ func TestPageOpensWithTheAnswer(t *testing.T) {
 
 // The page of a run with gates opens with their outcome.
 func TestPageOpensWithTheGates(t *testing.T) {
-	r, text := written(t, analysistest.ABWithOutlier())
+	r, text := written(t, answertest.ABWithOutlier())
 	if want := "<h1>ab: " + strings.ReplaceAll(html.EscapeString(report.GatesAnswer(r)), "+", "&#43;") + "</h1>"; r.Decided() != compare.Undecided || !bytes.Contains(text, []byte(want)) {
 		t.Errorf("%s, and no %s in\n%.4000s", r.Decided(), want, text[bytes.Index(text, []byte("<body")):])
 	}
@@ -71,7 +71,7 @@ func TestPageOfHundredTrialsIsSmall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes 100 trials")
 	}
-	s := analysistest.Quickstart()
+	s := answertest.Quickstart()
 	s.Blocks = 20
 	if _, text := written(t, s); len(text) > 2_000_000 {
 		t.Errorf("%d bytes", len(text))
@@ -83,7 +83,7 @@ func TestPageOfManyTrialsIsSmall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes 300 trials")
 	}
-	s := analysistest.Quickstart()
+	s := answertest.Quickstart()
 	s.Blocks, s.Rate, s.Warmup, s.Measure = 60, 10, 1, 1
 	r, text := written(t, s)
 	if len(r.Trials) != 300 || len(text) > 1_500_000 {
@@ -98,7 +98,7 @@ func TestPageOfManyTrialsIsSmall(t *testing.T) {
 
 // A page of failed trials has the number, the cause and its remedy.
 func TestPageOfFailedTrials(t *testing.T) {
-	s := analysistest.Quickstart()
+	s := answertest.Quickstart()
 	s.Blocks, s.Treatments = 2, s.Treatments[:1]
 	s.Change = func(r *result.Record) {
 		r.Valid, r.Error = false, "deploy none: 0 of 1 replicas ready\n  pod web-1: ErrImageNeverPull"
@@ -114,7 +114,7 @@ func TestPageOfFailedTrials(t *testing.T) {
 
 // A study without CPU and times, as imports are, has a page without invented ones.
 func TestPageWithoutCPUAndTimes(t *testing.T) {
-	s := analysistest.Quickstart()
+	s := answertest.Quickstart()
 	s.Blocks, s.Treatments = 3, s.Treatments[:3]
 	s.Change = func(r *result.Record) { r.Tasks, r.Started, r.Ended = nil, time.Time{}, time.Time{} }
 	r, text := written(t, s)
@@ -131,7 +131,7 @@ func TestPageWithoutCPUAndTimes(t *testing.T) {
 
 // On a cluster the provenance has the digest of each image.
 func TestImageDigests(t *testing.T) {
-	s := analysistest.Quickstart()
+	s := answertest.Quickstart()
 	s.Blocks = 3
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
 	defer d.Close()
@@ -154,7 +154,7 @@ func TestImageDigests(t *testing.T) {
 }
 
 func TestUsedTrialsAreCounted(t *testing.T) {
-	s := analysistest.Quickstart()
+	s := answertest.Quickstart()
 	s.Blocks = 4
 	s.Change = func(r *result.Record) {
 		if r.Block == 1 {
@@ -187,7 +187,7 @@ func TestNamesAreEscaped(t *testing.T) {
 
 // The data in the page equal the report's JSON.
 func TestDataAreTheReport(t *testing.T) {
-	r, text := written(t, analysistest.TwoRates())
+	r, text := written(t, answertest.TwoRates())
 	m := regexp.MustCompile(`(?s)<script type="application/json" id="content">(.*?)</script>`).FindSubmatch(text)
 	if m == nil {
 		t.Fatal("no data")

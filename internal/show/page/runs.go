@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -125,7 +125,7 @@ func WriteRuns(w io.Writer, all []Source) error {
 	}
 	c := runsContent{Schema, fileName(all[0].Report.Experiment), roles(), runsOf(all)}
 	first, last := all[0], all[len(all)-1]
-	d := document{Name: first.Report.Experiment, Description: strings.Join(strings.Fields(first.Report.Description), " "), Answer: c.Runs.answer(), Tare: last.Report.Setup.Tare, Schema: analysis.Schema}
+	d := document{Name: first.Report.Experiment, Description: strings.Join(strings.Fields(first.Report.Description), " "), Answer: c.Runs.answer(), Tare: last.Report.Setup.Tare, Schema: answer.Schema}
 	d.Headline = d.Answer[0]
 	used, planned := 0, 0
 	machines := map[string]bool{}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/capacity"
@@ -22,11 +22,11 @@ import (
 func sourcesOf(t *testing.T, dirs []*result.Dir) (all []page.Source) {
 	t.Helper()
 	for _, d := range dirs {
-		r, err := analysis.Analyze(d, compare.Options{})
+		r, err := answer.Analyze(d, compare.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, page.Source{Report: r, Dir: d})
+		all = append(all, page.Source{Analysis: answer.Analysis{Report: r, Dir: d}})
 	}
 	return all
 }
@@ -139,7 +139,7 @@ func sameRuns(t *testing.T, all []page.Source, f finding) {
 }
 
 // sameCapacity compares the curve with the report.
-func sameCapacity(t *testing.T, r *analysis.Report, f finding) {
+func sameCapacity(t *testing.T, r *answer.Report, f finding) {
 	panels := f.Marks["figure-capacity"]
 	if len(panels) != 1 {
 		t.Fatalf("%d panels of capacity", len(panels))
@@ -154,7 +154,7 @@ func sameCapacity(t *testing.T, r *analysis.Report, f finding) {
 }
 
 func TestRunsAreOfOneExperiment(t *testing.T) {
-	one, two := analysistest.Quickstart(), analysistest.Quickstart()
+	one, two := answertest.Quickstart(), answertest.Quickstart()
 	one.Blocks, two.Blocks, two.Name = 3, 3, "other"
 	dirs := []*result.Dir{one.Write(t, t.TempDir()+"/a"), two.Write(t, t.TempDir()+"/b")}
 	defer dirs[0].Close()

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
@@ -21,16 +21,17 @@ import (
 	"github.com/tare-mesh/tare/internal/show/report"
 )
 
-func source(t *testing.T, s analysistest.Study) page.Source {
+func source(t *testing.T, s answertest.Study) page.Source {
 	t.Helper()
 	s.Blocks, s.Warmup, s.Measure = 4, 1, 2
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
 	t.Cleanup(func() { d.Close() })
-	r, err := analysis.Analyze(d, compare.Options{Ladder: true})
+	o := compare.Options{Ladder: true}
+	r, err := answer.Analyze(d, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return page.Source{Report: r, Dir: d}
+	return page.Source{Analysis: answer.Analysis{Report: r, Dir: d, Options: o}}
 }
 
 func data(t *testing.T, s page.Source) []byte {
@@ -70,7 +71,7 @@ func texts(e *element) (all []string) {
 
 // The figure has the words of the report, and its marks are at the places of the estimates.
 func TestFigureHasTheNumbersOfTheReport(t *testing.T) {
-	s := source(t, analysistest.Quickstart())
+	s := source(t, answertest.Quickstart())
 	root, err := treeOf(data(t, s), drawing("differences"))
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +98,7 @@ func TestFigureHasTheNumbersOfTheReport(t *testing.T) {
 }
 
 func TestEveryFormat(t *testing.T) {
-	study := analysistest.Quickstart()
+	study := answertest.Quickstart()
 	study.YAML = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: quickstart}\ndecide: {gates: ['cpu_us_per_request/app < +2%']}\n"
 	s := source(t, study)
 	drawn := page.Figures
@@ -133,17 +134,17 @@ func TestFiguresOfSeveralRuns(t *testing.T) {
 	var dirs []*result.Dir
 	var all []page.Source
 	for i := range compare.MinHistory {
-		s := analysistest.TwoRates()
+		s := answertest.TwoRates()
 		s.Seed, s.Blocks, s.Measure = uint64(i+1), 3, 1
 		d := s.Write(t, filepath.Join(t.TempDir(), "run"))
 		defer d.Close()
 		dirs = append(dirs, d)
 		if i < 3 {
-			r, err := analysis.Analyze(d, compare.Options{})
+			r, err := answer.Analyze(d, compare.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			all = append(all, page.Source{Report: r, Dir: d})
+			all = append(all, page.Source{Analysis: answer.Analysis{Report: r, Dir: d}})
 		}
 	}
 	across, err := compare.CompareRuns(dirs[:1], dirs[1], compare.AcrossOptions{})
@@ -205,7 +206,7 @@ func wellFormed(t *testing.T, figure, format string, b []byte) {
 
 // Names of others are text, and an unknown choice is an error with those that exist.
 func TestNamesAndChoices(t *testing.T) {
-	study := analysistest.Quickstart()
+	study := answertest.Quickstart()
 	study.Treatments = study.Treatments[:3]
 	study.Treatments[2].Factors = plan.Factors{"mesh": "</script>'`${1}\u2028\x07 見"}
 	s := source(t, study)

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -66,7 +66,7 @@ func writeAcross(w io.Writer, a *compare.Across, o Options, p *page) error {
 }
 
 func acrossLabels(a *compare.Across) labels {
-	r := &analysis.Report{}
+	r := &answer.Report{}
 	seen := map[string]bool{}
 	for _, c := range a.Changes {
 		if !seen[c.Treatment] {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -30,27 +30,27 @@ const mostAnswers = 6
 // Answer is the result in a few sentences, one line each: what each treatment
 // adds to its baseline, and how much noise the run had. It is empty where
 // nothing was compared.
-func Answer(r *analysis.Report) []string {
+func Answer(r *answer.Report) []string {
 	if r.Method == compare.AsPublished {
 		return nil
 	}
-	if lines := answer(r); len(lines) > 0 {
+	if lines := sentences(r); len(lines) > 0 {
 		return append(otherAnswers(r), lines...)
 	}
 	return nil
 }
 
 // otherAnswers warn, before any figure, of treatments whose clients got other answers.
-func otherAnswers(r *analysis.Report) (lines []string) {
+func otherAnswers(r *answer.Report) (lines []string) {
 	for _, w := range r.Warnings {
-		if w.Code == analysis.AnswersDiffer && len(lines) < mostAnswers {
+		if w.Code == answer.AnswersDiffer && len(lines) < mostAnswers {
 			lines = append(lines, "Warning: "+w.Message+". The figures compare different work.")
 		}
 	}
 	return lines
 }
 
-func answer(r *analysis.Report) []string {
+func sentences(r *answer.Report) []string {
 	v := view{r: r, label: newLabels(r)}
 	if len(r.Ladders) > 0 {
 		var lines []string
@@ -163,9 +163,9 @@ func failureAnswers(v view) (lines []string) {
 }
 
 // hasFailures reports whether a treatment has faults or expectations.
-func hasFailures(r *analysis.Report, tr compare.Treatment) bool {
+func hasFailures(r *answer.Report, tr compare.Treatment) bool {
 	_, faults := tr.Metrics[metric.Recovery]
-	return faults || slices.ContainsFunc(r.Expectations, func(e analysis.Expectation) bool { return e.Treatment == tr.ID && e.N > 0 })
+	return faults || slices.ContainsFunc(r.Expectations, func(e answer.Expectation) bool { return e.Treatment == tr.ID && e.N > 0 })
 }
 
 // expectationsAnswer lists the expectations that did not hold in every trial, each with its treatments. It is "" without
@@ -209,7 +209,7 @@ func expectationsAnswer(v view) string {
 // expecting is the number of treatments with an expectation, controls excluded.
 func expecting(v view, expect string) (n int) {
 	for _, tr := range rows(v) {
-		if !tr.Control && slices.ContainsFunc(v.r.Expectations, func(e analysis.Expectation) bool {
+		if !tr.Control && slices.ContainsFunc(v.r.Expectations, func(e answer.Expectation) bool {
 			return e.Treatment == tr.ID && e.Expect == expect && e.N > 0
 		}) {
 			n++
@@ -219,7 +219,7 @@ func expecting(v view, expect string) (n int) {
 }
 
 // Unanswered is the first line of a report without an answer: the reason.
-func Unanswered(r *analysis.Report) string {
+func Unanswered(r *answer.Report) string {
 	if slices.ContainsFunc(r.Comparisons, func(c compare.Comparison) bool { return !c.Control && c.Difference != nil }) {
 		return "CPU per request is unknown. Other differences are below."
 	}
@@ -406,7 +406,7 @@ func (v view) costAnswer(tr compare.Treatment) string {
 }
 
 // insufficientWords is the reason for a comparison without a verdict: "no verdict: 11 of 13 blocks withheld: generator-late".
-func insufficientWords(r *analysis.Report, c compare.Comparison, on string) string {
+func insufficientWords(r *answer.Report, c compare.Comparison, on string) string {
 	if reason := lostWords(r, c, 2); reason != "" {
 		return "no verdict" + on + ": " + reason
 	}

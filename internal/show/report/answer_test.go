@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -95,7 +95,7 @@ func TestAnswerWithSidecars(t *testing.T) {
 // Other answers are other work: the warning precedes every figure.
 func TestAnswerAfterOtherAnswers(t *testing.T) {
 	r := reportOf(t, small(nil))
-	r.Warnings = append([]figures.Warning{{Code: analysis.AnswersDiffer, Message: "GET / has other answers in envoy (5 bytes) than in none (4 bytes)"}}, r.Warnings...)
+	r.Warnings = append([]figures.Warning{{Code: answer.AnswersDiffer, Message: "GET / has other answers in envoy (5 bytes) than in none (4 bytes)"}}, r.Warnings...)
 	want := "Warning: GET / has other answers in envoy (5 bytes) than in none (4 bytes). The figures compare different work."
 	if lines := Answer(r); len(lines) < 3 || lines[0] != want || !strings.HasPrefix(lines[1], "envoy adds") {
 		t.Errorf("%q", lines)
@@ -133,7 +133,7 @@ func TestAnswerWithCapacity(t *testing.T) {
 func TestFiguresOfSeveral(t *testing.T) {
 	smallest := func(us float64) *compare.Smallest { return &compare.Smallest{Interval: stats.Interval{Estimate: us}} }
 	plus := around(0.28, 0.02)
-	r := &analysis.Report{Treatments: []compare.Treatment{{ID: "none", Factors: plan.Factors{"mesh": "none"}}, {ID: "envoy", Baseline: "none", Factors: plan.Factors{"mesh": "envoy"}},
+	r := &answer.Report{Treatments: []compare.Treatment{{ID: "none", Factors: plan.Factors{"mesh": "none"}}, {ID: "envoy", Baseline: "none", Factors: plan.Factors{"mesh": "envoy"}},
 		{ID: "istio", Baseline: "none", Factors: plan.Factors{"mesh": "istio"}}},
 		Comparisons: []compare.Comparison{
 			{Treatment: "istio", Factors: plan.Factors{"mesh": "istio"}, Metric: answerCost, Smallest: smallest(57)},

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -19,7 +19,7 @@ import (
 // benchstat and other readers. A treatment is a benchmark with its factors as
 // name=level. A metric is a unit with the metric's name. The number of iterations is
 // arbitrary: tare has no such number, and benchstat does not use it.
-func writeBenchfmt(w io.Writer, r *analysis.Report) error {
+func writeBenchfmt(w io.Writer, r *answer.Report) error {
 	b := bufio.NewWriter(w)
 	for _, c := range [][2]string{
 		{"goos", r.Setup.OS}, {"cpu", r.Setup.CPUModel}, {"kernel", r.Setup.Kernel}, {"experiment", r.Experiment}, {"tare", r.Setup.Tare},

@@ -5,13 +5,13 @@ import (
 	"io"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/compare"
 )
 
 // writeComment writes the gates as the comment of a pull request: the outcome, a table of gates, what differs, and the
 // whole report folded.
-func writeComment(w io.Writer, r *analysis.Report) error {
+func writeComment(w io.Writer, r *answer.Report) error {
 	p := newPage(Options{}, true, "###")
 	p.heading("tare: " + outcomesInWords(r.Decisions))
 	for _, s := range otherAnswers(r) {

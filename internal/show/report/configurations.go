@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/effective"
 	"github.com/tare-mesh/tare/internal/base/printable"
 )
@@ -26,7 +26,7 @@ func configurationsSection(t text) {
 }
 
 // ConfigurationLines are the differences of two configurations, at most ten lines.
-func ConfigurationLines(c analysis.Configuration) (lines []string) {
+func ConfigurationLines(c answer.Configuration) (lines []string) {
 	if c.Versions[0] != c.Versions[1] {
 		lines = append(lines, fmt.Sprintf("program: %s → %s", cmp.Or(c.Versions[0], "unknown"), cmp.Or(c.Versions[1], "unknown")))
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -28,7 +28,7 @@ func costSection(t text) {
 	referencesTable(t, c)
 }
 
-func priceSentence(t text, what string, p analysis.Price) string {
+func priceSentence(t text, what string, p answer.Price) string {
 	return fmt.Sprintf("%s: %s %s per month (%s, %s)", what, strconv.FormatFloat(p.Month, 'f', -1, 64), t.view.r.Cost.Prices.Currency, p.Source, p.Date)
 }
 
@@ -40,7 +40,7 @@ func amount(i *stats.Interval) string {
 	return figure(*i, 1, !known)
 }
 
-func unitCostsTable(t text, c *analysis.Cost) {
+func unitCostsTable(t text, c *answer.Cost) {
 	heads := [][]string{{"", "treatment"}, {"", "of"}, {"cores per", "1000 req/s"}, {"GiB per", "1000 req/s"}, {"", "pods"}, {"cores", "per pod"}, {"GiB", "per pod"}}
 	columns := make([]column, len(heads))
 	for i, h := range heads {
@@ -59,7 +59,7 @@ func unitCostsTable(t text, c *analysis.Cost) {
 }
 
 // proxyCostsTable has the data plane in the units of its makers: one proxy, one proxied call.
-func proxyCostsTable(t text, c *analysis.Cost) {
+func proxyCostsTable(t text, c *answer.Cost) {
 	heads := [][]string{{"", "treatment"}, {"calls per", "request"}, {"proxied", "per request"}, {"", "proxies"}, {"CPU µs per", "proxied call"}, {"cores per proxy", "at 1000 req/s"}, {"MiB", "per proxy"}, {"idle cores", "per proxy"}, {"idle MiB", "per proxy"}}
 	columns := make([]column, len(heads))
 	for i, h := range heads {
@@ -90,7 +90,7 @@ func proxyCostsTable(t text, c *analysis.Cost) {
 }
 
 // controlCosts are sentences: a control plane is divided by what it serves.
-func controlCosts(t text, c *analysis.Cost) {
+func controlCosts(t text, c *answer.Cost) {
 	any := false
 	for _, u := range c.Units {
 		if p := u.Proxy; p != nil && p.ControlCoresPerProxy != nil {
@@ -105,7 +105,7 @@ func controlCosts(t text, c *analysis.Cost) {
 }
 
 // publishedControl are published figures of control planes, divided in the same way.
-func publishedControl(t text, c *analysis.Cost) {
+func publishedControl(t text, c *answer.Cost) {
 	for _, r := range c.References {
 		if r.ControlCores > 0 && r.Proxies > 0 {
 			t.page.prose(fmt.Sprintf("%s published %.2g cores and %.2g MiB per proxy (%d): %s; %s.", r.Who, r.ControlCores/float64(r.Proxies), r.ControlMiB/float64(r.Proxies), r.Proxies, r.What, r.Conditions))
@@ -121,7 +121,7 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-func scenarioTables(t text, c *analysis.Cost) {
+func scenarioTables(t text, c *answer.Cost) {
 	for _, s := range c.Prices.Scenarios {
 		title := fmt.Sprintf("%s: %s requests/s", s.Name, grouped(s.Rate))
 		if s.Pods > 0 {
@@ -154,7 +154,7 @@ func scenarioTables(t text, c *analysis.Cost) {
 }
 
 // zoneTraffic has the traffic between zones, which the money of the scenarios excludes.
-func zoneTraffic(t text, c *analysis.Cost) {
+func zoneTraffic(t text, c *answer.Cost) {
 	p := c.Prices.ZoneTraffic
 	if p == nil || len(c.Traffic) == 0 {
 		return
@@ -216,7 +216,7 @@ func grouped(v float64) string {
 	return s
 }
 
-func referencesTable(t text, c *analysis.Cost) {
+func referencesTable(t text, c *answer.Cost) {
 	t.page.heading("Published figures of others per proxy, for orientation: measured under other conditions")
 	heads := [][]string{{"", "who"}, {"", "what"}, {"cores per proxy", "at 1000 req/s"}, {"MiB", "per proxy"}, {"added p90/p99", "ms"}, {"", "date"}, {"", "conditions"}}
 	columns := make([]column, len(heads))
@@ -249,7 +249,7 @@ func publishedValue(v float64, decimals int) string {
 	return fixed(v, decimals)
 }
 
-func latencyPublished(r analysis.Reference) string {
+func latencyPublished(r answer.Reference) string {
 	if r.P90MS == 0 && r.P99MS == 0 {
 		return none
 	}

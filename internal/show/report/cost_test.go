@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -21,11 +21,11 @@ func TestTextOfCosts(t *testing.T) {
 	})
 	s.Treatments[2].Truth.ControlUS = 5
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
-	prices, err := analysis.ReadPrices("../../../examples/prices-gcp.yaml")
+	prices, err := answer.ReadPrices("../../../examples/prices-gcp.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := analysis.Analyze(d, compare.Options{})
+	r, err := answer.Analyze(d, compare.Options{})
 	if err == nil {
 		published, unread := References()
 		err = errors.Join(unread, r.AddCost(d, *prices, published))

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -152,7 +152,7 @@ func ChangeWords(d compare.Decision) string {
 	return s + fmt.Sprintf(" (%+.2g to %+.2g)", *d.Change.Low*scale, *d.Change.High*scale)
 }
 
-func writeDecision(w io.Writer, r *analysis.Report) error {
+func writeDecision(w io.Writer, r *answer.Report) error {
 	t := text{page: newPage(Options{}, false, ""), view: view{r: r, label: newLabels(r)}}
 	for _, s := range otherAnswers(r) {
 		t.page.prose(s)
@@ -184,7 +184,7 @@ func writeDecision(w io.Writer, r *analysis.Report) error {
 var doubtingWarnings = []string{"pairs-dependent", "effect-drifts", "outlier-block"}
 
 // errorSentence is the error of the decisions, or the doubt of it.
-func errorSentence(r *analysis.Report) string {
+func errorSentence(r *answer.Report) string {
 	if slices.ContainsFunc(r.Warnings, func(w figures.Warning) bool { return slices.Contains(doubtingWarnings, w.Code) }) ||
 		slices.ContainsFunc(r.Decisions, func(d compare.Decision) bool { return d.Doubts != nil }) {
 		return "Intervals have no known error: the blocks of this run depend on one another, or differ from all others."
@@ -193,7 +193,7 @@ func errorSentence(r *analysis.Report) string {
 }
 
 // warningLines are the warnings that doubt a decision.
-func warningLines(r *analysis.Report) (all []string) {
+func warningLines(r *answer.Report) (all []string) {
 	for _, w := range r.Warnings {
 		if w.Code == "treatments-same" || w.Code == "invalid-trials" || w.Code == "aa-differs" || slices.Contains(doubtingWarnings, w.Code) {
 			all = append(all, "Warning "+w.Code+": "+w.Message)
@@ -204,7 +204,7 @@ func warningLines(r *analysis.Report) (all []string) {
 
 // GatesAnswer is the outcome of the gates in a sentence, with the names of those that do not hold. It is empty without
 // gates.
-func GatesAnswer(r *analysis.Report) string {
+func GatesAnswer(r *answer.Report) string {
 	if len(r.Decisions) == 0 {
 		return ""
 	}
@@ -254,7 +254,7 @@ type (
 	}
 )
 
-func writeJUnit(w io.Writer, r *analysis.Report) error {
+func writeJUnit(w io.Writer, r *answer.Report) error {
 	s := junitSuite{Name: "tare " + r.Experiment, Tests: len(r.Decisions)}
 	for _, d := range r.Decisions {
 		lines := strings.Join(decisionLines(d), "\n")
@@ -290,7 +290,7 @@ var (
 )
 
 // writeGitHub writes an annotation for each gate, as workflow commands of GitHub Actions.
-func writeGitHub(w io.Writer, r *analysis.Report) error {
+func writeGitHub(w io.Writer, r *answer.Report) error {
 	for _, d := range r.Decisions {
 		lines := decisionLines(d)
 		_, err := fmt.Fprintf(w, "::%s title=%s::%s\n", githubLevels[d.Outcome], githubProperty.Replace("tare: "+lines[0]), githubMessage.Replace(strings.Join(lines[1:], "\n")))

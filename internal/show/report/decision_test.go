@@ -7,24 +7,24 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/answer/effective"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
 
-func gated(t *testing.T, more float64, blocks int) *analysis.Report {
+func gated(t *testing.T, more float64, blocks int) *answer.Report {
 	t.Helper()
-	return analyzed(t, analysistest.AB(more, blocks))
+	return analyzed(t, answertest.AB(more, blocks))
 }
 
-func analyzed(t *testing.T, s analysistest.Study) *analysis.Report {
+func analyzed(t *testing.T, s answertest.Study) *answer.Report {
 	t.Helper()
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
 	defer d.Close()
-	r, err := analysis.Analyze(d, compare.Options{})
+	r, err := answer.Analyze(d, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func analyzed(t *testing.T, s analysistest.Study) *analysis.Report {
 
 // An outlier leaves a gate undecided that the test alone decides, and every format prints why.
 func TestDecisionUnderDoubt(t *testing.T) {
-	s := analysistest.ABWithOutlier()
+	s := answertest.ABWithOutlier()
 	s.YAML = strings.Replace(s.YAML, "+2%", "+40%", 1)
 	r := analyzed(t, s)
 	if d := r.Decisions[0]; r.Decided() != compare.Undecided || d.Doubted != compare.Holds || len(d.Doubts) != 1 {
@@ -125,9 +125,9 @@ func TestDecisionWithoutPairs(t *testing.T) {
 // The comment has the outcome first and the report folded. A field that only B has does not get a list of its own.
 func TestCommentFormat(t *testing.T) {
 	r := gated(t, 0.1, 8)
-	r.Configurations = []analysis.Configuration{{A: "envoy-a", B: "envoy-b", Differences: []effective.Difference{{Path: "access_log", B: "file"}}}}
+	r.Configurations = []answer.Configuration{{A: "envoy-a", B: "envoy-b", Differences: []effective.Difference{{Path: "access_log", B: "file"}}}}
 	r.Decisions[0].Lost = []compare.LostPair{{Block: 2, Treatment: "envoy-b", Reason: "rate-missed", Message: "80 % of <b>requests</b>\nmore"}, {Block: 4, Treatment: "envoy-a", Reason: "rate-missed"}}
-	r.Warnings = []figures.Warning{{Code: analysis.AnswersDiffer, Message: "GET / has other answers"}}
+	r.Warnings = []figures.Warning{{Code: answer.AnswersDiffer, Message: "GET / has other answers"}}
 	f, _ := report.Lookup("comment", report.Options{})
 	var b bytes.Buffer
 	if err := f.Write(&b, r); err != nil {
@@ -167,7 +167,7 @@ func TestDecisionOfARunWithoutGates(t *testing.T) {
 	for format, want := range map[string]string{"decision": "No gates", "junit": `tests="0"`, "github": ""} {
 		f, _ := report.Lookup(format, report.Options{})
 		var b bytes.Buffer
-		if err := f.Write(&b, &analysis.Report{}); err != nil || !strings.Contains(b.String(), want) || format == "github" && b.Len() > 0 {
+		if err := f.Write(&b, &answer.Report{}); err != nil || !strings.Contains(b.String(), want) || format == "github" && b.Len() > 0 {
 			t.Errorf("%s: %v, %q", format, err, b.String())
 		}
 	}
@@ -175,7 +175,7 @@ func TestDecisionOfARunWithoutGates(t *testing.T) {
 
 // If the version of a program differs, its path in the cache is not a further difference. Arguments are.
 func TestConfigurationLinesOfTwoVersions(t *testing.T) {
-	c := analysis.Configuration{A: "envoy-a", B: "envoy-b", Versions: [2]string{"1.39.3", "1.40.0"}, Differences: []effective.Difference{
+	c := answer.Configuration{A: "envoy-a", B: "envoy-b", Versions: [2]string{"1.39.3", "1.40.0"}, Differences: []effective.Difference{
 		{Path: "command line", A: "/cache/envoy-1.39.3/envoy", B: "/cache/envoy-1.40.0/envoy", Files: []string{"echo-0"}},
 		{Path: "command line", A: "--concurrency 1", B: "--concurrency 2", Files: []string{"load"}}}}
 	want := "program: 1.39.3 → 1.40.0\narguments: --concurrency 1 → --concurrency 2 (load)"

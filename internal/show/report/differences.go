@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -253,7 +253,7 @@ func (d *differenceTable) columns(o Options, uniform, ratiosOnly bool) []column 
 }
 
 // reasonOrVerdict is the verdict of a comparison. Without one it is the reason: "11 of 13 blocks withheld: generator-late".
-func reasonOrVerdict(r *analysis.Report, c compare.Comparison) string {
+func reasonOrVerdict(r *answer.Report, c compare.Comparison) string {
 	if c.Verdict == compare.Insufficient && r.Method == compare.Paired {
 		if reason := lostWords(r, c, 1); reason != "" {
 			return reason
@@ -264,7 +264,7 @@ func reasonOrVerdict(r *analysis.Report, c compare.Comparison) string {
 
 // lostWords counts the blocks without a pair of the metric by reason, the n most frequent ones: "2 of 4 blocks failed, 1
 // invalid: rate-missed". It is "" if every block has a pair.
-func lostWords(r *analysis.Report, c compare.Comparison, n int) string {
+func lostWords(r *answer.Report, c compare.Comparison, n int) string {
 	blocks := map[string]int{}
 	for block := 1; block <= r.Count.Blocks; block++ {
 		for _, treatment := range []string{c.Treatment, c.Baseline} {
@@ -286,7 +286,7 @@ func lostWords(r *analysis.Report, c compare.Comparison, n int) string {
 }
 
 // lossOf is the reason why a treatment has no value of the metric in a block: "withheld: generator-late". It is "" if it has.
-func lossOf(r *analysis.Report, treatment string, block int, name string) string {
+func lossOf(r *answer.Report, treatment string, block int, name string) string {
 	i := slices.IndexFunc(r.Trials, func(t figures.Trial) bool { return t.Treatment == treatment && t.Block == block })
 	if i < 0 { // not recorded yet
 		return ""
@@ -310,7 +310,7 @@ func lossOf(r *analysis.Report, treatment string, block int, name string) string
 }
 
 // unknownWords is the reason why no treatment has the metric: the warnings about it.
-func unknownWords(r *analysis.Report, name string) string {
+func unknownWords(r *answer.Report, name string) string {
 	for _, w := range r.Warnings {
 		if len(w.Metrics) > 0 && concernsMetric(w, name) {
 			return "unknown: " + w.Code

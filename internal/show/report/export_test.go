@@ -12,15 +12,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
 // written is the two-rates study in one format.
-func written(t *testing.T, format string) (*analysis.Report, []byte) {
+func written(t *testing.T, format string) (*answer.Report, []byte) {
 	t.Helper()
-	r := reportOf(t, analysistest.TwoRates())
+	r := reportOf(t, answertest.TwoRates())
 	f, ok := Lookup(format, Options{})
 	if !ok {
 		t.Fatalf("no format %s", format)
@@ -33,7 +33,7 @@ func written(t *testing.T, format string) (*analysis.Report, []byte) {
 }
 
 // known are the metrics of every trial by trial and name.
-func known(r *analysis.Report) map[[2]string]float64 {
+func known(r *answer.Report) map[[2]string]float64 {
 	all := map[[2]string]float64{}
 	for _, t := range r.Trials {
 		for name, v := range t.Metrics {

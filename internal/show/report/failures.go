@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -65,7 +65,7 @@ func expectationsSection(t text) {
 	}
 }
 
-func holdsWords(e analysis.Expectation) string {
+func holdsWords(e answer.Expectation) string {
 	switch {
 	case e.Held == e.N:
 		return "yes"
@@ -76,7 +76,7 @@ func holdsWords(e analysis.Expectation) string {
 }
 
 // span is the smallest and the largest measured value over the trials.
-func span(e analysis.Expectation) string {
+func span(e answer.Expectation) string {
 	if len(e.Values) == 0 {
 		return unknown
 	}

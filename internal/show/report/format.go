@@ -1,4 +1,4 @@
-// Package report writes an [analysis.Report] for people and for programs. A
+// Package report writes an [answer.Report] for people and for programs. A
 // format is an entry of the table [Formats] returns. To add one, write its file
 // and its line.
 package report
@@ -8,29 +8,28 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/printable"
-	"github.com/tare-mesh/tare/internal/result"
 )
 
 // Format is one way to write a report.
 type Format struct {
 	Name  string
 	Doc   string // one phrase
-	Write func(io.Writer, *analysis.Report) error
+	Write func(io.Writer, *answer.Report) error
 	// WriteRun is Write for a format that shows more of the run than its report. Then Write is nil.
-	WriteRun func(io.Writer, *result.Dir, *analysis.Report) error
+	WriteRun func(io.Writer, answer.Analysis) error
 	// Export writes many files into an existing, empty directory. Then Write is nil.
 	// It may read results that the report omits.
-	Export func(dir string, d *result.Dir, r *analysis.Report) error
+	Export func(dir string, a answer.Analysis) error
 }
 
 // WriteTo writes the report of a run in a format without Export.
-func (f Format) WriteTo(w io.Writer, d *result.Dir, r *analysis.Report) error {
+func (f Format) WriteTo(w io.Writer, a answer.Analysis) error {
 	if f.WriteRun != nil {
-		return f.WriteRun(w, d, r)
+		return f.WriteRun(w, a)
 	}
-	return f.Write(w, r)
+	return f.Write(w, a.Report)
 }
 
 // Options of the formats for people.
@@ -48,9 +47,9 @@ type Options struct {
 // Formats lists every format, in the order of help. The first is the default.
 func Formats(o Options) []Format {
 	all := []Format{
-		{Name: "text", Doc: "a table for the terminal", Write: func(w io.Writer, r *analysis.Report) error { return writeText(w, r, o) }},
-		{Name: "json", Doc: "everything, schema " + analysis.Schema, Write: writeJSON},
-		{Name: "markdown", Doc: "the text as GitHub-flavoured Markdown", Write: func(w io.Writer, r *analysis.Report) error { return writeMarkdown(w, r, o) }},
+		{Name: "text", Doc: "a table for the terminal", Write: func(w io.Writer, r *answer.Report) error { return writeText(w, r, o) }},
+		{Name: "json", Doc: "everything, schema " + answer.Schema, Write: writeJSON},
+		{Name: "markdown", Doc: "the text as GitHub-flavoured Markdown", Write: func(w io.Writer, r *answer.Report) error { return writeMarkdown(w, r, o) }},
 		{Name: "decision", Doc: "the gates of tare ab and what differs, in a few lines", Write: writeDecision},
 		{Name: "comment", Doc: "the gates as a comment on a pull request, in Markdown", Write: writeComment},
 		{Name: "junit", Doc: "the gates as JUnit XML: a test case each", Write: writeJUnit},
@@ -77,7 +76,7 @@ func Lookup(name string, o Options) (Format, bool) {
 	return Format{}, false
 }
 
-func writeJSON(w io.Writer, r *analysis.Report) error {
+func writeJSON(w io.Writer, r *answer.Report) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)

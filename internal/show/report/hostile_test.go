@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/answer/effective"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
@@ -22,7 +22,7 @@ const hostile = "x\x1b]0;owned\x07\u009b2J\u202eevil"
 // No format passes on terminal escapes and bidirectional controls of names,
 // messages and machines.
 func TestHostileNames(t *testing.T) {
-	s := analysistest.Quickstart()
+	s := answertest.Quickstart()
 	s.Name, s.Blocks = "hostile", 3
 	s.Treatments = s.Treatments[:3]
 	s.Treatments[2].Factors = plan.Factors{"mesh": hostile}
@@ -33,7 +33,7 @@ func TestHostileNames(t *testing.T) {
 		r.Warnings = append(r.Warnings, result.Warning{Code: "cpu-stolen", Message: hostile, Hint: hostile})
 	}
 	d := s.Write(t, t.TempDir())
-	r, err := analysis.Analyze(d, compare.Options{})
+	r, err := answer.Analyze(d, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestHostileNames(t *testing.T) {
 		}
 	}
 	r.Decisions = []compare.Decision{{Gate: hostile, Metric: hostile, Treatment: hostile, Baseline: hostile, Unit: hostile, Outcome: compare.Undecided, Why: hostile}}
-	r.Configurations = []analysis.Configuration{{A: hostile, B: hostile, Versions: [2]string{hostile, ""}, Differences: []effective.Difference{{Files: []string{hostile}, Path: hostile, A: hostile, B: hostile}}}}
+	r.Configurations = []answer.Configuration{{A: hostile, B: hostile, Versions: [2]string{hostile, ""}, Differences: []effective.Difference{{Files: []string{hostile}, Path: hostile, A: hostile, B: hostile}}}}
 	for _, f := range Formats(Options{All: true}) {
 		if f.Write != nil {
 			check(f.Name, func(b *bytes.Buffer) error { return f.Write(b, r) })

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -53,7 +53,7 @@ type labels struct {
 	constant []string // common to all treatments, e.g. "rate 1000"
 }
 
-func newLabels(r *analysis.Report) labels {
+func newLabels(r *answer.Report) labels {
 	levels := map[string]map[string]bool{}
 	for _, t := range r.Treatments {
 		for f, v := range t.Factors {
@@ -85,7 +85,7 @@ func newLabels(r *analysis.Report) labels {
 }
 
 // VaryingFactors lists the factors with several levels, in the order of labels.
-func VaryingFactors(r *analysis.Report) []string { return newLabels(r).factors }
+func VaryingFactors(r *answer.Report) []string { return newLabels(r).factors }
 
 // byRank orders factors as the experiment file does. Other names follow in alphabetical order.
 func byRank(a, b string) int {
@@ -138,7 +138,7 @@ func (l labels) phrase(f plan.Factors, factors []string) string {
 }
 
 // against names t's baseline by the factors in which it differs from t.
-func (l labels) against(t compare.Treatment, r *analysis.Report) string {
+func (l labels) against(t compare.Treatment, r *answer.Report) string {
 	for _, b := range r.Treatments {
 		if b.ID != t.Baseline {
 			continue

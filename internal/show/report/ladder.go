@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -144,7 +144,7 @@ func (v view) ladderAnswer(l compare.Ladder) string {
 }
 
 // ladderWords are the cells of the steps, of the whole, and of a rest that is not zero: by ladder and metric.
-func ladderWords(r *analysis.Report) (all [][][]ComparisonWords) {
+func ladderWords(r *answer.Report) (all [][][]ComparisonWords) {
 	for _, l := range r.Ladders {
 		var metrics [][]ComparisonWords
 		for _, m := range l.Metrics {

@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
-func ladderReport() *analysis.Report {
+func ladderReport() *answer.Report {
 	of := func(estimate, half float64) *stats.Interval {
 		low, high := estimate-half, estimate+half
 		return &stats.Interval{Estimate: estimate, Low: &low, High: &high}
@@ -20,7 +20,7 @@ func ladderReport() *analysis.Report {
 		return compare.Treatment{ID: id, Factors: plan.Factors{"mesh": id}, Metrics: map[string]compare.Estimate{answerCost: {Interval: *of(100, 1), Unit: "us", N: 6}}}
 	}
 	rest := 1.0
-	return &analysis.Report{Method: compare.Paired, Confidence: 0.95,
+	return &answer.Report{Method: compare.Paired, Confidence: 0.95,
 		Treatments: []compare.Treatment{treatment("none"), treatment("tcp"), treatment("mtls"), treatment("http")},
 		Ladders: []compare.Ladder{{Steps: []string{"none", "tcp", "mtls", "http"}, Metrics: []compare.LadderMetric{{
 			Metric: answerCost, Unit: "us", Sum: 151, Rest: &rest, N: 6, Whole: of(152, 4),

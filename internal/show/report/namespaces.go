@@ -12,7 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -38,8 +38,9 @@ type namespaceUse struct{ cpu, memory spread }
 
 // writeNamespaces writes the use of each namespace, as `kubectl top` would show it: minimum, mean and maximum over the
 // readings of the measure phase.
-func writeNamespaces(w io.Writer, d *result.Dir, r *analysis.Report) error {
-	uses, err := namespaceUses(d)
+func writeNamespaces(w io.Writer, a answer.Analysis) error {
+	r := a.Report
+	uses, err := namespaceUses(a.Dir)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -67,7 +67,7 @@ func TestNamespaces(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := writeNamespaces(&out, d, &analysis.Report{Experiment: "k3s", Treatments: []compare.Treatment{{ID: "istio-10"}}}); err != nil {
+	if err := writeNamespaces(&out, answer.Analysis{Dir: d, Report: &answer.Report{Experiment: "k3s", Treatments: []compare.Treatment{{ID: "istio-10"}}}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 )
 
 // pythonReaders are programs of other projects that read CSV.
@@ -43,7 +43,7 @@ func python(t *testing.T) string {
 }
 
 // script runs a Python program on a report in a format, and decodes its output.
-func script(t *testing.T, format, program string, into any) *analysis.Report {
+func script(t *testing.T, format, program string, into any) *answer.Report {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("installs readers in Python")

@@ -3,7 +3,7 @@ package report
 import (
 	_ "embed"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
@@ -12,13 +12,13 @@ var referencesYAML []byte
 
 // References are published figures for orientation: none was
 // measured under the conditions of another.
-func References() ([]analysis.Reference, error) {
+func References() ([]answer.Reference, error) {
 	doc, err := strict.Parse("references.yaml", referencesYAML)
 	if err != nil {
 		return nil, err
 	}
 	var file struct {
-		References []analysis.Reference `yaml:"references"`
+		References []answer.Reference `yaml:"references"`
 	}
 	doc.Decode(&file)
 	return file.References, doc.Err()

@@ -6,7 +6,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
@@ -29,7 +29,7 @@ var shortSections = []struct {
 }
 
 // writeShort writes the result, and as much of the sections as there is room for.
-func writeShort(w io.Writer, r *analysis.Report, o Options) error {
+func writeShort(w io.Writer, r *answer.Report, o Options) error {
 	v := view{r: r, o: o, label: newLabels(r), short: true}
 	lines := func(write func(text)) [][]byte {
 		p := newPage(o, false, "")

@@ -8,8 +8,8 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -63,7 +63,7 @@ func TestShortText(t *testing.T) {
 		tr.ID, tr.Factors = fmt.Sprint("envoy-", i), plan.Factors{"mesh": fmt.Sprint("envoy-", i)}
 		many.Treatments = append(many.Treatments, tr)
 	}
-	for name, s := range map[string]analysistest.Study{"many": many, "quickstart": analysistest.Quickstart(), "two rates": analysistest.TwoRates(), "troubled": troubled()} {
+	for name, s := range map[string]answertest.Study{"many": many, "quickstart": answertest.Quickstart(), "two rates": answertest.TwoRates(), "troubled": troubled()} {
 		r := reportOf(t, s)
 		for _, width := range []int{40, 80, 0} {
 			var b strings.Builder
@@ -92,9 +92,9 @@ func TestAnswerWithFailures(t *testing.T) {
 		return compare.Treatment{ID: mesh, Factors: plan.Factors{"mesh": mesh}, Metrics: map[string]compare.Estimate{
 			metric.ErrorRatio: {Interval: stats.Interval{Estimate: errors}, N: 3}, metric.Recovery: {N: 3}}}
 	}
-	r := &analysis.Report{Method: compare.Paired, Count: compare.Count{Planned: 9, Used: 9},
+	r := &answer.Report{Method: compare.Paired, Count: compare.Count{Planned: 9, Used: 9},
 		Treatments: []compare.Treatment{treatment("none", 0.514), treatment("envoy", 0.231), treatment("envoy-retries", 0)},
-		Expectations: []analysis.Expectation{{Treatment: "none", Expect: "p99 < 250ms", N: 3, Held: 3}, {Treatment: "envoy", Expect: "p99 < 250ms", N: 3, Held: 1},
+		Expectations: []answer.Expectation{{Treatment: "none", Expect: "p99 < 250ms", N: 3, Held: 3}, {Treatment: "envoy", Expect: "p99 < 250ms", N: 3, Held: 1},
 			{Treatment: "envoy", Expect: "status(5xx) == 0", N: 3}, {Treatment: "envoy-retries", Expect: "p99 < 250ms", N: 3, Held: 3}}}
 	want := []string{"Requests that failed: 51 % without a mesh, 23 % with envoy, none with envoy-retries.",
 		"2 of 4 expectations did not hold: p99 < 250ms with envoy; status(5xx) == 0 with envoy.", "All 9 trials are valid."}

@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 )
 
 // An interval at the mean speed of the machine is beside the one over its speeds, with the slope. Without
 // interleaving there is none.
 func TestSpeedOfTheMachine(t *testing.T) {
-	s := analysistest.Quickstart()
+	s := answertest.Quickstart()
 	s.Treatments, s.Drift, s.Bare, s.Order = s.Treatments[:3], 0.3, true, "interleaved"
 	for order, want := range map[string]bool{"interleaved": true, "": false} {
 		s.Order = order

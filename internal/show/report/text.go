@@ -6,7 +6,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -33,7 +33,7 @@ var metricSections = []func(text){answerSection, headerSection, allMetricsSectio
 
 // writeText writes the text for a terminal: a short one, or everything. A text longer than a screen ends with the result
 // that it begins with.
-func writeText(w io.Writer, r *analysis.Report, o Options) error {
+func writeText(w io.Writer, r *answer.Report, o Options) error {
 	switch {
 	case o.Metric != "":
 		return WriteText(w, r, o)
@@ -49,20 +49,20 @@ func writeText(w io.Writer, r *analysis.Report, o Options) error {
 }
 
 // WriteText writes every section of the text, as wide as its lines are.
-func WriteText(w io.Writer, r *analysis.Report, o Options) error {
+func WriteText(w io.Writer, r *answer.Report, o Options) error {
 	p := newPage(o, false, "")
 	writeSections(r, o, p)
 	return p.writeTo(w, "report")
 }
 
 // writeMarkdown writes the sections of the text as GitHub-flavoured Markdown.
-func writeMarkdown(w io.Writer, r *analysis.Report, o Options) error {
+func writeMarkdown(w io.Writer, r *answer.Report, o Options) error {
 	p := newPage(o, true, "##")
 	writeSections(r, Options{All: o.All, Metric: o.Metric}, p)
 	return p.writeTo(w, "report")
 }
 
-func writeSections(r *analysis.Report, o Options, p *page) {
+func writeSections(r *answer.Report, o Options, p *page) {
 	t := text{page: p, view: view{r: r, o: o, label: newLabels(r)}}
 	shown := sections
 	if o.Metric != "" {
@@ -81,7 +81,7 @@ var headlines, shownMetrics = metric.Headlines(), metric.Shown()
 
 // view selects what a text shows of a report.
 type view struct {
-	r     *analysis.Report
+	r     *answer.Report
 	o     Options
 	label labels
 	short bool // the text of a few lines, in words that everyone has

@@ -11,8 +11,8 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
@@ -20,9 +20,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-func reportOf(t *testing.T, s analysistest.Study) *analysis.Report {
+func reportOf(t *testing.T, s answertest.Study) *answer.Report {
 	t.Helper()
-	r, err := analysis.Analyze(s.Write(t, filepath.Join(t.TempDir(), "run")), compare.Options{})
+	r, err := answer.Analyze(s.Write(t, filepath.Join(t.TempDir(), "run")), compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,8 +47,8 @@ func golden(t *testing.T, name string, got []byte) {
 }
 
 // small is a study of three treatments and few requests.
-func small(change func(*result.Record)) analysistest.Study {
-	s := analysistest.Quickstart()
+func small(change func(*result.Record)) answertest.Study {
+	s := answertest.Quickstart()
 	s.Name, s.Treatments = "small", s.Treatments[:3]
 	s.Blocks, s.Warmup, s.Measure, s.Rate = 4, 1, 2, 100
 	s.Change = change
@@ -56,7 +56,7 @@ func small(change func(*result.Record)) analysistest.Study {
 }
 
 // troubled has nearly every kind of failure that a report has to show.
-func troubled() analysistest.Study {
+func troubled() answertest.Study {
 	return small(func(r *result.Record) {
 		switch {
 		case r.Treatment == "envoy" && r.Block == 1:
@@ -77,21 +77,21 @@ func troubled() analysistest.Study {
 }
 
 func TestTextGolden(t *testing.T) {
-	quick := reportOf(t, analysistest.Quickstart())
+	quick := reportOf(t, answertest.Quickstart())
 	twoBlocks := small(nil)
 	twoBlocks.Blocks, twoBlocks.Treatments = 2, append(twoBlocks.Treatments[:1:1], twoBlocks.Treatments[2])
 	oneTreatment := small(nil)
 	oneTreatment.Treatments = oneTreatment.Treatments[:2]
 	for _, c := range []struct {
 		file string
-		r    *analysis.Report
+		r    *answer.Report
 		o    Options
 	}{
 		{"quickstart.txt", quick, Options{}},
 		{"quickstart-80.txt", quick, Options{Width: 80}},
 		{"quickstart-all.txt", quick, Options{All: true, Width: 120}},
 		{"troubled.txt", reportOf(t, troubled()), Options{Width: 100}},
-		{"two-rates.txt", reportOf(t, analysistest.TwoRates()), Options{Width: 160}},
+		{"two-rates.txt", reportOf(t, answertest.TwoRates()), Options{Width: 160}},
 		{"one-treatment.txt", reportOf(t, oneTreatment), Options{Width: 100}},
 		{"two-blocks.txt", reportOf(t, twoBlocks), Options{Width: 100}},
 	} {
@@ -214,7 +214,7 @@ func TestTextOfChosenMetrics(t *testing.T) {
 // The file's arrivals recorded are the generator's replay.
 func TestArrivalsOfTheFile(t *testing.T) {
 	for arrivals, want := range map[string]string{"replay": "open loop, recorded arrivals", "poisson": "open loop, poisson arrivals"} {
-		r := &analysis.Report{Setup: compare.Setup{Loop: "open", Arrivals: arrivals}}
+		r := &answer.Report{Setup: compare.Setup{Loop: "open", Arrivals: arrivals}}
 		if got := loadSentence(text{view: view{r: r}}); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -23,7 +23,7 @@ type tidyRow struct {
 }
 
 // tidy calls row for every known metric of every trial, the invalid ones too.
-func tidy(r *analysis.Report, row func(tidyRow) error) error {
+func tidy(r *answer.Report, row func(tidyRow) error) error {
 	for i := range r.Trials {
 		t := &r.Trials[i]
 		for _, m := range metric.Known(t.Metrics) {
@@ -36,7 +36,7 @@ func tidy(r *analysis.Report, row func(tidyRow) error) error {
 }
 
 // factorNames are all factors of the report but the A/A mark, in the order of labels.
-func factorNames(r *analysis.Report) []string {
+func factorNames(r *answer.Report) []string {
 	names := map[string]bool{}
 	for _, t := range r.Treatments {
 		for f := range t.Factors {
@@ -49,7 +49,7 @@ func factorNames(r *analysis.Report) []string {
 
 // writeCSV writes a row a metric a trial. A factor is a column named "factor_" and
 // the factor's name. A missing factor and an unknown value are empty.
-func writeCSV(w io.Writer, r *analysis.Report) error {
+func writeCSV(w io.Writer, r *answer.Report) error {
 	factors := factorNames(r)
 	head := []string{"experiment", "trial", "ordinal", "block", "treatment"}
 	for _, f := range factors {

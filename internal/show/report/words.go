@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -49,7 +49,7 @@ type ComparisonWords struct {
 }
 
 // WordsOf are the words of a report.
-func WordsOf(r *analysis.Report) Words {
+func WordsOf(r *answer.Report) Words {
 	v := view{r: r, label: newLabels(r)}
 	w := Words{
 		Names: map[string]string{}, Against: map[string]string{}, Estimates: map[string]map[string]string{},
@@ -97,7 +97,7 @@ func comparisonWords(c compare.Comparison) ComparisonWords {
 }
 
 // Header is the experiment, its trials, load and machine, a sentence each.
-func Header(r *analysis.Report) []string {
+func Header(r *answer.Report) []string {
 	t := text{page: newPage(Options{}, false, ""), view: view{r: r, label: newLabels(r)}}
 	lines := []string{sentence(trialsSentence(t), loadSentence(t)), r.Setup.Way}
 	if len(t.view.label.constant) > 0 {
@@ -114,11 +114,11 @@ func Header(r *analysis.Report) []string {
 }
 
 // SmallestShown is the smallest difference in CPU that the comparisons would show: "8.3 µs", or "" if unknown.
-func SmallestShown(r *analysis.Report) string { return view{r: r, label: newLabels(r)}.smallestText() }
+func SmallestShown(r *answer.Report) string { return view{r: r, label: newLabels(r)}.smallestText() }
 
 // FloorWords are the differences of the A/A pairs in CPU: "+0.2 µs [-1.0, +1.5]", of several each with its treatment. Without
 // a pair there are none.
-func FloorWords(r *analysis.Report) []string {
+func FloorWords(r *answer.Report) []string {
 	label, q := newLabels(r), quantityOf(answerCost)
 	var of, words []string
 	for _, f := range r.Floor {

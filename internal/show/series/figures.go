@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/show/report"
@@ -15,7 +15,7 @@ import (
 // figures adds the figures of a report at one instant. The part of a metric's name is the label part, and the label
 // stat is estimate, low or high: an unknown interval has only the estimate. Differences from the baseline and ratios
 // to it have names of their own.
-func (c *collector) figures(r *analysis.Report, at time.Time) {
+func (c *collector) figures(r *answer.Report, at time.Time) {
 	for _, t := range r.Treatments {
 		c.add("tare_trials", "valid trials of a treatment", figureLabels(t.ID, t.Factors, t.Control, ""), []Point{{at, float64(t.N)}})
 		for _, m := range metric.Known(t.Metrics) {

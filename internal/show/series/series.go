@@ -13,18 +13,12 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
-
-// Source is a run and its report.
-type Source struct {
-	Report *analysis.Report
-	Dir    *result.Dir
-}
 
 // Series is one gauge over time.
 type Series struct {
@@ -68,7 +62,7 @@ type collector struct {
 func (c *collector) full() bool { return len(c.all) > mostSeries || c.values > mostValues }
 
 // Of returns the series of a run: the figures of its report at the end of the run, and its trials over time.
-func Of(s Source) ([]Series, error) {
+func Of(s answer.Analysis) ([]Series, error) {
 	c := &collector{run: filepath.Base(s.Dir.Path()), experiment: s.Report.Experiment}
 	valid := map[string]bool{}
 	for _, t := range s.Report.Trials {

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/compare"
 )
@@ -64,13 +64,13 @@ func TestSpan(t *testing.T) {
 
 // Every estimate and every comparison of a report is a series with its interval.
 func TestFigures(t *testing.T) {
-	d := analysistest.TwoRates().Write(t, filepath.Join(t.TempDir(), "run"))
+	d := answertest.TwoRates().Write(t, filepath.Join(t.TempDir(), "run"))
 	defer d.Close()
-	r, err := analysis.Analyze(d, compare.Options{})
+	r, err := answer.Analyze(d, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := Of(Source{Report: r, Dir: d})
+	all, err := Of(answer.Analysis{Report: r, Dir: d})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 )
 
 // BenchmarkListOfThousandRuns is the time of a list, summaries made.
 func BenchmarkListOfThousandRuns(b *testing.B) {
 	one, runs := filepath.Join(b.TempDir(), "one"), b.TempDir()
-	s := analysistest.Quickstart()
+	s := answertest.Quickstart()
 	s.Blocks, s.Bare = 1, true
 	if err := s.Write(b, one).Close(); err != nil {
 		b.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -77,9 +77,9 @@ func get(t *testing.T, base, path string, change func(*http.Request)) (int, stri
 	return answer.StatusCode, string(body), answer.Header
 }
 
-func write(t *testing.T, dir string, change func(*analysistest.Study)) {
+func write(t *testing.T, dir string, change func(*answertest.Study)) {
 	t.Helper()
-	s := analysistest.Quickstart()
+	s := answertest.Quickstart()
 	s.Blocks, s.Warmup, s.Measure, s.Rate = 3, 1, 1, 100
 	if change != nil {
 		change(&s)
@@ -111,12 +111,12 @@ func settled(t *testing.T, base, path string) string {
 // A run whose gates do not hold has no mark of success, though all trials are valid.
 func TestListOfGates(t *testing.T) {
 	for _, c := range []struct {
-		study analysistest.Study
+		study answertest.Study
 		want  string
 	}{
-		{analysistest.AB(0, 8), `<b class="good" aria-hidden="true">✓</b> 1 gate holds; all 24 trials valid`},
-		{analysistest.AB(0.1, 8), `<b class="bad" aria-hidden="true">!</b> 1 gate breached (cpu_us_per_request/data &lt; &#43;2%: BREACHED); all 24 trials valid`},
-		{analysistest.AB(0, 3), `<b class="bad" aria-hidden="true">!</b> 1 gate undecided (`},
+		{answertest.AB(0, 8), `<b class="good" aria-hidden="true">✓</b> 1 gate holds; all 24 trials valid`},
+		{answertest.AB(0.1, 8), `<b class="bad" aria-hidden="true">!</b> 1 gate breached (cpu_us_per_request/data &lt; &#43;2%: BREACHED); all 24 trials valid`},
+		{answertest.AB(0, 3), `<b class="bad" aria-hidden="true">!</b> 1 gate undecided (`},
 	} {
 		runs := t.TempDir()
 		if err := c.study.Write(t, filepath.Join(runs, "one")).Close(); err != nil {
@@ -132,7 +132,7 @@ func TestListOfGates(t *testing.T) {
 func TestList(t *testing.T) {
 	runs := t.TempDir()
 	write(t, filepath.Join(runs, "one"), nil)
-	write(t, filepath.Join(runs, "deep", "er", "two"), func(s *analysistest.Study) { s.Name, s.Seed = "<script>alert(1)</script>", 2 })
+	write(t, filepath.Join(runs, "deep", "er", "two"), func(s *answertest.Study) { s.Name, s.Seed = "<script>alert(1)</script>", 2 })
 	_, base := serving(t, Config{Dirs: []string{runs}})
 	all := settled(t, base, "/")
 	for _, want := range []string{"2 of 2 runs", `href="/run/one"`, `href="/run/deep/er/two"`, "&lt;script&gt;alert(1)", "all 15 trials valid", "of CPU to a request", "<b>finished</b>", "<option>envoy-tcp</option>"} {
@@ -163,9 +163,9 @@ func TestNoPathLeadsOut(t *testing.T) {
 	base := t.TempDir()
 	runs, outside := filepath.Join(base, "runs"), filepath.Join(base, "outside")
 	write(t, filepath.Join(runs, "one"), nil)
-	write(t, outside, func(s *analysistest.Study) { s.Name = secret })
-	write(t, filepath.Join(runs, "linked-file"), func(s *analysistest.Study) { s.Seed = 3 })
-	write(t, filepath.Join(runs, "linked-trials"), func(s *analysistest.Study) { s.Seed = 4 })
+	write(t, outside, func(s *answertest.Study) { s.Name = secret })
+	write(t, filepath.Join(runs, "linked-file"), func(s *answertest.Study) { s.Seed = 3 })
+	write(t, filepath.Join(runs, "linked-trials"), func(s *answertest.Study) { s.Seed = 4 })
 	swap := func(link, target string) {
 		t.Helper()
 		if err := errors.Join(os.RemoveAll(link), os.Symlink(target, link)); err != nil {

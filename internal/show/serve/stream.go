@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/live"
@@ -49,8 +49,8 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	out := stream{w: w, control: http.NewResponseController(w)}
-	watched := live.NewWatched(d, func(block int) (*analysis.Report, error) {
-		return analysis.Analyze(d, compare.Options{Blocks: block})
+	watched := live.NewWatched(d, func(block int) (*answer.Report, error) {
+		return answer.Analyze(d, compare.Options{Blocks: block})
 	})
 	next := time.NewTicker(pace)
 	defer next.Stop()

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/base/routine"
@@ -75,7 +75,7 @@ func summarize(path string) summary {
 	}
 	defer d.Close()
 	s := brief(d)
-	r, err := analysis.Analyze(d, compare.Options{})
+	r, err := answer.Analyze(d, compare.Options{})
 	if err != nil {
 		s.Error = err.Error()
 		return s

@@ -16,7 +16,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -66,7 +66,8 @@ func planeOf(t mesh.Task) metric.Plane {
 // export writes every valid trial as a run in the layout of the
 // great-sidecar-debate: <mesh>/<rate>-<block>-metrics.csv, and the latencies in
 // wrk2's output format. Its plot script reads the directory.
-func export(dir string, d *result.Dir, r *analysis.Report) error {
+func export(dir string, a answer.Analysis) error {
+	d, r := a.Dir, a.Report
 	fail := func(err error) error { return fmt.Errorf("write results in the debate's layout: %w", err) }
 	records, err := d.Records()
 	if err != nil {
@@ -111,7 +112,7 @@ func rateOf(record *result.Record) float64 {
 
 // meshDir returns the directory of a run's mesh, followed by the other factors
 // that distinguish treatments. Without a mesh the directory is unmeshed.
-func meshDir(r *analysis.Report, record *result.Record) string {
+func meshDir(r *answer.Report, record *result.Record) string {
 	mesh := "unmeshed"
 	if v, ok := record.Factors[experiment.MeshFactor]; ok && report.Level(v) != "none" {
 		mesh = fileName(report.Level(v))

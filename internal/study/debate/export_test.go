@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/analysis"
-	"github.com/tare-mesh/tare/internal/answer/analysis/analysistest"
+	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/importer"
@@ -23,13 +23,13 @@ import (
 // exported writes the study in the debate's layout.
 func exported(t *testing.T) (*result.Dir, string) {
 	t.Helper()
-	d := analysistest.TwoRates().Write(t, filepath.Join(t.TempDir(), "run"))
-	r, err := analysis.Analyze(d, compare.Options{})
+	d := answertest.TwoRates().Write(t, filepath.Join(t.TempDir(), "run"))
+	r, err := answer.Analyze(d, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := export(dir, d, r); err != nil {
+	if err := export(dir, answer.Analysis{Dir: d, Report: r}); err != nil {
 		t.Fatal(err)
 	}
 	return d, dir
@@ -91,8 +91,8 @@ func TestExportedFiles(t *testing.T) {
 }
 
 func TestNamesCannotLeaveTheDirectory(t *testing.T) {
-	d := analysistest.TwoRates().Write(t, filepath.Join(t.TempDir(), "run"))
-	r, err := analysis.Analyze(d, compare.Options{})
+	d := answertest.TwoRates().Write(t, filepath.Join(t.TempDir(), "run"))
+	r, err := answer.Analyze(d, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestNamesCannotLeaveTheDirectory(t *testing.T) {
 // An import reads what the export writes: nodes with more than their pods, and requests that were
 // due in the measure phase but answered after it.
 func TestImportOfTheExport(t *testing.T) {
-	s := analysistest.TwoRates()
+	s := answertest.TwoRates()
 	s.RateFactor, s.Measure = true, 5
 	s.Change = func(r *result.Record) {
 		l := r.Load
@@ -115,12 +115,12 @@ func TestImportOfTheExport(t *testing.T) {
 		r.Node = &result.NodeUsage{Nodes: []result.MachineUsage{{Name: "n1", AllocatableCPU: 2, AllocatableMemory: 9 << 30, Start: start, End: end}}}
 	}
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
-	r, err := analysis.Analyze(d, compare.Options{})
+	r, err := answer.Analyze(d, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := export(dir, d, r); err != nil {
+	if err := export(dir, answer.Analysis{Dir: d, Report: r}); err != nil {
 		t.Fatal(err)
 	}
 	study, err := read([]string{dir}, importer.Options{Warmup: -1, Tail: -1})

@@ -1,0 +1,47 @@
+package answer
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/figures"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// importWarnings are the unknowns of an import: the noise between equal
+// treatments, the application's cost without a mesh, and whether the machine
+// changed from one mesh to the next.
+func importWarnings(run *compare.Run) []figures.Warning {
+	ws := []figures.Warning{}
+	if run.Assumed {
+		ws = append(ws, figures.Warning{Code: "no-baseline",
+			Message: "no run is without a mesh: the cost of each mesh is unknown; the meshes are compared with one another, " + compare.LevelText(run.File.Baseline[experiment.MeshFactor]) + " as the baseline",
+			Hint:    "choose another with --baseline mesh=NAME"})
+	}
+	if meshes, changes := sequence(run); meshes > 1 && changes < meshes {
+		ws = append(ws, figures.Warning{Code: "not-interleaved",
+			Message: fmt.Sprintf("the meshes (%d) were measured one after another: every difference includes other changes over that time, and no interval covers them", meshes),
+			Hint:    "interleave the meshes in random order, as tare run does"})
+	}
+	return append(ws, figures.Warning{Code: "no-floor", Message: "no A/A pair was run: the noise between identical treatments is unknown",
+		Hint: "import two sequences of one mesh, and compare them"})
+}
+
+// sequence counts the meshes, and how often one followed another in time.
+func sequence(run *compare.Run) (meshes, changes int) {
+	seen := map[string]bool{}
+	last := ""
+	for _, r := range slices.SortedFunc(slices.Values(run.Records), func(x, y result.Record) int { return x.Started.Compare(y.Started) }) {
+		m := compare.LevelText(r.Factors[experiment.MeshFactor])
+		if r.Started.IsZero() || r.Factors[experiment.MeshFactor] == nil {
+			continue
+		}
+		if last != "" && m != last {
+			changes++
+		}
+		seen[m], last = true, m
+	}
+	return len(seen), changes
+}
