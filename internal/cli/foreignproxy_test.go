@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/programtest"
+)
+
+// A proxy in Python that copies bytes and burns 200 µs of CPU for each request: listen, upstream, mode. It burns before it forwards
+// (weight), 50 to 300 ms later, in a helper that was forked twice, or in a child that ends after each request (plain: nowhere).
+const burningProxy = `
+import heapq, os, random, socket, sys, threading, time
+listen, upstream, mode = sys.argv[1:4]
+def address(text): host, port = text.rsplit(":", 1); return host, int(port)
+def burn():
+    until = time.thread_time_ns() + 200_000
+    while time.thread_time_ns() < until: pass
+due = []
+def later():
+    while True:
+        time.sleep(0.02)
+        while due and due[0] <= time.monotonic(): heapq.heappop(due); burn()
+def work():
+    if mode == "weight": burn()
+    if mode == "helper": os.write(jobs, b"x")
+    if mode == "later": heapq.heappush(due, time.monotonic() + random.uniform(0.05, 0.3))
+    if mode == "children":
+        if (pid := os.fork()) == 0:
+            burn()
+            os._exit(0)
+        os.waitpid(pid, 0)
+def copy(a, b, each):
+    try:
+        while data := a.recv(65536): each(); b.sendall(data)
+    except OSError: pass
+    for s in (a, b):
+        try: s.shutdown(socket.SHUT_RDWR)
+        except OSError: pass
+def serve(client):
+    server = socket.create_connection(address(upstream))
+    threading.Thread(target=copy, args=(client, server, work), daemon=True).start()
+    copy(server, client, lambda: None)
+if mode == "helper":
+    read, jobs = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() > 0: os._exit(0)
+        os.close(jobs)
+        while got := os.read(read, 64):
+            for _ in got: burn()
+        os._exit(0)
+    os.wait()
+if mode == "later": threading.Thread(target=later, daemon=True).start()
+listener = socket.create_server(address(listen), backlog=100)
+while True: threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+`
+
+// The known cost of a foreign proxy is found wherever it arises: in the proxy at once or after the answer, in a helper that left
+// it, and in children that end between two readings.
+func TestForeignProxyBurns(t *testing.T) {
+	python := programtest.Installed(t, "python3", "apt install python3")
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "burning.py"), []byte(burningProxy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	modes := []string{"plain", "weight", "later", "helper"}
+	text := `apiVersion: tare.dev/v1beta1
+kind: Experiment
+metadata: {name: foreign-proxy}
+factors: {mesh: [plain, weight, later, helper], rate: [200], connections: [4]}
+load: {arrivals: constant}
+baseline: {mesh: plain}
+order: interleaved
+control: false
+blocks: 4
+phases: {warmup: 1s, measure: 2s, drain: 1s}
+validity: {rateShortfall: 0.5, lateness: 5s}
+meshes:
+`
+	for _, mode := range modes {
+		text += fmt.Sprintf("  %s: {sidecar: {dir: %q, command: [%q, burning.py, \"${listen}\", \"${upstream}\", %s]}}\n", mode, dir, python, mode)
+	}
+	file := filepath.Join(dir, "foreign.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, _ := carriedOut(t, file)
+	// Two sidecars burn, and passing the work on costs Python some time.
+	const burnt = 2 * 200.0
+	for _, mode := range modes[1:] {
+		c, ok := r.Find(mode, "cpu_us_per_request/data")
+		if !ok || c.Difference == nil || c.Difference.Low == nil || c.Difference.High == nil {
+			t.Errorf("%s: no interval: %+v", mode, c)
+			continue
+		}
+		t.Logf("%s: %.0f [%.0f, %.0f] µs", mode, c.Difference.Estimate, *c.Difference.Low, *c.Difference.High)
+		if d := *c.Difference; *d.High < burnt || d.Estimate > 1.5*burnt {
+			t.Errorf("%s: measured %.0f [%.0f, %.0f] µs, burnt %.0f", mode, d.Estimate, *d.Low, *d.High, burnt)
+		}
+	}
+}
