@@ -96,25 +96,17 @@ func ShareFor(n int, alpha, power float64) (float64, bool) {
 // central t is off by several points at five pairs and small levels.
 func testPower(delta, df, alpha float64) float64 {
 	c := tQuantile(df, 1-alpha/2)
-	// s is the estimated over the true deviation: a chi with df degrees of freedom over √df.
-	const steps = 1200
-	top := 1 + 9/math.Sqrt(df)
+	// s is the estimated over the true deviation: a chi with df degrees of freedom over √df. Over its logarithm the trapezoid
+	// rule converges exponentially, and its error is below 1e-10 with these steps.
+	step := min(0.12, 1/(1.5*math.Sqrt(2*df+delta*delta)))
 	lg, _ := math.Lgamma(df / 2)
 	scale := math.Ln2 + df/2*math.Log(df/2) - lg
 	sum := 0.0
-	for i := 1; i <= steps; i++ {
-		s := top * float64(i) / steps
-		density := math.Exp(scale + (df-1)*math.Log(s) - df*s*s/2)
-		weight := 2.0 // Simpson's rule
-		if i%2 == 1 {
-			weight = 4
-		}
-		if i == steps {
-			weight = 1
-		}
-		sum += weight * density * (normal(delta-c*s) + normal(-delta-c*s))
+	for u := math.Log(1 + 9/math.Sqrt(df)); u > -1-30/df; u -= step {
+		s := math.Exp(u)
+		sum += math.Exp(scale+df*(u-s*s/2)) * (normal(delta-c*s) + normal(-delta-c*s))
 	}
-	return math.Min(1, sum*top/steps/3)
+	return math.Min(1, sum*step)
 }
 
 // normal is the standard normal distribution function.

@@ -269,7 +269,7 @@ func fakeRun(t *testing.T, text string, f *fake, mode string) (runner.Config, *e
 }
 
 var quickTiming = runner.Timing{Lead: 100 * time.Millisecond, Tail: 50 * time.Millisecond, Settle: 300 * time.Millisecond,
-	Overtime: time.Minute, Remove: 2 * time.Second, LoadGrace: 100 * time.Millisecond}
+	Deferral: 200 * time.Millisecond, Overtime: time.Minute, Remove: 2 * time.Second, LoadGrace: 100 * time.Millisecond}
 
 func quick(x *experiment.Experiment) {
 	x.Phases = experiment.Phases{Warmup: experiment.Duration(50 * time.Millisecond), Measure: experiment.Duration(300 * time.Millisecond), Drain: experiment.Duration(50 * time.Millisecond)}

@@ -23,8 +23,6 @@ const (
 	idleTolerance = 0.005
 	// lateReading is how much later one of two readings may be.
 	lateReading = 5 * time.Millisecond
-	// deferralLimit bounds the watch for the end of deferred work after a block.
-	deferralLimit = 2 * time.Second
 )
 
 // idleWindow is the time before and after a block in which the idle rate is measured.

@@ -17,6 +17,7 @@ type roundSchedule struct {
 	table           load.Slices // of nobody: Own is not set
 	own             int         // the member
 	members         int
+	deferral        time.Duration // [Timing.Deferral]
 }
 
 // apply makes p the load of one member.
@@ -26,7 +27,7 @@ func (s *roundSchedule) apply(p *load.Profile) {
 	alone := p.Warmup
 	p.Start, p.Warmup, p.Measure, p.Slices = s.start, s.warmup, s.measure, &table
 	interleave(p, alone, s.members)
-	last := deferralLimit + idleWindow(s.measure) + readingReserve // its process must live until the last reading
+	last := s.deferral + idleWindow(s.measure) + readingReserve // its process must live until the last reading
 	if p.Hold {
 		// It is ended after that reading, whenever it comes. Late answers keep their time.
 		p.Drain += p.Tail
@@ -46,8 +47,8 @@ func (rd *round) warmUp(ctx context.Context) error {
 	n := time.Duration(len(members))
 	common := roundSchedule{
 		warmup: time.Duration(p.Warmup) * n * p.Length, measure: time.Duration(p.Measure) * n * p.Length,
-		members: len(members),
-		table:   load.Slices{Length: p.Length, Guard: p.Guard, Owners: plan.Owners(members[0].setup.of.Seed, len(members), p.Warmup, p.Measure)},
+		members: len(members), deferral: rd.run.Timing.Deferral,
+		table: load.Slices{Length: p.Length, Guard: p.Guard, Owners: plan.Owners(members[0].setup.of.Seed, len(members), p.Warmup, p.Measure)},
 	}
 	for _, t := range members {
 		t.sliced = newSliceMember(t)

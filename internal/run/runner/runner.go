@@ -67,6 +67,7 @@ type Timing struct {
 	Settle    time.Duration // for tasks to become idle, default 3 s
 	Lead      time.Duration // from starting a generator that is not held to its first request, default 300 ms and 1 ms a connection
 	Tail      time.Duration // load after the measure phase, under which its end is read, default 500 ms
+	Deferral  time.Duration // for deferred work to end after a block, default 2 s
 	Overtime  time.Duration // for the generator to end, beyond its own deadline, default 10 s
 	Remove    time.Duration // deadline of Remove, default 90 s
 	LoadGrace time.Duration // from SIGTERM to SIGKILL of the generator, default 1 s
@@ -79,7 +80,7 @@ func (t Timing) withDefaults() Timing {
 	}{
 		{&t.Deploy, 2 * time.Minute}, {&t.Verify, 30 * time.Second}, {&t.Settle, 3 * time.Second},
 		{&t.Lead, 300 * time.Millisecond}, {&t.Tail, 500 * time.Millisecond},
-		{&t.Overtime, 10 * time.Second}, {&t.Remove, 90 * time.Second}, {&t.LoadGrace, time.Second},
+		{&t.Deferral, 2 * time.Second}, {&t.Overtime, 10 * time.Second}, {&t.Remove, 90 * time.Second}, {&t.LoadGrace, time.Second},
 	} {
 		if *d.field == 0 {
 			*d.field = d.value

@@ -18,13 +18,14 @@ import (
 // sliceReader reads the CPU clocks of all tasks of a round at the edges of slices. It is one thread
 // of tare, so that its own use is in plane harness. A [meter.Follower] reads them by itself.
 type sliceReader struct {
-	meter   meter.Meter
-	start   time.Time // of the schedule
-	table   load.Slices
-	first   int           // slice of the measure phase
-	window  time.Duration // in which the idle rate is measured
-	members []*sliceMember
-	late    []time.Duration // of the readings, after the instants at which they were due
+	meter    meter.Meter
+	start    time.Time // of the schedule
+	table    load.Slices
+	first    int           // slice of the measure phase
+	window   time.Duration // in which the idle rate is measured
+	deferral time.Duration // [Timing.Deferral]
+	members  []*sliceMember
+	late     []time.Duration // of the readings, after the instants at which they were due
 }
 
 // sliceMember is one trial of the round.
@@ -52,7 +53,7 @@ type shown struct {
 }
 
 func newSliceReader(m meter.Meter, s *roundSchedule, members []*trial) *sliceReader {
-	r := &sliceReader{meter: m, start: s.start, table: s.table, first: int(s.warmup / s.table.Length), window: idleWindow(s.measure)}
+	r := &sliceReader{meter: m, start: s.start, table: s.table, first: int(s.warmup / s.table.Length), window: idleWindow(s.measure), deferral: s.deferral}
 	for _, t := range members {
 		r.members = append(r.members, t.sliced)
 	}
@@ -76,7 +77,7 @@ func (r *sliceReader) due() (all []time.Time) {
 
 // afterwards are the instants of the readings after the last slice, until deferred work must have ended.
 func (r *sliceReader) afterwards() (all []time.Time) {
-	for at := lastRead; at <= deferralLimit+r.window; at += r.window / 2 {
+	for at := lastRead; at <= r.deferral+r.window; at += r.window / 2 {
 		all = append(all, r.start.Add(r.table.End()+at))
 	}
 	return all

@@ -33,7 +33,7 @@ const (
 // of others.
 func simulate(w work, warmup, measure time.Duration) (m *sliceMember, deferred time.Duration) {
 	slices := int((warmup + measure) / simSlice)
-	r := &sliceReader{first: int(warmup / simSlice), window: idleWindow(measure), table: load.Slices{Length: simSlice, Owners: make(load.Owners, slices)}}
+	r := &sliceReader{first: int(warmup / simSlice), window: idleWindow(measure), deferral: 2 * time.Second, table: load.Slices{Length: simSlice, Owners: make(load.Owners, slices)}}
 	done := map[time.Duration]time.Duration{} // work by instant
 	for i := range slices {
 		r.table.Owners[i] = (i/simMembers + i) % simMembers // rows of one slice each

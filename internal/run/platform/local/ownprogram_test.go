@@ -225,7 +225,7 @@ func TestOwnProgramWithEndlessAnswers(t *testing.T) {
 	t.Parallel()
 	one := own(t, "endless")
 	one.Ready = "/healthz"
-	d, err := deployOwn(t, Options{}, specOf(t, "none", app.Service{Name: "app", Own: one}))
+	d, err := deployOwn(t, Options{answer: time.Second}, specOf(t, "none", app.Service{Name: "app", Own: one}))
 	if err != nil {
 		t.Fatal(err)
 	}

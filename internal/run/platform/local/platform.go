@@ -46,6 +46,7 @@ type Options struct {
 	ProgramOf func(ctx context.Context, name, version string) (path, found string, err error)
 
 	edit   func(*app.Instance) // changes the configuration of an application, for tests
+	answer time.Duration       // maximum time of a probe, 0 for probeTimeout
 	settle time.Duration       // maximum delay of counters, 0 for settleTimeout
 	start  time.Duration       // maximum start of a program of the user, 0 for ownTimeout
 	astray time.Duration       // the same while it listens elsewhere, 0 for elsewhereTimeout
@@ -218,12 +219,13 @@ func (p *Platform) newDeployment(ctx context.Context, spec platform.Spec, abando
 	}
 	return &deployment{
 		layout: trial, workspace: files, processes: ps, control: control, proxies: data,
-		apps:     &applications{layout: trial, workspace: files, processes: ps, agent: p.options.AgentPath, edit: p.options.edit},
-		own:      &ownPrograms{layout: trial, workspace: files, processes: ps, limit: cmp.Or(p.options.start, ownTimeout), elsewhere: cmp.Or(p.options.astray, elsewhereTimeout)},
-		verifier: &verifier{layout: trial, processes: ps, control: control, proxies: data, settle: cmp.Or(p.options.settle, settleTimeout)},
-		faults:   &taskFaults{layout: trial, processes: ps, control: control},
-		network:  &networkFaults{layout: trial, processes: ps},
-		times:    &stageTimes{layout: trial, workspace: files},
+		apps: &applications{layout: trial, workspace: files, processes: ps, agent: p.options.AgentPath, edit: p.options.edit},
+		own:  &ownPrograms{layout: trial, workspace: files, processes: ps, limit: cmp.Or(p.options.start, ownTimeout), elsewhere: cmp.Or(p.options.astray, elsewhereTimeout)},
+		verifier: &verifier{layout: trial, processes: ps, control: control, proxies: data,
+			answer: cmp.Or(p.options.answer, probeTimeout), settle: cmp.Or(p.options.settle, settleTimeout)},
+		faults:  &taskFaults{layout: trial, processes: ps, control: control},
+		network: &networkFaults{layout: trial, processes: ps},
+		times:   &stageTimes{layout: trial, workspace: files},
 	}, nil
 }
 

@@ -25,7 +25,7 @@ import (
 
 // client sends requests in one protocol, each on its own connection.
 type client struct {
-	// probe sends one request as the load does. An answer with an error has its status only.
+	// probe sends one request as the load does, until ctx ends. An answer with an error has its status only.
 	probe func(ctx context.Context, r *request) (check.Answer, error)
 	// exchange requests the health of a pod's application on an existing connection.
 	exchange func(ctx context.Context, conn net.Conn, p *pod) error
@@ -50,7 +50,6 @@ func protocols(version int) *http.Protocols {
 
 func probeHTTP(version int) func(context.Context, *request) (check.Answer, error) {
 	client := http.Client{
-		Timeout:       probeTimeout,
 		Transport:     &http.Transport{DisableKeepAlives: true, DisableCompression: true, Protocols: protocols(version)},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -76,8 +75,6 @@ func onlyConn(conn net.Conn) *http.Transport {
 
 // probeGRPC calls the method of a request. A stream is not opened: the probe is then a health check.
 func probeGRPC(ctx context.Context, r *request) (a check.Answer, err error) {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
 	header, method := r.header.Clone(), r.url.Path
 	header.Set(app.AloneHeader, "1")
 	message := rpc.Message{rpc.Append(nil, app.GRPCPayload, r.body)}
@@ -119,8 +116,6 @@ func probeGRPC(ctx context.Context, r *request) (a check.Answer, err error) {
 
 // probeTCP sends bytes, at least one, and expects them back.
 func probeTCP(ctx context.Context, r *request) (a check.Answer, err error) {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", r.url.Host)
 	if err != nil {
 		return a, err
@@ -154,8 +149,6 @@ func echoed(ctx context.Context, conn net.Conn, sent []byte) error {
 // probeWebSocket opens a connection. A service of tare must also send its message back, but that
 // of a program of the user is unknown.
 func probeWebSocket(ctx context.Context, r *request) (a check.Answer, err error) {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
 	header := r.header.Clone()
 	header.Set(app.AloneHeader, "1")
 	header.Del(app.AnswersHeader) // the probe expects an echo

@@ -30,6 +30,7 @@ type verifier struct {
 	processes *processes
 	control   *controlPlane
 	proxies   *proxies
+	answer    time.Duration // maximum time of a probe
 	settle    time.Duration // maximum delay of counters
 	proven    []check.Check // by nonces, before the applications started
 	refused   bool          // an earlier verification made connections that proxies refused
@@ -104,7 +105,9 @@ func (v *verifier) probe(ctx context.Context, probe platform.Probe, requests []r
 	all, first := platform.Answers{Failed: map[string]int{}}, ""
 	for i := range requests {
 		requests[i].echoes = !s.IsOwn()
-		a, err := client.probe(ctx, &requests[i])
+		within, cancel := context.WithTimeout(ctx, v.answer)
+		a, err := client.probe(within, &requests[i])
+		cancel()
 		if err == nil {
 			all.Good++
 			a.Request, a.Probes = requests[i].name, 1
