@@ -33,7 +33,7 @@ var layers = [][]string{
 	{"internal/show/report", "internal/show/loadpage"},
 	{"internal/importer", "internal/run/meter/agent", "internal/run/meter/kubelet", "internal/run/meter/metricsapi"},
 	{"internal/answer", "internal/result/verify", "internal/run/generator", "internal/run/meter", "internal/run/timeline",
-		"internal/run/platform/local", "internal/run/platform/kube", "internal/inside/service", "internal/inside/proxy"},
+		"internal/run/platform/local", "internal/run/platform/kube", "internal/inside/service", "internal/inside/proxy", "internal/inside/control"},
 	{"internal/compare"},
 	{"internal/figures"},
 	{"internal/run/platform/platformtest", "internal/answer/answertest", "internal/study/debate/debatetest", "internal/importer/importertest", "internal/cli/clitest", "internal/base/programtest"},

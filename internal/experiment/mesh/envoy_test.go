@@ -43,10 +43,13 @@ func TestEnvoyDefinitions(t *testing.T) {
 		testPair(t, d, program)
 	})
 	for _, d := range mesh.Builtin() {
-		if d.Local == nil || d.Local.Sidecar.Program != "envoy" || len(d.Local.Controls()) > 0 {
-			continue // what a control plane configures is tried where one can be started
+		if d.Local == nil || d.Local.Sidecar.Program != "envoy" {
+			continue
 		}
 		ran[d.Name] = true
+		if len(d.Local.Controls()) > 0 {
+			continue // what a control plane configures is tried where one can be started
+		}
 		t.Run(d.Name, func(t *testing.T) { testPair(t, d, program) })
 	}
 	for _, name := range mesh.Names() {

@@ -80,7 +80,7 @@ func load(t *testing.T, name string) mesh.Definition {
 }
 
 func TestPlatform(t *testing.T) {
-	names := []string{"none", "reference", "reference-mtls", "envoy", "envoy-plaintext", "envoy-tcp"}
+	names := []string{"none", "reference", "reference-mtls", "envoy", "envoy-plaintext", "envoy-xds", "envoy-tcp"}
 	switch {
 	case testing.Short():
 		t.Attr("short", "without Envoy and Consul")

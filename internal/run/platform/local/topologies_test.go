@@ -99,7 +99,7 @@ func TestFacesAsPublished(t *testing.T) {
 
 // Every protocol works at the entry and between services, through every proxy that supports it.
 func TestEveryProtocol(t *testing.T) {
-	meshes := []string{"none", "envoy", "envoy-plaintext", "envoy-retries", "envoy-tcp"}
+	meshes := []string{"none", "envoy", "envoy-plaintext", "envoy-xds", "envoy-retries", "envoy-tcp"}
 	if testing.Short() {
 		t.Attr("short", "without Envoy")
 		meshes = meshes[:1]

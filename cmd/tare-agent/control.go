@@ -1,0 +1,31 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tare-mesh/tare/internal/inside/control"
+)
+
+func newControlCommand() *cobra.Command {
+	var listen, tokenFile, dir string
+	var delay time.Duration
+	cmd := &cobra.Command{
+		Use:   "control",
+		Short: "Configure Envoys by files: a control plane with a known delay",
+		Long: `control holds the routes and endpoints of services, for a client with the token, and
+writes each change to files that Envoys watch. A delay before each change is a standard
+weight for measurements of changes.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return serveWithToken(cmd, listen, tokenFile, func(token string) (server, error) { return control.New(token, dir, delay) })
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&listen, "listen", "127.0.0.1:9097", "`address` to listen on")
+	f.StringVar(&tokenFile, "token-file", "", "`file` with the token that every request needs")
+	f.StringVar(&dir, "dir", ".", "`directory` of the files")
+	f.DurationVar(&delay, "delay", 0, "`time` from a request to its change")
+	return cmd
+}

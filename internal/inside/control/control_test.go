@@ -1,0 +1,140 @@
+package control_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/wait"
+	"github.com/tare-mesh/tare/internal/inside/control"
+)
+
+const token = "0123456789abcdef"
+
+// plane is a control plane that runs, and the directory that it writes to.
+type plane struct{ url, dir string }
+
+func start(t *testing.T, delay time.Duration) plane {
+	p := plane{dir: t.TempDir()}
+	served, err := control.New(token, p.dir, delay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.url = "http://" + l.Addr().String()
+	go func() { _ = served.Serve(t.Context(), l) }()
+	return p
+}
+
+// put sends a request and returns its status.
+func (p plane) put(t *testing.T, path, body string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, p.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp.StatusCode
+}
+
+func (p plane) read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(p.dir, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !json.Valid(text) {
+		t.Fatalf("%s is not JSON: %s", file, text)
+	}
+	return string(text)
+}
+
+func TestChangesReachTheFilesInOrder(t *testing.T) {
+	p := start(t, 5*time.Millisecond)
+	if got := p.put(t, "/services", `{"echo": [{"ip": "127.0.0.2", "port": 1}, {"ip": "127.0.0.3", "port": 2}]}`); got != http.StatusOK {
+		t.Fatalf("register: status %d", got)
+	}
+	if text := p.read(t, "echo-routes.json"); !strings.Contains(text, `"0 %UPSTREAM_REMOTE_ADDRESS%"`) {
+		t.Errorf("routes: %s", text)
+	}
+	for version := range 20 {
+		if got := p.put(t, "/services/echo/version", strconv.Itoa(version+1)); got != http.StatusOK {
+			t.Fatalf("version %d: status %d", version+1, got)
+		}
+	}
+	if got := p.put(t, "/services/echo/endpoints", `[{"ip": "127.0.0.3", "port": 2}]`); got != http.StatusOK {
+		t.Fatalf("endpoints: status %d", got)
+	}
+	if err := wait.Within(t.Context(), time.Minute, time.Millisecond, func(context.Context) error {
+		if text := p.read(t, "echo-endpoints.json"); strings.Contains(text, "127.0.0.2") {
+			return errors.New("the removed endpoint is still in " + text)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if text := p.read(t, "echo-routes.json"); !strings.Contains(text, `"20 %UPSTREAM_REMOTE_ADDRESS%"`) {
+		t.Errorf("the last version is not in: %s", text)
+	}
+	if text := p.read(t, "echo-endpoints.json"); !strings.Contains(text, `"version_info":"2"`) {
+		t.Errorf("endpoints: %s", text)
+	}
+}
+
+func TestRegisteringAgainChangesNothing(t *testing.T) {
+	p := start(t, 0)
+	p.put(t, "/services", `{"echo": [{"ip": "127.0.0.2", "port": 1}]}`)
+	before := p.read(t, "echo-endpoints.json")
+	if got := p.put(t, "/services", `{"echo": [], "users": []}`); got != http.StatusOK {
+		t.Fatalf("status %d", got)
+	}
+	if after := p.read(t, "echo-endpoints.json"); after != before {
+		t.Errorf("got %s, want %s", after, before)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	p := start(t, 0)
+	p.put(t, "/services", `{"echo": []}`)
+	for name, c := range map[string]struct {
+		path, body string
+		status     int
+	}{
+		"a path as name":     {"/services", `{"../echo": []}`, http.StatusBadRequest},
+		"an unknown service": {"/services/users/version", `1`, http.StatusNotFound},
+		"a text as version":  {"/services/echo/version", `"1"`, http.StatusBadRequest},
+		"an unknown field":   {"/services/echo/endpoints", `[{"host": "a"}]`, http.StatusBadRequest},
+	} {
+		if got := p.put(t, c.path, c.body); got != c.status {
+			t.Errorf("%s: status %d, want %d", name, got, c.status)
+		}
+	}
+	files, err := os.ReadDir(p.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range files {
+		names = append(names, f.Name())
+	}
+	if want := []string{"echo-endpoints.json", "echo-routes.json"}; !slices.Equal(names, want) {
+		t.Errorf("files: got %v, want %v", names, want)
+	}
+}
