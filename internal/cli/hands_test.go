@@ -170,7 +170,24 @@ func TestVerifyOfDamagedRoots(t *testing.T) {
 // Flags name their value and what it must be, in words.
 func TestWrongNumbersInFlags(t *testing.T) {
 	for args, want := range map[string]string{
-		"load -n 1e5 http://127.0.0.1:1/": "--requests is \"1e5\", not a whole number",
+		"load -n 1e5 http://127.0.0.1:1/":              "--requests is \"1e5\", not a whole number",
+		"load --fail-under NaN http://127.0.0.1:1/":    `"NaN" is not a share`,
+		"load --gate success>NaN http://127.0.0.1:1/":  `"NaN" is not a share`,
+		"load --rate NaN http://127.0.0.1:1/":          `"NaN" is neither a number of requests per second`,
+		"load --speed zz http://127.0.0.1:1/":          "--speed must be used with --targets",
+		"load --proto missing http://127.0.0.1:1/":     "--proto needs a URL of gRPC",
+		"load --cacert missing https://127.0.0.1:1/":   "--cacert: stat missing",
+		"load --streams -1 --http2 http://127.0.0.1:1": "--streams must be above 0",
+		"doctor --set=NaN":                             "--set needs an experiment file",
+		"watch --speed NaN":                            "--speed is NaN",
+		"plot --width NaN -o a.svg":                    "--width NaN is not from 60 to 1000 mm",
+		"compare a b --confidence NaN":                 "--confidence is NaN",
+		"history a b --alpha NaN":                      "--alpha is NaN",
+		"import fortio a --out b --rate NaN":           "--rate is NaN",
+		"import fortio a --out b --rate -3":            "--rate is -3",
+		"weigh --rate NaN ./a":                         "--rate is NaN",
+		"weigh --rate +Inf ./a":                        "--rate is +Inf",
+		"weigh --rate -3 --namespace a":                "--rate is -3",
 	} {
 		_, err := output(t, strings.Fields(args)...)
 		if exitCode(err) != console.BadUsage || strings.Contains(err.Error(), "strconv") || !strings.Contains(err.Error(), want) {

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -73,6 +74,9 @@ func (c resultsImport) importResults(source string, paths []string, o importOpti
 			names = append(names, s.Name)
 		}
 		return hint.Usage(fmt.Errorf("unknown source %q", source), "sources: "+strings.Join(names, ", "))
+	}
+	if !(o.Rate >= 0) || math.IsInf(o.Rate, 0) { // NaN is neither
+		return hint.Usage(fmt.Errorf("--rate is %v", o.Rate), "write the requests per second, such as 500")
 	}
 	study, err := importSources()[i].Read(paths, o.Options)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -23,6 +24,30 @@ func TestRoundingIsNoDifference(t *testing.T) {
 	for i, want := range []float64{0, 0, -1e-6} {
 		if d := p.treatment[i] - p.baseline[i]; d < want-1e-12 || d > want+1e-12 || want == 0 && d != 0 {
 			t.Errorf("block %d: %g, want %g", i+1, d, want)
+		}
+	}
+}
+
+// The message of two runs without a common treatment lists the levels that differ, and never "one has none".
+func TestDifferingFactors(t *testing.T) {
+	of := func(factor string, levels ...any) plan.Plan {
+		var p plan.Plan
+		for _, level := range levels {
+			p.Treatments = append(p.Treatments, plan.Treatment{Factors: plan.Factors{factor: level}})
+		}
+		return p
+	}
+	for _, c := range []struct {
+		base, next plan.Plan
+		want       string
+	}{
+		{of("mesh", "none", "envoy"), of("mesh", "istio"), "mesh is envoy, none in one and istio in the other"},
+		{of("rate", 50.0, 100.0), of("rate", 200.0), "rate is 100, 50 in one and 200 in the other"},
+		{of("mesh", "none"), of("rate", 50.0), "mesh is none in one and absent in the other; rate is absent in one and 50 in the other"},
+		{of("mesh", "none"), of("mesh", "none"), "their factors agree, but not the combinations or the settings behind them"},
+	} {
+		if got := differingFactors(c.base, c.next); got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
 		}
 	}
 }

@@ -27,6 +27,7 @@ type requests struct {
 	took        []time.Duration
 	marks       []uint64 // a hash of each request
 	statuses    map[string]int64
+	fraction    bool // a time has a fraction of a second
 }
 
 // seed is shared by all marks, so that equal requests have equal marks.
@@ -37,6 +38,7 @@ func (c *requests) add(o *Output, r generator.Record) {
 		c.first, c.last, c.responses, c.statuses = r.At, r.At, r.Response >= 0, map[string]int64{}
 	}
 	c.first, c.last, c.end = min(c.first, r.At), max(c.last, r.At), max(c.end, r.Done)
+	c.fraction = c.fraction || r.Done%time.Second != 0
 	c.marks = append(c.marks, maphash.Comparable(seed, r))
 	switch {
 	case r.Code == 0:
@@ -79,6 +81,10 @@ func (c *requests) finish(o *Output) error {
 	o.statuses = c.statuses
 	if o.Seconds <= 0 {
 		o.Seconds = (c.end - c.first).Seconds()
+	}
+	if share := 1 / max(o.Seconds, 1); !c.fraction && share >= 0.01 {
+		o.warn("source-note", fmt.Sprintf("the times of %s are whole seconds: a duration of %.3g s, and rates, are off by up to %.0f %%", o.generator, o.Seconds, 100*share),
+			"record fractions of a second, as k6 does with --out json or K6_CSV_TIME_FORMAT=unix_milli", metric.Rate)
 	}
 	if c.last > c.first { // a time that lacks one interval
 		o.sent = float64(c.n-1) / (c.last - c.first).Seconds()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -215,8 +216,8 @@ func (o Weigh) file(args []string) (*weighFile, error) {
 		return nil, hint.Usage(fmt.Errorf("--time %v is not between 10s and 24h", o.Time), "")
 	case slices.Equal(o.Meshes, []string{"none"}):
 		return nil, hint.Usage(errors.New("--mesh none is the baseline"), "name the mesh to compare with it, such as envoy")
-	case o.Rate < 0:
-		return nil, hint.Usage(fmt.Errorf("--rate %v is negative", o.Rate), "omit --rate: tare then searches for a rate")
+	case !(o.Rate >= 0) || math.IsInf(o.Rate, 0): // NaN is neither
+		return nil, hint.Usage(fmt.Errorf("--rate is %v", o.Rate), "omit --rate: tare then searches for a rate")
 	}
 	for _, d := range mesh.Builtin() {
 		if slices.Contains(o.Meshes, d.Name) && d.On(mesh.OnLocal) != nil {

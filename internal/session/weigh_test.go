@@ -106,7 +106,7 @@ func TestWeighRefuses(t *testing.T) {
 		"--time 1s is": {[]string{"./server"}, func(o *Weigh) { o.Time = time.Second }},
 		"the baseline": {[]string{"./server"}, func(o *Weigh) { o.Meshes = []string{"none"} }},
 		"Name: value":  {[]string{"./server"}, func(o *Weigh) { o.Headers = []string{"shop.example"} }},
-		"--rate -1 is": {[]string{"./server"}, func(o *Weigh) { o.Rate = -1 }},
+		"--rate is -1": {[]string{"./server"}, func(o *Weigh) { o.Rate = -1 }},
 	} {
 		if _, err := flagsOf(tc.flags).file(tc.args); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

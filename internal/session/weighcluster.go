@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,8 +38,8 @@ func (o Weigh) fileOnCluster(args []string) (*weighFile, error) {
 		return nil, hint.Usage(errors.New("--sidecar is for a program on this machine"), "name a mesh of the cluster with --mesh")
 	case o.Ready != "":
 		return nil, hint.Usage(errors.New("--ready is for a program on this machine"), "pods have readiness probes of their own")
-	case o.Rate < 0:
-		return nil, hint.Usage(fmt.Errorf("--rate %v is negative", o.Rate), "leave it out for the default")
+	case !(o.Rate >= 0) || math.IsInf(o.Rate, 0): // NaN is neither
+		return nil, hint.Usage(fmt.Errorf("--rate is %v", o.Rate), "leave it out for the default")
 	case slices.Equal(o.Meshes, []string{"none"}):
 		return nil, hint.Usage(errors.New("--mesh none is the baseline"), "name the mesh to compare with it, such as istio")
 	}
