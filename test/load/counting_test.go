@@ -2,6 +2,7 @@ package load
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -36,7 +37,7 @@ func TestCountingServers(t *testing.T) {
 	tare := build(t)
 	for _, s := range []countingServer{
 		{"aiohttp", python, false}, {"uvicorn", python, false}, {"gunicorn", python, false}, {"hypercorn", python, true},
-		{"puma", puma, false}, {"tomcat", java, true}, {"jetty", java, true},
+		{"puma", puma, false}, {"tomcat", java, true}, {"jetty", java, true}, {"undertow", java, true},
 	} {
 		t.Run(s.framework, func(t *testing.T) { compareCounts(t, tare, s) })
 	}
@@ -124,9 +125,13 @@ func puma(t *testing.T, framework string) []string {
 	return []string{programtest.Installed(t, "ruby", serversScript), "testdata/server.rb"}
 }
 
-// java compiles and runs the server from its source, with the libraries of both frameworks.
+// java compiles and runs the server from its source, with the libraries of all frameworks.
 func java(t *testing.T, framework string) []string {
 	programtest.Installed(t, "javac", serversScript)
+	undertow := filepath.Join(serversDir(), "..", "undertow")
+	if jars, _ := filepath.Glob(filepath.Join(undertow, "undertow-core-*.jar")); jars == nil {
+		programtest.Missing(t, errors.New("undertow-core is missing"), serversScript)
+	}
 	var path []string
 	for _, name := range []string{
 		"tomcat10-embed-core", "tomcat10-annotations-api", "servlet-api", "jetty9-server", "jetty9-http", "jetty9-io", "jetty9-util",
@@ -138,5 +143,6 @@ func java(t *testing.T, framework string) []string {
 		}
 		path = append(path, jar)
 	}
+	path = append(path, filepath.Join(undertow, "*"))
 	return []string{programtest.Installed(t, "java", serversScript), "-cp", strings.Join(path, string(os.PathListSeparator)), "testdata/Server.java", framework}
 }

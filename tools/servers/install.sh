@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Unpacks Debian's nginx, Apache, HAProxy, lighttpd, Caddy, h2o and redis, Python's aiohttp, uvicorn, hypercorn and gunicorn, and
 # Java's Tomcat and Jetty, with libraries that may be missing, into the user's cache. They are for the conformance tests of
-# tare load and for applications on a cluster. Nothing of these is installed. A complete copy is kept. Node.js, Ruby's Puma, a
+# tare load and for applications on a cluster. Undertow comes from Maven Central. Nothing of these is installed. A complete copy is kept. Node.js, Ruby's Puma, a
 # JDK, for make e2e-all cargo, and programs that other tests call are taken from PATH, or installed as root.
 set -euo pipefail
 
@@ -15,7 +15,7 @@ log() { printf 'servers: %s\n' "$*" >&2; }
 . "$(dirname "${BASH_SOURCE[0]}")/../debian.sh"
 
 missing=()
-for program in node:nodejs curl jq minisign puma javac:default-jdk-headless ${TARE_TEST_ALL:+cargo}; do command -v "${program%:*}" >/dev/null || missing+=("${program#*:}"); done
+for program in node:nodejs curl jq minisign puma javac:default-jdk-headless mvn:maven ${TARE_TEST_ALL:+cargo}; do command -v "${program%:*}" >/dev/null || missing+=("${program#*:}"); done
 python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
 if [ "${#missing[@]}" -gt 0 ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
   log "apt-get install ${missing[*]}"
@@ -23,3 +23,7 @@ if [ "${#missing[@]}" -gt 0 ] && [ "$(id -u)" -eq 0 ] && command -v apt-get >/de
 fi
 for program in node curl jq minisign; do command -v "$program" >/dev/null || { log "put $program on PATH"; exit 1; }; done
 debian_tree "$to" debian_whole "${packages[@]}"
+if ! ls "$to/../undertow/"undertow-core-*.jar >/dev/null 2>&1 && command -v mvn >/dev/null; then
+  log "undertow by mvn"
+  mvn -q -B -f "$(dirname "${BASH_SOURCE[0]}")/pom.xml" org.apache.maven.plugins:maven-dependency-plugin:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$(readlink -f "$to/..")/undertow" >&2
+fi

@@ -10,7 +10,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.IntConsumer;
 import java.util.function.LongConsumer;
 
-/** A server of Tomcat or Jetty with the paths and the output of server.py: counts of requests, bodies and connections. */
+/** A server of Tomcat, Jetty or Undertow with the paths and the output of server.py: counts of requests, bodies and connections. */
 public class Server {
     static final AtomicLong requests = new AtomicLong(), body = new AtomicLong();
     static final Map<Integer, AtomicLong> statuses = new ConcurrentSkipListMap<>();
@@ -79,9 +79,27 @@ public class Server {
         return server::stop;
     }
 
+    static Stop undertow(String host, int port) throws Exception {
+        io.undertow.server.HttpHandler all = e -> {
+            e.startBlocking();
+            answer(e.getRequestMethod().toString(), e.getRequestPath(), e.getSourceAddress().getPort(), e.getInputStream(), e::setStatusCode,
+                e::setResponseContentLength, e.getOutputStream());
+            e.endExchange();
+        };
+        var server = io.undertow.Undertow.builder().addHttpListener(port, host)
+            .setServerOption(io.undertow.UndertowOptions.ENABLE_HTTP2, true)
+            .setHandler(new io.undertow.server.handlers.HttpContinueReadHandler(new io.undertow.server.handlers.BlockingHandler(all))).build();
+        server.start();
+        return server::stop;
+    }
+
     public static void main(String[] args) throws Exception {
         int port = Integer.parseInt(args[2]);
-        Stop server = args[0].equals("tomcat") ? tomcat(args[1], port) : jetty(args[1], port);
+        Stop server = switch (args[0]) {
+            case "tomcat" -> tomcat(args[1], port);
+            case "jetty" -> jetty(args[1], port);
+            default -> undertow(args[1], port);
+        };
         Runtime.getRuntime().addShutdownHook(new Thread(() -> {
             try {
                 server.stop();
