@@ -18,15 +18,6 @@ import (
 	"github.com/tare-mesh/tare/internal/study/sidecar/adder"
 )
 
-// waysFlags adds the flags for the sidecar's addresses of the function.
-func waysFlags(cmd *cobra.Command, w *adder.Ways, rest, grpc string) {
-	f := cmd.Flags()
-	f.StringVar(&w.REST, sidecar.RESTFlag, rest, "`address` for REST over TCP")
-	f.StringVar(&w.RESTSocket, sidecar.RESTSocketFlag, "", "`path` of the socket for REST")
-	f.StringVar(&w.GRPC, sidecar.GRPCFlag, grpc, "`address` for gRPC over TCP")
-	f.StringVar(&w.GRPCSocket, sidecar.GRPCSocketFlag, "", "`path` of the socket for gRPC")
-}
-
 func newSidecarCommand() *cobra.Command {
 	var w adder.Ways
 	cmd := &cobra.Command{
@@ -102,6 +93,15 @@ func newAdderCommand() *cobra.Command {
 	f.StringVar(&tokenFile, "token-file", "", "`file` with the token for /probe, readable only by its owner")
 	f.Var(scalar{&size, "size"}, "response-size", "length of the response body, at least the length of the sum")
 	return cmd
+}
+
+// waysFlags adds the flags for the sidecar's addresses of the function.
+func waysFlags(cmd *cobra.Command, w *adder.Ways, rest, grpc string) {
+	f := cmd.Flags()
+	f.StringVar(&w.REST, sidecar.RESTFlag, rest, "`address` for REST over TCP")
+	f.StringVar(&w.RESTSocket, sidecar.RESTSocketFlag, "", "`path` of the socket for REST")
+	f.StringVar(&w.GRPC, sidecar.GRPCFlag, grpc, "`address` for gRPC over TCP")
+	f.StringVar(&w.GRPCSocket, sidecar.GRPCSocketFlag, "", "`path` of the socket for gRPC")
 }
 
 func handled(h http.Handler) func(context.Context, net.Listener) error {

@@ -15,6 +15,24 @@ import (
 	"github.com/tare-mesh/tare/internal/session"
 )
 
+// planAllocation prints the allocation from earlier runs in runs/, if there are any.
+func (c precisionPlanner) planAllocation(s *session.Study) error {
+	if s.Plan.Slices == nil {
+		return nil
+	}
+	runs, err := s.Earlier(nil, "phases.measure") // the noise of a row does not depend on it
+	if err != nil || len(runs) == 0 {
+		return err
+	}
+	defer func() {
+		for _, d := range runs {
+			_ = d.Close()
+		}
+	}()
+	fmt.Fprintln(c.Out)
+	return writeAllocation(c.Out, s, runs, 0)
+}
+
 // leastMeasure is the shortest measure phase that is proposed.
 const leastMeasure = time.Second
 
@@ -76,22 +94,4 @@ func bestWords(s *session.Study, c compare.Components, least int, share float64)
 // settings are an allocation as a user writes it.
 func settings(a compare.Allocation, s *plan.Slices) string {
 	return fmt.Sprintf("blocks=%d phases.measure=%v", a.Blocks, experiment.Duration(time.Duration(a.Rows)*s.Length))
-}
-
-// planAllocation prints the allocation from earlier runs in runs/, if there are any.
-func (c precisionPlanner) planAllocation(s *session.Study) error {
-	if s.Plan.Slices == nil {
-		return nil
-	}
-	runs, err := s.Earlier(nil, "phases.measure") // the noise of a row does not depend on it
-	if err != nil || len(runs) == 0 {
-		return err
-	}
-	defer func() {
-		for _, d := range runs {
-			_ = d.Close()
-		}
-	}()
-	fmt.Fprintln(c.Out)
-	return writeAllocation(c.Out, s, runs, 0)
 }

@@ -90,11 +90,6 @@ pass or fail makes it 0 or 4); 1 the runs cannot be compared; 2 a mistake in a g
 	return cmd
 }
 
-// acrossFormats are the formats of a comparison of two runs, the default first.
-func acrossFormats(o report.Options) []report.AcrossFormat {
-	return append(report.AcrossFormats(o), report.AcrossFormat{Name: pageFormat().Name, Doc: pageFormat().Doc, Write: page.WriteAcross})
-}
-
 func acrossFormatNames() []string {
 	var names []string
 	for _, f := range acrossFormats(report.Options{}) {
@@ -181,6 +176,11 @@ func acrossFormat(o compareOptions, w io.Writer) (report.AcrossFormat, bool) {
 		}
 	}
 	return report.AcrossFormat{}, false
+}
+
+// acrossFormats are the formats of a comparison of two runs, the default first.
+func acrossFormats(o report.Options) []report.AcrossFormat {
+	return append(report.AcrossFormats(o), report.AcrossFormat{Name: pageFormat().Name, Doc: pageFormat().Doc, Write: page.WriteAcross})
 }
 
 func (c comparer) writeAcross(a *compare.Across, o compareOptions) error {

@@ -76,14 +76,6 @@ func lookProcessors(context.Context, *examined) health.Finding {
 	return health.WarnIf(n < health.FewProcessors, "%s", printable.Counted(n, "CPU"))
 }
 
-// unknown is the finding for a fact that this system does not report.
-func unknown(x *examined) health.Finding {
-	if x.unread != nil {
-		return health.Finding{Verdict: health.Warn, Detail: x.unread.Error()}
-	}
-	return health.Finding{Detail: "unknown on this system"}
-}
-
 func lookLimit(_ context.Context, x *examined) health.Finding {
 	f := x.fitness
 	if x.unread != nil {
@@ -155,6 +147,14 @@ func lookLateness(_ context.Context, x *examined) health.Finding {
 	most, _ := x.fitness.LatenessAt(1)
 	return health.WarnIf(p99 > lateWaking, "p50 %v, p99 %v, max %v, of %d wake-ups",
 		p50.Round(time.Microsecond), p99.Round(time.Microsecond), most.Round(time.Microsecond), len(x.fitness.Lateness))
+}
+
+// unknown is the finding for a fact that this system does not report.
+func unknown(x *examined) health.Finding {
+	if x.unread != nil {
+		return health.Finding{Verdict: health.Warn, Detail: x.unread.Error()}
+	}
+	return health.Finding{Detail: "unknown on this system"}
 }
 
 // lookFor finds a program as a run does, but downloads nothing.

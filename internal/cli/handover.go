@@ -33,25 +33,6 @@ type handOver struct {
 
 func newHandOver() handOver { return handOver{exec: syscall.Exec} }
 
-// run runs tare-kube with args in place of this process. It returns only if that fails.
-func (h handOver) run(args []string) error {
-	path, err := companion.Kube.Find()
-	if err != nil {
-		return err
-	}
-	// A variable given twice has its first value.
-	env := slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, envVersion+"=") })
-	env = append(env, envVersion+"="+console.Version())
-	name := path
-	if filepath.Base(os.Args[0]) == plugin {
-		name = plugin
-	}
-	if err := h.exec(path, append([]string{name}, args...), env); err != nil {
-		return hint.New(companion.Kube.Install, "start %s: %w", path, err)
-	}
-	return nil
-}
-
 // checkVersion is called first thing: a process that took over a command must be tare-kube, of tare's version.
 func (handOver) checkVersion(isKube bool) error {
 	by := os.Getenv(envVersion)
@@ -86,4 +67,23 @@ func (c *CommandLine) newStub(name string) *cobra.Command {
 		}
 	})
 	return cmd
+}
+
+// run runs tare-kube with args in place of this process. It returns only if that fails.
+func (h handOver) run(args []string) error {
+	path, err := companion.Kube.Find()
+	if err != nil {
+		return err
+	}
+	// A variable given twice has its first value.
+	env := slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, envVersion+"=") })
+	env = append(env, envVersion+"="+console.Version())
+	name := path
+	if filepath.Base(os.Args[0]) == plugin {
+		name = plugin
+	}
+	if err := h.exec(path, append([]string{name}, args...), env); err != nil {
+		return hint.New(companion.Kube.Install, "start %s: %w", path, err)
+	}
+	return nil
 }

@@ -94,12 +94,6 @@ func (f *rpcFlags) refuse(p *load.Profile, changed func(string) bool) error {
 	return errors.Join(errs...)
 }
 
-// described reports whether tare-kube is to describe the method.
-func (f *rpcFlags) described(p *load.Profile) bool {
-	return p.Protocol == load.ProtocolGRPC && p.BodyFile == "" && p.RequestSize == 0 &&
-		(f.scheme || f.json != nil || len(f.protos) > 0 || f.protoset != "")
-}
-
 // takeData keeps the body of --data as JSON if it is to be encoded.
 func (f *rpcFlags) takeData(p *load.Profile, body []byte, source string) bool {
 	text := bytes.TrimSpace(body)
@@ -120,20 +114,10 @@ func (f *rpcFlags) lists(p *load.Profile) bool {
 	return err == nil && !strings.Contains(strings.Trim(u.Path, "/"), "/")
 }
 
-// ask starts tare-kube.
-func (f *rpcFlags) ask(ctx context.Context, p *load.Profile) (load.GRPCReply, error) {
-	u, err := url.Parse(p.Targets[0])
-	if err != nil {
-		return load.GRPCReply{}, err
-	}
-	program, err := companion.Kube.Find()
-	if err != nil {
-		return load.GRPCReply{}, err
-	}
-	server := load.Profile{Targets: []string{u.Scheme + "://" + u.Host}, Protocol: load.ProtocolGRPC, Headers: p.Headers, ConnectTo: p.ConnectTo,
-		IPVersion: p.IPVersion, Socket: p.Socket, TLS: p.TLS, Timeout: p.Timeout}
-	return load.AskGRPC(ctx, program, load.GRPCQuery{Profile: server, Protos: f.protos, ImportPaths: f.importPaths, Protoset: f.protoset,
-		Method: strings.Trim(u.Path, "/"), Data: f.json, Source: f.source})
+// described reports whether tare-kube is to describe the method.
+func (f *rpcFlags) described(p *load.Profile) bool {
+	return p.Protocol == load.ProtocolGRPC && p.BodyFile == "" && p.RequestSize == 0 &&
+		(f.scheme || f.json != nil || len(f.protos) > 0 || f.protoset != "")
 }
 
 // encode finds the method of p, and sets the messages and streams of its calls.
@@ -180,6 +164,22 @@ func (c loadCommand) listMethods(ctx context.Context, p *load.Profile, f *loadFl
 		return errors.New("the server has no service")
 	}
 	return printable.Writing(c.Out, func(w io.Writer) error { return writeMethods(w, r.Methods) })
+}
+
+// ask starts tare-kube.
+func (f *rpcFlags) ask(ctx context.Context, p *load.Profile) (load.GRPCReply, error) {
+	u, err := url.Parse(p.Targets[0])
+	if err != nil {
+		return load.GRPCReply{}, err
+	}
+	program, err := companion.Kube.Find()
+	if err != nil {
+		return load.GRPCReply{}, err
+	}
+	server := load.Profile{Targets: []string{u.Scheme + "://" + u.Host}, Protocol: load.ProtocolGRPC, Headers: p.Headers, ConnectTo: p.ConnectTo,
+		IPVersion: p.IPVersion, Socket: p.Socket, TLS: p.TLS, Timeout: p.Timeout}
+	return load.AskGRPC(ctx, program, load.GRPCQuery{Profile: server, Protos: f.protos, ImportPaths: f.importPaths, Protoset: f.protoset,
+		Method: strings.Trim(u.Path, "/"), Data: f.json, Source: f.source})
 }
 
 // writeMethods prints methods by service, with an example of each request that has one.

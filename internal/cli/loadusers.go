@@ -29,14 +29,6 @@ func (f *loadFlags) addUsers(p *load.Profile) error {
 	return nil
 }
 
-// texts reads the files of expressions. Nil means that braces are text.
-func (f *loadFlags) texts() *template.Reader {
-	if f.templates && f.reader == nil {
-		f.reader = &template.Reader{}
-	}
-	return f.reader
-}
-
 // compile checks the expressions of the flags, whose positions are those in the flag. Those of a
 // file of requests were checked as it was read.
 func (f *loadFlags) compile(p *load.Profile) error {
@@ -70,4 +62,12 @@ func (f *loadFlags) compile(p *load.Profile) error {
 	}
 	p.Template = r.Data()
 	return errors.Join(errs...)
+}
+
+// texts reads the files of expressions. Nil means that braces are text.
+func (f *loadFlags) texts() *template.Reader {
+	if f.templates && f.reader == nil {
+		f.reader = &template.Reader{}
+	}
+	return f.reader
 }

@@ -23,36 +23,6 @@ import (
 // pageFile is the report of a run as a page, in its results directory.
 const pageFile = "report.html"
 
-// pageFormat is the report as one HTML file.
-func pageFormat() report.Format {
-	return report.Format{Name: "html", Doc: "one page with figures, complete in one file", WriteRun: writePage}
-}
-
-func writePage(w io.Writer, a answer.Analysis) error {
-	verified, err := verify.Dir(a.Dir.Path(), verify.Options{Tare: console.Version(), Expand: planOf()})
-	if err != nil {
-		return err
-	}
-	return page.Write(w, page.Source{Analysis: a, Verified: verified})
-}
-
-// sources analyses several runs. closeAll is never nil.
-func sources(dirs []string, o reportOptions) (all []page.Source, closeAll func(), err error) {
-	closeAll = func() {
-		for _, s := range all {
-			_ = s.Dir.Close()
-		}
-	}
-	for _, dir := range dirs {
-		a, err := analyse(dir, o)
-		if err != nil {
-			return all, closeAll, err
-		}
-		all = append(all, page.Source{Analysis: a})
-	}
-	return all, closeAll, nil
-}
-
 // reportRuns writes the page of several runs of one experiment.
 func (c reporter) reportRuns(dirs []string, o reportOptions) error {
 	if o.format != pageFormat().Name || o.push.url != "" {
@@ -73,15 +43,21 @@ func (c reporter) reportRuns(dirs []string, o reportOptions) error {
 	return outfile.WriteFile(o.output, b.Bytes(), 0o644)
 }
 
-// planOf returns a function that makes the plan of a recorded experiment file. meshes are files of definitions.
-func planOf(meshes ...string) func(file string) (*plan.Plan, error) {
-	return func(file string) (*plan.Plan, error) {
-		s, err := session.NewProgram(console.Version(), nil).Read(context.Background(), file, session.Options{Meshes: meshes, Recorded: true})
-		if err != nil {
-			return nil, err
+// sources analyses several runs. closeAll is never nil.
+func sources(dirs []string, o reportOptions) (all []page.Source, closeAll func(), err error) {
+	closeAll = func() {
+		for _, s := range all {
+			_ = s.Dir.Close()
 		}
-		return s.Plan, nil
 	}
+	for _, dir := range dirs {
+		a, err := analyse(dir, o)
+		if err != nil {
+			return all, closeAll, err
+		}
+		all = append(all, page.Source{Analysis: a})
+	}
+	return all, closeAll, nil
 }
 
 // page writes the report of a run beside its results, and shows its path.
@@ -96,6 +72,30 @@ func (c reporter) page(dir string, o reportOptions) error {
 	}
 	c.showPage(dir)
 	return nil
+}
+
+// pageFormat is the report as one HTML file.
+func pageFormat() report.Format {
+	return report.Format{Name: "html", Doc: "one page with figures, complete in one file", WriteRun: writePage}
+}
+
+func writePage(w io.Writer, a answer.Analysis) error {
+	verified, err := verify.Dir(a.Dir.Path(), verify.Options{Tare: console.Version(), Expand: planOf()})
+	if err != nil {
+		return err
+	}
+	return page.Write(w, page.Source{Analysis: a, Verified: verified})
+}
+
+// planOf returns a function that makes the plan of a recorded experiment file. meshes are files of definitions.
+func planOf(meshes ...string) func(file string) (*plan.Plan, error) {
+	return func(file string) (*plan.Plan, error) {
+		s, err := session.NewProgram(console.Version(), nil).Read(context.Background(), file, session.Options{Meshes: meshes, Recorded: true})
+		if err != nil {
+			return nil, err
+		}
+		return s.Plan, nil
+	}
 }
 
 // showPage makes the path of a run's page the last line that the command prints.

@@ -65,6 +65,28 @@ Figures:
 	return cmd
 }
 
+func (c *CommandLine) plot(dirs, figures []string, o plotOptions) error {
+	d, format, err := o.drawing(figures)
+	if err != nil {
+		return err
+	}
+	if c.kubernetes == nil {
+		return c.handOver.run(c.handOver.args)
+	}
+	if dirs, err = c.orNewest(dirs); err != nil {
+		return err
+	}
+	data, err := plotData(dirs, o)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := c.kubernetes.Draw(&b, data, format, d); err != nil {
+		return fmt.Errorf("%s of %s: %w", o.figure, strings.Join(dirs, ", "), err)
+	}
+	return outfile.WriteFile(string(o.output), b.Bytes(), 0o644)
+}
+
 // Widths of figures, mm.
 const narrowest, widest = 60, 1000
 
@@ -96,28 +118,6 @@ func (o plotOptions) drawing(figures []string) (page.Drawing, string, error) {
 		d.Choices[name] = value
 	}
 	return d, format, err
-}
-
-func (c *CommandLine) plot(dirs, figures []string, o plotOptions) error {
-	d, format, err := o.drawing(figures)
-	if err != nil {
-		return err
-	}
-	if c.kubernetes == nil {
-		return c.handOver.run(c.handOver.args)
-	}
-	if dirs, err = c.orNewest(dirs); err != nil {
-		return err
-	}
-	data, err := plotData(dirs, o)
-	if err != nil {
-		return err
-	}
-	var b bytes.Buffer
-	if err := c.kubernetes.Draw(&b, data, format, d); err != nil {
-		return fmt.Errorf("%s of %s: %w", o.figure, strings.Join(dirs, ", "), err)
-	}
-	return outfile.WriteFile(string(o.output), b.Bytes(), 0o644)
 }
 
 // plotData are the data of the page that has the figure.

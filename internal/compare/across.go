@@ -59,10 +59,6 @@ type Across struct {
 	Warnings     []figures.Warning `json:"warnings"`
 }
 
-func sideOf(d *result.Dir, run *Run) Side {
-	return Side{d.Path(), run.Name(), run.Setup(), run.Count()}
-}
-
 // earlier is one of the base runs.
 type earlier struct {
 	dir *result.Dir
@@ -127,6 +123,10 @@ func CompareRuns(bases []*result.Dir, next *result.Dir, o AcrossOptions) (*Acros
 	}
 	a.warn(runs, n)
 	return a, nil
+}
+
+func sideOf(d *result.Dir, run *Run) Side {
+	return Side{d.Path(), run.Name(), run.Setup(), run.Count()}
 }
 
 // withOthers appends to all each distinction of more that it lacks.

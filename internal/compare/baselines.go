@@ -31,10 +31,6 @@ type OptionError struct {
 	hint.Hinted
 }
 
-func optionError(help, format string, args ...any) error {
-	return &OptionError{hint.Hinted{Err: fmt.Errorf(format, args...), Text: help}}
-}
-
 // methodFor is the requested method, or the one that suits the run.
 func methodFor(run *Run, requested Method) (Method, error) {
 	foreign := run.File.Platform.Kind == ImportPlatform
@@ -95,6 +91,10 @@ func settleBaselines(run *Run, requested map[string]string) error {
 		}
 	}
 	return nil
+}
+
+func optionError(help, format string, args ...any) error {
+	return &OptionError{hint.Hinted{Err: fmt.Errorf(format, args...), Text: help}}
 }
 
 func firstMesh(run *Run) (first string, several bool) {

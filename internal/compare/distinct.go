@@ -71,16 +71,6 @@ func countText(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-func differing(facts []fact, a, b result.Environment) []Distinction {
-	var out []Distinction
-	for _, f := range facts {
-		if x, y := f.of(a), f.of(b); x != y {
-			out = append(out, Distinction{f.what, x, y})
-		}
-	}
-	return out
-}
-
 // Conditions are the name, environment and experiment of a recorded or planned run.
 type Conditions struct {
 	Name        string // of the run, for errors
@@ -134,6 +124,16 @@ func (c Conditions) distinguish(next Conditions) (obstacles, free []Distinction,
 		}
 	}
 	return obstacles, free, nil
+}
+
+func differing(facts []fact, a, b result.Environment) []Distinction {
+	var out []Distinction
+	for _, f := range facts {
+		if x, y := f.of(a), f.of(b); x != y {
+			out = append(out, Distinction{f.what, x, y})
+		}
+	}
+	return out
 }
 
 func short12(digest string) string { return digest[:min(12, len(digest))] }

@@ -129,23 +129,6 @@ type relation struct {
 	followed   bool
 }
 
-// relations of a metric's estimate. Only what grows with a slow processor is divided by the
-// baseline: by its own value, or where that is zero, as for a data plane, by its total.
-func relations(name string, e Estimate, baseline *Treatment) []relation {
-	own := relation{value: e.Estimate, followed: true}
-	m, _ := metric.Lookup(name)
-	if baseline == nil || !m.SpeedSensitive {
-		return []relation{own}
-	}
-	for _, by := range []string{name, metric.Of(metric.Base(name), "total")} {
-		if b, ok := baseline.Metrics[by]; ok && b.Estimate > 0 {
-			own.followed = false
-			return []relation{own, {value: e.Estimate / b.Estimate, relativeTo: by, followed: true}}
-		}
-	}
-	return []relation{own}
-}
-
 func (h *History) add(number int, run *Run, index map[string]int) {
 	key, treatments := keyOf(run.Plan), run.Treatments()
 	byID := map[string]*Treatment{}
@@ -178,4 +161,21 @@ func (h *History) add(number int, run *Run, index map[string]int) {
 			}
 		}
 	}
+}
+
+// relations of a metric's estimate. Only what grows with a slow processor is divided by the
+// baseline: by its own value, or where that is zero, as for a data plane, by its total.
+func relations(name string, e Estimate, baseline *Treatment) []relation {
+	own := relation{value: e.Estimate, followed: true}
+	m, _ := metric.Lookup(name)
+	if baseline == nil || !m.SpeedSensitive {
+		return []relation{own}
+	}
+	for _, by := range []string{name, metric.Of(metric.Base(name), "total")} {
+		if b, ok := baseline.Metrics[by]; ok && b.Estimate > 0 {
+			own.followed = false
+			return []relation{own, {value: e.Estimate / b.Estimate, relativeTo: by, followed: true}}
+		}
+	}
+	return []relation{own}
 }

@@ -51,15 +51,6 @@ type Increment struct {
 	Verdict    Verdict         `json:"verdict"`
 }
 
-// ladderMetrics returns the metrics of a ladder: CPU of each plane of the total, memory, response times.
-func ladderMetrics() (names []string) {
-	names = append(names, metric.Of(metric.CPUPerRequest, "total"))
-	for _, p := range metric.TotalParts() {
-		names = append(names, metric.Of(metric.CPUPerRequest, p.Name))
-	}
-	return append(names, metric.Of(metric.Memory, "data"), metric.Of(metric.Memory, "control"), metric.Of(metric.Latency, "p50"), metric.Of(metric.Latency, "p99"))
-}
-
 // errNoLadder: the results have no steps that differ by their mesh, or no blocks to compare them in.
 var errNoLadder = errors.New("no ladder: it needs a baseline and another level of factors.mesh, run in blocks")
 
@@ -118,6 +109,15 @@ func (x *estimator) ladder(factors plan.Factors, steps []plan.Treatment, byTreat
 		}
 	}
 	return l
+}
+
+// ladderMetrics returns the metrics of a ladder: CPU of each plane of the total, memory, response times.
+func ladderMetrics() (names []string) {
+	names = append(names, metric.Of(metric.CPUPerRequest, "total"))
+	for _, p := range metric.TotalParts() {
+		names = append(names, metric.Of(metric.CPUPerRequest, p.Name))
+	}
+	return append(names, metric.Of(metric.Memory, "data"), metric.Of(metric.Memory, "control"), metric.Of(metric.Latency, "p50"), metric.Of(metric.Latency, "p99"))
 }
 
 // somewhere reports whether a metric is known and not zero in any trial.

@@ -192,14 +192,6 @@ func means(rows [][]float64) []float64 {
 	return out
 }
 
-// direction is above zero if the treatments are higher.
-func (p *pooled) direction() float64 {
-	if p.OnRatio {
-		return p.Ratio.Estimate - 1
-	}
-	return p.Difference.Estimate
-}
-
 // adjust corrects the p-values for their number, in each family separately, and gives
 // verdicts. It returns the numbers of tests.
 func (x *estimator) adjust(cs []compared, questions []asked) map[Family]int {
@@ -284,6 +276,14 @@ func (x *estimator) levels(cs []compared, family []int, q *asked) {
 		share := float64(among) / float64(len(names))
 		x.holm(cs, byMetric[name], x.alpha()*share, 1/share, adjusted[i])
 	}
+}
+
+// direction is above zero if the treatments are higher.
+func (p *pooled) direction() float64 {
+	if p.OnRatio {
+		return p.Ratio.Estimate - 1
+	}
+	return p.Difference.Estimate
 }
 
 // holm gives the verdicts of one family at level alpha. It multiplies p-values by scale.

@@ -193,21 +193,6 @@ func (t *Trial) asked(out *Output, o Options, name string) {
 	}
 }
 
-// failures lists the causes of failed requests, the most frequent first.
-func failures(l *result.Load) string {
-	counts := maps.Clone(l.Errors)
-	for status, n := range l.Statuses {
-		counts["status "+status] += n
-	}
-	var words []string
-	for _, cause := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
-	}) {
-		words = append(words, fmt.Sprintf("%s (%d)", cause, counts[cause]))
-	}
-	return strings.Join(words[:min(len(words), 4)], ", ")
-}
-
 // Take merges the outputs of one run into the trial's load.
 func (t *Trial) Take(outs []*Output) error {
 	l, log, warnings, err := pool(outs)
@@ -234,4 +219,19 @@ func (t *Trial) Take(outs []*Output) error {
 			"read service_ms; latency_ms, from the intended start, is unknown", metric.Latency, metric.ServiceTime)
 	}
 	return nil
+}
+
+// failures lists the causes of failed requests, the most frequent first.
+func failures(l *result.Load) string {
+	counts := maps.Clone(l.Errors)
+	for status, n := range l.Statuses {
+		counts["status "+status] += n
+	}
+	var words []string
+	for _, cause := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	}) {
+		words = append(words, fmt.Sprintf("%s (%d)", cause, counts[cause]))
+	}
+	return strings.Join(words[:min(len(words), 4)], ", ")
 }

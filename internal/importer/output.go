@@ -47,16 +47,6 @@ type bin struct {
 	count    int64
 }
 
-const (
-	response = "response"
-	service  = "service"
-)
-
-// tag returns the tag of the interval log's lines for a kind of latency.
-func tag(kind string) string {
-	return map[string]string{response: load.TagResponse, service: load.TagService}[kind] + string(load.OK)
-}
-
 func (o *Output) warn(code, message, hint string, metrics ...string) {
 	o.warnings = append(o.warnings, result.Warning{Code: code, Message: message, Hint: hint, Metrics: metrics})
 }
@@ -112,6 +102,16 @@ func pool(outs []*Output) (result.Load, []byte, []result.Warning, error) {
 	}
 	log, err := intervalLog(l.MeasureSeconds, c, tags)
 	return l, log, warnings, err
+}
+
+const (
+	response = "response"
+	service  = "service"
+)
+
+// tag returns the tag of the interval log's lines for a kind of latency.
+func tag(kind string) string {
+	return map[string]string{response: load.TagResponse, service: load.TagService}[kind] + string(load.OK)
 }
 
 func add(to, from map[string]int64) {

@@ -57,14 +57,6 @@ var allFactors = []factor{
 	{experiment.ReplicasFactor, func(t *Trial) bool { return t.Replicas > 0 }, true},
 }
 
-// level is the trial's level of the factor. It is not ok if it has none.
-func (f factor) level(t *Trial) (experiment.Level, bool) {
-	if !f.known(t) {
-		return experiment.Level{}, false
-	}
-	return experiment.LevelOf(f.name, experiment.Levels{Mesh: t.Mesh, Rate: t.Rate, Connections: t.Connections, Replicas: t.Replicas})
-}
-
 // factors returns the factors in which trials differ, and those always named.
 func (s *Study) factors() []factor {
 	var named []factor
@@ -97,6 +89,14 @@ func (s *Study) treatment(t *Trial, factors []factor) plan.Treatment {
 	}
 	out.ID = strings.Join(words, "-")
 	return out
+}
+
+// level is the trial's level of the factor. It is not ok if it has none.
+func (f factor) level(t *Trial) (experiment.Level, bool) {
+	if !f.known(t) {
+		return experiment.Level{}, false
+	}
+	return experiment.LevelOf(f.name, experiment.Levels{Mesh: t.Mesh, Rate: t.Rate, Connections: t.Connections, Replicas: t.Replicas})
 }
 
 // safe converts a word for use in a file name.

@@ -48,6 +48,15 @@ func Number(s string) (float64, error) {
 	return v, nil
 }
 
+// Amount parses a quantity that cannot be negative.
+func Amount(s string, units []Unit) (float64, error) {
+	v, err := quantity(s, units)
+	if err == nil && (v < 0 || math.Signbit(v)) {
+		return 0, fmt.Errorf("%.40q is negative", s)
+	}
+	return v, err
+}
+
 // quantity parses a number with one of the units.
 func quantity(s string, units []Unit) (float64, error) {
 	s = strings.TrimSpace(s)
@@ -63,13 +72,4 @@ func quantity(s string, units []Unit) (float64, error) {
 		return v * u.scale, nil
 	}
 	return 0, fmt.Errorf("%.40q has no unit that is known here", s)
-}
-
-// Amount parses a quantity that cannot be negative.
-func Amount(s string, units []Unit) (float64, error) {
-	v, err := quantity(s, units)
-	if err == nil && (v < 0 || math.Signbit(v)) {
-		return 0, fmt.Errorf("%.40q is negative", s)
-	}
-	return v, err
 }

@@ -59,10 +59,6 @@ func (r *Record) Regressions() []string {
 // contradictions collects findings.
 type contradictions struct{ found []string }
 
-func (c *contradictions) addf(format string, args ...any) {
-	c.found = append(c.found, fmt.Sprintf(format, args...))
-}
-
 func (c *contradictions) outcome(r *Record) {
 	for _, w := range r.Warnings {
 		if r.Valid && w.Invalidates {
@@ -94,16 +90,6 @@ func (c *contradictions) phases(r *Record) {
 	}
 }
 
-// sum adds counts. It finds negative ones.
-func (c *contradictions) sum(name string, counts map[string]int64) int64 {
-	for _, key := range slices.Sorted(maps.Keys(counts)) {
-		if counts[key] < 0 {
-			c.addf("%s of %.40q is %d", name, key, counts[key])
-		}
-	}
-	return total(counts)
-}
-
 // counts are the requests that were due in the window, by several properties.
 func (c *contradictions) counts(r *Record) {
 	l := r.Load
@@ -130,6 +116,16 @@ func (c *contradictions) counts(r *Record) {
 	case l.Sent > l.Intended || l.Sent < answered:
 		c.addf("load.sent is %d, load.intended %d, and %d requests were answered", l.Sent, l.Intended, answered)
 	}
+}
+
+// sum adds counts. It finds negative ones.
+func (c *contradictions) sum(name string, counts map[string]int64) int64 {
+	for _, key := range slices.Sorted(maps.Keys(counts)) {
+		if counts[key] < 0 {
+			c.addf("%s of %.40q is %d", name, key, counts[key])
+		}
+	}
+	return total(counts)
 }
 
 // conserves reports whether the generator counts the backlog at both edges, as tare's
@@ -245,4 +241,8 @@ func (c *contradictions) tasks(r *Record) {
 	if n := r.Node; n != nil && !n.Start.At.IsZero() && !n.End.At.IsZero() && n.End.At.Before(n.Start.At) {
 		c.addf("the machine was read at the end before it was read at the start")
 	}
+}
+
+func (c *contradictions) addf(format string, args ...any) {
+	c.found = append(c.found, fmt.Sprintf(format, args...))
 }

@@ -34,6 +34,25 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s %s: %v", e.Op, e.Path, e.Err)
 }
 
+// Limits of the files of a results directory that are read whole, in bytes.
+const (
+	maxExperiment = strict.MaxBytes
+	// maxJSON is far above the largest import: a day of samples of 1000 tasks.
+	maxJSON = 1 << 30
+)
+
+// readJSON decodes the file at path into v, whose schema must be want. It
+// ignores unknown fields: a schema version may grow.
+func readJSON(path string, v any, want string, schema func() string) error {
+	text := texts.Get().(*bytes.Buffer)
+	defer texts.Put(text)
+	text.Reset()
+	if err := regular.ReadInto(text, path, maxJSON); err != nil {
+		return storage("read", path, err)
+	}
+	return decode(path, text.Bytes(), v, want, schema)
+}
+
 // storageHelp contains the hints for file system errors.
 var storageHelp = []struct {
 	err  error
@@ -80,27 +99,22 @@ func root(path string) string {
 	return filepath.Dir(path)
 }
 
-// Limits of the files of a results directory that are read whole, in bytes.
-const (
-	maxExperiment = strict.MaxBytes
-	// maxJSON is far above the largest import: a day of samples of 1000 tasks.
-	maxJSON = 1 << 30
-)
-
-// readJSON decodes the file at path into v, whose schema must be want. It
-// ignores unknown fields: a schema version may grow.
-func readJSON(path string, v any, want string, schema func() string) error {
-	text := texts.Get().(*bytes.Buffer)
-	defer texts.Put(text)
-	text.Reset()
-	if err := regular.ReadInto(text, path, maxJSON); err != nil {
-		return storage("read", path, err)
-	}
-	return decode(path, text.Bytes(), v, want, schema)
-}
-
 // described are the files of names and conditions, which messages print in a line.
 var described = []string{PlanFile, EnvironmentFile, StoppedFile}
+
+// decode is readJSON for the content of a file. Decoded values do not point into b.
+func decode(path string, b []byte, v any, want string, schema func() string) error {
+	if slices.Contains(described, filepath.Base(path)) {
+		b = singleLines(b)
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return &Error{Op: "read", Path: path, Line: lineOf(b, err), Hinted: hint.Hinted{Err: wrongType(err), Text: "the file is damaged: restore it, or remove the trial it belongs to and run it again with --resume"}}
+	}
+	if got := schema(); got != want {
+		return &Error{Op: "read", Path: path, Hinted: hint.Hinted{Err: fmt.Errorf("schema %q is not %q", got, want), Text: "the file was written by another version of tare: read it with that version"}}
+	}
+	return nil
+}
 
 // escapes are those in strings of JSON.
 var escapes = regexp.MustCompile(`\\(u[0-9A-Fa-f]{4}|.)`)
@@ -115,20 +129,6 @@ func singleLines(text []byte) []byte {
 		}
 		return of
 	})
-}
-
-// decode is readJSON for the content of a file. Decoded values do not point into b.
-func decode(path string, b []byte, v any, want string, schema func() string) error {
-	if slices.Contains(described, filepath.Base(path)) {
-		b = singleLines(b)
-	}
-	if err := json.Unmarshal(b, v); err != nil {
-		return &Error{Op: "read", Path: path, Line: lineOf(b, err), Hinted: hint.Hinted{Err: wrongType(err), Text: "the file is damaged: restore it, or remove the trial it belongs to and run it again with --resume"}}
-	}
-	if got := schema(); got != want {
-		return &Error{Op: "read", Path: path, Hinted: hint.Hinted{Err: fmt.Errorf("schema %q is not %q", got, want), Text: "the file was written by another version of tare: read it with that version"}}
-	}
-	return nil
 }
 
 // jsonTypes names the JSON of Go's kinds. All others are numbers.

@@ -16,16 +16,6 @@ const SignatureFile = ManifestFile + ".minisig"
 // ownFiles are the files of a results directory beside its trials.
 var ownFiles = []string{ExperimentFile, PlanFile, EnvironmentFile, StoppedFile, OriginalsFile, OriginsFile}
 
-// hold opens and locks a results directory.
-func hold(path string) (*Dir, error) {
-	d, err := Open(path)
-	if err != nil {
-		return nil, err
-	}
-	d.held, err = acquire(path)
-	return d, err
-}
-
 // Seal writes the manifests of the directory at path again: of trials whose removal tare did not see, and its own
 // with every file beside the trials. Nothing may be writing to it. [verify.Dir] finds changes before.
 func Seal(path string) error {
@@ -66,6 +56,16 @@ func Add(path, name string, content []byte) error {
 		err = m.write(d.held, ManifestFile)
 	}
 	return errors.Join(err, d.held.Close())
+}
+
+// hold opens and locks a results directory.
+func hold(path string) (*Dir, error) {
+	d, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	d.held, err = acquire(path)
+	return d, err
 }
 
 // Beside lists the files of the directory that are not of its trials, without its manifest, signature and lock.

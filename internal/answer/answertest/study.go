@@ -308,11 +308,6 @@ type latencyLog struct {
 
 var latencyLogs sync.Map // of latencyLog, by what it depends on
 
-// cost is the truth with the noise of this machine and time.
-func (m machine) cost(truth float64) float64 {
-	return truth * m.level * (1 + m.noise*m.rand.NormFloat64())
-}
-
 // probe is a reading of 12 µs a piece, at the level of the machine to 0.3 %.
 func (m machine) probe(at time.Time) *probe.Reading {
 	r := &probe.Reading{Work: probe.Work, At: at, Took: 100 * time.Millisecond}
@@ -420,4 +415,9 @@ func (s Study) latencyLog(m machine, truth Truth) (one latencyLog, err error) {
 	source, bad := m.source.MarshalBinary()
 	one.source = source
 	return one, errors.Join(err, bad)
+}
+
+// cost is the truth with the noise of this machine and time.
+func (m machine) cost(truth float64) float64 {
+	return truth * m.level * (1 + m.noise*m.rand.NormFloat64())
 }

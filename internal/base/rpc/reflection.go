@@ -52,6 +52,29 @@ type MethodType struct {
 // optional is FieldDescriptorProto.LABEL_OPTIONAL.
 const optional = 1
 
+// reflectionNames are the versions of the service (grpc/reflection/v1/reflection.proto). Their messages are equal.
+var reflectionNames = []string{"grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"}
+
+type reflection struct {
+	services []string
+	files    map[string][]byte // by file name
+	symbols  map[string][]byte // by full name
+}
+
+func newReflection(files []File) *reflection {
+	r := &reflection{services: slices.Clone(reflectionNames), files: map[string][]byte{}, symbols: map[string][]byte{}}
+	for _, f := range files {
+		b := f.encode()
+		r.services = append(r.services, f.serviceName())
+		r.files[f.Name] = b
+		for _, name := range f.symbols() {
+			r.symbols[name] = b
+		}
+	}
+	slices.Sort(r.services)
+	return r
+}
+
 // encode returns the FileDescriptorProto.
 func (f File) encode() []byte {
 	m := Append(nil, 1, []byte(f.Name))
@@ -94,29 +117,6 @@ func (t Type) encode() []byte {
 		enum = Append(enum, 2, append(value, 2<<3|wireVarint, byte(i))) // proto2: a zero is written
 	}
 	return Append(m, 4, enum)
-}
-
-// reflectionNames are the versions of the service (grpc/reflection/v1/reflection.proto). Their messages are equal.
-var reflectionNames = []string{"grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"}
-
-type reflection struct {
-	services []string
-	files    map[string][]byte // by file name
-	symbols  map[string][]byte // by full name
-}
-
-func newReflection(files []File) *reflection {
-	r := &reflection{services: slices.Clone(reflectionNames), files: map[string][]byte{}, symbols: map[string][]byte{}}
-	for _, f := range files {
-		b := f.encode()
-		r.services = append(r.services, f.serviceName())
-		r.files[f.Name] = b
-		for _, name := range f.symbols() {
-			r.symbols[name] = b
-		}
-	}
-	slices.Sort(r.services)
-	return r
 }
 
 // serve answers requests until the client ends the call.

@@ -57,19 +57,6 @@ marked as disposable: a run disturbs other workloads, and they distort its figur
 	return cmd
 }
 
-// onCluster connects, and runs a command with the deadline askCluster.
-func onCluster(f *clusterFlags, do func(context.Context, *cluster.Cluster) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, _ []string) error {
-		ctx, cancel := context.WithTimeout(cmd.Context(), askCluster)
-		defer cancel()
-		k, err := f.connect(ctx)
-		if err != nil {
-			return err
-		}
-		return do(ctx, k)
-	}
-}
-
 func newClusterStatus(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
 	namespace, with := "", ""
 	cmd := &cobra.Command{
@@ -317,6 +304,19 @@ func newClusterRelease(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
 			fmt.Fprintf(c.Out, "%s is not marked as disposable\n", k.Name())
 			return nil
 		}),
+	}
+}
+
+// onCluster connects, and runs a command with the deadline askCluster.
+func onCluster(f *clusterFlags, do func(context.Context, *cluster.Cluster) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		ctx, cancel := context.WithTimeout(cmd.Context(), askCluster)
+		defer cancel()
+		k, err := f.connect(ctx)
+		if err != nil {
+			return err
+		}
+		return do(ctx, k)
 	}
 }
 

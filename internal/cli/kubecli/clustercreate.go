@@ -24,20 +24,6 @@ import (
 // readyWithin bounds the wait for the API server of a new cluster.
 const readyWithin = 5 * time.Minute
 
-// created are the clusters that tare created.
-func created(c *cli.CommandLine) (provider.Clusters, error) {
-	records, err := provider.OpenRecords()
-	return provider.Clusters{Records: records, Out: c.Err, Now: time.Now}, err
-}
-
-func providerNames() string {
-	var names []string
-	for _, p := range provider.Providers() {
-		names = append(names, p.Name)
-	}
-	return strings.Join(names, ", ")
-}
-
 func newClusterCreate(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
 	var s provider.Settings
 	var with string
@@ -90,6 +76,14 @@ Providers:
 	flags.BoolVar(&dryRun, "dry-run", false, "print the commands, and do nothing")
 	_ = cmd.RegisterFlagCompletionFunc("with", cobra.FixedCompletions(strings.Split(providerNames(), ", "), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+func providerNames() string {
+	var names []string
+	for _, p := range provider.Providers() {
+		names = append(names, p.Name)
+	}
+	return strings.Join(names, ", ")
 }
 
 func complete(p provider.Provider, s provider.Settings, f *clusterFlags) (provider.Settings, error) {
@@ -248,6 +242,12 @@ not create, one that was replaced by another of its name, and one that a run hol
 	flags.BoolVar(&dryRun, "dry-run", false, "print the commands, and do nothing")
 	flags.BoolVar(&unreachable, "unreachable", false, "delete it without connecting to it, if it is unreachable or its creation failed")
 	return cmd
+}
+
+// created are the clusters that tare created.
+func created(c *cli.CommandLine) (provider.Clusters, error) {
+	records, err := provider.OpenRecords()
+	return provider.Clusters{Records: records, Out: c.Err, Now: time.Now}, err
 }
 
 // recordOf finds the record of a cluster that tare created.

@@ -50,15 +50,6 @@ unprivileged user, no shell. The same programs make the same image, byte for byt
 	return cmd
 }
 
-func (o *imageOptions) register(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.StringArrayVar(&o.agents, "agent", nil, "`program` to put in, static; again for another architecture (default: the tare-agent beside tare)")
-	f.StringArrayVar(&o.with, "with", nil, "another static program, `NAME=PATH`, e.g. a load generator; may be repeated")
-	f.StringVar(&o.tag, "tag", kubernetes.DefaultImage(console.Version()), "`name` of the image (default localhost/tare-agent, tagged with this version)")
-	f.Lookup("tag").DefValue = "" // the same help text in every build
-	_ = cmd.MarkFlagFilename("agent")
-}
-
 func newImageBuildCommand(c *cli.CommandLine) *cobra.Command {
 	o := imageOptions{out: "tare-agent.tar"}
 	cmd := &cobra.Command{
@@ -121,6 +112,15 @@ your docker or podman configuration.`,
 	_ = cmd.MarkFlagRequired("to")
 	_ = cmd.RegisterFlagCompletionFunc("to", cobra.FixedCompletions(destinations, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+func (o *imageOptions) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringArrayVar(&o.agents, "agent", nil, "`program` to put in, static; again for another architecture (default: the tare-agent beside tare)")
+	f.StringArrayVar(&o.with, "with", nil, "another static program, `NAME=PATH`, e.g. a load generator; may be repeated")
+	f.StringVar(&o.tag, "tag", kubernetes.DefaultImage(console.Version()), "`name` of the image (default localhost/tare-agent, tagged with this version)")
+	f.Lookup("tag").DefValue = "" // the same help text in every build
+	_ = cmd.MarkFlagFilename("agent")
 }
 
 // build makes an image of each agent that was named.

@@ -72,152 +72,6 @@ its meshes itself. Use these commands to inspect a mesh, or to install it once.`
 	return cmd
 }
 
-// chosen adds the flags for versions and options of a mesh.
-func (f *meshFlags) chosen(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&f.choice.Version, "version", "", "version of the mesh (default: the definition's)")
-	flags.StringVar(&f.choice.Profile, "profile", "", "`profile` (size) of the mesh: "+strings.Join(mesh.ProfileNames(), " or "))
-	flags.StringVar(&f.choice.Hub, "hub", "", "`registry` of the mesh's images")
-	flags.StringArrayVar(&f.options, "option", nil, "option of the mesh as `name=value`, see tare mesh list; may be repeated")
-	flags.StringVarP(&f.file, "file", "f", "", "read the options from meshes: in an experiment `file`")
-	flags.DurationVar(&f.timeout, "timeout", 0, "deadline of the command")
-	_ = cmd.RegisterFlagCompletionFunc("profile", cobra.FixedCompletions(mesh.ProfileNames(), cobra.ShellCompDirectiveNoFileComp))
-}
-
-// installed adds the flags of an installation.
-func (f *meshFlags) installed(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&f.choice.Charts, "charts", "", "`directory` with the mesh's charts and CRDs, instead of their repositories")
-	flags.StringArrayVar(&f.values, "values", nil, "`release=file` of values that override all others; may be repeated")
-	flags.BoolVar(&f.choice.WithCLI, "with-cli", false, "install with the mesh's own program (linkerd, istioctl) from PATH")
-	flags.StringArrayVar(&f.choice.Arguments, "argument", nil, "an argument for that program; may be repeated")
-	_ = cmd.MarkFlagDirname("charts")
-}
-
-// named completes the names of meshes that run in clusters.
-func named(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	var names []string
-	for _, d := range mesh.Builtin() {
-		if d.Kubernetes != nil {
-			names = append(names, d.Name)
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-var errUnknownMesh = errors.New("unknown mesh")
-
-// meshChoice finds a mesh by name, with its options.
-func meshChoice(ctx context.Context, c *cli.CommandLine, f *meshFlags, name string) (mesh.Definition, experiment.MeshOptions, error) {
-	all, err := mesh.Collect(f.files...)
-	if err != nil {
-		return mesh.Definition{}, f.choice, hint.InvalidFile(err)
-	}
-	if f.file != "" { // with its variants
-		s, err := c.Read(ctx, f.file, cli.ExperimentOptions{Options: session.Options{Meshes: f.files}})
-		if err != nil {
-			return mesh.Definition{}, f.choice, err
-		}
-		all = slices.SortedFunc(maps.Values(s.Meshes), func(a, b mesh.Definition) int { return strings.Compare(a.Name, b.Name) })
-	}
-	i := slices.IndexFunc(all, func(d mesh.Definition) bool { return d.Name == name })
-	if i < 0 {
-		var names []string
-		for _, d := range all {
-			names = append(names, d.Name)
-		}
-		return mesh.Definition{}, f.choice, hint.Usage(fmt.Errorf("%w %q", errUnknownMesh, name), "meshes: "+strings.Join(names, ", ")+"; or give a definition with --mesh FILE")
-	}
-	if err := all[i].On(mesh.OnKubernetes); err != nil {
-		return mesh.Definition{}, f.choice, hint.Usage(err, hint.Of(err))
-	}
-	if all[i].Kubernetes == nil {
-		return mesh.Definition{}, f.choice, hint.Usage(fmt.Errorf("mesh %s has nothing in a cluster", name), "`tare list meshes` prints the meshes of Kubernetes")
-	}
-	if f.installs && !all[i].Kubernetes.Installable() {
-		return mesh.Definition{}, f.choice, hint.Usage(fmt.Errorf("tare does not install %s: it is part of a cluster", name), fmt.Sprintf("install it with the cluster; `tare mesh verify %s` checks it", name))
-	}
-	choice, err := f.complete(ctx, c, name)
-	return all[i], choice, err
-}
-
-// complete returns the options of an experiment file, overridden by the flags.
-func (f *meshFlags) complete(ctx context.Context, c *cli.CommandLine, name string) (experiment.MeshOptions, error) {
-	o := f.choice
-	if f.file != "" {
-		s, err := c.Read(ctx, f.file, cli.ExperimentOptions{Options: session.Options{Meshes: f.files}})
-		if err != nil {
-			return o, err
-		}
-		from := s.Experiment.MeshSettings(name)
-		o.Version, o.Profile, o.Hub, o.Charts = cmp.Or(o.Version, from.Version), cmp.Or(o.Profile, from.Profile), cmp.Or(o.Hub, from.Hub), cmp.Or(o.Charts, from.Charts)
-		o.WithCLI, o.Arguments = o.WithCLI || from.WithCLI, append(slices.Clone(from.Arguments), o.Arguments...)
-		o.Options, o.Values = maps.Clone(from.Options), maps.Clone(from.Values)
-		o.Image, o.Resources, o.Concurrency, o.Environment = from.Image, from.Resources, from.Concurrency, from.Environment
-	}
-	for _, text := range f.options {
-		key, value, ok := strings.Cut(text, "=")
-		if !ok || key == "" {
-			return o, hint.Usage(fmt.Errorf("--option %q is not name=value", text), "write it as --option mtls=PERMISSIVE")
-		}
-		if o.Options == nil {
-			o.Options = map[string]experiment.Text{}
-		}
-		o.Options[key] = experiment.Text(value)
-	}
-	for _, text := range f.values {
-		release, file, ok := strings.Cut(text, "=")
-		if !ok || release == "" {
-			return o, hint.Usage(fmt.Errorf("--values %q is not release=file", text), "write it as --values istiod=values.yaml")
-		}
-		data, err := regular.ReadInput(file, strict.MaxBytes)
-		if err != nil {
-			return o, hint.Usage(fmt.Errorf("read values: %w", err), "")
-		}
-		var values map[string]any
-		if err := yaml.Unmarshal(data, &values); err != nil {
-			return o, hint.Usage(fmt.Errorf("read values %s: %w", file, err), "")
-		}
-		if o.Values == nil {
-			o.Values = map[string]map[string]any{}
-		}
-		o.Values[release] = values
-	}
-	return o, nil
-}
-
-// meshOn connects and prepares a mesh.
-func meshOn(ctx context.Context, c *cli.CommandLine, f *meshFlags, name string, archive func(string, []byte) error) (*cluster.Cluster, *meshes.Mesh, error) {
-	d, choice, err := meshChoice(ctx, c, f, name)
-	if err != nil {
-		return nil, nil, err
-	}
-	// Mistakes are reported before the first request to a cluster.
-	if _, err := meshes.New(nil, d, choice.Settings(), meshes.Options{}); err != nil {
-		return nil, nil, hint.Usage(err, hint.Of(err))
-	}
-	k, err := f.connect(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	m, err := f.prepared(c, k, d, choice, choice.Settings(), archive)
-	return k, m, err
-}
-
-// prepared is a mesh on a cluster, with the options of the flags.
-func (f *meshFlags) prepared(c *cli.CommandLine, k *cluster.Cluster, d mesh.Definition, choice experiment.MeshOptions, s mesh.Settings, archive func(string, []byte) error) (*meshes.Mesh, error) {
-	o := kubernetes.MeshOptions(choice, console.Version(), func(line string) { c.Notef("%s", line) })
-	o.Archive = archive
-	o.Gateway = f.gateway
-	o.Image = cmp.Or(f.image, o.Image)
-	return meshes.New(k, d, s, o)
-}
-
-// bounded sets a deadline: --timeout, by default d.
-func (f *meshFlags) bounded(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, cmp.Or(f.timeout, d))
-}
-
 func newMeshList(c *cli.CommandLine, f *meshFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
@@ -320,6 +174,16 @@ it uninstalls them. The service CIDR is detected; set TARE_SERVICE_CIDR to overr
 	return cmd
 }
 
+// installed adds the flags of an installation.
+func (f *meshFlags) installed(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.choice.Charts, "charts", "", "`directory` with the mesh's charts and CRDs, instead of their repositories")
+	flags.StringArrayVar(&f.values, "values", nil, "`release=file` of values that override all others; may be repeated")
+	flags.BoolVar(&f.choice.WithCLI, "with-cli", false, "install with the mesh's own program (linkerd, istioctl) from PATH")
+	flags.StringArrayVar(&f.choice.Arguments, "argument", nil, "an argument for that program; may be repeated")
+	_ = cmd.MarkFlagDirname("charts")
+}
+
 // keepIn archives files in a directory. Empty means that nothing is kept.
 func keepIn(dir string) func(string, []byte) error {
 	if dir == "" {
@@ -404,6 +268,45 @@ admits traffic from nodes, as ambient does, a pod with tare-agent's image sends 
 	return cmd
 }
 
+// chosen adds the flags for versions and options of a mesh.
+func (f *meshFlags) chosen(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.choice.Version, "version", "", "version of the mesh (default: the definition's)")
+	flags.StringVar(&f.choice.Profile, "profile", "", "`profile` (size) of the mesh: "+strings.Join(mesh.ProfileNames(), " or "))
+	flags.StringVar(&f.choice.Hub, "hub", "", "`registry` of the mesh's images")
+	flags.StringArrayVar(&f.options, "option", nil, "option of the mesh as `name=value`, see tare mesh list; may be repeated")
+	flags.StringVarP(&f.file, "file", "f", "", "read the options from meshes: in an experiment `file`")
+	flags.DurationVar(&f.timeout, "timeout", 0, "deadline of the command")
+	_ = cmd.RegisterFlagCompletionFunc("profile", cobra.FixedCompletions(mesh.ProfileNames(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// meshOn connects and prepares a mesh.
+func meshOn(ctx context.Context, c *cli.CommandLine, f *meshFlags, name string, archive func(string, []byte) error) (*cluster.Cluster, *meshes.Mesh, error) {
+	d, choice, err := meshChoice(ctx, c, f, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	// Mistakes are reported before the first request to a cluster.
+	if _, err := meshes.New(nil, d, choice.Settings(), meshes.Options{}); err != nil {
+		return nil, nil, hint.Usage(err, hint.Of(err))
+	}
+	k, err := f.connect(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := f.prepared(c, k, d, choice, choice.Settings(), archive)
+	return k, m, err
+}
+
+// prepared is a mesh on a cluster, with the options of the flags.
+func (f *meshFlags) prepared(c *cli.CommandLine, k *cluster.Cluster, d mesh.Definition, choice experiment.MeshOptions, s mesh.Settings, archive func(string, []byte) error) (*meshes.Mesh, error) {
+	o := kubernetes.MeshOptions(choice, console.Version(), func(line string) { c.Notef("%s", line) })
+	o.Archive = archive
+	o.Gateway = f.gateway
+	o.Image = cmp.Or(f.image, o.Image)
+	return meshes.New(k, d, s, o)
+}
+
 // plaintextClient creates a pod outside the mesh. If that fails, requests are nil, and the reason is printed.
 func plaintextClient(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, image string) (request meshes.PlaintextRequest, remove func() error) {
 	client := kube.NewOutsideClient(kube.Options{Cluster: k, Image: image, Run: "verify-" + strings.ToLower(rand.Text()[:8])})
@@ -448,33 +351,6 @@ func printChecks(c *cli.CommandLine, name string, checks []check.Check) error {
 	return nil
 }
 
-// installedMesh returns the mesh that is installed in the cluster under a name, and if none is, the definition's mesh.
-// With force the name may be unknown here, such as a variant's or a revision's: the cluster has its definition.
-func installedMesh(ctx context.Context, c *cli.CommandLine, f *meshFlags, name string, force bool) (*cluster.Cluster, *meshes.Mesh, error) {
-	d, choice, unknown := meshChoice(ctx, c, f, name)
-	if unknown != nil && !(force && errors.Is(unknown, errUnknownMesh)) {
-		return nil, nil, unknown
-	}
-	k, err := f.connect(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	all, err := meshes.Installed(ctx, k)
-	if err != nil {
-		return nil, nil, err
-	}
-	settings := choice.Settings()
-	if i := slices.IndexFunc(all, func(i meshes.Installation) bool { return i.Mesh == name }); i >= 0 && (unknown != nil || all[i].From != "" || all[i].Namespace != d.Kubernetes.Namespace) {
-		d, unknown = all[i].Definition()
-		settings = all[i].Settings()
-	}
-	if unknown != nil {
-		return nil, nil, unknown
-	}
-	m, err := f.prepared(c, k, d, choice, settings, nil)
-	return k, m, err
-}
-
 func newMeshUninstall(c *cli.CommandLine, f *meshFlags) *cobra.Command {
 	force, image := false, ""
 	cmd := &cobra.Command{
@@ -507,4 +383,128 @@ the agent. Remove the applications in the mesh first.`,
 	cmd.Flags().StringVar(&image, "image", "", "`image` of tare-agent, for the pods that check the nodes (default: the image of this version)")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "deadline of the command")
 	return cmd
+}
+
+// named completes the names of meshes that run in clusters.
+func named(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	for _, d := range mesh.Builtin() {
+		if d.Kubernetes != nil {
+			names = append(names, d.Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// bounded sets a deadline: --timeout, by default d.
+func (f *meshFlags) bounded(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, cmp.Or(f.timeout, d))
+}
+
+// installedMesh returns the mesh that is installed in the cluster under a name, and if none is, the definition's mesh.
+// With force the name may be unknown here, such as a variant's or a revision's: the cluster has its definition.
+func installedMesh(ctx context.Context, c *cli.CommandLine, f *meshFlags, name string, force bool) (*cluster.Cluster, *meshes.Mesh, error) {
+	d, choice, unknown := meshChoice(ctx, c, f, name)
+	if unknown != nil && !(force && errors.Is(unknown, errUnknownMesh)) {
+		return nil, nil, unknown
+	}
+	k, err := f.connect(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := meshes.Installed(ctx, k)
+	if err != nil {
+		return nil, nil, err
+	}
+	settings := choice.Settings()
+	if i := slices.IndexFunc(all, func(i meshes.Installation) bool { return i.Mesh == name }); i >= 0 && (unknown != nil || all[i].From != "" || all[i].Namespace != d.Kubernetes.Namespace) {
+		d, unknown = all[i].Definition()
+		settings = all[i].Settings()
+	}
+	if unknown != nil {
+		return nil, nil, unknown
+	}
+	m, err := f.prepared(c, k, d, choice, settings, nil)
+	return k, m, err
+}
+
+var errUnknownMesh = errors.New("unknown mesh")
+
+// meshChoice finds a mesh by name, with its options.
+func meshChoice(ctx context.Context, c *cli.CommandLine, f *meshFlags, name string) (mesh.Definition, experiment.MeshOptions, error) {
+	all, err := mesh.Collect(f.files...)
+	if err != nil {
+		return mesh.Definition{}, f.choice, hint.InvalidFile(err)
+	}
+	if f.file != "" { // with its variants
+		s, err := c.Read(ctx, f.file, cli.ExperimentOptions{Options: session.Options{Meshes: f.files}})
+		if err != nil {
+			return mesh.Definition{}, f.choice, err
+		}
+		all = slices.SortedFunc(maps.Values(s.Meshes), func(a, b mesh.Definition) int { return strings.Compare(a.Name, b.Name) })
+	}
+	i := slices.IndexFunc(all, func(d mesh.Definition) bool { return d.Name == name })
+	if i < 0 {
+		var names []string
+		for _, d := range all {
+			names = append(names, d.Name)
+		}
+		return mesh.Definition{}, f.choice, hint.Usage(fmt.Errorf("%w %q", errUnknownMesh, name), "meshes: "+strings.Join(names, ", ")+"; or give a definition with --mesh FILE")
+	}
+	if err := all[i].On(mesh.OnKubernetes); err != nil {
+		return mesh.Definition{}, f.choice, hint.Usage(err, hint.Of(err))
+	}
+	if all[i].Kubernetes == nil {
+		return mesh.Definition{}, f.choice, hint.Usage(fmt.Errorf("mesh %s has nothing in a cluster", name), "`tare list meshes` prints the meshes of Kubernetes")
+	}
+	if f.installs && !all[i].Kubernetes.Installable() {
+		return mesh.Definition{}, f.choice, hint.Usage(fmt.Errorf("tare does not install %s: it is part of a cluster", name), fmt.Sprintf("install it with the cluster; `tare mesh verify %s` checks it", name))
+	}
+	choice, err := f.complete(ctx, c, name)
+	return all[i], choice, err
+}
+
+// complete returns the options of an experiment file, overridden by the flags.
+func (f *meshFlags) complete(ctx context.Context, c *cli.CommandLine, name string) (experiment.MeshOptions, error) {
+	o := f.choice
+	if f.file != "" {
+		s, err := c.Read(ctx, f.file, cli.ExperimentOptions{Options: session.Options{Meshes: f.files}})
+		if err != nil {
+			return o, err
+		}
+		from := s.Experiment.MeshSettings(name)
+		o.Version, o.Profile, o.Hub, o.Charts = cmp.Or(o.Version, from.Version), cmp.Or(o.Profile, from.Profile), cmp.Or(o.Hub, from.Hub), cmp.Or(o.Charts, from.Charts)
+		o.WithCLI, o.Arguments = o.WithCLI || from.WithCLI, append(slices.Clone(from.Arguments), o.Arguments...)
+		o.Options, o.Values = maps.Clone(from.Options), maps.Clone(from.Values)
+		o.Image, o.Resources, o.Concurrency, o.Environment = from.Image, from.Resources, from.Concurrency, from.Environment
+	}
+	for _, text := range f.options {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok || key == "" {
+			return o, hint.Usage(fmt.Errorf("--option %q is not name=value", text), "write it as --option mtls=PERMISSIVE")
+		}
+		if o.Options == nil {
+			o.Options = map[string]experiment.Text{}
+		}
+		o.Options[key] = experiment.Text(value)
+	}
+	for _, text := range f.values {
+		release, file, ok := strings.Cut(text, "=")
+		if !ok || release == "" {
+			return o, hint.Usage(fmt.Errorf("--values %q is not release=file", text), "write it as --values istiod=values.yaml")
+		}
+		data, err := regular.ReadInput(file, strict.MaxBytes)
+		if err != nil {
+			return o, hint.Usage(fmt.Errorf("read values: %w", err), "")
+		}
+		var values map[string]any
+		if err := yaml.Unmarshal(data, &values); err != nil {
+			return o, hint.Usage(fmt.Errorf("read values %s: %w", file, err), "")
+		}
+		if o.Values == nil {
+			o.Values = map[string]map[string]any{}
+		}
+		o.Values[release] = values
+	}
+	return o, nil
 }

@@ -25,20 +25,6 @@ type checks struct {
 	prefix string
 }
 
-func (v checks) report(path, message, hint string) {
-	if path = v.prefix + path; v.r.Sound(path) {
-		v.r.Report(path, message, hint)
-	}
-}
-
-// join returns the path of name below at. at may be empty.
-func join(at, name string) string {
-	if at == "" {
-		return name
-	}
-	return at + "." + name
-}
-
 func (v checks) behavior(at string, b Behavior) {
 	v.status(join(at, "status"), b.Status)
 	v.status(join(at, "failedCallStatus"), b.FailedCallStatus)
@@ -68,6 +54,14 @@ func (v checks) behavior(at string, b Behavior) {
 			v.report(join(at, "redirects"), fmt.Sprintf("%.80q leads to %.80q, which is redirected as well", from, to), "")
 		}
 	}
+}
+
+// join returns the path of name below at. at may be empty.
+func join(at, name string) string {
+	if at == "" {
+		return name
+	}
+	return at + "." + name
 }
 
 func (v checks) options(at string, c CallOptions, index int) {
@@ -111,6 +105,12 @@ func (v checks) status(path string, status int) {
 func (v checks) ratio(path string, x float64) {
 	if !(x >= 0 && x <= 1) || math.IsNaN(x) {
 		v.report(path, fmt.Sprintf("%v is not from 0 to 1", x), "it is a ratio: 0.01 is 1 %")
+	}
+}
+
+func (v checks) report(path, message, hint string) {
+	if path = v.prefix + path; v.r.Sound(path) {
+		v.r.Report(path, message, hint)
 	}
 }
 

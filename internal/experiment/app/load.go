@@ -133,16 +133,6 @@ type validation struct {
 	programs []string // nil: not checked
 }
 
-func (v validation) names() []string {
-	var names []string
-	for _, s := range v.t.Services {
-		if s.Name != "" {
-			names = append(names, s.Name)
-		}
-	}
-	return names
-}
-
 func (v validation) services() {
 	if len(v.t.Services) == 0 {
 		v.report("services", "the list is empty", "an application needs at least one service")
@@ -238,6 +228,16 @@ func (v validation) entry() {
 	if names := v.names(); !slices.Contains(names, v.t.Entry) {
 		v.report("entry", fmt.Sprintf("there is no service %q", v.t.Entry), strict.DidYouMean(v.t.Entry, names))
 	}
+}
+
+func (v validation) names() []string {
+	var names []string
+	for _, s := range v.t.Services {
+		if s.Name != "" {
+			names = append(names, s.Name)
+		}
+	}
+	return names
 }
 
 // acyclic reports the first cycle of calls, at the call that closes it.

@@ -35,8 +35,6 @@ type Second struct {
 	Latency *hdrhistogram.Histogram
 }
 
-func (s Second) all() int64 { return s.OK + s.Status + s.Other }
-
 // Fault is one fault that was injected, in seconds from the start of the measure phase.
 type Fault struct {
 	At   float64 `json:"at"`
@@ -59,16 +57,6 @@ type Outcome struct {
 	Value  *float64 `json:"value,omitempty"` // measured value, absent if unknown
 	Unit   string   `json:"unit,omitempty"`  // its unit
 	Detail string   `json:"detail"`          // explanation
-}
-
-// tolerated is the max share of failed requests in a second without an outage.
-const tolerated = 0.001
-
-// bad reports whether a second is part of an outage: more than a thousandth of its
-// requests failed. A second without requests is not.
-func (s Second) bad() bool {
-	n := s.all()
-	return n > 0 && float64(n-s.OK) > tolerated*float64(n)
 }
 
 // LongestOutage is the longest run of seconds in which more than a thousandth
@@ -145,3 +133,15 @@ func (t Trial) recovered(from, to float64, next bool) (float64, bool) {
 	}
 	return end - from, !t.Seconds[last].bad()
 }
+
+// tolerated is the max share of failed requests in a second without an outage.
+const tolerated = 0.001
+
+// bad reports whether a second is part of an outage: more than a thousandth of its
+// requests failed. A second without requests is not.
+func (s Second) bad() bool {
+	n := s.all()
+	return n > 0 && float64(n-s.OK) > tolerated*float64(n)
+}
+
+func (s Second) all() int64 { return s.OK + s.Status + s.Other }

@@ -91,15 +91,6 @@ func (p *parser) next(expected, hint string) (word, error) {
 	return w, nil
 }
 
-// accept reads the next word if it is text, and reports whether it was.
-func (p *parser) accept(text string) bool {
-	if len(p.words) == 0 || p.words[0].text != text {
-		return false
-	}
-	p.words = p.words[1:]
-	return true
-}
-
 func (p *parser) wrong(w word, expected, hint string) error {
 	return strict.Problem{Column: w.column, Message: fmt.Sprintf("found %.40q, expected %s", w.text, expected), Tip: hint}
 }
@@ -203,4 +194,13 @@ func (p *parser) recovery() (*recovery, error) {
 		return nil, p.wrong(w, "fault or heal", "")
 	}
 	return r, nil
+}
+
+// accept reads the next word if it is text, and reports whether it was.
+func (p *parser) accept(text string) bool {
+	if len(p.words) == 0 || p.words[0].text != text {
+		return false
+	}
+	p.words = p.words[1:]
+	return true
 }

@@ -40,16 +40,6 @@ func subjectNames() []string {
 	return append(names, "status(5xx)", "recovers")
 }
 
-func count(of func(Second) int64) func(Trial, []Second, bool) (float64, error) {
-	return func(_ Trial, in []Second, _ bool) (float64, error) {
-		n := int64(0)
-		for _, s := range in {
-			n += of(s)
-		}
-		return float64(n), nil
-	}
-}
-
 func ratio(of func(Second) int64) func(Trial, []Second, bool) (float64, error) {
 	return func(t Trial, in []Second, whole bool) (float64, error) {
 		all, _ := count(Second.all)(t, in, whole)
@@ -120,6 +110,16 @@ func statusSubject(name string) (subject, error) {
 		}
 		return count(func(s Second) int64 { return s.Status })(t, in, whole)
 	}}, nil
+}
+
+func count(of func(Second) int64) func(Trial, []Second, bool) (float64, error) {
+	return func(_ Trial, in []Second, _ bool) (float64, error) {
+		n := int64(0)
+		for _, s := range in {
+			n += of(s)
+		}
+		return float64(n), nil
+	}
 }
 
 func isStatus(p string) bool {

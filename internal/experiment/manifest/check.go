@@ -31,13 +31,6 @@ func (s *Set) check() {
 	}
 }
 
-func (s *Set) note(about Object, hint, format string, args ...any) {
-	n := Note{About: about.String(), Text: fmt.Sprintf(format, args...), Hint: hint}
-	if !slices.Contains(s.Notes, n) {
-		s.Notes = append(s.Notes, n)
-	}
-}
-
 func (s *Set) volume(o Object, text string) {
 	s.note(o, "fill it by an init container or a Job of the application; the cluster needs a storage class", "%s, without data", text)
 }
@@ -155,6 +148,13 @@ func (s *Set) addresses(o Object, pod map[string]any) {
 				}
 			}
 		}
+	}
+}
+
+func (s *Set) note(about Object, hint, format string, args ...any) {
+	n := Note{About: about.String(), Text: fmt.Sprintf(format, args...), Hint: hint}
+	if !slices.Contains(s.Notes, n) {
+		s.Notes = append(s.Notes, n)
 	}
 }
 

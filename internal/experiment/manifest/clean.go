@@ -47,13 +47,6 @@ var generated = map[string][]string{
 // generatedSecrets are the types of Secrets of controllers and tools.
 var generatedSecrets = []string{"kubernetes.io/service-account-token", "helm.sh/release.v1", "bootstrap.kubernetes.io/token"}
 
-// loadGenerators are the names of applications' own load generators, such as loadgenerator of Online
-// Boutique and vote-bot of Emojivoto.
-var loadGenerators = regexp.MustCompile(`^(?:load-?gen(?:erator)?s?|load-?test(?:er|s)?|traffic-?gen(?:erator)?|vote-?bot|locust(?:-master|-workers?)?)$`)
-
-// sendsLoad reports whether an object is a workload that sends requests of its own.
-func sendsLoad(o Object) bool { return podTemplate(o) != nil && loadGenerators.MatchString(o.name()) }
-
 // keeps reports whether a trial applies an object, and notes the reason if it does not.
 func (s *Set) keeps(o Object, running bool) bool {
 	for _, d := range dropped {
@@ -86,6 +79,13 @@ func (s *Set) keeps(o Object, running bool) bool {
 	}
 	return true
 }
+
+// loadGenerators are the names of applications' own load generators, such as loadgenerator of Online
+// Boutique and vote-bot of Emojivoto.
+var loadGenerators = regexp.MustCompile(`^(?:load-?gen(?:erator)?s?|load-?test(?:er|s)?|traffic-?gen(?:erator)?|vote-?bot|locust(?:-master|-workers?)?)$`)
+
+// sendsLoad reports whether an object is a workload that sends requests of its own.
+func sendsLoad(o Object) bool { return podTemplate(o) != nil && loadGenerators.MatchString(o.name()) }
 
 // serverFields are set by an API server or by controllers.
 var serverFields = [][]string{

@@ -75,38 +75,12 @@ func (s *Set) Text() ([]byte, error) {
 func (o Object) String() string { return strings.TrimSpace(o.kind() + " " + o.name()) }
 
 func (o Object) kind() string { return text(o, "kind") }
+
 func (o Object) name() string { return text(o, "metadata", "name") }
-
-// group is the API group, empty for the core group.
-func (o Object) group() string {
-	group, _, found := strings.Cut(text(o, "apiVersion"), "/")
-	if !found {
-		return ""
-	}
-	return group
-}
-
-// valueAt returns the value at a path, or nil if there is none.
-func valueAt(o map[string]any, path ...string) any {
-	var v any = o
-	for _, name := range path {
-		m, ok := v.(map[string]any)
-		if !ok {
-			return nil
-		}
-		v = m[name]
-	}
-	return v
-}
 
 func text(o map[string]any, path ...string) string {
 	s, _ := valueAt(o, path...).(string)
 	return s
-}
-
-func mapping(o map[string]any, path ...string) map[string]any {
-	m, _ := valueAt(o, path...).(map[string]any)
-	return m
 }
 
 // items are the mappings in a list.
@@ -151,17 +125,6 @@ func remove(o map[string]any, path ...string) {
 	}
 }
 
-// ranks order kinds by dependency. Others follow the last.
-var ranks = []string{"ResourceQuota", "LimitRange", "ServiceAccount", "Secret", "ConfigMap", "PersistentVolumeClaim", "Role", "RoleBinding",
-	"NetworkPolicy", "Service", "DaemonSet", "StatefulSet", "Deployment", "ReplicaSet", "Pod", "Job"}
-
-func rank(o Object) int {
-	if i := slices.Index(ranks, o.kind()); i >= 0 {
-		return i
-	}
-	return len(ranks)
-}
-
 // New cleans objects and finds their Services and what a trial cannot have. running: the objects come
 // from a cluster, where a Job has done its work. The objects are changed.
 func New(source string, objects []Object, running bool) (*Set, error) {
@@ -186,6 +149,17 @@ func New(source string, objects []Object, running bool) (*Set, error) {
 		return nil, fmt.Errorf("%s has no Deployment, StatefulSet, DaemonSet or Pod", source)
 	}
 	return s, nil
+}
+
+// ranks order kinds by dependency. Others follow the last.
+var ranks = []string{"ResourceQuota", "LimitRange", "ServiceAccount", "Secret", "ConfigMap", "PersistentVolumeClaim", "Role", "RoleBinding",
+	"NetworkPolicy", "Service", "DaemonSet", "StatefulSet", "Deployment", "ReplicaSet", "Pod", "Job"}
+
+func rank(o Object) int {
+	if i := slices.Index(ranks, o.kind()); i >= 0 {
+		return i
+	}
+	return len(ranks)
 }
 
 // namespaceOf is the only namespace that the objects name.
@@ -218,4 +192,31 @@ func podTemplate(o Object) map[string]any {
 		return mapping(o, "spec", "template")
 	}
 	return nil
+}
+
+// group is the API group, empty for the core group.
+func (o Object) group() string {
+	group, _, found := strings.Cut(text(o, "apiVersion"), "/")
+	if !found {
+		return ""
+	}
+	return group
+}
+
+func mapping(o map[string]any, path ...string) map[string]any {
+	m, _ := valueAt(o, path...).(map[string]any)
+	return m
+}
+
+// valueAt returns the value at a path, or nil if there is none.
+func valueAt(o map[string]any, path ...string) any {
+	var v any = o
+	for _, name := range path {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return nil
+		}
+		v = m[name]
+	}
+	return v
 }

@@ -34,20 +34,6 @@ func (s *Set) Place(o map[string]any, namespace string) map[string]any {
 	return placed
 }
 
-// addressed matches NAME.NAMESPACE of a Service as a part of an address, or is nil if there is none to match.
-func (s *Set) addressed() *regexp.Regexp {
-	var names []string
-	for _, o := range s.Objects {
-		if o.kind() == "Service" {
-			names = append(names, regexp.QuoteMeta(o.name()))
-		}
-	}
-	if s.Namespace == "" || len(names) == 0 {
-		return nil
-	}
-	return regexp.MustCompile(`(^|[^A-Za-z0-9_-])(` + strings.Join(names, "|") + `)\.` + regexp.QuoteMeta(s.Namespace) + `(\.svc\b|[:/\s"',;]|$)`)
-}
-
 // moved is a deep copy of a value, with the addresses of texts replaced. Identifiers such as names are no addresses and
 // do not match: they have no dot.
 func (s *Set) moved(v any, namespace string) any {
@@ -78,4 +64,18 @@ func (s *Set) moved(v any, namespace string) any {
 		return v
 	}
 	return deep(v)
+}
+
+// addressed matches NAME.NAMESPACE of a Service as a part of an address, or is nil if there is none to match.
+func (s *Set) addressed() *regexp.Regexp {
+	var names []string
+	for _, o := range s.Objects {
+		if o.kind() == "Service" {
+			names = append(names, regexp.QuoteMeta(o.name()))
+		}
+	}
+	if s.Namespace == "" || len(names) == 0 {
+		return nil
+	}
+	return regexp.MustCompile(`(^|[^A-Za-z0-9_-])(` + strings.Join(names, "|") + `)\.` + regexp.QuoteMeta(s.Namespace) + `(\.svc\b|[:/\s"',;]|$)`)
 }

@@ -21,25 +21,6 @@ var byName = map[string]string{
 	"tcp":  tcp, "tls": tcp, "https": tcp, "redis": tcp, "mysql": tcp, "mongo": tcp, "postgres": tcp, "postgresql": tcp, "amqp": tcp, "memcached": tcp, "kafka": tcp,
 }
 
-// byPort are protocols of customary ports.
-var byPort = map[int]string{
-	80: http1, 3000: http1, 5000: http1, 8000: http1, 8080: http1, 8081: http1, 8888: http1, 9090: http1,
-	50051: grpc,
-	443:   tcp, 8443: tcp, 1433: tcp, 2181: tcp, 3306: tcp, 5432: tcp, 5672: tcp, 6379: tcp, 9092: tcp, 11211: tcp, 27017: tcp,
-}
-
-// protocolOf is the protocol of a Service's port, or "" if unknown.
-func protocolOf(port map[string]any) string {
-	if p, ok := byName[strings.ToLower(text(port, "appProtocol"))]; ok {
-		return p
-	}
-	word, _, _ := strings.Cut(strings.ToLower(text(port, "name")), "-")
-	if p, ok := byName[word]; ok {
-		return p
-	}
-	return byPort[number(port["port"])]
-}
-
 // preferred orders the ports of a Service: requests before plain connections.
 var preferred = []string{http1, http2, grpc, "", tcp}
 
@@ -64,4 +45,23 @@ func (s *Set) findServices() {
 		}
 	}
 	slices.SortFunc(s.Services, func(a, b Service) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// byPort are protocols of customary ports.
+var byPort = map[int]string{
+	80: http1, 3000: http1, 5000: http1, 8000: http1, 8080: http1, 8081: http1, 8888: http1, 9090: http1,
+	50051: grpc,
+	443:   tcp, 8443: tcp, 1433: tcp, 2181: tcp, 3306: tcp, 5432: tcp, 5672: tcp, 6379: tcp, 9092: tcp, 11211: tcp, 27017: tcp,
+}
+
+// protocolOf is the protocol of a Service's port, or "" if unknown.
+func protocolOf(port map[string]any) string {
+	if p, ok := byName[strings.ToLower(text(port, "appProtocol"))]; ok {
+		return p
+	}
+	word, _, _ := strings.Cut(strings.ToLower(text(port, "name")), "-")
+	if p, ok := byName[word]; ok {
+		return p
+	}
+	return byPort[number(port["port"])]
 }

@@ -91,15 +91,6 @@ func Load(nameOrPath string) (Definition, error) {
 	return Decode(nameOrPath, data)
 }
 
-// notAFile is the error of a definition that cannot be read. Its path may be the name of an embedded one.
-func notAFile(path string, err error) error {
-	err = fmt.Errorf("read mesh definition: %w", err)
-	if IsPath(path) || !slices.Contains(Names(), path) {
-		return err
-	}
-	return hint.Wrap(err, fmt.Sprintf("--mesh adds the file of a definition; %s needs none: --set 'factors.mesh=[none, %s]'", path, path))
-}
-
 // Collect lists the embedded definitions and the definitions in files, by
 // name. Every file is read before the mistakes of all are returned. A file that
 // takes a name another has is a mistake as well.
@@ -125,4 +116,13 @@ func Collect(files ...string) ([]Definition, error) {
 	}
 	slices.SortStableFunc(all, func(a, b Definition) int { return strings.Compare(a.Name, b.Name) })
 	return all, errors.Join(mistakes...)
+}
+
+// notAFile is the error of a definition that cannot be read. Its path may be the name of an embedded one.
+func notAFile(path string, err error) error {
+	err = fmt.Errorf("read mesh definition: %w", err)
+	if IsPath(path) || !slices.Contains(Names(), path) {
+		return err
+	}
+	return hint.Wrap(err, fmt.Sprintf("--mesh adds the file of a definition; %s needs none: --set 'factors.mesh=[none, %s]'", path, path))
 }

@@ -29,30 +29,6 @@ type ProxyValues struct {
 // proxySettings are the names of all settings.
 var proxySettings = []string{"image", "concurrency", "environment", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"}
 
-// set are the settings that are not zero, by name.
-func (p ProxySettings) set() map[string]any {
-	all := map[string]any{}
-	if p.Image != "" {
-		all["image"] = p.Image
-	}
-	if p.Concurrency != 0 {
-		all["concurrency"] = p.Concurrency
-	}
-	if len(p.Environment) > 0 {
-		environment := map[string]any{}
-		for name, value := range p.Environment {
-			environment[name] = value
-		}
-		all["environment"] = environment
-	}
-	for kind, amounts := range map[string]map[string]string{"requests": p.Requests, "limits": p.Limits} {
-		for resource, quantity := range amounts {
-			all[kind+"."+resource] = quantity
-		}
-	}
-	return all
-}
-
 // Any reports whether anything is set.
 func (p ProxySettings) Any() bool { return len(p.set()) > 0 }
 
@@ -92,6 +68,30 @@ func (v ProxyValues) values(release string, p ProxySettings) map[string]any {
 		}
 		nested, _ := value.(map[string]any)
 		overlay(all, nested)
+	}
+	return all
+}
+
+// set are the settings that are not zero, by name.
+func (p ProxySettings) set() map[string]any {
+	all := map[string]any{}
+	if p.Image != "" {
+		all["image"] = p.Image
+	}
+	if p.Concurrency != 0 {
+		all["concurrency"] = p.Concurrency
+	}
+	if len(p.Environment) > 0 {
+		environment := map[string]any{}
+		for name, value := range p.Environment {
+			environment[name] = value
+		}
+		all["environment"] = environment
+	}
+	for kind, amounts := range map[string]map[string]string{"requests": p.Requests, "limits": p.Limits} {
+		for resource, quantity := range amounts {
+			all[kind+"."+resource] = quantity
+		}
 	}
 	return all
 }

@@ -8,6 +8,31 @@ import (
 // balancedStream keeps the draws of designs apart from the draws of blocks.
 const balancedStream = 1 << 40
 
+// balancedOrder is the order of n treatments in a block, from 1. Blocks are the rows of
+// Williams designs, each with its treatments and rows in random order. An odd number of
+// treatments has both halves of its rows apart, so that n blocks balance the positions.
+func balancedOrder(n int, seed uint64, block int) []int {
+	rows := designRows(n)
+	source := rand.NewPCG(seed, balancedStream+uint64((block-1)/rows))
+	names := numbers(n)
+	shuffle(names, source)
+	halves := [][]int{numbers(n), numbers(rows - n)}
+	order := make([]int, 0, rows)
+	first := int(below(source, 2))
+	for i := range halves {
+		half := (i + first) % len(halves)
+		shuffle(halves[half], source)
+		for _, row := range halves[half] {
+			order = append(order, row+half*n)
+		}
+	}
+	out := williamsRow(n, order[(block-1)%rows])
+	for i, v := range out {
+		out[i] = names[v]
+	}
+	return out
+}
+
 // williamsRow is a row, from 0, of a Williams design of n treatments. Each treatment is in
 // each position equally often, and directly after each other treatment equally often
 // (Williams, Australian Journal of Scientific Research 1949). An even n has n rows. An odd
@@ -33,31 +58,6 @@ func designRows(n int) int {
 		return 2 * n
 	}
 	return n
-}
-
-// balancedOrder is the order of n treatments in a block, from 1. Blocks are the rows of
-// Williams designs, each with its treatments and rows in random order. An odd number of
-// treatments has both halves of its rows apart, so that n blocks balance the positions.
-func balancedOrder(n int, seed uint64, block int) []int {
-	rows := designRows(n)
-	source := rand.NewPCG(seed, balancedStream+uint64((block-1)/rows))
-	names := numbers(n)
-	shuffle(names, source)
-	halves := [][]int{numbers(n), numbers(rows - n)}
-	order := make([]int, 0, rows)
-	first := int(below(source, 2))
-	for i := range halves {
-		half := (i + first) % len(halves)
-		shuffle(halves[half], source)
-		for _, row := range halves[half] {
-			order = append(order, row+half*n)
-		}
-	}
-	out := williamsRow(n, order[(block-1)%rows])
-	for i, v := range out {
-		out[i] = names[v]
-	}
-	return out
 }
 
 // numbers are 0 to n-1.

@@ -40,23 +40,6 @@ func NewClient(dial func(ctx context.Context, network, address string) (net.Conn
 // Close closes the connection.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// call sends a request, and again if the connection is broken. All requests can be repeated.
-func (c *Client) call(ctx context.Context, method, target string, body, into any) error {
-	err := c.once(ctx, method, target, body, into)
-	var refused *httpserver.Refused
-	if err == nil || errors.As(err, &refused) || ctx.Err() != nil {
-		return err
-	}
-	c.http.CloseIdleConnections()
-	return c.once(ctx, method, target, body, into)
-}
-
-func (c *Client) once(ctx context.Context, method, target string, body, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return httpserver.Call(ctx, c.http, c.token, method, "http://node-agent"+target, body, maxAnswer, into)
-}
-
 // Compare measures how far the agent's clock is ahead of this process's, and the maximum error of
 // that. [Client.Ahead] returns it again.
 func (c *Client) Compare(ctx context.Context) (ahead, unsure time.Duration, err error) {
@@ -98,4 +81,21 @@ func (c *Client) Follow(ctx context.Context, p Plan) error {
 func (c *Client) Followed(ctx context.Context, id string, from int) (p Progress, err error) {
 	q := url.Values{"id": {id}, "from": {strconv.Itoa(from)}}
 	return p, c.call(ctx, http.MethodGet, "/followed?"+q.Encode(), nil, &p)
+}
+
+// call sends a request, and again if the connection is broken. All requests can be repeated.
+func (c *Client) call(ctx context.Context, method, target string, body, into any) error {
+	err := c.once(ctx, method, target, body, into)
+	var refused *httpserver.Refused
+	if err == nil || errors.As(err, &refused) || ctx.Err() != nil {
+		return err
+	}
+	c.http.CloseIdleConnections()
+	return c.once(ctx, method, target, body, into)
+}
+
+func (c *Client) once(ctx context.Context, method, target string, body, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return httpserver.Call(ctx, c.http, c.token, method, "http://node-agent"+target, body, maxAnswer, into)
 }

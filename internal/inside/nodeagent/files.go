@@ -48,22 +48,40 @@ const (
 	statV2  = "cpu.stat"      // "usage_usec 1\n…"
 )
 
-// maxFile is the max size of a file. memory.stat has 4 KiB.
-const maxFile = 64 << 10
-
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxFile))
-}
-
 // exists reports whether a group exists.
 func (f files) exists(path string) bool {
 	_, err := os.Stat(filepath.Join(f.cpu, path))
 	return err == nil
+}
+
+// counters reads a container's group. Values that cannot be read are absent, but CPU time is required.
+func (f files) counters(path string, memory bool) (c Counters, err error) {
+	before := now()
+	if c.CPU, err = f.cpuTime(path); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = errNoGroup
+		}
+		return c, err
+	}
+	c.At = before + (now()-before)/2
+	if !memory {
+		return c, nil
+	}
+	c.Memory, _ = f.workingSet(path)
+	c.Peak, _ = f.peak(path)
+	if ns, err := f.throttled(path); err == nil {
+		c.Throttled = &ns
+	}
+	return c, nil
+}
+
+// cpuTime is a group's CPU time, ns.
+func (f files) cpuTime(path string) (int64, error) {
+	text, err := readFile(f.cpuFile(path))
+	if err != nil {
+		return 0, err
+	}
+	return f.parseCPU(text)
 }
 
 // cpuFile is the file with a group's CPU time.
@@ -81,15 +99,6 @@ func (f files) parseCPU(text []byte) (int64, error) {
 		return us * int64(time.Microsecond), err
 	}
 	return strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64)
-}
-
-// cpuTime is a group's CPU time, ns.
-func (f files) cpuTime(path string) (int64, error) {
-	text, err := readFile(f.cpuFile(path))
-	if err != nil {
-		return 0, err
-	}
-	return f.parseCPU(text)
 }
 
 // throttled is the time of CPU throttling, ns.
@@ -140,6 +149,18 @@ func (f files) memoryValue(path, name string) (int64, error) {
 	return strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64)
 }
 
+// maxFile is the max size of a file. memory.stat has 4 KiB.
+const maxFile = 64 << 10
+
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxFile))
+}
+
 // field is the number after a name, in lines of "NAME NUMBER".
 func field(text []byte, name string) (int64, error) {
 	for line := range strings.Lines(string(text)) {
@@ -148,27 +169,6 @@ func field(text []byte, name string) (int64, error) {
 		}
 	}
 	return 0, fmt.Errorf("no field %s", name)
-}
-
-// counters reads a container's group. Values that cannot be read are absent, but CPU time is required.
-func (f files) counters(path string, memory bool) (c Counters, err error) {
-	before := now()
-	if c.CPU, err = f.cpuTime(path); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = errNoGroup
-		}
-		return c, err
-	}
-	c.At = before + (now()-before)/2
-	if !memory {
-		return c, nil
-	}
-	c.Memory, _ = f.workingSet(path)
-	c.Peak, _ = f.peak(path)
-	if ns, err := f.throttled(path); err == nil {
-		c.Throttled = &ns
-	}
-	return c, nil
 }
 
 func now() int64 { return time.Now().UnixNano() }

@@ -49,11 +49,6 @@ func openGroups(root string) (*groups, error) {
 	return &groups{files: f, paths: map[string]string{}, daemons: map[string]int64{}}, nil
 }
 
-// validID reports whether a text can be a container's ID. IDs are parts of names of directories.
-func validID(id string) bool {
-	return len(id) >= 8 && len(id) <= 128 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
-}
-
 // find returns the path of each container's group. A search of the whole tree happens only if one
 // is unknown.
 func (g *groups) find(ids []string) (paths map[string]string, missing map[string]error) {
@@ -84,6 +79,11 @@ func (g *groups) find(ids []string) (paths map[string]string, missing map[string
 		}
 	}
 	return paths, missing
+}
+
+// validID reports whether a text can be a container's ID. IDs are parts of names of directories.
+func validID(id string) bool {
+	return len(id) >= 8 && len(id) <= 128 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
 }
 
 // search walks the tree of the CPU hierarchy. Links are not followed.

@@ -15,13 +15,6 @@ type counters struct{ all map[string]*atomic.Int64 }
 
 func newCounters() *counters { return &counters{map[string]*atomic.Int64{}} }
 
-func (c *counters) counter(name string) *atomic.Int64 {
-	if c.all[name] == nil {
-		c.all[name] = new(atomic.Int64)
-	}
-	return c.all[name]
-}
-
 // tlsCounters are the counters of one end of TLS connections.
 type tlsCounters struct{ handshakes, failed, wrongName *atomic.Int64 }
 
@@ -36,6 +29,13 @@ func (c *counters) tls(prefix string) *tlsCounters {
 		failed:     c.counter(prefix + "connection_error"),
 		wrongName:  c.counter(prefix + "fail_verify_san"),
 	}
+}
+
+func (c *counters) counter(name string) *atomic.Int64 {
+	if c.all[name] == nil {
+		c.all[name] = new(atomic.Int64)
+	}
+	return c.all[name]
 }
 
 // adminHandler serves the part of Envoy's admin interface that tare uses.

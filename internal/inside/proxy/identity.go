@@ -42,15 +42,6 @@ func newIdentity(c mesh.SidecarContext) (*identity, error) {
 	return &identity{cert, roots}, nil
 }
 
-// base returns the common TLS configuration: TLS 1.3, HTTP/1.1, one certificate.
-func (id *identity) base() *tls.Config {
-	return &tls.Config{
-		MinVersion:   tls.VersionTLS13,
-		NextProtos:   []string{"http/1.1"},
-		Certificates: []tls.Certificate{id.certificate},
-	}
-}
-
 // secure makes a server require a certificate of one of the callers.
 func (id *identity) secure(s *http.Server, callers []string, n *tlsCounters) {
 	c := id.base()
@@ -97,6 +88,15 @@ func (id *identity) dial(connect dial.Func, out mesh.Outbound, n *tlsCounters) d
 			n.failed.Add(1)
 		}
 		return conn, err
+	}
+}
+
+// base returns the common TLS configuration: TLS 1.3, HTTP/1.1, one certificate.
+func (id *identity) base() *tls.Config {
+	return &tls.Config{
+		MinVersion:   tls.VersionTLS13,
+		NextProtos:   []string{"http/1.1"},
+		Certificates: []tls.Certificate{id.certificate},
 	}
 }
 

@@ -29,19 +29,6 @@ type speed struct {
 
 var calibrated = sync.OnceValue(calibrate)
 
-// work does n rounds of dependent arithmetic.
-//
-//go:noinline
-func work(rounds int) uint64 {
-	x := uint64(88172645463325252)
-	for range rounds {
-		x ^= x << 13
-		x ^= x >> 7
-		x ^= x << 17
-	}
-	return x
-}
-
 // calibrate returns the fastest of several attempts: the others were disturbed.
 func calibrate() speed {
 	runtime.LockOSThread()
@@ -77,4 +64,17 @@ func (s speed) burn(d time.Duration) {
 		}
 		_ = work(int(s.rounds * float64(left)))
 	}
+}
+
+// work does n rounds of dependent arithmetic.
+//
+//go:noinline
+func work(rounds int) uint64 {
+	x := uint64(88172645463325252)
+	for range rounds {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+	}
+	return x
 }

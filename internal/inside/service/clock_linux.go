@@ -24,10 +24,14 @@ type waiter struct {
 
 type waiters []*waiter
 
-func (w waiters) Len() int           { return len(w) }
+func (w waiters) Len() int { return len(w) }
+
 func (w waiters) Less(i, j int) bool { return w[i].due < w[j].due }
-func (w waiters) Swap(i, j int)      { w[i], w[j] = w[j], w[i]; w[i].at, w[j].at = i, j }
-func (w *waiters) Push(x any)        { n := x.(*waiter); n.at = len(*w); *w = append(*w, n) }
+
+func (w waiters) Swap(i, j int) { w[i], w[j] = w[j], w[i]; w[i].at, w[j].at = i, j }
+
+func (w *waiters) Push(x any) { n := x.(*waiter); n.at = len(*w); *w = append(*w, n) }
+
 func (w *waiters) Pop() any {
 	old := *w
 	n := old[len(old)-1]
@@ -91,14 +95,6 @@ func (c *clock) arm(now time.Duration) {
 	_ = unix.TimerfdSettime(c.fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(left))}, nil)
 }
 
-// woken adds the delay of a waiter to the mean.
-func (c *clock) woken(due time.Duration) {
-	late := time.Since(c.start) - due
-	c.mu.Lock()
-	c.late = min(max(c.late+min(late, maxLate)/64, 0), maxLate)
-	c.mu.Unlock()
-}
-
 // sleep waits for d, exact to some microseconds in the mean.
 func sleep(ctx context.Context, d time.Duration) error {
 	c, err := theClock()
@@ -124,4 +120,12 @@ func sleep(ctx context.Context, d time.Duration) error {
 		c.mu.Unlock()
 		return context.Cause(ctx)
 	}
+}
+
+// woken adds the delay of a waiter to the mean.
+func (c *clock) woken(due time.Duration) {
+	late := time.Since(c.start) - due
+	c.mu.Lock()
+	c.late = min(max(c.late+min(late, maxLate)/64, 0), maxLate)
+	c.mu.Unlock()
 }

@@ -26,14 +26,6 @@ var grpcFile = rpc.File{
 // its header.
 const maxMessage = MaxResponseSize + 16
 
-// payload is a message of size equal bytes.
-func payload(size int64) rpc.Message {
-	if size == 0 { // proto3 omits it
-		return nil
-	}
-	return rpc.Message{rpc.AppendSize(nil, app.GRPCPayload, int(size)), filled(size)}
-}
-
 func newGRPCServer(s *Service) *rpc.Server {
 	return rpc.NewServer(maxMessage, rpc.Service{File: grpcFile, Handlers: map[string]rpc.Handler{path.Base(app.GRPCMethod): s.serveCall}})
 }
@@ -82,6 +74,14 @@ func (s *Service) callGRPC(ctx context.Context, header http.Header, n *snapshot)
 		size = n.instance.ResponseSize.Draw()
 	}
 	return payload(size), result.status, nil
+}
+
+// payload is a message of size equal bytes.
+func payload(size int64) rpc.Message {
+	if size == 0 { // proto3 omits it
+		return nil
+	}
+	return rpc.Message{rpc.AppendSize(nil, app.GRPCPayload, int(size)), filled(size)}
 }
 
 // grpcCodes maps an HTTP status to the gRPC code of the same meaning

@@ -24,10 +24,6 @@ type AddressError struct {
 	Address string
 }
 
-func addressError(address string, err error, advice string) error {
-	return &AddressError{hint.Hinted{Err: fmt.Errorf("listen on %s: %w", address, err), Text: advice}, address}
-}
-
 // Listen listens on "HOST:PORT" or on a Unix socket, "unix:PATH". With "fd:N" it
 // takes over an inherited listening socket, descriptor N.
 func Listen(address string) (net.Listener, error) {
@@ -70,6 +66,10 @@ func inherit(address, number string) (net.Listener, error) {
 		return nil, addressError(address, err, advice)
 	}
 	return l, nil
+}
+
+func addressError(address string, err error, advice string) error {
+	return &AddressError{hint.Hinted{Err: fmt.Errorf("listen on %s: %w", address, err), Text: advice}, address}
 }
 
 // Serve serves s on l in its protocol until ctx ends. Requests in flight then

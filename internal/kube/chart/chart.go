@@ -215,17 +215,6 @@ func (h *Helm) configuration(namespace string) (*action.Configuration, error) {
 	return config, nil
 }
 
-// registryClient uses TLS, except for a registry on this machine.
-func registryClient(reference string) (*registry.Client, error) {
-	options := []registry.ClientOption{registry.ClientOptWriter(io.Discard), registry.ClientOptEnableCache(true)}
-	if u, err := url.Parse(reference); err == nil {
-		if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
-			options = append(options, registry.ClientOptPlainHTTP())
-		}
-	}
-	return registry.NewClient(options...)
-}
-
 // load finds a chart, downloads it if necessary, and reads it.
 func (h *Helm) load(ctx context.Context, s Source) (*v2.Chart, error) {
 	path, err := h.locate(ctx, s)
@@ -294,4 +283,15 @@ func (h *Helm) locate(ctx context.Context, s Source) (string, error) {
 		RepositoryConfig: settings.RepositoryConfig, RepositoryCache: settings.RepositoryCache, ContentCache: settings.ContentCache}
 	path, _, err := d.DownloadToCache(where, s.Version)
 	return path, err
+}
+
+// registryClient uses TLS, except for a registry on this machine.
+func registryClient(reference string) (*registry.Client, error) {
+	options := []registry.ClientOption{registry.ClientOptWriter(io.Discard), registry.ClientOptEnableCache(true)}
+	if u, err := url.Parse(reference); err == nil {
+		if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
+			options = append(options, registry.ClientOptPlainHTTP())
+		}
+	}
+	return registry.NewClient(options...)
 }

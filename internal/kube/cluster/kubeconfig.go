@@ -83,12 +83,6 @@ func fileError(err error) error {
 	return failedTo("read kubeconfig", err, text)
 }
 
-// exists reports whether there is a file.
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
 // checkContext reports a missing context or entry, for which client-go would use localhost:8080.
 func checkContext(raw *api.Config, name string, rules *clientcmd.ClientConfigLoadingRules) error {
 	names := slices.Sorted(maps.Keys(raw.Contexts))
@@ -117,6 +111,12 @@ func checkContext(raw *api.Config, name string, rules *clientcmd.ClientConfigLoa
 		return failedTo("use context "+name, fmt.Errorf("its user %q is not defined in %s", context.AuthInfo, read), "")
 	}
 	return nil
+}
+
+// exists reports whether there is a file.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // files are the kubeconfig files that exist, or all that were searched if none exists.

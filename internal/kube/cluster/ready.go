@@ -34,41 +34,6 @@ func readyOf(o *unstructured.Unstructured) readiness {
 	return readyByCondition(o)
 }
 
-// number reads an integer, which the API server omits if it is zero.
-func number(o *unstructured.Unstructured, path ...string) int64 {
-	n, _, _ := unstructured.NestedInt64(o.Object, path...)
-	return n
-}
-
-func text(o *unstructured.Unstructured, path ...string) string {
-	s, _, _ := unstructured.NestedString(o.Object, path...)
-	return s
-}
-
-// numberOrOne reads a number of replicas, whose default is one.
-func numberOrOne(o *unstructured.Unstructured, path ...string) int64 {
-	if n, ok, _ := unstructured.NestedInt64(o.Object, path...); ok {
-		return n
-	}
-	return 1
-}
-
-// observed reports whether the controller has processed the latest generation of the object.
-func observed(o *unstructured.Unstructured) bool {
-	return number(o, "status", "observedGeneration") >= o.GetGeneration()
-}
-
-func replicas(o *unstructured.Unstructured, ready, updated, desired int64) readiness {
-	if !observed(o) {
-		return readiness{state: "not processed by its controller yet"}
-	}
-	r := readiness{ok: ready >= desired && updated >= desired, state: fmt.Sprintf("%d of %d replicas ready", ready, desired)}
-	if updated < desired {
-		r.state += fmt.Sprintf(", %d up to date", updated)
-	}
-	return r
-}
-
 func readyDeployment(o *unstructured.Unstructured) readiness {
 	desired := numberOrOne(o, "spec", "replicas")
 	r := replicas(o, number(o, "status", "availableReplicas"), number(o, "status", "updatedReplicas"), desired)
@@ -91,6 +56,22 @@ func readyDaemonSet(o *unstructured.Unstructured) readiness {
 	return replicas(o, number(o, "status", "numberAvailable"), number(o, "status", "updatedNumberScheduled"), desired)
 }
 
+func replicas(o *unstructured.Unstructured, ready, updated, desired int64) readiness {
+	if !observed(o) {
+		return readiness{state: "not processed by its controller yet"}
+	}
+	r := readiness{ok: ready >= desired && updated >= desired, state: fmt.Sprintf("%d of %d replicas ready", ready, desired)}
+	if updated < desired {
+		r.state += fmt.Sprintf(", %d up to date", updated)
+	}
+	return r
+}
+
+// observed reports whether the controller has processed the latest generation of the object.
+func observed(o *unstructured.Unstructured) bool {
+	return number(o, "status", "observedGeneration") >= o.GetGeneration()
+}
+
 func readyJob(o *unstructured.Unstructured) readiness {
 	desired, done := numberOrOne(o, "spec", "completions"), number(o, "status", "succeeded")
 	desired = min(desired, numberOrOne(o, "spec", "parallelism"))
@@ -103,6 +84,20 @@ func readyJob(o *unstructured.Unstructured) readiness {
 		return readiness{ok: true, state: "complete"}
 	}
 	return r
+}
+
+// number reads an integer, which the API server omits if it is zero.
+func number(o *unstructured.Unstructured, path ...string) int64 {
+	n, _, _ := unstructured.NestedInt64(o.Object, path...)
+	return n
+}
+
+// numberOrOne reads a number of replicas, whose default is one.
+func numberOrOne(o *unstructured.Unstructured, path ...string) int64 {
+	if n, ok, _ := unstructured.NestedInt64(o.Object, path...); ok {
+		return n
+	}
+	return 1
 }
 
 func readyPod(o *unstructured.Unstructured) readiness {
@@ -137,6 +132,11 @@ func readyService(o *unstructured.Unstructured) readiness {
 	return readiness{ok: true, state: "has an address"}
 }
 
+func text(o *unstructured.Unstructured, path ...string) string {
+	s, _, _ := unstructured.NestedString(o.Object, path...)
+	return s
+}
+
 func readyCRD(o *unstructured.Unstructured) readiness {
 	if c, ok := conditionOf(o, "Established"); ok && c.status == "True" {
 		return readiness{ok: true, state: "established"}
@@ -169,6 +169,15 @@ func (c statusCondition) why() string {
 	return c.reason + ": " + c.message
 }
 
+func conditionOf(o *unstructured.Unstructured, name string) (statusCondition, bool) {
+	for _, c := range conditions(o) {
+		if c.name == name {
+			return c, true
+		}
+	}
+	return statusCondition{}, false
+}
+
 func conditions(o *unstructured.Unstructured) (all []statusCondition) {
 	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, item := range list {
@@ -180,13 +189,4 @@ func conditions(o *unstructured.Unstructured) (all []statusCondition) {
 		all = append(all, statusCondition{get("type"), get("status"), get("reason"), get("message")})
 	}
 	return all
-}
-
-func conditionOf(o *unstructured.Unstructured, name string) (statusCondition, bool) {
-	for _, c := range conditions(o) {
-		if c.name == name {
-			return c, true
-		}
-	}
-	return statusCondition{}, false
 }

@@ -67,15 +67,6 @@ func (e *Held) Error() string {
 	return fmt.Sprintf("%s: %v (%s): %s", e.Cluster, ErrHeld, e.Holder.Lease, e.Holder)
 }
 
-func heldBy(c *cluster.Cluster, h Holder) *Held {
-	text := "wait until it ends; `tare cluster status` shows it"
-	if h.Owner.State() != cluster.Alive {
-		text = fmt.Sprintf("wait until it ends; if its process has ended, the Lease expires %v after the last renewal (%s), or `tare cleanup --run %s` deletes it",
-			leaseDuration, h.Renewed.UTC().Format(time.TimeOnly), h.Run)
-	}
-	return &Held{Hinted: hint.Hinted{Err: ErrHeld, Text: text}, Cluster: c.Name(), Holder: h}
-}
-
 // Lease is one run's claim on a cluster.
 type Lease struct {
 	cluster *cluster.Cluster
@@ -113,10 +104,6 @@ func (l *Lease) Acquire(ctx context.Context) error {
 	return err
 }
 
-func (l *Lease) client(namespace string) coordination.LeaseInterface {
-	return l.cluster.Typed().CoordinationV1().Leases(namespace)
-}
-
 func (l *Lease) acquireIn(ctx context.Context, namespace string) error {
 	for {
 		h, held, err := holderIn(ctx, l.cluster, namespace)
@@ -142,6 +129,15 @@ func (l *Lease) acquireIn(ctx context.Context, namespace string) error {
 		}
 		// Another process was faster: read the Lease again.
 	}
+}
+
+func heldBy(c *cluster.Cluster, h Holder) *Held {
+	text := "wait until it ends; `tare cluster status` shows it"
+	if h.Owner.State() != cluster.Alive {
+		text = fmt.Sprintf("wait until it ends; if its process has ended, the Lease expires %v after the last renewal (%s), or `tare cleanup --run %s` deletes it",
+			leaseDuration, h.Renewed.UTC().Format(time.TimeOnly), h.Run)
+	}
+	return &Held{Hinted: hint.Hinted{Err: ErrHeld, Text: text}, Cluster: c.Name(), Holder: h}
 }
 
 func (l *Lease) ours(h Holder) bool { return h.Run == l.run && h.Owner == cluster.ThisProcess() }
@@ -291,6 +287,10 @@ func (l *Lease) Release(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+func (l *Lease) client(namespace string) coordination.LeaseInterface {
+	return l.cluster.Typed().CoordinationV1().Leases(namespace)
 }
 
 // Holder returns the run that holds the cluster, false if there is none, or it has ended.

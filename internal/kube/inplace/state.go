@@ -59,10 +59,6 @@ func IsState(ref cluster.Ref) bool {
 	return ref.Kind.GroupKind() == cluster.KindConfigMap.GroupKind() && ref.Name == stateName
 }
 
-func stateRef(namespace string) cluster.Ref {
-	return cluster.Ref{Kind: cluster.KindConfigMap, Namespace: namespace, Name: stateName}
-}
-
 // configMap is the state as it is stored.
 func (s state) configMap() (*corev1.ConfigMap, error) {
 	text, err := json.MarshalIndent(s, "", "  ")
@@ -89,6 +85,10 @@ func readState(ctx context.Context, c *cluster.Cluster, namespace string) (s sta
 		return s, false, hint.New("someone else wrote it: check it with kubectl, restore the namespace by hand, and delete it", "%s names changes that tare does not make", stateRef(namespace))
 	}
 	return s, true, nil
+}
+
+func stateRef(namespace string) cluster.Ref {
+	return cluster.Ref{Kind: cluster.KindConfigMap, Namespace: namespace, Name: stateName}
 }
 
 // own reports whether the state has only changes that [Begin] makes. A user who may write ConfigMaps of the namespace
@@ -123,14 +123,6 @@ func changesOf(m Marks, before func(field, name string) *string) (all []change) 
 	return all
 }
 
-// metadataPath returns the path of the metadata that has the labels and annotations.
-func (c changed) metadataPath() []string {
-	if c.Pods {
-		return []string{"spec", "template", "metadata"}
-	}
-	return []string{"metadata"}
-}
-
 // value is a label or an annotation of an object, nil if absent.
 func (c changed) value(o *unstructured.Unstructured, field, name string) *string {
 	all, _, _ := unstructured.NestedStringMap(o.Object, append(c.metadataPath(), field)...)
@@ -158,4 +150,12 @@ func (c changed) patch(changes []change, value func(change) *string) ([]byte, er
 		return nil, fmt.Errorf("change %s: %w", c.Ref, err)
 	}
 	return text, nil
+}
+
+// metadataPath returns the path of the metadata that has the labels and annotations.
+func (c changed) metadataPath() []string {
+	if c.Pods {
+		return []string{"spec", "template", "metadata"}
+	}
+	return []string{"metadata"}
 }

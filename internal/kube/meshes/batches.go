@@ -44,16 +44,6 @@ func NewBatches(c *cluster.Cluster, choose func(name string) Choice, report func
 	return &Batches{cluster: c, choose: choose, report: report, turn: make(chan struct{}, 1)}
 }
 
-// lock waits until no other trial installs or removes a mesh, or until ctx ends.
-func (b *Batches) lock(ctx context.Context) (unlock func(), err error) {
-	select {
-	case b.turn <- struct{}{}:
-		return func() { <-b.turn }, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for the mesh of another trial: %w", context.Cause(ctx))
-	}
-}
-
 // Possible refuses, before anything is done, trials of meshes that a user's installation would affect.
 func (b *Batches) Possible(ctx context.Context, names []string) error {
 	all, err := Installed(ctx, b.cluster)
@@ -204,6 +194,16 @@ func (b *Batches) End(ctx context.Context) error {
 	}
 	defer unlock()
 	return b.end(ctx, func(*Batch) bool { return false })
+}
+
+// lock waits until no other trial installs or removes a mesh, or until ctx ends.
+func (b *Batches) lock(ctx context.Context) (unlock func(), err error) {
+	select {
+	case b.turn <- struct{}{}:
+		return func() { <-b.turn }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the mesh of another trial: %w", context.Cause(ctx))
+	}
 }
 
 // end removes the current meshes that are not kept.

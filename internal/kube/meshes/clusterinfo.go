@@ -17,19 +17,6 @@ import (
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
-// private are the networks that meshes assume to be the cluster's own by default (RFC 1918, 6598, 4193).
-var private = []netip.Prefix{
-	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("172.16.0.0/12"),
-	netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("fd00::/8"),
-}
-
-func privateNetworks() (all []string) {
-	for _, p := range private {
-		all = append(all, p.String())
-	}
-	return all
-}
-
 // clusterInfo is the properties of a cluster that a mesh's installation depends on.
 type clusterInfo struct {
 	nodes, allNodes int      // nodes that take any pod, and all nodes
@@ -86,6 +73,19 @@ func readClusterInfo(ctx context.Context, c *cluster.Cluster, serviceCIDR string
 		}
 	}
 	return s, nil
+}
+
+// private are the networks that meshes assume to be the cluster's own by default (RFC 1918, 6598, 4193).
+var private = []netip.Prefix{
+	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("172.16.0.0/12"),
+	netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("fd00::/8"),
+}
+
+func privateNetworks() (all []string) {
+	for _, p := range private {
+		all = append(all, p.String())
+	}
+	return all
 }
 
 // clusterDomain reads the domain of Services from the configuration of a kubelet, empty if it cannot be read.

@@ -29,21 +29,6 @@ type evidence struct {
 	answered      int  // of these requests
 }
 
-// cumulative reports whether a counter's value since the pod's start is proof, and not only its increase. Proxies reuse
-// connections, and the pods are not older than their enrolment.
-func (e evidence) cumulative(proves string) bool {
-	return !e.probed || proves == mesh.ProvesMTLS || proves == mesh.ProvesPath && e.proxy.In == mesh.InPod
-}
-
-// increase returns the increase of counter i in a pod, or its value if the value is proof. A value below the earlier one follows a restart.
-func (e evidence) increase(p *corev1.Pod, i int) float64 {
-	after, before := e.after[p.UID], e.before[p.UID]
-	if e.cumulative(e.proxy.Counters[i].Proves) || before == nil || after[i] < before[i] {
-		return after[i]
-	}
-	return after[i] - before[i]
-}
-
 // checks judges the counters of each pod. title is the mesh's name with its options.
 func (e evidence) checks(t Target, g podGroups, title string) []check.Check {
 	var checks []check.Check
@@ -139,6 +124,21 @@ func (e evidence) best(proves string, x expectation) (best int, total float64, s
 		}
 	}
 	return best, total, still
+}
+
+// increase returns the increase of counter i in a pod, or its value if the value is proof. A value below the earlier one follows a restart.
+func (e evidence) increase(p *corev1.Pod, i int) float64 {
+	after, before := e.after[p.UID], e.before[p.UID]
+	if e.cumulative(e.proxy.Counters[i].Proves) || before == nil || after[i] < before[i] {
+		return after[i]
+	}
+	return after[i] - before[i]
+}
+
+// cumulative reports whether a counter's value since the pod's start is proof, and not only its increase. Proxies reuse
+// connections, and the pods are not older than their enrolment.
+func (e evidence) cumulative(proves string) bool {
+	return !e.probed || proves == mesh.ProvesMTLS || proves == mesh.ProvesPath && e.proxy.In == mesh.InPod
 }
 
 // telemetry checks for the mesh's own telemetry. Its absence is a caution, not a failure: the mesh may have been

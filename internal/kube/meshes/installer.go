@@ -35,14 +35,6 @@ type Unremoved struct{ error }
 // Unwrap returns both errors.
 func (e *Unremoved) Unwrap() error { return e.error }
 
-// unremoved is the error of an installation after its removal, which failed unless left is nil.
-func unremoved(err, left error) error {
-	if left == nil {
-		return err
-	}
-	return &Unremoved{errors.Join(err, left)}
-}
-
 // installer installs a mesh by its charts or its own program.
 type installer struct {
 	*instance
@@ -84,6 +76,14 @@ func (n *installer) run(ctx context.Context) (_ Installation, err error) {
 		return done, n.failed("install", err)
 	}
 	return done, nil
+}
+
+// unremoved is the error of an installation after its removal, which failed unless left is nil.
+func unremoved(err, left error) error {
+	if left == nil {
+		return err
+	}
+	return &Unremoved{errors.Join(err, left)}
 }
 
 // finishRemoval removes what a killed process has left of this mesh.

@@ -33,11 +33,6 @@ type NodeLeftovers struct {
 	Files []string // each NODE:PATH
 }
 
-func newNodeLeftovers(files []string) *NodeLeftovers {
-	return &NodeLeftovers{Files: files, Hinted: hint.Hinted{Err: errors.New("files of it are left on nodes: " + strings.Join(files, ", ")),
-		Text: "the mesh's agent should have removed them: remove them by hand, because they can prevent new pods from starting"}}
-}
-
 // nodeInspector searches nodes for files that the mesh's agents left, by a pod on each node that reads the directory.
 type nodeInspector struct{ *instance }
 
@@ -61,6 +56,11 @@ func (n *nodeInspector) check(ctx context.Context) error {
 		return newNodeLeftovers(found)
 	}
 	return ctx.Err()
+}
+
+func newNodeLeftovers(files []string) *NodeLeftovers {
+	return &NodeLeftovers{Files: files, Hinted: hint.Hinted{Err: errors.New("files of it are left on nodes: " + strings.Join(files, ", ")),
+		Text: "the mesh's agent should have removed them: remove them by hand, because they can prevent new pods from starting"}}
 }
 
 func (n *nodeInspector) find(ctx context.Context) (found []string, err error) {

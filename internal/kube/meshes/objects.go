@@ -29,40 +29,6 @@ import (
 // manifests are objects to apply.
 type manifests []*unstructured.Unstructured
 
-// parseManifests reads a stream of YAML documents. Lists are replaced by their items.
-func parseManifests(stream []byte) (manifests, error) {
-	var all manifests
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(stream)))
-	for {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		var o unstructured.Unstructured
-		if err := yaml.Unmarshal(document, &o.Object); err != nil {
-			return nil, err
-		}
-		switch {
-		case len(o.Object) == 0: // only comments
-		case o.IsList():
-			list, err := o.ToList()
-			if err != nil {
-				return nil, err
-			}
-			for i := range list.Items {
-				all = append(all, &list.Items[i])
-			}
-		case o.GetKind() == "" || o.GetName() == "":
-			return nil, fmt.Errorf("a document is not a Kubernetes object: %.60q", document)
-		default:
-			all = append(all, &o)
-		}
-	}
-}
-
 // apply applies the objects, dependencies first.
 func (all manifests) apply(ctx context.Context, c *cluster.Cluster, s cluster.Stamp, report func(string)) error {
 	first := []string{"Namespace", "CustomResourceDefinition", "ServiceAccount"}
@@ -123,6 +89,40 @@ func redacted(stream []byte) ([]byte, error) {
 		b.Write(text)
 	}
 	return b.Bytes(), nil
+}
+
+// parseManifests reads a stream of YAML documents. Lists are replaced by their items.
+func parseManifests(stream []byte) (manifests, error) {
+	var all manifests
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(stream)))
+	for {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		var o unstructured.Unstructured
+		if err := yaml.Unmarshal(document, &o.Object); err != nil {
+			return nil, err
+		}
+		switch {
+		case len(o.Object) == 0: // only comments
+		case o.IsList():
+			list, err := o.ToList()
+			if err != nil {
+				return nil, err
+			}
+			for i := range list.Items {
+				all = append(all, &list.Items[i])
+			}
+		case o.GetKind() == "" || o.GetName() == "":
+			return nil, fmt.Errorf("a document is not a Kubernetes object: %.60q", document)
+		default:
+			all = append(all, &o)
+		}
+	}
 }
 
 // privateKey is a private key in PEM.

@@ -33,6 +33,18 @@ const (
 // podReader lists pods and reads from their ports.
 type podReader struct{ cluster *cluster.Cluster }
 
+// podsOf returns the pods that run a proxy. namespace is the mesh's.
+func (r podReader) podsOf(ctx context.Context, x mesh.Proxy, namespace string, g podGroups) ([]*corev1.Pod, error) {
+	switch x.In {
+	case mesh.InPod:
+		return slices.DeleteFunc(slices.Clone(g.inMesh), func(p *corev1.Pod) bool { has, _ := proxyOf(p, x.Container); return !has }), nil
+	case mesh.InNamespace:
+		return slices.DeleteFunc(slices.Clone(g.own), func(p *corev1.Pod) bool { return !x.Selects(p.Labels) }), nil
+	}
+	pods, err := r.list(ctx, namespace)
+	return slices.DeleteFunc(pods, func(p *corev1.Pod) bool { return !x.Selects(p.Labels) }), err
+}
+
 // list returns the pods of a namespace that have not ended and are not terminating.
 func (r podReader) list(ctx context.Context, namespace string) ([]*corev1.Pod, error) {
 	var all []*corev1.Pod
@@ -50,44 +62,6 @@ func (r podReader) list(ctx context.Context, namespace string) ([]*corev1.Pod, e
 		return nil
 	})
 	return all, err
-}
-
-// podsOf returns the pods that run a proxy. namespace is the mesh's.
-func (r podReader) podsOf(ctx context.Context, x mesh.Proxy, namespace string, g podGroups) ([]*corev1.Pod, error) {
-	switch x.In {
-	case mesh.InPod:
-		return slices.DeleteFunc(slices.Clone(g.inMesh), func(p *corev1.Pod) bool { has, _ := proxyOf(p, x.Container); return !has }), nil
-	case mesh.InNamespace:
-		return slices.DeleteFunc(slices.Clone(g.own), func(p *corev1.Pod) bool { return !x.Selects(p.Labels) }), nil
-	}
-	pods, err := r.list(ctx, namespace)
-	return slices.DeleteFunc(pods, func(p *corev1.Pod) bool { return !x.Selects(p.Labels) }), err
-}
-
-// get sends an HTTP GET to a port of a pod, over a port-forward that bypasses the mesh.
-func (r podReader) get(ctx context.Context, p *corev1.Pod, port int, path string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, getWithin)
-	defer cancel()
-	forward := r.cluster.Forward(p.Namespace, p.Name, port)
-	defer forward.Close()
-	client := &http.Client{Transport: &http.Transport{DialContext: forward.DialContext, DisableKeepAlives: true, DisableCompression: true}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://localhost:%d%s", port, path), nil)
-	if err != nil {
-		return nil, fmt.Errorf("get from %s: %w", forward, err)
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("get from %s: %w", forward, err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, getLimit))
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("status %s", resp.Status)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("get %s from %s: %w", path, forward, err)
-	}
-	return body, nil
 }
 
 // reading is the counters of one proxy in one pod, in the order of the definition.
@@ -169,6 +143,32 @@ func (r podReader) page(ctx context.Context, pages map[string]map[string]*dto.Me
 		}
 	}
 	return pages[name], nil
+}
+
+// get sends an HTTP GET to a port of a pod, over a port-forward that bypasses the mesh.
+func (r podReader) get(ctx context.Context, p *corev1.Pod, port int, path string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, getWithin)
+	defer cancel()
+	forward := r.cluster.Forward(p.Namespace, p.Name, port)
+	defer forward.Close()
+	client := &http.Client{Transport: &http.Transport{DialContext: forward.DialContext, DisableKeepAlives: true, DisableCompression: true}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://localhost:%d%s", port, path), nil)
+	if err != nil {
+		return nil, fmt.Errorf("get from %s: %w", forward, err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("get from %s: %w", forward, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, getLimit))
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("status %s", resp.Status)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get %s from %s: %w", path, forward, err)
+	}
+	return body, nil
 }
 
 func parseMetrics(body []byte) (map[string]*dto.MetricFamily, error) {

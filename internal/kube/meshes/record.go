@@ -98,11 +98,6 @@ func Installed(ctx context.Context, c *cluster.Cluster) (all []Installation, err
 	return all, err
 }
 
-// is reports whether it is an installation by this definition.
-func (i Installation) is(d mesh.Definition) bool {
-	return i.Mesh == d.Name && (d.Kubernetes == nil || i.Namespace == d.Kubernetes.Namespace)
-}
-
 // Definition is the definition that it was installed by: one that comes with tare, or the text that is kept with it.
 // Revisions have namespaces of their own.
 func (i Installation) Definition() (mesh.Definition, error) {
@@ -136,6 +131,11 @@ func shipped(name string) bool { return slices.Contains(mesh.Names(), name) }
 // isRevision reports whether an installation is a different revision of the same mesh.
 func (i *instance) isRevision(o Installation) bool {
 	return i.k.Revision != "" && !o.is(i.definition) && cmp.Or(o.From, o.Mesh) == cmp.Or(i.definition.From, i.definition.Name)
+}
+
+// is reports whether it is an installation by this definition.
+func (i Installation) is(d mesh.Definition) bool {
+	return i.Mesh == d.Name && (d.Kubernetes == nil || i.Namespace == d.Kubernetes.Namespace)
 }
 
 // shared reports whether all revisions of the mesh use a release.

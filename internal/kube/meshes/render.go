@@ -8,43 +8,6 @@ import (
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
-// render implements [Mesh.Rendered].
-func (n *installer) render(ctx context.Context) (map[string]chart.Installed, error) {
-	info := clusterInfo{networks: privateNetworks()}
-	if n.cluster != nil && !n.cluster.DryRun() {
-		var err error
-		if info, err = readClusterInfo(ctx, n.cluster, n.options.ServiceCIDR); err != nil {
-			return nil, n.failed("render", err)
-		}
-	}
-	in, err := n.templateValues(info)
-	if err != nil {
-		return nil, n.failed("render", err)
-	}
-	releases, err := n.k.Releases(n.settings, in)
-	if err != nil {
-		return nil, n.failed("render", err)
-	}
-	all := map[string]chart.Installed{}
-	for _, r := range releases {
-		from, err := n.sources.chart(r)
-		if err != nil {
-			return nil, n.failed("render", err)
-		}
-		rendered, err := n.helm().Render(ctx, n.release(r, from))
-		if err != nil {
-			return nil, n.failed("render", err)
-		}
-		text, err := redacted([]byte(rendered.Manifest))
-		if err != nil {
-			return nil, n.failed("render", err)
-		}
-		rendered.Manifest = string(text)
-		all[r.Release] = rendered
-	}
-	return all, nil
-}
-
 // recordSteps records what Install would do, in a dry run. If a chart is not available, the record contains the error.
 func (n *installer) recordSteps(ctx context.Context) error {
 	if !n.installable() {
@@ -81,4 +44,41 @@ func (n *installer) recordSteps(ctx context.Context) error {
 		recorder.Manifest(cluster.Manifest{YAML: []byte(head + r.Manifest)}, "apply", "--server-side", "-n", r.Namespace, "-f", "-")
 	}
 	return n.applyManifests(ctx, n.k.InstallContext(n.settings))
+}
+
+// render implements [Mesh.Rendered].
+func (n *installer) render(ctx context.Context) (map[string]chart.Installed, error) {
+	info := clusterInfo{networks: privateNetworks()}
+	if n.cluster != nil && !n.cluster.DryRun() {
+		var err error
+		if info, err = readClusterInfo(ctx, n.cluster, n.options.ServiceCIDR); err != nil {
+			return nil, n.failed("render", err)
+		}
+	}
+	in, err := n.templateValues(info)
+	if err != nil {
+		return nil, n.failed("render", err)
+	}
+	releases, err := n.k.Releases(n.settings, in)
+	if err != nil {
+		return nil, n.failed("render", err)
+	}
+	all := map[string]chart.Installed{}
+	for _, r := range releases {
+		from, err := n.sources.chart(r)
+		if err != nil {
+			return nil, n.failed("render", err)
+		}
+		rendered, err := n.helm().Render(ctx, n.release(r, from))
+		if err != nil {
+			return nil, n.failed("render", err)
+		}
+		text, err := redacted([]byte(rendered.Manifest))
+		if err != nil {
+			return nil, n.failed("render", err)
+		}
+		rendered.Manifest = string(text)
+		all[r.Release] = rendered
+	}
+	return all, nil
 }

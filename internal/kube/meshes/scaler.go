@@ -19,17 +19,6 @@ type scaler struct {
 	report  func(string)
 }
 
-// autoscalers returns the autoscalers of a workload.
-func (s scaler) autoscalers(ctx context.Context, ref cluster.Ref) ([]autoscalingv1.HorizontalPodAutoscaler, error) {
-	list, err := s.cluster.Typed().AutoscalingV1().HorizontalPodAutoscalers(ref.Namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(list.Items, func(h autoscalingv1.HorizontalPodAutoscaler) bool {
-		return h.Spec.ScaleTargetRef.Kind != ref.Kind.Kind || h.Spec.ScaleTargetRef.Name != ref.Name
-	}), nil
-}
-
 // unfixed describes an autoscaler that can change a number of replicas, empty if there is none.
 func (s scaler) unfixed(ctx context.Context, ref cluster.Ref, replicas int) (string, error) {
 	found := ""
@@ -91,4 +80,15 @@ func (s scaler) fixAutoscalers(ctx context.Context, ref cluster.Ref, replicas in
 		}
 		return nil
 	})
+}
+
+// autoscalers returns the autoscalers of a workload.
+func (s scaler) autoscalers(ctx context.Context, ref cluster.Ref) ([]autoscalingv1.HorizontalPodAutoscaler, error) {
+	list, err := s.cluster.Typed().AutoscalingV1().HorizontalPodAutoscalers(ref.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(list.Items, func(h autoscalingv1.HorizontalPodAutoscaler) bool {
+		return h.Spec.ScaleTargetRef.Kind != ref.Kind.Kind || h.Spec.ScaleTargetRef.Name != ref.Name
+	}), nil
 }

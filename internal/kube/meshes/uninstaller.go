@@ -25,24 +25,6 @@ type Leftovers struct {
 	Objects []cluster.Ref
 }
 
-func newLeftovers(objects []cluster.Ref) *Leftovers {
-	return &Leftovers{Objects: objects, Hinted: hint.Hinted{Err: fmt.Errorf("not removed: %s", list(objects)),
-		Text: "`kubectl describe` shows what holds them; if the controller of a finalizer is gone, remove the finalizer by hand"}}
-}
-
-// list names the first of several objects.
-func list(refs []cluster.Ref) string {
-	const shown = 6
-	var names []string
-	for _, r := range refs[:min(shown, len(refs))] {
-		names = append(names, r.String())
-	}
-	if more := len(refs) - shown; more > 0 {
-		names = append(names, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(names, ", ")
-}
-
 // uninstaller removes a mesh, and checks that nothing of it is left.
 type uninstaller struct {
 	*instance
@@ -175,6 +157,24 @@ func (u *uninstaller) removeObjects(ctx context.Context) error {
 		return newLeftovers(found)
 	}
 	return nil
+}
+
+func newLeftovers(objects []cluster.Ref) *Leftovers {
+	return &Leftovers{Objects: objects, Hinted: hint.Hinted{Err: fmt.Errorf("not removed: %s", list(objects)),
+		Text: "`kubectl describe` shows what holds them; if the controller of a finalizer is gone, remove the finalizer by hand"}}
+}
+
+// list names the first of several objects.
+func list(refs []cluster.Ref) string {
+	const shown = 6
+	var names []string
+	for _, r := range refs[:min(shown, len(refs))] {
+		names = append(names, r.String())
+	}
+	if more := len(refs) - shown; more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
 }
 
 // findOthers looks for other revisions of the mesh.

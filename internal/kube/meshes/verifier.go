@@ -38,8 +38,6 @@ type Target struct {
 // PlaintextRequest sends one request without TLS to a pod's port, and reports whether it was admitted.
 type PlaintextRequest func(ctx context.Context, pod *corev1.Pod, port int32) (admitted bool, detail string, err error)
 
-func (t Target) way() mesh.Way { return mesh.Way{LoadInside: t.LoadInside, Front: t.Front} }
-
 // Times of verification.
 const (
 	verifyWithin = time.Minute      // if the caller's context has no deadline
@@ -77,14 +75,6 @@ func newVerifier(i *instance, t Target) *verifier {
 type result struct {
 	check.Check
 	impossible bool // no answer: it neither holds nor fails
-}
-
-// results are checks that could be made.
-func results(checks []check.Check) (all []result) {
-	for _, c := range checks {
-		all = append(all, result{Check: c})
-	}
-	return all
 }
 
 // run implements [Mesh.Verify].
@@ -207,6 +197,16 @@ func (v *verifier) checkAll(ctx context.Context) ([]result, error) {
 	all = append(all, counted...)
 	refused, err := v.plaintext.check(ctx, groups)
 	return append(all, refused...), err
+}
+
+func (t Target) way() mesh.Way { return mesh.Way{LoadInside: t.LoadInside, Front: t.Front} }
+
+// results are checks that could be made.
+func results(checks []check.Check) (all []result) {
+	for _, c := range checks {
+		all = append(all, result{Check: c})
+	}
+	return all
 }
 
 // kernelWork is the check of a mesh that works in the kernel. It always passes, with the place of that work as its caution.

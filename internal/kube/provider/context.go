@@ -13,25 +13,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/regular"
 )
 
-// maxKubeconfig bounds a kubeconfig, in bytes.
-const maxKubeconfig = 16 << 20
-
-// readKubeconfig reads a file. Without one the result is empty.
-func readKubeconfig(path string) (*api.Config, error) {
-	text, err := regular.ReadFile(path, maxKubeconfig)
-	if errors.Is(err, fs.ErrNotExist) {
-		return api.NewConfig(), nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read kubeconfig: %w", err)
-	}
-	config, err := clientcmd.Load(text)
-	if err != nil {
-		return nil, hint.New("`kubectl config view` prints kubectl's reading of it", "read kubeconfig %s: %w", path, err)
-	}
-	return config, nil
-}
-
 // hasContext reports whether a kubeconfig has a context.
 func hasContext(path, name string) (bool, error) {
 	config, err := readKubeconfig(path)
@@ -86,6 +67,25 @@ func removeContext(kubeconfig, name string) error {
 		config.CurrentContext = ""
 	}
 	return writeKubeconfig(kubeconfig, config)
+}
+
+// maxKubeconfig bounds a kubeconfig, in bytes.
+const maxKubeconfig = 16 << 20
+
+// readKubeconfig reads a file. Without one the result is empty.
+func readKubeconfig(path string) (*api.Config, error) {
+	text, err := regular.ReadFile(path, maxKubeconfig)
+	if errors.Is(err, fs.ErrNotExist) {
+		return api.NewConfig(), nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig: %w", err)
+	}
+	config, err := clientcmd.Load(text)
+	if err != nil {
+		return nil, hint.New("`kubectl config view` prints kubectl's reading of it", "read kubeconfig %s: %w", path, err)
+	}
+	return config, nil
 }
 
 func writeKubeconfig(path string, config *api.Config) error {

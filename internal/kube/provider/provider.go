@@ -107,29 +107,6 @@ func (p Provider) Creation() []Call {
 // Deletion returns the calls of [Clusters.Delete].
 func (p Provider) Deletion() []Call { return append([]Call{p.List}, p.Delete...) }
 
-// value returns a setting by its flag's name.
-func (s Settings) value(name string) string {
-	switch name {
-	case "name":
-		return s.Name
-	case "nodes":
-		return strconv.Itoa(s.Nodes)
-	case "agents":
-		return strconv.Itoa(s.Nodes - 1)
-	case "machine":
-		return s.Machine
-	case "zone":
-		return s.Zone
-	case "version":
-		return s.Version
-	case "project":
-		return s.Project
-	case "kubeconfig":
-		return s.Kubeconfig
-	}
-	return ""
-}
-
 // optional are the settings that a provider may lack.
 var optional = []string{"machine", "zone", "version", "project"}
 
@@ -181,6 +158,27 @@ func (p Provider) installed() error {
 	return nil
 }
 
+// Commands prints the commands that create or delete a cluster, one a line, for pasting into a shell.
+func (p Provider) Commands(s Settings, calls []Call) (string, error) {
+	var b strings.Builder
+	for _, c := range calls {
+		cmd, err := c.command(s)
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(cmd.String())
+		if c.Input != "" {
+			text, err := c.input(s)
+			if err != nil {
+				return "", err
+			}
+			b.WriteString(" <<'END'\n" + strings.TrimRight(text, "\n") + "\nEND")
+		}
+		b.WriteByte('\n')
+	}
+	return b.String(), nil
+}
+
 // command renders a call.
 func (c Call) command(s Settings) (proc.Command, error) {
 	cmd := proc.Command{Path: c.Program, Env: []string{"KUBECONFIG=" + s.Kubeconfig}}
@@ -229,31 +227,33 @@ func lacks(argument string, s Settings) bool {
 	return empty
 }
 
-// Commands prints the commands that create or delete a cluster, one a line, for pasting into a shell.
-func (p Provider) Commands(s Settings, calls []Call) (string, error) {
-	var b strings.Builder
-	for _, c := range calls {
-		cmd, err := c.command(s)
-		if err != nil {
-			return "", err
-		}
-		b.WriteString(cmd.String())
-		if c.Input != "" {
-			text, err := c.input(s)
-			if err != nil {
-				return "", err
-			}
-			b.WriteString(" <<'END'\n" + strings.TrimRight(text, "\n") + "\nEND")
-		}
-		b.WriteByte('\n')
-	}
-	return b.String(), nil
-}
-
 // exists reports whether the output of List has the cluster.
 func (p Provider) exists(output string, s Settings) bool {
 	listed := os.Expand(p.Listed, func(name string) string { return regexp.QuoteMeta(s.value(name)) })
 	return regexp.MustCompile(`(?m)` + listed).MatchString(output)
+}
+
+// value returns a setting by its flag's name.
+func (s Settings) value(name string) string {
+	switch name {
+	case "name":
+		return s.Name
+	case "nodes":
+		return strconv.Itoa(s.Nodes)
+	case "agents":
+		return strconv.Itoa(s.Nodes - 1)
+	case "machine":
+		return s.Machine
+	case "zone":
+		return s.Zone
+	case "version":
+		return s.Version
+	case "project":
+		return s.Project
+	case "kubeconfig":
+		return s.Kubeconfig
+	}
+	return ""
 }
 
 // other returns the name of a cluster that prevents others, by the output of List, or "".

@@ -69,10 +69,6 @@ func OpenRecords() (Records, error) {
 	return Records(dir), nil
 }
 
-func (r Records) path(provider, name string) string {
-	return filepath.Join(string(r), provider+"-"+name+".json")
-}
-
 // Save writes a record in one step.
 func (r Records) Save(record Record) error {
 	record.Schema = recordSchema
@@ -111,6 +107,10 @@ func (r Records) Of(provider, name string) (Record, error) {
 		return Record{}, fmt.Errorf("record of cluster %q: %w", name, fs.ErrNotExist)
 	}
 	return readRecord(r.path(provider, name))
+}
+
+func (r Records) path(provider, name string) string {
+	return filepath.Join(string(r), provider+"-"+name+".json")
 }
 
 func readRecord(path string) (Record, error) {

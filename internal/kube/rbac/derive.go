@@ -49,25 +49,6 @@ type derived struct {
 
 type key struct{ namespace, group, resource, name string }
 
-func (d *derived) add(why, group string, resources, verbs []string) {
-	for _, resource := range resources {
-		d.addOne(why, key{"", group, resource, ""}, verbs)
-	}
-}
-
-func (d *derived) addOne(why string, k key, verbs []string) {
-	switch before, known := d.why[k]; {
-	case !known:
-		d.why[k] = why
-		d.order = append(d.order, k)
-	case !strings.Contains(before, why):
-		d.why[k] = before + "; " + why
-	}
-	for _, v := range verbs {
-		d.verbs[k] = include(d.verbs[k], v)
-	}
-}
-
 // For derives the permissions of a run from what it does, those for a chart's and a mesh's own roles included: an API
 // server lets nobody grant what he does not have.
 func For(u Use) []Permission {
@@ -154,6 +135,25 @@ func (d *derived) mesh(u Use) {
 		d.add(removal, r.Group, []string{r.Resource}, remove)
 	}
 	d.add(removal, "apiextensions.k8s.io", []string{"customresourcedefinitions"}, helm)
+}
+
+func (d *derived) add(why, group string, resources, verbs []string) {
+	for _, resource := range resources {
+		d.addOne(why, key{"", group, resource, ""}, verbs)
+	}
+}
+
+func (d *derived) addOne(why string, k key, verbs []string) {
+	switch before, known := d.why[k]; {
+	case !known:
+		d.why[k] = why
+		d.order = append(d.order, k)
+	case !strings.Contains(before, why):
+		d.why[k] = before + "; " + why
+	}
+	for _, v := range verbs {
+		d.verbs[k] = include(d.verbs[k], v)
+	}
 }
 
 // grants adds the rules of roles among the objects, and the right to bind roles that are not.

@@ -59,11 +59,6 @@ func (cn *connector) connectFailed(c *conn, errno unix.Errno) {
 	cn.tryNext(c, failureOf(errno))
 }
 
-// connected counts the address of a new connection.
-func (cn *connector) connected(c *conn) {
-	cn.w.rec.Connected(c.address(), cn.w.now-c.opened)
-}
-
 // avoidFor is the time in ns for which an address is skipped after a failed connect,
 // if the name has others.
 const avoidFor = int64(time.Second)
@@ -182,14 +177,6 @@ func (cn *connector) avoid(c *conn) {
 	}
 }
 
-// address is the one that was tried last, or none of a Unix socket.
-func (c *conn) address() netip.AddrPort {
-	if len(c.addrs) == 0 {
-		return netip.AddrPort{}
-	}
-	return c.addrs[(c.turn+c.tried-1)%len(c.addrs)]
-}
-
 // opened handles the event that ends a connect.
 func (cn *connector) opened(c *conn) {
 	if errno := socketError(c.fd); errno != 0 {
@@ -208,6 +195,19 @@ func (cn *connector) opened(c *conn) {
 	default:
 		cn.usable(c)
 	}
+}
+
+// connected counts the address of a new connection.
+func (cn *connector) connected(c *conn) {
+	cn.w.rec.Connected(c.address(), cn.w.now-c.opened)
+}
+
+// address is the one that was tried last, or none of a Unix socket.
+func (c *conn) address() netip.AddrPort {
+	if len(c.addrs) == 0 {
+		return netip.AddrPort{}
+	}
+	return c.addrs[(c.turn+c.tried-1)%len(c.addrs)]
 }
 
 // until sets the deadline of opening c.

@@ -99,6 +99,39 @@ func (s *secure) takeOutput() (over bool, err error) {
 	return s.shake.over, s.shake.err
 }
 
+// keep copies the rest of in out of the shared buffer.
+func (s *secure) keep() {
+	s.stash = append(s.stash[:0], s.in...)
+	s.in = s.stash
+}
+
+// unsent reports whether records wait for the socket.
+func (s *secure) unsent() bool { return s.written < len(s.out) }
+
+// pipe is the net.Conn of crypto/tls, without a network.
+type pipe struct{ *secure }
+
+func (p pipe) Read(b []byte) (int, error) {
+	s := p.secure
+	if s.shaking {
+		s.shake.mu.Lock()
+		defer s.shake.mu.Unlock()
+		for s.end == nil && s.ready() == 0 {
+			s.shake.arrived.Wait()
+		}
+	}
+	n := s.ready()
+	switch {
+	case n > 0:
+		n = copy(b, s.in[:n])
+		s.in, s.rest = s.in[n:], s.rest-n
+		return n, nil
+	case s.end != nil:
+		return 0, s.end
+	}
+	return 0, errNoData
+}
+
 // ready returns the number of bytes that crypto/tls may take now: a whole record, or
 // all before the end. So it never has part of a record, and all it has not taken is in s.in.
 func (s *secure) ready() int {
@@ -132,39 +165,6 @@ func recordSize(b []byte) int {
 		return len(b)
 	}
 	return recordHeader + size
-}
-
-// keep copies the rest of in out of the shared buffer.
-func (s *secure) keep() {
-	s.stash = append(s.stash[:0], s.in...)
-	s.in = s.stash
-}
-
-// unsent reports whether records wait for the socket.
-func (s *secure) unsent() bool { return s.written < len(s.out) }
-
-// pipe is the net.Conn of crypto/tls, without a network.
-type pipe struct{ *secure }
-
-func (p pipe) Read(b []byte) (int, error) {
-	s := p.secure
-	if s.shaking {
-		s.shake.mu.Lock()
-		defer s.shake.mu.Unlock()
-		for s.end == nil && s.ready() == 0 {
-			s.shake.arrived.Wait()
-		}
-	}
-	n := s.ready()
-	switch {
-	case n > 0:
-		n = copy(b, s.in[:n])
-		s.in, s.rest = s.in[n:], s.rest-n
-		return n, nil
-	case s.end != nil:
-		return 0, s.end
-	}
-	return 0, errNoData
 }
 
 func (p pipe) Write(b []byte) (int, error) {

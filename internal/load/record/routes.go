@@ -51,18 +51,6 @@ func addRoutes(a, b []routeTotal) []routeTotal {
 	return a
 }
 
-// times are the report of one route.
-func (t *routeTotal) times() load.RouteTimes {
-	r := load.RouteTimes{Requests: t.n, Failed: t.failed}
-	if t.n > 0 {
-		r.MeanMS = float64(t.sum) / float64(t.n) / 1e6
-	}
-	if t.response != nil {
-		r.ResponseMS = quantiles(t.response, 1e6)
-	}
-	return r
-}
-
 // byRoute is the report of routes in the order of paths.
 func byRoute(paths []string, totals []routeTotal) map[string]load.RouteTimes {
 	if len(paths) == 0 {
@@ -122,4 +110,16 @@ func mergeRoutes(reports []load.Report) (map[string]load.RouteTimes, error) {
 		named[path] = sum.times()
 	}
 	return named, nil
+}
+
+// times are the report of one route.
+func (t *routeTotal) times() load.RouteTimes {
+	r := load.RouteTimes{Requests: t.n, Failed: t.failed}
+	if t.n > 0 {
+		r.MeanMS = float64(t.sum) / float64(t.n) / 1e6
+	}
+	if t.response != nil {
+		r.ResponseMS = quantiles(t.response, 1e6)
+	}
+	return r
 }

@@ -89,29 +89,6 @@ type ledger struct {
 	out      Balance
 }
 
-// note adds a reason why an equation is missing, once.
-func (l *ledger) note(why string) {
-	if !slices.Contains(l.out.Unchecked, why) {
-		l.out.Unchecked = append(l.out.Unchecked, why)
-	}
-}
-
-// known returns the flows of a service at some points that have a count, in their order.
-func (l *ledger) known(service, to string, points ...Point) (all []Flow) {
-	for _, p := range points {
-		i, ok := l.at[Place{service, p, to, l.unit}]
-		if !ok {
-			continue
-		}
-		if f := l.out.Flows[i]; f.Unknown == "" {
-			all = append(all, f)
-		} else {
-			l.note(f.counted() + ": " + f.Unknown)
-		}
-	}
-	return all
-}
-
 func (l *ledger) derive() {
 	l.joint = map[string][]Flow{}
 	for _, e := range l.edges {
@@ -235,19 +212,6 @@ func (l *ledger) leave(e edge, failed int64) *Flow {
 	return &joint[len(joint)-1]
 }
 
-// repeated counts the requests that a service refused and a proxy may have sent it again, if no counter has them.
-func (l *ledger) repeated(from, to Flow, after []Flow) (n int64) {
-	if !l.rules.Retries || !l.rules.Uncounted || !slices.Contains(inbound, to.Point) || slices.Contains(inbound, from.Point) {
-		return 0
-	}
-	for _, f := range l.out.Flows {
-		if f.Point == Served && f.Unknown == "" && slices.ContainsFunc(after, func(a Flow) bool { return a.Service == f.Service }) {
-			n += f.Failed
-		}
-	}
-	return n
-}
-
 // chain adds an equation for each two counters in succession.
 func (l *ledger) chain(way []Flow, failed int64) {
 	for i := 1; i < len(way); i++ {
@@ -308,6 +272,19 @@ func (l *ledger) add(where string, before, after []Flow, failed int64) {
 	l.close(e)
 }
 
+// repeated counts the requests that a service refused and a proxy may have sent it again, if no counter has them.
+func (l *ledger) repeated(from, to Flow, after []Flow) (n int64) {
+	if !l.rules.Retries || !l.rules.Uncounted || !slices.Contains(inbound, to.Point) || slices.Contains(inbound, from.Point) {
+		return 0
+	}
+	for _, f := range l.out.Flows {
+		if f.Point == Served && f.Unknown == "" && slices.ContainsFunc(after, func(a Flow) bool { return a.Service == f.Service }) {
+			n += f.Failed
+		}
+	}
+	return n
+}
+
 // calls adds the equation of the calls of an application for each of its requests.
 func (l *ledger) calls(e edge) {
 	served, sent := l.known(e.caller, "", Served), l.known(e.caller, e.service, Sent)
@@ -323,6 +300,29 @@ func (l *ledger) calls(e edge) {
 	limit := l.limit(n) + deviation
 	l.close(Equation{Where: inside(e), Unit: l.unit, Expected: n, Counted: sent[0].Count,
 		Fewer: limit + skipped, More: limit + sent[0].Retries, From: Served, To: Sent})
+}
+
+// known returns the flows of a service at some points that have a count, in their order.
+func (l *ledger) known(service, to string, points ...Point) (all []Flow) {
+	for _, p := range points {
+		i, ok := l.at[Place{service, p, to, l.unit}]
+		if !ok {
+			continue
+		}
+		if f := l.out.Flows[i]; f.Unknown == "" {
+			all = append(all, f)
+		} else {
+			l.note(f.counted() + ": " + f.Unknown)
+		}
+	}
+	return all
+}
+
+// note adds a reason why an equation is missing, once.
+func (l *ledger) note(why string) {
+	if !slices.Contains(l.out.Unchecked, why) {
+		l.out.Unchecked = append(l.out.Unchecked, why)
+	}
 }
 
 func (l *ledger) close(e Equation) {

@@ -8,34 +8,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
-// by names the application or proxy that counts at a point.
-func (p Place) by() string {
-	switch {
-	case p.Point == Waypoint:
-		return "the waypoint"
-	case p.Point == Gateway:
-		return "the gateway"
-	case p.Point == NodeOut || p.Point == NodeIn:
-		return "the node proxy of " + p.Service
-	case p.Point != Sent && p.Point != Served:
-		return "the sidecar of " + p.Service
-	case p.Service == LoadName:
-		return LoadName
-	}
-	return "the application " + p.Service
-}
-
-// next names the proxy that a caller's requests reach first.
-func (p Place) next() string {
-	switch p.Point {
-	case Gateway:
-		return "the gateway"
-	case NodeOut:
-		return "its node proxy"
-	}
-	return "its sidecar"
-}
-
 // actions are the words for what happens at a point.
 var actions = map[Point]string{
 	Sent: "sent by", OutReceived: "received by", OutSent: "sent by", InReceived: "received by", InSent: "sent to the application by", Served: "served by",
@@ -69,6 +41,17 @@ func between(before, after []Flow) string {
 	return "between " + from + " and its application"
 }
 
+// next names the proxy that a caller's requests reach first.
+func (p Place) next() string {
+	switch p.Point {
+	case Gateway:
+		return "the gateway"
+	case NodeOut:
+		return "its node proxy"
+	}
+	return "its sidecar"
+}
+
 // direction describes the direction of requests in a sidecar.
 func (p Place) direction() string {
 	switch {
@@ -99,6 +82,23 @@ func names(flows []Flow) string {
 	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
 }
 
+// by names the application or proxy that counts at a point.
+func (p Place) by() string {
+	switch {
+	case p.Point == Waypoint:
+		return "the waypoint"
+	case p.Point == Gateway:
+		return "the gateway"
+	case p.Point == NodeOut || p.Point == NodeIn:
+		return "the node proxy of " + p.Service
+	case p.Point != Sent && p.Point != Served:
+		return "the sidecar of " + p.Service
+	case p.Service == LoadName:
+		return LoadName
+	}
+	return "the application " + p.Service
+}
+
 func inside(e edge) string {
 	return fmt.Sprintf("in the application %s, by its calls of %s (%.4g a request)", e.caller, e.service, e.times)
 }
@@ -106,20 +106,6 @@ func inside(e edge) string {
 func uncounted(unit Unit, group []string) string {
 	return fmt.Sprintf("%s to %s: a counter is missing on one side", plurals[unit], strings.Join(group, ", "))
 }
-
-// violated returns the equations that do not hold, the largest difference first.
-func (b Balance) violated() (all []Equation) {
-	for _, e := range b.Equations {
-		if !e.OK {
-			all = append(all, e)
-		}
-	}
-	slices.SortStableFunc(all, func(x, y Equation) int { return int(y.off() - x.off()) })
-	return all
-}
-
-// off is the absolute difference.
-func (e Equation) off() int64 { return max(e.Counted-e.Expected, e.Expected-e.Counted) }
 
 // String describes a violation.
 func (e Equation) String() string {
@@ -187,6 +173,20 @@ func (b Balance) cause() string {
 	}
 	return causeAnswer
 }
+
+// violated returns the equations that do not hold, the largest difference first.
+func (b Balance) violated() (all []Equation) {
+	for _, e := range b.Equations {
+		if !e.OK {
+			all = append(all, e)
+		}
+	}
+	slices.SortStableFunc(all, func(x, y Equation) int { return int(y.off() - x.off()) })
+	return all
+}
+
+// off is the absolute difference.
+func (e Equation) off() int64 { return max(e.Counted-e.Expected, e.Expected-e.Counted) }
 
 // inside reports whether both counters are of one side of one sidecar, which no client can reach.
 func (e Equation) inside() bool {

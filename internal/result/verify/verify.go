@@ -80,14 +80,6 @@ type findings struct {
 	files int
 }
 
-func (f *findings) problem(file, message string) {
-	f.list = append(f.list, Finding{Problem, file, message})
-}
-
-func (f *findings) note(file, message string) {
-	f.list = append(f.list, Finding{Note, file, message})
-}
-
 // Dir verifies the results directory at path. The error is of a directory that cannot be
 // opened at all.
 func Dir(path string, o Options) (*Result, error) {
@@ -280,11 +272,6 @@ func (f *findings) compare(d *result.Dir, dir string, m *result.Manifest, of str
 	return listed
 }
 
-func exists(d *result.Dir, name string) bool {
-	_, err := os.Lstat(filepath.Join(d.Path(), filepath.FromSlash(name)))
-	return err == nil
-}
-
 func missing(err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "it is missing, and " + result.ManifestFile + " lists it"
@@ -313,6 +300,19 @@ func (f *findings) unlisted(d *result.Dir, id string, m *result.Manifest, listed
 			f.problem(in(name), "it is not in "+result.ManifestFile)
 		}
 	}
+}
+
+func (f *findings) problem(file, message string) {
+	f.list = append(f.list, Finding{Problem, file, message})
+}
+
+func (f *findings) note(file, message string) {
+	f.list = append(f.list, Finding{Note, file, message})
+}
+
+func exists(d *result.Dir, name string) bool {
+	_, err := os.Lstat(filepath.Join(d.Path(), filepath.FromSlash(name)))
+	return err == nil
 }
 
 // reason is the message of an error without the file, which a finding has.

@@ -177,22 +177,11 @@ func latencyOf(of string) *distribution {
 	return &distribution{result.Latency{Of: of}}
 }
 
-// millis converts seconds to ms. It returns nil for NaN and infinite values.
-func millis(seconds float64) *float64 {
-	if math.IsNaN(seconds) || math.IsInf(seconds, 0) {
-		return nil
-	}
-	// Rounding to the picosecond makes 0.0003 s equal 0.3 ms, not 0.30000000000000004.
-	ms := math.Round(seconds*1e12) / 1e9
-	if math.IsInf(ms, 0) {
-		return nil
-	}
-	return &ms
-}
+func (d *distribution) min(s float64) { d.MinMS = millis(s) }
 
-func (d *distribution) min(s float64)  { d.MinMS = millis(s) }
 func (d *distribution) mean(s float64) { d.MeanMS = millis(s) }
-func (d *distribution) max(s float64)  { d.MaxMS = millis(s) }
+
+func (d *distribution) max(s float64) { d.MaxMS = millis(s) }
 
 // quantile adds the value of quantile q (0..1). It keeps the first value of each quantile.
 func (d *distribution) quantile(q, s float64) {
@@ -223,6 +212,19 @@ func (d *distribution) bucket(low, high float64, count int64) {
 	d.Buckets = append(d.Buckets, result.Bucket{LowMS: *l, HighMS: *h, Count: count})
 }
 
+// millis converts seconds to ms. It returns nil for NaN and infinite values.
+func millis(seconds float64) *float64 {
+	if math.IsNaN(seconds) || math.IsInf(seconds, 0) {
+		return nil
+	}
+	// Rounding to the picosecond makes 0.0003 s equal 0.3 ms, not 0.30000000000000004.
+	ms := math.Round(seconds*1e12) / 1e9
+	if math.IsInf(ms, 0) {
+		return nil
+	}
+	return &ms
+}
+
 // addTo adds d to o unless d is empty.
 func (d *distribution) addTo(o *Outcome) {
 	if d.MinMS == nil && d.MeanMS == nil && d.MaxMS == nil && d.Quantiles == nil && d.Buckets == nil {
@@ -242,8 +244,6 @@ func (d *distribution) addTo(o *Outcome) {
 	o.Latencies = append(o.Latencies, d.Latency)
 }
 
-func ptr[T any](v T) *T { return &v }
-
 // count converts a finite figure to a count.
 func count(f float64) *int64 {
 	if math.IsNaN(f) || math.Abs(f) > maxCount {
@@ -251,6 +251,8 @@ func count(f float64) *int64 {
 	}
 	return ptr(int64(math.Round(f)))
 }
+
+func ptr[T any](v T) *T { return &v }
 
 // maxCount bounds every parsed count, so that sums do not overflow.
 const maxCount = 1 << 53

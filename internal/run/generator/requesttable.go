@@ -27,14 +27,6 @@ type cells struct {
 	row     []string
 }
 
-// text is a cell, empty if the table lacks the column.
-func (c cells) text(name string) string {
-	if i, ok := c.columns[name]; ok {
-		return c.row[i]
-	}
-	return ""
-}
-
 // number is a finite number that is not negative.
 func (c cells) number(name string) (float64, error) {
 	v, err := strconv.ParseFloat(c.text(name), 64)
@@ -44,44 +36,12 @@ func (c cells) number(name string) (float64, error) {
 	return v, nil
 }
 
-// eachCells reads comma-separated rows after a header with these columns.
-func eachCells(r io.Reader, generator string, needs []string, row func(cells) error) error {
-	c := csv.NewReader(&bounded{r: bufio.NewReader(r)})
-	c.ReuseRecord = true
-	fail := func(err error) error { return fmt.Errorf("read output of %s: %w", generator, err) }
-	head, err := c.Read()
-	if err != nil {
-		return fail(fmt.Errorf("header: %w", err))
+// text is a cell, empty if the table lacks the column.
+func (c cells) text(name string) string {
+	if i, ok := c.columns[name]; ok {
+		return c.row[i]
 	}
-	in, head0 := cells{columns: map[string]int{}}, strings.Clone(head[0])
-	for i, name := range head {
-		in.columns[strings.TrimPrefix(name, "\ufeff")] = i
-	}
-	for _, name := range needs {
-		if _, ok := in.columns[name]; !ok {
-			return fail(fmt.Errorf("it has no column %s", name))
-		}
-	}
-	for n := 0; ; n++ {
-		if in.row, err = c.Read(); errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err == nil && in.row[0] == head0 {
-			err = errors.New("the header occurs twice: files were joined")
-		}
-		if err == nil && n > 100*maxRecords { // k6 has a row for each of many metrics
-			err = tooMany(generator)
-		}
-		if err == nil {
-			if err = row(in); err != nil {
-				line, _ := c.FieldPos(0)
-				err = fmt.Errorf("line %d: %w", line, err)
-			}
-		}
-		if err != nil {
-			return fail(err)
-		}
-	}
+	return ""
 }
 
 // EachHeyRecord reads hey -o csv, in seconds. It omits requests without a response.
@@ -111,15 +71,6 @@ func recordOf(at time.Duration, took, code float64) (Record, error) {
 	}
 	service := span(took)
 	return Record{At: at, Done: at + service, Service: service, Late: unknown, Response: unknown, Size: -1, Code: int(code)}, nil
-}
-
-// causeKind is the kind of an error text in any case.
-func causeKind(text string) string {
-	text = strings.ToLower(text)
-	if kind := errorKind(text); kind != "other" || classOfError(text) != load.Timeout {
-		return kind
-	}
-	return "timeout"
 }
 
 // EachK6CSVRecord reads k6 --out csv: a row for each metric of a request, with the time of its end.
@@ -243,6 +194,46 @@ func EachJMeterRecord(r io.Reader, each func(Record)) error {
 		each(rec)
 		return nil
 	})
+}
+
+// eachCells reads comma-separated rows after a header with these columns.
+func eachCells(r io.Reader, generator string, needs []string, row func(cells) error) error {
+	c := csv.NewReader(&bounded{r: bufio.NewReader(r)})
+	c.ReuseRecord = true
+	fail := func(err error) error { return fmt.Errorf("read output of %s: %w", generator, err) }
+	head, err := c.Read()
+	if err != nil {
+		return fail(fmt.Errorf("header: %w", err))
+	}
+	in, head0 := cells{columns: map[string]int{}}, strings.Clone(head[0])
+	for i, name := range head {
+		in.columns[strings.TrimPrefix(name, "\ufeff")] = i
+	}
+	for _, name := range needs {
+		if _, ok := in.columns[name]; !ok {
+			return fail(fmt.Errorf("it has no column %s", name))
+		}
+	}
+	for n := 0; ; n++ {
+		if in.row, err = c.Read(); errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil && in.row[0] == head0 {
+			err = errors.New("the header occurs twice: files were joined")
+		}
+		if err == nil && n > 100*maxRecords { // k6 has a row for each of many metrics
+			err = tooMany(generator)
+		}
+		if err == nil {
+			if err = row(in); err != nil {
+				line, _ := c.FieldPos(0)
+				err = fmt.Errorf("line %d: %w", line, err)
+			}
+		}
+		if err != nil {
+			return fail(err)
+		}
+	}
 }
 
 // ghzJSON is ghz -O json, in ns. Marks of the histogram are not used: it has ten.
@@ -423,6 +414,15 @@ func ParseHey(r io.Reader) (Outcome, error) {
 		d.addTo(&o)
 	}
 	return o, nil
+}
+
+// causeKind is the kind of an error text in any case.
+func causeKind(text string) string {
+	text = strings.ToLower(text)
+	if kind := errorKind(text); kind != "other" || classOfError(text) != load.Timeout {
+		return kind
+	}
+	return "timeout"
 }
 
 // ParsePercentiles reads a distribution as HdrHistogram prints it (.hgrm), in ms. It has neither

@@ -64,46 +64,6 @@ func ParseVegeta(r io.Reader) (Outcome, error) {
 	return v.o, err
 }
 
-func (v *vegetaReader) add(r vegetaResult) error {
-	if len(v.o.Records) == maxRecords {
-		return tooMany("vegeta")
-	}
-	if v.o.Records == nil {
-		v.first = r.Timestamp
-	}
-	if r.Latency < 0 || r.Latency > 1<<60 || r.Code > 999 {
-		return fmt.Errorf("status %d, latency %v", r.Code, r.Latency)
-	}
-	rec := Record{At: r.Timestamp.Sub(v.first), Late: unknown, Service: r.Latency, Response: unknown,
-		Seq: r.Seq, Code: int(r.Code), Size: vegetaSize(r)}
-	if rec.At < -1<<60 || rec.At > 1<<60 {
-		return fmt.Errorf("time stamp %v is far from the others", r.Timestamp)
-	}
-	if r.Code == 0 {
-		rec.Error = errorKind(r.Error)
-	}
-	v.in += int64(min(r.BytesIn, maxSize))
-	v.out += int64(min(r.BytesOut, maxSize))
-	v.o.Records = append(v.o.Records, rec)
-	return nil
-}
-
-// vegetaSize returns the body's size in bytes. With -max-body=0 vegeta counts no
-// body bytes, and the size is from the header.
-func vegetaSize(r vegetaResult) int64 {
-	if r.BytesIn > 0 {
-		return int64(min(r.BytesIn, maxSize))
-	}
-	for name, values := range r.Headers {
-		if len(values) == 1 && textproto.CanonicalMIMEHeaderKey(name) == "Content-Length" {
-			if n, err := strconv.ParseInt(values[0], 10, 64); err == nil && n >= 0 && n <= maxSize {
-				return n
-			}
-		}
-	}
-	return -1
-}
-
 // close makes all times relative to the earliest request. Results are in the order of their ends.
 func (v *vegetaReader) close() {
 	if len(v.o.Records) == 0 {
@@ -201,6 +161,46 @@ func (v *vegetaReader) gob(r *bufio.Reader) (err error) {
 			return fmt.Errorf("read output of vegeta: result %d: %w", n, err)
 		}
 	}
+}
+
+func (v *vegetaReader) add(r vegetaResult) error {
+	if len(v.o.Records) == maxRecords {
+		return tooMany("vegeta")
+	}
+	if v.o.Records == nil {
+		v.first = r.Timestamp
+	}
+	if r.Latency < 0 || r.Latency > 1<<60 || r.Code > 999 {
+		return fmt.Errorf("status %d, latency %v", r.Code, r.Latency)
+	}
+	rec := Record{At: r.Timestamp.Sub(v.first), Late: unknown, Service: r.Latency, Response: unknown,
+		Seq: r.Seq, Code: int(r.Code), Size: vegetaSize(r)}
+	if rec.At < -1<<60 || rec.At > 1<<60 {
+		return fmt.Errorf("time stamp %v is far from the others", r.Timestamp)
+	}
+	if r.Code == 0 {
+		rec.Error = errorKind(r.Error)
+	}
+	v.in += int64(min(r.BytesIn, maxSize))
+	v.out += int64(min(r.BytesOut, maxSize))
+	v.o.Records = append(v.o.Records, rec)
+	return nil
+}
+
+// vegetaSize returns the body's size in bytes. With -max-body=0 vegeta counts no
+// body bytes, and the size is from the header.
+func vegetaSize(r vegetaResult) int64 {
+	if r.BytesIn > 0 {
+		return int64(min(r.BytesIn, maxSize))
+	}
+	for name, values := range r.Headers {
+		if len(values) == 1 && textproto.CanonicalMIMEHeaderKey(name) == "Content-Length" {
+			if n, err := strconv.ParseInt(values[0], 10, 64); err == nil && n >= 0 && n <= maxSize {
+				return n
+			}
+		}
+	}
+	return -1
 }
 
 // gobFrames forwards a gob stream message by message. It refuses a message longer

@@ -24,6 +24,33 @@ type wrkReader struct {
 	failed   int64 // counted by wrk as requests, with an error status
 }
 
+// read reads the text to its end.
+func (w *wrkReader) read(r io.Reader) (Outcome, error) {
+	if err := eachLine(r, w.o.Generator, w.line); err != nil {
+		return w.o, err
+	}
+	w.end()
+	if !w.summed {
+		return w.o, fmt.Errorf("read output of %s: it has no line with the number of requests", w.o.Generator)
+	}
+	if w.of != "" && w.of != w.o.Generator { // their latencies have another meaning
+		return w.o, fmt.Errorf("read output of %s: this is the output of %s", w.o.Generator, w.of)
+	}
+	w.o.Latencies = join(w.o.Latencies)
+	if w.o.Generator == "wrk" {
+		w.slow()
+	}
+	answered := w.requests - w.o.Slow
+	w.o.NotOK = ptr(min(w.failed, answered)) // slow ones may have failed too
+	w.o.OK = ptr(answered - *w.o.NotOK)
+	w.o.Requests = ptr(answered + sum(w.o.Errors))
+	for i := range w.o.Latencies {
+		l := &w.o.Latencies[i]
+		l.Source, l.Meaning = w.o.Generator, Meaning(w.o.Generator, l.Of)
+	}
+	return w.o, nil
+}
+
 // line dispatches on the beginning of a line and ignores unknown lines.
 func (w *wrkReader) line(text string) error {
 	t := strings.TrimSpace(text)
@@ -216,33 +243,6 @@ func (w *wrkReader) errors(t string) {
 			w.o.Errors[f[0]] = n
 		}
 	}
-}
-
-// read reads the text to its end.
-func (w *wrkReader) read(r io.Reader) (Outcome, error) {
-	if err := eachLine(r, w.o.Generator, w.line); err != nil {
-		return w.o, err
-	}
-	w.end()
-	if !w.summed {
-		return w.o, fmt.Errorf("read output of %s: it has no line with the number of requests", w.o.Generator)
-	}
-	if w.of != "" && w.of != w.o.Generator { // their latencies have another meaning
-		return w.o, fmt.Errorf("read output of %s: this is the output of %s", w.o.Generator, w.of)
-	}
-	w.o.Latencies = join(w.o.Latencies)
-	if w.o.Generator == "wrk" {
-		w.slow()
-	}
-	answered := w.requests - w.o.Slow
-	w.o.NotOK = ptr(min(w.failed, answered)) // slow ones may have failed too
-	w.o.OK = ptr(answered - *w.o.NotOK)
-	w.o.Requests = ptr(answered + sum(w.o.Errors))
-	for i := range w.o.Latencies {
-		l := &w.o.Latencies[i]
-		l.Source, l.Meaning = w.o.Generator, Meaning(w.o.Generator, l.Of)
-	}
-	return w.o, nil
 }
 
 // nearlyAll is the share of slow responses that moves no printed quantile.

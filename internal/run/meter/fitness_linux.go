@@ -118,6 +118,15 @@ func wakings(ctx context.Context, period time.Duration) []time.Duration {
 
 const cgroupRoot = "/sys/fs/cgroup"
 
+// groupsOfTare returns the control groups of this process.
+func groupsOfTare() []string {
+	b, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return nil
+	}
+	return ownGroups(cgroupRoot, string(b))
+}
+
 // ownGroups are the directories below root of the control groups that may limit this process's CPU: of version 2,
 // and of the controller cpu of version 1. listed is /proc/self/cgroup.
 func ownGroups(root, listed string) (groups []string) {
@@ -132,15 +141,6 @@ func ownGroups(root, listed string) (groups []string) {
 		}
 	}
 	return groups
-}
-
-// groupsOfTare returns the control groups of this process.
-func groupsOfTare() []string {
-	b, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return nil
-	}
-	return ownGroups(cgroupRoot, string(b))
 }
 
 // quota is the lowest limit of the groups and their ancestors below root, in cores.

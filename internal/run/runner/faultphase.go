@@ -35,21 +35,6 @@ func (f *faultPhase) end(ctx context.Context) error {
 	return f.timeline.Heal(ctx, false)
 }
 
-// countMesh reads the data plane's counters, by proxy and name. It returns nil if they are unknown. Reading them
-// costs the proxies CPU outside the measure phase, so it is done only in trials with faults.
-func (f *faultPhase) countMesh(ctx context.Context) map[string]map[string]int64 {
-	if f.deployment.MeshCounters == nil || len(f.setup.Experiment.Faults) == 0 {
-		return nil
-	}
-	counters, err := f.deployment.MeshCounters.MeshCounters(ctx)
-	if err != nil {
-		f.journal.warn(result.Warning{Code: "mesh-uncounted", Message: fmt.Sprintf("the data plane's counters could not be read: %v", err),
-			Withholds: true, Metrics: []string{metric.MeshRetries, metric.MeshTimeouts}})
-		return nil
-	}
-	return counters
-}
-
 // keepMesh records what the proxies that run after the load counted since the reading before it. A restarted proxy
 // counts from 0.
 func (f *faultPhase) keepMesh(ctx context.Context) {
@@ -64,6 +49,21 @@ func (f *faultPhase) keepMesh(ctx context.Context) {
 			f.journal.record.MeshCounters[name] += n - f.before[proxy][name]
 		}
 	}
+}
+
+// countMesh reads the data plane's counters, by proxy and name. It returns nil if they are unknown. Reading them
+// costs the proxies CPU outside the measure phase, so it is done only in trials with faults.
+func (f *faultPhase) countMesh(ctx context.Context) map[string]map[string]int64 {
+	if f.deployment.MeshCounters == nil || len(f.setup.Experiment.Faults) == 0 {
+		return nil
+	}
+	counters, err := f.deployment.MeshCounters.MeshCounters(ctx)
+	if err != nil {
+		f.journal.warn(result.Warning{Code: "mesh-uncounted", Message: fmt.Sprintf("the data plane's counters could not be read: %v", err),
+			Withholds: true, Metrics: []string{metric.MeshRetries, metric.MeshTimeouts}})
+		return nil
+	}
+	return counters
 }
 
 // replaces reports whether one of the faults can have ended or restarted tasks of a plane. Sidecars end with their

@@ -16,49 +16,12 @@ import (
 	"github.com/tare-mesh/tare/internal/run/generator"
 )
 
-// profileOf is the load of one treatment, without the deployment's targets, start and files. The
-// warm-up has at least the length that the generator needs.
-func profileOf(x *experiment.Experiment, levels experiment.Levels, g generator.Generator, tail time.Duration) load.Profile {
-	checks := x.Load.Checks
-	statuses := make([]string, len(checks.Status))
-	for i, s := range checks.Status {
-		statuses[i] = string(s)
-	}
-	return load.Profile{
-		RequestSize: int64(levels.RequestSize), ExpectSize: -1,
-		ExpectStatus: statuses, BodyHas: checks.BodyHas, BodyLacks: checks.BodyLacks, JSONHas: checks.JSONHas, JSONLacks: checks.JSONLacks,
-		Rate: float64(levels.Rate), Arrivals: x.Load.Arrivals,
-		Connections: levels.Connections, Workers: x.Load.Workers, Protocol: levels.Protocol, Timeout: time.Duration(x.Load.Timeout),
-		Warmup: max(time.Duration(x.Phases.Warmup), g.Abilities().Needs.Warmup), Measure: time.Duration(x.Phases.Measure),
-		Tail: tail, Drain: time.Duration(x.Phases.Drain),
-	}
-}
-
 // Profile is the load of one treatment before anything runs: without start, files and seed.
 func Profile(x *experiment.Experiment, t plan.Treatment, g generator.Generator, targets []string) load.Profile {
 	p := profileOf(x, t.Levels, g, Timing{}.withDefaults().Tail)
 	addRequests(&p, &x.Load, targets)
 	arrive(&p, &x.Load)
 	return p
-}
-
-// generatorOf returns the generator of a treatment.
-func (r *run) generatorOf(t plan.Treatment) (generator.Generator, error) {
-	name := levelOf(r.Experiment, t)
-	g, ok := r.Generators[name]
-	if !ok {
-		return nil, fmt.Errorf("treatment %s: load generator %s does not exist", t.ID, name)
-	}
-	return g, nil
-}
-
-// levelOf returns the name of a treatment's generator. Plans made before the generator was a
-// factor lack it.
-func levelOf(x *experiment.Experiment, t plan.Treatment) string {
-	if name := t.Levels.Generator; name != "" {
-		return name
-	}
-	return x.Load.Generator
 }
 
 // findGenerators finds the programs of the trials' generators and adds their versions. A missing
@@ -78,6 +41,25 @@ func (r *run) findGenerators(ctx context.Context, pending []plan.Trial, versions
 		r.versions[s.Name], versions[s.Name] = s.Found.Version, s.Found.Version
 	}
 	return generator.Missing(sought)
+}
+
+// generatorOf returns the generator of a treatment.
+func (r *run) generatorOf(t plan.Treatment) (generator.Generator, error) {
+	name := levelOf(r.Experiment, t)
+	g, ok := r.Generators[name]
+	if !ok {
+		return nil, fmt.Errorf("treatment %s: load generator %s does not exist", t.ID, name)
+	}
+	return g, nil
+}
+
+// levelOf returns the name of a treatment's generator. Plans made before the generator was a
+// factor lack it.
+func levelOf(x *experiment.Experiment, t plan.Treatment) string {
+	if name := t.Levels.Generator; name != "" {
+		return name
+	}
+	return x.Load.Generator
 }
 
 // Unsuited is a plan with treatments that their load generators cannot run. It has a line for each reason.
@@ -132,6 +114,24 @@ func Suited(x *experiment.Experiment, p *plan.Plan, generators map[string]genera
 		lines = append(lines, fmt.Errorf("generator %s cannot run %s: %s", r.generator, who, r.why))
 	}
 	return &Unsuited{hint.Hinted{Err: errors.Join(lines...), Text: text}}
+}
+
+// profileOf is the load of one treatment, without the deployment's targets, start and files. The
+// warm-up has at least the length that the generator needs.
+func profileOf(x *experiment.Experiment, levels experiment.Levels, g generator.Generator, tail time.Duration) load.Profile {
+	checks := x.Load.Checks
+	statuses := make([]string, len(checks.Status))
+	for i, s := range checks.Status {
+		statuses[i] = string(s)
+	}
+	return load.Profile{
+		RequestSize: int64(levels.RequestSize), ExpectSize: -1,
+		ExpectStatus: statuses, BodyHas: checks.BodyHas, BodyLacks: checks.BodyLacks, JSONHas: checks.JSONHas, JSONLacks: checks.JSONLacks,
+		Rate: float64(levels.Rate), Arrivals: x.Load.Arrivals,
+		Connections: levels.Connections, Workers: x.Load.Workers, Protocol: levels.Protocol, Timeout: time.Duration(x.Load.Timeout),
+		Warmup: max(time.Duration(x.Phases.Warmup), g.Abilities().Needs.Warmup), Measure: time.Duration(x.Phases.Measure),
+		Tail: tail, Drain: time.Duration(x.Phases.Drain),
+	}
 }
 
 // Prolong adds the warm-up that generators need beyond x's to p's expected times. TrialTime

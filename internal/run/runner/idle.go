@@ -27,62 +27,6 @@ const (
 	settleLook = 100 * time.Millisecond
 )
 
-// awaitIdle waits until application and data plane are idle: below the limits of phases.idle between
-// two refreshes, both after rest began. If they are not idle by the deadline, usage describes
-// their activity.
-func (w *idleWait) awaitIdle(ctx context.Context) (idle bool, usage string, err error) {
-	limits := w.setup.Experiment.Phases.Idle
-	deadline := time.Now().Add(time.Duration(limits.Deadline))
-	began := w.setup.clock.now()
-	for {
-		if err := w.sampler.list(ctx); err != nil {
-			return false, "", err
-		}
-		if err := w.sampler.look(ctx, meter.Counters); err != nil {
-			return false, "", err
-		}
-		cores, memory, known := w.resting(began)
-		if known && cores < limits.CPU && (limits.Memory == 0 || memory <= int64(limits.Memory)) {
-			return true, "", nil
-		}
-		if time.Now().After(deadline) {
-			return false, atWork(cores, memory, known), nil
-		}
-		if err := broken(w.deployment); err != nil {
-			return false, "", err
-		}
-		if err := await(ctx, time.Now().Add(max(samplePeriod, w.sampler.period()/2))); err != nil {
-			return false, "", err
-		}
-	}
-}
-
-// atWork describes the activity of application and data plane.
-func atWork(cores float64, memory int64, known bool) string {
-	if !known {
-		return "their counters were not refreshed in that time"
-	}
-	return fmt.Sprintf("they used %.2f cores and %.0f MiB", cores, float64(memory)/(1<<20))
-}
-
-// resting returns the CPU of application and data plane between their last two refreshes after
-// since, and their memory. known is false until each task has two refreshes.
-func (w *idleWait) resting(since time.Time) (cores float64, memory int64, known bool) {
-	for _, task := range w.sampler.tasks {
-		if task.Plane != metric.App && task.Plane != metric.Data {
-			continue
-		}
-		all := w.sampler.history.tasks[task.ID]
-		n := len(all)
-		if n < 2 || all[n-1].At.Before(since) {
-			return 0, 0, false
-		}
-		cores += float64(all[n-1].CPU-all[n-2].CPU) / float64(all[n-1].At.Sub(all[n-2].At))
-		memory += all[n-1].RSS
-	}
-	return cores, memory, true
-}
-
 // settle waits until the deployment is idle, for no longer than the limit.
 func (w *idleWait) settle(ctx context.Context) error {
 	if w.sampler.refreshed() {
@@ -171,6 +115,62 @@ func (w *idleWait) drained(ctx context.Context) error {
 		Message: fmt.Sprintf("application and data plane were not idle %v after the load: %s", w.setup.Experiment.Phases.Idle.Deadline, usage),
 		Hint:    "see their logs in the trial's provenance directory", Metrics: []string{metric.CPUCores}})
 	return nil
+}
+
+// awaitIdle waits until application and data plane are idle: below the limits of phases.idle between
+// two refreshes, both after rest began. If they are not idle by the deadline, usage describes
+// their activity.
+func (w *idleWait) awaitIdle(ctx context.Context) (idle bool, usage string, err error) {
+	limits := w.setup.Experiment.Phases.Idle
+	deadline := time.Now().Add(time.Duration(limits.Deadline))
+	began := w.setup.clock.now()
+	for {
+		if err := w.sampler.list(ctx); err != nil {
+			return false, "", err
+		}
+		if err := w.sampler.look(ctx, meter.Counters); err != nil {
+			return false, "", err
+		}
+		cores, memory, known := w.resting(began)
+		if known && cores < limits.CPU && (limits.Memory == 0 || memory <= int64(limits.Memory)) {
+			return true, "", nil
+		}
+		if time.Now().After(deadline) {
+			return false, atWork(cores, memory, known), nil
+		}
+		if err := broken(w.deployment); err != nil {
+			return false, "", err
+		}
+		if err := await(ctx, time.Now().Add(max(samplePeriod, w.sampler.period()/2))); err != nil {
+			return false, "", err
+		}
+	}
+}
+
+// atWork describes the activity of application and data plane.
+func atWork(cores float64, memory int64, known bool) string {
+	if !known {
+		return "their counters were not refreshed in that time"
+	}
+	return fmt.Sprintf("they used %.2f cores and %.0f MiB", cores, float64(memory)/(1<<20))
+}
+
+// resting returns the CPU of application and data plane between their last two refreshes after
+// since, and their memory. known is false until each task has two refreshes.
+func (w *idleWait) resting(since time.Time) (cores float64, memory int64, known bool) {
+	for _, task := range w.sampler.tasks {
+		if task.Plane != metric.App && task.Plane != metric.Data {
+			continue
+		}
+		all := w.sampler.history.tasks[task.ID]
+		n := len(all)
+		if n < 2 || all[n-1].At.Before(since) {
+			return 0, 0, false
+		}
+		cores += float64(all[n-1].CPU-all[n-2].CPU) / float64(all[n-1].At.Sub(all[n-2].At))
+		memory += all[n-1].RSS
+	}
+	return cores, memory, true
 }
 
 // coresByPlane is the CPU of each plane between two readings.

@@ -46,45 +46,6 @@ func (u idleUse) during(d time.Duration) idleUse {
 // idleUses are the uses by task.
 type idleUses map[string]idleUse
 
-// usesBetween returns the uses between two readings.
-func usesBetween(from, to meter.Look) idleUses {
-	all := idleUses{}
-	for id, b := range to.Tasks {
-		a, ok := from.Tasks[id]
-		if wall := b.At.Sub(a.At); ok && wall > 0 && b.CPU >= a.CPU {
-			all[id] = idleUse{b.CPU - a.CPU, b.Voluntary - a.Voluntary, b.Involuntary - a.Involuntary, wall}
-		}
-	}
-	return all
-}
-
-// plus adds the CPU of another time. Context switches are read before the load alone.
-func (all idleUses) plus(more idleUses) idleUses {
-	sum := idleUses{}
-	for _, uses := range []idleUses{all, more} {
-		for id, u := range uses {
-			s := sum[id]
-			sum[id] = idleUse{cpu: s.cpu + u.cpu, time: s.time + u.time}
-		}
-	}
-	return sum
-}
-
-// cores is the idle rate of all tasks whose cost is compared.
-func (all idleUses) cores(tasks []platform.Task) (sum float64) {
-	for _, task := range tasks {
-		if u := all[task.ID]; u.time > 0 && compared(task.Plane) {
-			sum += float64(u.cpu) / float64(u.time)
-		}
-	}
-	return sum
-}
-
-// compared reports whether a plane belongs to what is measured: neither the load nor tare.
-func compared(p metric.Plane) bool {
-	return p != metric.Load && p != metric.Harness && p != metric.Node
-}
-
 // readIdle measures the idle rate of all members before their load.
 func (rd *round) readIdle(ctx context.Context, window time.Duration) error {
 	members := rd.alive()
@@ -229,6 +190,18 @@ func (m *sliceMember) chosenIdle() idleUses {
 	return before.plus(after)
 }
 
+// plus adds the CPU of another time. Context switches are read before the load alone.
+func (all idleUses) plus(more idleUses) idleUses {
+	sum := idleUses{}
+	for _, uses := range []idleUses{all, more} {
+		for id, u := range uses {
+			s := sum[id]
+			sum[id] = idleUse{cpu: s.cpu + u.cpu, time: s.time + u.time}
+		}
+	}
+	return sum
+}
+
 // divide divides the CPU of a task in the measure phase, and puts it into its record.
 func (m *sliceMember) divide(task *result.TaskUsage, idle idleUses) {
 	inside, outside := m.durations()
@@ -322,6 +295,33 @@ func (m *sliceMember) endsAtOnce(rate, others float64) bool {
 		}
 	}
 	return false
+}
+
+// usesBetween returns the uses between two readings.
+func usesBetween(from, to meter.Look) idleUses {
+	all := idleUses{}
+	for id, b := range to.Tasks {
+		a, ok := from.Tasks[id]
+		if wall := b.At.Sub(a.At); ok && wall > 0 && b.CPU >= a.CPU {
+			all[id] = idleUse{b.CPU - a.CPU, b.Voluntary - a.Voluntary, b.Involuntary - a.Involuntary, wall}
+		}
+	}
+	return all
+}
+
+// cores is the idle rate of all tasks whose cost is compared.
+func (all idleUses) cores(tasks []platform.Task) (sum float64) {
+	for _, task := range tasks {
+		if u := all[task.ID]; u.time > 0 && compared(task.Plane) {
+			sum += float64(u.cpu) / float64(u.time)
+		}
+	}
+	return sum
+}
+
+// compared reports whether a plane belongs to what is measured: neither the load nor tare.
+func compared(p metric.Plane) bool {
+	return p != metric.Load && p != metric.Harness && p != metric.Node
 }
 
 // missing bounds the share of the cost that is missing because work was deferred beyond the block. What the warm-up

@@ -64,6 +64,16 @@ func (s seen) suspends(check string) bool {
 	return len(timeline.Windows(check, s.record.Faults, s.faults)) > 0
 }
 
+// firstStretch returns the first finding in the stretches in which a check is not suspended.
+func (s seen) firstStretch(check string, find func(stretch) string) string {
+	for _, p := range s.outside(check) {
+		if message := find(p); message != "" {
+			return message
+		}
+	}
+	return ""
+}
+
 // outside returns the stretches of the measure phase in which a check is not suspended.
 func (s seen) outside(check string) (all []stretch) {
 	windows := timeline.Windows(check, s.record.Faults, s.faults)
@@ -91,16 +101,6 @@ func (s seen) outside(check string) (all []stretch) {
 		held += one.intended - one.completed
 	}
 	return all
-}
-
-// firstStretch returns the first finding in the stretches in which a check is not suspended.
-func (s seen) firstStretch(check string, find func(stretch) string) string {
-	for _, p := range s.outside(check) {
-		if message := find(p); message != "" {
-			return message
-		}
-	}
-	return ""
 }
 
 // injectedFaults are the faults of the experiment that had a target in this trial.

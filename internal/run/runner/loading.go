@@ -39,14 +39,6 @@ type loadWorker struct {
 	gate *gate // of a process that is held
 }
 
-// loadWorkers is the number of load workers of the deployment, 0 if it has none.
-func loadWorkers(d *platform.Deployment) int {
-	if d.LoadWorkers == nil {
-		return 0
-	}
-	return d.LoadWorkers.LoadWorkers()
-}
-
 // startLoad starts the generator. It calls progress from another goroutine. A profile without a
 // start begins with the process, or is held.
 func startLoad(ctx context.Context, d *platform.Deployment, g generator.Generator, p load.Profile, progress func(load.Progress)) (*loading, error) {
@@ -82,6 +74,14 @@ func startLoad(ctx context.Context, d *platform.Deployment, g generator.Generato
 	p.Start = l.start
 	go routine.Guarded(func() { l.follow(g, p, progress) })()
 	return l, nil
+}
+
+// loadWorkers is the number of load workers of the deployment, 0 if it has none.
+func loadWorkers(d *platform.Deployment) int {
+	if d.LoadWorkers == nil {
+		return 0
+	}
+	return d.LoadWorkers.LoadWorkers()
 }
 
 // Time before the start of load workers whose processes begin together: for all, and for each.

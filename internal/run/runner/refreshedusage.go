@@ -27,41 +27,6 @@ type refreshedUsage struct {
 	sampler *sampler
 }
 
-// span returns the span of the trial, in its own time.
-func (ru *refreshedUsage) span() span {
-	steady := ru.setup.clock.steady
-	return span{loaded: steady(ru.load.profile.Start.Add(ramp)), begin: steady(ru.load.edges.begin),
-		end: steady(ru.load.edges.end), done: steady(ru.load.edges.end.Add(ru.load.profile.Tail))}
-}
-
-// window returns the indices of the two times, ascending, that replace the edges: the pair under
-// load nearest to both edges. Of equal pairs it takes the later start and the earlier end. -1: no
-// pair.
-func window(times []time.Time, s span) (first, last int) {
-	first, last = -1, -1
-	best := time.Duration(math.MaxInt64)
-	for i, a := range times {
-		if a.Before(s.loaded) {
-			continue
-		}
-		for j := len(times) - 1; j > i; j-- {
-			off := a.Sub(s.begin).Abs() + times[j].Sub(s.end).Abs()
-			if b := times[j]; !b.After(s.done) && b.After(a) && off <= best {
-				first, last, best = i, j, off
-			}
-		}
-	}
-	return first, last
-}
-
-func timesOf(readings []result.Reading) []time.Time {
-	times := make([]time.Time, len(readings))
-	for i, r := range readings {
-		times[i] = r.At
-	}
-	return times
-}
-
 // use records for each task the two readings that replace the edges, and warns about their
 // distance. begin and end are the readings at the edges themselves, with peaks and restarts.
 func (ru *refreshedUsage) use(first, then []platform.Task, begin, end meter.Look) {
@@ -219,6 +184,41 @@ func (ru *refreshedUsage) covered() bool {
 		}
 	}
 	return true
+}
+
+// span returns the span of the trial, in its own time.
+func (ru *refreshedUsage) span() span {
+	steady := ru.setup.clock.steady
+	return span{loaded: steady(ru.load.profile.Start.Add(ramp)), begin: steady(ru.load.edges.begin),
+		end: steady(ru.load.edges.end), done: steady(ru.load.edges.end.Add(ru.load.profile.Tail))}
+}
+
+// window returns the indices of the two times, ascending, that replace the edges: the pair under
+// load nearest to both edges. Of equal pairs it takes the later start and the earlier end. -1: no
+// pair.
+func window(times []time.Time, s span) (first, last int) {
+	first, last = -1, -1
+	best := time.Duration(math.MaxInt64)
+	for i, a := range times {
+		if a.Before(s.loaded) {
+			continue
+		}
+		for j := len(times) - 1; j > i; j-- {
+			off := a.Sub(s.begin).Abs() + times[j].Sub(s.end).Abs()
+			if b := times[j]; !b.After(s.done) && b.After(a) && off <= best {
+				first, last, best = i, j, off
+			}
+		}
+	}
+	return first, last
+}
+
+func timesOf(readings []result.Reading) []time.Time {
+	times := make([]time.Time, len(readings))
+	for i, r := range readings {
+		times[i] = r.At
+	}
+	return times
 }
 
 // warnGaps warns about times under load without readings.

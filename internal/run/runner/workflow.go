@@ -86,11 +86,6 @@ func (r *run) runRound(parent context.Context, trials []plan.Trial) error {
 	return errors.Join(append(failed, errs...)...)
 }
 
-// interleaved reports whether the trials have slices.
-func (rd *round) interleaved() bool {
-	return rd.run.plan.Slices != nil && rd.members[0].setup.of.Round > 0
-}
-
 // incomplete warns the members of a round whose other members are recorded: the run was killed between
 // their records.
 func (rd *round) incomplete() {
@@ -139,6 +134,11 @@ func (rd *round) walk(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// interleaved reports whether the trials have slices.
+func (rd *round) interleaved() bool {
+	return rd.run.plan.Slices != nil && rd.members[0].setup.of.Round > 0
 }
 
 // deploy deploys the members, at once where the platform mostly waits.

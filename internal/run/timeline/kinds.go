@@ -56,8 +56,6 @@ var kinds = map[string]kind{
 // fields of a service's configuration.
 type fields map[string]any
 
-func grace(f experiment.Fault) time.Duration { return time.Duration(f.Grace) }
-
 // Check checks that a platform can inject all faults. The error wraps [errors.ErrUnsupported] and has the reason for
 // the first that it cannot, and the supported kinds as its hint.
 func Check(faults []experiment.Fault, p platform.Faults) error {
@@ -159,6 +157,20 @@ func thaw(ctx context.Context, d *platform.Deployment, _ experiment.Fault, t tar
 	return each(t, func(task string) error { return named("resume", task, d.TaskFaults.Freeze(ctx, task, false)) })
 }
 
+func scale(ctx context.Context, d *platform.Deployment, f experiment.Fault, t target) ([]byte, error) {
+	if f.By < 0 {
+		return nil, remove(ctx, d, f, t)
+	}
+	return nil, bringBack(ctx, d, t)
+}
+
+func unscale(ctx context.Context, d *platform.Deployment, f experiment.Fault, t target, _ []byte) error {
+	if f.By < 0 {
+		return bringBack(ctx, d, t)
+	}
+	return remove(ctx, d, f, t)
+}
+
 // remove ends a pod as a cluster does: the application drains, then its sidecar ends.
 func remove(ctx context.Context, d *platform.Deployment, f experiment.Fault, t target) error {
 	if d.Scaler != nil {
@@ -172,6 +184,8 @@ func remove(ctx context.Context, d *platform.Deployment, f experiment.Fault, t t
 	return nil
 }
 
+func grace(f experiment.Fault) time.Duration { return time.Duration(f.Grace) }
+
 func bringBack(ctx context.Context, d *platform.Deployment, t target) error {
 	if d.Scaler != nil {
 		return named("bring back", t.name, d.Scaler.Grow(ctx, t.name))
@@ -182,20 +196,6 @@ func bringBack(ctx context.Context, d *platform.Deployment, t target) error {
 		}
 	}
 	return nil
-}
-
-func scale(ctx context.Context, d *platform.Deployment, f experiment.Fault, t target) ([]byte, error) {
-	if f.By < 0 {
-		return nil, remove(ctx, d, f, t)
-	}
-	return nil, bringBack(ctx, d, t)
-}
-
-func unscale(ctx context.Context, d *platform.Deployment, f experiment.Fault, t target, _ []byte) error {
-	if f.By < 0 {
-		return bringBack(ctx, d, t)
-	}
-	return remove(ctx, d, f, t)
 }
 
 // configure is a kind that changes a service, and reverts the change.

@@ -8,22 +8,6 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform/kube"
 )
 
-// generatorImages are the images of load generators: the built-in ones, with the changes of the experiment.
-func generatorImages(x *experiment.Experiment) (map[string]kube.GeneratorImage, error) {
-	all, err := kube.GeneratorImages()
-	if err != nil {
-		return nil, err
-	}
-	for name, chosen := range x.Platform.Images {
-		if chosen.Image == experiment.ProgramsImage {
-			delete(all, name)
-			continue
-		}
-		all[name] = kube.GeneratorImage{Image: chosen.Image, Path: cmp.Or(chosen.Path, all[name].Path), User: all[name].User}
-	}
-	return all, nil
-}
-
 // generatorsInImages replaces programs by those in images: the load is sent from the cluster.
 func generatorsInImages(x *experiment.Experiment, all map[string]generator.Generator) (map[string]generator.Generator, error) {
 	images, err := generatorImages(x)
@@ -45,6 +29,22 @@ func generatorsInImages(x *experiment.Experiment, all map[string]generator.Gener
 			}
 		}
 		all[name] = generator.Elsewhere(g, in)
+	}
+	return all, nil
+}
+
+// generatorImages are the images of load generators: the built-in ones, with the changes of the experiment.
+func generatorImages(x *experiment.Experiment) (map[string]kube.GeneratorImage, error) {
+	all, err := kube.GeneratorImages()
+	if err != nil {
+		return nil, err
+	}
+	for name, chosen := range x.Platform.Images {
+		if chosen.Image == experiment.ProgramsImage {
+			delete(all, name)
+			continue
+		}
+		all[name] = kube.GeneratorImage{Image: chosen.Image, Path: cmp.Or(chosen.Path, all[name].Path), User: all[name].User}
 	}
 	return all, nil
 }

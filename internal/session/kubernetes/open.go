@@ -34,17 +34,6 @@ func Program() *session.Kubernetes {
 	return &session.Kubernetes{Open: open, Generators: generatorsInImages, Copy: copied, Kustomize: kustomize.Render}
 }
 
-// timing is how long things may take in a cluster: images are pulled, an API server may be away for a
-// while, and a namespace goes when all that is in it has.
-func timing(workers int) runner.Timing {
-	return runner.Timing{
-		Deploy: 5 * time.Minute, Verify: 2 * time.Minute, Remove: 4 * time.Minute,
-		// Every worker is asked for the time and given its part, one after another.
-		Lead:     3*time.Second + time.Duration(workers)*time.Second,
-		Overtime: 2 * time.Minute, LoadGrace: 5 * time.Second,
-	}
-}
-
 // open connects to the experiment's cluster for a run.
 func open(ctx context.Context, o session.Opening) (*session.Opened, error) {
 	return connected(ctx, o, nil)
@@ -133,6 +122,17 @@ func connected(ctx context.Context, o session.Opening, dry *cluster.Recorder) (*
 			return errors.Join(removed, lease.Release(ctx))
 		},
 	}, nil
+}
+
+// timing is how long things may take in a cluster: images are pulled, an API server may be away for a
+// while, and a namespace goes when all that is in it has.
+func timing(workers int) runner.Timing {
+	return runner.Timing{
+		Deploy: 5 * time.Minute, Verify: 2 * time.Minute, Remove: 4 * time.Minute,
+		// Every worker is asked for the time and given its part, one after another.
+		Lead:     3*time.Second + time.Duration(workers)*time.Second,
+		Overtime: 2 * time.Minute, LoadGrace: 5 * time.Second,
+	}
 }
 
 // takeTurns has one mesh at a time in the cluster. In an existing namespace there is none.

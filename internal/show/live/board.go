@@ -270,13 +270,6 @@ func (t *Trial) phase(name string, at time.Time) {
 	}
 }
 
-const measurePhase = "measure"
-
-// counts reports whether figures enter min, max and mean: later ones are of an idle application.
-func (t *Trial) counts() bool {
-	return t.Phase == measurePhase || !slices.ContainsFunc(t.Phases, func(s span) bool { return s.name == measurePhase })
-}
-
 func (t *Trial) second(p *result.Progress) {
 	if !t.counts() {
 		return // the last second of the measure phase remains in sight
@@ -317,12 +310,11 @@ func (t *Trial) sample(s *result.Sample) {
 	}
 }
 
-// running are the trials between their first and last event.
-func (b *Board) runningTrials() (all []*Trial) {
-	for _, t := range b.state.running {
-		all = append(all, b.trial(t.id))
-	}
-	return all
+const measurePhase = "measure"
+
+// counts reports whether figures enter min, max and mean: later ones are of an idle application.
+func (t *Trial) counts() bool {
+	return t.Phase == measurePhase || !slices.ContainsFunc(t.Phases, func(s span) bool { return s.name == measurePhase })
 }
 
 // Blocks is the number of blocks of the plan.
@@ -365,4 +357,12 @@ func (b *Board) place(now time.Time) []string {
 		phase = fmt.Sprintf("%s %.0f of %.0f s", phase, min(now.Sub(t.PhaseAt), measure).Seconds(), measure.Seconds())
 	}
 	return []string{which, fmt.Sprintf("block %d of %d", t.Block, b.plan.Blocks), phase}
+}
+
+// running are the trials between their first and last event.
+func (b *Board) runningTrials() (all []*Trial) {
+	for _, t := range b.state.running {
+		all = append(all, b.trial(t.id))
+	}
+	return all
 }

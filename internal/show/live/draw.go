@@ -33,10 +33,6 @@ const (
 	orders
 )
 
-func (o order) inWords() string {
-	return [...]string{"as planned", "by name", "by difference"}[o]
-}
-
 // look is the reader's state: the choice, and how far a page is scrolled.
 type look struct {
 	width, height int
@@ -164,22 +160,6 @@ func (d drawing) keys() string {
 	return d.painter.in(faint, keys)
 }
 
-// heights divides the lines of the overview between its sections: each gets its least in this
-// order, then what it wants in this order.
-func heights(total int, sections []struct{ least, wants int }) []int {
-	got := make([]int, len(sections))
-	for i, s := range sections {
-		got[i] = min(s.least, total)
-		total -= got[i]
-	}
-	for i, s := range sections {
-		more := min(max(0, s.wants-got[i]), total)
-		got[i] += more
-		total -= more
-	}
-	return got
-}
-
 func (d drawing) overview(height int) []string {
 	loads, planes := d.loadLines(), d.planeLines()
 	grid := 1 + len(d.board.plan.Treatments)
@@ -202,6 +182,22 @@ func (d drawing) overview(height int) []string {
 	return append(lines, d.latestMessages(room)...)
 }
 
+// heights divides the lines of the overview between its sections: each gets its least in this
+// order, then what it wants in this order.
+func heights(total int, sections []struct{ least, wants int }) []int {
+	got := make([]int, len(sections))
+	for i, s := range sections {
+		got[i] = min(s.least, total)
+		total -= got[i]
+	}
+	for i, s := range sections {
+		more := min(max(0, s.wants-got[i]), total)
+		got[i] += more
+		total -= more
+	}
+	return got
+}
+
 // latestMessages are the last whole messages that fit, or the beginning of the last one.
 func (d drawing) latestMessages(room int) (lines []string) {
 	for i := len(d.board.messages) - 1; i >= 0; i-- {
@@ -218,62 +214,6 @@ func (d drawing) latestMessages(room int) (lines []string) {
 }
 
 func (d drawing) heading(s string) string { return d.painter.in(cyan, s) }
-
-// rows are the treatments in the chosen order.
-func (d drawing) rows() []plan.Treatment { return sortedRows(d.board, d.look.order) }
-
-func sortedRows(b *Board, o order) []plan.Treatment {
-	rows := slices.Clone(b.plan.Treatments)
-	switch {
-	case o == byName:
-		sort.SliceStable(rows, func(i, j int) bool { return rows[i].ID < rows[j].ID })
-	case o == byDifference && b.headline != nil:
-		of := func(t plan.Treatment) float64 {
-			if v, ok := b.headline.Of[t.ID]; ok {
-				return v.Estimate
-			}
-			return math.Inf(-1)
-		}
-		sort.SliceStable(rows, func(i, j int) bool { return of(rows[i]) > of(rows[j]) })
-	}
-	return rows
-}
-
-// chosenCell returns the chosen cell: the running trial, unless the reader chose another.
-func (d drawing) chosenCell() cell {
-	if !d.look.follow {
-		return cell{d.look.treatment, d.look.block}
-	}
-	return d.board.following()
-}
-
-// following is the trial to show by itself: of the running ones the first that is compared with a
-// baseline. Without one it is the last one that ran, and at the end of the run one that is compared.
-func (b *Board) following() cell {
-	running := b.runningTrials()
-	for _, of := range b.plan.Treatments {
-		i := slices.IndexFunc(running, func(t *Trial) bool { return t.Treatment == of.ID })
-		if i >= 0 && of.Baseline != "" && !of.Control {
-			return cell{of.ID, running[i].Block}
-		}
-	}
-	if len(running) > 0 {
-		return cell{running[0].Treatment, running[0].Block}
-	}
-	if len(b.detailed) > 0 {
-		t := b.detailed[len(b.detailed)-1]
-		for _, of := range b.plan.Treatments {
-			if last := b.grid[cell{of.ID, t.Block}]; b.over && of.Baseline != "" && !of.Control && last != nil && last.Status != Planned {
-				return cell{of.ID, t.Block}
-			}
-		}
-		return cell{t.Treatment, t.Block}
-	}
-	if len(b.plan.Trials) > 0 {
-		return cell{b.plan.Trials[0].Treatment, b.plan.Trials[0].Block}
-	}
-	return cell{}
-}
 
 func (d drawing) chosen() *Trial { return d.board.grid[d.chosenCell()] }
 
@@ -339,6 +279,10 @@ func (d drawing) gridLines(height int) []string {
 		lines = append(lines, line)
 	}
 	return lines
+}
+
+func (o order) inWords() string {
+	return [...]string{"as planned", "by name", "by difference"}[o]
 }
 
 // kept is the block of the chosen cell, unless the reader follows the run.
@@ -407,6 +351,62 @@ func (d drawing) inOrder(trials []*Trial) []*Trial {
 	return trials
 }
 
+// rows are the treatments in the chosen order.
+func (d drawing) rows() []plan.Treatment { return sortedRows(d.board, d.look.order) }
+
+func sortedRows(b *Board, o order) []plan.Treatment {
+	rows := slices.Clone(b.plan.Treatments)
+	switch {
+	case o == byName:
+		sort.SliceStable(rows, func(i, j int) bool { return rows[i].ID < rows[j].ID })
+	case o == byDifference && b.headline != nil:
+		of := func(t plan.Treatment) float64 {
+			if v, ok := b.headline.Of[t.ID]; ok {
+				return v.Estimate
+			}
+			return math.Inf(-1)
+		}
+		sort.SliceStable(rows, func(i, j int) bool { return of(rows[i]) > of(rows[j]) })
+	}
+	return rows
+}
+
+// chosenCell returns the chosen cell: the running trial, unless the reader chose another.
+func (d drawing) chosenCell() cell {
+	if !d.look.follow {
+		return cell{d.look.treatment, d.look.block}
+	}
+	return d.board.following()
+}
+
+// following is the trial to show by itself: of the running ones the first that is compared with a
+// baseline. Without one it is the last one that ran, and at the end of the run one that is compared.
+func (b *Board) following() cell {
+	running := b.runningTrials()
+	for _, of := range b.plan.Treatments {
+		i := slices.IndexFunc(running, func(t *Trial) bool { return t.Treatment == of.ID })
+		if i >= 0 && of.Baseline != "" && !of.Control {
+			return cell{of.ID, running[i].Block}
+		}
+	}
+	if len(running) > 0 {
+		return cell{running[0].Treatment, running[0].Block}
+	}
+	if len(b.detailed) > 0 {
+		t := b.detailed[len(b.detailed)-1]
+		for _, of := range b.plan.Treatments {
+			if last := b.grid[cell{of.ID, t.Block}]; b.over && of.Baseline != "" && !of.Control && last != nil && last.Status != Planned {
+				return cell{of.ID, t.Block}
+			}
+		}
+		return cell{t.Treatment, t.Block}
+	}
+	if len(b.plan.Trials) > 0 {
+		return cell{b.plan.Trials[0].Treatment, b.plan.Trials[0].Block}
+	}
+	return cell{}
+}
+
 func (d drawing) loadLine(t *Trial, label int, wide bool) string {
 	w := d.columns()
 	line := " " + padded(clean(t.Treatment), label)
@@ -441,14 +441,6 @@ func ms(v float64) string {
 		return "?"
 	}
 	return fmt.Sprintf("%.2f", v)
-}
-
-// names is the width of the column of planes and tasks.
-func (d drawing) names() int {
-	if d.look.width < 60 {
-		return 15
-	}
-	return 24
 }
 
 // planeLines are the CPU of the chosen trial by plane, and by task where the screen is high.
@@ -498,6 +490,14 @@ func (d drawing) seriesLine(name string, s *series, wide bool) string {
 		line += "  " + d.painter.in(cyan, spark(s.values, min(60, d.look.width-d.names()-24)))
 	}
 	return line
+}
+
+// names is the width of the column of planes and tasks.
+func (d drawing) names() int {
+	if d.look.width < 60 {
+		return 15
+	}
+	return 24
 }
 
 func cores(v float64) string {

@@ -44,14 +44,6 @@ func (p painter) in(c color, s string) string {
 // clean is the text of others in one line.
 func clean(s string) string { return strings.ReplaceAll(printable.Line(s), "\t", " ") }
 
-// cut shortens s to width columns.
-func cut(s string, width int) string {
-	if width <= 0 {
-		return ""
-	}
-	return ansi.Truncate(s, width, "…")
-}
-
 // padded is s in exactly width columns.
 func padded(s string, width int) string {
 	s = cut(s, width)
@@ -62,6 +54,14 @@ func padded(s string, width int) string {
 func onRight(s string, width int) string {
 	s = cut(s, width)
 	return strings.Repeat(" ", max(0, width-ansi.StringWidth(s))) + s
+}
+
+// cut shortens s to width columns.
+func cut(s string, width int) string {
+	if width <= 0 {
+		return ""
+	}
+	return ansi.Truncate(s, width, "…")
 }
 
 const bars = "▁▂▃▄▅▆▇█"
@@ -109,13 +109,6 @@ func axisOf(all map[string]Difference, width int) axis {
 	return a
 }
 
-func (a axis) column(v float64) int {
-	if a.high <= a.low {
-		return 0
-	}
-	return min(a.width-1, max(0, int(math.Round((v-a.low)/(a.high-a.low)*float64(a.width-1)))))
-}
-
 // interval draws a difference on the axis with its zero: "│     ├──●──┤ ".
 func (a axis) interval(d Difference) string {
 	if a.width < 3 || a.high <= a.low {
@@ -134,4 +127,11 @@ func (a axis) interval(d Difference) string {
 	}
 	row[a.column(d.Estimate)] = '●'
 	return string(row)
+}
+
+func (a axis) column(v float64) int {
+	if a.high <= a.low {
+		return 0
+	}
+	return min(a.width-1, max(0, int(math.Round((v-a.low)/(a.high-a.low)*float64(a.width-1)))))
 }

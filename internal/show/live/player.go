@@ -41,13 +41,6 @@ func (p *Player) now() time.Time {
 	return p.at.Add(time.Duration(float64(time.Since(p.since)) * p.speed))
 }
 
-// set moves the clock.
-func (p *Player) set(at time.Time) {
-	p.at, p.since = at, time.Now()
-	close(p.woken)
-	p.woken = make(chan struct{})
-}
-
 func (p *Player) faster(by float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,6 +59,22 @@ func (p *Player) words() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return fmt.Sprintf("%gx", p.speed)
+}
+
+// Play gives the events of a stored run to a view, at the player's speed.
+func (p *Player) Play(ctx context.Context, events iter.Seq2[result.Event, error], v result.Sink) error {
+	for e, err := range events {
+		if err != nil {
+			return err
+		}
+		if err := p.until(ctx, e.Time); err != nil {
+			return err
+		}
+		if err := v.Event(e); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // until waits until the clock is at t.
@@ -96,20 +105,11 @@ func (p *Player) until(ctx context.Context, t time.Time) error {
 	}
 }
 
-// Play gives the events of a stored run to a view, at the player's speed.
-func (p *Player) Play(ctx context.Context, events iter.Seq2[result.Event, error], v result.Sink) error {
-	for e, err := range events {
-		if err != nil {
-			return err
-		}
-		if err := p.until(ctx, e.Time); err != nil {
-			return err
-		}
-		if err := v.Event(e); err != nil {
-			return err
-		}
-	}
-	return nil
+// set moves the clock.
+func (p *Player) set(at time.Time) {
+	p.at, p.since = at, time.Now()
+	close(p.woken)
+	p.woken = make(chan struct{})
 }
 
 // Follow gives the events of a run that another process writes to a view, until the run ends.

@@ -54,15 +54,6 @@ type screen struct {
 
 type tick struct{}
 
-// next is the next tick. In a measure phase there is one a second, as there are figures.
-func (s *screen) next() tea.Cmd {
-	period := redraw
-	if slices.ContainsFunc(s.board.runningTrials(), func(t *Trial) bool { return t.Phase == measurePhase }) {
-		period = time.Second
-	}
-	return tea.Tick(period, func(time.Time) tea.Msg { return tick{} })
-}
-
 func (s *screen) Init() tea.Cmd { return s.next() }
 
 // Update folds news in at each tick, and follows keys and the size of the terminal.
@@ -77,6 +68,15 @@ func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return s, s.key(msg.String())
 	}
 	return s, nil
+}
+
+// next is the next tick. In a measure phase there is one a second, as there are figures.
+func (s *screen) next() tea.Cmd {
+	period := redraw
+	if slices.ContainsFunc(s.board.runningTrials(), func(t *Trial) bool { return t.Phase == measurePhase }) {
+		period = time.Second
+	}
+	return tea.Tick(period, func(time.Time) tea.Msg { return tick{} })
 }
 
 // refresh brings the board up to date, unless it is paused.

@@ -17,25 +17,6 @@ import (
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
-// The JSON of other load generators, with their fields and units. Response times count
-// from the intended start, and bytes include headers: both differ from the originals.
-
-// times adds up distributions, of the named classes or of all.
-func times(r *load.Report, classes func(name string) bool) *hdrhistogram.Histogram {
-	sum := hdrhistogram.New(1, int64(time.Minute), 3)
-	for name, h := range r.Times {
-		if classes(name) {
-			sum.Merge(h)
-		}
-	}
-	return sum
-}
-
-// answered reports whether a class of outcomes has answers.
-func answered(class string) bool {
-	return class != string(load.Timeout) && class != string(load.Conn)
-}
-
 // vegetaReport is the output of vegeta report -type=json, version 12.12, with durations in ns.
 type vegetaReport struct {
 	Latencies struct {
@@ -167,6 +148,25 @@ func Oha(w io.Writer, r *load.Report, seconds []load.Progress) error {
 		"statusCodeDistribution": r.Statuses,
 		"errorDistribution":      errors,
 	})
+}
+
+// The JSON of other load generators, with their fields and units. Response times count
+// from the intended start, and bytes include headers: both differ from the originals.
+
+// times adds up distributions, of the named classes or of all.
+func times(r *load.Report, classes func(name string) bool) *hdrhistogram.Histogram {
+	sum := hdrhistogram.New(1, int64(time.Minute), 3)
+	for name, h := range r.Times {
+		if classes(name) {
+			sum.Merge(h)
+		}
+	}
+	return sum
+}
+
+// answered reports whether a class of outcomes has answers.
+func answered(class string) bool {
+	return class != string(load.Timeout) && class != string(load.Conn)
 }
 
 func isStatus(c load.Cause) bool { return strings.HasPrefix(c.Cause, load.CauseStatus) }

@@ -41,33 +41,6 @@ type row struct {
 	q           load.Quantiles
 }
 
-// table prints distributions, and leaves out empty ones.
-func (t *page) table(rows []row) {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%*s", labelWidth, "")
-	for _, c := range columns {
-		if t.width >= c.min {
-			fmt.Fprintf(&b, "%*s", cellWidth, c.name)
-		}
-	}
-	t.line("%s", t.paint.faint(b.String()))
-	for _, r := range rows {
-		if r.q.Count == 0 {
-			continue
-		}
-		fmt.Fprintf(t, "  %-*s", labelWidth-2, r.name)
-		for _, c := range columns {
-			if t.width >= c.min {
-				fmt.Fprintf(t, "%*s", cellWidth, figure(c.of(r.q)))
-			}
-		}
-		if t.width >= aboutFrom {
-			t.WriteString(t.paint.faint(t.cut("   "+r.about, t.width-aboutAt)))
-		}
-		t.WriteByte('\n')
-	}
-}
-
 // percentiles prints the percentiles of the response time, or of the service time of a closed loop.
 func (t *page) percentiles(r *load.Report) {
 	if r.ResponseMS.Count == 0 {
@@ -238,6 +211,33 @@ func (t *page) phases(r *load.Report) {
 	}
 	t.heading("Phases", "ms")
 	t.table(rows)
+}
+
+// table prints distributions, and leaves out empty ones.
+func (t *page) table(rows []row) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%*s", labelWidth, "")
+	for _, c := range columns {
+		if t.width >= c.min {
+			fmt.Fprintf(&b, "%*s", cellWidth, c.name)
+		}
+	}
+	t.line("%s", t.paint.faint(b.String()))
+	for _, r := range rows {
+		if r.q.Count == 0 {
+			continue
+		}
+		fmt.Fprintf(t, "  %-*s", labelWidth-2, r.name)
+		for _, c := range columns {
+			if t.width >= c.min {
+				fmt.Fprintf(t, "%*s", cellWidth, figure(c.of(r.q)))
+			}
+		}
+		if t.width >= aboutFrom {
+			t.WriteString(t.paint.faint(t.cut("   "+r.about, t.width-aboutAt)))
+		}
+		t.WriteByte('\n')
+	}
 }
 
 // inMS converts µs.

@@ -16,19 +16,24 @@ import (
 // palette colours text for a terminal.
 type palette struct{ on bool }
 
+func (p palette) bold(s string) string { return p.code("1", s) }
+
+func (p palette) faint(s string) string { return p.code("2", s) }
+
+func (p palette) good(s string) string { return p.code("32", s) }
+
+func (p palette) warn(s string) string { return p.code("33", s) }
+
+func (p palette) bad(s string) string { return p.code("31", s) }
+
+func (p palette) bar(s string) string { return p.code("36", s) }
+
 func (p palette) code(code, text string) string {
 	if !p.on || text == "" {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
-
-func (p palette) bold(s string) string  { return p.code("1", s) }
-func (p palette) faint(s string) string { return p.code("2", s) }
-func (p palette) good(s string) string  { return p.code("32", s) }
-func (p palette) warn(s string) string  { return p.code("33", s) }
-func (p palette) bad(s string) string   { return p.code("31", s) }
-func (p palette) bar(s string) string   { return p.code("36", s) }
 
 // hardSpace keeps a number and its unit on one line while text is folded.
 const hardSpace = "\u00a0"
@@ -89,23 +94,6 @@ func sparkline(values []float64) string {
 	return b.String()
 }
 
-// figure prints four significant digits, without an exponent.
-func figure(v float64) string {
-	switch {
-	case v == 0:
-		return "0"
-	case v < 1:
-		return fmt.Sprintf("%.4f", v)
-	case v < 10:
-		return fmt.Sprintf("%.3f", v)
-	case v < 100:
-		return fmt.Sprintf("%.2f", v)
-	case v < 1000:
-		return fmt.Sprintf("%.1f", v)
-	}
-	return fmt.Sprintf("%.0f", v)
-}
-
 // short prints two significant digits.
 func short(v float64) string {
 	if v <= 0 || v >= 10 {
@@ -113,6 +101,17 @@ func short(v float64) string {
 	}
 	digits := 1 - int(math.Floor(math.Log10(v)))
 	return fmt.Sprintf("%.*f", min(digits, 6), v)
+}
+
+// counts lists what occurred, the most frequent first, with its share of all.
+func counts(of map[string]int64, all int64) string {
+	var words []string
+	for _, name := range slices.SortedFunc(maps.Keys(of), func(a, b string) int { return cmp.Or(cmp.Compare(of[b], of[a]), cmp.Compare(a, b)) }) {
+		if n := of[name]; n > 0 {
+			words = append(words, fmt.Sprintf("%s: %d (%s)", name, n, percentText(float64(n)/float64(max(1, all)))))
+		}
+	}
+	return cmp.Or(strings.Join(words, ", "), "none")
 }
 
 // percentText is a share as a percentage. Only the whole is 100 %, and only nothing is 0 %.
@@ -128,17 +127,6 @@ func percentText(share float64) string {
 		return fmt.Sprintf("%.2f %%", 100*share)
 	}
 	return fmt.Sprintf("%.1f %%", 100*share)
-}
-
-// counts lists what occurred, the most frequent first, with its share of all.
-func counts(of map[string]int64, all int64) string {
-	var words []string
-	for _, name := range slices.SortedFunc(maps.Keys(of), func(a, b string) int { return cmp.Or(cmp.Compare(of[b], of[a]), cmp.Compare(a, b)) }) {
-		if n := of[name]; n > 0 {
-			words = append(words, fmt.Sprintf("%s: %d (%s)", name, n, percentText(float64(n)/float64(max(1, all)))))
-		}
-	}
-	return cmp.Or(strings.Join(words, ", "), "none")
 }
 
 func sum(of map[string]int64) (all int64) {
@@ -165,4 +153,21 @@ func bytesText(n int64) string {
 		v /= step
 	}
 	return figure(v) + " TiB"
+}
+
+// figure prints four significant digits, without an exponent.
+func figure(v float64) string {
+	switch {
+	case v == 0:
+		return "0"
+	case v < 1:
+		return fmt.Sprintf("%.4f", v)
+	case v < 10:
+		return fmt.Sprintf("%.3f", v)
+	case v < 100:
+		return fmt.Sprintf("%.2f", v)
+	case v < 1000:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.0f", v)
 }

@@ -21,10 +21,6 @@ type acrossContent struct {
 	Words  report.Words    `json:"words"`
 }
 
-func acrossContentOf(name string, a *compare.Across) acrossContent {
-	return acrossContent{Schema, fileName(name), roles(), a, report.AcrossWords(a)}
-}
-
 // AcrossData are the data of the figure of two runs compared as JSON, for the scripts.
 func AcrossData(a *compare.Across) ([]byte, error) {
 	return dataOf(acrossContentOf(a.New.Experiment, a))
@@ -56,6 +52,10 @@ func WriteAcross(w io.Writer, a *compare.Across) error {
 	return d.fill(w, acrossContentOf(name, a), func(w io.Writer) error {
 		return report.AcrossFormats(report.Options{All: true})[0].Write(w, a)
 	})
+}
+
+func acrossContentOf(name string, a *compare.Across) acrossContent {
+	return acrossContent{Schema, fileName(name), roles(), a, report.AcrossWords(a)}
 }
 
 func machineOf(s compare.Setup) string {
@@ -97,15 +97,6 @@ func acrossBand(a *compare.Across) []card {
 		cards = append(cards, card{Good: gates[compare.Breached] == 0, Title: fmt.Sprintf("%d of %d gate checks breached", gates[compare.Breached], n), Text: fmt.Sprintf("%d undecided", gates[compare.CannotTell])})
 	}
 	return append(cards, warningCard(len(a.Warnings)))
-}
-
-// days from the first to the last run.
-func days(first, last time.Time) string {
-	from, to := first.UTC().Format("2 January 2006"), last.UTC().Format("2 January 2006")
-	if from == to {
-		return from
-	}
-	return from + " to " + to
 }
 
 func warningCard(n int) card {
@@ -162,4 +153,13 @@ func WriteHistory(w io.Writer, h *compare.History) error {
 	return d.fill(w, historyContent{Schema, fileName(name), roles(), h, series}, func(w io.Writer) error {
 		return report.HistoryFormats(report.Options{})[0].Write(w, h)
 	})
+}
+
+// days from the first to the last run.
+func days(first, last time.Time) string {
+	from, to := first.UTC().Format("2 January 2006"), last.UTC().Format("2 January 2006")
+	if from == to {
+		return from
+	}
+	return from + " to " + to
 }

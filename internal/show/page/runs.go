@@ -55,6 +55,57 @@ type runDifference struct {
 	Verdict   string   `json:"verdict"`
 }
 
+// RunsData are the data of the figure of many runs as JSON, for the scripts.
+func RunsData(all []Source) ([]byte, error) {
+	all, err := sortedRuns(all)
+	if err != nil {
+		return nil, err
+	}
+	return dataOf(runsContent{Schema, fileName(all[0].Report.Experiment), roles(), runsOf(all)})
+}
+
+// WriteRuns writes the page of many runs of one experiment.
+func WriteRuns(w io.Writer, all []Source) error {
+	all, err := sortedRuns(all)
+	if err != nil {
+		return err
+	}
+	c := runsContent{Schema, fileName(all[0].Report.Experiment), roles(), runsOf(all)}
+	first, last := all[0], all[len(all)-1]
+	d := document{Name: first.Report.Experiment, Description: strings.Join(strings.Fields(first.Report.Description), " "), Answer: c.Runs.answer(), Tare: last.Report.Setup.Tare, Schema: answer.Schema}
+	d.Headline = d.Answer[0]
+	used, planned := 0, 0
+	machines := map[string]bool{}
+	for i, s := range all {
+		n := s.Report.Count
+		used, planned = used+n.Used, planned+n.Planned
+		machines[joined(s.Report.Setup.CPUModel, s.Report.Setup.Kernel)] = true
+		text := fmt.Sprintf("%s, %d of %s used", c.Runs.List[i].Began.Format("2 January 2006 15:04 MST"), n.Used, printable.Counted(n.Planned, "trial"))
+		if answer := report.Answer(s.Report); len(answer) > 0 {
+			text += ". " + answer[0]
+		}
+		d.Provenance = append(d.Provenance, entry{Name: c.Runs.List[i].Name, Text: text})
+	}
+	d.Warnings = c.Runs.warnings(all)
+	d.Band = []card{
+		{Good: true, Title: printable.Counted(len(all), "run"), Text: days(c.Runs.List[0].Began, c.Runs.List[len(all)-1].Began)},
+		{Good: used == planned, Title: fmt.Sprintf("%d of %s used", used, printable.Counted(planned, "trial")), Text: "of all runs"},
+		{Good: len(machines) == 1, Title: printable.Counted(len(machines), "machine"), Text: "by processor and kernel"},
+		warningCard(len(d.Warnings)),
+	}
+	return d.fill(w, c, func(w io.Writer) error {
+		for i, s := range all {
+			if _, err := fmt.Fprintf(w, "%s\n\n", c.Runs.List[i].Name); err != nil {
+				return err
+			}
+			if err := report.WriteText(w, s.Report, report.Options{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // sortedRuns are runs of one experiment in order of time.
 func sortedRuns(all []Source) ([]Source, error) {
 	if len(all) == 0 {
@@ -106,57 +157,6 @@ func runsOf(all []Source) runs {
 		}
 	}
 	return c
-}
-
-// RunsData are the data of the figure of many runs as JSON, for the scripts.
-func RunsData(all []Source) ([]byte, error) {
-	all, err := sortedRuns(all)
-	if err != nil {
-		return nil, err
-	}
-	return dataOf(runsContent{Schema, fileName(all[0].Report.Experiment), roles(), runsOf(all)})
-}
-
-// WriteRuns writes the page of many runs of one experiment.
-func WriteRuns(w io.Writer, all []Source) error {
-	all, err := sortedRuns(all)
-	if err != nil {
-		return err
-	}
-	c := runsContent{Schema, fileName(all[0].Report.Experiment), roles(), runsOf(all)}
-	first, last := all[0], all[len(all)-1]
-	d := document{Name: first.Report.Experiment, Description: strings.Join(strings.Fields(first.Report.Description), " "), Answer: c.Runs.answer(), Tare: last.Report.Setup.Tare, Schema: answer.Schema}
-	d.Headline = d.Answer[0]
-	used, planned := 0, 0
-	machines := map[string]bool{}
-	for i, s := range all {
-		n := s.Report.Count
-		used, planned = used+n.Used, planned+n.Planned
-		machines[joined(s.Report.Setup.CPUModel, s.Report.Setup.Kernel)] = true
-		text := fmt.Sprintf("%s, %d of %s used", c.Runs.List[i].Began.Format("2 January 2006 15:04 MST"), n.Used, printable.Counted(n.Planned, "trial"))
-		if answer := report.Answer(s.Report); len(answer) > 0 {
-			text += ". " + answer[0]
-		}
-		d.Provenance = append(d.Provenance, entry{Name: c.Runs.List[i].Name, Text: text})
-	}
-	d.Warnings = c.Runs.warnings(all)
-	d.Band = []card{
-		{Good: true, Title: printable.Counted(len(all), "run"), Text: days(c.Runs.List[0].Began, c.Runs.List[len(all)-1].Began)},
-		{Good: used == planned, Title: fmt.Sprintf("%d of %s used", used, printable.Counted(planned, "trial")), Text: "of all runs"},
-		{Good: len(machines) == 1, Title: printable.Counted(len(machines), "machine"), Text: "by processor and kernel"},
-		warningCard(len(d.Warnings)),
-	}
-	return d.fill(w, c, func(w io.Writer) error {
-		for i, s := range all {
-			if _, err := fmt.Fprintf(w, "%s\n\n", c.Runs.List[i].Name); err != nil {
-				return err
-			}
-			if err := report.WriteText(w, s.Report, report.Options{}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 }
 
 // warnings returns the warnings of the runs, one of each code with the runs that have it.

@@ -33,17 +33,6 @@ func paint(c vg.Canvas, root *element, height vg.Length) error {
 	return p.err
 }
 
-func (p *painter) fail(format string, args ...any) {
-	if p.err == nil {
-		p.err = fmt.Errorf("draw: "+format, args...)
-	}
-}
-
-// toCanvas converts a point of an element to the canvas, whose y points up.
-func (p *painter) toCanvas(l look, x, y float64) vg.Point {
-	return vg.Point{X: vg.Length(l.x+x) * px, Y: p.height - vg.Length(l.y+y)*px}
-}
-
 func (p *painter) draw(e *element, l look) {
 	l = p.inherit(e, l)
 	n := e.number
@@ -83,6 +72,11 @@ func (p *painter) draw(e *element, l look) {
 	for i := range e.Children {
 		p.draw(&e.Children[i], l)
 	}
+}
+
+// toCanvas converts a point of an element to the canvas, whose y points up.
+func (p *painter) toCanvas(l look, x, y float64) vg.Point {
+	return vg.Point{X: vg.Length(l.x+x) * px, Y: p.height - vg.Length(l.y+y)*px}
 }
 
 // inherit is the look of an element inside l.
@@ -152,4 +146,10 @@ func (p *painter) color(s string, opacity float64) (color.Color, bool) {
 		return nil, false
 	}
 	return color.NRGBA{R: uint8(v >> 16), G: uint8(v >> 8), B: uint8(v), A: uint8(255*opacity + 0.5)}, true
+}
+
+func (p *painter) fail(format string, args ...any) {
+	if p.err == nil {
+		p.err = fmt.Errorf("draw: "+format, args...)
+	}
 }

@@ -26,23 +26,6 @@ func newFonts() fonts {
 	return fonts{read(liberationsansregular.TTF), read(liberationsansbold.TTF)}
 }
 
-func (f fonts) forWeight(weight string) *sfnt.Font {
-	if n, err := strconv.Atoi(weight); weight == "bold" || err == nil && n >= 600 {
-		return f.bold
-	}
-	return f.regular
-}
-
-// em is a length such as "0.71em" or "4", px.
-func em(s string, size float64) float64 {
-	if v, ok := strings.CutSuffix(s, "em"); ok {
-		n, _ := strconv.ParseFloat(v, 64)
-		return n * size
-	}
-	n, _ := strconv.ParseFloat(strings.TrimSuffix(s, "px"), 64)
-	return n
-}
-
 // text fills the outlines of an element's text. Its lines are tspans.
 func (p *painter) text(e *element, l look) {
 	x, y := em(e.Attributes["x"], l.fontSize)+em(e.Attributes["dx"], l.fontSize), em(e.Attributes["y"], l.fontSize)+em(e.Attributes["dy"], l.fontSize)
@@ -54,6 +37,16 @@ func (p *painter) text(e *element, l look) {
 			p.line(c.Text, x, y, p.inherit(c, l))
 		}
 	}
+}
+
+// em is a length such as "0.71em" or "4", px.
+func em(s string, size float64) float64 {
+	if v, ok := strings.CutSuffix(s, "em"); ok {
+		n, _ := strconv.ParseFloat(v, 64)
+		return n * size
+	}
+	n, _ := strconv.ParseFloat(strings.TrimSuffix(s, "px"), 64)
+	return n
 }
 
 func (p *painter) line(text string, x, y float64, l look) {
@@ -123,4 +116,11 @@ func (p *painter) line(text string, x, y float64, l look) {
 			p.Fill(path)
 		}
 	}
+}
+
+func (f fonts) forWeight(weight string) *sfnt.Font {
+	if n, err := strconv.Atoi(weight); weight == "bold" || err == nil && n >= 600 {
+		return f.bold
+	}
+	return f.regular
 }

@@ -32,10 +32,6 @@ var formats = map[string]func(w io.Writer, root *element, title string) error{
 // Formats lists the formats of a figure.
 func Formats() []string { return slices.Sorted(maps.Keys(formats)) }
 
-func size(root *element) (w, h vg.Length) {
-	return vg.Length(root.number("width", 0)) * px, vg.Length(root.number("height", 0)) * px
-}
-
 func writeSVG(w io.Writer, root *element, title string) error {
 	width, height := size(root)
 	c := vgsvg.New(width, height)
@@ -80,6 +76,10 @@ func writePNG(w io.Writer, root *element, title string) error {
 		return fmt.Errorf("write %s as PNG: %w", title, err)
 	}
 	return nil
+}
+
+func size(root *element) (w, h vg.Length) {
+	return vg.Length(root.number("width", 0)) * px, vg.Length(root.number("height", 0)) * px
 }
 
 func (e *element) number(name string, absent float64) float64 {

@@ -149,14 +149,6 @@ func (x across) gates() {
 	x.table(columns, 2)
 }
 
-func (x across) shows(c compare.Comparison) bool {
-	zero := func(v *float64) bool { return v != nil && *v == 0 }
-	if zero(c.Base) && zero(c.New) {
-		return false
-	}
-	return x.o.All || slices.Contains(headlines, c.Metric)
-}
-
 func (x across) changes() {
 	method := "Changes (Welch's %s %% intervals over the trials of both runs, not paired)"
 	if len(x.a.BaseRuns) > 1 {
@@ -203,6 +195,14 @@ func (x across) shown() []compare.Comparison {
 		return place(a.Metric) - place(b.Metric)
 	})
 	return list
+}
+
+func (x across) shows(c compare.Comparison) bool {
+	zero := func(v *float64) bool { return v != nil && *v == 0 }
+	if zero(c.Base) && zero(c.New) {
+		return false
+	}
+	return x.o.All || slices.Contains(headlines, c.Metric)
 }
 
 func (x across) cells(c compare.Comparison) []string {

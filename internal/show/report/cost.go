@@ -28,18 +28,6 @@ func costSection(t text) {
 	referencesTable(t, c)
 }
 
-func priceSentence(t text, what string, p answer.Price) string {
-	return fmt.Sprintf("%s: %s %s per month (%s, %s)", what, strconv.FormatFloat(p.Month, 'f', -1, 64), t.view.r.Cost.Prices.Currency, p.Source, p.Date)
-}
-
-func amount(i *stats.Interval) string {
-	if i == nil {
-		return unknown
-	}
-	_, known := i.HalfWidth()
-	return figure(*i, 1, !known)
-}
-
 func unitCostsTable(t text, c *answer.Cost) {
 	heads := [][]string{{"", "treatment"}, {"", "of"}, {"cores per", "1000 req/s"}, {"GiB per", "1000 req/s"}, {"", "pods"}, {"cores", "per pod"}, {"GiB", "per pod"}}
 	columns := make([]column, len(heads))
@@ -151,6 +139,18 @@ func scenarioTables(t text, c *answer.Cost) {
 		t.page.prose("The file has no price for memory: the money excludes it.")
 	}
 	t.page.prose("The data plane includes the load generator's own proxy." + controlPlaneNote(t))
+}
+
+func priceSentence(t text, what string, p answer.Price) string {
+	return fmt.Sprintf("%s: %s %s per month (%s, %s)", what, strconv.FormatFloat(p.Month, 'f', -1, 64), t.view.r.Cost.Prices.Currency, p.Source, p.Date)
+}
+
+func amount(i *stats.Interval) string {
+	if i == nil {
+		return unknown
+	}
+	_, known := i.HalfWidth()
+	return figure(*i, 1, !known)
 }
 
 // zoneTraffic has the traffic between zones, which the money of the scenarios excludes.

@@ -165,14 +165,6 @@ type differenceTable struct {
 	names, values, intervals, ratios, ratioIntervals, pairs, verdicts []string
 }
 
-func (d *differenceTable) row(cells ...string) {
-	for i, to := range []*[]string{&d.names, &d.values, &d.intervals, &d.ratios, &d.ratioIntervals, &d.pairs, &d.verdicts} {
-		*to = append(*to, cellAt(cells, i))
-	}
-}
-
-func (d *differenceTable) group(name string) { d.row(name) }
-
 func (d *differenceTable) add(c compare.Comparison, verdict string) {
 	q := quantityOf(c.Metric)
 	value, interval, rat, ratInterval := unknown, "", none, ""
@@ -218,6 +210,14 @@ func (d *differenceTable) pooled(t text, q compare.Question) {
 			words += fmt.Sprintf("; differs between levels (p %s)", pValue(*h))
 		}
 		d.row("  "+u.name, value, interval, rat, ratInterval, fmt.Sprint(p.N), words)
+	}
+}
+
+func (d *differenceTable) group(name string) { d.row(name) }
+
+func (d *differenceTable) row(cells ...string) {
+	for i, to := range []*[]string{&d.names, &d.values, &d.intervals, &d.ratios, &d.ratioIntervals, &d.pairs, &d.verdicts} {
+		*to = append(*to, cellAt(cells, i))
 	}
 }
 

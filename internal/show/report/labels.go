@@ -23,19 +23,19 @@ type quantity struct {
 	scale float64 // from the metric's unit to this one
 }
 
-func (q quantity) unitText() string {
-	if q.unit == "" {
-		return ""
-	}
-	return " " + q.unit
-}
-
 // differenceUnit is the unit of differences: percentages differ by percentage points.
 func (q quantity) differenceUnit() string {
 	if q.unit == "%" {
 		return " points"
 	}
 	return q.unitText()
+}
+
+func (q quantity) unitText() string {
+	if q.unit == "" {
+		return ""
+	}
+	return " " + q.unit
 }
 
 func quantityOf(name string) quantity {
@@ -52,6 +52,9 @@ type labels struct {
 	factors  []string // that vary
 	constant []string // common to all treatments, e.g. "rate 1000"
 }
+
+// VaryingFactors lists the factors with several levels, in the order of labels.
+func VaryingFactors(r *answer.Report) []string { return newLabels(r).factors }
 
 func newLabels(r *answer.Report) labels {
 	levels := map[string]map[string]bool{}
@@ -84,9 +87,6 @@ func newLabels(r *answer.Report) labels {
 	return l
 }
 
-// VaryingFactors lists the factors with several levels, in the order of labels.
-func VaryingFactors(r *answer.Report) []string { return newLabels(r).factors }
-
 // byRank orders factors as the experiment file does. Other names follow in alphabetical order.
 func byRank(a, b string) int {
 	order := experiment.FactorNames()
@@ -107,36 +107,6 @@ func Level(v any) string {
 	return fmt.Sprint(v)
 }
 
-// levelWords is a level in a sentence: a size of 1024 bytes or more in KiB or MiB, as experiment files have it.
-func levelWords(factor string, v any) string {
-	size, ok := v.(float64)
-	if !ok || !strings.HasSuffix(factor, "Size") || size < 1<<10 || math.Mod(size, 1<<10) != 0 {
-		return Level(v)
-	}
-	if math.Mod(size, 1<<20) == 0 {
-		return Level(size/(1<<20)) + "MiB"
-	}
-	return Level(size/(1<<10)) + "KiB"
-}
-
-// describe returns a treatment in one phrase: "envoy, rate 1000".
-func (l labels) describe(f plan.Factors) string { return l.phrase(f, l.factors) }
-
-func (l labels) phrase(f plan.Factors, factors []string) string {
-	var words []string
-	for _, name := range factors {
-		v, ok := f[name]
-		switch {
-		case !ok:
-		case name == experiment.MeshFactor, name == "route" && strings.HasPrefix(Level(v), "/"): // names already
-			words = append(words, Level(v))
-		default:
-			words = append(words, name+" "+levelWords(name, v))
-		}
-	}
-	return strings.Join(words, ", ")
-}
-
 // against names t's baseline by the factors in which it differs from t.
 func (l labels) against(t compare.Treatment, r *answer.Report) string {
 	for _, b := range r.Treatments {
@@ -154,22 +124,6 @@ func (l labels) against(t compare.Treatment, r *answer.Report) string {
 		}
 	}
 	return t.Baseline
-}
-
-// controlSuffix follows the name of a baseline that is measured a second time, as in its ID.
-const controlSuffix = "-control"
-
-// withControl names a treatment: "envoy, rate 100", "none-control, rate 100".
-func (l labels) withControl(t compare.Treatment) string {
-	s := l.describe(t.Factors)
-	if s == "" {
-		return t.ID
-	}
-	if t.Control {
-		first, rest, _ := strings.Cut(s, ", ")
-		s = strings.TrimSuffix(first+controlSuffix+", "+rest, ", ")
-	}
-	return s
 }
 
 // columns are the labels of treatments: a column a factor.
@@ -197,4 +151,50 @@ func (l labels) columns(ts []compare.Treatment) []column {
 		cs = append(cs, c)
 	}
 	return cs
+}
+
+// controlSuffix follows the name of a baseline that is measured a second time, as in its ID.
+const controlSuffix = "-control"
+
+// withControl names a treatment: "envoy, rate 100", "none-control, rate 100".
+func (l labels) withControl(t compare.Treatment) string {
+	s := l.describe(t.Factors)
+	if s == "" {
+		return t.ID
+	}
+	if t.Control {
+		first, rest, _ := strings.Cut(s, ", ")
+		s = strings.TrimSuffix(first+controlSuffix+", "+rest, ", ")
+	}
+	return s
+}
+
+// describe returns a treatment in one phrase: "envoy, rate 1000".
+func (l labels) describe(f plan.Factors) string { return l.phrase(f, l.factors) }
+
+func (l labels) phrase(f plan.Factors, factors []string) string {
+	var words []string
+	for _, name := range factors {
+		v, ok := f[name]
+		switch {
+		case !ok:
+		case name == experiment.MeshFactor, name == "route" && strings.HasPrefix(Level(v), "/"): // names already
+			words = append(words, Level(v))
+		default:
+			words = append(words, name+" "+levelWords(name, v))
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// levelWords is a level in a sentence: a size of 1024 bytes or more in KiB or MiB, as experiment files have it.
+func levelWords(factor string, v any) string {
+	size, ok := v.(float64)
+	if !ok || !strings.HasSuffix(factor, "Size") || size < 1<<10 || math.Mod(size, 1<<10) != 0 {
+		return Level(v)
+	}
+	if math.Mod(size, 1<<20) == 0 {
+		return Level(size/(1<<20)) + "MiB"
+	}
+	return Level(size/(1<<10)) + "KiB"
 }

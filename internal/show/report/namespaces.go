@@ -109,29 +109,6 @@ func namespaceUses(d *result.Dir) (map[string]map[string]*namespaceUse, error) {
 	return all, nil
 }
 
-// namespacesOf are the namespaces of the tasks of a trial. Trials have a namespace each, with one name in the report.
-// Tasks of this machine have none, and their plane stands for it.
-func namespacesOf(r *result.Record) map[string]string {
-	own := ""
-	for _, t := range r.Tasks {
-		if t.Plane == metric.App && t.Namespace != "" {
-			own = t.Namespace
-		}
-	}
-	all := map[string]string{}
-	for _, t := range r.Tasks {
-		switch {
-		case t.Plane == metric.Node:
-			all[t.ID] = nodes
-		case t.Namespace != "" && t.Namespace == own:
-			all[t.ID] = "application"
-		default:
-			all[t.ID] = cmp.Or(t.Namespace, "plane "+string(t.Plane))
-		}
-	}
-	return all
-}
-
 // addUse adds the readings of a trial's measure phase. A namespace counts at a reading once each of its tasks was read
 // twice: counters of tasks may be refreshed at different times, and the last known rate of each counts.
 func addUse(d *result.Dir, r *result.Record, to map[string]*namespaceUse) error {
@@ -169,6 +146,29 @@ func addUse(d *result.Dir, r *result.Record, to map[string]*namespaceUse) error 
 		}
 	}
 	return nil
+}
+
+// namespacesOf are the namespaces of the tasks of a trial. Trials have a namespace each, with one name in the report.
+// Tasks of this machine have none, and their plane stands for it.
+func namespacesOf(r *result.Record) map[string]string {
+	own := ""
+	for _, t := range r.Tasks {
+		if t.Plane == metric.App && t.Namespace != "" {
+			own = t.Namespace
+		}
+	}
+	all := map[string]string{}
+	for _, t := range r.Tasks {
+		switch {
+		case t.Plane == metric.Node:
+			all[t.ID] = nodes
+		case t.Namespace != "" && t.Namespace == own:
+			all[t.ID] = "application"
+		default:
+			all[t.ID] = cmp.Or(t.Namespace, "plane "+string(t.Plane))
+		}
+	}
+	return all
 }
 
 func within(t, from, until time.Time) bool { return !t.Before(from) && !t.After(until) }

@@ -16,44 +16,6 @@ const (
 // mostDigits bounds the significant digits of an estimate however narrow its interval is.
 const mostDigits = 6
 
-// magnitude is the decimal exponent of the first digit of v, or 0 for zero.
-func magnitude(v float64) int {
-	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
-		return 0
-	}
-	return int(math.Floor(math.Log10(math.Abs(v))))
-}
-
-// decimals is the number that shows two digits of the uncertainty, the usual rule
-// (JCGM 100:2008, 7.2.6), and of an estimate without one three digits.
-func decimals(estimate, half float64, known bool) int {
-	d := 2 - magnitude(estimate)
-	if known && half > 0 {
-		d = min(1-magnitude(half), mostDigits-1-magnitude(estimate))
-	}
-	return max(0, min(d, 9))
-}
-
-// fixed writes v with d decimals, and no negative zero.
-func fixed(v float64, d int) string {
-	s := strconv.FormatFloat(v, 'f', d, 64)
-	if v < 0 {
-		if zero := strconv.FormatFloat(0, 'f', d, 64); s == "-"+zero {
-			return zero
-		}
-	}
-	return s
-}
-
-// signed is fixed with its sign, except for zero.
-func signed(v float64, d int) string {
-	s := fixed(v, d)
-	if v > 0 && s != fixed(0, d) {
-		return "+" + s
-	}
-	return s
-}
-
 // figure writes an estimate with the half-width of its interval: "142.1 ±2.9".
 // A constant figure over all trials has no interval.
 func figure(i stats.Interval, scale float64, constant bool) string {
@@ -108,15 +70,13 @@ func difference(i stats.Interval, scale float64) string {
 	return signed(i.Estimate*scale, decimals(i.Estimate*scale, half*scale, known))
 }
 
-// nonzero writes v with d decimals, or with as many as show two of its digits.
-func nonzero(v float64, d int) string {
-	if d = max(d, 1-magnitude(v)); v == 0 {
-		d = 0
+// signed is fixed with its sign, except for zero.
+func signed(v float64, d int) string {
+	s := fixed(v, d)
+	if v > 0 && s != fixed(0, d) {
+		return "+" + s
 	}
-	if d > 9 {
-		return strconv.FormatFloat(v, 'e', 1, 64)
-	}
-	return fixed(v, d)
+	return s
 }
 
 // ratio writes "3.76x".
@@ -137,6 +97,27 @@ func ratioBounds(i stats.Interval) string {
 	return "[" + end(*i.Low) + ", " + end(*i.High) + "]"
 }
 
+// decimals is the number that shows two digits of the uncertainty, the usual rule
+// (JCGM 100:2008, 7.2.6), and of an estimate without one three digits.
+func decimals(estimate, half float64, known bool) int {
+	d := 2 - magnitude(estimate)
+	if known && half > 0 {
+		d = min(1-magnitude(half), mostDigits-1-magnitude(estimate))
+	}
+	return max(0, min(d, 9))
+}
+
+// nonzero writes v with d decimals, or with as many as show two of its digits.
+func nonzero(v float64, d int) string {
+	if d = max(d, 1-magnitude(v)); v == 0 {
+		d = 0
+	}
+	if d > 9 {
+		return strconv.FormatFloat(v, 'e', 1, 64)
+	}
+	return fixed(v, d)
+}
+
 // rough writes two digits, for an estimate of noise.
 func rough(v float64) string {
 	return fixed(v, max(0, 1-magnitude(v)))
@@ -150,4 +131,23 @@ func apart(v, w float64) (string, string) {
 			return a, b
 		}
 	}
+}
+
+// magnitude is the decimal exponent of the first digit of v, or 0 for zero.
+func magnitude(v float64) int {
+	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0
+	}
+	return int(math.Floor(math.Log10(math.Abs(v))))
+}
+
+// fixed writes v with d decimals, and no negative zero.
+func fixed(v float64, d int) string {
+	s := strconv.FormatFloat(v, 'f', d, 64)
+	if v < 0 {
+		if zero := strconv.FormatFloat(0, 'f', d, 64); s == "-"+zero {
+			return zero
+		}
+	}
+	return s
 }

@@ -41,17 +41,6 @@ func (p *page) writeTo(w io.Writer, name string) error {
 	return nil
 }
 
-func (p *page) line(format string, args ...any) { writeLine(p.out, fmt.Sprintf(format, args...)) }
-
-// folded writes s over as many lines as it needs: the first line after first, the others after rest.
-func (p *page) folded(s, first, rest string) {
-	width := p.width
-	if width == 0 {
-		width = proseWidth
-	}
-	writeWrapped(p.out, s, first, rest, width)
-}
-
 // heading begins a section.
 func (p *page) heading(s string) {
 	if p.out.Len() > 0 {
@@ -116,6 +105,8 @@ func (p *page) note(s string) {
 	p.folded(s, "", "  ")
 }
 
+func (p *page) line(format string, args ...any) { writeLine(p.out, fmt.Sprintf(format, args...)) }
+
 // warning adds an entry to the list of warnings, with its hint on a separate line.
 func (p *page) warning(s, hint string) {
 	if p.markdown {
@@ -130,6 +121,15 @@ func (p *page) warning(s, hint string) {
 	if hint != "" {
 		p.folded("hint: "+hint, "    ", "          ")
 	}
+}
+
+// folded writes s over as many lines as it needs: the first line after first, the others after rest.
+func (p *page) folded(s, first, rest string) {
+	width := p.width
+	if width == 0 {
+		width = proseWidth
+	}
+	writeWrapped(p.out, s, first, rest, width)
 }
 
 // table writes columns side by side. The first labels columns name the rows.

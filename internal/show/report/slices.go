@@ -84,21 +84,6 @@ func partsSection(t text) {
 	}, 1, "")
 }
 
-// otherLength is the factor from which another length of blocks is worth a change: the variance that a time
-// buys is within 5 % of the best.
-const otherLength = 1.6
-
-// bestWords compares the best number of slices with the number in the run.
-func bestWords(factor float64) string {
-	switch {
-	case factor > otherLength:
-		return fmt.Sprintf("longer blocks (phases.measure × %s), then more", rough(min(factor, 20)))
-	case factor < 1/otherLength:
-		return "more blocks, and shorter ones"
-	}
-	return "more blocks"
-}
-
 // dominates is the share of the variance above which a source has most of the noise.
 const dominates = 0.67
 
@@ -118,4 +103,19 @@ func cure(n compare.NoiseSource, q quantity) string {
 		return "longer blocks (phases.measure), or more"
 	}
 	return "more blocks, or longer ones"
+}
+
+// otherLength is the factor from which another length of blocks is worth a change: the variance that a time
+// buys is within 5 % of the best.
+const otherLength = 1.6
+
+// bestWords compares the best number of slices with the number in the run.
+func bestWords(factor float64) string {
+	switch {
+	case factor > otherLength:
+		return fmt.Sprintf("longer blocks (phases.measure × %s), then more", rough(min(factor, 20)))
+	case factor < 1/otherLength:
+		return "more blocks, and shorter ones"
+	}
+	return "more blocks"
 }

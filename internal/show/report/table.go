@@ -40,15 +40,6 @@ func widthOf(s string) int {
 	return len(s)
 }
 
-// pad fills s to the column's width.
-func (c column) pad(s string, width int) string {
-	fill := strings.Repeat(" ", max(0, width-widthOf(s)))
-	if c.left {
-		return s + fill
-	}
-	return fill + s
-}
-
 // writeTable writes columns side by side. Where they are wider than width
 // (0: unlimited) it goes on below in further panels, each with the first labels
 // columns again.
@@ -106,6 +97,15 @@ func writeRow(w io.Writer, columns []column, indent string, cell func(column) st
 		parts = append(parts, c.pad(cell(c), c.width()))
 	}
 	writeLine(w, indent+strings.Join(parts, strings.Repeat(" ", gap)))
+}
+
+// pad fills s to the column's width.
+func (c column) pad(s string, width int) string {
+	fill := strings.Repeat(" ", max(0, width-widthOf(s)))
+	if c.left {
+		return s + fill
+	}
+	return fill + s
 }
 
 // writeLine writes a line without trailing space, and without control characters.

@@ -191,13 +191,6 @@ func (v view) estimate(e compare.Estimate, scale float64) string {
 	return figure(e.Interval, scale, warned(e.Warnings, "no-spread"))
 }
 
-// metricColumn is a column of one metric, with the heads of the metric table.
-func metricColumn(name string, cells func(scale float64) []string) column {
-	m, _ := metric.Lookup(name)
-	heads, scale := m.Heads()
-	return column{heads: heads[:], cells: cells(scale)}
-}
-
 // treatmentColumn is a column of one metric of treatments.
 func treatmentColumn(name string, of []compare.Treatment) column {
 	return metricColumn(name, func(scale float64) (cells []string) {
@@ -206,6 +199,13 @@ func treatmentColumn(name string, of []compare.Treatment) column {
 		}
 		return cells
 	})
+}
+
+// metricColumn is a column of one metric, with the heads of the metric table.
+func metricColumn(name string, cells func(scale float64) []string) column {
+	m, _ := metric.Lookup(name)
+	heads, scale := m.Heads()
+	return column{heads: heads[:], cells: cells(scale)}
 }
 
 // cell is one figure of a treatment, marked if a warning concerns it.

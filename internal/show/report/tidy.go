@@ -22,31 +22,6 @@ type tidyRow struct {
 	value  float64
 }
 
-// tidy calls row for every known metric of every trial, the invalid ones too.
-func tidy(r *answer.Report, row func(tidyRow) error) error {
-	for i := range r.Trials {
-		t := &r.Trials[i]
-		for _, m := range metric.Known(t.Metrics) {
-			if err := row(tidyRow{t, m, t.Metrics[m.Name]}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// factorNames are all factors of the report but the A/A mark, in the order of labels.
-func factorNames(r *answer.Report) []string {
-	names := map[string]bool{}
-	for _, t := range r.Treatments {
-		for f := range t.Factors {
-			names[f] = true
-		}
-	}
-	delete(names, plan.ControlFactor)
-	return slices.SortedFunc(maps.Keys(names), byRank)
-}
-
 // writeCSV writes a row a metric a trial. A factor is a column named "factor_" and
 // the factor's name. A missing factor and an unknown value are empty.
 func writeCSV(w io.Writer, r *answer.Report) error {
@@ -82,4 +57,29 @@ func writeCSV(w io.Writer, r *answer.Report) error {
 		return fmt.Errorf("write report as CSV: %w", err)
 	}
 	return nil
+}
+
+// tidy calls row for every known metric of every trial, the invalid ones too.
+func tidy(r *answer.Report, row func(tidyRow) error) error {
+	for i := range r.Trials {
+		t := &r.Trials[i]
+		for _, m := range metric.Known(t.Metrics) {
+			if err := row(tidyRow{t, m, t.Metrics[m.Name]}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// factorNames are all factors of the report but the A/A mark, in the order of labels.
+func factorNames(r *answer.Report) []string {
+	names := map[string]bool{}
+	for _, t := range r.Treatments {
+		for f := range t.Factors {
+			names[f] = true
+		}
+	}
+	delete(names, plan.ControlFactor)
+	return slices.SortedFunc(maps.Keys(names), byRank)
 }

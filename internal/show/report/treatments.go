@@ -18,6 +18,26 @@ var treatmentMetrics = []string{
 // nodeColumn is the CPU of the nodes outside pods, which only trials on a cluster have.
 const nodeColumn = metric.CPUPerRequest + "/node"
 
+// treatmentsSection has one line a treatment.
+func treatmentsSection(t text) {
+	if t.view.r.Method == compare.AsPublished {
+		publishedTable(t)
+		return
+	}
+	what := "Cost of each treatment"
+	if t.view.r.RatiosOnly {
+		what = "Each treatment while loaded at once with the others, which is not its cost alone"
+	}
+	t.page.heading(fmt.Sprintf("%s (mean of n trials ± half of the %s interval)", what, t.view.percent()))
+	shown := rows(t.view)
+	columns := append(t.view.label.columns(shown), countColumn(shown))
+	labels := len(columns)
+	for _, name := range t.view.treatmentColumns() {
+		columns = append(columns, treatmentColumn(name, shown))
+	}
+	t.page.table(columns, labels)
+}
+
 // serviceTimes follow the response times if a generator measures no other.
 var serviceTimes = []string{metric.ServiceTime + "/p50", metric.ServiceTime + "/p99"}
 
@@ -47,26 +67,6 @@ func rows(v view) []compare.Treatment {
 // missed reports whether a warning names the metric, which is then unknown for a reason.
 func (v view) missed(name string) bool {
 	return slices.ContainsFunc(v.r.Warnings, func(w figures.Warning) bool { return slices.Contains(w.Metrics, name) })
-}
-
-// treatmentsSection has one line a treatment.
-func treatmentsSection(t text) {
-	if t.view.r.Method == compare.AsPublished {
-		publishedTable(t)
-		return
-	}
-	what := "Cost of each treatment"
-	if t.view.r.RatiosOnly {
-		what = "Each treatment while loaded at once with the others, which is not its cost alone"
-	}
-	t.page.heading(fmt.Sprintf("%s (mean of n trials ± half of the %s interval)", what, t.view.percent()))
-	shown := rows(t.view)
-	columns := append(t.view.label.columns(shown), countColumn(shown))
-	labels := len(columns)
-	for _, name := range t.view.treatmentColumns() {
-		columns = append(columns, treatmentColumn(name, shown))
-	}
-	t.page.table(columns, labels)
 }
 
 // published are the columns of figures that were reduced as their source did.

@@ -59,8 +59,6 @@ type collector struct {
 	values          int
 }
 
-func (c *collector) full() bool { return len(c.all) > mostSeries || c.values > mostValues }
-
 // Of returns the series of a run: the figures of its report at the end of the run, and its trials over time.
 func Of(s answer.Analysis) ([]Series, error) {
 	c := &collector{run: filepath.Base(s.Dir.Path()), experiment: s.Report.Experiment}
@@ -91,17 +89,6 @@ func Of(s answer.Analysis) ([]Series, error) {
 	}
 	slices.SortStableFunc(c.all, func(a, b Series) int { return cmp.Compare(a.Name, b.Name) }) // a metric's series must be adjacent
 	return c.all, nil
-}
-
-func (c *collector) add(name, help string, labels map[string]string, points []Point) {
-	if len(points) == 0 || c.full() {
-		return
-	}
-	c.values += len(points)
-	of := map[string]string{"job": "tare", "run": c.run, "experiment": c.experiment}
-	maps.Copy(of, labels)
-	maps.DeleteFunc(of, func(_, v string) bool { return v == "" }) // an empty label is an absent one
-	c.all = append(c.all, Series{name, help, of, points})
 }
 
 // trial adds a trial: its annotations, and each second of its load.
@@ -162,6 +149,19 @@ func (c *collector) trial(d *result.Dir, t plan.Trial, r *result.Record, valid b
 		c.add("tare_trial_cpu_cores", "CPU of a plane since the reading before, cores", labels("part", part), ordered(cores[part]))
 	}
 }
+
+func (c *collector) add(name, help string, labels map[string]string, points []Point) {
+	if len(points) == 0 || c.full() {
+		return
+	}
+	c.values += len(points)
+	of := map[string]string{"job": "tare", "run": c.run, "experiment": c.experiment}
+	maps.Copy(of, labels)
+	maps.DeleteFunc(of, func(_, v string) bool { return v == "" }) // an empty label is an absent one
+	c.all = append(c.all, Series{name, help, of, points})
+}
+
+func (c *collector) full() bool { return len(c.all) > mostSeries || c.values > mostValues }
 
 // seconds are the series of each second of load.
 var seconds = []struct {

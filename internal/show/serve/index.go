@@ -147,16 +147,6 @@ func (r run) contained() error {
 	})
 }
 
-// stamp identifies the content of the directory's manifest without reading it. It is "" if there is
-// none, because the run is under way or was killed.
-func (r run) stamp() string {
-	info, err := r.root.Lstat(path.Join(r.name, result.ManifestFile))
-	if err != nil || !info.Mode().IsRegular() {
-		return ""
-	}
-	return fmt.Sprintf("%s %d %d", r.path, info.Size(), info.ModTime().UnixNano())
-}
-
 // digest of the directory's manifest, which has the digests of all others. It is "" if there is none.
 func (r run) digest() string {
 	if r.stamp() == "" {
@@ -173,6 +163,16 @@ func (r run) digest() string {
 		return ""
 	}
 	return hex.EncodeToString(hash.Sum(nil))
+}
+
+// stamp identifies the content of the directory's manifest without reading it. It is "" if there is
+// none, because the run is under way or was killed.
+func (r run) stamp() string {
+	info, err := r.root.Lstat(path.Join(r.name, result.ManifestFile))
+	if err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	return fmt.Sprintf("%s %d %d", r.path, info.Size(), info.ModTime().UnixNano())
 }
 
 // newestFirst sorts by beginning.

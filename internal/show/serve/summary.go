@@ -43,60 +43,6 @@ type summary struct {
 	Error    string   `json:"error,omitempty"` // the report could not be made
 }
 
-// brief is the part that needs no analysis.
-func brief(d *result.Dir) summary {
-	e, p := d.Environment(), d.Plan()
-	s := summary{Experiment: p.Experiment, Began: e.Time.UTC(), Tare: e.Tare, Planned: len(p.Trials)}
-	cpus := printable.Counted(e.CPUs, "CPU")
-	if e.CPUs == 0 { // an import
-		cpus = "CPUs unknown"
-	}
-	s.Machine = strings.TrimPrefix(e.CPUModel+", "+cpus, ", ")
-	if e.Platform != "" && e.Platform != "local" {
-		s.Machine += ", " + e.Platform
-	}
-	meshes := map[string]bool{}
-	for _, t := range p.Treatments {
-		if t.Levels.Mesh != "" {
-			meshes[t.Levels.Mesh] = true
-		} else if m, ok := t.Factors[experiment.MeshFactor].(string); ok {
-			meshes[m] = true
-		}
-	}
-	s.Meshes = slices.Sorted(maps.Keys(meshes))
-	return s
-}
-
-// summarize analyses a run.
-func summarize(path string) summary {
-	d, err := result.Open(path)
-	if err != nil {
-		return summary{Error: err.Error()}
-	}
-	defer d.Close()
-	s := brief(d)
-	r, err := answer.Analyze(d, compare.Options{})
-	if err != nil {
-		s.Error = err.Error()
-		return s
-	}
-	s.Used, s.Planned, s.Warnings = r.Count.Used, r.Count.Planned, len(r.Warnings)
-	h := live.HeadlineOf(r)
-	if len(h.Answer) > 0 {
-		s.Answer = h.Answer[0]
-	}
-	if s.Gates = report.GatesAnswer(r); s.Gates != "" {
-		s.Decided = r.Decided()
-	}
-	for _, t := range r.Treatments {
-		if of, ok := h.Of[t.ID]; ok && !of.Control {
-			s.Metric, s.Unit, s.Headline = h.Title, h.Unit, &of.Estimate
-			break
-		}
-	}
-	return s
-}
-
 // summaries are made one at a time in the background, and kept in a file.
 type summaries struct {
 	file string
@@ -242,6 +188,60 @@ func (s *summaries) work() {
 			s.keep()
 		}
 	}
+}
+
+// summarize analyses a run.
+func summarize(path string) summary {
+	d, err := result.Open(path)
+	if err != nil {
+		return summary{Error: err.Error()}
+	}
+	defer d.Close()
+	s := brief(d)
+	r, err := answer.Analyze(d, compare.Options{})
+	if err != nil {
+		s.Error = err.Error()
+		return s
+	}
+	s.Used, s.Planned, s.Warnings = r.Count.Used, r.Count.Planned, len(r.Warnings)
+	h := live.HeadlineOf(r)
+	if len(h.Answer) > 0 {
+		s.Answer = h.Answer[0]
+	}
+	if s.Gates = report.GatesAnswer(r); s.Gates != "" {
+		s.Decided = r.Decided()
+	}
+	for _, t := range r.Treatments {
+		if of, ok := h.Of[t.ID]; ok && !of.Control {
+			s.Metric, s.Unit, s.Headline = h.Title, h.Unit, &of.Estimate
+			break
+		}
+	}
+	return s
+}
+
+// brief is the part that needs no analysis.
+func brief(d *result.Dir) summary {
+	e, p := d.Environment(), d.Plan()
+	s := summary{Experiment: p.Experiment, Began: e.Time.UTC(), Tare: e.Tare, Planned: len(p.Trials)}
+	cpus := printable.Counted(e.CPUs, "CPU")
+	if e.CPUs == 0 { // an import
+		cpus = "CPUs unknown"
+	}
+	s.Machine = strings.TrimPrefix(e.CPUModel+", "+cpus, ", ")
+	if e.Platform != "" && e.Platform != "local" {
+		s.Machine += ", " + e.Platform
+	}
+	meshes := map[string]bool{}
+	for _, t := range p.Treatments {
+		if t.Levels.Mesh != "" {
+			meshes[t.Levels.Mesh] = true
+		} else if m, ok := t.Factors[experiment.MeshFactor].(string); ok {
+			meshes[m] = true
+		}
+	}
+	s.Meshes = slices.Sorted(maps.Keys(meshes))
+	return s
 }
 
 // keep writes the file. A failure costs the next start some time.

@@ -47,22 +47,6 @@ var columns = []struct {
 	{"total", []metric.Plane{metric.Data, metric.Control, metric.App, metric.Load, metric.Unattributed, gke, metric.Platform}},
 }
 
-// gke is the plane of GKE's additions to Kubernetes, which the debate shows
-// separately.
-const gke metric.Plane = "gke"
-
-// planeOf returns the plane of a task in the debate, or empty if there is none.
-// The debate counts only pods, not other usage of nodes.
-func planeOf(t mesh.Task) metric.Plane {
-	switch {
-	case t.Role == mesh.RoleDaemon || t.Role == mesh.RoleRemainder || t.Plane == metric.Harness:
-		return ""
-	case t.Plane == metric.Platform && (strings.HasPrefix(t.Namespace, "gke-") || strings.HasPrefix(t.Namespace, "gmp-")):
-		return gke
-	}
-	return t.Plane
-}
-
 // export writes every valid trial as a run in the layout of the
 // great-sidecar-debate: <mesh>/<rate>-<block>-metrics.csv, and the latencies in
 // wrk2's output format. Its plot script reads the directory.
@@ -226,6 +210,22 @@ func newLooks(record *result.Record) *looks {
 		}
 	}
 	return l
+}
+
+// gke is the plane of GKE's additions to Kubernetes, which the debate shows
+// separately.
+const gke metric.Plane = "gke"
+
+// planeOf returns the plane of a task in the debate, or empty if there is none.
+// The debate counts only pods, not other usage of nodes.
+func planeOf(t mesh.Task) metric.Plane {
+	switch {
+	case t.Role == mesh.RoleDaemon || t.Role == mesh.RoleRemainder || t.Plane == metric.Harness:
+		return ""
+	case t.Plane == metric.Platform && (strings.HasPrefix(t.Namespace, "gke-") || strings.HasPrefix(t.Namespace, "gmp-")):
+		return gke
+	}
+	return t.Plane
 }
 
 func (l *looks) add(now map[string]result.Reading) {

@@ -53,45 +53,11 @@ var loadPods = map[string]bool{"load": true, "wrk2": true, "oha": true}
 // roles of the data plane's components that are not sidecars.
 var roles = map[string]string{"ztunnel": "node-proxy", "waypoint": "waypoint", "istio-ingressgateway": "gateway"}
 
-// isControl reports whether a pod's "mesh" containers belong to the control
-// plane.
-func isControl(pod string) bool { return pod == "istiod" || strings.HasPrefix(pod, "linkerd-") }
-
 // component is a CPU column that is part of an aggregate, and its memory column.
 type component struct {
 	aggregate int // among the aggregates
 	task      mesh.Task
 	cpu, mem  int
-}
-
-// componentOf returns the aggregate and the task of a component's column.
-func componentOf(what string) (aggregate string, task mesh.Task, ok bool) {
-	if pod, is := strings.CutSuffix(what, " app"); is {
-		aggregate = "faces"
-		switch {
-		case loadPods[pod]:
-			aggregate = "load"
-		case strings.HasPrefix(pod, "iperf"):
-			aggregate = "iperf"
-		}
-		return aggregate, mesh.Task{ID: pod + "/app", Pod: pod, Service: pod, Container: "app"}, true
-	}
-	pod, is := strings.CutSuffix(what, " mesh")
-	if !is {
-		return "", mesh.Task{}, false
-	}
-	task = mesh.Task{ID: pod + "/mesh", Pod: pod, Service: pod, Container: "mesh"}
-	if isControl(pod) {
-		return "control-plane", task, true
-	}
-	task.Role = "sidecar"
-	if role, special := roles[pod]; special {
-		task.Role = role
-	}
-	if loadPods[pod] {
-		task.Component = "load"
-	}
-	return "data-plane", task, true
 }
 
 // part is one future task: its columns, and its first and last row.
@@ -112,10 +78,6 @@ type group struct {
 	hasRest          bool
 }
 
-// slack is the tolerance for rounded sums: the tool adds whole nanocores, others
-// may not.
-func slack(sum float64) float64 { return 1e-9*math.Abs(sum) + 2e-9 }
-
 // planes converts a table into tasks that add up to its aggregates.
 func (t *table) planes() (*result.Sampled, []string, error) {
 	if err := t.checkIdentities(); err != nil {
@@ -132,16 +94,6 @@ func (t *table) planes() (*result.Sampled, []string, error) {
 	}
 	return t.sampled(groups), t.strange, nil
 }
-
-// value returns the value of a cell. An absent cell counts as 0.
-func (r tableRow) value(column int) float64 {
-	if column < 0 || r.cells[column] == nil {
-		return 0
-	}
-	return *r.cells[column]
-}
-
-func (r tableRow) has(column int) bool { return column >= 0 && r.cells[column] != nil }
 
 func (t *table) checkIdentities() error {
 	for _, id := range identities {
@@ -227,6 +179,40 @@ func (h *heading) sort() {
 	}
 }
 
+// componentOf returns the aggregate and the task of a component's column.
+func componentOf(what string) (aggregate string, task mesh.Task, ok bool) {
+	if pod, is := strings.CutSuffix(what, " app"); is {
+		aggregate = "faces"
+		switch {
+		case loadPods[pod]:
+			aggregate = "load"
+		case strings.HasPrefix(pod, "iperf"):
+			aggregate = "iperf"
+		}
+		return aggregate, mesh.Task{ID: pod + "/app", Pod: pod, Service: pod, Container: "app"}, true
+	}
+	pod, is := strings.CutSuffix(what, " mesh")
+	if !is {
+		return "", mesh.Task{}, false
+	}
+	task = mesh.Task{ID: pod + "/mesh", Pod: pod, Service: pod, Container: "mesh"}
+	if isControl(pod) {
+		return "control-plane", task, true
+	}
+	task.Role = "sidecar"
+	if role, special := roles[pod]; special {
+		task.Role = role
+	}
+	if loadPods[pod] {
+		task.Component = "load"
+	}
+	return "data-plane", task, true
+}
+
+// isControl reports whether a pod's "mesh" containers belong to the control
+// plane.
+func isControl(pod string) bool { return pod == "istiod" || strings.HasPrefix(pod, "linkerd-") }
+
 // groups returns the aggregates with all components that occur.
 func (t *table) groups() []group {
 	groups := make([]group, 0, len(aggregates))
@@ -254,16 +240,6 @@ func (h *heading) nodes() []string {
 	return names
 }
 
-// there reports whether the row has the component. The tool leaves a cell empty
-// before it first sees one, and writes zeros when it no longer does. A running
-// component always has memory.
-func (p *part) there(r tableRow) bool {
-	if p.mem >= 0 {
-		return r.has(p.mem) && r.value(p.mem) > 0
-	}
-	return r.has(p.cpu) && r.value(p.cpu) > 0
-}
-
 // life finds the first and last row with the component. It returns false if there is none.
 func (t *table) life(p *part) bool {
 	p.first = -1
@@ -277,6 +253,16 @@ func (t *table) life(p *part) bool {
 		p.last = i
 	}
 	return p.first >= 0
+}
+
+// there reports whether the row has the component. The tool leaves a cell empty
+// before it first sees one, and writes zeros when it no longer does. A running
+// component always has memory.
+func (p *part) there(r tableRow) bool {
+	if p.mem >= 0 {
+		return r.has(p.mem) && r.value(p.mem) > 0
+	}
+	return r.has(p.cpu) && r.value(p.cpu) > 0
 }
 
 // fill computes the part of the aggregate beyond its parts, and checks that it
@@ -352,3 +338,17 @@ func (s *sums) valueIn(r tableRow) (float64, bool) {
 	}
 	return rest, true
 }
+
+// slack is the tolerance for rounded sums: the tool adds whole nanocores, others
+// may not.
+func slack(sum float64) float64 { return 1e-9*math.Abs(sum) + 2e-9 }
+
+// value returns the value of a cell. An absent cell counts as 0.
+func (r tableRow) value(column int) float64 {
+	if column < 0 || r.cells[column] == nil {
+		return 0
+	}
+	return *r.cells[column]
+}
+
+func (r tableRow) has(column int) bool { return column >= 0 && r.cells[column] != nil }

@@ -193,13 +193,6 @@ func (r reporter) path(path string) string {
 // fields maps the fields of a call to their names in isotope's file.
 var fields = map[string]string{".service": ".call", ".headers": ".call.extra-header", ".wait": ".sleep"}
 
-// report adds a mistake, unless the same field has one already.
-func (c *converter) report(path, message, hint string) {
-	if c.doc.Sound(path) {
-		c.doc.Report(path, message, hint)
-	}
-}
-
 func (c *converter) topology(file string) app.Topology {
 	name := strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(file[strings.LastIndexAny(file, `/\`)+1:], ".yaml"), ".yml"))
 	t := app.Topology{Name: name, Description: "imported from isotope"}
@@ -376,6 +369,13 @@ func (c *converter) call(at string, value any) (app.Call, bool) {
 		out.Probability = &p
 	}
 	return out, true
+}
+
+// report adds a mistake, unless the same field has one already.
+func (c *converter) report(path, message, hint string) {
+	if c.doc.Sound(path) {
+		c.doc.Report(path, message, hint)
+	}
 }
 
 func firstLine(err error) string {

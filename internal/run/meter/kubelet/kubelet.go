@@ -81,15 +81,6 @@ func Of(source Source, nodes []cluster.Node) *Meter {
 // have tasks.
 func (m *Meter) Only(nodes map[string]bool) { m.whole = nodes }
 
-func (m *Meter) isWhole(n cluster.Node) bool { return m.whole == nil || m.whole[n.Name] }
-
-// nodesOf are the nodes to read for some tasks.
-func (m *Meter) nodesOf(tasks []platform.Task) []cluster.Node {
-	return slices.DeleteFunc(slices.Clone(m.nodes), func(n cluster.Node) bool {
-		return !m.isWhole(n) && !slices.ContainsFunc(tasks, func(t platform.Task) bool { return t.Node == n.Name })
-	})
-}
-
 // Open makes the meter of all nodes of a cluster.
 func Open(ctx context.Context, c *cluster.Cluster) (*Meter, error) {
 	nodes, err := c.Nodes(ctx)
@@ -166,6 +157,13 @@ func (m *Meter) Read(ctx context.Context, tasks []platform.Task, depth meter.Dep
 	return look, nil
 }
 
+// nodesOf are the nodes to read for some tasks.
+func (m *Meter) nodesOf(tasks []platform.Task) []cluster.Node {
+	return slices.DeleteFunc(slices.Clone(m.nodes), func(n cluster.Node) bool {
+		return !m.isWhole(n) && !slices.ContainsFunc(tasks, func(t platform.Task) bool { return t.Node == n.Name })
+	})
+}
+
 // ask sends all requests of a reading in parallel.
 func (m *Meter) ask(ctx context.Context, nodes []cluster.Node, tasks []platform.Task, depth meter.Depth) ([]answer, map[meter.Container]cluster.Container) {
 	answers := make([]answer, len(nodes))
@@ -240,3 +238,5 @@ func (m *Meter) addNodes(look *meter.Look, nodes []cluster.Node, answers []answe
 		look.Node = meter.Total(whole)
 	}
 }
+
+func (m *Meter) isWhole(n cluster.Node) bool { return m.whole == nil || m.whole[n.Name] }

@@ -19,9 +19,6 @@ type resources struct {
 	node       result.NodeReading
 }
 
-// nanoseconds converts seconds of the text, with nine decimals.
-func nanoseconds(seconds float64) int64 { return int64(math.Round(seconds * 1e9)) }
-
 func parseResources(body []byte) (resources, error) {
 	r := resources{containers: map[meter.Container]result.Reading{}}
 	err := samples(resourcePath, body, []string{"container_", "node_"}, func(s sample) {
@@ -86,6 +83,9 @@ func parseCAdvisor(body []byte) (cadvisor, error) {
 	})
 	return c, err
 }
+
+// nanoseconds converts seconds of the text, with nine decimals.
+func nanoseconds(seconds float64) int64 { return int64(math.Round(seconds * 1e9)) }
 
 // runtimeID is the ID of a container in the path of its control group:
 // ".../pod<uid>/<id>", or ".../cri-containerd-<id>.scope" if systemd makes the groups.

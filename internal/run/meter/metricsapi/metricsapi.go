@@ -83,29 +83,6 @@ type row struct {
 	rss    int64
 }
 
-// add adds a row, once. Between nonadjacent rows it uses the rate of the later
-// one.
-func (c *counter) add(r row) {
-	at := r.at.Add(rounding)
-	switch since := r.at.Sub(c.row); {
-	case c.row.IsZero():
-		c.at = at
-	case since <= 0:
-		return
-	case (since - r.window).Abs() <= slack:
-		c.at = c.at.Add(r.window)
-		c.cpu += r.cores * float64(r.window)
-	default:
-		c.cpu += r.cores * float64(at.Sub(c.at))
-		c.at = at
-	}
-	c.row, c.rss = r.at, r.rss
-}
-
-func (c *counter) reading() result.Reading {
-	return result.Reading{At: c.at, CPU: int64(c.cpu), RSS: c.rss}
-}
-
 // Follower implements [meter.Meter].
 func (*Meter) Follower() meter.Follower { return nil }
 
@@ -153,6 +130,29 @@ func (m *Meter) Read(ctx context.Context, tasks []platform.Task, _ meter.Depth) 
 	}
 	m.addNodes(&look, failed[last])
 	return look, nil
+}
+
+// add adds a row, once. Between nonadjacent rows it uses the rate of the later
+// one.
+func (c *counter) add(r row) {
+	at := r.at.Add(rounding)
+	switch since := r.at.Sub(c.row); {
+	case c.row.IsZero():
+		c.at = at
+	case since <= 0:
+		return
+	case (since - r.window).Abs() <= slack:
+		c.at = c.at.Add(r.window)
+		c.cpu += r.cores * float64(r.window)
+	default:
+		c.cpu += r.cores * float64(at.Sub(c.at))
+		c.at = at
+	}
+	c.row, c.rss = r.at, r.rss
+}
+
+func (c *counter) reading() result.Reading {
+	return result.Reading{At: c.at, CPU: int64(c.cpu), RSS: c.rss}
 }
 
 var errNotThere = fmt.Errorf("the Metrics API has no row for the container yet, or no longer: %w", fs.ErrNotExist)

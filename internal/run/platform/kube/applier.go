@@ -23,31 +23,6 @@ type applier struct {
 	created []cluster.Ref // objects to delete, without those in a created namespace
 }
 
-// stamp marks the objects of the trial and records their manifests.
-func (a *applier) stamp() cluster.Stamp {
-	return cluster.Stamp{Run: a.options.Run, Labels: a.stampLabels(), Archive: a.record}
-}
-
-// record archives the manifest of an object that is about to be applied. In an existing namespace every object is
-// listed for deletion.
-func (a *applier) record(m cluster.Manifest) error {
-	if a.options.existing() && !inplace.IsState(m.Ref) {
-		a.created = append(a.created, m.Ref)
-	}
-	return a.archive.manifest(m)
-}
-
-func (a *applier) apply(ctx context.Context, objects ...runtime.Object) error {
-	return a.cluster.Apply(ctx, a.stamp(), objects...)
-}
-
-// wait waits until the objects are ready.
-func (a *applier) wait(ctx context.Context, refs ...cluster.Ref) error {
-	progress := newDelayedReport(a.options.Report)
-	defer progress.close()
-	return a.cluster.WaitReady(ctx, progress.add, refs...)
-}
-
 // awaitJobs waits until Jobs of an application have completed.
 func (a *applier) awaitJobs(ctx context.Context, refs []cluster.Ref) error {
 	if a.cluster.DryRun() || len(refs) == 0 {
@@ -99,6 +74,31 @@ func (a *applier) createNamespace(ctx context.Context, ns *corev1.Namespace) err
 		return err
 	}
 	return a.wait(ctx, ref)
+}
+
+func (a *applier) apply(ctx context.Context, objects ...runtime.Object) error {
+	return a.cluster.Apply(ctx, a.stamp(), objects...)
+}
+
+// stamp marks the objects of the trial and records their manifests.
+func (a *applier) stamp() cluster.Stamp {
+	return cluster.Stamp{Run: a.options.Run, Labels: a.stampLabels(), Archive: a.record}
+}
+
+// record archives the manifest of an object that is about to be applied. In an existing namespace every object is
+// listed for deletion.
+func (a *applier) record(m cluster.Manifest) error {
+	if a.options.existing() && !inplace.IsState(m.Ref) {
+		a.created = append(a.created, m.Ref)
+	}
+	return a.archive.manifest(m)
+}
+
+// wait waits until the objects are ready.
+func (a *applier) wait(ctx context.Context, refs ...cluster.Ref) error {
+	progress := newDelayedReport(a.options.Report)
+	defer progress.close()
+	return a.cluster.WaitReady(ctx, progress.add, refs...)
 }
 
 // clear deletes a namespace of this run. A namespace of another run is an error.

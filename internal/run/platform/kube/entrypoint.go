@@ -48,17 +48,6 @@ const (
 	adviceNoBalancer = "the cluster may have no load balancer controller: use platform: {expose: nodePort}"
 )
 
-// serviceType is the type of the Service that receives the load.
-func (o *Options) serviceType() corev1.ServiceType {
-	if t := serviceTypes[o.Expose]; o.Outside && t != "" {
-		return t
-	}
-	return corev1.ServiceTypeClusterIP
-}
-
-// portForward reports whether the load goes to the pods through the API server.
-func (o *Options) portForward() bool { return o.Outside && o.Expose == exposePortForward }
-
 // sampleFront is the destination of a gateway before the first trial is known.
 var sampleFront = mesh.Front{Service: "app", Port: servicePort, Protocol: app.HTTP1, ServiceType: string(corev1.ServiceTypeClusterIP)}
 
@@ -94,21 +83,6 @@ type entryService struct {
 	pods func() []*corev1.Pod
 }
 
-// service is the gateway's Service, or the entry's without a gateway.
-func (e *entryPoint) service() entryService {
-	s := entryService{ref: cluster.Ref{Kind: cluster.KindService, Namespace: e.namespace, Name: e.spec.Entry().Name}, port: entryPortOf(e.spec),
-		pods: func() []*corev1.Pod { return e.pods.ofService(e.spec.Entry().Name) }}
-	if g := e.enrolment.gateway; g != nil {
-		s.ref.Name, s.port, s.pods = g.Service, g.Port, e.gatewayPods
-	}
-	return s
-}
-
-// gatewayPods are the pods of the gateway.
-func (e *entryPoint) gatewayPods() []*corev1.Pod {
-	return slices.DeleteFunc(e.pods.all(), func(pod *corev1.Pod) bool { return !e.enrolment.gateway.Proxy.Selects(pod.Labels) })
-}
-
 // Entry implements [platform.Running]. Inside the cluster it is the DNS name of the Service, shared by all replicas.
 func (e *entryPoint) Entry() []string {
 	if e.options.Outside {
@@ -139,6 +113,14 @@ func (e *entryPoint) awaitGateway(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// serviceType is the type of the Service that receives the load.
+func (o *Options) serviceType() corev1.ServiceType {
+	if t := serviceTypes[o.Expose]; o.Outside && t != "" {
+		return t
+	}
+	return corev1.ServiceTypeClusterIP
 }
 
 // open finds the URLs for a load from this machine and connects to one.
@@ -245,6 +227,21 @@ func (e *entryPoint) balancerAddresses(ctx context.Context) (all []string, err e
 	return all, hint.Wrap(err, adviceNoBalancer)
 }
 
+// service is the gateway's Service, or the entry's without a gateway.
+func (e *entryPoint) service() entryService {
+	s := entryService{ref: cluster.Ref{Kind: cluster.KindService, Namespace: e.namespace, Name: e.spec.Entry().Name}, port: entryPortOf(e.spec),
+		pods: func() []*corev1.Pod { return e.pods.ofService(e.spec.Entry().Name) }}
+	if g := e.enrolment.gateway; g != nil {
+		s.ref.Name, s.port, s.pods = g.Service, g.Port, e.gatewayPods
+	}
+	return s
+}
+
+// gatewayPods are the pods of the gateway.
+func (e *entryPoint) gatewayPods() []*corev1.Pod {
+	return slices.DeleteFunc(e.pods.all(), func(pod *corev1.Pod) bool { return !e.enrolment.gateway.Proxy.Selects(pod.Labels) })
+}
+
 // forwardPods forwards a port of this machine to each of the entry's pods.
 func (e *entryPoint) forwardPods() (all []string, err error) {
 	if e.foreign != nil {
@@ -291,6 +288,9 @@ func (e *entryPoint) Warnings() (all []platform.Warning) {
 		Hint:    "use platform: {expose: nodePort} or loadBalancer, or send the load from inside",
 	})
 }
+
+// portForward reports whether the load goes to the pods through the API server.
+func (o *Options) portForward() bool { return o.Outside && o.Expose == exposePortForward }
 
 // firstReachable is the first of addresses that accepts a connection. A new Service takes some time to reach every node.
 func firstReachable(ctx context.Context, addresses []string) (string, error) {

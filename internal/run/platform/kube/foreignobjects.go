@@ -59,16 +59,6 @@ func templateOf(o map[string]any) (t podTemplate) {
 	return t
 }
 
-// selects reports whether a label selector matches labels. An empty one matches nothing.
-func selects(selector, labels map[string]string) bool {
-	for name, v := range selector {
-		if got, ok := labels[name]; !ok || got != v {
-			return false
-		}
-	}
-	return len(selector) > 0
-}
-
 // template is the template of a pod.
 func (c *foreignObjects) template(pod *corev1.Pod) (podTemplate, bool) {
 	i := slices.IndexFunc(c.templates, func(t podTemplate) bool { return selects(t.labels, pod.Labels) })
@@ -91,4 +81,14 @@ func (c *foreignObjects) service(pod *corev1.Pod, topology app.Topology) string 
 		}
 	}
 	return ""
+}
+
+// selects reports whether a label selector matches labels. An empty one matches nothing.
+func selects(selector, labels map[string]string) bool {
+	for name, v := range selector {
+		if got, ok := labels[name]; !ok || got != v {
+			return false
+		}
+	}
+	return len(selector) > 0
 }

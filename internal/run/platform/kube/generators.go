@@ -50,10 +50,13 @@ const (
 // generatorImage is the image that the load workers of a trial run.
 type generatorImage struct{ *trial }
 
-// separate is the image of the trial's generator, or false if the generator is in tare-agent's image.
-func (g generatorImage) separate() (GeneratorImage, bool) {
-	image, ok := g.options.Generators[g.spec.Treatment.Levels.Generator]
-	return image, ok && image.Image != ""
+// command is cmd in the image. tare-agent starts it at cmd.At, if that is set.
+func (g generatorImage) command(cmd proc.Command) (program string, args []string) {
+	program = g.path(cmd.Path)
+	if cmd.At.IsZero() {
+		return program, cmd.Args
+	}
+	return g.path(agentProgram), append([]string{"at", cmd.At.UTC().Format(time.RFC3339Nano), "--", program}, cmd.Args...)
 }
 
 // path is the path in the load workers' image of a program of this machine.
@@ -69,15 +72,6 @@ func (g generatorImage) path(program string) string {
 		return image.Path
 	}
 	return path.Join("/", name)
-}
-
-// command is cmd in the image. tare-agent starts it at cmd.At, if that is set.
-func (g generatorImage) command(cmd proc.Command) (program string, args []string) {
-	program = g.path(cmd.Path)
-	if cmd.At.IsZero() {
-		return program, cmd.Args
-	}
-	return g.path(agentProgram), append([]string{"at", cmd.At.UTC().Format(time.RFC3339Nano), "--", program}, cmd.Args...)
 }
 
 // addTo changes a load worker's pod to the image of the trial's generator. The init container first copies tare-agent
@@ -100,4 +94,10 @@ func (g generatorImage) addTo(pod *corev1.PodSpec, first corev1.Container) {
 	if image.User != 0 {
 		load.SecurityContext.RunAsUser = &image.User
 	}
+}
+
+// separate is the image of the trial's generator, or false if the generator is in tare-agent's image.
+func (g generatorImage) separate() (GeneratorImage, bool) {
+	image, ok := g.options.Generators[g.spec.Treatment.Levels.Generator]
+	return image, ok && image.Image != ""
 }

@@ -77,10 +77,6 @@ func (m manifests) config(s app.Service) (*corev1.ConfigMap, error) {
 	return &corev1.ConfigMap{ObjectMeta: m.meta(s.Name), Data: map[string]string{configKey: string(text) + "\n"}}, nil
 }
 
-func podLabels(service string) map[string]string {
-	return map[string]string{labelApp: service, labelService: service}
-}
-
 // service is the Service of s. The entry's Service is of the type that the load from outside needs, unless the load goes
 // through a gateway.
 func (m manifests) service(s app.Service) *corev1.Service {
@@ -177,6 +173,10 @@ func (m manifests) loadJob() *batchv1.Job {
 			Template:     template,
 		},
 	}
+}
+
+func podLabels(service string) map[string]string {
+	return map[string]string{labelApp: service, labelService: service}
 }
 
 // workerPod is the pod of one load worker. It receives commands through a forwarded connection.

@@ -58,11 +58,11 @@ func RunID(name, directory string) string {
 	return name + "-" + hex.EncodeToString(sum[:4])
 }
 
-// namespacePrefix begins the names of the namespaces of a run's trials.
-func namespacePrefix(run string) string { return "tare-" + run + "-" }
-
 // namespaceOf is the namespace of one trial.
 func namespaceOf(run string, spec platform.Spec) string {
 	name := namespacePrefix(run) + fmt.Sprint(spec.Trial.Ordinal)
 	return strings.Trim(name[:min(len(name), maxLabel)], "-")
 }
+
+// namespacePrefix begins the names of the namespaces of a run's trials.
+func namespacePrefix(run string) string { return "tare-" + run + "-" }

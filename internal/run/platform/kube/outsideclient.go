@@ -37,11 +37,6 @@ type outsideClient struct {
 	worker    *loadWorker // nil until the first request
 }
 
-func newOutsideClient(a *applier) *outsideClient {
-	const suffix = "-" + outsideClientName
-	return &outsideClient{applier: a, namespace: strings.TrimRight(a.namespace[:min(len(a.namespace), maxLabel-len(suffix))], "-") + suffix}
-}
-
 // OutsideClient is such a pod beside an application that tare did not deploy.
 type OutsideClient struct{ *outsideClient }
 
@@ -52,6 +47,11 @@ func NewOutsideClient(o Options) OutsideClient {
 	}
 	t := &trial{options: &o, cluster: o.Cluster, namespace: namespacePrefix(o.Run)}
 	return OutsideClient{newOutsideClient(&applier{trial: t})}
+}
+
+func newOutsideClient(a *applier) *outsideClient {
+	const suffix = "-" + outsideClientName
+	return &outsideClient{applier: a, namespace: strings.TrimRight(a.namespace[:min(len(a.namespace), maxLabel-len(suffix))], "-") + suffix}
 }
 
 // Create creates the pod and connects to it.

@@ -31,14 +31,6 @@ type containerState struct {
 	terminated bool // as init containers are
 }
 
-func statesOf(pod *corev1.Pod) containerStates {
-	states := containerStates{}
-	for _, s := range statuses(pod) {
-		states[s.Name] = containerState{s.RestartCount, s.State.Terminated != nil}
-	}
-	return states
-}
-
 // start begins to monitor the trial's present pods.
 func (m *podMonitor) start() {
 	m.pods.leaveOutFailed()
@@ -59,6 +51,14 @@ func (m *podMonitor) add(pod *corev1.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.baseline[pod.UID] = statesOf(pod)
+}
+
+func statesOf(pod *corev1.Pod) containerStates {
+	states := containerStates{}
+	for _, s := range statuses(pod) {
+		states[s.Name] = containerState{s.RestartCount, s.State.Terminated != nil}
+	}
+	return states
 }
 
 // forget ends the monitoring of a pod, before a fault ends it.

@@ -55,18 +55,25 @@ func (r *podRecords) savePods() error {
 	return nil
 }
 
-// imageName is an image reference without its digest, the key of platform.digests.
-func imageName(image string) string {
-	name, _, _ := strings.Cut(image, "@")
-	return name
-}
-
-// digestOf is the image digest in a container's status, or "".
-func digestOf(s corev1.ContainerStatus) string {
-	if i := strings.LastIndex(s.ImageID, "sha256:"); i >= 0 {
-		return s.ImageID[i:]
+// checkDigests refuses an image with another digest than platform.digests requires, and writes all digests.
+func (r *podRecords) checkDigests() error {
+	images, err := r.digests()
+	if err != nil || !r.archive.Enabled() || len(images) == 0 {
+		return err
 	}
-	return ""
+	var b strings.Builder
+	b.WriteString("# Image digests of this trial. Copy them to platform.digests to require them in other runs.\n")
+	for _, image := range slices.Sorted(maps.Keys(images)) {
+		line, err := yaml.Marshal(map[string]string{image: images[image]})
+		if err != nil {
+			return fmt.Errorf("keep the image digests: %w", err)
+		}
+		b.Write(line)
+	}
+	if err := r.archive.Write(imagesFile, []byte(b.String())); err != nil {
+		return fmt.Errorf("keep the image digests: %w", err)
+	}
+	return nil
 }
 
 // digests are the image digests of the trial's pods, including images of a mesh or a chart. A digest that
@@ -93,25 +100,18 @@ func (r *podRecords) digests() (map[string]string, error) {
 	return images, nil
 }
 
-// checkDigests refuses an image with another digest than platform.digests requires, and writes all digests.
-func (r *podRecords) checkDigests() error {
-	images, err := r.digests()
-	if err != nil || !r.archive.Enabled() || len(images) == 0 {
-		return err
+// imageName is an image reference without its digest, the key of platform.digests.
+func imageName(image string) string {
+	name, _, _ := strings.Cut(image, "@")
+	return name
+}
+
+// digestOf is the image digest in a container's status, or "".
+func digestOf(s corev1.ContainerStatus) string {
+	if i := strings.LastIndex(s.ImageID, "sha256:"); i >= 0 {
+		return s.ImageID[i:]
 	}
-	var b strings.Builder
-	b.WriteString("# Image digests of this trial. Copy them to platform.digests to require them in other runs.\n")
-	for _, image := range slices.Sorted(maps.Keys(images)) {
-		line, err := yaml.Marshal(map[string]string{image: images[image]})
-		if err != nil {
-			return fmt.Errorf("keep the image digests: %w", err)
-		}
-		b.Write(line)
-	}
-	if err := r.archive.Write(imagesFile, []byte(b.String())); err != nil {
-		return fmt.Errorf("keep the image digests: %w", err)
-	}
-	return nil
+	return ""
 }
 
 // saveLogs writes the logs of the trial's containers. A log that cannot be read is skipped: removal must go on.

@@ -96,14 +96,6 @@ const (
 	limitMemory   = 512 << 20 // bytes, beside the memory that the service is configured to hold
 )
 
-// planeOfContainer is the plane whose resources a container gets.
-func planeOfContainer(name string) metric.Plane {
-	if name == loadContainer || name == copyContainer {
-		return metric.Load
-	}
-	return metric.App
-}
-
 // resources are the requests and limits of a container. Configured limits apply as they are. A default request never
 // exceeds a limit, and a default limit is never below a request.
 func (m manifests) resources(container string, memory app.Size) corev1.ResourceRequirements {
@@ -122,6 +114,14 @@ func (m manifests) resources(container string, memory app.Size) corev1.ResourceR
 		requests.Memory = min(requestMemory, limits.Memory)
 	}
 	return corev1.ResourceRequirements{Requests: quantities(requests), Limits: quantities(limits)}
+}
+
+// planeOfContainer is the plane whose resources a container gets.
+func planeOfContainer(name string) metric.Plane {
+	if name == loadContainer || name == copyContainer {
+		return metric.Load
+	}
+	return metric.App
 }
 
 func quantities(a experiment.Amounts) corev1.ResourceList {

@@ -89,17 +89,6 @@ func (rc *requestCounters) choose(all []alternative) (counts []balance.Count) {
 	return counts
 }
 
-// task is the origin of the counts of a container: its name, and its instance.
-func (rc *requestCounters) task(pod *corev1.Pod, container string) balance.Count {
-	c := balance.Count{By: rc.pods.name(pod) + "/" + container, Unknown: "it has no status"}
-	for _, s := range statuses(pod) {
-		if mesh.Match(container, s.Name) {
-			c.Instance, c.Unknown = string(pod.UID)+"."+strconv.Itoa(int(s.RestartCount)), ""
-		}
-	}
-	return c
-}
-
 // application reads the counters of one application.
 func (rc *requestCounters) application(ctx context.Context, s app.Service, pod *corev1.Pod) []balance.Count {
 	from := rc.task(pod, appContainer)
@@ -178,4 +167,15 @@ func (rc *requestCounters) proxy(ctx context.Context, pod *corev1.Pod, x mesh.Pr
 		index[c.Way()]++
 	}
 	return all
+}
+
+// task is the origin of the counts of a container: its name, and its instance.
+func (rc *requestCounters) task(pod *corev1.Pod, container string) balance.Count {
+	c := balance.Count{By: rc.pods.name(pod) + "/" + container, Unknown: "it has no status"}
+	for _, s := range statuses(pod) {
+		if mesh.Match(container, s.Name) {
+			c.Instance, c.Unknown = string(pod.UID)+"."+strconv.Itoa(int(s.RestartCount)), ""
+		}
+	}
+	return c
 }

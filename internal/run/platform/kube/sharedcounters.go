@@ -19,14 +19,6 @@ const (
 	pooledGateway   = "the gateway opens connections of its own"
 )
 
-// receives reports whether a counter counts requests that a proxy receives.
-func receives(c mesh.Counter) bool { return c.Proves == mesh.ProvesL7 && c.Way() == mesh.WayIn }
-
-// selected are the pods of a proxy in the trial's namespace.
-func (rc *requestCounters) selected(x mesh.Proxy) []*corev1.Pod {
-	return slices.DeleteFunc(rc.pods.all(), func(pod *corev1.Pod) bool { return x.In != mesh.InNamespace || !x.Selects(pod.Labels) })
-}
-
 // waypoints read the proxies that have pods of their own in the namespace.
 func (rc *requestCounters) waypoints() (reads []func(context.Context) []alternative) {
 	if rc.spec.Mesh.Kubernetes == nil {
@@ -67,6 +59,9 @@ func (rc *requestCounters) receivers(x mesh.Proxy, place balance.Place, unknown 
 	}
 	return reads
 }
+
+// receives reports whether a counter counts requests that a proxy receives.
+func receives(c mesh.Counter) bool { return c.Proves == mesh.ProvesL7 && c.Way() == mesh.WayIn }
 
 // nodePoints are the counters of a node's proxy, by direction of the mesh's definition.
 var nodePoints = map[string]balance.Point{mesh.WayIn: balance.NodeIn, mesh.WayOut: balance.NodeOut}
@@ -128,4 +123,9 @@ func (rc *requestCounters) nodeProxy(ctx context.Context, x mesh.Proxy, pod *cor
 		}
 	}
 	return all
+}
+
+// selected are the pods of a proxy in the trial's namespace.
+func (rc *requestCounters) selected(x mesh.Proxy) []*corev1.Pod {
+	return slices.DeleteFunc(rc.pods.all(), func(pod *corev1.Pod) bool { return x.In != mesh.InNamespace || !x.Selects(pod.Labels) })
 }

@@ -22,6 +22,15 @@ type slot struct {
 	scaledDown bool
 }
 
+// vacate frees the slot of a pod that a fault ends.
+func (s *slots) vacate(service, pod string, scaledDown bool) {
+	number, _ := s.assign(service, pod)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slot := s.byService[service][number]
+	slot.vacant, slot.scaledDown = true, scaledDown
+}
+
 // assign returns the number of a pod of a service and its generation, from 1. An unknown pod gets a vacant slot or a
 // new one.
 func (s *slots) assign(service, pod string) (number, generation int) {
@@ -43,15 +52,6 @@ func (s *slots) assign(service, pod string) (number, generation int) {
 	}
 	s.byService[service] = append(s.byService[service], &slot{pods: []string{pod}})
 	return len(s.byService[service]) - 1, 1
-}
-
-// vacate frees the slot of a pod that a fault ends.
-func (s *slots) vacate(service, pod string, scaledDown bool) {
-	number, _ := s.assign(service, pod)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	slot := s.byService[service][number]
-	slot.vacant, slot.scaledDown = true, scaledDown
 }
 
 // reopen lets a pod take a slot that was scaled down. It reports whether the slot was.

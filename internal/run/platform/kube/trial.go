@@ -25,9 +25,6 @@ type trial struct {
 	foreign   *foreignObjects // nil unless others' objects run the application
 }
 
-// existing reports whether the trial runs in an existing namespace, which is not removed.
-func (o *Options) existing() bool { return o.Namespace != "" }
-
 // meta is the metadata of an object in the trial's namespace.
 func (t *trial) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: t.namespace, Name: name}
@@ -50,12 +47,6 @@ func (t *trial) agentServices() []app.Service {
 	return t.spec.Topology.Services
 }
 
-// owns reports whether a pod belongs to the trial. In an existing namespace only pods with the run's label do,
-// except of an application in place.
-func (t *trial) owns(pod *corev1.Pod) bool {
-	return pod.Namespace == t.namespace && (!t.options.existing() || t.options.InPlace || pod.Labels[cluster.LabelRun] == t.options.Run)
-}
-
 // serviceOf is the service of the trial that a pod belongs to, or "".
 func (t *trial) serviceOf(pod *corev1.Pod) string {
 	if !t.owns(pod) {
@@ -66,3 +57,12 @@ func (t *trial) serviceOf(pod *corev1.Pod) string {
 	}
 	return pod.Labels[labelService]
 }
+
+// owns reports whether a pod belongs to the trial. In an existing namespace only pods with the run's label do,
+// except of an application in place.
+func (t *trial) owns(pod *corev1.Pod) bool {
+	return pod.Namespace == t.namespace && (!t.options.existing() || t.options.InPlace || pod.Labels[cluster.LabelRun] == t.options.Run)
+}
+
+// existing reports whether the trial runs in an existing namespace, which is not removed.
+func (o *Options) existing() bool { return o.Namespace != "" }

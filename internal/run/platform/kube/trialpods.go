@@ -43,11 +43,6 @@ func (p *trialPods) leaveOutFailed() {
 	}
 }
 
-// all are the pods of the trial.
-func (p *trialPods) all() []*corev1.Pod {
-	return slices.DeleteFunc(p.inCluster(), func(pod *corev1.Pod) bool { return !p.owns(pod) || p.failed[pod.UID] })
-}
-
 // inCluster are the pods of the whole cluster, or of the trial's namespace without permission to list others.
 func (p *trialPods) inCluster() []*corev1.Pod {
 	if p.store == nil {
@@ -64,56 +59,6 @@ func (p *trialPods) close() {
 	if p.store != nil {
 		p.store.close()
 	}
-}
-
-// ofService returns the pods of a service. Each has a slot afterwards.
-func (p *trialPods) ofService(service string) []*corev1.Pod {
-	pods := slices.DeleteFunc(p.all(), func(pod *corev1.Pod) bool { return p.serviceOf(pod) != service })
-	for _, pod := range pods {
-		p.name(pod)
-	}
-	return pods
-}
-
-// name is the stable name of a pod, e.g. "echo-1".
-func (p *trialPods) name(pod *corev1.Pod) string {
-	name, _ := p.generation(pod)
-	return name
-}
-
-// generation is the stable name of a pod and its generation under this name, from 1.
-func (p *trialPods) generation(pod *corev1.Pod) (name string, generation int) {
-	service := p.serviceOf(pod)
-	if index, ok := pod.Annotations[indexAnnotation]; ok && service == loadService {
-		return loadService + "-" + index, 1
-	}
-	if service == "" {
-		return pod.Name, 1
-	}
-	number, generation := p.slots.assign(service, pod.Name)
-	return slotName(service, number), generation
-}
-
-// byUID is a pod of the trial, or nil if it is gone.
-func (p *trialPods) byUID(uid types.UID) *corev1.Pod {
-	for _, pod := range p.all() {
-		if pod.UID == uid {
-			return pod
-		}
-	}
-	return nil
-}
-
-// current is the pod in a slot, or nil if the slot is vacant or its pod is being deleted.
-func (p *trialPods) current(service string, number int) *corev1.Pod {
-	pods := p.ofService(service)
-	name := p.slots.occupant(service, number)
-	for _, pod := range pods {
-		if pod.Name == name && pod.DeletionTimestamp == nil {
-			return pod
-		}
-	}
-	return nil
 }
 
 var (
@@ -145,6 +90,16 @@ func (p *trialPods) awaitDeleted(ctx context.Context, pod *corev1.Pod, grace tim
 	})
 }
 
+// byUID is a pod of the trial, or nil if it is gone.
+func (p *trialPods) byUID(uid types.UID) *corev1.Pod {
+	for _, pod := range p.all() {
+		if pod.UID == uid {
+			return pod
+		}
+	}
+	return nil
+}
+
 // awaitReplacement waits until a new pod in a slot is ready.
 func (p *trialPods) awaitReplacement(ctx context.Context, service string, number int) (pod *corev1.Pod, err error) {
 	err = wait.Within(ctx, replaceTimeout, pollInterval, func(context.Context) error {
@@ -158,4 +113,49 @@ func (p *trialPods) awaitReplacement(ctx context.Context, service string, number
 		return nil, fmt.Errorf("%w: %s", err, strings.Join(why, "; "))
 	}
 	return pod, nil
+}
+
+// current is the pod in a slot, or nil if the slot is vacant or its pod is being deleted.
+func (p *trialPods) current(service string, number int) *corev1.Pod {
+	pods := p.ofService(service)
+	name := p.slots.occupant(service, number)
+	for _, pod := range pods {
+		if pod.Name == name && pod.DeletionTimestamp == nil {
+			return pod
+		}
+	}
+	return nil
+}
+
+// ofService returns the pods of a service. Each has a slot afterwards.
+func (p *trialPods) ofService(service string) []*corev1.Pod {
+	pods := slices.DeleteFunc(p.all(), func(pod *corev1.Pod) bool { return p.serviceOf(pod) != service })
+	for _, pod := range pods {
+		p.name(pod)
+	}
+	return pods
+}
+
+// all are the pods of the trial.
+func (p *trialPods) all() []*corev1.Pod {
+	return slices.DeleteFunc(p.inCluster(), func(pod *corev1.Pod) bool { return !p.owns(pod) || p.failed[pod.UID] })
+}
+
+// name is the stable name of a pod, e.g. "echo-1".
+func (p *trialPods) name(pod *corev1.Pod) string {
+	name, _ := p.generation(pod)
+	return name
+}
+
+// generation is the stable name of a pod and its generation under this name, from 1.
+func (p *trialPods) generation(pod *corev1.Pod) (name string, generation int) {
+	service := p.serviceOf(pod)
+	if index, ok := pod.Annotations[indexAnnotation]; ok && service == loadService {
+		return loadService + "-" + index, 1
+	}
+	if service == "" {
+		return pod.Name, 1
+	}
+	number, generation := p.slots.assign(service, pod.Name)
+	return slotName(service, number), generation
 }

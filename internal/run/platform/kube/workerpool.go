@@ -198,13 +198,6 @@ func (p *workerPool) reserve(i int) error {
 	return nil
 }
 
-// release returns a load worker whose command has ended.
-func (p *workerPool) release() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.active--
-}
-
 // start starts a command in a reserved load worker and releases the worker when the command has ended.
 func (p *workerPool) start(ctx context.Context, i int, cmd proc.Command) (_ platform.Process, err error) {
 	w := p.workers[i]
@@ -237,6 +230,13 @@ func (p *workerPool) start(ctx context.Context, i int, cmd proc.Command) (_ plat
 	return c, nil
 }
 
+// release returns a load worker whose command has ended.
+func (p *workerPool) release() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.active--
+}
+
 // send sends the command to the worker, which runs it from then on.
 func (p *workerPool) send(ctx context.Context, w *loadWorker, cmd proc.Command) (*remoteCommand, error) {
 	var stdin []byte
@@ -261,6 +261,12 @@ func (p *workerPool) send(ctx context.Context, w *loadWorker, cmd proc.Command) 
 	return c, nil
 }
 
+// stop implements loadSource. The connections stay open until close, so that logs can be read first.
+func (p *workerPool) stop(context.Context) error {
+	p.abandon(errRemoved)
+	return nil
+}
+
 // abandon gives up all commands: their workers cannot be reached.
 func (p *workerPool) abandon(why error) {
 	p.mu.Lock()
@@ -269,12 +275,6 @@ func (p *workerPool) abandon(why error) {
 	for _, c := range p.commands {
 		c.cancel(why)
 	}
-}
-
-// stop implements loadSource. The connections stay open until close, so that logs can be read first.
-func (p *workerPool) stop(context.Context) error {
-	p.abandon(errRemoved)
-	return nil
 }
 
 // close closes the connections to the workers.

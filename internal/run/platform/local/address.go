@@ -29,17 +29,6 @@ type addresses struct {
 	chosen  map[netip.AddrPort]bool
 }
 
-// fresh reports whether an address is new, and records it.
-func (a *addresses) fresh(at netip.AddrPort) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.chosen[at] {
-		return false
-	}
-	a.chosen[at] = true
-	return true
-}
-
 const (
 	// Second bytes of deployments.
 	firstNet, lastNet = 1, 250
@@ -187,4 +176,15 @@ func (a *addresses) choose(ip netip.Addr) (int, error) {
 		}
 	}
 	return 0, fmt.Errorf("find a free port on %s: %w", ip, cmp.Or(last, errors.New("all were used before")))
+}
+
+// fresh reports whether an address is new, and records it.
+func (a *addresses) fresh(at netip.AddrPort) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.chosen[at] {
+		return false
+	}
+	a.chosen[at] = true
+	return true
 }

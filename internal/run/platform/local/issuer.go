@@ -50,10 +50,6 @@ type meshIssuer struct {
 	definition mesh.Certificates
 }
 
-func (m meshIssuer) templates(service string) mesh.CertificateContext {
-	return mesh.CertificateContext{Service: service, Control: m.control.contexts(), Secrets: m.secrets.get}
-}
-
 func (m meshIssuer) identity(service string) (string, error) {
 	return m.definition.IdentityOf(m.templates(service))
 }
@@ -91,4 +87,8 @@ func (m meshIssuer) roots(ctx context.Context) (*x509.CertPool, error) {
 		return nil, fmt.Errorf("get the roots of the mesh's authority: %w", err)
 	}
 	return pool, nil
+}
+
+func (m meshIssuer) templates(service string) mesh.CertificateContext {
+	return mesh.CertificateContext{Service: service, Control: m.control.contexts(), Secrets: m.secrets.get}
 }

@@ -20,31 +20,6 @@ const tcpListen = 0x0a
 // forwarders are programs that listen for another process: the application does not use their CPU.
 var forwarders = []string{"docker-proxy", "rootlessport", "sshd", "ssh", "kubectl", "slirp4netns", "pasta", "gvproxy"}
 
-// sockets returns the listening TCP sockets of this network namespace, by inode.
-func sockets() (map[string]netip.AddrPort, error) {
-	proc, err := procfs.NewDefaultFS()
-	if err != nil {
-		return nil, err
-	}
-	all := map[string]netip.AddrPort{}
-	//lint:ignore SA1019 The kernel serves these files without netlink and its further libraries.
-	for _, read := range []func() (procfs.NetTCP, error){proc.NetTCP, proc.NetTCP6} {
-		lines, err := read()
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // without IPv6
-		}
-		if err != nil {
-			return nil, err
-		}
-		for _, l := range lines {
-			if ip, ok := netip.AddrFromSlice(l.LocalAddr); ok && l.St == tcpListen && l.LocalPort <= 65535 {
-				all[fmt.Sprintf("socket:[%d]", l.Inode)] = netip.AddrPortFrom(ip.Unmap(), uint16(l.LocalPort))
-			}
-		}
-	}
-	return all, nil
-}
-
 // listening lists the addresses on which a process or one of its descendants listens. It is empty
 // where that cannot be read.
 func listening(pid int) []netip.AddrPort {
@@ -131,4 +106,29 @@ func listeners(at netip.AddrPort) ([]int, error) {
 	}
 	slices.Sort(found)
 	return found, nil
+}
+
+// sockets returns the listening TCP sockets of this network namespace, by inode.
+func sockets() (map[string]netip.AddrPort, error) {
+	proc, err := procfs.NewDefaultFS()
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]netip.AddrPort{}
+	//lint:ignore SA1019 The kernel serves these files without netlink and its further libraries.
+	for _, read := range []func() (procfs.NetTCP, error){proc.NetTCP, proc.NetTCP6} {
+		lines, err := read()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // without IPv6
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range lines {
+			if ip, ok := netip.AddrFromSlice(l.LocalAddr); ok && l.St == tcpListen && l.LocalPort <= 65535 {
+				all[fmt.Sprintf("socket:[%d]", l.Inode)] = netip.AddrPortFrom(ip.Unmap(), uint16(l.LocalPort))
+			}
+		}
+	}
+	return all, nil
 }

@@ -48,6 +48,58 @@ const tableOwned = 1 << 1
 // so a new socket with the same one would lose its table. All others are random.
 var ownPort = sync.OnceValues(func() (*netlink.Conn, error) { return netlink.Dial(unix.NETLINK_NETFILTER, nil) })
 
+func (t *table) impair(p station, how platform.Impairment) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.pods[p.name] != nil {
+		return errors.New("it is already impaired")
+	}
+	if how.Bandwidth > maxBandwidth {
+		return fmt.Errorf("%w: the maximum of the kernel is %.0f bytes/s", errors.ErrUnsupported, float64(maxBandwidth))
+	}
+	if how.Delay <= 0 {
+		return refused(t.add(p, nil, actionOf(how)))
+	}
+	l, err := newDelayer(how.Delay)
+	if err != nil {
+		return refused(err)
+	}
+	a, err := known(l.actions())
+	if err == nil {
+		err = t.add(p, l, a)
+	}
+	if err != nil {
+		return errors.Join(refused(err), l.end())
+	}
+	return nil
+}
+
+// queueing is 1 + the index of the action that known found, 0 before. The kernel stays the same, and each
+// trial deletes a hook, with which the kernel drops the delayed packets of all pods.
+var queueing atomic.Int32
+
+// known is the first action that the kernel supports. Each is tried in its own table: after a
+// failed batch a socket still has its other errors to read.
+func known(actions []action) (action, error) {
+	if n := queueing.Load(); n > 0 {
+		return actions[n-1], nil
+	}
+	var failed []error
+	for i, a := range actions {
+		w, err := newWire()
+		if err != nil {
+			return nil, err
+		}
+		t := w.(*table)
+		if err = errors.Join(t.add(unused, nil, a), t.end()); err == nil {
+			queueing.Store(int32(i) + 1)
+			return a, nil
+		}
+		failed = append(failed, err)
+	}
+	return nil, errors.Join(failed...)
+}
+
 // maxTables bounds the search for a free name.
 const maxTables = 64
 
@@ -129,58 +181,6 @@ func refused(err error) error {
 			"network faults need Linux 5.12 with nf_tables (modprobe nf_tables), nft_numgen, nft_limit, and nft_queue with nfnetlink_queue for packet-delay")
 	}
 	return err
-}
-
-func (t *table) impair(p station, how platform.Impairment) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.pods[p.name] != nil {
-		return errors.New("it is already impaired")
-	}
-	if how.Bandwidth > maxBandwidth {
-		return fmt.Errorf("%w: the maximum of the kernel is %.0f bytes/s", errors.ErrUnsupported, float64(maxBandwidth))
-	}
-	if how.Delay <= 0 {
-		return refused(t.add(p, nil, actionOf(how)))
-	}
-	l, err := newDelayer(how.Delay)
-	if err != nil {
-		return refused(err)
-	}
-	a, err := known(l.actions())
-	if err == nil {
-		err = t.add(p, l, a)
-	}
-	if err != nil {
-		return errors.Join(refused(err), l.end())
-	}
-	return nil
-}
-
-// queueing is 1 + the index of the action that known found, 0 before. The kernel stays the same, and each
-// trial deletes a hook, with which the kernel drops the delayed packets of all pods.
-var queueing atomic.Int32
-
-// known is the first action that the kernel supports. Each is tried in its own table: after a
-// failed batch a socket still has its other errors to read.
-func known(actions []action) (action, error) {
-	if n := queueing.Load(); n > 0 {
-		return actions[n-1], nil
-	}
-	var failed []error
-	for i, a := range actions {
-		w, err := newWire()
-		if err != nil {
-			return nil, err
-		}
-		t := w.(*table)
-		if err = errors.Join(t.add(unused, nil, a), t.end()); err == nil {
-			queueing.Store(int32(i) + 1)
-			return a, nil
-		}
-		failed = append(failed, err)
-	}
-	return nil, errors.Join(failed...)
 }
 
 // action is an impairment as nf_tables expressions.

@@ -44,6 +44,19 @@ type process struct {
 	ended     bool // on purpose: a fault ended it
 }
 
+// runIn starts a container of a pod. It is watched, and faults can end and restart it.
+func (ps *processes) runIn(ctx context.Context, p *pod, container string, cmd, printed proc.Command, again func(context.Context) error) (*proc.Process, error) {
+	v := ps.begin(p, container, again)
+	id := v.incarnation()
+	started, err := ps.run(ctx, mesh.Task{ID: id, Pod: p.name, Service: p.service, Container: container}, cmd, printed)
+	if err != nil {
+		return nil, err
+	}
+	ps.setProcess(v, started)
+	ps.watch(id, started)
+	return started.Process, nil
+}
+
 var errRemoved = errors.New("the deployment has been removed")
 
 // run starts and records a task's process. The printed command can be pasted, but it differs from
@@ -71,19 +84,6 @@ func (ps *processes) run(ctx context.Context, task mesh.Task, cmd, printed proc.
 		return nil, err // Remove stops it
 	}
 	return started, nil
-}
-
-// runIn starts a container of a pod. It is watched, and faults can end and restart it.
-func (ps *processes) runIn(ctx context.Context, p *pod, container string, cmd, printed proc.Command, again func(context.Context) error) (*proc.Process, error) {
-	v := ps.begin(p, container, again)
-	id := v.incarnation()
-	started, err := ps.run(ctx, mesh.Task{ID: id, Pod: p.name, Service: p.service, Container: container}, cmd, printed)
-	if err != nil {
-		return nil, err
-	}
-	ps.setProcess(v, started)
-	ps.watch(id, started)
-	return started.Process, nil
 }
 
 // watch records a process that ends by itself.
@@ -221,16 +221,6 @@ func (ps *processes) note(d descendant) {
 // startTimeout bounds the time until a new process is ready.
 const startTimeout = 30 * time.Second
 
-// exited reports whether a process has ended.
-func exited(p *proc.Process) bool {
-	select {
-	case <-p.Done():
-		return true
-	default:
-		return false
-	}
-}
-
 // awaitReady waits until a new process is ready or has ended, or the time is over.
 func awaitReady(ctx context.Context, id string, p *proc.Process, ready func(context.Context) error) error {
 	var gone error
@@ -249,4 +239,14 @@ func awaitReady(ctx context.Context, id string, p *proc.Process, ready func(cont
 		return fmt.Errorf("start %s: %w", id, context.Cause(ctx))
 	}
 	return hint.Wrap(fmt.Errorf("start %s: it is not ready: %w", id, err), "its log is "+p.Command().Log)
+}
+
+// exited reports whether a process has ended.
+func exited(p *proc.Process) bool {
+	select {
+	case <-p.Done():
+		return true
+	default:
+		return false
+	}
 }

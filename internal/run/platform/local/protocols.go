@@ -41,13 +41,6 @@ var clients = map[string]client{
 	app.WebSocket: {probeWebSocket, exchangeHTTP1},
 }
 
-func protocols(version int) *http.Protocols {
-	var p http.Protocols
-	p.SetHTTP1(version == 1)
-	p.SetUnencryptedHTTP2(version == 2)
-	return &p
-}
-
 func probeHTTP(version int) func(context.Context, *request) (check.Answer, error) {
 	client := http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true, DisableCompression: true, Protocols: protocols(version)},
@@ -58,20 +51,6 @@ func probeHTTP(version int) func(context.Context, *request) (check.Answer, error
 
 // maxMessage is the maximum size of a gRPC message, bytes.
 const maxMessage = app.MaxSize + 16
-
-// onlyConn sends requests by HTTP/2 on an existing connection.
-func onlyConn(conn net.Conn) *http.Transport {
-	left := make(chan net.Conn, 1)
-	left <- conn
-	return &http.Transport{DisableKeepAlives: true, Protocols: protocols(2), DialContext: func(context.Context, string, string) (net.Conn, error) {
-		select {
-		case c := <-left:
-			return c, nil
-		default:
-			return nil, errors.New("the connection was closed")
-		}
-	}}
-}
 
 // probeGRPC calls the method of a request. A stream is not opened: the probe is then a health check.
 func probeGRPC(ctx context.Context, r *request) (a check.Answer, err error) {
@@ -216,6 +195,27 @@ func exchangeGRPC(ctx context.Context, conn net.Conn, p *pod) error {
 		return fmt.Errorf("no answer to a request: %w", err)
 	}
 	return nil
+}
+
+// onlyConn sends requests by HTTP/2 on an existing connection.
+func onlyConn(conn net.Conn) *http.Transport {
+	left := make(chan net.Conn, 1)
+	left <- conn
+	return &http.Transport{DisableKeepAlives: true, Protocols: protocols(2), DialContext: func(context.Context, string, string) (net.Conn, error) {
+		select {
+		case c := <-left:
+			return c, nil
+		default:
+			return nil, errors.New("the connection was closed")
+		}
+	}}
+}
+
+func protocols(version int) *http.Protocols {
+	var p http.Protocols
+	p.SetHTTP1(version == 1)
+	p.SetUnencryptedHTTP2(version == 2)
+	return &p
 }
 
 func exchangeTCP(ctx context.Context, conn net.Conn, _ *pod) error {

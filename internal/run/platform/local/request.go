@@ -99,28 +99,6 @@ func requestOf(p *loads.Profile, target int, number int64) (request, error) {
 	return r, errors.Join(failed, err)
 }
 
-// http is the request as the load engine sends it, and with the mark of a probe.
-func (r *request) http(ctx context.Context) (*http.Request, error) {
-	var body io.Reader = http.NoBody
-	if len(r.body) > 0 {
-		body = bytes.NewReader(r.body)
-	}
-	out, err := http.NewRequestWithContext(ctx, r.method, r.url.String(), body)
-	if err != nil {
-		return nil, err
-	}
-	if out.Header.Set("User-Agent", "tare"); len(r.body) > 0 {
-		out.Header.Set("Content-Type", "application/octet-stream")
-	}
-	for name, values := range r.header {
-		out.Header[name] = values
-	}
-	out.Host = out.Header.Get("Host") // empty: the host of the URL
-	out.Header.Del("Host")
-	out.Header.Set(app.AloneHeader, "1")
-	return out, nil
-}
-
 // send sends the request over HTTP, each time on a connection of its own, and checks a successful answer.
 func (r *request) send(ctx context.Context, client http.Client) (a check.Answer, err error) {
 	out, err := r.http(ctx)
@@ -152,6 +130,28 @@ func (r *request) send(ctx context.Context, client http.Client) (a check.Answer,
 	}
 	kind := resp.Header.Get("Content-Type")
 	return check.Answer{Status: fmt.Sprint(resp.StatusCode), Bytes: &size, ContentType: &kind, SHA256: hex.EncodeToString(sum.Sum(nil))}, nil
+}
+
+// http is the request as the load engine sends it, and with the mark of a probe.
+func (r *request) http(ctx context.Context) (*http.Request, error) {
+	var body io.Reader = http.NoBody
+	if len(r.body) > 0 {
+		body = bytes.NewReader(r.body)
+	}
+	out, err := http.NewRequestWithContext(ctx, r.method, r.url.String(), body)
+	if err != nil {
+		return nil, err
+	}
+	if out.Header.Set("User-Agent", "tare"); len(r.body) > 0 {
+		out.Header.Set("Content-Type", "application/octet-stream")
+	}
+	for name, values := range r.header {
+		out.Header[name] = values
+	}
+	out.Host = out.Header.Get("Host") // empty: the host of the URL
+	out.Header.Del("Host")
+	out.Header.Set(app.AloneHeader, "1")
+	return out, nil
 }
 
 // limitWriter keeps the first bytes and discards the rest.

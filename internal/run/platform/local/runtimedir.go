@@ -31,16 +31,6 @@ type runtimeDir struct {
 	lock *os.File
 }
 
-// runtimeParents are the possible parent directories, preferred first. $TMPDIR is too long on some
-// systems.
-func runtimeParents() []string {
-	parents := []string{os.TempDir()}
-	if os.TempDir() != "/tmp" {
-		parents = append(parents, "/tmp")
-	}
-	return parents
-}
-
 func newRuntimeDir() (*runtimeDir, error) {
 	var failed []error
 	for _, parent := range runtimeParents() {
@@ -138,6 +128,16 @@ func sweepRuntimeDirs() error {
 		return fmt.Errorf("remove what earlier runs left: %w", err)
 	}
 	return nil
+}
+
+// runtimeParents are the possible parent directories, preferred first. $TMPDIR is too long on some
+// systems.
+func runtimeParents() []string {
+	parents := []string{os.TempDir()}
+	if os.TempDir() != "/tmp" {
+		parents = append(parents, "/tmp")
+	}
+	return parents
 }
 
 // sweepIn removes the leftovers in a directory, which other users may write to.

@@ -94,17 +94,6 @@ func (s *standIn) stop() {
 	}
 }
 
-func (s *standIn) nonce(counted bool) string {
-	n := rand.Text()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.issued[n]++
-	if counted {
-		s.nonces++
-	}
-	return n
-}
-
 func (s *standIn) answer(w http.ResponseWriter, r *http.Request) {
 	text := []byte(s.nonce(strings.HasPrefix(r.UserAgent(), nonceAgent)))
 	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
@@ -133,6 +122,17 @@ func (s *standIn) echoLines() {
 			}
 		})()
 	}
+}
+
+func (s *standIn) nonce(counted bool) string {
+	n := rand.Text()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.issued[n]++
+	if counted {
+		s.nonces++
+	}
+	return n
 }
 
 // nonceTimeout bounds the wait for the first nonce: a proxy may find its upstream some time after it serves.

@@ -7,6 +7,53 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
+// waves groups sorted services. Each calls only services of earlier groups.
+func waves(order []app.Service) [][]app.Service {
+	var all [][]app.Service
+	height := map[string]int{}
+	for _, s := range order {
+		h := 0
+		for _, c := range callees(s) {
+			h = max(h, height[c]+1)
+		}
+		height[s.Name] = h
+		if h == len(all) {
+			all = append(all, nil)
+		}
+		all[h] = append(all[h], s)
+	}
+	return all
+}
+
+// callers lists the callers of a service, the load generator included.
+func callers(t app.Topology, name string) []string {
+	var names []string
+	if t.EntryName() == name {
+		names = append(names, loadService)
+	}
+	for _, s := range t.Services {
+		if slices.Contains(callees(s), name) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// visits counts the calls of each service for one request at the entry, which is called as first.
+func visits(t app.Topology, first called) (map[string]called, error) {
+	order, err := calleesFirst(t)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]called{t.EntryName(): first}
+	for _, s := range slices.Backward(order) {
+		for callee, n := range all[s.Name].calls(t, s) {
+			all[callee] = all[callee].plus(n)
+		}
+	}
+	return all, nil
+}
+
 // calleesFirst sorts the services, each after its callees.
 func calleesFirst(t app.Topology) ([]app.Service, error) {
 	var order []app.Service
@@ -40,24 +87,6 @@ func calleesFirst(t app.Topology) ([]app.Service, error) {
 	return order, nil
 }
 
-// waves groups sorted services. Each calls only services of earlier groups.
-func waves(order []app.Service) [][]app.Service {
-	var all [][]app.Service
-	height := map[string]int{}
-	for _, s := range order {
-		h := 0
-		for _, c := range callees(s) {
-			h = max(h, height[c]+1)
-		}
-		height[s.Name] = h
-		if h == len(all) {
-			all = append(all, nil)
-		}
-		all[h] = append(all[h], s)
-	}
-	return all
-}
-
 // callees lists the callees of s once, in the order of the calls.
 func callees(s app.Service) []string {
 	var names []string
@@ -67,35 +96,6 @@ func callees(s app.Service) []string {
 		}
 	}
 	return names
-}
-
-// callers lists the callers of a service, the load generator included.
-func callers(t app.Topology, name string) []string {
-	var names []string
-	if t.EntryName() == name {
-		names = append(names, loadService)
-	}
-	for _, s := range t.Services {
-		if slices.Contains(callees(s), name) {
-			names = append(names, s.Name)
-		}
-	}
-	return names
-}
-
-// visits counts the calls of each service for one request at the entry, which is called as first.
-func visits(t app.Topology, first called) (map[string]called, error) {
-	order, err := calleesFirst(t)
-	if err != nil {
-		return nil, err
-	}
-	all := map[string]called{t.EntryName(): first}
-	for _, s := range slices.Backward(order) {
-		for callee, n := range all[s.Name].calls(t, s) {
-			all[callee] = all[callee].plus(n)
-		}
-	}
-	return all, nil
 }
 
 // calls counts the calls of each callee by a service with these visits.

@@ -120,6 +120,58 @@ func Spec(t *testing.T, m mesh.Definition, replicas int, services ...string) pla
 	}
 }
 
+func (s suite) oneService(t *testing.T) {
+	spec := Spec(t, s.mesh, 2, "echo")
+	d := s.deploy(t, s.newPlatform(t), spec)
+	if len(d.Entry()) == 0 {
+		t.Fatal("no entry")
+	}
+	verify(t, d) // first, as in every trial: it waits until pods reach each other
+	for _, url := range d.Entry() {
+		s.get(t, d, url)
+	}
+	verify(t, d) // again: the first run must not influence the second
+	s.tasks(t, d, []string{"echo-0", "echo-1"})
+	provenance(t, spec)
+}
+
+func (s suite) chain(t *testing.T) {
+	d := s.deploy(t, s.newPlatform(t), Spec(t, s.mesh, 1, "front", "back"))
+	verify(t, d)
+	s.get(t, d, d.Entry()[0])
+	s.tasks(t, d, []string{"front-0", "back-0"})
+}
+
+// load checks that a worker is a task of the load plane while it runs, and only then.
+func (s suite) load(t *testing.T) {
+	d := s.deploy(t, s.newPlatform(t), Spec(t, s.mesh, 1, "echo"))
+	out, in := io.Pipe()
+	defer in.Close()
+	command := s.traits.Work
+	command.Stdout = in
+	worker, err := d.StartLoad(t.Context(), command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(out)
+	if line, err := lines.ReadString('\n'); !strings.HasPrefix(line, s.traits.WorkOutput) {
+		t.Errorf("the worker's output is %q, %v", line, err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, lines) }()
+	if n := count(t, d, metric.Load); n != 1 {
+		t.Errorf("%d tasks in the load plane, want 1", n)
+	}
+	if err := worker.Stop(t.Context(), timeout); err != nil {
+		t.Error(err)
+	}
+	if n, want := count(t, d, metric.Load), len(s.traits.LoadPods); n != want {
+		t.Errorf("%d tasks in the load plane after its end, want %d", n, want)
+	}
+	if d.Watcher != nil && d.Watcher.Err() != nil {
+		t.Errorf("a load worker that ends breaks the deployment: %v", d.Watcher.Err())
+	}
+}
+
 // deploy prepares and deploys. The test's end removes the deployment and checks that nothing is left.
 func (s suite) deploy(t *testing.T, p platform.Platform, spec platform.Spec) *platform.Deployment {
 	t.Helper()
@@ -180,58 +232,6 @@ func eventuallyGone(pid int) bool {
 }
 
 func alive(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
-
-func (s suite) oneService(t *testing.T) {
-	spec := Spec(t, s.mesh, 2, "echo")
-	d := s.deploy(t, s.newPlatform(t), spec)
-	if len(d.Entry()) == 0 {
-		t.Fatal("no entry")
-	}
-	verify(t, d) // first, as in every trial: it waits until pods reach each other
-	for _, url := range d.Entry() {
-		s.get(t, d, url)
-	}
-	verify(t, d) // again: the first run must not influence the second
-	s.tasks(t, d, []string{"echo-0", "echo-1"})
-	provenance(t, spec)
-}
-
-func (s suite) chain(t *testing.T) {
-	d := s.deploy(t, s.newPlatform(t), Spec(t, s.mesh, 1, "front", "back"))
-	verify(t, d)
-	s.get(t, d, d.Entry()[0])
-	s.tasks(t, d, []string{"front-0", "back-0"})
-}
-
-// load checks that a worker is a task of the load plane while it runs, and only then.
-func (s suite) load(t *testing.T) {
-	d := s.deploy(t, s.newPlatform(t), Spec(t, s.mesh, 1, "echo"))
-	out, in := io.Pipe()
-	defer in.Close()
-	command := s.traits.Work
-	command.Stdout = in
-	worker, err := d.StartLoad(t.Context(), command)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewReader(out)
-	if line, err := lines.ReadString('\n'); !strings.HasPrefix(line, s.traits.WorkOutput) {
-		t.Errorf("the worker's output is %q, %v", line, err)
-	}
-	go func() { _, _ = io.Copy(io.Discard, lines) }()
-	if n := count(t, d, metric.Load); n != 1 {
-		t.Errorf("%d tasks in the load plane, want 1", n)
-	}
-	if err := worker.Stop(t.Context(), timeout); err != nil {
-		t.Error(err)
-	}
-	if n, want := count(t, d, metric.Load), len(s.traits.LoadPods); n != want {
-		t.Errorf("%d tasks in the load plane after its end, want %d", n, want)
-	}
-	if d.Watcher != nil && d.Watcher.Err() != nil {
-		t.Errorf("a load worker that ends breaks the deployment: %v", d.Watcher.Err())
-	}
-}
 
 // get checks the answer of one URL.
 func (s suite) get(t *testing.T, d *platform.Deployment, url string) {

@@ -24,14 +24,6 @@ func (s Sequence) log(rate, run, pod int, random *rand.Rand) (string, []byte) {
 	return fmt.Sprintf("%d-%d-wrk2-%s.log", rate, run, id), []byte(Wrk2Log(ms, share, s.Seconds))
 }
 
-// quantile returns the smallest value that a share q of the sorted values does not
-// exceed.
-func quantile(ms []float64, q float64) (float64, int) {
-	n := int(math.Ceil(q*float64(len(ms)) - 1e-9))
-	n = min(max(n, 1), len(ms))
-	return ms[n-1], n
-}
-
 // Wrk2Log returns wrk2's text for sorted latencies in ms. With few requests for
 // its 200 connections it contains wrk2's false timeouts.
 func Wrk2Log(ms []float64, rate, seconds int) string {
@@ -101,4 +93,12 @@ func ohaLog(ms []float64, seconds int, form string) string {
 		return "b'" + text + `\n'`
 	}
 	return text + "\n"
+}
+
+// quantile returns the smallest value that a share q of the sorted values does not
+// exceed.
+func quantile(ms []float64, q float64) (float64, int) {
+	n := int(math.Ceil(q*float64(len(ms)) - 1e-9))
+	n = min(max(n, 1), len(ms))
+	return ms[n-1], n
 }

@@ -62,16 +62,6 @@ type Ways struct{ REST, RESTSocket, GRPC, GRPCSocket string }
 // host is the name of the sidecar in requests.
 const host = "sidecar"
 
-// connected is a transport that always connects to one address.
-func connected(network, address string) *http.Transport {
-	return &http.Transport{
-		MaxIdleConnsPerHost: 1 << 16, DisableCompression: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, address)
-		},
-	}
-}
-
 // overREST calls the function with JSON over HTTP/1.1 and persistent connections.
 func overREST(network, address string) transport {
 	over := connected(network, address)
@@ -134,6 +124,16 @@ func overGRPC(network, address string) transport {
 			return sum{}, err
 		}
 		return decodeSum(answer)
+	}
+}
+
+// connected is a transport that always connects to one address.
+func connected(network, address string) *http.Transport {
+	return &http.Transport{
+		MaxIdleConnsPerHost: 1 << 16, DisableCompression: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, address)
+		},
 	}
 }
 

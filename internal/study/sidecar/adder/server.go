@@ -115,15 +115,6 @@ func write(w http.ResponseWriter, b []byte) {
 	_, _ = w.Write(b) // fails if the client is gone
 }
 
-func writeJSON(w http.ResponseWriter, v any) {
-	b, err := json.Marshal(v)
-	if err != nil {
-		fail(w, http.StatusInternalServerError, err)
-		return
-	}
-	write(w, b)
-}
-
 func fail(w http.ResponseWriter, status int, err error) { http.Error(w, err.Error(), status) }
 
 // serveRest serves the paths that are not routes.
@@ -142,19 +133,6 @@ func (s *Server) serveRest(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// stages lists the times of all requests by route and stage.
-func (s *Server) stages() []app.StageTime {
-	all := []app.StageTime{}
-	for _, r := range routes {
-		to := s.routes[r.path]
-		for stage, times := range map[string]*scrape.Histogram{"total": to.total, "calc": to.calc} {
-			count, seconds := times.Totals()
-			all = append(all, app.StageTime{Route: r.path, Stage: stage, Count: int64(count), Seconds: seconds})
-		}
-	}
-	return all
-}
-
 // Admin returns the handler of a separate port: /healthz, /readyz, /stats, /stages,
 // /metrics for Prometheus and, with the token, /probe.
 func (s *Server) Admin(token string) http.Handler {
@@ -169,4 +147,26 @@ func (s *Server) Admin(token string) http.Handler {
 	mux.HandleFunc("GET "+app.StagesPath, func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.stages()) })
 	mux.Handle("GET /metrics", &s.metrics)
 	return mux
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		fail(w, http.StatusInternalServerError, err)
+		return
+	}
+	write(w, b)
+}
+
+// stages lists the times of all requests by route and stage.
+func (s *Server) stages() []app.StageTime {
+	all := []app.StageTime{}
+	for _, r := range routes {
+		to := s.routes[r.path]
+		for stage, times := range map[string]*scrape.Histogram{"total": to.total, "calc": to.calc} {
+			count, seconds := times.Totals()
+			all = append(all, app.StageTime{Route: r.path, Stage: stage, Count: int64(count), Seconds: seconds})
+		}
+	}
+	return all
 }

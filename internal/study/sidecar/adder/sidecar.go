@@ -18,17 +18,6 @@ import (
 // Sidecar serves the function of the study over REST and gRPC.
 type Sidecar struct{ requests atomic.Int64 }
 
-// serveAdd implements the gRPC method.
-func (s *Sidecar) serveAdd(ctx context.Context, _ http.Header, request []byte) (rpc.Message, error) {
-	s.requests.Add(1)
-	in, err := decodeAddends(request)
-	if err != nil {
-		return nil, err
-	}
-	out, err := add(ctx, in)
-	return out.encode(), err
-}
-
 // ServeHTTP serves POST /adder, GET /healthz and GET /stats.
 func (s *Sidecar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
@@ -68,4 +57,15 @@ func (s *Sidecar) Serve(ctx context.Context, rest, grpc []net.Listener) error {
 		serving.Go(func() error { return service.ServeGRPC(ctx, l, server) })
 	}
 	return serving.Wait()
+}
+
+// serveAdd implements the gRPC method.
+func (s *Sidecar) serveAdd(ctx context.Context, _ http.Header, request []byte) (rpc.Message, error) {
+	s.requests.Add(1)
+	in, err := decodeAddends(request)
+	if err != nil {
+		return nil, err
+	}
+	out, err := add(ctx, in)
+	return out.encode(), err
 }
