@@ -115,7 +115,7 @@ func adjust(x, z []float64, confidence, scale float64) (a Adjusted, used bool) {
 	if len(x) < minCovariate || len(z) != len(x) || !raw.Known() || !finite(z) || noSpread(SD(z), maxAbs(z)) {
 		return a, false
 	}
-	intercept, slope := regression(z, x)
+	intercept, slope := Regression(z, x)
 	sum := 0.0
 	for i := range x {
 		sum += square(x[i] - intercept - slope*z[i])

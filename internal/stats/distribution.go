@@ -79,8 +79,8 @@ func covariance(x, y []float64) float64 {
 	return (sum - cx*cy/n) / (n - 1)
 }
 
-// regression is the least-squares line of y on x.
-func regression(x, y []float64) (intercept, slope float64) {
+// Regression is the least-squares line of y on x. Its slope is NaN if all x are the same.
+func Regression(x, y []float64) (intercept, slope float64) {
 	slope = covariance(x, y) / covariance(x, x)
 	return mean(y) - slope*mean(x), slope
 }

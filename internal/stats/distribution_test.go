@@ -32,7 +32,7 @@ func TestSameAsGonum(t *testing.T) {
 		}
 		same("mean", Mean(a), stat.Mean(a, nil))
 		same("standard deviation", SD(a), stat.StdDev(a, nil))
-		intercept, slope := regression(a, b)
+		intercept, slope := Regression(a, b)
 		wantIntercept, wantSlope := stat.LinearRegression(a, b, nil, false)
 		same("intercept", intercept, wantIntercept)
 		same("slope", slope, wantSlope)

@@ -16,6 +16,7 @@ type journal struct {
 	setup  *setup
 	record result.Record
 	idle   map[string]int64        // resident memory of idle tasks before the load, bytes, by ID
+	memory memoryTraces            // resident memory over time
 	abort  context.CancelCauseFunc // ends the trial and the run: the directory cannot be written
 
 	mu   sync.Mutex

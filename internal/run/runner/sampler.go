@@ -114,6 +114,7 @@ func (s *sampler) look(ctx context.Context, depth meter.Depth) error {
 		sample.Cores = coresByPlane(s.tasks, s.last, now)
 	}
 	s.last, s.any = now, true
+	s.journal.memory.add(sample.Tasks)
 	s.journal.emit(result.Event{Kind: result.KindSample, Sample: sample})
 	return nil
 }

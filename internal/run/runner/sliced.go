@@ -42,7 +42,8 @@ type sliceMember struct {
 	tail       tail
 	idleBefore idleUses // before its load
 	shown      shown
-	paced      bool // the readings were estimated after the last slice
+	paced      bool                      // the readings were estimated after the last slice
+	memory     map[string]result.Reading // the latest readings with resident memory, by task ID
 }
 
 // shown is the use of own slices since the last sample that was emitted.
@@ -96,6 +97,7 @@ func (r *sliceReader) run(ctx context.Context) error {
 	_ = host.PrepareThread(-1) // pins nothing, so it cannot fail
 	host.Prioritise()
 	edges := r.due()
+	memory := time.Now()
 	for n, due := range append(edges, r.afterwards()...) {
 		for wait := time.Until(due); wait > 0; wait = time.Until(due) {
 			if ctx.Err() != nil {
@@ -115,8 +117,20 @@ func (r *sliceReader) run(ctx context.Context) error {
 			}
 			idle = r.addReading(i, now, n, at) && idle
 		}
-		if idle && n >= len(edges) {
-			return nil
+		if n >= len(edges) {
+			if idle {
+				return nil
+			}
+			continue
+		}
+		if time.Since(memory) < samplePeriod {
+			continue
+		}
+		memory = memory.Add(samplePeriod)
+		for _, m := range r.members {
+			if err := m.readMemory(ctx, r.meter); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -130,6 +144,21 @@ func (r *sliceReader) addReading(i int, now meter.Look, n int, at time.Duration)
 	}
 	r.members[i].add(now, slice, at, r.owner(slice) == i)
 	return false
+}
+
+// readMemory reads resident memory, right after an edge, so that the next one is not late.
+func (m *sliceMember) readMemory(ctx context.Context, from meter.Meter) error {
+	now, err := from.Read(ctx, m.tasks, meter.Counters)
+	if err != nil {
+		return fmt.Errorf("read resident memory: %w", err)
+	}
+	for id, r := range now.Tasks {
+		r.At = m.trial.setup.clock.steady(r.At)
+		now.Tasks[id] = r
+	}
+	m.memory = now.Tasks
+	m.trial.journal.memory.add(now.Tasks)
+	return nil
 }
 
 // follow plans the readings, and takes them over as they are made.
@@ -208,7 +237,7 @@ func (m *sliceMember) sample(row result.Slice) {
 	}
 	sample := &result.Sample{Tasks: map[string]result.Reading{}, Cores: map[string]float64{}}
 	for id, r := range m.last.Tasks {
-		r.At = m.trial.setup.clock.steady(r.At)
+		r.At, r.RSS = m.trial.setup.clock.steady(r.At), m.memory[id].RSS
 		sample.Tasks[id] = r
 	}
 	for plane, used := range m.shown.cpu {

@@ -61,7 +61,7 @@ func (r *run) newTrial(of plan.Trial, abort context.CancelCauseFunc) (t *trial, 
 	if su.generator, err = r.generatorOf(treatment); err != nil {
 		return nil, err
 	}
-	t = &trial{setup: su, journal: &journal{setup: su, abort: abort}}
+	t = &trial{setup: su, journal: &journal{setup: su, memory: memoryTraces{}, abort: abort}}
 	t.journal.record = result.Record{
 		ID: of.ID, Ordinal: of.Ordinal, Block: of.Block, Treatment: of.Treatment,
 		Factors: treatment.Factors, Control: treatment.Control, Started: su.clock.now(), Phases: []result.Phase{},
