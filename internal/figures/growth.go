@@ -15,6 +15,9 @@ const growthReadings = 3
 // growthFigures adds the growth of resident memory at the end of the measure phase, per minute of load and per 1000
 // requests. Programs also grow while they warm up, so the first half of the phase is left out.
 func growthFigures(f *figures, r *result.Record, seconds float64) {
+	if !slices.ContainsFunc(r.Tasks, func(t result.TaskUsage) bool { return len(t.Memory) > 0 }) {
+		return // not read
+	}
 	planes := planeSums(r.Tasks, func(t result.TaskUsage) (float64, bool) { return growth(t) })
 	for _, p := range metric.Parts() {
 		perSecond, ok := part(p, planes)

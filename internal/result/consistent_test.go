@@ -61,6 +61,9 @@ func TestContradictions(t *testing.T) {
 		{"too much CPU time", func(r *result.Record) { r.Tasks[0].End.CPU = 30e9 }, "used 29s of CPU time in 10s on 2 processors"},
 		{"memory above its peak", func(r *result.Record) { r.Tasks[0].End.RSS, r.Tasks[0].End.Peak = 40<<20, 20<<20 },
 			"task echo-0/app has 41943040 bytes of memory, and its peak is 20971520"},
+		{"memory over time above its peak", func(r *result.Record) {
+			r.Tasks[0].End.Peak, r.Tasks[0].Memory = 20<<20, []result.MemoryReading{{Seconds: 3, RSS: 40 << 20}}
+		}, "task echo-0/app has 41943040 bytes of memory 3 s after its first reading, and its peak is 20971520"},
 		{"a reading before the measure phase", func(r *result.Record) { r.Tasks[0].Start.At = r.Tasks[0].Start.At.Add(-900 * time.Millisecond) },
 			"task echo-0/app was read 900ms before the first reading that the measure phase of the load needs, without a warning"},
 		{"a reading after the measure phase", func(r *result.Record) { r.Tasks[0].End.At = r.Tasks[0].End.At.Add(time.Second) },

@@ -151,5 +151,11 @@ func (c *contradictions) memory(r *Record) {
 				break
 			}
 		}
+		for _, m := range t.Memory {
+			if peak := t.End.Peak; peak > 0 && m.RSS > peak+max(memorySlack, peak/100) {
+				c.addf("task %s has %d bytes of memory %v s after its first reading, and its peak is %d", t.ID, m.RSS, m.Seconds, peak)
+				break
+			}
+		}
 	}
 }

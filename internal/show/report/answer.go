@@ -105,6 +105,11 @@ func sentences(r *answer.Report) []string {
 	if len(lines) == 0 {
 		return nil
 	}
+	for _, w := range r.Warnings {
+		if w.Code == answer.MemoryGrows {
+			lines = append(lines, strings.ToUpper(w.Message[:1])+w.Message[1:]+".")
+		}
+	}
 	return append(lines, v.trustAnswer())
 }
 
