@@ -50,6 +50,7 @@ between two services bears them once.`,
 	f.DurationVar(&weight.Flush, "flush", 0, "`period` after which the deferred work of all requests is done at once")
 	f.Float64Var(&weight.Steady, "steady", 0, "`cores` to use with and without requests")
 	f.DurationVar(&weight.Delay, "delay", 0, "`time` to delay each inbound request, without CPU")
+	f.IntVar(&weight.Leak, "leak", 0, "memory to keep of each inbound request, in `KiB`")
 	f.IntVar(&weight.Memory, "memory", 0, "memory to hold, in `MiB`")
 	_ = cmd.MarkFlagRequired("config")
 	return cmd

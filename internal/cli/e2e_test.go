@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
@@ -175,6 +177,45 @@ validity: {rateShortfall: 0.5, lateness: 5s}
 	within := (*beside.High - *beside.Low + *alone.High - *alone.Low) / 2
 	if math.Abs(beside.Estimate-alone.Estimate) > within+0.03*alone.Estimate || beside.Estimate < 400 {
 		t.Errorf("interleaved %v [%v, %v] µs, alone %v [%v, %v], planted 500", beside.Estimate, *beside.Low, *beside.High, alone.Estimate, *alone.Low, *alone.High)
+	}
+}
+
+// A leak of 16 KiB a request is found, beside treatments that have none.
+func TestLeak(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "leak.yaml")
+	const text = `apiVersion: tare.dev/v1beta1
+kind: Experiment
+metadata: {name: leak}
+meshes:
+  leak: {from: reference, arguments: [--leak, "16"]}
+factors: {mesh: [reference, leak], rate: [200], connections: [4]}
+baseline: {mesh: reference}
+control: false
+blocks: 3
+phases: {warmup: 1s, measure: 6s, drain: 1s}
+validity: {rateShortfall: 0.5, lateness: 5s}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, _ := carriedOut(t, file)
+	per := "memory_growth_kib_per_1000/data"
+	for _, tr := range r.Treatments {
+		got, known := tr.Metrics[per]
+		switch tr.ID {
+		case "leak":
+			if kib := got.Estimate / 1000; kib < 12 || kib > 20 {
+				t.Errorf("leak grows by %v KiB a request, planted 16", kib)
+			}
+		default:
+			if kib := got.Estimate / 1000; !known || math.Abs(kib) > 4 {
+				t.Errorf("%s grows by %v KiB a request (known: %v), planted none", tr.ID, kib, known)
+			}
+		}
+	}
+	if i := slices.IndexFunc(r.Warnings, func(w figures.Warning) bool { return w.Code == answer.MemoryGrows }); i < 0 {
+		t.Errorf("no warning %s in %v", answer.MemoryGrows, r.Warnings)
 	}
 }
 

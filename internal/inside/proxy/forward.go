@@ -28,6 +28,7 @@ func (p *Proxy) listenInbound(c mesh.SidecarContext, id *identity) error {
 	w, err := p.listen("inbound", c.IP, c.Inbound.Port, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
 		burn(p.weight.Burn)
+		p.leaked.add(p.weight.Leak)
 		if d := p.weight.Delay; d > 0 && wait.For(r.Context(), d) != nil {
 			return // the client is gone
 		}

@@ -29,6 +29,7 @@ const (
 	MaxDelay  = time.Minute
 	MaxMemory = 64 << 10 // MiB
 	MaxSteady = 1        // cores
+	MaxLeak   = 1 << 10  // KiB
 )
 
 // Weight is the configured additional cost of the proxy. What is per request applies to
@@ -42,6 +43,8 @@ type Weight struct {
 	DeferredBy time.Duration // from the answer to that work
 	Flush      time.Duration // period after which the deferred work of all requests is done at once; 0: none
 	Steady     float64       // cores, with and without requests
+
+	Leak int // KiB kept of each request, every page touched
 }
 
 func (w Weight) check() error {
@@ -58,6 +61,8 @@ func (w Weight) check() error {
 		return fmt.Errorf("a delay of %v or a flush after %v is not between 0 and %v", w.DeferredBy, w.Flush, MaxDelay)
 	case !(w.Steady >= 0 && w.Steady <= MaxSteady):
 		return fmt.Errorf("steady use of %v cores is not between 0 and %d", w.Steady, MaxSteady)
+	case w.Leak < 0 || w.Leak > MaxLeak:
+		return fmt.Errorf("a leak of %d KiB is not between 0 and %d KiB", w.Leak, MaxLeak)
 	}
 	return nil
 }
@@ -67,6 +72,7 @@ func (w Weight) check() error {
 type Proxy struct {
 	weight   Weight
 	pending  atomic.Int64 // requests whose deferred work waits for a flush
+	leaked   leaked
 	ways     []*way
 	counters *counters
 	admin    net.Listener
