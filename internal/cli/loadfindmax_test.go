@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/capacity"
@@ -99,8 +100,10 @@ func TestFindMaxExcludes(t *testing.T) {
 
 func TestBursts(t *testing.T) {
 	p, err := built(t, "-r", "100", "--bursts", "4x500ms/5s")
-	if err != nil || p.Repeat != 2 || len(p.Segments) != 2 || p.Segments[1].From != 400 || p.Rate != 100 {
+	if err != nil || len(p.Segments) != 2 {
 		t.Errorf("%+v, %v", p, err)
+	} else if d := difftest.Of("p.Repeat", p.Repeat, 2, "p.Segments[1].From", p.Segments[1].From, 400, "p.Rate", p.Rate, 100); d != "" {
+		t.Errorf("%s: %+v, %v", d, p, err)
 	}
 	for text, want := range map[string]string{"4x5s/5s": "not of the form", "4": "not of the form", "11x500ms/5s": "at most 10 times", "-1x1s/5s": "not of the form", "NaNx1s/5s": "not of the form"} {
 		if _, err := built(t, "-r", "100", "--bursts", text); err == nil || !strings.Contains(err.Error(), want) {

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/load"
@@ -89,8 +90,10 @@ func TestBodies(t *testing.T) {
 				kind += strings.TrimSpace(value)
 			}
 		}
-		if err != nil || string(p.Body) != test.body || kind != test.kind || p.WithDefaults().Method != http.MethodPost || p.Measure != 10*time.Second {
+		if err != nil {
 			t.Errorf("%q: body %q, %q, %v, %v", test.args, p.Body, kind, p.Measure, err)
+		} else if d := difftest.Of("string(p.Body)", string(p.Body), test.body, "kind", kind, test.kind, "p.WithDefaults().Method", p.WithDefaults().Method, http.MethodPost, "p.Measure", p.Measure, 10*time.Second); d != "" {
+			t.Errorf("%s: %q: body %q, %q, %v, %v", d, test.args, p.Body, kind, p.Measure, err)
 		}
 	}
 	f, notes := parsedLoadFlags(t, "-d", "{}")

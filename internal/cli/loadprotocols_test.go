@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -174,8 +175,10 @@ service ServerReflection { rpc ServerReflectionInfo(stream ServerReflectionReque
 	const name = "grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
 	x := &experiment.Experiment{Load: experiment.Load{Requests: []experiment.Request{{GRPC: name, Proto: proto, JSON: `{"listServices": "*"} {"listServices": "a"}`}}}}
 	err := prepare(t, x)
-	if r := x.Load.Requests[0]; err != nil || r.Stream != experiment.StreamBoth || len(r.Messages) != 2 || string(r.Messages[0]) != "\x3a\x01*" || r.Proto != "" {
+	if r := x.Load.Requests[0]; err != nil || len(r.Messages) != 2 {
 		t.Fatalf("%+v, %v", r, err)
+	} else if d := difftest.Of("r.Stream", r.Stream, experiment.StreamBoth, "string(r.Messages[0])", string(r.Messages[0]), "\x3a\x01*", "r.Proto", r.Proto, ""); d != "" {
+		t.Fatalf("%s: %+v, %v", d, r, err)
 	}
 	if testing.Short() {
 		t.Attr("short", "without Envoy")
@@ -232,8 +235,10 @@ func TestMessagesOfExperiments(t *testing.T) {
 	}
 	x := request("Check", `{"service": "shop"}`)
 	err := prepare(t, x)
-	if r := x.Load.Requests[1]; err != nil || string(r.Body) != "\n\x04shop" || r.JSON != "" || r.Proto != "" {
+	if r := x.Load.Requests[1]; err != nil {
 		t.Errorf("%+v, %v", r, err)
+	} else if d := difftest.Of("string(r.Body)", string(r.Body), "\n\x04shop", "r.JSON", r.JSON, "", "r.Proto", r.Proto, ""); d != "" {
+		t.Errorf("%s: %+v, %v", d, r, err)
 	}
 	for _, test := range []struct {
 		x    *experiment.Experiment

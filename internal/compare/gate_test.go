@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/stats"
@@ -31,8 +32,10 @@ func TestParseGate(t *testing.T) {
 		{"cpu_cores/data < 50m", "cpu_cores/data", true, 0.05, false},
 	} {
 		g, err := ParseGate(c.text)
-		if err != nil || g.Metric != c.metric || g.Upper != c.upper || g.Limit != c.limit || g.Relative != c.relative {
+		if err != nil {
 			t.Errorf("%q: %+v, %v", c.text, g, err)
+		} else if d := difftest.Of("g.Metric", g.Metric, c.metric, "g.Upper", g.Upper, c.upper, "g.Limit", g.Limit, c.limit, "g.Relative", g.Relative, c.relative); d != "" {
+			t.Errorf("%s: %q: %+v, %v", d, c.text, g, err)
 		}
 	}
 	g, err := ParseGate("rate{mesh=envoy, rate = 1000} > -1%")

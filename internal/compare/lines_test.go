@@ -3,6 +3,7 @@ package compare
 import (
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
 )
@@ -31,8 +32,10 @@ func TestLines(t *testing.T) {
 		if bend == 0 && (l.FixedCores.Excludes(0.05) || l.PerRequestUS.Excludes(2000)) {
 			t.Errorf("%+v", l)
 		}
-		if _, named := l.Factors["rate"]; named || l.From != 60 || l.To != 1200 || l.Rates != 5 || l.N != 25 {
+		if _, named := l.Factors["rate"]; named {
 			t.Errorf("%+v", l)
+		} else if d := difftest.Of("l.From", l.From, 60, "l.To", l.To, 1200, "l.Rates", l.Rates, 5, "l.N", l.N, 25); d != "" {
+			t.Errorf("%s: %+v", d, l)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
 )
@@ -41,8 +42,8 @@ func TestSlopes(t *testing.T) {
 		t.Fatalf("%+v", all)
 	}
 	m, c := all[0], all[1]
-	if m.Mesh != "envoy" || m.Option != "clusters" || m.Levels != 4 || m.N != 24 || m.From != 0 || m.To != 1000 || fmt.Sprint(m.Factors) != "map[rate:100]" {
-		t.Errorf("%+v", m)
+	if d := difftest.Of("m.Mesh", m.Mesh, "envoy", "m.Option", m.Option, "clusters", "m.Levels", m.Levels, 4, "m.N", m.N, 24, "m.From", m.From, 0, "m.To", m.To, 1000, "fmt.Sprint(m.Factors)", fmt.Sprint(m.Factors), "map[rate:100]"); d != "" {
+		t.Errorf("%s: %+v", d, m)
 	}
 	if m.PerItem.Excludes(0.04) || !m.PerItem.Excludes(0.035) || m.None.Excludes(50) || math.Abs(m.PerItem.Estimate-0.04) > 0.004 {
 		t.Errorf("per item %+v, none %+v", m.PerItem, m.None)
@@ -54,8 +55,10 @@ func TestSlopes(t *testing.T) {
 	a.Environment.Options = map[string]map[string]string{"envoy": {"clusters": "5", "accessLog": "false"}, "c10": {"clusters": "10", "accessLog": "false"},
 		"c100": {"clusters": "100", "accessLog": "false"}, "c1000": {"clusters": "1000", "accessLog": "false"},
 		"other": {"clusters": "1000", "accessLog": "true"}, "wide": {"clusters": "1000", "accessLog": "false"}}
-	if all := a.slopes(by); len(all) != 2 || all[0].From != 5 || all[0].Levels != 4 || all[0].PerItem.Estimate == m.PerItem.Estimate {
+	if all := a.slopes(by); len(all) != 2 || all[0].PerItem.Estimate == m.PerItem.Estimate {
 		t.Errorf("with a default of 5: %+v", all)
+	} else if d := difftest.Of("all[0].From", all[0].From, 5, "all[0].Levels", all[0].Levels, 4); d != "" {
+		t.Errorf("%s: with a default of 5: %+v", d, all)
 	}
 	a.Environment.Options = nil
 	for i := range by["c1000"] {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
@@ -102,8 +103,8 @@ func TestOverrides(t *testing.T) {
 	if want := []experiment.RateLevel{{Rate: 400}, {Rate: experiment.Max}}; !reflect.DeepEqual(e.Factors["rate"], want) {
 		t.Errorf("rate %v, want %v", e.Factors["rate"], want)
 	}
-	if e.Blocks.Max != 2 || e.Phases.Measure != experiment.Duration(2*time.Second) || e.Platform.CPUs["load"] != "1" || e.Metadata.Description != "a = b" {
-		t.Errorf("got %+v", e)
+	if d := difftest.Of("e.Blocks.Max", e.Blocks.Max, 2, "e.Phases.Measure", e.Phases.Measure, experiment.Duration(2*time.Second), `e.Platform.CPUs["load"]`, e.Platform.CPUs["load"], "1", "e.Metadata.Description", e.Metadata.Description, "a = b"); d != "" {
+		t.Errorf("%s: got %+v", d, e)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
@@ -73,8 +74,10 @@ meshes:
 `)
 	s := e.MeshSettings("istio-1.29")
 	want := map[string]map[string]any{"istiod": {"a": map[string]any{"b": 3, "c": 2}}}
-	if s.Version != "1.29.2" || s.Charts != "./charts" || s.Options["envoy"] != "stock" || !reflect.DeepEqual(s.Values, want) {
+	if !reflect.DeepEqual(s.Values, want) {
 		t.Errorf("got %+v", s)
+	} else if d := difftest.Of("s.Version", s.Version, "1.29.2", "s.Charts", s.Charts, "./charts", `s.Options["envoy"]`, s.Options["envoy"], "stock"); d != "" {
+		t.Errorf("%s: got %+v", d, s)
 	}
 	if s := e.MeshSettings("istio"); s.Version != "" || !reflect.DeepEqual(s.Values["istiod"]["a"], map[string]any{"b": 1, "c": 2}) {
 		t.Errorf("istio has changed: %+v", s)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 )
 
@@ -92,8 +93,10 @@ func compareCounts(t *testing.T, tare string, s countingServer) {
 	if json.Unmarshal([]byte(out[strings.LastIndex(out, "\n")+1:]), &got) != nil {
 		t.Fatalf("the server printed %q", out)
 	}
-	if got.Requests != want.Requests || got.Body != want.Body || got.Connections != want.Connections || !maps.Equal(got.Statuses, want.Statuses) {
+	if !maps.Equal(got.Statuses, want.Statuses) {
 		t.Errorf("tare %+v\nserver %+v", want, got)
+	} else if d := difftest.Of("got.Requests", got.Requests, want.Requests, "got.Body", got.Body, want.Body, "got.Connections", got.Connections, want.Connections); d != "" {
+		t.Errorf("%s: tare %+v\nserver %+v", d, want, got)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/regular"
 )
@@ -338,8 +339,10 @@ func TestOrder(t *testing.T) {
 	} {
 		t.Setenv("TARE_TEST_PROXY", c.env)
 		found, err := p.Find(t.Context(), options(t, t.TempDir()))
-		if err != nil || found.Version != c.version || found.Source != c.source || found.Path != c.path || len(found.SHA256) != 64 {
+		if err != nil || len(found.SHA256) != 64 {
 			t.Errorf("found %+v, %v, want %+v", found, err, c)
+		} else if d := difftest.Of("found.Version", found.Version, c.version, "found.Source", found.Source, c.source, "found.Path", found.Path, c.path); d != "" {
+			t.Errorf("%s: found %+v, %v, want %+v", d, found, err, c)
 		}
 	}
 	write(t, onPath, "#!/bin/sh\nexit 1\n", 0o755)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/difftest"
 )
 
 func TestWrite(t *testing.T) {
@@ -51,8 +53,10 @@ func TestWrite(t *testing.T) {
 			t.Errorf("%s is no longer what it was: %v", c.name, err)
 		}
 		text, err := os.ReadFile(inDir(c.file))
-		if info, e := os.Lstat(inDir(c.file)); e != nil || err != nil || string(text) != c.name || info.Mode() != c.perm {
+		if info, e := os.Lstat(inDir(c.file)); e != nil || err != nil {
 			t.Errorf("%s: %s has %q with %v, %v, %v", c.name, c.file, text, info, err, e)
+		} else if d := difftest.Of("string(text)", string(text), c.name, "info.Mode()", info.Mode(), c.perm); d != "" {
+			t.Errorf("%s: %s: %s has %q with %v, %v, %v", d, c.name, c.file, text, info, err, e)
 		}
 	}
 	failed := errors.New("failed")

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
@@ -67,27 +68,35 @@ func TestControlPlane(t *testing.T) {
 		Store, Token string
 		Services     []*string
 	}
-	if err := json.Unmarshal(config, &decoded); err != nil || decoded.Store != "127.1.0.1" || decoded.Token != "<admin>" || len(decoded.Services) != 2 {
+	if err := json.Unmarshal(config, &decoded); err != nil || len(decoded.Services) != 2 {
 		t.Errorf("the configuration is %s, %v", config, err)
+	} else if d := difftest.Of("decoded.Store", decoded.Store, "127.1.0.1", "decoded.Token", decoded.Token, "<admin>"); d != "" {
+		t.Errorf("%s: the configuration is %s, %v", d, config, err)
 	}
 	r, err := d.Local.Control[1].Ready[0].Render(server)
-	if err != nil || r.Method != "GET" || r.URL != "http://127.1.0.2:1/ready" || r.Header["X-Token"] != "<admin>" {
+	if err != nil {
 		t.Errorf("the request is %+v, %v", r, err)
+	} else if d := difftest.Of("r.Method", r.Method, "GET", "r.URL", r.URL, "http://127.1.0.2:1/ready", `r.Header["X-Token"]`, r.Header["X-Token"], "<admin>"); d != "" {
+		t.Errorf("%s: the request is %+v, %v", d, r, err)
 	}
 	control["server"] = server
 	ctx := SidecarContext{Pod: "echo-0", Service: "echo", Port: 7, Inbound: &Inbound{Port: 7}, Control: control, Secrets: secrets,
 		Outbound: []Outbound{{Service: "back", Port: 8}}}
 	r, err = d.Local.Sidecar.Register[0].Render(ctx)
-	if err != nil || r.Method != "PUT" || r.URL != "http://127.1.0.2/register" || r.Body != `{"port": 7}` {
+	if err != nil {
 		t.Errorf("the request is %+v, %v", r, err)
+	} else if d := difftest.Of("r.Method", r.Method, "PUT", "r.URL", r.URL, "http://127.1.0.2/register", "r.Body", r.Body, `{"port": 7}`); d != "" {
+		t.Errorf("%s: the request is %+v, %v", d, r, err)
 	}
 	args, env, err := d.Local.Sidecar.Bootstrap.Render(ctx)
 	if err != nil || !slices.Equal(args, []string{"bootstrap", "echo-0"}) || !slices.Equal(env, []string{"TOKEN=<echo-0>"}) {
 		t.Errorf("the bootstrap is %q %q, %v", env, args, err)
 	}
 	names, err := d.Local.Sidecar.Listeners(ctx)
-	if err != nil || names.Inbound != "in-7" || names.Outbound["back"] != "out-back-8" || names.Endpoints["back"] != "members-back" {
+	if err != nil {
 		t.Errorf("the listeners are %+v, %v", names, err)
+	} else if d := difftest.Of("names.Inbound", names.Inbound, "in-7", `names.Outbound["back"]`, names.Outbound["back"], "out-back-8", `names.Endpoints["back"]`, names.Endpoints["back"], "members-back"); d != "" {
+		t.Errorf("%s: the listeners are %+v, %v", d, names, err)
 	}
 	id, err := d.Local.Certificates.IdentityOf(CertificateContext{Service: "echo"})
 	if err != nil || id != "spiffe://example.test/echo" {
@@ -98,8 +107,10 @@ func TestControlPlane(t *testing.T) {
 // The default names of listeners equal the names in embedded definitions.
 func TestListenersByDefault(t *testing.T) {
 	names, err := Sidecar{}.Listeners(SidecarContext{Inbound: &Inbound{}, Outbound: []Outbound{{Service: "back"}}})
-	if err != nil || names.Inbound != "inbound" || names.Outbound["back"] != "outbound-back" || len(names.Endpoints) != 0 {
+	if err != nil || len(names.Endpoints) != 0 {
 		t.Errorf("the listeners are %+v, %v", names, err)
+	} else if d := difftest.Of("names.Inbound", names.Inbound, "inbound", `names.Outbound["back"]`, names.Outbound["back"], "outbound-back"); d != "" {
+		t.Errorf("%s: the listeners are %+v, %v", d, names, err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/metric"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
@@ -47,8 +48,10 @@ func TestGateway(t *testing.T) {
 		t.Fatal(err)
 	}
 	g, err := d.Ingress()
-	if err != nil || g == nil || g.Service != "front" || g.Port != 80 {
+	if err != nil || g == nil {
 		t.Fatalf("%+v, %v", g, err)
+	} else if d := difftest.Of("g.Service", g.Service, "front", "g.Port", g.Port, 80); d != "" {
+		t.Fatalf("%s: %+v, %v", d, g, err)
 	}
 	if err := g.Carries("tcp"); !errors.Is(err, errors.ErrUnsupported) || g.Carries("http1") != nil {
 		t.Errorf("it carries tcp: %v", err)

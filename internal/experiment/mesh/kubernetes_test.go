@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -77,8 +78,10 @@ func TestKubernetesDefinition(t *testing.T) {
 	ctx := k.InstallContext(s)
 	ctx.ClusterNetworks = []string{"10.0.0.0/8"}
 	all, err := k.Releases(s, ctx)
-	if err != nil || len(all) != 1 || all[0].Version != "1.2.3" || all[0].Namespace != "small-system" {
+	if err != nil || len(all) != 1 {
 		t.Fatalf("releases are %+v, %v", all, err)
+	} else if d := difftest.Of("all[0].Version", all[0].Version, "1.2.3", "all[0].Namespace", all[0].Namespace, "small-system"); d != "" {
+		t.Fatalf("%s: releases are %+v, %v", d, all, err)
 	}
 	got, _ := json.Marshal(all[0].Values)
 	if want := `{"deep":{"both":2,"over":3,"under":1,"user":true},"networks":["10.0.0.0/8"],"replicas":3}`; string(got) != want {

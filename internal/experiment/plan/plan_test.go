@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
@@ -325,8 +326,10 @@ func TestAA(t *testing.T) {
 	if got := ids(aa); !slices.Equal(got, []string{"envoy-rate200", "envoy-rate200-control < envoy-rate200"}) {
 		t.Errorf("treatments %v", got)
 	}
-	if len(aa.Trials) != 6 || aa.Blocks != 3 || aa.Expected != 24*time.Second || aa.Treatments[0].Levels != aa.Treatments[1].Levels {
+	if len(aa.Trials) != 6 {
 		t.Errorf("%+v", aa)
+	} else if d := difftest.Of("aa.Blocks", aa.Blocks, 3, "aa.Expected", aa.Expected, 24*time.Second, "aa.Treatments[0].Levels", aa.Treatments[0].Levels, aa.Treatments[1].Levels); d != "" {
+		t.Errorf("%s: %+v", d, aa)
 	}
 	if _, err := p.AA("linkerd", &experiment.Experiment{}, 3, time.Second); err == nil {
 		t.Error("an unknown treatment is accepted")

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/difftest"
 )
 
 const token = "0123456789abcdef0123"
@@ -86,14 +88,18 @@ func TestRead(t *testing.T) {
 		}
 		r := g.read(Query{IDs: []string{id("a"), id("b"), id("c"), "../../etc"}, Memory: true})
 		a, b := r.Containers[id("a")], r.Containers[id("b")]
-		if a.CPU != test.a || b.CPU != test.b || a.Memory != 4000 || a.Peak != 6000 || a.Throttled == nil || *a.Throttled != test.throttled {
+		if a.Throttled == nil {
 			t.Errorf("%s: %+v, %+v", name, a, b)
+		} else if d := difftest.Of("a.CPU", a.CPU, test.a, "b.CPU", b.CPU, test.b, "a.Memory", a.Memory, 4000, "a.Peak", a.Peak, 6000, "*a.Throttled", *a.Throttled, test.throttled); d != "" {
+			t.Errorf("%s: %s: %+v, %+v", d, name, a, b)
 		}
 		if len(r.Containers) != 2 || len(r.Missing) != 2 || r.Missing["../../etc"] != errBadID.Error() || !strings.Contains(r.Missing[id("c")], "no control group") {
 			t.Errorf("%s: %+v, missing %v", name, r.Containers, r.Missing)
 		}
-		if n := r.Node; n == nil || n.CPU != test.cpu || n.Pods != test.pods || n.Daemons != test.daemons || n.Kernel() != test.rest {
+		if n := r.Node; n == nil {
 			t.Errorf("%s: node %+v, %s", name, n, r.NodeErr)
+		} else if d := difftest.Of("n.CPU", n.CPU, test.cpu, "n.Pods", n.Pods, test.pods, "n.Daemons", n.Daemons, test.daemons, "n.Kernel()", n.Kernel(), test.rest); d != "" {
+			t.Errorf("%s: %s: node %+v, %s", d, name, n, r.NodeErr)
 		}
 		if r := g.read(Query{IDs: []string{id("a")}}); r.Containers[id("a")].Memory != 0 {
 			t.Errorf("%s: memory was not requested: %+v", name, r)

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/kube/rbac"
 )
 
@@ -73,7 +74,9 @@ func TestFor(t *testing.T) {
 	for _, doc := range strings.Split(b.String(), "---\n") {
 		kinds[object(t, doc).GetKind()]++
 	}
-	if kinds["ClusterRole"] != 1 || kinds["Role"] != 2 || kinds["RoleBinding"] != 2 || !strings.Contains(b.String(), "nonResourceURLs: [/metrics]") {
+	if !strings.Contains(b.String(), "nonResourceURLs: [/metrics]") {
 		t.Errorf("%v in\n%s", kinds, b.String())
+	} else if d := difftest.Of(`kinds["ClusterRole"]`, kinds["ClusterRole"], 1, `kinds["Role"]`, kinds["Role"], 2, `kinds["RoleBinding"]`, kinds["RoleBinding"], 2); d != "" {
+		t.Errorf("%s: %v in\n%s", d, kinds, b.String())
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
@@ -38,8 +39,10 @@ func written(t *testing.T, namespace string, s rbac.Subject) (all []*unstructure
 func TestManifest(t *testing.T) {
 	for namespace, kinds := range map[string][2]string{"": {"ClusterRole", "ClusterRoleBinding"}, "shop": {"Role", "RoleBinding"}} {
 		all := written(t, namespace, rbac.Subject{Kind: "User", Name: "jo"})
-		if len(all) != 2 || all[0].GetKind() != kinds[0] || all[1].GetKind() != kinds[1] || all[0].GetNamespace() != namespace {
+		if len(all) != 2 {
 			t.Fatalf("namespace %q: %v", namespace, all)
+		} else if d := difftest.Of("all[0].GetKind()", all[0].GetKind(), kinds[0], "all[1].GetKind()", all[1].GetKind(), kinds[1], "all[0].GetNamespace()", all[0].GetNamespace(), namespace); d != "" {
+			t.Fatalf("%s: namespace %q: %v", d, namespace, all)
 		}
 		if rules, _, _ := unstructured.NestedSlice(all[0].Object, "rules"); len(rules) != len(rbac.Needed(namespace != "")) {
 			t.Errorf("namespace %q: %d rules", namespace, len(rules))

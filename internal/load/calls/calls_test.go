@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/template"
@@ -57,8 +58,10 @@ func TestBodiesBesideTheTargets(t *testing.T) {
 		}
 	}
 	got, err := read(strings.NewReader("POST http://a/\n@order.json\n\nPOST http://b/\n@sub/order.json\n"), filepath.Join(dir, "targets"), nil, false)
-	if err != nil || len(got) != 2 || string(got[0].Body) != "beside" || string(got[1].Body) != "below" {
+	if err != nil || len(got) != 2 {
 		t.Errorf("%v: %+v", err, got)
+	} else if d := difftest.Of("string(got[0].Body)", string(got[0].Body), "beside", "string(got[1].Body)", string(got[1].Body), "below"); d != "" {
+		t.Errorf("%s: %v: %+v", d, err, got)
 	}
 	t.Chdir(dir)
 	if got, err = read(strings.NewReader("POST http://a/\n@order.json\n"), "standard input", nil, false); err != nil || string(got[0].Body) != "beside" {

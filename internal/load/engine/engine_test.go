@@ -17,6 +17,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/load"
 )
@@ -80,8 +81,8 @@ func TestOpenLoopSendsTheScheduleExactly(t *testing.T) {
 			p := profile(rawServer(t, replying(helloResponse)))
 			p.Workers, p.ExpectSize = workers, 5
 			r := mustRun(t, p)
-			if r.Intended != 250 || r.Sent != 250 || r.Classes[load.OK] != 250 || r.ResponseMS.Count != 250 || r.LatenessUS.Count != 250 {
-				t.Errorf("not the 250 requests of half a second at 500/s: %+v", r)
+			if d := difftest.Of("r.Intended", r.Intended, 250, "r.Sent", r.Sent, 250, "r.Classes[load.OK]", r.Classes[load.OK], 250, "r.ResponseMS.Count", r.ResponseMS.Count, 250, "r.LatenessUS.Count", r.LatenessUS.Count, 250); d != "" {
+				t.Errorf("%s: not the 250 requests of half a second at 500/s: %+v", d, r)
 			}
 			if r.Loop != "open" || r.Arrivals != load.Constant || r.Statuses["200"] != 250 {
 				t.Errorf("%+v", r)

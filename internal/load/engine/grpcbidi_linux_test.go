@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -138,8 +139,8 @@ func TestGRPCRequestStreams(t *testing.T) {
 		p.Protocol, p.GRPCStream, p.RoundTrips, p.Messages = load.ProtocolGRPC, test.server, test.trips, numbered(t, test.messages)
 		p.Rate, p.Warmup, p.Requests, p.Measure = 100, 0, 20, 20*time.Second
 		r := mustRun(t, p)
-		if r.Requests != 20 || r.Statuses["grpc-0"] != 20 || r.Messages != 20*test.answered || r.Reconnects != 0 {
-			t.Errorf("%+v: %+v", test, r)
+		if d := difftest.Of("r.Requests", r.Requests, 20, `r.Statuses["grpc-0"]`, r.Statuses["grpc-0"], 20, "r.Messages", r.Messages, 20*test.answered, "r.Reconnects", r.Reconnects, 0); d != "" {
+			t.Errorf("%s: %+v: %+v", d, test, r)
 		}
 		if early := test.method == "Short"; s.calls.Load() != 20 || !early && s.messages.Load() != 20*test.sent || len(s.wrong) > 0 {
 			t.Errorf("%+v: the server has %d calls, %d messages, %q", test, s.calls.Load(), s.messages.Load(), s.wrong)

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -99,8 +100,8 @@ func TestGRPCStreaming(t *testing.T) {
 			p.Requests, p.Measure = 20, 20*time.Second
 			r := mustRun(t, p)
 			counted := r.Statuses[test.outcome] + r.Errors[test.outcome]
-			if r.Requests != 20 || r.Classes[test.class] != 20 || counted != 20 || r.Messages != 20*test.messages {
-				t.Errorf("%s %+v: %+v", server, test, r)
+			if d := difftest.Of("r.Requests", r.Requests, 20, "r.Classes[test.class]", r.Classes[test.class], 20, "counted", counted, 20, "r.Messages", r.Messages, 20*test.messages); d != "" {
+				t.Errorf("%s: %s %+v: %+v", d, server, test, r)
 			}
 			if want := test.class == load.OK && test.messages > 0; want != (r.FirstMessageMS.Count == 20) {
 				t.Errorf("%+v: %d first messages", test, r.FirstMessageMS.Count)

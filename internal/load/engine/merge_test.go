@@ -12,6 +12,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/record"
@@ -47,8 +48,8 @@ func TestPartsMerge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Intended != 140 || m.Requests != 140 || m.Classes[load.OK] != 140 || m.ResponseMS.Count != 140 || m.LatenessUS.Count != 140 || m.Statuses["200"] != 140 {
-		t.Errorf("%+v", m)
+	if d := difftest.Of("m.Intended", m.Intended, 140, "m.Requests", m.Requests, 140, "m.Classes[load.OK]", m.Classes[load.OK], 140, "m.ResponseMS.Count", m.ResponseMS.Count, 140, "m.LatenessUS.Count", m.LatenessUS.Count, 140, `m.Statuses["200"]`, m.Statuses["200"], 140); d != "" {
+		t.Errorf("%s: %+v", d, m)
 	}
 	worst := 0.0
 	for _, r := range reports {

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -158,8 +159,10 @@ func TestTLS(t *testing.T) {
 				p.Protocol, p.Timeout, p.Drain = way.protocol, 20*time.Second, 20*time.Second // a busy machine is not a failure
 				p.TLS, p.Rate, p.Warmup, p.Tail, p.Connections, p.ExpectSize = test.tls, 20, 0, 0, 2, 5
 				r := mustRun(t, p)
-				if r.Engine != way.engine || r.Requests == 0 || r.Classes[test.class] != r.Requests || test.kind != "" && r.Errors[test.kind] != r.Requests {
+				if r.Requests == 0 || test.kind != "" && r.Errors[test.kind] != r.Requests {
 					t.Errorf("%s: %v, %v", r.Engine, r.Classes, r.Errors)
+				} else if d := difftest.Of("r.Engine", r.Engine, way.engine, "r.Classes[test.class]", r.Classes[test.class], r.Requests); d != "" {
+					t.Errorf("%s: %s: %v, %v", d, r.Engine, r.Classes, r.Errors)
 				}
 				if test.kind != "" && (r.Reasons[test.kind] == "" || r.Result.Failures[0].Detail != r.Reasons[test.kind]) {
 					t.Errorf("no reason for %q: %v, %+v", test.kind, r.Reasons, r.Result.Failures)

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/difftest"
 )
 
 const (
@@ -137,8 +139,10 @@ func TestNoByteIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, err := r.Status(t.Context())
-	if err != nil || !s.Ended || s.Exit != 0 || s.Stdout != much {
+	if err != nil || !s.Ended {
 		t.Errorf("%+v, %v", s, err)
+	} else if d := difftest.Of("s.Exit", s.Exit, 0, "s.Stdout", s.Stdout, much); d != "" {
+		t.Errorf("%s: %+v, %v", d, s, err)
 	}
 	if !bytes.Equal(got.Sum(nil), want.Sum(nil)) {
 		t.Error("other bytes arrived than were written")
@@ -208,8 +212,10 @@ func TestStop(t *testing.T) {
 	if err := r.Copy(t.Context(), Stdout, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := r.Status(t.Context()); err != nil || !s.Stopped || s.Exit != -1 || s.State != "signal: terminated" {
+	if s, err := r.Status(t.Context()); err != nil || !s.Stopped {
 		t.Errorf("%+v, %v", s, err)
+	} else if d := difftest.Of("s.Exit", s.Exit, -1, "s.State", s.State, "signal: terminated"); d != "" {
+		t.Errorf("%s: %+v, %v", d, s, err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -24,8 +25,10 @@ func TestTareCommandCarriesTheProfile(t *testing.T) {
 	if err := json.Unmarshal(b, &got); err != nil {
 		t.Fatal(err)
 	}
-	if c.Path != "/opt/tare-agent" || len(c.Args) != 1 || c.Args[0] != "load" || got.Targets[0] != p.Targets[0] || got.Rate != 100 || got.ExpectSize != -1 {
+	if len(c.Args) != 1 {
 		t.Errorf("%s %q with %s", c.Path, c.Args, b)
+	} else if d := difftest.Of("c.Path", c.Path, "/opt/tare-agent", "c.Args[0]", c.Args[0], "load", "got.Targets[0]", got.Targets[0], p.Targets[0], "got.Rate", got.Rate, 100, "got.ExpectSize", got.ExpectSize, -1); d != "" {
+		t.Errorf("%s: %s %q with %s", d, c.Path, c.Args, b)
 	}
 	if _, err := (Tare{}).Command(load.Profile{}); err == nil {
 		t.Error("an empty profile is accepted")

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -68,8 +69,10 @@ func TestGapsOfHistory(t *testing.T) {
 	h.add(refused, second(12), second(13))
 	h.add(meter.Look{}, second(14), second(34)) // ends the gap
 	h.add(meter.Look{}, second(40), second(59))
-	if len(h.gaps) != 2 || h.gaps[0].from != second(10) || h.gaps[0].to != second(34) || h.gaps[1].from != second(40) || h.gaps[1].to != second(59) {
+	if len(h.gaps) != 2 {
 		t.Fatalf("%+v", h.gaps)
+	} else if d := difftest.Of("h.gaps[0].from", h.gaps[0].from, second(10), "h.gaps[0].to", h.gaps[0].to, second(34), "h.gaps[1].from", h.gaps[1].from, second(40), "h.gaps[1].to", h.gaps[1].to, second(59)); d != "" {
+		t.Fatalf("%s: %+v", d, h.gaps)
 	}
 	if why := h.gaps[1].why.Error(); why != "the answer took 19s" {
 		t.Error(why)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/study/isotope"
 )
@@ -43,8 +44,10 @@ func TestConvert(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if top.Name != "canonical" || top.Entry != "entry" || len(top.Services) != 3 || len(notes) != 2 {
+	if len(top.Services) != 3 || len(notes) != 2 {
 		t.Errorf("%+v, notes %v", top, notes)
+	} else if d := difftest.Of("top.Name", top.Name, "canonical", "top.Entry", top.Entry, "entry"); d != "" {
+		t.Errorf("%s: %+v, notes %v", d, top, notes)
 	}
 	entry, a, b := top.Services[0], top.Services[1], top.Services[2]
 	if entry.Replicas != 1 || entry.FailedCallStatus != 500 || len(entry.Calls) != 5 {
@@ -60,14 +63,18 @@ func TestConvert(t *testing.T) {
 	if c := entry.Calls[0]; c.Service != "a" || c.RequestSize.Draw() != 1024 {
 		t.Errorf("%+v", c)
 	}
-	if c := entry.Calls[2]; c.RequestSize.Draw() != 128 || c.Probability == nil || *c.Probability != 0.5 || c.Headers["x-a"] != "1" {
+	if c := entry.Calls[2]; c.Probability == nil {
 		t.Errorf("%+v", c)
+	} else if d := difftest.Of("c.RequestSize.Draw()", c.RequestSize.Draw(), 128, "*c.Probability", *c.Probability, 0.5, `c.Headers["x-a"]`, c.Headers["x-a"], "1"); d != "" {
+		t.Errorf("%s: %+v", d, c)
 	}
 	if c := entry.Calls[4]; c.Service != "" || c.Wait.String() != "5ms" {
 		t.Errorf("%+v", c)
 	}
-	if a.Replicas != 2 || a.Errors == nil || a.Errors.Ratio != 0.05 || a.ResponseSize.Draw() != 16384 || a.Protocol != app.HTTP1 {
+	if a.Errors == nil {
 		t.Errorf("%+v", a)
+	} else if d := difftest.Of("a.Replicas", a.Replicas, 2, "a.Errors.Ratio", a.Errors.Ratio, 0.05, "a.ResponseSize.Draw()", a.ResponseSize.Draw(), 16384, "a.Protocol", a.Protocol, app.HTTP1); d != "" {
+		t.Errorf("%s: %+v", d, a)
 	}
 	if b.Protocol != app.GRPC || b.ResponseSize.Draw() != 128 || b.Errors.Ratio != 0.5 {
 		t.Errorf("%+v", b)

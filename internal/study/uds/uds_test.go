@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/importer"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -52,8 +53,10 @@ func TestRun(t *testing.T) {
 	}
 	tr := &s.Trials[0]
 	r := &tr.Record
-	if r.Error != "" || !r.Valid || tr.Mesh != "sidecar" || tr.Rate != 20 || tr.Replicas != 1 {
+	if !r.Valid {
 		t.Fatalf("%+v", tr)
+	} else if d := difftest.Of("r.Error", r.Error, "", "tr.Mesh", tr.Mesh, "sidecar", "tr.Rate", tr.Rate, 20, "tr.Replicas", tr.Replicas, 1); d != "" {
+		t.Fatalf("%s: %+v", d, tr)
 	}
 	if len(r.Sampled.Rows) != 60 || len(r.Sampled.Tasks) != 3 {
 		t.Fatalf("%d rows of %d namespaces", len(r.Sampled.Rows), len(r.Sampled.Tasks))
@@ -68,8 +71,10 @@ func TestRun(t *testing.T) {
 		}
 	}
 	l := r.Load
-	if l == nil || l.Completed != 6000 || l.Classes["2xx"] != 6000 || l.MeasureSeconds != 300 || len(l.Published) != 1 || l.Published[0].Of != "service" {
+	if l == nil || len(l.Published) != 1 {
 		t.Errorf("load %+v", l)
+	} else if d := difftest.Of("l.Completed", l.Completed, 6000, `l.Classes["2xx"]`, l.Classes["2xx"], 6000, "l.MeasureSeconds", l.MeasureSeconds, 300, "l.Published[0].Of", l.Published[0].Of, "service"); d != "" {
+		t.Errorf("%s: load %+v", d, l)
 	}
 }
 

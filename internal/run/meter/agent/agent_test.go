@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/inside/nodeagent"
 	"github.com/tare-mesh/tare/internal/kube/agents"
@@ -111,8 +112,10 @@ func TestRead(t *testing.T) {
 	}
 	before := time.Now()
 	look := read(meter.Counters)
-	if x, y := look.Tasks["x/app"], look.Tasks["y/app"]; x.CPU != 40 || y.CPU != 50 || x.At.Add(time.Hour).Before(before) || x.At.Add(time.Hour).After(time.Now()) {
+	if x, y := look.Tasks["x/app"], look.Tasks["y/app"]; x.At.Add(time.Hour).Before(before) || x.At.Add(time.Hour).After(time.Now()) {
 		t.Errorf("%+v, %+v, between %v and now", x, y, before)
+	} else if d := difftest.Of("x.CPU", x.CPU, 40, "y.CPU", y.CPU, 50); d != "" {
+		t.Errorf("%s: %+v, %+v, between %v and now", d, x, y, before)
 	}
 	if err := look.Missing["unknown/app"]; !errors.Is(err, errNoContainer) {
 		t.Errorf("unknown: %v", err)

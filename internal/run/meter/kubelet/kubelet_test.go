@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -83,22 +84,30 @@ func TestRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := l.Tasks["p-0/app"]; r.CPU != 1234567891 || r.RSS != 8462336 || r.At.UnixMilli() != 1795271164123 || r.Peak != 0 || r.Throttled != nil {
+	if r := l.Tasks["p-0/app"]; r.Throttled != nil {
 		t.Errorf("%+v", r)
+	} else if d := difftest.Of("r.CPU", r.CPU, 1234567891, "r.RSS", r.RSS, 8462336, "r.At.UnixMilli()", r.At.UnixMilli(), 1795271164123, "r.Peak", r.Peak, 0); d != "" {
+		t.Errorf("%s: %+v", d, r)
 	}
 	if r := l.Tasks["p-0/istio-proxy"]; r.CPU != 500_000_000 || r.At.UnixMilli() != 1795271165001 {
 		t.Errorf("%+v", r)
 	}
 	// One whose CPU was not read yet has no reading, whatever its memory.
-	if l.Missing["p-0/new"] == nil || l.Node == nil || l.Node.Busy != 16757500000000 || l.Node.Memory != 5275086848 || l.NodeCPUs != 2 || l.Gap != nil {
+	if l.Missing["p-0/new"] == nil || l.Node == nil || l.Gap != nil {
 		t.Errorf("%+v", l)
+	} else if d := difftest.Of("l.Node.Busy", l.Node.Busy, 16757500000000, "l.Node.Memory", l.Node.Memory, 5275086848, "l.NodeCPUs", l.NodeCPUs, 2); d != "" {
+		t.Errorf("%s: %+v", d, l)
 	}
-	if n := l.Nodes; len(n) != 1 || n[0].AllocatableCPU != 1.9 || n[0].AllocatableMemory != 1<<30 || n[0].Reading != *l.Node {
+	if n := l.Nodes; len(n) != 1 {
 		t.Errorf("%+v", n)
+	} else if d := difftest.Of("n[0].AllocatableCPU", n[0].AllocatableCPU, 1.9, "n[0].AllocatableMemory", n[0].AllocatableMemory, 1<<30, "n[0].Reading", n[0].Reading, *l.Node); d != "" {
+		t.Errorf("%s: %+v", d, n)
 	}
 	// The kubelet shares its control group with the runtime: it is counted once.
-	if len(l.Found) != 1 || l.Found[0].ID != "n1/kubelet" || l.Found[0].Plane != metric.Node || l.Tasks["n1/kubelet"].CPU != 7443587585 {
+	if len(l.Found) != 1 {
 		t.Errorf("%+v", l.Found)
+	} else if d := difftest.Of("l.Found[0].ID", l.Found[0].ID, "n1/kubelet", "l.Found[0].Plane", l.Found[0].Plane, metric.Node, `l.Tasks["n1/kubelet"].CPU`, l.Tasks["n1/kubelet"].CPU, 7443587585); d != "" {
+		t.Errorf("%s: %+v", d, l.Found)
 	}
 }
 
@@ -116,11 +125,15 @@ func TestEdge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := l.Tasks["p-0/app"]; r.Peak != 9500000 || r.Throttled == nil || *r.Throttled != 250_000_000 || r.Restarts != 3 || r.OOMKills != 1 {
+	if r := l.Tasks["p-0/app"]; r.Throttled == nil {
 		t.Errorf("%+v", r)
+	} else if d := difftest.Of("r.Peak", r.Peak, 9500000, "*r.Throttled", *r.Throttled, 250_000_000, "r.Restarts", r.Restarts, 3, "r.OOMKills", r.OOMKills, 1); d != "" {
+		t.Errorf("%s: %+v", d, r)
 	}
-	if r := l.Tasks["p-0/istio-proxy"]; r.Peak != 33000000 || r.Throttled == nil || *r.Throttled != 0 || r.OOMKills != 0 {
+	if r := l.Tasks["p-0/istio-proxy"]; r.Throttled == nil {
 		t.Errorf("%+v", r)
+	} else if d := difftest.Of("r.Peak", r.Peak, 33000000, "*r.Throttled", *r.Throttled, 0, "r.OOMKills", r.OOMKills, 0); d != "" {
+		t.Errorf("%s: %+v", d, r)
 	}
 	// The same end is not counted twice, but another one is.
 	if l, _ = read(); l.Tasks["p-0/app"].OOMKills != 1 {
