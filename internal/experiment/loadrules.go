@@ -3,7 +3,6 @@ package experiment
 import (
 	"fmt"
 	"reflect"
-	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -16,6 +15,7 @@ type loadRules struct{ validation }
 
 func (v loadRules) validate() {
 	v.gateway()
+	v.supported()
 	v.checks()
 	v.requests()
 	v.spread()
@@ -43,6 +43,37 @@ func (v loadRules) workers() {
 	}
 }
 
+// supported reports features of the load that a protocol lacks.
+func (v loadRules) supported() {
+	l, c := v.e.Load, v.e.Load.Checks
+	for _, use := range []struct {
+		path    string
+		used    bool
+		feature load.Feature
+	}{
+		{"load.headers", len(l.Headers) > 0, load.Headers},
+		{"load.checks.status", len(c.Status) > 0, load.StatusChecks},
+		{"load.checks.bodyHas", len(c.BodyHas) > 0, load.BodyChecks},
+		{"load.checks.bodyLacks", len(c.BodyLacks) > 0, load.BodyChecks},
+		{"load.checks.jsonHas", len(c.JSONHas) > 0, load.JSONChecks},
+		{"load.checks.jsonLacks", len(c.JSONLacks) > 0, load.JSONChecks},
+		{"load.requests", len(l.Requests) > 0, load.SeveralRequests},
+		{"load.cookies", l.Cookies, load.Cookies},
+		{"load.templates", l.Templates, load.Templates},
+	} {
+		for _, p := range v.requestProtocols() {
+			if use.used && !load.Supports(p, use.feature) {
+				help := "remove it, or the protocol"
+				if p == app.WebSocket && use.feature == load.SeveralRequests {
+					help = "write load.webSocket: {message: TEXT}, and the path in factors.route"
+				}
+				v.report(use.path, help, "protocol %s does not support %s", p, use.feature)
+				break
+			}
+		}
+	}
+}
+
 // checks reports conditions that no response can meet.
 func (v loadRules) checks() {
 	c := v.e.Load.Checks
@@ -67,18 +98,11 @@ func (v loadRules) checks() {
 		v.report("load.checks", "", "%d JSON fields, max %d", n, load.MaxJSONPaths)
 	}
 	for _, p := range v.e.protocols() {
-		if p == app.TCP && !reflect.ValueOf(c).IsZero() {
-			v.report("load.checks", "remove it: tare compares the bytes sent with the bytes received", "checks do not apply to protocol %s", p)
-		}
-		if p == app.WebSocket && !reflect.ValueOf(c).IsZero() && (len(c.Status) > 0 || v.e.Load.WebSocket.Answer != load.AnswerMessage) {
-			v.report("load.checks", "write load.webSocket: {answer: message}, and no status", "protocol %s compares each answer with its message, and has no statuses", p)
-			continue
-		}
-		if p == app.GRPC && len(c.JSONHas)+len(c.JSONLacks) > 0 {
-			v.report("load.checks", "", "responses of protocol %s are not JSON", p)
+		if p == app.WebSocket && !reflect.ValueOf(c).IsZero() && v.e.Load.WebSocket.Answer != load.AnswerMessage {
+			v.report("load.checks", "write load.webSocket: {answer: message}", "protocol %s compares each answer with its message", p)
 		}
 		for i, s := range c.Status {
-			if strings.HasPrefix(string(s), "grpc-") != (p == app.GRPC) && p != app.TCP {
+			if load.Supports(p, load.StatusChecks) && !load.HasStatus(p, string(s)) {
 				v.report(fmt.Sprintf("load.checks.status[%d]", i), "", "protocol %s has no status %s", p, s)
 			}
 		}

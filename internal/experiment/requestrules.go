@@ -32,9 +32,6 @@ func (v loadRules) requests() {
 		v.report("load.targets", "", "a recorded experiment has load.requests")
 	}
 	v.headers("load.headers", v.e.Load.Headers)
-	if len(v.e.Load.Headers) > 0 && slices.Contains(v.requestProtocols(), app.TCP) {
-		v.report("load.headers", "remove it, or the protocol", "protocol %s has no headers", app.TCP)
-	}
 	rs := v.e.Load.Requests
 	if len(rs) == 0 {
 		if v.doc.Has("load.requests") {
@@ -113,15 +110,10 @@ func (v loadRules) spread() {
 func (v loadRules) address(path string, r *Request) {
 	grpc, http := false, false
 	for _, p := range v.requestProtocols() {
+		if !load.Supports(p, load.SeveralRequests) {
+			return // reported already
+		}
 		grpc, http = grpc || p == app.GRPC, http || p != app.GRPC
-		if p == app.TCP {
-			v.report("load.requests", "remove it, or the protocol", "protocol %s has no requests with paths or headers", p)
-			return
-		}
-		if p == app.WebSocket {
-			v.report("load.requests", "write load.webSocket: {message: TEXT}, and the path in factors.route", "protocol %s has one message for all connections", p)
-			return
-		}
 	}
 	if r.GRPC != "" {
 		switch {

@@ -31,7 +31,7 @@ func TestHeadersOfTheLoad(t *testing.T) {
 	for file, want := range map[string]string{
 		"factors: {mesh: [none]}\nload: {headers: {Connection: close}}\n":                "x.yaml:5:17: load.headers: header Connection: tare sets it",
 		"factors: {mesh: [none]}\nload: {headers: {A: \"${lower}\"}}\n":                  "is not a placeholder",
-		"factors: {mesh: [none], protocol: [tcp]}\nload: {headers: {Host: a.example}}\n": "x.yaml:5:17: load.headers: protocol tcp has no headers",
+		"factors: {mesh: [none], protocol: [tcp]}\nload: {headers: {Host: a.example}}\n": "x.yaml:5:17: load.headers: protocol tcp does not support headers",
 	} {
 		if _, err := experiment.Parse("x.yaml", []byte(header+file), shipped()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s%v, want %q", file, err, want)
@@ -89,7 +89,7 @@ func TestStreamsOfRequests(t *testing.T) {
 		strings.Replace(text, "both", "server", 1):                                                "load.requests[0].messages: the client sends one message",
 		strings.NewReplacer("grpc: a.B/C, ", "path: /, ", ", protocol: [grpc]", "").Replace(text): "load.requests[0].stream: only a gRPC method has streams",
 		strings.Replace(text, "protocol: [grpc]", "protocol: [http3]", 1):                         "x.yaml:4:36: factors.protocol[0]: experiments have no protocol http3",
-		strings.Replace(text, "[grpc]", "[grpc, websocket]", 1):                                   "load.requests: protocol websocket has one message for all connections",
+		strings.Replace(text, "[grpc]", "[grpc, websocket]", 1):                                   "load.requests: protocol websocket does not support several requests",
 	} {
 		if _, err := experiment.Parse("x.yaml", []byte(text), k); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n%v\nwant %s", text, err, want)

@@ -76,5 +76,5 @@ func (think) describe(s *jsonschema.Schema) { s.Pattern = thinkForm }
 // statusItems allows a number as well as text.
 func statusItems(s *jsonschema.Schema) {
 	s.Type = ""
-	s.AnyOf = []*jsonschema.Schema{{Type: "integer", Minimum: "100", Maximum: "599"}, {Type: "string", Pattern: statusForm}}
+	s.AnyOf = []*jsonschema.Schema{{Type: "integer", Minimum: "100", Maximum: "999"}, {Type: "string", Pattern: load.StatusForm}}
 }

@@ -9,11 +9,10 @@ import (
 
 // serviceRows has a row for every field of a service and of a call.
 func serviceRows(names Names) []fieldRow {
-	status := func(s *jsonschema.Schema) { s.AnyOf = statuses; s.Type = "" }
 	const service, call = "application.services[].", "application.services[].calls[]."
 	return []fieldRow{
 		{service + "name", "DNS label.", nil, form(label{}.describe)},
-		{service + "replicas", "Replicas; 0: the factor replicas.", 0, limits(0, maxReplicas)},
+		{service + "replicas", "Replicas; 0: the factor replicas.", 0, serviceLimit("replicas")},
 		{service + "program", describePrograms(names.Programs), nil, enum(names.Programs.Names()...)},
 		{service + "protocol", "Protocol it speaks; default: the factor protocol.", nil, enum(app.Protocols()...)},
 		{service + "port", "Port of its Service, in a chart, manifests or a namespace; default: found, or chart.port.", 0, limits(0, 65535)},
@@ -23,16 +22,16 @@ func serviceRows(names Names) []fieldRow {
 		{service + "dir", "Working directory of the command; default: the directory of the file.", nil, nil},
 		{service + "ready", "Path that is answered with 2xx or 3xx once the program serves; default: any answer at /.", nil, nil},
 		{service + "responseSize", "Bytes of the answer: a size, or a distribution such as uniform(1KiB, 4KiB); default: the factor responseSize.", nil, nil},
-		{service + "status", "Status of every answer.", 200, form(status)},
+		{service + "status", "Status of every answer.", 200, serviceLimit("status")},
 		{service + "time", "Wait before the answer: a time, or a distribution such as lognormal(10ms, 0.5).", nil, nil},
 		{service + "delay", "Additional wait.", nil, nil},
 		{service + "cpu", "CPU time to burn for each request, at most 10s.", nil, nil},
 		{service + "memory", "Memory to hold.", nil, nil},
 		{service + "errors", "Deliberate failures.", nil, nil},
-		{service + "errors.ratio", "Share of answers.", nil, limits(0, 1)},
-		{service + "errors.status", "Status of these answers.", 500, form(status)},
-		{service + "rateLimit", "Served requests per second, others get 429; 0: no limit.", 0, limits(0, 1e7)},
-		{service + "failedCallStatus", "Status after a failed call.", 502, form(status)},
+		{service + "errors.ratio", "Share of answers.", nil, serviceLimit("errors.ratio")},
+		{service + "errors.status", "Status of these answers.", 500, serviceLimit("errors.status")},
+		{service + "rateLimit", "Served requests per second, others get 429; 0: no limit.", 0, serviceLimit("rateLimit")},
+		{service + "failedCallStatus", "Status after a failed call.", 502, serviceLimit("failedCallStatus")},
 		{service + "redirects", "Paths answered with 301, and their targets.", nil, nil},
 		{service + "calls", "Calls before the answer, in order.", nil, nil},
 		{call + "service", "Service that is called; left out: a step that only waits.", nil, nil},
@@ -40,11 +39,11 @@ func serviceRows(names Names) []fieldRow {
 		{call + "path", "Path asked for over HTTP.", "/", form(func(s *jsonschema.Schema) { s.Pattern = "^/" })},
 		{call + "alongside", "Runs in parallel with the call before.", false, nil},
 		{call + "wait", "Wait before the call: a time or distribution.", nil, nil},
-		{call + "probability", "Probability of the call.", 1, limits(0, 1)},
+		{call + "probability", "Probability of the call.", 1, serviceLimit("probability")},
 		{call + "requestSize", "Bytes of the body: a size or distribution.", nil, nil},
 		{call + "headers", "Additional headers; trace headers are forwarded anyway.", nil, nil},
 		{call + "timeout", "Timeout of an attempt; 0: none.", 0, nil},
-		{call + "retries", "Retries of a failed call.", 0, limits(0, 100)},
+		{call + "retries", "Retries of a failed call.", 0, serviceLimit("retries")},
 		{call + "newConnection", "Opens a connection for each call.", false, nil},
 		{call + "followRedirects", "Follows redirects; otherwise a redirect is a failed call.", false, nil},
 	}
@@ -70,9 +69,17 @@ func spreadSchema(t reflect.Type) *jsonschema.Schema {
 	return nil
 }
 
-var statuses = []*jsonschema.Schema{
-	{Type: "integer", Minimum: "200", Maximum: "599"},
-	{Type: "integer", Enum: []any{0}},
+// serviceLimit describes the bounds that package app checks.
+func serviceLimit(field string) form {
+	l := app.Limits[field]
+	return func(s *jsonschema.Schema) {
+		if l.OrZero {
+			s.AnyOf = []*jsonschema.Schema{{Type: "integer", Minimum: num(l.Low), Maximum: num(l.High)}, {Type: "integer", Enum: []any{0}}}
+			s.Type = ""
+			return
+		}
+		s.Minimum, s.Maximum = num(l.Low), num(l.High)
+	}
 }
 
 // The forms in which times, sizes and their distributions are written.

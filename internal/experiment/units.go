@@ -3,7 +3,6 @@ package experiment
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/load"
 )
 
 // Duration is a time.Duration written as Go writes it: "30s", "1m30s", "250ms".
@@ -19,17 +19,12 @@ type Duration = app.Duration
 // Size is a number of bytes, written as a number or with a unit: 512, "1KiB", "1MB".
 type Size = app.Size
 
-// statusForm is the form of a [Status].
-const statusForm = `^([1-5]xx|[1-5][0-9][0-9]|grpc-([0-9]|1[0-6]))$`
-
-var statusPattern = regexp.MustCompile(statusForm)
-
 // Wants describes the text for messages.
 func (Status) Wants() string { return "a status such as 200, 2xx or grpc-0" }
 
 // UnmarshalScalar reads a status.
 func (s *Status) UnmarshalScalar(text string) error {
-	if !statusPattern.MatchString(text) {
+	if !load.IsStatus(text) {
 		return fmt.Errorf("found %.40q, expected %s", text, s.Wants())
 	}
 	*s = Status(text)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/strict"
-	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/load/template"
 )
 
@@ -64,15 +63,6 @@ func (v loadRules) users() {
 	}
 	if l.Templates && len(l.Requests) == 0 {
 		v.report("load.templates", "add load.requests with expressions", "there are no requests with expressions")
-	}
-	if !l.Cookies && !l.Templates {
-		return
-	}
-	for _, p := range v.requestProtocols() {
-		if p == app.TCP || p == app.WebSocket || l.Cookies && p == app.GRPC {
-			v.report("load", "remove templates and cookies, or the protocol", "protocol %s has no cookies, and TCP and WebSocket have no templates", p)
-			return
-		}
 	}
 	for i, r := range l.Requests {
 		if l.Templates && r.GRPC != "" && template.Has(string(r.Body)) {

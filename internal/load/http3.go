@@ -29,10 +29,6 @@ func (p *Profile) validateHTTP3() (errs []error) {
 		what  string
 	}{
 		{p.Engine != EngineHTTP3, "engine " + p.Engine},
-		{p.Template != nil, "templates"}, {p.Cookies, "cookies"}, {p.Think != nil, "a think time"},
-		{p.NoKeepAlive, "a connection for every request"},
-		{p.Socket != "", "a Unix socket"},
-		{p.Resolve == ResolveConnection, "a look-up for each connection"},
 		{slices.ContainsFunc(headers, func(h string) bool {
 			name, _, _ := strings.Cut(h, ":")
 			return slices.Contains(forbiddenH2, strings.ToLower(name))

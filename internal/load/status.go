@@ -2,6 +2,7 @@ package load
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -31,21 +32,32 @@ func (p *Profile) Success() *StatusSet {
 	return s
 }
 
-// add takes a status as it is written: a code (404), a class (3xx), or one of
-// gRPC (grpc-5).
+// StatusForm is the form of a status: a code (404), a class (3xx), or one of gRPC (grpc-5).
+const StatusForm = `^([1-5]xx|[1-9][0-9][0-9]|grpc-([0-9]|1[0-6]))$`
+
+var statusForm = regexp.MustCompile(StatusForm)
+
+// IsStatus reports whether text has the [StatusForm].
+func IsStatus(text string) bool { return statusForm.MatchString(text) }
+
+// HasStatus reports whether a status is one of a protocol. An echo has none, see [StatusChecks].
+func HasStatus(protocol, status string) bool {
+	return strings.HasPrefix(status, StatusGRPCPrefix) == (protocol == ProtocolGRPC) || protocol == ProtocolTCP
+}
+
+// add adds a status, or the statuses of a class.
 func (s *StatusSet) add(text string) error {
-	if len(text) == 3 && text[1:] == "xx" && text[0] >= '1' && text[0] <= '5' {
+	if !IsStatus(text) {
+		return fmt.Errorf("expected status %q is none of the forms 200, 2xx and grpc-0", text)
+	}
+	if text[1:] == "xx" {
 		first := int(text[0]-'0') * 100
 		for code := first; code < first+100; code++ {
 			s[code] = true
 		}
 		return nil
 	}
-	n := StatusOf(text)
-	if n < 100 || n < StatusGRPC && len(text) != 3 {
-		return fmt.Errorf("expected status %q is none of the forms 200, 2xx and grpc-0", text)
-	}
-	s[n] = true
+	s[StatusOf(text)] = true
 	return nil
 }
 

@@ -29,8 +29,6 @@ func (p *Profile) validateUsers() (errs []error) {
 		}
 	}
 	unsupported(p.Cookies && p.Follow > 0, "cookies of redirects that are followed")
-	unsupported((p.Cookies || p.Template != nil) && p.Protocol == ProtocolTCP, "cookies and templates with protocol tcp")
-	unsupported(p.Cookies && p.Protocol == ProtocolGRPC, "cookies with protocol grpc")
 	if p.Template != nil {
 		unsupported(p.Follow > 0, "templates with redirects that are followed")
 		errs = append(errs, p.validateTemplates()...)
@@ -56,7 +54,7 @@ func (p *Profile) validateTemplates() (errs []error) {
 		for _, h := range call.Headers {
 			check(h, template.Header)
 			if name, _, _ := strings.Cut(h, ":"); p.Cookies && strings.EqualFold(name, "cookie") && template.Has(h) {
-				errs = append(errs, errors.New("an expression in the header Cookie, with cookies of users: the server sets them"))
+				errs = append(errs, errors.New("with --cookies the Cookie header cannot contain a template: tare fills it from the server's cookies"))
 			}
 		}
 		check(string(call.Body), template.Body)

@@ -69,9 +69,6 @@ func (p Profile) Validate() error {
 	refuse(p.Resolve != ResolveOnce && p.Resolve != ResolveConnection, "hosts are resolved %s or %s, not %q", ResolveOnce, ResolveConnection, p.Resolve)
 	refuse(IPNetworks[p.IPVersion] == "", "IP version %q is neither 4 nor 6", p.IPVersion)
 	refuse(p.Follow < 0 || p.Follow > 1000, "%d redirects are not between 0 and 1000", p.Follow)
-	if p.Follow > 0 && p.Protocol != ProtocolHTTP1 && p.Protocol != ProtocolAuto {
-		errs = append(errs, fmt.Errorf("following redirects with protocol %s: %w", p.Protocol, errors.ErrUnsupported))
-	}
 	errs = append(errs, p.validateRetryIdle()...)
 	refuse(p.GRPCStream && p.Protocol != ProtocolGRPC, "a streaming method with protocol %s: only gRPC has them", p.Protocol)
 	errs = append(errs, p.validateMessages()...)
@@ -79,7 +76,8 @@ func (p Profile) Validate() error {
 	if protocols[p.Protocol] == "" {
 		errs = append(errs, fmt.Errorf("protocol %q: %w", p.Protocol, errors.ErrUnsupported))
 	}
-	errs = append(errs, p.validateEcho()...)
+	errs = append(errs, p.validateFeatures()...)
+	errs = append(errs, p.validateSchemes()...)
 	errs = append(errs, p.validateWebSocket()...)
 	errs = append(errs, p.validateHTTP3()...)
 	errs = append(errs, p.validateCalls()...)
@@ -134,17 +132,8 @@ func (p *Profile) validateArrivals() (errs []error) {
 
 // validateHTTP2 lists the mistakes in a load over HTTP/2.
 func (p *Profile) validateHTTP2() (errs []error) {
-	unsupported := func(when bool, what string) {
-		if when {
-			errs = append(errs, fmt.Errorf("%s with protocol %s: %w", what, p.Protocol, errors.ErrUnsupported))
-		}
-	}
 	if p.Streams < 1 || p.Streams > maxStreams {
 		errs = append(errs, fmt.Errorf("%d streams are not between 1 and %d", p.Streams, maxStreams))
-	}
-	if p.Protocol != ProtocolAuto {
-		unsupported(p.NoKeepAlive, "a connection for every request")
-		unsupported(p.Portable(), "the portable engine")
 	}
 	for i, raw := range p.Targets {
 		u, err := ParseTarget(raw)
@@ -161,7 +150,9 @@ func (p *Profile) validateHTTP2() (errs []error) {
 	}
 	for _, h := range headers {
 		name, _, _ := strings.Cut(h, ":")
-		unsupported(slices.Contains(forbiddenH2, strings.ToLower(name)), "header "+name)
+		if slices.Contains(forbiddenH2, strings.ToLower(name)) {
+			errs = append(errs, fmt.Errorf("header %s with protocol %s: %w", name, p.Protocol, errors.ErrUnsupported))
+		}
 	}
 	return errs
 }
@@ -208,9 +199,6 @@ func (p *Profile) validateRetryIdle() (errs []error) {
 			errs = append(errs, fmt.Errorf("method %s is not idempotent: its requests are not retried after an idle connection was closed", method))
 		}
 	}
-	if p.Protocol != ProtocolHTTP1 && p.Protocol != ProtocolAuto {
-		errs = append(errs, fmt.Errorf("retries after an idle connection was closed, with protocol %s: %w", p.Protocol, errors.ErrUnsupported))
-	}
 	return errs
 }
 
@@ -227,9 +215,6 @@ func (p *Profile) validateCalls() (errs []error) {
 			errs = append(errs, fmt.Errorf("call %d: method %q is not a token", i+1, c.Method))
 		}
 		errs = append(errs, validateHeaders(c.Headers)...)
-	}
-	if p.Protocol == ProtocolTCP {
-		errs = append(errs, fmt.Errorf("several requests with protocol %s: %w", p.Protocol, errors.ErrUnsupported))
 	}
 	if p.Follow > 0 {
 		errs = append(errs, fmt.Errorf("following redirects of several requests: %w", errors.ErrUnsupported))
@@ -251,28 +236,18 @@ func validateHeaders(headers []string) (errs []error) {
 	return errs
 }
 
-// validateEcho names what an echo cannot be asked for, and a target that only an
-// echo can have.
-func (p *Profile) validateEcho() (errs []error) {
-	echo := p.Protocol == ProtocolTCP
+// validateSchemes lists the targets whose scheme belongs to another protocol.
+func (p *Profile) validateSchemes() (errs []error) {
 	for _, raw := range p.Targets {
 		u, err := ParseTarget(raw)
 		switch {
 		case err != nil: // named already
-		case isEcho(u) && !echo:
+		case isEcho(u) && p.Protocol != ProtocolTCP:
 			errs = append(errs, fmt.Errorf("target %s is of protocol tcp, not %s", raw, p.Protocol))
 		case isSocket(u) && p.Protocol != ProtocolWebSocket:
 			errs = append(errs, fmt.Errorf("target %s is of protocol websocket, not %s", raw, p.Protocol))
 		case isEcho(u) && u.Port() == "" && p.Socket == "":
 			errs = append(errs, fmt.Errorf("target %s names no port", raw))
-		}
-	}
-	for _, wish := range []struct {
-		there bool
-		what  string
-	}{{len(p.Headers) > 0, "headers"}, {len(p.BodyHas)+len(p.BodyLacks)+len(p.JSONHas)+len(p.JSONLacks) > 0, "checks of the body"}, {len(p.ExpectStatus) > 0, "checks of the status"}} {
-		if echo && wish.there {
-			errs = append(errs, fmt.Errorf("%s with protocol tcp: %w", wish.what, errors.ErrUnsupported))
 		}
 	}
 	return errs
@@ -286,8 +261,7 @@ func (p *Profile) validateChecks() (errs []error) {
 			errs = append(errs, err)
 			continue
 		}
-		isGRPC := slices.Contains(s[StatusGRPC:], true)
-		if isGRPC != (p.Protocol == ProtocolGRPC) && p.Protocol != ProtocolTCP {
+		if !HasStatus(p.Protocol, text) {
 			errs = append(errs, fmt.Errorf("expected status %s with protocol %s: its statuses are %s", text, p.Protocol, statusExamples(p.Protocol)))
 		}
 	}
@@ -302,9 +276,6 @@ func (p *Profile) validateChecks() (errs []error) {
 	}
 	if len(fields) > 0 && p.Method == http.MethodHead {
 		errs = append(errs, errors.New("an answer to HEAD has no body whose JSON fields could be checked"))
-	}
-	if len(fields) > 0 && p.Protocol == ProtocolGRPC {
-		errs = append(errs, fmt.Errorf("checks of JSON fields with protocol %s: %w", p.Protocol, errors.ErrUnsupported))
 	}
 	return errs
 }

@@ -45,7 +45,6 @@ func (p *Profile) validateWebSocket() (errs []error) {
 	if p.WebSocket != nil {
 		w = *p.WebSocket
 	}
-	origins, _ := p.Origins()
 	checked := len(p.BodyHas)+len(p.BodyLacks)+len(p.JSONHas)+len(p.JSONLacks) > 0 || p.ExpectSize >= 0
 	for _, wrong := range []struct {
 		found bool
@@ -58,15 +57,6 @@ func (p *Profile) validateWebSocket() (errs []error) {
 	} {
 		if wrong.found {
 			errs = append(errs, errors.New(wrong.text))
-		}
-	}
-	for _, wish := range []struct {
-		found bool
-		what  string
-	}{{p.Portable(), "the portable engine"}, {len(p.Calls) > 0 || len(p.Targets) > 1 && len(origins) < len(p.Targets), "several requests of a host"},
-		{p.Template != nil, "templates"}, {p.Cookies, "cookies"}, {len(p.ExpectStatus) > 0, "checks of the status"}} {
-		if wish.found {
-			errs = append(errs, fmt.Errorf("%s with protocol %s: %w", wish.what, p.Protocol, errors.ErrUnsupported))
 		}
 	}
 	return errs

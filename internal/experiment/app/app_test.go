@@ -47,7 +47,7 @@ func TestBrokenTopologies(t *testing.T) {
 		"name: t\nservices: [{name: a, calls: [{service: b}]}]":                                        `t.yaml:2:40: services[0].calls[0].service: there is no service "b"`,
 		"name: t\nentry: b\nservices: [{name: a}]":                                                     `t.yaml:2:8: entry: there is no service "b"`,
 		"name: t\nservices: [{name: a}, {name: a}]":                                                    `t.yaml:2:30: services[1].name: "a" is already the name of services[0]`,
-		"name: t\nservices: [{name: a, replicas: 1001}]":                                               "t.yaml:2:32: services[0].replicas: 1001 is not between 0 and 1000",
+		"name: t\nservices: [{name: a, replicas: 1001}]":                                               "t.yaml:2:32: services[0].replicas: 1001 is not from 0 to 1000",
 		"name: t\nservices:\n- {name: a, calls: [{service: b}]}\n- {name: b, calls: [{service: a}]}\n": "t.yaml:4:31: services[1].calls[0].service: the calls form a cycle: a -> b -> a",
 	} {
 		_, err := app.Decode("t.yaml", []byte(text))

@@ -3,20 +3,38 @@ package app
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
 )
 
-// Bounds of a service's configuration.
+// Limits bound the numbers of a service and of its calls, by field. The experiment file's schema has them too.
+var Limits = map[string]Limit{
+	"replicas":         {High: maxReplicas, hint: "0 uses the factor replicas"},
+	"status":           {200, 599, true, ""},
+	"failedCallStatus": {200, 599, true, ""},
+	"errors.status":    {200, 599, true, ""},
+	"errors.ratio":     {High: 1, hint: ratioHint},
+	"cpu":              {High: float64(10 * time.Second)},
+	"memory":           {High: 64 << 30},
+	"rateLimit":        {High: 1e7, hint: "0 is no limit"},
+	"probability":      {High: 1, hint: ratioHint},
+	"timeout":          {High: float64(MaxTime), hint: "0 is none"},
+	"retries":          {High: 100},
+}
+
+const ratioHint = "it is a ratio: 0.01 is 1 %"
+
+// Limit is a range with both ends: of times in ns, of sizes in bytes.
+type Limit struct {
+	Low, High float64
+	OrZero    bool // 0 means the default
+	hint      string
+}
+
 const (
-	maxCPU       = Duration(10 * time.Second)
-	maxMemory    = Size(64 << 30)
-	maxRateLimit = 1e7
-	maxRetries   = 100
-	maxHeaders   = 100
-	maxText      = 1024 // bytes of a path or of a header's value
+	maxHeaders = 100
+	maxText    = 1024 // bytes of a path or of a header's value
 )
 
 // checks reports mistakes in the fields that topologies and instances share.
@@ -26,20 +44,14 @@ type checks struct {
 }
 
 func (v checks) behavior(at string, b Behavior) {
-	v.status(join(at, "status"), b.Status)
-	v.status(join(at, "failedCallStatus"), b.FailedCallStatus)
-	if b.CPU < 0 || b.CPU > maxCPU {
-		v.report(join(at, "cpu"), fmt.Sprintf("%v is not from 0 to %v", b.CPU, maxCPU), "")
-	}
-	if b.Memory < 0 || b.Memory > maxMemory {
-		v.report(join(at, "memory"), fmt.Sprintf("%v is not from 0 to %v", b.Memory, maxMemory), "")
-	}
-	if r := b.RateLimit; !(r >= 0 && r <= maxRateLimit) {
-		v.report(join(at, "rateLimit"), fmt.Sprintf("%v requests per second is not from 0 to %v", r, float64(maxRateLimit)), "0 is no limit")
-	}
+	within(v, at, "status", b.Status)
+	within(v, at, "failedCallStatus", b.FailedCallStatus)
+	within(v, at, "cpu", b.CPU)
+	within(v, at, "memory", b.Memory)
+	within(v, at, "rateLimit", b.RateLimit)
 	if b.Errors != nil {
-		v.ratio(join(at, "errors.ratio"), b.Errors.Ratio)
-		v.status(join(at, "errors.status"), b.Errors.Status)
+		within(v, at, "errors.ratio", b.Errors.Ratio)
+		within(v, at, "errors.status", b.Errors.Status)
 	}
 	if len(b.Redirects) > maxHeaders {
 		v.report(join(at, "redirects"), fmt.Sprintf("%d redirects, more than %d", len(b.Redirects), maxHeaders), "")
@@ -76,14 +88,10 @@ func (v checks) options(at string, c CallOptions, index int) {
 		v.report(at+".alongside", "there is no call before this one", "")
 	}
 	if c.Probability != nil {
-		v.ratio(at+".probability", *c.Probability)
+		within(v, at, "probability", *c.Probability)
 	}
-	if c.Timeout < 0 || c.Timeout > Duration(MaxTime) {
-		v.report(at+".timeout", fmt.Sprintf("%v is not from 0 to %v", c.Timeout, MaxTime), "0 is none")
-	}
-	if c.Retries < 0 || c.Retries > maxRetries {
-		v.report(at+".retries", fmt.Sprintf("%d is not from 0 to %d", c.Retries, maxRetries), "")
-	}
+	within(v, at, "timeout", c.Timeout)
+	within(v, at, "retries", c.Retries)
 	if len(c.Headers) > maxHeaders {
 		v.report(at+".headers", fmt.Sprintf("%d headers, more than %d", len(c.Headers), maxHeaders), "")
 		return
@@ -96,15 +104,11 @@ func (v checks) options(at string, c CallOptions, index int) {
 	}
 }
 
-func (v checks) status(path string, status int) {
-	if status != 0 && (status < 200 || status > 599) {
-		v.report(path, fmt.Sprintf("status %d is not from 200 to 599", status), "")
-	}
-}
-
-func (v checks) ratio(path string, x float64) {
-	if !(x >= 0 && x <= 1) || math.IsNaN(x) {
-		v.report(path, fmt.Sprintf("%v is not from 0 to 1", x), "it is a ratio: 0.01 is 1 %")
+// within reports a number outside the limits of its field.
+func within[T int | float64 | Duration | Size](v checks, at, field string, x T) {
+	l := Limits[field]
+	if in := float64(x) >= l.Low && float64(x) <= l.High; !in && !(l.OrZero && x == 0) {
+		v.report(join(at, field), fmt.Sprintf("%v is not from %v to %v", x, l.Low, T(l.High)), l.hint)
 	}
 }
 

@@ -154,9 +154,7 @@ func (v validation) services() {
 		default:
 			first[s.Name] = i
 		}
-		if s.Replicas < 0 || s.Replicas > maxReplicas {
-			v.report(at+".replicas", fmt.Sprintf("%d is not between 0 and %d", s.Replicas, maxReplicas), "0 uses the factor replicas")
-		}
+		within(v.checks, at, "replicas", s.Replicas)
 		v.protocol(at+".protocol", s.Protocol, Protocols())
 		v.program(at, s)
 		v.own(at, s)

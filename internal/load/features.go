@@ -1,0 +1,72 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Feature is a property of requests that some protocols cannot have.
+type Feature string
+
+// Features that an experiment can have too.
+const (
+	Headers         Feature = "headers"
+	StatusChecks    Feature = "checks of the status"
+	BodyChecks      Feature = "checks of the body"
+	JSONChecks      Feature = "checks of JSON fields"
+	SeveralRequests Feature = "several requests"
+	Cookies         Feature = "cookies"
+	Templates       Feature = "templates"
+)
+
+// onlyHTTP1 are the protocols without features of HTTP/1.1.
+var onlyHTTP1 = []string{ProtocolHTTP2, ProtocolHTTP3, ProtocolGRPC, ProtocolTCP, ProtocolWebSocket}
+
+// features has every feature with the protocols that lack it.
+var features = []struct {
+	name    Feature
+	used    func(*Profile) bool
+	lacking []string
+}{
+	{Headers, func(p *Profile) bool { return len(p.Headers) > 0 }, []string{ProtocolTCP}},
+	{StatusChecks, func(p *Profile) bool { return len(p.ExpectStatus) > 0 }, []string{ProtocolTCP, ProtocolWebSocket}},
+	{BodyChecks, func(p *Profile) bool { return len(p.BodyHas)+len(p.BodyLacks)+len(p.JSONHas)+len(p.JSONLacks) > 0 }, []string{ProtocolTCP}},
+	{JSONChecks, func(p *Profile) bool { return len(p.JSONHas)+len(p.JSONLacks) > 0 }, []string{ProtocolTCP, ProtocolGRPC}},
+	{SeveralRequests, func(p *Profile) bool { return len(p.Calls) > 0 || p.Protocol == ProtocolWebSocket && p.sharesHosts() }, []string{ProtocolTCP, ProtocolWebSocket}},
+	{Cookies, func(p *Profile) bool { return p.Cookies }, []string{ProtocolTCP, ProtocolWebSocket, ProtocolGRPC, ProtocolHTTP3}},
+	{Templates, func(p *Profile) bool { return p.Template != nil }, []string{ProtocolTCP, ProtocolWebSocket, ProtocolHTTP3}},
+	{"a think time", func(p *Profile) bool { return p.Think != nil }, []string{ProtocolHTTP3}},
+	{"following redirects", func(p *Profile) bool { return p.Follow > 0 }, onlyHTTP1},
+	{"retries after an idle connection was closed", func(p *Profile) bool { return p.RetryIdle }, onlyHTTP1},
+	{"a connection for every request", func(p *Profile) bool { return p.NoKeepAlive }, []string{ProtocolHTTP2, ProtocolHTTP3, ProtocolGRPC}},
+	{"the portable engine", (*Profile).Portable, []string{ProtocolHTTP2, ProtocolGRPC, ProtocolWebSocket}},
+	{"a Unix socket", func(p *Profile) bool { return p.Socket != "" }, []string{ProtocolHTTP3}},
+	{"a look-up for each connection", func(p *Profile) bool { return p.Resolve == ResolveConnection }, []string{ProtocolHTTP3}},
+}
+
+// Supports reports whether requests of a protocol can have a feature.
+func Supports(protocol string, f Feature) bool {
+	for _, row := range features {
+		if row.name == f {
+			return !slices.Contains(row.lacking, protocol)
+		}
+	}
+	return true
+}
+
+// validateFeatures lists the features that the protocol lacks.
+func (p *Profile) validateFeatures() (errs []error) {
+	for _, row := range features {
+		if row.used(p) && slices.Contains(row.lacking, p.Protocol) {
+			errs = append(errs, fmt.Errorf("%s with protocol %s: %w", row.name, p.Protocol, errors.ErrUnsupported))
+		}
+	}
+	return errs
+}
+
+// sharesHosts reports whether several targets have one host.
+func (p *Profile) sharesHosts() bool {
+	origins, _ := p.Origins()
+	return len(p.Targets) > 1 && len(origins) < len(p.Targets)
+}
