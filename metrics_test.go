@@ -45,6 +45,8 @@ func metricList() string {
 			b.WriteString(" By path of the route.")
 		case slices.Equal(parts, resource):
 			b.WriteString(" By plane.")
+		case len(parts) == len(resource)+1 && slices.Equal(parts[:len(resource)], resource):
+			fmt.Fprintf(&b, " By plane, `%s` too.", parts[len(resource)])
 		case slices.Equal(parts, latency):
 			b.WriteString(" By quantile.")
 		case len(parts) > 1:

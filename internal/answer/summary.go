@@ -21,6 +21,7 @@ func reportWarnings(run *compare.Run, r *Report) []figures.Warning {
 	}
 	ws = append(ws, orderWarnings(run)...)
 	ws = append(ws, unequal(run)...)
+	ws = append(ws, foreign(run)...)
 	ws = append(ws, lostTrials(run, r.Count)...)
 	ws = append(ws, short(r.Treatments)...)
 	ws = append(ws, memoryGrows(r.Treatments)...)

@@ -57,6 +57,9 @@ type File struct {
 	Platform    struct {
 		Kind string `yaml:"kind"`
 	} `yaml:"platform"`
+	Validity struct {
+		Unattributed float64 `yaml:"unattributed"`
+	} `yaml:"validity"`
 	Decide struct {
 		Gates  []string         `yaml:"gates"`
 		Detect experiment.Share `yaml:"detect"`
@@ -128,6 +131,7 @@ func Read(d *result.Dir, o Options) (*Run, error) {
 			delete(t.Metrics, metric.NodeCPU)
 		}
 	}
+	run.invalidateForeign()
 	x.work = run.machineWork()
 	return run, nil
 }

@@ -153,11 +153,14 @@ type Idle struct {
 	Deadline Duration `yaml:"deadline" json:"deadline"`                 // max time to wait, default 60s
 }
 
+// DefaultUnattributed is the share of all CPU that may be without attribution rule.
+const DefaultUnattributed = 0.01
+
 // Validity are the limits beyond which a trial is invalid. Ratios are 0..1.
 type Validity struct {
 	ErrorRatio    float64  `yaml:"errorRatio" json:"errorRatio"`       // default 0.001
 	RateShortfall float64  `yaml:"rateShortfall" json:"rateShortfall"` // default 0.005: achieved at least 99.5 % of the requested rate
-	Unattributed  float64  `yaml:"unattributed" json:"unattributed"`   // default 0.01 of all CPU
+	Unattributed  float64  `yaml:"unattributed" json:"unattributed"`   // default [DefaultUnattributed], of all CPU
 	GeneratorCPU  float64  `yaml:"generatorCPU" json:"generatorCPU"`   // default 0.9 of one core a worker
 	Lateness      Duration `yaml:"lateness" json:"lateness"`           // p99 send lateness that marks a trial, by default 0 for max(1 ms, 10 % of p50)
 }

@@ -190,7 +190,7 @@ func defaults() *Experiment {
 		Seed:       1,
 		Probe:      true,
 		Confidence: 0.95,
-		Validity:   Validity{ErrorRatio: 0.001, RateShortfall: 0.005, Unattributed: 0.01, GeneratorCPU: 0.9},
+		Validity:   Validity{ErrorRatio: 0.001, RateShortfall: 0.005, Unattributed: DefaultUnattributed, GeneratorCPU: 0.9},
 	}
 }
 

@@ -43,7 +43,7 @@ func makeUp(environment result.Environment, records []result.Record) []unsummed 
 	checkNodes(records, all)
 	for _, trials := range groups {
 		for _, plane := range metric.Planes() {
-			if plane != metric.Node && plane != metric.Harness {
+			if plane != metric.Node && plane != metric.Harness && plane != metric.Foreign {
 				checkSame(records, all, trials, plane)
 			}
 		}
@@ -107,7 +107,7 @@ func checkSame(records []result.Record, all []unsummed, trials []int, plane metr
 		counts[n] = map[string]int{}
 		for _, t := range records[i].Tasks {
 			if t.Plane == plane {
-				counts[n][workloadOf(t.Task)]++
+				counts[n][WorkloadOf(t.Task)]++
 			}
 		}
 		for name, c := range counts[n] {
@@ -140,8 +140,8 @@ func checkSame(records []result.Record, all []unsummed, trials []int, plane metr
 // of a ReplicaSet's template and a random suffix, in Kubernetes' alphabet without vowels.
 var random = regexp.MustCompile(`(-[bcdfghjklmnpqrstvwxz2456789]{8,10})?-[bcdfghjklmnpqrstvwxz2456789]{5}(/|$)`)
 
-// workloadOf names a task by its workload, the same in each trial.
-func workloadOf(t mesh.Task) string { return random.ReplaceAllString(t.ID, "$2") }
+// WorkloadOf names a task by its workload, the same in each trial.
+func WorkloadOf(t mesh.Task) string { return random.ReplaceAllString(t.ID, "$2") }
 
 // unsum removes the sums that are unknown, each with its warning.
 func (f *figures) unsum(planes unsummed) {

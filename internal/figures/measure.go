@@ -2,6 +2,7 @@ package figures
 
 import (
 	"runtime"
+	"slices"
 
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -10,6 +11,9 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 	"golang.org/x/sync/errgroup"
 )
+
+// ForeignCPU is the metric of the CPU of other workloads on the cluster.
+var ForeignCPU = metric.Of(metric.CPUCores, string(metric.Foreign))
 
 // Warning is kept with the figures it concerns, and has a hint.
 type Warning struct {
@@ -90,7 +94,20 @@ func Measure(environment result.Environment, records []result.Record, o Options)
 	}
 	_ = group.Wait() // none of them can fail
 	dropUnlikeProbes(records, trials)
+	noForeign(records, trials)
 	return trials
+}
+
+// noForeign adds zeros to trials without workloads of others, if other trials of the run had some.
+func noForeign(records []result.Record, trials []Measured) {
+	if !slices.ContainsFunc(records, func(r result.Record) bool { return has(r.Tasks, metric.Foreign) }) {
+		return
+	}
+	for i, r := range records {
+		if len(r.Tasks) > 0 && r.Error == "" && !has(r.Tasks, metric.Foreign) {
+			trials[i].Metrics[ForeignCPU], trials[i].Metrics[metric.Of(metric.Memory, string(metric.Foreign))] = 0, 0
+		}
+	}
 }
 
 // separateNodes gives the tasks of nodes outside pods their own plane. Records made

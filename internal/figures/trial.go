@@ -211,6 +211,9 @@ func resourceFigures(f *figures, r *result.Record, seconds float64) {
 			if !ok || isNode(p) && !has(r.Tasks, metric.Node) {
 				continue
 			}
+			if isForeign(p) && res.name != metric.CPUCores && res.name != metric.Memory {
+				continue
+			}
 			switch res.name {
 			case "":
 			case metric.CPUCores:
@@ -218,7 +221,7 @@ func resourceFigures(f *figures, r *result.Record, seconds float64) {
 			default:
 				f.set(res.name+"/"+p.Name, v)
 			}
-			if r.Load == nil || r.Load.Completed <= 0 || seconds <= 0 {
+			if r.Load == nil || r.Load.Completed <= 0 || seconds <= 0 || isForeign(p) {
 				continue
 			}
 			for _, per := range res.perRequest {
@@ -294,6 +297,9 @@ func generatorCPU(planes map[metric.Plane]float64, l *result.Load, seconds float
 // isNode reports whether a part is the nodes outside pods. Runs without a cluster have none.
 func isNode(p metric.Part) bool { return len(p.Planes) == 1 && p.Planes[0] == metric.Node }
 
+// isForeign reports whether a part is the workloads of others. They answer no request of the load.
+func isForeign(p metric.Part) bool { return slices.Equal(p.Planes, []metric.Plane{metric.Foreign}) }
+
 func has(tasks []result.TaskUsage, p metric.Plane) bool {
 	for _, t := range tasks {
 		if t.Plane == p {
@@ -344,7 +350,7 @@ func missing(f *figures, tasks []result.TaskUsage) {
 // namesOf are the metrics that cannot be known without the tasks of plane.
 func namesOf(plane metric.Plane) []string {
 	var names []string
-	if plane != metric.Node { // the ratios are of pods
+	if plane != metric.Node && plane != metric.Foreign { // the ratios are of the trial's pods
 		names = append(names, metric.MeshRatio, metric.DataPlaneRatio)
 	}
 	for _, p := range metric.Parts() {

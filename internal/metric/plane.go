@@ -13,12 +13,13 @@ const (
 	Platform     Plane = "platform"     // shared pods: kube-system
 	Node         Plane = "node"         // nodes outside their pods: kubelet, container runtime, kernel
 	Harness      Plane = "harness"      // tare itself
+	Foreign      Plane = "foreign"      // workloads of others on the cluster
 	Unattributed Plane = "unattributed" // matched no attribution rule, reported and never dropped
 )
 
 // Planes lists every plane in the order in which reports print them.
 func Planes() []Plane {
-	return []Plane{App, Data, Control, Platform, Node, Unattributed, Load, Harness}
+	return []Plane{App, Data, Control, Platform, Node, Foreign, Unattributed, Load, Harness}
 }
 
 // Part is a plane, or a sum of planes: the part after the slash of a metric's name.
@@ -33,19 +34,23 @@ type Part struct {
 	Boundary string
 }
 
+// foreign is the part of other workloads. Only CPU and memory have it: other workloads answer no request of the load.
+const foreign = string(Foreign)
+
 var parts = []Part{
 	{"app", []Plane{App}, "the services under test", "application", ""},
 	{"data", []Plane{Data}, "the data plane: sidecars, node proxies, waypoints", "data plane", "data plane"},
 	{"control", []Plane{Control}, "the mesh's control plane", "control plane", ""},
 	{"platform", []Plane{Platform}, "shared pods: kube-system", "", ""},
 	{"node", []Plane{Node}, "nodes outside their pods: kubelet, container runtime, kernel", "node outside pods", ""},
+	{foreign, []Plane{Foreign}, "workloads of others on the cluster, in no sum", "other workloads", ""},
 	{"unattributed", []Plane{Unattributed}, "tasks that matched no attribution rule", "", ""},
 	{"load", []Plane{Load}, "the load generator", "load generator", ""},
 	{"harness", []Plane{Harness}, "tare itself", "tare itself", ""},
 	{"mesh", []Plane{Data, Control}, "data plane and control plane", "", "mesh"},
 	{"business", []Plane{App, Data, Control, Load}, "application, mesh and load generator, without the platform", "", "mesh + app + load"},
 	{"total", []Plane{App, Data, Control, Platform, Unattributed}, "pods that the application's owner pays for", "", ""},
-	{"cluster", []Plane{App, Data, Control, Platform, Node, Unattributed, Load}, "everything but the harness", "", "whole cluster"},
+	{"cluster", []Plane{App, Data, Control, Platform, Node, Unattributed, Load}, "everything but the harness and the workloads of others", "", "whole cluster"},
 }
 
 // Parts lists the planes and their sums. The slice is shared, so do not change it.

@@ -82,7 +82,7 @@ var rows = []Row{
 		Parts: partNames(), Headline: []string{"total", "data", "app"}, Beside: []string{"node"}, Source: Tasks, Sampled: true, SpeedSensitive: true,
 		Title: "CPU/request, %s", FamilyTitle: "CPU per request", Heads: [2]string{"CPU/request", "%s, µs"}},
 	{Name: CPUCores, Unit: "cores", Better: LowerIsBetter, Doc: "CPU time per wall-clock time over the measure phase",
-		Parts: partNames(), Source: Tasks, Sampled: true, SpeedSensitive: true,
+		Parts: append(partNames(), foreign), Source: Tasks, Sampled: true, SpeedSensitive: true,
 		Title: "CPU, %s", Heads: [2]string{"%s", "millicores"}, HeadScale: 1000},
 	{Name: CPUPer1000, Unit: "cores", Better: LowerIsBetter, Doc: "cores needed for 1000 requests/s",
 		Parts: partNames(), Source: Tasks, Sampled: true, SpeedSensitive: true,
@@ -99,7 +99,7 @@ var rows = []Row{
 	{Name: IdleMemory, Unit: "MiB", Better: LowerIsBetter, Doc: "resident memory of the idle deployment, before its load",
 		Parts: IdleParts, Source: IdleTasks, Title: "idle memory, %s"},
 	{Name: Memory, Unit: "MiB", Better: LowerIsBetter, Doc: "working set: resident memory at the end of the measure phase",
-		Parts: partNames(), Headline: []string{"data"}, Source: Tasks, Sampled: true,
+		Parts: append(partNames(), foreign), Headline: []string{"data"}, Source: Tasks, Sampled: true,
 		Title: "memory, %s", Heads: [2]string{"%s", "memory, MiB"}},
 	{Name: MemoryGrowth, Unit: "MiB/min", Better: LowerIsBetter, Doc: "growth of resident memory in the second half of the measure phase, per minute of load",
 		Parts: IdleParts, Source: Tasks, Title: "growth of memory, %s", Heads: [2]string{"growth, %s", "MiB/min"}},
@@ -246,10 +246,13 @@ func (r *Row) metric(part string) Metric {
 		Judged: r.Judged, Source: r.Source, SpeedSensitive: r.SpeedSensitive, row: r}
 }
 
+// partNames are the parts that every resource has.
 func partNames() []string {
 	var names []string
 	for _, p := range Parts() {
-		names = append(names, p.Name)
+		if p.Name != foreign {
+			names = append(names, p.Name)
+		}
 	}
 	return names
 }

@@ -232,15 +232,16 @@ type Task struct {
 	Container string            `json:"container"`           // `app`, `sidecar`, `load`, `tare`, …
 	Zone      string            `json:"zone,omitempty"`      // zone of its node
 	Labels    map[string]string `json:"labels,omitempty"`    // its labels
-	Plane     metric.Plane      `json:"plane"`               // `app`, `data`, `control`, `platform`, `unattributed`, `load`, `harness`
+	Plane     metric.Plane      `json:"plane"`               // `app`, `data`, `control`, `platform`, `foreign`, `unattributed`, `load`, `harness`
 	Role      string            `json:"role,omitempty"`      // `sidecar`, `node-proxy`, `waypoint`, …
 	Component string            `json:"component,omitempty"` // `load` for the load generator's own proxy
 }
 
-// Roles of a node's CPU outside its pods.
+// Roles of tasks.
 const (
-	RoleDaemon    = "daemon"    // kubelet, container runtime
-	RoleRemainder = "remainder" // the rest: work of the kernel, without memory
+	RoleSidecar   = "sidecar"   // proxy in a pod of a service
+	RoleDaemon    = "daemon"    // of a node outside its pods: kubelet, container runtime
+	RoleRemainder = "remainder" // of a node outside its pods, the rest: work of the kernel, without memory
 )
 
 // Rule assigns matching tasks to a plane. Every set field must match: by

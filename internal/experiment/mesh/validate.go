@@ -71,7 +71,7 @@ func (v *validation) rule(at string, r Rule) {
 func checkPlane(p metric.Plane) (hint string, ok bool) {
 	var names []string
 	for _, known := range metric.Planes() {
-		if known == metric.Unattributed || known == metric.Node {
+		if known == metric.Unattributed || known == metric.Node || known == metric.Foreign {
 			continue
 		}
 		if p == known {

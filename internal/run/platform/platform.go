@@ -215,7 +215,7 @@ type Visitor struct {
 	Name   string // of the container, with its pod and namespace
 	Began  time.Time
 	Ended  time.Time
-	System bool // one of the cluster's own components
+	System bool // one of the cluster's own components, or a workload of others: not a part of a mesh
 }
 
 // TaskFaults makes tasks fail, and undoes it. As in the other faults, errors do not repeat the name of the task or pod.

@@ -50,6 +50,10 @@ const (
 	minSurplus = 5
 	// inFlight is how long a request of a stretch between faults may be under way at its start.
 	inFlight = 100 * time.Millisecond
+	// fullNode is the share of a node's CPU above which it has none free.
+	fullNode = 0.95
+	// starvingShare of all CPU is the use of other workloads that matters on a full node.
+	starvingShare = 0.05
 	// throttleShare is the share of throttled time that causes a warning.
 	throttleShare = 0.001
 )
@@ -115,6 +119,7 @@ var checks = []validityCheck{
 	{"generator-late", grosslyLate, "reserve a CPU for the generator (platform.cpus: {load: …}), or lower the rate", withholds, latencies},
 	{"generator-late", late, "reserve a CPU for the generator (platform.cpus: {load: …}), or lower the rate", warns, latencies},
 	{"unattributed", unattributed, "add attribution rules for these tasks to the mesh definition, or stop processes outside the trial", invalidates, nil},
+	{"foreign-starves", foreignStarves, "lower the rate, add nodes, or stop the other workloads: they compete with the trial for a full node", invalidates, nil},
 	{"task-missing", taskMissing, "see its log in the trial's provenance directory", invalidates, nil},
 	{"restarted", restarted, "see its log in the trial's provenance directory, or raise its memory limit", invalidates, nil},
 	{"throttled", throttled, "raise or remove the container's CPU limit: throttled time is latency, not CPU", warns, append(slices.Clone(latencies), cpus...)},
@@ -358,10 +363,37 @@ func unattributed(s seen) string {
 		100*float64(unknown)/float64(all), 100*s.limits.Unattributed, strings.Join(who, ", "))
 }
 
+// foreignStarves finds a node without free CPU beside other workloads that use a noticeable part.
+func foreignStarves(s seen) string {
+	var all, foreign int64
+	for _, task := range s.record.Tasks {
+		if used := task.End.CPU - task.Start.CPU; task.Missing == "" {
+			all += used
+			if task.Plane == metric.Foreign {
+				foreign += used
+			}
+		}
+	}
+	if s.record.Node == nil || float64(foreign) <= starvingShare*float64(all) {
+		return ""
+	}
+	for _, n := range s.record.Node.Nodes {
+		wall := n.End.At.Sub(n.Start.At)
+		if wall <= 0 || n.CPUs < 1 {
+			continue
+		}
+		if busy := float64(n.End.Busy-n.Start.Busy) / (float64(wall) * float64(n.CPUs)); busy > fullNode {
+			return fmt.Sprintf("node %s was %.0f %% busy (limit %.0f %%), and other workloads used %.1f %% of all CPU",
+				n.Name, 100*busy, 100*fullNode, 100*float64(foreign)/float64(all))
+		}
+	}
+	return ""
+}
+
 func taskMissing(s seen) string {
 	var who []string
 	for _, task := range s.record.Tasks {
-		if task.Missing != "" && task.Plane != metric.Node {
+		if task.Missing != "" && task.Plane != metric.Node && task.Plane != metric.Foreign {
 			who = append(who, task.ID+": "+task.Missing)
 		}
 	}
@@ -372,7 +404,7 @@ func restarted(s seen) string {
 	var who []string
 	for _, task := range s.record.Tasks {
 		n := task.End.Restarts - task.Start.Restarts
-		if n <= 0 || task.Ended || replaces(s.injectedFaults(), task.Plane) {
+		if n <= 0 || task.Ended || task.Plane == metric.Foreign || replaces(s.injectedFaults(), task.Plane) {
 			continue
 		}
 		why := fmt.Sprintf("%s was restarted %s", task.ID, printable.Counted(n, "time"))
@@ -388,7 +420,7 @@ func throttled(s seen) string {
 	var who []string
 	for _, task := range s.record.Tasks {
 		wall := task.End.At.Sub(task.Start.At)
-		if task.Start.Throttled == nil || task.End.Throttled == nil || wall <= 0 || task.Ended || task.Missing != "" {
+		if task.Start.Throttled == nil || task.End.Throttled == nil || wall <= 0 || task.Ended || task.Missing != "" || task.Plane == metric.Foreign {
 			continue
 		}
 		held := *task.End.Throttled - *task.Start.Throttled

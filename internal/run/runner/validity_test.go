@@ -36,6 +36,15 @@ func soundTrial() *trial {
 	return t
 }
 
+// addForeign adds a workload of others that used CPU on a node with this busy share.
+func addForeign(t *trial, cpu int64, busy float64) {
+	at := time.Unix(1000, 0)
+	t.journal.record.Tasks = append(t.journal.record.Tasks,
+		result.TaskUsage{Task: mesh.Task{ID: "shop/web-1/web", Namespace: "shop", Plane: metric.Foreign}, End: result.Reading{CPU: cpu}})
+	t.journal.record.Node.Nodes = []result.MachineUsage{{Name: "n1", CPUs: 2, Start: result.NodeReading{At: at},
+		End: result.NodeReading{At: at.Add(10 * time.Second), Busy: int64(2e10 * busy)}}}
+}
+
 // held sets the throttled time of a task, in ten seconds.
 func held(u *result.TaskUsage, back time.Duration) {
 	none, ns := int64(0), back.Nanoseconds()
@@ -155,6 +164,14 @@ func TestChecks(t *testing.T) {
 			t.journal.record.Load.LatenessP99US, t.journal.record.Load.OwnLatenessP99US = float(11_000), float(10)
 		}, "", "", warns},
 		{"unattributed", func(t *trial) { t.journal.record.Tasks[1].End.CPU = 1e9 + 2e7 }, "unattributed", "2.0 % of all CPU", invalidates},
+		{"other workloads use a lot", func(t *trial) { addForeign(t, 4e9, 0.9) }, "", "", warns},
+		{"other workloads end and restart", func(t *trial) {
+			addForeign(t, 0, 0.99)
+			u := &t.journal.record.Tasks[2]
+			u.Missing, u.End.Restarts = "not read at the end: it ended", 1
+		}, "", "", warns},
+		{"other workloads starve the trial", func(t *trial) { addForeign(t, 4e9, 0.99) }, "foreign-starves", "node n1 was 99 % busy (limit 95 %), and other workloads used 79.9 % of all CPU", invalidates},
+		{"other workloads on a full node", func(t *trial) { addForeign(t, 2e7, 0.99) }, "", "", warns},
 		{"task missing", func(t *trial) { t.journal.record.Tasks[0].Missing = "not read at the end: it ended" }, "task-missing", "echo-0/app: not read at the end", invalidates},
 		{"clock stepped", func(t *trial) { t.seen.stepped = -time.Second }, "clock-stepped", "stepped by -1s during", warns},
 		{"clock slewed", func(t *trial) { t.seen.stepped = 90 * time.Millisecond }, "", "", warns},

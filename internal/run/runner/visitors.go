@@ -10,17 +10,17 @@ import (
 )
 
 // visits records the tasks of others that came and went within the measure phase. Their CPU
-// is unknown, and the sums do not contain it. The cluster's own are a warning, all others
-// invalidate the trial.
+// is unknown, and the sums do not contain it. Those of the cluster and of other workloads are a warning. Others may be
+// parts of a mesh, and invalidate the trial.
 func (m *measurement) visits() {
 	if m.deployment.Visitors == nil {
 		return
 	}
 	// Tasks were listed a moment before the edge at the beginning.
-	system, foreign := split(m.deployment.Visitors.Visitors(m.load.edges.begin.Add(-listLead), m.load.edges.end))
+	system, unknown := split(m.deployment.Visitors.Visitors(m.load.edges.begin.Add(-listLead), m.load.edges.end))
 	w := result.Warning{Code: "came-and-went", Hint: "find the workload, Job or CronJob that starts it, and suspend it during the run"}
-	if len(foreign) > 0 {
-		w.Invalidates, w.Message = true, visitText(foreign)
+	if len(unknown) > 0 {
+		w.Invalidates, w.Message = true, visitText(unknown)
 	} else if len(system) > 0 {
 		w.Message = visitText(system)
 	} else {
@@ -29,15 +29,15 @@ func (m *measurement) visits() {
 	m.load.journal.warn(w)
 }
 
-func split(all []platform.Visitor) (system, foreign []platform.Visitor) {
+func split(all []platform.Visitor) (system, unknown []platform.Visitor) {
 	for _, v := range all {
 		if v.System {
 			system = append(system, v)
 		} else {
-			foreign = append(foreign, v)
+			unknown = append(unknown, v)
 		}
 	}
-	return system, foreign
+	return system, unknown
 }
 
 // visitText names at most four visitors.

@@ -146,11 +146,11 @@ func checkPlanes(t *testing.T, d platform.Running, namespace string) {
 		if task.Namespace != namespace {
 			t.Errorf("a task of namespace %s", task.Namespace)
 		}
-		if shop := task.Pod == "shop"; shop != (task.Plane == metric.Unattributed) {
+		if shop := task.Pod == "shop"; shop != (task.Plane == metric.Foreign) {
 			t.Errorf("%s has plane %s", task.ID, task.Plane)
 		}
 	}
-	if planes[metric.App] != 2 || planes[metric.Load] != 1 || planes[metric.Unattributed] != 1 {
+	if planes[metric.App] != 2 || planes[metric.Load] != 1 || planes[metric.Foreign] != 1 {
 		t.Errorf("%v", planes)
 	}
 }

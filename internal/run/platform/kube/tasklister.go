@@ -49,13 +49,16 @@ func (l *taskLister) Tasks(ctx context.Context) ([]platform.Task, error) {
 			t := mesh.Task{ID: taskID(name+"/"+container, generation), Namespace: pod.Namespace, Pod: pod.Name,
 				Service: l.serviceOf(pod), Container: container, Labels: pod.Labels, Zone: l.nodes.zoneOf(pod)}
 			t = l.attribute(t, l.ofForeign(pod, container), l.owns(pod), cluster.IsSystem(pod))
+			if l.ofOthers(pod) && (t.Plane == metric.Unattributed || t.Role == mesh.RoleSidecar) {
+				t.Plane, t.Role, t.Component = metric.Foreign, "", ""
+			}
 			if t.Plane == metric.Unattributed && l.otherMesh(pod) {
 				continue
 			}
 			if agents.Owns(pod, l.options.Run) || l.original(pod) {
 				t.Plane, t.Role, t.Component = metric.Harness, "", ""
 			}
-			if t.Plane == metric.Platform && ofDaemonSet(pod) && l.options.Interest != nil && !l.options.Interest[pod.Spec.NodeName] {
+			if (t.Plane == metric.Platform && ofDaemonSet(pod) || t.Plane == metric.Foreign) && l.options.Interest != nil && !l.options.Interest[pod.Spec.NodeName] {
 				continue
 			}
 			t.Labels = nil // only the attribution rules need them
@@ -68,6 +71,12 @@ func (l *taskLister) Tasks(ctx context.Context) ([]platform.Task, error) {
 // besideRound reports whether a pod is of another trial of the same round, which has a record of its own.
 func (l *taskLister) besideRound(pod *corev1.Pod) bool {
 	return l.spec.Trial.Round > 0 && !agents.Owns(pod, l.options.Run) && strings.HasPrefix(pod.Namespace, namespacePrefix(l.options.Run))
+}
+
+// ofOthers reports whether a pod is neither of a run, nor of the cluster, nor in the namespace of a mesh of the run.
+func (t *trial) ofOthers(pod *corev1.Pod) bool {
+	return !t.owns(pod) && pod.Labels[cluster.LabelRun] == "" && !strings.HasPrefix(pod.Namespace, namespacePrefix(t.options.Run)) &&
+		!slices.Contains(t.options.meshNamespaces, pod.Namespace) && !cluster.IsSystem(pod)
 }
 
 // otherMesh reports whether a pod is of a mesh that other trials of the same round use.

@@ -34,8 +34,8 @@ func TestTasksOfRound(t *testing.T) {
 		}
 	}
 	for round, want := range map[int][]string{
-		0: {"agent harness", "agent-of-s unattributed", "beside unattributed", "control unattributed", "dns platform", "foreign unattributed", "own unattributed"},
-		1: {"agent harness", "agent-of-s unattributed", "dns platform", "foreign unattributed", "own unattributed"},
+		0: {"agent harness", "agent-of-s unattributed", "beside unattributed", "control unattributed", "dns platform", "foreign foreign", "own unattributed"},
+		1: {"agent harness", "agent-of-s unattributed", "dns platform", "foreign foreign", "own unattributed"},
 	} {
 		of := &trial{options: &Options{Run: "r", meshNamespaces: homes([]mesh.Definition{{Kubernetes: &mesh.Kubernetes{Namespace: "mesh-system"}}, {}})},
 			namespace: "tare-r-1", spec: platform.Spec{Mesh: noMesh(t), Trial: plan.Trial{Round: round, Ordinal: 1}}}
@@ -56,7 +56,7 @@ func TestTasksOfRound(t *testing.T) {
 }
 
 // Nodes of interest can have pods of the trial, or have pods of the cluster. Pods of DaemonSets are on every node, and on
-// the others no tasks. A pod of the mesh or of others is a task anywhere.
+// the others no tasks. A pod of the mesh is a task anywhere.
 func TestNodesOfInterest(t *testing.T) {
 	nodes := []Node{{Name: "app", Schedulable: true, Role: RoleApplication}, {Name: "spare", Schedulable: true}, {Name: "control"}, {Name: "gpu"}}
 	pod := func(namespace, name, node, owner string) *corev1.Pod {
@@ -81,8 +81,8 @@ func TestNodesOfInterest(t *testing.T) {
 		}
 	}
 	for affinity, want := range map[string]struct{ nodes, tasks []string }{
-		affinityAuto:   {[]string{"app", "control", "spare"}, []string{"api control", "dns app", "foreign gpu", "net-app app", "net-control control", "net-spare spare"}},
-		AffinityLabels: {[]string{"app", "control"}, []string{"api control", "dns app", "foreign gpu", "net-app app", "net-control control"}},
+		affinityAuto:   {[]string{"app", "control", "spare"}, []string{"api control", "dns app", "net-app app", "net-control control", "net-spare spare"}},
+		AffinityLabels: {[]string{"app", "control"}, []string{"api control", "dns app", "net-app app", "net-control control"}},
 	} {
 		interest := NodesOfInterest(nodes, list, affinity)
 		if got := slices.Sorted(maps.Keys(interest)); !slices.Equal(got, want.nodes) {

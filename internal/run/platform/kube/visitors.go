@@ -90,7 +90,7 @@ func (v *visitors) follow(l *life, pod *corev1.Pod, s corev1.ContainerStatus, de
 	}
 	if (started || l.running) && !running && len(v.visits) < maxVisits {
 		v.visits = append(v.visits, visit{platform.Visitor{Name: pod.Namespace + "/" + pod.Name + "/" + s.Name, Began: l.began, Ended: now,
-			System: cluster.IsSystem(pod)}, pod.Spec.NodeName})
+			System: cluster.IsSystem(pod) || v.pods.ofOthers(pod)}, pod.Spec.NodeName})
 	}
 	l.running = running
 }
