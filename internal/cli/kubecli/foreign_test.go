@@ -481,7 +481,7 @@ func (f *foreign) copies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stamp := cluster.Stamp{Run: "test-shop"}
+	stamp := cluster.Stamp{Run: "test-shop", Foreign: true}
 	for _, o := range objects {
 		if err := f.cluster.Apply(t.Context(), stamp, o); err != nil {
 			t.Fatal(err)

@@ -103,3 +103,46 @@ func othersWork(t *testing.T, k *cluster.Cluster, applications int) string {
 	}
 	return namespace
 }
+
+// The permissions that `cluster rbac --for` prints are enough to copy a running application, and to run one of tare's own.
+// The copy has none of tare's objects, such as the Role that permits the copy.
+func TestKubernetesPrintedPermissions(t *testing.T) {
+	kubeconfig := clusterOfTests(t)
+	r := experimentOnKubernetes(t, "")
+	apply := exec.Command(os.Getenv("TARE_TEST_KUBECTL"), "--kubeconfig", kubeconfig, "apply", "-f", "-") // as its owner does, without marks of a run
+	apply.Stdin = strings.NewReader(deskObjects)
+	if out, err := apply.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	t.Cleanup(func() {
+		if err := r.cluster.Delete(context.Background(), nil, cluster.Ref{Kind: cluster.KindNamespace, Name: "desk"}); err != nil {
+			t.Error(err)
+		}
+	})
+	workloads := []cluster.Ref{{Kind: cluster.KindDeployment, Namespace: "desk", Name: "front"}, {Kind: cluster.KindStatefulSet, Namespace: "desk", Name: "back"}}
+	if err := r.cluster.WaitReady(t.Context(), nil, workloads...); err != nil {
+		t.Fatal(err)
+	}
+	for name, application := range map[string]string{"namespace": "{namespace: desk, entry: front}", "topology": "{topology: echo}"} {
+		t.Run(name, func(t *testing.T) {
+			r := experimentOnKubernetes(t, `
+application: `+application+`
+factors: {mesh: [none], rate: [20], connections: [2]}
+phases: {warmup: 2s, measure: 5s, drain: 1s, idle: {cpu: 100, deadline: 1s}}
+validity: {errorRatio: 0.05, rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}
+blocks: 1
+probe: false
+`)
+			file := r.args[1]
+			account := limitedAccount(t, r.cluster, kubeconfig, r.bin, "--for", file, "--set", "platform={kind: kubernetes, inUse: allow, image: '"+kubernetesImage+"', kubeconfig: "+kubeconfig+"}")
+			for i := range r.args {
+				r.args[i] = strings.ReplaceAll(r.args[i], kubeconfig, account)
+			}
+			for _, record := range r.records(t, console.Done, nil) {
+				if !usable(record) {
+					t.Errorf("%s: %s%+v", record.ID, record.Error, record.Warnings)
+				}
+			}
+		})
+	}
+}

@@ -68,6 +68,8 @@ func (s *Set) keeps(o Object, running bool) bool {
 		return false
 	case o.kind() == "ServiceAccount" && o.name() == "default":
 		return o["imagePullSecrets"] != nil
+	case running && text(o, "metadata", "labels", "app.kubernetes.io/managed-by") == "tare": // permissions to copy it, and records
+		return false
 	case running && len(items(o, "metadata", "ownerReferences")) > 0: // its controller makes it again
 		return false
 	case running && o.kind() == "Job":
