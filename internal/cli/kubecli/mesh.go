@@ -331,9 +331,12 @@ func printChecks(c *cli.CommandLine, name string, checks []check.Check) error {
 	var rows [][]string
 	for _, one := range checks {
 		word := "ok"
-		if !one.OK {
+		switch {
+		case !one.OK:
 			word = "FAILED"
 			failed++
+		case one.Caution != "":
+			word = "caution"
 		}
 		rows = append(rows, []string{word, one.Name, one.Detail})
 	}
@@ -341,7 +344,10 @@ func printChecks(c *cli.CommandLine, name string, checks []check.Check) error {
 		return err
 	}
 	for _, one := range checks {
-		if one.Hint != "" && !one.OK {
+		if one.OK && one.Caution != "" {
+			fmt.Fprintf(c.Err, "caution: %s: %s\n", one.Name, one.Caution)
+		}
+		if one.Hint != "" && (!one.OK || one.Caution != "") {
 			fmt.Fprintf(c.Err, "hint: %s: %s\n", one.Name, one.Hint)
 		}
 	}
@@ -359,7 +365,8 @@ func newMeshUninstall(c *cli.CommandLine, f *meshFlags) *cobra.Command {
 		Long: `uninstall removes a mesh's charts and their leftovers: CRDs, webhook configurations,
 cluster roles, config maps in every namespace. It fails if any remain. If the mesh has a
 CNI agent, and the cluster is marked as disposable, a pod on each node checks for files of
-the agent. Remove the applications in the mesh first.`,
+the agent. It refuses a mesh whose proxies run in pods, or with objects of its kinds that
+tare did not make.`,
 		Example: `  tare mesh uninstall istio
   tare mesh uninstall istio --force   # not installed by tare`,
 		Args:              cobra.ExactArgs(1),
@@ -379,7 +386,7 @@ the agent. Remove the applications in the mesh first.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "remove it even if tare did not install it, or has its definition only in the cluster")
+	cmd.Flags().BoolVar(&force, "force", false, "remove it even if it is in use, if tare did not install it, or has its definition only in the cluster")
 	cmd.Flags().StringVar(&image, "image", "", "`image` of tare-agent, for the pods that check the nodes (default: the image of this version)")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "deadline of the command")
 	return cmd

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -81,6 +82,9 @@ func (k *plaintextCheck) check(ctx context.Context, g podGroups) ([]result, erro
 			sent++
 			if admitted {
 				r.Detail, r.Hint = fmt.Sprintf("port %d of pod %s answered: %s", port, p.Name, detail), "the mesh's policy is not in force, or the pod is not in the mesh"
+				if missing := k.policiesMissing(ctx); missing != "" {
+					r.Hint = missing
+				}
 				return []result{r}, nil
 			}
 		}
@@ -91,6 +95,39 @@ func (k *plaintextCheck) check(ctx context.Context, g podGroups) ([]result, erro
 		r.Caution, r.Hint = "plaintext to the application was not tested: no TCP port is declared", "declare the application's ports in a Service or in its containers"
 	}
 	return []result{r}, nil
+}
+
+// policiesMissing is a hint that lists the objects that trials apply in their namespace to refuse plaintext, and that
+// this namespace lacks. It is "" if there are none, or if they cannot be read.
+func (k *plaintextCheck) policiesMissing(ctx context.Context) string {
+	enrolled, err := k.k.Enrol(k.settings, k.target.Namespace, k.target.way())
+	if err != nil || k.cluster == nil {
+		return ""
+	}
+	var missing []cluster.Ref
+	var documents []string
+	for _, text := range enrolled.Manifests {
+		objects, err := parseManifests([]byte(text))
+		if err != nil {
+			return ""
+		}
+		for _, o := range objects {
+			o.SetNamespace(k.target.Namespace)
+			ref, err := cluster.RefOf(o)
+			if err != nil {
+				return ""
+			}
+			if _, err := k.cluster.Get(ctx, ref); cluster.IsNotFound(err) {
+				missing = append(missing, ref)
+				documents = append(documents, strings.TrimSpace(text))
+			}
+		}
+	}
+	if missing == nil {
+		return ""
+	}
+	return fmt.Sprintf("trials apply a policy that namespace %s lacks (%s): apply it, or verify with the mesh's policy as it is (--option mtls=PERMISSIVE of istio). `kubectl apply -n %s -f -` with\n%s",
+		k.target.Namespace, list(missing), k.target.Namespace, documents[0])
 }
 
 // portOf is the pod's first port of a Service, otherwise of a container that is not a proxy, 0 if it has none.
@@ -142,10 +179,14 @@ func isTCP(p corev1.Protocol) bool { return p == corev1.ProtocolTCP || p == "" }
 type apiServerProxy struct{ cluster *cluster.Cluster }
 
 func (a apiServerProxy) request(ctx context.Context, p *corev1.Pod, port int32) (admitted bool, detail string, err error) {
+	return throughAPIServer(ctx, a.cluster.Typed(), p, port)
+}
+
+func throughAPIServer(ctx context.Context, client kubernetes.Interface, p *corev1.Pod, port int32) (admitted bool, detail string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, getWithin)
 	defer cancel()
 	var code int
-	r := a.cluster.Typed().CoreV1().RESTClient().Get().Namespace(p.Namespace).Resource("pods").
+	r := client.CoreV1().RESTClient().Get().Namespace(p.Namespace).Resource("pods").
 		Name(fmt.Sprintf("http:%s:%d", p.Name, port)).SubResource("proxy").Suffix("/").Do(ctx).StatusCode(&code)
 	return judgeAnswer(code, r.Error())
 }
@@ -167,6 +208,9 @@ func judgeAnswer(code int, failure error) (admitted bool, detail string, err err
 	}
 	text := failure.Error()
 	if status := apierrors.APIStatus(nil); errors.As(failure, &status) {
+		if code == 0 { // client-go keeps the status code of a text, such as Go's 404 and Envoy's 403, only in the error
+			code = int(status.Status().Code)
+		}
 		text += " " + status.Status().Message
 		if d := status.Status().Details; d != nil {
 			for _, c := range d.Causes {

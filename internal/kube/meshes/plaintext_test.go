@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/difftest"
@@ -191,5 +194,31 @@ func TestImpossibleCheckIsDecided(t *testing.T) {
 	lost.impossible = true
 	if _, decided := round(2*decideWithin, lost); decided {
 		t.Error("the earlier failure counts")
+	}
+}
+
+// The API server passes on what a pod answers. A client keeps the status code of a text only in its error: Go's 404 is an
+// answer of the application, and Envoy's 403 a refusal.
+func TestAnswersThroughAPIServer(t *testing.T) {
+	for status, c := range map[int]struct {
+		text     string
+		admitted bool
+	}{
+		http.StatusNotFound:  {"404 page not found", true},
+		http.StatusForbidden: {"RBAC: access denied", false},
+		http.StatusOK:        {"ok", true},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, c.text, status) }))
+		web := podWith("web")
+		web.Namespace = "shop"
+		typed, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		admitted, detail, err := throughAPIServer(t.Context(), typed, web, 8080)
+		if want := fmt.Sprintf("status %d", status); err != nil || admitted != c.admitted || detail != want {
+			t.Errorf("status %d: admitted %v, %q, %v", status, admitted, detail, err)
+		}
+		server.Close()
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
@@ -62,10 +63,68 @@ func (u *uninstaller) run(ctx context.Context, force bool) error {
 		}
 		return u.failed("uninstall", hint.New("if they are not needed, --force removes them", "%w, and the cluster has objects of it: %s", ErrNotInstalled, list(found)))
 	}
+	if !force {
+		if err := u.refuseInUse(ctx); err != nil {
+			return u.failed("uninstall", err)
+		}
+	}
 	if err := u.remove(ctx); err != nil {
 		return u.failed("uninstall", err)
 	}
+	if pods, err := u.withProxies(ctx); err == nil && len(pods) > 0 {
+		u.report("%s still run its proxy without a control plane: %s; recreate them", printable.Counted(len(pods), "pod"), list(pods))
+	}
 	return nil
+}
+
+// refuseInUse refuses to remove a mesh with objects that others configured, or with pods that run its proxy.
+func (u *uninstaller) refuseInUse(ctx context.Context) error {
+	all, err := u.objects(ctx, cluster.Query{})
+	if err != nil {
+		return err
+	}
+	own := customResources(all, u.isLeftover)
+	var others []cluster.Ref
+	for _, o := range all {
+		if o.Namespace != "" && slices.Contains(own, o.Ref) && !slices.Contains(u.homes(), o.Namespace) && o.Labels[cluster.LabelManagedBy] != cluster.ManagedBy {
+			others = append(others, o.Ref)
+		}
+	}
+	if len(others) > 0 && !u.others {
+		return hint.New("keep copies of those that you need; --force deletes them with the mesh", "objects of its kinds that tare did not make would be deleted with it: %s", list(others))
+	}
+	pods, err := u.withProxies(ctx)
+	if err == nil && len(pods) > 0 {
+		return hint.New("remove these applications, or recreate their pods without the mesh; --force uninstalls it now", "%s run its proxy: %s",
+			printable.Counted(len(pods), "pod"), list(pods))
+	}
+	return err
+}
+
+// withProxies lists the pods outside the mesh's own namespaces that run its proxy.
+func (u *uninstaller) withProxies(ctx context.Context) (found []cluster.Ref, err error) {
+	if u.others {
+		return nil, nil // the proxies may be of other revisions
+	}
+	pods, err := podReader{u.cluster}.list(ctx, "")
+	for _, p := range pods {
+		if slices.Contains(u.homes(), p.Namespace) {
+			continue
+		}
+		if slices.ContainsFunc(u.k.Proxies, func(x mesh.Proxy) bool { has, _ := proxyOf(p, x.Container); return has && x.In == mesh.InPod }) {
+			found = append(found, cluster.Ref{Kind: cluster.KindPod, Namespace: p.Namespace, Name: p.Name})
+		}
+	}
+	return found, err
+}
+
+// homes are the namespaces of the mesh's control plane and of its charts.
+func (u *uninstaller) homes() []string {
+	all := []string{u.k.Namespace}
+	for _, c := range u.k.Charts {
+		all = append(all, cmp.Or(c.Namespace, u.k.Namespace))
+	}
+	return all
 }
 
 // revisions are the installed revisions of a mesh that is none itself.
