@@ -23,6 +23,7 @@ var Figures = []struct{ ID, Doc string }{
 	{metric.Capacity, "response time against rate with the objective (--choose part=p99)"},
 	{"rate", "cost against rate with the fitted line and its band (--choose part=NAME)"},
 	{"timeline", "one trial, second by second (--choose trial=ID)"},
+	{"memory", "resident memory over the measure phase, where it grows or is measured for long"},
 	{"boundary", "the change after each block against the limit of a gate (--choose gate=N)"},
 	{"changes", "what changed: BASE… NEW, as tare compare"},
 	{"history", "run by run, as tare history (--choose series=N)"},

@@ -23,10 +23,11 @@ type figureData struct {
 	Looks      []looks     `json:"looks,omitempty"`
 	References []reference `json:"references,omitempty"`
 	Searches   []searched  `json:"searches,omitempty"`
+	Memory     []memory    `json:"memory,omitempty"`
 }
 
 func figureDataOf(s Source) figureData {
-	return figureData{slicesOf(s), heatOf(s.Dir), looksOf(s), referencesOf(s.Report), searchesOf(s.Dir)}
+	return figureData{slicesOf(s), heatOf(s.Dir), looksOf(s), referencesOf(s.Report), searchesOf(s.Dir), memoryOf(s)}
 }
 
 // sliced is the CPU per request in the slices of one trial.

@@ -112,3 +112,51 @@ func checkLooks(t *testing.T, gated *result.Dir, o compare.Options) {
 		t.Errorf("the last look is %+v, the decision %+v", last, want)
 	}
 }
+
+// The course of memory is drawn where it grows, and sums the tasks of a plane.
+func TestMemoryIsDrawnWhereItGrows(t *testing.T) {
+	for _, grows := range []bool{true, false} {
+		s := answertest.Quickstart()
+		s.Blocks = 3
+		s.Change = func(r *result.Record) {
+			for i := range r.Tasks {
+				r.Tasks[i].End.Peak = 64 << 20
+				for second := range 5 {
+					rss := int64(20 << 20)
+					if grows && r.Tasks[i].Plane == metric.Data {
+						rss += int64(second) * (1<<20 + int64(r.Block)<<10) // equal slopes have no interval
+					}
+					r.Tasks[i].Memory = append(r.Tasks[i].Memory, result.MemoryReading{Seconds: float64(second), RSS: rss})
+				}
+			}
+		}
+		d := s.Write(t, filepath.Join(t.TempDir(), "run"))
+		defer d.Close()
+		r, err := answer.Analyze(d, compare.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := page.Data(page.Source{Analysis: answer.Analysis{Report: r, Dir: d}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var data struct {
+			Memory []struct {
+				Treatment, Plane string
+				Block            int
+				Points           [][2]float64
+			}
+		}
+		if err := json.Unmarshal(text, &data); err != nil {
+			t.Fatal(err)
+		}
+		if drawn := len(data.Memory) > 0; drawn != grows {
+			t.Errorf("memory grows: %v, and is drawn: %v", grows, drawn)
+		}
+		for _, m := range data.Memory {
+			if last := m.Points[len(m.Points)-1]; m.Plane == "data plane" && last != [2]float64{4, 48.0234375} && m.Block == 3 {
+				t.Errorf("%s ends with %v, want second 4 and two sidecars of 24 MiB and 12 KiB", m.Treatment, last)
+			}
+		}
+	}
+}

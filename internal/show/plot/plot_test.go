@@ -110,7 +110,7 @@ func TestEveryFormat(t *testing.T) {
 		for _, format := range Formats() {
 			var a, b bytes.Buffer
 			err := Draw(&a, data(t, s), format, drawing(figure.ID))
-			if slices.Contains([]string{"capacity", "rate", "timeline", "changes", "history", "runs"}, figure.ID) { // one run, one rate, and no seconds
+			if slices.Contains([]string{"capacity", "rate", "timeline", "memory", "changes", "history", "runs"}, figure.ID) { // one run, one rate, no seconds, and steady memory
 				if !errors.Is(err, ErrNoFigure) {
 					t.Errorf("%s: %v", figure.ID, err)
 				}

@@ -126,5 +126,31 @@ globalThis.tareDataFigures = function ({ Plot, content, base, known, amount, sig
     };
   }
 
-  return { slices, heat, band, references, referenceNote, boundary };
+  // 8. memory over the measure phase: a line a trial.
+  function memory() {
+    const all = content.memory ?? [];
+    if (!all.length) return null;
+    const planes = [...new Set(all.map((m) => m.plane))];
+    return {
+      id: "memory", title: "Memory over the measure phase",
+      caption: "Resident memory of each deployment, a line a trial. Where it still grows at the end, a longer phase would end with more.",
+      columns: ["treatment", "block", "plane", "second", "MiB"], rows: all.flatMap((m) => m.points.map(([s, mib]) => [name(m.treatment), m.block, m.plane, s, mib])),
+      panels: planes.map((plane) => {
+        const own = all.filter((m) => m.plane === plane);
+        const data = own.flatMap((m) => m.points.map(([at, mib]) => ({ treatment: m.treatment, trial: `${m.treatment} ${m.block}`, at, mib, tip: `${name(m.treatment)}, block ${m.block}, second ${amount(at)}\n${amount(mib)} MiB` })));
+        return {
+          title: `memory, ${plane} (MiB, over seconds)`, legend: legendOf([...new Set(own.map((m) => m.treatment))]), about: `${own.length} trials`,
+          plot: (width) => ({
+            ...frame, width, height: 260, x: x("seconds of the measure phase", width), y: { label: null, grid: true, nice: true, tickFormat: amount },
+            marks: [
+              Plot.line(data, { x: "at", y: "mib", z: "trial", stroke: (d) => look(d.treatment).color, strokeOpacity: 0.7, className: "mark-memory" }),
+              Plot.dot(data, { x: "at", y: "mib", r: 2, symbol: (d) => look(d.treatment).symbol, fill: (d) => look(d.treatment).color, title: "tip", tip: tips }),
+            ],
+          }),
+        };
+      }),
+    };
+  }
+
+  return { slices, heat, memory, band, references, referenceNote, boundary };
 };
