@@ -16,7 +16,7 @@ type Role struct {
 	Plane     metric.Plane        `json:"plane"`
 	Role      string              `json:"role"`
 	Component string              `json:"component,omitempty"`
-	Metrics   map[string]Estimate `json:"metrics"` // by base name, e.g. that of CPU cores
+	Metrics   map[string]Estimate `json:"metrics"` // by base name, e.g. of CPU cores
 }
 
 // roles estimates each role of the data plane over the trials.

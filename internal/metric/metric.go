@@ -98,7 +98,7 @@ func expand(rows []Row) ([]Metric, map[string]int) {
 	return all, places
 }
 
-// All lists every metric but those of routes, in the order of reports. The slice is
+// All lists every metric except metrics of routes, in the order of reports. The slice is
 // shared, so do not change it.
 func All() []Metric { return metrics }
 

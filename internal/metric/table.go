@@ -62,9 +62,9 @@ type Row struct {
 	Sampled        bool // known of trials whose CPU and memory were sampled
 	SpeedSensitive bool
 	Title          string    // in words, where %s is the part
-	FamilyTitle    string    // in words, without a part, empty for that of Title
+	FamilyTitle    string    // in words, without a part, empty for Title's
 	Heads          [2]string // of a column, where %s is the part
-	HeadScale      float64   // from Unit to that of Heads (0 is 1)
+	HeadScale      float64   // from Unit to the unit of Heads (0 is 1)
 	Percent        bool      // shown in percent
 }
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// unitScales turn a unit that people write into that of a metric.
+// unitScales turn a unit that people write into the metric's unit.
 var unitScales = map[string]map[string]float64{
 	"us":    {"us": 1, "µs": 1, "μs": 1, "ns": 1e-3, "ms": 1e3, "s": 1e6},
 	"ms":    {"ms": 1, "us": 1e-3, "µs": 1e-3, "μs": 1e-3, "ns": 1e-6, "s": 1e3},

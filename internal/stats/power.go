@@ -2,8 +2,6 @@ package stats
 
 import (
 	"math"
-
-	"gonum.org/v1/gonum/mathext"
 )
 
 // Power is the chance of showing a difference of the detectable size that
@@ -62,25 +60,6 @@ func HalfWidth(sd float64, n int, confidence float64) float64 {
 		return math.Inf(1)
 	}
 	return tQuantile(float64(n-1), 1-(1-confidence)/2) * sd / math.Sqrt(float64(n))
-}
-
-// Wilson returns the score interval for a proportion of k in n (Wilson, JASA
-// 1927), which stays within 0..1 and is useful at k = 0. It holds for
-// independent events: requests of one trial are not, so it is a lower bound on
-// the uncertainty of an error ratio.
-func Wilson(k, n int64, confidence float64) Result {
-	r := Result{N: int(n), SD: math.NaN()}
-	if n <= 0 || k < 0 || k > n || !(confidence > 0 && confidence < 1) {
-		r.Estimate, r.Why = math.NaN(), TooFew
-		return r
-	}
-	z := mathext.NormalQuantile(1 - (1-confidence)/2)
-	nf, p := float64(n), float64(k)/float64(n)
-	mid := (p + z*z/(2*nf)) / (1 + z*z/nf)
-	half := z / (1 + z*z/nf) * math.Sqrt(p*(1-p)/nf+z*z/(4*nf*nf))
-	r.Estimate = p
-	r.set(math.Max(0, mid-half), math.Min(1, mid+half))
-	return r
 }
 
 // NoneOf is the exact upper bound of a share of which none was seen in n (Clopper, Pearson, Biometrika 1934). It is

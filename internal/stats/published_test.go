@@ -90,17 +90,6 @@ func TestQuantileNIST(t *testing.T) {
 	}
 }
 
-// Table I of Newcombe, "Two-sided confidence intervals for the single
-// proportion", Statistics in Medicine 1998, method 3.
-func TestWilsonNewcombe(t *testing.T) {
-	for _, c := range []struct {
-		k, n      int64
-		low, high float64
-	}{{81, 263, 0.2553, 0.3662}, {15, 148, 0.0624, 0.1605}, {0, 20, 0, 0.1611}, {1, 29, 0.0061, 0.1718}} {
-		interval(t, "Wilson", Wilson(c.k, c.n, 0.95), c.low, c.high, 5e-5)
-	}
-}
-
 // Six observations: t(0.975; 5) = 2.5706 and t(0.80; 5) = 0.9195 in the printed
 // tables of Student's distribution (Fisher, Yates, "Statistical Tables").
 func TestMinDetectableFromTables(t *testing.T) {

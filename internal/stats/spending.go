@@ -137,9 +137,6 @@ func (s Spending) Bounds(x []float64) Result {
 	return r
 }
 
-// Last is the critical value of the last look.
-func (s Spending) Last() float64 { return s.critical[len(s.critical)-1] }
-
 // Widen multiplies the interval around the estimate. Without an interval it does nothing.
 func (r *Result) Widen(factor float64) {
 	if half, ok := r.HalfWidth(); ok {

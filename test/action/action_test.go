@@ -256,7 +256,7 @@ func TestAction(t *testing.T) {
 		}
 	}
 
-	// A fork's token may not write, and a push is no pull request: the job goes on.
+	// A fork's token may not write, and a push is not a pull request: the job goes on.
 	g.refuse = true
 	r = play(t, path, map[string]string{"from": holds}, job(t, g, pullRequest))
 	if r.failed != "" || !strings.Contains(r.log.String(), "::warning::no comment: the token has no permission") {

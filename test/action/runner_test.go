@@ -158,7 +158,7 @@ func (r *runner) expand(text string) string {
 	return expression.ReplaceAllStringFunc(text, func(e string) string { return r.value(expression.FindStringSubmatch(e)[1]) })
 }
 
-// value of a name. Others than those of action.yml are a mistake.
+// value of a name. Names that action.yml does not have are a mistake.
 func (r *runner) value(name string) string {
 	switch {
 	case name == "github.token":

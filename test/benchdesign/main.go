@@ -117,7 +117,7 @@ func names() (all []string) {
 // late reports whether no block may begin any more.
 func (b *bench) late() bool { return time.Now().After(b.until) }
 
-// loadAverage is that of the last minute: a machine with other work is not a quiet one.
+// loadAverage is the load average of the last minute: a machine with other work is not a quiet one.
 func loadAverage() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

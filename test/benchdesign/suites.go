@@ -27,7 +27,7 @@ type comparison struct {
 	side
 	name, metric string
 	relative     bool
-	share        float64 // required of the interval's width, of that of the first design, 0 for none
+	share        float64 // required width of the interval, as a share of the first design's, 0 for none
 	weight       float64 // µs that it must recover, 0 if unknown
 	design       int     // that share is required of, 0 for all but the first
 }

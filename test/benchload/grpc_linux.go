@@ -24,7 +24,7 @@ import (
 const grpcPath = "/grpc.health.v1.Health/Check"
 
 // serveGRPC answers health checks until it is killed, and counts them. It prints
-// the port of its counter and that of its calls.
+// the port of its counter and the port of its calls.
 func serveGRPC() error {
 	calls, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

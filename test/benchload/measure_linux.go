@@ -57,10 +57,10 @@ type reading struct {
 
 // disturbed is the share of the client's or server's CPU that other processes may
 // take in a window before it is measured again. The rule does not depend on the
-// measured value. Other processes' time is counted in ticks, so it is no finer than 1 %.
+// measured value. Other processes' time is counted in ticks, so it is accurate to 1 % at best.
 const disturbed = 0.05
 
-// others is the busy time of all processors, less that of pids.
+// others is the busy time of all processors, less the CPU time of pids.
 func others(pids ...int) (time.Duration, error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {

@@ -59,7 +59,7 @@ func startOwn(ctx context.Context, args ...string) (*subject, error) {
 	}()
 	select {
 	case line := <-ports:
-		// The port of the orders, then that of the calls if it differs.
+		// The port of the orders, then the port of the calls if it differs.
 		all := strings.Fields(line)
 		if len(all) == 0 {
 			return nil, errors.Join(errors.New("the server printed no port"), p.Stop(ctx, 0))

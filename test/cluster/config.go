@@ -155,7 +155,7 @@ type certificate struct {
 	pki.Certificate
 }
 
-// certificates are those of the node's kubelet, as a server and as a client.
+// certificates are the certificates of the node's kubelet, as a server and as a client.
 func (n node) certificates(by *pki.Authority) []certificate {
 	const nodes = "system:nodes"
 	user, client := "system:node:"+n.name(), n.suffixed("kubelet")

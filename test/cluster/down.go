@@ -17,7 +17,7 @@ import (
 // downLimit is the time for processes to end after SIGKILL.
 const downLimit = 30 * time.Second
 
-// Down takes the cluster down whole, however far an Up came. It is no error if there is
+// Down takes the cluster down whole, however far an Up came. It is not an error if there is
 // none. The logs stay.
 func Down(ctx context.Context, l Layout) error {
 	if os.Geteuid() != 0 {

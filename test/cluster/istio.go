@@ -39,7 +39,7 @@ func BuildIstio(ctx context.Context, l Layout, source parts.Istio, log io.Writer
 	return built, nil
 }
 
-// AddAmbient loads the images that Istio's ambient mode needs beside those of [AddIstio], with a ztunnel that was built
+// AddAmbient loads the images that Istio's ambient mode needs beside the images of [AddIstio], with a ztunnel that was built
 // elsewhere, and records that in the layout.
 func AddAmbient(ctx context.Context, l Layout, source parts.Istio, ztunnel string, log io.Writer) (Layout, error) {
 	l, err := AddIstio(ctx, l, source, log)
@@ -108,7 +108,7 @@ type Istio struct {
 	Charts string `json:"charts"` // directory with a directory for each chart, by its published name
 	Hub    string `json:"hub"`
 	Tag    string `json:"tag"` // of the images; the charts' version is the same
-	// Ambient is the ztunnel whose image was loaded with those of ambient, empty if they were not.
+	// Ambient is the ztunnel whose image was loaded with ambient's images, empty if they were not.
 	Ambient string `json:"ambient,omitempty"`
 }
 

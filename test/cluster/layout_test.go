@@ -61,7 +61,7 @@ func TestNetworksKeepClear(t *testing.T) {
 	}
 }
 
-// Addresses, pods, files and interfaces of nodes are apart, and those of the first are a single node's.
+// Addresses, pods, files and interfaces of nodes are apart, and the first node has a single node's.
 func TestNodesKeepClear(t *testing.T) {
 	l, err := New(t.TempDir(), "ninechars")
 	if err != nil {

@@ -67,7 +67,7 @@ func Left(ctx context.Context, l Layout, before map[string]bool) error {
 type Spaces struct {
 	numbers map[string][]string // by kind, one a node
 	// members are the start times of the processes in them, by directory in /proc. The kernel gives the number of
-	// a removed namespace to the next one, also to that of another cluster, so a number alone proves nothing later.
+	// a removed namespace to the next one, also to another cluster's, so a number alone proves nothing later.
 	members map[string]string
 }
 

@@ -167,7 +167,7 @@ func address(name string, ip netip.Addr, bits int) (netlink.Link, error) {
 	return link, nil
 }
 
-// disconnect removes the interfaces, and with them their routes. It is no error if there is none.
+// disconnect removes the interfaces, and with them their routes. It is not an error if there is none.
 func (l link) disconnect() error {
 	names := []string{l.Interface()}
 	for number := range MaxNodes {

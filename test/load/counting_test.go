@@ -32,7 +32,7 @@ type countingServer struct {
 	http2     bool
 }
 
-// TestCountingServers compares counts with those of servers in Python, Ruby and Java: chunks, 100-continue, statuses,
+// TestCountingServers compares counts with the counts of servers in Python, Ruby and Java: chunks, 100-continue, statuses,
 // HTTP/2, and uploads larger than any window.
 func TestCountingServers(t *testing.T) {
 	tare := build(t)

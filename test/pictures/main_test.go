@@ -64,7 +64,7 @@ func TestUncommittedRunIsRefused(t *testing.T) {
 	}
 }
 
-// The figures of README and methodology, and the README's first sentences, are those of the run that is kept beside them.
+// The figures of README and methodology, and the README's first sentences, come from the run that is kept beside them.
 func TestPicturesAreOfTheirRun(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the last digits of coordinates depend on fused multiplications")

@@ -37,7 +37,7 @@ type trial struct {
 	cost      []float64
 }
 
-// planes are those of the total without the load generator.
+// planes are the planes of the total, without the load generator.
 var planes = []metric.Plane{metric.App, metric.Data, metric.Control}
 
 // read reads the valid trials with slices, in the order of the plan.

@@ -31,7 +31,7 @@ type krew struct {
 	}
 }
 
-// Each platform of the krew manifest is an archive of the release. krew itself installs that of this machine, which runs
+// Each platform of the krew manifest is an archive of the release. krew itself installs this machine's archive, which runs
 // as `kubectl tare` and finds tare-kube.
 func TestKrew(t *testing.T) {
 	r := built(t)
@@ -71,7 +71,7 @@ func TestKrew(t *testing.T) {
 	}
 }
 
-// Ruby evaluates the formula as Homebrew does, for each machine: the archive is that of the release, and the
+// Ruby evaluates the formula as Homebrew does, for each machine: the archive is the release's, and the
 // installation takes every program.
 func TestFormula(t *testing.T) {
 	r := built(t)

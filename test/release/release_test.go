@@ -30,7 +30,7 @@ const (
 	password   = "of the test's key"
 )
 
-// targets are those of build.sh. TARGETS limits them.
+// targets are the targets of build.sh. TARGETS limits them.
 var targets = strings.Fields(cmp.Or(os.Getenv("TARGETS"), "linux/amd64 linux/arm64 darwin/amd64 darwin/arm64"))
 
 // programs of every archive.

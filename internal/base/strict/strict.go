@@ -124,7 +124,7 @@ type Document struct {
 	bad      []string // paths that a problem was reported for
 }
 
-// Clone returns the document with its mistakes so far. Later mistakes of one are not those of the other.
+// Clone returns the document with its mistakes so far. Later mistakes of one are not in the other.
 func (d *Document) Clone() *Document {
 	c := *d
 	c.problems, c.bad = slices.Clip(d.problems), slices.Clip(d.bad)

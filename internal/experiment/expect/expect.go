@@ -73,15 +73,6 @@ func (t Trial) LongestOutage() float64 {
 	return float64(longest)
 }
 
-// Lost counts the requests that were not answered with 2xx.
-func (t Trial) Lost() int64 {
-	var n int64
-	for _, s := range t.Seconds {
-		n += s.all() - s.OK
-	}
-	return n
-}
-
 // Recovery returns the longest time of failing requests after a fault's injection (or
 // after its healing, with ofHeal), in seconds. The error is at most one second upwards.
 // Each fault is followed until the next one. Not ok: there was no fault, or requests

@@ -127,9 +127,6 @@ func TestFailures(t *testing.T) {
 	if got := outage.LongestOutage(); got != 4 {
 		t.Errorf("longest outage %v s, want 4", got)
 	}
-	if got := outage.Lost(); got != 201 {
-		t.Errorf("%d lost, want 201", got)
-	}
 	two := outage
 	two.Faults = []Fault{{At: 1, Heal: 8}, {At: 2.4, Heal: 8}}
 	if got, ok := two.Recovery(false); !ok || got < 3.59 || got > 3.61 {

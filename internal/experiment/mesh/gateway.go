@@ -18,8 +18,8 @@ type Gateway struct {
 	CRDs []CRDs `yaml:"crds,omitempty" json:"crds,omitempty"`
 	// Protocols that its routes support.
 	Protocols []string `yaml:"protocols,omitempty" json:"protocols,omitempty"`
-	// Manifests are streams of YAML, templates over [EnrolContext], applied in the application's namespace after those of
-	// the enrolment. Their .Gateway is the backend.
+	// Manifests are streams of YAML, templates over [EnrolContext], applied in the application's namespace after the manifests
+	// of the enrolment. Their .Gateway is the backend.
 	Manifests []string `yaml:"manifests,omitempty" json:"manifests,omitempty"`
 	// Workloads are created by them. Scaled ones have the profile's replicas.
 	Workloads []Workload `yaml:"workloads,omitempty" json:"workloads,omitempty"`

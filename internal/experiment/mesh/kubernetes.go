@@ -27,7 +27,7 @@ type Kubernetes struct {
 	Revisions *Revisions `yaml:"revisions,omitempty" json:"revisions,omitempty"`
 	// Revision of this definition. Empty means that it is the only version.
 	Revision string `yaml:"-" json:"revision,omitempty"`
-	// Hub is the default registry of the mesh's images. Empty means that of its charts.
+	// Hub is the default registry of the mesh's images. Empty means the registry of its charts.
 	Hub string `yaml:"hub,omitempty" json:"hub,omitempty"`
 	// Options of the mesh, by name.
 	Options map[string]Option `yaml:"options,omitempty" json:"options,omitempty"`
@@ -141,7 +141,7 @@ type Profile struct {
 	Nodes int `yaml:"nodes,omitempty" json:"nodes"`
 	// Replicas of the control plane's workloads and of waypoints.
 	Replicas int `yaml:"replicas" json:"replicas"`
-	// Values go over those of the charts, by release. They are templates of YAML.
+	// Values override the charts' values, by release. They are templates of YAML.
 	Values map[string]string `yaml:"values,omitempty" json:"values,omitempty"`
 }
 
@@ -193,7 +193,7 @@ type Proxy struct {
 	Container string `yaml:"container" json:"container"`
 	// PodLabel selects the pods where In is not pod. A prefix ends in "*".
 	PodLabel map[string]string `yaml:"podLabel,omitempty" json:"podLabel,omitempty"`
-	// OfServers: requests go through the proxy of the server's node only. Otherwise those of a node pass it in either direction.
+	// OfServers: requests go through the proxy of the server's node only. Otherwise all requests of a node pass it, in either direction.
 	OfServers bool `yaml:"ofServers,omitempty" json:"ofServers,omitempty"`
 	// OpaqueOutside: requests from outside the mesh pass as TCP, so that no counter of requests has them.
 	OpaqueOutside bool `yaml:"opaqueOutside,omitempty" json:"opaqueOutside,omitempty"`

@@ -65,7 +65,7 @@ type Sidecar struct {
 	Version string `yaml:"-" json:"version,omitempty"`
 	// Options are read by the templates of Args and Config, as .Options.
 	Options map[string]Option `yaml:"options,omitempty" json:"options,omitempty"`
-	// Environment is added to that of the program.
+	// Environment is added to the environment of the program.
 	Environment map[string]string `yaml:"environment,omitempty" json:"environment,omitempty"`
 	// Args are its arguments, each a text/template over [SidecarContext].
 	Args []string `yaml:"args,omitempty" json:"args"`
@@ -82,7 +82,7 @@ type Sidecar struct {
 	// Bootstrap prints the configuration, instead of Config.
 	Bootstrap *Bootstrap `yaml:"bootstrap,omitempty" json:"bootstrap,omitempty"`
 	// InboundListener and OutboundListener are the listeners' names, templates as
-	// those of [Verify]. Absent means "inbound" and "outbound-<service>".
+	// in [Verify]. Absent means "inbound" and "outbound-<service>".
 	InboundListener  string `yaml:"inboundListener,omitempty" json:"inboundListener,omitempty"`
 	OutboundListener string `yaml:"outboundListener,omitempty" json:"outboundListener,omitempty"`
 	// OutboundEndpoints is a gauge of the endpoints of one service in the sidecar.
@@ -205,7 +205,7 @@ func (v Verify) Counts() bool { return v.Unit != "" || v.Inbound != "" || v.Outb
 // Feature verifies an option of the sidecar that is "true", or a number above 0.
 type Feature struct {
 	Option string `yaml:"option" json:"option"`
-	// Inbound is a counter of sidecars with an application, Outbound one of callers, as those of [Verify]: at
+	// Inbound is a counter of sidecars with an application, Outbound one of callers, as in [Verify]: at
 	// least 1 after the probes.
 	Inbound  string `yaml:"inbound,omitempty" json:"inbound,omitempty"`
 	Outbound string `yaml:"outbound,omitempty" json:"outbound,omitempty"`

@@ -14,7 +14,7 @@ import (
 type Revisions struct {
 	// Shared are releases for the whole cluster, such as CRDs: installed with the first revision, removed with the last.
 	Shared []string `yaml:"shared,omitempty" json:"shared,omitempty"`
-	// Values go over those of the charts, by release. They are templates of YAML with .Revision and .Namespace.
+	// Values override the charts' values, by release. They are templates of YAML with .Revision and .Namespace.
 	Values map[string]string `yaml:"values,omitempty" json:"values,omitempty"`
 	// Workloads and webhooks of a revision, in place of the mesh's. Their names are templates.
 	Workloads []Workload `yaml:"workloads,omitempty" json:"workloads,omitempty"`

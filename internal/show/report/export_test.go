@@ -145,3 +145,13 @@ func TestMarkdownGolden(t *testing.T) {
 		}
 	}
 }
+
+// Lookup finds a format by name.
+func Lookup(name string, o Options) (Format, bool) {
+	for _, f := range Formats(o) {
+		if f.Name == name {
+			return f, true
+		}
+	}
+	return Format{}, false
+}

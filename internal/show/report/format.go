@@ -66,16 +66,6 @@ func Formats(o Options) []Format {
 	return all
 }
 
-// Lookup finds a format by name.
-func Lookup(name string, o Options) (Format, bool) {
-	for _, f := range Formats(o) {
-		if f.Name == name {
-			return f, true
-		}
-	}
-	return Format{}, false
-}
-
 func writeJSON(w io.Writer, r *answer.Report) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")

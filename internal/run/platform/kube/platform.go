@@ -3,7 +3,7 @@
 // of load workers. A load worker runs load generators for tare. tare reaches it
 // through the API server, so that no proxy of the mesh is in between.
 //
-// A watch follows the pods of the cluster. tare runs outside and is no task of the
+// A watch follows the pods of the cluster. tare runs outside and is not a task of the
 // trial.
 //
 // The parts of a deployment, each a type of its own:

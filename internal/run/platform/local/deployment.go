@@ -68,8 +68,8 @@ func (d *deployment) startAll(ctx context.Context) error {
 	return nil
 }
 
-// startWave starts the replicas of services that do not call each other, several at a time: first all sidecars, with those of
-// the load before its entry, then the applications. Between the two, stand-ins for the applications prove the path.
+// startWave starts the replicas of services that do not call each other, several at a time: first all sidecars, the load's
+// before its entry, then the applications. Between the two, stand-ins for the applications prove the path.
 func (d *deployment) startWave(ctx context.Context, wave []app.Service) error {
 	for _, s := range wave {
 		for i := range d.layout.spec.Replicas(s) {
@@ -202,7 +202,7 @@ func (d *deployment) startApplication(ctx context.Context, p *pod, s app.Service
 	return d.apps.start(ctx, p, s, p.socket)
 }
 
-// startLoadPod makes the load generator's pod. Its sidecar starts after that of its entry.
+// startLoadPod makes the load generator's pod. Its sidecar starts after the entry's.
 func (d *deployment) startLoadPod(ctx context.Context) error {
 	entry := d.layout.spec.Topology.EntryName()
 	var err error

@@ -77,8 +77,8 @@ func (px *proxies) startListener(ctx context.Context, p *pod, one sidecarProcess
 	return px.run(ctx, p, one, func(ctx context.Context) error { return px.startListener(ctx, p, one) })
 }
 
-// sidecarContainer is the name of the sidecar's process. With a process for each listener, those of calls
-// to other services beside an application have the service behind it.
+// sidecarContainer is the name of the sidecar's process. With a process for each listener, the processes
+// of calls to other services have the service behind it.
 const sidecarContainer = "sidecar"
 
 // sidecarProcess is a process of a sidecar, with the addresses where it listens.

@@ -255,7 +255,7 @@ func takeDown(ctx context.Context, l cluster.Layout) error {
 	return cluster.Remains(ctx, l, spaces)
 }
 
-// commandEnded is the end of the command that run started, unlike that of a program of the cluster.
+// commandEnded is the end of the command that run started, unlike the end of a program of the cluster.
 type commandEnded struct{ *exec.ExitError }
 
 // execute runs a command and, at an interrupt, lets it end by itself for half a minute.

@@ -193,7 +193,7 @@ func (g Group) Kill() error {
 	return nil
 }
 
-// Daemons lists those of the cluster's own programs.
+// Daemons lists the processes of the cluster's own programs.
 func (g Group) Daemons() []int { return g.processes(daemons) }
 
 func (g Group) processes(under string) []int {

@@ -40,7 +40,7 @@ func (i Istio) BuildAmbient(ctx context.Context, into BuiltAmbient, of BuiltIsti
 	})
 }
 
-// packAmbient makes the images that ambient's charts name, whose tags have a suffix: those of the build of Istio too.
+// packAmbient makes the images that ambient's charts name, whose tags have a suffix: also the images of Istio's build.
 func packAmbient(b BuiltAmbient, of BuiltIstio, tag, envoy, ztunnel string) error {
 	tag += "-distroless"
 	all, err := of.images(tag, envoy)
