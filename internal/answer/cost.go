@@ -254,14 +254,6 @@ func (r *Report) proxyCost(t compare.Treatment, p Path) *ProxyCost {
 	return c
 }
 
-func scaled(i *stats.Interval, by float64) *stats.Interval {
-	if i == nil {
-		return nil
-	}
-	s := compare.ScaledInterval(*i, by)
-	return &s
-}
-
 // scenario is a treatment in a scenario.
 func (r *Report) scenario(s Scenario, u UnitCost, p Prices) ScenarioCost {
 	c := ScenarioCost{Scenario: s.Name, Treatment: u.Treatment, Factors: u.Factors, Bill: u.Bill}
@@ -335,6 +327,14 @@ func (r *Report) coresAt(u UnitCost, rate float64) (*stats.Interval, string) {
 		d.Low, d.High = &low, &high
 	}
 	return &d, how
+}
+
+func scaled(i *stats.Interval, by float64) *stats.Interval {
+	if i == nil {
+		return nil
+	}
+	s := compare.ScaledInterval(*i, by)
+	return &s
 }
 
 // along is the height of a part's line at a rate, with the interval of the line there.

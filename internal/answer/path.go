@@ -86,12 +86,6 @@ func pathOf(r *result.Record) Path {
 	return p
 }
 
-func isSidecar(t mesh.Task) bool { return t.Role == "sidecar" || t.Container == "sidecar" }
-
-func besideLoad(t mesh.Task) bool {
-	return t.Component == string(metric.Load) || t.Pod == balance.LoadName
-}
-
 // sides are the points at which one side of a proxy counts requests. The first with a count is used: the proxy sent
 // each request that it received, and its retries. Mesh definitions need only one of them.
 var sides = [][]balance.Point{{balance.OutReceived, balance.OutSent}, {balance.InReceived, balance.InSent}, {balance.Gateway}, {balance.Waypoint}}
@@ -141,6 +135,12 @@ func countedProxied(r *result.Record) (float64, bool) {
 		proxied += n
 	}
 	return float64(proxied) / float64(max(sent, 1)), sent > 0 && proxied > 0
+}
+
+func isSidecar(t mesh.Task) bool { return t.Role == "sidecar" || t.Container == "sidecar" }
+
+func besideLoad(t mesh.Task) bool {
+	return t.Component == string(metric.Load) || t.Pod == balance.LoadName
 }
 
 // handledRequests counts the requests of each side of a proxy, by its first point. It returns the sides with unknown

@@ -90,14 +90,6 @@ pass or fail makes it 0 or 4); 1 the runs cannot be compared; 2 a mistake in a g
 	return cmd
 }
 
-func acrossFormatNames() []string {
-	var names []string
-	for _, f := range acrossFormats(report.Options{}) {
-		names = append(names, f.Name)
-	}
-	return names
-}
-
 // comparer compares runs.
 type comparer struct{ *CommandLine }
 
@@ -141,6 +133,14 @@ func (o compareOptions) parse() ([]compare.Gate, error) {
 	return gates, nil
 }
 
+func acrossFormatNames() []string {
+	var names []string
+	for _, f := range acrossFormats(report.Options{}) {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
 // gateMistake is a usage error with the hint of the first mistake.
 func gateMistake(err error) error {
 	text := ""
@@ -169,6 +169,19 @@ func compareDirs(bases []string, next string, o compareOptions) (*compare.Across
 	return compare.CompareRuns(dirs, n, compare.AcrossOptions{Options: compare.Options{Confidence: o.confidence}, Anyway: o.anyway})
 }
 
+func (c comparer) writeAcross(a *compare.Across, o compareOptions) error {
+	if o.output == "" {
+		f, _ := acrossFormat(o, c.Out)
+		return f.Write(c.Out, a)
+	}
+	var b bytes.Buffer
+	f, _ := acrossFormat(o, &b)
+	if err := f.Write(&b, a); err != nil {
+		return err
+	}
+	return outfile.WriteFile(string(o.output), b.Bytes(), 0o644)
+}
+
 func acrossFormat(o compareOptions, w io.Writer) (report.AcrossFormat, bool) {
 	for _, f := range acrossFormats(report.Options{All: o.all, Width: console.Width(w)}) {
 		if f.Name == o.format {
@@ -181,19 +194,6 @@ func acrossFormat(o compareOptions, w io.Writer) (report.AcrossFormat, bool) {
 // acrossFormats are the formats of a comparison of two runs, the default first.
 func acrossFormats(o report.Options) []report.AcrossFormat {
 	return append(report.AcrossFormats(o), report.AcrossFormat{Name: pageFormat().Name, Doc: pageFormat().Doc, Write: page.WriteAcross})
-}
-
-func (c comparer) writeAcross(a *compare.Across, o compareOptions) error {
-	if o.output == "" {
-		f, _ := acrossFormat(o, c.Out)
-		return f.Write(c.Out, a)
-	}
-	var b bytes.Buffer
-	f, _ := acrossFormat(o, &b)
-	if err := f.Write(&b, a); err != nil {
-		return err
-	}
-	return outfile.WriteFile(string(o.output), b.Bytes(), 0o644)
 }
 
 // verdictOfGates returns the exit code, and prints a line for each gate that does not hold.

@@ -152,8 +152,6 @@ func (c precisionPlanner) writeSensitivities(s *session.Study, found []compare.S
 	return err
 }
 
-func percents(share float64) string { return fmt.Sprintf("%.2g %%", 100*share) }
-
 func showsWords(x compare.Sensitivity, blocks int) string {
 	d, ok := x.Shows(blocks)
 	if !ok {
@@ -161,6 +159,8 @@ func showsWords(x compare.Sensitivity, blocks int) string {
 	}
 	return percents(d)
 }
+
+func percents(share float64) string { return fmt.Sprintf("%.2g %%", 100*share) }
 
 // blocksWords are the blocks for a share, up to those for the upper end of the spread, and their time.
 func blocksWords(x compare.Sensitivity, share float64, block time.Duration) []string {

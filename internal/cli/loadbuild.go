@@ -125,9 +125,6 @@ func (f *loadFlags) speak(p *load.Profile) error {
 	return nil
 }
 
-// timed reports whether the command line has a duration.
-func (f *loadFlags) timed() bool { return f.changed("duration") || f.changed(aliasDuration) }
-
 // refuseValues finds values that no load can have, also of flags that this load does not use. A default would
 // replace a zero.
 func (f *loadFlags) refuseValues() error {
@@ -272,6 +269,9 @@ func (f *loadFlags) replayFile(p *load.Profile) error {
 	f.duration.d = max(time.Duration(instants[len(instants)-1])+time.Millisecond-p.Warmup, time.Millisecond)
 	return nil
 }
+
+// timed reports whether the command line has a duration.
+func (f *loadFlags) timed() bool { return f.changed("duration") || f.changed(aliasDuration) }
 
 // addBody sets the request's body and its content type.
 func (f *loadFlags) addBody(p *load.Profile) error {

@@ -228,17 +228,6 @@ func (s *secondsFlag) Set(text string) error {
 	return err
 }
 
-func parseSeconds(text string) (time.Duration, error) {
-	if n, err := strconv.ParseFloat(text, 64); err == nil && math.Abs(n) < 1e9 {
-		return time.Duration(n * float64(time.Second)), nil
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return 0, fmt.Errorf("%q is not a duration, such as 30s, 500ms, or 30 for seconds", text)
-	}
-	return d, nil
-}
-
 // durationFlag is the duration of the load, or a body: curl, oha and hey have -d for it.
 type durationFlag struct {
 	d    time.Duration
@@ -261,4 +250,15 @@ func (f *durationFlag) Set(text string) error {
 		return fmt.Errorf("%w; a request body is --data %q", err, text)
 	}
 	return nil
+}
+
+func parseSeconds(text string) (time.Duration, error) {
+	if n, err := strconv.ParseFloat(text, 64); err == nil && math.Abs(n) < 1e9 {
+		return time.Duration(n * float64(time.Second)), nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a duration, such as 30s, 500ms, or 30 for seconds", text)
+	}
+	return d, nil
 }

@@ -74,19 +74,6 @@ func (x *estimator) estimate(m metric.Metric, values []float64, trials []figures
 	return e
 }
 
-// metricWarnings are the trials' own warnings about one metric.
-func metricWarnings(trials []figures.Measured, name string) []figures.Warning {
-	var t figures.Tally
-	for _, trial := range trials {
-		for _, w := range trial.Warnings {
-			if figures.Concerns(w, name) {
-				t.Add(trial.ID, w)
-			}
-		}
-	}
-	return t.Warnings()
-}
-
 // number is v, or nil if it is none.
 func number(v float64) *float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -100,23 +87,6 @@ const MoreBlocks = "raise blocks in the experiment file (start with 6), or fix t
 func fewTrials(treatment string, n int) figures.Warning {
 	return figures.Warning{Code: "few-trials", Message: fmt.Sprintf("treatment %s has %s, and an interval needs %d", treatment, printable.Counted(n, "valid trial"), stats.MinN),
 		Hint: MoreBlocks}
-}
-
-// absent is the warning for an interval that cannot be computed.
-func absent(why stats.Why, n int, of string) (figures.Warning, bool) {
-	switch why {
-	case stats.Computed:
-		return figures.Warning{}, false
-	case stats.TooFew:
-		return figures.Warning{Code: "few-trials", Message: fmt.Sprintf("no interval: %s, and it needs %d", printable.Counted(n, of), stats.MinN),
-			Hint: MoreBlocks}, true
-	case stats.NoSpread:
-		return figures.Warning{Code: "no-spread", Message: fmt.Sprintf("no interval: all %s agree to the last digit", printable.Counted(n, of)),
-			Hint: "the reading is coarser than what it measures; more trials will not help"}, true
-	case stats.NotPositive:
-		return figures.Warning{Code: "ratio-undefined", Message: "no ratio: a value is zero or below", Hint: "read the difference"}, true
-	}
-	return figures.Warning{Code: "no-interval", Message: "no interval: " + string(why)}, true
 }
 
 // pairs are the values of two treatments in the blocks in which both are known.
@@ -152,6 +122,19 @@ func (x *estimator) compare(t, base plan.Treatment, trials, baseTrials []figures
 		out = append(out, c)
 	}
 	return out
+}
+
+// metricWarnings are the trials' own warnings about one metric.
+func metricWarnings(trials []figures.Measured, name string) []figures.Warning {
+	var t figures.Tally
+	for _, trial := range trials {
+		for _, w := range trial.Warnings {
+			if figures.Concerns(w, name) {
+				t.Add(trial.ID, w)
+			}
+		}
+	}
+	return t.Warnings()
 }
 
 func byBlock(trials []figures.Measured) map[int]figures.Measured {
@@ -241,6 +224,23 @@ func (x *estimator) fill(c *compared, p pairs) {
 	}
 	x.judge(c, ratio, within)
 	c.keep(p)
+}
+
+// absent is the warning for an interval that cannot be computed.
+func absent(why stats.Why, n int, of string) (figures.Warning, bool) {
+	switch why {
+	case stats.Computed:
+		return figures.Warning{}, false
+	case stats.TooFew:
+		return figures.Warning{Code: "few-trials", Message: fmt.Sprintf("no interval: %s, and it needs %d", printable.Counted(n, of), stats.MinN),
+			Hint: MoreBlocks}, true
+	case stats.NoSpread:
+		return figures.Warning{Code: "no-spread", Message: fmt.Sprintf("no interval: all %s agree to the last digit", printable.Counted(n, of)),
+			Hint: "the reading is coarser than what it measures; more trials will not help"}, true
+	case stats.NotPositive:
+		return figures.Warning{Code: "ratio-undefined", Message: "no ratio: a value is zero or below", Hint: "read the difference"}, true
+	}
+	return figures.Warning{Code: "no-interval", Message: "no interval: " + string(why)}, true
 }
 
 // dropDifference leaves the ratio, if there is one.

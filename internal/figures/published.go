@@ -76,16 +76,6 @@ func spectrumAt(d result.Latency, q float64) (float64, bool) {
 	return 0, false
 }
 
-// published is a quantile as its source printed it.
-func published(d result.Latency, q float64) (float64, bool) {
-	for _, p := range d.Quantiles {
-		if math.Abs(p.Q-q) < 1e-9 {
-			return p.MS, true
-		}
-	}
-	return 0, false
-}
-
 // wordsOnly takes latencies from distributions that were published without a
 // log. It reports whether there were any.
 func wordsOnly(f *figures, l *result.Load) bool {
@@ -130,4 +120,14 @@ func oneDistribution(f *figures, base string, ds []result.Latency) {
 			f.set(base+"/"+q.part, v)
 		}
 	}
+}
+
+// published is a quantile as its source printed it.
+func published(d result.Latency, q float64) (float64, bool) {
+	for _, p := range d.Quantiles {
+		if math.Abs(p.Q-q) < 1e-9 {
+			return p.MS, true
+		}
+	}
+	return 0, false
 }

@@ -72,8 +72,6 @@ func counterRoles(f *figures, r *result.Record, seconds float64) {
 	}
 }
 
-func roleOf(t mesh.Task) TaskRole { return TaskRole{t.Plane, t.Role, t.Component} }
-
 func dataRoles(tasks []mesh.Task) []TaskRole {
 	var rs []TaskRole
 	for _, t := range tasks {
@@ -89,3 +87,5 @@ func dataRoles(tasks []mesh.Task) []TaskRole {
 	}
 	return rs
 }
+
+func roleOf(t mesh.Task) TaskRole { return TaskRole{t.Plane, t.Role, t.Component} }

@@ -30,6 +30,76 @@ type requests struct {
 	fraction    bool // a time has a fraction of a second
 }
 
+// recordFormat is an output with every request, which is read in parts.
+type recordFormat struct {
+	head   string
+	each   func(r io.Reader, corrected bool, each func(generator.Record)) error
+	day    bool // times of day, without a date
+	coarse bool // times are in ms or s: different requests can have equal figures
+	omits  bool // requests without a response
+}
+
+// uncorrected adapts readers that do not need the flag.
+func uncorrected(each generator.Each) func(io.Reader, bool, func(generator.Record)) error {
+	return func(r io.Reader, _ bool, record func(generator.Record)) error { return each(r, record) }
+}
+
+// streamOutput reads a record of every request without the whole file in memory. Nil means that it is none.
+func streamOutput(name, path string, corrected bool) (*Output, error) {
+	f, err := openFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r, err := unpacked(bufio.NewReader(f))
+	if err != nil {
+		return nil, fileError(path, err)
+	}
+	head, _ := r.Peek(64) // a short file has less
+	records := formatOf(name).recordsOf(head)
+	if records == nil {
+		return nil, nil
+	}
+	return records.read(r, name, path, corrected)
+}
+
+// recordsOf returns the format of every request that begins with head, or nil.
+func (f format) recordsOf(head []byte) *recordFormat {
+	head = bytes.TrimPrefix(head, []byte("\ufeff"))
+	i := slices.IndexFunc(f.records, func(r recordFormat) bool { return bytes.HasPrefix(head, []byte(r.head)) })
+	if i < 0 {
+		return nil
+	}
+	return &f.records[i]
+}
+
+func (f *recordFormat) read(r io.Reader, name, path string, corrected bool) (*Output, error) {
+	o := newOutput(format{}, path)
+	o.generator = name
+	var c requests
+	err := f.each(r, corrected, func(r generator.Record) { c.add(o, r) })
+	if err == nil {
+		if f.coarse {
+			c.marks = nil
+		}
+		err = c.finish(o)
+	}
+	if err == nil {
+		err = o.count(generator.Outcome{Records: []generator.Record{}}) // all are counted
+	}
+	if err != nil {
+		return nil, damaged(path, 0, name, err)
+	}
+	o.latency.Source = path
+	if f.day {
+		o.started = time.Unix(0, int64(c.first)).UTC()
+	}
+	if f.omits {
+		o.warn("source-note", name+" omits requests without a response from this output: failures and their causes are unknown", "", metric.ErrorRatio)
+	}
+	return o, nil
+}
+
 // seed is shared by all marks, so that equal requests have equal marks.
 var seed = maphash.MakeSeed()
 
@@ -113,76 +183,6 @@ func (c *requests) doubled() (n int) {
 		}
 	}
 	return n
-}
-
-// recordFormat is an output with every request, which is read in parts.
-type recordFormat struct {
-	head   string
-	each   func(r io.Reader, corrected bool, each func(generator.Record)) error
-	day    bool // times of day, without a date
-	coarse bool // times are in ms or s: different requests can have equal figures
-	omits  bool // requests without a response
-}
-
-// uncorrected adapts readers that do not need the flag.
-func uncorrected(each generator.Each) func(io.Reader, bool, func(generator.Record)) error {
-	return func(r io.Reader, _ bool, record func(generator.Record)) error { return each(r, record) }
-}
-
-// recordsOf returns the format of every request that begins with head, or nil.
-func (f format) recordsOf(head []byte) *recordFormat {
-	head = bytes.TrimPrefix(head, []byte("\ufeff"))
-	i := slices.IndexFunc(f.records, func(r recordFormat) bool { return bytes.HasPrefix(head, []byte(r.head)) })
-	if i < 0 {
-		return nil
-	}
-	return &f.records[i]
-}
-
-// streamOutput reads a record of every request without the whole file in memory. Nil means that it is none.
-func streamOutput(name, path string, corrected bool) (*Output, error) {
-	f, err := openFile(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	r, err := unpacked(bufio.NewReader(f))
-	if err != nil {
-		return nil, fileError(path, err)
-	}
-	head, _ := r.Peek(64) // a short file has less
-	records := formatOf(name).recordsOf(head)
-	if records == nil {
-		return nil, nil
-	}
-	return records.read(r, name, path, corrected)
-}
-
-func (f *recordFormat) read(r io.Reader, name, path string, corrected bool) (*Output, error) {
-	o := newOutput(format{}, path)
-	o.generator = name
-	var c requests
-	err := f.each(r, corrected, func(r generator.Record) { c.add(o, r) })
-	if err == nil {
-		if f.coarse {
-			c.marks = nil
-		}
-		err = c.finish(o)
-	}
-	if err == nil {
-		err = o.count(generator.Outcome{Records: []generator.Record{}}) // all are counted
-	}
-	if err != nil {
-		return nil, damaged(path, 0, name, err)
-	}
-	o.latency.Source = path
-	if f.day {
-		o.started = time.Unix(0, int64(c.first)).UTC()
-	}
-	if f.omits {
-		o.warn("source-note", name+" omits requests without a response from this output: failures and their causes are unknown", "", metric.ErrorRatio)
-	}
-	return o, nil
 }
 
 // unpacked is the content of a file, which may be compressed by gzip.

@@ -128,10 +128,6 @@ func (c *contradictions) sum(name string, counts map[string]int64) int64 {
 	return total(counts)
 }
 
-// conserves reports whether the generator counts the backlog at both edges, as tare's
-// own does: then the number of requests that ended in the window is exact.
-func (l *Load) conserves() bool { return l.BacklogStart != nil && l.BacklogEnd != nil }
-
 // looseShare bounds the difference of answers in the window and answers to requests
 // of the window, where the backlog is unknown.
 const looseShare = 0.25
@@ -200,14 +196,18 @@ func (c *contradictions) due(r *Record) {
 	}
 }
 
-// scheduled is the mean number of requests that an open loop owes in the window.
-func (l *Load) scheduled() float64 { return l.AskedRate * l.LoadedSeconds() }
+// conserves reports whether the generator counts the backlog at both edges, as tare's
+// own does: then the number of requests that ended in the window is exact.
+func (l *Load) conserves() bool { return l.BacklogStart != nil && l.BacklogEnd != nil }
 
 // scheduleSlack is six standard deviations of a Poisson count. Constant arrivals are
 // far within.
 func (l *Load) scheduleSlack() float64 {
 	return 6*math.Sqrt(l.scheduled()) + 2 + float64(l.Workers)
 }
+
+// scheduled is the mean number of requests that an open loop owes in the window.
+func (l *Load) scheduled() float64 { return l.AskedRate * l.LoadedSeconds() }
 
 // cpuSlack bounds the CPU time of a task beyond the time of all processors: readings of
 // counters and times are not one moment.

@@ -92,11 +92,6 @@ func (td *TrialDir) manifest(record File) error {
 	return m.write(td.held, td.name(ManifestFile))
 }
 
-func (m *Manifest) write(h *held, name string) error {
-	slices.SortFunc(m.Files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
-	return h.writeJSON(name, m)
-}
-
 // sameMode gives a file of measurements the mode of events.jsonl. Programs write some with
 // mode 0600, which a colleague could not read. Logs and configurations keep theirs.
 func (td *TrialDir) sameMode(name string) error {
@@ -133,23 +128,9 @@ func (td *TrialDir) Seal() error {
 	return m.write(td.held, td.name(ManifestFile))
 }
 
-// filesIn lists the regular files in dir and below, but its manifest and the directories called without.
-func filesIn(dir string, without ...string) ([]string, error) {
-	var names []string
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(dir, path)
-		if d.IsDir() && slices.Contains(without, name) {
-			return fs.SkipDir
-		}
-		if err == nil && d.Type().IsRegular() && name != ManifestFile {
-			names = append(names, filepath.ToSlash(name))
-		}
-		return err
-	})
-	return names, err
+func (m *Manifest) write(h *held, name string) error {
+	slices.SortFunc(m.Files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+	return h.writeJSON(name, m)
 }
 
 // Manifest returns the manifest of the trial called id, or nil if it has none.
@@ -170,6 +151,25 @@ func (d *Dir) Manifest(id string) (*Manifest, error) {
 
 // Files lists the files of the trial called id, without its manifest.
 func (d *Dir) Files(id string) ([]string, error) { return filesIn(d.trialPath(id)) }
+
+// filesIn lists the regular files in dir and below, but its manifest and the directories called without.
+func filesIn(dir string, without ...string) ([]string, error) {
+	var names []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if d.IsDir() && slices.Contains(without, name) {
+			return fs.SkipDir
+		}
+		if err == nil && d.Type().IsRegular() && name != ManifestFile {
+			names = append(names, filepath.ToSlash(name))
+		}
+		return err
+	})
+	return names, err
+}
 
 // altered lists the measurements of a trial that differ from its manifest. An absent
 // file is not among them: its figures are then unknown.

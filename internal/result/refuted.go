@@ -98,10 +98,6 @@ const (
 // shifts are the warnings of a trial whose readings are known to be beside the edges.
 var shifts = []string{"readings-shifted", "counters-paced", "node-paced", "meter-gap", "clock-stepped"}
 
-func (r *Record) warned(codes ...string) bool {
-	return slices.ContainsFunc(r.Warnings, func(w Warning) bool { return slices.Contains(codes, w.Code) })
-}
-
 // windowed compares the readings with the measure phase of the load. A run warns of readings beside its edges.
 func (c *contradictions) windowed(r *Record) {
 	if !r.Load.conserves() || r.Load.Slices != nil || len(r.Faults) > 0 || r.warned(shifts...) {
@@ -109,6 +105,10 @@ func (c *contradictions) windowed(r *Record) {
 	}
 	limit := max(promptEdge, time.Duration(edgeShare*float64(r.Load.End.Sub(r.Load.Start))))
 	c.edges(r, r.Load.Start, r.Load.End, limit, "that the measure phase of the load needs, without a warning")
+}
+
+func (r *Record) warned(codes ...string) bool {
+	return slices.ContainsFunc(r.Warnings, func(w Warning) bool { return slices.Contains(codes, w.Code) })
 }
 
 // edges finds the task whose readings are furthest from the edges, if they are beyond a limit.

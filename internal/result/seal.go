@@ -133,11 +133,6 @@ func sealedBy(d *Dir, t plan.Trial) (names []string, err error) {
 	return names, nil
 }
 
-// unseal removes the directory's own manifest before a change.
-func (d *Dir) unseal() error {
-	return d.held.remove(ManifestFile)
-}
-
 // Own returns the directory's own manifest, or nil if it has none.
 func (d *Dir) Own() (*Manifest, error) {
 	var m Manifest
@@ -176,6 +171,11 @@ func SealTrials(d *Dir, trials []plan.Trial) error {
 		}
 	}
 	return nil
+}
+
+// unseal removes the directory's own manifest before a change.
+func (d *Dir) unseal() error {
+	return d.held.remove(ManifestFile)
 }
 
 // Discard closes the directory of a run that ended before its first trial, and removes it.

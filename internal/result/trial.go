@@ -57,9 +57,6 @@ func (d *Dir) trialDir(t plan.Trial) *TrialDir {
 	return &TrialDir{held: d.held, path: d.trialPath(t.ID), trial: t}
 }
 
-// name returns the name of a file of the trial in the root of the results directory.
-func (td *TrialDir) name(name string) string { return path.Join(TrialsDir, td.trial.ID, name) }
-
 func (td *TrialDir) moveAside() error {
 	if err := td.held.real(td.name(""), fs.ModeDir); err != nil {
 		return err
@@ -151,6 +148,9 @@ func (td *TrialDir) Finish(r Record) error {
 	}
 	return td.held.sync(TrialsDir) // the entry of the trial's own directory must be durable too
 }
+
+// name returns the name of a file of the trial in the root of the results directory.
+func (td *TrialDir) name(name string) string { return path.Join(TrialsDir, td.trial.ID, name) }
 
 // Abandon closes the trial without a record. Its files remain until the trial
 // begins again.

@@ -232,15 +232,6 @@ func permissionsText(ctx context.Context, k *cluster.Cluster, namespace string) 
 	return b.String(), nil
 }
 
-func workloadLines(all []guard.Workload) string {
-	var b strings.Builder
-	b.WriteString(strconv.Itoa(len(all)) + "\n")
-	for _, w := range all {
-		fmt.Fprintf(&b, "  %s\n", w)
-	}
-	return b.String()
-}
-
 func leftoverLines(all []leftover.Run) string { return strconv.Itoa(len(all)) + "\n" + runLines(all) }
 
 func runLines(all []leftover.Run) string {
@@ -289,6 +280,15 @@ later, tare run refuses the cluster.`,
 		return nil
 	})
 	return cmd
+}
+
+func workloadLines(all []guard.Workload) string {
+	var b strings.Builder
+	b.WriteString(strconv.Itoa(len(all)) + "\n")
+	for _, w := range all {
+		fmt.Fprintf(&b, "  %s\n", w)
+	}
+	return b.String()
 }
 
 func newClusterRelease(c *cli.CommandLine, f *clusterFlags) *cobra.Command {

@@ -174,18 +174,6 @@ func markNew(ctx context.Context, r provider.Record) (string, error) {
 	return identity(ctx, k)
 }
 
-// identity is the UID of a cluster's namespace kube-system.
-func identity(ctx context.Context, k *cluster.Cluster) (uid string, err error) {
-	err = k.Retry(ctx, "read namespace "+cluster.SystemNamespace, func(ctx context.Context) error {
-		ns, err := k.Typed().CoreV1().Namespaces().Get(ctx, cluster.SystemNamespace, metav1.GetOptions{})
-		if err == nil {
-			uid = string(ns.UID)
-		}
-		return err
-	})
-	return uid, err
-}
-
 func newClusterDelete(c *cli.CommandLine, _ *clusterFlags) *cobra.Command {
 	var with string
 	var yes, dryRun, unreachable bool
@@ -250,47 +238,6 @@ func created(c *cli.CommandLine) (provider.Clusters, error) {
 	return provider.Clusters{Records: records, Out: c.Err, Now: time.Now}, err
 }
 
-// recordOf finds the record of a cluster that tare created.
-func recordOf(records provider.Records, with, name string) (provider.Record, error) {
-	if with != "" {
-		r, err := records.Of(with, name)
-		if errors.Is(err, fs.ErrNotExist) {
-			return r, notCreated(records, with+" cluster "+name)
-		}
-		return r, err
-	}
-	all, err := records.All()
-	if err != nil {
-		return provider.Record{}, err
-	}
-	var found []provider.Record
-	for _, r := range all {
-		if r.Settings.Name == name {
-			found = append(found, r)
-		}
-	}
-	switch len(found) {
-	case 1:
-		return found[0], nil
-	case 0:
-		return provider.Record{}, notCreated(records, "cluster "+name)
-	}
-	return provider.Record{}, hint.Usage(fmt.Errorf("clusters of several providers have the name %s", name), "add --with")
-}
-
-func notCreated(records provider.Records, what string) error {
-	all, _ := records.All()
-	var names []string
-	for _, r := range all {
-		names = append(names, r.Settings.Name+" ("+r.Provider+")")
-	}
-	text := "created by tare: " + strings.Join(names, ", ")
-	if len(names) == 0 {
-		text = "created by tare: none; the provider's own program deletes others"
-	}
-	return hint.New(text, "%s: tare did not create it", what)
-}
-
 // deletable refuses a cluster that is not the one in the record, or that a run holds. reached means that it answered.
 func deletable(ctx context.Context, r provider.Record, unreachable bool) (reached bool, err error) {
 	if r.Context == "" || r.UID == "" {
@@ -344,6 +291,47 @@ func optionsOf(flags cluster.Options, with, name string) (cluster.Options, error
 	return cluster.Options{Kubeconfig: r.Settings.Kubeconfig, Context: r.Context}, nil
 }
 
+// recordOf finds the record of a cluster that tare created.
+func recordOf(records provider.Records, with, name string) (provider.Record, error) {
+	if with != "" {
+		r, err := records.Of(with, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return r, notCreated(records, with+" cluster "+name)
+		}
+		return r, err
+	}
+	all, err := records.All()
+	if err != nil {
+		return provider.Record{}, err
+	}
+	var found []provider.Record
+	for _, r := range all {
+		if r.Settings.Name == name {
+			found = append(found, r)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return provider.Record{}, notCreated(records, "cluster "+name)
+	}
+	return provider.Record{}, hint.Usage(fmt.Errorf("clusters of several providers have the name %s", name), "add --with")
+}
+
+func notCreated(records provider.Records, what string) error {
+	all, _ := records.All()
+	var names []string
+	for _, r := range all {
+		names = append(names, r.Settings.Name+" ("+r.Provider+")")
+	}
+	text := "created by tare: " + strings.Join(names, ", ")
+	if len(names) == 0 {
+		text = "created by tare: none; the provider's own program deletes others"
+	}
+	return hint.New(text, "%s: tare did not create it", what)
+}
+
 // createdText is the record of a cluster. The UID decides: a context can belong to another cluster of the same name.
 func createdText(ctx context.Context, k *cluster.Cluster) string {
 	uid, err := identity(ctx, k)
@@ -367,6 +355,18 @@ func createdText(ctx context.Context, k *cluster.Cluster) string {
 		return "unknown: " + err.Error()
 	}
 	return "no"
+}
+
+// identity is the UID of a cluster's namespace kube-system.
+func identity(ctx context.Context, k *cluster.Cluster) (uid string, err error) {
+	err = k.Retry(ctx, "read namespace "+cluster.SystemNamespace, func(ctx context.Context) error {
+		ns, err := k.Typed().CoreV1().Namespaces().Get(ctx, cluster.SystemNamespace, metav1.GetOptions{})
+		if err == nil {
+			uid = string(ns.UID)
+		}
+		return err
+	})
+	return uid, err
 }
 
 func newClusterList(c *cli.CommandLine) *cobra.Command {

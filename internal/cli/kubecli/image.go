@@ -123,39 +123,6 @@ func (o *imageOptions) register(cmd *cobra.Command) {
 	_ = cmd.MarkFlagFilename("agent")
 }
 
-// build makes an image of each agent that was named.
-func (o imageOptions) build() (name.Tag, []image.Image, error) {
-	ref, err := image.Reference(o.tag)
-	if err != nil {
-		return ref, nil, hint.Usage(err, "write --tag NAME:VERSION")
-	}
-	if len(o.agents) == 0 {
-		o.agents = []string{generator.AgentPath()}
-	}
-	var others []image.Program
-	for _, w := range o.with {
-		n, p, ok := strings.Cut(w, "=")
-		if !ok {
-			return ref, nil, hint.Usage(fmt.Errorf("--with %s: no program", w), "write --with NAME=PATH")
-		}
-		others = append(others, image.Program{Name: n, Path: p})
-	}
-	var images []image.Image
-	for _, agent := range o.agents {
-		img, err := image.Build(append([]image.Program{{Name: "tare-agent", Path: agent}}, others...),
-			map[string]string{"org.opencontainers.image.title": "tare-agent", "org.opencontainers.image.version": console.Version()})
-		if err != nil {
-			return ref, nil, err
-		}
-		images = append(images, img)
-	}
-	return ref, images, nil
-}
-
-func saveImage(path string, ref name.Tag, images []image.Image) error {
-	return outfile.Write(path, 0o644, func(w io.Writer) error { return image.WriteArchive(w, ref, images) })
-}
-
 func loadImage(ctx context.Context, c *cli.CommandLine, o imageOptions, archive string) error {
 	to, err := image.ParseDestination(o.to)
 	if err != nil {
@@ -194,6 +161,10 @@ func loadImage(ctx context.Context, c *cli.CommandLine, o imageOptions, archive 
 	return nil
 }
 
+func saveImage(path string, ref name.Tag, images []image.Image) error {
+	return outfile.Write(path, 0o644, func(w io.Writer) error { return image.WriteArchive(w, ref, images) })
+}
+
 func pushImage(ctx context.Context, c *cli.CommandLine, o imageOptions) error {
 	ref, images, err := o.build()
 	if err != nil {
@@ -209,4 +180,33 @@ func pushImage(ctx context.Context, c *cli.CommandLine, o imageOptions) error {
 	}
 	fmt.Fprintln(c.Out, digest)
 	return nil
+}
+
+// build makes an image of each agent that was named.
+func (o imageOptions) build() (name.Tag, []image.Image, error) {
+	ref, err := image.Reference(o.tag)
+	if err != nil {
+		return ref, nil, hint.Usage(err, "write --tag NAME:VERSION")
+	}
+	if len(o.agents) == 0 {
+		o.agents = []string{generator.AgentPath()}
+	}
+	var others []image.Program
+	for _, w := range o.with {
+		n, p, ok := strings.Cut(w, "=")
+		if !ok {
+			return ref, nil, hint.Usage(fmt.Errorf("--with %s: no program", w), "write --with NAME=PATH")
+		}
+		others = append(others, image.Program{Name: n, Path: p})
+	}
+	var images []image.Image
+	for _, agent := range o.agents {
+		img, err := image.Build(append([]image.Program{{Name: "tare-agent", Path: agent}}, others...),
+			map[string]string{"org.opencontainers.image.title": "tare-agent", "org.opencontainers.image.version": console.Version()})
+		if err != nil {
+			return ref, nil, err
+		}
+		images = append(images, img)
+	}
+	return ref, images, nil
 }

@@ -53,17 +53,6 @@ func (c Chart) ValuesFor(replicas int, spread bool) (map[string]any, error) {
 	return values, nil
 }
 
-func mapping(text string) (map[string]any, error) {
-	values := map[string]any{}
-	if err := yaml.Unmarshal([]byte(text), &values); err != nil {
-		return nil, err
-	}
-	if values == nil {
-		values = map[string]any{}
-	}
-	return values, nil
-}
-
 // lay merges values over others.
 func lay(under, over map[string]any) {
 	for name, v := range over {
@@ -123,4 +112,15 @@ func (v validation) chart() {
 	if c.Port < 0 || c.Port > 65535 {
 		v.report("chart.port", fmt.Sprintf("%d is no port", c.Port), "")
 	}
+}
+
+func mapping(text string) (map[string]any, error) {
+	values := map[string]any{}
+	if err := yaml.Unmarshal([]byte(text), &values); err != nil {
+		return nil, err
+	}
+	if values == nil {
+		values = map[string]any{}
+	}
+	return values, nil
 }

@@ -68,14 +68,6 @@ func (v checks) behavior(at string, b Behavior) {
 	}
 }
 
-// join returns the path of name below at. at may be empty.
-func join(at, name string) string {
-	if at == "" {
-		return name
-	}
-	return at + "." + name
-}
-
 func (v checks) options(at string, c CallOptions, index int) {
 	v.protocol(at+".protocol", c.Protocol, called)
 	if c.Path != "" && !IsPath(c.Path) {
@@ -110,6 +102,14 @@ func within[T int | float64 | Duration | Size](v checks, at, field string, x T) 
 	if in := float64(x) >= l.Low && float64(x) <= l.High; !in && !(l.OrZero && x == 0) {
 		v.report(join(at, field), fmt.Sprintf("%v is not from %v to %v", x, l.Low, T(l.High)), l.hint)
 	}
+}
+
+// join returns the path of name below at. at may be empty.
+func join(at, name string) string {
+	if at == "" {
+		return name
+	}
+	return at + "." + name
 }
 
 func (v checks) report(path, message, hint string) {

@@ -82,19 +82,6 @@ func split(text string) *parser {
 	return p
 }
 
-func (p *parser) next(expected, hint string) (word, error) {
-	if len(p.words) == 0 {
-		return word{}, strict.Problem{Column: p.end, Message: "it ends where " + expected + " was expected", Tip: hint}
-	}
-	w := p.words[0]
-	p.words = p.words[1:]
-	return w, nil
-}
-
-func (p *parser) wrong(w word, expected, hint string) error {
-	return strict.Problem{Column: w.column, Message: fmt.Sprintf("found %.40q, expected %s", w.text, expected), Tip: hint}
-}
-
 func (p *parser) comparison(c *Condition, first word) (err error) {
 	if c.subject, err = p.subject(first); err != nil {
 		return err
@@ -161,14 +148,6 @@ func (p *parser) value(s subject, w word) (float64, error) {
 	return v, nil
 }
 
-func (p *parser) duration(w word) (time.Duration, error) {
-	d, err := time.ParseDuration(w.text)
-	if err != nil || d < 0 {
-		return 0, p.wrong(w, "a time such as 250ms or 3s", "")
-	}
-	return d, nil
-}
-
 func (p *parser) recovery() (*recovery, error) {
 	w, err := p.next("within", "write: recovers within 3s")
 	if err != nil {
@@ -194,6 +173,27 @@ func (p *parser) recovery() (*recovery, error) {
 		return nil, p.wrong(w, "fault or heal", "")
 	}
 	return r, nil
+}
+
+func (p *parser) next(expected, hint string) (word, error) {
+	if len(p.words) == 0 {
+		return word{}, strict.Problem{Column: p.end, Message: "it ends where " + expected + " was expected", Tip: hint}
+	}
+	w := p.words[0]
+	p.words = p.words[1:]
+	return w, nil
+}
+
+func (p *parser) duration(w word) (time.Duration, error) {
+	d, err := time.ParseDuration(w.text)
+	if err != nil || d < 0 {
+		return 0, p.wrong(w, "a time such as 250ms or 3s", "")
+	}
+	return d, nil
+}
+
+func (p *parser) wrong(w word, expected, hint string) error {
+	return strict.Problem{Column: w.column, Message: fmt.Sprintf("found %.40q, expected %s", w.text, expected), Tip: hint}
 }
 
 // accept reads the next word if it is text, and reports whether it was.

@@ -74,15 +74,6 @@ func (s *Set) Text() ([]byte, error) {
 // String names the object in messages: "Deployment web".
 func (o Object) String() string { return strings.TrimSpace(o.kind() + " " + o.name()) }
 
-func (o Object) kind() string { return text(o, "kind") }
-
-func (o Object) name() string { return text(o, "metadata", "name") }
-
-func text(o map[string]any, path ...string) string {
-	s, _ := valueAt(o, path...).(string)
-	return s
-}
-
 // items are the mappings in a list.
 func items(o map[string]any, path ...string) (all []map[string]any) {
 	list, _ := valueAt(o, path...).([]any)
@@ -180,6 +171,8 @@ func namespaceOf(objects []Object) (name string, err error) {
 	return name, nil
 }
 
+func (o Object) name() string { return text(o, "metadata", "name") }
+
 // PodKinds are the kinds of workloads whose pods serve.
 var PodKinds = []string{"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Pod"}
 
@@ -194,6 +187,8 @@ func podTemplate(o Object) map[string]any {
 	return nil
 }
 
+func (o Object) kind() string { return text(o, "kind") }
+
 // group is the API group, empty for the core group.
 func (o Object) group() string {
 	group, _, found := strings.Cut(text(o, "apiVersion"), "/")
@@ -201,6 +196,11 @@ func (o Object) group() string {
 		return ""
 	}
 	return group
+}
+
+func text(o map[string]any, path ...string) string {
+	s, _ := valueAt(o, path...).(string)
+	return s
 }
 
 func mapping(o map[string]any, path ...string) map[string]any {

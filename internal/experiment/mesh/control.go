@@ -143,18 +143,6 @@ func (c Control) Render(ctx ControlContext) (args []string, config []byte, err e
 	return args, config, nil
 }
 
-func renderAll(name string, texts []string, ctx any) ([]string, error) {
-	var all []string
-	for i, text := range texts {
-		b, err := execute(fmt.Sprintf("%s[%d]", name, i), text, ctx)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, string(b))
-	}
-	return all, nil
-}
-
 // Render executes a request's templates with ctx.
 func (r Request) Render(ctx any) (Request, error) {
 	var failed error
@@ -191,6 +179,18 @@ func (b Bootstrap) Render(ctx SidecarContext) (args, env []string, err error) {
 		env = append(env, name+"="+string(value))
 	}
 	return args, env, nil
+}
+
+func renderAll(name string, texts []string, ctx any) ([]string, error) {
+	var all []string
+	for i, text := range texts {
+		b, err := execute(fmt.Sprintf("%s[%d]", name, i), text, ctx)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, string(b))
+	}
+	return all, nil
 }
 
 // IdentityOf renders the SPIFFE ID of a service.

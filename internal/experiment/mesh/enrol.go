@@ -157,14 +157,6 @@ func (k Kubernetes) Enrol(s Settings, namespace string, way Way) (Enrolled, erro
 	return done, nil
 }
 
-func (k Kubernetes) enrolContext(s Settings, namespace string, way Way) EnrolContext {
-	return EnrolContext{Version: s.Version, Profile: s.Profile, Replicas: k.replicas(s), Namespace: namespace, Revision: k.Revision, Hub: s.Hub, Options: s.Options,
-		LoadInside: way.LoadInside, Gateway: way.Front, Closed: way.LoadInside || way.Front != nil, Services: way.Services}
-}
-
-// replicas of the profile, where a mesh without profiles has one of everything.
-func (k Kubernetes) replicas(s Settings) int { return max(k.Profiles[s.Profile].Replicas, 1) }
-
 // RefusesPlaintext reports whether requests without TLS from outside the mesh must be refused.
 func (k Kubernetes) RefusesPlaintext(s Settings, namespace string, way Way) (bool, error) {
 	s, err := k.Complete(s)
@@ -173,6 +165,11 @@ func (k Kubernetes) RefusesPlaintext(s Settings, namespace string, way Way) (boo
 	}
 	b, err := execute("plaintext.refused", k.Plaintext.Refused, k.enrolContext(s, namespace, way))
 	return strings.TrimSpace(string(b)) == "true", err
+}
+
+func (k Kubernetes) enrolContext(s Settings, namespace string, way Way) EnrolContext {
+	return EnrolContext{Version: s.Version, Profile: s.Profile, Replicas: k.replicas(s), Namespace: namespace, Revision: k.Revision, Hub: s.Hub, Options: s.Options,
+		LoadInside: way.LoadInside, Gateway: way.Front, Closed: way.LoadInside || way.Front != nil, Services: way.Services}
 }
 
 func (m Marks) render(ctx EnrolContext) (Marks, error) {
@@ -202,6 +199,9 @@ func renderMap(from map[string]string, ctx EnrolContext) (map[string]string, err
 func (k Kubernetes) InstallContext(s Settings) InstallContext {
 	return InstallContext{Version: s.Version, Profile: s.Profile, Replicas: k.replicas(s), Namespace: k.Namespace, Revision: k.Revision, Hub: s.Hub, Options: s.Options}
 }
+
+// replicas of the profile, where a mesh without profiles has one of everything.
+func (k Kubernetes) replicas(s Settings) int { return max(k.Profiles[s.Profile].Replicas, 1) }
 
 // Release is one chart with all that was chosen.
 type Release struct {

@@ -116,25 +116,6 @@ func (v clusterPart) charts(k Kubernetes) {
 	}
 }
 
-// values checks that a template of YAML holds and renders to a mapping.
-func (v clusterPart) values(path, text string, k Kubernetes) {
-	v.template(path, text, k.sampleInstalls())
-	if !v.doc.Sound(path) {
-		return
-	}
-	for _, sample := range k.sampleInstalls() {
-		b, err := execute("t", text, sample)
-		if err != nil {
-			return // already reported
-		}
-		var values map[string]any
-		if err := yaml.Unmarshal(b, &values); err != nil {
-			v.report(path, "not a YAML mapping after rendering: "+strings.TrimPrefix(err.Error(), "yaml: "), "")
-			return
-		}
-	}
-}
-
 func (v clusterPart) profiles(k Kubernetes) {
 	if len(k.Charts) > 0 && len(k.Profiles) == 0 {
 		v.report("kubernetes.profiles", "missing: the mesh has no size", "add profiles: {dev: {replicas: 1}}")
@@ -154,6 +135,25 @@ func (v clusterPart) profiles(k Kubernetes) {
 				v.report(path, fmt.Sprintf("there is no release %q", release), "")
 			}
 			v.values(path, p.Values[release], k)
+		}
+	}
+}
+
+// values checks that a template of YAML holds and renders to a mapping.
+func (v clusterPart) values(path, text string, k Kubernetes) {
+	v.template(path, text, k.sampleInstalls())
+	if !v.doc.Sound(path) {
+		return
+	}
+	for _, sample := range k.sampleInstalls() {
+		b, err := execute("t", text, sample)
+		if err != nil {
+			return // already reported
+		}
+		var values map[string]any
+		if err := yaml.Unmarshal(b, &values); err != nil {
+			v.report(path, "not a YAML mapping after rendering: "+strings.TrimPrefix(err.Error(), "yaml: "), "")
+			return
 		}
 	}
 }

@@ -56,6 +56,62 @@ func (v *validation) marks(at string, m Marks, samples []any) {
 	}
 }
 
+func (v trafficPart) proxies(k Kubernetes, d Definition) {
+	proves := map[string]bool{}
+	for i, p := range k.Proxies {
+		maps.Copy(proves, v.proxy(fmt.Sprintf("kubernetes.proxies[%d]", i), p, d))
+	}
+	for _, p := range []struct {
+		proves string
+		needed bool
+	}{{ProvesMTLS, d.Provides.MTLS}, {ProvesL7, d.Provides.L7}} {
+		if p.needed && !proves[p.proves] {
+			v.report("kubernetes.proxies", "no counter proves "+p.proves+", which the mesh provides", "add one, or remove it from provides")
+		}
+	}
+}
+
+// gateway checks the ingress gateway.
+func (v trafficPart) gateway(k Kubernetes, d Definition) {
+	g := k.Gateway
+	const at = "kubernetes.gateway"
+	if g == nil {
+		return
+	}
+	if g.None != "" {
+		if v.doc.Has(at+".manifests") || v.doc.Has(at+".service") || v.doc.Has(at+".proxy") {
+			v.report(at+".none", "a reason why there is none, and a gateway", "remove one of the two")
+		}
+		return
+	}
+	v.crds(at+".crds", g.CRDs)
+	v.required(at+".service", g.Service, "add the name of the Service that leads to it, or none with the reason why there is no gateway")
+	if g.Port < 1 || g.Port > maxPort {
+		v.report(at+".port", fmt.Sprintf("found %d, expected 1 to %d", g.Port, maxPort), "")
+	}
+	if len(g.Protocols) == 0 {
+		v.report(at+".protocols", "missing: the routes support no protocol", "add protocols: [http1]")
+	}
+	if len(g.Manifests) == 0 {
+		v.report(at+".manifests", "missing: nothing would make it", "add the objects that do")
+	}
+	samples := k.sampleFronts()
+	for i, text := range g.Manifests {
+		v.manifest(fmt.Sprintf("%s.manifests[%d]", at, i), text, samples)
+	}
+	for i, w := range g.Workloads {
+		v.workload(fmt.Sprintf("%s.workloads[%d]", at, i), w)
+	}
+	for i, c := range g.Conditions {
+		here := fmt.Sprintf("%s.conditions[%d]", at, i)
+		v.required(here+".version", c.Version, "add the version of the API, such as v1")
+		v.required(here+".kind", c.Kind, "add the kind of object, such as Gateway")
+		v.required(here+".name", c.Name, "add its name")
+		v.required(here+".type", c.Type, "add the type of condition, such as Programmed")
+	}
+	v.gatewayProxy(at+".proxy", g.Proxy, d)
+}
+
 // manifest checks that a template renders to objects of Kubernetes.
 func (v trafficPart) manifest(path, text string, samples []any) {
 	v.template(path, text, samples)
@@ -87,18 +143,18 @@ func (v trafficPart) manifest(path, text string, samples []any) {
 	}
 }
 
-func (v trafficPart) proxies(k Kubernetes, d Definition) {
-	proves := map[string]bool{}
-	for i, p := range k.Proxies {
-		maps.Copy(proves, v.proxy(fmt.Sprintf("kubernetes.proxies[%d]", i), p, d))
+// gatewayProxy checks that the gateway's proxy can be found, and that a counter proves its traffic.
+func (v trafficPart) gatewayProxy(at string, p *Proxy, d Definition) {
+	if p == nil {
+		v.report(at, "missing: nothing would prove that requests come through it", "add its role, container, podLabel and counters")
+		return
 	}
-	for _, p := range []struct {
-		proves string
-		needed bool
-	}{{ProvesMTLS, d.Provides.MTLS}, {ProvesL7, d.Provides.L7}} {
-		if p.needed && !proves[p.proves] {
-			v.report("kubernetes.proxies", "no counter proves "+p.proves+", which the mesh provides", "add one, or remove it from provides")
-		}
+	proves := v.proxy(at, *p, d)
+	if p.In != InNamespace {
+		v.report(at+".in", fmt.Sprintf("found %q, expected %s", p.In, InNamespace), "a gateway belongs to the application's namespace, and is deleted with it")
+	}
+	if !proves[ProvesL7] {
+		v.report(at+".counters", "no counter proves "+ProvesL7+": requests through the gateway cannot be verified", "add a counter of requests")
 	}
 }
 
@@ -149,61 +205,5 @@ func (v trafficPart) endpoint(here string, port int, path string) {
 	}
 	if !strings.HasPrefix(path, "/") {
 		v.report(here+".path", fmt.Sprintf("found %q, expected a path such as /metrics", path), "")
-	}
-}
-
-// gateway checks the ingress gateway.
-func (v trafficPart) gateway(k Kubernetes, d Definition) {
-	g := k.Gateway
-	const at = "kubernetes.gateway"
-	if g == nil {
-		return
-	}
-	if g.None != "" {
-		if v.doc.Has(at+".manifests") || v.doc.Has(at+".service") || v.doc.Has(at+".proxy") {
-			v.report(at+".none", "a reason why there is none, and a gateway", "remove one of the two")
-		}
-		return
-	}
-	v.crds(at+".crds", g.CRDs)
-	v.required(at+".service", g.Service, "add the name of the Service that leads to it, or none with the reason why there is no gateway")
-	if g.Port < 1 || g.Port > maxPort {
-		v.report(at+".port", fmt.Sprintf("found %d, expected 1 to %d", g.Port, maxPort), "")
-	}
-	if len(g.Protocols) == 0 {
-		v.report(at+".protocols", "missing: the routes support no protocol", "add protocols: [http1]")
-	}
-	if len(g.Manifests) == 0 {
-		v.report(at+".manifests", "missing: nothing would make it", "add the objects that do")
-	}
-	samples := k.sampleFronts()
-	for i, text := range g.Manifests {
-		v.manifest(fmt.Sprintf("%s.manifests[%d]", at, i), text, samples)
-	}
-	for i, w := range g.Workloads {
-		v.workload(fmt.Sprintf("%s.workloads[%d]", at, i), w)
-	}
-	for i, c := range g.Conditions {
-		here := fmt.Sprintf("%s.conditions[%d]", at, i)
-		v.required(here+".version", c.Version, "add the version of the API, such as v1")
-		v.required(here+".kind", c.Kind, "add the kind of object, such as Gateway")
-		v.required(here+".name", c.Name, "add its name")
-		v.required(here+".type", c.Type, "add the type of condition, such as Programmed")
-	}
-	v.gatewayProxy(at+".proxy", g.Proxy, d)
-}
-
-// gatewayProxy checks that the gateway's proxy can be found, and that a counter proves its traffic.
-func (v trafficPart) gatewayProxy(at string, p *Proxy, d Definition) {
-	if p == nil {
-		v.report(at, "missing: nothing would prove that requests come through it", "add its role, container, podLabel and counters")
-		return
-	}
-	proves := v.proxy(at, *p, d)
-	if p.In != InNamespace {
-		v.report(at+".in", fmt.Sprintf("found %q, expected %s", p.In, InNamespace), "a gateway belongs to the application's namespace, and is deleted with it")
-	}
-	if !proves[ProvesL7] {
-		v.report(at+".counters", "no counter proves "+ProvesL7+": requests through the gateway cannot be verified", "add a counter of requests")
 	}
 }

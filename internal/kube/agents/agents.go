@@ -124,10 +124,6 @@ func (a *Agents) start(ctx context.Context) error {
 // startTimeout bounds the time from ready pods to agents that answer.
 const startTimeout = 30 * time.Second
 
-func (a *Agents) namespace() cluster.Ref {
-	return cluster.Ref{Kind: cluster.KindNamespace, Name: Namespace(a.run)}
-}
-
 // create creates the objects and waits until the agents are ready.
 func (a *Agents) create(ctx context.Context, token string) error {
 	namespace := a.namespace()
@@ -142,45 +138,6 @@ func (a *Agents) create(ctx context.Context, token string) error {
 		return err
 	}
 	return a.cluster.WaitReady(ctx, a.report, cluster.Ref{Kind: cluster.KindDaemonSet, Namespace: namespace.Name, Name: name})
-}
-
-// connect finds the agent of each node.
-func (a *Agents) connect(ctx context.Context, namespace, token string, nodes []cluster.Node) error {
-	var pods *corev1.PodList
-	err := a.cluster.Retry(ctx, "list the node agents", func(ctx context.Context) (err error) {
-		pods, err = a.cluster.Typed().CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: Label})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	found := map[string]*Agent{}
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		n := slices.IndexFunc(nodes, func(n cluster.Node) bool { return n.Name == pod.Spec.NodeName })
-		if n < 0 || pod.DeletionTimestamp != nil {
-			continue
-		}
-		forward := a.cluster.Forward(namespace, pod.Name, port)
-		found[pod.Spec.NodeName] = &Agent{nodeagent.NewClient(forward.DialContext, token), nodes[n], forward}
-	}
-	if len(found) == 0 {
-		return errors.New("no node has one")
-	}
-	a.mu.Lock()
-	before := a.byNode
-	a.byNode = found
-	a.mu.Unlock()
-	for _, agent := range before {
-		agent.end()
-	}
-	return nil
-}
-
-// end closes the connections to the agent.
-func (a *Agent) end() {
-	a.Close()
-	_ = a.forward.Close()
 }
 
 // All returns the agents by the names of their nodes, sorted, without agents on lost nodes.
@@ -216,6 +173,39 @@ func (a *Agents) Compare(ctx context.Context) error {
 		return err
 	}
 	return a.compare(ctx)
+}
+
+// connect finds the agent of each node.
+func (a *Agents) connect(ctx context.Context, namespace, token string, nodes []cluster.Node) error {
+	var pods *corev1.PodList
+	err := a.cluster.Retry(ctx, "list the node agents", func(ctx context.Context) (err error) {
+		pods, err = a.cluster.Typed().CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: Label})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	found := map[string]*Agent{}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		n := slices.IndexFunc(nodes, func(n cluster.Node) bool { return n.Name == pod.Spec.NodeName })
+		if n < 0 || pod.DeletionTimestamp != nil {
+			continue
+		}
+		forward := a.cluster.Forward(namespace, pod.Name, port)
+		found[pod.Spec.NodeName] = &Agent{nodeagent.NewClient(forward.DialContext, token), nodes[n], forward}
+	}
+	if len(found) == 0 {
+		return errors.New("no node has one")
+	}
+	a.mu.Lock()
+	before := a.byNode
+	a.byNode = found
+	a.mu.Unlock()
+	for _, agent := range before {
+		agent.end()
+	}
+	return nil
 }
 
 func (a *Agents) compare(ctx context.Context) error {
@@ -262,14 +252,6 @@ func (a *Agents) compare(ctx context.Context) error {
 	return nil
 }
 
-// kernel names the kernel of the agent's node, and with it the clock.
-func (a *Agent) kernel() string {
-	if a.Node.BootID != "" {
-		return a.Node.BootID
-	}
-	return "node " + a.Node.Name
-}
-
 // Clock returns how far the clock of a node is ahead of tare's, and the uncertainty of that, false if it was
 // not compared. All processes of a node have that clock.
 func (a *Agents) Clock(node string) (ahead, unsure time.Duration, ok bool) {
@@ -281,6 +263,14 @@ func (a *Agents) Clock(node string) (ahead, unsure time.Duration, ok bool) {
 	}
 	c, ok := a.clocks[agent.kernel()]
 	return c.ahead, c.unsure, ok
+}
+
+// kernel names the kernel of the agent's node, and with it the clock.
+func (a *Agent) kernel() string {
+	if a.Node.BootID != "" {
+		return a.Node.BootID
+	}
+	return "node " + a.Node.Name
 }
 
 // Stop removes the agents and returns when they are gone.
@@ -301,6 +291,16 @@ func (a *Agents) Stop(ctx context.Context) error {
 		return fmt.Errorf("remove the node agents: %w", err)
 	}
 	return nil
+}
+
+func (a *Agents) namespace() cluster.Ref {
+	return cluster.Ref{Kind: cluster.KindNamespace, Name: Namespace(a.run)}
+}
+
+// end closes the connections to the agent.
+func (a *Agent) end() {
+	a.Close()
+	_ = a.forward.Close()
 }
 
 // Owns reports whether a pod is a node agent of this run.

@@ -130,6 +130,27 @@ func (d *deletion) run(ctx context.Context) error {
 	}
 }
 
+func (d *deletion) timedOut(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return fmt.Errorf("delete %s: %w", d.ref, ctx.Err())
+	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainFor)
+	defer cancel()
+	o, err := d.read(late)
+	if err != nil {
+		return d.requests.explained("delete "+d.ref.String(), err)
+	}
+	if o == nil {
+		return nil
+	}
+	why := d.explain(late, o)
+	e := &NotReady{Hinted: hint.Hinted{Err: ctx.Err(), Text: blockerHints[why.kind()]}, What: "deletion of " + d.ref.String(), Waited: rounded(time.Since(d.began))}
+	for _, r := range why.reasons {
+		e.Reasons = append(e.Reasons, r.text)
+	}
+	return e
+}
+
 // explain frees pods of lost nodes, and returns why the object still exists.
 func (d *deletion) explain(ctx context.Context, o *unstructured.Unstructured) explanation {
 	kept := d.freeLost(ctx)
@@ -182,25 +203,4 @@ func (d *deletion) read(ctx context.Context) (*unstructured.Unstructured, error)
 		return nil, nil
 	}
 	return o, err
-}
-
-func (d *deletion) timedOut(ctx context.Context) error {
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return fmt.Errorf("delete %s: %w", d.ref, ctx.Err())
-	}
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainFor)
-	defer cancel()
-	o, err := d.read(late)
-	if err != nil {
-		return d.requests.explained("delete "+d.ref.String(), err)
-	}
-	if o == nil {
-		return nil
-	}
-	why := d.explain(late, o)
-	e := &NotReady{Hinted: hint.Hinted{Err: ctx.Err(), Text: blockerHints[why.kind()]}, What: "deletion of " + d.ref.String(), Waited: rounded(time.Since(d.began))}
-	for _, r := range why.reasons {
-		e.Reasons = append(e.Reasons, r.text)
-	}
-	return e
 }

@@ -73,6 +73,47 @@ func (f *Forward) DialContext(ctx context.Context, _, _ string) (net.Conn, error
 	return &tunnelConn{near, t}, nil
 }
 
+// Listen forwards connections to a port of 127.0.0.1 that the kernel chooses, until Close.
+func (f *Forward) Listen() (address string, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("forward %s: %w", f, err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed || f.listener != nil {
+		l.Close()
+		return "", fmt.Errorf("forward %s: already closed, or listening", f)
+	}
+	f.listener = l
+	go routine.Guarded(func() {
+		for {
+			local, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go routine.Guarded(func() { f.serve(local) })()
+		}
+	})()
+	return l.Addr().String(), nil
+}
+
+func (f *Forward) serve(local net.Conn) {
+	defer local.Close()
+	t, err := f.tunnel(context.Background())
+	if err != nil {
+		return // the deferred close is the only signal to the client
+	}
+	defer t.Close()
+	go routine.Guarded(func() {
+		if _, err := io.Copy(t, local); err != nil {
+			t.Close()
+		}
+		t.closeWrite()
+	})()
+	_, _ = io.Copy(local, t)
+}
+
 // tunnel opens a connection, with the retries of DialContext.
 func (f *Forward) tunnel(ctx context.Context) (*tunnel, error) {
 	op := "connect to " + f.String()
@@ -171,47 +212,6 @@ func (f *Forward) dialer() (httpstream.Dialer, error) {
 	}), nil
 }
 
-// Listen forwards connections to a port of 127.0.0.1 that the kernel chooses, until Close.
-func (f *Forward) Listen() (address string, err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("forward %s: %w", f, err)
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed || f.listener != nil {
-		l.Close()
-		return "", fmt.Errorf("forward %s: already closed, or listening", f)
-	}
-	f.listener = l
-	go routine.Guarded(func() {
-		for {
-			local, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go routine.Guarded(func() { f.serve(local) })()
-		}
-	})()
-	return l.Addr().String(), nil
-}
-
-func (f *Forward) serve(local net.Conn) {
-	defer local.Close()
-	t, err := f.tunnel(context.Background())
-	if err != nil {
-		return // the deferred close is the only signal to the client
-	}
-	defer t.Close()
-	go routine.Guarded(func() {
-		if _, err := io.Copy(t, local); err != nil {
-			t.Close()
-		}
-		t.closeWrite()
-	})()
-	_, _ = io.Copy(local, t)
-}
-
 // Close ends the listener and every connection.
 func (f *Forward) Close() error {
 	f.mu.Lock()
@@ -297,20 +297,6 @@ func (t *tunnel) Read(p []byte) (int, error) {
 
 func (t *tunnel) Write(p []byte) (int, error) { return t.data.Write(p) }
 
-// problemWithin is how long to wait for the kubelet's error after the end of the data.
-const problemWithin = time.Second
-
-func (t *tunnel) problem() error {
-	late := time.NewTimer(problemWithin)
-	defer late.Stop()
-	select {
-	case <-t.failed:
-		return t.err
-	case <-late.C:
-		return nil
-	}
-}
-
 func (t *tunnel) closeWrite() { _ = t.data.Close() }
 
 func (t *tunnel) Close() error {
@@ -336,6 +322,20 @@ func (c *tunnelConn) Read(p []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// problemWithin is how long to wait for the kubelet's error after the end of the data.
+const problemWithin = time.Second
+
+func (t *tunnel) problem() error {
+	late := time.NewTimer(problemWithin)
+	defer late.Stop()
+	select {
+	case <-t.failed:
+		return t.err
+	case <-late.C:
+		return nil
+	}
 }
 
 func (c *tunnelConn) Close() error {

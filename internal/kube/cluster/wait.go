@@ -133,21 +133,6 @@ func (w *waiter) run(ctx context.Context) error {
 	}
 }
 
-// read returns the object, nil if it does not exist, and judges it.
-func (w *waiter) read(ctx context.Context) (*unstructured.Unstructured, error) {
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
-	defer cancel()
-	o, err := w.client.Get(ctx, w.ref.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		w.last = readiness{state: "does not exist yet"}
-		return nil, nil
-	}
-	if err == nil {
-		w.last = w.judge(o)
-	}
-	return o, err
-}
-
 // untilChanged returns when the object has changed, or after resync. It needs no permission to watch: without a watch
 // it returns after resync.
 func (w *waiter) untilChanged(ctx context.Context, o *unstructured.Unstructured) {
@@ -181,18 +166,6 @@ func (w *waiter) explain(ctx context.Context, o *unstructured.Unstructured) {
 	w.explained = time.Now()
 }
 
-// state is the progress in one line, with the apparent obstacle if requested.
-func (w *waiter) state(obstacle bool) string {
-	s := w.ref.String()
-	if w.last.state != "" {
-		s += ": " + w.last.state
-	}
-	if obstacle && len(w.why.reasons) > 0 {
-		s += ": " + w.why.reasons[0].text
-	}
-	return s
-}
-
 // progress reports a line unless it repeats the last one.
 func (w *waiter) progress(s string) {
 	if w.report != nil && s != w.reported {
@@ -219,6 +192,21 @@ func (w *waiter) timedOut(ctx context.Context) error {
 	return w.notReady(ctx.Err())
 }
 
+// read returns the object, nil if it does not exist, and judges it.
+func (w *waiter) read(ctx context.Context) (*unstructured.Unstructured, error) {
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	o, err := w.client.Get(ctx, w.ref.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		w.last = readiness{state: "does not exist yet"}
+		return nil, nil
+	}
+	if err == nil {
+		w.last = w.judge(o)
+	}
+	return o, err
+}
+
 func (w *waiter) notReady(cause error) error {
 	e := &NotReady{Hinted: hint.Hinted{Err: cause, Text: w.why.hint()}, What: w.state(false), Waited: rounded(time.Since(w.began))}
 	if w.last.failed != "" {
@@ -228,6 +216,18 @@ func (w *waiter) notReady(cause error) error {
 		e.Reasons = append(e.Reasons, r.String())
 	}
 	return e
+}
+
+// state is the progress in one line, with the apparent obstacle if requested.
+func (w *waiter) state(obstacle bool) string {
+	s := w.ref.String()
+	if w.last.state != "" {
+		s += ": " + w.last.state
+	}
+	if obstacle && len(w.why.reasons) > 0 {
+		s += ": " + w.why.reasons[0].text
+	}
+	return s
 }
 
 // NotReady is the error of an object that did not become ready, or was not deleted, in time, with the reasons.

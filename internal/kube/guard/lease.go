@@ -140,8 +140,6 @@ func heldBy(c *cluster.Cluster, h Holder) *Held {
 	return &Held{Hinted: hint.Hinted{Err: ErrHeld, Text: text}, Cluster: c.Name(), Holder: h}
 }
 
-func (l *Lease) ours(h Holder) bool { return h.Run == l.run && h.Owner == cluster.ThisProcess() }
-
 // free reports whether a Lease can be taken over. One that has expired by this machine's clock is observed first.
 func (l *Lease) free(ctx context.Context, h Holder) (bool, error) {
 	switch h.Owner.State() {
@@ -288,6 +286,8 @@ func (l *Lease) Release(ctx context.Context) error {
 	}
 	return err
 }
+
+func (l *Lease) ours(h Holder) bool { return h.Run == l.run && h.Owner == cluster.ThisProcess() }
 
 func (l *Lease) client(namespace string) coordination.LeaseInterface {
 	return l.cluster.Typed().CoordinationV1().Leases(namespace)

@@ -148,8 +148,6 @@ func (a *archive) image(img Image) (d v1.Descriptor, entry legacy, err error) {
 		Platform: &v1.Platform{OS: "linux", Architecture: img.Arch}}, entry, a.blob(digest, raw)
 }
 
-func blobPath(h v1.Hash) string { return "blobs/" + h.Algorithm + "/" + h.Hex }
-
 func (a *archive) blob(h v1.Hash, content []byte) error {
 	p := blobPath(h)
 	if a.written[p] {
@@ -158,6 +156,8 @@ func (a *archive) blob(h v1.Hash, content []byte) error {
 	a.written[p] = true
 	return a.file(p, content)
 }
+
+func blobPath(h v1.Hash) string { return "blobs/" + h.Algorithm + "/" + h.Hex }
 
 func (a *archive) file(name string, content []byte) error {
 	err := a.tar.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(content)), ModTime: epoch, Format: tar.FormatUSTAR})

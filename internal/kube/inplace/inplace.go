@@ -124,6 +124,16 @@ func restartable(o *unstructured.Unstructured) error {
 	return nil
 }
 
+// Restart marks the pod templates, and waits until each workload has only new, ready pods.
+func (a *Application) Restart(ctx context.Context, report func(string)) error {
+	for _, x := range a.state.Objects[1:] {
+		if err := a.set(ctx, x); err != nil {
+			return err
+		}
+	}
+	return a.state.settled(ctx, a.cluster, 0, report)
+}
+
 // set makes the changes of one object.
 func (a *Application) set(ctx context.Context, x changed) error {
 	if len(x.Changes) == 0 {
@@ -136,14 +146,30 @@ func (a *Application) set(ctx context.Context, x changed) error {
 	return a.cluster.Patch(ctx, x.Ref, patch)
 }
 
-// Restart marks the pod templates, and waits until each workload has only new, ready pods.
-func (a *Application) Restart(ctx context.Context, report func(string)) error {
-	for _, x := range a.state.Objects[1:] {
-		if err := a.set(ctx, x); err != nil {
-			return err
+// Restore puts a namespace back as it was before [Begin], waits until its workloads are ready, and deletes the stored
+// values. Values that someone else has changed since are left and reported. It does nothing in a namespace without them.
+func Restore(ctx context.Context, c *cluster.Cluster, namespace string, report Report) error {
+	if c.DryRun() {
+		return nil
+	}
+	s, found, err := readState(ctx, c, namespace)
+	if err != nil || !found {
+		return err
+	}
+	report.notice("namespace %s is restored, and its workloads restart", namespace)
+	for _, x := range s.Objects {
+		if err := restore(ctx, c, x, report); err != nil {
+			return fmt.Errorf("restore namespace %s: %w", namespace, err)
 		}
 	}
-	return a.state.settled(ctx, a.cluster, 0, report)
+	err = s.settled(ctx, c, endWithin, report.Progress)
+	switch {
+	case err != nil && ctx.Err() == nil && errors.Is(err, errNotEnding): // all values are back
+		report.notice("%v", err)
+	case err != nil:
+		return fmt.Errorf("restore namespace %s: %w", namespace, err)
+	}
+	return c.Delete(ctx, report.Progress, stateRef(namespace))
 }
 
 // settled waits until the workloads are ready, and no pod of the namespace is ending: the latter for a time, 0 being
@@ -191,32 +217,6 @@ func (s state) settled(ctx context.Context, c *cluster.Cluster, within time.Dura
 		}
 		return fmt.Errorf("pod %s of namespace %s %w", ending, s.Namespace, errNotEnding)
 	})
-}
-
-// Restore puts a namespace back as it was before [Begin], waits until its workloads are ready, and deletes the stored
-// values. Values that someone else has changed since are left and reported. It does nothing in a namespace without them.
-func Restore(ctx context.Context, c *cluster.Cluster, namespace string, report Report) error {
-	if c.DryRun() {
-		return nil
-	}
-	s, found, err := readState(ctx, c, namespace)
-	if err != nil || !found {
-		return err
-	}
-	report.notice("namespace %s is restored, and its workloads restart", namespace)
-	for _, x := range s.Objects {
-		if err := restore(ctx, c, x, report); err != nil {
-			return fmt.Errorf("restore namespace %s: %w", namespace, err)
-		}
-	}
-	err = s.settled(ctx, c, endWithin, report.Progress)
-	switch {
-	case err != nil && ctx.Err() == nil && errors.Is(err, errNotEnding): // all values are back
-		report.notice("%v", err)
-	case err != nil:
-		return fmt.Errorf("restore namespace %s: %w", namespace, err)
-	}
-	return c.Delete(ctx, report.Progress, stateRef(namespace))
 }
 
 // Restore puts the application back.

@@ -60,11 +60,6 @@ func (b *Batches) Possible(ctx context.Context, names []string) error {
 	return nil
 }
 
-func conflict(installed Installation, name string) error {
-	return hint.New(installed.remedy()+"; a run installs and removes its meshes itself",
-		"mesh %s is installed in the cluster, and would be measured with %s", installed.Mesh, name)
-}
-
 // Ready prepares the cluster for a trial under d: it installs d unless it is installed, and removes meshes of earlier
 // trials. Those that may coexist with d stay if other trials are deployed beside this one. A user's installation
 // (`tare mesh install`) of d is used. One of another mesh is an error, because it would be measured with d.
@@ -110,9 +105,9 @@ func (b *Batches) Ready(ctx context.Context, d mesh.Definition, beside bool) (*B
 	return batch, nil
 }
 
-// index is the position of a mesh among the current ones, or -1.
-func (b *Batches) index(name string) int {
-	return slices.IndexFunc(b.current, func(o *Batch) bool { return o.definition.Name == name })
+func conflict(installed Installation, name string) error {
+	return hint.New(installed.remedy()+"; a run installs and removes its meshes itself",
+		"mesh %s is installed in the cluster, and would be measured with %s", installed.Mesh, name)
 }
 
 // prepare returns a mesh whose archive is buffered until a trial's directory is known.
@@ -156,6 +151,11 @@ func (b *Batches) installedMeshes(ctx context.Context, d mesh.Definition) (other
 	}
 	b.swept = true
 	return others, exists, nil
+}
+
+// index is the position of a mesh among the current ones, or -1.
+func (b *Batches) index(name string) int {
+	return slices.IndexFunc(b.current, func(o *Batch) bool { return o.definition.Name == name })
 }
 
 // removeAbandoned removes the mesh of a dead run, by the definition of that name.

@@ -98,6 +98,20 @@ func (e evidence) judge(c check.Check, proves string, expected []expectation) ch
 	return c
 }
 
+// telemetry checks for the mesh's own telemetry. Its absence is a caution, not a failure: the mesh may have been
+// installed without.
+func (e evidence) telemetry(c check.Check, title string) check.Check {
+	best, total, still := e.best(mesh.ProvesTelemetry, expectation{pods: e.pods, directions: bothDirections})
+	counter := counterText(e.proxy.Counters[best])
+	c.OK = true
+	c.Detail = fmt.Sprintf("%s increased by %.0f in %d of %d pods", counter, total, len(e.pods)-len(still), len(e.pods))
+	if len(still) == len(e.pods) {
+		c.Caution = fmt.Sprintf("no %s of mesh %s counts %s: the figures do not include the mesh's own telemetry", e.proxy.Role, title, counter)
+		c.Hint = "with the proxies that the mesh's authors publish, telemetry on, a request costs more"
+	}
+	return c
+}
+
 // best is the counter with the largest sum over the expected pods, that sum, and the pods where none moved. It is -1
 // if no counter has the expected direction.
 func (e evidence) best(proves string, x expectation) (best int, total float64, still []*corev1.Pod) {
@@ -139,20 +153,6 @@ func (e evidence) increase(p *corev1.Pod, i int) float64 {
 // connections, and the pods are not older than their enrolment.
 func (e evidence) cumulative(proves string) bool {
 	return !e.probed || proves == mesh.ProvesMTLS || proves == mesh.ProvesPath && e.proxy.In == mesh.InPod
-}
-
-// telemetry checks for the mesh's own telemetry. Its absence is a caution, not a failure: the mesh may have been
-// installed without.
-func (e evidence) telemetry(c check.Check, title string) check.Check {
-	best, total, still := e.best(mesh.ProvesTelemetry, expectation{pods: e.pods, directions: bothDirections})
-	counter := counterText(e.proxy.Counters[best])
-	c.OK = true
-	c.Detail = fmt.Sprintf("%s increased by %.0f in %d of %d pods", counter, total, len(e.pods)-len(still), len(e.pods))
-	if len(still) == len(e.pods) {
-		c.Caution = fmt.Sprintf("no %s of mesh %s counts %s: the figures do not include the mesh's own telemetry", e.proxy.Role, title, counter)
-		c.Hint = "with the proxies that the mesh's authors publish, telemetry on, a request costs more"
-	}
-	return c
 }
 
 // counterText is a counter in messages: name{label=value}.

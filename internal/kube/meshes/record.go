@@ -125,9 +125,6 @@ func (i Installation) Definition() (mesh.Definition, error) {
 	return d, err
 }
 
-// shipped reports whether the definition of a mesh comes with tare.
-func shipped(name string) bool { return slices.Contains(mesh.Names(), name) }
-
 // isRevision reports whether an installation is a different revision of the same mesh.
 func (i *instance) isRevision(o Installation) bool {
 	return i.k.Revision != "" && !o.is(i.definition) && cmp.Or(o.From, o.Mesh) == cmp.Or(i.definition.From, i.definition.Name)
@@ -199,3 +196,6 @@ func (i *instance) installation(networks []string) Installation {
 	return Installation{Shared: shared, Mesh: i.definition.Name, Text: text, From: i.definition.From, Profile: i.settings.Profile, Options: i.settings.Options, Hub: i.settings.Hub,
 		Namespace: i.k.Namespace, Networks: networks, Run: i.options.Run, Version: i.settings.Version}
 }
+
+// shipped reports whether the definition of a mesh comes with tare.
+func shipped(name string) bool { return slices.Contains(mesh.Names(), name) }

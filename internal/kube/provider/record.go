@@ -113,21 +113,6 @@ func (r Records) path(provider, name string) string {
 	return filepath.Join(string(r), provider+"-"+name+".json")
 }
 
-func readRecord(path string) (Record, error) {
-	text, err := regular.ReadFile(path, maxRecord)
-	if err != nil {
-		return Record{}, err
-	}
-	var record Record
-	if err := json.Unmarshal(text, &record); err != nil {
-		return Record{}, fmt.Errorf("read %s: %w", path, err)
-	}
-	if record.Schema != recordSchema || filepath.Base(path) != record.Provider+"-"+record.Settings.Name+".json" {
-		return Record{}, hint.New("move it away; the program of the provider deletes the cluster", "%s is not a record of tare", path)
-	}
-	return record, nil
-}
-
 // All returns the records in the order of their names.
 func (r Records) All() ([]Record, error) {
 	entries, err := os.ReadDir(string(r))
@@ -146,4 +131,19 @@ func (r Records) All() ([]Record, error) {
 		all = append(all, record)
 	}
 	return all, nil
+}
+
+func readRecord(path string) (Record, error) {
+	text, err := regular.ReadFile(path, maxRecord)
+	if err != nil {
+		return Record{}, err
+	}
+	var record Record
+	if err := json.Unmarshal(text, &record); err != nil {
+		return Record{}, fmt.Errorf("read %s: %w", path, err)
+	}
+	if record.Schema != recordSchema || filepath.Base(path) != record.Provider+"-"+record.Settings.Name+".json" {
+		return Record{}, hint.New("move it away; the program of the provider deletes the cluster", "%s is not a record of tare", path)
+	}
+	return record, nil
 }

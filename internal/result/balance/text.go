@@ -185,9 +185,6 @@ func (b Balance) violated() (all []Equation) {
 	return all
 }
 
-// off is the absolute difference.
-func (e Equation) off() int64 { return max(e.Counted-e.Expected, e.Expected-e.Counted) }
-
 // inside reports whether both counters are of one side of one sidecar, which no client can reach.
 func (e Equation) inside() bool {
 	return e.Unit == Requests && (e.From == OutReceived && e.To == OutSent || e.From == InReceived && e.To == InSent)
@@ -222,3 +219,6 @@ func (b Balance) refused(e Equation) bool {
 
 // alike reports whether two differences are equal within a tenth.
 func alike(a, b Equation) bool { return 10*a.off() >= 9*b.off() && 10*b.off() >= 9*a.off() }
+
+// off is the absolute difference.
+func (e Equation) off() int64 { return max(e.Counted-e.Expected, e.Expected-e.Counted) }

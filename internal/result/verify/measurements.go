@@ -130,8 +130,6 @@ func (f *findings) answers(file string, r *result.Record, l *timeline) {
 	}
 }
 
-func whole(seconds float64) bool { return math.Abs(seconds-math.Round(seconds)) < 1e-3 }
-
 // latencies compares the histograms of the measure window with the counts of the record.
 func (f *findings) latencies(d *result.Dir, r *result.Record) {
 	if r.Error != "" || r.Load == nil {
@@ -207,3 +205,5 @@ func (f *findings) histograms(file string, l *result.Load, sums hdrlog.Sums) {
 		}
 	}
 }
+
+func whole(seconds float64) bool { return math.Abs(seconds-math.Round(seconds)) < 1e-3 }

@@ -102,13 +102,6 @@ func ParseParts(g Generator, parts []Part, whole load.Profile, progress func(loa
 	return added(loads, whole), nil
 }
 
-func ofPart(i int, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("load worker %d: %w", i, err)
-}
-
 func moved(l result.Load, by time.Duration) result.Load {
 	if !l.Start.IsZero() {
 		l.Start, l.End = l.Start.Add(by), l.End.Add(by)
@@ -150,6 +143,13 @@ func mergeReports(parts []Part, whole load.Profile, progress func(load.Progress)
 	}
 	l.Workers, l.SkewUS = len(parts), ptr(float64(last.Sub(first))/1e3)
 	return l, nil
+}
+
+func ofPart(i int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("load worker %d: %w", i, err)
 }
 
 // added returns the sum of the results of parts that one external generator each sent. A field that it does not set

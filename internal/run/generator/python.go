@@ -20,33 +20,6 @@ func fromPython(text []byte) []byte {
 	return dictToJSON(text)
 }
 
-var pythonEscapes = map[byte]byte{'n': '\n', 't': '\t', 'r': '\r', '\\': '\\', '\'': '\'', '"': '"'}
-
-// unescapeBytes decodes the escapes of a bytes literal.
-func unescapeBytes(b []byte) []byte {
-	out := make([]byte, 0, len(b))
-	for i := 0; i < len(b); i++ {
-		if b[i] != '\\' || i+1 == len(b) {
-			out = append(out, b[i])
-			continue
-		}
-		i++
-		if c, ok := pythonEscapes[b[i]]; ok {
-			out = append(out, c)
-			continue
-		}
-		if b[i] == 'x' && i+2 < len(b) {
-			if n, err := strconv.ParseUint(string(b[i+1:i+3]), 16, 8); err == nil {
-				out = append(out, byte(n))
-				i += 2
-				continue
-			}
-		}
-		out = append(out, '\\', b[i])
-	}
-	return out
-}
-
 var pythonWords = map[string]string{
 	"None": "null", "True": "true", "False": "false", "nan": "null", "NaN": "null", "inf": "null", "-inf": "null",
 }
@@ -84,6 +57,33 @@ func dictToJSON(b []byte) []byte {
 		}
 	}
 	return out.Bytes()
+}
+
+var pythonEscapes = map[byte]byte{'n': '\n', 't': '\t', 'r': '\r', '\\': '\\', '\'': '\'', '"': '"'}
+
+// unescapeBytes decodes the escapes of a bytes literal.
+func unescapeBytes(b []byte) []byte {
+	out := make([]byte, 0, len(b))
+	for i := 0; i < len(b); i++ {
+		if b[i] != '\\' || i+1 == len(b) {
+			out = append(out, b[i])
+			continue
+		}
+		i++
+		if c, ok := pythonEscapes[b[i]]; ok {
+			out = append(out, c)
+			continue
+		}
+		if b[i] == 'x' && i+2 < len(b) {
+			if n, err := strconv.ParseUint(string(b[i+1:i+3]), 16, 8); err == nil {
+				out = append(out, byte(n))
+				i += 2
+				continue
+			}
+		}
+		out = append(out, '\\', b[i])
+	}
+	return out
 }
 
 // jsonString quotes s and replaces bytes that are invalid in JSON.

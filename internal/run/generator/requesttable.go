@@ -61,18 +61,6 @@ func EachHeyRecord(r io.Reader, each func(Record)) error {
 	})
 }
 
-// longestService bounds the time of a request, in seconds: no generator waits longer.
-const longestService = 1e6
-
-// recordOf is a request with a service time in seconds.
-func recordOf(at time.Duration, took, code float64) (Record, error) {
-	if took > longestService || code > 999 {
-		return Record{}, fmt.Errorf("%g s and status %g are out of range", took, code)
-	}
-	service := span(took)
-	return Record{At: at, Done: at + service, Service: service, Late: unknown, Response: unknown, Size: -1, Code: int(code)}, nil
-}
-
 // EachK6CSVRecord reads k6 --out csv: a row for each metric of a request, with the time of its end.
 func EachK6CSVRecord(r io.Reader, each func(Record)) error {
 	return eachCells(r, "k6", []string{"metric_name", "timestamp", "metric_value", "status"}, func(c cells) error {
@@ -108,25 +96,6 @@ func k6Time(text string) (time.Duration, error) {
 	return time.Duration(n), nil
 }
 
-func k6Record(end time.Duration, ms float64, status, cause string, each func(Record)) error {
-	code, err := strconv.ParseFloat(status, 64)
-	if status == "" {
-		code, err = 0, nil
-	}
-	if err != nil || !(code >= 0) {
-		return fmt.Errorf("status %.40q is no figure", status)
-	}
-	rec, err := recordOf(end-span(ms/1e3), ms/1e3, code)
-	if err != nil {
-		return err
-	}
-	if code == 0 {
-		rec.Error = causeKind(cause)
-	}
-	each(rec)
-	return nil
-}
-
 // EachK6Record reads k6 --out json: a line for each metric of a request.
 func EachK6Record(r io.Reader, each func(Record)) error {
 	return eachLine(r, "k6", func(line string) error {
@@ -156,6 +125,25 @@ func EachK6Record(r io.Reader, each func(Record)) error {
 		}
 		return k6Record(time.Duration(point.Data.Time.UnixNano()), point.Data.Value, point.Data.Tags.Status, point.Data.Tags.Error, each)
 	})
+}
+
+func k6Record(end time.Duration, ms float64, status, cause string, each func(Record)) error {
+	code, err := strconv.ParseFloat(status, 64)
+	if status == "" {
+		code, err = 0, nil
+	}
+	if err != nil || !(code >= 0) {
+		return fmt.Errorf("status %.40q is no figure", status)
+	}
+	rec, err := recordOf(end-span(ms/1e3), ms/1e3, code)
+	if err != nil {
+		return err
+	}
+	if code == 0 {
+		rec.Error = causeKind(cause)
+	}
+	each(rec)
+	return nil
 }
 
 // EachJMeterRecord reads JMeter's JTL as CSV, in ms. Rows of transactions, which sum up others, do not count.
@@ -194,6 +182,18 @@ func EachJMeterRecord(r io.Reader, each func(Record)) error {
 		each(rec)
 		return nil
 	})
+}
+
+// longestService bounds the time of a request, in seconds: no generator waits longer.
+const longestService = 1e6
+
+// recordOf is a request with a service time in seconds.
+func recordOf(at time.Duration, took, code float64) (Record, error) {
+	if took > longestService || code > 999 {
+		return Record{}, fmt.Errorf("%g s and status %g are out of range", took, code)
+	}
+	service := span(took)
+	return Record{At: at, Done: at + service, Service: service, Late: unknown, Response: unknown, Size: -1, Code: int(code)}, nil
 }
 
 // eachCells reads comma-separated rows after a header with these columns.

@@ -143,11 +143,6 @@ func (t traits) valid(p load.Profile) error {
 	return fmt.Errorf("load profile for %s: %w", t.name, errors.Join(errs...))
 }
 
-func isHost(header string) bool {
-	name, _, _ := strings.Cut(header, ":")
-	return strings.EqualFold(name, "host")
-}
-
 // host returns the header Host of p's requests, the last of several. Empty: the target's host.
 func host(p load.Profile) (value string) {
 	for _, h := range p.Headers {
@@ -156,6 +151,11 @@ func host(p load.Profile) (value string) {
 		}
 	}
 	return strings.TrimSpace(value)
+}
+
+func isHost(header string) bool {
+	name, _, _ := strings.Cut(header, ":")
+	return strings.EqualFold(name, "host")
 }
 
 // duration returns the duration of the whole run. The warm-up is at least as long

@@ -311,45 +311,6 @@ func parseVegetaReport(r io.Reader) (Outcome, error) {
 	return o, nil
 }
 
-// vegetaFigure adds the figure of a report with a name: "min", "mean", "max", "99th" or "99".
-func vegetaFigure(d *distribution, name string, s float64) {
-	switch name {
-	case "min":
-		d.min(s)
-	case "mean":
-		d.mean(s)
-	case "max":
-		d.max(s)
-	default:
-		if q, err := strconv.ParseFloat(strings.TrimSuffix(name, "th"), 64); err == nil && !math.IsNaN(q) {
-			d.quantile(q/100, s)
-		}
-	}
-}
-
-// unanswered moves status 0, vegeta's count of requests without a response, to the errors. texts are
-// the different errors, without counts: only a single cause has a known count.
-func (o *Outcome) unanswered(texts []string) {
-	if n := o.Statuses["0"]; n > 0 {
-		cause := ""
-		for _, text := range texts {
-			kind := errorKind(text)
-			if status, _, _ := strings.Cut(text, " "); o.Statuses[status] > 0 {
-				continue // "503 Service Unavailable"
-			}
-			if cause != "" && kind != cause {
-				kind = "other"
-			}
-			cause = kind
-		}
-		if cause == "" || cause == "other" {
-			cause = "no answer"
-		}
-		o.Errors = map[string]int64{cause: n}
-	}
-	delete(o.Statuses, "0")
-}
-
 // parseVegetaText reads the report in text: "Latencies  [min, mean, …]  133µs, 2.2ms, …".
 func parseVegetaText(r io.Reader) (Outcome, error) {
 	o := Outcome{Generator: "vegeta"}
@@ -397,6 +358,29 @@ func parseVegetaText(r io.Reader) (Outcome, error) {
 	return o, nil
 }
 
+// unanswered moves status 0, vegeta's count of requests without a response, to the errors. texts are
+// the different errors, without counts: only a single cause has a known count.
+func (o *Outcome) unanswered(texts []string) {
+	if n := o.Statuses["0"]; n > 0 {
+		cause := ""
+		for _, text := range texts {
+			kind := errorKind(text)
+			if status, _, _ := strings.Cut(text, " "); o.Statuses[status] > 0 {
+				continue // "503 Service Unavailable"
+			}
+			if cause != "" && kind != cause {
+				kind = "other"
+			}
+			cause = kind
+		}
+		if cause == "" || cause == "other" {
+			cause = "no answer"
+		}
+		o.Errors = map[string]int64{cause: n}
+	}
+	delete(o.Statuses, "0")
+}
+
 func vegetaTextFigure(o *Outcome, d *distribution, title, name, value string) {
 	if t, err := time.ParseDuration(value); err == nil && (title == "Latencies" || title == "Duration") {
 		switch {
@@ -422,5 +406,21 @@ func vegetaTextFigure(o *Outcome, d *distribution, title, name, value string) {
 		o.BytesIn = count(f)
 	case "Bytes Out total":
 		o.BytesOut = count(f)
+	}
+}
+
+// vegetaFigure adds the figure of a report with a name: "min", "mean", "max", "99th" or "99".
+func vegetaFigure(d *distribution, name string, s float64) {
+	switch name {
+	case "min":
+		d.min(s)
+	case "mean":
+		d.mean(s)
+	case "max":
+		d.max(s)
+	default:
+		if q, err := strconv.ParseFloat(strings.TrimSuffix(name, "th"), 64); err == nil && !math.IsNaN(q) {
+			d.quantile(q/100, s)
+		}
 	}
 }

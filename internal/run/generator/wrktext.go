@@ -171,20 +171,6 @@ func (w *wrkReader) closing(t string) {
 	}
 }
 
-// end completes one distribution and drops it if it has no requests.
-func (w *wrkReader) end() {
-	d := w.current
-	w.current, w.spectrum, w.last, w.lastMS = nil, false, 0, 0
-	if d == nil {
-		return
-	}
-	if d.MaxMS != nil && *d.MaxMS == 0 && d.Count == 0 {
-		w.o.note("its latency distribution is empty")
-		return
-	}
-	w.o.Latencies = append(w.o.Latencies, d.Latency)
-}
-
 func (w *wrkReader) summary(t, word, rest string) error {
 	switch {
 	case strings.HasPrefix(t, "Running "):
@@ -227,6 +213,20 @@ func (w *wrkReader) total(t string) error {
 	}
 	w.requests, w.summed = requests, true
 	return nil
+}
+
+// end completes one distribution and drops it if it has no requests.
+func (w *wrkReader) end() {
+	d := w.current
+	w.current, w.spectrum, w.last, w.lastMS = nil, false, 0, 0
+	if d == nil {
+		return
+	}
+	if d.MaxMS != nil && *d.MaxMS == 0 && d.Count == 0 {
+		w.o.note("its latency distribution is empty")
+		return
+	}
+	w.o.Latencies = append(w.o.Latencies, d.Latency)
 }
 
 // errors reads "connect 0, read 50, write 0, timeout 2".

@@ -65,15 +65,15 @@ func (s Spec) Accept(p Probe, a Answers) (ok bool, detail string) {
 	return sent > 0 && failed <= p.tolerated(sent), detail
 }
 
+// MayFail reports whether some of a number of requests may fail, so that callers and proxies may repeat them.
+func (s Spec) MayFail(p Probe, requests int) bool {
+	return p.tolerated(requests) > 0 || len(s.Topology.Failures(s.Entry().Name)) > 0
+}
+
 // tolerated is the number of answers that may fail: the mean of a Poisson distribution and three standard deviations.
 func (p Probe) tolerated(sent int) int {
 	mean := p.ErrorRatio * float64(sent)
 	return int(mean + 3*math.Sqrt(mean))
-}
-
-// MayFail reports whether some of a number of requests may fail, so that callers and proxies may repeat them.
-func (s Spec) MayFail(p Probe, requests int) bool {
-	return p.tolerated(requests) > 0 || len(s.Topology.Failures(s.Entry().Name)) > 0
 }
 
 // how describes a good answer.

@@ -53,15 +53,6 @@ func (r *run) generatorOf(t plan.Treatment) (generator.Generator, error) {
 	return g, nil
 }
 
-// levelOf returns the name of a treatment's generator. Plans made before the generator was a
-// factor lack it.
-func levelOf(x *experiment.Experiment, t plan.Treatment) string {
-	if name := t.Levels.Generator; name != "" {
-		return name
-	}
-	return x.Load.Generator
-}
-
 // Unsuited is a plan with treatments that their load generators cannot run. It has a line for each reason.
 type Unsuited struct{ hint.Hinted }
 
@@ -152,4 +143,13 @@ func Prolong(x *experiment.Experiment, p *plan.Plan, generators map[string]gener
 	}
 	p.Expected += all
 	p.TrialTime += all / time.Duration(len(p.Trials))
+}
+
+// levelOf returns the name of a treatment's generator. Plans made before the generator was a
+// factor lack it.
+func levelOf(x *experiment.Experiment, t plan.Treatment) string {
+	if name := t.Levels.Generator; name != "" {
+		return name
+	}
+	return x.Load.Generator
 }

@@ -66,18 +66,6 @@ func (w *idleWait) settle(ctx context.Context) error {
 	}
 }
 
-// keep keeps the resident memory of idle tasks, nil if they were not idle. After a search they have had a load, so
-// that only the first call counts.
-func (w *idleWait) keep(readings map[string]result.Reading) {
-	if w.journal.idle != nil {
-		return
-	}
-	w.journal.idle = map[string]int64{}
-	for id, r := range readings {
-		w.journal.idle[id] = r.RSS
-	}
-}
-
 // settleRefreshed is [idleWait.settle] for counters with a refresh interval.
 func (w *idleWait) settleRefreshed(ctx context.Context) error {
 	runtime.GC() // tare's own garbage is collected now, not during the measurement
@@ -100,6 +88,18 @@ func (w *idleWait) settleRefreshed(ctx context.Context) error {
 		Message: fmt.Sprintf("application and data plane were not idle %v after they were ready, without a load: %s", w.setup.Experiment.Phases.Idle.Deadline, usage),
 		Hint:    "raise phases.idle.deadline or its thresholds, or see their logs in the trial's provenance directory"})
 	return nil
+}
+
+// keep keeps the resident memory of idle tasks, nil if they were not idle. After a search they have had a load, so
+// that only the first call counts.
+func (w *idleWait) keep(readings map[string]result.Reading) {
+	if w.journal.idle != nil {
+		return
+	}
+	w.journal.idle = map[string]int64{}
+	for id, r := range readings {
+		w.journal.idle[id] = r.RSS
+	}
 }
 
 // drained waits after the load until application and data plane are idle.

@@ -45,12 +45,12 @@ func (j *journal) lostEvent() error {
 	return j.lost
 }
 
-func (j *journal) warn(w result.Warning) { j.record.Warnings = append(j.record.Warnings, w) }
-
 // nodeUnread warns that the total of the machine is missing.
 func (j *journal) nodeUnread(why error) {
 	j.warn(result.Warning{Code: "node-unread", Message: fmt.Sprintf("the machine's total could not be read: %v", why), Metrics: []string{metric.NodeCPU}})
 }
+
+func (j *journal) warn(w result.Warning) { j.record.Warnings = append(j.record.Warnings, w) }
 
 // invalid is a trial that ran and whose figures cannot be used.
 type invalid struct {

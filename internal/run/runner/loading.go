@@ -145,15 +145,6 @@ func (l *loading) abandon(ctx context.Context) {
 	l.each(func(w *loadWorker) { _ = w.Stop(ctx, abandonGrace); w.in.Close(); w.gate.close() })
 }
 
-// each calls do for all workers at the same time.
-func (l *loading) each(do func(*loadWorker)) {
-	var all sync.WaitGroup
-	for _, w := range l.workers {
-		all.Go(routine.Guarded(func() { do(w) }))
-	}
-	all.Wait()
-}
-
 // follow reads the generator's output to its end and waits for its processes.
 func (l *loading) follow(g generator.Generator, p load.Profile, progress func(load.Progress)) {
 	defer close(l.done)
@@ -251,4 +242,13 @@ func (l *loading) stop(ctx context.Context, grace time.Duration) {
 	case <-l.done:
 	case <-ctx.Done():
 	}
+}
+
+// each calls do for all workers at the same time.
+func (l *loading) each(do func(*loadWorker)) {
+	var all sync.WaitGroup
+	for _, w := range l.workers {
+		all.Go(routine.Guarded(func() { do(w) }))
+	}
+	all.Wait()
 }

@@ -60,10 +60,6 @@ func (ru *refreshedUsage) use(first, then []platform.Task, begin, end meter.Look
 	ru.warnGaps(s.loaded, s.end)
 }
 
-// ofNode reports whether a node itself has the task, outside its pods. If such a task cannot be read,
-// the trial is valid, and CPU of its nodes is unknown.
-func ofNode(task platform.Task) bool { return task.Plane == metric.Node }
-
 func contains(tasks []platform.Task, id string) bool {
 	return slices.ContainsFunc(tasks, func(t platform.Task) bool { return t.ID == id })
 }
@@ -97,6 +93,10 @@ func (ru *refreshedUsage) usageOf(task platform.Task, s span, atFirst, atLast bo
 	}
 	return u, i, j
 }
+
+// ofNode reports whether a node itself has the task, outside its pods. If such a task cannot be read,
+// the trial is valid, and CPU of its nodes is unknown.
+func ofNode(task platform.Task) bool { return task.Plane == metric.Node }
 
 // changed is the usage of a task that a fault ended, up to its last reading, or of one that
 // replaced it and began at 0. Both may happen between the edges.

@@ -127,15 +127,6 @@ func replacing(all, own map[string]string) map[string]string {
 	return merged
 }
 
-// headerLines are headers as lines of a profile, sorted.
-func headerLines(headers map[string]string) (lines []string) {
-	for name, value := range headers {
-		lines = append(lines, name+": "+value)
-	}
-	slices.Sort(lines)
-	return lines
-}
-
 func hasHeader(headers map[string]string, wanted string) bool {
 	for name := range headers {
 		if strings.EqualFold(name, wanted) {
@@ -166,19 +157,6 @@ func withSecrets(p load.Profile, l *experiment.Load) (load.Profile, error) {
 	return p, nil
 }
 
-func replaced(headers []string, templated bool) ([]string, error) {
-	var lines []string
-	for _, line := range headers {
-		name, value, _ := strings.Cut(line, ": ")
-		value, err := experiment.WithSecrets(value, templated)
-		if err != nil {
-			return nil, fmt.Errorf("load: header %s: %w", name, err)
-		}
-		lines = append(lines, name+": "+value)
-	}
-	return lines, nil
-}
-
 // CheckSecrets reports every placeholder that cannot be replaced, before the first trial.
 func CheckSecrets(x *experiment.Experiment) error {
 	seen := map[string]bool{}
@@ -196,4 +174,26 @@ func CheckSecrets(x *experiment.Experiment) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// headerLines are headers as lines of a profile, sorted.
+func headerLines(headers map[string]string) (lines []string) {
+	for name, value := range headers {
+		lines = append(lines, name+": "+value)
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func replaced(headers []string, templated bool) ([]string, error) {
+	var lines []string
+	for _, line := range headers {
+		name, value, _ := strings.Cut(line, ": ")
+		value, err := experiment.WithSecrets(value, templated)
+		if err != nil {
+			return nil, fmt.Errorf("load: header %s: %w", name, err)
+		}
+		lines = append(lines, name+": "+value)
+	}
+	return lines, nil
 }

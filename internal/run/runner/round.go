@@ -126,31 +126,6 @@ func (rd *round) listLead() time.Duration {
 	return listLead
 }
 
-// watch waits until a moment, and fails the members whose tasks or loads end before it.
-func (rd *round) watch(ctx context.Context, until time.Time) error {
-	for {
-		wait := min(watchPeriod, time.Until(until))
-		if wait <= 0 || len(rd.alive()) == 0 {
-			return nil
-		}
-		if err := await(ctx, time.Now().Add(wait)); err != nil {
-			return err
-		}
-		rd.check()
-	}
-}
-
-// check fails the members whose tasks or loads have ended.
-func (rd *round) check() {
-	for _, t := range rd.alive() {
-		if err := broken(t.deployment); err != nil {
-			t.outcome = err
-		} else if err := t.load.loading.early(t.load.edges.end); err != nil {
-			t.outcome = err
-		}
-	}
-}
-
 // measure reads the clocks of all members' tasks at the edges of slices.
 func (rd *round) measure(ctx context.Context) error {
 	for _, t := range rd.alive() {
@@ -176,4 +151,29 @@ func (rd *round) measure(ctx context.Context) error {
 		t.outcome = t.endSlices(ctx, rd.reader)
 	}
 	return nil
+}
+
+// watch waits until a moment, and fails the members whose tasks or loads end before it.
+func (rd *round) watch(ctx context.Context, until time.Time) error {
+	for {
+		wait := min(watchPeriod, time.Until(until))
+		if wait <= 0 || len(rd.alive()) == 0 {
+			return nil
+		}
+		if err := await(ctx, time.Now().Add(wait)); err != nil {
+			return err
+		}
+		rd.check()
+	}
+}
+
+// check fails the members whose tasks or loads have ended.
+func (rd *round) check() {
+	for _, t := range rd.alive() {
+		if err := broken(t.deployment); err != nil {
+			t.outcome = err
+		} else if err := t.load.loading.early(t.load.edges.end); err != nil {
+			t.outcome = err
+		}
+	}
 }

@@ -159,16 +159,6 @@ func (b *Board) Recorded(r result.Record) {
 	}
 }
 
-// trial returns the trial called id. One outside the plan is not in the grid.
-func (b *Board) trial(id string) *Trial {
-	t := b.trials[id]
-	if t == nil {
-		t = &Trial{Trial: plan.Trial{ID: id}, Planes: map[string]*series{}, tasks: map[string]*task{}}
-		b.trials[id] = t
-	}
-	return t
-}
-
 // Apply folds one event in, and returns the lines that a log of the run has for it.
 func (b *Board) Apply(e result.Event) []string {
 	lines := b.apply(e)
@@ -241,15 +231,6 @@ func (b *Board) detail(t *Trial) {
 	}
 }
 
-func planesOf(t *Trial) (all []*series) {
-	for _, plane := range metric.Planes() {
-		if s := t.Planes[string(plane)]; s != nil {
-			all = append(all, s)
-		}
-	}
-	return all
-}
-
 func (t *Trial) phase(name string, at time.Time) {
 	if name == t.Phase {
 		return // a trial begins with the phase that its next event begins
@@ -268,6 +249,15 @@ func (t *Trial) phase(name string, at time.Time) {
 	for _, of := range t.tasks {
 		of.cores.begin()
 	}
+}
+
+func planesOf(t *Trial) (all []*series) {
+	for _, plane := range metric.Planes() {
+		if s := t.Planes[string(plane)]; s != nil {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 func (t *Trial) second(p *result.Progress) {
@@ -365,4 +355,14 @@ func (b *Board) runningTrials() (all []*Trial) {
 		all = append(all, b.trial(t.id))
 	}
 	return all
+}
+
+// trial returns the trial called id. One outside the plan is not in the grid.
+func (b *Board) trial(id string) *Trial {
+	t := b.trials[id]
+	if t == nil {
+		t = &Trial{Trial: plan.Trial{ID: id}, Planes: map[string]*series{}, tasks: map[string]*task{}}
+		b.trials[id] = t
+	}
+	return t
 }

@@ -213,10 +213,6 @@ func (d drawing) latestMessages(room int) (lines []string) {
 	return lines
 }
 
-func (d drawing) heading(s string) string { return d.painter.in(cyan, s) }
-
-func (d drawing) chosen() *Trial { return d.board.grid[d.chosenCell()] }
-
 // gridLines draw treatments by blocks, and beside them the differences so far.
 func (d drawing) gridLines(height int) []string {
 	rows, at := d.rows(), d.chosenCell()
@@ -330,14 +326,6 @@ func (d drawing) loadLines() []string {
 	return lines
 }
 
-// columns is the width of a column of figures.
-func (d drawing) columns() int {
-	if d.look.width < 60 {
-		return 7
-	}
-	return 8
-}
-
 // inOrder are trials in the order of the grid, the chosen one first.
 func (d drawing) inOrder(trials []*Trial) []*Trial {
 	at, rows := d.chosenCell(), d.rows()
@@ -371,42 +359,6 @@ func sortedRows(b *Board, o order) []plan.Treatment {
 	return rows
 }
 
-// chosenCell returns the chosen cell: the running trial, unless the reader chose another.
-func (d drawing) chosenCell() cell {
-	if !d.look.follow {
-		return cell{d.look.treatment, d.look.block}
-	}
-	return d.board.following()
-}
-
-// following is the trial to show by itself: of the running ones the first that is compared with a
-// baseline. Without one it is the last one that ran, and at the end of the run one that is compared.
-func (b *Board) following() cell {
-	running := b.runningTrials()
-	for _, of := range b.plan.Treatments {
-		i := slices.IndexFunc(running, func(t *Trial) bool { return t.Treatment == of.ID })
-		if i >= 0 && of.Baseline != "" && !of.Control {
-			return cell{of.ID, running[i].Block}
-		}
-	}
-	if len(running) > 0 {
-		return cell{running[0].Treatment, running[0].Block}
-	}
-	if len(b.detailed) > 0 {
-		t := b.detailed[len(b.detailed)-1]
-		for _, of := range b.plan.Treatments {
-			if last := b.grid[cell{of.ID, t.Block}]; b.over && of.Baseline != "" && !of.Control && last != nil && last.Status != Planned {
-				return cell{of.ID, t.Block}
-			}
-		}
-		return cell{t.Treatment, t.Block}
-	}
-	if len(b.plan.Trials) > 0 {
-		return cell{b.plan.Trials[0].Treatment, b.plan.Trials[0].Block}
-	}
-	return cell{}
-}
-
 func (d drawing) loadLine(t *Trial, label int, wide bool) string {
 	w := d.columns()
 	line := " " + padded(clean(t.Treatment), label)
@@ -436,75 +388,19 @@ func (d drawing) loadLine(t *Trial, label int, wide bool) string {
 	return line
 }
 
+// columns is the width of a column of figures.
+func (d drawing) columns() int {
+	if d.look.width < 60 {
+		return 7
+	}
+	return 8
+}
+
 func ms(v float64) string {
 	if v <= 0 {
 		return "?"
 	}
 	return fmt.Sprintf("%.2f", v)
-}
-
-// planeLines are the CPU of the chosen trial by plane, and by task where the screen is high.
-func (d drawing) planeLines() []string {
-	t := d.chosen()
-	if t == nil || len(t.Planes) == 0 {
-		return nil
-	}
-	wide := d.look.width >= 60
-	head := padded("CORES "+clean(t.Treatment), d.names()) + onRight("now", 7) + onRight("min", 7) + onRight("max", 7)
-	if d.look.width >= 100 {
-		head += onRight("mean", 7)
-	}
-	lines := []string{d.heading(head)}
-	for _, plane := range metric.Planes() {
-		if s := t.Planes[string(plane)]; s != nil && s.max >= 0.0005 {
-			lines = append(lines, d.seriesLine(" "+string(plane), s, wide))
-		}
-	}
-	if d.look.height < 40 {
-		return lines
-	}
-	return append(lines, d.taskLines(t)...)
-}
-
-func (d drawing) taskLines(t *Trial) []string {
-	var ids []string
-	for id, of := range t.tasks {
-		if of.cores.max >= 0.0005 {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	var lines []string
-	for _, id := range ids {
-		lines = append(lines, d.seriesLine("   "+clean(id), &t.tasks[id].cores, d.look.width >= 60))
-	}
-	return lines
-}
-
-func (d drawing) seriesLine(name string, s *series, wide bool) string {
-	line := padded(name, d.names()) + onRight(cores(s.now()), 7) + onRight(cores(s.min), 7) + onRight(cores(s.max), 7)
-	if d.look.width >= 100 {
-		line += onRight(cores(s.mean()), 7)
-	}
-	if wide {
-		line += "  " + d.painter.in(cyan, spark(s.values, min(60, d.look.width-d.names()-24)))
-	}
-	return line
-}
-
-// names is the width of the column of planes and tasks.
-func (d drawing) names() int {
-	if d.look.width < 60 {
-		return 15
-	}
-	return 24
-}
-
-func cores(v float64) string {
-	if math.IsNaN(v) {
-		return "?"
-	}
-	return fmt.Sprintf("%.3f", v)
 }
 
 // messageLines are the log, wrapped to width.
@@ -531,14 +427,6 @@ func (d drawing) linesOf(m Message, width int) []string {
 	lines := wrapped(text, width, c, d.painter)
 	if m.Hint != "" {
 		lines = append(lines, wrapped("  hint: "+clean(m.Hint), width, faint, d.painter)...)
-	}
-	return lines
-}
-
-func wrapped(s string, width int, c color, p painter) []string {
-	var lines []string
-	for line := range strings.SplitSeq(ansi.Wrap(s, max(10, width-1), ""), "\n") {
-		lines = append(lines, p.in(c, line))
 	}
 	return lines
 }
@@ -594,6 +482,118 @@ func (d drawing) trialLines(t *Trial) []string {
 		if m.Trial == t.ID {
 			lines = append(lines, wrapped(clean(m.Text), d.look.width, noColor, d.painter)...)
 		}
+	}
+	return lines
+}
+
+// planeLines are the CPU of the chosen trial by plane, and by task where the screen is high.
+func (d drawing) planeLines() []string {
+	t := d.chosen()
+	if t == nil || len(t.Planes) == 0 {
+		return nil
+	}
+	wide := d.look.width >= 60
+	head := padded("CORES "+clean(t.Treatment), d.names()) + onRight("now", 7) + onRight("min", 7) + onRight("max", 7)
+	if d.look.width >= 100 {
+		head += onRight("mean", 7)
+	}
+	lines := []string{d.heading(head)}
+	for _, plane := range metric.Planes() {
+		if s := t.Planes[string(plane)]; s != nil && s.max >= 0.0005 {
+			lines = append(lines, d.seriesLine(" "+string(plane), s, wide))
+		}
+	}
+	if d.look.height < 40 {
+		return lines
+	}
+	return append(lines, d.taskLines(t)...)
+}
+
+func (d drawing) heading(s string) string { return d.painter.in(cyan, s) }
+
+func (d drawing) chosen() *Trial { return d.board.grid[d.chosenCell()] }
+
+// chosenCell returns the chosen cell: the running trial, unless the reader chose another.
+func (d drawing) chosenCell() cell {
+	if !d.look.follow {
+		return cell{d.look.treatment, d.look.block}
+	}
+	return d.board.following()
+}
+
+// following is the trial to show by itself: of the running ones the first that is compared with a
+// baseline. Without one it is the last one that ran, and at the end of the run one that is compared.
+func (b *Board) following() cell {
+	running := b.runningTrials()
+	for _, of := range b.plan.Treatments {
+		i := slices.IndexFunc(running, func(t *Trial) bool { return t.Treatment == of.ID })
+		if i >= 0 && of.Baseline != "" && !of.Control {
+			return cell{of.ID, running[i].Block}
+		}
+	}
+	if len(running) > 0 {
+		return cell{running[0].Treatment, running[0].Block}
+	}
+	if len(b.detailed) > 0 {
+		t := b.detailed[len(b.detailed)-1]
+		for _, of := range b.plan.Treatments {
+			if last := b.grid[cell{of.ID, t.Block}]; b.over && of.Baseline != "" && !of.Control && last != nil && last.Status != Planned {
+				return cell{of.ID, t.Block}
+			}
+		}
+		return cell{t.Treatment, t.Block}
+	}
+	if len(b.plan.Trials) > 0 {
+		return cell{b.plan.Trials[0].Treatment, b.plan.Trials[0].Block}
+	}
+	return cell{}
+}
+
+func (d drawing) taskLines(t *Trial) []string {
+	var ids []string
+	for id, of := range t.tasks {
+		if of.cores.max >= 0.0005 {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	var lines []string
+	for _, id := range ids {
+		lines = append(lines, d.seriesLine("   "+clean(id), &t.tasks[id].cores, d.look.width >= 60))
+	}
+	return lines
+}
+
+func (d drawing) seriesLine(name string, s *series, wide bool) string {
+	line := padded(name, d.names()) + onRight(cores(s.now()), 7) + onRight(cores(s.min), 7) + onRight(cores(s.max), 7)
+	if d.look.width >= 100 {
+		line += onRight(cores(s.mean()), 7)
+	}
+	if wide {
+		line += "  " + d.painter.in(cyan, spark(s.values, min(60, d.look.width-d.names()-24)))
+	}
+	return line
+}
+
+// names is the width of the column of planes and tasks.
+func (d drawing) names() int {
+	if d.look.width < 60 {
+		return 15
+	}
+	return 24
+}
+
+func cores(v float64) string {
+	if math.IsNaN(v) {
+		return "?"
+	}
+	return fmt.Sprintf("%.3f", v)
+}
+
+func wrapped(s string, width int, c color, p painter) []string {
+	var lines []string
+	for line := range strings.SplitSeq(ansi.Wrap(s, max(10, width-1), ""), "\n") {
+		lines = append(lines, p.in(c, line))
 	}
 	return lines
 }

@@ -34,13 +34,6 @@ func (p *Player) Now() time.Time {
 	return p.now()
 }
 
-func (p *Player) now() time.Time {
-	if p.paused || p.speed == 0 || p.since.IsZero() {
-		return p.at
-	}
-	return p.at.Add(time.Duration(float64(time.Since(p.since)) * p.speed))
-}
-
 func (p *Player) faster(by float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,6 +96,13 @@ func (p *Player) until(ctx context.Context, t time.Time) error {
 		case <-woken:
 		}
 	}
+}
+
+func (p *Player) now() time.Time {
+	if p.paused || p.speed == 0 || p.since.IsZero() {
+		return p.at
+	}
+	return p.at.Add(time.Duration(float64(time.Since(p.since)) * p.speed))
 }
 
 // set moves the clock.

@@ -79,26 +79,6 @@ func (s *screen) next() tea.Cmd {
 	return tea.Tick(period, func(time.Time) tea.Msg { return tick{} })
 }
 
-// refresh brings the board up to date, unless it is paused.
-func (s *screen) refresh() {
-	s.pending = append(s.pending, s.queue.drain()...)
-	if s.look.paused {
-		return
-	}
-	for _, n := range s.pending {
-		if n.event != nil {
-			s.board.Apply(*n.event)
-		}
-		if n.headline != nil {
-			s.board.Answer(n.headline)
-		}
-	}
-	s.pending, s.at = nil, s.clock()
-	if s.player != nil {
-		s.look.speed = s.player.words()
-	}
-}
-
 func (s *screen) View() tea.View {
 	v := tea.NewView(strings.Join(frame(s.board, s.look, s.plain, s.at), "\n"))
 	v.AltScreen = true
@@ -146,6 +126,26 @@ func (s *screen) key(key string) tea.Cmd {
 	return nil
 }
 
+// refresh brings the board up to date, unless it is paused.
+func (s *screen) refresh() {
+	s.pending = append(s.pending, s.queue.drain()...)
+	if s.look.paused {
+		return
+	}
+	for _, n := range s.pending {
+		if n.event != nil {
+			s.board.Apply(*n.event)
+		}
+		if n.headline != nil {
+			s.board.Answer(n.headline)
+		}
+	}
+	s.pending, s.at = nil, s.clock()
+	if s.player != nil {
+		s.look.speed = s.player.words()
+	}
+}
+
 func (s *screen) turnTo(p page) {
 	if s.look.page == p {
 		p = overview
@@ -176,9 +176,6 @@ func (s *screen) scroll(by, lines int) {
 	s.look.scroll = min(max(0, s.look.scroll+by), max(0, lines-max(0, s.look.height-2)))
 }
 
-// cell is the chosen cell.
-func (l look) cell(b *Board) cell { return drawing{painter{true}, b, l, time.Time{}}.chosenCell() }
-
 // choose moves the choice by rows and blocks, and stops following the run.
 func (s *screen) choose(rows, blocks int) {
 	all := sortedRows(s.board, s.look.order)
@@ -191,3 +188,6 @@ func (s *screen) choose(rows, blocks int) {
 	s.look.follow = false
 	s.look.treatment, s.look.block = all[i].ID, min(max(1, at.block+blocks), max(1, s.board.plan.Blocks))
 }
+
+// cell is the chosen cell.
+func (l look) cell(b *Board) cell { return drawing{painter{true}, b, l, time.Time{}}.chosenCell() }

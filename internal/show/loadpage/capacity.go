@@ -51,6 +51,18 @@ func (c *Capacity) Answer() string {
 	return strong + rest
 }
 
+func (t *page) capacity(c *Capacity) {
+	strong, rest, found := c.answer()
+	paint := t.paint.bad
+	if found {
+		paint = t.paint.bold
+	}
+	t.fold(paint(strong)+rest, "")
+	if c.Note != "" {
+		t.fold(t.paint.warn(c.Note), "")
+	}
+}
+
 // answer has the part that is emphasised first, and whether a rate was found.
 func (c *Capacity) answer() (strong, rest string, found bool) {
 	switch {
@@ -62,18 +74,6 @@ func (c *Capacity) answer() (strong, rest string, found bool) {
 		return "No rate meets " + c.Objective, ": even " + rounded(c.Rate) + " req/s misses it.", false
 	}
 	return rounded(c.Rate) + " req/s", fmt.Sprintf(" with %s (95%s%% interval %s to %s)", c.Objective, hardSpace, rounded(c.Low), rounded(c.High)), true
-}
-
-func (t *page) capacity(c *Capacity) {
-	strong, rest, found := c.answer()
-	paint := t.paint.bad
-	if found {
-		paint = t.paint.bold
-	}
-	t.fold(paint(strong)+rest, "")
-	if c.Note != "" {
-		t.fold(t.paint.warn(c.Note), "")
-	}
 }
 
 // probes are sorted by rate, so that the edge is in sight.

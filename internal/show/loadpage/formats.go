@@ -173,14 +173,6 @@ func isStatus(c load.Cause) bool { return strings.HasPrefix(c.Cause, load.CauseS
 
 func quantile(h *hdrhistogram.Histogram, q float64) float64 { return float64(h.ValueAtQuantile(q)) }
 
-func percentiles(of func(q float64) number) object {
-	named := object{}
-	for _, q := range ohaPercentiles {
-		named[fmt.Sprintf("p%v", q)] = of(q)
-	}
-	return named
-}
-
 // ohaQuantiles converts ms to s.
 func ohaQuantiles(q load.Quantiles) object {
 	values := map[float64]float64{10: q.P10, 25: q.P25, 50: q.P50, 75: q.P75, 90: q.P90, 95: q.P95, 99: q.P99, 99.9: q.P999, 99.99: q.P9999}
@@ -190,13 +182,6 @@ func ohaQuantiles(q load.Quantiles) object {
 func ohaDetail(q load.Quantiles) object {
 	known := q.Count > 0
 	return object{"average": orNull(known, q.Mean/1e3), "fastest": orNull(known, q.Min/1e3), "slowest": orNull(known, q.Max/1e3)}
-}
-
-func orNull(known bool, v float64) number {
-	if !known {
-		return number(math.NaN())
-	}
-	return number(v)
 }
 
 // ohaHistogram counts times up to each of eleven bounds in even steps, in s.
@@ -250,4 +235,19 @@ func ohaRates(seconds []load.Progress) object {
 			return number(rates[max(0, rank-1)])
 		}),
 	}
+}
+
+func percentiles(of func(q float64) number) object {
+	named := object{}
+	for _, q := range ohaPercentiles {
+		named[fmt.Sprintf("p%v", q)] = of(q)
+	}
+	return named
+}
+
+func orNull(known bool, v float64) number {
+	if !known {
+		return number(math.NaN())
+	}
+	return number(v)
 }

@@ -209,8 +209,6 @@ func (t *page) generator(r *load.Report) {
 	}
 }
 
-func (t *page) line(format string, args ...any) { fmt.Fprintf(t, format+"\n", args...) }
-
 // heading begins a part, and about follows in a fainter colour.
 func (t *page) heading(title, about string) {
 	t.WriteByte('\n')
@@ -219,3 +217,5 @@ func (t *page) heading(title, about string) {
 	}
 	t.line("%s%s", t.paint.bold(title), about)
 }
+
+func (t *page) line(format string, args ...any) { fmt.Fprintf(t, format+"\n", args...) }

@@ -99,13 +99,6 @@ func acrossBand(a *compare.Across) []card {
 	return append(cards, warningCard(len(a.Warnings)))
 }
 
-func warningCard(n int) card {
-	if n == 0 {
-		return card{Good: true, Title: "No warnings"}
-	}
-	return card{Title: printable.Counted(n, "warning"), Text: "with causes and fixes", Link: "#warnings"}
-}
-
 // historyContent is the data of the figure of a series of runs.
 type historyContent struct {
 	Schema  string               `json:"schema"`
@@ -153,6 +146,13 @@ func WriteHistory(w io.Writer, h *compare.History) error {
 	return d.fill(w, historyContent{Schema, fileName(name), roles(), h, series}, func(w io.Writer) error {
 		return report.HistoryFormats(report.Options{})[0].Write(w, h)
 	})
+}
+
+func warningCard(n int) card {
+	if n == 0 {
+		return card{Good: true, Title: "No warnings"}
+	}
+	return card{Title: printable.Counted(n, "warning"), Text: "with causes and fixes", Link: "#warnings"}
 }
 
 // days from the first to the last run.

@@ -123,22 +123,6 @@ func Data(s Source) ([]byte, error) {
 	return dataOf(contentOf(s))
 }
 
-func dataOf(content any) ([]byte, error) {
-	data, err := json.Marshal(content)
-	if err != nil {
-		return nil, fmt.Errorf("data of the figures: %w", err)
-	}
-	return data, nil
-}
-
-func contentOf(s Source) content {
-	drawn := ofFigures(s.Report)
-	return content{
-		Schema: Schema, Name: fileName(s.Report.Experiment), Roles: roles(), Report: drawn, Words: report.WordsOf(drawn), Families: familiesOfFigures,
-		Timelines: timelines(s.Dir), figureData: figureDataOf(s),
-	}
-}
-
 // Scripts are those that make a figure without a page, by name: the chart library, the figures and
 // their composition.
 func Scripts() map[string]string {
@@ -163,6 +147,14 @@ func Write(w io.Writer, s Source) error {
 	return d.fill(w, contentOf(s), func(w io.Writer) error { return report.WriteText(w, s.Report, report.Options{All: true}) })
 }
 
+func contentOf(s Source) content {
+	drawn := ofFigures(s.Report)
+	return content{
+		Schema: Schema, Name: fileName(s.Report.Experiment), Roles: roles(), Report: drawn, Words: report.WordsOf(drawn), Families: familiesOfFigures,
+		Timelines: timelines(s.Dir), figureData: figureDataOf(s),
+	}
+}
+
 // fill adds the parts that all pages have, and writes the page. text writes the report as text.
 func (d document) fill(w io.Writer, content any, text func(io.Writer) error) error {
 	data, err := dataOf(content)
@@ -176,6 +168,14 @@ func (d document) fill(w io.Writer, content any, text func(io.Writer) error) err
 	// JSON of encoding/json has no <, > and &.
 	d.Policy, d.Text, d.Style, d.Content, d.Script = Policy(), b.String(), template.CSS(style), template.JS(data), template.JS(script())
 	return printable.Writing(w, func(w io.Writer) error { return layout.Execute(w, d) })
+}
+
+func dataOf(content any) ([]byte, error) {
+	data, err := json.Marshal(content)
+	if err != nil {
+		return nil, fmt.Errorf("data of the figures: %w", err)
+	}
+	return data, nil
 }
 
 // ofFigures is the part of the report that the figures draw. The page of a large run stays small.
@@ -243,17 +243,6 @@ func digest(s string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// colors are the palette: by theme and role.
-var colors = func() map[string]map[string]string {
-	var all map[string]map[string]string
-	if err := json.Unmarshal(paletteJSON, &all); err != nil {
-		panic("palette.json: " + err.Error())
-	}
-	return all
-}()
-
-func roles() []string { return slices.Sorted(maps.Keys(colors["light"])) }
-
 // palette is the colors as CSS: light, dark where the reader's system is, and either by the page's switch.
 func palette() string {
 	variables := func(theme string) string {
@@ -266,6 +255,17 @@ func palette() string {
 	light, dark := variables("light"), variables("dark")
 	return fmt.Sprintf(":root{color-scheme:light;%s}\n@media screen and (prefers-color-scheme:dark){:root:not([data-theme=light]){color-scheme:dark;%s}}\n@media screen{:root[data-theme=dark]{color-scheme:dark;%s}}\n", light, dark, dark)
 }
+
+// colors are the palette: by theme and role.
+var colors = func() map[string]map[string]string {
+	var all map[string]map[string]string
+	if err := json.Unmarshal(paletteJSON, &all); err != nil {
+		panic("palette.json: " + err.Error())
+	}
+	return all
+}()
+
+func roles() []string { return slices.Sorted(maps.Keys(colors["light"])) }
 
 // fileName is a name without what a file system or shell may not like.
 func fileName(name string) string {

@@ -101,14 +101,6 @@ func publishedControl(t text, c *answer.Cost) {
 	}
 }
 
-// number is a count, or unknown if zero.
-func number(v float64) string {
-	if v == 0 {
-		return unknown
-	}
-	return strconv.FormatFloat(v, 'f', -1, 64)
-}
-
 func scenarioTables(t text, c *answer.Cost) {
 	for _, s := range c.Prices.Scenarios {
 		title := fmt.Sprintf("%s: %s requests/s", s.Name, grouped(s.Rate))
@@ -186,6 +178,14 @@ func zoneTraffic(t text, c *answer.Cost) {
 		"without TLS and TCP headers, and reaches every pod equally often. Sidecars add no hop.")
 }
 
+// number is a count, or unknown if zero.
+func number(v float64) string {
+	if v == 0 {
+		return unknown
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
 // optional is an amount that may be unknown.
 func optional(v *float64) string {
 	if v == nil {
@@ -242,13 +242,6 @@ func referencesTable(t text, c *answer.Cost) {
 	}
 }
 
-func publishedValue(v float64, decimals int) string {
-	if v == 0 {
-		return none
-	}
-	return fixed(v, decimals)
-}
-
 func latencyPublished(r answer.Reference) string {
 	if r.P90MS == 0 && r.P99MS == 0 {
 		return none
@@ -258,4 +251,11 @@ func latencyPublished(r answer.Reference) string {
 		s += fmt.Sprintf(" (%d proxies)", r.Proxies)
 	}
 	return s
+}
+
+func publishedValue(v float64, decimals int) string {
+	if v == 0 {
+		return none
+	}
+	return fixed(v, decimals)
 }

@@ -35,102 +35,8 @@ func decisionSection(t text) {
 	}
 }
 
-// decisionLines are a gate in a few lines: the outcome, the change, the A/A pair.
-func decisionLines(d compare.Decision) []string {
-	q := quantityOf(d.Metric)
-	lines := []string{fmt.Sprintf("Gate %s: %s.", d.Gate, strings.ToUpper(string(d.Outcome)))}
-	change := fmt.Sprintf("%s against %s: ", d.Treatment, d.Baseline)
-	if d.A != nil && d.B != nil {
-		change += fmt.Sprintf("%s%s instead of %s%s, ", rough(*d.B*q.scale), q.unitText(), rough(*d.A*q.scale), q.unitText())
-	}
-	if d.Change != nil {
-		change += ChangeWords(d) + ", "
-	}
-	lines = append(lines, change+fmt.Sprintf("after %d of at most %s%s.", d.Pairs, printable.Counted(d.Max, "pair"), map[bool]string{true: ", the last look"}[d.Last]))
-	for _, doubt := range d.Doubts {
-		lines = append(lines, fmt.Sprintf("Warning %s. Without this doubt: %s.", doubt, d.Doubted))
-	}
-	switch {
-	case d.Doubts != nil:
-	case d.Why != "":
-		lines = append(lines, d.Why+".")
-	case d.Pairs < experiment.DecideFrom():
-		lines = append(lines, fmt.Sprintf("A gate is decided from %d pairs on.", experiment.DecideFrom()))
-	case d.Outcome == compare.Undecided && d.MorePairs > 0:
-		minutes := int(math.Ceil(d.Minutes))
-		lines = append(lines, fmt.Sprintf("It would need about %s (%s).", printable.Counted(minutes, "more minute"), printable.Counted(d.MorePairs, "pair")))
-	case d.Outcome == compare.Undecided:
-		lines = append(lines, "The difference is close to the limit: more time hardly helps. Use another limit, or --detect.")
-	case d.Outcome == compare.Holds && d.Detect > 0:
-		lines = append(lines, fmt.Sprintf("Shown to be within %+g %s (limit and --detect).", d.Limit+sideOf(d)*d.Detect, d.Unit))
-	}
-	if d.Outcome == compare.Holds {
-		lines = append(lines, fmt.Sprintf("It holds for blocks as in these %s: what happens in fewer than %.0f %% of blocks may be unseen.",
-			printable.Counted(d.Pairs, "pair"), 100*stats.NoneOf(int64(d.Pairs), unseenLevel)))
-	}
-	lines = append(lines, lostLines(d.Lost)...)
-	if d.Control != nil {
-		lines = append(lines, "Against itself: "+ChangeWords(compare.Decision{Change: d.Control, Unit: d.Unit, Metric: d.Metric})+".")
-	}
-	return lines
-}
-
 // unseenLevel is the probability that blocks of another kind are more frequent than printed, though no pair shows them.
 const unseenLevel = 0.05
-
-// lostLines are the blocks without a pair, a line for each reason with its first message.
-func lostLines(lost []compare.LostPair) []string {
-	blocks, first := map[string][]string{}, []compare.LostPair{}
-	for _, l := range lost {
-		if blocks[l.Reason] == nil {
-			first = append(first, l)
-		}
-		blocks[l.Reason] = append(blocks[l.Reason], strconv.Itoa(l.Block))
-	}
-	var lines []string
-	for _, l := range first {
-		in := blocks[l.Reason]
-		words := "block " + in[0]
-		if len(in) > 1 {
-			words = fmt.Sprintf("%d blocks (%s)", len(in), listedNumbers(in))
-		}
-		line := fmt.Sprintf("No pair from %s: %s", words, l.Reason)
-		if l.Message != "" {
-			line += fmt.Sprintf(" (%s: %s)", l.Treatment, strings.TrimRight(shortened(l.Message, maxReason), "."))
-		}
-		lines = append(lines, line+".")
-	}
-	return lines
-}
-
-// Bounds of the lines about lost pairs.
-const (
-	maxReason = 160 // characters of a message
-	maxBlocks = 8   // numbers
-)
-
-func listedNumbers(numbers []string) string {
-	if len(numbers) <= maxBlocks {
-		return strings.Join(numbers, ", ")
-	}
-	return strings.Join(numbers[:maxBlocks], ", ") + ", …"
-}
-
-// shortened is the first line of a text, of n characters at most.
-func shortened(text string, n int) string {
-	text, _, _ = strings.Cut(text, "\n")
-	if r := []rune(text); len(r) > n {
-		return string(r[:n-1]) + "…"
-	}
-	return text
-}
-
-func sideOf(d compare.Decision) float64 {
-	if d.Upper {
-		return 1
-	}
-	return -1
-}
 
 // ChangeWords are a change with its interval: "+6.4 % (+3.1 to +9.8)".
 func ChangeWords(d compare.Decision) string {
@@ -190,16 +96,6 @@ func errorSentence(r *answer.Report) string {
 		return "Intervals have no known error: the blocks of this run depend on one another, or differ from all others."
 	}
 	return "Intervals hold over all looks: each side is wrong with probability 5 % at most."
-}
-
-// warningLines are the warnings that doubt a decision.
-func warningLines(r *answer.Report) (all []string) {
-	for _, w := range r.Warnings {
-		if w.Code == "treatments-same" || w.Code == "invalid-trials" || w.Code == "aa-differs" || slices.Contains(doubtingWarnings, w.Code) {
-			all = append(all, "Warning "+w.Code+": "+w.Message)
-		}
-	}
-	return all
 }
 
 // GatesAnswer is the outcome of the gates in a sentence, with the names of those that do not hold. It is empty without
@@ -304,4 +200,108 @@ func writeGitHub(w io.Writer, r *answer.Report) error {
 		}
 	}
 	return nil
+}
+
+// decisionLines are a gate in a few lines: the outcome, the change, the A/A pair.
+func decisionLines(d compare.Decision) []string {
+	q := quantityOf(d.Metric)
+	lines := []string{fmt.Sprintf("Gate %s: %s.", d.Gate, strings.ToUpper(string(d.Outcome)))}
+	change := fmt.Sprintf("%s against %s: ", d.Treatment, d.Baseline)
+	if d.A != nil && d.B != nil {
+		change += fmt.Sprintf("%s%s instead of %s%s, ", rough(*d.B*q.scale), q.unitText(), rough(*d.A*q.scale), q.unitText())
+	}
+	if d.Change != nil {
+		change += ChangeWords(d) + ", "
+	}
+	lines = append(lines, change+fmt.Sprintf("after %d of at most %s%s.", d.Pairs, printable.Counted(d.Max, "pair"), map[bool]string{true: ", the last look"}[d.Last]))
+	for _, doubt := range d.Doubts {
+		lines = append(lines, fmt.Sprintf("Warning %s. Without this doubt: %s.", doubt, d.Doubted))
+	}
+	switch {
+	case d.Doubts != nil:
+	case d.Why != "":
+		lines = append(lines, d.Why+".")
+	case d.Pairs < experiment.DecideFrom():
+		lines = append(lines, fmt.Sprintf("A gate is decided from %d pairs on.", experiment.DecideFrom()))
+	case d.Outcome == compare.Undecided && d.MorePairs > 0:
+		minutes := int(math.Ceil(d.Minutes))
+		lines = append(lines, fmt.Sprintf("It would need about %s (%s).", printable.Counted(minutes, "more minute"), printable.Counted(d.MorePairs, "pair")))
+	case d.Outcome == compare.Undecided:
+		lines = append(lines, "The difference is close to the limit: more time hardly helps. Use another limit, or --detect.")
+	case d.Outcome == compare.Holds && d.Detect > 0:
+		lines = append(lines, fmt.Sprintf("Shown to be within %+g %s (limit and --detect).", d.Limit+sideOf(d)*d.Detect, d.Unit))
+	}
+	if d.Outcome == compare.Holds {
+		lines = append(lines, fmt.Sprintf("It holds for blocks as in these %s: what happens in fewer than %.0f %% of blocks may be unseen.",
+			printable.Counted(d.Pairs, "pair"), 100*stats.NoneOf(int64(d.Pairs), unseenLevel)))
+	}
+	lines = append(lines, lostLines(d.Lost)...)
+	if d.Control != nil {
+		lines = append(lines, "Against itself: "+ChangeWords(compare.Decision{Change: d.Control, Unit: d.Unit, Metric: d.Metric})+".")
+	}
+	return lines
+}
+
+// lostLines are the blocks without a pair, a line for each reason with its first message.
+func lostLines(lost []compare.LostPair) []string {
+	blocks, first := map[string][]string{}, []compare.LostPair{}
+	for _, l := range lost {
+		if blocks[l.Reason] == nil {
+			first = append(first, l)
+		}
+		blocks[l.Reason] = append(blocks[l.Reason], strconv.Itoa(l.Block))
+	}
+	var lines []string
+	for _, l := range first {
+		in := blocks[l.Reason]
+		words := "block " + in[0]
+		if len(in) > 1 {
+			words = fmt.Sprintf("%d blocks (%s)", len(in), listedNumbers(in))
+		}
+		line := fmt.Sprintf("No pair from %s: %s", words, l.Reason)
+		if l.Message != "" {
+			line += fmt.Sprintf(" (%s: %s)", l.Treatment, strings.TrimRight(shortened(l.Message, maxReason), "."))
+		}
+		lines = append(lines, line+".")
+	}
+	return lines
+}
+
+// Bounds of the lines about lost pairs.
+const (
+	maxReason = 160 // characters of a message
+	maxBlocks = 8   // numbers
+)
+
+func listedNumbers(numbers []string) string {
+	if len(numbers) <= maxBlocks {
+		return strings.Join(numbers, ", ")
+	}
+	return strings.Join(numbers[:maxBlocks], ", ") + ", …"
+}
+
+// shortened is the first line of a text, of n characters at most.
+func shortened(text string, n int) string {
+	text, _, _ = strings.Cut(text, "\n")
+	if r := []rune(text); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return text
+}
+
+func sideOf(d compare.Decision) float64 {
+	if d.Upper {
+		return 1
+	}
+	return -1
+}
+
+// warningLines are the warnings that doubt a decision.
+func warningLines(r *answer.Report) (all []string) {
+	for _, w := range r.Warnings {
+		if w.Code == "treatments-same" || w.Code == "invalid-trials" || w.Code == "aa-differs" || slices.Contains(doubtingWarnings, w.Code) {
+			all = append(all, "Warning "+w.Code+": "+w.Message)
+		}
+	}
+	return all
 }

@@ -61,18 +61,6 @@ func (v view) ladderColumns(l compare.Ladder) []column {
 	return columns
 }
 
-// increment writes "+12.3 ±0.4".
-func increment(i *stats.Interval, scale float64) string {
-	if i == nil {
-		return unknown
-	}
-	s := figure(*i, scale, false)
-	if i.Estimate > 0 && s != "0" {
-		return "+" + s
-	}
-	return s
-}
-
 // stepMark is empty or as wide, so that figures stand below each other.
 func stepMark(c compare.Increment) string {
 	if c.Verdict == compare.Higher || c.Verdict == compare.Lower {
@@ -94,22 +82,6 @@ func ladderLegend(l compare.Ladder, adjusted bool) string {
 		return words + " Every block has every step, so that the steps add up to the whole."
 	}
 	return words + " Each step is compared over the blocks that have it and the step before. The rest is what blocks without a step leave of the whole: noise, if its interval contains zero."
-}
-
-func (v view) treatment(id string) compare.Treatment {
-	i := slices.IndexFunc(v.r.Treatments, func(t compare.Treatment) bool { return t.ID == id })
-	if i < 0 {
-		return compare.Treatment{ID: id}
-	}
-	return v.r.Treatments[i]
-}
-
-// stepName is the name of a step: its level of the factor mesh.
-func (v view) stepName(id string) string {
-	if level, ok := v.treatment(id).Factors[experiment.MeshFactor]; ok {
-		return Level(level)
-	}
-	return id
 }
 
 // ladderAnswer is a ladder in two sentences: what all of it adds, and the largest steps.
@@ -141,6 +113,34 @@ func (v view) ladderAnswer(l compare.Ladder) string {
 		s += ". The dearest: " + strings.Join(largest, ", ")
 	}
 	return s + "."
+}
+
+// increment writes "+12.3 ±0.4".
+func increment(i *stats.Interval, scale float64) string {
+	if i == nil {
+		return unknown
+	}
+	s := figure(*i, scale, false)
+	if i.Estimate > 0 && s != "0" {
+		return "+" + s
+	}
+	return s
+}
+
+// stepName is the name of a step: its level of the factor mesh.
+func (v view) stepName(id string) string {
+	if level, ok := v.treatment(id).Factors[experiment.MeshFactor]; ok {
+		return Level(level)
+	}
+	return id
+}
+
+func (v view) treatment(id string) compare.Treatment {
+	i := slices.IndexFunc(v.r.Treatments, func(t compare.Treatment) bool { return t.ID == id })
+	if i < 0 {
+		return compare.Treatment{ID: id}
+	}
+	return v.r.Treatments[i]
 }
 
 // ladderWords are the cells of the steps, of the whole, and of a rest that is not zero: by ladder and metric.

@@ -46,21 +46,6 @@ func bounds(i stats.Interval, scale float64, write func(float64, int) string) st
 	return "[" + write(*i.Low*scale, d) + ", " + write(*i.High*scale, d) + "]"
 }
 
-// apartFrom is the number of decimals, d or more, with which an interval that excludes a value does not end at it.
-func apartFrom(value, low, high float64, d int) int {
-	end := low
-	if high < value {
-		end = high
-	}
-	for low > value || high < value {
-		if d >= 9 || fixed(end, d) != fixed(value, d) {
-			break
-		}
-		d++
-	}
-	return d
-}
-
 // difference writes "+142.1" with the digits its interval allows.
 func difference(i stats.Interval, scale float64) string {
 	half, known := i.HalfWidth()
@@ -95,6 +80,21 @@ func ratioBounds(i stats.Interval) string {
 	d := decimals(i.Estimate, half, known)
 	end := func(v float64) string { return nonzero(v, apartFrom(1, v, v, d)) }
 	return "[" + end(*i.Low) + ", " + end(*i.High) + "]"
+}
+
+// apartFrom is the number of decimals, d or more, with which an interval that excludes a value does not end at it.
+func apartFrom(value, low, high float64, d int) int {
+	end := low
+	if high < value {
+		end = high
+	}
+	for low > value || high < value {
+		if d >= 9 || fixed(end, d) != fixed(value, d) {
+			break
+		}
+		d++
+	}
+	return d
 }
 
 // decimals is the number that shows two digits of the uncertainty, the usual rule

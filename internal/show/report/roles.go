@@ -40,16 +40,6 @@ func rolesSection(t text) {
 	t.page.table(append(labels, names, cpu, per, mem), len(labels)+1)
 }
 
-func roleName(role, component string) string {
-	switch {
-	case role == result.RoleNamespace:
-		return role + " " + component
-	case component != "":
-		return role + " of the " + component
-	}
-	return role
-}
-
 // linesSection shows fixed cost and cost per request, if there are enough rates.
 func linesSection(t text) {
 	if len(t.view.r.Lines) == 0 {
@@ -71,6 +61,16 @@ func linesSection(t text) {
 		fits.cells = append(fits.cells, fitWords(l.Misfit, l.Warnings, "rate"))
 	}
 	t.page.table([]column{label, part, fixedCost, per, fits}, 2)
+}
+
+func roleName(role, component string) string {
+	switch {
+	case role == result.RoleNamespace:
+		return role + " " + component
+	case component != "":
+		return role + " of the " + component
+	}
+	return role
 }
 
 // fitWords is the check of a line over rates or values.

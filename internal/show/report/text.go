@@ -134,6 +134,22 @@ func place(name string) int {
 	return len(shownMetrics)
 }
 
+// pairs is the number of pairs of the comparisons shown, and uniform reports
+// whether all have the same number.
+func (v view) pairs() (n int, uniform bool) {
+	n = -1
+	for _, c := range v.r.Comparisons {
+		switch {
+		case c.Control || !v.shows(c):
+		case n < 0:
+			n = c.N
+		case c.N != n:
+			return 0, false
+		}
+	}
+	return n, n >= 0
+}
+
 // shows reports whether the differences list c: the metrics shown without --all, or all of
 // them with it, and never zero against zero.
 func (v view) shows(c compare.Comparison) bool {
@@ -152,22 +168,6 @@ func (v view) nothing(difference, ratio *stats.Interval) bool {
 		return ratio == nil
 	}
 	return difference != nil && !difference.Known() && difference.Estimate == 0
-}
-
-// pairs is the number of pairs of the comparisons shown, and uniform reports
-// whether all have the same number.
-func (v view) pairs() (n int, uniform bool) {
-	n = -1
-	for _, c := range v.r.Comparisons {
-		switch {
-		case c.Control || !v.shows(c):
-		case n < 0:
-			n = c.N
-		case c.N != n:
-			return 0, false
-		}
-	}
-	return n, n >= 0
 }
 
 // concerns reports whether w is about a shown metric.

@@ -205,11 +205,6 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// withHome adds a link to the list of runs to a page, which is made without a server.
-func withHome(page string) string {
-	return strings.Replace(page, "<body>\n", "<body>\n<p><a href=\"/\">All runs</a></p>\n", 1)
-}
-
 // pageOf makes a page once for each content of a directory.
 func (s *Server) pageOf(w http.ResponseWriter, r *http.Request, of run) ([]byte, error) {
 	digest := of.digest()
@@ -240,20 +235,6 @@ func (s *Server) pageOf(w http.ResponseWriter, r *http.Request, of run) ([]byte,
 	return content, nil
 }
 
-// turn waits until fewer pages are being made. A page may take longer than the time of a write, which begins afterwards.
-func (s *Server) turn(ctx context.Context, w http.ResponseWriter) (done func(), err error) {
-	control := http.NewResponseController(w)
-	_ = control.SetWriteDeadline(time.Time{})
-	end := func() { _ = control.SetWriteDeadline(time.Now().Add(writeTime)) }
-	select {
-	case s.making <- struct{}{}:
-		return sync.OnceFunc(func() { <-s.making; end() }), nil
-	case <-ctx.Done():
-		end()
-		return nil, ctx.Err()
-	}
-}
-
 func (s *Server) compare(w http.ResponseWriter, r *http.Request) error {
 	base, err := s.find(r.URL.Query().Get("base"))
 	if err != nil {
@@ -277,6 +258,25 @@ func (s *Server) compare(w http.ResponseWriter, r *http.Request) error {
 	asPage(w)
 	_, err = io.WriteString(w, withHome(b.String()))
 	return err
+}
+
+// withHome adds a link to the list of runs to a page, which is made without a server.
+func withHome(page string) string {
+	return strings.Replace(page, "<body>\n", "<body>\n<p><a href=\"/\">All runs</a></p>\n", 1)
+}
+
+// turn waits until fewer pages are being made. A page may take longer than the time of a write, which begins afterwards.
+func (s *Server) turn(ctx context.Context, w http.ResponseWriter) (done func(), err error) {
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Time{})
+	end := func() { _ = control.SetWriteDeadline(time.Now().Add(writeTime)) }
+	select {
+	case s.making <- struct{}{}:
+		return sync.OnceFunc(func() { <-s.making; end() }), nil
+	case <-ctx.Done():
+		end()
+		return nil, ctx.Err()
+	}
 }
 
 // asPage sets the headers of a complete page, which has a stricter policy than the server's own.

@@ -56,18 +56,6 @@ func frontOf(o *Options, spec platform.Spec) mesh.Front {
 	return mesh.Front{Service: spec.Entry().Name, Port: entryPortOf(spec), Protocol: spec.Protocol(spec.Entry()), ServiceType: string(o.serviceType())}
 }
 
-// entryPortOf is the port of the entry's Service.
-func entryPortOf(spec platform.Spec) int {
-	port := spec.Entry().Port
-	if c := spec.Topology.Chart; c != nil {
-		port = cmp.Or(port, c.Port)
-	}
-	if spec.Topology.Foreign() {
-		return cmp.Or(port, defaultForeignPort)
-	}
-	return servicePort
-}
-
 // entryPoint is the way of the load to the application: the entry's Service, or the mesh's ingress gateway.
 type entryPoint struct {
 	*trial
@@ -235,6 +223,18 @@ func (e *entryPoint) service() entryService {
 		s.ref.Name, s.port, s.pods = g.Service, g.Port, e.gatewayPods
 	}
 	return s
+}
+
+// entryPortOf is the port of the entry's Service.
+func entryPortOf(spec platform.Spec) int {
+	port := spec.Entry().Port
+	if c := spec.Topology.Chart; c != nil {
+		port = cmp.Or(port, c.Port)
+	}
+	if spec.Topology.Foreign() {
+		return cmp.Or(port, defaultForeignPort)
+	}
+	return servicePort
 }
 
 // gatewayPods are the pods of the gateway.

@@ -43,16 +43,6 @@ func (l leftovers) sweep(ctx context.Context) error {
 	return err
 }
 
-// inNamespace lists the objects of runs in the existing namespace. A kind that cannot be listed there cannot be created
-// there, so it is skipped.
-func (l leftovers) inNamespace(ctx context.Context) ([]leftover.Run, error) {
-	all, err := leftover.Find(ctx, l.Cluster, l.Namespace)
-	if _, ok := errors.AsType[*cluster.Unlisted](err); ok {
-		err = nil
-	}
-	return all, err
-}
-
 // ownRun deletes the objects of an interrupted trial of this run.
 func (l leftovers) ownRun(ctx context.Context) error {
 	all, err := l.inNamespace(ctx)
@@ -67,6 +57,16 @@ func (l leftovers) ownRun(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// inNamespace lists the objects of runs in the existing namespace. A kind that cannot be listed there cannot be created
+// there, so it is skipped.
+func (l leftovers) inNamespace(ctx context.Context) ([]leftover.Run, error) {
+	all, err := leftover.Find(ctx, l.Cluster, l.Namespace)
+	if _, ok := errors.AsType[*cluster.Unlisted](err); ok {
+		err = nil
+	}
+	return all, err
 }
 
 func refNames(refs []cluster.Ref) string {

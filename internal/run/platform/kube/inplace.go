@@ -64,11 +64,6 @@ func (p *inPlace) enrol(ctx context.Context) error {
 	return err
 }
 
-// report delays the progress of waits only.
-func (p *inPlace) report(progress *delayedReport) inplace.Report {
-	return inplace.Report{Notice: p.options.Report, Progress: progress.add}
-}
-
 func marksOf(m mesh.Marks) inplace.Marks {
 	return inplace.Marks{Labels: m.Labels, Annotations: m.Annotations}
 }
@@ -97,4 +92,9 @@ func (p *inPlace) restore(ctx context.Context) error {
 		return inplace.Restore(ctx, p.cluster, p.namespace, p.report(progress))
 	}
 	return p.app.Restore(ctx, p.report(progress))
+}
+
+// report delays the progress of waits only.
+func (p *inPlace) report(progress *delayedReport) inplace.Report {
+	return inplace.Report{Notice: p.options.Report, Progress: progress.add}
 }

@@ -176,6 +176,16 @@ func homes(meshes []mesh.Definition) (all []string) {
 	return all
 }
 
+// holdAgain takes the Lease again if an earlier trial has lost it.
+func (p *Platform) holdAgain(ctx context.Context) error {
+	p.holding.Lock()
+	defer p.holding.Unlock()
+	if p.holds() == nil {
+		return nil
+	}
+	return p.hold(ctx)
+}
+
 // hold takes the cluster's Lease. Without permission for Leases the run continues, and other runs are not refused.
 func (p *Platform) hold(ctx context.Context) error {
 	if p.options.Lease == nil {
@@ -187,16 +197,6 @@ func (p *Platform) hold(ctx context.Context) error {
 		return nil
 	}
 	return err
-}
-
-// holdAgain takes the Lease again if an earlier trial has lost it.
-func (p *Platform) holdAgain(ctx context.Context) error {
-	p.holding.Lock()
-	defer p.holding.Unlock()
-	if p.holds() == nil {
-		return nil
-	}
-	return p.hold(ctx)
 }
 
 // holds reports the loss of the cluster's Lease.

@@ -43,14 +43,6 @@ func (p *trialPods) leaveOutFailed() {
 	}
 }
 
-// inCluster are the pods of the whole cluster, or of the trial's namespace without permission to list others.
-func (p *trialPods) inCluster() []*corev1.Pod {
-	if p.store == nil {
-		return nil
-	}
-	return p.store.all()
-}
-
 // followed reports whether pods are followed, which they are not in a dry run.
 func (p *trialPods) followed() bool { return p.store != nil }
 
@@ -139,6 +131,14 @@ func (p *trialPods) ofService(service string) []*corev1.Pod {
 // all are the pods of the trial.
 func (p *trialPods) all() []*corev1.Pod {
 	return slices.DeleteFunc(p.inCluster(), func(pod *corev1.Pod) bool { return !p.owns(pod) || p.failed[pod.UID] })
+}
+
+// inCluster are the pods of the whole cluster, or of the trial's namespace without permission to list others.
+func (p *trialPods) inCluster() []*corev1.Pod {
+	if p.store == nil {
+		return nil
+	}
+	return p.store.all()
 }
 
 // name is the stable name of a pod, e.g. "echo-1".

@@ -91,24 +91,6 @@ func (a *addresses) reserve() (netip.Addr, error) {
 	return ip, nil
 }
 
-func bindable(ip netip.Addr) bool {
-	l, err := listen(ip)
-	if err != nil {
-		return false
-	}
-	l.Close()
-	return true
-}
-
-// listen binds a port that the kernel chooses.
-func listen(ip netip.Addr) (*net.TCPListener, error) {
-	l, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, 0)))
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", ip, err)
-	}
-	return l, nil
-}
-
 // Ports of programs that bind every address: below the ports of outgoing connections (ephemeral
 // ports, from 32768 on Linux), which would keep such a program from binding.
 const (
@@ -152,6 +134,15 @@ func prefixOf(second byte) netip.Prefix {
 // distinct reports whether each pod has its own address.
 func (a *addresses) distinct() bool { return bindable(netip.AddrFrom4([4]byte{127, a.net, 0, 1})) }
 
+func bindable(ip netip.Addr) bool {
+	l, err := listen(ip)
+	if err != nil {
+		return false
+	}
+	l.Close()
+	return true
+}
+
 // choose finds a free port for TCP and UDP, for programs that cannot bind port 0 and
 // report the result. The port is free until the program binds it. The address is the pod's own,
 // where no other process binds ports.
@@ -176,6 +167,15 @@ func (a *addresses) choose(ip netip.Addr) (int, error) {
 		}
 	}
 	return 0, fmt.Errorf("find a free port on %s: %w", ip, cmp.Or(last, errors.New("all were used before")))
+}
+
+// listen binds a port that the kernel chooses.
+func listen(ip netip.Addr) (*net.TCPListener, error) {
+	l, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, 0)))
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", ip, err)
+	}
+	return l, nil
 }
 
 // fresh reports whether an address is new, and records it.

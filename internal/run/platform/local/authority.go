@@ -58,21 +58,6 @@ func newAuthority() (*authority, error) {
 	return &authority{key: key, cert: cert, pem: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil
 }
 
-func template(name string, uri *url.URL) (*x509.Certificate, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
-	if err != nil {
-		return nil, fmt.Errorf("make a serial number: %w", err)
-	}
-	now := time.Now()
-	return &x509.Certificate{
-		SerialNumber: serial,
-		Subject:      pkix.Name{CommonName: name},
-		URIs:         []*url.URL{uri},
-		NotBefore:    now.Add(-time.Hour), // the clock may be stepped back
-		NotAfter:     now.Add(validity),
-	}, nil
-}
-
 // issue makes a certificate for clients and servers.
 func (a *authority) issue(identity string) (tls.Certificate, error) {
 	fail := func(err error) (tls.Certificate, error) {
@@ -97,6 +82,21 @@ func (a *authority) issue(identity string) (tls.Certificate, error) {
 		return fail(err)
 	}
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
+}
+
+func template(name string, uri *url.URL) (*x509.Certificate, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, fmt.Errorf("make a serial number: %w", err)
+	}
+	now := time.Now()
+	return &x509.Certificate{
+		SerialNumber: serial,
+		Subject:      pkix.Name{CommonName: name},
+		URIs:         []*url.URL{uri},
+		NotBefore:    now.Add(-time.Hour), // the clock may be stepped back
+		NotAfter:     now.Add(validity),
+	}, nil
 }
 
 // write writes a certificate and its key to files that only this user can read.

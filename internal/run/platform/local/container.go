@@ -52,16 +52,6 @@ func (ps *processes) begin(p *pod, name string, again func(context.Context) erro
 	return v
 }
 
-// find returns a container, or nil. ps.mu is held.
-func (ps *processes) find(id string) *container {
-	for _, v := range ps.containers {
-		if v.id == id {
-			return v
-		}
-	}
-	return nil
-}
-
 // setProcess sets the container's current process.
 func (ps *processes) setProcess(v *container, p *process) {
 	ps.mu.Lock()
@@ -88,4 +78,14 @@ func (ps *processes) alive(id string) (*container, *process, error) {
 		return v, nil, nil
 	}
 	return v, v.process, nil
+}
+
+// find returns a container, or nil. ps.mu is held.
+func (ps *processes) find(id string) *container {
+	for _, v := range ps.containers {
+		if v.id == id {
+			return v
+		}
+	}
+	return nil
 }

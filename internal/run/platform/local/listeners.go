@@ -49,18 +49,6 @@ func listening(pid int) []netip.AddrPort {
 	return found
 }
 
-func descriptorsOf(pid int) []string {
-	p, err := procfs.NewProc(pid)
-	if err != nil {
-		return nil
-	}
-	names, err := p.FileDescriptorTargets()
-	if err != nil {
-		return nil
-	}
-	return names
-}
-
 // listeners finds the processes that listen on an address: of several that share the socket, only
 // the ancestors of the others.
 func listeners(at netip.AddrPort) ([]int, error) {
@@ -106,6 +94,18 @@ func listeners(at netip.AddrPort) ([]int, error) {
 	}
 	slices.Sort(found)
 	return found, nil
+}
+
+func descriptorsOf(pid int) []string {
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return nil
+	}
+	names, err := p.FileDescriptorTargets()
+	if err != nil {
+		return nil
+	}
+	return names
 }
 
 // sockets returns the listening TCP sockets of this network namespace, by inode.

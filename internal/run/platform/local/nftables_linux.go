@@ -302,6 +302,35 @@ func (t *table) mend(name string) error {
 	return errors.Join(t.release(name, in), t.tidy())
 }
 
+// tidy deletes the chains of healed pods, unless packets of another are delayed.
+func (t *table) tidy() error {
+	for _, in := range t.pods {
+		if in.late != nil {
+			return nil
+		}
+	}
+	for _, c := range t.spent {
+		t.conn.DelChain(c)
+	}
+	t.spent = nil
+	return t.conn.Flush()
+}
+
+func (t *table) end() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var failed []error
+	for name, in := range t.pods {
+		failed = append(failed, t.release(name, in))
+	}
+	failed = append(failed, t.conn.CloseLasting()) // the kernel deletes the table
+	for _, in := range t.pods {                    // not released
+		failed = append(failed, in.late.end())
+	}
+	t.pods = nil
+	return errors.Join(failed...)
+}
+
 // release ends the impairment of a pod. Packets in flight arrive: the kernel would drop delayed ones with
 // their hook, so that the chains remain.
 func (t *table) release(name string, in *impaired) error {
@@ -331,33 +360,4 @@ func (t *table) inForce(in *impaired) error {
 		return fmt.Errorf("the impairment was not in force any more: the kernel has %d of its %d rules", n, in.rules)
 	}
 	return nil
-}
-
-// tidy deletes the chains of healed pods, unless packets of another are delayed.
-func (t *table) tidy() error {
-	for _, in := range t.pods {
-		if in.late != nil {
-			return nil
-		}
-	}
-	for _, c := range t.spent {
-		t.conn.DelChain(c)
-	}
-	t.spent = nil
-	return t.conn.Flush()
-}
-
-func (t *table) end() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var failed []error
-	for name, in := range t.pods {
-		failed = append(failed, t.release(name, in))
-	}
-	failed = append(failed, t.conn.CloseLasting()) // the kernel deletes the table
-	for _, in := range t.pods {                    // not released
-		failed = append(failed, in.late.end())
-	}
-	t.pods = nil
-	return errors.Join(failed...)
 }

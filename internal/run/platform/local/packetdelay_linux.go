@@ -112,14 +112,6 @@ func (l *delayer) configure(attributes ...netlink.Attribute) error {
 	return err
 }
 
-func (l *delayer) message(kind int, flags netlink.HeaderFlags, attributes ...netlink.Attribute) (netlink.Message, error) {
-	b, err := netlink.MarshalAttributes(attributes)
-	return netlink.Message{
-		Header: netlink.Header{Type: netlink.HeaderType(subsystem | kind), Flags: netlink.Request | flags},
-		Data:   append(family(unix.AF_UNSPEC, l.number), b...),
-	}, err
-}
-
 // actions queue packets, and let them pass if no process reads the queue. Kernels without that
 // expression may have the target of iptables.
 func (l *delayer) actions() []action {
@@ -203,6 +195,14 @@ func (l *delayer) accept(p packet) {
 	if err == nil {
 		_, _ = l.conn.Send(m)
 	}
+}
+
+func (l *delayer) message(kind int, flags netlink.HeaderFlags, attributes ...netlink.Attribute) (netlink.Message, error) {
+	b, err := netlink.MarshalAttributes(attributes)
+	return netlink.Message{
+		Header: netlink.Header{Type: netlink.HeaderType(subsystem | kind), Flags: netlink.Request | flags},
+		Data:   append(family(unix.AF_UNSPEC, l.number), b...),
+	}, err
 }
 
 // end releases all delayed packets at once and unbinds the queue. There are no new packets by

@@ -116,47 +116,6 @@ func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[s
 	return versions, nil
 }
 
-// programIn finds one of a mesh's programs. It is its own if a variant has another than the mesh it comes from.
-func (p *Platform) programIn(ctx context.Context, m mesh.Definition, name string) (prog program, own bool, err error) {
-	var path, version string
-	if s := m.Local.Sidecar; name == s.Program {
-		path, version = s.Path, s.Version
-	}
-	prog, err = p.program(ctx, name, path, version)
-	return prog, path != "" || version != "", err
-}
-
-// program finds a program by its name in definitions, or at the path or in the version of a variant.
-func (p *Platform) program(ctx context.Context, name, at, version string) (program, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	key := name
-	switch {
-	case at != "":
-		key = name + " at " + at
-	case version != "":
-		key = name + " " + version
-	}
-	if prog, ok := p.programs[key]; ok {
-		return prog, nil
-	}
-	find := func() (path, version string, err error) { return "", "", errors.ErrUnsupported }
-	switch {
-	case at != "" && p.options.ProgramAt != nil:
-		find = func() (path, version string, err error) { return p.options.ProgramAt(ctx, name, at) }
-	case at == "" && version != "" && p.options.ProgramOf != nil:
-		find = func() (path, found string, err error) { return p.options.ProgramOf(ctx, name, version) }
-	case at == "" && version == "" && p.options.FetchProgram != nil:
-		find = func() (path, version string, err error) { return p.options.FetchProgram(ctx, name) }
-	}
-	path, found, err := find()
-	if err != nil {
-		return program{}, fmt.Errorf("find %s: %w", key, err)
-	}
-	p.programs[key] = program{path, found}
-	return p.programs[key], nil
-}
-
 // Deploy starts the application and the data plane of one trial.
 func (p *Platform) Deploy(ctx context.Context, spec platform.Spec) (*platform.Deployment, error) {
 	d, err := p.deploy(ctx, spec)
@@ -227,6 +186,47 @@ func (p *Platform) newDeployment(ctx context.Context, spec platform.Spec, abando
 		network: &networkFaults{layout: trial, processes: ps},
 		times:   &stageTimes{layout: trial, workspace: files},
 	}, nil
+}
+
+// programIn finds one of a mesh's programs. It is its own if a variant has another than the mesh it comes from.
+func (p *Platform) programIn(ctx context.Context, m mesh.Definition, name string) (prog program, own bool, err error) {
+	var path, version string
+	if s := m.Local.Sidecar; name == s.Program {
+		path, version = s.Path, s.Version
+	}
+	prog, err = p.program(ctx, name, path, version)
+	return prog, path != "" || version != "", err
+}
+
+// program finds a program by its name in definitions, or at the path or in the version of a variant.
+func (p *Platform) program(ctx context.Context, name, at, version string) (program, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := name
+	switch {
+	case at != "":
+		key = name + " at " + at
+	case version != "":
+		key = name + " " + version
+	}
+	if prog, ok := p.programs[key]; ok {
+		return prog, nil
+	}
+	find := func() (path, version string, err error) { return "", "", errors.ErrUnsupported }
+	switch {
+	case at != "" && p.options.ProgramAt != nil:
+		find = func() (path, version string, err error) { return p.options.ProgramAt(ctx, name, at) }
+	case at == "" && version != "" && p.options.ProgramOf != nil:
+		find = func() (path, found string, err error) { return p.options.ProgramOf(ctx, name, version) }
+	case at == "" && version == "" && p.options.FetchProgram != nil:
+		find = func() (path, version string, err error) { return p.options.FetchProgram(ctx, name) }
+	}
+	path, found, err := find()
+	if err != nil {
+		return program{}, fmt.Errorf("find %s: %w", key, err)
+	}
+	p.programs[key] = program{path, found}
+	return p.programs[key], nil
 }
 
 // supported refuses specifications that this platform does not support.

@@ -107,20 +107,6 @@ func (ps *processes) Err() error {
 	return ps.broken
 }
 
-// ended returns the error of a process that ended unexpectedly, with the error of [proc.Process.Wait].
-func ended(id string, p *proc.Process) error {
-	err, daemon := p.Wait(), ""
-	if err == nil {
-		daemon = "a program that continues in the background (a daemon) must stay in the foreground, such as nginx -g 'daemon off;'; "
-		err = &proc.ExitError{Name: filepath.Base(p.Command().Path), Command: p.Command().String(), State: "exit status 0", Log: p.Tail(20)}
-	}
-	advice := "its log and command line are in the trial's provenance directory; paste the command to try it"
-	if log := p.Command().Log; log != "" {
-		advice = fmt.Sprintf("its whole log is %s; commands.sh beside it has the command line", log)
-	}
-	return hint.Wrap(fmt.Errorf("%s is gone: %w", id, err), daemon+advice)
-}
-
 // close refuses further starts and returns all processes.
 func (ps *processes) close() []*process {
 	ps.mu.Lock()
@@ -239,6 +225,20 @@ func awaitReady(ctx context.Context, id string, p *proc.Process, ready func(cont
 		return fmt.Errorf("start %s: %w", id, context.Cause(ctx))
 	}
 	return hint.Wrap(fmt.Errorf("start %s: it is not ready: %w", id, err), "its log is "+p.Command().Log)
+}
+
+// ended returns the error of a process that ended unexpectedly, with the error of [proc.Process.Wait].
+func ended(id string, p *proc.Process) error {
+	err, daemon := p.Wait(), ""
+	if err == nil {
+		daemon = "a program that continues in the background (a daemon) must stay in the foreground, such as nginx -g 'daemon off;'; "
+		err = &proc.ExitError{Name: filepath.Base(p.Command().Path), Command: p.Command().String(), State: "exit status 0", Log: p.Tail(20)}
+	}
+	advice := "its log and command line are in the trial's provenance directory; paste the command to try it"
+	if log := p.Command().Log; log != "" {
+		advice = fmt.Sprintf("its whole log is %s; commands.sh beside it has the command line", log)
+	}
+	return hint.Wrap(fmt.Errorf("%s is gone: %w", id, err), daemon+advice)
 }
 
 // exited reports whether a process has ended.

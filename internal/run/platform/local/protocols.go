@@ -103,28 +103,6 @@ func probeTCP(ctx context.Context, r *request) (a check.Answer, err error) {
 	return a, echoed(ctx, conn, bytes.Repeat([]byte("x"), max(len(r.body), 1)))
 }
 
-func echoed(ctx context.Context, conn net.Conn, sent []byte) error {
-	if deadline, ok := ctx.Deadline(); ok {
-		if err := conn.SetDeadline(deadline); err != nil {
-			return err
-		}
-	}
-	wrote := make(chan error, 1)
-	go routine.Guarded(func() {
-		_, err := conn.Write(sent)
-		wrote <- err
-	})()
-	got := make([]byte, len(sent))
-	_, err := io.ReadFull(conn, got)
-	if err := errors.Join(err, <-wrote); err != nil {
-		return err
-	}
-	if !bytes.Equal(got, sent) {
-		return fmt.Errorf("the %d bytes came back changed", len(sent))
-	}
-	return nil
-}
-
 // probeWebSocket opens a connection. A service of tare must also send its message back, but that
 // of a program of the user is unknown.
 func probeWebSocket(ctx context.Context, r *request) (a check.Answer, err error) {
@@ -221,6 +199,28 @@ func protocols(version int) *http.Protocols {
 func exchangeTCP(ctx context.Context, conn net.Conn, _ *pod) error {
 	if err := echoed(ctx, conn, []byte("tare\n")); err != nil {
 		return fmt.Errorf("no echo: %w", err)
+	}
+	return nil
+}
+
+func echoed(ctx context.Context, conn net.Conn, sent []byte) error {
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(deadline); err != nil {
+			return err
+		}
+	}
+	wrote := make(chan error, 1)
+	go routine.Guarded(func() {
+		_, err := conn.Write(sent)
+		wrote <- err
+	})()
+	got := make([]byte, len(sent))
+	_, err := io.ReadFull(conn, got)
+	if err := errors.Join(err, <-wrote); err != nil {
+		return err
+	}
+	if !bytes.Equal(got, sent) {
+		return fmt.Errorf("the %d bytes came back changed", len(sent))
 	}
 	return nil
 }

@@ -89,22 +89,6 @@ func lockNew(path string) (*os.File, error) {
 	return f, nil
 }
 
-// lockDir locks a directory by its lock file, and flag is os.O_CREATE where it may be missing, else 0.
-func lockDir(path string, flag int) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(path, lockName), flag|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, errLocked
-		}
-		return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
-	}
-	return f, nil
-}
-
 func (r *runtimeDir) file(name string) string { return filepath.Join(r.path, name) }
 
 // remove may be called more than once.
@@ -207,6 +191,22 @@ func sweepRuntimeDir(parent, name string) error {
 		err = errors.Join(os.Remove(lock.Name()), os.Remove(path))
 	}
 	return err
+}
+
+// lockDir locks a directory by its lock file, and flag is os.O_CREATE where it may be missing, else 0.
+func lockDir(path string, flag int) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(path, lockName), flag|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, errLocked
+		}
+		return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	return f, nil
 }
 
 // unmovable refuses a directory in which another user could replace a directory of this user. Elsewhere paths are safe.

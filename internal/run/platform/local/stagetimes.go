@@ -34,6 +34,15 @@ func (s *stageTimes) StageTimes(ctx context.Context) ([]app.StageTime, error) {
 	return all, nil
 }
 
+// keep writes the programs' metrics into the provenance, before they are stopped.
+func (s *stageTimes) keep(ctx context.Context) error {
+	var failed []error
+	for _, p := range s.timed() {
+		failed = append(failed, s.keepOf(ctx, p))
+	}
+	return errors.Join(failed...)
+}
+
 // timed lists the pods whose program measures its requests.
 func (s *stageTimes) timed() (timed []*pod) {
 	for _, pods := range s.layout.pods {
@@ -44,15 +53,6 @@ func (s *stageTimes) timed() (timed []*pod) {
 		}
 	}
 	return timed
-}
-
-// keep writes the programs' metrics into the provenance, before they are stopped.
-func (s *stageTimes) keep(ctx context.Context) error {
-	var failed []error
-	for _, p := range s.timed() {
-		failed = append(failed, s.keepOf(ctx, p))
-	}
-	return errors.Join(failed...)
 }
 
 func (s *stageTimes) keepOf(ctx context.Context, p *pod) error {

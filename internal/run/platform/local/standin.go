@@ -66,17 +66,6 @@ func newStandIn(at netip.AddrPort, protocol string, own *net.TCPListener) (*stan
 	return s, nil
 }
 
-// keep adds or removes an open connection.
-func (s *standIn) keep(c net.Conn, open bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if open {
-		s.open[c] = true
-	} else {
-		delete(s.open, c)
-	}
-}
-
 // stop ends all connections by a reset: the address must not remain in use (TIME_WAIT).
 func (s *standIn) stop() {
 	s.socket.Close()
@@ -121,6 +110,17 @@ func (s *standIn) echoLines() {
 				_, _ = io.Copy(io.Discard, c) // the client ends the connection
 			}
 		})()
+	}
+}
+
+// keep adds or removes an open connection.
+func (s *standIn) keep(c net.Conn, open bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if open {
+		s.open[c] = true
+	} else {
+		delete(s.open, c)
 	}
 }
 
