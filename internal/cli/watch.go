@@ -26,8 +26,8 @@ func newWatchCommand(c *CommandLine) *cobra.Command {
 writes. A run that has ended is replayed. watch only reads the directory. Without DIR
 it takes the newest run in runs/.
 
-Keys: q ends, arrows choose a trial, Enter shows it, l shows the log, s sorts,
-Space pauses, + and - change the speed of a replay.`,
+Keys: q ends, arrows choose a trial, Enter shows it, c shows its cluster, l the log,
+s sorts, Space pauses, + and - change the speed of a replay.`,
 		Example: `  tare watch
   tare watch runs/mine --speed 10
   tare watch runs/mine --plain --speed 0`,

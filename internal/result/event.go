@@ -1,6 +1,10 @@
 package result
 
-import "time"
+import (
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+)
 
 // Event is one event of a run. All sinks receive the same stream: the store, the
 // live view, the log. A stored run can be replayed from its events.
@@ -73,6 +77,10 @@ type Sample struct {
 	Nodes map[string]NodeReading `json:"nodes,omitempty"` // node readings by name, if refreshed
 	// Cores is CPU by plane since the previous sample, for the live view.
 	Cores map[string]float64 `json:"cores,omitempty"` // CPU by plane since the last sample, cores
+	// Listed are tasks of a cluster, with their planes, that no earlier sample of the trial listed.
+	Listed []mesh.Task `json:"listed,omitempty"` // tasks of a cluster that no earlier sample of the trial listed
+	// Machines are the nodes of a cluster, in the first sample of a trial with readings of nodes.
+	Machines []SampledNode `json:"machines,omitempty"` // nodes of a cluster, in the first sample with their readings
 }
 
 // Search is one probe of the search for the highest rate.

@@ -30,8 +30,8 @@ const RoleNamespace = "namespace"
 
 // SampledNode is one machine and its allocatable resources.
 type SampledNode struct {
-	Name              string   `json:"name"`
-	AllocatableCores  *float64 `json:"allocatableCores,omitempty"`
+	Name              string   `json:"name"`                        // of the node
+	AllocatableCores  *float64 `json:"allocatableCores,omitempty"`  // cores
 	AllocatableMemory *float64 `json:"allocatableMemory,omitempty"` // bytes
 }
 

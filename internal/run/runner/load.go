@@ -225,6 +225,10 @@ func (lr *loadRun) onProgress(p load.Progress) {
 	lr.mu.Lock()
 	lr.progress = append(lr.progress, p)
 	lr.mu.Unlock()
+	if profile := lr.profile; p.Completed == 0 && p.Errors == 0 && profile.Measure > 0 &&
+		time.Duration(p.Second)*time.Second >= profile.Warmup+profile.Measure+profile.Tail {
+		return // nothing was due any more, and nothing ended
+	}
 	var loaded *float64
 	if s := lr.profile.Slices; s != nil {
 		from := time.Duration(p.Second) * time.Second

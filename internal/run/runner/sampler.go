@@ -36,6 +36,9 @@ type sampler struct {
 	history history
 	// restarted are the tasks that replaced ended ones, even if they have ended themselves.
 	restarted []platform.Task
+	// shown are the tasks that a sample listed, and machines reports whether one had the nodes.
+	shown    map[string]bool
+	machines bool
 }
 
 // reset forgets all tasks and readings, and history replaces its own.
@@ -102,10 +105,11 @@ func (s *sampler) look(ctx context.Context, depth meter.Depth) error {
 	for i := range now.Nodes {
 		now.Nodes[i].Reading.At = s.setup.clock.steady(now.Nodes[i].Reading.At)
 	}
+	s.describe(sample, now)
 	if s.refreshed() {
 		// Readings without a refresh are not emitted: they are not further observations.
 		sample.Tasks, sample.Nodes = s.history.add(now, asked, s.setup.clock.now())
-		if len(sample.Tasks)+len(sample.Nodes) == 0 {
+		if len(sample.Tasks)+len(sample.Nodes)+len(sample.Listed) == 0 {
 			s.last, s.any = now, true
 			return nil
 		}
@@ -113,10 +117,40 @@ func (s *sampler) look(ctx context.Context, depth meter.Depth) error {
 	} else if s.any {
 		sample.Cores = coresByPlane(s.tasks, s.last, now)
 	}
+	if len(now.Nodes) > 0 && !s.refreshed() {
+		sample.Nodes = map[string]result.NodeReading{}
+		for _, m := range now.Nodes {
+			sample.Nodes[m.Name] = m.Reading
+		}
+	}
 	s.last, s.any = now, true
 	s.journal.memory.add(sample.Tasks)
 	s.journal.emit(result.Event{Kind: result.KindSample, Sample: sample})
 	return nil
+}
+
+// describe lists the tasks and nodes of a cluster that no earlier sample listed: a live view needs their planes and
+// capacity before the record has them.
+func (s *sampler) describe(sample *result.Sample, now meter.Look) {
+	if !slices.ContainsFunc(s.tasks, func(t platform.Task) bool { return t.Namespace != "" }) {
+		return
+	}
+	if s.shown == nil {
+		s.shown = map[string]bool{}
+	}
+	for _, t := range s.tasks {
+		if !s.shown[t.ID] {
+			s.shown[t.ID] = true
+			sample.Listed = append(sample.Listed, t.Task)
+		}
+	}
+	if !s.machines {
+		for _, m := range now.Nodes {
+			memory := float64(m.AllocatableMemory)
+			sample.Machines = append(sample.Machines, result.SampledNode{Name: m.Name, AllocatableCores: &m.AllocatableCPU, AllocatableMemory: &memory})
+		}
+		s.machines = len(now.Nodes) > 0
+	}
 }
 
 // refreshed reports whether counters are refreshed at an interval, with times of their own.

@@ -78,6 +78,7 @@ type Trial struct {
 	P50, P99 series
 	Planes   map[string]*series // cores
 	tasks    map[string]*task
+	cluster  *clusterUsage // nil: no sample listed tasks of a cluster
 	Faults   []string
 }
 
@@ -226,7 +227,7 @@ func (b *Board) detail(t *Trial) {
 	old := b.detailed[0]
 	b.detailed = slices.Delete(b.detailed, 0, 1)
 	old.tasks = map[string]*task{}
-	for _, s := range append([]*series{&old.Rate, &old.P50, &old.P99}, planesOf(old)...) {
+	for _, s := range slices.Concat([]*series{&old.Rate, &old.P50, &old.P99}, planesOf(old), old.cluster.series()) {
 		s.values = nil
 	}
 }
@@ -243,7 +244,7 @@ func (t *Trial) phase(name string, at time.Time) {
 		return
 	}
 	t.Errors = 0
-	for _, s := range append([]*series{&t.Rate, &t.P50, &t.P99}, planesOf(t)...) {
+	for _, s := range slices.Concat([]*series{&t.Rate, &t.P50, &t.P99}, planesOf(t), t.cluster.series()) {
 		s.begin()
 	}
 	for _, of := range t.tasks {
@@ -297,6 +298,12 @@ func (t *Trial) sample(s *result.Sample) {
 			of.cores.add(float64(r.CPU-of.last.CPU) / float64(passed))
 		}
 		of.last = r
+	}
+	if t.cluster == nil && len(s.Listed) > 0 {
+		t.cluster = newClusterUsage()
+	}
+	if t.cluster != nil {
+		t.cluster.add(s, t.tasks, counts)
 	}
 }
 

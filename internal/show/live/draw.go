@@ -21,6 +21,7 @@ const (
 	overview page = iota
 	trialPage
 	logPage
+	clusterPage
 )
 
 // order of the grid's rows.
@@ -65,6 +66,8 @@ func frame(b *Board, l look, plain bool, now time.Time) []string {
 		lines = append(lines, scrolled(d.helpLines(), body, 0)...)
 	case l.page == trialPage:
 		lines = append(lines, scrolled(d.trialLines(d.chosen()), body, l.scroll)...)
+	case l.page == clusterPage:
+		lines = append(lines, scrolled(d.clusterLines(d.chosen()), body, l.scroll)...)
 	case l.page == logPage:
 		all := d.messageLines(l.width)
 		lines = append(lines, scrolled(all, body, max(0, len(all)-body-l.scroll))...)
@@ -90,7 +93,7 @@ func (d drawing) helpLines() []string {
 	}
 	lines := []string{"KEYS"}
 	for _, k := range [][2]string{
-		{"space, p", pause}, {"↑↓←→", "choose a trial, or scroll"}, {"enter", "show the chosen trial"}, {"l", "show the log"}, {"s", "sort the treatments"},
+		{"space, p", pause}, {"↑↓←→", "choose a trial, or scroll"}, {"enter", "show the chosen trial"}, {"c", "show nodes, planes and components of a cluster"}, {"l", "show the log"}, {"s", "sort the treatments"},
 		{"esc", "back; follow the running trial"}, {"?, h", "show or hide the keys"}, {"q", "end: remove the running trial, and keep the finished ones"},
 	} {
 		lines = append(lines, " "+padded(k[0], 10)+k[1])
@@ -153,6 +156,9 @@ func (d drawing) keys() string {
 		keys = "esc back  ↑↓ scroll  q end"
 	case d.look.speed != "":
 		keys += "  +- speed"
+	}
+	if t := d.chosen(); t != nil && t.cluster != nil && d.look.page == overview && !d.look.help && d.look.width >= 60 {
+		keys = "c cluster  " + keys
 	}
 	if !d.look.follow && d.look.page == overview {
 		keys = "esc follow  " + keys

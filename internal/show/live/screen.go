@@ -100,6 +100,8 @@ func (s *screen) key(key string) tea.Cmd {
 		s.refresh()
 	case "l":
 		s.turnTo(logPage)
+	case "c":
+		s.turnTo(clusterPage)
 	case "enter":
 		s.turnTo(trialPage)
 	case "?", "h":
@@ -165,6 +167,9 @@ func (s *screen) move(key string) {
 	switch s.look.page {
 	case trialPage:
 		s.scroll(step[0], len(drawing{painter{true}, s.board, s.look, s.at}.trialLines(s.board.grid[s.look.cell(s.board)])))
+	case clusterPage:
+		d := drawing{painter{true}, s.board, s.look, s.at}
+		s.scroll(step[0], len(d.clusterLines(d.chosen())))
 	case logPage: // from the end
 		s.scroll(-step[0], len(drawing{painter{true}, s.board, s.look, s.at}.messageLines(s.look.width)))
 	default:
