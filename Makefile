@@ -70,6 +70,7 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build tare and tare-agent into bin/
+	@echo 'compiling tare: about half a minute the first time, then seconds'
 	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare ./cmd/tare-agent
 
 .PHONY: build-kube

@@ -36,7 +36,7 @@ type Stopping struct {
 }
 
 func stopping(run *compare.Run, r *Report) *Stopping {
-	if run.Plan.Until == "" {
+	if !run.Plan.StopsAtWidth() {
 		return nil
 	}
 	s := &Stopping{Until: run.Plan.Until, Min: run.Plan.MinBlocks, Max: run.Planned, Why: run.Why}

@@ -78,6 +78,7 @@ breached, 125 undecided or failed, 255 wrong usage.`,
 	f.StringArrayVar(&o.Gates, "gate", nil, "bound the change from A to B; may be repeated (default `'"+session.DefaultGate+"'`)")
 	f.StringVar(&o.Detect, "detect", "", "a gate holds if the change is shown to be below its limit plus this `share`, such as 1%; default 0%")
 	f.DurationVar(&o.MaxTime, "max-time", o.MaxTime, "max duration of the run; gates not decided by then are undecided")
+	o.explains(cmd)
 	o.decides(cmd)
 	f.BoolVar(&o.bisect, "bisect", false, "exit codes for git bisect run")
 	f.StringVar(&o.App, "app", "echo", "application: `name` or file of a topology")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,7 +29,9 @@ type listing struct {
 
 var listings = []listing{
 	{"meshes", "meshes for factors.mesh, which also takes the path of a definition",
-		[]string{"MESH", "PROVIDES", "PROTOCOLS", "LOCAL", "KUBERNETES", "OPTIONS", "DESCRIPTION"}, meshRows},
+		[]string{"MESH", "RUNS ON", "PROVIDES", "PROTOCOLS", "DESCRIPTION"}, meshRows},
+	{"options", "options of meshes, for meshes.NAME.options and --option",
+		[]string{"MESH", "OPTION", "DEFAULT", "MEANING"}, optionRows},
 	{"apps", "application topologies",
 		[]string{"APP", "SERVICES", "CALLS PER REQUEST", "PROTOCOLS", "DESCRIPTION"}, appRows},
 	{"generators", "load generators, their installed version, and the definition of their latency",
@@ -102,24 +105,38 @@ func meshRows(*session.Program) [][]string { return rowsOf(mesh.Builtin()) }
 
 func rowsOf(all []mesh.Definition) (rows [][]string) {
 	for _, d := range all {
-		local := "no"
-		switch {
-		case d.Local != nil:
-			local = d.Local.Sidecar.Program + " sidecars"
-			for _, c := range d.Local.Controls() {
-				local += ", " + c.Program
+		rows = append(rows, []string{d.Name, strings.Join(platformsOf(d), ", "), Provides(d.Provides), protocolsFor(d.Forwards), d.Description})
+	}
+	return rows
+}
+
+// platformsOf lists the platforms of a mesh, with the version of its charts.
+func platformsOf(d mesh.Definition) (all []string) {
+	if d.On(mesh.OnLocal) == nil {
+		all = append(all, mesh.OnLocal)
+	}
+	switch {
+	case d.On(mesh.OnKubernetes) != nil:
+	case d.Kubernetes != nil && d.Kubernetes.Version != "":
+		all = append(all, mesh.OnKubernetes+" "+d.Kubernetes.Version)
+	default:
+		all = append(all, mesh.OnKubernetes)
+	}
+	return all
+}
+
+// optionRows has a line for each option of a mesh.
+func optionRows(*session.Program) (rows [][]string) {
+	for _, d := range mesh.Builtin() {
+		options := d.Options()
+		for _, name := range slices.Sorted(maps.Keys(options)) {
+			o := options[name]
+			meaning := o.Doc
+			if len(o.OneOf) > 0 {
+				meaning += ": " + strings.Join(o.OneOf, ", ")
 			}
-		case d.On(mesh.OnLocal) == nil: // no mesh at all runs anywhere
-			local = "yes"
+			rows = append(rows, []string{d.Name, name, cmp.Or(o.Default, "-"), meaning})
 		}
-		kubernetes := "no"
-		switch {
-		case d.Kubernetes != nil:
-			kubernetes = cmp.Or(d.Kubernetes.Version, "yes")
-		case d.On(mesh.OnKubernetes) == nil:
-			kubernetes = "yes"
-		}
-		rows = append(rows, []string{d.Name, Provides(d.Provides), protocolsFor(d.Forwards), local, kubernetes, cmp.Or(strings.Join(d.OptionNames(), ", "), "-"), d.Description})
 	}
 	return rows
 }

@@ -18,7 +18,8 @@ func TestList(t *testing.T) {
 		rows int
 		line string // one that must be there, its columns separated by two spaces or more
 	}{
-		"meshes":     {len(mesh.Names()), "reference  L7  http1, websocket  tare-agent sidecars  "},
+		"meshes":     {len(mesh.Names()), "reference  local  L7  http1, websocket  "},
+		"options":    {optionCount(), "envoy  accessLog  "},
 		"apps":       {len(app.Builtin()), "chain-3  3  3  http1, http2, grpc, websocket  "},
 		"generators": {len(c.Generators), "tare  open, closed  built in  response time: from the scheduled start to the last byte"},
 		"platforms":  {len(c.Platforms), "local"},
@@ -44,6 +45,13 @@ func TestList(t *testing.T) {
 			t.Errorf("%s: %q is not in\n%s", l.name, want[l.name].line, out.String())
 		}
 	}
+}
+
+func optionCount() (n int) {
+	for _, d := range mesh.Builtin() {
+		n += len(d.Options())
+	}
+	return n
 }
 
 // hasRow ignores the width of the gaps between columns.

@@ -111,7 +111,10 @@ func writePlanText(w io.Writer, s *session.Study) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s × %s = %s, %s\n", p.Experiment, printable.Counted(len(p.Treatments), "treatment"),
 		printable.Counted(p.Blocks, "block"), printable.Counted(len(p.Trials), "trial"), seedWords(s))
-	if p.Until != "" {
+	switch {
+	case p.Until == experiment.UntilValid:
+		fmt.Fprintf(&b, "ends at %d blocks of valid trials; at most\n", p.MinBlocks)
+	case p.Until != "":
 		fmt.Fprintf(&b, "ends after block %d or later once %s is reached; at most\n", p.MinBlocks, p.Until)
 	}
 	if words := orderText(s); words != "" {

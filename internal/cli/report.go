@@ -165,7 +165,7 @@ func (c reporter) report(dir string, o reportOptions) error {
 // writeReport analyses the results in dir and writes the answer to w. `tare run`
 // ends with it, so that both print the same from the same files.
 func writeReport(w io.Writer, dir string, o reportOptions) error {
-	f, err := reportFormat(o, console.Width(w), console.Color(w))
+	f, err := reportFormat(o, console.Columns(w), console.Color(w))
 	if err != nil {
 		return err
 	}

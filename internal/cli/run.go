@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -29,8 +30,10 @@ type runOptions struct {
 	out    string // results directory
 	resume string // results directory of an earlier run
 	plain  bool
-	dry    bool // print what would be done
-	report reportOptions
+	// verbose prints seed and order of the trials.
+	verbose bool
+	dry     bool // print what would be done
+	report  reportOptions
 	// sourceShown: the application's source was printed before.
 	sourceShown bool
 	// finish prints the result. Nil means the report.
@@ -95,10 +98,16 @@ hold; 5 a gate is undecided; 130 interrupted.`,
 	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a screen")
 	f.StringVar(&o.report.format, "format", o.report.format, "report format, as in tare report")
 	o.report.attributed(cmd)
+	o.explains(cmd)
 	o.decides(cmd)
 	_ = cmd.MarkFlagDirname("out")
 	_ = cmd.MarkFlagDirname("resume")
 	return cmd
+}
+
+// explains adds the flag of what a run prints before its trials.
+func (o *runOptions) explains(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.verbose, "verbose", false, "print the seed and the order of the trials, and why they are not interleaved")
 }
 
 // decides adds the flag of the outcome of undecided gates.
@@ -178,18 +187,41 @@ func (c runCommand) runStudy(ctx context.Context, study *session.Study, o runOpt
 	return c.outcome(study.Experiment, run.Dir, o)
 }
 
-// printHeading prints the seed, the application and the order of a new run.
+// printHeading prints what a new run does: its description, and the application as it was found. With --verbose seed and
+// order follow, which the page has too.
 func (c runCommand) printHeading(s *session.Study, o runOptions) {
-	if s.Drawn {
-		fmt.Fprintln(c.Err, seedWords(s))
-	}
+	fmt.Fprintln(c.Err, printable.Text(purpose(s)))
 	if !o.sourceShown {
 		fmt.Fprint(c.Err, sourceText(s))
 	}
+	if !o.verbose {
+		return
+	}
+	fmt.Fprintln(c.Err, seedWords(s))
 	if text := orderText(s); text != "" {
 		fmt.Fprintln(c.Err, text)
 	}
 }
+
+// purpose is the experiment's description, else its treatments.
+func purpose(s *session.Study) string {
+	if words := strings.Join(strings.Fields(s.Experiment.Metadata.Description), " "); words != "" {
+		return words
+	}
+	var names []string
+	for _, t := range s.Plan.Treatments {
+		if !t.Control && !t.Reference {
+			names = append(names, t.ID)
+		}
+	}
+	if n := len(names); n > mostNamed {
+		names = append(names[:mostNamed], fmt.Sprintf("%d more", n-mostNamed))
+	}
+	return "Compares " + strings.Join(names, ", ")
+}
+
+// mostNamed is the max number of treatments in a sentence.
+const mostNamed = 6
 
 // trials runs the trials under the live view, closes the directory, and reports whether it has a record. A directory without
 // any is discarded if the run was refused before its first trial.

@@ -17,8 +17,8 @@ import (
 // weighOptions are the flags of `tare weigh`.
 type weighOptions struct {
 	session.Weigh
-	keep  outfile.File // experiment file
-	plain bool
+	keep outfile.File // experiment file
+	run  runOptions
 }
 
 func newWeighCommand(c *CommandLine) *cobra.Command {
@@ -43,7 +43,8 @@ the workloads, and restores both. After a killed run ` + "`tare cleanup`" + ` re
 server and once beside the load, with the address to listen on for {listen}, and for
 {upstream} the address to forward to. Words are split as in a shell; none is started.
 
-weigh finds a rate that all treatments can serve, and keeps the experiment file.
+weigh finds a rate that all treatments can serve, and keeps the experiment file. A block
+with an invalid trial is repeated, at most half as many times as there are blocks.
 ` + "`tare run FILE`" + ` repeats it, with more blocks or another mesh. Exit codes are those of
 ` + "`tare run`" + `.`,
 		Example: `  tare weigh -- python3 -m http.server {port}
@@ -94,7 +95,8 @@ weigh finds a rate that all treatments can serve, and keeps the experiment file.
 	f.Var((*secondsFlag)(&o.Time), "time", "about how long to measure; longer narrows the intervals")
 	f.StringVar(&o.Out, "out", "", "results `directory`; default runs/weigh-<program>-<UTC time>")
 	f.Var(&o.keep, "keep", "write the experiment to this `file`; default: the results directory with .yaml")
-	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a screen")
+	f.BoolVar(&o.run.plain, "plain", false, "plain lines instead of a screen")
+	o.run.explains(cmd)
 	_ = cmd.MarkFlagDirname("out")
 	_ = cmd.MarkFlagFilename("keep", "yaml", "yml")
 	return cmd
@@ -126,8 +128,9 @@ func (c weigher) weigh(ctx context.Context, args []string, o weighOptions) error
 		return err
 	}
 	rate, blocks := w.Load()
-	c.Notef("measuring at %v requests/s on %s: %s, about %v", rate, printable.Counted(o.Connections, "connection"), printable.Counted(blocks, "block"), w.Study.Expected().Round(5*time.Second))
-	err = runCommand(c).runStudy(ctx, w.Study, runOptions{out: w.Out, plain: o.plain, report: defaultReport(), finish: c.answer, sourceShown: o.InPlace})
+	c.Notef("measuring at %v requests/s on %s: %s, about %v", rate, printable.Counted(o.Connections, "connection"), printable.Counted(blocks, "block"), w.Expected().Round(5*time.Second))
+	o.run.out, o.run.report, o.run.finish, o.run.sourceShown = w.Out, defaultReport(), c.answer, o.InPlace
+	err = runCommand(c).runStudy(ctx, w.Study, o.run)
 	fmt.Fprintf(c.Err, "Experiment file for later runs: %s\n", w.Path)
 	return err
 }
@@ -145,8 +148,8 @@ func (c weigher) answer(dir string, o reportOptions) error {
 		return err
 	}
 	defer a.Dir.Close()
-	lines := report.Answer(a.Report)
-	if len(lines) == 0 || a.Report.Count.Used < a.Report.Count.Planned {
+	lines, p := report.Answer(a.Report), a.Dir.Plan()
+	if len(lines) == 0 || a.Report.Count.Used < p.Needed() {
 		return reporter(c).report(dir, o)
 	}
 	for _, line := range lines {

@@ -29,7 +29,8 @@ type Setup struct {
 	WarmupS    *float64          `json:"warmup_s,omitempty"` // the shortest
 	MeasureS   *float64          `json:"measure_s,omitempty"`
 	Seed       uint64            `json:"seed,omitempty"`
-	Probe      string            `json:"probe,omitempty"` // the work of the calibration probe, absent if none was run
+	Faults     []string          `json:"faults,omitempty"` // what they did: "9 of 10 replicas of server left"
+	Probe      string            `json:"probe,omitempty"`  // the work of the calibration probe, absent if none was run
 	FirstStart *time.Time        `json:"first_start,omitempty"`
 	LastEnd    *time.Time        `json:"last_end,omitempty"`
 }
@@ -133,7 +134,7 @@ func (run *Run) Setup() Setup {
 	e := run.Environment
 	s := Setup{
 		Tare: e.Tare, Platform: e.Platform, OS: e.OS, Kernel: e.Kernel, CPUModel: e.CPUModel, CPUs: e.CPUs,
-		MemoryMB: e.MemoryMB, Governor: e.Governor, Versions: e.Versions, Variants: e.Variants, Seed: run.Plan.Seed, Way: run.Plan.Way, Probe: figures.ProbeWork(run.Records),
+		MemoryMB: e.MemoryMB, Governor: e.Governor, Versions: e.Versions, Variants: e.Variants, Seed: run.Plan.Seed, Way: run.Plan.Way, Faults: faultsOf(run.Records), Probe: figures.ProbeWork(run.Records),
 	}
 	for i := range run.Records {
 		r := &run.Records[i]

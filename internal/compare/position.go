@@ -25,7 +25,7 @@ type Adjustment struct {
 // A run that stops at a width has already chosen by widths. A second choice by the same
 // widths would cover less than the confidence.
 func positionsIn(run *Run) map[string]int {
-	if run.Plan.Order != experiment.OrderBalanced || run.Plan.Until != "" {
+	if run.Plan.Order != experiment.OrderBalanced || run.Plan.StopsAtWidth() {
 		return nil
 	}
 	places, in := map[string]int{}, map[int]int{}

@@ -41,7 +41,7 @@ type machineWork struct {
 // machineWork of interleaved trials, which share the moments in which the speed is seen. Nil means that it
 // adjusts nothing. A run that stops at a width has already chosen by widths.
 func (run *Run) machineWork() *machineWork {
-	if run.Plan.Order != experiment.OrderInterleaved || run.Plan.Until != "" || run.estimator.method != Paired {
+	if run.Plan.Order != experiment.OrderInterleaved || run.Plan.StopsAtWidth() || run.estimator.method != Paired {
 		return nil
 	}
 	w := &machineWork{map[string]map[int]float64{}, map[string]string{}}

@@ -9,8 +9,8 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// Blocks is the number of repetitions of every treatment: fixed, or until an
-// interval has a given precision.
+// Blocks is the number of repetitions of every treatment: fixed, until an interval has a given precision, or until as many
+// as min have valid trials only.
 type Blocks struct {
 	Min   int        `yaml:"min" json:"min"`
 	Max   int        `yaml:"max" json:"max"` // planned
@@ -47,8 +47,10 @@ func (b Blocks) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(b))
 }
 
-// Precision is half of the largest width of a metric's interval.
+// Precision is half of the largest width of a metric's interval. Valid is the other rule: min blocks without an invalid
+// trial.
 type Precision struct {
+	Valid    bool
 	Metric   string
 	Half     float64 // in percent, or in the metric's unit
 	Relative bool    // to the treatment's estimate
@@ -71,8 +73,15 @@ func (Precision) Wants() string {
 	return "a metric and half of a width, such as " + precisionExample
 }
 
-// UnmarshalScalar reads "<metric> ±<number>[%|unit]". "+-" will do for "±".
+// UntilValid is the text of a [Precision] that is Valid.
+const UntilValid = "valid"
+
+// UnmarshalScalar reads "<metric> ±<number>[%|unit]", or "valid". "+-" will do for "±".
 func (p *Precision) UnmarshalScalar(text string) error {
+	if text == UntilValid {
+		*p = Precision{Valid: true, text: text}
+		return nil
+	}
 	name, width, ok := strings.Cut(strings.Replace(text, "+-", "±", 1), "±")
 	if !ok {
 		return fmt.Errorf("found %.60q, expected %s", text, p.Wants())

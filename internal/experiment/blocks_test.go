@@ -47,6 +47,7 @@ func TestBlocksMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		`blocks: {min: 6, max: 30}`:                    "blocks: min and max need until",
 		`blocks: {min: 2, max: 30, until: "rate ±1%"}`: "blocks.min: 2 is not between 5 and 10000",
+		`blocks: {min: 9, max: 8, until: valid}`:       "blocks.max: 8 is less than the 9 of min",
 		`blocks: {min: 9, max: 8, until: "rate ±1%"}`:  "blocks.max: 8 is less than the 9 of min",
 		`blocks: {max: 30, until: "rate 1%"}`:          `blocks.until: found "rate 1%", expected a metric and half of a width`,
 		`blocks: {max: 30, until: "speed ±1%"}`:        `blocks.until: there is no metric "speed"`,

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/jsonschema"
-	"github.com/tare-mesh/tare/internal/metric"
 )
 
 // fieldRow is a field of the experiment file. Its schema, its line on the reference page and the check of its value come
@@ -106,9 +105,9 @@ func fieldRows(names Names) []fieldRow {
 		{"phases.idle.memory", "Maximum memory when idle; 0: any.", 0, between(0, maxMemory, "")},
 		{"phases.idle.deadline", "Maximum wait for idle; then the trial continues with a warning.", d.Phases.Idle.Deadline.String(), between(0, maxPhase, "")},
 		{"blocks", "Repetitions of every treatment: a number, or min, max and until.", d.Blocks.Max, blocks{between(1, MaxTrials, blocksHint)}},
-		{"blocks.min", "Minimum number of blocks.", d.Blocks.Min, between(minSequential, MaxTrials, "with fewer blocks an interval can be narrow by chance")},
+		{"blocks.min", "Minimum number of blocks.", d.Blocks.Min, between(1, MaxTrials, blocksHint)},
 		{"blocks.max", "Maximum number of blocks.", d.Blocks.Max, between(1, MaxTrials, blocksHint)},
-		{"blocks.until", "Interval width at which the run stops: metric and half width, such as " + precisionExample + " or " + metric.Latency + "/p99 ±0.1ms.", nil, nil},
+		{"blocks.until", "Interval width at which the run stops: metric and half width, such as " + precisionExample + ". Or `valid`: the run stops at min blocks without an invalid trial.", nil, nil},
 		{"order", "Order of the trials. balanced: random, each treatment in each position and after each other one equally often. random: random within each block. by-mesh: one batch per mesh within a block. once: one batch per mesh in the run, so mesh and time are confounded. interleaved: the treatments of a comparison at once, in time slices. Default: random in a file with a seed; else interleaved on platform local where nothing forbids it, or balanced.", nil, enum(orders...)},
 		{"slices", "Time slices of order interleaved.", nil, nil},
 		{"slices.length", "Length of a slice, in which one treatment has the load.", defaultSlices.Length.String(), between(minSlice, maxSlice, "100ms to 250ms narrow intervals most")},

@@ -117,7 +117,7 @@ func meshRows() []fieldRow {
 	}, resourceRows("meshes.*.resources."), []fieldRow{
 		{"meshes.*.concurrency", "Worker threads of a sidecar; default: the definition's.", nil, between(1, 1024, "")},
 		{"meshes.*.environment", "Environment variables of the sidecar.", nil, nil},
-		{"meshes.*.options", "Options that `tare list meshes` prints.", nil, form(func(s *jsonschema.Schema) {
+		{"meshes.*.options", "Options that `tare list options` prints.", nil, form(func(s *jsonschema.Schema) {
 			s.AdditionalProperties = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, {Type: "boolean"}, {Type: "number"}}}
 		})},
 		{"meshes.*.values", "Chart values, by release, on kubernetes; they override all others.", nil, nil},

@@ -56,8 +56,11 @@ func (v scheduleRules) blocks() {
 	if b.Min > b.Max {
 		v.report("blocks.max", "", "%d is less than the %d of min", b.Max, b.Min)
 	}
+	if b.Min < minSequential && (b.Until == nil || !b.Until.Valid) {
+		v.report("blocks.min", "with fewer blocks an interval can be narrow by chance", "%d is not between %d and %d", b.Min, minSequential, MaxTrials)
+	}
 	if b.Until == nil {
-		v.report("blocks", `add until: "`+precisionExample+`", or write blocks: 6`, "min and max need until, the precision at which the run stops")
+		v.report("blocks", `add until: "`+precisionExample+`", or write blocks: 6`, "min and max need until, the precision at which the run stops, or valid")
 	}
 }
 

@@ -85,6 +85,20 @@ func (h *held) openLock() (*os.File, error) {
 	return f, nil
 }
 
+// Writing reports whether a tare writes to a results directory below root. It follows no link out of root.
+func Writing(root *os.Root, dir string) bool {
+	name := path.Join(filepath.ToSlash(dir), lockFile)
+	if info, err := root.Lstat(name); err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return locked(f)
+}
+
 // path is the path of a file, for messages and programs.
 func (h *held) path(name string) string { return filepath.Join(h.Name(), filepath.FromSlash(name)) }
 

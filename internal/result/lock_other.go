@@ -14,4 +14,6 @@ func lock(dir string, _ *os.File) error {
 	return &Error{Op: "lock results directory", Path: dir, Hinted: hint.Hinted{Err: fmt.Errorf("no file locks on this system: %w", errors.ErrUnsupported)}}
 }
 
+func locked(*os.File) bool { return false }
+
 func links(os.FileInfo) uint64 { return 1 }

@@ -89,7 +89,7 @@ func fit(ctx context.Context, w *WeighStudy) (start time.Duration, err error) {
 		file.Factors.Rate[0] = s.rate()
 	}
 	file.slice(slowest)
-	file.Blocks = blocksWithin(w.o.Time, len(file.Factors.Mesh)+1, s.start)
+	file.Blocks = repeated(blocksWithin(w.o.Time, len(file.Factors.Mesh)+1, s.start))
 	return s.start, nil
 }
 
@@ -302,6 +302,13 @@ func (w *weighFile) slice(p95 float64) {
 		}
 	}
 	w.Order = experiment.OrderBalanced
+}
+
+// repeated are n blocks of valid trials. Up to half as many are repeated, and two at least.
+func repeated(n int) experiment.Blocks {
+	var until experiment.Precision
+	_ = until.UnmarshalScalar(experiment.UntilValid)
+	return experiment.Blocks{Min: n, Max: n + max(2, n/2), Until: &until}
 }
 
 // blocksWithin is the number of blocks that take about a given time.

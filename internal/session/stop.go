@@ -22,8 +22,11 @@ func stopRule(dir *result.Dir, x *experiment.Experiment, post func(string)) func
 	if len(x.Decide.Gates) > 0 {
 		return decisionRule(dir, x.Decide, post)
 	}
-	if b.Until == nil {
+	switch {
+	case b.Until == nil:
 		return nil
+	case b.Until.Valid:
+		return repetitionRule(dir, b, post)
 	}
 	return func(block int) (stop result.Stopped, err error) {
 		reachedAt := block - stats.ExtraBlocks
@@ -37,6 +40,45 @@ func stopRule(dir *result.Dir, x *experiment.Experiment, post func(string)) func
 		stop.Why = fmt.Sprintf("after block %d %s; the stopping rule requires %s", reachedAt, r.Stopping.Words(), printable.Counted(stats.ExtraBlocks, "more block"))
 		return stop, nil
 	}
+}
+
+// repetitionRule ends the run at min blocks of valid trials, and says which block is repeated. It depends on the validity
+// of trials and on no figure, so that intervals keep their coverage.
+func repetitionRule(dir *result.Dir, b experiment.Blocks, post func(string)) func(block int) (result.Stopped, error) {
+	return func(block int) (stop result.Stopped, err error) {
+		records, err := dir.Records()
+		if err != nil {
+			return stop, err
+		}
+		lost := map[int]*result.Record{}
+		for i := range records {
+			if r := &records[i]; !r.Valid && lost[r.Block] == nil {
+				lost[r.Block] = r
+			}
+		}
+		switch r := lost[block]; {
+		case block-len(lost) >= b.Min && len(lost) > 0:
+			stop.Why = fmt.Sprintf("%s have valid trials only, after %s", printable.Counted(b.Min, "block"), printable.Counted(len(lost), "repetition"))
+		case block-len(lost) >= b.Min:
+			stop.Why = "all trials are valid"
+		case r != nil && block < b.Max:
+			post(fmt.Sprintf("block %d: trial %s is %s: repeated, at most %d times", block, r.ID, reasonOf(r), b.Max-b.Min))
+		}
+		return stop, nil
+	}
+}
+
+// reasonOf is why a trial cannot be used.
+func reasonOf(r *result.Record) string {
+	if r.Error != "" {
+		return "failed"
+	}
+	for _, w := range r.Warnings {
+		if w.Invalidates {
+			return "invalid (" + w.Code + ")"
+		}
+	}
+	return "invalid"
 }
 
 // orUnstartable ends a run, beside its rule, if none of two or more trials has started, of a treatment or of all, for one

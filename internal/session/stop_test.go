@@ -73,3 +73,33 @@ func TestStopUnstartable(t *testing.T) {
 		})
 	}
 }
+
+// A run with until: valid ends at min blocks without an invalid trial, and reports which block is repeated.
+func TestRepetitionOfInvalidBlocks(t *testing.T) {
+	for _, c := range []struct {
+		blocks, lost int // blocks run, the last of them with an invalid trial
+		ends, says   string
+	}{
+		{3, 0, "all trials are valid", ""},
+		{2, 0, "", ""},
+		{3, 1, "", "is invalid (generator-late): repeated, at most 2 times"},
+		{4, 1, "3 blocks have valid trials only, after 1 repetition", ""},
+		{5, 3, "", ""}, // the last block
+	} {
+		s := answertest.Quickstart()
+		s.Treatments, s.Blocks, s.Bare = s.Treatments[:3], c.blocks, true
+		first := map[bool]int{true: 1, false: c.blocks}[c.ends != ""]
+		s.Change = func(r *result.Record) {
+			if r.Block >= first && r.Block < first+c.lost && r.Treatment == s.Treatments[0].ID {
+				r.Valid, r.Warnings = false, append(r.Warnings, result.Warning{Code: "generator-late", Message: "late", Invalidates: true})
+			}
+		}
+		dir := s.Write(t, filepath.Join(t.TempDir(), "run"))
+		var said []string
+		rule := stopRule(dir, &experiment.Experiment{Blocks: experiment.Blocks{Min: 3, Max: 5, Until: &experiment.Precision{Valid: true}}}, func(line string) { said = append(said, line) })
+		stop, err := rule(c.blocks)
+		if all := strings.Join(said, "\n"); err != nil || stop.Why != c.ends || !strings.Contains(all, c.says) || c.says == "" && all != "" {
+			t.Errorf("%d blocks, %d lost: stopped %q, said %q, %v", c.blocks, c.lost, stop.Why, all, err)
+		}
+	}
+}

@@ -84,14 +84,21 @@ func (p *Program) Weigh(ctx context.Context, o Weigh, args []string) (*WeighStud
 }
 
 // Load returns the rate of the load in requests per second, and the number of blocks.
-func (w *WeighStudy) Load() (rate float64, blocks int) { return w.file.Factors.Rate[0], w.file.Blocks }
+func (w *WeighStudy) Load() (rate float64, blocks int) {
+	return w.file.Factors.Rate[0], w.file.Blocks.Min
+}
+
+// Expected is the time of all trials without repetitions.
+func (w *WeighStudy) Expected() time.Duration {
+	return w.Study.Expected() / time.Duration(max(1, w.file.Blocks.Max)) * time.Duration(w.file.Blocks.Min)
+}
 
 // Fit chooses rate, slices and blocks: on this machine it searches for a rate.
 func (w *WeighStudy) Fit(ctx context.Context) error {
 	p := w.Study.Program
 	var start time.Duration
 	if w.o.OnCluster() {
-		w.file.Blocks = min(maxWeighBlocks, max(minWeighBlocks, int(w.o.Time/w.Study.Plan.TrialTime)/len(w.Study.Plan.Treatments)))
+		w.file.Blocks = repeated(min(maxWeighBlocks, max(minWeighBlocks, int(w.o.Time/w.Study.Plan.TrialTime)/len(w.Study.Plan.Treatments))))
 	} else {
 		var err error
 		if start, err = fit(ctx, w); err != nil {
@@ -137,7 +144,7 @@ type weighFile struct {
 	Load        weighLoad            `yaml:"load,omitempty"`
 	Order       string               `yaml:"order,omitempty"`
 	Slices      *experiment.Slices   `yaml:"slices,omitempty"`
-	Blocks      int                  `yaml:"blocks"`
+	Blocks      experiment.Blocks    `yaml:"blocks"`
 	Control     bool                 `yaml:"control"`
 	Phases      weighPhases          `yaml:"phases"`
 
@@ -224,7 +231,7 @@ func (o Weigh) file(args []string) (*weighFile, error) {
 			return nil, hint.Usage(fmt.Errorf("mesh %s needs a cluster", d.Name), "add --namespace NAME --entry SERVICE for an application on a cluster; `tare list meshes` has those that run on this machine")
 		}
 	}
-	w := &weighFile{APIVersion: experiment.APIVersion, Kind: experiment.Kind, Order: experiment.OrderInterleaved, Blocks: minWeighBlocks, Control: true,
+	w := &weighFile{APIVersion: experiment.APIVersion, Kind: experiment.Kind, Order: experiment.OrderInterleaved, Blocks: repeated(minWeighBlocks), Control: true,
 		Phases:  weighPhases{experiment.Duration(weighWarmup), experiment.Duration(weighMeasure), experiment.Duration(weighDrain)},
 		Factors: weighFactors{Mesh: []string{"none"}, Rate: []float64{cmp.Or(o.Rate, 1)}, Connections: []int{o.Connections}, Protocol: []string{o.Protocol}}}
 	w.Application.Ready = o.Ready

@@ -43,7 +43,7 @@ func (o Weigh) fileOnCluster(args []string) (*weighFile, error) {
 	case slices.Equal(o.Meshes, []string{"none"}):
 		return nil, hint.Usage(errors.New("--mesh none is the baseline"), "name the mesh to compare with it, such as istio")
 	}
-	w := &weighFile{APIVersion: experiment.APIVersion, Kind: experiment.Kind, Blocks: minWeighBlocks, Control: true,
+	w := &weighFile{APIVersion: experiment.APIVersion, Kind: experiment.Kind, Blocks: repeated(minWeighBlocks), Control: true,
 		Platform:    weighPlatform{Kind: mesh.OnKubernetes, Kubeconfig: o.Kubeconfig, Context: o.Context, Image: o.Image},
 		Application: weighApplication{Namespace: o.Namespace, InPlace: o.InPlace, Entry: o.Entry},
 		Phases:      weighPhases{experiment.Duration(weighClusterWarmup), experiment.Duration(weighClusterMeasure), experiment.Duration(weighDrain)},
@@ -88,7 +88,7 @@ func (w *weighFile) choose(o Weigh) error {
 	for _, text := range o.Options {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
-			return hint.Usage(fmt.Errorf("--option %s is not name=value", text), "`tare list meshes` prints the options of each mesh")
+			return hint.Usage(fmt.Errorf("--option %s is not name=value", text), "`tare list options` prints the options of each mesh")
 		}
 		if m.Options == nil {
 			m.Options = map[string]string{}

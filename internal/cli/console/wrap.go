@@ -2,7 +2,6 @@ package console
 
 import (
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
@@ -41,29 +40,56 @@ func wrapTable(w io.Writer, rows [][]string, width int) error {
 	return err
 }
 
-// fitted are the widths of columns that fit into width together, if they can: the widest are
-// narrowed.
+// fitted are the widths of columns that fit into width together, if they can. Each step narrows the column that costs
+// the fewest lines, the widest of equals, and cuts a word only if all columns are as narrow as their words.
 func fitted(rows [][]string, width int) []int {
-	var widths []int
-	for _, row := range rows {
+	var widths, words []int
+	cells := make([][]int, len(rows)) // widths
+	for r, row := range rows {
 		for i, cell := range row {
 			if i == len(widths) {
-				widths = append(widths, 0)
+				widths, words = append(widths, 0), append(words, 0)
 			}
-			widths[i] = max(widths[i], ansi.StringWidth(cell))
+			cells[r] = append(cells[r], ansi.StringWidth(cell))
+			widths[i] = max(widths[i], cells[r][i])
+			for word := range strings.FieldsSeq(cell) {
+				words[i] = max(words[i], ansi.StringWidth(word))
+			}
 		}
 	}
-	if len(widths) == 0 {
-		return nil
-	}
-	for total(widths) > width {
-		widest := slices.Index(widths, slices.Max(widths))
-		if widths[widest] <= minColumn {
-			break
+	for _, least := range [][]int{words, make([]int, len(widths))} {
+		for total(widths) > width {
+			narrowed, fewest := -1, 0
+			for i := range widths {
+				if widths[i] <= max(minColumn, least[i]) {
+					continue
+				}
+				widths[i]--
+				n := lines(cells, widths)
+				widths[i]++
+				if narrowed < 0 || n < fewest || n == fewest && widths[i] > widths[narrowed] {
+					narrowed, fewest = i, n
+				}
+			}
+			if narrowed < 0 {
+				break
+			}
+			widths[narrowed]--
 		}
-		widths[widest]--
 	}
 	return widths
+}
+
+// lines estimates the number of lines of rows, from the widths of their cells.
+func lines(cells [][]int, widths []int) (n int) {
+	for _, row := range cells {
+		height := 1
+		for i, cell := range row {
+			height = max(height, (cell+widths[i]-1)/max(1, widths[i]))
+		}
+		n += height
+	}
+	return n
 }
 
 func total(widths []int) (sum int) {

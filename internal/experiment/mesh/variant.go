@@ -138,18 +138,14 @@ func upTo(text string, most int) bool {
 	return err == nil && n >= 0 && n <= most && strconv.Itoa(n) == text
 }
 
-// OptionNames lists the options of both parts, in order.
-func (d Definition) OptionNames() []string {
-	names := map[string]bool{}
-	if d.Local != nil {
-		for name := range d.Local.Sidecar.Options {
-			names[name] = true
-		}
-	}
+// Options are the options of both parts by name. A local one is described where both have it.
+func (d Definition) Options() map[string]Option {
+	all := map[string]Option{}
 	if d.Kubernetes != nil {
-		for name := range d.Kubernetes.Options {
-			names[name] = true
-		}
+		maps.Copy(all, d.Kubernetes.Options)
 	}
-	return slices.Sorted(maps.Keys(names))
+	if d.Local != nil {
+		maps.Copy(all, d.Local.Sidecar.Options)
+	}
+	return all
 }

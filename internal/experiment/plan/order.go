@@ -59,3 +59,14 @@ func batch[K comparable](p *Plan, of func(Trial) K) {
 func trialID(ordinal int, treatment string, block int) string {
 	return fmt.Sprintf("%03d-%s-b%d", ordinal, treatment, block)
 }
+
+// StopsAtWidth reports whether the number of blocks depends on the width of an interval.
+func (p *Plan) StopsAtWidth() bool { return p.Until != "" && p.Until != experiment.UntilValid }
+
+// Needed is the number of trials without repetitions.
+func (p *Plan) Needed() int {
+	if p.Until != experiment.UntilValid || p.Blocks == 0 {
+		return len(p.Trials)
+	}
+	return len(p.Trials) / p.Blocks * p.MinBlocks
+}

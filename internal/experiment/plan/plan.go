@@ -47,7 +47,7 @@ type Plan struct {
 	Seed       uint64 `json:"seed"`                // seed of the order
 	Blocks     int    `json:"blocks"`              // maximum number of blocks
 	MinBlocks  int    `json:"minBlocks,omitempty"` // minimum number of blocks, absent without early stop
-	Until      string `json:"until,omitempty"`     // interval width at which the run stops
+	Until      string `json:"until,omitempty"`     // interval width at which the run stops, or `valid`: at minBlocks without an invalid trial
 	Way        string `json:"way,omitempty"`       // path of the load to the application, unless it is the entry
 	Order      string `json:"order,omitempty"`     // `balanced`, `turns` (`by-mesh` in the file), `once`, `interleaved`, or of earlier versions `together`, absent for random order
 	// Slices of rounds, absent without rounds.

@@ -158,7 +158,7 @@ func Run(ctx context.Context, cfg Config) (Summary, error) {
 func (r *run) opening() *result.Run {
 	return &result.Run{
 		Experiment: r.plan.Experiment, Dir: r.Dir.Path(),
-		Trials: r.summary.Trials, Recorded: r.summary.Earlier,
+		Trials: max(r.plan.Needed(), r.summary.Earlier), Recorded: r.summary.Earlier,
 		TrialTime: cmp.Or(r.TrialTime, r.plan.TrialTime), Measure: time.Duration(r.Experiment.Phases.Measure),
 	}
 }

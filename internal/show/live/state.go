@@ -124,6 +124,7 @@ func (s *state) begin(e result.Event) {
 		}
 	}
 	s.nth++
+	s.run.Trials = max(s.run.Trials, s.nth) // repetitions of invalid trials
 	s.running = append(s.running, &trial{id: e.Trial, nth: s.nth})
 	s.beginning, s.phase, s.trialAt = true, "deploy", e.Time
 }

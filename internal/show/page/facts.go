@@ -127,6 +127,7 @@ func provenance(s Source) []entry {
 		add(name, setup.Versions[name], false)
 	}
 	add("Load", joined(setup.Generator, setup.Loop+" loop", setup.ArrivalsOfFile()), false)
+	add("Order of the trials", report.OrderWords(s.Report), false)
 	if setup.Seed != 0 {
 		add("Seed", fmt.Sprint(setup.Seed), false)
 	}

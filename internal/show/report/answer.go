@@ -154,18 +154,31 @@ func failureAnswers(v view) (lines []string) {
 	}
 	switch n := len(shares); {
 	case none && n > 0:
-		lines = append(lines, "No request failed, with any treatment.")
+		lines = append(lines, whileFaults(v, "No request failed", "no request failed")+", with any treatment.")
 	case n > 0:
 		if n > mostAnswers {
 			shares = append(shares[:mostAnswers], fmt.Sprintf("%d more are below", n-mostAnswers))
 		}
-		lines = append(lines, "Requests that failed: "+strings.Join(shares, ", ")+".")
+		lines = append(lines, whileFaults(v, "Requests that failed", "requests failed")+": "+strings.Join(shares, ", ")+".")
 	}
 	if s := expectationsAnswer(v); s != "" {
 		lines = append(lines, s)
 	}
 	return lines
 }
+
+// whileFaults puts what the faults did before a sentence: "While 9 of 10 replicas of server left, requests failed". Without
+// a fault the sentence is alone.
+func whileFaults(v view, alone, after string) string {
+	all := v.r.Setup.Faults
+	if len(all) == 0 || len(all) > mostFaults {
+		return alone
+	}
+	return "While " + strings.Join(all, " and ") + ", " + after
+}
+
+// mostFaults is the largest number of faults that a sentence has.
+const mostFaults = 3
 
 // hasFailures reports whether a treatment has faults or expectations.
 func hasFailures(r *answer.Report, tr compare.Treatment) bool {

@@ -48,12 +48,12 @@ func expectationsSection(t text) {
 		treatments[tr.ID] = tr
 	}
 	columns := []column{{heads: []string{"treatment"}, left: true}, {heads: []string{"expected"}, left: true},
-		{heads: []string{"holds"}, left: true}, {heads: []string{"in trials"}}, {heads: []string{"measured"}}}
+		{heads: []string{"holds in trials"}, left: true}, {heads: []string{"measured"}}}
 	for _, e := range t.view.r.Expectations {
 		if t.view.short && treatments[e.Treatment].Control {
 			continue
 		}
-		for i, s := range []string{t.view.label.withControl(treatments[e.Treatment]), e.Expect, holdsWords(e), fmt.Sprintf("%d of %d", e.Held, e.N), span(e)} {
+		for i, s := range []string{t.view.label.withControl(treatments[e.Treatment]), e.Expect, holdsWords(e), span(e)} {
 			columns[i].cells = append(columns[i].cells, s)
 		}
 	}
@@ -66,13 +66,14 @@ func expectationsSection(t text) {
 }
 
 func holdsWords(e answer.Expectation) string {
+	holds := "not always"
 	switch {
 	case e.Held == e.N:
-		return "yes"
+		holds = "yes"
 	case e.Held == 0:
-		return "NO"
+		holds = "NO"
 	}
-	return "not always"
+	return fmt.Sprintf("%s, %d of %d", holds, e.Held, e.N)
 }
 
 // span is the smallest and the largest measured value over the trials.

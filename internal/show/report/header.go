@@ -7,7 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
@@ -56,6 +58,14 @@ func trialsSentence(t text) string {
 		}
 	}
 	return s + fmt.Sprintf("; %d used, %s", c.Used, strings.Join(lost, ", "))
+}
+
+// OrderWords is the order of the trials in words, "" for an import.
+func OrderWords(r *answer.Report) string {
+	if r.Method != compare.Paired {
+		return ""
+	}
+	return orderWords(r.Order, r.Setup.Seed)
 }
 
 // orderWords is the order of the trials in words.

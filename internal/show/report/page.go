@@ -20,6 +20,7 @@ type page struct {
 	level    string // of Markdown headings: "##"
 	width    int    // of the terminal in columns, 0 for unlimited
 	color    bool   // ANSI escape sequences
+	short    bool   // tables leave out columns that do not fit
 }
 
 // newPage makes the page of a style: Markdown folds its own lines.
@@ -141,7 +142,7 @@ func (p *page) tableAt(columns []column, labels int, indent string) {
 		writeMarkdownTable(p.out, columns)
 		return
 	}
-	writeTable(p.out, columns, labels, p.width, indent)
+	writeTable(p.out, columns, labels, p.width, indent, p.short)
 }
 
 func writeMarkdownTable(b *bytes.Buffer, columns []column) {

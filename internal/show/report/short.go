@@ -33,6 +33,7 @@ func writeShort(w io.Writer, r *answer.Report, o Options) error {
 	v := view{r: r, o: o, label: newLabels(r), short: true}
 	lines := func(write func(text)) [][]byte {
 		p := newPage(o, false, "")
+		p.short = true
 		write(text{p, v})
 		if p.out.Len() == 0 {
 			return nil

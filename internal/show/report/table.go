@@ -40,13 +40,16 @@ func widthOf(s string) int {
 	return len(s)
 }
 
-// writeTable writes columns side by side. Where they are wider than width
-// (0: unlimited) it goes on below in further panels, each with the first labels
-// columns again.
-func writeTable(w io.Writer, columns []column, labels, width int, indent string) {
+// writeTable writes columns side by side. Where they are wider than width (0: unlimited) it continues below in further
+// panels, each with the first labels columns again. If short, it has one panel, and the number of columns left out.
+func writeTable(w io.Writer, columns []column, labels, width int, indent string, short bool) {
 	rest := columns[labels:]
 	for panel := 0; len(rest) > 0; panel++ {
-		if panel > 0 {
+		switch {
+		case panel > 0 && short:
+			writeLine(w, indent+"… "+printable.Counted(len(rest), "more column")+" with --all, or in a wider terminal")
+			return
+		case panel > 0:
 			writeLine(w, "")
 		}
 		n := fitting(columns[:labels], rest, width-len(indent))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 // row is a run in the list.
@@ -91,13 +92,18 @@ func (s *Server) row(of run) row {
 	sum, complete, ended := s.summaries.summaryOf(of)
 	link := (&url.URL{Path: of.ID}).EscapedPath()
 	x := row{run: of, summary: sum, Link: "/run/" + link, LiveLink: "/live/" + link, Complete: complete, Ended: ended}
-	x.State = map[bool]string{true: "finished", false: "unfinished"}[ended]
+	switch x.State = "finished"; {
+	case !ended && result.Writing(of.root.Root, of.name):
+		x.State = "running"
+	case !ended:
+		x.State = "interrupted"
+	}
 	switch {
 	case sum.Error != "":
 		x.State = "unreadable"
 		x.Verdict = "cannot be read: " + sum.Error
 	case !ended:
-		x.Verdict = "under way, or interrupted"
+		x.Verdict = map[string]string{"running": "more trials follow", "interrupted": "tare run --resume continues it"}[x.State]
 	case !complete:
 		x.Verdict = "…"
 	case sum.Used == sum.Planned:

@@ -310,7 +310,7 @@ func TestEvents(t *testing.T) {
 	}
 	defer d.Close()
 	_, base := serving(t, Config{Dirs: []string{runs}})
-	if body := settled(t, base, "/"); !strings.Contains(body, `href="/live/now"`) || !strings.Contains(body, "under way") {
+	if body := settled(t, base, "/"); !strings.Contains(body, `href="/live/now"`) || !strings.Contains(body, "<b>running</b>") {
 		t.Errorf("the list:\n%s", body)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

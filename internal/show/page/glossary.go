@@ -1,0 +1,43 @@
+package page
+
+import "strings"
+
+// Term is a word of reports, with its meaning.
+type Term struct{ Name, Meaning string }
+
+// Glossary has the words of reports and pages. docs/reference/glossary.md has the same.
+func Glossary() []Term {
+	return []Term{
+		{"treatment", "One of the things compared: the application with a mesh, without one, at a rate."},
+		{"baseline", "What a treatment is compared with, mostly the application without a mesh (none)."},
+		{"block, trial", "A block has one trial of each treatment. Differences are computed within blocks, so that slow changes of the machine cancel."},
+		{"control, A/A pair", "The baseline measured twice, as none and none-control. Their difference is noise."},
+		{"interval", "The range that contains the true mean difference in 95 of 100 such runs."},
+		{"verdict", "Higher or lower: a difference is shown, also after adjustment for the number of comparisons (Holm). Otherwise no difference is shown, which does not mean that there is none."},
+		{"smallest detectable difference", "The true difference that such a run shows in 4 of 5 cases (80 % power)."},
+		{"data plane", "Sidecars and other proxies that requests go through. The control plane configures them."},
+		{"response time", "From the intended start of a request. Service time begins with its send."},
+		{"p50, p99", "Percentiles: half of the requests take no longer than p50, 99 of 100 no longer than p99."},
+		{"withheld", "A figure that a warning makes unusable, and that is left out."},
+		{"open loop", "Requests are sent at the target rate, however slow the answers are."},
+		{"mean over rates", "The mean of the differences at each rate of a sweep."},
+		{"ladder", "Treatments that each add one feature to the one before, so that the steps add up."},
+		{"gate", "A limit for a change, such as +2 %. It holds, is breached, or is undecided."},
+		{"sidecar", "A proxy beside each replica of a service."},
+		{"paired", "Compared within blocks. Unpaired: imports, whose runs have no blocks."},
+	}
+}
+
+// GlossaryPage is the glossary as Markdown.
+func GlossaryPage() string {
+	var b strings.Builder
+	b.WriteString("# Glossary\n\nThe words of reports and pages.\n\n<!-- glossary: go test ./internal/show/page -run TestGlossaryPage -update -->\n\n| word | meaning |\n|---|---|\n")
+	for _, t := range Glossary() {
+		b.WriteString("| " + t.Name + " | " + t.Meaning + " |\n")
+	}
+	b.WriteString("\n<!-- end -->\n")
+	return b.String()
+}
+
+// Glossary is the list of the page's words.
+func (document) Glossary() []Term { return Glossary() }
