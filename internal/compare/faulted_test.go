@@ -11,7 +11,7 @@ import (
 
 // Faults are described by what happened in the trial with most targets: the number of pods, the service, the plane.
 func TestFaultsOf(t *testing.T) {
-	tasks := []result.TaskUsage{{ID: "istiod-0/istiod", Pod: "istiod-0", Plane: metric.Control}}
+	tasks := []result.TaskUsage{{Task: mesh.Task{ID: "istiod-0/istiod", Pod: "istiod-0", Plane: metric.Control}}}
 	for _, pod := range []string{"server-0", "server-1", "server-2"} {
 		tasks = append(tasks, result.TaskUsage{Task: mesh.Task{ID: pod + "/app", Pod: pod, Service: "server", Plane: metric.App}},
 			result.TaskUsage{Task: mesh.Task{ID: pod + "/sidecar", Pod: pod, Service: "server", Plane: metric.Data}})

@@ -88,7 +88,7 @@ func TestRepetitionOfInvalidBlocks(t *testing.T) {
 	} {
 		s := answertest.Quickstart()
 		s.Treatments, s.Blocks, s.Bare = s.Treatments[:3], c.blocks, true
-		first := map[bool]int{true: 1, false: c.blocks}[c.ends != ""]
+		first := map[bool]int{true: 1, false: c.blocks - c.lost + 1}[c.ends != ""]
 		s.Change = func(r *result.Record) {
 			if r.Block >= first && r.Block < first+c.lost && r.Treatment == s.Treatments[0].ID {
 				r.Valid, r.Warnings = false, append(r.Warnings, result.Warning{Code: "generator-late", Message: "late", Invalidates: true})
