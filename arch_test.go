@@ -44,13 +44,13 @@ var layers = [][]string{
 	{"internal/load/target"},
 	{"internal/load/record", "internal/load/http1", "internal/load/http2", "internal/load/websocket", "internal/inside/nodeagent"},
 	{"internal/load/host", "internal/load/check", "internal/load/schedule", "internal/load/calls"},
-	{"internal/experiment/plan", "internal/result/balance", "internal/base/proc", "internal/cli/console"},
+	{"internal/experiment/plan", "internal/result/balance", "internal/cli/console"},
 	{"internal/experiment", "internal/study/sidecar", "internal/kube/chart", "internal/kube/kustomize", "internal/kube/inplace", "internal/kube/guard", "internal/kube/rbac", "internal/load/worker"},
 	{"internal/experiment/expect"},
 	{"internal/load", "internal/kube/cluster/clustertest"},
 	{"internal/experiment/mesh", "internal/experiment/app", "internal/kube/cluster", "internal/load/template", "internal/load/capacity"},
 	{"internal/metric", "internal/experiment/manifest", "internal/stats", "internal/stats/statstest", "internal/answer/effective", "internal/base/strict", "internal/base/hdrlog", "internal/base/fetch", "internal/base/companion", "internal/base/dial", "internal/base/probe", "internal/base/check", "internal/base/jsonschema", "internal/base/rpc", "internal/base/scrape", "internal/base/httpserver"},
-	{"internal/base/regular", "internal/base/printable", "internal/base/outfile", "internal/base/clock"},
+	{"internal/base/proc", "internal/base/regular", "internal/base/printable", "internal/base/outfile", "internal/base/clock"},
 	{"internal/base/difftest", "internal/base/hint", "internal/base/routine", "internal/base/wait", "examples"},
 }
 

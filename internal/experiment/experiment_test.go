@@ -137,18 +137,6 @@ func TestBrokenOverrides(t *testing.T) {
 	}
 }
 
-func TestParseCPUs(t *testing.T) {
-	for list, want := range map[string][]int{
-		"0": {0}, "0-3,6": {0, 1, 2, 3, 6}, "6, 0-1": {0, 1, 6}, "1,1": {1},
-		"": nil, "3-0": nil, "0-": nil, "-1": nil, "a": nil, "0,,1": nil, "1024": nil, "+1": nil,
-	} {
-		got, err := experiment.ParseCPUs(list)
-		if !reflect.DeepEqual(got, want) || (err == nil) != (want != nil) {
-			t.Errorf("%q: %v, %v, want %v", list, got, err, want)
-		}
-	}
-}
-
 func TestUnitsReadBack(t *testing.T) {
 	for text, want := range map[string]experiment.Size{
 		"0": 0, "512": 512, "1KiB": 1024, "1.5 KiB": 1536, "1kB": 1000, "1MB": 1e6, "1e3": 1000, "1GiB": 1 << 30, "12 B": 12,

@@ -180,7 +180,7 @@ func imageForms(s *jsonschema.Schema) {
 }
 
 func pinning(s *jsonschema.Schema) {
-	s.AdditionalProperties.Pattern = `^[0-9]+(-[0-9]+)?( *, *[0-9]+(-[0-9]+)?)*$`
+	s.AdditionalProperties.Pattern = `^[0-9]+(-[0-9]+(:[0-9]+)?)?( *, *[0-9]+(-[0-9]+(:[0-9]+)?)?)*$`
 	s.PropertyNames = &jsonschema.Schema{Enum: anys(planesToPin)}
 }
 

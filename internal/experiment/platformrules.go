@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
@@ -39,7 +40,7 @@ func (v platformRules) kind() {
 		path := "platform.cpus." + plane
 		if !slices.Contains(planesToPin, plane) {
 			v.report(path, strict.DidYouMean(plane, planesToPin), "there is no such plane")
-		} else if _, err := ParseCPUs(p.CPUs[plane]); err != nil {
+		} else if _, err := proc.ParseCPUs(p.CPUs[plane]); err != nil {
 			v.report(path, `use the syntax of taskset: "0-3,6"`, "%v", err)
 		}
 	}

@@ -59,7 +59,7 @@ func ParseCPUs(list string) ([]int, error) {
 	for _, part := range strings.Split(list, ",") {
 		first, last, stride, err := parseRange(strings.TrimSpace(part))
 		if err != nil {
-			return nil, fmt.Errorf("processor list %q: %w", list, err)
+			return nil, fmt.Errorf("processor list %.40q: %w", list, err)
 		}
 		for n := first; n <= last; n += stride {
 			if !seen[n] {
@@ -95,9 +95,9 @@ func parseRange(s string) (first, last, stride int, err error) {
 }
 
 func parseCPU(s string) (int, error) {
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 0 || n > maxCPU {
+	n, err := strconv.ParseUint(s, 10, 31)
+	if err != nil || n > maxCPU {
 		return 0, fmt.Errorf("%q is not a processor number from 0 to %d", s, maxCPU)
 	}
-	return n, nil
+	return int(n), nil
 }

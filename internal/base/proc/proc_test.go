@@ -145,12 +145,12 @@ func TestStringPastes(t *testing.T) {
 }
 
 func TestParseCPUs(t *testing.T) {
-	for list, want := range map[string][]int{"0": {0}, "0-3,6": {0, 1, 2, 3, 6}, "0-8:4": {0, 4, 8}, "1,0,1": {1, 0}} {
+	for list, want := range map[string][]int{"0": {0}, "0-3,6": {0, 1, 2, 3, 6}, "6, 0-1": {6, 0, 1}, "0-8:4": {0, 4, 8}, "1,0,1": {1, 0}} {
 		if got, err := ParseCPUs(list); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q: %v, %v, want %v", list, got, err, want)
 		}
 	}
-	for _, bad := range []string{"", "a", "-1", "3-1", "0-4:0", "99999999999", "1,,2", "0-1024"} {
+	for _, bad := range []string{"", "a", "-1", "3-1", "0-4:0", "99999999999", "+1", "0-", "1,,2", "0-1024"} {
 		if got, err := ParseCPUs(bad); err == nil {
 			t.Errorf("%q: %v, want an error", bad, got)
 		}
