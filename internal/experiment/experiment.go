@@ -96,14 +96,14 @@ type Application struct {
 
 // Load is how requests are sent.
 type Load struct {
-	Generator string `yaml:"generator,omitempty" json:"generator"` // if it is not a factor, default "tare"
+	Generator string `yaml:"generator,omitempty" json:"generator"` // if it is not a factor
 	// From is the origin: "inside" the cluster (default), or "outside", the machine tare runs on. Kubernetes.
 	From string `yaml:"from,omitempty" json:"from,omitempty"`
 	// Entry is the target: the entry's "service" (default), or the ingress "gateway" of each mesh. Kubernetes.
 	Entry    string   `yaml:"entry,omitempty" json:"entry,omitempty"`
 	Arrivals string   `yaml:"arrivals,omitempty" json:"arrivals"` // constant | poisson (default) | uniform | recorded
-	Timeout  Duration `yaml:"timeout" json:"timeout"`             // per request, default 10s, at most 60s
-	Workers  int      `yaml:"workers" json:"workers"`             // OS threads of the generator, default 1
+	Timeout  Duration `yaml:"timeout" json:"timeout"`             // per request
+	Workers  int      `yaml:"workers" json:"workers"`             // OS threads of the generator
 	Checks   Checks   `yaml:"checks,omitempty" json:"checks,omitzero"`
 	// Headers are sent with every request, Host among them, and may contain placeholders as Requests' headers do.
 	Headers map[string]string `yaml:"headers,omitempty" json:"headers,omitempty"`
@@ -136,11 +136,11 @@ type Checks struct {
 // Status is a code (404), a class (3xx), or one of gRPC (grpc-5).
 type Status string
 
-// Phases are the timed phases of a trial.
+// Phases are the timed phases of a trial. Defaults are in [defaults], here and below.
 type Phases struct {
-	Warmup  Duration `yaml:"warmup" json:"warmup"`   // default 5s
-	Measure Duration `yaml:"measure" json:"measure"` // default 30s
-	Drain   Duration `yaml:"drain" json:"drain"`     // deadline for requests in flight, default 2s
+	Warmup  Duration `yaml:"warmup" json:"warmup"`
+	Measure Duration `yaml:"measure" json:"measure"`
+	Drain   Duration `yaml:"drain" json:"drain"` // deadline for requests in flight
 	// Idle is when the application counts as idle, before and after the load. It applies
 	// to counters with a refresh interval (platform kubernetes).
 	Idle Idle `yaml:"idle,omitempty" json:"idle"`
@@ -148,9 +148,9 @@ type Phases struct {
 
 // Idle bounds what an idle application and data plane use.
 type Idle struct {
-	CPU      float64  `yaml:"cpu" json:"cpu"`                           // cores, default 0.1
-	Memory   Size     `yaml:"memory,omitempty" json:"memory,omitempty"` // bytes, default 0 for any
-	Deadline Duration `yaml:"deadline" json:"deadline"`                 // max time to wait, default 60s
+	CPU      float64  `yaml:"cpu" json:"cpu"`                           // cores
+	Memory   Size     `yaml:"memory,omitempty" json:"memory,omitempty"` // bytes, 0 for any
+	Deadline Duration `yaml:"deadline" json:"deadline"`                 // max time to wait
 }
 
 // DefaultUnattributed is the share of all CPU that may be without attribution rule.
@@ -158,11 +158,11 @@ const DefaultUnattributed = 0.01
 
 // Validity are the limits beyond which a trial is invalid. Ratios are 0..1.
 type Validity struct {
-	ErrorRatio    float64  `yaml:"errorRatio" json:"errorRatio"`       // default 0.001
-	RateShortfall float64  `yaml:"rateShortfall" json:"rateShortfall"` // default 0.005: achieved at least 99.5 % of the requested rate
-	Unattributed  float64  `yaml:"unattributed" json:"unattributed"`   // default [DefaultUnattributed], of all CPU
-	GeneratorCPU  float64  `yaml:"generatorCPU" json:"generatorCPU"`   // default 0.9 of one core a worker
-	Lateness      Duration `yaml:"lateness" json:"lateness"`           // p99 send lateness that marks a trial, by default 0 for max(1 ms, 10 % of p50)
+	ErrorRatio    float64  `yaml:"errorRatio" json:"errorRatio"`       // failed requests over all
+	RateShortfall float64  `yaml:"rateShortfall" json:"rateShortfall"` // missing share of the requested rate
+	Unattributed  float64  `yaml:"unattributed" json:"unattributed"`   // of all CPU
+	GeneratorCPU  float64  `yaml:"generatorCPU" json:"generatorCPU"`   // of one core, for a worker
+	Lateness      Duration `yaml:"lateness" json:"lateness"`           // p99 send lateness that marks a trial, 0 for max(1 ms, 10 % of p50)
 }
 
 // Rate is requests per second. The zero value is "max", as fast as the connections allow (closed loop).

@@ -36,7 +36,7 @@ type Request struct {
 	// encoded. tare run sets both for a message in JSON.
 	Stream   string `yaml:"stream,omitempty" json:"stream,omitempty"`
 	Messages []Body `yaml:"messages,omitempty" json:"messages,omitempty"`
-	Weight   int    `yaml:"weight,omitempty" json:"weight,omitempty"` // default 1
+	Weight   int    `yaml:"weight,omitempty" json:"weight,omitempty"` // share of the request: weight over the sum of all
 	// At are the instants of arrivals "recorded".
 	At Instants `yaml:"at,omitempty" json:"at,omitempty"`
 }
