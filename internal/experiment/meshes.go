@@ -49,6 +49,14 @@ type OwnSidecar struct {
 	Dir     string   `yaml:"dir,omitempty" json:"dir,omitempty"`       // working directory, relative to the experiment file
 	Config  string   `yaml:"config,omitempty" json:"config,omitempty"` // template of its configuration, for ${config}
 	Ready   string   `yaml:"ready,omitempty" json:"ready,omitempty"`   // tcp (default), admin, or a path
+	// Counters of its requests. Absent means none.
+	Counters *OwnCounters `yaml:"counters,omitempty" json:"counters,omitempty"`
+}
+
+// OwnCounters are the counters of a sidecar that is any program.
+type OwnCounters struct {
+	mesh.CounterSource `yaml:",inline"`
+	Requests           string `yaml:"requests" json:"requests"` // name of its counter of requests
 }
 
 // definition returns the sidecar as a mesh. The error has a hint.
@@ -56,7 +64,11 @@ func (s OwnSidecar) definition(name string) (mesh.Definition, error) {
 	if len(s.Command) == 0 {
 		return mesh.Definition{}, hint.New("write command: [./my-proxy, ${listen}, ${upstream}]", "it has no command")
 	}
-	return mesh.FromCommand(name, mesh.Sidecar{Command: s.Command, Config: s.Config, Ready: s.Ready}, s.Dir)
+	sidecar, requests := mesh.Sidecar{Command: s.Command, Config: s.Config, Ready: s.Ready}, ""
+	if s.Counters != nil {
+		sidecar.Counters, requests = &s.Counters.CounterSource, s.Counters.Requests
+	}
+	return mesh.FromCommand(name, sidecar, requests, s.Dir)
 }
 
 // meshRules checks the meshes of the factor and their options.
@@ -107,10 +119,15 @@ func meshRows() []fieldRow {
 		{"meshes.*.hub", "Registry of the mesh's images, on kubernetes; default: the charts'.", nil, nil},
 		{"meshes.*.charts", "Directory of charts, instead of repositories, on kubernetes.", nil, nil},
 		{"meshes.*.sidecar", "Makes the entry a mesh of its own, on local: a sidecar that is any program.", nil, nil},
-		{"meshes.*.sidecar.command", "Program and arguments. Fields: ${listen}, ${upstream}, each also with .host and .port, ${config}, ${ip}, ${concurrency}.", nil, nil},
+		{"meshes.*.sidecar.command", "Program and arguments. Fields: ${listen}, ${upstream}, each also with .host and .port, ${config}, ${ip}, ${concurrency}, and ${admin} (an address) and ${socket} for its counters.", nil, nil},
 		{"meshes.*.sidecar.dir", "Working directory, relative to this file.", nil, nil},
 		{"meshes.*.sidecar.config", "Template of a configuration, whose path is ${config}.", nil, nil},
 		{"meshes.*.sidecar.ready", "When it serves: tcp (its ports are open), admin (as Envoy), or a path that is answered with 2xx or 3xx.", mesh.ReadyTCP, nil},
+		{"meshes.*.sidecar.counters", "Its counters, which must agree with the requests of the load; default: none.", nil, nil},
+		{"meshes.*.sidecar.counters.format", "envoy (statistics), prometheus (text), haproxy (CSV) or nginx (stub_status).", nil, enum(mesh.CounterFormats()...)},
+		{"meshes.*.sidecar.counters.url", "URL, with the fields of the command.", nil, nil},
+		{"meshes.*.sidecar.counters.socket", "UNIX socket, with the fields of the command, in place of the host of the URL.", nil, nil},
+		{"meshes.*.sidecar.counters.requests", "Name of the counter of requests: a series of Prometheus with labels, proxy.server.field of HAProxy, requests of nginx.", nil, nil},
 		{"meshes.*.program", "Program of the sidecar, on local: a path relative to this file, or a name on PATH.", nil, nil},
 		{"meshes.*.image", "Image of the sidecar, on kubernetes.", nil, nil},
 		{"meshes.*.resources", "Container resources of the sidecar, on kubernetes; default: the mesh's own.", nil, nil},

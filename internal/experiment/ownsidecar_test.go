@@ -40,11 +40,14 @@ meshes:
 
 func TestOwnSidecarMistakes(t *testing.T) {
 	for text, want := range map[string]string{
-		`nginx: {sidecar: {command: [x, "${listen}"]}}`:          `there is a mesh "nginx" already`,
-		`mine: {sidecar: {command: [x]}}`:                        `no word contains ${listen}`,
-		`mine: {sidecar: {command: []}}`:                         `it has no command`,
-		`mine: {sidecar: {command: [x, "${lisen}"]}}`:            `there is no field ${lisen}`,
-		`mine: {from: envoy, sidecar: {command: ["${listen}"]}}`: `both from and a sidecar`,
+		`nginx: {sidecar: {command: [x, "${listen}"]}}`: `there is a mesh "nginx" already`,
+		`mine: {sidecar: {command: [x]}}`:               `no word contains ${listen}`,
+		`mine: {sidecar: {command: []}}`:                `it has no command`,
+		`mine: {sidecar: {command: [x, "${listen}"], counters: {format: prometheus, url: "http://${admin}/"}}}`:     `counters.requests is missing`,
+		`mine: {sidecar: {command: [x, "${listen}"], counters: {format: prometheus, requests: r}}}`:                 `counters have neither a url nor a socket`,
+		`mine: {sidecar: {command: [x, "${listen}"], counters: {format: nginx, socket: "${socket}", requests: r}}}`: `counters.url is missing: the format nginx is read by HTTP`,
+		`mine: {sidecar: {command: [x, "${lisen}"]}}`:                                                               `there is no field ${lisen}`,
+		`mine: {from: envoy, sidecar: {command: ["${listen}"]}}`:                                                    `both from and a sidecar`,
 	} {
 		_, err := experiment.Parse("x.yaml", []byte(header+"factors: {mesh: [none, envoy]}\nmeshes:\n  "+text+"\n"), withMeshes())
 		if err == nil || !strings.Contains(err.Error(), want) {

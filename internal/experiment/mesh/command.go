@@ -22,15 +22,22 @@ const (
 var commandFields = map[string]string{
 	"listen": "{{.Listen}}", "listen.host": "{{host .Listen}}", "listen.port": "{{port .Listen}}",
 	"upstream": "{{.Upstream}}", "upstream.host": "{{host .Upstream}}", "upstream.port": "{{port .Upstream}}",
+	"admin": "{{.Admin}}", "admin.host": "{{host .Admin}}", "admin.port": "{{port .Admin}}", "socket": "{{.AdminPath}}",
 	"config": "{{.ConfigPath}}", "ip": "{{.IP}}", "concurrency": "{{.Concurrency}}",
 }
 
 var commandField = regexp.MustCompile(`\$\{([^}]*)\}`)
 
-// FromCommand returns the definition of a sidecar that is any program. Paths in its command are relative to dir. The
-// error has a hint.
-func FromCommand(name string, s Sidecar, dir string) (Definition, error) {
+// FromCommand returns the definition of a sidecar that is any program. Paths in its command are relative to dir. requests is its
+// counter of requests, empty for none. The error has a hint.
+func FromCommand(name string, s Sidecar, requests, dir string) (Definition, error) {
 	d := Definition{Name: name, Description: "A sidecar of your own: " + strings.Join(s.Command, " "), Local: &Local{Sidecar: s}}
+	if s.Counters != nil {
+		if requests == "" {
+			return d, hint.New("write requests: NAME", "counters.requests is missing: the name of its counter of requests")
+		}
+		d.Local.Verify = Verify{Unit: UnitRequest, Inbound: requests, Outbound: requests}
+	}
 	return d, d.complete(dir)
 }
 
@@ -54,6 +61,18 @@ func (d *Definition) complete(dir string) error {
 	}
 	if s.Config, err = commandTemplate(s.Config); err != nil {
 		return err
+	}
+	if c := s.Counters; c != nil {
+		if err := c.problem(); err != nil {
+			return err
+		}
+		read := *c
+		for _, text := range []*string{&read.URL, &read.Socket} {
+			if *text, err = commandTemplate(*text); err != nil {
+				return err
+			}
+		}
+		s.Counters = &read
 	}
 	if s.Ready == "" {
 		s.Ready = ReadyTCP

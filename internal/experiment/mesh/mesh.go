@@ -6,7 +6,13 @@
 // through the same loader. No code depends on a mesh's name.
 package mesh
 
-import "github.com/tare-mesh/tare/internal/metric"
+import (
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/metric"
+)
 
 // Definition is one mesh.
 type Definition struct {
@@ -60,6 +66,8 @@ type Sidecar struct {
 	// Ready is how it shows that it serves: "tcp" (its ports are open), a path that is answered with 2xx or 3xx, or "admin"
 	// (Envoy's admin interface). Absent means tcp with `command`, or else admin.
 	Ready string `yaml:"ready,omitempty" json:"ready,omitempty"`
+	// Counters is where the counters of `verify` are read. Absent means Envoy's admin interface.
+	Counters *CounterSource `yaml:"counters,omitempty" json:"counters,omitempty"`
 	// Path of the program, in place of the one that the platform finds, or its Version: of variants.
 	Path    string `yaml:"-" json:"path,omitempty"`
 	Version string `yaml:"-" json:"version,omitempty"`
@@ -90,6 +98,43 @@ type Sidecar struct {
 	OutboundEndpoints string `yaml:"outboundEndpoints,omitempty" json:"outboundEndpoints,omitempty"`
 }
 
+// CounterSource is where the counters of a sidecar are read.
+type CounterSource struct {
+	// Format is envoy, prometheus (name{label="value"} is the sum of the series with these labels), haproxy (CSV, proxy.server.field)
+	// or nginx (stub_status: accepts, handled, requests).
+	Format string `yaml:"format" json:"format"`
+	// URL is a template. With Socket only its path is used.
+	URL string `yaml:"url,omitempty" json:"url,omitempty"`
+	// Socket is the path of a UNIX socket, a template. HAProxy's needs no URL.
+	Socket string `yaml:"socket,omitempty" json:"socket,omitempty"`
+}
+
+// Formats of counters.
+const (
+	CountersEnvoy      = "envoy"
+	CountersPrometheus = "prometheus"
+	CountersHAProxy    = "haproxy"
+	CountersNginx      = "nginx"
+)
+
+// CounterFormats lists the formats of counters.
+func CounterFormats() []string {
+	return []string{CountersEnvoy, CountersPrometheus, CountersHAProxy, CountersNginx}
+}
+
+// problem returns the mistake of a source, with a hint.
+func (c CounterSource) problem() error {
+	switch {
+	case !slices.Contains(CounterFormats(), c.Format):
+		return hint.New("", "counters.format: found %.40q, expected %s", c.Format, strings.Join(CounterFormats(), ", "))
+	case c.Socket == "" && c.URL == "":
+		return hint.New("write url: http://${admin}/metrics, or socket: ${socket}", "counters have neither a url nor a socket")
+	case c.URL == "" && c.Format != CountersHAProxy && c.Format != CountersEnvoy:
+		return hint.New("write url: http://proxy/metrics", "counters.url is missing: the format %s is read by HTTP", c.Format)
+	}
+	return nil
+}
+
 // SidecarContext is the data of a sidecar's templates. Addresses are split into
 // IP and port, as in proxies' configurations.
 type SidecarContext struct {
@@ -100,6 +145,7 @@ type SidecarContext struct {
 	Concurrency int    // worker threads, 0 for the definition's
 	ConfigPath  string // ends in .yaml, as Envoy requires
 	AdminPath   string // Unix socket of the admin interface, max 107 bytes
+	Admin       string `json:"-"` // address for an admin interface, IP:port, if the platform chooses ports
 	CertPath    string // PEM, this pod's certificate chain, empty without mTLS
 	KeyPath     string // PEM, 0600
 	CAPath      string // PEM of the run's CA

@@ -127,7 +127,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"argument":             {`"{{.ConfigPath}}"`, `"{{.ConfigPth}}"`, `m.yaml:7:16: local.sidecar.args[1]: invalid template: <.ConfigPth>: can't evaluate field ConfigPth in type mesh.SidecarContext`},
 		"template parse":       {"{{json .AdminPath}}", "{{jsn .AdminPath}}", `m.yaml:9:7: local.sidecar.config: invalid template: function "jsn" not defined`},
 		"template unclosed":    {"{{end}}", "", `m.yaml:11:7: local.sidecar.config: invalid template: unexpected EOF`},
-		"template field":       {"{{json .AdminPath}}", "{{json .Admin}}", `m.yaml:9:21: local.sidecar.config: invalid template: <.Admin>: can't evaluate field Admin in type mesh.SidecarContext`},
+		"template field":       {"{{json .AdminPath}}", "{{json .Adminn}}", `m.yaml:9:21: local.sidecar.config: invalid template: <.Adminn>: can't evaluate field Adminn in type mesh.SidecarContext`},
 		"unguarded inbound":    {"{{if .Inbound}}app: {{.Inbound.AppPort}}{{end}}", "app: {{.Inbound.AppPort}}", `m.yaml:10:22: local.sidecar.config: invalid template: <.Inbound.AppPort>: nil pointer evaluating *mesh.Inbound.AppPort`},
 		"verify missing":       {valid[strings.Index(valid, "  verify:"):strings.Index(valid, "tasks:")], "", `m.yaml:4:1: local.verify: missing: nothing would prove that the data plane is in the path`},
 		"unit":                 {"unit: request", "unit: byte", `m.yaml:12:11: local.verify.unit: found "byte", expected request or connection`},
@@ -142,8 +142,8 @@ func TestDecodeRefuses(t *testing.T) {
 		"unattributed":     {"plane: data", "plane: unattributed", `m.yaml:18:11: tasks[0].plane: unknown plane "unattributed"`},
 		"no matcher":       {", container: sidecar", "", `m.yaml:18:3: tasks[0]: matches every task`},
 		"star":             {"container: sidecar", `container: "*-proxy"`, `m.yaml:18:43: tasks[0].container: found "*-proxy": * may only stand at the end`},
-		"two at once": {"{{json .AdminPath}}\n      {{if .Inbound}}app: {{.Inbound.AppPort}}{{end}}\n  verify:\n    unit: request", "{{json .Admin}}\n  verify:\n    unit: byte",
-			"m.yaml:9:21: local.sidecar.config: invalid template: <.Admin>: can't evaluate field Admin in type mesh.SidecarContext\n" +
+		"two at once": {"{{json .AdminPath}}\n      {{if .Inbound}}app: {{.Inbound.AppPort}}{{end}}\n  verify:\n    unit: request", "{{json .Adminn}}\n  verify:\n    unit: byte",
+			"m.yaml:9:21: local.sidecar.config: invalid template: <.Adminn>: can't evaluate field Adminn in type mesh.SidecarContext\n" +
 				`m.yaml:11:11: local.verify.unit: found "byte", expected request or connection`},
 	} {
 		t.Run(name, func(t *testing.T) {

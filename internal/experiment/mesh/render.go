@@ -85,6 +85,15 @@ func (s Sidecar) Render(ctx SidecarContext) (args []string, config []byte, err e
 	return args, config, nil
 }
 
+// Render executes the templates of a source.
+func (c CounterSource) Render(ctx SidecarContext) (url, socket string, err error) {
+	both, err := renderAll("counters", []string{c.URL, c.Socket}, ctx)
+	if err != nil {
+		return "", "", fmt.Errorf("render counters of %s: %w", ctx.Pod, err)
+	}
+	return both[0], both[1], nil
+}
+
 // Counters are the names of one sidecar's counters, as its statistics show them.
 type Counters struct {
 	Inbound           string // empty beside the load generator, which has no clients

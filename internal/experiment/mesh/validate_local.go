@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
 // localPart checks the part of a definition for one machine.
@@ -15,7 +17,10 @@ func (v localPart) validate(d Definition) {
 	control := v.controls(d.Local.Control, d.Local.Sidecar.Chosen())
 	v.certificates(d, control)
 	v.sidecar(d.Local.Sidecar, control)
-	if d.Local.Sidecar.ReadyKind() == ReadyAdmin || d.Local.Verify.Counts() {
+	if d.Local.Sidecar.ReadyKind() != ReadyAdmin && d.Local.Verify.Counts() && d.Local.Sidecar.Counters == nil {
+		v.report("local.sidecar", "counters: missing, although local.verify names counters", "add counters: {format: prometheus, url: http://${admin}/metrics}")
+	}
+	if d.Local.Sidecar.ReadyKind() == ReadyAdmin || d.Local.Verify.Counts() || d.Local.Sidecar.Counters != nil {
 		v.verify(d.Local.Verify, d.Provides.MTLS, control)
 	}
 	v.features(*d.Local, control)
@@ -125,6 +130,13 @@ func (v localPart) sidecar(s Sidecar, control map[string]ControlContext) {
 		v.template(fmt.Sprintf("%s.args[%d]", at, i), arg, samples)
 	}
 	v.template(at+".config", s.Config, samples)
+	if c := s.Counters; c != nil {
+		if err := c.problem(); err != nil {
+			v.report(at+".counters", err.Error(), hint.Of(err))
+		}
+		v.template(at+".counters.url", c.URL, samples)
+		v.template(at+".counters.socket", c.Socket, samples)
+	}
 	v.controlled(at, s, control)
 }
 

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -17,6 +19,7 @@ import (
 // and /stats.
 type admin struct {
 	client *http.Client
+	base   string // of its URLs, empty for a socket
 	// statistics is a regular expression of the names that are read, empty for all.
 	statistics string
 }
@@ -49,7 +52,7 @@ func (a *admin) get(ctx context.Context, path string) ([]byte, error) {
 func (a *admin) getWithin(ctx context.Context, path string, timeout time.Duration) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://admin"+path, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, cmp.Or(strings.TrimSuffix(a.base, "/"), "http://admin")+path, nil)
 	if err != nil {
 		return nil, fmt.Errorf("get %s from the sidecar: %w", path, err)
 	}
@@ -104,7 +107,7 @@ func (a *admin) ports(ctx context.Context) (map[string]int, error) {
 const counterKind = "Counters"
 
 // counters reads every counter by its name.
-func (a *admin) counters(ctx context.Context) (map[string]int64, error) {
+func (a *admin) counters(ctx context.Context, _ []string) (map[string]int64, error) {
 	return a.stats(ctx, counterKind)
 }
 

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -129,6 +130,11 @@ http.server.ThreadingHTTPServer((host, int(port)), Proxy).serve_forever()
 	}
 }
 
+// servedAt finds every program at a path.
+func servedAt(path string) func(context.Context, string) (string, string, error) {
+	return func(context.Context, string) (string, string, error) { return path, "", nil }
+}
+
 // Shipped proxies pass every check with the real programs, for a chain of services with two replicas, and their worker processes are
 // tasks of the data plane.
 func TestShippedProxies(t *testing.T) {
@@ -144,10 +150,22 @@ func TestShippedProxies(t *testing.T) {
 			}
 			local.Sidecar.Environment["LD_LIBRARY_PATH"] = libraries
 			m.Local = &local
-			find := func(context.Context, string) (string, string, error) { return path, "", nil }
-			d := mustDeploy(t, Options{FetchProgram: find}, m, "back")
+			d := mustDeploy(t, Options{FetchProgram: servedAt(path)}, m, "back")
 			if failed := verified(t, d.declare()); failed != "" {
 				t.Error(failed)
+			}
+			counts, err := d.declare().RequestCounters.RequestCounts(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			counted := map[bool]int{}
+			for _, c := range counts {
+				if strings.HasSuffix(c.By, "/sidecar") {
+					counted[c.Unknown == ""]++
+				}
+			}
+			if got, want := fmt.Sprint(counted), map[string]string{"nginx": "map[false:2 true:2]", "haproxy": "map[true:8]", "caddy": "map[]"}[name]; got != want {
+				t.Errorf("known counts: %s, want %s", got, want)
 			}
 			tasks, err := d.Tasks(t.Context())
 			if err != nil {

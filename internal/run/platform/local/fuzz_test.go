@@ -30,7 +30,7 @@ func FuzzAdmin(f *testing.F) {
 				t.Errorf("listener %q has port %d, %v", name, port, err)
 			}
 		}
-		counters, err := a.counters(t.Context())
+		counters, err := a.counters(t.Context(), nil)
 		for name, n := range counters {
 			if err != nil || n < 0 {
 				t.Errorf("counter %q is %d, %v", name, n, err)

@@ -2,7 +2,9 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net"
 	"net/http"
@@ -67,6 +69,10 @@ func (px *proxies) start(ctx context.Context, p *pod, in *mesh.Inbound, to []str
 // startListener starts the process of one listener.
 func (px *proxies) startListener(ctx context.Context, p *pod, one sidecarProcess) error {
 	one.context.ConfigPath = px.workspace.provenance.Path(p.name + "-" + one.container + ".yaml")
+	var err error
+	if one.context.Admin, err = px.adminAddress(p, one.container); err != nil {
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
 	_, config, err := px.layout.spec.Mesh.Local.Sidecar.Render(one.context)
 	if err == nil && len(config) > 0 {
 		one.context.ConfigPath, err = px.workspace.keep(filepath.Base(one.context.ConfigPath), config)
@@ -93,16 +99,16 @@ func (p *pod) listeners() (all []sidecarProcess) {
 	add := func(container string, listen netip.AddrPort, upstream ...string) {
 		one := sidecarProcess{container, p.sidecar, []netip.AddrPort{listen}}
 		one.context.Listen, one.context.Upstream = listen.String(), strings.Join(upstream, ",")
+		if len(all) > 0 {
+			one.context.AdminPath = fmt.Sprintf("%s-%d.sock", strings.TrimSuffix(one.context.AdminPath, ".sock"), len(all))
+		}
 		all = append(all, one)
 	}
 	if p.sidecar.Inbound != nil {
 		add(sidecarContainer, p.inbound, p.app.String())
 	}
 	for _, out := range p.sidecar.Outbound {
-		container := sidecarContainer
-		if len(all) > 0 {
-			container += "-" + out.Service
-		}
+		container := p.outboundContainer(out.Service)
 		var endpoints []string
 		for _, e := range out.Endpoints {
 			endpoints = append(endpoints, net.JoinHostPort(e.IP, strconv.Itoa(e.Port)))
@@ -110,6 +116,14 @@ func (p *pod) listeners() (all []sidecarProcess) {
 		add(container, p.outbound[out.Service], endpoints...)
 	}
 	return all
+}
+
+// outboundContainer is the name of the process for calls of a service, with a process for each listener.
+func (p *pod) outboundContainer(service string) string {
+	if p.sidecar.Inbound == nil && p.sidecar.Outbound[0].Service == service {
+		return sidecarContainer
+	}
+	return sidecarContainer + "-" + service
 }
 
 // run starts a process of a sidecar and waits until it is ready. again restarts it.
@@ -126,14 +140,29 @@ func (px *proxies) run(ctx context.Context, p *pod, one sidecarProcess, again fu
 	id := p.name + "/" + one.container
 	cmd := proc.Command{Path: px.program, Args: args, Env: env, Dir: definition.Dir, Tree: true, MaxLog: ownLog,
 		Log: px.workspace.provenance.Path(p.name + "-" + one.container + ".log")}
+	if err := os.Remove(one.context.AdminPath); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a killed one
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
 	process, err := px.processes.runIn(ctx, p, one.container, cmd, cmd, again)
 	if err != nil {
 		return err
 	}
+	source, err := px.counterSource(one)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
 	if kind := definition.ReadyKind(); kind != mesh.ReadyAdmin {
-		return awaitReady(ctx, id, process, func(ctx context.Context) error { return serves(ctx, kind, one.listens) })
+		return awaitReady(ctx, id, process, func(ctx context.Context) error {
+			if err := serves(ctx, kind, one.listens); err != nil || source == nil {
+				return err
+			}
+			p.sources[one.container] = source
+			_, err := p.counters(ctx, px.layout.spec.Mesh.Local)
+			return err
+		})
 	}
 	p.admin = newAdmin(p.sidecar.AdminPath, px.layout.spec.Mesh.Local.Verify.Statistics)
+	p.sources[one.container] = source
 	return awaitReady(ctx, id, process, func(ctx context.Context) error {
 		ports, err := p.admin.ports(ctx)
 		if err != nil {
@@ -211,6 +240,11 @@ func (px *proxies) configure(ctx context.Context, p *pod, in *mesh.Inbound, to [
 		Control:     px.control.contexts(),
 		Secrets:     px.workspace.secrets.get,
 	}
+	if px.layout.spec.Mesh.Local.Sidecar.ChoosePorts && !px.layout.spec.Mesh.Local.Sidecar.PerListener() {
+		if p.sidecar.Admin, err = px.adminAddress(p, sidecarContainer); err != nil {
+			return err
+		}
+	}
 	for _, service := range to {
 		identity, err := px.issuer().identity(service)
 		if err != nil {
@@ -256,14 +290,14 @@ func (px *proxies) MeshCounters(ctx context.Context) (map[string]map[string]int6
 	}
 	for _, p := range pods {
 		_, running, _ := px.processes.alive(p.name + "/sidecar")
-		if running == nil || len(p.sidecar.Outbound) == 0 || p.admin == nil {
+		if running == nil || len(p.sidecar.Outbound) == 0 || len(p.sources) == 0 {
 			continue
 		}
-		names, err := px.layout.spec.Mesh.Local.Counters(p.sidecar)
+		names, err := p.counterNames(px.layout.spec.Mesh.Local)
 		if err != nil {
 			return nil, err
 		}
-		values, err := p.admin.counters(ctx)
+		values, err := p.counters(ctx, px.layout.spec.Mesh.Local)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.name, err)
 		}

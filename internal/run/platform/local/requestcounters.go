@@ -2,6 +2,8 @@ package local
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -84,13 +86,21 @@ func (rc *requestCounters) application(ctx context.Context, p *pod) []balance.Co
 
 // sidecar reads the counters of one sidecar.
 func (rc *requestCounters) sidecar(ctx context.Context, p *pod) []balance.Count {
-	c := &sidecarCounting{counting: rc.begin(p, "sidecar")}
-	names, err := rc.layout.spec.Mesh.Local.Counters(p.sidecar)
-	if err == nil && c.known() && p.admin != nil {
-		c.values, err = p.admin.counters(ctx)
+	c := &sidecarCounting{counting: rc.begin(p, sidecarContainer)}
+	for _, container := range slices.Sorted(maps.Keys(p.sources)) { // each with a process of its own
+		if container != sidecarContainer && c.known() {
+			other := rc.begin(p, container).from
+			c.from.Instance, c.from.Unknown = c.from.Instance+" "+other.Instance, other.Unknown
+		}
+	}
+	names, err := p.counterNames(rc.layout.spec.Mesh.Local)
+	if err == nil && c.known() && len(p.sources) > 0 {
+		c.values, err = p.counters(ctx, rc.layout.spec.Mesh.Local)
 	}
 	if err != nil {
 		c.from.Unknown = err.Error()
+	} else if names.joint {
+		c.from.Unknown = "the proxy counts the requests of all its listeners together"
 	}
 	if p.sidecar.Inbound != nil {
 		unit := rc.sidecarUnit(p.protocol)

@@ -1,0 +1,341 @@
+package local
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+)
+
+// counterNames are the names of a sidecar's counters.
+type counterNames struct {
+	mesh.Counters
+	// joint: the pod has several listeners, and one counter has the requests of all.
+	joint bool
+}
+
+// counterNames returns the names of a pod's counters. With a process for each listener they begin with the container.
+func (p *pod) counterNames(local *mesh.Local) (counterNames, error) {
+	c, err := local.Counters(p.sidecar)
+	names := counterNames{Counters: c}
+	if err != nil || !local.Verify.Counts() {
+		return names, err
+	}
+	if !local.Sidecar.PerListener() {
+		all := []string{}
+		if p.sidecar.Inbound != nil {
+			all = append(all, c.Inbound)
+		}
+		for _, o := range c.Outbound {
+			all = append(all, o.Sent)
+		}
+		slices.Sort(all)
+		names.joint = len(slices.Compact(slices.Clone(all))) < len(all)
+		return names, nil
+	}
+	of := func(container string, counters ...*string) {
+		for _, name := range counters {
+			if *name != "" {
+				*name = container + " " + *name
+			}
+		}
+	}
+	of(sidecarContainer, &names.Inbound, &names.InboundSent, &names.InboundHandshakes, &names.Denied)
+	for i := range names.Outbound {
+		o := &names.Outbound[i]
+		of(p.outboundContainer(o.Service), &o.Sent, &o.Received, &o.Handshakes, &o.Retries, &o.Timeouts)
+	}
+	return names, nil
+}
+
+// all lists the names.
+func (n counterNames) all() (all []string) {
+	all = append(all, n.Inbound, n.InboundSent, n.InboundHandshakes, n.Denied)
+	for _, o := range n.Outbound {
+		all = append(all, o.Sent, o.Received, o.Handshakes, o.Retries, o.Timeouts)
+	}
+	return slices.DeleteFunc(all, func(name string) bool { return name == "" })
+}
+
+// counters reads the counters of a pod's sidecar by their names.
+func (p *pod) counters(ctx context.Context, local *mesh.Local) (map[string]int64, error) {
+	if !local.Sidecar.PerListener() {
+		names, err := p.counterNames(local)
+		if err != nil {
+			return nil, err
+		}
+		return p.sources[sidecarContainer].counters(ctx, names.all())
+	}
+	names, err := p.counterNames(local)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]int64{}
+	for _, container := range slices.Sorted(maps.Keys(p.sources)) {
+		var own []string
+		for _, name := range names.all() {
+			if of, name, _ := strings.Cut(name, " "); of == container {
+				own = append(own, name)
+			}
+		}
+		values, err := p.sources[container].counters(ctx, own)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", container, err)
+		}
+		for name, n := range values {
+			all[container+" "+name] = n
+		}
+	}
+	return all, nil
+}
+
+// counters reads the counters of a process. names are the needed ones.
+type counters interface {
+	counters(ctx context.Context, names []string) (map[string]int64, error)
+}
+
+// adminAddress chooses the address of a process's admin interface. A restarted process keeps it.
+func (px *proxies) adminAddress(p *pod, container string) (string, error) {
+	if p.admins[container] == "" {
+		port, err := px.layout.addresses.choose(p.ip)
+		if err != nil {
+			return "", err
+		}
+		p.admins[container] = net.JoinHostPort(p.ip.String(), strconv.Itoa(port))
+	}
+	return p.admins[container], nil
+}
+
+// counterSource returns the source of a process's counters, nil for none.
+func (px *proxies) counterSource(one sidecarProcess) (counters, error) {
+	local := px.layout.spec.Mesh.Local
+	source := local.Sidecar.Counters
+	if source == nil {
+		if local.Sidecar.ReadyKind() != mesh.ReadyAdmin {
+			return nil, nil
+		}
+		return newAdmin(one.context.AdminPath, local.Verify.Statistics), nil
+	}
+	url, socket, err := source.Render(one.context)
+	if err != nil {
+		return nil, err
+	}
+	text := &counterText{url: url, socket: socket, client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	if socket != "" {
+		text.client = newAdmin(socket, "").client
+	}
+	switch source.Format {
+	case mesh.CountersEnvoy:
+		if socket == "" {
+			return &admin{client: text.client, base: url, statistics: local.Verify.Statistics}, nil
+		}
+		return newAdmin(socket, local.Verify.Statistics), nil
+	case mesh.CountersHAProxy:
+		return haproxyCounters{text}, nil
+	case mesh.CountersNginx:
+		return &nginxCounters{text: text}, nil
+	}
+	return prometheusCounters{text}, nil
+}
+
+// counterText reads the text of counters, by HTTP or from a UNIX socket.
+type counterText struct {
+	client      *http.Client
+	url, socket string
+}
+
+func (c counterText) read(ctx context.Context) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url, nil)
+	if err != nil {
+		return nil, fmt.Errorf("read the sidecar's counters: %w", err)
+	}
+	resp, err := c.client.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("read the sidecar's counters: %w", err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAdmin))
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = errors.New(resp.Status)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the sidecar's counters at %s: %w", c.url, err)
+	}
+	return b, nil
+}
+
+// command sends a line to the socket and returns the answer.
+func (c counterText) command(ctx context.Context, line string) ([]byte, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", c.socket)
+	if err != nil {
+		return nil, fmt.Errorf("read the sidecar's counters: %w", err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(adminTimeout)); err != nil {
+		return nil, err
+	}
+	if _, err := io.WriteString(conn, line+"\n"); err != nil {
+		return nil, fmt.Errorf("read the sidecar's counters: %w", err)
+	}
+	return io.ReadAll(io.LimitReader(conn, maxAdmin))
+}
+
+// prometheusCounters are in Prometheus' text format. A counter without a series is 0: its first request makes the series.
+type prometheusCounters struct{ text *counterText }
+
+func (c prometheusCounters) counters(ctx context.Context, names []string) (map[string]int64, error) {
+	text, err := c.text.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return prometheusValues(text, names)
+}
+
+var (
+	seriesLine  = regexp.MustCompile(`^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{.*\})?\s+(\S+)`)
+	seriesLabel = regexp.MustCompile(`([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"`)
+)
+
+// prometheusValues sums for each name, such as requests_total{server="a"}, the series with its labels.
+func prometheusValues(text []byte, names []string) (map[string]int64, error) {
+	values, wanted := map[string]int64{}, map[string]map[string]string{}
+	for _, name := range names {
+		values[name], wanted[name] = 0, labelsOf(name)
+	}
+	sums := map[string]float64{}
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		m := seriesLine.FindStringSubmatch(lines.Text())
+		if m == nil {
+			continue
+		}
+		var labels map[string]string
+		for name, want := range wanted {
+			if family, _, _ := strings.Cut(name, "{"); family != m[1] {
+				continue
+			}
+			if labels == nil {
+				labels = labelsOf(m[2])
+			}
+			if !contains(labels, want) {
+				continue
+			}
+			n, err := strconv.ParseFloat(m[3], 64)
+			if err != nil || !(n >= 0) || n > math.MaxInt64/2 {
+				return nil, fmt.Errorf("read the sidecar's counters: %.80s is %.40q", name, m[3])
+			}
+			sums[name] += n
+		}
+	}
+	for name, n := range sums {
+		values[name] = int64(n)
+	}
+	return values, lines.Err()
+}
+
+func labelsOf(text string) map[string]string {
+	labels := map[string]string{}
+	for _, m := range seriesLabel.FindAllStringSubmatch(text, -1) {
+		labels[m[1]] = m[2]
+	}
+	return labels
+}
+
+// contains reports whether all has every one of the labels.
+func contains(all, labels map[string]string) bool {
+	for name, value := range labels {
+		if all[name] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// haproxyCounters are HAProxy's CSV, named proxy.server.field.
+type haproxyCounters struct{ text *counterText }
+
+func (c haproxyCounters) counters(ctx context.Context, _ []string) (map[string]int64, error) {
+	var text []byte
+	var err error
+	if c.text.url == "" {
+		text, err = c.text.command(ctx, "show stat")
+	} else {
+		text, err = c.text.read(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return haproxyValues(text)
+}
+
+func haproxyValues(text []byte) (map[string]int64, error) {
+	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(bytes.TrimSpace(text), []byte("# "))))
+	r.FieldsPerRecord = -1
+	rows, err := r.ReadAll()
+	if err != nil || len(rows) == 0 || len(rows[0]) < 2 || rows[0][0] != "pxname" {
+		return nil, fmt.Errorf("read the sidecar's counters: the answer is not HAProxy's CSV: %.80q", text)
+	}
+	values := map[string]int64{}
+	for _, row := range rows[1:] {
+		for i := 2; i < min(len(row), len(rows[0])); i++ {
+			if n, err := strconv.ParseInt(row[i], 10, 64); err == nil {
+				values[row[0]+"."+row[1]+"."+rows[0][i]] = n
+			}
+		}
+	}
+	return values, nil
+}
+
+// nginxCounters are the page of nginx's stub_status, without the requests for the page itself.
+type nginxCounters struct {
+	text  *counterText
+	reads int64
+}
+
+func (c *nginxCounters) counters(ctx context.Context, _ []string) (map[string]int64, error) {
+	text, err := c.text.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.reads++
+	values, err := nginxValues(text)
+	if err == nil {
+		values["requests"] -= c.reads
+	}
+	return values, err
+}
+
+var stubStatus = regexp.MustCompile(`server accepts handled requests\s+(\d{1,18}) (\d{1,18}) (\d{1,18})`)
+
+func nginxValues(text []byte) (map[string]int64, error) {
+	m := stubStatus.FindSubmatch(text)
+	if m == nil {
+		return nil, fmt.Errorf("read the sidecar's counters: the answer is not a page of stub_status: %.80q", text)
+	}
+	values := map[string]int64{}
+	for i, name := range []string{"accepts", "handled", "requests"} {
+		n, err := strconv.ParseInt(string(m[i+1]), 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("read the sidecar's counters: %w", err)
+		}
+		values[name] = n
+	}
+	return values, nil
+}
