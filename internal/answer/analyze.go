@@ -43,7 +43,7 @@ func newReport(run *compare.Run) *Report {
 		Confidence: run.Confidence(), Setup: run.Setup(), Count: run.Count(), Order: run.Plan.Order, RatiosOnly: run.RatiosOnly(), Baseline: run.Baseline(),
 		Treatments: run.Treatments(), Comparisons: compared.All(), Questions: compared.Questions(), Families: compared.Families, Floor: compared.Floor(),
 		Lines: run.Lines(), Slopes: run.Slopes(), Noise: run.Noise(), Weights: run.StandardWeights(),
-		Expectations: expectations(run), Latencies: meanings(run.Records),
+		Expectations: expectations(run), Latencies: meanings(run.Records), Verified: verified(run),
 	}
 	r.Trials = make([]figures.Trial, len(run.Trials))
 	for i, t := range run.Trials {

@@ -53,6 +53,8 @@ type Report struct {
 	Stopping *Stopping `json:"stopping,omitempty"`
 	// Latencies define the latencies of other generators than tare's own.
 	Latencies []LatencyMeaning `json:"latencies,omitempty"`
+	// Verified is how traffic through proxies was verified, absent without any.
+	Verified []Verified `json:"verified,omitempty"`
 	// Cost is present if prices were given: see [Report.AddCost].
 	Cost *Cost `json:"cost,omitempty"`
 	// Expectations are absent where the experiment has none.

@@ -3,7 +3,9 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,7 +28,7 @@ func newDoctorCommand(c *CommandLine) *cobra.Command {
 		Short: "Check this machine or cluster, and estimate the smallest detectable difference",
 		Long: `doctor checks this machine for the needs of a run (addresses, files, meters,
 tare-agent) and for noise (other processes, frequency scaling, steal time, limits,
-timer lateness), and for installed programs: Envoy and load generators. It downloads
+timer lateness), and for installed programs: proxies and load generators. It downloads
 nothing. Checks that passed share a line; --all prints them with their details.
 
 With an experiment file it also runs the baseline against itself for about a
@@ -122,6 +124,15 @@ func (c *CommandLine) Examine(ctx context.Context, s *session.Study, all bool, i
 	if here == forTrials {
 		for _, p := range fetch.Known() {
 			rows = append(rows, health.Row{Name: p.Name, Finding: lookFor(ctx, p)})
+		}
+		for _, name := range slices.Sorted(maps.Keys(fetch.Packages)) {
+			f := health.Finding{}
+			if found, err := fetch.Find(ctx, name, fetch.Options{Offline: true}); err != nil {
+				f = health.Finding{Verdict: health.Absent, Detail: "not installed", Hint: hint.Of(err)}
+			} else {
+				f.Detail = found.Path
+			}
+			rows = append(rows, health.Row{Name: name, Finding: f})
 		}
 	}
 	if here >= forLoad {

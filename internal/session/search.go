@@ -20,6 +20,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load/engine"
 	"github.com/tare-mesh/tare/internal/load/host"
 	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/run/platform/local"
 )
 
 const (
@@ -68,7 +69,7 @@ func fit(ctx context.Context, w *WeighStudy) (start time.Duration, err error) {
 	if s.files, err = searchFiles(w.Out); err != nil {
 		return 0, fmt.Errorf("search for a rate: %w", err)
 	}
-	defer func() { s.leave(err != nil && ctx.Err() == nil) }()
+	defer func() { s.leave(err != nil && ctx.Err() == nil && !errors.Is(err, local.ErrHTTP2)) }()
 	var meshes []mesh.Definition
 	for _, name := range file.Factors.Mesh {
 		meshes = append(meshes, w.Study.Meshes[name])

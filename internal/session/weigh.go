@@ -24,6 +24,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/platform/local"
 )
 
 // Weigh are the options of an experiment on a program, or on an application on a cluster, without a file.
@@ -101,7 +102,14 @@ func (w *WeighStudy) Fit(ctx context.Context) error {
 		w.file.Blocks = repeated(min(maxWeighBlocks, max(minWeighBlocks, int(w.o.Time/w.Study.Plan.TrialTime)/len(w.Study.Plan.Treatments))))
 	} else {
 		var err error
-		if start, err = fit(ctx, w); err != nil {
+		if start, err = fit(ctx, w); errors.Is(err, local.ErrHTTP2) {
+			p.Note("the program speaks HTTP/2, and not HTTP/1.1: measuring with --protocol " + app.HTTP2)
+			w.file.Factors.Protocol = []string{app.HTTP2}
+			if w.Study, err = p.studyOf(ctx, w.file, w.Path); err == nil {
+				start, err = fit(ctx, w)
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}

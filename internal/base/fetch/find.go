@@ -5,16 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
 // Known lists the programs with a pinned source.
-func Known() []Program { return []Program{Envoy(), consul()} }
+func Known() []Program { return []Program{Envoy(), traefik(), consul()} }
+
+// Packages are Debian's packages with the programs of shipped sidecars that are not in [Known], by program.
+var Packages = map[string]string{"nginx": "nginx-light", "haproxy": "haproxy", "caddy": "caddy"}
+
+// systemDirs have programs that users without root rarely have on PATH, such as Debian's nginx and haproxy.
+var systemDirs = []string{"/usr/local/sbin", "/usr/sbin"}
 
 // Find finds a program by its name in a mesh definition: one of [Known], or any
-// other by its path or its name on PATH. The others need only be executable,
+// other by its path, its name on PATH, or in a system directory. The others need only be executable,
 // and their Version is empty.
 func Find(ctx context.Context, name string, opts Options) (Found, error) {
 	for _, p := range Known() {
@@ -23,10 +30,18 @@ func Find(ctx context.Context, name string, opts Options) (Found, error) {
 		}
 	}
 	path, err := exec.LookPath(name)
-	if err != nil && !errors.Is(err, exec.ErrDot) {
-		return Found{}, hint.Wrap(fmt.Errorf("find %q: %w", name, err), "install it, or write its path in the mesh definition")
+	for _, dir := range systemDirs {
+		if errors.Is(err, exec.ErrNotFound) && !strings.Contains(name, "/") {
+			path, err = exec.LookPath(filepath.Join(dir, name))
+		}
 	}
-	return locate(path, "", "PATH")
+	switch of, known := Packages[name]; {
+	case err == nil, errors.Is(err, exec.ErrDot):
+		return locate(path, "", "PATH")
+	case known:
+		return Found{}, hint.New(fmt.Sprintf("install it: apt install %s (Debian, Ubuntu; other systems have a package %s), or put it on PATH", of, name), "find %s: not on PATH, nor in %s", name, strings.Join(systemDirs, ", "))
+	}
+	return Found{}, hint.Wrap(fmt.Errorf("find %q: %w", name, err), "install it, or write its path in the mesh definition")
 }
 
 // Versions lists the versions of a program that can be downloaded, newest first.

@@ -79,6 +79,8 @@ type Sidecar struct {
 	Args []string `yaml:"args,omitempty" json:"args"`
 	// Config is a text/template over [SidecarContext], written to provenance/ and given to the program.
 	Config string `yaml:"config,omitempty" json:"config"`
+	// Files are further configurations, each a template, written to provenance/. Templates read the path as .Files.<name>.
+	Files map[string]string `yaml:"files,omitempty" json:"files,omitempty"`
 	// Concurrency is the number of worker threads of the proxy. Absent means 1.
 	Concurrency int `yaml:"concurrency,omitempty" json:"concurrency"`
 	// ChoosePorts is for a sidecar that cannot be left to take ports from the
@@ -138,17 +140,18 @@ func (c CounterSource) problem() error {
 // SidecarContext is the data of a sidecar's templates. Addresses are split into
 // IP and port, as in proxies' configurations.
 type SidecarContext struct {
-	Pod         string // e.g. "echo-0"
-	Service     string // e.g. "echo"; "load" beside the load generator
-	Identity    string // SPIFFE ID of this pod's certificate
-	IP          string // the pod's own address
-	Concurrency int    // worker threads, 0 for the definition's
-	ConfigPath  string // ends in .yaml, as Envoy requires
-	AdminPath   string // Unix socket of the admin interface, max 107 bytes
-	Admin       string `json:"-"` // address for an admin interface, IP:port, if the platform chooses ports
-	CertPath    string // PEM, this pod's certificate chain, empty without mTLS
-	KeyPath     string // PEM, 0600
-	CAPath      string // PEM of the run's CA
+	Pod         string            // e.g. "echo-0"
+	Service     string            // e.g. "echo"; "load" beside the load generator
+	Identity    string            // SPIFFE ID of this pod's certificate
+	IP          string            // the pod's own address
+	Concurrency int               // worker threads, 0 for the definition's
+	ConfigPath  string            // ends in .yaml, as Envoy requires
+	Files       map[string]string `json:"-"` // paths of further files, by name
+	AdminPath   string            // Unix socket of the admin interface, max 107 bytes
+	Admin       string            `json:"-"` // address for an admin interface, IP:port, if the platform chooses ports
+	CertPath    string            // PEM, this pod's certificate chain, empty without mTLS
+	KeyPath     string            // PEM, 0600
+	CAPath      string            // PEM of the run's CA
 	// Inbound is the application of this sidecar, nil beside the load generator.
 	Inbound *Inbound
 	// Outbound has one entry per service this pod calls.

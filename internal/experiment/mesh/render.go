@@ -85,6 +85,20 @@ func (s Sidecar) Render(ctx SidecarContext) (args []string, config []byte, err e
 	return args, config, nil
 }
 
+// RenderFiles executes the templates of the further files, by name.
+func (s Sidecar) RenderFiles(ctx SidecarContext) (map[string][]byte, error) {
+	ctx.Concurrency, ctx.Options = max(s.Concurrency, 1), s.Chosen()
+	all := map[string][]byte{}
+	for name, text := range s.Files {
+		b, err := execute("files."+name, text, ctx)
+		if err != nil {
+			return nil, fmt.Errorf("render sidecar of %s: %w", ctx.Pod, err)
+		}
+		all[name] = b
+	}
+	return all, nil
+}
+
 // Render executes the templates of a source.
 func (c CounterSource) Render(ctx SidecarContext) (url, socket string, err error) {
 	both, err := renderAll("counters", []string{c.URL, c.Socket}, ctx)

@@ -101,7 +101,7 @@ func sampleContexts(control map[string]ControlContext) []any {
 	pod := SidecarContext{
 		Port: 9000, Listen: "127.0.0.2:9000", Upstream: "127.0.0.2:8080", Control: control, Secrets: sampleSecrets,
 		Pod: "echo-0", Service: "echo", Identity: "spiffe://tare.local/echo", IP: "127.0.0.2", Concurrency: 1,
-		ConfigPath: "/run/echo-0/config.yaml", AdminPath: "/run/echo-0/admin",
+		ConfigPath: "/run/echo-0/config.yaml", AdminPath: "/run/echo-0/admin", Admin: "127.0.0.2:9900",
 		CertPath: "/run/echo-0/cert.pem", KeyPath: "/run/echo-0/key.pem", CAPath: "/run/ca.pem",
 		Inbound:  &Inbound{AppIP: "127.0.0.2", AppPort: 8080, Callers: []string{"spiffe://tare.local/load"}},
 		Outbound: sampleOutbound("users", "orders"),

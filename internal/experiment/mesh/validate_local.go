@@ -130,6 +130,12 @@ func (v localPart) sidecar(s Sidecar, control map[string]ControlContext) {
 		v.template(fmt.Sprintf("%s.args[%d]", at, i), arg, samples)
 	}
 	v.template(at+".config", s.Config, samples)
+	for _, name := range slices.Sorted(maps.Keys(s.Files)) {
+		if !label.MatchString(name) {
+			v.report(at+".files."+name, fmt.Sprintf("found %q, expected lower-case letters, digits and -", name), "")
+		}
+		v.template(at+".files."+name, s.Files[name], samples)
+	}
 	if c := s.Counters; c != nil {
 		if err := c.problem(); err != nil {
 			v.report(at+".counters", err.Error(), hint.Of(err))
@@ -143,7 +149,10 @@ func (v localPart) sidecar(s Sidecar, control map[string]ControlContext) {
 // withOptions is a sample with the options of the sidecar.
 func withOptions(sample any, s Sidecar) any {
 	ctx, _ := sample.(SidecarContext)
-	ctx.Options = s.Chosen()
+	ctx.Options, ctx.Files = s.Chosen(), map[string]string{}
+	for name := range s.Files {
+		ctx.Files[name] = "/run/" + name
+	}
 	return ctx
 }
 

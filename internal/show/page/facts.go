@@ -131,6 +131,9 @@ func provenance(s Source) []entry {
 	if setup.Seed != 0 {
 		add("Seed", fmt.Sprint(setup.Seed), false)
 	}
+	for _, line := range report.VerifiedLines(s.Report) {
+		add("Verified", line, false)
+	}
 	add("Method", string(s.Report.Method), false)
 	add("Command", strings.Join(e.Command, " "), true)
 	if s.Report.Method == compare.Paired { // others are imports

@@ -33,6 +33,9 @@ func headerSection(t text) {
 	for _, name := range slices.Sorted(maps.Keys(r.Setup.Variants)) {
 		t.page.prose("Variant " + name + ": " + r.Setup.Variants[name])
 	}
+	for _, line := range VerifiedLines(r) {
+		t.page.prose(line)
+	}
 }
 
 // trialsSentence is the number of trials, and of lost trials.

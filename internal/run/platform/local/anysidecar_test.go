@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/fetch"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -138,10 +139,22 @@ func servedAt(path string) func(context.Context, string) (string, string, error)
 // Shipped proxies pass every check with the real programs, for a chain of services with two replicas, and their worker processes are
 // tasks of the data plane.
 func TestShippedProxies(t *testing.T) {
-	for _, name := range []string{"nginx", "haproxy", "caddy"} {
+	for _, name := range []string{"nginx", "haproxy", "caddy", "traefik"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path, libraries := programtest.Server(t, name)
+			var path, libraries string
+			if name == "traefik" {
+				if testing.Short() {
+					t.Skip("may download Traefik")
+				}
+				found, err := fetch.Find(t.Context(), name, fetch.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				path = found.Path
+			} else {
+				path, libraries = programtest.Server(t, name)
+			}
 			m := load(t, name)
 			local := *m.Local
 			local.Sidecar.Environment = maps.Clone(local.Sidecar.Environment)
@@ -164,7 +177,7 @@ func TestShippedProxies(t *testing.T) {
 					counted[c.Unknown == ""]++
 				}
 			}
-			if got, want := fmt.Sprint(counted), map[string]string{"nginx": "map[false:2 true:2]", "haproxy": "map[true:8]", "caddy": "map[]"}[name]; got != want {
+			if got, want := fmt.Sprint(counted), map[string]string{"nginx": "map[false:2 true:2]", "haproxy": "map[true:8]", "caddy": "map[]", "traefik": "map[]"}[name]; got != want {
 				t.Errorf("known counts: %s, want %s", got, want)
 			}
 			tasks, err := d.Tasks(t.Context())
@@ -177,7 +190,7 @@ func TestShippedProxies(t *testing.T) {
 					data++
 				}
 			}
-			if want := map[string]int{"nginx": 6, "haproxy": 3, "caddy": 3}[name]; data != want {
+			if want := map[string]int{"nginx": 6, "haproxy": 3, "caddy": 3, "traefik": 3}[name]; data != want {
 				t.Errorf("%d processes of the data plane, want %d", data, want)
 			}
 		})

@@ -29,7 +29,8 @@ type counterNames struct {
 }
 
 // counterNames returns the names of a pod's counters. With a process for each listener they begin with the container.
-func (p *pod) counterNames(local *mesh.Local) (counterNames, error) {
+func (p *pod) counterNames() (counterNames, error) {
+	local := p.local
 	c, err := local.Counters(p.sidecar)
 	names := counterNames{Counters: c}
 	if err != nil || !local.Verify.Counts() {
@@ -72,17 +73,13 @@ func (n counterNames) all() (all []string) {
 }
 
 // counters reads the counters of a pod's sidecar by their names.
-func (p *pod) counters(ctx context.Context, local *mesh.Local) (map[string]int64, error) {
-	if !local.Sidecar.PerListener() {
-		names, err := p.counterNames(local)
-		if err != nil {
-			return nil, err
-		}
-		return p.sources[sidecarContainer].counters(ctx, names.all())
-	}
-	names, err := p.counterNames(local)
+func (p *pod) counters(ctx context.Context) (map[string]int64, error) {
+	names, err := p.counterNames()
 	if err != nil {
 		return nil, err
+	}
+	if !p.local.Sidecar.PerListener() {
+		return p.sources[sidecarContainer].counters(ctx, names.all())
 	}
 	all := map[string]int64{}
 	for _, container := range slices.Sorted(maps.Keys(p.sources)) {

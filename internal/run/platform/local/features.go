@@ -23,7 +23,7 @@ func (v *verifier) featureFlows(pods []*pod, calls map[string]called, visits cal
 		all[i].parts = append(all[i].parts, part{p, counter})
 	}
 	for _, p := range pods {
-		names, err := p.counterNames(v.layout.spec.Mesh.Local)
+		names, err := p.counterNames()
 		if err != nil {
 			return nil, err
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/app"
-	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
@@ -109,7 +108,7 @@ func (v *verifier) proxyFlows(pods []*pod, calls map[string]called, visits calle
 	shaken := flow{name: "TLS handshakes into the sidecar of " + service, want: visits.atLeast(), sidecars: true, atLeast: true, hint: tlsHint}
 	var out, shook []flow
 	for i, p := range pods {
-		names, err := p.counterNames(v.layout.spec.Mesh.Local)
+		names, err := p.counterNames()
 		if err != nil || names.joint {
 			return nil, err
 		}
@@ -184,13 +183,13 @@ type reading struct {
 	missing string // a counter that does not exist
 }
 
-func readAll(ctx context.Context, local *mesh.Local, flows []flow) ([]reading, error) {
+func readAll(ctx context.Context, flows []flow) ([]reading, error) {
 	sidecars := map[*pod]map[string]int64{}
 	apps := map[*pod]int64{}
 	all := make([]reading, len(flows))
 	for i, f := range flows {
 		for _, p := range f.parts {
-			if err := p.fetch(ctx, local, sidecars, apps); err != nil {
+			if err := p.fetch(ctx, sidecars, apps); err != nil {
 				return nil, err
 			}
 			v, ok := apps[p.pod]
@@ -211,9 +210,9 @@ func readAll(ctx context.Context, local *mesh.Local, flows []flow) ([]reading, e
 }
 
 // fetch reads a pod's counters once for all flows.
-func (p part) fetch(ctx context.Context, local *mesh.Local, sidecars map[*pod]map[string]int64, apps map[*pod]int64) (err error) {
+func (p part) fetch(ctx context.Context, sidecars map[*pod]map[string]int64, apps map[*pod]int64) (err error) {
 	if _, done := sidecars[p.pod]; !done && len(p.pod.sources) > 0 {
-		if sidecars[p.pod], err = p.pod.counters(ctx, local); err != nil {
+		if sidecars[p.pod], err = p.pod.counters(ctx); err != nil {
 			return fmt.Errorf("%s: %w", p.pod.name, err)
 		}
 	}
@@ -229,14 +228,14 @@ func (p part) fetch(ctx context.Context, local *mesh.Local, sidecars map[*pod]ma
 
 // settle reads the counters until all flows hold or the limit is over: a proxy may count a request
 // after its answer.
-func settle(ctx context.Context, local *mesh.Local, limit time.Duration, flows []flow, before []reading) ([]reading, error) {
-	return readUntil(ctx, local, limit, flows, func(after []reading) bool { return allHold(flows, before, after) })
+func settle(ctx context.Context, limit time.Duration, flows []flow, before []reading) ([]reading, error) {
+	return readUntil(ctx, limit, flows, func(after []reading) bool { return allHold(flows, before, after) })
 }
 
 // rest reads the counters until two readings are equal or the limit is over.
-func rest(ctx context.Context, local *mesh.Local, limit time.Duration, flows []flow) ([]reading, error) {
+func rest(ctx context.Context, limit time.Duration, flows []flow) ([]reading, error) {
 	var last []reading
-	return readUntil(ctx, local, limit, flows, func(now []reading) bool {
+	return readUntil(ctx, limit, flows, func(now []reading) bool {
 		same := slices.Equal(now, last)
 		last = now
 		return same
@@ -244,9 +243,9 @@ func rest(ctx context.Context, local *mesh.Local, limit time.Duration, flows []f
 }
 
 // readUntil returns the first readings that are done, or the last ones within the limit.
-func readUntil(ctx context.Context, local *mesh.Local, limit time.Duration, flows []flow, done func([]reading) bool) (last []reading, err error) {
+func readUntil(ctx context.Context, limit time.Duration, flows []flow, done func([]reading) bool) (last []reading, err error) {
 	err = wait.Within(ctx, limit, 10*adminPause, func(context.Context) error {
-		now, err := readAll(ctx, local, flows) // a reading that has begun is not cut short
+		now, err := readAll(ctx, flows) // a reading that has begun is not cut short
 		if err != nil {
 			return wait.Stop(err)
 		}

@@ -28,6 +28,7 @@ type pod struct {
 	stand    *standIn                  // answers before the application starts, nil without a sidecar
 	beside   *pod                      // the process beside the program, for its counter
 	admin    *admin                    // nil without an admin interface like Envoy's
+	local    *mesh.Local               // definition of the sidecar, nil without one
 	sources  map[string]counters       // of the sidecar, by container
 	admins   map[string]string         // addresses for admin interfaces, by container
 	inbound  netip.AddrPort            // the sidecar's inbound listener
@@ -53,7 +54,7 @@ func (l *layout) newPod(name, service string) (*pod, error) {
 		return nil, fmt.Errorf("find an address for %s: %w", name, err)
 	}
 	of, _ := l.spec.Topology.Service(service)
-	return &pod{name: name, service: service, ip: ip, host: l.spec.OwnHost(of), outbound: map[string]netip.AddrPort{}, sources: map[string]counters{}, admins: map[string]string{}}, nil
+	return &pod{name: name, service: service, ip: ip, host: l.spec.OwnHost(of), local: l.spec.Mesh.Local, outbound: map[string]netip.AddrPort{}, sources: map[string]counters{}, admins: map[string]string{}}, nil
 }
 
 // urls are the URLs of a service for a pod: its own sidecar, or each replica.

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
@@ -96,6 +98,11 @@ func (o *ownPrograms) awaitReady(ctx context.Context, p *pod, process *proc.Proc
 		case exited(process):
 			return wait.Stop(ended(id, process))
 		}
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			if other := otherProtocol(ctx, p); other != nil {
+				return wait.Stop(fmt.Errorf("start %s: %w", id, other))
+			}
+		}
 		var refused *net.OpError
 		if !errors.As(err, &refused) {
 			elsewhere = time.Time{}
@@ -175,8 +182,40 @@ func ready(ctx context.Context, p *pod) error {
 		return err
 	}
 	_ = resp.Body.Close()
+	if resp.StatusCode == http.StatusBadRequest { // a server's answer to a request without TLS
+		if other := otherProtocol(ctx, p); other != nil {
+			return other
+		}
+	}
 	if p.own.Ready != "" && (resp.StatusCode < 200 || resp.StatusCode > 399) {
 		return fmt.Errorf("GET %s is answered with %s", p.own.Ready, resp.Status)
+	}
+	return nil
+}
+
+// ErrHTTP2 is wrapped by the error of a program that serves HTTP/2 and not HTTP/1.1.
+var ErrHTTP2 = hint.New("choose --protocol http2, or in a file factors: {protocol: [http2]}", "it speaks HTTP/2 on its port, and not HTTP/1.1")
+
+// otherProtocol returns the error of a program that is expected to speak HTTP/1.1 and answers TLS or HTTP/2, nil for any other.
+func otherProtocol(ctx context.Context, p *pod) error {
+	if p.protocol != app.HTTP1 && p.protocol != "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	over := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // only the handshake is of interest
+	if c, err := over.DialContext(ctx, "tcp", p.app.String()); err == nil {
+		_ = c.Close()
+		return hint.New("let it serve plain HTTP: sidecars are measured before it, and add the encryption", "it speaks TLS on its port")
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, rootURL(p.app), nil)
+	if err != nil {
+		return nil
+	}
+	transport := &http.Transport{DisableKeepAlives: true, Protocols: protocols(2)}
+	if resp, err := transport.RoundTrip(r); err == nil {
+		_ = resp.Body.Close()
+		return ErrHTTP2
 	}
 	return nil
 }

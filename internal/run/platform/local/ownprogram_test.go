@@ -307,3 +307,37 @@ func TestRunningProgram(t *testing.T) {
 		t.Errorf("a stopped server: %v", err)
 	}
 }
+
+// A program that speaks TLS or HTTP/2 is named at once, by any of the ways in which servers answer plain HTTP/1.1.
+func TestOwnProgramOfAnotherProtocol(t *testing.T) {
+	programtest.Installed(t, "node", programtest.ServersScript)
+	const key = "{key: fs.readFileSync('key.pem'), cert: fs.readFileSync('cert.pem')}"
+	for name, test := range map[string]struct {
+		program, want string
+		http2         bool
+	}{
+		"TLS":          {"const fs = require('fs'); require('https').createServer(" + key + ", (q, a) => a.end('ok')).listen(+process.argv[1], '127.0.0.1')", "it speaks TLS on its port", false},
+		"HTTP/2 + TLS": {"const fs = require('fs'); require('http2').createSecureServer(" + key + ", (q, a) => a.end('ok')).listen(+process.argv[1], '127.0.0.1')", "it speaks TLS on its port", false},
+		"HTTP/2":       {"require('http2').createServer((q, a) => a.end('ok')).listen(+process.argv[1], '127.0.0.1')", "it speaks HTTP/2 on its port", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			a, err := newAuthority()
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := a.issue("spiffe://test/server")
+			if err == nil {
+				err = write(c, filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = deployOwn(t, Options{}, specOf(t, "none", app.Service{Name: "web", Own: app.Own{Command: []string{"node", "-e", test.program, "${port}"}, Dir: dir}}))
+			if err == nil || !strings.Contains(err.Error(), test.want) || hint.Of(err) == "" || errors.Is(err, ErrHTTP2) != test.http2 {
+				t.Errorf("%v (%s), want %q", err, hint.Of(err), test.want)
+			}
+		})
+	}
+}

@@ -157,7 +157,7 @@ func (px *proxies) run(ctx context.Context, p *pod, one sidecarProcess, again fu
 				return err
 			}
 			p.sources[one.container] = source
-			_, err := p.counters(ctx, px.layout.spec.Mesh.Local)
+			_, err := p.counters(ctx)
 			return err
 		})
 	}
@@ -293,11 +293,11 @@ func (px *proxies) MeshCounters(ctx context.Context) (map[string]map[string]int6
 		if running == nil || len(p.sidecar.Outbound) == 0 || len(p.sources) == 0 {
 			continue
 		}
-		names, err := p.counterNames(px.layout.spec.Mesh.Local)
+		names, err := p.counterNames()
 		if err != nil {
 			return nil, err
 		}
-		values, err := p.counters(ctx, px.layout.spec.Mesh.Local)
+		values, err := p.counters(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.name, err)
 		}

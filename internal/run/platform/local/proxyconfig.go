@@ -55,6 +55,16 @@ func (px *proxies) writeConfig(ctx context.Context, p *pod, again bool) error {
 			return err
 		}
 	}
+	files, err := local.Sidecar.RenderFiles(p.sidecar)
+	if err != nil {
+		return err
+	}
+	p.sidecar.Files = map[string]string{}
+	for name, text := range files {
+		if p.sidecar.Files[name], err = px.workspace.keep(p.name+"-sidecar-"+name+".yaml", text); err != nil {
+			return err
+		}
+	}
 	_, config, err := local.Sidecar.Render(p.sidecar)
 	if err == nil && local.Sidecar.Bootstrap != nil {
 		config, err = px.bootstrap(ctx, p)

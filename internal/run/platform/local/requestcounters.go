@@ -93,9 +93,9 @@ func (rc *requestCounters) sidecar(ctx context.Context, p *pod) []balance.Count 
 			c.from.Instance, c.from.Unknown = c.from.Instance+" "+other.Instance, other.Unknown
 		}
 	}
-	names, err := p.counterNames(rc.layout.spec.Mesh.Local)
+	names, err := p.counterNames()
 	if err == nil && c.known() && len(p.sources) > 0 {
-		c.values, err = p.counters(ctx, rc.layout.spec.Mesh.Local)
+		c.values, err = p.counters(ctx)
 	}
 	if err != nil {
 		c.from.Unknown = err.Error()

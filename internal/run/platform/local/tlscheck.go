@@ -101,7 +101,7 @@ func (v *verifier) checkRefusals(ctx context.Context, p *pod) []check.Check {
 // certificate. Then the mesh's policy refused it, and no other failure. Without a counter in the
 // mesh's definition there is no check.
 func (v *verifier) denied(ctx context.Context, p *pod, service string) func() []check.Check {
-	names, err := p.counterNames(v.layout.spec.Mesh.Local)
+	names, err := p.counterNames()
 	if err == nil && (service == "" || names.Denied == "") {
 		return func() []check.Check { return nil }
 	}
@@ -109,12 +109,12 @@ func (v *verifier) denied(ctx context.Context, p *pod, service string) func() []
 		hint: "the mesh's policy is not in force; see the proxies' configurations and logs in the trial's provenance directory"}
 	var before []reading
 	if err == nil {
-		before, err = readAll(ctx, v.layout.spec.Mesh.Local, []flow{f})
+		before, err = readAll(ctx, []flow{f})
 	}
 	return func() []check.Check {
 		var after []reading
 		if err == nil {
-			after, err = settle(ctx, v.layout.spec.Mesh.Local, v.settle, []flow{f}, before)
+			after, err = settle(ctx, v.settle, []flow{f}, before)
 		}
 		if err != nil {
 			return []check.Check{{Name: f.name, Detail: err.Error(), Hint: f.hint}}

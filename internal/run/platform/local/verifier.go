@@ -62,7 +62,7 @@ func (v *verifier) Verify(ctx context.Context, probe platform.Probe) (done platf
 	}
 	answers, seen := v.probe(ctx, probe, requests)
 	checks := append(slices.Clone(v.proven), answers)
-	after, err := settle(ctx, v.layout.spec.Mesh.Local, v.settle, flows, before)
+	after, err := settle(ctx, v.settle, flows, before)
 	if err != nil {
 		return done, err
 	}
@@ -88,9 +88,9 @@ func (v *verifier) Verify(ctx context.Context, probe platform.Probe) (done platf
 // it: then the counters of an earlier verification must rest.
 func (v *verifier) baseline(ctx context.Context, flows []flow) ([]reading, error) {
 	if v.refused {
-		return rest(ctx, v.layout.spec.Mesh.Local, v.settle, flows)
+		return rest(ctx, v.settle, flows)
 	}
-	return readAll(ctx, v.layout.spec.Mesh.Local, flows)
+	return readAll(ctx, flows)
 }
 
 func timedOut(err error) bool {

@@ -1,0 +1,85 @@
+package answer
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/result/balance"
+)
+
+// Verified is how the traffic of meshes through their proxies was verified, in every valid trial.
+type Verified struct {
+	Meshes []string `json:"meshes"`
+	// Counters of the proxies agree with the requests of the load.
+	Counters bool `json:"counters"`
+	// Nonces: random answers came through the proxies before the load.
+	Nonces bool `json:"nonces,omitempty"`
+	// Sockets: the kernel showed no connection past the proxies during the load.
+	Sockets bool `json:"sockets,omitempty"`
+	// Served: the application counts its requests.
+	Served bool `json:"served,omitempty"`
+}
+
+// verified returns the proof of each mesh with a data plane. Meshes with the same proof are together.
+func verified(run *compare.Run) (all []Verified) {
+	proofs := map[string]Verified{}
+	var names []string
+	for i := range run.Records {
+		r := &run.Records[i]
+		name, named := r.Factors[experiment.MeshFactor].(string)
+		if !r.Valid || !named || !slices.ContainsFunc(r.Tasks, func(t result.TaskUsage) bool { return t.Plane == metric.Data }) {
+			continue
+		}
+		p, was := proofOf(r), proofs[name]
+		if was.Meshes == nil {
+			names = append(names, name)
+		} else {
+			p.Counters, p.Nonces, p.Sockets, p.Served = p.Counters && was.Counters, p.Nonces && was.Nonces, p.Sockets && was.Sockets, p.Served && was.Served
+		}
+		p.Meshes = []string{name}
+		proofs[name] = p
+	}
+	for _, name := range names {
+		p := proofs[name]
+		i := slices.IndexFunc(all, func(o Verified) bool {
+			return o.Counters == p.Counters && o.Nonces == p.Nonces && o.Sockets == p.Sockets && o.Served == p.Served
+		})
+		if i < 0 {
+			all = append(all, p)
+		} else {
+			all[i].Meshes = append(all[i].Meshes, name)
+		}
+	}
+	return all
+}
+
+// proofOf returns the proof of one trial.
+func proofOf(r *result.Record) (p Verified) {
+	has := func(prefix string) bool {
+		for _, c := range r.Checks {
+			if strings.HasPrefix(c.Name, prefix) {
+				return c.OK
+			}
+		}
+		return false
+	}
+	p.Nonces, p.Sockets = has("nonce through "), has("connections to the application of ")
+	_, p.Counters = countedProxied(r)
+	if r.Balance == nil {
+		return p
+	}
+	for _, f := range r.Balance.Flows {
+		switch {
+		case f.Unknown != "":
+		case f.Point == balance.Served:
+			p.Served = true
+		case f.Point != balance.Sent && f.Unit != balance.Requests:
+			p.Counters = true // a proxy of connections
+		}
+	}
+	return p
+}

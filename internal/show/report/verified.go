@@ -1,0 +1,29 @@
+package report
+
+import (
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/answer"
+)
+
+// VerifiedLines are sentences about proxies without counters: how their traffic was verified.
+func VerifiedLines(r *answer.Report) (lines []string) {
+	for _, v := range r.Verified {
+		var by []string
+		if v.Nonces {
+			by = append(by, "random answers before the load")
+		}
+		if v.Sockets {
+			by = append(by, "the kernel's sockets during it")
+		}
+		if v.Counters || len(by) == 0 {
+			continue
+		}
+		line := "Traffic through " + strings.Join(v.Meshes, ", ") + " is verified by " + strings.Join(by, " and ") + ": no counters of the proxy."
+		if !v.Served {
+			line += " Your program has none either: requests that the proxy answers itself under load, or repeats, are not detected."
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
