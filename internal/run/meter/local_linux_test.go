@@ -243,6 +243,48 @@ func TestThreadsThatEndedCount(t *testing.T) {
 	}
 }
 
+// CPU of children that ended between two readings counts to the process that started them, as its shell reports it.
+func TestChildrenThatEndedCount(t *testing.T) {
+	const script = `read go; for n in 1 2 3; do (i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done); done; times; read end`
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
+	m := newLocal(t)
+	task := platform.Task{Task: mesh.Task{ID: "sh"}, PID: cmd.Process.Pid, Parent: true}
+	before := look(t, m, meter.Clocks, task).Tasks["sh"]
+	fmt.Fprintln(in)
+	lines := bufio.NewScanner(out)
+	for n := 0; n < 2 && lines.Scan(); n++ { // the shell's own times, and its children's
+	}
+	after := look(t, m, meter.Clocks, task).Tasks["sh"]
+	task.Parent = false
+	own := look(t, m, meter.Clocks, task).Tasks["sh"]
+	children := time.Duration(0)
+	for _, text := range strings.Fields(lines.Text()) {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		children += d
+	}
+	counted := time.Duration(after.CPU - before.CPU)
+	t.Logf("%v counted, %v of it in the shell, %v of its children by the shell", counted, time.Duration(own.CPU), children)
+	const tick = 10 * time.Millisecond
+	if children < 2*tick || counted < children-3*tick || counted > children+time.Duration(own.CPU)+3*tick {
+		t.Errorf("%v counted, want %v of children and what the shell used itself", counted, children)
+	}
+}
+
 func TestDepths(t *testing.T) {
 	b, m := startBurner(t), newLocal(t)
 	r := look(t, m, meter.Full, b.task()).Tasks["burner"]

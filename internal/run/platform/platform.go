@@ -189,6 +189,8 @@ type Task struct {
 	Node string `json:"-"`             // of a cluster
 	// Restarted: it was started when a fault healed, so its counters began at 0.
 	Restarted bool `json:"restarted,omitempty"`
+	// Parent: CPU of its ended children is its own. tare's programs start none.
+	Parent bool `json:"-"`
 }
 
 // Watcher reports tasks that exit by themselves. Tasks that [TaskFaults] ends are not watched any more.

@@ -62,7 +62,7 @@ func descendants(known []platform.Task, add func(others map[int]bool)) ([]descen
 		// At most as many steps as processes: the tree is read while it changes.
 		for at, steps := n.parent, 0; at > 1 && !others[at] && steps < len(tree); at, steps = tree[at].parent, steps+1 {
 			if ancestor, ok := tasks[at]; ok {
-				found = append(found, descendant{platform.Task{Task: ancestor.Task, PID: p.PID}, n.name})
+				found = append(found, descendant{platform.Task{Task: ancestor.Task, PID: p.PID, Parent: ancestor.Parent}, n.name})
 				break
 			}
 		}

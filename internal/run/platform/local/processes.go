@@ -122,7 +122,7 @@ func (ps *processes) adopt(task mesh.Task, pid int) {
 	if slices.ContainsFunc(ps.adopted, func(t platform.Task) bool { return t.ID == task.ID }) {
 		task.ID = fmt.Sprintf("%s-%d", task.ID, pid)
 	}
-	ps.adopted = append(ps.adopted, platform.Task{PID: pid, Task: ps.attribute(task)})
+	ps.adopted = append(ps.adopted, platform.Task{PID: pid, Task: ps.attribute(task), Parent: true})
 }
 
 // closed reports whether the deployment is removed, or being removed.
@@ -145,7 +145,7 @@ func (ps *processes) tasks(ctx context.Context) ([]platform.Task, error) {
 		select {
 		case <-p.Done():
 		default:
-			tasks = append(tasks, platform.Task{PID: p.PID, Task: p.task, Restarted: p.restarted})
+			tasks = append(tasks, platform.Task{PID: p.PID, Task: p.task, Restarted: p.restarted, Parent: p.Mark() != ""})
 		}
 	}
 	tasks = append(tasks, ps.adopted...)
@@ -162,7 +162,7 @@ func (ps *processes) tasks(ctx context.Context) ([]platform.Task, error) {
 			if !ok {
 				continue // of another deployment
 			}
-			t.Task = owner
+			t.Task, t.Parent = owner, true
 		}
 		if t.Plane == metric.Harness {
 			t.Pod, t.Container = "", o.name
