@@ -211,7 +211,7 @@ func TestApplicationOfTheWrongSize(t *testing.T) {
 func TestApplicationThatExits(t *testing.T) {
 	_, spec, err := deploy(t, Options{edit: func(i *app.Instance) { i.Status = 42 }}, load(t, "none"))
 	var exit *proc.ExitError
-	if !errors.As(err, &exit) || !strings.Contains(err.Error(), "echo-0/app is gone") || !strings.Contains(err.Error(), "status 42 is not from 200 to 599") {
+	if !errors.As(err, &exit) || !strings.Contains(err.Error(), "echo-0/app is gone") || !strings.Contains(err.Error(), "42 is not from 200 to 599") {
 		t.Fatalf("got %v", err)
 	}
 	if h := hint.Of(err); !strings.Contains(h, filepath.Join(spec.Provenance, "echo-0-app.log")) {
