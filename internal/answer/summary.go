@@ -25,6 +25,7 @@ func reportWarnings(run *compare.Run, r *Report) []figures.Warning {
 	ws = append(ws, lostTrials(run, r.Count)...)
 	ws = append(ws, short(r.Treatments)...)
 	ws = append(ws, memoryGrows(r.Treatments)...)
+	ws = append(ws, outsideDiffers(r.Comparisons)...)
 	ws = append(ws, r.Stopping.warnings()...)
 	var t figures.Tally
 	for _, trial := range r.Trials {

@@ -2,11 +2,17 @@ package cli
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/base/programtest"
+	"github.com/tare-mesh/tare/internal/figures"
+	"github.com/tare-mesh/tare/internal/metric"
 )
 
 // A proxy in Python that copies bytes and burns 200 µs of CPU for each request: listen, upstream, mode. It burns before it forwards
@@ -101,5 +107,58 @@ meshes:
 		if d := *c.Difference; *d.High < burnt || mode != "children" && d.Estimate > 1.5*burnt || mode == "children" && *d.Low < 2*burnt {
 			t.Errorf("%s: measured %.0f [%.0f, %.0f] µs, burnt %.0f", mode, d.Estimate, *d.Low, *d.High, burnt)
 		}
+	}
+}
+
+// Work that a process outside the trial does for a treatment is no cost of it. The report names the treatment.
+func TestForeignProxyWorksElsewhere(t *testing.T) {
+	python := programtest.Installed(t, "python3", "apt install python3")
+	dir := t.TempDir()
+	elsewhere, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { elsewhere.Close() })
+	go func() { // 2 ms of CPU for each request
+		for b := make([]byte, 1); ; {
+			if _, _, err := elsewhere.ReadFrom(b); err != nil {
+				return
+			}
+			for until := time.Now().Add(2 * time.Millisecond); time.Now().Before(until); {
+			}
+		}
+	}()
+	program := strings.Replace(burningProxy, "def work():\n", "away = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\ndef work():\n    if mode == \"elsewhere\": away.sendto(b\"x\", address(sys.argv[4]))\n", 1)
+	if err := os.WriteFile(filepath.Join(dir, "burning.py"), []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf(`apiVersion: tare.dev/v1beta1
+kind: Experiment
+metadata: {name: elsewhere}
+factors: {mesh: [plain, elsewhere], rate: [100], connections: [4]}
+load: {arrivals: constant}
+baseline: {mesh: plain}
+order: interleaved
+control: true
+blocks: 8
+phases: {warmup: 500ms, measure: 2s, drain: 1s}
+validity: {rateShortfall: 0.5, lateness: 5s}
+meshes:
+  plain: {sidecar: {dir: %[1]q, command: [%[2]q, burning.py, "${listen}", "${upstream}", plain]}}
+  elsewhere: {sidecar: {dir: %[1]q, command: [%[2]q, burning.py, "${listen}", "${upstream}", elsewhere, %[3]q]}}
+`, dir, python, elsewhere.LocalAddr())
+	file := filepath.Join(dir, "elsewhere.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, _ := carriedOut(t, file)
+	c, ok := r.Find("elsewhere", metric.OutsideCPU)
+	if !ok || c.Difference == nil || c.Difference.High == nil || *c.Difference.High < 4000 {
+		t.Errorf("outside the trial: %+v, want 4000 µs a request", c.Difference)
+	}
+	if !slices.ContainsFunc(r.Warnings, func(w figures.Warning) bool {
+		return w.Code == "outside-differs" && strings.Contains(w.Message, "elsewhere by +")
+	}) {
+		t.Errorf("no warning names the treatment: %+v, %s", c.Difference, c.Verdict)
 	}
 }

@@ -39,6 +39,9 @@ func trialFigures(r *result.Record, published bool) *figures {
 	if r.Load == nil || r.Load.Slices == nil { // else it had other treatments too
 		nodeFigures(f, r.Node)
 	}
+	if r.Outside != nil && r.Load != nil && r.Load.Completed > 0 {
+		f.set(metric.OutsideCPU, float64(*r.Outside)/1e3/float64(r.Load.Completed))
+	}
 	idleFigures(f, r)
 	idleMemory(f, r)
 	growthFigures(f, r, seconds)

@@ -41,6 +41,7 @@ const (
 	MeshRetries            = "mesh_retries"
 	MeshTimeouts           = "mesh_timeouts"
 	NodeCPU                = "node_cpu_cores"
+	OutsideCPU             = "outside_cpu_us_per_request"
 	ProbeTime              = "probe_us"
 )
 
@@ -170,6 +171,8 @@ var rows = []Row{
 		Source: Mesh, Title: "mesh timeouts", Heads: [2]string{"mesh", "timeouts"}},
 	{Name: NodeCPU, Unit: "cores", Better: LowerIsBetter, Doc: "CPU time of the whole machine, everything on it included",
 		Source: Machine, Sampled: true, SpeedSensitive: true, Title: "CPU of the whole machine"},
+	{Name: OutsideCPU, Unit: "us", Better: LowerIsBetter, Doc: "CPU time of this machine that no process of the run used, while the trial had the load, per answered request",
+		Source: Machine, SpeedSensitive: true, Title: "CPU/request outside the trial", Heads: [2]string{"CPU/request", "outside, µs"}},
 	{Name: ProbeTime, Unit: "us", Better: Neither, Doc: "CPU time of the calibration probe's fixed work, mean of before and after the load: the slowness of the processors",
 		Source: Probe, Title: "calibration probe"},
 }

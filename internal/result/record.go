@@ -44,7 +44,8 @@ type Record struct {
 	Load    *Load          `json:"load,omitempty"`
 	Tasks   []TaskUsage    `json:"tasks,omitempty"`
 	Node    *NodeUsage     `json:"node,omitempty"`
-	Edges   int            `json:"edges,omitempty"` // calls per request between services, the entry included
+	Outside *int64         `json:"outsideCPU,omitempty"` // CPU of this machine that no process of the run used while the trial had the load, ns, absent on clusters
+	Edges   int            `json:"edges,omitempty"`      // calls per request between services, the entry included
 
 	// Faults that were injected, in that order, and the expectations of the trial.
 	Faults       []Fault          `json:"faults,omitempty"`

@@ -73,6 +73,15 @@ const (
 	clockSpread = 20 * time.Microsecond
 )
 
+// Busy implements [Busy].
+func (l *Local) Busy() (int64, error) {
+	node, err := l.node()
+	if err != nil {
+		return 0, err
+	}
+	return node.Busy, nil
+}
+
 // readClock reads the CPU time of a process with all its threads, ended ones included, in
 // nanoseconds. The reader may be interrupted between the clock and its time stamp, so the tightest
 // of several tries is used.

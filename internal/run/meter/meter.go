@@ -100,6 +100,12 @@ type Meter interface {
 	Follower() Follower
 }
 
+// Busy is a meter of this machine, which reads its total apart.
+type Busy interface {
+	// Busy is the CPU time of the machine since boot without idle time, ns.
+	Busy() (int64, error)
+}
+
 // KubeletRefresh is the longest counter refresh interval of kubelets on most clusters. A plan counts with it:
 // the plan must not need a cluster.
 const KubeletRefresh = 16 * time.Second

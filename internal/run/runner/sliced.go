@@ -26,6 +26,7 @@ type sliceReader struct {
 	deferral time.Duration // [Timing.Deferral]
 	members  []*sliceMember
 	late     []time.Duration // of the readings, after the instants at which they were due
+	outside  *outside
 }
 
 // sliceMember is one trial of the round.
@@ -42,8 +43,11 @@ type sliceMember struct {
 	tail       tail
 	idleBefore idleUses // before its load
 	shown      shown
-	paced      bool                      // the readings were estimated after the last slice
-	memory     map[string]result.Reading // the latest readings with resident memory, by task ID
+	outside    int64 // CPU outside the run in its slices, ns
+	// outsideUnread: the CPU outside the run is not known in one of its slices.
+	outsideUnread bool
+	paced         bool                      // the readings were estimated after the last slice
+	memory        map[string]result.Reading // the latest readings with resident memory, by task ID
 }
 
 // shown is the use of own slices since the last sample that was emitted.
@@ -54,7 +58,7 @@ type shown struct {
 }
 
 func newSliceReader(m meter.Meter, s *roundSchedule, members []*trial) *sliceReader {
-	r := &sliceReader{meter: m, start: s.start, table: s.table, first: int(s.warmup / s.table.Length), window: idleWindow(s.measure), deferral: s.deferral}
+	r := &sliceReader{meter: m, outside: newOutside(m), start: s.start, table: s.table, first: int(s.warmup / s.table.Length), window: idleWindow(s.measure), deferral: s.deferral}
 	for _, t := range members {
 		r.members = append(r.members, t.sliced)
 	}
@@ -117,6 +121,9 @@ func (r *sliceReader) run(ctx context.Context) error {
 			}
 			idle = r.addReading(i, now, n, at) && idle
 		}
+		if n < len(edges) {
+			r.readOutside(r.first + n - 1)
+		}
 		if n >= len(edges) {
 			if idle {
 				return nil
@@ -159,6 +166,20 @@ func (m *sliceMember) readMemory(ctx context.Context, from meter.Meter) error {
 	m.memory = now.Tasks
 	m.trial.journal.memory.add(now.Tasks)
 	return nil
+}
+
+// readOutside adds the CPU outside the run in a slice to the owner of the slice.
+func (r *sliceReader) readOutside(slice int) {
+	var looks []meter.Look
+	var tasks [][]platform.Task
+	for _, m := range r.members {
+		looks, tasks = append(looks, m.last), append(tasks, m.tasks)
+	}
+	ns, ok := r.outside.since(looks, tasks)
+	if owner := r.owner(slice); owner >= 0 && slice >= r.first {
+		m := r.members[owner]
+		m.outside, m.outsideUnread = m.outside+ns, m.outsideUnread || !ok
+	}
 }
 
 // follow plans the readings, and takes them over as they are made.
@@ -295,6 +316,9 @@ func (t *trial) endSlices(ctx context.Context, r *sliceReader) error {
 	t.measurement.usage.use(m.tasks, begin, t.sampler.tasks, end)
 	t.measurement.times.keep(m.stages, t.measurement.times.read(ctx))
 	t.measurement.visits()
+	if r.outside.busy != nil && !m.outsideUnread {
+		t.journal.record.Outside = &m.outside
+	}
 	t.seen.readingsLate = r.late
 	return nil
 }

@@ -41,10 +41,26 @@ func (us *usage) use(first []platform.Task, begin meter.Look, then []platform.Ta
 		}
 	}
 	if begin.Node != nil && end.Node != nil {
+		us.outside(begin, end)
 		us.journal.record.Node = &result.NodeUsage{CPUs: us.setup.Dir.Environment().CPUs, Start: *begin.Node, End: *end.Node}
 		return
 	}
 	us.journal.nodeUnread(errors.Join(begin.NodeErr, end.NodeErr))
+}
+
+// outside records the CPU of this machine that no task used. Of slices the reader of slices records it.
+func (us *usage) outside(begin, end meter.Look) {
+	if _, here := us.setup.Meter.(meter.Busy); !here || us.load.inRound != nil {
+		return
+	}
+	ns := end.Node.Busy - begin.Node.Busy
+	for _, t := range us.journal.record.Tasks {
+		if t.Missing != "" {
+			return
+		}
+		ns -= t.End.CPU - t.Start.CPU
+	}
+	us.journal.record.Outside = &ns
 }
 
 // endedTasks returns the tasks that faults ended, by ID.

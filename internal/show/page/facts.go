@@ -134,6 +134,7 @@ func provenance(s Source) []entry {
 	for _, line := range report.VerifiedLines(s.Report) {
 		add("Verified", line, false)
 	}
+	add("Outside", report.OutsideLine(s.Report), false)
 	add("Method", string(s.Report.Method), false)
 	add("Command", strings.Join(e.Command, " "), true)
 	if s.Report.Method == compare.Paired { // others are imports

@@ -33,8 +33,10 @@ func headerSection(t text) {
 	for _, name := range slices.Sorted(maps.Keys(r.Setup.Variants)) {
 		t.page.prose("Variant " + name + ": " + r.Setup.Variants[name])
 	}
-	for _, line := range VerifiedLines(r) {
-		t.page.prose(line)
+	for _, line := range append(VerifiedLines(r), OutsideLine(r)) {
+		if line != "" {
+			t.page.prose(line)
+		}
 	}
 }
 
