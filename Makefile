@@ -35,7 +35,8 @@ listed      = $(shell $(GO) list $(1))$(if $(filter-out 0,$(.SHELLSTATUS)),$(err
 # All packages but KUBE; evaluated only where it is used, because listing packages takes a second.
 UNIT        = $(LONGEST) $(filter-out $(LONGEST),$(patsubst $(MODULE)%,.%,$(filter-out $(call listed,$(KUBE)),$(call listed,./...))))
 # Packages with goroutines that share state.
-RACED      := ./internal/base/fetch ./internal/base/proc ./internal/inside/... ./internal/load/... ./internal/run/runner ./internal/run/platform/local ./internal/show/live
+RACED      := ./internal/base/proc ./internal/inside/... ./internal/load/engine ./internal/load/http2 ./internal/load/http3 ./internal/load/portable \
+              ./internal/load/record ./internal/load/websocket ./internal/load/worker ./internal/run/runner ./internal/run/platform/local ./internal/show/live
 # The protocols share the engine's goroutines, so `make e2e` leaves out most of them there; `make race` has all.
 SAME       := ^Test(WebSocket|Redirects|IdleClose|Echo|GRPC|HTTP3|Status|BodyChecks|Name|Unix|Renewed|Template)
 # Tests with deadlines that a low priority beside clusters misses; `make race` has them.
@@ -228,6 +229,7 @@ e2e-all: export TIMEOUT := 60m
 e2e-all: build-kube ## make e2e, and what does not fit into it: docs/how-to/testing.md
 	@trap 'exit 130' INT; inputs=$$(GO='$(GO)' tools/istio-inputs.sh); failed=; part() { echo "part of e2e-all: $$1"; "$${@:2}" || failed+=" $$1;"; }; \
 	part 'programs of release tests' tools/release/install.sh; \
+	part 'unit tests, whose report has what the next part runs' env TARE_TEST_ALL= $(MAKE) --no-print-directory test; \
 	part 'e2e with all generators' $(MAKE) --no-print-directory e2e GENERATORS= JOBS=4 PARTS='programs $(CLUSTERS) $(ISTIO) e2e-waiting'; \
 	part 'tests that measure, alone' $(MAKE) --no-print-directory e2e-alone; \
 	part 'race detector' $(MAKE) --no-print-directory race; \

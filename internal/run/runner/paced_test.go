@@ -84,7 +84,7 @@ func TestRoundOfRefreshedCounters(t *testing.T) {
 			}
 			t.Parallel()
 			f := &fake{}
-			cfg, _ := fakeRun(t, strings.NewReplacer("[none, envoy]", "[none]", "blocks: 2", "blocks: 1\nslices: {length: 150ms}", "measure: 1s", "measure: 1500ms").Replace(fakeRoundText), f, "")
+			cfg, _ := fakeRun(t, strings.NewReplacer("[none, envoy]", "[none]", "blocks: 1", "blocks: 1\nslices: {length: 150ms}", "measure: 1s", "measure: 1500ms").Replace(fakeRoundText), f, "")
 			cfg.Dir.Plan().Slices.Length, cfg.Dir.Plan().Slices.Measure = c.length, 1
 			cfg.Experiment.Phases.Idle = experiment.Idle{CPU: 99, Deadline: 10 * experiment.Duration(time.Second)}
 			cfg.Platform.Deployer, cfg.Meter = quickRefreshPlatform{f}, &quickRefreshMeter{Meter: cfg.Meter, kept: map[string]result.Reading{}}

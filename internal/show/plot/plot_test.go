@@ -106,8 +106,11 @@ func TestEveryFormat(t *testing.T) {
 		t.Attr("short", "three figures")
 		drawn = drawn[:3]
 	}
-	for _, figure := range drawn {
+	for i, figure := range drawn {
 		for _, format := range Formats() {
+			if i > 2 && format != "svg" {
+				continue // the formats are drawn from the same marks
+			}
 			var a, b bytes.Buffer
 			err := Draw(&a, data(t, s), format, drawing(figure.ID))
 			if slices.Contains([]string{"capacity", "rate", "timeline", "memory", "changes", "history", "runs"}, figure.ID) { // one run, one rate, no seconds, and steady memory
