@@ -81,13 +81,6 @@ func TestInterruptedLoad(t *testing.T) {
 	}
 }
 
-func TestLoadWithARamp(t *testing.T) {
-	out, err := runLoadCommand(t, hello(t), "--ramp", "500ms@100,500ms@100-300", "--arrivals", "constant", "-d", "1s", "--warmup", "0s", "-H", "X-A: b")
-	if err != nil || !strings.Contains(out, "150 requests in ") {
-		t.Errorf("%v\n%s", err, out)
-	}
-}
-
 func TestLoadWithARampLastsAsLongAsTheRamp(t *testing.T) {
 	out, err := runLoadCommand(t, hello(t), "--ramp", "200ms@100,200ms@100-300", "--arrivals", "constant")
 	if err != nil || !strings.Contains(out, "60 requests in ") || !strings.Contains(out, " in 400ms,") {

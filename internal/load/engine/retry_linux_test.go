@@ -9,11 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/health"
-	"google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/keepalive"
-
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -126,36 +121,6 @@ func TestRetriesKeepTheirClock(t *testing.T) {
 		}
 		if least := 2 * slow.Seconds() * 1e3; test.class == load.OK && (r.ServiceMS.P50 < least || r.ResponseMS.P50 < least) {
 			t.Errorf("response %v, service %v: less than both attempts", r.ResponseMS, r.ServiceMS)
-		}
-	}
-}
-
-// TestGRPCMaxConnectionAge runs against grpc-go, which ends every connection soon.
-func TestGRPCMaxConnectionAge(t *testing.T) {
-	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := grpc.NewServer(grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: 20 * time.Millisecond, MaxConnectionAgeGrace: 20 * time.Second}))
-	grpc_health_v1.RegisterHealthServer(s, health.NewServer())
-	go func() { _ = s.Serve(l) }()
-	t.Cleanup(s.Stop)
-	for _, rate := range []float64{0, 2000} {
-		p := profileH2("http://" + l.Addr().String() + "/grpc.health.v1.Health/Check")
-		p.Protocol, p.Connections, p.Streams, p.Rate, p.Warmup, p.Measure = load.ProtocolGRPC, 4, 16, rate, 0, 2*brief
-		var reconnects int64
-		for range 20 { // a busy machine may do little in a brief window
-			r := mustRun(t, p)
-			if r.Requests == 0 || r.Classes[load.OK] != r.Requests {
-				t.Errorf("rate %v: %v, %v, %d reconnects, %d retried", rate, r.Classes, r.Errors, r.Reconnects, r.Retried)
-			}
-			if reconnects = r.Reconnects; reconnects > 0 {
-				break
-			}
-		}
-		if reconnects == 0 {
-			t.Errorf("rate %v: the server ended no connection", rate)
 		}
 	}
 }
