@@ -80,6 +80,7 @@ func TestUnconservedTreatmentOfARound(t *testing.T) {
 // A client that sends only while other treatments have the load is found too: the counters of a treatment are read
 // before and after all slices, and each of its requests is counted.
 func TestOutsideClientInSlicesOfOthers(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		mesh, want string
 		short      bool
