@@ -60,8 +60,8 @@ func TestSite(t *testing.T) {
 				t.Errorf("%s: %v", file, err)
 			}
 			_, row, _ := bytes.Cut(page, []byte(name+`.html">`))
-			row, _, _ = bytes.Cut(row, []byte("</tr>"))
-			if !regexp.MustCompile(`<code>[0-9A-Za-z.+-]+</code></td>\s*<td>20\d\d-\d\d-\d\d</td>`).Match(row) {
+			row, _, _ = bytes.Cut(row, []byte("</li>"))
+			if !regexp.MustCompile(`<code>[0-9A-Za-z.+-]+</code>, 20\d\d-\d\d-\d\d`).Match(row) {
 				t.Errorf("%s has no version and date", name)
 			}
 			if !bytes.Contains(page, []byte(file+`"`)) {

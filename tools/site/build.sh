@@ -26,11 +26,14 @@ src=bin/site-src
 rm -rf "$src" bin/site-current
 mkdir -p "$src/gallery" "$out"
 git ls-files -z -- ':(glob)*.md' docs examples LICENSE action.yml templates | xargs -0 cp --parents -t "$src"
+# The search finds guides before notes and decisions.
+for page in "$src"/docs/lab/*.md "$src"/docs/adr/*.md "$src/CHANGELOG.md"; do
+  sed -i '1i ---\nsearch:\n  boost: 0.2\n---\n' "$page"
+done
 cp tools/site/site.css tools/site/site.js "$src/"
 
 {
-  printf '# Gallery\n\nReports of real runs. Each page is one file, with its figures, tables and provenance.\n\n'
-  printf '| run | tare | date | command | results |\n|---|---|---|---|---|\n'
+  printf '# Gallery\n\nReports of real runs. Each page is one file, with its figures, tables and provenance.\n\n<div class="grid cards" markdown>\n'
   sed 's/#.*//; /^[[:space:]]*$/d' tools/site/gallery.txt | while IFS='|' read -r name title command archive; do
     name=$(xargs <<<"$name") archive=$(xargs <<<"$archive") title=$(trimmed "$title")
     [ -e "$archive" ] || { note "$name: $archive is missing: make gallery makes it, make pictures that of the quickstart"; exit 1; }
@@ -38,10 +41,15 @@ cp tools/site/site.css tools/site/site.js "$src/"
     tar -xf "$archive" -C "$run" --no-same-owner
     bin/tare report "$run" --format html -o "$src/gallery/$name.html" >&2
     cp "$archive" "$src/gallery/$file"
-    made=$(python3 -c 'import json, sys; e = json.load(open(sys.argv[1])); print("`" + e["tare"] + "`", "|", e["time"][:10])' "$run/environment.json")
+    made=$(python3 -c 'import json, sys; e = json.load(open(sys.argv[1])); print("`" + e["tare"] + "`,", e["time"][:10])' "$run/environment.json")
+    sentence=$(COLUMNS=1000 bin/tare report "$run" 2>/dev/null | head -1 | sed 's/[<>*_`]/\\&/g')
     rm -rf "$run"
-    printf '| [%s](gallery/%s.html) | %s | `%s` | [%s](gallery/%s) |\n' "$title" "$name" "$made" "$(trimmed "$command")" "$file" "$file"
+    figure=docs/pictures/$name.png
+    printf '\n-   **[%s](gallery/%s.html)**\n\n' "$title" "$name"
+    [ -e "$figure" ] && printf '    [![%s](%s)](gallery/%s.html)\n\n' "$title" "$figure" "$name"
+    printf '    %s\n\n    `%s`\n\n    %s, [results](gallery/%s)\n' "$sentence" "$(trimmed "$command")" "$made" "$file"
   done
+  printf '\n</div>\n'
   printf '\nThe debate has the data of the [Great Sidecar Debate](https://github.com/BuoyantIO/great-sidecar-debate): download them to repeat its command. `originals.tar` in its archive has the small ones of these files.\n'
   printf '\nUnpack an archive: `tare report`, `tare plot` and `tare serve` read it.\n'
 } >"$src/gallery.md"

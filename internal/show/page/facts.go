@@ -35,6 +35,9 @@ func band(s Source) []card {
 	cards := []card{trials}
 	if floors := report.FloorWords(s.Report); len(floors) > 0 {
 		c := card{Good: !hasWarning(s.Report, "aa-differs"), Title: "Noise floor: " + strings.Join(floors, ", "), Text: "the baseline against itself, in CPU per request"}
+		if len(floors) > 1 {
+			c.Title, c.Text = fmt.Sprintf("Noise floors of %d baselines", len(floors)), "CPU per request of each against itself: "+strings.Join(floors, ", ")
+		}
 		if !c.Good {
 			c.Text = "the baseline differs from itself, but must not"
 		}

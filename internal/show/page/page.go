@@ -138,6 +138,7 @@ func Write(w io.Writer, s Source) error {
 	if len(lines) == 0 {
 		lines = []string{report.Unanswered(s.Report)}
 	}
+	lines = append(report.GateSentences(s.Report), lines...)
 	gates := report.GatesAnswer(s.Report)
 	d := document{
 		Name: s.Report.Experiment, Description: strings.Join(strings.Fields(s.Report.Description), " "),

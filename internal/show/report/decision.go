@@ -117,6 +117,16 @@ func GatesAnswer(r *answer.Report) string {
 	return words + " (" + listedFirst(open, mostOpen) + ")."
 }
 
+// GateSentences are the gates with their changes, a sentence each: "Gate p99 < +5%: HOLDS. b against a: …". There are none
+// without gates.
+func GateSentences(r *answer.Report) (all []string) {
+	for _, d := range r.Decisions {
+		lines := decisionLines(d)
+		all = append(all, lines[0]+" "+lines[1])
+	}
+	return all
+}
+
 // mostOpen is the max number of gates that [GatesAnswer] names.
 const mostOpen = 3
 

@@ -78,6 +78,9 @@ func TestDecisionFormats(t *testing.T) {
 		if d.Control == nil || d.Pairs != c.blocks || d.Baseline != "envoy-a" {
 			t.Errorf("%+v", d)
 		}
+		if got := report.GateSentences(r); len(got) != 1 || !strings.HasPrefix(got[0], c.text+" envoy-b against envoy-a: ") {
+			t.Errorf("%q", got)
+		}
 		for format, want := range map[string]string{"decision": c.text, "junit": c.xml, "github": c.ann, "text": c.text} {
 			f, _ := report.Lookup(format, report.Options{})
 			var b bytes.Buffer

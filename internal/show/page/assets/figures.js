@@ -73,7 +73,7 @@ globalThis.tareFigures = function (Plot, content) {
       about: `${m.title}: ` + data.map((d) => `${d.left} ${d.right}`).join("; "),
       legend: [...lines.map((line) => ({ text: line, color: first(line).color, symbol: first(line).symbol })), ...(noise.length ? [{ text: "baseline against itself", color: color("noise") }] : [])],
       plot: (width) => ({
-        ...base, width, height: 300, marginLeft: 58, marginTop: 14, insetLeft: 10, insetRight: 10,
+        ...base, width, height: 300, marginLeft: 68, marginTop: 14, insetLeft: 10, insetRight: 10,
         x: levelAxis(swept, data.map((d) => d.x), width),
         y: { label: null, grid: true, nice: true, tickFormat: signed, ticks: 5 }, symbol: { legend: false },
         marks: [
