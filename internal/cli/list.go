@@ -91,7 +91,7 @@ func variantRows(s *session.Study) [][]string {
 	var all []mesh.Definition
 	for _, name := range s.Experiment.Variants() {
 		d := s.Meshes[name]
-		d.Description = s.Experiment.Changes(name)
+		d.Description = s.Experiment.Variant(name)
 		if version := s.Experiment.MeshSettings(name).Version; version != "" && d.Kubernetes != nil {
 			k := *d.Kubernetes
 			k.Version, d.Kubernetes = version, &k

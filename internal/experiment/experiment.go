@@ -41,9 +41,10 @@ type Experiment struct {
 	Confidence  float64                `yaml:"confidence" json:"confidence"`                       // of intervals, default 0.95
 	Equivalence Share                  `yaml:"equivalence,omitempty" json:"equivalence,omitempty"` // margin of a ratio that counts as the same, by default 0 (not tested)
 	Validity    Validity               `yaml:"validity,omitempty" json:"validity"`
-	Decide      Decide                 `yaml:"decide,omitempty" json:"decide,omitzero"`  // gates that end the run when each is decided
-	Faults      []Fault                `yaml:"faults,omitempty" json:"faults,omitempty"` // injected faults
-	Expect      []string               `yaml:"expect,omitempty" json:"expect,omitempty"` // conditions that each trial must meet
+	Decide      Decide                 `yaml:"decide,omitempty" json:"decide,omitzero"`   // gates that end the run when each is decided
+	Changes     Changes                `yaml:"changes,omitempty" json:"changes,omitzero"` // of routes and endpoints
+	Faults      []Fault                `yaml:"faults,omitempty" json:"faults,omitempty"`  // injected faults
+	Expect      []string               `yaml:"expect,omitempty" json:"expect,omitempty"`  // conditions that each trial must meet
 }
 
 // Metadata names the experiment.

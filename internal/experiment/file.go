@@ -126,6 +126,7 @@ func (f *File) Complete() {
 	e.completeSearches()
 	f.completeRate()
 	f.completeSlices()
+	f.completeChanges()
 }
 
 // Validate returns every mistake of the file as a [strict.Problems], or nil. It changes nothing. A file that names others
@@ -143,6 +144,7 @@ func (f *File) Validate(names Names) error {
 	scheduleRules{v}.validate()
 	factorRules{v}.baseline()
 	faultRules{v}.validate()
+	changeRules{v}.validate()
 	return v.doc.Err()
 }
 

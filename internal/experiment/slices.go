@@ -72,6 +72,8 @@ var interleaving = []obstacle{
 		"answers wait longer than half of a slice, so that they would arrive in slices of other treatments", ""},
 	{func(e *Experiment) bool { return len(e.Faults) > 0 },
 		"a fault would also change the figures of other treatments", "remove order, or the faults"},
+	{(*Experiment).Changing,
+		"a change is probed all the time, and in slices of others a treatment has no load", "remove order, or the changes"},
 	{func(e *Experiment) bool { return len(e.Expect) > 0 },
 		"expectations are checked second by second, and a second has the load of several treatments", "remove order, or the expectations"},
 	{(*Experiment).closedLoop, "rate: max has no schedule to share", "give a rate, or remove order"},

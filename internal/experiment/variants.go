@@ -159,8 +159,8 @@ func (e *Experiment) chain(name string) (names []string) {
 	}
 }
 
-// Changes describes a mesh's entry in one line: "envoy with options.accessLog=true".
-func (e *Experiment) Changes(name string) string {
+// Variant describes a mesh's entry in one line: "envoy with options.accessLog=true".
+func (e *Experiment) Variant(name string) string {
 	o := e.Meshes[name]
 	var all []string
 	add := func(field, value string) {

@@ -60,7 +60,7 @@ meshes:
 	if _, config, err = base.Local.Sidecar.Render(mesh.SidecarContext{Pod: "echo-0", Inbound: &mesh.Inbound{}}); err != nil || strings.Contains(string(config), "FileAccessLog") || base.Local.Sidecar.Path != "" {
 		t.Errorf("envoy: %v, %+v", err, base.Local.Sidecar)
 	}
-	if got, want := e.Changes("envoy-log"), "envoy with concurrency=2, options.accessLog=true, environment.A=1, arguments=--x {{.Pod}}"; got != want {
+	if got, want := e.Variant("envoy-log"), "envoy with concurrency=2, options.accessLog=true, environment.A=1, arguments=--x {{.Pod}}"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -92,7 +92,7 @@ meshes:
 		Requests: map[string]string{"cpu": "100m", "memory": "64Mi"}, Limits: map[string]string{"cpu": "2000m"}}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if got, want := own.Changes("own"), "istio with concurrency=3, image=registry.test/proxy:1, resources.requests.cpu=250m, resources.requests.memory=64Mi, resources.limits.cpu=2000m, environment.A=1"; got != want {
+	if got, want := own.Variant("own"), "istio with concurrency=3, image=registry.test/proxy:1, resources.requests.cpu=250m, resources.requests.memory=64Mi, resources.limits.cpu=2000m, environment.A=1"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	d, err := e.Definition("istio-1.29", withMeshes().Definitions)

@@ -123,6 +123,9 @@ type Profile struct {
 
 	// HDRPath receives the HdrHistogram interval log, empty for none.
 	HDRPath string `json:"hdrPath,omitempty"`
+	// AnswersPath receives every request with its connection, its instants and the value of [VersionHeader] in its answer,
+	// as CSV, empty for none. HTTP/1.1 only.
+	AnswersPath string `json:"answersPath,omitempty"`
 	// Segments and Sine let the rate change with time, counted from the schedule's
 	// start. With them Rate, where it is zero, is their mean. ReplayFile has the
 	// instants of arrivals "replay": seconds, one a line.

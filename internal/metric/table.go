@@ -40,10 +40,18 @@ const (
 	Timeouts               = "timeouts"
 	MeshRetries            = "mesh_retries"
 	MeshTimeouts           = "mesh_timeouts"
+	ChangeFirstNew         = "change_first_new_ms"
+	ChangeLastOld          = "change_last_old_ms"
+	ChangeFailed           = "change_failed_requests"
+	ChangeFailing          = "change_failing_ratio"
+	ChangeFlaps            = "change_flaps"
 	NodeCPU                = "node_cpu_cores"
 	OutsideCPU             = "outside_cpu_us_per_request"
 	ProbeTime              = "probe_us"
 )
+
+// ChangeP99 ends the parts of [ChangeFirstNew] and [ChangeLastOld] that are 99 % quantiles. The others are medians.
+const ChangeP99 = "-p99"
 
 // MeshPrefix begins the names of the proxies' counters: "mesh_" and "retries".
 const MeshPrefix = "mesh_"
@@ -72,6 +80,7 @@ type Row struct {
 var (
 	whole        = []string{""}                                // of a metric without parts
 	IdleParts    = []string{"app", "data", "control", "total"} // of idle CPU and memory
+	changeParts  = []string{"route-changed", "endpoint-removed", "endpoint-added"}
 	latencyParts = []string{"mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"}
 )
 
@@ -169,6 +178,18 @@ var rows = []Row{
 		Source: Mesh, Title: "mesh retries", Heads: [2]string{"mesh", "retries"}},
 	{Name: MeshTimeouts, Unit: "1", Better: LowerIsBetter, Doc: "requests that timed out at the data plane",
 		Source: Mesh, Title: "mesh timeouts", Heads: [2]string{"mesh", "timeouts"}},
+	{Name: ChangeFirstNew, Unit: "ms", Better: LowerIsBetter, Doc: "first effect of a change: from its request to the first answer by the new configuration, median (from 30 changes in a trial) and 99 % quantile (from 1,000)",
+		Parts: []string{"route-changed", "endpoint-added", "route-changed" + ChangeP99, "endpoint-added" + ChangeP99}, Source: Generator,
+		Title: "first effect, %s", Heads: [2]string{"first effect,", "%s, ms"}},
+	{Name: ChangeLastOld, Unit: "ms", Better: LowerIsBetter, Doc: "convergence of a change: from its request to the last answer by the old configuration on any connection, median (from 30 changes in a trial) and 99 % quantile (from 1,000)",
+		Parts: []string{"route-changed", "endpoint-removed", "route-changed" + ChangeP99, "endpoint-removed" + ChangeP99}, Beside: []string{"route-changed", "endpoint-removed"}, Source: Generator,
+		Title: "last old answer, %s", Heads: [2]string{"last old,", "%s, ms"}},
+	{Name: ChangeFailed, Unit: "1", Better: LowerIsBetter, Doc: "requests that failed from a change to its last old answer, mean",
+		Parts: changeParts, Source: Generator, Title: "failed requests per change, %s", Heads: [2]string{"failed,", "%s"}},
+	{Name: ChangeFailing, Better: LowerIsBetter, Doc: "changes during which at least one request failed, over all",
+		Parts: changeParts, Source: Generator, Title: "changes with failed requests, %s", Heads: [2]string{"with failures,", "%s, %%"}, HeadScale: 100, Percent: true},
+	{Name: ChangeFlaps, Unit: "1", Better: LowerIsBetter, Doc: "answers by the old route on a connection that had had the new one, mean per change",
+		Parts: []string{"route-changed"}, Source: Generator, Title: "flaps, %s", Heads: [2]string{"flaps,", "%s"}},
 	{Name: NodeCPU, Unit: "cores", Better: LowerIsBetter, Doc: "CPU time of the whole machine, everything on it included",
 		Source: Machine, Sampled: true, SpeedSensitive: true, Title: "CPU of the whole machine"},
 	{Name: OutsideCPU, Unit: "us", Better: LowerIsBetter, Doc: "CPU time of this machine that no process of the run used, while the trial had the load, per answered request",

@@ -51,6 +51,8 @@ type Record struct {
 	Faults       []Fault          `json:"faults,omitempty"`
 	Expectations []expect.Outcome `json:"expectations,omitempty"`
 
+	Changes []Change `json:"changes,omitempty"` // changes of routes and endpoints, in the order of sending
+
 	MeshCounters map[string]int64 `json:"meshCounters,omitempty"` // `retries` and `timeouts` of running proxies, from warm-up to end, with faults
 
 	// Balance compares the requests that were sent, proxied and served.
@@ -100,6 +102,28 @@ type Fault struct {
 	Start   time.Time `json:"start"`           // when it was injected
 	Done    time.Time `json:"done,omitzero"`   // when the injection was complete
 	Healed  time.Time `json:"healed,omitzero"` // when it was healed, absent if at the end
+}
+
+// Change is a change of a route or of endpoints, and what the answers of the load showed of it. Instants are seconds from
+// the start of the load.
+type Change struct {
+	Kind            string  `json:"kind"`               // kind of change
+	Version         int     `json:"version,omitempty"`  // of the route after it
+	Endpoint        string  `json:"endpoint,omitempty"` // that was removed or added
+	DueSeconds      float64 `json:"dueSeconds"`         // when it was due
+	SentSeconds     float64 `json:"sentSeconds"`        // when its request was sent
+	AcceptedSeconds float64 `json:"acceptedSeconds"`    // when its request was answered
+	FirstNew        *Span   `json:"firstNew,omitempty"` // first effect: the first answer by the new configuration, absent for a removed endpoint
+	LastOld         *Span   `json:"lastOld,omitempty"`  // convergence: the last answer by the old configuration on any connection, absent for an added endpoint
+	Probes          int     `json:"probes"`             // successful answers after it, until it was undone or the load ended
+	Failed          int     `json:"failed"`             // requests that failed until the last old answer
+	Flaps           int     `json:"flaps"`              // old answers on connections that had had a new one
+}
+
+// Span contains an instant, in milliseconds after the request of a change was sent.
+type Span struct {
+	AfterMS  float64  `json:"afterMs"`            // it is later than this
+	BeforeMS *float64 `json:"beforeMs,omitempty"` // it is not later than this, absent if it had not come at the end
 }
 
 // Load is the result of the load generator in the measure phase. Fields unknown

@@ -85,7 +85,7 @@ func (s *Study) Open(ctx context.Context, path string, resume bool) (*Run, error
 	if err != nil {
 		return nil, err
 	}
-	if err := runner.Refused(s.Experiment, on.Platform); err != nil {
+	if err := runner.Refused(s.Experiment, s.Meshes, on.Platform); err != nil {
 		return nil, err
 	}
 	dir, err := s.openResults(path, resume, on.Environment)

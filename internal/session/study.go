@@ -72,7 +72,7 @@ func (s *Study) Variants() map[string]string {
 	all := map[string]string{}
 	for _, t := range s.Plan.Treatments {
 		if name := t.Levels.Mesh; s.Experiment.Meshes[name].From != "" {
-			all[name] = s.Experiment.Changes(name)
+			all[name] = s.Experiment.Variant(name)
 		}
 	}
 	return all

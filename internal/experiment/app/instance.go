@@ -18,6 +18,8 @@ type Instance struct {
 	// Protocol of its requests. Empty means HTTP. It cannot change while the instance runs.
 	Protocol string `yaml:"protocol,omitempty" json:"protocol,omitempty"`
 	Behavior `yaml:",inline"`
+	// Version is shown by each answer, in the header x-tare-version. 0: no header.
+	Version int `yaml:"version,omitempty" json:"version,omitempty"`
 	// Calls are made for every request, before the response.
 	Calls []Upstream `yaml:"calls,omitempty" json:"calls,omitempty"`
 }

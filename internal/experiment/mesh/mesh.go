@@ -46,6 +46,9 @@ type Local struct {
 	// Certificates of the control plane. Absent means that tare issues one to each pod.
 	Certificates *Certificates `yaml:"certificates,omitempty" json:"certificates,omitempty"`
 	Sidecar      Sidecar       `yaml:"sidecar" json:"sidecar"`
+	// Changes are requests to the control plane that change a route or endpoints, by the kind of change. They are templates
+	// over [ChangeContext].
+	Changes map[string]Request `yaml:"changes,omitempty" json:"changes,omitempty"`
 	// Verify has the counters of the sidecar. Absent means none.
 	Verify Verify `yaml:"verify,omitempty" json:"verify"`
 	// TCP: a mesh with l7 supports plain TCP services too, and counts their connections.

@@ -24,6 +24,17 @@ func (v localPart) validate(d Definition) {
 		v.verify(d.Local.Verify, d.Provides.MTLS, control)
 	}
 	v.features(*d.Local, control)
+	v.changes(d.Local.Changes, control)
+}
+
+// changes checks the requests of changes.
+func (v localPart) changes(all map[string]Request, control map[string]ControlContext) {
+	sample := ChangeContext{Service: "echo", Version: 1, Endpoints: sampleOutbound("echo")[0].Endpoints, Control: control, Secrets: sampleSecrets}
+	for _, kind := range slices.Sorted(maps.Keys(all)) {
+		at := "local.changes." + kind
+		v.oneOf(at, kind, ChangeKinds()...)
+		v.request(at, all[kind], []any{sample})
+	}
 }
 
 // features checks the names of options, and what verifies them.

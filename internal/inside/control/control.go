@@ -18,10 +18,8 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/httpserver"
+	"github.com/tare-mesh/tare/internal/load"
 )
-
-// VersionHeader is the header of an answer with the version of the route and the endpoint that served it.
-const VersionHeader = "x-tare-version"
 
 // Endpoint is the address of one replica.
 type Endpoint struct {
@@ -190,7 +188,7 @@ func (p *Plane) writeRoutes(service string, version int) error {
 			"name": cluster, "domains": []string{"*"},
 			"routes": []object{{
 				"match": object{"prefix": "/"}, "route": object{"cluster": cluster, "timeout": "0s"},
-				"response_headers_to_add": []object{{"header": object{"key": VersionHeader, "value": fmt.Sprintf("%d %%UPSTREAM_REMOTE_ADDRESS%%", version)}}},
+				"response_headers_to_add": []object{{"header": object{"key": load.VersionHeader, "value": fmt.Sprintf("%d %%UPSTREAM_REMOTE_ADDRESS%%", version)}}},
 			}},
 		}},
 	})

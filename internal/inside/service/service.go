@@ -220,6 +220,9 @@ func (n *snapshot) answerPlain(w http.ResponseWriter) {
 	h := w.Header()
 	h["Content-Length"] = n.length
 	h["Content-Type"] = contentType
+	if n.version != nil {
+		h[versionHeader] = n.version
+	}
 	if n.status != http.StatusOK {
 		w.WriteHeader(n.status)
 	}
@@ -234,6 +237,9 @@ func (n *snapshot) answer(w http.ResponseWriter, status int, size int64) {
 	}
 	h := w.Header()
 	h["Content-Type"] = contentType
+	if n.version != nil {
+		h[versionHeader] = n.version
+	}
 	if n.size >= 0 {
 		h["Content-Length"] = n.length
 	} else {

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/load"
 )
 
 func serve(t testing.TB, i app.Instance) *httptest.Server {
@@ -248,5 +249,20 @@ func BenchmarkHandler(b *testing.B) {
 				resp.Body.Close()
 			}
 		})
+	}
+}
+
+func TestVersionIsShown(t *testing.T) {
+	for version, want := range map[int]string{0: "", 3: "3"} {
+		for _, size := range []int64{1, 1 << 20} {
+			resp, err := http.Get(serve(t, app.Instance{Version: version, Behavior: app.Behavior{ResponseSize: app.FixedSize(size)}}).URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if got := resp.Header.Get(load.VersionHeader); got != want {
+				t.Errorf("version %d, %d bytes: header %q, want %q", version, size, got, want)
+			}
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/load"
 )
 
 // snapshot is one configuration and everything derived from it. It is immutable.
@@ -30,6 +31,7 @@ type snapshot struct {
 	errorRatio         float64
 	size               int64 // of every response, negative if drawn for each
 	length             []string
+	version            []string // of the configuration, nil: not shown
 	limit              *limiter // nil: none
 	steps              []step
 	// work is set if requests do work before the response is written.
@@ -37,6 +39,9 @@ type snapshot struct {
 	// plain is set if all responses are equal and need no work.
 	plain bool
 }
+
+// versionHeader is [load.VersionHeader] as net/http writes it.
+var versionHeader = http.CanonicalHeaderKey(load.VersionHeader)
 
 // ErrConflict is returned if the configuration has changed since the client read it.
 var ErrConflict = errors.New("the configuration has changed since it was read")
@@ -75,6 +80,9 @@ func (s *Service) newSnapshot(i app.Instance, version int) (*snapshot, error) {
 		if n.errorStatus == 0 {
 			n.errorStatus = http.StatusInternalServerError
 		}
+	}
+	if i.Version > 0 {
+		n.version = []string{strconv.Itoa(i.Version)}
 	}
 	if i.RateLimit > 0 {
 		n.limit = newLimiter(i.RateLimit)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -205,7 +206,9 @@ func (e *engine) run(ctx context.Context, lanes []worker) (load.Report, error) {
 		}
 		note(text, late.Round(time.Millisecond))
 	}
-	err = e.writeLog(t0)
+	err = errors.Join(
+		writeWhole(e.Profile.HDRPath, "interval log", func(w io.Writer) error { return e.Collector.WriteLog(w, t0) }),
+		writeWhole(e.Profile.AnswersPath, "answers", func(w io.Writer) error { return record.WriteAnswers(w, results) }))
 	if err == nil && errors.Is(context.Cause(ctx), ErrNoConnection) {
 		err = e.noConnection(&report)
 	}
@@ -242,23 +245,22 @@ func (e *engine) joins(late time.Duration) bool {
 	return (e.Profile.Slices != nil || e.Profile.Await != nil) && late <= e.Profile.Warmup/2
 }
 
-// writeLog writes the interval log to a temporary file first, so that a log is complete or absent.
-func (e *engine) writeLog(t0 time.Time) (err error) {
-	path := e.Profile.HDRPath
+// writeWhole writes a file under a temporary name first, so that it is complete or absent. An empty path is no file.
+func writeWhole(path, what string, write func(io.Writer) error) (err error) {
 	if path == "" {
 		return nil
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".hdr-*")
+	f, err := os.CreateTemp(filepath.Dir(path), ".part-*")
 	if err != nil {
-		return fmt.Errorf("write interval log: %w", err)
+		return fmt.Errorf("write %s: %w", what, err)
 	}
 	defer func() {
 		if err != nil {
 			_ = os.Remove(f.Name())
-			err = fmt.Errorf("write interval log: %w", err)
+			err = fmt.Errorf("write %s: %w", what, err)
 		}
 	}()
-	if err = errors.Join(e.Collector.WriteLog(f, t0), f.Close()); err != nil {
+	if err = errors.Join(write(f), f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), path)

@@ -254,6 +254,6 @@ func (x *exchanger) finish(c *conn, k load.Failure, status int) {
 	of := c.owner()
 	x.w.thinks.answered(of)
 	x.w.sleep.answered(x.w.now - of.sent)
-	x.w.rec.Finish(&record.Outcome{Intended: of.intended, Sent: of.sentAt(), Free: of.free, First: c.first, End: x.w.now, Status: status, Kind: k, Hops: of.hops, Path: of.what.target.Path, Retries: of.retries})
+	x.w.rec.Finish(&record.Outcome{Intended: of.intended, Sent: of.sentAt(), Free: of.free, First: c.first, End: x.w.now, Status: status, Kind: k, Hops: of.hops, Path: of.what.target.Path, Retries: of.retries, Conn: of.index, Version: c.parser.Version})
 	of.hops = 0
 }

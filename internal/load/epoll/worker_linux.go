@@ -56,7 +56,7 @@ func NewWorker(j *job.Job, number int) (*Worker, error) {
 	for i := range w.places.conns {
 		pl := &w.places.pools[assigned[i]]
 		w.places.conns[i] = conn{index: int32(i), socket: socket{fd: -1}, pool: pl,
-			parser: http1.Parser{Content: w.exchanges.expect.NewContent(), Echo: pl.target.Echo, Follow: p.Follow > 0, KeepCookies: p.Cookies}}
+			parser: http1.Parser{Content: w.exchanges.expect.NewContent(), Echo: pl.target.Echo, Follow: p.Follow > 0, KeepCookies: p.Cookies, Versions: w.rec.Versions}}
 		c := &w.places.conns[i]
 		c.of = c
 		if p.Cookies {

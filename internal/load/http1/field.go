@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+
+	"github.com/tare-mesh/tare/internal/load"
 )
 
 // field is a header field that decides how the body is framed.
@@ -16,6 +18,7 @@ const (
 	fieldConnection
 	fieldLocation
 	fieldCookie
+	fieldVersion
 )
 
 // takeHeader handles one header line. The value of a field that matters is kept
@@ -48,6 +51,8 @@ func (p *Parser) takeHeader(line []byte) bool {
 			p.pending = fieldLocation
 		case p.KeepCookies && equalFold(name, "set-cookie"):
 			p.pending = fieldCookie
+		case p.Versions != nil && equalFold(name, load.VersionHeader):
+			p.pending = fieldVersion
 		}
 	}
 	if p.pending != fieldOther {
@@ -80,6 +85,8 @@ func (p *Parser) takeField() bool {
 		}
 	case fieldCookie:
 		p.Cookies = append(p.Cookies, string(p.value))
+	case fieldVersion:
+		p.Version = p.Versions.Number(bytes.Trim(p.value, " \t"))
 	}
 	return true
 }

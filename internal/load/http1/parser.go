@@ -55,6 +55,8 @@ type Parser struct {
 	KeepCookies bool     // values of Set-Cookie are of interest
 	Cookies     []string // those values
 
+	Versions *load.Versions // numbers the values of [load.VersionHeader], nil if they are not of interest
+
 	Content check.Content // of the body
 
 	partial []byte // the beginning of a line whose end is yet to come
@@ -72,6 +74,7 @@ type header struct {
 	foreign   bool // a transfer encoding other than chunked
 	encodings int  // Transfer-Encoding headers seen
 	Status    int
+	Version   int32 // of the answer, by Versions
 	length    int64 // Content-Length
 	digits    int   // of its text
 	remain    int64 // bytes of body, or of the chunk, still to come

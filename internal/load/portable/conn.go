@@ -26,6 +26,7 @@ type conn struct {
 	pool    *pool
 	target  *target.Target // of the request under way
 	user    *target.User   // with cookies of its own, nil if there are none
+	index   int32          // of the connection among the worker's
 	number  int64          // of the request among the worker's
 	thought bool           // before its first request
 	own     []byte         // memory for a varying request
@@ -119,7 +120,7 @@ func (c *conn) begin(intended, free int64) bool {
 	c.worker.busy++
 	c.target, c.number = c.pool.next(c)
 	// Where a connection must be opened first, that is part of the service.
-	c.request = record.Outcome{Intended: intended, Sent: c.worker.now(), Free: free, Path: c.target.Path}
+	c.request = record.Outcome{Intended: intended, Sent: c.worker.now(), Free: free, Path: c.target.Path, Conn: c.index}
 	if c.worker.job.Profile.Rate == 0 {
 		c.request.Sent = intended // the same instant, by definition of the closed loop
 	}
@@ -139,7 +140,7 @@ func (c *conn) finish(k load.Failure, status int) {
 	if status != 0 && c.request.Hops == 0 && c.request.End-c.request.Sent >= int64(l.job.Profile.Timeout) {
 		k, status = load.FailureTimeout, 0 // read after the deadline
 	}
-	c.request.Kind, c.request.Status = k, status
+	c.request.Kind, c.request.Status, c.request.Version = k, status, c.parser.Version
 	l.rec.Finish(&c.request)
 	if l.busy--; l.busy == 0 {
 		l.idle.Broadcast()

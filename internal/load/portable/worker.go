@@ -91,8 +91,8 @@ func NewWorkerOver(j *job.Job, i int, carry Carriers) *Worker {
 		pl := &l.pools[assigned[k]]
 		first := pl.cursor.Targets[0]
 		l.conns[k] = &conn{
-			worker: l, pool: pl, target: first, buffer: make([]byte, 32<<10),
-			parser: http1.Parser{Content: l.expect.NewContent(), Echo: first.Echo, Follow: p.Follow > 0, KeepCookies: p.Cookies},
+			worker: l, index: int32(k), pool: pl, target: first, buffer: make([]byte, 32<<10),
+			parser: http1.Parser{Content: l.expect.NewContent(), Echo: first.Echo, Follow: p.Follow > 0, KeepCookies: p.Cookies, Versions: l.rec.Versions},
 			route:  http1.Redirects{Profile: p, Body: j.Body, Caches: len(l.conns)},
 		}
 		if p.Cookies {

@@ -56,6 +56,9 @@ func (c *Collector) Recorder() Recorder {
 	paths, _ := c.profile.Paths()
 	t.routes = make([]routeTotal, len(paths))
 	t.slices = newSliceCounts(c.profile.Slices)
+	if c.profile.AnswersPath != "" {
+		t.Versions = load.NewVersions()
+	}
 	return Recorder{
 		Window:   [2]int64{from, from + int64(c.profile.Measure)},
 		log:      intervalsOf(c.profile.Warmup, c.profile.Measure),

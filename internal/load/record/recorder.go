@@ -85,6 +85,8 @@ type Outcome struct {
 	Hops     int   // redirects followed
 	Retries  int32 // how often it was retried
 	Path     int   // of the profile's paths
+	Conn     int32 // its connection, of the worker's
+	Version  int32 // of the answer, by [load.Versions]
 	Messages int   // of gRPC
 	Message  int64 // when the first of them was whole
 }
@@ -116,6 +118,7 @@ func (r *Recorder) Finish(o *Outcome) {
 		r.lost[o.Kind]++
 	}
 	r.whole.finish(o)
+	r.answers.finish(o, class == classOK)
 	counted := r.InWindow(o.End)
 	if r.slices.table != nil { // a slice has all of its requests, and the window leaves none over
 		counted = window

@@ -64,29 +64,30 @@ type Totals struct {
 	redirects          int64 // followed
 	retried            int64 // requests that were retried
 	Gaps               Gaps
-	slices             sliceCounts              // in the window
-	routes             []routeTotal             // by the profile's paths, empty where there is one
-	resumed            int64                    // handshakes that resumed a session, of the whole run
-	TLS                string                   // version and cipher suite of the first connection
-	Open               int64                    // at t0
-	OpenKinds          [load.FailureCount]int64 // of connects that failed, of the whole run
-	QueueMax           int64
-	Reconnects         int64 // after t0
-	IdleClosed         int64
-	whole              runCounts
-	ExtraBytes         int64            // connections on which bytes came after a response, none being awaited
-	LateRests          int64            // times that a rest of a body was sent without more window, of the whole run
-	GoAways            int64            // connections that the server ended by GOAWAY, of the whole run
-	ClosedUnused       int64            // connections that the server closed before any answer, of the whole run
-	Held               int64            // connections open at the end of the window
-	Unfinished         int64            // given up at the end of the drain, of the whole run
-	ThreadCPU          time.Duration    // of the worker in the window
-	Polled             time.Duration    // of the window, in polls that found nothing
-	processCPU         time.Duration    // of the process in the window
-	process            [2]time.Duration // CPU of the process at the beginning and the end of the worker's window
-	wall               time.Duration    // between the worker's readings of its CPU at the edges of the window
-	covered            time.Duration    // of the window, until it was over or Stop was called
-	Spin               time.Duration    // in use at the end
+	answers
+	slices       sliceCounts              // in the window
+	routes       []routeTotal             // by the profile's paths, empty where there is one
+	resumed      int64                    // handshakes that resumed a session, of the whole run
+	TLS          string                   // version and cipher suite of the first connection
+	Open         int64                    // at t0
+	OpenKinds    [load.FailureCount]int64 // of connects that failed, of the whole run
+	QueueMax     int64
+	Reconnects   int64 // after t0
+	IdleClosed   int64
+	whole        runCounts
+	ExtraBytes   int64            // connections on which bytes came after a response, none being awaited
+	LateRests    int64            // times that a rest of a body was sent without more window, of the whole run
+	GoAways      int64            // connections that the server ended by GOAWAY, of the whole run
+	ClosedUnused int64            // connections that the server closed before any answer, of the whole run
+	Held         int64            // connections open at the end of the window
+	Unfinished   int64            // given up at the end of the drain, of the whole run
+	ThreadCPU    time.Duration    // of the worker in the window
+	Polled       time.Duration    // of the window, in polls that found nothing
+	processCPU   time.Duration    // of the process in the window
+	process      [2]time.Duration // CPU of the process at the beginning and the end of the worker's window
+	wall         time.Duration    // between the worker's readings of its CPU at the edges of the window
+	covered      time.Duration    // of the window, until it was over or Stop was called
+	Spin         time.Duration    // in use at the end
 }
 
 func newTotals() Totals {

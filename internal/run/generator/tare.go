@@ -47,6 +47,9 @@ func (t Tare) Command(p load.Profile) (proc.Command, error) {
 	dir := ""
 	if p.HDRPath != "" {
 		dir, p.HDRPath = filepath.Dir(p.HDRPath), filepath.Base(p.HDRPath)
+		if p.AnswersPath != "" {
+			p.AnswersPath = filepath.Base(p.AnswersPath) // beside the log
+		}
 	}
 	b, err := json.Marshal(p)
 	if err != nil {

@@ -106,6 +106,8 @@ type Deployment struct {
 	Scaler Scaler
 	// Configurer changes running services. nil: faults that change a service are unsupported.
 	Configurer Configurer
+	// Changer changes routes and endpoints. nil: every change is unsupported.
+	Changer Changer
 	// NetworkFaults impairs the network of a pod. nil: network faults are unsupported.
 	NetworkFaults NetworkFaults
 }
@@ -247,6 +249,21 @@ type Configurer interface {
 	// Configure applies a JSON merge patch (RFC 7396) to the configuration of a
 	// service. undo is the patch that reverts it.
 	Configure(ctx context.Context, id string, patch []byte) (undo []byte, err error)
+}
+
+// Changer changes the route to the entry, and its endpoints.
+type Changer interface {
+	// Endpoints are the replicas of the entry, as answers name them ([load.VersionHeader]).
+	Endpoints() []string
+	// Change returns when the change was accepted, which may be before it takes effect.
+	Change(ctx context.Context, c Change) error
+}
+
+// Change is one change of the entry.
+type Change struct {
+	Kind      string   // of [mesh.ChangeKinds]
+	Version   int      // of the new route
+	Endpoints []string // all that remain
 }
 
 // StageTimer reads request times that programs of services measure themselves ([app.Program.Timed]).

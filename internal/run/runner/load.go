@@ -120,6 +120,9 @@ func (lr *loadRun) schedule() error {
 	}
 	lr.profile = lr.base()
 	lr.profile.HDRPath = hdr
+	if lr.setup.Experiment.Changing() {
+		lr.profile.AnswersPath = filepath.Join(filepath.Dir(hdr), answersFile)
+	}
 	lr.fitToRefresh()
 	arrive(&lr.profile, &lr.setup.Experiment.Load)
 	lr.warnCutRecording()

@@ -19,6 +19,7 @@ type measurement struct {
 	load       *loadRun
 	sampler    *sampler
 	faults     *faultPhase
+	changes    *changePhase
 	times      *serviceTimes
 	usage      *usage
 	refreshed  *refreshedUsage
@@ -86,7 +87,7 @@ func (m *measurement) measureRefreshed(ctx context.Context) error {
 
 // duringMeasure returns at the end of the measure phase.
 func (m *measurement) duringMeasure(ctx context.Context, begin *meter.Look) error {
-	if err := m.faults.plan(); err != nil {
+	if err := errors.Join(m.faults.plan(), m.changes.plan()); err != nil {
 		return err
 	}
 	// The concurrency of a trial is here, a line each.
@@ -94,6 +95,7 @@ func (m *measurement) duringMeasure(ctx context.Context, begin *meter.Look) erro
 	group.Go(routine.Guarded(func() error { return m.load.healthy(during, m.load.edges.end) }))
 	group.Go(routine.Guarded(func() error { return m.until(during, m.load.edges.end, begin) }))
 	group.Go(routine.Guarded(func() error { return m.faults.timeline.Run(during, m.load.edges.begin, m.load.edges.end) }))
+	group.Go(routine.Guarded(func() error { return m.changes.run(during) }))
 	return group.Wait()
 }
 

@@ -54,10 +54,11 @@ func (t *trial) makeParts() {
 	t.sampler = &sampler{setup: t.setup, journal: t.journal, deployment: d}
 	t.load = &loadRun{setup: t.setup, journal: t.journal, deployment: d, sampler: t.sampler}
 	t.faults = &faultPhase{setup: t.setup, journal: t.journal, deployment: d}
+	t.changes = &changePhase{setup: t.setup, journal: t.journal, deployment: d, load: t.load}
 	t.conserved = &conservation{setup: t.setup, journal: t.journal, deployment: d}
 	t.idle = &idleWait{setup: t.setup, journal: t.journal, deployment: d, sampler: t.sampler}
 	t.measurement = &measurement{
-		deployment: d, load: t.load, sampler: t.sampler, faults: t.faults,
+		deployment: d, load: t.load, sampler: t.sampler, faults: t.faults, changes: t.changes,
 		times:     &serviceTimes{journal: t.journal, timer: d.StageTimer},
 		usage:     &usage{setup: t.setup, journal: t.journal, deployment: d, load: t.load},
 		refreshed: &refreshedUsage{setup: t.setup, journal: t.journal, load: t.load, sampler: t.sampler},
@@ -152,6 +153,9 @@ func (t *trial) drain(ctx context.Context) error {
 	t.load.mergeMeasured()
 	t.seen.stepped = t.setup.clock.drift()
 	t.faults.keepMesh(ctx)
+	if err := t.changes.observe(); err != nil {
+		return err
+	}
 	if err := t.idle.drained(ctx); err != nil {
 		return err
 	}

@@ -252,9 +252,18 @@ func (r *run) ended(ctx context.Context, err error) error {
 	return errors.Join(interrupted, err)
 }
 
-// Refused returns an error if p does not support x, for example one of its faults. Run calls it
+// Refused returns an error if p or a mesh does not support x, for example one of its faults. Run calls it
 // too. Call it before the directory is made, to avoid an empty one.
-func Refused(x *experiment.Experiment, p platform.Platform) error {
+func Refused(x *experiment.Experiment, meshes map[string]mesh.Definition, p platform.Platform) error {
+	var used []mesh.Definition
+	for _, name := range slices.Sorted(maps.Keys(meshes)) {
+		if slices.Contains(experiment.LevelsOf[string](x.Factors, "mesh"), name) {
+			used = append(used, meshes[name])
+		}
+	}
+	if err := timeline.CheckChanges(x.Changes, used); err != nil {
+		return err
+	}
 	if err := timeline.Check(x.Faults, p.Faults); err != nil {
 		return fmt.Errorf("prepare platform %s: %w", x.Platform.Kind, err)
 	}
@@ -264,7 +273,7 @@ func Refused(x *experiment.Experiment, p platform.Platform) error {
 // prepare prepares the platform for the meshes of pending trials and records the versions it
 // found.
 func (r *run) prepare(ctx context.Context, pending []plan.Trial) error {
-	if err := Refused(r.Experiment, r.Platform); err != nil {
+	if err := Refused(r.Experiment, r.Meshes, r.Platform); err != nil {
 		return err
 	}
 	if err := CheckSecrets(r.Experiment); err != nil {

@@ -39,6 +39,7 @@ type trial struct {
 	load        *loadRun
 	sampler     *sampler
 	faults      *faultPhase
+	changes     *changePhase
 	idle        *idleWait
 	measurement *measurement
 	conserved   *conservation

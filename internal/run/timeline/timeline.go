@@ -1,6 +1,7 @@
-// Package timeline makes happen what an experiment schedules for the measure phase of a trial: its faults. It picks
-// targets, injects and heals at the times of the file, and returns the windows in which the faults suspend checks of
-// validity. The platform ends, suspends and changes tasks.
+// Package timeline makes happen what an experiment schedules for the measure phase of a trial: its faults, and changes of
+// routes and endpoints. It picks targets, injects and heals at the times of the file, and returns the windows in which the
+// faults suspend checks of validity. Of changes it finds the effect in the answers of the load. The platform ends, suspends
+// and changes tasks.
 package timeline
 
 import (

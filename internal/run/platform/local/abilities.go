@@ -28,5 +28,6 @@ func (d *deployment) declare() *platform.Deployment {
 		EndedTasks:      d.faults,
 		Configurer:      &configurer{workspace: d.workspace, processes: d.processes},
 		NetworkFaults:   d.network,
+		Changer:         &changer{layout: d.layout, workspace: d.workspace, control: d.control},
 	}
 }

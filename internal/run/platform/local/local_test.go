@@ -96,7 +96,7 @@ func TestPlatform(t *testing.T) {
 		Parallel:          true,
 		Timed:             sidecar.Program(),
 		PlatformAbilities: []string{"Faults"},
-		Abilities:         []string{"Verifier", "Watcher", "Prober", "StageTimer", "MeshCounters", "RequestCounters", "Connections", "TaskFaults", "EndedTasks", "Configurer", "NetworkFaults"},
+		Abilities:         []string{"Verifier", "Watcher", "Prober", "StageTimer", "MeshCounters", "RequestCounters", "Connections", "TaskFaults", "EndedTasks", "Configurer", "Changer", "NetworkFaults"},
 	}
 	t.Run("meshes", func(t *testing.T) { platformtest.Run(t, abilities, newPlatform, meshes) })
 	if left := leftovers(t); len(left) > 0 {

@@ -16,6 +16,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result/balance"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -37,6 +38,7 @@ var abilityTests = []struct {
 	{"RequestCounters", suite.requestCounters},
 	{"Connections", suite.connections},
 	{"Configurer", suite.configurer},
+	{"Changer", suite.changer},
 	{"NetworkFaults", suite.networkFaults},
 	{"Scaler", suite.scaler},
 	{"TaskFaults", suite.taskFaults},
@@ -274,6 +276,46 @@ func (s suite) configurer(t *testing.T, d *platform.Deployment) {
 	s.eventually(t, "requests fail", func(ctx context.Context) bool { return s.answers(ctx, d, d.Entry()[0]) != nil })
 	if _, err := d.Configurer.Configure(t.Context(), id, undo); err != nil {
 		t.Fatal(err)
+	}
+	s.intact(t, d)
+}
+
+// changer makes each kind of change that the mesh can, and sees it in the answers.
+func (s suite) changer(t *testing.T, d *platform.Deployment) {
+	endpoints := d.Changer.Endpoints()
+	if len(endpoints) != 1 {
+		t.Fatalf("endpoints %v, want one", endpoints)
+	}
+	served := func(ctx context.Context) (text string, status int) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, d.Entry()[0], nil)
+		if err != nil {
+			return err.Error(), 0
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return err.Error(), 0
+		}
+		resp.Body.Close()
+		return resp.Header.Get(load.VersionHeader), resp.StatusCode
+	}
+	for _, c := range []struct {
+		platform.Change
+		seen func(text string, status int) bool
+	}{
+		{platform.Change{Kind: mesh.RouteChanged, Version: 7, Endpoints: endpoints}, func(text string, status int) bool {
+			version, by, _ := strings.Cut(text, " ")
+			return version == "7" && (by == "" || by == endpoints[0]) && status == http.StatusOK
+		}},
+		{platform.Change{Kind: mesh.EndpointRemoved, Version: 7}, func(_ string, status int) bool { return status == http.StatusServiceUnavailable }},
+		{platform.Change{Kind: mesh.EndpointAdded, Version: 7, Endpoints: endpoints}, func(_ string, status int) bool { return status == http.StatusOK }},
+	} {
+		err := d.Changer.Change(t.Context(), c.Change)
+		if can := s.mesh.CanChange(c.Kind) == nil; can != (err == nil) {
+			t.Errorf("%s: got %v, and the mesh can make it: %v", c.Kind, err, can)
+		}
+		if err == nil {
+			s.eventually(t, c.Kind, func(ctx context.Context) bool { return c.seen(served(ctx)) })
+		}
 	}
 	s.intact(t, d)
 }

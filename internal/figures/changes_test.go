@@ -1,0 +1,51 @@
+package figures
+
+import (
+	"math"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// changed is n changes of a route, each of which took effect between two times in ms, and was never seen to end if end is
+// infinite.
+func changed(n int, after, end float64) (all []result.Change) {
+	for range n {
+		s := &result.Span{AfterMS: after}
+		if !math.IsInf(end, 1) {
+			s.BeforeMS = &end
+		}
+		all = append(all, result.Change{Kind: mesh.RouteChanged, FirstNew: &result.Span{AfterMS: 0, BeforeMS: &after}, LastOld: s})
+	}
+	return all
+}
+
+func TestChangeFigures(t *testing.T) {
+	const route = "/" + mesh.RouteChanged
+	absent := math.NaN()
+	failing := changed(40, 10, 12)
+	failing[0].Failed, failing[1].Failed, failing[2].Flaps = 3, 1, 2
+	for name, c := range map[string]struct {
+		changes []result.Change
+		want    map[string]float64
+	}{
+		"a median from 30 changes": {changed(30, 10, 12), map[string]float64{metric.ChangeLastOld + route: 11, metric.ChangeFirstNew + route: 5,
+			metric.ChangeLastOld + route + metric.ChangeP99: absent, metric.ChangeFailed + route: 0, metric.ChangeFailing + route: 0}},
+		"none from 29":                     {changed(29, 10, 12), map[string]float64{metric.ChangeLastOld + route: absent, metric.ChangeFailing + route: 0}},
+		"the 99 % quantile from 1,000":     {append(changed(970, 10, 12), changed(30, 90, 96)...), map[string]float64{metric.ChangeLastOld + route + metric.ChangeP99: 94}},
+		"a median that most never reached": {append(changed(15, 10, 12), changed(25, 900, math.Inf(1))...), map[string]float64{metric.ChangeLastOld + route: absent}},
+		"failures and flaps":               {failing, map[string]float64{metric.ChangeFailed + route: 0.1, metric.ChangeFailing + route: 0.05, metric.ChangeFlaps + route: 0.05}},
+		"nothing of other kinds":           {failing, map[string]float64{metric.ChangeFailing + "/" + mesh.EndpointAdded: absent}},
+	} {
+		f := &figures{values: map[string]float64{}}
+		changeFigures(f, &result.Record{Changes: c.changes})
+		for metric, want := range c.want {
+			got, known := f.values[metric]
+			if known == math.IsNaN(want) || known && math.Abs(got-want) > 1e-6 {
+				t.Errorf("%s: %s is %v (%v), want %v", name, metric, got, known, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package record
+
+import (
+	"bufio"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// Answer is one request, and the configuration that served it. Its instants are ns from the start of the schedule.
+type Answer struct {
+	Conn      int    // its connection, of all workers
+	Sent, End int64  // Sent is the intended start if no open connection got it
+	OK        bool   // the answer counts as success
+	Version   string // of [load.VersionHeader], empty without an answer or its header
+}
+
+// answer is an Answer as a worker keeps it.
+type answer struct {
+	sent, end     int64
+	conn, version int32
+	ok            bool
+}
+
+// answers are the requests of one worker in their order of ending.
+type answers struct {
+	Versions *load.Versions // nil: they are not kept
+	all      []answer
+}
+
+func (a *answers) finish(o *Outcome, ok bool) {
+	if a.Versions == nil {
+		return
+	}
+	one := answer{sent: o.Sent, end: o.End, conn: o.Conn, ok: ok}
+	if o.Sent < 0 {
+		one.sent = o.Intended
+	}
+	if o.Status != 0 {
+		one.version = o.Version
+	}
+	a.all = append(a.all, one)
+}
+
+var answerColumns = []string{"connection", "sent_ns", "end_ns", "ok", "version"}
+
+// WriteAnswers writes the answers of all workers as CSV.
+func WriteAnswers(w io.Writer, results []*Totals) error {
+	out := csv.NewWriter(w)
+	_ = out.Write(answerColumns) // Error has the error
+	for worker, t := range results {
+		for _, a := range t.all {
+			_ = out.Write([]string{strconv.Itoa(int(a.conn)*len(results) + worker), strconv.FormatInt(a.sent, 10), strconv.FormatInt(a.end, 10),
+				strconv.FormatBool(a.ok), t.Versions.Values[a.version]})
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// ReadAnswers reads what [WriteAnswers] wrote.
+func ReadAnswers(r io.Reader) (all []Answer, err error) {
+	in := csv.NewReader(bufio.NewReaderSize(r, 1<<20))
+	in.ReuseRecord, in.FieldsPerRecord = true, len(answerColumns)
+	if _, err := in.Read(); err != nil {
+		return nil, fmt.Errorf("read answers: %w", err)
+	}
+	for {
+		row, err := in.Read()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		var a Answer
+		if err == nil {
+			a.Conn, err = strconv.Atoi(row[0])
+		}
+		if err == nil {
+			a.Sent, err = strconv.ParseInt(row[1], 10, 64)
+		}
+		if err == nil {
+			a.End, err = strconv.ParseInt(row[2], 10, 64)
+		}
+		if err == nil {
+			a.OK, err = strconv.ParseBool(row[3])
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read answers: %w", err)
+		}
+		a.Version = row[4]
+		all = append(all, a)
+	}
+}

@@ -1,0 +1,155 @@
+package timeline_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/load/record"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/timeline"
+)
+
+const (
+	connections = 8
+	answerTime  = 200 * time.Microsecond
+	seen        = 2 * time.Second // from the start of the load to its end
+	changed     = time.Second     // when the change is sent
+)
+
+// probes are answers to 1,000 requests per second in turn over the connections. served returns what serves a request of a
+// connection at an instant after the change.
+func probes(served func(conn int, at time.Duration) (version string, ok bool)) (all []record.Answer) {
+	for n := range int(seen / time.Millisecond) {
+		at := time.Duration(n) * time.Millisecond
+		a := record.Answer{Conn: n % connections, Sent: int64(at), End: int64(at + answerTime)}
+		a.Version, a.OK = served(a.Conn, at-changed)
+		all = append(all, a)
+	}
+	return all
+}
+
+func observed(c result.Change, answers []record.Answer, later ...result.Change) result.Change {
+	c.SentSeconds = changed.Seconds()
+	all := append([]result.Change{c}, later...)
+	timeline.Observe(all, answers, seen)
+	return all[0]
+}
+
+// contains checks that a span has an instant after the change, and is narrow.
+func contains(t *testing.T, what string, s *result.Span, at time.Duration, width float64) {
+	t.Helper()
+	ms := float64(at) / 1e6
+	switch {
+	case s == nil:
+		t.Errorf("%s: unknown", what)
+	case s.BeforeMS == nil:
+		t.Errorf("%s: never", what)
+	case ms <= s.AfterMS-1e-9 || ms > *s.BeforeMS+1e-9 || *s.BeforeMS-s.AfterMS > width:
+		t.Errorf("%s: got (%v, %v] ms, want it to contain %v, and a width of at most %v", what, s.AfterMS, *s.BeforeMS, ms, width)
+	}
+}
+
+var route = result.Change{Kind: mesh.RouteChanged, Version: 1}
+
+// at is a route that changes at an instant.
+func at(switched time.Duration) func(int, time.Duration) (string, bool) {
+	return func(_ int, now time.Duration) (string, bool) {
+		if now >= switched {
+			return "1 127.0.0.2:1", true
+		}
+		return "0 127.0.0.2:1", true
+	}
+}
+
+func TestKnownDelaysAreContained(t *testing.T) {
+	for _, delay := range []time.Duration{0, 5 * time.Millisecond, 50 * time.Millisecond, 500 * time.Millisecond} {
+		c := observed(route, probes(at(delay)))
+		contains(t, "first effect of "+delay.String(), c.FirstNew, delay, 2)
+		contains(t, "convergence of "+delay.String(), c.LastOld, delay, connections+1)
+		if c.Failed != 0 || c.Flaps != 0 {
+			t.Errorf("%v: %d failed, %d flaps", delay, c.Failed, c.Flaps)
+		}
+	}
+}
+
+func TestSlowWorkerIsFound(t *testing.T) {
+	c := observed(route, probes(func(conn int, now time.Duration) (string, bool) {
+		if conn%2 == 1 {
+			return at(300*time.Millisecond)(conn, now)
+		}
+		return at(20*time.Millisecond)(conn, now)
+	}))
+	contains(t, "first effect", c.FirstNew, 20*time.Millisecond, 2)
+	contains(t, "convergence", c.LastOld, 300*time.Millisecond, connections+1)
+	if c.Flaps != 0 {
+		t.Errorf("%d flaps: each connection has one worker", c.Flaps)
+	}
+}
+
+func TestFlapIsFound(t *testing.T) {
+	c := observed(route, probes(func(conn int, now time.Duration) (string, bool) {
+		if now >= 100*time.Millisecond && now < 116*time.Millisecond {
+			return "0 127.0.0.2:1", true
+		}
+		return at(20*time.Millisecond)(conn, now)
+	}))
+	if c.Flaps != 16 {
+		t.Errorf("%d flaps, want one an answer: 16", c.Flaps)
+	}
+	contains(t, "first effect", c.FirstNew, 20*time.Millisecond, 2)
+	contains(t, "convergence", c.LastOld, 116*time.Millisecond, connections+1)
+}
+
+func TestWorkerThatNeverLearnsIsFound(t *testing.T) {
+	c := observed(route, probes(func(conn int, now time.Duration) (string, bool) {
+		if conn == 3 {
+			return "0 127.0.0.2:1", true
+		}
+		return at(0)(conn, now)
+	}))
+	if c.LastOld == nil || c.LastOld.BeforeMS != nil || c.LastOld.AfterMS < 900 {
+		t.Errorf("convergence: got %+v, want none until the end", c.LastOld)
+	}
+}
+
+func TestFailuresUntilConvergenceCount(t *testing.T) {
+	c := observed(route, probes(func(conn int, now time.Duration) (string, bool) {
+		version, _ := at(50*time.Millisecond)(conn, now)
+		failed := now == 10*time.Millisecond || now == 30*time.Millisecond || now == -10*time.Millisecond || now == 500*time.Millisecond
+		return version, !failed
+	}))
+	if c.Failed != 2 {
+		t.Errorf("%d failed, want the 2 between change and convergence", c.Failed)
+	}
+}
+
+// A replica leaves and comes back after half a second.
+func TestEndpoints(t *testing.T) {
+	const gone, back = 30 * time.Millisecond, 540 * time.Millisecond
+	answers := probes(func(conn int, now time.Duration) (string, bool) {
+		if turn := (int(now/time.Millisecond) + 1000) / connections % 2; turn == 1 && (now < gone || now >= back) {
+			return "0 127.0.0.3:1", true
+		}
+		return "0 127.0.0.2:1", true
+	})
+	added := result.Change{Kind: mesh.EndpointAdded, Endpoint: "127.0.0.3:1", SentSeconds: (changed + 500*time.Millisecond).Seconds()}
+	removed := observed(result.Change{Kind: mesh.EndpointRemoved, Endpoint: "127.0.0.3:1"}, answers, added)
+	if removed.FirstNew != nil {
+		t.Error("the other replica answered before the removal too")
+	}
+	contains(t, "removal", removed.LastOld, 23*time.Millisecond, 2*connections+1)
+	all := []result.Change{added}
+	timeline.Observe(all, answers, seen)
+	if all[0].LastOld != nil {
+		t.Error("the other replica answers after the addition too")
+	}
+	contains(t, "addition", all[0].FirstNew, 44*time.Millisecond, 2) // its turn comes 4 ms after the addition
+}
+
+func TestLoadWithoutAnswers(t *testing.T) {
+	c := observed(route, nil)
+	if c.FirstNew != nil || c.LastOld != nil || c.Probes != 0 {
+		t.Errorf("got %+v, want nothing", c)
+	}
+}
