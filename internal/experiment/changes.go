@@ -3,7 +3,6 @@ package experiment
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -26,12 +25,9 @@ const (
 	changesProbe = "the load of tare over HTTP/1.1 shows which version served each answer"
 )
 
-// changeKinds describe the kinds, in the order of [mesh.ChangeKinds].
-var changeKinds = []string{
-	mesh.RouteChanged + " (the route to the entry gets a new version; without a mesh, the entry itself does)",
-	mesh.EndpointRemoved + " (one replica of the entry leaves the list of endpoints, and goes on serving)",
-	mesh.EndpointAdded + " (it comes back)",
-}
+// changeKinds describe the kinds.
+const changeKinds = mesh.RouteChanged + ": the route to the entry gets a new version; without a mesh, the entry itself does. " +
+	mesh.EndpointRemoved + " and " + mesh.EndpointAdded + ": a replica of the entry leaves the list of endpoints, and comes back."
 
 // Changing reports whether changes are made.
 func (e *Experiment) Changing() bool { return e.Changes.Every > 0 }
@@ -104,6 +100,6 @@ func changeRows() []fieldRow {
 		{"changes", "Changes of routes and endpoints during the measure phase. The load probes their effect.", nil, nil},
 		{"changes.every", "Time between changes. The first comes after this time.", nil, between(minEvery, maxPhase, "")},
 		{"changes.count", "Number of changes in each trial. A median needs 30, the 99 % quantile 1000.", someChanges, between(1, maxChanges, "")},
-		{"changes.kinds", "Kinds, in random order and equally often: " + strings.Join(changeKinds, "; ") + ".", nil, form(levelList)},
+		{"changes.kinds", "Kinds, in random order and equally often. " + changeKinds, nil, form(levelList)},
 	}
 }

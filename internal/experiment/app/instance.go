@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 
@@ -77,6 +78,9 @@ func (i Instance) validate(doc *strict.Document) {
 	}
 	v.protocol("protocol", i.Protocol, Protocols())
 	v.behavior("", i.Behavior)
+	if i.Version < 0 || i.Version > math.MaxInt32 {
+		v.report("version", fmt.Sprintf("%d is not between 0 and %d", i.Version, math.MaxInt32), "")
+	}
 	if i.Protocol == TCP && len(i.Calls) > 0 {
 		v.report("calls", "a tcp service cannot call others", "remove the calls, or use protocol http1")
 	}
