@@ -116,6 +116,7 @@ var documented = map[string]done{
 	"sha256sum --check --ignore-missing SHA256SUMS":         {by: "TestFilesAndChecksums"},
 	"gh attestation verify FILE --repo tare-mesh/tare":      {not: "needs a release"},
 	"docker load --input tare_0.1.0_image.tar":              {not: "needs Docker; TestImages unpacks it"},
+	"bin/tare run examples/route-change.yaml":               {by: "TestRouteChange"},
 	"make build test lint":                                  {not: makes},
 	"make bench-load BENCHLOAD='-rounds 20 -only cpu,rate'": {not: "measures for minutes"},
 	"make bench-load":                                       {not: makes},

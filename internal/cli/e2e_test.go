@@ -340,3 +340,54 @@ func TestWeighOfBrokenPrograms(t *testing.T) {
 		})
 	}
 }
+
+// Known delays of a control plane are recovered: each is the difference to the same mesh without a delay.
+func TestRouteChange(t *testing.T) {
+	r, code := carriedOut(t, "route-change.yaml", "blocks=1", "control=false", "factors={mesh: [none, envoy-xds, delayed-50ms, delayed-500ms], rate: [500], connections: [8]}",
+		"meshes={delayed-50ms: {from: envoy-xds, options: {delay: 50}}, delayed-500ms: {from: envoy-xds, options: {delay: 500}}}",
+		"changes={every: 60ms, count: 40}", "phases={warmup: 1s, measure: 3s, drain: 1s}")
+	if code != console.Done {
+		t.Errorf("exit code %d", code)
+	}
+	first, last := map[string]float64{}, map[string]float64{}
+	for _, tr := range r.Treatments {
+		if n := tr.Metrics["changes_made/route-changed"].Estimate; tr.N != 1 || n != 40 {
+			t.Errorf("%s: %d valid trials with %v changes: %+v", tr.ID, tr.N, n, r.Warnings)
+		}
+		for into, name := range map[*map[string]float64]string{&first: "change_first_new_ms/route-changed", &last: "change_last_old_ms/route-changed"} {
+			e, known := tr.Metrics[name]
+			if !known {
+				t.Fatalf("%s: %s is unknown: %+v", tr.ID, name, r.Warnings)
+			}
+			(*into)[tr.ID] = e.Estimate
+		}
+		if first[tr.ID] > last[tr.ID] {
+			t.Errorf("%s: the first new answer comes after %v ms, the last old one after %v ms", tr.ID, first[tr.ID], last[tr.ID])
+		}
+	}
+	for id, delay := range map[string]float64{"delayed-50ms": 50, "delayed-500ms": 500} { // within 3 ms on a quiet machine
+		for what, of := range map[string]map[string]float64{"first effect": first, "last old answer": last} {
+			if got := of[id] - of["envoy-xds"]; math.Abs(got-delay) > 40 {
+				t.Errorf("%s: the %s comes %v ms later than without a delay, want %v", id, what, got, delay)
+			}
+		}
+	}
+}
+
+// An endpoint that leaves gets no more requests, and no request fails.
+func TestEndpointRemoval(t *testing.T) {
+	r, code := carriedOut(t, "route-change.yaml", "blocks=1", "control=false", "factors={mesh: [envoy-xds], rate: [500], connections: [8], replicas: [2]}", "meshes={}",
+		"changes={every: 60ms, count: 60, kinds: [endpoint-removed, endpoint-added]}", "phases={warmup: 1s, measure: 4s, drain: 1s}")
+	if code != console.Done || len(r.Treatments) != 1 {
+		t.Fatalf("exit code %d, %d treatments", code, len(r.Treatments))
+	}
+	metrics := r.Treatments[0].Metrics
+	for name, want := range map[string]bool{
+		"change_last_old_ms/endpoint-removed": true, "change_first_new_ms/endpoint-added": true,
+		"change_last_old_ms/endpoint-added": false, "change_first_new_ms/endpoint-removed": false,
+	} {
+		if e, known := metrics[name]; known != want || known && e.Estimate < 0 {
+			t.Errorf("%s: %v (%v), want it: %v", name, e.Estimate, known, want)
+		}
+	}
+}

@@ -37,6 +37,7 @@ func changeFigures(f *figures, r *result.Record) {
 		if n == 0 {
 			continue
 		}
+		f.set(metric.Of(metric.ChangesMade, kind), n)
 		f.set(metric.Of(metric.ChangeFailed, kind), failed/n)
 		f.set(metric.Of(metric.ChangeFailing, kind), failing/n)
 		if kind == mesh.RouteChanged {

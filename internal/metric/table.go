@@ -40,6 +40,7 @@ const (
 	Timeouts               = "timeouts"
 	MeshRetries            = "mesh_retries"
 	MeshTimeouts           = "mesh_timeouts"
+	ChangesMade            = "changes_made"
 	ChangeFirstNew         = "change_first_new_ms"
 	ChangeLastOld          = "change_last_old_ms"
 	ChangeFailed           = "change_failed_requests"
@@ -178,6 +179,8 @@ var rows = []Row{
 		Source: Mesh, Title: "mesh retries", Heads: [2]string{"mesh", "retries"}},
 	{Name: MeshTimeouts, Unit: "1", Better: LowerIsBetter, Doc: "requests that timed out at the data plane",
 		Source: Mesh, Title: "mesh timeouts", Heads: [2]string{"mesh", "timeouts"}},
+	{Name: ChangesMade, Unit: "1", Better: Neither, Doc: "changes of routes and endpoints in a trial",
+		Parts: changeParts, Source: Generator, Title: "changes, %s", Heads: [2]string{"changes,", "%s"}},
 	{Name: ChangeFirstNew, Unit: "ms", Better: LowerIsBetter, Doc: "first effect of a change: from its request to the first answer by the new configuration, median (from 30 changes in a trial) and 99 % quantile (from 1,000)",
 		Parts: []string{"route-changed", "endpoint-added", "route-changed" + ChangeP99, "endpoint-added" + ChangeP99}, Source: Generator,
 		Title: "first effect, %s", Heads: [2]string{"first effect,", "%s, ms"}},

@@ -42,6 +42,7 @@ var crossChecks = []struct {
 	{loadedTrial, (*contradictions).due},
 	{loadedTrial, (*contradictions).conserved},
 	{loadedTrial, (*contradictions).windowed},
+	{loadedTrial, (*contradictions).changes},
 	{completeTrial, (*contradictions).memory},
 	{completeTrial, (*contradictions).machine},
 }
@@ -208,6 +209,22 @@ func (l *Load) scheduleSlack() float64 {
 
 // scheduled is the mean number of requests that an open loop owes in the window.
 func (l *Load) scheduled() float64 { return l.AskedRate * l.LoadedSeconds() }
+
+// changes checks the order of the instants of each change.
+func (c *contradictions) changes(r *Record) {
+	sent := 0.0
+	for i, change := range r.Changes {
+		if change.SentSeconds < max(sent, change.DueSeconds) || change.AcceptedSeconds < change.SentSeconds {
+			c.addf("changes[%d] was due after %v s, sent after %v s and accepted after %v s", i, change.DueSeconds, change.SentSeconds, change.AcceptedSeconds)
+		}
+		sent = change.SentSeconds
+		for name, s := range map[string]*Span{"firstNew": change.FirstNew, "lastOld": change.LastOld} {
+			if s != nil && s.BeforeMS != nil && *s.BeforeMS <= s.AfterMS {
+				c.addf("changes[%d].%s is after %v ms and not later than %v ms", i, name, s.AfterMS, *s.BeforeMS)
+			}
+		}
+	}
+}
 
 // cpuSlack bounds the CPU time of a task beyond the time of all processors: readings of
 // counters and times are not one moment.

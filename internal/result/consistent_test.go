@@ -15,7 +15,7 @@ func measuredRecord() result.Record {
 	at := func(s float64) time.Time {
 		return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(s * float64(time.Second)))
 	}
-	backlog := []int64{3, 5}
+	backlog, before := []int64{3, 5}, 7.0
 	return result.Record{
 		Started: at(0), Ended: at(20), Valid: true,
 		Phases: []result.Phase{{Name: "deploy", Start: at(0), End: at(1)}, {Name: "warm-up", Start: at(1), End: at(5)}, {Name: "measure", Start: at(5), End: at(15.1)}},
@@ -24,7 +24,9 @@ func measuredRecord() result.Record {
 			Classes: map[string]int64{"2xx": 2998, "status": 0, "timeout": 1, "conn": 1}, Statuses: map[string]int64{"200": 2998}, Errors: map[string]int64{"timeout": 1, "reset": 1},
 			WarmupSeconds: 4, MeasureSeconds: 10},
 		Tasks: []result.TaskUsage{{Task: mesh.Task{ID: "echo-0/app"}, Start: result.Reading{At: at(5), CPU: 1e9}, End: result.Reading{At: at(15), CPU: 2e9}}},
-		Node:  &result.NodeUsage{CPUs: 2, Start: result.NodeReading{At: at(5)}, End: result.NodeReading{At: at(15), Busy: 5e9}},
+		Changes: []result.Change{{Kind: mesh.RouteChanged, DueSeconds: 5, SentSeconds: 5.001, AcceptedSeconds: 5.002, LastOld: &result.Span{AfterMS: 3, BeforeMS: &before}},
+			{Kind: mesh.RouteChanged, DueSeconds: 6, SentSeconds: 6.001, AcceptedSeconds: 6.002}},
+		Node: &result.NodeUsage{CPUs: 2, Start: result.NodeReading{At: at(5)}, End: result.NodeReading{At: at(15), Busy: 5e9}},
 	}
 }
 
@@ -56,6 +58,9 @@ func TestContradictions(t *testing.T) {
 		{"window", func(r *result.Record) { r.Load.MeasureSeconds = 5 }, "load.start and load.end are 10.000 s apart"},
 		{"valid in spite of a warning", func(r *result.Record) { r.Warnings = []result.Warning{{Code: "rate-missed", Invalidates: true}} }, "warning rate-missed makes it invalid"},
 		{"valid in spite of an error", func(r *result.Record) { r.Error = "died" }, "has an error"},
+		{"a change before it was due", func(r *result.Record) { r.Changes[0].SentSeconds = 4 }, "changes[0] was due after 5 s, sent after 4 s"},
+		{"a change before the one before it", func(r *result.Record) { r.Changes[1].DueSeconds, r.Changes[1].SentSeconds = 4, 4.5 }, "changes[1] was due after 4 s"},
+		{"an empty time of a change", func(r *result.Record) { r.Changes[0].LastOld.AfterMS = 7 }, "changes[0].lastOld is after 7 ms and not later than 7 ms"},
 		{"order of phases", func(r *result.Record) { r.Phases[1], r.Phases[2] = r.Phases[2], r.Phases[1] }, "phase warm-up starts 14.1s before phase measure ended"},
 		{"end of a phase", func(r *result.Record) { r.Phases[2].End = r.Started }, "phase measure ends before it starts"},
 		{"too much CPU time", func(r *result.Record) { r.Tasks[0].End.CPU = 30e9 }, "used 29s of CPU time in 10s on 2 processors"},

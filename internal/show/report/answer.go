@@ -65,7 +65,7 @@ func sentences(r *answer.Report) []string {
 			compared = append(compared, tr)
 		}
 	}
-	lines := slices.Concat(failureAnswers(v), v.capacityAnswers(), boundaryAnswers(v))
+	lines := slices.Concat(failureAnswers(v), changeAnswers(v), v.capacityAnswers(), boundaryAnswers(v))
 	first := len(lines) > 0
 	var costs []ranked
 	var levels []string

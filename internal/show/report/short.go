@@ -24,7 +24,7 @@ var shortSections = []struct {
 	most  int // lines
 	write func(text)
 }{
-	{1, 20, costSection}, {1, 20, ladderSection}, {2, 14, expectationsSection}, {2, 14, failuresSection}, {4, 14, boundariesSection}, {4, 14, treatmentsSection},
+	{1, 20, costSection}, {1, 20, ladderSection}, {2, 14, expectationsSection}, {2, 14, failuresSection}, {2, 14, changesSection}, {4, 14, boundariesSection}, {4, 14, treatmentsSection},
 	{5, 14, differencesSection}, {6, 14, configurationsSection}, {6, 14, headerSection}, {3, 8, warningsSection},
 }
 

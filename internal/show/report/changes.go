@@ -1,0 +1,116 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+// changeNames are the kinds of changes in sentences, and what shows the time of each.
+var changeNames = []struct {
+	kind, many, one string
+	time            string // metric
+	reached         string
+}{
+	{mesh.RouteChanged, "route changes", "a route change", metric.ChangeLastOld, "reach every connection"},
+	{mesh.EndpointRemoved, "endpoint removals", "an endpoint removal", metric.ChangeLastOld, "reach every connection"},
+	{mesh.EndpointAdded, "endpoint additions", "an endpoint addition", metric.ChangeFirstNew, "have a first effect"},
+}
+
+// changeMetrics are the columns of the table of changes, for each kind.
+var changeMetrics = []string{metric.ChangeFirstNew, metric.ChangeLastOld, metric.ChangeFailed, metric.ChangeFailing, metric.ChangeFlaps}
+
+// changesSection is the table of each kind of change.
+func changesSection(t text) {
+	for _, name := range changeNames {
+		if !t.view.known(metric.Of(metric.ChangesMade, name.kind)) {
+			continue
+		}
+		t.page.heading("Changes: " + name.kind)
+		shown := rows(t.view)
+		columns := t.view.label.columns(shown)
+		labels := len(columns)
+		for _, base := range changeMetrics {
+			for _, end := range []string{"", metric.ChangeP99} {
+				if full := metric.Of(base, name.kind+end); t.view.known(full) {
+					columns = append(columns, treatmentColumn(full, shown))
+				}
+			}
+		}
+		t.page.table(columns, labels)
+	}
+}
+
+// changeAnswers are the times of changes and the requests that they cost, a sentence each for a kind.
+func changeAnswers(v view) (lines []string) {
+	for _, name := range changeNames {
+		for _, q := range []struct{ share, end string }{{"Half", ""}, {"99 %", metric.ChangeP99}} {
+			if times := eachTreatment(v, metric.Of(name.time, name.kind+q.end), timeWords); times != "" {
+				lines = append(lines, fmt.Sprintf("%s of the %s %s within %s.", q.share, name.many, name.reached, times))
+			}
+		}
+		if s := changeFailures(v, name.kind, name.one); s != "" {
+			lines = append(lines, s)
+		}
+	}
+	return lines
+}
+
+// changeFailures are the failed requests per change. Of a share with none in n, the upper bound is 3/n at 95 %.
+func changeFailures(v view, kind, one string) string {
+	made, failed := metric.Of(metric.ChangesMade, kind), metric.Of(metric.ChangeFailed, kind)
+	fewest, any := math.MaxInt, false
+	for _, tr := range v.r.Treatments {
+		if e, known := tr.Metrics[failed]; known && e.N > 0 && !tr.Control {
+			fewest, any = min(fewest, changesOf(tr, made)), any || e.Estimate > 0
+		}
+	}
+	switch {
+	case fewest == math.MaxInt:
+		return ""
+	case any:
+		return fmt.Sprintf("Failed requests during %s: %s.", one, eachTreatment(v, failed, func(tr compare.Treatment, e compare.Estimate) string {
+			if e.Estimate == 0 {
+				return fmt.Sprintf("none in %d", changesOf(tr, made))
+			}
+			return rough(e.Estimate) + rangeWords(e)
+		}))
+	}
+	return fmt.Sprintf("No request failed during %s. With none in %d for each treatment, at most %s %% of them have failures (95 %%).",
+		one, fewest, rough(100*min(1, 3/float64(max(1, fewest)))))
+}
+
+// eachTreatment is a metric of all treatments but controls: "3.1 ms (2.9 to 3.3) with envoy, 2.1 ms without a mesh".
+func eachTreatment(v view, name string, words func(compare.Treatment, compare.Estimate) string) string {
+	var all []string
+	for _, tr := range v.r.Treatments {
+		if e, known := tr.Metrics[name]; known && e.N > 0 && !tr.Control {
+			all = append(all, words(tr, e)+" "+with(baselineWords(v.label.describe(tr.Factors))))
+		}
+	}
+	if len(all) > mostAnswers {
+		all = append(all[:mostAnswers], fmt.Sprintf("%d more are below", len(all)-mostAnswers))
+	}
+	return strings.Join(all, ", ")
+}
+
+func timeWords(_ compare.Treatment, e compare.Estimate) string {
+	return rough(e.Estimate) + " ms" + rangeWords(e)
+}
+
+func rangeWords(e compare.Estimate) string {
+	if !e.Known() {
+		return ""
+	}
+	return fmt.Sprintf(" (%s to %s)", rough(max(0, *e.Low)), rough(*e.High))
+}
+
+// changesOf is the number of changes in all trials of a treatment.
+func changesOf(tr compare.Treatment, made string) int {
+	e := tr.Metrics[made]
+	return int(math.Round(e.Estimate * float64(e.N)))
+}
