@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -75,7 +76,7 @@ func TestPlanDetect(t *testing.T) {
 	if got, err := call(t, newPlanCommand, file, "--detect", "5%", "--set", "phases.measure=8s"); !errors.As(err, &usage) || !strings.Contains(usage.Hint(), "--pilot runs 4 blocks") {
 		t.Errorf("a run with a shorter measure phase is used: %v\n%s", err, got)
 	}
-	if got, err := call(t, newPlanCommand, file, "--detect", "5%", "--from", "runs/two"); !errors.As(err, &usage) || !strings.Contains(err.Error(), "number of CPUs") {
+	if got, err := call(t, newPlanCommand, file, "--detect", "5%", "--from", "runs/two"); !errors.As(err, &usage) || !strings.Contains(err.Error(), fmt.Sprintf("number of CPUs: %d in the base run, %d in the new one", meter.Host().CPUs+1, meter.Host().CPUs)) {
 		t.Errorf("a run of another machine is used: %v\n%s", err, got)
 	}
 	for _, wrong := range []string{"0", "-3%", "many", "100%"} {

@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/metric"
@@ -32,15 +31,14 @@ func idleWindow(measure time.Duration) time.Duration {
 
 // idleUse is the use of a task while no request is anywhere.
 type idleUse struct {
-	cpu, voluntary, involuntary int64 // ns, context switches
-	time                        time.Duration
+	cpu, voluntary, involuntary int64         // ns, context switches
+	time, switching             time.Duration // in which CPU was counted, and context switches, 0 if they were not
 }
 
 // during returns the use of a time at the idle rate.
 func (u idleUse) during(d time.Duration) idleUse {
-	share := float64(d) / float64(max(1, u.time))
-	part := func(n int64) int64 { return int64(float64(n) * share) }
-	return idleUse{part(u.cpu), part(u.voluntary), part(u.involuntary), d}
+	part := func(n int64, of time.Duration) int64 { return int64(float64(n) * float64(d) / float64(max(1, of))) }
+	return idleUse{part(u.cpu, u.time), part(u.voluntary, u.switching), part(u.involuntary, u.switching), d, d}
 }
 
 // idleUses are the uses by task.
@@ -101,7 +99,8 @@ type tail struct {
 	idle  bool     // after is the idle rate before the load, or less
 }
 
-// addTail adds a reading after the last slice, and reports whether the member is idle.
+// addTail adds a reading after the last slice, and reports whether the member is idle. The readings go on while it uses
+// more than usual in the slices of others: requests before the load may have deferred work to the time of idleBefore.
 func (m *sliceMember) addTail(now meter.Look, at, window time.Duration) bool {
 	t := &m.tail
 	window = m.quiet(window)
@@ -109,11 +108,12 @@ func (m *sliceMember) addTail(now meter.Look, at, window time.Duration) bool {
 	for i := len(t.at) - 2; i >= 0; i-- {
 		if at-t.at[i] >= window-lateReading {
 			t.after = usesBetween(t.looks[i], now)
-			t.idle = t.after.cores(m.tasks) <= m.idleBefore.cores(m.tasks)+m.tolerance()
-			break
+			after := t.after.cores(m.tasks) - m.tolerance()
+			t.idle = after <= m.idleBefore.cores(m.tasks)
+			return t.idle && after <= m.medianOfOthers()
 		}
 	}
-	return t.idle
+	return false
 }
 
 // quiet is how long the member must be idle after a block. Deferred work repeats the pauses between own slices, so
@@ -190,13 +190,13 @@ func (m *sliceMember) chosenIdle() idleUses {
 	return before.plus(after)
 }
 
-// plus adds the CPU of another time. Context switches are read before the load alone.
+// plus adds the use of another time.
 func (all idleUses) plus(more idleUses) idleUses {
 	sum := idleUses{}
 	for _, uses := range []idleUses{all, more} {
 		for id, u := range uses {
 			s := sum[id]
-			sum[id] = idleUse{cpu: s.cpu + u.cpu, time: s.time + u.time}
+			sum[id] = idleUse{s.cpu + u.cpu, s.voluntary + u.voluntary, s.involuntary + u.involuntary, s.time + u.time, s.switching + u.switching}
 		}
 	}
 	return sum
@@ -224,8 +224,7 @@ func (m *sliceMember) divide(task *result.TaskUsage, idle idleUses) {
 	}
 	deferred := all - own - rest
 	task.IdleCPU, task.DeferredCPU, task.End.CPU = &rest, &deferred, task.Start.CPU+all-rest
-	// Its context switches are read before and after all slices.
-	switches := m.idleBefore[task.ID].during(task.End.At.Sub(task.Start.At) - inside)
+	switches := rate.during(m.switching[task.ID] - inside)
 	task.End.Voluntary = max(task.Start.Voluntary, task.End.Voluntary-switches.voluntary)
 	task.End.Involuntary = max(task.Start.Involuntary, task.End.Involuntary-switches.involuntary)
 }
@@ -266,24 +265,29 @@ func (m *sliceMember) idleSeen(idle idleUses, warmup time.Duration) *idleSeen {
 // medianOfOthers is the median use by the tasks whose cost is compared, in cores, of the slices of others without those
 // directly after own ones. Work that is deferred to few instants does not move it.
 func (m *sliceMember) medianOfOthers() float64 {
-	var all []float64
-	for i, row := range m.rows {
-		if row.Own || i > 0 && m.rows[i-1].Own || row.End <= row.Begin {
-			continue
-		}
-		used := int64(0)
-		for plane, ns := range row.CPU {
-			if compared(plane) {
-				used += ns
-			}
-		}
-		all = append(all, float64(used)/float64(row.End-row.Begin))
-	}
-	if len(all) == 0 {
+	uses := m.usesOfOthers(false)
+	if len(uses) == 0 {
 		return 0
 	}
-	slices.Sort(all)
-	return all[len(all)/2]
+	usual, _ := medianDeviation(uses)
+	return usual
+}
+
+// usesOfOthers are the uses in the slices of others, with or without those directly after own ones.
+func (m *sliceMember) usesOfOthers(after bool) (all []use) {
+	for i, row := range m.rows {
+		if row.Own || !after && i > 0 && m.rows[i-1].Own || row.End <= row.Begin {
+			continue
+		}
+		u := use{time: row.End - row.Begin, apart: i > 0 && m.rows[i-1].Own}
+		for plane, ns := range row.CPU {
+			if compared(plane) {
+				u.ns += ns
+			}
+		}
+		all = append(all, u)
+	}
+	return all
 }
 
 // endsAtOnce reports whether what the member uses in the slices of others ends with the load. Deferred work goes on.
@@ -303,7 +307,11 @@ func usesBetween(from, to meter.Look) idleUses {
 	for id, b := range to.Tasks {
 		a, ok := from.Tasks[id]
 		if wall := b.At.Sub(a.At); ok && wall > 0 && b.CPU >= a.CPU {
-			all[id] = idleUse{b.CPU - a.CPU, b.Voluntary - a.Voluntary, b.Involuntary - a.Involuntary, wall}
+			u := idleUse{cpu: b.CPU - a.CPU, time: wall}
+			if a.Voluntary+a.Involuntary > 0 && b.Voluntary+b.Involuntary > 0 { // of a reading that has them
+				u.voluntary, u.involuntary, u.switching = b.Voluntary-a.Voluntary, b.Involuntary-a.Involuntary, wall
+			}
+			all[id] = u
 		}
 	}
 	return all

@@ -45,6 +45,7 @@ func (m *measurement) measureCurrent(ctx context.Context) error {
 		return err
 	}
 	begin, tasks := m.sampler.last, m.sampler.tasks
+	m.sampler.uses = nil // those of the warm-up
 	if err := m.duringMeasure(ctx, &begin); err != nil {
 		return err
 	}

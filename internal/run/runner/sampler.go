@@ -31,7 +31,8 @@ type sampler struct {
 	listed []platform.Task // by the deployment
 	tasks  []platform.Task // listed, and found by the meter
 	last   meter.Look
-	any    bool // last is a reading
+	any    bool  // last is a reading
+	uses   []use // between the readings of the measure phase, without those of counters with a refresh interval
 	// history has the readings of counters with a refresh interval.
 	history history
 	// restarted are the tasks that replaced ended ones, even if they have ended themselves.
@@ -116,6 +117,7 @@ func (s *sampler) look(ctx context.Context, depth meter.Depth) error {
 		sample.Cores = s.history.cores(s.tasks)
 	} else if s.any {
 		sample.Cores = coresByPlane(s.tasks, s.last, now)
+		s.addUse(s.last, now)
 	}
 	if len(now.Nodes) > 0 && !s.refreshed() {
 		sample.Nodes = map[string]result.NodeReading{}
@@ -151,6 +153,32 @@ func (s *sampler) describe(sample *result.Sample, now meter.Look) {
 		}
 		s.machines = len(now.Nodes) > 0
 	}
+}
+
+// addUse adds the use of the compared tasks between two readings.
+func (s *sampler) addUse(before, after meter.Look) {
+	var u use
+	for _, task := range s.tasks {
+		b, ok := before.Tasks[task.ID]
+		a, ok2 := after.Tasks[task.ID]
+		if ok && ok2 && compared(task.Plane) {
+			u.ns += a.CPU - b.CPU
+			u.time = max(u.time, a.At.Sub(b.At))
+		}
+	}
+	if u.time > 0 {
+		s.uses = append(s.uses, u)
+	}
+}
+
+// bursts finds the bursts between the readings of the measure phase.
+func (s *sampler) bursts() *burstsSeen {
+	var cost int64
+	var over time.Duration
+	for _, u := range s.uses {
+		cost, over = cost+u.ns, over+u.time
+	}
+	return burstsIn(s.uses, cost, over)
 }
 
 // refreshed reports whether counters are refreshed at an interval, with times of their own.

@@ -48,6 +48,8 @@ type sliceMember struct {
 	outsideUnread bool
 	paced         bool                      // the readings were estimated after the last slice
 	memory        map[string]result.Reading // the latest readings with resident memory, by task ID
+	// switching is the time between the readings of each task's context switches, which precede and follow all slices.
+	switching map[string]time.Duration
 }
 
 // shown is the use of own slices since the last sample that was emitted.
@@ -66,7 +68,7 @@ func newSliceReader(m meter.Meter, s *roundSchedule, members []*trial) *sliceRea
 }
 
 func newSliceMember(t *trial) *sliceMember {
-	return &sliceMember{trial: t, shown: shown{cpu: map[metric.Plane]int64{}}}
+	return &sliceMember{trial: t, shown: shown{cpu: map[metric.Plane]int64{}}, switching: map[string]time.Duration{}}
 }
 
 // nap bounds a sleep, so that the end of the context is noticed.
@@ -113,9 +115,12 @@ func (r *sliceReader) run(ctx context.Context) error {
 			r.late = append(r.late, time.Since(due))
 		}
 		at := time.Since(r.start)
-		idle := true
+		idle, depth := true, meter.Clocks
+		if n >= len(edges) {
+			depth = meter.Edge // the idle rate is of context switches too
+		}
 		for i, m := range r.members {
-			now, err := r.meter.Read(ctx, m.tasks, meter.Clocks)
+			now, err := r.meter.Read(ctx, m.tasks, depth)
 			if err != nil {
 				return fmt.Errorf("read the meters: %w", err)
 			}
@@ -309,6 +314,7 @@ func (t *trial) endSlices(ctx context.Context, r *sliceReader) error {
 	}
 	for id, at := range m.last.Tasks {
 		if reading, alive := t.sampler.last.Tasks[id]; alive {
+			m.switching[id] = reading.At.Sub(before.Tasks[id].At)
 			reading.At, reading.CPU = t.setup.clock.steady(at.At), at.CPU
 			end.Tasks[id] = reading
 		}
@@ -353,5 +359,8 @@ func (t *trial) keepSlices() error {
 		}
 	}
 	t.seen.idle = m.idleSeen(idle, t.load.inRound.warmup)
+	if !m.paced {
+		t.seen.bursts = m.bursts(t.seen.idle.cost)
+	}
 	return t.setup.dir.Slices(m.rows)
 }

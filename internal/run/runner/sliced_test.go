@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +21,11 @@ type work struct {
 	deferred time.Duration // for each request, after
 	delay    time.Duration
 	flush    time.Duration // deferred work waits for the next multiple of it
+	probed   time.Duration // CPU before the load, which earlier requests deferred
 }
+
+// simSwitches is the number of context switches of a request, simIdleSwitches of an idle second.
+const simSwitches, simIdleSwitches = 2, 50
 
 // Schedule of the simulation: one of three members, 10 requests in each of its slices.
 const (
@@ -35,6 +40,7 @@ func simulate(w work, warmup, measure time.Duration) (m *sliceMember, deferred t
 	slices := int((warmup + measure) / simSlice)
 	r := &sliceReader{first: int(warmup / simSlice), window: idleWindow(measure), deferral: 2 * time.Second, table: load.Slices{Length: simSlice, Owners: make(load.Owners, slices)}}
 	done := map[time.Duration]time.Duration{} // work by instant
+	var sends []time.Duration
 	for i := range slices {
 		r.table.Owners[i] = (i/simMembers + i) % simMembers // rows of one slice each
 	}
@@ -44,6 +50,7 @@ func simulate(w work, warmup, measure time.Duration) (m *sliceMember, deferred t
 		}
 		for k := range simEach {
 			at := time.Duration(i)*simSlice + time.Duration(k)*9*time.Millisecond + time.Millisecond
+			sends = append(sends, at)
 			done[at] += w.request
 			at += w.delay
 			if w.flush > 0 {
@@ -58,14 +65,23 @@ func simulate(w work, warmup, measure time.Duration) (m *sliceMember, deferred t
 	began := time.Now()
 	look := func(at time.Duration) meter.Look {
 		cpu := time.Duration(w.idle*float64(at+time.Hour)) + time.Duration(w.starting*float64(min(at, warmup/10)+time.Hour))
+		if at > -r.window {
+			cpu += w.probed
+		}
 		for when, ns := range done {
 			if when < at {
 				cpu += ns
 			}
 		}
-		return meter.Look{Tasks: map[string]result.Reading{"app": {At: began.Add(at), CPU: int64(cpu)}}}
+		switches := simIdleSwitches * (at + time.Hour).Seconds()
+		for _, sent := range sends {
+			if sent < at {
+				switches += simSwitches
+			}
+		}
+		return meter.Look{Tasks: map[string]result.Reading{"app": {At: began.Add(at), CPU: int64(cpu), Voluntary: int64(switches)}}}
 	}
-	m = &sliceMember{tasks: []platform.Task{{Task: mesh.Task{ID: "app", Plane: metric.App}}}, shown: shown{at: time.Hour, cpu: map[metric.Plane]int64{}}} // no samples
+	m = &sliceMember{tasks: []platform.Task{{Task: mesh.Task{ID: "app", Plane: metric.App}}}, shown: shown{at: time.Hour, cpu: map[metric.Plane]int64{}}, switching: map[string]time.Duration{}} // no samples
 	m.idleBefore = usesBetween(look(-r.window-time.Millisecond), look(-time.Millisecond))
 	r.members = []*sliceMember{m}
 	n := 0
@@ -81,6 +97,11 @@ func simulate(w work, warmup, measure time.Duration) (m *sliceMember, deferred t
 			break
 		}
 	}
+	after := look(m.tail.at[len(m.tail.at)-1] + 100*time.Millisecond)
+	m.switching["app"] = after.Tasks["app"].At.Sub(m.begin.Tasks["app"].At)
+	last := m.last.Tasks["app"]
+	last.Voluntary = after.Tasks["app"].Voluntary
+	m.last.Tasks["app"] = last
 	return m, deferred
 }
 
@@ -117,6 +138,7 @@ func TestCostIsOfAllWork(t *testing.T) {
 		"flushed each 1 s": {work{request: 300 * us, deferred: 200 * us, flush: time.Second, idle: 0.01}, 600},
 		"starting":         {work{request: 300 * us, idle: 0.01, starting: 0.02}, 400},
 		"all deferred":     {work{deferred: 200 * us, delay: time.Second}, 200},
+		"probed before":    {work{request: 300 * us, deferred: 200 * us, delay: 300 * time.Millisecond, idle: 0.01, probed: 20 * time.Millisecond}, 600},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, want := simulate(c.work, 3*time.Second, 36*time.Second)
@@ -130,7 +152,15 @@ func TestCostIsOfAllWork(t *testing.T) {
 			if want := c.idle * 1e4; idle < want*0.99 || idle > want*1.01 {
 				t.Errorf("%.1f µs of it idle, want %.1f", idle, want)
 			}
-			if text := idleDiffers(seen0(seen)) + workDeferred(seen0(seen)); text != "" {
+			task := result.TaskUsage{Task: m.tasks[0].Task, Start: m.begin.Tasks["app"], End: m.last.Tasks["app"]}
+			m.divide(&task, m.chosenIdle())
+			// As alone: those of a request, and the idle ones of its 10 ms.
+			if got := float64(task.End.Voluntary-task.Start.Voluntary) / requests; got < 2.48 || got > 2.52 {
+				t.Errorf("%.3f context switches a request, want 2.5", got)
+			}
+			all := seen0(seen)
+			all.bursts = m.bursts(seen.cost)
+			if text := idleDiffers(all) + workDeferred(all) + fewBursts(all); text != "" {
 				t.Error(text)
 			}
 		})
@@ -153,5 +183,53 @@ func TestDeferredBeyondTheBlock(t *testing.T) {
 	m, _ = simulate(work{request: 300 * us, deferred: 200 * us, delay: 4 * time.Second}, 6*time.Second, 36*time.Second)
 	if cost, _, _, _, seen := costOf(m); cost < 495 || cost > 505 || idleDiffers(seen0(seen)) == "" {
 		t.Errorf("work deferred for longer than the watch: %.1f µs, %q", cost, idleDiffers(seen0(seen)))
+	}
+}
+
+// A flush every five seconds is a burst, of which a block of 36 s has seven or eight. Work that is deferred for a time, or
+// flushed often, is none.
+func TestBursts(t *testing.T) {
+	const us = time.Microsecond
+	even := func(n int, ns int64) (all []use) {
+		for range n {
+			all = append(all, use{ns: ns, time: time.Second})
+		}
+		return all
+	}
+	with := func(all []use, at int, ns int64) []use {
+		all[at].ns += ns
+		return all
+	}
+	sum := func(all []use) (cost int64) {
+		for _, u := range all {
+			cost += u.ns
+		}
+		return cost
+	}
+	alone := func(all []use) *burstsSeen { return burstsIn(all, sum(all), time.Duration(len(all))*time.Second) }
+	sliced := func(measure time.Duration, w work) *burstsSeen {
+		m, _ := simulate(w, 6*time.Second, measure)
+		_, _, _, _, seen := costOf(m)
+		return m.bursts(seen.cost)
+	}
+	for name, c := range map[string]struct {
+		bursts *burstsSeen
+		want   string
+	}{
+		"interleaved, every 5 s":   {sliced(36*time.Second, work{request: 300 * us, deferred: 200 * us, flush: 5 * time.Second}), "of CPU in 36s: one more or fewer changes the cost by 6."},
+		"interleaved, every 1 s":   {sliced(36*time.Second, work{request: 300 * us, deferred: 200 * us, flush: time.Second}), ""},
+		"interleaved, 1 s later":   {sliced(36*time.Second, work{request: 300 * us, deferred: 200 * us, delay: time.Second}), ""},
+		"interleaved, at once":     {sliced(36*time.Second, work{request: 300 * us, idle: 0.01}), ""},
+		"interleaved, short":       {sliced(6*time.Second, work{request: 300 * us, deferred: 500 * us, flush: 2500 * time.Millisecond}), "of CPU in 6s"},
+		"interleaved, 0.3 s later": {sliced(6*time.Second, work{request: 300 * us, deferred: 500 * us, delay: 300 * time.Millisecond}), ""},
+		"alone, two":               {alone(with(with(even(10, 1e8), 2, 3e8), 7, 3e8)), "2 bursts of up to 300ms of CPU in 10s: one more or fewer changes the cost by 18.8 % (limit 3 %)"},
+		"alone, over two seconds":  {alone(with(with(even(10, 1e8), 2, 2e8), 3, 1e8)), "1 burst of up to 300ms"},
+		"alone, none":              {alone(even(10, 1e8)), ""},
+		"alone, small":             {alone(with(even(60, 1e8), 9, 1e8)), ""},
+		"alone, too short":         {alone(with(even(4, 1e8), 1, 9e8)), ""},
+	} {
+		if text := fewBursts(seen{bursts: c.bursts}); (text == "") != (c.want == "") || !strings.Contains(text, c.want) {
+			t.Errorf("%s: %q, want %q", name, text, c.want)
+		}
 	}
 }

@@ -30,6 +30,7 @@ type seen struct {
 	slices       *load.Slices    // nil: the trial ran alone
 	readingsLate []time.Duration // at the edges of slices
 	idle         *idleSeen       // of a trial of a round
+	bursts       *burstsSeen     // nil: not looked for
 	paced        bool            // counters have a refresh interval, and readings a time of their own
 	// unsure is the step of the wall clock between the generator's start and the measure phase.
 	unsure time.Duration
@@ -131,6 +132,7 @@ var checks = []validityCheck{
 	{"slices-read-late", slicesReadLate, "raise slices.guard or slices.length, or leave a CPU free: tare read the counters late", warns, cpus},
 	{"idle-differs", idleDiffers, "read the idle CPU in the report's parts of the cost; order: random measures each treatment alone", warns, cpus},
 	{"work-deferred", workDeferred, "raise phases.warmup beyond the time for which work is deferred", warns, cpus},
+	{"cpu-bursts", fewBursts, "raise phases.measure, so that it has many of them: a burst is work of a timer, or a pause of the program", warns, cpus},
 	{"clock-stepped", steppedUnsure, "wait until the clock is synchronised (NTP) before measuring", invalidates, nil},
 	{"clock-stepped", stepped, "differences within the trial are correct; time stamps are not comparable with those of other machines", warns, nil},
 	{"cpu-stolen", stolen, "steal time: use a machine with dedicated CPUs, or more blocks", warns, append(slices.Clone(latencies), cpus...)},
@@ -147,6 +149,9 @@ func (t *trial) checked() []result.Warning {
 		s.shift = s.load.Start.Sub(t.load.profile.Start.Add(t.load.profile.Warmup))
 	}
 	s.paced = t.sampler != nil && t.sampler.refreshed()
+	if t.sampler != nil && t.steadyLoad() {
+		s.bursts = t.sampler.bursts()
+	}
 	t.load.mu.Lock()
 	s.p50 = medianP50(t.load.progress)
 	t.load.mu.Unlock()
@@ -163,6 +168,12 @@ func (t *trial) checked() []result.Warning {
 		}
 	}
 	return warnings
+}
+
+// steadyLoad reports whether the trial runs alone, under one rate and without faults.
+func (t *trial) steadyLoad() bool {
+	p := &t.load.profile
+	return p.Slices == nil && p.Segments == nil && p.Sine == nil && p.Arrivals != "replay" && len(t.setup.Experiment.Faults) == 0
 }
 
 // medianP50 is the median over the seconds of the measure phase. It only sets a limit.

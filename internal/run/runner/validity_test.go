@@ -206,6 +206,12 @@ func TestChecks(t *testing.T) {
 		{"work deferred beyond the warm-up", func(t *trial) {
 			t.seen.idle = &idleSeen{lasted: 2 * time.Second, warmup: time.Second, beyond: 1e8, cost: 1e9, ended: true}
 		}, "work-deferred", "2.0 s after the load, longer than the warm-up of 1.0 s: up to 5.0 % of the cost is missing", warns},
+		{"few bursts", func(t *trial) {
+			t.seen.bursts = &burstsSeen{count: 2, largest: 4e7, cost: 1e9, over: 10 * time.Second}
+		}, "cpu-bursts", "2 bursts of up to 40ms of CPU in 10s: one more or fewer changes the cost by 4.0 % (limit 3 %)", warns},
+		{"small bursts", func(t *trial) {
+			t.seen.bursts = &burstsSeen{count: 2, largest: 2e7, cost: 1e9, over: 10 * time.Second}
+		}, "", "", warns},
 		{"readings a little late", func(t *trial) { shifted(t, 90*time.Millisecond, -90*time.Millisecond) }, "", "", warns},
 		{"readings late", func(t *trial) { shifted(t, 0, 512*time.Millisecond) }, "readings-shifted", "read 512ms after the end of the load's measure phase (5.1 % of it, limit 1 %)", warns},
 		{"readings before a late load", func(t *trial) { shifted(t, -512*time.Millisecond, 0) }, "readings-shifted", "read 512ms before the start", warns},

@@ -1,0 +1,111 @@
+package runner
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/printable"
+)
+
+// A program that does its work in bursts, such as a flush every five seconds, has a whole number of them in a measure
+// phase. Its blocks begin at the same time after its start, so the burst that is missing, or one too many, is the same
+// in all of them, and no interval contains it.
+const (
+	// burstShare is the share of the cost that one burst may have without a warning.
+	burstShare = 0.03
+	// A burst uses at least burstUse times as many cores as usual, and differs by burstDeviations median deviations from it.
+	burstUse, burstDeviations = 1.5, 5
+	// minUses are the parts of the measure phase that show what is usual.
+	minUses = 5
+)
+
+// use is the CPU of the compared tasks in a part of the measure phase.
+type use struct {
+	ns    int64
+	time  time.Duration
+	apart bool // from the part before it
+}
+
+func (u use) cores() float64 { return float64(u.ns) / float64(max(1, u.time)) }
+
+// burstsSeen are the bursts of CPU in a measure phase.
+type burstsSeen struct {
+	count         int
+	largest, cost int64 // ns
+	over          time.Duration
+}
+
+// bursts finds the bursts in the slices of others: the work of own slices varies with their requests. Work that is
+// deferred for a fixed time follows each own slice, and is no burst: most of it is in the slices of others.
+func (m *sliceMember) bursts(cost int64) *burstsSeen {
+	inside, outside := m.durations()
+	b := burstsIn(m.usesOfOthers(true), cost, inside+outside)
+	own := 0
+	for _, row := range m.rows {
+		if row.Own {
+			own++
+		}
+	}
+	if 3*b.count > own {
+		b.count = 0
+	}
+	return b
+}
+
+// fewBursts warns of bursts of which one more or fewer changes the cost.
+func fewBursts(s seen) string {
+	b := s.bursts
+	if b == nil || b.count == 0 || float64(b.largest) <= burstShare*float64(b.cost) {
+		return ""
+	}
+	return fmt.Sprintf("%s of up to %v of CPU in %v: one more or fewer changes the cost by %.1f %% (limit %.0f %%)", printable.Counted(b.count, "burst"),
+		time.Duration(b.largest).Round(100*time.Microsecond), b.over.Round(100*time.Millisecond), 100*float64(b.largest)/float64(b.cost), 100*burstShare)
+}
+
+// burstsIn finds the bursts in successive parts of the measure phase.
+func burstsIn(uses []use, cost int64, over time.Duration) *burstsSeen {
+	b := &burstsSeen{cost: cost, over: over}
+	if len(uses) < minUses {
+		return b
+	}
+	usual, deviation := medianDeviation(uses)
+	limit := max(burstUse*usual, usual+burstDeviations*deviation)
+	var all []int64
+	within := false
+	for _, u := range uses {
+		burst := u.cores() > limit
+		if above := u.ns - int64(usual*float64(u.time)); burst && within && !u.apart {
+			all[len(all)-1] += above
+		} else if burst {
+			all = append(all, above)
+		}
+		within = burst
+	}
+	if len(all) == 0 {
+		return b
+	}
+	b.largest = slices.Max(all)
+	for _, ns := range all {
+		if ns >= b.largest/4 {
+			b.count++
+		}
+	}
+	return b
+}
+
+// medianDeviation returns the median use in cores, and the median of the deviations from it.
+func medianDeviation(uses []use) (usual, deviation float64) {
+	all := make([]float64, len(uses))
+	for i, u := range uses {
+		all[i] = u.cores()
+	}
+	slices.Sort(all)
+	usual = all[len(all)/2]
+	for i, cores := range all {
+		all[i] = math.Abs(cores - usual)
+	}
+	slices.Sort(all)
+	return usual, all[len(all)/2]
+}
