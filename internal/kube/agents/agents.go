@@ -42,12 +42,14 @@ type Agents struct {
 	byNode map[string]*Agent
 	lost   map[string]bool   // nodes that were gone or not ready when clocks were last compared
 	clocks map[string]offset // by the boot ID of the kernel
+	tried  time.Time         // the end of the last [Agents.Reconnect]
 }
 
 // Agent is the agent of one node.
 type Agent struct {
 	*nodeagent.Client
 	Node    cluster.Node
+	pod     string
 	forward *cluster.Forward
 }
 
@@ -177,11 +179,7 @@ func (a *Agents) Compare(ctx context.Context) error {
 
 // connect finds the agent of each node.
 func (a *Agents) connect(ctx context.Context, namespace, token string, nodes []cluster.Node) error {
-	var pods *corev1.PodList
-	err := a.cluster.Retry(ctx, "list the node agents", func(ctx context.Context) (err error) {
-		pods, err = a.cluster.Typed().CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: Label})
-		return err
-	})
+	pods, err := a.pods(ctx, namespace)
 	if err != nil {
 		return err
 	}
@@ -193,7 +191,7 @@ func (a *Agents) connect(ctx context.Context, namespace, token string, nodes []c
 			continue
 		}
 		forward := a.cluster.Forward(namespace, pod.Name, port)
-		found[pod.Spec.NodeName] = &Agent{nodeagent.NewClient(forward.DialContext, token), nodes[n], forward}
+		found[pod.Spec.NodeName] = &Agent{nodeagent.NewClient(forward.DialContext, token), nodes[n], pod.Name, forward}
 	}
 	if len(found) == 0 {
 		return errors.New("no node has one")
@@ -271,6 +269,81 @@ func (a *Agent) kernel() string {
 		return a.Node.BootID
 	}
 	return "node " + a.Node.Name
+}
+
+// Reconnect connects to agents that replaced others, as after an eviction, and reports whether there was one. It waits
+// for the replacement, which reads the same counters. The other agents keep their connections.
+func (a *Agents) Reconnect(ctx context.Context) (replaced bool) {
+	a.mu.Lock()
+	token, soon := a.token, time.Since(a.tried) < reconnectPause
+	a.mu.Unlock()
+	if token == "" || soon {
+		return false
+	}
+	_ = wait.Within(ctx, replaceWithin, 200*time.Millisecond, func(ctx context.Context) error {
+		pods, err := a.pods(ctx, a.namespace().Name)
+		if err != nil {
+			return err
+		}
+		replaced = a.replace(pods.Items, token) || replaced
+		if n := a.without(pods.Items); n > 0 {
+			return fmt.Errorf("%d nodes have no agent", n)
+		}
+		return nil
+	})
+	a.mu.Lock()
+	a.tried = time.Now()
+	a.mu.Unlock()
+	return replaced
+}
+
+const (
+	// replaceWithin bounds the time until the DaemonSet has replaced a deleted agent.
+	replaceWithin = 10 * time.Second
+	// reconnectPause is the pause between two calls of Reconnect that wait for a replacement.
+	reconnectPause = 30 * time.Second
+)
+
+// replace connects to running pods on nodes whose agent was another pod.
+func (a *Agents) replace(pods []corev1.Pod, token string) (replaced bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range pods {
+		pod := &pods[i]
+		before := a.byNode[pod.Spec.NodeName]
+		if before == nil || before.pod == pod.Name || !isRunning(pod) {
+			continue
+		}
+		before.end()
+		forward := a.cluster.Forward(pod.Namespace, pod.Name, port)
+		a.byNode[pod.Spec.NodeName] = &Agent{nodeagent.NewClient(forward.DialContext, token), before.Node, pod.Name, forward}
+		a.report(fmt.Sprintf("node agent of %s was replaced while it was needed: connected to its replacement", pod.Spec.NodeName))
+		replaced = true
+	}
+	return replaced
+}
+
+// without counts the nodes of agents whose pod does not run.
+func (a *Agents) without(pods []corev1.Pod) (n int) {
+	for _, agent := range a.All() {
+		if !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Name == agent.pod && isRunning(&p) }) {
+			n++
+		}
+	}
+	return n
+}
+
+func isRunning(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil
+}
+
+// pods lists the pods of the agents.
+func (a *Agents) pods(ctx context.Context, namespace string) (pods *corev1.PodList, err error) {
+	err = a.cluster.Retry(ctx, "list the node agents", func(ctx context.Context) (err error) {
+		pods, err = a.cluster.Typed().CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: Label})
+		return err
+	})
+	return pods, err
 }
 
 // Stop removes the agents and returns when they are gone.

@@ -172,6 +172,10 @@ func TestChecks(t *testing.T) {
 		}, "", "", warns},
 		{"other workloads starve the trial", func(t *trial) { addForeign(t, 4e9, 0.99) }, "foreign-starves", "node n1 was 99 % busy (limit 95 %), and other workloads used 79.9 % of all CPU", invalidates},
 		{"other workloads on a full node", func(t *trial) { addForeign(t, 2e7, 0.99) }, "", "", warns},
+		{"a node agent of tare was replaced", func(t *trial) {
+			addForeign(t, 0, 0.5)
+			t.journal.record.Tasks[2].Plane, t.journal.record.Tasks[2].Missing = metric.Harness, "not read at the end: it ended"
+		}, "", "", warns},
 		{"task missing", func(t *trial) { t.journal.record.Tasks[0].Missing = "not read at the end: it ended" }, "task-missing", "echo-0/app: not read at the end", invalidates},
 		{"clock stepped", func(t *trial) { t.seen.stepped = -time.Second }, "clock-stepped", "stepped by -1s during", warns},
 		{"clock slewed", func(t *trial) { t.seen.stepped = 90 * time.Millisecond }, "", "", warns},

@@ -37,6 +37,7 @@ type Source interface {
 type Agents interface {
 	All() []*agents.Agent
 	Clock(node string) (ahead, unsure time.Duration, ok bool)
+	Reconnect(ctx context.Context) (replaced bool)
 }
 
 // Meter reads containers by the namespace, pod and container of their tasks.
@@ -71,6 +72,10 @@ func (m *Meter) Read(ctx context.Context, tasks []platform.Task, depth meter.Dep
 		return look, nil
 	}
 	answers := m.prompt(ctx, all, tasks, depth)
+	if unanswered(answers) && m.agents.Reconnect(ctx) {
+		all = m.agents.All()
+		answers = m.ask(ctx, all, tasks, depth)
+	}
 	if gone(answers) { // a container that was restarted has a new ID
 		m.list(ctx, tasks, true)
 		answers = m.ask(ctx, all, tasks, depth)
@@ -117,6 +122,16 @@ type answer struct {
 }
 
 func (a answer) time(ns int64) time.Time { return time.Unix(0, ns).Add(-a.ahead) }
+
+// unanswered reports whether an agent did not answer.
+func unanswered(answers map[string]answer) bool {
+	for _, a := range answers {
+		if a.err != nil {
+			return true
+		}
+	}
+	return false
+}
 
 // gone reports whether a node lacks a container.
 func gone(answers map[string]answer) bool {

@@ -27,6 +27,17 @@ const token = "0123456789abcdef0123"
 type nodes struct {
 	all   []*agents.Agent
 	ahead time.Duration // of their clock
+	// replace starts the replacement of an agent that does not answer; nil: none is.
+	replace func()
+}
+
+func (n *nodes) Reconnect(context.Context) bool {
+	if n.replace == nil {
+		return false
+	}
+	n.replace()
+	n.replace = nil
+	return true
 }
 
 func (n *nodes) All() []*agents.Agent { return n.all }
@@ -156,5 +167,35 @@ func TestRead(t *testing.T) {
 	stopA()
 	if look = read(meter.Counters); look.Gap == nil {
 		t.Errorf("without nodes: %+v", look)
+	}
+}
+
+// An agent that is deleted while it is needed is replaced, and the next reading is the replacement's: no task is missing.
+// A plan of the deleted agent ends at once, with the cause.
+func TestReplacedAgent(t *testing.T) {
+	id, root := strings.Repeat("1", 64), t.TempDir()
+	for path, ns := range map[string]int{"": 1000, "system.slice": 100, "kubepods": 600, "kubepods/podx/" + id: 40} {
+		group(t, root, path, ns)
+	}
+	all := &nodes{}
+	stop := all.start(t, "a", root)
+	m := New(&containers{list: []cluster.Container{{Namespace: "shop", Pod: "x", Name: "app", Node: "a", ID: id}}}, all)
+	replaced := func() {
+		all.all = nil
+		t.Cleanup(all.start(t, "a", root))
+	}
+	f, err := m.Follow(t.Context(), [][]platform.Task{{task("x")}}, []time.Time{time.Now().Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	all.replace = replaced
+	look, err := m.Read(t.Context(), []platform.Task{task("x")}, meter.Edge)
+	if err != nil || look.Gap != nil || look.Tasks["x/app"].CPU != 40 || len(look.Missing) > 0 {
+		t.Errorf("after the replacement: %+v, %v", look, err)
+	}
+	all.replace = func() {}
+	if _, _, err := f.Next(t.Context()); err == nil || !strings.Contains(err.Error(), "node agent of a") {
+		t.Errorf("the plan of a deleted agent: %v", err)
 	}
 }

@@ -92,7 +92,7 @@ func (f *following) Next(ctx context.Context) (read []meter.Instant, done bool, 
 	}
 	f.asked = time.Now()
 	if err := f.ask(ctx); err != nil {
-		if time.Since(f.heard) > followGap {
+		if time.Since(f.heard) > followGap || f.replaced(ctx) {
 			return nil, false, err
 		}
 		return nil, false, nil
@@ -109,6 +109,19 @@ func (f *following) Next(ctx context.Context) (read []meter.Instant, done bool, 
 		read = append(read, f.instant(f.returned))
 	}
 	return read, done, nil
+}
+
+// replaced reports whether an agent of the plan was replaced, and its readings are lost.
+func (f *following) replaced(ctx context.Context) bool {
+	if !f.meter.agents.Reconnect(ctx) {
+		return false
+	}
+	for _, agent := range f.meter.agents.All() {
+		if p := f.parts[agent.Node.Name]; p != nil && p.agent != agent {
+			return true
+		}
+	}
+	return false
 }
 
 // ask asks every agent for what it has read since.
