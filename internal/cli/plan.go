@@ -86,6 +86,7 @@ runs of the experiment under the same conditions, or of a pilot (--pilot).`,
 		},
 	}
 	o.Register(cmd)
+	o.RegisterCluster(cmd)
 	d.register(cmd)
 	cmd.Flags().StringVar(&format, "format", format, "format of the plan: "+strings.Join(names, " or "))
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))

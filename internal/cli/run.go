@@ -91,6 +91,7 @@ hold; 5 a gate is undecided; 130 interrupted.`,
 		},
 	}
 	o.Register(cmd)
+	o.RegisterCluster(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.out, "out", "", "results `directory`; default runs/<name>-<UTC time>")
 	f.StringVar(&o.resume, "resume", "", "continue the interrupted run in `DIR`; FILE may be omitted, and must be unchanged")

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,6 +22,19 @@ func (o *ExperimentOptions) Register(cmd *cobra.Command) {
 	f.StringArrayVar(&o.Set, "set", nil, "override a field of the file, such as `blocks=3` or factors.rate=[100,200]; may be repeated")
 	f.StringArrayVar(&o.Meshes, "mesh", nil, "add a mesh definition from a `file`, to be used by the name in it; may be repeated")
 	_ = cmd.MarkFlagFilename("mesh", "yaml", "yml")
+}
+
+// RegisterCluster adds the flags that choose a cluster, in place of the file's platform.kubeconfig and platform.context.
+func (o *ExperimentOptions) RegisterCluster(cmd *cobra.Command) {
+	field := func(name string) func(string) error {
+		return func(value string) error {
+			text, err := json.Marshal(value) // quoted YAML
+			o.Set = append(o.Set, "platform."+name+"="+string(text))
+			return err
+		}
+	}
+	cmd.Flags().Func("kubeconfig", "kubeconfig of the cluster, in place of the file's", field("kubeconfig"))
+	cmd.Flags().Func("context", "context in it, in place of the file's", field("context"))
 }
 
 // ChooseMeshes compares the embedded meshes that --mesh names, instead of the file's meshes. All other values are files.

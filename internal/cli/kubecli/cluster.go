@@ -292,19 +292,28 @@ func workloadLines(all []guard.Workload) string {
 }
 
 func newClusterRelease(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
-	return &cobra.Command{
-		Use:     "release",
-		Short:   "Remove the mark of a disposable cluster",
-		Example: "  tare cluster release --context k3d-tare",
-		Args:    cobra.NoArgs,
+	yes := false
+	cmd := &cobra.Command{
+		Use:   "release",
+		Short: "Remove the mark of a disposable cluster",
+		Long:  "release removes the mark. It refuses a cluster on which a run measures now.",
+		Example: `  tare cluster release --context k3d-tare
+  tare cluster release --yes             # even while a run measures`,
+		Args: cobra.NoArgs,
 		RunE: onCluster(f, func(ctx context.Context, k *cluster.Cluster) error {
-			if err := guard.New(k).Release(ctx); err != nil {
+			g := guard.New(k)
+			if err := g.Free(ctx); err != nil && !yes {
+				return hint.Wrap(err, "wait until it ends; --yes removes the mark now, and the run cannot be resumed")
+			}
+			if err := g.Release(ctx); err != nil {
 				return err
 			}
 			fmt.Fprintf(c.Out, "%s is not marked as disposable\n", k.Name())
 			return nil
 		}),
 	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "remove the mark even while a run measures")
+	return cmd
 }
 
 // onCluster connects, and runs a command with the deadline askCluster.

@@ -110,6 +110,12 @@ func TestClusterCommandsWithoutACluster(t *testing.T) {
 	if _, err := call(t, "cluster", "rbac", "--for", file, "--kubeconfig", none); !errors.Is(err, os.ErrNotExist) || errors.As(err, new(interface{ InvalidFile() })) {
 		t.Errorf("a file with a namespace, of a cluster without a kubeconfig: %v", err)
 	}
+	none += ": with a colon" // quoted as YAML
+	for _, command := range []string{"run", "plan"} {
+		if _, err := call(t, command, file, "--kubeconfig", none, "--context", "a"); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), none) {
+			t.Errorf("%s with the cluster of its flags: %v", command, err)
+		}
+	}
 	if err := (console.Console{In: strings.NewReader("y\n")}).Confirm("remove it", false); !errors.As(err, &usage) {
 		t.Errorf("asked without a terminal: %v", err)
 	}

@@ -66,6 +66,11 @@ func New(c *cluster.Cluster, d mesh.Definition, s mesh.Settings, o Options) (*Me
 	if o.WithCLI && i.k.CLI == nil {
 		return nil, fmt.Errorf("mesh %s: %w: it has no program that installs it", d.Name, errors.ErrUnsupported)
 	}
+	if o.WithCLI && c != nil && !c.DryRun() {
+		if _, err := findProgram(i.k.CLI.Program); err != nil {
+			return nil, fmt.Errorf("mesh %s: %w", d.Name, err)
+		}
+	}
 	return &Mesh{i}, nil
 }
 

@@ -20,9 +20,9 @@ import (
 // installByProgram applies the manifests that the mesh's own program prints, and returns its version and name.
 func (n *installer) installByProgram(ctx context.Context, in mesh.InstallContext) (version, program string, err error) {
 	cli := n.k.CLI
-	path, err := exec.LookPath(cli.Program)
+	path, err := findProgram(cli.Program)
 	if err != nil {
-		return "", "", hint.New("install it, or omit --with-cli: the charts need no program", "find %s: %w", cli.Program, err)
+		return "", "", err
 	}
 	out, err := output(ctx, path, cli.Version)
 	if err != nil {
@@ -54,6 +54,15 @@ func (n *installer) installByProgram(ctx context.Context, in mesh.InstallContext
 		}
 	}
 	return version, cli.Program + " " + version, nil
+}
+
+// findProgram finds a mesh's own program in PATH.
+func findProgram(name string) (path string, err error) {
+	path, err = exec.LookPath(name)
+	if err != nil {
+		return "", hint.New("install it, or omit --with-cli: the charts need no program", "find %s: %w", name, err)
+	}
+	return path, nil
 }
 
 func (n *installer) applyOutput(ctx context.Context, path string, args []string, name string) error {
