@@ -63,13 +63,6 @@ func (r Reading) Microseconds() (float64, bool) {
 	return mean, len(r.CPUs) > 0 && !math.IsInf(mean, 0)
 }
 
-// Prober takes a reading on the processors a trial runs on, wherever they are.
-type Prober interface {
-	// Probe takes no longer than about half a second. It must not run while
-	// anything is measured.
-	Probe(ctx context.Context) (Reading, error)
-}
-
 // Local is the probe of this machine.
 type Local struct {
 	// CPUs to probe. Empty means all that this process may use.

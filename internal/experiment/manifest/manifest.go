@@ -173,9 +173,6 @@ func namespaceOf(objects []Object) (name string, err error) {
 
 func (o Object) name() string { return text(o, "metadata", "name") }
 
-// PodKinds are the kinds of workloads whose pods serve.
-var PodKinds = []string{"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Pod"}
-
 // podTemplate returns the pod, or the pod template of a workload, or nil if the object has none.
 func podTemplate(o Object) map[string]any {
 	switch {

@@ -69,17 +69,15 @@ type fortioHistogram struct {
 
 // fortioJSON is fortio's result, in seconds in histograms and in ns in durations.
 type fortioJSON struct {
-	RunType                 string
-	Version                 string
-	StartTime               time.Time
-	RequestedQPS            any // "100", "max", or a number in old versions
-	ActualQPS               *fortioFigure
-	ActualDuration          *fortioFigure
-	NumThreads              *fortioFigure
-	DurationHistogram       *fortioHistogram
-	ErrorsDurationHistogram *fortioHistogram
-	RetCodes                map[string]*fortioFigure
-	Sizes                   *struct{ Sum *float64 }
+	Version           string
+	StartTime         time.Time
+	RequestedQPS      any // "100", "max", or a number in old versions
+	ActualQPS         *fortioFigure
+	ActualDuration    *fortioFigure
+	NumThreads        *fortioFigure
+	DurationHistogram *fortioHistogram
+	RetCodes          map[string]*fortioFigure
+	Sizes             *struct{ Sum *float64 }
 }
 
 // ParseFortio reads the output of fortio load -json.
