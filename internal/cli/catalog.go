@@ -24,6 +24,7 @@ var commands = []func(*CommandLine) *cobra.Command{
 	newCompareCommand,
 	newABCommand,
 	newHistoryCommand,
+	newSizeCommand,
 	newVerifyCommand,
 	newSignCommand,
 	newImportCommand,

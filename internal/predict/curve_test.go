@@ -1,0 +1,114 @@
+package predict
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+)
+
+// truths are costs over the rate, each of one form.
+var truths = map[string]func(rate float64) float64{
+	"line":       func(x float64) float64 { return 20 + 0.15*x },
+	"wake-ups":   func(x float64) float64 { return 5 + 0.05*x + 4*math.Sqrt(x) },
+	"contention": func(x float64) float64 { return 20 + 0.1*x + 0.00008*x*x },
+}
+
+// simulated are deployments that differ by 3 %, with 2 % of noise in each trial.
+func simulated(r *rand.Rand, blocks int, rates []float64, truth func(float64) float64) (points []Point) {
+	for b := range blocks {
+		level := 1 + 0.03*r.NormFloat64()
+		for _, x := range rates {
+			points = append(points, Point{b, x, truth(x) * level * (1 + 0.02*r.NormFloat64())})
+		}
+	}
+	return points
+}
+
+// The band of a new deployment holds trials at rates that were not measured, in 90 to 98 % of cases.
+func TestBandsHoldNewDeployments(t *testing.T) {
+	rounds := 2000
+	if testing.Short() {
+		rounds = 400
+	}
+	rates := []float64{100, 200, 500, 1000, 2000}
+	r := rand.New(rand.NewPCG(1, 2))
+	for name, truth := range truths {
+		held, n := 0, 0
+		for range rounds {
+			c, err := Fit(simulated(r, 8, rates, truth), 0.95)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := 100 * math.Pow(20, r.Float64())
+			band, err := c.At(x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			next := simulated(r, 1, []float64{x}, truth)[0].Cost
+			if n++; next >= band.NewLow && next <= band.NewHigh {
+				held++
+			}
+		}
+		if share := float64(held) / float64(n); share < 0.90 || share > 0.98 {
+			t.Errorf("%s: the band holds %.3f of new deployments, want 0.90 to 0.98", name, share)
+		}
+	}
+}
+
+// Without noise, each truth is found by its form, and between the rates too.
+func TestFormsAreFound(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for name, truth := range truths {
+		var points []Point
+		for b := range 6 {
+			level := 1 + 0.03*r.NormFloat64()
+			for _, x := range []float64{100, 200, 500, 1000, 2000} {
+				points = append(points, Point{b, x, truth(x) * level})
+			}
+		}
+		c, err := Fit(points, 0.95)
+		if err != nil {
+			t.Fatal(err)
+		}
+		band, err := c.At(700)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Form != name || truth(700) < band.NewLow || truth(700) > band.NewHigh {
+			t.Errorf("%s is found as %s, and is %v at 700, with %+v", name, c.Form, truth(700), band)
+		}
+	}
+}
+
+func TestCurvesRefuse(t *testing.T) {
+	rates := []float64{100, 200, 500}
+	for name, c := range map[string]struct {
+		points []Point
+		rate   float64
+		want   string
+	}{
+		"above":       {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates, truths["line"]), 501, "501 requests/s are outside the measured range of 100 to 500"},
+		"below":       {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates, truths["line"]), 99, "outside the measured range"},
+		"no number":   {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates, truths["line"]), math.NaN(), "outside the measured range"},
+		"two blocks":  {simulated(rand.New(rand.NewPCG(1, 1)), 2, rates, truths["line"]), 200, "2 blocks with all of 3 rates are too few"},
+		"two rates":   {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates[:2], truths["line"]), 150, "4 blocks with all of 2 rates are too few"},
+		"no cost":     {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates, func(float64) float64 { return 0 }), 200, "no numbers above zero"},
+		"lost trials": {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates, truths["line"])[1:], 200, ""},
+	} {
+		curve, err := Fit(c.points, 0.95)
+		if err == nil {
+			_, err = curve.At(c.rate)
+		}
+		switch {
+		case err == nil && c.want != "":
+			t.Errorf("%s: no error", name)
+		case err != nil && (c.want == "" || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		case err != nil && hint.Of(err) == "" && name != "no cost":
+			t.Errorf("%s: %v has no hint", name, err)
+		}
+	}
+}

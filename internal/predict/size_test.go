@@ -1,0 +1,93 @@
+package predict_test
+
+import (
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/predict"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/result/balance"
+)
+
+// written is a run of an Envoy at five rates. A request costs it 0.2 ms at every rate, and it has 40 MiB. Its service has
+// two replicas, and the load a sidecar of its own, whose cost does not count. (The first of two synthetic sidecars has 55 %
+// of their CPU, and is divided.)
+func written(t *testing.T) *compare.Run {
+	t.Helper()
+	s := answertest.Quickstart()
+	s.RateFactor, s.Bare, s.Blocks, s.Drift = true, true, 6, 0
+	s.Treatments = nil
+	for _, rate := range []float64{200, 400, 800, 1600, 3200} {
+		s.Treatments = append(s.Treatments, answertest.Treatment{ID: "envoy-rate" + strconv.Itoa(int(rate)), Factors: plan.Factors{"mesh": "envoy", "rate": rate},
+			Truth: answertest.Truth{AppUS: 60, DataUS: 600 / 1.1, LoadUS: 20, AppMiB: 14, DataMiB: 120, MedianMS: 1}})
+	}
+	s.Change = func(r *result.Record) {
+		var tasks []result.TaskUsage
+		split := false
+		for _, task := range r.Tasks {
+			if task.Plane != metric.Data {
+				tasks = append(tasks, task)
+				continue
+			}
+			if split {
+				continue // the other half
+			}
+			split = true
+			for _, of := range []struct{ pod, service, component string }{{"echo-0", "echo", ""}, {"echo-1", "echo", ""}, {"load", "load", "load"}} {
+				part := task
+				part.Task = mesh.Task{ID: of.pod + "/sidecar", Pod: of.pod, Service: of.service, Component: of.component, Container: "sidecar", Plane: metric.Data, Role: mesh.RoleSidecar}
+				part.End.CPU = part.Start.CPU + (task.End.CPU-task.Start.CPU)*2/3
+				part.End.RSS, part.End.Peak = task.End.RSS*2/3, task.End.Peak*2/3
+				tasks = append(tasks, part)
+			}
+		}
+		r.Tasks = tasks
+		r.Balance = &balance.Balance{Flows: []balance.Flow{{Place: balance.Place{Service: balance.LoadName, Point: balance.Sent, To: "echo"}}}}
+	}
+	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
+	t.Cleanup(func() { d.Close() })
+	run, err := compare.Read(d, compare.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+func TestSizeOfASidecar(t *testing.T) {
+	run := written(t)
+	all, err := predict.Sizes(run, predict.Sizing{Rate: 1000, Headroom: 0.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) != 1 || all[0].Proxy != "sidecar of echo" {
+		t.Fatalf("sizes of %+v, want those of the sidecar of echo", all)
+	}
+	size := all[0]
+	// Each of two sidecars has half of the requests, 0.4 ms of CPU for each of its own.
+	for _, c := range []struct {
+		what      string
+		got, want float64
+		within    float64
+	}{
+		{"CPU", size.CPU.Estimate, 0.4, 0.02}, {"memory", size.Memory.Estimate, 40, 1}, {"lowest rate", size.Curve.From, 100, 0}, {"highest rate", size.Curve.To, 1600, 0},
+		{"requested CPU", size.RequestCPU, 0.6, 0.03}, {"requested memory", size.RequestMemory, 61, 3}, {"limit of memory", size.LimitMemory, 62, 6},
+	} {
+		if math.Abs(c.got-c.want) > c.within {
+			t.Errorf("%s is %v, want %v", c.what, c.got, c.want)
+		}
+	}
+	if !(size.CPU.NewLow < size.CPU.Low && size.CPU.Low < 0.4 && 0.4 < size.CPU.High && size.CPU.High < size.CPU.NewHigh) {
+		t.Errorf("bands %+v do not hold 0.4 cores, in their order", size.CPU)
+	}
+	if _, err := predict.Sizes(run, predict.Sizing{Rate: 2000}); err == nil || !strings.Contains(err.Error(), "outside the measured range of 100 to 1600") {
+		t.Errorf("2000 requests/s through one sidecar: %v", err)
+	}
+}

@@ -1,0 +1,95 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/predict"
+)
+
+// Sizes are the answer of tare size.
+type Sizes struct {
+	Schema string         `json:"schema"` // tare.size/v1
+	From   string         `json:"from"`   // the results directory
+	For    predict.Sizing `json:"for"`
+	Sizes  []predict.Size `json:"sizes"`
+}
+
+// SizesFormat is one way to print sizes.
+type SizesFormat struct {
+	Name  string
+	Write func(io.Writer, Sizes) error
+}
+
+// SizesFormats lists every format of sizes, the default first.
+func SizesFormats() []SizesFormat {
+	all := []SizesFormat{
+		{"text", writeSizes},
+		{"json", func(w io.Writer, s Sizes) error {
+			e := json.NewEncoder(w)
+			e.SetIndent("", "  ")
+			e.SetEscapeHTML(false)
+			return e.Encode(s)
+		}},
+		{"yaml", writeSizesYAML},
+	}
+	for i, f := range all {
+		all[i].Write = printable.Safe(f.Name, f.Write)
+	}
+	return all
+}
+
+func writeSizes(w io.Writer, s Sizes) error {
+	for i, size := range s.Sizes {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		c, more := size.Curve, 1+s.For.Headroom
+		fmt.Fprintf(w, "%s, %s, at %s requests/s with %s headroom:\n", sizedName(size), size.Proxy, Level(s.For.Rate), experiment.Share(s.For.Headroom))
+		fmt.Fprintf(w, "  requests: cpu %s (another deployment: %s to %s), memory %s\n",
+			millicores(size.RequestCPU), millicores(size.CPU.NewLow*more), millicores(size.CPU.NewHigh*more), mebibytes(size.RequestMemory))
+		fmt.Fprintf(w, "  limits:   memory %s; no CPU limit, because throttled proxies delay requests\n", mebibytes(size.LimitMemory))
+		fmt.Fprintf(w, "  measured: cpu %s (%s to %s) and memory %.0f MiB without headroom, peak %.0f MiB\n",
+			millicores(size.CPU.Estimate), millicores(size.CPU.Low), millicores(size.CPU.High), size.Memory.Estimate, size.Peak)
+		fmt.Fprintf(w, "  from:     %d blocks at %d rates, %s to %s requests/s: %s\n", c.Blocks, c.Rates, Level(c.From), Level(c.To), c.Reason)
+	}
+	return nil
+}
+
+// sizedName is the mesh, with the other factors that it was measured with.
+func sizedName(size predict.Size) string {
+	name := Level(size.Factors[experiment.MeshFactor])
+	for _, factor := range slices.Sorted(maps.Keys(size.Factors)) {
+		if factor != experiment.MeshFactor {
+			name += ", " + factor + " " + levelWords(factor, size.Factors[factor])
+		}
+	}
+	return name
+}
+
+// writeSizesYAML writes the resources of containers, as Kubernetes has them.
+func writeSizesYAML(w io.Writer, s Sizes) error {
+	for _, size := range s.Sizes {
+		text, err := yaml.Marshal(map[string]any{"resources": map[string]any{
+			"requests": map[string]string{"cpu": millicores(size.RequestCPU), "memory": mebibytes(size.RequestMemory)},
+			"limits":   map[string]string{"memory": mebibytes(size.LimitMemory)},
+		}})
+		if err != nil {
+			return fmt.Errorf("write resources: %w", err)
+		}
+		fmt.Fprintf(w, "---\n# %s, %s, at %s requests/s with %s headroom\n%s", sizedName(size), size.Proxy, Level(s.For.Rate), experiment.Share(s.For.Headroom), text)
+	}
+	return nil
+}
+
+func millicores(cores float64) string { return fmt.Sprintf("%.0fm", math.Max(1, cores*1000)) }
+
+func mebibytes(mib float64) string { return fmt.Sprintf("%.0fMi", mib) }
