@@ -161,8 +161,8 @@ var documented = map[string]done{
 	"tare cluster create --with k3d --nodes 3":                                                                {add: "--dry-run"},
 	"tare image load --to k3d:tare":                                                                           {not: "needs k3d"},
 	"tare run examples/great-sidecar-debate.yaml --attribution great-sidecar-debate":                          {by: "TestStudiesRun"},
-	"tare run examples/great-sidecar-debate.yaml --set platform.kind=local --set 'meshes={}' --set 'factors.mesh=[none, envoy-tcp, envoy]' --set 'factors.topology=[faces]'": {
-		instead: "tare plan examples/great-sidecar-debate.yaml --set platform.kind=local --set 'meshes={}' --set 'factors.mesh=[none, envoy-tcp, envoy]' --set 'factors.topology=[faces]'"},
+	"tare run examples/great-sidecar-debate.yaml --set platform.kind=local --set 'meshes={}' --set 'factors.mesh=[none, envoy-tcp, envoy]' --set 'factors.application=[faces]'": {
+		instead: "tare plan examples/great-sidecar-debate.yaml --set platform.kind=local --set 'meshes={}' --set 'factors.mesh=[none, envoy-tcp, envoy]' --set 'factors.application=[faces]'"},
 	"tare run examples/standard-weight.yaml --set blocks=12 --set phases.measure=15s --set 'platform.cpus={load: \"0\", app: \"1\", data: \"1\"}'": {by: "TestStandardWeight"},
 
 	"tare import great-sidecar-debate V1/Data/ambient V1/Data/linkerd --out runs/debate --report": {quick: true},

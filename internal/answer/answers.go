@@ -56,7 +56,7 @@ func answersDiffer(run *compare.Run) (ws []figures.Warning) {
 // sameRequests reports whether two treatments must have the same answers.
 func sameRequests(a, b plan.Treatment) bool {
 	x, y := a.Levels, b.Levels
-	return x.Route == y.Route && x.Topology == y.Topology && x.Protocol == y.Protocol && x.RequestSize == y.RequestSize && x.ResponseSize == y.ResponseSize
+	return x.Route == y.Route && x.Application == y.Application && x.Protocol == y.Protocol && x.RequestSize == y.RequestSize && x.ResponseSize == y.ResponseSize
 }
 
 func receivedBy(run *compare.Run, treatment string) received {

@@ -3,10 +3,12 @@ package answer
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer/effective"
 	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
 )
@@ -26,9 +28,10 @@ type Configuration struct {
 // configuredTrials are read of each treatment: what differs between them is not part of the configuration.
 const configuredTrials = 3
 
-// configurations compares each mesh's treatments with its variants' treatments, at the first levels of other factors.
+// configurations compares the treatments of a mesh, or of a program of the user, with those of its variants, at the first
+// levels of other factors.
 func configurations(run *compare.Run, provenance func(trial string) string) (all []Configuration) {
-	if len(run.Environment.Variants) == 0 {
+	if len(run.Environment.Variants) == 0 && len(run.File.Applications) == 0 {
 		return nil
 	}
 	read, unread := map[string][]effective.Configuration{}, map[string]error{}
@@ -54,7 +57,7 @@ func configurations(run *compare.Run, provenance func(trial string) string) (all
 	}
 	for i, b := range run.Plan.Treatments {
 		for _, t := range run.Plan.Treatments[:i] {
-			if !related(run, t, b) || !firstOfMesh(run, t) || !firstOfMesh(run, b) {
+			if !related(run, t, b) {
 				continue
 			}
 			differences, known := effective.Compare(of(t), of(b))
@@ -75,11 +78,24 @@ func configurations(run *compare.Run, provenance func(trial string) string) (all
 	return all
 }
 
-// related reports whether two treatments are of one mesh and its variants, and one is the origin or the baseline
-// of the other.
+// related reports whether two treatments are of one mesh and its variants, or of two programs of the user, and one is the
+// origin or the baseline of the other. Both are the first of their kind in the plan.
 func related(run *compare.Run, a, b plan.Treatment) bool {
-	x, y := a.Levels.Mesh, b.Levels.Mesh
-	if a.Control || b.Control || x == y || family(run, x) != family(run, y) {
+	of := func(l experiment.Levels) string { return l.Mesh }
+	if a.Levels.Mesh == b.Levels.Mesh {
+		of = func(l experiment.Levels) string { return l.Application }
+	}
+	first := func(t plan.Treatment) bool {
+		i := slices.IndexFunc(run.Plan.Treatments, func(o plan.Treatment) bool { return of(o.Levels) == of(t.Levels) })
+		return run.Plan.Treatments[i].ID == t.ID
+	}
+	x, y := of(a.Levels), of(b.Levels)
+	if a.Control || b.Control || x == y || !first(a) || !first(b) {
+		return false
+	}
+	_, ownX := run.File.Applications[x]
+	_, ownY := run.File.Applications[y]
+	if a.Levels.Mesh != b.Levels.Mesh && family(run, x) != family(run, y) || a.Levels.Mesh == b.Levels.Mesh && !(ownX && ownY) {
 		return false
 	}
 	return origin(run, x) == y || origin(run, y) == x || a.Baseline == b.ID || b.Baseline == a.ID
@@ -111,16 +127,6 @@ func programOf(run *compare.Run, name string) string {
 		name = origin(run, name)
 	}
 	return ""
-}
-
-// firstOfMesh reports whether t is the first treatment of its mesh in the plan.
-func firstOfMesh(run *compare.Run, t plan.Treatment) bool {
-	for _, other := range run.Plan.Treatments {
-		if other.Levels.Mesh == t.Levels.Mesh {
-			return other.ID == t.ID
-		}
-	}
-	return false
 }
 
 // sameConfigurations warn of treatments that turn out the same.

@@ -92,7 +92,7 @@ func TestGreatSidecarDebateWhole(t *testing.T) {
 	x, levels := s.Experiment, map[string]bool{}
 	for _, treatment := range s.Plan.Treatments {
 		l := treatment.Levels
-		levels[fmt.Sprint(l.Mesh, " ", l.Topology, " ", l.Rate)] = true
+		levels[fmt.Sprint(l.Mesh, " ", l.Application, " ", l.Rate)] = true
 		if l.Replicas != 3 || treatment.Control != (treatment.Factors[plan.ControlFactor] == true) {
 			t.Errorf("%+v", treatment)
 		}

@@ -52,6 +52,8 @@ type File struct {
 	Ladder     bool           `yaml:"ladder"`
 	// Meshes as the rendered file has them.
 	Meshes map[string]map[string]any `yaml:"meshes"`
+	// Applications are the programs of the user that are compared, by name.
+	Applications map[string]map[string]any `yaml:"applications"`
 	// Equivalence as the rendered file has it: a share.
 	Equivalence experiment.Share `yaml:"equivalence"`
 	Platform    struct {

@@ -12,7 +12,7 @@ import (
 type applicationRules struct{ validation }
 
 func (v applicationRules) validate() {
-	if v.doc.Has("factors.topology") {
+	if v.doc.Has("factors.application") {
 		v.conflicts()
 		return
 	}
@@ -47,7 +47,7 @@ func (v applicationRules) program() {
 
 // onlyOwn reports fields of a program without its command.
 func (v applicationRules) onlyOwn() {
-	for _, field := range []string{"env", "dir", "ready"} {
+	for _, field := range []string{"env", "dir", "ready", "prefix", "beside"} {
 		if path := "application." + field; v.doc.Has(path) && !v.e.Application.IsOwn() {
 			v.report(path, "add command: [PROGRAM, ARGUMENT, …], or remove it", "it needs a command")
 		}
@@ -63,32 +63,34 @@ func (r inApplication) Report(path, message, hint string) {
 
 // own checks what programs of the user need of the experiment.
 func (v applicationRules) own() {
-	services, at := v.e.Application.Services, "application.services[%d]"
-	if v.e.Application.IsOwn() {
-		services, at = []app.Service{{Name: app.OwnName, Own: v.e.Application.Own}}, "application"
-	}
+	t := v.e.inline()
 	replicas := LevelsOf[int](v.e.Factors, "replicas")
-	for i, s := range services {
+	for i, s := range t.Services {
 		if !s.IsOwn() {
 			continue
 		}
-		path := at
-		if strings.Contains(at, "%") {
-			path = fmt.Sprintf(at, i)
+		path := fmt.Sprintf("application.services[%d]", i)
+		if v.e.Application.IsOwn() {
+			path = "application"
 		}
-		if !v.local() {
-			v.report(path, "write platform: {kind: local}", "one's own program runs on this machine, and the platform is %s", v.e.Platform.Kind)
-		}
+		v.onThisMachine(path)
 		for j, n := range replicas {
 			if n > 1 && (s.URL != "" || len(s.Calls) > 0) {
 				v.report(fmt.Sprintf("factors.replicas[%d]", j), "remove it, or write replicas: 1", "%s", ownReplicas(s))
 			}
 		}
 		for _, c := range s.Calls {
-			if callee, ok := v.e.inline().Service(c.Service); ok && callee.Replicas > 1 {
+			if callee, ok := t.Service(c.Service); ok && callee.Replicas > 1 {
 				v.report(path, "write replicas: 1 at "+callee.Name, "%s", ownReplicas(s))
 			}
 		}
+	}
+}
+
+// onThisMachine reports a program of the user on a cluster.
+func (v applicationRules) onThisMachine(path string) {
+	if !v.local() {
+		v.report(path, "write platform: {kind: local}", "one's own program runs on this machine, and the platform is %s", v.e.Platform.Kind)
 	}
 }
 
@@ -104,7 +106,7 @@ func ownReplicas(s app.Service) string {
 func (v applicationRules) conflicts() {
 	for _, field := range []string{"topology", "services", "entry", "chart", "manifests", "namespace", "command", "url"} {
 		if path := "application." + field; v.doc.Has(path) {
-			v.report(path, "remove one of the two", "factors.topology selects the application")
+			v.report(path, "remove one of the two", "factors.application selects the application")
 		}
 	}
 }

@@ -29,7 +29,7 @@ func (c Combination) Refused() (factor string, err error) {
 		return "", nil
 	}
 	if c.Application.Chart != nil {
-		return "topology", hint.New("write platform: {kind: kubernetes}", "a chart needs a cluster, and the platform is local")
+		return ApplicationFactor, hint.New("write platform: {kind: kubernetes}", "a chart needs a cluster, and the platform is local")
 	}
 	for _, s := range c.Application.Services {
 		if p := c.Application.ProtocolOf(s, c.Protocol); c.Mesh.Forwards(p) != nil {

@@ -23,6 +23,8 @@ type Experiment struct {
 	Metadata    Metadata    `yaml:"metadata" json:"metadata"`
 	Platform    Platform    `yaml:"platform,omitempty" json:"platform"`
 	Application Application `yaml:"application,omitempty" json:"application"`
+	// Applications are programs of the user by names of their own, levels of the factor application.
+	Applications map[string]ApplicationVariant `yaml:"applications,omitempty" json:"applications,omitempty"`
 	// Meshes are options of each mesh, and variants of meshes under names of their own.
 	Meshes      map[string]MeshOptions `yaml:"meshes,omitempty" json:"meshes,omitempty"`
 	Factors     Factors                `yaml:"factors" json:"factors"`

@@ -20,6 +20,7 @@ const (
 	RateFactor        = "rate"
 	ConnectionsFactor = "connections"
 	ReplicasFactor    = "replicas"
+	ApplicationFactor = "application"
 )
 
 // Table lists every factor. Reading, defaults, schema, plan and report take factors from it, in this order.
@@ -76,10 +77,10 @@ var Table = []Factor{
 		check:  factorRules.route,
 	}.Factor(),
 	Column[string]{
-		Name: "topology", Text: "Applications to compare, by name, instead of one in application.",
-		Field:  func(l *Levels) *string { return &l.Topology },
+		Name: ApplicationFactor, Text: "Applications to compare, instead of one in application: entries of applications, and topologies by name.",
+		Field:  func(l *Levels) *string { return &l.Application },
 		bounds: func(n Names) bounds { return examples(n.topologies()) },
-		check:  factorRules.topology,
+		check:  factorRules.application,
 	}.Factor(),
 	Column[string]{
 		Name: "placement", Text: "Services on one node (same-node), or each on a node without another (other-nodes); default: platform.affinity. Kubernetes.",
@@ -400,7 +401,7 @@ type Levels struct {
 	Protocol     string `json:"protocol"`            // protocol of the load
 	Generator    string `json:"generator"`           // load generator
 	Route        string `json:"route,omitempty"`     // path of the requests
-	Topology     string `json:"topology,omitempty"`  // application, where it is a factor
+	Application  string `json:"topology,omitempty"`  // application, if it is a factor (`topology` in files of earlier versions)
 	Placement    string `json:"placement,omitempty"` // of services on nodes
 
 	Capacity Capacity `json:"capacity,omitzero"` // search for the rate before each trial, and then rate is 0

@@ -162,10 +162,10 @@ func (v factorRules) foreign() bool {
 	return slices.ContainsFunc(all, app.Topology.Foreign)
 }
 
-// topology reports an unknown topology. A file is not allowed: the services of several files cannot be copied into
+// application reports an unknown application. A file is not allowed: the services of several files cannot be copied into
 // the experiment.
-func (v factorRules) topology(path, name string) {
-	names := v.names.topologies()
+func (v factorRules) application(path, name string) {
+	names := append(sortedKeys(v.e.Applications), v.names.topologies()...)
 	if slices.Contains(names, name) {
 		return
 	}
@@ -173,7 +173,7 @@ func (v factorRules) topology(path, name string) {
 	if app.IsFile(name) {
 		hint = "write a file in application.topology"
 	}
-	v.report(path, hint, "there is no topology %q", clip(name))
+	v.report(path, hint, "there is no application %q", clip(name))
 }
 
 func (v factorRules) baseline() {

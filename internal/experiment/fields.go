@@ -76,11 +76,7 @@ func fieldRows(names Names) []fieldRow {
 		{"application.topology", "Name of a topology, or path of a topology file.", "echo", examples(names.topologies())},
 		{"application.entry", "Service that receives the load; default: the first.", nil, nil},
 		{"application.services", "Services of an inline topology.", nil, form(levelList)},
-		{"application.command", "One's own program with its arguments, on this machine: the only service, app. ${port} is its port, also in the variable PORT.", nil, nil},
-		{"application.url", "Address of a running program, instead of a command: http://127.0.0.1:8080.", nil, nil},
-		{"application.env", "Environment variables of the command, added to those of tare.", nil, nil},
-		{"application.dir", "Working directory of the command; default: the directory of the file.", nil, nil},
-		{"application.ready", "Path that is answered with 2xx or 3xx once the program serves; default: any answer at /.", nil, nil},
+	}, ownRows("application."), []fieldRow{
 		{"application.chart", "Helm chart of the application; application.services names its Services and their calls.", nil, nil},
 		{"application.chart.chart", "oci:// reference, directory, archive, or name in repo.", nil, nil},
 		{"application.chart.repo", "URL of a chart repository.", nil, nil},
@@ -93,7 +89,7 @@ func fieldRows(names Names) []fieldRow {
 		{"application.manifests", "Files and directories of Kubernetes objects that run the application, on a cluster. Services, ports and protocols are found; name the entry.", nil, form(levelList)},
 		{"application.namespace", "Namespace of a running application, on a cluster. It is copied into each trial's namespace, and only read.", nil, label{}},
 		{"application.inPlace", "Measures the application of the namespace where it runs: each trial enrols and restarts it, and puts it back.", false, nil},
-	}, serviceRows(names), meshRows(), []fieldRow{
+	}, serviceRows(names), applicationVariantRows(), meshRows(), []fieldRow{
 		{"factors", "Lists of levels. Their product is the treatments.", nil, nil},
 	}, factorRows("factors."), loadRows(names), []fieldRow{
 		{"phases", "Timed phases of a trial.", nil, nil},

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"slices"
+	"regexp"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -80,6 +80,9 @@ func DecodeRecord(name string, data []byte, overrides ...string) (*File, error) 
 	return f, nil
 }
 
+// earlierFactor is the factor application in an override, by its name in files of earlier versions.
+var earlierFactor = regexp.MustCompile(`^((?:factors|baseline)\.)topology\b`)
+
 // Decode decodes the content of a file over the defaults. name is the file in errors. Overrides are "key=value" of
 // `--set`. The file then has the mistakes of types and unknown fields, which [File.Validate] returns. An error reports
 // that it cannot be decoded at all.
@@ -88,8 +91,11 @@ func Decode(name string, data []byte, overrides ...string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, section := range []string{"factors", "baseline"} {
+		doc.Rename(section, "topology", ApplicationFactor)
+	}
 	for _, o := range overrides {
-		if err := doc.Set(o); err != nil {
+		if err := doc.Set(earlierFactor.ReplaceAllString(o, "${1}"+ApplicationFactor)); err != nil {
 			return nil, err
 		}
 	}
@@ -117,11 +123,11 @@ func (f *File) Complete() {
 		case len(a.Services) == 1 && a.Entry == "":
 			a.Entry = a.Services[0].Name
 		}
-	} else if len(LevelsOf[string](e.Factors, "topology")) == 0 && a.Topology == "" && len(a.Services) == 0 && !a.IsOwn() && !f.Has("application.services") && !f.Has("application.topology") {
+	} else if len(e.applications()) == 0 && a.Topology == "" && len(a.Services) == 0 && !a.IsOwn() && !f.Has("application.services") && !f.Has("application.topology") {
 		a.Topology = "echo"
 	}
-	if e.Baseline == nil && !f.Has("baseline") && slices.Contains(e.meshes(), "none") {
-		e.Baseline = Baseline{"mesh": "none"}
+	if e.Baseline == nil && !f.Has("baseline") {
+		e.Baseline = e.defaultBaseline()
 	}
 	e.completeSearches()
 	f.completeRate()
@@ -137,6 +143,7 @@ func (f *File) Validate(names Names) error {
 	v.bounds()
 	platformRules{v}.validate()
 	applicationRules{v}.validate()
+	applicationRules{v}.variants()
 	platformRules{v}.workloads()
 	factorRules{v}.factors()
 	meshRules{v}.validate()
@@ -213,7 +220,7 @@ func (e *Experiment) YAML() ([]byte, error) {
 // inline is the topology in the experiment file itself.
 func (e *Experiment) inline() app.Topology {
 	if e.Application.IsOwn() {
-		return app.Topology{Name: e.Metadata.Name, Entry: app.OwnName, Services: []app.Service{{Name: app.OwnName, Own: e.Application.Own}}}
+		return ownTopology(e.Metadata.Name, e.Application.Own)
 	}
 	return app.Topology{Name: e.Metadata.Name, Entry: e.Application.Entry, Services: e.Application.Services, Chart: e.Application.Chart, Source: e.Application.Source}
 }

@@ -101,7 +101,7 @@ func (v meshRules) combinations() {
 					path = "application"
 				}
 				if len(all) > 1 {
-					err = hint.Wrap(fmt.Errorf("topology %s: %w", t.Name, err), hint.Of(err))
+					err = hint.Wrap(fmt.Errorf("application %s: %w", t.Name, err), hint.Of(err))
 				}
 				v.report(path, hint.Of(err), "%v", err)
 			}
@@ -202,7 +202,7 @@ func (v meshRules) checkName(path, name string) {
 	case slices.Contains(v.names.Meshes, name):
 		v.report(path, "choose another name", "there is a mesh %q already", name)
 	case !variantName.MatchString(name):
-		v.report(path, "use lower-case letters, digits, - and ., at most 63, beginning and ending with a letter or digit", "%q is not a name of a variant", clip(name))
+		v.report(path, variantNameHint, "%q is not a name of a variant", clip(name))
 	case own:
 	case v.e.base(name) == "":
 		v.report(path+".from", "name a mesh that `tare list meshes` prints", "%q comes from itself", clip(name))

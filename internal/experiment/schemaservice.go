@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"reflect"
+	"slices"
 
 	"github.com/tare-mesh/tare/internal/base/jsonschema"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -10,7 +11,7 @@ import (
 // serviceRows has a row for every field of a service and of a call.
 func serviceRows(names Names) []fieldRow {
 	const service, call = "application.services[].", "application.services[].calls[]."
-	return []fieldRow{
+	return slices.Concat([]fieldRow{
 		{service + "name", "DNS label.", nil, form(label{}.describe)},
 		{service + "replicas", "Replicas; 0: the factor replicas.", 0, serviceLimit("replicas")},
 		{service + "program", describePrograms(names.Programs), nil, enum(names.Programs.Names()...)},
@@ -21,6 +22,7 @@ func serviceRows(names Names) []fieldRow {
 		{service + "env", "Environment variables of the command. It also has PORT and, of a service api in calls, API_URL, API_HOST and API_PORT.", nil, nil},
 		{service + "dir", "Working directory of the command; default: the directory of the file.", nil, nil},
 		{service + "ready", "Path that is answered with 2xx or 3xx once the program serves; default: any answer at /.", nil, nil},
+	}, besideRows(service), []fieldRow{
 		{service + "responseSize", "Bytes of the answer: a size, or a distribution such as uniform(1KiB, 4KiB); default: the factor responseSize.", nil, nil},
 		{service + "status", "Status of every answer.", 200, serviceLimit("status")},
 		{service + "time", "Wait before the answer: a time, or a distribution such as lognormal(10ms, 0.5).", nil, nil},
@@ -46,7 +48,7 @@ func serviceRows(names Names) []fieldRow {
 		{call + "retries", "Retries of a failed call.", 0, serviceLimit("retries")},
 		{call + "newConnection", "Opens a connection for each call.", false, nil},
 		{call + "followRedirects", "Follows redirects; otherwise a redirect is a failed call.", false, nil},
-	}
+	})
 }
 
 func describePrograms(all app.Programs) string {

@@ -8,14 +8,14 @@ import (
 
 // Topologies returns the applications under test: one for each level of the factor, or the only one without it.
 func (e *Experiment) Topologies() ([]app.Topology, error) {
-	names := LevelsOf[string](e.Factors, "topology")
+	names := e.applications()
 	if len(names) == 0 {
 		names = []string{""}
 	}
 	var all []app.Topology
 	var failed []error
 	for _, name := range names {
-		t, err := e.TopologyOf(Levels{Topology: name})
+		t, err := e.TopologyOf(Levels{Application: name})
 		all = append(all, t)
 		failed = append(failed, err)
 	}
@@ -24,8 +24,11 @@ func (e *Experiment) Topologies() ([]app.Topology, error) {
 
 // TopologyOf returns the application under test of a treatment, complete. It cannot fail for a valid experiment.
 func (e *Experiment) TopologyOf(l Levels) (app.Topology, error) {
-	if l.Topology != "" {
-		return app.Load(l.Topology)
+	if _, entry := e.Applications[l.Application]; entry {
+		return ownTopology(l.Application, e.ApplicationVariant(l.Application).Own), nil
+	}
+	if l.Application != "" {
+		return app.Load(l.Application)
 	}
 	return e.Topology()
 }
@@ -46,6 +49,9 @@ func (e *Experiment) Topology() (app.Topology, error) {
 func (e *Experiment) foreign() bool {
 	return e.Application.Chart != nil || e.Application.Source.IsSet()
 }
+
+// applications lists the levels of the factor application.
+func (e *Experiment) applications() []string { return LevelsOf[string](e.Factors, ApplicationFactor) }
 
 // meshes lists the levels of the factor mesh.
 func (e *Experiment) meshes() []string { return LevelsOf[string](e.Factors, "mesh") }

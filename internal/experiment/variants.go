@@ -59,7 +59,7 @@ func texts(from map[string]Text) map[string]string {
 // options, environment and values by name, arguments after the inherited ones.
 func (e *Experiment) MeshSettings(name string) MeshOptions {
 	var all MeshOptions
-	for _, n := range slices.Backward(e.chain(name)) {
+	for _, n := range slices.Backward(e.meshChain(name)) {
 		o := e.Meshes[n]
 		all.From = o.From
 		all.Version, all.Profile = cmp.Or(o.Version, all.Version), cmp.Or(o.Profile, all.Profile)
@@ -132,30 +132,35 @@ func besideItself(e *Experiment, name string) bool {
 
 // base is the mesh that a variant comes from. A mesh is its own base. Empty: it comes from itself.
 func (e *Experiment) base(name string) string {
-	names := e.chain(name)
+	names := e.meshChain(name)
 	if names == nil {
 		return ""
 	}
 	return names[len(names)-1]
 }
 
+// meshChain is [chain] of a mesh or variant.
+func (e *Experiment) meshChain(name string) []string {
+	return chain(name, func(n string) string { return e.Meshes[n].From })
+}
+
 // variantName allows the dots of versions: istio-1.29.
 var variantName = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]{0,61}[a-z0-9])?$`)
 
+const variantNameHint = "use lower-case letters, digits, - and ., at most 63, beginning and ending with a letter or digit"
+
 var errUnknownMesh = errors.New("unknown mesh")
 
-// chain lists the entries of a mesh or variant, from itself to the one without from. It is nil if it comes from itself.
-func (e *Experiment) chain(name string) (names []string) {
+// chain lists an entry and the entries it comes from, to the one without from. It is nil if it comes from itself.
+func chain(name string, from func(string) string) (names []string) {
 	for {
 		if slices.Contains(names, name) {
 			return nil
 		}
 		names = append(names, name)
-		from := e.Meshes[name].From
-		if from == "" {
+		if name = from(name); name == "" {
 			return names
 		}
-		name = from
 	}
 }
 

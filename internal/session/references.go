@@ -114,7 +114,7 @@ func withFound(written []app.Service, found []manifest.Service) []app.Service {
 func (r references) topology(programs []string) {
 	const field = "application.topology"
 	a := &r.x.Application
-	if !app.IsFile(a.Topology) || !r.file.Sound(field) || a.IsOwn() || a.Source.IsSet() || r.file.Has("application.services") || r.file.Has("factors.topology") {
+	if !app.IsFile(a.Topology) || !r.file.Sound(field) || a.IsOwn() || a.Source.IsSet() || r.file.Has("application.services") || r.file.Has("factors.application") {
 		return
 	}
 	path := r.relative(a.Topology)
@@ -222,6 +222,12 @@ func (r references) paths() {
 	for i := range a.Services {
 		if s := &a.Services[i]; len(s.Command) > 0 {
 			s.Dir = r.absolute(s.Dir)
+		}
+	}
+	for name, v := range r.x.Applications {
+		if v.From == "" && len(v.Command) > 0 || v.Dir != "" { // others inherit it
+			v.Dir = r.absolute(v.Dir)
+			r.x.Applications[name] = v
 		}
 	}
 	if c := a.Chart; c != nil && c.Local() && c.Chart != "" {

@@ -35,7 +35,7 @@ func (s *Study) notef(format string, args ...any) {
 	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
 }
 
-// Topologies returns the applications under test by the level of the factor topology, or by "" without that factor.
+// Topologies returns the applications under test by the level of the factor application, or by "" without that factor.
 func (s *Study) Topologies() (map[string]app.Topology, error) {
 	all := map[string]app.Topology{}
 	for _, t := range s.Plan.Treatments {
@@ -43,7 +43,7 @@ func (s *Study) Topologies() (map[string]app.Topology, error) {
 		if err != nil {
 			return nil, err
 		}
-		all[t.Levels.Topology] = topology
+		all[t.Levels.Application] = topology
 	}
 	return all, nil
 }
@@ -73,6 +73,9 @@ func (s *Study) Variants() map[string]string {
 	for _, t := range s.Plan.Treatments {
 		if name := t.Levels.Mesh; s.Experiment.Meshes[name].From != "" {
 			all[name] = s.Experiment.Variant(name)
+		}
+		if name := t.Levels.Application; s.Experiment.Applications[name].From != "" {
+			all[name] = s.Experiment.ApplicationChanges(name)
 		}
 	}
 	return all

@@ -361,12 +361,23 @@ func (f flattener) commands(text string) {
 			task, _, _ = strings.Cut(name, ",")
 			continue
 		}
-		if line == "" || !strings.HasSuffix(task, "/sidecar") && !strings.HasSuffix(task, "/control") {
+		if line == "" || !strings.Contains(task, "/") || strings.HasSuffix(task, "/load") {
 			continue
 		}
 		f.file = strings.TrimSuffix(task, "/sidecar")
-		f.put(commandLine, line)
+		f.put(commandLine, withoutPorts(line))
 	}
+}
+
+// portVariable is a variable with a port that tare chose for a program of the user.
+var portVariable = regexp.MustCompile(`\b(?:[A-Z0-9_]+_)?PORT=([0-9]+)\b`)
+
+// withoutPorts replaces the ports in a command line that its variables name.
+func withoutPorts(line string) string {
+	for _, found := range portVariable.FindAllStringSubmatch(line, -1) {
+		line = regexp.MustCompile(`\b`+found[1]+`\b`).ReplaceAllString(line, "PORT")
+	}
+	return line
 }
 
 // skippedKeys hold times, identifiers and states, or a copy of what the dump has elsewhere. So does node of server_info.json.

@@ -143,7 +143,7 @@ func TestThreeNodesDebate(t *testing.T) {
 			meshes = append(meshes, fmt.Sprintf("%s: {profile: ha, version: %q, charts: %q, options: {envoy: stock}}", name, os.Getenv("TARE_TEST_ISTIO_TAG"), charts))
 		}
 	}
-	r := fileOnKubernetes(t, text, "platform.meter=node-agent", fmt.Sprintf("factors.mesh=[%s]", strings.Join(names, ", ")), "factors.topology=[faces]", "factors.rate=[30]", "factors.connections=[6]",
+	r := fileOnKubernetes(t, text, "platform.meter=node-agent", fmt.Sprintf("factors.mesh=[%s]", strings.Join(names, ", ")), "factors.application=[faces]", "factors.rate=[30]", "factors.connections=[6]",
 		"control=false", "blocks=1", "phases={warmup: 5s, measure: 10s, drain: 3s}", "validity={errorRatio: 0.05, rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}",
 		fmt.Sprintf("meshes={%s}", strings.Join(meshes, ", ")))
 	disposable(t, r.cluster)

@@ -59,6 +59,16 @@ func (t Topology) CallsUnknown() bool {
 	return t.IsSet() && len(t.Services) > 1 && !slices.ContainsFunc(t.Services, func(s Service) bool { return len(s.Calls) > 0 })
 }
 
+// BesideNames lists the names of the processes beside the programs of the user.
+func (t Topology) BesideNames() (names []string) {
+	for _, s := range t.Services {
+		for _, p := range s.Beside {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
 // AnswerSize is the length of the entry's responses in bytes, if all have the same and tare determines it, or
 // else negative. otherwise is the treatment's.
 func (t Topology) AnswerSize(entry Service, otherwise int64) int64 {

@@ -24,6 +24,17 @@ type Own struct {
 	Dir string `yaml:"dir,omitempty" json:"dir,omitempty"`
 	// Ready is a path that is answered with 2xx or 3xx once the program serves. Empty means any HTTP answer at "/".
 	Ready string `yaml:"ready,omitempty" json:"ready,omitempty"`
+	// Prefix are words before the command: a program that starts it, with its own arguments.
+	Prefix []string `yaml:"prefix,flow,omitempty" json:"prefix,omitempty"`
+	// Beside are processes outside the path of requests, which start before the program and end with the trial.
+	Beside []BesideProcess `yaml:"beside,omitempty" json:"beside,omitempty"`
+}
+
+// BesideProcess is a process beside a program of the user, such as a collector. Its usage belongs to the data plane.
+type BesideProcess struct {
+	Name    string            `yaml:"name" json:"name"` // DNS label, of its task
+	Command []string          `yaml:"command,flow" json:"command"`
+	Env     map[string]string `yaml:"env,omitempty" json:"env,omitempty"`
 }
 
 // IsOwn reports whether the user's program runs the service.
@@ -36,7 +47,7 @@ const OwnName = "app"
 type Addresses struct {
 	Host    string
 	Port    int
-	Callees map[string]netip.AddrPort // by service
+	Callees map[string]netip.AddrPort // by service, or by the name of a process beside the program
 }
 
 // Placeholders of a callee, after its name and a dot.
@@ -99,11 +110,26 @@ func (a Addresses) expand(text string) (out string, unknown string) {
 	}
 }
 
-// Expand returns the command and the environment with addresses in place of ${port}, ${host},
+// Expand returns the command, after its prefix, and the environment with addresses in place of ${port}, ${host},
 // ${callee.url}, ${callee.host} and ${callee.port}. The environment begins with PORT, and for each
 // callee NAME_URL, NAME_HOST and NAME_PORT.
 func (o Own) Expand(a Addresses) (command, env []string) {
-	for _, word := range o.Command {
+	return a.expandAll(slices.Concat(o.Prefix, o.Command), o.Env)
+}
+
+// Expand is [Own.Expand] for a process beside a program: ${port} is its own port, and its callees are the program and the other
+// processes.
+func (p BesideProcess) Expand(a Addresses) (command, env []string) {
+	return a.expandAll(p.Command, p.Env)
+}
+
+// UsesPort reports whether the process is given a port. Otherwise it is not expected to listen.
+func (p BesideProcess) UsesPort() bool {
+	return uses(Addresses{Port: -1}, "-1", p.Command, p.Env)
+}
+
+func (a Addresses) expandAll(words []string, variables map[string]string) (command, env []string) {
+	for _, word := range words {
 		word, _ = a.expand(word)
 		command = append(command, word)
 	}
@@ -114,8 +140,8 @@ func (o Own) Expand(a Addresses) (command, env []string) {
 			env = append(env, strings.ToUpper(strings.ReplaceAll(callee, "-", "_")+"_"+part)+"="+value)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(o.Env)) {
-		value, _ := a.expand(o.Env[name])
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		value, _ := a.expand(variables[name])
 		env = append(env, name+"="+value)
 	}
 	return command, env
@@ -123,13 +149,16 @@ func (o Own) Expand(a Addresses) (command, env []string) {
 
 // UsesHost reports whether the program is given its address. Otherwise it is expected at 127.0.0.1.
 func (o Own) UsesHost() bool {
-	marked := Addresses{Host: "\x00"}
-	for _, text := range append(slices.Collect(maps.Values(o.Env)), o.Command...) {
-		if out, _ := marked.expand(text); strings.Contains(out, "\x00") {
-			return true
-		}
-	}
-	return false
+	return uses(Addresses{Host: "\x00"}, "\x00", slices.Concat(o.Prefix, o.Command), o.Env)
+}
+
+// uses reports whether a mark in the addresses appears in the expanded words or variables.
+func uses(marked Addresses, mark string, words []string, variables map[string]string) bool {
+	return slices.ContainsFunc(slices.AppendSeq(slices.Clone(words), maps.Values(variables)), func(text string) bool {
+		out, _ := marked.expand(text)
+		plain, _ := Addresses{}.expand(text)
+		return strings.Count(out, mark) > strings.Count(plain, mark)
+	})
 }
 
 // Address returns the address of a program that already runs.
@@ -158,7 +187,7 @@ func (o Own) Address() (netip.AddrPort, error) {
 // own reports mistakes in a program of the user, and fields that apply to others only.
 func (v validation) own(at string, s Service) {
 	if !s.IsOwn() {
-		for name, has := range map[string]bool{"env": s.Env != nil, "dir": s.Dir != "", "ready": s.Ready != ""} {
+		for name, has := range map[string]bool{"env": s.Env != nil, "dir": s.Dir != "", "ready": s.Ready != "", "prefix": len(s.Prefix) > 0, "beside": len(s.Beside) > 0} {
 			if has {
 				v.report(join(at, name), "it needs a command", "add command: [PROGRAM, ARGUMENT, …]")
 			}
@@ -169,7 +198,7 @@ func (v validation) own(at string, s Service) {
 	case s.Program != "":
 		v.report(join(at, "program"), "both a program of tare's and one's own are written", "remove one of the two")
 	case !reflect.DeepEqual(s.Behavior, Behavior{}):
-		v.report(at, "one's own program has no simulated behaviour", "leave name, command, url, env, dir, ready, protocol, replicas and calls")
+		v.report(at, "one's own program has no simulated behaviour", "leave name, command, url, env, dir, ready, prefix, beside, protocol, replicas and calls")
 	}
 	if s.Protocol == TCP {
 		v.report(join(at, "protocol"), "one's own program cannot have protocol tcp: the load expects an echo", "write http1, http2 or grpc")
@@ -192,7 +221,7 @@ func (v validation) running(at string, s Service) {
 	if len(s.Command) > 0 {
 		v.report(join(at, "url"), "both a command and the URL of a running program are written", "remove one of the two")
 	}
-	for name, has := range map[string]bool{"env": s.Env != nil, "dir": s.Dir != "", "calls": len(s.Calls) > 0, "replicas": s.Replicas > 1} {
+	for name, has := range map[string]bool{"env": s.Env != nil, "dir": s.Dir != "", "prefix": len(s.Prefix) > 0, "beside": len(s.Beside) > 0, "calls": len(s.Calls) > 0, "replicas": s.Replicas > 1} {
 		if has {
 			v.report(join(at, name), "it applies to a program that tare starts", "write command instead of url")
 		}
@@ -208,25 +237,73 @@ func (v validation) command(at string, s Service) {
 			v.report(fmt.Sprintf("%s[%d]", join(at, "calls"), j), "the program makes its calls itself", "leave the name of the service, and a probability")
 		}
 	}
-	if s.Command[0] == "" {
-		v.report(join(at, "command"), "the name of the program is empty", "")
+	v.beside(at, s, known)
+	for _, b := range s.Beside {
+		known.Callees[b.Name] = netip.AddrPort{}
 	}
-	check := func(path, text string) {
-		if _, unknown := known.expand(text); unknown != "" {
-			v.report(path, fmt.Sprintf("unknown placeholder ${%.60s}", strings.TrimSuffix(unknown, "}")), cmpHint(strict.DidYouMean(unknown, known.names())))
+	if len(s.Prefix) > 0 {
+		v.words(join(at, "prefix"), s.Prefix, known)
+	}
+	v.words(join(at, "command"), s.Command, known)
+	v.environment(join(at, "env"), s.Env, known)
+}
+
+// beside reports mistakes in the processes beside a program with its callees.
+func (v validation) beside(at string, s Service, callees Addresses) {
+	known := Addresses{Callees: map[string]netip.AddrPort{s.Name: {}}}
+	for _, b := range s.Beside {
+		known.Callees[b.Name] = netip.AddrPort{}
+	}
+	for i, b := range s.Beside {
+		place := fmt.Sprintf("%s[%d]", join(at, "beside"), i)
+		_, callee := callees.Callees[b.Name]
+		switch {
+		case !IsLabel(b.Name):
+			v.report(place+".name", notLabel(b.Name), labelHint)
+		case slices.Contains(besideReserved, b.Name) || b.Name == s.Name || callee:
+			v.report(place+".name", fmt.Sprintf("%q is the name of another part of the trial", b.Name), "choose another name")
+		case slices.ContainsFunc(s.Beside[:i], func(o BesideProcess) bool { return o.Name == b.Name }):
+			v.report(place+".name", fmt.Sprintf("%q is already the name of a process", b.Name), "choose another name")
 		}
-		if strings.ContainsRune(text, 0) {
-			v.report(path, "a NUL byte cannot be passed to a program", "")
+		if len(b.Command) == 0 {
+			v.report(place+".command", "it has no command", "write command: [PROGRAM, ARGUMENT, …]")
+			continue
 		}
+		v.words(place+".command", b.Command, known)
+		v.environment(place+".env", b.Env, known)
 	}
-	for _, word := range s.Command {
-		check(join(at, "command"), word)
+}
+
+// besideReserved are the names of a pod's other containers.
+var besideReserved = []string{"app", "sidecar", "control", "load", "tare"}
+
+// words reports mistakes in a command line.
+func (v validation) words(path string, words []string, known Addresses) {
+	if words[0] == "" {
+		v.report(path, "the name of the program is empty", "")
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+	for _, word := range words {
+		v.placeholders(path, word, known)
+	}
+}
+
+// environment reports mistakes in environment variables.
+func (v validation) environment(path string, env map[string]string, known Addresses) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
 		if !isVariable(name) {
-			v.report(join(at, "env"), fmt.Sprintf("%.80q is not the name of an environment variable", name), "letters, digits and _, not beginning with a digit")
+			v.report(path, fmt.Sprintf("%.80q is not the name of an environment variable", name), "letters, digits and _, not beginning with a digit")
 		}
-		check(join(at, "env"), s.Env[name])
+		v.placeholders(path, env[name], known)
+	}
+}
+
+// placeholders reports an unknown address in a text, and a byte that no program can be passed.
+func (v validation) placeholders(path, text string, known Addresses) {
+	if _, unknown := known.expand(text); unknown != "" {
+		v.report(path, fmt.Sprintf("unknown placeholder ${%.60s}", strings.TrimSuffix(unknown, "}")), cmpHint(strict.DidYouMean(unknown, known.names())))
+	}
+	if strings.ContainsRune(text, 0) {
+		v.report(path, "a NUL byte cannot be passed to a program", "")
 	}
 }
 

@@ -166,30 +166,39 @@ func reference(t Treatment, ids namer) Treatment {
 	factors[experiment.MeshFactor] = experiment.ReferenceMesh
 	levels := t.Levels
 	levels.Mesh = experiment.ReferenceMesh
-	name := experiment.ReferenceMesh + strings.TrimPrefix(t.ID, t.Levels.Mesh)
+	rest, named := strings.CutPrefix(t.ID, t.Levels.Mesh)
+	if !named {
+		rest = "-" + t.ID
+	}
+	name := experiment.ReferenceMesh + rest
 	return Treatment{ID: ids.unique(name), Factors: factors, Levels: levels, Reference: true, Baseline: t.ID}
 }
 
 // treatment resolves one choice of a level for each factor. A factor without a level keeps otherwise's level.
 func treatment(factors []experiment.NamedFactor, choice []int, otherwise experiment.Levels) Treatment {
 	t := Treatment{Factors: make(Factors, len(factors)), Levels: otherwise}
-	mesh := ""
+	mesh, named, applications := "", false, false
 	var tokens []string
 	for i, f := range factors {
 		level := f.Levels[choice[i]]
 		level.Apply(&t.Levels)
 		t.Factors[f.Name] = level.Value
 		switch {
-		case f.Name == "mesh":
+		case f.Name == experiment.MeshFactor:
 			mesh = level.Token
+			named = len(f.Levels) > 1
 		case len(f.Levels) > 1:
 			tokens = append(tokens, level.Token)
+			applications = applications || f.Name == experiment.ApplicationFactor
 		}
 	}
 	if mesh == "" {
 		mesh = t.Levels.Mesh
 	}
-	t.ID = strings.Join(append([]string{mesh}, tokens...), "-")
+	if named || mesh != "none" || !applications { // applications that are compared without a mesh have names of their own
+		tokens = append([]string{mesh}, tokens...)
+	}
+	t.ID = strings.Join(tokens, "-")
 	return t
 }
 

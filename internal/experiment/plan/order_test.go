@@ -74,7 +74,18 @@ func TestOrders(t *testing.T) {
 func TestTopologyIsAFactor(t *testing.T) {
 	p := expand(t, "factors: {mesh: [none, envoy], topology: [faces, faces-as-published]}")
 	want := []string{"none-faces", "none-faces-as-published", "envoy-faces < none-faces", "envoy-faces-as-published < none-faces-as-published"}
-	if got := ids(p); !slices.Equal(got, want) || p.Treatments[1].Levels.Topology != "faces-as-published" || p.Treatments[0].Factors["topology"] != "faces" {
+	if got := ids(p); !slices.Equal(got, want) || p.Treatments[1].Levels.Application != "faces-as-published" || p.Treatments[0].Factors["application"] != "faces" {
 		t.Errorf("got %q", got)
+	}
+}
+
+func TestApplicationsWithoutAMesh(t *testing.T) {
+	p := expand(t, "applications: {plain: {command: [x]}, otel: {from: plain, env: {A: b}}}\nfactors: {application: [plain, otel], rate: [100]}\ncontrol: true\nreference: true")
+	want := []string{"plain", "plain-control < plain", "reference-plain < plain", "otel < plain"}
+	if got := ids(p); !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+	if groups := p.AtOnce(); len(groups) != 1 {
+		t.Errorf("%d groups of treatments at once, want 1", len(groups))
 	}
 }

@@ -30,7 +30,7 @@ type group struct {
 
 func (p *Plan) groupOf(t Treatment) group {
 	g := group{load: t.Levels}
-	g.load.Mesh, g.load.Topology, g.load.Replicas = "", "", 0
+	g.load.Mesh, g.load.Application, g.load.Replicas = "", "", 0
 	if t.Control { // beside what it repeats
 		if i := slices.IndexFunc(p.Treatments, func(o Treatment) bool { return o.ID == t.Baseline }); i >= 0 {
 			t = p.Treatments[i]

@@ -34,7 +34,7 @@ func (s Spec) Protocol(of app.Service) string {
 
 // Attribute returns t with its plane, role and component.
 func (s Spec) Attribute(t mesh.Task) mesh.Task {
-	return s.Mesh.Attribute(t, s.Programs.Containers()...)
+	return s.Mesh.Attribute(t, append(s.Programs.Containers(), s.Topology.BesideNames()...)...)
 }
 
 // Check refuses a specification that no platform can run: without services, with a service of the load generator's name, or

@@ -56,7 +56,7 @@ type trial struct {
 func (r *run) newTrial(of plan.Trial, abort context.CancelCauseFunc) (t *trial, err error) {
 	treatment := r.treatments[of.Treatment]
 	su := &setup{run: r, of: of, treatment: treatment, mesh: r.Meshes[treatment.Levels.Mesh], topology: r.Topology, clock: newClock(r.Wall)}
-	if topology, ok := r.Topologies[treatment.Levels.Topology]; ok {
+	if topology, ok := r.Topologies[treatment.Levels.Application]; ok {
 		su.topology = topology
 	}
 	if su.generator, err = r.generatorOf(treatment); err != nil {

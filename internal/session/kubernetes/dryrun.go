@@ -50,7 +50,7 @@ func recorded(ctx context.Context, s *session.Study, o session.Opening, to io.Wr
 				spec.Treatment = t
 			}
 		}
-		spec.Mesh, spec.Topology = s.Meshes[spec.Treatment.Levels.Mesh], topologies[spec.Treatment.Levels.Topology]
+		spec.Mesh, spec.Topology = s.Meshes[spec.Treatment.Levels.Mesh], topologies[spec.Treatment.Levels.Application]
 		before := len(record.Steps())
 		load, err := dryTrial(ctx, s, on.Platform, spec)
 		if err != nil {

@@ -420,7 +420,26 @@ func (v view) costAnswer(tr compare.Treatment) string {
 	if c.Verdict == compare.Higher || c.Verdict == compare.Lower {
 		subject = sidecarsOf(v, tr, subject)
 	}
-	return v.costSentence(subject, v.label.against(tr, v.r), c.Verdict, c.Difference, c.Ratio)
+	return v.costSentence(subject, v.label.against(tr, v.r), c.Verdict, c.Difference, c.Ratio) + partsAnswer(v, tr)
+}
+
+// partsAnswer is what a variant of an application changes in the program, and what it adds beside it. It is "" unless a process
+// beside the program has a cost.
+func partsAnswer(v view, tr compare.Treatment) string {
+	within, ok := v.compared(tr.ID, metric.Of(metric.CPUPerRequest, string(metric.App)))
+	beside, has := v.compared(tr.ID, metric.Of(metric.CPUPerRequest, string(metric.Data)))
+	if !ofApplications(v, tr) || v.r.RatiosOnly || !ok || !has || within.Difference == nil || beside.Difference == nil || beside.Difference.Estimate == 0 {
+		return ""
+	}
+	q := quantityOf(answerCost)
+	text := func(c compare.Comparison) string { return difference(*c.Difference, q.scale) + q.differenceUnit() }
+	return fmt.Sprintf(" The program itself: %s; beside it: %s.", text(within), text(beside))
+}
+
+// ofApplications reports whether a treatment and its baseline differ in the application.
+func ofApplications(v view, tr compare.Treatment) bool {
+	const f = experiment.ApplicationFactor
+	return tr.Baseline != "" && Level(v.treatment(tr.Baseline).Factors[f]) != Level(tr.Factors[f])
 }
 
 // insufficientWords is the reason for a comparison without a verdict: "no verdict: 11 of 13 blocks withheld: generator-late".
@@ -558,13 +577,17 @@ func (v view) effectAnswer(tr compare.Treatment) string {
 			parts = append(parts, "no difference in the median response is shown")
 		}
 	}
-	if c, ok := v.compared(tr.ID, answerMemory); ok && c.Difference != nil {
-		amount, interval := amountWithin(*c.Difference, quantityOf(answerMemory))
+	memory, taker := answerMemory, "the data plane"
+	if ofApplications(v, tr) {
+		memory, taker = metric.Of(metric.Memory, "total"), tr.ID
+	}
+	if c, ok := v.compared(tr.ID, memory); ok && c.Difference != nil {
+		amount, interval := amountWithin(*c.Difference, quantityOf(memory))
 		switch c.Verdict {
 		case compare.Higher:
-			parts = append(parts, fmt.Sprintf("the data plane takes %s more memory%s", amount, interval))
+			parts = append(parts, fmt.Sprintf("%s takes %s more memory%s", taker, amount, interval))
 		case compare.Lower:
-			parts = append(parts, fmt.Sprintf("the data plane takes %s less memory%s", amount, interval))
+			parts = append(parts, fmt.Sprintf("%s takes %s less memory%s", taker, amount, interval))
 		}
 	}
 	if len(parts) == 0 {

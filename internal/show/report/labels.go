@@ -178,7 +178,7 @@ func (l labels) phrase(f plan.Factors, factors []string) string {
 		v, ok := f[name]
 		switch {
 		case !ok:
-		case name == experiment.MeshFactor, name == "route" && strings.HasPrefix(Level(v), "/"): // names already
+		case name == experiment.MeshFactor, name == experiment.ApplicationFactor, name == "route" && strings.HasPrefix(Level(v), "/"): // names already
 			words = append(words, Level(v))
 		default:
 			words = append(words, name+" "+levelWords(name, v))

@@ -197,6 +197,9 @@ func (d *deployment) startSidecar(ctx context.Context, p *pod, s app.Service) er
 // startApplication starts the application of a replica.
 func (d *deployment) startApplication(ctx context.Context, p *pod, s app.Service) error {
 	if s.IsOwn() {
+		if err := d.own.startBeside(ctx, p, s); err != nil {
+			return err
+		}
 		return d.own.start(ctx, p, s)
 	}
 	return d.apps.start(ctx, p, s, p.socket)

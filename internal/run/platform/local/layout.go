@@ -33,6 +33,7 @@ type pod struct {
 	admins   map[string]string         // addresses for admin interfaces, by container
 	inbound  netip.AddrPort            // the sidecar's inbound listener
 	outbound map[string]netip.AddrPort // the sidecar's listener for each service
+	helpers  map[string]netip.AddrPort // addresses of the processes beside the program of the user, by name
 }
 
 // layout is the trial as all parts read it: specification, programs, pods and addresses.

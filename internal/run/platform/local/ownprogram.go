@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -58,7 +59,42 @@ func (o *ownPrograms) address(p *pod, s app.Service) (err error) {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
 	p.app = netip.AddrPortFrom(ip, port)
+	p.helpers = map[string]netip.AddrPort{}
+	for _, b := range s.Beside {
+		if port, err = o.layout.addresses.everywhere(); err != nil {
+			return fmt.Errorf("start %s/%s: %w", p.name, b.Name, err)
+		}
+		p.helpers[b.Name] = netip.AddrPortFrom(localhost, port)
+	}
 	return nil
+}
+
+// startBeside starts the processes beside the program of a pod.
+func (o *ownPrograms) startBeside(ctx context.Context, p *pod, s app.Service) error {
+	for _, b := range s.Beside {
+		if err := o.startHelper(ctx, p, s, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startHelper starts a process beside a program. One with a port is ready when it accepts connections.
+func (o *ownPrograms) startHelper(ctx context.Context, p *pod, s app.Service, b app.BesideProcess) error {
+	own := p.helpers[b.Name]
+	others := maps.Clone(p.helpers)
+	others[s.Name] = p.app
+	delete(others, b.Name)
+	command, env := b.Expand(app.Addresses{Host: own.Addr().String(), Port: int(own.Port()), Callees: others})
+	cmd := proc.Command{
+		Path: command[0], Args: command[1:], Env: env, Dir: s.Dir,
+		Log: o.workspace.provenance.Path(p.name + "-" + b.Name + ".log"), MaxLog: ownLog, Tree: true,
+	}
+	process, err := o.processes.runIn(ctx, p, b.Name, cmd, cmd, func(ctx context.Context) error { return o.startHelper(ctx, p, s, b) })
+	if err != nil || !b.UsesPort() {
+		return err
+	}
+	return awaitReady(ctx, p.name+"/"+b.Name, process, func(ctx context.Context) error { return serves(ctx, mesh.ReadyTCP, []netip.AddrPort{own}) })
 }
 
 // start starts the program of a pod and waits until it is ready.
@@ -66,7 +102,7 @@ func (o *ownPrograms) start(ctx context.Context, p *pod, s app.Service) error {
 	if s.URL != "" {
 		return o.adopt(ctx, p, s)
 	}
-	at := app.Addresses{Host: p.app.Addr().String(), Port: int(p.app.Port()), Callees: map[string]netip.AddrPort{}}
+	at := app.Addresses{Host: p.app.Addr().String(), Port: int(p.app.Port()), Callees: maps.Clone(p.helpers)}
 	for _, callee := range callees(s) {
 		if o.layout.proxied() {
 			at.Callees[callee] = p.outbound[callee]

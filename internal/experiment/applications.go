@@ -1,0 +1,174 @@
+package experiment
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/experiment/app"
+)
+
+// ApplicationVariant is a program of the user, as a level of the factor application.
+type ApplicationVariant struct {
+	// From is another entry, whose fields it inherits.
+	From    string `yaml:"from,omitempty" json:"from,omitempty"`
+	app.Own `yaml:",inline"`
+}
+
+// ApplicationVariant returns an entry with what it inherits: fields override, variables by name and processes beside by
+// their names.
+func (e *Experiment) ApplicationVariant(name string) ApplicationVariant {
+	var all ApplicationVariant
+	for _, n := range slices.Backward(e.applicationChain(name)) {
+		v := e.Applications[n]
+		all.From = v.From
+		all.URL, all.Dir, all.Ready = cmp.Or(v.URL, all.URL), cmp.Or(v.Dir, all.Dir), cmp.Or(v.Ready, all.Ready)
+		all.Env = over(all.Env, v.Env)
+		if len(v.Command) > 0 {
+			all.Command = v.Command
+		}
+		if len(v.Prefix) > 0 {
+			all.Prefix = v.Prefix
+		}
+		kept := slices.DeleteFunc(slices.Clone(all.Beside), func(p app.BesideProcess) bool {
+			return slices.ContainsFunc(v.Beside, func(own app.BesideProcess) bool { return own.Name == p.Name })
+		})
+		all.Beside = append(kept, v.Beside...)
+	}
+	return all
+}
+
+// ApplicationChanges describes an entry that comes from another in one line: "plain with env.A=1, prefix=strace -f".
+func (e *Experiment) ApplicationChanges(name string) string {
+	v := e.Applications[name]
+	var all []string
+	add := func(field, value string) {
+		if value != "" {
+			all = append(all, field+"="+value)
+		}
+	}
+	add("command", strings.Join(v.Command, " "))
+	add("url", v.URL)
+	add("dir", v.Dir)
+	add("ready", v.Ready)
+	for _, key := range slices.Sorted(maps.Keys(v.Env)) {
+		add("env."+key, v.Env[key])
+	}
+	add("prefix", strings.Join(v.Prefix, " "))
+	for _, p := range v.Beside {
+		add("beside."+p.Name, strings.Join(p.Command, " "))
+	}
+	return strings.TrimSuffix(v.From+" with "+strings.Join(all, ", "), " with ")
+}
+
+// defaultBaseline is the baseline of a file without one: no mesh, or the first of several programs of the user.
+func (e *Experiment) defaultBaseline() Baseline {
+	levels := e.applications()
+	other := func(name string) bool { _, entry := e.Applications[name]; return !entry }
+	switch {
+	case len(levels) > 1 && len(e.meshes()) < 2 && !slices.ContainsFunc(levels, other):
+		return Baseline{ApplicationFactor: levels[0]}
+	case slices.Contains(e.meshes(), "none"):
+		return Baseline{MeshFactor: "none"}
+	}
+	return nil
+}
+
+// applicationChain is [chain] of an application.
+func (e *Experiment) applicationChain(name string) []string {
+	return chain(name, func(n string) string { return e.Applications[n].From })
+}
+
+// ownTopology is the topology of one program of the user.
+func ownTopology(name string, own app.Own) app.Topology {
+	return app.Topology{Name: name, Entry: app.OwnName, Services: []app.Service{{Name: app.OwnName, Own: own}}}
+}
+
+// variants checks the entries of applications.
+func (v applicationRules) variants() {
+	used := v.e.applications()
+	for _, name := range sortedKeys(v.e.Applications) {
+		path := "applications." + name
+		if v.variantName(path, name); !v.doc.Sound(path) {
+			continue
+		}
+		own := v.e.ApplicationVariant(name).Own
+		switch {
+		case !v.local():
+			v.report(path, "write platform: {kind: local}; on a cluster compare meshes, or run once for each image or manifest",
+				"applications runs programs on this machine, and the platform is %s: images, manifests and patches as variants are not supported", v.e.Platform.Kind)
+		case !own.IsOwn():
+			v.report(path, "add command: [PROGRAM, ARGUMENT, …], or from: an entry with one", "it has no command")
+		case v.e.Applications[name].From == "" || v.doc.Sound("applications."+v.e.Applications[name].From):
+			ownTopology(name, own).Validate(inVariant{v.doc, path}, path+".")
+		}
+	}
+	if replicas := LevelsOf[int](v.e.Factors, ReplicasFactor); slices.ContainsFunc(replicas, func(n int) bool { return n > 1 }) {
+		for _, name := range used {
+			if v.e.ApplicationVariant(name).URL != "" {
+				v.report("factors.replicas", "write replicas: 1", "%s is one running program", name)
+			}
+		}
+	}
+}
+
+// variantName checks the name of an entry, and of the entry it comes from.
+func (v applicationRules) variantName(path, name string) {
+	from := v.e.Applications[name].From
+	switch {
+	case slices.Contains(v.names.topologies(), name):
+		v.report(path, "choose another name", "there is a topology %q already", name)
+	case !variantName.MatchString(name):
+		v.report(path, variantNameHint, "%q is not a name of an application", clip(name))
+	case from == "":
+	case v.e.applicationChain(name) == nil:
+		v.report(path+".from", "name another entry of applications", "%q comes from itself", clip(name))
+	default:
+		v.check(path+".from", from, oneOf("application", sortedKeys(v.e.Applications)...))
+	}
+}
+
+// inVariant reports mistakes in the only service of an entry at the entry, where its fields are.
+type inVariant struct {
+	app.Reporter
+	path string
+}
+
+func (r inVariant) Report(path, message, hint string) {
+	r.Reporter.Report(strings.Replace(path, r.path+".services[0]", r.path, 1), message, hint)
+}
+
+func (r inVariant) Sound(path string) bool {
+	return r.Reporter.Sound(strings.Replace(path, r.path+".services[0]", r.path, 1))
+}
+
+// applicationVariantRows has a row for every field, and "*" stands for a name.
+func applicationVariantRows() []fieldRow {
+	return slices.Concat([]fieldRow{
+		{"applications", "One's own programs on this machine by name, as levels of factors.application: builds, or one program and its instrumentation.", nil, nil},
+		{"applications.*.from", "Another entry, whose fields this one inherits and overrides: env and beside by name.", nil, nil},
+	}, ownRows("applications.*."))
+}
+
+// ownRows are the fields of a program of the user.
+func ownRows(under string) []fieldRow {
+	return slices.Concat([]fieldRow{
+		{under + "command", "One's own program with its arguments, on this machine: the only service, app. ${port} is its port, also in the variable PORT.", nil, nil},
+		{under + "url", "Address of a running program, instead of a command: http://127.0.0.1:8080.", nil, nil},
+		{under + "env", "Environment variables of the command, added to those of tare.", nil, nil},
+		{under + "dir", "Working directory of the command; default: the directory of the file.", nil, nil},
+		{under + "ready", "Path that is answered with 2xx or 3xx once the program serves; default: any answer at /.", nil, nil},
+	}, besideRows(under))
+}
+
+// besideRows are the fields of what goes before and beside a program of the user.
+func besideRows(under string) []fieldRow {
+	return []fieldRow{
+		{under + "prefix", "Words before the command: a program that starts it, such as [opentelemetry-instrument].", nil, nil},
+		{under + "beside", "Processes beside the program, which start before it and end with the trial. They count as plane data.", nil, nil},
+		{under + "beside[].name", "DNS label. ${NAME.port}, ${NAME.host} and ${NAME.url} are its address, in the program's command and env.", nil, form(label{}.describe)},
+		{under + "beside[].command", "Program and arguments. ${port} is its port, ${app.port} the program's.", nil, nil},
+		{under + "beside[].env", "Environment variables, added to those of tare.", nil, nil},
+	}
+}
