@@ -28,8 +28,8 @@ type abOptions struct {
 func newABCommand(c *CommandLine) *cobra.Command {
 	o := abOptions{runOptions: runOptions{report: reportOptions{format: "decision"}, gatesOnly: true}, AB: session.AB{MaxTime: 10 * time.Minute}}
 	cmd := &cobra.Command{
-		Use:   "ab [FILE]",
-		Short: "Compare two builds, versions or settings of a mesh in one run, and decide gates",
+		Use:   "ab [FILE] | -- PROGRAM-A [ARGUMENT…] -- PROGRAM-B [ARGUMENT…]",
+		Short: "Compare two builds of a program or mesh, versions or settings in one run, and decide gates",
 		Long: `ab runs A, A again and B side by side in every block, and ends as soon as each gate
 holds or is breached. Both are shown by a group-sequential t test (alpha spending of Lan
 and DeMets): over all looks together, a false breach and a false hold have a probability
@@ -41,6 +41,11 @@ Without FILE the load is one service, or --app, behind --mesh. --program, --vers
 experiment file. A single --program or --version is that of B. With FILE, --a and --b
 choose two levels of a factor of the file.
 
+Two commands, each after a --, are two builds of your own program, without a mesh. Write
+{port} where they take their port, as in tare weigh. tare searches for a rate that both
+serve. The gate is then '` + session.DefaultProgramGate + `'; --path and --ready are
+those of tare weigh, and --set b.env.NAME=value changes one of the two.
+
 --from decides the gates of recorded runs again, after each of their blocks as the run
 did, with --gate, --detect and --max-time if given. A gate that was chosen after seeing
 the results has no bound on its error.
@@ -48,22 +53,30 @@ the results has no bound on its error.
 Exit codes: 0 every gate holds; 4 one is breached; 5 undecided (--undecided pass or fail
 makes it 0 or 4); 1 failed; 2 wrong usage. With --bisect, for git bisect run: 0 holds, 1
 breached, 125 undecided or failed, 255 wrong usage.`,
-		Example: `  tare ab --mesh envoy --program ./old --program ./new
+		Example: `  tare ab -- ./server-old --port {port} -- ./server-new --port {port}
+  tare ab --mesh envoy --program ./old --program ./new
   tare ab --mesh envoy --set b.options.accessLog=true --gate '` + session.DefaultGate + `'
   tare ab --mesh envoy --version 1.39.3 --version 1.40.0
   tare ab --mesh istio --version 1.29.2 --version 1.30.4 --max-time 1h
   tare ab FILE --a mesh=envoy --b mesh=envoy-new --gate '` + metric.Latency + `/p99 < +5%'
   tare ab --from runs/ab-envoy-20260301T120000Z --gate '` + session.DefaultGate + `' --detect 1%
-  git bisect run tare ab --bisect --mesh envoy --program /good/envoy --program ./envoy`,
+  git bisect run tare ab --bisect --mesh envoy --program /good/envoy --program ./envoy
+  git bisect run tare ab --bisect -- /good/server --port {port} -- ./server --port {port}`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(o.from) > 0 {
-				return nil // further results directories
+			if len(o.from) > 0 || cmd.ArgsLenAtDash() >= 0 {
+				return nil // further results directories, or programs
 			}
 			return cobra.MaximumNArgs(1)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("max-time") {
 				o.replayTime = o.MaxTime
+			}
+			if at := cmd.ArgsLenAtDash(); at >= 0 {
+				o.Commands, args = split(args[at:], "--"), args[:at]
+				if !cmd.Flags().Changed("rate") {
+					o.Rate = "" // searched
+				}
 			}
 			return forBisect(o.bisect, abCommand{c}.ab(cmd.Context(), args, o))
 		},
@@ -75,14 +88,16 @@ breached, 125 undecided or failed, 255 wrong usage.`,
 	f.StringArrayVar(&o.AB.Set, "set", nil, "a setting of A or B, such as `b.options.accessLog=true`, or a field of the experiment; may be repeated")
 	f.StringVar(&o.A, "a", "", "`factor=level` of A, with FILE")
 	f.StringVar(&o.B, "b", "", "`factor=level` of B, with FILE")
-	f.StringArrayVar(&o.Gates, "gate", nil, "bound the change from A to B; may be repeated (default `'"+session.DefaultGate+"'`)")
+	f.StringArrayVar(&o.Gates, "gate", nil, "bound the change from A to B; may be repeated (default `'"+session.DefaultGate+"'`; of two programs /total)")
 	f.StringVar(&o.Detect, "detect", "", "a gate holds if the change is shown to be below its limit plus this `share`, such as 1%; default 0%")
 	f.DurationVar(&o.MaxTime, "max-time", o.MaxTime, "max duration of the run; gates not decided by then are undecided")
 	o.explains(cmd)
 	o.decides(cmd)
 	f.BoolVar(&o.bisect, "bisect", false, "exit codes for git bisect run")
 	f.StringVar(&o.App, "app", "echo", "application: `name` or file of a topology")
-	f.StringVar(&o.Rate, "rate", "1000", "`requests` per second")
+	f.StringVar(&o.Rate, "rate", "1000", "`requests` per second; of two programs by default found by a short search")
+	f.StringVar(&o.Path, "path", "", "`path` of the requests to two programs (default /)")
+	f.StringVar(&o.Ready, "ready", "", "`path` that two programs answer with 2xx or 3xx once they serve (default: any answer)")
 	f.StringVar(&o.Platform, "platform", "", "local or kubernetes; default: the first that the mesh supports; with --version kubernetes, if it supports that")
 	f.StringArrayVar(&o.from, "from", nil, "decide the gates of the runs in these results `directories` again")
 	_ = cmd.MarkFlagDirname("from")
@@ -91,6 +106,19 @@ breached, 125 undecided or failed, 255 wrong usage.`,
 	f.StringVar(&o.report.format, "format", o.report.format, "report format, as in tare report")
 	_ = cmd.MarkFlagDirname("out")
 	return cmd
+}
+
+// split splits words at each separator.
+func split(words []string, separator string) (all [][]string) {
+	all = [][]string{nil}
+	for _, word := range words {
+		if word == separator {
+			all = append(all, nil)
+			continue
+		}
+		all[len(all)-1] = append(all[len(all)-1], word)
+	}
+	return all
 }
 
 // Exit codes that git bisect run understands. Above 127 it ends.
@@ -132,15 +160,23 @@ func (c abCommand) ab(ctx context.Context, args []string, o abOptions) error {
 	if len(o.from) > 0 {
 		return c.replay(slices.Concat(o.from, args), o)
 	}
-	if len(args) == 1 {
+	if len(args) > 0 {
 		o.File = args[0]
 	}
-	study, err := c.program.AB(ctx, o.AB)
+	study, err := c.study(ctx, o.AB)
 	if err != nil {
 		return err
 	}
 	c.printNotes(study)
 	return runCommand(c).runStudy(ctx, study, o.runOptions)
+}
+
+// study is [session.Program.AB]. An interrupt of a search for a rate waits until its processes have ended.
+func (c abCommand) study(ctx context.Context, o session.AB) (*session.Study, error) {
+	if len(o.Commands) > 0 {
+		defer c.WhileInterrupted(nil, Undoing)()
+	}
+	return c.program.AB(ctx, o)
 }
 
 // decidedIn is the exit code of the gates of a run.

@@ -45,7 +45,7 @@ func (c abCommand) replay(dirs []string, o abOptions) error {
 // replayOptions returns the options of the analysis. It refuses flags that describe a run.
 func (o abOptions) replayOptions() (compare.Options, error) {
 	options := compare.Options{Gates: o.Gates}
-	if len(o.Mesh)+len(o.Programs)+len(o.Versions)+len(o.AB.Set) > 0 || o.A != "" || o.B != "" || o.out != "" {
+	if len(o.Mesh)+len(o.Programs)+len(o.Versions)+len(o.AB.Set) > 0 || o.A != "" || o.B != "" || o.out != "" || len(o.Commands) > 0 {
 		return options, hint.Usage(errors.New("--from reads runs, and needs no flag that describes one"), "such as: tare ab --from runs/mine --gate '"+session.DefaultGate+"'")
 	}
 	if o.Detect == "" {

@@ -25,7 +25,7 @@ func newWeighCommand(c *CommandLine) *cobra.Command {
 	o := weighOptions{}
 	cmd := &cobra.Command{
 		Use:   "weigh [flags] -- PROGRAM [ARGUMENT…]",
-		Short: "Measure what a sidecar adds to your program, without a file",
+		Short: "Measure what a sidecar, an agent or a process beside it adds to your program, without a file",
 		Long: `weigh starts your program on this machine, with and without a pair of Envoy sidecars,
 and prints the CPU, time and memory that they add. It takes about a minute.
 
@@ -43,6 +43,11 @@ the workloads, and restores both. After a killed run ` + "`tare cleanup`" + ` re
 server and once beside the load, with the address to listen on for {listen}, and for
 {upstream} the address to forward to. Words are split as in a shell; none is started.
 
+--env, --prefix and --beside compare the program with itself, without a mesh: with other
+environment variables, started by another program, and with a process beside it, which
+starts and ends with it. All that are given make one variant. {NAME.port}, {NAME.host} and
+{NAME.url} are the address of the process beside it, by the name of its program.
+
 weigh finds a rate that all treatments can serve, and keeps the experiment file. A block
 with an invalid trial is repeated, at most half as many times as there are blocks.
 ` + "`tare run FILE`" + ` repeats it, with more blocks or another mesh. Exit codes are those of
@@ -54,6 +59,9 @@ with an invalid trial is repeated, at most half as many times as there are block
   tare weigh --protocol grpc -- ./grpc-server --port {port}    # its health check
   tare weigh --sidecar './my-proxy --listen {listen} --to {upstream}' -- ./server {port}
   tare weigh --sidecar nginx --sidecar haproxy -- ./server {port}
+  tare weigh --env NODE_OPTIONS='--require ./otel.js' -- node server.js
+  tare weigh --prefix opentelemetry-instrument -- python3 app.py
+  tare weigh --beside 'fluent-bit -c fluent.conf' -- ./server --port {port}
   tare weigh --rate 500 --time 3m -- ./server {port}
   tare weigh --namespace shop --entry web --mesh istio         # on a cluster
   tare weigh --namespace shop --entry web --in-place           # without a copy`,
@@ -61,7 +69,7 @@ with an invalid trial is repeated, at most half as many times as there are block
 			if o.OnCluster() && !cmd.Flags().Changed("mesh") {
 				o.Meshes = []string{"istio"}
 			}
-			if len(o.Sidecars) > 0 && !cmd.Flags().Changed("mesh") {
+			if len(o.Sidecars)+len(o.Env)+len(o.Beside)+len(o.Prefix) > 0 && !cmd.Flags().Changed("mesh") {
 				o.Meshes = nil
 			}
 			o.Keep = string(o.keep)
@@ -89,6 +97,9 @@ with an invalid trial is repeated, at most half as many times as there are block
 	f.StringArrayVarP(&o.Headers, "header", "H", nil, "request header `\"Name: value\"`, Host included; may be repeated. The file has ${env:NAME} as it is")
 	f.StringArrayVar(&o.Meshes, "mesh", []string{"envoy"}, "compare with this `mesh` of tare list meshes, or a file with a definition; may be repeated (on a cluster istio)")
 	f.StringArrayVar(&o.Sidecars, "sidecar", nil, "measure this `command` as the sidecar, with {listen} and {upstream}, or a mesh by name; may be repeated")
+	f.StringArrayVar(&o.Env, "env", nil, "measure the program with this environment `variable`, as NAME=value; may be repeated")
+	f.StringVar(&o.Prefix, "prefix", "", "measure the program started by this `command`, such as opentelemetry-instrument")
+	f.StringArrayVar(&o.Beside, "beside", nil, "measure the program with this `command` running beside it; may be repeated")
 	f.Float64Var(&o.Rate, "rate", 0, "`requests` per second (default: found by a short search; 50 on a cluster)")
 	f.IntVar(&o.Connections, "connections", 4, "connections of the load")
 	o.Time = time.Minute

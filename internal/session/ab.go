@@ -18,10 +18,13 @@ import (
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
-// DefaultGate is the gate of `tare ab` without --gate.
-const DefaultGate = metric.CPUPerRequest + "/data < +2%"
+// Gates of `tare ab` without --gate, for a mesh and for two programs.
+const (
+	DefaultGate        = metric.CPUPerRequest + "/data < +2%"
+	DefaultProgramGate = metric.CPUPerRequest + "/total < +2%"
+)
 
-// AB are the options of an experiment that compares two variants of a mesh.
+// AB are the options of an experiment that compares two variants of a mesh, or two programs.
 type AB struct {
 	File      string   // experiment file, "" for one service behind Mesh
 	Mesh      []string // a name, or files of definitions
@@ -32,20 +35,31 @@ type AB struct {
 	Gates     []string // default [DefaultGate]
 	Detect    string   // share
 	MaxTime   time.Duration
-	App, Rate string
-	Platform  string // "" for the first that the mesh supports
+	App, Rate string     // Rate "": searched, for Commands
+	Platform  string     // "" for the first that the mesh supports
+	Commands  [][]string // programs A and B, each with its arguments
+	Path      string     // of the requests to them
+	Ready     string     // path of their readiness
 
 	fixed []string // settings of the pilot: its seed and order
 }
 
 // AB returns an experiment of A, A again and B, with as many blocks as the time allows.
 func (p *Program) AB(ctx context.Context, o AB) (*Study, error) {
+	read := p.abOfMesh
+	switch {
+	case len(o.Commands) > 0:
+		if err := p.searchAB(ctx, &o); err != nil {
+			return nil, err
+		}
+		read = p.abOfCommands
+	case o.Path != "" || o.Ready != "":
+		return nil, hint.Usage(errors.New("--path and --ready are for two programs"), "such as: tare ab --path /items -- ./old {port} -- ./new {port}")
+	case o.File != "":
+		read = p.abOfFile
+	}
 	if len(o.Gates) == 0 {
 		o.Gates = []string{DefaultGate}
-	}
-	read := p.abOfMesh
-	if o.File != "" {
-		read = p.abOfFile
 	}
 	pilot, err := fewestChanges(func() (*Study, error) { return read(ctx, o, experiment.DecideFrom()) })
 	if err != nil {
@@ -194,6 +208,11 @@ func (p *Program) abOfMesh(ctx context.Context, o AB, blocks int) (*Study, error
 	if err != nil {
 		return nil, hint.Usage(fmt.Errorf("--rate %q is not a number", o.Rate), "write requests per second")
 	}
+	return p.decodeAB(ctx, text, x)
+}
+
+// decodeAB reads the text of an experiment that the flags describe.
+func (p *Program) decodeAB(ctx context.Context, text []byte, x Options) (*Study, error) {
 	s, err := p.Decode(ctx, "", text, x)
 	var mistakes strict.Problems
 	if errors.As(err, &mistakes) {

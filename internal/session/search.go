@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,40 +59,59 @@ type search struct {
 }
 
 // fit chooses rate, slices and blocks by deploying each treatment once. It returns the longest start of a treatment.
-// The logs of a failed search stay beside the results directory.
 func fit(ctx context.Context, w *WeighStudy) (start time.Duration, err error) {
-	p, file := w.Study.Program, w.file
-	opened, err := p.openLocal(ctx, Opening{Experiment: w.Study.Experiment, Note: p.Note})
+	found, err := searchRate(ctx, w.Study, w.Out, w.o.Rate)
 	if err != nil {
-		return 0, err
+		return 0, startHint(err, w.file)
 	}
-	s := &search{study: w.Study, on: opened.Platform}
-	if s.files, err = searchFiles(w.Out); err != nil {
-		return 0, fmt.Errorf("search for a rate: %w", err)
+	w.file.Factors.Rate[0] = found.rate
+	w.file.slice(found.slowest)
+	w.file.Blocks = repeated(blocksWithin(w.o.Time, len(w.Study.Plan.Treatments), found.start))
+	return found.start, nil
+}
+
+// foundRate is the result of a search.
+type foundRate struct {
+	rate    float64       // requests per second
+	slowest float64       // p95 of the slowest treatment, ms
+	start   time.Duration // the longest of a treatment
+}
+
+// searchRate finds a rate that every treatment serves, unless one is given, and the times of the answers. The logs of a failed
+// search stay beside the results directory out.
+func searchRate(ctx context.Context, study *Study, out string, rate float64) (found foundRate, err error) {
+	opened, err := study.Program.openLocal(ctx, Opening{Experiment: study.Experiment, Note: study.Program.Note})
+	if err != nil {
+		return found, err
+	}
+	s := &search{study: study, on: opened.Platform}
+	if s.files, err = searchFiles(out); err != nil {
+		return found, fmt.Errorf("search for a rate: %w", err)
 	}
 	defer func() { s.leave(err != nil && ctx.Err() == nil && !errors.Is(err, local.ErrHTTP2)) }()
 	var meshes []mesh.Definition
-	for _, name := range file.Factors.Mesh {
-		meshes = append(meshes, w.Study.Meshes[name])
+	var treatments []plan.Treatment
+	for _, t := range study.Plan.Treatments {
+		if !t.Control {
+			treatments, meshes = append(treatments, t), append(meshes, study.Meshes[t.Levels.Mesh])
+		}
 	}
 	if _, err := s.on.Prepare(ctx, meshes); err != nil {
-		return 0, err
+		return found, err
 	}
 	host.TuneProcess(1)
-	slowest := 0.0 // p95, ms
-	for i, name := range file.Factors.Mesh {
-		p95, err := s.treatment(ctx, name, w.o.Rate, i == len(file.Factors.Mesh)-1)
+	for i, t := range treatments {
+		p95, err := s.treatment(ctx, t, rate, i == len(treatments)-1)
 		if err != nil {
-			return 0, startHint(err, file)
+			return found, err
 		}
-		slowest = max(slowest, p95)
+		found.slowest = max(found.slowest, p95)
 	}
-	if w.o.Rate == 0 {
-		file.Factors.Rate[0] = s.rate()
+	if found.rate = rate; rate == 0 {
+		found.rate = s.rate()
 	}
-	file.slice(slowest)
-	file.Blocks = repeated(blocksWithin(w.o.Time, len(file.Factors.Mesh)+1, s.start))
-	return s.start, nil
+	found.start = s.start
+	return found, nil
 }
 
 // notef prints a line for the user.
@@ -125,29 +145,26 @@ func (s *search) hasLogs() bool {
 	})
 }
 
-// treatment deploys the application under a mesh, checks its answers and measures its capacity. With
-// the last one it lowers the rate until answers are prompt. It returns their p95, ms.
-func (s *search) treatment(ctx context.Context, name string, rate float64, last bool) (p95 float64, err error) {
-	treatment, err := s.levels(name)
+// treatment deploys a treatment, checks its answers and measures its capacity. With the last one it lowers the rate until
+// answers are prompt. It returns their p95, ms.
+func (s *search) treatment(ctx context.Context, treatment plan.Treatment, rate float64, last bool) (p95 float64, err error) {
+	topology, err := s.study.Experiment.TopologyOf(treatment.Levels)
 	if err != nil {
 		return 0, err
 	}
-	topology, err := s.study.Experiment.Topology()
-	if err != nil {
-		return 0, err
-	}
-	dir := filepath.Join(s.files, name)
+	name := cmp.Or(treatment.Levels.Application, "mesh "+treatment.Levels.Mesh)
+	dir := filepath.Join(s.files, treatment.ID)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return 0, fmt.Errorf("search for a rate: %w", err)
 	}
-	s.notef("starting the program with mesh %s", name)
+	s.notef("starting the program: %s", name)
 	began := time.Now()
 	host, err := experiment.WithSecrets(s.study.Experiment.Load.Host(), false)
 	if err != nil {
 		return 0, err
 	}
-	d, err := s.on.Deploy(ctx, platform.Spec{LoadHost: host, Trial: plan.Trial{ID: name}, Treatment: treatment, Topology: topology,
-		Programs: s.study.Program.Services, Mesh: s.study.Meshes[name], Provenance: dir})
+	d, err := s.on.Deploy(ctx, platform.Spec{LoadHost: host, Trial: plan.Trial{ID: treatment.ID}, Treatment: treatment, Topology: topology,
+		Programs: s.study.Program.Services, Mesh: s.study.Meshes[treatment.Levels.Mesh], Provenance: dir})
 	if err != nil {
 		return 0, err
 	}
@@ -170,7 +187,7 @@ func (s *search) treatment(ctx context.Context, name string, rate float64, last 
 	}
 	for _, c := range verified.Checks {
 		if !c.OK {
-			return 0, hint.New(searchHint(c.Hint, dir), "mesh %s: %s: %s", name, c.Name, c.Detail)
+			return 0, hint.New(searchHint(c.Hint, dir), "%s: %s: %s", name, c.Name, c.Detail)
 		}
 	}
 	if rate == 0 {
@@ -178,7 +195,7 @@ func (s *search) treatment(ctx context.Context, name string, rate float64, last 
 		if err != nil {
 			return 0, err
 		}
-		s.notef("mesh %s: max %s requests/s on %d connections", name, tidy(most), p.Connections)
+		s.notef("%s: max %s requests/s on %d connections", name, tidy(most), p.Connections)
 		if s.capacity == 0 || most < s.capacity {
 			s.capacity = most
 		}
@@ -260,16 +277,6 @@ func failures(r load.Report) error {
 // rate is a share of the capacity, with one or two digits.
 func (s *search) rate() float64 { return roundDown(min(maxWeighRate, s.capacity*searchShare)) }
 
-// levels are the treatment of a mesh in the plan.
-func (s *search) levels(name string) (plan.Treatment, error) {
-	for _, t := range s.study.Plan.Treatments {
-		if t.Levels.Mesh == name {
-			return t, nil
-		}
-	}
-	return plan.Treatment{}, fmt.Errorf("the plan has no mesh %s", name)
-}
-
 // roundDown is the next lower of 1, 1.5, 2, 3, 5, 7 and their multiples of ten.
 func roundDown(x float64) float64 {
 	if !(x > 0) || math.IsInf(x, 0) {
@@ -294,15 +301,22 @@ func tidy(rate float64) string {
 
 // slice chooses slices that are long against the answers. If none is, whole trials take turns.
 func (w *weighFile) slice(p95 float64) {
+	switch length, ok := sliceFor(p95); {
+	case !ok:
+		w.Order = experiment.OrderBalanced
+	case length != sliceLengths[0]:
+		w.Slices = &experiment.Slices{Length: experiment.Duration(length), Guard: experiment.Duration(length / 10)}
+	}
+}
+
+// sliceFor is the shortest slice that is long against answers with a p95 in ms. It is not ok if none is.
+func sliceFor(p95 float64) (length time.Duration, ok bool) {
 	for _, length := range sliceLengths {
 		if p95 < promptRatio*float64(length.Milliseconds()) {
-			if length != sliceLengths[0] {
-				w.Slices = &experiment.Slices{Length: experiment.Duration(length), Guard: experiment.Duration(length / 10)}
-			}
-			return
+			return length, true
 		}
 	}
-	w.Order = experiment.OrderBalanced
+	return 0, false
 }
 
 // repeated are n blocks of valid trials. Up to half as many are repeated, and two at least.

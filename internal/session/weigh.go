@@ -48,6 +48,9 @@ type Weigh struct {
 	Headers     []string
 	Meshes      []string
 	Sidecars    []string // names of meshes, or commands as a shell reads them
+	Env         []string // NAME=value of the program, measured against the program without
+	Prefix      string   // words before the program, as a shell reads them
+	Beside      []string // commands of processes beside the program, as a shell reads them
 	Rate        float64  // 0: searched
 	Connections int
 	Time        time.Duration // for all trials
@@ -142,19 +145,22 @@ func (p *Program) studyOf(ctx context.Context, w *weighFile, path string) (*Stud
 // weighFile is the experiment file of tare weigh: the fields of [experiment.Experiment] that a person
 // would write.
 type weighFile struct {
-	APIVersion  string               `yaml:"apiVersion"`
-	Kind        string               `yaml:"kind"`
-	Metadata    experiment.Metadata  `yaml:"metadata"`
-	Platform    weighPlatform        `yaml:"platform,omitempty"`
-	Application weighApplication     `yaml:"application"`
-	Meshes      map[string]weighMesh `yaml:"meshes,omitempty"`
-	Factors     weighFactors         `yaml:"factors"`
-	Load        weighLoad            `yaml:"load,omitempty"`
-	Order       string               `yaml:"order,omitempty"`
-	Slices      *experiment.Slices   `yaml:"slices,omitempty"`
-	Blocks      experiment.Blocks    `yaml:"blocks"`
-	Control     bool                 `yaml:"control"`
-	Phases      weighPhases          `yaml:"phases"`
+	APIVersion  string              `yaml:"apiVersion"`
+	Kind        string              `yaml:"kind"`
+	Metadata    experiment.Metadata `yaml:"metadata"`
+	Platform    weighPlatform       `yaml:"platform,omitempty"`
+	Application weighApplication    `yaml:"application,omitempty"`
+	// Applications are the program as it is, and with what is measured.
+	Applications map[string]experiment.ApplicationVariant `yaml:"applications,omitempty"`
+	Meshes       map[string]weighMesh                     `yaml:"meshes,omitempty"`
+	Factors      weighFactors                             `yaml:"factors"`
+	Baseline     map[string]string                        `yaml:"baseline,flow,omitempty"`
+	Load         weighLoad                                `yaml:"load,omitempty"`
+	Order        string                                   `yaml:"order,omitempty"`
+	Slices       *experiment.Slices                       `yaml:"slices,omitempty"`
+	Blocks       experiment.Blocks                        `yaml:"blocks"`
+	Control      bool                                     `yaml:"control"`
+	Phases       weighPhases                              `yaml:"phases"`
 
 	definitions []string // files of meshes
 }
@@ -189,6 +195,7 @@ type weighApplication struct {
 }
 
 type weighFactors struct {
+	Application []string  `yaml:"application,flow,omitempty"`
 	Mesh        []string  `yaml:"mesh,flow"`
 	Rate        []float64 `yaml:"rate,flow"`
 	Connections []int     `yaml:"connections,flow"`
@@ -233,6 +240,10 @@ func (o Weigh) file(args []string) (*weighFile, error) {
 		return nil, hint.Usage(errors.New("--mesh none is the baseline"), "name the mesh to compare with it, such as envoy")
 	case !(o.Rate >= 0) || math.IsInf(o.Rate, 0): // NaN is neither
 		return nil, hint.Usage(fmt.Errorf("--rate is %v", o.Rate), "omit --rate: tare then searches for a rate")
+	case o.changesProgram() && len(o.Meshes)+len(o.Sidecars) > 0:
+		return nil, hint.Usage(errors.New("--env, --prefix and --beside measure without a mesh"), "remove --mesh and --sidecar; an experiment file can combine them: factors.application and factors.mesh")
+	case o.changesProgram() && o.URL != "":
+		return nil, hint.Usage(errors.New("--env, --prefix and --beside need a program that tare starts"), "write the program after -- in place of --url")
 	}
 	for _, d := range mesh.Builtin() {
 		if slices.Contains(o.Meshes, d.Name) && d.On(mesh.OnLocal) != nil {
@@ -269,7 +280,7 @@ func (o Weigh) file(args []string) (*weighFile, error) {
 		w.Factors.Route = []string{path}
 	}
 	w.Metadata.Name = label("weigh-" + name)
-	return w, errors.Join(w.addHeaders(o.Headers), w.addMeshes(o.Meshes), w.addSidecars(o.Sidecars))
+	return w, errors.Join(w.addHeaders(o.Headers), w.addMeshes(o.Meshes), w.addSidecars(o.Sidecars), w.addVariant(o))
 }
 
 // addHeaders adds headers of every request.
@@ -334,7 +345,7 @@ func (w *weighFile) addSidecars(all []string) error {
 			word = strings.ReplaceAll(word, "{{", `{{"{{"}}`)
 			own.Command = append(own.Command, sidecarMark.ReplaceAllString(word, "$1$${$2}"))
 		}
-		name := w.addSidecar(sidecarName(words), own)
+		name := w.addSidecar(programName(words, "sidecar"), own)
 		w.Factors.Mesh = append(w.Factors.Mesh, name)
 	}
 	return nil
@@ -353,13 +364,13 @@ func (w *weighFile) addSidecar(name string, own *experiment.OwnSidecar) string {
 	return free
 }
 
-// sidecarName is the name of the program, or of the script that an interpreter runs.
-func sidecarName(words []string) string {
+// programName is the name of the program, or of the script that an interpreter runs.
+func programName(words []string, otherwise string) string {
 	path := words[0]
 	if len(words) > 1 && filepath.Ext(words[1]) != "" && !strings.ContainsAny(words[1], "-{") {
 		path = words[1]
 	}
-	return cmp.Or(label(strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))), "sidecar")
+	return cmp.Or(label(strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))), otherwise)
 }
 
 // label makes a DNS label of a name.
@@ -387,7 +398,8 @@ func (w *weighFile) yaml(path string) ([]byte, error) {
 
 // startHint is added to a failed start of the program.
 func startHint(err error, w *weighFile) error {
-	if !strings.Contains(hint.Of(err), "${port}") || slices.ContainsFunc(w.Application.Command, func(word string) bool { return strings.Contains(word, "${port}") }) {
+	command := slices.Concat(w.Application.Command, w.Applications[plainVariant].Command)
+	if !strings.Contains(hint.Of(err), "${port}") || slices.ContainsFunc(command, func(word string) bool { return strings.Contains(word, "${port}") }) {
 		return err
 	}
 	return hint.Wrap(err, "no argument is {port}: write it where the program takes its port, or let it read the variable PORT (a shell removes an unquoted ${port})")

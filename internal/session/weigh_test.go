@@ -45,6 +45,10 @@ func TestWeighFile(t *testing.T) {
 		"a sidecar": {[]string{"./server"}, func(o *Weigh) {
 			o.Meshes, o.Sidecars = nil, []string{`./My-Proxy --listen {listen} --to={upstream.host} '{{x}} y'`, "python3 p.py {listen} {upstream}", "nginx", "./nginx {listen}"}
 		}, []string{"mesh: [none, my-proxy, p, nginx, nginx-2]", "my-proxy:\n    sidecar:\n", "./My-Proxy, --listen, '${listen}', '--to=${upstream.host}', '{{\"{{\"}}x}} y'"}},
+		"a variant": {[]string{"node", "server.js"}, func(o *Weigh) {
+			o.Meshes, o.Env, o.Prefix, o.Beside = nil, []string{"NODE_OPTIONS=--require ./otel.js", "AT={otelcol.url}"}, "nice -n 1", []string{"otelcol --listen '{host}:{port}' {app.port}", "./otelcol"}
+		}, []string{"application: [plain, nice-otelcol-otelcol-2-node-options-at]", "mesh: [none]", "baseline: {application: plain}", "from: plain", "NODE_OPTIONS: --require ./otel.js", "AT: ${otelcol.url}",
+			"prefix: [nice, -n, \"1\"]", "command: [otelcol, --listen, '${host}:${port}', '${app.port}']", "name: otelcol-2"}},
 		"a literal": {[]string{"sh", "-c", "echo $${port} {port}"}, nil, []string{"echo $${port} ${port}"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +69,11 @@ func TestWeighFile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if dir := study.Experiment.Application.Dir; len(tc.args) > 0 && !filepath.IsAbs(dir) {
+			first, err := study.Experiment.TopologyOf(study.Plan.Treatments[0].Levels)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if dir := first.Services[0].Dir; len(tc.args) > 0 && !filepath.IsAbs(dir) {
 				t.Errorf("the directory is %q", dir)
 			}
 		})
@@ -101,12 +109,16 @@ func TestWeighRefuses(t *testing.T) {
 		args  []string
 		flags func(*Weigh)
 	}{
-		"no program":   {nil, nil},
-		"and --url":    {[]string{"./server"}, func(o *Weigh) { o.URL = "http://127.0.0.1:1" }},
-		"--time 1s is": {[]string{"./server"}, func(o *Weigh) { o.Time = time.Second }},
-		"the baseline": {[]string{"./server"}, func(o *Weigh) { o.Meshes = []string{"none"} }},
-		"Name: value":  {[]string{"./server"}, func(o *Weigh) { o.Headers = []string{"shop.example"} }},
-		"--rate is -1": {[]string{"./server"}, func(o *Weigh) { o.Rate = -1 }},
+		"no program":        {nil, nil},
+		"and --url":         {[]string{"./server"}, func(o *Weigh) { o.URL = "http://127.0.0.1:1" }},
+		"--time 1s is":      {[]string{"./server"}, func(o *Weigh) { o.Time = time.Second }},
+		"the baseline":      {[]string{"./server"}, func(o *Weigh) { o.Meshes = []string{"none"} }},
+		"Name: value":       {[]string{"./server"}, func(o *Weigh) { o.Headers = []string{"shop.example"} }},
+		"without a mesh":    {[]string{"./server"}, func(o *Weigh) { o.Env = []string{"A=b"} }},
+		"that tare starts":  {nil, func(o *Weigh) { o.URL, o.Meshes, o.Prefix = "http://127.0.0.1:1", nil, "nice" }},
+		"not NAME=value":    {[]string{"./server"}, func(o *Weigh) { o.Meshes, o.Env = nil, []string{"A"} }},
+		"--beside is empty": {[]string{"./server"}, func(o *Weigh) { o.Meshes, o.Beside = nil, []string{" "} }},
+		"--rate is -1":      {[]string{"./server"}, func(o *Weigh) { o.Rate = -1 }},
 	} {
 		if _, err := flagsOf(tc.flags).file(tc.args); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

@@ -36,6 +36,8 @@ func (o Weigh) fileOnCluster(args []string) (*weighFile, error) {
 		return nil, hint.Usage(errors.New("both --namespace and --manifests"), "remove one of the two")
 	case len(o.Sidecars) > 0:
 		return nil, hint.Usage(errors.New("--sidecar is for a program on this machine"), "name a mesh of the cluster with --mesh")
+	case o.changesProgram():
+		return nil, hint.Usage(errors.New("--env, --prefix and --beside are for a program on this machine"), "on a cluster, change the workload and compare two runs: `tare compare`")
 	case o.Ready != "":
 		return nil, hint.Usage(errors.New("--ready is for a program on this machine"), "pods have readiness probes of their own")
 	case !(o.Rate >= 0) || math.IsInf(o.Rate, 0): // NaN is neither

@@ -260,7 +260,7 @@ func (v validation) beside(at string, s Service, callees Addresses) {
 		switch {
 		case !IsLabel(b.Name):
 			v.report(place+".name", notLabel(b.Name), labelHint)
-		case slices.Contains(besideReserved, b.Name) || b.Name == s.Name || callee:
+		case ReservedBeside(b.Name) || b.Name == s.Name || callee:
 			v.report(place+".name", fmt.Sprintf("%q is the name of another part of the trial", b.Name), "choose another name")
 		case slices.ContainsFunc(s.Beside[:i], func(o BesideProcess) bool { return o.Name == b.Name }):
 			v.report(place+".name", fmt.Sprintf("%q is already the name of a process", b.Name), "choose another name")
@@ -274,7 +274,9 @@ func (v validation) beside(at string, s Service, callees Addresses) {
 	}
 }
 
-// besideReserved are the names of a pod's other containers.
+// ReservedBeside reports whether a name is that of another container of a pod.
+func ReservedBeside(name string) bool { return slices.Contains(besideReserved, name) }
+
 var besideReserved = []string{"app", "sidecar", "control", "load", "tare"}
 
 // words reports mistakes in a command line.

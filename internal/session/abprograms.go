@@ -1,0 +1,104 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+)
+
+// searchAB checks the options for two programs. Without a rate it finds one, and the slices that suit the answers.
+func (p *Program) searchAB(ctx context.Context, o *AB) error {
+	const usage = "such as: tare ab -- ./server-old --port {port} -- ./server-new --port {port}"
+	switch {
+	case len(o.Commands) != 2 || len(o.Commands[0]) == 0 || len(o.Commands[1]) == 0:
+		return hint.Usage(fmt.Errorf("%d programs, each after a --: two are compared", len(o.Commands)), usage)
+	case o.File != "" || len(o.Mesh)+len(o.Programs)+len(o.Versions) > 0 || o.A != "" || o.B != "":
+		return hint.Usage(errors.New("two programs are compared without a mesh and without FILE"), usage)
+	case o.Platform != "" && o.Platform != "local":
+		return hint.Usage(fmt.Errorf("two programs are compared on this machine, and not on %s", o.Platform), "remove --platform")
+	}
+	if len(o.Gates) == 0 {
+		o.Gates = []string{DefaultProgramGate}
+	}
+	if o.Rate != "" {
+		return nil
+	}
+	o.Rate = "1"
+	study, err := p.abOfCommands(ctx, *o, experiment.DecideFrom())
+	if err != nil {
+		return err
+	}
+	found, err := searchRate(ctx, study, NewDir(study.Experiment.Metadata.Name, time.Now().UTC()), 0)
+	if err != nil {
+		return err
+	}
+	o.Rate = strconv.FormatFloat(found.rate, 'f', -1, 64)
+	switch length, ok := sliceFor(found.slowest); {
+	case !ok:
+		o.fixed = append(o.fixed, "order="+experiment.OrderBalanced)
+	case length != sliceLengths[0]:
+		o.fixed = append(o.fixed, "slices.length="+length.String(), "slices.guard="+(length/10).String())
+	}
+	return nil
+}
+
+// abOfCommands makes the experiment of two programs.
+func (p *Program) abOfCommands(ctx context.Context, o AB, blocks int) (*Study, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("find the working directory: %w", err)
+	}
+	names := [2]string{programName(o.Commands[0], "a"), programName(o.Commands[1], "b")}
+	if names[0] == names[1] || slices.Contains(app.Names(), names[0]) || slices.Contains(app.Names(), names[1]) {
+		names = [2]string{names[0] + "-a", names[1] + "-b"}
+	}
+	applications := map[string]any{}
+	for i, name := range names {
+		var words []string
+		for _, word := range o.Commands[i] {
+			words = append(words, portMark.ReplaceAllString(word, "$1$${$2}"))
+		}
+		applications[name] = map[string]any{"command": words, "dir": dir, "ready": o.Ready}
+	}
+	factors := map[string]any{"application": names, "mesh": []string{"none"}, "rate": []json.RawMessage{json.RawMessage(o.Rate)}, "connections": []int{abConnections}}
+	if o.Path != "" {
+		factors["route"] = []string{o.Path}
+	}
+	e := map[string]any{
+		"apiVersion": experiment.APIVersion, "kind": experiment.Kind,
+		"metadata":     map[string]any{"name": label("ab-" + names[1])},
+		"applications": applications, "factors": factors,
+		"baseline": map[string]any{experiment.ApplicationFactor: names[0]}, "control": true,
+		"blocks": blocks, "decide": o.decideField(),
+		"order":  experiment.OrderInterleaved,
+		"phases": map[string]any{"warmup": "1s", "measure": "3s", "drain": "1s"},
+	}
+	text, err := json.Marshal(e)
+	if err != nil {
+		return nil, hint.Usage(fmt.Errorf("--rate %q is not a number", o.Rate), "write requests per second")
+	}
+	x := Options{Set: slices.Clone(o.fixed)}
+	for _, s := range o.Set {
+		for i, side := range []string{"a.", "b."} {
+			if rest, ok := strings.CutPrefix(s, side); ok {
+				s = "applications." + names[i] + "." + rest
+				break
+			}
+		}
+		x.Set = append(x.Set, s)
+	}
+	return p.decodeAB(ctx, text, x)
+}
+
+// abConnections of the load of two programs: the same as of tare weigh.
+const abConnections = 4
