@@ -13,13 +13,15 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
 
-// Two builds, two settings and two levels of a file are measured and decided, and a replay decides the same.
+// Two builds of a proxy or a server, two settings and two levels of a file are measured and decided, and a replay decides the same.
 func TestABRuns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs experiments")
 	}
 	t.Parallel()
-	bin, dir := programs(t), t.TempDir()
+	bin := programs(t)
+	dir, python := plantedPrograms(t)
+	server := filepath.Join(dir, "server.py")
 	agent := filepath.Join(bin, "tare-agent")
 	heavier := filepath.Join(dir, "heavier") // another build of the proxy
 	if err := os.WriteFile(heavier, []byte(fmt.Sprintf("#!/bin/sh\nexec '%s' \"$@\" --burn 1ms\n", agent)), 0o755); err != nil {
@@ -34,6 +36,8 @@ func TestABRuns(t *testing.T) {
 		"settings": {[]string{"--mesh", "reference", "--set", `b.environment={"BUILD": "2"}`, "--rate", "200", "--gate", "cpu_us_per_request/data < +60%"}, console.Done, "HOLDS"},
 		"file": {[]string{"../../examples/standard-weight.yaml", "--a", "mesh=reference", "--b", "mesh=reference-500us", "--set", "factors.rate=[200]",
 			"--gate", "cpu_us_per_request/data < +10%"}, console.Gate, "BREACHED"},
+		"builds":       {[]string{"--rate", "100", "--", python, server, "{port}", "--", python, server, "{port}", "500"}, console.Gate, "BREACHED"},
+		"equal builds": {[]string{"--rate", "100", "--gate", "cpu_us_per_request/total < +60%", "--", python, server, "{port}", "--", python, server, "{port}", "0"}, console.Done, "HOLDS"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "file" && os.Getenv("TARE_TEST_ALL") == "" {
@@ -52,8 +56,8 @@ func TestABRuns(t *testing.T) {
 				t.Log(stderr.String())
 				return stdout.String(), cmd.ProcessState.ExitCode()
 			}
-			text, code := ab(append(c.args, "--plain", "--max-time", "8m", "--out", out,
-				"--set", "phases={warmup: 300ms, measure: 1s, drain: 500ms}", "--set", "validity={rateShortfall: 0.5, lateness: 5s}")...)
+			text, code := ab(append([]string{"--plain", "--max-time", "8m", "--out", out,
+				"--set", "phases={warmup: 300ms, measure: 1s, drain: 500ms}", "--set", "validity={rateShortfall: 0.5, lateness: 5s}"}, c.args...)...)
 			if code != c.want || !strings.Contains(text, c.word) {
 				t.Errorf("exit code %d, want %d and %s:\n%s", code, c.want, c.word, text)
 			}

@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/programtest"
+	"github.com/tare-mesh/tare/internal/cli/console"
+)
+
+// plantedServer burns the CPU time of its second argument, or of the variable WORK, for each request, µs.
+const plantedServer = `import os, sys, time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+WORK = float((sys.argv + [os.environ.get("WORK", "0")])[2]) / 1e6
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        end = time.thread_time() + WORK
+        while time.thread_time() < end:
+            pass
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n")
+
+    def log_message(self, *_):
+        pass
+
+ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+`
+
+// burner uses a tenth of a processor.
+const burner = `import time
+while True:
+    end = time.process_time() + 0.002
+    while time.process_time() < end:
+        pass
+    time.sleep(0.018)
+`
+
+// plantedPrograms writes both programs, and returns their directory and the interpreter.
+func plantedPrograms(t *testing.T) (dir, python string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs an experiment")
+	}
+	dir = t.TempDir()
+	for name, text := range map[string]string{"server.py": plantedServer, "burner.py": burner} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir, programtest.Installed(t, "python3", "apt install python3")
+}
+
+// Work that a variable adds is CPU of the program, and the work of a process beside it is CPU of the data plane.
+func TestApplicationVariants(t *testing.T) {
+	dir, python := plantedPrograms(t)
+	file := filepath.Join(dir, "variants.yaml")
+	text := fmt.Sprintf(`apiVersion: tare.dev/v1beta1
+kind: Experiment
+metadata: {name: variants}
+applications:
+  plain: {command: [%q, server.py, "${port}"]}
+  slow: {from: plain, prefix: [nice, -n, "0"], env: {WORK: "500"}}
+  beside: {from: plain, beside: [{name: burner, command: [%[1]q, burner.py]}]}
+factors: {application: [plain, slow, beside], rate: [200], connections: [4]}
+load: {arrivals: constant}
+order: interleaved
+control: false
+blocks: 4
+phases: {warmup: 1s, measure: 2s, drain: 1s}
+validity: {rateShortfall: 0.5, lateness: 5s}
+`, python)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, _ := carriedOut(t, file)
+	for _, c := range []struct {
+		treatment, metric string
+		planted           float64
+	}{
+		{"slow", "cpu_us_per_request/app", 500},
+		{"beside", "cpu_us_per_request/data", 500}, // 0.1 processors for 200 requests a second
+	} {
+		found, ok := r.Find(c.treatment, c.metric)
+		if !ok || found.Difference == nil || found.Difference.Low == nil || found.Difference.High == nil {
+			t.Errorf("%s: no interval of %s: %+v", c.treatment, c.metric, found)
+			continue
+		}
+		d := *found.Difference
+		t.Logf("%s: %s +%.0f [%.0f, %.0f]", c.treatment, c.metric, d.Estimate, *d.Low, *d.High)
+		if *d.High < 0.9*c.planted || d.Estimate > 1.5*c.planted {
+			t.Errorf("%s: measured %.0f [%.0f, %.0f] µs, planted %.0f", c.treatment, d.Estimate, *d.Low, *d.High, c.planted)
+		}
+	}
+	if left := processesIn(t, "burner.py"); len(left) > 0 {
+		t.Errorf("processes are left: %q", left)
+	}
+}
+
+// processesIn lists the command lines on this machine of programs of this test that have a word.
+func processesIn(t *testing.T, word string) (found []string) {
+	t.Helper()
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range lines {
+		if text, err := os.ReadFile(name); err == nil && bytes.Contains(text, []byte(word)) {
+			found = append(found, string(text))
+		}
+	}
+	return found
+}
+
+// tare weigh compares a program with itself and a variable, a prefix and a process beside it.
+func TestWeighOfVariants(t *testing.T) {
+	dir, python := plantedPrograms(t)
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(programs(t), "tare"), "weigh", "--plain", "--time", "10s", "--out", "run", "--keep", "kept.yaml",
+		"--env", "WORK=5000", "--prefix", "nice -n 0", "--beside", python+" burner.py", "--", python, "server.py", "{port}")
+	cmd.Dir, cmd.Cancel = dir, func() error { return cmd.Process.Signal(os.Interrupt) }
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatal(err)
+	}
+	t.Log(stderr.String())
+	const name = "nice-burner-work"
+	if code := cmd.ProcessState.ExitCode(); code != console.Done && code != console.Incomplete || !strings.Contains(stdout.String(), name+" adds ") {
+		t.Errorf("exit code %d, without %q:\n%s", code, name, stdout.String())
+	}
+	if kept, err := os.ReadFile(filepath.Join(dir, "kept.yaml")); err != nil || !strings.Contains(string(kept), "application: [plain, "+name+"]") {
+		t.Errorf("the kept file: %v\n%s", err, kept)
+	}
+}
+
+// git bisect finds the commit that makes a server slower.
+func TestBisectOfPrograms(t *testing.T) {
+	dir, python := plantedPrograms(t)
+	programtest.Installed(t, "git", "apt install git")
+	t.Parallel()
+	repository := filepath.Join(dir, "repository")
+	run := func(name string, args ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), name, args...)
+		cmd.Dir, cmd.Cancel = repository, func() error { return cmd.Process.Signal(os.Interrupt) }
+		cmd.Env = append(os.Environ(), "GIT_AUTHOR_NAME=t", "GIT_AUTHOR_EMAIL=t@t", "GIT_COMMITTER_NAME=t", "GIT_COMMITTER_EMAIL=t@t")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s %q: %v\n%s", name, args, err, out)
+		}
+		return string(out)
+	}
+	if err := os.Mkdir(repository, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	run("git", "init", "-q")
+	for i, work := range []string{"0", "0 # again", "2000", "2000 # again"} {
+		server := strings.Replace(plantedServer, `os.environ.get("WORK", "0")`, fmt.Sprintf("%q", strings.Fields(work)[0]), 1) + "# " + work + "\n"
+		if err := os.WriteFile(filepath.Join(repository, "server.py"), []byte(server), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		run("git", "add", "server.py")
+		run("git", "commit", "-q", "-m", fmt.Sprintf("change %d", i))
+	}
+	run("git", "bisect", "start", "-q", "HEAD", "HEAD~3")
+	log := run("git", "bisect", "run", filepath.Join(programs(t), "tare"), "ab", "--bisect", "--plain", "--rate", "100", "--max-time", "5m",
+		"--gate", "cpu_us_per_request/total < +60%", "--set", "phases={warmup: 300ms, measure: 1s, drain: 500ms}", "--set", "validity={rateShortfall: 0.5, lateness: 5s}",
+		"--", python, filepath.Join(dir, "server.py"), "{port}", "--", python, "server.py", "{port}")
+	bad := run("git", "log", "-1", "--format=%s", "refs/bisect/bad")
+	if strings.TrimSpace(bad) != "change 2" {
+		t.Errorf("the first bad commit is %q:\n%s", bad, log)
+	}
+}
