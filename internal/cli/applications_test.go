@@ -171,7 +171,7 @@ func TestBisectOfPrograms(t *testing.T) {
 		run("git", "add", "server.py")
 		run("git", "commit", "-q", "-m", fmt.Sprintf("change %d", i))
 	}
-	run("git", "bisect", "start", "-q", "HEAD", "HEAD~3")
+	run("git", "bisect", "start", "HEAD", "HEAD~3")
 	log := run("git", "bisect", "run", filepath.Join(programs(t), "tare"), "ab", "--bisect", "--plain", "--rate", "100", "--max-time", "5m",
 		"--gate", "cpu_us_per_request/total < +60%", "--set", "phases={warmup: 300ms, measure: 1s, drain: 500ms}", "--set", "validity={rateShortfall: 0.5, lateness: 5s}",
 		"--", python, filepath.Join(dir, "server.py"), "{port}", "--", python, "server.py", "{port}")
