@@ -35,7 +35,7 @@ func memoryGrows(treatments []compare.Treatment, seconds float64) []figures.Warn
 			if !growth.Known() || *growth.Low*seconds/60/2 <= visibleGrowth*of(metric.Memory).Estimate {
 				continue
 			}
-			text := fmt.Sprintf("%s of %s by %.1f MiB a minute of load (%.1f to %.1f)", p.Title, treatments[i].ID, growth.Estimate, *growth.Low, *growth.High)
+			text := fmt.Sprintf("%s of %s by %.0f MiB a minute (%.0f to %.0f)", p.Title, treatments[i].ID, growth.Estimate, *growth.Low, *growth.High)
 			if per := of(metric.MemoryGrowthPerRequest); per.N > 0 {
 				text += fmt.Sprintf(", %.2f KiB a request", per.Estimate/1000)
 			}
@@ -46,7 +46,7 @@ func memoryGrows(treatments []compare.Treatment, seconds float64) []figures.Warn
 		return nil
 	}
 	return []figures.Warning{{Code: MemoryGrows, Metrics: about,
-		Message: "memory was still growing at the end of the measure phase: " + printable.Listed(grown, 3),
+		Message: "memory was still growing at the end: " + printable.Listed(grown, 3),
 		Hint:    "raise phases.measure to see whether it levels off, or search for a leak"}}
 }
 

@@ -24,7 +24,7 @@ func TestMemoryGrows(t *testing.T) {
 		of   compare.Treatment
 		want string
 	}{
-		{"leak", treatment(182.3, 192.1, 201.9), "memory was still growing at the end of the measure phase: data plane of leak by 192.1 MiB a minute of load (182.3 to 201.9), 32.00 KiB a request"},
+		{"leak", treatment(182.3, 192.1, 201.9), "memory was still growing at the end: data plane of leak by 192 MiB a minute (182 to 202), 32.00 KiB a request"},
 		{"within its interval", treatment(-1, 5, 11), ""},
 		{"surely, and too little to see", treatment(14, 15, 16), ""},
 		{"too few trials", compare.Treatment{Metrics: map[string]compare.Estimate{metric.Of(metric.MemoryGrowth, "data"): {Interval: stats.Interval{Estimate: 9}}}}, ""},
