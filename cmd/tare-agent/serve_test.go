@@ -165,7 +165,7 @@ func TestServeRefuses(t *testing.T) {
 		"bad call":       {[]string{"--call", "http//x"}, "is not NAME=URL", ""},
 		"bad call field": {[]string{"--call", "{service: x, urls: ['http://x/'], retrys: 1}"}, "retrys: unknown field", ""},
 		"call by ftp":    {[]string{"--call", "x=ftp://x/"}, `service service: calls[0].urls[0]: "ftp://x/" is not an http URL`, ""},
-		"bad status":     {[]string{"--status", "99"}, "status 99 is not", ""},
+		"bad status":     {[]string{"--status", "99"}, "status: 99 is not from 200 to 599", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := newServeCommand()
