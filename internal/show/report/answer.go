@@ -94,7 +94,7 @@ func sentences(r *answer.Report) []string {
 		lines = append(lines, c.line)
 	}
 	if more := len(costs) - mostAnswers; more > 0 {
-		lines = append(lines, fmt.Sprintf("%d more are below.", more))
+		lines = append(lines, moreBelow(more)+".")
 	}
 	lines = append(lines, levels[:min(len(levels), mostAnswers)]...)
 	if len(compared) == 1 && !r.RatiosOnly {
@@ -111,6 +111,13 @@ func sentences(r *answer.Report) []string {
 		}
 	}
 	return append(lines, v.trustAnswer())
+}
+
+func moreBelow(n int) string {
+	if n == 1 {
+		return "1 more is below"
+	}
+	return fmt.Sprintf("%d more are below", n)
 }
 
 // ranked is a line of the answer. Shown differences have the lowest rank.
@@ -157,7 +164,7 @@ func failureAnswers(v view) (lines []string) {
 		lines = append(lines, whileFaults(v, "No request failed", "no request failed")+", with any treatment.")
 	case n > 0:
 		if n > mostAnswers {
-			shares = append(shares[:mostAnswers], fmt.Sprintf("%d more are below", n-mostAnswers))
+			shares = append(shares[:mostAnswers], moreBelow(n-mostAnswers))
 		}
 		lines = append(lines, whileFaults(v, "Requests that failed", "requests failed")+": "+strings.Join(shares, ", ")+".")
 	}

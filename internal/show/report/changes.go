@@ -93,7 +93,7 @@ func eachTreatment(v view, name string, words func(compare.Treatment, compare.Es
 		}
 	}
 	if len(all) > mostAnswers {
-		all = append(all[:mostAnswers], fmt.Sprintf("%d more are below", len(all)-mostAnswers))
+		all = append(all[:mostAnswers], moreBelow(len(all)-mostAnswers))
 	}
 	return strings.Join(all, ", ")
 }
