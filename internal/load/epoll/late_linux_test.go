@@ -98,3 +98,34 @@ func TestAnswerReadAfterItsDeadline(t *testing.T) {
 		}
 	}
 }
+
+// A worker that stalls over the end of the load reads the end of its connection before it finds the requests that were due
+// meanwhile. They still get a connection.
+func TestConnectionEndsDuringAStall(t *testing.T) {
+	w, _ := workerOf(t, load.Profile{Rate: 10, Arrivals: load.Constant, Measure: time.Second, Drain: 20 * time.Second})
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.start(time.Now())
+	w.firstRequests()
+	c := &w.places.conns[0]
+	c.fd, c.state = int32(fds[0]), connIdle
+	if err := w.poll.add(fds[0], watched, c.index, c.generation); err != nil {
+		t.Fatal(err)
+	}
+	w.rec.Due(w.now)
+	w.begin(c, w.now, w.now)
+	if _, err := unix.Write(fds[1], []byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(fds[1])
+	w.zero = w.zero.Add(-2 * time.Second) // the worker was stopped
+	w.turn(0)
+	if w.sending() || w.places.queued() == 0 {
+		t.Fatalf("sending: %v; %d requests wait, want those that were due meanwhile", w.sending(), w.places.queued())
+	}
+	if w.inFlight == 0 {
+		t.Errorf("%d requests wait for a connection, and none is opened", w.places.queued())
+	}
+}

@@ -123,6 +123,8 @@ func (s *places) retry() {
 				next = min(next, c.retryAt)
 			case s.w.sending() || p.waiting() > 0:
 				s.takeNext(c.conn)
+			default:
+				s.keepClosed(c.conn)
 			}
 		}
 	}
@@ -264,6 +266,7 @@ func (s *places) reopen(c *conn) {
 	case s.fresh:
 		s.refill(c)
 	case !s.w.sending() && c.pool.waiting() == 0:
+		s.keepClosed(c)
 	case c.served:
 		s.w.connector.open(c)
 	default:
@@ -299,9 +302,15 @@ func (s *places) refill(c *conn) {
 		}
 		s.w.begin(c, s.w.now, s.w.now)
 	default:
-		c.retryAt = load.Never
-		c.pool.closed.Push(c.place())
+		s.keepClosed(c)
 	}
+}
+
+// keepClosed keeps c's place for the next request, without one until then. At the end of the load there may be one more: a
+// worker that was late finds requests that were due before.
+func (s *places) keepClosed(c *conn) {
+	c.retryAt = load.Never
+	c.pool.closed.Push(c.place())
 }
 
 // retryLater starts the backoff of the place. A due request takes it earlier, at once if it
