@@ -11,7 +11,7 @@ import (
 
 // ApplicationVariant is a program of the user, as a level of the factor application.
 type ApplicationVariant struct {
-	// From is another entry, whose fields it inherits.
+	// From names the entry whose fields this one inherits.
 	From    string `yaml:"from,omitempty" json:"from,omitempty"`
 	app.Own `yaml:",inline"`
 }

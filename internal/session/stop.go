@@ -42,7 +42,7 @@ func stopRule(dir *result.Dir, x *experiment.Experiment, post func(string)) func
 	}
 }
 
-// repetitionRule ends the run at min blocks of valid trials, and says which block is repeated. It depends on the validity
+// repetitionRule ends the run at min blocks of valid trials, and reports which block is repeated. It depends on the validity
 // of trials and on no figure, so that intervals keep their coverage.
 func repetitionRule(dir *result.Dir, b experiment.Blocks, post func(string)) func(block int) (result.Stopped, error) {
 	return func(block int) (stop result.Stopped, err error) {

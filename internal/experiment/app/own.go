@@ -274,7 +274,7 @@ func (v validation) beside(at string, s Service, callees Addresses) {
 	}
 }
 
-// ReservedBeside reports whether a name is that of another container of a pod.
+// ReservedBeside reports whether another container of a pod has the name.
 func ReservedBeside(name string) bool { return slices.Contains(besideReserved, name) }
 
 var besideReserved = []string{"app", "sidecar", "control", "load", "tare"}

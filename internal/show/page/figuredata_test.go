@@ -16,12 +16,11 @@ import (
 	"github.com/tare-mesh/tare/internal/show/page"
 )
 
-// The cells of the heat map are the answers of the latency log.
-func TestHeatHasEveryAnswer(t *testing.T) {
-	s := answertest.Quickstart()
-	s.Blocks, s.Warmup, s.Measure, s.Rate = 2, 1, 3, 100
+// drawn writes a study, and reads the data of its page's figures. The directory is closed with the test.
+func drawn(t *testing.T, s answertest.Study, data any) *result.Dir {
+	t.Helper()
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
-	defer d.Close()
+	t.Cleanup(func() { _ = d.Close() })
 	r, err := answer.Analyze(d, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -30,6 +29,16 @@ func TestHeatHasEveryAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := json.Unmarshal(text, data); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// The cells of the heat map are the answers of the latency log.
+func TestHeatHasEveryAnswer(t *testing.T) {
+	s := answertest.Quickstart()
+	s.Blocks, s.Warmup, s.Measure, s.Rate = 2, 1, 3, 100
 	var data struct {
 		Heat []struct {
 			Trial     string
@@ -38,9 +47,7 @@ func TestHeatHasEveryAnswer(t *testing.T) {
 			Cells     [][3]float64
 		}
 	}
-	if err := json.Unmarshal(text, &data); err != nil {
-		t.Fatal(err)
-	}
+	d := drawn(t, s, &data)
 	records, err := d.Records()
 	if err != nil || len(data.Heat) != len(records) {
 		t.Fatalf("%d of %d trials: %v", len(data.Heat), len(records), err)
@@ -130,16 +137,6 @@ func TestMemoryIsDrawnWhereItGrows(t *testing.T) {
 				}
 			}
 		}
-		d := s.Write(t, filepath.Join(t.TempDir(), "run"))
-		defer d.Close()
-		r, err := answer.Analyze(d, compare.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := page.Data(page.Source{Analysis: answer.Analysis{Report: r, Dir: d}})
-		if err != nil {
-			t.Fatal(err)
-		}
 		var data struct {
 			Memory []struct {
 				Treatment, Plane string
@@ -147,11 +144,9 @@ func TestMemoryIsDrawnWhereItGrows(t *testing.T) {
 				Points           [][2]float64
 			}
 		}
-		if err := json.Unmarshal(text, &data); err != nil {
-			t.Fatal(err)
-		}
-		if drawn := len(data.Memory) > 0; drawn != grows {
-			t.Errorf("memory grows: %v, and is drawn: %v", grows, drawn)
+		drawn(t, s, &data)
+		if is := len(data.Memory) > 0; is != grows {
+			t.Errorf("memory grows: %v, and is drawn: %v", grows, is)
 		}
 		for _, m := range data.Memory {
 			if last := m.Points[len(m.Points)-1]; m.Plane == "data plane" && last != [2]float64{4, 48.0234375} && m.Block == 3 {

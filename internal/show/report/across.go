@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -27,23 +26,13 @@ type AcrossFormat struct {
 func AcrossFormats(o Options) []AcrossFormat {
 	all := []AcrossFormat{
 		{"text", "tables for the terminal", func(w io.Writer, a *compare.Across) error { return writeAcross(w, a, o, newPage(o, false, "")) }},
-		{"json", "everything, schema " + compare.AcrossSchema, writeAcrossJSON},
+		{"json", "everything, schema " + compare.AcrossSchema, writeJSON[*compare.Across]},
 		{"markdown", "for a pull request's comment or a job's summary", func(w io.Writer, a *compare.Across) error { return writeAcross(w, a, o, newPage(o, true, "###")) }},
 	}
 	for i, f := range all {
 		all[i].Write = printable.Safe(f.Name, f.Write)
 	}
 	return all
-}
-
-func writeAcrossJSON(w io.Writer, a *compare.Across) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	if err := e.Encode(a); err != nil {
-		return fmt.Errorf("write comparison as JSON: %w", err)
-	}
-	return nil
 }
 
 // across is the state of writing one comparison of two runs.

@@ -48,7 +48,7 @@ type Options struct {
 func Formats(o Options) []Format {
 	all := []Format{
 		{Name: "text", Doc: "a table for the terminal", Write: func(w io.Writer, r *answer.Report) error { return writeText(w, r, o) }},
-		{Name: "json", Doc: "everything, schema " + answer.Schema, Write: writeJSON},
+		{Name: "json", Doc: "everything, schema " + answer.Schema, Write: writeJSON[*answer.Report]},
 		{Name: "markdown", Doc: "the text as GitHub-flavoured Markdown", Write: func(w io.Writer, r *answer.Report) error { return writeMarkdown(w, r, o) }},
 		{Name: "decision", Doc: "the gates of tare ab and what differs, in a few lines", Write: writeDecision},
 		{Name: "comment", Doc: "the gates as a comment on a pull request, in Markdown", Write: writeComment},
@@ -66,12 +66,13 @@ func Formats(o Options) []Format {
 	return all
 }
 
-func writeJSON(w io.Writer, r *answer.Report) error {
+// writeJSON is the JSON format of everything that this package writes.
+func writeJSON[T any](w io.Writer, v T) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
-	if err := e.Encode(r); err != nil {
-		return fmt.Errorf("write report as JSON: %w", err)
+	if err := e.Encode(v); err != nil {
+		return fmt.Errorf("write as JSON: %w", err)
 	}
 	return nil
 }

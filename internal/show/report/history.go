@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -20,12 +19,7 @@ type HistoryFormat struct {
 func HistoryFormats(o Options) []HistoryFormat {
 	all := []HistoryFormat{
 		{"text", func(w io.Writer, h *compare.History) error { return writeHistory(w, h, newPage(o, false, "")) }},
-		{"json", func(w io.Writer, h *compare.History) error {
-			e := json.NewEncoder(w)
-			e.SetIndent("", "  ")
-			e.SetEscapeHTML(false)
-			return e.Encode(h)
-		}},
+		{"json", writeJSON[*compare.History]},
 		{"markdown", func(w io.Writer, h *compare.History) error { return writeHistory(w, h, newPage(o, true, "###")) }},
 	}
 	for i, f := range all {

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -33,12 +32,7 @@ type SizesFormat struct {
 func SizesFormats() []SizesFormat {
 	all := []SizesFormat{
 		{"text", writeSizes},
-		{"json", func(w io.Writer, s Sizes) error {
-			e := json.NewEncoder(w)
-			e.SetIndent("", "  ")
-			e.SetEscapeHTML(false)
-			return e.Encode(s)
-		}},
+		{"json", writeJSON[Sizes]},
 		{"yaml", writeSizesYAML},
 	}
 	for i, f := range all {
@@ -55,10 +49,10 @@ func writeSizes(w io.Writer, s Sizes) error {
 		c, more := size.Curve, 1+s.For.Headroom
 		fmt.Fprintf(w, "%s, %s, at %s requests/s with %s headroom:\n", sizedName(size), size.Proxy, Level(s.For.Rate), experiment.Share(s.For.Headroom))
 		fmt.Fprintf(w, "  requests: cpu %s (another deployment: %s to %s), memory %s\n",
-			millicores(size.RequestCPU), millicores(size.CPU.NewLow*more), millicores(size.CPU.NewHigh*more), mebibytes(size.RequestMemory))
-		fmt.Fprintf(w, "  limits:   memory %s; no CPU limit, because throttled proxies delay requests\n", mebibytes(size.LimitMemory))
+			cpuQuantity(size.RequestCPU), cpuQuantity(size.CPU.NewLow*more), cpuQuantity(size.CPU.NewHigh*more), memoryQuantity(size.RequestMemory))
+		fmt.Fprintf(w, "  limits:   memory %s; no CPU limit, because throttled proxies delay requests\n", memoryQuantity(size.LimitMemory))
 		fmt.Fprintf(w, "  measured: cpu %s (%s to %s) and memory %.0f MiB without headroom, peak %.0f MiB\n",
-			millicores(size.CPU.Estimate), millicores(size.CPU.Low), millicores(size.CPU.High), size.Memory.Estimate, size.Peak)
+			cpuQuantity(size.CPU.Estimate), cpuQuantity(size.CPU.Low), cpuQuantity(size.CPU.High), size.Memory.Estimate, size.Peak)
 		fmt.Fprintf(w, "  from:     %d blocks at %d rates, %s to %s requests/s: %s\n", c.Blocks, c.Rates, Level(c.From), Level(c.To), c.Reason)
 	}
 	return nil
@@ -79,8 +73,8 @@ func sizedName(size predict.Size) string {
 func writeSizesYAML(w io.Writer, s Sizes) error {
 	for _, size := range s.Sizes {
 		text, err := yaml.Marshal(map[string]any{"resources": map[string]any{
-			"requests": map[string]string{"cpu": millicores(size.RequestCPU), "memory": mebibytes(size.RequestMemory)},
-			"limits":   map[string]string{"memory": mebibytes(size.LimitMemory)},
+			"requests": map[string]string{"cpu": cpuQuantity(size.RequestCPU), "memory": memoryQuantity(size.RequestMemory)},
+			"limits":   map[string]string{"memory": memoryQuantity(size.LimitMemory)},
 		}})
 		if err != nil {
 			return fmt.Errorf("write resources: %w", err)
@@ -90,6 +84,7 @@ func writeSizesYAML(w io.Writer, s Sizes) error {
 	return nil
 }
 
-func millicores(cores float64) string { return fmt.Sprintf("%.0fm", math.Max(1, cores*1000)) }
+// cpuQuantity and memoryQuantity are quantities as Kubernetes writes them.
+func cpuQuantity(cores float64) string { return fmt.Sprintf("%.0fm", math.Max(1, cores*1000)) }
 
-func mebibytes(mib float64) string { return fmt.Sprintf("%.0fMi", mib) }
+func memoryQuantity(mib float64) string { return fmt.Sprintf("%.0fMi", mib) }
