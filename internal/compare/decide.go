@@ -175,7 +175,7 @@ func unfailed(run *Run, d *Decision, w gateTest, treatment, baseline []figures.M
 	}
 	// low and high are the largest shares that may fail at A and at B.
 	alpha := decisionError / float64(max(w.tests, 1))
-	low, high := stats.NoneOf(before, alpha), stats.NoneOf(after, alpha)
+	low, high := stats.ShareBound(0, before, alpha), stats.ShareBound(0, after, alpha)
 	scale, per := 1.0, 1.0
 	switch w.gate.Metric {
 	case metric.ErrorRatio:

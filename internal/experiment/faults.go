@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -123,11 +124,36 @@ func (v faultRules) expectation(path, text string) {
 		v.report(path, syntax.Tip, "character %d: %s", syntax.Column, syntax.Message)
 	case err != nil:
 		v.report(path, "", "%v", err)
+	case v.changes(path, c):
 	case c.Begins() >= time.Duration(v.e.Phases.Measure):
 		v.report(path, "raise phases.measure, or lower the time", "its window begins after %v, and the measure phase has ended after %v", c.Begins(), v.e.Phases.Measure)
 	case c.NeedsFault() && len(v.e.Faults) == 0:
 		v.report(path, "add faults, or remove the window around a fault", "it refers to a fault, and the experiment has none")
 	}
+}
+
+// changes reports an expectation of changes that no trial can meet, and whether it is one.
+func (v faultRules) changes(path string, c expect.Condition) bool {
+	kind, least, about := c.Changes()
+	if !about {
+		return false
+	}
+	made := v.e.Changes
+	n := made.Count
+	if kind != "" {
+		n /= max(1, len(made.Kinds))
+	}
+	switch {
+	case !v.e.Changing():
+		v.report(path, "add changes: {every: 500ms}", "it refers to changes, and the experiment has none")
+	case kind != "" && !slices.Contains(made.Kinds, kind):
+		v.report(path, "kinds of this experiment: "+strings.Join(made.Kinds, ", "), "changes has no kind %q", kind)
+	case least == math.MaxInt:
+		v.report(path, "write < 1%", "no number of changes shows that none ever fails")
+	case n < least:
+		v.report(path, fmt.Sprintf("raise changes.count to %d", least*max(1, made.Count/max(1, n))), "it cannot hold with %d changes in a trial: it needs %d", n, least)
+	}
+	return true
 }
 
 func (v faultRules) fault(path string, f Fault) {
@@ -285,7 +311,7 @@ func faultRows() []fieldRow {
 		{"faults[].target.replica", "Replica, from 0.", nil, between(0, maxReplicas, "")},
 		{"faults[].target.pick", "Choice among replicas without a fault.", faultPicks[0], oneOf("way to pick", faultPicks...)},
 		{"faults[].target.plane", "app: the service; data: its sidecar; control: the mesh's control plane.", faultPlanes[0], oneOf("plane", faultPlanes...)},
-		{"expect", "Expectations: success_ratio >= 0.999 during fault, p99 < 250ms after 5s, status(5xx) == 0, recovers within 3s.", nil, nil},
+		{"expect", "Expectations: success_ratio >= 0.999 during fault, p99 < 250ms after 5s, status(5xx) == 0, recovers within 3s, change.last_old.p50 < 100ms, change.failed_share(endpoint-removed) < 1%.", nil, nil},
 	}
 	for _, p := range faultParameters() {
 		var with []string

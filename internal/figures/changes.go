@@ -2,21 +2,12 @@ package figures
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/stats"
 )
-
-// changeQuantiles are the quantiles of the times of changes, by the end of a metric's part, with the number of changes
-// from which a trial has them.
-var changeQuantiles = []struct {
-	end  string
-	q    float64
-	from int
-}{{"", 0.5, 30}, {metric.ChangeP99, 0.99, 1000}}
 
 // changeFigures computes how long changes took, and the requests that failed meanwhile, by kind.
 func changeFigures(f *figures, r *result.Record) {
@@ -32,7 +23,12 @@ func changeFigures(f *figures, r *result.Record) {
 			if failed += float64(c.Failed); c.Failed > 0 {
 				failing++
 			}
-			first, last = appendSpan(first, c.FirstNew), appendSpan(last, c.LastOld)
+			if c.FirstNew != nil {
+				first = append(first, c.FirstNew.Censored())
+			}
+			if c.LastOld != nil {
+				last = append(last, c.LastOld.Censored())
+			}
 		}
 		if n == 0 {
 			continue
@@ -52,27 +48,16 @@ func changeTimes(f *figures, name string, times []stats.Censored) {
 	if len(times) == 0 {
 		return
 	}
-	for _, q := range changeQuantiles {
-		if len(times) < q.from {
+	for _, q := range metric.ChangeQuantiles {
+		if len(times) < q.From {
 			continue
 		}
-		v, known := stats.CensoredQuantile(times, q.q)
+		v, known := stats.CensoredQuantile(times, q.Q)
 		if !known {
-			f.warn("change-unfinished", []string{metric.Base(name)}, fmt.Sprintf("the %g %% quantile of %s is unknown: too many changes had not reached every connection when the next ended them", 100*q.q, name),
+			f.warn("change-unfinished", []string{metric.Base(name)}, fmt.Sprintf("the %g %% quantile of %s is unknown: too many changes had not reached every connection when the next ended them", 100*q.Q, name),
 				"leave more time between changes (changes.every), and after the last")
 			continue
 		}
-		f.set(name+q.end, v)
+		f.set(name+q.End, v)
 	}
-}
-
-func appendSpan(all []stats.Censored, s *result.Span) []stats.Censored {
-	if s == nil {
-		return all
-	}
-	c := stats.Censored{After: s.AfterMS, Before: math.Inf(1)}
-	if s.BeforeMS != nil {
-		c.Before = *s.BeforeMS
-	}
-	return append(all, c)
 }

@@ -54,6 +54,14 @@ const (
 // ChangeP99 ends the parts of [ChangeFirstNew] and [ChangeLastOld] that are 99 % quantiles. The others are medians.
 const ChangeP99 = "-p99"
 
+// ChangeQuantiles are the quantiles of the times of changes: the end of a metric's part, the name in an expectation, and
+// the number of changes from which a trial has it.
+var ChangeQuantiles = []struct {
+	End, Name string
+	Q         float64
+	From      int
+}{{"", "p50", 0.5, 30}, {ChangeP99, "p99", 0.99, 1000}}
+
 // MeshPrefix begins the names of the proxies' counters: "mesh_" and "retries".
 const MeshPrefix = "mesh_"
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment/expect"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // FaultTimes returns the trial's faults in seconds from the start of the measure
@@ -24,6 +25,21 @@ func (r *Record) FaultTimes() []expect.Fault {
 			times.Heal, times.Healed = heal, true
 		}
 		all = append(all, times)
+	}
+	return all
+}
+
+// ChangesSeen returns the trial's changes as expectations use them.
+func (r *Record) ChangesSeen() (all []expect.Change) {
+	for _, c := range r.Changes {
+		seen := expect.Change{Kind: c.Kind, Failed: c.Failed, Flaps: c.Flaps}
+		if c.FirstNew != nil {
+			seen.FirstNew = []stats.Censored{c.FirstNew.Censored()}
+		}
+		if c.LastOld != nil {
+			seen.LastOld = []stats.Censored{c.LastOld.Censored()}
+		}
+		all = append(all, seen)
 	}
 	return all
 }

@@ -5,6 +5,7 @@
 package result
 
 import (
+	"math"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
@@ -15,6 +16,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/capacity"
 	"github.com/tare-mesh/tare/internal/result/balance"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // Schema of the results directory.
@@ -124,6 +126,14 @@ type Change struct {
 type Span struct {
 	AfterMS  float64  `json:"afterMs"`            // it is later than this
 	BeforeMS *float64 `json:"beforeMs,omitempty"` // it is not later than this, absent if it had not come at the end
+}
+
+// Censored returns the span as an observation, in milliseconds.
+func (s *Span) Censored() stats.Censored {
+	if s.BeforeMS == nil {
+		return stats.Censored{After: s.AfterMS, Before: math.Inf(1)}
+	}
+	return stats.Censored{After: s.AfterMS, Before: *s.BeforeMS}
 }
 
 // Load is the result of the load generator in the measure phase. Fields unknown

@@ -2,6 +2,8 @@ package stats
 
 import (
 	"math"
+
+	"gonum.org/v1/gonum/mathext"
 )
 
 // Power is the chance of showing a difference of the detectable size that
@@ -62,9 +64,17 @@ func HalfWidth(sd float64, n int, confidence float64) float64 {
 	return tQuantile(float64(n-1), 1-(1-confidence)/2) * sd / math.Sqrt(float64(n))
 }
 
-// NoneOf is the exact upper bound of a share of which none was seen in n (Clopper, Pearson, Biometrika 1934). It is
+// ShareBound is the exact upper bound of a share of which k were seen in n (Clopper, Pearson, Biometrika 1934). It is
 // exceeded with probability alpha.
-func NoneOf(n int64, alpha float64) float64 { return -math.Expm1(math.Log(alpha) / float64(n)) }
+func ShareBound(k, n int64, alpha float64) float64 {
+	switch k {
+	case 0:
+		return -math.Expm1(math.Log(alpha) / float64(n))
+	case n:
+		return 1
+	}
+	return mathext.InvRegIncBeta(float64(k+1), float64(n-k), 1-alpha)
+}
 
 // WelchDetectable is [MinDetectable] for unpaired samples: the smallest true
 // difference of means that [Welch]'s test at level alpha finds with the given

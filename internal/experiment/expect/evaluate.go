@@ -19,8 +19,11 @@ func (c Condition) Begins() time.Duration {
 
 // Evaluate measures the condition on a trial. What cannot be measured does not hold.
 func (c Condition) Evaluate(t Trial) Outcome {
-	if c.recovery != nil {
+	switch {
+	case c.recovery != nil:
 		return c.recovers(t)
+	case c.changes != nil:
+		return c.changed(t)
 	}
 	o := Outcome{Expect: c.Text, Unit: c.subject.unit}
 	in := c.window.secondsOf(t)

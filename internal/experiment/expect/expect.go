@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // Condition is one parsed expectation.
@@ -18,6 +20,7 @@ type Condition struct {
 	bound    float64 // in the subject's unit
 	window   window
 	recovery *recovery // instead of the fields above
+	changes  *changes  // instead of the subject and the window
 }
 
 // recovery is "recovers within …".
@@ -48,6 +51,14 @@ type Trial struct {
 	Seconds []Second         // of the measure phase, in order
 	Faults  []Fault          // in the order of their injection
 	Status  map[string]int64 // answers of the whole measure phase by status code
+	Changes []Change         // in the order of sending
+}
+
+// Change is a change of a route or of endpoints. Times are in milliseconds, one or none.
+type Change struct {
+	Kind              string
+	FirstNew, LastOld []stats.Censored
+	Failed, Flaps     int
 }
 
 // Outcome is the result of a condition.

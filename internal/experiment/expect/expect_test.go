@@ -2,6 +2,7 @@ package expect
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // second is a second of 100 requests of which some failed, answered in ms.
@@ -90,6 +92,72 @@ func TestUnmeasured(t *testing.T) {
 	}
 }
 
+// 39 changes of a route that end between 10 and 12 ms, the first with failed requests, and two additions.
+func changed() (all []Change) {
+	for range 39 {
+		all = append(all, Change{Kind: "route-changed", FirstNew: []stats.Censored{{After: 2, Before: 4}}, LastOld: []stats.Censored{{After: 10, Before: 12}}})
+	}
+	all[0].Failed, all[1].Flaps = 78, 39
+	return append(all, Change{Kind: "endpoint-added", Failed: 41}, Change{Kind: "endpoint-added"})
+}
+
+func TestConditionsOfChanges(t *testing.T) {
+	for text, want := range map[string]struct {
+		ok    bool
+		value float64
+	}{
+		"change.last_old.p50 < 11.5ms":             {true, 11},
+		"change.last_old.p50(route-changed) < 1ms": {false, 11},
+		"change.first_new.p50 <= 3ms":              {true, 3},
+		"change.failed(route-changed) == 2":        {true, 2},
+		"change.failed < 1":                        {false, 119. / 41},
+		"change.flaps(route-changed) < 2":          {true, 1},
+		"change.failed_share > 4%":                 {true, 2. / 41},
+		"change.failed_share < 5%":                 {false, 0.145}, // the upper bound: 2 of 41 do not show it
+		"change.failed_share < 15%":                {true, 0.145},
+	} {
+		c, err := Parse(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		o := c.Evaluate(Trial{Changes: changed()})
+		if o.Value == nil {
+			t.Errorf("%s: not measured: %s", text, o.Detail)
+			continue
+		}
+		if math.Abs(*o.Value-want.value) > 0.01*want.value || o.OK != want.ok {
+			t.Errorf("%s: %v, %v (%s), want %v, %v", text, o.OK, *o.Value, o.Detail, want.ok, want.value)
+		}
+	}
+	for text, why := range map[string]string{
+		"change.last_old.p99 < 1s":                  "39 changes, and it needs 1000",
+		"change.first_new.p50(endpoint-added) < 1s": "0 changes, and it needs 30",
+		"change.failed(endpoint-removed) == 0":      "0 changes, and it needs 1",
+	} {
+		c, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := c.Evaluate(Trial{Changes: changed()}); o.OK || o.Value != nil || o.Detail != why {
+			t.Errorf("%s: %+v, want %q", text, o, why)
+		}
+	}
+}
+
+// The least number of changes that can show a small share agrees with what that number shows.
+func TestChangesNeeded(t *testing.T) {
+	for text, want := range map[string]int{"change.failed_share < 1%": 299, "change.failed_share <= 10%": 29, "change.last_old.p99 < 1s": 1000, "change.failed_share > 1%": 1} {
+		c, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, least, about := c.Changes(); !about || least != want {
+			t.Errorf("%s: %d changes, want %d", text, least, want)
+		}
+	}
+}
+
 // The times of a condition cover the seconds that it is measured on.
 func TestTimes(t *testing.T) {
 	for text, want := range map[string][][2]float64{
@@ -156,6 +224,11 @@ func TestSyntax(t *testing.T) {
 		"recovers within soon":          {17, "a time such as"},
 		"recovers within 3s of the end": {23, "fault or heal"},
 		"recovers within 3s now":        {20, `found "now"`},
+		"change.last_old.p98 < 1s":      {1, `found "change.last_old.p98"`},
+		"change.last_old.p99(x < 1s":    {1, `found "change.last_old.p99(x"`},
+		"change.last_old.p99 < 5":       {23, "expected a time such as"},
+		"change.failed_share(x) < 5":    {26, "a ratio from 0 to 1"},
+		"change.failed < 5 after 5s":    {19, "expected the end"},
 	} {
 		_, err := Parse(text)
 		var syntax strict.Problem

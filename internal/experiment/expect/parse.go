@@ -30,6 +30,8 @@ type parser struct {
 //	status(5xx) == 0
 //	error_ratio < 1% from 10s to 20s
 //	recovers within 3s of heal
+//	change.last_old.p99 < 1s
+//	change.failed_share(endpoint-removed) < 1%
 func Parse(text string) (Condition, error) {
 	p := split(text)
 	c := Condition{Text: strings.Join(strings.Fields(text), " ")}
@@ -37,10 +39,18 @@ func Parse(text string) (Condition, error) {
 	if err != nil {
 		return Condition{}, err
 	}
-	if first.text == "recovers" {
+	of, aboutChanges := changesOf(first.text)
+	switch {
+	case first.text == "recovers":
 		c.recovery, err = p.recovery()
-	} else {
+	case aboutChanges:
+		c.changes = &of
+		err = p.bounded(&c, of.subject)
+	default:
 		err = p.comparison(&c, first)
+	}
+	if err == nil && aboutChanges && len(p.words) > 0 {
+		return Condition{}, p.wrong(p.words[0], "the end", "it is about all changes of the measure phase")
 	}
 	if err == nil && len(p.words) > 0 {
 		err = p.wrong(p.words[0], "the end, or a window: during fault, before fault, after fault, after 5s, before 5s, from 5s to 10s", "")
@@ -86,6 +96,15 @@ func (p *parser) comparison(c *Condition, first word) (err error) {
 	if c.subject, err = p.subject(first); err != nil {
 		return err
 	}
+	if err = p.bounded(c, c.subject); err != nil {
+		return err
+	}
+	c.window, err = p.window()
+	return err
+}
+
+// bounded reads a comparison and its value.
+func (p *parser) bounded(c *Condition, of subject) error {
 	w, err := p.next("a comparison", "one of >= <= == != > <")
 	if err != nil {
 		return err
@@ -101,10 +120,7 @@ func (p *parser) comparison(c *Condition, first word) (err error) {
 	if w, err = p.next("a value", ""); err != nil {
 		return err
 	}
-	if c.bound, err = p.value(c.subject, w); err != nil {
-		return err
-	}
-	c.window, err = p.window()
+	c.bound, err = p.value(of, w)
 	return err
 }
 
@@ -135,7 +151,7 @@ func (p *parser) value(s subject, w word) (float64, error) {
 	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
 		return 0, p.wrong(w, "a number", "")
 	}
-	isRatio := strings.HasSuffix(s.name, "_ratio")
+	isRatio := strings.HasSuffix(s.name, "_ratio") || strings.HasPrefix(s.name, failedShare)
 	if percent {
 		v /= 100
 		if !isRatio {

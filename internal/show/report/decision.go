@@ -243,7 +243,7 @@ func decisionLines(d compare.Decision) []string {
 	}
 	if d.Outcome == compare.Holds {
 		lines = append(lines, fmt.Sprintf("It holds for blocks as in these %s: what happens in fewer than %.0f %% of blocks may be unseen.",
-			printable.Counted(d.Pairs, "pair"), 100*stats.NoneOf(int64(d.Pairs), unseenLevel)))
+			printable.Counted(d.Pairs, "pair"), 100*stats.ShareBound(0, int64(d.Pairs), unseenLevel)))
 	}
 	lines = append(lines, lostLines(d.Lost)...)
 	if d.Control != nil {
