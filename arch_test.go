@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 const module = "github.com/tare-mesh/tare/"
@@ -51,7 +53,7 @@ var layers = [][]string{
 	{"internal/experiment/mesh", "internal/experiment/app", "internal/kube/cluster", "internal/load/template", "internal/load/capacity"},
 	{"internal/metric", "internal/experiment/manifest", "internal/stats", "internal/stats/statstest", "internal/answer/effective", "internal/base/strict", "internal/base/hdrlog", "internal/base/fetch", "internal/base/companion", "internal/base/dial", "internal/base/probe", "internal/base/check", "internal/base/jsonschema", "internal/base/rpc", "internal/base/scrape", "internal/base/httpserver"},
 	{"internal/base/proc", "internal/base/regular", "internal/base/printable", "internal/base/outfile", "internal/base/clock"},
-	{"internal/base/difftest", "internal/base/hint", "internal/base/routine", "internal/base/wait", "examples"},
+	{"internal/base/difftest", "internal/base/must", "internal/base/hint", "internal/base/routine", "internal/base/wait", "examples"},
 }
 
 var refused = map[string]string{
@@ -73,7 +75,7 @@ func level(pkg string) int {
 // The imports are parsed here, in this process, so that the test cache sees every file.
 func TestLayers(t *testing.T) {
 	files := 0
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+	must.OK(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -123,10 +125,7 @@ func TestLayers(t *testing.T) {
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if files < 20 {
 		t.Fatalf("only %d files seen: the walk is broken", files)
 	}
@@ -147,7 +146,7 @@ func TestGoroutinesAreGuarded(t *testing.T) {
 	}
 	seen := 0
 	for _, root := range []string{"internal", "cmd"} {
-		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		must.OK(t, filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") || unguarded.MatchString(filepath.ToSlash(filepath.Dir(path))) {
 				return err
 			}
@@ -174,10 +173,7 @@ func TestGoroutinesAreGuarded(t *testing.T) {
 				return true
 			})
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	if seen < 50 {
 		t.Errorf("%d starts of goroutines seen: the walk is broken", seen)
@@ -189,7 +185,7 @@ func TestGoroutinesAreGuarded(t *testing.T) {
 func groupImports(t *testing.T) map[string]map[string]string {
 	t.Helper()
 	imports := map[string]map[string]string{}
-	err := filepath.WalkDir("internal", func(path string, d fs.DirEntry, err error) error {
+	must.OK(t, filepath.WalkDir("internal", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "testdata") {
 			return err
 		}
@@ -210,10 +206,7 @@ func groupImports(t *testing.T) map[string]map[string]string {
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return imports
 }
 
@@ -302,10 +295,7 @@ func packageList(t *testing.T) string {
 	for _, line := range layers {
 		all = append(all, line...)
 	}
-	mains, err := filepath.Glob("test/*/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	mains := must.Get(filepath.Glob("test/*/*.go"))(t)
 	for _, file := range mains {
 		if pkg := filepath.ToSlash(filepath.Dir(file)); !slices.Contains(all, pkg) {
 			all = append(all, pkg)
@@ -324,15 +314,9 @@ func packageList(t *testing.T) string {
 // synopsis is the first sentence of a package's comment without "Package name".
 func synopsis(t *testing.T, pkg string) string {
 	t.Helper()
-	files, err := filepath.Glob(pkg + "/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob(pkg + "/*.go"))(t)
 	for _, file := range files {
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.PackageClauseOnly|parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(parser.ParseFile(token.NewFileSet(), file, nil, parser.PackageClauseOnly|parser.ParseComments))(t)
 		text := strings.Fields(new(doc.Package).Synopsis(f.Doc.Text()))
 		if len(text) < 3 {
 			continue
@@ -349,10 +333,7 @@ func synopsis(t *testing.T, pkg string) string {
 
 // The page lists the layers of this file, the groups, and the packages with their comments.
 func TestArchitecturePage(t *testing.T) {
-	b, err := os.ReadFile(architecturePage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(architecturePage))(t)
 	page := between(t, string(b), "<!-- packages: go test . -run TestArchitecturePage -update -->\n", packageList(t))
 	page = between(t, page, "<!-- layers -->\n", layerList())
 	page = between(t, page, "<!-- groups -->\n", groupList(t))
@@ -362,9 +343,7 @@ func TestArchitecturePage(t *testing.T) {
 	if !*update {
 		t.Fatalf("%s is out of date: go test . -run TestArchitecturePage -update", architecturePage)
 	}
-	if err := os.WriteFile(architecturePage, []byte(page), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(architecturePage, []byte(page), 0o644))
 }
 
 // between replaces the part of a page from the line begin to the next line generatedEnd.
@@ -396,10 +375,7 @@ var libraries = []string{
 func TestLibrariesOfTheLocalPrograms(t *testing.T) {
 	list := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "./cmd/tare", "./cmd/tare-agent")
 	list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
-	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(list.Output())(t)
 	used := map[string]bool{}
 	for pkg := range strings.FieldsSeq(string(out)) {
 		if strings.HasPrefix(pkg, module) {
@@ -427,7 +403,7 @@ const maxMethods = 32
 func TestTypesAreSmall(t *testing.T) {
 	declared := map[string]map[string]bool{} // method names by type; a name may have a file for each system
 	embedded := map[string][]string{}        // types by type
-	err := filepath.WalkDir("internal", func(path string, d fs.DirEntry, err error) error {
+	must.OK(t, filepath.WalkDir("internal", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
@@ -483,10 +459,7 @@ func TestTypesAreSmall(t *testing.T) {
 			return true
 		})
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	var promoted func(of string, into, seen map[string]bool)
 	promoted = func(of string, into, seen map[string]bool) {
 		if seen[of] {

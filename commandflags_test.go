@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/clitest"
 	"github.com/tare-mesh/tare/internal/cli/console"
@@ -118,10 +119,7 @@ func TestCommandFlags(t *testing.T) {
 	calls := 0
 	all := pages(t)
 	const gallery = "tools/site/gallery.txt"
-	runs, err := os.ReadFile(gallery)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runs := must.Get(os.ReadFile(gallery))(t)
 	all[gallery] = string(runs)
 	for _, name := range append(namesOf(t), gallery) {
 		page := all[name]
@@ -162,18 +160,13 @@ func TestCommandFlags(t *testing.T) {
 // Commands that need no other program are run here, in the order of the pages, on the run of the quickstart that is
 // kept in the repository. The experiments of the pages are planned.
 func TestQuickCommandsRun(t *testing.T) {
-	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	here := must.Get(os.Getwd())(t)
 	all, names, dir := pages(t), namesOf(t), t.TempDir()
 	clitest.Unpack(t, "docs/pictures/quickstart.tar.gz", filepath.Join(dir, "runs", "quickstart-1"))
 	for _, mesh := range []string{"linkerd", "ambient"} {
 		debatetest.Sequence{Mesh: mesh, First: 1}.Write(t, filepath.Join(dir, "V1", "Data"))
 	}
-	if err := os.Symlink(filepath.Join(here, "examples"), filepath.Join(dir, "examples")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Symlink(filepath.Join(here, "examples"), filepath.Join(dir, "examples")))
 	t.Chdir(dir)
 	run := func(name string, call ...string) {
 		t.Run(name, func(t *testing.T) {
@@ -196,9 +189,7 @@ func TestQuickCommandsRun(t *testing.T) {
 		for i, block := range blocksOf(all[name]) {
 			if text := strings.Join(block, "\n"); slices.Contains(block, "kind: Experiment") {
 				file := filepath.Join(dir, filepath.Base(name)+string(rune('a'+i))+".yaml")
-				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 				ran++
 				run(name+": plan", "plan", file)
 			}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/fetch"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/study/debate/debatetest"
 )
@@ -234,10 +235,7 @@ var testName = regexp.MustCompile(`Test\w+`)
 // Each command of the pages is known, and each exception has a reason that holds.
 func TestCommandBlocks(t *testing.T) {
 	all, seen := pages(t), map[string]bool{}
-	makefile, err := os.ReadFile("Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	makefile := must.Get(os.ReadFile("Makefile"))(t)
 	for _, name := range namesOf(t) {
 		for _, command := range commandsOf(all[name]) {
 			seen[command] = true
@@ -313,7 +311,7 @@ func testsOfRepository(t *testing.T, names []string) map[string]string {
 	t.Helper()
 	packages := map[string]map[string]string{}
 	for _, root := range []string{"contributing_test.go", "internal", "cmd", "test"} {
-		err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		must.OK(t, filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, "_test.go") {
 				return err
 			}
@@ -326,10 +324,7 @@ func testsOfRepository(t *testing.T, names []string) map[string]string {
 				packages[dir][m[1]] = m[0]
 			}
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	tests := map[string]string{}
 	for dir, functions := range packages {
@@ -349,15 +344,9 @@ func testsOfRepository(t *testing.T, names []string) map[string]string {
 				tests[name] += text(name, map[string]bool{})
 			}
 		}
-		scripts, err := filepath.Glob(filepath.Join(dir, "testdata", "script", "*.txtar"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		scripts := must.Get(filepath.Glob(filepath.Join(dir, "testdata", "script", "*.txtar")))(t)
 		for _, script := range scripts {
-			b, err := os.ReadFile(script)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := must.Get(os.ReadFile(script))(t)
 			tests["TestScripts"] += string(b)
 		}
 	}
@@ -390,29 +379,20 @@ func TestCommandsRun(t *testing.T) {
 func scratch(t *testing.T) (dir, bin string) {
 	t.Helper()
 	dir, bin = t.TempDir(), t.TempDir()
-	if err := programtest.Build(bin, "tare", "tare-agent", "tare-kube"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, programtest.Build(bin, "tare", "tare-agent", "tare-kube"))
 	envoy, err := fetch.Envoy().Find(t.Context(), fetch.Options{})
 	if err != nil {
 		t.Skipf("needs Envoy: %v", err)
 	}
-	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	here := must.Get(os.Getwd())(t)
 	data := filepath.Join(t.TempDir(), "debate")
 	for link, to := range map[string]string{"examples": filepath.Join(here, "examples"), "bin": bin, "old": envoy.Path, "new": envoy.Path, "V1": data} {
-		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Symlink(to, filepath.Join(dir, link)))
 	}
 	for _, mesh := range []string{"linkerd", "ambient"} {
 		debatetest.Sequence{Mesh: mesh, First: 1}.Write(t, filepath.Join(data, "Data"))
 	}
-	if err := os.WriteFile(filepath.Join(dir, "users.csv"), []byte("id\n1\n2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "users.csv"), []byte("id\n1\n2\n"), 0o600))
 	return dir, bin
 }
 

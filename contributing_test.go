@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/clitest"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -28,17 +29,11 @@ var (
 // applied are the sources after the page's instructions, by path. Each quoted text occurs once in its file.
 func applied(t *testing.T) (page string, files map[string]string) {
 	t.Helper()
-	text, err := os.ReadFile(contributing)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(contributing))(t)
 	page, files = string(text), map[string]string{}
 	edit := func(path, old, now string) {
 		if _, read := files[path]; !read {
-			b, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := must.Get(os.ReadFile(path))(t)
 			files[path] = string(b)
 		}
 		if n := strings.Count(files[path], old); n != 1 {
@@ -71,31 +66,21 @@ func TestContributingBuilds(t *testing.T) {
 		t.Skip("it builds tare: make e2e-all runs it")
 	}
 	page, files := applied(t)
-	guide, err := os.ReadFile("docs/how-to/add-a-mesh.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	guide := must.Get(os.ReadFile("docs/how-to/add-a-mesh.md"))(t)
 	files["internal/experiment/mesh/definitions/forward-only.yaml"] = block(t, string(guide), "yaml")
 
 	dir := t.TempDir()
 	write := func(path, text string) string {
 		path = filepath.Join(dir, path)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)))
 		return path
 	}
 	tree := filepath.Join(dir, "tare")
-	listed, err := exec.Command("git", "ls-files", "-z").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	listed := must.Get(exec.Command("git", "ls-files", "-z").Output())(t)
 	for path := range strings.SplitSeq(strings.TrimRight(string(listed), "\x00"), "\x00") {
 		if from, err := os.ReadFile(path); err == nil {
 			write(filepath.Join("tare", path), string(from))
-			if err := os.Chmod(filepath.Join(tree, path), modeOf(t, path)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Chmod(filepath.Join(tree, path), modeOf(t, path)))
 		} else if !os.IsNotExist(err) { // removed, and not yet in a commit
 			t.Fatal(err)
 		}
@@ -184,9 +169,6 @@ func block(t *testing.T, page, language string) string {
 // modeOf are the permissions of a file: scripts stay programs in a copy.
 func modeOf(t *testing.T, path string) os.FileMode {
 	t.Helper()
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := must.Get(os.Stat(path))(t)
 	return info.Mode().Perm()
 }

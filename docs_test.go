@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // pages returns the text of every page: those of the root and the files below docs.
@@ -15,24 +17,18 @@ func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	add := func(name string) {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(name))(t)
 		all[filepath.ToSlash(name)] = string(b)
 	}
 	for _, name := range []string{"README.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md"} {
 		add(name)
 	}
-	err := filepath.WalkDir("docs", func(name string, d fs.DirEntry, err error) error {
+	must.OK(t, filepath.WalkDir("docs", func(name string, d fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(name, ".md") {
 			add(name)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all
 }
 
@@ -86,10 +82,7 @@ func TestLinks(t *testing.T) {
 // Observations are dated and are not maintained. Only the pages that explain the method cite them.
 func TestLabIsCitedByExplanations(t *testing.T) {
 	all := pages(t)
-	makefile, err := os.ReadFile("Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	makefile := must.Get(os.ReadFile("Makefile"))(t)
 	all["Makefile"] = string(makefile)
 	lab := regexp.MustCompile(`\blab/[\w.#-]*`)
 	for name, text := range all {
@@ -135,7 +128,7 @@ func TestListOfAllTests(t *testing.T) {
 	tests := regexp.MustCompile(`(?m)^func (Test\w+)\((?s:.*?)^}`)
 	files := 0
 	for _, root := range []string{"internal", "cmd", "test"} {
-		err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		must.OK(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(name, "_test.go") {
 				return err
 			}
@@ -158,10 +151,7 @@ func TestListOfAllTests(t *testing.T) {
 				t.Errorf("%s: docs/how-to/testing.md names no test of this file under make e2e-all", name)
 			}
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	if files == 0 {
 		t.Error("no file has TARE_TEST_ALL")

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -66,15 +67,10 @@ func partsOf(base string) []string {
 
 // The page lists the metrics of the table in the code.
 func TestMetricsPage(t *testing.T) {
-	b, err := os.ReadFile(metricsPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(metricsPage))(t)
 	want := between(t, string(b), metricsBegin, metricList())
 	if *update {
-		if err := os.WriteFile(metricsPage, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(metricsPage, []byte(want), 0o644))
 		return
 	}
 	if string(b) != want {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // report has the events of two packages as `go test -json` prints them.
@@ -26,9 +28,7 @@ func report(t *testing.T, events ...string) string {
 		text.WriteString("}\n")
 	}
 	path := filepath.Join(t.TempDir(), "report.json")
-	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(text.String()), 0o600))
 	return path
 }
 
@@ -76,14 +76,9 @@ func TestIstioRunsIfChanged(t *testing.T) {
 	}
 	digest := func(added string) string {
 		if added != "" {
-			if err := os.WriteFile(filepath.Join(copied, added), []byte("package "+filepath.Base(filepath.Dir(added))+"\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(filepath.Join(copied, added), []byte("package "+filepath.Base(filepath.Dir(added))+"\n"), 0o600))
 		}
-		out, err := exec.Command(filepath.Join(copied, "tools/istio-inputs.sh")).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(exec.Command(filepath.Join(copied, "tools/istio-inputs.sh")).Output())(t)
 		return strings.TrimSpace(string(out))
 	}
 	first := digest("")
@@ -110,21 +105,14 @@ func TestPageInstallationInCI(t *testing.T) {
 		for _, missing := range []string{"chromium", "tmux", "npm"} {
 			bin, home := t.TempDir(), t.TempDir()
 			for _, name := range []string{"bash", "dirname", "id", "cmp", "mkdir", "rm", "cp", "touch"} {
-				path, err := exec.LookPath(name)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := os.Symlink(path, filepath.Join(bin, name)); err != nil {
-					t.Fatal(err)
-				}
+				path := must.Get(exec.LookPath(name))(t)
+				must.OK(t, os.Symlink(path, filepath.Join(bin, name)))
 			}
 			for _, name := range []string{"chromium", "tmux", "npm"} {
 				if name == missing {
 					continue
 				}
-				if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/bash\n"), 0o755); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/bash\n"), 0o755))
 			}
 			script := exec.Command("bash", "tools/page/install.sh")
 			script.Env = []string{"PATH=" + bin, "HOME=" + home, "CI=" + ci}

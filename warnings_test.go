@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // warningsPage has one row for each warning code: meaning and remedy.
@@ -139,10 +141,7 @@ func findCodes(t *testing.T) *codeFinder {
 
 // Every code in the source has one row on the page, and each row a code.
 func TestWarningsPage(t *testing.T) {
-	page, err := os.ReadFile(warningsPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile(warningsPage))(t)
 	rows := map[string]int{}
 	for _, m := range regexp.MustCompile("(?m)^- `([a-zA-Z-]+)`").FindAllStringSubmatch(string(page), -1) {
 		rows[m[1]]++

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // asProgram makes the test binary tare-agent itself.
@@ -23,10 +25,7 @@ func TestMain(m *testing.M) {
 // A copy of the program executes another program, not before the given time.
 func TestCopyAndAt(t *testing.T) {
 	t.Setenv(asProgram, "1")
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	second := filepath.Join(t.TempDir(), "second")
 	if out, err := exec.Command(self, "copy", second).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 func TestFilesHolding(t *testing.T) {
@@ -13,12 +15,8 @@ func TestFilesHolding(t *testing.T) {
 		"10-net.conflist": `{"plugins": [{"type": "bridge"}, {"type": "mesh-cni"}]}`, "20-other.conf": "bridge", "mesh-cni": "\x7fELF", "below/mesh-cni": "x",
 	} {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.OK(t, os.WriteFile(path, []byte(content), 0o600))
 	}
 	got, err := filesHolding(dir, "mesh-cni")
 	if want := []string{filepath.Join(dir, "10-net.conflist"), filepath.Join(dir, "mesh-cni")}; err != nil || !slices.Equal(got, want) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -19,10 +20,7 @@ func TestLoadWithoutDescriptors(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
 	p := load.Profile{Targets: []string{server.URL}, Rate: 100, Connections: 200, Workers: 1, Measure: 300 * time.Millisecond, Timeout: time.Second, Drain: time.Second, ExpectSize: -1}
-	profile, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	profile := must.Get(json.Marshal(p))(t)
 	cmd := exec.Command("sh", "-c", `ulimit -n 64 && exec "$@"`, "sh", os.Args[0], "load")
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	cmd.Stdin = bytes.NewReader(profile)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // schemathesisVersion is the version of the REST API test tool.
@@ -17,10 +19,7 @@ const schemathesisVersion = "4.32.5"
 // installs it from PyPI into the user's cache.
 func schemathesis(t *testing.T) string {
 	t.Helper()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cache := must.Get(os.UserCacheDir())(t)
 	dir := filepath.Join(cache, "tare", "schemathesis", schemathesisVersion)
 	program, done := filepath.Join(dir, "bin", "schemathesis"), filepath.Join(dir, "installed")
 	if _, err := os.Stat(done); err == nil {
@@ -34,9 +33,7 @@ func schemathesis(t *testing.T) string {
 			t.Fatalf("install schemathesis: %v: %v\n%s", args, err, out)
 		}
 	}
-	if err := os.WriteFile(done, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(done, nil, 0o600))
 	return program
 }
 
@@ -49,13 +46,8 @@ func TestRESTBySchemathesis(t *testing.T) {
 	program := schemathesis(t)
 	const token = "0123456789abcdef"
 	tokenFile := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(tokenFile, []byte(token), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(tokenFile, []byte(token), 0o600))
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	admin := l.Addr().String()
 	l.Close()
 	for _, protocol := range []string{"", "grpc"} {
@@ -63,10 +55,7 @@ func TestRESTBySchemathesis(t *testing.T) {
 			runServe(t, "", "--admin", admin, "--token-file", tokenFile, "--max-memory", "16MiB", "--protocol", protocol)
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
-			config, err := filepath.Abs("testdata/schemathesis.toml")
-			if err != nil {
-				t.Fatal(err)
-			}
+			config := must.Get(filepath.Abs("testdata/schemathesis.toml"))(t)
 			cmd := exec.CommandContext(ctx, program, "--config-file", config, "run", "http://"+admin+"/openapi.json",
 				"--header", "Authorization: Bearer "+token, "--max-examples", "50", "--generation-deterministic", "--no-color")
 			cmd.Dir = t.TempDir() // it leaves files behind

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
@@ -38,10 +39,7 @@ func runServe(t *testing.T, stdin string, args ...string) string {
 			t.Error(err)
 		}
 	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	line := must.Get(bufio.NewReader(out).ReadString('\n'))(t)
 	go func() { _, _ = io.Copy(io.Discard, out) }() // each further port prints a line
 	_, address, ok := strings.Cut(strings.TrimSpace(line), " answers on ")
 	if !ok {
@@ -52,10 +50,7 @@ func runServe(t *testing.T, stdin string, args ...string) string {
 
 func answer(t *testing.T, address string) (int, int64) {
 	t.Helper()
-	resp, err := http.Get("http://" + address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.Get("http://" + address))(t)
 	resp.Body.Close()
 	return resp.StatusCode, resp.ContentLength
 }
@@ -63,9 +58,7 @@ func answer(t *testing.T, address string) (int, int64) {
 func TestServe(t *testing.T) {
 	const config = `{"name": "echo", "responseSize": 7, "status": 500}`
 	file := filepath.Join(t.TempDir(), "echo.json")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(config), 0o600))
 	for name, tc := range map[string]struct {
 		stdin  string
 		args   []string
@@ -107,19 +100,13 @@ func TestEnvironment(t *testing.T) {
 	back := runServe(t, "", "--response-size", "1")
 	t.Setenv("TARE_SERVE_CALL", "a=http://"+back+"/\nb=http://"+back+"/")
 	t.Setenv("TARE_SERVE_RESPONSE_SIZE", "3")
-	metrics, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	metrics := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	metrics.Close()
 	front := runServe(t, "", "--metrics", metrics.Addr().String())
 	if status, length := answer(t, front); status != 200 || length != 3 {
 		t.Errorf("status %d, length %d", status, length)
 	}
-	resp, err := http.Get("http://" + metrics.Addr().String() + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.Get("http://" + metrics.Addr().String() + "/metrics"))(t)
 	defer resp.Body.Close()
 	if text, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(text), "\ncalls_total 2\n") {
 		t.Errorf("%v, %s", err, text)
@@ -150,10 +137,7 @@ func TestExitCode(t *testing.T) {
 }
 
 func TestServeRefuses(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
 	for name, tc := range map[string]struct {
 		args       []string

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -20,10 +21,7 @@ import (
 
 func analyse(t *testing.T, s answertest.Study) *answer.Report {
 	t.Helper()
-	r, err := answer.Analyze(s.Write(t, filepath.Join(t.TempDir(), "run")), compare.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(answer.Analyze(s.Write(t, filepath.Join(t.TempDir(), "run")), compare.Options{}))(t)
 	return r
 }
 
@@ -43,10 +41,7 @@ var quickstart = sync.OnceValues(func() (*answer.Report, error) {
 
 func quickstartReport(t *testing.T) *answer.Report {
 	t.Helper()
-	r, err := quickstart()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(quickstart())(t)
 	return r
 }
 

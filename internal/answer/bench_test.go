@@ -12,6 +12,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/record"
@@ -24,9 +25,7 @@ func BenchmarkAnalyze(b *testing.B) {
 	s.Blocks, s.Warmup, s.Measure, s.Rate = 100, 1, 10, 100
 	d := s.Write(b, filepath.Join(b.TempDir(), "run"))
 	for b.Loop() {
-		if _, err := answer.Analyze(d, compare.Options{}); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(answer.Analyze(d, compare.Options{}))(b)
 	}
 	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N)/float64(len(d.Plan().Trials)), "ms/trial")
 }
@@ -47,18 +46,12 @@ func hours(tb testing.TB) *result.Dir {
 	random := rand.New(rand.NewPCG(1, 1))
 	for i := range seconds * rate {
 		service := time.Duration(2e5 * math.Exp(0.5*random.NormFloat64()))
-		if err := log.Add(record.Sample{At: time.Duration(1+i/rate) * time.Second, Class: load.OK, Service: service, Response: service + 5000, Lateness: 5000}); err != nil {
-			tb.Fatal(err)
-		}
+		must.OK(tb, log.Add(record.Sample{At: time.Duration(1+i/rate) * time.Second, Class: load.OK, Service: service, Response: service + 5000, Lateness: 5000}))
 	}
 	var full, sums bytes.Buffer
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	if err := log.Write(&full, start); err != nil {
-		tb.Fatal(err)
-	}
-	if err := record.MergeWindow(&full, &sums, start, time.Second, (seconds+1)*time.Second); err != nil {
-		tb.Fatal(err)
-	}
+	must.OK(tb, log.Write(&full, start))
+	must.OK(tb, record.MergeWindow(&full, &sums, start, time.Second, (seconds+1)*time.Second))
 	events := bytes.Repeat([]byte(`{"time":"2026-03-01T12:00:00Z","kind":"sample","sample":{"tasks":{"echo-0/app":{"at":"2026-03-01T12:00:00Z","cpu":1}}}}`+"\n"), seconds)
 	for _, t := range d.Plan().Trials {
 		if err := os.Remove(d.TrialFile(t.ID, result.ManifestFile)); err != nil { // the files below are not in it
@@ -69,14 +62,10 @@ func hours(tb testing.TB) *result.Dir {
 			_ = os.Remove(file)
 			first := d.TrialFile(d.Plan().Trials[0].ID, name)
 			if file != first { // two thousand names for one file: the reading is the same
-				if err := os.Link(first, file); err != nil {
-					tb.Fatal(err)
-				}
+				must.OK(tb, os.Link(first, file))
 				continue
 			}
-			if err := os.WriteFile(file, b, 0o644); err != nil {
-				tb.Fatal(err)
-			}
+			must.OK(tb, os.WriteFile(file, b, 0o644))
 		}
 	}
 	return d
@@ -103,25 +92,15 @@ func TestMeasuredSums(t *testing.T) {
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
 	id := d.Plan().Trials[0].ID
 	p99 := func() float64 {
-		r, err := answer.Analyze(d, compare.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(answer.Analyze(d, compare.Options{}))(t)
 		return r.Trials[0].Metrics["latency_ms/p99"]
 	}
 	want := p99()
 	merge := func(from, to time.Duration) {
-		in, err := os.ReadFile(d.TrialFile(id, result.LatencyFile))
-		if err != nil {
-			t.Fatal(err)
-		}
+		in := must.Get(os.ReadFile(d.TrialFile(id, result.LatencyFile)))(t)
 		var out bytes.Buffer
-		if err := record.MergeWindow(bytes.NewReader(in), &out, time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), from, to); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(d.TrialFile(id, result.MeasuredFile), out.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, record.MergeWindow(bytes.NewReader(in), &out, time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), from, to))
+		must.OK(t, os.WriteFile(d.TrialFile(id, result.MeasuredFile), out.Bytes(), 0o644))
 	}
 	if err := os.Remove(d.TrialFile(id, result.ManifestFile)); err != nil { // the file is not in it
 		t.Fatal(err)
@@ -131,26 +110,17 @@ func TestMeasuredSums(t *testing.T) {
 		t.Errorf("p99 %v by the sums, %v by the log", got, want)
 	}
 	log := d.TrialFile(id, result.LatencyFile)
-	whole, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(log); err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(log))(t)
+	must.OK(t, os.Remove(log))
 	if got := p99(); got != want {
 		t.Errorf("without the log p99 is %v: the sums are not used", got)
 	}
-	if err := os.WriteFile(log, whole, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(log, whole, 0o644))
 	merge(time.Second, 3*time.Second) // a second is missing
 	if got := p99(); got != want {
 		t.Errorf("p99 %v by sums that lack a second, want %v", got, want)
 	}
-	if err := os.WriteFile(d.TrialFile(id, result.MeasuredFile), []byte("Tag=response/2xx,1.0,3.0,0.1,HISTFAAAnonsense\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(d.TrialFile(id, result.MeasuredFile), []byte("Tag=response/2xx,1.0,3.0,0.1,HISTFAAAnonsense\n"), 0o644))
 	if got := p99(); got != want {
 		t.Errorf("p99 %v beside damaged sums, want %v", got, want)
 	}

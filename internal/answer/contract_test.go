@@ -7,18 +7,14 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // The JSON is the contract: these names, these kinds, no null.
 func TestReportJSON(t *testing.T) {
-	b, err := json.Marshal(quickstartReport(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(quickstartReport(t)))(t)
 	var doc map[string]any
-	if err := json.Unmarshal(b, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(b, &doc))
 	for path, kind := range map[string]string{
 		"schema": "string", "experiment": "string", "method": "string", "confidence": "number", "baseline/mesh": "string", "warnings": "list",
 		"treatments/0/factors/mesh": "string", "treatments/0/n": "number", "treatments/2/metrics/cpu_us_per_request∕data/estimate": "number",

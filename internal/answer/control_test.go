@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
@@ -45,10 +46,7 @@ func TestControlOfAMesh(t *testing.T) {
 	}
 	// A mesh with a control is not a reference: its change is not a change of the machine.
 	base, next := withControls(1, 1).Write(t, filepath.Join(t.TempDir(), "a")), withControls(2, 1.5).Write(t, filepath.Join(t.TempDir(), "b"))
-	a, err := compare.CompareRuns([]*result.Dir{base}, next, compare.AcrossOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(compare.CompareRuns([]*result.Dir{base}, next, compare.AcrossOptions{}))(t)
 	for _, c := range a.Changes {
 		if c.Treatment == "envoy" && c.Reference {
 			t.Errorf("envoy is a reference: %+v", c)

@@ -11,6 +11,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -22,13 +23,8 @@ import (
 func costOf(t *testing.T, s answertest.Study, p answer.Prices) (*answer.Report, *answer.Cost) {
 	t.Helper()
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
-	r, err := answer.Analyze(d, compare.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.AddCost(d, p, nil); err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(answer.Analyze(d, compare.Options{}))(t)
+	must.OK(t, r.AddCost(d, p, nil))
 	return r, r.Cost
 }
 
@@ -37,10 +33,7 @@ func near(got, want, share float64) bool { return math.Abs(got-want) <= share*ma
 // Shopify's sum: 0.6 vCPU for 1000 requests/s and proxy, two proxies, a million
 // requests/s, 40 dollars a core-month: 1200 cores, about 50,000 dollars.
 func TestCostShopify(t *testing.T) {
-	prices, err := answer.ReadPrices("../../examples/prices.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	prices := must.Get(answer.ReadPrices("../../examples/prices.yaml"))(t)
 	s := answertest.Quickstart()
 	s.Drift, s.Noise, s.Rate, s.Warmup, s.Measure = 0, 0.001, 100, 1, 2
 	s.Treatments = append(s.Treatments[:1:1], answertest.Treatment{
@@ -149,10 +142,7 @@ func TestCostWithoutRates(t *testing.T) {
 }
 
 func TestPricesMistakes(t *testing.T) {
-	good, err := os.ReadFile("../../examples/prices.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := must.Get(os.ReadFile("../../examples/prices.yaml"))(t)
 	for change, want := range map[[2]string]string{
 		{"kind: Prices", "kind: Price"}:                  `p.yaml:4:7: kind: found "Price", expected "Prices"`,
 		{"currency: USD", "currency: dollars"}:           "expected a currency of three letters",
@@ -174,10 +164,7 @@ func TestPricesMistakes(t *testing.T) {
 // An echo service behind two sidecars of 0.2 cores for 1000 requests/s and 60 MiB each: that
 // is what is printed per proxy, beside the published figure, from counters and without.
 func TestCostPerProxy(t *testing.T) {
-	prices, err := answer.ReadPrices("../../examples/prices-fargate.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	prices := must.Get(answer.ReadPrices("../../examples/prices-fargate.yaml"))(t)
 	for _, c := range []struct {
 		name    string
 		balance func(*result.Record) *balance.Balance
@@ -266,10 +253,7 @@ func moveFlow(b *balance.Balance, i int, p balance.Point, retries int64) *balanc
 
 // The CPU of an idle proxy is the line through the rates at no requests.
 func TestCostOfIdleProxies(t *testing.T) {
-	prices, err := answer.ReadPrices("../../examples/prices.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	prices := must.Get(answer.ReadPrices("../../examples/prices.yaml"))(t)
 	_, c := costOf(t, rates(func(rate float64) float64 { return 200 + 0.06e6/rate }), *prices) // 0.06 cores at any rate
 	all := c.Units
 	// At one rate, interleaved: the CPU outside the slices of each of the two proxies.

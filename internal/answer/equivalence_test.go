@@ -6,6 +6,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 )
 
@@ -27,10 +28,7 @@ func TestEquivalence(t *testing.T) {
 		{0.0001, "cpu_us_per_request/total", compare.NotShown, false},
 		{0, "cpu_us_per_request/load", compare.Higher, true},
 	} {
-		r, err := answer.Analyze(d, compare.Options{SameWithin: c.margin})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(answer.Analyze(d, compare.Options{SameWithin: c.margin}))(t)
 		got := find(t, r, "envoy", c.metric)
 		if got.Verdict != c.verdict || got.Equivalence == nil || got.Equivalence.Within != c.within {
 			t.Errorf("%s at %v: %s, %+v (ratio %+v)", c.metric, c.margin, got.Verdict, got.Equivalence, got.Ratio)

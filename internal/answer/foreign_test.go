@@ -8,6 +8,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -46,10 +47,7 @@ func TestForeignWorkloads(t *testing.T) {
 			}
 		}
 		d := s.Write(t, filepath.Join(t.TempDir(), "run"))
-		r, err := answer.Analyze(d, compare.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(answer.Analyze(d, compare.Options{}))(t)
 		for _, trial := range r.Trials {
 			changed := slices.ContainsFunc(trial.Warnings, func(w figures.Warning) bool { return w.Code == "foreign-changed" && w.Invalidates })
 			if want := trial.Treatment == c.invalid; trial.Valid == want || changed != want {

@@ -9,6 +9,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -34,22 +35,13 @@ func gatedStudy() answertest.Study {
 // A look at a block is the same as a report of a run that ended there. Only the last one spends the rest of the error.
 func TestLooks(t *testing.T) {
 	d := gatedStudy().Write(t, filepath.Join(t.TempDir(), "run"))
-	looks, err := compare.NewLooks(d, compare.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	looks := must.Get(compare.NewLooks(d, compare.Options{}))(t)
 	if looks.To() != 8 || !looks.EndsAt(8) || looks.EndsAt(7) {
 		t.Errorf("complete up to block %d; the last look is after 8: %v", looks.To(), looks.EndsAt(8))
 	}
 	for block := looks.From(); block <= looks.To(); block++ {
-		got, err := looks.At(block, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := answer.Analyze(d, compare.Options{Blocks: block})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(looks.At(block, false))(t)
+		r := must.Get(answer.Analyze(d, compare.Options{Blocks: block}))(t)
 		if want := r.Decisions; len(got) != 1 || !reflect.DeepEqual(bare(got[0]), bare(want[0])) || got[0].Last != (block == 8) {
 			t.Errorf("block %d: %+v, want %+v", block, got, want)
 		}
@@ -72,10 +64,7 @@ func TestElapsedWithoutInterruption(t *testing.T) {
 			r.Started, r.Ended = r.Started.Add(8*time.Hour), r.Ended.Add(8*time.Hour)
 		}
 	}
-	looks, err := compare.NewLooks(s.Write(t, filepath.Join(t.TempDir(), "run")), compare.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	looks := must.Get(compare.NewLooks(s.Write(t, filepath.Join(t.TempDir(), "run")), compare.Options{}))(t)
 	if got := looks.Elapsed(2); got < 4*time.Minute || got > 7*time.Minute { // six trials, a minute each, without the idle part before one
 		t.Errorf("two blocks took %v", got)
 	}
@@ -107,13 +96,8 @@ func TestLastLookOfAStoppedRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer d.Close()
-		if err := d.Stop(result.Stopped{At: time.Now(), Block: 6, Why: "it ends", Last: byTime}); err != nil {
-			t.Fatal(err)
-		}
-		r, err := answer.Analyze(d, compare.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, d.Stop(result.Stopped{At: time.Now(), Block: 6, Why: "it ends", Last: byTime}))
+		r := must.Get(answer.Analyze(d, compare.Options{}))(t)
 		if got := r.Decisions[0]; got.Last != byTime || got.Pairs != 4 || got.Max != 8 {
 			t.Errorf("ended by time %v: %+v", byTime, got)
 		}

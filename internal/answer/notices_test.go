@@ -12,6 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/result"
@@ -180,10 +181,7 @@ func TestAnalyzeDamagedLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := d.TrialFile(id, result.LatencyFile)
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(path))(t)
 	for _, c := range []struct {
 		name, code string
 		do         func() error
@@ -197,13 +195,8 @@ func TestAnalyzeDamagedLog(t *testing.T) {
 		{"gone", "latency-missing", func() error { return os.Remove(path) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if err := c.do(); err != nil {
-				t.Fatal(err)
-			}
-			r, err := answer.Analyze(d, compare.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.do())
+			r := must.Get(answer.Analyze(d, compare.Options{}))(t)
 			if !hasWarning(r.Warnings, c.code) {
 				t.Errorf("no warning %s: %+v", c.code, r.Warnings)
 			}
@@ -224,14 +217,9 @@ func TestAnalyzeInterrupted(t *testing.T) {
 	s.Treatments, s.Blocks, s.Warmup, s.Measure, s.Rate = s.Treatments[:3], 4, 1, 2, 50
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
 	for _, trial := range d.Plan().Trials[7:] {
-		if err := os.Remove(d.TrialFile(trial.ID, result.RecordFile)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Remove(d.TrialFile(trial.ID, result.RecordFile)))
 	}
-	r, err := answer.Analyze(d, compare.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(answer.Analyze(d, compare.Options{}))(t)
 	if r.Count.Missing != 5 || r.Count.Used != 7 || !hasWarning(r.Warnings, "missing-trials") {
 		t.Errorf("count %+v, warnings %+v", r.Count, r.Warnings)
 	}

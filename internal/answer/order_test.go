@@ -10,6 +10,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -50,10 +51,7 @@ func TestRatiosOnly(t *testing.T) {
 	s.Treatments = append(s.Treatments, twin)
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
 	defer d.Close()
-	r, err := answer.Analyze(d, compare.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(answer.Analyze(d, compare.Options{}))(t)
 	if !r.RatiosOnly || len(r.Lines)+len(r.Slopes)+len(r.Weights)+len(r.Noise) > 0 || len(r.Comparisons) == 0 || len(r.Floor) == 0 {
 		t.Errorf("ratios only: %v, %d lines, %d comparisons, %d of the A/A pair", r.RatiosOnly, len(r.Lines), len(r.Comparisons), len(r.Floor))
 	}
@@ -85,36 +83,21 @@ func rewritten(t *testing.T, s answertest.Study, file string, change func(map[st
 	dir := filepath.Join(t.TempDir(), "run")
 	s.Write(t, dir)
 	rewrite(t, filepath.Join(dir, file), change)
-	d, err := result.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(result.Open(dir))(t)
 	defer d.Close()
-	r, err := answer.Analyze(d, compare.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(answer.Analyze(d, compare.Options{}))(t)
 	return r
 }
 
 // rewrite changes a file of JSON.
 func rewrite(t *testing.T, file string, change func(map[string]any)) {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(file))(t)
 	var fields map[string]any
-	if err := json.Unmarshal(text, &fields); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(text, &fields))
 	change(fields)
-	if text, err = json.Marshal(fields); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	text = must.Get(json.Marshal(fields))(t)
+	must.OK(t, os.WriteFile(file, text, 0o600))
 }
 
 // Meshes with fewer functions than another of the run are named, with the missing functions.

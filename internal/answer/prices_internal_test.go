@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
@@ -24,10 +25,7 @@ func TestMoneyOfUnknownMemory(t *testing.T) {
 
 // FuzzPrices: every accepted price is valid.
 func FuzzPrices(f *testing.F) {
-	b, err := os.ReadFile("../../examples/prices.yaml")
-	if err != nil {
-		f.Fatal(err)
-	}
+	b := must.Get(os.ReadFile("../../examples/prices.yaml"))(f)
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := DecodePrices("prices.yaml", b)

@@ -10,6 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -58,10 +59,7 @@ func TestStoppedRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run")
 	s := untilStudy("cpu_us_per_request/total ±2%", 0.005)
 	s.Write(t, path)
-	early, err := result.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	early := must.Get(result.Open(path))(t)
 	r, err := answer.Analyze(early, compare.Options{Blocks: 6})
 	if err != nil {
 		t.Fatalf("%+v, %v", r.Stopping, err)
@@ -70,22 +68,15 @@ func TestStoppedRun(t *testing.T) {
 	}
 	for _, trial := range s.Plan().Trials {
 		if trial.Block > 8 {
-			if err := os.RemoveAll(filepath.Join(path, result.TrialsDir, trial.ID)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.RemoveAll(filepath.Join(path, result.TrialsDir, trial.ID)))
 		}
 	}
-	d, err := result.Resume(path, early.Experiment(), early.Environment())
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(result.Resume(path, early.Experiment(), early.Environment()))(t)
 	defer d.Close()
 	if r, err = answer.Analyze(d, compare.Options{}); err != nil || r.Count.Missing != 12 {
 		t.Fatalf("%+v, %v", r.Count, err)
 	}
-	if err := d.Stop(result.Stopped{At: time.Now(), Block: 8, Why: "after block 6 it was reached"}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Stop(result.Stopped{At: time.Now(), Block: 8, Why: "after block 6 it was reached"}))
 	r, err = answer.Analyze(d, compare.Options{})
 	if err != nil || !r.Stopping.Reached || !strings.Contains(r.Stopping.Why, "block 6") {
 		t.Errorf("%+v %+v, %v", r.Count, r.Stopping, err)

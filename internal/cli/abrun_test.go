@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
 
@@ -24,9 +25,7 @@ func TestABRuns(t *testing.T) {
 	server := filepath.Join(dir, "server.py")
 	agent := filepath.Join(bin, "tare-agent")
 	heavier := filepath.Join(dir, "heavier") // another build of the proxy
-	if err := os.WriteFile(heavier, []byte(fmt.Sprintf("#!/bin/sh\nexec '%s' \"$@\" --burn 1ms\n", agent)), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(heavier, []byte(fmt.Sprintf("#!/bin/sh\nexec '%s' \"$@\" --burn 1ms\n", agent)), 0o755))
 	for name, c := range map[string]struct {
 		args []string
 		want int

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
@@ -52,9 +53,7 @@ func plantedPrograms(t *testing.T) (dir, python string) {
 	}
 	dir = t.TempDir()
 	for name, text := range map[string]string{"server.py": plantedServer, "burner.py": burner} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	return dir, programtest.Installed(t, "python3", "apt install python3")
 }
@@ -78,9 +77,7 @@ blocks: 4
 phases: {warmup: 1s, measure: 2s, drain: 1s}
 validity: {rateShortfall: 0.5, lateness: 5s}
 `, python)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	r, _ := carriedOut(t, file)
 	for _, c := range []struct {
 		treatment, metric string
@@ -108,10 +105,7 @@ validity: {rateShortfall: 0.5, lateness: 5s}
 // processesIn lists the command lines on this machine of programs of this test that have a word.
 func processesIn(t *testing.T, word string) (found []string) {
 	t.Helper()
-	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
+	lines := must.Get(filepath.Glob("/proc/[0-9]*/cmdline"))(t)
 	for _, name := range lines {
 		if text, err := os.ReadFile(name); err == nil && bytes.Contains(text, []byte(word)) {
 			found = append(found, string(text))
@@ -159,15 +153,11 @@ func TestBisectOfPrograms(t *testing.T) {
 		}
 		return string(out)
 	}
-	if err := os.Mkdir(repository, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(repository, 0o700))
 	run("git", "init", "-q")
 	for i, work := range []string{"0", "0 # again", "2000", "2000 # again"} {
 		server := strings.Replace(plantedServer, `os.environ.get("WORK", "0")`, fmt.Sprintf("%q", strings.Fields(work)[0]), 1) + "# " + work + "\n"
-		if err := os.WriteFile(filepath.Join(repository, "server.py"), []byte(server), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(repository, "server.py"), []byte(server), 0o600))
 		run("git", "add", "server.py")
 		run("git", "commit", "-q", "-m", fmt.Sprintf("change %d", i))
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -96,9 +97,7 @@ func TestCombinationsRun(t *testing.T) {
 				"factors: {mesh: [%s], protocol: [%s], rate: [20], connections: [8]}\nphases: {warmup: 200ms, measure: 1s, drain: 200ms}\n"+
 				"validity: {rateShortfall: 1, lateness: 60s, generatorCPU: 1}\nblocks: 1\norder: random\n", // a busy machine is late
 				experiment.APIVersion, key[0], strings.Join(names, ", "), key[1])
-			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 			if r, code := carriedOut(t, file); code != 0 || r.Count.Used != len(names) {
 				t.Errorf("exit code %d, %d of %d trials are valid: %s", code, r.Count.Used, len(names), strings.Join(names, ", "))
 			}

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 )
 
@@ -12,10 +13,7 @@ import (
 func TestGatesInDocs(t *testing.T) {
 	n := 0
 	const file = "../../docs/tutorial/ab-in-ci.md"
-	page, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile(file))(t)
 	for in, text := range map[string]string{file: string(page), "help": newCompareCommand(testLine(t, nil)).Example, "help of ab": newABCommand(testLine(t, nil)).Example} {
 		for _, m := range regexp.MustCompile(`--gate '([^']+)'`).FindAllStringSubmatch(text, -1) {
 			n++

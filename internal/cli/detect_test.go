@@ -12,6 +12,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
@@ -20,14 +21,8 @@ import (
 // earlierRun writes a run of the quickstart on this machine, with noise of 2 % a trial.
 func earlierRun(t *testing.T, dir string, change func(*result.Environment)) {
 	t.Helper()
-	s, err := testLine(t, nil).Read(t.Context(), "../../examples/quickstart.yaml", ExperimentOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := s.Experiment.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(testLine(t, nil).Read(t.Context(), "../../examples/quickstart.yaml", ExperimentOptions{}))(t)
+	text := must.Get(s.Experiment.YAML())(t)
 	study := answertest.Quickstart()
 	study.YAML, study.Treatments, study.Warmup, study.Measure, study.Rate = string(text), study.Treatments[:3], 1, 4, 100
 	study.Noise, study.Drift, study.Blocks = 0.02, 0, 12
@@ -55,10 +50,7 @@ func earlierRun(t *testing.T, dir string, change func(*result.Environment)) {
 }
 
 func TestPlanDetect(t *testing.T) {
-	file, err := filepath.Abs("../../examples/quickstart.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(filepath.Abs("../../examples/quickstart.yaml"))(t)
 	root := t.TempDir()
 	earlierRun(t, filepath.Join(root, "runs", "one"), nil)
 	earlierRun(t, filepath.Join(root, "runs", "two"), func(e *result.Environment) { e.CPUs++ })

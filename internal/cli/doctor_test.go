@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/fetch"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -96,9 +97,7 @@ func TestDoctorRunsAnAA(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs trials")
 	}
-	if err := agentBeside(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, agentBeside())
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	out, err := call(t, newDoctorCommand, "../../examples/quickstart.yaml", "--plain", "--blocks", "3", "--measure", "1s", "--set", "validity={rateShortfall: 0.5, lateness: 5s}")
 	if err != nil {
@@ -120,15 +119,11 @@ func TestDoctorEndsAfterAFailedBlock(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs trials")
 	}
-	if err := agentBeside(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, agentBeside())
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	file := filepath.Join(t.TempDir(), "x.yaml")
 	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: ends}\napplication: {command: [sh, -c, 'exit 3']}\nfactors: {mesh: [none]}\norder: random\ncontrol: true\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	out, err := call(t, newDoctorCommand, file, "--plain", "--blocks", "3")
 	if err == nil || !strings.Contains(out, "stopped after block 1: none of 2 trials started: ") || strings.Contains(out, "trial 3 of 6") || !strings.Contains(out, "exit status 3") {
 		t.Errorf("%v\n%s", err, out)
@@ -141,9 +136,7 @@ func TestGeneratorsSideBySide(t *testing.T) {
 	if os.Getenv("TARE_TEST_ALL") == "" {
 		t.Skip("needs every load generator: make e2e-all builds and runs them")
 	}
-	if err := agentBeside(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, agentBeside())
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	dir := filepath.Join(t.TempDir(), "run")
 	// The machine may be busy: this run is not a measurement.
@@ -153,10 +146,7 @@ func TestGeneratorsSideBySide(t *testing.T) {
 	if err != nil && !(errors.As(err, &exit) && exit.Code == console.Incomplete) {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	d, err := result.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(result.Open(dir))(t)
 	defer d.Close()
 	records, err := d.Records()
 	if err != nil || len(records) != len(d.Plan().Trials) || len(records) < 6 {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/compare"
@@ -28,10 +29,7 @@ import (
 // programs returns the directory with tare and tare-agent, which are built once.
 func programs(t *testing.T) string {
 	t.Helper()
-	dir, err := builtPrograms()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(builtPrograms())(t)
 	return dir
 }
 
@@ -163,9 +161,7 @@ blocks: 4
 phases: {warmup: 1s, measure: 2s, drain: 1s}
 validity: {rateShortfall: 0.5, lateness: 5s}
 `
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	found := map[string]stats.Interval{}
 	for _, order := range []string{experiment.OrderInterleaved, experiment.OrderRandom} {
 		r, _ := carriedOut(t, file, "order="+order)
@@ -210,9 +206,7 @@ blocks: 3
 phases: {warmup: 1s, measure: 6s, drain: 1s}
 validity: {rateShortfall: 0.5, lateness: 5s}
 `
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	r, _ := carriedOut(t, file)
 	per := "memory_growth_kib_per_1000/data"
 	for _, tr := range r.Treatments {

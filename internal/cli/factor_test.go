@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/importer"
@@ -35,15 +36,10 @@ func TestFactorTable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "page.yaml")
 	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: page}\n" +
 		"factors: {mesh: [none, envoy], page: [/a, /b]}\nbaseline: {mesh: none, page: /a}\nblocks: 1\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 
 	t.Run("schema", func(t *testing.T) {
-		out, err := call(t, newSchemaCommand)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(call(t, newSchemaCommand))(t)
 		var s struct {
 			Properties map[string]struct {
 				Properties map[string]struct {
@@ -66,9 +62,7 @@ func TestFactorTable(t *testing.T) {
 			t.Fatal(err)
 		}
 		var p plan.Plan
-		if err := json.Unmarshal([]byte(out), &p); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(out), &p))
 		last := p.Treatments[len(p.Treatments)-1]
 		if len(p.Treatments) != 4 || last.ID != "envoy-page-b" || last.Factors["page"] != "/b" || last.Levels.Route != "/b" || last.Baseline != "none-page-a" {
 			t.Errorf("%d treatments, the last is %+v", len(p.Treatments), last)
@@ -80,19 +74,11 @@ func TestFactorTable(t *testing.T) {
 	})
 	t.Run("YAML", func(t *testing.T) {
 		again := filepath.Join(t.TempDir(), "again.yaml")
-		factors, err := yaml.Marshal(map[string]any{"factors": experiment.Factors{"page": []string{"/a", "/b"}, "mesh": []string{"none", "envoy"}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		factors := must.Get(yaml.Marshal(map[string]any{"factors": experiment.Factors{"page": []string{"/a", "/b"}, "mesh": []string{"none", "envoy"}}}))(t)
 		head, _, _ := strings.Cut(text, "factors:")
-		if err := os.WriteFile(again, []byte(head+string(factors)+"baseline: {mesh: none, page: /a}\nblocks: 1\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(again, []byte(head+string(factors)+"baseline: {mesh: none, page: /a}\nblocks: 1\n"), 0o600))
 		plan := func(file string) string {
-			out, err := call(t, newPlanCommand, file, "--set", "seed=1")
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := must.Get(call(t, newPlanCommand, file, "--set", "seed=1"))(t)
 			return out
 		}
 		if got, want := plan(again), plan(file); got != want {
@@ -108,13 +94,8 @@ func TestFactorTable(t *testing.T) {
 		}
 		dir := filepath.Join(t.TempDir(), "run")
 		study := &importer.Study{Name: "page", Meshes: []string{"none"}, Trials: []importer.Trial{{Mesh: "none", Replicas: 3}}}
-		if err := importer.Write(dir, study, result.Environment{}); err != nil {
-			t.Fatal(err)
-		}
-		d, err := result.Open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, importer.Write(dir, study, result.Environment{}))
+		d := must.Get(result.Open(dir))(t)
 		defer d.Close()
 		if got := d.Plan().Treatments; len(got) != 1 || got[0].ID != "none-copies3" || got[0].Levels.Replicas != 3 {
 			t.Errorf("%+v", got)

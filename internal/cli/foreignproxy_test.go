@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -69,9 +70,7 @@ while True: threading.Thread(target=serve, args=(listener.accept()[0],), daemon=
 func TestForeignProxyBurns(t *testing.T) {
 	python := programtest.Installed(t, "python3", "apt install python3")
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "burning.py"), []byte(burningProxy), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "burning.py"), []byte(burningProxy), 0o600))
 	modes := []string{"plain", "weight", "later", "helper", "children"}
 	text := `apiVersion: tare.dev/v1beta1
 kind: Experiment
@@ -90,9 +89,7 @@ meshes:
 		text += fmt.Sprintf("  %s: {sidecar: {dir: %q, command: [%q, burning.py, \"${listen}\", \"${upstream}\", %s]}}\n", mode, dir, python, mode)
 	}
 	file := filepath.Join(dir, "foreign.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	r, _ := carriedOut(t, file)
 	// Two sidecars burn, and passing the work on costs Python some time.
 	const burnt = 2 * 200.0
@@ -114,10 +111,7 @@ meshes:
 func TestForeignProxyWorksElsewhere(t *testing.T) {
 	python := programtest.Installed(t, "python3", "apt install python3")
 	dir := t.TempDir()
-	elsewhere, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	elsewhere := must.Get(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { elsewhere.Close() })
 	go func() { // 2 ms of CPU for each request
 		for b := make([]byte, 1); ; {
@@ -129,9 +123,7 @@ func TestForeignProxyWorksElsewhere(t *testing.T) {
 		}
 	}()
 	program := strings.Replace(burningProxy, "def work():\n", "away = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\ndef work():\n    if mode == \"elsewhere\": away.sendto(b\"x\", address(sys.argv[4]))\n", 1)
-	if err := os.WriteFile(filepath.Join(dir, "burning.py"), []byte(program), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "burning.py"), []byte(program), 0o600))
 	text := fmt.Sprintf(`apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: elsewhere}
@@ -148,9 +140,7 @@ meshes:
   elsewhere: {sidecar: {dir: %[1]q, command: [%[2]q, burning.py, "${listen}", "${upstream}", elsewhere, %[3]q]}}
 `, dir, python, elsewhere.LocalAddr())
 	file := filepath.Join(dir, "elsewhere.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	r, _ := carriedOut(t, file)
 	c, ok := r.Find("elsewhere", metric.OutsideCPU)
 	if !ok || c.Difference == nil || c.Difference.High == nil || *c.Difference.High < 4000 {

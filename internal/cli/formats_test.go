@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/clitest"
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
@@ -35,14 +36,9 @@ func TestReleasedFormats(t *testing.T) {
 			if out, err := output(t, "verify", dir); err != nil {
 				t.Errorf("verify: %v\n%s", err, out)
 			}
-			text, err := output(t, "report", dir, "--format", "json")
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(output(t, "report", dir, "--format", "json"))(t)
 			var report any
-			if err := json.Unmarshal([]byte(text), &report); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, json.Unmarshal([]byte(text), &report))
 			now := map[string]string{}
 			shape(now, "report", report)
 			then, err := os.ReadFile(name + ".txt")

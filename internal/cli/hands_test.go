@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -21,9 +22,7 @@ import (
 func TestCommandsOfCI(t *testing.T) {
 	const planted = "quickstart\n::error title=theirs::owned\r\n##[add-mask]x"
 	run := filepath.Join(t.TempDir(), "run")
-	if err := os.CopyFS(run, os.DirFS(results(t))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.CopyFS(run, os.DirFS(results(t))))
 	change(t, filepath.Join(run, "plan.json"), func(v map[string]any) { v["experiment"] = planted })
 	change(t, filepath.Join(run, "environment.json"), func(v map[string]any) {
 		for _, name := range []string{"tare", "kernel", "cpuModel", "arch", "governor"} {
@@ -90,15 +89,9 @@ func TestServeHasAToken(t *testing.T) {
 			t.Errorf("%s: printed %s", c.name, link)
 		}
 		for address, want := range map[string]int{bare: c.bare, bare + "?token=0123456789abcdef-of-stdin": c.as, link: map[bool]int{true: http.StatusOK, false: c.bare}[random]} {
-			jar, err := cookiejar.New(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			jar := must.Get(cookiejar.New(nil))(t)
 			client := &http.Client{Jar: jar}
-			answer, err := client.Get(address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			answer := must.Get(client.Get(address))(t)
 			_ = answer.Body.Close()
 			if answer.StatusCode != want || random && strings.Contains(answer.Request.URL.String(), query) && want == http.StatusOK {
 				t.Errorf("%s: %s: %s", c.name, address, answer.Status)
@@ -111,9 +104,7 @@ func TestServeHasAToken(t *testing.T) {
 func TestSecretHeaders(t *testing.T) {
 	t.Setenv("TARE_TEST_SECRET", "s3cret")
 	file := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(file, []byte("k3y\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte("k3y\n"), 0o600))
 	got := make(chan http.Header, 100)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header }))
 	defer server.Close()
@@ -155,12 +146,8 @@ func TestSecretHeaders(t *testing.T) {
 func TestVerifyOfDamagedRoots(t *testing.T) {
 	for _, name := range []string{result.PlanFile, result.EnvironmentFile} {
 		dir := filepath.Join(t.TempDir(), "run")
-		if err := os.CopyFS(dir, os.DirFS(results(t))); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("{\"schema\": 7"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.CopyFS(dir, os.DirFS(results(t))))
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte("{\"schema\": 7"), 0o600))
 		if got, err := output(t, "verify", dir); exitCode(err) != console.Gate || !strings.Contains(got, name) {
 			t.Errorf("%s: %d %v\n%s", name, exitCode(err), err, got)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -23,21 +24,10 @@ import (
 // terminal opens a pseudo-terminal: the side of an SSH server, and the side of a program.
 func terminal(t *testing.T) (server, program *os.File) {
 	t.Helper()
-	server, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetPointerInt(int(server.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(int(server.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server = must.Get(os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0))(t)
+	must.OK(t, unix.IoctlSetPointerInt(int(server.Fd()), unix.TIOCSPTLCK, 0))
+	n := must.Get(unix.IoctlGetInt(int(server.Fd()), unix.TIOCGPTN))(t)
+	program = must.Get(os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0))(t)
 	return server, program
 }
 
@@ -54,10 +44,7 @@ blocks: 20
 // processesWith lists the processes whose command line contains text.
 func processesWith(t *testing.T, text string) (found []string) {
 	t.Helper()
-	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
+	lines := must.Get(filepath.Glob("/proc/[0-9]*/cmdline"))(t)
 	for _, path := range lines {
 		b, err := os.ReadFile(path)
 		if err == nil && bytes.Contains(b, []byte(text)) {
@@ -76,9 +63,7 @@ func TestHangUpOfTheTerminal(t *testing.T) {
 	bin := programs(t)
 	dir := t.TempDir()
 	file, out := filepath.Join(dir, "hung-up.yaml"), filepath.Join(dir, "run")
-	if err := os.WriteFile(file, []byte(hungUp), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(hungUp), 0o600))
 	// Under nohup, tests ignore SIGHUP. A program started by who receives it does not.
 	hangUps := make(chan os.Signal, 1)
 	signal.Notify(hangUps, syscall.SIGHUP)
@@ -88,12 +73,8 @@ func TestHangUpOfTheTerminal(t *testing.T) {
 	cmd := exec.Command(filepath.Join(bin, "tare"), "run", file, "--out", out)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, program
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if err := program.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
+	must.OK(t, program.Close())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	go func() { _, _ = io.Copy(io.Discard, server) }() // the screen
@@ -127,10 +108,7 @@ func TestHangUpOfTheTerminal(t *testing.T) {
 	if left := processesWith(t, bin); len(left) > 0 {
 		t.Errorf("left running: %q", left)
 	}
-	d, err := result.Open(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(result.Open(out))(t)
 	records, err := d.Records()
 	if err != nil || len(records) == 0 || len(records) > 19 {
 		t.Errorf("%d records, %v", len(records), err)
@@ -144,13 +122,8 @@ func TestHangUpOfTheTerminal(t *testing.T) {
 func TestHangUpIgnored(t *testing.T) {
 	cmd := exec.Command("/bin/sh", "-c", `trap '' HUP; exec "$0" "$@"`, os.Args[0], "-test.run=^TestWaitsForSignals$", "-test.v")
 	cmd.Env = append(os.Environ(), "TARE_TEST_WAITS=1")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.OK(t, cmd.Start())
 	var text strings.Builder
 	await := func(word string) {
 		t.Helper()
@@ -164,12 +137,8 @@ func TestHangUpIgnored(t *testing.T) {
 		}
 	}
 	await("waiting")
-	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Process.Signal(syscall.SIGHUP))
+	must.OK(t, cmd.Process.Signal(syscall.SIGTERM))
 	await("interrupts: 1")
 	_, _ = io.Copy(io.Discard, out)
 	if err := cmd.Wait(); err != nil {
@@ -181,19 +150,12 @@ func TestHangUpIgnored(t *testing.T) {
 func TestSecondInterruptEnds(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestWaitsForSignals$", "-test.v")
 	cmd.Env = append(os.Environ(), "TARE_TEST_WAITS=2")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.OK(t, cmd.Start())
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		if text := lines.Text(); text == "waiting" || strings.HasPrefix(text, "interrupts:") {
-			if err := cmd.Process.Signal(os.Interrupt); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, cmd.Process.Signal(os.Interrupt))
 		}
 	}
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != console.Interrupted {
@@ -205,18 +167,11 @@ func TestSecondInterruptEnds(t *testing.T) {
 func TestUnheededSignalEnds(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestWaitsForSignals$", "-test.v")
 	cmd.Env = append(os.Environ(), "TARE_TEST_WAITS=unheeded")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.OK(t, cmd.Start())
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if lines.Text() == "waiting" {
-			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, cmd.Process.Signal(syscall.SIGTERM))
 		}
 	}
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != console.Interrupted {

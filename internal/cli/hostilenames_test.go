@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/study/debate/debatetest"
@@ -16,22 +17,16 @@ import (
 func TestHostileFileNames(t *testing.T) {
 	const hostile = "x\x1b]0;owned\x07\u009b2J\u202eevil"
 	base := filepath.Join(t.TempDir(), hostile)
-	if err := os.Mkdir(base, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(base, 0o700))
 	run, damaged, empty := filepath.Join(base, "run"), filepath.Join(base, "damaged"), filepath.Join(base, hostile)
 	for _, dir := range []string{run, damaged} {
-		if err := os.CopyFS(dir, os.DirFS(results(t))); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.CopyFS(dir, os.DirFS(results(t))))
 	}
 	for name, text := range map[string]string{
 		"bad.yaml": "kind: Experiment\n\u202e" + hostile[:1] + ": 1\n", "bad.json": "{", "bad.csv": "request-start,a\n", "damaged/" + hostile: "",
 		"damaged/environment.json": "{}", "mesh.yaml": "name: [\n", "prices.yaml": "regions: [\n", "targets.json": "{\n",
 	} {
-		if err := os.WriteFile(filepath.Join(base, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(base, name), []byte(text), 0o600))
 	}
 	at := func(name string) string { return filepath.Join(base, name) }
 	shown := 0

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
@@ -21,23 +22,16 @@ import (
 func imported(t *testing.T, source string, paths ...string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "imported")
-	if _, err := call(t, newImportCommand, append([]string{source, "--out", out}, paths...)...); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(call(t, newImportCommand, append([]string{source, "--out", out}, paths...)...))(t)
 	return out
 }
 
 // reportOf returns the JSON report of a results directory.
 func reportOf(t *testing.T, dir string, flags ...string) *answer.Report {
 	t.Helper()
-	text, err := call(t, newReportCommand, append([]string{dir, "--format", "json"}, flags...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(call(t, newReportCommand, append([]string{dir, "--format", "json"}, flags...)...))(t)
 	var r answer.Report
-	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(text), &r))
 	return &r
 }
 
@@ -259,10 +253,7 @@ func TestImportReports(t *testing.T) {
 			if !strings.Contains(stderr.String(), out) {
 				t.Errorf("the directory of the results is not named:\n%s", stderr.String())
 			}
-			want, err := call(t, newReportCommand, out)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Get(call(t, newReportCommand, out))(t)
 			if _, err := os.Stat(filepath.Join(out, pageFile)); err != nil || !strings.Contains(stderr.String(), pageFile) {
 				t.Errorf("no page: %v\n%s", err, stderr.String())
 			}

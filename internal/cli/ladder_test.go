@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
@@ -30,9 +31,7 @@ phases: {warmup: 300ms, measure: 1500ms, drain: 1s}
 // The report of the program recovers the increments of stacked weights within their intervals, and they add up.
 func TestLadderOfStandardWeights(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "stacked.yaml")
-	if err := os.WriteFile(file, []byte(stackedWeights), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(stackedWeights), 0o644))
 	r, _ := carriedOut(t, file)
 	if len(r.Ladders) != 1 || len(r.Ladders[0].Steps) != 4 {
 		t.Fatalf("%+v", r.Ladders)

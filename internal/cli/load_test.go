@@ -22,6 +22,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/load"
 )
@@ -50,10 +51,7 @@ func hello(t *testing.T) string {
 }
 
 func TestLoadPrintsASummary(t *testing.T) {
-	out, err := runLoadCommand(t, hello(t), "--rate", "200", "-d", "500ms", "--warmup", "100ms", "--arrivals", "constant")
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(runLoadCommand(t, hello(t), "--rate", "200", "-d", "500ms", "--warmup", "100ms", "--arrivals", "constant"))(t)
 	t.Log("\n" + out)
 	for _, want := range []string{" req/s, 100 % ok, p50 ", "100 requests in 500ms, open loop at 200.0/s, constant arrivals", "200: 100 (100 %)", "response ", "Distribution", "connect ", "service ", "lateness ", "Generator"} {
 		if !strings.Contains(out, want) {
@@ -130,14 +128,9 @@ func TestLoadChecksAnswers(t *testing.T) {
 }
 
 func TestLoadAsJSON(t *testing.T) {
-	out, err := runLoadCommand(t, hello(t), "-c", "2", "-d", "200ms", "--warmup", "0s", "-o", "json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(runLoadCommand(t, hello(t), "-c", "2", "-d", "200ms", "--warmup", "0s", "-o", "json"))(t)
 	var fields map[string]any
-	if err := json.Unmarshal([]byte(out), &fields); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(out), &fields))
 	for _, name := range []string{"requests", "rate", "latency_ms", "service_ms", "histogram", "result", "generator", "errors", "cpu_seconds", "verdict", "warnings", "statuses"} {
 		if _, ok := fields[name]; !ok {
 			t.Errorf("report lacks %q:\n%s", name, out)
@@ -261,10 +254,7 @@ func TestLoadOverHTTP2(t *testing.T) {
 }
 
 func TestLoadOfAnEcho(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -285,10 +275,7 @@ func TestLoadOfAnEcho(t *testing.T) {
 }
 
 func TestLoadOfAStreamingCall(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := grpc.NewServer()
 	s.RegisterService(&grpc.ServiceDesc{ServiceName: "a.B", HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{{
 		StreamName: "C", ServerStreams: true,

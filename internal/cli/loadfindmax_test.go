@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/capacity"
@@ -51,9 +52,7 @@ func findMax(t *testing.T, run probeFunc, args ...string) (loadpage.Capacity, st
 		t.Fatalf("%v, then %v", err, again)
 	}
 	var found loadpage.Capacity
-	if err := json.Unmarshal(out.Bytes(), &found); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(out.Bytes(), &found))
 	return found, page.String(), err
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/load"
 )
@@ -123,9 +124,7 @@ func TestZeroIsRefused(t *testing.T) {
 // A value that no load can have, or a file that is missing, is refused also where the load does not use it.
 func TestUnusedFlagsAreRead(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "shop.proto"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "shop.proto"), nil, 0o644))
 	for _, test := range []struct{ want, args string }{
 		{"--streams must be above 0", "--streams -1"},
 		{"--calibrate must not be negative", "--calibrate -1s"},
@@ -218,10 +217,7 @@ func TestConnectionsElsewhere(t *testing.T) {
 
 // Every flag is in one group of the help, and the ten most used are first.
 func TestHelpInGroups(t *testing.T) {
-	out, err := runLoadCommand(t, "--help")
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(runLoadCommand(t, "--help"))(t)
 	f := &loadFlags{}
 	flags := pflag.NewFlagSet("load", pflag.ContinueOnError)
 	f.register(flags)
@@ -303,9 +299,7 @@ func TestTargetsFile(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	file := t.TempDir() + "/requests.jsonl"
-	if err := os.WriteFile(file, []byte(`{"url":"`+s.URL+`/x","weight":3}`+"\n"+`{"method":"PUT","url":"`+s.URL+`/x"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(`{"url":"`+s.URL+`/x","weight":3}`+"\n"+`{"method":"PUT","url":"`+s.URL+`/x"}`), 0o600))
 	out, err := runLoadCommand(t, "--targets", file, "-n", "40", "-r", "400")
 	if err != nil || !strings.Contains(out, "75.0 % ok (25.0 % status 418)") || !strings.Contains(out, "GET /x") || !strings.Contains(out, "PUT /x") {
 		t.Errorf("%v\n%s", err, out)

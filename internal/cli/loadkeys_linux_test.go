@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // screen collects what a program writes to its terminal.
@@ -57,9 +59,7 @@ func TestLoadKeys(t *testing.T) {
 	cmd := exec.Command(filepath.Join(bin, "tare"), "load", hello(t), "-r", "50", "-z", "10m", "--calibrate", "0", "--warmup", "0")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, program
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	await := func(text string) {
@@ -73,9 +73,7 @@ func TestLoadKeys(t *testing.T) {
 	}
 	for _, step := range []struct{ text, key string }{{"q ends the load  p pauses this line", ""}, {" errors  p50 ", "p"}, {"paused  ", "q"}} {
 		await(step.text)
-		if _, err := server.WriteString(step.key); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(server.WriteString(step.key))(t)
 	}
 	select {
 	case err = <-ended:

@@ -21,6 +21,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -32,10 +33,7 @@ import (
 // grpcHealth starts grpc-go with health, with or without reflection.
 func grpcHealth(t *testing.T, reflects bool) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := grpc.NewServer()
 	h := health.NewServer()
 	h.SetServingStatus("shop", grpc_health_v1.HealthCheckResponse_SERVING)
@@ -58,9 +56,7 @@ service Health { rpc Check(HealthCheckRequest) returns (HealthCheckResponse); rp
 func TestLoadGRPCByDescription(t *testing.T) {
 	with, without := grpcHealth(t, true), grpcHealth(t, false)
 	proto := filepath.Join(t.TempDir(), "health.proto")
-	if err := os.WriteFile(proto, []byte(healthProto), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(proto, []byte(healthProto), 0o600))
 	list, err := runLoadCommand(t, with)
 	if err != nil || !strings.Contains(list, "grpc.health.v1.Health\n  Check(grpc.health.v1.HealthCheckRequest) returns (grpc.health.v1.HealthCheckResponse)\n") ||
 		!strings.Contains(list, "  Watch(grpc.health.v1.HealthCheckRequest) returns (stream grpc.health.v1.HealthCheckResponse)\n") {
@@ -141,10 +137,7 @@ func TestLoadHTTP3(t *testing.T) {
 	t.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true")
 	certified := httptest.NewTLSServer(nil)
 	certified.Close()
-	c, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	s := &quichttp3.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }),
 		TLSConfig: quichttp3.ConfigureTLSConfig(certified.TLS)}
 	go func() { _ = s.Serve(c) }()
@@ -164,14 +157,12 @@ func TestLoadHTTP3(t *testing.T) {
 // A stream in both directions is a request of an experiment: through Envoy too, each message is answered.
 func TestStreamsOfExperiments(t *testing.T) {
 	proto := filepath.Join(t.TempDir(), "reflection.proto")
-	if err := os.WriteFile(proto, []byte(`syntax = "proto3";
+	must.OK(t, os.WriteFile(proto, []byte(`syntax = "proto3";
 package grpc.reflection.v1;
 message ServerReflectionRequest { string list_services = 7; }
 message ServerReflectionResponse { string valid_host = 1; }
 service ServerReflection { rpc ServerReflectionInfo(stream ServerReflectionRequest) returns (stream ServerReflectionResponse); }
-`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+`), 0o600))
 	const name = "grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
 	x := &experiment.Experiment{Load: experiment.Load{Requests: []experiment.Request{{GRPC: name, Proto: proto, JSON: `{"listServices": "*"} {"listServices": "a"}`}}}}
 	err := prepare(t, x)
@@ -199,18 +190,13 @@ phases: {warmup: 500ms, measure: 1s, drain: 2s}
 blocks: 1
 validity: {rateShortfall: 0.9, errorRatio: 0.01, lateness: 5s, unattributed: 0.9}
 `, strings.Replace(server, "grpc:", "http:", 1), name, proto)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	cmd := exec.Command(filepath.Join(bin, "tare"), "run", file, "--plain", "--out", filepath.Join(dir, "run"))
 	out, err := cmd.CombinedOutput()
 	if err != nil && cmd.ProcessState.ExitCode() != console.Incomplete { // a busy machine may invalidate a trial
 		t.Fatalf("%v\n%s", err, out)
 	}
-	d, err := result.Open(filepath.Join(dir, "run"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(result.Open(filepath.Join(dir, "run")))(t)
 	defer d.Close()
 	records, err := d.Records()
 	if err != nil || len(records) != 2 {
@@ -227,9 +213,7 @@ validity: {rateShortfall: 0.9, errorRatio: 0.01, lateness: 5s, unattributed: 0.9
 // The recorded experiment has the encoded message, and neither JSON nor file.
 func TestMessagesOfExperiments(t *testing.T) {
 	proto := filepath.Join(t.TempDir(), "health.proto")
-	if err := os.WriteFile(proto, []byte(healthProto), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(proto, []byte(healthProto), 0o600))
 	request := func(method, message string) *experiment.Experiment {
 		return &experiment.Experiment{Load: experiment.Load{Requests: []experiment.Request{{}, {GRPC: "grpc.health.v1.Health/" + method, Proto: proto, JSON: message}}}}
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/load"
 )
@@ -29,15 +30,10 @@ func exitCode(err error) int { return console.Exit(io.Discard, "tare", err) }
 func TestAllAnswersAre503(t *testing.T) {
 	url := unavailable(t)
 	for _, rate := range []string{"max", "100"} {
-		out, err := runLoadCommand(t, url, "-n", "20", "-c", "2", "-r", rate, "-o", "json")
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(runLoadCommand(t, url, "-n", "20", "-c", "2", "-r", rate, "-o", "json"))(t)
 		var fields map[string]json.RawMessage
 		var r load.Report
-		if err := errors.Join(json.Unmarshal([]byte(out), &fields), json.Unmarshal([]byte(out), &r)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(json.Unmarshal([]byte(out), &fields), json.Unmarshal([]byte(out), &r)))
 		for _, name := range []string{"latency_ms", "service_ms", "ttfb_ms", "tls_ms", "histogram"} {
 			if fields[name] != nil {
 				t.Errorf("%s of no answer: %s", name, fields[name])
@@ -164,10 +160,7 @@ func TestGatesOfTimesWithFailures(t *testing.T) {
 		{"errors < 0.001", 0.9995, false, "holds"},
 		{"errors < 0.1%", 0.998, false, "does not hold"},
 	} {
-		gates, err := parseLoadGates([]string{test.gate})
-		if err != nil {
-			t.Fatal(err)
-		}
+		gates := must.Get(parseLoadGates([]string{test.gate}))(t)
 		f := &loadFlags{checkedGates: gates}
 		r := &load.Report{Rate: 1000, ResponseMS: load.Quantiles{Count: 10, P50: 20, P99: 40, Max: 45}, Result: load.Result{Success: &test.success}, Generator: load.Generator{OK: !test.limited}}
 		if got := f.gatesOf(r)[0]; !strings.Contains(got.Text, test.want) || got.Holds != strings.HasPrefix(test.want, "holds") {
@@ -193,9 +186,7 @@ func TestSeedIsFreshAndRecorded(t *testing.T) {
 	run := func(args ...string) load.Report {
 		out, err := runLoadCommand(t, append(args, url, "-r", "400", "-z", "0.25", "--warmup", "0", "--calibrate", "0", "-o", "json")...)
 		var r load.Report
-		if err := errors.Join(err, json.Unmarshal([]byte(out), &r)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(err, json.Unmarshal([]byte(out), &r)))
 		if r.Intended != 100 {
 			t.Errorf("seed %d: %d requests, want 100", r.Seed, r.Intended)
 		}

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // The requests of a log reach the server in their order, at their instants divided by the speed,
@@ -27,9 +29,7 @@ func TestSpeed(t *testing.T) {
 	const line = `1.1.1.1 - - [10/Oct/2026:13:55:`
 	file := filepath.Join(t.TempDir(), "access.log")
 	text := line + "36 +0200] \"GET /items/1 HTTP/1.1\" 200 1\n" + line + "40 +0200] \"GET / HTTP/1.1\" 200 1\n" + line + "44 +0200] \"GET /items/1 HTTP/1.1\" 200 1\n" + line + "48 +0200] \"GET /items/2 HTTP/1.1\" 200 1\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	out, err := runLoadCommand(t, s.URL, "--targets", file, "--speed", "20x", "--calibrate", "0")
 	if want := []string{"/items/1", "/", "/items/1", "/items/2"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, %v\n%s", got, err, out)
@@ -53,9 +53,7 @@ func TestSpeed(t *testing.T) {
 func TestReplayFile(t *testing.T) {
 	dir := t.TempDir()
 	file, empty := filepath.Join(dir, "times"), filepath.Join(dir, "empty")
-	if err := errors.Join(os.WriteFile(file, []byte("40\n0\n0.5\n"), 0o600), os.WriteFile(empty, nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.WriteFile(file, []byte("40\n0\n0.5\n"), 0o600), os.WriteFile(empty, nil, 0o600)))
 	for _, test := range []struct {
 		args            []string
 		warmup, measure time.Duration
@@ -92,9 +90,7 @@ func TestTypesOfTargets(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "targets")
 	text := "POST " + s.URL + "/none\n@body\n\nPOST " + s.URL + "/typed\nContent-Type: text/plain\n@body\n\nPOST " + s.URL + "/empty\n"
-	if err := errors.Join(os.WriteFile(file, []byte(text), 0o600), os.WriteFile(filepath.Join(dir, "body"), []byte("x"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.WriteFile(file, []byte(text), 0o600), os.WriteFile(filepath.Join(dir, "body"), []byte("x"), 0o600)))
 	for _, protocol := range []string{"--http2=false", "--http2"} {
 		clear(got)
 		out, err := runLoadCommand(t, "--targets", file, "-n", "12", "-c", "1", "--calibrate", "0", protocol)

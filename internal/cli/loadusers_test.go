@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -23,9 +24,7 @@ func TestLoadTemplates(t *testing.T) {
 		"targets.json": `{"url": "URL/{{csv \"users.csv\" \"name\"}}", "method": "PUT", "body": {"n": "{{seq}}"}}` + "\n",
 		"body.txt":     "id={{csv \"users.csv\" \"id\"}}",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	for _, test := range []struct {
 		args []string
@@ -53,13 +52,8 @@ func TestLoadTemplates(t *testing.T) {
 			test.args[i] = strings.ReplaceAll(test.args[i], "URL", s.URL)
 		}
 		for _, name := range []string{"targets.txt", "targets.json"} {
-			content, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(name+".here", []byte(strings.ReplaceAll(string(content), "URL", s.URL)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			content := must.Get(os.ReadFile(name))(t)
+			must.OK(t, os.WriteFile(name+".here", []byte(strings.ReplaceAll(string(content), "URL", s.URL)), 0o600))
 			for i := range test.args {
 				if test.args[i] == name {
 					test.args[i] += ".here"
@@ -110,9 +104,7 @@ func TestLoadTemplateErrors(t *testing.T) {
 		"csv.json":    `{"url": "http://127.0.0.1:1/", "body": "{{csv \"bad.csv\" \"id\"}}"}` + "\n",
 		"nothing.txt": "GET http://127.0.0.1:1/\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	const url = "http://127.0.0.1:1/"
 	for _, test := range []struct {

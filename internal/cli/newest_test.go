@@ -10,6 +10,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/base/companion"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -32,13 +33,9 @@ func TestNewestRun(t *testing.T) {
 		s := answertest.Quickstart()
 		s.Blocks, s.Warmup, s.Measure, s.Rate = 3, 1, 2, 50
 		dir := filepath.Join("runs", name)
-		if err := s.Write(t, dir).Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Write(t, dir).Close())
 		if name == "c-older" {
-			if err := os.Chtimes(filepath.Join(dir, result.PlanFile), earlier, earlier); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Chtimes(filepath.Join(dir, result.PlanFile), earlier, earlier))
 		}
 	}
 	const note = "tare: newest run: runs/b-newest\n"
@@ -62,16 +59,10 @@ func TestNewestRun(t *testing.T) {
 // A program that takes over a command gets the newest run as an argument.
 func TestNewestRunIsHandedOver(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := os.MkdirAll("runs/one", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile("runs/one/plan.json", nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll("runs/one", 0o755))
+	must.OK(t, os.WriteFile("runs/one/plan.json", nil, 0o644))
 	program := filepath.Join(t.TempDir(), "tare-kube")
-	if err := os.WriteFile(program, nil, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(program, nil, 0o755))
 	t.Setenv(companion.Kube.Env, program)
 	c := New(console.Console{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}, nil)
 	var got []string

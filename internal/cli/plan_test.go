@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -45,10 +46,7 @@ func call(t *testing.T, newCommand func(*CommandLine) *cobra.Command, args ...st
 }
 
 func TestPlanText(t *testing.T) {
-	got, err := call(t, newPlanCommand, "../../examples/quickstart.yaml", "--set", "blocks=2", "--set", "seed=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(call(t, newPlanCommand, "../../examples/quickstart.yaml", "--set", "blocks=2", "--set", "seed=1"))(t)
 	want, err := os.ReadFile("testdata/plan-quickstart.golden")
 	if err != nil || got != string(want) {
 		t.Errorf("%v: got\n%swant\n%s", err, got, want)
@@ -102,14 +100,9 @@ func TestPlanSaysTheWayOfTheLoad(t *testing.T) {
 }
 
 func TestPlanJSON(t *testing.T) {
-	got, err := call(t, newPlanCommand, "../../examples/quickstart.yaml", "--format", "json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(call(t, newPlanCommand, "../../examples/quickstart.yaml", "--format", "json"))(t)
 	var p plan.Plan
-	if err := json.Unmarshal([]byte(got), &p); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(got), &p))
 	if p.Schema != plan.Schema || len(p.Trials) != 39 || p.Expected <= 0 {
 		t.Errorf("got %+v", p)
 	}
@@ -118,9 +111,7 @@ func TestPlanJSON(t *testing.T) {
 func TestPlanNamesEveryMistakeWithItsHint(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bad.yaml")
 	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: t}\nfactors: {mesh: [none, envoi]}\nblocks: -1\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	_, err := call(t, newPlanCommand, file)
 	var stderr bytes.Buffer
 	if code := console.Exit(&stderr, "tare", err); code != console.BadUsage {
@@ -154,13 +145,8 @@ func TestSchemaIsJSON(t *testing.T) {
 // The plan prints the search before each trial, and counts its time.
 func TestPlanPrintsSearch(t *testing.T) {
 	var out strings.Builder
-	s, err := testLine(t, &out).Read(t.Context(), "../../examples/capacity.yaml", ExperimentOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := writePlanText(&out, s); err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(testLine(t, &out).Read(t.Context(), "../../examples/capacity.yaml", ExperimentOptions{}))(t)
+	must.OK(t, writePlanText(&out, s))
 	search := s.Plan.Treatments[0].Levels.Capacity.SearchTime()
 	for _, want := range []string{
 		fmt.Sprintf("%v of each trial search for the highest rate that meets p99 < 50ms, errors < 0.1%%: 12 probes of 2s; the measure phase has 60%% of that rate\n", experiment.Duration(search.Round(time.Second))),
@@ -206,9 +192,7 @@ func TestPlanOfExample(t *testing.T) {
 	if err == nil || !strings.Contains(hint.Of(err), "quickstart, ") || strings.Contains(hint.Of(err), "prices") {
 		t.Errorf("an unknown name: %v, hint %q", err, hint.Of(err))
 	}
-	if err := os.WriteFile("quickstart", []byte("kind: Other"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile("quickstart", []byte("kind: Other"), 0o644))
 	if _, err := call(t, newPlanCommand, "quickstart"); err == nil {
 		t.Error("the example was read in place of a file of its name")
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/console"
@@ -67,17 +68,13 @@ func startDatabase(t *testing.T, protocol string) database {
 	}
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(config, []byte(of.config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(config, []byte(of.config), 0o600))
 	listening := &listener{found: make(chan string, 1)}
 	cmd := exec.CommandContext(t.Context(), program, "--config.file="+config, "--storage.tsdb.path="+dir+"/data", "--storage.tsdb.retention.time=20y", "--web.listen-address=127.0.0.1:0", of.flag)
 	cmd.Stderr, cmd.Stdout, cmd.Dir = listening, listening, dir
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() { <-ended })
@@ -126,15 +123,9 @@ func (l *listener) Write(b []byte) (int, error) {
 // api calls an endpoint, and decodes its data.
 func (d database) api(t *testing.T, path string, query url.Values, data any) {
 	t.Helper()
-	answer, err := http.Get(d.url + "/api/v1/" + path + "?" + query.Encode())
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(http.Get(d.url + "/api/v1/" + path + "?" + query.Encode()))(t)
 	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(answer.Body))(t)
 	whole := struct {
 		Status, Error string
 		Data          any
@@ -170,9 +161,7 @@ func (d database) over(t *testing.T, expr string, from, to time.Time, step time.
 func number(t *testing.T, v any) float64 {
 	t.Helper()
 	var f float64
-	if _, err := fmt.Sscan(fmt.Sprint(v), &f); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscan(fmt.Sprint(v), &f))(t)
 	return f
 }
 
@@ -208,9 +197,7 @@ func synthetic(t *testing.T) string {
 		}
 	}
 	dir := filepath.Join(t.TempDir(), "run-1")
-	if err := s.Write(t, dir).Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Write(t, dir).Close())
 	return dir
 }
 
@@ -218,9 +205,7 @@ func synthetic(t *testing.T) string {
 func quickstart(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "quickstart-1")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(dir, 0o700))
 	if out, err := exec.CommandContext(t.Context(), "tar", "-xzf", "../../docs/pictures/quickstart.tar.gz", "-C", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}
@@ -231,19 +216,10 @@ func quickstart(t *testing.T) string {
 func pushRun(t *testing.T, protocol, dir string) pushed {
 	t.Helper()
 	d := startDatabase(t, protocol)
-	results, err := result.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	results := must.Get(result.Open(dir))(t)
 	defer results.Close()
-	r, err := answer.Analyze(results, compare.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := series.Of(answer.Analysis{Report: r, Dir: results})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(answer.Analyze(results, compare.Options{}))(t)
+	all := must.Get(series.Of(answer.Analysis{Report: r, Dir: results}))(t)
 	p := pushed{database: d, name: filepath.Base(dir), report: r, all: all, begin: results.Environment().Time}
 	for _, trial := range results.Plan().Trials {
 		record, _, err := results.Record(trial)
@@ -351,13 +327,8 @@ type dashboard struct {
 
 func readDashboard(t *testing.T) (d dashboard) {
 	t.Helper()
-	text, err := os.ReadFile(dashboardFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &d); err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(dashboardFile))(t)
+	must.OK(t, json.Unmarshal(text, &d))
 	return d
 }
 
@@ -393,10 +364,7 @@ func TestDashboardHasData(t *testing.T) {
 		if interval == "" {
 			interval = "5s"
 		}
-		step, err := time.ParseDuration(interval)
-		if err != nil {
-			t.Fatal(err)
-		}
+		step := must.Get(time.ParseDuration(interval))(t)
 		for _, target := range panel.Targets {
 			expr := strings.NewReplacer(append(slices.Clone(values), "$__interval", interval)...).Replace(target.Expr)
 			queries++
@@ -422,14 +390,9 @@ func TestDashboardIsOfTheSchema(t *testing.T) {
 		t.Skip("takes some seconds")
 	}
 	packages := programtest.PagePackages(t)
-	text, err := os.ReadFile(dashboardFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(dashboardFile))(t)
 	wrong := filepath.Join(t.TempDir(), "wrong.json")
-	if err := os.WriteFile(wrong, bytes.Replace(text, []byte(`"mergeValues"`), []byte(`"mergeValue"`), 1), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(wrong, bytes.Replace(text, []byte(`"mergeValues"`), []byte(`"mergeValue"`), 1), 0o600))
 	out, err := exec.CommandContext(t.Context(), "node", "../../tools/page/dashboard.mjs", packages, dashboardFile, wrong).CombinedOutput()
 	if findings := strings.Split(strings.TrimSpace(string(out)), "\n"); err == nil || len(findings) != 1 || !strings.Contains(findings[0], "wrong.json: ") || !strings.Contains(findings[0], "mergeValue") {
 		t.Errorf("findings, one of them planted: %v\n%s", err, out)

@@ -11,6 +11,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -52,9 +53,7 @@ func TestReportAsPage(t *testing.T) {
 	if len(logs) != 1 {
 		t.Fatalf("latency logs of the first trial: %v", logs)
 	}
-	if err := os.WriteFile(logs[0], []byte("changed"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(logs[0], []byte("changed"), 0o644))
 	page, err = call(t, newReportCommand, dir, "--format", "html")
 	if err != nil || strings.Contains(page, "Records verified") || !strings.Contains(page, "in the records") {
 		t.Errorf("a changed record: %v", err)
@@ -64,14 +63,9 @@ func TestReportAsPage(t *testing.T) {
 // With -o the file gets the report, and standard output stays empty.
 func TestReportToFile(t *testing.T) {
 	dir := results(t)
-	want, err := call(t, newReportCommand, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(call(t, newReportCommand, dir))(t)
 	out := filepath.Join(t.TempDir(), "report.txt")
-	if err := os.WriteFile(out, []byte("what stood there before"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(out, []byte("what stood there before"), 0o600))
 	stdout, err := call(t, newReportCommand, dir, "-o", out)
 	if err != nil || stdout != "" {
 		t.Errorf("%v, %q", err, stdout)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/expect"
@@ -99,9 +100,7 @@ faults: [{kind: partition, at: 1s}]
 phases: {warmup: 1s, measure: 3s, drain: 1s}
 blocks: 1
 `
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	c := testLine(t, nil)
 	opens := 0
 	for i := range c.program.Platforms {
@@ -124,9 +123,7 @@ blocks: 1
 func TestARunThatIsNotPreparedLeavesNoDirectory(t *testing.T) {
 	file, out := filepath.Join(t.TempDir(), "e.yaml"), filepath.Join(t.TempDir(), "results")
 	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: e}\nfactors: {mesh: [none]}\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	c := testLine(t, nil)
 	for i := range c.program.Platforms {
 		c.program.Platforms[i].Open = func(context.Context, session.Opening) (*session.Opened, error) {
@@ -156,9 +153,7 @@ func (refusing) Prepare(context.Context, []mesh.Definition) (map[string]string, 
 func TestRunWithAnUnknownAttribution(t *testing.T) {
 	file, out := filepath.Join(t.TempDir(), "e.yaml"), filepath.Join(t.TempDir(), "results")
 	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: e}\nfactors: {mesh: [none]}\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	c := testLine(t, nil)
 	for i := range c.program.Platforms {
 		c.program.Platforms[i].Open = func(context.Context, session.Opening) (*session.Opened, error) {
@@ -187,9 +182,7 @@ func TestKeysOfAKilledRunAreRemovedFirst(t *testing.T) {
 	for _, descriptors := range []string{"8", "12", "1024"} {
 		tmp := t.TempDir()
 		left := filepath.Join(tmp, "tare-run-left")
-		if err := errors.Join(os.Mkdir(left, 0o700), os.WriteFile(filepath.Join(left, "lock"), nil, 0o600), os.WriteFile(filepath.Join(left, "key.pem"), []byte("key"), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(os.Mkdir(left, 0o700), os.WriteFile(filepath.Join(left, "lock"), nil, 0o600), os.WriteFile(filepath.Join(left, "key.pem"), []byte("key"), 0o600)))
 		cmd := exec.Command("sh", "-c", `exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; ulimit -n "$1" && shift && exec "$@"`, "sh", descriptors, tare, "run", "--resume", filepath.Join(tmp, "missing"))
 		cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "XDG_STATE_HOME="+t.TempDir())
 		out, err := cmd.CombinedOutput()

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
 
@@ -23,9 +24,7 @@ import (
 func TestServeRefusesOtherMachines(t *testing.T) {
 	runs := t.TempDir()
 	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("0123456789abcdef0123\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(token, []byte("0123456789abcdef0123\n"), 0o600))
 	for _, c := range []struct {
 		args []string
 		want string
@@ -52,16 +51,11 @@ func TestServeWithTLS(t *testing.T) {
 	known := httptest.NewTLSServer(nil) // has a certificate of 127.0.0.1, and a client that trusts it
 	known.Close()
 	pair := known.TLS.Certificates[0]
-	private, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	private := must.Get(x509.MarshalPKCS8PrivateKey(pair.PrivateKey))(t)
 	const secret = "0123456789abcdef0123"
 	cert, key, token := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"), filepath.Join(dir, "token")
-	if err := errors.Join(os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}), 0o600),
-		os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600), os.WriteFile(token, []byte(secret+"\n"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}), 0o600),
+		os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600), os.WriteFile(token, []byte(secret+"\n"), 0o600)))
 	t.Setenv("XDG_CACHE_HOME", dir)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -88,16 +82,10 @@ func TestServeWithTLS(t *testing.T) {
 		{"https", "other.example:" + m[1], secret, http.StatusMisdirectedRequest},
 		{"http", "127.0.0.1:" + m[1], secret, http.StatusBadRequest},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.scheme+"://127.0.0.1:"+m[1]+"/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, c.scheme+"://127.0.0.1:"+m[1]+"/", nil))(t)
 		r.Host = c.host
 		r.Header.Set("Authorization", "Bearer "+c.token)
-		answer, err := known.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must.Get(known.Client().Do(r))(t)
 		_ = answer.Body.Close()
 		if answer.StatusCode != c.want {
 			t.Errorf("%+v: %d", c, answer.StatusCode)

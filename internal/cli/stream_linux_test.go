@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -22,12 +23,8 @@ func reader(t *testing.T, cmd *exec.Cmd, streams ...*io.Writer) *os.File {
 	for _, s := range streams {
 		*s = in
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if err := in.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
+	must.OK(t, in.Close())
 	return out
 }
 
@@ -40,9 +37,7 @@ func TestOutputWithoutReader(t *testing.T) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out := reader(t, cmd, &cmd.Stdout)
-	if err := out.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, out.Close())
 	_ = cmd.Wait()
 	if cmd.ProcessState.ExitCode() != console.NoReader || stderr.Len() > 0 {
 		t.Errorf("%v, %q", cmd.ProcessState, stderr.String())
@@ -57,9 +52,7 @@ func TestRunWithoutReader(t *testing.T) {
 	t.Parallel()
 	bin, dir := programs(t), t.TempDir()
 	file, run := filepath.Join(dir, "hung-up.yaml"), filepath.Join(dir, "run")
-	if err := os.WriteFile(file, []byte(hungUp), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(hungUp), 0o600))
 	cmd := exec.Command(filepath.Join(bin, "tare"), "run", file, "--plain", "--out", run)
 	out := reader(t, cmd, &cmd.Stdout, &cmd.Stderr)
 	var text []byte
@@ -69,9 +62,7 @@ func TestRunWithoutReader(t *testing.T) {
 			t.Fatalf("%v after %q", err, text)
 		}
 	}
-	if err := out.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, out.Close())
 	_ = cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != console.NoReader {
 		t.Errorf("%v, want exit code %d", cmd.ProcessState, console.NoReader)
@@ -79,10 +70,7 @@ func TestRunWithoutReader(t *testing.T) {
 	if left := processesWith(t, dir); len(left) > 0 {
 		t.Errorf("left running: %q", left)
 	}
-	d, err := result.Open(run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(result.Open(run))(t)
 	if records, err := d.Records(); err != nil || len(records) == 0 || len(records) == 20 {
 		t.Errorf("%d records, %v", len(records), err)
 	}

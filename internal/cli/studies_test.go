@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -60,10 +61,7 @@ func runStudy(t *testing.T, bin, file string, cut ...string) {
 	if out, err := cmd.CombinedOutput(); err != nil && cmd.ProcessState.ExitCode() != console.Incomplete {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	d, err := result.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(result.Open(dir))(t)
 	defer d.Close()
 	records, err := d.Records()
 	if err != nil || len(records) != len(d.Plan().Trials) {
@@ -85,10 +83,7 @@ func runStudy(t *testing.T, bin, file string, cut ...string) {
 // workers, on a cluster. Each mesh is installed once a block, and the plan's time includes it.
 func TestGreatSidecarDebateWhole(t *testing.T) {
 	c := testLine(t, nil)
-	s, err := c.Read(t.Context(), "../../examples/great-sidecar-debate.yaml", ExperimentOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(c.Read(t.Context(), "../../examples/great-sidecar-debate.yaml", ExperimentOptions{}))(t)
 	x, levels := s.Experiment, map[string]bool{}
 	for _, treatment := range s.Plan.Treatments {
 		l := treatment.Levels
@@ -123,10 +118,7 @@ func TestGreatSidecarDebateWhole(t *testing.T) {
 
 // Every example named on the page exists, and every study is on the page.
 func TestStudiesPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/how-to/published-studies.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../docs/how-to/published-studies.md"))(t)
 	named := regexp.MustCompile(`examples/([a-z0-9-]+\.yaml)|^## ([a-z0-9-]+\.yaml)`).FindAllStringSubmatch(string(page), -1)
 	if len(named) < 4 {
 		t.Errorf("%d examples are named", len(named))

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
 )
@@ -15,41 +16,24 @@ import (
 // timedRun writes a run of the quickstart whose trials took a given time each, one after another with a pause.
 func timedRun(t *testing.T, dir string, each, pause time.Duration, set ...string) {
 	t.Helper()
-	s, err := testLine(t, nil).Read(t.Context(), "../../examples/quickstart.yaml", setting(append([]string{"blocks=2", "order=random"}, set...)...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := s.Experiment.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(testLine(t, nil).Read(t.Context(), "../../examples/quickstart.yaml", setting(append([]string{"blocks=2", "order=random"}, set...)...)))(t)
+	text := must.Get(s.Experiment.YAML())(t)
 	env := meter.Host()
 	env.Platform = s.Experiment.Platform.Kind
-	d, err := result.Create(dir, text, s.Plan, env)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(result.Create(dir, text, s.Plan, env))(t)
 	defer d.Close()
 	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	for _, trial := range s.Plan.Trials {
-		td, err := d.Trial(trial)
-		if err != nil {
-			t.Fatal(err)
-		}
+		td := must.Get(d.Trial(trial))(t)
 		r := result.Record{Schema: result.Schema, ID: trial.ID, Ordinal: trial.Ordinal, Block: trial.Block, Treatment: trial.Treatment, Valid: true, Started: at, Ended: at.Add(each)}
-		if err := errors.Join(td.Finish(r), td.Seal()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(td.Finish(r), td.Seal()))
 		at = r.Ended.Add(pause)
 	}
 }
 
 // The plan's times come from trials of earlier runs. Pauses between trials count, an interruption does not.
 func TestPlanLearnsTimes(t *testing.T) {
-	file, err := filepath.Abs("../../examples/quickstart.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(filepath.Abs("../../examples/quickstart.yaml"))(t)
 	root := t.TempDir()
 	runs := filepath.Join(root, "runs")
 	timedRun(t, filepath.Join(runs, "a"), 20*time.Second, 4*time.Second)
@@ -70,15 +54,9 @@ func TestPlanLearnsTimes(t *testing.T) {
 			t.Errorf("%s: %v, no %q in\n%.400s", set, err, want, got)
 		}
 	}
-	s, err := testLine(t, nil).Read(t.Context(), file, setting("blocks=2", "order=random"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(testLine(t, nil).Read(t.Context(), file, setting("blocks=2", "order=random")))(t)
 	before := s.Plan.Expected
-	measured, err := testLine(t, nil).Read(t.Context(), file, setting("blocks=2", "order=random", "phases.measure=1m"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	measured := must.Get(testLine(t, nil).Read(t.Context(), file, setting("blocks=2", "order=random", "phases.measure=1m")))(t)
 	s.ReadTrialTimes("runs")
 	measured.ReadTrialTimes("runs")
 	if a, b := s.Times.All-before, measured.Times.All-measured.Plan.Expected; a != b {
@@ -94,9 +72,7 @@ func TestPlanOfRecordedNamespace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), result.ExperimentFile)
 	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: shop}\nplatform: {kind: kubernetes}\napplication: {namespace: shop, entry: web}\n" +
 		"factors: {mesh: [none, istio]}\nblocks: 3\nseed: 1\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	t.Setenv("TARE_KUBE", "/nonexistent")
 	if p, err := planOf()(file); err != nil || len(p.Treatments) == 0 {
 		t.Errorf("%+v, %v", p, err)

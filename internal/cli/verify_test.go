@@ -17,6 +17,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/clitest"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/result"
@@ -36,21 +37,12 @@ blocks: 1
 // change replaces text in a JSON file of a results directory by what with makes of the decoded value.
 func change(t *testing.T, path string, with func(map[string]any)) {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(path))(t)
 	var v map[string]any
-	if err := json.Unmarshal(b, &v); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(b, &v))
 	with(v)
-	if b, err = json.Marshal(v); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	b = must.Get(json.Marshal(v))(t)
+	must.OK(t, os.WriteFile(path, b, 0o600))
 }
 
 // half halves a number within an object.
@@ -81,10 +73,7 @@ func slower(t *testing.T, _, trial string) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	w, err := hdrlog.NewWriter(&out, time.Unix(0, 0), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(hdrlog.NewWriter(&out, time.Unix(0, 0), ""))(t)
 	err = hdrlog.ReadIntervals(bytes.NewReader(b), func(from, to time.Duration, tag string, h *hdrhistogram.PackedHistogram) error {
 		moved := hdrhistogram.NewPacked(h.LowestTrackableValue(), h.HighestTrackableValue(), int(h.SignificantFigures()))
 		for _, bar := range hdrlog.Dense(h).Distribution() {
@@ -94,9 +83,7 @@ func slower(t *testing.T, _, trial string) {
 		}
 		return w.Interval(from, to, tag, moved)
 	})
-	if err := errors.Join(err, w.Flush(), os.WriteFile(path, out.Bytes(), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err, w.Flush(), os.WriteFile(path, out.Bytes(), 0o600)))
 }
 
 // reseal computes the digests of a trial again, as a person who knows the format can.
@@ -106,10 +93,7 @@ func reseal(t *testing.T, dir, trial string) {
 		change(t, manifest, func(v map[string]any) {
 			for _, file := range v["files"].([]any) {
 				entry := file.(map[string]any)
-				f, err := result.Digest(filepath.Dir(manifest), entry["name"].(string))
-				if err != nil {
-					t.Fatal(err)
-				}
+				f := must.Get(result.Digest(filepath.Dir(manifest), entry["name"].(string)))(t)
 				entry["bytes"], entry["sha256"] = f.Bytes, f.SHA256
 			}
 		})
@@ -146,10 +130,7 @@ func TestFiguresRefuteOneAnother(t *testing.T) {
 		{"earlier readings", func(v map[string]any) {
 			for _, task := range v["tasks"].([]any) {
 				start := task.(map[string]any)["start"].(map[string]any)
-				at, err := time.Parse(time.RFC3339Nano, start["at"].(string))
-				if err != nil {
-					t.Fatal(err)
-				}
+				at := must.Get(time.Parse(time.RFC3339Nano, start["at"].(string)))(t)
 				start["at"] = at.Add(-900 * time.Millisecond)
 			}
 		}, "slices.csv +task .* was read 900ms before the first reading of the slices"},
@@ -157,9 +138,7 @@ func TestFiguresRefuteOneAnother(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
-			if err := os.CopyFS(dir, os.DirFS(whole)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.CopyFS(dir, os.DirFS(whole)))
 			trial := filepath.Join(dir, "trials", "001-envoy-b1")
 			if c.change == nil {
 				slower(t, dir, trial)
@@ -187,9 +166,7 @@ func TestVerifyRun(t *testing.T) {
 	t.Parallel()
 	bin, dir := programs(t), t.TempDir()
 	file, whole := filepath.Join(dir, "measured-once.yaml"), filepath.Join(dir, "run")
-	if err := os.WriteFile(file, []byte(measuredOnce), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(measuredOnce), 0o600))
 	tare := func(args ...string) (string, int) {
 		t.Helper()
 		cmd := exec.Command(filepath.Join(bin, "tare"), args...)
@@ -255,39 +232,24 @@ func TestVerifyRun(t *testing.T) {
 		}, "it is not the plan of experiment.yaml: seed"},
 		{"another experiment", func(t *testing.T, dir, _ string) {
 			path := filepath.Join(dir, "experiment.yaml")
-			b, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, bytes.Replace(b, []byte("measured-once"), []byte("measured-twice"), 1), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			b := must.Get(os.ReadFile(path))(t)
+			must.OK(t, os.WriteFile(path, bytes.Replace(b, []byte("measured-once"), []byte("measured-twice"), 1), 0o600))
 		}, "experiment.yaml it was changed after the run began"},
 		{"a lost log", func(t *testing.T, _, trial string) {
-			if err := os.Remove(filepath.Join(trial, "provenance", "commands.sh")); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Remove(filepath.Join(trial, "provenance", "commands.sh")))
 		}, "provenance/commands.sh it is missing"},
 		{"a torn record", func(t *testing.T, _, trial string) {
-			if err := os.Truncate(filepath.Join(trial, "record.json"), 300); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Truncate(filepath.Join(trial, "record.json"), 300))
 		}, "unexpected end of JSON input"},
 		{"a device in place of a record", func(t *testing.T, _, trial string) {
 			path := filepath.Join(trial, "record.json")
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Symlink("/dev/zero", path); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Remove(path))
+			must.OK(t, os.Symlink("/dev/zero", path))
 		}, "not a regular file but a device"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			copied := filepath.Join(t.TempDir(), "run")
-			if err := os.CopyFS(copied, os.DirFS(whole)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.CopyFS(copied, os.DirFS(whole)))
 			trials, err := filepath.Glob(filepath.Join(copied, trial+"*"))
 			if err != nil || len(trials) != 1 {
 				t.Fatalf("%v, %v", trials, err)

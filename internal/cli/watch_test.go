@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
 
@@ -15,9 +16,7 @@ func TestWatchReplays(t *testing.T) {
 	s := answertest.Quickstart()
 	s.Blocks, s.Warmup, s.Measure, s.Rate = 2, 1, 1, 50
 	dir := filepath.Join(t.TempDir(), "run")
-	if err := s.Write(t, dir).Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Write(t, dir).Close())
 	watch := func(args ...string) (int, string) {
 		var out, stderr bytes.Buffer
 		code := New(console.Console{Out: &out, Err: &stderr}, nil).Run(t.Context(), append([]string{"watch"}, args...))

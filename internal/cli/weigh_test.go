@@ -9,15 +9,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
 
 // A results directory in use is refused before the experiment file beside it is replaced.
 func TestWeighKeepsAnEarlierFile(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "earlier")
-	if err := errors.Join(os.Mkdir(out, 0o750), os.WriteFile(filepath.Join(out, "plan.json"), nil, 0o600), os.WriteFile(out+".yaml", []byte("earlier"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Mkdir(out, 0o750), os.WriteFile(filepath.Join(out, "plan.json"), nil, 0o600), os.WriteFile(out+".yaml", []byte("earlier"), 0o600)))
 	_, err := call(t, newWeighCommand, "--out", out, "--rate", "50", "--", "true")
 	kept, _ := os.ReadFile(out + ".yaml")
 	if err == nil || !strings.Contains(err.Error(), "not empty") || string(kept) != "earlier" {
@@ -38,9 +37,7 @@ func TestWeighTimeInSeconds(t *testing.T) {
 	cmd := newWeighCommand(New(console.Console{Out: io.Discard, Err: io.Discard}, nil))
 	for text, want := range map[string]string{"": "1m0s", "10": "10s", "2m": "2m0s"} {
 		if text != "" {
-			if err := cmd.Flags().Set("time", text); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, cmd.Flags().Set("time", text))
 		} else if got := cmd.Flag("time").DefValue; got != want {
 			t.Errorf("default %s, want %s", got, want)
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/result"
@@ -21,10 +22,7 @@ func TestDecisionErrors(t *testing.T) {
 		t.Attr("short", "500 rounds")
 		rounds = 500
 	}
-	gate, err := ParseGate("cpu_us_per_request/data < +2%")
-	if err != nil {
-		t.Fatal(err)
-	}
+	gate := must.Get(ParseGate("cpu_us_per_request/data < +2%"))(t)
 	for _, c := range []struct {
 		name            string
 		change, detect  float64 // true change; share
@@ -73,10 +71,7 @@ func TestDecisionErrors(t *testing.T) {
 
 // A gate on a decrease is the mirror of one on an increase.
 func TestDecisionOfALowerBound(t *testing.T) {
-	gate, err := ParseGate("rate > -1%")
-	if err != nil {
-		t.Fatal(err)
-	}
+	gate := must.Get(ParseGate("rate > -1%"))(t)
 	w := gateTest{gate: gate, looks: 10, tests: 1}
 	a, b := []float64{100, 100, 100, 100, 100, 100}, []float64{90, 91, 89.5, 90.2, 90.7, 90.1}
 	if d, _ := w.decide(b, a); d.Outcome != Breached {
@@ -137,10 +132,7 @@ func TestDecisionsUnderDoubt(t *testing.T) {
 				}
 				a.Records = make([]result.Record, len(a.Trials))
 				a.Plan.Blocks, a.estimator.blocks, a.lastLook = block, block, blocks
-				ds, err := a.Decisions()
-				if err != nil {
-					t.Fatal(err)
-				}
+				ds := must.Get(a.Decisions())(t)
 				outcome = ds[0].Outcome
 				if (ds[0].Doubts != nil) != (ds[0].Doubted != "") || ds[0].Doubts != nil && outcome != Undecided {
 					t.Fatalf("%+v", ds[0])
@@ -203,10 +195,7 @@ func TestDecisionsWithoutFailures(t *testing.T) {
 				a.Records = append(a.Records, result.Record{ID: trial, Treatment: id, Block: block, Load: &result.Load{Classes: classes}})
 			}
 		}
-		ds, err := a.Decisions()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ds := must.Get(a.Decisions())(t)
 		d := ds[0]
 		if d.Outcome != c.want {
 			t.Errorf("%s with %d requests, %d lost: %+v", c.gate, c.requests, c.lost, d)

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/stats"
@@ -114,10 +115,7 @@ func TestGateOutcome(t *testing.T) {
 		{"rate < +1%", Comparison{Ratio: bare, Difference: &stats.Interval{Estimate: 0}}, CannotTell},                 // ratio without interval
 		{"rate < +1%", Comparison{Ratio: bare, Difference: &stats.Interval{Estimate: 0}, Warnings: equal}, Holds},     // and exact
 	} {
-		g, err := ParseGate(c.gate)
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := must.Get(ParseGate(c.gate))(t)
 		if c.c.Runs == nil {
 			c.c.Runs = &Runs{}
 		}

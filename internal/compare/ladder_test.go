@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
 )
@@ -133,10 +134,7 @@ func TestLadderCoversTheTruth(t *testing.T) {
 func TestLadderWithoutAStep(t *testing.T) {
 	a, by := climbed(rand.New(rand.NewPCG(2, 1)), 6, 0) // one of the 95 % of seeds
 	delete(by, "s3")
-	ladders, err := a.ladders(by)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ladders := must.Get(a.ladders(by))(t)
 	m := ladders[0].Metrics[0]
 	if m.Increments[2].Difference != nil || m.Increments[3].Difference != nil || m.Increments[2].Verdict != Insufficient {
 		t.Errorf("%+v", m.Increments)
@@ -154,10 +152,7 @@ func TestLadderStepWithoutSpread(t *testing.T) {
 			trials[i].Metrics[simulated] = map[string]float64{"s0": 1, "s1": 3, "s2": 3, "s3": 4, "s4": 2, "s5": 2}[s]
 		}
 	}
-	ladders, err := a.ladders(by)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ladders := must.Get(a.ladders(by))(t)
 	m := ladders[0].Metrics[0]
 	for i, want := range []Verdict{Higher, NotShown, Higher, Lower, NotShown} {
 		if got := m.Increments[i]; got.Verdict != want || got.Difference.Known() {

@@ -5,15 +5,13 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
 func TestApplicationsInheritAndOverride(t *testing.T) {
 	e := parsed(t, "testdata/good/applications.yaml")
-	top, err := e.TopologyOf(experiment.Levels{Application: "new"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	top := must.Get(e.TopologyOf(experiment.Levels{Application: "new"}))(t)
 	own := top.Services[0].Own
 	want := map[string]string{"A": "1", "B": "3", "NODE_OPTIONS": "--require ./otel.js", "ENDPOINT": "${collector.url}"}
 	if !slices.Equal(own.Command, []string{"node", "new.js"}) || own.Dir != "/srv" || !reflect.DeepEqual(own.Env, want) || !slices.Equal(own.Prefix, []string{"nice"}) {
@@ -55,10 +53,7 @@ func TestBaselineOfApplications(t *testing.T) {
 func TestEarlierNameOfApplication(t *testing.T) {
 	for _, set := range []string{"factors.topology=[faces]", "factors.application=[faces]", "factors.topology[0]=faces"} {
 		for _, name := range []string{"topology", "application"} {
-			e, err := experiment.Parse("x.yaml", []byte(header+"factors: {mesh: [none], "+name+": [echo]}\n"), withMeshes(), set)
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := must.Get(experiment.Parse("x.yaml", []byte(header+"factors: {mesh: [none], "+name+": [echo]}\n"), withMeshes(), set))(t)
 			if got := experiment.LevelsOf[string](e.Factors, "application"); !slices.Equal(got, []string{"faces"}) {
 				t.Errorf("--set %s of factors.%s: %q", set, name, got)
 			}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
@@ -32,10 +33,7 @@ func TestBlocksForms(t *testing.T) {
 			t.Errorf("%s: %+v", text, *u)
 		}
 		sameAfterRendering(t, e)
-		rendered, err := e.YAML()
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendered := must.Get(e.YAML())(t)
 		if err := against(t, compiled(t), rendered); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/tools/txtar"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
@@ -32,10 +33,7 @@ type brokenFile struct {
 
 func broken(t testing.TB) []brokenFile {
 	t.Helper()
-	a, err := txtar.ParseFile(brokenFiles)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(txtar.ParseFile(brokenFiles))(t)
 	if len(a.Files)%2 != 0 {
 		t.Fatalf("%s: %d parts, expected pairs", brokenFiles, len(a.Files))
 	}
@@ -92,10 +90,7 @@ func TestBroken(t *testing.T) {
 
 func write(t *testing.T, files []brokenFile) {
 	t.Helper()
-	old, err := txtar.ParseFile(brokenFiles)
-	if err != nil {
-		t.Fatal(err)
-	}
+	old := must.Get(txtar.ParseFile(brokenFiles))(t)
 	s := compiled(t)
 	a := txtar.Archive{Comment: old.Comment}
 	for _, b := range files {
@@ -110,9 +105,7 @@ func write(t *testing.T, files []brokenFile) {
 		}
 		a.Files = append(a.Files, txtar.File{Name: b.name + ".yaml", Data: b.data}, txtar.File{Name: b.name + ".want", Data: []byte(want)})
 	}
-	if err := os.WriteFile(brokenFiles, txtar.Format(&a), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(brokenFiles, txtar.Format(&a), 0o644))
 }
 
 const header = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: t}\n"
@@ -155,9 +148,7 @@ func TestLargeFileIsNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := f.Truncate(1 << 40); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.Truncate(1<<40))
 	_, err = experiment.ReadRecord(path)
 	if want := path + ":1:1: the file is larger than 1048576 bytes"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
@@ -179,10 +170,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(b.data)
 	}
 	for _, name := range []string{"testdata/good/full.yaml", "../../examples/quickstart.yaml"} {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(name))(f)
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

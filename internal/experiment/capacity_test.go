@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
@@ -13,18 +14,12 @@ const searchText = header + "factors:\n  mesh: [none, envoy]\n  rate:\n    - 100
 
 // A search is a level like any other: it has defaults, and is read again as written.
 func TestSearchOfRate(t *testing.T) {
-	e, err := experiment.Parse("x.yaml", []byte(searchText), known)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(experiment.Parse("x.yaml", []byte(searchText), known))(t)
 	search := experiment.Capacity{Objective: "p99 < 50ms, errors < 0.1%", Share: 0.6, Probes: 12, Length: experiment.Duration(2 * time.Second)}
 	if want := []experiment.RateLevel{{Rate: 100}, {Capacity: search}}; !reflect.DeepEqual(e.Factors["rate"], want) {
 		t.Fatalf("%+v, want %+v", e.Factors["rate"], want)
 	}
-	rendered, err := e.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendered := must.Get(e.YAML())(t)
 	again, err := experiment.Parse("again.yaml", rendered, known)
 	if err != nil || !reflect.DeepEqual(e, again) {
 		t.Errorf("%v: %+v\n%s", err, again, rendered)

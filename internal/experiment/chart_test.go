@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
@@ -29,10 +30,7 @@ func TestChartOfAnApplication(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		rendered, err := e.YAML()
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendered := must.Get(e.YAML())(t)
 		again, err := experiment.Parse("/elsewhere/y.yaml", rendered, onCluster)
 		if err != nil || *again.Application.Chart != *e.Application.Chart {
 			t.Errorf("%v, %v", again, err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
@@ -26,10 +27,7 @@ func hasNonStringKeys(v any) bool {
 
 func sameAfterRendering(t *testing.T, e *experiment.Experiment) {
 	t.Helper()
-	rendered, err := e.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendered := must.Get(e.YAML())(t)
 	again, err := experiment.Parse("rendered.yaml", rendered, shipped())
 	if err != nil {
 		t.Fatalf("rendered as\n%s\nis refused: %v", rendered, err)
@@ -42,14 +40,8 @@ func sameAfterRendering(t *testing.T, e *experiment.Experiment) {
 // parsed returns the experiment of a file that names no other.
 func parsed(t *testing.T, file string) *experiment.Experiment {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := experiment.Parse(file, data, shipped())
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(file))(t)
+	e := must.Get(experiment.Parse(file, data, shipped()))(t)
 	return e
 }
 
@@ -60,10 +52,7 @@ func TestRenderedReadsBackTheSame(t *testing.T) {
 }
 
 func TestDefaults(t *testing.T) {
-	e, err := experiment.Parse("x.yaml", []byte(header+"factors: {mesh: [none, envoy]}\n"), known)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(experiment.Parse("x.yaml", []byte(header+"factors: {mesh: [none, envoy]}\n"), known))(t)
 	want := &experiment.Experiment{
 		APIVersion: experiment.APIVersion, Kind: experiment.Kind,
 		Metadata:    experiment.Metadata{Name: "t"},
@@ -84,10 +73,7 @@ func TestDefaults(t *testing.T) {
 
 // An explicit zero is not a default.
 func TestZeroIsAValue(t *testing.T) {
-	e, err := experiment.Parse("x.yaml", []byte(header+"factors: {mesh: [none, envoy]}\nseed: 0\nphases: {warmup: 0s}\nvalidity: {errorRatio: 0}\n"), known)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(experiment.Parse("x.yaml", []byte(header+"factors: {mesh: [none, envoy]}\nseed: 0\nphases: {warmup: 0s}\nvalidity: {errorRatio: 0}\n"), known))(t)
 	if e.Seed != 0 || e.Phases.Warmup != 0 || e.Validity.ErrorRatio != 0 {
 		t.Errorf("seed %d, warm-up %v, error ratio %v, want 0", e.Seed, e.Phases.Warmup, e.Validity.ErrorRatio)
 	}
@@ -95,11 +81,8 @@ func TestZeroIsAValue(t *testing.T) {
 
 func TestOverrides(t *testing.T) {
 	data := []byte(header + "factors:\n  mesh: [none, envoy]\n  rate: [100, 200]\n")
-	e, err := experiment.Parse("x.yaml", data, known,
-		"factors.rate=[300, max]", "factors.rate[0]=400", "blocks=2", "phases.measure=2s", "platform.cpus.load=1", "metadata.description=a = b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(experiment.Parse("x.yaml", data, known,
+		"factors.rate=[300, max]", "factors.rate[0]=400", "blocks=2", "phases.measure=2s", "platform.cpus.load=1", "metadata.description=a = b"))(t)
 	if want := []experiment.RateLevel{{Rate: 400}, {Rate: experiment.Max}}; !reflect.DeepEqual(e.Factors["rate"], want) {
 		t.Errorf("rate %v, want %v", e.Factors["rate"], want)
 	}
@@ -167,13 +150,8 @@ func TestUnitsReadBack(t *testing.T) {
 func TestRecordedFilesOfEarlierVersions(t *testing.T) {
 	const text = "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: earlier}\nfactors: {mesh: [none, envoy]}\norder: turns\n"
 	path := filepath.Join(t.TempDir(), "experiment.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	e, err := experiment.ReadRecord(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(text), 0o600))
+	e := must.Get(experiment.ReadRecord(path))(t)
 	if e.APIVersion != experiment.APIVersion || e.Order != experiment.OrderByMesh {
 		t.Errorf("version %s, order %s", e.APIVersion, e.Order)
 	}

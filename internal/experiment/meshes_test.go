@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -35,20 +36,14 @@ meshes:
     values: {istiod: {global: {proxy: {image: "localhost/istio-proxyv2:1"}}}}
   linkerd: {withCLI: true, arguments: [--set, proxy.cores=2]}
 `
-	e, err := experiment.Parse("x.yaml", []byte(text), withMeshes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(experiment.Parse("x.yaml", []byte(text), withMeshes()))(t)
 	s := e.Meshes["istio"].Settings()
 	if s.Values["istiod"]["global"] == nil || !e.Meshes["linkerd"].WithCLI {
 		t.Errorf("got %+v", e.Meshes)
 	} else if d := difftest.Of("s.Version", s.Version, "1.31.0", "s.Profile", s.Profile, "ha", `s.Options["envoy"]`, s.Options["envoy"], "stock"); d != "" {
 		t.Errorf("%s: got %+v", d, e.Meshes)
 	}
-	rendered, err := e.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendered := must.Get(e.YAML())(t)
 	if _, err := experiment.Parse("rendered.yaml", rendered, withMeshes()); err != nil {
 		t.Errorf("rendered as\n%s\nis refused: %v", rendered, err)
 	}

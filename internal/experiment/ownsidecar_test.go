@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
@@ -17,18 +18,12 @@ meshes:
   my-proxy: {sidecar: {command: [./my-proxy, --listen, "${listen}", --to, "${upstream}"], ready: /healthz}, environment: {A: "1"}}
   my-proxy-2: {from: my-proxy, arguments: [--threads=2]}
 `)
-	rendered, err := e.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendered := must.Get(e.YAML())(t)
 	again, err := experiment.Parse("/elsewhere/y.yaml", rendered, withMeshes())
 	if err != nil || !reflect.DeepEqual(again.Meshes, e.Meshes) {
 		t.Errorf("rendered as\n%s\nit is read as %+v, %v", rendered, again, err)
 	}
-	d, err := e.Definition("my-proxy-2", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(e.Definition("my-proxy-2", nil))(t)
 	s := d.Local.Sidecar
 	if want := []string{"--listen", "{{.Listen}}", "--to", "{{.Upstream}}", "--threads=2"}; !slices.Equal(s.Args, want) {
 		t.Errorf("arguments %q, want %q", s.Args, want)

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 const (
@@ -17,10 +19,7 @@ const (
 
 // The page lists every field with the words and the default of the schema.
 func TestFieldsPage(t *testing.T) {
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(page))(t)
 	head, rest, ok := strings.Cut(string(text), pageBegin)
 	if !ok {
 		t.Fatalf("%s has no line that ends in %q", page, pageBegin)
@@ -36,9 +35,7 @@ func TestFieldsPage(t *testing.T) {
 	if flag.Lookup("update").Value.String() != "true" { // the other test package of this directory has the flag
 		t.Fatalf("%s differs from the schema: go test ./internal/experiment -run TestFieldsPage -update", page)
 	}
-	if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(page, []byte(want), 0o644))
 }
 
 // onPage replaces texts that another page holds.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
@@ -32,10 +33,7 @@ func decodeRecorded(rate, more string) (*experiment.Experiment, error) {
 // A recording of 1.2 s with four requests repeats every 1.6 s, a mean gap after its last request. The measure phase
 // begins with its first request, in each trial.
 func TestRecordingRepeats(t *testing.T) {
-	e, err := decodeRecorded("", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(decodeRecorded("", ""))(t)
 	sameAfterRendering(t, e)
 	if got := experiment.LevelsOf[experiment.RateLevel](e.Factors, "rate"); len(got) != 1 || got[0].Rate != 2.5 { // 10 requests in 4 s
 		t.Errorf("rate %v", got)
@@ -53,10 +51,7 @@ func TestRecordingRepeats(t *testing.T) {
 
 // A rate applies to the measure phase: the recording is replayed faster or slower.
 func TestRecordingAtARate(t *testing.T) {
-	e, err := decodeRecorded(", rate: [0.5, 2, 100, 997]", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(decodeRecorded(", rate: [0.5, 2, 100, 997]", ""))(t)
 	sameAfterRendering(t, e)
 	for _, level := range experiment.LevelsOf[experiment.RateLevel](e.Factors, "rate") {
 		at, requests := e.Load.Recording().Schedule(float64(level.Rate), time.Second, 4*time.Second, 0)
@@ -146,9 +141,7 @@ func TestEqualInstantsAreSpread(t *testing.T) {
 		{"0.5 2 2.5", "0 1.5 2"},
 	} {
 		var at experiment.Instants
-		if err := at.UnmarshalScalar(test.instants); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, at.UnmarshalScalar(test.instants))
 		l := experiment.Load{Requests: []experiment.Request{{Path: "/a", At: at[:1]}, {Path: "/b", At: at[1:]}}}
 		if got, err := experiment.Instants(l.Recording().At).MarshalText(); err != nil || string(got) != test.want {
 			t.Errorf("%s: %s, %v, want %s", test.instants, got, err, test.want)
@@ -163,10 +156,7 @@ func TestRecordedRateOfLongPhases(t *testing.T) {
 		want              int
 	}{{"0 20000", "20000s", 1}, {"0 20", "3s", 1}, {"0 200", "49s", 1}, {"0 1 2.5", "86399s", 69120}} {
 		text := strings.NewReplacer("%RATE", "", "%MORE", "", "measure: 4s", "measure: "+test.measure, "at: 0 1 1.2", "at: "+test.instants, "    - {path: /b, at: 0.5}\n", "").Replace(recordedFile)
-		e, err := experiment.Parse("x.yaml", []byte(text), shipped())
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(experiment.Parse("x.yaml", []byte(text), shipped()))(t)
 		rate := experiment.LevelsOf[experiment.RateLevel](e.Factors, "rate")[0].Rate
 		at, _ := e.Load.Recording().Schedule(float64(rate), 0, time.Duration(e.Phases.Measure), 0)
 		if len(at) != test.want {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
@@ -44,9 +45,7 @@ func TestWithSecrets(t *testing.T) {
 	t.Setenv("TARE_TEST_TOKEN", "s3cret")
 	t.Setenv("TARE_TEST_LINES", "a\r\nX-Other: b")
 	path := filepath.Join(dir, "key")
-	if err := os.WriteFile(path, []byte("k3y\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte("k3y\n"), 0o600))
 	got, err := experiment.WithSecrets("Bearer ${env:TARE_TEST_TOKEN}, ${file:"+path+"}", false)
 	if err != nil || got != "Bearer s3cret, k3y" {
 		t.Errorf("%q, %v", got, err)
@@ -67,17 +66,11 @@ func TestStreamsOfRequests(t *testing.T) {
 	k := known
 	k.Protocols = app.Protocols()
 	text := header + "factors: {mesh: [none], protocol: [grpc]}\nload:\n  requests:\n    - {grpc: a.B/C, stream: both, messages: ['base64:Cv8=', x]}\n"
-	e, err := experiment.Parse("x.yaml", []byte(text), k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(experiment.Parse("x.yaml", []byte(text), k))(t)
 	if r := e.Load.Requests[0]; len(r.Messages) != 2 || string(r.Messages[0]) != "\n\xff" {
 		t.Errorf("%+v", r)
 	}
-	rendered, err := e.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendered := must.Get(e.YAML())(t)
 	if again, err := experiment.Parse("again.yaml", rendered, k); err != nil || !reflect.DeepEqual(e, again) {
 		t.Errorf("%v\n%s", err, rendered)
 	}
@@ -101,15 +94,11 @@ func TestStreamsOfRequests(t *testing.T) {
 func TestRecordedExperimentOpensNoFile(t *testing.T) {
 	dir := t.TempDir()
 	results := filepath.Join(dir, "results")
-	if err := errors.Join(os.Mkdir(results, 0o700), os.WriteFile(filepath.Join(dir, "secret.yaml"), []byte("services: [{name: a}]\nentry: a\n"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Mkdir(results, 0o700), os.WriteFile(filepath.Join(dir, "secret.yaml"), []byte("services: [{name: a}]\nentry: a\n"), 0o600)))
 	for _, body := range []string{"load: {requests: [{path: /, bodyFile: ../secret.yaml}]}\n", "application: {topology: ../secret.yaml}\n", "load: {targets: ../secret.yaml}\n"} {
 		text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: theirs}\nblocks: 1\n" + body
 		path := filepath.Join(results, "experiment.yaml")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		_, err := experiment.ReadRecord(path)
 		if err == nil || !strings.Contains(err.Error(), "a recorded experiment has") {
 			t.Errorf("%s: %v", body, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
@@ -32,22 +33,11 @@ func shipped() experiment.Names {
 
 func compiled(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	text, err := experiment.Schema(known)
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(experiment.Schema(known))(t)
+	doc := must.Get(jsonschema.UnmarshalJSON(bytes.NewReader(text)))(t)
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource("experiment.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Compile("experiment.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.AddResource("experiment.json", doc))
+	s := must.Get(c.Compile("experiment.json"))(t)
 	return s
 }
 
@@ -68,17 +58,11 @@ func good(t *testing.T) []string {
 func TestSchemaAcceptsWhatLoads(t *testing.T) {
 	s := compiled(t)
 	for _, file := range good(t) {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(file))(t)
 		if err := against(t, s, data); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
-		rendered, err := parsed(t, file).YAML()
-		if err != nil {
-			t.Fatal(err)
-		}
+		rendered := must.Get(parsed(t, file).YAML())(t)
 		if err := against(t, s, rendered); err != nil {
 			t.Errorf("%s, rendered: %v", file, err)
 		}
@@ -102,30 +86,17 @@ func TestSchemaRefusesWhatItCan(t *testing.T) {
 func against(t *testing.T, s *jsonschema.Schema, data []byte) error {
 	t.Helper()
 	var v any
-	if err := yaml.Unmarshal(data, &v); err != nil {
-		t.Fatal(err)
-	}
-	asJSON, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(asJSON))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, yaml.Unmarshal(data, &v))
+	asJSON := must.Get(json.Marshal(v))(t)
+	doc := must.Get(jsonschema.UnmarshalJSON(bytes.NewReader(asJSON)))(t)
 	return s.Validate(doc)
 }
 
 // Every field has a description.
 func TestSchemaDescribesEveryField(t *testing.T) {
-	text, err := experiment.Schema(known)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(experiment.Schema(known))(t)
 	var root map[string]any
-	if err := json.Unmarshal(text, &root); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(text, &root))
 	fields := 0
 	var walk func(path []string, s map[string]any)
 	walk = func(path []string, s map[string]any) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
@@ -69,10 +70,7 @@ func TestDefaultSlices(t *testing.T) {
 			t.Errorf("%q: %+v, %v", body, e, err)
 			continue
 		}
-		text, err := e.YAML()
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(e.YAML())(t)
 		if again, err := experiment.Parse("x.yaml", text, experiment.Names{}); err != nil || again.Slices != want {
 			t.Errorf("%q, rendered and read again: %+v, %v", body, again, err)
 		}
@@ -94,10 +92,7 @@ func TestDefaultOrder(t *testing.T) {
 		"factors: {rate: [max]}": "rate: max has no schedule",
 		"factors: {rate: [100]}\nfaults: [{kind: kill, at: 1s, target: {service: echo}}]": "a fault would",
 	} {
-		f, err := experiment.Decode("x.yaml", []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: t}\n"+body+"\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(experiment.Decode("x.yaml", []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: t}\n"+body+"\n")))(t)
 		f.Complete()
 		if why := f.Experiment.NotInterleaved(); want == "" && why != "" || !strings.Contains(why, want) {
 			t.Errorf("%s: %q, want %q", body, why, want)

@@ -7,16 +7,14 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
 func variantsOf(t *testing.T, text string) *experiment.Experiment {
 	t.Helper()
-	e, err := experiment.Parse("/files/x.yaml", []byte(header+text), withMeshes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(experiment.Parse("/files/x.yaml", []byte(header+text), withMeshes()))(t)
 	return e
 }
 
@@ -26,18 +24,12 @@ meshes:
   envoy-log: {from: envoy, options: {accessLog: true}, concurrency: 2, arguments: [--x, "{{.Pod}}"], environment: {A: "1"}}
   envoy-new: {from: envoy-log, program: ./envoy, environment: {B: "2"}}
 `)
-	rendered, err := e.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendered := must.Get(e.YAML())(t)
 	again, err := experiment.Parse("/elsewhere/y.yaml", rendered, withMeshes())
 	if err != nil || !reflect.DeepEqual(again.Meshes, e.Meshes) {
 		t.Errorf("rendered as\n%s\nit is read as %+v, %v", rendered, again, err)
 	}
-	d, err := e.Definition("envoy-new", withMeshes().Definitions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(e.Definition("envoy-new", withMeshes().Definitions))(t)
 	s := d.Local.Sidecar
 	if d.Name != "envoy-new" || d.From != "envoy" || s.Path != "./envoy" || s.Concurrency != 2 || !reflect.DeepEqual(s.Environment, map[string]string{"A": "1", "B": "2"}) {
 		t.Errorf("got %s from %s: %+v", d.Name, d.From, s)
@@ -53,10 +45,7 @@ meshes:
 		t.Error("no access log")
 	}
 	// The definition itself is unchanged.
-	base, err := e.Definition("envoy", withMeshes().Definitions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	base := must.Get(e.Definition("envoy", withMeshes().Definitions))(t)
 	if _, config, err = base.Local.Sidecar.Render(mesh.SidecarContext{Pod: "echo-0", Inbound: &mesh.Inbound{}}); err != nil || strings.Contains(string(config), "FileAccessLog") || base.Local.Sidecar.Path != "" {
 		t.Errorf("envoy: %v, %+v", err, base.Local.Sidecar)
 	}

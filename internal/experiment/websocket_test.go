@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
@@ -13,17 +14,11 @@ func TestWebSocketOfExperiments(t *testing.T) {
 	k := known
 	k.Protocols = app.Protocols()
 	text := header + "factors: {mesh: [none], protocol: [http1, websocket]}\nload: {webSocket: {answer: message, messages: 5, message: 'base64:Cv8='}}\n"
-	e, err := experiment.Parse("x.yaml", []byte(text), k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(experiment.Parse("x.yaml", []byte(text), k))(t)
 	if w := e.Load.WebSocket; w != (experiment.WebSocket{Answer: "message", Messages: 5, Message: "\n\xff"}) {
 		t.Errorf("%+v", w)
 	}
-	rendered, err := e.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendered := must.Get(e.YAML())(t)
 	if again, err := experiment.Parse("again.yaml", rendered, k); err != nil || !reflect.DeepEqual(e, again) {
 		t.Errorf("%v\n%s", err, rendered)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -19,16 +20,11 @@ import (
 func failing(t *testing.T, failed ...int64) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "latency.hdr")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(path))(t)
 	defer f.Close()
 	log := hdrhistogram.NewHistogramLogWriter(f)
 	start := edge.Add(-5 * time.Second).UnixMilli()
-	if err := log.OutputStartTime(start); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, log.OutputStartTime(start))
 	for i, n := range failed {
 		for _, part := range []struct {
 			tag string
@@ -42,9 +38,7 @@ func failing(t *testing.T, failed ...int64) string {
 			h.SetTag(part.tag)
 			h.SetStartTimeMs(start + int64(5+i)*1000)
 			h.SetEndTimeMs(start + int64(6+i)*1000)
-			if err := log.OutputIntervalHistogram(h); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, log.OutputIntervalHistogram(h))
 		}
 	}
 	return path

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -17,10 +18,7 @@ func FuzzRecord(f *testing.F) {
 		Tasks: []result.TaskUsage{{Start: result.Reading{At: at, CPU: 1}, End: result.Reading{At: at.Add(time.Second), CPU: 100, RSS: 5}}},
 		Node:  &result.NodeUsage{Start: result.NodeReading{At: at}, End: result.NodeReading{At: at.Add(time.Second), Busy: 5}},
 	}} {
-		b, err := json.Marshal(r)
-		if err != nil {
-			f.Fatal(err)
-		}
+		b := must.Get(json.Marshal(r))(f)
 		f.Add(b)
 	}
 	f.Add([]byte(`{"sampled":{"source":"x","tasks":[{"id":"a","plane":"data"}],"rows":[{"at":"2026-03-01T12:00:00Z","cores":[1.5],"memory":[7]},{"at":"2026-03-01T12:00:30Z","cores":[null]}]}}`))

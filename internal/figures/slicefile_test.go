@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -25,9 +26,7 @@ func TestCostOfASlice(t *testing.T) {
 13,true,1.3,1.4,0,0,0,0,0,100000,0
 14,true,1.4,1.5,45,45,45,0,0,4500000,9000000
 `
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	f := &figures{values: map[string]float64{}}
 	idle, begin := int64(3e6), time.Now()
 	r := &result.Record{Load: &result.Load{Slices: &result.OwnSlices{Count: 3, LengthSeconds: 0.1}}, Tasks: []result.TaskUsage{{

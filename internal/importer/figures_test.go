@@ -14,15 +14,14 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // importFile imports a file with a content.
 func importFile(t *testing.T, generator, name, content string) *Trial {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(content), 0o600))
 	return &read(t, generator, path).Trials[0]
 }
 
@@ -30,10 +29,7 @@ func importFile(t *testing.T, generator, name, content string) *Trial {
 func read(t *testing.T, generator string, paths ...string) *Study {
 	t.Helper()
 	i := slices.IndexFunc(Generators(), func(s Source) bool { return s.Name == generator })
-	s, err := Generators()[i].Read(paths, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Generators()[i].Read(paths, Options{}))(t)
 	return s
 }
 
@@ -62,10 +58,7 @@ func line(tr *Trial) string {
 // A request without a response, or without a status, is never 2xx, and a complete output is never refused.
 func TestFiguresOfOutputs(t *testing.T) {
 	file := func(name string) string {
-		b, err := os.ReadFile(filepath.Join("testdata/figures", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(filepath.Join("testdata/figures", name)))(t)
 		if strings.HasSuffix(name, ".gz") {
 			unpacked, err := gzip.NewReader(bytes.NewReader(b))
 			if err == nil {

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // realOutputs is the directory of real generator outputs.
@@ -22,10 +24,7 @@ func importOne(t *testing.T, generator, file string) *Trial {
 	if i < 0 {
 		t.Fatalf("no source %s", generator)
 	}
-	s, err := Generators()[i].Read([]string{filepath.Join(realOutputs, file)}, Options{Mesh: "m"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Generators()[i].Read([]string{filepath.Join(realOutputs, file)}, Options{Mesh: "m"}))(t)
 	if e := s.Trials[0].Record.Error; e != "" {
 		t.Fatalf("%s: %s", file, e)
 	}
@@ -103,20 +102,11 @@ func TestFailuresOfRecords(t *testing.T) {
 
 // A histogram keeps the counts of its bins, and quantiles where they were printed.
 func TestBinsKeepCounts(t *testing.T) {
-	o, err := ParseOutput("wrk2", "x", []byte(wrk2Seed()), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := must.Get(ParseOutput("wrk2", "x", []byte(wrk2Seed()), true))(t)
 	c := hdrhistogram.NewPacked(lowestNS, 60e9, digits)
 	spread(c, o.bins)
-	log, err := intervalLog(1, c, []string{"response.2xx"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := hdrhistogram.NewHistogramLogReader(bytes.NewReader(log)).NextIntervalHistogram()
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(intervalLog(1, c, []string{"response.2xx"}))(t)
+	h := must.Get(hdrhistogram.NewHistogramLogReader(bytes.NewReader(log)).NextIntervalHistogram())(t)
 	if h.TotalCount() != o.latency.Count {
 		t.Errorf("%d of %d", h.TotalCount(), o.latency.Count)
 	}

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // outputFigure matches the text beside a figure that the test damages.
@@ -38,10 +40,7 @@ func TestDamagedOutputs(t *testing.T) {
 	for generator, seeds := range outputSeeds {
 		for i, seed := range seeds {
 			text := strings.TrimSpace(seed)
-			whole, err := ParseOutput(generator, "whole.file", []byte(text), true)
-			if err != nil {
-				t.Fatal(err)
-			}
+			whole := must.Get(ParseOutput(generator, "whole.file", []byte(text), true))(t)
 			for name, damaged := range map[string]string{
 				"empty":               "",
 				"cut off in half":     text[:len(text)/2-5],

@@ -6,20 +6,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // A shell's * names links of another person too, last in a path or in the middle of it. None brings a file of this user into
 // the archive.
 func TestNamedLinks(t *testing.T) {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(filepath.EvalSymlinks(t.TempDir()))(t)
 	own, foreign := filepath.Join(dir, "own"), filepath.Join(dir, "foreign")
-	if err := errors.Join(os.Mkdir(own, 0o700), os.Mkdir(foreign, 0o700), os.WriteFile(filepath.Join(own, "secret.json"), []byte("{}"), 0o600),
-		os.Symlink(filepath.Join(own, "secret.json"), filepath.Join(foreign, "results.json")), os.Symlink(own, filepath.Join(foreign, "run"))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Mkdir(own, 0o700), os.Mkdir(foreign, 0o700), os.WriteFile(filepath.Join(own, "secret.json"), []byte("{}"), 0o600),
+		os.Symlink(filepath.Join(own, "secret.json"), filepath.Join(foreign, "results.json")), os.Symlink(own, filepath.Join(foreign, "run"))))
 	for _, path := range []string{"foreign/results.json", "foreign/run", "foreign/run/", "foreign/run/secret.json", "foreign/run/../own/secret.json"} {
 		files, err := (&Study{}).ListFiles([]string{dir + "/" + path})
 		if path == "foreign/run/../own/secret.json" { // foreign/own/secret.json, as the shell's cd reads it

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -36,17 +37,12 @@ func TestStreamedOutput(t *testing.T) {
 	for _, corrected := range []bool{false, true} {
 		text := ohaRows(20000)
 		path := filepath.Join(t.TempDir(), "oha.csv")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		streamed, err := streamOutput("oha", path, corrected)
 		if err != nil || streamed == nil {
 			t.Fatalf("%v, %v", streamed, err)
 		}
-		whole, err := ParseOutput("oha", path, []byte(text), corrected)
-		if err != nil {
-			t.Fatal(err)
-		}
+		whole := must.Get(ParseOutput("oha", path, []byte(text), corrected))(t)
 		whole.warnings = nil // notes about the output's kind
 		streamed.warnings = nil
 		if !reflect.DeepEqual(streamed, whole) {
@@ -58,9 +54,7 @@ func TestStreamedOutput(t *testing.T) {
 // A device or FIFO neither blocks nor fills the memory, and its error names it.
 func TestOutputsThatAreNoFiles(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Mkfifo(fifo, 0o600))
 	for _, f := range formats {
 		for _, path := range []string{"/dev/zero", fifo} {
 			if _, err := readOutput(f.name, path, Options{}); err == nil || !strings.Contains(err.Error(), path+": not a regular file") {
@@ -73,9 +67,7 @@ func TestOutputsThatAreNoFiles(t *testing.T) {
 // An oha CSV with a torn row has its line in the error.
 func TestStreamedOutputThatIsDamaged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "oha.csv")
-	if err := os.WriteFile(path, []byte(ohaRows(3)+"0.004,0,0\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(ohaRows(3)+"0.004,0,0\n"), 0o600))
 	if _, err := readOutput("oha", path, Options{}); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "line 5") {
 		t.Errorf("%v", err)
 	}
@@ -85,25 +77,15 @@ func TestStreamedOutputThatIsDamaged(t *testing.T) {
 func TestImportBesideUnreadableFiles(t *testing.T) {
 	dir := t.TempDir()
 	good, fifo, sparse := filepath.Join(dir, "good.json"), filepath.Join(dir, "fifo.json"), filepath.Join(dir, "sparse.json")
-	if err := errors.Join(os.WriteFile(good, []byte(outputSeeds["fortio"][0]), 0o600), syscall.Mkfifo(fifo, 0o600), os.WriteFile(sparse, nil, 0o600), os.Truncate(sparse, maxFile+1)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.WriteFile(good, []byte(outputSeeds["fortio"][0]), 0o600), syscall.Mkfifo(fifo, 0o600), os.WriteFile(sparse, nil, 0o600), os.Truncate(sparse, maxFile+1)))
 	i := slices.IndexFunc(Generators(), func(s Source) bool { return s.Name == "fortio" })
-	s, err := Generators()[i].Read([]string{good, fifo, sparse}, Options{}.KeepOriginals())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Generators()[i].Read([]string{good, fifo, sparse}, Options{}.KeepOriginals()))(t)
 	if failed, _ := s.Failed(); failed != 2 || len(s.Trials) != 3 {
 		t.Fatalf("%d of %d failed", failed, len(s.Trials))
 	}
 	out := filepath.Join(dir, "results")
-	if err := Write(out, s, result.Environment{}); err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(filepath.Join(out, originsFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Write(out, s, result.Environment{}))
+	b := must.Get(os.ReadFile(filepath.Join(out, originsFile)))(t)
 	var origins []origin
 	if err := json.Unmarshal(b, &origins); err != nil || len(origins) != 3 {
 		t.Fatalf("%v\n%s", err, b)
@@ -119,17 +101,10 @@ func TestImportBesideUnreadableFiles(t *testing.T) {
 func TestFailedImportLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	good, out := filepath.Join(dir, "good.json"), filepath.Join(dir, "results")
-	if err := os.WriteFile(good, []byte(outputSeeds["fortio"][0]), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(good, []byte(outputSeeds["fortio"][0]), 0o600))
 	i := slices.IndexFunc(Generators(), func(s Source) bool { return s.Name == "fortio" })
-	s, err := Generators()[i].Read([]string{good}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(good, good+".moved"); err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Generators()[i].Read([]string{good}, Options{}))(t)
+	must.OK(t, os.Rename(good, good+".moved"))
 	if err := Write(out, s, result.Environment{}); err == nil || !strings.Contains(err.Error(), good) {
 		t.Errorf("%v", err)
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 func TestOwnersSurviveJSON(t *testing.T) {
@@ -30,9 +32,7 @@ func TestSlicesThatCannotBe(t *testing.T) {
 	const ms = time.Millisecond
 	good := Profile{Targets: []string{"http://127.0.0.1:1/"}, Rate: 100, Warmup: 200 * ms, Measure: 400 * ms,
 		Slices: &Slices{Length: 100 * ms, Guard: 10 * ms, Owners: Owners{0, 1, 0, 1, 1, 0}}}
-	if err := good.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, good.Validate())
 	for want, change := range map[string]func(*Profile, *Slices){
 		"closed loop":                    func(p *Profile, _ *Slices) { p.Rate = 0 },
 		"number of requests and slices":  func(p *Profile, _ *Slices) { p.Requests = 5 },

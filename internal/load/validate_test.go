@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 func TestValidate(t *testing.T) {
 	good := Profile{Targets: []string{"http://127.0.0.1:80/"}, Rate: 500, Connections: 8, Timeout: time.Second, Measure: time.Second, ExpectSize: -1}
-	if err := good.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, good.Validate())
 	for want, spoil := range map[string]func(*Profile){
 		"no target":                  func(p *Profile) { p.Targets = nil },
 		"does not begin with http":   func(p *Profile) { p.Targets = []string{"gopher://x/"} },

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -105,10 +106,7 @@ func TestScriptsHaveNoNames(t *testing.T) {
 		t.Fatalf("%q, %v", scripts, err)
 	}
 	for _, path := range scripts {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(path))(t)
 		for _, r := range metric.Rows() {
 			name := r.Name
 			if !strings.Contains(name, "_") { // a word, such as rate: only as a key of metrics
@@ -136,7 +134,7 @@ func TestNamesAreWrittenInTheTableOnly(t *testing.T) {
 	files := token.NewFileSet()
 	checked := 0
 	for _, root := range []string{"../../internal", "../../cmd", "../../test", "../../tools"} {
-		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		must.OK(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
 				return err
@@ -165,10 +163,7 @@ func TestNamesAreWrittenInTheTableOnly(t *testing.T) {
 				return true
 			})
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	if checked < 100 {
 		t.Errorf("%d files checked, which is not the program", checked)

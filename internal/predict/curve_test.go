@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // truths are costs over the rate, each of one form.
@@ -38,15 +39,9 @@ func TestBandsHoldNewDeployments(t *testing.T) {
 	for name, truth := range truths {
 		held, n := 0, 0
 		for range rounds {
-			c, err := Fit(simulated(r, 8, rates, truth), 0.95)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(Fit(simulated(r, 8, rates, truth), 0.95))(t)
 			x := 100 * math.Pow(20, r.Float64())
-			band, err := c.At(x)
-			if err != nil {
-				t.Fatal(err)
-			}
+			band := must.Get(c.At(x))(t)
 			next := simulated(r, 1, []float64{x}, truth)[0].Cost
 			if n++; next >= band.NewLow && next <= band.NewHigh {
 				held++
@@ -69,14 +64,8 @@ func TestFormsAreFound(t *testing.T) {
 				points = append(points, Point{b, x, truth(x) * level})
 			}
 		}
-		c, err := Fit(points, 0.95)
-		if err != nil {
-			t.Fatal(err)
-		}
-		band, err := c.At(700)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(Fit(points, 0.95))(t)
+		band := must.Get(c.At(700))(t)
 		if c.Form != name || truth(700) < band.NewLow || truth(700) > band.NewHigh {
 			t.Errorf("%s is found as %s, and is %v at 700, with %+v", name, c.Form, truth(700), band)
 		}

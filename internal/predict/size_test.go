@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -54,19 +55,13 @@ func written(t *testing.T) *compare.Run {
 	}
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
 	t.Cleanup(func() { d.Close() })
-	run, err := compare.Read(d, compare.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Get(compare.Read(d, compare.Options{}))(t)
 	return run
 }
 
 func TestSizeOfASidecar(t *testing.T) {
 	run := written(t)
-	all, err := predict.Sizes(run, predict.Sizing{Rate: 1000, Headroom: 0.5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(predict.Sizes(run, predict.Sizing{Rate: 1000, Headroom: 0.5}))(t)
 	if len(all) != 1 || all[0].Proxy != "sidecar of echo" {
 		t.Fatalf("sizes of %+v, want those of the sidecar of echo", all)
 	}

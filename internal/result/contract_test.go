@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
@@ -44,16 +45,10 @@ func (s structs) comment(t *testing.T, of reflect.Type, field string) string {
 
 func lineComments(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	files, err := filepath.Glob(dir + "/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob(dir + "/*.go"))(t)
 	found := map[string]string{}
 	for _, file := range files {
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.SkipObjectResolution))(t)
 		ast.Inspect(f, func(n ast.Node) bool {
 			spec, ok := n.(*ast.TypeSpec)
 			if !ok {
@@ -119,10 +114,7 @@ func deep(of reflect.Type, cut map[string]bool) bool {
 
 // The page lists exactly the existing fields of every file, with their comments.
 func TestPageNamesEveryField(t *testing.T) {
-	b, err := os.ReadFile(fieldsPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(fieldsPage))(t)
 	page, comments := string(b), structs{}
 	for _, c := range []struct {
 		section string
@@ -150,9 +142,7 @@ func TestPageNamesEveryField(t *testing.T) {
 		if !*update {
 			t.Fatalf("%s is out of date: go test ./internal/result -run TestPageNamesEveryField -update", fieldsPage)
 		}
-		if err := os.WriteFile(fieldsPage, []byte(page), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(fieldsPage, []byte(page), 0o644))
 	}
 	for _, kind := range []string{result.KindRun, result.KindTrial, result.KindPhase, result.KindProgress, result.KindSample,
 		result.KindError, result.KindInvalid, result.KindLog, result.KindDone, result.KindEnd} {
@@ -171,10 +161,7 @@ func TestAbsentIsNotZero(t *testing.T) {
 		&result.Load{Generator: "wrk"}:             {"latenessP99US", "cpuSeconds", "threadCPURatio"},
 		&result.Environment{Schema: result.Schema}: {"kernel", "cpuModel", "governor"},
 	} {
-		b, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(json.Marshal(v))(t)
 		for _, name := range absent {
 			if strings.Contains(string(b), `"`+name+`"`) {
 				t.Errorf("%s has %s", b, name)

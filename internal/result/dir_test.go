@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -31,10 +32,7 @@ func smallPlan() *plan.Plan {
 
 func create(t *testing.T) *result.Dir {
 	t.Helper()
-	d, err := result.Create(filepath.Join(t.TempDir(), "run"), []byte(experimentText), smallPlan(), result.Environment{Tare: "v1", CPUs: 2, Meshes: map[string]string{"own": "0123456789abcdef"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(result.Create(filepath.Join(t.TempDir(), "run"), []byte(experimentText), smallPlan(), result.Environment{Tare: "v1", CPUs: 2, Meshes: map[string]string{"own": "0123456789abcdef"}}))(t)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -46,18 +44,11 @@ func recordOf(t plan.Trial) result.Record {
 
 func finish(t *testing.T, d *result.Dir, trial plan.Trial) {
 	t.Helper()
-	td, err := d.Trial(trial)
-	if err != nil {
-		t.Fatal(err)
-	}
+	td := must.Get(d.Trial(trial))(t)
 	for _, kind := range []string{result.KindTrial, result.KindDone} {
-		if err := td.Event(result.Event{Kind: kind, Trial: trial.ID}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, td.Event(result.Event{Kind: kind, Trial: trial.ID}))
 	}
-	if err := td.Finish(recordOf(trial)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, td.Finish(recordOf(trial)))
 }
 
 func TestRoundTrip(t *testing.T) {
@@ -69,14 +60,8 @@ func TestRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	r, err := result.Open(d.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
-	records, err := r.Records()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(result.Open(d.Path()))(t)
+	records := must.Get(r.Records())(t)
 	if len(records) != 2 || records[0].ID != trials[0].ID || records[1].ID != trials[2].ID {
 		t.Fatalf("records %+v, want those of trials 1 and 3 in order", records)
 	}
@@ -110,9 +95,7 @@ func TestRoundTrip(t *testing.T) {
 
 func TestCreateRefuses(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "thesis.txt"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "thesis.txt"), nil, 0o600))
 	_, err := result.Create(dir, nil, smallPlan(), result.Environment{})
 	wantError(t, err, "it is not empty", "--out")
 	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
@@ -136,18 +119,10 @@ func TestOneWriter(t *testing.T) {
 	d := create(t)
 	_, err := result.Resume(d.Path(), []byte(experimentText), d.Environment())
 	wantError(t, err, fmt.Sprintf("another tare (pid %d) is writing to it", os.Getpid()), "wait")
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
-	again, err := result.Resume(d.Path(), []byte(experimentText), d.Environment())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Close())
+	again := must.Get(result.Resume(d.Path(), []byte(experimentText), d.Environment()))(t)
 	defer again.Close()
-	reader, err := result.Open(d.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must.Get(result.Open(d.Path()))(t)
 	_, err = reader.Trial(d.Plan().Trials[0])
 	wantError(t, err, "reading only", "")
 }
@@ -157,16 +132,9 @@ func TestResume(t *testing.T) {
 	trials := d.Plan().Trials
 	finish(t, d, trials[0])
 	for _, text := range []string{"first", "second"} { // two attempts that were cut short
-		td, err := d.Trial(trials[1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := td.Event(result.Event{Kind: result.KindLog, Message: text}); err != nil {
-			t.Fatal(err)
-		}
-		if err := td.Abandon(); err != nil {
-			t.Fatal(err)
-		}
+		td := must.Get(d.Trial(trials[1]))(t)
+		must.OK(t, td.Event(result.Event{Kind: result.KindLog, Message: text}))
+		must.OK(t, td.Abandon())
 	}
 	d.Close()
 
@@ -185,10 +153,7 @@ func TestResume(t *testing.T) {
 	_, err = result.Resume(d.Path(), []byte(experimentText), redefined)
 	wantError(t, err, "the definition of mesh own was 0123456789ab and is now fedcba987654", "new directory")
 
-	r, err := result.Resume(d.Path(), []byte(experimentText), d.Environment())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(result.Resume(d.Path(), []byte(experimentText), d.Environment()))(t)
 	defer r.Close()
 	_, err = r.Trial(trials[0])
 	wantError(t, err, "already recorded", "")
@@ -208,9 +173,7 @@ func TestResume(t *testing.T) {
 		t.Errorf("the attempt that was cut short: %q, %v", left, err)
 	}
 
-	if err := os.WriteFile(filepath.Join(d.Path(), result.ExperimentFile), []byte(changed), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(d.Path(), result.ExperimentFile), []byte(changed), 0o600))
 	r.Close()
 	_, err = result.Resume(d.Path(), []byte(changed), d.Environment())
 	wantError(t, err, "was changed after the run began", "SHA-256")
@@ -218,12 +181,8 @@ func TestResume(t *testing.T) {
 
 func TestVersionsMayNotChange(t *testing.T) {
 	d := create(t)
-	if err := d.SetVersions(map[string]string{"envoy": "1.40.0"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.SetVersions(map[string]string{"envoy": "1.40.0", "oha": "1.4"}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.SetVersions(map[string]string{"envoy": "1.40.0"}))
+	must.OK(t, d.SetVersions(map[string]string{"envoy": "1.40.0", "oha": "1.4"}))
 	r, err := result.Open(d.Path())
 	if err != nil || r.Environment().Versions["oha"] != "1.4" {
 		t.Fatalf("%+v, %v", r, err)
@@ -253,13 +212,8 @@ func TestDamage(t *testing.T) {
 			d := create(t)
 			finish(t, d, d.Plan().Trials[0])
 			path := filepath.Join(d.Path(), filepath.FromSlash(c.file))
-			b, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(c.mend(string(b))), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			b := must.Get(os.ReadFile(path))(t)
+			must.OK(t, os.WriteFile(path, []byte(c.mend(string(b))), 0o600))
 			r, err := result.Open(d.Path())
 			if err == nil {
 				_, err = r.Records()
@@ -280,9 +234,7 @@ func TestOpenOtherDirectories(t *testing.T) {
 	_, err = result.Open(t.TempDir())
 	wantError(t, err, "not a results directory", "tare run printed")
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, result.ExperimentFile), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, result.ExperimentFile), nil, 0o600))
 	_, err = result.Open(dir)
 	wantError(t, err, "ended before it began its first trial", "remove")
 	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
@@ -294,19 +246,14 @@ func TestUnplannedTrial(t *testing.T) {
 	d := create(t)
 	finish(t, d, d.Plan().Trials[0])
 	from := filepath.Join(d.Path(), result.TrialsDir, d.Plan().Trials[0].ID)
-	if err := os.Rename(from, filepath.Join(d.Path(), result.TrialsDir, "99-linkerd-b1")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Rename(from, filepath.Join(d.Path(), result.TrialsDir, "99-linkerd-b1")))
 	_, err := d.Records()
 	wantError(t, err, "not in plan.json", "mixed")
 }
 
 func TestRecordOfTheWrongTrialIsRefused(t *testing.T) {
 	d := create(t)
-	td, err := d.Trial(d.Plan().Trials[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	td := must.Get(d.Trial(d.Plan().Trials[0]))(t)
 	wantError(t, td.Finish(recordOf(d.Plan().Trials[1])), "the record is of trial", "")
 	wantError(t, td.Event(result.Event{}), "the trial is finished", "")
 	records, err := d.Records()

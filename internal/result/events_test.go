@@ -9,26 +9,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
 func TestTornEvents(t *testing.T) {
 	d := create(t)
-	td, err := d.Trial(d.Plan().Trials[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	td := must.Get(d.Trial(d.Plan().Trials[0]))(t)
 	long := strings.Repeat("x", 200_000) // longer than the reader's buffer
 	for _, m := range []string{"a", long, "c"} {
-		if err := td.Event(result.Event{Kind: result.KindLog, Time: time.Unix(1, 0), Message: m}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, td.Event(result.Event{Kind: result.KindLog, Time: time.Unix(1, 0), Message: m}))
 	}
 	path := td.Path(result.EventsFile)
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(path))(t)
 	for _, c := range []struct {
 		name    string
 		content string
@@ -43,9 +36,7 @@ func TestTornEvents(t *testing.T) {
 		{"damage in line 3", string(whole[:len(whole)-5]) + "\n", 2, "events.jsonl:3:"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if err := os.WriteFile(path, []byte(c.content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(path, []byte(c.content), 0o600))
 			n := 0
 			var failed error
 			for _, err := range d.Events(d.Plan().Trials[0].ID) {
@@ -69,28 +60,17 @@ func TestTornEvents(t *testing.T) {
 
 // A run writes thousands of events; their cost falls on the measured machine.
 func BenchmarkEventAppend(b *testing.B) {
-	d, err := result.Create(filepath.Join(b.TempDir(), "run"), nil, smallPlan(), result.Environment{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	d := must.Get(result.Create(filepath.Join(b.TempDir(), "run"), nil, smallPlan(), result.Environment{}))(b)
 	defer d.Close()
-	td, err := d.Trial(d.Plan().Trials[0])
-	if err != nil {
-		b.Fatal(err)
-	}
+	td := must.Get(d.Trial(d.Plan().Trials[0]))(b)
 	e := result.Event{Time: time.Now(), Kind: result.KindSample, Trial: "1", Sample: &result.Sample{Tasks: map[string]result.Reading{}}}
 	for i := range 6 {
 		e.Sample.Tasks[fmt.Sprintf("echo-%d/app", i)] = result.Reading{At: time.Now(), CPU: 1e9, RSS: 20 << 20, Peak: 21 << 20}
 	}
-	line, err := json.Marshal(e)
-	if err != nil {
-		b.Fatal(err)
-	}
+	line := must.Get(json.Marshal(e))(b)
 	b.SetBytes(int64(len(line)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := td.Event(e); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, td.Event(e))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -16,7 +17,7 @@ import (
 func listing(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	must.OK(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -25,20 +26,14 @@ func listing(t *testing.T, dir string) map[string]string {
 			all[path] = fs.FormatFileInfo(info)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all
 }
 
 // next are the messages of the follower's next events.
 func next(t *testing.T, f *result.Follower) string {
 	t.Helper()
-	events, err := f.Next()
-	if err != nil {
-		t.Fatal(err)
-	}
+	events := must.Get(f.Next())(t)
 	var all []string
 	for _, e := range events {
 		all = append(all, e.Trial+" "+e.Kind+e.Message)
@@ -48,29 +43,18 @@ func next(t *testing.T, f *result.Follower) string {
 
 func TestFollower(t *testing.T) {
 	d := create(t)
-	other, err := result.Open(d.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(result.Open(d.Path()))(t)
 	f := result.Follow(other)
 	if got := next(t, f); got != "" {
 		t.Errorf("before the first trial: %s", got)
 	}
 	trials := d.Plan().Trials
-	one, err := d.Trial(trials[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	two, err := d.Trial(trials[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := must.Get(d.Trial(trials[0]))(t)
+	two := must.Get(d.Trial(trials[1]))(t)
 	at := time.Now().Add(-time.Minute)
 	log := func(td *result.TrialDir, after time.Duration, message string) {
 		t.Helper()
-		if err := td.Event(result.Event{Time: at.Add(after), Kind: result.KindLog, Message: message}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, td.Event(result.Event{Time: at.Add(after), Kind: result.KindLog, Message: message}))
 	}
 	log(one, 1, "a")
 	log(one, 3, "c")
@@ -84,16 +68,11 @@ func TestFollower(t *testing.T) {
 		t.Errorf("again: %s", got)
 	}
 	// A line that is not complete yet is read when it is.
-	file, err := os.OpenFile(one.Path(result.EventsFile), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.OpenFile(one.Path(result.EventsFile), os.O_APPEND|os.O_WRONLY, 0))(t)
 	defer file.Close()
 	line := `{"t":"2026-03-01T12:00:00Z","kind":"log","trial":"../other","message":"torn"}` + "\n"
 	for i, part := range []string{line[:30], line[30:]} {
-		if _, err := file.WriteString(part); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(file.WriteString(part))(t)
 		if got, want := next(t, f), []string{"", "1-none-b1 logtorn"}[i]; got != want {
 			t.Errorf("part %d of a line: %q, want %q", i+1, got, want)
 		}
@@ -115,9 +94,7 @@ func TestEnded(t *testing.T) {
 	if ended, err := d.Ended(); err != nil || ended {
 		t.Errorf("after the first trial: %v, %v", ended, err)
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Close())
 	if ended, err := d.Ended(); err != nil || !ended {
 		t.Errorf("after an interrupt: %v, %v", ended, err)
 	}
@@ -128,9 +105,7 @@ func TestReplayWithoutEvents(t *testing.T) {
 	d := create(t)
 	trials := d.Plan().Trials
 	finish(t, d, trials[0])
-	if err := os.Remove(d.TrialFile(trials[0].ID, result.EventsFile)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(d.TrialFile(trials[0].ID, result.EventsFile)))
 	var kinds []string
 	for e, err := range d.Replay() {
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -37,12 +38,8 @@ func TestDiskFull(t *testing.T) {
 		return
 	}
 	mount := os.Getenv(fullEnv)
-	if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mount("tmpfs", mount, "tmpfs", 0, "size=512k"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""))
+	must.OK(t, syscall.Mount("tmpfs", mount, "tmpfs", 0, "size=512k"))
 	diskFull(t, filepath.Join(mount, "run"))
 }
 
@@ -55,13 +52,8 @@ func diskFull(t *testing.T, dir string) {
 	finish(t, d, trials[0])
 
 	filler := filepath.Join(filepath.Dir(dir), "filler")
-	if err := os.WriteFile(filler, make([]byte, 300<<10), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	td, err := d.Trial(trials[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filler, make([]byte, 300<<10), 0o600))
+	td := must.Get(d.Trial(trials[1]))(t)
 	e := result.Event{Kind: result.KindLog, Message: strings.Repeat("x", 4000)}
 	for range 200 {
 		if err = td.Event(e); err != nil {
@@ -73,10 +65,7 @@ func diskFull(t *testing.T, dir string) {
 
 	// The record itself does not fit.
 	_ = os.WriteFile(filler, make([]byte, 1<<20), 0o600) // fills the rest
-	td, err = d.Trial(trials[2])
-	if err != nil {
-		t.Fatal(err)
-	}
+	td = must.Get(d.Trial(trials[2]))(t)
 	wantFull(t, td.Finish(recordOf(trials[2])), dir)
 	if _, err := os.Stat(td.Path(result.RecordFile + ".tmp")); err == nil {
 		t.Error("half a record is left")
@@ -91,10 +80,7 @@ func diskFull(t *testing.T, dir string) {
 	}
 	wantFull(t, d.Close(), dir) // the directory's manifest does not fit; the lock is released
 	// Only finished records can be read.
-	r, err := result.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(result.Open(dir))(t)
 	records, err := r.Records()
 	if err != nil || len(records) != 1 || records[0].ID != trials[0].ID {
 		t.Fatalf("records %+v, %v; want the first trial's alone", records, err)
@@ -105,13 +91,8 @@ func diskFull(t *testing.T, dir string) {
 		}
 	}
 	// With free space again, the remaining trials run.
-	if err := os.Remove(filler); err != nil {
-		t.Fatal(err)
-	}
-	d, err = result.Resume(dir, []byte(experimentText), result.Environment{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(filler))
+	d = must.Get(result.Resume(dir, []byte(experimentText), result.Environment{}))(t)
 	for _, trial := range trials[1:] {
 		finish(t, d, trial)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -21,10 +22,7 @@ func TestBlocksWithoutTrials(t *testing.T) {
 		p := smallPlan()
 		change(p)
 		dir := create(t).Path()
-		text, err := json.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(p))(t)
 		write(t, filepath.Join(dir, result.PlanFile), string(text), 0o600)
 		if _, err := result.Open(dir); err == nil || !strings.Contains(err.Error(), "2000000000") {
 			t.Errorf("%s: %v", name, err)
@@ -70,16 +68,12 @@ func TestPlantedLinks(t *testing.T) {
 			for kind, plant := range map[string]func(from, to string) error{"symbolic": os.Symlink, "hard": os.Link} {
 				d := create(t)
 				finish(t, d, d.Plan().Trials[0])
-				if err := d.Close(); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, d.Close())
 				victim := filepath.Join(t.TempDir(), "victim")
 				write(t, victim, "mine\n", 0o600)
 				place := filepath.Join(d.Path(), planted)
 				_ = os.Remove(place)
-				if err := plant(victim, place); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, plant(victim, place))
 				err := change(d)
 				if b, _ := os.ReadFile(victim); string(b) != "mine\n" {
 					t.Errorf("%s, %s link %s: the file elsewhere became %q", name, kind, planted, b)
@@ -92,16 +86,10 @@ func TestPlantedLinks(t *testing.T) {
 		}
 		d := create(t)
 		finish(t, d, d.Plan().Trials[0])
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, d.Close())
 		trials, elsewhere := filepath.Join(d.Path(), result.TrialsDir), filepath.Join(t.TempDir(), "elsewhere")
-		if err := os.Rename(trials, elsewhere); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(elsewhere, trials); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Rename(trials, elsewhere))
+		must.OK(t, os.Symlink(elsewhere, trials))
 		if err := change(d); err == nil || !strings.Contains(err.Error(), "symbolic link") {
 			t.Errorf("%s through a link in place of trials: %v", name, err)
 		}

@@ -7,38 +7,30 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
 // write puts a file into a trial's directory.
 func write(t *testing.T, path, content string, mode os.FileMode) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(content), mode); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(content), mode))
 }
 
 // sealed records a trial with a latency log and a process log, and returns its directory.
 func sealed(t *testing.T, d *result.Dir) string {
 	t.Helper()
-	td, err := d.Trial(d.Plan().Trials[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	td := must.Get(d.Trial(d.Plan().Trials[0]))(t)
 	write(t, td.Path(result.LatencyFile), "log of latencies\n", 0o600)
 	write(t, filepath.Join(td.Provenance(), "envoy.log"), "starting\n", 0o600)
-	if err := td.Finish(recordOf(d.Plan().Trials[0])); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, td.Finish(recordOf(d.Plan().Trials[0])))
 	m, err := d.Manifest(d.Plan().Trials[0].ID)
 	if err != nil || m == nil || m.Complete {
 		t.Fatalf("manifest before the deployment is removed: %+v, %v", m, err)
 	}
 	write(t, filepath.Join(td.Provenance(), "envoy.log"), "starting\nexiting\n", 0o600) // a process writes to its log until it is removed
 	write(t, td.Path(result.ManifestFile+".tmp"), "{", 0o600)                           // as a killed program leaves it
-	if err := td.Seal(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, td.Seal())
 	return td.Path("")
 }
 
@@ -104,9 +96,7 @@ func TestAlteredFiles(t *testing.T) {
 func TestRecordWithoutManifest(t *testing.T) {
 	d := create(t)
 	dir := sealed(t, d)
-	if err := os.Remove(filepath.Join(dir, result.ManifestFile)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(filepath.Join(dir, result.ManifestFile)))
 	if records, err := d.Records(); err != nil || len(records) != 1 || !records[0].Valid {
 		t.Errorf("%+v, %v", records, err)
 	}
@@ -116,23 +106,16 @@ func TestRecordWithoutManifest(t *testing.T) {
 func TestManifestBeforeRecord(t *testing.T) {
 	d := create(t)
 	trial := d.Plan().Trials[0]
-	td, err := d.Trial(trial)
-	if err != nil {
-		t.Fatal(err)
-	}
+	td := must.Get(d.Trial(trial))(t)
 	// The record cannot be written: its place is taken.
-	if err := os.MkdirAll(filepath.Join(td.Path(result.RecordFile), "in the way"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Join(td.Path(result.RecordFile), "in the way"), 0o755))
 	if err := td.Finish(recordOf(trial)); err == nil {
 		t.Fatal("the record was written over a directory")
 	}
 	if m, err := d.Manifest(trial.ID); err != nil || m == nil {
 		t.Errorf("manifest %v, %v", m, err)
 	}
-	if err := os.RemoveAll(td.Path(result.RecordFile)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.RemoveAll(td.Path(result.RecordFile)))
 	if pending, err := d.Pending(); err != nil || len(pending) != 4 {
 		t.Errorf("%d trials pending, %v, want 4: a manifest alone is no trial", len(pending), err)
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -22,9 +23,7 @@ func TestSeal(t *testing.T) {
 	}
 	sealed(t, d)
 	absent("during the run")
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Close())
 	m, err := d.Own()
 	if err != nil || m == nil {
 		t.Fatalf("%+v, %v", m, err)
@@ -46,20 +45,13 @@ func TestSeal(t *testing.T) {
 		"other versions": func(d *result.Dir) error { return d.SetVersions(map[string]string{"envoy": "1.0.0"}) },
 		"an early end":   func(d *result.Dir) error { return d.Stop(result.Stopped{Block: 1}) },
 	} {
-		d, err := result.Resume(d.Path(), []byte(experimentText), d.Environment())
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(result.Resume(d.Path(), []byte(experimentText), d.Environment()))(t)
 		if _, err := os.Lstat(own); err != nil {
 			t.Errorf("resumed without a change: %v", err)
 		}
-		if err := change(d); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, change(d))
 		absent(when)
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, d.Close())
 	}
 }
 
@@ -67,20 +59,13 @@ func TestSeal(t *testing.T) {
 func TestSealOfAKilledRun(t *testing.T) {
 	d := create(t)
 	first := d.Plan().Trials[0]
-	td, err := d.Trial(first)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := td.Finish(recordOf(first)); err != nil {
-		t.Fatal(err)
-	}
+	td := must.Get(d.Trial(first))(t)
+	must.OK(t, td.Finish(recordOf(first)))
 	unsealed, err := result.Unsealed(d)
 	if err != nil || len(unsealed) != 1 || unsealed[0].ID != first.ID {
 		t.Fatalf("%+v, %v", unsealed, err)
 	}
-	if err := result.SealTrials(d, unsealed); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, result.SealTrials(d, unsealed))
 	if unsealed, err := result.Unsealed(d); err != nil || len(unsealed) != 0 {
 		t.Errorf("%+v, %v", unsealed, err)
 	}

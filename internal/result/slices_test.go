@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -28,18 +29,10 @@ func TestSlicesAreReadAsWritten(t *testing.T) {
 		{SliceCount: load.SliceCount{Slice: 31}, Begin: 3098 * time.Millisecond, End: 3198 * time.Millisecond, CPU: cpu(5)},
 	}
 	trial := plan.Trial{ID: "001-none", Ordinal: 1}
-	d, err := Create(t.TempDir(), nil, &plan.Plan{Trials: []plan.Trial{trial}}, Environment{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(Create(t.TempDir(), nil, &plan.Plan{Trials: []plan.Trial{trial}}, Environment{}))(t)
 	defer d.Close()
-	td, err := d.Trial(trial)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := td.Slices(want); err != nil {
-		t.Fatal(err)
-	}
+	td := must.Get(d.Trial(trial))(t)
+	must.OK(t, td.Slices(want))
 	got, err := ReadSlices(td.Path(SlicesFile))
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
@@ -60,9 +53,7 @@ func TestDamagedSlices(t *testing.T) {
 		header + "\n1,true,0,1,1,1,1,0,5\n1,true,0,1,one,1,1,0,5\n": ":3:",
 	} {
 		path := filepath.Join(t.TempDir(), SlicesFile)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		if _, err := ReadSlices(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}

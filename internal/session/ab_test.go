@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -77,10 +78,7 @@ func TestABFillsItsTime(t *testing.T) {
 	p := NewProgram("", nil)
 	o := AB{App: "echo", Rate: "1000", MaxTime: time.Hour, Set: []string{"b.profile=ha", "seed=1"}}
 	o.Mesh = []string{"linkerd"}
-	s, err := p.AB(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(p.AB(t.Context(), o))(t)
 	if s.Plan.MeshChanges == 0 || s.Plan.Blocks >= stats.MaxLooks {
 		t.Fatalf("%d changes of the mesh, %d blocks: the test needs other settings", s.Plan.MeshChanges, s.Plan.Blocks)
 	}
@@ -125,14 +123,9 @@ order: balanced
 blocks: 4
 `,
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	s, err := NewProgram("", nil).AB(t.Context(), AB{File: file, A: "mesh=reference", B: "mesh=envoy", MaxTime: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(NewProgram("", nil).AB(t.Context(), AB{File: file, A: "mesh=reference", B: "mesh=envoy", MaxTime: time.Hour}))(t)
 	if len(s.Notes) != 2 || !strings.Contains(s.Notes[0], "Cookie") || !strings.Contains(s.Notes[1], "has no order: interleaved") {
 		t.Errorf("notes: %q", s.Notes)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
@@ -13,10 +14,7 @@ func TestABOfPrograms(t *testing.T) {
 	p := NewProgram("", nil)
 	o := AB{Commands: [][]string{{"./server-old", "--port", "{port}"}, {"./server-new", "--port", "{port}"}}, Rate: "70", Path: "/a", Ready: "/ready", MaxTime: 10 * time.Minute,
 		Set: []string{"b.env.A=x", "phases.measure=2s"}}
-	s, err := p.AB(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(p.AB(t.Context(), o))(t)
 	e := s.Experiment
 	var ids []string
 	for _, treatment := range s.Plan.Treatments {

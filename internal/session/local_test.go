@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -37,9 +38,7 @@ func TestPinnedProcessorsExist(t *testing.T) {
 // More connections than a process may open files are refused before the first trial.
 func TestConnectionsFit(t *testing.T) {
 	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
 	for more, refused := range map[int]bool{-ownFiles: false, -ownFiles + 1: true} {
 		err := connectionsFit(experiment.Factors{"connections": []int{1, int(limit.Max) + more}})
 		if (err != nil) != refused || refused && !strings.Contains(err.Error(), "factors.connections[1]: ") {

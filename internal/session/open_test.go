@@ -4,6 +4,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // The second run of a second has a directory of its own.
@@ -14,8 +16,6 @@ func TestNewRun(t *testing.T) {
 		if got := NewDir("x", now); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
-		if err := os.MkdirAll(want, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(want, 0o700))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/manifest"
@@ -41,10 +42,7 @@ func decodedIn(t *testing.T, dir, text string) (*experiment.Experiment, error) {
 
 func rendered(t *testing.T, x *experiment.Experiment) []byte {
 	t.Helper()
-	text, err := x.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(x.YAML())(t)
 	return text
 }
 
@@ -52,11 +50,9 @@ func rendered(t *testing.T, x *experiment.Experiment) []byte {
 func TestReferences(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{"users.csv": "id,password\n7,s3cret\n", "body.bin": "\xff\xfe\x00\x80"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
-	x, err := decodedIn(t, dir, `factors: {mesh: [none, envoy, envoy-new, mine], rate: [max]}
+	x := must.Get(decodedIn(t, dir, `factors: {mesh: [none, envoy, envoy-new, mine], rate: [max]}
 application: {command: [./server]}
 meshes: {envoy-new: {from: envoy, program: ./envoy}, mine: {sidecar: {command: [./mine, "${listen}", "${upstream}"], dir: sub}}}
 load:
@@ -65,10 +61,7 @@ load:
   think: 1ms..5ms
   requests:
     - {path: '/a/{{csv "users.csv" "id"}}?n={{seq}}', body: '{{csv "users.csv" "password" random}}'}
-    - {path: /upload, bodyFile: body.bin}`)
-	if err != nil {
-		t.Fatal(err)
-	}
+    - {path: /upload, bodyFile: body.bin}`))(t)
 	r := x.Load.Requests
 	for what, c := range map[string]struct{ got, want string }{
 		"path of a request": {r[0].Path, `/a/{{csv "` + dir + `/users.csv" "id"}}?n={{seq}}`},
@@ -94,10 +87,7 @@ load:
 	if err != nil || !filepath.IsAbs(x.Application.Chart.Chart) || !strings.HasSuffix(x.Application.Chart.Chart, "/sub/c") {
 		t.Errorf("%+v, %v", x, err)
 	}
-	f, err := experiment.Decode("x.yaml", []byte("application: {manifests: [k8s, /abs.yaml]}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(experiment.Decode("x.yaml", []byte("application: {manifests: [k8s, /abs.yaml]}\n")))(t)
 	if err := (references{f, f.Experiment, "/sub"}).objects(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
@@ -107,14 +97,8 @@ load:
 }
 
 func TestTopologyOfAFile(t *testing.T) {
-	x, err := decodedIn(t, "testdata/sub", "application: {topology: ../topology.yaml}\nfactors: {mesh: [none]}")
-	if err != nil {
-		t.Fatal(err)
-	}
-	top, err := x.Topology()
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := must.Get(decodedIn(t, "testdata/sub", "application: {topology: ../topology.yaml}\nfactors: {mesh: [none]}"))(t)
+	top := must.Get(x.Topology())(t)
 	if top.Entry != "front" || len(top.Services) != 2 || top.Edges() != 3 {
 		t.Errorf("got %+v with %d edges", top, top.Edges())
 	}
@@ -154,10 +138,7 @@ func TestMistakesInReferences(t *testing.T) {
 // Services come from the objects. What the file has about a service stays.
 func TestServicesOfObjects(t *testing.T) {
 	const head = "platform: {kind: kubernetes}\nfactors: {rate: [1]}\n"
-	x, err := decodedIn(t, "", head+"application: {namespace: shop, entry: web, services: [{name: web, port: 81, calls: [api]}]}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := must.Get(decodedIn(t, "", head+"application: {namespace: shop, entry: web, services: [{name: web, port: 81, calls: [api]}]}"))(t)
 	top, err := x.Topology()
 	if err != nil || len(top.Services) != 3 || top.Entry != "web" || !top.Foreign() || top.CallsUnknown() || top.Objects == nil {
 		t.Fatalf("%+v, %v", top, err)
@@ -168,10 +149,7 @@ func TestServicesOfObjects(t *testing.T) {
 	if api, _ := top.Service("api"); api.Port != 8080 || api.Protocol != app.GRPC {
 		t.Errorf("%+v", api)
 	}
-	x, err = decodedIn(t, "", head+"application: {namespace: shop, entry: web}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	x = must.Get(decodedIn(t, "", head+"application: {namespace: shop, entry: web}"))(t)
 	if top, _ := x.Topology(); !top.CallsUnknown() {
 		t.Errorf("%+v", top)
 	}
@@ -199,10 +177,7 @@ func TestDrawnOrder(t *testing.T) {
 		"\nphases: {measure: 1050ms}":        experiment.OrderBalanced,
 		"\nphases: {measure: 2s}\nblocks: 1": experiment.OrderInterleaved,
 	} {
-		x, err := decodedIn(t, "", "factors: {mesh: [none, envoy], rate: [100]}"+text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := must.Get(decodedIn(t, "", "factors: {mesh: [none, envoy], rate: [100]}"+text))(t)
 		if x.Order != want || (x.Seed == 3) != strings.Contains(text, "seed") || (x.Slices.Length == experiment.Duration(100*time.Millisecond)) != (want == experiment.OrderInterleaved) {
 			t.Errorf("%q: order %q, seed %d, slices %+v, want %q", text, x.Order, x.Seed, x.Slices, want)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -63,10 +64,7 @@ func TestStopUnstartable(t *testing.T) {
 				}
 			}
 			dir := s.Write(t, filepath.Join(t.TempDir(), "run"))
-			stop, err := orUnstartable(dir, nil)(c.blocks)
-			if err != nil {
-				t.Fatal(err)
-			}
+			stop := must.Get(orUnstartable(dir, nil)(c.blocks))(t)
 			if want := strings.Replace(c.ends, "ID", s.Treatments[1].ID, 1); stop.Why != want {
 				t.Errorf("stopped: %q, want %q", stop.Why, want)
 			}

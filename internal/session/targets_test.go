@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
@@ -39,9 +40,7 @@ func TestTargetsOfExperiments(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "requests"), []byte(test.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(filepath.Join(dir, "requests"), []byte(test.text), 0o600))
 			x, notes, err := decodedTargets(dir, "{targets: requests"+test.load+"}")
 			if err != nil {
 				t.Fatal(err)
@@ -74,9 +73,7 @@ func TestInstantsOfTargets(t *testing.T) {
 	fmt.Fprintf(&many, line, 59, "late")
 	for file, text := range map[string]string{"log": fmt.Sprintf(line+line+line, 36, "a", 37, "b", 37, "a"), "many": many.String(), "untimed": "GET http://a/\n",
 		"long": fmt.Sprintf(line+line+line, 36, "a", 37, "a", 38, "a") + strings.Replace(fmt.Sprintf(line, 0, "a"), "/Oct/", "/Dec/", 1)} {
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 	}
 	x, _, err := decodedTargets(dir, "{targets: log, arrivals: recorded}")
 	if err != nil {
@@ -85,10 +82,7 @@ func TestInstantsOfTargets(t *testing.T) {
 	if want := []experiment.Request{{Name: "GET /a", Method: "GET", Path: "/a", At: experiment.Instants{0, 1500 * time.Millisecond}}, {Name: "GET /b", Method: "GET", Path: "/b", At: experiment.Instants{time.Second}}}; !reflect.DeepEqual(x.Load.Requests, want) {
 		t.Errorf("%+v\nwant %+v", x.Load.Requests, want)
 	}
-	record, err := x.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	record := must.Get(x.YAML())(t)
 	if again, err := experiment.Parse("again.yaml", record, experiment.Names{}); err != nil || !reflect.DeepEqual(again.Load, x.Load) || !reflect.DeepEqual(again.Factors, x.Factors) {
 		t.Errorf("%v: %+v\n%s", err, again, record)
 	}
@@ -112,10 +106,8 @@ func TestInstantsOfTargets(t *testing.T) {
 func TestTablesOfTargets(t *testing.T) {
 	dir := t.TempDir()
 	there := filepath.Join(dir, "there")
-	if err := errors.Join(os.Mkdir(there, 0o700), os.WriteFile(filepath.Join(there, "users.csv"), []byte("id\n7\n"), 0o600),
-		os.WriteFile(filepath.Join(there, "targets"), []byte("GET http://a/{{csv \"users.csv\" \"id\"}}\n"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Mkdir(there, 0o700), os.WriteFile(filepath.Join(there, "users.csv"), []byte("id\n7\n"), 0o600),
+		os.WriteFile(filepath.Join(there, "targets"), []byte("GET http://a/{{csv \"users.csv\" \"id\"}}\n"), 0o600)))
 	x, _, err := decodedTargets(dir, "{targets: there/targets, templates: true}")
 	if err != nil {
 		t.Fatal(err)
@@ -142,9 +134,7 @@ func TestMistakesOfTargets(t *testing.T) {
 	}
 	for file, text := range map[string]string{"two": "GET http://a/\n\nGET http://b/\n", "odd": "GET http://a/\n\nnonsense\n", "many": many.String(),
 		"file": "GET http://a/\nX-Note: ${file:/etc/hostname}\n"} {
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 	}
 	for load, want := range map[string]string{
 		"{targets: two}":                        "x.yaml:5:17: load.targets: " + dir + "/two has requests to http://a and http://b",
@@ -164,15 +154,11 @@ func TestMistakesOfTargets(t *testing.T) {
 func TestRecordedExperimentsReadNoFiles(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"secret": "machine shop password s3cret", "users.csv": "id\n7\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	read := func(load string, recorded bool) error {
 		file := filepath.Join(dir, "experiment.yaml")
-		if err := os.WriteFile(file, []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: x}\nfactors: {mesh: [none]}\nload: "+load+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: x}\nfactors: {mesh: [none]}\nload: "+load+"\n"), 0o600))
 		_, err := NewProgram("", nil).Read(t.Context(), file, Options{Recorded: recorded})
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/load"
@@ -52,27 +53,15 @@ func TestWeighFile(t *testing.T) {
 		"a literal": {[]string{"sh", "-c", "echo $${port} {port}"}, nil, []string{"echo $${port} ${port}"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, err := flagsOf(tc.flags).file(tc.args)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text, err := w.yaml("kept.yaml")
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := must.Get(flagsOf(tc.flags).file(tc.args))(t)
+			text := must.Get(w.yaml("kept.yaml"))(t)
 			for _, want := range append(tc.want, "tare run kept.yaml") {
 				if !strings.Contains(string(text), want) {
 					t.Errorf("%q is not in\n%s", want, text)
 				}
 			}
-			study, err := p.studyOf(t.Context(), w, "kept.yaml")
-			if err != nil {
-				t.Fatal(err)
-			}
-			first, err := study.Experiment.TopologyOf(study.Plan.Treatments[0].Levels)
-			if err != nil {
-				t.Fatal(err)
-			}
+			study := must.Get(p.studyOf(t.Context(), w, "kept.yaml"))(t)
+			first := must.Get(study.Experiment.TopologyOf(study.Plan.Treatments[0].Levels))(t)
 			if dir := first.Services[0].Dir; len(tc.args) > 0 && !filepath.IsAbs(dir) {
 				t.Errorf("the directory is %q", dir)
 			}
@@ -83,18 +72,10 @@ func TestWeighFile(t *testing.T) {
 // A mesh of a file is run by the name that its definition has, and the kept file's command has the definition.
 func TestWeighWithADefinition(t *testing.T) {
 	dir := t.TempDir()
-	text, err := os.ReadFile("../experiment/mesh/definitions/envoy.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../experiment/mesh/definitions/envoy.yaml"))(t)
 	file := filepath.Join(dir, "my mesh.yaml")
-	if err := os.WriteFile(file, bytes.Replace(text, []byte("name: envoy\n"), []byte("name: mine\n"), 1), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	w, err := flagsOf(func(o *Weigh) { o.Meshes = []string{file} }).file([]string{"./server"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, bytes.Replace(text, []byte("name: envoy\n"), []byte("name: mine\n"), 1), 0o600))
+	w := must.Get(flagsOf(func(o *Weigh) { o.Meshes = []string{file} }).file([]string{"./server"}))(t)
 	kept, err := w.yaml("kept.yaml")
 	if want := "#     tare run kept.yaml --mesh '" + file + "'\n"; err != nil || !strings.Contains(string(kept), want) || !strings.Contains(string(kept), "mesh: [none, mine]") {
 		t.Errorf("%v, no %q in\n%s", err, want, kept)
@@ -185,14 +166,8 @@ func TestWeighSearchAfterAStall(t *testing.T) {
 // An application on a cluster has an experiment file with the same fields that a person would write.
 func TestWeighOnACluster(t *testing.T) {
 	o := Weigh{Manifests: []string{"testdata"}, Entry: "web", Meshes: []string{"istio"}, Connections: 4, Time: time.Minute, Protocol: app.HTTP1, Path: "/items"}
-	w, err := o.file(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := w.yaml("x.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(o.file(nil))(t)
+	text := must.Get(w.yaml("x.yaml"))(t)
 	for _, want := range []string{"platform:\n  kind: kubernetes\n", "entry: web", "mesh: [none, istio]", "rate: [50]", "route: [/items]", "name: weigh-web"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in\n%s", want, text)

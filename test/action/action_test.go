@@ -19,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
@@ -28,10 +29,7 @@ func TestInputsReachScriptsByTheEnvironment(t *testing.T) {
 	if m.Runs.Using != "composite" || len(m.Runs.Steps) < 4 {
 		t.Fatalf("%d steps of an action that uses %q", len(m.Runs.Steps), m.Runs.Using)
 	}
-	text, err := os.ReadFile("../../action.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../action.yml"))(t)
 	for _, s := range m.Runs.Steps {
 		if strings.Contains(s.Run, "${{") {
 			t.Errorf("the script of %q has an expression: %s", s.Name, s.Run)
@@ -52,10 +50,7 @@ func TestActionsArePinned(t *testing.T) {
 	}
 	pinned := regexp.MustCompile(`^(?:\./|[\w-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+)$`)
 	for _, file := range append(workflows, "../../action.yml") {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		for _, m := range regexp.MustCompile(`(?m)^\s*(?:- )?uses: (.*)$`).FindAllStringSubmatch(string(text), -1) {
 			if !pinned.MatchString(m[1]) {
 				t.Errorf("%s: %s is not a commit with its version", file, m[1])
@@ -69,10 +64,7 @@ func TestActionsArePinned(t *testing.T) {
 func TestPullRequestsGetNoToken(t *testing.T) {
 	checkouts := 0
 	for _, file := range []string{"../../docs/tutorial/ab-in-ci.md", "../../.github/workflows/sidecar-cost.yml"} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		for _, m := range regexp.MustCompile(`uses: actions/checkout@.*\n(.*)\n`).FindAllStringSubmatch(string(text), -1) {
 			if checkouts++; !strings.Contains(m[1], "persist-credentials: false") {
 				t.Errorf("%s: the checkout keeps the token: %s", file, m[1])
@@ -92,10 +84,7 @@ func TestDocumentedInputs(t *testing.T) {
 	known := readAction(t).Inputs
 	uses := 0
 	for _, file := range []string{"../../docs/tutorial/ab-in-ci.md", "../../.github/workflows/sidecar-cost.yml"} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		for _, m := range regexp.MustCompile(`(?m)^( *)- uses: (?:\./|tare-mesh/tare@\S+)\n((?:\s+.*\n)+?)(?:\n|\z|\x60\x60\x60)`).FindAllStringSubmatch(string(text), -1) {
 			var step struct {
 				With map[string]string `yaml:"with"`
@@ -160,9 +149,7 @@ func job(t *testing.T, g *gitHub, event string) map[string]string {
 	server := httptest.NewServer(g)
 	t.Cleanup(server.Close)
 	path := filepath.Join(t.TempDir(), "event.json")
-	if err := os.WriteFile(path, []byte(event), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(event), 0o600))
 	return map[string]string{"GITHUB_API_URL": server.URL, "GITHUB_REPOSITORY": "owner/repository", "GITHUB_EVENT_PATH": path}
 }
 
@@ -176,9 +163,7 @@ func source(t *testing.T) string {
 	}
 	to := t.TempDir()
 	for _, name := range []string{"go.mod", "go.sum", "Makefile", "cmd", "examples", "internal", "tools/ci"} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(to, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(filepath.Join(to, name)), 0o755))
 		if out, err := exec.Command("cp", "-R", filepath.Join("../..", name), filepath.Join(to, name)).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -202,9 +187,7 @@ func recorded(t *testing.T, more, noise float64) string {
 			{ID: "envoy-b", Factors: of("envoy-b"), Baseline: "envoy-a", Truth: b},
 		},
 	}.Write(t, dir)
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Close())
 	return dir
 }
 
@@ -315,10 +298,7 @@ func TestActionMeasures(t *testing.T) {
 // The script of the GitLab template, with its variables as the runner sets them.
 func TestGitLabTemplate(t *testing.T) {
 	path := source(t)
-	text, err := os.ReadFile("../../templates/gitlab-ab.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../templates/gitlab-ab.yml"))(t)
 	var file map[string]struct {
 		Variables map[string]string `yaml:"variables"`
 		Script    []string          `yaml:"script"`
@@ -327,9 +307,7 @@ func TestGitLabTemplate(t *testing.T) {
 			Reports map[string]string `yaml:"reports"`
 		} `yaml:"artifacts"`
 	}
-	if err := yaml.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, yaml.Unmarshal(text, &file))
 	j := file[".tare-ab"]
 	dir := t.TempDir()
 	cmd := exec.Command("bash", "-e", "-c", strings.Join(j.Script, "\n"))

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // metadata is the part of action.yml that a runner uses.
@@ -42,14 +44,9 @@ type actionStep struct {
 
 func readAction(t *testing.T) metadata {
 	t.Helper()
-	text, err := os.ReadFile("../../action.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../action.yml"))(t)
 	var m metadata
-	if err := yaml.Unmarshal(text, &m); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, yaml.Unmarshal(text, &m))
 	return m
 }
 

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 const apacheConfig = `
@@ -53,9 +55,7 @@ func TestApache(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			path, dir, at := program(t, "apache2"), t.TempDir(), host()
 			for _, d := range []string{dir, filepath.Dir(dir)} { // its children are of another user
-				if err := os.Chmod(d, 0o755); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.Chmod(d, 0o755))
 			}
 			write(t, dir, "hello", "hello")
 			write(t, dir, "users.csv", "id\n7\n\"a b/c\"\n")
@@ -89,10 +89,7 @@ func TestApache(t *testing.T) {
 			close(over)
 			<-done
 			p.stop(t, syscall.SIGWINCH)
-			b, err := os.ReadFile(filepath.Join(dir, "access.log"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := must.Get(os.ReadFile(filepath.Join(dir, "access.log")))(t)
 			c := counted{statuses: map[string]int64{}, connections: map[string]bool{}}
 			for line := range strings.Lines(string(b)) {
 				f := strings.Fields(line)

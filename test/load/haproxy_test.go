@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 const haproxyConfig = `
@@ -120,10 +122,7 @@ func TestLighttpd(t *testing.T) {
 			p.await(t, "tcp", at+":8080")
 			o := run(t, tare, time.Minute, strings.Fields("--warmup 0s --calibrate 0s "+strings.ReplaceAll(test.args, "{host}", at))...)
 			p.stop(t, syscall.SIGINT)
-			b, err := os.ReadFile(filepath.Join(dir, "access.log"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := must.Get(os.ReadFile(filepath.Join(dir, "access.log")))(t)
 			c := counted{statuses: map[string]int64{}}
 			for line := range strings.Lines(string(b)) {
 				f := strings.Fields(line)

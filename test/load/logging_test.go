@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 const caddyConfig = `
@@ -73,10 +75,7 @@ func TestServersWithLogs(t *testing.T) {
 				p.await(t, "tcp", at+":8080")
 				o := run(t, tare, time.Minute, strings.Fields("--warmup 0s --calibrate 0s "+strings.ReplaceAll(args, "{host}", at))...)
 				p.stop(t, syscall.SIGTERM)
-				b, err := os.ReadFile(filepath.Join(dir, "access.log"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				b := must.Get(os.ReadFile(filepath.Join(dir, "access.log")))(t)
 				c := counted{statuses: map[string]int64{}}
 				for line := range strings.Lines(string(b)) {
 					c.requests++

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/load"
 )
@@ -46,10 +47,7 @@ func nginx(t *testing.T, directives string) (p *process, dir, at string, port6 i
 	t.Helper()
 	path := program(t, "nginx")
 	dir, at = t.TempDir(), host()
-	port6, err := programtest.Port("::1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	port6 = must.Get(programtest.Port("::1"))(t)
 	config := write(t, dir, "nginx.conf", fmt.Sprintf(nginxConfig, dir, at, port6, directives))
 	p = launch(t, path, "-c", config, "-p", dir, "-e", filepath.Join(dir, "error.log"))
 	p.await(t, "tcp", at+":8080")
@@ -60,10 +58,7 @@ func nginx(t *testing.T, directives string) (p *process, dir, at string, port6 i
 func readLog(t *testing.T, dir string) (c counted) {
 	t.Helper()
 	c.statuses, c.connections = map[string]int64{}, map[string]bool{}
-	b, err := os.ReadFile(filepath.Join(dir, "access.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(dir, "access.log")))(t)
 	for line := range strings.Lines(string(b)) {
 		f := strings.Fields(line)
 		if len(f) != 4 {
@@ -128,9 +123,7 @@ func TestNginx(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p, dir, at, port6 := nginx(t, test.directives)
-			if err := os.Truncate(write(t, dir, "large", ""), large); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Truncate(write(t, dir, "large", ""), large))
 			fill := strings.NewReplacer("{host}", at, "{dir}", dir, "{port6}", strconv.Itoa(port6))
 			o := run(t, tare, 5*time.Minute, append([]string{fill.Replace(test.url), "--warmup", "0s", "--calibrate", "0s"}, strings.Fields(fill.Replace(test.args))...)...)
 			p.stop(t, syscall.SIGQUIT)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/load"
 )
@@ -45,10 +46,7 @@ func build(t *testing.T) string {
 		t.Skip("takes seconds")
 	}
 	built = true
-	path, err := tareProgram()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(tareProgram())(t)
 	return path
 }
 
@@ -68,9 +66,7 @@ func run(t *testing.T, tare string, limit time.Duration, args ...string) (o outc
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	began := time.Now()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	ended := make(chan struct{})
 	go func() {
 		_ = cmd.Wait()

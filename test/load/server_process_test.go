@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 )
 
@@ -54,9 +55,7 @@ func launch(t *testing.T, path string, args ...string) *process {
 	if found, _ := filepath.Glob(libraries); len(found) > 0 {
 		p.cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+strings.Join(found, ":"))
 	}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.cmd.Start())
 	go func() {
 		_ = p.cmd.Wait()
 		close(p.ended)
@@ -126,8 +125,6 @@ func host() string {
 func write(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(text), 0o644))
 	return path
 }

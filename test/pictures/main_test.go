@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/result/verify"
@@ -20,22 +21,12 @@ import (
 func TestPackedRunVerifies(t *testing.T) {
 	t.Chdir("../..")
 	first, second := t.TempDir(), t.TempDir()
-	if err := unpack(runFile, first); err != nil {
-		t.Fatal(err)
-	}
-	again, err := pack(first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unpack(runFile, first))
+	again := must.Get(pack(first))(t)
 	archive := filepath.Join(t.TempDir(), "again.tar.gz")
-	if err := errors.Join(os.WriteFile(archive, again, 0o600), unpack(archive, second)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.WriteFile(archive, again, 0o600), unpack(archive, second)))
 	for _, dir := range []string{first, second} {
-		r, err := verify.Dir(dir, verify.Options{Expand: func(string) (*plan.Plan, error) { return nil, errors.New("not compared") }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(verify.Dir(dir, verify.Options{Expand: func(string) (*plan.Plan, error) { return nil, errors.New("not compared") }}))(t)
 		if r.Recorded != r.Planned || r.Files < 10*r.Planned || r.Problems() > 0 {
 			t.Errorf("%d trials of %d, %d files: %+v", r.Recorded, r.Planned, r.Files, r.Findings[:min(3, len(r.Findings))])
 		}
@@ -45,19 +36,12 @@ func TestPackedRunVerifies(t *testing.T) {
 // Nobody can build a tare with uncommitted changes again.
 func TestUncommittedRunIsRefused(t *testing.T) {
 	dir := t.TempDir()
-	if err := unpack("../../"+runFile, dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unpack("../../"+runFile, dir))
 	file := filepath.Join(dir, result.EnvironmentFile)
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(file))(t)
 	for version, want := range map[string]bool{"0123456": true, "0123456-dirty": false} {
 		changed := regexp.MustCompile(`"tare": "[^"]*"`).ReplaceAll(text, []byte(`"tare": "`+version+`"`))
-		if err := os.WriteFile(file, changed, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, changed, 0o600))
 		if err := committed(dir); (err == nil) != want {
 			t.Errorf("%s: %v", version, err)
 		}
@@ -71,22 +55,14 @@ func TestPicturesAreOfTheirRun(t *testing.T) {
 	}
 	t.Chdir("../..")
 	dir := t.TempDir()
-	if err := unpack(runFile, dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unpack(runFile, dir))
 	drawn, r, err := draw(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	readme := must.Get(os.ReadFile("README.md"))(t)
 	for _, id := range figures {
-		kept, err := os.ReadFile(picture(id))
-		if err != nil {
-			t.Fatal(err)
-		}
+		kept := must.Get(os.ReadFile(picture(id)))(t)
 		if !bytes.Equal(kept, drawn[id]) {
 			t.Errorf("%s is not the figure of %s: make pictures", picture(id), runFile)
 		}
@@ -94,10 +70,7 @@ func TestPicturesAreOfTheirRun(t *testing.T) {
 			t.Errorf("the README does not show %s", picture(id))
 		}
 	}
-	ofSlices, err := drawSlices(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ofSlices := must.Get(drawSlices(dir))(t)
 	for name, again := range ofSlices {
 		kept, err := os.ReadFile(filepath.Join(slicesDir, name))
 		if err != nil || !bytes.Equal(kept, again) {

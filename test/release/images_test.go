@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // Each image is an OCI archive for both architectures. Its only layer has the programs of the archives, and its entry
@@ -29,29 +31,21 @@ func TestImages(t *testing.T) {
 				!slices.Equal(entries[0].RepoTags, []string{"localhost/" + name + ":" + version}) {
 				t.Errorf("manifest.json: %+v, %v", entries, err)
 			}
-			index, err := layout.ImageIndexFromPath(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			index := must.Get(layout.ImageIndexFromPath(path))(t)
 			root, err := index.IndexManifest()
 			if err != nil || len(root.Manifests) != 1 {
 				t.Fatalf("index.json: %+v, %v", root, err)
 			}
 			each := index
 			if root.Manifests[0].MediaType.IsIndex() { // one image alone has none
-				if each, err = index.ImageIndex(root.Manifests[0].Digest); err != nil {
-					t.Fatal(err)
-				}
+				each = must.Get(index.ImageIndex(root.Manifests[0].Digest))(t)
 			}
 			images, err := each.IndexManifest()
 			if linux := strings.Count(strings.Join(targets, " "), "linux/"); err != nil || len(images.Manifests) != linux {
 				t.Fatalf("index of images: %+v, %v", images, err)
 			}
 			for _, d := range images.Manifests {
-				img, err := each.Image(d.Digest)
-				if err != nil {
-					t.Fatal(err)
-				}
+				img := must.Get(each.Image(d.Digest))(t)
 				r.image(t, name, d, img, want)
 			}
 		})
@@ -60,10 +54,7 @@ func TestImages(t *testing.T) {
 
 func (r release) image(t *testing.T, name string, d v1.Descriptor, img v1.Image, want []string) {
 	t.Helper()
-	config, err := img.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(img.ConfigFile())(t)
 	if d.Platform == nil || d.Platform.Architecture != config.Architecture || config.OS != "linux" || config.Config.User != "65532:65532" ||
 		!slices.Equal(config.Config.Entrypoint, []string{"/" + name}) || config.Config.Labels["org.opencontainers.image.version"] != version {
 		t.Errorf("platform %v, config %+v", d.Platform, config)
@@ -84,10 +75,7 @@ func (r release) image(t *testing.T, name string, d v1.Descriptor, img v1.Image,
 		t.Errorf("%s: %v, %v", config.Architecture, files, err)
 	}
 	for _, program := range want {
-		a, err := os.ReadFile(filepath.Join(root, program))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(os.ReadFile(filepath.Join(root, program)))(t)
 		b, err := os.ReadFile(filepath.Join(archived, program))
 		if err != nil || !bytes.Equal(a, b) {
 			t.Errorf("%s for %s differs from that of the archive: %v", program, config.Architecture, err)

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // krew is a manifest of krew, in the fields of its API v1alpha2 that plugins without dependencies use.
@@ -38,9 +40,7 @@ func TestKrew(t *testing.T) {
 	var m krew
 	decoder := yaml.NewDecoder(bytes.NewReader(r.read(t, "tare-krew.yaml")))
 	decoder.KnownFields(true)
-	if err := decoder.Decode(&m); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, decoder.Decode(&m))
 	if m.APIVersion != "krew.googlecontainertools.github.com/v1alpha2" || m.Kind != "Plugin" || m.Metadata.Name != "tare" || m.Spec.Version != version ||
 		m.Spec.ShortDescription == "" || len(m.Spec.ShortDescription) > 50 || len(m.Spec.Platforms) != len(targets) {
 		t.Errorf("%+v", m)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tare-mesh/tare/internal/base/fetch"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 )
 
@@ -30,21 +31,15 @@ func inside(root string, env []string, args ...string) *exec.Cmd {
 func devices(t *testing.T, root string) {
 	t.Helper()
 	for path, mode := range map[string]os.FileMode{"proc": 0o755, "dev": 0o755, "tmp": 0o777 | os.ModeSticky} {
-		if err := os.MkdirAll(filepath.Join(root, path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(filepath.Join(root, path), mode); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Join(root, path), 0o755))
+		must.OK(t, os.Chmod(filepath.Join(root, path), mode))
 	}
 	null := filepath.Join(root, "dev/null")
 	if err := unix.Mknod(null, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))); err != nil && err != unix.EEXIST {
 		programtest.Missing(t, fmt.Errorf("this machine makes no devices: %w", err), "it in a privileged container")
 	}
 	for path, mode := range map[string]os.FileMode{root: 0o755, null: 0o666} {
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chmod(path, mode))
 	}
 }
 
@@ -69,13 +64,9 @@ func TestPackageRuns(t *testing.T) {
 	requireRoot(t)
 	root := t.TempDir()
 	for _, dir := range []string{"var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/dpkg/triggers"} {
-		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
 	}
-	if err := os.WriteFile(filepath.Join(root, "var/lib/dpkg/status"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(root, "var/lib/dpkg/status"), nil, 0o644))
 	run(t, exec.Command("dpkg", "--root="+root, "--install", filepath.Join(r.dir, "tare_0.0.9_"+runtime.GOARCH+".deb")))
 	devices(t, root)
 	for _, name := range []string{"tare", "kubectl-tare"} {
@@ -102,10 +93,7 @@ func TestPackageOnDebian(t *testing.T) {
 	r := built(t)
 	requireRoot(t)
 	debootstrap := cached(t, "usr/sbin/debootstrap")
-	envoy, err := fetch.Envoy().Find(t.Context(), fetch.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	envoy := must.Get(fetch.Envoy().Find(t.Context(), fetch.Options{}))(t)
 	root := filepath.Join(t.TempDir(), "debian")
 	bootstrap := exec.Command(debootstrap, "--variant=minbase", "bookworm", root, "http://deb.debian.org/debian")
 	bootstrap.Env = append(os.Environ(), "DEBOOTSTRAP_DIR="+cached(t, "usr/share/debootstrap"))

@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // With -push both images are in the registry, for all architectures, under the printed digests.
@@ -29,18 +31,12 @@ func TestImagesArePushed(t *testing.T) {
 		linux++
 		dir, from := filepath.Join(built, system+"-"+arch), r.unpacked(t, target)
 		for _, d := range []string{dir, out} {
-			if err := os.MkdirAll(d, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.MkdirAll(d, 0o755))
 		}
 		for _, program := range []string{"tare", "tare-agent"} {
-			if err := os.Rename(filepath.Join(from, program), filepath.Join(dir, program)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Rename(filepath.Join(from, program), filepath.Join(dir, program)))
 		}
-		if err := os.WriteFile(filepath.Join(out, archive(target)), r.read(t, archive(target)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(out, archive(target)), r.read(t, archive(target)), 0o600))
 	}
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer server.Close()
@@ -52,24 +48,15 @@ func TestImagesArePushed(t *testing.T) {
 		t.Fatalf("printed %v", printed)
 	}
 	for i, image := range []string{"tare", "tare-agent"} {
-		tag, err := name.NewTag(host + "/mesh/" + image + ":" + version)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d, err := remote.Head(tag)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tag := must.Get(name.NewTag(host + "/mesh/" + image + ":" + version))(t)
+		d := must.Get(remote.Head(tag))(t)
 		if want := tag.Context().Name() + "@" + d.Digest.String(); printed[i] != want {
 			t.Errorf("printed %s, in the registry %s", printed[i], want)
 		}
 		if linux == 1 {
 			continue
 		}
-		index, err := remote.Index(tag)
-		if err != nil {
-			t.Fatal(err)
-		}
+		index := must.Get(remote.Index(tag))(t)
 		if m, err := index.IndexManifest(); err != nil || len(m.Manifests) != linux {
 			t.Errorf("%s: %+v, %v", image, m, err)
 		}

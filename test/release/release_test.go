@@ -21,6 +21,7 @@ import (
 
 	"aead.dev/minisign"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 )
 
@@ -101,19 +102,13 @@ func built(t *testing.T) release {
 	if os.Getenv("TARE_TEST_ALL") == "" {
 		t.Skip("it builds a release: make e2e-all runs it")
 	}
-	r, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(build())(t)
 	return r
 }
 
 func (r release) read(t *testing.T, name string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(r.dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(r.dir, name)))(t)
 	return b
 }
 
@@ -125,19 +120,14 @@ func archive(target string) string {
 // unpacked is a directory with the content of an archive.
 func (r release) unpacked(t *testing.T, target string) string {
 	t.Helper()
-	z, err := gzip.NewReader(bytes.NewReader(r.read(t, archive(target))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(gzip.NewReader(bytes.NewReader(r.read(t, archive(target)))))(t)
 	return untar(t, z)
 }
 
 func untar(t *testing.T, from io.Reader) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chmod(dir, 0o755))
 	for files := tar.NewReader(from); ; {
 		h, err := files.Next()
 		if err == io.EOF {
@@ -147,9 +137,7 @@ func untar(t *testing.T, from io.Reader) string {
 			t.Fatal(err)
 		}
 		path := filepath.Join(dir, h.Name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		if h.Typeflag == tar.TypeDir {
 			err = os.MkdirAll(path, 0o755)
 			if err == nil {
@@ -184,10 +172,7 @@ func run(t *testing.T, command *exec.Cmd) string {
 // cached is a program that tools/release/install.sh unpacked.
 func cached(t *testing.T, path string) string {
 	t.Helper()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cache := must.Get(os.UserCacheDir())(t)
 	dir := filepath.Join(cache, "tare", "release")
 	if _, err := os.Stat(filepath.Join(dir, path)); err != nil {
 		programtest.Missing(t, err, "tools/release/install.sh")
@@ -203,10 +188,7 @@ func TestFilesAndChecksums(t *testing.T) {
 		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
 		sums[name] = sum
 	}
-	files, err := os.ReadDir(r.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(os.ReadDir(r.dir))(t)
 	for _, f := range files {
 		if strings.HasPrefix(f.Name(), "SHA256SUMS") {
 			continue

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // bom has the fields of CycloneDX's JSON that the tests read.
@@ -31,9 +33,7 @@ func TestSBOM(t *testing.T) {
 	for _, target := range targets {
 		dir := r.unpacked(t, target)
 		var b bom
-		if err := json.Unmarshal(r.read(t, strings.TrimSuffix(archive(target), ".tar.gz")+".cdx.json"), &b); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(r.read(t, strings.TrimSuffix(archive(target), ".tar.gz")+".cdx.json"), &b))
 		if b.BOMFormat != "CycloneDX" || b.SpecVersion != "1.6" || b.Metadata.Component.Hashes[0].Content != digest(r.read(t, archive(target))) {
 			t.Errorf("%s: %s %s of %+v", target, b.BOMFormat, b.SpecVersion, b.Metadata.Component)
 		}

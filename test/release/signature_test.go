@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"aead.dev/minisign"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // The signature of SHA256SUMS verifies, by the library and by the command. One changed byte of the list is found.
@@ -27,9 +29,7 @@ func TestSignature(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "SHA256SUMS")
 	for i, content := range [][]byte{sums, changed} {
-		if err := os.WriteFile(file, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, content, 0o600))
 		out, err := exec.Command("go", "-C", "../../tools/release", "tool", "minisign", "-V", "-m", file, "-x", filepath.Join(r.dir, "SHA256SUMS.minisig"), "-P", r.key.String()).CombinedOutput()
 		if (err == nil) != (i == 0) {
 			t.Errorf("minisign: %v\n%s", err, out)
@@ -62,9 +62,7 @@ func TestProvenance(t *testing.T) {
 			RunDetails struct{ Builder struct{ ID string } }
 		}
 	}
-	if err := json.Unmarshal(r.read(t, "provenance.intoto.json"), &s); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(r.read(t, "provenance.intoto.json"), &s))
 	d := s.Predicate.BuildDefinition
 	if s.Type != "https://in-toto.io/Statement/v1" || s.PredicateType != "https://slsa.dev/provenance/v1" || s.Predicate.RunDetails.Builder.ID == "" ||
 		d.ExternalParameters.Version != version || !slices.Equal(slices.Sorted(slices.Values(d.ExternalParameters.Targets)), slices.Sorted(slices.Values(targets))) {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // Packages order a release candidate before its release, and a later commit after its tag: ~ is before nothing, + is
@@ -39,10 +41,7 @@ func TestPackageVersion(t *testing.T) {
 
 // The release notes of a version refer to its section of the changelog.
 func TestChangelogOfNotes(t *testing.T) {
-	changelog, err := os.ReadFile("../../CHANGELOG.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	changelog := must.Get(os.ReadFile("../../CHANGELOG.md"))(t)
 	notes, err := filepath.Glob("../../tools/release/notes/v*.md")
 	if err != nil || len(notes) == 0 {
 		t.Fatalf("%d notes, %v", len(notes), err)

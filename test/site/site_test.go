@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/console"
@@ -50,10 +51,7 @@ func TestSite(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	page, err := os.ReadFile(filepath.Join(built, "v0.0.0-test", "gallery", "index.html"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile(filepath.Join(built, "v0.0.0-test", "gallery", "index.html")))(t)
 	for name, archive := range gallery(t) {
 		for _, file := range []string{name + ".html", name + archive[strings.LastIndex(archive, ".tar"):]} {
 			if info, err := os.Stat(filepath.Join(built, "v0.0.0-test", "gallery", file)); err != nil || info.Size() < 10_000 {
@@ -75,10 +73,7 @@ func TestSite(t *testing.T) {
 // gallery are the archives of results by the names of the runs.
 func gallery(t *testing.T) map[string]string {
 	t.Helper()
-	table, err := os.ReadFile("../../tools/site/gallery.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(os.ReadFile("../../tools/site/gallery.txt"))(t)
 	all := map[string]string{}
 	for line := range strings.Lines(string(table)) {
 		if fields := strings.Split(line, "|"); len(fields) == 4 && !strings.HasPrefix(line, "#") {
@@ -120,18 +115,11 @@ func TestGalleryRefusesUncommittedChanges(t *testing.T) {
 	for name, from := range map[string]string{"tools/site/gallery.sh": "", "tools/site/gallery.txt": "", "bin/tare": "#!/bin/sh\necho tare version 0123456-dirty\n"} {
 		text := []byte(from)
 		if from == "" {
-			var err error
-			if text, err = os.ReadFile(filepath.Join(root, name)); err != nil {
-				t.Fatal(err)
-			}
+			text = must.Get(os.ReadFile(filepath.Join(root, name)))(t)
 		}
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, text, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.OK(t, os.WriteFile(path, text, 0o755))
 	}
 	out, err := exec.Command(filepath.Join(dir, "tools/site/gallery.sh")).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "0123456-dirty has uncommitted changes") {
@@ -160,10 +148,7 @@ func inBrowser(t *testing.T, dir string) {
 		cmd.Args = append(cmd.Args, at+"gallery/"+name+".html")
 	}
 	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.Output())(t)
 	var all []finding
 	pages := len(cmd.Args) - slices.Index(cmd.Args, at)
 	if err := json.Unmarshal(out, &all); err != nil || len(all) != 2*pages+4*2 {
@@ -186,10 +171,7 @@ func inBrowser(t *testing.T, dir string) {
 
 // Every page of docs is in the navigation, or linked from one that is.
 func TestNavigation(t *testing.T) {
-	nav, err := os.ReadFile("../../tools/site/mkdocs.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	nav := must.Get(os.ReadFile("../../tools/site/mkdocs.yml"))(t)
 	for _, dir := range []string{"tutorial", "how-to", "reference", "explanation"} {
 		pages, err := fs.Glob(os.DirFS(root), "docs/"+dir+"/*.md")
 		if err != nil || len(pages) == 0 {

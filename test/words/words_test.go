@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 //go:embed words.yaml
@@ -21,16 +23,11 @@ func lint(t *testing.T, files map[string]string, args ...string) (int, string) {
 	files["test/words/words.yaml"] = cmp.Or(files["test/words/words.yaml"], ownRules)
 	for name, text := range files {
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)))
 	}
 	var out strings.Builder
 	t.Chdir(dir)
-	findings, err := run(&out, args)
-	if err != nil {
-		t.Fatal(err)
-	}
+	findings := must.Get(run(&out, args))(t)
 	return findings, out.String()
 }
 

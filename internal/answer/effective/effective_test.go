@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer/effective"
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // trial writes the provenance of a trial as a cluster has it: other names, addresses, identifiers and times in each.
@@ -20,12 +21,8 @@ func trial(t *testing.T, number int, hbone bool, image string) effective.Configu
 	write := func(name, text string) {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	clusters := []string{fmt.Sprintf(`{"cluster": {"name": "inbound|8080||", "load_assignment": {"address": "10.42.0.%d:8080"}}, "last_updated": "2026-11-22T16:0%d:00Z"}`, number, number)}
 	// The listener of a Service is named for its address, which differs between installations of a mesh.
@@ -78,12 +75,8 @@ func small(t *testing.T, text string) string {
 	t.Helper()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	if _, err := w.Write([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Write([]byte(text)))(t)
+	must.OK(t, w.Close())
 	return b.String()
 }
 
@@ -136,13 +129,8 @@ func TestListenersNamedForTheirAddress(t *testing.T) {
 		text := fmt.Sprintf(`{"configs": [{"@type": "x.ListenersConfigDump", "dynamic_listeners": [{"name": "public_listener:127.0.%[1]d.2:4%[1]d00", "active_state":
 			{"listener": {"name": "public_listener:127.0.%[1]d.2:4%[1]d00", "filters": [{"name": "envoy.filters.network.rbac", "principals": [%[2]s]}]}}}]},
 			{"@type": "x.ClustersConfigDump", "dynamic_active_clusters": [%[3]s]}]}`, number, strings.Join(principals, ", "), strings.Join(clusters, ", "))
-		if err := os.WriteFile(filepath.Join(dir, "back-0-sidecar-config_dump.json"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		c, err := effective.Read(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, "back-0-sidecar-config_dump.json"), []byte(text), 0o600))
+		c := must.Get(effective.Read(dir))(t)
 		return c
 	}
 	got, known := effective.Compare([]effective.Configuration{of(1, 1, 0), of(2, 1, 0)}, []effective.Configuration{of(3, 2, 1), of(4, 2, 1)})
@@ -165,14 +153,9 @@ func TestProxyWithoutDump(t *testing.T) {
 	of := func(files map[string]string) effective.Configuration {
 		dir := t.TempDir()
 		for name, text := range files {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 		}
-		c, err := effective.Read(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(effective.Read(dir))(t)
 		return c
 	}
 	const dump = `{"configs": [{"@type": "x.ClustersConfigDump", "static_clusters": [{"cluster": {"name": "a"}}]}]}`

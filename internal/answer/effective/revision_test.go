@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // Two revisions of a mesh differ in their settings, not in the names of revision, control plane and namespace, nor in a
@@ -28,12 +30,8 @@ func TestRevisionsDifferInSettingsOnly(t *testing.T) {
 		}
 		for file, text := range files {
 			path := filepath.Join(dir, file)
-			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+			must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		}
 		c, err := Read(dir)
 		if err != nil || len(c) < 6 {
@@ -62,17 +60,10 @@ func TestOptionWithoutEffect(t *testing.T) {
 		}
 		for name, text := range files {
 			path := filepath.Join(dir, "mesh", name)
-			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+			must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		}
-		c, err := Read(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(Read(dir))(t)
 		return []Configuration{c}
 	}
 	for dump, want := range map[bool]int{true: 0, false: 1} {

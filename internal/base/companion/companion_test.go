@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // `go install …/cmd/tare@v…` alone is enough: the first command that needs tare-agent builds it from the same version.
@@ -20,14 +22,9 @@ func TestGoInstallAlone(t *testing.T) {
 	}
 	const module, version = "github.com/tare-mesh/tare", "v0.0.9"
 	dir := t.TempDir()
-	cached, err := exec.Command("go", "env", "GOMODCACHE").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cached := must.Get(exec.Command("go", "env", "GOMODCACHE").Output())(t)
 	proxy := filepath.Join(dir, "proxy", filepath.FromSlash(module), "@v")
-	if err := os.MkdirAll(proxy, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(proxy, 0o755))
 	publish(t, proxy, module, version)
 	gobin := filepath.Join(dir, "bin")
 	environment := append(os.Environ(),
@@ -68,10 +65,7 @@ func TestGoInstallAlone(t *testing.T) {
 
 func goCache(t *testing.T) string {
 	t.Helper()
-	out, err := exec.Command("go", "env", "GOCACHE").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(exec.Command("go", "env", "GOCACHE").Output())(t)
 	return strings.TrimSpace(string(out))
 }
 
@@ -79,14 +73,8 @@ func goCache(t *testing.T) string {
 func publish(t *testing.T, dir, module, version string) {
 	t.Helper()
 	const root = "../../.."
-	listed, err := exec.Command("git", "-C", root, "ls-files", "-co", "--exclude-standard", "--", "go.mod", "go.sum", "cmd", "internal").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Create(filepath.Join(dir, version+".zip"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	listed := must.Get(exec.Command("git", "-C", root, "ls-files", "-co", "--exclude-standard", "--", "go.mod", "go.sum", "cmd", "internal").Output())(t)
+	f := must.Get(os.Create(filepath.Join(dir, version+".zip")))(t)
 	defer f.Close()
 	z := zip.NewWriter(f)
 	for name := range strings.Lines(string(listed)) {
@@ -94,30 +82,15 @@ func publish(t *testing.T, dir, module, version string) {
 		if strings.Contains(name, "/testdata/") || strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		b, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		w, err := z.Create(module + "@" + version + "/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write(b); err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(filepath.Join(root, filepath.FromSlash(name))))(t)
+		w := must.Get(z.Create(module + "@" + version + "/" + name))(t)
+		must.Get(w.Write(b))(t)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, z.Close())
+	mod := must.Get(os.ReadFile(filepath.Join(root, "go.mod")))(t)
 	for name, text := range map[string]string{
 		version + ".info": fmt.Sprintf(`{"Version":%q,"Time":"2026-01-01T00:00:00Z"}`, version), version + ".mod": string(mod), "list": version + "\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 }

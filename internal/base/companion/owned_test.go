@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/regular"
 )
 
@@ -36,33 +37,21 @@ func TestForeignProgram(t *testing.T) {
 			t.Errorf("%s: found %s", what, found)
 		}
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must.OK(t, os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755))
 	refused("own", false)
 	for p := path; p != filepath.Dir(cache); p = filepath.Dir(p) {
 		for _, mode := range []os.FileMode{0o777, 0o775} {
-			if err := os.Chmod(p, mode); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Chmod(p, mode))
 			refused("writable "+p, true)
 		}
-		if err := os.Chmod(p, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chmod(p, 0o755))
 		if os.Getuid() != 0 {
 			continue
 		}
-		if err := os.Chown(p, 65534, 65534); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chown(p, 65534, 65534))
 		refused("another's "+p, true)
-		if err := os.Chown(p, 0, 0); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chown(p, 0, 0))
 	}
 	refused("own again", false)
 }
@@ -80,9 +69,7 @@ func TestOtherVersion(t *testing.T) {
 	put := func(path, version string) {
 		t.Helper()
 		script := "#!/bin/sh\necho " + name + " " + version + "\n"
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(script), 0o755)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(script), 0o755)))
 	}
 	want := func(what, path string) {
 		t.Helper()
@@ -114,13 +101,9 @@ func TestForeignDirectory(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", cache)
 	t.Setenv("PATH", bin)
 	mark := filepath.Join(bin, "called")
-	if err := os.WriteFile(filepath.Join(bin, "go"), []byte("#!/bin/sh\n: >"+mark+"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(bin, "go"), []byte("#!/bin/sh\n: >"+mark+"\n"), 0o755))
 	dir := filepath.Join(cache, "tare")
-	if err := errors.Join(os.Mkdir(dir, 0o755), os.Chmod(dir, 0o777)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Mkdir(dir, 0o755), os.Chmod(dir, 0o777)))
 	if err := Install(t.Context(), "tare-absent", func(string) {}); !errors.Is(err, regular.ErrForeign) {
 		t.Error(err)
 	}

@@ -4,13 +4,12 @@ import (
 	"net"
 	"net/netip"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 func TestFrom(t *testing.T) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp4", "127.0.0.1:0"))(t)
 	defer l.Close()
 	for _, want := range []string{"127.0.0.1", "127.9.8.7", ""} {
 		var source netip.Addr
@@ -41,9 +40,6 @@ func TestElsewhere(t *testing.T) {
 		t.Skip("no IPv6 here")
 	}
 	defer l.Close()
-	conn, err := From(netip.MustParseAddr("127.0.0.1"))(t.Context(), "tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(From(netip.MustParseAddr("127.0.0.1"))(t.Context(), "tcp", l.Addr().String()))(t)
 	conn.Close()
 }

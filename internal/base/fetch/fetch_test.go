@@ -19,6 +19,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/regular"
 )
 
@@ -148,9 +149,7 @@ func TestWaitingForTheLockCanBeCancelled(t *testing.T) {
 	fakePip(t, "exit 9", "exit 9")
 	p, dir := proxy(nil), t.TempDir()
 	s := newSlot(p, dir)
-	if err := os.MkdirAll(s.dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(s.dir, 0o755))
 	unlock, err := lock(t.Context(), filepath.Join(s.dir, "lock"), func() { t.Error("waited for a free lock") })
 	if err != nil {
 		t.Fatal(err)
@@ -278,9 +277,7 @@ func TestFullDisk(t *testing.T) {
 	fakePip(t, located(ix.URL), "exit 9")
 	p, dir := proxy(wheel), t.TempDir()
 	s := newSlot(p, dir)
-	if err := os.MkdirAll(s.dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(s.dir, 0o755))
 	s.open = func(path string) (partFile, error) {
 		f, err := openPart(path)
 		return &fullDisk{f, 300_000}, err
@@ -374,10 +371,7 @@ func TestChosenVersion(t *testing.T) {
 	p.Others = []Release{{"1.1.0", map[string]Build{runtime.GOOS + "/" + runtime.GOARCH: {"manylinux", sha(old)}}}, {"1.0.0", nil}}
 	write(t, filepath.Join(os.Getenv("PATH"), p.Name), proxyScript, 0o755)
 	t.Setenv(p.Env, filepath.Join(os.Getenv("PATH"), p.Name))
-	chosen, err := p.in("1.1.0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	chosen := must.Get(p.in("1.1.0"))(t)
 	found, err := chosen.Find(t.Context(), options(t, dir))
 	if err != nil || found.Version != "1.1.0" || found.Source != "download" {
 		t.Errorf("found %+v, %v", found, err)
@@ -386,10 +380,7 @@ func TestChosenVersion(t *testing.T) {
 	if _, err := chosen.Find(t.Context(), options(t, t.TempDir())); !errors.Is(err, errChecksum) {
 		t.Errorf("another wheel: %v", err)
 	}
-	missing, err := p.in("1.0.0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	missing := must.Get(p.in("1.0.0"))(t)
 	_, err = missing.Find(t.Context(), options(t, dir))
 	expect(t, err, "no build is pinned", "write program:")
 	_, err = p.in("3.0.0")
@@ -452,9 +443,7 @@ func TestForeignCache(t *testing.T) {
 		"a parent of the cache":      func(t *testing.T, s *slot) { chmod(t, filepath.Dir(filepath.Dir(s.dir)), 0o777) },
 		"a sticky slot":              func(t *testing.T, s *slot) { chmod(t, s.dir, 0o777|os.ModeSticky) },
 		"no program yet": func(t *testing.T, s *slot) {
-			if err := os.RemoveAll(s.dir); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.RemoveAll(s.dir))
 			chmod(t, filepath.Dir(s.dir), 0o777)
 		},
 	} {
@@ -463,18 +452,12 @@ func TestForeignCache(t *testing.T) {
 			dir, mark := t.TempDir(), filepath.Join(t.TempDir(), "executed")
 			p := proxy(nil)
 			s := newSlot(p, dir)
-			if err := os.Mkdir(s.dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Mkdir(s.dir, 0o755))
 			script := strings.Replace(proxyScript, "\n", "\n: >"+mark+"\n", 1)
 			write(t, s.path(), script, 0o755)
 			write(t, s.sumPath(), sha([]byte(script))+"\n", 0o644)
-			if _, err := p.Find(t.Context(), options(t, dir)); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Remove(mark); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(p.Find(t.Context(), options(t, dir)))(t)
+			must.OK(t, os.Remove(mark))
 			spoil(t, s)
 			for _, target := range []string{"", "proxy"} {
 				if p.Target = target; name == "no program yet" && target != "" {
@@ -495,16 +478,12 @@ func chown(t *testing.T, path string) {
 	if os.Getuid() != 0 {
 		t.Skip("giving a file to another user takes root")
 	}
-	if err := os.Chown(path, 65534, 65534); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chown(path, 65534, 65534))
 }
 
 func chmod(t *testing.T, path string, mode os.FileMode) {
 	t.Helper()
-	if err := os.Chmod(path, mode); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chmod(path, mode))
 }
 
 func TestSizeLimit(t *testing.T) {
@@ -558,9 +537,7 @@ func TestBuilt(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	slot := newSlot(p, dir)
-	if err := os.MkdirAll(slot.dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(slot.dir, 0o755))
 	write(t, slot.path(), proxyScript, 0o755)
 	write(t, slot.sumPath(), sha([]byte("another")), 0o600)
 	if _, err := p.Find(t.Context(), options(t, dir)); !errors.Is(err, errChecksum) {

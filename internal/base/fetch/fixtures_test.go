@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 const proxyScript = "#!/bin/sh\necho 'proxy  version: 0123abc/1.2.3/Clean/RELEASE'\n"
@@ -45,9 +46,7 @@ func newWheel(t *testing.T, members ...member) []byte {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Close())
 	return b.Bytes()
 }
 
@@ -94,9 +93,7 @@ const offline = "echo 'ERROR: No matching distribution found' >&2; exit 1"
 
 func write(t *testing.T, path, data string, mode os.FileMode) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(data), mode); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(data), mode))
 }
 
 // index serves one wheel and records the requested ranges.
@@ -155,10 +152,7 @@ func expect(t *testing.T, err error, message, hintPart string) {
 
 func kept(t *testing.T, p Program, dir string) []string {
 	t.Helper()
-	entries, err := os.ReadDir(newSlot(p, dir).dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(newSlot(p, dir).dir))(t)
 	var names []string
 	for _, e := range entries {
 		if e.Name() != "lock" {

@@ -7,15 +7,15 @@ import (
 	"os"
 	"sync/atomic"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 func TestResumeWithinARun(t *testing.T) {
 	wheel := goodWheel(t)
 	ix := serve(t, wheel, func(w http.ResponseWriter, _ *http.Request, n int) bool { return n == 1 && cut(wheel)(w) })
 	fakePip(t, located(ix.URL), "exit 9")
-	if _, err := proxy(wheel).Find(t.Context(), options(t, t.TempDir())); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(proxy(wheel).Find(t.Context(), options(t, t.TempDir())))(t)
 	want := fmt.Sprintf("bytes=%d-", len(wheel)/2)
 	if got := ix.requested(); len(got) != 2 || got[0] != "" || got[1] != want {
 		t.Errorf("requested ranges are %q, want none and %q", got, want)
@@ -40,9 +40,7 @@ func TestResumeByTheNextRun(t *testing.T) {
 	expect(t, err, "fetch tare-test-proxy 1.2.3", "TARE_TEST_PROXY")
 	healthy.Store(true)
 	before := len(ix.requested())
-	if _, err := p.Find(t.Context(), options(t, dir)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(p.Find(t.Context(), options(t, dir)))(t)
 	want := fmt.Sprintf("bytes=%d-", len(wheel)/2)
 	if got := ix.requested()[before:]; len(got) != 1 || got[0] != want {
 		t.Errorf("requested ranges are %q, want %q alone", got, want)
@@ -80,13 +78,9 @@ func TestKeptPart(t *testing.T) {
 			fakePip(t, located(ix.URL), "exit 9")
 			p, dir := proxy(wheel), t.TempDir()
 			s := newSlot(p, dir)
-			if err := os.MkdirAll(s.dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.MkdirAll(s.dir, 0o755))
 			write(t, s.part(), string(c.part), 0o644)
-			if _, err := p.Find(t.Context(), options(t, dir)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(p.Find(t.Context(), options(t, dir)))(t)
 			if got := ix.requested(); len(got) != c.requests {
 				t.Errorf("requested ranges are %q, want %d requests", got, c.requests)
 			}

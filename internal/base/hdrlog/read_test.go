@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // writeTestLog writes a log of seconds*2 histograms. It returns its lines and the library's sum over [2, 2+measure).
@@ -45,9 +47,7 @@ func writeTestLog(t testing.TB, seconds int, stamp func(second int) (base, start
 			_, _, ms := stamp(s)
 			h.SetStartTimeMs(ms)
 			h.SetEndTimeMs(ms + 1000)
-			if err := w.OutputIntervalHistogram(h); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, w.OutputIntervalHistogram(h))
 		}
 	}
 	return b.String(), want
@@ -60,9 +60,7 @@ func relative(second int) (string, string, int64) {
 func logFile(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "latency.hdr")
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(text), 0o644))
 	return path
 }
 
@@ -80,10 +78,7 @@ func TestReadLogAgreesWithTheLibrary(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			text, want := writeTestLog(t, 7, stamp)
 			for _, text := range []string{text, strings.ReplaceAll(text, "\n", "\r\n")} {
-				got, err := ReadFile(logFile(t, text), Window{2, 6}, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				got := must.Get(ReadFile(logFile(t, text), Window{2, 6}, nil))(t)
 				if len(got) != len(want) {
 					t.Fatalf("tags %d, want %d", len(got), len(want))
 				}
@@ -93,7 +88,7 @@ func TestReadLogAgreesWithTheLibrary(t *testing.T) {
 					}
 				}
 				merged := Sums{}
-				if err := ReadSeconds(strings.NewReader(text), func(second int, tag string, h *hdrhistogram.PackedHistogram) error {
+				must.OK(t, ReadSeconds(strings.NewReader(text), func(second int, tag string, h *hdrhistogram.PackedHistogram) error {
 					switch {
 					case second < 2 || second >= 6:
 					case merged[tag] == nil:
@@ -102,9 +97,7 @@ func TestReadLogAgreesWithTheLibrary(t *testing.T) {
 						return Add(merged[tag], h)
 					}
 					return nil
-				}); err != nil {
-					t.Fatal(err)
-				}
+				}))
 				if !maps.EqualFunc(merged, got, Equal) {
 					t.Errorf("by the second %v, in the window %v", merged, got)
 				}
@@ -118,10 +111,7 @@ func TestReadLogErrorsNameTheLine(t *testing.T) {
 	lines := strings.SplitAfter(text, "\n")
 	other := hdrhistogram.New(1000, 60e9, 2)
 	_ = other.RecordValue(5000)
-	coarse, err := other.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
-	if err != nil {
-		t.Fatal(err)
-	}
+	coarse := must.Get(other.Encode(hdrhistogram.V2CompressedEncodingCookieBase))(t)
 	// Line 8 is the first of second 2, the first inside the window; lines 1 to 3 are comments and the legend.
 	for _, c := range []struct{ name, text, message string }{
 		{"cut inside a histogram", strings.Join(lines[:7], "") + lines[7][:len(lines[7])/2], ":8: the histogram is cut off or damaged"},
@@ -157,10 +147,7 @@ func TestReadLogCutAnywhere(t *testing.T) {
 	lines := strings.SplitAfter(text, "\n")
 	whole := map[int]bool{} // counts after each whole line
 	for i := range lines {
-		m, err := ReadFile(logFile(t, strings.Join(lines[:i], "")), w, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(ReadFile(logFile(t, strings.Join(lines[:i], "")), w, nil))(t)
 		whole[total(m)] = true
 	}
 	for cut := 0; cut < len(text); cut += 37 {
@@ -214,9 +201,7 @@ func BenchmarkReadLog(b *testing.B) {
 	path := logFile(b, text)
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		if _, err := ReadFile(path, Window{2, seconds - 1}, nil); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(ReadFile(path, Window{2, seconds - 1}, nil))(b)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(2*(seconds-3)), "ns/histogram")
 }
@@ -225,16 +210,12 @@ func BenchmarkReadLog(b *testing.B) {
 func TestWriter(t *testing.T) {
 	h := hdrhistogram.NewPacked(1000, 60e9, 3)
 	for _, ns := range []int64{0, 1, 1048575, 5e6, 6e10} {
-		if err := h.RecordValues(ns, 3); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, h.RecordValues(ns, 3))
 	}
 	var b bytes.Buffer
 	start := time.Unix(1_767_225_600, 250_000_000)
 	w, err := NewWriter(&b, start, "a test")
-	if err := errors.Join(err, w.Interval(time.Second, 2500*time.Millisecond, "response.2xx", h), w.Flush()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err, w.Interval(time.Second, 2500*time.Millisecond, "response.2xx", h), w.Flush()))
 	library, err := hdrhistogram.NewHistogramLogReader(bytes.NewReader(b.Bytes())).NextIntervalHistogram()
 	if err != nil || !library.Equals(Dense(h)) {
 		t.Errorf("the library reads %v, %v", library, err)

@@ -6,14 +6,13 @@ import (
 	"net"
 	"net/http"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // A request in flight finishes after the end, and no further connection is accepted.
 func TestRequestsInFlightFinish(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	begun, finish := make(chan struct{}), make(chan struct{})
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		close(begun)
@@ -50,10 +49,7 @@ func TestRequestsInFlightFinish(t *testing.T) {
 }
 
 func TestFailure(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	l.Close()
 	if err := Serve(t.Context(), l, &http.Server{}); err == nil {
 		t.Error("a closed listener is served")

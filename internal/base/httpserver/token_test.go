@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/clock"
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // Only requests with the token are answered, and only with one known JSON object.
@@ -15,10 +16,7 @@ func TestTokenServer(t *testing.T) {
 	if _, err := NewTokenServer(token[1:]); err == nil {
 		t.Error("a short token is accepted")
 	}
-	s, err := NewTokenServer(token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(NewTokenServer(token))(t)
 	type message struct{ A int }
 	s.HandleFunc("POST /double", func(w http.ResponseWriter, r *http.Request) {
 		var m message
@@ -26,10 +24,7 @@ func TestTokenServer(t *testing.T) {
 			Answer(w, http.StatusOK, message{2 * m.A})
 		}
 	})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	go func() { _ = s.Serve(t.Context(), l) }()
 	url := "http://" + l.Addr().String()
 	over := &http.Transport{}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 func TestWrite(t *testing.T) {
@@ -20,20 +21,14 @@ func TestWrite(t *testing.T) {
 	inDir := func(name string) string { return filepath.Join(dir, name) }
 	put := func(name, text string, perm fs.FileMode) {
 		t.Helper()
-		if err := errors.Join(os.WriteFile(inDir(name), []byte(text), perm), os.Chmod(inDir(name), perm)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(os.WriteFile(inDir(name), []byte(text), perm), os.Chmod(inDir(name), perm)))
 	}
 	put("old", "before", 0o640)
 	put("linked", "before", 0o600)
 	for link, to := range map[string]string{"link": "linked", "chain": "link", "dangling": "absent", "sub": "elsewhere/below"} {
-		if err := os.Symlink(to, inDir(link)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Symlink(to, inDir(link)))
 	}
-	if err := os.MkdirAll(inDir("elsewhere/below"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(inDir("elsewhere/below"), 0o700))
 	if err := os.Symlink("../up", inDir("elsewhere/below/up")); err != nil { // from below a link: elsewhere/up
 		t.Fatal(err)
 	}
@@ -78,18 +73,14 @@ func TestWrite(t *testing.T) {
 func TestWriteToOthers(t *testing.T) {
 	dir := t.TempDir()
 	fifo, link := filepath.Join(dir, "fifo"), filepath.Join(dir, "link")
-	if err := errors.Join(syscall.Mkfifo(fifo, 0o600), os.Symlink("fifo", link)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(syscall.Mkfifo(fifo, 0o600), os.Symlink("fifo", link)))
 	for _, name := range []string{fifo, link} {
 		read := make(chan string, 1)
 		go func() {
 			text, _ := os.ReadFile(fifo)
 			read <- string(text)
 		}()
-		if err := errors.Join(Check(name), WriteFile(name, []byte("text"), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(Check(name), WriteFile(name, []byte("text"), 0o644)))
 		if info, err := os.Lstat(fifo); err != nil || info.Mode().Type() != fs.ModeNamedPipe {
 			t.Fatalf("%s: the FIFO has become %v, %v", name, info, err) // its reader waits forever
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
@@ -53,9 +54,7 @@ func TestWriting(t *testing.T) {
 func TestWritingJSON(t *testing.T) {
 	value := strings.ReplaceAll(hostile, "\xff", "")
 	var b bytes.Buffer
-	if err := printable.WritingJSON(&b, func(w io.Writer) error { return json.NewEncoder(w).Encode(value) }); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, printable.WritingJSON(&b, func(w io.Writer) error { return json.NewEncoder(w).Encode(value) }))
 	if text := b.String(); printable.Text(text) != text {
 		t.Errorf("controls in %q", text)
 	}

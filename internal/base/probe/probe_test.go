@@ -11,6 +11,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 func TestReading(t *testing.T) {
@@ -21,10 +23,7 @@ func TestReading(t *testing.T) {
 		return
 	}
 	before := descriptors(t)
-	r, err := Local{}.Probe(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Local{}.Probe(t.Context()))(t)
 	us, ok := r.Microseconds()
 	if !ok || us < 0.5 || us > 5000 || r.Work != Work || r.Took <= 0 || r.Took > 5*time.Second {
 		t.Errorf("%+v: %v µs", r, us)
@@ -61,10 +60,7 @@ func TestReading(t *testing.T) {
 
 func descriptors(t *testing.T) int {
 	t.Helper()
-	all, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(os.ReadDir("/proc/self/fd"))(t)
 	return len(all)
 }
 
@@ -75,10 +71,7 @@ func TestReadingIsOfTheWork(t *testing.T) {
 	}
 	var ratios []float64
 	for range 5 {
-		r, err := Local{}.Probe(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(Local{}.Probe(t.Context()))(t)
 		a, _ := r.Microseconds()
 		for i := range r.CPUs {
 			r.CPUs[i].Pieces /= 2

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // A long log keeps its beginning and its end. A shorter one is left alone.
@@ -15,18 +17,11 @@ func TestShorten(t *testing.T) {
 	for i := range 10_000 {
 		fmt.Fprintf(&b, "line %d\n", i)
 	}
-	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, b.Bytes(), 0o600))
 	for _, limit := range []int64{1 << 20, 4 << 10} {
-		if err := shorten(path, limit); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, shorten(path, limit))
 	}
-	got, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(os.ReadFile(path))(t)
 	if len(got) > 3<<10 || !bytes.HasPrefix(got, []byte("line 0\n")) || !bytes.HasSuffix(got, []byte("line 9999\n")) || !bytes.Contains(got, []byte("bytes were removed here")) {
 		t.Errorf("%d bytes: %.40q … %q", len(got), got, got[max(0, len(got)-40):])
 	}

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // The test binary also plays the children. This variable contains the role.
@@ -72,10 +74,7 @@ func child(role string) Command {
 
 func start(t *testing.T, c Command) *Process {
 	t.Helper()
-	p, err := Start(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(Start(t.Context(), c))(t)
 	t.Cleanup(func() { _ = p.Stop(context.Background(), 0) })
 	return p
 }
@@ -136,9 +135,7 @@ func TestStringPastes(t *testing.T) {
 	}
 	var want bytes.Buffer
 	c.Stdout = &want
-	if err := start(t, c).Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, start(t, c).Wait())
 	if string(got) != want.String() || want.Len() == 0 {
 		t.Errorf("the shell prints %q, Start %q", got, want.String())
 	}
@@ -168,9 +165,7 @@ func TestFilesEnvAndStdout(t *testing.T) {
 	var out bytes.Buffer
 	c := child("fd")
 	c.Files, c.Stdout, c.Env = []*os.File{r}, &out, append(c.Env, "EXTRA=there")
-	if err := start(t, c).Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, start(t, c).Wait())
 	if got := out.String(); got != "hello there" {
 		t.Errorf("got %q", got)
 	}
@@ -181,9 +176,7 @@ func TestExitError(t *testing.T) {
 		c := child("lines")
 		c.Log = log
 		if log != "" {
-			if err := os.WriteFile(log, []byte("of an earlier process\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(log, []byte("of an earlier process\n"), 0o600))
 		}
 		p := start(t, c)
 		err := p.Wait()
@@ -236,9 +229,7 @@ func TestStop(t *testing.T) {
 		t.Run(tc.role, func(t *testing.T) {
 			p := start(t, child(tc.role))
 			ready(t, p)
-			if err := p.Stop(t.Context(), tc.grace); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, p.Stop(t.Context(), tc.grace))
 			var exit *ExitError
 			if err := p.Wait(); !errors.As(err, &exit) || exit.State != tc.state || !exit.Stopped {
 				t.Errorf("ended with %v, want %s", err, tc.state)
@@ -259,9 +250,7 @@ func TestStopContext(t *testing.T) {
 	ready(t, p)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := p.Stop(ctx, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Stop(ctx, time.Hour))
 }
 
 // The members of a group go with its leader.
@@ -270,13 +259,9 @@ func TestGroup(t *testing.T) {
 		t.Skip("groups are ended on Linux alone")
 	}
 	p := start(t, Command{Path: "sh", Args: []string{"-c", "sleep 60 >/dev/null 2>&1 & echo $!"}})
-	if err := p.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Wait())
 	var pid int
-	if _, err := fmt.Sscan(strings.Join(p.Tail(1), ""), &pid); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscan(strings.Join(p.Tail(1), ""), &pid))(t)
 	eventually(t, "grandchild is gone", func() bool { return !alive(pid) })
 }
 
@@ -290,18 +275,13 @@ func TestPinning(t *testing.T) {
 		return
 	}
 	free := statusLine("Cpus_allowed_list")
-	allowed, err := ParseCPUs(free)
-	if err != nil {
-		t.Fatal(err)
-	}
+	allowed := must.Get(ParseCPUs(free))(t)
 	last := fmt.Sprint(allowed[len(allowed)-1])
 	for _, cpus := range []string{last, ""} { // the second: the starter's thread is restored
 		var out bytes.Buffer
 		c := child("affinity")
 		c.CPUs, c.Stdout = cpus, &out
-		if err := start(t, c).Wait(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, start(t, c).Wait())
 		if want := map[bool]string{true: free, false: last}[cpus == ""]; out.String() != want {
 			t.Errorf("CPUs %q: the child may run on %q, want %q", cpus, out.String(), want)
 		}
@@ -322,13 +302,8 @@ func startParent(t *testing.T) (*exec.Cmd, []int) {
 	c := child("parent")
 	cmd := exec.Command(c.Path, c.Args...)
 	cmd.Env = append(os.Environ(), c.Env...)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.OK(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	var pids []int
 	for lines := bufio.NewScanner(out); lines.Scan() && lines.Text() != "started"; {
@@ -354,9 +329,7 @@ func TestChildrenDieWithTare(t *testing.T) {
 			t.Fatalf("child %d is not running", pid)
 		}
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	for _, pid := range pids {
 		eventually(t, fmt.Sprintf("child %d is gone", pid), func() bool { return !alive(pid) })

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // leftover starts a process outside of Start: only the sweep kills it.
@@ -15,9 +17,7 @@ func leftover(t *testing.T) (pid int, exited <-chan struct{}) {
 	c := child("sleep")
 	cmd := exec.Command(c.Path, c.Args...)
 	cmd.Env = append(os.Environ(), c.Env...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	done := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(done) }()
 	t.Cleanup(func() { _ = cmd.Process.Kill(); <-done })
@@ -33,32 +33,22 @@ func place(dir string) statePlace {
 func ownDir(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "own")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(dir, 0o700))
 	return dir
 }
 
 func writeState(t *testing.T, dir string, entries ...entry) string {
 	t.Helper()
-	f, err := os.Create(filepath.Join(dir, "1-1"+suffix))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(filepath.Join(dir, "1-1"+suffix)))(t)
 	defer f.Close()
 	for _, e := range entries {
-		if err := appendEntry(f, e); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, appendEntry(f, e))
 	}
 	return f.Name()
 }
 
 func TestSweep(t *testing.T) {
-	self, err := identify(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(identify(os.Getpid()))(t)
 	deadTare := self
 	deadTare.Start++ // its number is in use again, by another process
 	otherBoot := deadTare
@@ -80,18 +70,12 @@ func TestSweep(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := ownDir(t)
 			pid, exited := leftover(t)
-			id, err := identify(pid)
-			if err != nil {
-				t.Fatal(err)
-			}
+			id := must.Get(identify(pid))(t)
 			if tc.change != nil {
 				tc.change(&id)
 			}
 			path := writeState(t, dir, entry{identity: tc.tare, Command: "tare"}, entry{identity: id, Command: "sleeper"})
-			swept, err := sweep([]statePlace{place(filepath.Join(dir, "absent")), place(dir)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			swept := must.Get(sweep([]statePlace{place(filepath.Join(dir, "absent")), place(dir)}))(t)
 			if got := len(swept) == 1; got != tc.killed {
 				t.Fatalf("swept %v", swept)
 			}
@@ -111,9 +95,7 @@ func TestSweep(t *testing.T) {
 func TestSweepBrokenFile(t *testing.T) {
 	dir := ownDir(t)
 	for name, text := range map[string]string{"a": "", "b": "{", "c": "{\"pid\":1}\n{\"pid\":-5}\n{", "d": "null\nnull\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name+suffix), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name+suffix), []byte(text), 0o600))
 	}
 	if swept, err := sweep([]statePlace{place(dir)}); err != nil || len(swept) != 0 {
 		t.Errorf("%v, %v", swept, err)
@@ -141,15 +123,10 @@ func TestStartIsRecorded(t *testing.T) {
 // State goes to the next place if the first cannot be used.
 func TestStateFallsBack(t *testing.T) {
 	blocked := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(blocked, nil, 0o600))
 	bad := place(filepath.Join(blocked, "x"))
 	good := place(filepath.Join(t.TempDir(), "state"))
-	f, err := createState([]statePlace{bad, good})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(createState([]statePlace{bad, good}))(t)
 	f.Close()
 	if got := filepath.Dir(f.Name()); got != filepath.Join(good.base, good.names[0]) {
 		t.Errorf("state file is in %s", got)

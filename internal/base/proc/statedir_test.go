@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // otherUser is the user ID of the attacker in these tests.
@@ -24,18 +25,14 @@ const otherUser = 65534
 func prey(t *testing.T, dir string) string {
 	t.Helper()
 	path := filepath.Join(dir, "prey"+suffix)
-	if err := os.WriteFile(path, []byte("{}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte("{}\n"), 0o600))
 	return path
 }
 
 func mkdir(t *testing.T, mode os.FileMode, elem ...string) string {
 	t.Helper()
 	dir := filepath.Join(elem...)
-	if err := os.Mkdir(dir, mode); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(dir, mode))
 	if err := os.Chmod(dir, mode); err != nil { // whatever the umask is
 		t.Fatal(err)
 	}
@@ -44,9 +41,7 @@ func mkdir(t *testing.T, mode os.FileMode, elem ...string) string {
 
 func symlink(t *testing.T, target string, elem ...string) {
 	t.Helper()
-	if err := os.Symlink(target, filepath.Join(elem...)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Symlink(target, filepath.Join(elem...)))
 }
 
 // chown gives paths to the other user. It needs root.
@@ -56,9 +51,7 @@ func chown(t *testing.T, paths ...string) {
 		t.Skip("giving a file to another user takes root")
 	}
 	for _, path := range paths {
-		if err := os.Lchown(path, otherUser, otherUser); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Lchown(path, otherUser, otherUser))
 	}
 }
 
@@ -83,20 +76,14 @@ func TestPlantedDirectory(t *testing.T) {
 		},
 		"the user's own directory, open to others": func(t *testing.T, tmp, victim string) {
 			dir := mkdir(t, 0o755, tmp, "tare-0")
-			if err := os.Rename(victim, filepath.Join(dir, "processes")); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Rename(victim, filepath.Join(dir, "processes")))
 			symlink(t, filepath.Join(dir, "processes"), victim)
 		},
 		"a file": func(t *testing.T, tmp, _ string) {
-			if err := os.WriteFile(filepath.Join(tmp, "tare-0"), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(filepath.Join(tmp, "tare-0"), nil, 0o600))
 		},
 		"a FIFO": func(t *testing.T, tmp, _ string) {
-			if err := syscall.Mkfifo(filepath.Join(tmp, "tare-0"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, syscall.Mkfifo(filepath.Join(tmp, "tare-0"), 0o600))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,10 +108,7 @@ func TestPlantedDirectory(t *testing.T) {
 			// The run's state goes elsewhere, and the sweep still reaches that place.
 			dir := ownDir(t)
 			dead := prey(t, dir)
-			f, err := createState([]statePlace{planted, place(dir)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := must.Get(createState([]statePlace{planted, place(dir)}))(t)
 			f.Close()
 			if _, err := sweep([]statePlace{planted, place(dir)}); err == nil {
 				t.Error("the planted directory is not reported")
@@ -142,9 +126,7 @@ func TestPlantedFile(t *testing.T) {
 		"a link":              func(t *testing.T, dir, victim string) { symlink(t, victim, dir, "1-1"+suffix) },
 		"another user's file": func(t *testing.T, dir, _ string) { chown(t, prey(t, dir)) },
 		"a FIFO": func(t *testing.T, dir, _ string) {
-			if err := syscall.Mkfifo(filepath.Join(dir, "1-1"+suffix), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, syscall.Mkfifo(filepath.Join(dir, "1-1"+suffix), 0o600))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -216,23 +198,15 @@ const freeVariable = "TARE_PROC_TEST_FREE"
 
 // With few descriptors a sweep removes the state of dead runs if it can. It never takes a living run for a dead one.
 func TestSweepWithFewDescriptors(t *testing.T) {
-	self, err := identify(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(identify(os.Getpid()))(t)
 	state := t.TempDir()
 	dir := mkdir(t, 0o700, mkdir(t, 0o700, state, "tare"), "processes")
 	pid, _ := leftover(t)
-	id, err := identify(pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := must.Get(identify(pid))(t)
 	living := writeState(t, dir, entry{identity: self, Command: "tare"}, entry{identity: id, Command: "sleeper"})
 	dead := filepath.Join(dir, "2-2"+suffix)
 	for free := range 8 {
-		if err := os.WriteFile(dead, []byte(`{"pid":2147483647,"start":1,"boot":"`+self.Boot+`"}`+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(dead, []byte(`{"pid":2147483647,"start":1,"boot":"`+self.Boot+`"}`+"\n"), 0o600))
 		cmd := exec.Command(os.Args[0], "-test.run=^$")
 		cmd.Env = []string{roleVariable + "=few", freeVariable + "=" + strconv.Itoa(free), "XDG_STATE_HOME=" + state, "TMPDIR=" + t.TempDir()}
 		out, err := cmd.CombinedOutput()

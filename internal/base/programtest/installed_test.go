@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"flag"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // recorder records how a test ends first, and continues.
@@ -26,9 +28,7 @@ func TestMissingProgram(t *testing.T) {
 		t.Setenv("CI", c.ci)
 		t.Setenv("TARE_CHROMIUM", "no-such-program")
 		t.Setenv("XDG_CACHE_HOME", t.TempDir())
-		if err := flag.Set("test.short", c.short); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, flag.Set("test.short", c.short))
 		for name, of := range map[string]func(testing.TB) string{"Chromium": Chromium, "packages": PagePackages} {
 			r := &recorder{}
 			if of(r); r.end != c.end {

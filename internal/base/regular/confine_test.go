@@ -4,30 +4,23 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 func TestConfine(t *testing.T) {
 	base := t.TempDir()
 	inside := filepath.Join(base, "runs")
 	for _, dir := range []string{filepath.Join(inside, "a"), base + "/runs-too"} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(dir, 0o700))
 	}
 	for _, file := range []string{base + "/secret", inside + "/own", base + "/runs-too/other"} {
-		if err := os.WriteFile(file, []byte("text"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, []byte("text"), 0o600))
 	}
 	for link, target := range map[string]string{"out": "../secret", "absolute": base + "/secret", "a/up": "../../secret", "near": "own"} {
-		if err := os.Symlink(target, filepath.Join(inside, link)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Symlink(target, filepath.Join(inside, link)))
 	}
-	root, err := os.OpenRoot(inside)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(os.OpenRoot(inside))(t)
 	defer root.Close()
 	read := func(path string) bool { _, err := ReadFile(path, 100); return err == nil }
 	if !read(inside + "/out") {
@@ -44,13 +37,8 @@ func TestConfine(t *testing.T) {
 	}
 	release()
 	// A root within a root, which a link of the outer one reaches: the nearest has the path.
-	if err := os.Symlink("../runs-too", inside+"/archive"); err != nil {
-		t.Fatal(err)
-	}
-	nested, err := os.OpenRoot(inside + "/archive")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Symlink("../runs-too", inside+"/archive"))
+	nested := must.Get(os.OpenRoot(inside + "/archive"))(t)
 	defer nested.Close()
 	release, releaseNested := Confine(root), Confine(nested)
 	if !read(inside+"/archive/other") || read(inside+"/out") {

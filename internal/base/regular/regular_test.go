@@ -14,24 +14,21 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/regular"
 )
 
 func TestReadFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
-	if err := os.WriteFile(path, []byte("12345"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte("12345"), 0o600))
 	if b, err := regular.ReadFile(path, 5); err != nil || string(b) != "12345" {
 		t.Errorf("%q, %v", b, err)
 	}
 	if _, err := regular.ReadFile(path, 4); !errors.Is(err, regular.ErrTooLarge) || !strings.Contains(err.Error(), "more than 4 bytes") {
 		t.Errorf("limit of 4 bytes: %v", err)
 	}
-	if err := os.Symlink(path, filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Symlink(path, filepath.Join(dir, "link")))
 	if b, err := regular.ReadFile(filepath.Join(dir, "link"), 5); err != nil || len(b) != 5 {
 		t.Errorf("link: %q, %v", b, err)
 	}
@@ -44,15 +41,9 @@ func TestReadFile(t *testing.T) {
 func TestOnlyRegularFiles(t *testing.T) {
 	dir := t.TempDir()
 	fifo, sparse := filepath.Join(dir, "fifo"), filepath.Join(dir, "sparse")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(sparse, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(sparse, 50<<30); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Mkfifo(fifo, 0o600))
+	must.OK(t, os.WriteFile(sparse, nil, 0o600))
+	must.OK(t, os.Truncate(sparse, 50<<30))
 	for path, want := range map[string]error{fifo: regular.ErrNotRegular, "/dev/zero": regular.ErrNotRegular, dir: regular.ErrNotRegular, sparse: regular.ErrTooLarge} {
 		_, err := regular.ReadFile(path, 1<<20)
 		if !errors.Is(err, want) || !strings.Contains(err.Error(), path) {
@@ -67,24 +58,15 @@ func TestOnlyRegularFiles(t *testing.T) {
 // A file may grow between its size check and its reading.
 func TestGrowingFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "growing")
-	if err := os.WriteFile(path, []byte("1234"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f, err := regular.Open(path, 8)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte("1234"), 0o600))
+	f := must.Get(regular.Open(path, 8))(t)
 	defer f.Close()
-	if err := os.WriteFile(path, make([]byte, 100), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, make([]byte, 100), 0o600))
 	for name, read := range map[string]func() error{
 		"ReadAll": func() error { _, err := io.ReadAll(f); return err },
 		"Copy":    func() error { _, err := io.Copy(io.Discard, f); return err },
 	} {
-		if _, err := f.Seek(0, io.SeekStart); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(f.Seek(0, io.SeekStart))(t)
 		if err := read(); !errors.Is(err, regular.ErrTooLarge) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -106,9 +88,7 @@ func TestPipes(t *testing.T) {
 		t.Errorf("pipe: %q, %v", b, err)
 	}
 	fifo := filepath.Join(t.TempDir(), "fifo")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Mkfifo(fifo, 0o600))
 	if b, err := regular.ReadInput(fifo, 100); err != nil || len(b) != 0 {
 		t.Errorf("FIFO without a writer: %q, %v", b, err)
 	}

@@ -29,6 +29,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 var echoFile = File{
@@ -71,10 +73,7 @@ func h2c() *http.Protocols {
 // served returns the address of a server of this package.
 func served(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := &http.Server{Handler: NewServer(limit, Service{echoFile, map[string]Handler{"Echo": echo}}), Protocols: h2c()}
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() { s.Close() })
@@ -84,10 +83,7 @@ func served(t *testing.T) string {
 // dialled returns a client of grpc-go.
 func dialled(t *testing.T, address string) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy()))(t)
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }
@@ -138,10 +134,7 @@ func TestServerWithGRPCGo(t *testing.T) {
 // The server ends a call at the client's deadline, and when the client is gone.
 func TestServerEndsCalls(t *testing.T) {
 	ended := make(chan error)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	wait := func(ctx context.Context, _ http.Header, _ []byte) (Message, error) {
 		<-ctx.Done()
 		ended <- ctx.Err()
@@ -183,10 +176,7 @@ func TestHealthWithGRPCGo(t *testing.T) {
 	for name, want := range map[string]grpc_health_v1.HealthCheckResponse_ServingStatus{
 		"": grpc_health_v1.HealthCheckResponse_SERVING, "other": grpc_health_v1.HealthCheckResponse_SERVICE_UNKNOWN} {
 		ctx, cancel := context.WithCancel(t.Context())
-		stream, err := client.Watch(ctx, &grpc_health_v1.HealthCheckRequest{Service: name})
-		if err != nil {
-			t.Fatal(err)
-		}
+		stream := must.Get(client.Watch(ctx, &grpc_health_v1.HealthCheckRequest{Service: name}))(t)
 		if h, err := stream.Recv(); err != nil || h.Status != want {
 			t.Errorf("watch %q: %v, %v", name, h, err)
 		}
@@ -200,20 +190,12 @@ func TestHealthWithGRPCGo(t *testing.T) {
 // grpc-go reads the descriptions, and protobuf accepts them.
 func TestReflectionWithGRPCGo(t *testing.T) {
 	conn := dialled(t, served(t))
-	stream, err := grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := must.Get(grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context()))(t)
 	ask := func(q *grpc_reflection_v1.ServerReflectionRequest) *grpc_reflection_v1.ServerReflectionResponse {
 		t.Helper()
 		q.Host = "h"
-		if err := stream.Send(q); err != nil {
-			t.Fatal(err)
-		}
-		a, err := stream.Recv()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, stream.Send(q))
+		a := must.Get(stream.Recv())(t)
 		if a.ValidHost != "h" || !proto.Equal(a.OriginalRequest, q) {
 			t.Errorf("answer to another request: %v", a)
 		}
@@ -235,13 +217,8 @@ func TestReflectionWithGRPCGo(t *testing.T) {
 			t.Fatalf("%v, %v", bySymbol, byName)
 		}
 		var d descriptorpb.FileDescriptorProto
-		if err := proto.Unmarshal(b[0], &d); err != nil {
-			t.Fatal(err)
-		}
-		made, err := protodesc.NewFile(&d, known)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, proto.Unmarshal(b[0], &d))
+		made := must.Get(protodesc.NewFile(&d, known))(t)
 		if made.Services().Len() != 1 || made.Services().Get(0).Methods().Len() != len(f.Methods) {
 			t.Errorf("%v", made)
 		}
@@ -263,20 +240,13 @@ func TestReflectionWithGRPCGo(t *testing.T) {
 			t.Errorf("%v: %v", q, e)
 		}
 	}
-	if err := stream.CloseSend(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, stream.CloseSend())
 	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
 		t.Errorf("at the end: %v", err)
 	}
 	// The messages of v1alpha equal the messages of v1.
-	old, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := old.SendMsg(&grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}}); err != nil {
-		t.Fatal(err)
-	}
+	old := must.Get(conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"))(t)
+	must.OK(t, old.SendMsg(&grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}}))
 	var a grpc_reflection_v1.ServerReflectionResponse
 	if err := old.RecvMsg(&a); err != nil || len(a.GetListServicesResponse().GetService()) != 4 {
 		t.Errorf("v1alpha: %v, %v", &a, err)
@@ -307,10 +277,7 @@ var echoDesc = grpc.ServiceDesc{ServiceName: "test.v1.Echo", HandlerType: (*echo
 
 // A client of this package calls a server of grpc-go and of this package.
 func TestClient(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := grpc.NewServer()
 	s.RegisterService(&echoDesc, struct{}{})
 	grpc_health_v1.RegisterHealthServer(s, health.NewServer())
@@ -405,10 +372,7 @@ func TestTimeouts(t *testing.T) {
 // Any bytes are decoded as by protobuf, or refused.
 func FuzzFields(f *testing.F) {
 	for _, m := range []proto.Message{value(3), &grpc_health_v1.HealthCheckResponse{Status: 1}, &descriptorpb.FieldDescriptorProto{Name: proto.String("x"), Number: proto.Int32(-1)}} {
-		b, err := proto.Marshal(m)
-		if err != nil {
-			f.Fatal(err)
-		}
+		b := must.Get(proto.Marshal(m))(f)
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
@@ -68,7 +69,7 @@ func decode(text string, v any) (*strict.Document, error) {
 
 func TestDecode(t *testing.T) {
 	v := all{Int: 7, Small: 3, List: []string{"default"}}
-	_, err := decode(`
+	must.Get(decode(`
 text: "1"
 yes: TRUE
 small: -128
@@ -84,10 +85,7 @@ any: {a: [1, {b: null}]}
 plain: p
 extra: 5
 nested: {deeper: {rows: [{id: z}]}}
-`, &v)
-	if err != nil {
-		t.Fatal(err)
-	}
+`, &v))(t)
 	got := fmt.Sprintln(v.Text, v.Yes, v.Int, v.Small, v.Uint, v.Float, *v.Ptr, v.List, v.Rows, v.Map, v.Even, *v.Evens[1], v.Any, v.Plain, v.Inline.Extra, v.Nested.Deeper.Rows)
 	want := "1 true 7 -128 65535 1000 0 [a 2020-01-01 yes ~] [{x} {y}] map[1:2 a:b] 4 4 map[a:[1 map[b:<nil>]]] p 5 [{z}]\n"
 	if got != want {
@@ -142,10 +140,7 @@ func TestListsKeepTheirIndices(t *testing.T) {
 }
 
 func TestAt(t *testing.T) {
-	doc, err := strict.Parse("f", []byte("rows:\n  - id: a\n  - {id: b}\nmap:\n  k:   v\nlist: [x,\n  y]\nnested:\n  deeper:\n    rows: []\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(strict.Parse("f", []byte("rows:\n  - id: a\n  - {id: b}\nmap:\n  k:   v\nlist: [x,\n  y]\nnested:\n  deeper:\n    rows: []\n")))(t)
 	for path, want := range map[string]string{
 		"rows":                     "1:1", // a block: its key
 		"rows[0]":                  "2:5",
@@ -172,10 +167,7 @@ func TestAt(t *testing.T) {
 }
 
 func TestReportIsSortedAndBounded(t *testing.T) {
-	doc, err := strict.Parse("f", []byte("int: 1\ntext: a\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(strict.Parse("f", []byte("int: 1\ntext: a\n")))(t)
 	doc.Report("text", "second", "")
 	doc.Report("int", "first", "a hint")
 	if got := doc.Err().Error(); got != "f:1:6: int: first\nf:2:7: text: second" {

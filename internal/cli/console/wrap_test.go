@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // Tables fit into COLUMNS, and lose no word. Without a known width a row is a line.
@@ -22,9 +24,7 @@ func TestTableWraps(t *testing.T) {
 	for _, width := range []int{60, 80, 120} {
 		t.Setenv("COLUMNS", map[int]string{60: "60", 80: "80", 120: "120"}[width])
 		var out bytes.Buffer
-		if err := Table(&out, header, rows); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, Table(&out, header, rows))
 		for line := range strings.Lines(out.String()) {
 			if n := ansi.StringWidth(strings.TrimRight(line, "\n")); n > width {
 				t.Errorf("%d columns of %d: %s", n, width, line)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // One failed check fails the command; a noisy machine does not.
@@ -30,9 +32,7 @@ func TestWriteInShort(t *testing.T) {
 	}
 	rows = append(rows, Row{"oha", Finding{Absent, "not installed", "build it"}})
 	var b bytes.Buffer
-	if err := Write(&b, rows, false); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Write(&b, rows, false))
 	text := b.String()
 	if lines := strings.Count(text, "\n"); lines > 10 || !strings.Contains(text, "check 24") || strings.Contains(text, "a detail") || !strings.Contains(text, "none  optional  oha\n") {
 		t.Errorf("%d lines:\n%s", lines, text)

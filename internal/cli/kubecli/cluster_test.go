@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
@@ -104,9 +105,7 @@ func TestClusterCommandsWithoutACluster(t *testing.T) {
 	// A namespace is read in the cluster of the flags, and an unread one is not a mistake in the file.
 	file := filepath.Join(t.TempDir(), "shop.yaml")
 	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: shop}\nplatform: {kind: kubernetes}\napplication: {namespace: shop, entry: web, services: [{name: db, calls: [api]}]}\nfactors: {mesh: [none, istio]}\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	if _, err := call(t, "cluster", "rbac", "--for", file, "--kubeconfig", none); !errors.Is(err, os.ErrNotExist) || errors.As(err, new(interface{ InvalidFile() })) {
 		t.Errorf("a file with a namespace, of a cluster without a kubeconfig: %v", err)
 	}
@@ -139,9 +138,7 @@ func TestKubernetesClusterCommands(t *testing.T) {
 		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
 			Operations: []admissionv1.OperationType{admissionv1.Create}, Rule: admissionv1.Rule{APIGroups: []string{"tare.test"}, APIVersions: []string{"v1"}, Resources: []string{"scales"}}}}}},
 		Validations: []admissionv1.Validation{{Expression: "true"}}}}
-	if err := c.Apply(clustertest.Within(t, time.Minute), cluster.Stamp{Run: "tare-test-policy", Owner: cluster.Owner{Host: "elsewhere", PID: 7}}, policy); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Apply(clustertest.Within(t, time.Minute), cluster.Stamp{Run: "tare-test-policy", Owner: cluster.Owner{Host: "elsewhere", PID: 7}}, policy))
 	out, err = call(t, "cleanup", "--kubeconfig", path, "--run", "tare-test-policy", "--yes")
 	if err != nil || !strings.Contains(out, "validatingadmissionpolicy tare-test-policy") || !strings.Contains(out, "no object of a removed run is left") {
 		t.Errorf("%v\n%s", err, out)
@@ -173,22 +170,13 @@ tasks: [{plane: data, role: sidecar, container: own-proxy}]
 func cleansUpMesh(t *testing.T, c *cluster.Cluster, kubeconfig string) {
 	dead := cluster.ThisProcess()
 	dead.Start-- // another process had this number
-	record, err := json.Marshal(meshes.Installation{Mesh: "own", Namespace: "tare-test-own", Run: "r-dead", Incomplete: true, Owner: dead, Text: ownMesh})
-	if err != nil {
-		t.Fatal(err)
-	}
+	record := must.Get(json.Marshal(meshes.Installation{Mesh: "own", Namespace: "tare-test-own", Run: "r-dead", Incomplete: true, Owner: dead, Text: ownMesh}))(t)
 	patch := fmt.Appendf(nil, `{"metadata": {"annotations": {"mesh.tare.dev/own": %q}}}`, record)
-	if err := c.Patch(clustertest.Within(t, time.Minute), cluster.Ref{Kind: cluster.KindNamespace, Name: cluster.SystemNamespace}, patch); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Patch(clustertest.Within(t, time.Minute), cluster.Ref{Kind: cluster.KindNamespace, Name: cluster.SystemNamespace}, patch))
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tare-test-own"}}
 	left := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "tare-test-own-root"}}
-	if err := c.Apply(clustertest.Within(t, time.Minute), cluster.Stamp{Installed: "own", Owner: dead}, ns); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Apply(clustertest.Within(t, time.Minute), cluster.Stamp{Run: "tare-test-own"}, left); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Apply(clustertest.Within(t, time.Minute), cluster.Stamp{Installed: "own", Owner: dead}, ns))
+	must.OK(t, c.Apply(clustertest.Within(t, time.Minute), cluster.Stamp{Run: "tare-test-own"}, left))
 	out, err := call(t, "cleanup", "--kubeconfig", kubeconfig, "--run", "r-dead", "--yes")
 	if err != nil || !strings.Contains(out, "mesh own in namespace tare-test-own") {
 		t.Errorf("%v\n%s", err, out)
@@ -211,9 +199,7 @@ func disposable(t *testing.T, k *cluster.Cluster) {
 		}
 		return
 	}
-	if _, err := g.Adopt(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(g.Adopt(t.Context(), nil))(t)
 	t.Cleanup(func() {
 		if err := g.Release(context.Background()); err != nil {
 			t.Error(err)

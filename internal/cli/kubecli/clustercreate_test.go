@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 	"github.com/tare-mesh/tare/internal/kube/provider"
 )
@@ -21,16 +22,11 @@ import (
 func TestDeleteWithoutIdentity(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	t.Setenv("PATH", t.TempDir())
-	records, err := provider.OpenRecords()
-	if err != nil {
-		t.Fatal(err)
-	}
+	records := must.Get(provider.OpenRecords())(t)
 	kubeconfig := filepath.Join(t.TempDir(), "config")
 	for _, context := range []string{"", "kind-tare"} {
 		r := provider.Record{Provider: "kind", Settings: provider.Settings{Name: "tare", Nodes: 1, Kubeconfig: kubeconfig}, Context: context}
-		if err := records.Save(r); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, records.Save(r))
 		_, err := call(t, "cluster", "delete", "tare", "--yes")
 		if err == nil || !strings.Contains(err.Error(), "the record has no identity") || !strings.Contains(hint.Of(err), "--unreachable") {
 			t.Errorf("context %q: %v (%s)", context, err, hint.Of(err))
@@ -56,10 +52,7 @@ func TestCloudsAreNotCreated(t *testing.T) {
 // The UID identifies the cluster of a record, not by the name of its context.
 func TestStatusOfCreatedCluster(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	records, err := provider.OpenRecords()
-	if err != nil {
-		t.Fatal(err)
-	}
+	records := must.Get(provider.OpenRecords())(t)
 	kubeconfig := filepath.Join(t.TempDir(), "config")
 	for uid, want := range map[string]string{"mine": "yes, with kind on ", "another": "no", "": "unknown: "} {
 		answers := map[string]any{"/api/v1/namespaces/kube-system": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) })}
@@ -68,16 +61,12 @@ func TestStatusOfCreatedCluster(t *testing.T) {
 		}
 		k := clustertest.Serve(t, answers)
 		r := provider.Record{Provider: "kind", Settings: provider.Settings{Name: "tare", Kubeconfig: kubeconfig}, Context: k.Context(), UID: "mine"}
-		if err := records.Save(r); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, records.Save(r))
 		if got := createdText(t.Context(), k); !strings.HasPrefix(got, want) {
 			t.Errorf("UID %q: %s, want %s", uid, got, want)
 		}
 		if r.UID = ""; uid != "" { // its creation was interrupted before the mark
-			if err := records.Save(r); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, records.Save(r))
 			if got := createdText(t.Context(), k); !strings.HasPrefix(got, "probably, with kind: it was not marked") {
 				t.Errorf("without a UID: %s", got)
 			}
@@ -135,21 +124,14 @@ func TestKubernetesCreateAndDelete(t *testing.T) {
 
 	// Another cluster of the name, and one without a record.
 	record := filepath.Join(state, "tare", "clusters", "tare-cluster-created.json")
-	text, err := os.ReadFile(record)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(record))(t)
 	replace := func(b []byte) {
 		t.Helper()
-		if err := os.WriteFile(record, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(record, b, 0o600))
 	}
 	replace([]byte(strings.Replace(string(text), `"uid": "`, `"uid": "0`, 1)))
 	refused("is not the cluster that tare created", "program of its provider", "cluster", "delete", "created", "--yes")
-	if err := os.Remove(record); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(record))
 	refused("tare did not create it", "created by tare: none", "cluster", "delete", "created", "--yes")
 	refused("exists, and tare did not create it", "another --name", create...)
 

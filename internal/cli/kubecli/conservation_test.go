@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -67,14 +68,8 @@ func (r *onKubernetes) request(t *testing.T, service string, n int) {
 	defer forward.Close()
 	client := http.Client{Transport: &http.Transport{DialContext: forward.DialContext}}
 	for range n {
-		req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, "http://"+service+"/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, "http://"+service+"/", nil))(t)
+		resp := must.Get(client.Do(req))(t)
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 	}

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/run/generator"
@@ -18,9 +19,7 @@ import (
 func examinedBy(t *testing.T, text string) (string, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "x.yaml")
-	if err := os.WriteFile(file, []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: x}\nblocks: 1\nfactors: {rate: [100]}\n"+text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: x}\nblocks: 1\nfactors: {rate: [100]}\n"+text), 0o600))
 	var out bytes.Buffer
 	c := cli.New(console.Console{Out: &out, Err: &out}, Kubernetes())
 	s, err := c.Read(t.Context(), file, cli.ExperimentOptions{})
@@ -70,17 +69,12 @@ func TestKubernetesDoctor(t *testing.T) {
 	if err == nil || !strings.Contains(out, "FAIL  placement") || !strings.Contains(out, "kubectl label node") {
 		t.Errorf("%v in\n%s", err, out)
 	}
-	config, err := clientcmd.LoadFromFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(clientcmd.LoadFromFile(path))(t)
 	for _, user := range config.AuthInfos {
 		user.Impersonate = "tare-test-nobody"
 	}
 	nobody := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, nobody); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, clientcmd.WriteToFile(*config, nobody))
 	out, err = examinedBy(t, at(nobody, ", namespace: default"))
 	if err == nil || !strings.Contains(out, "FAIL  RBAC permissions") || !strings.Contains(out, "create") || !strings.Contains(out, "tare cluster rbac") || strings.Contains(out, "nodes/proxy (") {
 		t.Errorf("%v in\n%s", err, out)

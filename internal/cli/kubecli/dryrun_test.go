@@ -7,19 +7,16 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // Without a cluster, a dry run writes the manifests of each treatment in the order in which they can be applied.
 func TestDryRun(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.yaml")
 	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: dry}\napplication: {topology: chain-2}\nfactors: {mesh: [none], replicas: [1, 3]}\nblocks: 2\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	out, err := call(t, "run", file, "--set", "platform.kind=kubernetes", "--dry-run")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
+	out := must.Get(call(t, "run", file, "--set", "platform.kind=kubernetes", "--dry-run"))(t)
 	kinds := map[string]int{}
 	for i, document := range strings.Split(out, "---\n") {
 		var o struct {
@@ -54,16 +51,10 @@ func TestDryRun(t *testing.T) {
 
 // Every shipped experiment on a cluster has a dry run, the interleaved ones with their node agents.
 func TestDryRunOfExamples(t *testing.T) {
-	files, err := filepath.Glob("../../../examples/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("../../../examples/*.yaml"))(t)
 	interleaved := 0
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		if !strings.Contains(string(text), "kind: kubernetes") || !strings.Contains(string(text), "order: interleaved") {
 			continue
 		}
@@ -89,12 +80,8 @@ func TestDryRunOfAMesh(t *testing.T) {
 		filepath.Join(dir, "charts", "tinyd", "Chart.yaml"):               "apiVersion: v2\nname: tinyd\nversion: 1.0.0\n",
 		filepath.Join(dir, "charts", "tinyd", "templates", "object.yaml"): "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: of-tinyd, namespace: {{ .Release.Namespace }}}\n",
 	} {
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	inOrder := func(out string, all ...string) {
 		t.Helper()
@@ -107,14 +94,8 @@ func TestDryRunOfAMesh(t *testing.T) {
 			rest = after
 		}
 	}
-	out, err := call(t, "run", file, "--dry-run", "--mesh", definition, "--set", "meshes={tiny: {charts: '"+filepath.Join(dir, "charts")+"'}}", "--set", "seed=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(call(t, "run", file, "--dry-run", "--mesh", definition, "--set", "meshes={tiny: {charts: '"+filepath.Join(dir, "charts")+"'}}", "--set", "seed=1"))(t)
 	inOrder(out, "$ tare mesh install tiny\n", "name: tiny-system", "# chart tinyd 1.0.0 as tiny-system/tinyd\n", "name: of-tinyd", "tiny.test/in: \"yes\"", "$ tare mesh uninstall tiny --force\n")
-	out, err = call(t, "run", file, "--dry-run", "--mesh", definition, "--set", "meshes={tiny: {charts: '"+filepath.Join(dir, "nowhere")+"'}}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	out = must.Get(call(t, "run", file, "--dry-run", "--mesh", definition, "--set", "meshes={tiny: {charts: '"+filepath.Join(dir, "nowhere")+"'}}"))(t)
 	inOrder(out, "$ tare mesh install tiny\n", "# The charts of mesh tiny cannot be rendered here: ", "tiny.test/in")
 }

@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -64,45 +65,20 @@ func loadForeign(t *testing.T, reference string, programs map[string]string) {
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
 	for to, from := range files {
-		content, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.WriteHeader(&tar.Header{Name: to, Mode: 0o755, Size: int64(len(content)), Typeflag: tar.TypeReg}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write(content); err != nil {
-			t.Fatal(err)
-		}
+		content := must.Get(os.ReadFile(from))(t)
+		must.OK(t, w.WriteHeader(&tar.Header{Name: to, Mode: 0o755, Size: int64(len(content)), Typeflag: tar.TypeReg}))
+		must.Get(w.Write(content))(t)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	image, err := mutate.AppendLayers(empty.Image, l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := image.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Close())
+	l := must.Get(tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil }))(t)
+	image := must.Get(mutate.AppendLayers(empty.Image, l))(t)
+	config := must.Get(image.ConfigFile())(t)
 	config = config.DeepCopy()
 	config.OS, config.Architecture = "linux", "amd64"
-	if image, err = mutate.ConfigFile(image, config); err != nil {
-		t.Fatal(err)
-	}
-	tag, err := name.NewTag(reference)
-	if err != nil {
-		t.Fatal(err)
-	}
+	image = must.Get(mutate.ConfigFile(image, config))(t)
+	tag := must.Get(name.NewTag(reference))(t)
 	archive := filepath.Join(t.TempDir(), "image.tar")
-	if err := tarball.WriteToFile(archive, tag, image); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tarball.WriteToFile(archive, tag, image))
 	if out, err := exec.Command(os.Getenv("TARE_TEST_CLUSTER"), "load-image", archive).CombinedOutput(); err != nil {
 		t.Fatalf("load %s: %v: %s", reference, err, out)
 	}
@@ -111,10 +87,7 @@ func loadForeign(t *testing.T, reference string, programs map[string]string) {
 // serversDir has the programs that tools/servers/install.sh unpacks.
 func serversDir(t *testing.T) string {
 	t.Helper()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cache := must.Get(os.UserCacheDir())(t)
 	return filepath.Join(cache, "tare", "servers")
 }
 
@@ -302,18 +275,13 @@ func newForeign(t *testing.T) *foreign {
 	f := &foreign{image: "tare.test/tare-agent:foreign"}
 	f.kubeconfig, f.charts = clusterWithIstio(t)
 	f.bin = agentInCluster(t, f.image)
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := must.Get(exec.LookPath("node"))(t)
 	loadForeign(t, nginxImage, map[string]string{"nginx": filepath.Join(serversDir(t), "usr/sbin/nginx")})
 	loadForeign(t, nodeImage, map[string]string{"node": node})
 	loadForeign(t, redisImage, map[string]string{"bin/redis-server": filepath.Join(serversDir(t), "usr/bin/redis-server"),
 		"bin/redis-cli": filepath.Join(serversDir(t), "usr/bin/redis-cli")})
 	loadForeign(t, etcdImage, map[string]string{"etcd": filepath.Join(filepath.Dir(os.Getenv("TARE_TEST_KUBECTL")), "kube")})
-	if f.cluster, err = cluster.Connect(t.Context(), cluster.Options{Kubeconfig: f.kubeconfig}); err != nil {
-		t.Fatal(err)
-	}
+	f.cluster = must.Get(cluster.Connect(t.Context(), cluster.Options{Kubeconfig: f.kubeconfig}))(t)
 	return f
 }
 
@@ -322,9 +290,7 @@ func (f *foreign) file(t *testing.T, kubeconfig, title, application, meshes, fac
 	t.Helper()
 	path := filepath.Join(t.TempDir(), title+".yaml")
 	text := fmt.Sprintf(foreignExperiment, title, kubeconfig, f.image, application, os.Getenv("TARE_TEST_ISTIO_TAG"), f.charts, meshes, factors)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -337,10 +303,7 @@ func (f *foreign) run(t *testing.T, file string) ([]result.Record, string) {
 	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && !(ok && exit.ExitCode() == console.Incomplete) {
 		t.Errorf("run: %v, want exit code %d", err, console.Done)
 	}
-	d, err := result.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(result.Open(dir))(t)
 	defer d.Close()
 	records, err := d.Records()
 	if err != nil || len(records) == 0 {
@@ -369,44 +332,26 @@ func limitedAccount(t *testing.T, c *cluster.Cluster, kubeconfig, bin string, ar
 		t.Fatalf("%v: %s", err, out)
 	}
 	stamp := cluster.Stamp{Run: "test-" + account}
-	objects, err := kubernetes.Objects(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	objects := must.Get(kubernetes.Objects(out))(t)
 	refs := []cluster.Ref{{Kind: cluster.KindServiceAccount, Namespace: "default", Name: account}}
-	if err := c.Apply(t.Context(), stamp, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: account}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Apply(t.Context(), stamp, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: account}}))
 	for _, o := range objects {
-		ref, err := cluster.RefOf(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ref := must.Get(cluster.RefOf(o))(t)
 		refs = append(refs, ref)
-		if err := c.Apply(t.Context(), stamp, o); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Apply(t.Context(), stamp, o))
 	}
 	t.Cleanup(func() {
 		if err := c.Delete(context.Background(), nil, refs...); err != nil {
 			t.Error(err)
 		}
 	})
-	token, err := c.Typed().CoreV1().ServiceAccounts("default").CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := clientcmd.LoadFromFile(kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	token := must.Get(c.Typed().CoreV1().ServiceAccounts("default").CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{}))(t)
+	config := must.Get(clientcmd.LoadFromFile(kubeconfig))(t)
 	for name := range config.AuthInfos {
 		config.AuthInfos[name] = &api.AuthInfo{Token: token.Status.Token}
 	}
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, clientcmd.WriteToFile(*config, path))
 	return path
 }
 
@@ -419,9 +364,7 @@ func TestKubernetesIstioForeign(t *testing.T) {
 	manifests := t.TempDir()
 	for file, text := range map[string]string{"shop.yaml": shopManifests,
 		"kustomization.yaml": "resources: [shop.yaml]\nlabels: [{pairs: {rendered: kustomize}, includeTemplates: true}]\n"} {
-		if err := os.WriteFile(filepath.Join(manifests, file), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(manifests, file), []byte(text), 0o600))
 	}
 	t.Run("manifests", func(t *testing.T) {
 		application := fmt.Sprintf("{manifests: [%q], entry: web}", manifests)
@@ -454,12 +397,8 @@ func TestKubernetesIstioForeign(t *testing.T) {
 	t.Run("chart", func(t *testing.T) {
 		dir := t.TempDir()
 		for file, text := range etcdChart {
-			if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o700))
+			must.OK(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 		}
 		application := fmt.Sprintf("{chart: {chart: %q, port: 2379, values: 'toolbox: %s'}, services: [{name: store, protocol: grpc}]}", dir, os.Getenv("TARE_TEST_TOOLBOX"))
 		mesh, sidecars := "none", 0
@@ -477,15 +416,10 @@ func TestKubernetesIstioForeign(t *testing.T) {
 
 // copies runs the application in a namespace of its own, and measures a copy.
 func (f *foreign) copies(t *testing.T) {
-	objects, err := kubernetes.Objects([]byte(shopManifests))
-	if err != nil {
-		t.Fatal(err)
-	}
+	objects := must.Get(kubernetes.Objects([]byte(shopManifests)))(t)
 	stamp := cluster.Stamp{Run: "test-shop", Foreign: true}
 	for _, o := range objects {
-		if err := f.cluster.Apply(t.Context(), stamp, o); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, f.cluster.Apply(t.Context(), stamp, o))
 	}
 	shop := cluster.Ref{Kind: cluster.KindNamespace, Name: "shop"}
 	defer func() {
@@ -494,17 +428,12 @@ func (f *foreign) copies(t *testing.T) {
 		}
 	}()
 	for _, ref := range []cluster.Ref{{Kind: cluster.KindDeployment, Namespace: "shop", Name: "web"}, {Kind: cluster.KindStatefulSet, Namespace: "shop", Name: "api"}} {
-		if err := f.cluster.WaitReady(t.Context(), nil, ref); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, f.cluster.WaitReady(t.Context(), nil, ref))
 	}
 	versions := func() (all []string) {
 		for _, ref := range []cluster.Ref{shop, {Kind: cluster.KindDeployment, Namespace: "shop", Name: "web"}, {Kind: cluster.KindService, Namespace: "shop", Name: "web"},
 			{Kind: cluster.KindConfigMap, Namespace: "shop", Name: "web"}} {
-			o, err := f.cluster.Get(t.Context(), ref)
-			if err != nil {
-				t.Fatal(err)
-			}
+			o := must.Get(f.cluster.Get(t.Context(), ref))(t)
 			all = append(all, o.GetResourceVersion())
 		}
 		return all
@@ -542,9 +471,7 @@ func TestKubernetesIstioPodinfo(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	var module struct{ Dir string }
-	if err := json.Unmarshal(out, &module); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(out, &module))
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -35,10 +36,7 @@ func TestKubernetesGateway(t *testing.T) {
 	kubeconfig, charts := clusterWithIstio(t)
 	const image = "tare.test/tare-agent:gateway"
 	bin := agentInCluster(t, image)
-	c, err := cluster.Connect(t.Context(), cluster.Options{Kubeconfig: kubeconfig})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(cluster.Connect(t.Context(), cluster.Options{Kubeconfig: kubeconfig}))(t)
 	before := objectsIn(t, c)
 	report, records, _ := measured(t, bin, fmt.Sprintf(gatewayExperiment, kubeconfig, image, os.Getenv("TARE_TEST_ISTIO_TAG"), charts))
 	if !strings.Contains(report.Setup.Way, "ingress gateway") {

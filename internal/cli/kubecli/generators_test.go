@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/kube/image"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -71,10 +72,7 @@ blocks: 1
 	}
 	rates := regexp.MustCompile(`(/bin/oha .*-q|/usr/bin/vegeta .*-rate=) ?3([56])\b`)
 	for _, f := range files {
-		b, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(f))(t)
 		if found := rates.FindAllSubmatch(b, -1); len(found) != 2 || string(found[0][2])+string(found[1][2]) != "65" {
 			t.Errorf("the shares of the rate: %q in\n%s", found, b)
 		}
@@ -94,19 +92,11 @@ func loadGeneratorImage(t *testing.T, name, path, tag string) {
 			files[library] = library
 		}
 	}
-	ref, err := image.Reference(tag)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ref := must.Get(image.Reference(tag))(t)
 	archive := filepath.Join(t.TempDir(), name+".tar")
-	f, err := os.Create(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(archive))(t)
 	defer f.Close()
-	if err := image.WriteArchive(f, ref, []image.Image{{Image: imageOf(t, files), Arch: runtime.GOARCH}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, image.WriteArchive(f, ref, []image.Image{{Image: imageOf(t, files), Arch: runtime.GOARCH}}))
 	if out, err := exec.Command(os.Getenv("TARE_TEST_CLUSTER"), "load-image", archive).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -118,36 +108,16 @@ func imageOf(t *testing.T, files map[string]string) v1.Image {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for to, from := range files {
-		content, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.WriteHeader(&tar.Header{Name: strings.TrimPrefix(to, "/"), Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(content))}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Write(content); err != nil {
-			t.Fatal(err)
-		}
+		content := must.Get(os.ReadFile(from))(t)
+		must.OK(t, w.WriteHeader(&tar.Header{Name: strings.TrimPrefix(to, "/"), Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(content))}))
+		must.Get(w.Write(content))(t)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil }, tarball.WithMediaType(types.OCILayer))
-	if err != nil {
-		t.Fatal(err)
-	}
-	img, err := mutate.AppendLayers(mutate.MediaType(mutate.ConfigMediaType(empty.Image, types.OCIConfigJSON), types.OCIManifestSchema1), layer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := img.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Close())
+	layer := must.Get(tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil }, tarball.WithMediaType(types.OCILayer)))(t)
+	img := must.Get(mutate.AppendLayers(mutate.MediaType(mutate.ConfigMediaType(empty.Image, types.OCIConfigJSON), types.OCIManifestSchema1), layer))(t)
+	config := must.Get(img.ConfigFile())(t)
 	config = config.DeepCopy()
 	config.OS, config.Architecture = "linux", runtime.GOARCH
-	if img, err = mutate.ConfigFile(img, config); err != nil {
-		t.Fatal(err)
-	}
+	img = must.Get(mutate.ConfigFile(img, config))(t)
 	return img
 }

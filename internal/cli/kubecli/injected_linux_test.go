@@ -25,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -109,26 +110,17 @@ func issued(t *testing.T, host string) (ca, certificate, key string) {
 	now := time.Now()
 	keys := [2]*ecdsa.PrivateKey{}
 	for i := range keys {
-		var err error
-		if keys[i], err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
-			t.Fatal(err)
-		}
+		keys[i] = must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	}
 	root := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: host}, NotBefore: root.NotBefore, NotAfter: root.NotAfter,
 		DNSNames: []string{host}, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
 	signed := func(c *x509.Certificate, of *ecdsa.PrivateKey) string {
-		der, err := x509.CreateCertificate(rand.Reader, c, root, &of.PublicKey, keys[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		der := must.Get(x509.CreateCertificate(rand.Reader, c, root, &of.PublicKey, keys[0]))(t)
 		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 	}
-	der, err := x509.MarshalPKCS8PrivateKey(keys[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.MarshalPKCS8PrivateKey(keys[1]))(t)
 	return signed(root, keys[0]), signed(leaf, keys[1]), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
@@ -153,13 +145,10 @@ func newWeight(t *testing.T, bin, native string, burn time.Duration) (definition
 		}
 	}
 	ca, certificate, key := issued(t, "injector.tare-weight.svc")
-	values, err := json.Marshal(map[string]any{
+	values := must.Get(json.Marshal(map[string]any{
 		"ca": base64.StdEncoding.EncodeToString([]byte(ca)), "certificate": certificate, "key": key, "image": weightImage,
 		"args": []string{"--image", weightImage, "--toolbox", os.Getenv("TARE_TEST_TOOLBOX"), "--burn", burn.String(), "--native", native},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	definition, charts = filepath.Join(dir, "weight.yaml"), filepath.Join(dir, "charts")
 	for file, text := range map[string]string{
 		definition:                                  weightMesh,
@@ -167,12 +156,8 @@ func newWeight(t *testing.T, bin, native string, burn time.Duration) (definition
 		charts + "/injector/values.yaml":            string(values),
 		charts + "/injector/templates/objects.yaml": weightChart,
 	} {
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	return definition, charts
 }
@@ -256,10 +241,7 @@ blocks: 1
 // proxies returns the containers of the injected proxies by service and container, and checks which are native sidecars.
 func (r *onKubernetes) proxies(t *testing.T) map[string]string {
 	t.Helper()
-	pods, err := r.cluster.Typed().CoreV1().Pods(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{LabelSelector: "weight.test/injected=yes"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pods := must.Get(r.cluster.Typed().CoreV1().Pods(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{LabelSelector: "weight.test/injected=yes"}))(t)
 	ids, native := map[string]string{}, map[string]bool{}
 	for _, pod := range pods.Items {
 		service := pod.Labels["tare.dev/service"]

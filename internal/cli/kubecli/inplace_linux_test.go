@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/guard"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -76,18 +77,14 @@ func (r *onKubernetes) inPlace(t *testing.T, definition, charts string) {
 		}
 	}()
 	workloads := []cluster.Ref{{Kind: cluster.KindDeployment, Namespace: "desk", Name: "front"}, {Kind: cluster.KindStatefulSet, Namespace: "desk", Name: "back"}}
-	if err := r.cluster.WaitReady(ctx, nil, workloads...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.cluster.WaitReady(ctx, nil, workloads...))
 	before := r.desk(t, workloads)
 
 	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: desk}\napplication: {namespace: desk, entry: front, inPlace: true}\n" +
 		"factors: {mesh: [weight], rate: [20], connections: [2]}\nphases: {warmup: 2s, measure: 5s, drain: 1s, idle: {cpu: 100, deadline: 1s}}\n" +
 		"validity: {errorRatio: 0.05, rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}\nblocks: 2\n"
 	file := filepath.Join(t.TempDir(), "desk.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	r.dir = filepath.Join(t.TempDir(), "run")
 	options := func(kubeconfig string) []string {
 		return []string{"--mesh", definition, "--set", "meshes={weight: {charts: '" + charts + "'}}",
@@ -111,9 +108,7 @@ func (r *onKubernetes) inPlace(t *testing.T, definition, charts string) {
 	if out, err := second.CombinedOutput(); err == nil || !strings.Contains(string(out), guard.ErrHeld.Error()) || strings.Contains(string(out), "uninstall") {
 		t.Errorf("a second run beside one with a mesh: %v\n%s", err, out)
 	}
-	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Process.Signal(syscall.SIGKILL))
 	_ = cmd.Wait()
 	all := r.recorded(t)
 	if len(all) != 1 || !usable(all[0]) {
@@ -145,14 +140,9 @@ func (r *onKubernetes) inPlace(t *testing.T, definition, charts string) {
 // that it admits all plaintext.
 func (r *onKubernetes) verifiedByHand(t *testing.T, definition, kubeconfig string) {
 	t.Helper()
-	text, err := os.ReadFile(definition)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(definition))(t)
 	strict := filepath.Join(t.TempDir(), "strict.yaml")
-	if err := os.WriteFile(strict, []byte(strings.Replace(string(text), "  proxies:\n", "  plaintext: {refused: \"true\", nodeExempt: true}\n  proxies:\n", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(strict, []byte(strings.Replace(string(text), "  proxies:\n", "  plaintext: {refused: \"true\", nodeExempt: true}\n  proxies:\n", 1)), 0o600))
 	cmd := exec.Command(filepath.Join(r.bin, "tare"), "mesh", "verify", "weight", "--mesh", strict, "--namespace", "desk", "--image", kubernetesImage, "--kubeconfig", kubeconfig, "--timeout", "20s")
 	out, err := cmd.CombinedOutput()
 	if err == nil || !regexp.MustCompile(`FAILED +plaintext is refused +port 8080 of pod (front|back)\S* answered: status 200`).Match(out) {
@@ -163,39 +153,24 @@ func (r *onKubernetes) verifiedByHand(t *testing.T, definition, kubeconfig strin
 // desk is the namespace and the workloads of the application, as far as a user sets them, and the names of its objects.
 func (r *onKubernetes) desk(t *testing.T, workloads []cluster.Ref) string {
 	t.Helper()
-	ns, err := r.cluster.Get(t.Context(), cluster.Ref{Kind: cluster.KindNamespace, Name: "desk"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ns := must.Get(r.cluster.Get(t.Context(), cluster.Ref{Kind: cluster.KindNamespace, Name: "desk"}))(t)
 	state := []any{ns.GetLabels(), ns.GetAnnotations()}
 	for _, ref := range workloads {
-		o, err := r.cluster.Get(t.Context(), ref)
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := must.Get(r.cluster.Get(t.Context(), ref))(t)
 		state = append(state, o.Object["spec"], o.GetLabels())
 	}
-	found, err := r.cluster.Contents(t.Context(), "desk", []schema.GroupResource{{Resource: "configmaps"}, {Resource: "secrets"}, {Group: "batch", Resource: "jobs"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(r.cluster.Contents(t.Context(), "desk", []schema.GroupResource{{Resource: "configmaps"}, {Resource: "secrets"}, {Group: "batch", Resource: "jobs"}}))(t)
 	for _, o := range found {
 		state = append(state, o.GetKind()+" "+o.GetName())
 	}
-	b, err := json.MarshalIndent(state, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.MarshalIndent(state, "", " "))(t)
 	return string(b)
 }
 
 // injected counts the running pods of the application's namespace with a sidecar.
 func (r *onKubernetes) injected(t *testing.T) (n int) {
 	t.Helper()
-	list, err := r.cluster.Typed().CoreV1().Pods("desk").List(t.Context(), metav1.ListOptions{LabelSelector: "weight.test/injected=yes"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(r.cluster.Typed().CoreV1().Pods("desk").List(t.Context(), metav1.ListOptions{LabelSelector: "weight.test/injected=yes"}))(t)
 	for _, p := range list.Items {
 		if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
 			n++

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
@@ -50,10 +51,7 @@ func TestKubernetesIstio(t *testing.T) {
 	kubeconfig, charts := clusterWithIstio(t)
 	const image = "tare.test/tare-agent:istio"
 	bin := agentInCluster(t, image)
-	c, err := cluster.Connect(t.Context(), cluster.Options{Kubeconfig: kubeconfig})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(cluster.Connect(t.Context(), cluster.Options{Kubeconfig: kubeconfig}))(t)
 	before := objectsIn(t, c)
 	perRequest := map[string]float64{}
 	for topology, sidecars := range map[string]int{"echo": 2, "faces": 9} {
@@ -174,9 +172,7 @@ func paused(r result.Record) bool {
 func measuredOnce(t *testing.T, bin, text string, set ...string) (*answer.Report, []result.Record, string) {
 	t.Helper()
 	file, dir := filepath.Join(t.TempDir(), "experiment.yaml"), filepath.Join(t.TempDir(), "run")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	args := []string{"run", file, "--plain", "--format", "json", "--out", dir}
@@ -194,13 +190,8 @@ func measuredOnce(t *testing.T, bin, text string, set ...string) (*answer.Report
 		t.Fatal(err)
 	}
 	var report answer.Report
-	if err := json.Unmarshal(stdout.Bytes(), &report); err != nil {
-		t.Fatal(err)
-	}
-	d, err := result.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(stdout.Bytes(), &report))
+	d := must.Get(result.Open(dir))(t)
 	defer d.Close()
 	records, err := d.Records()
 	if planned := len(d.Plan().Trials); err != nil || len(records) != planned {
@@ -294,10 +285,7 @@ func objectsIn(t *testing.T, c *cluster.Cluster) (refs []string) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c.Rediscover()
-	all, err := c.Objects(ctx, cluster.Query{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(c.Objects(ctx, cluster.Query{}))(t)
 	for _, o := range all {
 		if o.Kind.Kind != "Lease" && o.Kind.Kind != "Pod" {
 			refs = append(refs, o.Ref.String())
@@ -309,10 +297,7 @@ func objectsIn(t *testing.T, c *cluster.Cluster) (refs []string) {
 // Installed by hand, Istio passes the checks of its control plane, and its removal leaves nothing.
 func TestKubernetesIstioCommands(t *testing.T) {
 	kubeconfig, charts := clusterWithIstio(t)
-	c, err := cluster.Connect(t.Context(), cluster.Options{Kubeconfig: kubeconfig})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(cluster.Connect(t.Context(), cluster.Options{Kubeconfig: kubeconfig}))(t)
 	before := objectsIn(t, c)
 	defer nothingAdded(t, c, before)
 	tare := func(args ...string) string {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -30,15 +31,9 @@ func TestKubernetesIstioLadder(t *testing.T) {
 	kubeconfig, charts := clusterWithIstio(t)
 	const image = "tare.test/tare-agent:ladder"
 	bin := agentInCluster(t, image)
-	c, err := cluster.Connect(t.Context(), cluster.Options{Kubeconfig: kubeconfig})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(cluster.Connect(t.Context(), cluster.Options{Kubeconfig: kubeconfig}))(t)
 	disposable(t, c)
-	text, err := os.ReadFile("../../../examples/istio-ladder.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../../examples/istio-ladder.yaml"))(t)
 	report, records, dir := measured(t, bin, string(text),
 		fmt.Sprintf("platform={kind: kubernetes, kubeconfig: %q, image: %q}", kubeconfig, image),
 		"application={topology: echo}", "factors={mesh: ["+strings.Join(istioSteps, ", ")+"], rate: [20], connections: [4]}",
@@ -97,35 +92,22 @@ func TestKubernetesIstioLadder(t *testing.T) {
 	if !seen[metric.Of(metric.CPUPerRequest, "data")] || !seen[metric.Of(metric.Memory, "control")] || !seen[metric.Of(metric.Latency, "p99")] {
 		t.Errorf("metrics of the ladder: %v", seen)
 	}
-	ladder, err := call(t, "report", dir, "--ladder")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ladder := must.Get(call(t, "report", dir, "--ladder"))(t)
 	t.Log(ladder)
 }
 
 // dumpsOf are the configuration dumps of a trial's sidecars, one after another.
 func dumpsOf(t *testing.T, dir, trial string) string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, result.TrialsDir, trial, result.ProvenanceDir, "mesh", "proxies", "*config_dump.json*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob(filepath.Join(dir, result.TrialsDir, trial, result.ProvenanceDir, "mesh", "proxies", "*config_dump.json*")))(t)
 	var all bytes.Buffer
 	for _, name := range files {
-		f, err := os.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(os.Open(name))(t)
 		var from io.Reader = f
 		if strings.HasSuffix(name, ".gz") {
-			if from, err = gzip.NewReader(f); err != nil {
-				t.Fatal(err)
-			}
+			from = must.Get(gzip.NewReader(f))(t)
 		}
-		if _, err := io.Copy(&all, from); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.Copy(&all, from))(t)
 		_ = f.Close()
 	}
 	return all.String()

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -20,10 +21,7 @@ func TestKubernetesIstioRevisions(t *testing.T) {
 	}
 	const image = "tare.test/tare-agent:revisions"
 	bin := agentInCluster(t, image)
-	c, err := cluster.Connect(t.Context(), cluster.Options{Kubeconfig: kubeconfig})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(cluster.Connect(t.Context(), cluster.Options{Kubeconfig: kubeconfig}))(t)
 	disposable(t, c)
 	before := objectsIn(t, c)
 	_, records, dir := measured(t, bin, fmt.Sprintf(`apiVersion: tare.dev/v1beta1

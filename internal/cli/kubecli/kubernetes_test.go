@@ -18,6 +18,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
@@ -78,10 +79,7 @@ func clusterOfTests(t *testing.T) (kubeconfig string) {
 // clusterConnection connects to the test cluster.
 func clusterConnection(t *testing.T) *cluster.Cluster {
 	t.Helper()
-	c, err := cluster.Connect(t.Context(), cluster.Options{Kubeconfig: clusterOfTests(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(cluster.Connect(t.Context(), cluster.Options{Kubeconfig: clusterOfTests(t)}))(t)
 	return c
 }
 
@@ -98,19 +96,11 @@ func fileOnKubernetes(t *testing.T, text []byte, set ...string) *onKubernetes {
 		t.Skip("runs an experiment")
 	}
 	path := clusterOfTests(t)
-	bin, err := kubernetesPrograms()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := cluster.Connect(t.Context(), cluster.Options{Kubeconfig: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	bin := must.Get(kubernetesPrograms())(t)
+	c := must.Get(cluster.Connect(t.Context(), cluster.Options{Kubeconfig: path}))(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "experiment.yaml")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, text, 0o600))
 	r := &onKubernetes{cluster: c, bin: bin, dir: filepath.Join(dir, "run")}
 	r.args = []string{"run", file, "--plain", "--out", r.dir, "--set", "platform={kind: kubernetes, inUse: allow, image: '" + kubernetesImage + "', kubeconfig: " + path + "}"}
 	for _, s := range set {
@@ -130,9 +120,7 @@ func (r *onKubernetes) start(t *testing.T, args ...string) *exec.Cmd {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	t.Cleanup(func() { t.Log(out.String()) })
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	return cmd
 }
 
@@ -170,15 +158,9 @@ func exitCodeOf(run *exec.Cmd, trials ...result.Record) int {
 
 func (r *onKubernetes) recorded(t *testing.T) []result.Record {
 	t.Helper()
-	d, err := result.Open(r.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(result.Open(r.dir))(t)
 	defer d.Close()
-	all, err := d.Records()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(d.Records())(t)
 	return all
 }
 
@@ -279,17 +261,11 @@ blocks: 1
 	if ns, tasks := usedBy(all[0], metric.Node); ns <= 0 || tasks < 2 {
 		t.Errorf("%d tasks of the node used %d ns", tasks, ns)
 	}
-	files, err := filepath.Glob(filepath.Join(r.dir, result.TrialsDir, "*", result.ProvenanceDir, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob(filepath.Join(r.dir, result.TrialsDir, "*", result.ProvenanceDir, "*")))(t)
 	var names []string
 	for _, f := range files {
 		names = append(names, filepath.Base(f))
-		b, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(f))(t)
 		if f := filepath.Base(f); f == "manifests.yaml" && (!bytes.Contains(b, []byte("token: not kept")) || !bytes.Contains(b, []byte("completions: 3"))) {
 			t.Errorf("%s:\n%s", f, b)
 		}
@@ -356,9 +332,7 @@ blocks: 2
 		t.Fatalf("%d pods of back, %v", len(list.Items), err)
 	}
 	back := list.Items[0]
-	if err := r.cluster.Typed().CoreV1().Pods(back.Namespace).Delete(t.Context(), back.Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.cluster.Typed().CoreV1().Pods(back.Namespace).Delete(t.Context(), back.Name, metav1.DeleteOptions{}))
 	if out := r.second(t); !strings.Contains(out, "another run measures on the cluster") || !strings.Contains(out, "lease kube-system/tare") {
 		t.Errorf("the second run prints:\n%s", out)
 	}
@@ -367,9 +341,7 @@ blocks: 2
 		list, err := r.cluster.Typed().CoreV1().Pods(second).List(t.Context(), metav1.ListOptions{LabelSelector: "tare.dev/service=back"})
 		return err == nil && len(list.Items) == 1
 	})
-	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Process.Signal(syscall.SIGKILL))
 	_ = cmd.Wait()
 	all := r.recorded(t)
 	if len(all) != 1 || all[0].Valid || !warned(all[0], "task-died") {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/clitest"
@@ -61,8 +62,6 @@ func call(t *testing.T, args ...string) (stdout string, err error) {
 func programs(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := programtest.Build(dir, "tare", "tare-kube", "tare-agent"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, programtest.Build(dir, "tare", "tare-kube", "tare-agent"))
 	return dir
 }

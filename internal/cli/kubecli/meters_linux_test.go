@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
@@ -41,18 +42,13 @@ func TestKubernetesMetersAgree(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	k, err := cluster.Connect(ctx, cluster.Options{Kubeconfig: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Get(cluster.Connect(ctx, cluster.Options{Kubeconfig: path}))(t)
 	disposable(t, k)
 	task, group := burn(ctx, t, k)
 	within := map[string]float64{"node-agent": 0.005, "kubelet": 0.02, "metrics-api": 0.05}
 	meters := map[string]kubernetes.ClusterMeter{}
 	for name := range within {
-		if meters[name], err = kubernetes.OpenMeter(ctx, kubernetes.MeterSource{Cluster: k, Platform: experiment.Platform{Meter: name}, Run: task.Namespace, Image: kubernetesImage, Note: func(text string) { t.Log(text) }}); err != nil {
-			t.Fatal(err)
-		}
+		meters[name] = must.Get(kubernetes.OpenMeter(ctx, kubernetes.MeterSource{Cluster: k, Platform: experiment.Platform{Meter: name}, Run: task.Namespace, Image: kubernetesImage, Note: func(text string) { t.Log(text) }}))(t)
 	}
 	agents := meters["node-agent"].Agents
 	t.Cleanup(func() {
@@ -60,9 +56,7 @@ func TestKubernetesMetersAgree(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if err := agents.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, agents.Start(ctx))
 	unprivileged(t)
 	share := map[string]float64{} // of what the control group counted between the same moments
 	own := followGroup(t, group)
@@ -121,10 +115,7 @@ func TestKubernetesMetersAgree(t *testing.T) {
 func unprivileged(t *testing.T) {
 	t.Helper()
 	found := 0
-	processes, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	processes := must.Get(filepath.Glob("/proc/[0-9]*"))(t)
 	for _, p := range processes {
 		command, err := os.ReadFile(filepath.Join(p, "cmdline"))
 		if err != nil || !strings.HasPrefix(string(command), "/tare-agent\x00node\x00") {
@@ -188,9 +179,7 @@ func burn(ctx context.Context, t *testing.T, k *cluster.Cluster) (platform.Task,
 			return k.WaitReady(ctx, nil, cluster.Ref{Kind: cluster.KindPod, Namespace: space, Name: "burner"})
 		},
 	} {
-		if err := step(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, step())
 	}
 	all, err := k.Reader().Containers(ctx, space)
 	if err != nil || len(all) != 1 {

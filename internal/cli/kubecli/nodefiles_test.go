@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // nodesMesh is a mesh whose agent would install a plug-in into a directory of the nodes.
@@ -37,12 +39,8 @@ func TestKubernetesUninstallLooksAtNodes(t *testing.T) {
 		"charts/nodes/templates/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: small}\n",
 	} {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	tare := func(args ...string) (string, error) {
 		t.Helper()
@@ -52,28 +50,20 @@ func TestKubernetesUninstallLooksAtNodes(t *testing.T) {
 	}
 	comesAndGoes := func() (string, error) {
 		t.Helper()
-		if _, err := tare("mesh", "install", "tare-test-nodes", "--mesh", filepath.Join(dir, "mesh.yaml"), "--charts", filepath.Join(dir, "charts"), "--in-use"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(tare("mesh", "install", "tare-test-nodes", "--mesh", filepath.Join(dir, "mesh.yaml"), "--charts", filepath.Join(dir, "charts"), "--in-use"))(t)
 		return tare("mesh", "uninstall", "tare-test-nodes", "--mesh", filepath.Join(dir, "mesh.yaml"), "--image", image)
 	}
 	left := filepath.Join(onNode, "10-net.conflist")
-	if err := os.WriteFile(left, []byte(`{"plugins": [{"type": "tare-test-cni"}]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(left, []byte(`{"plugins": [{"type": "tare-test-cni"}]}`), 0o600))
 	if out, err := comesAndGoes(); err != nil || !strings.Contains(out, "files on nodes are not checked, the cluster is not marked as disposable: its plug-in") {
 		t.Errorf("on a cluster that was not given up: %v\n%s", err, out)
 	}
-	if _, err := tare("cluster", "adopt", "--yes"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(tare("cluster", "adopt", "--yes"))(t)
 	t.Cleanup(func() { _, _ = tare("cluster", "release") })
 	if out, err := comesAndGoes(); err == nil || !strings.Contains(out, "files of it are left on nodes: ") || !strings.Contains(out, ":"+left) {
 		t.Errorf("with a file that is left: %v\n%s", err, out)
 	}
-	if err := os.Remove(left); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(left))
 	if out, err := comesAndGoes(); err != nil || strings.Contains(out, "are not checked") {
 		t.Errorf("with nothing left: %v\n%s", err, out)
 	}

@@ -16,6 +16,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -104,10 +105,7 @@ var podPlace = regexp.MustCompile(`(?ms)^# (\S+)$.*?^  nodeName: (\S+)$`)
 // placed are the nodes of a trial's pods by the pods' names in tare.
 func (r *onKubernetes) placed(t *testing.T, one result.Record) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(r.dir, "trials", one.ID, "provenance", "pods.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(r.dir, "trials", one.ID, "provenance", "pods.yaml")))(t)
 	nodes := map[string]string{}
 	for _, m := range podPlace.FindAllStringSubmatch(string(text), -1) {
 		nodes[m[1]] = m[2]
@@ -121,10 +119,7 @@ func (r *onKubernetes) placed(t *testing.T, one result.Record) map[string]string
 func TestThreeNodesDebate(t *testing.T) {
 	threeNodes(t)
 	_, charts := clusterWithIstio(t)
-	text, err := os.ReadFile("../../../examples/great-sidecar-debate.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../../examples/great-sidecar-debate.yaml"))(t)
 	// Tasks of each plane. The load's three workers have sidecars too. Of ambient each node has a ztunnel and a CNI agent,
 	// and there are three waypoints.
 	tasks := map[string]map[metric.Plane]int{

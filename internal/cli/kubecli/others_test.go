@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/guard"
@@ -35,13 +36,8 @@ probe: false
 `)
 	namespace := othersWork(t, r.cluster, 3)
 	g := guard.New(r.cluster)
-	accepted, err := g.Foreign(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := g.Adopt(t.Context(), accepted); err != nil {
-		t.Fatal(err)
-	}
+	accepted := must.Get(g.Foreign(t.Context()))(t)
+	must.Get(g.Adopt(t.Context(), accepted))(t)
 	t.Cleanup(func() {
 		if err := g.Release(context.Background()); err != nil {
 			t.Error(err)
@@ -71,9 +67,7 @@ func othersWork(t *testing.T, k *cluster.Cluster, applications int) string {
 	t.Helper()
 	const namespace = "others"
 	core, apps := k.Typed().CoreV1(), k.Typed().AppsV1()
-	if _, err := core.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(core.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() {
 		if err := k.Delete(context.Background(), nil, cluster.Ref{Kind: cluster.KindNamespace, Name: namespace}); err != nil {
 			t.Error(err)
@@ -90,12 +84,8 @@ func othersWork(t *testing.T, k *cluster.Cluster, applications int) string {
 				Containers: []corev1.Container{{Name: "sh", Image: os.Getenv("TARE_TEST_TOOLBOX"), ImagePullPolicy: corev1.PullNever,
 					Command: []string{"/bin/busybox", "sh", "-c", "while :; do for i in 0 1 2 3 4 5 6 7 8 9; do echo $i; done; sleep 0.02; done >/dev/null"}}},
 			}}}}
-		if _, err := apps.Deployments(namespace).Create(t.Context(), d, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if err := k.WaitReady(t.Context(), nil, cluster.Ref{Kind: cluster.KindDeployment, Namespace: namespace, Name: name}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(apps.Deployments(namespace).Create(t.Context(), d, metav1.CreateOptions{}))(t)
+		must.OK(t, k.WaitReady(t.Context(), nil, cluster.Ref{Kind: cluster.KindDeployment, Namespace: namespace, Name: name}))
 	}
 	pods, err := core.Pods(namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(pods.Items) != applications || slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning }) {
@@ -120,9 +110,7 @@ func TestKubernetesPrintedPermissions(t *testing.T) {
 		}
 	})
 	workloads := []cluster.Ref{{Kind: cluster.KindDeployment, Namespace: "desk", Name: "front"}, {Kind: cluster.KindStatefulSet, Namespace: "desk", Name: "back"}}
-	if err := r.cluster.WaitReady(t.Context(), nil, workloads...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.cluster.WaitReady(t.Context(), nil, workloads...))
 	for name, application := range map[string]string{"namespace": "{namespace: desk, entry: front}", "topology": "{topology: echo}"} {
 		t.Run(name, func(t *testing.T) {
 			r := experimentOnKubernetes(t, `

@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -11,10 +12,7 @@ import (
 // The quickstart for a laptop without Envoy: the cost of one service by itself, in an A/A pair, interleaved. Node agents
 // are the meter: no warm-up is raised, and the agent's own CPU is in plane harness.
 func TestKubernetesQuickstart(t *testing.T) {
-	text, err := os.ReadFile("../../../examples/quickstart.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../../examples/quickstart.yaml"))(t)
 	if testing.Short() {
 		t.Skip("runs an experiment")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
@@ -19,18 +20,11 @@ var update = flag.Bool("update", false, "write docs/reference/cli.md")
 func TestReferencePage(t *testing.T) {
 	const page = "../../../docs/reference/cli.md"
 	var want bytes.Buffer
-	if err := cli.WriteReference(&want, cli.New(console.Console{}, Kubernetes()).Root()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cli.WriteReference(&want, cli.New(console.Console{}, Kubernetes()).Root()))
 	if *update {
-		if err := os.WriteFile(page, want.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(page, want.Bytes(), 0o644))
 	}
-	got, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(os.ReadFile(page))(t)
 	if !bytes.Equal(got, want.Bytes()) {
 		t.Errorf("%s is out of date: go test ./internal/cli/kubecli -run TestReferencePage -update", page)
 	}

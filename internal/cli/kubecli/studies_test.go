@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -31,10 +32,7 @@ func TestKubernetesStudies(t *testing.T) {
 			"faults=[{kind: scale, by: -1, at: 2s, every: 4s, count: 2, target: {service: server, pick: first}}]"}, nil},
 	} {
 		t.Run(s.file, func(t *testing.T) {
-			text, err := os.ReadFile("../../../examples/" + s.file + ".yaml")
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile("../../../examples/" + s.file + ".yaml"))(t)
 			phases := "phases={warmup: 2s, measure: 5s, drain: 1s, idle: {cpu: 100, deadline: 1s}}"
 			r := fileOnKubernetes(t, text, append([]string{phases, "blocks=1", "control=false", "order=random"}, s.cut...)...)
 			cmd := r.start(t, r.args...)

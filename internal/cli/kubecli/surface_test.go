@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -65,10 +66,7 @@ func surface(t *testing.T) map[string]bool {
 // The names that docs/reference/compatibility.md promises are never removed. `go test ./internal/cli/kubecli
 // -run TestSurface -update` adds new lines, and removes none.
 func TestSurface(t *testing.T) {
-	text, err := os.ReadFile(surfaceFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(surfaceFile))(t)
 	now := surface(t)
 	kinds := map[string]int{}
 	for line := range strings.Lines(string(text)) {
@@ -81,9 +79,7 @@ func TestSurface(t *testing.T) {
 		now[line] = true
 	}
 	if *update {
-		if err := os.WriteFile(surfaceFile, []byte(strings.Join(slices.Sorted(maps.Keys(now)), "\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(surfaceFile, []byte(strings.Join(slices.Sorted(maps.Keys(now)), "\n")+"\n"), 0o644))
 		return
 	}
 	for kind, least := range map[string]int{"command": 30, "flag": 300, "mesh": 15, "metric": 100, "warning": 60} {

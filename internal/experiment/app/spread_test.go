@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 func TestDistributions(t *testing.T) {
@@ -65,10 +67,7 @@ func TestRefusedDistributions(t *testing.T) {
 func TestInstanceRoundTrip(t *testing.T) {
 	const text = `{"name":"s","protocol":"grpc","responseSize":"uniform(1KiB, 2KiB)","time":"100ms","cpu":"1ms","memory":4096,` +
 		`"errors":{"ratio":0.5},"calls":[{"service":"b","urls":["http://127.0.0.1:1/"],"protocol":"grpc","requestSize":5,"timeout":"1s"},{"wait":"exponential(1ms)"}]}`
-	i, err := DecodeInstance("t", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	i := must.Get(DecodeInstance("t", []byte(text)))(t)
 	b, err := json.Marshal(i)
 	if err != nil || string(b) != text {
 		t.Errorf("%v\n%s\n%s", err, b, text)
@@ -84,10 +83,7 @@ func FuzzDecodeInstance(f *testing.F) {
 		if err != nil {
 			return
 		}
-		written, err := json.Marshal(i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		written := must.Get(json.Marshal(i))(t)
 		again, err := DecodeInstance("written", written)
 		if err != nil {
 			t.Fatalf("%s is written as %s, which is refused: %v", data, written, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/stats"
 )
@@ -82,10 +83,7 @@ func TestUnmeasured(t *testing.T) {
 		"p99 < 1s from 3s to 4s":           {outage, "no request was answered"},
 		"status(503) == 0 after 5s":        {mixed, "not kept by the second"},
 	} {
-		condition, err := Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		condition := must.Get(Parse(text))(t)
 		if o := condition.Evaluate(c.trial); o.OK || o.Value != nil || !strings.Contains(o.Detail, c.why) {
 			t.Errorf("%s: %+v, want %q", text, o, c.why)
 		}
@@ -173,19 +171,13 @@ func TestTimes(t *testing.T) {
 		"recovers within 9s of heal":        {{4.5, 8}},
 		"success_ratio > 0.9 from 1s to 3s": {{1, 3}},
 	} {
-		c, err := Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(Parse(text))(t)
 		if got := c.Times(len(outage.Seconds), outage.Faults); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", text, got, want)
 		}
 	}
 	two := []Fault{{At: 2, Heal: 3, Healed: true}, {At: 6, Heal: 7, Healed: true}}
-	c, err := Parse("p99 < 25ms during fault")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Parse("p99 < 25ms during fault"))(t)
 	if got := c.Times(9, two); !slices.Equal(got, [][2]float64{{1, 3}, {5, 7}}) {
 		t.Errorf("during two faults: %v", got)
 	}

@@ -9,14 +9,12 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 func read(t *testing.T, paths ...string) *Set {
 	t.Helper()
-	s, err := Read(nil, paths...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Read(nil, paths...))(t)
 	return s
 }
 
@@ -106,22 +104,10 @@ func TestClean(t *testing.T) {
 
 // A copy of a running application has its objects, without the objects that controllers and the API server create.
 func TestRunning(t *testing.T) {
-	data, err := os.ReadFile("testdata/running.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	objects, err := Parse("running.yaml", data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := New("namespace shop", objects, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := s.Text()
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("testdata/running.yaml"))(t)
+	objects := must.Get(Parse("running.yaml", data))(t)
+	s := must.Get(New("namespace shop", objects, true))(t)
+	out := must.Get(s.Text())(t)
 	if len(s.Objects) != 4 {
 		t.Errorf("%d objects:\n%s", len(s.Objects), out)
 	}
@@ -179,12 +165,8 @@ func TestRefused(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	const service = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\n"
@@ -218,9 +200,7 @@ func TestRefused(t *testing.T) {
 	}
 	// A link in a directory may lead anywhere.
 	write("links/a.yaml", service)
-	if err := os.Symlink("/etc/passwd", filepath.Join(dir, "links/b.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Symlink("/etc/passwd", filepath.Join(dir, "links/b.yaml")))
 	if files, err := filesAt(filepath.Join(dir, "links")); err != nil || len(files) != 1 {
 		t.Errorf("%v, %v", files, err)
 	}
@@ -228,10 +208,7 @@ func TestRefused(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, file := range []string{"testdata/shop/web.yaml", "testdata/shop/rest.yml", "testdata/running.yaml"} {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(file))(f)
 		f.Add(string(data))
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -287,10 +264,7 @@ spec:
 		"proxy_pass http://myapi:3000": 0, "location /api": 0, "server api:30001": 0, "server my-api:3000": 0, "host api.shopping": 0, "log api": 0, "http://api-2/": 0,
 		"http://api.example.com/": 0, "http://api.other.svc/": 0,
 	} {
-		objects, err := Parse("x.yaml", []byte(strings.Replace(template, "TEXT", text, 1)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		objects := must.Get(Parse("x.yaml", []byte(strings.Replace(template, "TEXT", text, 1))))(t)
 		s, err := New("x.yaml", objects, false)
 		if err != nil || len(s.Calls) != want {
 			t.Errorf("%s: %+v, %v, want %d calls", text, s.Calls, err, want)
@@ -300,7 +274,7 @@ spec:
 
 // An application in place has notes of restarts and of objects in force. Pods without a controller are fatal.
 func TestInPlace(t *testing.T) {
-	objects, err := Parse("x.yaml", []byte(`apiVersion: apps/v1
+	objects := must.Get(Parse("x.yaml", []byte(`apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web, namespace: shop}
 spec: {replicas: 3, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: x}]}}}
@@ -326,14 +300,8 @@ metadata: {name: few, namespace: shop}
 apiVersion: v1
 kind: LimitRange
 metadata: {name: small, namespace: shop}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := New("namespace shop", objects, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+`)))(t)
+	s := must.Get(New("namespace shop", objects, true))(t)
 	s.InPlace()
 	var all []string
 	for _, n := range s.Notes {
@@ -361,14 +329,8 @@ spec: {replicas: 2, selector: {matchLabels: {app: NAME}}, template: {metadata: {
 ---
 `
 	for name, sends := range map[string]bool{"loadgenerator": true, "vote-bot": true, "load-gen": true, "locust-worker": true, "load-balancer": false, "voting": false, "frontend": false} {
-		objects, err := Parse("app.yaml", []byte(strings.ReplaceAll(text+strings.ReplaceAll(text, "NAME", "web"), "NAME", name)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := New("app.yaml", objects, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		objects := must.Get(Parse("app.yaml", []byte(strings.ReplaceAll(text+strings.ReplaceAll(text, "NAME", "web"), "NAME", name))))(t)
+		s := must.Get(New("app.yaml", objects, false))(t)
 		if noted := strings.Contains(fmt.Sprint(s.Notes), "Deployment "+name+": not applied: it sends requests of its own"); noted != sends || len(s.Objects) == 2 == sends {
 			t.Errorf("%s: %d objects, notes %v", name, len(s.Objects), s.Notes)
 		}

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // authority is a certificate authority of one test.
@@ -34,10 +36,7 @@ func newAuthority(t *testing.T) *authority {
 
 func newKey(t *testing.T) *ecdsa.PrivateKey {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	return key
 }
 
@@ -48,23 +47,14 @@ func (a *authority) sign(t *testing.T, c *x509.Certificate, key *ecdsa.PrivateKe
 	if parent == nil {
 		parent = c
 	}
-	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, a.key))(t)
+	cert := must.Get(x509.ParseCertificate(der))(t)
 	return cert
 }
 
 func (a *authority) leaf(t *testing.T, identity string) tls.Certificate {
 	t.Helper()
-	uri, err := url.Parse(identity)
-	if err != nil {
-		t.Fatal(err)
-	}
+	uri := must.Get(url.Parse(identity))(t)
 	key := newKey(t)
 	cert := a.sign(t, &x509.Certificate{
 		SerialNumber: big.NewInt(2), URIs: []*url.URL{uri}, KeyUsage: x509.KeyUsageDigitalSignature,
@@ -82,15 +72,10 @@ func (a *authority) client(t *testing.T, identity string) *tls.Config {
 func (a *authority) files(t *testing.T, identity string) (cert, key, ca string) {
 	t.Helper()
 	dir, leaf := t.TempDir(), a.leaf(t, identity)
-	der, err := x509.MarshalPKCS8PrivateKey(leaf.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.MarshalPKCS8PrivateKey(leaf.PrivateKey))(t)
 	write := func(name, kind string, der []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 		return path
 	}
 	return write("cert.pem", "CERTIFICATE", leaf.Certificate[0]), write("key.pem", "PRIVATE KEY", der), write("ca.pem", "CERTIFICATE", a.cert.Raw)

@@ -3,6 +3,8 @@ package mesh
 import (
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // Meshes are in one cluster at the same time if they declare it and have control planes of their own.
@@ -14,10 +16,7 @@ func TestCoexist(t *testing.T) {
 	} {
 		var all []Definition
 		for name := range strings.FieldsSeq(names) {
-			d, err := Load(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Get(Load(name))(t)
 			all = append(all, d)
 		}
 		if err := Coexist(all...); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

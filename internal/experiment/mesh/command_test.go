@@ -5,13 +5,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 func TestCommand(t *testing.T) {
-	d, err := Decode("some/dir/my.yaml", []byte(`{name: my, local: {sidecar: {command: [./my-proxy, "--to=${upstream.host}", "${upstream.port}", "${listen}"]}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(Decode("some/dir/my.yaml", []byte(`{name: my, local: {sidecar: {command: [./my-proxy, "--to=${upstream.host}", "${upstream.port}", "${listen}"]}}}`)))(t)
 	s := d.Local.Sidecar
 	if want, _ := filepath.Abs("some/dir/my-proxy"); s.Program != want {
 		t.Errorf("program %s, want %s", s.Program, want)

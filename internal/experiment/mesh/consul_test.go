@@ -11,20 +11,16 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // Consul starts a pod once a Service selects it. No application has a Service for the load, so the load gets one
 // inside the mesh. Each service gets its protocol. Its CRDs of the Gateway API are installed unless the cluster has some.
 func TestConsulEnrolment(t *testing.T) {
-	d, err := Load("consul")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(Load("consul"))(t)
 	for _, inside := range []bool{true, false} {
-		e, err := d.Kubernetes.Enrol(Settings{}, "shop", Way{LoadInside: inside})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(d.Kubernetes.Enrol(Settings{}, "shop", Way{LoadInside: inside}))(t)
 		selects := slices.ContainsFunc(e.Manifests, func(text string) bool {
 			var service struct {
 				Kind string
@@ -37,20 +33,14 @@ func TestConsulEnrolment(t *testing.T) {
 		}
 	}
 	for _, inside := range []bool{true, false} {
-		e, err := d.Kubernetes.Enrol(Settings{}, "shop", Way{LoadInside: inside})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(d.Kubernetes.Enrol(Settings{}, "shop", Way{LoadInside: inside}))(t)
 		text := strings.Join(e.Manifests, "\n---\n")
 		refused, err := d.Kubernetes.RefusesPlaintext(Settings{}, "shop", Way{LoadInside: inside})
 		if err != nil || refused != inside || strings.Contains(text, "mutualTLSMode: permissive") == inside || strings.Contains(text, "allowEnablingPermissiveMutualTLS: true") == inside {
 			t.Errorf("load inside %v: plaintext refused %v, %v, in\n%s", inside, refused, err, text)
 		}
 	}
-	e, err := d.Kubernetes.Enrol(Settings{}, "shop", Way{LoadInside: true, Services: []ServiceProtocol{{"web", "http1"}, {"api", "grpc"}, {"db", "tcp"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(d.Kubernetes.Enrol(Settings{}, "shop", Way{LoadInside: true, Services: []ServiceProtocol{{"web", "http1"}, {"api", "grpc"}, {"db", "tcp"}}}))(t)
 	protocols := map[string]string{}
 	for documents := yaml.NewDecoder(strings.NewReader(strings.Join(e.Manifests, "\n---\n"))); ; {
 		var o struct {
@@ -71,14 +61,8 @@ func TestConsulEnrolment(t *testing.T) {
 		t.Errorf("protocols %v, want %v", protocols, want)
 	}
 	for whose, want := range map[string]bool{"consul": true, "cluster": false} {
-		s, err := d.Kubernetes.Complete(Settings{Hub: "registry.test/x", Options: map[string]string{"gatewayAPI": whose, "consul": "1.22.5"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		all, err := d.Kubernetes.Releases(s, d.Kubernetes.InstallContext(s))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(d.Kubernetes.Complete(Settings{Hub: "registry.test/x", Options: map[string]string{"gatewayAPI": whose, "consul": "1.22.5"}}))(t)
+		all := must.Get(d.Kubernetes.Releases(s, d.Kubernetes.InstallContext(s)))(t)
 		text, _ := json.Marshal(all[0].Values)
 		for _, part := range []string{fmt.Sprintf(`"manageExternalCRDs":%v`, want), `"image":"registry.test/x/consul:1.22.5"`} {
 			if !strings.Contains(string(text), part) {

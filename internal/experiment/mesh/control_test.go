@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
@@ -49,10 +50,7 @@ local:
 `
 
 func TestControlPlane(t *testing.T) {
-	d, err := Decode("ordered.yaml", []byte(ordered))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(Decode("ordered.yaml", []byte(ordered)))(t)
 	if got, want := d.Local.Programs(), []string{"envoy", "server", "store"}; !slices.Equal(got, want) {
 		t.Errorf("programs are %q, want %q", got, want)
 	}

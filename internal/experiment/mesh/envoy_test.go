@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/fetch"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
@@ -33,10 +34,7 @@ func TestEnvoyDefinitions(t *testing.T) {
 	program := envoy(t)
 	ran := map[string]bool{}
 	t.Run("two workers", func(t *testing.T) { // they share a port that the kernel chose
-		d, err := mesh.Load("envoy")
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(mesh.Load("envoy"))(t)
 		local := *d.Local
 		local.Sidecar.Concurrency = 2
 		d.Local = &local
@@ -62,19 +60,13 @@ func TestEnvoyDefinitions(t *testing.T) {
 // TestDocumentedDefinition runs the example of the page on adding a mesh.
 func TestDocumentedDefinition(t *testing.T) {
 	const page = "../../../docs/how-to/add-a-mesh.md"
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(page))(t)
 	_, rest, found := strings.Cut(string(text), "```yaml\n")
 	example, _, closed := strings.Cut(rest, "```\n")
 	if !found || !closed {
 		t.Fatalf("%s has no YAML block", page)
 	}
-	d, err := mesh.Decode(page, []byte(example))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(mesh.Decode(page, []byte(example)))(t)
 	testPair(t, d, envoy(t))
 }
 
@@ -84,10 +76,7 @@ func envoy(t *testing.T) string {
 	if testing.Short() {
 		t.Skip("starts a real Envoy")
 	}
-	found, err := fetch.Envoy().Find(t.Context(), fetch.Options{Log: func(line string) { t.Log(line) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(fetch.Envoy().Find(t.Context(), fetch.Options{Log: func(line string) { t.Log(line) }}))(t)
 	return found.Path
 }
 
@@ -304,14 +293,8 @@ func (p *pair) get() error {
 // counters reads every counter the definition names; one that does not exist is an error.
 func (p *pair) counters(t *testing.T) map[string]int {
 	t.Helper()
-	callee, err := p.definition.Local.Counters(p.callee.ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	caller, err := p.definition.Local.Counters(p.caller.ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	callee := must.Get(p.definition.Local.Counters(p.callee.ctx))(t)
+	caller := must.Get(p.definition.Local.Counters(p.caller.ctx))(t)
 	values := map[string]int{
 		"inbound":  p.callee.stat(t, callee.Inbound),
 		"outbound": p.caller.stat(t, caller.Outbound[0].Sent),

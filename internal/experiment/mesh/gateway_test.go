@@ -12,6 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // clusterGateway is a gateway with every field, for clusterMesh.
@@ -43,10 +44,7 @@ func gated() string {
 }
 
 func TestGateway(t *testing.T) {
-	d, err := Decode("m.yaml", []byte(gated()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(Decode("m.yaml", []byte(gated())))(t)
 	g, err := d.Ingress()
 	if err != nil || g == nil {
 		t.Fatalf("%+v, %v", g, err)
@@ -105,10 +103,7 @@ func TestMeshesWithoutGateway(t *testing.T) {
 		"linkerd": "no ingress gateway of its own", "consul": "does not make Consul's API gateway", "envoy": "no kubernetes part",
 		"kuma": "does not make Kuma's gateway", "cilium": "does not make Cilium's Gateway",
 	} {
-		d, err := Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(Load(name))(t)
 		g, err := d.Ingress()
 		if want == "" && (err != nil || (g == nil) != (name == "none")) || want != "" && (!errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, %v, want %q", name, g, err, want)
@@ -122,14 +117,8 @@ func TestMeshesWithoutGateway(t *testing.T) {
 // Istio's gateway leads to the entry, by a Service of the type that was asked for, and the policy stays STRICT behind it.
 func TestIstioGateway(t *testing.T) {
 	for _, name := range []string{"istio", "istio-ambient", "istio-ambient-l4"} {
-		d, err := Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := d.Kubernetes.Enrol(Settings{}, "shop", Way{Front: &Front{Service: "face", Port: 80, Protocol: "http1", ServiceType: "NodePort"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(Load(name))(t)
+		e := must.Get(d.Kubernetes.Enrol(Settings{}, "shop", Way{Front: &Front{Service: "face", Port: 80, Protocol: "http1", ServiceType: "NodePort"}}))(t)
 		var objects []string
 		for _, text := range e.Manifests {
 			var o any
@@ -169,9 +158,7 @@ func TestConditions(t *testing.T) {
 		`{"status": {"parents": ["x"], "conditions": "none"}}`: "condition Programmed is not reported",
 	} {
 		var o map[string]any
-		if err := json.Unmarshal([]byte(text), &o); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(text), &o))
 		if ok, state := programmed.Holds(o); ok != (want == "") || !ok && state != want {
 			t.Errorf("%s: %v, %q, want %q", text, ok, state, want)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -66,10 +67,7 @@ tasks:
 `
 
 func TestKubernetesDefinition(t *testing.T) {
-	d, err := Decode("m.yaml", []byte(clusterMesh))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(Decode("m.yaml", []byte(clusterMesh)))(t)
 	k := *d.Kubernetes
 	s, err := k.Complete(Settings{Profile: ProfileHA, Values: map[string]map[string]any{"small": {"deep": map[string]any{"user": true}}}})
 	if err != nil || s.Version != "1.2.3" || s.Options["mode"] != "hard" {
@@ -104,10 +102,7 @@ func TestKubernetesDefinition(t *testing.T) {
 }
 
 func TestSettingsThatAreNotOffered(t *testing.T) {
-	d, err := Decode("m.yaml", []byte(clusterMesh))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(Decode("m.yaml", []byte(clusterMesh)))(t)
 	for want, s := range map[string]Settings{
 		`there is no profile "huge" | profiles: dev, ha`:              {Profile: "huge"},
 		`there is no option "mood" | options: mode`:                   {Options: map[string]string{"mood": "x"}},
@@ -192,15 +187,9 @@ func TestShippedDefinitionsRender(t *testing.T) {
 // A sidecar's STRICT goes with a load inside of the mesh only.
 func TestIstioEnrolment(t *testing.T) {
 	for _, name := range []string{"istio", "istio-ambient", "istio-ambient-l4"} {
-		d, err := Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(Load(name))(t)
 		for inside, want := range map[bool]string{true: "STRICT", false: "PERMISSIVE"} {
-			e, err := d.Kubernetes.Enrol(Settings{}, "shop", Way{LoadInside: inside})
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := must.Get(d.Kubernetes.Enrol(Settings{}, "shop", Way{LoadInside: inside}))(t)
 			var policy struct {
 				Spec struct{ MTLS struct{ Mode string } }
 			}
@@ -223,15 +212,9 @@ func TestIstioEnrolment(t *testing.T) {
 // With an upstream Envoy, a waypoint loses the filters that only Istio's Envoy has, before it is created. With Istio's
 // Envoy it is unchanged.
 func TestStockWaypoint(t *testing.T) {
-	d, err := Load("istio-ambient")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(Load("istio-ambient"))(t)
 	for envoy, want := range map[string][]string{"istio": {"PeerAuthentication", "Gateway"}, "stock": {"PeerAuthentication", "EnvoyFilter", "Gateway"}} {
-		e, err := d.Kubernetes.Enrol(Settings{Options: map[string]string{"envoy": envoy}}, "shop", Way{LoadInside: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(d.Kubernetes.Enrol(Settings{Options: map[string]string{"envoy": envoy}}, "shop", Way{LoadInside: true}))(t)
 		var kinds []string
 		for _, text := range e.Manifests {
 			var o struct {
@@ -243,9 +226,7 @@ func TestStockWaypoint(t *testing.T) {
 					} `yaml:"configPatches"`
 				}
 			}
-			if err := yaml.Unmarshal([]byte(text), &o); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, yaml.Unmarshal([]byte(text), &o))
 			kinds = append(kinds, o.Kind)
 			if o.Kind == "EnvoyFilter" && (len(o.Spec.ConfigPatches) != 3 || len(o.Spec.TargetRefs) != 1 || o.Spec.TargetRefs[0].Name != "waypoint") {
 				t.Errorf("the filter is %+v", o)
@@ -272,10 +253,7 @@ func TestStockWaypoint(t *testing.T) {
 
 func TestWhereMeshesRun(t *testing.T) {
 	for name, want := range map[string]string{"none": "local kubernetes", "envoy": "local", "istio": "kubernetes", "consul": "local kubernetes", "istio-ambient": "kubernetes"} {
-		d, err := Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(Load(name))(t)
 		var on []string
 		for _, platform := range []string{OnLocal, OnKubernetes} {
 			err := d.On(platform)
@@ -305,13 +283,8 @@ func recorded(t *testing.T) map[string][]pod {
 	pods := map[string][]pod{}
 	// The second file has pods with the names, labels and containers of charts and injectors, of meshes that did not run.
 	for _, file := range []string{"testdata/pods.json", "testdata/pods-of-charts.json"} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(text, &pods); err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
+		must.OK(t, json.Unmarshal(text, &pods))
 	}
 	return pods
 }
@@ -366,10 +339,7 @@ func TestAttributePodsOfRealMeshes(t *testing.T) {
 	}
 	pods := recorded(t)
 	for name, expected := range want {
-		d, err := Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(Load(name))(t)
 		found := map[string]bool{}
 		for _, p := range pods[name] {
 			for _, task := range p.tasks() {
@@ -397,10 +367,7 @@ func TestAttributePodsOfRealMeshes(t *testing.T) {
 
 // The debate's classification of the pods of real meshes, including its known oddities.
 func TestDebatesAttribution(t *testing.T) {
-	a, err := LoadAttribution("../../study/debate/attribution.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(LoadAttribution("../../study/debate/attribution.yaml", nil))(t)
 	want := map[string]metric.Plane{
 		"istio/istiod-/discovery": metric.Control, "istio/front-/istio-proxy": metric.Data, "istio/coredns-/coredns": metric.Platform,
 		"istio/client-/app": metric.Load, "istio/client-/istio-proxy": metric.Data, "istio/front-/app": metric.App,
@@ -451,10 +418,7 @@ func TestProgramsAreToldWhatWasChosen(t *testing.T) {
 		"istio-ambient-l4": {"profile=ambient", "--set=values.cni.cniBinDir=/opt/bin"},
 		"linkerd":          {"--ha", "/run/values.yaml", "--ignore-cluster"},
 	} {
-		d, err := Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(Load(name))(t)
 		k := *d.Kubernetes
 		options := map[string]string{}
 		for option, value := range map[string]string{"envoy": "stock", "imagePullPolicy": "Never", "cniBinDir": "/opt/bin"} {
@@ -462,10 +426,7 @@ func TestProgramsAreToldWhatWasChosen(t *testing.T) {
 				options[option] = value
 			}
 		}
-		s, err := k.Complete(Settings{Profile: ProfileHA, Hub: "registry.test/mesh", Options: options})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(k.Complete(Settings{Profile: ProfileHA, Hub: "registry.test/mesh", Options: options}))(t)
 		in := k.InstallContext(s)
 		in.Distribution, in.ValuesFile, in.ClusterNetworks = "gke", "/run/values.yaml", []string{"10.0.0.0/8", "34.118.224.0/20"}
 		commands, values, err := k.CLI.Commands(in)
@@ -508,25 +469,13 @@ func TestClusterDomain(t *testing.T) {
 		"istio-ambient-l4": `"proxy":{"clusterDomain":"example.internal"}`,
 		"linkerd":          `"clusterDomain":"example.internal"`,
 	} {
-		d, err := Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := d.Kubernetes.Complete(Settings{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(Load(name))(t)
+		s := must.Get(d.Kubernetes.Complete(Settings{}))(t)
 		in := d.Kubernetes.InstallContext(s)
 		for domain, has := range map[string]bool{"": false, "example.internal": true} {
 			in.ClusterDomain = domain
-			all, err := d.Kubernetes.Releases(s, in)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text, err := json.Marshal(all)
-			if err != nil {
-				t.Fatal(err)
-			}
+			all := must.Get(d.Kubernetes.Releases(s, in))(t)
+			text := must.Get(json.Marshal(all))(t)
 			if strings.Contains(string(text), want) != has || strings.Contains(string(text), `"identityTrustDomain":"cluster.local"`) != (has && name == "linkerd") {
 				t.Errorf("%s, domain %q: %s", name, domain, text)
 			}

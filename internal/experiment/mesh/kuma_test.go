@@ -5,15 +5,14 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // Kuma has mutual TLS in the Mesh that tare creates, and in the application's namespace the mode of it and a permission
 // for all callers. STRICT goes with a load inside of the mesh only.
 func TestKumaObjects(t *testing.T) {
-	d, err := Load("kuma")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(Load("kuma"))(t)
 	type object struct {
 		Kind     string
 		Metadata struct{ Name string }
@@ -27,16 +26,11 @@ func TestKumaObjects(t *testing.T) {
 		}
 	}
 	read := func(text string) (o object) {
-		if err := yaml.Unmarshal([]byte(text), &o); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, yaml.Unmarshal([]byte(text), &o))
 		return o
 	}
 	for mode, inForce := range map[string]bool{"STRICT": true, "PERMISSIVE": false} {
-		s, err := d.Kubernetes.Complete(Settings{Options: map[string]string{"mtls": mode}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(d.Kubernetes.Complete(Settings{Options: map[string]string{"mtls": mode}}))(t)
 		streams, err := d.Kubernetes.Objects(d.Kubernetes.InstallContext(s))
 		if err != nil || len(streams) != 1 {
 			t.Fatalf("%q, %v", streams, err)
@@ -71,9 +65,7 @@ func TestObjectsOfMesh(t *testing.T) {
 		_, err := Decode("m.yaml", []byte(strings.Replace(clusterMesh, "  profiles:\n", text+"  profiles:\n", 1)))
 		return err
 	}
-	if err := with(objects); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, with(objects))
 	for _, c := range []struct{ old, new, want string }{
 		{".mode", ".mood", `kubernetes.manifests[0]: invalid template`},
 		{"kind: ConfigMap, ", "", "kubernetes.manifests[0]: its rendered text is not a Kubernetes object"},

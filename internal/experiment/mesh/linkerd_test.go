@@ -3,14 +3,13 @@ package mesh
 import (
 	"slices"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // A load outside the mesh has no identity: it is accepted, and refusal of plaintext is not required.
 func TestLinkerdEnrolment(t *testing.T) {
-	d, err := Load("linkerd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(Load("linkerd"))(t)
 	for _, c := range []struct {
 		policy  string
 		inside  bool
@@ -25,10 +24,7 @@ func TestLinkerdEnrolment(t *testing.T) {
 		{"cluster-unauthenticated", false, "cluster-unauthenticated", false},
 	} {
 		s := Settings{Options: map[string]string{"inboundPolicy": c.policy}}
-		e, err := d.Kubernetes.Enrol(s, "shop", Way{LoadInside: c.inside})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(d.Kubernetes.Enrol(s, "shop", Way{LoadInside: c.inside}))(t)
 		if got := e.Namespace.Annotations["config.linkerd.io/default-inbound-policy"]; got != c.want || e.Namespace.Annotations["linkerd.io/inject"] != "enabled" {
 			t.Errorf("%+v: the namespace has %v", c, e.Namespace.Annotations)
 		}
@@ -40,10 +36,7 @@ func TestLinkerdEnrolment(t *testing.T) {
 
 // No command of Linkerd's CLI may read a cluster: it would use the user's own kubeconfig.
 func TestLinkerdByItsOwnProgram(t *testing.T) {
-	d, err := Load("linkerd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(Load("linkerd"))(t)
 	in := d.Kubernetes.InstallContext(Settings{Profile: ProfileHA, Hub: "registry.test/linkerd", Options: map[string]string{"runAsRoot": "true"}})
 	in.ValuesFile = "values.yaml"
 	commands, _, err := d.Kubernetes.CLI.Commands(in)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -43,9 +44,7 @@ func TestBuiltin(t *testing.T) {
 
 func TestLoad(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mine.yaml")
-	if err := os.WriteFile(file, []byte("name: mine\ndescription: mine\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte("name: mine\ndescription: mine\n"), 0o600))
 	if d, err := Load(file); err != nil || d.Name != "mine" {
 		t.Errorf("Load(%q) is %q, %v", file, d.Name, err)
 	}
@@ -66,9 +65,7 @@ func TestCollect(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	mine, broken := file("mine", "name: mine\n"), file("broken.yaml", "name: 1\n")
@@ -114,9 +111,7 @@ tasks:
 `
 
 func TestDecodeRefuses(t *testing.T) {
-	if _, err := Decode("m.yaml", []byte(valid)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Decode("m.yaml", []byte(valid)))(t)
 	for name, c := range map[string]struct{ old, new, want string }{
 		"no name":              {"name: mine\n", "", `m.yaml:1:1: name: no name is given`},
 		"bad name":             {"name: mine", "name: My Mesh", `m.yaml:1:7: name: found "My Mesh", expected lower-case letters, digits and -`},
@@ -166,10 +161,7 @@ func TestDecodeRefuses(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(valid))
 	for _, d := range Names() {
-		data, err := embedded.ReadFile("definitions/" + d + ".yaml")
-		if err != nil {
-			f.Fatal(err)
-		}
+		data := must.Get(embedded.ReadFile("definitions/" + d + ".yaml"))(f)
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -184,10 +176,7 @@ func FuzzDecode(f *testing.F) {
 }
 
 func TestAttribute(t *testing.T) {
-	envoy, err := Load("envoy")
-	if err != nil {
-		t.Fatal(err)
-	}
+	envoy := must.Get(Load("envoy"))(t)
 	rules := Definition{Tasks: []Rule{
 		{Plane: metric.Data, Role: "node-proxy", PodLabel: map[string]string{"app": "node-*"}},
 		{Plane: metric.Data, Role: "sidecar", Container: "proxy", Namespace: "shop"},
@@ -226,10 +215,7 @@ func TestAttribute(t *testing.T) {
 }
 
 func TestRender(t *testing.T) {
-	d, err := Decode("m.yaml", []byte(valid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(Decode("m.yaml", []byte(valid)))(t)
 	s := d.Local.Sidecar
 	s.Args = []string{"{{.Concurrency}}"}
 	for _, c := range []struct {
@@ -259,10 +245,7 @@ func TestCounters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := d.Local.Counters(SidecarContext{Inbound: &Inbound{}, Outbound: []Outbound{{Service: "a"}, {Service: "b"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(d.Local.Counters(SidecarContext{Inbound: &Inbound{}, Outbound: []Outbound{{Service: "a"}, {Service: "b"}}}))(t)
 	if got.Inbound != "http.inbound.downstream_rq_total" || got.InboundHandshakes != "listener.inbound.ssl.handshake" || len(got.Outbound) != 2 ||
 		got.InboundSent != "cluster.app.upstream_rq_total" ||
 		!reflect.DeepEqual(got.Outbound[1], OutboundCounters{"b", "cluster.outbound-b.upstream_rq_total", "http.outbound-b.downstream_rq_total", "cluster.outbound-b.ssl.handshake",
@@ -278,10 +261,7 @@ func TestCounters(t *testing.T) {
 // Without callers the configuration must refuse all clients.
 func TestNobodyCalls(t *testing.T) {
 	for _, name := range []string{"envoy", "envoy-tcp"} {
-		d, err := Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(Load(name))(t)
 		_, config, err := d.Local.Sidecar.Render(SidecarContext{Inbound: &Inbound{}})
 		if err != nil || !strings.Contains(string(config), `{exact: "spiffe://nobody"}`) {
 			t.Errorf("%s: %v\n%s", name, err, config)

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // rendered is the configuration of a sidecar as data.
@@ -38,10 +40,7 @@ func variantOf(t *testing.T, name string, options map[string]string) Definition 
 
 // The option retries is the definition envoy-retries.
 func TestRetriesAreOneThing(t *testing.T) {
-	definition, err := Load("envoy-retries")
-	if err != nil {
-		t.Fatal(err)
-	}
+	definition := must.Get(Load("envoy-retries"))(t)
 	option := variantOf(t, "envoy", map[string]string{"retries": "true"})
 	if option.Provides != definition.Provides {
 		t.Errorf("%+v, want %+v", option.Provides, definition.Provides)
@@ -56,10 +55,7 @@ func TestRetriesAreOneThing(t *testing.T) {
 // Every option changes the configuration, whether another is on or not, and the process of an option runs with it only.
 func TestOptionsChangeTheConfiguration(t *testing.T) {
 	for _, name := range []string{"envoy", "envoy-tcp"} {
-		base, err := Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		base := must.Get(Load(name))(t)
 		for option, o := range base.Local.Sidecar.Options {
 			value := map[string]string{"true": "false", "false": "true", "0": "3"}[o.Default]
 			d := variantOf(t, name, map[string]string{option: value})
@@ -100,15 +96,9 @@ func TestOptionsThatCannotBe(t *testing.T) {
 
 // Istio's policies and services are as many objects as the options have.
 func TestIstioLadderOptions(t *testing.T) {
-	d, err := Load("istio")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(Load("istio"))(t)
 	count := map[string]int{}
-	e, err := d.Kubernetes.Enrol(Settings{Options: map[string]string{"policies": "10", "services": "100"}}, "shop", Way{LoadInside: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(d.Kubernetes.Enrol(Settings{Options: map[string]string{"policies": "10", "services": "100"}}, "shop", Way{LoadInside: true}))(t)
 	for _, stream := range e.Manifests {
 		for decoder := yaml.NewDecoder(strings.NewReader(stream)); ; {
 			var o struct {

@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 var update = flag.Bool("update", false, "write the fields of docs/reference/mesh-definition.md again")
@@ -27,16 +29,10 @@ type source map[string]*ast.StructType
 
 func parsed(t *testing.T) source {
 	t.Helper()
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("*.go"))(t)
 	all := source{}
 	for _, file := range files {
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.SkipObjectResolution))(t)
 		ast.Inspect(f, func(n ast.Node) bool {
 			if spec, ok := n.(*ast.TypeSpec); ok {
 				if body, ok := spec.Type.(*ast.StructType); ok {
@@ -156,10 +152,7 @@ func (s source) described(field *ast.Field) string {
 
 // The page lists the fields of a definition with their comments in the source, by the names that a definition has.
 func TestDefinitionPage(t *testing.T) {
-	b, err := os.ReadFile(definitionPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(definitionPage))(t)
 	before, rest, found := strings.Cut(string(b), fieldsBegin)
 	_, after, closed := strings.Cut(rest, fieldsEnd)
 	if !found || !closed {
@@ -180,7 +173,5 @@ func TestDefinitionPage(t *testing.T) {
 	if !*update {
 		t.Fatalf("%s is out of date: go test ./internal/experiment/mesh -run TestDefinitionPage -update", definitionPage)
 	}
-	if err := os.WriteFile(definitionPage, []byte(page), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(definitionPage, []byte(page), 0o644))
 }

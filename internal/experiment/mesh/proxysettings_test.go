@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // valuesOf returns the values of the charts that have settings of the sidecars.
@@ -19,10 +20,7 @@ func valuesOf(t *testing.T, name string, s Settings) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	releases, err := d.Kubernetes.Releases(s, d.Kubernetes.InstallContext(s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	releases := must.Get(d.Kubernetes.Releases(s, d.Kubernetes.InstallContext(s)))(t)
 	for _, r := range releases {
 		if r.Release == d.Kubernetes.ProxyValues.Release {
 			return r.Values, nil

@@ -6,22 +6,18 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // Two versions of Istio are revisions: each has a control plane, injection and configuration of its own, and its
 // control plane is attributed in its own namespace.
 func TestRevisions(t *testing.T) {
-	istio, err := Load("istio")
-	if err != nil {
-		t.Fatal(err)
-	}
+	istio := must.Get(Load("istio"))(t)
 	var all []Definition
 	for _, name := range []string{"istio-1.29", "istio-1.30"} {
 		d := istio
 		d.Name, d.From = name, "istio"
-		if d, err = d.AsRevision(); err != nil {
-			t.Fatal(err)
-		}
+		d = must.Get(d.AsRevision())(t)
 		all = append(all, d)
 	}
 	if err := Coexist(all...); err != nil {
@@ -38,18 +34,9 @@ func TestRevisions(t *testing.T) {
 	if err != nil || len(e.Namespace.Labels) != 1 || e.Namespace.Labels["istio.io/rev"] != "istio-1-29" {
 		t.Errorf("a namespace is enrolled by %v, %v", e.Namespace.Labels, err)
 	}
-	s, err := k.Complete(Settings{Version: "1.29.2"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	releases, err := k.Releases(s, k.InstallContext(s))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(releases)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(k.Complete(Settings{Version: "1.29.2"}))(t)
+	releases := must.Get(k.Releases(s, k.InstallContext(s)))(t)
+	text := must.Get(json.Marshal(releases))(t)
 	for _, want := range []string{`"revision":"istio-1-29"`, `"discoverySelectors":[{"matchLabels":{"istio.io/rev":"istio-1-29"}},{"matchLabels":{"kubernetes.io/metadata.name":"` + home + `"}}]`,
 		`"defaultRevision":""`, `"istioNamespace":"` + home + `"`} {
 		if !strings.Contains(string(text), want) {
@@ -70,10 +57,7 @@ func TestRevisions(t *testing.T) {
 // A mesh without revisions has none, and a name must fit into the names of Services.
 func TestNoRevision(t *testing.T) {
 	for name, want := range map[string]string{"consul": "mesh consul has no revisions", "istio": "too long for a revision"} {
-		d, err := Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(Load(name))(t)
 		if name == "istio" {
 			d.Name = strings.Repeat("x", 41)
 		}
@@ -85,10 +69,7 @@ func TestNoRevision(t *testing.T) {
 
 // A definition whose revisions name what it does not have is refused at the field.
 func TestRevisionMistakes(t *testing.T) {
-	d, err := embedded.ReadFile("definitions/istio.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(embedded.ReadFile("definitions/istio.yaml"))(t)
 	for change, want := range map[[2]string]string{
 		{"shared: [istio-base]", "shared: [base]"}:                              `kubernetes.revisions.shared[0]: there is no release "base"`,
 		{`"istiod-{{.Revision}}"`, `"istiod-{{.Revison}}"`}:                     "kubernetes.revisions.workloads[0].name: invalid template",

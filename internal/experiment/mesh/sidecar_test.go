@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
@@ -36,9 +37,7 @@ func startSidecar(t *testing.T, d mesh.Definition, program string, ctx mesh.Side
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(ctx.ConfigPath, config, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(ctx.ConfigPath, config, 0o600))
 	validate := append(append([]string(nil), args...), "--mode", "validate")
 	if out, err := exec.CommandContext(t.Context(), program, validate...).CombinedOutput(); err != nil {
 		t.Fatalf("%s --mode validate: %v\n%s\n%s", program, err, out, config)
@@ -56,9 +55,7 @@ func (s *sidecar) start(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	var log strings.Builder
 	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	exited := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(exited) }()
 	t.Cleanup(func() {
@@ -89,10 +86,7 @@ func (s *sidecar) start(t *testing.T, cmd *exec.Cmd) {
 
 func (s *sidecar) readPorts(t *testing.T) {
 	t.Helper()
-	body, err := s.get("/listeners?format=json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(s.get("/listeners?format=json"))(t)
 	var answer struct {
 		Statuses []struct {
 			Name  string `json:"name"`
@@ -103,9 +97,7 @@ func (s *sidecar) readPorts(t *testing.T) {
 			} `json:"local_address"`
 		} `json:"listener_statuses"`
 	}
-	if err := json.Unmarshal([]byte(body), &answer); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(body), &answer))
 	for _, l := range answer.Statuses {
 		s.ports[l.Name] = l.Local.Socket.Port
 	}
@@ -123,16 +115,10 @@ func (s *sidecar) get(path string) (string, error) {
 
 func (s *sidecar) stat(t *testing.T, name string) int {
 	t.Helper()
-	body, err := s.get("/stats")
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(s.get("/stats"))(t)
 	for line := range strings.Lines(body) {
 		if value, is := strings.CutPrefix(strings.TrimSpace(line), name+": "); is {
-			n, err := strconv.Atoi(value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			n := must.Get(strconv.Atoi(value))(t)
 			return n
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
@@ -23,14 +24,8 @@ const header = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name:
 
 func expand(t testing.TB, body string) *plan.Plan {
 	t.Helper()
-	e, err := experiment.Parse("t.yaml", []byte(header+body), experiment.Names{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := plan.Expand(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(experiment.Parse("t.yaml", []byte(header+body), experiment.Names{}))(t)
+	p := must.Get(plan.Expand(e))(t)
 	return p
 }
 
@@ -108,14 +103,9 @@ func TestFactorsAreThoseOfTheFile(t *testing.T) {
 // The plan is kept as JSON and must be the same when it is read back.
 func TestPlanSurvivesJSON(t *testing.T) {
 	p := expand(t, "factors: {mesh: [none, envoy], rate: [0.5, max]}\ncontrol: true\nseed: 9007199254740991")
-	text, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(p))(t)
 	var again plan.Plan
-	if err := json.Unmarshal(text, &again); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(text, &again))
 	if !reflect.DeepEqual(*p, again) {
 		t.Errorf("got %+v\nwant %+v", again, *p)
 	}
@@ -257,14 +247,8 @@ func TestExpandRefuses(t *testing.T) {
 // read returns the experiment of a file that names no other.
 func read(t *testing.T, file string) *experiment.Experiment {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := experiment.Parse(file, data, experiment.Names{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(file))(t)
+	e := must.Get(experiment.Parse(file, data, experiment.Names{}))(t)
 	return e
 }
 
@@ -292,21 +276,15 @@ func TestExamplesArePlanned(t *testing.T) {
 // The quickstart is the first experiment of most users: it ends within three minutes.
 func TestQuickstartIsQuick(t *testing.T) {
 	e := read(t, "../../../examples/quickstart.yaml")
-	p, err := plan.Expand(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(plan.Expand(e))(t)
 	if p.Expected > 2*time.Minute+30*time.Second || !slices.Equal(ids(p), []string{"none", "none-control < none", "envoy < none"}) {
 		t.Errorf("%v for %v", p.Expected, ids(p))
 	}
 }
 
 func BenchmarkExpand10000(b *testing.B) {
-	e, err := experiment.Parse("t.yaml", []byte(header+
-		"factors: {mesh: [none, a, b, c, d], rate: [1, 2, 3, 4, 5], connections: [1, 2, 3, 4, 5, 6, 7, 8]}\nblocks: 50"), experiment.Names{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	e := must.Get(experiment.Parse("t.yaml", []byte(header+
+		"factors: {mesh: [none, a, b, c, d], rate: [1, 2, 3, 4, 5], connections: [1, 2, 3, 4, 5, 6, 7, 8]}\nblocks: 50"), experiment.Names{}))(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		p, err := plan.Expand(e)
@@ -319,10 +297,7 @@ func BenchmarkExpand10000(b *testing.B) {
 // One treatment against itself, and nothing else.
 func TestAA(t *testing.T) {
 	p := expand(t, "factors: {mesh: [none, envoy], rate: [100, 200]}\nbaseline: {mesh: none}\nblocks: 7")
-	aa, err := p.AA("envoy-rate200", &experiment.Experiment{}, 3, 4*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	aa := must.Get(p.AA("envoy-rate200", &experiment.Experiment{}, 3, 4*time.Second))(t)
 	if got := ids(aa); !slices.Equal(got, []string{"envoy-rate200", "envoy-rate200-control < envoy-rate200"}) {
 		t.Errorf("treatments %v", got)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
@@ -160,14 +161,8 @@ func TestReferenceIsInTheRound(t *testing.T) {
 
 // An A/A test has the order of the experiment.
 func TestAAIsInterleaved(t *testing.T) {
-	e, err := experiment.Parse("t.yaml", []byte(header+interleaved+"factors: {mesh: [none, envoy]}\n"), experiment.Names{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := plan.Expand(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(experiment.Parse("t.yaml", []byte(header+interleaved+"factors: {mesh: [none, envoy]}\n"), experiment.Names{}))(t)
+	p := must.Get(plan.Expand(e))(t)
 	aa, err := p.AA("envoy", e, 3, 4*time.Second)
 	if err != nil || aa.Slices == nil || len(aa.Trials) != 6 {
 		t.Fatalf("%+v, %v", aa, err)

@@ -6,25 +6,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
 // The time of searches is in the plan, and a plan with a search is read again.
 func TestPlanWithSearch(t *testing.T) {
-	e, err := experiment.Parse("x.yaml", []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: x}\nfactors: {mesh: [none, envoy], rate: [100, {max: \"p99 < 50ms\"}]}\n"), experiment.Names{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(experiment.Parse("x.yaml", []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: x}\nfactors: {mesh: [none, envoy], rate: [100, {max: \"p99 < 50ms\"}]}\n"), experiment.Names{}))(t)
 	search := experiment.Capacity{Objective: "p99 < 50ms", Share: 0.6, Probes: 12, Length: experiment.Duration(2 * time.Second)}
-	p, err := plan.Expand(e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(plan.Expand(e))(t)
+	b := must.Get(json.Marshal(p))(t)
 	var read plan.Plan
 	if err := json.Unmarshal(b, &read); err != nil || !reflect.DeepEqual(*p, read) {
 		t.Errorf("%v: %s", err, b)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/inside/control"
 )
@@ -25,14 +26,8 @@ type plane struct{ url, dir string }
 
 func start(t *testing.T, delay time.Duration) plane {
 	p := plane{dir: t.TempDir()}
-	served, err := control.New(token, p.dir, delay)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	served := must.Get(control.New(token, p.dir, delay))(t)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	p.url = "http://" + l.Addr().String()
 	go func() { _ = served.Serve(t.Context(), l) }()
 	return p
@@ -41,25 +36,16 @@ func start(t *testing.T, delay time.Duration) plane {
 // put sends a request and returns its status.
 func (p plane) put(t *testing.T, path, body string) int {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, p.url+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPut, p.url+path, strings.NewReader(body)))(t)
 	r.Header.Set("Authorization", "Bearer "+token)
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(r))(t)
 	resp.Body.Close()
 	return resp.StatusCode
 }
 
 func (p plane) read(t *testing.T, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(p.dir, file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(p.dir, file)))(t)
 	if !json.Valid(text) {
 		t.Fatalf("%s is not JSON: %s", file, text)
 	}
@@ -82,14 +68,12 @@ func TestChangesReachTheFilesInOrder(t *testing.T) {
 	if got := p.put(t, "/services/echo/endpoints", `[{"ip": "127.0.0.3", "port": 2}]`); got != http.StatusOK {
 		t.Fatalf("endpoints: status %d", got)
 	}
-	if err := wait.Within(t.Context(), time.Minute, time.Millisecond, func(context.Context) error {
+	must.OK(t, wait.Within(t.Context(), time.Minute, time.Millisecond, func(context.Context) error {
 		if text := p.read(t, "echo-endpoints.json"); strings.Contains(text, "127.0.0.2") {
 			return errors.New("the removed endpoint is still in " + text)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if text := p.read(t, "echo-routes.json"); !strings.Contains(text, `"20 %UPSTREAM_REMOTE_ADDRESS%"`) {
 		t.Errorf("the last version is not in: %s", text)
 	}
@@ -126,10 +110,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: status %d, want %d", name, got, c.status)
 		}
 	}
-	files, err := os.ReadDir(p.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(os.ReadDir(p.dir))(t)
 	var names []string
 	for _, f := range files {
 		names = append(names, f.Name())

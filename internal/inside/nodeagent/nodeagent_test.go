@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 const token = "0123456789abcdef0123"
@@ -27,12 +28,8 @@ func write(t *testing.T, root, group string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
 		path := filepath.Join(root, filepath.FromSlash(group), name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 }
 
@@ -65,10 +62,7 @@ func version2(t *testing.T) string {
 
 func open(t *testing.T, root string) *groups {
 	t.Helper()
-	g, err := openGroups(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(openGroups(root))(t)
 	return g
 }
 
@@ -117,9 +111,7 @@ func TestGroupsThatEnd(t *testing.T) {
 	g := open(t, root)
 	before := g.read(Query{IDs: []string{id("a")}}).Node
 	for _, gone := range []string{"cluster/kubepods/burstable/podx/" + id("a"), "system.slice"} {
-		if err := os.RemoveAll(filepath.Join(root, "cpuacct", filepath.FromSlash(gone))); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.RemoveAll(filepath.Join(root, "cpuacct", filepath.FromSlash(gone))))
 	}
 	write(t, root, "cpuacct/cluster/kubepods/burstable/podx/"+id("d"), map[string]string{"cpuacct.usage": "5\n"})
 	after := g.read(Query{IDs: []string{id("a"), id("d")}})
@@ -135,9 +127,7 @@ func TestGroupsThatEnd(t *testing.T) {
 func TestLinksAreNotFollowed(t *testing.T) {
 	root, other := version1(t), t.TempDir()
 	write(t, other, "pod/"+id("e"), map[string]string{"cpuacct.usage": "5\n"})
-	if err := os.Symlink(filepath.Join(other, "pod"), filepath.Join(root, "cpuacct", "cluster", "kubepods", "podlink")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Symlink(filepath.Join(other, "pod"), filepath.Join(root, "cpuacct", "cluster", "kubepods", "podlink")))
 	if r := open(t, root).read(Query{IDs: []string{id("e")}}); len(r.Containers) > 0 {
 		t.Errorf("%+v", r)
 	}
@@ -146,14 +136,8 @@ func TestLinksAreNotFollowed(t *testing.T) {
 // served is a client of a server on a real socket.
 func served(t *testing.T, root, with string) *Client {
 	t.Helper()
-	s, err := NewServer(token, root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(NewServer(token, root))(t)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx, l) }()
@@ -179,16 +163,11 @@ func TestFollow(t *testing.T) {
 		p.At = append(p.At, begin.Add(time.Duration(i)*20*time.Millisecond).UnixNano())
 	}
 	for range 2 { // the second one changes nothing
-		if err := c.Follow(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Follow(t.Context(), p))
 	}
 	var got []Instant
 	for done := false; !done; {
-		progress, err := c.Followed(t.Context(), "p", len(got))
-		if err != nil {
-			t.Fatal(err)
-		}
+		progress := must.Get(c.Followed(t.Context(), "p", len(got)))(t)
 		got, done = append(got, progress.Instants...), progress.Done
 	}
 	if len(got) != len(p.At) {
@@ -230,16 +209,9 @@ func TestRefusals(t *testing.T) {
 // FuzzServer: without the token nothing is answered but a refusal, and no request makes the server fail.
 func FuzzServer(f *testing.F) {
 	root := f.TempDir()
-	if err := os.MkdirAll(filepath.Join(root, "cpuacct"), 0o755); err != nil {
-		f.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(root, "cpuacct", "cpuacct.usage"), []byte("1\n"), 0o600); err != nil {
-		f.Fatal(err)
-	}
-	plan, err := json.Marshal(Plan{ID: "x", IDs: []string{id("a")}, At: []int64{1 << 62}})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, os.MkdirAll(filepath.Join(root, "cpuacct"), 0o755))
+	must.OK(f, os.WriteFile(filepath.Join(root, "cpuacct", "cpuacct.usage"), []byte("1\n"), 0o600))
+	plan := must.Get(json.Marshal(Plan{ID: "x", IDs: []string{id("a")}, At: []int64{1 << 62}}))(f)
 	f.Add("GET", "clock", "Bearer "+token, []byte(nil))
 	f.Add("POST", "read", "Bearer "+token, []byte(`{"ids":["../..","a"],"memory":true}`))
 	f.Add("POST", "read", "Bearer "+token, []byte(`{"ids":null}{}`))
@@ -247,10 +219,7 @@ func FuzzServer(f *testing.F) {
 	f.Add("GET", "followed?id=x&from=-1", "bearer "+token, []byte(nil))
 	f.Add("POST", "read", "Basic "+token, []byte(`{}`))
 	f.Fuzz(func(t *testing.T, method, target, authorization string, body []byte) {
-		s, err := NewServer(token, root)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(NewServer(token, root))(t)
 		r, err := http.NewRequest(method, "http://agent/"+strings.TrimPrefix(target, "/"), bytes.NewReader(body))
 		if err != nil {
 			return

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/inside/proxy"
 )
@@ -29,23 +30,15 @@ type sidecar struct {
 // start runs the proxy with the configuration that a mesh definition renders.
 func start(t *testing.T, c mesh.SidecarContext, w proxy.Weight) *sidecar {
 	t.Helper()
-	definition, err := mesh.Load("reference")
-	if err != nil {
-		t.Fatal(err)
-	}
+	definition := must.Get(mesh.Load("reference"))(t)
 	c.IP, c.AdminPath = "127.0.0.1", filepath.Join(t.TempDir(), "a.sock")
 	_, rendered, err := definition.Local.Sidecar.Render(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var read mesh.SidecarContext
-	if err := json.Unmarshal(rendered, &read); err != nil {
-		t.Fatal(err)
-	}
-	p, err := proxy.New(read, w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(rendered, &read))
+	p := must.Get(proxy.New(read, w))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- p.Run(ctx) }()
@@ -77,14 +70,9 @@ func start(t *testing.T, c mesh.SidecarContext, w proxy.Weight) *sidecar {
 
 func (s *sidecar) ask(t *testing.T, path string, into any) {
 	t.Helper()
-	resp, err := s.admin.Get("http://admin" + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(s.admin.Get("http://admin" + path))(t)
 	defer resp.Body.Close()
-	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.NewDecoder(resp.Body).Decode(into))
 }
 
 func (s *sidecar) counter(t *testing.T, name string) int64 {
@@ -117,15 +105,9 @@ func inboundOf(t *testing.T, url string) *mesh.Inbound {
 
 func get(t *testing.T, port int) (status int, body string) {
 	t.Helper()
-	resp, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/path?q=1", port))
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.Get(fmt.Sprintf("http://127.0.0.1:%d/path?q=1", port)))(t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, string(b)
 }
 

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // A burn is exact to 5 % of the CPU time of the whole process, including clock
@@ -61,10 +63,7 @@ func TestBurnOfAThread(t *testing.T) {
 func TestMemoryIsHeld(t *testing.T) {
 	const mib = 64
 	before := resident(t)
-	b, err := hold(mib)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(hold(mib))(t)
 	defer release(b)
 	if got := resident(t) - before; got < mib<<20*9/10 {
 		t.Errorf("%d MiB more are resident, want %d", got>>20, mib)
@@ -75,13 +74,7 @@ func TestMemoryIsHeld(t *testing.T) {
 // (proc_pid_statm(5)).
 func resident(t *testing.T) int64 {
 	t.Helper()
-	b, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pages, err := strconv.ParseInt(string(bytes.Fields(b)[1]), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile("/proc/self/statm"))(t)
+	pages := must.Get(strconv.ParseInt(string(bytes.Fields(b)[1]), 10, 64))(t)
 	return pages * int64(os.Getpagesize())
 }

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
@@ -120,9 +121,7 @@ func TestBurnIsRight(t *testing.T) {
 func processTime(t testing.TB) time.Duration {
 	t.Helper()
 	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts))
 	return time.Duration(ts.Nano())
 }
 
@@ -164,10 +163,7 @@ func onThread(f func()) time.Duration {
 // alternates the two so that other load affects both equally.
 func BenchmarkAgainstBare(b *testing.B) {
 	body := []byte(strings.Repeat("x", 1024))
-	s, err := New(app.Instance{Name: "s", Behavior: app.Behavior{ResponseSize: app.FixedSize(1024)}}, Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := must.Get(New(app.Instance{Name: "s", Behavior: app.Behavior{ResponseSize: app.FixedSize(1024)}}, Options{}))(b)
 	bare := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/octet-stream")
 		w.Header().Set("Content-Length", "1024")

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
@@ -32,10 +33,7 @@ func administered(t testing.TB, i app.Instance) (s *Service, traffic, admin stri
 	if i.Name == "" {
 		i.Name = "s"
 	}
-	s, err := New(i, Options{MaxMemory: 64 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s = must.Get(New(i, Options{MaxMemory: 64 << 20}))(t)
 	a, b := httptest.NewServer(s), httptest.NewServer(NewAdmin(s, token, func() bool { return true }))
 	t.Cleanup(a.Close)
 	t.Cleanup(b.Close)
@@ -44,24 +42,15 @@ func administered(t testing.TB, i app.Instance) (s *Service, traffic, admin stri
 
 func ask(t testing.TB, method, url, body string, headers ...string) (*http.Response, string) {
 	t.Helper()
-	r, err := http.NewRequest(method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequest(method, url, strings.NewReader(body)))(t)
 	r.Header.Set("Authorization", "Bearer "+token)
 	r.Header.Set("Content-Type", typeJSON)
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(r))(t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(resp.Body))(t)
 	return resp, string(b)
 }
 
@@ -210,14 +199,8 @@ func TestOneOfManyWins(t *testing.T) {
 // Clients that send incomplete requests, or one byte at a time, hold only the
 // max number of connections, until the timeouts.
 func TestSlowClients(t *testing.T) {
-	s, err := New(app.Instance{Name: "s"}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(app.Instance{Name: "s"}, Options{}))(t)
+	l := must.Get(Listen("127.0.0.1:0"))(t)
 	a := NewAdmin(s, token, func() bool { return true })
 	server := a.Server()
 	server.ReadHeaderTimeout = 100 * time.Millisecond
@@ -227,18 +210,13 @@ func TestSlowClients(t *testing.T) {
 	before := runtime.NumGoroutine()
 	var slow []net.Conn
 	for i := range 200 {
-		c, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(net.Dial("tcp", l.Addr().String()))(t)
 		defer c.Close()
 		text := "GET /config HTTP/1.1\r\nHost: x\r\nX-A: "
 		if i%2 == 1 {
 			text = "PUT /config HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + token + "\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
 		}
-		if _, err := io.WriteString(c, text); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(c, text))(t)
 		slow = append(slow, c)
 	}
 	for _, c := range slow { // the server closes every one of them
@@ -260,18 +238,12 @@ func TestSlowClients(t *testing.T) {
 }
 
 func TestHugeHeader(t *testing.T) {
-	s, err := New(app.Instance{Name: "s"}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(app.Instance{Name: "s"}, Options{}))(t)
 	server := httptest.NewUnstartedServer(nil)
 	server.Config = NewAdmin(s, token, func() bool { return true }).Server()
 	server.Start()
 	defer server.Close()
-	c, err := net.Dial("tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.Dial("tcp", server.Listener.Addr().String()))(t)
 	defer c.Close()
 	go func() {
 		_, _ = io.WriteString(c, "GET /config HTTP/1.1\r\nHost: x\r\nX-A: "+strings.Repeat("x", 1<<20)+"\r\n\r\n")
@@ -289,12 +261,8 @@ func TestToken(t *testing.T) {
 		mode os.FileMode
 		want string
 	}{{token + "\n", 0o600, ""}, {token, 0o644, "other users may read"}, {"short", 0o600, "fewer than 16"}} {
-		if err := os.WriteFile(file, []byte(tc.text), tc.mode); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(file, tc.mode); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, []byte(tc.text), tc.mode))
+		must.OK(t, os.Chmod(file, tc.mode))
 		got, err := ReadToken(file)
 		if tc.want == "" && (err != nil || got != token) {
 			t.Errorf("%q, %v", got, err)
@@ -304,10 +272,7 @@ func TestToken(t *testing.T) {
 		}
 	}
 	// Without a token all changes are refused.
-	s, err := New(app.Instance{Name: "s"}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(app.Instance{Name: "s"}, Options{}))(t)
 	server := httptest.NewServer(NewAdmin(s, "", func() bool { return false }))
 	defer server.Close()
 	if resp, _ := ask(t, "PATCH", server.URL+"/config", "{}"); resp.StatusCode != 403 {
@@ -320,10 +285,7 @@ func TestToken(t *testing.T) {
 
 // The description contains exactly the existing fields.
 func TestOpenAPIDescribesEveryField(t *testing.T) {
-	b, err := OpenAPI(app.Instance{Name: "s"}, DefaultMaxMemory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(OpenAPI(app.Instance{Name: "s"}, DefaultMaxMemory))(t)
 	type properties struct {
 		Properties map[string]json.RawMessage
 	}
@@ -332,13 +294,9 @@ func TestOpenAPIDescribesEveryField(t *testing.T) {
 			Schemas map[string]properties
 		}
 	}
-	if err := json.Unmarshal(b, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(b, &doc))
 	var calls struct{ Items properties }
-	if err := json.Unmarshal(doc.Components.Schemas["Configuration"].Properties["calls"], &calls); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(doc.Components.Schemas["Configuration"].Properties["calls"], &calls))
 	for name, tc := range map[string]struct {
 		has  properties
 		want reflect.Type

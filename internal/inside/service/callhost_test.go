@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
@@ -19,10 +20,7 @@ func TestHostOfCalls(t *testing.T) {
 		url, host, want string
 	}{{callee.URL, "localhost", "localhost"}, {callee.URL, "", callee.Listener.Addr().String()}, {moved.URL, "localhost", callee.Listener.Addr().String()}} {
 		caller := serve(t, app.Instance{Name: "a", Calls: []app.Upstream{{Service: "b", URLs: []string{tc.url}, Host: tc.host, CallOptions: app.CallOptions{FollowRedirects: true}}}})
-		resp, err := http.Get(caller.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(http.Get(caller.URL))(t)
 		resp.Body.Close()
 		if got := <-seen; resp.StatusCode != http.StatusOK || got != tc.want {
 			t.Errorf("%+v: status %s, Host %q", tc, resp.Status, got)

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
@@ -32,14 +33,8 @@ func listening(t testing.TB, i app.Instance) (string, *Service) {
 	if i.Name == "" {
 		i.Name = "s"
 	}
-	s, err := New(i, Options{Metrics: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(i, Options{Metrics: true}))(t)
+	l := must.Get(Listen("127.0.0.1:0"))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- Serve(ctx, l, s) }()
@@ -55,10 +50,7 @@ func listening(t testing.TB, i app.Instance) (string, *Service) {
 func grpcConn(t testing.TB, url string) *grpc.ClientConn {
 	t.Helper()
 	address := strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/")
-	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy()))(t)
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }
@@ -73,18 +65,10 @@ func TestGRPC(t *testing.T) {
 	if h, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil || h.Status != grpc_health_v1.HealthCheckResponse_SERVING {
 		t.Errorf("health: %v, %v", h, err)
 	}
-	stream, err := grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := must.Get(grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context()))(t)
 	reflected := func(q *grpc_reflection_v1.ServerReflectionRequest) *grpc_reflection_v1.ServerReflectionResponse {
-		if err := stream.Send(q); err != nil {
-			t.Fatal(err)
-		}
-		a, err := stream.Recv()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, stream.Send(q))
+		a := must.Get(stream.Recv())(t)
 		return a
 	}
 	var names []string
@@ -103,9 +87,7 @@ func TestGRPC(t *testing.T) {
 	for want, patch := range map[codes.Code]string{
 		codes.Unavailable: `{"status": 503}`, codes.Internal: `{"status": 200, "errors": {"ratio": 1}}`, codes.ResourceExhausted: `{"errors": null, "rateLimit": 0.001}`,
 	} {
-		if _, err := s.Change(nil, func(app.Instance) (app.Instance, error) { return app.PatchInstance(s.start, "t", []byte(patch)) }); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.Change(nil, func(app.Instance) (app.Instance, error) { return app.PatchInstance(s.start, "t", []byte(patch)) }))(t)
 		var err error
 		for range 2 { // the first is still within the limit
 			err = conn.Invoke(t.Context(), app.GRPCMethod, &wrapperspb.BytesValue{}, &answer)
@@ -124,10 +106,7 @@ func TestHTTP2WithPriorKnowledge(t *testing.T) {
 	for version, major := range map[int]int{1: 1, 2: 2} {
 		tr := newTransports(version, new(net.Dialer).DialContext)
 		r, _ := http.NewRequest("GET", url, nil)
-		resp, err := tr.kept.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(tr.kept.RoundTrip(r))(t)
 		n, _ := io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 		if resp.ProtoMajor != major || n != 7 {
@@ -138,10 +117,7 @@ func TestHTTP2WithPriorKnowledge(t *testing.T) {
 
 func TestTCPEcho(t *testing.T) {
 	url, s := listening(t, app.Instance{Protocol: app.TCP})
-	c, err := net.Dial("tcp", strings.Trim(strings.TrimPrefix(url, "http://"), "/"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.Dial("tcp", strings.Trim(strings.TrimPrefix(url, "http://"), "/")))(t)
 	defer c.Close()
 	for _, word := range []string{"one", "three"} {
 		_, _ = io.WriteString(c, word)
@@ -199,10 +175,7 @@ func TestHeadersOfCalls(t *testing.T) {
 		r.Header.Set(h, "v-"+h)
 	}
 	r.Header.Set("x-other", "not passed on")
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(r))(t)
 	resp.Body.Close()
 	got := to.seen[0]
 	for _, h := range traceHeaders {
@@ -220,9 +193,7 @@ func TestHeadersOfCalls(t *testing.T) {
 	front, _ := listening(t, app.Instance{Name: "f", Protocol: app.GRPC, Calls: []app.Upstream{
 		{Service: "c", URLs: []string{url}, CallOptions: app.CallOptions{Protocol: app.GRPC}}, {Service: "b", URLs: up.URLs}}})
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-request-id", "id-1")
-	if err := grpcConn(t, front).Invoke(ctx, app.GRPCMethod, &wrapperspb.BytesValue{}, &wrapperspb.BytesValue{}, grpc.Header(&md)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, grpcConn(t, front).Invoke(ctx, app.GRPCMethod, &wrapperspb.BytesValue{}, &wrapperspb.BytesValue{}, grpc.Header(&md)))
 	if id := to.seen[1].Header.Get("x-request-id"); id != "id-1" {
 		t.Errorf("x-request-id %q", id)
 	}

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/load"
 )
@@ -25,10 +26,7 @@ func serve(t testing.TB, i app.Instance) *httptest.Server {
 	if i.Name == "" {
 		i.Name = "s"
 	}
-	s, err := New(i, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(i, Options{}))(t)
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	return server
@@ -36,15 +34,9 @@ func serve(t testing.TB, i app.Instance) *httptest.Server {
 
 func get(t testing.TB, url string) (int, int64, string) {
 	t.Helper()
-	resp, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.Get(url))(t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, resp.ContentLength, string(b)
 }
 
@@ -88,10 +80,7 @@ func TestRequestBodyIsRead(t *testing.T) {
 		return (&net.Dialer{}).DialContext(ctx, network, addr)
 	}}}
 	for range 3 { // an unread body would cost the connection
-		resp, err := client.Post(server.URL, "", strings.NewReader(strings.Repeat("b", 1<<20)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(client.Post(server.URL, "", strings.NewReader(strings.Repeat("b", 1<<20))))(t)
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 		if resp.StatusCode != 200 {
@@ -140,10 +129,7 @@ func TestCalls(t *testing.T) {
 	// Calls of a request on its own connection use connections of their own.
 	r, _ := http.NewRequest(http.MethodGet, server.URL, nil)
 	r.Close = true
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(r))(t)
 	resp.Body.Close()
 	if n := opened.Load(); n != 5 {
 		t.Errorf("%d connections opened, want 5", n)
@@ -200,14 +186,8 @@ func TestListen(t *testing.T) {
 }
 
 func TestServeEnds(t *testing.T) {
-	l, err := Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := New(app.Instance{Name: "s", Behavior: app.Behavior{ResponseSize: app.FixedSize(1)}}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(Listen("127.0.0.1:0"))(t)
+	s := must.Get(New(app.Instance{Name: "s", Behavior: app.Behavior{ResponseSize: app.FixedSize(1)}}, Options{}))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- Serve(ctx, l, s) }()
@@ -224,10 +204,7 @@ func TestServeEnds(t *testing.T) {
 // same response. The two must be within 10 % of each other.
 func BenchmarkHandler(b *testing.B) {
 	body := []byte(strings.Repeat("x", 1024))
-	s, err := New(app.Instance{Name: "s", Behavior: app.Behavior{ResponseSize: app.FixedSize(1024)}}, Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := must.Get(New(app.Instance{Name: "s", Behavior: app.Behavior{ResponseSize: app.FixedSize(1024)}}, Options{}))(b)
 	bare := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/octet-stream")
 		w.Header().Set("Content-Length", "1024")
@@ -239,10 +216,7 @@ func BenchmarkHandler(b *testing.B) {
 			defer server.Close()
 			b.ReportAllocs()
 			for b.Loop() {
-				resp, err := http.Get(server.URL)
-				if err != nil {
-					b.Fatal(err)
-				}
+				resp := must.Get(http.Get(server.URL))(b)
 				if n, err := io.Copy(io.Discard, resp.Body); n != 1024 || err != nil {
 					b.Fatal(n, err)
 				}
@@ -255,10 +229,7 @@ func BenchmarkHandler(b *testing.B) {
 func TestVersionIsShown(t *testing.T) {
 	for version, want := range map[int]string{0: "", 3: "3"} {
 		for _, size := range []int64{1, 1 << 20} {
-			resp, err := http.Get(serve(t, app.Instance{Version: version, Behavior: app.Behavior{ResponseSize: app.FixedSize(size)}}).URL)
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := must.Get(http.Get(serve(t, app.Instance{Version: version, Behavior: app.Behavior{ResponseSize: app.FixedSize(size)}}).URL))(t)
 			resp.Body.Close()
 			if got := resp.Header.Get(load.VersionHeader); got != want {
 				t.Errorf("version %d, %d bytes: header %q, want %q", version, size, got, want)

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/rpc"
 )
 
@@ -32,10 +33,7 @@ func TestSinkCountsSpans(t *testing.T) {
 	if _, err := rpc.Call(t.Context(), over, host, method, nil, rpc.Message{{0xff}}, 1000); err == nil {
 		t.Error("a malformed message is accepted")
 	}
-	resp, err := http.Get(server.URL + "/stats")
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.Get(server.URL + "/stats"))(t)
 	defer resp.Body.Close()
 	var got struct{ Exports, Spans int }
 	text, _ := io.ReadAll(resp.Body)

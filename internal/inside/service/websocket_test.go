@@ -9,6 +9,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
@@ -38,9 +39,7 @@ func TestWebSocket(t *testing.T) {
 	}
 	exchange := func(c *websocket.Conn) {
 		t.Helper()
-		if err := c.WriteMessage(websocket.TextMessage, []byte("hello")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.WriteMessage(websocket.TextMessage, []byte("hello")))
 	}
 	echo, stream, pong := socket(t, url, ""), socket(t, url, "2"), socket(t, url, "0")
 	for range 2 {
@@ -54,18 +53,14 @@ func TestWebSocket(t *testing.T) {
 	ponged := make(chan struct{})
 	pong.SetPongHandler(func(string) error { close(ponged); return nil })
 	go func() { _, _, _ = pong.ReadMessage() }()
-	if err := pong.WriteControl(websocket.PingMessage, nil, time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, pong.WriteControl(websocket.PingMessage, nil, time.Now().Add(time.Minute)))
 	<-ponged
 	if n := s.Stats(); n.Messages != 5 || n.Requests != 3 || n.Failed != 0 {
 		t.Errorf("%+v", n)
 	}
-	if _, err := s.Change(nil, func(app.Instance) (app.Instance, error) {
+	must.Get(s.Change(nil, func(app.Instance) (app.Instance, error) {
 		return app.PatchInstance(s.start, "t", []byte(`{"errors": {"ratio": 1, "status": 503}}`))
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	exchange(echo)
 	if _, _, err := echo.ReadMessage(); !websocket.IsCloseError(err, websocket.CloseInternalServerErr) || s.Stats().Failed != 1 {
 		t.Errorf("%v, %+v", err, s.Stats())
@@ -79,14 +74,8 @@ func TestWebSocket(t *testing.T) {
 
 // The service ends its connections with its context, and other protocols have no upgrade.
 func TestWebSocketEnds(t *testing.T) {
-	s, err := New(app.Instance{Name: "s", Protocol: app.WebSocket}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(app.Instance{Name: "s", Protocol: app.WebSocket}, Options{}))(t)
+	l := must.Get(Listen("127.0.0.1:0"))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- Serve(ctx, l, s) }()

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/kube/chart"
 )
 
@@ -36,12 +37,8 @@ func source(t *testing.T) string {
 			"  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]\n",
 	} {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.OK(t, os.WriteFile(path, []byte(content), 0o600))
 	}
 	return dir
 }
@@ -49,14 +46,8 @@ func source(t *testing.T) string {
 // packaged is the chart as an archive.
 func packaged(t *testing.T) string {
 	t.Helper()
-	c, err := loader.Load(source(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	path, err := v2util.Save(c, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(loader.Load(source(t)))(t)
+	path := must.Get(v2util.Save(c, t.TempDir()))(t)
 	return path
 }
 
@@ -65,13 +56,8 @@ func repository(t *testing.T) string {
 	t.Helper()
 	archive := packaged(t)
 	dir := filepath.Dir(archive)
-	index, err := repo.IndexDirectory(dir, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := index.WriteFile(filepath.Join(dir, "index.yaml"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	index := must.Get(repo.IndexDirectory(dir, ""))(t)
+	must.OK(t, index.WriteFile(filepath.Join(dir, "index.yaml"), 0o600))
 	server := httptest.NewServer(http.FileServer(http.Dir(dir)))
 	t.Cleanup(server.Close)
 	return server.URL
@@ -82,18 +68,10 @@ func pushed(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
-	client, err := helmregistry.NewClient(helmregistry.ClientOptPlainHTTP(), helmregistry.ClientOptWriter(io.Discard))
-	if err != nil {
-		t.Fatal(err)
-	}
-	content, err := os.ReadFile(packaged(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(helmregistry.NewClient(helmregistry.ClientOptPlainHTTP(), helmregistry.ClientOptWriter(io.Discard)))(t)
+	content := must.Get(os.ReadFile(packaged(t)))(t)
 	at := strings.TrimPrefix(server.URL, "http://") + "/charts/weigh"
-	if _, err := client.Push(content, at+":1.2.3"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(client.Push(content, at+":1.2.3"))(t)
 	return "oci://" + at
 }
 
@@ -122,20 +100,11 @@ func TestRenderFromEverySource(t *testing.T) {
 
 func TestRenderErrors(t *testing.T) {
 	broken := source(t)
-	if err := os.WriteFile(filepath.Join(broken, "templates", "broken.yaml"), []byte("{{ .Values.grams | nosuch }}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(broken, "templates", "broken.yaml"), []byte("{{ .Values.grams | nosuch }}"), 0o600))
 	dependent := source(t)
-	f, err := os.OpenFile(filepath.Join(dependent, "Chart.yaml"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(f, bytes.NewBufferString("dependencies: [{name: other, version: 1.0.0, repository: \"https://charts.invalid\"}]\n")); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.OpenFile(filepath.Join(dependent, "Chart.yaml"), os.O_APPEND|os.O_WRONLY, 0))(t)
+	must.Get(io.Copy(f, bytes.NewBufferString("dependencies: [{name: other, version: 1.0.0, repository: \"https://charts.invalid\"}]\n")))(t)
+	must.OK(t, f.Close())
 	for _, c := range []struct {
 		name, message, hint string
 		release             chart.Release

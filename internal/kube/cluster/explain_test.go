@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 )
@@ -50,14 +51,10 @@ func TestNotReadyReasons(t *testing.T) {
 			if tc.quota {
 				quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "none"},
 					Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}}}
-				if err := c.Apply(ctx, s, quota); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, c.Apply(ctx, s, quota))
 			}
 			d := clustertest.Deployment(ns, tc.edit)
-			if err := c.Apply(ctx, s, d); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.Apply(ctx, s, d))
 			ref, _ := cluster.RefOf(d)
 			var reported lines
 			err := waitUntilExplained(ctx, c, ref, tc.wait, &reported, tc.words)
@@ -89,10 +86,7 @@ func waitUntilExplained(ctx context.Context, c *cluster.Cluster, ref cluster.Ref
 // finalizersRemain reports whether finalizers keep a namespace from being deleted.
 func finalizersRemain(ctx context.Context, t *testing.T, c *cluster.Cluster, ns string) bool {
 	t.Helper()
-	n, err := c.Typed().CoreV1().Namespaces().Get(ctx, ns, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(c.Typed().CoreV1().Namespaces().Get(ctx, ns, metav1.GetOptions{}))(t)
 	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NamespaceCondition) bool {
 		return c.Type == corev1.NamespaceFinalizersRemaining && c.Status == corev1.ConditionTrue
 	})
@@ -103,9 +97,7 @@ func TestNamespaceHeldByFinalizer(t *testing.T) {
 	ns, s := clustertest.Namespace(t, c)
 	ctx := clustertest.Within(t, 2*time.Minute)
 	held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "held", Finalizers: []string{"tare.test/hold"}}}
-	if err := c.Apply(ctx, s, held); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Apply(ctx, s, held))
 	release := func() {
 		_, err := c.Typed().CoreV1().ConfigMaps(ns).Patch(context.Background(), "held", types.MergePatchType,
 			[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
@@ -115,9 +107,7 @@ func TestNamespaceHeldByFinalizer(t *testing.T) {
 	}
 	t.Cleanup(release)
 	ref := cluster.Ref{Kind: cluster.KindNamespace, Name: ns}
-	if err := c.Typed().CoreV1().Namespaces().Delete(ctx, ns, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Typed().CoreV1().Namespaces().Delete(ctx, ns, metav1.DeleteOptions{}))
 	// On a busy machine the namespace controller reports the finalizer late.
 	for end := time.Now().Add(time.Minute); !finalizersRemain(ctx, t, c, ns) && time.Now().Before(end); {
 		time.Sleep(200 * time.Millisecond)
@@ -132,7 +122,5 @@ func TestNamespaceHeldByFinalizer(t *testing.T) {
 	clustertest.Contains(t, err.Error(), "deletion of namespace "+ns, "configmap "+ns+"/held, held by finalizers tare.test/hold")
 	clustertest.Contains(t, hint.Of(err), "finalizers")
 	release()
-	if err := c.Delete(ctx, nil, ref); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Delete(ctx, nil, ref))
 }

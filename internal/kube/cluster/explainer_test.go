@@ -17,6 +17,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // serve connects to a server that answers each path with an object, or with a handler.
@@ -38,10 +39,7 @@ func serve(t *testing.T, answers map[string]any) *Cluster {
 		}
 	}))
 	t.Cleanup(server.Close)
-	c, err := newCluster(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(newCluster(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, "test"))(t)
 	return c
 }
 

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // FuzzKubeconfig: a kubeconfig gives a server to connect to, or an error. Loading
@@ -17,9 +19,7 @@ func FuzzKubeconfig(f *testing.F) {
 	f.Add([]byte("\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		path := filepath.Join(t.TempDir(), "config")
-		if err := os.WriteFile(path, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, b, 0o600))
 		config, name, err := load(Options{Kubeconfig: path})
 		if (config == nil) == (err == nil) {
 			t.Errorf("%v, %q, %v", config, name, err)

@@ -3,14 +3,14 @@ package cluster
 import (
 	"os/exec"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 func TestOwnerState(t *testing.T) {
 	here := ThisProcess()
 	ended := exec.Command("true")
-	if err := ended.Run(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, ended.Run())
 	change := func(f func(*Owner)) Owner { o := here; f(&o); return o }
 	for name, c := range map[string]struct {
 		owner Owner

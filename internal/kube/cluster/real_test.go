@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // lines collects what a wait reports.
@@ -45,9 +47,7 @@ func signal(t *testing.T, daemon, name string) error {
 func stopAPIServer(t *testing.T, d time.Duration) {
 	t.Helper()
 	const server = "kube-apiserver"
-	if err := signal(t, server, "stop"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, signal(t, server, "stop"))
 	ended, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)

@@ -5,26 +5,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 )
 
 func TestDryRun(t *testing.T) {
 	var r cluster.Recorder
-	c, err := cluster.Connect(t.Context(), cluster.Options{Context: "prod", Kubeconfig: "/no/such/file", Recorder: &r})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(cluster.Connect(t.Context(), cluster.Options{Context: "prod", Kubeconfig: "/no/such/file", Recorder: &r}))(t)
 	d := clustertest.Deployment("shop", nil)
 	ref, _ := cluster.RefOf(d)
 	ctx := t.Context()
-	if err := errors.Join(c.Apply(ctx, cluster.Stamp{Run: "r1"}, d), c.WaitReady(ctx, nil, ref), c.Delete(ctx, nil, ref)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(c.Apply(ctx, cluster.Stamp{Run: "r1"}, d), c.WaitReady(ctx, nil, ref), c.Delete(ctx, nil, ref)))
 	var b strings.Builder
-	if _, err := r.WriteTo(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.WriteTo(&b))(t)
 	clustertest.Contains(t, b.String(), "---\n# $ kubectl --context prod apply --server-side --force-conflicts --field-manager tare -f -\n", "tare.dev/run: r1",
 		"# $ kubectl --context prod wait --for condition=Available -n shop deployment.apps/echo\n",
 		"# $ kubectl --context prod delete --ignore-not-found --cascade foreground -n shop deployment.apps/echo\n")

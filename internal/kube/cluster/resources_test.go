@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // An aggregated API that is away for a moment, as while its server restarts, is awaited. One that stays away is in
@@ -33,10 +35,7 @@ func TestKindsAwaitAggregatedAPI(t *testing.T) {
 		fmt.Fprint(w, answers[r.URL.Path])
 	}))
 	t.Cleanup(server.Close)
-	client, err := discovery.NewDiscoveryClientForConfig(&rest.Config{Host: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(discovery.NewDiscoveryClientForConfig(&rest.Config{Host: server.URL}))(t)
 	r := &resources{discovery: client}
 	away.Store(2)
 	if all, err := r.kinds(t.Context()); err != nil || len(all) != 2 {

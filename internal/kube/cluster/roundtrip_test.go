@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 )
@@ -30,25 +31,15 @@ func TestApplyWaitDelete(t *testing.T) {
 	ctx := clustertest.Within(t, 2*time.Minute)
 	d := clustertest.Deployment(ns, nil)
 	for range 2 { // an existing object is not an error
-		if err := c.Apply(ctx, s, d); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Apply(ctx, s, d))
 	}
-	ref, err := cluster.RefOf(d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.WaitReady(ctx, nil, ref); err != nil {
-		t.Fatal(err)
-	}
+	ref := must.Get(cluster.RefOf(d))(t)
+	must.OK(t, c.WaitReady(ctx, nil, ref))
 	pods, err := c.Typed().CoreV1().Pods(ns).List(ctx, metav1.ListOptions{LabelSelector: cluster.LabelRun + "=" + s.Run + ",tare.dev/trial=1"})
 	if err != nil || len(pods.Items) != 1 {
 		t.Errorf("%d pods carry the run's labels, %v", len(pods.Items), err)
 	}
-	got, err := c.Get(ctx, ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(c.Get(ctx, ref))(t)
 	if got.GetLabels()[cluster.LabelManagedBy] != cluster.ManagedBy || !strings.Contains(got.GetAnnotations()[cluster.AnnotationOwner], `"pid"`) {
 		t.Errorf("labels %v, annotations %v", got.GetLabels(), got.GetAnnotations())
 	}
@@ -56,9 +47,7 @@ func TestApplyWaitDelete(t *testing.T) {
 		t.Fatalf("kept %+v", kept)
 	}
 	clustertest.Contains(t, string(kept[0].YAML), "kind: Deployment", "image: "+clustertest.Toolbox, cluster.LabelRun+": "+s.Run)
-	if err := c.Delete(ctx, nil, ref, ref); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Delete(ctx, nil, ref, ref))
 	if _, err := c.Get(ctx, ref); !cluster.IsNotFound(err) {
 		t.Errorf("after deletion: %v", err)
 	}
@@ -70,10 +59,7 @@ func TestApplyWaitDelete(t *testing.T) {
 func TestNodesAreRead(t *testing.T) {
 	c := clustertest.Connect(t)
 	ctx := clustertest.Within(t, time.Minute)
-	nodes, err := c.Typed().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	nodes := must.Get(c.Typed().CoreV1().Nodes().List(ctx, metav1.ListOptions{}))(t)
 	for path, word := range map[string]string{"stats/summary": "usageCoreNanoSeconds", "metrics/resource": "container_cpu_usage_seconds_total"} {
 		b, err := c.Reader().NodeRead(ctx, nodes.Items[0].Name, path)
 		if err != nil || !strings.Contains(string(b), word) {
@@ -93,9 +79,7 @@ func TestConnectErrors(t *testing.T) {
 	c := clustertest.Connect(t)
 	write := func(text string) string {
 		path := filepath.Join(t.TempDir(), "config")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	closed := strings.ReplaceAll(string(good), ":6443", ":6444")
@@ -121,10 +105,7 @@ func TestConnectErrors(t *testing.T) {
 	config := c.Config()
 	config.TLSClientConfig.CertData, config.TLSClientConfig.KeyData = nil, nil
 	config.BearerToken = "wrong"
-	wrong, err := cluster.New(config, c.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	wrong := must.Get(cluster.New(config, c.Context()))(t)
 	_, err = wrong.Typed().CoreV1().Namespaces().List(clustertest.Within(t, 10*time.Second), metav1.ListOptions{})
 	err = wrong.Explained("list namespaces", err)
 	clustertest.Contains(t, err.Error()+"\n"+hint.Of(err), "nauthorized", "log in again", "--context "+c.Context())
@@ -141,12 +122,8 @@ func TestForward(t *testing.T) {
 	serve.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 	serve.Spec.Template.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "tmp", MountPath: "/tmp"}}
 	ref, _ := cluster.RefOf(serve)
-	if err := c.Apply(ctx, s, serve); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.WaitReady(ctx, nil, ref); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Apply(ctx, s, serve))
+	must.OK(t, c.WaitReady(ctx, nil, ref))
 	pods, err := c.Typed().CoreV1().Pods(ns).List(ctx, metav1.ListOptions{})
 	if err != nil || len(pods.Items) == 0 {
 		t.Fatal(err)
@@ -171,23 +148,13 @@ func TestForward(t *testing.T) {
 		return last
 	}
 	direct := &http.Client{Transport: &http.Transport{DialContext: f.DialContext, DisableKeepAlives: true}, Timeout: 30 * time.Second}
-	if err := get(direct, "http://pod/"); err != nil {
-		t.Fatal(err)
-	}
-	address, err := f.Listen()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, get(direct, "http://pod/"))
+	address := must.Get(f.Listen())(t)
 	local := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
-	if err := get(local, "http://"+address+"/"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, get(local, "http://"+address+"/"))
 	closedPort := c.Forward(ns, pods.Items[0].Name, 9)
 	defer closedPort.Close()
-	conn, err := closedPort.DialContext(ctx, "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(closedPort.DialContext(ctx, "", ""))(t)
 	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("a closed port: %v", err)
 	}
@@ -223,12 +190,8 @@ func TestAPIServerStopped(t *testing.T) {
 	}
 	d := clustertest.Deployment(ns, nil)
 	ref, _ := cluster.RefOf(d)
-	if err := c.Apply(ctx, s, d); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.WaitReady(ctx, nil, ref); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Apply(ctx, s, d))
+	must.OK(t, c.WaitReady(ctx, nil, ref))
 	if gone := time.Since(began); gone < 10*time.Second {
 		t.Errorf("the API server was stopped for %s only", gone)
 	}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 )
@@ -23,25 +24,17 @@ func TestRealGuard(t *testing.T) {
 
 	// A namespace and a deployment that tare did not create.
 	foreign := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: marks + "-foreign"}}
-	if _, err := c.Typed().CoreV1().Namespaces().Create(ctx, foreign, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Typed().CoreV1().Namespaces().Create(ctx, foreign, metav1.CreateOptions{}))(t)
 	defer func() {
 		if err := c.Delete(clustertest.Within(t, time.Minute), nil, cluster.Ref{Kind: cluster.KindNamespace, Name: foreign.Name}); err != nil {
 			t.Error(err)
 		}
 	}()
-	if err := c.WaitReady(ctx, nil, cluster.Ref{Kind: cluster.KindNamespace, Name: foreign.Name}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.WaitReady(ctx, nil, cluster.Ref{Kind: cluster.KindNamespace, Name: foreign.Name}))
 	shop := clustertest.Deployment(foreign.Name, nil)
-	if _, err := c.Typed().AppsV1().Deployments(foreign.Name).Create(ctx, shop, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Typed().AppsV1().Deployments(foreign.Name).Create(ctx, shop, metav1.CreateOptions{}))(t)
 	ref, _ := cluster.RefOf(shop)
-	if err := c.WaitReady(ctx, nil, ref); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.WaitReady(ctx, nil, ref))
 	refused := g.Check(ctx)
 	if !errors.Is(refused, ErrInUse) {
 		t.Fatalf("%v", refused)
@@ -63,23 +56,17 @@ func TestRealGuard(t *testing.T) {
 	}
 	// Without the shop among the accepted workloads, the guard names it.
 	others := slices.DeleteFunc(slices.Clone(all), mine.same)
-	if _, err := g.Adopt(ctx, others); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(g.Adopt(ctx, others))(t)
 	err = g.Check(ctx)
 	var inUse *InUse
 	if !errors.As(err, &inUse) || !inUse.Marked || !slices.ContainsFunc(inUse.Workloads, mine.same) {
 		t.Errorf("deployed later: %v", err)
 	}
-	if _, err := g.Adopt(ctx, all); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(g.Adopt(ctx, all))(t)
 	if err := g.Check(ctx); errors.As(err, &inUse) && slices.ContainsFunc(inUse.Workloads, mine.same) {
 		t.Errorf("adopted: %v", err)
 	}
-	if err := g.Release(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, g.Release(ctx))
 	if _, marked, err := g.Mark(ctx); marked || err != nil {
 		t.Errorf("released: %v, %v", marked, err)
 	}

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 )
@@ -26,18 +27,12 @@ func claim(c *cluster.Cluster, namespace, run string) *Lease {
 // owned gives the Lease of a namespace another owner and time of renewal, as another process would have written it.
 func owned(t *testing.T, c *cluster.Cluster, namespace, run string, owner cluster.Owner, renewed time.Time) {
 	t.Helper()
-	text, err := json.Marshal(owner)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(owner))(t)
 	leases, at := c.Typed().CoordinationV1().Leases(namespace), metav1.NewMicroTime(renewed)
 	_ = leases.Delete(t.Context(), LeaseName, metav1.DeleteOptions{})
-	_, err = leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: LeaseName,
+	must.Get(leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: LeaseName,
 		Labels: map[string]string{cluster.LabelRun: run}, Annotations: map[string]string{cluster.AnnotationOwner: string(text)}},
-		Spec: coordinationv1.LeaseSpec{AcquireTime: &at, RenewTime: &at}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+		Spec: coordinationv1.LeaseSpec{AcquireTime: &at, RenewTime: &at}}, metav1.CreateOptions{}))(t)
 }
 
 // One run holds the cluster. A second is refused until the first releases it.
@@ -48,9 +43,7 @@ func TestRealLease(t *testing.T) {
 	g.namespace = ns
 	ctx := clustertest.Within(t, 2*time.Minute)
 	first, second := claim(c, ns, "first"), claim(c, ns, "second")
-	if err := first.Acquire(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, first.Acquire(ctx))
 	if h, held, err := g.Holder(ctx); err != nil || !held || h.Run != "first" || h.Owner != cluster.ThisProcess() || time.Since(h.Since) > time.Minute {
 		t.Errorf("%+v, %v, %v", h, held, err)
 	}
@@ -67,16 +60,10 @@ func TestRealLease(t *testing.T) {
 	if first.renew(ctx); !first.object.Spec.RenewTime.Time.After(before) || first.Err() != nil {
 		t.Errorf("not renewed: %v, %v", first.object.Spec.RenewTime, first.Err())
 	}
-	if err := first.Release(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := second.Acquire(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, first.Release(ctx))
+	must.OK(t, second.Acquire(ctx))
 	// The Lease of a live run is deleted: the run notices it, and can take it again.
-	if err := c.Delete(ctx, nil, second.held(ns)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Delete(ctx, nil, second.held(ns)))
 	if second.renew(ctx); second.Err() == nil || !strings.Contains(second.Err().Error(), "was deleted") {
 		t.Errorf("its Lease is deleted: %v", second.Err())
 	}
@@ -95,18 +82,11 @@ func TestRealLease(t *testing.T) {
 		t.Errorf("the Lease of another run was released: %+v", h)
 	}
 	// A take-over of an expired Lease keeps the object. The former holder may notice it only when it releases.
-	if err := errors.Join(c.Delete(ctx, nil, second.held(ns)), first.Acquire(ctx)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(c.Delete(ctx, nil, second.held(ns)), first.Acquire(ctx)))
 	leases := c.Typed().CoordinationV1().Leases(ns)
-	object, err := leases.Get(ctx, LeaseName, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	object := must.Get(leases.Get(ctx, LeaseName, metav1.GetOptions{}))(t)
 	object.Labels[cluster.LabelRun] = "fourth"
-	if _, err := leases.Update(ctx, object, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(leases.Update(ctx, object, metav1.UpdateOptions{}))(t)
 	if err := first.Release(ctx); err != nil {
 		t.Error(err)
 	}
@@ -130,9 +110,7 @@ func TestOneRenewal(t *testing.T) {
 		all.Wait()
 		l.object = nil // lost
 		l.renew(t.Context())
-		if err := l.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, l.Release(t.Context()))
 		l.object = &coordinationv1.Lease{}
 		time.Sleep(3 * renewEvery)
 	})

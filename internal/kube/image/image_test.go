@@ -23,6 +23,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/kube/image"
 )
 
@@ -48,44 +49,31 @@ var compiled = sync.OnceValues(func() ([]byte, error) {
 // program is a static executable whose header names an architecture.
 func program(t *testing.T, arch string) string {
 	t.Helper()
-	content, err := compiled()
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(compiled())(t)
 	content = bytes.Clone(content)
 	const machineAt = 18 // e_machine of an ELF header
 	binary.LittleEndian.PutUint16(content[machineAt:], uint16(map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[arch]))
 	path := filepath.Join(t.TempDir(), "agent")
-	if err := os.WriteFile(path, content, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, content, 0o700))
 	return path
 }
 
 func build(t *testing.T, path string) image.Image {
 	t.Helper()
-	img, err := image.Build([]image.Program{{Name: "tare-agent", Path: path}}, map[string]string{"org.opencontainers.image.title": "tare-agent"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	img := must.Get(image.Build([]image.Program{{Name: "tare-agent", Path: path}}, map[string]string{"org.opencontainers.image.title": "tare-agent"}))(t)
 	return img
 }
 
 func reference(t *testing.T, s string) name.Tag {
 	t.Helper()
-	ref, err := image.Reference(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ref := must.Get(image.Reference(s))(t)
 	return ref
 }
 
 func archive(t *testing.T, images ...image.Image) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := image.WriteArchive(&b, reference(t, "tare-agent:test"), images); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, image.WriteArchive(&b, reference(t, "tare-agent:test"), images))
 	return b.Bytes()
 }
 
@@ -94,13 +82,8 @@ func TestEqualProgramsGiveEqualImages(t *testing.T) {
 	first := archive(t, build(t, path))
 	// Neither the file's name nor its times are part of the image.
 	copied := filepath.Join(t.TempDir(), "other")
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(copied, content, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(path))(t)
+	must.OK(t, os.WriteFile(copied, content, 0o700))
 	if second := archive(t, build(t, copied)); !bytes.Equal(first, second) {
 		t.Error("two archives of the same program differ")
 	}
@@ -108,10 +91,7 @@ func TestEqualProgramsGiveEqualImages(t *testing.T) {
 
 func TestImageIsStaticNonRootAndHasNoShell(t *testing.T) {
 	img := build(t, program(t, "amd64"))
-	config, err := img.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(img.ConfigFile())(t)
 	if config.Architecture != "amd64" || config.OS != "linux" || config.Config.User != "65532:65532" ||
 		len(config.Config.Entrypoint) != 1 || config.Config.Entrypoint[0] != "/tare-agent" {
 		t.Errorf("config %+v", config)
@@ -120,10 +100,7 @@ func TestImageIsStaticNonRootAndHasNoShell(t *testing.T) {
 	if err != nil || len(layers) != 1 {
 		t.Fatalf("%d layers, %v", len(layers), err)
 	}
-	r, err := layers[0].Uncompressed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(layers[0].Uncompressed())(t)
 	defer r.Close()
 	modes := map[string]int64{}
 	for files := tar.NewReader(r); ; {
@@ -148,21 +125,13 @@ func TestImageIsStaticNonRootAndHasNoShell(t *testing.T) {
 func TestArchiveReadByOtherTool(t *testing.T) {
 	img := build(t, program(t, "amd64"))
 	path := filepath.Join(t.TempDir(), "image.tar")
-	if err := os.WriteFile(path, archive(t, img), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, archive(t, img), 0o600))
 	ref := reference(t, "tare-agent:test")
 	if ref.Name() != "localhost/tare-agent:test" {
 		t.Errorf("reference %s", ref.Name())
 	}
-	read, err := tarball.ImageFromPath(path, &ref)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := img.ConfigName()
-	if err != nil {
-		t.Fatal(err)
-	}
+	read := must.Get(tarball.ImageFromPath(path, &ref))(t)
+	want := must.Get(img.ConfigName())(t)
 	if got, err := read.ConfigName(); err != nil || got != want {
 		t.Errorf("config %v, %v, want %v", got, err, want)
 	}
@@ -190,13 +159,8 @@ func TestReferences(t *testing.T) {
 func TestBuildErrors(t *testing.T) {
 	amd, arm := program(t, "amd64"), program(t, "arm64")
 	script := filepath.Join(t.TempDir(), "script")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	dynamic, err := exec.LookPath("ls")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(script, []byte("#!/bin/sh\n"), 0o700))
+	dynamic := must.Get(exec.LookPath("ls"))(t)
 	for _, c := range []struct {
 		name     string
 		programs []image.Program
@@ -224,23 +188,11 @@ func TestPushForTwoArchitectures(t *testing.T) {
 	defer server.Close()
 	images := []image.Image{build(t, program(t, "amd64")), build(t, program(t, "arm64"))}
 	ref := reference(t, strings.TrimPrefix(server.URL, "http://")+"/tare/agent:test")
-	digest, err := image.Push(t.Context(), ref, images)
-	if err != nil {
-		t.Fatal(err)
-	}
+	digest := must.Get(image.Push(t.Context(), ref, images))(t)
 	for _, want := range images {
-		got, err := remote.Image(digest, remote.WithPlatform(v1.Platform{OS: "linux", Architecture: want.Arch}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		a, err := got.Digest()
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := want.Digest()
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(remote.Image(digest, remote.WithPlatform(v1.Platform{OS: "linux", Architecture: want.Arch})))(t)
+		a := must.Get(got.Digest())(t)
+		b := must.Get(want.Digest())(t)
 		if a != b {
 			t.Errorf("%s: pulled %v, pushed %v", want.Arch, a, b)
 		}
@@ -254,10 +206,7 @@ func TestDestinations(t *testing.T) {
 		"k3s":                            "k3s ctr --namespace k8s.io images import image.tar",
 		"containerd:/run/c/the one.sock": "ctr --address '/run/c/the one.sock' --namespace k8s.io images import image.tar",
 	} {
-		d, err := image.ParseDestination(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(image.ParseDestination(in))(t)
 		if got := d.Import("image.tar").String(); got != want {
 			t.Errorf("%s: %s, want %s", in, got, want)
 		}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 )
@@ -31,9 +32,7 @@ func TestRestartable(t *testing.T) {
 		"paused":     {`{"kind": "Deployment", "metadata": {"name": "a"}, "spec": {"paused": true}}`, "paused"},
 	} {
 		o := &unstructured.Unstructured{}
-		if err := json.Unmarshal([]byte(c.text), &o.Object); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(c.text), &o.Object))
 		if partition, ok, _ := unstructured.NestedFloat64(o.Object, "spec", "updateStrategy", "rollingUpdate", "partition"); ok { // as client-go decodes it
 			_ = unstructured.SetNestedField(o.Object, int64(partition), "spec", "updateStrategy", "rollingUpdate", "partition")
 		}
@@ -91,30 +90,17 @@ func TestRealInPlace(t *testing.T) {
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{"kept": "yes", "own": "before"}},
 		Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &grace, Containers: []corev1.Container{{Name: "a", Image: clustertest.Toolbox, ImagePullPolicy: corev1.PullNever, Command: []string{"sleep", "3600"}}}}}
 	apps := c.Typed().AppsV1()
-	if _, err := apps.Deployments(namespace).Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "a"},
-		Spec: appsv1.DeploymentSpec{Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(apps.Deployments(namespace).Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "a"},
+		Spec: appsv1.DeploymentSpec{Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template}}, metav1.CreateOptions{}))(t)
 	ref := cluster.Ref{Kind: cluster.KindDeployment, Namespace: namespace, Name: "a"}
-	if err := c.WaitReady(ctx, nil, ref); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.WaitReady(ctx, nil, ref))
 	read := func() (labels map[string]string, template corev1.PodTemplateSpec) {
-		ns, err := c.Typed().CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		d, err := apps.Deployments(namespace).Get(ctx, "a", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ns := must.Get(c.Typed().CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{}))(t)
+		d := must.Get(apps.Deployments(namespace).Get(ctx, "a", metav1.GetOptions{}))(t)
 		return ns.Labels, d.Spec.Template
 	}
 	pods := func() (names []string) {
-		list, err := c.Typed().CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must.Get(c.Typed().CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{}))(t)
 		for _, p := range list.Items {
 			names = append(names, p.Name)
 		}
@@ -125,18 +111,11 @@ func TestRealInPlace(t *testing.T) {
 
 	dead := cluster.ThisProcess()
 	ended := exec.Command("true")
-	if err := ended.Run(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, ended.Run())
 	dead.PID = ended.Process.Pid
 	stamp := cluster.Stamp{Run: "test-in-place", Owner: dead}
-	a, err := Begin(ctx, c, stamp, namespace, []cluster.Ref{ref}, Marks{Labels: map[string]string{"mesh": "on"}}, Marks{Annotations: map[string]string{"own": "mesh"}}, Report{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Restart(ctx, nil); err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(Begin(ctx, c, stamp, namespace, []cluster.Ref{ref}, Marks{Labels: map[string]string{"mesh": "on"}}, Marks{Annotations: map[string]string{"own": "mesh"}}, Report{}))(t)
+	must.OK(t, a.Restart(ctx, nil))
 	marked, restarted := read()
 	if restarted.Annotations[annotationRestarted] == "" {
 		t.Errorf("%v, %v", marked, restarted.Annotations)
@@ -147,13 +126,9 @@ func TestRealInPlace(t *testing.T) {
 		t.Errorf("pods %v, then %v", first, second)
 	}
 	// Nothing of it is in the process that puts it back.
-	if err := c.Patch(ctx, cluster.Ref{Kind: cluster.KindNamespace, Name: namespace}, []byte(`{"metadata":{"labels":{"mesh":"mine"}}}`)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Patch(ctx, cluster.Ref{Kind: cluster.KindNamespace, Name: namespace}, []byte(`{"metadata":{"labels":{"mesh":"mine"}}}`)))
 	var reported []string
-	if err := Restore(ctx, c, namespace, Report{Notice: func(s string) { reported = append(reported, s) }}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Restore(ctx, c, namespace, Report{Notice: func(s string) { reported = append(reported, s) }}))
 	labelsAfter, templateAfter := read()
 	if labelsAfter["mesh"] != "mine" || !strings.Contains(strings.Join(reported, "\n"), "changed by another user") {
 		t.Errorf("a label that was changed since is %q; %q", labelsAfter["mesh"], reported)
@@ -169,12 +144,8 @@ func TestRealInPlace(t *testing.T) {
 		t.Errorf("a second time: %v", err)
 	}
 	// A later trial of the treatment has the same revision.
-	if a, err = Begin(ctx, c, stamp, namespace, []cluster.Ref{ref}, Marks{}, Marks{Annotations: map[string]string{"own": "mesh"}}, Report{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(a.Restart(ctx, nil), a.Restore(ctx, Report{})); err != nil {
-		t.Fatal(err)
-	}
+	a = must.Get(Begin(ctx, c, stamp, namespace, []cluster.Ref{ref}, Marks{}, Marks{Annotations: map[string]string{"own": "mesh"}}, Report{}))(t)
+	must.OK(t, errors.Join(a.Restart(ctx, nil), a.Restore(ctx, Report{})))
 	revisions, err := apps.ReplicaSets(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil || len(revisions.Items) != 2 {
 		t.Errorf("%d revisions in the rollout history, want 2: %v", len(revisions.Items), err)

@@ -9,14 +9,12 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // An overlay with a base: names, images, replicas, and a ConfigMap with its references.
 func TestRender(t *testing.T) {
-	text, err := Render("testdata/overlay")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(Render("testdata/overlay"))(t)
 	for _, want := range []string{"name: big-web", "image: registry.example/web:2", "replicas: 3", "<p>see https://example.com</p>"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%q is missing:\n%s", want, text)
@@ -31,9 +29,7 @@ func TestRender(t *testing.T) {
 // in a base too.
 func TestLocalOnly(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("apiVersion: v1"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(secret, []byte("apiVersion: v1"), 0o600))
 	for name, c := range map[string]struct{ text, want string }{
 		"http":                    {"resources:\n- http://127.0.0.1:1/x.yaml", "kustomization.yaml:2:3: \"http://127.0.0.1:1/x.yaml\" is not a local file"},
 		"git":                     {"resources: [git@127.0.0.1:a/b]", "is not a local file"},
@@ -59,19 +55,11 @@ func TestLocalOnly(t *testing.T) {
 			"plugin.yaml": "apiVersion: builtin\nkind: ConfigMapGenerator\nmetadata: {name: a}\nfiles: ['https://127.0.0.1:1/f']\n",
 			"exec.yaml":   "apiVersion: a/v1\nkind: Tool\nmetadata: {name: a, annotations: {config.kubernetes.io/function: \"exec: {path: ./tool}\"}}\n",
 			"large":       strings.Repeat("x", maxFile+1)} {
-			if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o700))
+			must.OK(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 		}
-		if err := os.Symlink(secret, filepath.Join(dir, "link.yaml")); err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Symlink(secret, filepath.Join(dir, "link.yaml")))
+		must.OK(t, syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
 		_, err := Render(dir)
 		if err == nil || !strings.Contains(err.Error(), c.want) || hint.Of(err) == "" && name != "fifo" && name != "alias to itself" {
 			t.Errorf("%s: %v, hint %q, want %q", name, err, hint.Of(err), c.want)

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 )
@@ -19,9 +20,7 @@ import (
 func TestRealDeleteDead(t *testing.T) {
 	c := clustertest.Connect(t)
 	ended := exec.Command("true")
-	if err := ended.Run(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, ended.Run())
 	living, _ := clustertest.Namespace(t, c)
 	dead, elsewhere := cluster.ThisProcess(), cluster.ThisProcess()
 	dead.PID = ended.Process.Pid
@@ -31,16 +30,11 @@ func TestRealDeleteDead(t *testing.T) {
 		name := living + suffix
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if err := c.Apply(ctx, cluster.Stamp{Run: name, Owner: owner}, ns, role); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Apply(ctx, cluster.Stamp{Run: name, Owner: owner}, ns, role))
 		return cluster.Ref{Kind: cluster.KindNamespace, Name: name}
 	}
 	gone, kept := put("-dead", dead), put("-elsewhere", elsewhere)
-	deleted, err := DeleteDead(ctx, c, "", func(s string) { t.Log(s) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	deleted := must.Get(DeleteDead(ctx, c, "", func(s string) { t.Log(s) }))(t)
 	i := slices.IndexFunc(deleted, func(r Run) bool { return r.ID == gone.Name })
 	if i < 0 || len(deleted[i].Objects) != 2 {
 		text, _ := json.Marshal(deleted)
@@ -57,10 +51,7 @@ func TestRealDeleteDead(t *testing.T) {
 			t.Errorf("%s: %v", ref, err)
 		}
 	}
-	left, err := Find(ctx, c, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	left := must.Get(Find(ctx, c, ""))(t)
 	for _, l := range left {
 		if l.ID == kept.Name {
 			if l.State() != cluster.Elsewhere {
@@ -79,10 +70,7 @@ func TestRealDeleteDead(t *testing.T) {
 // Objects in a run's own namespace and objects with an owner reference are deleted with those.
 func TestByRun(t *testing.T) {
 	object := func(kind, namespace, name, run string, owner cluster.Owner) cluster.Object {
-		text, err := json.Marshal(owner)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(owner))(t)
 		return cluster.Object{Ref: cluster.Ref{Kind: schema.GroupVersionKind{Version: "v1", Kind: kind}, Namespace: namespace, Name: name},
 			Labels: map[string]string{cluster.LabelRun: run}, Annotations: map[string]string{cluster.AnnotationOwner: string(text)}}
 	}

@@ -15,6 +15,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
@@ -22,13 +23,8 @@ import (
 // newBatches installs the small mesh for a run.
 func newBatches(t *testing.T, c *cluster.Cluster) (batches *Batches, small, none mesh.Definition, reported *[]string) {
 	t.Helper()
-	small, err := mesh.Decode("small.yaml", []byte(smallMesh))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if none, err = mesh.Load("none"); err != nil {
-		t.Fatal(err)
-	}
+	small = must.Get(mesh.Decode("small.yaml", []byte(smallMesh)))(t)
+	none = must.Get(mesh.Load("none"))(t)
 	reported = &[]string{}
 	charts := smallCharts(t, toolbox)
 	batches = NewBatches(c, func(string) Choice { return Choice{Options: Options{Charts: charts, Run: "tare-test-batch"}} },
@@ -63,11 +59,8 @@ func TestRealBatches(t *testing.T) {
 	batches, small, none, _ := newBatches(t, c)
 	var first types.UID
 	var current *Batch
-	var err error
 	for i, d := range []mesh.Definition{none, small, small} {
-		if current, err = batches.Ready(bounded(t, 2*time.Minute), d, false); err != nil {
-			t.Fatal(err)
-		}
+		current = must.Get(batches.Ready(bounded(t, 2*time.Minute), d, false))(t)
 		switch uid := installedSmall(t, c); i {
 		case 0:
 			if uid != "" {
@@ -88,9 +81,7 @@ func TestRealBatches(t *testing.T) {
 			t.Errorf("%d files, %v", len(archive), err)
 		}
 	}
-	if _, err := batches.Ready(bounded(t, 2*time.Minute), none, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(batches.Ready(bounded(t, 2*time.Minute), none, false))(t)
 	sameInventory(t, c, before)
 }
 
@@ -98,18 +89,14 @@ func TestRealBatches(t *testing.T) {
 func TestRealBatchesWithInstalledMesh(t *testing.T) {
 	c := connect(t)
 	dead, small, none, _ := newBatches(t, c)
-	if _, err := dead.Ready(bounded(t, 2*time.Minute), small, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(dead.Ready(bounded(t, 2*time.Minute), small, false))(t)
 	left := installedSmall(t, c)
 	abandonSmall(t, c)
 	next, _, _, reported := newBatches(t, c)
 	if err := next.Possible(t.Context(), []string{"none", small.Name}); err != nil {
 		t.Errorf("the mesh of a dead run conflicts: %v", err)
 	}
-	if _, err := next.Ready(bounded(t, 3*time.Minute), small, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(next.Ready(bounded(t, 3*time.Minute), small, false))(t)
 	if uid := installedSmall(t, c); uid == "" || uid == left || !strings.Contains(strings.Join(*reported, "\n"), "a leftover of run tare-test-batch") {
 		t.Errorf("namespace %q, that of the dead run was %q, reported %q", uid, left, *reported)
 	}
@@ -125,9 +112,7 @@ func TestRealBatchesWithInstalledMesh(t *testing.T) {
 		}
 	}
 	kept := installedSmall(t, c)
-	if _, err := other.Ready(bounded(t, time.Minute), small, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(other.Ready(bounded(t, time.Minute), small, false))(t)
 	if err := other.End(bounded(t, time.Minute)); err != nil || installedSmall(t, c) != kept {
 		t.Errorf("a preinstalled mesh was removed: %v", err)
 	}
@@ -150,9 +135,7 @@ func abandonSmall(t *testing.T, c *cluster.Cluster) {
 		t.Fatalf("the small mesh has a record: %v, %v", ours, err)
 	}
 	found.Owner.Start-- // another process had this number
-	if err := writeRecord(t.Context(), c, found.Mesh, &found); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, writeRecord(t.Context(), c, found.Mesh, &found))
 }
 
 // An installation or a removal can be killed at any moment: the next command finishes the removal, and nothing is left.
@@ -172,9 +155,7 @@ func TestRealKilledMoments(t *testing.T) {
 		m := small(t, c, toolbox, mesh.Settings{}, kept{})
 		killed, name, moment := install, "install", rand.N(time.Second)
 		if i%2 == 1 {
-			if err := install(m, bounded(t, 2*time.Minute)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, install(m, bounded(t, 2*time.Minute)))
 			killed, name, moment = uninstall, "uninstall", rand.N(4*time.Second)
 		}
 		ctx, kill := context.WithCancel(bounded(t, time.Minute))
@@ -238,14 +219,8 @@ func TestDefinitionOfInstallation(t *testing.T) {
 // A trial that waits for the mesh of another one ends with its context.
 func TestWaitForMeshOfOtherTrialEnds(t *testing.T) {
 	batches := NewBatches(nil, nil, nil)
-	unlock, err := batches.lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	none, err := mesh.Load("none")
-	if err != nil {
-		t.Fatal(err)
-	}
+	unlock := must.Get(batches.lock(t.Context()))(t)
+	none := must.Get(mesh.Load("none"))(t)
 	interrupted := errors.New("interrupted")
 	for name, wait := range map[string]func(context.Context) error{
 		"ready": func(ctx context.Context) error { _, err := batches.Ready(ctx, none, true); return err },
@@ -302,14 +277,9 @@ spec:
 `, 1)
 	var revisions []mesh.Definition
 	for _, name := range []string{"a", "b"} {
-		d, err := mesh.Decode("small.yaml", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(mesh.Decode("small.yaml", []byte(text)))(t)
 		d.Name, d.From = name, d.Name
-		if d, err = d.AsRevision(); err != nil {
-			t.Fatal(err)
-		}
+		d = must.Get(d.AsRevision())(t)
 		revisions = append(revisions, d)
 	}
 	batches := NewBatches(c, func(string) Choice { return Choice{Options: Options{Charts: charts, Run: "tare-test-revisions"}} }, func(line string) { t.Log(line) })
@@ -321,9 +291,7 @@ spec:
 		}
 	})
 	for _, d := range revisions {
-		if _, err := batches.Ready(bounded(t, 2*time.Minute), d, true); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(batches.Ready(bounded(t, 2*time.Minute), d, true))(t)
 	}
 	shared := []string{"ClusterRole small-reader", "CustomResourceDefinition widgets.small.test"}
 	has := func(namespace string) bool {
@@ -353,9 +321,7 @@ spec:
 		}
 	}
 	// The first one has the release of the shared chart. The other keeps working without it.
-	if err := batches.end(bounded(t, 2*time.Minute), func(b *Batch) bool { return b.definition.Name == "b" }); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, batches.end(bounded(t, 2*time.Minute), func(b *Batch) bool { return b.definition.Name == "b" }))
 	if has("tare-test-small-a") || !has("tare-test-small-b") {
 		t.Error("the wrong revision was removed")
 	}
@@ -363,18 +329,13 @@ spec:
 	if crd, err := c.Get(t.Context(), cluster.Ref{Kind: kindCRD, Name: "widgets.small.test"}); err != nil || crd.GetLabels()[cluster.LabelInstalled] != "b" {
 		t.Errorf("the shared CRD is not handed over: %v, %v", crd, err)
 	}
-	plain, err := mesh.Decode("small.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	plain := must.Get(mesh.Decode("small.yaml", []byte(text)))(t)
 	if m, err := New(c, plain, mesh.Settings{}, Options{}); err != nil {
 		t.Error(err)
 	} else if err := m.Uninstall(bounded(t, time.Minute), true); err == nil || !strings.Contains(err.Error(), "revisions of it are installed") {
 		t.Errorf("the plain mesh is uninstalled below its revision: %v", err)
 	}
-	if err := batches.End(bounded(t, 2*time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, batches.End(bounded(t, 2*time.Minute)))
 	sameInventory(t, c, before)
 }
 
@@ -382,20 +343,13 @@ spec:
 // mesh, and at the end of the run.
 func TestFailedInstallationIsRemoved(t *testing.T) {
 	var recorder cluster.Recorder
-	c, err := cluster.Connect(t.Context(), cluster.Options{Kubeconfig: "/no/such/file", Recorder: &recorder})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(cluster.Connect(t.Context(), cluster.Options{Kubeconfig: "/no/such/file", Recorder: &recorder}))(t)
 	batches, small, none, _ := newBatches(t, c)
 	for _, next := range []mesh.Definition{small, none} {
-		if _, err := batches.Ready(t.Context(), small, false); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(batches.Ready(t.Context(), small, false))(t)
 		batches.current[0].failed = true
 		before := steps(t, &recorder)
-		if _, err := batches.Ready(t.Context(), next, true); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(batches.Ready(t.Context(), next, true))(t)
 		if got := strings.TrimPrefix(steps(t, &recorder), before); !strings.Contains(got, "tare mesh uninstall "+small.Name) {
 			t.Errorf("before a trial of %s the failed installation is left:\n%s", next.Name, got)
 		}
@@ -412,8 +366,6 @@ func TestFailedInstallationIsRemoved(t *testing.T) {
 func steps(t *testing.T, r *cluster.Recorder) string {
 	t.Helper()
 	var b strings.Builder
-	if _, err := r.WriteTo(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.WriteTo(&b))(t)
 	return b.String()
 }

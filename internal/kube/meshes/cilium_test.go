@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
@@ -86,14 +87,9 @@ func TestProxiesOfServers(t *testing.T) {
 // recordedPods are the pods of a list in testdata.
 func recordedPods(t *testing.T, file string) (pods []*corev1.Pod) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("testdata", file)))(t)
 	var list corev1.PodList
-	if err := json.Unmarshal(text, &list); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(text, &list))
 	for i := range list.Items {
 		p := &list.Items[i]
 		p.UID = types.UID(p.Name)
@@ -104,14 +100,8 @@ func recordedPods(t *testing.T, file string) (pods []*corev1.Pod) {
 
 func cilium(t *testing.T) *Mesh {
 	t.Helper()
-	d, err := mesh.Load("cilium")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := New(nil, d, mesh.Settings{}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(mesh.Load("cilium"))(t)
+	m := must.Get(New(nil, d, mesh.Settings{}, Options{}))(t)
 	return m
 }
 

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
@@ -171,15 +172,9 @@ func TestSharedProxies(t *testing.T) {
 
 // Proxies without the mesh's own telemetry are in force, with a caution.
 func TestProxiesWithoutTelemetry(t *testing.T) {
-	d, err := mesh.Load("istio")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(mesh.Load("istio"))(t)
 	for envoy, telemetry := range map[string]bool{"stock": false, "istio": true} {
-		m, err := New(nil, d, mesh.Settings{Options: map[string]string{"envoy": envoy}}, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(New(nil, d, mesh.Settings{Options: map[string]string{"envoy": envoy}}, Options{}))(t)
 		x := d.Kubernetes.Proxies[0]
 		r := make(reading, len(x.Counters))
 		for i, c := range x.Counters {

@@ -5,24 +5,19 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
 // FuzzMetrics: the metrics of a proxy are counted or refused.
 func FuzzMetrics(f *testing.F) {
 	for _, name := range []string{"linkerd-proxy.txt", "consul-dataplane.txt", "ztunnel.txt", "waypoint.txt"} {
-		text, err := os.ReadFile(filepath.Join("testdata", name))
-		if err != nil {
-			f.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join("testdata", name)))(f)
 		f.Add(text)
 	}
 	var counters []mesh.Counter
 	for _, name := range []string{"istio", "istio-ambient", "linkerd", "consul"} {
-		d, err := mesh.Load(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		d := must.Get(mesh.Load(name))(f)
 		for _, x := range d.Kubernetes.Proxies {
 			counters = append(counters, x.Counters...)
 			for _, c := range x.Connections {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
@@ -30,15 +31,9 @@ func TestAllThroughGateway(t *testing.T) {
 // The gateway's CRDs are installed only with the gateway.
 func TestGatewayCRDs(t *testing.T) {
 	for name, want := range map[string][2]int{"istio": {0, 1}, "istio-ambient": {1, 1}, "linkerd": {1, 1}, "none": {0, 0}} {
-		d, err := mesh.Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(mesh.Load(name))(t)
 		for i, gateway := range []bool{false, true} {
-			m, err := New(nil, d, mesh.Settings{}, Options{Gateway: gateway})
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := must.Get(New(nil, d, mesh.Settings{}, Options{Gateway: gateway}))(t)
 			if got := len(newInstaller(m.instance).crds()); got != want[i] {
 				t.Errorf("%s, gateway %v: %d sets of CRDs, want %d", name, gateway, got, want[i])
 			}

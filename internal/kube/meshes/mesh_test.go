@@ -12,36 +12,25 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
 func contains(t *testing.T, network, ip string) bool {
 	t.Helper()
-	prefix, err := netip.ParsePrefix(network)
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr, err := netip.ParseAddr(ip)
-	if err != nil {
-		t.Fatal(err)
-	}
+	prefix := must.Get(netip.ParsePrefix(network))(t)
+	addr := must.Get(netip.ParseAddr(ip))(t)
 	return prefix.Contains(addr)
 }
 
 func TestCertificates(t *testing.T) {
-	c, err := issueCertificates("linkerd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(issueCertificates("linkerd"))(t)
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(c.TrustAnchor)) {
 		t.Fatal("the trust anchor is not PEM")
 	}
 	block, _ := pem.Decode([]byte(c.Issuer))
-	issuer, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	issuer := must.Get(x509.ParseCertificate(block.Bytes))(t)
 	if _, err := issuer.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
 		t.Errorf("the issuer is not under the anchor: %v", err)
 	}
@@ -60,12 +49,8 @@ func TestFindChart(t *testing.T) {
 		"linkerd-crds-2026.8.3.tgz:", "linkerd-crds-2026.9.1.tgz:", "linkerd-crds-extra-1.0.0.tgz:", "kuma-2.0.0.tgz:", "one/twice/Chart.yaml:name: twice", "two/twice/Chart.yaml:name: twice"} {
 		path, text, _ := strings.Cut(name, ":")
 		path = filepath.Join(dir, path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.OK(t, os.WriteFile(path, []byte(text+"\n"), 0o600))
 	}
 	for _, c := range []struct{ name, version, want, message string }{
 		{"istiod", "1.0.0", "istio-control/istio-discovery", ""},
@@ -102,22 +87,12 @@ func TestRenderShipped(t *testing.T) {
 				"templates/values.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: values-{{ .Chart.Name }}}\ndata:\n  values: {{ .Values | toJson | quote }}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {key: very-secret}\n",
 			} {
 				path := filepath.Join(dir, c, file)
-				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+				must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 			}
 		}
-		d, err := mesh.Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, err := New(nil, d, mesh.Settings{Profile: mesh.ProfileHA, Hub: "registry.test/x"}, Options{Charts: dir})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(mesh.Load(name))(t)
+		m := must.Get(New(nil, d, mesh.Settings{Profile: mesh.ProfileHA, Hub: "registry.test/x"}, Options{Charts: dir}))(t)
 		all, err := m.Rendered(t.Context())
 		if err != nil || len(all) != len(charts) {
 			t.Errorf("%s: %d charts, %v", name, len(all), err)
@@ -145,28 +120,16 @@ func TestRenderShipped(t *testing.T) {
 }
 
 func TestNewErrors(t *testing.T) {
-	envoy, err := mesh.Load("envoy")
-	if err != nil {
-		t.Fatal(err)
-	}
+	envoy := must.Get(mesh.Load("envoy"))(t)
 	if _, err := New(nil, envoy, mesh.Settings{}, Options{}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("a mesh for the local platform: %v", err)
 	}
-	consul, err := mesh.Load("consul")
-	if err != nil {
-		t.Fatal(err)
-	}
+	consul := must.Get(mesh.Load("consul"))(t)
 	if _, err := New(nil, consul, mesh.Settings{}, Options{WithCLI: true}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("a mesh without a program: %v", err)
 	}
-	none, err := mesh.Load("none")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := New(nil, none, mesh.Settings{}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	none := must.Get(mesh.Load("none"))(t)
+	m := must.Get(New(nil, none, mesh.Settings{}, Options{}))(t)
 	if _, err := m.Install(context.Background()); err != nil {
 		t.Errorf("no mesh: %v", err)
 	}
@@ -191,18 +154,12 @@ func TestCountersOfRealProxies(t *testing.T) {
 		{"istio-ambient", "node-proxy", "ztunnel.txt", map[string]float64{mesh.ProvesPath: 276, mesh.ProvesMTLS: 261}},
 		{"istio-ambient", "waypoint", "waypoint.txt", map[string]float64{mesh.ProvesL7: 24090, mesh.ProvesMTLS: 2}},
 	} {
-		text, err := os.ReadFile(filepath.Join("testdata", c.file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join("testdata", c.file)))(t)
 		families, err := parseMetrics(text)
 		if err != nil {
 			t.Fatalf("%s: %v", c.file, err)
 		}
-		d, err := mesh.Load(c.mesh)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(mesh.Load(c.mesh))(t)
 		best := map[string]float64{}
 		for _, x := range d.Kubernetes.Proxies {
 			for _, counter := range x.Counters {
@@ -222,19 +179,10 @@ func TestCountersOfRealProxies(t *testing.T) {
 
 // The connections of a workload in a real ztunnel: those that it opened, and those to it, also from outside the mesh.
 func TestConnectionsOfRealZtunnel(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("testdata", "ztunnel.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	families, err := parseMetrics(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("testdata", "ztunnel.txt")))(t)
+	families := must.Get(parseMetrics(text))(t)
 	for _, name := range []string{"istio-ambient", "istio-ambient-l4"} {
-		d, err := mesh.Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(mesh.Load(name))(t)
 		got := map[string]float64{}
 		for _, c := range d.Kubernetes.Proxies[0].Connections {
 			for _, workload := range []string{"client", "front", "back", "waypoint"} {

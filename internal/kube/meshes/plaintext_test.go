@@ -20,20 +20,15 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
 // ambient is a mesh that refuses plaintext and admits traffic from nodes.
 func ambient(t *testing.T) *instance {
 	t.Helper()
-	d, err := mesh.Load("istio-ambient-l4")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := New(nil, d, mesh.Settings{}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(mesh.Load("istio-ambient-l4"))(t)
+	m := must.Get(New(nil, d, mesh.Settings{}, Options{}))(t)
 	return m.instance
 }
 
@@ -211,10 +206,7 @@ func TestAnswersThroughAPIServer(t *testing.T) {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, c.text, status) }))
 		web := podWith("web")
 		web.Namespace = "shop"
-		typed, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
-		if err != nil {
-			t.Fatal(err)
-		}
+		typed := must.Get(kubernetes.NewForConfig(&rest.Config{Host: server.URL}))(t)
 		admitted, detail, err := throughAPIServer(t.Context(), typed, web, 8080)
 		if want := fmt.Sprintf("status %d", status); err != nil || admitted != c.admitted || detail != want {
 			t.Errorf("status %d: admitted %v, %q, %v", status, admitted, detail, err)

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
@@ -21,14 +22,8 @@ func TestRealProfileNeedsNodes(t *testing.T) {
 	before := inventory(t, c)
 	refused := func(name, has string) {
 		t.Helper()
-		d, err := mesh.Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, err := New(c, d, mesh.Settings{Profile: mesh.ProfileHA}, Options{Charts: t.TempDir()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(mesh.Load(name))(t)
+		m := must.Get(New(c, d, mesh.Settings{Profile: mesh.ProfileHA}, Options{Charts: t.TempDir()}))(t)
 		if _, err := m.Install(bounded(t, time.Minute)); err == nil || !strings.HasSuffix(err.Error(), "profile ha needs 3 nodes and the cluster has "+has) {
 			t.Errorf("%s: %v, want %s", name, err, has)
 		}
@@ -38,9 +33,7 @@ func TestRealProfileNeedsNodes(t *testing.T) {
 	}
 	// An unschedulable node does not count.
 	closed := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("tare-test-%d", os.Getpid())}, Spec: corev1.NodeSpec{Unschedulable: true}}
-	if _, err := c.Typed().CoreV1().Nodes().Create(bounded(t, time.Minute), closed, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Typed().CoreV1().Nodes().Create(bounded(t, time.Minute), closed, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -82,9 +75,7 @@ spec:
 	}
 	verify(1, false, "1 of 1 ready, and autoscaler of-the-waypoint can change it to 1 to 5")
 	ref := cluster.Ref{Kind: cluster.KindDeployment, Namespace: namespace, Name: "waypoint"}
-	if err := (scaler{c, nil}).waitScaled(bounded(t, 2*time.Minute), ref, true, 2); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, (scaler{c, nil}).waitScaled(bounded(t, 2*time.Minute), ref, true, 2))
 	verify(2, true, "2 of 2 ready")
 	verify(3, false, "2 of 2 ready, profile dev has 3")
 	for name, want := range map[string][2]int32{"of-the-waypoint": {2, 2}, "another": {1, 9}} {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
@@ -84,29 +85,18 @@ Y
 *) echo "no such command" >&2; exit 3 ;;
 esac
 `
-	if err := os.WriteFile(filepath.Join(dir, "tare-test-installer"), []byte(program), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "tare-test-installer"), []byte(program), 0o700))
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 }
 
 func TestRealMeshByItsOwnProgram(t *testing.T) {
 	c := connect(t)
 	writeProgram(t)
-	d, err := mesh.Decode("cli.yaml", []byte(installerMesh))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(mesh.Decode("cli.yaml", []byte(installerMesh)))(t)
 	before := inventory(t, c)
 	archive := kept{}
-	m, err := New(c, d, mesh.Settings{}, Options{WithCLI: true, Arguments: []string{"--mine"}, Archive: archive.keep, Report: func(line string) { t.Log(line) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	i, err := m.Install(bounded(t, 2*time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(New(c, d, mesh.Settings{}, Options{WithCLI: true, Arguments: []string{"--mine"}, Archive: archive.keep, Report: func(line string) { t.Log(line) }}))(t)
+	i := must.Get(m.Install(bounded(t, 2*time.Minute)))(t)
 	if i.Version != "edge-7.7.7" || i.Program != "tare-test-installer edge-7.7.7" {
 		t.Errorf("installed: %+v", i)
 	}
@@ -117,9 +107,7 @@ func TestRealMeshByItsOwnProgram(t *testing.T) {
 	if checks, err := m.Verify(bounded(t, time.Minute), Target{}); err != nil || len(failing(checks)) > 0 {
 		t.Errorf("checks %+v, %v", checks, err)
 	}
-	if err := m.Uninstall(bounded(t, 2*time.Minute), false); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, m.Uninstall(bounded(t, 2*time.Minute), false))
 	sameInventory(t, c, before)
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
@@ -53,10 +54,7 @@ func inventory(t *testing.T, c *cluster.Cluster) map[string]bool {
 	c.Rediscover()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // also used after the test's context has ended
 	defer cancel()
-	all, err := c.Objects(ctx, cluster.Query{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(c.Objects(ctx, cluster.Query{}))(t)
 	found := map[string]bool{}
 	for _, o := range all {
 		if !slices.Contains([]string{"Lease", "Pod", "CertificateSigningRequest"}, o.Kind.Kind) && !strings.HasPrefix(o.Namespace, "tare-") && !strings.HasPrefix(o.Name, "tare-test-") {
@@ -88,33 +86,22 @@ func put(t *testing.T, c *cluster.Cluster, namespace string, marks mesh.Marks, t
 	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace}}}
 	ns.SetLabels(marks.Labels)
 	ns.SetAnnotations(marks.Annotations)
-	if err := c.Apply(bounded(t, time.Minute), s, ns); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Apply(bounded(t, time.Minute), s, ns))
 	t.Cleanup(func() { deleteNamespace(t, c, namespace) })
-	if err := c.WaitReady(bounded(t, time.Minute), nil, cluster.Ref{Kind: cluster.KindNamespace, Name: namespace}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.WaitReady(bounded(t, time.Minute), nil, cluster.Ref{Kind: cluster.KindNamespace, Name: namespace}))
 	more(t, c, namespace, texts...)
 }
 
 func more(t *testing.T, c *cluster.Cluster, namespace string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
-		all, err := parseManifests([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(parseManifests([]byte(text)))(t)
 		for _, o := range all {
 			o.SetNamespace(namespace)
-			if err := c.Apply(bounded(t, time.Minute), cluster.Stamp{Run: namespace}, runtime.Object(o)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.Apply(bounded(t, time.Minute), cluster.Stamp{Run: namespace}, runtime.Object(o)))
 			if o.GetKind() == "Deployment" {
 				ref, _ := cluster.RefOf(o)
-				if err := c.WaitReady(bounded(t, 3*time.Minute), nil, ref); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, c.WaitReady(bounded(t, 3*time.Minute), nil, ref))
 			}
 		}
 	}
@@ -250,12 +237,8 @@ func write(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.OK(t, os.WriteFile(path, []byte(content), 0o600))
 	}
 }
 
@@ -269,14 +252,8 @@ func (k kept) keep(name string, content []byte) error {
 
 func small(t *testing.T, c *cluster.Cluster, image string, s mesh.Settings, archive kept) *Mesh {
 	t.Helper()
-	d, err := mesh.Decode("small.yaml", []byte(smallMesh))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := New(c, d, s, Options{Charts: smallCharts(t, image), Archive: archive.keep, Report: func(line string) { t.Log(line) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(mesh.Decode("small.yaml", []byte(smallMesh)))(t)
+	m := must.Get(New(c, d, s, Options{Charts: smallCharts(t, image), Archive: archive.keep, Report: func(line string) { t.Log(line) }}))(t)
 	return m
 }
 
@@ -292,10 +269,7 @@ func TestRealInstallVerifyUninstall(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	i, err := m.Install(bounded(t, 3*time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	i := must.Get(m.Install(bounded(t, 3*time.Minute)))(t)
 	if i.Version != "1.0.0" || len(i.Charts) != 1 || len(i.CRDs) != 1 {
 		t.Errorf("installed: %+v", i)
 	}
@@ -312,9 +286,7 @@ func TestRealInstallVerifyUninstall(t *testing.T) {
 	verifySmall(t, c, m, archive)
 	// A leftover as controllers create it in every namespace.
 	more(t, c, "default", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: small-root}\n")
-	if err := m.Uninstall(bounded(t, 2*time.Minute), false); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, m.Uninstall(bounded(t, 2*time.Minute), false))
 	sameInventory(t, c, before)
 	if err := m.Uninstall(bounded(t, time.Minute), false); err != nil {
 		t.Errorf("without objects: %v", err)
@@ -324,17 +296,12 @@ func TestRealInstallVerifyUninstall(t *testing.T) {
 // verifySmall verifies an application in the mesh, and then variants that must fail.
 func verifySmall(t *testing.T, c *cluster.Cluster, m *Mesh, archive kept) {
 	namespace := "tare-test-app-" + fmt.Sprint(os.Getpid())
-	e, err := m.Enrol(namespace, mesh.Way{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(m.Enrol(namespace, mesh.Way{}))(t)
 	metrics := func(counted int) string {
 		return fmt.Sprintf(`mkdir -p /tmp/www && printf '# TYPE requests_total counter\nrequests_total{way="inbound"} %d\nrequests_total{way="out"} 9\n' > /tmp/www/metrics && exec httpd -f -p 9090 -h /tmp/www`, counted)
 	}
 	put(t, c, namespace, e.Namespace)
-	if err := m.Enter(bounded(t, time.Minute), cluster.Stamp{Run: namespace}, namespace, e); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, m.Enter(bounded(t, time.Minute), cluster.Stamp{Run: namespace}, namespace, e))
 	more(t, c, namespace,
 		deployment("shop", e.Pod.Labels, e.Pod.Annotations, [2]string{"app", serving}, [2]string{"small-proxy", metrics(3)}),
 		deployment("load", e.Exempt.Labels, e.Exempt.Annotations, [2]string{"load", "sleep 3600"}))
@@ -380,10 +347,7 @@ func verifySmall(t *testing.T, c *cluster.Cluster, m *Mesh, archive kept) {
 	if checks, err = verified(t, m, Target{Namespace: namespace}, named); err != nil || !named(checks) {
 		t.Errorf("with a proxy without traffic: %q, %v", failing(checks), err)
 	}
-	other, err := New(c, m.definition, mesh.Settings{Version: "9.9.9"}, m.options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(New(c, m.definition, mesh.Settings{Version: "9.9.9"}, m.options))(t)
 	refused := func(checks []check.Check) bool { return len(failing(checks)) > 0 }
 	if checks, err := verified(t, other, Target{}, refused); err != nil || !refused(checks) {
 		t.Errorf("another version: %+v, %v", checks, err)
@@ -433,10 +397,7 @@ func TestRealNetworks(t *testing.T) {
 	if info.domain != "cluster.local" { // test/cluster/manifests/kubelet.yaml
 		t.Errorf("cluster domain %q", info.domain)
 	}
-	kubernetes, err := c.Get(bounded(t, time.Minute), cluster.Ref{Kind: cluster.KindService, Namespace: "default", Name: "kubernetes"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubernetes := must.Get(c.Get(bounded(t, time.Minute), cluster.Ref{Kind: cluster.KindService, Namespace: "default", Name: "kubernetes"}))(t)
 	ip, _, _ := unstructured.NestedString(kubernetes.Object, "spec", "clusterIP")
 	if !contains(t, info.services[0], ip) {
 		t.Errorf("the service CIDRs are %s, and a Service has %s", info.services, ip)

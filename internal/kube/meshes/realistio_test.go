@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
@@ -36,9 +37,7 @@ func istioCharts(t *testing.T) string {
 func installed(t *testing.T, c *cluster.Cluster, m *Mesh) {
 	t.Helper()
 	before := inventory(t, c)
-	if _, err := m.Install(bounded(t, 5*time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(m.Install(bounded(t, 5*time.Minute)))(t)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 		defer cancel()
@@ -59,22 +58,14 @@ func TestRealIstio(t *testing.T) {
 		t.Fatal(err)
 	}
 	archive := kept{}
-	m, err := New(c, d, mesh.Settings{Hub: os.Getenv("TARE_TEST_ISTIO_HUB"), Version: os.Getenv("TARE_TEST_ISTIO_TAG"),
+	m := must.Get(New(c, d, mesh.Settings{Hub: os.Getenv("TARE_TEST_ISTIO_HUB"), Version: os.Getenv("TARE_TEST_ISTIO_TAG"),
 		Options: map[string]string{"envoy": "stock", "imagePullPolicy": "Never"}},
-		Options{Charts: charts, Archive: archive.keep, Report: func(line string) { t.Log(line) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+		Options{Charts: charts, Archive: archive.keep, Report: func(line string) { t.Log(line) }}))(t)
 	installed(t, c, m)
 	namespace := "tare-test-istio-" + fmt.Sprint(os.Getpid())
-	e, err := m.Enrol(namespace, mesh.Way{LoadInside: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(m.Enrol(namespace, mesh.Way{LoadInside: true}))(t)
 	put(t, c, namespace, e.Namespace)
-	if err := m.Enter(bounded(t, time.Minute), cluster.Stamp{Run: namespace}, namespace, e); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, m.Enter(bounded(t, time.Minute), cluster.Stamp{Run: namespace}, namespace, e))
 	more(t, c, namespace,
 		"apiVersion: v1\nkind: Service\nmetadata: {name: shop}\nspec: {selector: {app: shop}, ports: [{name: http, port: 80, targetPort: 8080}]}\n",
 		deployment("shop", e.Pod.Labels, e.Pod.Annotations, [2]string{"app", serving}),
@@ -88,10 +79,7 @@ func TestRealIstio(t *testing.T) {
 		}
 		return requests, nil
 	}
-	checks, err := m.Verify(bounded(t, 2*time.Minute), Target{Namespace: namespace, LoadInside: true, Probe: probe})
-	if err != nil {
-		t.Fatal(err)
-	}
+	checks := must.Get(m.Verify(bounded(t, 2*time.Minute), Target{Namespace: namespace, LoadInside: true, Probe: probe}))(t)
 	for _, check := range checks {
 		t.Logf("%v %s: %s", check.OK, check.Name, check.Detail)
 	}
@@ -160,9 +148,7 @@ func idleIsNamed(t *testing.T, c *cluster.Cluster, m *Mesh, namespace string, e 
 		t.Errorf("with a pod that expects no traffic: %q, %v", failed, err)
 	}
 	ref := cluster.Ref{Kind: cluster.KindDeployment, Namespace: namespace, Name: "idle"}
-	if err := c.Delete(bounded(t, time.Minute), nil, ref); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Delete(bounded(t, time.Minute), nil, ref))
 }
 
 func boundedBy(ctx context.Context, d time.Duration) context.Context {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
@@ -28,23 +29,15 @@ func TestRealWaypointOfUpstreamEnvoy(t *testing.T) {
 	for _, p := range k.Profiles {
 		delete(p.Values, "ztunnel")
 	}
-	m, err := New(c, d, mesh.Settings{Hub: hub, Version: tag,
+	m := must.Get(New(c, d, mesh.Settings{Hub: hub, Version: tag,
 		Options: map[string]string{"envoy": "stock", "imagePullPolicy": "Never", "waypointImage": hub + "/proxyv2:" + tag},
 		Values:  map[string]map[string]any{"istiod": {"image": hub + "/pilot:" + tag}}}, // the ambient profile sets another tag
-		Options{Charts: charts, Report: func(line string) { t.Log(line) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+		Options{Charts: charts, Report: func(line string) { t.Log(line) }}))(t)
 	installed(t, c, m)
 	namespace := "tare-test-waypoint-" + fmt.Sprint(os.Getpid())
-	e, err := m.Enrol(namespace, mesh.Way{LoadInside: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(m.Enrol(namespace, mesh.Way{LoadInside: true}))(t)
 	put(t, c, namespace, e.Namespace)
-	if err := m.Enter(bounded(t, 2*time.Minute), cluster.Stamp{Run: namespace}, namespace, e); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, m.Enter(bounded(t, 2*time.Minute), cluster.Stamp{Run: namespace}, namespace, e))
 	ready := func(c check.Check) bool { return c.Name == "deployment "+namespace+"/waypoint" && c.OK }
 	checks, err := verified(t, m, Target{Namespace: namespace, LoadInside: true}, func(checks []check.Check) bool { return slices.ContainsFunc(checks, ready) })
 	if err != nil || !slices.ContainsFunc(checks, ready) {

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
@@ -13,14 +14,8 @@ import (
 // Before Consul's controllers, its custom resources are removed, and of the Gateway API only its own class, on which its
 // configuration depends.
 func TestCustomResourcesOfMesh(t *testing.T) {
-	d, err := mesh.Load("consul")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := New(nil, d, mesh.Settings{}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(mesh.Load("consul"))(t)
+	m := must.Get(New(nil, d, mesh.Settings{}, Options{}))(t)
 	crd := func(name string) cluster.Object {
 		return cluster.Object{Ref: cluster.Ref{Kind: kindCRD, Name: name}}
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/base/regular"
 )
@@ -90,15 +91,10 @@ func play(dir string) int {
 func recording(t *testing.T, parts []txtar.File) (Clusters, Settings) {
 	t.Helper()
 	dir, bin := t.TempDir(), t.TempDir()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	steps := 0
 	for _, f := range parts {
-		if err := os.WriteFile(filepath.Join(dir, f.Name), f.Data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, f.Name), f.Data, 0o600))
 		if strings.HasSuffix(f.Name, ".command") {
 			steps++
 		}
@@ -113,10 +109,7 @@ func recording(t *testing.T, parts []txtar.File) (Clusters, Settings) {
 	t.Setenv("PATH", bin)
 	t.Setenv(recordingVariable, dir)
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	records, err := OpenRecords()
-	if err != nil {
-		t.Fatal(err)
-	}
+	records := must.Get(OpenRecords())(t)
 	t.Cleanup(func() {
 		played, _ := filepath.Glob(filepath.Join(dir, "*.played"))
 		if len(played) != steps {
@@ -155,10 +148,7 @@ func chosen(t *testing.T, p Provider, s Settings) Settings {
 	if s.Nodes = 3; p.MaxNodes > 0 {
 		s.Nodes = p.MaxNodes
 	}
-	s, err := p.Complete(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s = must.Get(p.Complete(s))(t)
 	return s
 }
 
@@ -170,10 +160,7 @@ func TestLifeOfCluster(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			a, err := txtar.ParseFile("testdata/life/" + name + ".txtar")
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := must.Get(txtar.ParseFile("testdata/life/" + name + ".txtar"))(t)
 			c, s := recording(t, a.Files)
 			s = chosen(t, p, s)
 			var left []string // must not be
@@ -181,9 +168,7 @@ func TestLifeOfCluster(t *testing.T) {
 				p.State, p.Separate = inTemporary(t, p.State), inTemporary(t, p.Separate)
 				left = []string{expand(p.State, s), expand(p.Separate, s)}
 				t.Setenv(separateVariable, expand(p.Separate, s))
-				if err := errors.Join(os.MkdirAll(filepath.Dir(s.Kubeconfig), 0o700), os.WriteFile(s.Kubeconfig, []byte(userConfig), 0o600)); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, errors.Join(os.MkdirAll(filepath.Dir(s.Kubeconfig), 0o700), os.WriteFile(s.Kubeconfig, []byte(userConfig), 0o600)))
 			}
 			r, err := c.Create(t.Context(), p, s)
 			if err != nil {
@@ -196,9 +181,7 @@ func TestLifeOfCluster(t *testing.T) {
 			if kept.Schema = ""; err != nil || kept != r {
 				t.Errorf("recorded %+v, %v, want %+v", kept, err, r)
 			}
-			if err := c.Delete(t.Context(), p, r, false); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.Delete(t.Context(), p, r, false))
 			for context, want := range map[string]bool{r.Context: false, "mine": true} {
 				if has, err := hasContext(s.Kubeconfig, context); err != nil || has != want {
 					t.Errorf("context %s left: %v, %v", context, has, err)
@@ -245,19 +228,13 @@ func TestOtherK3s(t *testing.T) {
 
 // Errors that the programs print are explained, with what to do.
 func TestErrorsAreExplained(t *testing.T) {
-	a, err := txtar.ParseFile("testdata/errors.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(txtar.ParseFile("testdata/errors.txtar"))(t)
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(a.Files); i += 2 {
 		output, want := a.Files[i], a.Files[i+1]
 		t.Run(output.Name, func(t *testing.T) {
 			name, _, _ := strings.Cut(output.Name, " ")
-			p, err := Find(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := must.Get(Find(name))(t)
 			seen[name] = true
 			got, ok := p.explain(string(output.Data))
 			if text := got.Text + "\n" + got.Hint + "\n"; !ok || text != string(want.Data) {
@@ -277,14 +254,8 @@ const noClusters = "-- 0.command --\nk3d cluster list --no-headers\n"
 func k3d(t *testing.T, text string) (Clusters, Provider, Settings) {
 	t.Helper()
 	c, s := recording(t, txtar.Parse([]byte(text)).Files)
-	p, err := Find("k3d")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err = p.Complete(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(Find("k3d"))(t)
+	s = must.Get(p.Complete(s))(t)
 	return c, p, s
 }
 
@@ -306,9 +277,7 @@ func TestExistingClusterIsRefused(t *testing.T) {
 func TestStaleContext(t *testing.T) {
 	c, p, s := k3d(t, noClusters)
 	config := strings.ReplaceAll(userConfig, "name: mine", "name: k3d-tare")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(s.Kubeconfig), 0o700), os.WriteFile(s.Kubeconfig, []byte(config), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.MkdirAll(filepath.Dir(s.Kubeconfig), 0o700), os.WriteFile(s.Kubeconfig, []byte(config), 0o600)))
 	_, err := c.Create(t.Context(), p, s)
 	if err == nil || !strings.Contains(err.Error(), "context k3d-tare exists in") || !strings.Contains(hint.Of(err), "or delete the context") {
 		t.Errorf("%v (%s)", err, hint.Of(err))
@@ -331,9 +300,7 @@ func TestCloudIsNotDeleted(t *testing.T) {
 func TestUnlistedClusterThatAnswers(t *testing.T) {
 	c, p, s := k3d(t, noClusters)
 	r := Record{Provider: "k3d", Settings: s, Context: "k3d-tare", UID: "u", Created: c.Now()}
-	if err := c.Records.Save(r); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Records.Save(r))
 	if err := c.Delete(t.Context(), p, r, true); err == nil || !strings.HasSuffix(err.Error(), "answers, and k3d does not list it") || !strings.Contains(hint.Of(err), "DOCKER_HOST") {
 		t.Errorf("%v (%s)", err, hint.Of(err))
 	}
@@ -350,9 +317,7 @@ func TestFailedCreation(t *testing.T) {
 		c, p, s := k3d(t, failed)
 		state := t.TempDir()
 		p.State = state + "/${name}"
-		if err := os.MkdirAll(filepath.Join(state, "tare", "server"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Join(state, "tare", "server"), 0o700))
 		_, err := c.Create(t.Context(), p, s)
 		if left, _ := os.ReadDir(state); len(left) != 0 {
 			t.Errorf("state left: %v", left)
@@ -382,10 +347,7 @@ func TestServerOfK3sDied(t *testing.T) {
 		"-- 0.command --\nsystemctl list-units --all --plain --no-legend k3s.service 'tare-k3s-*.service'\n"+
 			"-- 1.command --\nsystemctl stop tare-k3s-tare\n-- 1.stderr --\nFailed to stop tare-k3s-tare.service: Unit tare-k3s-tare.service not loaded.\n-- 1.exit --\n5\n"+
 			"-- 2.command --\nK3S_DATA_DIR=/var/lib/tare-k3s/tare k3s-killall.sh\n")).Files)
-	p, err := Find("k3s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(Find("k3s"))(t)
 	p.State = filepath.Join(t.TempDir(), "${name}")
 	r := Record{Provider: "k3s", Settings: chosen(t, p, s), Created: c.Now()}
 	if err := errors.Join(c.Records.Save(r), c.Delete(t.Context(), p, r, false)); err != nil {
@@ -417,10 +379,7 @@ func TestSettings(t *testing.T) {
 		"--nodes 2: the maximum of k3s is 1":      {"k3s", Settings{Name: "a", Nodes: 2}},
 		"--nodes -1 is not a number of nodes":     {"kind", Settings{Name: "a", Nodes: -1}},
 	} {
-		p, err := Find(c.provider)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(Find(c.provider))(t)
 		if _, err := p.Complete(c.s); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
@@ -433,17 +392,12 @@ func TestCommands(t *testing.T) {
 	for _, p := range Providers() {
 		all := chosen(t, p, Settings{Name: "tare", Kubeconfig: "/home/jo/.kube/config"})
 		calls := slices.Concat(p.Creation(), p.Delete)
-		text, err := p.Commands(all, calls)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(p.Commands(all, calls))(t)
 		fmt.Fprintf(&b, "# %s\n%s\n", p.Name, strings.ReplaceAll(text, "KUBECONFIG=/home/jo/.kube/config ", ""))
 	}
 	const golden = "testdata/commands.golden"
 	if *update {
-		if err := os.WriteFile(golden, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(golden, b.Bytes(), 0o644))
 	}
 	want, err := os.ReadFile(golden)
 	if err != nil || !bytes.Equal(b.Bytes(), want) {
@@ -458,17 +412,11 @@ func TestContexts(t *testing.T) {
 	const one = "apiVersion: v1\nkind: Config\nclusters: [{name: default, cluster: {server: 'https://127.0.0.1:6443'}}]\n" +
 		"users: [{name: default, user: {token: t}}]\ncontexts: [{name: default, context: {cluster: default, user: default}}]\ncurrent-context: default\n"
 	for _, path := range []string{config, file} {
-		if err := os.WriteFile(path, []byte(one), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(one), 0o600))
 	}
 	link := filepath.Join(dir, "link")
-	if err := errors.Join(os.Symlink(config, link), os.Chmod(config, 0o640)); err != nil {
-		t.Fatal(err)
-	}
-	if err := addContext(link, file, "k3s-tare"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Symlink(config, link), os.Chmod(config, 0o640)))
+	must.OK(t, addContext(link, file, "k3s-tare"))
 	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
 		t.Errorf("the link was replaced: %v, %v", info, err)
 	}
@@ -481,9 +429,7 @@ func TestContexts(t *testing.T) {
 	} else if d := difftest.Of("both.CurrentContext", both.CurrentContext, "k3s-tare", `both.Clusters["k3s-tare"].Server`, both.Clusters["k3s-tare"].Server, "https://127.0.0.1:6443"); d != "" {
 		t.Errorf("%s: %v, %+v", d, err, both)
 	}
-	if err := removeContext(config, "k3s-tare"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, removeContext(config, "k3s-tare"))
 	left, err := readKubeconfig(config)
 	if err != nil || len(left.Contexts) != 1 || len(left.Clusters) != 1 || len(left.AuthInfos) != 1 || left.CurrentContext != "" || left.Contexts["default"] == nil {
 		t.Errorf("%v, %+v", err, left)
@@ -493,35 +439,24 @@ func TestContexts(t *testing.T) {
 // A record under another name, or written by others, is not proof.
 func TestForeignRecords(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	records, err := OpenRecords()
-	if err != nil {
-		t.Fatal(err)
-	}
+	records := must.Get(OpenRecords())(t)
 	r := Record{Provider: "kind", Settings: Settings{Name: "a"}}
-	if err := records.Save(r); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(records.path("kind", "a"), records.path("kind", "b")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, records.Save(r))
+	must.OK(t, os.Rename(records.path("kind", "a"), records.path("kind", "b")))
 	if _, err := records.Of("kind", "b"); err == nil || !strings.Contains(err.Error(), "is not a record of tare") {
 		t.Errorf("%v", err)
 	}
 	if _, err := records.Of("kind", "../../x"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
-	if err := os.Chmod(string(records), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chmod(string(records), 0o777))
 	if _, err := OpenRecords(); err == nil || !strings.Contains(err.Error(), "can be written by others") {
 		t.Errorf("%v", err)
 	}
 	if os.Getuid() != 0 {
 		return
 	}
-	if err := errors.Join(os.Chmod(string(records), 0o700), os.Chown(string(records), 65534, 65534)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Chmod(string(records), 0o700), os.Chown(string(records), 65534, 65534)))
 	if _, err := OpenRecords(); !errors.Is(err, regular.ErrForeign) || !strings.Contains(hint.Of(err), "XDG_STATE_HOME") {
 		t.Errorf("another's directory: %v", err)
 	}

@@ -10,15 +10,14 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/kube/rbac"
 )
 
 func object(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	o := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, yaml.Unmarshal([]byte(text), &o.Object))
 	return o
 }
 
@@ -67,9 +66,7 @@ func TestFor(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	if err := rbac.WriteFor(&b, "test", full, rbac.Subject{Kind: "User", Name: "jo"}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, rbac.WriteFor(&b, "test", full, rbac.Subject{Kind: "User", Name: "jo"}))
 	kinds := map[string]int{}
 	for _, doc := range strings.Split(b.String(), "---\n") {
 		kinds[object(t, doc).GetKind()]++

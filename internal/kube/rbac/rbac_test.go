@@ -14,6 +14,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 	"github.com/tare-mesh/tare/internal/kube/rbac"
@@ -23,9 +24,7 @@ import (
 func written(t *testing.T, namespace string, s rbac.Subject) (all []*unstructured.Unstructured) {
 	t.Helper()
 	var manifest strings.Builder
-	if err := rbac.Write(&manifest, namespace, s); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, rbac.Write(&manifest, namespace, s))
 	for _, doc := range strings.Split(manifest.String(), "\n---\n") {
 		o := &unstructured.Unstructured{}
 		if err := yaml.UnmarshalStrict([]byte(doc), &o.Object); err != nil {
@@ -85,9 +84,7 @@ func TestRealPermissionsInNamespace(t *testing.T) {
 	c := clustertest.Connect(t)
 	ns, s := clustertest.Namespace(t, c)
 	ctx := clustertest.Within(t, 2*time.Minute)
-	if err := c.Apply(ctx, s, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "small"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Apply(ctx, s, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "small"}}))
 	small := clustertest.ConnectAs(t, ns, "small")
 	d := clustertest.Deployment(ns, nil)
 	ref, err := cluster.RefOf(d)
@@ -102,14 +99,9 @@ func TestRealPermissionsInNamespace(t *testing.T) {
 	if missing, err := rbac.Missing(ctx, small, ns); err != nil || len(missing) != len(rbac.Needed(true)) {
 		t.Errorf("%d permissions are missing, %v", len(missing), err)
 	}
-	subject, err := rbac.ParseSubject("serviceaccount:" + ns + "/small")
-	if err != nil {
-		t.Fatal(err)
-	}
+	subject := must.Get(rbac.ParseSubject("serviceaccount:" + ns + "/small"))(t)
 	for _, o := range written(t, ns, subject) {
-		if err := c.Apply(ctx, s, o); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Apply(ctx, s, o))
 	}
 	missing, err := rbac.Missing(ctx, small, ns)
 	for err == nil && len(missing) > 0 { // the authorizer reads Roles from a cache
@@ -123,15 +115,9 @@ func TestRealPermissionsInNamespace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := small.Apply(ctx, s, d); err != nil {
-		t.Fatal(err)
-	}
-	if err := small.WaitReady(ctx, nil, ref); err != nil {
-		t.Fatal(err)
-	}
-	if err := small.Delete(ctx, nil, ref); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, small.Apply(ctx, s, d))
+	must.OK(t, small.WaitReady(ctx, nil, ref))
+	must.OK(t, small.Delete(ctx, nil, ref))
 }
 
 // The API server accepts the ClusterRole in a dry run, without binding it to anybody.

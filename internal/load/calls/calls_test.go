@@ -11,15 +11,14 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 func TestRead(t *testing.T) {
 	body := filepath.Join(t.TempDir(), "body.json")
-	if err := os.WriteFile(body, []byte(`{"a":1}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(body, []byte(`{"a":1}`), 0o600))
 	for _, test := range []struct {
 		name, text string
 		want       []Call
@@ -53,9 +52,7 @@ func TestRead(t *testing.T) {
 func TestBodiesBesideTheTargets(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"order.json": "beside", "sub/order.json": "below"} {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)))
 	}
 	got, err := read(strings.NewReader("POST http://a/\n@order.json\n\nPOST http://b/\n@sub/order.json\n"), filepath.Join(dir, "targets"), nil, false)
 	if err != nil || len(got) != 2 {
@@ -115,9 +112,7 @@ func FuzzRead(f *testing.F) {
 func TestBodiesOutside(t *testing.T) {
 	base := t.TempDir()
 	dir, secret := filepath.Join(base, "theirs"), filepath.Join(base, "secret.csv")
-	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(secret, []byte("name\ns3cret\n"), 0o600), os.Symlink(secret, filepath.Join(dir, "link.csv"))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(secret, []byte("name\ns3cret\n"), 0o600), os.Symlink(secret, filepath.Join(dir, "link.csv"))))
 	for _, path := range []string{secret, "../secret.csv", "link.csv"} {
 		for _, text := range []string{"POST http://a/\n@" + path + "\n", "GET http://a/{{csv \"" + path + "\" \"name\"}}\n"} {
 			texts := &template.Reader{}
@@ -137,9 +132,7 @@ func TestBodiesOutside(t *testing.T) {
 // A table of a file of requests lies beside it, wherever the program is started.
 func TestTablesBesideRequests(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "users.csv"), []byte("id\n7\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "users.csv"), []byte("id\n7\n"), 0o600))
 	for _, open := range []func(io.Reader, string, string, *template.Reader) (*Source, error){Open, OpenOutside} {
 		texts := &template.Reader{}
 		if _, err := open(strings.NewReader("GET http://a/{{csv \"users.csv\" \"id\"}}\n"), filepath.Join(dir, "targets"), "", texts); err != nil {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // requestsOf lists the requests in their order, each with its body.
@@ -102,9 +104,7 @@ var recordedBodies = []struct{ entry, want, note string }{
 // A body is sent as it was, or the request is omitted.
 func TestBodiesOfHAR(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "body.dat"), []byte("beside"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "body.dat"), []byte("beside"), 0o600))
 	last := `{"startedDateTime":"2024-05-01T10:00:01Z","request":{"method":"GET","url":"http://shop.example/last","headers":[],"bodySize":4},"response":{"status":304}}`
 	for _, test := range recordedBodies {
 		s, err := Open(strings.NewReader(harOf(test.entry, last)), filepath.Join(dir, "a.har"), "http://h/", nil)

@@ -8,14 +8,12 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 func open(t *testing.T, text, base string) *Source {
 	t.Helper()
-	s, err := Open(strings.NewReader(text), "f", base, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(strings.NewReader(text), "f", base, nil))(t)
 	return s
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // server answers a rate, and fails requests above it. Asked above lateAbove the generator is the limit.
@@ -65,10 +67,7 @@ func TestDisturbedClosedLoop(t *testing.T) {
 
 // A growing backlog misses the objective, whatever the times so far.
 func TestBacklogMisses(t *testing.T) {
-	bounds, err := ParseBounds("p99 < 50ms")
-	if err != nil {
-		t.Fatal(err)
-	}
+	bounds := must.Get(ParseBounds("p99 < 50ms"))(t)
 	x, _ := server(1e6, 1e9)(context.Background(), 1000, time.Second)
 	if p := judge(bounds, 1000, time.Second, &x); !p.Holds {
 		t.Errorf("%+v", p)
@@ -111,10 +110,7 @@ func TestGeneratorAtItsLimit(t *testing.T) {
 		"p99 < 50ms, errors < 2%":  {0.95, 1, false, false},
 		"p99 < 500ms, errors < 1%": {1, 1, false, true},
 	} {
-		bounds, err := ParseBounds(objective)
-		if err != nil {
-			t.Fatal(err)
-		}
+		bounds := must.Get(ParseBounds(objective))(t)
 		x := Figures{Success: &want.success, Answered: 900, Intended: 1000, Completed: int64(1000 * want.completed), TimesMS: map[string]float64{"p50": 1, "p99": 60}}
 		x.Growth = x.Intended - x.Completed
 		if p := judge(bounds, 1000, time.Second, &x); (p.Undecided != "") != want.undecided || p.Holds != want.holds {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -14,10 +15,7 @@ func look(t testing.TB, body string, paths ...string) *jsonScanner {
 	t.Helper()
 	var parsed []load.JsonPath
 	for _, p := range paths {
-		path, err := load.ParseJSONPath(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		path := must.Get(load.ParseJSONPath(p))(t)
 		parsed = append(parsed, path)
 	}
 	j := newJSONScanner(parsed)

@@ -28,6 +28,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -35,10 +36,7 @@ const item = `{"id": "x", "count": 3, "price": {"units": "7", "currency": "CHF"}
 
 func shop(t *testing.T) *files {
 	t.Helper()
-	f, err := compile(t.Context(), []string{"testdata/shop.proto"}, []string{"testdata/imports"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(compile(t.Context(), []string{"testdata/shop.proto"}, []string{"testdata/imports"}))(t)
 	return f
 }
 
@@ -57,10 +55,7 @@ func fileSet(f *files, money bool) *descriptorpb.FileDescriptorSet {
 // serve starts grpc-go with health, and with what register adds.
 func serve(t *testing.T, register func(*grpc.Server), options ...grpc.ServerOption) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := grpc.NewServer(options...)
 	grpc_health_v1.RegisterHealthServer(s, health.NewServer())
 	register(s)
@@ -82,10 +77,7 @@ func (d described) GetServiceInfo() map[string]grpc.ServiceInfo {
 
 func options(t *testing.T) reflection.ServerOptions {
 	f := shop(t)
-	all, err := protodesc.NewFiles(fileSet(f, true))
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(protodesc.NewFiles(fileSet(f, true)))(t)
 	return reflection.ServerOptions{Services: described{"shop.Cart"}, DescriptorResolver: all}
 }
 
@@ -110,9 +102,7 @@ func TestSourcesAgree(t *testing.T) {
 		"protoset": {Protoset: protoset},
 	}
 	want := dynamicpb.NewMessage(mustFind(t, shop(t)).Methods().ByName("Add").Input())
-	if err := (protojson.UnmarshalOptions{Resolver: shop(t).types()}).Unmarshal([]byte(item), want); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, (protojson.UnmarshalOptions{Resolver: shop(t).types()}).Unmarshal([]byte(item), want))
 	encoded, _ := proto.MarshalOptions{Deterministic: true}.Marshal(want)
 	for name, q := range from {
 		for m, streams := range map[string][2]bool{"Add": {false, false}, "Fill": {true, false}, "Watch": {false, true}, "Chat": {true, true}} {
@@ -140,10 +130,7 @@ func TestSourcesAgree(t *testing.T) {
 
 func mustFind(t *testing.T, f *files) protoreflect.ServiceDescriptor {
 	t.Helper()
-	s, err := f.service("shop.Cart")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(f.service("shop.Cart"))(t)
 	return s
 }
 
@@ -166,9 +153,7 @@ func TestMistakes(t *testing.T) {
 		return next(srv, s)
 	}))
 	broken := filepath.Join(t.TempDir(), "broken.proto")
-	if err := os.WriteFile(broken, []byte("syntax = \"proto3\";\nimport \"absent.proto\";\nmessage A {\n  strin a = 1;\n}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(broken, []byte("syntax = \"proto3\";\nimport \"absent.proto\";\nmessage A {\n  strin a = 1;\n}\n"), 0o600))
 	files := load.GRPCQuery{Protos: []string{"testdata/shop.proto"}, ImportPaths: []string{"testdata/imports"}}
 	with := func(q load.GRPCQuery, m, data string) load.GRPCQuery {
 		q.Method, q.Data, q.Source = m, []byte(data), "order.json"

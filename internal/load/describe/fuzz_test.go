@@ -12,6 +12,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // recorded is a stream of reflection with answers of others, each with its length before it.
@@ -52,19 +54,13 @@ func useAll(from source) {
 
 func marshal(f *testing.F, m proto.Message) []byte {
 	f.Helper()
-	b, err := proto.Marshal(m)
-	if err != nil {
-		f.Fatal(err)
-	}
+	b := must.Get(proto.Marshal(m))(f)
 	return b
 }
 
 func shopSet(f *testing.F, money bool) *descriptorpb.FileDescriptorSet {
 	f.Helper()
-	all, err := compile(f.Context(), []string{"testdata/shop.proto"}, []string{"testdata/imports"})
-	if err != nil {
-		f.Fatal(err)
-	}
+	all := must.Get(compile(f.Context(), []string{"testdata/shop.proto"}, []string{"testdata/imports"}))(f)
 	return fileSet(all, money)
 }
 
@@ -102,18 +98,13 @@ func FuzzSet(f *testing.F) {
 
 // FuzzProto: any .proto file is compiled or refused.
 func FuzzProto(f *testing.F) {
-	shop, err := os.ReadFile("testdata/shop.proto")
-	if err != nil {
-		f.Fatal(err)
-	}
+	shop := must.Get(os.ReadFile("testdata/shop.proto"))(f)
 	f.Add(shop)
 	f.Add([]byte("syntax = \"proto3\";\nimport \"fuzz.proto\";\nmessage A { A a = 1; map<string, A> b = 2; }\nservice B { rpc C(A) returns (stream A); }\n"))
 	f.Add([]byte("edition = \"2023\";\npackage a.b;\nmessage C { extensions 4 to max; }\nextend C { optional C c = 5 [default = 1]; }\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		path := filepath.Join(t.TempDir(), "fuzz.proto")
-		if err := os.WriteFile(path, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, b, 0o600))
 		if all, err := compile(t.Context(), []string{path}, []string{"testdata/imports"}); err == nil {
 			useAll(all)
 		}
@@ -126,14 +117,8 @@ func FuzzEncode(f *testing.F) {
 	f.Add([]byte(`[{"id":"a"},{"id":"b"},{}]`))
 	f.Add([]byte("{}\n {\"count\": \"many\"}"))
 	f.Add([]byte(`{"extra": {"@type": "type.googleapis.com/shop.Item", "extra": {"@type": "x"}}}`))
-	all, err := compile(f.Context(), []string{"testdata/shop.proto"}, []string{"testdata/imports"})
-	if err != nil {
-		f.Fatal(err)
-	}
-	s, err := all.service("shop.Cart")
-	if err != nil {
-		f.Fatal(err)
-	}
+	all := must.Get(compile(f.Context(), []string{"testdata/shop.proto"}, []string{"testdata/imports"}))(f)
+	s := must.Get(all.service("shop.Cart"))(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, name := range []string{"Add", "Chat"} {
 			messages, err := encode(s.Methods().ByName(protoreflect.Name(name)), b, "--data", all.types())

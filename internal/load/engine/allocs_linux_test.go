@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -96,10 +97,7 @@ func serveAlone(what string) error {
 // and returns its URL. A nil authority: without TLS.
 func startAlone(t testing.TB, protocol string, a *authority) string {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	cmd := exec.Command(self)
 	scheme, what := "http://", protocol
 	if a != nil {
@@ -107,25 +105,14 @@ func startAlone(t testing.TB, protocol string, a *authority) string {
 	}
 	cmd.Env = append(os.Environ(), aloneEnv+"="+what)
 	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(cmd.StdinPipe())(t)
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.OK(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = in.Close()
 		_ = cmd.Wait()
 	})
-	address, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := must.Get(bufio.NewReader(out).ReadString('\n'))(t)
 	url := scheme + strings.TrimSpace(address) + "/"
 	if protocol == load.ProtocolGRPC {
 		url += "grpc.health.v1.Health/Check"

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/record"
 )
@@ -28,15 +29,9 @@ func TestAnswersHaveTheVersionThatServedThem(t *testing.T) {
 		})), engine)
 		p.AnswersPath = filepath.Join(t.TempDir(), "answers.csv")
 		r := mustRun(t, p)
-		f, err := os.Open(p.AnswersPath)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(os.Open(p.AnswersPath))(t)
 		defer f.Close()
-		answers, err := record.ReadAnswers(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		answers := must.Get(record.ReadAnswers(f))(t)
 		if int64(len(answers)) != served.Load() || r.Classes[load.OK] == 0 {
 			t.Errorf("%d answers in the file, and %d were served", len(answers), served.Load())
 		}

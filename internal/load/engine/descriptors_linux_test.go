@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -42,19 +43,13 @@ func runPoor(what string) error {
 // error, continues with its open connections, and ends.
 func TestOutOfFileDescriptors(t *testing.T) {
 	t.Parallel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	url := rawServer(t, replying(helloResponse))
 	eachEngine(t, func(t *testing.T, engine string) {
 		for _, rate := range []float64{200, 0} {
 			p := atRate(on(profile(url), engine), rate, 2000)
 			p.Connections, p.Warmup, p.Tail = 2*poor, 0, 0
-			profile, err := json.Marshal(p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			profile := must.Get(json.Marshal(p))(t)
 			c := exec.CommandContext(t.Context(), self)
 			c.Env = append(os.Environ(), aloneEnv+"="+poorPrefix+string(profile))
 			c.WaitDelay = time.Second

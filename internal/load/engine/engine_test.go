@@ -19,6 +19,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -56,10 +57,7 @@ func atRate(p load.Profile, rate float64, n int64) load.Profile {
 
 func mustRun(t testing.TB, p load.Profile) load.Report {
 	t.Helper()
-	r, err := Run(t.Context(), p, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Run(t.Context(), p, nil))(t)
 	if t.Failed() || testing.Verbose() {
 		b, _ := json.Marshal(r)
 		t.Logf("%s", b)
@@ -233,17 +231,12 @@ func above(h *hdrhistogram.Histogram, d time.Duration) (n int64) {
 
 func eachLine(t *testing.T, path string, line func(second int, tag string, h *hdrhistogram.Histogram)) {
 	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(path))(t)
 	defer f.Close()
-	if err := hdrlog.ReadSeconds(f, func(second int, tag string, h *hdrhistogram.PackedHistogram) error {
+	must.OK(t, hdrlog.ReadSeconds(f, func(second int, tag string, h *hdrhistogram.PackedHistogram) error {
 		line(second, tag, hdrlog.Dense(h))
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // The lines of the log are seconds, divided at the edges of the measure window.
@@ -253,17 +246,12 @@ func TestLogHasALinePerSecondOfTheSchedule(t *testing.T) {
 	p.Workers, p.Measure, p.HDRPath = 2, 2*time.Second, filepath.Join(t.TempDir(), "l.hdr")
 	mustRun(t, p)
 	got := map[string]int64{}
-	f, err := os.Open(p.HDRPath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(p.HDRPath))(t)
 	defer f.Close()
-	if err := hdrlog.ReadIntervals(f, func(from, to time.Duration, tag string, h *hdrhistogram.PackedHistogram) error {
+	must.OK(t, hdrlog.ReadIntervals(f, func(from, to time.Duration, tag string, h *hdrhistogram.PackedHistogram) error {
 		got[fmt.Sprint(from, to, tag)] += h.TotalCount()
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	want := map[string]int64{}
 	for _, line := range []struct{ from, to time.Duration }{{0, 200}, {200, 1000}, {1000, 2000}, {2000, 2200}, {2200, 3000}} {
 		for _, tag := range []string{"response.2xx", "service.2xx", "lateness"} {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/fetch"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -59,10 +60,7 @@ func startEnvoy(t *testing.T, a *authority, protocols string) string {
 // startEnvoyWith runs the real proxy with a configuration of one listener and returns its address.
 func startEnvoyWith(t *testing.T, config string) string {
 	t.Helper()
-	found, err := fetch.Envoy().Find(t.Context(), fetch.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(fetch.Envoy().Find(t.Context(), fetch.Options{}))(t)
 	admin := filepath.Join(t.TempDir(), "admin")
 	var log bytes.Buffer
 	cmd := exec.Command(found.Path, "--config-yaml", config, "--disable-hot-restart",

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -87,10 +88,7 @@ func (s *streamsServer) chat(pause time.Duration, most int) grpc.StreamHandler {
 // startStreams starts grpc-go with the streams of s.
 func startStreams(t *testing.T, s *streamsServer, options ...grpc.ServerOption) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server := grpc.NewServer(options...)
 	server.RegisterService(&grpc.ServiceDesc{
 		ServiceName: "test.Streams", HandlerType: (*any)(nil),
@@ -109,10 +107,7 @@ func startStreams(t *testing.T, s *streamsServer, options ...grpc.ServerOption) 
 func numbered(t *testing.T, n int) (all [][]byte) {
 	t.Helper()
 	for i := range n {
-		b, err := proto.Marshal(wrapperspb.String(fmt.Sprint("message ", i)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(proto.Marshal(wrapperspb.String(fmt.Sprint("message ", i))))(t)
 		all = append(all, b)
 	}
 	return all

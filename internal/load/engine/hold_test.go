@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -23,9 +24,7 @@ func held(ctx context.Context, t *testing.T, p load.Profile) (in *io.PipeWriter,
 		w.Close()
 		ended <- err
 	}()
-	if err := json.NewEncoder(in).Encode(p); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.NewEncoder(in).Encode(p))
 	return in, load.NewLines(stdout), ended
 }
 
@@ -39,13 +38,8 @@ func TestHeldLoad(t *testing.T) {
 		t.Fatalf("first line %+v, %v", line, err)
 	}
 	start := time.Now().Add(time.Second).Round(0) // on a busy machine too
-	if err := json.NewEncoder(in).Encode(load.Begin{Start: start}); err != nil {
-		t.Fatal(err)
-	}
-	r, err := out.Report(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.NewEncoder(in).Encode(load.Begin{Start: start}))
+	r := must.Get(out.Report(nil))(t)
 	if by := r.Started.Sub(start); by < -time.Millisecond || r.Classes[load.OK] != 250 || r.Connected != int64(p.Connections) {
 		t.Errorf("begun %v after the start, %d connections open, %v", by, r.Connected, r.Classes)
 	}
@@ -65,13 +59,8 @@ func TestHeldLoadWithALateStart(t *testing.T) {
 		t.Fatalf("%+v, %v", line, err)
 	}
 	start := time.Now().Add(-200 * time.Millisecond).Round(0)
-	if err := json.NewEncoder(in).Encode(load.Begin{Start: start}); err != nil {
-		t.Fatal(err)
-	}
-	r, err := out.Report(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.NewEncoder(in).Encode(load.Begin{Start: start}))
+	r := must.Get(out.Report(nil))(t)
 	if by := r.Started.Sub(start); by.Abs() > time.Millisecond || r.Intended != 250 || r.Whole.Sent != 2300 {
 		t.Errorf("begun %v after the start, %d requests of 250 in the window, %d of 2300 in all", by, r.Intended, r.Whole.Sent)
 	}

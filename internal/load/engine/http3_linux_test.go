@@ -14,6 +14,7 @@ import (
 	"github.com/quic-go/quic-go"
 	quichttp3 "github.com/quic-go/quic-go/http3"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/http3"
 )
@@ -22,10 +23,7 @@ import (
 func startHTTP3(t *testing.T, a *authority, certificate string, handler http.HandlerFunc) (*quichttp3.Server, string) {
 	t.Helper()
 	t.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true")
-	c, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	s := &quichttp3.Server{Handler: handler, TLSConfig: quichttp3.ConfigureTLSConfig(a.config(t, certificate)), QUICConfig: &quic.Config{MaxIdleTimeout: time.Minute}}
 	go func() { _ = s.Serve(c) }()
 	t.Cleanup(func() {
@@ -43,10 +41,7 @@ func profileH3(a *authority, url string) load.Profile {
 
 func mustRunH3(t *testing.T, p load.Profile) load.Report {
 	t.Helper()
-	r, err := RunOver(t.Context(), p, nil, http3.NewWorker)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(RunOver(t.Context(), p, nil, http3.NewWorker))(t)
 	if r.Engine != load.EngineHTTP3 || r.Protocol != load.ProtocolHTTP3 {
 		t.Errorf("engine %s, protocol %s", r.Engine, r.Protocol)
 	}
@@ -142,14 +137,8 @@ func TestHTTP3GoAway(t *testing.T) {
 	}
 	var current atomic.Pointer[quichttp3.Server]
 	current.Store(newServer())
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := quic.ListenEarly(conn, quichttp3.ConfigureTLSConfig(a.config(t, "server")), &quic.Config{MaxIdleTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.ListenPacket("udp", "127.0.0.1:0"))(t)
+	l := must.Get(quic.ListenEarly(conn, quichttp3.ConfigureTLSConfig(a.config(t, "server")), &quic.Config{MaxIdleTimeout: time.Minute}))(t)
 	defer conn.Close()
 	defer l.Close()
 	go func() {

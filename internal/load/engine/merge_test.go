@@ -14,6 +14,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/record"
 )
@@ -44,10 +45,7 @@ func TestPartsMerge(t *testing.T) {
 		})
 	}
 	running.Wait()
-	m, err := record.Merge(reports[:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(record.Merge(reports[:]))(t)
 	if d := difftest.Of("m.Intended", m.Intended, 140, "m.Requests", m.Requests, 140, "m.Classes[load.OK]", m.Classes[load.OK], 140, "m.ResponseMS.Count", m.ResponseMS.Count, 140, "m.LatenessUS.Count", m.LatenessUS.Count, 140, `m.Statuses["200"]`, m.Statuses["200"], 140); d != "" {
 		t.Errorf("%s: %+v", d, m)
 	}
@@ -61,21 +59,15 @@ func TestPartsMerge(t *testing.T) {
 	var merged bytes.Buffer
 	logs := make([]*os.File, parts)
 	for i, path := range paths {
-		if logs[i], err = os.Open(path); err != nil {
-			t.Fatal(err)
-		}
+		logs[i] = must.Get(os.Open(path))(t)
 		defer logs[i].Close()
 	}
-	if err := record.MergeLogs(&merged, start, logs[0], logs[1], logs[2]); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, record.MergeLogs(&merged, start, logs[0], logs[1], logs[2]))
 	counts := map[string]int64{}
-	if err := hdrlog.ReadSeconds(&merged, func(second int, tag string, h *hdrhistogram.PackedHistogram) error {
+	must.OK(t, hdrlog.ReadSeconds(&merged, func(second int, tag string, h *hdrhistogram.PackedHistogram) error {
 		counts[fmt.Sprint(second, tag)] += h.TotalCount()
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if counts["0response.2xx"] != 70 || counts["1response.2xx"] != 70 || len(counts) != 6 {
 		t.Errorf("%v", counts)
 	}

@@ -15,25 +15,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
 // refused is a URL of this machine where nothing listens before listen is called. Its port is taken.
 func refused(t *testing.T) (url string, listen func() (net.Listener, error)) {
 	t.Helper()
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fd := must.Get(unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0))(t)
 	bound := os.NewFile(uintptr(fd), "bound socket")
 	t.Cleanup(func() { _ = bound.Close() })
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatal(err)
-	}
-	at, err := unix.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	at := must.Get(unix.Getsockname(fd))(t)
 	return fmt.Sprintf("http://127.0.0.1:%d", at.(*unix.SockaddrInet4).Port), func() (net.Listener, error) {
 		if err := unix.Listen(fd, 16); err != nil {
 			return nil, err

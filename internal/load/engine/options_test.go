@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -35,10 +36,7 @@ func TestDropSendsOnlyWhatFindsAConnection(t *testing.T) {
 			return err == nil
 		}))), engine)
 		p.Connections, p.Overflow, p.Warmup = 2, load.OverflowDrop, 0
-		r, err := Run(t.Context(), p, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(Run(t.Context(), p, nil))(t)
 		// Two connections at 50 ms an answer carry 40 requests/s of the 500 asked for.
 		if r.Intended != 250 || r.Dropped+r.Requests != 250 || r.Requests < 4 || r.Requests > 24 {
 			t.Errorf("%d intended, %d sent, %d dropped", r.Intended, r.Requests, r.Dropped)
@@ -72,13 +70,10 @@ func TestOpeningIsPartOfTheService(t *testing.T) {
 	const slow = 200 * time.Millisecond
 	p := profile(strings.Replace(url, "127.0.0.1", "slow.test", 1))
 	p.NoKeepAlive, p.Resolve, p.Connections, p.Rate, p.Warmup, p.Tail = true, load.ResolveConnection, 64, 50, 0, 0
-	r, err := run(t.Context(), p, nil, func(context.Context, string, string) ([]netip.Addr, error) {
+	r := must.Get(run(t.Context(), p, nil, func(context.Context, string, string) ([]netip.Addr, error) {
 		time.Sleep(slow) // what a resolver takes
 		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	least := slow.Seconds() * 1e3
 	if r.Classes[load.OK] != 25 || r.ServiceMS.P50 < least {
 		t.Errorf("%v, service %+v", r.Classes, r.ServiceMS)
@@ -88,9 +83,7 @@ func TestOpeningIsPartOfTheService(t *testing.T) {
 func TestWhatIsSent(t *testing.T) {
 	t.Parallel()
 	body := filepath.Join(t.TempDir(), "body")
-	if err := os.WriteFile(body, []byte(`{"a": 1}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(body, []byte(`{"a": 1}`), 0o600))
 	var wrong atomic.Value
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/http1"
 )
@@ -136,12 +137,9 @@ func TestRedirects(t *testing.T) {
 				if test.class == load.Timeout {
 					p.Timeout = 100 * time.Millisecond
 				}
-				r, err := run(t.Context(), p, nil, func(_ context.Context, _, name string) ([]netip.Addr, error) {
+				r := must.Get(run(t.Context(), p, nil, func(_ context.Context, _, name string) ([]netip.Addr, error) {
 					return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				}))(t)
 				what := fmt.Sprintf("%s %s, %s, rate %v, at most %d", test.method, test.path, engine, rate, test.follow)
 				counted := r.Statuses[test.outcome] + r.Errors[test.outcome]
 				if test.class == load.Timeout {

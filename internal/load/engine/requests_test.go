@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/record"
 )
@@ -53,9 +54,7 @@ func TestMoreRequestsThanInstants(t *testing.T) {
 	t.Parallel()
 	eachEngine(t, func(t *testing.T, engine string) {
 		times := filepath.Join(t.TempDir(), "times")
-		if err := os.WriteFile(times, []byte("0\n0.1\n0.2\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(times, []byte("0\n0.1\n0.2\n"), 0o600))
 		for _, workers := range []int{1, 2, 4} { // the fourth has none
 			p := on(profile(rawServer(t, replying(helloResponse))), engine)
 			p.Arrivals, p.ReplayFile, p.Requests, p.Workers, p.Warmup, p.Tail, p.Measure = load.Replay, times, 20, workers, 0, 0, time.Hour

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/target"
 )
@@ -20,10 +21,7 @@ import (
 // or the failure code of a name, and ignores queries for other names.
 func nameServer(t *testing.T, names map[string][]netip.Addr, codes map[string]dnsmessage.RCode, asked *atomic.Int64) target.Lookup {
 	t.Helper()
-	c, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { c.Close() })
 	go func() {
 		b := make([]byte, 1500)
@@ -123,10 +121,7 @@ func TestAddressesAreUsedInTurn(t *testing.T) {
 				asked.Store(0)
 				p := brieflyAt("http://two.test:"+port, engine)
 				p.Resolve, p.Workers, p.Connections = resolve, workers, 8
-				r, err := run(t.Context(), p, nil, look)
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := must.Get(run(t.Context(), p, nil, look))(t)
 				if r.Classes[load.OK] != r.Intended || r.Addresses[a.String()+":"+port] != 4 || r.Addresses[b.String()+":"+port] != 4 {
 					t.Errorf("%s, %d workers, %s: %v to %v, %v", engine, workers, resolve, r.Classes, r.Addresses, r.ConnectErrors)
 				}
@@ -147,10 +142,7 @@ func TestAddressThatDoesNotAnswerIsPassedOver(t *testing.T) {
 	}
 	port := onAddresses(t, replying(helloResponse), "127.0.0.1")
 	for _, engine := range []string{load.NativeEngine(), load.EnginePortable} {
-		r, err := run(t.Context(), brieflyAt("http://one.test:"+port, engine), nil, look)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(run(t.Context(), brieflyAt("http://one.test:"+port, engine), nil, look))(t)
 		if r.Classes[load.OK] != r.Intended || r.Connected != 8 || r.Addresses["127.0.0.1:"+port] != 8 || r.ConnectErrors["connect refused"] == 0 {
 			t.Errorf("%s: %v, %d connected, %v, %v", engine, r.Classes, r.Connected, r.Addresses, r.ConnectErrors)
 		}
@@ -181,10 +173,7 @@ func TestNameThatCannotBeResolved(t *testing.T) {
 				if test.class == load.Timeout {
 					p.Timeout = 100 * time.Millisecond
 				}
-				r, err := run(t.Context(), p, nil, look)
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := must.Get(run(t.Context(), p, nil, look))(t)
 				// Requests that never found a free place are timeouts of another kind.
 				if all := r.Errors[test.kind] + r.Errors["timeout before a connection was free"]; r.Requests == 0 || all != r.Requests || r.Errors[test.kind] == 0 ||
 					r.Classes[test.class] < r.Errors[test.kind] || r.ConnectErrors[test.kind] == 0 {
@@ -241,10 +230,7 @@ func TestIPv6(t *testing.T) {
 		for _, engine := range []string{load.NativeEngine(), load.EnginePortable} {
 			p := brieflyAt("http://"+test.host+":"+port, engine)
 			p.IPVersion = test.version
-			r, err := run(t.Context(), p, nil, both)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(run(t.Context(), p, nil, both))(t)
 			if r.Classes[load.OK] != r.Intended || r.Addresses["[::1]:"+port] != test.six || r.Addresses["127.0.0.1:"+port] != test.four {
 				t.Errorf("%s %+v: %v to %v", engine, test, r.Classes, r.Addresses)
 			}

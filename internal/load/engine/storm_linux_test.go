@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -69,10 +70,7 @@ func TestPrewarmEnds(t *testing.T) {
 func TestDeadAddress(t *testing.T) {
 	t.Parallel()
 	port := onAddresses(t, replying(helloResponse), "127.0.0.1")
-	n, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(strconv.Atoi(port))(t)
 	fullListenerOn(t, [4]byte{127, 0, 0, 2}, n)
 	p := profile("http://two.test:" + port)
 	p.Timeout, p.Rate, p.Connections, p.Warmup, p.Tail = 10*time.Second, 100, 4, 0, 0
@@ -92,21 +90,11 @@ func fullListener(t *testing.T) string {
 
 func fullListenerOn(t *testing.T, ip [4]byte, port int) string {
 	t.Helper()
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fd := must.Get(unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))(t)
 	t.Cleanup(func() { _ = unix.Close(fd) })
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: ip, Port: port}); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Listen(fd, 1); err != nil {
-		t.Fatal(err)
-	}
-	sa, err := unix.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: ip, Port: port}))
+	must.OK(t, unix.Listen(fd, 1))
+	sa := must.Get(unix.Getsockname(fd))(t)
 	address := fmt.Sprintf("%d.%d.%d.%d:%d", ip[0], ip[1], ip[2], ip[3], sa.(*unix.SockaddrInet4).Port)
 	for { // fill its queue
 		c, err := net.DialTimeout("tcp", address, 100*time.Millisecond)

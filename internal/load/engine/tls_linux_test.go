@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -199,10 +200,7 @@ func TestGRPCOverMutualTLS(t *testing.T) {
 	a.issue(t, "client", time.Now().Add(time.Hour))
 	config := a.config(t, "server")
 	config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, a.pool()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)))
 	grpc_health_v1.RegisterHealthServer(s, health.NewServer())
 	go func() { _ = s.Serve(l) }()
@@ -295,10 +293,7 @@ func TestNothingIsLeakedOverTLS(t *testing.T) {
 	closing := secured(rawServer(t, func(net.Conn) {}))
 	plain := a.serve(t, "server", false)
 	count := func() (fds, goroutines int) {
-		entries, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := must.Get(os.ReadDir("/proc/self/fd"))(t)
 		return len(entries), runtime.NumGoroutine()
 	}
 	run := func() {

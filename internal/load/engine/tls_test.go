@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -40,10 +41,7 @@ func newAuthority(t testing.TB) *authority {
 // issue writes <name>.pem and <name>.key, and the first certificate signs itself.
 func (a *authority) issue(t testing.TB, name string, until time.Time) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: until, IsCA: a.cert == nil, BasicConstraintsValid: true,
@@ -54,23 +52,12 @@ func (a *authority) issue(t testing.TB, name string, until time.Time) (*x509.Cer
 	if a.cert != nil {
 		parent, signer = a.cert, a.key
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer))(t)
+	private := must.Get(x509.MarshalECPrivateKey(key))(t)
 	for suffix, block := range map[string]*pem.Block{".pem": {Type: "CERTIFICATE", Bytes: der}, ".key": {Type: "EC PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(a.file(name+suffix), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(a.file(name+suffix), pem.EncodeToMemory(block), 0o600))
 	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cert := must.Get(x509.ParseCertificate(der))(t)
 	return cert, key
 }
 
@@ -86,10 +73,7 @@ func (a *authority) pool() *x509.CertPool {
 // config is a server's, with the named certificate.
 func (a *authority) config(t testing.TB, name string) *tls.Config {
 	t.Helper()
-	cert, err := tls.LoadX509KeyPair(a.file(name+".pem"), a.file(name+".key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cert := must.Get(tls.LoadX509KeyPair(a.file(name+".pem"), a.file(name+".key")))(t)
 	return &tls.Config{Certificates: []tls.Certificate{cert}}
 }
 
@@ -183,10 +167,7 @@ func TestTLS(t *testing.T) {
 func TestUnixSocket(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("unix", path))(t)
 	defer l.Close()
 	go func() {
 		for {

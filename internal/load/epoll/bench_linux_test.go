@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/job"
 	"github.com/tare-mesh/tare/internal/load/record"
@@ -16,24 +17,15 @@ import (
 // BenchmarkUserCode measures the engine's work per request of a closed loop: from the
 // read of a response to the write of the next request, here to /dev/null.
 func BenchmarkUserCode(b *testing.B) {
-	sink, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	sink := must.Get(os.OpenFile(os.DevNull, os.O_WRONLY, 0))(b)
 	defer sink.Close()
 	const nginx = "HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\nDate: Sat, 21 Nov 2026 09:00:00 GMT\r\nContent-Type: application/octet-stream\r\nContent-Length: 5\r\nConnection: keep-alive\r\n\r\nhello"
 	p := load.Profile{Targets: []string{"http://127.0.0.1:80/"}, Method: http.MethodGet, Connections: 64, Measure: time.Hour, ExpectSize: -1}.WithDefaults()
-	targets, err := target.Resolve(b.Context(), &p, nil, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	targets := must.Get(target.Resolve(b.Context(), &p, nil, nil))(b)
 	j := &job.Job{Profile: p, Targets: targets}
 	j.Divide(schedule.Rotation(&p))
 	j.Collector = record.NewCollector(&j.Profile, nil)
-	w, err := NewWorker(j, 0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	w := must.Get(NewWorker(j, 0))(b)
 	w.start(time.Now())
 	w.pace.started, w.ticker.NextTick = true, load.Never
 	for i := range w.places.conns {

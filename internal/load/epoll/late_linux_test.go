@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/job"
 	"github.com/tare-mesh/tare/internal/load/record"
@@ -19,17 +20,11 @@ func workerOf(t *testing.T, p load.Profile) (*Worker, *job.Job) {
 	t.Helper()
 	p.Targets, p.Method, p.Connections, p.Timeout, p.ExpectSize = []string{"http://127.0.0.1:80/"}, http.MethodGet, 1, time.Minute, -1
 	p = p.WithDefaults()
-	targets, err := target.Resolve(t.Context(), &p, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	targets := must.Get(target.Resolve(t.Context(), &p, nil, nil))(t)
 	j := &job.Job{Profile: p, Targets: targets}
 	j.Divide(schedule.Rotation(&p))
 	j.Collector = record.NewCollector(&j.Profile, nil)
-	w, err := NewWorker(j, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(NewWorker(j, 0))(t)
 	t.Cleanup(w.Close)
 	return w, j
 }
@@ -62,18 +57,13 @@ func TestAnswerReadAfterItsDeadline(t *testing.T) {
 		{load.ProtocolHTTP2, h2answer, time.Minute, load.Timeout},
 	} {
 		w, j := workerOf(t, load.Profile{Protocol: test.protocol, Rate: 1, Measure: time.Hour})
-		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fds := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0))(t)
 		defer unix.Close(fds[1])
 		w.start(time.Now())
 		w.pace.started = true
 		c := &w.places.conns[0]
 		c.fd, c.state = int32(fds[0]), connIdle
-		if err := w.poll.add(fds[0], watched, c.index, c.generation); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.poll.add(fds[0], watched, c.index, c.generation))
 		answer := test.answer
 		if c.session != nil {
 			w.connector.opening = 1
@@ -87,9 +77,7 @@ func TestAnswerReadAfterItsDeadline(t *testing.T) {
 		w.rec.Due(w.now)
 		w.begin(c, w.now, w.now)
 		w.streams.flushAll()
-		if _, err := unix.Write(fds[1], []byte(answer)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(unix.Write(fds[1], []byte(answer)))(t)
 		w.zero = w.zero.Add(-test.stall) // the worker was stopped
 		w.turn(0)
 		r := j.Collector.Report(record.Facts{}, []*record.Totals{&w.rec.Totals}, func(time.Duration) load.Host { return load.Host{} })
@@ -103,22 +91,15 @@ func TestAnswerReadAfterItsDeadline(t *testing.T) {
 // meanwhile. They still get a connection.
 func TestConnectionEndsDuringAStall(t *testing.T) {
 	w, _ := workerOf(t, load.Profile{Rate: 10, Arrivals: load.Constant, Measure: time.Second, Drain: 20 * time.Second})
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fds := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0))(t)
 	w.start(time.Now())
 	w.firstRequests()
 	c := &w.places.conns[0]
 	c.fd, c.state = int32(fds[0]), connIdle
-	if err := w.poll.add(fds[0], watched, c.index, c.generation); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.poll.add(fds[0], watched, c.index, c.generation))
 	w.rec.Due(w.now)
 	w.begin(c, w.now, w.now)
-	if _, err := unix.Write(fds[1], []byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(unix.Write(fds[1], []byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")))(t)
 	unix.Close(fds[1])
 	w.zero = w.zero.Add(-2 * time.Second) // the worker was stopped
 	w.turn(0)

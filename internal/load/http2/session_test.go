@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/check"
 )
@@ -22,10 +23,7 @@ func FuzzSession(f *testing.F) {
 	add(7, framed(frameHeaders, 0, 3, ok[:1]), framed(frameContinuation, flagEndHeaders, 3, ok[1:]), framed(frameReset, 0, 1, "\x00\x00\x00\x07"))
 	add(2, framed(frameGoAway, 0, 0, "\x00\x00\x00\x01\x00\x00\x00\x00"), framed(frameWindow, 0, 0, "\x00\x00\x00\x09"))
 	add(5, framed(frameHeaders, flagPadded|flagEndHeaders, 1, "\x02"+ok+"  "), framed(framePing, 0, 0, "12345678"), framed(frameSettings, 0, 0, "\x00\x04\x00\x00\x00\x09"))
-	u, err := url.Parse("http://127.0.0.1/")
-	if err != nil {
-		f.Fatal(err)
-	}
+	u := must.Get(url.Parse("http://127.0.0.1/"))(f)
 	request := buildRequest(u, &load.Profile{Method: http.MethodPost}, make([]byte, 100_000))
 	expect := check.New(&load.Profile{ExpectSize: -1})
 	f.Fuzz(func(t *testing.T, b []byte, piece int) {

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/check"
 )
@@ -57,10 +58,7 @@ func (r *reader) read(b []byte) (back []byte) {
 // TestUploadsHaveNoSlivers uploads to servers that return their window in different ways. None may get frames of a
 // few bytes, and each gets every body, if need be after a wait.
 func TestUploadsHaveNoSlivers(t *testing.T) {
-	u, err := url.Parse("http://127.0.0.1/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse("http://127.0.0.1/"))(t)
 	const size, streams = 200_003, 8
 	request := buildRequest(u, &load.Profile{Method: http.MethodPut}, make([]byte, size))
 	expect := check.New(&load.Profile{ExpectSize: -1})

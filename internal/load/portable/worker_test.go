@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/job"
 	"github.com/tare-mesh/tare/internal/load/record"
@@ -14,10 +15,7 @@ import (
 func TestStopAfterAStall(t *testing.T) {
 	p := load.Profile{Targets: []string{"http://127.0.0.1:80/"}, Method: http.MethodGet, Connections: 1, Rate: 10, Arrivals: load.Constant,
 		Warmup: time.Second, Measure: time.Second, Tail: time.Second, Timeout: time.Minute, ExpectSize: -1}.WithDefaults()
-	j, err := job.Prepare(t.Context(), p, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(job.Prepare(t.Context(), p, nil, nil))(t)
 	l := NewWorker(j, 0)
 	defer l.Close()
 	l.zero = time.Now().Add(-2500 * time.Millisecond) // the pacer was stopped

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -27,10 +28,7 @@ func TestMergeOverSkewedClocks(t *testing.T) {
 		{[]load.Report{part(-2*time.Second, 20*time.Microsecond), part(3*time.Second, 60*time.Microsecond)}, 5e6, 120, "differ by 5000000 µs"},
 		{[]load.Report{part(0, 900*time.Microsecond), part(0, 0)}, 0, 1800, "only to ± 1800 µs"},
 	} {
-		m, err := Merge(test.parts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(Merge(test.parts))(t)
 		got := strings.Join(m.Warnings, "\n")
 		if m.ClockSkewUS != test.skew || m.ClockBoundUS != test.bound || !m.Started.Equal(at) || strings.Contains(m.Verdict, "apart") ||
 			!strings.Contains(got, test.warning) || test.warning == "" && strings.Contains(got, "clocks") {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -108,18 +109,10 @@ func TestResultOfFailures(t *testing.T) {
 // Results and times of failures survive the merge of two parts.
 func TestMergeOfFailures(t *testing.T) {
 	one := failing(t)
-	b, err := json.Marshal(one)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(one))(t)
 	var read load.Report
-	if err := json.Unmarshal(b, &read); err != nil {
-		t.Fatal(err)
-	}
-	m, err := Merge([]load.Report{one, read})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(b, &read))
+	m := must.Get(Merge([]load.Report{one, read}))(t)
 	if len(m.Result.Failures) != len(one.Result.Failures) || *m.Result.Success != *one.Result.Success {
 		t.Errorf("%+v", m.Result)
 	}
@@ -142,10 +135,7 @@ func TestEmptyIsAbsent(t *testing.T) {
 	r := c.Recorder()
 	r.covered = p.Measure
 	report := c.Report(Facts{}, []*Totals{&r.Totals}, func(time.Duration) load.Host { return load.Host{} })
-	b, err := json.Marshal(report)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(report))(t)
 	for _, name := range []string{"latency_ms", "service_ms", "lateness_us", "own_lateness_us", "ttfb_ms", "connect_ms", "failed_ms", "histogram", "success", "failures", "gapDistance", "p99"} {
 		if strings.Contains(string(b), `"`+name+`"`) {
 			t.Errorf("%s of nothing: %s", name, b)
@@ -189,10 +179,7 @@ func TestMergeKeepsCauses(t *testing.T) {
 		Parts: &load.Distributions{}, Classes: map[load.Class]int64{load.Status: 3}, Lost: map[string]int64{"goaway": 2}, GoAways: 4, ExtraBytes: 5,
 		Result: load.Result{Failures: []load.Cause{{Cause: "status grpc-14", Count: 3, Detail: "no healthy upstream"}}},
 	}
-	m, err := Merge([]load.Report{part, part})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Merge([]load.Report{part, part}))(t)
 	want := []load.Cause{{Cause: "status grpc-14", Count: 6, Detail: "no healthy upstream"}}
 	if m.Lost["goaway"] != 4 || m.GoAways != 8 || m.ExtraBytes != 10 || !slices.Equal(m.Result.Failures, want) {
 		t.Errorf("%v, %d, %d, %+v", m.Lost, m.GoAways, m.ExtraBytes, m.Result.Failures)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // Intervals are the seconds without a gap, divided at the edges of the window, and no instant is in two.
@@ -61,27 +62,18 @@ func TestWindowIsWholeInTheLog(t *testing.T) {
 	c.Finish()
 	t0 := time.Unix(1_800_000_000, 123_456_789)
 	var log, merged bytes.Buffer
-	if err := c.WriteLog(&log, t0); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.WriteLog(&log, t0))
 	text := log.Bytes()
 	window := func(log []byte, tag string) int64 {
 		path := filepath.Join(t.TempDir(), "latency.hdr")
-		if err := os.WriteFile(path, log, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		sums, err := hdrlog.ReadFile(path, hdrlog.Window{From: 0.9, To: 2.1}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, log, 0o600))
+		sums := must.Get(hdrlog.ReadFile(path, hdrlog.Window{From: 0.9, To: 2.1}, nil))(t)
 		return sums.Total(tag)
 	}
 	if n := window(text, "response.2xx"); n != 120 {
 		t.Errorf("%d requests in the window", n)
 	}
-	if err := MergeWindow(bytes.NewReader(text), &merged, t0, p.Warmup, p.Warmup+p.Measure); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, MergeWindow(bytes.NewReader(text), &merged, t0, p.Warmup, p.Warmup+p.Measure))
 	if n := window(merged.Bytes(), "lateness"); n != 120 {
 		t.Errorf("%d requests in the merged window", n)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -112,15 +113,10 @@ func TestLogIsReadBack(t *testing.T) {
 	}
 	for _, t0 := range []time.Time{time.UnixMilli(1795251609123), time.Unix(1795251609, 999_999_999), time.Unix(1795251600, 0)} {
 		var b bytes.Buffer
-		if err := writeLog(&b, t0, all); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, writeLog(&b, t0, all))
 		reader := hdrhistogram.NewHistogramLogReader(bytes.NewReader(b.Bytes()))
 		for line := 0; ; line++ {
-			h, err := reader.NextIntervalHistogram()
-			if err != nil {
-				t.Fatal(err)
-			}
+			h := must.Get(reader.NextIntervalHistogram())(t)
 			if h == nil {
 				if line != 600 {
 					t.Errorf("%d lines, want 600", line)

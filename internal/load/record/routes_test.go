@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -44,9 +45,6 @@ func TestRoutesOfParts(t *testing.T) {
 
 func merged(t *testing.T, reports ...load.Report) load.Report {
 	t.Helper()
-	m, err := Merge(reports)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Merge(reports))(t)
 	return m
 }

@@ -4,16 +4,15 @@ import (
 	"fmt"
 	"net/url"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 func TestPortsAndLiterals(t *testing.T) {
 	for _, test := range []struct{ url, want string }{
 		{"http://127.0.0.1", "127.0.0.1:80"}, {"https://[::1]/", "[::1]:443"}, {"http://[fe80::1%25lo]:7", "[fe80::1%lo]:7"}, {"http://a.test:1", ""},
 	} {
-		u, err := url.Parse(test.url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		u := must.Get(url.Parse(test.url))(t)
 		got := ""
 		if addrs := literal(u); len(addrs) == 1 {
 			got = fmt.Sprint(addrs[0])

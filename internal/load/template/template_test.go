@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
@@ -21,9 +22,7 @@ const users = "\ufeffid,name\n1,Ann\n2,\"Bo \"\"B\"\" O, jr\"\n3,Cy\n"
 func usersFile(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "users.csv"), []byte(users), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "users.csv"), []byte(users), 0o600))
 	return dir
 }
 
@@ -31,9 +30,7 @@ func usersFile(t testing.TB) string {
 func written(t testing.TB, text string, use Use, seed uint64, n int) (all []string) {
 	t.Helper()
 	r := Reader{Dir: usersFile(t)}
-	if err := r.Check(text, use, strict.Position{File: "f", Line: 1, Column: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Check(text, use, strict.Position{File: "f", Line: 1, Column: 1}))
 	compiled, _, err := r.Data().Compile(text, use, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -102,9 +99,7 @@ func TestRandomValues(t *testing.T) {
 func TestErrors(t *testing.T) {
 	dir := usersFile(t)
 	for name, content := range map[string]string{"empty.csv": "id\n", "broken.csv": "id\n1\n\"2\n", "twice.csv": "id,id\n1,2\n", "lines.csv": "id\nfine\n\"a\nb\"\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	for _, test := range []struct {
 		text, want, hint string
@@ -162,9 +157,7 @@ func TestQuote(t *testing.T) {
 func TestAppendAllocatesNothing(t *testing.T) {
 	r := Reader{Dir: usersFile(t)}
 	const text = `{{uuid}} {{seq}} {{random 1 100}} {{now}} {{csv "users.csv" "id"}}`
-	if err := r.Check(text, Body, strict.Position{File: "f", Line: 1, Column: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Check(text, Body, strict.Position{File: "f", Line: 1, Column: 1}))
 	compiled, _, err := r.Data().Compile(text, Body, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/check"
 )
@@ -32,10 +33,7 @@ func frameOf(first byte, payload []byte) []byte {
 }
 
 func testConn(t testing.TB, w load.WebSocket, body []byte) *Conn {
-	u, err := url.Parse("ws://127.0.0.1/chat?a=b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse("ws://127.0.0.1/chat?a=b"))(t)
 	p := load.Profile{Protocol: load.ProtocolWebSocket, WebSocket: &w, ExpectSize: -1, Headers: []string{"Sec-WebSocket-Protocol: one, two"}}.WithDefaults()
 	e := check.New(&p)
 	c := NewConn(BuildRequest(u, &p, body), &e)

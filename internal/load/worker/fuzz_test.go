@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // FuzzCommand: an accepted command has a path, and an ID that names a directory.
@@ -46,10 +48,7 @@ func FuzzServer(f *testing.F) {
 	f.Add("POST", "/done", "Basic "+fuzzToken, []byte(nil))
 	f.Add("POST", "//run", "Bearer", []byte("{}"))
 	f.Fuzz(func(t *testing.T, method, target, authorization string, body []byte) {
-		s, err := NewServer(fuzzToken, root)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(NewServer(fuzzToken, root))(t)
 		r, err := http.NewRequest(method, "http://worker/"+strings.TrimPrefix(target, "/"), bytes.NewReader(body))
 		if err != nil {
 			return
@@ -116,13 +115,9 @@ func FuzzFiles(f *testing.F) {
 		var b bytes.Buffer
 		w := tar.NewWriter(&b)
 		for _, name := range names {
-			if err := errors.Join(w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: 2}), func() error { _, err := w.Write([]byte("ok")); return err }()); err != nil {
-				f.Fatal(err)
-			}
+			must.OK(f, errors.Join(w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: 2}), func() error { _, err := w.Write([]byte("ok")); return err }()))
 		}
-		if err := w.Close(); err != nil {
-			f.Fatal(err)
-		}
+		must.OK(f, w.Close())
 		return b.Bytes()
 	}
 	f.Add(archive("latency.hdr"))

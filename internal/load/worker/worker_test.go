@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 const (
@@ -68,14 +69,8 @@ func TestMain(m *testing.M) {
 // serve runs a server and returns its client. cut wraps the connections and may break them.
 func serve(t *testing.T, cut func(net.Conn) net.Conn) *Client {
 	t.Helper()
-	s, err := NewServer(token, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(NewServer(token, t.TempDir()))(t)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx, l) }()
@@ -122,10 +117,7 @@ func TestNoByteIsLost(t *testing.T) {
 	c := serve(t, func(conn net.Conn) net.Conn {
 		return &cutting{conn, 100 + int(dials.Add(1))*1_000_003, &cuts}
 	})
-	r, err := c.Start(t.Context(), command("talk", "talk"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(c.Start(t.Context(), command("talk", "talk")))(t)
 	want := sha256.New()
 	line := make([]byte, 1<<20)
 	for i := range much >> 20 {
@@ -135,9 +127,7 @@ func TestNoByteIsLost(t *testing.T) {
 		want.Write(line)
 	}
 	got := sha256.New()
-	if err := r.Copy(t.Context(), Stdout, got); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Copy(t.Context(), Stdout, got))
 	s, err := r.Status(t.Context())
 	if err != nil || !s.Ended {
 		t.Errorf("%+v, %v", s, err)
@@ -156,22 +146,17 @@ func TestFilesAndFailure(t *testing.T) {
 	c := serve(t, nil)
 	cmd := command("write", "write")
 	cmd.Stdin = bytes.Repeat([]byte("x"), 1<<20)
-	r, err := c.Start(t.Context(), cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(c.Start(t.Context(), cmd))(t)
 	var stderr strings.Builder
 	if err := r.Copy(t.Context(), Stderr, &stderr); err != nil || stderr.String() != "written\n" {
 		t.Errorf("%q, %v", stderr.String(), err)
 	}
 	files := map[string]int{}
-	if err := r.Files(t.Context(), func(name string, content io.Reader) error {
+	must.OK(t, r.Files(t.Context(), func(name string, content io.Reader) error {
 		b, err := io.ReadAll(content)
 		files[name] = len(b)
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if len(files) != 2 || files["latency.hdr"] != 1<<20 {
 		t.Errorf("%v", files)
 	}
@@ -179,10 +164,7 @@ func TestFilesAndFailure(t *testing.T) {
 	if again, err := c.Start(t.Context(), cmd); err != nil || !again.first.Ended {
 		t.Errorf("%+v, %v", again, err)
 	}
-	failing, err := c.Start(t.Context(), command("fail", "fail"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	failing := must.Get(c.Start(t.Context(), command("fail", "fail")))(t)
 	if err := failing.Copy(t.Context(), Stdout, io.Discard); err != nil {
 		t.Error(err)
 	}
@@ -196,22 +178,15 @@ func TestFilesAndFailure(t *testing.T) {
 
 func TestStop(t *testing.T) {
 	c := serve(t, nil)
-	r, err := c.Start(t.Context(), command("wait", "wait"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(c.Start(t.Context(), command("wait", "wait")))(t)
 	if _, err := c.Start(t.Context(), command("second", "wait")); err == nil || !strings.Contains(err.Error(), "still runs") {
 		t.Errorf("two at a time: %v", err)
 	}
 	if err := r.Files(t.Context(), nil); err == nil {
 		t.Error("files of a command that still runs")
 	}
-	if err := r.Stop(t.Context(), 10*time.Second); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Copy(t.Context(), Stdout, io.Discard); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Stop(t.Context(), 10*time.Second))
+	must.OK(t, r.Copy(t.Context(), Stdout, io.Discard))
 	if s, err := r.Status(t.Context()); err != nil || !s.Stopped {
 		t.Errorf("%+v, %v", s, err)
 	} else if d := difftest.Of("s.Exit", s.Exit, -1, "s.State", s.State, "signal: terminated"); d != "" {
@@ -248,9 +223,7 @@ func TestHostileArchive(t *testing.T) {
 	for _, name := range []string{"../x", "/etc/passwd", "a/../../b", "..", `a\b`} {
 		var b bytes.Buffer
 		w := tar.NewWriter(&b)
-		if err := errors.Join(w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg}), w.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg}), w.Close()))
 		if err := readFiles(&b, func(string, io.Reader) error { return nil }); err == nil {
 			t.Errorf("%q is taken", name)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/result/verify"
@@ -21,79 +22,44 @@ func run(t *testing.T) string {
 		{ID: "001-none", Ordinal: 1, Block: 1, Treatment: "none"}, {ID: "002-envoy", Ordinal: 2, Block: 1, Treatment: "envoy"},
 		{ID: "003-none", Ordinal: 3, Block: 2, Treatment: "none"}, {ID: "004-envoy", Ordinal: 4, Block: 2, Treatment: "envoy"},
 	}}
-	d, err := result.Create(filepath.Join(t.TempDir(), "run"), []byte("kind: Experiment\n"), p, result.Environment{Platform: "import", Tare: "v1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(result.Create(filepath.Join(t.TempDir(), "run"), []byte("kind: Experiment\n"), p, result.Environment{Platform: "import", Tare: "v1"}))(t)
 	for _, trial := range p.Trials[:2] {
-		td, err := d.Trial(trial)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := td.Event(result.Event{Kind: result.KindDone, Trial: trial.ID}); err != nil {
-			t.Fatal(err)
-		}
-		if err := td.Finish(result.Record{ID: trial.ID, Ordinal: trial.Ordinal, Block: trial.Block, Treatment: trial.Treatment, Valid: true}); err != nil {
-			t.Fatal(err)
-		}
+		td := must.Get(d.Trial(trial))(t)
+		must.OK(t, td.Event(result.Event{Kind: result.KindDone, Trial: trial.ID}))
+		must.OK(t, td.Finish(result.Record{ID: trial.ID, Ordinal: trial.Ordinal, Block: trial.Block, Treatment: trial.Treatment, Valid: true}))
 		if trial.Ordinal == 1 {
-			if err := td.Seal(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, td.Seal())
 		}
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Close())
 	return d.Path()
 }
 
 func file(t *testing.T, name string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(name))(t)
 	return b
 }
 
 func put(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 // sign signs a directory as `tare sign` does.
 func sign(t *testing.T, dir string) verify.Options {
 	t.Helper()
-	if err := result.Seal(dir); err != nil {
-		t.Fatal(err)
-	}
-	key, err := verify.PrivateKey(file(t, "testdata/plain.key"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signature, err := verify.Sign(file(t, filepath.Join(dir, result.ManifestFile)), key, time.Unix(1700000000, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := result.Add(dir, result.SignatureFile, signature); err != nil {
-		t.Fatal(err)
-	}
-	public, err := verify.PublicKey(file(t, "testdata/plain.pub"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, result.Seal(dir))
+	key := must.Get(verify.PrivateKey(file(t, "testdata/plain.key"), nil))(t)
+	signature := must.Get(verify.Sign(file(t, filepath.Join(dir, result.ManifestFile)), key, time.Unix(1700000000, 0)))(t)
+	must.OK(t, result.Add(dir, result.SignatureFile, signature))
+	public := must.Get(verify.PublicKey(file(t, "testdata/plain.pub")))(t)
 	return verify.Options{Key: public}
 }
 
 func problems(t *testing.T, dir string, o verify.Options) (files []string) {
 	t.Helper()
-	r, err := verify.Dir(dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(verify.Dir(dir, o))(t)
 	for _, f := range r.Findings {
 		if f.Severity == verify.Problem && !slices.Contains(files, f.File) {
 			files = append(files, f.File)
@@ -108,10 +74,7 @@ func problems(t *testing.T, dir string, o verify.Options) (files []string) {
 // stopped is an early end after the first block, as a run that decided its gates writes it.
 func stopped(t *testing.T) string {
 	t.Helper()
-	b, err := json.Marshal(result.Stopped{Schema: result.Schema, Block: 1, Why: "time is over", Last: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(result.Stopped{Schema: result.Schema, Block: 1, Why: "time is over", Last: true}))(t)
 	return string(b)
 }
 
@@ -125,9 +88,7 @@ func TestAddedFiles(t *testing.T) {
 			t.Fatalf("problems of the signed directory: %q", found)
 		}
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		put(t, path, stopped(t))
 		if found := problems(t, dir, o); !slices.Equal(found, []string{name}) {
 			t.Errorf("%s was added: problems of %q", name, found)
@@ -137,10 +98,7 @@ func TestAddedFiles(t *testing.T) {
 		dir := run(t)
 		want(dir)
 		put(t, filepath.Join(dir, result.StoppedFile), stopped(t))
-		d, err := result.Open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(result.Open(dir))(t)
 		if _, err := d.Stopped(); err == nil {
 			t.Errorf("%s: the added %s was read", signed, result.StoppedFile)
 		}
@@ -154,9 +112,7 @@ func TestAddedFiles(t *testing.T) {
 func TestSignedPage(t *testing.T) {
 	dir := run(t)
 	put(t, filepath.Join(dir, "README.md"), "ours\n")
-	if err := result.Add(dir, "report.html", []byte("<p>\n")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, result.Add(dir, "report.html", []byte("<p>\n")))
 	if found := problems(t, dir, verify.Options{}); found != nil {
 		t.Errorf("problems before it is signed: %q", found)
 	}

@@ -10,19 +10,16 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // place writes a program into dir that prints text and exits with code.
 func place(t *testing.T, dir, name, version, text, code string) {
 	t.Helper()
 	bin := filepath.Join(dir, name+"-"+version, "bin")
-	if err := os.MkdirAll(bin, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(bin, 0o755))
 	script := "#!/bin/sh\ncat <<'END'\n" + text + "\nEND\nexit " + code + "\n"
-	if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(bin, name), []byte(script), 0o755))
 }
 
 func TestFound(t *testing.T) {

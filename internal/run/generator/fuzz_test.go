@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -19,10 +20,7 @@ func fuzz(f *testing.F, parser string, tr traits, files string) {
 		f.Fatalf("no seeds %s: %v", files, err)
 	}
 	for _, name := range names {
-		seed, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		seed := must.Get(os.ReadFile(name))(f)
 		f.Add(seed)
 		f.Add(seed[:len(seed)/2])
 	}
@@ -38,10 +36,7 @@ func fuzz(f *testing.F, parser string, tr traits, files string) {
 		if tr.name == "vegeta" {
 			o.scheduled(p.Rate)
 		}
-		l, err := tr.result(o, p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(tr.result(o, p))(t)
 		for class, n := range l.Classes {
 			if n < 0 {
 				t.Errorf("class %s: %d", class, n)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -28,15 +29,9 @@ var parsers = map[string]func(io.Reader) (Outcome, error){
 
 func parseFile(t *testing.T, parser, name string) Outcome {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(filepath.Join("testdata", name)))(t)
 	defer f.Close()
-	o, err := parsers[parser](f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := must.Get(parsers[parser](f))(t)
 	return o
 }
 

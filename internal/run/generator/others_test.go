@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -79,17 +80,12 @@ func TestCommands(t *testing.T) {
 func TestWhatTravelsOnStandardInput(t *testing.T) {
 	p := openLoop()
 	p.RequestSize, p.Targets = 4, append(p.Targets, "http://127.0.0.2/?q='`${x}")
-	cmd, err := external{traits: vegetaTraits}.Command(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cmd := must.Get(external{traits: vegetaTraits}.Command(p))(t)
 	lines, _ := io.ReadAll(cmd.Stdin)
 	if want := `{"body":"eHh4eA==","method":"POST","url":"http://127.0.0.1:8080/a"}`; !strings.HasPrefix(string(lines), want+"\n") {
 		t.Errorf("targets %s", lines)
 	}
-	if cmd, err = (external{traits: k6Traits}).Command(p); err != nil {
-		t.Fatal(err)
-	}
+	cmd = must.Get((external{traits: k6Traits}).Command(p))(t)
 	script, _ := io.ReadAll(cmd.Stdin)
 	urls, _ := json.Marshal(p.Targets)
 	for _, want := range []string{"const urls = " + string(urls) + ";", "warmup: stretch(0, 5000)", "measure: stretch(5000, 20000)", "tail: stretch(25000, 1000)",

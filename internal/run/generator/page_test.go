@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 var update = flag.Bool("update", false, "write the table of docs/reference/generators.md again")
@@ -32,10 +34,7 @@ func meaningTable() string {
 }
 
 func TestThePageHasEveryMeaning(t *testing.T) {
-	b, err := os.ReadFile(generatorsPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(generatorsPage))(t)
 	before, rest, found := strings.Cut(string(b), meaningsBegin)
 	_, after, closed := strings.Cut(rest, meaningsEnd)
 	if !found || !closed {
@@ -46,9 +45,7 @@ func TestThePageHasEveryMeaning(t *testing.T) {
 		if !*update {
 			t.Fatalf("%s is out of date: go test ./internal/run/generator -run TestThePageHasEveryMeaning -update", generatorsPage)
 		}
-		if err := os.WriteFile(generatorsPage, []byte(page), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(generatorsPage, []byte(page), 0o644))
 	}
 	for _, g := range Others("") {
 		if !strings.Contains(before, "| `"+g.Name()+"`") {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // reprBytes and reprDict convert real output to Python's notations.
@@ -33,17 +35,12 @@ func reprDict(v any) string {
 
 func TestOhaAsPythonKeepsIt(t *testing.T) {
 	for _, file := range []string{"oha-1.16.0.json", "oha-1.16.0-errors.json", "oha-1.16.0-refused.json"} {
-		real, err := os.ReadFile("testdata/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		real := must.Get(os.ReadFile("testdata/" + file))(t)
 		want := summary(parseFile(t, "oha", file))
 		d := json.NewDecoder(bytes.NewReader(real))
 		d.UseNumber()
 		var v any
-		if err := d.Decode(&v); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, d.Decode(&v))
 		dict := []byte(reprDict(v))
 		for form, text := range map[string][]byte{"bytes": reprBytes(real), "dict": dict, "dict in bytes": reprBytes(dict)} {
 			o, err := ParseOha(bytes.NewReader(text), true)

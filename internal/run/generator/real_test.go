@@ -16,6 +16,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
@@ -51,17 +52,11 @@ func serverOf(t *testing.T, version int) (url string, hits *atomic.Int64) {
 // run starts a generator as the platform does and parses its output while it runs.
 func run(t *testing.T, g Generator, p load.Profile) result.Load {
 	t.Helper()
-	cmd, err := g.Command(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cmd := must.Get(g.Command(p))(t)
 	r, w := io.Pipe()
 	cmd.Stdout, cmd.Log = w, filepath.Join(t.TempDir(), "log")
 	p.Start = time.Now()
-	process, err := proc.Start(t.Context(), cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	process := must.Get(proc.Start(t.Context(), cmd))(t)
 	ended := make(chan error, 1)
 	go func() {
 		err := process.Wait()
@@ -232,18 +227,13 @@ func saneLatency(t *testing.T, d result.Latency, p load.Profile) {
 // holds compares the interval log with the counts. The log has warm-up and tail too.
 func holds(t *testing.T, p load.Profile, l result.Load) {
 	t.Helper()
-	f, err := os.Open(p.HDRPath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(p.HDRPath))(t)
 	defer f.Close()
 	tags := map[string]int64{}
-	if err := hdrlog.ReadSeconds(f, func(_ int, tag string, h *hdrhistogram.PackedHistogram) error {
+	must.OK(t, hdrlog.ReadSeconds(f, func(_ int, tag string, h *hdrhistogram.PackedHistogram) error {
 		tags[tag] += h.TotalCount()
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	ok := l.Classes[string(load.OK)]
 	if n := max(tags[load.TagResponse+string(load.OK)], tags[load.TagService+string(load.OK)]); n < ok {
 		t.Errorf("the interval log holds %v, the window %d", tags, ok)

@@ -8,23 +8,16 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
 func TestTareCommandCarriesTheProfile(t *testing.T) {
 	p := load.Profile{Targets: []string{"http://127.0.0.1:8080/"}, Rate: 100, Connections: 4, Measure: time.Second, ExpectSize: -1}
-	c, err := Tare{Agent: "/opt/tare-agent"}.Command(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := io.ReadAll(c.Stdin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Tare{Agent: "/opt/tare-agent"}.Command(p))(t)
+	b := must.Get(io.ReadAll(c.Stdin))(t)
 	var got load.Profile
-	if err := json.Unmarshal(b, &got); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(b, &got))
 	if len(c.Args) != 1 {
 		t.Errorf("%s %q with %s", c.Path, c.Args, b)
 	} else if d := difftest.Of("c.Path", c.Path, "/opt/tare-agent", "c.Args[0]", c.Args[0], "load", "got.Targets[0]", got.Targets[0], p.Targets[0], "got.Rate", got.Rate, 100, "got.ExpectSize", got.ExpectSize, -1); d != "" {
@@ -50,10 +43,7 @@ func TestTareParse(t *testing.T) {
 	}
 	_ = e.Encode(load.Line{Report: &report})
 	var seconds []int
-	l, err := Tare{}.Parse(strings.NewReader(out.String()), load.Profile{Rate: 100, Connections: 4}, func(p load.Progress) { seconds = append(seconds, p.Second) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(Tare{}.Parse(strings.NewReader(out.String()), load.Profile{Rate: 100, Connections: 4}, func(p load.Progress) { seconds = append(seconds, p.Second) }))(t)
 	if len(seconds) != 3 || l.AskedRate != 100 || l.Connections != 4 || l.WarmupSeconds != 2 || l.MeasureSeconds != 10 ||
 		l.Classes["2xx"] != 7 || l.Classes["conn"] != 1 || *l.LatenessP99US != 2 || *l.OwnLatenessP99US != 1.5 || *l.CPUSeconds != 0.5 || l.Completed != 8 {
 		t.Errorf("%v %+v", seconds, l)

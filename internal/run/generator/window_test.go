@@ -12,6 +12,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -48,10 +49,7 @@ func windowProfile(t *testing.T) load.Profile {
 func TestTheMeasureWindowIsCutOut(t *testing.T) {
 	p, o := windowProfile(t), tenASecond()
 	o.scheduled(10)
-	l, err := vegetaTraits.result(o, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(vegetaTraits.result(o, p))(t)
 	if l.Intended != 20 || l.Sent != 20 || l.Completed != 19 || l.BytesIn != 190 {
 		t.Errorf("intended %d sent %d completed %d bytes %d, want 20 20 19 190", l.Intended, l.Sent, l.Completed, l.BytesIn)
 	}
@@ -69,21 +67,16 @@ func TestTheMeasureWindowIsCutOut(t *testing.T) {
 	} else if d := difftest.Of("*l.Published[i].MaxMS", *l.Published[i].MaxMS, 32, "l.Published[i].Count", l.Published[i].Count, 18); d != "" {
 		t.Errorf("%s: published %+v", d, l.Published)
 	}
-	f, err := os.Open(p.HDRPath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(p.HDRPath))(t)
 	defer f.Close()
 	got := map[int]map[string]int64{}
-	if err := hdrlog.ReadSeconds(f, func(second int, tag string, h *hdrhistogram.PackedHistogram) error {
+	must.OK(t, hdrlog.ReadSeconds(f, func(second int, tag string, h *hdrhistogram.PackedHistogram) error {
 		if got[second] == nil {
 			got[second] = map[string]int64{}
 		}
 		got[second][tag] += h.TotalCount()
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if len(got) != 4 {
 		t.Errorf("log by second %v", got)
 	} else if d := difftest.Of(`got[1]["response.2xx"]`, got[1]["response.2xx"], 9, `got[1]["response.timeout"]`, got[1]["response.timeout"], 1, `got[2]["service.status"]`, got[2]["service.status"], 1, `got[2]["lateness"]`, got[2]["lateness"], 10, `got[3]["response.2xx"]`, got[3]["response.2xx"], 10); d != "" {
@@ -118,10 +111,7 @@ func TestOneFigureForTheWholeRunIsShared(t *testing.T) {
 	p := windowProfile(t)
 	p.ExpectSize = -1
 	o := Outcome{Generator: "fortio", Elapsed: 4 * time.Second, Statuses: map[string]int64{"200": 400, "503": 1}, Errors: map[string]int64{"timeout": 10}}
-	l, err := fortioTraits.result(o, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(fortioTraits.result(o, p))(t)
 	if l.Classes["2xx"] != 200 || l.Classes["status"] != 1 || l.Classes["timeout"] != 5 || l.Completed != 201 || l.Sent != 206 {
 		t.Errorf("%v completed %d sent %d", l.Classes, l.Completed, l.Sent)
 	}
@@ -152,10 +142,7 @@ func TestRealOutputsAreCut(t *testing.T) {
 		{external{traits: ohaTraits}, "oha-1.16.0.csv", 100, [2]int64{95, 105}},
 		{external{traits: vegetaTraits}, "vegeta-12.12.0.bin", 30, [2]int64{28, 32}},
 	} {
-		f, err := os.Open(filepath.Join("testdata", c.file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(os.Open(filepath.Join("testdata", c.file)))(t)
 		p := windowProfile(t)
 		p.Start, p.Rate, p.Warmup, p.Measure, p.Tail, p.ExpectSize = time.Time{}, c.rate, 400*time.Millisecond, time.Second, 100*time.Millisecond, -1
 		l, err := c.g.Parse(f, p, nil)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -59,10 +60,7 @@ func TestCombinedFollows(t *testing.T) {
 	}
 	groups := [][]platform.Task{{task("pod", 0), task("process", 7)}, {task("other", 0)}}
 	at := []time.Time{time.Now(), time.Now().Add(time.Millisecond), time.Now().Add(20 * time.Millisecond)}
-	following, err := f.Follow(t.Context(), groups, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	following := must.Get(f.Follow(t.Context(), groups, at))(t)
 	for n := range at {
 		read, done, err := following.Next(t.Context())
 		if err != nil || len(read) != 1 || done != (n == len(at)-1) || !read[0].At.Equal(at[n]) {
@@ -85,10 +83,7 @@ func TestCombinedFollows(t *testing.T) {
 func TestCombinedFollowsWithErrors(t *testing.T) {
 	lost := errors.New("lost")
 	there := named{follower: &planned{}}
-	following, err := meter.Combine(there, named{err: lost}).Follower().Follow(t.Context(), [][]platform.Task{{task("process", 7)}}, []time.Time{time.Now()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	following := must.Get(meter.Combine(there, named{err: lost}).Follower().Follow(t.Context(), [][]platform.Task{{task("process", 7)}}, []time.Time{time.Now()}))(t)
 	if _, _, err := following.Next(t.Context()); !errors.Is(err, lost) {
 		t.Errorf("%v, want %v", err, lost)
 	}

@@ -6,20 +6,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/run/meter"
 )
 
 // A process that burns a core is seen, with its name.
 func TestExamineSeesWhoIsBusy(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "while :; do :; done")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	f, err := meter.Examine(t.Context(), 500*time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(meter.Examine(t.Context(), 500*time.Millisecond))(t)
 	if !slices.ContainsFunc(f.Busy, func(p meter.BusyProcess) bool { return p.PID == cmd.Process.Pid && p.Name == "sh" }) {
 		t.Errorf("%d is not among %+v", cmd.Process.Pid, f.Busy)
 	}

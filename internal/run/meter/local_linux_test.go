@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -143,17 +144,9 @@ func startBurner(t *testing.T) *burning {
 	cmd := exec.Command(os.Args[0])
 	// One processor and no collector: only the burning thread is measured, not the runtime.
 	cmd.Env = append(os.Environ(), burnerEnv+"=1", "GOMAXPROCS=1", "GOGC=off")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(cmd.StdinPipe())(t)
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.OK(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -181,19 +174,13 @@ func (b *burning) task() platform.Task {
 
 func newLocal(t testing.TB) *meter.Local {
 	t.Helper()
-	m, err := meter.NewLocal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(meter.NewLocal())(t)
 	return m
 }
 
 func look(t testing.TB, m meter.Meter, depth meter.Depth, tasks ...platform.Task) meter.Look {
 	t.Helper()
-	l, err := m.Read(context.Background(), tasks, depth)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(m.Read(context.Background(), tasks, depth))(t)
 	return l
 }
 
@@ -202,9 +189,7 @@ func TestKnownBurner(t *testing.T) {
 	b, m := startBurner(t), newLocal(t)
 	before := look(t, m, meter.Counters, b.task()).Tasks["burner"]
 	var burned int64
-	if _, err := fmt.Sscan(b.ask("burn 250000000 over 1000000000"), &burned); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscan(b.ask("burn 250000000 over 1000000000"), &burned))(t)
 	after := look(t, m, meter.Counters, b.task()).Tasks["burner"]
 	read := after.CPU - before.CPU
 	wall := after.At.Sub(before.At)
@@ -225,9 +210,7 @@ func TestThreadsThatEndedCount(t *testing.T) {
 	before := look(t, m, meter.Counters, b.task()).Tasks["burner"]
 	var burned int64
 	var tid int
-	if _, err := fmt.Sscan(b.ask("threads 50000000 4"), &burned, &tid); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscan(b.ask("threads 50000000 4"), &burned, &tid))(t)
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", b.cmd.Process.Pid, tid)); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("the burning thread has not ended, the test shows nothing: %v", err)
 	}
@@ -247,10 +230,7 @@ func TestThreadsThatEndedCount(t *testing.T) {
 func TestChildrenThatEndedCount(t *testing.T) {
 	const script = `read go; for n in 1 2 3; do (i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done); done; times; read end`
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(cmd.StdinPipe())(t)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -271,10 +251,7 @@ func TestChildrenThatEndedCount(t *testing.T) {
 	own := look(t, m, meter.Clocks, task).Tasks["sh"]
 	children := time.Duration(0)
 	for _, text := range strings.Fields(lines.Text()) {
-		d, err := time.ParseDuration(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(time.ParseDuration(text))(t)
 		children += d
 	}
 	counted := time.Duration(after.CPU - before.CPU)

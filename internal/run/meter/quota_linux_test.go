@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // The CPU limit is found in control groups of either version, own or above.
@@ -28,9 +30,7 @@ func TestQuota(t *testing.T) {
 		root := t.TempDir()
 		for name, text := range test.files {
 			path := filepath.Join(root, name)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)))
 		}
 		got, groups := "none", ownGroups(root, test.listed)
 		if q := quota(root, groups); q != nil {

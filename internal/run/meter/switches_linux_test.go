@@ -5,15 +5,14 @@ import (
 	"testing"
 
 	"github.com/prometheus/procfs"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // The quick reader and a general parser agree.
 func TestSwitchesAgreeWithProcfs(t *testing.T) {
 	count := func() (v, i int64) {
-		threads, err := procfs.AllThreads(os.Getpid())
-		if err != nil {
-			t.Fatal(err)
-		}
+		threads := must.Get(procfs.AllThreads(os.Getpid()))(t)
 		for _, th := range threads {
 			s, err := th.NewStatus()
 			if err != nil {

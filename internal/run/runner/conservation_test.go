@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/runner"
@@ -38,9 +39,7 @@ validity: {rateShortfall: 0.9, errorRatio: 1, lateness: 5s, unattributed: 0.5, g
 // one runs a single trial and returns its record.
 func one(t *testing.T, cfg runner.Config) result.Record {
 	t.Helper()
-	if _, err := runner.Run(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(runner.Run(t.Context(), cfg))(t)
 	records, err := cfg.Dir.Records()
 	if err != nil || len(records) != 1 {
 		t.Fatalf("%d records, %v", len(records), err)

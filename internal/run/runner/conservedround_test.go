@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -56,9 +57,7 @@ func TestUnconservedTreatmentOfARound(t *testing.T) {
 				}
 			}
 			test.plant(t, &cfg, sink, disturbed)
-			if _, err := runner.Run(t.Context(), cfg); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(runner.Run(t.Context(), cfg))(t)
 			records, err := cfg.Dir.Records()
 			if err != nil || len(records) != 2 || !slices.ContainsFunc(records, func(r result.Record) bool { return r.ID == disturbed }) {
 				t.Fatalf("%d records of %+v, %v", len(records), p.Trials, err)
@@ -109,9 +108,7 @@ func TestOutsideClientInSlicesOfOthers(t *testing.T) {
 				}
 			}
 			sink.on = client.event(t, cfg)
-			if _, err := runner.Run(t.Context(), cfg); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(runner.Run(t.Context(), cfg))(t)
 			client.sending.Wait()
 			records, err := cfg.Dir.Records()
 			if err != nil || len(records) != 2 || client.sent < 20 {

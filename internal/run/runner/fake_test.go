@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -251,14 +252,8 @@ func fakeRun(t *testing.T, text string, f *fake, mode string) (runner.Config, *e
 	if mode == "early" { // by far, however late the machine lets it begin
 		x.Phases.Measure = experiment.Duration(20 * time.Second)
 	}
-	meters, err := meter.NewLocal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := result.Create(filepath.Join(t.TempDir(), "run"), []byte(text), p, meter.Host())
-	if err != nil {
-		t.Fatal(err)
-	}
+	meters := must.Get(meter.NewLocal())(t)
+	dir := must.Get(result.Create(filepath.Join(t.TempDir(), "run"), []byte(text), p, meter.Host()))(t)
 	t.Cleanup(func() { dir.Close() })
 	sink := &events{}
 	return runner.Config{

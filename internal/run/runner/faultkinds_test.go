@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/fetch"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -238,16 +239,12 @@ func TestFaultsShowAndHeal(t *testing.T) {
 					s.needs(c.fault)
 					eventually(t, "no effect without the fault", func() bool { return !c.shows(s) })
 					line := newTimeline(t, s, c.fault)
-					if err := line.Run(t.Context(), time.Now(), time.Now().Add(time.Hour)); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, line.Run(t.Context(), time.Now(), time.Now().Add(time.Hour)))
 					if done := line.Injected(); len(done) != 1 || len(done[0].Targets) != 1 {
 						t.Fatalf("injected %+v", done)
 					}
 					eventually(t, "the fault has its effect", func() bool { return c.shows(s) })
-					if err := line.Heal(t.Context(), true); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, line.Heal(t.Context(), true))
 					if !c.stays {
 						eventually(t, "the fault has healed", func() bool { return !c.shows(s) })
 					}
@@ -278,37 +275,25 @@ func eventually(t *testing.T, what string, holds func() bool) {
 
 func newTimeline(t *testing.T, s subject, faults ...experiment.Fault) *timeline.Timeline {
 	t.Helper()
-	line, err := timeline.New(faults, 1, "echo", s.Deployment, time.Now, func(result.Event) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	line := must.Get(timeline.New(faults, 1, "echo", s.Deployment, time.Now, func(result.Event) {}))(t)
 	return line
 }
 
 func faultSubject(t *testing.T, name string) subject {
 	t.Helper()
-	path, err := agent()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := mesh.Load(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(agent())(t)
+	m := must.Get(mesh.Load(name))(t)
 	p := local.New(local.Options{AgentPath: path, FetchProgram: func(ctx context.Context, name string) (string, string, error) {
 		found, err := fetch.Find(ctx, name, fetch.Options{})
 		return found.Path, found.Version, err
 	}})
-	d, err := p.Deploy(t.Context(), platform.Spec{
+	d := must.Get(p.Deploy(t.Context(), platform.Spec{
 		Trial:      plan.Trial{ID: "1-test-b1", Ordinal: 1, Block: 1, Treatment: "test"},
 		Treatment:  plan.Treatment{ID: "test", Levels: experiment.Levels{Mesh: name, Replicas: 2, ResponseSize: 100, Connections: 1, Protocol: "http1"}},
 		Topology:   app.Topology{Name: "test", Entry: "echo", Services: []app.Service{{Name: "echo"}}},
 		Mesh:       m,
 		Provenance: t.TempDir(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	t.Cleanup(func() {
 		if err := d.Remove(context.Background()); err != nil {
 			t.Error(err)
@@ -335,12 +320,8 @@ func TestFaultsAreRefusedWithTheReason(t *testing.T) {
 func TestHealingWithoutAll(t *testing.T) {
 	s := faultSubject(t, "none")
 	line := newTimeline(t, s, experiment.Fault{Kind: "pause"}, experiment.Fault{Kind: "kill"})
-	if err := line.Run(t.Context(), time.Now(), time.Now().Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
-	if err := line.Heal(t.Context(), false); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, line.Run(t.Context(), time.Now(), time.Now().Add(time.Hour)))
+	must.OK(t, line.Heal(t.Context(), false))
 	healed := map[string]bool{}
 	for _, f := range line.Injected() {
 		healed[f.Kind] = !f.Healed.IsZero()

@@ -15,6 +15,7 @@ import (
 	"github.com/google/nftables"
 
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
@@ -139,9 +140,7 @@ func TestPartitionedTrial(t *testing.T) {
 
 func partitioned(t *testing.T, mesh string, machine *heartbeat) {
 	cfg, _ := real(t, strings.Replace(partitionText, "[none, envoy]", "["+mesh+"]", 1))
-	if _, err := runner.Run(context.Background(), cfg); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(runner.Run(context.Background(), cfg))(t)
 	records, err := cfg.Dir.Records()
 	if err != nil || len(records) != 1 {
 		t.Fatalf("%d records, %v", len(records), err)
@@ -177,13 +176,10 @@ func cutOff(t *testing.T, cfg runner.Config, r result.Record, machine *heartbeat
 	t.Helper()
 	f, heal := r.Faults[0], r.Load.Start.Add(partitionHeal)
 	seconds := map[int]map[string]*hdrhistogram.Histogram{}
-	file, err := os.Open(cfg.Dir.TrialFile(r.ID, result.LatencyFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Open(cfg.Dir.TrialFile(r.ID, result.LatencyFile)))(t)
 	defer file.Close()
 	first, n := r.Load.Window()
-	if err := hdrlog.ReadSeconds(file, func(second int, tag string, h *hdrhistogram.PackedHistogram) error {
+	must.OK(t, hdrlog.ReadSeconds(file, func(second int, tag string, h *hdrhistogram.PackedHistogram) error {
 		if i := second - first; i >= 0 && i < n && strings.HasPrefix(tag, load.TagResponse) {
 			if seconds[i] == nil {
 				seconds[i] = map[string]*hdrhistogram.Histogram{}
@@ -191,9 +187,7 @@ func cutOff(t *testing.T, cfg runner.Config, r result.Record, machine *heartbeat
 			seconds[i][strings.TrimPrefix(tag, load.TagResponse)] = hdrlog.Dense(h)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	const rounded = 0.99 // a histogram's three digits
 	within, before, after, answered := 0, 0, 0, int64(0)
 	for i, by := range seconds {

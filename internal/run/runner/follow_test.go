@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -67,10 +68,7 @@ func TestRoundOfFollower(t *testing.T) {
 	if err != nil || summary.Recorded != 3 || summary.Failed != 0 {
 		t.Fatalf("%+v, %v, %q", summary, err, failures(cfg))
 	}
-	records, err := cfg.Dir.Records()
-	if err != nil {
-		t.Fatal(err)
-	}
+	records := must.Get(cfg.Dir.Records())(t)
 	for _, r := range records {
 		rows, err := result.ReadSlices(cfg.Dir.TrialFile(r.ID, result.SlicesFile))
 		if err != nil || len(rows) != 3*fakeSlices {
@@ -105,10 +103,7 @@ func TestRoundOfIncompleteFollower(t *testing.T) {
 	if summary, err := runner.Run(context.Background(), cfg); err != nil || summary.Failed != 3 {
 		t.Fatalf("%+v, %v", summary, err)
 	}
-	records, err := cfg.Dir.Records()
-	if err != nil {
-		t.Fatal(err)
-	}
+	records := must.Get(cfg.Dir.Records())(t)
 	for _, r := range records {
 		var read, planned int
 		if _, err := fmt.Sscanf(r.Error, "%d of %d readings", &read, &planned); err != nil || read != planned-2 || planned <= 3*fakeSlices {

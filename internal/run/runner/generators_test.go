@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/generator"
 	"github.com/tare-mesh/tare/internal/run/runner"
@@ -91,10 +92,7 @@ func TestForeignGenerator(t *testing.T) {
 	if err != nil || summary.Failed+summary.Invalid > 0 {
 		t.Fatalf("%+v, %v", summary, err)
 	}
-	records, err := cfg.Dir.Records()
-	if err != nil {
-		t.Fatal(err)
-	}
+	records := must.Get(cfg.Dir.Records())(t)
 	for _, r := range records {
 		l := r.Load
 		if l.Version == "" || l.Loop != "open" || l.Completed < 300 {

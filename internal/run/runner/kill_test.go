@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -122,13 +123,10 @@ func resumeAll(t *testing.T, at, text string, kept map[string][]byte) {
 	if kept = wholeRecords(t, at, kept); len(kept) != 6 {
 		t.Errorf("%d trials recorded in the end", len(kept))
 	}
-	found, err := verify.Dir(at, verify.Options{Expand: func(string) (*plan.Plan, error) {
+	found := must.Get(verify.Dir(at, verify.Options{Expand: func(string) (*plan.Plan, error) {
 		_, p, _ := decode(t, text)
 		return p, nil
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	for _, f := range found.Findings {
 		// The fake load ignores slices, so its counts contradict them.
 		fake := text == killRoundText && (strings.HasPrefix(f.Message, "load.intended") || path.Base(f.File) == result.SlicesFile)
@@ -196,13 +194,8 @@ func runAndKill(t *testing.T, cmd *exec.Cmd, after int, more time.Duration) {
 	t.Helper()
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.OK(t, cmd.Start())
 	lines := bufio.NewScanner(out)
 	for range after {
 		if !lines.Scan() {
@@ -223,14 +216,8 @@ func wholeRecords(t *testing.T, path string, before map[string][]byte) map[strin
 	if _, err := os.Stat(filepath.Join(path, result.PlanFile)); err != nil && len(before) == 0 {
 		return before // killed before it began
 	}
-	d, err := result.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	records, err := d.Records()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(result.Open(path))(t)
+	records := must.Get(d.Records())(t)
 	now := map[string][]byte{}
 	for _, r := range records {
 		if bad := unfit(r); r.Error != "" || r.Load == nil || len(bad) > 0 || !r.Valid && len(r.Warnings) == 0 {
@@ -246,9 +233,7 @@ func wholeRecords(t *testing.T, path string, before map[string][]byte) map[strin
 		if last != result.KindDone {
 			t.Errorf("events of %s end with %q", r.ID, last)
 		}
-		if now[r.ID], err = os.ReadFile(d.TrialFile(r.ID, result.RecordFile)); err != nil {
-			t.Fatal(err)
-		}
+		now[r.ID] = must.Get(os.ReadFile(d.TrialFile(r.ID, result.RecordFile)))(t)
 	}
 	for id, b := range before {
 		if !bytes.Equal(now[id], b) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 )
 
@@ -48,16 +49,11 @@ func TestProxyThatLiesUnderLoad(t *testing.T) {
 			t.Parallel()
 			programtest.Installed(t, "python3", "apt install python3")
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "liar.py"), []byte(liar), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(filepath.Join(dir, "liar.py"), []byte(liar), 0o600))
 			text := strings.NewReplacer("mesh: [none]", "mesh: [liar]", "rate: [300]", "rate: [250]", "measure: 1500ms", "measure: 4s").Replace(conservedText) +
 				fmt.Sprintf("meshes: {liar: {sidecar: {dir: %s, command: [python3, liar.py, \"${listen}\", \"${upstream}\", %s]}}}\n", dir, mode)
 			cfg, _ := real(t, text)
-			definition, err := cfg.Experiment.Definition("liar", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			definition := must.Get(cfg.Experiment.Definition("liar", nil))(t)
 			cfg.Meshes["liar"] = definition
 			refused(t, one(t, cfg), "requests "+want+" between load and the application echo")
 		})

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
@@ -59,9 +60,7 @@ func TestTimesByMeasuredRefresh(t *testing.T) {
 	cfg, sink := fakeConfig(t, f, "")
 	const planned = 20 * time.Second
 	cfg.Platform.CounterRefresh, cfg.Refresh, cfg.TrialTime = quickRefreshPlatform{f}, planned, 3*time.Minute
-	if _, err := runner.Run(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(runner.Run(t.Context(), cfg))(t)
 	x := cfg.Experiment.Phases
 	want := cfg.TrialTime - runner.RefreshExtra(x, planned) + runner.RefreshExtra(x, quickRefresh)
 	at := slices.IndexFunc(sink.all, func(e result.Event) bool { return e.Kind == result.KindTimes })
@@ -98,10 +97,7 @@ func TestRoundOfRefreshedCounters(t *testing.T) {
 				}
 				return
 			}
-			records, err := cfg.Dir.Records()
-			if err != nil {
-				t.Fatal(err)
-			}
+			records := must.Get(cfg.Dir.Records())(t)
 			for _, r := range records {
 				rows, err := result.ReadSlices(cfg.Dir.TrialFile(r.ID, result.SlicesFile))
 				if err != nil || len(rows) != 2 {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -44,10 +45,7 @@ func TestLoadIsSharedExactly(t *testing.T) {
 	if err != nil || summary.Failed != 0 {
 		t.Fatalf("%+v, %v", summary, err)
 	}
-	records, err := cfg.Dir.Records()
-	if err != nil {
-		t.Fatal(err)
-	}
+	records := must.Get(cfg.Dir.Records())(t)
 	r := records[0]
 	if r.Error != "" {
 		t.Fatal(r.Error)
@@ -73,10 +71,7 @@ func TestLoadIsSharedExactly(t *testing.T) {
 		t.Errorf("%d load workers among the tasks, want 3", loads)
 	}
 	first, n := r.Load.Window()
-	seconds, err := expect.ReadSeconds(cfg.Dir.TrialFile(r.ID, result.LatencyFile), first, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	seconds := must.Get(expect.ReadSeconds(cfg.Dir.TrialFile(r.ID, result.LatencyFile), first, n))(t)
 	for i, s := range seconds {
 		// The warm-up is half a second: the log's seconds begin with it.
 		if s.OK != 70 {

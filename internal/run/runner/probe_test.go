@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -33,9 +34,7 @@ func probedTrial(t *testing.T, on bool, read func() (probe.Reading, error)) resu
 	cfg, _ := fakeConfig(t, &fake{}, "ok")
 	cfg.Platform.Deployer = probedPlatform{&fake{}, read}
 	cfg.Experiment.Probe = on
-	if _, err := runner.Run(context.Background(), cfg); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(runner.Run(context.Background(), cfg))(t)
 	records, err := cfg.Dir.Records()
 	if err != nil || len(records) != 1 {
 		t.Fatalf("%d records, %v", len(records), err)

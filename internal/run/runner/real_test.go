@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/fetch"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -63,19 +64,10 @@ var agent = sync.OnceValues(func() (string, error) {
 
 func decode(t *testing.T, text string) (*experiment.Experiment, *plan.Plan, app.Topology) {
 	t.Helper()
-	x, err := experiment.Parse("test.yaml", []byte(text), experiment.Names{
-		Meshes: mesh.Names(), Platforms: []string{"local"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := plan.Expand(x)
-	if err != nil {
-		t.Fatal(err)
-	}
-	topology, err := x.Topology()
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := must.Get(experiment.Parse("test.yaml", []byte(text), experiment.Names{
+		Meshes: mesh.Names(), Platforms: []string{"local"}}))(t)
+	p := must.Get(plan.Expand(x))(t)
+	topology := must.Get(x.Topology())(t)
 	return x, p, topology
 }
 
@@ -104,20 +96,11 @@ func (s *events) list() []result.Event {
 
 func real(t *testing.T, text string) (runner.Config, *events) {
 	t.Helper()
-	path, err := agent()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(agent())(t)
 	x, p, topology := decode(t, text)
-	meters, err := meter.NewLocal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	meters := must.Get(meter.NewLocal())(t)
 	env := meter.Host()
-	dir, err := result.Create(filepath.Join(t.TempDir(), "run"), []byte(text), p, env)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(result.Create(filepath.Join(t.TempDir(), "run"), []byte(text), p, env))(t)
 	t.Cleanup(func() { dir.Close() })
 	meshes := map[string]mesh.Definition{}
 	for _, m := range mesh.Builtin() {
@@ -160,13 +143,8 @@ func undisturbed(t *testing.T, text string) (cfg runner.Config, sink *events, su
 	t.Helper()
 	for range 5 {
 		cfg, sink = real(t, text)
-		var err error
-		if summary, err = runner.Run(context.Background(), cfg); err != nil {
-			t.Fatal(err)
-		}
-		if records, err = cfg.Dir.Records(); err != nil {
-			t.Fatal(err)
-		}
+		summary = must.Get(runner.Run(context.Background(), cfg))(t)
+		records = must.Get(cfg.Dir.Records())(t)
 		i := slices.IndexFunc(records, disturbed)
 		if i < 0 {
 			break
@@ -292,10 +270,7 @@ func TestEchoTrial(t *testing.T) {
 	if err != nil || summary.Failed != 0 {
 		t.Fatalf("%+v, %v", summary, err)
 	}
-	records, err := cfg.Dir.Records()
-	if err != nil {
-		t.Fatal(err)
-	}
+	records := must.Get(cfg.Dir.Records())(t)
 	for _, r := range records {
 		if l := r.Load; l.Completed == 0 || l.Classes["2xx"] != l.Intended || l.BytesIn < 300*l.Completed {
 			t.Errorf("%s: %+v", r.Treatment, l)
@@ -307,22 +282,14 @@ func TestEchoTrial(t *testing.T) {
 func TestEnvoyThatExits(t *testing.T) {
 	cfg, sink := real(t, strings.Replace(realText, "mesh: [none, envoy]", "mesh: [envoy]", 1))
 	broken := filepath.Join(t.TempDir(), "envoy")
-	if err := os.WriteFile(broken, []byte("#!/bin/sh\necho 'cannot load the certificate' >&2\nexit 3\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(broken, []byte("#!/bin/sh\necho 'cannot load the certificate' >&2\nexit 3\n"), 0o700))
 	path, _ := agent()
 	cfg.Platform = local.New(local.Options{AgentPath: path, FetchProgram: func(context.Context, string) (string, string, error) { return broken, "0", nil }}).Declare()
-	summary, err := runner.Run(context.Background(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	summary := must.Get(runner.Run(context.Background(), cfg))(t)
 	if summary.Recorded != 1 || summary.Failed != 1 {
 		t.Errorf("%+v", summary)
 	}
-	records, err := cfg.Dir.Records()
-	if err != nil {
-		t.Fatal(err)
-	}
+	records := must.Get(cfg.Dir.Records())(t)
 	r := records[0]
 	if r.Valid || !strings.Contains(r.Error, "cannot load the certificate") || !strings.Contains(r.Error, "exit status 3") {
 		t.Errorf("%+v", r)

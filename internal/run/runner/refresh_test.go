@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -82,13 +83,8 @@ func refreshConfig(t *testing.T, f *fake, measure time.Duration) (runner.Config,
 
 func onlyRecord(t *testing.T, cfg runner.Config) result.Record {
 	t.Helper()
-	if _, err := runner.Run(context.Background(), cfg); err != nil {
-		t.Fatal(err)
-	}
-	records, err := cfg.Dir.Records()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(runner.Run(context.Background(), cfg))(t)
+	records := must.Get(cfg.Dir.Records())(t)
 	return records[0]
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load"
@@ -38,14 +39,8 @@ func TestRequestsReachTheServer(t *testing.T) {
 		{Path: "/a%2Fb", Headers: map[string]string{"Authorization": "Bearer ${env:TARE_TEST_TOKEN}", "Host": "shop.example"}, Body: `{"n":1}`},
 	}}
 	addRequests(&p, &l, []string{server.URL + "/"})
-	resolved, err := withSecrets(p, &l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	report, err := engine.Run(context.Background(), resolved, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resolved := must.Get(withSecrets(p, &l))(t)
+	report := must.Get(engine.Run(context.Background(), resolved, nil))(t)
 	want := map[string]int{"GET|/items?page=2|all.example|Basic s3cret||": 300, `POST|/a%2Fb|shop.example|Bearer s3cret|application/json|{"n":1}`: 100}
 	for request, n := range want {
 		if got[request] != n {
@@ -77,9 +72,7 @@ func TestMissingSecret(t *testing.T) {
 func TestGRPCRequests(t *testing.T) {
 	p := load.Profile{Protocol: load.ProtocolGRPC, Rate: 1, Measure: time.Second, Connections: 4}
 	addRequests(&p, &experiment.Load{Requests: []experiment.Request{{GRPC: "shop.Cart/Add", Body: "\x0a\x01x"}, {GRPC: "/shop.Cart/Empty"}}}, []string{"http://127.0.0.1:1/tare.Echo/Echo"})
-	if err := p.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.Validate())
 	names, _ := p.Paths()
 	if p.Targets[0] != "http://127.0.0.1:1/shop.Cart/Add" || p.Targets[1] != "http://127.0.0.1:1/shop.Cart/Empty" ||
 		names[0] != "shop.Cart/Add" || p.Calls[1].Body == nil {
@@ -105,10 +98,7 @@ func TestRecordedRequestsReachTheServer(t *testing.T) {
 	p := load.Profile{Rate: 100, Warmup: 60 * time.Millisecond, Measure: 300 * time.Millisecond, Connections: 1, Workers: 1, Drain: time.Minute, ExpectSize: -1, Timeout: time.Minute}
 	addRequests(&p, &l, []string{server.URL + "/"})
 	arrive(&p, &l)
-	report, err := engine.Run(context.Background(), p, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := must.Get(engine.Run(context.Background(), p, nil))(t)
 	server.Close() // the handlers have ended
 	if report.Intended != 30 || p.Rate != 100 || len(got) != len(p.Instants) {
 		t.Errorf("%d due, rate %v, %d of %d requests reached the server", report.Intended, p.Rate, len(got), len(p.Instants))

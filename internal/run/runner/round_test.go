@@ -16,6 +16,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/generator"
@@ -84,16 +85,10 @@ func roundOfFakes(t *testing.T, g generator.Generator) {
 	if most != 3 || f.deployed != 3 || f.removed != 3 {
 		t.Errorf("%d at once, %d deployed, %d removed", most, f.deployed, f.removed)
 	}
-	records, err := cfg.Dir.Records()
-	if err != nil {
-		t.Fatal(err)
-	}
+	records := must.Get(cfg.Dir.Records())(t)
 	owners := map[int]map[int]int{} // owners of each slice, by block
 	for _, r := range records {
-		rows, err := result.ReadSlices(cfg.Dir.TrialFile(r.ID, result.SlicesFile))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows := must.Get(result.ReadSlices(cfg.Dir.TrialFile(r.ID, result.SlicesFile)))(t)
 		if len(rows) != 3*fakeSlices {
 			t.Fatalf("%s has %d slices, want %d", r.ID, len(rows), 3*fakeSlices)
 		}
@@ -284,17 +279,11 @@ func TestIncompleteRound(t *testing.T) {
 	t.Parallel()
 	cfg, _ := fakeRound(t, &fake{}, "")
 	path := cfg.Dir.Path()
-	if _, err := runner.Run(context.Background(), cfg); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(runner.Run(context.Background(), cfg))(t)
 	lost := cfg.Dir.Plan().Trials[1].ID
-	if err := errors.Join(cfg.Dir.Close(), os.RemoveAll(filepath.Join(path, result.TrialsDir, lost))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(cfg.Dir.Close(), os.RemoveAll(filepath.Join(path, result.TrialsDir, lost))))
 	var err error
-	if cfg.Dir, err = result.Resume(path, []byte(fakeRoundText), meter.Host()); err != nil {
-		t.Fatal(err)
-	}
+	cfg.Dir = must.Get(result.Resume(path, []byte(fakeRoundText), meter.Host()))(t)
 	if summary, err := runner.Run(context.Background(), cfg); err != nil || summary.Recorded != 1 {
 		t.Fatalf("%+v, %v", summary, err)
 	}
@@ -335,13 +324,8 @@ func TestRealRound(t *testing.T) {
 		text = strings.NewReplacer("[none, envoy]", "[none]", "measure: 2s", "measure: 1s").Replace(text)
 	}
 	cfg, _ := real(t, text)
-	if _, err := runner.Run(context.Background(), cfg); err != nil {
-		t.Fatal(err)
-	}
-	records, err := cfg.Dir.Records()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(runner.Run(context.Background(), cfg))(t)
+	records := must.Get(cfg.Dir.Records())(t)
 	data := map[string]int64{}
 	for _, r := range records {
 		// All have one start, which came when the last generator was ready. A load that got it too late has another.
@@ -379,19 +363,13 @@ func TestRealRound(t *testing.T) {
 			t.Errorf("%s: %d requests intended, want about %.0f", r.ID, r.Load.Intended, share)
 		}
 		var sum result.Slice
-		rows, err := result.ReadSlices(filepath.Join(cfg.Dir.Path(), result.TrialsDir, r.ID, result.SlicesFile))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows := must.Get(result.ReadSlices(filepath.Join(cfg.Dir.Path(), result.TrialsDir, r.ID, result.SlicesFile)))(t)
 		for _, s := range rows {
 			if s.Own {
 				sum.SliceCount.Add(&s.SliceCount)
 			}
 		}
-		log, err := hdrlog.ReadFile(cfg.Dir.TrialFile(r.ID, result.LatencyFile), hdrlog.Window{From: r.Load.WarmupSeconds, To: r.Load.WarmupSeconds + r.Load.MeasureSeconds}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		log := must.Get(hdrlog.ReadFile(cfg.Dir.TrialFile(r.ID, result.LatencyFile), hdrlog.Window{From: r.Load.WarmupSeconds, To: r.Load.WarmupSeconds + r.Load.MeasureSeconds}, nil))(t)
 		if ok := r.Load.Classes["2xx"]; log.Total("response.2xx") != ok || r.Load.Recorded != ok || ok == 0 {
 			t.Errorf("%s: %d requests in the log of the measure window, %d recorded, %d counted", r.ID, log.Total("response.2xx"), r.Load.Recorded, ok)
 		}

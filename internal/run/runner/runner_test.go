@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -75,14 +76,8 @@ func TestWhatGoesWrong(t *testing.T) {
 			if c.mode == "stuck" {
 				cfg.Timing.Overtime = time.Second
 			}
-			summary, err := runner.Run(context.Background(), cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			records, err := cfg.Dir.Records()
-			if err != nil {
-				t.Fatal(err)
-			}
+			summary := must.Get(runner.Run(context.Background(), cfg))(t)
+			records := must.Get(cfg.Dir.Records())(t)
 			if len(records) != 1 || summary.Recorded != 1 || summary.Failed+summary.Invalid != 1 {
 				t.Fatalf("%d records, %+v", len(records), summary)
 			}
@@ -280,14 +275,9 @@ func TestClockStepped(t *testing.T) {
 				}
 			}
 			began := time.Now()
-			if _, err := runner.Run(context.Background(), cfg); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(runner.Run(context.Background(), cfg))(t)
 			took := time.Since(began)
-			records, err := cfg.Dir.Records()
-			if err != nil {
-				t.Fatal(err)
-			}
+			records := must.Get(cfg.Dir.Records())(t)
 			r := records[0]
 			i := slices.IndexFunc(r.Warnings, func(w result.Warning) bool { return w.Code == "clock-stepped" })
 			if i < 0 || !strings.Contains(r.Warnings[i].Message, "-1h0m0s") || (len(unfit(r)) == 0) != c.valid || r.Warnings[i].Hint == "" {
@@ -332,9 +322,7 @@ func TestDirectoryThatCannotBeWritten(t *testing.T) {
 	if f.deployed != 1 || f.removed != 1 {
 		t.Errorf("%d deployed, %d removed", f.deployed, f.removed)
 	}
-	if err := os.Remove(blocked); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(blocked))
 	if records, err := cfg.Dir.Records(); err != nil || len(records) != 0 {
 		t.Errorf("%v, %v", records, err)
 	}
@@ -367,13 +355,8 @@ func TestSinkThatFailsIsLeftOut(t *testing.T) {
 func TestClosedLoop(t *testing.T) {
 	t.Parallel()
 	cfg, _ := fakeRun(t, strings.Replace(fakeText, "[500]", "[max]", 1), &fake{}, "slow")
-	if _, err := runner.Run(context.Background(), cfg); err != nil {
-		t.Fatal(err)
-	}
-	records, err := cfg.Dir.Records()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(runner.Run(context.Background(), cfg))(t)
+	records := must.Get(cfg.Dir.Records())(t)
 	if len(records) != 1 || records[0].Load == nil {
 		t.Fatalf("%+v", records)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/runner"
 )
@@ -25,10 +26,7 @@ func TestStopsWhenItKnowsEnough(t *testing.T) {
 		}
 		return result.Stopped{Why: "narrow enough", Last: true}, nil
 	}
-	s, err := runner.Run(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(runner.Run(t.Context(), cfg))(t)
 	if s.Recorded != 2 || s.Stopped != "narrow enough" {
 		t.Errorf("summary %+v, want 2 trials and the reason", s)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/load"
@@ -292,10 +293,7 @@ func shifted(t *trial, start, end time.Duration) {
 
 // Every code has a line in the reference.
 func TestCodesAreOnThePage(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/reference/warnings.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../../docs/reference/warnings.md"))(t)
 	for _, c := range checks {
 		if !strings.Contains(string(page), "- `"+c.code+"`") {
 			t.Errorf("%s is not in docs/reference/warnings.md", c.code)

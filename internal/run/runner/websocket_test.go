@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/result/balance"
 )
@@ -27,10 +28,7 @@ func TestWebSocketTrials(t *testing.T) {
 			}
 			cfg, _ := real(t, strings.NewReplacer("mesh: [none]", "mesh: ["+test.mesh+"]\n  protocol: [websocket]\n  requestSize: [300B]", "blocks: 1",
 				"blocks: 1\n"+test.options+"load: {webSocket: "+test.load+"}").Replace(conservedText))
-			d, err := cfg.Experiment.Definition(test.mesh, map[string]mesh.Definition{test.mesh: cfg.Meshes[test.mesh]})
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Get(cfg.Experiment.Definition(test.mesh, map[string]mesh.Definition{test.mesh: cfg.Meshes[test.mesh]}))(t)
 			cfg.Meshes[test.mesh] = d
 			r := one(t, cfg)
 			accepted(t, r)

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -42,14 +43,9 @@ func TestChangesAreMadeWhenDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &changer{takes: 3 * time.Second} // six times the time between them
 		x := experiment.Changes{Every: experiment.Duration(500 * time.Millisecond), Count: 12, Kinds: mesh.ChangeKinds()}
-		changes, err := timeline.NewChanges(x, 1, &platform.Deployment{Changer: c})
-		if err != nil {
-			t.Fatal(err)
-		}
+		changes := must.Get(timeline.NewChanges(x, 1, &platform.Deployment{Changer: c}))(t)
 		start := time.Now()
-		if err := changes.Run(t.Context(), start, start.Add(time.Second), start.Add(time.Minute)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, changes.Run(t.Context(), start, start.Add(time.Second), start.Add(time.Minute)))
 		made := changes.Made()
 		if len(made) != 12 {
 			t.Fatalf("%d changes, want 12", len(made))
@@ -78,13 +74,8 @@ func TestChangesAreMadeWhenDue(t *testing.T) {
 				t.Errorf("change %d (%s) leaves %d endpoints, want %d", i, m.Kind, len(m.Endpoints), want)
 			}
 		}
-		again, err := timeline.NewChanges(x, 1, &platform.Deployment{Changer: &changer{}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := again.Run(t.Context(), start, time.Now(), time.Now().Add(time.Minute)); err != nil {
-			t.Fatal(err)
-		}
+		again := must.Get(timeline.NewChanges(x, 1, &platform.Deployment{Changer: &changer{}}))(t)
+		must.OK(t, again.Run(t.Context(), start, time.Now(), time.Now().Add(time.Minute)))
 		for i, m := range again.Made() {
 			if m.Kind != made[i].Kind || m.Endpoint != made[i].Endpoint {
 				t.Errorf("change %d of the same seed is %s %s, want %s %s", i, m.Kind, m.Endpoint, made[i].Kind, made[i].Endpoint)
@@ -96,10 +87,7 @@ func TestChangesAreMadeWhenDue(t *testing.T) {
 func TestMeshesThatCannotChangeAreNamed(t *testing.T) {
 	var meshes []mesh.Definition
 	for _, name := range []string{"none", "envoy", "envoy-xds"} {
-		m, err := mesh.Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(mesh.Load(name))(t)
 		meshes = append(meshes, m)
 	}
 	err := timeline.CheckChanges(experiment.Changes{Kinds: mesh.ChangeKinds()}, meshes)

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -247,14 +248,9 @@ func TestAllAndTooMany(t *testing.T) {
 func TestHealAtTheEnd(t *testing.T) {
 	for length, want := range map[time.Duration]bool{20 * time.Millisecond: false, 15 * time.Millisecond: true} {
 		p := newPods()
-		line, err := New([]experiment.Fault{{Kind: "scale", By: -1, For: experiment.Duration(length)}}, 7, "web", scaled{p}.declare(), time.Now, func(result.Event) {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		line := must.Get(New([]experiment.Fault{{Kind: "scale", By: -1, For: experiment.Duration(length)}}, 7, "web", scaled{p}.declare(), time.Now, func(result.Event) {}))(t)
 		start := time.Now()
-		if err := line.Run(t.Context(), start, start.Add(20*time.Millisecond)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, line.Run(t.Context(), start, start.Add(20*time.Millisecond)))
 		if healed := slices.Contains(p.done, "grow web-0/app"); len(p.done) == 0 || healed != want {
 			t.Errorf("healed after %v of 20ms: %q", length, p.done)
 		}
@@ -287,11 +283,8 @@ func TestFailures(t *testing.T) {
 // An interrupted trial leaves no task suspended.
 func TestInterrupt(t *testing.T) {
 	p := newPods()
-	line, err := New([]experiment.Fault{{Kind: "pause", For: experiment.Duration(time.Hour)}, {Kind: "kill", Target: experiment.FaultTarget{Plane: "data"}}},
-		1, "web", p.declare(), time.Now, func(result.Event) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	line := must.Get(New([]experiment.Fault{{Kind: "pause", For: experiment.Duration(time.Hour)}, {Kind: "kill", Target: experiment.FaultTarget{Plane: "data"}}},
+		1, "web", p.declare(), time.Now, func(result.Event) {}))(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	enough := errors.New("enough")
 	stopped := make(chan error, 1)
@@ -308,9 +301,7 @@ func TestInterrupt(t *testing.T) {
 	if err := <-stopped; !errors.Is(err, enough) {
 		t.Errorf("ended with %v", err)
 	}
-	if err := line.Heal(context.Background(), false); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, line.Heal(context.Background(), false))
 	if !slices.Contains(p.done, "freeze false web-0/app") || slices.Contains(p.done, "restart web-0/sidecar") {
 		t.Errorf("did %q", p.done)
 	}

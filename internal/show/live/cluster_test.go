@@ -10,6 +10,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -88,9 +89,7 @@ func TestClusterPage(t *testing.T) {
 		got := strings.Join(lines, "\n") + "\n"
 		file := filepath.Join("testdata", fmt.Sprintf("cluster-%dx%d.txt", size[0], size[1]))
 		if *update {
-			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(file, []byte(got), 0o644))
 		}
 		if want, err := os.ReadFile(file); err != nil || got != string(want) {
 			t.Errorf("%v: `go test ./internal/show/live -run TestClusterPage -update` writes %s:\n%s", err, file, got)

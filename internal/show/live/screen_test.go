@@ -17,6 +17,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -43,18 +44,12 @@ func TestMain(m *testing.M) {
 func quickstart(t *testing.T) *result.Dir {
 	t.Helper()
 	stored.Do(func() {
-		dir, err := os.MkdirTemp("", "tare-live-*")
-		if err != nil {
-			t.Fatal(err)
-		}
+		dir := must.Get(os.MkdirTemp("", "tare-live-*"))(t)
 		study := answertest.Quickstart()
 		study.Measure, study.Rate = 2, 100
 		stored.dir = study.Write(t, dir)
 		for block := 1; block <= study.Blocks; block++ {
-			r, err := answer.Analyze(stored.dir, compare.Options{Blocks: block})
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(answer.Analyze(stored.dir, compare.Options{Blocks: block}))(t)
 			stored.headlines = append(stored.headlines, HeadlineOf(r))
 		}
 	})
@@ -158,14 +153,8 @@ func TestFrames(t *testing.T) {
 
 // The tutorial shows the frame of 80 columns.
 func TestTutorialShowsTheScreen(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/tutorial/first-answer.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile("testdata/frame-80x24.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../../docs/tutorial/first-answer.md"))(t)
+	text := must.Get(os.ReadFile("testdata/frame-80x24.txt"))(t)
 	for line := range strings.Lines(string(text)) {
 		if !strings.Contains(string(page), strings.TrimRight("    "+line, " \n")+"\n") {
 			t.Errorf("the tutorial lacks %q", line)
@@ -188,14 +177,9 @@ func golden(t *testing.T, s *screen, name string) {
 	}
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, []byte(got+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(got+"\n"), 0o644))
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(path))(t)
 	if got+"\n" != string(want) {
 		t.Errorf("the frame differs from %s (go test -update writes it):\n%s", path, got)
 	}
@@ -366,9 +350,7 @@ func TestReplay(t *testing.T) {
 	var out bytes.Buffer
 	v := New(&out, Options{Plain: true})
 	_ = v.Event(d.Opening(5 * time.Second))
-	if err := NewPlayer(0).Play(t.Context(), d.Replay(), v); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, NewPlayer(0).Play(t.Context(), d.Replay(), v))
 	v.Close()
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if want := 1 + len(d.Plan().Trials); len(lines) != want {
@@ -382,9 +364,7 @@ func TestReplay(t *testing.T) {
 // The clock of a replay stands while it is paused.
 func TestPausedReplay(t *testing.T) {
 	p := NewPlayer(1024)
-	if err := p.until(t.Context(), t0); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.until(t.Context(), t0))
 	p.pause(true)
 	was := p.Now()
 	reached := make(chan error, 1)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -36,9 +37,7 @@ func TestPlainLinesTellTheStory(t *testing.T) {
 	var out bytes.Buffer
 	v := New(&out, Options{Plain: true})
 	for _, e := range story() {
-		if err := v.Event(e); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, v.Event(e))
 	}
 	v.Close()
 	want := `quickstart: 3 trials, about 24s, into runs/q

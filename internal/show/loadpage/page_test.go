@@ -13,6 +13,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/load"
 )
@@ -59,9 +60,7 @@ func TestHostilePaths(t *testing.T) {
 	p.Targets = append(p.Targets, "http://127.0.0.1"+hostile)
 	r.Routes = map[string]load.RouteTimes{hostile: {Requests: 900, Failed: 10, MeanMS: 0.3}}
 	var b bytes.Buffer
-	if err := Write(&b, &p, &r, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Write(&b, &p, &r, Options{}))
 	if text := b.String(); printable.Text(text) != text || strings.Count(text, "evil") != 2 {
 		t.Errorf("%q", text)
 	}
@@ -73,9 +72,7 @@ func TestPageFits(t *testing.T) {
 	for _, width := range []int{0, 60, 61, 70, 79, 80, 100, 110, 120, 200, 300} {
 		for _, color := range []bool{false, true} {
 			var b bytes.Buffer
-			if err := Write(&b, &p, &r, Options{Width: width, Color: color, Gates: []Gate{{Text: "gate \"p99 < 1ms\" does not hold: p99 1.23 ms"}, {Text: strings.Repeat("long ", 60), Holds: true}}}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, Write(&b, &p, &r, Options{Width: width, Color: color, Gates: []Gate{{Text: "gate \"p99 < 1ms\" does not hold: p99 1.23 ms"}, {Text: strings.Repeat("long ", 60), Holds: true}}}))
 			text := b.String()
 			most := min(max(width, minWidth), maxWidth)
 			if width == 0 {
@@ -117,9 +114,7 @@ func TestPageWithoutSuccess(t *testing.T) {
 	r.Result.Success, r.ResponseMS, r.ServiceMS, r.TTFBMS, r.Histogram = &none, load.Quantiles{}, load.Quantiles{}, load.Quantiles{}, nil
 	r.Generator = load.Generator{OK: true}
 	var b bytes.Buffer
-	if err := Write(&b, &p, &r, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Write(&b, &p, &r, Options{}))
 	first, _, _ := strings.Cut(b.String(), "\n")
 	if !strings.HasPrefix(first, "200.0 req/s, 0 % ok (") || strings.Contains(b.String(), "Times ") && !strings.Contains(b.String(), "Times of failures") || strings.Contains(b.String(), "Distribution") {
 		t.Errorf("%s", b.String())
@@ -129,9 +124,7 @@ func TestPageWithoutSuccess(t *testing.T) {
 // A load that was stopped before its measurement has no answer.
 func TestPageOfNothing(t *testing.T) {
 	var b bytes.Buffer
-	if err := Write(&b, &load.Profile{Targets: []string{"http://x/"}}, &load.Report{Warnings: []string{"stopped before the measure window began"}}, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Write(&b, &load.Profile{Targets: []string{"http://x/"}}, &load.Report{Warnings: []string{"stopped before the measure window began"}}, Options{}))
 	if !strings.HasPrefix(b.String(), "No request was measured: stopped before the measure window began\n") || strings.Contains(b.String(), "Times") {
 		t.Errorf("%s", b.String())
 	}
@@ -241,10 +234,7 @@ func TestFormatsOfOtherGenerators(t *testing.T) {
 		{"oha-1.16.0-errors.json", func(b *bytes.Buffer, r *load.Report) error { return Oha(b, r, nil) }},
 		{"oha-1.16.0-refused.json", func(b *bytes.Buffer, r *load.Report) error { return Oha(b, r, nil) }},
 	} {
-		original, err := os.ReadFile(filepath.Join("../../run/generator/testdata", test.file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		original := must.Get(os.ReadFile(filepath.Join("../../run/generator/testdata", test.file)))(t)
 		want := map[string]string{}
 		keysOf("", decoded(t, original), open, want)
 		for name, report := range map[string]*load.Report{"example": &r, "empty": &empty} {
@@ -275,21 +265,15 @@ func decoded(t *testing.T, b []byte) (v any) {
 func TestFiguresOfOtherFormats(t *testing.T) {
 	_, r := example()
 	var b bytes.Buffer
-	if err := Vegeta(&b, &r); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Vegeta(&b, &r))
 	var v vegetaReport
-	if err := json.Unmarshal(b.Bytes(), &v); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(b.Bytes(), &v))
 	if v.Requests != 1000 || v.Rate != 200 || v.Throughput != 198 || v.Success != 0.99 || v.Duration != 5e9 || v.Statuses["0"] != 3 || v.Statuses["503"] != 7 ||
 		len(v.Errors) != 2 || v.Errors[0] != "503 Service Unavailable" || v.Latencies.P50 < 1_400_000 || v.Latencies.P50 > 1_500_000 || v.Latencies.Max < 8_990_000 || v.Latencies.Min > 201_000 {
 		t.Errorf("%+v", v)
 	}
 	b.Reset()
-	if err := Oha(&b, &r, []load.Progress{{Phase: "measure", Completed: 190}, {Phase: "measure", Completed: 210}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Oha(&b, &r, []load.Progress{{Phase: "measure", Completed: 190}, {Phase: "measure", Completed: 210}}))
 	var o struct {
 		Summary struct{ SuccessRate, Total, Slowest, RequestsPerSec float64 }
 		Latency map[string]float64 `json:"latencyPercentiles"`
@@ -297,9 +281,7 @@ func TestFiguresOfOtherFormats(t *testing.T) {
 		RPS     struct{ Mean, Min, Max float64 }
 		Errors  map[string]int64 `json:"errorDistribution"`
 	}
-	if err := json.Unmarshal(b.Bytes(), &o); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(b.Bytes(), &o))
 	var bars int64
 	for _, n := range o.Bars {
 		bars += n

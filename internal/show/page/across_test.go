@@ -11,6 +11,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -43,23 +44,15 @@ func othersOf(t *testing.T) map[string]other {
 	for i := range compare.MinHistory + 2 {
 		dirs = append(dirs, short(t, uint64(i+1), 4, map[bool]float64{false: 180, true: 260}[i >= 5], ""))
 	}
-	across, err := compare.CompareRuns(dirs[:1], dirs[9], compare.AcrossOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	history, err := compare.Histories(dirs, 0.05, compare.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	across := must.Get(compare.CompareRuns(dirs[:1], dirs[9], compare.AcrossOptions{}))(t)
+	history := must.Get(compare.Histories(dirs, 0.05, compare.Options{}))(t)
 	gated := short(t, 3, 8, 180, gatedFile)
 	decided, err := answer.Analyze(gated, compare.Options{})
 	if err != nil || len(decided.Decisions) != 1 {
 		t.Fatalf("%d decisions: %v", len(decided.Decisions), err)
 	}
 	var a, h, g bytes.Buffer
-	if err := errors.Join(page.WriteAcross(&a, across), page.WriteHistory(&h, history), page.Write(&g, page.Source{Analysis: answer.Analysis{Report: decided, Dir: gated}})); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(page.WriteAcross(&a, across), page.WriteHistory(&h, history), page.Write(&g, page.Source{Analysis: answer.Analysis{Report: decided, Dir: gated}})))
 	all := map[string]other{
 		"hostile-across": {a.Bytes(), func(t *testing.T, f finding) { sameChanges(t, across, f) }},
 		"history":        {h.Bytes(), func(t *testing.T, f finding) { sameHistory(t, history, f) }},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -105,25 +106,18 @@ func TestInBrowser(t *testing.T) {
 		defer s.Close()
 		file := filepath.Join(dir, s.name+".html")
 		r, text := pageOf(t, s.Dir)
-		if err := os.WriteFile(file, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, text, 0o644))
 		runs[file], reports[file], args = s.Dir, r, append(args, file)
 	}
 	others := map[string]func(*testing.T, finding){}
 	for name, of := range othersOf(t) {
 		file := filepath.Join(dir, name+".html")
-		if err := os.WriteFile(file, of.text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, of.text, 0o644))
 		others[file], args = of.check, append(args, file)
 	}
 	cmd := exec.Command("node", args...)
 	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.Output())(t)
 	var all []finding
 	if err := json.Unmarshal(out, &all); err != nil || len(all) != 6+len(others) {
 		t.Fatalf("%d findings, %v:\n%.500s", len(all), err, out)
@@ -302,10 +296,7 @@ func sameSeconds(t *testing.T, d *result.Dir, f finding) {
 		t.Fatalf("timeline: %d panels, %d rows", len(panels), len(rows))
 	}
 	trial, whole := fmt.Sprint(rows[0][0]), math.MaxInt
-	records, err := d.Records()
-	if err != nil {
-		t.Fatal(err)
-	}
+	records := must.Get(d.Records())(t)
 	for _, r := range records {
 		if r.ID == trial && r.Load != nil { // the last second is not a whole one
 			whole = int(max(1, r.Load.End.Sub(r.Load.Start).Seconds()+r.Load.WarmupSeconds+0.01))
@@ -347,16 +338,11 @@ func sameSeconds(t *testing.T, d *result.Dir, f finding) {
 // quickstart is the real run that the README shows: its treatments share a block in slices.
 func quickstart(t *testing.T, dir string) *result.Dir {
 	t.Helper()
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(dir, 0o700))
 	if out, err := exec.CommandContext(t.Context(), "tar", "-xzf", "../../../docs/pictures/quickstart.tar.gz", "-C", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}
-	d, err := result.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(result.Open(dir))(t)
 	return d
 }
 

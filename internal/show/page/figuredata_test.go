@@ -8,6 +8,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -21,17 +22,9 @@ func drawn(t *testing.T, s answertest.Study, data any) *result.Dir {
 	t.Helper()
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
 	t.Cleanup(func() { _ = d.Close() })
-	r, err := answer.Analyze(d, compare.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := page.Data(page.Source{Analysis: answer.Analysis{Report: r, Dir: d}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, data); err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(answer.Analyze(d, compare.Options{}))(t)
+	text := must.Get(page.Data(page.Source{Analysis: answer.Analysis{Report: r, Dir: d}}))(t)
+	must.OK(t, json.Unmarshal(text, data))
 	return d
 }
 
@@ -98,10 +91,7 @@ func checkLooks(t *testing.T, gated *result.Dir, o compare.Options) {
 	if err != nil || len(r.Decisions) != 1 {
 		t.Fatalf("%d decisions: %v", len(r.Decisions), err)
 	}
-	text, err := page.Data(page.Source{Analysis: answer.Analysis{Report: r, Dir: gated, Options: o}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(page.Data(page.Source{Analysis: answer.Analysis{Report: r, Dir: gated, Options: o}}))(t)
 	var data struct {
 		Looks []struct {
 			Gate  string

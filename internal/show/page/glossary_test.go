@@ -5,6 +5,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/show/page"
 )
 
@@ -13,9 +14,7 @@ var update = flag.Bool("update", false, "write docs/reference/glossary.md")
 func TestGlossaryPage(t *testing.T) {
 	const file = "../../../docs/reference/glossary.md"
 	if *update {
-		if err := os.WriteFile(file, []byte(page.GlossaryPage()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, []byte(page.GlossaryPage()), 0o644))
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != page.GlossaryPage() {
 		t.Errorf("%s differs from the glossary of pages, %v: go test ./internal/show/page -run TestGlossaryPage -update", file, err)

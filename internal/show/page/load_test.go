@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/show/loadpage"
 	"github.com/tare-mesh/tare/internal/show/page"
@@ -36,9 +37,7 @@ func loaded() page.Load {
 func loadPage(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := page.WriteLoad(&b, loaded()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, page.WriteLoad(&b, loaded()))
 	return b.Bytes()
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
@@ -33,14 +34,9 @@ func written(t *testing.T, s answertest.Study) (*answer.Report, []byte) {
 // pageOf is the report and page of a results directory.
 func pageOf(t *testing.T, d *result.Dir) (*answer.Report, []byte) {
 	t.Helper()
-	r, err := answer.Analyze(d, compare.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(answer.Analyze(d, compare.Options{}))(t)
 	var b bytes.Buffer
-	if err := page.Write(&b, page.Source{Analysis: answer.Analysis{Report: r, Dir: d}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, page.Write(&b, page.Source{Analysis: answer.Analysis{Report: r, Dir: d}}))
 	return r, b.Bytes()
 }
 
@@ -141,9 +137,7 @@ func TestImageDigests(t *testing.T) {
 		if trial.Treatment == "envoy" {
 			text += "registry.example/proxy:1.2: sha256:bbbb\n"
 		}
-		if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "images.yaml"), []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "images.yaml"), []byte(text), 0o600)))
 	}
 	_, text := pageOf(t, d)
 	for _, want := range []string{"<dt>Image registry.example/&lt;b&gt;app</dt><dd><code>sha256:aaaa</code>", "<dt>Image registry.example/proxy:1.2</dt><dd><code>sha256:bbbb</code>"} {
@@ -195,9 +189,7 @@ func TestDataAreTheReport(t *testing.T) {
 	var got struct {
 		Report struct{ Treatments, Trials json.RawMessage }
 	}
-	if err := json.Unmarshal(m[1], &got); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(m[1], &got))
 	for name, pair := range map[string][2]any{"treatments": {got.Report.Treatments, r.Treatments}, "trials": {got.Report.Trials, r.Trials}} {
 		want, err := json.Marshal(pair[1])
 		if err != nil || !bytes.Equal(pair[0].(json.RawMessage), want) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/capacity"
@@ -22,10 +23,7 @@ import (
 func sourcesOf(t *testing.T, dirs []*result.Dir) (all []page.Source) {
 	t.Helper()
 	for _, d := range dirs {
-		r, err := answer.Analyze(d, compare.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(answer.Analyze(d, compare.Options{}))(t)
 		all = append(all, page.Source{Analysis: answer.Analysis{Report: r, Dir: d}})
 	}
 	return all
@@ -54,14 +52,12 @@ func severalOf(t *testing.T, dirs []*result.Dir) map[string]other {
 	endless := *c // no probe missed
 	endless.Open, endless.Probes = capacity.OpenAbove, c.Probes[:4]
 	var runs, search, open, doctor, plain bytes.Buffer
-	if err := errors.Join(
+	must.OK(t, errors.Join(
 		page.WriteRuns(&runs, all), page.WriteSearch(&search, c, "http://127.0.0.1:8080/"+planted, "v1"),
 		page.WriteSearch(&open, &endless, "http://127.0.0.1:8080/", "v1"),
 		page.WriteDoctor(&doctor, page.Doctor{Name: planted, Checks: checks, Works: true, AA: &all[0], Shows: []string{"A difference of 3 % would show."}, Text: "text"}),
 		page.WriteDoctor(&plain, page.Doctor{Name: planted, Checks: append(checks, page.Check{Name: "open files", Verdict: "FAIL", Detail: planted}), Text: planted}),
-	); err != nil {
-		t.Fatal(err)
-	}
+	))
 	return map[string]other{
 		"hostile-runs": {runs.Bytes(), func(t *testing.T, f finding) { sameRuns(t, all, f) }},
 		"hostile-search": {search.Bytes(), func(t *testing.T, f finding) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
@@ -27,19 +28,13 @@ func source(t *testing.T, s answertest.Study) page.Source {
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
 	t.Cleanup(func() { d.Close() })
 	o := compare.Options{Ladder: true}
-	r, err := answer.Analyze(d, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(answer.Analyze(d, o))(t)
 	return page.Source{Analysis: answer.Analysis{Report: r, Dir: d, Options: o}}
 }
 
 func data(t *testing.T, s page.Source) []byte {
 	t.Helper()
-	text, err := page.Data(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(page.Data(s))(t)
 	return text
 }
 
@@ -72,10 +67,7 @@ func texts(e *element) (all []string) {
 // The figure has the words of the report, and its marks are at the places of the estimates.
 func TestFigureHasTheNumbersOfTheReport(t *testing.T) {
 	s := source(t, answertest.Quickstart())
-	root, err := treeOf(data(t, s), drawing("differences"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(treeOf(data(t, s), drawing("differences")))(t)
 	written := strings.Join(texts(root), "\n")
 	words := report.WordsOf(s.Report)
 	for i, c := range s.Report.Comparisons {
@@ -143,38 +135,23 @@ func TestFiguresOfSeveralRuns(t *testing.T) {
 		defer d.Close()
 		dirs = append(dirs, d)
 		if i < 3 {
-			r, err := answer.Analyze(d, compare.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(answer.Analyze(d, compare.Options{}))(t)
 			all = append(all, page.Source{Analysis: answer.Analysis{Report: r, Dir: d}})
 		}
 	}
-	across, err := compare.CompareRuns(dirs[:1], dirs[1], compare.AcrossOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	history, err := compare.Histories(dirs, 0.05, compare.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	across := must.Get(compare.CompareRuns(dirs[:1], dirs[1], compare.AcrossOptions{}))(t)
+	history := must.Get(compare.Histories(dirs, 0.05, compare.Options{}))(t)
 	for figure, of := range map[string]func() ([]byte, error){
 		"changes": func() ([]byte, error) { return page.AcrossData(across) }, "history": func() ([]byte, error) { return page.HistoryData(history) },
 		"runs": func() ([]byte, error) { return page.RunsData(all) }, "capacity": func() ([]byte, error) { return page.Data(all[0]) },
 	} {
-		text, err := of()
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(of())(t)
 		var b bytes.Buffer
 		if err := Draw(&b, text, "svg", drawing(figure)); err != nil {
 			t.Fatalf("%s: %v", figure, err)
 		}
 		wellFormed(t, figure, "svg", b.Bytes())
-		root, err := treeOf(text, drawing(figure))
-		if err != nil {
-			t.Fatal(err)
-		}
+		root := must.Get(treeOf(text, drawing(figure)))(t)
 		class, least := map[string]string{"changes": "mark-estimate", "history": "mark-run", "runs": "mark-estimate", "capacity": "mark-rate"}[figure], 3
 		if n := len(marked(root, class)); n < least {
 			t.Errorf("%s: %d marks", figure, n)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/show/series"
 )
 
@@ -20,10 +21,7 @@ func to(t *testing.T, protocol series.Protocol, handle http.HandlerFunc) *series
 	t.Helper()
 	s := httptest.NewServer(handle)
 	t.Cleanup(s.Close)
-	target, err := series.ParseTarget(s.URL+"/api/v1/write?key=query-secret", protocol)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(series.ParseTarget(s.URL+"/api/v1/write?key=query-secret", protocol))(t)
 	target.Header = http.Header{"Authorization": {"Bearer header-secret"}}
 	return target
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -21,10 +22,7 @@ func TestTextOfCosts(t *testing.T) {
 	})
 	s.Treatments[2].Truth.ControlUS = 5
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
-	prices, err := answer.ReadPrices("../../../examples/prices-gcp.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	prices := must.Get(answer.ReadPrices("../../../examples/prices-gcp.yaml"))(t)
 	r, err := answer.Analyze(d, compare.Options{})
 	if err == nil {
 		published, unread := References()
@@ -34,9 +32,7 @@ func TestTextOfCosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := WriteText(&b, r, Options{Width: 140}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, WriteText(&b, r, Options{Width: 140}))
 	text := b.String()
 	checkWidth(t, "costs", text, 140)
 	// 1200 bytes of a million requests a second, two thirds of them between zones, for 730 hours.

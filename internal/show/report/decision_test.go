@@ -10,6 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/answer/effective"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/show/report"
@@ -24,10 +25,7 @@ func analyzed(t *testing.T, s answertest.Study) *answer.Report {
 	t.Helper()
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
 	defer d.Close()
-	r, err := answer.Analyze(d, compare.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(answer.Analyze(d, compare.Options{}))(t)
 	return r
 }
 
@@ -45,9 +43,7 @@ func TestDecisionUnderDoubt(t *testing.T) {
 			t.Fatalf("no format %s", format)
 		}
 		var b bytes.Buffer
-		if err := f.Write(&b, r); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, f.Write(&b, r))
 		got := b.String()
 		if !strings.Contains(got, "outlier-block") || !strings.Contains(got, outcome) || strings.Contains(got, "5 % at most") || strings.Contains(got, "more time hardly helps") {
 			t.Errorf("%s:\n%s", format, got)
@@ -84,9 +80,7 @@ func TestDecisionFormats(t *testing.T) {
 		for format, want := range map[string]string{"decision": c.text, "junit": c.xml, "github": c.ann, "text": c.text} {
 			f, _ := report.Lookup(format, report.Options{})
 			var b bytes.Buffer
-			if err := f.Write(&b, r); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, f.Write(&b, r))
 			if !strings.Contains(b.String(), want) {
 				t.Errorf("%s lacks %q:\n%s", format, want, b.String())
 			}
@@ -115,9 +109,7 @@ func TestDecisionWithoutPairs(t *testing.T) {
 			d.A, d.B, d.Change, d.Control, d.Pairs = nil, nil, nil, nil, 0
 		}
 		var b bytes.Buffer
-		if err := f.Write(&b, r); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, f.Write(&b, r))
 		got := b.String()
 		if !strings.Contains(got, want) || !strings.Contains(got, "A gate is decided from 4 pairs on.") || strings.Contains(got, "close to the limit") {
 			t.Errorf("%d pairs:\n%s", pairs, got)
@@ -133,9 +125,7 @@ func TestCommentFormat(t *testing.T) {
 	r.Warnings = []figures.Warning{{Code: answer.AnswersDiffer, Message: "GET / has other answers"}}
 	f, _ := report.Lookup("comment", report.Options{})
 	var b bytes.Buffer
-	if err := f.Write(&b, r); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.Write(&b, r))
 	for _, want := range []string{"### tare: 1 gate breached\n", "gate breached\n\nWarning: GET / has other answers. The figures compare different work.\n\n", "| cpu\\_us\\_per\\_request/data &lt; +2% | BREACHED | ",
 		"- No pair from 2 blocks (2, 4): rate-missed (envoy-b: 80 % of &lt;b&gt;requests&lt;/b&gt;).\n", "\n- \\+ access\\_log", "\n<details><summary>Report</summary>\n\n", "\n</details>\n"} {
 		if !strings.Contains(b.String(), want) {
@@ -152,9 +142,7 @@ func TestCommentOfSeveralGates(t *testing.T) {
 	r.Decisions = append(r.Decisions, second)
 	f, _ := report.Lookup("comment", report.Options{})
 	var b bytes.Buffer
-	if err := f.Write(&b, r); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.Write(&b, r))
 	got := b.String()
 	for _, want := range []string{"\n- cpu\\_us\\_per\\_request/data &lt; +2%: Against itself: ", "\n- memory\\_mib/data &lt; +4MiB: It would need about 1 more minute (6 pairs).\n"} {
 		if !strings.Contains(got, want) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -26,9 +27,7 @@ func written(t *testing.T, format string) (*answer.Report, []byte) {
 		t.Fatalf("no format %s", format)
 	}
 	var b bytes.Buffer
-	if err := f.Write(&b, r); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.Write(&b, r))
 	return r, b.Bytes()
 }
 
@@ -45,10 +44,7 @@ func known(r *answer.Report) map[[2]string]float64 {
 
 func TestCSVHoldsEveryMetricOfEveryTrial(t *testing.T) {
 	r, b := written(t, "csv")
-	rows, err := csv.NewReader(bytes.NewReader(b)).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(csv.NewReader(bytes.NewReader(b)).ReadAll())(t)
 	column := map[string]int{}
 	for i, name := range rows[0] {
 		column[name] = i
@@ -78,9 +74,7 @@ func TestBenchstatReadsBenchfmt(t *testing.T) {
 	}
 	r, b := written(t, "benchfmt")
 	file := filepath.Join(t.TempDir(), "bench.txt")
-	if err := os.WriteFile(file, b, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, b, 0o644))
 	out, err := exec.Command("go", "tool", "-modfile=../../../tools/go.mod", "benchstat", "-format", "csv", "-filter", ".unit:cpu_us_per_request/total", "-row", ".name,/rate,/control", "-col", "/mesh", file).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -135,9 +129,7 @@ func TestMarkdownGolden(t *testing.T) {
 	golden(t, "two-rates.md", b)
 	r := reportOf(t, troubled())
 	var out bytes.Buffer
-	if err := writeMarkdown(&out, r, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, writeMarkdown(&out, r, Options{}))
 	golden(t, "troubled.md", out.Bytes())
 	for i, l := range strings.Split(out.String(), "\n") {
 		if strings.HasPrefix(l, "|") && strings.Count(strings.ReplaceAll(l, `\|`, ""), "|") < 3 {

@@ -9,6 +9,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/answer/effective"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -33,10 +34,7 @@ func TestHostileNames(t *testing.T) {
 		r.Warnings = append(r.Warnings, result.Warning{Code: "cpu-stolen", Message: hostile, Hint: hostile})
 	}
 	d := s.Write(t, t.TempDir())
-	r, err := answer.Analyze(d, compare.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(answer.Analyze(d, compare.Options{}))(t)
 	r.Experiment, r.Description, r.Setup.CPUModel, r.Setup.Kernel, r.Setup.Tare = hostile, hostile, hostile, hostile, hostile
 	check := func(format string, write func(*bytes.Buffer) error) {
 		t.Helper()
@@ -72,10 +70,7 @@ func TestHostileNames(t *testing.T) {
 		b.WriteString(strings.NewReplacer("\x1b[1m", "", "\x1b[1;33m", "", "\x1b[0m", "").Replace(c.String()))
 		return err
 	})
-	across, err := compare.CompareRuns([]*result.Dir{d}, d, compare.AcrossOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	across := must.Get(compare.CompareRuns([]*result.Dir{d}, d, compare.AcrossOptions{}))(t)
 	across.Base.Dir = hostile
 	for _, f := range AcrossFormats(Options{All: true}) {
 		check(f.Name, func(b *bytes.Buffer) error { return f.Write(b, across) })

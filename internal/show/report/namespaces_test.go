@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -23,10 +24,7 @@ func TestNamespaces(t *testing.T) {
 	for i, id := range []string{"1-istio-10-b1", "2-istio-10-b2"} {
 		p.Trials = append(p.Trials, plan.Trial{ID: id, Ordinal: i + 1, Block: i + 1, Treatment: "istio-10"})
 	}
-	d, err := result.Create(filepath.Join(t.TempDir(), "run"), []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: k3s}\n"), p, result.Environment{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(result.Create(filepath.Join(t.TempDir(), "run"), []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: k3s}\n"), p, result.Environment{}))(t)
 	defer d.Close()
 	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
@@ -34,10 +32,7 @@ func TestNamespaces(t *testing.T) {
 		return result.TaskUsage{Task: mesh.Task{ID: id, Namespace: namespace, Plane: plane}}
 	}
 	for i, trial := range p.Trials {
-		td, err := d.Trial(trial)
-		if err != nil {
-			t.Fatal(err)
-		}
+		td := must.Get(d.Trial(trial))(t)
 		// Two tasks of the trial's namespace use 10 and 20 millicores, then 30 and 20. The control plane is read every other second.
 		cpu := map[string]int64{}
 		sample := func(s int, use map[string]int64) result.Event {
@@ -55,21 +50,15 @@ func TestNamespaces(t *testing.T) {
 			sample(3, map[string]int64{"app": 30, "sidecar": 20}),
 			sample(4, map[string]int64{"app": 900, "sidecar": 900, "istiod": 900}), // drain
 		} {
-			if err := td.Event(e); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, td.Event(e))
 		}
 		r := result.Record{Schema: result.Schema, ID: trial.ID, Ordinal: trial.Ordinal, Block: trial.Block, Treatment: trial.Treatment, Valid: i == 0, Started: at(0), Ended: at(5),
 			Phases: []result.Phase{{Name: "measure", Start: at(2).Add(-time.Millisecond), End: at(3).Add(time.Millisecond)}},
 			Tasks:  []result.TaskUsage{task("app", "tare-1", metric.App), task("sidecar", "tare-1", metric.Data), task("istiod", "istio-system", metric.Control), task("kubelet", "", metric.Node)}}
-		if err := errors.Join(td.Finish(r), td.Seal()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(td.Finish(r), td.Seal()))
 	}
 	var out bytes.Buffer
-	if err := writeNamespaces(&out, answer.Analysis{Dir: d, Report: &answer.Report{Experiment: "k3s", Treatments: []compare.Treatment{{ID: "istio-10"}}}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, writeNamespaces(&out, answer.Analysis{Dir: d, Report: &answer.Report{Experiment: "k3s", Treatments: []compare.Treatment{{ID: "istio-10"}}}}))
 	for _, want := range []string{
 		"istio-10  application 30.0 40.0 50.0 20.0 20.0 20.0 2",
 		"istio-10  istio-system 5.0 5.0 5.0 10.0 10.0 10.0 2",

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -36,9 +37,7 @@ func TestNodeBesideTheTotal(t *testing.T) {
 			s.Platform = mesh.OnKubernetes
 			r := reportOf(t, s)
 			var b bytes.Buffer
-			if err := WriteText(&b, r, Options{Width: 200}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, WriteText(&b, r, Options{Width: 200}))
 			got := b.String()
 			if strings.Contains(got, "node-unknown") != (name != "read in all trials") || strings.Count(got, "CPU/request, node outside pods") == 0 || !strings.Contains(got, "in no total but cluster") {
 				t.Errorf("%s", got)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // A report on treatments that were loaded at once begins with a ratio, has no difference in µs, and names the
@@ -18,9 +20,7 @@ func TestRatiosOnly(t *testing.T) {
 	s.Treatments = append(s.Treatments[1:2:2], twin, plain)
 	r := reportOf(t, s)
 	var out bytes.Buffer
-	if err := WriteText(&out, r, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, WriteText(&out, r, Options{}))
 	text := out.String()
 	first, rest, _ := strings.Cut(text, "\n")
 	if !strings.HasPrefix(first, "envoy-plaintext needs 0.7") || !strings.Contains(first, "x as much CPU per request as with envoy [0.") {
@@ -54,9 +54,7 @@ func TestRatiosOnly(t *testing.T) {
 	}
 	narrow, columns := Formats(Options{Width: 60}), 0
 	out.Reset()
-	if err := narrow[0].Write(&out, r); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, narrow[0].Write(&out, r))
 	for line := range strings.Lines(out.String()) {
 		columns = max(columns, len([]rune(line)))
 	}

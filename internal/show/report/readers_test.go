@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // pythonReaders are programs of other projects that read CSV.
@@ -19,10 +20,7 @@ var pythonReaders = []string{"duckdb==2.0.0"}
 // the first test that needs it.
 func python(t *testing.T) string {
 	t.Helper()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cache := must.Get(os.UserCacheDir())(t)
 	dir := filepath.Join(cache, "tare", "readers", strings.NewReplacer("==", "-", " ", "_").Replace(strings.Join(pythonReaders, " ")))
 	program, done := filepath.Join(dir, "bin", "python3"), filepath.Join(dir, "installed")
 	if _, err := os.Stat(done); err == nil {
@@ -36,9 +34,7 @@ func python(t *testing.T) string {
 			t.Fatalf("install readers: %v: %v\n%s", args, err, out)
 		}
 	}
-	if err := os.WriteFile(done, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(done, nil, 0o600))
 	return program
 }
 
@@ -50,9 +46,7 @@ func script(t *testing.T, format, program string, into any) *answer.Report {
 	}
 	r, b := written(t, format)
 	file := filepath.Join(t.TempDir(), "x."+format)
-	if err := os.WriteFile(file, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, b, 0o600))
 	out, err := exec.CommandContext(t.Context(), python(t), "-c", "import json,sys\nfile=sys.argv[1]\n"+program, file).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

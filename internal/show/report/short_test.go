@@ -10,6 +10,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -32,9 +33,7 @@ func TestVerdictWithoutPairs(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	if err := writeText(&b, r, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, writeText(&b, r, Options{}))
 	if want := "3 of 4 blocks withheld: generator-late"; !strings.Contains(b.String(), want) {
 		t.Errorf("no %q in\n%s", want, b.String())
 	}
@@ -44,9 +43,7 @@ func TestVerdictWithoutPairs(t *testing.T) {
 func TestColor(t *testing.T) {
 	r := reportOf(t, small(nil))
 	var plain, colored strings.Builder
-	if err := errors.Join(writeText(&plain, r, Options{}), writeText(&colored, r, Options{Color: true})); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(writeText(&plain, r, Options{}), writeText(&colored, r, Options{Color: true})))
 	if !strings.HasPrefix(colored.String(), "\x1b[1m") {
 		t.Errorf("no bold line first: %.80q", colored.String())
 	}
@@ -67,9 +64,7 @@ func TestShortText(t *testing.T) {
 		r := reportOf(t, s)
 		for _, width := range []int{40, 80, 0} {
 			var b strings.Builder
-			if err := writeText(&b, r, Options{Width: width}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, writeText(&b, r, Options{Width: width}))
 			lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
 			if len(lines) > shortLines {
 				t.Errorf("%s, %d columns: %d lines\n%s", name, width, len(lines), b.String())

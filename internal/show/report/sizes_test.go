@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/predict"
 	"github.com/tare-mesh/tare/internal/show/report"
@@ -35,9 +36,7 @@ resources:
 	}
 	for _, f := range report.SizesFormats() {
 		var b bytes.Buffer
-		if err := f.Write(&b, s); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, f.Write(&b, s))
 		if text, ok := want[f.Name]; ok && b.String() != text {
 			t.Errorf("%s: %s, want %s", f.Name, b.String(), text)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/stats"
@@ -28,9 +29,7 @@ func TestSourcesOfNoise(t *testing.T) {
 			Slice: c.slice, Deployment: &c.between, Price: &price, BestSlices: &best})
 	}
 	var out bytes.Buffer
-	if err := WriteText(&out, r, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, WriteText(&out, r, Options{}))
 	_, section, found := strings.Cut(out.String(), "Sources of noise")
 	if !found {
 		t.Fatalf("no section in\n%s", out.String())
@@ -54,9 +53,7 @@ func TestPartsOfACost(t *testing.T) {
 	r := reportOf(t, small(nil))
 	text := func() string {
 		var out bytes.Buffer
-		if err := WriteText(&out, r, Options{Width: 120}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, WriteText(&out, r, Options{Width: 120}))
 		return out.String()
 	}
 	const heading = "Parts of CPU/request, total"

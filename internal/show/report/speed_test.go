@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // An interval at the mean speed of the machine is beside the one over its speeds, with the slope. Without
@@ -21,9 +22,7 @@ func TestSpeedOfTheMachine(t *testing.T) {
 			t.Fatalf("order %q: adjusted %v", order, c.Speed)
 		}
 		var out bytes.Buffer
-		if err := writeText(&out, r, Options{Width: 2000, All: true}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, writeText(&out, r, Options{Width: 2000, All: true}))
 		_, sentence, found := strings.Cut(out.String(), "Adjusted for the machine's speed in each block, which narrows the interval: ")
 		if found != want {
 			t.Fatalf("order %q: %s", order, out.String())

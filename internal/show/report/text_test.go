@@ -13,6 +13,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
@@ -22,10 +23,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 func reportOf(t *testing.T, s answertest.Study) *answer.Report {
 	t.Helper()
-	r, err := answer.Analyze(s.Write(t, filepath.Join(t.TempDir(), "run")), compare.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(answer.Analyze(s.Write(t, filepath.Join(t.TempDir(), "run")), compare.Options{}))(t)
 	return r
 }
 
@@ -33,14 +31,9 @@ func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, got, 0o644))
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(path))(t)
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s differs; `go test ./internal/show/report -update` rewrites it if the new one is right\n%s", path, got)
 	}
@@ -96,9 +89,7 @@ func TestTextGolden(t *testing.T) {
 		{"two-blocks.txt", reportOf(t, twoBlocks), Options{Width: 100}},
 	} {
 		var b bytes.Buffer
-		if err := writeText(&b, c.r, c.o); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, writeText(&b, c.r, c.o))
 		golden(t, c.file, b.Bytes())
 		checkWidth(t, c.file, b.String(), c.o.Width)
 	}
@@ -127,9 +118,7 @@ func TestTextOfOtherGenerators(t *testing.T) {
 		}
 	}))
 	var b bytes.Buffer
-	if err := WriteText(&b, r, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, WriteText(&b, r, Options{}))
 	const meaning = "hey, service time: from the call to the last byte"
 	if got := b.String(); strings.Count(got, meaning) != 1 || strings.Contains(got, "service time  ") || !strings.Contains(got, "mixed loop") {
 		t.Errorf("response times are known, and the report has\n%s", got)
@@ -140,9 +129,7 @@ func TestTextOfOtherGenerators(t *testing.T) {
 		}
 	}
 	b.Reset()
-	if err := WriteText(&b, r, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, WriteText(&b, r, Options{}))
 	if got := b.String(); !strings.Contains(got, "service time  ") {
 		t.Errorf("no service time in\n%s", got)
 	}
@@ -165,12 +152,8 @@ func TestLongReportFolds(t *testing.T) {
 	}
 	r := reportOf(t, s)
 	var short, all bytes.Buffer
-	if err := WriteText(&short, r, Options{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeText(&all, r, Options{All: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, WriteText(&short, r, Options{}))
+	must.OK(t, writeText(&all, r, Options{All: true}))
 	for _, want := range []string{"envoy (mean over 10 rates) adds ", "envoy against no mesh, mean over 10 levels", "10 more comparisons not shown here: see --all."} {
 		if !strings.Contains(short.String(), want) {
 			t.Errorf("no %q in\n%s", want, short.String())
@@ -193,9 +176,7 @@ func TestTextOfChosenMetrics(t *testing.T) {
 		"*cores*/app":    {{"cpu_cores/app"}, {"cpu_cores/data", "latency_ms"}},
 	} {
 		var b strings.Builder
-		if err := WriteText(&b, r, Options{Metric: pattern}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, WriteText(&b, r, Options{Metric: pattern}))
 		_, tables, _ := strings.Cut(b.String(), "Metrics\n")
 		tables, _, _ = strings.Cut(tables, "Warnings")
 		for _, text := range want[0] {

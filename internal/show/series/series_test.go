@@ -11,6 +11,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 )
 
@@ -66,14 +67,8 @@ func TestSpan(t *testing.T) {
 func TestFigures(t *testing.T) {
 	d := answertest.TwoRates().Write(t, filepath.Join(t.TempDir(), "run"))
 	defer d.Close()
-	r, err := answer.Analyze(d, compare.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := Of(answer.Analysis{Report: r, Dir: d})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(answer.Analyze(d, compare.Options{}))(t)
+	all := must.Get(Of(answer.Analysis{Report: r, Dir: d}))(t)
 	valid := regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 	got := map[string]float64{}
 	for _, s := range all {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
@@ -29,15 +30,9 @@ func TestInBrowser(t *testing.T) {
 	runs := t.TempDir()
 	p := &plan.Plan{Schema: result.PlanSchema, Experiment: "small", Blocks: 1, TrialTime: time.Second, Treatments: []plan.Treatment{{ID: "none"}},
 		Trials: []plan.Trial{{ID: "1-none-b1", Ordinal: 1, Block: 1, Treatment: "none"}}}
-	d, err := result.Create(filepath.Join(runs, "now"), []byte("kind: Experiment\n"), p, result.Environment{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(result.Create(filepath.Join(runs, "now"), []byte("kind: Experiment\n"), p, result.Environment{}))(t)
 	defer d.Close()
-	td, err := d.Trial(p.Trials[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	td := must.Get(d.Trial(p.Trials[0]))(t)
 	at := time.Now().Add(-time.Minute)
 	progress := func(rate float64) result.Event {
 		return result.Event{Time: at, Kind: result.KindProgress, Progress: &result.Progress{AskedRate: 100, Rate: rate, P50MS: 1, P99MS: 2}}
@@ -46,17 +41,12 @@ func TestInBrowser(t *testing.T) {
 	for _, e := range []result.Event{{Time: at, Kind: result.KindTrial}, {Time: at, Kind: result.KindPhase, Phase: "measure"}, progress(98), progress(77), {Time: at, Kind: result.KindLog, Message: planted}} {
 		errs = append(errs, td.Event(e))
 	}
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(errs...))
 	const token = "0123456789abcdef"
 	_, base := serving(t, Config{Dirs: []string{runs}, Token: token})
 	browser := exec.CommandContext(t.Context(), "node", "testdata/browser.mjs", packages, chromium, base, token, "/", "/live/now")
 	browser.Stderr = os.Stderr
-	out, err := browser.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(browser.Output())(t)
 	var all []struct {
 		Path, ColorScheme              string
 		Cookies, Errors, Requests, Axe []string

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // BenchmarkListOfThousandRuns is the time of a list, summaries made.
@@ -18,13 +19,9 @@ func BenchmarkListOfThousandRuns(b *testing.B) {
 	one, runs := filepath.Join(b.TempDir(), "one"), b.TempDir()
 	s := answertest.Quickstart()
 	s.Blocks, s.Bare = 1, true
-	if err := s.Write(b, one).Close(); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, s.Write(b, one).Close())
 	for i := range 1000 {
-		if err := os.CopyFS(filepath.Join(runs, fmt.Sprintf("run-%04d", i)), os.DirFS(one)); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, os.CopyFS(filepath.Join(runs, fmt.Sprintf("run-%04d", i)), os.DirFS(one)))
 	}
 	server, base := serving(b, Config{Dirs: []string{runs}})
 	for pending := true; pending; time.Sleep(100 * time.Millisecond) {
@@ -39,10 +36,7 @@ func BenchmarkListOfThousandRuns(b *testing.B) {
 
 func listed(b *testing.B, s *Server, base string) string {
 	b.Helper()
-	r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, base+"/", nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(b.Context(), http.MethodGet, base+"/", nil))(b)
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, r)
 	return w.Body.String()

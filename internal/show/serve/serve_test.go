@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -25,10 +26,7 @@ const secret = "SECRET of another directory"
 // serving is a server of dir on a free port of the loopback interface.
 func serving(t testing.TB, c Config) (*Server, string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	c.Listen = l.Addr()
 	if c.Page == nil {
 		c.Page = func(w io.Writer, path string) error {
@@ -43,10 +41,7 @@ func serving(t testing.TB, c Config) (*Server, string) {
 			return err
 		}
 	}
-	s, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(c))(t)
 	server := s.HTTP()
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close(); _ = s.Close() })
@@ -56,24 +51,15 @@ func serving(t testing.TB, c Config) (*Server, string) {
 // get returns status and body. The path is sent as it is.
 func get(t *testing.T, base, path string, change func(*http.Request)) (int, string, http.Header) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, base, nil))(t)
 	r.URL.Opaque = path // a client would clean it
 	if change != nil {
 		change(r)
 	}
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	answer, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(client.Do(r))(t)
 	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(answer.Body))(t)
 	return answer.StatusCode, string(body), answer.Header
 }
 
@@ -84,9 +70,7 @@ func write(t *testing.T, dir string, change func(*answertest.Study)) {
 	if change != nil {
 		change(&s)
 	}
-	if err := s.Write(t, dir).Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Write(t, dir).Close())
 }
 
 // settled waits until the list has every summary.
@@ -119,9 +103,7 @@ func TestListOfGates(t *testing.T) {
 		{answertest.AB(0, 3), `<b class="bad" aria-hidden="true">!</b> 1 gate undecided (`},
 	} {
 		runs := t.TempDir()
-		if err := c.study.Write(t, filepath.Join(runs, "one")).Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.study.Write(t, filepath.Join(runs, "one")).Close())
 		_, base := serving(t, Config{Dirs: []string{runs}})
 		if list := settled(t, base, "/"); !strings.Contains(list, c.want) {
 			t.Errorf("no %s in\n%s", c.want, list)
@@ -168,16 +150,12 @@ func TestNoPathLeadsOut(t *testing.T) {
 	write(t, filepath.Join(runs, "linked-trials"), func(s *answertest.Study) { s.Seed = 4 })
 	swap := func(link, target string) {
 		t.Helper()
-		if err := errors.Join(os.RemoveAll(link), os.Symlink(target, link)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(os.RemoveAll(link), os.Symlink(target, link)))
 	}
 	swap(filepath.Join(runs, "linked-run"), outside)
 	swap(filepath.Join(runs, "linked-file", result.EnvironmentFile), filepath.Join(outside, result.EnvironmentFile))
 	swap(filepath.Join(runs, "linked-trials", result.TrialsDir), filepath.Join(outside, result.TrialsDir))
-	if err := os.MkdirAll(filepath.Join(runs, "linked-plan"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Join(runs, "linked-plan"), 0o755))
 	swap(filepath.Join(runs, "linked-plan", result.PlanFile), filepath.Join(outside, result.PlanFile))
 
 	_, url := serving(t, Config{Dirs: []string{runs}})
@@ -277,23 +255,18 @@ func TestSummariesAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Files that are not opened may be anything.
-	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+	must.OK(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() || path == filepath.Join(dir, result.ManifestFile) {
 			return err
 		}
 		return os.WriteFile(path, []byte("damaged"), 0o600)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	_, base = serving(t, Config{Dirs: []string{runs}, Cache: cache})
 	if got := settled(t, base, "/"); got != want {
 		t.Errorf("after a restart:\n%s\nwant\n%s", got, want)
 	}
 	// Another manifest is another run.
-	if err := os.WriteFile(filepath.Join(dir, result.ManifestFile), []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, result.ManifestFile), []byte("{}"), 0o600))
 	if got := settled(t, base, "/"); !strings.Contains(got, "cannot be read") {
 		t.Errorf("after a change:\n%s", got)
 	}
@@ -304,10 +277,7 @@ func TestEvents(t *testing.T) {
 	runs := t.TempDir()
 	p := &plan.Plan{Schema: result.PlanSchema, Experiment: "small", Blocks: 1, TrialTime: time.Second, Treatments: []plan.Treatment{{ID: "none"}},
 		Trials: []plan.Trial{{ID: "1-none-b1", Ordinal: 1, Block: 1, Treatment: "none"}}}
-	d, err := result.Create(filepath.Join(runs, "now"), []byte("kind: Experiment\n"), p, result.Environment{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(result.Create(filepath.Join(runs, "now"), []byte("kind: Experiment\n"), p, result.Environment{}))(t)
 	defer d.Close()
 	_, base := serving(t, Config{Dirs: []string{runs}})
 	if body := settled(t, base, "/"); !strings.Contains(body, `href="/live/now"`) || !strings.Contains(body, "<b>running</b>") {
@@ -315,14 +285,8 @@ func TestEvents(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/events/now", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, base+"/events/now", nil))(t)
+	answer := must.Get(http.DefaultClient.Do(r))(t)
 	defer answer.Body.Close()
 	lines := bufio.NewScanner(answer.Body)
 	until := func(want string) {
@@ -335,22 +299,15 @@ func TestEvents(t *testing.T) {
 		t.Fatalf("the stream ended without %q: %v", want, lines.Err())
 	}
 	until("0 of 1 trial")
-	td, err := d.Trial(p.Trials[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	td := must.Get(d.Trial(p.Trials[0]))(t)
 	at := time.Now().Add(-time.Minute)
 	for _, e := range []result.Event{{Time: at, Kind: result.KindTrial}, {Time: at, Kind: result.KindPhase, Phase: "measure"},
 		{Time: at, Kind: result.KindProgress, Progress: &result.Progress{AskedRate: 100, Rate: 98}}, {Time: at, Kind: result.KindLog, Message: "event: end\r\rdata: forged"}} {
-		if err := td.Event(e); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, td.Event(e))
 	}
 	until("trial 1 of 1")
 	record := result.Record{ID: "1-none-b1", Ordinal: 1, Block: 1, Treatment: "none", Valid: true}
-	if err := errors.Join(td.Event(result.Event{Time: at, Kind: result.KindDone}), td.Finish(record), d.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(td.Event(result.Event{Time: at, Kind: result.KindDone}), td.Finish(record), d.Close()))
 	for lines.Scan() && lines.Text() != "event: end" { // a message that contains it is not an event
 	}
 	after := 0

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/study/debate/debatetest"
 )
 
@@ -154,9 +155,7 @@ func TestFilesInTheWrongPlace(t *testing.T) {
 		{"the logs of another rate", func(t *testing.T, root string) {
 			dir := debatetest.Sequence{Mesh: "linkerd", Rates: rates, First: 1}.Write(t, root)
 			for _, l := range match(t, dir, "60-2-wrk2-*") {
-				if err := os.Remove(l); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.Remove(l))
 			}
 			for _, l := range match(t, dir, "240-3-wrk2-*") {
 				move(t, dir, filepath.Base(l), strings.Replace(filepath.Base(l), "240-3", "60-2", 1))
@@ -164,19 +163,12 @@ func TestFilesInTheWrongPlace(t *testing.T) {
 		}, "other-rate", 1, "those of a run at 240"},
 		{"a pod missing", func(t *testing.T, root string) {
 			dir := debatetest.Sequence{Mesh: "linkerd", Rates: rates, First: 1}.Write(t, root)
-			if err := os.Remove(match(t, dir, "120-4-wrk2-*")[0]); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Remove(match(t, dir, "120-4-wrk2-*")[0]))
 		}, "other-rate", 1, "2 logs, and 3 in other runs"},
 		{"a copy under another name", func(t *testing.T, root string) {
 			dir := debatetest.Sequence{Mesh: "linkerd", Rates: rates, First: 1}.Write(t, root)
-			b, err := os.ReadFile(filepath.Join(dir, "120-1-metrics.csv"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(dir, "120-2-metrics.csv"), b, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			b := must.Get(os.ReadFile(filepath.Join(dir, "120-1-metrics.csv")))(t)
+			must.OK(t, os.WriteFile(filepath.Join(dir, "120-2-metrics.csv"), b, 0o644))
 		}, "overlap", 2, "copy"},
 		{"the clock set forward", func(t *testing.T, root string) {
 			debatetest.Sequence{Mesh: "linkerd", Rates: rates, First: 1, Change: func(name string, b []byte) []byte {
@@ -223,9 +215,7 @@ func TestFilesInTheWrongPlace(t *testing.T) {
 
 func move(t *testing.T, dir, from, to string) {
 	t.Helper()
-	if err := os.Rename(filepath.Join(dir, from), filepath.Join(dir, to)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Rename(filepath.Join(dir, from), filepath.Join(dir, to)))
 }
 
 func match(t *testing.T, dir, pattern string) []string {

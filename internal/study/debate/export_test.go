@@ -13,6 +13,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/importer"
@@ -24,14 +25,9 @@ import (
 func exported(t *testing.T) (*result.Dir, string) {
 	t.Helper()
 	d := answertest.TwoRates().Write(t, filepath.Join(t.TempDir(), "run"))
-	r, err := answer.Analyze(d, compare.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(answer.Analyze(d, compare.Options{}))(t)
 	dir := t.TempDir()
-	if err := export(dir, answer.Analysis{Dir: d, Report: r}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, export(dir, answer.Analysis{Dir: d, Report: r}))
 	return d, dir
 }
 
@@ -54,10 +50,7 @@ func TestExportedFiles(t *testing.T) {
 		if r.Treatment != "envoy-rate1000" || r.Block != 2 {
 			continue
 		}
-		b, err := os.ReadFile(filepath.Join(dir, "envoy", "1000-2-metrics.csv"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(filepath.Join(dir, "envoy", "1000-2-metrics.csv")))(t)
 		rows, err := csv.NewReader(bytes.NewReader(b)).ReadAll()
 		if err != nil || !bytes.Contains(b, []byte("\r\n")) {
 			t.Fatal(err)
@@ -79,10 +72,7 @@ func TestExportedFiles(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	log, err := os.ReadFile(filepath.Join(dir, "envoy", "1000-2-wrk2-tare0.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(os.ReadFile(filepath.Join(dir, "envoy", "1000-2-wrk2-tare0.log")))(t)
 	for _, want := range []string{`Detailed Percentile spectrum`, `\n\s+\d+\.\d+\s+0\.5\d*\s+\d+`, `\n#\[Mean`, `\nRequests/sec:\s+\d+\.\d+\n`} {
 		if !regexp.MustCompile(want).Match(log) {
 			t.Errorf("the log has no %s:\n%s", want, log)
@@ -92,10 +82,7 @@ func TestExportedFiles(t *testing.T) {
 
 func TestNamesCannotLeaveTheDirectory(t *testing.T) {
 	d := answertest.TwoRates().Write(t, filepath.Join(t.TempDir(), "run"))
-	r, err := answer.Analyze(d, compare.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(answer.Analyze(d, compare.Options{}))(t)
 	if got := meshDir(r, &result.Record{Factors: plan.Factors{"mesh": "../../etc/x"}}); strings.Contains(got, "/") {
 		t.Errorf("%q", got)
 	}
@@ -115,14 +102,9 @@ func TestImportOfTheExport(t *testing.T) {
 		r.Node = &result.NodeUsage{Nodes: []result.MachineUsage{{Name: "n1", AllocatableCPU: 2, AllocatableMemory: 9 << 30, Start: start, End: end}}}
 	}
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
-	r, err := answer.Analyze(d, compare.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(answer.Analyze(d, compare.Options{}))(t)
 	dir := t.TempDir()
-	if err := export(dir, answer.Analysis{Dir: d, Report: r}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, export(dir, answer.Analysis{Dir: d, Report: r}))
 	study, err := read([]string{dir}, importer.Options{Warmup: -1, Tail: -1})
 	if err != nil || len(study.Trials) != len(d.Plan().Trials) {
 		t.Fatalf("%d trials of %d, %v", len(study.Trials), len(d.Plan().Trials), err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/importer"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -19,10 +20,7 @@ import (
 // imported reads sequences and fails on anything but trials.
 func imported(t *testing.T, paths ...string) *importer.Study {
 	t.Helper()
-	s, err := read(paths, importer.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(read(paths, importer.Options{}))(t)
 	return s
 }
 
@@ -98,14 +96,8 @@ func TestTasksAddUpToTheTotal(t *testing.T) {
 		dir := q.Write(t, t.TempDir())
 		s := imported(t, dir)
 		tr := &s.Trials[0]
-		b, err := os.ReadFile(tr.Files[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows, err := csv.NewReader(bytes.NewReader(b)).ReadAll()
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(tr.Files[0]))(t)
+		rows := must.Get(csv.NewReader(bytes.NewReader(b)).ReadAll())(t)
 		for c, name := range rows[0] {
 			if name != "total CPU" {
 				continue
@@ -151,10 +143,7 @@ func TestRolesOfTheDataPlane(t *testing.T) {
 
 func TestWarmupAndTailAreCutByTime(t *testing.T) {
 	dir := debatetest.Sequence{Mesh: "linkerd", Runs: 1, Rates: []int{60}}.Write(t, t.TempDir())
-	s, err := read([]string{dir}, importer.Options{Warmup: 40e9, Tail: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(read([]string{dir}, importer.Options{Warmup: 40e9, Tail: -1}))(t)
 	p := s.Trials[0].Record.Phases
 	if got := p[1].Start.Sub(p[0].Start).Seconds(); got != 40 {
 		t.Errorf("warm-up %v s", got)
@@ -189,9 +178,7 @@ func TestOtherFilesAreSkipped(t *testing.T) {
 	root := t.TempDir()
 	dir := debatetest.Sequence{Mesh: "linkerd", Runs: 2, Rates: []int{60}}.Write(t, root)
 	for _, name := range []string{"README.md", "60-1-ERROR-metrics.csv"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o644))
 	}
 	debatetest.Sequence{Mesh: "ambient", Dir: "ERROR-ambient"}.Write(t, root)
 	s := imported(t, root)

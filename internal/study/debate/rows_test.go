@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // allRows returns the rows of a CSV as text, and the error at their end.
@@ -90,10 +92,7 @@ func TestRoomOfRows(t *testing.T) {
 func TestHeadingsAreTheirOwn(t *testing.T) {
 	split := func(s string) [][]byte { return bytes.Split([]byte(s), []byte(",")) }
 	for _, names := range []string{"mesh CPU,mesh mem", "mesh CPU,mesh mem", "mesh mem,mesh CPU", "mesh CPU", "face app CPU,what"} {
-		h, err := headingOf(split(names))
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := must.Get(headingOf(split(names)))(t)
 		if got := strings.Join(h.names, ","); got != names || len(h.columns) != len(h.names) || len(h.index) != len(h.names) {
 			t.Errorf("heading %q of %q, %d columns", got, names, len(h.columns))
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/study/isotope"
 )
@@ -79,10 +80,7 @@ func TestConvert(t *testing.T) {
 	if b.Protocol != app.GRPC || b.ResponseSize.Draw() != 128 || b.Errors.Ratio != 0.5 {
 		t.Errorf("%+v", b)
 	}
-	text, err := top.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(top.YAML())(t)
 	again, err := app.Decode("again.yaml", text)
 	if err != nil || !reflect.DeepEqual(again, top) {
 		t.Errorf("%v\n%s", err, text)
@@ -143,10 +141,7 @@ func FuzzIsotope(f *testing.F) {
 		if err != nil {
 			return
 		}
-		text, err := top.YAML()
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(top.YAML())(t)
 		if _, err := app.Decode("again.yaml", text); err != nil {
 			t.Fatalf("%s\nbecomes\n%s\nwhich is refused: %v", data, text, err)
 		}

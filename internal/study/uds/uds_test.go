@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/importer"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -25,13 +26,9 @@ func runOf(t *testing.T, dir string) string {
 		b.WriteString(stamp + ",istio-tenant-gateway,7,48\n" + stamp + ",nginx,9,55\n" + stamp + ",istio-system,1,84\n")
 	}
 	run := filepath.Join(dir, "sidecar", "20_1")
-	if err := os.MkdirAll(run, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(run, 0o755))
 	for name, text := range map[string]string{usageLog: b.String(), "vegeta-report.txt": vegetaReport, "namespace-metrics-summary.txt": "x"} {
-		if err := os.WriteFile(filepath.Join(run, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(run, name), []byte(text), 0o644))
 	}
 	return run
 }
@@ -47,10 +44,7 @@ Error Set:
 `
 
 func TestRun(t *testing.T) {
-	s, err := read([]string{filepath.Dir(runOf(t, t.TempDir()))}, importer.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(read([]string{filepath.Dir(runOf(t, t.TempDir()))}, importer.Options{}))(t)
 	tr := &s.Trials[0]
 	r := &tr.Record
 	if !r.Valid {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/inside/nodeagent"
 	"github.com/tare-mesh/tare/internal/kube/agents"
@@ -64,25 +65,15 @@ func (c *containers) Containers(_ context.Context, namespace string) (found []cl
 func group(t *testing.T, root, path string, ns int) {
 	t.Helper()
 	dir := filepath.Join(root, "cpuacct", filepath.FromSlash(path))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "cpuacct.usage"), []byte(fmt.Sprintln(ns)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(dir, 0o755))
+	must.OK(t, os.WriteFile(filepath.Join(dir, "cpuacct.usage"), []byte(fmt.Sprintln(ns)), 0o600))
 }
 
 // start starts an agent, and returns the function that ends it.
 func (n *nodes) start(t *testing.T, name, root string) (stop func()) {
 	t.Helper()
-	s, err := nodeagent.NewServer(token, root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(nodeagent.NewServer(token, root))(t)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx, l) }()
@@ -115,10 +106,7 @@ func TestRead(t *testing.T) {
 	tasks := []platform.Task{task("x"), task("y"), task("unknown")}
 	read := func(depth meter.Depth) meter.Look {
 		t.Helper()
-		look, err := m.Read(t.Context(), tasks, depth)
-		if err != nil {
-			t.Fatal(err)
-		}
+		look := must.Get(m.Read(t.Context(), tasks, depth))(t)
 		return look
 	}
 	before := time.Now()
@@ -141,9 +129,7 @@ func TestRead(t *testing.T) {
 	// After a restart the container has another ID. It is found without an edge.
 	tasks = tasks[:2]
 	three := strings.Repeat("3", 64)
-	if err := os.RemoveAll(filepath.Join(rootA, "cpuacct", "kubepods", "podx", one)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.RemoveAll(filepath.Join(rootA, "cpuacct", "kubepods", "podx", one)))
 	group(t, rootA, "kubepods/podx/"+three, 5)
 	source.list[0].ID, source.list[0].Restarts, source.list[0].OOMKilled = three, 1, true
 	if r := read(meter.Counters).Tasks["x/app"]; r.CPU != 5 || r.Restarts != 0 {
@@ -184,10 +170,7 @@ func TestReplacedAgent(t *testing.T) {
 		all.all = nil
 		t.Cleanup(all.start(t, "a", root))
 	}
-	f, err := m.Follow(t.Context(), [][]platform.Task{{task("x")}}, []time.Time{time.Now().Add(time.Hour)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(m.Follow(t.Context(), [][]platform.Task{{task("x")}}, []time.Time{time.Now().Add(time.Hour)}))(t)
 	stop()
 	all.replace = replaced
 	look, err := m.Read(t.Context(), []platform.Task{task("x")}, meter.Edge)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -80,10 +81,7 @@ var (
 )
 
 func TestRead(t *testing.T) {
-	l, err := Of(whole(), oneNode).Read(t.Context(), inPod, meter.Counters)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(Of(whole(), oneNode).Read(t.Context(), inPod, meter.Counters))(t)
 	if r := l.Tasks["p-0/app"]; r.Throttled != nil {
 		t.Errorf("%+v", r)
 	} else if d := difftest.Of("r.CPU", r.CPU, 1234567891, "r.RSS", r.RSS, 8462336, "r.At.UnixMilli()", r.At.UnixMilli(), 1795271164123, "r.Peak", r.Peak, 0); d != "" {
@@ -121,10 +119,7 @@ func TestEdge(t *testing.T) {
 	}
 	m := Of(s, oneNode)
 	read := func() (meter.Look, error) { return m.Read(t.Context(), inPod, meter.Edge) }
-	l, err := read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(read())(t)
 	if r := l.Tasks["p-0/app"]; r.Throttled == nil {
 		t.Errorf("%+v", r)
 	} else if d := difftest.Of("r.Peak", r.Peak, 9500000, "*r.Throttled", *r.Throttled, 250_000_000, "r.Restarts", r.Restarts, 3, "r.OOMKills", r.OOMKills, 1); d != "" {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/result"
@@ -38,10 +39,7 @@ func realCluster(t *testing.T) *cluster.Cluster {
 	case path == "" || testing.Short():
 		t.Skip("needs a cluster: set TARE_TEST_KUBECONFIG (`make cluster` leaves one up)")
 	}
-	c, err := cluster.Connect(t.Context(), cluster.Options{Kubeconfig: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(cluster.Connect(t.Context(), cluster.Options{Kubeconfig: path}))(t)
 	return c
 }
 
@@ -76,22 +74,11 @@ func burner(t *testing.T, c *cluster.Cluster) (tasks []platform.Task, ids map[st
 		Containers:     []corev1.Container{container("app", "300m", burn), container("idle", "", "sleep 3600")},
 	}}
 	s := cluster.Stamp{Run: space}
-	if err := c.Apply(ctx, s, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: space}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.WaitReady(ctx, nil, cluster.Ref{Kind: cluster.KindNamespace, Name: space}); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Apply(ctx, s, pod); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.WaitReady(ctx, nil, cluster.Ref{Kind: cluster.KindPod, Namespace: space, Name: "burner"}); err != nil {
-		t.Fatal(err)
-	}
-	containers, err := c.Reader().Containers(ctx, space)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Apply(ctx, s, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: space}}))
+	must.OK(t, c.WaitReady(ctx, nil, cluster.Ref{Kind: cluster.KindNamespace, Name: space}))
+	must.OK(t, c.Apply(ctx, s, pod))
+	must.OK(t, c.WaitReady(ctx, nil, cluster.Ref{Kind: cluster.KindPod, Namespace: space, Name: "burner"}))
+	containers := must.Get(c.Reader().Containers(ctx, space))(t)
 	ids = map[string]string{}
 	for _, k := range containers {
 		ids[k.Name] = k.ID
@@ -116,10 +103,7 @@ func findCgroup(t *testing.T, id string) cgroup {
 	t.Helper()
 	for _, pattern := range []string{"/sys/fs/cgroup/cpuacct/*/kubepods/*/pod*/" + id, "/sys/fs/cgroup/cpuacct/*/kubepods/pod*/" + id,
 		"/sys/fs/cgroup/*/kubepods/*/pod*/" + id, "/sys/fs/cgroup/*/kubepods/pod*/" + id} {
-		found, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := must.Get(filepath.Glob(pattern))(t)
 		if len(found) == 1 {
 			_, err := os.Stat(filepath.Join(found[0], "cpuacct.usage"))
 			return cgroup{found[0], errors.Is(err, os.ErrNotExist)}
@@ -189,10 +173,7 @@ func TestRealKubeletAgainstControlGroup(t *testing.T) {
 		groups[name] = findCgroup(t, id)
 	}
 	value := follow(t, groups)
-	m, err := Open(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Open(t.Context(), c))(t)
 	p, err := m.Probe(t.Context())
 	if err != nil || p.Containers > Longest || p.Node > Longest || p.Intervals < 5 {
 		t.Fatalf("%+v, %v", p, err)
@@ -201,9 +182,7 @@ func TestRealKubeletAgainstControlGroup(t *testing.T) {
 	first := settledLook(t, m, tasks, value)
 	last := first
 	for end := time.Now().Add(30 * time.Second); ; {
-		if err := wait.For(t.Context(), 2*time.Second); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, wait.For(t.Context(), 2*time.Second))
 		last, err = m.Read(t.Context(), tasks, meter.Edge)
 		read := err == nil && last.Gap == nil // a busy kubelet may not answer in time
 		late := time.Now().After(end)
@@ -271,9 +250,7 @@ func between(t *testing.T, value func(string, time.Time) (int64, bool), name str
 		if time.Now().After(end) {
 			t.Fatalf("%s: the control group was not read at %v and %v", name, a.At, b.At)
 		}
-		if err := wait.For(t.Context(), 50*time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, wait.For(t.Context(), 50*time.Millisecond))
 	}
 }
 
@@ -286,9 +263,7 @@ func settledLook(t *testing.T, m *Meter, tasks []platform.Task, value func(strin
 		l, err = m.Read(t.Context(), tasks, meter.Edge)
 		// A busy kubelet may not answer in time.
 		ready := err == nil && l.Gap == nil && len(l.Missing) == 0 && l.Node != nil && len(l.Found) > 1
-		if err := wait.For(t.Context(), time.Second); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, wait.For(t.Context(), time.Second))
 		for _, k := range tasks {
 			_, known := value(k.ID, l.Tasks[k.ID].At)
 			ready = ready && known
@@ -321,25 +296,17 @@ func TestRealErrorByLength(t *testing.T) {
 	c := realCluster(t)
 	tasks, ids := burner(t, c)
 	value := follow(t, map[string]cgroup{"app": findCgroup(t, ids["app"])})
-	m, err := Open(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Open(t.Context(), c))(t)
 	tasks = slices.DeleteFunc(tasks, func(k platform.Task) bool { return k.ID != "app" })
 	settledLook(t, m, tasks, value)
 	var app line
 	begin := time.Now()
 	for time.Since(begin) < 150*time.Second {
-		l, err := m.Read(t.Context(), tasks, meter.Counters)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(m.Read(t.Context(), tasks, meter.Counters))(t)
 		if r, ok := l.Tasks["app"]; ok {
 			app.keep(r)
 		}
-		if err := wait.For(t.Context(), time.Second); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, wait.For(t.Context(), time.Second))
 	}
 	longest := time.Duration(0)
 	for i := 1; i < len(app); i++ {

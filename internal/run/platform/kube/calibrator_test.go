@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/probe"
 )
 
@@ -39,10 +40,8 @@ func TestReaders(t *testing.T) {
 	d.pods.store, d.workers.workers = &podStore{informer: store}, []*loadWorker{{pod: "load-a"}, {pod: "load-b"}}
 	add := func(name, service, node string, ready corev1.ConditionStatus) {
 		t.Helper()
-		if err := store.GetStore().Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: d.namespace, Name: name, Labels: map[string]string{labelService: service}},
-			Spec: corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}}}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.GetStore().Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: d.namespace, Name: name, Labels: map[string]string{labelService: service}},
+			Spec: corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}}}))
 	}
 	add("echo-1", "echo", "n1", corev1.ConditionTrue)
 	add("echo-2", "echo", "n1", corev1.ConditionTrue)

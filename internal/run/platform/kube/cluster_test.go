@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -36,15 +37,10 @@ func realCluster(t *testing.T) *cluster.Cluster {
 	case path == "" || testing.Short():
 		t.Skip("TARE_TEST_KUBECONFIG is not set: `make cluster` starts a cluster")
 	}
-	if err := loadImage(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, loadImage())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	c, err := cluster.Connect(ctx, cluster.Options{Kubeconfig: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(cluster.Connect(ctx, cluster.Options{Kubeconfig: path}))(t)
 	return c
 }
 
@@ -104,10 +100,7 @@ func TestMain(m *testing.M) {
 // may remain.
 func newReal(t *testing.T, c *cluster.Cluster, edit func(*Options)) *Platform {
 	t.Helper()
-	nodes, err := Nodes(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	nodes := must.Get(Nodes(t.Context(), c))(t)
 	o := Options{Cluster: c, Run: RunID(t.Name(), t.TempDir()), Image: agentImage, Refresh: 16 * time.Second, InUse: true,
 		Report: func(s string) { t.Log(s) }}
 	if edit != nil {
@@ -119,20 +112,14 @@ func newReal(t *testing.T, c *cluster.Cluster, edit func(*Options)) *Platform {
 
 func noMesh(t *testing.T) mesh.Definition {
 	t.Helper()
-	m, err := mesh.Load("none")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(mesh.Load("none"))(t)
 	return m
 }
 
 // killContainer sends SIGKILL to a container's process, as the kernel's OOM killer does.
 func killContainer(t *testing.T, c *cluster.Cluster, task platform.Task) {
 	t.Helper()
-	pod, err := c.Typed().CoreV1().Pods(task.Namespace).Get(t.Context(), task.Pod, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pod := must.Get(c.Typed().CoreV1().Pods(task.Namespace).Get(t.Context(), task.Pod, metav1.GetOptions{}))(t)
 	for _, s := range statuses(pod) {
 		if s.Name == task.Container {
 			_, id, _ := strings.Cut(s.ContainerID, "://")
@@ -176,10 +163,7 @@ func TestPlatform(t *testing.T) {
 // checkNothingLeft checks that no namespace of a run remains.
 func checkNothingLeft(t *testing.T, c *cluster.Cluster, run string) {
 	t.Helper()
-	list, err := c.Typed().CoreV1().Namespaces().List(context.Background(), metav1.ListOptions{LabelSelector: cluster.LabelRun + "=" + run})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(c.Typed().CoreV1().Namespaces().List(context.Background(), metav1.ListOptions{LabelSelector: cluster.LabelRun + "=" + run}))(t)
 	for _, ns := range list.Items {
 		if ns.Status.Phase == corev1.NamespaceActive {
 			t.Errorf("namespace %s remains", ns.Name)

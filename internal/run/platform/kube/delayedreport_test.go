@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 )
@@ -60,9 +61,7 @@ func TestManyPodsPrintNoLines(t *testing.T) {
 	})
 	a := &applier{trial: &trial{cluster: c, options: &Options{Report: func(s string) { printed.Add(1); t.Log(s) }}}}
 	began := time.Now()
-	if err := a.wait(t.Context(), cluster.Ref{Kind: cluster.KindDeployment, Namespace: "shop", Name: "web"}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, a.wait(t.Context(), cluster.Ref{Kind: cluster.KindDeployment, Namespace: "shop", Name: "web"}))
 	if most := int64(time.Since(began) / reportDelay); ready.Load() < 200 || printed.Load() > most {
 		t.Errorf("%d of 200 pods ready, %d lines, max %d", ready.Load(), printed.Load(), most)
 	}

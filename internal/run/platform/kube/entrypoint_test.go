@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
@@ -41,10 +42,7 @@ func TestGateway(t *testing.T) {
 		{noMesh(t), true, "echo", servicePort, corev1.ServiceTypeNodePort, ""},
 	} {
 		p.Outside, p.Expose, d.spec.Mesh = c.outside, exposeNodePort, c.mesh
-		var err error
-		if d.enrolment, err = enrol(p, c.mesh, "x", frontOf(p, d.spec)); err != nil {
-			t.Fatal(err)
-		}
+		d.enrolment = must.Get(enrol(p, c.mesh, "x", frontOf(p, d.spec)))(t)
 		in := d.entry.service()
 		if in.ref.Name != c.service || in.port != c.port || d.manifests.service(d.spec.Entry()).Spec.Type != c.entry {
 			t.Errorf("%s, outside %v: to %s:%d, the entry's of type %q", c.mesh.Name, c.outside, in.ref.Name, in.port, d.manifests.service(d.spec.Entry()).Spec.Type)

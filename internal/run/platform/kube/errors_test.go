@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/guard"
@@ -80,21 +81,13 @@ func TestQuotaExceeded(t *testing.T) {
 // asUser connects to the cluster as a user with only the granted RBAC permissions.
 func asUser(t *testing.T, name string) *cluster.Cluster {
 	t.Helper()
-	config, err := clientcmd.LoadFromFile(os.Getenv("TARE_TEST_KUBECONFIG"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(clientcmd.LoadFromFile(os.Getenv("TARE_TEST_KUBECONFIG")))(t)
 	for _, user := range config.AuthInfos {
 		user.Impersonate = name
 	}
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		t.Fatal(err)
-	}
-	c, err := cluster.Connect(t.Context(), cluster.Options{Kubeconfig: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, clientcmd.WriteToFile(*config, path))
+	c := must.Get(cluster.Connect(t.Context(), cluster.Options{Kubeconfig: path}))(t)
 	return c
 }
 
@@ -112,9 +105,7 @@ func TestLeastPermissions(t *testing.T) {
 	c := sharedCluster(t)
 	var manifest bytes.Buffer
 	const jo = "tare-test-jo"
-	if err := rbac.Write(&manifest, "", rbac.Subject{Kind: "User", Name: jo}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, rbac.Write(&manifest, "", rbac.Subject{Kind: "User", Name: jo}))
 	kubectl(t, manifest.String(), "apply", "-f", "-")
 	t.Cleanup(func() { kubectl(t, manifest.String(), "delete", "--ignore-not-found", "-f", "-") })
 	p := newReal(t, c, func(o *Options) { o.Cluster = asUser(t, jo) })
@@ -122,10 +113,7 @@ func TestLeastPermissions(t *testing.T) {
 	if err != nil || !strings.HasPrefix(versions["kubernetes"], "v1.") {
 		t.Fatalf("%v, %v", versions, err)
 	}
-	d, err := p.Deploy(t.Context(), platformtest.Spec(t, noMesh(t), 1, "echo"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(p.Deploy(t.Context(), platformtest.Spec(t, noMesh(t), 1, "echo")))(t)
 	checks, err := platformtest.Checks(d.Verifier.Verify(t.Context(), platform.Probe{}))
 	for _, c := range checks {
 		if !c.OK {
@@ -177,21 +165,14 @@ func TestForeignWorkload(t *testing.T) {
 // The removal of a namespace with a finalizer times out and names the finalizer. Without it the removal succeeds.
 func TestStuckInDeletion(t *testing.T) {
 	c := realCluster(t)
-	d, err := newReal(t, c, nil).deploy(t.Context(), platformtest.Spec(t, noMesh(t), 1, "echo"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(newReal(t, c, nil).deploy(t.Context(), platformtest.Spec(t, noMesh(t), 1, "echo")))(t)
 	maps := c.Typed().CoreV1().ConfigMaps(d.namespace)
 	held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "held", Finalizers: []string{"tare.test/never-removed"}}}
-	if _, err := maps.Create(t.Context(), held, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(maps.Create(t.Context(), held, metav1.CreateOptions{}))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 	defer cancel()
 	wantError(t, d.Remove(ctx), "deletion of namespace "+d.namespace, "configmap "+d.namespace+"/held, held by finalizers tare.test/never-removed", "kubectl patch")
-	if _, err := maps.Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(maps.Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))(t)
 	if err := d.Remove(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/leftover"
@@ -30,9 +31,7 @@ func makeNamespace(t *testing.T, c *cluster.Cluster) (namespace, user string) {
 	namespace = "existing-" + strings.ToLower(rand.Text()[:8])
 	user = "tare-test-" + namespace
 	core, zero := c.Typed().CoreV1(), int64(0)
-	if _, err := core.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(core.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() {
 		if err := c.Delete(context.Background(), nil, cluster.Ref{Kind: cluster.KindNamespace, Name: namespace}); err != nil {
 			t.Error(err)
@@ -48,9 +47,7 @@ func makeNamespace(t *testing.T, c *cluster.Cluster) (namespace, user string) {
 		t.Fatal(err)
 	}
 	var manifest bytes.Buffer
-	if err := rbac.Write(&manifest, namespace, rbac.Subject{Kind: "User", Name: user}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, rbac.Write(&manifest, namespace, rbac.Subject{Kind: "User", Name: user}))
 	kubectl(t, manifest.String(), "apply", "-f", "-")
 	return namespace, user
 }
@@ -65,9 +62,7 @@ func TestExistingNamespace(t *testing.T) {
 		o.Resources = map[string]experiment.Resources{"app": {Requests: experiment.Amounts{CPU: 0.02, Memory: 24 << 20}, Limits: experiment.Amounts{Memory: 128 << 20}}}
 	}
 	p := newReal(t, c, use)
-	if _, err := p.Prepare(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(p.Prepare(t.Context(), nil))(t)
 	spec := platformtest.Spec(t, noMesh(t), 1, "front", "back")
 	abandoned, err := p.deploy(t.Context(), spec)
 	if err != nil {
@@ -79,10 +74,7 @@ func TestExistingNamespace(t *testing.T) {
 	other := newReal(t, c, func(o *Options) { use(o); o.Run = RunID("another", t.TempDir()) })
 	_, err = other.Prepare(t.Context(), nil)
 	wantError(t, err, "namespace "+namespace+" holds objects of run "+p.options.Run, "deployment "+namespace+"/front", "tare cleanup --namespace "+namespace)
-	again, err := p.deploy(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(p.deploy(t.Context(), spec))(t)
 	checks, err := platformtest.Checks(again.verifier.Verify(t.Context(), platform.Probe{}))
 	if err != nil || len(checks) == 0 {
 		t.Fatal(checks, err)
@@ -136,10 +128,7 @@ func checkResources(t *testing.T, d *deployment) {
 
 func checkPlanes(t *testing.T, d platform.Running, namespace string) {
 	t.Helper()
-	tasks, err := d.Tasks(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tasks := must.Get(d.Tasks(t.Context()))(t)
 	planes := map[metric.Plane]int{}
 	for _, task := range tasks {
 		planes[task.Plane]++
@@ -184,26 +173,18 @@ func TestDigests(t *testing.T) {
 	c := sharedCluster(t)
 	spec := platformtest.Spec(t, noMesh(t), 1, "echo")
 	spec.Provenance = t.TempDir()
-	d, err := newReal(t, c, nil).deploy(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(newReal(t, c, nil).deploy(t.Context(), spec))(t)
 	if err := d.Remove(t.Context()); err != nil {
 		t.Error(err)
 	}
-	text, err := os.ReadFile(filepath.Join(spec.Provenance, imagesFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(spec.Provenance, imagesFile)))(t)
 	digests := map[string]string{}
 	if err := yaml.Unmarshal(text, &digests); err != nil || len(digests) != 1 || !strings.HasPrefix(digests[agentImage], "sha256:") {
 		t.Fatalf("%v in\n%s", err, text)
 	}
 	spec.Provenance = ""
 	required := newReal(t, c, func(o *Options) { o.Digests = digests })
-	if d, err = required.deploy(t.Context(), spec); err != nil {
-		t.Fatal(err)
-	}
+	d = must.Get(required.deploy(t.Context(), spec))(t)
 	if err := d.Remove(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
@@ -27,19 +28,12 @@ func TestPodsEndAndReturn(t *testing.T) {
 		}
 	})
 	for i, grace := range []time.Duration{0, 2 * time.Second} {
-		before, err := d.pods.find("echo-0/app")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := d.faults.End(t.Context(), "echo-0/app", grace); err != nil {
-			t.Fatal(err)
-		}
+		before := must.Get(d.pods.find("echo-0/app"))(t)
+		must.OK(t, d.faults.End(t.Context(), "echo-0/app", grace))
 		if now := d.pods.byUID(before.UID); now != nil {
 			t.Errorf("pod %s remains", now.Name)
 		}
-		if err := d.faults.Restart(t.Context(), "echo-0/app"); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, d.faults.Restart(t.Context(), "echo-0/app"))
 		if after, err := d.pods.find("echo-0/app"); err != nil || after.UID == before.UID {
 			t.Errorf("%v", err)
 		}
@@ -49,13 +43,8 @@ func TestPodsEndAndReturn(t *testing.T) {
 		}
 		checkIntact(t, d)
 	}
-	kept, err := d.pods.find("echo-0/app")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.scaler.Shrink(t.Context(), "echo-1", 0); err != nil {
-		t.Fatal(err)
-	}
+	kept := must.Get(d.pods.find("echo-0/app"))(t)
+	must.OK(t, d.scaler.Shrink(t.Context(), "echo-1", 0))
 	if v := d.faults.Victims(); len(v) != 2 || !v[0].Up || v[1].Up || v[1].ID != "echo-1/app" {
 		t.Errorf("%+v", v)
 	}
@@ -69,9 +58,7 @@ func TestPodsEndAndReturn(t *testing.T) {
 		t.Errorf("a second removal: %v", err)
 	}
 	checkIntact(t, d)
-	if err := d.scaler.Grow(t.Context(), "echo-1"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.scaler.Grow(t.Context(), "echo-1"))
 	if n := replicasOf(t, d); n != 2 {
 		t.Errorf("%d replicas, want 2", n)
 	}
@@ -109,10 +96,7 @@ func checkIntact(t *testing.T, d *deployment) {
 
 func taskOf(t *testing.T, d *deployment, id string) platform.Task {
 	t.Helper()
-	tasks, err := d.Tasks(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tasks := must.Get(d.Tasks(t.Context()))(t)
 	i := slices.IndexFunc(tasks, func(k platform.Task) bool { return k.ID == id })
 	if i < 0 {
 		t.Fatalf("no task %s", id)
@@ -122,9 +106,6 @@ func taskOf(t *testing.T, d *deployment, id string) platform.Task {
 
 func replicasOf(t *testing.T, d *deployment) int32 {
 	t.Helper()
-	o, err := d.cluster.Typed().AppsV1().Deployments(d.namespace).Get(t.Context(), "echo", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := must.Get(d.cluster.Typed().AppsV1().Deployments(d.namespace).Get(t.Context(), "echo", metav1.GetOptions{}))(t)
 	return *o.Spec.Replicas
 }

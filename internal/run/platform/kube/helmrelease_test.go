@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -38,10 +39,7 @@ func TestChart(t *testing.T) {
 				values += "type: NodePort\n"
 			}
 			spec := chartSpec(t, 2, values)
-			d, err := newReal(t, c, edit).deploy(t.Context(), spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Get(newReal(t, c, edit).deploy(t.Context(), spec))(t)
 			t.Cleanup(func() {
 				if err := d.Remove(t.Context()); err != nil {
 					t.Error(err)
@@ -51,10 +49,7 @@ func TestChart(t *testing.T) {
 			if !strings.HasPrefix(d.Entry()[0], "http://cart."+d.namespace+".svc:80/") && name == "inside" {
 				t.Errorf("%v", d.Entry())
 			}
-			checks, err := platformtest.Checks(d.verifier.Verify(t.Context(), platform.Probe{}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			checks := must.Get(platformtest.Checks(d.verifier.Verify(t.Context(), platform.Probe{})))(t)
 			for _, c := range checks {
 				if !c.OK {
 					t.Errorf("%s: %s", c.Name, c.Detail)
@@ -65,10 +60,7 @@ func TestChart(t *testing.T) {
 			if us, ok := r.Microseconds(); name == "inside" && (err != nil || !ok || us <= 0 || r.CPUs[0].Node == "") || name == "outside" && !errors.Is(err, errors.ErrUnsupported) {
 				t.Errorf("calibration probe: %+v, %v", r, err)
 			}
-			tasks, err := d.Tasks(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			tasks := must.Get(d.Tasks(t.Context()))(t)
 			var apps []string
 			for _, task := range tasks {
 				if task.Plane == metric.App {
@@ -147,10 +139,7 @@ func TestChartRefused(t *testing.T) {
 	spec = chartSpec(t, 1, "")
 	spec.Topology.Chart.Chart = "testdata/no-such"
 	wantRefused(t, p, spec, time.Minute, "find chart testdata/no-such", "oci://")
-	list, err := c.Typed().RbacV1().ClusterRoles().List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(c.Typed().RbacV1().ClusterRoles().List(t.Context(), metav1.ListOptions{}))(t)
 	for _, role := range list.Items {
 		if strings.HasPrefix(role.Name, "shop") {
 			t.Errorf("ClusterRole %s is left", role.Name)
@@ -165,19 +154,12 @@ func TestChartRefused(t *testing.T) {
 // A dry run renders the chart without a cluster, with the values for several nodes.
 func TestChartDryRun(t *testing.T) {
 	record := &cluster.Recorder{}
-	c, err := cluster.Connect(t.Context(), cluster.Options{Recorder: record})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(cluster.Connect(t.Context(), cluster.Options{Recorder: record}))(t)
 	spec := chartSpec(t, 3, "image: x")
 	spec.Topology.Chart.Spread = "delay: 7ms"
-	if _, err := New(Options{Cluster: c, Run: "test-1", Image: "localhost/tare-agent:test"}, []Node{{Schedulable: true}, {Schedulable: true}}).deploy(t.Context(), spec); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(New(Options{Cluster: c, Run: "test-1", Image: "localhost/tare-agent:test"}, []Node{{Schedulable: true}, {Schedulable: true}}).deploy(t.Context(), spec))(t)
 	var b strings.Builder
-	if _, err := record.WriteTo(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(record.WriteTo(&b))(t)
 	for _, want := range []string{"replicas: 3", `"delay": "7ms"`, "kubectl apply -n tare-test-1-1"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, b.String())
@@ -196,9 +178,7 @@ func TestSecretsAreNotRecorded(t *testing.T) {
 	}}
 	var kept, applied bytes.Buffer
 	for _, o := range []*unstructured.Unstructured{secret, config} {
-		if err := errors.Join(write(&kept, withoutSecrets(o)), write(&applied, o)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(write(&kept, withoutSecrets(o)), write(&applied, o)))
 	}
 	for _, value := range []string{"aHVudGVyMg==", "hunter2"} {
 		if strings.Contains(kept.String(), value) || !strings.Contains(applied.String(), value) {

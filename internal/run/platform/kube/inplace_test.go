@@ -9,17 +9,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 )
 
 // What is put back, and what stays, is reported at once, however short the wait.
 func TestNoticesOfInPlace(t *testing.T) {
-	state, err := json.Marshal(map[string]any{"namespace": "shop", "objects": []any{map[string]any{"ref": cluster.Ref{Kind: cluster.KindNamespace, Name: "shop"},
-		"changes": []any{map[string]string{"field": "labels", "name": "mesh", "value": "on"}}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := must.Get(json.Marshal(map[string]any{"namespace": "shop", "objects": []any{map[string]any{"ref": cluster.Ref{Kind: cluster.KindNamespace, Name: "shop"},
+		"changes": []any{map[string]string{"field": "labels", "name": "mesh", "value": "on"}}}}}))(t)
 	deleted := false
 	c := clustertest.Serve(t, map[string]any{
 		"/api/v1/namespaces/shop": corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
@@ -37,9 +35,7 @@ func TestNoticesOfInPlace(t *testing.T) {
 	})
 	var lines []string
 	p := &inPlace{trial: &trial{cluster: c, namespace: "shop", options: &Options{Report: func(s string) { lines = append(lines, s) }}}}
-	if err := p.restore(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.restore(t.Context()))
 	want := "namespace shop is restored, and its workloads restart\nnamespace shop: mesh of labels was changed by another user and is kept"
 	if got := strings.Join(lines, "\n"); got != want || !deleted {
 		t.Errorf("%s\nwant\n%s\nthe stored values are deleted: %v", got, want, deleted)

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
@@ -36,10 +37,7 @@ func TestLoadFromOutside(t *testing.T) {
 				go assignBalancers(t.Context(), c, p.options.Run)
 			}
 			spec := platformtest.Spec(t, noMesh(t), 2, "front", "back")
-			d, err := p.deploy(t.Context(), spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Get(p.deploy(t.Context(), spec))(t)
 			t.Cleanup(func() {
 				if err := d.Remove(t.Context()); err != nil {
 					t.Error(err)
@@ -52,19 +50,13 @@ func TestLoadFromOutside(t *testing.T) {
 			if warned := len(d.entry.Warnings()) > 0; warned != (expose == exposePortForward) {
 				t.Errorf("warnings: %v", d.entry.Warnings())
 			}
-			checks, err := platformtest.Checks(d.verifier.Verify(t.Context(), platform.Probe{}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			checks := must.Get(platformtest.Checks(d.verifier.Verify(t.Context(), platform.Probe{})))(t)
 			for _, c := range checks {
 				if !c.OK {
 					t.Errorf("%s: %s", c.Name, c.Detail)
 				}
 			}
-			load, err := d.StartLoad(t.Context(), proc.Command{Path: "sleep", Args: []string{"60"}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			load := must.Get(d.StartLoad(t.Context(), proc.Command{Path: "sleep", Args: []string{"60"}}))(t)
 			if ids := loadTasks(t, d); len(ids) != 1 || !strings.HasPrefix(ids[0], "load/load") {
 				t.Errorf("tasks of the load: %v", ids)
 			}
@@ -88,9 +80,7 @@ func TestLocalLoad(t *testing.T) {
 	sleep := proc.Command{Path: "sleep", Args: []string{"60"}}
 	var ids []string
 	for range 2 {
-		if _, err := l.StartLoad(t.Context(), sleep); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(l.StartLoad(t.Context(), sleep))(t)
 	}
 	for _, task := range l.tasks() {
 		ids = append(ids, task.ID)
@@ -120,17 +110,12 @@ func TestLocalLoad(t *testing.T) {
 // Load that still runs is stopped with its trial.
 func TestLocalLoadStops(t *testing.T) {
 	c := sharedCluster(t)
-	d, err := newReal(t, c, func(o *Options) { o.Outside = true }).deploy(t.Context(), platformtest.Spec(t, noMesh(t), 1, "echo"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(newReal(t, c, func(o *Options) { o.Outside = true }).deploy(t.Context(), platformtest.Spec(t, noMesh(t), 1, "echo")))(t)
 	load, err := d.StartLoad(t.Context(), proc.Command{Path: "sleep", Args: []string{"60"}})
 	if err != nil {
 		t.Error(err)
 	}
-	if err := d.Remove(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Remove(t.Context()))
 	if err := load.Wait(); err == nil {
 		t.Error("the load ended by itself")
 	}
@@ -141,10 +126,7 @@ func TestLocalLoadStops(t *testing.T) {
 
 func loadTasks(t *testing.T, d platform.Running) (ids []string) {
 	t.Helper()
-	tasks, err := d.Tasks(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tasks := must.Get(d.Tasks(t.Context()))(t)
 	for _, task := range tasks {
 		if task.Plane == metric.Load {
 			ids = append(ids, task.ID)

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -24,24 +25,15 @@ import (
 // dryRunDeployment is a deployment of a dry run.
 func dryRunDeployment(t *testing.T, nodes int, affinity string, m mesh.Definition, topology string) *deployment {
 	t.Helper()
-	c, err := cluster.Connect(t.Context(), cluster.Options{Recorder: &cluster.Recorder{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	services, err := app.Load(topology)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(cluster.Connect(t.Context(), cluster.Options{Recorder: &cluster.Recorder{}}))(t)
+	services := must.Get(app.Load(topology))(t)
 	var all []Node
 	for range nodes {
 		all = append(all, Node{Schedulable: true})
 	}
 	p := New(Options{Cluster: c, Run: "test-1", Image: "localhost/tare-agent:test", Affinity: affinity, Meshes: newBatches(c), Workers: 2}, all)
-	d, err := p.deploy(t.Context(), platform.Spec{Topology: services, Mesh: m, Provenance: t.TempDir(), Trial: plan.Trial{Ordinal: 7},
-		Treatment: plan.Treatment{Levels: experiment.Levels{Replicas: 3, Protocol: "http1"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(p.deploy(t.Context(), platform.Spec{Topology: services, Mesh: m, Provenance: t.TempDir(), Trial: plan.Trial{Ordinal: 7},
+		Treatment: plan.Treatment{Levels: experiment.Levels{Replicas: 3, Protocol: "http1"}}}))(t)
 	return d
 }
 
@@ -129,10 +121,7 @@ func TestEnrolment(t *testing.T) {
 	if ns.Labels["inject"] != "yes" || pod.Annotations["proxy"] != "yes" || load.Annotations["proxy"] != "yes" {
 		t.Errorf("%v, %v, %v", ns.Labels, pod.Annotations, load.Annotations)
 	}
-	applied, err := os.ReadFile(filepath.Join(d.spec.Provenance, manifestsFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	applied := must.Get(os.ReadFile(filepath.Join(d.spec.Provenance, manifestsFile)))(t)
 	of, service := bytes.Index(applied, []byte("# configmap tare-test-1-7/another\n")), bytes.Index(applied, []byte("# deployment tare-test-1-7/echo\n"))
 	if !bytes.Contains(applied, []byte("# configmap tare-test-1-7/of-mesh\n")) || of < 0 || service < of {
 		t.Errorf("the mesh's manifests are not applied before the pods:\n%s", applied)

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/load"
@@ -77,10 +78,7 @@ func TestOutsideClient(t *testing.T) {
 	spec := platformtest.Spec(t, noMesh(t), 1, "front", "back")
 	spec.Topology.Services[1].Protocol = app.GRPC
 	answers := map[string]string{"front": "status 200", "back": "status grpc-0"}
-	deployed, err := p.Deploy(ctx, spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	deployed := must.Get(p.Deploy(ctx, spec))(t)
 	defer func() {
 		if err := deployed.Remove(ctx); err != nil {
 			t.Error(err)
@@ -102,9 +100,7 @@ func TestOutsideClient(t *testing.T) {
 	if s.worker == nil {
 		t.Fatal("no pod of the application")
 	}
-	if err := s.remove(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.remove(ctx))
 	if _, err := c.Get(ctx, cluster.Ref{Kind: cluster.KindNamespace, Name: s.namespace}); !cluster.IsNotFound(err) {
 		t.Errorf("its namespace remains: %v", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
@@ -38,9 +39,7 @@ func bareNodes(t *testing.T, c *cluster.Cluster, labels ...string) {
 		if role != "" {
 			node.Labels[LabelRole] = role
 		}
-		if _, err := nodes.Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(nodes.Create(t.Context(), node, metav1.CreateOptions{}))(t)
 		status, err := json.Marshal(map[string]any{"status": corev1.NodeStatus{Capacity: room, Allocatable: room, Conditions: []corev1.NodeCondition{
 			{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "Test", LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now()}}}})
 		if err == nil {
@@ -85,10 +84,7 @@ func schedule(t *testing.T, c *cluster.Cluster, affinity string) (application, l
 	t.Helper()
 	p := newReal(t, c, func(o *Options) { o.Affinity, o.Workers = affinity, 2 })
 	spec := platformtest.Spec(t, noMesh(t), 3, "echo")
-	d, err := p.newDeployment(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(p.newDeployment(spec))(t)
 	pods := c.Typed().CoreV1().Pods(d.namespace)
 	t.Cleanup(func() { // without a kubelet, pods end only when deleted by force
 		ctx, zero := context.Background(), int64(0)
@@ -112,9 +108,7 @@ func schedule(t *testing.T, c *cluster.Cluster, affinity string) (application, l
 		}
 	})
 	for _, step := range []func(context.Context) error{d.applier.createTrialNamespace, d.createObjects} {
-		if err := step(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, step(t.Context()))
 	}
 	awaitCondition(t, "every pod to be bound to a node", func() (bool, error) {
 		list, err := pods.List(t.Context(), metav1.ListOptions{})

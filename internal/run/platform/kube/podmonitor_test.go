@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // monitored are pods of services s and load in namespace "n", under a started monitor.
@@ -17,9 +18,7 @@ func monitored(t *testing.T, loadLost func(error), pods ...*corev1.Pod) *podMoni
 	t.Helper()
 	store := cache.NewSharedIndexInformer(nil, &corev1.Pod{}, 0, cache.Indexers{})
 	for _, pod := range pods {
-		if err := store.GetStore().Add(pod); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.GetStore().Add(pod))
 	}
 	trial := &trial{options: &Options{}, namespace: "n"}
 	m := &podMonitor{pods: &trialPods{trial: trial, store: &podStore{informer: store}}, loadLost: loadLost}
@@ -39,9 +38,7 @@ func TestPodMonitor(t *testing.T) {
 	m.changed(podOf("n", "later", "s"), true)
 	m.forget(a)
 	m.changed(a, true)
-	if err := m.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, m.Err())
 	m.add(a)
 	m.changed(b, true)
 	m.changed(a, true)
@@ -55,9 +52,7 @@ func TestPodMonitorLeavesOutFailed(t *testing.T) {
 	old, a := podOf("n", "evicted", "s"), podOf("n", "z", "s")
 	old.Status.Phase, old.Status.Reason = corev1.PodFailed, "Evicted"
 	m := monitored(t, nil, old, a)
-	if err := m.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, m.Err())
 	if pods := m.pods.ofService("s"); len(pods) != 1 || m.pods.name(pods[0]) != "s-0" {
 		t.Errorf("%d pods", len(pods))
 	}

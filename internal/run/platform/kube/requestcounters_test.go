@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/result/balance"
@@ -19,22 +20,14 @@ import (
 // The requests of an ambient mesh pass its waypoints. Of the two counters in the definition the one that a waypoint of
 // upstream Envoy has is read. A load outside the mesh may bypass waypoints.
 func TestWaypointCounts(t *testing.T) {
-	ambient, err := mesh.Load("istio-ambient")
-	if err != nil {
-		t.Fatal(err)
-	}
-	topology, err := app.Load("chain-2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ambient := must.Get(mesh.Load("istio-ambient"))(t)
+	topology := must.Get(app.Load("chain-2"))(t)
 	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	for _, name := range []string{"waypoint-a", "waypoint-b"} {
-		if err := store.Add(&corev1.Pod{
+		must.OK(t, store.Add(&corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "trial", Name: name, Labels: map[string]string{"gateway.networking.k8s.io/gateway-class-name": "istio-waypoint"}},
 			Status:     corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "istio-proxy"}}},
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	for _, inside := range []bool{true, false} {
 		of := &trial{options: &Options{}, namespace: "trial", spec: platform.Spec{Mesh: ambient, Topology: topology}, enrolment: enrolment{loadInside: inside}}
@@ -49,15 +42,9 @@ func TestWaypointCounts(t *testing.T) {
 				}
 				return values, nil
 			}}
-		before, err := rc.RequestCounts(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		before := must.Get(rc.RequestCounts(t.Context()))(t)
 		passed += 30
-		after, err := rc.RequestCounts(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		after := must.Get(rc.RequestCounts(t.Context()))(t)
 		flows := balance.Changes(before, after)
 		i := slices.IndexFunc(flows, func(f balance.Flow) bool {
 			return f.Place == balance.Place{Service: balance.WaypointName, Point: balance.Waypoint, Unit: balance.Requests}
@@ -92,23 +79,18 @@ func podsOf(t *testing.T, texts ...string) *podStore {
 		where, label, _ := strings.Cut(text, " ")
 		namespace, name, _ := strings.Cut(where, "/")
 		key, value, _ := strings.Cut(label, "=")
-		if err := store.Add(&corev1.Pod{
+		must.OK(t, store.Add(&corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{key: value}},
 			Spec:       corev1.PodSpec{NodeName: "node"},
 			Status:     corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "istio-proxy"}}},
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	return &podStore{informer: fixedInformer{store: store}}
 }
 
 // Connections through ztunnels come from the load and the services. Another client of a service is found.
 func TestNodeProxyCounts(t *testing.T) {
-	topology, err := app.Load("chain-2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	topology := must.Get(app.Load("chain-2"))(t)
 	front, back := topology.Services[0].Name, topology.Services[1].Name
 	for _, test := range []struct {
 		name, mesh string
@@ -127,10 +109,7 @@ func TestNodeProxyCounts(t *testing.T) {
 		{"a gateway pools connections", "istio-ambient-l4", nil, true, ztunnel{{"destination", "gateway", front}: 3, {"source", front, back}: 9, {"destination", front, back}: 9}, "", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			ambient, err := mesh.Load(test.mesh)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ambient := must.Get(mesh.Load(test.mesh))(t)
 			e := enrolment{loadInside: !test.gateway}
 			if test.gateway {
 				e.gateway = ambient.Kubernetes.Gateway
@@ -145,17 +124,11 @@ func TestNodeProxyCounts(t *testing.T) {
 					}
 					return values, nil
 				}}
-			before, err := rc.RequestCounts(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			before := must.Get(rc.RequestCounts(t.Context()))(t)
 			for s, n := range test.opened {
 				counted[s] += n
 			}
-			after, err := rc.RequestCounts(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			after := must.Get(rc.RequestCounts(t.Context()))(t)
 			load := balance.Flow{Place: balance.Place{Service: balance.LoadName, Point: balance.Sent, To: front, Unit: balance.Connections}, Tally: balance.Tally{Count: 16}}
 			b := balance.Check(topology, balance.Rules{Measured: 1}, append(balance.Changes(before, after), load))
 			if got := b.Message(); test.want == "" && got != "" || !strings.Contains(got, test.want) {
@@ -170,14 +143,8 @@ func TestNodeProxyCounts(t *testing.T) {
 
 // Requests that the ingress gateway receives are compared with the load's requests.
 func TestGatewayCounts(t *testing.T) {
-	istio, err := mesh.Load("istio")
-	if err != nil {
-		t.Fatal(err)
-	}
-	topology, err := app.Load("echo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	istio := must.Get(mesh.Load("istio"))(t)
+	topology := must.Get(app.Load("echo"))(t)
 	of := &trial{options: &Options{}, namespace: "trial", spec: platform.Spec{Mesh: istio, Topology: topology}, enrolment: enrolment{gateway: istio.Kubernetes.Gateway}}
 	passed := 20.0
 	rc := &requestCounters{trial: of, pods: &trialPods{trial: of, store: podsOf(t, "trial/tare-gateway-istio gateway.networking.k8s.io/gateway-name=tare-gateway")},
@@ -187,15 +154,9 @@ func TestGatewayCounts(t *testing.T) {
 			}
 			return values, nil
 		}}
-	before, err := rc.RequestCounts(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(rc.RequestCounts(t.Context()))(t)
 	passed += 1300
-	after, err := rc.RequestCounts(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := must.Get(rc.RequestCounts(t.Context()))(t)
 	load := balance.Flow{Place: balance.Place{Service: balance.LoadName, Point: balance.Sent, To: "echo", Unit: balance.Requests}, Tally: balance.Tally{Count: 1000}}
 	const want = "300 requests appeared between load and the gateway: 1000 expected, 1300 counted"
 	if got := balance.Check(topology, balance.Rules{Measured: 1}, append(balance.Changes(before, after), load)).Message(); !strings.Contains(got, want) {
@@ -205,10 +166,7 @@ func TestGatewayCounts(t *testing.T) {
 
 // A sidecar that passes requests from outside the mesh as TCP does not count the requests of a load outside at the entry.
 func TestOpaqueRequestsOfLoadOutside(t *testing.T) {
-	topology, err := app.Load("chain-2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	topology := must.Get(app.Load("chain-2"))(t)
 	front, back := topology.Services[0].Name, topology.Services[1].Name
 	for _, c := range []struct {
 		opaque, inside bool

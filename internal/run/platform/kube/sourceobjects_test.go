@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/manifest"
@@ -23,7 +24,7 @@ import (
 // shopObjects are a Service and a Deployment of a namespace "store", a Job, and more objects.
 func shopObjects(t *testing.T, more string) *manifest.Set {
 	t.Helper()
-	objects, err := manifest.Parse("shop.yaml", []byte(`apiVersion: v1
+	objects := must.Get(manifest.Parse("shop.yaml", []byte(`apiVersion: v1
 kind: Service
 metadata: {name: cart, namespace: store}
 spec: {type: NodePort, selector: {app: cart}, ports: [{name: http, port: 80, targetPort: 8000, nodePort: 30999}]}
@@ -41,14 +42,8 @@ apiVersion: batch/v1
 kind: Job
 metadata: {name: fill}
 spec: {template: {spec: {restartPolicy: Never, containers: [{name: fill, image: x}]}}}
-`+more))
-	if err != nil {
-		t.Fatal(err)
-	}
-	set, err := manifest.New("./k8s", objects, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+`+more)))(t)
+	set := must.Get(manifest.New("./k8s", objects, false))(t)
 	return set
 }
 
@@ -70,34 +65,19 @@ func (notInstalled) Ready(context.Context, mesh.Definition, bool) (*meshes.Batch
 // Objects of manifests are applied in the trial's namespace with the run's label. A mesh that marks each pod marks those
 // that serve, and no Job.
 func TestSourceObjects(t *testing.T) {
-	consul, err := mesh.Load("consul")
-	if err != nil {
-		t.Fatal(err)
-	}
+	consul := must.Get(mesh.Load("consul"))(t)
 	for name, m := range map[string]mesh.Definition{"none": noMesh(t), "consul": consul} {
 		record := &cluster.Recorder{}
-		c, err := cluster.Connect(t.Context(), cluster.Options{Recorder: record})
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := enrol(&Options{Meshes: notInstalled{}}, m, "tare-test-1-1", sampleFront)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(cluster.Connect(t.Context(), cluster.Options{Recorder: record}))(t)
+		e := must.Get(enrol(&Options{Meshes: notInstalled{}}, m, "tare-test-1-1", sampleFront))(t)
 		set := shopObjects(t, "")
 		tr := &trial{options: &Options{Run: "test-1"}, cluster: c, spec: sourceSpec(t, m, set), namespace: "tare-test-1-1", enrolment: e}
 		a := &applier{trial: tr}
-		if err := (&sourceObjects{tr, a}).install(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, (&sourceObjects{tr, a}).install(t.Context()))
 		var b strings.Builder
-		if _, err := record.WriteTo(&b); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(record.WriteTo(&b))(t)
 		found := map[string]*unstructured.Unstructured{}
-		if err := eachObject([]byte(b.String()), func(o *unstructured.Unstructured) error { found[o.GetKind()] = o; return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, eachObject([]byte(b.String()), func(o *unstructured.Unstructured) error { found[o.GetKind()] = o; return nil }))
 		for kind, o := range found {
 			if o.GetNamespace() != "tare-test-1-1" || o.GetLabels()[cluster.LabelRun] != "test-1" || o.GetLabels()[cluster.LabelManagedBy] != "" {
 				t.Errorf("%s: %v", kind, o.Object["metadata"])

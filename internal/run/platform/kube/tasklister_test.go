@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/kube/agents"
@@ -29,9 +30,7 @@ func TestTasksOfRound(t *testing.T) {
 		case "tare-s-agents":
 			pod.Labels = map[string]string{agents.Label: "yes", cluster.LabelRun: "s"}
 		}
-		if err := store.Add(pod); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Add(pod))
 	}
 	for round, want := range map[int][]string{
 		0: {"agent harness", "agent-of-s unattributed", "beside unattributed", "control unattributed", "dns platform", "foreign foreign", "own unattributed"},
@@ -40,10 +39,7 @@ func TestTasksOfRound(t *testing.T) {
 		of := &trial{options: &Options{Run: "r", meshNamespaces: homes([]mesh.Definition{{Kubernetes: &mesh.Kubernetes{Namespace: "mesh-system"}}, {}})},
 			namespace: "tare-r-1", spec: platform.Spec{Mesh: noMesh(t), Trial: plan.Trial{Round: round, Ordinal: 1}}}
 		l := &taskLister{trial: of, pods: &trialPods{trial: of, store: &podStore{informer: fixedInformer{store: store}}}, load: &localLoad{}}
-		tasks, err := l.Tasks(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		tasks := must.Get(l.Tasks(t.Context()))(t)
 		var got []string
 		for _, task := range tasks {
 			got = append(got, task.Pod+" "+string(task.Plane))
@@ -76,9 +72,7 @@ func TestNodesOfInterest(t *testing.T) {
 	var list []corev1.Pod
 	for _, p := range pods {
 		list = append(list, *p)
-		if err := store.Add(p); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Add(p))
 	}
 	for affinity, want := range map[string]struct{ nodes, tasks []string }{
 		affinityAuto:   {[]string{"app", "control", "spare"}, []string{"api control", "dns app", "net-app app", "net-control control", "net-spare spare"}},
@@ -90,10 +84,7 @@ func TestNodesOfInterest(t *testing.T) {
 		}
 		of := &trial{options: &Options{Run: "r", Interest: interest}, namespace: "tare-r-1", spec: platform.Spec{Mesh: noMesh(t)}}
 		l := &taskLister{trial: of, pods: &trialPods{trial: of, store: &podStore{informer: fixedInformer{store: store}}}, load: &localLoad{}}
-		tasks, err := l.Tasks(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		tasks := must.Get(l.Tasks(t.Context()))(t)
 		var got []string
 		for _, task := range tasks {
 			got = append(got, task.Pod+" "+task.Node)

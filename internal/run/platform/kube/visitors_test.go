@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // podIn is a pod on a node with one container in some state.
@@ -26,9 +28,7 @@ func TestVisitors(t *testing.T) {
 	longAgo := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.NewTime(time.Now().Add(-time.Hour))}}
 	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	own := podIn("trial", "own", running, 0)
-	if err := store.Add(own); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Add(own))
 	pods := &trialPods{trial: &trial{options: &Options{}, namespace: "trial"}, store: &podStore{informer: fixedInformer{store: store}}}
 	v := &visitors{pods: pods, since: time.Now()}
 	// Before the phase.

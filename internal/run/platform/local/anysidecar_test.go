@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/fetch"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -48,14 +49,9 @@ while True: threading.Thread(target=serve, args=(listener.accept()[0],), daemon=
 func anySidecar(t *testing.T, program, mode, more string) mesh.Definition {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "proxy.py"), []byte(program), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "proxy.py"), []byte(program), 0o600))
 	text := "name: any\nlocal:\n  sidecar: {command: [" + python(t) + `, proxy.py, "${listen}", "${upstream}", ` + mode + "]" + more + "}\n"
-	d, err := mesh.Decode(filepath.Join(dir, "any.yaml"), []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(mesh.Decode(filepath.Join(dir, "any.yaml"), []byte(text)))(t)
 	return d
 }
 
@@ -71,10 +67,7 @@ func TestAnySidecar(t *testing.T) {
 	if failed := verified(t, d.declare()); failed != "" {
 		t.Error(failed)
 	}
-	tasks, err := d.Tasks(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tasks := must.Get(d.Tasks(t.Context()))(t)
 	var data []string
 	for _, task := range tasks {
 		if task.Plane == metric.Data {
@@ -86,12 +79,8 @@ func TestAnySidecar(t *testing.T) {
 		t.Errorf("tasks of the data plane: %s, want %s", got, want)
 	}
 	for _, id := range []string{"back-0/sidecar", "echo-0/sidecar"} {
-		if err := d.faults.End(t.Context(), id, 0); err != nil {
-			t.Fatal(err)
-		}
-		if err := d.faults.Restart(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, d.faults.End(t.Context(), id, 0))
+		must.OK(t, d.faults.Restart(t.Context(), id))
 	}
 	if failed := verified(t, d.declare()); failed != "" {
 		t.Errorf("after restarts: %s", failed)
@@ -118,10 +107,7 @@ http.server.ThreadingHTTPServer((host, int(port)), Proxy).serve_forever()
 	m := anySidecar(t, program, "x", ", ready: /health")
 	spec := specOf(t, "none", app.Service{Name: "web", Own: own(t, "plain")})
 	spec.Mesh = m
-	d, err := New(Options{AgentPath: agent, FetchProgram: onPath}).Deploy(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(New(Options{AgentPath: agent, FetchProgram: onPath}).Deploy(t.Context(), spec))(t)
 	t.Cleanup(func() { _ = d.Remove(context.Background()) })
 	if failed := verified(t, d); failed != "" {
 		t.Error(failed)
@@ -147,10 +133,7 @@ func TestShippedProxies(t *testing.T) {
 				if testing.Short() {
 					t.Skip("may download Traefik")
 				}
-				found, err := fetch.Find(t.Context(), name, fetch.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				found := must.Get(fetch.Find(t.Context(), name, fetch.Options{}))(t)
 				path = found.Path
 			} else {
 				path, libraries = programtest.Server(t, name)
@@ -167,10 +150,7 @@ func TestShippedProxies(t *testing.T) {
 			if failed := verified(t, d.declare()); failed != "" {
 				t.Error(failed)
 			}
-			counts, err := d.declare().RequestCounters.RequestCounts(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			counts := must.Get(d.declare().RequestCounters.RequestCounts(t.Context()))(t)
 			counted := map[bool]int{}
 			for _, c := range counts {
 				if strings.HasSuffix(c.By, "/sidecar") {
@@ -180,10 +160,7 @@ func TestShippedProxies(t *testing.T) {
 			if got, want := fmt.Sprint(counted), map[string]string{"nginx": "map[false:2 true:2]", "haproxy": "map[true:8]", "caddy": "map[]", "traefik": "map[]"}[name]; got != want {
 				t.Errorf("known counts: %s, want %s", got, want)
 			}
-			tasks, err := d.Tasks(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			tasks := must.Get(d.Tasks(t.Context()))(t)
 			data := 0
 			for _, task := range tasks {
 				if task.Plane == metric.Data {
@@ -200,25 +177,16 @@ func TestShippedProxies(t *testing.T) {
 // The how-to is followed: its entry of an experiment file, with the proxy of the examples.
 func TestHowToAddASidecar(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../../docs/how-to/add-a-sidecar.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../../../docs/how-to/add-a-sidecar.md"))(t)
 	_, rest, found := strings.Cut(string(page), "```yaml\n")
 	entry, _, closed := strings.Cut(rest, "```\n")
 	if !found || !closed {
 		t.Fatal("the page has no YAML block")
 	}
-	x, err := experiment.Parse("x.yaml", []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: t}\nfactors: {mesh: [none, my-proxy]}\n"+entry), experiment.Names{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := must.Get(experiment.Parse("x.yaml", []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: t}\nfactors: {mesh: [none, my-proxy]}\n"+entry), experiment.Names{}))(t)
 	python(t)
 	x.Meshes["my-proxy"].Sidecar.Dir = "../../../../examples"
-	m, err := x.Definition("my-proxy", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(x.Definition("my-proxy", nil))(t)
 	d := mustDeploy(t, Options{FetchProgram: onPath}, m)
 	if failed := verified(t, d.declare()); failed != "" {
 		t.Error(failed)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -54,10 +55,7 @@ func TestConsulProtocols(t *testing.T) {
 			if protocol == app.TCP {
 				top, entry = app.Topology{Name: "one", Entry: "echo", Services: []app.Service{{Name: "echo"}}}, "echo"
 			}
-			d, err := deployTopology(t, m, top, protocol)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Get(deployTopology(t, m, top, protocol))(t)
 			seen := map[string]bool{}
 			for _, c := range verifyAll(t, d) {
 				seen[c.Name] = true
@@ -88,10 +86,7 @@ func TestConsulKeepsNoSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	verifyAll(t, d)
-	tasks, err := d.Tasks(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tasks := must.Get(d.Tasks(t.Context()))(t)
 	planes := map[string]metric.Plane{}
 	for _, task := range tasks {
 		planes[task.ID] = task.Plane
@@ -100,25 +95,17 @@ func TestConsulKeepsNoSecret(t *testing.T) {
 		t.Errorf("planes are %v", planes)
 	}
 	private(t, d.workspace.runtime.path)
-	if err := d.Remove(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Remove(t.Context()))
 	if _, err := os.Stat(d.workspace.runtime.path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the runtime directory is left: %v", err)
 	}
 	if len(d.workspace.secrets.values) != 3 {
 		t.Errorf("%d secrets, want one to manage and one a pod", len(d.workspace.secrets.values))
 	}
-	files, err := filepath.Glob(filepath.Join(spec.Provenance, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob(filepath.Join(spec.Provenance, "*")))(t)
 	redacted := 0
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		for name, secret := range d.workspace.secrets.values {
 			if bytes.Contains(text, []byte(secret)) {
 				t.Errorf("%s has the secret %s in it", file, name)
@@ -143,10 +130,7 @@ func private(t *testing.T, dir string) {
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%s: %v, %v", dir, info.Mode(), err)
 	}
-	files, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(os.ReadDir(dir))(t)
 	for _, f := range files {
 		if info, err := f.Info(); err != nil || info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s: %v, %v", f.Name(), info.Mode(), err)
@@ -192,16 +176,10 @@ func TestConsulThatIsKilled(t *testing.T) {
 			t.Errorf("%s: %s", when, c.Detail)
 		}
 	}
-	if err := d.faults.Freeze(t.Context(), victim.ID, true); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.faults.Freeze(t.Context(), victim.ID, true))
 	served("while the control plane is stopped")
-	if err := d.faults.Freeze(t.Context(), victim.ID, false); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.faults.End(t.Context(), victim.ID, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.faults.Freeze(t.Context(), victim.ID, false))
+	must.OK(t, d.faults.End(t.Context(), victim.ID, 0))
 	served("after the control plane was killed")
 	if err := d.processes.Err(); err != nil {
 		t.Errorf("a killed control plane breaks the deployment: %v", err)
@@ -209,9 +187,7 @@ func TestConsulThatIsKilled(t *testing.T) {
 	if ended := d.faults.Ended(); len(ended) != 1 || ended[0].Plane != metric.Control || ended[0].CPU <= 0 {
 		t.Errorf("what ended is accounted for as %+v", ended)
 	}
-	if err := d.faults.Restart(t.Context(), victim.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.faults.Restart(t.Context(), victim.ID))
 	// A single restarted agent may report no healthy service for some seconds, until its own checks.
 	arrives := func(when string) {
 		t.Helper()
@@ -221,12 +197,8 @@ func TestConsulThatIsKilled(t *testing.T) {
 	}
 	arrives("after the control plane came back")
 	// A restarted sidecar gets its configuration from the restarted control plane.
-	if err := d.faults.End(t.Context(), "back-0/sidecar", 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.faults.Restart(t.Context(), "back-0/sidecar"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.faults.End(t.Context(), "back-0/sidecar", 0))
+	must.OK(t, d.faults.Restart(t.Context(), "back-0/sidecar"))
 	arrives("after the sidecar of back came back")
 	// Consul's health checks may take a service back once more before it stays.
 	within(t, time.Minute, "every check passes", func() bool {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/result/balance"
@@ -54,10 +55,7 @@ func TestCountersOfAnySidecar(t *testing.T) {
 			if want == "" && failed != "" || !strings.Contains(failed, want) {
 				t.Errorf("failed checks: %s, want %q", failed, want)
 			}
-			counts, err := d.declare().RequestCounters.RequestCounts(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			counts := must.Get(d.declare().RequestCounters.RequestCounts(t.Context()))(t)
 			var places []string
 			for _, c := range counts {
 				if c.Unit == balance.Requests && c.Point != balance.Served && c.Point != balance.Sent && c.Count > 0 {

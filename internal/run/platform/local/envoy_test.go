@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
@@ -41,9 +42,7 @@ func TestEnvoyThatDies(t *testing.T) {
 	d := mustDeploy(t, Options{}, load(t, "envoy-plaintext"))
 	for _, p := range d.processes.started {
 		if p.task.ID == "load/sidecar" {
-			if err := p.Stop(t.Context(), time.Minute); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, p.Stop(t.Context(), time.Minute))
 		}
 	}
 	eventually(t, "the deployment is broken", func() bool { return d.processes.Err() != nil })

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
@@ -20,10 +21,7 @@ func everyOption(t *testing.T) (mesh.Definition, []string) {
 			options[f.Option] = "3"
 		}
 	}
-	m, err := base.Variant("envoy-all", mesh.Overrides{Options: options, Concurrency: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(base.Variant("envoy-all", mesh.Overrides{Options: options, Concurrency: 2}))(t)
 	return m, slices.Sorted(maps.Keys(options))
 }
 
@@ -72,14 +70,8 @@ func TestOptionsOfEnvoyAct(t *testing.T) {
 // With the fewest statistics, verification has what it reads. Without TLS, a mesh does not provide it.
 func TestFewestStatistics(t *testing.T) {
 	realEnvoy(t)
-	envoy, err := load(t, "envoy").Variant("few", mesh.Overrides{Options: map[string]string{"stats": "false"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tcp, err := load(t, "envoy-tcp").Variant("plain", mesh.Overrides{Options: map[string]string{"stats": "false", "mtls": "false"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	envoy := must.Get(load(t, "envoy").Variant("few", mesh.Overrides{Options: map[string]string{"stats": "false"}}))(t)
+	tcp := must.Get(load(t, "envoy-tcp").Variant("plain", mesh.Overrides{Options: map[string]string{"stats": "false", "mtls": "false"}}))(t)
 	if tcp.Provides.MTLS || tcp.Provides.Telemetry || !load(t, "envoy-tcp").Provides.MTLS {
 		t.Errorf("%+v", tcp.Provides)
 	}
@@ -100,10 +92,7 @@ func TestFewestStatistics(t *testing.T) {
 // A sidecar that has thousands of clusters, endpoints and routes is verified, and its dump is not kept.
 func TestManyClusters(t *testing.T) {
 	realEnvoy(t)
-	m, err := load(t, "envoy").Variant("many", mesh.Overrides{Options: map[string]string{"clusters": "3000", "endpoints": "3000", "routes": "3000"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(load(t, "envoy").Variant("many", mesh.Overrides{Options: map[string]string{"clusters": "3000", "endpoints": "3000", "routes": "3000"}}))(t)
 	for _, c := range verdict(t, mustDeploy(t, Options{}, m)) {
 		if !c.OK {
 			t.Errorf("%s: %s", c.Name, c.Detail)

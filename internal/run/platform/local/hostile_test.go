@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
@@ -47,10 +48,7 @@ http.server.ThreadingHTTPServer((host, int(port)), Proxy).serve_forever()
 // failures are the checks that do not hold.
 func failures(t *testing.T, d *platform.Deployment) (failed []string) {
 	t.Helper()
-	checks, err := platformtest.Checks(d.Verifier.Verify(t.Context(), platform.Probe{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	checks := must.Get(platformtest.Checks(d.Verifier.Verify(t.Context(), platform.Probe{})))(t)
 	for _, c := range checks {
 		if !c.OK {
 			failed = append(failed, c.Name+": "+c.Detail)
@@ -87,10 +85,7 @@ func TestProxyWithADaemon(t *testing.T) {
 	}
 	through := dialed(t, d.layout.load.outbound["echo"].String())
 	defer through.Close()
-	tasks, err := d.Tasks(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tasks := must.Get(d.Tasks(t.Context()))(t)
 	var helpers []int
 	for _, task := range tasks {
 		if task.Plane == metric.Unattributed {
@@ -107,9 +102,7 @@ func TestProxyWithADaemon(t *testing.T) {
 	if c, failed := check.Failed(checks); failed || err != nil {
 		t.Errorf("%s: %s, %v", c.Name, c.Detail, err)
 	}
-	if err := d.Remove(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Remove(t.Context()))
 	for _, pid := range helpers {
 		if syscall.Kill(pid, 0) == nil {
 			t.Errorf("helper %d is alive after the trial", pid)
@@ -123,10 +116,7 @@ func TestConnectionsPastTheProxy(t *testing.T) {
 	d := mustDeploy(t, Options{FetchProgram: onPath}, anySidecar(t, pythonProxy, "plain", ""))
 	connected := func() (c check.Check, failed bool) {
 		t.Helper()
-		tasks, err := d.Tasks(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		tasks := must.Get(d.Tasks(t.Context()))(t)
 		checks, err := d.declare().Connections.CheckConnections(t.Context(), tasks)
 		if err != nil || len(checks) != 2 {
 			t.Fatalf("%d checks, %v", len(checks), err)
@@ -154,16 +144,9 @@ func TestConnectionsPastTheProxy(t *testing.T) {
 // dialed is a connection over which the application has answered.
 func dialed(t *testing.T, at string) net.Conn {
 	t.Helper()
-	c, err := net.Dial("tcp", at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.Dial("tcp", at))(t)
 	t.Cleanup(func() { c.Close() })
-	if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: echo\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: echo\r\n\r\n"))(t)
+	must.Get(c.Read(make([]byte, 1)))(t)
 	return c
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
@@ -25,16 +26,12 @@ func TestTwoImpairments(t *testing.T) {
 	w, a := newWireFor(t), newAddressesFor(t)
 	one, two := newHost(t, a, "one"), newHost(t, a, "two")
 	for _, h := range []host{one, two} {
-		if err := w.impair(h.station, platform.Impairment{Loss: 1}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.impair(h.station, platform.Impairment{Loss: 1}))
 	}
 	if err := w.impair(one.station, platform.Impairment{Loss: 1}); err == nil {
 		t.Error("impaired twice")
 	}
-	if err := w.mend("one"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.mend("one"))
 	if got := one.exchange(t, nowhere, 1, answerLimit); got.err != nil {
 		t.Errorf("the one that is healed: %v", got.err)
 	}
@@ -46,14 +43,8 @@ func TestTwoImpairments(t *testing.T) {
 // tables are the nftables tables of a process.
 func tables(t *testing.T, pid int) (names []string) {
 	t.Helper()
-	conn, err := nftables.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := conn.ListTables()
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(nftables.New())(t)
+	all := must.Get(conn.ListTables())(t)
 	for _, table := range all {
 		if strings.HasPrefix(table.Name, fmt.Sprintf("tare-%d-", pid)) {
 			names = append(names, table.Name)
@@ -81,18 +72,10 @@ func TestKilledWhileImpaired(t *testing.T) {
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledWhileImpaired$")
 	cmd.Env = append(os.Environ(), holdEnv+"=1")
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	stdin := must.Get(cmd.StdinPipe())(t)
 	defer stdin.Close()
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdout := must.Get(cmd.StdoutPipe())(t)
+	must.OK(t, cmd.Start())
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	during := tables(t, cmd.Process.Pid)
 	_ = cmd.Process.Kill()
@@ -114,21 +97,14 @@ func TestKilledWhileImpaired(t *testing.T) {
 
 func TestNothingIsLeftOfTheTable(t *testing.T) {
 	needsNetAdmin(t)
-	w, err := newWire()
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(newWire())(t)
 	a := newAddressesFor(t)
 	hit := newHost(t, a, "hit")
-	if err := w.impair(hit.station, platform.Impairment{Loss: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.impair(hit.station, platform.Impairment{Loss: 1}))
 	if got := tables(t, os.Getpid()); len(got) != 1 {
 		t.Errorf("tables %q while it is in force", got)
 	}
-	if err := w.end(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.end())
 	if got := tables(t, os.Getpid()); len(got) != 0 {
 		t.Errorf("%q is left", got)
 	}
@@ -141,17 +117,9 @@ func TestNothingIsLeftOfTheTable(t *testing.T) {
 // A socket with the port ID of one being closed loses its table.
 func TestPortsOfTables(t *testing.T) {
 	needsNetAdmin(t)
-	w, err := newWire()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.end(); err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile("/proc/net/netlink")
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(newWire())(t)
+	must.OK(t, w.end())
+	b := must.Get(os.ReadFile("/proc/net/netlink"))(t)
 	for line := range strings.Lines(string(b)) {
 		// socket, protocol, port ID, …
 		if f := strings.Fields(line); f[1] == strconv.Itoa(unix.NETLINK_NETFILTER) && f[2] == strconv.Itoa(os.Getpid()) {

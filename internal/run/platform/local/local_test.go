@@ -13,6 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/fetch"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -72,10 +73,7 @@ func newPlatform(*testing.T) platform.Platform {
 
 func load(t *testing.T, name string) mesh.Definition {
 	t.Helper()
-	m, err := mesh.Load(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(mesh.Load(name))(t)
 	return m
 }
 
@@ -107,10 +105,7 @@ func TestPlatform(t *testing.T) {
 // leftovers are the runtime directories that exist.
 func leftovers(t *testing.T) []string {
 	t.Helper()
-	left, err := filepath.Glob(filepath.Join(os.TempDir(), runtimePrefix+"*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	left := must.Get(filepath.Glob(filepath.Join(os.TempDir(), runtimePrefix+"*")))(t)
 	return left
 }
 
@@ -148,10 +143,7 @@ func mustDeploy(t *testing.T, o Options, m mesh.Definition, services ...string) 
 // verdict verifies and returns the failed checks, by name.
 func verdict(t *testing.T, d *deployment) map[string]check.Check {
 	t.Helper()
-	checks, err := platformtest.Checks(d.verifier.Verify(t.Context(), platform.Probe{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	checks := must.Get(platformtest.Checks(d.verifier.Verify(t.Context(), platform.Probe{})))(t)
 	failed := map[string]check.Check{}
 	for _, c := range checks {
 		if !c.OK {
@@ -168,10 +160,7 @@ func verdict(t *testing.T, d *deployment) map[string]check.Check {
 func probed(t *testing.T, d *deployment) check.Check {
 	t.Helper()
 	probe := d.layout.spec.Completed(platform.Probe{}, d.layout.entry)
-	requests, err := requestsOf(probe.Load)
-	if err != nil {
-		t.Fatal(err)
-	}
+	requests := must.Get(requestsOf(probe.Load))(t)
 	c, _ := d.verifier.probe(t.Context(), probe, requests)
 	return c
 }
@@ -266,19 +255,11 @@ func TestDeployIsCancelled(t *testing.T) {
 // A process that tare starts outside the trial is reported. A process of a task belongs to the task.
 func TestUnknownProcesses(t *testing.T) {
 	d := mustDeploy(t, Options{}, load(t, "none"))
-	unknown, err := proc.Start(t.Context(), proc.Command{Path: "sleep", Args: []string{"60"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	unknown := must.Get(proc.Start(t.Context(), proc.Command{Path: "sleep", Args: []string{"60"}}))(t)
 	defer func() { _ = unknown.Stop(context.Background(), 0) }()
-	if _, err := d.StartLoad(t.Context(), proc.Command{Path: "sh", Args: []string{"-c", "sleep 60; true"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(d.StartLoad(t.Context(), proc.Command{Path: "sh", Args: []string{"-c", "sleep 60; true"}}))(t)
 	planes := func() map[metric.Plane]int {
-		all, err := d.Tasks(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(d.Tasks(t.Context()))(t)
 		n := map[metric.Plane]int{}
 		for _, task := range all {
 			if task.Plane == metric.Unattributed && task.PID != unknown.PID {
@@ -294,20 +275,11 @@ func TestUnknownProcesses(t *testing.T) {
 func TestPinning(t *testing.T) {
 	spec := platformtest.Spec(t, load(t, "none"), 1, "echo")
 	spec.CPUs = map[string]string{"app": "0"}
-	d, err := newPlatform(t).Deploy(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(newPlatform(t).Deploy(t.Context(), spec))(t)
 	defer d.Remove(context.Background())
-	tasks, err := d.Tasks(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tasks := must.Get(d.Tasks(t.Context()))(t)
 	for _, task := range tasks {
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", task.PID))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", task.PID)))(t)
 		if pinned := strings.Contains(string(b), "Cpus_allowed_list:\t0\n"); task.Plane == metric.App && !pinned {
 			t.Errorf("%s is not pinned", task.ID)
 		}

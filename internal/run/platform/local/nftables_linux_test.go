@@ -16,6 +16,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/dial"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
@@ -46,14 +47,8 @@ type host struct {
 
 func newHost(t *testing.T, a *addresses, name string) host {
 	t.Helper()
-	ip, err := a.reserve()
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := listen(ip)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ip := must.Get(a.reserve())(t)
+	l := must.Get(listen(ip))(t)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -127,10 +122,7 @@ const (
 func newWireFor(t *testing.T) wire {
 	t.Helper()
 	needsNetAdmin(t)
-	w, err := newWire()
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(newWire())(t)
 	ended := false
 	t.Cleanup(func() {
 		if !ended {
@@ -148,9 +140,7 @@ var nowhere netip.Addr
 func TestPartition(t *testing.T) {
 	w, a := newWireFor(t), newAddressesFor(t)
 	hit, other, third := newHost(t, a, "hit"), newHost(t, a, "other"), newHost(t, a, "third")
-	if err := w.impair(hit.station, platform.Impairment{Loss: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.impair(hit.station, platform.Impairment{Loss: 1}))
 	for name, c := range map[string]struct {
 		to   host
 		from netip.Addr
@@ -171,9 +161,7 @@ func TestPartition(t *testing.T) {
 			t.Errorf("%s: %v, cut off: %v", name, got.err, c.cut)
 		}
 	}
-	if err := w.mend("hit"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.mend("hit"))
 	for _, from := range []netip.Addr{other.ip, nowhere} {
 		if got := hit.exchange(t, from, 1, answerLimit); got.err != nil {
 			t.Errorf("healed, from %v: %v", from, got.err)
@@ -188,10 +176,7 @@ func TestPartition(t *testing.T) {
 func TestPartitionOfAConnection(t *testing.T) {
 	w, a := newWireFor(t), newAddressesFor(t)
 	hit, other := newHost(t, a, "hit"), newHost(t, a, "other")
-	conn, err := dial.From(other.ip)(t.Context(), "tcp4", hit.listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(dial.From(other.ip)(t.Context(), "tcp4", hit.listener.Addr().String()))(t)
 	defer conn.Close()
 	exchange := func(limit time.Duration) error {
 		_ = conn.SetDeadline(time.Now().Add(limit))
@@ -201,18 +186,12 @@ func TestPartitionOfAConnection(t *testing.T) {
 		_, err := io.ReadFull(conn, make([]byte, 1))
 		return err
 	}
-	if err := exchange(answerLimit); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.impair(hit.station, platform.Impairment{Loss: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, exchange(answerLimit))
+	must.OK(t, w.impair(hit.station, platform.Impairment{Loss: 1}))
 	if err := exchange(unanswered); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("cut off: %v", err)
 	}
-	if err := w.mend("hit"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.mend("hit"))
 	if err := exchange(answerLimit); err != nil {
 		t.Errorf("healed: %v", err)
 	}
@@ -243,18 +222,14 @@ func TestPacketLoss(t *testing.T) {
 	const row = 4
 	clean := func() float64 { return float64(min(again(row), again(row), again(row))) / row }
 	before := clean()
-	if err := w.impair(hit.station, platform.Impairment{Loss: 0.1}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.impair(hit.station, platform.Impairment{Loss: 0.1}))
 	// A request is 16 segments and more, each of which one in ten is lost of.
 	const enough, most = 24, 100
 	lost, requests := uint32(0), 0
 	for ; lost < enough && requests < most; requests++ {
 		lost += again(1)
 	}
-	if err := w.mend("hit"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.mend("hit"))
 	during, after := float64(lost)/float64(requests), clean()
 	t.Logf("TCP retransmits per request: %.2f before, %.2f during (%d requests), %.2f after", before, during, requests, after)
 	if lost < enough || before > during/3 || after > during/3 {
@@ -267,9 +242,7 @@ func TestBandwidth(t *testing.T) {
 	w, a := newWireFor(t), newAddressesFor(t)
 	hit, other := newHost(t, a, "hit"), newHost(t, a, "other")
 	const rate, size = 1 << 20, 4 << 20
-	if err := w.impair(hit.station, platform.Impairment{Bandwidth: rate}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.impair(hit.station, platform.Impairment{Bandwidth: rate}))
 	got := hit.exchange(t, other.ip, size, 3*answerLimit)
 	if got.err != nil {
 		t.Fatal(got.err)
@@ -280,9 +253,7 @@ func TestBandwidth(t *testing.T) {
 		t.Errorf("%d bytes each way took %v at %d bytes/s, want %v at least", size, got.took, rate, least)
 	}
 	t.Logf("%d bytes each way in %v at %d bytes/s, %d TCP retransmits", size, got.took, rate, got.retransmits)
-	if err := w.mend("hit"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.mend("hit"))
 	if free := hit.exchange(t, other.ip, size, answerLimit); free.err != nil || free.took > got.took/2 {
 		t.Errorf("healed: %v, %v", free.took, free.err)
 	}
@@ -299,9 +270,7 @@ func TestPacketDelay(t *testing.T) {
 		}
 		t.Skipf("this kernel queues no packets: %v", err)
 	}
-	if err := w.impair(hit.station, how); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.impair(hit.station, how))
 	// One round trip to connect, and one for the byte.
 	for _, from := range []netip.Addr{other.ip, nowhere} {
 		got := hit.exchange(t, from, 1, answerLimit)
@@ -314,9 +283,7 @@ func TestPacketDelay(t *testing.T) {
 	if got := hit.exchange(t, other.ip, 1<<20, answerLimit); got.err != nil {
 		t.Error(got.err)
 	}
-	if err := w.mend("hit"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.mend("hit"))
 	healed := false
 	for range 50 { // one of them is quick, however busy the machine is
 		got := hit.exchange(t, other.ip, 1, answerLimit)
@@ -339,18 +306,12 @@ func TestPacketDelayBesideOthers(t *testing.T) {
 		}
 		t.Skipf("this kernel queues no packets: %v", err)
 	}
-	if err := w.impair(hit.station, how); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.impair(hit.station, how))
 	exchanged := make(chan exchanged, 1)
 	go func() { exchanged <- hit.exchange(t, other.ip, 1, answerLimit) }()
 	for range 5 { // other tables are made and deleted while the packets are delayed
-		if err := beside.impair(third.station, platform.Impairment{Loss: 1}); err != nil {
-			t.Fatal(err)
-		}
-		if err := beside.mend("third"); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, beside.impair(third.station, platform.Impairment{Loss: 1}))
+		must.OK(t, beside.mend("third"))
 	}
 	if got := <-exchanged; got.err != nil || got.took < 4*how.Delay {
 		t.Errorf("while tables came and went: %v, want %v at least; %v", got.took, 4*how.Delay, got.err)
@@ -358,9 +319,7 @@ func TestPacketDelayBesideOthers(t *testing.T) {
 	if got := hit.exchange(t, other.ip, 1, answerLimit); got.err != nil || got.took < 4*how.Delay {
 		t.Errorf("afterwards: %v, want %v at least; %v", got.took, 4*how.Delay, got.err)
 	}
-	if err := w.mend("hit"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.mend("hit"))
 }
 
 // delayedDatagrams sends datagrams between two pods, which are delayed until the heal of the pod "hit". It
@@ -373,20 +332,12 @@ func delayedDatagrams(t *testing.T, w wire, hit, other host, n int) (arrived fun
 		}
 		t.Fatal(err)
 	}
-	to, err := net.ListenUDP("udp4", &net.UDPAddr{IP: hit.ip.AsSlice()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	to := must.Get(net.ListenUDP("udp4", &net.UDPAddr{IP: hit.ip.AsSlice()}))(t)
 	t.Cleanup(func() { to.Close() })
-	from, err := net.DialUDP("udp4", &net.UDPAddr{IP: other.ip.AsSlice()}, to.LocalAddr().(*net.UDPAddr))
-	if err != nil {
-		t.Fatal(err)
-	}
+	from := must.Get(net.DialUDP("udp4", &net.UDPAddr{IP: other.ip.AsSlice()}, to.LocalAddr().(*net.UDPAddr)))(t)
 	t.Cleanup(func() { from.Close() })
 	for range n {
-		if _, err := from.Write([]byte{1}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(from.Write([]byte{1}))(t)
 	}
 	late := w.(*table).pods["hit"].late
 	eventually(t, "the datagrams are delayed", func() bool { return len(late.held) == n-1 }) // one is waited for
@@ -411,9 +362,7 @@ func TestPacketsInFlightAtTheHeal(t *testing.T) {
 			everyDatagramArrives(t, func(t *testing.T) int {
 				w, a := newWireFor(t), newAddressesFor(t)
 				arrived := delayedDatagrams(t, w, newHost(t, a, "hit"), newHost(t, a, "other"), 10)
-				if err := heal(w); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, heal(w))
 				return arrived()
 			})
 		})
@@ -442,16 +391,10 @@ func TestPacketsInFlightBesideAnotherDelay(t *testing.T) {
 		arrived := delayedDatagrams(t, w, newHost(t, a, "hit"), newHost(t, a, "other"), 10)
 		third := newHost(t, a, "third")
 		for range 2 {
-			if err := w.impair(third.station, platform.Impairment{Delay: time.Millisecond}); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.mend("third"); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, w.impair(third.station, platform.Impairment{Delay: time.Millisecond}))
+			must.OK(t, w.mend("third"))
 		}
-		if err := w.mend("hit"); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.mend("hit"))
 		n := arrived()
 		chains, err := w.(*table).conn.ListChainsOfTableFamily(nftables.TableFamilyIPv4)
 		if err != nil {
@@ -494,14 +437,10 @@ func TestImpairmentThatHasGone(t *testing.T) {
 	w, a := newWireFor(t), newAddressesFor(t)
 	hit := newHost(t, a, "hit")
 	for chain := range 1 + len(directions) {
-		if err := w.impair(hit.station, platform.Impairment{Loss: 1}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.impair(hit.station, platform.Impairment{Loss: 1}))
 		in := w.(*table)
 		in.conn.FlushChain(in.pods["hit"].chains[chain])
-		if err := in.conn.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, in.conn.Flush())
 		if err := w.mend("hit"); err == nil || !strings.Contains(err.Error(), "not in force any more") {
 			t.Errorf("chain %d is empty: error %v", chain, err)
 		}

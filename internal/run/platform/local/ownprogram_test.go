@@ -16,6 +16,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -99,10 +100,7 @@ func deployOwn(t *testing.T, o Options, spec platform.Spec) (*platform.Deploymen
 
 func verified(t *testing.T, d *platform.Deployment) string {
 	t.Helper()
-	checks, err := platformtest.Checks(d.Verifier.Verify(t.Context(), platform.Probe{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	checks := must.Get(platformtest.Checks(d.Verifier.Verify(t.Context(), platform.Probe{})))(t)
 	for _, c := range checks {
 		if !c.OK {
 			return c.Name + ": " + c.Detail + "\n" + c.Hint
@@ -125,18 +123,12 @@ func TestOwnPrograms(t *testing.T) {
 	for _, name := range meshes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d, err := deployOwn(t, Options{}, specOf(t, name,
-				app.Service{Name: "web", Own: own(t, "calls"), Calls: []app.Call{{Service: "api"}}}, app.Service{Name: "api", Own: own(t, "child")}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Get(deployOwn(t, Options{}, specOf(t, name,
+				app.Service{Name: "web", Own: own(t, "calls"), Calls: []app.Call{{Service: "api"}}}, app.Service{Name: "api", Own: own(t, "child")})))(t)
 			if failed := verified(t, d); failed != "" {
 				t.Error(failed)
 			}
-			tasks, err := d.Tasks(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			tasks := must.Get(d.Tasks(t.Context()))(t)
 			var ids []string
 			for _, task := range tasks {
 				if task.Plane == metric.App {
@@ -159,11 +151,8 @@ func TestOwnPrograms(t *testing.T) {
 // A program that does not call through its sidecar, or not at all, is noticed.
 func TestOwnProgramThatBypassesTheMesh(t *testing.T) {
 	t.Parallel()
-	d, err := deployOwn(t, Options{settle: 200 * time.Millisecond}, specOf(t, "reference-mtls",
-		app.Service{Name: "web", Own: own(t, "plain"), Calls: []app.Call{{Service: "api"}}}, app.Service{Name: "api", Own: own(t, "plain")}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(deployOwn(t, Options{settle: 200 * time.Millisecond}, specOf(t, "reference-mtls",
+		app.Service{Name: "web", Own: own(t, "plain"), Calls: []app.Call{{Service: "api"}}}, app.Service{Name: "api", Own: own(t, "plain")})))(t)
 	if failed := verified(t, d); !strings.Contains(failed, "to api") || !strings.Contains(failed, "${api.url}") {
 		t.Errorf("failed check: %q", failed)
 	}
@@ -207,10 +196,7 @@ func TestOwnProgramWithoutARoot(t *testing.T) {
 	t.Parallel()
 	one := own(t, "noroot")
 	one.Ready = "/healthz"
-	d, err := deployOwn(t, Options{}, specOf(t, "reference-mtls", app.Service{Name: "app", Own: one}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(deployOwn(t, Options{}, specOf(t, "reference-mtls", app.Service{Name: "app", Own: one})))(t)
 	if failed := verified(t, d); !strings.Contains(failed, "status 404") || !strings.Contains(failed, "load.requests") {
 		t.Errorf("at /: %q", failed)
 	}
@@ -225,10 +211,7 @@ func TestOwnProgramWithEndlessAnswers(t *testing.T) {
 	t.Parallel()
 	one := own(t, "endless")
 	one.Ready = "/healthz"
-	d, err := deployOwn(t, Options{answer: time.Second}, specOf(t, "none", app.Service{Name: "app", Own: one}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(deployOwn(t, Options{answer: time.Second}, specOf(t, "none", app.Service{Name: "app", Own: one})))(t)
 	if failed := verified(t, d); !strings.Contains(failed, "0 of 1 probes were answered") || !strings.Contains(failed, "deadline exceeded") {
 		t.Error(failed)
 	}
@@ -236,10 +219,7 @@ func TestOwnProgramWithEndlessAnswers(t *testing.T) {
 
 func TestOwnProgramThatStartsSlowly(t *testing.T) {
 	t.Parallel()
-	d, err := deployOwn(t, Options{}, specOf(t, "none", app.Service{Name: "app", Own: own(t, "slow")}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(deployOwn(t, Options{}, specOf(t, "none", app.Service{Name: "app", Own: own(t, "slow")})))(t)
 	if failed := verified(t, d); failed != "" {
 		t.Error(failed)
 	}
@@ -249,10 +229,7 @@ func TestOwnProgramThatStartsSlowly(t *testing.T) {
 func TestOwnProgramThatLeavesADaemon(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pid")
-	d, err := deployOwn(t, Options{}, specOf(t, "none", app.Service{Name: "app", Own: own(t, "daemon", file)}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(deployOwn(t, Options{}, specOf(t, "none", app.Service{Name: "app", Own: own(t, "daemon", file)})))(t)
 	var pid int
 	for deadline := time.Now().Add(10 * time.Second); pid == 0 && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		b, _ := os.ReadFile(file)
@@ -261,9 +238,7 @@ func TestOwnProgramThatLeavesADaemon(t *testing.T) {
 	if pid == 0 {
 		t.Fatal("there is no daemon")
 	}
-	if err := d.Remove(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Remove(t.Context()))
 	for deadline := time.Now().Add(10 * time.Second); !gone(pid); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -282,10 +257,7 @@ func gone(pid int) bool {
 func TestRunningProgram(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
-	d, err := deployOwn(t, Options{}, specOf(t, "reference-mtls", app.Service{Name: "app", Own: app.Own{URL: server.URL}}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(deployOwn(t, Options{}, specOf(t, "reference-mtls", app.Service{Name: "app", Own: app.Own{URL: server.URL}})))(t)
 	if failed := verified(t, d); failed != "" {
 		t.Error(failed)
 	}
@@ -295,9 +267,7 @@ func TestRunningProgram(t *testing.T) {
 	}) {
 		t.Errorf("tasks %v, %v", tasks, err)
 	}
-	if err := d.Remove(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Remove(t.Context()))
 	if _, err := http.Get(server.URL); err != nil {
 		t.Errorf("after the removal: %v", err)
 	}
@@ -323,10 +293,7 @@ func TestOwnProgramOfAnotherProtocol(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			a, err := newAuthority()
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := must.Get(newAuthority())(t)
 			c, err := a.issue("spiffe://test/server")
 			if err == nil {
 				err = write(c, filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/effective"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -42,10 +43,7 @@ func topology(calls map[string]string) app.Topology {
 
 func TestOrder(t *testing.T) {
 	diamond := topology(map[string]string{"a": "b c b", "b": "d", "c": "d d", "d": "", "idle": "d"})
-	order, err := calleesFirst(diamond)
-	if err != nil {
-		t.Fatal(err)
-	}
+	order := must.Get(calleesFirst(diamond))(t)
 	var names []string
 	for _, s := range order {
 		names = append(names, s.Name)
@@ -53,10 +51,7 @@ func TestOrder(t *testing.T) {
 	if want := []string{"d", "b", "c", "a", "idle"}; !slices.Equal(names, want) {
 		t.Errorf("order %v, want %v", names, want)
 	}
-	n, err := visits(diamond, called{times: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(visits(diamond, called{times: 1}))(t)
 	for name, want := range map[string]int64{"a": 1, "b": 2, "c": 1, "d": 4, "idle": 0} {
 		if n[name] != (called{times: want}) {
 			t.Errorf("visits of %s: %+v, want %d", name, n[name], want)
@@ -77,10 +72,7 @@ func TestOrder(t *testing.T) {
 
 func newAddressesFor(t *testing.T) *addresses {
 	t.Helper()
-	a, err := newAddresses()
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(newAddresses())(t)
 	t.Cleanup(a.free)
 	return a
 }
@@ -131,33 +123,19 @@ func TestAddresses(t *testing.T) {
 }
 
 func TestAuthority(t *testing.T) {
-	a, err := newAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := a.issue(identityOf("echo"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(newAuthority())(t)
+	c := must.Get(a.issue(identityOf("echo")))(t)
 	dir := t.TempDir()
 	certPath, keyPath := filepath.Join(dir, "crt"), filepath.Join(dir, "key")
-	if err := write(c, certPath, keyPath); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, write(c, certPath, keyPath))
 	for _, path := range []string{certPath, keyPath} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: mode %v, %v", path, info.Mode(), err)
 		}
 	}
-	b, err := os.ReadFile(certPath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(certPath))(t)
 	block, _ := pem.Decode(b)
-	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cert := must.Get(x509.ParseCertificate(block.Bytes))(t)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(a.pem)
 	for _, use := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
@@ -168,10 +146,7 @@ func TestAuthority(t *testing.T) {
 	if len(cert.URIs) != 1 || cert.URIs[0].String() != "spiffe://tare.local/ns/default/sa/echo" || cert.IsCA {
 		t.Errorf("identities %v, CA %v", cert.URIs, cert.IsCA)
 	}
-	other, err := newAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(newAuthority())(t)
 	roots = x509.NewCertPool()
 	roots.AddCert(other.cert)
 	if _, err := cert.Verify(x509.VerifyOptions{Roots: roots}); err == nil {
@@ -180,19 +155,14 @@ func TestAuthority(t *testing.T) {
 }
 
 func TestRuntimeDir(t *testing.T) {
-	r, err := newRuntimeDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(newRuntimeDir())(t)
 	if info, err := os.Stat(r.path); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
 	if n := len(r.file("1000.sock")); n > 100 {
 		t.Errorf("a socket's path is %d bytes long: %s", n, r.file("1000.sock"))
 	}
-	if err := os.WriteFile(r.file("key"), []byte("secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(r.file("key"), []byte("secret"), 0o600))
 	if err := sweepRuntimeDirs(); err != nil {
 		t.Error(err)
 	}
@@ -220,10 +190,7 @@ func TestDeployAndWait(t *testing.T) {
 		t.Skip("the other process of TestKilledTareLeavesNothing")
 	}
 	d := mustDeploy(t, Options{}, load(t, name))
-	tasks, err := d.Tasks(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tasks := must.Get(d.Tasks(t.Context()))(t)
 	for _, task := range tasks {
 		fmt.Println("pid", task.PID)
 	}
@@ -243,13 +210,8 @@ func TestKilledTareLeavesNothing(t *testing.T) {
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestDeployAndWait$", "-test.timeout=60s")
 	cmd.Env = append(os.Environ(), deployVariable+"="+name, agentVariable+"="+agent)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.OK(t, cmd.Start())
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 	var pids []int
 	var output []string
@@ -272,9 +234,7 @@ func TestKilledTareLeavesNothing(t *testing.T) {
 	if n := len(leftovers(t)); n != 1 {
 		t.Errorf("%d runtime directories while it runs, want 1", n)
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	for _, pid := range pids {
 		eventually(t, fmt.Sprintf("process %d is gone", pid), func() bool {
@@ -291,10 +251,7 @@ func TestKilledTareLeavesNothing(t *testing.T) {
 // After the second interrupt nothing waits for a process that does not end, and nothing is left.
 func TestRemoveAtOnce(t *testing.T) {
 	d := mustDeploy(t, Options{}, load(t, "none"))
-	tasks, err := d.Tasks(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tasks := must.Get(d.Tasks(t.Context()))(t)
 	for _, task := range tasks {
 		if task.PID != os.Getpid() {
 			if err := syscall.Kill(task.PID, syscall.SIGSTOP); err != nil { // it receives no SIGTERM now
@@ -324,10 +281,7 @@ func TestRemoveAtOnce(t *testing.T) {
 // Replicas beyond the number started at once, each with its own address.
 func TestManyReplicas(t *testing.T) {
 	spec := platformtest.Spec(t, load(t, "none"), 9, "front", "back")
-	d, err := newPlatform(t).Deploy(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(newPlatform(t).Deploy(t.Context(), spec))(t)
 	defer func() {
 		if err := d.Remove(t.Context()); err != nil {
 			t.Error(err)
@@ -336,10 +290,7 @@ func TestManyReplicas(t *testing.T) {
 	if n := len(d.Entry()); n != 9 {
 		t.Errorf("%d entry URLs, want 9", n)
 	}
-	checks, err := platformtest.Checks(d.Verifier.Verify(t.Context(), platform.Probe{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	checks := must.Get(platformtest.Checks(d.Verifier.Verify(t.Context(), platform.Probe{})))(t)
 	for _, c := range checks {
 		if !c.OK {
 			t.Errorf("%s: %s", c.Name, c.Detail)
@@ -349,21 +300,13 @@ func TestManyReplicas(t *testing.T) {
 
 // Deploying one trial with real sidecars, as every trial of an experiment does.
 func BenchmarkDeployEnvoy(b *testing.B) {
-	m, err := mesh.Load("envoy")
-	if err != nil {
-		b.Fatal(err)
-	}
+	m := must.Get(mesh.Load("envoy"))(b)
 	p := New(Options{AgentPath: agent, FetchProgram: fetchProgram})
 	for b.Loop() {
 		spec := platform.Spec{Mesh: m, Topology: topology(map[string]string{"a": ""}), Provenance: b.TempDir()}
-		d, err := p.Deploy(b.Context(), spec)
-		if err != nil {
-			b.Fatal(err)
-		}
+		d := must.Get(p.Deploy(b.Context(), spec))(b)
 		start := time.Now()
-		if err := d.Remove(b.Context()); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, d.Remove(b.Context()))
 		b.ReportMetric(float64(time.Since(start).Milliseconds()), "ms-last-removal")
 	}
 }
@@ -374,17 +317,10 @@ func TestCommandsPaste(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Remove(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	p, err := proc.Start(t.Context(), proc.Command{Path: "sh", Args: []string{filepath.Join(spec.Provenance, "commands.sh")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Remove(t.Context()))
+	p := must.Get(proc.Start(t.Context(), proc.Command{Path: "sh", Args: []string{filepath.Join(spec.Provenance, "commands.sh")}}))(t)
 	defer func() { _ = p.Stop(t.Context(), 0) }()
-	if err := awaitReady(t.Context(), "pasted", p, func(ctx context.Context) error { return answers(ctx, d.layout.pods["echo"][0].api) }); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, awaitReady(t.Context(), "pasted", p, func(ctx context.Context) error { return answers(ctx, d.layout.pods["echo"][0].api) }))
 	if c := probed(t, d); !c.OK {
 		t.Error(c.Detail)
 	}
@@ -395,9 +331,7 @@ func TestLargeDumpIsCompressed(t *testing.T) {
 	dir := t.TempDir()
 	clusters := strings.Repeat(`{"cluster": {"name": "padding", "type": "STATIC", "connect_timeout": "0.25s"}},`, 20_000) + `{"cluster": {"name": "last"}}`
 	text := []byte(`{"configs": [{"static_clusters": [` + clusters + `]}]}`)
-	if err := writeDump(filepath.Join(dir, "echo-0-sidecar-config_dump.json"), text); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, writeDump(filepath.Join(dir, "echo-0-sidecar-config_dump.json"), text))
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil || len(files) != 1 || !strings.HasSuffix(files[0], "config_dump.json.gz") {
 		t.Fatalf("%v, %v", files, err)

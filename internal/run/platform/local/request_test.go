@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	loads "github.com/tare-mesh/tare/internal/load"
@@ -45,10 +46,7 @@ func TestHostIsTheSameBehindEachProxy(t *testing.T) {
 			if file != "" {
 				probe.Load.Headers = append(probe.Load.Headers, "Host: "+file)
 			}
-			done, err := d.Verifier.Verify(t.Context(), probe)
-			if err != nil {
-				t.Fatal(err)
-			}
+			done := must.Get(d.Verifier.Verify(t.Context(), probe))(t)
 			for _, c := range done.Checks {
 				if !c.OK {
 					t.Errorf("%s, Host %q: %s: %s", name, file, c.Name, c.Detail)
@@ -88,10 +86,7 @@ func TestProbeIsTheRequestOfTheLoad(t *testing.T) {
 		"post":    {Targets: []string{server.URL + "/a"}, Headers: []string{"Host: localhost"}, RequestSize: 17, ExpectSize: -1},
 		"request": {Targets: []string{server.URL + "/a"}, Headers: []string{"Host: localhost"}, ExpectSize: -1, Calls: []loads.Call{{Name: "n", Method: "PUT", Headers: []string{"Host: shop.example", "content-type: text/plain"}, Body: []byte("x")}}},
 	} {
-		all, err := requestsOf(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(requestsOf(p))(t)
 		if _, err := clients[app.HTTP1].probe(t.Context(), &all[0]); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -117,10 +112,7 @@ func TestProbeIsTheRequestOfTheLoad(t *testing.T) {
 
 // Each probe of a load with expressions has values of its own.
 func TestProbesOfTemplates(t *testing.T) {
-	all, err := requestsOf(loads.Profile{Targets: []string{"http://127.0.0.1:1/items/{{seq}}"}, Headers: []string{"X-Id: {{seq}}"}, Template: &expression.Data{}, ExpectSize: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(requestsOf(loads.Profile{Targets: []string{"http://127.0.0.1:1/items/{{seq}}"}, Headers: []string{"X-Id: {{seq}}"}, Template: &expression.Data{}, ExpectSize: -1}))(t)
 	if a, b := all[0], all[1]; a.url.Path == b.url.Path || strings.Contains(b.url.Path, "{") || strings.Contains(b.header.Get("X-Id"), "{") || a.name != b.name {
 		t.Errorf("%+v\n%+v", a, b)
 	}
@@ -160,16 +152,10 @@ func TestProbesExpectWhatTheFileAsksFor(t *testing.T) {
 		for _, m := range meshes {
 			t.Run(name+" "+m.Name, func(t *testing.T) {
 				t.Parallel()
-				d, err := deployTopology(t, m, app.Topology{Name: "t", Entry: tc.services[0].Name, Services: tc.services}, app.HTTP1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				d := must.Get(deployTopology(t, m, app.Topology{Name: "t", Entry: tc.services[0].Name, Services: tc.services}, app.HTTP1))(t)
 				probe := d.layout.spec.Completed(platform.Probe{}, d.Entry())
 				probe.Load.ExpectStatus = tc.expect
-				done, err := d.verifier.Verify(t.Context(), probe)
-				if err != nil {
-					t.Fatal(err)
-				}
+				done := must.Get(d.verifier.Verify(t.Context(), probe))(t)
 				failed := false
 				for _, c := range done.Checks {
 					if failed = failed || !c.OK; !c.OK && !tc.fails {

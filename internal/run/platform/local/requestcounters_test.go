@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -16,15 +17,9 @@ import (
 func BenchmarkRequestCounts(b *testing.B) {
 	for _, name := range []string{"none", "reference", "envoy"} {
 		b.Run(name, func(b *testing.B) {
-			m, err := mesh.Load(name)
-			if err != nil {
-				b.Fatal(err)
-			}
+			m := must.Get(mesh.Load(name))(b)
 			p := New(Options{AgentPath: agent, FetchProgram: fetchProgram})
-			d, err := p.Deploy(b.Context(), platform.Spec{Mesh: m, Topology: topology(map[string]string{"a": ""}), Provenance: b.TempDir()})
-			if err != nil {
-				b.Fatal(err)
-			}
+			d := must.Get(p.Deploy(b.Context(), platform.Spec{Mesh: m, Topology: topology(map[string]string{"a": ""}), Provenance: b.TempDir()}))(b)
 			defer func() {
 				if err := d.Remove(b.Context()); err != nil {
 					b.Error(err)
@@ -32,9 +27,7 @@ func BenchmarkRequestCounts(b *testing.B) {
 			}()
 			before := cpuByPlane(b, d)
 			for b.Loop() {
-				if _, err := d.RequestCounters.RequestCounts(b.Context()); err != nil {
-					b.Fatal(err)
-				}
+				must.Get(d.RequestCounters.RequestCounts(b.Context()))(b)
 			}
 			for plane, ns := range cpuByPlane(b, d) {
 				b.ReportMetric(float64(ns-before[plane])/1e3/float64(b.N), plane+"-µs/op")
@@ -46,10 +39,7 @@ func BenchmarkRequestCounts(b *testing.B) {
 // cpuByPlane is the CPU that the tasks of a deployment have used, ns.
 func cpuByPlane(b *testing.B, d *platform.Deployment) map[string]int64 {
 	b.Helper()
-	tasks, err := d.Tasks(b.Context())
-	if err != nil {
-		b.Fatal(err)
-	}
+	tasks := must.Get(d.Tasks(b.Context()))(b)
 	used := map[string]int64{}
 	for _, task := range tasks {
 		const processClock = 2 // CPUCLOCK_SCHED of a process, see clock_getcpuclockid(3)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // A leftover is removed. Links, others' names and a locked directory remain, with what they name.
@@ -19,22 +21,15 @@ func TestSweepFollowsNoLinks(t *testing.T) {
 	old := time.Now().Add(-time.Hour)
 	made := func(name string) string {
 		dir := filepath.Join(tmp, name)
-		if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "key"), nil, 0o600), os.Chtimes(dir, old, old)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "key"), nil, 0o600), os.Chtimes(dir, old, old)))
 		return dir
 	}
 	left, trap, used := made(runtimePrefix+"left"), made(runtimePrefix+"trap"), made(runtimePrefix+"used")
 	outside := filepath.Join(mine, "file")
 	kept := []string{made("other"), filepath.Join(tmp, "other", "key"), mine, outside, filepath.Join(tmp, runtimePrefix+"link"), used, trap}
-	if err := errors.Join(os.WriteFile(outside, []byte("x"), 0o600), os.Symlink(mine, filepath.Join(tmp, runtimePrefix+"link")),
-		os.Symlink(filepath.Join(tmp, "other"), filepath.Join(tmp, runtimePrefix+"near")), os.Symlink(outside, filepath.Join(trap, lockName))); err != nil {
-		t.Fatal(err)
-	}
-	lock, err := lockNew(used)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.WriteFile(outside, []byte("x"), 0o600), os.Symlink(mine, filepath.Join(tmp, runtimePrefix+"link")),
+		os.Symlink(filepath.Join(tmp, "other"), filepath.Join(tmp, runtimePrefix+"near")), os.Symlink(outside, filepath.Join(trap, lockName))))
+	lock := must.Get(lockNew(used))(t)
 	defer lock.Close()
 	if err := sweepIn(tmp); err == nil || !strings.Contains(err.Error(), lockName) {
 		t.Errorf("a lock that is a link out of its directory: %v", err)
@@ -53,16 +48,12 @@ func TestSweepFollowsNoLinks(t *testing.T) {
 func TestSweepOfASharedDirectory(t *testing.T) {
 	tmp := t.TempDir()
 	left := filepath.Join(tmp, runtimePrefix+"left")
-	if err := errors.Join(os.Mkdir(left, 0o700), os.WriteFile(filepath.Join(left, lockName), nil, 0o600), os.WriteFile(filepath.Join(left, "key"), nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Mkdir(left, 0o700), os.WriteFile(filepath.Join(left, lockName), nil, 0o600), os.WriteFile(filepath.Join(left, "key"), nil, 0o600)))
 	for _, test := range []struct {
 		mode fs.FileMode
 		gone bool
 	}{{0o777, false}, {0o770, false}, {0o777 | fs.ModeSticky, true}} {
-		if err := os.Chmod(tmp, test.mode); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chmod(tmp, test.mode))
 		err := sweepIn(tmp)
 		if _, found := os.Lstat(left); (err == nil) != test.gone || errors.Is(found, fs.ErrNotExist) != test.gone {
 			t.Errorf("mode %v: %v, %v", test.mode, err, found)
@@ -74,9 +65,7 @@ func TestSweepOfASharedDirectory(t *testing.T) {
 func TestFailedSweepIsAWarning(t *testing.T) {
 	tmp := t.TempDir()
 	planted := filepath.Join(tmp, fmt.Sprintf("tare-%d", os.Getuid()))
-	if err := os.Symlink(t.TempDir(), planted); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Symlink(t.TempDir(), planted))
 	t.Setenv("TMPDIR", tmp)
 	var lines []string
 	Sweep(func(line string) { lines = append(lines, line) })

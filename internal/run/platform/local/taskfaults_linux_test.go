@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/procfs"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -16,25 +17,13 @@ func TestFreezeStopsChildren(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skip("setsid is not on PATH")
 	}
-	p, err := proc.Start(t.Context(), proc.Command{Path: "sh", Args: []string{"-c", "sleep 600 & setsid sleep 600 & wait"}, Tree: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(proc.Start(t.Context(), proc.Command{Path: "sh", Args: []string{"-c", "sleep 600 & setsid sleep 600 & wait"}, Tree: true}))(t)
 	t.Cleanup(func() { _ = p.Stop(t.Context(), 0) })
 	states := func() (all string) {
-		children, err := descendants([]platform.Task{{PID: p.PID}}, func(map[int]bool) {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		children := must.Get(descendants([]platform.Task{{PID: p.PID}}, func(map[int]bool) {}))(t)
 		for _, pid := range append(children, descendant{task: platform.Task{PID: p.PID}}) {
-			process, err := procfs.NewProc(pid.task.PID)
-			if err != nil {
-				t.Fatal(err)
-			}
-			stat, err := process.Stat()
-			if err != nil {
-				t.Fatal(err)
-			}
+			process := must.Get(procfs.NewProc(pid.task.PID))(t)
+			stat := must.Get(process.Stat())(t)
 			all += stat.State
 		}
 		return all
@@ -43,14 +32,10 @@ func TestFreezeStopsChildren(t *testing.T) {
 	ps := &processes{}
 	ps.setProcess(ps.begin(&pod{name: "web-0"}, "app", nil), &process{Process: p})
 	faults := &taskFaults{processes: ps}
-	if err := faults.Freeze(t.Context(), "web-0/app", true); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, faults.Freeze(t.Context(), "web-0/app", true))
 	if got := states(); got != "TTT" {
 		t.Errorf("states of the paused processes: %s, want TTT", got)
 	}
-	if err := faults.Freeze(t.Context(), "web-0/app", false); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, faults.Freeze(t.Context(), "web-0/app", false))
 	eventually(t, "the children run again", func() bool { return !strings.Contains(states(), "T") })
 }

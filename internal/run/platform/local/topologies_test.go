@@ -11,6 +11,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -37,10 +38,7 @@ func deployTopology(t *testing.T, m mesh.Definition, top app.Topology, protocol 
 
 func verifyAll(t *testing.T, d *deployment) []check.Check {
 	t.Helper()
-	checks, err := platformtest.Checks(d.verifier.Verify(t.Context(), platform.Probe{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	checks := must.Get(platformtest.Checks(d.verifier.Verify(t.Context(), platform.Probe{})))(t)
 	for _, c := range checks {
 		if !c.OK {
 			t.Errorf("%s: %s", c.Name, c.Detail)
@@ -61,10 +59,7 @@ func TestEveryTopology(t *testing.T) {
 		for _, name := range meshes {
 			t.Run(top.Name+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				d, err := deployTopology(t, load(t, name), top, app.HTTP1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				d := must.Get(deployTopology(t, load(t, name), top, app.HTTP1))(t)
 				if checks := verifyAll(t, d); len(checks) < 2 {
 					t.Errorf("only %d checks", len(checks))
 				}
@@ -79,17 +74,11 @@ func TestEveryTopology(t *testing.T) {
 // The debate's call path has four requests between services for one at face, each with a
 // connection to color.
 func TestFacesAsPublished(t *testing.T) {
-	top, err := app.Load("faces-as-published")
-	if err != nil {
-		t.Fatal(err)
-	}
+	top := must.Get(app.Load("faces-as-published"))(t)
 	if n := top.Edges(); n != 4 {
 		t.Errorf("%d edges, want 4", n)
 	}
-	d, err := deployTopology(t, load(t, "none"), top, app.HTTP1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(deployTopology(t, load(t, "none"), top, app.HTTP1))(t)
 	for _, c := range verifyAll(t, d) {
 		if c.Name == "requests at the application smiley" && !strings.Contains(c.Detail, fmt.Sprintf("increased by %d ", 2*probes)) {
 			t.Error(c.Detail)
@@ -145,10 +134,7 @@ func TestTwoHundredServices(t *testing.T) {
 		top.Services = append(top.Services, s)
 	}
 	start := time.Now()
-	d, err := deployTopology(t, load(t, "none"), top, app.HTTP1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(deployTopology(t, load(t, "none"), top, app.HTTP1))(t)
 	started := time.Since(start)
 	verifyAll(t, d)
 	var pids []int
@@ -156,9 +142,7 @@ func TestTwoHundredServices(t *testing.T) {
 		pids = append(pids, p.PID)
 	}
 	start = time.Now()
-	if err := d.Remove(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Remove(t.Context()))
 	stopped := time.Since(start)
 	t.Logf("200 services: started in %v, stopped in %v", started, stopped)
 	if len(pids) != 200 || started > 30*time.Second || stopped > 5*time.Second {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer/effective"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -15,21 +16,13 @@ import (
 // A variant runs its own program, with its environment and arguments, beside the definition's.
 func TestVariantRunsItsProgram(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "proxy-of-mine")
-	if err := os.Symlink(agent, other); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Symlink(agent, other))
 	base := load(t, "reference")
-	variant, err := base.Variant("reference-mine", mesh.Overrides{Program: other, Environment: map[string]string{"TARE_TEST_VARIANT": "a b"}, Arguments: []string{"--burn", "1us"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	variant := must.Get(base.Variant("reference-mine", mesh.Overrides{Program: other, Environment: map[string]string{"TARE_TEST_VARIANT": "a b"}, Arguments: []string{"--burn", "1us"}}))(t)
 	o := Options{AgentPath: agent, FetchProgram: fetchProgram, ProgramAt: func(_ context.Context, name, path string) (string, string, error) {
 		return path, "1 (of " + name + ")", nil
 	}}
-	versions, err := New(o).Prepare(t.Context(), []mesh.Definition{base, variant})
-	if err != nil {
-		t.Fatal(err)
-	}
+	versions := must.Get(New(o).Prepare(t.Context(), []mesh.Definition{base, variant}))(t)
 	if got := versions["reference-mine"]; got != "1 (of tare-agent)" {
 		t.Errorf("version %q of %v", got, versions)
 	}
@@ -38,10 +31,7 @@ func TestVariantRunsItsProgram(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		commands, err := os.ReadFile(filepath.Join(spec.Provenance, "commands.sh"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		commands := must.Get(os.ReadFile(filepath.Join(spec.Provenance, "commands.sh")))(t)
 		ran := strings.Contains(string(commands), "TARE_TEST_VARIANT='a b' "+other+" proxy") && strings.Contains(string(commands), "--burn 1us")
 		if ran != (m.Name == variant.Name) {
 			t.Errorf("%s was started by\n%s", m.Name, commands)
@@ -53,23 +43,15 @@ func TestVariantRunsItsProgram(t *testing.T) {
 func TestEffectiveConfigurationOfEnvoys(t *testing.T) {
 	realEnvoy(t)
 	base := load(t, "envoy")
-	variant, err := base.Variant("envoy-log", mesh.Overrides{Options: map[string]string{"accessLog": "true"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	variant := must.Get(base.Variant("envoy-log", mesh.Overrides{Options: map[string]string{"accessLog": "true"}}))(t)
 	var all [2][]effective.Configuration
 	for i, m := range []mesh.Definition{base, variant, base} {
 		d, spec, err := deploy(t, Options{}, m)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.verifier.Verify(t.Context(), platform.Probe{}); err != nil {
-			t.Fatal(err)
-		}
-		c, err := effective.Read(spec.Provenance)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Get(d.verifier.Verify(t.Context(), platform.Probe{}))(t)
+		c := must.Get(effective.Read(spec.Provenance))(t)
 		all[i%2] = append(all[i%2], c)
 	}
 	differences, known := effective.Compare(all[0], all[1])

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -58,10 +59,7 @@ func TestCountersAreThoseOfTheMesh(t *testing.T) {
 		{"envoy", all, 0}, {"envoy", nil, 1}, {"envoy", map[string]int64{"retries": 0}, 1}, {"envoy", map[string]int64{"retries": 0, "timeouts": -1}, 1},
 		{"none", nil, 0}, {"none", all, 1},
 	} {
-		m, err := mesh.Load(c.mesh)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(mesh.Load(c.mesh))(t)
 		if p := counterProblems(m, c.counters); len(p) != c.problems {
 			t.Errorf("%s with %v: %q", c.mesh, c.counters, p)
 		}

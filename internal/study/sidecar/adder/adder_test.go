@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/inside/service"
 	"github.com/tare-mesh/tare/internal/study/sidecar"
@@ -26,10 +27,7 @@ func studied(t testing.TB, size int64) (*Server, *Sidecar, string) {
 	dir := t.TempDir()
 	var listeners []net.Listener
 	for _, address := range []string{"127.0.0.1:0", "unix:" + filepath.Join(dir, "rest"), "127.0.0.1:0", "unix:" + filepath.Join(dir, "grpc")} {
-		l, err := service.Listen(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(service.Listen(address))(t)
 		listeners = append(listeners, l)
 	}
 	beside := new(Sidecar)
@@ -42,10 +40,7 @@ func studied(t testing.TB, size int64) (*Server, *Sidecar, string) {
 			t.Error(err)
 		}
 	})
-	s, err := NewServer(Ways{listeners[0].Addr().String(), filepath.Join(dir, "rest"), listeners[2].Addr().String(), filepath.Join(dir, "grpc")}, size)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(NewServer(Ways{listeners[0].Addr().String(), filepath.Join(dir, "rest"), listeners[2].Addr().String(), filepath.Join(dir, "grpc")}, size))(t)
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	return s, beside, server.URL
@@ -54,15 +49,9 @@ func studied(t testing.TB, size int64) (*Server, *Sidecar, string) {
 // post returns the status and the body of the answer to a payload.
 func post(t *testing.T, url, contentType, body string) (int, []byte) {
 	t.Helper()
-	resp, err := http.Post(url, contentType, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.Post(url, contentType, strings.NewReader(body)))(t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, b
 }
 
@@ -93,10 +82,7 @@ func TestEveryRouteReachesTheFunction(t *testing.T) {
 	}
 	admin := httptest.NewServer(s.Admin(""))
 	defer admin.Close()
-	resp, err := http.Get(admin.URL + app.StagesPath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.Get(admin.URL + app.StagesPath))(t)
 	defer resp.Body.Close()
 	var stages []app.StageTime
 	if err := json.NewDecoder(resp.Body).Decode(&stages); err != nil || len(stages) != 2*len(routes) {
@@ -137,10 +123,7 @@ func TestProgramHasTheRoutes(t *testing.T) {
 
 func TestClientCallsAllRoutes(t *testing.T) {
 	s, _, url := studied(t, 0)
-	c, err := NewClient(url, 16, 10*time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(NewClient(url, 16, 10*time.Millisecond))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
@@ -171,10 +154,7 @@ func TestClientCallsAllRoutes(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	s, beside, url := studied(t, 0)
-	resp, err := http.Get(url + "/nowhere")
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.Get(url + "/nowhere"))(t)
 	defer resp.Body.Close()
 	if b, _ := io.ReadAll(resp.Body); resp.StatusCode != 404 || !bytes.Contains(b, []byte("/adder-with-sidecar-grpc-socket")) {
 		t.Errorf("%s %s", resp.Status, b)

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/study/sidecar"
 )
 
@@ -19,10 +20,7 @@ func FuzzAdd(f *testing.F) {
 	f.Add([]byte("payload"), false)
 	f.Add(bytes.Join(addends{First: -1, Second: 1 << 40, Payload: []byte("xyz")}.encode(), nil), false)
 	f.Add([]byte{0x1a, 0xff, 0xff, 0xff, 0xff, 0x0f}, false)
-	server, err := NewServer(Ways{}, 100)
-	if err != nil {
-		f.Fatal(err)
-	}
+	server := must.Get(NewServer(Ways{}, 100))(f)
 	f.Fuzz(func(t *testing.T, body []byte, asJSON bool) {
 		for name, h := range map[string]http.Handler{"server": server, "sidecar": new(Sidecar)} {
 			r := httptest.NewRequest(http.MethodPost, sidecar.InProcess, bytes.NewReader(body))
