@@ -43,7 +43,7 @@ func newPlanCommand(c *CommandLine) *cobra.Command {
 		Use:   "plan FILE",
 		Short: "Print the trials of an experiment, their order and duration",
 		Long: `plan reads an experiment file and prints its treatments with their baselines, its
-trials in order, and the expected time. It starts nothing and writes nothing. The
+faults, changes and expectations, its trials in order, and the expected time. It starts nothing and writes nothing. The
 same file and seed give the same plan on every machine. A file without a seed gets
 a fresh one: --set seed=N repeats its plan.
 
@@ -161,6 +161,9 @@ func writePlanText(w io.Writer, s *session.Study) error {
 		return err
 	}
 
+	if err := writeTimeline(&b, s.Experiment); err != nil {
+		return err
+	}
 	fmt.Fprintf(&b, "\nThe trials in order:\n\n")
 	tw = tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(tw, "BLOCK\tTRIAL\tTREATMENT")
@@ -172,6 +175,38 @@ func writePlanText(w io.Writer, s *session.Study) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeTimeline writes what happens during each measure phase, and what each trial must meet.
+func writeTimeline(b *strings.Builder, e *experiment.Experiment) error {
+	if c := e.Changes; e.Changing() {
+		fmt.Fprintf(b, "\n%s in each trial, one every %v: %s\n", printable.Counted(c.Count, "change"), c.Every, strings.Join(c.Kinds, ", "))
+	}
+	if len(e.Faults) > 0 {
+		fmt.Fprintf(b, "\nFaults in each trial, from the start of the measure phase of %v:\n\n", e.Phases.Measure)
+		tw := tabwriter.NewWriter(b, 0, 0, 3, ' ', 0)
+		fmt.Fprintln(tw, "AT\tFAULT\tTARGET\tHEALED\tREPEATED")
+		for _, f := range e.Faults {
+			healed, repeated := "at the end", "-"
+			if f.For > 0 {
+				healed = fmt.Sprintf("after %v", f.For)
+			}
+			if f.Count > 1 {
+				repeated = fmt.Sprintf("%d times, every %v", f.Count, f.Every)
+			}
+			fmt.Fprintf(tw, "%v\t%s\t%v\t%s\t%s\n", f.At, f.Action(), f.Target, healed, repeated)
+		}
+		if err := tw.Flush(); err != nil {
+			return err
+		}
+	}
+	if len(e.Expect) > 0 {
+		fmt.Fprintf(b, "\nEach trial must meet:\n\n")
+		for _, condition := range e.Expect {
+			fmt.Fprintf(b, "  %s\n", condition)
+		}
+	}
+	return nil
 }
 
 // searchLines describe the searches for the highest rate, one line each.

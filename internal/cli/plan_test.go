@@ -53,6 +53,30 @@ func TestPlanText(t *testing.T) {
 	}
 }
 
+// A plan has what happens in each trial: faults, changes and expectations.
+func TestPlanOfTimelines(t *testing.T) {
+	for file, want := range map[string][]string{
+		"fault-drain":  {"from the start of the measure phase of 1m40s", "10s scale by -1 server, the first replica at the end 9 times, every 10s", "success_ratio >= 0.999", "status(5xx) == 0"},
+		"route-change": {"changes in each trial, one every"},
+	} {
+		got, err := call(t, newPlanCommand, "../../examples/"+file+".yaml", "--set", "seed=1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range want {
+			if text := strings.Join(strings.Fields(got), " "); !strings.Contains(text, w) {
+				t.Errorf("%s lacks %q:\n%s", file, w, got)
+			}
+		}
+	}
+	got, err := call(t, newPlanCommand, "../../examples/quickstart.yaml", "--set", "order=balanced", "--set", `faults=[{kind: errors, at: 1s, for: 500ms, ratio: 0.5, status: 503, target: {replica: 0}}, {kind: kill, at: 1s, target: {plane: data, pick: all}}, {kind: pause, at: 1s, target: {plane: control}}]`)
+	for _, w := range []string{"1s errors ratio 0.5 status 503 the entry, replica 0 after 500ms -", "1s kill sidecar of the entry, all replicas at the end -", "1s pause control plane at the end -"} {
+		if text := strings.Join(strings.Fields(got), " "); err != nil || !strings.Contains(text, w) {
+			t.Errorf("%v, the plan lacks %q:\n%s", err, w, got)
+		}
+	}
+}
+
 // A file without a seed gets a fresh one, and the printed settings repeat its plan.
 func TestPlanDrawsASeed(t *testing.T) {
 	const file = "../../examples/meshes-local.yaml"

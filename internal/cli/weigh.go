@@ -124,7 +124,7 @@ func (c weigher) weigh(ctx context.Context, args []string, o weighOptions) error
 	}
 	c.printNotes(w.Study)
 	if err := w.Study.CheckSource(); err != nil {
-		return err
+		return session.InFlags(err)
 	}
 	if o.InPlace {
 		fmt.Fprint(c.Err, sourceText(w.Study))
@@ -141,7 +141,7 @@ func (c weigher) weigh(ctx context.Context, args []string, o weighOptions) error
 	rate, blocks := w.Load()
 	c.Notef("measuring at %v requests/s on %s: %s, about %v", rate, printable.Counted(o.Connections, "connection"), printable.Counted(blocks, "block"), w.Expected().Round(5*time.Second))
 	o.run.out, o.run.report, o.run.finish, o.run.sourceShown = w.Out, defaultReport(), c.answer, o.InPlace
-	err = runCommand(c).runStudy(ctx, w.Study, o.run)
+	err = session.InFlags(runCommand(c).runStudy(ctx, w.Study, o.run))
 	fmt.Fprintf(c.Err, "Experiment file for later runs: %s\n", w.Path)
 	return err
 }

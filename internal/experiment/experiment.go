@@ -75,6 +75,8 @@ type Platform struct {
 	Resources map[string]Resources `yaml:"resources,omitempty" json:"resources,omitempty"`
 	// InUse is the policy for a cluster in use, or not marked as disposable: "refuse" (default) or "allow". Kubernetes.
 	InUse string `yaml:"inUse,omitempty" json:"inUse,omitempty"`
+	// ReadyWithin is how long the workloads of a trial may take to be ready. Kubernetes.
+	ReadyWithin Duration `yaml:"readyWithin,omitempty" json:"readyWithin,omitzero"`
 	// Expose is the access to the cluster for a load from outside: "nodePort" (default), "loadBalancer" or "portForward". Kubernetes.
 	Expose string `yaml:"expose,omitempty" json:"expose,omitempty"`
 	// CPUs pins planes to processors, e.g. {load: "1", app: "0", data: "0"}; lists as taskset writes them ("0-3,6").

@@ -247,6 +247,43 @@ func (f Fault) Defaults() Fault {
 	return f
 }
 
+// Action describes what the fault does, with its parameters: "scale by -1", "errors ratio 0.5 status 503".
+func (f Fault) Action() string {
+	text := f.Kind
+	for _, p := range []struct {
+		name  string
+		value any
+		unset bool
+	}{
+		{"by", f.By, f.By == 0}, {"delay", f.Delay, f.Delay == 0}, {"ratio", f.Ratio, f.Ratio == 0}, {"status", f.Status, f.Status == 0},
+		{"rate", f.Rate, f.Rate == 0}, {"cpu", f.CPU, f.CPU == 0}, {"memory", f.Memory, f.Memory == 0}, {"grace", f.Grace, f.Grace == 0},
+	} {
+		if !p.unset {
+			text += fmt.Sprintf(" %s %v", p.name, p.value)
+		}
+	}
+	return text
+}
+
+// String names the affected tasks: "server, the first replica".
+func (t FaultTarget) String() string {
+	t = Fault{Target: t}.Defaults().Target
+	text := map[string]string{"app": "", "data": "sidecar of ", "control": "control plane"}[t.Plane]
+	if t.Plane == "control" {
+		return text
+	}
+	text += cmp.Or(t.Service, "the entry")
+	switch {
+	case t.Replica != nil:
+		return fmt.Sprintf("%s, replica %d", text, *t.Replica)
+	case t.Pick == "all":
+		return text + ", all replicas"
+	case t.Pick == "random":
+		return text + ", a random replica"
+	}
+	return text + ", the first replica"
+}
+
 // FaultKindOf finds a kind by name.
 func FaultKindOf(name string) (FaultKind, bool) {
 	all := FaultKinds()

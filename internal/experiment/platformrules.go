@@ -1,9 +1,11 @@
 package experiment
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/base/strict"
@@ -27,11 +29,22 @@ func (v platformRules) workloads() {
 	v.resources()
 }
 
+// Bounds of the time until the workloads of a trial are ready.
+const (
+	defaultReadyWithin = Duration(5 * time.Minute)
+	minReadyWithin     = Duration(time.Second)
+)
+
+// ReadyDeadline is how long the workloads of a trial may take to be ready.
+func (p Platform) ReadyDeadline() time.Duration {
+	return time.Duration(cmp.Or(p.ReadyWithin, defaultReadyWithin))
+}
+
 func (v platformRules) kind() {
 	p := v.e.Platform
 	if v.local() {
 		v.onClusters("platform.context", "platform.kubeconfig", "platform.image", "platform.affinity", "platform.inUse",
-			"platform.namespace", "platform.resources", "platform.digests")
+			"platform.namespace", "platform.resources", "platform.digests", "platform.readyWithin")
 	}
 	if p.Kind == "kubernetes" && len(p.CPUs) > 0 {
 		v.report("platform.cpus", "remove it, or --set platform.cpus={}", "the cluster schedules CPUs itself")

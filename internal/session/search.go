@@ -224,7 +224,8 @@ func (s *search) treatment(ctx context.Context, treatment plan.Treatment, rate f
 
 // searchHint is the hint of a check in terms of the flags of weigh, and of the directory of the logs.
 func searchHint(text, logs string) string {
-	return strings.NewReplacer("factors.route or load.requests has the path, load.headers the Host, and load.checks the status of its answers", "--path is a path, and -H 'Host: NAME' a Host, that it answers with status 2xx", "the trial's provenance directory", logs).Replace(text)
+	text = strings.NewReplacer("factors.route or load.requests has the path, load.headers the Host, and load.checks the status of its answers", "--path is a path, and -H 'Host: NAME' a Host, that it answers with status 2xx", "the trial's provenance directory", logs).Replace(text)
+	return inFlags(text)
 }
 
 // most is the rate of answers at full load, requests per second. A low one is measured again: a stall of

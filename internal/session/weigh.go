@@ -113,7 +113,7 @@ func (w *WeighStudy) Fit(ctx context.Context) error {
 			}
 		}
 		if err != nil {
-			return err
+			return InFlags(err)
 		}
 	}
 	var err error
@@ -139,7 +139,8 @@ func (p *Program) studyOf(ctx context.Context, w *weighFile, path string) (*Stud
 	if err != nil {
 		return nil, err
 	}
-	return p.Decode(ctx, path, text, Options{Meshes: w.definitions})
+	s, err := p.Decode(ctx, path, text, Options{Meshes: w.definitions})
+	return s, InFlags(err)
 }
 
 // weighFile is the experiment file of tare weigh: the fields of [experiment.Experiment] that a person

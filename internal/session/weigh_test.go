@@ -14,6 +14,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/load"
@@ -103,6 +104,50 @@ func TestWeighRefuses(t *testing.T) {
 	} {
 		if _, err := flagsOf(tc.flags).file(tc.args); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// Mistakes in the command line are reported with flags, not with fields of a file that nobody wrote.
+func TestWeighNamesFlags(t *testing.T) {
+	p := NewProgram("", nil)
+	for name, tc := range map[string]struct {
+		flags func(*Weigh)
+		want  string // message and hint
+	}{
+		"connections": {func(o *Weigh) { o.Connections = 0 }, "--connections: 0 is not between 1 and 32768|"},
+		"path":        {func(o *Weigh) { o.Path = "foo" }, `--path: "foo" is not a path|write a path such as /pay, or several with commas between: /a,/b`},
+		"protocol":    {func(o *Weigh) { o.Protocol = "x" }, `--protocol: unknown protocol "x"|known: http1, http2, grpc, tcp, websocket`},
+		"ready":       {func(o *Weigh) { o.Ready = "x" }, `--ready: "x" is not a path|write a path such as /healthz`},
+		"rate":        {func(o *Weigh) { o.Rate = 1e12 }, "--rate: 1000000000000 requests per second is not above 0 and at most 10000000|"},
+		"header":      {func(o *Weigh) { o.Headers = []string{"a b: x"} }, `--header: "a b" is not the name of a header|`},
+		"variable":    {func(o *Weigh) { o.Meshes, o.Env = nil, []string{"1A=b"} }, `--env: "1A" is not the name of an environment variable|letters, digits and _, not beginning with a digit`},
+		"beside": {func(o *Weigh) { o.Meshes, o.Beside = nil, []string{"nope {foo.port}"} },
+			"--beside: unknown placeholder ${foo.port}|known: port, host, app.url, app.host, app.port, nope.url, nope.host, nope.port; $${ stands for ${ itself"},
+		"address": {func(o *Weigh) { o.URL = "http://10.1.1.1:80" }, `--url: "http://10.1.1.1:80" is not on an IPv4 loopback address of this machine|write the address without a path; --path has the path`},
+	} {
+		o, args := flagsOf(tc.flags), []string{"./server"}
+		if o.URL != "" {
+			args = nil
+		}
+		_, err := p.Weigh(t.Context(), o, args)
+		mistakes, ok := errors.AsType[strict.Problems](err)
+		if !ok || len(mistakes) != 1 {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got := mistakes[0].Error() + "|" + mistakes[0].Tip; got != tc.want {
+			t.Errorf("%s: got %s, want %s", name, got, tc.want)
+		}
+	}
+	for text, want := range map[string]string{
+		"if you are sure that the cluster is not in use, set platform.inUse: allow":   "if you are sure that the cluster is not in use, add --in-use",
+		"start the program first, or let tare start it: write command instead of url": "start the program first, or let tare start it: write it after -- in place of --url",
+		"meshes.istio: there is no option":                                            "--option: there is no option",
+		"`tare list meshes` prints the meshes":                                        "`tare list meshes` prints the meshes",
+	} {
+		if got := hint.Of(InFlags(hint.New(text, "x"))); got != want {
+			t.Errorf("got %s, want %s", got, want)
 		}
 	}
 }

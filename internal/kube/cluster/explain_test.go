@@ -20,6 +20,9 @@ import (
 	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 )
 
+// certain is a wait that ends by its cause.
+const certain = 110 * time.Second
+
 func TestNotReadyReasons(t *testing.T) {
 	for name, tc := range map[string]struct {
 		edit  func(*appsv1.Deployment, *corev1.Container)
@@ -38,6 +41,12 @@ func TestNotReadyReasons(t *testing.T) {
 		"unschedulable": {func(_ *appsv1.Deployment, app *corev1.Container) {
 			app.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1000")}
 		}, false, 8 * time.Second, []string{"Unschedulable", "Insufficient cpu"}, "no node takes the pod"},
+		"no program": {func(_ *appsv1.Deployment, app *corev1.Container) { app.Command = []string{"/no/such"} },
+			false, certain, []string{"0 of 1 replicas ready", "container app:", "no such file"}, "no such program"},
+		"crashes each time": {func(d *appsv1.Deployment, app *corev1.Container) {
+			d.Spec.MinReadySeconds = 30
+			app.Command = []string{"sh", "-c", "echo the last word; exit 3"}
+		}, false, certain, []string{"exited with code 3 (Error), restarted", "| the last word"}, "last lines of its log"},
 		"crash loop": {func(d *appsv1.Deployment, app *corev1.Container) {
 			d.Spec.MinReadySeconds = 30 // without a probe, a container is ready as soon as it has started
 			app.Command = []string{"sh", "-c", "echo the last word; exit 3"}
@@ -65,6 +74,9 @@ func TestNotReadyReasons(t *testing.T) {
 			clustertest.Contains(t, err.Error(), tc.words...)
 			clustertest.Contains(t, err.Error()+"\n"+hint.Of(err), tc.hint)
 			clustertest.Contains(t, reported.String(), "waiting for deployment "+ns+"/echo: ")
+			if tc.wait == certain && errors.Is(err, context.DeadlineExceeded) {
+				t.Error("the wait ends with its deadline, although its cause is certain")
+			}
 			t.Logf("%v\nhint: %s\n%s", err, hint.Of(err), &reported)
 		})
 	}

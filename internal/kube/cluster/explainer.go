@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -32,7 +33,12 @@ type reason struct {
 	kind string // Kubernetes' reason, such as ImagePullBackOff, Unschedulable, FailedCreate
 	text string // one line
 	log  []string
+	// permanent reports that waiting longer cannot help.
+	permanent bool
 }
+
+// certain reports whether waiting longer cannot help.
+func (r reason) certain() bool { return r.permanent || permanentKinds[r.kind] }
 
 func (r reason) String() string {
 	s := r.text
@@ -55,6 +61,7 @@ var hints = map[string]string{
 	"InvalidImageName":           "the image's name is not a valid reference",
 	"CrashLoopBackOff":           "the last lines of its log are shown above",
 	"OOMKilled":                  "the container's memory limit is too low",
+	reasonNoProgram:              "the image has no such program: is its command right, and the image?",
 	"CreateContainerConfigError": "a ConfigMap or Secret that the container refers to is missing",
 	"FailedMount":                "a ConfigMap, Secret or volume that the pod refers to is missing or cannot be mounted",
 	"Unschedulable":              "no node takes the pod: use fewer replicas, smaller requests, or more and larger nodes",
@@ -68,13 +75,15 @@ const (
 	reasonQuota     = "quota"
 	reasonForbidden = "forbidden"
 	reasonWebhook   = "webhook"
+	reasonNoImage   = "no such image"
+	reasonNoProgram = "no such program"
 )
 
 // synonyms are reasons with the same cure as one in hints.
-var synonyms = map[string]string{"ImagePullBackOff": "ErrImagePull", "ImageInspectError": "ErrImagePull", "Error": "CrashLoopBackOff"}
+var synonyms = map[string]string{"ImagePullBackOff": "ErrImagePull", "ImageInspectError": "ErrImagePull", reasonNoImage: "ErrImagePull", "Error": "CrashLoopBackOff"}
 
 // permanentKinds are reasons that no waiting cures: the applied object causes them.
-var permanentKinds = map[string]bool{"InvalidImageName": true, "ErrImageNeverPull": true}
+var permanentKinds = map[string]bool{"InvalidImageName": true, "ErrImageNeverPull": true, reasonNoImage: true, reasonNoProgram: true}
 
 func (e explanation) hint() string {
 	for _, r := range e.reasons {
@@ -117,8 +126,15 @@ func (x *explainer) explain(ctx context.Context, ref Ref, o *unstructured.Unstru
 	var found []reason
 	for i := range pods {
 		reasons := x.podReasons(ctx, &pods[i], events)
+		if x.crashes(ctx, &pods[i]) {
+			for j := range reasons {
+				if cmp.Or(synonyms[reasons[j].kind], reasons[j].kind) == "CrashLoopBackOff" || reasons[j].kind == "OOMKilled" {
+					reasons[j].permanent = true
+				}
+			}
+		}
 		if pods[i].DeletionTimestamp != nil { // another pod takes its place, and need not fail
-			reasons = slices.DeleteFunc(reasons, func(r reason) bool { return permanentKinds[r.kind] })
+			reasons = slices.DeleteFunc(reasons, func(r reason) bool { return r.certain() })
 		}
 		found = append(found, reasons...)
 	}
@@ -145,7 +161,7 @@ func collect(found []reason) (e explanation) {
 		if seen[tail] > 1 {
 			continue
 		}
-		e.permanent = e.permanent || permanentKinds[r.kind]
+		e.permanent = e.permanent || r.certain()
 		if len(e.reasons) < explainReasons {
 			e.reasons = append(e.reasons, r)
 		}

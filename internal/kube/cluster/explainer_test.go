@@ -55,6 +55,20 @@ func TestExplanations(t *testing.T) {
 	oom := waiting("CrashLoopBackOff")
 	oom.RestartCount = 2
 	oom.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}
+	missing := waiting("ImagePullBackOff")
+	missing.State.Waiting.Message = `Back-off pulling image "x:1": ErrImagePull: failed to resolve reference "x:1": x:1: not found`
+	crash, noProgram := waiting("CrashLoopBackOff"), waiting("CrashLoopBackOff")
+	crash.RestartCount, noProgram.RestartCount = 2, 2
+	started := metav1.Now()
+	crash.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 3, StartedAt: started}
+	noProgram.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{Reason: "StartError", ExitCode: 128, Message: `exec: "/x": stat /x: no such file or directory`}
+	const crashed = "pod p: container app: CrashLoopBackOff: exited with code 3 (Error), restarted 2 times\n| the last line"
+	var others []corev1.Pod // ready before the last start, and after it
+	for _, since := range []time.Duration{-time.Minute, time.Minute} {
+		other := pod("other", corev1.PodRunning)
+		other.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(started.Add(since))}}
+		others = append(others, other)
+	}
 	unscheduled := pod("p", corev1.PodPending)
 	unscheduled.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes"}}
 	ending := pod("p", corev1.PodPending, waiting("ErrImageNeverPull"))
@@ -77,6 +91,10 @@ func TestExplanations(t *testing.T) {
 		"being replaced": {[]corev1.Pod{ending}, nil, nil, "", false},
 		"unschedulable":  {[]corev1.Pod{unscheduled}, nil, []string{"pod p: Unschedulable: 0/1 nodes"}, "no node takes the pod", false},
 		"replicas alike": {[]corev1.Pod{pod("p", corev1.PodPending, waiting("InvalidImageName")), pod("q", corev1.PodPending, waiting("InvalidImageName"))}, nil, []string{"pod p: container app: InvalidImageName: details"}, "not a valid reference", true},
+		"no such image":  {[]corev1.Pod{pod("p", corev1.PodPending, missing)}, nil, []string{"pod p: container app: ImagePullBackOff: " + missing.State.Waiting.Message}, "registry", true},
+		"no program":     {[]corev1.Pod{pod("p", corev1.PodRunning, noProgram)}, nil, []string{"pod p: container app: CrashLoopBackOff: exited with code 128 (StartError): exec: \"/x\": stat /x: no such file or directory, restarted 2 times\n| the last line"}, "no such program", true},
+		"crashes":        {[]corev1.Pod{pod("p", corev1.PodRunning, crash), others[0]}, nil, []string{crashed}, "log", true},
+		"crashes before": {[]corev1.Pod{pod("p", corev1.PodRunning, crash), others[1]}, nil, []string{crashed}, "log", false},
 		"quota":          {nil, []corev1.Event{quota, again}, []string{"replicaset cart-1: FailedCreate: Error creating: a pod is forbidden: exceeded quota: none"}, "ResourceQuota", false},
 	} {
 		k := serve(t, map[string]any{

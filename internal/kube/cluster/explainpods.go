@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,28 +67,92 @@ func podReady(pod *corev1.Pod) bool {
 	return false
 }
 
+// Restarts of a container that crashes.
+const (
+	fewRestarts  = 2 // a crash for the third time is certain if all that it may need was ready
+	manyRestarts = 5 // certain in any case: minutes have passed
+)
+
+// crashes reports whether a container of the pod crashes and waiting cannot help. One that needs another pod crashes until
+// that is ready, so that its last start must be later.
+func (x *explainer) crashes(ctx context.Context, pod *corev1.Pod) bool {
+	var started time.Time
+	for _, s := range pod.Status.ContainerStatuses {
+		last := s.LastTerminationState.Terminated
+		if s.RestartCount == 0 && !s.Ready {
+			return false // it may need this container, such as its sidecar
+		}
+		if last == nil || s.RestartCount < fewRestarts {
+			continue
+		}
+		if s.RestartCount >= manyRestarts {
+			return true
+		}
+		if last.StartedAt.After(started) {
+			started = last.StartedAt.Time
+		}
+	}
+	if started.IsZero() {
+		return false
+	}
+	list, err := x.typed.CoreV1().Pods(pod.Namespace).List(ctx, metav1.ListOptions{Limit: explainPods})
+	if err != nil || list.Continue != "" {
+		return false
+	}
+	return !slices.ContainsFunc(list.Items, func(other corev1.Pod) bool {
+		if controller, its := metav1.GetControllerOf(pod), metav1.GetControllerOf(&other); other.Name == pod.Name || controller != nil && its != nil && controller.UID == its.UID {
+			return false
+		}
+		return !readySince(&other, started)
+	})
+}
+
+// readySince reports whether a pod was ready at a time and is, or has succeeded.
+func readySince(pod *corev1.Pod, at time.Time) bool {
+	if pod.Status.Phase == corev1.PodSucceeded {
+		return true
+	}
+	return podReady(pod) && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && !c.LastTransitionTime.After(at)
+	})
+}
+
 // containerReason explains a failed container. The event of a failed probe explains one that runs and is not ready.
 func containerReason(s corev1.ContainerStatus) (reason, bool) {
 	if w := s.State.Waiting; w != nil && !normalReasons[w.Reason] {
 		r := reason{kind: w.Reason, text: joined(w.Reason, oneLine(w.Message))}
+		if noImage.MatchString(w.Message) {
+			r.kind = reasonNoImage
+		}
 		if t := s.LastTerminationState.Terminated; t != nil {
 			r.text = w.Reason + ": " + ending(t) + restarts(s)
-			r.kind = cmp.Or(memoryKill(t), r.kind)
+			r.kind = cmp.Or(endingKind(t), r.kind)
 		}
 		return r, true
 	}
 	if t := s.State.Terminated; t != nil && t.ExitCode != 0 {
-		return reason{kind: cmp.Or(memoryKill(t), t.Reason), text: ending(t) + restarts(s)}, true
+		return reason{kind: cmp.Or(endingKind(t), t.Reason), text: ending(t) + restarts(s)}, true
 	}
 	if t := s.LastTerminationState.Terminated; t != nil && s.State.Running != nil {
-		return reason{kind: cmp.Or(memoryKill(t), "CrashLoopBackOff"), text: "restarted after: " + ending(t) + restarts(s)}, true
+		return reason{kind: cmp.Or(endingKind(t), "CrashLoopBackOff"), text: "restarted after: " + ending(t) + restarts(s)}, true
 	}
 	return reason{}, false
 }
 
-func memoryKill(t *corev1.ContainerStateTerminated) string {
-	if t.Reason == "OOMKilled" {
+// noImage and noProgram are messages of causes that waiting does not cure. The messages of a registry that does not answer
+// differ.
+var (
+	noImage   = regexp.MustCompile(`(?i)pull.*(: not found|manifest unknown|repository does not exist|denied|no such host)`)
+	noProgram = regexp.MustCompile(`executable file not found|exec: .*no such file or directory|exec: .*permission denied`)
+)
+
+// endingKind is the kind of reason of an ended container that its end shows, or "".
+func endingKind(t *corev1.ContainerStateTerminated) string {
+	switch {
+	case t.Reason == "OOMKilled":
 		return t.Reason
+	case noProgram.MatchString(t.Message):
+		return reasonNoProgram
 	}
 	return ""
 }

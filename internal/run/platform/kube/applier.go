@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -31,6 +32,8 @@ func (a *applier) awaitJobs(ctx context.Context, refs []cluster.Ref) error {
 	if err := a.wait(ctx, refs...); err != nil { // a failed Job ends it
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, a.options.readyWithin())
+	defer cancel()
 	progress := newDelayedReport(a.options.Report)
 	defer progress.close()
 	for _, ref := range refs {
@@ -98,7 +101,13 @@ func (a *applier) record(m cluster.Manifest) error {
 func (a *applier) wait(ctx context.Context, refs ...cluster.Ref) error {
 	progress := newDelayedReport(a.options.Report)
 	defer progress.close()
-	return a.cluster.WaitReady(ctx, progress.add, refs...)
+	ctx, cancel := context.WithTimeout(ctx, a.options.readyWithin())
+	defer cancel()
+	err := a.cluster.WaitReady(ctx, progress.add, refs...)
+	if errors.Is(err, context.DeadlineExceeded) && hint.Of(err) == "" {
+		return hint.Wrap(err, "if they need longer, raise platform.readyWithin")
+	}
+	return err
 }
 
 // clear deletes a namespace of this run. A namespace of another run is an error.

@@ -60,6 +60,8 @@ type Options struct {
 	ChartCache string
 	// Workers is the number of load workers, one pod each, and 0 means one.
 	Workers int
+	// ReadyWithin is how long the workloads of a trial may take to be ready, and 0 means the default of experiments.
+	ReadyWithin time.Duration
 	// Namespace is an existing namespace to run in, and "" makes one for each trial.
 	Namespace string
 	// InPlace measures the application that runs in Namespace: each trial enrols it, restarts it, and puts it back.
@@ -100,6 +102,10 @@ type Options struct {
 	InUse bool
 	// Report receives progress of long waits, and nil discards it.
 	Report func(string)
+}
+
+func (o *Options) readyWithin() time.Duration {
+	return cmp.Or(o.ReadyWithin, experiment.Platform{}.ReadyDeadline())
 }
 
 // Meshes installs meshes in the cluster. [*meshes.Batches] implements it.
