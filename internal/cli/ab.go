@@ -103,7 +103,7 @@ breached, 125 undecided or failed, 255 wrong usage.`,
 	_ = cmd.MarkFlagDirname("from")
 	f.StringVar(&o.out, "out", "", "results `directory`; default runs/<name>-<UTC time>")
 	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a screen")
-	f.StringVar(&o.report.format, "format", o.report.format, "report format, as in tare report")
+	choice(cmd, &o.report.format, "format", "report format, as in tare report", formatNames())
 	_ = cmd.MarkFlagDirname("out")
 	return cmd
 }
@@ -149,9 +149,6 @@ func forBisect(bisect bool, err error) error {
 type abCommand struct{ *CommandLine }
 
 func (c abCommand) ab(ctx context.Context, args []string, o abOptions) error {
-	if err := o.checkUndecided(); err != nil {
-		return err
-	}
 	for _, g := range o.Gates {
 		if _, err := compare.ParseGate(g); err != nil {
 			return gateMistake(err)

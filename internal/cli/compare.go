@@ -1,11 +1,11 @@
 package cli
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -33,7 +33,7 @@ type compareOptions struct {
 
 func newCompareCommand(c *CommandLine) *cobra.Command {
 	o := compareOptions{format: "text"}
-	names := acrossFormatNames()
+	names := report.Names(acrossForms(report.Options{}))
 	cmd := &cobra.Command{
 		Use:   "compare BASE… [NEW]",
 		Short: "Compare a run with earlier ones, and check the changes against gates",
@@ -78,15 +78,13 @@ pass or fail makes it 0 or 4); 1 the runs cannot be compared; 2 a mistake in a g
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.format, "format", o.format, "report format: "+strings.Join(names, ", "))
+	choice(cmd, &o.format, "format", "report format: "+strings.Join(names, ", "), names)
 	f.VarP(&o.output, "output", "o", "write to this `file` instead of standard output")
 	f.BoolVar(&o.all, "all", false, "show every metric, not only the headline ones")
 	f.BoolVar(&o.anyway, "anyway", false, "compare runs under different conditions")
 	f.Float64Var(&o.confidence, "confidence", 0, "confidence of intervals, such as 0.99; default: the experiment's")
 	f.StringArrayVar(&o.gates, "gate", nil, "bound the change of a metric, such as `'rate > -1%'`; may be repeated")
-	f.StringVar(&o.undecided, "gate-undecided", o.undecided, "outcome of an undecided gate: pass or fail; default: exit code 5")
-	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("gate-undecided", cobra.FixedCompletions([]string{"pass", "fail"}, cobra.ShellCompDirectiveNoFileComp))
+	choice(cmd, &o.undecided, "gate-undecided", "outcome of an undecided gate: pass or fail; default: exit code 5", outcomes)
 	return cmd
 }
 
@@ -113,14 +111,8 @@ func (c comparer) compare(bases []string, next string, o compareOptions) error {
 
 // parse checks the flags before anything is read.
 func (o compareOptions) parse() ([]compare.Gate, error) {
-	if o.undecided != "" && o.undecided != "pass" && o.undecided != "fail" {
-		return nil, hint.Usage(fmt.Errorf("--gate-undecided is %q", o.undecided), "write pass or fail")
-	}
 	if o.confidence != 0 && !(o.confidence > 0.5 && o.confidence < 1) {
 		return nil, hint.Usage(fmt.Errorf("--confidence is %v", o.confidence), "write a number above 0.5 and below 1, such as 0.95")
-	}
-	if _, ok := acrossFormat(o, nil); !ok {
-		return nil, hint.Usage(fmt.Errorf("unknown format %q", o.format), "formats: "+strings.Join(acrossFormatNames(), ", "))
 	}
 	var gates []compare.Gate
 	for _, text := range o.gates {
@@ -131,14 +123,6 @@ func (o compareOptions) parse() ([]compare.Gate, error) {
 		gates = append(gates, g)
 	}
 	return gates, nil
-}
-
-func acrossFormatNames() []string {
-	var names []string
-	for _, f := range acrossFormats(report.Options{}) {
-		names = append(names, f.Name)
-	}
-	return names
 }
 
 // gateMistake is a usage error with the hint of the first mistake.
@@ -152,48 +136,40 @@ func gateMistake(err error) error {
 }
 
 func compareDirs(bases []string, next string, o compareOptions) (*compare.Across, error) {
-	var dirs []*result.Dir
-	for _, path := range bases {
-		d, err := result.Open(path)
-		if err != nil {
-			return nil, err
-		}
-		defer d.Close()
-		dirs = append(dirs, d)
-	}
-	n, err := result.Open(next)
+	dirs, closeAll, err := openAll(append(slices.Clone(bases), next))
+	defer closeAll()
 	if err != nil {
 		return nil, err
 	}
-	defer n.Close()
-	return compare.CompareRuns(dirs, n, compare.AcrossOptions{Options: compare.Options{Confidence: o.confidence}, Anyway: o.anyway})
+	return compare.CompareRuns(dirs[:len(bases)], dirs[len(bases)], compare.AcrossOptions{Options: compare.Options{Confidence: o.confidence}, Anyway: o.anyway})
+}
+
+// openAll opens results directories. closeAll is never nil.
+func openAll(paths []string) (dirs []*result.Dir, closeAll func(), err error) {
+	closeAll = func() {
+		for _, d := range dirs {
+			_ = d.Close()
+		}
+	}
+	for _, path := range paths {
+		d, err := result.Open(path)
+		if err != nil {
+			return dirs, closeAll, err
+		}
+		dirs = append(dirs, d)
+	}
+	return dirs, closeAll, nil
 }
 
 func (c comparer) writeAcross(a *compare.Across, o compareOptions) error {
-	if o.output == "" {
-		f, _ := acrossFormat(o, c.Out)
-		return f.Write(c.Out, a)
-	}
-	var b bytes.Buffer
-	f, _ := acrossFormat(o, &b)
-	if err := f.Write(&b, a); err != nil {
-		return err
-	}
-	return outfile.WriteFile(string(o.output), b.Bytes(), 0o644)
+	return c.writeTo(string(o.output), func(w io.Writer) error {
+		return report.Write(w, a, acrossForms(report.Options{All: o.all, Width: console.Width(w)}), o.format)
+	})
 }
 
-func acrossFormat(o compareOptions, w io.Writer) (report.AcrossFormat, bool) {
-	for _, f := range acrossFormats(report.Options{All: o.all, Width: console.Width(w)}) {
-		if f.Name == o.format {
-			return f, true
-		}
-	}
-	return report.AcrossFormat{}, false
-}
-
-// acrossFormats are the formats of a comparison of two runs, the default first.
-func acrossFormats(o report.Options) []report.AcrossFormat {
-	return append(report.AcrossFormats(o), report.AcrossFormat{Name: pageFormat().Name, Doc: pageFormat().Doc, Write: page.WriteAcross})
+// acrossForms are the forms of a comparison of two runs, the default first.
+func acrossForms(o report.Options) []report.Form[*compare.Across] {
+	return append(report.AcrossForms(o), report.Form[*compare.Across]{Name: pageFormat().Name, Doc: pageFormat().Doc, Write: page.WriteAcross})
 }
 
 // verdictOfGates returns the exit code, and prints a line for each gate that does not hold.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -44,11 +45,11 @@ func (c *CommandLine) importIsotope(file string, out outfile.File) error {
 	if err != nil {
 		return fmt.Errorf("import isotope: %w", err)
 	}
-	if out == "" {
-		_, err = c.Out.Write(text)
+	write := func(w io.Writer) error {
+		_, err := w.Write(text)
 		return err
 	}
-	if err := outfile.WriteFile(string(out), text, 0o644); err != nil {
+	if err := c.writeTo(string(out), write); err != nil || out == "" {
 		return err
 	}
 	fmt.Fprintln(c.Out, out)

@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +16,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/outfile"
-	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/engine"
@@ -174,11 +171,9 @@ func (c loadCommand) writeLoadPage(f *loadFlags, p *load.Profile, r *load.Report
 	if f.html == "" {
 		return nil
 	}
-	var b bytes.Buffer
-	if err := page.WriteLoad(&b, page.Load{Profile: p, Report: r, Seconds: seconds, Gates: f.gatesOf(r)}); err != nil {
-		return err
-	}
-	return outfile.WriteFile(string(f.html), b.Bytes(), 0o644)
+	return outfile.Write(string(f.html), 0o644, func(w io.Writer) error {
+		return page.WriteLoad(w, page.Load{Profile: p, Report: r, Seconds: seconds, Gates: f.gatesOf(r)})
+	})
 }
 
 // runLoad runs p in this process, or in several.
@@ -215,11 +210,7 @@ func (c loadCommand) writeLoad(f *loadFlags, p *load.Profile, r *load.Report, se
 	case "text":
 		return loadpage.Write(c.Out, p, r, loadpage.Options{Width: console.Columns(c.Out), Color: console.Color(c.Out), Gates: f.gatesOf(r)})
 	case "json":
-		return printable.WritingJSON(c.Out, func(w io.Writer) error {
-			e := json.NewEncoder(w)
-			e.SetIndent("", "  ")
-			return e.Encode(r)
-		})
+		return safeJSON(c.Out, r)
 	case "vegeta":
 		return loadpage.Vegeta(c.Out, r)
 	case "oha":

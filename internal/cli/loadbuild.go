@@ -63,9 +63,6 @@ func (f *loadFlags) build(urls []string) (load.Profile, error) {
 	if f.tls != (load.TLS{}) {
 		p.TLS = &f.tls
 	}
-	if !slices.Contains(loadOutputs, f.output) {
-		errs = append(errs, fmt.Errorf("output %q is none of %s", f.output, strings.Join(loadOutputs, ", ")))
-	}
 	if f.parts < 1 || f.parts > maxProcesses {
 		errs = append(errs, fmt.Errorf("%d processes are not between 1 and %d", f.parts, maxProcesses))
 	}

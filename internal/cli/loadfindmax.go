@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -148,21 +146,15 @@ func (e edge) String() string {
 
 func (c capacitySearch) writeCapacity(found *loadpage.Capacity, targets []string, f *loadFlags) error {
 	if f.html != "" {
-		var b bytes.Buffer
-		err := page.WriteSearch(&b, found, withoutQueries(targets), console.Version())
-		if err == nil {
-			err = outfile.WriteFile(string(f.html), b.Bytes(), 0o644)
-		}
+		err := outfile.Write(string(f.html), 0o644, func(w io.Writer) error {
+			return page.WriteSearch(w, found, withoutQueries(targets), console.Version())
+		})
 		if err != nil {
 			return err
 		}
 	}
 	if f.output == "json" {
-		return printable.WritingJSON(c.Out, func(w io.Writer) error {
-			e := json.NewEncoder(w)
-			e.SetIndent("", "  ")
-			return e.Encode(found)
-		})
+		return safeJSON(c.Out, found)
 	}
 	return loadpage.WriteCapacity(c.Out, found, loadpage.Options{Width: console.Columns(c.Out), Color: console.Color(c.Out)})
 }

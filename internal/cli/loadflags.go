@@ -157,7 +157,8 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.profile.Spin, "spin", 0, "busy-poll this long before a send and for a response (default 60µs with spare CPUs; negative: never)")
 	flags.IntSliceVar(&f.profile.CPUs, "cpus", nil, "pin workers to these CPUs")
 	flags.Var(&f.hdr, "hdr", "write an HdrHistogram interval log to this file")
-	flags.StringVarP(&f.output, "output", "o", "text", "text, json, csv (one line per second), hdr (an HdrHistogram interval log), or JSON as of oha or vegeta")
+	f.output = loadOutputs[0]
+	flags.VarP(choiceFlag{&f.output, "output", loadOutputs}, "output", "o", "text, json, csv (one line per second), hdr (an HdrHistogram interval log), or JSON as of oha or vegeta")
 }
 
 // rateFlag is a rate in 1/s. 0 is max, a closed loop.

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -154,11 +153,7 @@ func (c loadCommand) listMethods(ctx context.Context, p *load.Profile, f *loadFl
 		return err
 	}
 	if f.output == "json" {
-		return printable.WritingJSON(c.Out, func(w io.Writer) error {
-			e := json.NewEncoder(w)
-			e.SetIndent("", "  ")
-			return e.Encode(r.Methods)
-		})
+		return safeJSON(c.Out, r.Methods)
 	}
 	if len(r.Methods) == 0 {
 		return errors.New("the server has no service")

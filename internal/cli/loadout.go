@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"io"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -103,4 +105,16 @@ func countOf(h *hdrhistogram.PackedHistogram) string {
 		return "0"
 	}
 	return strconv.FormatInt(h.TotalCount(), 10)
+}
+
+// safeJSON writes v as JSON without control characters.
+func safeJSON(w io.Writer, v any) error {
+	return printable.WritingJSON(w, func(w io.Writer) error { return indented(w, v) })
+}
+
+// indented writes v as JSON.
+func indented(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -33,14 +32,7 @@ func (c reporter) reportRuns(dirs []string, o reportOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.output == "" {
-		return page.WriteRuns(c.Out, all)
-	}
-	var b bytes.Buffer
-	if err := page.WriteRuns(&b, all); err != nil {
-		return err
-	}
-	return outfile.WriteFile(o.output, b.Bytes(), 0o644)
+	return c.writeTo(o.output, func(w io.Writer) error { return page.WriteRuns(w, all) })
 }
 
 // sources analyses several runs. closeAll is never nil.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -12,32 +11,26 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/session"
+	"github.com/tare-mesh/tare/internal/show/report"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
-// planFormats are the ways to print a plan, the default first.
-var planFormats = []struct {
-	name  string
-	write func(io.Writer, *session.Study) error
-}{
-	{"text", writePlanText},
-	{"json", writePlanJSON},
-}
+// planForms are the forms of a plan, the default first.
+var planForms = report.Safe(
+	report.Form[*session.Study]{Name: "text", Write: writePlanText},
+	report.Form[*session.Study]{Name: "json", Write: func(w io.Writer, s *session.Study) error { return indented(w, s.Plan) }},
+)
 
 func newPlanCommand(c *CommandLine) *cobra.Command {
 	var o ExperimentOptions
 	var d detectOptions
-	var names []string
-	for _, f := range planFormats {
-		names = append(names, f.name)
-	}
+	names := report.Names(planForms)
 	format := names[0]
 	cmd := &cobra.Command{
 		Use:   "plan FILE",
@@ -59,37 +52,27 @@ runs of the experiment under the same conditions, or of a pilot (--pilot).`,
   tare plan examples/quickstart.yaml --format json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := c.Read(cmd.Context(), args[0], o)
+			if err != nil {
+				return err
+			}
 			if d.asked() {
-				s, err := c.Read(cmd.Context(), args[0], o)
-				if err != nil {
-					return err
-				}
 				return precisionPlanner{c}.detect(cmd.Context(), s, d)
 			}
-			for _, f := range planFormats {
-				if f.name == format {
-					s, err := c.Read(cmd.Context(), args[0], o)
-					if err != nil {
-						return err
-					}
-					s.ReadTrialTimes(result.RunsDir)
-					if short := s.ShortMeasure(); short != "" {
-						c.Notef("%s", short)
-					}
-					if err := printable.Safe(f.name, f.write)(c.Out, s); err != nil || f.name != planFormats[0].name {
-						return err
-					}
-					return precisionPlanner{c}.planAllocation(s)
-				}
+			s.ReadTrialTimes(result.RunsDir)
+			if short := s.ShortMeasure(); short != "" {
+				c.Notef("%s", short)
 			}
-			return hint.Usage(fmt.Errorf("unknown format %q", format), "formats: "+strings.Join(names, ", "))
+			if err := report.Write(c.Out, s, planForms, format); err != nil || format != names[0] {
+				return err
+			}
+			return precisionPlanner{c}.planAllocation(s)
 		},
 	}
 	o.Register(cmd)
 	o.RegisterCluster(cmd)
 	d.register(cmd)
-	cmd.Flags().StringVar(&format, "format", format, "format of the plan: "+strings.Join(names, " or "))
-	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	choice(cmd, &format, "format", "format of the plan: "+strings.Join(names, " or "), names)
 	return cmd
 }
 
@@ -99,12 +82,6 @@ var orderWords = map[string]string{
 	experiment.OrderOnce:     "the trials of one mesh run together",
 
 	experiment.OrderInterleaved: "the treatments of a comparison are deployed at once, and the load moves between them in time slices",
-}
-
-func writePlanJSON(w io.Writer, s *session.Study) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(s.Plan)
 }
 
 func writePlanText(w io.Writer, s *session.Study) error {

@@ -1,9 +1,9 @@
 package cli
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -51,22 +51,20 @@ Figures:
   tare plot runs/mine --figure bill -o bill.pdf --width 89
   tare plot runs/nightly-* --figure history -o history.svg
   tare plot runs/mine --figure trials --choose metric=` + metric.Latency + `/p99 -o p99.png`,
-		RunE: func(_ *cobra.Command, args []string) error { return c.plot(args, names, o) },
+		RunE: func(_ *cobra.Command, args []string) error { return c.plot(args, o) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.figure, "figure", o.figure, "figure: "+strings.Join(names, ", "))
+	choice(cmd, &o.figure, "figure", "figure: "+strings.Join(names, ", "), names)
 	f.VarP(&o.output, "output", "o", "write to this `file`; its ending is the format: "+strings.Join(figureFormats, ", "))
 	f.Float64Var(&o.width, "width", o.width, "width in `mm`; a column of a paper has 89")
-	f.StringVar(&o.theme, "theme", o.theme, "colors: "+strings.Join(figureThemes, " or "))
+	choice(cmd, &o.theme, "theme", "colors: "+strings.Join(figureThemes, " or "), figureThemes)
 	f.StringArrayVar(&o.choose, "choose", nil, "a choice of the figure, as in the page: `name=value`, such as metric="+metric.Latency+"/p99, trial=003-envoy-b1, part=data")
 	f.BoolVar(&o.noTitle, "no-title", false, "leave out the title")
-	_ = cmd.RegisterFlagCompletionFunc("figure", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("theme", cobra.FixedCompletions(figureThemes, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-func (c *CommandLine) plot(dirs, figures []string, o plotOptions) error {
-	d, format, err := o.drawing(figures)
+func (c *CommandLine) plot(dirs []string, o plotOptions) error {
+	d, format, err := o.drawing()
 	if err != nil {
 		return err
 	}
@@ -80,18 +78,19 @@ func (c *CommandLine) plot(dirs, figures []string, o plotOptions) error {
 	if err != nil {
 		return err
 	}
-	var b bytes.Buffer
-	if err := c.kubernetes.Draw(&b, data, format, d); err != nil {
-		return fmt.Errorf("%s of %s: %w", o.figure, strings.Join(dirs, ", "), err)
-	}
-	return outfile.WriteFile(string(o.output), b.Bytes(), 0o644)
+	return outfile.Write(string(o.output), 0o644, func(w io.Writer) error {
+		if err := c.kubernetes.Draw(w, data, format, d); err != nil {
+			return fmt.Errorf("%s of %s: %w", o.figure, strings.Join(dirs, ", "), err)
+		}
+		return nil
+	})
 }
 
 // Widths of figures, mm.
 const narrowest, widest = 60, 1000
 
 // drawing checks the flags.
-func (o plotOptions) drawing(figures []string) (page.Drawing, string, error) {
+func (o plotOptions) drawing() (page.Drawing, string, error) {
 	d := page.Drawing{Figure: o.figure, Choices: map[string]string{}, Width: o.width / 25.4 * 96, Columns: 1, Theme: o.theme, NoTitle: o.noTitle}
 	if d.Width >= 500 {
 		d.Columns = 2
@@ -99,14 +98,10 @@ func (o plotOptions) drawing(figures []string) (page.Drawing, string, error) {
 	format := strings.ToLower(strings.TrimPrefix(filepath.Ext(string(o.output)), "."))
 	var err error
 	switch {
-	case !slices.Contains(figures, o.figure):
-		err = hint.Usage(fmt.Errorf("unknown figure %q", o.figure), "figures: "+strings.Join(figures, ", "))
 	case o.output == "":
 		err = hint.Usage(errors.New("no file to write"), "add -o FILE.svg, .pdf or .png")
 	case !slices.Contains(figureFormats, format):
 		err = hint.Usage(fmt.Errorf("%s: unknown format %q", o.output, format), "endings: ."+strings.Join(figureFormats, ", ."))
-	case !slices.Contains(figureThemes, o.theme):
-		err = hint.Usage(fmt.Errorf("unknown theme %q", o.theme), "themes: "+strings.Join(figureThemes, ", "))
 	case !(o.width >= narrowest && o.width <= widest):
 		err = hint.Usage(fmt.Errorf("--width %v is not from %d to %d mm", o.width, narrowest, widest), "a page has about 180 mm")
 	}

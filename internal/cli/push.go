@@ -24,9 +24,8 @@ type pushOptions struct {
 func (o *pushOptions) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.url, "push", "", "send the figures and trials to the `URL` of a Prometheus remote write or OTLP receiver instead, by tare-kube")
-	f.StringVar(&o.protocol, "push-protocol", "", "protocol of --push: "+strings.Join(series.Protocols(), " or ")+" (default: by the path of the URL)")
+	choice(cmd, &o.protocol, "push-protocol", "protocol of --push: "+strings.Join(series.Protocols(), " or ")+" (default: by the path of the URL)", series.Protocols())
 	f.StringArrayVar(&o.headers, "push-header", nil, "header of --push, with secrets from the environment or a file: `\"Authorization: Bearer ${env:TOKEN}\"`; may be repeated")
-	_ = cmd.RegisterFlagCompletionFunc("push-protocol", cobra.FixedCompletions(series.Protocols(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // target checks the flags, and reads secrets.

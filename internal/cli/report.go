@@ -68,7 +68,7 @@ Formats:
   tare report runs/nightly-* --format html -o nightly.html
   tare report runs/quickstart-20260301T120000Z --push http://127.0.0.1:9090/api/v1/write`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if f, _ := findFormat(o.format, report.Options{}); f.Export == nil {
+			if findFormat(o.format, report.Options{}).Export == nil {
 				if err := outfile.Check(o.output); err != nil {
 					return hint.Usage(err, "")
 				}
@@ -87,7 +87,7 @@ Formats:
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.format, "format", o.format, "report format: "+strings.Join(formatNames(), ", "))
+	choice(cmd, &o.format, "format", "report format: "+strings.Join(formatNames(), ", "), formatNames())
 	f.StringVarP(&o.output, "output", "o", "", "write to this `file` instead of standard output; a directory for formats that are one")
 	f.BoolVar(&o.all, "all", false, "show every section and metric, not only the 40 most important lines")
 	f.StringVar(&o.metric, "metric", "", "show only metrics of this `pattern`, such as "+metric.Memory+" or '"+metric.Latency+"/p9*' (text and markdown)")
@@ -99,7 +99,6 @@ Formats:
 	_ = cmd.MarkFlagFilename("cost", "yaml", "yml")
 	o.push.register(cmd)
 	o.attributed(cmd)
-	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formatNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -129,37 +128,30 @@ func formatList() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// findFormat finds a format by name.
-func findFormat(name string, o report.Options) (report.Format, bool) {
-	for _, f := range reportFormats(o) {
-		if f.Name == name {
-			return f, true
-		}
-	}
-	return report.Format{}, false
+// findFormat returns the format with a name of [formatNames].
+func findFormat(name string, o report.Options) report.Format {
+	all := reportFormats(o)
+	return all[slices.IndexFunc(all, func(f report.Format) bool { return f.Name == name })]
 }
 
 // reporter writes reports of runs.
 type reporter struct{ *CommandLine }
 
 func (c reporter) report(dir string, o reportOptions) error {
-	if f, ok := findFormat(o.format, report.Options{}); ok && f.Export != nil {
+	if f := findFormat(o.format, report.Options{}); f.Export != nil {
 		return exportReport(f, dir, o)
 	}
-	if o.output == "" {
-		if _, err := os.Stat(filepath.Join(dir, pageFile)); err == nil && o.format == defaultReport().format {
-			c.showPage(dir)
-		}
-		return writeReport(c.Out, dir, o)
+	if _, err := os.Stat(filepath.Join(dir, pageFile)); err == nil && o.output == "" && o.format == defaultReport().format {
+		c.showPage(dir)
+	}
+	if inside, name := filepath.Split(o.output); name != pageFile || filepath.Clean(inside) != filepath.Clean(dir) {
+		return c.writeTo(o.output, func(w io.Writer) error { return writeReport(w, dir, o) })
 	}
 	var b bytes.Buffer
 	if err := writeReport(&b, dir, o); err != nil {
 		return err
 	}
-	if inside, name := filepath.Split(o.output); name == pageFile && filepath.Clean(inside) == filepath.Clean(dir) {
-		return result.Add(dir, name, b.Bytes()) // its manifest lists the page
-	}
-	return outfile.WriteFile(o.output, b.Bytes(), 0o644)
+	return result.Add(dir, pageFile, b.Bytes()) // its manifest lists the page
 }
 
 // writeReport analyses the results in dir and writes the answer to w. `tare run`
@@ -235,10 +227,8 @@ func attributionOf(nameOrPath string) (func(mesh.Task) mesh.Task, error) {
 
 // reportFormat finds the format asked for, to be laid out for width columns. 0 means no limit.
 func reportFormat(o reportOptions, width int, color bool) (report.Format, error) {
-	f, ok := findFormat(o.format, report.Options{All: o.all, Metric: o.metric, Width: width, Color: color})
+	f := findFormat(o.format, report.Options{All: o.all, Metric: o.metric, Width: width, Color: color})
 	switch {
-	case !ok:
-		return f, hint.Usage(fmt.Errorf("unknown format %q", o.format), "formats: "+strings.Join(formatNames(), ", "))
 	case o.metric == "":
 	case o.format != "text" && o.format != "markdown":
 		return f, hint.Usage(fmt.Errorf("--metric with format %s", o.format), "formats text and markdown have it")

@@ -97,7 +97,7 @@ hold; 5 a gate is undecided; 130 interrupted.`,
 	f.StringVar(&o.resume, "resume", "", "continue the interrupted run in `DIR`; FILE may be omitted, and must be unchanged")
 	f.BoolVar(&o.dry, "dry-run", false, "run nothing: print manifests and commands of one trial of each treatment (kubernetes)")
 	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a screen")
-	f.StringVar(&o.report.format, "format", o.report.format, "report format, as in tare report")
+	choice(cmd, &o.report.format, "format", "report format, as in tare report", formatNames())
 	o.report.attributed(cmd)
 	o.explains(cmd)
 	o.decides(cmd)
@@ -113,16 +113,7 @@ func (o *runOptions) explains(cmd *cobra.Command) {
 
 // decides adds the flag of the outcome of undecided gates.
 func (o *runOptions) decides(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.undecided, "undecided", "", "`outcome` of an undecided gate: pass or fail; default: exit code 5")
-	_ = cmd.RegisterFlagCompletionFunc("undecided", cobra.FixedCompletions([]string{"pass", "fail"}, cobra.ShellCompDirectiveNoFileComp))
-}
-
-// checkUndecided refuses other outcomes.
-func (o *runOptions) checkUndecided() error {
-	if o.undecided != "" && o.undecided != "pass" && o.undecided != "fail" {
-		return hint.Usage(fmt.Errorf("--undecided is %q", o.undecided), "write pass or fail")
-	}
-	return nil
+	choice(cmd, &o.undecided, "undecided", "`outcome` of an undecided gate: pass or fail; default: exit code 5", outcomes)
 }
 
 // runCommand carries out experiments.
@@ -140,9 +131,6 @@ func (c runCommand) run(ctx context.Context, file string, o runOptions) error {
 
 // runStudy runs an experiment that was read, and prints the report.
 func (c runCommand) runStudy(ctx context.Context, study *session.Study, o runOptions) error {
-	if err := o.checkUndecided(); err != nil {
-		return err
-	}
 	if err := c.program.Runs(study.Experiment); err != nil {
 		return err
 	}

@@ -22,10 +22,7 @@ func newSizeCommand(c *CommandLine) *cobra.Command {
 	var from string
 	var rate float64
 	headroom, format := "30%", "text"
-	var names []string
-	for _, f := range report.SizesFormats() {
-		names = append(names, f.Name)
-	}
+	names := report.Names(report.SizesForms())
 	cmd := &cobra.Command{
 		Use:   "size --rate N",
 		Short: "Say which requests and limits a proxy needs at a rate",
@@ -48,23 +45,18 @@ blocks. A rate outside the measured ones is refused.`,
 			if err := share.UnmarshalScalar(headroom); err != nil && headroom != "0" {
 				return hint.Usage(fmt.Errorf("--headroom: %w", err), "write 0, or a share such as 30%")
 			}
-			for _, f := range report.SizesFormats() {
-				if f.Name == format {
-					s, err := c.sizes(from, predict.Sizing{Rate: rate, Headroom: float64(share)})
-					if err != nil {
-						return err
-					}
-					return f.Write(c.Out, s)
-				}
+			s, err := c.sizes(from, predict.Sizing{Rate: rate, Headroom: float64(share)})
+			if err != nil {
+				return err
 			}
-			return hint.Usage(fmt.Errorf("unknown format %q", format), "formats: "+strings.Join(names, ", "))
+			return report.Write(c.Out, s, report.SizesForms(), format)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&from, "from", "", "results `directory`; default: the newest run")
 	f.Float64Var(&rate, "rate", 0, "`requests` per second through one proxy")
 	f.StringVar(&headroom, "headroom", headroom, "`share` to add to what was measured")
-	f.StringVar(&format, "format", format, "output format: "+strings.Join(names, ", "))
+	choice(cmd, &format, "format", "output format: "+strings.Join(names, ", "), names)
 	return cmd
 }
 

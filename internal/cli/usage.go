@@ -40,6 +40,9 @@ func groupedUsage(groups []flagGroup) func(*cobra.Command) error {
 
 // flagError makes a mistake in a flag a usage error, with the flag that was meant.
 func flagError(cmd *cobra.Command, err error) error {
+	if usage, ok := refusedValue(err); ok {
+		return usage
+	}
 	help := "`" + cmd.CommandPath() + " --help` lists the flags"
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {

@@ -9,34 +9,26 @@ import (
 	"aead.dev/minisign"
 	"github.com/spf13/cobra"
 
-	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/result/verify"
+	"github.com/tare-mesh/tare/internal/show/report"
 )
 
-// verifyFormats are the formats of `tare verify`, the default first.
-var verifyFormats = []struct {
-	name  string
-	write func(io.Writer, []*verify.Result) error
-}{
-	{"text", writeVerified},
-	{"json", func(w io.Writer, all []*verify.Result) error {
+// verifyForms are the forms of the findings, the default first.
+var verifyForms = report.Safe(
+	report.Form[[]*verify.Result]{Name: "text", Write: writeVerified},
+	report.Form[[]*verify.Result]{Name: "json", Write: func(w io.Writer, all []*verify.Result) error {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
 		e.SetEscapeHTML(false)
 		return e.Encode(all)
 	}},
-}
+)
 
 func newVerifyCommand(c *CommandLine) *cobra.Command {
-	format := verifyFormats[0].name
-	meshes := []string{}
-	key := ""
-	var names []string
-	for _, f := range verifyFormats {
-		names = append(names, f.name)
-	}
+	names := report.Names(verifyForms)
+	format, key, meshes := names[0], "", []string{}
 	cmd := &cobra.Command{
 		Use:   "verify [DIR…]",
 		Short: "Check that results directories were not changed and do not contradict themselves",
@@ -62,37 +54,31 @@ Exit codes: 0 no problem; 4 a problem was found; 1 a directory cannot be read.`,
   tare verify runs/mine --mesh ./my-mesh.yaml
   tare verify runs/mine --key results.pub`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			for _, f := range verifyFormats {
-				if f.name == format {
-					public, err := publicKey(key)
-					if err != nil {
-						return err
-					}
-					if args, err = c.orNewest(args); err != nil {
-						return err
-					}
-					all, err := c.verify(args, meshes, public)
-					if err != nil {
-						return err
-					}
-					if err := printable.Safe(f.name, f.write)(c.Out, all); err != nil {
-						return err
-					}
-					return verified(all)
-				}
+			public, err := publicKey(key)
+			if err != nil {
+				return err
 			}
-			return hint.Usage(fmt.Errorf("unknown format %q", format), "formats: "+strings.Join(names, ", "))
+			if args, err = c.orNewest(args); err != nil {
+				return err
+			}
+			all, err := c.verify(args, meshes, public)
+			if err != nil {
+				return err
+			}
+			if err := report.Write(c.Out, all, verifyForms, format); err != nil {
+				return err
+			}
+			return verified(all)
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&format, "format", format, "format of the findings: "+strings.Join(names, " or "))
+	choice(cmd, &format, "format", "format of the findings: "+strings.Join(names, " or "), names)
 	f.StringVar(&key, "key", "", "public `key` of minisign, or its file: the directory must be signed with it")
 	f.StringArrayVar(&meshes, "mesh", nil, "add a mesh definition from a `file` that the experiment names; may be repeated")
 	_ = cmd.MarkFlagFilename("mesh", "yaml", "yml")
-	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

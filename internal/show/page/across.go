@@ -50,7 +50,7 @@ func WriteAcross(w io.Writer, a *compare.Across) error {
 		d.Provenance = append(d.Provenance, entry{Name: "Differs", Text: x.String()})
 	}
 	return d.fill(w, acrossContentOf(name, a), func(w io.Writer) error {
-		return report.AcrossFormats(report.Options{All: true})[0].Write(w, a)
+		return report.AcrossForms(report.Options{All: true})[0].Write(w, a)
 	})
 }
 
@@ -144,7 +144,7 @@ func WriteHistory(w io.Writer, h *compare.History) error {
 		}
 	}
 	return d.fill(w, historyContent{Schema, fileName(name), roles(), h, series}, func(w io.Writer) error {
-		return report.HistoryFormats(report.Options{})[0].Write(w, h)
+		return report.HistoryForms(report.Options{})[0].Write(w, h)
 	})
 }
 

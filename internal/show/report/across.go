@@ -15,24 +15,13 @@ import (
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
-// AcrossFormat is one way to write an [compare.Across].
-type AcrossFormat struct {
-	Name  string
-	Doc   string
-	Write func(io.Writer, *compare.Across) error
-}
-
-// AcrossFormats lists every format of a comparison of two runs. The first is the default.
-func AcrossFormats(o Options) []AcrossFormat {
-	all := []AcrossFormat{
-		{"text", "tables for the terminal", func(w io.Writer, a *compare.Across) error { return writeAcross(w, a, o, newPage(o, false, "")) }},
-		{"json", "everything, schema " + compare.AcrossSchema, writeJSON[*compare.Across]},
-		{"markdown", "for a pull request's comment or a job's summary", func(w io.Writer, a *compare.Across) error { return writeAcross(w, a, o, newPage(o, true, "###")) }},
-	}
-	for i, f := range all {
-		all[i].Write = printable.Safe(f.Name, f.Write)
-	}
-	return all
+// AcrossForms lists every form of a comparison of two runs. The first is the default.
+func AcrossForms(o Options) []Form[*compare.Across] {
+	return Safe(
+		Form[*compare.Across]{"text", "tables for the terminal", func(w io.Writer, a *compare.Across) error { return writeAcross(w, a, o, newPage(o, false, "")) }},
+		Form[*compare.Across]{"json", "everything, schema " + compare.AcrossSchema, writeJSON[*compare.Across]},
+		Form[*compare.Across]{"markdown", "for a pull request's comment or a job's summary", func(w io.Writer, a *compare.Across) error { return writeAcross(w, a, o, newPage(o, true, "###")) }},
+	)
 }
 
 // across is the state of writing one comparison of two runs.

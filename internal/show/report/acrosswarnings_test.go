@@ -17,7 +17,7 @@ func TestNoHeadingWithoutWarnings(t *testing.T) {
 		want     bool
 	}{{nil, false}, {[]figures.Warning{differ}, false}, {[]figures.Warning{differ, {Code: "same-run", Message: "one run"}}, true}} {
 		var b strings.Builder
-		must.OK(t, AcrossFormats(Options{})[0].Write(&b, &compare.Across{Warnings: test.warnings}))
+		must.OK(t, AcrossForms(Options{})[0].Write(&b, &compare.Across{Warnings: test.warnings}))
 		if got := strings.Contains(b.String(), "\nWarnings\n"); got != test.want || strings.Contains(b.String(), "not-comparable") {
 			t.Errorf("%v:\n%s", test.warnings, b.String())
 		}

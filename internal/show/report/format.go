@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/printable"
@@ -64,6 +65,34 @@ func Formats(o Options) []Format {
 		}
 	}
 	return all
+}
+
+// Form is one way to write a T that is no report of a run: a comparison of runs, a plan.
+type Form[T any] struct {
+	Name, Doc string // Doc is one phrase
+	Write     func(io.Writer, T) error
+}
+
+// Safe returns the forms without control characters in what they write.
+func Safe[T any](all ...Form[T]) []Form[T] {
+	for i, f := range all {
+		all[i].Write = printable.Safe(f.Name, f.Write)
+	}
+	return all
+}
+
+// Names lists the names of forms.
+func Names[T any](all []Form[T]) (names []string) {
+	for _, f := range all {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// Write writes v in the form with a name. The name is one of [Names].
+func Write[T any](w io.Writer, v T, all []Form[T], name string) error {
+	i := slices.IndexFunc(all, func(f Form[T]) bool { return f.Name == name })
+	return all[i].Write(w, v)
 }
 
 // writeJSON is the JSON format of everything that this package writes.

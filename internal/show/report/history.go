@@ -9,23 +9,13 @@ import (
 	"github.com/tare-mesh/tare/internal/compare"
 )
 
-// HistoryFormat is one way to write an [compare.History].
-type HistoryFormat struct {
-	Name  string
-	Write func(io.Writer, *compare.History) error
-}
-
-// HistoryFormats lists every format of a history. The first is the default.
-func HistoryFormats(o Options) []HistoryFormat {
-	all := []HistoryFormat{
-		{"text", func(w io.Writer, h *compare.History) error { return writeHistory(w, h, newPage(o, false, "")) }},
-		{"json", writeJSON[*compare.History]},
-		{"markdown", func(w io.Writer, h *compare.History) error { return writeHistory(w, h, newPage(o, true, "###")) }},
-	}
-	for i, f := range all {
-		all[i].Write = printable.Safe(f.Name, f.Write)
-	}
-	return all
+// HistoryForms lists every form of a history. The first is the default.
+func HistoryForms(o Options) []Form[*compare.History] {
+	return Safe(
+		Form[*compare.History]{"text", "changes as a table", func(w io.Writer, h *compare.History) error { return writeHistory(w, h, newPage(o, false, "")) }},
+		Form[*compare.History]{"json", "everything, schema " + compare.HistorySchema, writeJSON[*compare.History]},
+		Form[*compare.History]{"markdown", "the text in Markdown", func(w io.Writer, h *compare.History) error { return writeHistory(w, h, newPage(o, true, "###")) }},
+	)
 }
 
 func writeHistory(w io.Writer, h *compare.History, p *page) error {

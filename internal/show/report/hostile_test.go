@@ -72,11 +72,11 @@ func TestHostileNames(t *testing.T) {
 	})
 	across := must.Get(compare.CompareRuns([]*result.Dir{d}, d, compare.AcrossOptions{}))(t)
 	across.Base.Dir = hostile
-	for _, f := range AcrossFormats(Options{All: true}) {
+	for _, f := range AcrossForms(Options{All: true}) {
 		check(f.Name, func(b *bytes.Buffer) error { return f.Write(b, across) })
 	}
 	h := &compare.History{Runs: []compare.HistoryRun{{Dir: hostile}, {Dir: hostile}}, Obstacles: []compare.RunDistinction{{Distinction: compare.Distinction{What: hostile}}}}
-	for _, f := range HistoryFormats(Options{}) {
+	for _, f := range HistoryForms(Options{}) {
 		check(f.Name, func(b *bytes.Buffer) error { return f.Write(b, h) })
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/predict"
 )
@@ -22,23 +21,13 @@ type Sizes struct {
 	Sizes  []predict.Size `json:"sizes"`
 }
 
-// SizesFormat is one way to print sizes.
-type SizesFormat struct {
-	Name  string
-	Write func(io.Writer, Sizes) error
-}
-
-// SizesFormats lists every format of sizes, the default first.
-func SizesFormats() []SizesFormat {
-	all := []SizesFormat{
-		{"text", writeSizes},
-		{"json", writeJSON[Sizes]},
-		{"yaml", writeSizesYAML},
-	}
-	for i, f := range all {
-		all[i].Write = printable.Safe(f.Name, f.Write)
-	}
-	return all
+// SizesForms lists every form of sizes, the default first.
+func SizesForms() []Form[Sizes] {
+	return Safe(
+		Form[Sizes]{"text", "requests and limits of each proxy", writeSizes},
+		Form[Sizes]{"json", "everything, with the curve", writeJSON[Sizes]},
+		Form[Sizes]{"yaml", "resources for a chart's values", writeSizesYAML},
+	)
 }
 
 func writeSizes(w io.Writer, s Sizes) error {

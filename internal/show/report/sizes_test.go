@@ -34,7 +34,7 @@ resources:
         memory: 74Mi
 `,
 	}
-	for _, f := range report.SizesFormats() {
+	for _, f := range report.SizesForms() {
 		var b bytes.Buffer
 		must.OK(t, f.Write(&b, s))
 		if text, ok := want[f.Name]; ok && b.String() != text {
