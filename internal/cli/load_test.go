@@ -163,7 +163,7 @@ func TestLoadRefusesMistakes(t *testing.T) {
 		{[]string{"http://127.0.0.1/", "--cert", "load_test.go"}, "both a certificate and a key"},
 		{[]string{"http://127.0.0.1/", "-H", "nonsense"}, `header "nonsense"`},
 		{[]string{"http://127.0.0.1/", "-d", "0s"}, "measure window is 0s long"},
-		{[]string{"http://127.0.0.1/", "-o", "xml"}, `output "xml"`},
+		{[]string{"http://127.0.0.1/", "-o", "xml"}, `--output is "xml"`},
 		{[]string{"http://127.0.0.1/", "-m", "GE T"}, "method"},
 	} {
 		_, err := runLoadCommand(t, test.args...)

@@ -11,56 +11,56 @@ import (
 // before every pod.
 type Control struct {
 	// Name is unique in the mesh. Templates use it: {{.Control.<name>.IP}}.
-	Name string `yaml:"name" json:"name"`
+	Name string `yaml:"name" json:"name" required:"add name: server" form:"label"`
 	// Option of the sidecar with which it runs: if that is "true" or above 0. Empty means that it always runs.
 	Option string `yaml:"option,omitempty" json:"option,omitempty"`
 	// Program is found by the platform, as for a sidecar.
-	Program string `yaml:"program" json:"program"`
+	Program string `yaml:"program" json:"program" required:"add the name of one on PATH, or its path"`
 	// Args are its arguments, each a text/template over [ControlContext].
-	Args []string `yaml:"args,omitempty" json:"args,omitempty"`
+	Args []string `yaml:"args,omitempty" json:"args,omitempty" in:"control" as:"template"`
 	// Config is a text/template over [ControlContext], written to .ConfigPath.
-	Config string `yaml:"config,omitempty" json:"config,omitempty"`
+	Config string `yaml:"config,omitempty" json:"config,omitempty" in:"control" as:"template"`
 	// Ports are names. The platform chooses a free port for each, for TCP and UDP.
 	Ports []string `yaml:"ports,omitempty" json:"ports,omitempty"`
 	// Ready are requests, sent in order, each until the response is 2xx.
-	Ready []Request `yaml:"ready" json:"ready"`
+	Ready []Request `yaml:"ready" json:"ready" required:"add requests whose response is 2xx once it is ready" in:"control"`
 	// Version is the request that returns the version. Absent means unknown.
-	Version *Answer `yaml:"version,omitempty" json:"version,omitempty"`
+	Version *Answer `yaml:"version,omitempty" json:"version,omitempty" in:"control"`
 }
 
 // Request is an HTTP request to the control plane. Every text is a template.
 type Request struct {
 	Method string            `yaml:"method,omitempty" json:"method,omitempty"` // default: GET, or PUT with a body
-	URL    string            `yaml:"url" json:"url"`
-	Header map[string]string `yaml:"header,omitempty" json:"header,omitempty"`
-	Body   string            `yaml:"body,omitempty" json:"body,omitempty"`
+	URL    string            `yaml:"url" json:"url" required:"add its URL" as:"template"`
+	Header map[string]string `yaml:"header,omitempty" json:"header,omitempty" as:"template"`
+	Body   string            `yaml:"body,omitempty" json:"body,omitempty" as:"template"`
 }
 
 // Answer is a field of a JSON response.
 type Answer struct {
 	Request `yaml:",inline"`
-	Field   string `yaml:"field" json:"field"` // names with dots between them, e.g. Config.Version
+	Field   string `yaml:"field" json:"field" required:"name the field of the answer that has it"` // names with dots between them, e.g. Config.Version
 }
 
 // Certificates describe how tare's probes of the mesh get certificates. The
 // control plane is then the certificate authority.
 type Certificates struct {
 	// Identity is the SPIFFE ID of a service, a template over [CertificateContext].
-	Identity string `yaml:"identity" json:"identity"`
+	Identity string `yaml:"identity" json:"identity" required:"add the SPIFFE ID of a service, e.g. spiffe://example.test/{{.Service}}" in:"certificate" as:"template"`
 	// Roots returns the authority's certificates as PEM.
-	Roots Request `yaml:"roots" json:"roots"`
+	Roots Request `yaml:"roots" json:"roots" in:"certificate"`
 	// Issue returns JSON: a certificate for .Service and its key, as PEM in two fields.
-	Issue Request `yaml:"issue" json:"issue"`
-	Chain string  `yaml:"chain" json:"chain"`
-	Key   string  `yaml:"key" json:"key"`
+	Issue Request `yaml:"issue" json:"issue" in:"certificate"`
+	Chain string  `yaml:"chain" json:"chain" required:"name the field of the answer that has the certificate"`
+	Key   string  `yaml:"key" json:"key" required:"name the field of the answer that has the key"`
 }
 
 // Bootstrap is a command that prints a sidecar's configuration. Every text is a
 // template over [SidecarContext].
 type Bootstrap struct {
-	Program string            `yaml:"program" json:"program"`
-	Args    []string          `yaml:"args" json:"args"`
-	Env     map[string]string `yaml:"env,omitempty" json:"env,omitempty"`
+	Program string            `yaml:"program" json:"program" required:"add the program that prints the configuration"`
+	Args    []string          `yaml:"args" json:"args" as:"template"`
+	Env     map[string]string `yaml:"env,omitempty" json:"env,omitempty" as:"template"`
 }
 
 // Secrets returns the secret of each name, a UUID, for one deployment. No file

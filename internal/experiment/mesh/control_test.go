@@ -116,7 +116,7 @@ func TestBrokenControlPlanes(t *testing.T) {
 	for change, want := range map[[2]string]string{
 		{"name: server", "name: store"}:                                                   `local.control[1].name: there are two called "store"`,
 		{"- name: store", "- name: St"}:                                                   `local.control[0].name: found "St"`,
-		{"    program: store\n", ""}:                                                      "local.control[0].program: no program is given",
+		{"    program: store\n", ""}:                                                      "local.control[0].program: missing",
 		{"    ready: [{url: \"http://{{.IP}}:{{.Ports.api}}/\"}]\n", ""}:                  "local.control[0].ready: missing",
 		{"{{.Ports.api}}", "{{.Ports.http}}"}:                                             `map has no entry for key "http"`,
 		{"{{.Control.store.IP}}", "{{.Control.other.IP}}"}:                                `map has no entry for key "other"`,

@@ -17,11 +17,11 @@ func Decode(name string, data []byte) (Definition, error) {
 		return d, err
 	}
 	doc.Decode(&d)
-	v := &validation{doc: doc, data: data}
+	v := &validation{doc: doc, text: data, d: &d}
 	if d.Local != nil && len(d.Local.Sidecar.Command) > 0 {
 		v.command(&d, filepath.Dir(name))
 	}
-	v.definition(d)
+	v.definition()
 	if err := v.err(); err != nil {
 		return Definition{}, err
 	}
@@ -32,7 +32,11 @@ func Decode(name string, data []byte) (Definition, error) {
 // validation collects the mistakes of one definition.
 type validation struct {
 	doc  *strict.Document
-	data []byte
+	text []byte
+	d    *Definition
+	// process is the control-plane process whose fields are checked, and control the processes before it.
+	process ControlContext
+	control map[string]ControlContext
 	// inTemplates are problems at a line in a template. They have no path.
 	inTemplates strict.Problems
 }

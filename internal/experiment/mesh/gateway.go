@@ -20,7 +20,7 @@ type Gateway struct {
 	Protocols []string `yaml:"protocols,omitempty" json:"protocols,omitempty"`
 	// Manifests are streams of YAML, templates over [EnrolContext], applied in the application's namespace after the manifests
 	// of the enrolment. Their .Gateway is the backend.
-	Manifests []string `yaml:"manifests,omitempty" json:"manifests,omitempty"`
+	Manifests []string `yaml:"manifests,omitempty" json:"manifests,omitempty" in:"front" as:"manifests"`
 	// Workloads are created by them. Scaled ones have the profile's replicas.
 	Workloads []Workload `yaml:"workloads,omitempty" json:"workloads,omitempty"`
 	// Conditions must hold before the load is sent.
@@ -36,10 +36,10 @@ type Gateway struct {
 // Gateway API has it for routes.
 type Condition struct {
 	Group   string `yaml:"group,omitempty" json:"group,omitempty"` // of the API, empty for the core's
-	Version string `yaml:"version" json:"version"`
-	Kind    string `yaml:"kind" json:"kind"`
-	Name    string `yaml:"name" json:"name"`
-	Type    string `yaml:"type" json:"type"` // Programmed, Accepted
+	Version string `yaml:"version" json:"version" required:"add the version of the API, such as v1"`
+	Kind    string `yaml:"kind" json:"kind" required:"add the kind of object, such as Gateway"`
+	Name    string `yaml:"name" json:"name" required:"add its name"`
+	Type    string `yaml:"type" json:"type" required:"add the type of condition, such as Programmed"` // Programmed, Accepted
 }
 
 // Front is the backend of a gateway, and the type of the gateway's own Service.
@@ -158,4 +158,33 @@ func (k Kubernetes) sampleFronts() []any {
 		all = append(all, k.sampleEnrol(Way{Front: &Front{Service: "echo", Port: 8080, Protocol: "http1", ServiceType: kind}}))
 	}
 	return all
+}
+
+func (g Gateway) mistakes(report func(field, message, hint string)) {
+	if g.None != "" {
+		if len(g.Manifests) > 0 || g.Service != "" || g.Proxy != nil {
+			report("none", "a reason why there is none, and a gateway", "remove one of the two")
+		}
+		return
+	}
+	if g.Service == "" {
+		report("service", "missing", "add the name of the Service that leads to it, or none with the reason why there is no gateway")
+	}
+	if g.Port < 1 || g.Port > maxPort {
+		report("port", fmt.Sprintf("found %d, expected 1 to %d", g.Port, maxPort), "")
+	}
+	if len(g.Protocols) == 0 {
+		report("protocols", "missing: the routes support no protocol", "add protocols: [http1]")
+	}
+	if len(g.Manifests) == 0 {
+		report("manifests", "missing: nothing would make it", "add the objects that do")
+	}
+	switch {
+	case g.Proxy == nil:
+		report("proxy", "missing: nothing would prove that requests come through it", "add its role, container, podLabel and counters")
+	case g.Proxy.In != InNamespace:
+		report("proxy.in", fmt.Sprintf("found %q, expected %s", g.Proxy.In, InNamespace), "a gateway belongs to the application's namespace, and is deleted with it")
+	case !g.Proxy.proves(ProvesL7):
+		report("proxy.counters", "no counter proves "+ProvesL7+": requests through the gateway cannot be verified", "add a counter of requests")
+	}
 }

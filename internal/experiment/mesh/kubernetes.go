@@ -17,7 +17,7 @@ type Kubernetes struct {
 	// Version is the default version, in the form of the mesh's own releases.
 	Version string `yaml:"version,omitempty" json:"version,omitempty"`
 	// Namespace of the control plane. tare creates and deletes it.
-	Namespace string `yaml:"namespace,omitempty" json:"namespace,omitempty"`
+	Namespace string `yaml:"namespace,omitempty" json:"namespace,omitempty" form:"label"`
 	// NamespaceLabels are labels of Namespace.
 	NamespaceLabels map[string]string `yaml:"namespaceLabels,omitempty" json:"namespaceLabels,omitempty"`
 	// Coexists declares that the mesh acts on enrolled namespaces only: other meshes and applications without one may
@@ -39,7 +39,7 @@ type Kubernetes struct {
 	Charts []Chart `yaml:"charts,omitempty" json:"charts,omitempty"`
 	// Manifests are the mesh's own objects: streams of YAML, templates over [InstallContext], applied once the charts'
 	// workloads and webhooks are ready, and removed with the mesh.
-	Manifests []string `yaml:"manifests,omitempty" json:"manifests,omitempty"`
+	Manifests []string `yaml:"manifests,omitempty" json:"manifests,omitempty" in:"install" as:"manifests"`
 	// KernelWork is the reason why CPU of the mesh is in the remainder of the nodes, outside all containers.
 	// It is empty if none is.
 	KernelWork string `yaml:"kernelWork,omitempty" json:"kernelWork,omitempty"`
@@ -48,7 +48,7 @@ type Kubernetes struct {
 	// CLI is the mesh's own installer, if it has one.
 	CLI *CLI `yaml:"cli,omitempty" json:"cli,omitempty"`
 	// Profiles are sizes of the mesh, dev and ha. The default is dev, or ha if the mesh has no dev.
-	Profiles map[string]Profile `yaml:"profiles,omitempty" json:"profiles,omitempty"`
+	Profiles map[string]Profile `yaml:"profiles,omitempty" json:"profiles,omitempty" in:"install"`
 	// Workloads must run in Namespace before the mesh is ready.
 	Workloads []Workload `yaml:"workloads,omitempty" json:"workloads,omitempty"`
 	// Webhooks are configurations of admission webhooks that must have their CA before an application is deployed.
@@ -83,7 +83,7 @@ func ProfileNames() []string { return []string{ProfileDev, ProfileHA} }
 // Option is an option of a mesh.
 type Option struct {
 	Default string `yaml:"default,omitempty" json:"default"`
-	Doc     string `yaml:"doc" json:"doc"`
+	Doc     string `yaml:"doc" json:"doc" required:"describe it"`
 	// OneOf lists its values. Without a list, any value is allowed.
 	OneOf []string `yaml:"oneOf,omitempty" json:"oneOf,omitempty"`
 	// UpTo makes it a whole number from 0 to UpTo. 0 means a text.
@@ -97,86 +97,86 @@ const on = "true"
 
 // CRDs are custom resource definitions that do not come with the mesh's charts.
 type CRDs struct {
-	Name    string `yaml:"name" json:"name"` // also of a directory or a file in a directory of charts
+	Name    string `yaml:"name" json:"name" required:"add the name of its file in a directory of charts"` // also of a directory or a file in a directory of charts
 	Version string `yaml:"version,omitempty" json:"version,omitempty"`
 	// Kinds are names of CRDs, such as gateways.gateway.networking.k8s.io. A cluster that has all of them is not changed.
-	Kinds []string `yaml:"kinds" json:"kinds"`
+	Kinds []string `yaml:"kinds" json:"kinds" required:"add the names of the custom resource definitions, to find them in a cluster"`
 	// Files are downloaded, unless a directory of charts has them.
 	Files []File `yaml:"files,omitempty" json:"files,omitempty"`
 }
 
 // File is a file to download.
 type File struct {
-	URL    string `yaml:"url" json:"url"`
-	SHA256 string `yaml:"sha256" json:"sha256"`
+	URL    string `yaml:"url" json:"url" form:"https"`
+	SHA256 string `yaml:"sha256" json:"sha256" form:"sha256"`
 }
 
 // Chart is one Helm chart.
 type Chart struct {
-	Release   string `yaml:"release" json:"release"`
+	Release   string `yaml:"release" json:"release" required:"add release: my-mesh" form:"label"`
 	Namespace string `yaml:"namespace,omitempty" json:"namespace,omitempty"` // absent: the mesh's
 	// Chart is its name in Repository, or oci://…. In a directory of charts its last path element is used.
-	Chart      string `yaml:"chart" json:"chart"`
+	Chart      string `yaml:"chart" json:"chart" required:"add the chart's name in the repository, or oci://…"`
 	Repository string `yaml:"repository,omitempty" json:"repository,omitempty"`
 	// Version of the chart, a template. Absent means the mesh's.
-	Version string `yaml:"version,omitempty" json:"version,omitempty"`
+	Version string `yaml:"version,omitempty" json:"version,omitempty" in:"install" as:"template"`
 	// Values is a template of YAML.
-	Values string `yaml:"values,omitempty" json:"values,omitempty"`
+	Values string `yaml:"values,omitempty" json:"values,omitempty" in:"install" as:"values"`
 }
 
 // CLI is a program that prints manifests.
 type CLI struct {
-	Program string `yaml:"program" json:"program"` // on PATH
+	Program string `yaml:"program" json:"program" required:"add the name of the program"` // on PATH
 	// Version are the arguments that print the program's version, which is also the mesh's.
-	Version []string `yaml:"version" json:"version"`
+	Version []string `yaml:"version" json:"version" required:"add the arguments that print it"`
 	// Render are the arguments of commands, as templates. tare applies their outputs in order. The user's arguments follow the last command's.
-	Render [][]string `yaml:"render" json:"render"`
+	Render [][]string `yaml:"render" json:"render" required:"add the arguments that print manifests" in:"install" as:"template"`
 	// Values is a template of YAML. Its file is {{.ValuesFile}} in the arguments. Empty means none.
-	Values string `yaml:"values,omitempty" json:"values,omitempty"`
+	Values string `yaml:"values,omitempty" json:"values,omitempty" in:"install" as:"values"`
 }
 
 // Profile is one size of the mesh.
 type Profile struct {
 	// Nodes is the number of nodes that it needs. 0 means any.
-	Nodes int `yaml:"nodes,omitempty" json:"nodes"`
+	Nodes int `yaml:"nodes,omitempty" json:"nodes" range:"0,10000"`
 	// Replicas of the control plane's workloads and of waypoints.
-	Replicas int `yaml:"replicas" json:"replicas"`
+	Replicas int `yaml:"replicas" json:"replicas" range:"1,1000"`
 	// Values override the charts' values, by release. They are templates of YAML.
-	Values map[string]string `yaml:"values,omitempty" json:"values,omitempty"`
+	Values map[string]string `yaml:"values,omitempty" json:"values,omitempty" as:"values"`
 }
 
 // Workload is a workload of the mesh.
 type Workload struct {
-	Kind string `yaml:"kind" json:"kind"` // Deployment, DaemonSet, StatefulSet
-	Name string `yaml:"name" json:"name"`
+	Kind string `yaml:"kind" json:"kind" oneOf:"Deployment,StatefulSet,DaemonSet"` // Deployment, DaemonSet, StatefulSet
+	Name string `yaml:"name" json:"name" required:"add its name" as:"template"`
 	// Scaled workloads have the replicas of the profile.
 	Scaled bool `yaml:"scaled,omitempty" json:"scaled,omitempty"`
 }
 
 // Webhook is the configuration of an admission webhook.
 type Webhook struct {
-	Kind string `yaml:"kind" json:"kind"` // MutatingWebhookConfiguration, ValidatingWebhookConfiguration
-	Name string `yaml:"name" json:"name"`
+	Kind string `yaml:"kind" json:"kind" oneOf:"MutatingWebhookConfiguration,ValidatingWebhookConfiguration"` // MutatingWebhookConfiguration, ValidatingWebhookConfiguration
+	Name string `yaml:"name" json:"name" required:"add the name of the configuration" as:"template"`
 }
 
 // Marks are labels and annotations. Their values are templates.
 type Marks struct {
-	Labels      map[string]string `yaml:"labels,omitempty" json:"labels,omitempty"`
-	Annotations map[string]string `yaml:"annotations,omitempty" json:"annotations,omitempty"`
+	Labels      map[string]string `yaml:"labels,omitempty" json:"labels,omitempty" as:"template"`
+	Annotations map[string]string `yaml:"annotations,omitempty" json:"annotations,omitempty" as:"template"`
 }
 
 // Enrolment adds an application's namespace to the mesh. Values and manifests are templates over [EnrolContext].
 type Enrolment struct {
-	Namespace Marks `yaml:"namespace,omitempty" json:"namespace"`
-	Pod       Marks `yaml:"pod,omitempty" json:"pod"` // of each pod in the mesh
+	Namespace Marks `yaml:"namespace,omitempty" json:"namespace" in:"enrol"`
+	Pod       Marks `yaml:"pod,omitempty" json:"pod" in:"enrol"` // of each pod in the mesh
 	// Exempt marks a pod outside the mesh in an enrolled namespace, such as a load from outside.
-	Exempt Marks `yaml:"exempt,omitempty" json:"exempt"`
+	Exempt Marks `yaml:"exempt,omitempty" json:"exempt" in:"enrol"`
 	// Manifests are streams of YAML, applied in the application's namespace before any pod.
-	Manifests []string `yaml:"manifests,omitempty" json:"manifests,omitempty"`
+	Manifests []string `yaml:"manifests,omitempty" json:"manifests,omitempty" in:"enrol" as:"manifests"`
 	// Workloads are created by the manifests, in the application's namespace. tare waits for them, and scales scaled ones to the profile's replicas.
 	Workloads []Workload `yaml:"workloads,omitempty" json:"workloads,omitempty"`
 	// Proof are marks that the mesh adds to an enrolled pod. Empty means none.
-	Proof Marks `yaml:"proof,omitempty" json:"proof"`
+	Proof Marks `yaml:"proof,omitempty" json:"proof" in:"enrol"`
 }
 
 // Places of proxies.
@@ -188,9 +188,9 @@ const (
 
 // Proxy is one part of the data plane.
 type Proxy struct {
-	Role      string `yaml:"role" json:"role"` // as the attribution rules call it
-	In        string `yaml:"in" json:"in"`     // pod, namespace or mesh
-	Container string `yaml:"container" json:"container"`
+	Role      string `yaml:"role" json:"role" required:"add the role that the attribution rules give it, such as sidecar"` // as the attribution rules call it
+	In        string `yaml:"in" json:"in" oneOf:"pod,namespace,mesh"`                                                      // pod, namespace or mesh
+	Container string `yaml:"container" json:"container" required:"add the name of its container"`
 	// PodLabel selects the pods where In is not pod. A prefix ends in "*".
 	PodLabel map[string]string `yaml:"podLabel,omitempty" json:"podLabel,omitempty"`
 	// OfServers: requests go through the proxy of the server's node only. Otherwise all requests of a node pass it, in either direction.
@@ -207,9 +207,9 @@ type Proxy struct {
 
 // Ask is a request to a port of a pod, over a port-forward.
 type Ask struct {
-	Name string `yaml:"name" json:"name"` // of the file it is kept in
-	Port int    `yaml:"port" json:"port"`
-	Path string `yaml:"path" json:"path"`
+	Name string `yaml:"name" json:"name" required:"add the name of the file it is kept in"` // of the file it is kept in
+	Port int    `yaml:"port" json:"port" range:"1,65535"`
+	Path string `yaml:"path" json:"path" form:"path"`
 }
 
 // What a counter can prove.
@@ -231,16 +231,16 @@ const (
 // Counter is a metric in Prometheus' text format.
 type Counter struct {
 	Proves string `yaml:"proves" json:"proves"`
-	Port   int    `yaml:"port" json:"port"`
-	Path   string `yaml:"path" json:"path"`
-	Metric string `yaml:"metric" json:"metric"`
+	Port   int    `yaml:"port" json:"port" range:"1,65535"`
+	Path   string `yaml:"path" json:"path" form:"path"`
+	Metric string `yaml:"metric" json:"metric" required:"add its name as the proxy shows it"`
 	// Labels the series must have, for equality or a prefix that ends in "*". The sum of all that have them is the counter.
 	Labels map[string]string `yaml:"labels,omitempty" json:"labels,omitempty"`
 	// Except excludes series that have all of these labels, such as requests to the proxy itself.
 	Except map[string]string `yaml:"except,omitempty" json:"except,omitempty"`
 	// Direction of the counted requests, by default inbound.
 	// A pod without inbound requests is verified by its outbound ones.
-	Direction string `yaml:"direction,omitempty" json:"direction,omitempty"`
+	Direction string `yaml:"direction,omitempty" json:"direction,omitempty" oneOf:"inbound,outbound"`
 	// Workload and Namespace are the labels with the name and the namespace of the workload, in connections.
 	Workload  string `yaml:"workload,omitempty" json:"workload,omitempty"`
 	Namespace string `yaml:"namespace,omitempty" json:"namespace,omitempty"`
@@ -271,7 +271,7 @@ func has(labels, want map[string]string) bool {
 // Plaintext is the policy for requests without TLS from outside the mesh.
 type Plaintext struct {
 	// Refused is "true" or "false", a template over [EnrolContext].
-	Refused string `yaml:"refused,omitempty" json:"refused,omitempty"`
+	Refused string `yaml:"refused,omitempty" json:"refused,omitempty" in:"enrol" as:"template"`
 	// NodeExempt: requests from the node are always accepted, for the kubelet's probes. Refusal can then be verified
 	// only from another pod.
 	NodeExempt bool `yaml:"nodeExempt,omitempty" json:"nodeExempt,omitempty"`
@@ -279,7 +279,7 @@ type Plaintext struct {
 
 // Leftover matches objects by all of its fields. A name with "*" at its end is a prefix, at its beginning a suffix.
 type Leftover struct {
-	Kind  string `yaml:"kind" json:"kind"`
+	Kind  string `yaml:"kind" json:"kind" required:"add the kind of object, such as ConfigMap"`
 	Group string `yaml:"group,omitempty" json:"group,omitempty"` // of the API, empty for the core's
 	Name  string `yaml:"name,omitempty" json:"name,omitempty"`
 	// Namespace it lies in. Empty means any, or none.
@@ -289,11 +289,11 @@ type Leftover struct {
 
 // NodeFiles are files in one directory of every node.
 type NodeFiles struct {
-	Doc string `yaml:"doc" json:"doc"` // description
+	Doc string `yaml:"doc" json:"doc" required:"describe the files"` // description
 	// Dir is a template over [InstallContext].
-	Dir string `yaml:"dir" json:"dir"`
+	Dir string `yaml:"dir" json:"dir" required:"add a directory such as /etc/cni/net.d" in:"install" as:"template"`
 	// Holding is a text that the files' names or contents have.
-	Holding string `yaml:"holding" json:"holding"`
+	Holding string `yaml:"holding" json:"holding" required:"add a text in the files' names, or in the files"`
 }
 
 // In is the directory on a cluster.

@@ -16,7 +16,7 @@ import (
 
 // Definition is one mesh.
 type Definition struct {
-	Name        string   `yaml:"name" json:"name"`
+	Name        string   `yaml:"name" json:"name" required:"add name: my-mesh" form:"label"`
 	Description string   `yaml:"description" json:"description"`
 	From        string   `yaml:"-" json:"from,omitempty"` // of a variant: the definition that it changes
 	Provides    Provides `yaml:"provides,omitempty" json:"provides"`
@@ -45,10 +45,10 @@ type Local struct {
 	Control []Control `yaml:"control,omitempty" json:"control,omitempty"`
 	// Certificates of the control plane. Absent means that tare issues one to each pod.
 	Certificates *Certificates `yaml:"certificates,omitempty" json:"certificates,omitempty"`
-	Sidecar      Sidecar       `yaml:"sidecar" json:"sidecar"`
+	Sidecar      Sidecar       `yaml:"sidecar" json:"sidecar" required:"add program: envoy, or the path of another"`
 	// Changes are requests to the control plane that change a route or endpoints, by the kind of change. They are templates
 	// over [ChangeContext].
-	Changes map[string]Request `yaml:"changes,omitempty" json:"changes,omitempty"`
+	Changes map[string]Request `yaml:"changes,omitempty" json:"changes,omitempty" in:"change"`
 	// Verify has the counters of the sidecar. Absent means none.
 	Verify Verify `yaml:"verify,omitempty" json:"verify"`
 	// TCP: a mesh with l7 supports plain TCP services too, and counts their connections.
@@ -63,44 +63,44 @@ type Sidecar struct {
 	// ${listen} or ${upstream} one process runs for each listener.
 	Command []string `yaml:"command,omitempty" json:"command,omitempty"`
 	// Program is looked up by the platform: "envoy" means $TARE_ENVOY, PATH, then the pinned download.
-	Program string `yaml:"program,omitempty" json:"program"`
+	Program string `yaml:"program,omitempty" json:"program" required:"add program: envoy, or the path of another"`
 	// Dir is the working directory of a Command.
 	Dir string `yaml:"-" json:"-"`
 	// Ready is how it shows that it serves: "tcp" (its ports are open), a path that is answered with 2xx or 3xx, or "admin"
 	// (Envoy's admin interface). Absent means tcp with `command`, or else admin.
 	Ready string `yaml:"ready,omitempty" json:"ready,omitempty"`
 	// Counters is where the counters of `verify` are read. Absent means Envoy's admin interface.
-	Counters *CounterSource `yaml:"counters,omitempty" json:"counters,omitempty"`
+	Counters *CounterSource `yaml:"counters,omitempty" json:"counters,omitempty" in:"sidecar"`
 	// Path of the program, in place of the one that the platform finds, or its Version: of variants.
 	Path    string `yaml:"-" json:"path,omitempty"`
 	Version string `yaml:"-" json:"version,omitempty"`
 	// Options are read by the templates of Args and Config, as .Options.
 	Options map[string]Option `yaml:"options,omitempty" json:"options,omitempty"`
 	// Environment is added to the environment of the program.
-	Environment map[string]string `yaml:"environment,omitempty" json:"environment,omitempty"`
+	Environment map[string]string `yaml:"environment,omitempty" json:"environment,omitempty" keys:"variable"`
 	// Args are its arguments, each a text/template over [SidecarContext].
-	Args []string `yaml:"args,omitempty" json:"args"`
+	Args []string `yaml:"args,omitempty" json:"args" in:"sidecar" as:"template"`
 	// Config is a text/template over [SidecarContext], written to provenance/ and given to the program.
-	Config string `yaml:"config,omitempty" json:"config"`
+	Config string `yaml:"config,omitempty" json:"config" in:"sidecar" as:"template"`
 	// Files are further configurations, each a template, written to provenance/. Templates read the path as .Files.<name>.
-	Files map[string]string `yaml:"files,omitempty" json:"files,omitempty"`
+	Files map[string]string `yaml:"files,omitempty" json:"files,omitempty" in:"sidecar" as:"template" keys:"label"`
 	// Concurrency is the number of worker threads of the proxy. Absent means 1.
-	Concurrency int `yaml:"concurrency,omitempty" json:"concurrency"`
+	Concurrency int `yaml:"concurrency,omitempty" json:"concurrency" range:"0,1024"`
 	// ChoosePorts is for a sidecar that cannot be left to take ports from the
 	// kernel: the platform chooses free ones before anything is rendered.
 	ChoosePorts bool `yaml:"choosePorts,omitempty" json:"choosePorts,omitempty"`
 	// Register are requests to the control plane, in order, before the first start of the sidecar.
 	// They are templates over [SidecarContext].
-	Register []Request `yaml:"register,omitempty" json:"register,omitempty"`
+	Register []Request `yaml:"register,omitempty" json:"register,omitempty" in:"sidecar"`
 	// Bootstrap prints the configuration, instead of Config.
-	Bootstrap *Bootstrap `yaml:"bootstrap,omitempty" json:"bootstrap,omitempty"`
+	Bootstrap *Bootstrap `yaml:"bootstrap,omitempty" json:"bootstrap,omitempty" in:"sidecar"`
 	// InboundListener and OutboundListener are the listeners' names, templates as
 	// in [Verify]. Absent means "inbound" and "outbound-<service>".
-	InboundListener  string `yaml:"inboundListener,omitempty" json:"inboundListener,omitempty"`
-	OutboundListener string `yaml:"outboundListener,omitempty" json:"outboundListener,omitempty"`
+	InboundListener  string `yaml:"inboundListener,omitempty" json:"inboundListener,omitempty" in:"inbound" as:"template"`
+	OutboundListener string `yaml:"outboundListener,omitempty" json:"outboundListener,omitempty" in:"outbound" as:"template"`
 	// OutboundEndpoints is a gauge of the endpoints of one service in the sidecar.
 	// Absent means that its configuration lists all.
-	OutboundEndpoints string `yaml:"outboundEndpoints,omitempty" json:"outboundEndpoints,omitempty"`
+	OutboundEndpoints string `yaml:"outboundEndpoints,omitempty" json:"outboundEndpoints,omitempty" in:"outbound" as:"template"`
 }
 
 // CounterSource is where the counters of a sidecar are read.
@@ -109,9 +109,9 @@ type CounterSource struct {
 	// or nginx (stub_status: accepts, handled, requests).
 	Format string `yaml:"format" json:"format"`
 	// URL is a template. With Socket only its path is used.
-	URL string `yaml:"url,omitempty" json:"url,omitempty"`
+	URL string `yaml:"url,omitempty" json:"url,omitempty" as:"template"`
 	// Socket is the path of a UNIX socket, a template. HAProxy's needs no URL.
-	Socket string `yaml:"socket,omitempty" json:"socket,omitempty"`
+	Socket string `yaml:"socket,omitempty" json:"socket,omitempty" as:"template"`
 }
 
 // Formats of counters.
@@ -226,21 +226,21 @@ const (
 type Verify struct {
 	// Unit of the counters below: "request" or "connection". Every probe is one request on a new connection.
 	Unit     string `yaml:"unit" json:"unit"`
-	Inbound  string `yaml:"inbound" json:"inbound"`   // counter that must grow by exactly the probes that reached this pod
-	Outbound string `yaml:"outbound" json:"outbound"` // counter that must grow by exactly the probes sent
+	Inbound  string `yaml:"inbound" json:"inbound" in:"inbound" as:"template"`    // counter that must grow by exactly the probes that reached this pod
+	Outbound string `yaml:"outbound" json:"outbound" in:"outbound" as:"template"` // counter that must grow by exactly the probes sent
 	// OutboundReceived counts in the same unit what the sidecar receives from its own pod for
 	// another service, and InboundSent what it sends to its application. If they are
 	// missing, a cached or retried request is attributed to the next point of the path.
-	OutboundReceived string `yaml:"outboundReceived,omitempty" json:"outboundReceived,omitempty"`
-	InboundSent      string `yaml:"inboundSent,omitempty" json:"inboundSent,omitempty"`
+	OutboundReceived string `yaml:"outboundReceived,omitempty" json:"outboundReceived,omitempty" in:"outbound" as:"template"`
+	InboundSent      string `yaml:"inboundSent,omitempty" json:"inboundSent,omitempty" in:"inbound" as:"template"`
 	// Retries and Timeouts are counters of requests to another service. Empty means none.
-	Retries  string `yaml:"retries,omitempty" json:"retries,omitempty"`
-	Timeouts string `yaml:"timeouts,omitempty" json:"timeouts,omitempty"`
+	Retries  string `yaml:"retries,omitempty" json:"retries,omitempty" in:"outbound" as:"template"`
+	Timeouts string `yaml:"timeouts,omitempty" json:"timeouts,omitempty" in:"outbound" as:"template"`
 	// Handshakes are TLS handshake counters, empty without mTLS.
-	InboundHandshakes  string `yaml:"inboundHandshakes,omitempty" json:"inboundHandshakes,omitempty"`
-	OutboundHandshakes string `yaml:"outboundHandshakes,omitempty" json:"outboundHandshakes,omitempty"`
+	InboundHandshakes  string `yaml:"inboundHandshakes,omitempty" json:"inboundHandshakes,omitempty" in:"inbound" as:"template"`
+	OutboundHandshakes string `yaml:"outboundHandshakes,omitempty" json:"outboundHandshakes,omitempty" in:"outbound" as:"template"`
 	// Denied counts authenticated callers that were refused. Empty means no counter.
-	Denied string `yaml:"denied,omitempty" json:"denied,omitempty"`
+	Denied string `yaml:"denied,omitempty" json:"denied,omitempty" in:"inbound" as:"template"`
 	// Version is the field of the admin interface's /server_info with the sidecar's version. Empty means unknown.
 	Version string `yaml:"version,omitempty" json:"version,omitempty"`
 	// Workers is a gauge of the sidecar's worker threads. Empty means no gauge.
@@ -256,11 +256,11 @@ func (v Verify) Counts() bool { return v.Unit != "" || v.Inbound != "" || v.Outb
 
 // Feature verifies an option of the sidecar that is "true", or a number above 0.
 type Feature struct {
-	Option string `yaml:"option" json:"option"`
+	Option string `yaml:"option" json:"option" required:"name an option of the sidecar"`
 	// Inbound is a counter of sidecars with an application, Outbound one of callers, as in [Verify]: at
 	// least 1 after the probes.
-	Inbound  string `yaml:"inbound,omitempty" json:"inbound,omitempty"`
-	Outbound string `yaml:"outbound,omitempty" json:"outbound,omitempty"`
+	Inbound  string `yaml:"inbound,omitempty" json:"inbound,omitempty" in:"inbound" as:"template"`
+	Outbound string `yaml:"outbound,omitempty" json:"outbound,omitempty" in:"outbound" as:"template"`
 	// Dump are texts in the configuration dump of callers, of features that the probes do not meet.
 	Dump []string `yaml:"dump,omitempty" json:"dump,omitempty"`
 }
@@ -302,9 +302,9 @@ type Rule struct {
 	Plane     metric.Plane      `yaml:"plane" json:"plane"`
 	Role      string            `yaml:"role,omitempty" json:"role,omitempty"`
 	Component string            `yaml:"component,omitempty" json:"component,omitempty"`
-	Namespace string            `yaml:"namespace,omitempty" json:"namespace,omitempty"`
-	Pod       string            `yaml:"pod,omitempty" json:"pod,omitempty"`
-	Service   string            `yaml:"service,omitempty" json:"service,omitempty"`
-	Container string            `yaml:"container,omitempty" json:"container,omitempty"`
-	PodLabel  map[string]string `yaml:"podLabel,omitempty" json:"podLabel,omitempty"`
+	Namespace string            `yaml:"namespace,omitempty" json:"namespace,omitempty" form:"prefix"`
+	Pod       string            `yaml:"pod,omitempty" json:"pod,omitempty" form:"prefix"`
+	Service   string            `yaml:"service,omitempty" json:"service,omitempty" form:"prefix"`
+	Container string            `yaml:"container,omitempty" json:"container,omitempty" form:"prefix"`
+	PodLabel  map[string]string `yaml:"podLabel,omitempty" json:"podLabel,omitempty" form:"prefix"`
 }

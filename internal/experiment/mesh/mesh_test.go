@@ -113,22 +113,22 @@ tasks:
 func TestDecodeRefuses(t *testing.T) {
 	must.Get(Decode("m.yaml", []byte(valid)))(t)
 	for name, c := range map[string]struct{ old, new, want string }{
-		"no name":              {"name: mine\n", "", `m.yaml:1:1: name: no name is given`},
+		"no name":              {"name: mine\n", "", `m.yaml:1:1: name: missing`},
 		"bad name":             {"name: mine", "name: My Mesh", `m.yaml:1:7: name: found "My Mesh", expected lower-case letters, digits and -`},
 		"unknown field":        {"program: envoy", "programme: envoy", `m.yaml:6:5: local.sidecar.programme: unknown field`},
 		"wrong type":           {"program: envoy", "program: [envoy]", `m.yaml:6:14: local.sidecar.program: found a list, expected text`},
-		"no program":           {"    program: envoy\n", "", `m.yaml:5:3: local.sidecar.program: no program is given`},
-		"negative concurrency": {"program: envoy", "program: envoy\n    concurrency: -1", `m.yaml:7:18: local.sidecar.concurrency: found -1, expected 1 to 1024 worker threads`},
+		"no program":           {"    program: envoy\n", "", `m.yaml:5:3: local.sidecar.program: missing`},
+		"negative concurrency": {"program: envoy", "program: envoy\n    concurrency: -1", `m.yaml:7:18: local.sidecar.concurrency: found -1, expected 0 to 1024`},
 		"argument":             {`"{{.ConfigPath}}"`, `"{{.ConfigPth}}"`, `m.yaml:7:16: local.sidecar.args[1]: invalid template: <.ConfigPth>: can't evaluate field ConfigPth in type mesh.SidecarContext`},
 		"template parse":       {"{{json .AdminPath}}", "{{jsn .AdminPath}}", `m.yaml:9:7: local.sidecar.config: invalid template: function "jsn" not defined`},
 		"template unclosed":    {"{{end}}", "", `m.yaml:11:7: local.sidecar.config: invalid template: unexpected EOF`},
 		"template field":       {"{{json .AdminPath}}", "{{json .Adminn}}", `m.yaml:9:21: local.sidecar.config: invalid template: <.Adminn>: can't evaluate field Adminn in type mesh.SidecarContext`},
 		"unguarded inbound":    {"{{if .Inbound}}app: {{.Inbound.AppPort}}{{end}}", "app: {{.Inbound.AppPort}}", `m.yaml:10:22: local.sidecar.config: invalid template: <.Inbound.AppPort>: nil pointer evaluating *mesh.Inbound.AppPort`},
 		"verify missing":       {valid[strings.Index(valid, "  verify:"):strings.Index(valid, "tasks:")], "", `m.yaml:4:1: local.verify: missing: nothing would prove that the data plane is in the path`},
-		"unit":                 {"unit: request", "unit: byte", `m.yaml:12:11: local.verify.unit: found "byte", expected request or connection`},
-		"unit missing":         {"    unit: request\n", "", `m.yaml:11:3: local.verify.unit: no unit is given`},
-		"counter missing":      {"    inbound: in\n", "", `m.yaml:11:3: local.verify.inbound: no counter is given`},
-		"handshakes missing":   {"    inboundHandshakes: in.tls\n", "", `m.yaml:11:3: local.verify.inboundHandshakes: no counter is given`},
+		"unit":                 {"unit: request", "unit: byte", `m.yaml:12:11: local.verify.unit: found "byte", expected request, connection`},
+		"unit missing":         {"    unit: request\n", "", `m.yaml:11:3: local.verify.unit: found "", expected request, connection`},
+		"counter missing":      {"    inbound: in\n", "", `m.yaml:11:3: local.verify.inbound: missing`},
+		"handshakes missing":   {"    inboundHandshakes: in.tls\n", "", `m.yaml:11:3: local.verify.inboundHandshakes: missing`},
 		"handshakes too many": {"provides: {mtls: true}", "provides: {l7: true}",
 			"m.yaml:15:24: local.verify.inboundHandshakes: the mesh does not provide mtls\nm.yaml:16:25: local.verify.outboundHandshakes: the mesh does not provide mtls"},
 		"counter template": {"{{.Out.Service}}", "{{.Out.Name}}", `m.yaml:14:15: local.verify.outbound: invalid template: <.Out.Name>: can't evaluate field Name in type mesh.Outbound`},
@@ -136,10 +136,10 @@ func TestDecodeRefuses(t *testing.T) {
 		"no plane":         {"plane: data, ", "", `m.yaml:18:3: tasks[0].plane: no plane is given`},
 		"unattributed":     {"plane: data", "plane: unattributed", `m.yaml:18:11: tasks[0].plane: unknown plane "unattributed"`},
 		"no matcher":       {", container: sidecar", "", `m.yaml:18:3: tasks[0]: matches every task`},
-		"star":             {"container: sidecar", `container: "*-proxy"`, `m.yaml:18:43: tasks[0].container: found "*-proxy": * may only stand at the end`},
+		"star":             {"container: sidecar", `container: "*-proxy"`, `m.yaml:18:43: tasks[0].container: found "*-proxy", expected * only at the end`},
 		"two at once": {"{{json .AdminPath}}\n      {{if .Inbound}}app: {{.Inbound.AppPort}}{{end}}\n  verify:\n    unit: request", "{{json .Adminn}}\n  verify:\n    unit: byte",
 			"m.yaml:9:21: local.sidecar.config: invalid template: <.Adminn>: can't evaluate field Adminn in type mesh.SidecarContext\n" +
-				`m.yaml:11:11: local.verify.unit: found "byte", expected request or connection`},
+				`m.yaml:11:11: local.verify.unit: found "byte", expected request, connection`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			broken := strings.Replace(valid, c.old, c.new, 1)

@@ -14,7 +14,7 @@ import (
 func rendered(t *testing.T, d Definition, pod int) any {
 	t.Helper()
 	control := map[string]ControlContext{"otlp": {IP: "127.0.0.9", Ports: map[string]int{"grpc": 4317}}}
-	ctx, _ := sampleContexts(control)[pod].(SidecarContext)
+	ctx, _ := sampleContexts(d.Local.Sidecar, control)[pod].(SidecarContext)
 	_, config, err := d.Local.Sidecar.Render(ctx)
 	if err != nil {
 		t.Fatal(err)

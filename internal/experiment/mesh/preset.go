@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/strict"
@@ -10,7 +11,7 @@ import (
 
 // Attribution is a classification of tasks that replaces the rules in their mesh's definition.
 type Attribution struct {
-	Name        string `yaml:"name" json:"name"`
+	Name        string `yaml:"name" json:"name" required:"add name: my-attribution"`
 	Description string `yaml:"description" json:"description"`
 	// Tasks are the rules: the first that matches wins.
 	Tasks []Rule `yaml:"tasks" json:"tasks"`
@@ -44,11 +45,8 @@ func DecodeAttribution(name string, data []byte) (Attribution, error) {
 		return a, err
 	}
 	doc.Decode(&a)
-	v := &validation{doc: doc, data: data}
-	v.required("name", a.Name, "add name: my-attribution")
-	for i, r := range a.Tasks {
-		v.rule(fmt.Sprintf("tasks[%d]", i), r)
-	}
+	v := &validation{doc: doc, text: data}
+	v.rules("", reflect.ValueOf(a), "")
 	return a, v.err()
 }
 

@@ -97,14 +97,12 @@ func (p ProxySettings) set() map[string]any {
 }
 
 // proxyValues checks the places of the sidecars' settings.
-func (v clusterPart) proxyValues(k Kubernetes) {
+func (v *validation) proxyValues(k Kubernetes) {
 	const at = "kubernetes.proxyValues"
 	if len(k.ProxyValues.Paths) == 0 && k.ProxyValues.Release == "" {
 		return
 	}
-	if !slices.ContainsFunc(k.Charts, func(c Chart) bool { return c.Release == k.ProxyValues.Release }) {
-		v.report(at+".release", fmt.Sprintf("there is no release %q", k.ProxyValues.Release), "name one of charts")
-	}
+	v.release(at+".release", k.ProxyValues.Release)
 	for _, name := range slices.Sorted(maps.Keys(k.ProxyValues.Paths)) {
 		path := at + ".paths." + name
 		v.oneOf(path, name, proxySettings...)

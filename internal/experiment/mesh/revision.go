@@ -15,13 +15,13 @@ type Revisions struct {
 	// Shared are releases for the whole cluster, such as CRDs: installed with the first revision, removed with the last.
 	Shared []string `yaml:"shared,omitempty" json:"shared,omitempty"`
 	// Values override the charts' values, by release. They are templates of YAML with .Revision and .Namespace.
-	Values map[string]string `yaml:"values,omitempty" json:"values,omitempty"`
+	Values map[string]string `yaml:"values,omitempty" json:"values,omitempty" in:"install" as:"values"`
 	// Workloads and webhooks of a revision, in place of the mesh's. Their names are templates.
-	Workloads []Workload `yaml:"workloads,omitempty" json:"workloads,omitempty"`
-	Webhooks  []Webhook  `yaml:"webhooks,omitempty" json:"webhooks,omitempty"`
+	Workloads []Workload `yaml:"workloads,omitempty" json:"workloads,omitempty" in:"install"`
+	Webhooks  []Webhook  `yaml:"webhooks,omitempty" json:"webhooks,omitempty" in:"install"`
 	// Namespace has the marks of an enrolled namespace, in place of enrolment.namespace.
 	// They are templates with .Revision.
-	Namespace Marks `yaml:"namespace,omitempty" json:"namespace"`
+	Namespace Marks `yaml:"namespace,omitempty" json:"namespace" in:"enrol"`
 }
 
 // maxRevision bounds the name of a revision: with a prefix, names of Services and namespaces have up to 63 characters.
@@ -68,35 +68,21 @@ func (d Definition) AsRevision() (Definition, error) {
 }
 
 // revisions checks the part of a definition for several versions at once.
-func (v clusterPart) revisions(k Kubernetes) {
-	if k.Revisions == nil {
+func (v *validation) revisions(r *Revisions) {
+	if r == nil {
 		return
 	}
-	const at = "kubernetes.revisions"
-	r := *k.Revisions
-	release := func(path, name string) {
-		if !slices.ContainsFunc(k.Charts, func(c Chart) bool { return c.Release == name }) {
-			v.report(path, fmt.Sprintf("there is no release %q", name), "name one of charts")
-		}
-	}
 	for i, name := range r.Shared {
-		release(fmt.Sprintf("%s.shared[%d]", at, i), name)
+		v.release(fmt.Sprintf("kubernetes.revisions.shared[%d]", i), name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Values)) {
-		path := at + ".values." + name
-		release(path, name)
-		v.values(path, r.Values[name], k)
+		v.release("kubernetes.revisions.values."+name, name)
 	}
-	samples := k.sampleInstalls()
-	for i, w := range r.Workloads {
-		here := fmt.Sprintf("%s.workloads[%d]", at, i)
-		v.workload(here, w)
-		v.template(here+".name", w.Name, samples)
+}
+
+// release reports a name that no chart has.
+func (v *validation) release(path, name string) {
+	if !slices.ContainsFunc(v.d.Kubernetes.Charts, func(c Chart) bool { return c.Release == name }) {
+		v.report(path, fmt.Sprintf("there is no release %q", name), "name one of charts")
 	}
-	for i, w := range r.Webhooks {
-		here := fmt.Sprintf("%s.webhooks[%d]", at, i)
-		v.webhook(here, w)
-		v.template(here+".name", w.Name, samples)
-	}
-	v.marks(at+".namespace", r.Namespace, k.sampleEnrols())
 }

@@ -10,20 +10,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
-// template parses a template and executes it for sample pods, so that a field
-// that does not exist is reported when the file is read, not in the first trial.
-func (v *validation) template(path, text string, samples []any) {
-	if !v.doc.Sound(path) {
-		return
-	}
-	for _, sample := range samples {
-		if _, err := execute("t", text, sample); err != nil {
-			v.templateProblem(path, sample, err)
-			return
-		}
-	}
-}
-
 // templateError matches an error of text/template: line from 1 and, for errors
 // of execution, column from 0 in bytes.
 var templateError = regexp.MustCompile(`(?s)^template: t:(\d+)(?::(\d+))?: (?:executing "t" at )?(.*)$`)
@@ -81,7 +67,7 @@ func fields(sample any) string {
 // literal reports whether a block literal ("|") begins at a position, and the
 // indentation of its text.
 func (v *validation) literal(at strict.Position) (indent int, is bool) {
-	lines := bytes.Split(v.data, []byte("\n"))
+	lines := bytes.Split(v.text, []byte("\n"))
 	if at.Line < 1 || at.Line > len(lines) {
 		return 0, false
 	}
@@ -99,14 +85,17 @@ func (v *validation) literal(at strict.Position) (indent int, is bool) {
 
 // sampleContexts are two contexts: a service's pod that calls two others, and the
 // load generator, without clients.
-func sampleContexts(control map[string]ControlContext) []any {
+func sampleContexts(s Sidecar, control map[string]ControlContext) []any {
 	pod := SidecarContext{
 		Port: 9000, Listen: "127.0.0.2:9000", Upstream: "127.0.0.2:8080", Control: control, Secrets: sampleSecrets,
 		Pod: "echo-0", Service: "echo", Identity: "spiffe://tare.local/echo", IP: "127.0.0.2", Concurrency: 1,
 		ConfigPath: "/run/echo-0/config.yaml", AdminPath: "/run/echo-0/admin", Admin: "127.0.0.2:9900",
 		CertPath: "/run/echo-0/cert.pem", KeyPath: "/run/echo-0/key.pem", CAPath: "/run/ca.pem",
 		Inbound:  &Inbound{AppIP: "127.0.0.2", AppPort: 8080, Callers: []string{"spiffe://tare.local/load"}},
-		Outbound: sampleOutbound("users", "orders"),
+		Outbound: sampleOutbound("users", "orders"), Options: s.Chosen(), Files: map[string]string{},
+	}
+	for name := range s.Files {
+		pod.Files[name] = "/run/" + name
 	}
 	load := pod
 	load.Pod, load.Service, load.Identity = "load", "load", "spiffe://tare.local/load"
@@ -120,11 +109,6 @@ func sampleOutbound(services ...string) []Outbound {
 		all = append(all, Outbound{Service: s, Identity: "spiffe://tare.local/" + s, Endpoints: []Endpoint{{IP: "127.0.0.3", Port: 9000 + i}}})
 	}
 	return all
-}
-
-func sampleOutbounds(control map[string]ControlContext) []any {
-	ctx, _ := sampleContexts(control)[0].(SidecarContext)
-	return []any{outboundContext{ctx, ctx.Outbound[0]}}
 }
 
 func sampleSecrets(string) string { return "00000000-0000-4000-8000-000000000000" }

@@ -67,13 +67,13 @@ func Formats(o Options) []Format {
 	return all
 }
 
-// Form is one way to write a T that is no report of a run: a comparison of runs, a plan.
+// Form is one way to write a T other than the report of a run: a comparison of runs, a plan.
 type Form[T any] struct {
 	Name, Doc string // Doc is one phrase
 	Write     func(io.Writer, T) error
 }
 
-// Safe returns the forms without control characters in what they write.
+// Safe returns the forms with control characters removed from their output.
 func Safe[T any](all ...Form[T]) []Form[T] {
 	for i, f := range all {
 		all[i].Write = printable.Safe(f.Name, f.Write)
