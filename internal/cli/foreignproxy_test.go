@@ -107,6 +107,32 @@ meshes:
 	}
 }
 
+// The ladder of the examples ends with a step for mutual TLS, of the real nginx.
+func TestLadderOfMTLS(t *testing.T) {
+	path, libraries := programtest.Server(t, "nginx")
+	t.Setenv("PATH", filepath.Dir(path)+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	t.Setenv("LD_LIBRARY_PATH", libraries)
+	r, _ := carriedOut(t, "mtls-ladder.yaml", "blocks=4", "validity={rateShortfall: 0.5, lateness: 5s}")
+	if len(r.Ladders) != 1 || fmt.Sprint(r.Ladders[0].Steps) != "[none nginx nginx-mtls]" {
+		t.Fatalf("%+v", r.Ladders)
+	}
+	for _, m := range r.Ladders[0].Metrics {
+		if m.Metric != "cpu_us_per_request/data" {
+			continue
+		}
+		for i, step := range []string{"nginx", "mutual TLS"} {
+			d := m.Increments[i].Difference
+			if d == nil || d.High == nil || *d.High <= 0 {
+				t.Errorf("%s adds %+v", step, d)
+				continue
+			}
+			t.Logf("%s adds %.0f [%.0f, %.0f] µs", step, d.Estimate, *d.Low, *d.High)
+		}
+		return
+	}
+	t.Error("no step of the data plane's CPU")
+}
+
 // Work that a process outside the trial does for a treatment is no cost of it. The report names the treatment.
 func TestForeignProxyWorksElsewhere(t *testing.T) {
 	python := programtest.Installed(t, "python3", "apt install python3")

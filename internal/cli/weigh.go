@@ -59,6 +59,7 @@ with an invalid trial is repeated, at most half as many times as there are block
   tare weigh --protocol grpc -- ./grpc-server --port {port}    # its health check
   tare weigh --sidecar './my-proxy --listen {listen} --to {upstream}' -- ./server {port}
   tare weigh --sidecar nginx --sidecar haproxy -- ./server {port}
+  tare weigh --sidecar nginx --option mtls=true -- ./server {port}
   tare weigh --env NODE_OPTIONS='--require ./otel.js' -- node server.js
   tare weigh --prefix opentelemetry-instrument -- python3 app.py
   tare weigh --beside 'fluent-bit -c fluent.conf' -- ./server --port {port}
@@ -89,7 +90,7 @@ with an invalid trial is repeated, at most half as many times as there are block
 	f.BoolVarP(&o.Yes, "yes", "y", false, "with --in-place: do not ask for confirmation")
 	f.StringVar(&o.Version, "mesh-version", "", "`version` of the meshes' charts, on a cluster")
 	f.StringVar(&o.Charts, "charts", "", "`directory` with the meshes' charts, on a cluster, in place of downloads")
-	f.StringArrayVar(&o.Options, "option", nil, "option of the meshes as `name=value`, on a cluster; may be repeated")
+	f.StringArrayVar(&o.Options, "option", nil, "option of the meshes as `name=value`, such as mtls=true; may be repeated (tare list options)")
 	f.StringVar(&o.Image, "image", "", "`image` of tare-agent, on a cluster (default: the image of this version)")
 	f.StringVar(&o.Path, "path", "", "`path` of the requests, or the gRPC method (default /, and the gRPC health check)")
 	f.StringVar(&o.Ready, "ready", "", "`path` that is answered with 2xx or 3xx once the program serves (default: any answer)")

@@ -227,8 +227,8 @@ func (o Weigh) file(args []string) (*weighFile, error) {
 		return o.fileOnCluster(args)
 	}
 	switch {
-	case o.Entry != "" || o.Kubeconfig != "" || o.Context != "" || o.InPlace || o.InUse || o.Yes || o.Version != "" || o.Charts != "" || len(o.Options) > 0 || o.Image != "":
-		return nil, hint.Usage(errors.New("--entry, --kubeconfig, --context, --in-place, --in-use, --yes, --mesh-version, --charts, --option and --image apply to a cluster"), "add --namespace NAME or --manifests DIR")
+	case o.Entry != "" || o.Kubeconfig != "" || o.Context != "" || o.InPlace || o.InUse || o.Yes || o.Version != "" || o.Charts != "" || o.Image != "":
+		return nil, hint.Usage(errors.New("--entry, --kubeconfig, --context, --in-place, --in-use, --yes, --mesh-version, --charts and --image apply to a cluster"), "add --namespace NAME or --manifests DIR")
 	case len(args) == 0 && o.URL == "":
 		return nil, hint.Usage(errors.New("no program to measure"), "write `tare weigh -- PROGRAM {port}`, or --url http://127.0.0.1:8080 for one that runs")
 	case strings.HasPrefix(o.URL, "https://"):
@@ -281,7 +281,7 @@ func (o Weigh) file(args []string) (*weighFile, error) {
 		w.Factors.Route = []string{path}
 	}
 	w.Metadata.Name = label("weigh-" + name)
-	return w, errors.Join(w.addHeaders(o.Headers), w.addMeshes(o.Meshes), w.addSidecars(o.Sidecars), w.addVariant(o))
+	return w, errors.Join(w.addHeaders(o.Headers), w.addMeshes(o.Meshes), w.addSidecars(o.Sidecars), w.addVariant(o), w.choose(o))
 }
 
 // addHeaders adds headers of every request.

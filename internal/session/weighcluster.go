@@ -77,7 +77,7 @@ func (o Weigh) fileOnCluster(args []string) (*weighFile, error) {
 	return w, nil
 }
 
-// choose sets the charts of the meshes.
+// choose sets the options and charts of the meshes.
 func (w *weighFile) choose(o Weigh) error {
 	m := weighMesh{Version: o.Version}
 	if o.Charts != "" {
@@ -100,9 +100,11 @@ func (w *weighFile) choose(o Weigh) error {
 	if m.Version == "" && m.Charts == "" && m.Options == nil {
 		return nil
 	}
-	w.Meshes = map[string]weighMesh{}
+	if w.Meshes == nil {
+		w.Meshes = map[string]weighMesh{}
+	}
 	for _, name := range w.Factors.Mesh {
-		if name != "none" {
+		if name != "none" && w.Meshes[name].Sidecar == nil {
 			w.Meshes[name] = m
 		}
 	}

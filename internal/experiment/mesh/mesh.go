@@ -179,6 +179,8 @@ type Inbound struct {
 	Port int
 	// Callers are the SPIFFE IDs that may connect.
 	Callers []string
+	// CallerNames are their services, the common names of their certificates, for proxies that read no SPIFFE ID.
+	CallerNames []string `json:"-"`
 	// Protocol of the application: http1 (or empty), http2, grpc, tcp, websocket.
 	Protocol string
 }
@@ -236,7 +238,7 @@ type Verify struct {
 	// Retries and Timeouts are counters of requests to another service. Empty means none.
 	Retries  string `yaml:"retries,omitempty" json:"retries,omitempty" in:"outbound" as:"template"`
 	Timeouts string `yaml:"timeouts,omitempty" json:"timeouts,omitempty" in:"outbound" as:"template"`
-	// Handshakes are TLS handshake counters, empty without mTLS.
+	// Handshakes are TLS handshake counters, empty without mTLS. Other counters than Envoy's need none.
 	InboundHandshakes  string `yaml:"inboundHandshakes,omitempty" json:"inboundHandshakes,omitempty" in:"inbound" as:"template"`
 	OutboundHandshakes string `yaml:"outboundHandshakes,omitempty" json:"outboundHandshakes,omitempty" in:"outbound" as:"template"`
 	// Denied counts authenticated callers that were refused. Empty means no counter.

@@ -91,7 +91,7 @@ func sampleContexts(s Sidecar, control map[string]ControlContext) []any {
 		Pod: "echo-0", Service: "echo", Identity: "spiffe://tare.local/echo", IP: "127.0.0.2", Concurrency: 1,
 		ConfigPath: "/run/echo-0/config.yaml", AdminPath: "/run/echo-0/admin", Admin: "127.0.0.2:9900",
 		CertPath: "/run/echo-0/cert.pem", KeyPath: "/run/echo-0/key.pem", CAPath: "/run/ca.pem",
-		Inbound:  &Inbound{AppIP: "127.0.0.2", AppPort: 8080, Callers: []string{"spiffe://tare.local/load"}},
+		Inbound:  &Inbound{AppIP: "127.0.0.2", AppPort: 8080, Callers: []string{"spiffe://tare.local/load"}, CallerNames: []string{"load"}},
 		Outbound: sampleOutbound("users", "orders"), Options: s.Chosen(), Files: map[string]string{},
 	}
 	for name := range s.Files {

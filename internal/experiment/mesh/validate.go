@@ -88,7 +88,7 @@ func (v *validation) local(l Local) {
 	}{"inbound": {l.Verify.Inbound, true}, "outbound": {l.Verify.Outbound, true},
 		"inboundHandshakes": {l.Verify.InboundHandshakes, v.d.Provides.MTLS}, "outboundHandshakes": {l.Verify.OutboundHandshakes, v.d.Provides.MTLS}} {
 		switch {
-		case counts && c.text == "" && c.possible:
+		case counts && c.text == "" && c.possible && (s.Counters == nil || !strings.HasSuffix(field, "Handshakes")):
 			v.report("local.verify."+field, "missing", "name a counter as the sidecar's statistics show it")
 		case c.text != "" && !c.possible:
 			v.report("local.verify."+field, "the mesh does not provide mtls", "add mtls: true to provides, or remove the counter")

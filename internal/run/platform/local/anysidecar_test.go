@@ -3,10 +3,10 @@ package local
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +17,8 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
 )
 
 // A proxy in Python that copies bytes: listen, upstream, mode.
@@ -122,30 +124,28 @@ func servedAt(path string) func(context.Context, string) (string, string, error)
 	return func(context.Context, string) (string, string, error) { return path, "", nil }
 }
 
+// shipped is the definition of a shipped proxy with options, as a variant, and the path of its real program.
+func shipped(t *testing.T, name string, options map[string]string) (m mesh.Definition, path string) {
+	t.Helper()
+	var libraries string
+	if name == "traefik" {
+		if testing.Short() {
+			t.Skip("may download Traefik")
+		}
+		path = must.Get(fetch.Find(t.Context(), name, fetch.Options{}))(t).Path
+	} else {
+		path, libraries = programtest.Server(t, name)
+	}
+	return must.Get(load(t, name).Variant(name, mesh.Overrides{Options: options, Environment: map[string]string{"LD_LIBRARY_PATH": libraries}}))(t), path
+}
+
 // Shipped proxies pass every check with the real programs, for a chain of services with two replicas, and their worker processes are
 // tasks of the data plane.
 func TestShippedProxies(t *testing.T) {
 	for _, name := range []string{"nginx", "haproxy", "caddy", "traefik"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var path, libraries string
-			if name == "traefik" {
-				if testing.Short() {
-					t.Skip("may download Traefik")
-				}
-				found := must.Get(fetch.Find(t.Context(), name, fetch.Options{}))(t)
-				path = found.Path
-			} else {
-				path, libraries = programtest.Server(t, name)
-			}
-			m := load(t, name)
-			local := *m.Local
-			local.Sidecar.Environment = maps.Clone(local.Sidecar.Environment)
-			if local.Sidecar.Environment == nil {
-				local.Sidecar.Environment = map[string]string{}
-			}
-			local.Sidecar.Environment["LD_LIBRARY_PATH"] = libraries
-			m.Local = &local
+			m, path := shipped(t, name, nil)
 			d := mustDeploy(t, Options{FetchProgram: servedAt(path)}, m, "back")
 			if failed := verified(t, d.declare()); failed != "" {
 				t.Error(failed)
@@ -169,6 +169,44 @@ func TestShippedProxies(t *testing.T) {
 			}
 			if want := map[string]int{"nginx": 6, "haproxy": 3, "caddy": 3, "traefik": 3}[name]; data != want {
 				t.Errorf("%d processes of the data plane, want %d", data, want)
+			}
+		})
+	}
+}
+
+// With option mtls the real programs admit the caller, and refuse plain text and clients with another certificate or none. Without
+// the check of names an outside client is admitted, and found.
+func TestShippedProxiesWithMTLS(t *testing.T) {
+	for _, c := range []struct{ name, check, without string }{
+		{"nginx", "if ($admitted = 0) { return 403; }", ""},
+		{"haproxy", "http-request deny unless {", "acl known always_true #"},
+		{"caddy", `"status_code": 403`, `"status_code": 200`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			m, path := shipped(t, c.name, map[string]string{"mtls": "true"})
+			d := mustDeploy(t, Options{FetchProgram: servedAt(path)}, m, "back")
+			checks := must.Get(platformtest.Checks(d.declare().Verifier.Verify(t.Context(), platform.Probe{})))(t)
+			want := []string{"identity of echo-0", "echo-0 refuses connections without a certificate", "echo-0 refuses connections as an outside client", "echo-0 refuses plain text"}
+			for _, c := range checks {
+				if !c.OK {
+					t.Errorf("%s: %s", c.Name, c.Detail)
+				}
+				want = slices.DeleteFunc(want, func(name string) bool { return name == c.Name })
+			}
+			if len(want) > 0 {
+				t.Errorf("not checked: %q", want)
+			}
+
+			local := *m.Local
+			if !strings.Contains(local.Sidecar.Config, c.check) {
+				t.Fatalf("the configuration has no %q", c.check)
+			}
+			local.Sidecar.Config = strings.ReplaceAll(local.Sidecar.Config, c.check, c.without)
+			m.Local = &local
+			open := mustDeploy(t, Options{FetchProgram: servedAt(path)}, m)
+			if failed := verified(t, open.declare()); !strings.Contains(failed, "as an outside client") {
+				t.Errorf("admitted outside client: %q", failed)
 			}
 		})
 	}

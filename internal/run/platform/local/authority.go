@@ -58,12 +58,13 @@ func newAuthority() (*authority, error) {
 	return &authority{key: key, cert: cert, pem: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil
 }
 
-// issue makes a certificate for clients and servers.
-func (a *authority) issue(identity string) (tls.Certificate, error) {
+// issue makes a certificate for clients and servers of a service: its SPIFFE ID, and for proxies that do not read it the
+// service's name as common name and as host name.
+func (a *authority) issue(service string) (tls.Certificate, error) {
 	fail := func(err error) (tls.Certificate, error) {
-		return tls.Certificate{}, fmt.Errorf("issue a certificate to %s: %w", identity, err)
+		return tls.Certificate{}, fmt.Errorf("issue a certificate to %s: %w", service, err)
 	}
-	uri, err := url.Parse(identity)
+	uri, err := url.Parse(identityOf(service))
 	if err != nil {
 		return fail(err)
 	}
@@ -71,11 +72,11 @@ func (a *authority) issue(identity string) (tls.Certificate, error) {
 	if err != nil {
 		return fail(err)
 	}
-	t, err := template("", uri)
+	t, err := template(service, uri)
 	if err != nil {
 		return fail(err)
 	}
-	t.KeyUsage = x509.KeyUsageDigitalSignature
+	t.KeyUsage, t.DNSNames = x509.KeyUsageDigitalSignature, []string{service}
 	t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	der, err := x509.CreateCertificate(rand.Reader, t, a.cert, &key.PublicKey, a.key)
 	if err != nil {

@@ -182,15 +182,16 @@ func (d *deployment) startSidecar(ctx context.Context, p *pod, s app.Service) er
 			return fmt.Errorf("start %s: %w", p.name, err)
 		}
 	}
+	names := callers(d.layout.spec.Topology, s.Name)
 	var from []string
-	for _, c := range callers(d.layout.spec.Topology, s.Name) {
+	for _, c := range names {
 		identity, err := d.proxies.issuer().identity(c)
 		if err != nil {
 			return fmt.Errorf("start %s: %w", p.name, err)
 		}
 		from = append(from, identity)
 	}
-	in := &mesh.Inbound{AppIP: p.app.Addr().String(), AppPort: int(p.app.Port()), Callers: from, Protocol: p.protocol}
+	in := &mesh.Inbound{AppIP: p.app.Addr().String(), AppPort: int(p.app.Port()), Callers: from, CallerNames: names, Protocol: p.protocol}
 	return d.proxies.start(ctx, p, in, callees(s))
 }
 

@@ -34,7 +34,7 @@ type ownIssuer struct{ authority *authority }
 func (o ownIssuer) identity(service string) (string, error) { return identityOf(service), nil }
 
 func (o ownIssuer) certificate(_ context.Context, service string) (tls.Certificate, error) {
-	return o.authority.issue(identityOf(service))
+	return o.authority.issue(service)
 }
 
 func (o ownIssuer) roots(context.Context) (*x509.CertPool, error) {

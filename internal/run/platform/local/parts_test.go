@@ -124,7 +124,7 @@ func TestAddresses(t *testing.T) {
 
 func TestAuthority(t *testing.T) {
 	a := must.Get(newAuthority())(t)
-	c := must.Get(a.issue(identityOf("echo")))(t)
+	c := must.Get(a.issue("echo"))(t)
 	dir := t.TempDir()
 	certPath, keyPath := filepath.Join(dir, "crt"), filepath.Join(dir, "key")
 	must.OK(t, write(c, certPath, keyPath))

@@ -269,7 +269,7 @@ func (px *proxies) certify(p *pod) error {
 	if px.authority == nil {
 		return nil
 	}
-	c, err := px.authority.issue(p.sidecar.Identity)
+	c, err := px.authority.issue(p.service)
 	if err != nil {
 		return err
 	}
