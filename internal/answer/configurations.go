@@ -101,14 +101,6 @@ func related(run *compare.Run, a, b plan.Treatment) bool {
 	return origin(run, x) == y || origin(run, y) == x || a.Baseline == b.ID || b.Baseline == a.ID
 }
 
-// origin is the mesh or variant that a variant comes from. For a mesh it is the mesh itself.
-func origin(run *compare.Run, name string) string {
-	if text, is := run.Environment.Variants[name]; is {
-		name, _, _ = strings.Cut(text, " with ")
-	}
-	return name
-}
-
 // family is the mesh that a variant comes from. A mesh is its own family.
 func family(run *compare.Run, name string) string {
 	for range len(run.Environment.Variants) {
@@ -127,6 +119,14 @@ func programOf(run *compare.Run, name string) string {
 		name = origin(run, name)
 	}
 	return ""
+}
+
+// origin is the mesh or variant that a variant comes from. For a mesh it is the mesh itself.
+func origin(run *compare.Run, name string) string {
+	if text, is := run.Environment.Variants[name]; is {
+		name, _, _ = strings.Cut(text, " with ")
+	}
+	return name
 }
 
 // sameConfigurations warn of treatments that turn out the same.

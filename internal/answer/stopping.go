@@ -113,6 +113,15 @@ func halfWidth(r *Report, t compare.Treatment, p experiment.Precision, against b
 	return 100 * half / e.Estimate, true
 }
 
+// warnings report wider intervals than requested at the end of the run.
+func (s *Stopping) warnings() []figures.Warning {
+	if s == nil || s.Reached || s.Blocks < s.Max {
+		return nil
+	}
+	return []figures.Warning{{Code: "width-not-reached", Message: fmt.Sprintf("after all %s %s", printable.Counted(s.Max, "block"), s.Words()),
+		Hint: "raise max, measure longer, or accept a wider interval"}}
+}
+
 // Words are the state in a sentence.
 func (s *Stopping) Words() string {
 	width := "its interval cannot be given"
@@ -125,13 +134,4 @@ func (s *Stopping) Words() string {
 		return fmt.Sprintf("%s is reached: %s", s.Until, width)
 	}
 	return fmt.Sprintf("%s is not reached: %s", s.Until, width)
-}
-
-// warnings report wider intervals than requested at the end of the run.
-func (s *Stopping) warnings() []figures.Warning {
-	if s == nil || s.Reached || s.Blocks < s.Max {
-		return nil
-	}
-	return []figures.Warning{{Code: "width-not-reached", Message: fmt.Sprintf("after all %s %s", printable.Counted(s.Max, "block"), s.Words()),
-		Hint: "raise max, measure longer, or accept a wider interval"}}
 }

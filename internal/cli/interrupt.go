@@ -14,37 +14,6 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
 
-// interruptedRun is the message of the first interrupt of a command that runs trials.
-const interruptedRun = "\ntare: interrupted: removing the running trial, keeping finished trials; press Ctrl-C again to stop immediately"
-
-// interruption is the work of the first interrupt before it ends the context.
-type interruption struct {
-	mu      sync.Mutex
-	set     bool // there is something to clean up, until the second interrupt
-	leave   func()
-	message string
-}
-
-// begin makes the terminal as it was before the command, and prints the message.
-func (i *interruption) begin(stderr io.Writer) {
-	i.mu.Lock()
-	leave, message := i.leave, i.message
-	i.mu.Unlock()
-	if leave != nil {
-		leave()
-	}
-	if message != "" {
-		fmt.Fprintln(stderr, message)
-	}
-}
-
-// cleans reports whether a command still cleans up after the first interrupt.
-func (i *interruption) cleans() bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.set
-}
-
 // Undoing is the message of the first interrupt of a command that undoes its changes.
 const Undoing = "\ntare: interrupted: undoing the changes; press Ctrl-C twice more to stop immediately"
 
@@ -118,4 +87,35 @@ func interrupts(stderr io.Writer, first *interruption) (ctx, kill context.Contex
 		cancel()
 		cancelKill()
 	}
+}
+
+// interruptedRun is the message of the first interrupt of a command that runs trials.
+const interruptedRun = "\ntare: interrupted: removing the running trial, keeping finished trials; press Ctrl-C again to stop immediately"
+
+// interruption is the work of the first interrupt before it ends the context.
+type interruption struct {
+	mu      sync.Mutex
+	set     bool // there is something to clean up, until the second interrupt
+	leave   func()
+	message string
+}
+
+// begin makes the terminal as it was before the command, and prints the message.
+func (i *interruption) begin(stderr io.Writer) {
+	i.mu.Lock()
+	leave, message := i.leave, i.message
+	i.mu.Unlock()
+	if leave != nil {
+		leave()
+	}
+	if message != "" {
+		fmt.Fprintln(stderr, message)
+	}
+}
+
+// cleans reports whether a command still cleans up after the first interrupt.
+func (i *interruption) cleans() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.set
 }

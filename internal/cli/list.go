@@ -158,6 +158,13 @@ func Provides(p mesh.Provides) string {
 	return strings.Join(has, ", ")
 }
 
+func appRows(*session.Program) (rows [][]string) {
+	for _, t := range app.Builtin() {
+		rows = append(rows, []string{t.Name, strconv.Itoa(len(t.Services)), strconv.Itoa(t.Edges()), protocolsFor(func(p string) error { return t.Speaks(p) }), t.Description})
+	}
+	return rows
+}
+
 // protocolsFor lists the protocols that nothing refuses.
 func protocolsFor(refused func(protocol string) error) string {
 	all := app.Protocols()
@@ -166,13 +173,6 @@ func protocolsFor(refused func(protocol string) error) string {
 		return "all"
 	}
 	return strings.Join(some, ", ")
-}
-
-func appRows(*session.Program) (rows [][]string) {
-	for _, t := range app.Builtin() {
-		rows = append(rows, []string{t.Name, strconv.Itoa(len(t.Services)), strconv.Itoa(t.Edges()), protocolsFor(func(p string) error { return t.Speaks(p) }), t.Description})
-	}
-	return rows
 }
 
 func generatorRows(p *session.Program) (rows [][]string) {

@@ -28,6 +28,32 @@ func (o *pushOptions) register(cmd *cobra.Command) {
 	f.StringArrayVar(&o.headers, "push-header", nil, "header of --push, with secrets from the environment or a file: `\"Authorization: Bearer ${env:TOKEN}\"`; may be repeated")
 }
 
+// pushReport sends the report of a run. tare hands over to tare-kube.
+func (c reporter) pushReport(cmd *cobra.Command, dir string, o reportOptions) error {
+	t, err := o.push.target(cmd)
+	if err != nil {
+		return err
+	}
+	if c.kubernetes == nil {
+		return c.handOver.run(c.handOver.args)
+	}
+	a, err := analyse(dir, o)
+	if err != nil {
+		return err
+	}
+	defer a.Dir.Close()
+	all, err := series.Of(a)
+	if err != nil {
+		return err
+	}
+	t.Retrying = func(why string) { c.Notef("%s; trying again", why) }
+	if err := c.kubernetes.Push(cmd.Context(), t, all); err != nil {
+		return err
+	}
+	c.Notef("pushed %s of %s to %s", series.Count(all), a.Report.Experiment, t)
+	return nil
+}
+
 // target checks the flags, and reads secrets.
 func (o pushOptions) target(cmd *cobra.Command) (*series.Target, error) {
 	for _, other := range []string{"format", "output"} {
@@ -56,30 +82,4 @@ func (o pushOptions) target(cmd *cobra.Command) (*series.Target, error) {
 		t.Header.Add(name, full)
 	}
 	return t, nil
-}
-
-// pushReport sends the report of a run. tare hands over to tare-kube.
-func (c reporter) pushReport(cmd *cobra.Command, dir string, o reportOptions) error {
-	t, err := o.push.target(cmd)
-	if err != nil {
-		return err
-	}
-	if c.kubernetes == nil {
-		return c.handOver.run(c.handOver.args)
-	}
-	a, err := analyse(dir, o)
-	if err != nil {
-		return err
-	}
-	defer a.Dir.Close()
-	all, err := series.Of(a)
-	if err != nil {
-		return err
-	}
-	t.Retrying = func(why string) { c.Notef("%s; trying again", why) }
-	if err := c.kubernetes.Push(cmd.Context(), t, all); err != nil {
-		return err
-	}
-	c.Notef("pushed %s of %s to %s", series.Count(all), a.Report.Experiment, t)
-	return nil
 }

@@ -23,26 +23,6 @@ import (
 	"github.com/tare-mesh/tare/internal/show/report"
 )
 
-// reportOptions are the flags of `tare report`.
-type reportOptions struct {
-	format string
-	output string // file, empty for standard output
-	all    bool
-	metric string // pattern of the metrics shown, empty for the headline ones
-	// method and baseline override the experiment's. Empty means no override.
-	method   string
-	baseline []string
-	cost     string // file of prices, empty for none
-	// attribution classifies tasks again: the name or the file of a classification. Empty means as the run had them.
-	attribution string
-	same        string // margin that counts as the same, empty for the experiment's
-	ladder      bool   // what each treatment adds to the one before it
-	push        pushOptions
-}
-
-// defaultReport are the options of tare report without flags.
-func defaultReport() reportOptions { return reportOptions{format: "text"} }
-
 func newReportCommand(c *CommandLine) *cobra.Command {
 	o := defaultReport()
 	cmd := &cobra.Command{
@@ -128,12 +108,6 @@ func formatList() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// findFormat returns the format with a name of [formatNames].
-func findFormat(name string, o report.Options) report.Format {
-	all := reportFormats(o)
-	return all[slices.IndexFunc(all, func(f report.Format) bool { return f.Name == name })]
-}
-
 // reporter writes reports of runs.
 type reporter struct{ *CommandLine }
 
@@ -153,6 +127,26 @@ func (c reporter) report(dir string, o reportOptions) error {
 	}
 	return result.Add(dir, pageFile, b.Bytes()) // its manifest lists the page
 }
+
+// reportOptions are the flags of `tare report`.
+type reportOptions struct {
+	format string
+	output string // file, empty for standard output
+	all    bool
+	metric string // pattern of the metrics shown, empty for the headline ones
+	// method and baseline override the experiment's. Empty means no override.
+	method   string
+	baseline []string
+	cost     string // file of prices, empty for none
+	// attribution classifies tasks again: the name or the file of a classification. Empty means as the run had them.
+	attribution string
+	same        string // margin that counts as the same, empty for the experiment's
+	ladder      bool   // what each treatment adds to the one before it
+	push        pushOptions
+}
+
+// defaultReport are the options of tare report without flags.
+func defaultReport() reportOptions { return reportOptions{format: "text"} }
 
 // writeReport analyses the results in dir and writes the answer to w. `tare run`
 // ends with it, so that both print the same from the same files.
@@ -237,6 +231,12 @@ func reportFormat(o reportOptions, width int, color bool) (report.Format, error)
 		return f, hint.Usage(fmt.Errorf("no metric matches %q", o.metric), "`tare list metrics` lists them; * stands for any text")
 	}
 	return f, nil
+}
+
+// findFormat returns the format with a name of [formatNames].
+func findFormat(name string, o report.Options) report.Format {
+	all := reportFormats(o)
+	return all[slices.IndexFunc(all, func(f report.Format) bool { return f.Name == name })]
 }
 
 // addCost works out the cost where a file of prices is given.

@@ -223,22 +223,6 @@ func (c runCommand) trials(ctx context.Context, s *session.Study, run *session.R
 	return summary.Earlier+summary.Recorded > 0, cmp.Or(err, end())
 }
 
-// underView runs the trials that have no record yet, under the live view.
-func (c runCommand) underView(ctx context.Context, run *session.Run, o runOptions) (runner.Summary, error) {
-	recorded, err := run.Dir.Records()
-	if err != nil {
-		return runner.Summary{}, err
-	}
-	view := live.New(c.Err, live.Options{Plain: o.plain, In: c.In, Plan: run.Dir.Plan(), Recorded: recorded, Analyze: reportsOf(run.Dir), Interrupt: interruptSelf})
-	defer view.Close()
-	defer c.WhileInterrupted(view.Leave, cmp.Or(o.interrupted, interruptedRun))()
-	options := session.RunOptions{View: view, Kill: c.kill}
-	if o.undecided != "" {
-		options.Resume = []string{"--undecided", o.undecided}
-	}
-	return run.Trials(ctx, options)
-}
-
 // temporarily runs a study in a directory that remove deletes, and opens its results.
 func (c runCommand) temporarily(ctx context.Context, s *session.Study, o runOptions) (run *session.Run, dir *result.Dir, remove func() error, err error) {
 	if err := s.Prepare(ctx); err != nil {
@@ -263,6 +247,22 @@ func (c runCommand) temporarily(ctx context.Context, s *session.Study, o runOpti
 		return nil, nil, nil, errors.Join(err, remove())
 	}
 	return run, dir, remove, nil
+}
+
+// underView runs the trials that have no record yet, under the live view.
+func (c runCommand) underView(ctx context.Context, run *session.Run, o runOptions) (runner.Summary, error) {
+	recorded, err := run.Dir.Records()
+	if err != nil {
+		return runner.Summary{}, err
+	}
+	view := live.New(c.Err, live.Options{Plain: o.plain, In: c.In, Plan: run.Dir.Plan(), Recorded: recorded, Analyze: reportsOf(run.Dir), Interrupt: interruptSelf})
+	defer view.Close()
+	defer c.WhileInterrupted(view.Leave, cmp.Or(o.interrupted, interruptedRun))()
+	options := session.RunOptions{View: view, Kill: c.kill}
+	if o.undecided != "" {
+		options.Resume = []string{"--undecided", o.undecided}
+	}
+	return run.Trials(ctx, options)
 }
 
 // outcome is the exit code of a run to its end, the trials of earlier sessions included: of gates, of expectations, and

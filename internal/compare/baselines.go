@@ -12,17 +12,6 @@ import (
 	"github.com/tare-mesh/tare/internal/figures"
 )
 
-const (
-	// Unpaired compares means of runs that were not interleaved.
-	Unpaired Method = "unpaired"
-	// AsPublished reduces sampled figures by the method of the project that published
-	// them. Like that project, it gives no intervals and no comparisons.
-	AsPublished Method = "as-published"
-)
-
-// Methods lists what [Options.Method] may be.
-func Methods() []Method { return []Method{Paired, Unpaired, AsPublished} }
-
 // imported is the platform of results that another tool measured.
 const ImportPlatform = "import"
 
@@ -50,6 +39,17 @@ func methodFor(run *Run, requested Method) (Method, error) {
 	}
 	return requested, nil
 }
+
+const (
+	// Unpaired compares means of runs that were not interleaved.
+	Unpaired Method = "unpaired"
+	// AsPublished reduces sampled figures by the method of the project that published
+	// them. Like that project, it gives no intervals and no comparisons.
+	AsPublished Method = "as-published"
+)
+
+// Methods lists what [Options.Method] may be.
+func Methods() []Method { return []Method{Paired, Unpaired, AsPublished} }
 
 // settleBaselines makes the requested levels the baseline. Imported results
 // without one are compared with the first mesh they name, so that something can

@@ -20,6 +20,151 @@ func (run *Run) Treatments() (all []Treatment) {
 	return all
 }
 
+// pairs are the values of two treatments in the blocks in which both are known.
+type pairs struct {
+	treatment, baseline []float64
+	lost                int // blocks in which only one of them is, or none
+	blocks              []int
+	shifts              []float64 // position in the block, treatment less baseline
+}
+
+// compare is every metric of t against base known in at least one trial of both.
+func (x *estimator) compare(t, base plan.Treatment, trials, baseTrials []figures.Measured) []compared {
+	var out []compared
+	treatment, baseline := byBlock(trials), byBlock(baseTrials)
+	for _, m := range metric.Known(metricsOf(trials)...) {
+		if !known(trials, m.Name) || !known(baseTrials, m.Name) {
+			continue
+		}
+		c := compared{Comparison: Comparison{
+			Treatment: t.ID, Factors: t.Factors, Baseline: base.ID, Against: base.Factors, Control: t.Control,
+			Metric: m.Name, Unit: m.Unit, Family: familyOf(m, t.Control),
+			Warnings: figures.UnionWarnings(metricWarnings(trials, m.Name), metricWarnings(baseTrials, m.Name)),
+		}}
+		switch {
+		case x.method != Unpaired:
+			x.fill(&c, x.pairs(m.Name, treatment, baseline))
+		case isBoundary(m.Name):
+			c.Family = Boundary
+			fallthrough
+		default:
+			x.unpaired(&c, trials, baseTrials)
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+func byBlock(trials []figures.Measured) map[int]figures.Measured {
+	by := make(map[int]figures.Measured, len(trials))
+	for _, t := range trials {
+		by[t.Block] = t
+	}
+	return by
+}
+
+func (x *estimator) pairs(name string, treatment, baseline map[int]figures.Measured) pairs {
+	var p pairs
+	for block := 1; block <= x.blocks; block++ {
+		t, ok1 := treatment[block].Metrics[name]
+		b, ok2 := baseline[block].Metrics[name]
+		if !ok1 || !ok2 {
+			p.lost++
+			continue
+		}
+		if math.Abs(t-b) <= rounding*math.Max(math.Abs(t), math.Abs(b)) {
+			t = b // 1e-13 of a rate is rounding, not a difference
+		}
+		p.treatment, p.baseline = append(p.treatment, t), append(p.baseline, b)
+		p.blocks = append(p.blocks, block)
+		p.shifts = append(p.shifts, float64(x.places[treatment[block].ID]-x.places[baseline[block].ID]))
+	}
+	return p
+}
+
+func known(trials []figures.Measured, name string) bool {
+	for i := range trials {
+		if _, ok := trials[i].Metrics[name]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// fill puts the numbers into c. Its verdict waits for the adjustment.
+func (x *estimator) fill(c *compared, p pairs) {
+	c.N, c.PairsLost, c.Verdict = len(p.treatment), p.lost, Insufficient
+	if p.lost > 0 {
+		c.Warnings = append(c.Warnings, figures.Warning{Code: "pairs-lost", Message: fmt.Sprintf("%d of %s have no pair: one side failed, was invalid or is unknown", p.lost, printable.Counted(x.blocks, "block")),
+			Hint: "tare run --resume runs trials that are not recorded; the trials' own warnings have the reasons of invalid trials"})
+	}
+	if c.N == 0 {
+		c.Warnings = append(c.Warnings, figures.Warning{Code: "few-trials", Message: "no block has both sides", Hint: "raise blocks, or fix the cause of invalid trials"})
+		return
+	}
+	d := stats.PairedDifference(p.treatment, p.baseline, x.confidence)
+	c.Difference, c.P, c.test = &d.Interval, d.P, d
+	if v, ok := stats.MinDetectable(d.SD, d.N, x.alpha(), stats.Power); ok && d.Known() {
+		c.Detectable = &v
+	}
+	if w, ok := absent(d.Why, d.N, "pair"); ok {
+		c.Warnings = append(c.Warnings, w)
+	}
+	ratio := stats.PairedRatio(p.treatment, p.baseline, x.confidence)
+	if math.IsNaN(ratio.Estimate) { // not positive, or beyond every number
+		w, _ := absent(ratio.Why, ratio.N, "pair")
+		c.Warnings = append(c.Warnings, w)
+	} else {
+		c.Ratio = &ratio.Interval
+	}
+	if d.Why == stats.NoSpread {
+		c.constant(d.Estimate, stats.ExactEqual(d.N), p)
+	}
+	ratio, within := x.position(c, p, ratio, func(m float64) (float64, bool) { return stats.PairedWithin(p.treatment, p.baseline, m) })
+	x.atMeanSpeed(c, p)
+	if x.ratiosOnly {
+		c.dropDifference()
+		if ratio.Why == stats.NoSpread {
+			c.OnRatio, c.test = true, ratio
+			c.constant(p.treatment[0]-p.baseline[0], stats.ExactEqual(ratio.N), p)
+		}
+	}
+	x.judge(c, ratio, within)
+	c.keep(p)
+}
+
+// dropDifference leaves the ratio, if there is one.
+func (c *compared) dropDifference() {
+	c.Difference, c.P, c.Detectable, c.test = nil, nil, nil, stats.Result{}
+	if c.Ratio == nil {
+		c.Verdict = Insufficient
+	}
+}
+
+// keep holds the values that the verdict rests on, by block, and the logarithms of the ratios.
+func (c *compared) keep(p pairs) {
+	c.blocks = p.blocks
+	for i := range p.treatment {
+		v := p.treatment[i] - p.baseline[i]
+		if c.Ratio != nil {
+			c.logs = append(c.logs, math.Log(p.treatment[i]/p.baseline[i]))
+		}
+		if c.OnRatio {
+			v = c.logs[i]
+		}
+		c.values = append(c.values, v)
+	}
+}
+
+// constant judges equal differences. Without spread there is no interval. Zero shows no
+// difference. Any other has the exact p-value of its number, as small as so few
+// observations without spread can show.
+func (c *compared) constant(difference, p float64, of pairs) {
+	if c.Verdict = NotShown; !isZero(difference, of.treatment[0], of.baseline[0]) {
+		c.P = &p
+	}
+}
+
 // treatment estimates every metric of t over its valid trials.
 func (run *Run) treatment(t plan.Treatment, trials []figures.Measured) Treatment {
 	out := Treatment{ID: t.ID, Factors: t.Factors, Control: t.Control, Reference: t.Reference, Baseline: t.Baseline, N: len(trials), Metrics: map[string]Estimate{}, Warnings: []figures.Warning{}}
@@ -89,41 +234,6 @@ func fewTrials(treatment string, n int) figures.Warning {
 		Hint: MoreBlocks}
 }
 
-// pairs are the values of two treatments in the blocks in which both are known.
-type pairs struct {
-	treatment, baseline []float64
-	lost                int // blocks in which only one of them is, or none
-	blocks              []int
-	shifts              []float64 // position in the block, treatment less baseline
-}
-
-// compare is every metric of t against base known in at least one trial of both.
-func (x *estimator) compare(t, base plan.Treatment, trials, baseTrials []figures.Measured) []compared {
-	var out []compared
-	treatment, baseline := byBlock(trials), byBlock(baseTrials)
-	for _, m := range metric.Known(metricsOf(trials)...) {
-		if !known(trials, m.Name) || !known(baseTrials, m.Name) {
-			continue
-		}
-		c := compared{Comparison: Comparison{
-			Treatment: t.ID, Factors: t.Factors, Baseline: base.ID, Against: base.Factors, Control: t.Control,
-			Metric: m.Name, Unit: m.Unit, Family: familyOf(m, t.Control),
-			Warnings: figures.UnionWarnings(metricWarnings(trials, m.Name), metricWarnings(baseTrials, m.Name)),
-		}}
-		switch {
-		case x.method != Unpaired:
-			x.fill(&c, x.pairs(m.Name, treatment, baseline))
-		case isBoundary(m.Name):
-			c.Family = Boundary
-			fallthrough
-		default:
-			x.unpaired(&c, trials, baseTrials)
-		}
-		out = append(out, c)
-	}
-	return out
-}
-
 // metricWarnings are the trials' own warnings about one metric.
 func metricWarnings(trials []figures.Measured, name string) []figures.Warning {
 	var t figures.Tally
@@ -137,33 +247,6 @@ func metricWarnings(trials []figures.Measured, name string) []figures.Warning {
 	return t.Warnings()
 }
 
-func byBlock(trials []figures.Measured) map[int]figures.Measured {
-	by := make(map[int]figures.Measured, len(trials))
-	for _, t := range trials {
-		by[t.Block] = t
-	}
-	return by
-}
-
-func (x *estimator) pairs(name string, treatment, baseline map[int]figures.Measured) pairs {
-	var p pairs
-	for block := 1; block <= x.blocks; block++ {
-		t, ok1 := treatment[block].Metrics[name]
-		b, ok2 := baseline[block].Metrics[name]
-		if !ok1 || !ok2 {
-			p.lost++
-			continue
-		}
-		if math.Abs(t-b) <= rounding*math.Max(math.Abs(t), math.Abs(b)) {
-			t = b // 1e-13 of a rate is rounding, not a difference
-		}
-		p.treatment, p.baseline = append(p.treatment, t), append(p.baseline, b)
-		p.blocks = append(p.blocks, block)
-		p.shifts = append(p.shifts, float64(x.places[treatment[block].ID]-x.places[baseline[block].ID]))
-	}
-	return p
-}
-
 // rounding bounds the rounding of a figure, as a share of it: double precision has 1e-16, and figures are sums of hundreds.
 const rounding = 1e-13
 
@@ -173,57 +256,6 @@ func metricsOf(trials []figures.Measured) []map[string]float64 {
 		all[i] = trials[i].Metrics
 	}
 	return all
-}
-
-func known(trials []figures.Measured, name string) bool {
-	for i := range trials {
-		if _, ok := trials[i].Metrics[name]; ok {
-			return true
-		}
-	}
-	return false
-}
-
-// fill puts the numbers into c. Its verdict waits for the adjustment.
-func (x *estimator) fill(c *compared, p pairs) {
-	c.N, c.PairsLost, c.Verdict = len(p.treatment), p.lost, Insufficient
-	if p.lost > 0 {
-		c.Warnings = append(c.Warnings, figures.Warning{Code: "pairs-lost", Message: fmt.Sprintf("%d of %s have no pair: one side failed, was invalid or is unknown", p.lost, printable.Counted(x.blocks, "block")),
-			Hint: "tare run --resume runs trials that are not recorded; the trials' own warnings have the reasons of invalid trials"})
-	}
-	if c.N == 0 {
-		c.Warnings = append(c.Warnings, figures.Warning{Code: "few-trials", Message: "no block has both sides", Hint: "raise blocks, or fix the cause of invalid trials"})
-		return
-	}
-	d := stats.PairedDifference(p.treatment, p.baseline, x.confidence)
-	c.Difference, c.P, c.test = &d.Interval, d.P, d
-	if v, ok := stats.MinDetectable(d.SD, d.N, x.alpha(), stats.Power); ok && d.Known() {
-		c.Detectable = &v
-	}
-	if w, ok := absent(d.Why, d.N, "pair"); ok {
-		c.Warnings = append(c.Warnings, w)
-	}
-	ratio := stats.PairedRatio(p.treatment, p.baseline, x.confidence)
-	if math.IsNaN(ratio.Estimate) { // not positive, or beyond every number
-		w, _ := absent(ratio.Why, ratio.N, "pair")
-		c.Warnings = append(c.Warnings, w)
-	} else {
-		c.Ratio = &ratio.Interval
-	}
-	if d.Why == stats.NoSpread {
-		c.constant(d.Estimate, stats.ExactEqual(d.N), p)
-	}
-	ratio, within := x.position(c, p, ratio, func(m float64) (float64, bool) { return stats.PairedWithin(p.treatment, p.baseline, m) })
-	x.atMeanSpeed(c, p)
-	if x.ratiosOnly {
-		c.dropDifference()
-		if ratio.Why == stats.NoSpread {
-			c.OnRatio, c.test = true, ratio
-			c.constant(p.treatment[0]-p.baseline[0], stats.ExactEqual(ratio.N), p)
-		}
-	}
-	x.judge(c, ratio, within)
-	c.keep(p)
 }
 
 // absent is the warning for an interval that cannot be computed.
@@ -241,38 +273,6 @@ func absent(why stats.Why, n int, of string) (figures.Warning, bool) {
 		return figures.Warning{Code: "ratio-undefined", Message: "no ratio: a value is zero or below", Hint: "read the difference"}, true
 	}
 	return figures.Warning{Code: "no-interval", Message: "no interval: " + string(why)}, true
-}
-
-// dropDifference leaves the ratio, if there is one.
-func (c *compared) dropDifference() {
-	c.Difference, c.P, c.Detectable, c.test = nil, nil, nil, stats.Result{}
-	if c.Ratio == nil {
-		c.Verdict = Insufficient
-	}
-}
-
-// keep holds the values that the verdict rests on, by block, and the logarithms of the ratios.
-func (c *compared) keep(p pairs) {
-	c.blocks = p.blocks
-	for i := range p.treatment {
-		v := p.treatment[i] - p.baseline[i]
-		if c.Ratio != nil {
-			c.logs = append(c.logs, math.Log(p.treatment[i]/p.baseline[i]))
-		}
-		if c.OnRatio {
-			v = c.logs[i]
-		}
-		c.values = append(c.values, v)
-	}
-}
-
-// constant judges equal differences. Without spread there is no interval. Zero shows no
-// difference. Any other has the exact p-value of its number, as small as so few
-// observations without spread can show.
-func (c *compared) constant(difference, p float64, of pairs) {
-	if c.Verdict = NotShown; !isZero(difference, of.treatment[0], of.baseline[0]) {
-		c.P = &p
-	}
 }
 
 // isZero reports whether a difference of two values is zero but for rounding.

@@ -145,26 +145,6 @@ func (c *compared) spread(treatments []Treatment, atSpeed bool) (spread, df floa
 	return sd / mean, df, sd > 0 && mean > 0
 }
 
-// size is a share on the scale of the spread.
-func size(share float64, ratio bool) float64 {
-	if ratio {
-		return math.Log1p(share)
-	}
-	return share
-}
-
-// Blocks is the number of blocks that shows a difference of share with 80 % power. high
-// is that number if the spread is at the upper end of its interval. Not ok beyond 100,000.
-func (s Sensitivity) Blocks(share float64) (n, high int, ok bool) {
-	n, ok = stats.BlocksFor(size(share, s.Ratio)/s.Spread.Estimate, s.Level, stats.Power)
-	if ok && s.Spread.Known() {
-		if high, ok = stats.BlocksFor(size(share, s.Ratio) / *s.Spread.High, s.Level, stats.Power); !ok {
-			return n, 0, true
-		}
-	}
-	return n, high, ok
-}
-
 // Shows is the difference that a number of blocks shows with 80 % power, as a share.
 func (s Sensitivity) Shows(blocks int) (float64, bool) {
 	d, ok := stats.ShareFor(blocks, s.Level, stats.Power)
@@ -210,4 +190,24 @@ func TooFewBlocks(p *plan.Plan, confidence float64) *TooFew {
 		return nil
 	}
 	return &TooFew{tests, needed}
+}
+
+// Blocks is the number of blocks that shows a difference of share with 80 % power. high
+// is that number if the spread is at the upper end of its interval. Not ok beyond 100,000.
+func (s Sensitivity) Blocks(share float64) (n, high int, ok bool) {
+	n, ok = stats.BlocksFor(size(share, s.Ratio)/s.Spread.Estimate, s.Level, stats.Power)
+	if ok && s.Spread.Known() {
+		if high, ok = stats.BlocksFor(size(share, s.Ratio) / *s.Spread.High, s.Level, stats.Power); !ok {
+			return n, 0, true
+		}
+	}
+	return n, high, ok
+}
+
+// size is a share on the scale of the spread.
+func size(share float64, ratio bool) float64 {
+	if ratio {
+		return math.Log1p(share)
+	}
+	return share
 }

@@ -71,6 +71,17 @@ func countText(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
+// Obstacles are the reasons not to compare trials under these conditions with those under other.
+func (c Conditions) Obstacles(other Conditions) ([]Distinction, error) {
+	obstacles, _, err := c.distinguish(other)
+	return obstacles, err
+}
+
+// distinguish lists the obstacles to a comparison of two runs, and the other differences.
+func distinguish(base, next *result.Dir) (obstacles, free []Distinction, err error) {
+	return ConditionsOf(base).distinguish(ConditionsOf(next))
+}
+
 // Conditions are the name, environment and experiment of a recorded or planned run.
 type Conditions struct {
 	Name        string // of the run, for errors
@@ -81,17 +92,6 @@ type Conditions struct {
 // ConditionsOf returns the conditions of a recorded run.
 func ConditionsOf(d *result.Dir) Conditions {
 	return Conditions{d.Path(), d.Environment(), d.Experiment()}
-}
-
-// Obstacles are the reasons not to compare trials under these conditions with those under other.
-func (c Conditions) Obstacles(other Conditions) ([]Distinction, error) {
-	obstacles, _, err := c.distinguish(other)
-	return obstacles, err
-}
-
-// distinguish lists the obstacles to a comparison of two runs, and the other differences.
-func distinguish(base, next *result.Dir) (obstacles, free []Distinction, err error) {
-	return ConditionsOf(base).distinguish(ConditionsOf(next))
 }
 
 func (c Conditions) distinguish(next Conditions) (obstacles, free []Distinction, err error) {

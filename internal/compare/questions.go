@@ -184,14 +184,6 @@ func (x *estimator) mean(m metric.Metric, differences, ratios [][]float64) poole
 	return p
 }
 
-func means(rows [][]float64) []float64 {
-	out := make([]float64, len(rows))
-	for i, r := range rows {
-		out[i] = stats.Mean(r)
-	}
-	return out
-}
-
 // adjust corrects the p-values for their number, in each family separately, and gives
 // verdicts. It returns the numbers of tests.
 func (x *estimator) adjust(cs []compared, questions []asked) map[Family]int {
@@ -278,12 +270,12 @@ func (x *estimator) levels(cs []compared, family []int, q *asked) {
 	}
 }
 
-// direction is above zero if the treatments are higher.
-func (p *pooled) direction() float64 {
-	if p.OnRatio {
-		return p.Ratio.Estimate - 1
+func means(rows [][]float64) []float64 {
+	out := make([]float64, len(rows))
+	for i, r := range rows {
+		out[i] = stats.Mean(r)
 	}
-	return p.Difference.Estimate
+	return out
 }
 
 // holm gives the verdicts of one family at level alpha. It multiplies p-values by scale.
@@ -307,6 +299,14 @@ func (x *estimator) holm(cs []compared, family []int, alpha, scale, parent float
 		}
 		c.same()
 	}
+}
+
+// direction is above zero if the treatments are higher.
+func (p *pooled) direction() float64 {
+	if p.OnRatio {
+		return p.Ratio.Estimate - 1
+	}
+	return p.Difference.Estimate
 }
 
 // mostRelative is the relative difference above which a smallest difference is unknown: no treatment

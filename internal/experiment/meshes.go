@@ -13,64 +13,6 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// MeshOptions are the options of one mesh, or of a variant. Fields apply to both platforms, unless they name one.
-type MeshOptions struct {
-	// From makes the entry a variant: the name of a mesh, or of another variant, whose definition and settings it inherits.
-	From    string `yaml:"from,omitempty" json:"from,omitempty"`
-	Version string `yaml:"version,omitempty" json:"version,omitempty"` // empty: the definition's
-	Profile string `yaml:"profile,omitempty" json:"profile,omitempty"` // dev (default) or ha. On Kubernetes.
-	Hub     string `yaml:"hub,omitempty" json:"hub,omitempty"`         // of images, empty for the mesh's own. On Kubernetes.
-	Charts  string `yaml:"charts,omitempty" json:"charts,omitempty"`   // directory on this machine in place of repositories. On Kubernetes.
-	// Sidecar makes the entry a mesh of its own: a sidecar that is any program. Local.
-	Sidecar *OwnSidecar `yaml:"sidecar,omitempty" json:"sidecar,omitempty"`
-	// Program of the sidecar, relative to the experiment file. A name without a slash is looked up on PATH. Local.
-	Program string `yaml:"program,omitempty" json:"program,omitempty"`
-	// Image of the sidecar. Empty means the mesh's own. On Kubernetes.
-	Image string `yaml:"image,omitempty" json:"image,omitempty"`
-	// Resources of the sidecar's container. 0 means the mesh's own. On Kubernetes.
-	Resources Resources `yaml:"resources,omitempty" json:"resources,omitzero"`
-	// Concurrency is the number of worker threads of a sidecar. 0 means the definition's.
-	Concurrency int `yaml:"concurrency,omitempty" json:"concurrency,omitempty"`
-	// Environment is added to the sidecar's environment.
-	Environment map[string]string `yaml:"environment,omitempty" json:"environment,omitempty"`
-	// Options by the names that the definition has for them.
-	Options map[string]Text `yaml:"options,omitempty" json:"options,omitempty"`
-	// Values of charts, by release. They go over all others. On Kubernetes.
-	Values map[string]map[string]any `yaml:"values,omitempty" json:"values,omitempty"`
-	// WithCLI installs by the mesh's own program, of the version found on PATH. On Kubernetes.
-	WithCLI bool `yaml:"withCLI,omitempty" json:"withCLI,omitempty"`
-	// Arguments are added to the sidecar's arguments, or to the last command of the mesh's own program.
-	Arguments []string `yaml:"arguments,omitempty" json:"arguments,omitempty"`
-}
-
-// OwnSidecar is a sidecar that is any program, without a file of its own.
-type OwnSidecar struct {
-	Command []string `yaml:"command,flow" json:"command"`              // program and arguments, with ${listen} and ${upstream}
-	Dir     string   `yaml:"dir,omitempty" json:"dir,omitempty"`       // working directory, relative to the experiment file
-	Config  string   `yaml:"config,omitempty" json:"config,omitempty"` // template of its configuration, for ${config}
-	Ready   string   `yaml:"ready,omitempty" json:"ready,omitempty"`   // tcp (default), admin, or a path
-	// Counters of its requests. Absent means none.
-	Counters *OwnCounters `yaml:"counters,omitempty" json:"counters,omitempty"`
-}
-
-// OwnCounters are the counters of a sidecar that is any program.
-type OwnCounters struct {
-	mesh.CounterSource `yaml:",inline"`
-	Requests           string `yaml:"requests" json:"requests"` // name of its counter of requests
-}
-
-// definition returns the sidecar as a mesh. The error has a hint.
-func (s OwnSidecar) definition(name string) (mesh.Definition, error) {
-	if len(s.Command) == 0 {
-		return mesh.Definition{}, hint.New("write command: [./my-proxy, ${listen}, ${upstream}]", "it has no command")
-	}
-	sidecar, requests := mesh.Sidecar{Command: s.Command, Config: s.Config, Ready: s.Ready}, ""
-	if s.Counters != nil {
-		sidecar.Counters, requests = &s.Counters.CounterSource, s.Counters.Requests
-	}
-	return mesh.FromCommand(name, sidecar, requests, s.Dir)
-}
-
 // meshRules checks the meshes of the factor and their options.
 type meshRules struct{ validation }
 
@@ -189,6 +131,64 @@ func (v meshRules) available(platform string) string {
 		return ""
 	}
 	return fmt.Sprintf("; meshes of platform %s: %s", platform, strings.Join(names, ", "))
+}
+
+// MeshOptions are the options of one mesh, or of a variant. Fields apply to both platforms, unless they name one.
+type MeshOptions struct {
+	// From makes the entry a variant: the name of a mesh, or of another variant, whose definition and settings it inherits.
+	From    string `yaml:"from,omitempty" json:"from,omitempty"`
+	Version string `yaml:"version,omitempty" json:"version,omitempty"` // empty: the definition's
+	Profile string `yaml:"profile,omitempty" json:"profile,omitempty"` // dev (default) or ha. On Kubernetes.
+	Hub     string `yaml:"hub,omitempty" json:"hub,omitempty"`         // of images, empty for the mesh's own. On Kubernetes.
+	Charts  string `yaml:"charts,omitempty" json:"charts,omitempty"`   // directory on this machine in place of repositories. On Kubernetes.
+	// Sidecar makes the entry a mesh of its own: a sidecar that is any program. Local.
+	Sidecar *OwnSidecar `yaml:"sidecar,omitempty" json:"sidecar,omitempty"`
+	// Program of the sidecar, relative to the experiment file. A name without a slash is looked up on PATH. Local.
+	Program string `yaml:"program,omitempty" json:"program,omitempty"`
+	// Image of the sidecar. Empty means the mesh's own. On Kubernetes.
+	Image string `yaml:"image,omitempty" json:"image,omitempty"`
+	// Resources of the sidecar's container. 0 means the mesh's own. On Kubernetes.
+	Resources Resources `yaml:"resources,omitempty" json:"resources,omitzero"`
+	// Concurrency is the number of worker threads of a sidecar. 0 means the definition's.
+	Concurrency int `yaml:"concurrency,omitempty" json:"concurrency,omitempty"`
+	// Environment is added to the sidecar's environment.
+	Environment map[string]string `yaml:"environment,omitempty" json:"environment,omitempty"`
+	// Options by the names that the definition has for them.
+	Options map[string]Text `yaml:"options,omitempty" json:"options,omitempty"`
+	// Values of charts, by release. They go over all others. On Kubernetes.
+	Values map[string]map[string]any `yaml:"values,omitempty" json:"values,omitempty"`
+	// WithCLI installs by the mesh's own program, of the version found on PATH. On Kubernetes.
+	WithCLI bool `yaml:"withCLI,omitempty" json:"withCLI,omitempty"`
+	// Arguments are added to the sidecar's arguments, or to the last command of the mesh's own program.
+	Arguments []string `yaml:"arguments,omitempty" json:"arguments,omitempty"`
+}
+
+// OwnSidecar is a sidecar that is any program, without a file of its own.
+type OwnSidecar struct {
+	Command []string `yaml:"command,flow" json:"command"`              // program and arguments, with ${listen} and ${upstream}
+	Dir     string   `yaml:"dir,omitempty" json:"dir,omitempty"`       // working directory, relative to the experiment file
+	Config  string   `yaml:"config,omitempty" json:"config,omitempty"` // template of its configuration, for ${config}
+	Ready   string   `yaml:"ready,omitempty" json:"ready,omitempty"`   // tcp (default), admin, or a path
+	// Counters of its requests. Absent means none.
+	Counters *OwnCounters `yaml:"counters,omitempty" json:"counters,omitempty"`
+}
+
+// OwnCounters are the counters of a sidecar that is any program.
+type OwnCounters struct {
+	mesh.CounterSource `yaml:",inline"`
+	Requests           string `yaml:"requests" json:"requests"` // name of its counter of requests
+}
+
+// definition returns the sidecar as a mesh. The error has a hint.
+func (s OwnSidecar) definition(name string) (mesh.Definition, error) {
+	if len(s.Command) == 0 {
+		return mesh.Definition{}, hint.New("write command: [./my-proxy, ${listen}, ${upstream}]", "it has no command")
+	}
+	sidecar, requests := mesh.Sidecar{Command: s.Command, Config: s.Config, Ready: s.Ready}, ""
+	if s.Counters != nil {
+		sidecar.Counters, requests = &s.Counters.CounterSource, s.Counters.Requests
+	}
+	return mesh.FromCommand(name, sidecar, requests, s.Dir)
 }
 
 // checkName checks the name of a mesh, or of a variant and of the mesh it comes from.

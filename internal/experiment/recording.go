@@ -72,6 +72,19 @@ func (x Instants) MarshalText() ([]byte, error) {
 // UnmarshalText reads what MarshalText has written.
 func (x *Instants) UnmarshalText(text []byte) error { return x.UnmarshalScalar(string(text)) }
 
+// completeRate gives a load at recorded instants the rate of the recording, if the file has none.
+func (f *File) completeRate() {
+	e := f.Experiment
+	r := e.Load.Recording()
+	if !recorded(e) || f.Has("factors.rate") || r.cycle() == 0 || e.Phases.Measure <= 0 {
+		return
+	}
+	if e.Factors == nil {
+		e.Factors = Factors{}
+	}
+	e.Factors["rate"] = []RateLevel{{Rate: Rate(r.rate(time.Duration(e.Phases.Measure)))}}
+}
+
 // Recording has the requests of a load in the order of their instants. It repeats.
 type Recording struct {
 	At      []time.Duration // the first at 0
@@ -98,19 +111,6 @@ func (r Recording) rate(part time.Duration) float64 {
 		return math.Nextafter(exact, math.Inf(1))
 	}
 	return exact
-}
-
-// completeRate gives a load at recorded instants the rate of the recording, if the file has none.
-func (f *File) completeRate() {
-	e := f.Experiment
-	r := e.Load.Recording()
-	if !recorded(e) || f.Has("factors.rate") || r.cycle() == 0 || e.Phases.Measure <= 0 {
-		return
-	}
-	if e.Factors == nil {
-		e.Factors = Factors{}
-	}
-	e.Factors["rate"] = []RateLevel{{Rate: Rate(r.rate(time.Duration(e.Phases.Measure)))}}
 }
 
 // instants checks a load at recorded instants.

@@ -24,6 +24,16 @@ func probeFigures(f *figures, r *result.Record) {
 	f.set(probeMetric, (before+after)/2)
 }
 
+// dropUnlikeProbes drops readings of different work: they cannot be compared.
+func dropUnlikeProbes(records []result.Record, trials []Measured) {
+	if ProbeWork(records) != "" {
+		return
+	}
+	for _, t := range trials {
+		delete(t.Metrics, probeMetric)
+	}
+}
+
 // probeWork is the work of every trial that was probed. Empty means that none was, or they differ.
 func ProbeWork(records []result.Record) string {
 	work := ""
@@ -38,14 +48,4 @@ func ProbeWork(records []result.Record) string {
 		work = p.Before.Work
 	}
 	return work
-}
-
-// dropUnlikeProbes drops readings of different work: they cannot be compared.
-func dropUnlikeProbes(records []result.Record, trials []Measured) {
-	if ProbeWork(records) != "" {
-		return
-	}
-	for _, t := range trials {
-		delete(t.Metrics, probeMetric)
-	}
 }

@@ -121,16 +121,6 @@ func (s *sampled) part(p metric.Part, planes map[metric.Plane]series) (float64, 
 	return s.reduce(total)
 }
 
-func (s *sampled) set(to map[string]float64, res sampledResource, part string, v float64) {
-	to[res.name+"/"+part] = v
-	if s.load == nil || s.load.Completed <= 0 || s.seconds <= 0 {
-		return
-	}
-	for _, per := range res.perRequest {
-		to[per.name+"/"+part] = v * s.seconds * per.scale / float64(s.load.Completed)
-	}
-}
-
 // readings are the rows of the measure phase with a new reading. The Metrics API
 // repeats its last reading until it has a new one. A repeated row is not a new
 // observation. A reading has the time of its first row.
@@ -244,5 +234,15 @@ func (s *sampled) nodes() {
 	if x, ok := s.reduce(v); ok {
 		s.f.set(metric.NodeCPU, x)
 		s.f.warn("node-of-pods", []string{metric.NodeCPU}, "the source's figure of a machine is the sum of its pods, without the kernel and processes outside pods", "")
+	}
+}
+
+func (s *sampled) set(to map[string]float64, res sampledResource, part string, v float64) {
+	to[res.name+"/"+part] = v
+	if s.load == nil || s.load.Completed <= 0 || s.seconds <= 0 {
+		return
+	}
+	for _, per := range res.perRequest {
+		to[per.name+"/"+part] = v * s.seconds * per.scale / float64(s.load.Completed)
 	}
 }

@@ -9,31 +9,6 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// TaskRole is a part of a plane: what its tasks do, and for whom.
-type TaskRole struct {
-	Plane           metric.Plane
-	Role, Component string
-}
-
-// roles computes each role of the data plane, if there is more than one.
-func (s *sampled) roles(res sampledResource) {
-	for _, r := range dataRoles(s.Tasks) {
-		v := s.sum(res, func(t mesh.Task) bool { return roleOf(t) == r })
-		x, ok := s.reduce(v)
-		if !ok {
-			continue
-		}
-		if s.f.roles[r] == nil {
-			s.f.roles[r] = map[string]float64{}
-		}
-		named := map[string]float64{}
-		s.set(named, res, "", x)
-		for name, v := range named {
-			s.f.roles[r][metric.Base(name)] = v
-		}
-	}
-}
-
 // counterRoles computes each role of data and control plane from counters, if a plane has several: node proxies and
 // waypoints, a control plane's own proxies and its servers.
 func counterRoles(f *figures, r *result.Record, seconds float64) {
@@ -68,6 +43,31 @@ func counterRoles(f *figures, r *result.Record, seconds float64) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TaskRole is a part of a plane: what its tasks do, and for whom.
+type TaskRole struct {
+	Plane           metric.Plane
+	Role, Component string
+}
+
+// roles computes each role of the data plane, if there is more than one.
+func (s *sampled) roles(res sampledResource) {
+	for _, r := range dataRoles(s.Tasks) {
+		v := s.sum(res, func(t mesh.Task) bool { return roleOf(t) == r })
+		x, ok := s.reduce(v)
+		if !ok {
+			continue
+		}
+		if s.f.roles[r] == nil {
+			s.f.roles[r] = map[string]float64{}
+		}
+		named := map[string]float64{}
+		s.set(named, res, "", x)
+		for name, v := range named {
+			s.f.roles[r][metric.Base(name)] = v
 		}
 	}
 }

@@ -52,17 +52,6 @@ func trialFigures(r *result.Record, published bool) *figures {
 // sampledRecord reports whether the trial has sampled figures instead of counters.
 func IsSampled(r result.Record) bool { return r.Sampled != nil && len(r.Sampled.Rows) > 0 }
 
-// measureSeconds is the length of the measure window, or 0 if it is unknown.
-func measureSeconds(l *result.Load) float64 {
-	switch {
-	case l == nil:
-		return 0
-	case l.MeasureSeconds > 0:
-		return l.MeasureSeconds
-	}
-	return math.Max(0, l.End.Sub(l.Start).Seconds())
-}
-
 // loadFigures computes the metrics of the load generator and returns the length of the measure window in seconds.
 func loadFigures(f *figures, l *result.Load) float64 {
 	if l == nil {
@@ -94,6 +83,17 @@ func loadFigures(f *figures, l *result.Load) float64 {
 	return seconds
 }
 
+// measureSeconds is the length of the measure window, or 0 if it is unknown.
+func measureSeconds(l *result.Load) float64 {
+	switch {
+	case l == nil:
+		return 0
+	case l.MeasureSeconds > 0:
+		return l.MeasureSeconds
+	}
+	return math.Max(0, l.End.Sub(l.Start).Seconds())
+}
+
 func nodeFigures(f *figures, n *result.NodeUsage) {
 	if n == nil {
 		return
@@ -105,41 +105,6 @@ func nodeFigures(f *figures, n *result.NodeUsage) {
 		return
 	}
 	f.set(metric.NodeCPU, float64(busy)/float64(wall))
-}
-
-// resource is a quantity of tasks, summed by plane.
-type resource struct {
-	name string
-	// of gives the task's value. It is not ok if the value was not read.
-	of func(result.TaskUsage) (float64, bool)
-	// perTime is multiplied by the measure seconds and divided by the requests:
-	// a rate becomes a cost per request under these names.
-	perRequest []perRequest
-}
-
-type perRequest struct {
-	name  string
-	scale float64
-}
-
-const mib = 1 << 20
-
-var resources = []resource{
-	{metric.CPUCores, taskCores, []perRequest{{metric.CPUPerRequest, 1e6}, {metric.CPUPer1000, 1000}}},
-	{metric.Memory, func(t result.TaskUsage) (float64, bool) {
-		return float64(t.End.RSS) / mib, t.End.RSS > 0 || t.Ended || t.Role == mesh.RoleRemainder
-	}, nil},
-	{metric.PeakMemory, func(t result.TaskUsage) (float64, bool) {
-		return float64(t.End.Peak) / mib, t.End.Peak > 0 || t.Role == mesh.RoleRemainder
-	}, nil},
-	{metric.ProportionalMemory, taskPSS, nil},
-	{"", taskSwitches, []perRequest{{metric.ContextSwitches, 1}}},
-}
-
-// taskCores is CPU time per wall-clock time between the task's own two readings.
-func taskCores(t result.TaskUsage) (float64, bool) {
-	wall, cpu := t.End.At.Sub(t.Start.At), t.End.CPU-t.Start.CPU
-	return float64(cpu) / float64(wall), wall > 0 && cpu >= 0
 }
 
 func taskPSS(t result.TaskUsage) (float64, bool) {
@@ -155,46 +120,6 @@ func taskSwitches(t result.TaskUsage) (float64, bool) {
 	end, start := t.End.Voluntary+t.End.Involuntary, t.Start.Voluntary+t.Start.Involuntary
 	wall := t.End.At.Sub(t.Start.At).Seconds()
 	return float64(end-start) / wall, end > 0 && end >= start && wall > 0
-}
-
-// mayBeEmpty are the planes that use zero if they have no task. Any other plane
-// without a task was not measured. [makeUp] finds the trials in which nodes were not.
-var mayBeEmpty = map[metric.Plane]bool{metric.Data: true, metric.Control: true, metric.Platform: true, metric.Node: true, metric.Unattributed: true}
-
-// planeSums adds up a resource by plane. A plane with a task that could not be
-// read is unknown: it is not in the answer.
-func planeSums(tasks []result.TaskUsage, of func(result.TaskUsage) (float64, bool)) map[metric.Plane]float64 {
-	sums, unknown := map[metric.Plane]float64{}, map[metric.Plane]bool{}
-	for _, p := range metric.Planes() {
-		if mayBeEmpty[p] {
-			sums[p] = 0
-		}
-	}
-	for _, t := range tasks {
-		v, ok := of(t)
-		if t.Missing != "" || !ok {
-			unknown[t.Plane] = true
-			continue
-		}
-		sums[t.Plane] += v
-	}
-	for p := range unknown {
-		delete(sums, p)
-	}
-	return sums
-}
-
-// part adds up the planes of a part. It is not ok if one of them is unknown.
-func part(p metric.Part, planes map[metric.Plane]float64) (float64, bool) {
-	total := 0.0
-	for _, plane := range p.Planes {
-		v, ok := planes[plane]
-		if !ok {
-			return 0, false
-		}
-		total += v
-	}
-	return total, true
 }
 
 func resourceFigures(f *figures, r *result.Record, seconds float64) {
@@ -290,6 +215,33 @@ func idleMemory(f *figures, r *result.Record) {
 	}
 }
 
+// mayBeEmpty are the planes that use zero if they have no task. Any other plane
+// without a task was not measured. [makeUp] finds the trials in which nodes were not.
+var mayBeEmpty = map[metric.Plane]bool{metric.Data: true, metric.Control: true, metric.Platform: true, metric.Node: true, metric.Unattributed: true}
+
+// planeSums adds up a resource by plane. A plane with a task that could not be
+// read is unknown: it is not in the answer.
+func planeSums(tasks []result.TaskUsage, of func(result.TaskUsage) (float64, bool)) map[metric.Plane]float64 {
+	sums, unknown := map[metric.Plane]float64{}, map[metric.Plane]bool{}
+	for _, p := range metric.Planes() {
+		if mayBeEmpty[p] {
+			sums[p] = 0
+		}
+	}
+	for _, t := range tasks {
+		v, ok := of(t)
+		if t.Missing != "" || !ok {
+			unknown[t.Plane] = true
+			continue
+		}
+		sums[t.Plane] += v
+	}
+	for p := range unknown {
+		delete(sums, p)
+	}
+	return sums
+}
+
 // generatorCPU falls back on the generator's own figure if no meter measured it.
 func generatorCPU(planes map[metric.Plane]float64, l *result.Load, seconds float64) {
 	if l != nil && l.CPUSeconds != nil && seconds > 0 {
@@ -331,6 +283,19 @@ func ratios(f *figures, resource string, planes map[metric.Plane]float64) {
 	}
 }
 
+// part adds up the planes of a part. It is not ok if one of them is unknown.
+func part(p metric.Part, planes map[metric.Plane]float64) (float64, bool) {
+	total := 0.0
+	for _, plane := range p.Planes {
+		v, ok := planes[plane]
+		if !ok {
+			return 0, false
+		}
+		total += v
+	}
+	return total, true
+}
+
 // missing warns of unreadable tasks, with the metrics that they leave unknown.
 func missing(f *figures, tasks []result.TaskUsage) {
 	for _, t := range tasks {
@@ -348,6 +313,41 @@ func missing(f *figures, tasks []result.TaskUsage) {
 				"the process was restarted, or a clock was set back: run the trial again")
 		}
 	}
+}
+
+// resource is a quantity of tasks, summed by plane.
+type resource struct {
+	name string
+	// of gives the task's value. It is not ok if the value was not read.
+	of func(result.TaskUsage) (float64, bool)
+	// perTime is multiplied by the measure seconds and divided by the requests:
+	// a rate becomes a cost per request under these names.
+	perRequest []perRequest
+}
+
+type perRequest struct {
+	name  string
+	scale float64
+}
+
+const mib = 1 << 20
+
+var resources = []resource{
+	{metric.CPUCores, taskCores, []perRequest{{metric.CPUPerRequest, 1e6}, {metric.CPUPer1000, 1000}}},
+	{metric.Memory, func(t result.TaskUsage) (float64, bool) {
+		return float64(t.End.RSS) / mib, t.End.RSS > 0 || t.Ended || t.Role == mesh.RoleRemainder
+	}, nil},
+	{metric.PeakMemory, func(t result.TaskUsage) (float64, bool) {
+		return float64(t.End.Peak) / mib, t.End.Peak > 0 || t.Role == mesh.RoleRemainder
+	}, nil},
+	{metric.ProportionalMemory, taskPSS, nil},
+	{"", taskSwitches, []perRequest{{metric.ContextSwitches, 1}}},
+}
+
+// taskCores is CPU time per wall-clock time between the task's own two readings.
+func taskCores(t result.TaskUsage) (float64, bool) {
+	wall, cpu := t.End.At.Sub(t.Start.At), t.End.CPU-t.Start.CPU
+	return float64(cpu) / float64(wall), wall > 0 && cpu >= 0
 }
 
 // namesOf are the metrics that cannot be known without the tasks of plane.

@@ -8,12 +8,6 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// about reports whether metrics, as base or full names, names the metric. An
-// empty list names every metric.
-func NamesMetric(metrics []string, name string) bool {
-	return len(metrics) == 0 || slices.Contains(metrics, name) || slices.Contains(metrics, metric.Base(name))
-}
-
 // recorded are the warnings the run itself attached to the trial.
 func recorded(r *result.Record) []Warning {
 	var ws []Warning
@@ -122,6 +116,12 @@ func (t *Tally) Warnings() []Warning {
 // the treatment and is not repeated here.
 func Concerns(w Warning, name string) bool {
 	return len(w.Metrics) > 0 && NamesMetric(w.Metrics, name)
+}
+
+// about reports whether metrics, as base or full names, names the metric. An
+// empty list names every metric.
+func NamesMetric(metrics []string, name string) bool {
+	return len(metrics) == 0 || slices.Contains(metrics, name) || slices.Contains(metrics, metric.Base(name))
 }
 
 // union is a and the warnings of b with other codes.

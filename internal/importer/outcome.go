@@ -60,9 +60,6 @@ func damaged(path string, line int, generator string, err error) error {
 	return &FileError{Path: path, Line: line, Hinted: hint.Hinted{Err: err, Text: "the file was damaged or cut off, or is not " + generator + "'s: restore it, or leave this run out"}}
 }
 
-// Lines returns the number of the last line of b, from 1.
-func Lines(b []byte) int { return bytes.Count(b, []byte("\n")) + 1 }
-
 // whole checks that the marks of a complete text occur exactly once.
 func (f format) whole(path string, b []byte) error {
 	if !bytes.HasPrefix(bytes.TrimLeft(b, " \r\n\t"), []byte(f.head)) {
@@ -107,6 +104,9 @@ func parseError(path string, b []byte, err error) error {
 	}
 	return e
 }
+
+// Lines returns the number of the last line of b, from 1.
+func Lines(b []byte) int { return bytes.Count(b, []byte("\n")) + 1 }
 
 func (o *Output) add(oc generator.Outcome, f format) error {
 	if err := oc.Impossible(); err != nil {
@@ -159,6 +159,37 @@ func (o *Output) add(oc generator.Outcome, f format) error {
 	for _, n := range oc.Notes {
 		o.warn("source-note", n, "")
 	}
+	return nil
+}
+
+// distribution uses the response times of the source, else its service times.
+func (o *Output) distribution(ls []result.Latency) error {
+	for _, l := range ls {
+		if l.Of != response && l.Of != service {
+			continue
+		}
+		if err := ascending(l.Quantiles); err != nil {
+			return err
+		}
+		if o.latency.Of == "" || l.Of == response {
+			o.latency = l
+		}
+	}
+	if o.latency.Count > 0 && o.latency.Count > o.requests+sum(o.errors) {
+		return fmt.Errorf("the latencies are of %d requests, and there were %d", o.latency.Count, o.requests)
+	}
+	b, err := bins(o.latency)
+	if err != nil || !fine(o.latency.Buckets) {
+		return err
+	}
+	var counted int64
+	for _, x := range b {
+		counted += x.count
+	}
+	if counted > o.requests+sum(o.errors) {
+		return fmt.Errorf("the histogram is of %d requests, and there were %d", counted, o.requests)
+	}
+	o.bins = b
 	return nil
 }
 
@@ -251,37 +282,6 @@ func errorClass(kind string) string {
 		}
 	}
 	return "conn"
-}
-
-// distribution uses the response times of the source, else its service times.
-func (o *Output) distribution(ls []result.Latency) error {
-	for _, l := range ls {
-		if l.Of != response && l.Of != service {
-			continue
-		}
-		if err := ascending(l.Quantiles); err != nil {
-			return err
-		}
-		if o.latency.Of == "" || l.Of == response {
-			o.latency = l
-		}
-	}
-	if o.latency.Count > 0 && o.latency.Count > o.requests+sum(o.errors) {
-		return fmt.Errorf("the latencies are of %d requests, and there were %d", o.latency.Count, o.requests)
-	}
-	b, err := bins(o.latency)
-	if err != nil || !fine(o.latency.Buckets) {
-		return err
-	}
-	var counted int64
-	for _, x := range b {
-		counted += x.count
-	}
-	if counted > o.requests+sum(o.errors) {
-		return fmt.Errorf("the histogram is of %d requests, and there were %d", counted, o.requests)
-	}
-	o.bins = b
-	return nil
 }
 
 // records counts a generator's own record of every request.

@@ -8,6 +8,32 @@ import (
 	"strings"
 )
 
+// Amount parses a quantity that cannot be negative.
+func Amount(s string, units []Unit) (float64, error) {
+	v, err := quantity(s, units)
+	if err == nil && (v < 0 || math.Signbit(v)) {
+		return 0, fmt.Errorf("%.40q is negative", s)
+	}
+	return v, err
+}
+
+// quantity parses a number with one of the units.
+func quantity(s string, units []Unit) (float64, error) {
+	s = strings.TrimSpace(s)
+	for _, u := range units {
+		digits, ok := strings.CutSuffix(s, u.suffix)
+		if !ok {
+			continue
+		}
+		v, err := Number(digits)
+		if err != nil {
+			return 0, fmt.Errorf("%.40q is not a quantity", s)
+		}
+		return v * u.scale, nil
+	}
+	return 0, fmt.Errorf("%.40q has no unit that is known here", s)
+}
+
 // Unit is a suffix of quantities and its factor.
 type Unit struct {
 	suffix string
@@ -46,30 +72,4 @@ func Number(s string) (float64, error) {
 		return 0, fmt.Errorf("%.40q is %w", s, errNumber)
 	}
 	return v, nil
-}
-
-// Amount parses a quantity that cannot be negative.
-func Amount(s string, units []Unit) (float64, error) {
-	v, err := quantity(s, units)
-	if err == nil && (v < 0 || math.Signbit(v)) {
-		return 0, fmt.Errorf("%.40q is negative", s)
-	}
-	return v, err
-}
-
-// quantity parses a number with one of the units.
-func quantity(s string, units []Unit) (float64, error) {
-	s = strings.TrimSpace(s)
-	for _, u := range units {
-		digits, ok := strings.CutSuffix(s, u.suffix)
-		if !ok {
-			continue
-		}
-		v, err := Number(digits)
-		if err != nil {
-			return 0, fmt.Errorf("%.40q is not a quantity", s)
-		}
-		return v * u.scale, nil
-	}
-	return 0, fmt.Errorf("%.40q has no unit that is known here", s)
 }

@@ -27,61 +27,8 @@ func (d Direction) String() string {
 	return [...]string{"neither", "lower", "higher"}[d]
 }
 
-// Judgement is the comparison that a verdict rests on.
-type Judgement int
-
-const (
-	// ByDifference is the default: treatment minus baseline.
-	ByDifference Judgement = iota
-	// ByRatio is for latencies. They are skewed, and a trial on a slow minute is
-	// slow in proportion: on logarithms the blocks are alike, while the slowest
-	// block rules the difference in ms.
-	ByRatio
-)
-
-// Source is where the readings of a metric come from.
-type Source string
-
-const (
-	Tasks      Source = "CPU and memory of tasks"
-	IdleTasks  Source = "CPU and memory of tasks without load"
-	Generator  Source = "report of the load generator"
-	LatencyLog Source = "latency log"
-	Services   Source = "stage timers of the services"
-	Mesh       Source = "counters of the proxies"
-	Machine    Source = "CPU counter of the machine"
-	Probe      Source = "calibration probe"
-)
-
-// Metric is one named quantity of a trial.
-type Metric struct {
-	Name     string // e.g. "cpu_us_per_request/data"
-	Unit     string // e.g. "us", "cores", "MiB", "ms", "1/s", "" for a ratio
-	Better   Direction
-	Doc      string // one sentence
-	Headline bool   // reports show it without --all
-	Judged   Judgement
-	Source   Source
-	// SpeedSensitive metrics grow when the processor is slow. They are adjusted for drift
-	// within blocks, and followed over runs relative to the baseline.
-	SpeedSensitive bool
-
-	row *Row
-}
-
-// Base returns the part of name before the slash.
-func Base(name string) string {
-	base, _, _ := strings.Cut(name, "/")
-	return base
-}
-
 // Of is the name of a part of a metric.
 func Of(base, part string) string { return base + "/" + part }
-
-// PartOf returns the part of name, if name is one of base.
-func PartOf(base, name string) (part string, ok bool) {
-	return strings.CutPrefix(name, base+"/")
-}
 
 // metrics are the rows' metrics in order, index their places by name.
 var metrics, index = expand(rows)
@@ -141,11 +88,64 @@ func routes[V any](r *Row, values []map[string]V) []Metric {
 	return all
 }
 
+// PartOf returns the part of name, if name is one of base.
+func PartOf(base, name string) (part string, ok bool) {
+	return strings.CutPrefix(name, base+"/")
+}
+
 // Matches reports whether a pattern is the name of a metric, or that without its part. A * stands for any text.
 func Matches(pattern, name string) bool {
 	form := "^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$"
 	found, err := regexp.MatchString(form, name)
 	return found && err == nil || pattern == Base(name)
+}
+
+// Judgement is the comparison that a verdict rests on.
+type Judgement int
+
+const (
+	// ByDifference is the default: treatment minus baseline.
+	ByDifference Judgement = iota
+	// ByRatio is for latencies. They are skewed, and a trial on a slow minute is
+	// slow in proportion: on logarithms the blocks are alike, while the slowest
+	// block rules the difference in ms.
+	ByRatio
+)
+
+// Source is where the readings of a metric come from.
+type Source string
+
+const (
+	Tasks      Source = "CPU and memory of tasks"
+	IdleTasks  Source = "CPU and memory of tasks without load"
+	Generator  Source = "report of the load generator"
+	LatencyLog Source = "latency log"
+	Services   Source = "stage timers of the services"
+	Mesh       Source = "counters of the proxies"
+	Machine    Source = "CPU counter of the machine"
+	Probe      Source = "calibration probe"
+)
+
+// Metric is one named quantity of a trial.
+type Metric struct {
+	Name     string // e.g. "cpu_us_per_request/data"
+	Unit     string // e.g. "us", "cores", "MiB", "ms", "1/s", "" for a ratio
+	Better   Direction
+	Doc      string // one sentence
+	Headline bool   // reports show it without --all
+	Judged   Judgement
+	Source   Source
+	// SpeedSensitive metrics grow when the processor is slow. They are adjusted for drift
+	// within blocks, and followed over runs relative to the baseline.
+	SpeedSensitive bool
+
+	row *Row
+}
+
+// Base returns the part of name before the slash.
+func Base(name string) string {
+	base, _, _ := strings.Cut(name, "/")
+	return base
 }
 
 // Rows lists the rows of the table. The slice is shared, so do not change it.
@@ -162,15 +162,6 @@ func Lookup(name string) (Metric, bool) {
 		return Metric{}, false
 	}
 	return rows[i].metric(route), true
-}
-
-// LookupBase finds the first row of a base name.
-func LookupBase(base string) (Row, bool) {
-	i := slices.IndexFunc(rows, func(r Row) bool { return r.Name == base })
-	if i < 0 {
-		return Row{}, false
-	}
-	return rows[i], true
 }
 
 // Headlines lists the names of the headline metrics in the order of reports.
@@ -196,18 +187,27 @@ func Shown() []string {
 	return names
 }
 
+// FamilyTitle is the metric of a base name in words, without a part, e.g. "CPU per request".
+func FamilyTitle(base string) string {
+	row, _ := LookupBase(base)
+	return cmp.Or(row.FamilyTitle, strings.TrimSuffix(row.Title, ", %s"), base)
+}
+
+// LookupBase finds the first row of a base name.
+func LookupBase(base string) (Row, bool) {
+	i := slices.IndexFunc(rows, func(r Row) bool { return r.Name == base })
+	if i < 0 {
+		return Row{}, false
+	}
+	return rows[i], true
+}
+
 // Title is the metric in words, e.g. "CPU/request, data plane".
 func (m Metric) Title() string {
 	if m.row == nil || m.row.Title == "" {
 		return m.Name
 	}
 	return m.words(m.row.Title)
-}
-
-// FamilyTitle is the metric of a base name in words, without a part, e.g. "CPU per request".
-func FamilyTitle(base string) string {
-	row, _ := LookupBase(base)
-	return cmp.Or(row.FamilyTitle, strings.TrimSuffix(row.Title, ", %s"), base)
 }
 
 // Heads are the two lines that head a column of the metric. Values are

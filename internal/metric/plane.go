@@ -61,19 +61,6 @@ func Boundaries() []Part {
 	return slices.DeleteFunc(slices.Clone(parts), func(p Part) bool { return p.Boundary == "" })
 }
 
-// partTitle is a part in words. Parts of times are quantiles and stages.
-func partTitle(name string) string {
-	if name == "calc" {
-		return "calculation"
-	}
-	for _, p := range parts {
-		if p.Name == name && p.Title != "" {
-			return p.Title
-		}
-	}
-	return name
-}
-
 // TotalParts lists the planes that add up to the total, each as a part.
 func TotalParts() []Part {
 	var planes []Plane
@@ -87,3 +74,16 @@ func TotalParts() []Part {
 
 // InWords is the part's title.
 func (p Part) InWords() string { return partTitle(p.Name) }
+
+// partTitle is a part in words. Parts of times are quantiles and stages.
+func partTitle(name string) string {
+	if name == "calc" {
+		return "calculation"
+	}
+	for _, p := range parts {
+		if p.Name == name && p.Title != "" {
+			return p.Title
+		}
+	}
+	return name
+}

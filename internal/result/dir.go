@@ -120,6 +120,31 @@ func (d opening) fill() error {
 	return h.writeJSON(PlanFile, d.dir.plan)
 }
 
+// Resume opens dir for its remaining trials. The experiment must be the one of
+// the directory. env must have the same machine and tare version: trials of two
+// machines are not replicates of one another. Otherwise the error lists the
+// differences.
+func Resume(dir string, experiment []byte, env Environment) (*Dir, error) {
+	// Opened before locking, so that a foreign directory gets no lock file.
+	if _, err := Open(dir); err != nil {
+		return nil, err
+	}
+	h, err := acquire(dir)
+	if err != nil {
+		return nil, err
+	}
+	d, err := Open(dir)
+	if err == nil {
+		err = errors.Join(opening{d}.sameExperiment(experiment), opening{d}.sameMachine(env))
+	}
+	if err != nil {
+		_ = h.Close()
+		return nil, err
+	}
+	d.held = h
+	return d, nil
+}
+
 // Open reads a results directory. Its errors contain the file and, if known, the
 // line.
 func Open(dir string) (*Dir, error) {
@@ -163,31 +188,6 @@ func (d opening) checkIsOne() error {
 	return &Error{Op: "open results directory", Path: d.dir.path, Hinted: hint.Hinted{Err: errors.New("it has no plan.json: it is not a results directory"), Text: "give the directory that tare run printed, e.g. runs/<name>-<time>"}}
 }
 
-// Resume opens dir for its remaining trials. The experiment must be the one of
-// the directory. env must have the same machine and tare version: trials of two
-// machines are not replicates of one another. Otherwise the error lists the
-// differences.
-func Resume(dir string, experiment []byte, env Environment) (*Dir, error) {
-	// Opened before locking, so that a foreign directory gets no lock file.
-	if _, err := Open(dir); err != nil {
-		return nil, err
-	}
-	h, err := acquire(dir)
-	if err != nil {
-		return nil, err
-	}
-	d, err := Open(dir)
-	if err == nil {
-		err = errors.Join(opening{d}.sameExperiment(experiment), opening{d}.sameMachine(env))
-	}
-	if err != nil {
-		_ = h.Close()
-		return nil, err
-	}
-	d.held = h
-	return d, nil
-}
-
 func (d opening) sameExperiment(experiment []byte) error {
 	if want := d.dir.environment.ExperimentSHA256; want != "" && digest(d.dir.experiment) != want {
 		return &Error{Op: "resume", Path: d.dir.path, Hinted: hint.Hinted{Err: fmt.Errorf("%s was changed after the run began", ExperimentFile), Text: "restore the former file (SHA-256 " + want + "), or run the experiment into a new directory"}}
@@ -203,6 +203,7 @@ var mustAgree = []struct {
 	name string
 	of   func(Environment) any
 }{
+
 	{"tare version", func(e Environment) any { return e.Tare }},
 	{"platform", func(e Environment) any { return e.Platform }},
 	{"operating system", func(e Environment) any { return e.OS }},

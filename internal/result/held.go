@@ -40,6 +40,27 @@ func acquire(dir string) (*held, error) {
 	return h, nil
 }
 
+// openLock opens the lock's file, and creates it if there is none. Its content is replaced, so that it must be a file
+// with one name.
+func (h *held) openLock() (*os.File, error) {
+	if err := h.real(lockFile, 0); err != nil {
+		return nil, err
+	}
+	f, err := h.OpenFile(lockFile, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, storage("lock results directory", h.Name(), err)
+	}
+	opened, err := f.Stat()
+	named, lerr := h.Lstat(lockFile)
+	if err = errors.Join(err, lerr); err == nil && (!os.SameFile(opened, named) || links(opened) != 1) {
+		err = &Error{Op: "lock", Path: h.path(lockFile), Hinted: hint.Hinted{Err: errors.New("the file has a second name elsewhere"), Text: "remove it"}}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
 // real returns an error if there is something of another type, such as a link, in the place of the file called name.
 func (h *held) real(name string, want fs.FileMode) error {
 	info, err := h.Lstat(name)
@@ -64,27 +85,6 @@ func typeOf(m fs.FileMode) string {
 	return "special file"
 }
 
-// openLock opens the lock's file, and creates it if there is none. Its content is replaced, so that it must be a file
-// with one name.
-func (h *held) openLock() (*os.File, error) {
-	if err := h.real(lockFile, 0); err != nil {
-		return nil, err
-	}
-	f, err := h.OpenFile(lockFile, os.O_RDWR|os.O_CREATE, 0o644)
-	if err != nil {
-		return nil, storage("lock results directory", h.Name(), err)
-	}
-	opened, err := f.Stat()
-	named, lerr := h.Lstat(lockFile)
-	if err = errors.Join(err, lerr); err == nil && (!os.SameFile(opened, named) || links(opened) != 1) {
-		err = &Error{Op: "lock", Path: h.path(lockFile), Hinted: hint.Hinted{Err: errors.New("the file has a second name elsewhere"), Text: "remove it"}}
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
-
 // Writing reports whether a tare writes to a results directory below root. It follows no link out of root.
 func Writing(root *os.Root, dir string) bool {
 	name := path.Join(filepath.ToSlash(dir), lockFile)
@@ -99,9 +99,6 @@ func Writing(root *os.Root, dir string) bool {
 	return locked(f)
 }
 
-// path is the path of a file, for messages and programs.
-func (h *held) path(name string) string { return filepath.Join(h.Name(), filepath.FromSlash(name)) }
-
 // Close releases the lock.
 func (h *held) Close() error {
 	var err error
@@ -111,20 +108,12 @@ func (h *held) Close() error {
 	return errors.Join(err, h.Root.Close())
 }
 
-// exclusive creates a file for writing. It fails if there is one.
-func (h *held) exclusive(name string) (*os.File, error) {
-	return h.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644)
-}
-
-// temporary is the name of a file before it is renamed.
-func temporary(name string) string { return name + ".tmp" }
-
-// remove removes a file, if there is one.
-func (h *held) remove(name string) error {
-	if err := h.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return storage("remove", h.path(name), err)
+func (h *held) writeJSON(name string, v any) error {
+	b, err := encode(h.path(name), v)
+	if err != nil {
+		return err
 	}
-	return nil
+	return h.write(name, b)
 }
 
 // write replaces a file atomically: after a crash it is either old or new. The steps are: temporary name, fsync,
@@ -152,12 +141,20 @@ func (h *held) write(name string, b []byte) error {
 	return h.sync(path.Dir(name))
 }
 
-func (h *held) writeJSON(name string, v any) error {
-	b, err := encode(h.path(name), v)
-	if err != nil {
-		return err
+// exclusive creates a file for writing. It fails if there is one.
+func (h *held) exclusive(name string) (*os.File, error) {
+	return h.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644)
+}
+
+// temporary is the name of a file before it is renamed.
+func temporary(name string) string { return name + ".tmp" }
+
+// remove removes a file, if there is one.
+func (h *held) remove(name string) error {
+	if err := h.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return storage("remove", h.path(name), err)
 	}
-	return h.write(name, b)
+	return nil
 }
 
 // encode is the content of the JSON file at path.
@@ -185,3 +182,6 @@ func (h *held) sync(name string) error {
 	}
 	return nil
 }
+
+// path is the path of a file, for messages and programs.
+func (h *held) path(name string) string { return filepath.Join(h.Name(), filepath.FromSlash(name)) }

@@ -48,30 +48,6 @@ func fileOf(name string, content []byte) File {
 	return File{Name: name, Bytes: int64(len(content)), SHA256: digest(content)}
 }
 
-// Digest returns the entry of the file called name in the directory dir.
-func Digest(dir, name string) (File, error) {
-	f, err := regular.Open(filepath.Join(dir, filepath.FromSlash(name)), maxFile)
-	if err != nil {
-		return File{}, err
-	}
-	defer f.Close()
-	hash := sha256.New()
-	n, err := io.Copy(hash, f)
-	if err != nil {
-		return File{}, err
-	}
-	return File{Name: name, Bytes: n, SHA256: hex.EncodeToString(hash.Sum(nil))}, nil
-}
-
-// Lookup returns the entry of the file called name.
-func (m *Manifest) Lookup(name string) (File, bool) {
-	i := slices.IndexFunc(m.Files, func(f File) bool { return f.Name == name })
-	if i < 0 {
-		return File{}, false
-	}
-	return m.Files[i], true
-}
-
 // manifest writes the manifest of the measurements and the record, which is about
 // to be written.
 func (td *TrialDir) manifest(record File) error {
@@ -133,6 +109,60 @@ func (m *Manifest) write(h *held, name string) error {
 	return h.writeJSON(name, m)
 }
 
+// altered lists the measurements of a trial that differ from its manifest. An absent
+// file is not among them: its figures are then unknown.
+func (d *Dir) altered(id, record string) (names []string, err error) {
+	m, err := d.Manifest(id)
+	if m == nil || err != nil {
+		return nil, err
+	}
+	for _, name := range append([]string{RecordFile}, measured[1:]...) {
+		want, ok := m.Lookup(name)
+		if !ok {
+			if _, err := os.Lstat(d.TrialFile(id, name)); err == nil { // it was added
+				names = append(names, name)
+			}
+			continue
+		}
+		got := want
+		if name == RecordFile {
+			got.SHA256 = record
+		} else if got, err = Digest(d.trialPath(id), name); errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return nil, storage("read", d.TrialFile(id, name), err)
+		}
+		if got != want {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// Digest returns the entry of the file called name in the directory dir.
+func Digest(dir, name string) (File, error) {
+	f, err := regular.Open(filepath.Join(dir, filepath.FromSlash(name)), maxFile)
+	if err != nil {
+		return File{}, err
+	}
+	defer f.Close()
+	hash := sha256.New()
+	n, err := io.Copy(hash, f)
+	if err != nil {
+		return File{}, err
+	}
+	return File{Name: name, Bytes: n, SHA256: hex.EncodeToString(hash.Sum(nil))}, nil
+}
+
+// Lookup returns the entry of the file called name.
+func (m *Manifest) Lookup(name string) (File, bool) {
+	i := slices.IndexFunc(m.Files, func(f File) bool { return f.Name == name })
+	if i < 0 {
+		return File{}, false
+	}
+	return m.Files[i], true
+}
+
 // Manifest returns the manifest of the trial called id, or nil if it has none.
 func (d *Dir) Manifest(id string) (*Manifest, error) {
 	var m Manifest
@@ -169,36 +199,6 @@ func filesIn(dir string, without ...string) ([]string, error) {
 		return err
 	})
 	return names, err
-}
-
-// altered lists the measurements of a trial that differ from its manifest. An absent
-// file is not among them: its figures are then unknown.
-func (d *Dir) altered(id, record string) (names []string, err error) {
-	m, err := d.Manifest(id)
-	if m == nil || err != nil {
-		return nil, err
-	}
-	for _, name := range append([]string{RecordFile}, measured[1:]...) {
-		want, ok := m.Lookup(name)
-		if !ok {
-			if _, err := os.Lstat(d.TrialFile(id, name)); err == nil { // it was added
-				names = append(names, name)
-			}
-			continue
-		}
-		got := want
-		if name == RecordFile {
-			got.SHA256 = record
-		} else if got, err = Digest(d.trialPath(id), name); errors.Is(err, fs.ErrNotExist) {
-			continue
-		} else if err != nil {
-			return nil, storage("read", d.TrialFile(id, name), err)
-		}
-		if got != want {
-			names = append(names, name)
-		}
-	}
-	return names, nil
 }
 
 const restore = "restore the file from a copy, or leave this run out: `tare verify` lists what differs"

@@ -129,10 +129,6 @@ func (d *Dir) Pending() ([]plan.Trial, error) {
 	return pending, nil
 }
 
-// TrialFile returns the path of a file of the trial called id, e.g.
-// [LatencyFile]. The file may be absent.
-func (d *Dir) TrialFile(id, name string) string { return filepath.Join(d.trialPath(id), name) }
-
 // Events iterates over the events of one trial in order, also while it runs. It
 // skips a last line torn by a crash. Any other unreadable line is an error,
 // which ends the sequence.
@@ -165,6 +161,10 @@ func (d *Dir) Events(trialID string) iter.Seq2[Event, error] {
 		}
 	}
 }
+
+// TrialFile returns the path of a file of the trial called id, e.g.
+// [LatencyFile]. The file may be absent.
+func (d *Dir) TrialFile(id, name string) string { return filepath.Join(d.trialPath(id), name) }
 
 // readLine returns the next complete line. Bytes after the last line end are
 // torn: it returns io.EOF.

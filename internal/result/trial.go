@@ -106,9 +106,6 @@ func (td *TrialDir) Event(e Event) error {
 // and logs.
 func (td *TrialDir) Provenance() string { return filepath.Join(td.path, ProvenanceDir) }
 
-// Path returns the path of the trial's file called name.
-func (td *TrialDir) Path(name string) string { return filepath.Join(td.path, name) }
-
 // Create creates a file of the trial. It fails if there is one.
 func (td *TrialDir) Create(name string) (*os.File, error) {
 	f, err := td.held.exclusive(td.name(name))
@@ -169,3 +166,6 @@ func (td *TrialDir) closeEvents() error {
 	}
 	return td.failed
 }
+
+// Path returns the path of the trial's file called name.
+func (td *TrialDir) Path(name string) string { return filepath.Join(td.path, name) }

@@ -6,6 +6,14 @@ import (
 	"time"
 )
 
+// Worked is the time that a run spent on these trials, without interruptions of over five minutes.
+func Worked(records []Record) (all time.Duration) {
+	for _, span := range Spans(records) {
+		all += span
+	}
+	return all
+}
+
 // longestPause is the longest pause between two trials of one session. A longer one is an interruption.
 const longestPause = 5 * time.Minute
 
@@ -31,12 +39,4 @@ func Spans(records []Record) iter.Seq2[*Record, time.Duration] {
 			}
 		}
 	}
-}
-
-// Worked is the time that a run spent on these trials, without interruptions of over five minutes.
-func Worked(records []Record) (all time.Duration) {
-	for _, span := range Spans(records) {
-		all += span
-	}
-	return all
 }

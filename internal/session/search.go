@@ -114,11 +114,6 @@ func searchRate(ctx context.Context, study *Study, out string, rate float64) (fo
 	return found, nil
 }
 
-// notef prints a line for the user.
-func (s *search) notef(format string, args ...any) {
-	s.study.Program.Note(fmt.Sprintf(format, args...))
-}
-
 // searchFiles makes the directory for the logs of a search, beside the results directory.
 func searchFiles(out string) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(out), 0o750); err != nil {
@@ -220,6 +215,11 @@ func (s *search) treatment(ctx context.Context, treatment plan.Treatment, rate f
 		s.capacity /= 2
 	}
 	return p95, failed
+}
+
+// notef prints a line for the user.
+func (s *search) notef(format string, args ...any) {
+	s.study.Program.Note(fmt.Sprintf(format, args...))
 }
 
 // searchHint is the hint of a check in terms of the flags of weigh, and of the directory of the logs.

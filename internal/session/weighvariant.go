@@ -14,12 +14,6 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-// plainVariant is the program as the command line has it, beside a variant.
-const plainVariant = "plain"
-
-// changesProgram reports whether the program is measured against itself with a change.
-func (o Weigh) changesProgram() bool { return len(o.Env) > 0 || o.Prefix != "" || len(o.Beside) > 0 }
-
 // addVariant makes the application two programs: the program as it is, and with all that the options change.
 func (w *weighFile) addVariant(o Weigh) error {
 	if !o.changesProgram() {
@@ -61,6 +55,12 @@ func (w *weighFile) addVariant(o Weigh) error {
 	w.Application, w.Factors.Application, w.Baseline = weighApplication{}, []string{plainVariant, name}, map[string]string{experiment.ApplicationFactor: plainVariant}
 	return nil
 }
+
+// plainVariant is the program as the command line has it, beside a variant.
+const plainVariant = "plain"
+
+// changesProgram reports whether the program is measured against itself with a change.
+func (o Weigh) changesProgram() bool { return len(o.Env) > 0 || o.Prefix != "" || len(o.Beside) > 0 }
 
 // addressMark is an address in a text for a process beside a program, or for the program beside it, as portMark.
 var addressMark = regexp.MustCompile(`(^|[^$])\{((?:[a-z0-9-]+\.)?(?:port|host)|[a-z0-9-]+\.url)\}`)

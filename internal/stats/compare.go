@@ -43,6 +43,16 @@ func GeometricMean(logarithms []float64, confidence float64) Result {
 	return student(logarithms, confidence, 1).exp()
 }
 
+// WelchRatio is [Welch] on logarithms: the ratio of geometric means.
+func WelchRatio(treatment, baseline []float64, confidence float64) Result {
+	la, oka := logs(treatment)
+	lb, okb := logs(baseline)
+	if !oka || !okb {
+		return Result{Interval: Interval{Estimate: math.NaN()}, N: min(len(treatment), len(baseline)), SD: math.NaN(), Why: NotPositive}
+	}
+	return Welch(la, lb, confidence).exp()
+}
+
 // Welch estimates mean(treatment)-mean(baseline) of unpaired samples whose
 // variances may differ, with the degrees of freedom of Welch, "The
 // generalization of Student's problem", Biometrika 1947. N is the smaller
@@ -72,16 +82,6 @@ func welchFreedom(a, b []float64) float64 {
 	na, nb := float64(len(a)), float64(len(b))
 	sa, sb := square(SD(a))/na, square(SD(b))/nb
 	return square(sa+sb) / (square(sa)/(na-1) + square(sb)/(nb-1))
-}
-
-// WelchRatio is [Welch] on logarithms: the ratio of geometric means.
-func WelchRatio(treatment, baseline []float64, confidence float64) Result {
-	la, oka := logs(treatment)
-	lb, okb := logs(baseline)
-	if !oka || !okb {
-		return Result{Interval: Interval{Estimate: math.NaN()}, N: min(len(treatment), len(baseline)), SD: math.NaN(), Why: NotPositive}
-	}
-	return Welch(la, lb, confidence).exp()
 }
 
 func logs(x []float64) ([]float64, bool) {

@@ -5,6 +5,16 @@ import (
 	"slices"
 )
 
+// CV returns the coefficient of variation, SD over mean, or NaN if the mean is
+// zero or there are fewer than two values.
+func CV(x []float64) float64 {
+	m := Mean(x)
+	if m == 0 {
+		return math.NaN()
+	}
+	return SD(x) / math.Abs(m)
+}
+
 // Mean returns the arithmetic mean, or NaN for no values.
 func Mean(x []float64) float64 {
 	if len(x) == 0 {
@@ -19,16 +29,6 @@ func SD(x []float64) float64 {
 		return math.NaN()
 	}
 	return math.Sqrt(covariance(x, x))
-}
-
-// CV returns the coefficient of variation, SD over mean, or NaN if the mean is
-// zero or there are fewer than two values.
-func CV(x []float64) float64 {
-	m := Mean(x)
-	if m == 0 {
-		return math.NaN()
-	}
-	return SD(x) / math.Abs(m)
 }
 
 // Quantile returns the q-quantile, 0 <= q <= 1, interpolated between order

@@ -90,28 +90,6 @@ func ShareFor(n int, alpha, power float64) (float64, bool) {
 	return noncentrality(float64(n-1), alpha, power) / math.Sqrt(float64(n)), true
 }
 
-// testPower is the chance that Student's two-sided test at level alpha rejects. The true
-// value is delta standard errors from zero. It is the noncentral t distribution, integrated
-// over the estimated deviation (Owen, Technometrics 1968). The usual sum of two quantiles of the
-// central t is off by several points at five pairs and small levels.
-func testPower(delta, df, alpha float64) float64 {
-	c := tQuantile(df, 1-alpha/2)
-	// s is the estimated over the true deviation: a chi with df degrees of freedom over √df. Over its logarithm the trapezoid
-	// rule converges exponentially, and its error is below 1e-10 with these steps.
-	step := min(0.12, 1/(1.5*math.Sqrt(2*df+delta*delta)))
-	lg, _ := math.Lgamma(df / 2)
-	scale := math.Ln2 + df/2*math.Log(df/2) - lg
-	sum := 0.0
-	for u := math.Log(1 + 9/math.Sqrt(df)); u > -1-30/df; u -= step {
-		s := math.Exp(u)
-		sum += math.Exp(scale+df*(u-s*s/2)) * (normal(delta-c*s) + normal(-delta-c*s))
-	}
-	return math.Min(1, sum*step)
-}
-
-// normal is the standard normal distribution function.
-func normal(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
-
 func chiSquareQuantile(df, p float64) float64 { return 2 * mathext.GammaIncRegInv(df/2, p) }
 
 // noncentralities that were computed, by degrees of freedom, level and power.
@@ -150,3 +128,25 @@ func noncentrality(df, alpha, power float64) float64 {
 	noncentralities.known[key] = high
 	return high
 }
+
+// testPower is the chance that Student's two-sided test at level alpha rejects. The true
+// value is delta standard errors from zero. It is the noncentral t distribution, integrated
+// over the estimated deviation (Owen, Technometrics 1968). The usual sum of two quantiles of the
+// central t is off by several points at five pairs and small levels.
+func testPower(delta, df, alpha float64) float64 {
+	c := tQuantile(df, 1-alpha/2)
+	// s is the estimated over the true deviation: a chi with df degrees of freedom over √df. Over its logarithm the trapezoid
+	// rule converges exponentially, and its error is below 1e-10 with these steps.
+	step := min(0.12, 1/(1.5*math.Sqrt(2*df+delta*delta)))
+	lg, _ := math.Lgamma(df / 2)
+	scale := math.Ln2 + df/2*math.Log(df/2) - lg
+	sum := 0.0
+	for u := math.Log(1 + 9/math.Sqrt(df)); u > -1-30/df; u -= step {
+		s := math.Exp(u)
+		sum += math.Exp(scale+df*(u-s*s/2)) * (normal(delta-c*s) + normal(-delta-c*s))
+	}
+	return math.Min(1, sum*step)
+}
+
+// normal is the standard normal distribution function.
+func normal(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }

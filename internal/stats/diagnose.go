@@ -6,6 +6,24 @@ import (
 	"slices"
 )
 
+// Dependent returns the autocorrelation of neighbours of a series around the means of its
+// segments, if a one-sided permutation test of it is significant at level alpha. A series
+// that depends on its past drifts for a while and looks like a change: at an
+// autocorrelation of 0.5, sixteen values without a change show one in a third of all series.
+func Dependent(x []float64, changes []Change, alpha float64) (lag1 float64, ok bool) {
+	residuals := slices.Clone(x)
+	from, found := 0, append(slices.Clone(changes), Change{At: len(x)})
+	for _, c := range found {
+		m := Mean(x[from:c.At])
+		for i := from; i < c.At; i++ {
+			residuals[i] -= m
+		}
+		from = c.At
+	}
+	o, ok := InOrder([][]float64{residuals})
+	return o.Lag1, ok && o.Lag1P <= alpha
+}
+
 // Order is the result of a test whether series in order of time are exchangeable.
 type Order struct {
 	// Lag1 is the mean autocorrelation of neighbours and its one-sided p-value.
@@ -82,24 +100,6 @@ func trend(z [][]float64, places []int) float64 {
 		sum += math.Abs(c)
 	}
 	return sum / float64(len(z)) / math.Sqrt((n-1)*n*(n*n-1)/12)
-}
-
-// Dependent returns the autocorrelation of neighbours of a series around the means of its
-// segments, if a one-sided permutation test of it is significant at level alpha. A series
-// that depends on its past drifts for a while and looks like a change: at an
-// autocorrelation of 0.5, sixteen values without a change show one in a third of all series.
-func Dependent(x []float64, changes []Change, alpha float64) (lag1 float64, ok bool) {
-	residuals := slices.Clone(x)
-	from, found := 0, append(slices.Clone(changes), Change{At: len(x)})
-	for _, c := range found {
-		m := Mean(x[from:c.At])
-		for i := from; i < c.At; i++ {
-			residuals[i] -= m
-		}
-		from = c.At
-	}
-	o, ok := InOrder([][]float64{residuals})
-	return o.Lag1, ok && o.Lag1P <= alpha
 }
 
 // Outlier returns the value that lies farthest from the mean, in standard deviations, and

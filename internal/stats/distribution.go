@@ -60,8 +60,11 @@ func fSurvival(d1, d2, x float64) float64 {
 	return 1 - mathext.RegIncBeta(d1/2, d2/2, d1*x/(d1*x+d2))
 }
 
-// mean is the arithmetic mean.
-func mean(x []float64) float64 { return floats.Sum(x) / float64(len(x)) }
+// Regression is the least-squares line of y on x. Its slope is NaN if all x are the same.
+func Regression(x, y []float64) (intercept, slope float64) {
+	slope = covariance(x, y) / covariance(x, x)
+	return mean(y) - slope*mean(x), slope
+}
 
 // covariance is the sample covariance by the corrected two-pass algorithm
 // (Chan, Golub and LeVeque, "Algorithms for computing the sample variance", 1.7).
@@ -79,8 +82,5 @@ func covariance(x, y []float64) float64 {
 	return (sum - cx*cy/n) / (n - 1)
 }
 
-// Regression is the least-squares line of y on x. Its slope is NaN if all x are the same.
-func Regression(x, y []float64) (intercept, slope float64) {
-	slope = covariance(x, y) / covariance(x, x)
-	return mean(y) - slope*mean(x), slope
-}
+// mean is the arithmetic mean.
+func mean(x []float64) float64 { return floats.Sum(x) / float64(len(x)) }

@@ -5,34 +5,6 @@ import (
 	"sync"
 )
 
-// MinN is the least number of observations, or of pairs, that bear an interval.
-// The package documentation has the reason.
-const MinN = 3
-
-// Why is the reason for an absent interval.
-type Why string
-
-const (
-	Computed      Why = ""                 // the interval is present
-	TooFew        Why = "too few"          // fewer than MinN observations
-	NoSpread      Why = "no spread"        // every observation is the same
-	NotFinite     Why = "not finite"       // NaN or infinity among the observations
-	NotPositive   Why = "not positive"     // a ratio of values that are not all above zero
-	UnequalLength Why = "unequal length"   // pairs without partners
-	BadLevel      Why = "level not in 0,1" // a confidence that is none
-)
-
-// Interval is an estimate and the confidence interval around it. Low and High
-// are both nil if no interval can be computed.
-type Interval struct {
-	Estimate float64  `json:"estimate"`
-	Low      *float64 `json:"low,omitempty"`
-	High     *float64 `json:"high,omitempty"`
-}
-
-// Known reports whether there is an interval.
-func (i Interval) Known() bool { return i.Low != nil && i.High != nil }
-
 // HalfWidth is half the width of the interval. It is not ok if there is none.
 func (i Interval) HalfWidth() (float64, bool) {
 	if !i.Known() {
@@ -45,8 +17,6 @@ func (i Interval) HalfWidth() (float64, bool) {
 func (i Interval) Excludes(v float64) bool {
 	return i.Known() && (v < *i.Low || v > *i.High)
 }
-
-func (i *Interval) set(low, high float64) { i.Low, i.High = &low, &high }
 
 // Result is an estimate with its interval, test and spread.
 type Result struct {
@@ -145,3 +115,33 @@ func (r Result) exp() Result {
 	r.set(low, high)
 	return r
 }
+
+// MinN is the least number of observations, or of pairs, that bear an interval.
+// The package documentation has the reason.
+const MinN = 3
+
+// Why is the reason for an absent interval.
+type Why string
+
+const (
+	Computed      Why = ""                 // the interval is present
+	TooFew        Why = "too few"          // fewer than MinN observations
+	NoSpread      Why = "no spread"        // every observation is the same
+	NotFinite     Why = "not finite"       // NaN or infinity among the observations
+	NotPositive   Why = "not positive"     // a ratio of values that are not all above zero
+	UnequalLength Why = "unequal length"   // pairs without partners
+	BadLevel      Why = "level not in 0,1" // a confidence that is none
+)
+
+// Interval is an estimate and the confidence interval around it. Low and High
+// are both nil if no interval can be computed.
+type Interval struct {
+	Estimate float64  `json:"estimate"`
+	Low      *float64 `json:"low,omitempty"`
+	High     *float64 `json:"high,omitempty"`
+}
+
+// Known reports whether there is an interval.
+func (i Interval) Known() bool { return i.Low != nil && i.High != nil }
+
+func (i *Interval) set(low, high float64) { i.Low, i.High = &low, &high }

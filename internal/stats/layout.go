@@ -87,9 +87,6 @@ func newLayout(values [][]float64) layout {
 	return l
 }
 
-// freedom is the number of residuals that the additive model leaves free.
-func (l layout) freedom() int { return l.cells - l.rows - l.columns + 1 }
-
 // variances returns the variance of each treatment's residuals, scaled for the fitted parameters.
 // They are not ok below [MinN] values.
 func (l layout) variances(values [][]float64) (variance []float64, ok []bool) {
@@ -107,6 +104,9 @@ func (l layout) variances(values [][]float64) (variance []float64, ok []bool) {
 	}
 	return variance, ok
 }
+
+// freedom is the number of residuals that the additive model leaves free.
+func (l layout) freedom() int { return l.cells - l.rows - l.columns + 1 }
 
 // additive returns the values without the levels of their blocks and treatments.
 func additive(values [][]float64) [][]float64 {

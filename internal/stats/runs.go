@@ -2,6 +2,24 @@ package stats
 
 import "math"
 
+// AgainstRunsRatio is [AgainstRuns] on logarithms: the ratio of geometric means.
+func AgainstRunsRatio(next []float64, runs [][]float64, confidence float64) Result {
+	undefined := Result{Interval: Interval{Estimate: math.NaN()}, N: len(runs), SD: math.NaN(), Why: NotPositive}
+	logNext, ok := logs(next)
+	if !ok {
+		return undefined
+	}
+	var logRuns [][]float64
+	for _, x := range runs {
+		l, ok := logs(x)
+		if !ok {
+			return undefined
+		}
+		logRuns = append(logRuns, l)
+	}
+	return AgainstRuns(logNext, logRuns, confidence).exp()
+}
+
 // AgainstRuns estimates mean(next) minus the mean of earlier runs. The run is the unit: its mean varies by what
 // changes from run to run, and by the noise of its trials. The spread of the earlier means has both, so that the
 // interval is Student's for one new observation beside len(runs) others, with len(runs)-1 degrees of freedom. N is the
@@ -31,24 +49,6 @@ func AgainstRuns(next []float64, runs [][]float64, confidence float64) Result {
 		}
 	}
 	return r
-}
-
-// AgainstRunsRatio is [AgainstRuns] on logarithms: the ratio of geometric means.
-func AgainstRunsRatio(next []float64, runs [][]float64, confidence float64) Result {
-	undefined := Result{Interval: Interval{Estimate: math.NaN()}, N: len(runs), SD: math.NaN(), Why: NotPositive}
-	logNext, ok := logs(next)
-	if !ok {
-		return undefined
-	}
-	var logRuns [][]float64
-	for _, x := range runs {
-		l, ok := logs(x)
-		if !ok {
-			return undefined
-		}
-		logRuns = append(logRuns, l)
-	}
-	return AgainstRuns(logNext, logRuns, confidence).exp()
 }
 
 // extraVariance returns how much larger the variance of next's mean is than an earlier run's, because next has fewer trials.

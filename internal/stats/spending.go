@@ -111,9 +111,6 @@ func (p path) student(n float64) float64 {
 	return mean / math.Sqrt((p.squares/n-mean*mean)/(n-1))
 }
 
-// Due reports whether a look is planned after n pairs.
-func (s Spending) Due(n int) bool { return n < len(s.critical) && n >= MinN && s.critical[n] > 0 }
-
 // Bounds are the mean of x with its repeated interval: the values that the test does not reject on either side
 // (Jennison and Turnbull, JRSS B 1989). Over all looks, each side is wrong with probability alpha at most.
 // Without a look or without spread there is no interval.
@@ -136,6 +133,9 @@ func (s Spending) Bounds(x []float64) Result {
 	}
 	return r
 }
+
+// Due reports whether a look is planned after n pairs.
+func (s Spending) Due(n int) bool { return n < len(s.critical) && n >= MinN && s.critical[n] > 0 }
 
 // Widen multiplies the interval around the estimate. Without an interval it does nothing.
 func (r *Result) Widen(factor float64) {

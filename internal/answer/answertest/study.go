@@ -27,6 +27,62 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
+// ABWithOutlier is [AB] of 12 blocks, in one of which the data plane of B costs a fifth more.
+func ABWithOutlier() Study {
+	s := AB(0, 12)
+	s.Change = func(r *result.Record) {
+		for i := range r.Tasks {
+			if task := &r.Tasks[i]; r.Block == 9 && r.Treatment == "envoy-b" {
+				task.End.CPU = task.Start.CPU + (task.End.CPU-task.Start.CPU)*6/5
+			}
+		}
+	}
+	return s
+}
+
+// AB is a run of A, A again and B, whose data plane costs a share more, with a gate of 2 %.
+func AB(more float64, blocks int) Study {
+	a := Truth{AppUS: 60, DataUS: 400, LoadUS: 20, AppMiB: 14, DataMiB: 50, MedianMS: 0.5}
+	b := a
+	b.DataUS *= 1 + more
+	of := func(level string) plan.Factors { return plan.Factors{"mesh": level} }
+	return Study{
+		Name: "ab", Blocks: blocks, Seed: 7, Warmup: 1, Measure: 1, Rate: 50, Noise: 0.005, Drift: 0.1,
+		YAML: "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: ab}\ndecide: {gates: ['" + metric.Of(metric.CPUPerRequest, "data") + " < +2%']}\n",
+		Treatments: []Treatment{
+			{ID: "envoy-a", Factors: of("envoy-a"), Truth: a},
+			{ID: "envoy-a-control", Factors: plan.Factors{"mesh": "envoy-a", plan.ControlFactor: true}, Baseline: "envoy-a", Control: true, Truth: a},
+			{ID: "envoy-b", Factors: of("envoy-b"), Baseline: "envoy-a", Truth: b},
+		},
+	}
+}
+
+// epoch is when every study began.
+var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// TwoRates is a short study of a mesh and its A/A pair, at 100 and 1000 requests per second.
+func TwoRates() Study {
+	s := Quickstart()
+	s.Name, s.Blocks, s.Warmup, s.Measure, s.Rate = "two-rates", 4, 1, 2, 100
+	one := s.Treatments[:3]
+	s.Treatments = nil
+	for _, rate := range []float64{100, 1000} {
+		for _, t := range one {
+			if t.Control && rate == 100 {
+				continue
+			}
+			suffix := fmt.Sprintf("-rate%.0f", rate)
+			t.Factors = plan.Factors{"mesh": t.Factors["mesh"], "rate": rate, "connections": 16.0}
+			t.ID += suffix
+			if t.Baseline != "" {
+				t.Baseline += suffix
+			}
+			s.Treatments = append(s.Treatments, t)
+		}
+	}
+	return s
+}
+
 // Study is a synthetic experiment.
 type Study struct {
 	Name       string
@@ -96,60 +152,14 @@ func Quickstart() Study {
 	}
 }
 
-// AB is a run of A, A again and B, whose data plane costs a share more, with a gate of 2 %.
-func AB(more float64, blocks int) Study {
-	a := Truth{AppUS: 60, DataUS: 400, LoadUS: 20, AppMiB: 14, DataMiB: 50, MedianMS: 0.5}
-	b := a
-	b.DataUS *= 1 + more
-	of := func(level string) plan.Factors { return plan.Factors{"mesh": level} }
-	return Study{
-		Name: "ab", Blocks: blocks, Seed: 7, Warmup: 1, Measure: 1, Rate: 50, Noise: 0.005, Drift: 0.1,
-		YAML: "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: ab}\ndecide: {gates: ['" + metric.Of(metric.CPUPerRequest, "data") + " < +2%']}\n",
-		Treatments: []Treatment{
-			{ID: "envoy-a", Factors: of("envoy-a"), Truth: a},
-			{ID: "envoy-a-control", Factors: plan.Factors{"mesh": "envoy-a", plan.ControlFactor: true}, Baseline: "envoy-a", Control: true, Truth: a},
-			{ID: "envoy-b", Factors: of("envoy-b"), Baseline: "envoy-a", Truth: b},
-		},
+// Write writes the study into dir, which must be empty or absent, and opens it for reading.
+func (s Study) Write(t testing.TB, dir string) *result.Dir {
+	t.Helper()
+	d, err := s.Create(dir)
+	if err != nil {
+		t.Fatalf("write synthetic study: %v", err)
 	}
-}
-
-// ABWithOutlier is [AB] of 12 blocks, in one of which the data plane of B costs a fifth more.
-func ABWithOutlier() Study {
-	s := AB(0, 12)
-	s.Change = func(r *result.Record) {
-		for i := range r.Tasks {
-			if task := &r.Tasks[i]; r.Block == 9 && r.Treatment == "envoy-b" {
-				task.End.CPU = task.Start.CPU + (task.End.CPU-task.Start.CPU)*6/5
-			}
-		}
-	}
-	return s
-}
-
-// epoch is when every study began.
-var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-
-// TwoRates is a short study of a mesh and its A/A pair, at 100 and 1000 requests per second.
-func TwoRates() Study {
-	s := Quickstart()
-	s.Name, s.Blocks, s.Warmup, s.Measure, s.Rate = "two-rates", 4, 1, 2, 100
-	one := s.Treatments[:3]
-	s.Treatments = nil
-	for _, rate := range []float64{100, 1000} {
-		for _, t := range one {
-			if t.Control && rate == 100 {
-				continue
-			}
-			suffix := fmt.Sprintf("-rate%.0f", rate)
-			t.Factors = plan.Factors{"mesh": t.Factors["mesh"], "rate": rate, "connections": 16.0}
-			t.ID += suffix
-			if t.Baseline != "" {
-				t.Baseline += suffix
-			}
-			s.Treatments = append(s.Treatments, t)
-		}
-	}
-	return s
+	return d
 }
 
 // Environment is the machine every study ran on.
@@ -180,16 +190,6 @@ func (s Study) Plan() *plan.Plan {
 		}
 	}
 	return p
-}
-
-// Write writes the study into dir, which must be empty or absent, and opens it for reading.
-func (s Study) Write(t testing.TB, dir string) *result.Dir {
-	t.Helper()
-	d, err := s.Create(dir)
-	if err != nil {
-		t.Fatalf("write synthetic study: %v", err)
-	}
-	return d
 }
 
 // Create is Write without a test.

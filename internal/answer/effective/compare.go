@@ -6,39 +6,6 @@ import (
 	"strings"
 )
 
-// Difference is one value, or a whole part, that two configurations have differently.
-type Difference struct {
-	// Files are the proxies or pods that differ in this way.
-	Files []string `json:"files"`
-	Path  string   `json:"path"`
-	// A and B are the values. Empty means absent. Of a part, the number of its values is in Values.
-	A      string `json:"a,omitempty"`
-	B      string `json:"b,omitempty"`
-	Values int    `json:"values"`
-}
-
-// Stable keeps the values that all trials of a treatment have. ok is false where there is nothing.
-func Stable(trials []Configuration) (c Configuration, unstable map[Place]bool, ok bool) {
-	c, unstable = Configuration{}, map[Place]bool{}
-	for _, t := range trials {
-		for place, value := range t {
-			if first, has := c[place]; has && first != value {
-				unstable[place] = true
-			} else if !has {
-				c[place] = value
-			}
-		}
-	}
-	for place := range c {
-		for _, t := range trials {
-			if _, has := t[place]; !has {
-				unstable[place] = true
-			}
-		}
-	}
-	return c, unstable, len(c) > 0
-}
-
 // Compare lists what differs between the trials of two treatments: first what differs in the most files,
 // then by path. known is false if either has no configuration.
 func Compare(a, b []Configuration) (all []Difference, known bool) {
@@ -99,6 +66,39 @@ func Compare(a, b []Configuration) (all []Difference, known bool) {
 		return strings.Compare(p.Path+p.A+p.B, q.Path+q.A+q.B)
 	})
 	return all, true
+}
+
+// Difference is one value, or a whole part, that two configurations have differently.
+type Difference struct {
+	// Files are the proxies or pods that differ in this way.
+	Files []string `json:"files"`
+	Path  string   `json:"path"`
+	// A and B are the values. Empty means absent. Of a part, the number of its values is in Values.
+	A      string `json:"a,omitempty"`
+	B      string `json:"b,omitempty"`
+	Values int    `json:"values"`
+}
+
+// Stable keeps the values that all trials of a treatment have. ok is false where there is nothing.
+func Stable(trials []Configuration) (c Configuration, unstable map[Place]bool, ok bool) {
+	c, unstable = Configuration{}, map[Place]bool{}
+	for _, t := range trials {
+		for place, value := range t {
+			if first, has := c[place]; has && first != value {
+				unstable[place] = true
+			} else if !has {
+				c[place] = value
+			}
+		}
+	}
+	for place := range c {
+		for _, t := range trials {
+			if _, has := t[place]; !has {
+				unstable[place] = true
+			}
+		}
+	}
+	return c, unstable, len(c) > 0
 }
 
 // Undumped are the proxies with a configuration dump in some of the trials, but not in all. Compare leaves their values

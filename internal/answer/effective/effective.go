@@ -27,48 +27,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/regular"
 )
 
-// Limits of the files that are read. A dump of a sidecar with a hundred upstreams has a few megabytes.
-const (
-	maxFile  = 64 << 20
-	maxFiles = 2000
-	maxDepth = 100
-	maxValue = 200 // characters of a value that are kept
-	// Of all files of a trial together.
-	maxAll    = 256 << 20 // bytes, decompressed
-	maxValues = 1_000_000
-)
-
-// compressed is the end of the name of a compressed file.
-const compressed = ".gz"
-
-// DumpSuffix is the end of the name of a proxy's configuration dump.
-const DumpSuffix = "config_dump.json"
-
-// Configuration has the values of a trial, by file and path in it.
-type Configuration map[Place]string
-
-// dumpPath is the path at which the file of a proxy is marked if its values come from a dump.
-const dumpPath = "configuration dump"
-
-// commandLine is the path of the command line of a proxy.
-const commandLine = "command line"
-
-// Place is where a value is: in a file of the provenance, at a path of keys.
-type Place struct{ File, Path string }
-
-// configured reports whether a file of the provenance is part of the configuration. has reports other files.
-func configured(name string, has func(string) bool) bool {
-	switch base := strings.TrimSuffix(filepath.Base(name), compressed); {
-	case base == "commands.sh", strings.HasSuffix(base, DumpSuffix):
-		return true
-	case strings.HasSuffix(base, "-sidecar.yaml"):
-		return !has(strings.TrimSuffix(name, "-sidecar.yaml") + "-sidecar-" + DumpSuffix)
-	case base == "pods.yaml", strings.HasPrefix(name, "mesh"+string(filepath.Separator)) && (strings.HasSuffix(base, ".yaml") || strings.HasSuffix(base, ".json")):
-		return true
-	}
-	return false
-}
-
 // Read reads the configuration of a trial from its provenance directory.
 func Read(dir string) (Configuration, error) {
 	var files []string
@@ -118,6 +76,48 @@ func Read(dir string) (Configuration, error) {
 		}
 	}
 	return all, nil
+}
+
+// Limits of the files that are read. A dump of a sidecar with a hundred upstreams has a few megabytes.
+const (
+	maxFile  = 64 << 20
+	maxFiles = 2000
+	maxDepth = 100
+	maxValue = 200 // characters of a value that are kept
+	// Of all files of a trial together.
+	maxAll    = 256 << 20 // bytes, decompressed
+	maxValues = 1_000_000
+)
+
+// compressed is the end of the name of a compressed file.
+const compressed = ".gz"
+
+// DumpSuffix is the end of the name of a proxy's configuration dump.
+const DumpSuffix = "config_dump.json"
+
+// Configuration has the values of a trial, by file and path in it.
+type Configuration map[Place]string
+
+// dumpPath is the path at which the file of a proxy is marked if its values come from a dump.
+const dumpPath = "configuration dump"
+
+// commandLine is the path of the command line of a proxy.
+const commandLine = "command line"
+
+// Place is where a value is: in a file of the provenance, at a path of keys.
+type Place struct{ File, Path string }
+
+// configured reports whether a file of the provenance is part of the configuration. has reports other files.
+func configured(name string, has func(string) bool) bool {
+	switch base := strings.TrimSuffix(filepath.Base(name), compressed); {
+	case base == "commands.sh", strings.HasSuffix(base, DumpSuffix):
+		return true
+	case strings.HasSuffix(base, "-sidecar.yaml"):
+		return !has(strings.TrimSuffix(name, "-sidecar.yaml") + "-sidecar-" + DumpSuffix)
+	case base == "pods.yaml", strings.HasPrefix(name, "mesh"+string(filepath.Separator)) && (strings.HasSuffix(base, ".yaml") || strings.HasSuffix(base, ".json")):
+		return true
+	}
+	return false
 }
 
 // maxImages bounds the file of image digests.
@@ -345,14 +345,6 @@ func only(v any) (string, bool) {
 	return text, is && text != "" && len(text) <= maxValue
 }
 
-func (f flattener) put(path, text string) {
-	key := path[strings.LastIndexAny(path, ".[")+1:]
-	if key == "pod" || strings.HasSuffix(path, "metadata.name") {
-		text = generated.ReplaceAllString(text, "")
-	}
-	f.in[Place{f.file, path}] = f.normal(key, text)
-}
-
 // commands flattens commands.sh: the words of the command of each task.
 func (f flattener) commands(text string) {
 	task := ""
@@ -367,6 +359,14 @@ func (f flattener) commands(text string) {
 		f.file = strings.TrimSuffix(task, "/sidecar")
 		f.put(commandLine, withoutPorts(line))
 	}
+}
+
+func (f flattener) put(path, text string) {
+	key := path[strings.LastIndexAny(path, ".[")+1:]
+	if key == "pod" || strings.HasSuffix(path, "metadata.name") {
+		text = generated.ReplaceAllString(text, "")
+	}
+	f.in[Place{f.file, path}] = f.normal(key, text)
 }
 
 // portVariable is a variable with a port that tare chose for a program of the user.

@@ -70,10 +70,12 @@ func Table(w io.Writer, header []string, rows [][]string) error {
 	return wrapTable(w, all, width)
 }
 
-// IsTerminal reports whether w is a terminal.
-func IsTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+// Columns returns the width for text on w: $COLUMNS, else the width of the terminal, else 0.
+func Columns(w io.Writer) int {
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
+		return n
+	}
+	return Width(w)
 }
 
 // Width is the number of columns of w, or 0 if w is not a terminal.
@@ -88,15 +90,13 @@ func Width(w io.Writer) int {
 	return width
 }
 
-// Columns returns the width for text on w: $COLUMNS, else the width of the terminal, else 0.
-func Columns(w io.Writer) int {
-	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
-		return n
-	}
-	return Width(w)
-}
-
 // Color reports whether w shows colours: a terminal, unless $NO_COLOR is set.
 func Color(w io.Writer) bool {
 	return IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// IsTerminal reports whether w is a terminal.
+func IsTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -28,6 +28,15 @@ var words = map[Verdict]string{OK: "ok", Warn: "warn", Fail: "FAIL", Absent: "no
 
 func (v Verdict) String() string { return words[v] }
 
+// WarnIf warns if bad is true.
+func WarnIf(bad bool, format string, args ...any) Finding {
+	f := Found(fmt.Sprintf(format, args...))
+	if bad {
+		f.Verdict = Warn
+	}
+	return f
+}
+
 // Finding is the outcome of one check.
 type Finding struct {
 	Verdict Verdict
@@ -43,15 +52,6 @@ type Row struct {
 
 // Found is OK with a detail.
 func Found(detail string) Finding { return Finding{Detail: detail} }
-
-// WarnIf warns if bad is true.
-func WarnIf(bad bool, format string, args ...any) Finding {
-	f := Found(fmt.Sprintf(format, args...))
-	if bad {
-		f.Verdict = Warn
-	}
-	return f
-}
 
 // Write prints a line for each check that needs attention, with its hint, one for all that
 // passed, and a conclusion. With all it prints a line for each check. It returns an error if

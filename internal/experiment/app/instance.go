@@ -11,6 +11,23 @@ import (
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
+// Check validates an instance that was built by the program. The error is a
+// [strict.Problems] without positions.
+func (i Instance) Check() error {
+	b, err := json.Marshal(i)
+	if err != nil {
+		return fmt.Errorf("check service %s: %w", i.Name, err)
+	}
+	_, err = DecodeInstance("service "+i.Name, b)
+	var mistakes strict.Problems
+	if errors.As(err, &mistakes) {
+		for k := range mistakes {
+			mistakes[k].Line, mistakes[k].Column = 0, 0
+		}
+	}
+	return err
+}
+
 // Instance is the complete configuration of one running service. The platform
 // writes it, tare-agent reads it as JSON or YAML, and it can be read and changed
 // over REST.
@@ -52,23 +69,6 @@ func DecodeInstance(name string, data []byte) (Instance, error) {
 		return Instance{}, err
 	}
 	return i, nil
-}
-
-// Check validates an instance that was built by the program. The error is a
-// [strict.Problems] without positions.
-func (i Instance) Check() error {
-	b, err := json.Marshal(i)
-	if err != nil {
-		return fmt.Errorf("check service %s: %w", i.Name, err)
-	}
-	_, err = DecodeInstance("service "+i.Name, b)
-	var mistakes strict.Problems
-	if errors.As(err, &mistakes) {
-		for k := range mistakes {
-			mistakes[k].Line, mistakes[k].Column = 0, 0
-		}
-	}
-	return err
 }
 
 func (i Instance) validate(doc *strict.Document) {

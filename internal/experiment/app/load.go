@@ -11,6 +11,15 @@ import (
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
+// Names lists the names of [Builtin].
+func Names() []string {
+	var names []string
+	for _, t := range Builtin() {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
 //go:embed topologies/*.yaml
 var embedded embed.FS
 
@@ -30,20 +39,6 @@ func Builtin() []Topology {
 	return all
 }
 
-// Names lists the names of [Builtin].
-func Names() []string {
-	var names []string
-	for _, t := range Builtin() {
-		names = append(names, t.Name)
-	}
-	return names
-}
-
-// IsFile reports whether a topology is a path rather than a name.
-func IsFile(nameOrPath string) bool {
-	return strings.ContainsAny(nameOrPath, `/\`) || strings.HasSuffix(nameOrPath, ".yaml") || strings.HasSuffix(nameOrPath, ".yml")
-}
-
 // Load returns an embedded topology, or reads a file if the argument
 // has a slash or ends in .yaml. Mistakes in a file are [strict.Problems]. Services may
 // have one of the programs. Without any, the names of programs are not checked.
@@ -56,6 +51,11 @@ func Load(nameOrPath string, programs ...string) (Topology, error) {
 		return Topology{}, err
 	}
 	return Decode(nameOrPath, data, programs...)
+}
+
+// IsFile reports whether a topology is a path rather than a name.
+func IsFile(nameOrPath string) bool {
+	return strings.ContainsAny(nameOrPath, `/\`) || strings.HasSuffix(nameOrPath, ".yaml") || strings.HasSuffix(nameOrPath, ".yml")
 }
 
 func builtin(name string) (Topology, error) {

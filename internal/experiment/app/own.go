@@ -12,104 +12,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
-// Own is a program of the user that runs a service in place of tare-agent, on this machine.
-type Own struct {
-	// Command is the program with its arguments. [Own.Expand] fills in the addresses.
-	Command []string `yaml:"command,omitempty" json:"command,omitempty"`
-	// URL is the address of a program that already runs, instead of a command. tare neither starts nor stops it.
-	URL string `yaml:"url,omitempty" json:"url,omitempty"`
-	// Env is added to tare's environment, which the program inherits.
-	Env map[string]string `yaml:"env,omitempty" json:"env,omitempty"`
-	// Dir is the working directory, relative to the experiment file. Empty means the file's directory.
-	Dir string `yaml:"dir,omitempty" json:"dir,omitempty"`
-	// Ready is a path that is answered with 2xx or 3xx once the program serves. Empty means any HTTP answer at "/".
-	Ready string `yaml:"ready,omitempty" json:"ready,omitempty"`
-	// Prefix are words before the command: a program that starts it, with its own arguments.
-	Prefix []string `yaml:"prefix,flow,omitempty" json:"prefix,omitempty"`
-	// Beside are processes outside the path of requests, which start before the program and end with the trial.
-	Beside []BesideProcess `yaml:"beside,omitempty" json:"beside,omitempty"`
-}
-
-// BesideProcess is a process beside a program of the user, such as a collector. Its usage belongs to the data plane.
-type BesideProcess struct {
-	Name    string            `yaml:"name" json:"name"` // DNS label, of its task
-	Command []string          `yaml:"command,flow" json:"command"`
-	Env     map[string]string `yaml:"env,omitempty" json:"env,omitempty"`
-}
-
-// IsOwn reports whether the user's program runs the service.
-func (o Own) IsOwn() bool { return len(o.Command) > 0 || o.URL != "" }
-
-// OwnName is the name of the service if the application is one program.
-const OwnName = "app"
-
-// Addresses of a program and of its callees.
-type Addresses struct {
-	Host    string
-	Port    int
-	Callees map[string]netip.AddrPort // by service, or by the name of a process beside the program
-}
-
-// Placeholders of a callee, after its name and a dot.
-var calleeParts = []string{"url", "host", "port"}
-
-// placeholder returns the value of ${name}.
-func (a Addresses) placeholder(name string) (string, bool) {
-	switch name {
-	case "host":
-		return a.Host, true
-	case "port":
-		return fmt.Sprint(a.Port), true
-	}
-	callee, part, _ := strings.Cut(name, ".")
-	at, ok := a.Callees[callee]
-	switch {
-	case ok && part == "url":
-		return "http://" + at.String(), true
-	case ok && part == "host":
-		return at.Addr().String(), true
-	case ok && part == "port":
-		return fmt.Sprint(at.Port()), true
-	}
-	return "", false
-}
-
-// names lists the placeholders.
-func (a Addresses) names() []string {
-	all := []string{"port", "host"}
-	for _, callee := range slices.Sorted(maps.Keys(a.Callees)) {
-		for _, part := range calleeParts {
-			all = append(all, callee+"."+part)
-		}
-	}
-	return all
-}
-
-// expand replaces ${name} in a text. $${ stands for ${. unknown is the first unknown name.
-func (a Addresses) expand(text string) (out string, unknown string) {
-	var b strings.Builder
-	for {
-		i := strings.Index(text, "${")
-		if i < 0 {
-			return b.String() + text, unknown
-		}
-		if i > 0 && text[i-1] == '$' {
-			b.WriteString(text[:i-1] + "${")
-			text = text[i+2:]
-			continue
-		}
-		name, rest, closed := strings.Cut(text[i+2:], "}")
-		value, known := a.placeholder(name)
-		if !closed || !known {
-			if unknown == "" {
-				unknown = name
-			}
-		}
-		b.WriteString(text[:i] + value)
-		text = rest
-	}
-}
-
 // Expand returns the command, after its prefix, and the environment with addresses in place of ${port}, ${host},
 // ${callee.url}, ${callee.host} and ${callee.port}. The environment begins with PORT, and for each
 // callee NAME_URL, NAME_HOST and NAME_PORT.
@@ -161,29 +63,6 @@ func uses(marked Addresses, mark string, words []string, variables map[string]st
 	})
 }
 
-// Address returns the address of a program that already runs.
-func (o Own) Address() (netip.AddrPort, error) {
-	u, err := url.Parse(o.URL)
-	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("%.80q is not a URL", o.URL)
-	}
-	host, port := u.Hostname(), u.Port()
-	if host == "localhost" {
-		host = "127.0.0.1"
-	}
-	if port == "" {
-		port = "80"
-	}
-	at, err := netip.ParseAddrPort(host + ":" + port)
-	switch {
-	case u.Scheme != "http" || u.User != nil || u.Opaque != "" || u.RawQuery != "" || strings.Trim(u.Path, "/") != "":
-		return at, fmt.Errorf("%.80q is not of the form http://127.0.0.1:PORT", o.URL)
-	case err != nil || !at.Addr().Is4() || !at.Addr().IsLoopback() || at.Port() == 0:
-		return at, fmt.Errorf("%.80q is not on an IPv4 loopback address of this machine", o.URL)
-	}
-	return at, nil
-}
-
 // own reports mistakes in a program of the user, and fields that apply to others only.
 func (v validation) own(at string, s Service) {
 	if !s.IsOwn() {
@@ -213,6 +92,34 @@ func (v validation) own(at string, s Service) {
 	v.command(at, s)
 }
 
+// Own is a program of the user that runs a service in place of tare-agent, on this machine.
+type Own struct {
+	// Command is the program with its arguments. [Own.Expand] fills in the addresses.
+	Command []string `yaml:"command,omitempty" json:"command,omitempty"`
+	// URL is the address of a program that already runs, instead of a command. tare neither starts nor stops it.
+	URL string `yaml:"url,omitempty" json:"url,omitempty"`
+	// Env is added to tare's environment, which the program inherits.
+	Env map[string]string `yaml:"env,omitempty" json:"env,omitempty"`
+	// Dir is the working directory, relative to the experiment file. Empty means the file's directory.
+	Dir string `yaml:"dir,omitempty" json:"dir,omitempty"`
+	// Ready is a path that is answered with 2xx or 3xx once the program serves. Empty means any HTTP answer at "/".
+	Ready string `yaml:"ready,omitempty" json:"ready,omitempty"`
+	// Prefix are words before the command: a program that starts it, with its own arguments.
+	Prefix []string `yaml:"prefix,flow,omitempty" json:"prefix,omitempty"`
+	// Beside are processes outside the path of requests, which start before the program and end with the trial.
+	Beside []BesideProcess `yaml:"beside,omitempty" json:"beside,omitempty"`
+}
+
+// BesideProcess is a process beside a program of the user, such as a collector. Its usage belongs to the data plane.
+type BesideProcess struct {
+	Name    string            `yaml:"name" json:"name"` // DNS label, of its task
+	Command []string          `yaml:"command,flow" json:"command"`
+	Env     map[string]string `yaml:"env,omitempty" json:"env,omitempty"`
+}
+
+// IsOwn reports whether the user's program runs the service.
+func (o Own) IsOwn() bool { return len(o.Command) > 0 || o.URL != "" }
+
 // running reports mistakes in a program that already runs.
 func (v validation) running(at string, s Service) {
 	if _, err := s.Address(); err != nil {
@@ -226,6 +133,29 @@ func (v validation) running(at string, s Service) {
 			v.report(join(at, name), "it applies to a program that tare starts", "write command instead of url")
 		}
 	}
+}
+
+// Address returns the address of a program that already runs.
+func (o Own) Address() (netip.AddrPort, error) {
+	u, err := url.Parse(o.URL)
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("%.80q is not a URL", o.URL)
+	}
+	host, port := u.Hostname(), u.Port()
+	if host == "localhost" {
+		host = "127.0.0.1"
+	}
+	if port == "" {
+		port = "80"
+	}
+	at, err := netip.ParseAddrPort(host + ":" + port)
+	switch {
+	case u.Scheme != "http" || u.User != nil || u.Opaque != "" || u.RawQuery != "" || strings.Trim(u.Path, "/") != "":
+		return at, fmt.Errorf("%.80q is not of the form http://127.0.0.1:PORT", o.URL)
+	case err != nil || !at.Addr().Is4() || !at.Addr().IsLoopback() || at.Port() == 0:
+		return at, fmt.Errorf("%.80q is not on an IPv4 loopback address of this machine", o.URL)
+	}
+	return at, nil
 }
 
 // command reports mistakes in the command line and environment of a program.
@@ -307,6 +237,76 @@ func (v validation) placeholders(path, text string, known Addresses) {
 	if strings.ContainsRune(text, 0) {
 		v.report(path, "a NUL byte cannot be passed to a program", "")
 	}
+}
+
+// names lists the placeholders.
+func (a Addresses) names() []string {
+	all := []string{"port", "host"}
+	for _, callee := range slices.Sorted(maps.Keys(a.Callees)) {
+		for _, part := range calleeParts {
+			all = append(all, callee+"."+part)
+		}
+	}
+	return all
+}
+
+// expand replaces ${name} in a text. $${ stands for ${. unknown is the first unknown name.
+func (a Addresses) expand(text string) (out string, unknown string) {
+	var b strings.Builder
+	for {
+		i := strings.Index(text, "${")
+		if i < 0 {
+			return b.String() + text, unknown
+		}
+		if i > 0 && text[i-1] == '$' {
+			b.WriteString(text[:i-1] + "${")
+			text = text[i+2:]
+			continue
+		}
+		name, rest, closed := strings.Cut(text[i+2:], "}")
+		value, known := a.placeholder(name)
+		if !closed || !known {
+			if unknown == "" {
+				unknown = name
+			}
+		}
+		b.WriteString(text[:i] + value)
+		text = rest
+	}
+}
+
+// OwnName is the name of the service if the application is one program.
+const OwnName = "app"
+
+// Addresses of a program and of its callees.
+type Addresses struct {
+	Host    string
+	Port    int
+	Callees map[string]netip.AddrPort // by service, or by the name of a process beside the program
+}
+
+// Placeholders of a callee, after its name and a dot.
+var calleeParts = []string{"url", "host", "port"}
+
+// placeholder returns the value of ${name}.
+func (a Addresses) placeholder(name string) (string, bool) {
+	switch name {
+	case "host":
+		return a.Host, true
+	case "port":
+		return fmt.Sprint(a.Port), true
+	}
+	callee, part, _ := strings.Cut(name, ".")
+	at, ok := a.Callees[callee]
+	switch {
+	case ok && part == "url":
+		return "http://" + at.String(), true
+	case ok && part == "host":
+		return at.Addr().String(), true
+	case ok && part == "port":
+		return fmt.Sprint(at.Port()), true
+	}
+	return "", false
 }
 
 // cmpHint adds how to write a literal ${.

@@ -8,14 +8,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
-// ProtocolOf is the protocol of a service under a load of a protocol. Only the entry has WebSocket.
-func (t Topology) ProtocolOf(s Service, load string) string {
-	if load == WebSocket && s.Name != t.EntryName() {
-		load = HTTP1
-	}
-	return cmp.Or(s.Protocol, load, HTTP1)
-}
-
 // Speaks returns why the services cannot serve a load of a protocol. The topology alone is valid.
 func (t Topology) Speaks(protocol string, programs ...string) error {
 	if t.Foreign() {
@@ -29,6 +21,14 @@ func (t Topology) Speaks(protocol string, programs ...string) error {
 	first := firstMistake{t: t}
 	t.Validate(&first, "", programs...)
 	return first.err
+}
+
+// ProtocolOf is the protocol of a service under a load of a protocol. Only the entry has WebSocket.
+func (t Topology) ProtocolOf(s Service, load string) string {
+	if load == WebSocket && s.Name != t.EntryName() {
+		load = HTTP1
+	}
+	return cmp.Or(s.Protocol, load, HTTP1)
 }
 
 // firstMistake is a [Reporter] that names the service instead of its index.

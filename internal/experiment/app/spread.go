@@ -13,6 +13,36 @@ import (
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
+// FixedSize is always n bytes.
+func FixedSize(n int64) Sizes {
+	return Sizes{spread{kind: fixed, a: float64(n), text: Size(n).String()}}
+}
+
+// Draw draws a time. The zero value draws 0.
+func (t Times) Draw() time.Duration { return time.Duration(t.draw(float64(MaxTime))) }
+
+// Draw draws a size in bytes. The zero value draws 0.
+func (s Sizes) Draw() int64 { return int64(s.draw(MaxSize)) }
+
+// Mean is the mean of the times, without the bound [MaxTime].
+func (t Times) Mean() time.Duration { return time.Duration(t.mean()) }
+
+// UnmarshalScalar implements [strict.Scalar].
+func (t *Times) UnmarshalScalar(text string) error {
+	s, err := parseSpread(text, t.Wants(), float64(MaxTime), func(text string) (float64, error) {
+		var d Duration
+		err := d.UnmarshalScalar(text)
+		return float64(d), err
+	})
+	if err == nil {
+		if s.kind == fixed { // one way to write it: with a unit, 0 as well
+			s = FixedTime(time.Duration(s.a)).spread
+		}
+		t.spread = s
+	}
+	return err
+}
+
 // Times is a distribution of times. Files, flags, the environment and REST share
 // one syntax:
 //
@@ -45,42 +75,6 @@ func FixedTime(d time.Duration) Times {
 	return Times{spread{kind: fixed, a: float64(d), text: Duration(d).String()}}
 }
 
-// FixedSize is always n bytes.
-func FixedSize(n int64) Sizes {
-	return Sizes{spread{kind: fixed, a: float64(n), text: Size(n).String()}}
-}
-
-// Draw draws a time. The zero value draws 0.
-func (t Times) Draw() time.Duration { return time.Duration(t.draw(float64(MaxTime))) }
-
-// Draw draws a size in bytes. The zero value draws 0.
-func (s Sizes) Draw() int64 { return int64(s.draw(MaxSize)) }
-
-// Mean is the mean of the times, without the bound [MaxTime].
-func (t Times) Mean() time.Duration { return time.Duration(t.mean()) }
-
-// Fixed is the time if it is always the same.
-func (t Times) Fixed() (time.Duration, bool) { return time.Duration(t.a), t.kind == fixed }
-
-// Fixed is the size in bytes if it is always the same.
-func (s Sizes) Fixed() (int64, bool) { return int64(s.a), s.kind == fixed }
-
-// UnmarshalScalar implements [strict.Scalar].
-func (t *Times) UnmarshalScalar(text string) error {
-	s, err := parseSpread(text, t.Wants(), float64(MaxTime), func(text string) (float64, error) {
-		var d Duration
-		err := d.UnmarshalScalar(text)
-		return float64(d), err
-	})
-	if err == nil {
-		if s.kind == fixed { // one way to write it: with a unit, 0 as well
-			s = FixedTime(time.Duration(s.a)).spread
-		}
-		t.spread = s
-	}
-	return err
-}
-
 // UnmarshalScalar implements [strict.Scalar].
 func (s *Sizes) UnmarshalScalar(text string) error {
 	p, err := parseSpread(text, s.Wants(), MaxSize, func(text string) (float64, error) {
@@ -111,6 +105,12 @@ func (s Sizes) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(s.text)
 }
+
+// Fixed is the time if it is always the same.
+func (t Times) Fixed() (time.Duration, bool) { return time.Duration(t.a), t.kind == fixed }
+
+// Fixed is the size in bytes if it is always the same.
+func (s Sizes) Fixed() (int64, bool) { return int64(s.a), s.kind == fixed }
 
 // kind of a distribution.
 type kind int
@@ -186,6 +186,7 @@ var forms = map[string]struct {
 	kind                kind
 	quantities, numbers int
 }{
+
 	"uniform":     {uniform, 2, 0},
 	"exponential": {exponential, 1, 0},
 	"lognormal":   {lognormal, 1, 1},

@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// SystemPatterns returns them as attribution rules write them: a prefix ends in "*".
+func SystemPatterns() []string { return append(SystemNamespaces(), reservedPrefix+"*") }
+
 // systemNamespaces are the namespaces of a cluster's own components, by distribution. They are whole names: users have namespaces such as azure-shop and kube-demo.
 var systemNamespaces = []string{
 	"kube-system", "kube-public", "kube-node-lease", // Kubernetes
@@ -22,9 +25,6 @@ const reservedPrefix = "openshift-"
 
 // SystemNamespaces returns the namespaces of a cluster's own components by whole name.
 func SystemNamespaces() []string { return slices.Clone(systemNamespaces) }
-
-// SystemPatterns returns them as attribution rules write them: a prefix ends in "*".
-func SystemPatterns() []string { return append(SystemNamespaces(), reservedPrefix+"*") }
 
 // IsSystemNamespace reports whether a namespace is one of them.
 func IsSystemNamespace(name string) bool {

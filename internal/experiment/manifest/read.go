@@ -17,32 +17,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/regular"
 )
 
-// Bounds of the input.
-const (
-	maxFile    = 8 << 20 // bytes of a file (a ConfigMap has 1 MiB at most)
-	maxFiles   = 1000
-	maxObjects = 5000
-)
-
-// extensions of the files of a directory, as kubectl reads them.
-var extensions = []string{".yaml", ".yml", ".json"}
-
-// Kustomizations are the names of kustomize's files.
-var Kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
-
-// Kustomized returns the directory of a kustomization, which path or a file in it names, or "" if it is none.
-func Kustomized(path string) (dir string) {
-	if slices.Contains(Kustomizations, filepath.Base(path)) {
-		return filepath.Dir(path)
-	}
-	for _, name := range Kustomizations {
-		if _, err := os.Lstat(filepath.Join(path, name)); err == nil {
-			return path
-		}
-	}
-	return ""
-}
-
 // Render returns the objects of the kustomization in a directory as a YAML stream.
 type Render func(dir string) ([]byte, error)
 
@@ -88,6 +62,32 @@ func readAt(render Render, path string) (objects []Object, err error) {
 		}
 	}
 	return objects, nil
+}
+
+// Bounds of the input.
+const (
+	maxFile    = 8 << 20 // bytes of a file (a ConfigMap has 1 MiB at most)
+	maxFiles   = 1000
+	maxObjects = 5000
+)
+
+// extensions of the files of a directory, as kubectl reads them.
+var extensions = []string{".yaml", ".yml", ".json"}
+
+// Kustomizations are the names of kustomize's files.
+var Kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
+
+// Kustomized returns the directory of a kustomization, which path or a file in it names, or "" if it is none.
+func Kustomized(path string) (dir string) {
+	if slices.Contains(Kustomizations, filepath.Base(path)) {
+		return filepath.Dir(path)
+	}
+	for _, name := range Kustomizations {
+		if _, err := os.Lstat(filepath.Join(path, name)); err == nil {
+			return path
+		}
+	}
+	return ""
 }
 
 // filesAt is a file, or the regular files of a directory. Links in a directory are not followed.

@@ -41,6 +41,30 @@ func FromCommand(name string, s Sidecar, requests, dir string) (Definition, erro
 	return d, d.complete(dir)
 }
 
+var listenerField = regexp.MustCompile(`\{\{[^}]*\.(Listen|Upstream)\b`)
+
+// hostOf and portOf are functions of templates.
+func hostOf(address string) (string, error) {
+	host, _, err := net.SplitHostPort(address)
+	return host, err
+}
+
+func portOf(address string) (string, error) {
+	_, port, err := net.SplitHostPort(address)
+	return port, err
+}
+
+// command completes a definition with a command, and reports its mistakes.
+func (v *validation) command(d *Definition, dir string) {
+	const at = "local.sidecar.command"
+	if s := d.Local.Sidecar; s.Program != "" || len(s.Args) > 0 {
+		v.report(at, "both a command and a program with arguments", "remove one of the two")
+	}
+	if err := d.complete(dir); err != nil {
+		v.report(at, err.Error(), hint.Of(err))
+	}
+}
+
 // complete derives program, arguments, ports and attribution rules of a sidecar with a command.
 func (d *Definition) complete(dir string) error {
 	s := &d.Local.Sidecar
@@ -121,27 +145,4 @@ func (s Sidecar) PerListener() bool {
 	return slices.ContainsFunc(append(slices.Clone(s.Args), s.Config), func(text string) bool {
 		return listenerField.MatchString(text)
 	})
-}
-
-var listenerField = regexp.MustCompile(`\{\{[^}]*\.(Listen|Upstream)\b`)
-
-// hostOf and portOf are functions of templates.
-func hostOf(address string) (string, error) {
-	host, _, err := net.SplitHostPort(address)
-	return host, err
-}
-func portOf(address string) (string, error) {
-	_, port, err := net.SplitHostPort(address)
-	return port, err
-}
-
-// command completes a definition with a command, and reports its mistakes.
-func (v *validation) command(d *Definition, dir string) {
-	const at = "local.sidecar.command"
-	if s := d.Local.Sidecar; s.Program != "" || len(s.Args) > 0 {
-		v.report(at, "both a command and a program with arguments", "remove one of the two")
-	}
-	if err := d.complete(dir); err != nil {
-		v.report(at, err.Error(), hint.Of(err))
-	}
 }

@@ -75,6 +75,19 @@ func (s Secrets) Secret(name string) string {
 	return s(name)
 }
 
+// Programs are the names of all programs the mesh runs, each once.
+func (l Local) Programs() []string {
+	names := []string{l.Sidecar.Program}
+	if l.Sidecar.Bootstrap != nil {
+		names = append(names, l.Sidecar.Bootstrap.Program)
+	}
+	for _, c := range l.Controls() {
+		names = append(names, c.Program)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // ServiceContext is one service of the topology, or the load generator.
 type ServiceContext struct {
 	Name     string
@@ -117,19 +130,6 @@ func (l Local) Controls() (all []Control) {
 func (l Local) on(option string) bool {
 	o := l.Sidecar.Options[option]
 	return o.Default == on || o.UpTo > 0 && o.Default != "0"
-}
-
-// Programs are the names of all programs the mesh runs, each once.
-func (l Local) Programs() []string {
-	names := []string{l.Sidecar.Program}
-	if l.Sidecar.Bootstrap != nil {
-		names = append(names, l.Sidecar.Bootstrap.Program)
-	}
-	for _, c := range l.Controls() {
-		names = append(names, c.Program)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // Render executes the templates of a process of the control plane.

@@ -264,10 +264,6 @@ func (c Counter) Counts(labels map[string]string) bool {
 	return has(labels, c.Labels) && (len(c.Except) == 0 || !has(labels, c.Except))
 }
 
-func has(labels, want map[string]string) bool {
-	return Rule{PodLabel: want}.matches(Task{Labels: labels})
-}
-
 // Plaintext is the policy for requests without TLS from outside the mesh.
 type Plaintext struct {
 	// Refused is "true" or "false", a template over [EnrolContext].
@@ -328,6 +324,10 @@ func (d Definition) On(platform string) error {
 		}
 	}
 	return nil
+}
+
+func has(labels, want map[string]string) bool {
+	return Rule{PodLabel: want}.matches(Task{Labels: labels})
 }
 
 // ruled reports whether the mesh has tasks in a plane.

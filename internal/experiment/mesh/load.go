@@ -51,26 +51,6 @@ func decodeAll[T any](files embed.FS, dir string, decode func(name string, data 
 	return all
 }
 
-// Builtin lists the definitions that come with tare, by name.
-func Builtin() []Definition {
-	return append([]Definition(nil), builtin()...)
-}
-
-// Names lists the names of the definitions that come with tare, in order.
-func Names() []string {
-	var names []string
-	for _, d := range builtin() {
-		names = append(names, d.Name)
-	}
-	return names
-}
-
-// IsPath reports whether a mesh is the path of a file, not the name of an embedded
-// definition.
-func IsPath(nameOrPath string) bool {
-	return strings.Contains(nameOrPath, "/") || strings.HasSuffix(nameOrPath, ".yaml")
-}
-
 // Load returns an embedded definition by name, or reads one
 // from a file when nameOrPath contains a slash or ends in .yaml. The mistakes
 // in a file are [strict.Problems].
@@ -118,6 +98,11 @@ func Collect(files ...string) ([]Definition, error) {
 	return all, errors.Join(mistakes...)
 }
 
+// Builtin lists the definitions that come with tare, by name.
+func Builtin() []Definition {
+	return append([]Definition(nil), builtin()...)
+}
+
 // notAFile is the error of a definition that cannot be read. Its path may be the name of an embedded one.
 func notAFile(path string, err error) error {
 	err = fmt.Errorf("read mesh definition: %w", err)
@@ -125,4 +110,19 @@ func notAFile(path string, err error) error {
 		return err
 	}
 	return hint.Wrap(err, fmt.Sprintf("--mesh adds the file of a definition; %s needs none: --set 'factors.mesh=[none, %s]'", path, path))
+}
+
+// Names lists the names of the definitions that come with tare, in order.
+func Names() []string {
+	var names []string
+	for _, d := range builtin() {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
+// IsPath reports whether a mesh is the path of a file, not the name of an embedded
+// definition.
+func IsPath(nameOrPath string) bool {
+	return strings.Contains(nameOrPath, "/") || strings.HasSuffix(nameOrPath, ".yaml")
 }

@@ -10,59 +10,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
-// maxSocketPath is the length of sun_path on Linux without its final zero byte (unix(7)).
-const maxSocketPath = 107
-
-// ErrSocketPath is wrapped by the error about an admin socket with a path too long for the system.
-var ErrSocketPath = hint.New("set TMPDIR or XDG_RUNTIME_DIR to a shorter path", "path of a Unix socket is too long")
-
-// functions are additional functions of templates.
-var functions = template.FuncMap{
-	// json quotes a value, to prevent injection into YAML or JSON.
-	"json": func(v any) (string, error) {
-		var b bytes.Buffer
-		enc := json.NewEncoder(&b)
-		enc.SetEscapeHTML(false)
-		if err := enc.Encode(v); err != nil {
-			return "", err
-		}
-		return string(bytes.TrimRight(b.Bytes(), "\n")), nil
-	},
-	"host": hostOf,
-	"port": portOf,
-	// count lists the numbers from 1 to the value of an option.
-	"count": func(text string) ([]int, error) {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 || n > maxCount {
-			return nil, fmt.Errorf("%.20q is not a number from 0 to %d", text, maxCount)
-		}
-		all := make([]int, n)
-		for i := range all {
-			all[i] = i + 1
-		}
-		return all, nil
-	},
-}
-
-// maxCount bounds repetitions in a template: the ports of an address.
-const maxCount = 65535
-
-func parseTemplate(name, text string) (*template.Template, error) {
-	return template.New(name).Option("missingkey=error").Funcs(functions).Parse(text)
-}
-
-func execute(name, text string, data any) ([]byte, error) {
-	t, err := parseTemplate(name, text)
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	if err := t.Execute(&b, data); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
-}
-
 // Render executes the sidecar's templates for one pod: the arguments of its
 // program and its configuration. The caller writes config to ctx.ConfigPath.
 func (s Sidecar) Render(ctx SidecarContext) (args []string, config []byte, err error) {
@@ -180,4 +127,57 @@ func (l Local) Counters(ctx SidecarContext) (Counters, error) {
 		})
 	}
 	return c, failed
+}
+
+func execute(name, text string, data any) ([]byte, error) {
+	t, err := parseTemplate(name, text)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, data); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// maxSocketPath is the length of sun_path on Linux without its final zero byte (unix(7)).
+const maxSocketPath = 107
+
+// ErrSocketPath is wrapped by the error about an admin socket with a path too long for the system.
+var ErrSocketPath = hint.New("set TMPDIR or XDG_RUNTIME_DIR to a shorter path", "path of a Unix socket is too long")
+
+// functions are additional functions of templates.
+var functions = template.FuncMap{
+	// json quotes a value, to prevent injection into YAML or JSON.
+	"json": func(v any) (string, error) {
+		var b bytes.Buffer
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(v); err != nil {
+			return "", err
+		}
+		return string(bytes.TrimRight(b.Bytes(), "\n")), nil
+	},
+	"host": hostOf,
+	"port": portOf,
+	// count lists the numbers from 1 to the value of an option.
+	"count": func(text string) ([]int, error) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 || n > maxCount {
+			return nil, fmt.Errorf("%.20q is not a number from 0 to %d", text, maxCount)
+		}
+		all := make([]int, n)
+		for i := range all {
+			all[i] = i + 1
+		}
+		return all, nil
+	},
+}
+
+// maxCount bounds repetitions in a template: the ports of an address.
+const maxCount = 65535
+
+func parseTemplate(name, text string) (*template.Template, error) {
+	return template.New(name).Option("missingkey=error").Funcs(functions).Parse(text)
 }

@@ -20,6 +20,7 @@ var forms = map[string]struct {
 	is               func(string) bool
 	expected, advice string
 }{
+
 	"label":    {label.MatchString, "lower-case letters, digits and -", ""},
 	"variable": {variable.MatchString, "the name of an environment variable", "use letters, digits and _"},
 	"path":     {func(s string) bool { return strings.HasPrefix(s, "/") }, "a path such as /metrics", ""},

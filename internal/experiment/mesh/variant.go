@@ -77,11 +77,6 @@ func (d Definition) Variant(name string, o Overrides) (Definition, error) {
 	return d, nil
 }
 
-// feature is the field of a feature's name. Nil means an unknown feature.
-func (p *Provides) feature(name string) *bool {
-	return map[string]*bool{"mtls": &p.MTLS, "l7": &p.L7, "retries": &p.Retries, "telemetry": &p.Telemetry}[name]
-}
-
 // with returns the features as options switch them.
 func (p Provides) with(options map[string]Option) Provides {
 	for _, o := range options {
@@ -90,6 +85,11 @@ func (p Provides) with(options map[string]Option) Provides {
 		}
 	}
 	return p
+}
+
+// feature is the field of a feature's name. Nil means an unknown feature.
+func (p *Provides) feature(name string) *bool {
+	return map[string]*bool{"mtls": &p.MTLS, "l7": &p.L7, "retries": &p.Retries, "telemetry": &p.Telemetry}[name]
 }
 
 // literals are templates that print the texts.
@@ -102,15 +102,6 @@ func literals(texts []string) (all []string) {
 
 // Chosen returns the values of the sidecar's options: a variant's values, or the defaults.
 func (s Sidecar) Chosen() map[string]string { return defaults(s.Options) }
-
-// defaults are the values of options that nobody has chosen.
-func defaults(options map[string]Option) map[string]string {
-	values := map[string]string{}
-	for name, o := range options {
-		values[name] = o.Default
-	}
-	return values
-}
 
 // chosen are the values of all options. The error names an unknown option or value.
 func chosen(options map[string]Option, values map[string]string) (map[string]string, error) {
@@ -130,6 +121,15 @@ func chosen(options map[string]Option, values map[string]string) (map[string]str
 		all[name] = values[name]
 	}
 	return all, nil
+}
+
+// defaults are the values of options that nobody has chosen.
+func defaults(options map[string]Option) map[string]string {
+	values := map[string]string{}
+	for name, o := range options {
+		values[name] = o.Default
+	}
+	return values
 }
 
 // upTo reports whether a text is a whole number from 0 to most, as strconv writes it.

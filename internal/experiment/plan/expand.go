@@ -76,6 +76,45 @@ func (p *Plan) addSearches() {
 	p.TrialTime = p.Expected / time.Duration(len(p.Trials))
 }
 
+// AA is the plan of an A/A test: one treatment of p against itself, over the given
+// number of blocks. e has its phases and order.
+func (p *Plan) AA(treatment string, e *experiment.Experiment, blocks int, trial time.Duration) (*Plan, error) {
+	i := slices.IndexFunc(p.Treatments, func(t Treatment) bool { return t.ID == treatment && !t.Control })
+	if i < 0 {
+		return nil, fmt.Errorf("expand an A/A pair: the plan has no treatment %s", treatment)
+	}
+	base := p.Treatments[i]
+	base.Baseline = ""
+	aa := &Plan{Schema: p.Schema, Experiment: p.Experiment, Seed: p.Seed, Blocks: blocks, TrialTime: trial,
+		Treatments: []Treatment{base, control(base, namer{taken: map[string]bool{}})}}
+	for b := 1; b <= blocks; b++ {
+		aa.Trials = appendBlock(aa.Trials, aa.Treatments, p.Seed, b, p.Order == experiment.OrderBalanced)
+	}
+	aa.Expected = trial * time.Duration(len(aa.Trials))
+	return aa, aa.interleave(e)
+}
+
+// appendBlock runs every treatment once, in an order drawn from seed and block, or balanced over blocks.
+func appendBlock(trials []Trial, treatments []Treatment, seed uint64, block int, balanced bool) []Trial {
+	source := rand.NewPCG(seed, uint64(block))
+	trialSeed := source.Uint64() >> 11 // 53 bits: every reader of JSON keeps them exactly
+	order := numbers(len(treatments))
+	if shuffle(order, source); balanced {
+		order = balancedOrder(len(treatments), seed, block)
+	}
+	for _, i := range order {
+		n := len(trials) + 1
+		trials = append(trials, Trial{
+			ID:        trialID(n, treatments[i].ID, block),
+			Ordinal:   n,
+			Block:     block,
+			Treatment: treatments[i].ID,
+			Seed:      trialSeed,
+		})
+	}
+	return trials
+}
+
 // treatments is the product of the factors. The control of a treatment follows it.
 func treatments(e *experiment.Experiment) ([]Treatment, error) {
 	factors := e.Factors.Named()
@@ -128,24 +167,6 @@ func withBaselines(all []Treatment, e *experiment.Experiment, byLevels map[exper
 		}
 	}
 	return out, nil
-}
-
-// AA is the plan of an A/A test: one treatment of p against itself, over the given
-// number of blocks. e has its phases and order.
-func (p *Plan) AA(treatment string, e *experiment.Experiment, blocks int, trial time.Duration) (*Plan, error) {
-	i := slices.IndexFunc(p.Treatments, func(t Treatment) bool { return t.ID == treatment && !t.Control })
-	if i < 0 {
-		return nil, fmt.Errorf("expand an A/A pair: the plan has no treatment %s", treatment)
-	}
-	base := p.Treatments[i]
-	base.Baseline = ""
-	aa := &Plan{Schema: p.Schema, Experiment: p.Experiment, Seed: p.Seed, Blocks: blocks, TrialTime: trial,
-		Treatments: []Treatment{base, control(base, namer{taken: map[string]bool{}})}}
-	for b := 1; b <= blocks; b++ {
-		aa.Trials = appendBlock(aa.Trials, aa.Treatments, p.Seed, b, p.Order == experiment.OrderBalanced)
-	}
-	aa.Expected = trial * time.Duration(len(aa.Trials))
-	return aa, aa.interleave(e)
 }
 
 // control is the second, equal baseline of an A/A pair.
@@ -238,27 +259,6 @@ func (n namer) unique(name string) string {
 	}
 	n.taken[strings.ToLower(candidate)] = true
 	return candidate
-}
-
-// appendBlock runs every treatment once, in an order drawn from seed and block, or balanced over blocks.
-func appendBlock(trials []Trial, treatments []Treatment, seed uint64, block int, balanced bool) []Trial {
-	source := rand.NewPCG(seed, uint64(block))
-	trialSeed := source.Uint64() >> 11 // 53 bits: every reader of JSON keeps them exactly
-	order := numbers(len(treatments))
-	if shuffle(order, source); balanced {
-		order = balancedOrder(len(treatments), seed, block)
-	}
-	for _, i := range order {
-		n := len(trials) + 1
-		trials = append(trials, Trial{
-			ID:        trialID(n, treatments[i].ID, block),
-			Ordinal:   n,
-			Block:     block,
-			Treatment: treatments[i].ID,
-			Seed:      trialSeed,
-		})
-	}
-	return trials
 }
 
 // shuffle is Fisher and Yates's, in Durstenfeld's form (CACM 7, 1964, algorithm

@@ -13,44 +13,6 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// Slices are the time slices of a round.
-type Slices struct {
-	Length  time.Duration `json:"length"`  // length of a time slice, ns; `slices` is absent without rounds
-	Guard   time.Duration `json:"guard"`   // end of each slice without load, ns
-	Warmup  int           `json:"warmup"`  // slices of each trial of a round in the warm-up
-	Measure int           `json:"measure"` // the same in the measure phase
-}
-
-// group has the properties that the treatments of a round share: the baseline, if the plan has one, and
-// the load.
-type group struct {
-	baseline string
-	load     experiment.Levels
-}
-
-func (p *Plan) groupOf(t Treatment) group {
-	g := group{load: t.Levels}
-	g.load.Mesh, g.load.Application, g.load.Replicas = "", "", 0
-	if t.Control { // beside what it repeats
-		if i := slices.IndexFunc(p.Treatments, func(o Treatment) bool { return o.ID == t.Baseline }); i >= 0 {
-			t = p.Treatments[i]
-		}
-	}
-	if slices.ContainsFunc(p.Treatments, func(t Treatment) bool { return t.Baseline != "" }) {
-		g.baseline = cmp.Or(t.Baseline, t.ID)
-	}
-	return g
-}
-
-// groups are the groups of the treatments, by ID.
-func (p *Plan) groups() map[string]group {
-	all := map[string]group{}
-	for _, t := range p.Treatments {
-		all[t.ID] = p.groupOf(t)
-	}
-	return all
-}
-
 // NotInterleaved returns why the treatments are not interleaved by default, or "" if nothing forbids it.
 func (p *Plan) NotInterleaved() string {
 	groups, members, most := p.groups(), map[group]int{}, 0
@@ -132,6 +94,44 @@ func (p *Plan) interleave(e *experiment.Experiment) error {
 		p.TrialTime = p.Expected / time.Duration(n)
 	}
 	return nil
+}
+
+// groups are the groups of the treatments, by ID.
+func (p *Plan) groups() map[string]group {
+	all := map[string]group{}
+	for _, t := range p.Treatments {
+		all[t.ID] = p.groupOf(t)
+	}
+	return all
+}
+
+// Slices are the time slices of a round.
+type Slices struct {
+	Length  time.Duration `json:"length"`  // length of a time slice, ns; `slices` is absent without rounds
+	Guard   time.Duration `json:"guard"`   // end of each slice without load, ns
+	Warmup  int           `json:"warmup"`  // slices of each trial of a round in the warm-up
+	Measure int           `json:"measure"` // the same in the measure phase
+}
+
+// group has the properties that the treatments of a round share: the baseline, if the plan has one, and
+// the load.
+type group struct {
+	baseline string
+	load     experiment.Levels
+}
+
+func (p *Plan) groupOf(t Treatment) group {
+	g := group{load: t.Levels}
+	g.load.Mesh, g.load.Application, g.load.Replicas = "", "", 0
+	if t.Control { // beside what it repeats
+		if i := slices.IndexFunc(p.Treatments, func(o Treatment) bool { return o.ID == t.Baseline }); i >= 0 {
+			t = p.Treatments[i]
+		}
+	}
+	if slices.ContainsFunc(p.Treatments, func(t Treatment) bool { return t.Baseline != "" }) {
+		g.baseline = cmp.Or(t.Baseline, t.ID)
+	}
+	return g
 }
 
 // allowance is the time outside the phases, of a round and of each of its trials. On this machine deployments

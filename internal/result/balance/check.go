@@ -143,11 +143,6 @@ func (l *ledger) waypoints() {
 	}
 }
 
-// counted reports whether a service has a place for requests of the ledger's unit.
-func (l *ledger) counted(service string) bool {
-	return slices.ContainsFunc(inbound, func(p Point) bool { _, ok := l.at[Place{service, p, "", l.unit}]; return ok })
-}
-
 // cross adds the equations of the callers of some services, between both sides, and of the
 // services themselves.
 func (l *ledger) cross(group []string) {
@@ -316,6 +311,11 @@ func (l *ledger) known(service, to string, points ...Point) (all []Flow) {
 		}
 	}
 	return all
+}
+
+// counted reports whether a service has a place for requests of the ledger's unit.
+func (l *ledger) counted(service string) bool {
+	return slices.ContainsFunc(inbound, func(p Point) bool { _, ok := l.at[Place{service, p, "", l.unit}]; return ok })
 }
 
 // note adds a reason why an equation is missing, once.

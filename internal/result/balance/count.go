@@ -12,75 +12,6 @@ import (
 	"slices"
 )
 
-// Service names of places outside the topology.
-const (
-	LoadName     = "load"     // the load generator
-	WaypointName = "waypoint" // all waypoints
-)
-
-// Point is a point on the way of a request at which it is counted.
-type Point string
-
-// Points, in the order in which a request passes them.
-const (
-	Sent        Point = "sent"              // by the load or an application, to another service
-	OutReceived Point = "outbound-received" // by the caller's proxy, from the caller
-	OutSent     Point = "outbound-sent"     // by the caller's proxy, to the called service
-	InReceived  Point = "inbound-received"  // by the proxy of the called service
-	InSent      Point = "inbound-sent"      // by that proxy, to its application
-	Served      Point = "served"            // by the application
-	// Waypoint requests are requests that the waypoints of a namespace receive, for all services together.
-	Waypoint Point = "waypoint"
-	// NodeOut and NodeIn are connections in the proxies that the pods of a node share: from the pods of a service, and to them.
-	NodeOut Point = "node-outbound"
-	NodeIn  Point = "node-inbound"
-	// Gateway requests are the requests of the load that the ingress gateways receive.
-	Gateway Point = "gateway"
-)
-
-var (
-	outbound = []Point{Sent, OutReceived, OutSent, NodeOut, Gateway}
-	inbound  = []Point{NodeIn, InReceived, InSent, Served}
-	way      = []Point{Sent, OutReceived, OutSent, InReceived, InSent, Served} // of a request through two sidecars
-)
-
-// Unit is the thing that a counter counts.
-type Unit string
-
-// Units. Each has equations of its own.
-const (
-	Requests    Unit = "request"
-	Connections Unit = "connection"
-	Handshakes  Unit = "handshake" // of TLS
-)
-
-var units = []Unit{Requests, Connections, Handshakes}
-
-// Place identifies a counter in the topology.
-type Place struct {
-	Service string `json:"service"`      // whose requests, application or sidecar are counted, where `load` is the generator
-	Point   Point  `json:"point"`        // one of the [points](conservation.md#equations)
-	To      string `json:"to,omitempty"` // called service, absent for all of them
-	Unit    Unit   `json:"unit"`         // `request`, `connection`, `handshake`
-}
-
-// Tally is the content of a counter.
-type Tally struct {
-	Count   int64 `json:"count"`             // count in the whole load, summed over replicas
-	Failed  int64 `json:"failed,omitempty"`  // of these, failed: at `sent` for the caller, at `served` by the service
-	Retries int64 `json:"retries,omitempty"` // of these, retries
-	Partial int64 `json:"partial,omitempty"` // served requests that ended before all of their calls
-	Unsure  int64 `json:"unsure,omitempty"`  // requests that may have been sent beyond `count`
-}
-
-func (t Tally) plus(o Tally, sign int64) Tally {
-	return Tally{t.Count + sign*o.Count, t.Failed + sign*o.Failed, t.Retries + sign*o.Retries, t.Partial + sign*o.Partial, t.Unsure + sign*o.Unsure}
-}
-
-func (t Tally) negative() bool {
-	return t.Count < 0 || t.Failed < 0 || t.Retries < 0 || t.Partial < 0 || t.Unsure < 0
-}
-
 // Count is one reading of one counter.
 type Count struct {
 	Place
@@ -153,4 +84,73 @@ func change(before, after Count) Flow {
 		f.Tally = Tally{}
 	}
 	return f
+}
+
+// Service names of places outside the topology.
+const (
+	LoadName     = "load"     // the load generator
+	WaypointName = "waypoint" // all waypoints
+)
+
+// Point is a point on the way of a request at which it is counted.
+type Point string
+
+// Points, in the order in which a request passes them.
+const (
+	Sent        Point = "sent"              // by the load or an application, to another service
+	OutReceived Point = "outbound-received" // by the caller's proxy, from the caller
+	OutSent     Point = "outbound-sent"     // by the caller's proxy, to the called service
+	InReceived  Point = "inbound-received"  // by the proxy of the called service
+	InSent      Point = "inbound-sent"      // by that proxy, to its application
+	Served      Point = "served"            // by the application
+	// Waypoint requests are requests that the waypoints of a namespace receive, for all services together.
+	Waypoint Point = "waypoint"
+	// NodeOut and NodeIn are connections in the proxies that the pods of a node share: from the pods of a service, and to them.
+	NodeOut Point = "node-outbound"
+	NodeIn  Point = "node-inbound"
+	// Gateway requests are the requests of the load that the ingress gateways receive.
+	Gateway Point = "gateway"
+)
+
+var (
+	outbound = []Point{Sent, OutReceived, OutSent, NodeOut, Gateway}
+	inbound  = []Point{NodeIn, InReceived, InSent, Served}
+	way      = []Point{Sent, OutReceived, OutSent, InReceived, InSent, Served} // of a request through two sidecars
+)
+
+// Unit is the thing that a counter counts.
+type Unit string
+
+// Units. Each has equations of its own.
+const (
+	Requests    Unit = "request"
+	Connections Unit = "connection"
+	Handshakes  Unit = "handshake" // of TLS
+)
+
+var units = []Unit{Requests, Connections, Handshakes}
+
+// Place identifies a counter in the topology.
+type Place struct {
+	Service string `json:"service"`      // whose requests, application or sidecar are counted, where `load` is the generator
+	Point   Point  `json:"point"`        // one of the [points](conservation.md#equations)
+	To      string `json:"to,omitempty"` // called service, absent for all of them
+	Unit    Unit   `json:"unit"`         // `request`, `connection`, `handshake`
+}
+
+// Tally is the content of a counter.
+type Tally struct {
+	Count   int64 `json:"count"`             // count in the whole load, summed over replicas
+	Failed  int64 `json:"failed,omitempty"`  // of these, failed: at `sent` for the caller, at `served` by the service
+	Retries int64 `json:"retries,omitempty"` // of these, retries
+	Partial int64 `json:"partial,omitempty"` // served requests that ended before all of their calls
+	Unsure  int64 `json:"unsure,omitempty"`  // requests that may have been sent beyond `count`
+}
+
+func (t Tally) plus(o Tally, sign int64) Tally {
+	return Tally{t.Count + sign*o.Count, t.Failed + sign*o.Failed, t.Retries + sign*o.Retries, t.Partial + sign*o.Partial, t.Unsure + sign*o.Unsure}
+}
+
+func (t Tally) negative() bool {
+	return t.Count < 0 || t.Failed < 0 || t.Retries < 0 || t.Partial < 0 || t.Unsure < 0
 }

@@ -47,9 +47,6 @@ func PrivateKey(text []byte, password func() (string, error)) (key minisign.Priv
 	return key, nil
 }
 
-// KeyID is the identifier that minisign prints for a key.
-func KeyID(id uint64) string { return fmt.Sprintf("%X", id) }
-
 // Sign returns the signature of the manifest of a results directory, in minisign's format.
 func Sign(manifest []byte, key minisign.PrivateKey, now time.Time) ([]byte, error) {
 	r := minisign.NewReader(bytes.NewReader(manifest))
@@ -107,3 +104,6 @@ func (f *findings) signature(d *result.Dir, key *minisign.PublicKey) *Signer {
 	}
 	return nil
 }
+
+// KeyID is the identifier that minisign prints for a key.
+func KeyID(id uint64) string { return fmt.Sprintf("%X", id) }

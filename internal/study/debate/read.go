@@ -251,8 +251,6 @@ func checkClock(t *importer.Trial, table *table, first, last int, outs []*import
 	}
 }
 
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-
 // requests adds the reports of the load generators.
 func (r *sequenceRun) requests(t *importer.Trial, outs []*importer.Output) error {
 	if len(outs) == 0 {
@@ -270,3 +268,5 @@ func (r *sequenceRun) requests(t *importer.Trial, outs []*importer.Output) error
 	}
 	return nil
 }
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -47,6 +47,19 @@ func (t *table) sampled(groups []group) *result.Sampled {
 // is known to be zero.
 func (g *group) rested() bool { return g.hasRest || len(g.parts) == 0 }
 
+func (t *table) node(name string) result.SampledNode {
+	n := result.SampledNode{Name: name}
+	for _, r := range t.rows {
+		if v := r.cell(t.columnOf(name, "allocatable cpu")); v != nil {
+			n.AllocatableCores = v
+		}
+		if v := r.cell(t.columnOf(name, "allocatable mem")); v != nil {
+			n.AllocatableMemory = v
+		}
+	}
+	return n
+}
+
 var nothing = new(float64)
 
 // cells returns the component's cells in row i. Before its first and after its
@@ -66,17 +79,4 @@ func (r tableRow) cell(column int) *float64 {
 		return nil
 	}
 	return r.cells[column]
-}
-
-func (t *table) node(name string) result.SampledNode {
-	n := result.SampledNode{Name: name}
-	for _, r := range t.rows {
-		if v := r.cell(t.columnOf(name, "allocatable cpu")); v != nil {
-			n.AllocatableCores = v
-		}
-		if v := r.cell(t.columnOf(name, "allocatable mem")); v != nil {
-			n.AllocatableMemory = v
-		}
-	}
-	return n
 }

@@ -158,38 +158,6 @@ func last(s string) byte {
 	return s[len(s)-1]
 }
 
-// isotope converts one graph.
-type converter struct {
-	doc   *strict.Document
-	graph graph
-	notes []string
-	from  map[string]string // topology path of a call -> path of its command in the file
-}
-
-// reporter maps mistakes in a topology to their positions in isotope's file.
-type reporter struct {
-	*strict.Document
-	from map[string]string
-}
-
-// Report implements [app.Reporter].
-func (r reporter) Report(path, message, hint string) {
-	r.Document.Report(r.path(path), message, hint)
-}
-
-// Sound implements [app.Reporter].
-func (r reporter) Sound(path string) bool { return r.Document.Sound(r.path(path)) }
-
-func (r reporter) path(path string) string {
-	call, field, _ := strings.Cut(path, "].")
-	if at, rest, inCall := strings.Cut(field, "]"); inCall {
-		if command, ok := r.from[call+"]."+at+"]"]; ok {
-			return command + fields[rest]
-		}
-	}
-	return path
-}
-
 // fields maps the fields of a call to their names in isotope's file.
 var fields = map[string]string{".service": ".call", ".headers": ".call.extra-header", ".wait": ".sleep"}
 
@@ -211,10 +179,6 @@ func (c *converter) topology(file string) app.Topology {
 		}
 	}
 	return t
-}
-
-func (c *converter) note(format string, args ...any) {
-	c.notes = append(c.notes, fmt.Sprintf(format, args...))
 }
 
 var types = map[string]string{"": app.HTTP1, "http": app.HTTP1, "grpc": app.GRPC}
@@ -371,11 +335,47 @@ func (c *converter) call(at string, value any) (app.Call, bool) {
 	return out, true
 }
 
+func (c *converter) note(format string, args ...any) {
+	c.notes = append(c.notes, fmt.Sprintf(format, args...))
+}
+
 // report adds a mistake, unless the same field has one already.
 func (c *converter) report(path, message, hint string) {
 	if c.doc.Sound(path) {
 		c.doc.Report(path, message, hint)
 	}
+}
+
+// isotope converts one graph.
+type converter struct {
+	doc   *strict.Document
+	graph graph
+	notes []string
+	from  map[string]string // topology path of a call -> path of its command in the file
+}
+
+// reporter maps mistakes in a topology to their positions in isotope's file.
+type reporter struct {
+	*strict.Document
+	from map[string]string
+}
+
+// Report implements [app.Reporter].
+func (r reporter) Report(path, message, hint string) {
+	r.Document.Report(r.path(path), message, hint)
+}
+
+// Sound implements [app.Reporter].
+func (r reporter) Sound(path string) bool { return r.Document.Sound(r.path(path)) }
+
+func (r reporter) path(path string) string {
+	call, field, _ := strings.Cut(path, "].")
+	if at, rest, inCall := strings.Cut(field, "]"); inCall {
+		if command, ok := r.from[call+"]."+at+"]"]; ok {
+			return command + fields[rest]
+		}
+	}
+	return path
 }
 
 func firstLine(err error) string {

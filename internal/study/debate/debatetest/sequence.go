@@ -63,6 +63,7 @@ var components = map[string]map[string][3]float64{
 var remainders = map[string][3]float64{"k8s": {0.05, 0.001, 600}, "gke": {0.02, 0, 230}}
 
 var elements = strings.Split("faces,load,iperf,gke,k8s,data-plane,control-plane,mesh,non-mesh,business,overhead,total,"+
+
 	"load app,load mesh,wrk2 app,wrk2 mesh,iperf app,iperf mesh,iperf-client app,iperf-client mesh,faces-gui app,faces-gui mesh,"+
 	"face app,face mesh,smiley app,smiley mesh,smiley2 app,smiley2 mesh,smiley3 app,smiley3 mesh,color app,color mesh,color2 app,color2 mesh,"+
 	"color3 app,color3 mesh,linkerd-destination mesh,linkerd-identity mesh,linkerd-proxy-injector mesh,istiod mesh,istio-ingressgateway mesh,waypoint mesh,ztunnel mesh", ",")
@@ -76,56 +77,6 @@ var sums = []struct {
 // Cores of a column at a rate, before noise.
 func (s Sequence) Cores(column string, rate int) float64 {
 	return s.values(rate, 1, 1)[column][0] / 1e9
-}
-
-// values of every column in nanocores and bytes: load is 0..1 of the rate.
-func (s Sequence) values(rate int, load, noise float64) map[string][2]float64 {
-	v := map[string][2]float64{}
-	put := func(name string, c [3]float64) {
-		cpu := math.Round((c[0] + c[1]*float64(rate)*load) * noise * 1e9)
-		mem := math.Round(c[2] * (1 << 20))
-		v[name] = [2]float64{cpu, mem}
-		to := aggregate(name)
-		v[to] = [2]float64{v[to][0] + cpu, v[to][1] + mem}
-	}
-	for _, set := range []map[string][3]float64{components[""], components[s.Mesh]} {
-		for name, c := range set {
-			generator := strings.HasPrefix(name, "load ")
-			if generator && load == 0 {
-				continue
-			}
-			if generator && s.Oha != "" && strings.HasSuffix(name, " app") {
-				// oha's own container has no column: only the sum contains it.
-				v["load"] = [2]float64{math.Round(c[1] * float64(rate) * load * noise * 1e9), math.Round(c[2] * (1 << 20))}
-				continue
-			}
-			put(name, c)
-		}
-	}
-	for name, c := range remainders {
-		v[name] = [2]float64{math.Round((c[0] + c[1]*float64(rate)*load) * noise * 1e9), math.Round(c[2] * (1 << 20))}
-	}
-	for _, sum := range sums {
-		var t [2]float64
-		for _, p := range sum.parts {
-			t[0] += v[p][0]
-			t[1] += v[p][1]
-		}
-		v[sum.name] = t
-	}
-	return v
-}
-
-func aggregate(component string) string {
-	switch {
-	case strings.HasPrefix(component, "load app"):
-		return "load"
-	case strings.HasSuffix(component, " app"):
-		return "faces"
-	case strings.HasPrefix(component, "linkerd-"), component == "istiod mesh":
-		return "control-plane"
-	}
-	return "data-plane"
 }
 
 // Write writes the sequence under root and returns its directory.
@@ -149,25 +100,6 @@ func (s Sequence) Write(t testing.TB, root string) string {
 		}
 	}
 	return dir
-}
-
-func (s Sequence) defaults() Sequence {
-	set := func(v *int, d int) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	set(&s.Runs, 5)
-	set(&s.Pods, 3)
-	set(&s.Seconds, 300)
-	set(&s.Refresh, 3)
-	if s.Rates == nil {
-		s.Rates = []int{60, 120, 240}
-	}
-	if s.Dir == "" {
-		s.Dir = s.Mesh
-	}
-	return s
 }
 
 func (s Sequence) file(t testing.TB, dir, name string, b []byte) {
@@ -229,4 +161,73 @@ func (s Sequence) CSV(rate int, at time.Time, random *rand.Rand) []byte {
 		b.WriteString(end)
 	}
 	return []byte(b.String())
+}
+
+// values of every column in nanocores and bytes: load is 0..1 of the rate.
+func (s Sequence) values(rate int, load, noise float64) map[string][2]float64 {
+	v := map[string][2]float64{}
+	put := func(name string, c [3]float64) {
+		cpu := math.Round((c[0] + c[1]*float64(rate)*load) * noise * 1e9)
+		mem := math.Round(c[2] * (1 << 20))
+		v[name] = [2]float64{cpu, mem}
+		to := aggregate(name)
+		v[to] = [2]float64{v[to][0] + cpu, v[to][1] + mem}
+	}
+	for _, set := range []map[string][3]float64{components[""], components[s.Mesh]} {
+		for name, c := range set {
+			generator := strings.HasPrefix(name, "load ")
+			if generator && load == 0 {
+				continue
+			}
+			if generator && s.Oha != "" && strings.HasSuffix(name, " app") {
+				// oha's own container has no column: only the sum contains it.
+				v["load"] = [2]float64{math.Round(c[1] * float64(rate) * load * noise * 1e9), math.Round(c[2] * (1 << 20))}
+				continue
+			}
+			put(name, c)
+		}
+	}
+	for name, c := range remainders {
+		v[name] = [2]float64{math.Round((c[0] + c[1]*float64(rate)*load) * noise * 1e9), math.Round(c[2] * (1 << 20))}
+	}
+	for _, sum := range sums {
+		var t [2]float64
+		for _, p := range sum.parts {
+			t[0] += v[p][0]
+			t[1] += v[p][1]
+		}
+		v[sum.name] = t
+	}
+	return v
+}
+
+func aggregate(component string) string {
+	switch {
+	case strings.HasPrefix(component, "load app"):
+		return "load"
+	case strings.HasSuffix(component, " app"):
+		return "faces"
+	case strings.HasPrefix(component, "linkerd-"), component == "istiod mesh":
+		return "control-plane"
+	}
+	return "data-plane"
+}
+
+func (s Sequence) defaults() Sequence {
+	set := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	set(&s.Runs, 5)
+	set(&s.Pods, 3)
+	set(&s.Seconds, 300)
+	set(&s.Refresh, 3)
+	if s.Rates == nil {
+		s.Rates = []int{60, 120, 240}
+	}
+	if s.Dir == "" {
+		s.Dir = s.Mesh
+	}
+	return s
 }

@@ -107,16 +107,6 @@ func (s *Server) answer(w http.ResponseWriter, out sum) {
 	write(w, b)
 }
 
-// write responds with JSON.
-func write(w http.ResponseWriter, b []byte) {
-	h := w.Header()
-	h.Set("Content-Type", typeJSON)
-	h.Set("Content-Length", strconv.Itoa(len(b)))
-	_, _ = w.Write(b) // fails if the client is gone
-}
-
-func fail(w http.ResponseWriter, status int, err error) { http.Error(w, err.Error(), status) }
-
 // serveRest serves the paths that are not routes.
 func (s *Server) serveRest(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
@@ -157,6 +147,16 @@ func writeJSON(w http.ResponseWriter, v any) {
 	}
 	write(w, b)
 }
+
+// write responds with JSON.
+func write(w http.ResponseWriter, b []byte) {
+	h := w.Header()
+	h.Set("Content-Type", typeJSON)
+	h.Set("Content-Length", strconv.Itoa(len(b)))
+	_, _ = w.Write(b) // fails if the client is gone
+}
+
+func fail(w http.ResponseWriter, status int, err error) { http.Error(w, err.Error(), status) }
 
 // stages lists the times of all requests by route and stage.
 func (s *Server) stages() []app.StageTime {
