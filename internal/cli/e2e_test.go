@@ -152,7 +152,7 @@ metadata: {name: deferred-work}
 meshes:
   at-once: {from: reference, arguments: [--burn, 500us]}
   later: {from: reference, arguments: [--defer, 500us, --defer-by, 300ms]}
-  flushed: {from: reference, arguments: [--defer, 500us, --flush, 2500ms]}
+  flushed: {from: reference, arguments: [--defer, 500us, --flush, 5s]}
 factors: {mesh: [reference, at-once, later, flushed], rate: [200], connections: [4]}
 load: {arrivals: constant}
 baseline: {mesh: reference}

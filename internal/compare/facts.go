@@ -147,7 +147,7 @@ func (run *Run) Setup() Setup {
 			}
 		}
 		if l := r.Load; l != nil {
-			s.load(l)
+			s.load(l, r.Placing)
 		}
 	}
 	if run.File.Platform.Kind == ImportPlatform && s.MeasureS != nil {
@@ -161,17 +161,21 @@ func (run *Run) Setup() Setup {
 const mixed = "mixed"
 
 // load takes over what all trials agree on.
-func (s *Setup) load(l *result.Load) {
+func (s *Setup) load(l *result.Load, placed *result.Placing) {
+	warmup := &l.WarmupSeconds
+	if placed != nil {
+		warmup = &placed.PlannedSeconds
+	}
 	if s.Generator == "" {
 		s.Generator, s.Loop, s.Arrivals = l.Generator, l.Loop, l.Arrivals
-		s.WarmupS, s.MeasureS = &l.WarmupSeconds, &l.MeasureSeconds
+		s.WarmupS, s.MeasureS = warmup, &l.MeasureSeconds
 		return
 	}
 	if s.Generator != l.Generator {
 		s.Generator = mixed
 	}
-	if l.WarmupSeconds < *s.WarmupS {
-		s.WarmupS = &l.WarmupSeconds
+	if *warmup < *s.WarmupS {
+		s.WarmupS = warmup
 	}
 	if s.Loop != l.Loop {
 		s.Loop = mixed

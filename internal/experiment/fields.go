@@ -94,7 +94,7 @@ func fieldRows(names Names) []fieldRow {
 		{"factors", "Lists of levels. Their product is the treatments.", nil, nil},
 	}, factorRows("factors."), loadRows(names), []fieldRow{
 		{"phases", "Timed phases of a trial.", nil, nil},
-		{"phases.warmup", "Load before the measure phase.", d.Phases.Warmup.String(), between(0, maxPhase, "")},
+		{"phases.warmup", "Load before the measure phase. On average: its time is random, from half to one and a half of it, so that work of timers is at another place of each block.", d.Phases.Warmup.String(), between(0, maxPhase, "")},
 		{"phases.measure", "Measure phase, at least 1s.", d.Phases.Measure.String(), between(minMeasure, maxPhase, "")},
 		{"phases.drain", "Time for requests in flight at the end.", d.Phases.Drain.String(), between(0, maxPhase, "")},
 		{"phases.idle", "When application and data plane count as idle, on kubernetes.", nil, nil},

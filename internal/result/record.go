@@ -42,12 +42,14 @@ type Record struct {
 	Phases []Phase       `json:"phases"`
 	Checks []check.Check `json:"checks,omitempty"`
 	// Answers to the probes of the verification, by request, on this machine.
-	Answers []check.Answer `json:"answers,omitempty"`
-	Load    *Load          `json:"load,omitempty"`
-	Tasks   []TaskUsage    `json:"tasks,omitempty"`
-	Node    *NodeUsage     `json:"node,omitempty"`
-	Outside *int64         `json:"outsideCPU,omitempty"` // CPU of this machine that no process of the run used while the trial had the load, ns, absent on clusters
-	Edges   int            `json:"edges,omitempty"`      // calls per request between services, the entry included
+	Answers      []check.Answer `json:"answers,omitempty"`
+	Load         *Load          `json:"load,omitempty"`
+	Tasks        []TaskUsage    `json:"tasks,omitempty"`
+	Node         *NodeUsage     `json:"node,omitempty"`
+	Outside      *int64         `json:"outsideCPU,omitempty"`   // CPU of this machine that no process of the run used while the trial had the load, ns, absent on clusters
+	Placing      *Placing       `json:"placing,omitempty"`      // of the measure phase, absent if the time before it is fixed
+	BurstSeconds float64        `json:"burstSeconds,omitempty"` // time between bursts of CPU of which one changes the cost (warning `cpu-bursts`)
+	Edges        int            `json:"edges,omitempty"`        // calls per request between services, the entry included
 
 	// Faults that were injected, in that order, and the expectations of the trial.
 	Faults       []Fault          `json:"faults,omitempty"`
@@ -70,6 +72,14 @@ type Record struct {
 	Sampled *Sampled `json:"sampled,omitempty"` // resource figures of an import, instead of counters
 
 	Manifested bool `json:"manifested,omitempty"` // the trial has a `manifest.json`, absent in records of older versions
+}
+
+// Placing is the random time before a measure phase: a wait without load, and the warm-up.
+type Placing struct {
+	PlannedSeconds float64 `json:"plannedSeconds"` // warm-up of the plan, s
+	LeastSeconds   float64 `json:"leastSeconds"`   // the shortest time, s
+	RangeSeconds   float64 `json:"rangeSeconds"`   // the time is uniform over this range, s
+	Seconds        float64 `json:"seconds"`        // the time, drawn from the seed, s
 }
 
 // Probe is the time of a fixed piece of work on the trial's CPUs, before and

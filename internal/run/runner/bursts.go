@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -24,6 +25,7 @@ const (
 // use is the CPU of the compared tasks in a part of the measure phase.
 type use struct {
 	ns    int64
+	at    time.Duration // from the start of the phase, of its begin
 	time  time.Duration
 	apart bool // from the part before it
 }
@@ -35,6 +37,7 @@ type burstsSeen struct {
 	count         int
 	largest, cost int64 // ns
 	over          time.Duration
+	period        time.Duration // time between two bursts, 0 if there is none
 }
 
 // bursts finds the bursts in the slices of others: the work of own slices varies with their requests. Work that is
@@ -72,27 +75,46 @@ func burstsIn(uses []use, cost int64, over time.Duration) *burstsSeen {
 	}
 	usual, deviation := medianDeviation(uses)
 	limit := max(burstUse*usual, usual+burstDeviations*deviation)
-	var all []int64
+	type burst struct {
+		ns int64
+		at time.Duration
+	}
+	var all []burst
 	within := false
 	for _, u := range uses {
-		burst := u.cores() > limit
-		if above := u.ns - int64(usual*float64(u.time)); burst && within && !u.apart {
-			all[len(all)-1] += above
-		} else if burst {
-			all = append(all, above)
+		high := u.cores() > limit
+		if above := u.ns - int64(usual*float64(u.time)); high && within && !u.apart {
+			all[len(all)-1].ns += above
+		} else if high {
+			all = append(all, burst{above, u.at})
 		}
-		within = burst
+		within = high
 	}
 	if len(all) == 0 {
 		return b
 	}
-	b.largest = slices.Max(all)
-	for _, ns := range all {
-		if ns >= b.largest/4 {
+	b.largest = slices.MaxFunc(all, func(x, y burst) int { return cmp.Compare(x.ns, y.ns) }).ns
+	var gaps []time.Duration
+	last := uses[0].at
+	for _, one := range all {
+		if one.ns >= b.largest/4 {
 			b.count++
+			gaps = append(gaps, one.at-last)
+			last = one.at
 		}
 	}
+	b.period = typicalGap(gaps, uses[len(uses)-1].at-last)
 	return b
+}
+
+// typicalGap is the time between two bursts: the median of the gaps between them, the first of which is that before the
+// first burst. The period of a single burst is at least the time beside it without another.
+func typicalGap(gaps []time.Duration, after time.Duration) time.Duration {
+	if len(gaps) == 1 {
+		return max(gaps[0], after)
+	}
+	between := slices.Sorted(slices.Values(gaps[1:]))
+	return between[len(between)/2]
 }
 
 // medianDeviation returns the median use in cores, and the median of the deviations from it.

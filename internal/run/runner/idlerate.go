@@ -279,7 +279,7 @@ func (m *sliceMember) usesOfOthers(after bool) (all []use) {
 		if row.Own || !after && i > 0 && m.rows[i-1].Own || row.End <= row.Begin {
 			continue
 		}
-		u := use{time: row.End - row.Begin, apart: i > 0 && m.rows[i-1].Own}
+		u := use{at: row.Begin, time: row.End - row.Begin, apart: i > 0 && m.rows[i-1].Own}
 		for plane, ns := range row.CPU {
 			if compared(plane) {
 				u.ns += ns

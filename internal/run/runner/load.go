@@ -33,6 +33,7 @@ type loadRun struct {
 	inRound *roundSchedule // nil if the load has a schedule of its own
 	rate    float64        // chosen by a search, 0 for the rate of the treatment
 	probes  uint64         // of that search
+	warmup  time.Duration  // 0: of the experiment
 	profile load.Profile
 	loading *loading // nil before it is started
 	edges   edges
@@ -123,6 +124,7 @@ func (lr *loadRun) schedule() error {
 	if lr.setup.Experiment.Changing() {
 		lr.profile.AnswersPath = filepath.Join(filepath.Dir(hdr), answersFile)
 	}
+	lr.profile.Warmup = cmp.Or(lr.warmup, lr.profile.Warmup)
 	lr.fitToRefresh()
 	arrive(&lr.profile, &lr.setup.Experiment.Load)
 	lr.warnCutRecording()

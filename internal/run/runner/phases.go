@@ -105,6 +105,9 @@ func (t *trial) warmUp(ctx context.Context) error {
 	if err := t.prepareLoad(ctx); err != nil {
 		return err
 	}
+	if err := t.place(ctx); err != nil {
+		return err
+	}
 	if err := t.load.begin(ctx); err != nil {
 		return err
 	}

@@ -60,6 +60,7 @@ func (t *trial) judge() {
 }
 
 func (t *trial) count() {
+	t.setup.learn(&t.journal.record)
 	t.setup.summary.Recorded++
 	switch {
 	case t.journal.record.Error != "":

@@ -45,15 +45,16 @@ func (rd *round) warmUp(ctx context.Context) error {
 		return err
 	}
 	n := time.Duration(len(members))
+	rows, wait := rd.place(members)
 	common := roundSchedule{
-		warmup: time.Duration(p.Warmup) * n * p.Length, measure: time.Duration(p.Measure) * n * p.Length,
+		warmup: time.Duration(rows) * n * p.Length, measure: time.Duration(p.Measure) * n * p.Length,
 		members: len(members), deferral: rd.run.Timing.Deferral,
-		table: load.Slices{Length: p.Length, Guard: p.Guard, Owners: plan.Owners(members[0].setup.of.Seed, len(members), p.Warmup, p.Measure)},
+		table: load.Slices{Length: p.Length, Guard: p.Guard, Owners: plan.Owners(members[0].setup.of.Seed, len(members), rows, p.Measure)},
 	}
 	for _, t := range members {
 		t.sliced = newSliceMember(t)
 	}
-	lead, held, window := rd.prepareLoads(ctx, members), rd.held(), idleWindow(common.measure)
+	lead, held, window := rd.prepareLoads(ctx, members), rd.held(), idleWindow(common.measure)+wait
 	if !held {
 		if err := rd.readIdle(ctx, window); err != nil {
 			return err

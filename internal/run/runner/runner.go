@@ -121,6 +121,8 @@ type run struct {
 	plan       plan.Plan
 	treatments map[string]plan.Treatment
 	versions   map[string]string // of generators' programs, by the generator's name
+	period     time.Duration     // the longest of bursts in earlier blocks, see [place]
+	delay      time.Duration     // of a trial beyond the plan, because of that period
 	summary    Summary
 
 	mu    sync.Mutex // of sinks: events come from the phases and from the generator's output
@@ -149,6 +151,16 @@ func Run(ctx context.Context, cfg Config) (Summary, error) {
 	}
 	r.summary.Trials = len(r.plan.Trials)
 	r.summary.Earlier = len(r.plan.Trials) - len(pending)
+	if r.summary.Earlier > 0 {
+		records, err := cfg.Dir.Records()
+		if err != nil {
+			return r.summary, err
+		}
+		for i := range records {
+			r.learn(&records[i])
+		}
+	}
+	r.TrialTime = cmp.Or(r.TrialTime, r.plan.TrialTime)
 	r.send(result.Event{Kind: result.KindRun, Run: r.opening()})
 	err = r.all(ctx, pending)
 	r.send(result.Event{Kind: result.KindEnd})
@@ -159,7 +171,7 @@ func (r *run) opening() *result.Run {
 	return &result.Run{
 		Experiment: r.plan.Experiment, Dir: r.Dir.Path(),
 		Trials: max(r.plan.Needed(), r.summary.Earlier), Recorded: r.summary.Earlier,
-		TrialTime: cmp.Or(r.TrialTime, r.plan.TrialTime), Measure: time.Duration(r.Experiment.Phases.Measure),
+		TrialTime: r.TrialTime, Measure: time.Duration(r.Experiment.Phases.Measure),
 	}
 }
 
@@ -301,7 +313,7 @@ func (r *run) prepare(ctx context.Context, pending []plan.Trial) error {
 		return fmt.Errorf("prepare platform %s: %w", r.Experiment.Platform.Kind, err)
 	}
 	if counters := r.Platform.CounterRefresh; counters != nil && r.Refresh > 0 {
-		r.TrialTime = cmp.Or(r.TrialTime, r.plan.TrialTime) + RefreshExtra(r.Experiment.Phases, counters.Refresh()) - RefreshExtra(r.Experiment.Phases, r.Refresh)
+		r.TrialTime += RefreshExtra(r.Experiment.Phases, counters.Refresh()) - RefreshExtra(r.Experiment.Phases, r.Refresh)
 		r.send(result.Event{Kind: result.KindTimes, Run: r.opening()})
 	}
 	versions = maps.Clone(versions)

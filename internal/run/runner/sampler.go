@@ -158,6 +158,9 @@ func (s *sampler) describe(sample *result.Sample, now meter.Look) {
 // addUse adds the use of the compared tasks between two readings.
 func (s *sampler) addUse(before, after meter.Look) {
 	var u use
+	if n := len(s.uses); n > 0 {
+		u.at = s.uses[n-1].at + s.uses[n-1].time
+	}
 	for _, task := range s.tasks {
 		b, ok := before.Tasks[task.ID]
 		a, ok2 := after.Tasks[task.ID]

@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +23,37 @@ type work struct {
 	deferred time.Duration // for each request, after
 	delay    time.Duration
 	flush    time.Duration // deferred work waits for the next multiple of it
+	clock    time.Duration // of the task when the load begins: its flushes are at multiples of flush since its start
 	probed   time.Duration // CPU before the load, which earlier requests deferred
+}
+
+// workDone is work by instant.
+type workDone []struct{ at, sum time.Duration }
+
+func (l *workDone) add(at, work time.Duration) {
+	*l = append(*l, struct{ at, sum time.Duration }{at, work})
+}
+
+// sort makes each sum that of all work up to its instant.
+func (l workDone) sort() {
+	slices.SortFunc(l, func(a, b struct{ at, sum time.Duration }) int { return cmp.Compare(a.at, b.at) })
+	for i := range l[1:] {
+		l[i+1].sum += l[i].sum
+	}
+}
+
+// before is the sum of the work before an instant.
+func (l workDone) before(at time.Duration) time.Duration {
+	n, _ := slices.BinarySearchFunc(l, at, func(one struct{ at, sum time.Duration }, at time.Duration) int {
+		if one.at < at {
+			return -1
+		}
+		return 1
+	})
+	if n == 0 {
+		return 0
+	}
+	return l[n-1].sum
 }
 
 // simSwitches is the number of context switches of a request, simIdleSwitches of an idle second.
@@ -37,55 +69,49 @@ const (
 // simulate returns the member after a block of a warm-up and a measure phase, and the deferred work in the slices
 // of others.
 func simulate(w work, warmup, measure time.Duration) (m *sliceMember, deferred time.Duration) {
-	slices := int((warmup + measure) / simSlice)
-	r := &sliceReader{first: int(warmup / simSlice), window: idleWindow(measure), deferral: 2 * time.Second, table: load.Slices{Length: simSlice, Owners: make(load.Owners, slices)}}
-	done := map[time.Duration]time.Duration{} // work by instant
+	count := int((warmup + measure) / simSlice)
+	r := &sliceReader{first: int(warmup / simSlice), window: idleWindow(measure), deferral: 2 * time.Second, table: load.Slices{Length: simSlice, Owners: make(load.Owners, count)}}
+	var done workDone // work by instant
 	var sends []time.Duration
-	for i := range slices {
+	for i := range count {
 		r.table.Owners[i] = (i/simMembers + i) % simMembers // rows of one slice each
 	}
-	for i := range slices {
+	for i := range count {
 		if r.table.Owners[i] != 0 {
 			continue
 		}
 		for k := range simEach {
 			at := time.Duration(i)*simSlice + time.Duration(k)*9*time.Millisecond + time.Millisecond
 			sends = append(sends, at)
-			done[at] += w.request
+			done.add(at, w.request)
 			at += w.delay
 			if w.flush > 0 {
-				at = at.Truncate(w.flush) + w.flush
+				at = (at + w.clock).Truncate(w.flush) + w.flush - w.clock
 			}
-			done[at] += w.deferred
+			done.add(at, w.deferred)
 			if at >= warmup && at < warmup+measure && r.owner(int(at/simSlice)) != 0 {
 				deferred += w.deferred
 			}
 		}
 	}
+	done.sort()
 	began := time.Now()
 	look := func(at time.Duration) meter.Look {
 		cpu := time.Duration(w.idle*float64(at+time.Hour)) + time.Duration(w.starting*float64(min(at, warmup/10)+time.Hour))
 		if at > -r.window {
 			cpu += w.probed
 		}
-		for when, ns := range done {
-			if when < at {
-				cpu += ns
-			}
-		}
+		cpu += done.before(at)
 		switches := simIdleSwitches * (at + time.Hour).Seconds()
-		for _, sent := range sends {
-			if sent < at {
-				switches += simSwitches
-			}
-		}
+		sent, _ := slices.BinarySearch(sends, at)
+		switches += float64(simSwitches * sent)
 		return meter.Look{Tasks: map[string]result.Reading{"app": {At: began.Add(at), CPU: int64(cpu), Voluntary: int64(switches)}}}
 	}
 	m = &sliceMember{tasks: []platform.Task{{Task: mesh.Task{ID: "app", Plane: metric.App}}}, shown: shown{at: time.Hour, cpu: map[metric.Plane]int64{}}, switching: map[string]time.Duration{}} // no samples
 	m.idleBefore = usesBetween(look(-r.window-time.Millisecond), look(-time.Millisecond))
 	r.members = []*sliceMember{m}
 	n := 0
-	for edge := r.first; edge <= slices; edge++ {
+	for edge := r.first; edge <= count; edge++ {
 		r.addReading(0, look(r.table.Edge(edge)), n, r.table.Edge(edge))
 		n++
 	}

@@ -152,6 +152,9 @@ func (t *trial) checked() []result.Warning {
 	if t.sampler != nil && t.steadyLoad() {
 		s.bursts = t.sampler.bursts()
 	}
+	if fewBursts(s) != "" {
+		t.journal.record.BurstSeconds = s.bursts.period.Seconds()
+	}
 	t.load.mu.Lock()
 	s.p50 = medianP50(t.load.progress)
 	t.load.mu.Unlock()

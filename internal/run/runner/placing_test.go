@@ -1,0 +1,124 @@
+package runner
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/stats"
+)
+
+// Work that is flushed every few seconds costs what it costs, in the mean over runs, and what a block has of it by chance is in
+// the interval. With a fixed time before the measure phase, all blocks have a flush too few.
+func TestPeriodicFlushes(t *testing.T) {
+	const (
+		us              = time.Microsecond
+		runs, blocks    = 100, 8
+		warmup, measure = 6 * time.Second, 24 * time.Second
+		row             = simMembers * simSlice
+		want            = 500.0 // µs a request, of which 200 are flushed
+	)
+	var missed float64
+	for name, c := range map[string]struct {
+		period time.Duration
+		start  time.Duration // of the task's clock before the load, 0: with the load
+	}{
+		"1 s since the start":    {time.Second, 1300 * time.Millisecond},
+		"5 s since the start":    {5 * time.Second, 2 * time.Second},
+		"7 s since the start":    {7 * time.Second, 3300 * time.Millisecond},
+		"5 s since the requests": {5 * time.Second, 0},
+		"7 s since the requests": {7 * time.Second, 0},
+	} {
+		costs := func(seed uint64, placed bool) (all []float64) {
+			var r run
+			for block := range blocks {
+				before, wait := warmup, time.Duration(0)
+				if placed {
+					rows, w := place(seed*blocks+uint64(block), warmup, r.period).split(row)
+					before, wait = time.Duration(rows)*row, w
+				}
+				clock := c.start + wait
+				if c.start == 0 {
+					clock = 0
+				}
+				m, _ := simulate(work{request: 300 * us, deferred: 200 * us, flush: c.period, clock: clock}, before, measure)
+				cost, _, _, _, s := costOf(m)
+				all = append(all, cost)
+				if b := m.bursts(s.cost); fewBursts(seen{bursts: b}) != "" {
+					r.period = max(r.period, min(b.period, maxPeriod))
+				}
+			}
+			return all
+		}
+		missed = max(missed, math.Abs(stats.Mean(costs(0, false))-want))
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var sum float64
+			held := 0
+			for seed := range uint64(runs) {
+				all := costs(seed, true)
+				sum += stats.Mean(all)
+				if !stats.MeanInterval(all, 0.95).Excludes(want) {
+					held++
+				}
+			}
+			if mean := sum / runs; math.Abs(mean-want) > 0.01*want {
+				t.Errorf("%.1f µs in the mean over runs, want %.0f", mean, want)
+			}
+			if held < 80 {
+				t.Errorf("the intervals of %d of %d runs hold %.0f µs", held, runs, want)
+			}
+		})
+	}
+	if missed < 33 {
+		t.Errorf("with a fixed time before the measure phase the largest error is %.1f µs: the simulation has no flush too few", missed)
+	}
+}
+
+// The time is drawn from the seed, and its mean is the warm-up of the plan, but for bursts with a longer period.
+func TestPlace(t *testing.T) {
+	for name, c := range map[string]struct{ planned, period, least, most, mean time.Duration }{
+		"no bursts":     {6 * time.Second, 0, 3 * time.Second, 9 * time.Second, 6 * time.Second},
+		"short period":  {6 * time.Second, time.Second, 3 * time.Second, 9 * time.Second, 6 * time.Second},
+		"long period":   {6 * time.Second, 7 * time.Second, 7 * time.Second, 14 * time.Second, 10500 * time.Millisecond},
+		"middle period": {6 * time.Second, 4 * time.Second, 4 * time.Second, 8 * time.Second, 6 * time.Second},
+	} {
+		var sum time.Duration
+		const n = 2000
+		for seed := range uint64(n) {
+			p := place(seed, c.planned, c.period)
+			if again := place(seed, c.planned, c.period); again != p {
+				t.Fatalf("%s: %v and %v of one seed", name, p, again)
+			}
+			if p.drawn < c.least || p.drawn > c.most {
+				t.Errorf("%s: %v, want %v to %v", name, p.drawn, c.least, c.most)
+			}
+			sum += p.drawn
+			units, wait := p.split(time.Second)
+			if d := time.Duration(units)*time.Second + wait; units < 1 || wait < 0 || wait >= time.Second || d != p.drawn {
+				t.Errorf("%s: %v is %d s and %v", name, p.drawn, units, wait)
+			}
+		}
+		mean := sum / n
+		if off := mean - c.mean; off < -c.mean/20 || off > c.mean/20 {
+			t.Errorf("%s: %v in the mean, want %v", name, mean, c.mean)
+		}
+		if p := place(1, c.planned, c.period); p.delay() != c.mean-c.planned {
+			t.Errorf("%s: %v longer than planned, want %v", name, p.delay(), c.mean-c.planned)
+		}
+	}
+}
+
+// The records of earlier blocks have the period, also those before an interrupt.
+func TestLearnedPeriod(t *testing.T) {
+	var r run
+	for _, c := range []struct {
+		seconds float64
+		want    time.Duration
+	}{{0, 0}, {5.1, 5100 * time.Millisecond}, {2, 5100 * time.Millisecond}, {3600, maxPeriod}} {
+		if r.learn(&result.Record{BurstSeconds: c.seconds}); r.period != c.want {
+			t.Errorf("%v after bursts every %v s, want %v", r.period, c.seconds, c.want)
+		}
+	}
+}
