@@ -266,7 +266,7 @@ blocks: 1
 	for _, f := range files {
 		names = append(names, filepath.Base(f))
 		b := must.Get(os.ReadFile(f))(t)
-		if f := filepath.Base(f); f == "manifests.yaml" && (!bytes.Contains(b, []byte("token: not kept")) || !bytes.Contains(b, []byte("completions: 3"))) {
+		if f := filepath.Base(f); f == "manifests.yaml" && (!bytes.Contains(b, []byte("token: not recorded")) || !bytes.Contains(b, []byte("completions: 3"))) {
 			t.Errorf("%s:\n%s", f, b)
 		}
 	}

@@ -1,6 +1,8 @@
 package platform
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"os"
@@ -24,6 +26,22 @@ func (p Provenance) Write(name string, content []byte) error {
 		return nil
 	}
 	return os.WriteFile(p.Path(name), content, 0o600)
+}
+
+// WriteLarge writes one file. With more than max bytes it is compressed, and its name ends in .gz.
+func (p Provenance) WriteLarge(name string, content []byte, max int) error {
+	if len(content) <= max {
+		return p.Write(name, content)
+	}
+	var small bytes.Buffer
+	w := gzip.NewWriter(&small)
+	if _, err := w.Write(content); err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return p.Write(name+".gz", small.Bytes())
 }
 
 // Append adds text to a file.

@@ -42,13 +42,7 @@ func (a ServiceAPI) Call(ctx context.Context, method, path string, body []byte) 
 	if body != nil {
 		r.Header.Set("Content-Type", "application/merge-patch+json")
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: a.Dial}}
-	resp, err := client.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	resp, answer, err := Send(r, &http.Transport{DialContext: a.Dial}, maxAnswer)
 	if err != nil {
 		return nil, err
 	}
@@ -56,6 +50,20 @@ func (a ServiceAPI) Call(ctx context.Context, method, path string, body []byte) 
 		return nil, fmt.Errorf("%s: %s", resp.Status, bytes.TrimSpace(answer[:min(len(answer), maxRefusal)]))
 	}
 	return answer, nil
+}
+
+// Send sends a request on a connection of its own, and returns the answer with at most limit bytes of its body. A redirect
+// is an answer too. over has the properties of the connection.
+func Send(r *http.Request, over *http.Transport, limit int64) (*http.Response, []byte, error) {
+	over.DisableKeepAlives = true
+	client := http.Client{Transport: over, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, limit))
+	return resp, body, err
 }
 
 // Stats returns the counts of the service.

@@ -1,11 +1,10 @@
 package kube
 
 import (
-	"bytes"
-	"compress/gzip"
 	"os"
 	"path/filepath"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"github.com/tare-mesh/tare/internal/kube/cluster"
@@ -44,36 +43,18 @@ func (a archive) manifest(m cluster.Manifest) error {
 
 // redactSecret is a Secret's manifest with its keys and without their values.
 func redactSecret(text []byte) ([]byte, error) {
-	var fields map[string]any
-	if err := yaml.Unmarshal(text, &fields); err != nil {
+	o := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(text, &o.Object); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"data", "stringData"} {
-		if values, ok := fields[name].(map[string]any); ok {
-			for key := range values {
-				values[key] = "not kept"
-			}
-		}
-	}
-	return yaml.Marshal(fields)
+	return yaml.Marshal(withoutSecrets(o).Object)
 }
 
 // meshFile writes one file of the mesh, compressed if it is large.
 func (a archive) meshFile(name string, content []byte) error {
-	path := a.Path(meshDir + "/" + name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	name = meshDir + "/" + name
+	if err := os.MkdirAll(filepath.Dir(a.Path(name)), 0o700); err != nil {
 		return err
 	}
-	if len(content) > compressAbove {
-		var small bytes.Buffer
-		w := gzip.NewWriter(&small)
-		if _, err := w.Write(content); err != nil {
-			return err
-		}
-		if err := w.Close(); err != nil {
-			return err
-		}
-		path, content = path+".gz", small.Bytes()
-	}
-	return os.WriteFile(path, content, 0o600)
+	return a.WriteLarge(name, content, compressAbove)
 }

@@ -2,17 +2,13 @@ package kube
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -22,11 +18,10 @@ import (
 type nodeMonitor struct {
 	*trial
 	pods *trialPods
-	stop chan struct{} // nil: nodes are not followed
+	stop func() // nil: nodes are not followed
 	// forbidden reports that nodes are not followed, once in a run.
 	forbidden func()
 
-	once sync.Once
 	mu   sync.Mutex
 	lost error
 	down map[string]bool // nodes that were not ready when the trial began
@@ -64,46 +59,20 @@ func (m *nodeMonitor) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lw := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return nodes.List(ctx, o) },
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return nodes.Watch(ctx, o)
-		},
-	}
-	informer := cache.NewSharedIndexInformer(lw, &corev1.Node{}, 0, cache.Indexers{})
-	if _, err := informer.AddEventHandler(m.handlers()); err != nil {
-		return fmt.Errorf("follow nodes: %w", err)
-	}
-	m.stop = make(chan struct{})
-	go routine.Guarded(func() { informer.Run(m.stop) })()
-	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-		m.close()
-		return fmt.Errorf("follow nodes: %w", context.Cause(ctx))
-	}
-	return nil
+	informer := cache.NewSharedIndexInformer(listWatch(nodes), &corev1.Node{}, 0, cache.Indexers{})
+	m.stop, err = follow(ctx, "nodes", informer, m.changed)
+	return err
 }
 
 func (m *nodeMonitor) close() {
 	if m.stop != nil {
-		m.once.Do(func() { close(m.stop) })
-	}
-}
-
-func (m *nodeMonitor) handlers() cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { m.changed(o, false) },
-		UpdateFunc: func(_, o any) { m.changed(o, false) },
-		DeleteFunc: func(o any) { m.changed(o, true) },
+		m.stop()
 	}
 }
 
 // changed checks a node that appeared, changed or was deleted.
-func (m *nodeMonitor) changed(o any, deleted bool) {
-	if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
-		o = last.Obj
-	}
-	node, ok := o.(*corev1.Node)
-	if !ok || !deleted && cluster.IsReady(*node) || !m.hasPod(node.Name) {
+func (m *nodeMonitor) changed(node *corev1.Node, deleted bool) {
+	if !deleted && cluster.IsReady(*node) || !m.hasPod(node.Name) {
 		return
 	}
 	why := "was removed from the cluster"

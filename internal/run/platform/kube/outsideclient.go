@@ -3,7 +3,6 @@ package kube
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -81,18 +80,13 @@ func (o *outsideClient) request(ctx context.Context, pod *corev1.Pod, port int32
 	if err != nil {
 		return false, "", fmt.Errorf("write load profile: %w", err)
 	}
-	run, err := o.worker.client.Start(ctx, worker.Command{ID: strings.ToLower(rand.Text()), Path: "/" + agentProgram, Args: []string{"load"}, Stdin: stdin})
+	_, out, errOut, err := o.worker.output(ctx, worker.Command{Path: "/" + agentProgram, Args: []string{"load"}, Stdin: stdin})
 	if err != nil {
 		return false, "", fmt.Errorf("send a request from pod %s/%s: %w", o.namespace, outsideClientName, err)
 	}
-	var out, errOut bytes.Buffer
-	err = errors.Join(run.Copy(ctx, worker.Stdout, &limitedBuffer{&out}), run.Copy(ctx, worker.Stderr, &limitedBuffer{&errOut}))
+	report, err := load.LastReport(out)
 	if err != nil {
-		return false, "", fmt.Errorf("send a request from pod %s/%s: %w", o.namespace, outsideClientName, err)
-	}
-	report, err := load.LastReport(out.Bytes())
-	if err != nil {
-		return false, "", fmt.Errorf("%w: %.300s", err, bytes.TrimSpace(errOut.Bytes()))
+		return false, "", fmt.Errorf("%w: %.300s", err, bytes.TrimSpace(errOut))
 	}
 	return admission(report)
 }

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tare-mesh/tare/internal/base/routine"
@@ -23,8 +22,7 @@ import (
 // last known pods remain available while it is down.
 type podStore struct {
 	informer cache.SharedIndexInformer
-	stop     chan struct{}
-	once     sync.Once
+	close    func()
 }
 
 // followPods returns once all pods are listed. It calls changed for every pod that appears, changes or is deleted. Without
@@ -41,29 +39,52 @@ func followPods(ctx context.Context, c *cluster.Cluster, namespace string, chang
 	if err != nil {
 		return nil, err
 	}
-	s := &podStore{informer: newInformer(c.Typed(), scope), stop: make(chan struct{})}
-	if _, err := s.informer.AddEventHandler(podHandlers(changed)); err != nil {
-		return nil, fmt.Errorf("follow pods: %w", err)
-	}
-	go routine.Guarded(func() { s.informer.Run(s.stop) })()
-	if !cache.WaitForCacheSync(ctx.Done(), s.informer.HasSynced) {
-		s.close()
-		return nil, fmt.Errorf("follow pods: %w", context.Cause(ctx))
+	lw := listWatch(c.Typed().CoreV1().Pods(scope))
+	s := &podStore{informer: cache.NewSharedIndexInformer(lw, &corev1.Pod{}, 0, cache.Indexers{})}
+	_ = s.informer.SetTransform(dropManagedFields) // fails only on a started informer
+	if s.close, err = follow(ctx, "pods", s.informer, changed); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
 
-func newInformer(client kubernetes.Interface, namespace string) cache.SharedIndexInformer {
-	pods := client.CoreV1().Pods(namespace)
-	lw := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return pods.List(ctx, o) },
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return pods.Watch(ctx, o)
-		},
+// listWatch lists and watches the objects that a typed client has.
+func listWatch[List runtime.Object](objects interface {
+	List(ctx context.Context, o metav1.ListOptions) (List, error)
+	Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
+}) *cache.ListWatch {
+	return &cache.ListWatch{
+		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return objects.List(ctx, o) },
+		WatchFuncWithContext: objects.Watch,
 	}
-	i := cache.NewSharedIndexInformer(lw, &corev1.Pod{}, 0, cache.Indexers{})
-	_ = i.SetTransform(dropManagedFields) // fails only on a started informer
-	return i
+}
+
+// follow runs an informer until stop is called, which may be more than once. It returns once all objects are listed, and
+// calls changed for every object that appears, changes or is deleted.
+func follow[Object any](ctx context.Context, what string, informer cache.SharedIndexInformer, changed func(o Object, deleted bool)) (stop func(), err error) {
+	call := func(o any, deleted bool) {
+		if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
+			o = last.Obj
+		}
+		if object, ok := o.(Object); ok {
+			changed(object, deleted)
+		}
+	}
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { call(o, false) },
+		UpdateFunc: func(_, o any) { call(o, false) },
+		DeleteFunc: func(o any) { call(o, true) },
+	}); err != nil {
+		return nil, fmt.Errorf("follow %s: %w", what, err)
+	}
+	done := make(chan struct{})
+	stop = sync.OnceFunc(func() { close(done) })
+	go routine.Guarded(func() { informer.Run(done) })()
+	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+		stop()
+		return nil, fmt.Errorf("follow %s: %w", what, context.Cause(ctx))
+	}
+	return stop, nil
 }
 
 // dropManagedFields removes the largest part of a pod that is not used here.
@@ -72,22 +93,6 @@ func dropManagedFields(o any) (any, error) {
 		pod.ManagedFields = nil
 	}
 	return o, nil
-}
-
-func podHandlers(changed func(pod *corev1.Pod, deleted bool)) cache.ResourceEventHandler {
-	call := func(o any, deleted bool) {
-		if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
-			o = last.Obj
-		}
-		if pod, ok := o.(*corev1.Pod); ok {
-			changed(pod, deleted)
-		}
-	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { call(o, false) },
-		UpdateFunc: func(_, o any) { call(o, false) },
-		DeleteFunc: func(o any) { call(o, true) },
-	}
 }
 
 // all are the pods in their last known state, by namespace and name.
@@ -103,8 +108,6 @@ func (s *podStore) all() []*corev1.Pod {
 	})
 	return pods
 }
-
-func (s *podStore) close() { s.once.Do(func() { close(s.stop) }) }
 
 // running are the running containers of a pod, including native sidecars (init containers with restart policy Always)
 // and ephemeral containers.

@@ -247,7 +247,7 @@ func (p *workerPool) send(ctx context.Context, w *loadWorker, cmd proc.Command) 
 		}
 	}
 	program, args := generatorImage{p.trial}.command(cmd)
-	run, err := w.client.Start(ctx, worker.Command{ID: strings.ToLower(rand.Text()), Path: program, Args: args, Env: cmd.Env, Stdin: stdin})
+	run, err := w.client.Start(ctx, worker.Command{ID: newCommandID(), Path: program, Args: args, Env: cmd.Env, Stdin: stdin})
 	if err != nil {
 		return nil, err
 	}
@@ -291,12 +291,7 @@ func (p *workerPool) index(pod *corev1.Pod) int {
 
 // probe runs the calibration probe in a load worker.
 func (p *workerPool) probe(ctx context.Context, i int) (probe.Reading, error) {
-	run, err := p.workers[i].client.Start(ctx, worker.Command{ID: strings.ToLower(rand.Text()), Path: generatorImage{p.trial}.path(agentProgram), Args: []string{"probe"}})
-	if err != nil {
-		return probe.Reading{}, err
-	}
-	var out, errOut bytes.Buffer
-	err = errors.Join(run.Copy(ctx, worker.Stdout, &limitedBuffer{&out}), run.Copy(ctx, worker.Stderr, &limitedBuffer{&errOut}))
+	run, out, errOut, err := p.workers[i].output(ctx, worker.Command{Path: generatorImage{p.trial}.path(agentProgram), Args: []string{"probe"}})
 	if err != nil {
 		return probe.Reading{}, err
 	}
@@ -305,10 +300,23 @@ func (p *workerPool) probe(ctx context.Context, i int) (probe.Reading, error) {
 		return probe.Reading{}, err
 	}
 	if s.Exit != 0 {
-		return probe.Reading{}, fmt.Errorf("%s probe: %s: %.300s", agentProgram, s.State, bytes.TrimSpace(errOut.Bytes()))
+		return probe.Reading{}, fmt.Errorf("%s probe: %s: %.300s", agentProgram, s.State, bytes.TrimSpace(errOut))
 	}
-	return parseReading(out.Bytes())
+	return parseReading(out)
 }
+
+// output runs a command to its end, and returns its output.
+func (w *loadWorker) output(ctx context.Context, c worker.Command) (run *worker.Run, out, errOut []byte, err error) {
+	c.ID = newCommandID()
+	if run, err = w.client.Start(ctx, c); err != nil {
+		return nil, nil, nil, err
+	}
+	var outs, errs bytes.Buffer
+	err = errors.Join(run.Copy(ctx, worker.Stdout, &limitedBuffer{&outs}), run.Copy(ctx, worker.Stderr, &limitedBuffer{&errs}))
+	return run, outs.Bytes(), errs.Bytes(), err
+}
+
+func newCommandID() string { return strings.ToLower(rand.Text()) }
 
 // maxResponse bounds the output of a probe, bytes.
 const maxResponse = 1 << 20

@@ -6,19 +6,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // admin is the admin interface of a sidecar on a Unix socket, as Envoy has it: /ready, /listeners
 // and /stats.
 type admin struct {
-	client *http.Client
+	socket string // empty for a URL
 	base   string // of its URLs, empty for a socket
 	// statistics is a regular expression of the names that are read, empty for all.
 	statistics string
@@ -36,39 +37,37 @@ const adminPause = 5 * time.Millisecond
 // maxAdmin is the maximum size of an answer, bytes. A sidecar with a hundred upstreams returns a few megabytes.
 const maxAdmin = 64 << 20
 
-func newAdmin(socket, statistics string) *admin {
-	return &admin{statistics: statistics, client: &http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
-		},
-	}}}
-}
-
 func (a *admin) get(ctx context.Context, path string) ([]byte, error) {
 	return a.getWithin(ctx, path, adminTimeout)
 }
 
 func (a *admin) getWithin(ctx context.Context, path string, timeout time.Duration) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, cmp.Or(strings.TrimSuffix(a.base, "/"), "http://admin")+path, nil)
-	if err != nil {
-		return nil, fmt.Errorf("get %s from the sidecar: %w", path, err)
-	}
-	resp, err := a.client.Do(r)
-	if err != nil {
-		return nil, fmt.Errorf("get %s from the sidecar: %w", path, err)
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAdmin))
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = errors.New(resp.Status)
-	}
+	b, err := get(ctx, a.socket, cmp.Or(strings.TrimSuffix(a.base, "/"), "http://admin")+path, timeout)
 	if err != nil {
 		return nil, fmt.Errorf("get %s from the sidecar: %w", path, err)
 	}
 	return b, nil
+}
+
+// get requests a URL, over a Unix socket unless that is empty, and returns the body of an answer 200.
+func get(ctx context.Context, socket, url string, timeout time.Duration) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	over := &http.Transport{}
+	if socket != "" {
+		over.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}
+	}
+	resp, body, err := platform.Send(r, over, maxAdmin)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = errors.New(resp.Status)
+	}
+	return body, err
 }
 
 // ports returns the port of each listener by name, when all workers listen.

@@ -127,18 +127,9 @@ func closeAll(files []*os.File) {
 func answers(ctx context.Context, a netip.AddrPort) error {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, rootURL(a)+"readyz", nil)
-	if err != nil {
-		return err
+	status, err := statusOf(ctx, rootURL(a)+"readyz")
+	if err == nil && status != http.StatusNoContent {
+		err = fmt.Errorf("its health is %d %s", status, http.StatusText(status))
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(r)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusNoContent {
-		return fmt.Errorf("its health is %s", resp.Status)
-	}
-	return nil
+	return err
 }

@@ -16,8 +16,11 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// tcpEstablished is the state of an open connection in /proc/net/tcp.
-const tcpEstablished = 0x01
+// States of sockets in /proc/net/tcp.
+const (
+	tcpEstablished = 0x01
+	tcpListen      = 0x0a
+)
 
 // connections implements [platform.Connections] by the kernel's sockets.
 type connections struct{ layout *layout }
@@ -98,7 +101,7 @@ func isOpen(socket string, to netip.AddrPort) bool {
 // openConnections returns the open connections of this network namespace: by the address that they lead to, their own address
 // by socket.
 func openConnections() (map[netip.AddrPort]map[string]netip.AddrPort, error) {
-	ends, err := established()
+	ends, err := sockets(tcpEstablished)
 	all := map[netip.AddrPort]map[string]netip.AddrPort{}
 	for _, c := range ends {
 		if all[c.to] == nil {
@@ -109,14 +112,14 @@ func openConnections() (map[netip.AddrPort]map[string]netip.AddrPort, error) {
 	return all, err
 }
 
-// connection is one end of a TCP connection, with its socket as the descriptors of processes name it.
+// connection is one end of a TCP connection, or a listener, with its socket as the descriptors of processes name it.
 type connection struct {
 	from, to netip.AddrPort
 	socket   string
 }
 
-// established lists both ends of the established TCP connections of this network namespace.
-func established() ([]connection, error) {
+// sockets lists the TCP sockets of this network namespace in a state. Of a connection it lists both ends.
+func sockets(state uint64) ([]connection, error) {
 	proc, err := procfs.NewDefaultFS()
 	if err != nil {
 		return nil, err
@@ -134,7 +137,7 @@ func established() ([]connection, error) {
 		for _, l := range lines {
 			from, okFrom := netip.AddrFromSlice(l.LocalAddr)
 			to, okTo := netip.AddrFromSlice(l.RemAddr)
-			if l.St == tcpEstablished && okFrom && okTo {
+			if l.St == state && okFrom && okTo {
 				all = append(all, connection{netip.AddrPortFrom(from.Unmap(), uint16(l.LocalPort)), netip.AddrPortFrom(to.Unmap(), uint16(l.RemPort)), fmt.Sprintf("socket:[%d]", l.Inode)})
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // controlContainer is the container name of a control plane's process, in attribution and faults.
@@ -144,13 +144,7 @@ func (cp *controlPlane) request(ctx context.Context, r mesh.Request, templates a
 	for name, value := range r.Header {
 		request.Header.Set(name, value)
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	response, err := client.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	response, answer, err := platform.Send(request, &http.Transport{}, maxAnswer)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", r.Method, r.URL, err)
 	}

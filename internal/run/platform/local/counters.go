@@ -3,15 +3,14 @@ package local
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"math"
 	"net"
-	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
@@ -79,7 +78,7 @@ func (p *pod) counters(ctx context.Context) (map[string]int64, error) {
 		return nil, err
 	}
 	if !p.local.Sidecar.PerListener() {
-		return p.sources[sidecarContainer].counters(ctx, names.all())
+		return p.sources[sidecarContainer](ctx, names.all())
 	}
 	all := map[string]int64{}
 	for _, container := range slices.Sorted(maps.Keys(p.sources)) {
@@ -89,7 +88,7 @@ func (p *pod) counters(ctx context.Context) (map[string]int64, error) {
 				own = append(own, name)
 			}
 		}
-		values, err := p.sources[container].counters(ctx, own)
+		values, err := p.sources[container](ctx, own)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", container, err)
 		}
@@ -101,9 +100,7 @@ func (p *pod) counters(ctx context.Context) (map[string]int64, error) {
 }
 
 // counters reads the counters of a process. names are the needed ones.
-type counters interface {
-	counters(ctx context.Context, names []string) (map[string]int64, error)
-}
+type counters func(ctx context.Context, names []string) (map[string]int64, error)
 
 // adminAddress chooses the address of a process's admin interface. A restarted process keeps it.
 func (px *proxies) adminAddress(p *pod, container string) (string, error) {
@@ -125,83 +122,60 @@ func (px *proxies) counterSource(one sidecarProcess) (counters, error) {
 		if local.Sidecar.ReadyKind() != mesh.ReadyAdmin {
 			return nil, nil
 		}
-		return newAdmin(one.context.AdminPath, local.Verify.Statistics), nil
+		return (&admin{socket: one.context.AdminPath, statistics: local.Verify.Statistics}).counters, nil
 	}
 	url, socket, err := source.Render(one.context)
 	if err != nil {
 		return nil, err
 	}
-	text := &counterText{url: url, socket: socket, client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
-	if socket != "" {
-		text.client = newAdmin(socket, "").client
-	}
+	read := func(ctx context.Context) ([]byte, error) { return get(ctx, socket, url, adminTimeout) }
+	parse := prometheusValues
 	switch source.Format {
 	case mesh.CountersEnvoy:
-		if socket == "" {
-			return &admin{client: text.client, base: url, statistics: local.Verify.Statistics}, nil
+		a := &admin{socket: socket, base: url, statistics: local.Verify.Statistics}
+		if socket != "" {
+			a.base = ""
 		}
-		return newAdmin(socket, local.Verify.Statistics), nil
+		return a.counters, nil
 	case mesh.CountersHAProxy:
-		return haproxyCounters{text}, nil
+		parse = func(text []byte, _ []string) (map[string]int64, error) { return haproxyValues(text) }
+		if url == "" {
+			read = func(ctx context.Context) ([]byte, error) { return command(ctx, socket, "show stat") }
+		}
 	case mesh.CountersNginx:
-		return &nginxCounters{text: text}, nil
+		reads := int64(0) // requests for the page itself
+		parse = func(text []byte, _ []string) (map[string]int64, error) {
+			reads++
+			values, err := nginxValues(text)
+			if err == nil {
+				values["requests"] -= reads
+			}
+			return values, err
+		}
 	}
-	return prometheusCounters{text}, nil
+	return func(ctx context.Context, names []string) (map[string]int64, error) {
+		text, err := read(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("read the sidecar's counters at %s: %w", cmp.Or(url, socket), err)
+		}
+		return parse(text, names)
+	}, nil
 }
 
-// counterText reads the text of counters, by HTTP or from a UNIX socket.
-type counterText struct {
-	client      *http.Client
-	url, socket string
-}
-
-func (c counterText) read(ctx context.Context) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url, nil)
+// command sends a line to a Unix socket and returns the answer.
+func command(ctx context.Context, socket, line string) ([]byte, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 	if err != nil {
-		return nil, fmt.Errorf("read the sidecar's counters: %w", err)
-	}
-	resp, err := c.client.Do(r)
-	if err != nil {
-		return nil, fmt.Errorf("read the sidecar's counters: %w", err)
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAdmin))
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = errors.New(resp.Status)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the sidecar's counters at %s: %w", c.url, err)
-	}
-	return b, nil
-}
-
-// command sends a line to the socket and returns the answer.
-func (c counterText) command(ctx context.Context, line string) ([]byte, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "unix", c.socket)
-	if err != nil {
-		return nil, fmt.Errorf("read the sidecar's counters: %w", err)
+		return nil, err
 	}
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(adminTimeout)); err != nil {
 		return nil, err
 	}
 	if _, err := io.WriteString(conn, line+"\n"); err != nil {
-		return nil, fmt.Errorf("read the sidecar's counters: %w", err)
-	}
-	return io.ReadAll(io.LimitReader(conn, maxAdmin))
-}
-
-// prometheusCounters are in Prometheus' text format. A counter without a series is 0: its first request makes the series.
-type prometheusCounters struct{ text *counterText }
-
-func (c prometheusCounters) counters(ctx context.Context, names []string) (map[string]int64, error) {
-	text, err := c.text.read(ctx)
-	if err != nil {
 		return nil, err
 	}
-	return prometheusValues(text, names)
+	return io.ReadAll(io.LimitReader(conn, maxAdmin))
 }
 
 var (
@@ -209,7 +183,8 @@ var (
 	seriesLabel = regexp.MustCompile(`([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"`)
 )
 
-// prometheusValues sums for each name, such as requests_total{server="a"}, the series with its labels.
+// prometheusValues reads Prometheus' text format. It sums for each name, such as requests_total{server="a"}, the series with
+// its labels. A counter without a series is 0: its first request makes the series.
 func prometheusValues(text []byte, names []string) (map[string]int64, error) {
 	values, wanted := map[string]int64{}, map[string]map[string]string{}
 	for _, name := range names {
@@ -265,23 +240,7 @@ func contains(all, labels map[string]string) bool {
 	return true
 }
 
-// haproxyCounters are HAProxy's CSV, named proxy.server.field.
-type haproxyCounters struct{ text *counterText }
-
-func (c haproxyCounters) counters(ctx context.Context, _ []string) (map[string]int64, error) {
-	var text []byte
-	var err error
-	if c.text.url == "" {
-		text, err = c.text.command(ctx, "show stat")
-	} else {
-		text, err = c.text.read(ctx)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return haproxyValues(text)
-}
-
+// haproxyValues reads HAProxy's CSV, whose counters are named proxy.server.field.
 func haproxyValues(text []byte) (map[string]int64, error) {
 	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(bytes.TrimSpace(text), []byte("# "))))
 	r.FieldsPerRecord = -1
@@ -300,27 +259,9 @@ func haproxyValues(text []byte) (map[string]int64, error) {
 	return values, nil
 }
 
-// nginxCounters are the page of nginx's stub_status, without the requests for the page itself.
-type nginxCounters struct {
-	text  *counterText
-	reads int64
-}
-
-func (c *nginxCounters) counters(ctx context.Context, _ []string) (map[string]int64, error) {
-	text, err := c.text.read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	c.reads++
-	values, err := nginxValues(text)
-	if err == nil {
-		values["requests"] -= c.reads
-	}
-	return values, err
-}
-
 var stubStatus = regexp.MustCompile(`server accepts handled requests\s+(\d{1,18}) (\d{1,18}) (\d{1,18})`)
 
+// nginxValues reads the page of nginx's stub_status.
 func nginxValues(text []byte) (map[string]int64, error) {
 	m := stubStatus.FindSubmatch(text)
 	if m == nil {

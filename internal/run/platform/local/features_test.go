@@ -82,7 +82,7 @@ func TestFewestStatistics(t *testing.T) {
 				t.Errorf("%s, %s: %s", m.Name, c.Name, c.Detail)
 			}
 		}
-		counters, err := newAdmin(d.layout.load.sidecar.AdminPath, "").counters(t.Context(), nil)
+		counters, err := (&admin{socket: d.layout.load.sidecar.AdminPath}).counters(t.Context(), nil)
 		if err != nil || len(counters) > 40 {
 			t.Errorf("%s: %d counters, %v", m.Name, len(counters), err)
 		}

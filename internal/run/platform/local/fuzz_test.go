@@ -1,18 +1,10 @@
 package local
 
 import (
-	"bytes"
-	"io"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 )
-
-// answering is a sidecar that answers every request with one body.
-type answering []byte
-
-func (a answering) RoundTrip(r *http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: http.StatusOK, Status: "200 OK", Request: r, Body: io.NopCloser(bytes.NewReader(a))}, nil
-}
 
 // FuzzAdmin: whatever a sidecar answers, ports are ports and counters are counts.
 func FuzzAdmin(f *testing.F) {
@@ -22,8 +14,12 @@ func FuzzAdmin(f *testing.F) {
 	f.Add([]byte(`{"stats":[{"name":"a","value":1.5}]}`))
 	f.Add([]byte(`{"listener_statuses":[{"local_address":{"pipe":{"path":"/x"}}}]}`))
 	f.Add([]byte("404\n"))
+	var answer []byte
+	sidecar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(answer) }))
+	f.Cleanup(sidecar.Close)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		a := &admin{client: &http.Client{Transport: answering(body)}}
+		answer = body
+		a := &admin{base: sidecar.URL}
 		ports, err := a.ports(t.Context())
 		for name, port := range ports {
 			if err != nil || port < 0 || port > 65535 {

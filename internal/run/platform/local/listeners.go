@@ -3,7 +3,6 @@ package local
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/netip"
 	"runtime"
 	"slices"
@@ -14,9 +13,6 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// tcpListen is the state of a listening socket in /proc/net/tcp.
-const tcpListen = 0x0a
-
 // forwarders are programs that listen for another process: the application does not use their CPU.
 var forwarders = []string{"docker-proxy", "rootlessport", "sshd", "ssh", "kubectl", "slirp4netns", "pasta", "gvproxy"}
 
@@ -26,7 +22,7 @@ func listening(pid int) []netip.AddrPort {
 	if runtime.GOOS != "linux" {
 		return nil
 	}
-	all, err := sockets()
+	all, err := listeningSockets()
 	if err != nil {
 		return nil
 	}
@@ -55,7 +51,7 @@ func listeners(at netip.AddrPort) ([]int, error) {
 	if runtime.GOOS != "linux" {
 		return nil, fmt.Errorf("%w on %s", errors.ErrUnsupported, runtime.GOOS)
 	}
-	all, err := sockets()
+	all, err := listeningSockets()
 	if err != nil {
 		return nil, err
 	}
@@ -108,27 +104,12 @@ func descriptorsOf(pid int) []string {
 	return names
 }
 
-// sockets returns the listening TCP sockets of this network namespace, by inode.
-func sockets() (map[string]netip.AddrPort, error) {
-	proc, err := procfs.NewDefaultFS()
-	if err != nil {
-		return nil, err
-	}
+// listeningSockets returns the addresses of the listening TCP sockets of this network namespace, by socket.
+func listeningSockets() (map[string]netip.AddrPort, error) {
+	listening, err := sockets(tcpListen)
 	all := map[string]netip.AddrPort{}
-	//lint:ignore SA1019 The kernel serves these files without netlink and its further libraries.
-	for _, read := range []func() (procfs.NetTCP, error){proc.NetTCP, proc.NetTCP6} {
-		lines, err := read()
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // without IPv6
-		}
-		if err != nil {
-			return nil, err
-		}
-		for _, l := range lines {
-			if ip, ok := netip.AddrFromSlice(l.LocalAddr); ok && l.St == tcpListen && l.LocalPort <= 65535 {
-				all[fmt.Sprintf("socket:[%d]", l.Inode)] = netip.AddrPortFrom(ip.Unmap(), uint16(l.LocalPort))
-			}
-		}
+	for _, l := range listening {
+		all[l.socket] = l.from
 	}
-	return all, nil
+	return all, err
 }

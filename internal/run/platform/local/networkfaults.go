@@ -118,7 +118,7 @@ func (n *networkFaults) ownSources() error {
 			inbound[p.inbound] = p.name
 		}
 	}
-	connections, err := established()
+	connections, err := sockets(tcpEstablished)
 	if err != nil {
 		return fmt.Errorf("list connections: %w", err)
 	}

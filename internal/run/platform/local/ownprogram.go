@@ -20,6 +20,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 const (
@@ -209,15 +210,10 @@ func ready(ctx context.Context, p *pod) error {
 		return err
 	}
 	r.Host = p.host
-	client := http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true, Protocols: protocols(version)},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	resp, err := client.Do(r)
+	resp, _, err := platform.Send(r, &http.Transport{Protocols: protocols(version)}, 0)
 	if err != nil {
 		return err
 	}
-	_ = resp.Body.Close()
 	if resp.StatusCode == http.StatusBadRequest { // a server's answer to a request without TLS
 		if other := otherProtocol(ctx, p); other != nil {
 			return other

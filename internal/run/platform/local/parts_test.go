@@ -331,7 +331,7 @@ func TestLargeDumpIsCompressed(t *testing.T) {
 	dir := t.TempDir()
 	clusters := strings.Repeat(`{"cluster": {"name": "padding", "type": "STATIC", "connect_timeout": "0.25s"}},`, 20_000) + `{"cluster": {"name": "last"}}`
 	text := []byte(`{"configs": [{"static_clusters": [` + clusters + `]}]}`)
-	must.OK(t, writeDump(filepath.Join(dir, "echo-0-sidecar-config_dump.json"), text))
+	must.OK(t, platform.Provenance(dir).WriteLarge("echo-0-sidecar-config_dump.json", text, maxPlainDump))
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil || len(files) != 1 || !strings.HasSuffix(files[0], "config_dump.json.gz") {
 		t.Fatalf("%v, %v", files, err)

@@ -18,6 +18,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // proxies is the data plane: the sidecar of each pod.
@@ -161,7 +162,7 @@ func (px *proxies) run(ctx context.Context, p *pod, one sidecarProcess, again fu
 			return err
 		})
 	}
-	p.admin = newAdmin(p.sidecar.AdminPath, px.layout.spec.Mesh.Local.Verify.Statistics)
+	p.admin = &admin{socket: p.sidecar.AdminPath, statistics: px.layout.spec.Mesh.Local.Verify.Statistics}
 	p.sources[one.container] = source
 	return awaitReady(ctx, id, process, func(ctx context.Context) error {
 		ports, err := p.admin.ports(ctx)
@@ -199,21 +200,17 @@ func serves(ctx context.Context, kind string, addresses []netip.AddrPort) error 
 	return nil
 }
 
-// statusOf returns the status of a GET request on a connection of its own.
+// statusOf returns the status of a GET request.
 func statusOf(ctx context.Context, url string) (int, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, err
 	}
-	client := http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	resp, err := client.Do(r)
+	resp, _, err := platform.Send(r, &http.Transport{}, 0)
 	if err != nil {
 		return 0, err
 	}
-	return resp.StatusCode, resp.Body.Close()
+	return resp.StatusCode, nil
 }
 
 // configure chooses ports, issues the certificate, and renders the configuration of a sidecar into the provenance, unless
@@ -284,11 +281,7 @@ func (px *proxies) MeshCounters(ctx context.Context) (map[string]map[string]int6
 	if !px.layout.proxied() {
 		return all, nil
 	}
-	pods := []*pod{px.layout.load}
-	for _, s := range px.layout.spec.Topology.Services {
-		pods = append(pods, px.layout.pods[s.Name]...)
-	}
-	for _, p := range pods {
+	for _, p := range px.layout.proxiedPods() {
 		_, running, _ := px.processes.alive(p.name + "/sidecar")
 		if running == nil || len(p.sidecar.Outbound) == 0 || len(p.sources) == 0 {
 			continue

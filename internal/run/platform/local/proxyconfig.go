@@ -2,7 +2,6 @@ package local
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -185,7 +184,7 @@ func (px *proxies) keepDumps(ctx context.Context) map[*pod]dump {
 			delete(node, "extensions")
 		}
 		if text, err = json.Marshal(content); err == nil {
-			_ = writeDump(px.workspace.provenance.Path(p.name+"-sidecar-config_dump.json"), px.workspace.secrets.redact(text))
+			_ = px.workspace.provenance.WriteLarge(p.name+"-sidecar-config_dump.json", px.workspace.secrets.redact(text), maxPlainDump)
 		}
 	}
 	return dumps
@@ -202,19 +201,3 @@ const (
 	maxDump      = 32 << 20
 	maxPlainDump = 1 << 20 // a larger one is compressed
 )
-
-// writeDump writes a dump to a file, or compressed to the file with the end .gz.
-func writeDump(path string, text []byte) error {
-	if len(text) <= maxPlainDump {
-		return os.WriteFile(path, text, 0o600)
-	}
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	if _, err := w.Write(text); err != nil {
-		return err
-	}
-	if err := w.Close(); err != nil {
-		return err
-	}
-	return os.WriteFile(path+".gz", b.Bytes(), 0o600)
-}
