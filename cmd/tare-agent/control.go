@@ -1,8 +1,6 @@
 package main
 
 import (
-	"time"
-
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/inside/control"
@@ -10,7 +8,7 @@ import (
 
 func newControlCommand() *cobra.Command {
 	var listen, tokenFile, dir string
-	var delay time.Duration
+	var o control.Options
 	cmd := &cobra.Command{
 		Use:   "control",
 		Short: "Configure Envoys by files: a control plane with a known delay",
@@ -19,13 +17,15 @@ writes each change to files that Envoys watch. A delay before each change is a s
 weight for measurements of changes.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return serveWithToken(cmd, listen, tokenFile, func(token string) (server, error) { return control.New(token, dir, delay) })
+			return serveWithToken(cmd, listen, tokenFile, func(token string) (server, error) { return control.New(token, dir, o) })
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&listen, "listen", "127.0.0.1:9097", "`address` to listen on")
 	f.StringVar(&tokenFile, "token-file", "", "`file` with the token that every request needs")
 	f.StringVar(&dir, "dir", ".", "`directory` of the files")
-	f.DurationVar(&delay, "delay", 0, "`time` from a request to its change")
+	f.DurationVar(&o.Delay, "delay", 0, "`time` from a request to its change")
+	f.DurationVar(&o.Flap, "flap", 0, "make a mistake: the old route comes back after this `time`, and for as long")
+	f.IntVar(&o.Routes, "routes", 0, "`number` of further routes of each service, which no request matches")
 	return cmd
 }

@@ -351,8 +351,8 @@ func TestWeighOfBrokenPrograms(t *testing.T) {
 
 // Known delays of a control plane are recovered: each is the difference to the same mesh without a delay.
 func TestRouteChange(t *testing.T) {
-	r, code := carriedOut(t, "route-change.yaml", "blocks=1", "control=false", "factors={mesh: [none, envoy-xds, delayed-50ms, delayed-500ms], rate: [500], connections: [8]}",
-		"meshes={delayed-50ms: {from: envoy-xds, options: {delay: 50}}, delayed-500ms: {from: envoy-xds, options: {delay: 500}}}",
+	r, code := carriedOut(t, "route-change.yaml", "blocks=1", "control=false", "factors={mesh: [none, envoy-xds, delayed-50ms, delayed-500ms, flapping], rate: [500], connections: [8]}",
+		"meshes={delayed-50ms: {from: envoy-xds, options: {delay: 50}}, delayed-500ms: {from: envoy-xds, options: {delay: 500}}, flapping: {from: envoy-xds, options: {flap: 10}}}",
 		"changes={every: 60ms, count: 40}", "phases={warmup: 1s, measure: 3s, drain: 1s}")
 	if code != console.Done {
 		t.Errorf("exit code %d", code)
@@ -368,6 +368,12 @@ func TestRouteChange(t *testing.T) {
 				t.Fatalf("%s: %s is unknown: %+v", tr.ID, name, r.Warnings)
 			}
 			(*into)[tr.ID] = e.Estimate
+		}
+		if flaps := tr.Metrics["change_flaps/route-changed"].Estimate; (flaps > 0.1) != (tr.ID == "flapping") {
+			t.Errorf("%s: %v flaps per change", tr.ID, flaps)
+		}
+		if e, known := tr.Metrics["change_cpu_ms/route-changed-control"]; known && (tr.ID == "none" || tr.ID == "delayed-500ms") {
+			t.Errorf("%s: a change costs the control plane %v ms, and there is none, or a change outlasts the time to the next", tr.ID, e.Estimate)
 		}
 		if first[tr.ID] > last[tr.ID] {
 			t.Errorf("%s: the first new answer comes after %v ms, the last old one after %v ms", tr.ID, first[tr.ID], last[tr.ID])
@@ -385,14 +391,14 @@ func TestRouteChange(t *testing.T) {
 // An endpoint that leaves gets no more requests, and no request fails.
 func TestEndpointRemoval(t *testing.T) {
 	r, code := carriedOut(t, "route-change.yaml", "blocks=1", "control=false", "factors={mesh: [envoy-xds], rate: [500], connections: [8], replicas: [2]}", "meshes={}",
-		"changes={every: 60ms, count: 60, kinds: [endpoint-removed, endpoint-added]}", "phases={warmup: 1s, measure: 4s, drain: 1s}")
+		"changes={every: 60ms, count: 90, kinds: [endpoint-removed, endpoint-added, weight-shifted]}", "phases={warmup: 1s, measure: 6s, drain: 1s}")
 	if code != console.Done || len(r.Treatments) != 1 {
 		t.Fatalf("exit code %d, %d treatments", code, len(r.Treatments))
 	}
 	metrics := r.Treatments[0].Metrics
 	for name, want := range map[string]bool{
 		"change_last_old_ms/endpoint-removed": true, "change_first_new_ms/endpoint-added": true,
-		"change_last_old_ms/endpoint-added": false, "change_first_new_ms/endpoint-removed": false,
+		"change_last_old_ms/weight-shifted": true, "change_last_old_ms/endpoint-added": false, "change_first_new_ms/endpoint-removed": false,
 	} {
 		if e, known := metrics[name]; known != want || known && e.Estimate < 0 {
 			t.Errorf("%s: %v (%v), want it: %v", name, e.Estimate, known, want)

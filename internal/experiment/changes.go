@@ -27,6 +27,7 @@ const (
 
 // changeKinds describe the kinds.
 const changeKinds = mesh.RouteChanged + ": the route to the entry gets a new version; without a mesh, the entry itself does. " +
+	mesh.WeightShifted + ": all of the weight moves from a version of the route to the next. " +
 	mesh.EndpointRemoved + " and " + mesh.EndpointAdded + ": a replica of the entry leaves the list of endpoints, and comes back."
 
 // Changing reports whether changes are made.

@@ -36,11 +36,62 @@ func changeFigures(f *figures, r *result.Record) {
 		f.set(metric.Of(metric.ChangesMade, kind), n)
 		f.set(metric.Of(metric.ChangeFailed, kind), failed/n)
 		f.set(metric.Of(metric.ChangeFailing, kind), failing/n)
-		if kind == mesh.RouteChanged {
+		if mesh.Versioned(kind) {
 			f.set(metric.Of(metric.ChangeFlaps, kind), flaps/n)
 		}
 		changeTimes(f, metric.Of(metric.ChangeFirstNew, kind), first)
 		changeTimes(f, metric.Of(metric.ChangeLastOld, kind), last)
+		changeCPU(f, kind, r)
+	}
+}
+
+// lateShare is the share of changes that may take effect in the second half of the time to the next, which has the level
+// of CPU without a change.
+const lateShare = 0.05
+
+// changeCPU computes the CPU time of a kind of change: what the first half of the time to the next has beyond the second.
+func changeCPU(f *figures, kind string, r *result.Record) {
+	var n, late float64
+	above := map[metric.Plane]float64{} // ns
+	for _, c := range r.Changes {
+		if c.Kind != kind || c.CPU == nil || c.CPU.Seconds[1] <= 0 {
+			continue
+		}
+		n++
+		for _, s := range []*result.Span{c.FirstNew, c.LastOld} {
+			if s != nil && s.AfterMS > 1000*c.CPU.Seconds[0] {
+				late++
+				break
+			}
+		}
+		for plane, ns := range c.CPU.NS {
+			above[plane] += float64(ns[0]) - float64(ns[1])*c.CPU.Seconds[0]/c.CPU.Seconds[1]
+		}
+	}
+	switch {
+	case n == 0:
+		return
+	case late > lateShare*n:
+		f.warn("change-cpu-late", []string{metric.ChangeCPU}, fmt.Sprintf("the CPU of %s is unknown: %.0f of %.0f took longer than half of the time between changes", kind, late, n),
+			"leave more time between changes (changes.every)")
+		return
+	}
+	proxies := 0
+	for _, t := range r.Tasks {
+		if t.Plane == metric.Data {
+			proxies++
+		}
+	}
+	for _, plane := range []metric.Plane{metric.Control, metric.Data, metric.App} {
+		ns, known := above[plane]
+		if !known {
+			continue
+		}
+		ms := ns / n / 1e6
+		f.set(metric.Of(metric.ChangeCPU, kind+"-"+string(plane)), ms)
+		if plane == metric.Data && proxies > 0 {
+			f.set(metric.Of(metric.ChangeCPU, kind+"-proxy"), ms/float64(proxies))
+		}
 	}
 }
 

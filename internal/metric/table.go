@@ -46,6 +46,7 @@ const (
 	ChangeFailed           = "change_failed_requests"
 	ChangeFailing          = "change_failing_ratio"
 	ChangeFlaps            = "change_flaps"
+	ChangeCPU              = "change_cpu_ms"
 	NodeCPU                = "node_cpu_cores"
 	OutsideCPU             = "outside_cpu_us_per_request"
 	ProbeTime              = "probe_us"
@@ -89,7 +90,8 @@ type Row struct {
 var (
 	whole        = []string{""}                                // of a metric without parts
 	IdleParts    = []string{"app", "data", "control", "total"} // of idle CPU and memory
-	changeParts  = []string{"route-changed", "endpoint-removed", "endpoint-added"}
+	changeParts  = []string{"route-changed", "weight-shifted", "endpoint-removed", "endpoint-added"}
+	lastParts    = []string{"route-changed", "weight-shifted", "endpoint-removed"} // of changes that leave an old configuration
 	latencyParts = []string{"mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"}
 )
 
@@ -190,23 +192,35 @@ var rows = []Row{
 	{Name: ChangesMade, Unit: "1", Better: Neither, Doc: "changes of routes and endpoints in a trial",
 		Parts: changeParts, Source: Generator, Title: "changes, %s", Heads: [2]string{"changes,", "%s"}},
 	{Name: ChangeFirstNew, Unit: "ms", Better: LowerIsBetter, Doc: "first effect of a change: from its request to the first answer by the new configuration, median (from 30 changes in a trial) and 99 % quantile (from 1,000)",
-		Parts: []string{"route-changed", "endpoint-added", "route-changed" + ChangeP99, "endpoint-added" + ChangeP99}, Source: Generator,
+		Parts: pairs([]string{"route-changed", "weight-shifted", "endpoint-added"}, []string{"", ChangeP99}), Source: Generator,
 		Title: "first effect, %s", Heads: [2]string{"first effect,", "%s, ms"}},
 	{Name: ChangeLastOld, Unit: "ms", Better: LowerIsBetter, Doc: "convergence of a change: from its request to the last answer by the old configuration on any connection, median (from 30 changes in a trial) and 99 % quantile (from 1,000)",
-		Parts: []string{"route-changed", "endpoint-removed", "route-changed" + ChangeP99, "endpoint-removed" + ChangeP99}, Beside: []string{"route-changed", "endpoint-removed"}, Source: Generator,
+		Parts: pairs(lastParts, []string{"", ChangeP99}), Beside: lastParts, Source: Generator,
 		Title: "last old answer, %s", Heads: [2]string{"last old,", "%s, ms"}},
 	{Name: ChangeFailed, Unit: "1", Better: LowerIsBetter, Doc: "requests that failed from a change to its last old answer, mean",
 		Parts: changeParts, Source: Generator, Title: "failed requests per change, %s", Heads: [2]string{"failed,", "%s"}},
 	{Name: ChangeFailing, Better: LowerIsBetter, Doc: "changes during which at least one request failed, over all",
 		Parts: changeParts, Source: Generator, Title: "changes with failed requests, %s", Heads: [2]string{"with failures,", "%s, %%"}, HeadScale: 100, Percent: true},
 	{Name: ChangeFlaps, Unit: "1", Better: LowerIsBetter, Doc: "answers by the old route on a connection that had had the new one, mean per change",
-		Parts: []string{"route-changed"}, Source: Generator, Title: "flaps, %s", Heads: [2]string{"flaps,", "%s"}},
+		Parts: lastParts[:2], Source: Generator, Title: "flaps, %s", Heads: [2]string{"flaps,", "%s"}},
+	{Name: ChangeCPU, Unit: "ms", Better: LowerIsBetter, Doc: "CPU time of a change above the level without it, by plane, and for each proxy (mean of all)",
+		Parts: pairs(changeParts, []string{"-control", "-data", "-proxy", "-app"}), Source: Tasks, Title: "CPU per change, %s", Heads: [2]string{"CPU per change,", "%s, ms"}},
 	{Name: NodeCPU, Unit: "cores", Better: LowerIsBetter, Doc: "CPU time of the whole machine, everything on it included",
 		Source: Machine, Sampled: true, SpeedSensitive: true, Title: "CPU of the whole machine"},
 	{Name: OutsideCPU, Unit: "us", Better: LowerIsBetter, Doc: "CPU time of this machine that no process of the run used, while the trial had the load, per answered request",
 		Source: Machine, SpeedSensitive: true, Title: "CPU/request outside the trial", Heads: [2]string{"CPU/request", "outside, µs"}},
 	{Name: ProbeTime, Unit: "us", Better: Neither, Doc: "CPU time of the calibration probe's fixed work, mean of before and after the load: the slowness of the processors",
 		Source: Probe, Title: "calibration probe"},
+}
+
+// pairs joins each part with each end.
+func pairs(parts, ends []string) (all []string) {
+	for _, part := range parts {
+		for _, end := range ends {
+			all = append(all, part+end)
+		}
+	}
+	return all
 }
 
 // From lists the base names of the metrics of a source.

@@ -20,6 +20,7 @@ type Event struct {
 	Run      *Run      `json:"run,omitempty"`      // KindRun, KindTimes
 	Fault    *Fault    `json:"fault,omitempty"`    // KindFault: its current state; Message is the action
 	Search   *Search   `json:"search,omitempty"`   // KindSearch
+	Change   *Change   `json:"change,omitempty"`   // KindChange: as made, without its effects
 }
 
 const (
@@ -31,6 +32,7 @@ const (
 	KindSample   = "sample"   // one reading of every task
 	KindSearch   = "search"   // a probe of the search for the highest rate begins
 	KindFault    = "fault"    // a fault was injected, healed, or hit nothing
+	KindChange   = "change"   // a change of a route or of endpoints was made
 	KindError    = "error"    // the trial failed
 	KindInvalid  = "invalid"  // the trial cannot be used
 	KindLog      = "log"      // a message

@@ -15,6 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/capacity"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result/balance"
 	"github.com/tare-mesh/tare/internal/stats"
 )
@@ -130,6 +131,16 @@ type Change struct {
 	Probes          int     `json:"probes"`             // successful answers after it, until it was undone or the load ended
 	Failed          int     `json:"failed"`             // requests that failed until the last old answer
 	Flaps           int     `json:"flaps"`              // old answers on connections that had had a new one
+
+	CPU      *ChangeCPU `json:"cpu,omitempty"`      // CPU time around it, absent if it was not read in time
+	FailedMS []float64  `json:"failedMs,omitempty"` // when failed requests were sent, ms after it; each failure is of one change, 200 at most
+}
+
+// ChangeCPU is the CPU time in both halves of the time from a change to the next. The work for a change is in the first
+// one, and the second one has the level without it: the rate of requests is the same.
+type ChangeCPU struct {
+	Seconds [2]float64                `json:"seconds"` // length of each half
+	NS      map[metric.Plane][2]int64 `json:"ns"`      // CPU time of each plane in them, ns
 }
 
 // Span contains an instant, in milliseconds after the request of a change was sent.

@@ -9,25 +9,47 @@ import (
 // Censored is an observation that is only known to lie in (After, Before]. Before is +Inf if it was not seen to come.
 type Censored struct{ After, Before float64 }
 
-// CensoredQuantile returns a quantile of interval-censored observations, by Turnbull's estimate of their distribution
-// ("The empirical distribution function with arbitrarily grouped, censored and truncated data", 1976). Within an interval
-// that no observation divides, the distribution is taken as even. It is false without observations, or where the
+// CensoredQuantile returns a quantile of interval-censored observations. It is false without observations, or where the
 // quantile lies beyond what was seen.
 func CensoredQuantile(all []Censored, q float64) (float64, bool) {
+	return CensoredDistribution(all).Quantile(q)
+}
+
+// Distribution is an estimated distribution: intervals in their order. Within each it is taken as even.
+type Distribution []Step
+
+// Step is an interval with its share, and the share below it.
+type Step struct {
+	Censored
+	Below, Share float64
+}
+
+// CensoredDistribution is Turnbull's estimate of the distribution of interval-censored observations ("The empirical
+// distribution function with arbitrarily grouped, censored and truncated data", 1976).
+func CensoredDistribution(all []Censored) (d Distribution) {
 	if len(all) == 0 {
-		return math.NaN(), false
+		return nil
 	}
 	cells := innermost(all)
-	share := turnbull(all, cells)
 	below := 0.0
-	for i, c := range cells {
-		if below+share[i] >= q-1e-9 && share[i] > 0 {
-			if math.IsInf(c.Before, 1) {
-				return math.NaN(), false
-			}
-			return c.After + (c.Before-c.After)*min(1, max(0, (q-below)/share[i])), true
+	for i, share := range turnbull(all, cells) {
+		if share > 0 {
+			d = append(d, Step{cells[i], below, share})
 		}
-		below += share[i]
+		below += share
+	}
+	return d
+}
+
+// Quantile returns a quantile. It is false where it lies beyond what was seen.
+func (d Distribution) Quantile(q float64) (float64, bool) {
+	for _, s := range d {
+		if s.Below+s.Share >= q-1e-9 {
+			if math.IsInf(s.Before, 1) {
+				break
+			}
+			return s.After + (s.Before-s.After)*min(1, max(0, (q-s.Below)/s.Share)), true
+		}
 	}
 	return math.NaN(), false
 }

@@ -5,12 +5,18 @@ import "errors"
 // Kinds of changes.
 const (
 	RouteChanged    = "route-changed"
+	WeightShifted   = "weight-shifted"
 	EndpointRemoved = "endpoint-removed"
 	EndpointAdded   = "endpoint-added"
 )
 
 // ChangeKinds lists the kinds of changes.
-func ChangeKinds() []string { return []string{RouteChanged, EndpointRemoved, EndpointAdded} }
+func ChangeKinds() []string {
+	return []string{RouteChanged, WeightShifted, EndpointRemoved, EndpointAdded}
+}
+
+// Versioned reports whether a kind of change gives the route a new version.
+func Versioned(kind string) bool { return kind == RouteChanged || kind == WeightShifted }
 
 // ChangeContext is the data of the templates of a change.
 type ChangeContext struct {

@@ -28,16 +28,24 @@ type Endpoint struct {
 }
 
 // Plane is a control plane. It answers PUT /services with the endpoints of services that it does not have yet,
-// PUT /services/NAME/version and PUT /services/NAME/endpoints.
+// PUT /services/NAME/version, PUT /services/NAME/weight (of the next version against the last) and PUT
+// /services/NAME/endpoints.
 type Plane struct {
 	*httpserver.TokenServer
-	dir   string
-	delay time.Duration
-	due   chan change
+	dir string
+	Options
+	due chan change
 
 	mu       sync.Mutex
 	services map[string]*service
 	failed   error // of a change that could not be written
+}
+
+// Options are those of a control plane.
+type Options struct {
+	Delay  time.Duration // before each change
+	Flap   time.Duration // a mistake: after a change of a route the old one comes back, after this time and for as long
+	Routes int           // further routes of each service, which no request matches
 }
 
 // service is the state of a service as it is written next.
@@ -59,15 +67,16 @@ const (
 	maxQueue = 10000   // changes that wait for their delay
 )
 
-// New returns a control plane that writes to dir, each change after delay.
-func New(token, dir string, delay time.Duration) (*Plane, error) {
+// New returns a control plane that writes to dir.
+func New(token, dir string, o Options) (*Plane, error) {
 	server, err := httpserver.NewTokenServer(token)
 	if err != nil {
 		return nil, err
 	}
-	p := &Plane{TokenServer: server, dir: dir, delay: delay, due: make(chan change, maxQueue), services: map[string]*service{}}
+	p := &Plane{TokenServer: server, dir: dir, Options: o, due: make(chan change, maxQueue), services: map[string]*service{}}
 	p.HandleFunc("PUT /services", p.register)
-	p.HandleFunc("PUT /services/{service}/version", p.putVersion)
+	p.HandleFunc("PUT /services/{service}/version", p.putRoute(func(int) []int { return nil }))
+	p.HandleFunc("PUT /services/{service}/weight", p.putRoute(func(old int) []int { return []int{old} }))
 	p.HandleFunc("PUT /services/{service}/endpoints", p.putEndpoints)
 	return p, nil
 }
@@ -130,12 +139,25 @@ func (p *Plane) register(w http.ResponseWriter, r *http.Request) {
 	httpserver.Answer(w, http.StatusOK, struct{}{})
 }
 
-func (p *Plane) putVersion(w http.ResponseWriter, r *http.Request) {
-	var version int
-	p.put(w, r, &version, func(name string, s *service) func() error {
-		s.version = version
-		return func() error { return p.writeRoutes(name, version) }
-	})
+// putRoute changes the version of a route. beside returns the versions that the new route has beside it, without weight.
+func (p *Plane) putRoute(beside func(old int) []int) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var version int
+		p.put(w, r, &version, func(name string, s *service) func() error {
+			old := s.version
+			s.version = version
+			return func() error {
+				err := p.writeRoutes(name, version, beside(old)...)
+				if p.Flap == 0 || err != nil {
+					return err
+				}
+				time.Sleep(p.Flap)
+				err = p.writeRoutes(name, old)
+				time.Sleep(p.Flap)
+				return errors.Join(err, p.writeRoutes(name, version, beside(old)...))
+			}
+		})
+	}
 }
 
 func (p *Plane) putEndpoints(w http.ResponseWriter, r *http.Request) {
@@ -149,7 +171,7 @@ func (p *Plane) putEndpoints(w http.ResponseWriter, r *http.Request) {
 
 // put changes a service. The answer comes at once, and the file is written after the delay.
 func (p *Plane) put(w http.ResponseWriter, r *http.Request, body any, edit func(string, *service) func() error) {
-	at := time.Now().Add(p.delay)
+	at := time.Now().Add(p.Delay)
 	if !httpserver.Decode(w, r, maxBody, body) {
 		return
 	}
@@ -178,20 +200,35 @@ func (s *service) next() int {
 // object is a message of Envoy as JSON.
 type object = map[string]any
 
-// writeRoutes writes the route to a service (RDS). Answers carry its version.
-func (p *Plane) writeRoutes(service string, version int) error {
+// writeRoutes writes the route to a service (RDS). Answers carry its version. Versions beside it have no weight.
+func (p *Plane) writeRoutes(service string, version int, beside ...int) error {
 	cluster := "outbound-" + service
+	weighted := []object{}
+	for _, v := range append(beside, version) {
+		weight := 0
+		if v == version {
+			weight = 100
+		}
+		weighted = append(weighted, object{"name": cluster, "weight": weight, "response_headers_to_add": versionOf(v)})
+	}
+	route := object{"match": object{"prefix": "/"}, "route": object{"cluster": cluster, "timeout": "0s"}, "response_headers_to_add": versionOf(version)}
+	if len(beside) > 0 {
+		route = object{"match": object{"prefix": "/"}, "route": object{"weighted_clusters": object{"clusters": weighted}, "timeout": "0s"}}
+	}
+	routes := []object{}
+	for n := range p.Routes {
+		routes = append(routes, object{"match": object{"prefix": fmt.Sprintf("/known/%d", n+1)}, "direct_response": object{"status": http.StatusNotFound}})
+	}
 	return p.publish(service+"-routes.json", version, object{
-		"@type": "type.googleapis.com/envoy.config.route.v3.RouteConfiguration",
-		"name":  cluster,
-		"virtual_hosts": []object{{
-			"name": cluster, "domains": []string{"*"},
-			"routes": []object{{
-				"match": object{"prefix": "/"}, "route": object{"cluster": cluster, "timeout": "0s"},
-				"response_headers_to_add": []object{{"header": object{"key": load.VersionHeader, "value": fmt.Sprintf("%d %%UPSTREAM_REMOTE_ADDRESS%%", version)}}},
-			}},
-		}},
+		"@type":         "type.googleapis.com/envoy.config.route.v3.RouteConfiguration",
+		"name":          cluster,
+		"virtual_hosts": []object{{"name": cluster, "domains": []string{"*"}, "routes": append(routes, route)}},
 	})
+}
+
+// versionOf is the header of answers by a version of a route.
+func versionOf(version int) []object {
+	return []object{{"header": object{"key": load.VersionHeader, "value": fmt.Sprintf("%d %%UPSTREAM_REMOTE_ADDRESS%%", version)}}}
 }
 
 // writeEndpoints writes the endpoints of a service (EDS).

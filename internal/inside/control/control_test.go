@@ -25,8 +25,12 @@ const token = "0123456789abcdef"
 type plane struct{ url, dir string }
 
 func start(t *testing.T, delay time.Duration) plane {
+	return startWith(t, control.Options{Delay: delay})
+}
+
+func startWith(t *testing.T, o control.Options) plane {
 	p := plane{dir: t.TempDir()}
-	served := must.Get(control.New(token, p.dir, delay))(t)
+	served := must.Get(control.New(token, p.dir, o))(t)
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	p.url = "http://" + l.Addr().String()
 	go func() { _ = served.Serve(t.Context(), l) }()
@@ -117,5 +121,32 @@ func TestRefusals(t *testing.T) {
 	}
 	if want := []string{"echo-endpoints.json", "echo-routes.json"}; !slices.Equal(names, want) {
 		t.Errorf("files: got %v, want %v", names, want)
+	}
+}
+
+// A route that gets the whole weight has the old version beside it. With a flap the old route comes back, and goes again.
+func TestWeightsAndFlaps(t *testing.T) {
+	p := startWith(t, control.Options{Flap: 20 * time.Millisecond, Routes: 2})
+	if got := p.put(t, "/services", `{"echo": [{"ip": "127.0.0.2", "port": 1}]}`); got != http.StatusOK {
+		t.Fatalf("register: status %d", got)
+	}
+	if got := p.put(t, "/services/echo/weight", "1"); got != http.StatusOK {
+		t.Fatalf("weight: status %d", got)
+	}
+	const weighted = `"weighted_clusters"`
+	var seen []bool // whether the route is the new one
+	err := wait.Within(t.Context(), time.Minute, time.Millisecond, func(context.Context) error {
+		text := p.read(t, "echo-routes.json")
+		is := strings.Contains(text, weighted) && strings.Contains(text, `"0 %UPSTREAM`) && strings.Contains(text, `"1 %UPSTREAM`) && strings.Contains(text, `"/known/2"`)
+		if len(seen) == 0 || seen[len(seen)-1] != is {
+			seen = append(seen, is)
+		}
+		if slices.Equal(seen, []bool{false, true, false, true}) || slices.Equal(seen, []bool{true, false, true}) {
+			return nil
+		}
+		return errors.New("the old route has not come back and gone")
+	})
+	if err != nil {
+		t.Fatalf("%v: %v", err, seen)
 	}
 }

@@ -4,8 +4,15 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/load/record"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/timeline"
 )
@@ -28,8 +35,36 @@ func (c *changePhase) plan() (err error) {
 	return err
 }
 
-func (c *changePhase) run(ctx context.Context) error {
-	return c.changes.Run(ctx, c.load.profile.Start, c.load.edges.begin, c.load.edges.end)
+// run makes the changes, and reads the CPU time around each.
+func (c *changePhase) run(ctx context.Context, tasks []platform.Task) error {
+	group, ctx := errgroup.WithContext(ctx)
+	edges := c.load.edges
+	group.Go(routine.Guarded(func() error { return c.changes.Run(ctx, c.load.profile.Start, edges.begin, edges.end, c.show) }))
+	group.Go(routine.Guarded(func() error {
+		return c.changes.Watch(ctx, edges.begin, edges.end, func(ctx context.Context) (timeline.Clocks, error) { return c.clocks(ctx, tasks) })
+	}))
+	return group.Wait()
+}
+
+func (c *changePhase) show(made result.Change) {
+	c.journal.emit(result.Event{Kind: result.KindChange, Change: &made,
+		Message: fmt.Sprintf("%s, accepted after %.1f ms", made.Kind, 1000*(made.AcceptedSeconds-made.SentSeconds))})
+}
+
+// clocks reads the CPU time of each plane. It is unknown if a task ended.
+func (c *changePhase) clocks(ctx context.Context, tasks []platform.Task) (timeline.Clocks, error) {
+	look, err := c.setup.Meter.Read(ctx, tasks, meter.Clocks)
+	if err != nil {
+		return timeline.Clocks{}, fmt.Errorf("read the CPU time around changes: %w", err)
+	}
+	now := timeline.Clocks{At: time.Now(), NS: map[metric.Plane]int64{}}
+	for _, t := range tasks {
+		now.NS[t.Plane] += look.Tasks[t.ID].CPU
+	}
+	if len(look.Missing) > 0 {
+		now.NS = nil
+	}
+	return now, nil
 }
 
 // observe records the changes with their effects on the answers of the load.

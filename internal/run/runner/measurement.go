@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -91,12 +92,13 @@ func (m *measurement) duringMeasure(ctx context.Context, begin *meter.Look) erro
 	if err := errors.Join(m.faults.plan(), m.changes.plan()); err != nil {
 		return err
 	}
+	tasks := slices.Clone(m.sampler.listed)
 	// The concurrency of a trial is here, a line each.
 	group, during := errgroup.WithContext(ctx)
 	group.Go(routine.Guarded(func() error { return m.load.healthy(during, m.load.edges.end) }))
 	group.Go(routine.Guarded(func() error { return m.until(during, m.load.edges.end, begin) }))
 	group.Go(routine.Guarded(func() error { return m.faults.timeline.Run(during, m.load.edges.begin, m.load.edges.end) }))
-	group.Go(routine.Guarded(func() error { return m.changes.run(during) }))
+	group.Go(routine.Guarded(func() error { return m.changes.run(during, tasks) }))
 	return group.Wait()
 }
 

@@ -40,6 +40,40 @@ func Observe(changes []result.Change, answers []record.Answer, end time.Duration
 		}
 		observe(&changes[i], connections, until)
 	}
+	addFailures(changes, answers)
+}
+
+// mostFailures is the number of failed requests whose instants a change keeps.
+const mostFailures = 200
+
+// addFailures adds to each change when requests failed around it: from a quarter of the time to the next change before it, to as
+// long before the next.
+func addFailures(changes []result.Change, answers []record.Answer) {
+	if len(changes) == 0 {
+		return
+	}
+	from := make([]int64, len(changes)+1) // the time of a change, and the end of all
+	var gap int64
+	for i := range changes {
+		sent := nanoseconds(changes[i].SentSeconds)
+		if i+1 < len(changes) {
+			gap = nanoseconds(changes[i+1].SentSeconds) - sent
+		}
+		from[i], from[i+1] = sent-gap/4, sent+gap-gap/4
+	}
+	for _, a := range answers {
+		i, exact := slices.BinarySearch(from, a.Sent)
+		if !exact {
+			i--
+		}
+		if a.OK || i < 0 || i >= len(changes) || len(changes[i].FailedMS) == mostFailures {
+			continue
+		}
+		changes[i].FailedMS = append(changes[i].FailedMS, milliseconds(a.Sent-nanoseconds(changes[i].SentSeconds)))
+	}
+	for i := range changes {
+		slices.Sort(changes[i].FailedMS)
+	}
 }
 
 // seen is one answer.
@@ -66,7 +100,7 @@ func stateOf(text string) state {
 // either.
 func (s state) shows(c *result.Change) (before, after bool) {
 	switch c.Kind {
-	case mesh.RouteChanged:
+	case mesh.RouteChanged, mesh.WeightShifted:
 		return s.version < c.Version, s.version >= c.Version
 	case mesh.EndpointRemoved:
 		return s.endpoint == c.Endpoint, s.endpoint != c.Endpoint
@@ -147,7 +181,7 @@ func follow(c *result.Change, all []seen, sent, until int64) followed {
 		before, after := a.shows(c)
 		switch {
 		case before && a.sent >= sent:
-			if c.Kind == mesh.RouteChanged && f.first.before != never {
+			if mesh.Versioned(c.Kind) && f.first.before != never {
 				f.flaps++
 			}
 			f.switched = bounds{a.sent, never}

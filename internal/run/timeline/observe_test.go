@@ -1,6 +1,7 @@
 package timeline_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -151,5 +152,17 @@ func TestLoadWithoutAnswers(t *testing.T) {
 	c := observed(route, nil)
 	if c.FirstNew != nil || c.LastOld != nil || c.Probes != 0 {
 		t.Errorf("got %+v, want nothing", c)
+	}
+}
+
+// Each failed request is of the change around it: from a quarter of the time to the next change before it.
+func TestInstantsOfFailures(t *testing.T) {
+	failing := map[time.Duration]bool{-260 * time.Millisecond: true, -250 * time.Millisecond: true, 20 * time.Millisecond: true, 740 * time.Millisecond: true, 760 * time.Millisecond: true}
+	answers := probes(func(_ int, at time.Duration) (string, bool) { return "", !failing[at] })
+	next := route
+	next.SentSeconds = seen.Seconds()
+	c := observed(route, answers, next)
+	if want := []float64{-250, 20, 740}; !slices.Equal(c.FailedMS, want) {
+		t.Errorf("failed requests at %v ms, want %v", c.FailedMS, want)
 	}
 }

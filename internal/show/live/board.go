@@ -80,6 +80,8 @@ type Trial struct {
 	tasks    map[string]*task
 	cluster  *clusterUsage // nil: no sample listed tasks of a cluster
 	Faults   []string
+	Changes  int    // made so far
+	Change   string // the latest
 }
 
 // span is a phase that has ended.
@@ -203,6 +205,9 @@ func (b *Board) ofTrial(t *Trial, e result.Event) {
 		}
 	case result.KindFault:
 		t.Faults = append(t.Faults, e.Message)
+	case result.KindChange:
+		t.Changes++
+		t.Change = e.Message
 	case result.KindError:
 		t.Status, t.Why = Failed, e.Message
 	case result.KindInvalid:

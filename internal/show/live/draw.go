@@ -391,8 +391,13 @@ func (d drawing) loadLine(t *Trial, label int, wide bool) string {
 	for _, f := range t.Faults {
 		line += "  " + d.painter.in(red, "fault: "+clean(f))
 	}
+	if t.Changes > 0 {
+		line += "  " + changeWords(t)
+	}
 	return line
 }
+
+func changeWords(t *Trial) string { return fmt.Sprintf("change %d: %s", t.Changes, clean(t.Change)) }
 
 // columns is the width of a column of figures.
 func (d drawing) columns() int {
@@ -483,6 +488,9 @@ func (d drawing) trialLines(t *Trial) []string {
 	}
 	for _, f := range t.Faults {
 		lines = append(lines, d.painter.in(red, "fault: "+clean(f)))
+	}
+	if t.Changes > 0 {
+		lines = append(lines, changeWords(t))
 	}
 	for _, m := range d.board.messages {
 		if m.Trial == t.ID {

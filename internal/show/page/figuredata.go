@@ -24,10 +24,11 @@ type figureData struct {
 	References []reference `json:"references,omitempty"`
 	Searches   []searched  `json:"searches,omitempty"`
 	Memory     []memory    `json:"memory,omitempty"`
+	Changes    []changed   `json:"changesMade,omitempty"`
 }
 
 func figureDataOf(s Source) figureData {
-	return figureData{slicesOf(s), heatOf(s.Dir), looksOf(s), referencesOf(s.Report), searchesOf(s.Dir), memoryOf(s)}
+	return figureData{slicesOf(s), heatOf(s.Dir), looksOf(s), referencesOf(s.Report), searchesOf(s.Dir), memoryOf(s), changesOf(s)}
 }
 
 // sliced is the CPU per request in the slices of one trial.

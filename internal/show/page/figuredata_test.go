@@ -145,3 +145,58 @@ func TestMemoryIsDrawnWhereItGrows(t *testing.T) {
 		}
 	}
 }
+
+// changing is a study with 40 route changes a trial, of which every fourth has a failed request 3 ms later. With the proxy
+// they take 20 ms longer.
+func changing() answertest.Study {
+	s := answertest.Quickstart()
+	s.Blocks = 4
+	s.Change = func(r *result.Record) {
+		for i := range 40 {
+			at := 5 + float64(i)/10 + float64(r.Block)
+			if r.Treatment != "none" {
+				at += 20
+			}
+			before := at + 1
+			sent := 0.25 * float64(i+1)
+			c := result.Change{Kind: "route-changed", Version: i + 1, DueSeconds: sent, SentSeconds: sent, AcceptedSeconds: sent, Probes: 100,
+				FirstNew: &result.Span{BeforeMS: &at}, LastOld: &result.Span{AfterMS: at, BeforeMS: &before}}
+			c.CPU = &result.ChangeCPU{Seconds: [2]float64{0.125, 0.125}, NS: map[metric.Plane][2]int64{metric.App: {3e6 + int64(r.Block)*1e5, 2e6}}}
+			if i%4 == 0 {
+				c.Failed, c.FailedMS = 1, []float64{3}
+			}
+			r.Changes = append(r.Changes, c)
+		}
+	}
+	return s
+}
+
+func TestChangesAreDrawn(t *testing.T) {
+	var data struct {
+		ChangesMade []struct {
+			Treatment, Kind string
+			Changes         int
+			Times           [][2]float64
+			Band, Failed    [][3]float64
+		}
+	}
+	drawn(t, changing(), &data)
+	if len(data.ChangesMade) < 2 {
+		t.Fatalf("%d treatments with changes", len(data.ChangesMade))
+	}
+	for _, c := range data.ChangesMade {
+		added := 0.0
+		if c.Treatment != "none" {
+			added = 20
+		}
+		if first, last := c.Times[0], c.Times[len(c.Times)-1]; first[0] < 6+added || first[0] > 7+added || first[1] != 0 || last[1] < 1-1e-6 || last[0] > 14+added {
+			t.Errorf("%s: the distribution goes from %v to %v", c.Treatment, first, last)
+		}
+		if len(c.Band) != 19 || c.Band[9][1] > 10+added || c.Band[9][2] < 9+added {
+			t.Errorf("%s: the band has %d quantiles, the median's is %v", c.Treatment, len(c.Band), c.Band)
+		}
+		if want := [3]float64{3, 4, 0.25}; len(c.Failed) != 4 || c.Failed[3] != want {
+			t.Errorf("%s: failures are %v, want the last %v", c.Treatment, c.Failed, want)
+		}
+	}
+}

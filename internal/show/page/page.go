@@ -87,6 +87,7 @@ type families struct {
 	Service  family   `json:"service"`
 	Cores    string   `json:"cores"`    // name, of cost against rate
 	Answered string   `json:"answered"` // name of the rate of answers
+	Change   string   `json:"change"`   // name, of the CPU of a change
 }
 
 // family is the name and the title of a metric without its part.
@@ -99,7 +100,7 @@ func familyOf(base string) family { return family{base, metric.FamilyTitle(base)
 
 var familiesOfFigures = families{
 	Stacked:  []family{familyOf(metric.CPUPerRequest), familyOf(metric.Memory)},
-	Response: familyOf(metric.Latency), Service: familyOf(metric.ServiceTime), Cores: metric.CPUCores, Answered: metric.Rate,
+	Response: familyOf(metric.Latency), Service: familyOf(metric.ServiceTime), Cores: metric.CPUCores, Answered: metric.Rate, Change: metric.ChangeCPU,
 }
 
 // document is the input of the layout.

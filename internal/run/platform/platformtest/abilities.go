@@ -306,6 +306,9 @@ func (s suite) changer(t *testing.T, d *platform.Deployment) {
 			version, by, _ := strings.Cut(text, " ")
 			return version == "7" && (by == "" || by == endpoints[0]) && status == http.StatusOK
 		}},
+		{platform.Change{Kind: mesh.WeightShifted, Version: 8, Endpoints: endpoints}, func(text string, status int) bool {
+			return strings.HasPrefix(text, "8 ") && status == http.StatusOK
+		}},
 		{platform.Change{Kind: mesh.EndpointRemoved, Version: 7}, func(_ string, status int) bool { return status == http.StatusServiceUnavailable }},
 		{platform.Change{Kind: mesh.EndpointAdded, Version: 7, Endpoints: endpoints}, func(_ string, status int) bool { return status == http.StatusOK }},
 	} {

@@ -1,7 +1,7 @@
 // Parts of figures that need more than the report: slices, latency over time, the band of a line, and
 // the looks of a sequential test.
 "use strict";
-globalThis.tareDataFigures = function ({ Plot, content, base, known, amount, signed, color, look, legendOf, name, tips }) {
+globalThis.tareDataFigures = function ({ Plot, content, base, known, amount, signed, color, look, legendOf, name, tips, rowLabels, rowsHigh, rowAxis }) {
   const { report } = content;
   const frame = { ...base, marginLeft: 58, marginRight: 12, marginTop: 14 };
   const x = (label, width) => ({ label, labelAnchor: "center", labelArrow: "none", ticks: Math.max(3, Math.round(width / 90)), tickFormat: amount });
@@ -152,5 +152,88 @@ globalThis.tareDataFigures = function ({ Plot, content, base, known, amount, sig
     };
   }
 
-  return { slices, heat, memory, band, references, referenceNote, boundary };
+  // 9. changes: how long they take, when requests fail, and what they cost.
+  const changes = content.changesMade ?? [];
+  const kindsOf = (all) => [...new Set(all.map((c) => c.kind))];
+
+  function changeTimes() {
+    const all = changes.filter((c) => c.times.length);
+    if (!all.length) return null;
+    return {
+      id: "change-times", title: "How long changes take",
+      caption: "Share of changes that have taken effect, by the time since the change. A probe shows only that a change came between two requests, so the curve is estimated from such intervals (Turnbull). The band is the 95 % interval of each quantile over trials.",
+      columns: ["treatment", "kind", "changes", "ms", "share"], rows: all.flatMap((c) => c.times.map(([ms, share]) => [name(c.treatment), c.kind, c.changes, ms, share])),
+      panels: kindsOf(all).map((kind) => {
+        const own = all.filter((c) => c.kind === kind);
+        const data = own.flatMap((c) => c.times.map(([ms, share]) => ({ treatment: c.treatment, ms, share: 100 * share, tip: `${name(c.treatment)}\n${amount(100 * share)} % within ${amount(ms)} ms` })));
+        const bands = own.flatMap((c) => (c.band ?? []).map(([share, low, high]) => ({ treatment: c.treatment, share: 100 * share, low, high })));
+        return {
+          title: `${kind}: changes in effect (%, over ms, logarithmic)`, legend: legendOf(own.map((c) => c.treatment)), about: own.map((c) => `${name(c.treatment)}: ${c.changes} changes`).join("; "),
+          plot: (width) => ({
+            ...frame, width, height: 300, x: { ...x("ms since the change", width), type: "log", grid: true }, y: { label: null, grid: true, domain: [0, 100], ticks: 5 },
+            marks: [
+              Plot.link(bands, { y1: "share", y2: "share", x1: "low", x2: "high", stroke: (d) => look(d.treatment).color, strokeOpacity: 0.2, strokeWidth: 12, strokeLinecap: "butt", className: "mark-band" }),
+              Plot.line(data, { x: "ms", y: "share", z: "treatment", stroke: (d) => look(d.treatment).color, strokeWidth: 2, className: "mark-times" }),
+              Plot.dot(data, { x: "ms", y: "share", r: 2, symbol: (d) => look(d.treatment).symbol, stroke: (d) => look(d.treatment).color, fill: (d) => (look(d.treatment).hollow ? "var(--page)" : look(d.treatment).color), title: "tip", tip: tips }),
+            ],
+          }),
+        };
+      }),
+    };
+  }
+
+  function changeFailures() {
+    const all = changes.filter((c) => c.failed?.length);
+    if (!all.length) return null;
+    const most = Math.max(...all.flatMap((c) => c.failed.map((f) => f[2])));
+    const from = Math.min(0, ...all.flatMap((c) => c.failed.map((f) => f[0]))), to = Math.max(...all.flatMap((c) => c.failed.map((f) => f[1])));
+    return {
+      id: "change-failures", title: "When requests fail around a change",
+      caption: "Failed requests per change and millisecond, by the time of their sending. Zero is the change. Every treatment has the same axes.",
+      columns: ["treatment", "kind", "changes", "from ms", "to ms", "failed per change and ms"], rows: all.flatMap((c) => c.failed.map((f) => [name(c.treatment), c.kind, c.changes, ...f])),
+      panels: all.map((c) => {
+        const data = c.failed.map(([x1, x2, y]) => ({ x1, x2, y, tip: `${amount(x1)} to ${amount(x2)} ms\n${amount(y * (x2 - x1))} failed requests per change` }));
+        return {
+          title: `${c.kind}, ${name(c.treatment)}: failed requests per change and ms`, about: `${c.changes} changes, ${amount(data.reduce((sum, d) => sum + d.y * (d.x2 - d.x1), 0))} failed requests per change`,
+          plot: (width) => ({
+            ...frame, width, height: 220, x: { ...x("ms from the change", width), domain: [from, to] }, y: { label: null, grid: true, domain: [0, most], nice: true, tickFormat: amount },
+            marks: [
+              Plot.rectX(data, { x1: "x1", x2: "x2", y1: () => 0, y2: "y", inset: 0, fill: color("bad"), fillOpacity: 0.6, title: "tip", tip: tips, className: "mark-failures" }),
+              Plot.ruleX([0], { stroke: "currentColor", strokeWidth: 1.5, className: "mark-change" }),
+              Plot.ruleY([0], { stroke: "currentColor" }),
+            ],
+          }),
+        };
+      }),
+    };
+  }
+
+  function changeCPU() {
+    const planes = [["control", "control plane"], ["data", "data plane"], ["app", "application"]];
+    const all = kindsOf(changes).flatMap((kind) => report.treatments.flatMap((t) => planes.map(([part, title]) => ({ kind, part, title, treatment: t.id, ...t.metrics[`${content.families.change}/${kind}-${part}`] })).filter((d) => known(d.estimate))));
+    if (!all.length) return null;
+    const text = (d) => `${amount(d.estimate)} ms${known(d.low) ? ` (${amount(d.low)} to ${amount(d.high)})` : ""}`;
+    return {
+      id: "change-cpu", title: "CPU of a change by plane",
+      caption: "CPU time above the level without a change, with its 95 % interval over trials: what the first half of the time to the next change has beyond the second.",
+      columns: ["treatment", "kind", "plane", "ms", "low", "high"], rows: all.map((d) => [name(d.treatment), d.kind, d.title, d.estimate, d.low, d.high]),
+      panels: kindsOf(all).map((kind) => {
+        const data = all.filter((d) => d.kind === kind).map((d, i) => ({ ...d, row: String(i), left: `${name(d.treatment)}: ${d.title}`, right: text(d), tip: `${name(d.treatment)}\n${d.title}: ${text(d)}` }));
+        return {
+          title: `${kind}: CPU per change (ms)`, about: data.map((d) => `${d.left} ${d.right}`).join("; "),
+          plot: (width) => ({
+            ...base, width, height: rowsHigh(data.length) + 40, x: { ...x("ms of CPU above the level", width), grid: true, nice: true }, y: rowAxis(data),
+            marks: [
+              Plot.ruleX([0], { stroke: "currentColor" }),
+              Plot.link(data.filter((d) => known(d.low)), { y1: "row", y2: "row", x1: "low", x2: "high", stroke: (d) => color(d.part), strokeWidth: 3, className: "mark-interval" }),
+              Plot.dot(data, { y: "row", x: "estimate", r: 5, fill: (d) => color(d.part), title: "tip", tip: tips, className: "mark-estimate" }),
+              ...rowLabels(data, width),
+            ],
+          }),
+        };
+      }),
+    };
+  }
+
+  return { slices, heat, memory, changeTimes, changeFailures, changeCPU, band, references, referenceNote, boundary };
 };

@@ -528,7 +528,7 @@ globalThis.tareFigures = function (Plot, content) {
     const one = searches.find((s) => s.trial === choices.trial) ?? searches[0];
     return { ...of.search(one.found), options: [{ name: "trial", label: "Trial", value: one.trial, values: searches.map((s) => ({ value: s.trial, label: s.trial })) }] };
   };
-  const makers = { differences, ladder, bill, trials, latency, capacity, rate, timeline, memory: dataFigures.memory, boundary: dataFigures.boundary };
+  const makers = { differences, ladder, bill, trials, latency, capacity, rate, timeline, memory: dataFigures.memory, "change-times": dataFigures.changeTimes, "change-failures": dataFigures.changeFailures, "change-cpu": dataFigures.changeCPU, boundary: dataFigures.boundary };
   return {
     figure: (id, choices) => makers[id]?.(choices) ?? null,
     ids: Object.keys(makers).filter((id) => makers[id]()?.panels.length),
