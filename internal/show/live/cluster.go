@@ -190,22 +190,60 @@ func (c *clusterUsage) sum(name string) *usage {
 	return &usage{}
 }
 
-// clusterLines are the page of a cluster: the trial, nodes, sums beside those of the baseline, and components.
-func (d drawing) clusterLines(t *Trial) []string {
-	if t == nil || t.cluster == nil {
-		return []string{"No sample of a cluster is here: the run is on one machine, or the trial has no reading yet."}
+// clusterLines are the page of a cluster: the trial, nodes, sums beside those of the baseline, and components. Until a trial
+// has a reading, the figures are those of the last one that has.
+func (d drawing) clusterLines(chosen *Trial) []string {
+	t := d.read(chosen)
+	if t == nil {
+		return []string{"No sample of a cluster is here: the run is on one machine, or has no reading yet."}
 	}
 	c, base := t.cluster, d.board.baselineOf(t)
-	beside := "baseline"
-	if base == nil {
-		beside = ""
+	lines := []string{d.trialState(t)}
+	if t != chosen && chosen != nil {
+		lines = []string{d.trialState(chosen), "no reading yet; figures of " + clean(t.ID)}
 	}
-	lines := []string{d.trialState(t), d.heading(d.columned("NODE", "mcores", "of node", "(min – max)", "MiB", "of node", "(min – max)"))}
+	lines = append(lines, d.nodeLines(c)...)
+	lines = append(lines, d.sumLines(c, base)...)
+	if h := d.board.headline; h != nil {
+		if of, ok := h.Of[t.Treatment]; ok {
+			lines = append(lines, cut(fmt.Sprintf("so far, to the baseline: %s %s", h.Title, of.Text), d.look.width))
+		}
+	}
+	return append(lines, d.componentLines(c, base)...)
+}
+
+// read is a trial if it has readings of a cluster, else the last one that has; nil if there is none.
+func (d drawing) read(t *Trial) *Trial {
+	if t != nil && t.cluster != nil {
+		return t
+	}
+	if d.look.follow {
+		for _, last := range slices.Backward(d.board.detailed) {
+			if last.cluster != nil {
+				return last
+			}
+		}
+	}
+	return nil
+}
+
+// nodeLines are the nodes with their use as a share of what pods may have.
+func (d drawing) nodeLines(c *clusterUsage) []string {
+	lines := []string{d.heading(d.columned("NODE", "mcores", "of node", "(min – max)", "MiB", "of node", "(min – max)"))}
 	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {
 		lines = append(lines, d.nodeLine(name, c.nodes[name]))
 	}
 	if len(c.nodes) == 0 {
 		lines = append(lines, " not read yet, or unreadable")
+	}
+	return lines
+}
+
+// sumLines are the sums of tasks beside those of the baseline, and their ratios.
+func (d drawing) sumLines(c, base *clusterUsage) (lines []string) {
+	beside := "baseline"
+	if base == nil {
+		beside = ""
 	}
 	lines = append(lines, d.heading(d.columned("SUM", "mcores", beside, "(min – max)", "MiB", beside, "(min – max)")))
 	for i, s := range sums {
@@ -216,12 +254,7 @@ func (d drawing) clusterLines(t *Trial) []string {
 	for _, r := range []struct{ name, of string }{{"mesh ratio", sumMesh}, {"data-plane ratio", sumData}} {
 		lines = append(lines, d.ratioLine(r.name, r.of, c, base))
 	}
-	if h := d.board.headline; h != nil {
-		if of, ok := h.Of[t.Treatment]; ok {
-			lines = append(lines, cut(fmt.Sprintf("so far, to the baseline: %s %s", h.Title, of.Text), d.look.width))
-		}
-	}
-	return append(lines, d.componentLines(c, base)...)
+	return lines
 }
 
 // columned is a line of the page: a name, CPU and what is beside it with its extremes, and the same of memory.

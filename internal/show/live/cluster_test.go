@@ -23,7 +23,7 @@ func onCluster(t *testing.T) (b *Board, now time.Time) {
 	t.Helper()
 	b = NewBoard(plan.Plan{Experiment: "debate", Blocks: 3,
 		Treatments: []plan.Treatment{{ID: "none"}, {ID: "istio", Baseline: "none"}},
-		Trials:     []plan.Trial{{ID: "001-none-b1", Ordinal: 1, Treatment: "none", Block: 1}, {ID: "002-istio-b1", Ordinal: 2, Treatment: "istio", Block: 1}}})
+		Trials:     []plan.Trial{{ID: "001-none-b1", Ordinal: 1, Treatment: "none", Block: 1}, {ID: "002-istio-b1", Ordinal: 2, Treatment: "istio", Block: 1}, {ID: "003-none-b2", Ordinal: 3, Treatment: "none", Block: 2}}})
 	apply := func(e result.Event) {
 		e.Time = now
 		b.Apply(e)
@@ -107,6 +107,11 @@ func TestClusterPage(t *testing.T) {
 	if got := s.View().Content; !strings.Contains(got, "c cluster") {
 		t.Errorf("the overview has no key of the page:\n%s", got)
 	}
+	for _, sum := range sums { // the first screen of a run on a cluster has them too
+		if got := s.View().Content; !sum.rare && !strings.Contains(got, "\n "+sum.name+" ") {
+			t.Errorf("the overview has no line of %s:\n%s", sum.name, got)
+		}
+	}
 	press(s, key('c'))
 	for range 50 {
 		press(s, tea.KeyPressMsg{Code: tea.KeyDown})
@@ -119,5 +124,19 @@ func TestClusterPage(t *testing.T) {
 	press(s, key('c'))
 	if got := s.View().Content; !strings.Contains(got, "BLOCKS") {
 		t.Errorf("the key does not lead back:\n%s", got)
+	}
+}
+
+// Until a trial has a reading, the page shows the last trial that has, and names it.
+func TestClusterPageWithoutReading(t *testing.T) {
+	b, now := onCluster(t)
+	b.Apply(result.Event{Time: now, Kind: result.KindDone, Trial: "002-istio-b1"})
+	b.Apply(result.Event{Time: now, Kind: result.KindTrial, Trial: "003-none-b2"})
+	s := &screen{board: b, queue: &queue{}, clock: func() time.Time { return now }, plain: true, look: look{width: 80, height: 24, follow: true}, at: now}
+	press(s, key('c'))
+	for _, want := range []string{"003-none-b2", "no reading yet; figures of 002-istio-b1", " mesh ratio"} {
+		if got := s.View().Content; !strings.Contains(got, want) {
+			t.Errorf("no %q:\n%s", want, got)
+		}
 	}
 }

@@ -503,6 +503,9 @@ func (d drawing) trialLines(t *Trial) []string {
 // planeLines are the CPU of the chosen trial by plane, and by task where the screen is high.
 func (d drawing) planeLines() []string {
 	t := d.chosen()
+	if of := d.read(t); of != nil && d.look.width >= clusterWidth {
+		return slices.Concat(d.sumLines(of.cluster, d.board.baselineOf(of)), d.nodeLines(of.cluster))
+	}
 	if t == nil || len(t.Planes) == 0 {
 		return nil
 	}
@@ -522,6 +525,9 @@ func (d drawing) planeLines() []string {
 	}
 	return append(lines, d.taskLines(t)...)
 }
+
+// clusterWidth is the width from which the overview of a run on a cluster has the sums and nodes of the cluster.
+const clusterWidth = 80
 
 func (d drawing) heading(s string) string { return d.painter.in(cyan, s) }
 
