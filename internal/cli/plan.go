@@ -154,7 +154,7 @@ func writePlanText(w io.Writer, s *session.Study) error {
 	return err
 }
 
-// writeTimeline writes what happens during each measure phase, and what each trial must meet.
+// writeTimeline writes faults and changes of each measure phase, and the conditions of each trial.
 func writeTimeline(b *strings.Builder, e *experiment.Experiment) error {
 	if c := e.Changes; e.Changing() {
 		fmt.Fprintf(b, "\n%s in each trial, one every %v: %s\n", printable.Counted(c.Count, "change"), c.Every, strings.Join(c.Kinds, ", "))

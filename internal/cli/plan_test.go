@@ -53,7 +53,7 @@ func TestPlanText(t *testing.T) {
 	}
 }
 
-// A plan has what happens in each trial: faults, changes and expectations.
+// A plan has the faults, changes and expectations of each trial.
 func TestPlanOfTimelines(t *testing.T) {
 	for file, want := range map[string][]string{
 		"fault-drain":  {"from the start of the measure phase of 1m40s", "10s scale by -1 server, the first replica at the end 9 times, every 10s", "success_ratio >= 0.999", "status(5xx) == 0"},

@@ -12,7 +12,7 @@ import (
 type applicationRules struct{ validation }
 
 func (v applicationRules) validate() {
-	if v.doc.Has("factors.application") {
+	if v.doc.Has("factors.application") && (v.local() || len(v.e.Applications) == 0 || !v.e.foreign()) {
 		v.conflicts()
 		return
 	}

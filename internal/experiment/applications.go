@@ -9,11 +9,13 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-// ApplicationVariant is a program of the user, as a level of the factor application.
+// ApplicationVariant is a level of the factor application: a program of the user on this machine, or on a cluster the
+// application of the file with changes.
 type ApplicationVariant struct {
 	// From names the entry whose fields this one inherits.
-	From    string `yaml:"from,omitempty" json:"from,omitempty"`
-	app.Own `yaml:",inline"`
+	From              string `yaml:"from,omitempty" json:"from,omitempty"`
+	app.Own           `yaml:",inline"`
+	app.ObjectChanges `yaml:",inline"`
 }
 
 // ApplicationVariant returns an entry with what it inherits: fields override, variables by name and processes beside by
@@ -35,6 +37,7 @@ func (e *Experiment) ApplicationVariant(name string) ApplicationVariant {
 			return slices.ContainsFunc(v.Beside, func(own app.BesideProcess) bool { return own.Name == p.Name })
 		})
 		all.Beside = append(kept, v.Beside...)
+		all.ObjectChanges = v.ObjectChanges.Over(all.ObjectChanges)
 	}
 	return all
 }
@@ -59,7 +62,8 @@ func (e *Experiment) ApplicationChanges(name string) string {
 	for _, p := range v.Beside {
 		add("beside."+p.Name, strings.Join(p.Command, " "))
 	}
-	return strings.TrimSuffix(v.From+" with "+strings.Join(all, ", "), " with ")
+	all = append(all, v.ObjectChanges.Words()...)
+	return strings.TrimSuffix(cmp.Or(v.From, "application")+" with "+strings.Join(all, ", "), " with ")
 }
 
 // defaultBaseline is the baseline of a file without one: no mesh, or the first of several programs of the user.
@@ -94,10 +98,10 @@ func (v applicationRules) variants() {
 			continue
 		}
 		own := v.e.ApplicationVariant(name).Own
+		if v.objectChanges(path, name); !v.local() {
+			continue
+		}
 		switch {
-		case !v.local():
-			v.report(path, "write platform: {kind: local}; on a cluster compare meshes, or run once for each image or manifest",
-				"applications runs programs on this machine, and the platform is %s: images, manifests and patches as variants are not supported", v.e.Platform.Kind)
 		case !own.IsOwn():
 			v.report(path, "add command: [PROGRAM, ARGUMENT, …], or from: an entry with one", "it has no command")
 		case v.e.Applications[name].From == "" || v.doc.Sound("applications."+v.e.Applications[name].From):
@@ -111,6 +115,30 @@ func (v applicationRules) variants() {
 			}
 		}
 	}
+}
+
+// objectChanges checks an entry on a cluster, and that no other changes objects.
+func (v applicationRules) objectChanges(path, name string) {
+	entry := v.e.Applications[name]
+	switch {
+	case v.local() && !entry.ObjectChanges.IsZero():
+		v.report(path, "write command, env, prefix or beside, or platform: {kind: kubernetes}", "images, values and patches change objects of a cluster, and the platform is local")
+		return
+	case v.local():
+		return
+	case entry.IsOwn() || len(entry.Env)+len(entry.Prefix)+len(entry.Beside) > 0 || entry.Dir != "" || entry.Ready != "":
+		v.report(path, "write images, values or patches, or platform: {kind: local}", "one's own program runs on this machine, and the platform is %s", v.e.Platform.Kind)
+		return
+	case !v.e.foreign():
+		v.report(path, "name the objects: application: {manifests: [./k8s], entry: web}, a namespace or a chart", "a variant on a cluster changes the objects of application, and there are none")
+		return
+	case v.e.Application.InPlace && !entry.ObjectChanges.IsZero():
+		v.report(path, "remove application.inPlace: trials measure a copy", "an application in place is not changed")
+		return
+	case entry.Values != "" && v.e.Application.Chart == nil:
+		v.report(path+".values", "write patches", "only a chart has values")
+	}
+	entry.Check(func(field, hint, message string) { v.report(path+"."+field, hint, "%s", message) })
 }
 
 // variantName checks the name of an entry, and of the entry it comes from.
@@ -146,9 +174,17 @@ func (r inVariant) Sound(path string) bool {
 // applicationVariantRows has a row for every field, and "*" stands for a name.
 func applicationVariantRows() []fieldRow {
 	return slices.Concat([]fieldRow{
-		{"applications", "One's own programs on this machine by name, as levels of factors.application: builds, or one program and its instrumentation.", nil, nil},
-		{"applications.*.from", "Another entry, whose fields this one inherits and overrides: env and beside by name.", nil, nil},
-	}, ownRows("applications.*."))
+		{"applications", "Applications by name, as levels of factors.application. On this machine: one's own programs, such as builds, or one program and its instrumentation. On a cluster: the objects of application with changes.", nil, nil},
+		{"applications.*.from", "Another entry, whose fields this one inherits and overrides: env, beside and images by name. Its patches come first.", nil, nil},
+	}, ownRows("applications.*."), []fieldRow{
+		{"applications.*.images", "Images by container, on a cluster.", nil, nil},
+		{"applications.*.values", "Values laid over those of application.chart, as YAML text.", nil, nil},
+		{"applications.*.patches", "Patches of the objects, on a cluster. Containers that they add count as plane data, and are verified in every pod.", nil, form(levelList)},
+		{"applications.*.patches[].target", "Objects to change; default: the one that the patch names.", nil, nil},
+		{"applications.*.patches[].target.kind", "Kind, such as Deployment; default: all.", nil, nil},
+		{"applications.*.patches[].target.name", "Name, or a regular expression for all of it; default: all.", nil, nil},
+		{"applications.*.patches[].patch", "Strategic merge patch or JSON patch, as text.", nil, nil},
+	})
 }
 
 // ownRows are the fields of a program of the user.

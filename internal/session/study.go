@@ -74,7 +74,7 @@ func (s *Study) Variants() map[string]string {
 		if name := t.Levels.Mesh; s.Experiment.Meshes[name].From != "" {
 			all[name] = s.Experiment.Variant(name)
 		}
-		if name := t.Levels.Application; s.Experiment.Applications[name].From != "" {
+		if name := t.Levels.Application; s.Experiment.Applications[name].From != "" || !s.Experiment.Applications[name].ObjectChanges.IsZero() {
 			all[name] = s.Experiment.ApplicationChanges(name)
 		}
 	}

@@ -44,7 +44,7 @@ func field(pattern string) *regexp.Regexp {
 	return regexp.MustCompile(`\b` + pattern + `(?:\[\d+\])*`)
 }
 
-// weighPhrases are hints that fit a file only, and what fits the flags.
+// weighPhrases are hints that fit a file only, and those for flags.
 var weighPhrases = strings.NewReplacer(
 	"write command instead of url", "write it after -- in place of --url",
 	"write platform: {kind: local}, or remove it; ", "",

@@ -26,6 +26,8 @@ type Topology struct {
 	// Chart installs them, on a cluster. Nil means that tare-agent runs them.
 	Chart  *Chart `yaml:"chart,omitempty" json:"chart,omitempty"`
 	Source `yaml:",inline"`
+	// Changes of the objects by a variant.
+	Changes ObjectChanges `yaml:"-" json:"-"`
 }
 
 // Source is the place of Kubernetes objects that run the services, on a cluster.

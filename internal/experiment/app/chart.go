@@ -29,8 +29,8 @@ type Chart struct {
 // Local reports whether the chart is a directory or an archive on this machine.
 func (c Chart) Local() bool { return c.Repo == "" && !strings.HasPrefix(c.Chart, "oci://") }
 
-// ValuesFor returns the values for n replicas, spread over nodes or not.
-func (c Chart) ValuesFor(replicas int, spread bool) (map[string]any, error) {
+// ValuesFor returns the values for n replicas, spread over nodes or not. Those of a variant, YAML text, are laid over them.
+func (c Chart) ValuesFor(replicas int, spread bool, variant string) (map[string]any, error) {
 	values, err := mapping(c.Values)
 	if err != nil {
 		return nil, fmt.Errorf("read the chart's values: %w", err)
@@ -50,6 +50,11 @@ func (c Chart) ValuesFor(replicas int, spread bool) (map[string]any, error) {
 		}
 		lay(values, v.(map[string]any))
 	}
+	of, err := mapping(variant)
+	if err != nil {
+		return nil, fmt.Errorf("read the values of the variant: %w", err)
+	}
+	lay(values, of)
 	return values, nil
 }
 

@@ -13,11 +13,11 @@ func TestChartValues(t *testing.T) {
 		false: {"face": map[string]any{"errors": 0, "replicas": 3}, "gui": "x"},
 		true:  {"face": map[string]any{"errors": 0, "replicas": 3, "antiaffinity": true}, "gui": "x"},
 	} {
-		if got, err := c.ValuesFor(3, spread); err != nil || !reflect.DeepEqual(got, want) {
+		if got, err := c.ValuesFor(3, spread, ""); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("spread %v: %v, %v", spread, got, err)
 		}
 	}
-	if got, err := (Chart{}).ValuesFor(1, true); err != nil || len(got) != 0 {
+	if got, err := (Chart{}).ValuesFor(1, true, ""); err != nil || len(got) != 0 {
 		t.Errorf("%v, %v", got, err)
 	}
 }

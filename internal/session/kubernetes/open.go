@@ -112,7 +112,7 @@ func connected(ctx context.Context, o session.Opening, dry *cluster.Recorder) (*
 			Refresh: m.usual, NodeRefresh: m.usualNode, MeasureRefresh: m.Refresh, Meter: m.Name, Interest: m.interest, Agents: m.Agents, Settings: settings, InUse: x.InUse == "allow", Report: o.Note,
 		}, nodes).Declare(),
 		Meter:       m.Meter,
-		Timing:      timing(workers),
+		Timing:      timing(workers, x.ReadyDeadline()),
 		Environment: environmentOf(nodes),
 		End: func(ctx context.Context) error {
 			removed := m.Agents.Stop(ctx)
@@ -126,9 +126,9 @@ func connected(ctx context.Context, o session.Opening, dry *cluster.Recorder) (*
 
 // timing is how long things may take in a cluster: images are pulled, an API server may be away for a
 // while, and a namespace goes when all that is in it has.
-func timing(workers int) runner.Timing {
+func timing(workers int, ready time.Duration) runner.Timing {
 	return runner.Timing{
-		Deploy: 5 * time.Minute, Verify: 2 * time.Minute, Remove: 4 * time.Minute,
+		Deploy: ready + 2*time.Minute, Verify: 2 * time.Minute, Remove: 4 * time.Minute,
 		// Every worker is asked for the time and given its part, one after another.
 		Lead:     3*time.Second + time.Duration(workers)*time.Second,
 		Overtime: 2 * time.Minute, LoadGrace: 5 * time.Second,

@@ -193,7 +193,7 @@ func (c *clusterUsage) sum(name string) *usage {
 // clusterLines are the page of a cluster: the trial, nodes, sums beside those of the baseline, and components. Until a trial
 // has a reading, the figures are those of the last one that has.
 func (d drawing) clusterLines(chosen *Trial) []string {
-	t := d.read(chosen)
+	t := lastRead(d.board, chosen, d.look.follow)
 	if t == nil {
 		return []string{"No sample of a cluster is here: the run is on one machine, or has no reading yet."}
 	}
@@ -212,13 +212,14 @@ func (d drawing) clusterLines(chosen *Trial) []string {
 	return append(lines, d.componentLines(c, base)...)
 }
 
-// read is a trial if it has readings of a cluster, else the last one that has; nil if there is none.
-func (d drawing) read(t *Trial) *Trial {
+// lastRead is a trial if it has readings of a cluster, else for a reader who follows the run the last one that has; nil if
+// there is none.
+func lastRead(b *Board, t *Trial, follow bool) *Trial {
 	if t != nil && t.cluster != nil {
 		return t
 	}
-	if d.look.follow {
-		for _, last := range slices.Backward(d.board.detailed) {
+	if follow {
+		for _, last := range slices.Backward(b.detailed) {
 			if last.cluster != nil {
 				return last
 			}

@@ -503,7 +503,7 @@ func (d drawing) trialLines(t *Trial) []string {
 // planeLines are the CPU of the chosen trial by plane, and by task where the screen is high.
 func (d drawing) planeLines() []string {
 	t := d.chosen()
-	if of := d.read(t); of != nil && d.look.width >= clusterWidth {
+	if of := lastRead(d.board, t, d.look.follow); of != nil && d.look.width >= clusterWidth {
 		return slices.Concat(d.sumLines(of.cluster, d.board.baselineOf(of)), d.nodeLines(of.cluster))
 	}
 	if t == nil || len(t.Planes) == 0 {

@@ -41,7 +41,11 @@ func (e *chartEditor) CRD(c chart.Installed, manifest []byte) error {
 func (e *chartEditor) Objects(c chart.Installed, manifest []byte) ([]byte, error) {
 	var rendered, applied bytes.Buffer
 	e.from = "chart " + c.Chart
-	err := eachObject(manifest, func(o *unstructured.Unstructured) error {
+	manifest, err := e.change(manifest)
+	if err != nil {
+		return nil, err
+	}
+	err = eachObject(manifest, func(o *unstructured.Unstructured) error {
 		events := hooksOf(o)
 		if events != nil && !slices.ContainsFunc(events, func(event string) bool { return slices.Contains(appliedHooks, event) }) {
 			return nil

@@ -17,12 +17,14 @@ type foreignObjects struct {
 	jobs      []cluster.Ref
 	templates []podTemplate
 	services  map[string]map[string]string // selectors, by name
+	added     map[string][]string          // containers that a variant adds, by kind and name of the workload
 }
 
 // podTemplate is the part of a pod template that identifies its pods.
 type podTemplate struct {
 	labels     map[string]string
 	containers []string
+	added      []string // those that a variant adds
 }
 
 // add records a Service, or a workload and its pod template.
@@ -36,14 +38,23 @@ func (c *foreignObjects) add(o *unstructured.Unstructured, namespace string) {
 		c.jobs = append(c.jobs, ref)
 	case cluster.KindPod.Kind:
 		c.workloads = append(c.workloads, ref)
-		c.templates = append(c.templates, templateOf(o.Object))
+		c.addTemplate(o, o.Object)
 	case cluster.KindDeployment.Kind, cluster.KindStatefulSet.Kind, cluster.KindDaemonSet.Kind:
 		c.workloads = append(c.workloads, ref)
 		if template, ok, _ := unstructured.NestedMap(o.Object, "spec", "template"); ok {
-			c.templates = append(c.templates, templateOf(template))
+			c.addTemplate(o, template)
 		}
 	}
 }
+
+func (c *foreignObjects) addTemplate(of *unstructured.Unstructured, template map[string]any) {
+	t := templateOf(template)
+	t.added = c.added[workloadKey(of)]
+	c.templates = append(c.templates, t)
+}
+
+// workloadKey identifies a workload among the objects of an application.
+func workloadKey(o *unstructured.Unstructured) string { return o.GetKind() + "/" + o.GetName() }
 
 func templateOf(o map[string]any) (t podTemplate) {
 	t.labels, _, _ = unstructured.NestedStringMap(o, "metadata", "labels")

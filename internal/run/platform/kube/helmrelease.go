@@ -35,7 +35,7 @@ func (h *helmRelease) install(ctx context.Context) error {
 	}
 	c := h.spec.Topology.Chart
 	spread := h.nodes.schedulable() > 1 && h.options.Affinity != affinityNone
-	values, err := c.ValuesFor(max(1, h.spec.Treatment.Levels.Replicas), spread)
+	values, err := c.ValuesFor(max(1, h.spec.Treatment.Levels.Replicas), spread, h.spec.Topology.Changes.Values)
 	if err != nil {
 		return err
 	}

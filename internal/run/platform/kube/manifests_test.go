@@ -186,7 +186,7 @@ func TestAttribution(t *testing.T) {
 		{mesh.Task{Namespace: "monitoring", Container: "agent"}, true, metric.Platform}, // by its priority
 		{mesh.Task{Namespace: "shop", Container: "app"}, false, metric.Unattributed},
 	} {
-		if got := d.tasks.attribute(c.task, false, c.task.Namespace == d.namespace, c.system); got.Plane != c.want {
+		if got := d.tasks.attribute(c.task, "", c.task.Namespace == d.namespace, c.system); got.Plane != c.want {
 			t.Errorf("%+v", got)
 		}
 	}

@@ -33,6 +33,9 @@ func (s *sourceObjects) install(ctx context.Context) error {
 	}
 	editor := newObjectEditor(ctx, s.trial, "remove it from the manifests")
 	editor.from = set.Source
+	if text, err = editor.change(text); err != nil {
+		return err
+	}
 	var objects []runtime.Object
 	err = eachObject(text, func(o *unstructured.Unstructured) error {
 		if err := editor.edit(o, true); err != nil {

@@ -48,7 +48,7 @@ func (l *taskLister) Tasks(ctx context.Context) ([]platform.Task, error) {
 		for _, container := range running(pod) {
 			t := mesh.Task{ID: taskID(name+"/"+container, generation), Namespace: pod.Namespace, Pod: pod.Name,
 				Service: l.serviceOf(pod), Container: container, Labels: pod.Labels, Zone: l.nodes.zoneOf(pod)}
-			t = l.attribute(t, l.ofForeign(pod, container), l.owns(pod), cluster.IsSystem(pod))
+			t = l.attribute(t, l.foreignPlane(pod, container), l.owns(pod), cluster.IsSystem(pod))
 			if l.ofOthers(pod) && (t.Plane == metric.Unattributed || t.Role == mesh.RoleSidecar) {
 				t.Plane, t.Role, t.Component = metric.Foreign, "", ""
 			}
@@ -97,22 +97,29 @@ func taskID(id string, generation int) string {
 	return fmt.Sprintf("%s.%d", id, generation)
 }
 
-// ofForeign reports whether a container is in a pod template of an application that others wrote.
-func (l *taskLister) ofForeign(pod *corev1.Pod, container string) bool {
+// foreignPlane is the plane of a container in a pod template of an application that others wrote, or "". A container that
+// a variant adds is beside the application.
+func (l *taskLister) foreignPlane(pod *corev1.Pod, container string) metric.Plane {
 	if l.foreign == nil || !l.owns(pod) {
-		return false
+		return ""
 	}
 	t, ok := l.foreign.template(pod)
-	return ok && slices.Contains(t.containers, container)
+	switch {
+	case !ok || !slices.Contains(t.containers, container):
+		return ""
+	case slices.Contains(t.added, container):
+		return metric.Data
+	}
+	return metric.App
 }
 
 // attribute applies the mesh's rules and corrects their result. Containers of others' objects are the application.
 // An application or a load of another run is unattributed. A pod with a system priority belongs to the cluster. Other
 // containers stay unattributed: they may belong to the mesh.
-func (l *taskLister) attribute(t mesh.Task, ofForeign, own, system bool) mesh.Task {
+func (l *taskLister) attribute(t mesh.Task, foreign metric.Plane, own, system bool) mesh.Task {
 	t = l.spec.Attribute(t)
-	if t.Plane == metric.Unattributed && ofForeign {
-		t.Plane = metric.App
+	if t.Plane == metric.Unattributed && foreign != "" {
+		t.Plane = foreign
 	}
 	switch {
 	case !own && (t.Plane == metric.App || t.Plane == metric.Load):

@@ -86,6 +86,13 @@ func (v *verifier) checkContainers() check.Check {
 			c.Hint = "the cluster injects containers into every namespace: find an admission webhook without a namespace selector"
 			return c
 		}
+		for _, name := range want { // those that a variant adds among them
+			if !slices.Contains(got, name) {
+				c.Detail = fmt.Sprintf("pod %s has the containers %s, without %s of its manifest", pod.Name, strings.Join(got, ", "), name)
+				c.Hint = "an admission webhook of the cluster removes it"
+				return c
+			}
+		}
 		for _, proxy := range proxies {
 			if !slices.ContainsFunc(got, func(name string) bool { return mesh.Match(proxy, name) }) && (v.enrolment.loadInside || pod.Labels[labelService] != loadService) {
 				c.Detail = fmt.Sprintf("pod %s has the containers %s, without %s", pod.Name, strings.Join(got, ", "), proxy)
