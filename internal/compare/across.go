@@ -302,7 +302,7 @@ func (a *Across) Gate(gates []Gate) error {
 	for _, g := range gates {
 		n := len(a.Gates)
 		for i := range a.Changes {
-			if c := &a.Changes[i]; !c.Control && c.Metric == g.Metric && g.about(c.Factors) {
+			if c := &a.Changes[i]; !c.Control && c.Metric == g.Metric && levelsAre(c.Factors, g.Where) {
 				a.Gates = append(a.Gates, g.check(c))
 			}
 		}

@@ -33,7 +33,7 @@ func (x *estimator) compare(t, base plan.Treatment, trials, baseTrials []figures
 	var out []compared
 	treatment, baseline := byBlock(trials), byBlock(baseTrials)
 	for _, m := range metric.Known(metricsOf(trials)...) {
-		if !known(trials, m.Name) || !known(baseTrials, m.Name) {
+		if len(valuesOf(trials, m.Name)) == 0 || len(valuesOf(baseTrials, m.Name)) == 0 {
 			continue
 		}
 		c := compared{Comparison: Comparison{
@@ -82,15 +82,6 @@ func (x *estimator) pairs(name string, treatment, baseline map[int]figures.Measu
 	return p
 }
 
-func known(trials []figures.Measured, name string) bool {
-	for i := range trials {
-		if _, ok := trials[i].Metrics[name]; ok {
-			return true
-		}
-	}
-	return false
-}
-
 // fill puts the numbers into c. Its verdict waits for the adjustment.
 func (x *estimator) fill(c *compared, p pairs) {
 	c.N, c.PairsLost, c.Verdict = len(p.treatment), p.lost, Insufficient
@@ -103,23 +94,11 @@ func (x *estimator) fill(c *compared, p pairs) {
 		return
 	}
 	d := stats.PairedDifference(p.treatment, p.baseline, x.confidence)
-	c.Difference, c.P, c.test = &d.Interval, d.P, d
 	if v, ok := stats.MinDetectable(d.SD, d.N, x.alpha(), stats.Power); ok && d.Known() {
 		c.Detectable = &v
 	}
-	if w, ok := absent(d.Why, d.N, "pair"); ok {
-		c.Warnings = append(c.Warnings, w)
-	}
 	ratio := stats.PairedRatio(p.treatment, p.baseline, x.confidence)
-	if math.IsNaN(ratio.Estimate) { // not positive, or beyond every number
-		w, _ := absent(ratio.Why, ratio.N, "pair")
-		c.Warnings = append(c.Warnings, w)
-	} else {
-		c.Ratio = &ratio.Interval
-	}
-	if d.Why == stats.NoSpread {
-		c.constant(d.Estimate, stats.ExactEqual(d.N), p)
-	}
+	c.put(d, ratio, "pair", stats.ExactEqual(d.N), p)
 	ratio, within := x.position(c, p, ratio, func(m float64) (float64, bool) { return stats.PairedWithin(p.treatment, p.baseline, m) })
 	x.atMeanSpeed(c, p)
 	if x.ratiosOnly {
@@ -174,13 +153,7 @@ func (run *Run) treatment(t plan.Treatment, trials []figures.Measured) Treatment
 		}
 	}
 	for _, m := range metric.Known(metricsOf(trials)...) {
-		values := make([]float64, 0, len(trials))
-		for i := range trials {
-			if v, ok := trials[i].Metrics[m.Name]; ok {
-				values = append(values, v)
-			}
-		}
-		out.Metrics[m.Name] = run.estimator.estimate(m, values, trials)
+		out.Metrics[m.Name] = run.estimator.estimate(m, valuesOf(trials, m.Name), trials)
 	}
 	out.Roles = run.estimator.roles(trials)
 	out.Sidecars = sidecars(run, t.ID)
@@ -256,6 +229,24 @@ func metricsOf(trials []figures.Measured) []map[string]float64 {
 		all[i] = trials[i].Metrics
 	}
 	return all
+}
+
+// put puts a difference and a ratio into c, with a warning for each that is absent. exact is the p-value of equal differences,
+// and noun an observation.
+func (c *compared) put(d, ratio stats.Result, noun string, exact float64, p pairs) {
+	c.Difference, c.P, c.test = &d.Interval, d.P, d
+	if w, ok := absent(d.Why, d.N, noun); ok {
+		c.Warnings = append(c.Warnings, w)
+	}
+	if math.IsNaN(ratio.Estimate) { // not positive, or beyond every number
+		w, _ := absent(ratio.Why, ratio.N, noun)
+		c.Warnings = append(c.Warnings, w)
+	} else {
+		c.Ratio = &ratio.Interval
+	}
+	if d.Why == stats.NoSpread {
+		c.constant(d.Estimate, exact, p)
+	}
 }
 
 // absent is the warning for an interval that cannot be computed.

@@ -84,7 +84,7 @@ func (run *Run) Decisions() (all []Decision, err error) {
 	for _, g := range gates {
 		before := len(due)
 		for _, t := range run.Plan.Treatments {
-			if t.Baseline != "" && !t.Control && g.about(t.Factors) {
+			if t.Baseline != "" && !t.Control && levelsAre(t.Factors, g.Where) {
 				due = append(due, chosen{g, t})
 			}
 		}

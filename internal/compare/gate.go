@@ -238,16 +238,6 @@ func (p *gateParser) fail(at int, help, format string, args ...any) error {
 	return &GateError{Gate: p.text, Column: utf8.RuneCountInString(p.text[:at]) + 1, Message: fmt.Sprintf(format, args...), Hinted: hint.Hinted{Text: help}}
 }
 
-// about reports whether the gate chooses the treatment.
-func (g Gate) about(f plan.Factors) bool {
-	for factor, level := range g.Where {
-		if v, ok := f[factor]; !ok || LevelText(v) != level {
-			return false
-		}
-	}
-	return true
-}
-
 // Outcome of a gate.
 type Outcome string
 

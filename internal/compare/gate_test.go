@@ -40,8 +40,8 @@ func TestParseGate(t *testing.T) {
 		}
 	}
 	g, err := ParseGate("rate{mesh=envoy, rate = 1000} > -1%")
-	if err != nil || len(g.Where) != 2 || !g.about(plan.Factors{"mesh": "envoy", "rate": 1000.0}) ||
-		g.about(plan.Factors{"mesh": "none", "rate": 1000.0}) || g.about(plan.Factors{"mesh": "envoy"}) {
+	if err != nil || len(g.Where) != 2 || !levelsAre(plan.Factors{"mesh": "envoy", "rate": 1000.0}, g.Where) ||
+		levelsAre(plan.Factors{"mesh": "none", "rate": 1000.0}, g.Where) || levelsAre(plan.Factors{"mesh": "envoy"}, g.Where) {
 		t.Errorf("%+v, %v", g, err)
 	}
 }

@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"math"
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/figures"
@@ -14,23 +13,13 @@ func (x *estimator) unpaired(c *compared, trials, baseTrials []figures.Measured)
 	t, b := valuesOf(trials, c.Metric), valuesOf(baseTrials, c.Metric)
 	c.Verdict = Insufficient
 	d := stats.Welch(t, b, x.confidence)
-	c.N, c.Difference, c.P, c.test = d.N, &d.Interval, d.P, d
-	if v, ok := stats.WelchDetectable(t, b, x.alpha(), stats.Power); ok && d.Known() {
-		c.Detectable = &v
-	}
-	if w, ok := absent(d.Why, d.N, "trial of each"); ok {
-		c.Warnings = append(c.Warnings, w)
+	if c.N = d.N; d.Known() {
+		if v, ok := stats.WelchDetectable(t, b, x.alpha(), stats.Power); ok {
+			c.Detectable = &v
+		}
 	}
 	ratio := stats.WelchRatio(t, b, x.confidence)
-	if math.IsNaN(ratio.Estimate) { // not positive, or beyond every number
-		w, _ := absent(ratio.Why, ratio.N, "trial of each")
-		c.Warnings = append(c.Warnings, w)
-	} else {
-		c.Ratio = &ratio.Interval
-	}
-	if d.Why == stats.NoSpread {
-		c.constant(d.Estimate, stats.ExactApart(len(t), len(b)), pairs{treatment: t, baseline: b})
-	}
+	c.put(d, ratio, "trial of each", stats.ExactApart(len(t), len(b)), pairs{treatment: t, baseline: b})
 	x.judge(c, ratio, func(m float64) (float64, bool) { return stats.WelchWithin(t, b, m) })
 }
 

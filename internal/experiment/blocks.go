@@ -59,11 +59,8 @@ type Precision struct {
 
 func (p Precision) String() string { return p.text }
 
-// MarshalYAML writes what UnmarshalScalar reads.
-func (p Precision) MarshalYAML() (any, error) { return p.text, nil }
-
-// MarshalJSON writes what UnmarshalScalar reads.
-func (p Precision) MarshalJSON() ([]byte, error) { return json.Marshal(p.text) }
+// MarshalText writes what UnmarshalScalar reads.
+func (p Precision) MarshalText() ([]byte, error) { return []byte(p.text), nil }
 
 // precisionExample is a valid Precision for messages and help.
 const precisionExample = metric.CPUPerRequest + "/total ±2%"

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -148,10 +149,6 @@ func (p *Program) abOfMesh(ctx context.Context, o AB, blocks int) (*Study, error
 	if len(o.Mesh) != 1 || o.A != "" || o.B != "" {
 		return nil, hint.Usage(errors.New("give one --mesh, or a FILE with --a and --b"), "such as: tare ab --mesh envoy --program ./old --program ./new")
 	}
-	x := Options{Set: slices.Clone(o.fixed)}
-	if mesh.IsPath(o.Mesh[0]) {
-		x.Meshes = o.Mesh
-	}
 	d, err := mesh.Load(o.Mesh[0])
 	if err != nil {
 		return nil, hint.InvalidFile(err)
@@ -163,17 +160,7 @@ func (p *Program) abOfMesh(ctx context.Context, o AB, blocks int) (*Study, error
 			return nil, err
 		}
 	}
-	different := len(o.Programs)+len(o.Versions) > 0
-	for _, s := range o.Set {
-		field := s
-		for i, side := range []string{"a.", "b."} {
-			if rest, ok := strings.CutPrefix(s, side); ok {
-				field, different = "meshes."+names[i]+"."+rest, true
-			}
-		}
-		x.Set = append(x.Set, field)
-	}
-	if !different {
+	if len(o.Programs)+len(o.Versions) == 0 && !slices.ContainsFunc(o.Set, func(s string) bool { _, side := o.sideOf(s); return side >= 0 }) {
 		return nil, hint.Usage(errors.New("nothing differs between A and B"), "give --program, --version, or settings such as --set b.options.accessLog=true")
 	}
 	platform := o.Platform
@@ -184,14 +171,12 @@ func (p *Program) abOfMesh(ctx context.Context, o AB, blocks int) (*Study, error
 	}
 	where := o.platformField(platform)
 	e := map[string]any{
-		"apiVersion": experiment.APIVersion, "kind": experiment.Kind,
 		"metadata":    map[string]any{"name": "ab-" + d.Name},
 		"platform":    where,
 		"application": map[string]any{"topology": o.App},
 		"meshes":      map[string]any{names[0]: variants[0], names[1]: variants[1]},
 		"factors":     map[string]any{"mesh": names, "rate": []json.RawMessage{json.RawMessage(o.Rate)}},
-		"baseline":    map[string]any{"mesh": names[0]}, "control": true,
-		"blocks": blocks, "decide": o.decideField(),
+		"baseline":    map[string]any{"mesh": names[0]},
 	}
 	switch {
 	case platform == mesh.OnLocal:
@@ -204,15 +189,27 @@ func (p *Program) abOfMesh(ctx context.Context, o AB, blocks int) (*Study, error
 		e["order"] = experiment.OrderByMesh // each mesh is installed once a block
 		e["phases"] = map[string]any{"warmup": "5s", "measure": "15s", "drain": "2s"}
 	}
-	text, err := json.Marshal(e)
+	return p.decodeAB(ctx, o, e, blocks, "meshes", names)
+}
+
+// decodeAB reads an experiment that the flags describe: its own fields, and those of every A, A again and B. A setting of one
+// side is a field of its entry below a field of the file.
+func (p *Program) decodeAB(ctx context.Context, o AB, fields map[string]any, blocks int, below string, entries [2]string) (*Study, error) {
+	maps.Copy(fields, map[string]any{"apiVersion": experiment.APIVersion, "kind": experiment.Kind, "control": true, "blocks": blocks, "decide": o.decideField()})
+	text, err := json.Marshal(fields)
 	if err != nil {
 		return nil, hint.Usage(fmt.Errorf("--rate %q is not a number", o.Rate), "write requests per second")
 	}
-	return p.decodeAB(ctx, text, x)
-}
-
-// decodeAB reads the text of an experiment that the flags describe.
-func (p *Program) decodeAB(ctx context.Context, text []byte, x Options) (*Study, error) {
+	x := Options{Set: slices.Clone(o.fixed)}
+	if len(o.Mesh) > 0 && mesh.IsPath(o.Mesh[0]) {
+		x.Meshes = o.Mesh
+	}
+	for _, set := range o.Set {
+		if field, side := o.sideOf(set); side >= 0 {
+			set = below + "." + entries[side] + "." + field
+		}
+		x.Set = append(x.Set, set)
+	}
 	s, err := p.Decode(ctx, "", text, x)
 	var mistakes strict.Problems
 	if errors.As(err, &mistakes) {
@@ -221,6 +218,16 @@ func (p *Program) decodeAB(ctx context.Context, text []byte, x Options) (*Study,
 		}
 	}
 	return s, err
+}
+
+// sideOf returns the setting of one side, and the side: 0 is A. It is negative for a setting of both.
+func (AB) sideOf(set string) (field string, side int) {
+	for side, prefix := range []string{"a.", "b."} {
+		if field, ok := strings.CutPrefix(set, prefix); ok {
+			return field, side
+		}
+	}
+	return set, -1
 }
 
 // decideField returns the field decide of an experiment file.

@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
@@ -75,29 +74,13 @@ func (p *Program) abOfCommands(ctx context.Context, o AB, blocks int) (*Study, e
 		factors["route"] = []string{o.Path}
 	}
 	e := map[string]any{
-		"apiVersion": experiment.APIVersion, "kind": experiment.Kind,
 		"metadata":     map[string]any{"name": label("ab-" + names[1])},
 		"applications": applications, "factors": factors,
-		"baseline": map[string]any{experiment.ApplicationFactor: names[0]}, "control": true,
-		"blocks": blocks, "decide": o.decideField(),
-		"order":  experiment.OrderInterleaved,
-		"phases": map[string]any{"warmup": "1s", "measure": "3s", "drain": "1s"},
+		"baseline": map[string]any{experiment.ApplicationFactor: names[0]},
+		"order":    experiment.OrderInterleaved,
+		"phases":   map[string]any{"warmup": "1s", "measure": "3s", "drain": "1s"},
 	}
-	text, err := json.Marshal(e)
-	if err != nil {
-		return nil, hint.Usage(fmt.Errorf("--rate %q is not a number", o.Rate), "write requests per second")
-	}
-	x := Options{Set: slices.Clone(o.fixed)}
-	for _, s := range o.Set {
-		for i, side := range []string{"a.", "b."} {
-			if rest, ok := strings.CutPrefix(s, side); ok {
-				s = "applications." + names[i] + "." + rest
-				break
-			}
-		}
-		x.Set = append(x.Set, s)
-	}
-	return p.decodeAB(ctx, text, x)
+	return p.decodeAB(ctx, o, e, blocks, "applications", names)
 }
 
 // abConnections of the load of two programs: the same as of tare weigh.

@@ -139,11 +139,8 @@ func (s spread) IsZero() bool { return s.kind == unset }
 // String returns the distribution in the syntax of [Times].
 func (s spread) String() string { return s.text }
 
-// MarshalJSON writes the parser's syntax.
-func (s spread) MarshalJSON() ([]byte, error) { return json.Marshal(s.text) }
-
-// MarshalYAML writes the parser's syntax.
-func (s spread) MarshalYAML() (any, error) { return s.text, nil }
+// MarshalText writes the parser's syntax.
+func (s spread) MarshalText() ([]byte, error) { return []byte(s.text), nil }
 
 func (s spread) draw(most float64) float64 {
 	var x float64

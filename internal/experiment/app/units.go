@@ -1,7 +1,6 @@
 package app
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
@@ -29,20 +28,11 @@ func (d Duration) String() string {
 	return s
 }
 
-// MarshalYAML writes what UnmarshalScalar reads.
-func (d Duration) MarshalYAML() (any, error) { return d.String(), nil }
+// MarshalText writes what UnmarshalScalar reads.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// MarshalJSON writes what UnmarshalScalar reads.
-func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
-
-// UnmarshalJSON reads what MarshalJSON writes.
-func (d *Duration) UnmarshalJSON(b []byte) error {
-	var text string
-	if err := json.Unmarshal(b, &text); err != nil {
-		return err
-	}
-	return d.UnmarshalScalar(text)
-}
+// UnmarshalText reads what MarshalText writes.
+func (d *Duration) UnmarshalText(text []byte) error { return d.UnmarshalScalar(string(text)) }
 
 // Wants describes the text for messages.
 func (Duration) Wants() string { return "a duration such as 30s, 1m30s or 250ms" }
