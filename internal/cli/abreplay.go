@@ -27,7 +27,7 @@ func (c abCommand) replay(dirs []string, o abOptions) error {
 	for _, dir := range dirs {
 		r, err := session.Replay(dir, options, o.replayTime)
 		if err != nil {
-			return gateMistakeIn(err)
+			return gateMistake(err)
 		}
 		all, outcomes = append(all, r), append(outcomes, r.Decisions...)
 	}
@@ -60,14 +60,6 @@ func (o abOptions) replayOptions() (compare.Options, error) {
 	}
 	options.Detect = float64(detect)
 	return options, nil
-}
-
-// gateMistakeIn makes a mistake in a gate a usage error, and leaves other errors.
-func gateMistakeIn(err error) error {
-	if errors.As(err, new(*compare.GateError)) {
-		return gateMistake(err)
-	}
-	return err
 }
 
 // writeReplay writes the report of a run as it was at the deciding look.

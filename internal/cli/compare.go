@@ -125,14 +125,13 @@ func (o compareOptions) parse() ([]compare.Gate, error) {
 	return gates, nil
 }
 
-// gateMistake is a usage error with the hint of the first mistake.
+// gateMistake makes a mistake in a gate a usage error with the hint of the first one, and leaves other errors.
 func gateMistake(err error) error {
-	text := ""
 	var mistake *compare.GateError
-	if errors.As(err, &mistake) {
-		text = mistake.Hint()
+	if !errors.As(err, &mistake) {
+		return err
 	}
-	return hint.Usage(err, text)
+	return hint.Usage(err, mistake.Hint())
 }
 
 func compareDirs(bases []string, next string, o compareOptions) (*compare.Across, error) {

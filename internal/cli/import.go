@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -69,11 +68,7 @@ type resultsImport struct{ *CommandLine }
 func (c resultsImport) importResults(source string, paths []string, o importOptions) error {
 	i := slices.IndexFunc(importSources(), func(s importer.Source) bool { return s.Name == source })
 	if i < 0 {
-		var names []string
-		for _, s := range importSources() {
-			names = append(names, s.Name)
-		}
-		return hint.Usage(fmt.Errorf("unknown source %q", source), "sources: "+strings.Join(names, ", "))
+		return hint.Usage(fmt.Errorf("unknown source %q", source), "`tare import --help` lists the sources")
 	}
 	if !(o.Rate >= 0) || math.IsInf(o.Rate, 0) { // NaN is neither
 		return hint.Usage(fmt.Errorf("--rate is %v", o.Rate), "write the requests per second, such as 500")

@@ -112,13 +112,8 @@ func (o *Output) add(oc generator.Outcome, f format) error {
 	if err := oc.Impossible(); err != nil {
 		return err
 	}
-	for _, v := range []struct {
-		from *float64
-		to   *float64
-	}{{oc.AskedRate, &o.Rate}} {
-		if v.from != nil {
-			*v.to = *v.from
-		}
+	if oc.AskedRate != nil {
+		o.Rate = *oc.AskedRate
 	}
 	if oc.Connections != nil {
 		o.connections = *oc.Connections
