@@ -118,7 +118,7 @@ func writeVerified(w io.Writer, all []*verify.Result) error {
 		if r.Signed != nil && r.Problems() == 0 {
 			outcome += ", signed by " + r.Signed.KeyID
 		}
-		lines = append(lines, []string{r.Dir, fmt.Sprintf("%d of %d", r.Recorded, r.Planned), fmt.Sprint(r.Files), outcome})
+		lines = append(lines, []string{r.Dir, fmt.Sprintf("%d of %d", r.Recorded, r.Due), fmt.Sprint(r.Files), outcome})
 	}
 	return console.Table(w, []string{"DIRECTORY", "TRIALS", "DIGESTS", "OUTCOME"}, lines)
 }

@@ -30,6 +30,7 @@ type Result struct {
 	Schema   string    `json:"schema"`
 	Dir      string    `json:"dir"`
 	Planned  int       `json:"planned"`  // trials of the plan
+	Due      int       `json:"due"`      // of them without the blocks that an ended run did not need
 	Recorded int       `json:"recorded"` // trials with a record
 	Files    int       `json:"files"`    // whose digests were compared
 	Signed   *Signer   `json:"signed,omitempty"`
@@ -101,6 +102,11 @@ func Dir(path string, o Options) (*Result, error) {
 	whole.experiment(d)
 	whole.plan(d, o)
 	stopped := whole.stopped(d)
+	for _, t := range p.Trials {
+		if stopped == 0 || t.Block <= stopped {
+			r.Due++
+		}
+	}
 	whole.unplanned(d)
 	parts := make([]findings, len(p.Trials))
 	recorded := make([]bool, len(p.Trials))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -136,7 +137,7 @@ func (s *series) mean() float64 {
 // NewBoard returns the board of a plan whose trials have not run.
 func NewBoard(p plan.Plan) *Board {
 	b := &Board{plan: p, trials: map[string]*Trial{}, grid: map[cell]*Trial{}, halves: map[string][]float64{}, warned: map[string]bool{}}
-	b.run = result.Run{Experiment: p.Experiment, Trials: len(p.Trials), TrialTime: p.TrialTime}
+	b.run = result.Run{Experiment: p.Experiment, Trials: p.Needed(), TrialTime: p.TrialTime}
 	for _, t := range p.Trials {
 		trial := &Trial{Trial: t, Planes: map[string]*series{}, tasks: map[string]*task{}}
 		b.trials[t.ID], b.grid[cell{t.Treatment, t.Block}] = trial, trial
@@ -319,8 +320,13 @@ func (t *Trial) counts() bool {
 	return t.Phase == measurePhase || !slices.ContainsFunc(t.Phases, func(s span) bool { return s.name == measurePhase })
 }
 
-// Blocks is the number of blocks of the plan.
-func (b *Board) Blocks() int { return b.plan.Blocks }
+// Blocks is the number of blocks to run: spare blocks, for repetitions of invalid trials, count as they begin.
+func (b *Board) Blocks() int {
+	if b.plan.Until == experiment.UntilValid {
+		return max(b.plan.MinBlocks, b.latest())
+	}
+	return b.plan.Blocks
+}
 
 // Counts are the numbers of trials by status.
 func (b *Board) Counts() map[Status]int {
@@ -358,7 +364,7 @@ func (b *Board) place(now time.Time) []string {
 	if measure := b.run.Measure * time.Duration(len(running)); t.Phase == measurePhase && measure > 0 { // members of a round share the time
 		phase = fmt.Sprintf("%s %.0f of %.0f s", phase, min(now.Sub(t.PhaseAt), measure).Seconds(), measure.Seconds())
 	}
-	return []string{which, fmt.Sprintf("block %d of %d", t.Block, b.plan.Blocks), phase}
+	return []string{which, fmt.Sprintf("block %d of %d", t.Block, b.Blocks()), phase}
 }
 
 // running are the trials between their first and last event.

@@ -227,7 +227,7 @@ func (d drawing) gridLines(height int) []string {
 		label = max(label, ansi.StringWidth(clean(t.ID)))
 	}
 	label = min(label, max(10, d.look.width/4))
-	blocks := max(1, d.board.plan.Blocks)
+	blocks := max(1, d.board.Blocks())
 	cells := min(blocks, max(4, (d.look.width-label-4)*2/5))
 	if d.look.width < 60 {
 		cells = min(blocks, max(4, d.look.width-label-22))

@@ -191,7 +191,7 @@ func (s *screen) choose(rows, blocks int) {
 	i := slices.IndexFunc(all, func(t plan.Treatment) bool { return t.ID == at.treatment })
 	i = min(max(0, i+rows), len(all)-1)
 	s.look.follow = false
-	s.look.treatment, s.look.block = all[i].ID, min(max(1, at.block+blocks), max(1, s.board.plan.Blocks))
+	s.look.treatment, s.look.block = all[i].ID, min(max(1, at.block+blocks), max(1, s.board.Blocks()))
 }
 
 // cell is the chosen cell.

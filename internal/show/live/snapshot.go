@@ -74,7 +74,7 @@ func (w *Watched) Snapshot(now time.Time) Snapshot {
 	b := w.board
 	d := drawing{painter{plain: true}, b, look{width: 200, height: 40, follow: true}, now}
 	counts := b.Counts()
-	s := Snapshot{Place: b.place(now), Bad: counts[Invalid] + counts[Failed], Blocks: b.plan.Blocks, Rows: []SnapshotRow{}, Loads: []LoadRow{}, Messages: []LogLine{}}
+	s := Snapshot{Place: b.place(now), Bad: counts[Invalid] + counts[Failed], Blocks: b.Blocks(), Rows: []SnapshotRow{}, Loads: []LoadRow{}, Messages: []LogLine{}}
 	if left := b.left(now); left > 0 && !b.over {
 		s.Left = round(left).String()
 	}
@@ -120,7 +120,7 @@ func (b *Board) snapshotRow(treatment string) SnapshotRow {
 	row := SnapshotRow{Treatment: clean(treatment)}
 	n := map[Status]int{}
 	var cells strings.Builder
-	for block := 1; block <= min(b.plan.Blocks, len(b.plan.Trials)); block++ { // a plan of others can have any number
+	for block := 1; block <= min(b.Blocks(), len(b.plan.Trials)); block++ { // a plan of others can have any number
 		t := b.grid[cell{treatment, block}]
 		if t == nil {
 			cells.WriteString(" ")

@@ -35,15 +35,19 @@ func band(s Source) []card {
 	cards := []card{trials}
 	if floors := report.FloorWords(s.Report); len(floors) > 0 {
 		c := card{Good: !hasWarning(s.Report, "aa-differs"), Title: "Noise floor: " + strings.Join(floors, ", "), Text: "the baseline against itself, in CPU per request"}
-		if len(floors) > 1 {
-			c.Title, c.Text = fmt.Sprintf("Noise floors of %d baselines", len(floors)), "CPU per request of each against itself: "+strings.Join(floors, ", ")
+		if n := len(floors); n > 1 {
+			c.Title, c.Text = fmt.Sprintf("Noise floors of %d baselines", n), "each against itself, in CPU per request: from "+floors[0]+" to "+floors[n-1]
 		}
 		if !c.Good {
 			c.Text = "the baseline differs from itself, but must not"
 		}
 		cards = append(cards, c)
 	} else {
-		cards = append(cards, card{Title: "No noise floor", Text: "the baseline ran once in each block: see control: true"})
+		text := "the baseline ran once in each block: see control: true"
+		if s.Report.Method != compare.Paired {
+			text = "the imported runs have no baseline that was measured twice"
+		}
+		cards = append(cards, card{Title: "No noise floor", Text: text})
 	}
 	if smallest := report.SmallestShown(s.Report); smallest != "" {
 		cards = append(cards, card{Good: true, Title: "Smallest detectable difference: " + smallest, Text: "of CPU per request, shown by 4 of 5 such runs"})
@@ -157,7 +161,7 @@ func provenance(s Source) []entry {
 		add("Image "+name, images[name], true)
 	}
 	if v := s.Verified; v != nil {
-		add("tare verify", fmt.Sprintf("%d of %s recorded, %s compared, %s", v.Recorded, printable.Counted(v.Planned, "trial"), printable.Counted(v.Files, "digest"), printable.Counted(v.Problems(), "problem")), false)
+		add("tare verify", fmt.Sprintf("%d of %s recorded, %s compared, %s", v.Recorded, printable.Counted(v.Due, "trial"), printable.Counted(v.Files, "digest"), printable.Counted(v.Problems(), "problem")), false)
 		for i, f := range v.Findings {
 			if i == mostFindings {
 				add("", fmt.Sprintf("and %d more", len(v.Findings)-i), false)

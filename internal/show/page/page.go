@@ -5,7 +5,6 @@ package page
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
@@ -136,14 +135,18 @@ func Colors(theme string) map[string]string { return colors[theme] }
 // Write writes the page.
 func Write(w io.Writer, s Source) error {
 	lines := report.Answer(s.Report)
-	if len(lines) == 0 {
+	if n := len(lines); n > 1 {
+		lines = lines[:n-1] // the band has the validity
+	} else {
 		lines = []string{report.Unanswered(s.Report)}
 	}
-	lines = append(report.GateSentences(s.Report), lines...)
-	gates := report.GatesAnswer(s.Report)
+	gates := ""
+	if len(s.Report.Decisions) > 1 { // one gate is the answer
+		gates = report.GatesAnswer(s.Report)
+	}
 	d := document{
 		Name: s.Report.Experiment, Description: strings.Join(strings.Fields(s.Report.Description), " "),
-		Headline: cmp.Or(gates, lines[0]), Gates: gates, Answer: lines, Setup: report.Header(s.Report), Band: band(s), Warnings: warnings(s.Report), Configurations: configurations(s.Report),
+		Headline: lines[0], Gates: gates, Answer: lines, Setup: report.Header(s.Report), Band: band(s), Warnings: warnings(s.Report), Configurations: configurations(s.Report),
 		Provenance: provenance(s), Experiment: string(s.Dir.Experiment()), Tare: s.Report.Setup.Tare, Schema: answer.Schema,
 	}
 	return d.fill(w, contentOf(s), func(w io.Writer) error { return report.WriteText(w, s.Report, report.Options{All: true}) })

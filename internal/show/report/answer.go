@@ -24,20 +24,25 @@ var (
 	answerMemory = metric.Of(metric.Memory, string(metric.Data))
 )
 
-// mostAnswers is the largest number of treatments with a sentence of their own.
+// mostAnswers is the largest number of treatments in a sentence.
 const mostAnswers = 6
 
-// Answer is the result in a few sentences, one line each: what each treatment
-// adds to its baseline, and how much noise the run had. It is empty where
-// nothing was compared.
+// mostLines is the number of lines of an answer: the most important result, the next one, and what the trials could show.
+const mostLines = 3
+
+// Answer is the result in at most three lines: the most important one, the next one, and how many trials count and what
+// they could show. It is empty where nothing was compared.
 func Answer(r *answer.Report) []string {
 	if r.Method == compare.AsPublished {
 		return nil
 	}
-	if lines := sentences(r); len(lines) > 0 {
-		return append(otherAnswers(r), lines...)
+	v := view{r: r, label: newLabels(r)}
+	lines := results(v)
+	if len(lines) == 0 {
+		return nil
 	}
-	return nil
+	lines = append(otherAnswers(r), lines...)
+	return append(slices.Clone(lines[:min(len(lines), mostLines-1)]), v.trustAnswer())
 }
 
 // otherAnswers warn, before any figure, of treatments whose clients got other answers.
@@ -50,67 +55,83 @@ func otherAnswers(r *answer.Report) (lines []string) {
 	return lines
 }
 
-func sentences(r *answer.Report) []string {
-	v := view{r: r, label: newLabels(r)}
-	if len(r.Ladders) > 0 {
-		var lines []string
-		for _, l := range r.Ladders[:min(len(r.Ladders), mostAnswers)] {
-			lines = append(lines, v.ladderAnswer(l))
-		}
-		return append(lines, v.trustAnswer())
+// results are the results by their importance: what the run was made to decide or to find, then the CPU of a request.
+func results(v view) []string {
+	lines := slices.Concat(gateAnswers(v.r.Decisions), failureAnswers(v), changeAnswers(v), v.capacityAnswers(), boundaryAnswers(v))
+	if len(v.r.Ladders) == 0 {
+		return append(lines, v.costAnswers(len(lines) > 0)...)
 	}
-	var compared []compare.Treatment
-	for _, tr := range r.Treatments {
-		if _, ok := v.compared(tr.ID, answerCost); ok && !tr.Control && !tr.Reference {
-			compared = append(compared, tr)
-		}
+	for _, l := range v.r.Ladders {
+		lines = append(lines, v.ladderAnswer(l))
 	}
-	lines := slices.Concat(failureAnswers(v), changeAnswers(v), v.capacityAnswers(), boundaryAnswers(v))
-	first := len(lines) > 0
+	return lines
+}
+
+// costAnswers are the CPU time of a request with the treatments that change it. after: the run has another result, so that
+// only shown differences are one.
+func (v view) costAnswers(after bool) []string {
 	var costs []ranked
-	var levels []string
-	pooled := map[string]bool{}
-	for _, tr := range compared {
-		q := v.questionOf(tr.ID)
-		sweep := q != nil && len(q.Pooled) > 0
-		switch {
-		case sweep && pooled[q.ID]:
-		case first && !sweep && !differs(v, tr.ID):
-		case sweep: // the mean over the levels answers the question
-			costs = append(costs, v.sweepAnswer(*q))
-			if s := v.levelsAnswer(*q); s != "" {
-				levels = append(levels, s)
+	var compared []compare.Treatment
+	asked := map[string]bool{}
+	for _, tr := range v.r.Treatments {
+		c, ok := v.compared(tr.ID, answerCost)
+		if !ok || tr.Control || tr.Reference {
+			continue
+		}
+		compared = append(compared, tr)
+		switch q := v.questionOf(tr.ID); {
+		case q != nil && len(q.Pooled) > 0:
+			if !asked[q.ID] {
+				costs = append(costs, v.sweepAnswer(*q))
 			}
-		default:
-			c, _ := v.compared(tr.ID, answerCost)
-			costs = append(costs, ranked{verdictRank(c.Verdict), v.costAnswer(tr)})
-		}
-		if sweep {
-			pooled[q.ID] = true
+			asked[q.ID] = true
+		case !after || isShown(c.Verdict):
+			costs = append(costs, v.costAnswer(tr, c))
 		}
 	}
-	slices.SortStableFunc(costs, func(a, b ranked) int { return a.rank - b.rank })
-	for _, c := range costs[:min(len(costs), mostAnswers)] {
-		lines = append(lines, c.line)
+	lines := inOrder(costs)
+	if len(compared) != 1 || v.r.RatiosOnly {
+		return lines
 	}
-	if more := len(costs) - mostAnswers; more > 0 {
-		lines = append(lines, moreBelow(more)+".")
-	}
-	lines = append(lines, levels[:min(len(levels), mostAnswers)]...)
-	if len(compared) == 1 && !r.RatiosOnly {
-		if s := v.effectAnswer(compared[0]); s != "" {
-			lines = append(lines, s)
-		}
-	}
-	if len(lines) == 0 {
-		return nil
-	}
-	for _, w := range r.Warnings {
+	for _, w := range v.r.Warnings {
 		if w.Code == answer.MemoryGrows {
 			lines = append(lines, strings.ToUpper(w.Message[:1])+w.Message[1:]+".")
 		}
 	}
-	return append(lines, v.trustAnswer())
+	if s := v.effectAnswer(compared[0]); s != "" {
+		lines = append(lines, s)
+	}
+	return lines
+}
+
+// ranked is a result of a treatment. Shown differences have the lowest rank, and among them large ones come first.
+type ranked struct {
+	rank        int
+	size        float64
+	line, short string // a sentence, and a part of one
+	base        string // of the comparison
+}
+
+// inOrder are the sentence of the most important result, and one of the others.
+func inOrder(all []ranked) []string {
+	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Or(a.rank-b.rank, cmp.Compare(b.size, a.size)) })
+	var lines, others []string
+	for _, x := range all[:min(len(all), 2)] {
+		lines = append(lines, x.line)
+	}
+	if len(all) <= 2 {
+		return lines
+	}
+	for _, x := range all[1:min(len(all), mostAnswers)] {
+		if x.base != all[0].base {
+			x.short += " (against " + x.base + ")"
+		}
+		others = append(others, x.short)
+	}
+	if more := len(all) - mostAnswers; more > 0 {
+		others = append(others, moreBelow(more))
+	}
+	return []string{lines[0], "The others: " + strings.Join(others, "; ") + "."}
 }
 
 func moreBelow(n int) string {
@@ -120,26 +141,19 @@ func moreBelow(n int) string {
 	return fmt.Sprintf("%d more are below", n)
 }
 
-// ranked is a line of the answer. Shown differences have the lowest rank.
-type ranked struct {
-	rank int
-	line string
-}
-
 func verdictRank(verdict compare.Verdict) int {
-	switch verdict {
-	case compare.Higher, compare.Lower:
+	switch {
+	case isShown(verdict):
 		return 0
-	case compare.Insufficient:
+	case verdict == compare.Insufficient:
 		return 2
 	}
 	return 1
 }
 
-// differs reports whether a difference in the treatment's CPU time per request is shown.
-func differs(v view, treatment string) bool {
-	c, ok := v.compared(treatment, answerCost)
-	return ok && (c.Verdict == compare.Higher || c.Verdict == compare.Lower)
+// isShown reports whether a verdict is that of a shown difference.
+func isShown(verdict compare.Verdict) bool {
+	return verdict == compare.Higher || verdict == compare.Lower
 }
 
 // failureAnswers are the shares of failed requests in one sentence, and the expectations that did not hold in another, of
@@ -251,7 +265,8 @@ func Unanswered(r *answer.Report) string {
 	n, why := r.Count, ""
 	for _, w := range r.Warnings {
 		if w.Invalidates {
-			why = ": " + w.Code
+			first, _, _ := strings.Cut(w.Message, ": ")
+			why = ": " + shortened(first, maxReason)
 			break
 		}
 	}
@@ -264,48 +279,63 @@ func Unanswered(r *answer.Report) string {
 	return "Nothing was compared."
 }
 
-// answerSection is the answer, before everything else.
+// answerSection is the answer, before everything else, or the reason why there is none.
 func answerSection(t text) {
 	lines := Answer(t.view.r)
-	if len(lines) == 0 && t.view.short && len(t.view.r.Decisions) == 0 && t.view.r.Method != compare.AsPublished {
+	if len(lines) == 0 && t.view.short && t.view.r.Method != compare.AsPublished {
 		lines = []string{Unanswered(t.view.r)}
 	}
-	for i, s := range lines {
-		if i == 0 && len(t.view.r.Decisions) == 0 {
-			t.page.styled(bold, func() { t.page.prose(s) })
-			continue
-		}
-		t.page.prose(s)
-	}
+	writeAnswer(t, lines)
 	if len(lines) > 0 && !t.page.markdown {
 		t.page.line("")
 	}
 }
 
-// capacityAnswers compare the highest rates with an objective.
-func (v view) capacityAnswers() (lines []string) {
-	for _, tr := range v.r.Treatments {
-		c, ok := v.compared(tr.ID, metric.Capacity)
-		if !ok || tr.Control || tr.Reference || len(lines) == mostAnswers {
+// writeAnswer writes the lines of an answer, the first one in bold or in the colour of the gates.
+func writeAnswer(t text, lines []string) {
+	style := bold
+	if len(t.view.r.Decisions) > 0 {
+		style = outcomeStyles[t.view.r.Decided()]
+	}
+	for i, s := range lines {
+		if i == 0 {
+			t.page.styled(style, func() { t.page.prose(s) })
 			continue
 		}
-		s := fmt.Sprintf("%s holds %s req/s", v.subject(tr), roundRate(v.value(tr.ID, metric.Capacity)))
-		if objective := experiment.ObjectiveOf(tr.Factors[experiment.RateFactor]); objective != "" {
-			s += " with " + objective
+		t.page.prose(s)
+	}
+}
+
+// capacityAnswers compare the highest rates with an objective.
+func (v view) capacityAnswers() []string {
+	var all []ranked
+	for _, tr := range v.r.Treatments {
+		c, ok := v.compared(tr.ID, metric.Capacity)
+		if !ok || tr.Control || tr.Reference {
+			continue
 		}
-		s += fmt.Sprintf(", %s %s", with(v.label.against(tr, v.r)), roundRate(v.value(tr.Baseline, metric.Capacity)))
+		x := ranked{rank: verdictRank(c.Verdict), base: v.label.against(tr, v.r)}
+		holds := fmt.Sprintf("%s holds %s req/s", v.subject(tr), roundRate(v.value(tr.ID, metric.Capacity)))
+		x.line = holds
+		if objective := experiment.ObjectiveOf(tr.Factors[experiment.RateFactor]); objective != "" {
+			x.line += " with " + objective
+		}
+		x.line += fmt.Sprintf(", %s %s: ", with(x.base), roundRate(v.value(tr.Baseline, metric.Capacity)))
+		of := ""
 		switch {
 		case c.Ratio == nil || c.Verdict == compare.Insufficient:
-			s += ": " + insufficientWords(v.r, c, "")
+			of = insufficientWords(v.r, c, "")
 		default:
-			s += ": " + strings.TrimSuffix(ratio(*c.Ratio)+" "+ratioBounds(*c.Ratio), " ")
-			if c.Verdict != compare.Higher && c.Verdict != compare.Lower {
-				s += ", no difference shown" + adjusted(*c.Ratio, 1)
+			x.size = math.Abs(math.Log(c.Ratio.Estimate))
+			of = strings.TrimSuffix(ratio(*c.Ratio)+" "+ratioBounds(*c.Ratio), " ")
+			if !isShown(c.Verdict) {
+				of += ", no difference shown" + adjusted(*c.Ratio, 1)
 			}
 		}
-		lines = append(lines, s+".")
+		x.line, x.short = x.line+of+".", holds+": "+of
+		all = append(all, x)
 	}
-	return lines
+	return inOrder(all)
 }
 
 // roundRate is a rate with three or four digits.
@@ -326,9 +356,10 @@ func (v view) compared(treatment, name string) (compare.Comparison, bool) {
 	return compare.Comparison{}, false
 }
 
-// sweepAnswer is the CPU time per request of a question over several levels, on average.
+// sweepAnswer is the CPU time per request of a question over several levels: at some of them, and on average.
 func (v view) sweepAnswer(q compare.Question) ranked {
-	subject, base, _ := strings.Cut(v.questionWords(q), " against ")
+	name, base, _ := strings.Cut(v.questionWords(q), " against ")
+	subject := name
 	if len(q.Treatments) > 0 {
 		subject = sidecarsOf(v, v.treatment(q.Treatments[0]), subject)
 	}
@@ -336,62 +367,53 @@ func (v view) sweepAnswer(q compare.Question) ranked {
 	if f, ok := varying(v, q); ok && f == experiment.RateFactor {
 		levels = f
 	}
-	subject += " (mean over " + printable.Counted(len(q.Treatments), levels) + ")"
+	over := printable.Counted(len(q.Treatments), levels)
 	i := slices.IndexFunc(q.Pooled, func(p compare.Pooled) bool { return p.Metric == answerCost })
 	if i < 0 {
-		return ranked{2, fmt.Sprintf("%s: no mean, since no block has all levels.", subject)}
+		return ranked{rank: 2, base: base, short: name + " without a mean", line: fmt.Sprintf("%s: no mean over %s, since no block has all levels.", subject, over)}
 	}
 	p := q.Pooled[i]
-	s := v.costSentence(subject, base, p.Verdict, p.Difference, p.Ratio)
-	if h := p.Heterogeneity; h != nil && *h < 1-v.r.Confidence {
-		s += fmt.Sprintf(" It differs between the levels (p %s).", pValue(*h))
+	x := v.rankedCost(name, base, p.Verdict, p.Difference, p.Ratio)
+	x.line = v.costSentence(subject+" (mean over "+over+")", base, p.Verdict, p.Difference, p.Ratio)
+	if at := v.levelFigures(q, p); at != "" {
+		verb, request := verbOf(subject, p.Verdict)
+		amount, interval := amountWithin(*p.Difference, quantityOf(answerCost))
+		x.line = fmt.Sprintf("%s %s %s: on average %s%s", subject, verb, strings.Replace(at, "{}", "of CPU "+request, 1), amount, interval)
+		if p.Ratio != nil {
+			x.line += fmt.Sprintf(", %s times as much as %s", rough(p.Ratio.Estimate), with(base))
+		}
+		x.line += "."
 	}
-	return ranked{verdictRank(p.Verdict), s}
+	return x
 }
 
-// mostLevels is the largest number of levels with a figure each in a sentence.
-const mostLevels = 5
-
-// levelsAnswer has the CPU time per request of each level of a sweep: "envoy by rate: +195 µs at 100, +194 µs at 1000." Of many
-// levels it has the first, the middle and the last.
-func (v view) levelsAnswer(q compare.Question) string {
-	var names, figures []string
+// levelFigures are the differences at the levels of a sweep, "795 µs {} at rate 100, 502 at 400 and 298 at 1200": of many
+// levels at the first, the middle and the last. It is "" unless all have a figure with the sign of the mean.
+func (v view) levelFigures(q compare.Question, mean compare.Pooled) string {
 	factor, one := varying(v, q)
-	for _, id := range q.Treatments {
-		c, ok := v.compared(id, answerCost)
-		if !ok {
-			continue
-		}
-		name := v.label.phrase(levelsOf(v, q, c.Factors), v.label.factors)
-		if one {
-			name = levelWords(factor, c.Factors[factor])
-		}
-		of := c.Ratio
-		figure := unknown
-		switch {
-		case v.r.RatiosOnly && of != nil:
-			figure = ratio(*of)
-		case !v.r.RatiosOnly && c.Difference != nil:
-			u := quantityOf(answerCost)
-			figure = difference(*c.Difference, u.scale) + u.differenceUnit()
-		}
-		names, figures = append(names, name), append(figures, figure)
-	}
-	if n := len(names); n > mostLevels {
-		names, figures = []string{names[0], names[n/2], names[n-1]}, []string{figures[0], figures[n/2], figures[n-1]}
-	}
-	for i := range names {
-		figures[i] += " at " + names[i]
-	}
-	if len(figures) < 2 {
+	if !isShown(mean.Verdict) || v.r.RatiosOnly || mean.Difference == nil || !one || len(q.Treatments) < 2 {
 		return ""
 	}
-	by := "level"
-	if one {
-		by = factor
+	u := quantityOf(answerCost)
+	var parts []string
+	for _, id := range q.Treatments {
+		c, ok := v.compared(id, answerCost)
+		if !ok || c.Difference == nil || c.Difference.Estimate*mean.Difference.Estimate <= 0 {
+			return ""
+		}
+		amount, _ := amountWithin(*c.Difference, u)
+		level := levelWords(factor, c.Factors[factor])
+		if len(parts) == 0 {
+			parts = append(parts, fmt.Sprintf("%s {} at %s %s", amount, factor, level))
+			continue
+		}
+		parts = append(parts, strings.TrimSuffix(amount, u.unitText())+" at "+level)
 	}
-	subject, _, _ := strings.Cut(v.questionWords(q), " against ")
-	return subject + " by " + by + ": " + strings.Join(figures, ", ") + "."
+	last := len(parts) - 1
+	if last > 1 {
+		parts = []string{parts[0], parts[(last+1)/2], parts[last]}
+	}
+	return strings.Join(parts[:len(parts)-1], ", ") + " and " + parts[len(parts)-1]
 }
 
 // levelsOf are the levels that differ between the treatments of a question.
@@ -418,16 +440,38 @@ func varying(v view, q compare.Question) (factor string, ok bool) {
 }
 
 // costAnswer is a treatment's CPU time per request against its baseline.
-func (v view) costAnswer(tr compare.Treatment) string {
-	c, _ := v.compared(tr.ID, answerCost)
-	if c.Verdict == compare.Insufficient {
-		return fmt.Sprintf("%s: %s.", v.subject(tr), insufficientWords(v.r, c, " on CPU per request"))
+func (v view) costAnswer(tr compare.Treatment, c compare.Comparison) ranked {
+	name, base := v.subject(tr), v.label.against(tr, v.r)
+	x := v.rankedCost(name, base, c.Verdict, c.Difference, c.Ratio)
+	switch {
+	case c.Verdict == compare.Insufficient:
+		x.line = fmt.Sprintf("%s: %s.", name, insufficientWords(v.r, c, " on CPU per request"))
+	case isShown(c.Verdict):
+		x.line = v.costSentence(sidecarsOf(v, tr, name), base, c.Verdict, c.Difference, c.Ratio) + partsAnswer(v, tr)
+	default:
+		x.line = v.costSentence(name, base, c.Verdict, c.Difference, c.Ratio) + partsAnswer(v, tr)
 	}
-	subject := v.subject(tr)
-	if c.Verdict == compare.Higher || c.Verdict == compare.Lower {
-		subject = sidecarsOf(v, tr, subject)
+	return x
+}
+
+// rankedCost is the rank of a cost, and its part of a sentence: "istio +300 µs (254 to 346)".
+func (v view) rankedCost(name, base string, verdict compare.Verdict, of, ratioOf *stats.Interval) ranked {
+	x := ranked{rank: verdictRank(verdict), base: base, short: name + ": no difference shown"}
+	switch {
+	case verdict == compare.Insufficient:
+		x.short = name + ": no verdict"
+	case !isShown(verdict):
+	case v.r.RatiosOnly && ratioOf != nil:
+		x.size, x.short = math.Abs(math.Log(ratioOf.Estimate)), strings.TrimSpace(name+" "+ratio(*ratioOf)+" "+ratioBounds(*ratioOf))
+	case of != nil:
+		amount, interval := amountWithin(*of, quantityOf(answerCost))
+		sign := "+"
+		if of.Estimate < 0 {
+			sign = "-"
+		}
+		x.size, x.short = math.Abs(of.Estimate), name+" "+sign+amount+interval
 	}
-	return v.costSentence(subject, v.label.against(tr, v.r), c.Verdict, c.Difference, c.Ratio) + partsAnswer(v, tr)
+	return x
 }
 
 // partsAnswer is what a variant of an application changes in the program, and what it adds beside it. It is "" unless a process
@@ -484,13 +528,7 @@ func (v view) costSentence(subject, base string, verdict compare.Verdict, differ
 	q := quantityOf(answerCost)
 	switch verdict {
 	case compare.Higher, compare.Lower:
-		verb, request := "add", "to a request"
-		if verdict == compare.Lower {
-			verb, request = "save", "per request"
-		}
-		if !strings.Contains(subject+" ", " sidecars ") {
-			verb += "s"
-		}
+		verb, request := verbOf(subject, verdict)
 		amount, interval := amountWithin(*difference, q)
 		s := fmt.Sprintf("%s %s %s of CPU %s%s", subject, verb, amount, request, interval)
 		if ratio != nil {
@@ -503,6 +541,18 @@ func (v view) costSentence(subject, base string, verdict compare.Verdict, differ
 		s += " (" + strings.ReplaceAll(strings.Trim(between, "[]"), ", ", " to ") + q.unitText() + ")"
 	}
 	return s + "."
+}
+
+// verbOf is the verb of a shown difference, and the request that it is of.
+func verbOf(subject string, verdict compare.Verdict) (verb, request string) {
+	verb, request = "add", "to a request"
+	if verdict == compare.Lower {
+		verb, request = "save", "per request"
+	}
+	if !strings.Contains(subject+" ", " sidecars ") {
+		verb += "s"
+	}
+	return verb, request
 }
 
 // noDifference is a comparison without a shown difference in CPU: "…, compared with a run without a mesh".
@@ -632,30 +682,27 @@ func AllValid(n int) string {
 }
 
 // smallestText formats the smallest detectable difference in CPU with its unit: "8.3 µs", or "2.1 %" where only ratios
-// have a meaning. Of several it is the range: "8.3 µs (envoy) to 57 µs (istio)". It is "" if unknown.
+// have a meaning. Of several treatments it is the range: "8.3 to 57 µs". It is "" if unknown.
 func (v view) smallestText() string {
-	var of []compare.Comparison
+	q := quantityOf(answerCost)
+	scale, unit := q.scale, q.unitText()
+	if v.r.RatiosOnly {
+		scale, unit = 100, " %"
+	}
+	least, most := math.Inf(1), 0.0
 	for _, c := range v.r.Comparisons {
 		if c.Metric == answerCost && !c.Control && c.Smallest != nil && c.Smallest.Estimate > 0 {
-			of = append(of, c)
+			least, most = min(least, c.Smallest.Estimate*scale), max(most, c.Smallest.Estimate*scale)
 		}
 	}
-	if len(of) == 0 {
+	switch from, to := rough(least), rough(most); {
+	case most == 0:
 		return ""
+	case from == to:
+		return to + unit
+	default:
+		return from + " to " + to + unit
 	}
-	slices.SortStableFunc(of, func(a, b compare.Comparison) int { return cmp.Compare(a.Smallest.Estimate, b.Smallest.Estimate) })
-	q := quantityOf(answerCost)
-	text := func(c compare.Comparison) string {
-		if v.r.RatiosOnly {
-			return rough(100*c.Smallest.Estimate) + " %"
-		}
-		return rough(c.Smallest.Estimate*q.scale) + q.unitText()
-	}
-	least, most := of[0], of[len(of)-1]
-	if text(least) == text(most) {
-		return text(most)
-	}
-	return fmt.Sprintf("%s (%s) to %s (%s)", text(least), v.label.describe(least.Factors), text(most), v.label.describe(most.Factors))
 }
 
 // value is a treatment's estimate of a metric.

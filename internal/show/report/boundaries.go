@@ -43,7 +43,7 @@ func boundaryAnswers(v view) (lines []string) {
 		if c.Metric != metric.Of(metric.CPUCores, string(metric.Data)) || c.Control || c.Ratio == nil {
 			continue
 		}
-		pair := [2]string{v.withoutRate(c.Factors), with(baselineWords(v.withoutRate(c.Against)))}
+		pair := [2]string{v.withoutRate(c.Factors), baselineWords(v.withoutRate(c.Against))}
 		if found[pair] == nil {
 			pairs = append(pairs, pair)
 		}
@@ -53,7 +53,7 @@ func boundaryAnswers(v view) (lines []string) {
 	for _, pair := range pairs {
 		if shown[pair] && len(lines) < mostAnswers {
 			words := strings.Replace(verdictsByRate(found[pair]), "all of them", "all rates", 1)
-			lines = append(lines, fmt.Sprintf("The data plane of %s uses %s times as much CPU as %s (%s).", pair[0], strings.TrimSuffix(ratioRange(found[pair]), "x"), pair[1], words))
+			lines = append(lines, fmt.Sprintf("The data plane of %s uses %s times as much CPU as %s's (%s).", pair[0], strings.TrimSuffix(ratioRange(found[pair]), "x"), pair[1], words))
 		}
 	}
 	return lines

@@ -18,8 +18,8 @@ func writeComment(w io.Writer, r *answer.Report) error {
 		p.prose(s)
 		p.line("")
 	}
-	commentTable(p, r.Decisions)
-	commentRemarks(p, r.Decisions)
+	gatesTable(p, r.Decisions)
+	gateRemarks(p, r.Decisions)
 	if len(r.Decisions) > 0 {
 		p.line("")
 	}
@@ -69,11 +69,11 @@ func outcomesInWords(decisions []compare.Decision) string {
 	return strings.Join(words, ", ")
 }
 
-func commentTable(p *page, decisions []compare.Decision) {
+func gatesTable(p *page, decisions []compare.Decision) {
 	if len(decisions) == 0 {
 		return
 	}
-	heads := []string{"gate", "outcome", "A", "B", "change", "pairs"}
+	heads := []string{"gate", "outcome", "change", "A", "B", "pairs"}
 	columns := make([]column, len(heads))
 	for i, h := range heads {
 		columns[i] = column{heads: []string{h}, left: i < 2}
@@ -90,16 +90,18 @@ func commentTable(p *page, decisions []compare.Decision) {
 		if d.Change != nil {
 			change = ChangeWords(d)
 		}
-		for i, cell := range []string{d.Gate, strings.ToUpper(string(d.Outcome)), mean(d.A), mean(d.B), change, fmt.Sprintf("%d of %d", d.Pairs, d.Max)} {
+		for i, cell := range []string{gateWords(d), strings.ToUpper(string(d.Outcome)), change, mean(d.A), mean(d.B), fmt.Sprintf("%d of %d", d.Pairs, d.Max)} {
 			columns[i].cells = append(columns[i].cells, cell)
 		}
 	}
 	p.table(columns, 1)
-	p.line("")
+	if p.markdown { // a list follows
+		p.line("")
+	}
 }
 
-// commentRemarks are the lines about decisions beyond their outcomes and changes. With several gates each line has its gate.
-func commentRemarks(p *page, decisions []compare.Decision) {
+// gateRemarks are the lines about decisions beyond their outcomes and changes. With several gates each line has its gate.
+func gateRemarks(p *page, decisions []compare.Decision) {
 	sides := ""
 	for _, d := range decisions {
 		if s := fmt.Sprintf("A is %s, B is %s.", d.Baseline, d.Treatment); s != sides {
@@ -108,7 +110,7 @@ func commentRemarks(p *page, decisions []compare.Decision) {
 		}
 		for _, s := range decisionLines(d)[2:] {
 			if len(decisions) > 1 {
-				s = d.Gate + ": " + s
+				s = gateWords(d) + ": " + s
 			}
 			p.item(s)
 		}

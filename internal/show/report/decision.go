@@ -21,18 +21,14 @@ import (
 // outcomeStyles are the colours of outcomes.
 var outcomeStyles = map[compare.Outcome]string{compare.Holds: green, compare.Breached: red, compare.Undecided: yellow}
 
-// decisionSection is the outcome of the gates that end a run.
+// decisionSection is a table of the gates that end a run, with remarks on each.
 func decisionSection(t text) {
-	for _, d := range t.view.r.Decisions {
-		lines := decisionLines(d)
-		t.page.styled(outcomeStyles[d.Outcome], func() { t.page.prose(lines[0]) })
-		for _, s := range lines[1:] {
-			t.page.prose(s)
-		}
+	if len(t.view.r.Decisions) == 0 {
+		return
 	}
-	if len(t.view.r.Decisions) > 0 && !t.page.markdown {
-		t.page.line("")
-	}
+	t.page.heading("Gates")
+	gatesTable(t.page, t.view.r.Decisions)
+	gateRemarks(t.page, t.view.r.Decisions)
 }
 
 // unseenLevel is the probability that blocks of another kind are more frequent than printed, though no pair shows them.
@@ -107,7 +103,7 @@ func GatesAnswer(r *answer.Report) string {
 	var open []string
 	for _, d := range r.Decisions {
 		if d.Outcome != compare.Holds {
-			open = append(open, fmt.Sprintf("%s: %s", d.Gate, strings.ToUpper(string(d.Outcome))))
+			open = append(open, fmt.Sprintf("%s: %s", gateWords(d), strings.ToUpper(string(d.Outcome))))
 		}
 	}
 	words := outcomesInWords(r.Decisions)
@@ -117,14 +113,48 @@ func GatesAnswer(r *answer.Report) string {
 	return words + " (" + listedFirst(open, mostOpen) + ")."
 }
 
-// GateSentences are the gates with their changes, a sentence each: "Gate p99 < +5%: HOLDS. b against a: …". There are none
-// without gates.
-func GateSentences(r *answer.Report) (all []string) {
-	for _, d := range r.Decisions {
-		lines := decisionLines(d)
-		all = append(all, lines[0]+" "+lines[1])
+// gateAnswers are the gates in at most two sentences, those that do not hold first. There are none without gates.
+func gateAnswers(decisions []compare.Decision) []string {
+	if len(decisions) == 0 {
+		return nil
 	}
-	return all
+	ordered := slices.Clone(decisions)
+	rank := map[compare.Outcome]int{compare.Breached: 0, compare.Undecided: 1, compare.Holds: 2}
+	slices.SortStableFunc(ordered, func(a, b compare.Decision) int { return rank[a.Outcome] - rank[b.Outcome] })
+	first, rest := ordered[0], ordered[1:]
+	lines := []string{gateSentence(first)}
+	switch {
+	case len(rest) == 1:
+		lines = append(lines, gateSentence(rest[0]))
+	case len(rest) > 1:
+		lines = append(lines, "Of the other gates "+outcomesInWords(rest)+".")
+	case first.Doubts != nil:
+		doubt, _, _ := strings.Cut(first.Doubts[0], ": ")
+		lines = append(lines, fmt.Sprintf("Doubted: %s. Without this doubt: %s.", doubt, first.Doubted))
+	case first.Outcome != compare.Holds:
+		lines = append(lines, decisionLines(first)[2:]...)
+	}
+	return lines[:min(len(lines), 2)]
+}
+
+// gateSentence is a gate with its outcome and the change: "Gate p99 < +5% HOLDS: 4.1 ms with b instead of 4.0 ms with a, +2.5 %
+// (-1.0 to +6.1)."
+func gateSentence(d compare.Decision) string {
+	s := fmt.Sprintf("Gate %s %s: ", gateWords(d), strings.ToUpper(string(d.Outcome)))
+	if q := quantityOf(d.Metric); d.A != nil && d.B != nil {
+		s += fmt.Sprintf("%s%s with %s instead of %s%s with %s", rough(*d.B*q.scale), q.unitText(), d.Treatment, rough(*d.A*q.scale), q.unitText(), d.Baseline)
+	} else {
+		s += fmt.Sprintf("%s against %s", d.Treatment, d.Baseline)
+	}
+	if d.Change != nil {
+		s += ", " + ChangeWords(d)
+	}
+	return s + "."
+}
+
+// gateWords is a gate with the name that reports have for its metric: "CPU/request, data plane < +25%".
+func gateWords(d compare.Decision) string {
+	return strings.Replace(d.Gate, d.Metric, quantityOf(d.Metric).name, 1)
 }
 
 // mostOpen is the max number of gates that [GatesAnswer] names.
@@ -215,7 +245,7 @@ func writeGitHub(w io.Writer, r *answer.Report) error {
 // decisionLines are a gate in a few lines: the outcome, the change, the A/A pair.
 func decisionLines(d compare.Decision) []string {
 	q := quantityOf(d.Metric)
-	lines := []string{fmt.Sprintf("Gate %s: %s.", d.Gate, strings.ToUpper(string(d.Outcome)))}
+	lines := []string{fmt.Sprintf("Gate %s: %s.", gateWords(d), strings.ToUpper(string(d.Outcome)))}
 	change := fmt.Sprintf("%s against %s: ", d.Treatment, d.Baseline)
 	if d.A != nil && d.B != nil {
 		change += fmt.Sprintf("%s%s instead of %s%s, ", rough(*d.B*q.scale), q.unitText(), rough(*d.A*q.scale), q.unitText())

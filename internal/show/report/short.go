@@ -24,7 +24,7 @@ var shortSections = []struct {
 	most  int // lines
 	write func(text)
 }{
-	{1, 20, costSection}, {1, 20, ladderSection}, {2, 14, expectationsSection}, {2, 14, failuresSection}, {2, 14, changesSection}, {4, 14, boundariesSection}, {4, 14, treatmentsSection},
+	{1, 10, decisionSection}, {1, 20, costSection}, {1, 20, ladderSection}, {2, 14, expectationsSection}, {2, 14, failuresSection}, {2, 14, changesSection}, {4, 14, boundariesSection}, {4, 14, treatmentsSection},
 	{5, 14, differencesSection}, {6, 14, configurationsSection}, {6, 14, headerSection}, {3, 8, warningsSection},
 }
 
@@ -40,8 +40,7 @@ func writeShort(w io.Writer, r *answer.Report, o Options) error {
 		}
 		return bytes.Split(bytes.Trim(p.out.Bytes(), "\n"), []byte("\n"))
 	}
-	opening := append(lines(decisionSection), lines(answerSection)...)
-	body := cut(opening, openingLines)
+	body := cut(lines(answerSection), openingLines)
 	closing := lines(closingSection)
 	rest := lines(func(t text) {
 		t.page.prose("More with --all: every metric, the noise floor, and what the figures mean.")
@@ -89,26 +88,10 @@ func cut(lines [][]byte, n int) [][]byte {
 	return append(kept, fmt.Appendf(nil, "  … %s with --all", printable.Counted(len(lines)-len(kept), "more line")))
 }
 
-// closingSection repeats at most three sentences of the result at the end of a long text.
+// closingSection repeats the result at the end of a long text.
 func closingSection(t text) {
-	var lines []string
-	for _, d := range t.view.r.Decisions {
-		lines = append(lines, decisionLines(d)[0])
-	}
-	if len(lines) == 0 {
-		lines = Answer(t.view.r)
-	}
-	if len(lines) > 3 {
-		lines = append(slices.Clone(lines[:2]), lines[len(lines)-1])
-	}
-	if len(lines) > 0 {
+	if lines := Answer(t.view.r); len(lines) > 0 {
 		t.page.line("")
-	}
-	for i, s := range lines {
-		if i == 0 {
-			t.page.styled(bold, func() { t.page.prose(s) })
-			continue
-		}
-		t.page.prose(s)
+		writeAnswer(t, lines)
 	}
 }

@@ -1,7 +1,9 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer"
@@ -116,12 +118,18 @@ func Header(r *answer.Report) []string {
 // SmallestShown is the smallest difference in CPU that the comparisons would show: "8.3 µs", or "" if unknown.
 func SmallestShown(r *answer.Report) string { return view{r: r, label: newLabels(r)}.smallestText() }
 
-// FloorWords are the differences of the A/A pairs in CPU: "+0.2 µs [-1.0, +1.5]", of several each with its treatment. Without
-// a pair there are none.
+// FloorWords are the differences of the A/A pairs in CPU, the least first: "+0.2 µs [-1.0, +1.5]", of several each with its
+// treatment. Without a pair there are none.
 func FloorWords(r *answer.Report) []string {
 	label, q := newLabels(r), quantityOf(answerCost)
 	var of, words []string
-	for _, f := range r.Floor {
+	estimate := func(f compare.Floor) float64 {
+		if f.Difference == nil {
+			return 0
+		}
+		return f.Difference.Estimate
+	}
+	for _, f := range slices.SortedStableFunc(slices.Values(r.Floor), func(a, b compare.Floor) int { return cmp.Compare(estimate(a), estimate(b)) }) {
 		switch {
 		case f.Metric != answerCost:
 			continue
