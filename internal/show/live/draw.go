@@ -163,6 +163,11 @@ func (d drawing) keys() string {
 	if !d.look.follow && d.look.page == overview {
 		keys = "esc follow  " + keys
 	}
+	for _, left := range []string{"  s sort", "  l log"} { // the others are on the page of keys too
+		if ansi.StringWidth(keys) > d.look.width {
+			keys = strings.Replace(keys, left, "", 1)
+		}
+	}
 	return d.painter.in(faint, keys)
 }
 
@@ -380,13 +385,13 @@ func (d drawing) loadLine(t *Trial, label int, wide bool) string {
 	if t.Errors > 0 {
 		errors = d.painter.in(red, errors)
 	}
-	done := "–" // another treatment had the load
+	done, p50, p99 := "–", "–", "–" // another treatment had the load
 	if p.HasLoad() {
-		done = fmt.Sprintf("%.0f", p.WhileLoaded())
+		done, p50, p99 = fmt.Sprintf("%.0f", p.WhileLoaded()), ms(p.P50MS), ms(p.P99MS)
 	}
-	line += onRight(asked, w+1) + onRight(done, w) + errors + onRight(ms(p.P50MS), w)
+	line += onRight(asked, w+1) + onRight(done, w) + errors + onRight(p50, w)
 	if wide {
-		line += onRight(ms(p.P99MS), w) + "  " + d.painter.in(cyan, spark(t.Rate.values, min(40, d.look.width-label-44)))
+		line += onRight(p99, w) + "  " + d.painter.in(cyan, spark(t.Rate.values, min(40, d.look.width-label-44)))
 	}
 	for _, f := range t.Faults {
 		line += "  " + d.painter.in(red, "fault: "+clean(f))

@@ -149,6 +149,9 @@ func Write(w io.Writer, s Source) error {
 		Headline: lines[0], Gates: gates, Answer: lines, Setup: report.Header(s.Report), Band: band(s), Warnings: warnings(s.Report), Configurations: configurations(s.Report),
 		Provenance: provenance(s), Experiment: string(s.Dir.Experiment()), Tare: s.Report.Setup.Tare, Schema: answer.Schema,
 	}
+	for i, line := range d.Answer {
+		d.Answer[i] = report.Unbroken(line)
+	}
 	return d.fill(w, contentOf(s), func(w io.Writer) error { return report.WriteText(w, s.Report, report.Options{All: true}) })
 }
 

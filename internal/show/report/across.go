@@ -88,11 +88,11 @@ func (x across) differing() {
 }
 
 func (x across) distinctions(ds []compare.Distinction) {
-	what, base, next := column{heads: []string{""}, left: true}, column{heads: []string{"base"}, left: true}, column{heads: []string{"new"}, left: true}
+	g := gridOf([]int{0, 1, 2}, "", "base", "new")
 	for _, d := range ds {
-		what.cells, base.cells, next.cells = append(what.cells, d.What), append(base.cells, cmp.Or(d.Base, unknown)), append(next.cells, cmp.Or(d.New, unknown))
+		g.row(d.What, cmp.Or(d.Base, unknown), cmp.Or(d.New, unknown))
 	}
-	x.table([]column{what, base, next}, 1)
+	x.table(g, 1)
 }
 
 // gates come first: a pipeline reads them.
@@ -101,11 +101,7 @@ func (x across) gates() {
 		return
 	}
 	x.heading("Gates")
-	heads := []string{"gate", "treatment", "change", "interval", "outcome"}
-	columns := make([]column, len(heads))
-	for i, h := range heads {
-		columns[i] = column{heads: []string{h}, left: i < 2 || i == 4}
-	}
+	table := gridOf([]int{0, 1, 4}, "gate", "treatment", "change", "interval", "outcome")
 	for _, g := range x.a.Gates {
 		change, interval := unknown, ""
 		if g.Change != nil {
@@ -120,11 +116,9 @@ func (x across) gates() {
 		if g.Why != "" {
 			outcome += ": " + g.Why
 		}
-		for i, cell := range []string{g.Gate, x.l.withControl(compare.Treatment{ID: g.Treatment, Factors: g.Factors}), change, interval, outcome} {
-			columns[i].cells = append(columns[i].cells, cell)
-		}
+		table.row(g.Gate, x.l.withControl(compare.Treatment{ID: g.Treatment, Factors: g.Factors}), change, interval, outcome)
 	}
-	x.table(columns, 2)
+	x.table(table, 2)
 }
 
 func (x across) changes() {
@@ -133,25 +127,16 @@ func (x across) changes() {
 		method = "Changes (Student's %s %% intervals over runs: one new run against the base runs)"
 	}
 	x.heading(fmt.Sprintf(method, fixed(100*x.a.Confidence, decimalsOf(100*x.a.Confidence))))
-	heads := []string{"", "base", "new", "change", "interval", "ratio", "interval", "verdict"}
-	columns := make([]column, len(heads))
-	for i, h := range heads {
-		columns[i] = column{heads: []string{h}, left: i == 0 || i == len(heads)-1}
-	}
-	row := func(cells ...string) {
-		for i := range columns {
-			columns[i].cells = append(columns[i].cells, cellAt(cells, i))
-		}
-	}
+	g := gridOf([]int{0, 7}, "", "base", "new", "change", "interval", "ratio", "interval", "verdict")
 	treatment := ""
 	for _, c := range x.shown() {
 		if c.Treatment != treatment {
 			treatment = c.Treatment
-			row(x.l.withControl(compare.Treatment{ID: c.Treatment, Factors: c.Factors, Control: c.Control}))
+			g.row(x.l.withControl(compare.Treatment{ID: c.Treatment, Factors: c.Factors, Control: c.Control}))
 		}
-		row(x.cells(c)...)
+		g.row(x.cells(c)...)
 	}
-	x.table(columns, 1)
+	x.table(g, 1)
 }
 
 // shown keeps the order of treatments and puts headline metrics first in each.

@@ -59,7 +59,7 @@ func otherAnswers(r *answer.Report) (lines []string) {
 func results(v view) []string {
 	lines := slices.Concat(gateAnswers(v.r.Decisions), failureAnswers(v), changeAnswers(v), v.capacityAnswers(), boundaryAnswers(v))
 	if len(v.r.Ladders) == 0 {
-		return append(lines, v.costAnswers(len(lines) > 0)...)
+		return append(lines, costAnswers(v, len(lines) > 0)...)
 	}
 	for _, l := range v.r.Ladders {
 		lines = append(lines, v.ladderAnswer(l))
@@ -69,7 +69,7 @@ func results(v view) []string {
 
 // costAnswers are the CPU time of a request with the treatments that change it. after: the run has another result, so that
 // only shown differences are one.
-func (v view) costAnswers(after bool) []string {
+func costAnswers(v view, after bool) []string {
 	var costs []ranked
 	var compared []compare.Treatment
 	asked := map[string]bool{}
@@ -315,12 +315,11 @@ func (v view) capacityAnswers() []string {
 			continue
 		}
 		x := ranked{rank: verdictRank(c.Verdict), base: v.label.against(tr, v.r)}
-		holds := fmt.Sprintf("%s holds %s req/s", v.subject(tr), roundRate(v.value(tr.ID, metric.Capacity)))
-		x.line = holds
+		x.short = fmt.Sprintf("%s holds %s req/s", v.subject(tr), roundRate(v.value(tr.ID, metric.Capacity)))
+		x.line = fmt.Sprintf("%s instead of %s %s", x.short, roundRate(v.value(tr.Baseline, metric.Capacity)), with(x.base))
 		if objective := experiment.ObjectiveOf(tr.Factors[experiment.RateFactor]); objective != "" {
-			x.line += " with " + objective
+			x.line += ", under " + objective
 		}
-		x.line += fmt.Sprintf(", %s %s: ", with(x.base), roundRate(v.value(tr.Baseline, metric.Capacity)))
 		of := ""
 		switch {
 		case c.Ratio == nil || c.Verdict == compare.Insufficient:
@@ -332,7 +331,7 @@ func (v view) capacityAnswers() []string {
 				of += ", no difference shown" + adjusted(*c.Ratio, 1)
 			}
 		}
-		x.line, x.short = x.line+of+".", holds+": "+of
+		x.line, x.short = x.line+": "+of+".", x.short+": "+of
 		all = append(all, x)
 	}
 	return inOrder(all)
@@ -373,9 +372,9 @@ func (v view) sweepAnswer(q compare.Question) ranked {
 		return ranked{rank: 2, base: base, short: name + " without a mean", line: fmt.Sprintf("%s: no mean over %s, since no block has all levels.", subject, over)}
 	}
 	p := q.Pooled[i]
-	x := v.rankedCost(name, base, p.Verdict, p.Difference, p.Ratio)
+	x := rankedCost(v, name, base, p.Verdict, p.Difference, p.Ratio)
 	x.line = v.costSentence(subject+" (mean over "+over+")", base, p.Verdict, p.Difference, p.Ratio)
-	if at := v.levelFigures(q, p); at != "" {
+	if at := levelFigures(v, q, p); at != "" {
 		verb, request := verbOf(subject, p.Verdict)
 		amount, interval := amountWithin(*p.Difference, quantityOf(answerCost))
 		x.line = fmt.Sprintf("%s %s %s: on average %s%s", subject, verb, strings.Replace(at, "{}", "of CPU "+request, 1), amount, interval)
@@ -389,7 +388,7 @@ func (v view) sweepAnswer(q compare.Question) ranked {
 
 // levelFigures are the differences at the levels of a sweep, "795 µs {} at rate 100, 502 at 400 and 298 at 1200": of many
 // levels at the first, the middle and the last. It is "" unless all have a figure with the sign of the mean.
-func (v view) levelFigures(q compare.Question, mean compare.Pooled) string {
+func levelFigures(v view, q compare.Question, mean compare.Pooled) string {
 	factor, one := varying(v, q)
 	if !isShown(mean.Verdict) || v.r.RatiosOnly || mean.Difference == nil || !one || len(q.Treatments) < 2 {
 		return ""
@@ -442,7 +441,7 @@ func varying(v view, q compare.Question) (factor string, ok bool) {
 // costAnswer is a treatment's CPU time per request against its baseline.
 func (v view) costAnswer(tr compare.Treatment, c compare.Comparison) ranked {
 	name, base := v.subject(tr), v.label.against(tr, v.r)
-	x := v.rankedCost(name, base, c.Verdict, c.Difference, c.Ratio)
+	x := rankedCost(v, name, base, c.Verdict, c.Difference, c.Ratio)
 	switch {
 	case c.Verdict == compare.Insufficient:
 		x.line = fmt.Sprintf("%s: %s.", name, insufficientWords(v.r, c, " on CPU per request"))
@@ -455,7 +454,7 @@ func (v view) costAnswer(tr compare.Treatment, c compare.Comparison) ranked {
 }
 
 // rankedCost is the rank of a cost, and its part of a sentence: "istio +300 µs (254 to 346)".
-func (v view) rankedCost(name, base string, verdict compare.Verdict, of, ratioOf *stats.Interval) ranked {
+func rankedCost(v view, name, base string, verdict compare.Verdict, of, ratioOf *stats.Interval) ranked {
 	x := ranked{rank: verdictRank(verdict), base: base, short: name + ": no difference shown"}
 	switch {
 	case verdict == compare.Insufficient:

@@ -73,11 +73,7 @@ func gatesTable(p *page, decisions []compare.Decision) {
 	if len(decisions) == 0 {
 		return
 	}
-	heads := []string{"gate", "outcome", "change", "A", "B", "pairs"}
-	columns := make([]column, len(heads))
-	for i, h := range heads {
-		columns[i] = column{heads: []string{h}, left: i < 2}
-	}
+	g := gridOf([]int{0, 1}, "gate", "outcome", "change", "A", "B", "pairs")
 	for _, d := range decisions {
 		q := quantityOf(d.Metric)
 		mean := func(v *float64) string {
@@ -90,11 +86,9 @@ func gatesTable(p *page, decisions []compare.Decision) {
 		if d.Change != nil {
 			change = ChangeWords(d)
 		}
-		for i, cell := range []string{gateWords(d), strings.ToUpper(string(d.Outcome)), change, mean(d.A), mean(d.B), fmt.Sprintf("%d of %d", d.Pairs, d.Max)} {
-			columns[i].cells = append(columns[i].cells, cell)
-		}
+		g.row(gateWords(d), strings.ToUpper(string(d.Outcome)), change, mean(d.A), mean(d.B), fmt.Sprintf("%d of %d", d.Pairs, d.Max))
 	}
-	p.table(columns, 1)
+	p.table(g, 1)
 	if p.markdown { // a list follows
 		p.line("")
 	}

@@ -29,30 +29,20 @@ func costSection(t text) {
 }
 
 func unitCostsTable(t text, c *answer.Cost) {
-	heads := [][]string{{"", "treatment"}, {"", "of"}, {"cores per", "1000 req/s"}, {"GiB per", "1000 req/s"}, {"", "pods"}, {"cores", "per pod"}, {"GiB", "per pod"}}
-	columns := make([]column, len(heads))
-	for i, h := range heads {
-		columns[i] = column{heads: h, left: i < 2}
-	}
+	g := gridOf([]int{0, 1}, "\ntreatment", "\nof", "cores per\n1000 req/s", "GiB per\n1000 req/s", "\npods", "cores\nper pod", "GiB\nper pod")
 	for _, u := range c.Units {
 		pods := unknown
 		if u.Pods > 0 {
 			pods = fmt.Sprint(u.Pods)
 		}
-		for i, cell := range []string{t.view.label.describe(u.Factors), string(u.Bill), amount(u.Cores), amount(u.GiB), pods, amount(u.PodCores), amount(u.PodGiB)} {
-			columns[i].cells = append(columns[i].cells, cell)
-		}
+		g.row(t.view.label.describe(u.Factors), string(u.Bill), amount(u.Cores), amount(u.GiB), pods, amount(u.PodCores), amount(u.PodGiB))
 	}
-	t.page.table(columns, 2)
+	t.page.table(g, 2)
 }
 
 // proxyCostsTable has the data plane in the units of its makers: one proxy, one proxied call.
 func proxyCostsTable(t text, c *answer.Cost) {
-	heads := [][]string{{"", "treatment"}, {"calls per", "request"}, {"proxied", "per request"}, {"", "proxies"}, {"CPU µs per", "proxied call"}, {"cores per proxy", "at 1000 req/s"}, {"MiB", "per proxy"}, {"idle cores", "per proxy"}, {"idle MiB", "per proxy"}}
-	columns := make([]column, len(heads))
-	for i, h := range heads {
-		columns[i] = column{heads: h, left: i == 0}
-	}
+	g := gridOf([]int{0}, "\ntreatment", "calls per\nrequest", "proxied\nper request", "\nproxies", "CPU µs per\nproxied call", "cores per proxy\nat 1000 req/s", "MiB\nper proxy", "idle cores\nper proxy", "idle MiB\nper proxy")
 	counted := true
 	for _, u := range c.Units {
 		if u.Proxy == nil {
@@ -60,15 +50,13 @@ func proxyCostsTable(t text, c *answer.Cost) {
 		}
 		p := u.Proxy
 		counted = counted && p.Counted
-		for i, cell := range []string{t.view.label.describe(u.Factors), number(float64(p.Calls)), number(p.Proxied), number(float64(p.Proxies)), amount(p.CallUS), amount(p.Cores), amount(p.MiB), amount(p.IdleCores), amount(p.IdleMiB)} {
-			columns[i].cells = append(columns[i].cells, cell)
-		}
+		g.row(t.view.label.describe(u.Factors), number(float64(p.Calls)), number(p.Proxied), number(float64(p.Proxies)), amount(p.CallUS), amount(p.Cores), amount(p.MiB), amount(p.IdleCores), amount(p.IdleMiB))
 	}
-	if len(columns[0].cells) == 0 {
+	if g.empty() {
 		return
 	}
 	t.page.heading("Data plane per proxy and proxied call, the load generator's own proxy included")
-	t.page.table(columns, 1)
+	t.page.table(g, 1)
 	t.page.line("")
 	s := "A call through two sidecars is proxied twice. Idle: the intercept of the line through three or more rates, otherwise the CPU outside the slices of interleaved trials. Idle memory: before the load."
 	if !counted {
@@ -108,20 +96,14 @@ func scenarioTables(t text, c *answer.Cost) {
 			title += " over " + printable.Counted(s.Pods, "pod")
 		}
 		t.page.heading(title)
-		heads := []string{"treatment", "of", "cores", "GiB", c.Prices.Currency + " per month", "how"}
-		columns := make([]column, len(heads))
-		for i, h := range heads {
-			columns[i] = column{heads: []string{h}, left: i < 2 || i == len(heads)-1}
-		}
+		g := gridOf([]int{0, 1, 5}, "treatment", "of", "cores", "GiB", c.Prices.Currency+" per month", "how")
 		for _, x := range c.Scenarios {
 			if x.Scenario != s.Name {
 				continue
 			}
-			for i, cell := range []string{t.view.label.describe(x.Factors), string(x.Bill), amount(x.Cores), amount(x.GiB), amount(x.Money), x.How} {
-				columns[i].cells = append(columns[i].cells, cell)
-			}
+			g.row(t.view.label.describe(x.Factors), string(x.Bill), amount(x.Cores), amount(x.GiB), amount(x.Money), x.How)
 		}
-		t.page.table(columns, 2)
+		t.page.table(g, 2)
 	}
 	t.page.line("")
 	t.page.prose(priceSentence(t, "A core", c.Prices.Core))
@@ -152,12 +134,8 @@ func zoneTraffic(t text, c *answer.Cost) {
 		return
 	}
 	t.page.heading("Traffic between zones, in addition to the money above")
-	heads := [][]string{{"", "scenario"}, {"", "treatment"}, {"hops per", "request"}, {"bytes", "per hop"}, {"between", "zones"}, {"GiB", "per month"},
-		{c.Prices.Currency, "per month"}, {"added,", c.Prices.Currency + " per month"}, {"", "how"}}
-	columns := make([]column, len(heads))
-	for i, h := range heads {
-		columns[i] = column{heads: h, left: i < 2 || i == len(heads)-1}
-	}
+	g := gridOf([]int{0, 1, 8}, "\nscenario", "\ntreatment", "hops per\nrequest", "bytes\nper hop", "between\nzones", "GiB\nper month",
+		c.Prices.Currency+"\nper month", "added,\n"+c.Prices.Currency+" per month", "\nhow")
 	for _, x := range c.Traffic {
 		share := unknown
 		if x.Crossing != nil {
@@ -167,11 +145,9 @@ func zoneTraffic(t text, c *answer.Cost) {
 		if slices.ContainsFunc(t.view.r.Treatments, func(r compare.Treatment) bool { return r.ID == x.Treatment && r.Baseline == "" }) {
 			added = none
 		}
-		for i, cell := range []string{x.Scenario, t.view.label.describe(x.Factors), number(float64(x.Hops)), number(math.Round(x.Bytes)), share, optional(x.GiB), optional(x.Money), added, x.How} {
-			columns[i].cells = append(columns[i].cells, cell)
-		}
+		g.row(x.Scenario, t.view.label.describe(x.Factors), number(float64(x.Hops)), number(math.Round(x.Bytes)), share, optional(x.GiB), optional(x.Money), added, x.How)
 	}
-	t.page.table(columns, 2)
+	t.page.table(g, 2)
 	t.page.line("")
 	t.page.prose(fmt.Sprintf("A GiB between zones: %s %s (%s, %s).", strconv.FormatFloat(p.GiB, 'f', -1, 64), c.Prices.Currency, p.Source, p.Date))
 	t.page.prose("A hop is a call between pods. A call through a waypoint or gateway has two hops. Assumed: each carries the bytes of a request at the entry and its response, " +
@@ -218,11 +194,7 @@ func grouped(v float64) string {
 
 func referencesTable(t text, c *answer.Cost) {
 	t.page.heading("Published figures of others per proxy, for orientation: measured under other conditions")
-	heads := [][]string{{"", "who"}, {"", "what"}, {"cores per proxy", "at 1000 req/s"}, {"MiB", "per proxy"}, {"added p90/p99", "ms"}, {"", "date"}, {"", "conditions"}}
-	columns := make([]column, len(heads))
-	for i, h := range heads {
-		columns[i] = column{heads: h, left: i < 2 || i > 4}
-	}
+	g := gridOf([]int{0, 1, 5, 6}, "\nwho", "\nwhat", "cores per proxy\nat 1000 req/s", "MiB\nper proxy", "added p90/p99\nms", "\ndate", "\nconditions")
 	elsewhere := 0
 	for _, r := range c.References {
 		if r.Per != "proxy" { // it cannot be divided by proxies, whose number is not published
@@ -231,11 +203,9 @@ func referencesTable(t text, c *answer.Cost) {
 			}
 			continue
 		}
-		for i, cell := range []string{r.Who, r.What, publishedValue(r.Cores, 2), publishedValue(r.MiB, 0), latencyPublished(r), r.Date, r.Conditions} {
-			columns[i].cells = append(columns[i].cells, cell)
-		}
+		g.row(r.Who, r.What, publishedValue(r.Cores, 2), publishedValue(r.MiB, 0), latencyPublished(r), r.Date, r.Conditions)
 	}
-	t.page.table(columns, 2)
+	t.page.table(g, 2)
 	if elsewhere > 0 {
 		t.page.line("")
 		t.page.prose(fmt.Sprintf("%d published %s of whole data planes cannot be divided by proxies: --format json has them.", elsewhere, printable.Plural(elsewhere, "figure")))

@@ -47,17 +47,14 @@ func expectationsSection(t text) {
 	for _, tr := range t.view.r.Treatments {
 		treatments[tr.ID] = tr
 	}
-	columns := []column{{heads: []string{"treatment"}, left: true}, {heads: []string{"expected"}, left: true},
-		{heads: []string{"holds in trials"}, left: true}, {heads: []string{"measured"}}}
+	g := gridOf([]int{0, 1, 2}, "treatment", "expected", "holds in trials", "measured")
 	for _, e := range t.view.r.Expectations {
 		if t.view.short && treatments[e.Treatment].Control {
 			continue
 		}
-		for i, s := range []string{t.view.label.withControl(treatments[e.Treatment]), e.Expect, holdsWords(e), span(e)} {
-			columns[i].cells = append(columns[i].cells, s)
-		}
+		g.row(t.view.label.withControl(treatments[e.Treatment]), e.Expect, holdsWords(e), span(e))
 	}
-	t.page.table(columns, 2)
+	t.page.table(g, 2)
 	for _, e := range t.view.r.Expectations {
 		if e.Held < e.N && len(e.Values) < e.N {
 			t.page.warning(fmt.Sprintf("%s: %s: %s", e.Treatment, e.Expect, e.Detail), "")

@@ -15,17 +15,16 @@ func floorSection(t text) {
 	}
 	first := t.view.r.Floor[0]
 	t.page.heading(fmt.Sprintf("Noise floor (A/A pair: %s against itself, %s; any difference here is noise)", t.view.label.describe(first.Factors), printable.Counted(first.N, "pair")))
-	var names, values, intervals []string
-	row := func(cells ...string) {
-		for i, to := range []*[]string{&names, &values, &intervals} {
-			*to = append(*to, cellAt(cells, i))
-		}
+	what := "difference"
+	if t.view.r.RatiosOnly {
+		what = "ratio"
 	}
+	g := gridOf([]int{0}, "", what, "interval")
 	treatment := first.Treatment
 	for _, c := range floorComparisons(t) {
 		if c.Treatment != treatment {
 			treatment = c.Treatment
-			row(t.view.label.describe(c.Factors) + " against itself")
+			g.row(t.view.label.describe(c.Factors) + " against itself")
 		}
 		q := quantityOf(c.Metric)
 		name := "  " + q.name
@@ -33,24 +32,16 @@ func floorSection(t text) {
 			name += " " + mark
 		}
 		if t.view.r.RatiosOnly {
-			row(name, ratio(*c.Ratio), ratioBounds(*c.Ratio))
+			g.row(name, ratio(*c.Ratio), ratioBounds(*c.Ratio))
 			continue
 		}
-		row(name, difference(*c.Difference, q.scale)+q.differenceUnit(), bounds(*c.Difference, q.scale, signed))
+		g.row(name, difference(*c.Difference, q.scale)+q.differenceUnit(), bounds(*c.Difference, q.scale, signed))
 	}
-	if len(names) == 0 {
+	if g.empty() {
 		t.page.line("  no difference at all")
 		return
 	}
-	what := "difference"
-	if t.view.r.RatiosOnly {
-		what = "ratio"
-	}
-	t.page.tableAt([]column{
-		{heads: []string{""}, cells: names, left: true},
-		{heads: []string{what}, cells: values},
-		{heads: []string{"interval"}, cells: intervals},
-	}, 1, "")
+	t.page.tableAt(g, 1, "")
 }
 
 // floorComparisons returns the shown A/A comparisons, treatment by treatment.
@@ -72,12 +63,7 @@ func floorComparisons(t text) []compare.Comparison {
 // smallestSection has the smallest difference that each comparison would show, the A/A
 // pairs included.
 func smallestSection(t text) {
-	var names, values, shares, ranges []string
-	row := func(cells ...string) {
-		for i, to := range []*[]string{&names, &values, &shares, &ranges} {
-			*to = append(*to, cellAt(cells, i))
-		}
-	}
+	g := gridOf([]int{0}, "", "smallest", "share", "range")
 	shown := t.view.shownGroups()
 	for _, tr := range t.view.r.Treatments {
 		if !tr.Control && !slices.Contains(shown, tr.ID) {
@@ -94,22 +80,17 @@ func smallestSection(t text) {
 				if !tr.Control {
 					name = fmt.Sprintf("%s against %s", t.view.label.describe(tr.Factors), t.view.label.against(tr, t.view.r))
 				}
-				row(name)
+				g.row(name)
 			}
 			value, share, between := smallestWords(c, tr)
-			row("  "+quantityOf(c.Metric).name, value, share, between)
+			g.row("  "+quantityOf(c.Metric).name, value, share, between)
 		}
 	}
-	if len(names) == 0 {
+	if g.empty() {
 		return
 	}
 	t.page.heading("Smallest detectable difference of this run, with 80 % power (level: after Holm's adjustment; range: from the interval of the standard deviation)")
-	t.page.tableAt([]column{
-		{heads: []string{""}, cells: names, left: true},
-		{heads: []string{"smallest"}, cells: values},
-		{heads: []string{"share"}, cells: shares},
-		{heads: []string{"range"}, cells: ranges},
-	}, 1, "")
+	t.page.tableAt(g, 1, "")
 }
 
 // smallestWords are the smallest difference, its share of the treatment's mean and its range.

@@ -21,11 +21,7 @@ func HistoryForms(o Options) []Form[*compare.History] {
 func writeHistory(w io.Writer, h *compare.History, p *page) error {
 	first, last := h.Runs[0], h.Runs[len(h.Runs)-1]
 	p.heading(fmt.Sprintf("%s from %s to %s", printable.Counted(len(h.Runs), "run"), first.Began.UTC().Format(time.DateOnly), last.Began.UTC().Format(time.DateOnly)))
-	heads := []string{"treatment", "metric", "from run", "before", "after", "change", "p"}
-	columns := make([]column, len(heads))
-	for i, head := range heads {
-		columns[i] = column{heads: []string{head}, left: i < 3}
-	}
+	g := gridOf([]int{0, 1, 2}, "treatment", "metric", "from run", "before", "after", "change", "p")
 	quiet, followed := 0, 0
 	var dependent []string
 	for _, s := range h.Series {
@@ -49,15 +45,13 @@ func writeHistory(w io.Writer, h *compare.History, p *page) error {
 				share = signed(100*(c.After/c.Before-1), 1) + " %"
 			}
 			value := func(v float64) string { return fixed(v*q.scale, decimals(v*q.scale, 0, false)) + q.unitText() }
-			for i, cell := range []string{s.Treatment, q.name, h.Runs[c.Run].Dir, value(c.Before), value(c.After), share, pValue(c.P)} {
-				columns[i].cells = append(columns[i].cells, cell)
-			}
+			g.row(s.Treatment, q.name, h.Runs[c.Run].Dir, value(c.Before), value(c.After), share, pValue(c.P))
 		}
 	}
-	if len(columns[0].cells) > 0 {
-		p.table(columns, 2)
-	} else {
+	if g.empty() {
 		p.item("no change")
+	} else {
+		p.table(g, 2)
 	}
 	if len(h.Obstacles) > 0 {
 		p.heading("Conditions that changed between the runs, a possible cause of a change above")

@@ -141,7 +141,9 @@ func (l labels) columns(ts []compare.Treatment) []column {
 		for _, t := range ts {
 			v := none
 			if x, ok := t.Factors[f]; ok {
-				v = Level(x)
+				v = levelWords(f, x)
+				_, text := x.(string)
+				c.left = c.left || text
 			}
 			if i == 0 && t.Control {
 				v += controlSuffix

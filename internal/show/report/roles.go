@@ -46,21 +46,15 @@ func linesSection(t text) {
 		return
 	}
 	t.page.heading(fmt.Sprintf("CPU as a line over the rate (± half of the %s interval)", t.view.percent()))
-	label, part := column{heads: []string{"treatments"}, left: true}, column{heads: []string{"part"}, left: true}
-	fixedCost, per := column{heads: []string{"fixed,", "millicores"}}, column{heads: []string{"a request,", "µs"}}
-	fits := column{heads: []string{"linear?"}, left: true}
+	g := gridOf([]int{0, 1, 4}, "treatments", "part", "fixed,\nmillicores", "a request,\nµs", "linear?")
 	for _, l := range t.view.r.Lines {
-		label.cells = append(label.cells, t.view.withoutRate(l.Factors))
 		name := l.Part
 		if l.Role != "" {
 			name += ": " + roleName(l.Role, l.Component)
 		}
-		part.cells = append(part.cells, name)
-		fixedCost.cells = append(fixedCost.cells, figure(l.FixedCores, 1000, false))
-		per.cells = append(per.cells, figure(l.PerRequestUS, 1, false))
-		fits.cells = append(fits.cells, fitWords(l.Misfit, l.Warnings, "rate"))
+		g.row(t.view.withoutRate(l.Factors), name, figure(l.FixedCores, 1000, false), figure(l.PerRequestUS, 1, false), fitWords(l.Misfit, l.Warnings, "rate"))
 	}
-	t.page.table([]column{label, part, fixedCost, per, fits}, 2)
+	t.page.table(g, 2)
 }
 
 func roleName(role, component string) string {

@@ -11,12 +11,7 @@ import (
 
 // noiseSection divides the noise of interleaved trials by its source.
 func noiseSection(t text) {
-	var names, deployments, slicesOf, cures []string
-	row := func(cells ...string) {
-		for i, to := range []*[]string{&names, &deployments, &slicesOf, &cures} {
-			*to = append(*to, cellAt(cells, i))
-		}
-	}
+	g := gridOf([]int{0, 3}, "", "between\ndeployments", "between\nslices", "what narrows the interval")
 	shown, treatment := t.view.shownGroups(), ""
 	for _, n := range t.view.r.Noise {
 		i := slices.IndexFunc(t.view.r.Treatments, func(tr compare.Treatment) bool { return tr.ID == n.Treatment })
@@ -30,7 +25,7 @@ func noiseSection(t text) {
 			if !tr.Control {
 				name = fmt.Sprintf("%s against %s", t.view.label.describe(tr.Factors), t.view.label.against(tr, t.view.r))
 			}
-			row(name)
+			g.row(name)
 		}
 		q := quantityOf(n.Metric)
 		between := unknown
@@ -39,24 +34,18 @@ func noiseSection(t text) {
 		} else if n.Deployment != nil {
 			between = rough(*n.Deployment*q.scale) + q.unitText()
 		}
-		row("  "+q.name, between, rough(n.Slice*q.scale)+q.unitText(), cure(n, q))
+		g.row("  "+q.name, between, rough(n.Slice*q.scale)+q.unitText(), cure(n, q))
 	}
-	if len(names) == 0 {
+	if g.empty() {
 		return
 	}
 	t.page.heading("Sources of noise (standard deviation of a block's difference)")
-	t.page.tableAt([]column{
-		{heads: []string{""}, cells: names, left: true},
-		{heads: []string{"between", "deployments"}, cells: deployments},
-		{heads: []string{"between", "slices"}, cells: slicesOf},
-		{heads: []string{"what narrows the interval"}, cells: cures, left: true},
-	}, 1, "")
+	t.page.tableAt(g, 1, "")
 }
 
 // partsSection divides the CPU per request of interleaved trials.
 func partsSection(t text) {
-	names := []string{}
-	cells := make([][]string, 5)
+	g := gridOf([]int{0}, "", "for requests,\nin its slices", "deferred, in\nthose of others", "idle, in\nits slices", "\nsum", "idle rate,\nmillicores")
 	for _, tr := range t.view.r.Treatments {
 		cost, ok1 := tr.Metrics[metric.Of(metric.CPUPerRequest, "total")]
 		deferred, ok2 := tr.Metrics[metric.Of(metric.DeferredPerRequest, "total")]
@@ -65,23 +54,17 @@ func partsSection(t text) {
 		if tr.Control || !ok1 || !ok2 || !ok3 || !ok4 {
 			continue
 		}
-		names = append(names, t.view.label.describe(tr.Factors))
-		for i, v := range []float64{cost.Estimate - deferred.Estimate - idle.Estimate, deferred.Estimate, idle.Estimate, cost.Estimate, 1000 * cores.Estimate} {
-			cells[i] = append(cells[i], fmt.Sprintf("%.1f", math.Round(10*v)/10+0)) // +0: no -0.0
+		cells := []string{t.view.label.describe(tr.Factors)}
+		for _, v := range []float64{cost.Estimate - deferred.Estimate - idle.Estimate, deferred.Estimate, idle.Estimate, cost.Estimate, 1000 * cores.Estimate} {
+			cells = append(cells, fmt.Sprintf("%.1f", math.Round(10*v)/10+0)) // +0: no -0.0
 		}
+		g.row(cells...)
 	}
-	if len(names) == 0 {
+	if g.empty() {
 		return
 	}
 	t.page.heading("Parts of CPU/request, total (µs; they add up)")
-	t.page.tableAt([]column{
-		{heads: []string{""}, cells: names, left: true},
-		{heads: []string{"for requests,", "in its slices"}, cells: cells[0]},
-		{heads: []string{"deferred, in", "those of others"}, cells: cells[1]},
-		{heads: []string{"idle, in", "its slices"}, cells: cells[2]},
-		{heads: []string{"", "sum"}, cells: cells[3]},
-		{heads: []string{"idle rate,", "millicores"}, cells: cells[4]},
-	}, 1, "")
+	t.page.tableAt(g, 1, "")
 }
 
 // dominates is the share of the variance above which a source has most of the noise.

@@ -23,20 +23,15 @@ func slopesSection(t text) {
 		return
 	}
 	t.page.heading(fmt.Sprintf("Cost of each item of an option, as a line over their number (± half of the %s interval)", t.view.percent()))
-	columns := []column{{heads: []string{"items"}, left: true}, {heads: []string{"of"}, left: true}, {heads: []string{"number"}},
-		{heads: []string{"metric"}, left: true}, {heads: []string{"without"}}, {heads: []string{"each item"}}, {heads: []string{"linear?"}, left: true}}
+	g := gridOf([]int{0, 1, 3, 6}, "items", "of", "number", "metric", "without", "each item", "linear?")
 	for _, s := range t.view.r.Slopes {
 		q, item := quantityOf(s.Metric), itemUnits[metric.Base(s.Metric)]
 		of := s.Mesh
 		if words := t.view.label.phrase(s.Factors, t.view.label.factors); words != "" {
 			of += ", " + words
 		}
-		for i, cell := range []string{
-			s.Option, of, fmt.Sprintf("%.0f–%.0f", s.From, s.To), q.name, figure(s.None, q.scale, false) + q.unitText(),
-			increment(&s.PerItem, item.scale) + " " + item.unit, fitWords(s.Misfit, s.Warnings, "value"),
-		} {
-			columns[i].cells = append(columns[i].cells, cell)
-		}
+		g.row(s.Option, of, fmt.Sprintf("%.0f–%.0f", s.From, s.To), q.name, figure(s.None, q.scale, false)+q.unitText(),
+			increment(&s.PerItem, item.scale)+" "+item.unit, fitWords(s.Misfit, s.Warnings, "value"))
 	}
-	t.page.table(columns, 2)
+	t.page.table(g, 2)
 }

@@ -2,12 +2,22 @@ package report
 
 import (
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/tare-mesh/tare/internal/base/printable"
 )
+
+// Unbroken is a text whose numbers are not separated from their units where it is folded.
+func Unbroken(text string) string {
+	all := words(text)
+	for i, word := range all {
+		all[i] = strings.ReplaceAll(word, " ", "\u00a0")
+	}
+	return strings.Join(all, " ")
+}
 
 // gap is the space between columns.
 const gap = 2
@@ -18,6 +28,28 @@ type column struct {
 	cells []string
 	left  bool // aligned left, while figures stand right
 }
+
+// grid is a table under construction, row by row.
+type grid []column
+
+// gridOf has a column for each head, with its lines separated by "\n". Columns named in left are aligned left.
+func gridOf(left []int, heads ...string) grid {
+	g := make(grid, len(heads))
+	for i, h := range heads {
+		g[i] = column{heads: strings.Split(h, "\n"), left: slices.Contains(left, i)}
+	}
+	return g
+}
+
+// row adds a row. Absent cells are empty.
+func (g grid) row(cells ...string) {
+	for i := range g {
+		g[i].cells = append(g[i].cells, cellAt(cells, i))
+	}
+}
+
+// empty reports whether there is no row.
+func (g grid) empty() bool { return len(g[0].cells) == 0 }
 
 func (c column) width() int {
 	w := 0
@@ -120,7 +152,7 @@ func writeLine(w io.Writer, s string) {
 // that may be copied: its first line after first, the others after rest.
 func writeWrapped(w io.Writer, text, first, rest string, width int) {
 	line, room := first, width
-	for i, word := range strings.Fields(text) {
+	for i, word := range words(text) {
 		switch {
 		case i == 0:
 			line += word
@@ -132,4 +164,16 @@ func writeWrapped(w io.Writer, text, first, rest string, width int) {
 		}
 	}
 	writeLine(w, line)
+}
+
+// words are the words of a text, each number with its unit.
+func words(text string) (all []string) {
+	for _, word := range strings.Fields(text) {
+		if n := len(all); n > 0 && slices.Contains([]string{"%", "µs", "ms", "MiB", "req/s"}, strings.TrimRight(word, ".,;:)")) {
+			all[n-1] += " " + word
+			continue
+		}
+		all = append(all, word)
+	}
+	return all
 }

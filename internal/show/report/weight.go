@@ -11,43 +11,32 @@ import (
 // weightSection gives costs in standard weights, and how much of the machine's speed cancels in them.
 func weightSection(t text) {
 	for _, w := range t.view.r.Weights {
-		var names, weights, intervals, coefficients, spreads []string
+		g := gridOf([]int{0, 2, 3}, "", "standard\nweights", "\ninterval", "follows the weight\nwith coefficient", "SD of a block\nµs → weights")
 		treatment := ""
 		for _, c := range w.Costs {
 			i := slices.IndexFunc(t.view.r.Treatments, func(tr compare.Treatment) bool { return tr.ID == c.Treatment })
 			if i < 0 {
 				continue
 			}
-			row := func(cells ...string) {
-				for k, to := range []*[]string{&names, &weights, &intervals, &coefficients, &spreads} {
-					*to = append(*to, cellAt(cells, k))
-				}
-			}
 			if tr := t.view.r.Treatments[i]; c.Treatment != treatment {
 				treatment = c.Treatment
-				row(fmt.Sprintf("%s against %s", t.view.label.describe(tr.Factors), t.view.label.against(tr, t.view.r)))
+				g.row(fmt.Sprintf("%s against %s", t.view.label.describe(tr.Factors), t.view.label.against(tr, t.view.r)))
 			}
 			half, known := c.Weights.HalfWidth()
 			coefficient := unknown
 			if c.Coefficient != nil {
 				coefficient = fixed(c.Coefficient.Estimate, 2) + " " + bounds(*c.Coefficient, 1, fixed2)
 			}
-			row("  "+quantityOf(c.Metric).name, fixed(c.Weights.Estimate, decimals(c.Weights.Estimate, half, known)),
+			g.row("  "+quantityOf(c.Metric).name, fixed(c.Weights.Estimate, decimals(c.Weights.Estimate, half, known)),
 				ratioBounds(c.Weights), coefficient, spreadWords(c.CV)+" → "+spreadWords(c.CVWeights))
 		}
-		if len(names) == 0 {
+		if g.empty() {
 			continue
 		}
 		half, known := w.Weight.HalfWidth()
 		t.page.heading(fmt.Sprintf("Costs in standard weights (the reference proxy: %s µs of CPU/request here %s, %s)",
 			fixed(w.Weight.Estimate, decimals(w.Weight.Estimate, half, known)), ratioBounds(w.Weight), printable.Counted(w.N, "block")))
-		t.page.tableAt([]column{
-			{heads: []string{""}, cells: names, left: true},
-			{heads: []string{"standard", "weights"}, cells: weights},
-			{heads: []string{"", "interval"}, cells: intervals, left: true},
-			{heads: []string{"follows the weight", "with coefficient"}, cells: coefficients, left: true},
-			{heads: []string{"SD of a block", "µs → weights"}, cells: spreads},
-		}, 1, "")
+		t.page.tableAt(g, 1, "")
 		t.page.line("Coefficient 1: the speed of the machine cancels in standard weights; 0: dividing by the weight adds noise.")
 		if w.NoiseShare != nil {
 			t.page.line("%s %% of the variance of the weight between blocks is noise of its slices, which moves coefficients towards 0.", rough(100**w.NoiseShare))
