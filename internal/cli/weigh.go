@@ -2,11 +2,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -17,8 +19,9 @@ import (
 // weighOptions are the flags of `tare weigh`.
 type weighOptions struct {
 	session.Weigh
-	keep outfile.File // experiment file
-	run  runOptions
+	HTTP2 bool
+	keep  outfile.File // experiment file
+	run   runOptions
 }
 
 func newWeighCommand(c *CommandLine) *cobra.Command {
@@ -43,6 +46,9 @@ the workloads, and restores both. After a killed run ` + "`tare cleanup`" + ` re
 server and once beside the load, with the address to listen on for {listen}, and for
 {upstream} the address to forward to. Words are split as in a shell; none is started.
 
+A program that speaks TLS or HTTP/2 itself is recognised. TLS is forwarded as it is: by
+envoy-tcp in place of envoy, by haproxy, or by a program of --sidecar that copies bytes.
+
 --env, --prefix and --beside compare the program with itself, without a mesh: with other
 environment variables, started by another program, and with a process beside it, which
 starts and ends with it. All that are given make one variant. {NAME.port}, {NAME.host} and
@@ -57,6 +63,7 @@ with an invalid trial is repeated, at most half as many times as there are block
   tare weigh --url http://127.0.0.1:8080/items       # a program that already runs
   tare weigh --mesh consul --mesh envoy -- node server.js      # reads the variable PORT
   tare weigh --protocol grpc -- ./grpc-server --port {port}    # its health check
+  tare weigh --tls -- node https.js      # speaks TLS itself: sidecars forward its connections
   tare weigh --sidecar './my-proxy --listen {listen} --to {upstream}' -- ./server {port}
   tare weigh --sidecar nginx --sidecar haproxy -- ./server {port}
   tare weigh --sidecar nginx --option mtls=true -- ./server {port}
@@ -69,6 +76,12 @@ with an invalid trial is repeated, at most half as many times as there are block
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.OnCluster() && !cmd.Flags().Changed("mesh") {
 				o.Meshes = []string{"istio"}
+			}
+			if o.MeshChosen = cmd.Flags().Changed("mesh"); o.HTTP2 {
+				if cmd.Flags().Changed("protocol") {
+					return hint.Usage(errors.New("both --http2 and --protocol"), "remove one of the two")
+				}
+				o.Protocol = app.HTTP2
 			}
 			if len(o.Sidecars)+len(o.Env)+len(o.Beside)+len(o.Prefix) > 0 && !cmd.Flags().Changed("mesh") {
 				o.Meshes = nil
@@ -95,6 +108,8 @@ with an invalid trial is repeated, at most half as many times as there are block
 	f.StringVar(&o.Path, "path", "", "`path` of the requests, or the gRPC method (default /, and the gRPC health check)")
 	f.StringVar(&o.Ready, "ready", "", "`path` that is answered with 2xx or 3xx once the program serves (default: any answer)")
 	f.StringVar(&o.Protocol, "protocol", app.HTTP1, "protocol of the program: http1, http2, grpc or websocket (an echo)")
+	f.BoolVar(&o.TLS, "tls", false, "the program speaks TLS itself (default: probed)")
+	f.BoolVar(&o.HTTP2, "http2", false, "the program speaks HTTP/2, as --protocol http2 (default: probed)")
 	f.StringArrayVarP(&o.Headers, "header", "H", nil, "request header `\"Name: value\"`, Host included; may be repeated. The file has ${env:NAME} as it is")
 	f.StringArrayVar(&o.Meshes, "mesh", []string{"envoy"}, "compare with this `mesh` of tare list meshes, or a file with a definition; may be repeated (on a cluster istio)")
 	f.StringArrayVar(&o.Sidecars, "sidecar", nil, "measure this `command` as the sidecar, with {listen} and {upstream}, or a mesh by name; may be repeated")

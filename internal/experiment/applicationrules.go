@@ -47,7 +47,7 @@ func (v applicationRules) program() {
 
 // onlyOwn reports fields of a program without its command.
 func (v applicationRules) onlyOwn() {
-	for _, field := range []string{"env", "dir", "ready", "prefix", "beside"} {
+	for _, field := range []string{"env", "dir", "ready", "tls", "prefix", "beside"} {
 		if path := "application." + field; v.doc.Has(path) && !v.e.Application.IsOwn() {
 			v.report(path, "add command: [PROGRAM, ARGUMENT, …], or remove it", "it needs a command")
 		}

@@ -26,6 +26,7 @@ func (e *Experiment) ApplicationVariant(name string) ApplicationVariant {
 		v := e.Applications[n]
 		all.From = v.From
 		all.URL, all.Dir, all.Ready = cmp.Or(v.URL, all.URL), cmp.Or(v.Dir, all.Dir), cmp.Or(v.Ready, all.Ready)
+		all.TLS = v.TLS || all.TLS
 		all.Env = over(all.Env, v.Env)
 		if len(v.Command) > 0 {
 			all.Command = v.Command
@@ -191,16 +192,17 @@ func applicationVariantRows() []fieldRow {
 func ownRows(under string) []fieldRow {
 	return slices.Concat([]fieldRow{
 		{under + "command", "One's own program with its arguments, on this machine: the only service, app. ${port} is its port, also in the variable PORT.", nil, nil},
-		{under + "url", "Address of a running program, instead of a command: http://127.0.0.1:8080.", nil, nil},
+		{under + "url", "Address of a running program, instead of a command: http://127.0.0.1:8080, or https.", nil, nil},
 		{under + "env", "Environment variables of the command, added to those of tare.", nil, nil},
 		{under + "dir", "Working directory of the command; default: the directory of the file.", nil, nil},
 		{under + "ready", "Path that is answered with 2xx or 3xx once the program serves; default: any answer at /.", nil, nil},
 	}, besideRows(under))
 }
 
-// besideRows are the fields of what goes before and beside a program of the user.
+// besideRows are the fields of a program of the user that have one meaning everywhere.
 func besideRows(under string) []fieldRow {
 	return []fieldRow{
+		{under + "tls", "The command speaks TLS itself, with any certificate: sidecars forward its connections as tcp.", nil, nil},
 		{under + "prefix", "Words before the command: a program that starts it, such as [opentelemetry-instrument].", nil, nil},
 		{under + "beside", "Processes beside the program, which start before it and end with the trial. They count as plane data.", nil, nil},
 		{under + "beside[].name", "DNS label. ${NAME.port}, ${NAME.host} and ${NAME.url} are its address, in the program's command and env.", nil, form(label{}.describe)},

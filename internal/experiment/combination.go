@@ -32,8 +32,12 @@ func (c Combination) Refused() (factor string, err error) {
 		return ApplicationFactor, hint.New("write platform: {kind: kubernetes}", "a chart needs a cluster, and the platform is local")
 	}
 	for _, s := range c.Application.Services {
-		if p := c.Application.ProtocolOf(s, c.Protocol); c.Mesh.Forwards(p) != nil {
-			return "mesh", fmt.Errorf("service %s uses %s, and %w", s.Name, p, c.Mesh.Forwards(p))
+		p := c.Application.ProtocolOf(s, c.Protocol)
+		if err := c.Mesh.Forwards(s.Carried(p)); err != nil {
+			if s.Secure() {
+				p = "TLS of its own, which sidecars forward as tcp"
+			}
+			return "mesh", fmt.Errorf("service %s uses %s, and %w", s.Name, p, err)
 		}
 	}
 	return "", nil

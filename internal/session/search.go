@@ -88,7 +88,9 @@ func searchRate(ctx context.Context, study *Study, out string, rate float64) (fo
 	if s.files, err = searchFiles(out); err != nil {
 		return found, fmt.Errorf("search for a rate: %w", err)
 	}
-	defer func() { s.leave(err != nil && ctx.Err() == nil && !errors.Is(err, local.ErrHTTP2)) }()
+	defer func() {
+		s.leave(err != nil && ctx.Err() == nil && !errors.Is(err, local.ErrHTTP2) && !errors.Is(err, local.ErrTLS))
+	}()
 	var meshes []mesh.Definition
 	var treatments []plan.Treatment
 	for _, t := range study.Plan.Treatments {
@@ -167,6 +169,9 @@ func (s *search) treatment(ctx context.Context, treatment plan.Treatment, rate f
 	s.start = max(s.start, time.Since(began))
 	p := load.Profile{Targets: d.Entry(), Protocol: treatment.Levels.Protocol, Connections: treatment.Levels.Connections,
 		Warmup: searchTime / 5, Measure: searchTime, Drain: time.Second, Timeout: 10 * time.Second, Workers: 1, Rate: rate, ExpectSize: -1}
+	if entry, _ := topology.Service(topology.EntryName()); entry.Secure() {
+		p.TLS = &load.TLS{Insecure: true}
+	}
 	if d.Host != "" {
 		p.Headers = []string{"Host: " + d.Host}
 	}

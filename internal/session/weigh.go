@@ -45,6 +45,8 @@ type Weigh struct {
 	Path        string
 	Ready       string
 	Protocol    string
+	TLS         bool // the program speaks TLS itself
+	MeshChosen  bool // Meshes are not a default
 	Headers     []string
 	Meshes      []string
 	Sidecars    []string // names of meshes, or commands as a shell reads them
@@ -105,15 +107,13 @@ func (w *WeighStudy) Fit(ctx context.Context) error {
 		w.file.Blocks = repeated(min(maxWeighBlocks, max(minWeighBlocks, int(w.o.Time/w.Study.Plan.TrialTime)/len(w.Study.Plan.Treatments))))
 	} else {
 		var err error
-		if start, err = fit(ctx, w); errors.Is(err, local.ErrHTTP2) {
-			p.Note("the program speaks HTTP/2, and not HTTP/1.1: measuring with --protocol " + app.HTTP2)
-			w.file.Factors.Protocol = []string{app.HTTP2}
-			if w.Study, err = p.studyOf(ctx, w.file, w.Path); err == nil {
-				start, err = fit(ctx, w)
+		for start, err = fit(ctx, w); err != nil && w.adapt(err); start, err = fit(ctx, w) {
+			if w.Study, err = p.studyOf(ctx, w.file, w.Path); err != nil {
+				return err
 			}
 		}
 		if err != nil {
-			return InFlags(err)
+			return err
 		}
 	}
 	var err error
@@ -131,6 +131,38 @@ func (w *WeighStudy) Fit(ctx context.Context) error {
 		return fmt.Errorf("write the experiment file: %w", err)
 	}
 	return outfile.WriteFile(w.Path, text, 0o644)
+}
+
+// adapt changes the file to a protocol that the program was found to speak, once for each. It reports whether it did.
+func (w *WeighStudy) adapt(err error) bool {
+	switch {
+	case errors.Is(err, local.ErrTLS):
+		w.Study.Program.Note("the program speaks TLS: measuring with --tls")
+		w.o.TLS = true
+		w.file.secure(w.o)
+		return true
+	case errors.Is(err, local.ErrHTTP2):
+		w.Study.Program.Note("the program speaks HTTP/2, and not HTTP/1.1: measuring with --http2")
+		w.file.Factors.Protocol = []string{app.HTTP2}
+		return true
+	}
+	return false
+}
+
+// secure makes the load speak TLS with the program, and replaces a mesh that nobody chose by one that forwards connections.
+func (w *weighFile) secure(o Weigh) {
+	if !o.TLS && !strings.HasPrefix(o.URL, "https://") {
+		return
+	}
+	if v, ok := w.Applications[plainVariant]; ok {
+		v.TLS = o.URL == ""
+		w.Applications[plainVariant] = v
+	} else {
+		w.Application.TLS = o.URL == ""
+	}
+	if i := slices.Index(w.Factors.Mesh, "envoy"); i >= 0 && !o.MeshChosen {
+		w.Factors.Mesh[i] = "envoy-tcp"
+	}
 }
 
 // studyOf reads the file as `tare run` does.
@@ -231,8 +263,6 @@ func (o Weigh) file(args []string) (*weighFile, error) {
 		return nil, hint.Usage(errors.New("--entry, --kubeconfig, --context, --in-place, --in-use, --yes, --mesh-version, --charts and --image apply to a cluster"), "add --namespace NAME or --manifests DIR")
 	case len(args) == 0 && o.URL == "":
 		return nil, hint.Usage(errors.New("no program to measure"), "write `tare weigh -- PROGRAM {port}`, or --url http://127.0.0.1:8080 for one that runs")
-	case strings.HasPrefix(o.URL, "https://"):
-		return nil, hint.Usage(fmt.Errorf("--url %s: sidecars are measured before plain HTTP", o.URL), "write the http:// address of the program itself: sidecars add the encryption")
 	case len(args) > 0 && o.URL != "":
 		return nil, hint.Usage(errors.New("both a program and --url"), "remove one of the two")
 	case o.Time < 10*time.Second || o.Time > 24*time.Hour:
@@ -281,7 +311,9 @@ func (o Weigh) file(args []string) (*weighFile, error) {
 		w.Factors.Route = []string{path}
 	}
 	w.Metadata.Name = label("weigh-" + name)
-	return w, errors.Join(w.addHeaders(o.Headers), w.addMeshes(o.Meshes), w.addSidecars(o.Sidecars), w.addVariant(o), w.choose(o))
+	err := errors.Join(w.addHeaders(o.Headers), w.addMeshes(o.Meshes), w.addSidecars(o.Sidecars), w.addVariant(o), w.choose(o))
+	w.secure(o)
+	return w, err
 }
 
 // addHeaders adds headers of every request.

@@ -38,6 +38,8 @@ func (o Weigh) fileOnCluster(args []string) (*weighFile, error) {
 		return nil, hint.Usage(errors.New("--sidecar is for a program on this machine"), "name a mesh of the cluster with --mesh")
 	case o.changesProgram():
 		return nil, hint.Usage(errors.New("--env, --prefix and --beside are for a program on this machine"), "on a cluster write an experiment file, whose applications have patches, images or values")
+	case o.TLS:
+		return nil, hint.Usage(errors.New("--tls is for a program on this machine"), "on a cluster, name a port of plain HTTP with --entry")
 	case o.Ready != "":
 		return nil, hint.Usage(errors.New("--ready is for a program on this machine"), "pods have readiness probes of their own")
 	case !(o.Rate >= 0) || math.IsInf(o.Rate, 0): // NaN is neither

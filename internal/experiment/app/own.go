@@ -66,7 +66,7 @@ func uses(marked Addresses, mark string, words []string, variables map[string]st
 // own reports mistakes in a program of the user, and fields that apply to others only.
 func (v validation) own(at string, s Service) {
 	if !s.IsOwn() {
-		for name, has := range map[string]bool{"env": s.Env != nil, "dir": s.Dir != "", "ready": s.Ready != "", "prefix": len(s.Prefix) > 0, "beside": len(s.Beside) > 0} {
+		for name, has := range map[string]bool{"env": s.Env != nil, "dir": s.Dir != "", "ready": s.Ready != "", "tls": s.TLS, "prefix": len(s.Prefix) > 0, "beside": len(s.Beside) > 0} {
 			if has {
 				v.report(join(at, name), "it needs a command", "add command: [PROGRAM, ARGUMENT, …]")
 			}
@@ -77,10 +77,19 @@ func (v validation) own(at string, s Service) {
 	case s.Program != "":
 		v.report(join(at, "program"), "both a program of tare's and one's own are written", "remove one of the two")
 	case !reflect.DeepEqual(s.Behavior, Behavior{}):
-		v.report(at, "one's own program has no simulated behaviour", "leave name, command, url, env, dir, ready, prefix, beside, protocol, replicas and calls")
+		v.report(at, "one's own program has no simulated behaviour", "leave name, command, url, env, dir, ready, tls, prefix, beside, protocol, replicas and calls")
 	}
 	if s.Protocol == TCP {
 		v.report(join(at, "protocol"), "one's own program cannot have protocol tcp: the load expects an echo", "write http1, http2 or grpc")
+	}
+	if s.Secure() && s.Protocol != "" && s.Protocol != HTTP1 && s.Protocol != HTTP2 {
+		v.report(join(at, "tls"), "a program with TLS of its own speaks http1 or http2, and the protocol is "+s.Protocol, "let it serve without TLS, or measure it with http1 or http2")
+	}
+	if s.Secure() && s.Name != v.t.EntryName() {
+		v.report(join(at, "tls"), "only the service that receives the load may speak TLS itself", "let it serve without TLS: sidecars add the encryption")
+	}
+	if s.TLS && strings.HasPrefix(s.URL, "http://") {
+		v.report(join(at, "tls"), "the URL is of plain HTTP", "write url: https://…")
 	}
 	if s.Ready != "" && !IsPath(s.Ready) {
 		v.report(join(at, "ready"), fmt.Sprintf("%.80q is not a path", s.Ready), "write a path such as /healthz")
@@ -104,6 +113,9 @@ type Own struct {
 	Dir string `yaml:"dir,omitempty" json:"dir,omitempty"`
 	// Ready is a path that is answered with 2xx or 3xx once the program serves. Empty means any HTTP answer at "/".
 	Ready string `yaml:"ready,omitempty" json:"ready,omitempty"`
+	// TLS: the program speaks TLS itself, with any certificate. Sidecars forward its connections as they are. A URL of https
+	// means the same.
+	TLS bool `yaml:"tls,omitempty" json:"tls,omitempty"`
 	// Prefix are words before the command: a program that starts it, with its own arguments.
 	Prefix []string `yaml:"prefix,flow,omitempty" json:"prefix,omitempty"`
 	// Beside are processes outside the path of requests, which start before the program and end with the trial.
@@ -146,11 +158,13 @@ func (o Own) Address() (netip.AddrPort, error) {
 		host = "127.0.0.1"
 	}
 	if port == "" {
-		port = "80"
+		if port = "80"; u.Scheme == "https" {
+			port = "443"
+		}
 	}
 	at, err := netip.ParseAddrPort(host + ":" + port)
 	switch {
-	case u.Scheme != "http" || u.User != nil || u.Opaque != "" || u.RawQuery != "" || strings.Trim(u.Path, "/") != "":
+	case u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Opaque != "" || u.RawQuery != "" || strings.Trim(u.Path, "/") != "":
 		return at, fmt.Errorf("%.80q is not of the form http://127.0.0.1:PORT", o.URL)
 	case err != nil || !at.Addr().Is4() || !at.Addr().IsLoopback() || at.Port() == 0:
 		return at, fmt.Errorf("%.80q is not on an IPv4 loopback address of this machine", o.URL)
@@ -274,6 +288,17 @@ func (a Addresses) expand(text string) (out string, unknown string) {
 		text = rest
 	}
 }
+
+// Carried is the protocol that sidecars of a service see where it speaks another.
+func (o Own) Carried(protocol string) string {
+	if o.Secure() {
+		return TCP
+	}
+	return protocol
+}
+
+// Secure reports whether the program speaks TLS itself.
+func (o Own) Secure() bool { return o.TLS || strings.HasPrefix(o.URL, "https://") }
 
 // OwnName is the name of the service if the application is one program.
 const OwnName = "app"

@@ -159,7 +159,11 @@ func (lr *loadRun) base() load.Profile {
 	if host := lr.deployment.Host; host != "" && p.Protocol != app.TCP {
 		p.Headers = append([]string{"Host: " + host}, p.Headers...) // a Host of the file replaces it
 	}
-	if entry, _ := lr.setup.topology.Service(lr.setup.topology.Entry); p.Protocol == app.WebSocket {
+	entry, _ := lr.setup.topology.Service(lr.setup.topology.Entry)
+	if entry.Secure() {
+		p.TLS = &load.TLS{Insecure: true}
+	}
+	if p.Protocol == app.WebSocket {
 		addWebSocket(&p, lr.setup.Experiment.Load.WebSocket, entry)
 	}
 	return p

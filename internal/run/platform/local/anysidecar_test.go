@@ -179,7 +179,7 @@ func TestShippedProxies(t *testing.T) {
 func TestShippedProxiesWithMTLS(t *testing.T) {
 	for _, c := range []struct{ name, check, without string }{
 		{"nginx", "if ($admitted = 0) { return 403; }", ""},
-		{"haproxy", "http-request deny unless {", "acl known always_true #"},
+		{"haproxy", "http-request deny{{end}} unless {", "acl known{{end}} always_true #"},
 		{"caddy", `"status_code": 403`, `"status_code": 200`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

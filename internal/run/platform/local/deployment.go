@@ -148,13 +148,13 @@ func (d *deployment) prove(ctx context.Context, s app.Service) (checks []check.C
 	}
 	first := d.layout.pods[s.Name][0]
 	if s.Name == d.layout.spec.Topology.EntryName() {
-		return []check.Check{proveBy(ctx, "the sidecars of load and "+s.Name, d.layout.load.outbound[s.Name], first.host, path, first.protocol, behind)}
+		return []check.Check{proveBy(ctx, "the sidecars of load and "+s.Name, d.layout.load.outbound[s.Name], first.host, path, first.carried(), behind)}
 	}
 	if d.layout.spec.Mesh.Provides.MTLS {
 		return nil
 	}
 	for i, p := range d.layout.pods[s.Name] {
-		checks = append(checks, proveBy(ctx, "the sidecar of "+p.name, p.inbound, p.host, "/", p.protocol, behind[i:i+1]))
+		checks = append(checks, proveBy(ctx, "the sidecar of "+p.name, p.inbound, p.host, "/", p.carried(), behind[i:i+1]))
 	}
 	return checks
 }
@@ -178,7 +178,7 @@ func (d *deployment) startSidecar(ctx context.Context, p *pod, s app.Service) er
 		return nil
 	}
 	if s.URL == "" {
-		if p.stand, err = newStandIn(p.app, p.protocol, p.socket); err != nil {
+		if p.stand, err = newStandIn(p.app, p.carried(), p.socket); err != nil {
 			return fmt.Errorf("start %s: %w", p.name, err)
 		}
 	}
@@ -191,7 +191,7 @@ func (d *deployment) startSidecar(ctx context.Context, p *pod, s app.Service) er
 		}
 		from = append(from, identity)
 	}
-	in := &mesh.Inbound{AppIP: p.app.Addr().String(), AppPort: int(p.app.Port()), Callers: from, CallerNames: names, Protocol: p.protocol}
+	in := &mesh.Inbound{AppIP: p.app.Addr().String(), AppPort: int(p.app.Port()), Callers: from, CallerNames: names, Protocol: p.carried()}
 	return d.proxies.start(ctx, p, in, callees(s))
 }
 

@@ -103,7 +103,7 @@ func (v *verifier) proxyFlows(pods []*pod, calls map[string]called, visits calle
 		return nil, nil
 	}
 	service := pods[0].service
-	unit := v.unit(pods[0].protocol)
+	unit := v.unit(pods[0].carried())
 	in := flow{name: fmt.Sprintf("%s into the sidecar of %s", unit, service), want: visits.times * probes, atMost: visits.atMost, some: visits.some, sidecars: true, hint: pathHint}
 	shaken := flow{name: "TLS handshakes into the sidecar of " + service, want: visits.atLeast(), sidecars: true, atLeast: true, hint: tlsHint}
 	var out, shook []flow
@@ -116,7 +116,7 @@ func (v *verifier) proxyFlows(pods []*pod, calls map[string]called, visits calle
 		shaken.parts = append(shaken.parts, part{p, names.InboundHandshakes})
 		for j, o := range names.Outbound {
 			if i == 0 {
-				unit := v.unit(v.layout.pods[o.Service][0].protocol)
+				unit := v.unit(v.layout.pods[o.Service][0].carried())
 				way := fmt.Sprintf("from the sidecar of %s to %s", service, o.Service)
 				out = append(out, flow{name: unit + " " + way, want: calls[o.Service].times * probes, atMost: calls[o.Service].atMost, some: calls[o.Service].some, sidecars: true, hint: pathHint})
 				if p.own.IsOwn() {

@@ -61,11 +61,11 @@ func (l *layout) newPod(name, service string) (*pod, error) {
 // urls are the URLs of a service for a pod: its own sidecar, or each replica.
 func (l *layout) urls(from *pod, service string) []string {
 	if l.proxied() {
-		return []string{rootURL(from.outbound[service])}
+		return []string{l.pods[service][0].rootURL(from.outbound[service])}
 	}
 	var urls []string
 	for _, p := range l.pods[service] {
-		urls = append(urls, rootURL(p.app))
+		urls = append(urls, p.rootURL(p.app))
 	}
 	return urls
 }
@@ -92,6 +92,17 @@ func (l *layout) proxiedPods() []*pod {
 		pods = append(pods, l.pods[s.Name]...)
 	}
 	return pods
+}
+
+// carried is the protocol that sidecars see: tcp for a program that speaks TLS itself.
+func (p *pod) carried() string { return p.own.Carried(p.protocol) }
+
+// rootURL is the root of the application at an address, its own or a sidecar's.
+func (p *pod) rootURL(a netip.AddrPort) string {
+	if p.own.Secure() {
+		return "https://" + a.String() + "/"
+	}
+	return rootURL(a)
 }
 
 func rootURL(a netip.AddrPort) string { return "http://" + a.String() + "/" }

@@ -205,12 +205,12 @@ func ready(ctx context.Context, p *pod) error {
 	if p.protocol == app.HTTP2 {
 		version = 2
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(rootURL(p.app), "/")+p.healthPath(), nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(p.rootURL(p.app), "/")+p.healthPath(), nil)
 	if err != nil {
 		return err
 	}
 	r.Host = p.host
-	resp, _, err := platform.Send(r, &http.Transport{Protocols: protocols(version)}, 0)
+	resp, _, err := platform.Send(r, &http.Transport{Protocols: protocols(version), TLSClientConfig: anyCertificate}, 0)
 	if err != nil {
 		return err
 	}
@@ -225,20 +225,35 @@ func ready(ctx context.Context, p *pod) error {
 	return nil
 }
 
-// ErrHTTP2 is wrapped by the error of a program that serves HTTP/2 and not HTTP/1.1.
-var ErrHTTP2 = hint.New("choose --protocol http2, or in a file factors: {protocol: [http2]}", "it speaks HTTP/2 on its port, and not HTTP/1.1")
+// ErrHTTP2 and ErrTLS are wrapped by the error of a program that serves HTTP/2 and not HTTP/1.1, or TLS.
+var (
+	ErrHTTP2 = hint.New("choose --http2, or in a file factors: {protocol: [http2]}", "it speaks HTTP/2 on its port, and not HTTP/1.1")
+	ErrTLS   = hint.New("choose --tls, or in a file application: {tls: true}, with a mesh that forwards connections, such as envoy-tcp", "it speaks TLS on its port")
+)
 
-// otherProtocol returns the error of a program that is expected to speak HTTP/1.1 and answers TLS or HTTP/2, nil for any other.
+// otherProtocol returns the error of a program that speaks TLS unexpectedly, or HTTP/2 in place of HTTP/1.1, nil for any other.
 func otherProtocol(ctx context.Context, p *pod) error {
-	if p.protocol != app.HTTP1 && p.protocol != "" {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	over := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // only the handshake is of interest
-	if c, err := over.DialContext(ctx, "tcp", p.app.String()); err == nil {
+	over := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}} //nolint:gosec // only the handshake is of interest
+	c, err := over.DialContext(ctx, "tcp", p.app.String())
+	speaksTLS, chosen := err == nil, ""
+	if speaksTLS {
+		chosen = c.(*tls.Conn).ConnectionState().NegotiatedProtocol
 		_ = c.Close()
-		return hint.New("let it serve plain HTTP: sidecars are measured before it, and add the encryption", "it speaks TLS on its port")
+	}
+	switch {
+	case speaksTLS && !p.own.Secure():
+		return ErrTLS
+	case !speaksTLS && p.own.Secure():
+		return hint.New("remove --tls, or tls from the file", "it speaks no TLS on its port: %v", err)
+	case p.protocol != app.HTTP1 && p.protocol != "":
+		return nil
+	case p.own.Secure():
+		if chosen == "h2" {
+			return ErrHTTP2
+		}
+		return nil
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, rootURL(p.app), nil)
 	if err != nil {

@@ -238,7 +238,7 @@ func supported(spec platform.Spec) error {
 		return err
 	}
 	for _, s := range spec.Topology.Services {
-		if p := spec.Protocol(s); spec.Mesh.Forwards(p) != nil {
+		if p := s.Carried(spec.Protocol(s)); spec.Mesh.Forwards(p) != nil {
 			return fmt.Errorf("service %s uses %s: %w: %w", s.Name, p, errors.ErrUnsupported, spec.Mesh.Forwards(p))
 		}
 	}

@@ -247,7 +247,7 @@ func (px *proxies) configure(ctx context.Context, p *pod, in *mesh.Inbound, to [
 		if err != nil {
 			return err
 		}
-		out := mesh.Outbound{Service: service, Identity: identity, Protocol: px.layout.pods[service][0].protocol, Port: int(p.outbound[service].Port())}
+		out := mesh.Outbound{Service: service, Identity: identity, Protocol: px.layout.pods[service][0].carried(), Port: int(p.outbound[service].Port())}
 		for _, callee := range px.layout.pods[service] {
 			out.Endpoints = append(out.Endpoints, mesh.Endpoint{IP: callee.inbound.Addr().String(), Port: int(callee.inbound.Port())})
 		}

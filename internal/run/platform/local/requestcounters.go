@@ -103,7 +103,7 @@ func (rc *requestCounters) sidecar(ctx context.Context, p *pod) []balance.Count 
 		c.from.Unknown = "the proxy counts the requests of all its listeners together"
 	}
 	if p.sidecar.Inbound != nil {
-		unit := rc.sidecarUnit(p.protocol)
+		unit := rc.sidecarUnit(p.carried())
 		c.counter(balance.Place{Service: p.service, Point: balance.InReceived, Unit: unit}, names.Inbound, "")
 		c.counter(balance.Place{Service: p.service, Point: balance.InSent, Unit: unit}, names.InboundSent, "")
 		c.counter(balance.Place{Service: p.service, Point: balance.InReceived, Unit: balance.Handshakes}, names.InboundHandshakes, "")
@@ -112,12 +112,12 @@ func (rc *requestCounters) sidecar(ctx context.Context, p *pod) []balance.Count 
 		}
 	}
 	for _, o := range names.Outbound {
-		protocol := rc.layout.pods[o.Service][0].protocol
-		unit := rc.sidecarUnit(protocol)
+		callee := rc.layout.pods[o.Service][0]
+		unit := rc.sidecarUnit(callee.carried())
 		c.counter(balance.Place{Service: p.service, Point: balance.OutReceived, To: o.Service, Unit: unit}, o.Received, "")
 		c.counter(balance.Place{Service: p.service, Point: balance.OutSent, To: o.Service, Unit: unit}, o.Sent, o.Retries)
 		c.counter(balance.Place{Service: p.service, Point: balance.OutSent, To: o.Service, Unit: balance.Handshakes}, o.Handshakes, "")
-		if own := platform.UnitOf(protocol); own != unit {
+		if own := platform.UnitOf(callee.protocol); own != unit {
 			c.miss(balance.Place{Service: p.service, Point: balance.OutSent, To: o.Service, Unit: own}, onlyConnections)
 		}
 	}

@@ -167,7 +167,7 @@ func (v *verifier) request(ctx context.Context, p *pod, service string) (served 
 	}
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12,
-		NextProtos: alpn[p.protocol],
+		NextProtos: alpn[p.carried()],
 		ServerName: p.service,
 		// SPIFFE certificates have no host name: the chain is verified below, the identity by the caller.
 		InsecureSkipVerify: true,
@@ -218,6 +218,9 @@ func exchange(ctx context.Context, p *pod, secure func(net.Conn) (net.Conn, stri
 	conn, served, err := secure(raw)
 	if err != nil {
 		return "", err
+	}
+	if p.own.Secure() { // within the mesh's encryption
+		conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true, NextProtos: alpn[p.protocol]}) //nolint:gosec // any certificate
 	}
 	if err := clients[p.protocol].exchange(ctx, conn, p); err != nil {
 		return "", err
