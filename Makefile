@@ -305,7 +305,7 @@ site: build ## the documentation and a gallery of reports as a site in bin/site,
 	VERSION='$(VERSION)' NO_MKDOCS_2_WARNING=1 tools/site/build.sh
 
 .PHONY: gallery
-gallery: build ## repeat the gallery's runs, in ten minutes, and pack their results; ONLY='ladder ab'
+gallery: build ## repeat the gallery's runs, in twenty minutes, and pack their results; ONLY='ladder ab'
 	tools/site/gallery.sh $(ONLY)
 
 .PHONY: clean
