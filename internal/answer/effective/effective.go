@@ -347,17 +347,23 @@ func only(v any) (string, bool) {
 
 // commands flattens commands.sh: the words of the command of each task.
 func (f flattener) commands(text string) {
-	task := ""
+	task, digests := "", map[string]string{}
 	for line := range strings.SplitSeq(text, "\n") {
+		if rest, ok := strings.CutPrefix(line, "# sha256:"); ok {
+			digest, word, _ := strings.Cut(rest, " ")
+			digests[word] = "sha256:" + digest
+			continue
+		}
 		if name, ok := strings.CutPrefix(line, "# "); ok {
 			task, _, _ = strings.Cut(name, ",")
+			digests = map[string]string{}
 			continue
 		}
 		if line == "" || !strings.Contains(task, "/") || strings.HasSuffix(task, "/load") {
 			continue
 		}
 		f.file = strings.TrimSuffix(task, "/sidecar")
-		f.put(commandLine, withoutPorts(line))
+		f.put(commandLine, withoutPorts(withDigests(line, digests)))
 	}
 }
 
@@ -367,6 +373,17 @@ func (f flattener) put(path, text string) {
 		text = generated.ReplaceAllString(text, "")
 	}
 	f.in[Place{f.file, path}] = f.normal(key, text)
+}
+
+// withDigests replaces the files that a command line names by their digests: a build is the same under another path.
+func withDigests(line string, digests map[string]string) string {
+	words := strings.Split(line, " ")
+	for i, word := range words {
+		if digest, ok := digests[word]; ok {
+			words[i] = digest
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // portVariable is a variable with a port that tare chose for a program of the user.

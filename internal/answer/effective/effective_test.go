@@ -176,3 +176,25 @@ func TestProxyWithoutDump(t *testing.T) {
 		}
 	}
 }
+
+// A program's digest stands for its path: equal builds under two paths are the same, and two builds under one path differ.
+func TestDigestsOfPrograms(t *testing.T) {
+	read := func(digest, path string) []effective.Configuration {
+		dir := t.TempDir()
+		text := fmt.Sprintf("# app-0/app, process 7\n# sha256:%s %s\ncd /x && PORT=8080 %s 8080\n", digest, path, path)
+		must.OK(t, os.WriteFile(filepath.Join(dir, "commands.sh"), []byte(text), 0o600))
+		return []effective.Configuration{must.Get(effective.Read(dir))(t)}
+	}
+	for _, c := range []struct {
+		name        string
+		a, b        []effective.Configuration
+		differences int
+	}{
+		{"equal builds", read("aaaa", "./old"), read("aaaa", "./new"), 0},
+		{"one path", read("aaaa", "./server"), read("bbbb", "./server"), 1},
+	} {
+		if got, known := effective.Compare(c.a, c.b); !known || len(got) != c.differences {
+			t.Errorf("%s: %+v, want %d differences", c.name, got, c.differences)
+		}
+	}
+}

@@ -44,10 +44,16 @@ func (w *workspace) makeToken() error {
 
 func (w *workspace) tokenFile() string { return w.runtime.file("token") }
 
-// recordCommand appends a command line to commands.sh, with pid 0 if it was no process.
+// recordCommand appends a command line to commands.sh, with pid 0 if it was no process. A program of the user is recorded with
+// digests.
 func (w *workspace) recordCommand(id string, pid int, cmd proc.Command) error {
 	if pid != 0 {
 		id = fmt.Sprintf("%s, process %d", id, pid)
+	}
+	if cmd.Tree {
+		for _, f := range digestsOf(cmd, w.provenance.Path(""), w.runtime.file("")) {
+			id += fmt.Sprintf("\n# sha256:%s %s", f.digest, f.word)
+		}
 	}
 	return w.provenance.Command(id, string(w.secrets.redact([]byte(cmd.String()))))
 }
