@@ -11,6 +11,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/fetch"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/run/generator"
@@ -38,7 +39,7 @@ func (p *Program) openLocal(_ context.Context, o Opening) (*Opened, error) {
 // cpusExist refuses processors that this machine does not have, or that this process
 // may not use. Another machine may have them: only a run can check it.
 func cpusExist(pinned map[string]string) error {
-	allowed, err := proc.AllowedCPUs()
+	allowed, err := probe.Allowed()
 	if err != nil {
 		return nil // pinning reports its own error
 	}

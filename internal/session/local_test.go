@@ -8,14 +8,14 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/must"
-	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
 func TestPinnedProcessorsExist(t *testing.T) {
-	allowed, err := proc.AllowedCPUs()
+	allowed, err := probe.Allowed()
 	if err != nil || len(allowed) == 0 {
 		t.Skipf("%v, %v", allowed, err)
 	}

@@ -54,13 +54,21 @@ func (s *TokenServer) Serve(ctx context.Context, l net.Listener) error {
 
 // ServeHTTP serves requests with the token and refuses others.
 func (s *TokenServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	scheme, credentials, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare([]byte(strings.TrimSpace(credentials)), []byte(s.token)) != 1 {
-		w.Header().Set("WWW-Authenticate", `Bearer realm="tare"`)
+	if !Authorized(w, r, s.token) {
 		Refuse(w, http.StatusUnauthorized, "the token of the run is missing")
 		return
 	}
 	s.ServeMux.ServeHTTP(w, r)
+}
+
+// Authorized reports whether a request has a token. Without it the response gets the header of a refusal.
+func Authorized(w http.ResponseWriter, r *http.Request, token string) bool {
+	scheme, credentials, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(strings.TrimSpace(credentials)), []byte(token)) == 1 {
+		return true
+	}
+	w.Header().Set("WWW-Authenticate", `Bearer realm="tare"`)
+	return false
 }
 
 // Decode reads the JSON object of a request, without unknown fields, of at most max bytes. It refuses another body and

@@ -75,7 +75,7 @@ func (l Local) Probe(ctx context.Context) (Reading, error) {
 	cpus := l.CPUs
 	if len(cpus) == 0 {
 		var err error
-		if cpus, err = allowed(); err != nil {
+		if cpus, err = Allowed(); err != nil {
 			return Reading{}, err
 		}
 	}

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allowed are the processors this process may use.
-func allowed() ([]int, error) {
+// Allowed lists the processors that this process may use, in ascending order.
+func Allowed() ([]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
-		return nil, fmt.Errorf("probe: find processors: %w", err)
+		return nil, fmt.Errorf("list the allowed processors: %w", err)
 	}
 	var cpus []int
 	for cpu := 0; len(cpus) < set.Count(); cpu++ {

@@ -9,7 +9,8 @@ import (
 	"runtime"
 )
 
-func allowed() ([]int, error) { return nil, unsupported() }
+// Allowed lists the processors that this process may use, in ascending order.
+func Allowed() ([]int, error) { return nil, unsupported() }
 
 func on(context.Context, *Processor, <-chan struct{}) error { return unsupported() }
 

@@ -44,7 +44,7 @@ func TestReading(t *testing.T) {
 	if err != nil || len(one.CPUs) != 1 || one.CPUs[0].CPU != r.CPUs[0].CPU {
 		t.Errorf("%+v, %v", one, err)
 	}
-	if after, err := allowed(); err != nil || len(after) < len(r.CPUs) {
+	if after, err := Allowed(); err != nil || len(after) < len(r.CPUs) {
 		t.Errorf("after it this process may use processors %v, %v", after, err)
 	}
 	if after := descriptors(t); after > before {

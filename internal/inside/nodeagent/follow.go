@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -20,8 +19,6 @@ const (
 	maxReadings = 1 << 22
 	// maxAhead bounds the wait for the first instant.
 	maxAhead = time.Hour
-	// nap bounds a sleep, so that the end of a plan is noticed.
-	nap = 50 * time.Millisecond
 )
 
 // Plan lists instants at which the agent reads CPU times by itself.
@@ -115,16 +112,10 @@ func (f *follower) run(ctx context.Context) {
 		f.done = true
 		f.mu.Unlock()
 	}()
-	// Never unlocked: the thread, with its timer slack, ends with the goroutine.
-	runtime.LockOSThread()
-	_ = host.PrepareThread(-1) // pins nothing, so it cannot fail
-	host.Prioritise()
+	host.LockPunctual()
 	for _, at := range f.plan.At {
-		for wait := time.Duration(at - now()); wait > 0; wait = time.Duration(at - now()) {
-			if ctx.Err() != nil {
-				return
-			}
-			host.Sleep(min(wait, nap))
+		if host.SleepUntil(ctx, time.Unix(0, at)) != nil {
+			return
 		}
 		one := f.instant()
 		f.mu.Lock()

@@ -1,12 +1,13 @@
 package proxy
 
 import (
-	"encoding/json"
 	"maps"
 	"net"
 	"net/http"
 	"slices"
 	"sync/atomic"
+
+	"github.com/tare-mesh/tare/internal/base/httpserver"
 )
 
 // counters have Envoy's names. They are created before the proxy runs, and only
@@ -42,14 +43,9 @@ func (c *counters) counter(name string) *atomic.Int64 {
 func (p *Proxy) adminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("LIVE\n")) })
-	mux.HandleFunc("GET /listeners", func(w http.ResponseWriter, _ *http.Request) { answer(w, p.listeners()) })
-	mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) { answer(w, p.counters.stats()) })
+	mux.HandleFunc("GET /listeners", func(w http.ResponseWriter, _ *http.Request) { httpserver.Answer(w, http.StatusOK, p.listeners()) })
+	mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) { httpserver.Answer(w, http.StatusOK, p.counters.stats()) })
 	return mux
-}
-
-func answer(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // fails if the client is gone
 }
 
 type socketAddress struct {

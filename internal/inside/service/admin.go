@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -226,7 +227,7 @@ func mistakesOf(ps strict.Problems) []Mistake {
 func readBody(w http.ResponseWriter, r *http.Request, types ...string) ([]byte, bool) {
 	if len(types) > 0 {
 		mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-		if err != nil || !contains(types, mediaType) {
+		if err != nil || !slices.Contains(types, mediaType) {
 			w.Header().Set("Accept", strings.Join(types, ", "))
 			problem(w, http.StatusUnsupportedMediaType, "found Content-Type "+clip(r.Header.Get("Content-Type"))+", expected "+types[0], "", nil)
 			return nil, false
@@ -247,15 +248,6 @@ func readBody(w http.ResponseWriter, r *http.Request, types ...string) ([]byte, 
 		return nil, false
 	}
 	return body, true
-}
-
-func contains(all []string, one string) bool {
-	for _, s := range all {
-		if s == one {
-			return true
-		}
-	}
-	return false
 }
 
 func (a *Admin) healthy(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }

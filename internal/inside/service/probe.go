@@ -2,12 +2,11 @@ package service
 
 import (
 	"context"
-	"crypto/subtle"
 	"net/http"
 	"runtime"
-	"strings"
 	"sync"
 
+	"github.com/tare-mesh/tare/internal/base/httpserver"
 	"github.com/tare-mesh/tare/internal/base/probe"
 )
 
@@ -52,9 +51,7 @@ func withToken(token string, next http.HandlerFunc) http.HandlerFunc {
 			problem(w, http.StatusForbidden, "this service cannot be changed", "start it with --token-file", nil)
 			return
 		}
-		scheme, credentials, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare([]byte(strings.TrimSpace(credentials)), []byte(token)) != 1 {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="tare"`)
+		if !httpserver.Authorized(w, r, token) {
 			problem(w, http.StatusUnauthorized, "changes need the token of the run", "send Authorization: Bearer …", nil)
 			return
 		}

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -14,13 +15,9 @@ type outcome struct {
 	err    error
 }
 
-type reason string
-
-func (r reason) Error() string { return string(r) }
-
-const (
-	errLimited  = reason("more requests than the rate limit allows")
-	errInjected = reason("an error that was asked for")
+var (
+	errLimited  = errors.New("more requests than the rate limit allows")
+	errInjected = errors.New("an error that was asked for")
 )
 
 // do does the work of a request. in contains the data that calls pass on.

@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -71,9 +70,6 @@ func newSliceMember(t *trial) *sliceMember {
 	return &sliceMember{trial: t, shown: shown{cpu: map[metric.Plane]int64{}}, switching: map[string]time.Duration{}}
 }
 
-// nap bounds a sleep, so that the end of the context is noticed.
-const nap = 50 * time.Millisecond
-
 // due are the instants of the readings: all edges of the measure phase.
 func (r *sliceReader) due() (all []time.Time) {
 	for edge := r.first; edge <= len(r.table.Owners); edge++ {
@@ -98,18 +94,12 @@ func (r *sliceReader) run(ctx context.Context) error {
 	if r.members[0].trial.sampler.refreshed() {
 		return r.pace(ctx)
 	}
-	// Never unlocked: the thread, with its timer slack, ends with the goroutine.
-	runtime.LockOSThread()
-	_ = host.PrepareThread(-1) // pins nothing, so it cannot fail
-	host.Prioritise()
+	host.LockPunctual()
 	edges := r.due()
 	memory := time.Now()
 	for n, due := range append(edges, r.afterwards()...) {
-		for wait := time.Until(due); wait > 0; wait = time.Until(due) {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			host.Sleep(min(wait, nap))
+		if err := host.SleepUntil(ctx, due); err != nil {
+			return err
 		}
 		if n < len(edges) {
 			r.late = append(r.late, time.Since(due))
