@@ -27,8 +27,7 @@ func report(t *testing.T, events ...string) string {
 		}
 		text.WriteString("}\n")
 	}
-	path := filepath.Join(t.TempDir(), "report.json")
-	must.OK(t, os.WriteFile(path, []byte(text.String()), 0o600))
+	path := must.File(t, t.TempDir(), "report.json", text.String())
 	return path
 }
 

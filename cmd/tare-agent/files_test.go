@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -14,9 +13,7 @@ func TestFilesHolding(t *testing.T) {
 	for name, content := range map[string]string{
 		"10-net.conflist": `{"plugins": [{"type": "bridge"}, {"type": "mesh-cni"}]}`, "20-other.conf": "bridge", "mesh-cni": "\x7fELF", "below/mesh-cni": "x",
 	} {
-		path := filepath.Join(dir, name)
-		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		must.OK(t, os.WriteFile(path, []byte(content), 0o600))
+		must.File(t, dir, name, content)
 	}
 	got, err := filesHolding(dir, "mesh-cni")
 	if want := []string{filepath.Join(dir, "10-net.conflist"), filepath.Join(dir, "mesh-cni")}; err != nil || !slices.Equal(got, want) {

@@ -7,8 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -57,8 +55,7 @@ func answer(t *testing.T, address string) (int, int64) {
 
 func TestServe(t *testing.T) {
 	const config = `{"name": "echo", "responseSize": 7, "status": 500}`
-	file := filepath.Join(t.TempDir(), "echo.json")
-	must.OK(t, os.WriteFile(file, []byte(config), 0o600))
+	file := must.File(t, t.TempDir(), "echo.json", config)
 	for name, tc := range map[string]struct {
 		stdin  string
 		args   []string

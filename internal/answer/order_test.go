@@ -68,13 +68,9 @@ func TestRatiosOnly(t *testing.T) {
 		t.Errorf("warnings %+v", r.Warnings)
 	}
 	for name, options := range map[string]compare.Options{"ladder": {Ladder: true}, "unpaired": {Method: compare.Unpaired}} {
-		if _, err := answer.Analyze(d, options); err == nil || !strings.Contains(err.Error(), "loaded at once") {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Fail(t, must.Err(answer.Analyze(d, options)), "loaded at once", name)
 	}
-	if err := r.AddCost(d, answer.Prices{}, nil); err == nil || !strings.Contains(err.Error(), "loaded at once") {
-		t.Errorf("cost: %v", err)
-	}
+	must.Fail(t, r.AddCost(d, answer.Prices{}, nil), "loaded at once", "cost")
 }
 
 // rewritten is the report of a study of which one file of JSON was changed.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -84,8 +85,6 @@ func TestTrafficPriceMistakes(t *testing.T) {
 		"zoneTraffic: {gib: 0.01, source: x, date: 2026-03-01}\nscenarios: [{name: a, rate: 1, zones: 1001}]": "1001 zones is not between 1 and 1000",
 	} {
 		_, err := answer.DecodePrices("p.yaml", []byte("apiVersion: tare.dev/v1beta1\nkind: Prices\ncurrency: USD\ncore: {month: 1, source: x, date: 2026-03-01}\n"+text+"\n"))
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", text, err, want)
-		}
+		must.Fail(t, err, want, text)
 	}
 }

@@ -109,9 +109,7 @@ func TestFactorTable(t *testing.T) {
 			"factors.page=/a":       "expected a list",
 			"factors.pages=[/a]":    "unknown field",
 		} {
-			if _, err := call(t, newPlanCommand, file, "--set", set); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v, want %q", set, err, want)
-			}
+			must.Fail(t, must.Err(call(t, newPlanCommand, file, "--set", set)), want, set)
 		}
 	})
 	t.Run("report", func(t *testing.T) {

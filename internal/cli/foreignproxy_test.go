@@ -88,8 +88,7 @@ meshes:
 	for _, mode := range modes {
 		text += fmt.Sprintf("  %s: {sidecar: {dir: %q, command: [%q, burning.py, \"${listen}\", \"${upstream}\", %s]}}\n", mode, dir, python, mode)
 	}
-	file := filepath.Join(dir, "foreign.yaml")
-	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
+	file := must.File(t, dir, "foreign.yaml", text)
 	r, _ := carriedOut(t, file)
 	// Two sidecars burn, and passing the work on costs Python some time.
 	const burnt = 2 * 200.0
@@ -165,8 +164,7 @@ meshes:
   plain: {sidecar: {dir: %[1]q, command: [%[2]q, burning.py, "${listen}", "${upstream}", plain]}}
   elsewhere: {sidecar: {dir: %[1]q, command: [%[2]q, burning.py, "${listen}", "${upstream}", elsewhere, %[3]q]}}
 `, dir, python, elsewhere.LocalAddr())
-	file := filepath.Join(dir, "elsewhere.yaml")
-	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
+	file := must.File(t, dir, "elsewhere.yaml", text)
 	r, _ := carriedOut(t, file)
 	c, ok := r.Find("elsewhere", metric.OutsideCPU)
 	if !ok || c.Difference == nil || c.Difference.High == nil || *c.Difference.High < 4000 {

@@ -103,8 +103,7 @@ func TestServeHasAToken(t *testing.T) {
 // A header's secret comes from the environment or a file, and not from the list of processes.
 func TestSecretHeaders(t *testing.T) {
 	t.Setenv("TARE_TEST_SECRET", "s3cret")
-	file := filepath.Join(t.TempDir(), "key")
-	must.OK(t, os.WriteFile(file, []byte("k3y\n"), 0o600))
+	file := must.File(t, t.TempDir(), "key", "k3y\n")
 	got := make(chan http.Header, 100)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header }))
 	defer server.Close()

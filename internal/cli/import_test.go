@@ -218,9 +218,7 @@ func TestMethodsThatDoNotFit(t *testing.T) {
 		{out, []string{"--baseline", "mesh"}, "factor=level"},
 		{results(t), []string{"--method", "as-published"}, "imported"},
 	} {
-		if _, err := call(t, newReportCommand, append([]string{c.dir}, c.flags...)...); err == nil || !strings.Contains(err.Error(), c.message) {
-			t.Errorf("%v: %v", c.flags, err)
-		}
+		must.Fail(t, must.Err(call(t, newReportCommand, append([]string{c.dir}, c.flags...)...)), c.message, c.flags)
 	}
 }
 

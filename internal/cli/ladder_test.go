@@ -2,7 +2,6 @@ package cli
 
 import (
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -30,8 +29,7 @@ phases: {warmup: 300ms, measure: 1500ms, drain: 1s}
 
 // The report of the program recovers the increments of stacked weights within their intervals, and they add up.
 func TestLadderOfStandardWeights(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "stacked.yaml")
-	must.OK(t, os.WriteFile(file, []byte(stackedWeights), 0o644))
+	file := must.File(t, t.TempDir(), "stacked.yaml", stackedWeights)
 	r, _ := carriedOut(t, file)
 	if len(r.Ladders) != 1 || len(r.Ladders[0].Steps) != 4 {
 		t.Fatalf("%+v", r.Ladders)
@@ -99,7 +97,6 @@ func TestReportLadder(t *testing.T) {
 	s := answertest.Quickstart()
 	s.Blocks, s.Warmup, s.Measure, s.Rate, s.Treatments = 3, 1, 2, 50, s.Treatments[:2]
 	s.Write(t, dir)
-	if _, err = call(t, newReportCommand, dir, "--ladder"); err == nil || !strings.Contains(err.Error(), "no ladder") {
-		t.Errorf("one treatment: %v", err)
-	}
+	_, err = call(t, newReportCommand, dir, "--ladder")
+	must.Fail(t, err, "no ladder", "one treatment")
 }

@@ -175,9 +175,7 @@ func TestLoadRefusesMistakes(t *testing.T) {
 }
 
 func TestLoadFailsWhenNothingAnswersOrTheSizeIsWrong(t *testing.T) {
-	if _, err := runLoadCommand(t, "http://127.0.0.1:1/", "-d", "200ms", "--warmup", "0s", "--rate", "50"); err == nil || !strings.Contains(err.Error(), "no request was answered") {
-		t.Errorf("nobody listens: %v", err)
-	}
+	must.Fail(t, must.Err(runLoadCommand(t, "http://127.0.0.1:1/", "-d", "200ms", "--warmup", "0s", "--rate", "50")), "no request was answered", "nobody listens")
 	_, err := runLoadCommand(t, hello(t), "-d", "200ms", "--warmup", "0s", "--rate", "50", "--expect-size", "6")
 	var exit *console.ExitError
 	if !errors.As(err, &exit) || exit.Code != console.Gate {
@@ -269,9 +267,7 @@ func TestLoadOfAnEcho(t *testing.T) {
 	if err != nil || !strings.Contains(out, "100 requests in ") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if _, err := runLoadCommand(t, "tcp://"+l.Addr().String(), "-n", "1", "--expect-size", "3"); err == nil || !strings.Contains(err.Error(), "leave out --expect-size") {
-		t.Errorf("an echo of another size: %v", err)
-	}
+	must.Fail(t, must.Err(runLoadCommand(t, "tcp://"+l.Addr().String(), "-n", "1", "--expect-size", "3")), "leave out --expect-size", "an echo of another size")
 }
 
 func TestLoadOfAStreamingCall(t *testing.T) {

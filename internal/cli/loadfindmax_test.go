@@ -92,9 +92,7 @@ func TestFindMaxExcludes(t *testing.T) {
 			t.Errorf("%q: %v", args, err)
 		}
 	}
-	if _, err := built(t, "--find-max", "p42 < 1ms"); err == nil || !strings.Contains(err.Error(), "--find-max: ") {
-		t.Error(err)
-	}
+	must.Fail(t, must.Err(built(t, "--find-max", "p42 < 1ms")), "--find-max: ")
 }
 
 func TestBursts(t *testing.T) {
@@ -105,13 +103,9 @@ func TestBursts(t *testing.T) {
 		t.Errorf("%s: %+v, %v", d, p, err)
 	}
 	for text, want := range map[string]string{"4x5s/5s": "not of the form", "4": "not of the form", "11x500ms/5s": "at most 10 times", "-1x1s/5s": "not of the form", "NaNx1s/5s": "not of the form"} {
-		if _, err := built(t, "-r", "100", "--bursts", text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", text, err)
-		}
+		must.Fail(t, must.Err(built(t, "-r", "100", "--bursts", text)), want, text)
 	}
-	if _, err := built(t, "--bursts", "4x500ms/5s"); err == nil || !strings.Contains(err.Error(), "needs a --rate") {
-		t.Error(err)
-	}
+	must.Fail(t, must.Err(built(t, "--bursts", "4x500ms/5s")), "needs a --rate")
 }
 
 func TestEdgeOfProbes(t *testing.T) {

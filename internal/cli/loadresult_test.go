@@ -172,9 +172,7 @@ func TestGatesOfTimesWithFailures(t *testing.T) {
 		"errors < 1ms": "limit of errors: \"1ms\" is not a share", "rate > NaN": "is not a limit", "p99 < Inf": "is not a limit", "success > NaN": "is not a share",
 		"success > 99": `"99" without % is not below 1: write 99% or 0.99`, "errors < 1": "write 1% or 0.01", "errors < -1%": "is not between 0% and 100%", "success > 101%": "is not between",
 	} {
-		if _, err := parseLoadGates([]string{gate}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", gate, err)
-		}
+		must.Fail(t, must.Err(parseLoadGates([]string{gate})), want, gate)
 	}
 }
 

@@ -44,9 +44,7 @@ func TestSpeed(t *testing.T) {
 	}
 	f, _ := parsedLoadFlags(t, "--targets", "-", "--speed", "2x")
 	f.in = strings.NewReader("GET http://a/\n")
-	if _, err := f.build(nil); err == nil || !strings.Contains(err.Error(), "--speed needs requests with instants") {
-		t.Error(err)
-	}
+	must.Fail(t, must.Err(f.build(nil)), "--speed needs requests with instants")
 }
 
 // Without a duration all instants of a file count, from the first on.
@@ -68,9 +66,7 @@ func TestReplayFile(t *testing.T) {
 			t.Errorf("%q: warm-up %v, measure %v, %v", test.args, p.Warmup, p.Measure, err)
 		}
 	}
-	if _, err := built(t, "--replay", empty); err == nil || !strings.Contains(err.Error(), "has no send times") {
-		t.Error(err)
-	}
+	must.Fail(t, must.Err(built(t, "--replay", empty)), "has no send times")
 }
 
 // A request of a file has the headers of the file, and no media type by default.

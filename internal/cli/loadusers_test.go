@@ -127,8 +127,6 @@ func TestLoadTemplateErrors(t *testing.T) {
 		{[]string{"--targets", "nothing.txt", "--think", "1ms", "--speed", "2x"}, "--speed needs requests with instants"},
 	} {
 		_, err := runLoadCommand(t, append(test.args, "--templates")...)
-		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%v: %v\nwant %s", test.args, err, test.want)
-		}
+		must.Fail(t, err, test.want, test.args)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/outfile"
 )
 
@@ -27,9 +28,7 @@ func TestOutputFlags(t *testing.T) {
 			if _, ok := f.Value.(*outfile.File); !ok {
 				t.Errorf("%s --%s is not an outfile.File", cmd.CommandPath(), f.Name)
 			}
-			if err := f.Value.Set(dir); err == nil || !strings.Contains(err.Error(), "is a directory") {
-				t.Errorf("%s --%s %s: %v", cmd.CommandPath(), f.Name, dir, err)
-			}
+			must.Fail(t, f.Value.Set(dir), "is a directory", cmd.CommandPath(), f.Name, dir)
 		})
 		for _, sub := range cmd.Commands() {
 			visit(sub)

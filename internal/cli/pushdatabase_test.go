@@ -67,8 +67,7 @@ func startDatabase(t *testing.T, protocol string) database {
 		}
 	}
 	dir := t.TempDir()
-	config := filepath.Join(dir, "prometheus.yml")
-	must.OK(t, os.WriteFile(config, []byte(of.config), 0o600))
+	config := must.File(t, dir, "prometheus.yml", of.config)
 	listening := &listener{found: make(chan string, 1)}
 	cmd := exec.CommandContext(t.Context(), program, "--config.file="+config, "--storage.tsdb.path="+dir+"/data", "--storage.tsdb.retention.time=20y", "--web.listen-address=127.0.0.1:0", of.flag)
 	cmd.Stderr, cmd.Stdout, cmd.Dir = listening, listening, dir

@@ -64,8 +64,7 @@ func TestReportAsPage(t *testing.T) {
 func TestReportToFile(t *testing.T) {
 	dir := results(t)
 	want := must.Get(call(t, newReportCommand, dir))(t)
-	out := filepath.Join(t.TempDir(), "report.txt")
-	must.OK(t, os.WriteFile(out, []byte("what stood there before"), 0o600))
+	out := must.File(t, t.TempDir(), "report.txt", "what stood there before")
 	stdout, err := call(t, newReportCommand, dir, "-o", out)
 	if err != nil || stdout != "" {
 		t.Errorf("%v, %q", err, stdout)
@@ -84,11 +83,7 @@ func TestReportRefuses(t *testing.T) {
 	if _, err := call(t, newReportCommand, dir, "--format", "pdf"); !errors.As(err, &usage) || !strings.Contains(usage.Hint(), "text, json") {
 		t.Errorf("unknown format: %v", err)
 	}
-	if _, err := call(t, newReportCommand, t.TempDir()); err == nil || !strings.Contains(err.Error(), "not a results directory") {
-		t.Errorf("an empty directory: %v", err)
-	}
+	must.Fail(t, must.Err(call(t, newReportCommand, t.TempDir())), "not a results directory", "an empty directory")
 	out := filepath.Join(t.TempDir(), "missing", "report.txt")
-	if _, err := call(t, newReportCommand, dir, "-o", out); err == nil || !strings.Contains(err.Error(), out) {
-		t.Errorf("a file in no directory: %v", err)
-	}
+	must.Fail(t, must.Err(call(t, newReportCommand, dir, "-o", out)), out, "a file in no directory")
 }

@@ -163,9 +163,7 @@ func TestRunWithAnUnknownAttribution(t *testing.T) {
 	}
 	root := c.Root()
 	root.SetArgs([]string{"run", file, "--out", out, "--attribution", "mine"})
-	if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), `unknown attribution "mine": known are great-sidecar-debate`) {
-		t.Error(err)
-	}
+	must.Fail(t, root.ExecuteContext(t.Context()), `unknown attribution "mine": known are great-sidecar-debate`)
 	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("there is %s: %v", out, err)
 	}

@@ -23,8 +23,7 @@ import (
 // Other machines see nothing without a token and TLS.
 func TestServeRefusesOtherMachines(t *testing.T) {
 	runs := t.TempDir()
-	token := filepath.Join(t.TempDir(), "token")
-	must.OK(t, os.WriteFile(token, []byte("0123456789abcdef0123\n"), 0o600))
+	token := must.File(t, t.TempDir(), "token", "0123456789abcdef0123\n")
 	for _, c := range []struct {
 		args []string
 		want string

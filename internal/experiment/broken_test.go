@@ -160,9 +160,7 @@ func TestReadWithoutFile(t *testing.T) {
 	if _, err := experiment.ReadRecord(filepath.Join(dir, "nowhere.yaml")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
-	if _, err := experiment.ReadRecord(dir); err == nil || !strings.Contains(err.Error(), "a directory") {
-		t.Errorf("a directory: %v", err)
-	}
+	must.Fail(t, must.Err(experiment.ReadRecord(dir)), "a directory", "a directory")
 }
 
 func FuzzDecode(f *testing.F) {

@@ -41,8 +41,6 @@ func TestSearchOfRateRefused(t *testing.T) {
 		searchText + "load: {think: 1s}\n":                                               "factors.rate[1]: load.think needs a closed loop",
 		strings.Replace(searchText, "- 100\n", "- [5]\n", 1):                             "x.yaml:7:7: factors.rate[0]: found a list, expected a number of requests per second, or max",
 	} {
-		if _, err := experiment.Parse("x.yaml", []byte(text), known); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s\n%v\nwant %s", text, err, want)
-		}
+		must.Fail(t, must.Err(experiment.Parse("x.yaml", []byte(text), known)), want, text)
 	}
 }

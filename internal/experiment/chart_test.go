@@ -1,7 +1,6 @@
 package experiment_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/must"
@@ -22,9 +21,7 @@ func TestChartOfAnApplication(t *testing.T) {
 	} {
 		e, err := experiment.Parse("sub/x.yaml", []byte(head+text+"\n"), onCluster)
 		if want != "" {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v, want %q", text, err, want)
-			}
+			must.Fail(t, err, want, text)
 			continue
 		}
 		if err != nil {

@@ -3,7 +3,6 @@ package experiment_test
 import (
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -149,8 +148,7 @@ func TestUnitsReadBack(t *testing.T) {
 // Results of earlier versions have values that files no longer have.
 func TestRecordedFilesOfEarlierVersions(t *testing.T) {
 	const text = "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: earlier}\nfactors: {mesh: [none, envoy]}\norder: turns\n"
-	path := filepath.Join(t.TempDir(), "experiment.yaml")
-	must.OK(t, os.WriteFile(path, []byte(text), 0o600))
+	path := must.File(t, t.TempDir(), "experiment.yaml", text)
 	e := must.Get(experiment.ReadRecord(path))(t)
 	if e.APIVersion != experiment.APIVersion || e.Order != experiment.OrderByMesh {
 		t.Errorf("version %s, order %s", e.APIVersion, e.Order)

@@ -4,7 +4,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/must"
@@ -45,8 +44,6 @@ func TestOwnSidecarMistakes(t *testing.T) {
 		`mine: {from: envoy, sidecar: {command: ["${listen}"]}}`:                                                    `both from and a sidecar`,
 	} {
 		_, err := experiment.Parse("x.yaml", []byte(header+"factors: {mesh: [none, envoy]}\nmeshes:\n  "+text+"\n"), withMeshes())
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", text, err, want)
-		}
+		must.Fail(t, err, want, text)
 	}
 }

@@ -76,9 +76,7 @@ func TestMistakesOfRecordings(t *testing.T) {
 		{"", "\n  cookies: true", "load.cookies: the recording has the order"},
 		{"", "\n  profile: {sine: {period: 1s, swing: 50%}}", "load.profile: the rate is that of the instants"},
 	} {
-		if _, err := decodeRecorded(test.rate, test.more); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s%s: %v\nwant %s", test.rate, test.more, err, test.want)
-		}
+		must.Fail(t, must.Err(decodeRecorded(test.rate, test.more)), test.want, test.rate, test.more)
 	}
 	for from, change := range map[string][2]string{
 		"arrivals: recorded":              {"arrivals: poisson", "load.requests: the requests have instants, and the arrivals are poisson"},
@@ -94,9 +92,7 @@ func TestMistakesOfRecordings(t *testing.T) {
 			t.Fatal(from)
 		}
 		_, err := experiment.Parse("x.yaml", []byte(strings.Replace(text, from, change[0], 1)), shipped())
-		if err == nil || !strings.Contains(err.Error(), change[1]) {
-			t.Errorf("%s: %v\nwant %s", change[0], err, change[1])
-		}
+		must.Fail(t, err, change[1], change[0])
 	}
 }
 

@@ -34,9 +34,7 @@ func TestHeadersOfTheLoad(t *testing.T) {
 		"factors: {mesh: [none]}\nload: {headers: {A: \"${lower}\"}}\n":                  "is not a placeholder",
 		"factors: {mesh: [none], protocol: [tcp]}\nload: {headers: {Host: a.example}}\n": "x.yaml:5:17: load.headers: protocol tcp does not support headers",
 	} {
-		if _, err := experiment.Parse("x.yaml", []byte(header+file), shipped()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s%v, want %q", file, err, want)
-		}
+		must.Fail(t, must.Err(experiment.Parse("x.yaml", []byte(header+file), shipped())), want, file)
 	}
 }
 
@@ -44,8 +42,7 @@ func TestWithSecrets(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TARE_TEST_TOKEN", "s3cret")
 	t.Setenv("TARE_TEST_LINES", "a\r\nX-Other: b")
-	path := filepath.Join(dir, "key")
-	must.OK(t, os.WriteFile(path, []byte("k3y\n"), 0o600))
+	path := must.File(t, dir, "key", "k3y\n")
 	got, err := experiment.WithSecrets("Bearer ${env:TARE_TEST_TOKEN}, ${file:"+path+"}", false)
 	if err != nil || got != "Bearer s3cret, k3y" {
 		t.Errorf("%q, %v", got, err)
@@ -84,9 +81,7 @@ func TestStreamsOfRequests(t *testing.T) {
 		strings.Replace(text, "protocol: [grpc]", "protocol: [http3]", 1):                         "x.yaml:4:36: factors.protocol[0]: experiments have no protocol http3",
 		strings.Replace(text, "[grpc]", "[grpc, websocket]", 1):                                   "load.requests: protocol websocket does not support several requests",
 	} {
-		if _, err := experiment.Parse("x.yaml", []byte(text), k); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s\n%v\nwant %s", text, err, want)
-		}
+		must.Fail(t, must.Err(experiment.Parse("x.yaml", []byte(text), k)), want, text)
 	}
 }
 
@@ -97,11 +92,8 @@ func TestRecordedExperimentOpensNoFile(t *testing.T) {
 	must.OK(t, errors.Join(os.Mkdir(results, 0o700), os.WriteFile(filepath.Join(dir, "secret.yaml"), []byte("services: [{name: a}]\nentry: a\n"), 0o600)))
 	for _, body := range []string{"load: {requests: [{path: /, bodyFile: ../secret.yaml}]}\n", "application: {topology: ../secret.yaml}\n", "load: {targets: ../secret.yaml}\n"} {
 		text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: theirs}\nblocks: 1\n" + body
-		path := filepath.Join(results, "experiment.yaml")
-		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
+		path := must.File(t, results, "experiment.yaml", text)
 		_, err := experiment.ReadRecord(path)
-		if err == nil || !strings.Contains(err.Error(), "a recorded experiment has") {
-			t.Errorf("%s: %v", body, err)
-		}
+		must.Fail(t, err, "a recorded experiment has", body)
 	}
 }

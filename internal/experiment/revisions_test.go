@@ -3,9 +3,9 @@ package experiment_test
 import (
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
@@ -44,8 +44,6 @@ func TestNotInterleavedByRevision(t *testing.T) {
 		"meshes: {x: {from: istio, withCLI: true}}\nfactors: {mesh: [istio, x]}\n":                                   "the treatments cannot be interleaved: the program of mesh x installs no revisions",
 	} {
 		_, err := experiment.Parse("x.yaml", []byte(header+"platform: {kind: kubernetes}\norder: interleaved\n"+text), withMeshes())
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", text, err, want)
-		}
+		must.Fail(t, err, want, text)
 	}
 }

@@ -29,13 +29,9 @@ func TestRefusedInterleaving(t *testing.T) {
 		"factors: {rate: [100]}\nslices: {guard: 60ms}":                                   "x.yaml:6:17: slices.guard: 60ms is not between 0 and half of a slice (50ms)",
 	} {
 		_, err := decodeText("order: interleaved\n" + body + "\n")
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %s", body, err, want)
-		}
+		must.Fail(t, err, want, body)
 	}
-	if _, err := decodeText("factors: {rate: [100]}\nslices: {length: 100ms}\n"); err == nil || !strings.Contains(err.Error(), "slices need order interleaved") {
-		t.Errorf("%v", err)
-	}
+	must.Fail(t, must.Err(decodeText("factors: {rate: [100]}\nslices: {length: 100ms}\n")), "slices need order interleaved")
 }
 
 // A standard weight needs this machine, a baseline and HTTP/1.1.

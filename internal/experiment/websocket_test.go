@@ -33,8 +33,6 @@ func TestWebSocketOfExperiments(t *testing.T) {
 		strings.Replace(text, "load: {", "load: {checks: {status: [200]}, ", 1):                     "load.checks.status: protocol websocket does not support checks of the status",
 		text + "application: {services: [{name: a, calls: [b]}, {name: b, protocol: websocket}]}\n": "b uses websocket, and services call by HTTP or gRPC",
 	} {
-		if _, err := experiment.Parse("x.yaml", []byte(text), k); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s\n%v\nwant %s", text, err, want)
-		}
+		must.Fail(t, must.Err(experiment.Parse("x.yaml", []byte(text), k)), want, text)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // A figure below zero in an output is an error that names it, and no valid trial.
@@ -24,9 +26,7 @@ func TestImpossibleFigures(t *testing.T) {
 			t.Fatalf("the seed has no %s", c.figure)
 		}
 		o, err := ParseOutput(c.generator, "x.json", []byte(text), true)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, %+v", c.by, err, o)
-		}
+		must.Fail(t, err, c.want, c.by, o)
 	}
 }
 

@@ -20,8 +20,7 @@ import (
 // importFile imports a file with a content.
 func importFile(t *testing.T, generator, name, content string) *Trial {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	must.OK(t, os.WriteFile(path, []byte(content), 0o600))
+	path := must.File(t, t.TempDir(), name, content)
 	return &read(t, generator, path).Trials[0]
 }
 

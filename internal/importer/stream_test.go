@@ -36,8 +36,7 @@ func ohaRows(n int) string {
 func TestStreamedOutput(t *testing.T) {
 	for _, corrected := range []bool{false, true} {
 		text := ohaRows(20000)
-		path := filepath.Join(t.TempDir(), "oha.csv")
-		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
+		path := must.File(t, t.TempDir(), "oha.csv", text)
 		streamed, err := streamOutput("oha", path, corrected)
 		if err != nil || streamed == nil {
 			t.Fatalf("%v, %v", streamed, err)
@@ -57,17 +56,14 @@ func TestOutputsThatAreNoFiles(t *testing.T) {
 	must.OK(t, syscall.Mkfifo(fifo, 0o600))
 	for _, f := range formats {
 		for _, path := range []string{"/dev/zero", fifo} {
-			if _, err := readOutput(f.name, path, Options{}); err == nil || !strings.Contains(err.Error(), path+": not a regular file") {
-				t.Errorf("%s %s: %v", f.name, path, err)
-			}
+			must.Fail(t, must.Err(readOutput(f.name, path, Options{})), path+": not a regular file", f.name, path)
 		}
 	}
 }
 
 // An oha CSV with a torn row has its line in the error.
 func TestStreamedOutputThatIsDamaged(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "oha.csv")
-	must.OK(t, os.WriteFile(path, []byte(ohaRows(3)+"0.004,0,0\n"), 0o600))
+	path := must.File(t, t.TempDir(), "oha.csv", ohaRows(3)+"0.004,0,0\n")
 	if _, err := readOutput("oha", path, Options{}); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "line 5") {
 		t.Errorf("%v", err)
 	}
@@ -105,9 +101,7 @@ func TestFailedImportLeavesNothing(t *testing.T) {
 	i := slices.IndexFunc(Generators(), func(s Source) bool { return s.Name == "fortio" })
 	s := must.Get(Generators()[i].Read([]string{good}, Options{}))(t)
 	must.OK(t, os.Rename(good, good+".moved"))
-	if err := Write(out, s, result.Environment{}); err == nil || !strings.Contains(err.Error(), good) {
-		t.Errorf("%v", err)
-	}
+	must.Fail(t, Write(out, s, result.Environment{}), good)
 	if _, err := os.Stat(out); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the directory is left: %v", err)
 	}

@@ -41,9 +41,7 @@ func TestValidate(t *testing.T) {
 	} {
 		p := good
 		spoil(&p)
-		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
-		}
+		must.Fail(t, p.Validate(), want)
 	}
 	p := good
 	p.Protocol = "smtp"

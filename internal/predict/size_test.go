@@ -4,7 +4,6 @@ import (
 	"math"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer/answertest"
@@ -82,7 +81,5 @@ func TestSizeOfASidecar(t *testing.T) {
 	if !(size.CPU.NewLow < size.CPU.Low && size.CPU.Low < 0.4 && 0.4 < size.CPU.High && size.CPU.High < size.CPU.NewHigh) {
 		t.Errorf("bands %+v do not hold 0.4 cores, in their order", size.CPU)
 	}
-	if _, err := predict.Sizes(run, predict.Sizing{Rate: 2000}); err == nil || !strings.Contains(err.Error(), "outside the measured range of 100 to 1600") {
-		t.Errorf("2000 requests/s through one sidecar: %v", err)
-	}
+	must.Fail(t, must.Err(predict.Sizes(run, predict.Sizing{Rate: 2000})), "outside the measured range of 100 to 1600", "2000 requests/s through one sidecar")
 }

@@ -1,8 +1,6 @@
 package result
 
 import (
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -52,10 +50,7 @@ func TestDamagedSlices(t *testing.T) {
 		header + "\n1,true,0,1e300,1,1,1,0,5\n": ":2:",
 		header + "\n1,true,0,1,1,1,1,0,5\n1,true,0,1,one,1,1,0,5\n": ":3:",
 	} {
-		path := filepath.Join(t.TempDir(), SlicesFile)
-		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
-		if _, err := ReadSlices(path); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v", text, err)
-		}
+		path := must.File(t, t.TempDir(), SlicesFile, text)
+		must.Fail(t, must.Err(ReadSlices(path)), want, text)
 	}
 }

@@ -129,9 +129,7 @@ func TestMistakesInReferences(t *testing.T) {
 		strings.Replace(on, "rate: [1]", "topology: [echo]", 1) + "application: {namespace: shop}":       "factors.application selects",
 		strings.Replace(on, "kubernetes", "kubernetes, namespace: n", 1) + "application: {namespace: s}": "leaves the application's objects",
 	} {
-		if _, err := decodedIn(t, "testdata/sub", text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", text, err, want)
-		}
+		must.Fail(t, must.Err(decodedIn(t, "testdata/sub", text)), want, text)
 	}
 }
 

@@ -157,8 +157,7 @@ func TestRecordedExperimentsReadNoFiles(t *testing.T) {
 		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	read := func(load string, recorded bool) error {
-		file := filepath.Join(dir, "experiment.yaml")
-		must.OK(t, os.WriteFile(file, []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: x}\nfactors: {mesh: [none]}\nload: "+load+"\n"), 0o600))
+		file := must.File(t, dir, "experiment.yaml", "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: x}\nfactors: {mesh: [none]}\nload: "+load+"\n")
 		_, err := NewProgram("", nil).Read(t.Context(), file, Options{Recorded: recorded})
 		return err
 	}

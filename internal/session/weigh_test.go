@@ -102,9 +102,7 @@ func TestWeighRefuses(t *testing.T) {
 		"--beside is empty": {[]string{"./server"}, func(o *Weigh) { o.Meshes, o.Beside = nil, []string{" "} }},
 		"--rate is -1":      {[]string{"./server"}, func(o *Weigh) { o.Rate = -1 }},
 	} {
-		if _, err := flagsOf(tc.flags).file(tc.args); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		must.Fail(t, must.Err(flagsOf(tc.flags).file(tc.args)), want)
 	}
 }
 

@@ -148,8 +148,7 @@ func job(t *testing.T, g *gitHub, event string) map[string]string {
 	g.tokens = map[string]bool{}
 	server := httptest.NewServer(g)
 	t.Cleanup(server.Close)
-	path := filepath.Join(t.TempDir(), "event.json")
-	must.OK(t, os.WriteFile(path, []byte(event), 0o600))
+	path := must.File(t, t.TempDir(), "event.json", event)
 	return map[string]string{"GITHUB_API_URL": server.URL, "GITHUB_REPOSITORY": "owner/repository", "GITHUB_EVENT_PATH": path}
 }
 

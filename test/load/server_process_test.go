@@ -124,7 +124,6 @@ func host() string {
 // write writes a file of the test.
 func write(t *testing.T, dir, name, text string) string {
 	t.Helper()
-	path := filepath.Join(dir, name)
-	must.OK(t, os.WriteFile(path, []byte(text), 0o644))
+	path := must.File(t, dir, name, text)
 	return path
 }

@@ -29,9 +29,7 @@ func TestRevisionsDifferInSettingsOnly(t *testing.T) {
 			files["mesh/chart-istio-base.yaml"] = "kind: CustomResourceDefinition\nmetadata: {name: sidecars.networking.istio.io}\n"
 		}
 		for file, text := range files {
-			path := filepath.Join(dir, file)
-			must.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
-			must.OK(t, os.WriteFile(path, []byte(text), 0o600))
+			must.File(t, dir, file, text)
 		}
 		c, err := Read(dir)
 		if err != nil || len(c) < 6 {

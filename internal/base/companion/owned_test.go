@@ -79,9 +79,7 @@ func TestOtherVersion(t *testing.T) {
 	}
 	put(inPath, "v0.9.0")
 	want("another version in PATH", built)
-	if err := Install(t.Context(), name, func(string) {}); err == nil || !strings.Contains(err.Error(), name+" v1.0.0 is neither beside tare nor in PATH") {
-		t.Errorf("not built: %v", err)
-	}
+	must.Fail(t, Install(t.Context(), name, func(string) {}), name+" v1.0.0 is neither beside tare nor in PATH", "not built")
 	info.Main.Sum = ""
 	want("a build in a work tree", inPath)
 	info.Main.Sum = "h1:x"

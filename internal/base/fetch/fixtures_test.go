@@ -142,9 +142,7 @@ func options(t *testing.T, dir string) Options {
 
 func expect(t *testing.T, err error, message, hintPart string) {
 	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), message) {
-		t.Errorf("error is %v, want %q in it", err, message)
-	}
+	must.Fail(t, err, message)
 	if got := hint.Of(err); !strings.Contains(got, hintPart) || got == "" {
 		t.Errorf("hint is %q, want %q in it", got, hintPart)
 	}

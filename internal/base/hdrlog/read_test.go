@@ -6,8 +6,6 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -59,8 +57,7 @@ func relative(second int) (string, string, int64) {
 
 func logFile(t testing.TB, text string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "latency.hdr")
-	must.OK(t, os.WriteFile(path, []byte(text), 0o644))
+	path := must.File(t, t.TempDir(), "latency.hdr", text)
 	return path
 }
 

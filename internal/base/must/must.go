@@ -1,7 +1,13 @@
 // Package must ends a test at an error that it does not expect.
 package must
 
-import "testing"
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
 
 // OK ends the test if err is not nil.
 func OK(t testing.TB, err error) {
@@ -19,4 +25,24 @@ func Get[T any](value T, err error) func(testing.TB) T {
 		OK(t, err)
 		return value
 	}
+}
+
+// Err returns the error of a call that has a value too.
+func Err[T any](_ T, err error) error { return err }
+
+// Fail reports an error of a call that must fail: if it is nil or lacks text. The other arguments name the case.
+func Fail(t testing.TB, err error, text string, of ...any) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("%serror %v, want one with %q", strings.TrimLeft(strings.TrimSpace(fmt.Sprintln(of...))+": ", ": "), err, text)
+	}
+}
+
+// File writes a file and its directories, and returns its path.
+func File(t testing.TB, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	OK(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
 }

@@ -20,8 +20,7 @@ import (
 
 func TestReadFile(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, "file")
-	must.OK(t, os.WriteFile(path, []byte("12345"), 0o600))
+	path := must.File(t, dir, "file", "12345")
 	if b, err := regular.ReadFile(path, 5); err != nil || string(b) != "12345" {
 		t.Errorf("%q, %v", b, err)
 	}
@@ -57,8 +56,7 @@ func TestOnlyRegularFiles(t *testing.T) {
 
 // A file may grow between its size check and its reading.
 func TestGrowingFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "growing")
-	must.OK(t, os.WriteFile(path, []byte("1234"), 0o600))
+	path := must.File(t, t.TempDir(), "growing", "1234")
 	f := must.Get(regular.Open(path, 8))(t)
 	defer f.Close()
 	must.OK(t, os.WriteFile(path, make([]byte, 100), 0o600))

@@ -77,9 +77,7 @@ func TestStatusOfCreatedCluster(t *testing.T) {
 		"cluster other: tare did not create it":   {"other"},
 		"NAME has the kubeconfig and the context": {"tare", "--context", "c"},
 	} {
-		if _, err := call(t, append([]string{"cluster", "status"}, args...)...); err == nil || !strings.Contains(err.Error(), text) {
-			t.Errorf("%v: %v", args, err)
-		}
+		must.Fail(t, must.Err(call(t, append([]string{"cluster", "status"}, args...)...)), text, args)
 	}
 }
 

@@ -2,7 +2,6 @@ package kubecli
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,8 +17,7 @@ import (
 // examinedBy returns the output of doctor for an experiment.
 func examinedBy(t *testing.T, text string) (string, error) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "x.yaml")
-	must.OK(t, os.WriteFile(file, []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: x}\nblocks: 1\nfactors: {rate: [100]}\n"+text), 0o600))
+	file := must.File(t, t.TempDir(), "x.yaml", "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: x}\nblocks: 1\nfactors: {rate: [100]}\n"+text)
 	var out bytes.Buffer
 	c := cli.New(console.Console{Out: &out, Err: &out}, Kubernetes())
 	s, err := c.Read(t.Context(), file, cli.ExperimentOptions{})

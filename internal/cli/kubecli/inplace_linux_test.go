@@ -83,8 +83,7 @@ func (r *onKubernetes) inPlace(t *testing.T, definition, charts string) {
 	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: desk}\napplication: {namespace: desk, entry: front, inPlace: true}\n" +
 		"factors: {mesh: [weight], rate: [20], connections: [2]}\nphases: {warmup: 2s, measure: 5s, drain: 1s, idle: {cpu: 100, deadline: 1s}}\n" +
 		"validity: {errorRatio: 0.05, rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}\nblocks: 2\n"
-	file := filepath.Join(t.TempDir(), "desk.yaml")
-	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
+	file := must.File(t, t.TempDir(), "desk.yaml", text)
 	r.dir = filepath.Join(t.TempDir(), "run")
 	options := func(kubeconfig string) []string {
 		return []string{"--mesh", definition, "--set", "meshes={weight: {charts: '" + charts + "'}}",
@@ -141,8 +140,7 @@ func (r *onKubernetes) inPlace(t *testing.T, definition, charts string) {
 func (r *onKubernetes) verifiedByHand(t *testing.T, definition, kubeconfig string) {
 	t.Helper()
 	text := must.Get(os.ReadFile(definition))(t)
-	strict := filepath.Join(t.TempDir(), "strict.yaml")
-	must.OK(t, os.WriteFile(strict, []byte(strings.Replace(string(text), "  proxies:\n", "  plaintext: {refused: \"true\", nodeExempt: true}\n  proxies:\n", 1)), 0o600))
+	strict := must.File(t, t.TempDir(), "strict.yaml", strings.Replace(string(text), "  proxies:\n", "  plaintext: {refused: \"true\", nodeExempt: true}\n  proxies:\n", 1))
 	cmd := exec.Command(filepath.Join(r.bin, "tare"), "mesh", "verify", "weight", "--mesh", strict, "--namespace", "desk", "--image", kubernetesImage, "--kubeconfig", kubeconfig, "--timeout", "20s")
 	out, err := cmd.CombinedOutput()
 	if err == nil || !regexp.MustCompile(`FAILED +plaintext is refused +port 8080 of pod (front|back)\S* answered: status 200`).Match(out) {

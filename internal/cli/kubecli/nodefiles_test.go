@@ -38,9 +38,7 @@ func TestKubernetesUninstallLooksAtNodes(t *testing.T) {
 		"charts/nodes/Chart.yaml":       "apiVersion: v2\nname: nodes\nversion: 1.0.0\nappVersion: 1.0.0\n",
 		"charts/nodes/templates/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: small}\n",
 	} {
-		path := filepath.Join(dir, name)
-		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
+		must.File(t, dir, name, text)
 	}
 	tare := func(args ...string) (string, error) {
 		t.Helper()
@@ -53,8 +51,7 @@ func TestKubernetesUninstallLooksAtNodes(t *testing.T) {
 		must.Get(tare("mesh", "install", "tare-test-nodes", "--mesh", filepath.Join(dir, "mesh.yaml"), "--charts", filepath.Join(dir, "charts"), "--in-use"))(t)
 		return tare("mesh", "uninstall", "tare-test-nodes", "--mesh", filepath.Join(dir, "mesh.yaml"), "--image", image)
 	}
-	left := filepath.Join(onNode, "10-net.conflist")
-	must.OK(t, os.WriteFile(left, []byte(`{"plugins": [{"type": "tare-test-cni"}]}`), 0o600))
+	left := must.File(t, onNode, "10-net.conflist", `{"plugins": [{"type": "tare-test-cni"}]}`)
 	if out, err := comesAndGoes(); err != nil || !strings.Contains(out, "files on nodes are not checked, the cluster is not marked as disposable: its plug-in") {
 		t.Errorf("on a cluster that was not given up: %v\n%s", err, out)
 	}

@@ -164,9 +164,7 @@ func TestPlace(t *testing.T) {
 func TestRefused(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
+		path := must.File(t, dir, name, text)
 		return path
 	}
 	const service = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\n"

@@ -3,7 +3,6 @@ package mesh
 import (
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/must"
@@ -39,9 +38,7 @@ func TestCommandMistakes(t *testing.T) {
 		`{command: [proxy, "${listen}"], config: "{{.Nothing"}`: `invalid template`,
 	} {
 		_, err := Decode("x.yaml", []byte("name: x\nlocal:\n  sidecar: "+text))
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", text, err, want)
-		}
+		must.Fail(t, err, want, text)
 	}
 }
 

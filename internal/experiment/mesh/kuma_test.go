@@ -70,8 +70,6 @@ func TestObjectsOfMesh(t *testing.T) {
 		{".mode", ".mood", `kubernetes.manifests[0]: invalid template`},
 		{"kind: ConfigMap, ", "", "kubernetes.manifests[0]: its rendered text is not a Kubernetes object"},
 	} {
-		if err := with(strings.Replace(objects, c.old, c.new, 1)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("got %v, want %s", err, c.want)
-		}
+		must.Fail(t, with(strings.Replace(objects, c.old, c.new, 1)), c.want)
 	}
 }

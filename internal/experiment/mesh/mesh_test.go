@@ -2,7 +2,6 @@ package mesh
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -43,8 +42,7 @@ func TestBuiltin(t *testing.T) {
 }
 
 func TestLoad(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "mine.yaml")
-	must.OK(t, os.WriteFile(file, []byte("name: mine\ndescription: mine\n"), 0o600))
+	file := must.File(t, t.TempDir(), "mine.yaml", "name: mine\ndescription: mine\n")
 	if d, err := Load(file); err != nil || d.Name != "mine" {
 		t.Errorf("Load(%q) is %q, %v", file, d.Name, err)
 	}
@@ -55,17 +53,14 @@ func TestLoad(t *testing.T) {
 		"./envoy":         "no such file",
 		t.TempDir() + "/": "a directory",
 	} {
-		if _, err := Load(name); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Load(%q) = %v, want %q", name, err, want)
-		}
+		must.Fail(t, must.Err(Load(name)), want, name)
 	}
 }
 
 func TestCollect(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
+		path := must.File(t, dir, name, text)
 		return path
 	}
 	mine, broken := file("mine", "name: mine\n"), file("broken.yaml", "name: 1\n")
@@ -76,9 +71,7 @@ func TestCollect(t *testing.T) {
 	_, err = Collect(mine, broken, mine, file("none.yaml", "name: none\n"), filepath.Join(dir, "missing"))
 	for _, want := range []string{"broken.yaml:1:7: name: found 1, expected text", `mine: name: there is a mesh "mine" already`,
 		`none.yaml: name: there is a mesh "none" already`, "missing: no such file"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error is %v, want %q in it", err, want)
-		}
+		must.Fail(t, err, want)
 	}
 	var problems strict.Problems
 	if !errors.As(err, &problems) {

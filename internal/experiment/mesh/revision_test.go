@@ -61,9 +61,7 @@ func TestNoRevision(t *testing.T) {
 		if name == "istio" {
 			d.Name = strings.Repeat("x", 41)
 		}
-		if _, err := d.AsRevision(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", name, err, want)
-		}
+		must.Fail(t, must.Err(d.AsRevision()), want, name)
 	}
 }
 
@@ -80,8 +78,6 @@ func TestRevisionMistakes(t *testing.T) {
 		if text == string(d) {
 			t.Fatalf("the definition lacks %q", change[0])
 		}
-		if _, err := Decode("istio.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", change[1], err, want)
-		}
+		must.Fail(t, must.Err(Decode("istio.yaml", []byte(text))), want, change[1])
 	}
 }

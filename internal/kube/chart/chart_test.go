@@ -36,9 +36,7 @@ func source(t *testing.T) string {
 			"  names: {kind: Scale, listKind: ScaleList, plural: scales, singular: scale}\n  scope: Namespaced\n" +
 			"  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]\n",
 	} {
-		path := filepath.Join(dir, name)
-		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		must.OK(t, os.WriteFile(path, []byte(content), 0o600))
+		must.File(t, dir, name, content)
 	}
 	return dir
 }

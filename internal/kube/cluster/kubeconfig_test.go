@@ -2,9 +2,9 @@ package cluster_test
 
 import (
 	"path/filepath"
-	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
@@ -12,7 +12,5 @@ import (
 func TestMissingKubeconfig(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "none")
 	t.Setenv("KUBECONFIG", missing)
-	if _, err := cluster.Connect(t.Context(), cluster.Options{}); err == nil || !strings.Contains(err.Error(), missing+", which does not exist") {
-		t.Error(err)
-	}
+	must.Fail(t, must.Err(cluster.Connect(t.Context(), cluster.Options{})), missing+", which does not exist")
 }

@@ -78,8 +78,7 @@ func TestConnectErrors(t *testing.T) {
 	}
 	c := clustertest.Connect(t)
 	write := func(text string) string {
-		path := filepath.Join(t.TempDir(), "config")
-		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
+		path := must.File(t, t.TempDir(), "config", text)
 		return path
 	}
 	closed := strings.ReplaceAll(string(good), ":6443", ":6444")

@@ -211,7 +211,5 @@ func TestDestinations(t *testing.T) {
 			t.Errorf("%s: %s, want %s", in, got, want)
 		}
 	}
-	if _, err := image.ParseDestination("minikube"); err == nil || !strings.Contains(err.Error(), "k3d, kind, k3s, containerd") {
-		t.Errorf("error %v", err)
-	}
+	must.Fail(t, must.Err(image.ParseDestination("minikube")), "k3d, kind, k3s, containerd")
 }

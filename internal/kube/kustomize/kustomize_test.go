@@ -28,8 +28,7 @@ func TestRender(t *testing.T) {
 // A kustomization names local, regular files below its directory. Anything that kustomize would fetch is refused first,
 // in a base too.
 func TestLocalOnly(t *testing.T) {
-	secret := filepath.Join(t.TempDir(), "secret")
-	must.OK(t, os.WriteFile(secret, []byte("apiVersion: v1"), 0o600))
+	secret := must.File(t, t.TempDir(), "secret", "apiVersion: v1")
 	for name, c := range map[string]struct{ text, want string }{
 		"http":                    {"resources:\n- http://127.0.0.1:1/x.yaml", "kustomization.yaml:2:3: \"http://127.0.0.1:1/x.yaml\" is not a local file"},
 		"git":                     {"resources: [git@127.0.0.1:a/b]", "is not a local file"},

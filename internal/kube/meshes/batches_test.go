@@ -107,9 +107,7 @@ func TestRealBatchesWithInstalledMesh(t *testing.T) {
 		"ready":    unready,
 		"possible": other.Possible(t.Context(), []string{"none"}),
 	} {
-		if err == nil || !strings.Contains(err.Error(), "would be measured with none") {
-			t.Errorf("%s: %v", what, err)
-		}
+		must.Fail(t, err, "would be measured with none", what)
 	}
 	kept := installedSmall(t, c)
 	must.Get(other.Ready(bounded(t, time.Minute), small, false))(t)

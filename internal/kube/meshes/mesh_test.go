@@ -48,9 +48,7 @@ func TestFindChart(t *testing.T) {
 	for _, name := range []string{"istio-control/istio-discovery/Chart.yaml:name: istiod", "base/Chart.yaml:name: base", "base/charts/base/Chart.yaml:name: base",
 		"linkerd-crds-2026.8.3.tgz:", "linkerd-crds-2026.9.1.tgz:", "linkerd-crds-extra-1.0.0.tgz:", "kuma-2.0.0.tgz:", "one/twice/Chart.yaml:name: twice", "two/twice/Chart.yaml:name: twice"} {
 		path, text, _ := strings.Cut(name, ":")
-		path = filepath.Join(dir, path)
-		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		must.OK(t, os.WriteFile(path, []byte(text+"\n"), 0o600))
+		path = must.File(t, dir, path, text+"\n")
 	}
 	for _, c := range []struct{ name, version, want, message string }{
 		{"istiod", "1.0.0", "istio-control/istio-discovery", ""},
@@ -63,9 +61,7 @@ func TestFindChart(t *testing.T) {
 	} {
 		got, err := findChart(dir, c.name, c.version)
 		if c.message != "" {
-			if err == nil || !strings.Contains(err.Error(), c.message) {
-				t.Errorf("%s %s: %v, want %q", c.name, c.version, err, c.message)
-			}
+			must.Fail(t, err, c.message, c.name, c.version)
 			continue
 		}
 		if rel, _ := filepath.Rel(dir, got); err != nil || rel != c.want {

@@ -113,9 +113,7 @@ func TestRealMeshByItsOwnProgram(t *testing.T) {
 
 func TestOutputOfPrograms(t *testing.T) {
 	writeProgram(t)
-	if _, err := output(t.Context(), "tare-test-installer", []string{"nonsense"}); err == nil || !strings.Contains(err.Error(), "no such command") {
-		t.Errorf("a program that fails: %v", err)
-	}
+	must.Fail(t, must.Err(output(t.Context(), "tare-test-installer", []string{"nonsense"})), "no such command", "a program that fails")
 	for out, want := range map[string]string{"edge-26.8.3\n": "edge-26.8.3", "client version: 1.30.4\n": "1.30.4", "": "unknown"} {
 		if got := lastWord([]byte(out)); got != want {
 			t.Errorf("version of %q is %s, want %s", out, got, want)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -236,9 +235,7 @@ spec:
 func write(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {
-		path := filepath.Join(dir, name)
-		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		must.OK(t, os.WriteFile(path, []byte(content), 0o600))
+		must.File(t, dir, name, content)
 	}
 }
 
@@ -369,16 +366,12 @@ func TestRealInstallFails(t *testing.T) {
 		"another version": {toolbox, mesh.Settings{Version: "9.9.9"}, "version 9.9.9 was requested, and 1.0.0 is available"},
 	} {
 		_, err := small(t, c, want.image, want.settings, kept{}).Install(bounded(t, 30*time.Second))
-		if err == nil || !strings.Contains(err.Error(), want.message) {
-			t.Errorf("%s: %v, want %q", what, err, want.message)
-		}
+		must.Fail(t, err, want.message, what)
 		sameInventory(t, c, before)
 	}
 	more(t, c, "default", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: small-root}\n")
 	m := small(t, c, toolbox, mesh.Settings{}, kept{})
-	if _, err := m.Install(bounded(t, time.Minute)); err == nil || !strings.Contains(err.Error(), "configmap default/small-root") {
-		t.Errorf("with leftovers: %v", err)
-	}
+	must.Fail(t, must.Err(m.Install(bounded(t, time.Minute))), "configmap default/small-root", "with leftovers")
 	if err := m.Uninstall(bounded(t, time.Minute), false); !errors.Is(err, ErrNotInstalled) {
 		t.Errorf("a mesh that tare did not install: %v", err)
 	}

@@ -17,8 +17,7 @@ import (
 )
 
 func TestRead(t *testing.T) {
-	body := filepath.Join(t.TempDir(), "body.json")
-	must.OK(t, os.WriteFile(body, []byte(`{"a":1}`), 0o600))
+	body := must.File(t, t.TempDir(), "body.json", `{"a":1}`)
 	for _, test := range []struct {
 		name, text string
 		want       []Call

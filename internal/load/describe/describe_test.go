@@ -152,8 +152,7 @@ func TestMistakes(t *testing.T) {
 		}
 		return next(srv, s)
 	}))
-	broken := filepath.Join(t.TempDir(), "broken.proto")
-	must.OK(t, os.WriteFile(broken, []byte("syntax = \"proto3\";\nimport \"absent.proto\";\nmessage A {\n  strin a = 1;\n}\n"), 0o600))
+	broken := must.File(t, t.TempDir(), "broken.proto", "syntax = \"proto3\";\nimport \"absent.proto\";\nmessage A {\n  strin a = 1;\n}\n")
 	files := load.GRPCQuery{Protos: []string{"testdata/shop.proto"}, ImportPaths: []string{"testdata/imports"}}
 	with := func(q load.GRPCQuery, m, data string) load.GRPCQuery {
 		q.Method, q.Data, q.Source = m, []byte(data), "order.json"
@@ -226,9 +225,7 @@ func (hostile) ServerReflectionInfo(s grpc.BidiStreamingServer[reflectionpb.Serv
 func TestEndlessImports(t *testing.T) {
 	url := serve(t, func(s *grpc.Server) { reflectionpb.RegisterServerReflectionServer(s, hostile{}) })
 	_, err := Answer(t.Context(), load.GRPCQuery{Profile: load.Profile{Targets: []string{url}}, Method: "a.B/C"})
-	if err == nil || !strings.Contains(err.Error(), "describes more than") {
-		t.Error(err)
-	}
+	must.Fail(t, err, "describes more than")
 }
 
 func TestDeadline(t *testing.T) {

@@ -3,10 +3,10 @@ package engine
 import (
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -96,8 +96,6 @@ func TestChecksThatAreNone(t *testing.T) {
 	} {
 		p := profile("http://127.0.0.1:1/a/b")
 		p.Protocol, p.Method, p.ExpectStatus, p.JSONHas, p.JSONLacks = test.protocol, test.method, test.status, test.has, test.lacks
-		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%+v: %v", test, err)
-		}
+		must.Fail(t, p.Validate(), test.want, test)
 	}
 }

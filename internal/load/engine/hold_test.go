@@ -93,9 +93,7 @@ func TestHeldLoadWithoutAStart(t *testing.T) {
 				t.Fatalf("%+v, %v", line, err)
 			}
 			c.end(in, cancel)
-			if err := <-ended; err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%v, want %q", err, c.want)
-			}
+			must.Fail(t, <-ended, c.want)
 		})
 	}
 }

@@ -120,9 +120,7 @@ func TestHTTP3Failures(t *testing.T) {
 			t.Errorf("%s: %v, %v, %q", test.url, r.Classes, r.Errors, r.Reasons)
 		}
 	}
-	if _, err := Run(t.Context(), profileH3(a, good), nil); err == nil || !strings.Contains(err.Error(), "unsupported") {
-		t.Errorf("in another program: %v", err)
-	}
+	must.Fail(t, must.Err(Run(t.Context(), profileH3(a, good), nil)), "unsupported", "in another program")
 }
 
 // A server that ends its connections in an orderly way costs no request.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -72,7 +71,5 @@ func TestPartsMerge(t *testing.T) {
 		t.Errorf("%v", counts)
 	}
 	reports[1].Parts = nil
-	if _, err := record.Merge(reports[:]); err == nil || !strings.Contains(err.Error(), "load report 1") {
-		t.Errorf("a report without distributions: %v", err)
-	}
+	must.Fail(t, must.Err(record.Merge(reports[:])), "load report 1", "a report without distributions")
 }

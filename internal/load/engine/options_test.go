@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -82,8 +80,7 @@ func TestOpeningIsPartOfTheService(t *testing.T) {
 
 func TestWhatIsSent(t *testing.T) {
 	t.Parallel()
-	body := filepath.Join(t.TempDir(), "body")
-	must.OK(t, os.WriteFile(body, []byte(`{"a": 1}`), 0o600))
+	body := must.File(t, t.TempDir(), "body", `{"a": 1}`)
 	var wrong atomic.Value
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -53,8 +51,7 @@ func TestANumberOfRequests(t *testing.T) {
 func TestMoreRequestsThanInstants(t *testing.T) {
 	t.Parallel()
 	eachEngine(t, func(t *testing.T, engine string) {
-		times := filepath.Join(t.TempDir(), "times")
-		must.OK(t, os.WriteFile(times, []byte("0\n0.1\n0.2\n"), 0o600))
+		times := must.File(t, t.TempDir(), "times", "0\n0.1\n0.2\n")
 		for _, workers := range []int{1, 2, 4} { // the fourth has none
 			p := on(profile(rawServer(t, replying(helloResponse))), engine)
 			p.Arrivals, p.ReplayFile, p.Requests, p.Workers, p.Warmup, p.Tail, p.Measure = load.Replay, times, 20, workers, 0, 0, time.Hour

@@ -259,9 +259,7 @@ func TestALPN(t *testing.T) {
 	}
 	p := profileH2(secured(refusedTarget(t)))
 	p.Protocol = load.ProtocolAuto
-	if _, err := Run(t.Context(), p, nil); err == nil || !strings.Contains(err.Error(), "negotiate the protocol") {
-		t.Errorf("a server that cannot be asked: %v", err)
-	}
+	must.Fail(t, must.Err(Run(t.Context(), p, nil)), "negotiate the protocol", "a server that cannot be asked")
 }
 
 // TestSessionsAreResumed checks that a load with one connection per request resumes

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/template"
 )
@@ -276,9 +277,7 @@ func TestUsersAreRefused(t *testing.T) {
 		p := base
 		p.Targets = slices.Clone(base.Targets)
 		test.change(&p)
-		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%v, want %s", err, test.want)
-		}
+		must.Fail(t, p.Validate(), test.want)
 	}
 }
 

@@ -171,17 +171,13 @@ func TestFilesAndFailure(t *testing.T) {
 	if s, err := failing.Status(t.Context()); err != nil || s.Exit != 3 || s.State != "exit status 3" {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if _, err := c.Start(t.Context(), Command{ID: "none", Path: "/nonexistent"}); err == nil || !strings.Contains(err.Error(), "no such file") {
-		t.Errorf("a program that is not there: %v", err)
-	}
+	must.Fail(t, must.Err(c.Start(t.Context(), Command{ID: "none", Path: "/nonexistent"})), "no such file", "a program that is not there")
 }
 
 func TestStop(t *testing.T) {
 	c := serve(t, nil)
 	r := must.Get(c.Start(t.Context(), command("wait", "wait")))(t)
-	if _, err := c.Start(t.Context(), command("second", "wait")); err == nil || !strings.Contains(err.Error(), "still runs") {
-		t.Errorf("two at a time: %v", err)
-	}
+	must.Fail(t, must.Err(c.Start(t.Context(), command("second", "wait"))), "still runs", "two at a time")
 	if err := r.Files(t.Context(), nil); err == nil {
 		t.Error("files of a command that still runs")
 	}
@@ -197,9 +193,7 @@ func TestStop(t *testing.T) {
 func TestToken(t *testing.T) {
 	c := serve(t, nil)
 	c.token = "another token of some length"
-	if _, err := c.Start(t.Context(), command("x", "fail")); err == nil || !strings.Contains(err.Error(), "token") {
-		t.Errorf("without the token: %v", err)
-	}
+	must.Fail(t, must.Err(c.Start(t.Context(), command("x", "fail"))), "token", "without the token")
 }
 
 // TestClock checks that a worker on the same machine has no clock offset.
@@ -213,9 +207,7 @@ func TestClock(t *testing.T) {
 func TestRetryTimeout(t *testing.T) {
 	c := NewClient(func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("nobody there") }, token)
 	c.RetryTimeout = 200 * time.Millisecond
-	if _, err := c.Start(t.Context(), command("x", "fail")); err == nil || !strings.Contains(err.Error(), "nobody there") {
-		t.Errorf("%v", err)
-	}
+	must.Fail(t, must.Err(c.Start(t.Context(), command("x", "fail"))), "nobody there")
 }
 
 // TestHostileArchive checks that no name in the archive escapes the directory.

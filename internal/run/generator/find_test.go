@@ -43,13 +43,9 @@ func TestFound(t *testing.T) {
 				t.Errorf("%s: %+v, %v", g.Name(), found, err)
 			}
 		case "wrk":
-			if err == nil || !strings.Contains(err.Error(), "namesake") {
-				t.Errorf("wrk that is wrk2: %+v, %v", found, err)
-			}
+			must.Fail(t, err, "namesake", found)
 		case "k6":
-			if err == nil || !strings.Contains(err.Error(), "segmentation fault") {
-				t.Errorf("k6: %+v, %v", found, err)
-			}
+			must.Fail(t, err, "segmentation fault", found)
 		case "fortio":
 			if !errors.Is(err, exec.ErrNotFound) || !strings.Contains(hint.Of(err), "on PATH") {
 				t.Errorf("fortio: %+v, %v", found, err)

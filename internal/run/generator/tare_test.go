@@ -51,9 +51,7 @@ func TestTareParse(t *testing.T) {
 	if _, err := (Tare{}).Parse(strings.NewReader(`{"progress":{"second":1}}`), load.Profile{}, nil); err == nil {
 		t.Error("an output without a report is accepted")
 	}
-	if _, err := (Tare{}).Parse(strings.NewReader("panic: no\n"), load.Profile{}, nil); err == nil || !strings.Contains(err.Error(), "panic: no") {
-		t.Errorf("garbage: %v", err)
-	}
+	must.Fail(t, must.Err((Tare{}).Parse(strings.NewReader("panic: no\n"), load.Profile{}, nil)), "panic: no", "garbage")
 }
 
 func FuzzTareParse(f *testing.F) {

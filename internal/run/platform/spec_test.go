@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -43,9 +44,7 @@ func TestCheck(t *testing.T) {
 		t.Errorf("a missing program: %v", err)
 	}
 	for want, services := range map[string][]app.Service{"has no services": nil, `"load" is reserved`: {{Name: "a"}, {Name: "load"}}} {
-		if err := (Spec{Topology: app.Topology{Services: services}}).Check(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
-		}
+		must.Fail(t, (Spec{Topology: app.Topology{Services: services}}).Check(), want)
 	}
 }
 

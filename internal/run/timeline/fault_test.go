@@ -264,9 +264,7 @@ func TestNoTarget(t *testing.T) {
 		t.Errorf("%v, %+v", err, events)
 	}
 	_, _, err = play(t, newPods(), experiment.Fault{Kind: "kill", Target: experiment.FaultTarget{Service: "db"}})
-	if err == nil || !strings.Contains(err.Error(), "db has no replica") {
-		t.Errorf("no such service: %v", err)
-	}
+	must.Fail(t, err, "db has no replica", "no such service")
 }
 
 func TestFailures(t *testing.T) {

@@ -155,7 +155,5 @@ func TestRunsAreOfOneExperiment(t *testing.T) {
 	dirs := []*result.Dir{one.Write(t, t.TempDir()+"/a"), two.Write(t, t.TempDir()+"/b")}
 	defer dirs[0].Close()
 	defer dirs[1].Close()
-	if err := page.WriteRuns(&bytes.Buffer{}, sourcesOf(t, dirs)); err == nil || !strings.Contains(err.Error(), "different experiments") {
-		t.Error(err)
-	}
+	must.Fail(t, page.WriteRuns(&bytes.Buffer{}, sourcesOf(t, dirs)), "different experiments")
 }

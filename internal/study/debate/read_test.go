@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/must"
@@ -185,7 +184,5 @@ func TestOtherFilesAreSkipped(t *testing.T) {
 	if len(s.Trials) != 2 || len(s.Skipped) < 3 {
 		t.Errorf("%d trials, skipped %v", len(s.Trials), s.Skipped)
 	}
-	if _, err := read([]string{t.TempDir()}, importer.Options{}); err == nil || !strings.Contains(err.Error(), "no file of a sequence") {
-		t.Errorf("an empty directory: %v", err)
-	}
+	must.Fail(t, must.Err(read([]string{t.TempDir()}, importer.Options{})), "no file of a sequence", "an empty directory")
 }

@@ -126,9 +126,7 @@ func TestBombs(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, _, err := isotope.Convert("g.yaml", []byte(c.text))
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%.300v", err)
-			}
+			must.Fail(t, err, c.want)
 		})
 	}
 }

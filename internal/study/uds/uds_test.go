@@ -87,9 +87,7 @@ func TestDamagedLogs(t *testing.T) {
 		{"no namespace", head + strings.Replace(row, "nginx", "", 1), ":2: "},
 		{"a unit that is not CPU's", head + strings.Replace(row, ",9,", ",9Mi,", 1), ":2: "},
 	} {
-		if _, err := parse("resource-usage.log", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.message) {
-			t.Errorf("%s: %v", c.name, err)
-		}
+		must.Fail(t, must.Err(parse("resource-usage.log", []byte(c.text))), c.message, c.name)
 	}
 	s, err := parse("x", []byte(head+"2025-01-02 03:04:05,nginx,9m,12m,55Mi,20Mi\n"))
 	if err != nil || math.Abs(*s.Rows[0].Cores[0]-0.009) > 1e-12 || *s.Rows[0].Memory[0] != 55<<20 {

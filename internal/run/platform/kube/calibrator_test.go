@@ -27,9 +27,7 @@ func TestMergeReadings(t *testing.T) {
 		t.Error("a reading of one node was changed")
 	}
 	b.Work = "other"
-	if _, err := mergeReadings([]string{"n1", "n2"}, []probe.Reading{a, b}); err == nil || !strings.Contains(err.Error(), "n2") {
-		t.Errorf("different work: %v", err)
-	}
+	must.Fail(t, must.Err(mergeReadings([]string{"n1", "n2"}, []probe.Reading{a, b})), "n2", "different work")
 }
 
 // A pod of the application runs the probe on its node, else a load worker. Nodes without the application are left out. A node

@@ -58,9 +58,7 @@ func TestPodMonitorLeavesOutFailed(t *testing.T) {
 	}
 	a.Status.Phase, a.Status.Reason = corev1.PodFailed, "Evicted" // during the trial
 	m.changed(a, false)
-	if err := m.Err(); err == nil || !strings.Contains(err.Error(), "is gone: Evicted") {
-		t.Errorf("%v", err)
-	}
+	must.Fail(t, m.Err(), "is gone: Evicted")
 }
 
 // A lost load worker ends the load with the reason. During removal no pod is lost.

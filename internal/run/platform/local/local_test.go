@@ -289,9 +289,7 @@ func TestPinning(t *testing.T) {
 		t.Errorf("%s, %v", commands, err)
 	}
 	spec.CPUs = map[string]string{"app": "1023"}
-	if _, err := newPlatform(t).Deploy(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "1023") {
-		t.Errorf("processor 1023: %v", err)
-	}
+	must.Fail(t, must.Err(newPlatform(t).Deploy(t.Context(), spec)), "1023", "processor 1023")
 }
 
 func eventually(t *testing.T, what string, ok func() bool) {
