@@ -385,12 +385,11 @@ func scratch(t *testing.T) (dir, bin string) {
 		t.Skipf("needs Envoy: %v", err)
 	}
 	here := must.Get(os.Getwd())(t)
-	data := filepath.Join(t.TempDir(), "debate")
-	for link, to := range map[string]string{"examples": filepath.Join(here, "examples"), "bin": bin, "old": envoy.Path, "new": envoy.Path, "V1": data} {
+	for link, to := range map[string]string{"examples": filepath.Join(here, "examples"), "bin": bin, "old": envoy.Path, "new": envoy.Path} {
 		must.OK(t, os.Symlink(to, filepath.Join(dir, link)))
 	}
 	for _, mesh := range []string{"linkerd", "ambient"} {
-		debatetest.Sequence{Mesh: mesh, First: 1}.Write(t, filepath.Join(data, "Data"))
+		debatetest.Sequence{Mesh: mesh, First: 1}.Write(t, filepath.Join(dir, "V1", "Data"))
 	}
 	must.OK(t, os.WriteFile(filepath.Join(dir, "users.csv"), []byte("id\n1\n2\n"), 0o600))
 	return dir, bin

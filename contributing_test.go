@@ -108,6 +108,7 @@ func TestContributingBuilds(t *testing.T) {
 	run := func(command string, args ...string) string { t.Helper(); return runIn(".", command, args...) }
 
 	_, updates, _ := strings.Cut(page, "\n## Then update the pages\n")
+	updates, _, _ = strings.Cut(updates, "\n## ")
 	for _, command := range commandsOf(updates) {
 		words := strings.Fields(command)
 		runIn(tree, words[0], words[1:]...)

@@ -45,15 +45,14 @@ func TestRESTBySchemathesis(t *testing.T) {
 	}
 	program := schemathesis(t)
 	const token = "0123456789abcdef"
-	tokenFile := filepath.Join(t.TempDir(), "token")
-	must.OK(t, os.WriteFile(tokenFile, []byte(token), 0o600))
+	tokenFile := must.File(t, t.TempDir(), "token", token)
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	admin := l.Addr().String()
 	l.Close()
 	for _, protocol := range []string{"", "grpc"} {
 		t.Run("protocol "+protocol, func(t *testing.T) {
 			runServe(t, "", "--admin", admin, "--token-file", tokenFile, "--max-memory", "16MiB", "--protocol", protocol)
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
 			config := must.Get(filepath.Abs("testdata/schemathesis.toml"))(t)
 			cmd := exec.CommandContext(ctx, program, "--config-file", config, "run", "http://"+admin+"/openapi.json",

@@ -73,7 +73,7 @@ func goCache(t *testing.T) string {
 func publish(t *testing.T, dir, module, version string) {
 	t.Helper()
 	const root = "../../.."
-	listed := must.Get(exec.Command("git", "-C", root, "ls-files", "-co", "--exclude-standard", "--", "go.mod", "go.sum", "cmd", "internal").Output())(t)
+	listed := must.Get(exec.Command("git", "-C", root, "ls-files", "-co", "--exclude-standard", "--", "go.mod", "go.sum", "cmd", "examples", "internal").Output())(t)
 	f := must.Get(os.Create(filepath.Join(dir, version+".zip")))(t)
 	defer f.Close()
 	z := zip.NewWriter(f)

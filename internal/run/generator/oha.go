@@ -52,6 +52,9 @@ func ohaCommand(t traits, p load.Profile) (proc.Command, error) {
 		return proc.Command{}, refused(t.name, "its rate is whole requests per second, not %v", p.Rate)
 	}
 	if h := host(p); h != "" {
+		if protocol(p) == "http2" {
+			return proc.Command{}, refused(t.name, "over HTTP/2 it sends the URL's host, not %s", h)
+		}
 		args = append(args, "--host", h)
 	}
 	return proc.Command{Args: append(args, p.Targets[0])}, nil

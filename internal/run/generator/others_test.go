@@ -117,6 +117,7 @@ func TestWhatAGeneratorCannotDoIsRefusedByName(t *testing.T) {
 		{external{traits: wrk2Traits}, closedLoop(), "has no closed loop"},
 		{external{traits: wrk2Traits}, change(func(p *load.Profile) { p.Rate = 0.5 }), "whole requests per second"},
 		{external{traits: ohaTraits}, change(func(p *load.Profile) { p.Rate = 10.5 }), "whole requests per second"},
+		{external{traits: ohaTraits}, change(func(p *load.Profile) { p.Protocol, p.Headers = "http2", []string{"Host: shop.example"} }), "over HTTP/2 it sends the URL's host"},
 		{external{traits: ohaTraits}, grpc, "does not speak grpc, only http1, http2"},
 		{external{traits: k6Traits}, change(func(p *load.Profile) { p.Warmup = time.Millisecond }), "no stretch shorter than 1s"},
 		{external{traits: ohaTraits}, change(func(p *load.Profile) { p.RequestSize = 1 << 20 }), "does not fit its command line"},
@@ -211,8 +212,6 @@ func TestWrkIsNotWrk2(t *testing.T) {
 		}
 		_, err = parsers[test.parser](f)
 		f.Close()
-		if err == nil || !strings.Contains(err.Error(), "this is the output of "+test.of) {
-			t.Errorf("%s as %s: %v", test.file, test.parser, err)
-		}
+		must.Fail(t, err, "this is the output of "+test.of, test.file, test.parser)
 	}
 }

@@ -106,14 +106,15 @@ func real(t *testing.T, text string) (runner.Config, *events) {
 	for _, m := range mesh.Builtin() {
 		meshes[m.Name] = m
 	}
-	sink := &events{}
+	sink, generators := &events{}, byName()
+	generators["tare"] = generator.Tare{Agent: path}
 	return runner.Config{
 		Experiment: x, Topology: topology, Meshes: meshes,
 		Platform: local.New(local.Options{AgentPath: path, FetchProgram: func(ctx context.Context, name string) (string, string, error) {
 			found, err := fetch.Find(ctx, name, fetch.Options{})
 			return found.Path, found.Version, err
 		}}).Declare(),
-		Generators: map[string]generator.Generator{"tare": generator.Tare{Agent: path}}, Meter: meters, Dir: dir, Sinks: []result.Sink{sink},
+		Generators: generators, Meter: meters, Dir: dir, Sinks: []result.Sink{sink},
 	}, sink
 }
 
