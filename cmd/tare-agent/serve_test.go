@@ -105,9 +105,7 @@ func TestEnvironment(t *testing.T) {
 	}
 	resp := must.Get(http.Get("http://" + metrics.Addr().String() + "/metrics"))(t)
 	defer resp.Body.Close()
-	if text, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(text), "\ncalls_total 2\n") {
-		t.Errorf("%v, %s", err, text)
-	}
+	must.Contain(t, string(must.Get(io.ReadAll(resp.Body))(t)), "\ncalls_total 2\n")
 	if got := unknownVariables(newServeCommand().Flags(), []string{"TARE_SERVE_CONFG=1", "TARE_SERVE_CPU=1ms", "HOME=/"}); len(got) != 1 || got[0] != "TARE_SERVE_CONFG" {
 		t.Errorf("unknown variables %q", got)
 	}
@@ -157,9 +155,7 @@ func TestServeRefuses(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Fatalf("got %v", err)
 			}
-			if !strings.Contains(hint.Of(err), tc.hint) {
-				t.Errorf("hint missing in %v", err)
-			}
+			must.Contain(t, hint.Of(err), tc.hint)
 		})
 	}
 }

@@ -92,9 +92,7 @@ func TestLastLookOfAStoppedRun(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "run")
 		whole := gatedStudy().Write(t, path)
 		d, err := result.Resume(path, whole.Experiment(), whole.Environment())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer d.Close()
 		must.OK(t, d.Stop(result.Stopped{At: time.Now(), Block: 6, Why: "it ends", Last: byTime}))
 		r := must.Get(answer.Analyze(d, compare.Options{}))(t)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 )
 
@@ -30,9 +31,7 @@ func TestReportsOfKnownTruth(t *testing.T) {
 		d := s.Write(t, filepath.Join(t.TempDir(), "run"))
 		r, err := answer.Analyze(d, compare.Options{})
 		d.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		find := func(treatment string) compare.Comparison {
 			c, ok := r.Find(treatment, total)
 			if !ok || c.Difference == nil || !c.Difference.Known() {

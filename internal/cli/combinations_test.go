@@ -94,8 +94,8 @@ func TestCombinationsRun(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "x.yaml")
 			text := fmt.Sprintf("apiVersion: %s\nkind: Experiment\nmetadata: {name: combinations}\napplication: {topology: %s}\n"+
-				"factors: {mesh: [%s], protocol: [%s], rate: [20], connections: [8]}\nphases: {warmup: 200ms, measure: 1s, drain: 200ms}\n"+
-				"validity: {rateShortfall: 1, lateness: 60s, generatorCPU: 1}\nblocks: 1\norder: random\n", // a busy machine is late
+				"factors: {mesh: [%s], protocol: [%s], rate: [20], connections: [8]}\nphases: {warmup: 200ms, measure: 1s, drain: 1s}\n"+
+				"validity: {rateShortfall: 1, errorRatio: 0.5, lateness: 60s, generatorCPU: 1}\nblocks: 1\norder: random\n", // a busy machine is late
 				experiment.APIVersion, key[0], strings.Join(names, ", "), key[1])
 			must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 			if r, code := carriedOut(t, file); code != 0 || r.Count.Used != len(names) {

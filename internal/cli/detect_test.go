@@ -44,9 +44,7 @@ func earlierRun(t *testing.T, dir string, change func(*result.Environment)) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, result.EnvironmentFile), b, 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 }
 
 func TestPlanDetect(t *testing.T) {

@@ -353,7 +353,7 @@ func TestWeighOfBrokenPrograms(t *testing.T) {
 func TestRouteChange(t *testing.T) {
 	r, code := carriedOut(t, "route-change.yaml", "blocks=1", "control=false", "factors={mesh: [none, envoy-xds, delayed-50ms, delayed-500ms, flapping], rate: [500], connections: [8]}",
 		"meshes={delayed-50ms: {from: envoy-xds, options: {delay: 50}}, delayed-500ms: {from: envoy-xds, options: {delay: 500}}, flapping: {from: envoy-xds, options: {flap: 10}}}",
-		"changes={every: 60ms, count: 40}", "phases={warmup: 1s, measure: 3s, drain: 1s}")
+		"changes={every: 60ms, count: 40}", "phases={warmup: 1s, measure: 3s, drain: 1s}", "validity={rateShortfall: 0.1}") // a busy machine is late
 	if code != console.Done {
 		t.Errorf("exit code %d", code)
 	}

@@ -58,9 +58,7 @@ func TestFactorTable(t *testing.T) {
 	})
 	t.Run("plan", func(t *testing.T) {
 		out, err := call(t, newPlanCommand, file, "--format", "json")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var p plan.Plan
 		must.OK(t, json.Unmarshal([]byte(out), &p))
 		last := p.Treatments[len(p.Treatments)-1]
@@ -122,10 +120,8 @@ func TestFactorTable(t *testing.T) {
 		}
 		dir := filepath.Join(t.TempDir(), "run")
 		s.Write(t, dir)
-		out, err := call(t, newReportCommand, dir)
-		if err != nil || !strings.Contains(out, "envoy, page /b, connections 2") {
-			t.Errorf("%v\n%s", err, out)
-		}
+		out := must.Get(call(t, newReportCommand, dir))(t)
+		must.Contain(t, out, "envoy, page /b, connections 2")
 	})
 }
 

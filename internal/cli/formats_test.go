@@ -49,9 +49,7 @@ func TestReleasedFormats(t *testing.T) {
 				}
 				then, err = []byte(b.String()), os.WriteFile(name+".txt", []byte(b.String()), 0o644)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			estimates := 0
 			for line := range strings.Lines(string(then)) {
 				at := strings.LastIndexByte(strings.TrimSpace(line), ' ')

@@ -101,9 +101,8 @@ func TestDebateAnsweredAgain(t *testing.T) {
 	}
 	text, err := call(t, newReportCommand, dir, "--all")
 	for _, want := range []string{"One headline a boundary", "whole cluster", "false-timeouts (30 of 50", "no-baseline", "not-interleaved"} {
-		if err != nil || !strings.Contains(text, want) {
-			t.Errorf("%v: the report lacks %q", err, want)
-		}
+		must.OK(t, err)
+		must.Contain(t, text, want)
 	}
 }
 
@@ -248,9 +247,7 @@ func TestImportReports(t *testing.T) {
 			if code := New(console.Console{Out: &stdout, Err: &stderr}, nil).Run(t.Context(), append([]string{"import", "great-sidecar-debate", "--report", "--out", out}, c.paths...)); code != c.code {
 				t.Errorf("exit code %d, expected %d\n%s", code, c.code, stderr.String())
 			}
-			if !strings.Contains(stderr.String(), out) {
-				t.Errorf("the directory of the results is not named:\n%s", stderr.String())
-			}
+			must.Contain(t, stderr.String(), out)
 			want := must.Get(call(t, newReportCommand, out))(t)
 			if _, err := os.Stat(filepath.Join(out, pageFile)); err != nil || !strings.Contains(stderr.String(), pageFile) {
 				t.Errorf("no page: %v\n%s", err, stderr.String())

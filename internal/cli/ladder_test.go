@@ -87,9 +87,8 @@ func TestLaddersArePlanned(t *testing.T) {
 func TestReportLadder(t *testing.T) {
 	dir := results(t)
 	got, err := call(t, newReportCommand, dir, "--ladder")
-	if err != nil || !strings.Contains(got, "Ladder: what each step adds") || !strings.Contains(got, "+ envoy-tcp") || !strings.Contains(got, "sum of the steps") {
-		t.Errorf("%v\n%s", err, got)
-	}
+	must.OK(t, err)
+	must.Contain(t, got, "Ladder: what each step adds", "+ envoy-tcp", "sum of the steps")
 	if got, err = call(t, newReportCommand, dir); err != nil || strings.Contains(got, "Ladder:") {
 		t.Errorf("without --ladder: %v\n%s", err, got)
 	}

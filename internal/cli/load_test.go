@@ -53,11 +53,7 @@ func hello(t *testing.T) string {
 func TestLoadPrintsASummary(t *testing.T) {
 	out := must.Get(runLoadCommand(t, hello(t), "--rate", "200", "-d", "500ms", "--warmup", "100ms", "--arrivals", "constant"))(t)
 	t.Log("\n" + out)
-	for _, want := range []string{" req/s, 100 % ok, p50 ", "100 requests in 500ms, open loop at 200.0/s, constant arrivals", "200: 100 (100 %)", "response ", "Distribution", "connect ", "service ", "lateness ", "Generator"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("summary lacks %q:\n%s", want, out)
-		}
-	}
+	must.Contain(t, out, " req/s, 100 % ok, p50 ", "100 requests in 500ms, open loop at 200.0/s, constant arrivals", "200: 100 (100 %)", "response ", "Distribution", "connect ", "service ", "lateness ", "Generator")
 }
 
 // An interrupted load reports what it has sent, and does not pass for a load that ended.
@@ -80,19 +76,15 @@ func TestInterruptedLoad(t *testing.T) {
 }
 
 func TestLoadWithARampLastsAsLongAsTheRamp(t *testing.T) {
-	out, err := runLoadCommand(t, hello(t), "--ramp", "200ms@100,200ms@100-300", "--arrivals", "constant")
-	if err != nil || !strings.Contains(out, "60 requests in ") || !strings.Contains(out, " in 400ms,") {
-		t.Errorf("%v\n%s", err, out)
-	}
+	out := must.Get(runLoadCommand(t, hello(t), "--ramp", "200ms@100,200ms@100-300", "--arrivals", "constant"))(t)
+	must.Contain(t, out, "60 requests in ", " in 400ms,")
 }
 
 // A whole period of the sine has as many requests as the constant rate, its first half has more.
 func TestLoadWithASine(t *testing.T) {
 	for _, test := range []struct{ duration, want string }{{"1s", "200 requests in "}, {"500ms", "148 requests in "}} { // 100 + 150·(1/π)
-		out, err := runLoadCommand(t, hello(t), "--rate", "200", "--sine", "1s@150", "--arrivals", "constant", "-d", test.duration, "--warmup", "0s")
-		if err != nil || !strings.Contains(out, test.want) {
-			t.Errorf("%v\n%s", err, out)
-		}
+		out := must.Get(runLoadCommand(t, hello(t), "--rate", "200", "--sine", "1s@150", "--arrivals", "constant", "-d", test.duration, "--warmup", "0s"))(t)
+		must.Contain(t, out, test.want)
 	}
 }
 
@@ -185,9 +177,8 @@ func TestLoadFailsWhenNothingAnswersOrTheSizeIsWrong(t *testing.T) {
 
 func TestLoadOfANumberOfRequests(t *testing.T) {
 	out, err := runLoadCommand(t, hello(t), "-n", "57", "-c", "4", "-w", "2")
-	if err != nil || !strings.Contains(out, "57 requests in ") {
-		t.Errorf("%v\n%s", err, out)
-	}
+	must.OK(t, err)
+	must.Contain(t, out, "57 requests in ")
 	out, err = runLoadCommand(t, hello(t), "-n", "57", "-o", "csv")
 	if lines := strings.Split(out, "\n"); err != nil || !strings.HasPrefix(out, "second,2xx,status,timeout,conn,response_ms_p50,") || !strings.HasPrefix(lines[1], "0,57,0,0,0,") {
 		t.Errorf("%v\n%s", err, out)
@@ -204,10 +195,8 @@ func TestLoadOfANumberOfRequests(t *testing.T) {
 	if exitCode(err) != console.Failed || !strings.Contains(err.Error(), "no request was due in 1s") || !strings.HasPrefix(out, "No request was measured: none was due\n") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	out, err = runLoadCommand(t, hello(t), "-n", "57", "-o", "hdr")
-	if err != nil || !strings.Contains(out, "Tag=response.2xx,") {
-		t.Errorf("%v\n%s", err, out)
-	}
+	out = must.Get(runLoadCommand(t, hello(t), "-n", "57", "-o", "hdr"))(t)
+	must.Contain(t, out, "Tag=response.2xx,")
 }
 
 // The number of requests is exact, also when the number of processes does not divide it.
@@ -242,9 +231,8 @@ func TestLoadOverHTTP2(t *testing.T) {
 	s.Start()
 	t.Cleanup(s.Close)
 	out, err := runLoadCommand(t, s.URL, "-n", "100", "-c", "2", "--streams", "8", "--http2")
-	if err != nil || !strings.Contains(out, "100 requests in ") || !strings.Contains(out, "HTTP/2, 2 connections of up to 8 streams") {
-		t.Errorf("%v\n%s", err, out)
-	}
+	must.OK(t, err)
+	must.Contain(t, out, "100 requests in ", "HTTP/2, 2 connections of up to 8 streams")
 	_, err = runLoadCommand(t, s.URL, "--grpc", "a.B/C", "-n", "10", "-c", "2") // no gRPC server: 200 without a status
 	if err == nil {
 		t.Error("an answer without grpc-status counts as one")
@@ -263,10 +251,8 @@ func TestLoadOfAnEcho(t *testing.T) {
 			go func() { _, _ = io.Copy(c, c) }()
 		}
 	}()
-	out, err := runLoadCommand(t, "tcp://"+l.Addr().String(), "-n", "100", "-c", "2", "--body-size", "300")
-	if err != nil || !strings.Contains(out, "100 requests in ") {
-		t.Errorf("%v\n%s", err, out)
-	}
+	out := must.Get(runLoadCommand(t, "tcp://"+l.Addr().String(), "-n", "100", "-c", "2", "--body-size", "300"))(t)
+	must.Contain(t, out, "100 requests in ")
 	must.Fail(t, must.Err(runLoadCommand(t, "tcp://"+l.Addr().String(), "-n", "1", "--expect-size", "3")), "leave out --expect-size", "an echo of another size")
 }
 
@@ -281,24 +267,18 @@ func TestLoadOfAStreamingCall(t *testing.T) {
 	}}}, struct{}{})
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(s.Stop)
-	out, err := runLoadCommand(t, l.Addr().String(), "--grpc", "a.B/C", "--grpc-stream", "-n", "50", "-c", "2")
-	if err != nil || !strings.Contains(out, "grpc-0: 50 (") || !strings.Contains(out, "100, 2.000 a call") || !strings.Contains(out, "first message ") {
-		t.Errorf("%v\n%s", err, out)
-	}
+	out := must.Get(runLoadCommand(t, l.Addr().String(), "--grpc", "a.B/C", "--grpc-stream", "-n", "50", "-c", "2"))(t)
+	must.Contain(t, out, "grpc-0: 50 (", "100, 2.000 a call", "first message ")
 }
 
 func TestLoadFollowsRedirects(t *testing.T) {
 	end := hello(t)
 	s := httptest.NewServer(http.RedirectHandler(end, http.StatusFound))
 	t.Cleanup(s.Close)
-	out, err := runLoadCommand(t, s.URL, "--follow", "-n", "50", "-c", "2")
-	if err != nil || !strings.Contains(out, "200: 50 (") || !strings.Contains(out, "50 followed, 1.000 per request") {
-		t.Errorf("%v\n%s", err, out)
-	}
-	out, err = runLoadCommand(t, s.URL, "-n", "50", "-c", "2")
-	if err != nil || !strings.Contains(out, "302: 50 (") {
-		t.Errorf("%v\n%s", err, out)
-	}
+	out := must.Get(runLoadCommand(t, s.URL, "--follow", "-n", "50", "-c", "2"))(t)
+	must.Contain(t, out, "200: 50 (", "50 followed, 1.000 per request")
+	out = must.Get(runLoadCommand(t, s.URL, "-n", "50", "-c", "2"))(t)
+	must.Contain(t, out, "302: 50 (")
 }
 
 // Over TLS the summary shows the negotiated version and cipher.

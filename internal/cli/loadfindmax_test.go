@@ -40,9 +40,7 @@ func findMax(t *testing.T, run probeFunc, args ...string) (loadpage.Capacity, st
 	t.Helper()
 	f, _ := parsedLoadFlags(t, append(args, "http://127.0.0.1/")...)
 	p, err := f.build([]string{"http://127.0.0.1/"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var page, raw bytes.Buffer
 	f.output = "text"
 	err = capacitySearch{New(console.Console{Out: &page, Err: &raw}, nil)}.findMax(context.Background(), p, f, run)
@@ -62,9 +60,7 @@ func TestFindMax(t *testing.T) {
 	if err != nil || found.Open != "" || found.Low > 303.1 || found.High < 303 || (found.High-found.Low)/found.Rate > 0.25 || len(found.Probes) != defaultProbes {
 		t.Errorf("%v: %+v", err, found)
 	}
-	if !strings.Contains(page, "req/s with errors < 10%, p99 < 50ms (95 % interval ") || !strings.Contains(page, "missed") {
-		t.Errorf("page\n%s", page)
-	}
+	must.Contain(t, page, "req/s with errors < 10%, p99 < 50ms (95 % interval ", "missed")
 	// p99 needs ten requests above it: probes at low rates are longer.
 	for _, p := range found.Probes {
 		if p.Rate*p.Seconds < 999 && p.Seconds < capacity.MaxProbe.Seconds() {

@@ -296,10 +296,8 @@ func TestTargetsFile(t *testing.T) {
 	t.Cleanup(s.Close)
 	file := t.TempDir() + "/requests.jsonl"
 	must.OK(t, os.WriteFile(file, []byte(`{"url":"`+s.URL+`/x","weight":3}`+"\n"+`{"method":"PUT","url":"`+s.URL+`/x"}`), 0o600))
-	out, err := runLoadCommand(t, "--targets", file, "-n", "40", "-r", "400")
-	if err != nil || !strings.Contains(out, "75.0 % ok (25.0 % status 418)") || !strings.Contains(out, "GET /x") || !strings.Contains(out, "PUT /x") {
-		t.Errorf("%v\n%s", err, out)
-	}
+	out := must.Get(runLoadCommand(t, "--targets", file, "-n", "40", "-r", "400"))(t)
+	must.Contain(t, out, "75.0 % ok (25.0 % status 418)", "GET /x", "PUT /x")
 }
 
 // A mistyped command of a group has a suggestion too.

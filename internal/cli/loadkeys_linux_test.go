@@ -43,9 +43,7 @@ func TestLoadKeys(t *testing.T) {
 	server, program := terminal(t)
 	defer server.Close()
 	before, err := unix.IoctlGetTermios(int(program.Fd()), unix.TCGETS)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var seen screen
 	go func() {
 		b := make([]byte, 4096)

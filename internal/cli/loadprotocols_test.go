@@ -120,10 +120,8 @@ func TestLoadWebSocket(t *testing.T) {
 		}
 	}))
 	t.Cleanup(s.Close)
-	out, err := runLoadCommand(t, "ws"+strings.TrimPrefix(s.URL, "http"), "--data", `{"a": 1}`, "-n", "20", "-c", "2")
-	if err != nil || !strings.Contains(out, "100 % ok") || !strings.Contains(out, "WebSocket") {
-		t.Errorf("%v\n%s", err, out)
-	}
+	out := must.Get(runLoadCommand(t, "ws"+strings.TrimPrefix(s.URL, "http"), "--data", `{"a": 1}`, "-n", "20", "-c", "2"))(t)
+	must.Contain(t, out, "100 % ok", "WebSocket")
 	if _, err := runLoadCommand(t, "ws"+strings.TrimPrefix(hello(t), "http"), "-n", "5", "-c", "1"); exitCode(err) != 1 || !strings.Contains(err.Error(), "websocket refused: status 200 OK") {
 		t.Error(err)
 	}

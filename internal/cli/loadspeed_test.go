@@ -34,9 +34,7 @@ func TestSpeed(t *testing.T) {
 	if want := []string{"/items/1", "/", "/items/1", "/items/2"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, %v\n%s", got, err, out)
 	}
-	if !strings.Contains(out, "4 requests in 601ms") || !strings.Contains(out, "GET /items/{id}") {
-		t.Errorf("page\n%s", out)
-	}
+	must.Contain(t, out, "4 requests in 601ms", "GET /items/{id}")
 	for _, args := range [][]string{{"--speed", "fast"}, {"--speed", "0"}, {"--speed", "2x", "-r", "5"}, {"--speed", "2x", "-w", "2"}} {
 		if out, err := runLoadCommand(t, append([]string{s.URL, "--targets", file}, args...)...); err == nil {
 			t.Errorf("%q is accepted\n%s", args, out)

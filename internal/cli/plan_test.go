@@ -59,10 +59,7 @@ func TestPlanOfTimelines(t *testing.T) {
 		"fault-drain":  {"from the start of the measure phase of 1m40s", "10s scale by -1 server, the first replica at the end 9 times, every 10s", "success_ratio >= 0.999", "status(5xx) == 0"},
 		"route-change": {"changes in each trial, one every"},
 	} {
-		got, err := call(t, newPlanCommand, "../../examples/"+file+".yaml", "--set", "seed=1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(call(t, newPlanCommand, "../../examples/"+file+".yaml", "--set", "seed=1"))(t)
 		for _, w := range want {
 			if text := strings.Join(strings.Fields(got), " "); !strings.Contains(text, w) {
 				t.Errorf("%s lacks %q:\n%s", file, w, got)
@@ -104,9 +101,8 @@ func TestPlanDrawsASeed(t *testing.T) {
 func TestPlanOfTooFewBlocks(t *testing.T) {
 	sweep := []string{"../../examples/quickstart.yaml", "--set", "factors.rate=[100, 200, 300, 400, 500]"}
 	got, err := call(t, newPlanCommand, append(sweep, "--set", "blocks=3")...)
-	if err != nil || !strings.Contains(got, "too few blocks for 40 comparisons, even of ten standard deviations: 4 needed\n") {
-		t.Errorf("%v\n%.300s", err, got)
-	}
+	must.OK(t, err)
+	must.Contain(t, got, "too few blocks for 40 comparisons, even of ten standard deviations: 4 needed\n")
 	got, err = call(t, newPlanCommand, append(sweep, "--set", "blocks=4")...)
 	if err != nil || strings.Contains(got, "too few") {
 		t.Errorf("%v\n%.300s", err, got)
@@ -172,14 +168,8 @@ func TestPlanPrintsSearch(t *testing.T) {
 	s := must.Get(testLine(t, &out).Read(t.Context(), "../../examples/capacity.yaml", ExperimentOptions{}))(t)
 	must.OK(t, writePlanText(&out, s))
 	search := s.Plan.Treatments[0].Levels.Capacity.SearchTime()
-	for _, want := range []string{
-		fmt.Sprintf("%v of each trial search for the highest rate that meets p99 < 50ms, errors < 0.1%%: 12 probes of 2s; the measure phase has 60%% of that rate\n", experiment.Duration(search.Round(time.Second))),
-		"not interleaved: each treatment has a highest rate of its own", "max with p99 < 50ms, errors < 0.1%",
-	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in\n%s", want, out.String())
-		}
-	}
+	must.Contain(t, out.String(), fmt.Sprintf("%v of each trial search for the highest rate that meets p99 < 50ms, errors < 0.1%%: 12 probes of 2s; the measure phase has 60%% of that rate\n", experiment.Duration(search.Round(time.Second))),
+		"not interleaved: each treatment has a highest rate of its own", "max with p99 < 50ms, errors < 0.1%")
 	if s.Plan.TrialTime < search+14*time.Second {
 		t.Errorf("a trial takes %v, its search %v", s.Plan.TrialTime, search)
 	}
@@ -205,9 +195,7 @@ func setting(fields ...string) ExperimentOptions {
 // The name of an example stands for its embedded file, where no file has that name.
 func TestPlanOfExample(t *testing.T) {
 	want, err := call(t, newPlanCommand, "../../examples/quickstart.yaml", "--set", "seed=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Chdir(t.TempDir())
 	if got, err := call(t, newPlanCommand, "quickstart", "--set", "seed=1"); err != nil || got != want {
 		t.Errorf("the example: %v\n%s", err, got)

@@ -222,9 +222,7 @@ func pushRun(t *testing.T, protocol, dir string) pushed {
 	p := pushed{database: d, name: filepath.Base(dir), report: r, all: all, begin: results.Environment().Time}
 	for _, trial := range results.Plan().Trials {
 		record, _, err := results.Record(trial)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if record.Ended.After(p.end) {
 			p.end = record.Ended
 		}

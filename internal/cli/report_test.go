@@ -27,10 +27,8 @@ func results(t *testing.T) string {
 
 func TestReport(t *testing.T) {
 	dir := results(t)
-	text, err := call(t, newReportCommand, dir)
-	if err != nil || !strings.Contains(text, "envoy-plaintext adds") || !strings.Contains(text, "times as much as without a mesh") {
-		t.Errorf("%v\n%s", err, text)
-	}
+	text := must.Get(call(t, newReportCommand, dir))(t)
+	must.Contain(t, text, "envoy-plaintext adds", "times as much as without a mesh")
 	all, err := call(t, newReportCommand, dir, "--all")
 	if err != nil || len(all) < 2*len(text) {
 		t.Errorf("--all: %v, %d bytes beside %d", err, len(all), len(text))

@@ -17,9 +17,7 @@ import (
 func reader(t *testing.T, cmd *exec.Cmd, streams ...*io.Writer) *os.File {
 	t.Helper()
 	out, in, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, s := range streams {
 		*s = in
 	}

@@ -69,9 +69,7 @@ func slower(t *testing.T, _, trial string) {
 	t.Helper()
 	path := filepath.Join(trial, result.MeasuredFile)
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var out bytes.Buffer
 	w := must.Get(hdrlog.NewWriter(&out, time.Unix(0, 0), ""))(t)
 	err = hdrlog.ReadIntervals(bytes.NewReader(b), func(from, to time.Duration, tag string, h *hdrhistogram.PackedHistogram) error {

@@ -144,9 +144,7 @@ func TestBrokenBytes(t *testing.T) {
 func TestLargeFileIsNotRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "large.yaml")
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer f.Close()
 	must.OK(t, f.Truncate(1<<40))
 	_, err = experiment.ReadRecord(path)

@@ -35,15 +35,11 @@ meshes:
 		t.Errorf("got %s from %s: %+v", d.Name, d.From, s)
 	}
 	args, config, err := s.Render(mesh.SidecarContext{Pod: "echo-0", Inbound: &mesh.Inbound{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if want := []string{"--x", "{{.Pod}}"}; !slices.Equal(args[len(args)-2:], want) {
 		t.Errorf("arguments %q, want %q at the end", args, want)
 	}
-	if !strings.Contains(string(config), "FileAccessLog") {
-		t.Error("no access log")
-	}
+	must.Contain(t, string(config), "FileAccessLog")
 	// The definition itself is unchanged.
 	base := must.Get(e.Definition("envoy", withMeshes().Definitions))(t)
 	if _, config, err = base.Local.Sidecar.Render(mesh.SidecarContext{Pod: "echo-0", Inbound: &mesh.Inbound{}}); err != nil || strings.Contains(string(config), "FileAccessLog") || base.Local.Sidecar.Path != "" {

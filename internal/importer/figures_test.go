@@ -63,9 +63,7 @@ func TestFiguresOfOutputs(t *testing.T) {
 			if err == nil {
 				b, err = io.ReadAll(unpacked)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 		}
 		return string(b)
 	}

@@ -59,9 +59,7 @@ func TestPathsWithErrorAreImported(t *testing.T) {
 	if err == nil {
 		err = errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "a.json"), data, 0o600))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	i := slices.IndexFunc(Generators(), func(s Source) bool { return s.Name == "fortio" })
 	s, err := Generators()[i].Read([]string{dir}, Options{Mesh: "m"})
 	if err != nil || len(s.Trials) != 1 || len(s.Skipped) != 0 {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -81,9 +82,7 @@ func TestContradictions(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := measuredRecord()
 			c.change(&r)
-			if found := strings.Join(r.Contradictions(), "; "); !strings.Contains(found, c.want) {
-				t.Errorf("found %q, want %q", found, c.want)
-			}
+			must.Contain(t, strings.Join(r.Contradictions(), "; "), c.want)
 		})
 	}
 	// A load that was held up until its window was over has none.

@@ -83,9 +83,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 	var kinds []string
 	for e, err := range r.Events(trials[0].ID) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		kinds = append(kinds, e.Kind)
 	}
 	if strings.Join(kinds, " ") != "trial done" {
@@ -168,10 +166,8 @@ func TestResume(t *testing.T) {
 	if err != nil || len(records) != 4 {
 		t.Fatalf("%d records, %v", len(records), err)
 	}
-	left, err := os.ReadFile(r.TrialFile(trials[1].ID+result.PartialSuffix, result.EventsFile))
-	if err != nil || !strings.Contains(string(left), "second") {
-		t.Errorf("the attempt that was cut short: %q, %v", left, err)
-	}
+	left := must.Get(os.ReadFile(r.TrialFile(trials[1].ID+result.PartialSuffix, result.EventsFile)))(t)
+	must.Contain(t, string(left), "second")
 
 	must.OK(t, os.WriteFile(filepath.Join(d.Path(), result.ExperimentFile), []byte(changed), 0o600))
 	r.Close()
@@ -275,7 +271,5 @@ func wantError(t *testing.T, err error, message, advice string) {
 	if advice == "" {
 		return
 	}
-	if !strings.Contains(hint.Of(err), advice) {
-		t.Errorf("hint of %v does not contain %q", err, advice)
-	}
+	must.Contain(t, hint.Of(err), advice)
 }

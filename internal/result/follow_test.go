@@ -108,9 +108,7 @@ func TestReplayWithoutEvents(t *testing.T) {
 	must.OK(t, os.Remove(d.TrialFile(trials[0].ID, result.EventsFile)))
 	var kinds []string
 	for e, err := range d.Replay() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		kinds = append(kinds, e.Kind)
 	}
 	if got := strings.Join(kinds, " "); got != "trial done" {

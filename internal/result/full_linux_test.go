@@ -45,9 +45,7 @@ func TestDiskFull(t *testing.T) {
 
 func diskFull(t *testing.T, dir string) {
 	d, err := result.Create(dir, []byte(experimentText), smallPlan(), result.Environment{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	trials := d.Plan().Trials
 	finish(t, d, trials[0])
 

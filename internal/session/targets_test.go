@@ -42,9 +42,7 @@ func TestTargetsOfExperiments(t *testing.T) {
 			dir := t.TempDir()
 			must.OK(t, os.WriteFile(filepath.Join(dir, "requests"), []byte(test.text), 0o600))
 			x, notes, err := decodedTargets(dir, "{targets: requests"+test.load+"}")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if !reflect.DeepEqual(x.Load.Requests, test.want) || x.Load.Targets != "" {
 				t.Errorf("%+v\nwant %+v", x.Load.Requests, test.want)
 			}
@@ -76,9 +74,7 @@ func TestInstantsOfTargets(t *testing.T) {
 		must.OK(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 	}
 	x, _, err := decodedTargets(dir, "{targets: log, arrivals: recorded}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if want := []experiment.Request{{Name: "GET /a", Method: "GET", Path: "/a", At: experiment.Instants{0, 1500 * time.Millisecond}}, {Name: "GET /b", Method: "GET", Path: "/b", At: experiment.Instants{time.Second}}}; !reflect.DeepEqual(x.Load.Requests, want) {
 		t.Errorf("%+v\nwant %+v", x.Load.Requests, want)
 	}
@@ -109,9 +105,7 @@ func TestTablesOfTargets(t *testing.T) {
 	must.OK(t, errors.Join(os.Mkdir(there, 0o700), os.WriteFile(filepath.Join(there, "users.csv"), []byte("id\n7\n"), 0o600),
 		os.WriteFile(filepath.Join(there, "targets"), []byte("GET http://a/{{csv \"users.csv\" \"id\"}}\n"), 0o600)))
 	x, _, err := decodedTargets(dir, "{targets: there/targets, templates: true}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if want := "/{{csv \"" + filepath.Join(there, "users.csv") + "\" \"id\"}}"; x.Load.Requests[0].Path != want {
 		t.Errorf("%s, want %s", x.Load.Requests[0].Path, want)
 	}

@@ -57,9 +57,7 @@ func TestWeighFile(t *testing.T) {
 			w := must.Get(flagsOf(tc.flags).file(tc.args))(t)
 			text := must.Get(w.yaml("kept.yaml"))(t)
 			for _, want := range append(tc.want, "tare run kept.yaml") {
-				if !strings.Contains(string(text), want) {
-					t.Errorf("%q is not in\n%s", want, text)
-				}
+				must.Contain(t, string(text), want)
 			}
 			study := must.Get(p.studyOf(t.Context(), w, "kept.yaml"))(t)
 			first := must.Get(study.Experiment.TopologyOf(study.Plan.Treatments[0].Levels))(t)
@@ -211,11 +209,7 @@ func TestWeighOnACluster(t *testing.T) {
 	o := Weigh{Manifests: []string{"testdata"}, Entry: "web", Meshes: []string{"istio"}, Connections: 4, Time: time.Minute, Protocol: app.HTTP1, Path: "/items"}
 	w := must.Get(o.file(nil))(t)
 	text := must.Get(w.yaml("x.yaml"))(t)
-	for _, want := range []string{"platform:\n  kind: kubernetes\n", "entry: web", "mesh: [none, istio]", "rate: [50]", "route: [/items]", "name: weigh-web"} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
+	must.Contain(t, string(text), "platform:\n  kind: kubernetes\n", "entry: web", "mesh: [none, istio]", "rate: [50]", "route: [/items]", "name: weigh-web")
 	for _, o := range []Weigh{
 		{Namespace: "shop", Yes: true}, {Manifests: []string{"a"}, InPlace: true}, {Namespace: "shop", Options: []string{"envoy"}}, {Namespace: "shop", URL: "http://127.0.0.1:1"}, {Namespace: "shop", Manifests: []string{"a"}}, {Namespace: "shop", Ready: "/x"},
 		{Namespace: "shop", Rate: -1}, {Namespace: "shop", Meshes: []string{"none"}}, {Entry: "web", URL: "http://127.0.0.1:1"}, {InPlace: true},

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
@@ -36,7 +37,5 @@ func TestBefore(t *testing.T) {
 	}
 	var out strings.Builder
 	write(&out, []line{{figure: cost, beside: interval(0.88, 0.89, 0.90)}})
-	if !strings.Contains(out.String(), "BEFORE") || !strings.Contains(out.String(), "slower") {
-		t.Error(out.String())
-	}
+	must.Contain(t, out.String(), "BEFORE", "slower")
 }

@@ -57,9 +57,7 @@ func TestPicturesAreOfTheirRun(t *testing.T) {
 	dir := t.TempDir()
 	must.OK(t, unpack(runFile, dir))
 	drawn, r, err := draw(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	readme := must.Get(os.ReadFile("README.md"))(t)
 	for _, id := range figures {
 		kept := must.Get(os.ReadFile(picture(id)))(t)
@@ -78,8 +76,6 @@ func TestPicturesAreOfTheirRun(t *testing.T) {
 		}
 	}
 	for _, s := range report.Answer(r) {
-		if !strings.Contains(string(readme), s) {
-			t.Errorf("the README's report is of another run: it lacks %q", s)
-		}
+		must.Contain(t, string(readme), s)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // The programs for arm64 run under qemu's emulation of system calls.
@@ -29,7 +31,5 @@ func TestARM64(t *testing.T) {
 			t.Errorf("%s: %s", program, got)
 		}
 	}
-	if plan := arm("tare", "plan", "examples/quickstart.yaml"); !strings.Contains(plan, "39 trials") {
-		t.Errorf("plan:\n%s", plan)
-	}
+	must.Contain(t, arm("tare", "plan", "examples/quickstart.yaml"), "39 trials")
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 
 	"github.com/tare-mesh/tare/internal/base/must"
@@ -64,9 +63,7 @@ func (r release) image(t *testing.T, name string, d v1.Descriptor, img v1.Image,
 		t.Fatalf("%d layers, %v", len(layers), err)
 	}
 	content, err := layers[0].Uncompressed() // it checks the digest of the blob
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer content.Close()
 	root := untar(t, content)
 	archived := r.unpacked(t, "linux/"+config.Architecture)

@@ -57,9 +57,7 @@ func TestKrew(t *testing.T) {
 		run(t, exec.Command("go", "build", "-C", "../../tools/krew", "-o", bin+"/", "tool"))
 		install := exec.Command(filepath.Join(bin, "krew"), "install", "--manifest", filepath.Join(r.dir, "tare-krew.yaml"), "--archive", filepath.Join(r.dir, archive(target)))
 		install.Env = append(os.Environ(), "HOME="+root, "KREW_ROOT="+root)
-		if got := run(t, install); !strings.Contains(got, "Installed plugin: tare\n") || !strings.Contains(got, m.Spec.Homepage) {
-			t.Error(got)
-		}
+		must.Contain(t, run(t, install), "Installed plugin: tare\n", m.Spec.Homepage)
 		plugin := filepath.Join(root, "bin", "kubectl-tare")
 		for _, args := range [][]string{{"--help"}, {"mesh", "install", "--help"}} {
 			command := exec.Command(plugin, args...)

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -75,12 +74,8 @@ func TestPackageRuns(t *testing.T) {
 		}
 	}
 	report := run(t, inside(root, nil, quickstart("reference")...))
-	if !strings.Contains(report, "CPU/request, total") || !strings.Contains(report, "/tmp/results/report.html") {
-		t.Errorf("no report:\n%s", report)
-	}
-	if left := run(t, exec.Command("dpkg", "--root="+root, "--remove", "tare")); !strings.Contains(left, "Removing tare") {
-		t.Errorf("remove: %s", left)
-	}
+	must.Contain(t, report, "CPU/request, total", "/tmp/results/report.html")
+	must.Contain(t, run(t, exec.Command("dpkg", "--root="+root, "--remove", "tare")), "Removing tare")
 	for _, name := range []string{"bin/tare", "bin/kubectl-tare", "share/doc/tare"} {
 		if _, err := os.Lstat(filepath.Join(root, "usr", name)); err == nil {
 			t.Errorf("the removed package left /usr/%s", name)
@@ -104,8 +99,6 @@ func TestPackageOnDebian(t *testing.T) {
 	run(t, exec.Command("chroot", root, "dpkg", "--install", "/tare.deb"))
 	devices(t, root)
 	report := run(t, inside(root, []string{"TARE_ENVOY=/envoy"}, quickstart("envoy")...))
-	if !strings.Contains(report, "envoy against no mesh") || !strings.Contains(report, "CPU/request, data plane") {
-		t.Errorf("no report:\n%s", report)
-	}
+	must.Contain(t, report, "envoy against no mesh", "CPU/request, data plane")
 	t.Log(report)
 }

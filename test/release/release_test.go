@@ -133,9 +133,7 @@ func untar(t *testing.T, from io.Reader) string {
 		if err == io.EOF {
 			return dir
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		path := filepath.Join(dir, h.Name)
 		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		if h.Typeflag == tar.TypeDir {
@@ -149,9 +147,7 @@ func untar(t *testing.T, from io.Reader) string {
 				err = os.WriteFile(path, content, os.FileMode(h.Mode)&os.ModePerm)
 			}
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 }
 

@@ -20,7 +20,7 @@ func trial(t *testing.T, number int, hbone bool, image string) effective.Configu
 	dir := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()
-		path := must.File(t, dir, name, text)
+		must.File(t, dir, name, text)
 	}
 	clusters := []string{fmt.Sprintf(`{"cluster": {"name": "inbound|8080||", "load_assignment": {"address": "10.42.0.%d:8080"}}, "last_updated": "2026-11-22T16:0%d:00Z"}`, number, number)}
 	// The listener of a Service is named for its address, which differs between installations of a mesh.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // farClock is two clocks and the network path between them, in simulated time.
@@ -42,9 +44,7 @@ func TestMeasure(t *testing.T) {
 	} {
 		w := &farClock{at: time.Unix(1_800_000_000, 0), ahead: test.ahead, there: test.there, back: test.back}
 		ahead, bound, err := Measure(w.now, w.ask)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if wrong := (ahead - test.ahead).Abs(); bound != test.bound || wrong > bound {
 			t.Errorf("%+v: ahead %v ± %v, wrong by %v", test, ahead, bound, wrong)
 		}

@@ -52,9 +52,7 @@ func TestGoInstallAlone(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
 	defer server.Close()
 	load := []string{"load", server.URL, "--rate", "50", "--duration", "1s"}
-	if out := run(tare, load...); !strings.Contains(out, "building tare-agent "+version+", once: go install "+module+"/cmd/tare-agent@"+version) || !strings.Contains(out, "50") {
-		t.Errorf("the first load:\n%s", out)
-	}
+	must.Contain(t, run(tare, load...), "building tare-agent "+version+", once: go install "+module+"/cmd/tare-agent@"+version, "50")
 	if out := run(tare, load...); strings.Contains(out, "building") {
 		t.Errorf("the second load built it again:\n%s", out)
 	}

@@ -37,9 +37,7 @@ func TestFetchOnce(t *testing.T) {
 		last, total = done, all
 	}
 	found, err := p.Find(t.Context(), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want := Found{newSlot(p, dir).path(), "1.2.3", sha([]byte(proxyScript)), "download"}
 	if found != want {
 		t.Errorf("found %+v, want %+v", found, want)
@@ -151,9 +149,7 @@ func TestWaitingForTheLockCanBeCancelled(t *testing.T) {
 	s := newSlot(p, dir)
 	must.OK(t, os.MkdirAll(s.dir, 0o755))
 	unlock, err := lock(t.Context(), filepath.Join(s.dir, "lock"), func() { t.Error("waited for a free lock") })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer unlock()
 	ctx, cancel := context.WithCancel(t.Context())
 	waited := false

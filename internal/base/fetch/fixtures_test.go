@@ -42,9 +42,7 @@ func newWheel(t *testing.T, members ...member) []byte {
 		if err == nil {
 			_, err = f.Write(m.data)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	must.OK(t, w.Close())
 	return b.Bytes()

@@ -46,3 +46,13 @@ func File(t testing.TB, dir, name, text string) string {
 	OK(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
+
+// Contain reports the texts that are missing in a text.
+func Contain(t testing.TB, text string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %q in\n%s", want, text)
+		}
+	}
+}

@@ -48,3 +48,13 @@ func TestFail(t *testing.T) {
 		}
 	}
 }
+
+func TestContain(t *testing.T) {
+	r := &recorder{TB: t}
+	if Contain(r, "one, two", "one", "two"); r.errors != "" {
+		t.Errorf("reported %q", r.errors)
+	}
+	if Contain(r, "one", "one", "two"); r.errors != "there is no \"two\" in\none" {
+		t.Errorf("reported %q", r.errors)
+	}
+}

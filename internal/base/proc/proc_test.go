@@ -156,9 +156,7 @@ func TestParseCPUs(t *testing.T) {
 
 func TestFilesEnvAndStdout(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer r.Close()
 	fmt.Fprint(w, "hello")
 	w.Close()

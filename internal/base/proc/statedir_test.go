@@ -177,9 +177,7 @@ func TestUnreadableHome(t *testing.T) {
 		if err == nil {
 			err = os.WriteFile(program, b, 0o755)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	cmd := exec.Command(program, "-test.run=^$")
 	cmd.Dir = dir

@@ -74,9 +74,7 @@ func TestGrowingFile(t *testing.T) {
 // A shell's <(command) is a pipe. A FIFO without a writer must not block.
 func TestPipes(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer r.Close()
 	go func() {
 		_, _ = w.WriteString("from a command")

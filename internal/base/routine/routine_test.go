@@ -4,12 +4,12 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/routine"
 )
 
@@ -63,11 +63,7 @@ func TestPanicEndsWithOne(t *testing.T) {
 			if !errors.As(err, &exit) || exit.ExitCode() != 1 {
 				t.Errorf("%v, want exit status 1", err)
 			}
-			for _, want := range []string{"routine_test.planted", "tare: planted", "Please report it"} {
-				if !strings.Contains(string(out), want) {
-					t.Errorf("no %q in\n%s", want, out)
-				}
-			}
+			must.Contain(t, string(out), "routine_test.planted", "tare: planted", "Please report it")
 		})
 	}
 }

@@ -91,10 +91,8 @@ func TestClusterCommandsWithoutACluster(t *testing.T) {
 			t.Errorf("%v: %v", args, err)
 		}
 	}
-	out, err := call(t, "cluster", "rbac", "--subject", "user:jo")
-	if err != nil || !strings.Contains(out, "kind: ClusterRole\n") || !strings.Contains(out, `name: "jo"`) {
-		t.Errorf("%v\n%s", err, out)
-	}
+	out := must.Get(call(t, "cluster", "rbac", "--subject", "user:jo"))(t)
+	must.Contain(t, out, "kind: ClusterRole\n", `name: "jo"`)
 	var usage *hint.UsageError
 	if _, err := call(t, "cluster", "rbac", "--subject", "jo"); !errors.As(err, &usage) {
 		t.Errorf("%v", err)
@@ -126,9 +124,8 @@ func TestKubernetesClusterCommands(t *testing.T) {
 	path := clusterOfTests(t)
 	out, err := call(t, "cluster", "status", "--kubeconfig", path)
 	for _, want := range []string{"Kubernetes v1.", "NODE ", "held by: no run", "mark: ", "other workloads: ", "RBAC permissions: none missing"} {
-		if err != nil || !strings.Contains(out, want) {
-			t.Errorf("no %q, %v in\n%s", want, err, out)
-		}
+		must.OK(t, err)
+		must.Contain(t, out, want)
 	}
 	if out, err := call(t, "cleanup", "--kubeconfig", path, "--run", "tare-no-such-run", "--yes"); err == nil {
 		t.Errorf("removed a run that does not exist:\n%s", out)
@@ -139,10 +136,8 @@ func TestKubernetesClusterCommands(t *testing.T) {
 			Operations: []admissionv1.OperationType{admissionv1.Create}, Rule: admissionv1.Rule{APIGroups: []string{"tare.test"}, APIVersions: []string{"v1"}, Resources: []string{"scales"}}}}}},
 		Validations: []admissionv1.Validation{{Expression: "true"}}}}
 	must.OK(t, c.Apply(clustertest.Within(t, time.Minute), cluster.Stamp{Run: "tare-test-policy", Owner: cluster.Owner{Host: "elsewhere", PID: 7}}, policy))
-	out, err = call(t, "cleanup", "--kubeconfig", path, "--run", "tare-test-policy", "--yes")
-	if err != nil || !strings.Contains(out, "validatingadmissionpolicy tare-test-policy") || !strings.Contains(out, "no object of a removed run is left") {
-		t.Errorf("%v\n%s", err, out)
-	}
+	out = must.Get(call(t, "cleanup", "--kubeconfig", path, "--run", "tare-test-policy", "--yes"))(t)
+	must.Contain(t, out, "validatingadmissionpolicy tare-test-policy", "no object of a removed run is left")
 	ref, _ := cluster.RefOf(policy)
 	if _, err := c.Get(clustertest.Within(t, time.Minute), ref); !cluster.IsNotFound(err) {
 		t.Errorf("the policy still exists: %v", err)
@@ -177,10 +172,8 @@ func cleansUpMesh(t *testing.T, c *cluster.Cluster, kubeconfig string) {
 	left := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "tare-test-own-root"}}
 	must.OK(t, c.Apply(clustertest.Within(t, time.Minute), cluster.Stamp{Installed: "own", Owner: dead}, ns))
 	must.OK(t, c.Apply(clustertest.Within(t, time.Minute), cluster.Stamp{Run: "tare-test-own"}, left))
-	out, err := call(t, "cleanup", "--kubeconfig", kubeconfig, "--run", "r-dead", "--yes")
-	if err != nil || !strings.Contains(out, "mesh own in namespace tare-test-own") {
-		t.Errorf("%v\n%s", err, out)
-	}
+	out := must.Get(call(t, "cleanup", "--kubeconfig", kubeconfig, "--run", "r-dead", "--yes"))(t)
+	must.Contain(t, out, "mesh own in namespace tare-test-own")
 	for _, o := range []runtime.Object{ns, left} {
 		ref, _ := cluster.RefOf(o)
 		if _, err := c.Get(clustertest.Within(t, time.Minute), ref); !cluster.IsNotFound(err) {
@@ -194,9 +187,7 @@ func disposable(t *testing.T, k *cluster.Cluster) {
 	t.Helper()
 	g := guard.New(k)
 	if _, marked, err := g.Mark(t.Context()); marked || err != nil {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return
 	}
 	must.Get(g.Adopt(t.Context(), nil))(t)

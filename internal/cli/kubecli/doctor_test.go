@@ -21,9 +21,7 @@ func examinedBy(t *testing.T, text string) (string, error) {
 	var out bytes.Buffer
 	c := cli.New(console.Console{Out: &out, Err: &out}, Kubernetes())
 	s, err := c.Read(t.Context(), file, cli.ExperimentOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	err = c.Examine(t.Context(), s, true, nil)
 	return out.String(), err
 }
@@ -58,11 +56,7 @@ func TestKubernetesDoctor(t *testing.T) {
 	if err != nil {
 		t.Errorf("%v in\n%s", err, out)
 	}
-	for _, want := range []string{"that this experiment needs is missing", " for pods)", "platform.affinity: auto", "kubelet answers", "warn  image", "localhost/no-such:1 is not on ", "`tare image load`", "ok    cluster"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %q in\n%s", want, out)
-		}
-	}
+	must.Contain(t, out, "that this experiment needs is missing", " for pods)", "platform.affinity: auto", "kubelet answers", "warn  image", "localhost/no-such:1 is not on ", "`tare image load`", "ok    cluster")
 	out, err = examinedBy(t, at(path, ", affinity: labels"))
 	if err == nil || !strings.Contains(out, "FAIL  placement") || !strings.Contains(out, "kubectl label node") {
 		t.Errorf("%v in\n%s", err, out)

@@ -37,9 +37,7 @@ func TestDryRun(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"-- /tare-agent load", "kubectl delete", "# The load's standard input: {\"targets\":[\"http://front.tare-dry-", "treatment none-rep3"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %q in\n%s", want, out)
-		}
+		must.Contain(t, out, want)
 	}
 	must.Fail(t, must.Err(call(t, "run", file, "--dry-run")), "platform local", "a dry run on this machine")
 	if files, _ := filepath.Glob(filepath.Join(filepath.Dir(file), "*")); len(files) != 1 {

@@ -389,9 +389,7 @@ func TestKubernetesIstioForeign(t *testing.T) {
 		if err != nil || len(found) != 1 {
 			t.Fatalf("%v, %v", found, err)
 		}
-		if b, err := os.ReadFile(found[0]); err != nil || !strings.Contains(string(b), "{name: web, calls: [api]}") {
-			t.Errorf("%s, %v", b, err)
-		}
+		must.Contain(t, string(must.Get(os.ReadFile(found[0]))(t)), "{name: web, calls: [api]}")
 	})
 	t.Run("namespace", func(t *testing.T) { f.copies(t) })
 	t.Run("chart", func(t *testing.T) {

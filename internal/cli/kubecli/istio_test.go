@@ -309,15 +309,9 @@ func TestKubernetesIstioCommands(t *testing.T) {
 		return out
 	}
 	version := os.Getenv("TARE_TEST_ISTIO_TAG")
-	if out := tare("mesh", "install", "istio", "--charts", charts, "--version", version, "--option", "envoy=stock", "--in-use"); !strings.Contains(out, "mesh istio "+version+" is installed in namespace istio-system of ") {
-		t.Errorf("install:\n%s", out)
-	}
-	if out := tare("mesh", "verify", "istio", "--version", version, "--option", "envoy=stock"); !strings.Contains(out, "istiod") {
-		t.Errorf("verify names no istiod:\n%s", out)
-	}
-	if out := tare("mesh", "uninstall", "istio"); !strings.Contains(out, "nothing of mesh istio is left in ") {
-		t.Errorf("uninstall:\n%s", out)
-	}
+	must.Contain(t, tare("mesh", "install", "istio", "--charts", charts, "--version", version, "--option", "envoy=stock", "--in-use"), "mesh istio "+version+" is installed in namespace istio-system of ")
+	must.Contain(t, tare("mesh", "verify", "istio", "--version", version, "--option", "envoy=stock"), "istiod")
+	must.Contain(t, tare("mesh", "uninstall", "istio"), "nothing of mesh istio is left in ")
 	if out, err := call(t, "mesh", "verify", "istio", "--kubeconfig", kubeconfig); err == nil {
 		t.Errorf("a mesh that was uninstalled is verified:\n%s", out)
 	}

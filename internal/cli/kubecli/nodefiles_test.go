@@ -52,9 +52,7 @@ func TestKubernetesUninstallLooksAtNodes(t *testing.T) {
 		return tare("mesh", "uninstall", "tare-test-nodes", "--mesh", filepath.Join(dir, "mesh.yaml"), "--image", image)
 	}
 	left := must.File(t, onNode, "10-net.conflist", `{"plugins": [{"type": "tare-test-cni"}]}`)
-	if out, err := comesAndGoes(); err != nil || !strings.Contains(out, "files on nodes are not checked, the cluster is not marked as disposable: its plug-in") {
-		t.Errorf("on a cluster that was not given up: %v\n%s", err, out)
-	}
+	must.Contain(t, must.Get(comesAndGoes())(t), "files on nodes are not checked, the cluster is not marked as disposable: its plug-in")
 	must.Get(tare("cluster", "adopt", "--yes"))(t)
 	t.Cleanup(func() { _, _ = tare("cluster", "release") })
 	if out, err := comesAndGoes(); err == nil || !strings.Contains(out, "files of it are left on nodes: ") || !strings.Contains(out, ":"+left) {

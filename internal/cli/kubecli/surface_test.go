@@ -54,9 +54,7 @@ func surface(t *testing.T) map[string]bool {
 		all["mesh "+name] = true
 	}
 	page, err := os.ReadFile("../../../docs/reference/warnings.md") // compared with the source by a test
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, m := range regexp.MustCompile("(?m)^- `([a-zA-Z-]+)`").FindAllStringSubmatch(string(page), -1) {
 		all["warning "+m[1]] = true
 	}

@@ -134,9 +134,7 @@ func TestConditionsOfChanges(t *testing.T) {
 		"change.failed(endpoint-removed) == 0":      "0 changes, and it needs 1",
 	} {
 		c, err := Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if o := c.Evaluate(Trial{Changes: changed()}); o.OK || o.Value != nil || o.Detail != why {
 			t.Errorf("%s: %+v, want %q", text, o, why)
 		}
@@ -147,9 +145,7 @@ func TestConditionsOfChanges(t *testing.T) {
 func TestChangesNeeded(t *testing.T) {
 	for text, want := range map[string]int{"change.failed_share < 1%": 299, "change.failed_share <= 10%": 29, "change.last_old.p99 < 1s": 1000, "change.failed_share > 1%": 1} {
 		c, err := Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, least, about := c.Changes(); !about || least != want {
 			t.Errorf("%s: %d changes, want %d", text, least, want)
 		}

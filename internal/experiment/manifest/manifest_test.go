@@ -53,19 +53,13 @@ func TestNotes(t *testing.T) {
 		all = append(all, n.String())
 	}
 	got := strings.Join(all, "\n")
-	for _, want := range []string{
-		"Ingress web: not applied: the load is sent to the entry's Service",
+	must.Contain(t, got, "Ingress web: not applied: the load is sent to the entry's Service",
 		"ClusterRole web: not applied: it is outside the trial's namespace",
 		"StatefulSet cache: its volumes data are created empty in each trial, without data",
 		"Service bank: its address bank.example.com is outside the trial",
 		"Deployment web: its pods need Secret login, which is not among the objects",
 		"Deployment web: args has the address bank.example.com, outside the application",
-		"Deployment web: annotations linkerd.io/inject removed",
-	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("no %q in\n%s", want, got)
-		}
-	}
+		"Deployment web: annotations linkerd.io/inject removed")
 	if len(all) != 7 {
 		t.Errorf("%d notes:\n%s", len(all), got)
 	}
@@ -96,10 +90,8 @@ func TestClean(t *testing.T) {
 	if got := number(valueAt(items(deployment, "spec", "template", "spec", "volumes")[0], "configMap", "defaultMode")); got != 0o440 {
 		t.Errorf("a mode is %o", got)
 	}
-	out, err := s.Text()
-	if err != nil || !strings.Contains(string(out), `"on":"yes"`) || !strings.Contains(string(out), `"big":"9007199254740993"`) {
-		t.Errorf("%s, %v", out, err)
-	}
+	out := must.Get(s.Text())(t)
+	must.Contain(t, string(out), `"on":"yes"`, `"big":"9007199254740993"`)
 }
 
 // A copy of a running application has its objects, without the objects that controllers and the API server create.
@@ -306,12 +298,8 @@ metadata: {name: small, namespace: shop}
 		all = append(all, n.String())
 	}
 	got := strings.Join(all, "\n")
-	for _, want := range []string{"Deployment web: restarted twice in each trial, with 3 pods", "StatefulSet db: restarted twice", "HorizontalPodAutoscaler web: it can change the number of pods",
-		"ResourceQuota few: it counts the pods of the load", "LimitRange small: it applies to the pods of the load"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("no %q in\n%s", want, got)
-		}
-	}
+	must.Contain(t, got, "Deployment web: restarted twice in each trial, with 3 pods", "StatefulSet db: restarted twice", "HorizontalPodAutoscaler web: it can change the number of pods",
+		"ResourceQuota few: it counts the pods of the load", "LimitRange small: it applies to the pods of the load")
 	if f := s.Fatal(); len(f) != 1 || f[0].About != "Pod tool" || strings.Contains(got, "elsewhere") {
 		t.Errorf("%v", s.Notes)
 	}

@@ -430,9 +430,7 @@ func TestProgramsAreToldWhatWasChosen(t *testing.T) {
 		in := k.InstallContext(s)
 		in.Distribution, in.ValuesFile, in.ClusterNetworks = "gke", "/run/values.yaml", []string{"10.0.0.0/8", "34.118.224.0/20"}
 		commands, values, err := k.CLI.Commands(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		last := commands[len(commands)-1]
 		for _, argument := range want {
 			if !slices.Contains(last, argument) {

@@ -235,9 +235,7 @@ func TestRender(t *testing.T) {
 
 func TestCounters(t *testing.T) {
 	d, err := Load("envoy")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	got := must.Get(d.Local.Counters(SidecarContext{Inbound: &Inbound{}, Outbound: []Outbound{{Service: "a"}, {Service: "b"}}}))(t)
 	if got.Inbound != "http.inbound.downstream_rq_total" || got.InboundHandshakes != "listener.inbound.ssl.handshake" || len(got.Outbound) != 2 ||
 		got.InboundSent != "cluster.app.upstream_rq_total" ||

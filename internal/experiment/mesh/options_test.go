@@ -16,9 +16,7 @@ func rendered(t *testing.T, d Definition, pod int) any {
 	control := map[string]ControlContext{"otlp": {IP: "127.0.0.9", Ports: map[string]int{"grpc": 4317}}}
 	ctx, _ := sampleContexts(d.Local.Sidecar, control)[pod].(SidecarContext)
 	_, config, err := d.Local.Sidecar.Render(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var v any
 	if err := yaml.Unmarshal(config, &v); err != nil {
 		t.Fatalf("%v\n%s", err, config)
@@ -32,9 +30,7 @@ func variantOf(t *testing.T, name string, options map[string]string) Definition 
 	if err == nil {
 		d, err = d.Variant(name+"-variant", Overrides{Options: options})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return d
 }
 

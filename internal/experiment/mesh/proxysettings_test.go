@@ -13,9 +13,7 @@ import (
 func valuesOf(t *testing.T, name string, s Settings) (map[string]any, error) {
 	t.Helper()
 	d, err := Load(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s, err = d.Kubernetes.Complete(s)
 	if err != nil {
 		return nil, err

@@ -39,9 +39,7 @@ func TestRevisions(t *testing.T) {
 	text := must.Get(json.Marshal(releases))(t)
 	for _, want := range []string{`"revision":"istio-1-29"`, `"discoverySelectors":[{"matchLabels":{"istio.io/rev":"istio-1-29"}},{"matchLabels":{"kubernetes.io/metadata.name":"` + home + `"}}]`,
 		`"defaultRevision":""`, `"istioNamespace":"` + home + `"`} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("the charts lack %s: %s", want, text)
-		}
+		must.Contain(t, string(text), want)
 	}
 	for namespace, want := range map[string]string{home: "control", "istio-system": "unattributed", "istio-system-istio-1-30": "unattributed"} {
 		if got := d.Attribute(Task{Namespace: namespace, Container: "discovery"}).Plane; string(got) != want {

@@ -28,15 +28,11 @@ type sidecar struct {
 func startSidecar(t *testing.T, d mesh.Definition, program string, ctx mesh.SidecarContext) *sidecar {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "tare") // t.TempDir() is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	ctx.ConfigPath, ctx.AdminPath = filepath.Join(dir, "envoy.yaml"), filepath.Join(dir, "admin")
 	args, config, err := d.Local.Sidecar.Render(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	must.OK(t, os.WriteFile(ctx.ConfigPath, config, 0o600))
 	validate := append(append([]string(nil), args...), "--mode", "validate")
 	if out, err := exec.CommandContext(t.Context(), program, validate...).CombinedOutput(); err != nil {

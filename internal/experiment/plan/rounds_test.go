@@ -201,9 +201,7 @@ func TestSlicesFitTheTable(t *testing.T) {
 		"factors: {mesh: [none, envoy, envoy-tcp]}\nphases: {warmup: 0s, measure: 60m}\n": true,
 	} {
 		e, err := experiment.Parse("t.yaml", []byte(header+"order: interleaved\nblocks: 1\nslices: {length: 10ms}\n"+body), experiment.Names{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		_, err = plan.Expand(e)
 		if (err != nil) != refused || refused && (!strings.Contains(err.Error(), "slices of 10ms, max 1048576") || !strings.Contains(hint.Of(err), "longer slices")) {
 			t.Errorf("%s: %v, hint %q", body, err, hint.Of(err))

@@ -61,9 +61,7 @@ func TestChangesReachTheFilesInOrder(t *testing.T) {
 	if got := p.put(t, "/services", `{"echo": [{"ip": "127.0.0.2", "port": 1}, {"ip": "127.0.0.3", "port": 2}]}`); got != http.StatusOK {
 		t.Fatalf("register: status %d", got)
 	}
-	if text := p.read(t, "echo-routes.json"); !strings.Contains(text, `"0 %UPSTREAM_REMOTE_ADDRESS%"`) {
-		t.Errorf("routes: %s", text)
-	}
+	must.Contain(t, p.read(t, "echo-routes.json"), `"0 %UPSTREAM_REMOTE_ADDRESS%"`)
 	for version := range 20 {
 		if got := p.put(t, "/services/echo/version", strconv.Itoa(version+1)); got != http.StatusOK {
 			t.Fatalf("version %d: status %d", version+1, got)
@@ -78,12 +76,8 @@ func TestChangesReachTheFilesInOrder(t *testing.T) {
 		}
 		return nil
 	}))
-	if text := p.read(t, "echo-routes.json"); !strings.Contains(text, `"20 %UPSTREAM_REMOTE_ADDRESS%"`) {
-		t.Errorf("the last version is not in: %s", text)
-	}
-	if text := p.read(t, "echo-endpoints.json"); !strings.Contains(text, `"version_info":"2"`) {
-		t.Errorf("endpoints: %s", text)
-	}
+	must.Contain(t, p.read(t, "echo-routes.json"), `"20 %UPSTREAM_REMOTE_ADDRESS%"`)
+	must.Contain(t, p.read(t, "echo-endpoints.json"), `"version_info":"2"`)
 }
 
 func TestRegisteringAgainChangesNothing(t *testing.T) {

@@ -33,9 +33,7 @@ func start(t *testing.T, c mesh.SidecarContext, w proxy.Weight) *sidecar {
 	definition := must.Get(mesh.Load("reference"))(t)
 	c.IP, c.AdminPath = "127.0.0.1", filepath.Join(t.TempDir(), "a.sock")
 	_, rendered, err := definition.Local.Sidecar.Render(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var read mesh.SidecarContext
 	must.OK(t, json.Unmarshal(rendered, &read))
 	p := must.Get(proxy.New(read, w))(t)

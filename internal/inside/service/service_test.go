@@ -169,9 +169,7 @@ func TestRefusedInstances(t *testing.T) {
 
 func TestListen(t *testing.T) {
 	l, err := Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer l.Close()
 	_, err = Listen(l.Addr().String())
 	var address *AddressError

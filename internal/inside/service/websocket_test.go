@@ -21,9 +21,7 @@ func socket(t *testing.T, url, answers string) *websocket.Conn {
 		header.Set(app.AnswersHeader, answers)
 	}
 	c, resp, err := new(websocket.Dialer).DialContext(t.Context(), "ws"+strings.TrimPrefix(url, "http"), header)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	resp.Body.Close()
 	t.Cleanup(func() { c.Close() })
 	return c

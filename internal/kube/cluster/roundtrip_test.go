@@ -73,9 +73,7 @@ func TestNodesAreRead(t *testing.T) {
 
 func TestConnectErrors(t *testing.T) {
 	good, err := os.ReadFile(clustertest.Kubeconfig(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c := clustertest.Connect(t)
 	write := func(text string) string {
 		path := must.File(t, t.TempDir(), "config", text)

@@ -42,9 +42,7 @@ func TestRealGuard(t *testing.T) {
 	clustertest.Contains(t, refused.Error()+"\n"+hint.Of(refused), "not marked as disposable", "deployment "+foreign.Name+"/echo", "tare cluster adopt", "platform.inUse: allow")
 
 	all, err := g.Foreign(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	mine := Workload{Namespace: foreign.Name, Kind: "Deployment", Name: "echo"}
 	if !slices.ContainsFunc(all, mine.same) {
 		t.Errorf("foreign: %v", all)

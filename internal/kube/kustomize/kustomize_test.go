@@ -15,11 +15,7 @@ import (
 // An overlay with a base: names, images, replicas, and a ConfigMap with its references.
 func TestRender(t *testing.T) {
 	text := must.Get(Render("testdata/overlay"))(t)
-	for _, want := range []string{"name: big-web", "image: registry.example/web:2", "replicas: 3", "<p>see https://example.com</p>"} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("%q is missing:\n%s", want, text)
-		}
-	}
+	must.Contain(t, string(text), "name: big-web", "image: registry.example/web:2", "replicas: 3", "<p>see https://example.com</p>")
 	if names := regexp.MustCompile(`name: big-settings-\w{10}`).FindAllString(string(text), -1); len(names) != 2 || names[0] != names[1] {
 		t.Errorf("the ConfigMap and its reference: %v", names)
 	}

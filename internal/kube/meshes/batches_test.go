@@ -46,9 +46,7 @@ func installedSmall(t *testing.T, c *cluster.Cluster) types.UID {
 	if cluster.IsNotFound(err) {
 		return ""
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return ns.UID
 }
 

@@ -112,11 +112,7 @@ func TestKernelWork(t *testing.T) {
 	if !c.OK || c.Hint == "" {
 		t.Errorf("%+v", c)
 	}
-	for _, part := range []string{"mesh cilium", "eBPF programs", "outside of every container", "plane node, task <node>/kernel"} {
-		if !strings.Contains(c.Caution, part) {
-			t.Errorf("no %q in %q", part, c.Caution)
-		}
-	}
+	must.Contain(t, c.Caution, "mesh cilium", "eBPF programs", "outside of every container", "plane node, task <node>/kernel")
 }
 
 // tare does not install a mesh that is the cluster's network.

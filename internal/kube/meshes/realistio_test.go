@@ -54,9 +54,7 @@ func TestRealIstio(t *testing.T) {
 	c := connect(t)
 	charts := istioCharts(t)
 	d, err := mesh.Load("istio")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	archive := kept{}
 	m := must.Get(New(c, d, mesh.Settings{Hub: os.Getenv("TARE_TEST_ISTIO_HUB"), Version: os.Getenv("TARE_TEST_ISTIO_TAG"),
 		Options: map[string]string{"envoy": "stock", "imagePullPolicy": "Never"}},
@@ -126,9 +124,7 @@ func idleIsNamed(t *testing.T, c *cluster.Cluster, m *Mesh, namespace string, e 
 		return PodTraffic{In: all}
 	}
 	checks, err := m.Verify(bounded(t, 10*time.Second), Target{Namespace: namespace, LoadInside: true, Probe: probe, Traffic: traffic})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, name := range []string{"requests are understood by the sidecar", "mutual TLS is on at the sidecar"} {
 		i := slices.IndexFunc(checks, func(c check.Check) bool { return c.Name == name })
 		if i < 0 || checks[i].OK || !strings.Contains(checks[i].Detail, "in 1 of 2 pods, not in: idle-") || !strings.Contains(checks[i].Detail, "in 1 of 1 pods; ") {

@@ -19,9 +19,7 @@ func TestRealWaypointOfUpstreamEnvoy(t *testing.T) {
 	c := connect(t)
 	charts, hub, tag := istioCharts(t), os.Getenv("TARE_TEST_ISTIO_HUB"), os.Getenv("TARE_TEST_ISTIO_TAG")
 	d, err := mesh.Load("../../experiment/mesh/definitions/istio-ambient.yaml") // not the shared one
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	absent := []string{"istio-cni", "ztunnel", "istio-cni-node"}
 	k := d.Kubernetes
 	k.Charts = slices.DeleteFunc(k.Charts, func(c mesh.Chart) bool { return slices.Contains(absent, c.Release) })

@@ -208,9 +208,7 @@ func TestOtherK3s(t *testing.T) {
 	const units = ".stdout --\nk3s.service loaded active running Lightweight Kubernetes\ntare-k3s-tare.service loaded failed failed k3s server\n"
 	c, s := recording(t, txtar.Parse([]byte("-- 0"+list+"-- 0"+units+"-- 1"+list+"-- 1"+units)).Files)
 	p, err := Find("k3s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p.State = filepath.Join(t.TempDir(), "${name}")
 	s = chosen(t, p, s)
 	_, err = c.Create(t.Context(), p, s)
@@ -287,9 +285,7 @@ func TestStaleContext(t *testing.T) {
 // Clusters of clouds are deleted by their users.
 func TestCloudIsNotDeleted(t *testing.T) {
 	p, err := Find("eks")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	err = Clusters{Records: "/records"}.Delete(t.Context(), p, Record{Provider: "eks", Settings: Settings{Name: "tare"}}, false)
 	if want := "delete it with eksctl, and remove /records/eks-tare.json"; hint.Of(err) != want {
 		t.Errorf("%v (%s), want %s", err, hint.Of(err), want)

@@ -88,9 +88,7 @@ func TestRealPermissionsInNamespace(t *testing.T) {
 	small := clustertest.ConnectAs(t, ns, "small")
 	d := clustertest.Deployment(ns, nil)
 	ref, err := cluster.RefOf(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	err = small.Apply(ctx, s, d)
 	if err == nil {
 		t.Fatal("applied without permissions")
@@ -112,9 +110,7 @@ func TestRealPermissionsInNamespace(t *testing.T) {
 			t.Fatalf("still missing: %+v", missing)
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	must.OK(t, small.Apply(ctx, s, d))
 	must.OK(t, small.WaitReady(ctx, nil, ref))
 	must.OK(t, small.Delete(ctx, nil, ref))
@@ -130,9 +126,7 @@ func TestRealClusterRole(t *testing.T) {
 	if err == nil {
 		err = yaml.UnmarshalStrict(text, &role)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	options := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: "Strict"}
 	if _, err := c.Typed().RbacV1().ClusterRoles().Create(ctx, &role, options); err != nil {
 		t.Error(err)

@@ -89,9 +89,7 @@ func TestSourcesAgree(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(protoset, b, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	from := map[string]load.GRPCQuery{
 		"v1": {Profile: load.Profile{Targets: []string{serve(t, func(s *grpc.Server) { reflectionpb.RegisterServerReflectionServer(s, reflection.NewServerV1(o)) })}}},
 		"v1alpha": {Profile: load.Profile{Targets: []string{serve(t, func(s *grpc.Server) {

@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -276,9 +275,7 @@ func TestStopReportsWhatWasMeasured(t *testing.T) {
 				cancel()
 			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		length := r.MeasureEnd.Sub(r.MeasureStart)
 		if length < 500*time.Millisecond || length > 20*time.Second || r.Classes[load.OK] == 0 || r.Intended != r.Requests {
 			t.Errorf("window of %v: %+v", length, r)
@@ -291,25 +288,6 @@ func TestStopReportsWhatWasMeasured(t *testing.T) {
 			t.Errorf("stopped at once: %v, %v", r.Verdict, err)
 		}
 	})
-}
-
-func TestNothingIsAllocatedPerRequest(t *testing.T) {
-	p := profile(rawServer(t, replying(helloResponse)))
-	p.Warmup, p.Measure, p.Tail = 0, time.Second, 0
-	for _, rate := range []float64{0, 5000} {
-		p.Rate = rate
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		r := mustRun(t, p)
-		runtime.ReadMemStats(&after)
-		// Set-up, the per-second hand-over and the server's connections allocate. One
-		// allocation for every request would be a ratio of 1 or more.
-		per := float64(after.Mallocs-before.Mallocs) / float64(r.Requests)
-		t.Logf("rate %v: %d requests, %.4f allocations each", rate, r.Requests, per)
-		if per > 0.5 {
-			t.Errorf("rate %v: %.2f allocations per request", rate, per)
-		}
-	}
 }
 
 func TestNoDescriptorIsLeaked(t *testing.T) {

@@ -35,6 +35,13 @@ func refused(t *testing.T) (url string, listen func() (net.Listener, error)) {
 	}
 }
 
+// refusedTarget is a URL whose port refuses connections. No other server gets it as long as the test runs.
+func refusedTarget(t *testing.T) string {
+	t.Helper()
+	url, _ := refused(t)
+	return url
+}
+
 // A load of a number of requests ends with an error if no connection could be opened. Its requests alone would take
 // minutes, a second each.
 func TestNoConnectionEnds(t *testing.T) {

@@ -2,12 +2,10 @@ package engine
 
 import (
 	"bufio"
-	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -98,18 +96,6 @@ func replyingOnce(text string) func(net.Conn) {
 }
 
 const helloResponse = "HTTP/1.1 200 OK\r\nServer: test\r\nDate: Sat, 21 Nov 2026 09:00:00 GMT\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello"
-
-// refusedTarget is a port that refuses connections, held for as long as the test so
-// that no other server gets it.
-func refusedTarget(t testing.TB) string {
-	t.Helper()
-	fd := must.Get(syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0))(t)
-	syscall.CloseOnExec(fd)
-	t.Cleanup(func() { _ = syscall.Close(fd) })
-	must.OK(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
-	addr := must.Get(syscall.Getsockname(fd))(t)
-	return fmt.Sprintf("http://127.0.0.1:%d", addr.(*syscall.SockaddrInet4).Port)
-}
 
 // long marks tests that need seconds.
 func long(t *testing.T) {

@@ -32,9 +32,7 @@ func written(t testing.TB, text string, use Use, seed uint64, n int) (all []stri
 	r := Reader{Dir: usersFile(t)}
 	must.OK(t, r.Check(text, use, strict.Position{File: "f", Line: 1, Column: 1}))
 	compiled, _, err := r.Data().Compile(text, use, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i := range n {
 		all = append(all, string(compiled.Append(nil, &Values{Seed: seed, Number: int64(i + 1)})))
 	}
@@ -159,9 +157,7 @@ func TestAppendAllocatesNothing(t *testing.T) {
 	const text = `{{uuid}} {{seq}} {{random 1 100}} {{now}} {{csv "users.csv" "id"}}`
 	must.OK(t, r.Check(text, Body, strict.Position{File: "f", Line: 1, Column: 1}))
 	compiled, _, err := r.Data().Compile(text, Body, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b, v := make([]byte, 0, 1000), Values{Seed: 1}
 	if n := testing.AllocsPerRun(100, func() { v.Number++; b = compiled.Append(b[:0], &v) }); n > 0 {
 		t.Errorf("%v allocations", n)
@@ -187,9 +183,7 @@ func FuzzCompile(f *testing.F) {
 			return
 		}
 		compiled, _, err := r.Data().Compile(text, URL, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		v := Values{Seed: 1, Number: 2}
 		first := compiled.Append(nil, &v)
 		if !strings.Contains(text, "now") && !bytes.Equal(first, compiled.Append(nil, &v)) || bytes.ContainsAny(first, " \r\n\"") {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
@@ -321,9 +322,7 @@ func TestUnits(t *testing.T) {
 	for i, want := range map[int]string{3: "9 connections appeared between the sidecar of echo and its application", 5: "9 TLS handshakes appeared between the sidecar of load and the sidecar of echo"} {
 		changed := slices.Clone(flows)
 		changed[i].Count += 9
-		if m := Check(top, Rules{Measured: 1}, changed).Message(); !strings.Contains(m, want) {
-			t.Errorf("%q, want %q", m, want)
-		}
+		must.Contain(t, Check(top, Rules{Measured: 1}, changed).Message(), want)
 	}
 }
 
@@ -369,9 +368,7 @@ func TestUndeclaredCalls(t *testing.T) {
 		t.Errorf("%s %+v", b.Message(), b)
 	}
 	visited := without(from(conserved(10_000), "front inbound-received", 300), Served)
-	if got := Check(topology, Rules{Measured: 1}, visited).Message(); !strings.Contains(got, "300 requests appeared") {
-		t.Errorf("an outside client at the entry: %q", got)
-	}
+	must.Contain(t, Check(topology, Rules{Measured: 1}, visited).Message(), "300 requests appeared")
 	topology.Manifests = nil
 	if Check(topology, Rules{Measured: 1}, flows).Message() == "" {
 		t.Error("the same requests hold for a topology whose calls are known")

@@ -88,12 +88,8 @@ func TestWhatTravelsOnStandardInput(t *testing.T) {
 	cmd = must.Get((external{traits: k6Traits}).Command(p))(t)
 	script, _ := io.ReadAll(cmd.Stdin)
 	urls, _ := json.Marshal(p.Targets)
-	for _, want := range []string{"const urls = " + string(urls) + ";", "warmup: stretch(0, 5000)", "measure: stretch(5000, 20000)", "tail: stretch(25000, 1000)",
-		"rate: 500, timeUnit: '1s', preAllocatedVUs: 16, maxVUs: 16", `http.request("POST", url`} {
-		if !strings.Contains(string(script), want) {
-			t.Errorf("script lacks %q:\n%s", want, script)
-		}
-	}
+	must.Contain(t, string(script), "const urls = "+string(urls)+";", "warmup: stretch(0, 5000)", "measure: stretch(5000, 20000)", "tail: stretch(25000, 1000)",
+		"rate: 500, timeUnit: '1s', preAllocatedVUs: 16, maxVUs: 16", `http.request("POST", url`)
 }
 
 func TestWhatAGeneratorCannotDoIsRefusedByName(t *testing.T) {
@@ -207,9 +203,7 @@ func TestChecksAreRefused(t *testing.T) {
 func TestWrkIsNotWrk2(t *testing.T) {
 	for _, test := range []struct{ parser, file, of string }{{"wrk", "wrk2-4.0.0.txt", "wrk2"}, {"wrk2", "wrk-4.1.0.txt", "wrk"}} {
 		f, err := os.Open(filepath.Join("testdata", test.file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		_, err = parsers[test.parser](f)
 		f.Close()
 		must.Fail(t, err, "this is the output of "+test.of, test.file, test.parser)

@@ -235,9 +235,7 @@ func TestChildrenThatEndedCount(t *testing.T) {
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
 	m := newLocal(t)
 	task := platform.Task{Task: mesh.Task{ID: "sh"}, PID: cmd.Process.Pid, Parent: true}

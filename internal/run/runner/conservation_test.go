@@ -65,9 +65,7 @@ func refused(t *testing.T, r result.Record, wants ...string) {
 	}
 	t.Log(r.Warnings[i].Message)
 	for _, want := range wants {
-		if !strings.Contains(r.Warnings[i].Message, want) {
-			t.Errorf("%q lacks %q", r.Warnings[i].Message, want)
-		}
+		must.Contain(t, r.Warnings[i].Message, want)
 	}
 }
 

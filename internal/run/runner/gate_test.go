@@ -5,6 +5,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // The start leaves time for the last readings before the measure phase. A warm-up that is long enough has them.
@@ -42,9 +44,7 @@ func TestReleaseAfterTheEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			out, in, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			out.Close()
 			l := &loading{gate: &gate{in: in}, done: make(chan struct{})}
 			go func() {

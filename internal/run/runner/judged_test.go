@@ -3,10 +3,10 @@ package runner
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/load"
@@ -113,9 +113,7 @@ func TestChecksJudgeOutsideFaults(t *testing.T) {
 			if !slices.Equal(codes, c.want) {
 				t.Errorf("warnings %q, want %q: %s", codes, c.want, text)
 			}
-			if !strings.Contains(text, c.message) {
-				t.Errorf("message %q, want %q", text, c.message)
-			}
+			must.Contain(t, text, c.message)
 		})
 	}
 }

@@ -168,9 +168,7 @@ func killAt(t *testing.T, cmd *exec.Cmd, kind string) {
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	at := ""
 	for lines := bufio.NewScanner(out); at != kind && lines.Scan(); {
 		at, _, _ = strings.Cut(lines.Text(), " ")

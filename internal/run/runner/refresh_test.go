@@ -322,7 +322,5 @@ func TestMinMeasure(t *testing.T) {
 			t.Errorf("%v: %v, want %v; %q", c.refresh, got, c.want, short)
 		}
 	}
-	if got := runner.ShortMeasure(experiment.Phases{Measure: experiment.Duration(30 * time.Second)}, 20*time.Second); !strings.Contains(got, "is up to 3 %") || !strings.Contains(got, "with 50s or more") {
-		t.Error(got)
-	}
+	must.Contain(t, runner.ShortMeasure(experiment.Phases{Measure: experiment.Duration(30 * time.Second)}, 20*time.Second), "is up to 3 %", "with 50s or more")
 }

@@ -151,9 +151,7 @@ func TestGeneratorThatIsNeverReady(t *testing.T) {
 				t.Fatalf("%+v, %v, %d deployed, %d removed", summary, err, f.deployed, f.removed)
 			}
 			for _, failure := range failures(cfg) {
-				if !strings.Contains(failure, want) {
-					t.Errorf("%q, want %q in it", failure, want)
-				}
+				must.Contain(t, failure, want)
 			}
 			noLoadLeft(t, f)
 		})

@@ -88,9 +88,7 @@ func TestWhatGoesWrong(t *testing.T) {
 			i := slices.IndexFunc(r.Warnings, func(w result.Warning) bool { return w.Invalidates })
 			switch {
 			case c.failed != "":
-				if !strings.Contains(r.Error, c.failed) {
-					t.Errorf("error %q, want %q in it", r.Error, c.failed)
-				}
+				must.Contain(t, r.Error, c.failed)
 			case i < 0 || r.Warnings[i].Code != c.code || !strings.Contains(r.Warnings[i].Message, c.message):
 				t.Errorf("warnings %+v, want %s: %s", r.Warnings, c.code, c.message)
 			}

@@ -242,9 +242,7 @@ func TestChecks(t *testing.T) {
 				t.Fatalf("%+v, want %s", warnings, c.code)
 			}
 			w := warnings[i]
-			if !strings.Contains(w.Message, c.message) {
-				t.Errorf("message %q, want %q", w.Message, c.message)
-			}
+			must.Contain(t, w.Message, c.message)
 			if w.Invalidates != (c.effect == invalidates) {
 				t.Errorf("it invalidates: %v", w.Invalidates)
 			}

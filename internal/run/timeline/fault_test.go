@@ -106,9 +106,7 @@ func play(t *testing.T, p faulty, faults ...experiment.Fault) (*Timeline, []resu
 		defer mu.Unlock()
 		events = append(events, e)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	err = line.Run(t.Context(), time.Now(), time.Now().Add(time.Hour))
 	return line, events, err
 }
@@ -140,9 +138,7 @@ func TestKinds(t *testing.T) {
 				c.fault.For = 0
 			}
 			line, _, err := play(t, p, c.fault)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if !slices.Equal(p.done, c.want) {
 				t.Errorf("did %q, want %q", p.done, c.want)
 			}
@@ -162,9 +158,7 @@ func TestRepetition(t *testing.T) {
 	for _, pick := range []string{"first", "random"} {
 		p := newPods()
 		_, events, err := play(t, p, experiment.Fault{Kind: "scale", By: -1, Every: 1e6, Count: 3, Target: experiment.FaultTarget{Pick: pick}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if down := slices.Sorted(maps.Keys(p.down)); len(down) != 6 || len(events) != 3 {
 			t.Errorf("%s: %q are down, %d events", pick, down, len(events))
 		}

@@ -304,9 +304,7 @@ func sameSeconds(t *testing.T, d *result.Dir, f finding) {
 	}
 	var at, rates []float64
 	for e, err := range d.Events(trial) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if p := e.Progress; p != nil && p.HasLoad() && p.Second < whole {
 			at, rates = append(at, float64(p.Second)+0.5), append(rates, p.WhileLoaded())
 		}

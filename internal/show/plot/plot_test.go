@@ -93,6 +93,7 @@ func TestEveryFormat(t *testing.T) {
 	study := answertest.Quickstart()
 	study.YAML = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: quickstart}\ndecide: {gates: ['cpu_us_per_request/app < +2%']}\n"
 	s := source(t, study)
+	once := data(t, s)
 	drawn := page.Figures
 	if testing.Short() {
 		t.Attr("short", "three figures")
@@ -104,7 +105,7 @@ func TestEveryFormat(t *testing.T) {
 				continue // the formats are drawn from the same marks
 			}
 			var a, b bytes.Buffer
-			err := Draw(&a, data(t, s), format, drawing(figure.ID))
+			err := Draw(&a, once, format, drawing(figure.ID))
 			if slices.Contains([]string{"capacity", "rate", "timeline", "memory", "changes", "history", "runs"}, figure.ID) { // one run, one rate, no seconds, and steady memory
 				if !errors.Is(err, ErrNoFigure) {
 					t.Errorf("%s: %v", figure.ID, err)

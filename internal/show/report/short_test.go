@@ -55,7 +55,7 @@ func TestColor(t *testing.T) {
 // A report without --all has 40 lines at most, in common words, and ends with the sentences that it begins with.
 func TestShortText(t *testing.T) {
 	many := small(nil)
-	for i := range 20 {
+	for i := range 12 {
 		tr := many.Treatments[2]
 		tr.ID, tr.Factors = fmt.Sprint("envoy-", i), plan.Factors{"mesh": fmt.Sprint("envoy-", i)}
 		many.Treatments = append(many.Treatments, tr)

@@ -130,9 +130,7 @@ func TestTextOfOtherGenerators(t *testing.T) {
 	}
 	b.Reset()
 	must.OK(t, WriteText(&b, r, Options{}))
-	if got := b.String(); !strings.Contains(got, "service time  ") {
-		t.Errorf("no service time in\n%s", got)
-	}
+	must.Contain(t, b.String(), "service time  ")
 }
 
 // A long report has the means over the levels of a sweep, and the levels with --all.

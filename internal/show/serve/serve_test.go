@@ -105,9 +105,7 @@ func TestListOfGates(t *testing.T) {
 		runs := t.TempDir()
 		must.OK(t, c.study.Write(t, filepath.Join(runs, "one")).Close())
 		_, base := serving(t, Config{Dirs: []string{runs}})
-		if list := settled(t, base, "/"); !strings.Contains(list, c.want) {
-			t.Errorf("no %s in\n%s", c.want, list)
-		}
+		must.Contain(t, settled(t, base, "/"), c.want)
 	}
 }
 
@@ -117,11 +115,7 @@ func TestList(t *testing.T) {
 	write(t, filepath.Join(runs, "deep", "er", "two"), func(s *answertest.Study) { s.Name, s.Seed = "<script>alert(1)</script>", 2 })
 	_, base := serving(t, Config{Dirs: []string{runs}})
 	all := settled(t, base, "/")
-	for _, want := range []string{"2 of 2 runs", `href="/run/one"`, `href="/run/deep/er/two"`, "&lt;script&gt;alert(1)", "all 15 trials valid", "of CPU to a request", "<b>finished</b>", "<option>envoy-tcp</option>"} {
-		if !strings.Contains(all, want) {
-			t.Errorf("the list has no %q:\n%s", want, all)
-		}
-	}
+	must.Contain(t, all, "2 of 2 runs", `href="/run/one"`, `href="/run/deep/er/two"`, "&lt;script&gt;alert(1)", "all 15 trials valid", "of CPU to a request", "<b>finished</b>", "<option>envoy-tcp</option>")
 	if strings.Contains(all, "<script>alert") {
 		t.Error("a name is not escaped")
 	}
@@ -227,11 +221,7 @@ func TestToken(t *testing.T) {
 		t.Errorf("token in the address: %d to %q", got, header.Get("Location"))
 	}
 	set := header.Get("Set-Cookie")
-	for _, want := range []string{"HttpOnly", "SameSite=Strict"} {
-		if !strings.Contains(set, want) {
-			t.Errorf("cookie %q has no %s", set, want)
-		}
-	}
+	must.Contain(t, set, "HttpOnly", "SameSite=Strict")
 	if strings.Contains(set, token) {
 		t.Errorf("cookie %q has the token", set)
 	}
@@ -267,9 +257,7 @@ func TestSummariesAreKept(t *testing.T) {
 	}
 	// Another manifest is another run.
 	must.OK(t, os.WriteFile(filepath.Join(dir, result.ManifestFile), []byte("{}"), 0o600))
-	if got := settled(t, base, "/"); !strings.Contains(got, "cannot be read") {
-		t.Errorf("after a change:\n%s", got)
-	}
+	must.Contain(t, settled(t, base, "/"), "cannot be read")
 }
 
 // A run under way is shown while it grows, and the stream ends with it.
@@ -280,9 +268,7 @@ func TestEvents(t *testing.T) {
 	d := must.Get(result.Create(filepath.Join(runs, "now"), []byte("kind: Experiment\n"), p, result.Environment{}))(t)
 	defer d.Close()
 	_, base := serving(t, Config{Dirs: []string{runs}})
-	if body := settled(t, base, "/"); !strings.Contains(body, `href="/live/now"`) || !strings.Contains(body, "<b>running</b>") {
-		t.Errorf("the list:\n%s", body)
-	}
+	must.Contain(t, settled(t, base, "/"), `href="/live/now"`, "<b>running</b>")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, base+"/events/now", nil))(t)

@@ -116,9 +116,7 @@ func TestDamagedFiles(t *testing.T) {
 				if r.Sampled != nil || r.Load != nil {
 					t.Error("a figure was kept")
 				}
-				if !strings.Contains(r.Error, c.file) || !strings.Contains(r.Error, c.message) {
-					t.Errorf("error %q does not name %s and %q", r.Error, c.file, c.message)
-				}
+				must.Contain(t, r.Error, c.file, c.message)
 				m := regexp.MustCompile(`(?:csv|log):(\d+): `).FindStringSubmatch(r.Error)
 				if m == nil && c.damage != nil && c.line != 0 || m != nil && c.line != 0 && m[1] != fmt.Sprint(c.line) {
 					t.Errorf("error %q does not name line %d", r.Error, c.line)
@@ -206,9 +204,7 @@ func TestFilesInTheWrongPlace(t *testing.T) {
 			if _, invalid := s.Failed(); n != c.invalid || invalid != c.invalid {
 				t.Errorf("%d of %s and %d invalid, expected %d", n, c.code, invalid, c.invalid)
 			}
-			if !strings.Contains(text, c.message) {
-				t.Errorf("%q does not contain %q", text, c.message)
-			}
+			must.Contain(t, text, c.message)
 		})
 	}
 }

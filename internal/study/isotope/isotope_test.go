@@ -42,9 +42,7 @@ services:
 
 func TestConvert(t *testing.T) {
 	top, notes, err := isotope.Convert("dir/canonical.yaml", []byte(isotopeGraph))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(top.Services) != 3 || len(notes) != 2 {
 		t.Errorf("%+v, notes %v", top, notes)
 	} else if d := difftest.Of("top.Name", top.Name, "canonical", "top.Entry", top.Entry, "entry"); d != "" {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -34,9 +35,7 @@ func TestFollow(t *testing.T) {
 	begin := time.Now().Add(-time.Minute).Add(200 * time.Millisecond)
 	at := []time.Time{begin, begin.Add(20 * time.Millisecond), begin.Add(40 * time.Millisecond)}
 	f, err := m.Follow(t.Context(), groups, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var got []meter.Instant
 	for done := false; !done; {
 		var read []meter.Instant

@@ -53,9 +53,7 @@ func wantError(t *testing.T, err error, words ...string) {
 	}
 	t.Log(text)
 	for _, w := range words {
-		if !strings.Contains(text, w) {
-			t.Errorf("%q is missing", w)
-		}
+		must.Contain(t, text, w)
 	}
 }
 
@@ -142,9 +140,7 @@ func TestForeignWorkload(t *testing.T) {
 		TerminationGracePeriodSeconds: &zero,
 		Containers:                    []corev1.Container{{Name: "shop", Image: agentImage, Args: []string{"serve"}, ImagePullPolicy: corev1.PullNever}}}}
 	pod, err := c.Typed().CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		if err := c.Delete(context.Background(), nil, cluster.Ref{Kind: cluster.KindPod, Namespace: "default", Name: pod.Name}); err != nil {
 			t.Error(err)

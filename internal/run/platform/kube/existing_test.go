@@ -43,9 +43,7 @@ func makeNamespace(t *testing.T, c *cluster.Cluster) (namespace, user string) {
 	if err == nil {
 		_, err = core.Services(namespace).Create(t.Context(), &corev1.Service{ObjectMeta: shop, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, metav1.CreateOptions{})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var manifest bytes.Buffer
 	must.OK(t, rbac.Write(&manifest, namespace, rbac.Subject{Kind: "User", Name: user}))
 	kubectl(t, manifest.String(), "apply", "-f", "-")
@@ -65,9 +63,7 @@ func TestExistingNamespace(t *testing.T) {
 	must.Get(p.Prepare(t.Context(), nil))(t)
 	spec := platformtest.Spec(t, noMesh(t), 1, "front", "back")
 	abandoned, err := p.deploy(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	checkResources(t, abandoned)
 
 	// Another run is refused. The same run replaces its own leftovers.

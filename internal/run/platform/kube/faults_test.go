@@ -19,9 +19,7 @@ import (
 func TestPodsEndAndReturn(t *testing.T) {
 	c := sharedCluster(t)
 	d, err := newReal(t, c, nil).deploy(t.Context(), platformtest.Spec(t, noMesh(t), 2, "echo"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		if err := d.Remove(t.Context()); err != nil {
 			t.Error(err)

@@ -45,9 +45,7 @@ func bareNodes(t *testing.T, c *cluster.Cluster, labels ...string) {
 		if err == nil {
 			_, err = nodes.PatchStatus(t.Context(), node.Name, status)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	// The taint of a new node is removed when its condition is known.
 	awaitCondition(t, "the nodes to be schedulable", func() (bool, error) {

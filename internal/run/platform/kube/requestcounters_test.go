@@ -159,9 +159,7 @@ func TestGatewayCounts(t *testing.T) {
 	after := must.Get(rc.RequestCounts(t.Context()))(t)
 	load := balance.Flow{Place: balance.Place{Service: balance.LoadName, Point: balance.Sent, To: "echo", Unit: balance.Requests}, Tally: balance.Tally{Count: 1000}}
 	const want = "300 requests appeared between load and the gateway: 1000 expected, 1300 counted"
-	if got := balance.Check(topology, balance.Rules{Measured: 1}, append(balance.Changes(before, after), load)).Message(); !strings.Contains(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	must.Contain(t, balance.Check(topology, balance.Rules{Measured: 1}, append(balance.Changes(before, after), load)).Message(), want)
 }
 
 // A sidecar that passes requests from outside the mesh as TCP does not count the requests of a load outside at the entry.

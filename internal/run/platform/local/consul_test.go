@@ -82,9 +82,7 @@ func TestConsulProtocols(t *testing.T) {
 func TestConsulKeepsNoSecret(t *testing.T) {
 	m := realConsul(t)
 	d, spec, err := deploy(t, Options{}, m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	verifyAll(t, d)
 	tasks := must.Get(d.Tasks(t.Context()))(t)
 	planes := map[string]metric.Plane{}
@@ -214,9 +212,7 @@ func TestConsulThatExits(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "consul/control is gone") || !strings.Contains(err.Error(), "datacenter") {
 		t.Fatalf("got %v", err)
 	}
-	if h := hint.Of(err); !strings.Contains(h, filepath.Join(spec.Provenance, "consul-control.log")) {
-		t.Errorf("hint: %s", h)
-	}
+	must.Contain(t, hint.Of(err), filepath.Join(spec.Provenance, "consul-control.log"))
 }
 
 // A missing Consul is an error before anything starts.

@@ -24,14 +24,8 @@ func TestEnvoyThatExits(t *testing.T) {
 	if !errors.As(err, &exit) {
 		t.Fatalf("got %v", err)
 	}
-	for _, want := range []string{"echo-0/sidecar is gone", "exit status 1", "listners", exit.Command} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("the error lacks %q: %v", want, err)
-		}
-	}
-	if h := hint.Of(err); !strings.Contains(h, filepath.Join(spec.Provenance, "echo-0-sidecar.log")) {
-		t.Errorf("hint: %s", h)
-	}
+	must.Contain(t, err.Error(), "echo-0/sidecar is gone", "exit status 1", "listners", exit.Command)
+	must.Contain(t, hint.Of(err), filepath.Join(spec.Provenance, "echo-0-sidecar.log"))
 	if left := leftovers(t); len(left) > 0 {
 		t.Errorf("runtime directories are left: %v", left)
 	}
@@ -46,9 +40,7 @@ func TestEnvoyThatDies(t *testing.T) {
 		}
 	}
 	eventually(t, "the deployment is broken", func() bool { return d.processes.Err() != nil })
-	if text := d.processes.Err().Error(); !strings.Contains(text, "load/sidecar is gone") {
-		t.Error(text)
-	}
+	must.Contain(t, d.processes.Err().Error(), "load/sidecar is gone")
 }
 
 func TestBypassedDataPlane(t *testing.T) {

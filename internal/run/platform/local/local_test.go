@@ -134,9 +134,7 @@ func deploy(t *testing.T, o Options, m mesh.Definition, services ...string) (*de
 func mustDeploy(t *testing.T, o Options, m mesh.Definition, services ...string) *deployment {
 	t.Helper()
 	d, _, err := deploy(t, o, m, services...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return d
 }
 
@@ -203,9 +201,7 @@ func TestApplicationThatExits(t *testing.T) {
 	if !errors.As(err, &exit) || !strings.Contains(err.Error(), "echo-0/app is gone") || !strings.Contains(err.Error(), "42 is not from 200 to 599") {
 		t.Fatalf("got %v", err)
 	}
-	if h := hint.Of(err); !strings.Contains(h, filepath.Join(spec.Provenance, "echo-0-app.log")) {
-		t.Errorf("hint: %s", h)
-	}
+	must.Contain(t, hint.Of(err), filepath.Join(spec.Provenance, "echo-0-app.log"))
 }
 
 func TestAgentMissing(t *testing.T) {
@@ -284,10 +280,8 @@ func TestPinning(t *testing.T) {
 			t.Errorf("%s is not pinned", task.ID)
 		}
 	}
-	commands, err := os.ReadFile(filepath.Join(spec.Provenance, "commands.sh"))
-	if err != nil || !strings.Contains(string(commands), "taskset -c 0 ") {
-		t.Errorf("%s, %v", commands, err)
-	}
+	commands := must.Get(os.ReadFile(filepath.Join(spec.Provenance, "commands.sh")))(t)
+	must.Contain(t, string(commands), "taskset -c 0 ")
 	spec.CPUs = map[string]string{"app": "1023"}
 	must.Fail(t, must.Err(newPlatform(t).Deploy(t.Context(), spec)), "1023", "processor 1023")
 }

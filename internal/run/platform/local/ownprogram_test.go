@@ -153,9 +153,7 @@ func TestOwnProgramThatBypassesTheMesh(t *testing.T) {
 	t.Parallel()
 	d := must.Get(deployOwn(t, Options{settle: 200 * time.Millisecond}, specOf(t, "reference-mtls",
 		app.Service{Name: "web", Own: own(t, "plain"), Calls: []app.Call{{Service: "api"}}}, app.Service{Name: "api", Own: own(t, "plain")})))(t)
-	if failed := verified(t, d); !strings.Contains(failed, "to api") || !strings.Contains(failed, "${api.url}") {
-		t.Errorf("failed check: %q", failed)
-	}
+	must.Contain(t, verified(t, d), "to api", "${api.url}")
 }
 
 // Each failure of a start has its reason, and the last lines of the log.
@@ -183,9 +181,7 @@ func TestOwnProgramThatFails(t *testing.T) {
 			}
 			got := err.Error() + "\n" + hint.Of(err)
 			for _, want := range tc.want {
-				if !strings.Contains(got, want) {
-					t.Errorf("%q is not in:\n%s", want, got)
-				}
+				must.Contain(t, got, want)
 			}
 		})
 	}
@@ -197,9 +193,7 @@ func TestOwnProgramWithoutARoot(t *testing.T) {
 	one := own(t, "noroot")
 	one.Ready = "/healthz"
 	d := must.Get(deployOwn(t, Options{}, specOf(t, "reference-mtls", app.Service{Name: "app", Own: one})))(t)
-	if failed := verified(t, d); !strings.Contains(failed, "status 404") || !strings.Contains(failed, "load.requests") {
-		t.Errorf("at /: %q", failed)
-	}
+	must.Contain(t, verified(t, d), "status 404", "load.requests")
 	checks, err := platformtest.Checks(d.Verifier.Verify(t.Context(), platform.Probe{Load: loads.Profile{Targets: []string{d.Entry()[0] + "items"}, ExpectSize: -1}}))
 	if c, failed := check.Failed(checks); err != nil || failed {
 		t.Errorf("at /items: %+v, %v", c, err)
@@ -212,9 +206,7 @@ func TestOwnProgramWithEndlessAnswers(t *testing.T) {
 	one := own(t, "endless")
 	one.Ready = "/healthz"
 	d := must.Get(deployOwn(t, Options{answer: time.Second}, specOf(t, "none", app.Service{Name: "app", Own: one})))(t)
-	if failed := verified(t, d); !strings.Contains(failed, "0 of 1 probes were answered") || !strings.Contains(failed, "deadline exceeded") {
-		t.Error(failed)
-	}
+	must.Contain(t, verified(t, d), "0 of 1 probes were answered", "deadline exceeded")
 }
 
 func TestOwnProgramThatStartsSlowly(t *testing.T) {
@@ -298,9 +290,7 @@ func TestOwnProgramOfAnotherProtocol(t *testing.T) {
 			if err == nil {
 				err = write(c, filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			_, err = deployOwn(t, Options{}, specOf(t, "none", app.Service{Name: "web", Own: app.Own{Command: []string{"node", "-e", test.program, "${port}"}, Dir: dir}}))
 			if err == nil || !strings.Contains(err.Error(), test.want) || hint.Of(err) == "" || errors.Is(err, ErrHTTP2) != test.http2 {
 				t.Errorf("%v (%s), want %q", err, hint.Of(err), test.want)

@@ -314,9 +314,7 @@ func BenchmarkDeployEnvoy(b *testing.B) {
 // provenance/commands.sh starts the same application.
 func TestCommandsPaste(t *testing.T) {
 	d, spec, err := deploy(t, Options{}, load(t, "none"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	must.OK(t, d.Remove(t.Context()))
 	p := must.Get(proc.Start(t.Context(), proc.Command{Path: "sh", Args: []string{filepath.Join(spec.Provenance, "commands.sh")}}))(t)
 	defer func() { _ = p.Stop(t.Context(), 0) }()

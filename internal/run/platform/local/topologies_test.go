@@ -109,9 +109,7 @@ func TestEveryProtocol(t *testing.T) {
 					}
 					return
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				verifyAll(t, d)
 			})
 		}

@@ -28,9 +28,7 @@ func TestVariantRunsItsProgram(t *testing.T) {
 	}
 	for _, m := range []mesh.Definition{base, variant} {
 		_, spec, err := deploy(t, o, m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		commands := must.Get(os.ReadFile(filepath.Join(spec.Provenance, "commands.sh")))(t)
 		ran := strings.Contains(string(commands), "TARE_TEST_VARIANT='a b' "+other+" proxy") && strings.Contains(string(commands), "--burn 1us")
 		if ran != (m.Name == variant.Name) {
@@ -47,9 +45,7 @@ func TestEffectiveConfigurationOfEnvoys(t *testing.T) {
 	var all [2][]effective.Configuration
 	for i, m := range []mesh.Definition{base, variant, base} {
 		d, spec, err := deploy(t, Options{}, m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		must.Get(d.verifier.Verify(t.Context(), platform.Probe{}))(t)
 		c := must.Get(effective.Read(spec.Provenance))(t)
 		all[i%2] = append(all[i%2], c)
