@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -207,8 +205,8 @@ func (e *engine) run(ctx context.Context, lanes []worker) (load.Report, error) {
 		note(text, late.Round(time.Millisecond))
 	}
 	err = errors.Join(
-		writeWhole(e.Profile.HDRPath, "interval log", func(w io.Writer) error { return e.Collector.WriteLog(w, t0) }),
-		writeWhole(e.Profile.AnswersPath, "answers", func(w io.Writer) error { return record.WriteAnswers(w, results) }))
+		record.WriteWhole(e.Profile.HDRPath, "interval log", func(w io.Writer) error { return e.Collector.WriteLog(w, t0) }),
+		record.WriteWhole(e.Profile.AnswersPath, "answers", func(w io.Writer) error { return record.WriteAnswers(w, results) }))
 	if err == nil && errors.Is(context.Cause(ctx), ErrNoConnection) {
 		err = e.noConnection(&report)
 	}
@@ -243,25 +241,4 @@ func (e *engine) startTime(now time.Time) (t0 time.Time, late time.Duration) {
 // are read by the agreed t0. It sends the requests that are due already, in half of the warm-up at most.
 func (e *engine) joins(late time.Duration) bool {
 	return (e.Profile.Slices != nil || e.Profile.Await != nil) && late <= e.Profile.Warmup/2
-}
-
-// writeWhole writes a file under a temporary name first, so that it is complete or absent. An empty path is no file.
-func writeWhole(path, what string, write func(io.Writer) error) (err error) {
-	if path == "" {
-		return nil
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".part-*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", what, err)
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-			err = fmt.Errorf("write %s: %w", what, err)
-		}
-	}()
-	if err = errors.Join(write(f), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

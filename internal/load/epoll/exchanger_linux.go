@@ -1,14 +1,11 @@
 package epoll
 
 import (
-	"golang.org/x/sys/unix"
-
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/check"
 	"github.com/tare-mesh/tare/internal/load/host"
 	"github.com/tare-mesh/tare/internal/load/job"
 	"github.com/tare-mesh/tare/internal/load/record"
-	"github.com/tare-mesh/tare/internal/load/target"
 )
 
 // exchanger sends requests and reads answers on connections of HTTP/1.1 and echoes.
@@ -50,65 +47,29 @@ func (x *exchanger) send(c *conn) {
 }
 
 func (x *exchanger) write(c *conn) {
-	if c.secure != nil {
-		x.writeSecure(c)
-		return
-	}
-	request := c.bytes
-	for c.written < len(request) {
-		n, errno := sysWrite(c.fd, request[c.written:])
-		switch errno {
-		case 0:
-			c.written += n
-			if x.w.rec.InWindow(x.w.now) {
-				x.w.rec.BytesOut += int64(n)
-			}
-		case unix.EINTR:
-		case unix.EAGAIN:
-			return
-		default:
-			x.writeFailed(c, errno)
-			return
-		}
+	if k := c.flush(x.w, c); k != load.FailureNone {
+		x.writeFailed(c, k)
 	}
 }
 
-// writeSecure is write over TLS.
-func (x *exchanger) writeSecure(c *conn) {
-	request, s := c.bytes, c.secure
-	for {
-		if errno := c.flushTLS(); errno != 0 {
-			x.writeFailed(c, errno)
-			return
-		}
-		if s.unsent() || c.written == len(request) {
-			return
-		}
-		b := request[c.written:]
-		b = b[:min(len(b), secureChunk)]
-		if _, err := s.tls.Write(b); err != nil {
-			x.fail(c, target.TLSFailure(err))
-			return
-		}
-		c.written += len(b)
-		if x.w.rec.InWindow(x.w.now) {
-			x.w.rec.BytesOut += int64(len(b))
-		}
-	}
-}
+// Unsent returns the bytes of c's request that are still to be written.
+func (c *conn) Unsent() []byte { return c.bytes[c.written:] }
+
+// Sent counts written bytes of c's request.
+func (c *conn) Sent(n int) { c.written += n }
 
 // writeFailed ends a request that cannot be written, unless its response has already
 // arrived: the response may explain the reset.
-func (x *exchanger) writeFailed(c *conn, errno unix.Errno) {
+func (x *exchanger) writeFailed(c *conn, k load.Failure) {
 	c.peerEnded = true
 	x.read(c)
 	if c.carries && c.state == connBusy {
-		x.broken(c, failureOf(errno))
+		x.broken(c, k)
 	}
 }
 
-// unsent reports whether some of c's request is still to be written.
-func (c *conn) unsent() bool {
+// isWriting reports whether some of c's request is still to be written.
+func (c *conn) isWriting() bool {
 	return c.written < len(c.bytes) || c.secure != nil && c.secure.unsent()
 }
 
@@ -116,18 +77,14 @@ func (c *conn) unsent() bool {
 func (x *exchanger) read(c *conn) {
 	c.drained = false
 	for reads := 0; ; reads++ {
-		if reads == maxReads {
-			x.w.readLater(c)
-			return
-		}
-		b, p, k := c.receive(&x.w.io)
+		b, p, k := x.w.receive(c, reads)
 		if p == receivedNothing {
 			if c.secure != nil && c.secure.unsent() {
 				x.write(c) // TLS has had to answer
 			}
 			return
 		}
-		if x.w.tick(); x.w.now >= c.deadline {
+		if x.w.now >= c.deadline {
 			x.fail(c, load.FailureTimeout) // read after the deadline, in one batch with others
 			return
 		}
@@ -136,14 +93,8 @@ func (x *exchanger) read(c *conn) {
 			x.ended(c)
 			return
 		case receivedFailure:
-			if c.secure != nil {
-				x.w.rec.Because(k, c.secure.failed)
-			}
 			x.broken(c, k)
 			return
-		}
-		if x.w.rec.InWindow(x.w.now) {
-			x.w.rec.BytesIn += int64(len(b))
 		}
 		if x.feed(c, b) {
 			return
@@ -195,7 +146,7 @@ func (x *exchanger) ended(c *conn) {
 func (x *exchanger) answered(c *conn) {
 	status, k := c.parser.Status, x.expect.Check(c.parser.Status, c.parser.Body, &c.parser.Content)
 	// An answer to a request that is not yet written leaves the connection in doubt.
-	reusable := !x.w.places.fresh && !c.parser.Closing && !c.peerEnded && !c.unsent()
+	reusable := !x.w.places.fresh && !c.parser.Closing && !c.peerEnded && !c.isWriting()
 	c.served, c.backoff = true, 0
 	x.w.deadlines.remove(&c.awaited)
 	if len(c.parser.Cookies) > 0 {

@@ -1,8 +1,6 @@
 package epoll
 
 import (
-	"golang.org/x/sys/unix"
-
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/load/websocket"
@@ -37,11 +35,11 @@ func (m *messenger) send(c *conn) {
 }
 
 // writeFailed reads the remaining bytes, which may explain the failed write, and ends the connection.
-func (m *messenger) writeFailed(c *conn, errno unix.Errno) {
+func (m *messenger) writeFailed(c *conn, k load.Failure) {
 	c.peerEnded = true
 	generation := c.generation
 	if m.read(c); c.generation == generation {
-		m.end(c, failureOf(errno))
+		m.end(c, k)
 	}
 }
 
@@ -58,57 +56,21 @@ func (m *messenger) event(c *conn, writable, readable bool) {
 
 // flush writes the bytes for the server. Those that do not fit follow when the socket has room.
 func (m *messenger) flush(c *conn) {
-	s := c.messages
-	for {
-		if c.secure != nil {
-			if errno := c.flushTLS(); errno != 0 {
-				m.writeFailed(c, errno)
-				return
-			}
-			if c.secure.unsent() {
-				return
-			}
-		}
-		b := s.Unsent()
-		if len(b) == 0 {
-			return
-		}
-		n, errno := m.write(c, b)
-		switch errno {
-		case 0:
-			s.Sent(n)
-			if m.w.rec.InWindow(m.w.now) {
-				m.w.rec.BytesOut += int64(n)
-			}
-		case unix.EINTR:
-		case unix.EAGAIN:
-			return
-		default:
-			m.writeFailed(c, errno)
-			return
-		}
+	if k := c.flush(m.w, c.messages); k != load.FailureNone {
+		m.writeFailed(c, k)
 	}
 }
 
 // read reads what has arrived, up to the end of the stream.
 func (m *messenger) read(c *conn) {
 	c.drained = false
-	m.readOn(c)
-}
-
-func (m *messenger) readOn(c *conn) {
 	generation := c.generation
 	for reads := 0; ; reads++ {
-		if reads == maxReads {
-			m.w.readLater(c)
-			return
-		}
-		b, p, k := c.receive(&m.w.io)
+		b, p, k := m.w.receive(c, reads)
 		if p == receivedNothing {
 			m.flush(c) // pongs, and what TLS has had to answer
 			return
 		}
-		m.w.tick()
 		if c.carries && c.state == connBusy && m.w.now >= c.deadline {
 			m.end(c, load.FailureTimeout) // read after the deadline, in one batch with others
 			return
@@ -117,14 +79,7 @@ func (m *messenger) readOn(c *conn) {
 		switch p {
 		case receivedEnd:
 			k = c.messages.EndReason()
-		case receivedFailure:
-			if c.secure != nil {
-				m.w.rec.Because(k, c.secure.failed)
-			}
 		case receivedBytes:
-			if m.w.rec.InWindow(m.w.now) {
-				m.w.rec.BytesIn += int64(len(b))
-			}
 			done, k = c.messages.Feed(b, m.w.now)
 		}
 		switch {
@@ -196,22 +151,10 @@ func (m *messenger) sendClose(c *conn) {
 	if c.messages.Open = false; c.fd < 0 || !open || c.secure != nil && c.secure.unsent() {
 		return
 	}
-	if n, errno := m.write(c, c.messages.Unsent()); errno == 0 {
+	if n, errno, err := c.write(c.messages.Unsent()); errno == 0 && err == nil {
 		c.messages.Sent(n)
 	}
 	if c.secure != nil {
 		_ = c.flushTLS()
 	}
-}
-
-func (m *messenger) write(c *conn, b []byte) (int, unix.Errno) {
-	if c.secure == nil {
-		return sysWrite(c.fd, b)
-	}
-	n, err := c.secure.tls.Write(b[:min(len(b), secureChunk)])
-	if err != nil {
-		c.secure.failed = err
-		return 0, unix.EPIPE
-	}
-	return n, 0
 }

@@ -1,12 +1,9 @@
 package epoll
 
 import (
-	"golang.org/x/sys/unix"
-
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/http2"
 	"github.com/tare-mesh/tare/internal/load/record"
-	"github.com/tare-mesh/tare/internal/load/target"
 )
 
 // multiplexer sends requests and reads responses on HTTP/2 connections. Each
@@ -40,63 +37,18 @@ func (m *multiplexer) flushAll() {
 }
 
 func (m *multiplexer) flush(c *conn) {
-	if c.secure != nil {
-		m.flushSecure(c)
-		return
-	}
-	s := c.session
-	for {
-		b := s.Unsent()
-		if len(b) == 0 {
-			return
-		}
-		n, errno := sysWrite(c.fd, b)
-		switch errno {
-		case 0:
-			s.Sent(n)
-			if m.w.rec.InWindow(m.w.now) {
-				m.w.rec.BytesOut += int64(n)
-			}
-		case unix.EINTR:
-		case unix.EAGAIN:
-			s.Compact()
-			return
-		default:
-			m.flushFailed(c, errno)
-			return
-		}
-	}
-}
-
-// flushSecure is flush over TLS.
-func (m *multiplexer) flushSecure(c *conn) {
-	s, t := c.session, c.secure
-	for {
-		if errno := c.flushTLS(); errno != 0 {
-			m.flushFailed(c, errno)
-			return
-		}
-		b := s.Unsent()
-		if t.unsent() || len(b) == 0 {
-			return
-		}
-		n, err := t.tls.Write(b)
-		if err != nil {
-			m.endSession(c, target.TLSFailure(err))
-			return
-		}
-		if m.w.rec.InWindow(m.w.now) {
-			m.w.rec.BytesOut += int64(n)
-		}
-		s.Sent(n)
+	if k := c.flush(m.w, c.session); k != load.FailureNone {
+		m.flushFailed(c, k)
+	} else if c.secure == nil && len(c.session.Unsent()) > 0 {
+		c.session.Compact()
 	}
 }
 
 // flushFailed reads the remaining bytes, which may explain the failed write, and ends the connection.
-func (m *multiplexer) flushFailed(c *conn, errno unix.Errno) {
+func (m *multiplexer) flushFailed(c *conn, k load.Failure) {
 	c.peerEnded = true
 	if m.readAll(c); c.state == connSettings || c.state == connSession {
-		m.endSession(c, failureOf(errno))
+		m.endSession(c, k)
 	}
 }
 
@@ -119,29 +71,17 @@ func (m *multiplexer) readAll(c *conn) {
 func (m *multiplexer) readSession(c *conn) {
 	generation := c.generation
 	for reads := 0; ; reads++ {
-		if reads == maxReads {
-			m.w.readLater(c)
-			return
-		}
-		b, p, k := c.receive(&m.w.io)
+		b, p, k := m.w.receive(c, reads)
 		if p == receivedNothing {
 			if c.secure != nil && c.secure.unsent() {
 				m.queueFlush(c) // TLS has had to answer
 			}
 			return
 		}
-		m.w.tick()
 		switch p {
 		case receivedEnd:
 			k = c.session.EndReason()
-		case receivedFailure:
-			if c.secure != nil {
-				m.w.rec.Because(k, c.secure.failed)
-			}
 		case receivedBytes:
-			if m.w.rec.InWindow(m.w.now) {
-				m.w.rec.BytesIn += int64(len(b))
-			}
 			if k = c.session.Feed(b, m.w.now); k == load.FailureNone {
 				m.settle(c)
 			}

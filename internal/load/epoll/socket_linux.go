@@ -42,6 +42,26 @@ const (
 	receivedFailure // neither will it take any more
 )
 
+// receive reads from c, but not more than maxReads times in a turn, after reads of them. It counts the bytes, and keeps the
+// reason of a failure.
+func (w *Worker) receive(c *conn, reads int) (b []byte, p received, k load.Failure) {
+	if reads == maxReads {
+		w.readLater(c)
+		return nil, receivedNothing, load.FailureNone
+	}
+	if b, p, k = c.receive(&w.io); p == receivedNothing {
+		return b, p, k
+	}
+	w.tick()
+	switch {
+	case p == receivedBytes && w.rec.InWindow(w.now):
+		w.rec.BytesIn += int64(len(b))
+	case p == receivedFailure && c.secure != nil:
+		w.rec.Because(k, c.secure.failed)
+	}
+	return b, p, k
+}
+
 // checkIdle reads from a connection without a request under way. TLS messages
 // are ignored. FailureNone: there was nothing else.
 func (c *socket) checkIdle(b *buffers) load.Failure {
@@ -131,6 +151,56 @@ func (c *socket) fillTLS(b *buffers) bool {
 		}
 		return true
 	}
+}
+
+// outgoing has the bytes that a connection sends.
+type outgoing interface {
+	Unsent() []byte
+	Sent(n int)
+}
+
+// flush sends the bytes of from, as far as the socket takes them. The rest follows when the socket has room. The failure is
+// of a socket that takes no more.
+func (c *conn) flush(w *Worker, from outgoing) load.Failure {
+	for {
+		if c.secure != nil {
+			if errno := c.flushTLS(); errno != 0 {
+				return failureOf(errno)
+			}
+			if c.secure.unsent() {
+				return load.FailureNone
+			}
+		}
+		b := from.Unsent()
+		if len(b) == 0 {
+			return load.FailureNone
+		}
+		n, errno, err := c.write(b)
+		switch {
+		case err != nil:
+			return target.TLSFailure(err)
+		case errno == 0:
+			from.Sent(n)
+			if w.rec.InWindow(w.now) {
+				w.rec.BytesOut += int64(n)
+			}
+		case errno == unix.EINTR:
+		case errno == unix.EAGAIN:
+			return load.FailureNone
+		default:
+			return failureOf(errno)
+		}
+	}
+}
+
+// write writes to the socket or, with TLS, makes bytes into records. err is an error of TLS.
+func (c *socket) write(b []byte) (n int, errno unix.Errno, err error) {
+	if c.secure == nil {
+		n, errno = sysWrite(c.fd, b)
+		return n, errno, nil
+	}
+	n, err = c.secure.tls.Write(b[:min(len(b), secureChunk)])
+	return n, 0, err
 }
 
 // flushTLS sends the records that are ready, as far as the socket takes them.

@@ -338,7 +338,7 @@ func (w *Worker) handle(c *conn, e *unix.EpollEvent) {
 			w.messages.event(c, e.Events&unix.EPOLLOUT != 0, readable)
 			return
 		}
-		if e.Events&unix.EPOLLOUT != 0 && c.unsent() {
+		if e.Events&unix.EPOLLOUT != 0 && c.isWriting() {
 			w.exchanges.write(c)
 		}
 		switch {

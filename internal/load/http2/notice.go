@@ -2,7 +2,7 @@ package http2
 
 import "fmt"
 
-// Notice is what the server gave as the reason of an end: the code of a RST_STREAM or GOAWAY, and
+// Notice is the reason of an end that the server gave: the code of a RST_STREAM or GOAWAY, and
 // the text of the latter. As an error it is that reason.
 type Notice struct {
 	Given bool

@@ -1,6 +1,6 @@
 package http2
 
-// window is what a stream or the connection may still send, bytes (RFC 9113 section 5.2).
+// window is the number of bytes that a stream or the connection may still send (RFC 9113 section 5.2).
 type window struct {
 	left int64
 	most int64 // the most that left has been
@@ -22,8 +22,8 @@ func (w window) moved(n int64) window { return window{w.left + n, w.most + n} }
 // pump frames bodies as far as the windows allow, without small rests.
 func (s *Session) pump() { s.frameBodies(false) }
 
-// Release frames the rests that are held, some time after they were. If no window has come since, what
-// is left becomes the measure of later rests.
+// Release frames the rests that are held, some time after they were. If no window has come since, the
+// rest of it becomes the measure of later rests.
 func (s *Session) Release(silent bool) {
 	if silent {
 		s.window.settle()
@@ -34,7 +34,7 @@ func (s *Session) Release(silent bool) {
 	s.frameBodies(true)
 }
 
-// settle takes what is left for all that the server gives.
+// settle takes the rest for all that the server gives.
 func (w *window) settle() {
 	if w.left > 0 {
 		w.most = w.left

@@ -1,8 +1,12 @@
 package record
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -72,4 +76,26 @@ func (l *logInterval) write(log *hdrlog.Writer, from time.Duration) error {
 		return err
 	}
 	return line(l.retried, load.TagRetried)
+}
+
+// WriteWhole writes a file under a temporary name first, so that it is complete or absent. An empty path is no file. what
+// names the file in errors.
+func WriteWhole(path, what string, write func(io.Writer) error) (err error) {
+	if path == "" {
+		return nil
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".part-*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", what, err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+			err = fmt.Errorf("write %s: %w", what, err)
+		}
+	}()
+	if err = errors.Join(write(f), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
 }

@@ -1,7 +1,6 @@
 package generator
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -83,13 +82,9 @@ type fortioJSON struct {
 // ParseFortio reads the output of fortio load -json.
 func ParseFortio(r io.Reader) (Outcome, error) {
 	o := Outcome{Generator: "fortio"}
-	text, err := readAll(r, o.Generator)
-	if err != nil {
-		return o, err
-	}
 	var j fortioJSON
-	if err := json.Unmarshal(text, &j); err != nil {
-		return o, fmt.Errorf("read output of fortio: %w", err)
+	if err := readJSON(r, o.Generator, &j); err != nil {
+		return o, err
 	}
 	if j.DurationHistogram == nil {
 		return o, fmt.Errorf("read output of fortio: it has no DurationHistogram")
@@ -151,14 +146,7 @@ func (o *Outcome) codes(codes map[string]int64) {
 const grpcOK = "OK"
 
 func (d *distribution) histogram(h *fortioHistogram) {
-	for _, f := range []struct {
-		set func(float64)
-		v   *float64
-	}{{d.min, h.Min}, {d.mean, h.Avg}, {d.max, h.Max}} {
-		if f.v != nil {
-			f.set(*f.v)
-		}
-	}
+	d.summary(h.Min, h.Avg, h.Max)
 	if h.Count != nil {
 		if n := count(float64(*h.Count)); n != nil {
 			d.Count = *n

@@ -154,18 +154,14 @@ func (m *k6Metric) figure(name string) *float64 {
 // If there is a scenario "measure", the figures are of that scenario.
 func ParseK6(r io.Reader) (Outcome, error) {
 	o := Outcome{Generator: "k6"}
-	text, err := readAll(r, o.Generator)
-	if err != nil {
-		return o, err
-	}
 	var j struct {
 		Metrics map[string]*k6Metric `json:"metrics"`
 		State   struct {
 			RunMS *float64 `json:"testRunDurationMs"`
 		} `json:"state"`
 	}
-	if err := json.Unmarshal(text, &j); err != nil {
-		return o, fmt.Errorf("read output of k6: %w", err)
+	if err := readJSON(r, o.Generator, &j); err != nil {
+		return o, err
 	}
 	if j.Metrics["http_reqs"] == nil {
 		return o, fmt.Errorf("read output of k6: it has no metric http_reqs")

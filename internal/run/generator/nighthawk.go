@@ -79,10 +79,6 @@ var nighthawkErrors = map[string]string{
 // ParseNighthawk reads --output-format json, the protocol buffer nighthawk.client.Output as JSON.
 func ParseNighthawk(r io.Reader) (Outcome, error) {
 	o := Outcome{Generator: "nighthawk"}
-	text, err := readAll(r, o.Generator)
-	if err != nil {
-		return o, err
-	}
 	var j struct {
 		Results []nighthawkResult `json:"results"`
 		Options struct {
@@ -90,8 +86,8 @@ func ParseNighthawk(r io.Reader) (Outcome, error) {
 			Connections *float64 `json:"connections"`
 		} `json:"options"`
 	}
-	if err := json.Unmarshal(text, &j); err != nil {
-		return o, fmt.Errorf("read output of nighthawk: %w", err)
+	if err := readJSON(r, o.Generator, &j); err != nil {
+		return o, err
 	}
 	// Rate and connections are per worker. Several workers have a result each.
 	workers := float64(max(1, len(j.Results)-1))
@@ -151,14 +147,7 @@ func (o *Outcome) nighthawk(res nighthawkResult) {
 func (s nighthawkStatistic) distribution() *distribution {
 	d := latencyOf(ofService)
 	d.Count = int64(s.Count)
-	for _, f := range []struct {
-		set func(float64)
-		v   protoDuration
-	}{{d.min, s.Min}, {d.mean, s.Mean}, {d.max, s.Max}} {
-		if f.v.seconds != nil {
-			f.set(*f.v.seconds)
-		}
-	}
+	d.summary(s.Min.seconds, s.Mean.seconds, s.Max.seconds)
 	for _, p := range s.Percentiles {
 		if p.Duration.seconds != nil {
 			d.quantile(p.Percentile, *p.Duration.seconds)

@@ -124,14 +124,7 @@ func (j ohaJSON) latency(corrected bool) *distribution {
 	if corrected {
 		d.Of = ofResponse
 	}
-	for _, f := range []struct {
-		set func(float64)
-		v   *float64
-	}{{d.min, j.Summary.Fastest}, {d.mean, j.Summary.Average}, {d.max, j.Summary.Slowest}} {
-		if f.v != nil {
-			f.set(*f.v)
-		}
-	}
+	d.summary(j.Summary.Fastest, j.Summary.Average, j.Summary.Slowest)
 	d.percentiles(j.Percentiles)
 	d.upTo(j.Histogram)
 	d.Count = sum(counts(j.Statuses))

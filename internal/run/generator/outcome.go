@@ -1,6 +1,7 @@
 package generator
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -183,6 +184,18 @@ func (d *distribution) mean(s float64) { d.MeanMS = millis(s) }
 
 func (d *distribution) max(s float64) { d.MaxMS = millis(s) }
 
+// summary adds the figures that are known.
+func (d *distribution) summary(min, mean, max *float64) {
+	for _, f := range []struct {
+		set func(float64)
+		v   *float64
+	}{{d.min, min}, {d.mean, mean}, {d.max, max}} {
+		if f.v != nil {
+			f.set(*f.v)
+		}
+	}
+}
+
 // quantile adds the value of quantile q (0..1). It keeps the first value of each quantile.
 func (d *distribution) quantile(q, s float64) {
 	ms := millis(s)
@@ -190,15 +203,7 @@ func (d *distribution) quantile(q, s float64) {
 		return
 	}
 	q = math.Round(q*1e9) / 1e9
-	at, found := slices.BinarySearchFunc(d.Quantiles, q, func(x result.Quantile, q float64) int {
-		switch {
-		case x.Q < q:
-			return -1
-		case x.Q > q:
-			return 1
-		}
-		return 0
-	})
+	at, found := slices.BinarySearchFunc(d.Quantiles, q, func(x result.Quantile, q float64) int { return cmp.Compare(x.Q, q) })
 	if !found {
 		d.Quantiles = slices.Insert(d.Quantiles, at, result.Quantile{Q: q, MS: *ms})
 	}
@@ -232,15 +237,7 @@ func (d *distribution) addTo(o *Outcome) {
 	}
 	d.Meaning = Meaning(o.Generator, d.Of)
 	d.Source = o.Generator
-	slices.SortStableFunc(d.Buckets, func(a, b result.Bucket) int {
-		switch {
-		case a.LowMS < b.LowMS:
-			return -1
-		case a.LowMS > b.LowMS:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(d.Buckets, func(a, b result.Bucket) int { return cmp.Compare(a.LowMS, b.LowMS) })
 	o.Latencies = append(o.Latencies, d.Latency)
 }
 

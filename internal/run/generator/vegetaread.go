@@ -273,13 +273,9 @@ type vegetaReport struct {
 
 func parseVegetaReport(r io.Reader) (Outcome, error) {
 	o := Outcome{Generator: "vegeta"}
-	text, err := readAll(r, o.Generator)
-	if err != nil {
-		return o, err
-	}
 	var j vegetaReport
-	if err := json.Unmarshal(text, &j); err != nil {
-		return o, fmt.Errorf("read output of vegeta: %w", err)
+	if err := readJSON(r, o.Generator, &j); err != nil {
+		return o, err
 	}
 	o.Started = j.Earliest
 	if j.Duration != nil && j.Wait != nil {

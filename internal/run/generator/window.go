@@ -1,12 +1,10 @@
 package generator
 
 import (
-	"errors"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -200,7 +198,7 @@ func (t traits) cut(l *result.Load, o Outcome, p load.Profile, start time.Time, 
 			l.Published = append(l.Published, latency)
 		}
 	}
-	return writeLog(p.HDRPath, start, log)
+	return record.WriteWhole(p.HDRPath, "interval log", func(w io.Writer) error { return log.Write(w, start) })
 }
 
 func appendKnown(to []time.Duration, d time.Duration) []time.Duration {
@@ -249,31 +247,24 @@ func setLateness(l *result.Load, late []time.Duration) {
 	l.LatenessP50US, l.LatenessP99US, l.LatenessMaxUS = quantile(0.5), quantile(0.99), quantile(1)
 }
 
-// writeLog writes to a temporary file first, so that a log is complete or absent.
-func writeLog(path string, start time.Time, log *record.Log) (err error) {
-	if path == "" {
-		return nil
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".hdr-*")
-	if err != nil {
-		return fmt.Errorf("write interval log: %w", err)
-	}
-	if err = errors.Join(log.Write(f, start), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-		return fmt.Errorf("write interval log: %w", err)
-	}
-	return nil
-}
-
 // maxOutput bounds an output in memory, in bytes.
 const maxOutput = 64 << 20
 
 // readAll reads a whole output of max maxOutput bytes.
 func readAll(r io.Reader, generator string) ([]byte, error) {
 	return readAllOf(r, generator, maxOutput)
+}
+
+// readJSON decodes a whole output.
+func readJSON(r io.Reader, generator string, into any) error {
+	text, err := readAll(r, generator)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("read output of %s: %w", generator, err)
+	}
+	return nil
 }
 
 func readAllOf(r io.Reader, generator string, limit int) ([]byte, error) {

@@ -74,9 +74,7 @@ func Suited(x *experiment.Experiment, p *plan.Plan, generators map[string]genera
 		if !g.Abilities().Foreign() {
 			continue // tare's own runs every valid file
 		}
-		profile := profileOf(x, t.Levels, g, Timing{}.withDefaults().Tail)
-		addRequests(&profile, &x.Load, []string{"http://127.0.0.1:1/"})
-		arrive(&profile, &x.Load)
+		profile := Profile(x, t, g, []string{"http://127.0.0.1:1/"})
 		_, err := g.Command(profile)
 		if err == nil {
 			continue

@@ -169,7 +169,7 @@ func (lr *loadRun) base() load.Profile {
 	return p
 }
 
-// verification is what the verification sends: the requests of the load. Its start comes later.
+// verification returns the probes of the verification: the requests of the load. Its start comes later.
 func (lr *loadRun) verification() (probe platform.Probe, err error) {
 	probe.ErrorRatio = lr.setup.Experiment.Validity.ErrorRatio
 	probe.Load, err = withSecrets(lr.base(), &lr.setup.Experiment.Load)
