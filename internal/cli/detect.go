@@ -160,7 +160,12 @@ func showsWords(x compare.Sensitivity, blocks int) string {
 	return percents(d)
 }
 
-func percents(share float64) string { return fmt.Sprintf("%.2g %%", 100*share) }
+func percents(share float64) string {
+	if share >= 1 {
+		return fmt.Sprintf("%.0f %%", 100*share)
+	}
+	return fmt.Sprintf("%.2g %%", 100*share)
+}
 
 // blocksWords are the blocks for a share, up to those for the upper end of the spread, and their time.
 func blocksWords(x compare.Sensitivity, share float64, block time.Duration) []string {

@@ -31,7 +31,7 @@ func newPlanCommand(c *CommandLine) *cobra.Command {
 	var o ExperimentOptions
 	var d detectOptions
 	names := report.Names(planForms)
-	format := names[0]
+	format, purpose := names[0], ""
 	cmd := &cobra.Command{
 		Use:   "plan FILE",
 		Short: "Print the trials of an experiment, their order and duration",
@@ -45,16 +45,23 @@ time is best divided: number and length of blocks.
 
 With --detect it prints how many blocks show a difference of a given size four times
 in five, and with --within what a given time shows. The spread is that of earlier
-runs of the experiment under the same conditions, or of a pilot (--pilot).`,
+runs of the experiment under the same conditions, or of a pilot (--pilot).
+
+With --for curve it prints rates and blocks from which tare size reads best, between
+the lowest and the highest rate of the file, in the time of --within.`,
 		Example: `  tare plan examples/quickstart.yaml
   tare plan examples/quickstart.yaml --set blocks=20 --set 'factors.rate=[500, 1000]'
   tare plan examples/quickstart.yaml --detect 3% --within 5m
+  tare plan examples/quickstart.yaml --set 'factors.rate=[100, 2000]' --for curve --within 10m
   tare plan examples/quickstart.yaml --format json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := c.Read(cmd.Context(), args[0], o)
 			if err != nil {
 				return err
+			}
+			if purpose != "" {
+				return precisionPlanner{c}.planCurve(args[0], s, d)
 			}
 			if d.asked() {
 				return precisionPlanner{c}.detect(cmd.Context(), s, d)
@@ -72,6 +79,7 @@ runs of the experiment under the same conditions, or of a pilot (--pilot).`,
 	o.Register(cmd)
 	o.RegisterCluster(cmd)
 	d.register(cmd)
+	choice(cmd, &purpose, "for", "`curve`: print the rates and blocks that a curve for tare size needs, between the rates of the file, in the time of --within", []string{"curve"})
 	choice(cmd, &format, "format", "format of the plan: "+strings.Join(names, " or "), names)
 	return cmd
 }

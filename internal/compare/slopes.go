@@ -132,6 +132,13 @@ func (x *estimator) slope(s *numbered, name string) (Slope, bool) {
 	return l, true
 }
 
+// OptionsOf returns the definition that a mesh or variant comes from, the options that the run recorded for it, and what
+// else the variant changes, as text.
+func (run *Run) OptionsOf(name string) (definition string, options map[string]string, other string) {
+	s := settingIn(run, name)
+	return s.mesh, s.options, s.other
+}
+
 // settingIn returns the setting of a mesh, with the options that the run recorded, defaults included. If the run is
 // older than this record, the options come from the experiment file.
 func settingIn(run *Run, name string) setting {

@@ -21,6 +21,9 @@ const (
 	ConnectionsFactor = "connections"
 	ReplicasFactor    = "replicas"
 	ApplicationFactor = "application"
+
+	RequestSizeFactor  = "requestSize"
+	ResponseSizeFactor = "responseSize"
 )
 
 // Table lists every factor. Reading, defaults, schema, plan and report take factors from it, in this order.
@@ -50,12 +53,12 @@ var Table = []Factor{
 		bounds: func(Names) bounds { return between(1, maxReplicas, "") },
 	}.Factor(),
 	Column[Size]{
-		Name: "requestSize", Default: 0, Token: "req", Text: "Bytes of the request's body: 512, 1KiB, 1MB.",
+		Name: RequestSizeFactor, Default: 0, Token: "req", Text: "Bytes of the request's body: 512, 1KiB, 1MB.",
 		Field:  func(l *Levels) *Size { return &l.RequestSize },
 		bounds: func(Names) bounds { return between(0, maxBodySize, "") },
 	}.Factor(),
 	Column[Size]{
-		Name: "responseSize", Default: 1024, Token: "resp", Text: "Bytes of the response's body: 512, 1KiB, 1MB.",
+		Name: ResponseSizeFactor, Default: 1024, Token: "resp", Text: "Bytes of the response's body: 512, 1KiB, 1MB.",
 		Field:  func(l *Levels) *Size { return &l.ResponseSize },
 		bounds: func(Names) bounds { return between(0, maxBodySize, "") },
 	}.Factor(),

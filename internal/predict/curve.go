@@ -11,21 +11,27 @@ import (
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
-// Point is one trial: a deployment at a rate.
+// Point is one trial: a deployment at a level of each axis.
 type Point struct {
 	Block int
-	Rate  float64 // requests/s
-	Cost  float64 // in any unit
+	At    []float64 // a level of each axis, the rate first
+	Cost  float64   // in any unit
 }
 
-// Curve is the cost of deployments over the rate. Each block of a run has a fit of its own, so that bands rest on blocks,
-// and that of a new deployment has their deviation.
+// Axis is a quantity that costs depend on, and the range in which they were measured.
+type Axis struct {
+	Name   string  `json:"name"` // a factor, or an option of a mesh
+	From   float64 `json:"from"`
+	To     float64 `json:"to"`
+	Levels int     `json:"levels"`
+}
+
+// Curve is the cost of deployments over the rate, and over other axes. Each block of a run has a fit of its own, so that
+// bands rest on blocks, and that of a new deployment has their deviation.
 type Curve struct {
 	Form       string  `json:"form"`       // name of its [form]
 	Reason     string  `json:"reason"`     // why costs have it
-	From       float64 `json:"from"`       // lowest rate that was measured, requests/s
-	To         float64 `json:"to"`         // highest
-	Rates      int     `json:"rates"`      // number of rates
+	Axes       []Axis  `json:"axes"`       // the rate first, requests/s
 	Blocks     int     `json:"blocks"`     // number of deployments
 	Noise      float64 `json:"noise"`      // standard deviation of a trial around the curve of its deployment, as a share
 	Confidence float64 `json:"confidence"` // of bands
@@ -34,17 +40,47 @@ type Curve struct {
 	fits [][]float64
 }
 
-// form is a shape of cost over rate: the sum of terms with a factor each. A rate is a share of the highest one.
+// form is a shape of cost: the sum of terms with a factor each.
 type form struct {
 	name, reason string
-	terms        func(rate float64) []float64
+	terms        []term
 }
 
-// forms are tried in this order: a later one must predict better than those before it.
-var forms = []form{
-	{"line", "fixed work, and the same work for every request", func(x float64) []float64 { return []float64{1, x} }},
-	{"wake-ups", "fixed work, work for every request, and wake-ups, which requests share as they become more", func(x float64) []float64 { return []float64{1, x, math.Sqrt(x)} }},
-	{"contention", "fixed work, and work for every request that grows as requests wait for one another", func(x float64) []float64 { return []float64{1, x, x * x} }},
+// term is a part of a cost. Levels are shares of the highest of their axis, the rate first.
+type term func(levels []float64) float64
+
+func fixed([]float64) float64             { return 1 }
+func perRequest(levels []float64) float64 { return levels[0] }
+
+// rateForms are tried in this order: a later one must predict better than those before it.
+var rateForms = []form{
+	{"line", "fixed work, and the same work for every request", []term{fixed, perRequest}},
+	{"wake-ups", "fixed work, work for every request, and wake-ups, which requests share as they become more", []term{fixed, perRequest, func(x []float64) float64 { return math.Sqrt(x[0]) }}},
+	{"contention", "fixed work, and work for every request that grows as requests wait for one another", []term{fixed, perRequest, func(x []float64) float64 { return x[0] * x[0] }}},
+}
+
+// formsOver returns the forms of the rate, each without and with work that grows with every other axis: work of its own,
+// of every request, and both. Forms with fewer terms come first.
+func formsOver(axes []Axis) []form {
+	all := slices.Clone(rateForms)
+	for i, a := range axes {
+		if i == 0 || a.Levels == 1 {
+			continue
+		}
+		own := func(x []float64) float64 { return x[i] }
+		ofRequests := func(x []float64) float64 { return x[0] * x[i] }
+		for _, f := range slices.Clone(all) {
+			for _, more := range []form{
+				{reason: "work that grows with " + a.Name, terms: []term{own}},
+				{reason: "work of every request that grows with " + a.Name, terms: []term{ofRequests}},
+				{reason: "work, also of every request, that grows with " + a.Name, terms: []term{own, ofRequests}},
+			} {
+				all = append(all, form{f.name, f.reason + "; " + more.reason, slices.Concat(f.terms, more.terms)})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b form) int { return len(a.terms) - len(b.terms) })
+	return all
 }
 
 // Least numbers of deployments and of rates.
@@ -54,22 +90,25 @@ const (
 )
 
 // Fit chooses the form that predicts the deployments that it was not fitted to best. A deployment's own level is left out
-// of that comparison: it says nothing about the form.
-func Fit(points []Point, confidence float64) (*Curve, error) {
-	all := levelsOf(points)
-	levels, blocks := len(all), grouped(points)
-	blocks = slices.DeleteFunc(blocks, func(b []Point) bool { return len(b) < levels }) // all deployments have the same rates
-	if len(blocks) < minBlocks || levels < minRates {
-		return nil, hint.New(fmt.Sprintf("measure at least %d rates in %d blocks: --set 'factors.rate=[100, 300, 1000]' --set blocks=6", minRates, minBlocks),
-			"%d blocks with all of %d rates are too few for a curve", len(blocks), levels)
+// of that comparison: it says nothing about the form. The axes of points are named, the rate first.
+func Fit(points []Point, axes []string, confidence float64) (*Curve, error) {
+	levels, blocks := placesOf(points), grouped(points)
+	blocks = slices.DeleteFunc(blocks, func(b []Point) bool { return len(b) < levels }) // all deployments have the same levels
+	c := &Curve{Blocks: len(blocks), Confidence: confidence}
+	for i, name := range axes {
+		at := levelsOf(points, i)
+		c.Axes = append(c.Axes, Axis{Name: name, From: at[0], To: at[len(at)-1], Levels: len(at)})
 	}
-	c := &Curve{From: all[0], To: all[levels-1], Rates: levels, Blocks: len(blocks), Confidence: confidence}
+	if len(blocks) < minBlocks || c.Axes[0].Levels < minRates {
+		return nil, hint.New(fmt.Sprintf("measure at least %d rates in %d blocks: --set 'factors.rate=[100, 300, 1000]' --set blocks=6", minRates, minBlocks),
+			"%d blocks with all of %d rates are too few for a curve", len(blocks), c.Axes[0].Levels)
+	}
 	var chosen []float64
-	for _, f := range forms {
-		if len(f.terms(1)) >= levels { // it would go through every point
+	for _, f := range formsOver(c.Axes) {
+		if len(f.terms) >= levels { // it would go through every point
 			continue
 		}
-		errs, ok := predicted(f, blocks, c.To)
+		errs, ok := c.predicted(f, blocks)
 		if ok && (chosen == nil || surelyLess(errs, chosen)) {
 			chosen, c.form = errs, f
 		}
@@ -82,18 +121,45 @@ func Fit(points []Point, confidence float64) (*Curve, error) {
 	return c, nil
 }
 
+// predicted returns for each block the mean squared error, as a share, of the form fitted to the others.
+func (c *Curve) predicted(f form, blocks [][]Point) (errs []float64, ok bool) {
+	for left := range blocks {
+		var others []Point
+		for i, b := range blocks {
+			if i != left {
+				others = append(others, b...)
+			}
+		}
+		k, ok := c.fitted(f, others)
+		if !ok {
+			return nil, false
+		}
+		var logs []float64
+		for _, p := range blocks[left] {
+			ratio := p.Cost / c.value(f, k, p.At)
+			if !(ratio > 0) {
+				return nil, false
+			}
+			logs = append(logs, math.Log(ratio))
+		}
+		sd := stats.SD(logs)
+		errs = append(errs, sd*sd)
+	}
+	return errs, true
+}
+
 // fit fits each block, and returns the deviation of trials from the curves, as a share.
 func (c *Curve) fit(blocks [][]Point) float64 {
 	var sum float64
 	free := 0
 	for _, b := range blocks {
-		k, ok := fitted(c.form, b, c.To)
+		k, ok := c.fitted(c.form, b)
 		if !ok {
 			continue
 		}
 		c.fits = append(c.fits, k)
 		for _, p := range b {
-			off := p.Cost/value(c.form, k, p.Rate/c.To) - 1
+			off := p.Cost/c.value(c.form, k, p.At) - 1
 			sum += off * off
 		}
 		free += len(b) - len(k)
@@ -110,48 +176,26 @@ type Band struct {
 	NewHigh  float64 `json:"new_high"`
 }
 
-// At returns the cost at a rate, requests/s. A rate outside the measured range is refused.
-func (c *Curve) At(rate float64) (Band, error) {
-	if !(rate >= c.From && rate <= c.To) {
-		return Band{}, hint.New(fmt.Sprintf("measure it: add %g to factors.rate", rate),
-			"%g requests/s are outside the measured range of %g to %g", rate, c.From, c.To)
+// At returns the cost at a level of each axis, the rate first. A level outside the measured range is refused.
+func (c *Curve) At(at ...float64) (Band, error) {
+	for i, a := range c.Axes {
+		if at[i] >= a.From && at[i] <= a.To {
+			continue
+		}
+		if i == 0 {
+			return Band{}, hint.New(fmt.Sprintf("measure it: add %g to factors.rate", at[i]), "%g requests/s are outside the measured range of %g to %g", at[i], a.From, a.To)
+		}
+		return Band{}, hint.New(fmt.Sprintf("measure a range of %s that has it", a.Name), "%s %g is outside the measured range of %g to %g", a.Name, at[i], a.From, a.To)
 	}
 	var costs []float64
 	for _, k := range c.fits {
-		costs = append(costs, value(c.form, k, rate/c.To))
+		costs = append(costs, c.value(c.form, k, at))
 	}
 	mean, n, sd := stats.Mean(costs), float64(len(costs)), stats.SD(costs)
 	half := stats.HalfWidth(sd, len(costs), c.Confidence)
 	noise := c.Noise * mean
 	another := stats.HalfWidth(math.Sqrt(sd*sd*(n+1)+noise*noise*n), len(costs), c.Confidence)
 	return Band{mean, mean - half, mean + half, max(0, mean-another), mean + another}, nil
-}
-
-// predicted returns for each block the mean squared error, as a share, of the curve through the others.
-func predicted(f form, blocks [][]Point, to float64) (errs []float64, ok bool) {
-	for left := range blocks {
-		var others []Point
-		for i, b := range blocks {
-			if i != left {
-				others = append(others, b...)
-			}
-		}
-		k, ok := fitted(f, others, to)
-		if !ok {
-			return nil, false
-		}
-		var logs []float64
-		for _, p := range blocks[left] {
-			ratio := p.Cost / value(f, k, p.Rate/to)
-			if !(ratio > 0) {
-				return nil, false
-			}
-			logs = append(logs, math.Log(ratio))
-		}
-		sd := stats.SD(logs)
-		errs = append(errs, sd*sd)
-	}
-	return errs, true
 }
 
 // surelyLess reports whether errors are less than others of the same blocks, by more than the standard error of the
@@ -165,8 +209,8 @@ func surelyLess(errs, others []float64) bool {
 }
 
 // fitted returns the factors of the least-squares fit of points, with errors as shares of the cost.
-func fitted(f form, points []Point, to float64) ([]float64, bool) {
-	n := len(f.terms(1))
+func (c *Curve) fitted(f form, points []Point) ([]float64, bool) {
+	n := len(f.terms)
 	normal := make([][]float64, n) // the normal equations, the right side last
 	for i := range normal {
 		normal[i] = make([]float64, n+1)
@@ -175,7 +219,7 @@ func fitted(f form, points []Point, to float64) ([]float64, bool) {
 		if !(p.Cost > 0) {
 			return nil, false
 		}
-		x := f.terms(p.Rate / to)
+		x := c.parts(f, p.At)
 		for i := range n {
 			for j := range n {
 				normal[i][j] += x[i] * x[j] / (p.Cost * p.Cost)
@@ -184,6 +228,27 @@ func fitted(f form, points []Point, to float64) ([]float64, bool) {
 		}
 	}
 	return solved(normal)
+}
+
+func (c *Curve) value(f form, factors, at []float64) (sum float64) {
+	for i, x := range c.parts(f, at) {
+		sum += factors[i] * x
+	}
+	return sum
+}
+
+// parts are the terms of a form at a level of each axis.
+func (c *Curve) parts(f form, at []float64) (parts []float64) {
+	shares := make([]float64, len(at))
+	for i, a := range c.Axes {
+		if a.To > 0 {
+			shares[i] = at[i] / a.To
+		}
+	}
+	for _, t := range f.terms {
+		parts = append(parts, t(shares))
+	}
+	return parts
 }
 
 // solved solves linear equations by elimination with pivots.
@@ -220,13 +285,6 @@ func solved(m [][]float64) ([]float64, bool) {
 	return x, true
 }
 
-func value(f form, factors []float64, rate float64) (sum float64) {
-	for i, x := range f.terms(rate) {
-		sum += factors[i] * x
-	}
-	return sum
-}
-
 // grouped returns the points of each block, in the order of the blocks.
 func grouped(points []Point) (blocks [][]Point) {
 	sorted := slices.Clone(points)
@@ -240,10 +298,20 @@ func grouped(points []Point) (blocks [][]Point) {
 	return blocks
 }
 
-func levelsOf(points []Point) (rates []float64) {
+// placesOf counts the combinations of levels.
+func placesOf(points []Point) int {
+	places := map[string]bool{}
 	for _, p := range points {
-		rates = append(rates, p.Rate)
+		places[fmt.Sprint(p.At)] = true
 	}
-	slices.Sort(rates)
-	return slices.Compact(rates)
+	return len(places)
+}
+
+// levelsOf returns the levels of an axis, the lowest first.
+func levelsOf(points []Point, axis int) (levels []float64) {
+	for _, p := range points {
+		levels = append(levels, p.At[axis])
+	}
+	slices.Sort(levels)
+	return slices.Compact(levels)
 }

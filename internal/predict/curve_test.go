@@ -22,7 +22,7 @@ func simulated(r *rand.Rand, blocks int, rates []float64, truth func(float64) fl
 	for b := range blocks {
 		level := 1 + 0.03*r.NormFloat64()
 		for _, x := range rates {
-			points = append(points, Point{b, x, truth(x) * level * (1 + 0.02*r.NormFloat64())})
+			points = append(points, Point{b, []float64{x}, truth(x) * level * (1 + 0.02*r.NormFloat64())})
 		}
 	}
 	return points
@@ -39,7 +39,7 @@ func TestBandsHoldNewDeployments(t *testing.T) {
 	for name, truth := range truths {
 		held, n := 0, 0
 		for range rounds {
-			c := must.Get(Fit(simulated(r, 8, rates, truth), 0.95))(t)
+			c := must.Get(Fit(simulated(r, 8, rates, truth), []string{"rate"}, 0.95))(t)
 			x := 100 * math.Pow(20, r.Float64())
 			band := must.Get(c.At(x))(t)
 			next := simulated(r, 1, []float64{x}, truth)[0].Cost
@@ -53,6 +53,60 @@ func TestBandsHoldNewDeployments(t *testing.T) {
 	}
 }
 
+// Costs over the rate and the number of connections: bands at points of both axes that were not measured hold new
+// deployments, and an axis on which costs do not depend has no term.
+func TestCurvesOverTwoAxes(t *testing.T) {
+	rounds := 500
+	if testing.Short() {
+		rounds = 150
+	}
+	r := rand.New(rand.NewPCG(5, 6))
+	for name, c := range map[string]struct {
+		truth  func(rate, connections float64) float64
+		reason string // of the axis, empty for none
+	}{
+		"memory of each connection": {func(rate, connections float64) float64 { return 40 + 0.004*rate + 0.1*connections }, "work that grows with connections"},
+		"dearer requests":           {func(rate, connections float64) float64 { return 20 + rate*(0.1+0.0004*connections) }, "work of every request that grows with connections"},
+		"no effect":                 {func(rate, _ float64) float64 { return 20 + 0.15*rate }, ""},
+	} {
+		deployment := func(block int, at [][]float64) (points []Point) {
+			level := 1 + 0.03*r.NormFloat64()
+			for _, x := range at {
+				points = append(points, Point{block, x, c.truth(x[0], x[1]) * level * (1 + 0.02*r.NormFloat64())})
+			}
+			return points
+		}
+		var grid [][]float64
+		for _, rate := range []float64{100, 300, 1000, 2000} {
+			for _, connections := range []float64{4, 32, 256} {
+				grid = append(grid, []float64{rate, connections})
+			}
+		}
+		held, found := 0, 0
+		for range rounds {
+			var points []Point
+			for b := range 8 {
+				points = append(points, deployment(b, grid)...)
+			}
+			curve := must.Get(Fit(points, []string{"rate", "connections"}, 0.95))(t)
+			if _, reason, _ := strings.Cut(curve.Reason, "; "); reason == c.reason {
+				found++
+			}
+			at := []float64{100 * math.Pow(20, r.Float64()), 4 * math.Pow(64, r.Float64())}
+			band := must.Get(curve.At(at...))(t)
+			if next := deployment(0, [][]float64{at})[0].Cost; next >= band.NewLow && next <= band.NewHigh {
+				held++
+			}
+		}
+		if share := float64(held) / float64(rounds); share < 0.90 || share > 0.985 {
+			t.Errorf("%s: the band holds %.3f of new deployments, want 0.90 to 0.98", name, share)
+		}
+		if share := float64(found) / float64(rounds); share < 0.8 {
+			t.Errorf("%s: %.2f of the curves have %q, want 0.8", name, share, c.reason)
+		}
+	}
+}
+
 // Without noise, each truth is found by its form, and between the rates too.
 func TestFormsAreFound(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
@@ -61,10 +115,10 @@ func TestFormsAreFound(t *testing.T) {
 		for b := range 6 {
 			level := 1 + 0.03*r.NormFloat64()
 			for _, x := range []float64{100, 200, 500, 1000, 2000} {
-				points = append(points, Point{b, x, truth(x) * level})
+				points = append(points, Point{b, []float64{x}, truth(x) * level})
 			}
 		}
-		c := must.Get(Fit(points, 0.95))(t)
+		c := must.Get(Fit(points, []string{"rate"}, 0.95))(t)
 		band := must.Get(c.At(700))(t)
 		if c.Form != name || truth(700) < band.NewLow || truth(700) > band.NewHigh {
 			t.Errorf("%s is found as %s, and is %v at 700, with %+v", name, c.Form, truth(700), band)
@@ -87,7 +141,7 @@ func TestCurvesRefuse(t *testing.T) {
 		"no cost":     {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates, func(float64) float64 { return 0 }), 200, "no numbers above zero"},
 		"lost trials": {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates, truths["line"])[1:], 200, ""},
 	} {
-		curve, err := Fit(c.points, 0.95)
+		curve, err := Fit(c.points, []string{"rate"}, 0.95)
 		if err == nil {
 			_, err = curve.At(c.rate)
 		}

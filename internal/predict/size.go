@@ -1,30 +1,40 @@
 package predict
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/result/balance"
 )
 
-// Sizing is what sizes are for.
+// Sizing is the load of a proxy, and its headroom.
 type Sizing struct {
 	Rate     float64 `json:"rate"`     // requests/s through one proxy
 	Headroom float64 `json:"headroom"` // share above what was measured, 0.3 for 30 %
+	// At are levels of factors, and of options of meshes, that are numbers: connections of one proxy, clusters it knows.
+	At map[string]float64 `json:"at,omitempty"`
+}
+
+// axes are the rate, and the names of At.
+func (s Sizing) axes() []string {
+	return append([]string{experiment.RateFactor}, slices.Sorted(maps.Keys(s.At))...)
 }
 
 // Size is what one proxy of a kind needs.
 type Size struct {
-	Factors plan.Factors `json:"factors"` // of the treatments that were measured, without the rate
+	Factors plan.Factors `json:"factors"` // of the treatments that were measured, without the axes of the curve
 	Proxy   string       `json:"proxy"`   // kind: "sidecar of echo", "waypoint"
 	CPU     Band         `json:"cpu"`     // cores, without headroom
 	Memory  Band         `json:"memory"`  // MiB at the end of the measure phase, without headroom
@@ -34,6 +44,8 @@ type Size struct {
 	RequestMemory float64 `json:"request_memory"` // MiB
 	LimitMemory   float64 `json:"limit_memory"`   // MiB
 	Curve         *Curve  `json:"curve"`          // of CPU
+
+	Mesh string `json:"mesh"` // name of the definition that a variant comes from
 }
 
 // steps round requests up: to 5 thousandths of a core, and to 2 MiB.
@@ -44,21 +56,19 @@ const (
 
 // Sizes returns the size of each kind of proxy of each treatment of a run.
 func Sizes(run *compare.Run, s Sizing) (all []Size, err error) {
-	seen := map[string]bool{}
-	for _, t := range run.Plan.Treatments {
-		rest := compare.WithoutRate(t.Factors)
-		key := fmt.Sprint(rest)
-		if _, numeric := t.Factors[experiment.RateFactor].(float64); t.Control || !numeric || seen[key] {
-			continue
+	axes := s.axes()
+	for _, axis := range axes {
+		if !slices.ContainsFunc(run.Plan.Treatments, func(t plan.Treatment) bool { return hasAxis(run, t, axis) }) {
+			return nil, hint.New("name a factor or an option of the run that is a number", "the run has no %s", axis)
 		}
-		seen[key] = true
-		measured := proxiesOf(run, key)
-		for _, kind := range slices.Sorted(maps.Keys(measured)) {
-			size, err := sizeOf(measured[kind], run.Confidence(), s)
+	}
+	for _, g := range groupsOf(run, axes) {
+		for _, kind := range slices.Sorted(maps.Keys(g.kinds)) {
+			size, err := sizeOf(g.kinds[kind], run.Confidence(), s)
 			if err != nil {
-				return nil, fmt.Errorf("%s, %v: %w", kind, rest[experiment.MeshFactor], err)
+				return nil, fmt.Errorf("%s, %v: %w", kind, cmp.Or(g.mesh, fmt.Sprint(g.factors)), err)
 			}
-			size.Factors, size.Proxy = rest, kind
+			size.Factors, size.Proxy, size.Mesh = g.factors, kind, g.mesh
 			all = append(all, size)
 		}
 	}
@@ -68,34 +78,121 @@ func Sizes(run *compare.Run, s Sizing) (all []Size, err error) {
 	return all, nil
 }
 
+// groupsOf returns treatments that differ in axes alone, with the proxies of their trials, in the order of the plan.
+func groupsOf(run *compare.Run, axes []string) (all []*group) {
+	byKey, byTreatment := map[string]*group{}, map[string]place{}
+	for _, t := range run.Plan.Treatments {
+		at, ok := placeOf(run, t, axes)
+		if t.Control || !ok {
+			continue
+		}
+		byTreatment[t.ID] = at
+		if byKey[at.key] == nil {
+			byKey[at.key] = &group{place: at, kinds: map[string]*measured{}}
+			all = append(all, byKey[at.key])
+		}
+	}
+	for i := range run.Records {
+		if at, ok := byTreatment[run.Trials[i].Treatment]; ok {
+			byKey[at.key].add(&run.Records[i], run.Trials[i], axes, at.levels)
+		}
+	}
+	return all
+}
+
+// place is where a treatment lies on the axes.
+type place struct {
+	levels  []float64    // of each axis
+	factors plan.Factors // the others
+	mesh    string       // definition
+	key     string       // of treatments that differ in the axes alone
+}
+
+// hasAxis reports whether an axis is a factor, or an option of the treatment's mesh.
+func hasAxis(run *compare.Run, t plan.Treatment, axis string) bool {
+	if _, factor := experiment.LevelOf(axis, t.Levels); factor {
+		return true
+	}
+	name, _ := t.Factors[experiment.MeshFactor].(string)
+	_, options, _ := run.OptionsOf(name)
+	_, option := options[axis]
+	return option || t.Factors[axis] != nil
+}
+
+// placeOf finds each axis among the factors of a treatment, or else among the options of its mesh.
+func placeOf(run *compare.Run, t plan.Treatment, axes []string) (at place, ok bool) {
+	at.factors = maps.Clone(t.Factors)
+	name, _ := t.Factors[experiment.MeshFactor].(string)
+	var options map[string]string
+	var other string
+	at.mesh, options, other = run.OptionsOf(name)
+	for _, axis := range axes {
+		level, factor := t.Factors[axis]
+		if l, known := experiment.LevelOf(axis, t.Levels); !factor && known {
+			level, factor = l.Value, true
+		}
+		if !factor {
+			n, err := strconv.ParseFloat(cmp.Or(options[axis], "0"), 64) // no option is no item
+			if err != nil {
+				return at, false
+			}
+			level = n
+			delete(options, axis)
+			delete(at.factors, experiment.MeshFactor) // variants that differ in the option are one curve
+		}
+		n, numeric := level.(float64)
+		if !numeric {
+			return at, false
+		}
+		at.levels = append(at.levels, n)
+		delete(at.factors, axis)
+	}
+	at.key = fmt.Sprint(at.factors, at.mesh, options, other)
+	if _, kept := at.factors[experiment.MeshFactor]; !kept && name != "" {
+		at.factors[experiment.MeshFactor] = at.mesh
+	}
+	return at, true
+}
+
+// group are treatments that differ in the axes alone.
+type group struct {
+	place
+	kinds map[string]*measured
+}
+
 // measured are the trials with a kind of proxy.
 type measured struct {
 	cpu, memory []Point
 	peak        float64
 }
 
-// proxiesOf returns the valid trials of treatments that differ in rate alone, by kind of proxy.
-func proxiesOf(run *compare.Run, key string) map[string]*measured {
-	kinds := map[string]*measured{}
-	for i := range run.Records {
-		r, t := &run.Records[i], &run.Trials[i]
-		answered, known := t.Metrics[metric.Rate]
-		asked, numeric := t.Factors[experiment.RateFactor].(float64)
-		if !t.Valid || t.Control || !known || !numeric || r.Load == nil || r.Load.Completed == 0 || fmt.Sprint(compare.WithoutRate(t.Factors)) != key {
-			continue
-		}
-		for kind, tasks := range proxyTasks(r) {
-			if kinds[kind] == nil {
-				kinds[kind] = &measured{}
-			}
-			kinds[kind].add(t.Block, asked, answered/float64(r.Load.Completed), tasks)
-		}
+// add adds the proxies of a valid trial.
+func (g *group) add(r *result.Record, t figures.Measured, axes []string, levels []float64) {
+	answered, known := t.Metrics[metric.Rate]
+	if !t.Valid || t.Control || !known || r.Load == nil || r.Load.Completed == 0 {
+		return
 	}
-	return kinds
+	for kind, tasks := range proxyTasks(r) {
+		if g.kinds[kind] == nil {
+			g.kinds[kind] = &measured{}
+		}
+		g.kinds[kind].add(t.Block, perProxy(axes, levels, len(tasks)), answered/float64(r.Load.Completed), tasks)
+	}
 }
 
-// add adds the mean proxy of a trial. perSecond is answers a second for each answer of the trial: it makes a rate of CPU.
-func (m *measured) add(block int, rate, perSecond float64, tasks []result.TaskUsage) {
+// perProxy are the levels of one of several proxies, among which the load divides.
+func perProxy(axes []string, levels []float64, proxies int) []float64 {
+	own := slices.Clone(levels)
+	for i, axis := range axes {
+		if axis == experiment.RateFactor || axis == experiment.ConnectionsFactor {
+			own[i] /= float64(proxies)
+		}
+	}
+	return own
+}
+
+// add adds the mean proxy of a trial, at its own levels. perSecond is answers a second for each answer of the trial: it makes a rate of CPU.
+func (m *measured) add(block int, levels []float64, perSecond float64, tasks []result.TaskUsage) {
 	n := float64(len(tasks))
 	var cpu, memory float64
 	for _, t := range tasks {
@@ -103,8 +200,8 @@ func (m *measured) add(block int, rate, perSecond float64, tasks []result.TaskUs
 		memory += float64(t.End.RSS) / (1 << 20) / n
 		m.peak = max(m.peak, float64(max(t.End.Peak, t.End.RSS))/(1<<20))
 	}
-	m.cpu = append(m.cpu, Point{block, rate / n, cpu})
-	m.memory = append(m.memory, Point{block, rate / n, memory})
+	m.cpu = append(m.cpu, Point{block, levels, cpu})
+	m.memory = append(m.memory, Point{block, levels, memory})
 }
 
 // proxyTasks returns the proxies through which all requests of the load pass, by kind: the sidecars of the service that
@@ -136,17 +233,21 @@ func proxyTasks(r *result.Record) map[string][]result.TaskUsage {
 }
 
 func sizeOf(m *measured, confidence float64, s Sizing) (size Size, err error) {
-	if size.Curve, err = Fit(m.cpu, confidence); err != nil {
+	at := []float64{s.Rate}
+	for _, axis := range s.axes()[1:] {
+		at = append(at, s.At[axis])
+	}
+	if size.Curve, err = Fit(m.cpu, s.axes(), confidence); err != nil {
 		return size, err
 	}
-	if size.CPU, err = size.Curve.At(s.Rate); err != nil {
+	if size.CPU, err = size.Curve.At(at...); err != nil {
 		return size, err
 	}
-	memory, err := Fit(m.memory, confidence)
+	memory, err := Fit(m.memory, s.axes(), confidence)
 	if err != nil {
 		return size, fmt.Errorf("memory: %w", err)
 	}
-	if size.Memory, err = memory.At(s.Rate); err != nil {
+	if size.Memory, err = memory.At(at...); err != nil {
 		return size, err
 	}
 	up := func(v, step float64) float64 { return math.Ceil(v*(1+s.Headroom)/step) * step }

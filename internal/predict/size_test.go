@@ -71,7 +71,7 @@ func TestSizeOfASidecar(t *testing.T) {
 		got, want float64
 		within    float64
 	}{
-		{"CPU", size.CPU.Estimate, 0.4, 0.02}, {"memory", size.Memory.Estimate, 40, 1}, {"lowest rate", size.Curve.From, 100, 0}, {"highest rate", size.Curve.To, 1600, 0},
+		{"CPU", size.CPU.Estimate, 0.4, 0.02}, {"memory", size.Memory.Estimate, 40, 1}, {"lowest rate", size.Curve.Axes[0].From, 100, 0}, {"highest rate", size.Curve.Axes[0].To, 1600, 0},
 		{"requested CPU", size.RequestCPU, 0.6, 0.03}, {"requested memory", size.RequestMemory, 61, 3}, {"limit of memory", size.LimitMemory, 62, 6},
 	} {
 		if math.Abs(c.got-c.want) > c.within {

@@ -232,7 +232,9 @@ func (k Kubernetes) Releases(s Settings, ctx InstallContext) ([]Release, error) 
 			}
 			overlay(r.Values, values)
 		}
-		overlay(r.Values, k.ProxyValues.values(c.Release, s.Proxy))
+		if c.Release == k.ProxyValues.Release {
+			overlay(r.Values, k.ProxyValues.Values(s.Proxy))
+		}
 		overlay(r.Values, s.Values[c.Release])
 		all = append(all, r)
 	}

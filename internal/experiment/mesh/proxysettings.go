@@ -55,13 +55,13 @@ func (v ProxyValues) check(p ProxySettings) error {
 	return nil
 }
 
-// values are the values of a release with the settings.
-func (v ProxyValues) values(release string, p ProxySettings) map[string]any {
+// Values are the values of the chart of Release with those settings that have a place there.
+func (v ProxyValues) Values(p ProxySettings) map[string]any {
 	all := map[string]any{}
-	if release != v.Release {
-		return all
-	}
 	for name, value := range p.set() {
+		if v.Paths[name] == "" {
+			continue
+		}
 		keys := strings.Split(v.Paths[name], ".")
 		for _, key := range slices.Backward(keys) {
 			value = map[string]any{key: value}

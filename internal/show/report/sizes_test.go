@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/predict"
@@ -11,27 +12,40 @@ import (
 )
 
 func TestSizesAreQuantitiesOfKubernetes(t *testing.T) {
-	s := report.Sizes{For: predict.Sizing{Rate: 800, Headroom: 0.3}, Sizes: []predict.Size{{
-		Factors: plan.Factors{"mesh": "envoy", "responseSize": 1024.0}, Proxy: "sidecar of echo",
+	prices := &answer.Prices{Currency: "USD", Core: answer.Price{Month: 16}, GiB: &answer.Price{Month: 2}}
+	s := report.NewSizes("runs/x", predict.Sizing{Rate: 800, Headroom: 0.3, At: map[string]float64{"connections": 200}}, []predict.Size{{
+		Factors: plan.Factors{"mesh": "istio", "responseSize": 1024.0}, Proxy: "sidecar of echo", Mesh: "istio",
 		CPU:    predict.Band{Estimate: 0.146, Low: 0.142, High: 0.15, NewLow: 0.131, NewHigh: 0.165},
 		Memory: predict.Band{Estimate: 54}, Peak: 98, RequestCPU: 0.19, RequestMemory: 74, LimitMemory: 128,
-		Curve: &predict.Curve{Reason: "fixed work", From: 100, To: 2000, Rates: 5, Blocks: 9},
-	}}}
+		Curve: &predict.Curve{Reason: "fixed work", Axes: []predict.Axis{{Name: "rate", From: 100, To: 2000, Levels: 5}, {Name: "connections", From: 4, To: 256, Levels: 3}}, Blocks: 9},
+	}}, prices)
 	want := map[string]string{
-		"text": `envoy, responseSize 1KiB, sidecar of echo, at 800 requests/s with 30% headroom:
+		"text": `istio, responseSize 1KiB, sidecar of echo, at 800 requests/s, connections 200 with 30% headroom:
   requests: cpu 190m (another deployment: 170m to 215m), memory 74Mi
   limits:   memory 128Mi; no CPU limit, because throttled proxies delay requests
+  a month:  3.18 USD as requested, 2.44 USD as used
   measured: cpu 146m (142m to 150m) and memory 54 MiB without headroom, peak 98 MiB
-  from:     9 blocks at 5 rates, 100 to 2000 requests/s: fixed work
+  from:     9 blocks at 5 rates, 100 to 2000 requests/s, connections 4 to 256: fixed work
 `,
 		"yaml": `---
-# envoy, responseSize 1KiB, sidecar of echo, at 800 requests/s with 30% headroom
+# istio, responseSize 1KiB, sidecar of echo, at 800 requests/s, connections 200 with 30% headroom
 resources:
     limits:
         memory: 128Mi
     requests:
         cpu: 190m
         memory: 74Mi
+`,
+		"values": `---
+# istio's chart: istio, responseSize 1KiB, sidecar of echo, at 800 requests/s, connections 200 with 30% headroom
+global:
+    proxy:
+        resources:
+            limits:
+                memory: 128Mi
+            requests:
+                cpu: 190m
+                memory: 74Mi
 `,
 	}
 	for _, f := range report.SizesForms() {
