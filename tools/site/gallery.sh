@@ -40,7 +40,7 @@ while IFS='|' read -r name _ command archive; do
   case $code in 0 | 3 | 4 | 5) ;; *) tail -20 "$work/$name.log" >&2; note "$name ended with $code"; exit 1 ;; esac
   tail -3 "$work/$name.log" >&2
   bin/tare verify "$work/runs/$name" >&2
-  tar -C "$work/runs/$name" --sort=name --owner=0 --group=0 --numeric-owner --exclude='*.html' --exclude=.lock --mtime=@0 -cf - . | gzip -9n >"$archive.new"
+  tar -C "$work/runs/$name" --sort=name --owner=0 --group=0 --numeric-owner --exclude=.lock --mtime=@0 -cf - . | gzip -9n >"$archive.new"
   mv "$archive.new" "$archive"
   note "$archive: $(wc -c <"$archive") bytes"
 done <<<"$table"
