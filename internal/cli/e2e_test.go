@@ -388,6 +388,30 @@ func TestRouteChange(t *testing.T) {
 	}
 }
 
+// The delays of a control plane are recovered within 1 ms or 2 %, on a quiet machine.
+func TestStandardDelays(t *testing.T) {
+	r, code := carriedOut(t, "route-change.yaml", "blocks=3", "control=false", "factors={mesh: [envoy-xds, delayed-5ms, delayed-50ms, delayed-500ms], rate: [1000], connections: [8]}",
+		"meshes={delayed-5ms: {from: envoy-xds, options: {delay: 5}}, delayed-50ms: {from: envoy-xds, options: {delay: 50}}, delayed-500ms: {from: envoy-xds, options: {delay: 500}}}",
+		"baseline={mesh: envoy-xds}", "changes={every: 60ms, count: 100}", "phases={warmup: 1s, measure: 7s, drain: 1s}")
+	if code != console.Done {
+		t.Errorf("exit code %d: %+v", code, r.Warnings)
+	}
+	metrics := map[string]map[string]compare.Estimate{}
+	for _, tr := range r.Treatments {
+		metrics[tr.ID] = tr.Metrics
+	}
+	for id, delay := range map[string]float64{"delayed-5ms": 5, "delayed-50ms": 50, "delayed-500ms": 500} {
+		for _, name := range []string{"change_first_new_ms/route-changed", "change_last_old_ms/route-changed"} {
+			late, known := metrics[id][name]
+			got := late.Estimate - metrics["envoy-xds"][name].Estimate
+			t.Logf("%s: %s %.2f ms later", id, name, got)
+			if !known || math.Abs(got-delay) > max(1, 0.02*delay) {
+				t.Errorf("%s: %s is %v ms later than without a delay, want %v", id, name, got, delay)
+			}
+		}
+	}
+}
+
 // An endpoint that leaves gets no more requests, and no request fails.
 func TestEndpointRemoval(t *testing.T) {
 	r, code := carriedOut(t, "route-change.yaml", "blocks=1", "control=false", "factors={mesh: [envoy-xds], rate: [500], connections: [8], replicas: [2]}", "meshes={}",
