@@ -11,6 +11,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/session"
 	"github.com/tare-mesh/tare/internal/show/report"
@@ -175,12 +176,8 @@ func (c weigher) answer(dir string, o reportOptions) error {
 		return err
 	}
 	defer a.Dir.Close()
-	lines, p := report.Answer(a.Report), a.Dir.Plan()
-	if len(lines) == 0 || a.Report.Count.Used < p.Needed() {
+	if p := a.Dir.Plan(); len(report.Answer(a.Report)) == 0 || a.Report.Count.Used < p.Needed() {
 		return reporter(c).report(dir, o)
 	}
-	for _, line := range lines {
-		fmt.Fprintln(c.Out, line)
-	}
-	return nil
+	return report.WriteAnswer(c.Out, a.Report, report.Options{Width: console.Width(c.Out), Color: console.Color(c.Out)})
 }

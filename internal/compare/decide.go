@@ -315,5 +315,9 @@ func (d *Decision) Words() string {
 			change += fmt.Sprintf(" (%+.2f to %+.2f)", *d.Change.Low, *d.Change.High)
 		}
 	}
-	return fmt.Sprintf("%s: %s: %s after %s", d.Metric, d.Outcome, change, printable.Counted(d.Pairs, "pair"))
+	name := d.Metric
+	if m, ok := metric.Lookup(d.Metric); ok {
+		name = m.Title()
+	}
+	return fmt.Sprintf("%s: %s: %s after %s", name, d.Outcome, change, printable.Counted(d.Pairs, "pair"))
 }

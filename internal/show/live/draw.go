@@ -252,7 +252,9 @@ func (d drawing) gridLines(height int) []string {
 			bar = 0
 		}
 		bar = min(bar, 60)
-		title = h.Title + ", difference to the baseline"
+		if title = h.Title + ", difference to the baseline"; max(label+cells+4, ansi.StringWidth(head)+3)+ansi.StringWidth(title) > d.look.width {
+			title = h.Title
+		}
 	} else if d.look.width > 60 {
 		title = "first interval after 3 blocks"
 	}

@@ -2,6 +2,7 @@ package live
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -169,5 +170,21 @@ func TestRound(t *testing.T) {
 	s.apply(result.Event{Time: at(20), Kind: result.KindTrial, Trial: "003-none-b2"})
 	if got := s.live(at(20), 100); !strings.HasPrefix(got, "3/4  003-none-b2  deploy") {
 		t.Errorf("got %q", got)
+	}
+}
+
+// Spare blocks, for repetitions of invalid trials, are drawn as they begin.
+func TestSpareBlocks(t *testing.T) {
+	p := plan.Plan{Until: "valid", MinBlocks: 2, Blocks: 4, Treatments: []plan.Treatment{{ID: "none"}}}
+	for block := range 4 {
+		p.Trials = append(p.Trials, plan.Trial{ID: fmt.Sprintf("none-b%d", block+1), Treatment: "none", Block: block + 1})
+	}
+	b := NewBoard(p)
+	if got := b.Blocks(); got != 2 {
+		t.Errorf("%d blocks before the run, want 2", got)
+	}
+	b.Apply(result.Event{Kind: result.KindTrial, Trial: "none-b3"})
+	if got := b.Blocks(); got != 3 {
+		t.Errorf("%d blocks with a repetition, want 3", got)
 	}
 }

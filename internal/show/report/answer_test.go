@@ -197,3 +197,27 @@ func TestAmountWithin(t *testing.T) {
 		}
 	}
 }
+
+// Of several results the largest shown one is a sentence, and the others are one together.
+func TestLargestFirst(t *testing.T) {
+	all := []ranked{
+		{rank: 0, size: 10, line: "a adds 10.", short: "a +10", base: "no mesh"},
+		{rank: 1, line: "b: no difference.", short: "b: no difference shown", base: "no mesh"},
+		{rank: 0, size: 30, line: "c adds 30.", short: "c +30", base: "no mesh"},
+		{rank: 0, size: 20, line: "d saves 20.", short: "d -20", base: "c"},
+	}
+	want := []string{"c adds 30.", "The others: d -20 (against c); a +10; b: no difference shown."}
+	if got := inOrder(all); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := inOrder(all[:2]); len(got) != 2 || got[0] != "c adds 30." {
+		t.Errorf("of two: %q", got)
+	}
+}
+
+// A number is not separated from its unit.
+func TestUnitsStay(t *testing.T) {
+	if got, want := words("goes to 12 µs (4 %), so"), []string{"goes", "to", "12 µs", "(4 %),", "so"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -149,6 +149,9 @@ func TestCommentOfSeveralGates(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
+	if lines := report.Answer(r); !strings.HasPrefix(lines[0], "Gate CPU/request, data plane < +2% BREACHED: ") || !strings.Contains(lines[1], " UNDECIDED: ") || len(lines) != 3 {
+		t.Errorf("%q", lines)
+	}
 	opening, _, _ := strings.Cut(got, "<details>")
 	if n := strings.Count(opening, "- A is envoy-a, B is envoy-b.\n"); n != 1 {
 		t.Errorf("the sides are named %d times in\n%s", n, got)

@@ -28,6 +28,13 @@ var shortSections = []struct {
 	{5, 14, differencesSection}, {6, 14, configurationsSection}, {6, 14, headerSection}, {3, 8, warningsSection},
 }
 
+// WriteAnswer writes the lines of [Answer], folded.
+func WriteAnswer(w io.Writer, r *answer.Report, o Options) error {
+	p := newPage(o, false, "")
+	writeAnswer(text{p, view{r: r, o: o}}, Answer(r))
+	return p.writeTo(w, "answer")
+}
+
 // writeShort writes the result, and as much of the sections as there is room for.
 func writeShort(w io.Writer, r *answer.Report, o Options) error {
 	v := view{r: r, o: o, label: newLabels(r), short: true}
