@@ -54,7 +54,7 @@ func (cn *connector) connectFailed(c *conn, errno unix.Errno) {
 	_ = unix.Close(int(c.fd))
 	c.fd = -1
 	c.generation++
-	c.peerEnded = false
+	c.peerEnded, c.deaf = false, false
 	cn.avoid(c)
 	cn.tryNext(c, failureOf(errno))
 }
@@ -66,7 +66,7 @@ const avoidFor = int64(time.Second)
 // open begins to connect c. A failure at once is handled like a failure later.
 func (cn *connector) open(c *conn) {
 	c.generation++
-	c.peerEnded, c.reused, c.served, c.opened = false, false, false, cn.w.now
+	c.peerEnded, c.deaf, c.reused, c.served, c.opened = false, false, false, false, cn.w.now
 	if cn.w.pace.started && c.home == nil {
 		cn.w.rec.Reconnects++
 	}

@@ -15,6 +15,7 @@ import (
 type socket struct {
 	fd        int32
 	peerEnded bool    // the peer will send no more
+	deaf      bool    // the peer takes no more
 	drained   bool    // the last read took all that had arrived
 	secure    *secure // nil: plaintext, or no socket
 }
@@ -161,7 +162,11 @@ type outgoing interface {
 
 // flush sends the bytes of from, as far as the socket takes them. The rest follows when the socket has room. The failure is
 // of a socket that takes no more.
-func (c *conn) flush(w *Worker, from outgoing) load.Failure {
+func (c *conn) flush(w *Worker, from outgoing) (k load.Failure) {
+	if c.deaf { // it has failed, and its caller reads the rest
+		return load.FailureNone
+	}
+	defer func() { c.deaf = k != load.FailureNone }()
 	for {
 		if c.secure != nil {
 			if errno := c.flushTLS(); errno != 0 {

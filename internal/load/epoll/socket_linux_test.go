@@ -1,0 +1,33 @@
+package epoll
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// bytesOut are bytes that are never sent.
+type bytesOut struct{ sent int }
+
+func (b *bytesOut) Unsent() []byte { return make([]byte, 10-b.sent) }
+func (b *bytesOut) Sent(n int)     { b.sent += n }
+
+// A read after a failed write flushes again: a second failure would end in another read, and so on without end.
+func TestFailedWriteIsNotRepeated(t *testing.T) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pair[0])
+	unix.Close(pair[1])
+	w := &Worker{}
+	c := &conn{socket: socket{fd: int32(pair[0])}}
+	if k := c.flush(w, &bytesOut{}); k == load.FailureNone {
+		t.Error("a write to a closed socket did not fail")
+	}
+	if k := c.flush(w, &bytesOut{}); k != load.FailureNone {
+		t.Errorf("a failed write was repeated: %v", k)
+	}
+}
