@@ -45,7 +45,10 @@ Sources:` + list,
   tare import fortio results/*.json --mesh istio --out runs/fortio`,
 		ValidArgs: names,
 		Args:      cobra.MinimumNArgs(2),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !cmd.Flags().Changed("warmup") && !cmd.Flags().Changed("tail") {
+				o.Warmup, o.Tail = 0, 0 // the source's own
+			}
 			return resultsImport{c}.importResults(args[0], args[1:], o)
 		},
 	}

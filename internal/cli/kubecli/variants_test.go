@@ -70,7 +70,7 @@ probe: false
 		}
 	}
 	out, err := exec.Command(filepath.Join(r.bin, "tare"), slices.Concat([]string{"plan", r.args[1]}, r.args[5:])...).CombinedOutput() // --set
-	if err != nil || !strings.Contains(string(out), "variant busy: patch of Deployment front") {
+	if err != nil || !strings.Contains(string(out), "variant busy: application with patch of Deployment front") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

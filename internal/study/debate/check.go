@@ -51,6 +51,7 @@ func checkMeshes(s *importer.Study) {
 		}
 		unmeshed := slices.ContainsFunc([]string{"unmeshed", "no-mesh", "none"}, func(n string) bool { return t.Mesh == n })
 		switch {
+		case shown < 0 && isExported(t.Files): // no component of any mesh
 		case claimed >= 0 && shown != claimed && !slices.ContainsFunc(t.Record.Sampled.Tasks, marks[claimed].is):
 			found := "no mesh that is known"
 			if shown >= 0 {

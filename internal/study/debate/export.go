@@ -129,7 +129,7 @@ func writeRun(path string, d *result.Dir, record *result.Record) error {
 	case h.Response == nil:
 		return nil
 	}
-	return os.WriteFile(path+"-wrk2-tare0.log", wrk2Text(record.Load, h.Response), 0o644)
+	return os.WriteFile(path+exportedLog, wrk2Text(record.Load, h.Response), 0o644)
 }
 
 // planeSample is the CPU and memory of every plane in one interval. An absent

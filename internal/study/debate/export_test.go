@@ -3,6 +3,7 @@ package debate
 import (
 	"bytes"
 	"encoding/csv"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -16,9 +17,11 @@ import (
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/importer"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/show/report"
 )
 
 // exported writes the study in the debate's layout.
@@ -118,6 +121,53 @@ func TestImportOfTheExport(t *testing.T) {
 			t.Errorf("%s: %+v", tr.Run, tr.Record.Warnings)
 		case l.Classes["status"] != 1 || l.Classes["timeout"] != 5 || l.Completed != l.Classes["2xx"]+1 || l.Recorded != l.Classes["2xx"]:
 			t.Errorf("%s: %d answered, %v, %d with latencies", tr.Run, l.Completed, l.Classes, l.Recorded)
+		}
+	}
+}
+
+// The report of an import has the figures of the run. The export has the measure phase alone, and no columns of a mesh's
+// pods: it is imported without flags, under a mesh that the debate knows.
+func TestRoundTrip(t *testing.T) {
+	s := answertest.TwoRates()
+	s.RateFactor, s.Measure = true, 20
+	for i := range s.Treatments {
+		if of := &s.Treatments[i]; of.Factors["mesh"] == "envoy" {
+			of.Factors["mesh"] = "istio"
+		}
+	}
+	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
+	before := must.Get(answer.Analyze(d, compare.Options{}))(t)
+	dir, again := t.TempDir(), filepath.Join(t.TempDir(), "imported")
+	must.OK(t, export(dir, answer.Analysis{Dir: d, Report: before}))
+	study := must.Get(read([]string{dir}, importer.Options{}))(t)
+	must.OK(t, importer.Write(again, study, result.Environment{}))
+	after := must.Get(answer.Analyze(must.Get(result.Open(again))(t), compare.Options{}))(t)
+	if len(after.Trials) != len(before.Trials) {
+		t.Fatalf("%d of %d trials", len(after.Trials), len(before.Trials))
+	}
+	key := func(tr figures.Trial, run *answer.Report) string {
+		return fmt.Sprintf("%s at %v, %d", strings.Replace(report.Level(tr.Factors["mesh"]), "none", "unmeshed", 1), tr.Factors["rate"], tr.Block)
+	}
+	imported := map[string]figures.Trial{}
+	for _, tr := range after.Trials {
+		imported[key(tr, after)] = tr
+		if !tr.Valid {
+			t.Errorf("%s: %+v", tr.ID, tr.Warnings)
+		}
+	}
+	for _, tr := range before.Trials {
+		if tr.Control {
+			continue
+		}
+		got, ok := imported[key(tr, before)]
+		if !ok {
+			t.Errorf("%s is not imported", key(tr, before))
+		}
+		for _, name := range []string{metric.Of(metric.CPUPerRequest, "total"), metric.Of(metric.CPUPerRequest, "data"), metric.Of(metric.CPUPerRequest, "app"), metric.Of(metric.Latency, "p50"), metric.Rate} {
+			near := map[bool]float64{false: 0.01, true: 0.05}[strings.HasPrefix(name, metric.Latency)] // a spectrum has steps
+			if want := tr.Metrics[name]; math.Abs(got.Metrics[name]-want) > near*want+1e-9 {
+				t.Errorf("%s: %s is %v, want %v", key(tr, before), name, got.Metrics[name], want)
+			}
 		}
 	}
 }

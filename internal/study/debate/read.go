@@ -26,6 +26,13 @@ import (
 // {rate}-{run}-{generator}[-{pod}].log.
 var runFile = regexp.MustCompile(`^(\d+)-(\d+)-(?:(metrics\.csv)|(wrk2|oha)(?:-[A-Za-z0-9]+)*\.log)$`)
 
+// exportedLog ends the name of a log that tare exported. An export has the measure phase alone, and no component of a mesh.
+const exportedLog = "-wrk2-tare0.log"
+
+func isExported(files []string) bool {
+	return slices.ContainsFunc(files, func(f string) bool { return strings.HasSuffix(f, exportedLog) })
+}
+
 // sequenceRun is the files of one run.
 type sequenceRun struct {
 	dir  string
@@ -187,6 +194,9 @@ func phases(t *importer.Trial, table *table, o importer.Options, outs []*importe
 	if first < 0 {
 		t.Warn("load-unseen", "no row of "+table.path+" shows the load generator: warm-up and tail are cut from the ends of the file", "", resourceMetrics...)
 		first, last = 0, len(rows)-1
+	}
+	if isExported(t.Files) && o.Warmup == 0 && o.Tail == 0 {
+		o.Warmup, o.Tail = -1, -1
 	}
 	warmup, tail := o.Cuts()
 	start, end := rows[first].at, rows[last].at
