@@ -59,7 +59,7 @@ type summaries struct {
 }
 
 // cacheSchema of the file. Another one is not read.
-const cacheSchema = "tare.summaries/v2"
+const cacheSchema = "tare.summaries/v3"
 
 type cacheFile struct {
 	Schema    string             `json:"schema"`

@@ -465,14 +465,14 @@ globalThis.tareFigures = function (Plot, content) {
       else faulty.push({ at: f.at, to });
     }
     const kinds = [...new Set(faults.map((f) => f.text))].map((kind) => ({ at: faults.find((f) => f.text === kind).at, text: faults.filter((f) => f.text === kind).length > 1 ? `${kind} ×${faults.filter((f) => f.text === kind).length}` : kind }));
-    const marks = (more, ofPhases) => [
+    const marks = (more, phasesIn) => [ // a width for the names of phases, which are left out where they would overlap
       Plot.rectX((t.phases ?? []).filter((p) => p.name === "measure"), { x1: "from", x2: "to", fill: color("noise"), fillOpacity: 0.6, className: "mark-measure" }),
       Plot.rectX(faulty, { x1: "at", x2: "to", fill: color("bad"), fillOpacity: 0.08, className: "mark-faulty" }),
       Plot.ruleX(faults, { x: "at", stroke: color("bad"), strokeWidth: 1, strokeOpacity: 0.6, className: "mark-fault" }),
       ...more,
       Plot.ruleX(t.phases ?? [], { x: "from", stroke: "currentColor", strokeOpacity: 0.4, strokeDasharray: "2 3" }),
-      ...(ofPhases ? [Plot.text(t.phases ?? [], { x: "from", text: "name", frameAnchor: "top", textAnchor: "start", dx: 3, dy: -12, fill: color("muted"), filter: (p, i) => { const next = t.phases[i + 1]; return !next || next.from - p.from > end / 12; } })] : []),
-      ...(ofPhases ? [Plot.text(kinds.slice(0, 1), { x: "at", text: "text", frameAnchor: "top", textAnchor: "start", dx: 3, dy: -27, fill: color("bad") })] : []),
+      ...(phasesIn ? [Plot.text(t.phases ?? [], { x: "from", text: "name", frameAnchor: "top", textAnchor: "start", dx: 3, dy: -12, fill: color("muted"), filter: (p, i) => { const next = t.phases[i + 1]; return !next || ((next.from - p.from) / end) * (phasesIn - 80) > p.name.length * 6.5 + 6; } })] : []),
+      ...(phasesIn ? [Plot.text(kinds.slice(0, 1), { x: "at", text: "text", frameAnchor: "top", textAnchor: "start", dx: 3, dy: -27, fill: color("bad") })] : []),
     ];
     const times = seconds.flatMap((s) => [["p50", s.p50], ["p99", s.p99]].filter(([, v]) => v > 0).map(([part, v]) => ({ at: s.at + 0.5, part, v })));
     const cores = samples.flatMap((s) => words.planes.filter((p) => known(s.cores[p.part])).map((p) => ({ at: s.at, part: p.part, title: p.title, v: s.cores[p.part] * 1000 })));
@@ -483,7 +483,7 @@ globalThis.tareFigures = function (Plot, content) {
           Plot.line(seconds.filter((s) => known(s.asked)), { x: (s) => s.at + 0.5, y: "asked", stroke: "currentColor", strokeDasharray: "4 3", className: "mark-asked-for" }),
           Plot.line(seconds, { x: (s) => s.at + 0.5, y: "rate", stroke: color("series2"), strokeWidth: 2, className: "mark-answered" }),
           Plot.dot(seconds.filter((s) => s.errors), { x: (s) => s.at + 0.5, y: "errors", symbol: "times", r: 2.5, stroke: color("bad"), strokeWidth: 1.5, className: "mark-failed" }),
-        ], true) }) });
+        ], width) }) });
     // With faults the other treatments of the run are beside the chosen one, over the same seconds.
     const compared = [...new Map(all.filter((x) => faults.length && x.treatment !== t.treatment && !treatments.get(x.treatment)?.control).reverse().map((x) => [x.treatment, x])).values()].reverse().slice(0, 5);
     const panels = [

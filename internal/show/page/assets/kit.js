@@ -37,12 +37,14 @@ globalThis.tareKit = function (Plot, content) {
   // shortened is a name of at most n characters: what is cut is in the middle, since names differ at their ends.
   const shortened = (text, n) => (text.length <= n ? text : text.slice(0, Math.ceil((n - 1) / 2)) + "…" + text.slice(text.length - Math.floor((n - 1) / 2)));
 
-  // rowLabels are the two texts above a row: name on the left, figure on the right. A name that is too long is cut, and
-  // the note left out first.
+  // rowLabels are the two texts above a row: name on the left, figure on the right. The note, then the interval, are
+  // left out before a long name is cut.
   const rowLabels = (data, width, margin = base.marginLeft) => {
     const room = (width - margin - base.marginRight) / 7.4; // mean characters of a sans-serif font, bold
     const texts = data.map((d) => {
-      const noted = d.note && width > 420 ? `${d.right}, ${d.note}` : d.right, right = d.left.length + noted.length + 2 > room ? d.right : noted;
+      const fits = (text) => d.left.length + text.length + 2 <= room;
+      const noted = d.note && width > 420 ? `${d.right}, ${d.note}` : d.right;
+      const right = [noted, d.right].find(fits) ?? d.right.split(" [")[0]; // the interval is drawn
       const most = Math.max(6, Math.floor(room) - right.length - 2);
       return { row: d.row, left: shortened(d.left, most), right };
     });
