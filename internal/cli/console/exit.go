@@ -82,11 +82,7 @@ func isUnknownCommand(err error) bool {
 func printError(w io.Writer, program string, err error) {
 	var mistakes strict.Problems
 	if !errors.As(err, &mistakes) {
-		message := err.Error()
-		if errors.Is(err, context.Canceled) {
-			message = strings.ReplaceAll(message, context.Canceled.Error(), "interrupted")
-		}
-		printLine(w, program, message, hint.Of(err))
+		printLine(w, program, err.Error(), hint.Of(err))
 		return
 	}
 	for _, p := range mistakes {
@@ -95,7 +91,7 @@ func printError(w io.Writer, program string, err error) {
 }
 
 func printLine(w io.Writer, program, message, text string) {
-	fmt.Fprintf(w, "%s: %s\n", program, printable.Text(strings.TrimRight(message, "\n")))
+	fmt.Fprintf(w, "%s: %s\n", program, printable.Text(printable.Translate(strings.TrimRight(message, "\n"))))
 	if text != "" {
 		fmt.Fprintf(w, "hint: %s\n", printable.Text(text))
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -37,11 +38,11 @@ func (t *trial) judge() {
 	case isInvalid:
 		t.journal.warn(bad.warning)
 	case t.outcome != nil:
-		t.journal.record.Error = t.outcome.Error()
+		t.journal.record.Error = printable.Translate(t.outcome.Error())
 		if h := hint.Of(t.outcome); h != "" {
 			t.journal.warn(result.Warning{Code: "failed", Message: "the trial failed", Hint: h, Invalidates: true})
 		}
-		t.journal.emit(result.Event{Kind: result.KindError, Message: t.outcome.Error(), Hint: hint.Of(t.outcome)})
+		t.journal.emit(result.Event{Kind: result.KindError, Message: t.journal.record.Error, Hint: hint.Of(t.outcome)})
 		return
 	default:
 		if len(t.journal.record.Faults) > 0 {

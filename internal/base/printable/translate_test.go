@@ -1,0 +1,61 @@
+package printable
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/url"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// The errors are real ones of the libraries.
+func TestTranslate(t *testing.T) {
+	decoded := func(text string, into any) error { return json.Unmarshal([]byte(text), into) }
+	number := func(text string) error { _, err := strconv.ParseFloat(text, 64); return err }
+	duration := func(text string) error { _, err := time.ParseDuration(text); return err }
+	link := func(text string) error { _, err := url.Parse(text); return err }
+	type inner struct{ B int }
+	var anything any
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{decoded(`[1]`, &struct{ A inner }{}), "found JSON of type array, expected another type"},
+		{decoded(`{"A": {"B": "x"}}`, &struct{ A inner }{}), "found JSON of type string in field A.B, expected another type"},
+		{decoded(`300`, new(int8)), "found JSON of type number, expected another type"},
+		{decoded(`{"A": 3}`, &struct{ A map[string]any }{}), "found JSON of type number in field A, expected another type"},
+		{decoded(`nope`, &anything), "not JSON at 'o'"},
+		{decoded(`{"a" 1}`, &anything), "not JSON at '1'"},
+		{decoded(`{"a": 1 "b"}`, &anything), `not JSON at '"'`},
+		{decoded(`[1 2]`, &anything), "not JSON at '2'"},
+		{decoded(`{1}`, &anything), "not JSON at '1'"},
+		{decoded(`x`, &anything), "not JSON at 'x'"},
+		{decoded(`1 '`, &anything), `not JSON at '\''`},
+		{decoded("\"a\nb\"", &anything), `not JSON at '\n'`},
+		{decoded(`{"a":`, &anything), "the JSON ends too early"},
+		{number("x\"y"), `"x\"y" is not a number`},
+		{number("1e999"), `"1e999" is too large`},
+		{duration("5"), `"5" has no unit, such as 10s`},
+		{duration("5x"), `"x" is not a unit of time in "5x"`},
+		{duration("x"), `"x" is not a duration, such as 10s`},
+		{link("http://a:b/"), `URL "http://a:b/": invalid port ":b" after host`},
+		{context.Canceled, "interrupted"},
+		{context.DeadlineExceeded, "it took too long"},
+		{io.ErrUnexpectedEOF, "it ends too early"},
+		{io.EOF, "it has ended"},
+	} {
+		if got := Translate(c.err.Error()); got != c.want {
+			t.Errorf("%v: %q, want %q", c.err, got, c.want)
+		}
+		if got := Translate(c.want); got != c.want {
+			t.Errorf("%q becomes %q", c.want, got)
+		}
+	}
+	for _, text := range []string{`read "EOF.txt": no such file`, "plan.json: it is JSON", "types.yaml: line 3", "my time: 5"} {
+		if Translate(text) != text {
+			t.Errorf("%q becomes %q", text, Translate(text))
+		}
+	}
+}
