@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -32,26 +34,27 @@ type format struct {
 	head string
 	// loop and arrivals are set if the generator has only one kind.
 	loop, arrivals string
-	failures       bool   // latencies of its summaries include failed requests
-	mark           string // occurs in outputs of this generator only: the hint where another one's is expected
+	failures       bool     // latencies of its summaries include failed requests
+	mark           string   // occurs in outputs of this generator only: the hint where another one's is expected
+	fields         []string // one of them occurs in each output that is one JSON value
 }
 
 // formats are in the order of the help.
 var formats = []format{
-	{name: "fortio", doc: "JSON of fortio load -json", parse: plain(generator.ParseFortio), failures: true, mark: `"DurationHistogram"`},
-	{name: "oha", doc: "JSON of oha, also as Python printed it, or its CSV", parse: generator.ParseOha, mark: `"latencyPercentiles"`,
+	{name: "fortio", doc: "JSON of fortio load -json", parse: plain(generator.ParseFortio), failures: true, mark: `"DurationHistogram"`, fields: []string{`"DurationHistogram"`, `"RunType"`}},
+	{name: "oha", doc: "JSON of oha, also as Python printed it, or its CSV", parse: generator.ParseOha, mark: `"latencyPercentiles"`, fields: []string{`"latencyPercentiles"`, `"summary"`},
 		records: []recordFormat{{head: generator.OhaCSVHeader, each: generator.EachOhaRecord, omits: true}}},
 	{name: "vegeta", doc: "results of vegeta attack (gob, JSON, CSV), or its report as JSON or text", parse: plain(generator.ParseVegeta),
-		head: "Requests ", once: []string{"[total, rate", "Latencies ", "Status Codes ", "Error Set:"}, loop: "open", arrivals: "constant", failures: true},
+		head: "Requests ", once: []string{"[total, rate", "Latencies ", "Status Codes ", "Error Set:"}, loop: "open", arrivals: "constant", failures: true, fields: []string{`"latencies"`, `"timestamp"`, `"latency"`}},
 	{name: "wrk2", doc: "text of wrk2 --latency", parse: plain(generator.ParseWrk2), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "open", arrivals: "constant"},
 	{name: "wrk", doc: "text of wrk --latency", parse: plain(generator.ParseWrk), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "closed"},
-	{name: "k6", doc: "k6 --out json or csv, --summary-export, or the data of handleSummary as JSON", parse: plain(generator.ParseK6), failures: true, mark: `"http_reqs"`,
+	{name: "k6", doc: "k6 --out json or csv, --summary-export, or the data of handleSummary as JSON", parse: plain(generator.ParseK6), failures: true, mark: `"http_reqs"`, fields: []string{`"http_reqs"`, `"metrics"`},
 		records: []recordFormat{{head: "metric_name,", each: uncorrected(generator.EachK6CSVRecord), day: true, coarse: true},
 			{head: `{"type":`, each: uncorrected(generator.EachK6Record), day: true}, {head: `{"metric":`, each: uncorrected(generator.EachK6Record), day: true}}},
-	{name: "nighthawk", doc: "JSON of nighthawk_client --output-format json", parse: plain(generator.ParseNighthawk), mark: `"benchmark_http_client`},
+	{name: "nighthawk", doc: "JSON of nighthawk_client --output-format json", parse: plain(generator.ParseNighthawk), mark: `"benchmark_http_client`, fields: []string{`"benchmark_http_client`, `"global"`}},
 	{name: "hey", doc: "text of hey, or its CSV", parse: plain(generator.ParseHey), head: "Summary:", once: []string{"Summary:", "Requests/sec:"}, mark: "Size/request:", failures: true,
 		records: []recordFormat{{head: "response-time,", each: uncorrected(generator.EachHeyRecord), coarse: true, omits: true}}},
-	{name: "ghz", doc: "JSON of ghz -O json", parse: plain(generator.ParseGhz), mark: `"statusCodeDistribution"`},
+	{name: "ghz", doc: "JSON of ghz -O json", parse: plain(generator.ParseGhz), mark: `"statusCodeDistribution"`, fields: []string{`"statusCodeDistribution"`, `"latencyDistribution"`}},
 	{name: "jmeter", doc: "JTL of JMeter as CSV, with its header", parse: noTable,
 		records: []recordFormat{{head: "timeStamp,", each: uncorrected(generator.EachJMeterRecord), day: true, coarse: true}}},
 	{name: "hdrhistogram", doc: "percentiles in ms as HdrHistogram prints them (.hgrm), with --rate", parse: plain(generator.ParsePercentiles)},
@@ -88,6 +91,7 @@ func (f format) read(paths []string, o Options) (*Study, error) {
 		other := ""
 		if len(paths) > 1 || paths[0] != path { // a single file is read, whatever its name
 			other, _ = regular.ForeignFormat(path, head(path))
+			other = cmp.Or(other, f.foreignJSON(path))
 		}
 		if other != "" {
 			s.Skipped = append(s.Skipped, path+": it is "+other)
@@ -118,6 +122,24 @@ func (f format) read(paths []string, o Options) (*Study, error) {
 	return s, nil
 }
 
+// maxSearched is the max size of a JSON file in which the marks of a format are searched.
+const maxSearched = 16 << 20
+
+// foreignJSON describes complete JSON that has no mark of the format, such as a package.json beside results. JSON that was
+// cut off may be a result.
+func (f format) foreignJSON(path string) string {
+	start := bytes.TrimSpace(head(path))
+	if len(start) == 0 || start[0] != '{' && start[0] != '[' ||
+		slices.ContainsFunc(f.records, func(r recordFormat) bool { return bytes.HasPrefix(start, []byte(r.head)) }) {
+		return ""
+	}
+	b, err := regular.ReadFile(path, maxSearched)
+	if err != nil || !json.Valid(b) || slices.ContainsFunc(f.fields, func(mark string) bool { return bytes.Contains(b, []byte(mark)) }) {
+		return ""
+	}
+	return "JSON, and not a result of " + f.name
+}
+
 // head is the beginning of a file, empty if it cannot be read.
 func head(path string) []byte {
 	f, err := openFile(path)
@@ -137,7 +159,7 @@ func (f format) trial(path, mesh string, o Options) Trial {
 	t := Trial{Mesh: cmp.Or(o.Mesh, mesh), Run: path, Files: []string{path}}
 	t.Record.Valid = true
 	if err := t.output(f.name, path, o); err != nil {
-		t.Record.Valid, t.Record.Error = false, err.Error()
+		t.Record.Valid, t.Record.Error = false, printable.Translate(err.Error())
 	}
 	return t
 }

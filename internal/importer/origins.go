@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"path/filepath"
 
@@ -47,12 +48,16 @@ func (s *Study) keep(d *result.Bulk, p *plan.Plan) error {
 	}
 	buffered := bufio.NewWriterSize(f, 256<<10)
 	a := archive{tar: tar.NewWriter(buffered)}
+	private := false
 	for i := range s.Trials {
 		limit, failed := int64(maxStream), s.Trials[i].Record.Error != ""
 		if failed { // reading up to a stream's limit would take minutes
 			limit = maxFile
 		}
 		for _, path := range s.Trials[i].Files {
+			if info, err := os.Lstat(path); err == nil && info.Mode().Perm()&0o004 == 0 {
+				private = true
+			}
 			err := a.add(p.Trials[i].ID, path, s.Trials[i].originals[path], limit)
 			if _, bad := errors.AsType[*FileError](err); bad && failed {
 				a.origins = append(a.origins, origin{Trial: p.Trials[i].ID, Path: path})
@@ -64,6 +69,9 @@ func (s *Study) keep(d *result.Bulk, p *plan.Plan) error {
 		}
 	}
 	b, err := json.MarshalIndent(a.origins, "", "  ")
+	if private { // others could not read each of the originals
+		err = errors.Join(err, f.Chmod(0o600))
+	}
 	if err = errors.Join(err, a.tar.Close(), buffered.Flush(), f.Close()); err == nil {
 		err = d.Write(originsFile, append(b, '\n'))
 	}

@@ -57,6 +57,7 @@ func TestFilesOfDirectories(t *testing.T) {
 		"istio/results/b.json": fortioAt("10:00:00"), "istio/results/a.json": fortioAt("11:00:00"),
 		"linkerd/results/a.json": fortioAt("10:30:00"),
 		"README.md":              "# Results\n", "istio/.DS_Store": "\x00\x00", "istio/results/page.html": "<html>", "istio/results/run": "#!/bin/sh\nfortio load\n",
+		"package.json": `{"name": "x", "scripts": {}}`, "istio/results/notes.json": `["a", {"b": 1}]`, "linkerd/results/a.vegeta.json": `{"latencies": {"mean": 1}}`,
 	})
 	s := read(t, "fortio", root)
 	var got []string
@@ -64,7 +65,7 @@ func TestFilesOfDirectories(t *testing.T) {
 		tr := &s.Trials[i]
 		got = append(got, tr.Mesh+"/"+filepath.Base(tr.Files[0])+" "+line(tr)[:5])
 	}
-	if want := []string{"istio/b.json valid", "linkerd/a.json valid", "istio/a.json valid"}; !slices.Equal(got, want) || len(s.Skipped) != 4 {
+	if want := []string{"istio/b.json valid", "linkerd/a.json valid", "istio/a.json valid"}; !slices.Equal(got, want) || len(s.Skipped) != 7 {
 		t.Errorf("%q, skipped %q", got, s.Skipped)
 	}
 	named := read(t, "fortio", filepath.Join(root, "README.md"), filepath.Join(root, "linkerd/results/a.json")) // as of a shell
