@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 // Directories of one name are different meshes.
@@ -126,6 +127,19 @@ func TestWholeSeconds(t *testing.T) {
 		warned := fmt.Sprint(tr.Record.Warnings)
 		if test.warned == "" && strings.Contains(warned, "whole seconds") || !strings.Contains(warned, test.warned) {
 			t.Errorf("%s: %s", name, warned)
+		}
+	}
+}
+
+// A copy is as private as the file.
+func TestOriginalsAreAsPrivate(t *testing.T) {
+	for mode, want := range map[os.FileMode]os.FileMode{0o600: 0o600, 0o640: 0o600, 0o644: 0o644} {
+		root := lay(t, map[string]string{"m/a.json": fortioAt("10:00:00")})
+		must.OK(t, os.Chmod(filepath.Join(root, "m/a.json"), mode))
+		out := filepath.Join(t.TempDir(), "out")
+		must.OK(t, Write(out, read(t, "fortio", root), result.Environment{}))
+		if info := must.Get(os.Stat(filepath.Join(out, originalsFile)))(t); info.Mode().Perm() != want {
+			t.Errorf("of a file with mode %v: %v, want %v", mode, info.Mode(), want)
 		}
 	}
 }

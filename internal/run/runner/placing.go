@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/load"
@@ -81,10 +82,18 @@ func (t *trial) place(ctx context.Context) error {
 	return await(ctx, time.Now().Add(wait))
 }
 
-// learn takes over the period of a trial's bursts for the blocks that follow.
+// learn takes over the period of a treatment's bursts for the blocks that follow, if at least two and half of its trials
+// have them. A single burst may be of the machine.
 func (r *run) learn(of *result.Record) {
-	seconds := min(of.BurstSeconds, maxPeriod.Seconds())
-	r.period = max(r.period, time.Duration(seconds*float64(time.Second)))
+	if of.Error != "" {
+		return
+	}
+	seen := append(r.bursts[of.Treatment], of.BurstSeconds)
+	r.bursts[of.Treatment] = seen
+	with := slices.DeleteFunc(slices.Sorted(slices.Values(seen)), func(seconds float64) bool { return seconds == 0 })
+	if n := len(with); n >= 2 && 2*n >= len(seen) {
+		r.period = max(r.period, time.Duration(min(with[n/2], maxPeriod.Seconds())*float64(time.Second)))
+	}
 }
 
 // lengthen corrects the expected time of a trial where bursts make the warm-up longer than the plan's.

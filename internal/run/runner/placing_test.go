@@ -31,7 +31,7 @@ func TestPeriodicFlushes(t *testing.T) {
 		"7 s since the requests": {7 * time.Second, 0},
 	} {
 		costs := func(seed uint64, placed bool) (all []float64) {
-			var r run
+			r := run{bursts: map[string][]float64{}}
 			for block := range blocks {
 				before, wait := warmup, time.Duration(0)
 				if placed {
@@ -110,15 +110,19 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// The records of earlier blocks have the period, also those before an interrupt.
+// Bursts of a treatment in two of its trials, and in half of them, have a period. A single one may be of the machine.
 func TestLearnedPeriod(t *testing.T) {
-	var r run
+	r := run{bursts: map[string][]float64{}}
 	for _, c := range []struct {
-		seconds float64
-		want    time.Duration
-	}{{0, 0}, {5.1, 5100 * time.Millisecond}, {2, 5100 * time.Millisecond}, {3600, maxPeriod}} {
-		if r.learn(&result.Record{BurstSeconds: c.seconds}); r.period != c.want {
-			t.Errorf("%v after bursts every %v s, want %v", r.period, c.seconds, c.want)
+		treatment string
+		seconds   float64
+		want      time.Duration
+	}{
+		{"a", 5, 0}, {"b", 9, 0}, {"b", 0, 0}, {"a", 5.1, 5100 * time.Millisecond}, {"b", 0, 5100 * time.Millisecond},
+		{"b", 9, 9 * time.Second}, {"b", 0, 9 * time.Second}, {"a", 3600, 9 * time.Second}, {"c", 3600, 9 * time.Second}, {"c", 3600, maxPeriod},
+	} {
+		if r.learn(&result.Record{Treatment: c.treatment, BurstSeconds: c.seconds}); r.period != c.want {
+			t.Errorf("%v after bursts of %s every %v s, want %v", r.period, c.treatment, c.seconds, c.want)
 		}
 	}
 }

@@ -120,9 +120,10 @@ type run struct {
 	Config
 	plan       plan.Plan
 	treatments map[string]plan.Treatment
-	versions   map[string]string // of generators' programs, by the generator's name
-	period     time.Duration     // the longest of bursts in earlier blocks, see [place]
-	delay      time.Duration     // of a trial beyond the plan, because of that period
+	versions   map[string]string    // of generators' programs, by the generator's name
+	bursts     map[string][]float64 // seconds between bursts, by treatment, 0 for a trial without any
+	period     time.Duration        // the longest of bursts in earlier blocks, see [place]
+	delay      time.Duration        // of a trial beyond the plan, because of that period
 	summary    Summary
 
 	mu    sync.Mutex // of sinks: events come from the phases and from the generator's output
@@ -133,7 +134,7 @@ type run struct {
 // error, and the run continues. An error ends the run: [*Interrupted], a directory that cannot be
 // written, a platform that cannot be prepared, or a deployment that cannot be removed.
 func Run(ctx context.Context, cfg Config) (Summary, error) {
-	r := &run{Config: cfg, plan: cfg.Dir.Plan(), sinks: cfg.Sinks, treatments: map[string]plan.Treatment{}}
+	r := &run{Config: cfg, plan: cfg.Dir.Plan(), sinks: cfg.Sinks, treatments: map[string]plan.Treatment{}, bursts: map[string][]float64{}}
 	r.Timing = cfg.Timing.withDefaults()
 	if r.Kill == nil {
 		r.Kill = context.Background()

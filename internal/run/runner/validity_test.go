@@ -1,8 +1,11 @@
 package runner
 
 import (
+	"fmt"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -287,6 +290,29 @@ func shifted(t *trial, start, end time.Duration) {
 	l, u := t.journal.record.Load, &t.journal.record.Tasks[0]
 	l.Start, l.End = time.Unix(1000, 0), time.Unix(1010, 0)
 	u.Start.At, u.End.At = l.Start.Add(start), l.End.Add(end)
+}
+
+// The message, which the text and the page print as it is, has the threshold of the reference.
+func TestThresholdOfOverruns(t *testing.T) {
+	page := string(must.Get(os.ReadFile("../../../docs/reference/warnings.md"))(t))
+	row := regexp.MustCompile("(?m)^- `slices-overrun` \\(marked\\): Over (\\d+) % of the trial's requests").FindStringSubmatch(page)
+	if row == nil {
+		t.Fatal("docs/reference/warnings.md has no threshold of slices-overrun")
+	}
+	share := must.Get(strconv.ParseInt(row[1], 10, 64))(t)
+	for n, want := range map[int64]string{share * 100: "", share*100 + 1: "limit " + row[1] + " %", 9000: "limit " + row[1] + " %"} {
+		tr := soundTrial()
+		overrun(tr, n)
+		warnings := tr.checked()
+		if text := fmt.Sprint(warnings); (len(warnings) == 0) != (want == "") || !strings.Contains(text, want) || strings.Contains(text, "withhold") {
+			t.Errorf("%d of 10000 requests: %s, want %q", n, text, want)
+		}
+		for _, w := range warnings {
+			if w.Withholds || w.Invalidates {
+				t.Errorf("%d of 10000 requests: %+v is more than marked", n, w)
+			}
+		}
+	}
 }
 
 // Every code has a line in the reference.
