@@ -101,7 +101,7 @@ func (v loadRules) spread() {
 			path = "factors.replicas"
 		}
 		if c >= 1 && c < need {
-			v.report(path, "each replica has connections of its own: write more in factors.connections", "%d connections are fewer than the %d replicas", c, need)
+			v.report(path, "each replica has connections of its own: write more in factors.connections", "fewer connections (%d) than replicas (%d)", c, need)
 		}
 	}
 }

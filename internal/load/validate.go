@@ -44,7 +44,7 @@ func (p Profile) Validate() error {
 	errs = append(errs, p.validateSlices()...)
 	refuse(p.Connections < 1 || p.Connections > maxConnections, "%d connections are not between 1 and %d", p.Connections, maxConnections)
 	origins, _ := p.Origins()
-	refuse(p.Connections >= 1 && p.Connections < len(origins), "%d connections are fewer than the %d hosts", p.Connections, len(origins))
+	refuse(p.Connections >= 1 && p.Connections < len(origins), "fewer connections (%d) than hosts (%d)", p.Connections, len(origins))
 	refuse(p.Workers < 1 || workers > maxWorkers, "%d workers are not between 1 and %d", workers, maxWorkers)
 	errs = append(errs, validateHeaders(p.Headers)...)
 	refuse(p.RequestSize > 0 && p.BodyFile != "", "a request cannot have both a body file and a body size")

@@ -25,7 +25,7 @@ func TestValidate(t *testing.T) {
 		"rate -1":                    func(p *Profile) { p.Rate = -1 },
 		`arrivals "bursty"`:          func(p *Profile) { p.Arrivals = "bursty" },
 		"-1 connections":             func(p *Profile) { p.Connections = -1 },
-		"fewer than the 9 hosts": func(p *Profile) {
+		"than hosts (9)": func(p *Profile) {
 			p.Targets = strings.Split("http://a http://b http://c http://d http://e http://f http://g http://h http://i/", " ")
 		},
 		"-2 workers":                 func(p *Profile) { p.Workers = -2 },
