@@ -29,7 +29,7 @@ type Setup struct {
 	WarmupS    *float64          `json:"warmup_s,omitempty"` // the shortest
 	MeasureS   *float64          `json:"measure_s,omitempty"`
 	Seed       uint64            `json:"seed,omitempty"`
-	Faults     []string          `json:"faults,omitempty"` // what they did: "9 of 10 replicas of server left"
+	Faults     []string          `json:"faults,omitempty"` // what they did: "9 of 10 replicas of server were removed"
 	Probe      string            `json:"probe,omitempty"`  // the work of the calibration probe, absent if none was run
 	FirstStart *time.Time        `json:"first_start,omitempty"`
 	LastEnd    *time.Time        `json:"last_end,omitempty"`

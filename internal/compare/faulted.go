@@ -10,13 +10,13 @@ import (
 
 // faultVerbs are the kinds of faults as predicates of their targets. "was" becomes "were" after a plural.
 var faultVerbs = map[string]string{
-	"kill": "was killed", "terminate": "was stopped", "pause": "was paused", "restart": "was restarted", "scale": "left",
+	"kill": "was killed", "terminate": "was stopped", "pause": "was paused", "restart": "was restarted", "scale": "was removed",
 	"latency": "answered later", "errors": "answered with errors", "rate-limit": "refused requests beyond a rate",
 	"cpu-burn": "used more CPU", "memory": "held more memory", "partition": "was cut off the network",
 	"packet-loss": "lost packets", "packet-delay": "got packets late", "bandwidth": "had a limited bandwidth",
 }
 
-// faultsOf describes the faults of a run by the trial with most targets: "9 of 10 replicas of server left".
+// faultsOf describes the faults of a run by the trial with most targets: "9 of 10 replicas of server were removed".
 func faultsOf(records []result.Record) (clauses []string) {
 	most := 0
 	for i := range records {

@@ -22,7 +22,7 @@ func TestFaultsOf(t *testing.T) {
 		faults []result.Fault
 		want   []string
 	}{
-		{"replicas", []result.Fault{{Kind: "scale", Targets: []string{"server-0"}}, {Kind: "scale", Targets: []string{"server-1"}}}, []string{"2 of 3 replicas of server left"}},
+		{"replicas", []result.Fault{{Kind: "scale", Targets: []string{"server-0"}}, {Kind: "scale", Targets: []string{"server-1"}}}, []string{"2 of 3 replicas of server were removed"}},
 		{"twice the same", []result.Fault{{Kind: "kill", Targets: []string{"web-0/app"}}, {Kind: "kill", Targets: []string{"web-0/app"}}}, []string{"web was killed"}},
 		{"planes", []result.Fault{{Kind: "kill", Targets: []string{"server-0/sidecar", "server-1/sidecar"}}, {Kind: "restart", Targets: []string{"istiod-0/istiod"}}},
 			[]string{"2 of 3 replicas of the sidecar of server were killed", "the control plane was restarted"}},

@@ -32,6 +32,9 @@ func band(s Source) []card {
 		trials.Title = fmt.Sprintf("%d of %s are used", n.Used, printable.Counted(n.Planned, "trial"))
 		trials.Text = fmt.Sprintf("invalid: %d, failed: %d, not recorded: %d", n.Invalid, n.Failed, n.Missing)
 	}
+	if withheld := report.WithheldTimes(s.Report); withheld != "" {
+		trials.Text += "; " + withheld
+	}
 	cards := []card{trials}
 	if floors := report.FloorWords(s.Report); len(floors) > 0 {
 		c := card{Good: !hasWarning(s.Report, "aa-differs"), Title: "Noise floor: " + strings.Join(floors, ", "), Text: "the baseline against itself, in CPU per request"}

@@ -94,7 +94,7 @@ func costAnswers(v view, after bool) []string {
 		return lines
 	}
 	for _, w := range v.r.Warnings {
-		if w.Code == answer.MemoryGrows {
+		if w.Code == answer.MemoryGrows && !grows(v, compared[0].Baseline) {
 			lines = append(lines, strings.ToUpper(w.Message[:1])+w.Message[1:]+".")
 		}
 	}
@@ -102,6 +102,16 @@ func costAnswers(v view, after bool) []string {
 		lines = append(lines, s)
 	}
 	return lines
+}
+
+// grows reports whether the memory of a treatment surely grew. Programs that have just begun do.
+func grows(v view, treatment string) bool {
+	for name, e := range v.treatment(treatment).Metrics {
+		if base, _, _ := strings.Cut(name, "/"); base == metric.MemoryGrowth && e.Known() && *e.Low > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // ranked is a result of a treatment. Shown differences have the lowest rank, and among them large ones come first.
@@ -188,7 +198,7 @@ func failureAnswers(v view) (lines []string) {
 	return lines
 }
 
-// whileFaults puts what the faults did before a sentence: "While 9 of 10 replicas of server left, requests failed". Without
+// whileFaults puts what the faults did before a sentence: "While 9 of 10 replicas of server were removed, requests failed". Without
 // a fault the sentence is alone.
 func whileFaults(v view, alone, after string) string {
 	all := v.r.Setup.Faults
@@ -316,7 +326,10 @@ func (v view) capacityAnswers() []string {
 		}
 		x := ranked{rank: verdictRank(c.Verdict), base: v.label.against(tr, v.r)}
 		x.short = fmt.Sprintf("%s holds %s req/s", v.subject(tr), roundRate(v.value(tr.ID, metric.Capacity)))
-		x.line = fmt.Sprintf("%s instead of %s %s", x.short, roundRate(v.value(tr.Baseline, metric.Capacity)), with(x.base))
+		x.line = x.short
+		if c.PairsLost == 0 { // otherwise the baseline's mean has other blocks
+			x.line += fmt.Sprintf(" instead of %s %s", roundRate(v.value(tr.Baseline, metric.Capacity)), with(x.base))
+		}
 		if objective := experiment.ObjectiveOf(tr.Factors[experiment.RateFactor]); objective != "" {
 			x.line += ", under " + objective
 		}
@@ -326,8 +339,12 @@ func (v view) capacityAnswers() []string {
 			of = insufficientWords(v.r, c, "")
 		default:
 			x.size = math.Abs(math.Log(c.Ratio.Estimate))
-			of = strings.TrimSuffix(ratio(*c.Ratio)+" "+ratioBounds(*c.Ratio), " ")
-			if !isShown(c.Verdict) {
+			of = strings.TrimSuffix(ratio(*c.Ratio)+" "+ratioBounds(*c.Ratio), " ") + " of the rate " + with(x.base)
+			switch {
+			case isShown(c.Verdict):
+			case c.BlocksNeeded > 0:
+				of = fmt.Sprintf("too few blocks for a verdict, about %d needed", c.BlocksNeeded)
+			default:
 				of += ", no difference shown" + adjusted(*c.Ratio, 1)
 			}
 		}
@@ -386,7 +403,7 @@ func (v view) sweepAnswer(q compare.Question) ranked {
 	return x
 }
 
-// levelFigures are the differences at the levels of a sweep, "795 µs {} at rate 100, 502 at 400 and 298 at 1200": of many
+// levelFigures are the differences at the levels of a sweep, "795 µs {} at 100 requests/s, 502 at 400 and 298 at 1200": of many
 // levels at the first, the middle and the last. It is "" unless all have a figure with the sign of the mean.
 func levelFigures(v view, q compare.Question, mean compare.Pooled) string {
 	factor, one := varying(v, q)
@@ -403,7 +420,12 @@ func levelFigures(v view, q compare.Question, mean compare.Pooled) string {
 		amount, _ := amountWithin(*c.Difference, u)
 		level := levelWords(factor, c.Factors[factor])
 		if len(parts) == 0 {
-			parts = append(parts, fmt.Sprintf("%s {} at %s %s", amount, factor, level))
+			if factor == experiment.RateFactor {
+				level += " requests/s"
+			} else {
+				level = factor + " " + level
+			}
+			parts = append(parts, amount+" {} at "+level)
 			continue
 		}
 		parts = append(parts, strings.TrimSuffix(amount, u.unitText())+" at "+level)
@@ -660,16 +682,24 @@ func (v view) trustAnswer() string {
 	if n.Used != n.Planned {
 		s = fmt.Sprintf("%d of %s are used.", n.Used, printable.Counted(n.Planned, "trial"))
 	}
-	for _, w := range v.r.Warnings {
-		if w.Withholds && len(w.Metrics) > 0 && concernsMetric(w, answerMedian) {
-			s += fmt.Sprintf(" Response times of %s are withheld: %s.", printable.Counted(w.Trials, "trial"), w.Code)
-			break
-		}
+	if withheld := WithheldTimes(v.r); withheld != "" {
+		s += " Response times" + strings.TrimPrefix(withheld, "response times") + "."
 	}
 	if smallest := v.smallestText(); smallest != "" {
 		s += fmt.Sprintf(" Differences of %s in CPU per request would have shown.", smallest)
 	}
 	return s
+}
+
+// WithheldTimes are the response times that no figure has: "response times of 60 trials are withheld: generator-late". It
+// is "" if there are none.
+func WithheldTimes(r *answer.Report) string {
+	for _, w := range r.Warnings {
+		if w.Withholds && len(w.Metrics) > 0 && concernsMetric(w, answerMedian) {
+			return fmt.Sprintf("response times of %s are withheld: %s", printable.Counted(w.Trials, "trial"), w.Code)
+		}
+	}
+	return ""
 }
 
 // AllValid is the sentence about n trials without an invalid one.

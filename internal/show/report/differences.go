@@ -131,7 +131,7 @@ func speedWords(s *compare.SpeedAdjusted, q quantity) string {
 // longReport is the number of compared treatments above which a report folds.
 const longReport = 8
 
-// shownGroups are the treatments whose comparisons are listed. A long report lists the
+// shownGroups are the treatments whose comparisons are listed. A long report, and a short text, list the
 // means over the levels of each question, and of the others the first ones.
 func (v view) shownGroups() []string {
 	var all, single []string
@@ -144,7 +144,8 @@ func (v view) shownGroups() []string {
 			single = append(single, tr.ID)
 		}
 	}
-	if len(all) <= longReport || v.o.All || v.r.Method != compare.Paired {
+	folds := len(all) > longReport || v.short && len(single) < len(all)
+	if !folds || v.o.All || v.r.Method != compare.Paired {
 		return all
 	}
 	return single[:min(len(single), longReport)]
@@ -185,7 +186,11 @@ func (d *differenceTable) add(c compare.Comparison, verdict string) {
 // pooled adds the means over the levels of a question.
 func (d *differenceTable) pooled(t text, q compare.Question) {
 	d.group(fmt.Sprintf("%s, mean over %s", t.view.questionWords(q), printable.Counted(len(q.Treatments), "level")))
-	for _, name := range headlines {
+	names := headlines
+	if t.view.short && sweeps(t.view.r) > 1 {
+		names = []string{answerCost} // a line for each
+	}
+	for _, name := range names {
 		i := slices.IndexFunc(q.Pooled, func(p compare.Pooled) bool { return p.Metric == name })
 		if i < 0 {
 			continue
@@ -211,6 +216,16 @@ func (d *differenceTable) pooled(t text, q compare.Question) {
 		}
 		d.row("  "+u.name, value, interval, rat, ratInterval, fmt.Sprint(p.N), words)
 	}
+}
+
+// sweeps counts the questions with means over levels.
+func sweeps(r *answer.Report) (n int) {
+	for _, q := range r.Questions {
+		if len(q.Pooled) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 func (d *differenceTable) group(name string) { d.row(name) }

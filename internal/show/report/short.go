@@ -18,14 +18,23 @@ const (
 	fewLines     = 6  // of a section, below which a part of it is left out
 )
 
-// shortSections are the sections of the short text, in its order. The room goes to the lowest ranks first.
-var shortSections = []struct {
-	rank  int
+// shortSection is a section of the short text.
+type shortSection struct {
+	rank  int // the room goes to the lowest ranks first
 	most  int // lines
 	write func(text)
-}{
-	{1, 10, decisionSection}, {1, 20, costSection}, {1, 20, ladderSection}, {2, 14, expectationsSection}, {2, 14, failuresSection}, {2, 14, changesSection}, {4, 14, boundariesSection}, {4, 14, treatmentsSection},
-	{5, 14, differencesSection}, {6, 14, configurationsSection}, {6, 14, headerSection}, {3, 8, warningsSection},
+}
+
+// sectionsOf are the sections of the short text, in its order. Over several levels the means come before the treatments, the
+// first of which would all be baselines.
+func sectionsOf(r *answer.Report) []shortSection {
+	figures := []shortSection{{4, 14, treatmentsSection}, {5, 14, differencesSection}}
+	if sweeps(r) > 0 {
+		figures = []shortSection{{4, 14, differencesSection}, {5, 14, treatmentsSection}}
+	}
+	return slices.Concat([]shortSection{
+		{1, 10, decisionSection}, {1, 20, costSection}, {1, 20, ladderSection}, {2, 14, expectationsSection}, {2, 14, failuresSection}, {2, 14, changesSection}, {4, 14, boundariesSection},
+	}, figures, []shortSection{{6, 14, configurationsSection}, {6, 14, headerSection}, {3, 8, warningsSection}})
 }
 
 // WriteAnswer writes the lines of [Answer], folded.
@@ -53,9 +62,10 @@ func writeShort(w io.Writer, r *answer.Report, o Options) error {
 		t.page.prose("More with --all: every metric, the noise floor, and what the figures mean.")
 	})
 	room := shortLines - len(body) - len(closing) - len(rest) - 2 // two empty lines
-	parts := make([][][]byte, len(shortSections))
+	sections := sectionsOf(r)
+	parts := make([][][]byte, len(sections))
 	for rank := 1; rank <= 6; rank++ {
-		for i, s := range shortSections {
+		for i, s := range sections {
 			if s.rank != rank {
 				continue
 			}
