@@ -154,6 +154,9 @@ func UsageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 			if strings.HasPrefix(err.Error(), "unknown command ") { // cobra.NoArgs of a group of commands
 				return refuseUnknown(cmd, args)
 			}
+			if len(args) == 0 {
+				err = errors.New("nothing is named")
+			}
 			return hint.Usage(err, "usage: "+cmd.UseLine())
 		}
 		return nil

@@ -247,6 +247,9 @@ func TestSuggestions(t *testing.T) {
 		{[]string{"laod"}, `unknown command "laod" for "tare"`, "did you mean load?"},
 		{[]string{"load", "--ratte", "5"}, "unknown flag: --ratte", "did you mean --rate?"},
 		{[]string{"load", "--connection", "5"}, "unknown flag: --connection", "did you mean --connections?"},
+		{[]string{"load", "--time", "10"}, "unknown flag: --time", "did you mean --duration?"},
+		{[]string{"weigh", "--duration", "10s"}, "unknown flag: --duration", "did you mean --time?"},
+		{[]string{"plan"}, "nothing is named", "usage: tare plan FILE"},
 		{[]string{"load", "-X", "GET"}, "unknown shorthand flag: 'X' in -X", "did you mean -m? `tare load --help` lists the flags"},
 		{[]string{"load", "-Y"}, "unknown shorthand flag: 'Y' in -Y", "`tare load --help` lists the flags"},
 	} {

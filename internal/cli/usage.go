@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -38,6 +39,9 @@ func groupedUsage(groups []flagGroup) func(*cobra.Command) error {
 	}
 }
 
+// otherNames are names that other commands and tools have for a flag.
+var otherNames = map[string]string{"time": "duration", "duration": "time", "threads": "workers", "concurrency": "connections", "qps": "rate", "output": "format"}
+
 // flagError makes a mistake in a flag a usage error, with the flag that was meant.
 func flagError(cmd *cobra.Command, err error) error {
 	if usage, ok := refusedValue(err); ok {
@@ -52,7 +56,12 @@ func flagError(cmd *cobra.Command, err error) error {
 				names = append(names, f.Name)
 			}
 		})
-		if near, ok := strict.Nearest(unknown.GetSpecifiedName(), names); ok {
+		meant := otherNames[unknown.GetSpecifiedName()]
+		near, ok := strict.Nearest(unknown.GetSpecifiedName(), names)
+		if slices.Contains(names, meant) {
+			near, ok = meant, true
+		}
+		if ok {
 			help = "did you mean --" + near + "? " + help
 		}
 	}

@@ -154,3 +154,11 @@ func TestRecordedFilesOfEarlierVersions(t *testing.T) {
 		t.Errorf("version %s, order %s", e.APIVersion, e.Order)
 	}
 }
+
+// A file of prices has one mistake: its kind.
+func TestFileOfPrices(t *testing.T) {
+	_, err := experiment.Decode("prices.yaml", []byte("apiVersion: tare.dev/v1beta1\nkind: Prices\ncurrency: USD\ncore: {month: 1}\n"))
+	if err == nil || strings.Count(err.Error(), "prices.yaml:") != 1 || !strings.Contains(err.Error(), `prices.yaml:2:7: kind: found "Prices", expected "Experiment"`) {
+		t.Errorf("%v, want one mistake about the kind", err)
+	}
+}

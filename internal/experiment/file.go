@@ -80,6 +80,9 @@ func DecodeRecord(name string, data []byte, overrides ...string) (*File, error) 
 	return f, nil
 }
 
+// pricesKind is the kind of files with prices.
+const pricesKind = "Prices"
+
 // earlierFactor is the factor application in an override, by its name in files of earlier versions.
 var earlierFactor = regexp.MustCompile(`^((?:factors|baseline)\.)topology\b`)
 
@@ -90,6 +93,10 @@ func Decode(name string, data []byte, overrides ...string) (*File, error) {
 	doc, err := strict.Parse(name, data)
 	if err != nil {
 		return nil, err
+	}
+	if kind, _ := doc.Text("kind"); kind == pricesKind { // every other field would be a mistake too
+		doc.Report("kind", fmt.Sprintf("found %q, expected %q", kind, Kind), "a file of prices is for tare report DIR --cost FILE, and tare size --prices FILE")
+		return nil, doc.Err()
 	}
 	for _, section := range []string{"factors", "baseline"} {
 		doc.Rename(section, "topology", ApplicationFactor)
