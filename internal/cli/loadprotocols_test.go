@@ -24,7 +24,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/session"
@@ -162,7 +161,7 @@ service ServerReflection { rpc ServerReflectionInfo(stream ServerReflectionReque
 `), 0o600))
 	const name = "grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
 	x := &experiment.Experiment{Load: experiment.Load{Requests: []experiment.Request{{GRPC: name, Proto: proto, JSON: `{"listServices": "*"} {"listServices": "a"}`}}}}
-	err := prepare(t, x)
+	err := session.EncodeMessages(t.Context(), x)
 	if r := x.Load.Requests[0]; err != nil || len(r.Messages) != 2 {
 		t.Fatalf("%+v, %v", r, err)
 	} else if d := difftest.Of("r.Stream", r.Stream, experiment.StreamBoth, "string(r.Messages[0])", string(r.Messages[0]), "\x3a\x01*", "r.Proto", r.Proto, ""); d != "" {
@@ -214,7 +213,7 @@ func TestMessagesOfExperiments(t *testing.T) {
 		return &experiment.Experiment{Load: experiment.Load{Requests: []experiment.Request{{}, {GRPC: "grpc.health.v1.Health/" + method, Proto: proto, JSON: message}}}}
 	}
 	x := request("Check", `{"service": "shop"}`)
-	err := prepare(t, x)
+	err := session.EncodeMessages(t.Context(), x)
 	if r := x.Load.Requests[1]; err != nil {
 		t.Errorf("%+v, %v", r, err)
 	} else if d := difftest.Of("string(r.Body)", string(r.Body), "\n\x04shop", "r.JSON", r.JSON, "", "r.Proto", r.Proto, ""); d != "" {
@@ -227,12 +226,6 @@ func TestMessagesOfExperiments(t *testing.T) {
 		{request("Check", `{"servce": 1}`), "load.requests[1].json:1:2: "},
 		{request("Watch", ""), "is a stream, and a stream must be the only request"},
 	} {
-		must.Fail(t, prepare(t, test.x), test.text)
+		must.Fail(t, session.EncodeMessages(t.Context(), test.x), test.text)
 	}
-}
-
-// prepare encodes the messages of an experiment, as a run does before it opens its platform.
-func prepare(t *testing.T, x *experiment.Experiment) error {
-	s := session.Study{Program: session.NewProgram("", nil), Experiment: x, Plan: &plan.Plan{}}
-	return s.Prepare(t.Context())
 }

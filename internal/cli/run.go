@@ -147,9 +147,6 @@ func (c runCommand) runStudy(ctx context.Context, study *session.Study, o runOpt
 	if err := o.report.checkForRun(); err != nil {
 		return err
 	}
-	if err := study.Prepare(ctx); err != nil {
-		return err
-	}
 	run, err := study.Open(ctx, path, o.resume != "")
 	if err != nil {
 		return err
@@ -225,9 +222,6 @@ func (c runCommand) trials(ctx context.Context, s *session.Study, run *session.R
 
 // temporarily runs a study in a directory that remove deletes, and opens its results.
 func (c runCommand) temporarily(ctx context.Context, s *session.Study, o runOptions) (run *session.Run, dir *result.Dir, remove func() error, err error) {
-	if err := s.Prepare(ctx); err != nil {
-		return nil, nil, nil, err
-	}
 	tmp, err := os.MkdirTemp("", "tare-")
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("make a directory for the run: %w", err)

@@ -53,31 +53,25 @@ type Run struct {
 	notices    *notices
 }
 
-// Prepare finds the programs and secrets of a study, and encodes its messages: what is missing is reported before a directory exists.
-func (s *Study) Prepare(ctx context.Context) error {
-	generators, err := s.generators()
-	if err != nil {
-		return err
-	}
-	if err := generator.Missing(generator.FindAll(ctx, used(s.Plan, generators))); err != nil {
-		return err
-	}
-	if err := runner.CheckSecrets(s.Experiment); err != nil {
-		return err
-	}
-	return encodeMessages(ctx, s.Experiment)
-}
-
 // Results returns the directory of a new run: out, by default one below runs/.
 func (s *Study) Results(out string) string {
 	return cmp.Or(out, NewDir(s.Experiment.Metadata.Name, time.Now().UTC()))
 }
 
-// Open opens the platform, and then the directory of a new run, or with resume the directory of an earlier one: what the platform
-// cannot do leaves no directory behind.
+// Open finds the programs and secrets of a study, and encodes its messages. Then it opens the platform, and the directory of a
+// new run, or with resume the directory of an earlier one. An error leaves no directory behind.
 func (s *Study) Open(ctx context.Context, path string, resume bool) (*Run, error) {
 	generators, err := s.generators()
 	if err != nil {
+		return nil, err
+	}
+	if err := generator.Missing(generator.FindAll(ctx, used(s.Plan, generators))); err != nil {
+		return nil, err
+	}
+	if err := runner.CheckSecrets(s.Experiment); err != nil {
+		return nil, err
+	}
+	if err := EncodeMessages(ctx, s.Experiment); err != nil {
 		return nil, err
 	}
 	n := &notices{note: s.Program.Note}
@@ -115,8 +109,8 @@ func used(p *plan.Plan, all map[string]generator.Generator) (used []generator.Ge
 	return used
 }
 
-// encodeMessages encodes the messages of an experiment's requests that are in JSON.
-func encodeMessages(ctx context.Context, x *experiment.Experiment) error {
+// EncodeMessages encodes the messages of an experiment's requests that are in JSON.
+func EncodeMessages(ctx context.Context, x *experiment.Experiment) error {
 	for i := range x.Load.Requests {
 		r := &x.Load.Requests[i]
 		if r.Proto == "" {
