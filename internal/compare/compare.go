@@ -135,6 +135,24 @@ func (c *compared) keep(p pairs) {
 	}
 }
 
+// put puts a difference and a ratio into c, with a warning for each that is absent. exact is the p-value of equal differences,
+// and noun an observation.
+func (c *compared) put(d, ratio stats.Result, noun string, exact float64, p pairs) {
+	c.Difference, c.P, c.test = &d.Interval, d.P, d
+	if w, ok := absent(d.Why, d.N, noun); ok {
+		c.Warnings = append(c.Warnings, w)
+	}
+	if math.IsNaN(ratio.Estimate) { // not positive, or beyond every number
+		w, _ := absent(ratio.Why, ratio.N, noun)
+		c.Warnings = append(c.Warnings, w)
+	} else {
+		c.Ratio = &ratio.Interval
+	}
+	if d.Why == stats.NoSpread {
+		c.constant(d.Estimate, exact, p)
+	}
+}
+
 // constant judges equal differences. Without spread there is no interval. Zero shows no
 // difference. Any other has the exact p-value of its number, as small as so few
 // observations without spread can show.
@@ -229,24 +247,6 @@ func metricsOf(trials []figures.Measured) []map[string]float64 {
 		all[i] = trials[i].Metrics
 	}
 	return all
-}
-
-// put puts a difference and a ratio into c, with a warning for each that is absent. exact is the p-value of equal differences,
-// and noun an observation.
-func (c *compared) put(d, ratio stats.Result, noun string, exact float64, p pairs) {
-	c.Difference, c.P, c.test = &d.Interval, d.P, d
-	if w, ok := absent(d.Why, d.N, noun); ok {
-		c.Warnings = append(c.Warnings, w)
-	}
-	if math.IsNaN(ratio.Estimate) { // not positive, or beyond every number
-		w, _ := absent(ratio.Why, ratio.N, noun)
-		c.Warnings = append(c.Warnings, w)
-	} else {
-		c.Ratio = &ratio.Interval
-	}
-	if d.Why == stats.NoSpread {
-		c.constant(d.Estimate, exact, p)
-	}
 }
 
 // absent is the warning for an interval that cannot be computed.

@@ -229,24 +229,6 @@ func (v faultRules) faultTarget(path string, t FaultTarget, kind FaultKind) {
 	}
 }
 
-// Defaults fills in absent fields.
-func (f Fault) Defaults() Fault {
-	if f.Count == 0 {
-		f.Count = 1
-	}
-	if f.Target.Pick == "" {
-		f.Target.Pick = faultPicks[0]
-	}
-	if f.Target.Plane == "" {
-		f.Target.Plane = faultPlanes[0]
-	}
-	f.Grace, f.Status = cmp.Or(f.Grace, defaultGrace), cmp.Or(f.Status, defaultStatus)
-	if kind, ok := FaultKindOf(f.Kind); ok {
-		f.Recovery = cmp.Or(f.Recovery, kind.Recovery)
-	}
-	return f
-}
-
 // Action describes what the fault does, with its parameters: "scale by -1", "errors ratio 0.5 status 503".
 func (f Fault) Action() string {
 	text := f.Kind
@@ -282,6 +264,24 @@ func (t FaultTarget) String() string {
 		return text + ", a random replica"
 	}
 	return text + ", the first replica"
+}
+
+// Defaults fills in absent fields.
+func (f Fault) Defaults() Fault {
+	if f.Count == 0 {
+		f.Count = 1
+	}
+	if f.Target.Pick == "" {
+		f.Target.Pick = faultPicks[0]
+	}
+	if f.Target.Plane == "" {
+		f.Target.Plane = faultPlanes[0]
+	}
+	f.Grace, f.Status = cmp.Or(f.Grace, defaultGrace), cmp.Or(f.Status, defaultStatus)
+	if kind, ok := FaultKindOf(f.Kind); ok {
+		f.Recovery = cmp.Or(f.Recovery, kind.Recovery)
+	}
+	return f
 }
 
 // FaultKindOf finds a kind by name.

@@ -54,32 +54,6 @@ func changesOf(text string) (changes, bool) {
 	return of, true
 }
 
-// shareLevel is the probability that the share of changes with failures exceeds its bound.
-const shareLevel = 0.05
-
-// Changes returns the kind of changes that the condition is about, "" for all, and the number of them that a trial must
-// have for it to hold. It is false if the condition is not about changes.
-func (c Condition) Changes() (kind string, least int, about bool) {
-	if c.changes == nil {
-		return "", 0, false
-	}
-	least = max(1, c.changes.least)
-	if c.boundsShare() {
-		for c.bound > 0 && !c.compare.holds(stats.ShareBound(0, int64(least), shareLevel), c.bound) {
-			least = max(least+1, int(math.Floor(math.Log(shareLevel)/math.Log1p(-c.bound))))
-		}
-		if c.bound == 0 {
-			least = math.MaxInt
-		}
-	}
-	return c.changes.kind, least, true
-}
-
-// boundsShare reports whether the condition is an upper bound of a share, which no failure in a few changes does not show.
-func (c Condition) boundsShare() bool {
-	return strings.HasPrefix(c.changes.name, failedShare) && strings.HasPrefix(c.compare.sign, "<")
-}
-
 // changed measures a condition about changes.
 func (c Condition) changed(t Trial) Outcome {
 	o := Outcome{Expect: c.Text, Unit: c.changes.unit}
@@ -118,4 +92,30 @@ func (c Condition) changed(t Trial) Outcome {
 	}
 	o.Value, o.OK = &v, c.compare.holds(v, c.bound)
 	return o
+}
+
+// shareLevel is the probability that the share of changes with failures exceeds its bound.
+const shareLevel = 0.05
+
+// Changes returns the kind of changes that the condition is about, "" for all, and the number of them that a trial must
+// have for it to hold. It is false if the condition is not about changes.
+func (c Condition) Changes() (kind string, least int, about bool) {
+	if c.changes == nil {
+		return "", 0, false
+	}
+	least = max(1, c.changes.least)
+	if c.boundsShare() {
+		for c.bound > 0 && !c.compare.holds(stats.ShareBound(0, int64(least), shareLevel), c.bound) {
+			least = max(least+1, int(math.Floor(math.Log(shareLevel)/math.Log1p(-c.bound))))
+		}
+		if c.bound == 0 {
+			least = math.MaxInt
+		}
+	}
+	return c.changes.kind, least, true
+}
+
+// boundsShare reports whether the condition is an upper bound of a share, which no failure in a few changes does not show.
+func (c Condition) boundsShare() bool {
+	return strings.HasPrefix(c.changes.name, failedShare) && strings.HasPrefix(c.compare.sign, "<")
 }

@@ -6,9 +6,6 @@ import (
 	"time"
 )
 
-// NeedsFault reports whether the condition refers to faults.
-func (c Condition) NeedsFault() bool { return c.recovery != nil || c.window.needsFault() }
-
 // Begins is the start of the window in the measure phase, or 0 if the window is of a fault.
 func (c Condition) Begins() time.Duration {
 	if c.NeedsFault() {
@@ -16,6 +13,9 @@ func (c Condition) Begins() time.Duration {
 	}
 	return c.window.from
 }
+
+// NeedsFault reports whether the condition refers to faults.
+func (c Condition) NeedsFault() bool { return c.recovery != nil || c.window.needsFault() }
 
 // Evaluate measures the condition on a trial. What cannot be measured does not hold.
 func (c Condition) Evaluate(t Trial) Outcome {

@@ -14,6 +14,19 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
+// problem returns the mistake of a source, with a hint.
+func (c CounterSource) problem() error {
+	switch {
+	case !slices.Contains(CounterFormats(), c.Format):
+		return hint.New("", "counters.format: found %.40q, expected %s", c.Format, strings.Join(CounterFormats(), ", "))
+	case c.Socket == "" && c.URL == "":
+		return hint.New("write url: http://${admin}/metrics, or socket: ${socket}", "counters have neither a url nor a socket")
+	case c.URL == "" && c.Format != CountersHAProxy && c.Format != CountersEnvoy:
+		return hint.New("write url: http://proxy/metrics", "counters.url is missing: the format %s is read by HTTP", c.Format)
+	}
+	return nil
+}
+
 // Definition is one mesh.
 type Definition struct {
 	Name        string   `yaml:"name" json:"name" required:"add name: my-mesh" form:"label"`
@@ -127,19 +140,6 @@ func CounterFormats() []string {
 	return []string{CountersEnvoy, CountersPrometheus, CountersHAProxy, CountersNginx}
 }
 
-// problem returns the mistake of a source, with a hint.
-func (c CounterSource) problem() error {
-	switch {
-	case !slices.Contains(CounterFormats(), c.Format):
-		return hint.New("", "counters.format: found %.40q, expected %s", c.Format, strings.Join(CounterFormats(), ", "))
-	case c.Socket == "" && c.URL == "":
-		return hint.New("write url: http://${admin}/metrics, or socket: ${socket}", "counters have neither a url nor a socket")
-	case c.URL == "" && c.Format != CountersHAProxy && c.Format != CountersEnvoy:
-		return hint.New("write url: http://proxy/metrics", "counters.url is missing: the format %s is read by HTTP", c.Format)
-	}
-	return nil
-}
-
 // SidecarContext is the data of a sidecar's templates. Addresses are split into
 // IP and port, as in proxies' configurations.
 type SidecarContext struct {
@@ -188,8 +188,6 @@ type Inbound struct {
 // HTTP2 reports whether requests to the application use HTTP/2.
 func (i Inbound) HTTP2() bool { return http2(i.Protocol) }
 
-func http2(protocol string) bool { return protocol == "http2" || protocol == "grpc" }
-
 // WebSocket reports whether requests to the application ask for an upgrade of their connection.
 func (i Inbound) WebSocket() bool { return i.Protocol == "websocket" }
 
@@ -206,6 +204,8 @@ type Outbound struct {
 
 // HTTP2 reports whether requests to the callee use HTTP/2.
 func (o Outbound) HTTP2() bool { return http2(o.Protocol) }
+
+func http2(protocol string) bool { return protocol == "http2" || protocol == "grpc" }
 
 // WebSocket reports whether requests to the callee ask for an upgrade of their connection.
 func (o Outbound) WebSocket() bool { return o.Protocol == "websocket" }

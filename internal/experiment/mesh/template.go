@@ -111,8 +111,6 @@ func sampleOutbound(services ...string) []Outbound {
 	return all
 }
 
-func sampleSecrets(string) string { return "00000000-0000-4000-8000-000000000000" }
-
 func sampleControlContext(c Control, options map[string]string, before map[string]ControlContext) ControlContext {
 	ctx := ControlContext{
 		Options: options,
@@ -125,3 +123,5 @@ func sampleControlContext(c Control, options map[string]string, before map[strin
 	}
 	return ctx
 }
+
+func sampleSecrets(string) string { return "00000000-0000-4000-8000-000000000000" }
