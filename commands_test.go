@@ -128,6 +128,7 @@ var documented = map[string]done{
 	"tare size --from runs/curve --rate 800 --prices examples/prices-gcp.yaml": {
 		instead: "tare size --from runs/curve --rate 800 --connections 4 --prices examples/prices-gcp.yaml"},
 	"tare size --from runs/curve --rate 800 --connections 100": {},
+	"tare size --rate 800":                 {by: "TestScripts"},
 	"tare report":                          {instead: "tare report || [ $? = 2 ]"}, // the first has no run
 	"tare run examples/quickstart.yaml":    {add: short + " --out runs/quickstart-1"},
 	"tare report runs/quickstart-…":        {quick: true},

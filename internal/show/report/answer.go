@@ -132,23 +132,21 @@ func inOrder(all []ranked) []string {
 	if len(all) <= 2 {
 		return lines
 	}
-	for _, x := range all[1:min(len(all), mostAnswers)] {
+	for _, x := range all[1:] {
 		if x.base != all[0].base {
 			x.short += " (against " + x.base + ")"
 		}
 		others = append(others, x.short)
 	}
-	if more := len(all) - mostAnswers; more > 0 {
-		others = append(others, moreBelow(more))
-	}
-	return []string{lines[0], "The others: " + strings.Join(others, "; ") + "."}
+	return []string{lines[0], "The others: " + strings.Join(firstOf(others, mostAnswers-1), "; ") + "."}
 }
 
-func moreBelow(n int) string {
-	if n == 1 {
-		return "1 more is below"
+// firstOf are the first n parts of a sentence, and how many more there are. It leaves out none if there is one more.
+func firstOf(parts []string, n int) []string {
+	if len(parts) <= n+1 {
+		return parts
 	}
-	return fmt.Sprintf("%d more are below", n)
+	return append(slices.Clone(parts[:n]), fmt.Sprintf("%d more are below", len(parts)-n))
 }
 
 func verdictRank(verdict compare.Verdict) int {
@@ -187,10 +185,7 @@ func failureAnswers(v view) (lines []string) {
 	case none && n > 0:
 		lines = append(lines, whileFaults(v, "No request failed", "no request failed")+", with any treatment.")
 	case n > 0:
-		if n > mostAnswers {
-			shares = append(shares[:mostAnswers], moreBelow(n-mostAnswers))
-		}
-		lines = append(lines, whileFaults(v, "Requests that failed", "requests failed")+": "+strings.Join(shares, ", ")+".")
+		lines = append(lines, whileFaults(v, "Requests that failed", "requests failed")+": "+strings.Join(firstOf(shares, mostAnswers), ", ")+".")
 	}
 	if s := expectationsAnswer(v); s != "" {
 		lines = append(lines, s)

@@ -119,9 +119,7 @@ func changeCPU(v view, kind string) string {
 			all = append(all, strings.Join(parts, " and ")+" "+with(baselineWords(v.label.describe(tr.Factors))))
 		}
 	}
-	if len(all) > mostAnswers {
-		all = append(all[:mostAnswers], moreBelow(len(all)-mostAnswers))
-	}
+	all = firstOf(all, mostAnswers)
 	return strings.Join(all, "; ")
 }
 
@@ -133,9 +131,7 @@ func eachTreatment(v view, name string, words func(compare.Treatment, compare.Es
 			all = append(all, words(tr, e)+" "+with(baselineWords(v.label.describe(tr.Factors))))
 		}
 	}
-	if len(all) > mostAnswers {
-		all = append(all[:mostAnswers], moreBelow(len(all)-mostAnswers))
-	}
+	all = firstOf(all, mostAnswers)
 	return strings.Join(all, ", ")
 }
 
