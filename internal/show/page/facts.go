@@ -33,7 +33,7 @@ func band(s Source) []card {
 		trials.Text = fmt.Sprintf("invalid: %d, failed: %d, not recorded: %d", n.Invalid, n.Failed, n.Missing)
 	}
 	if withheld := report.WithheldTimes(s.Report); withheld != "" {
-		trials.Text += "; " + withheld
+		trials.Good, trials.Text = false, trials.Text+"; "+withheld
 	}
 	cards := []card{trials}
 	if floors := report.FloorWords(s.Report); len(floors) > 0 {

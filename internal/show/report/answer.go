@@ -322,7 +322,7 @@ func (v view) capacityAnswers() []string {
 		x := ranked{rank: verdictRank(c.Verdict), base: v.label.against(tr, v.r)}
 		x.short = fmt.Sprintf("%s holds %s req/s", v.subject(tr), roundRate(v.value(tr.ID, metric.Capacity)))
 		x.line = x.short
-		if c.PairsLost == 0 { // otherwise the baseline's mean has other blocks
+		if c.PairsLost == 0 || c.BlocksNeeded > 0 { // otherwise the ratio is not of these means
 			x.line += fmt.Sprintf(" instead of %s %s", roundRate(v.value(tr.Baseline, metric.Capacity)), with(x.base))
 		}
 		if objective := experiment.ObjectiveOf(tr.Factors[experiment.RateFactor]); objective != "" {
@@ -338,7 +338,7 @@ func (v view) capacityAnswers() []string {
 			switch {
 			case isShown(c.Verdict):
 			case c.BlocksNeeded > 0:
-				of = fmt.Sprintf("too few blocks for a verdict, about %d needed", c.BlocksNeeded)
+				of = fmt.Sprintf("too few blocks for a verdict, %d of about %d", c.N, c.BlocksNeeded)
 			default:
 				of += ", no difference shown" + adjusted(*c.Ratio, 1)
 			}
@@ -389,13 +389,31 @@ func (v view) sweepAnswer(q compare.Question) ranked {
 	if at := levelFigures(v, q, p); at != "" {
 		verb, request := verbOf(subject, p.Verdict)
 		amount, interval := amountWithin(*p.Difference, quantityOf(answerCost))
-		x.line = fmt.Sprintf("%s %s %s: on average %s%s", subject, verb, strings.Replace(at, "{}", "of CPU "+request, 1), amount, interval)
+		x.line = fmt.Sprintf("%s %s %s", subject, verb, strings.Replace(at, "{}", "of CPU "+request, 1))
+		if alike(v, q) {
+			x.line += fmt.Sprintf(": on average %s%s", amount, interval)
+		}
 		if p.Ratio != nil {
 			x.line += fmt.Sprintf(", %s times as much as %s", rough(p.Ratio.Estimate), with(base))
 		}
 		x.line += "."
 	}
 	return x
+}
+
+// mostApart is the ratio of differences at levels up to which a mean says something about each of them.
+const mostApart = 10
+
+// alike reports whether the differences at the levels of a sweep are of one size.
+func alike(v view, q compare.Question) bool {
+	least, most := math.Inf(1), 0.0
+	for _, id := range q.Treatments {
+		if c, ok := v.compared(id, answerCost); ok && c.Difference != nil {
+			size := math.Abs(c.Difference.Estimate)
+			least, most = min(least, size), max(most, size)
+		}
+	}
+	return most <= mostApart*least
 }
 
 // levelFigures are the differences at the levels of a sweep, "795 µs {} at 100 requests/s, 502 at 400 and 298 at 1200": of many
