@@ -2,7 +2,6 @@ package kubecli
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/meshes"
 )
 
 // The program is killed at random moments of `mesh install istio` and `mesh uninstall istio`. Each next command finishes the
@@ -64,8 +64,8 @@ func TestKubernetesIstioKilled(t *testing.T) {
 		cancel()
 		next := finish[i/2%len(finish)]
 		t.Logf("%s killed after %v, then %s: %v: %s", args[1], moment.Round(time.Millisecond), next.name, err, lastLine(out))
-		if err == nil && !removal || removal && errors.Is(ctx.Err(), context.DeadlineExceeded) && i/2%len(finish) == 1 {
-			done(uninstall...) // a complete installation is not a leftover, and a removal may not have begun
+		if isComplete(t, c) {
+			done(uninstall...) // it is not a leftover: the kill came after its end, or before the removal began
 		} else {
 			next.do()
 		}
@@ -74,6 +74,16 @@ func TestKubernetesIstioKilled(t *testing.T) {
 			t.Errorf("status:\n%s", status)
 		}
 	}
+}
+
+// isComplete reports whether the record of a mesh says that nothing is missing.
+func isComplete(t *testing.T, c *cluster.Cluster) bool {
+	t.Helper()
+	all, err := meshes.Installed(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all) == 1 && !all[0].Incomplete
 }
 
 func lastLine(text string) string {
