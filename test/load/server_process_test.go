@@ -121,9 +121,10 @@ func host() string {
 	return fmt.Sprintf("127.%d.%d.%d", 251+n>>16&3, n>>8&255, 1+n&127) // deployments have 1 to 250
 }
 
-// write writes a file of the test.
+// write writes a file of the test. Servers whose children are of another user read it.
 func write(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := must.File(t, dir, name, text)
+	must.OK(t, os.Chmod(path, 0o644))
 	return path
 }
