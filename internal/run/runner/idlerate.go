@@ -175,9 +175,20 @@ func (m *sliceMember) tolerance() float64 {
 	return idleTolerance * float64(own+others) / float64(max(1, outside))
 }
 
-// chosenIdle is the idle use before and after the load if both agree, else the lower one. What is higher before the
-// load is left of the start, and what is higher after it is deferred work.
+// chosenIdle is the idle use outside the load. Where work comes in bursts, one of them may have been read as idle: no more
+// is idle than the usual use in the slices of others, which no burst changes.
 func (m *sliceMember) chosenIdle() idleUses {
+	idle := m.agreedIdle()
+	rate, usual := idle.cores(m.tasks), m.medianOfOthers()
+	if rate <= usual+m.tolerance() || m.bursts(0).count == 0 {
+		return idle
+	}
+	return idle.times(usual / rate)
+}
+
+// agreedIdle is the idle use before and after the load if both agree, else the lower one. What is higher before the
+// load is left of the start, and what is higher after it is deferred work.
+func (m *sliceMember) agreedIdle() idleUses {
 	before, after := m.idleBefore, m.tail.after
 	switch {
 	case len(before) == 0:
@@ -200,6 +211,16 @@ func (all idleUses) plus(more idleUses) idleUses {
 		}
 	}
 	return sum
+}
+
+// times multiplies the CPU of all tasks.
+func (all idleUses) times(by float64) idleUses {
+	scaled := idleUses{}
+	for id, u := range all {
+		u.cpu = int64(float64(u.cpu) * by)
+		scaled[id] = u
+	}
+	return scaled
 }
 
 // divide divides the CPU of a task in the measure phase, and puts it into its record.

@@ -193,6 +193,26 @@ func TestCostIsOfAllWork(t *testing.T) {
 	}
 }
 
+// A flush in the idle readings, of what the path probes and the load left, is not idle CPU, wherever the clock of the
+// flushes stands.
+func TestFlushInTheIdleReadings(t *testing.T) {
+	const us = time.Microsecond
+	for clock := time.Duration(0); clock < 5*time.Second; clock += 100 * time.Millisecond {
+		w := work{request: 300 * us, deferred: 2000 * us, flush: 5 * time.Second, clock: clock}
+		m, _ := simulate(w, 3*time.Second, 36*time.Second)
+		want, _, _, _, _ := costOf(m)
+		w.probed = 20 * time.Millisecond
+		m, _ = simulate(w, 3*time.Second, 36*time.Second)
+		got, _, idle, _, seen := costOf(m)
+		if got < want*0.99 || got > want*1.01 || idle > 1 {
+			t.Errorf("clock %v: %.1f µs a request with a flush before the load, of it %.1f idle; without it %.1f", clock, got, idle, want)
+		}
+		if text := idleDiffers(seen0(seen)); strings.Contains(text, "too low") {
+			t.Errorf("clock %v: %s", clock, text)
+		}
+	}
+}
+
 func seen0(i *idleSeen) seen { return seen{idle: i} }
 
 // What the block does not show is bounded.
