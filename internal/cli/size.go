@@ -106,7 +106,7 @@ func (c *CommandLine) sizes(o sizeOptions) (report.Sizes, error) {
 	return report.NewSizes(d.Path(), s, all, prices), nil
 }
 
-// sizing reads the flags that say what the size is for.
+// sizing returns the load and the headroom of the flags.
 func (o sizeOptions) sizing() (predict.Sizing, error) {
 	if !(o.rate > 0) {
 		return predict.Sizing{}, hint.Usage(errors.New("--rate is missing, or not above 0"), "write the requests/s through one proxy: --rate 800")

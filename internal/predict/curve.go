@@ -89,8 +89,8 @@ const (
 	minRates  = 3
 )
 
-// Fit chooses the form that predicts the deployments that it was not fitted to best. A deployment's own level is left out
-// of that comparison: it says nothing about the form. The axes of points are named, the rate first.
+// Fit chooses the form that best predicts the deployments that it was not fitted to. The comparison leaves out each
+// deployment's own level, which no form predicts. The axes of points are named, the rate first.
 func Fit(points []Point, axes []string, confidence float64) (*Curve, error) {
 	levels, blocks := placesOf(points), grouped(points)
 	blocks = slices.DeleteFunc(blocks, func(b []Point) bool { return len(b) < levels }) // all deployments have the same levels

@@ -18,7 +18,7 @@ func OK(t testing.TB, err error) {
 }
 
 // Get returns the value of a call that must succeed: must.Get(os.ReadFile(path))(t).
-// Go passes the results of a call only to a function without other arguments, so the test is that of a second call.
+// Go passes all results of a call only to a function without other arguments, so a second call takes the test.
 func Get[T any](value T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()

@@ -76,7 +76,7 @@ func TestKubernetesIstioKilled(t *testing.T) {
 	}
 }
 
-// isComplete reports whether the record of a mesh says that nothing is missing.
+// isComplete reports whether the cluster records a complete installation.
 func isComplete(t *testing.T, c *cluster.Cluster) bool {
 	t.Helper()
 	all, err := meshes.Installed(t.Context(), c)

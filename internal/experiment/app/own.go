@@ -158,9 +158,7 @@ func (o Own) Address() (netip.AddrPort, error) {
 		host = "127.0.0.1"
 	}
 	if port == "" {
-		if port = "80"; u.Scheme == "https" {
-			port = "443"
-		}
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
 	at, err := netip.ParseAddrPort(host + ":" + port)
 	switch {

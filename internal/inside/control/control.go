@@ -41,7 +41,7 @@ type Plane struct {
 	failed   error // of a change that could not be written
 }
 
-// Options are those of a control plane.
+// Options set the delay of a control plane, a planted mistake, and its further routes.
 type Options struct {
 	Delay  time.Duration // before each change
 	Flap   time.Duration // a mistake: after a change of a route the old one comes back, after this time and for as long

@@ -190,8 +190,8 @@ func (c *clusterUsage) sum(name string) *usage {
 	return &usage{}
 }
 
-// clusterLines are the page of a cluster: the trial, nodes, sums beside those of the baseline, and components. Until a trial
-// has a reading, the figures are those of the last one that has.
+// clusterLines are the page of a cluster: the trial, nodes, sums beside the baseline's, and components. Before its first
+// reading a trial has the figures of the trial before it.
 func (d drawing) clusterLines(chosen *Trial) []string {
 	t := lastRead(d.board, chosen, d.look.follow)
 	if t == nil {

@@ -334,7 +334,7 @@ func (d drawing) loadLines() []string {
 	}
 	lines := []string{d.heading(head)}
 	for _, t := range trials {
-		lines = append(lines, d.loadLine(t, label, wide))
+		lines = append(append(lines, d.loadLine(t, label, wide)), events(d.painter, t, 1, "  ")...)
 	}
 	return lines
 }
@@ -395,16 +395,19 @@ func (d drawing) loadLine(t *Trial, label int, wide bool) string {
 	if wide {
 		line += onRight(p99, w) + "  " + d.painter.in(cyan, spark(t.Rate.values, min(40, d.look.width-label-44)))
 	}
-	for _, f := range t.Faults {
-		line += "  " + d.painter.in(red, "fault: "+clean(f))
-	}
-	if t.Changes > 0 {
-		line += "  " + changeWords(t)
-	}
 	return line
 }
 
-func changeWords(t *Trial) string { return fmt.Sprintf("change %d: %s", t.Changes, clean(t.Change)) }
+// events are the last faults of a trial, and the last change, a line each: beside the figures there is no room in 80 columns.
+func events(p painter, t *Trial, faults int, indent string) (lines []string) {
+	for _, f := range t.Faults[max(0, len(t.Faults)-faults):] {
+		lines = append(lines, indent+p.in(red, "fault: "+clean(f)))
+	}
+	if t.Changes > 0 {
+		lines = append(lines, fmt.Sprintf("%schange %d: %s", indent, t.Changes, clean(t.Change)))
+	}
+	return lines
+}
 
 // columns is the width of a column of figures.
 func (d drawing) columns() int {
@@ -493,12 +496,7 @@ func (d drawing) trialLines(t *Trial) []string {
 		deep.look.height = max(d.look.height, 40) // with tasks
 		lines = append(append(lines, ""), deep.planeLines()...)
 	}
-	for _, f := range t.Faults {
-		lines = append(lines, d.painter.in(red, "fault: "+clean(f)))
-	}
-	if t.Changes > 0 {
-		lines = append(lines, changeWords(t))
-	}
+	lines = append(lines, events(d.painter, t, len(t.Faults), "")...)
 	for _, m := range d.board.messages {
 		if m.Trial == t.ID {
 			lines = append(lines, wrapped(clean(m.Text), d.look.width, noColor, d.painter)...)

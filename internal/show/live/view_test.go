@@ -34,6 +34,21 @@ func story() []result.Event {
 	}
 }
 
+// Faults and changes are whole in 80 columns.
+func TestEventsOfATrialFit(t *testing.T) {
+	b := NewBoard(plan.Plan{Trials: []plan.Trial{{ID: "001-none-b1", Treatment: "none", Block: 1}}, Treatments: []plan.Treatment{{ID: "none"}}})
+	for _, e := range append(story()[:4], result.Event{Kind: result.KindFault, Trial: "001-none-b1", Message: "kill of server-0"},
+		result.Event{Kind: result.KindFault, Trial: "001-none-b1", Message: "scale of server by -1, 1 of 10 replicas"},
+		result.Event{Kind: result.KindChange, Trial: "001-none-b1", Message: "route-changed, accepted after 1.3 ms"}) {
+		b.Apply(e)
+	}
+	lines := strings.Join(frame(b, look{width: 80, height: 24, follow: true}, true, t0.Add(3*time.Second)), "\n")
+	must.Contain(t, lines, "\n  fault: scale of server by -1, 1 of 10 replicas", "\n  change 1: route-changed, accepted after 1.3 ms")
+	if strings.Contains(lines, "fault: kill of") {
+		t.Errorf("an earlier fault takes room:\n%s", lines)
+	}
+}
+
 func TestPlainLinesTellTheStory(t *testing.T) {
 	var out bytes.Buffer
 	v := New(&out, Options{Plain: true})

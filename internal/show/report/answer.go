@@ -159,7 +159,7 @@ func verdictRank(verdict compare.Verdict) int {
 	return 1
 }
 
-// isShown reports whether a verdict is that of a shown difference.
+// isShown reports whether a verdict shows a difference.
 func isShown(verdict compare.Verdict) bool {
 	return verdict == compare.Higher || verdict == compare.Lower
 }
@@ -401,7 +401,7 @@ func (v view) sweepAnswer(q compare.Question) ranked {
 	return x
 }
 
-// mostApart is the ratio of differences at levels up to which a mean says something about each of them.
+// mostApart is the largest ratio between differences at levels for which their mean is printed.
 const mostApart = 10
 
 // alike reports whether the differences at the levels of a sweep are of one size.

@@ -99,7 +99,7 @@ func changeFailures(v view, kind, one string) string {
 }
 
 // changeCPU is the CPU of a change for each treatment, by the planes that the change is for: "the control plane 14 ms of CPU
-// (12 to 17), each proxy 0.9 ms (0.8 to 1.0) with envoy-xds". Without a mesh it is that of the application.
+// (12 to 17), each proxy 0.9 ms (0.8 to 1.0) with envoy-xds". Without a mesh it is the CPU of the application.
 func changeCPU(v view, kind string) string {
 	var all []string
 	for _, tr := range v.r.Treatments {

@@ -33,7 +33,7 @@ func digestsOf(cmd proc.Command, apart ...string) (all []digested) {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(cmd.Dir, path)
 		}
-		if strings.ContainsAny(word, " \t\r\n'\"") || slices.ContainsFunc(apart, func(dir string) bool { return dir != "" && strings.HasPrefix(path, dir) }) {
+		if strings.ContainsAny(word, " \t\r\n'\"") || slices.ContainsFunc(apart, func(dir string) bool { return dir != "" && strings.HasPrefix(path, dir+"/") }) {
 			continue
 		}
 		if digest, err := digests.of(path); err == nil {
