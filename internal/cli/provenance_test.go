@@ -57,14 +57,19 @@ func TestProvenanceIsPrivate(t *testing.T) {
 	run := exec.CommandContext(t.Context(), bin, "run", "../../examples/quickstart.yaml", "--plain", "--out", results, "--set", "factors.mesh=[none]", "--set", "control=false",
 		"--set", "order=random", "--set", "blocks=2", "--set", "phases={warmup: 100ms, measure: 1s, drain: 100ms}", "--set", "factors.rate=[50]")
 	must.OK(t, run.Start())
-	for recorded := 0; recorded == 0; time.Sleep(50 * time.Millisecond) {
-		found, _ := filepath.Glob(filepath.Join(results, "trials", "*", "record.json"))
-		if recorded = len(found); run.ProcessState != nil {
-			t.Fatal("the run ended without a record")
+	ended := make(chan error, 1)
+	go func() { ended <- run.Wait() }()
+	for recorded := 0; recorded == 0; {
+		select {
+		case err := <-ended:
+			t.Fatalf("the run ended without a record: %v", err)
+		case <-time.After(50 * time.Millisecond):
 		}
+		found, _ := filepath.Glob(filepath.Join(results, "trials", "*", "record.json"))
+		recorded = len(found)
 	}
 	must.OK(t, run.Process.Signal(os.Interrupt))
-	_ = run.Wait()
+	<-ended
 	private("run")
 	tare(console.Done, "run", "--resume", results, "--plain")
 	private("run --resume")

@@ -119,8 +119,7 @@ func changeCPU(v view, kind string) string {
 			all = append(all, strings.Join(parts, " and ")+" "+with(baselineWords(v.label.describe(tr.Factors))))
 		}
 	}
-	all = firstOf(all, mostAnswers)
-	return strings.Join(all, "; ")
+	return strings.Join(firstOf(all, mostAnswers), "; ")
 }
 
 // eachTreatment is a metric of all treatments but controls: "3.1 ms (2.9 to 3.3) with envoy, 2.1 ms without a mesh".
@@ -131,8 +130,7 @@ func eachTreatment(v view, name string, words func(compare.Treatment, compare.Es
 			all = append(all, words(tr, e)+" "+with(baselineWords(v.label.describe(tr.Factors))))
 		}
 	}
-	all = firstOf(all, mostAnswers)
-	return strings.Join(all, ", ")
+	return strings.Join(firstOf(all, mostAnswers), ", ")
 }
 
 func timeWords(_ compare.Treatment, e compare.Estimate) string {
