@@ -29,7 +29,7 @@ type listing struct {
 
 var listings = []listing{
 	{"meshes", "meshes for factors.mesh, which also takes the path of a definition",
-		[]string{"MESH", "RUNS ON", "PROVIDES", "PROTOCOLS", "DESCRIPTION"}, meshRows},
+		[]string{"MESH", "RUNS ON", "TESTED", "PROVIDES", "PROTOCOLS", "DESCRIPTION"}, meshRows},
 	{"options", "options of meshes, for meshes.NAME.options and --option",
 		[]string{"MESH", "OPTION", "DEFAULT", "MEANING"}, optionRows},
 	{"apps", "application topologies",
@@ -53,7 +53,7 @@ func newListCommand(c *CommandLine) *cobra.Command {
 		names = append(names, l.name)
 		long += fmt.Sprintf("\n  %-12s%s", l.name, l.about)
 	}
-	long += "\n\nlist meshes FILE adds the variants of an experiment file."
+	long += "\n\nlist meshes FILE adds the variants of an experiment file. TESTED: run, or recorded: tare's tests do not run the mesh."
 	return &cobra.Command{
 		Use:       "list " + strings.Join(names, "|"),
 		Short:     "List the meshes, apps, load generators, platforms and metrics",
@@ -105,7 +105,7 @@ func meshRows(*session.Program) [][]string { return rowsOf(mesh.Builtin()) }
 
 func rowsOf(all []mesh.Definition) (rows [][]string) {
 	for _, d := range all {
-		rows = append(rows, []string{d.Name, strings.Join(platformsOf(d), ", "), Provides(d.Provides), protocolsFor(d.Forwards), d.Description})
+		rows = append(rows, []string{d.Name, strings.Join(platformsOf(d), ", "), testedBy(d), Provides(d.Provides), protocolsFor(d.Forwards), d.Description})
 	}
 	return rows
 }
@@ -123,6 +123,18 @@ func platformsOf(d mesh.Definition) (all []string) {
 		all = append(all, mesh.OnKubernetes)
 	}
 	return all
+}
+
+// testedBy is how tare's tests cover a mesh, "-" for a sidecar of the user.
+func testedBy(d mesh.Definition) string {
+	_, shipped := mesh.Load(cmp.Or(d.From, d.Name))
+	switch {
+	case d.Recorded:
+		return "recorded"
+	case shipped != nil:
+		return "-"
+	}
+	return "run"
 }
 
 // optionRows has a line for each option of a mesh.

@@ -18,7 +18,7 @@ func TestList(t *testing.T) {
 		rows int
 		line string // one that must be there, its columns separated by two spaces or more
 	}{
-		"meshes":     {len(mesh.Names()), "reference  local  L7  http1, websocket  "},
+		"meshes":     {len(mesh.Names()), "kuma  kubernetes 2.14.3  recorded  mTLS, L7, retries, telemetry  all  "},
 		"options":    {optionCount(), "envoy  accessLog  "},
 		"apps":       {len(app.Builtin()), "chain-3  3  3  http1, http2, grpc, websocket  "},
 		"generators": {len(c.Generators), "tare  open, closed  built in  response time: from the scheduled start to the last byte"},

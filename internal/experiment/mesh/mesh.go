@@ -33,6 +33,8 @@ type Definition struct {
 	Description string   `yaml:"description" json:"description"`
 	From        string   `yaml:"-" json:"from,omitempty"` // of a variant: the definition that it changes
 	Provides    Provides `yaml:"provides,omitempty" json:"provides"`
+	// Recorded: tare's own tests read what it renders and recorded objects. They do not run it.
+	Recorded bool `yaml:"recorded,omitempty" json:"recorded,omitempty"`
 	// Text of the file that it was read from.
 	Text []byte `yaml:"-" json:"-"`
 	// Local describes the mesh as processes on one machine. If it is absent, the mesh does not run there.
