@@ -137,6 +137,7 @@ var documented = map[string]done{
 	"tare weigh -- ./server --port {port}": {instead: "tare weigh --plain --time 15s --rate 100 -- tare-agent serve --listen 127.0.0.1:{port}"},
 	"tare weigh --sidecar 'python3 examples/proxy.py {listen} {upstream}' -- python3 -m http.server {port}": {
 		instead: "tare weigh --plain --time 15s --rate 50 --sidecar 'python3 examples/proxy.py {listen} {upstream}' -- python3 -m http.server {port}"},
+	"tare load http://127.0.0.1:8080/ --rate 1000 --connections 16 --connection-rate 250":     {add: "-z 1s"},
 	"tare load http://127.0.0.1:8080/ -r 500":                                                 {add: "-z 1s"},
 	"tare weigh --env A=b -- ./server":                                                        {instead: "tare weigh --plain --time 15s --rate 100 --env A=b -- tare-agent serve --listen 127.0.0.1:{port}"},
 	"tare ab -- ./old {port} -- ./new {port}":                                                 {instead: "tare ab --plain --max-time 2m --undecided pass --rate 100 --gate 'cpu_us_per_request/total < +1000%' -- tare-agent serve --listen 127.0.0.1:{port} -- tare-agent serve --listen 127.0.0.1:{port}"},

@@ -76,7 +76,7 @@ type flagGroup struct {
 var loadGroups = []flagGroup{
 	{"Most used", []string{"rate", "duration", "requests", "connections", "method", "header", "data", "timeout", "gate", "output"}},
 	{"Rate", []string{"arrivals", "seed", "warmup", "ramp", "sine", "bursts", "replay", "drop", "find-max", "probes"}},
-	{"Connections", []string{"protocol", "http2", "http3", "streams", "no-keepalive", "retry-idle", "lookup", "resolve", "connect-to", "ipv4", "ipv6", "unix-socket",
+	{"Connections", []string{"protocol", "http2", "http3", "streams", "connection-rate", "no-keepalive", "retry-idle", "lookup", "resolve", "connect-to", "ipv4", "ipv6", "unix-socket",
 		"processes", "workers", "cpus", "spin", "engine", "calibrate"}},
 	{"Request", []string{"targets", "targets-outside", "speed", "templates", "cookies", "think", "auth", "body-file", "body-size", "weights", "follow"}},
 	{"gRPC", []string{"grpc", "proto", "import-path", "protoset", "grpc-messages", "grpc-at-once", "grpc-stream"}},
@@ -143,6 +143,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.connectTo, "connect-to", nil, "connect to host2 for host1, as curl: `host1:port1:host2:port2`; may be repeated")
 	flags.BoolVarP(&f.ipv4, "ipv4", "4", false, "use IPv4 addresses only")
 	flags.BoolVarP(&f.ipv6, "ipv6", "6", false, "use IPv6 addresses only")
+	flags.Float64Var(&f.profile.ConnectionRate, "connection-rate", 0, "new connections per `second`: each is replaced after as many requests as make that rate")
 	flags.BoolVar(&f.profile.NoKeepAlive, "no-keepalive", false, "open a connection for every request")
 	flags.BoolVar(&f.profile.RetryIdle, "retry-idle", false, "retry a request whose reused connection ends without an answer (idempotent methods, HTTP/1.1)")
 	flags.StringVar(&f.profile.Socket, "unix-socket", "", "connect to this Unix socket")

@@ -21,7 +21,7 @@ import (
 type sizeOptions struct {
 	from, headroom, format, prices string
 	rate                           float64
-	connections                    float64
+	connections, connectionRate    float64
 	requestSize, responseSize      string
 	options                        map[string]string
 }
@@ -61,6 +61,7 @@ With --prices it prints the price of a month, of what is requested and of what i
 	f.StringVar(&o.from, "from", "", "results `directory`; default: the newest run")
 	f.Float64Var(&o.rate, "rate", 0, "`requests` per second through one proxy")
 	f.Float64Var(&o.connections, "connections", 0, "`number` of connections through one proxy, if the run has several")
+	f.Float64Var(&o.connectionRate, "connection-rate", 0, "new `connections` per second through one proxy, if the run has several")
 	f.StringVar(&o.requestSize, "request-size", "", "`bytes` of a request's body, if the run has several")
 	f.StringVar(&o.responseSize, "response-size", "", "`bytes` of a response's body, if the run has several")
 	f.StringToStringVar(&o.options, "option", nil, "`NAME=N`: an option of meshes that is a number, such as clusters=3000")
@@ -116,8 +117,10 @@ func (o sizeOptions) sizing() (predict.Sizing, error) {
 		return predict.Sizing{}, hint.Usage(fmt.Errorf("--headroom: %w", err), "write 0, or a share such as 30%")
 	}
 	s := predict.Sizing{Rate: o.rate, Headroom: float64(share), At: map[string]float64{}}
-	if o.connections != 0 {
-		s.At[experiment.ConnectionsFactor] = o.connections
+	for factor, n := range map[string]float64{experiment.ConnectionsFactor: o.connections, experiment.ConnectionRateFactor: o.connectionRate} {
+		if n != 0 {
+			s.At[factor] = n
+		}
 	}
 	for _, f := range []struct{ flag, factor, text string }{
 		{"request-size", experiment.RequestSizeFactor, o.requestSize},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/jsonschema"
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/load"
 )
 
 // Factors with a meaning of their own outside the table.
@@ -20,7 +21,9 @@ const (
 	RateFactor        = "rate"
 	ConnectionsFactor = "connections"
 	ReplicasFactor    = "replicas"
-	ApplicationFactor = "application"
+
+	ConnectionRateFactor = "connectionRate"
+	ApplicationFactor    = "application"
 
 	RequestSizeFactor  = "requestSize"
 	ResponseSizeFactor = "responseSize"
@@ -46,6 +49,11 @@ var Table = []Factor{
 		Name: ConnectionsFactor, Default: 16, Token: "conn", Text: "Connections of the load generator.",
 		Field:  func(l *Levels) *int { return &l.Connections },
 		bounds: func(Names) bounds { return between(1, maxConnections, "") },
+	}.Factor(),
+	Column[int]{
+		Name: ConnectionRateFactor, written: 0, Token: "newconn", Text: "New connections per second: the load generator replaces a connection after as many requests as make that rate; 0 keeps connections.",
+		Field:  func(l *Levels) *int { return &l.ConnectionRate },
+		bounds: func(Names) bounds { return between(0, load.MaxRate, "") },
 	}.Factor(),
 	Column[int]{
 		Name: ReplicasFactor, Default: 1, Token: "rep", Text: "Replicas of each service.",
@@ -395,10 +403,13 @@ func isEmptyList(x any) bool {
 
 // Levels is one level of every factor.
 type Levels struct {
-	Mesh         string `json:"mesh"`                // mesh
-	Rate         Rate   `json:"rate"`                // requests per second, or 0 for `max`, the closed loop
-	Connections  int    `json:"connections"`         // connections of the load generator
-	Replicas     int    `json:"replicas"`            // replicas of each service
+	Mesh        string `json:"mesh"`        // mesh
+	Rate        Rate   `json:"rate"`        // requests per second, or 0 for `max`, the closed loop
+	Connections int    `json:"connections"` // connections of the load generator
+	Replicas    int    `json:"replicas"`    // replicas of each service
+
+	ConnectionRate int `json:"connectionRate,omitempty"` // new connections per second, 0 to keep connections
+
 	RequestSize  Size   `json:"requestSize"`         // body of a request, bytes
 	ResponseSize Size   `json:"responseSize"`        // body of a response, bytes
 	Protocol     string `json:"protocol"`            // protocol of the load

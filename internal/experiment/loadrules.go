@@ -24,6 +24,7 @@ func (v loadRules) validate() {
 	v.profile()
 	v.instants()
 	v.workers()
+	each(v.validation, "factors."+ConnectionRateFactor, LevelsOf[int](v.e.Factors, ConnectionRateFactor), v.connectionRate)
 }
 
 func (v loadRules) workers() {
@@ -40,6 +41,34 @@ func (v loadRules) workers() {
 	}
 	if c := DefaultLevels().Connections; len(connections) == 0 && c < l.Workers {
 		v.report("load.workers", "write more in factors.connections", "%d is more than the %d connections", l.Workers, c)
+	}
+}
+
+// connectionRate reports new connections without requests for them.
+func (v loadRules) connectionRate(path string, x int) {
+	if x == 0 {
+		return
+	}
+	rates := LevelsOf[RateLevel](v.e.Factors, RateFactor)
+	if len(rates) == 0 {
+		rates = []RateLevel{{Rate: DefaultLevels().Rate}}
+	}
+	for _, r := range rates {
+		if r.Rate == Max {
+			v.report(path, "write numbers in factors.rate", "new connections per second need a rate of requests, not max")
+			return
+		}
+		if float64(x) > float64(r.Rate) {
+			v.report(path, fmt.Sprintf("write at most %s, or raise factors.rate", clip(r.Rate.String())),
+				"%d new connections/s with %s requests/s: each connection carries at least one request", x, clip(r.Rate.String()))
+			return
+		}
+	}
+	for _, p := range v.e.protocols() {
+		if !load.Supports(p, load.NewConnections) {
+			v.report(path, "remove it, or the protocol", "protocol %s does not support %s", p, load.NewConnections)
+			return
+		}
 	}
 }
 

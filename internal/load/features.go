@@ -18,6 +18,7 @@ const (
 	SeveralRequests Feature = "several requests"
 	Cookies         Feature = "cookies"
 	Templates       Feature = "templates"
+	NewConnections  Feature = "new connections per second"
 )
 
 // onlyHTTP1 are the protocols without features of HTTP/1.1.
@@ -39,6 +40,7 @@ var features = []struct {
 	{"a think time", func(p *Profile) bool { return p.Think != nil }, []string{ProtocolHTTP3}},
 	{"following redirects", func(p *Profile) bool { return p.Follow > 0 }, onlyHTTP1},
 	{"retries after an idle connection was closed", func(p *Profile) bool { return p.RetryIdle }, onlyHTTP1},
+	{NewConnections, func(p *Profile) bool { return p.ConnectionRate != 0 }, []string{ProtocolHTTP3, ProtocolWebSocket}},
 	{"a connection for every request", func(p *Profile) bool { return p.NoKeepAlive }, []string{ProtocolHTTP2, ProtocolHTTP3, ProtocolGRPC}},
 	{"the portable engine", (*Profile).Portable, []string{ProtocolHTTP2, ProtocolGRPC, ProtocolWebSocket}},
 	{"a Unix socket", func(p *Profile) bool { return p.Socket != "" }, []string{ProtocolHTTP3}},

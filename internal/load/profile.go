@@ -179,6 +179,9 @@ type Profile struct {
 	// Without it such a request fails: as "idle connection closed" if the server had closed
 	// the connection before the request arrived.
 	RetryIdle bool `json:"retryIdle,omitempty"`
+	// ConnectionRate is the new connections per second of an open loop, at most its rate: the client replaces each
+	// connection after as many requests as make that rate. Zero keeps connections.
+	ConnectionRate float64 `json:"connectionRate,omitempty"`
 	// NoKeepAlive opens a connection for every request, and the service time begins with it.
 	NoKeepAlive bool `json:"noKeepAlive,omitempty"`
 
@@ -232,6 +235,14 @@ type Profile struct {
 
 	message bool // the body is a whole message of gRPC
 	given   bool // the request is of a file, with all its headers
+}
+
+// ConnectionShare is the share of requests after which their connection is replaced.
+func (p *Profile) ConnectionShare() float64 {
+	if p.ConnectionRate == 0 {
+		return 0
+	}
+	return p.ConnectionRate / p.Rate
 }
 
 // IsMessage reports whether the body is a whole message of gRPC, not the content of its

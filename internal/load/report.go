@@ -155,6 +155,8 @@ type Report struct {
 	// Reconnects counts connections opened again after t0, and IdleClosed those
 	// that the server closed, or spoke on, while no request was under way.
 	Reconnects int64 `json:"reconnects"`
+	// Opened counts the connections opened in the measure window.
+	Opened int64 `json:"opened,omitempty"`
 	// Connected is how many connections were open at t0, and ConnectErrors why
 	// others could not be opened, then or later, for a request or ahead of one.
 	Connected     int64            `json:"connected"`

@@ -41,6 +41,7 @@ func (p Profile) Validate() error {
 	refuse(!IsToken(p.Method), "method %q is not a token", p.Method)
 	refuse(math.IsNaN(p.Rate) || p.Rate < 0 || p.Rate > MaxRate, "rate %v is not between 0 and %d requests/s", p.Rate, MaxRate)
 	errs = append(errs, p.validateArrivals()...)
+	errs = append(errs, p.validateConnectionRate()...)
 	errs = append(errs, p.validateSlices()...)
 	refuse(p.Connections < 1 || p.Connections > maxConnections, "%d connections are not between 1 and %d", p.Connections, maxConnections)
 	origins, _ := p.Origins()
@@ -126,6 +127,29 @@ func (p *Profile) validateArrivals() (errs []error) {
 	refuse(len(p.Weights) > 0 && len(p.Weights) != len(p.Targets), "%d weights for %d targets", len(p.Weights), len(p.Targets))
 	for _, w := range p.Weights {
 		refuse(w < 1 || w > MaxWeight, "weight %d is not between 1 and %d", w, MaxWeight)
+	}
+	return errs
+}
+
+// validateConnectionRate lists the mistakes in new connections per second.
+func (p *Profile) validateConnectionRate() (errs []error) {
+	if p.ConnectionRate == 0 {
+		return nil
+	}
+	for _, wrong := range []struct {
+		found bool
+		err   error
+	}{
+		{p.Rate == 0, errors.New("new connections per second need a rate: a closed loop has none")},
+		{p.Rate > 0 && !(p.ConnectionRate >= 0 && p.ConnectionRate <= p.Rate),
+			fmt.Errorf("%v new connections/s are not between 0 and the rate %v: each carries a request", p.ConnectionRate, p.Rate)},
+		{p.NoKeepAlive, errors.New("with a connection for every request, its rate is the rate of new connections")},
+		{p.Follow > 0, fmt.Errorf("new connections per second with redirects that are followed: %w", errors.ErrUnsupported)},
+		{p.Cookies, errors.New("cookies belong to a connection, which a rate of new connections replaces")},
+	} {
+		if wrong.found {
+			errs = append(errs, wrong.err)
+		}
 	}
 	return errs
 }

@@ -184,7 +184,7 @@ func (g *group) add(r *result.Record, t figures.Measured, axes []string, levels 
 func perProxy(axes []string, levels []float64, proxies int) []float64 {
 	own := slices.Clone(levels)
 	for i, axis := range axes {
-		if axis == experiment.RateFactor || axis == experiment.ConnectionsFactor {
+		if axis == experiment.RateFactor || axis == experiment.ConnectionsFactor || axis == experiment.ConnectionRateFactor {
 			own[i] /= float64(proxies)
 		}
 	}

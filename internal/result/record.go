@@ -173,6 +173,7 @@ type Load struct {
 
 	AskedRate    float64 `json:"askedRate,omitempty"`    // requests per second asked for, absent in a closed loop
 	Connections  int     `json:"connections"`            // connections used
+	Opened       int64   `json:"opened,omitempty"`       // connections opened in the window
 	Intended     int64   `json:"intended"`               // requests scheduled in the window
 	Sent         int64   `json:"sent"`                   // requests sent of these
 	Completed    int64   `json:"completed"`              // answers received in the window, the divisor of costs

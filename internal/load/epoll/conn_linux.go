@@ -33,12 +33,13 @@ type conn struct {
 	pool       *pool
 
 	call
-	bytes            []byte // of the request under way
-	written          int    // of them
-	reused           bool   // the connection was not opened for its request
-	served           bool   // the connection has carried an answer
-	openEnd          int64  // deadline of opening it, with all addresses
-	opened, first    int64  // when the connect began, when the answer's first byte came
+	bytes            []byte  // of the request under way
+	written          int     // of them
+	reused           bool    // the connection was not opened for its request
+	served           bool    // the connection has carried an answer
+	spent            float64 // share of the requests after which the connection is replaced
+	openEnd          int64   // deadline of opening it, with all addresses
+	opened, first    int64   // when the connect began, when the answer's first byte came
 	addrs            []netip.AddrPort
 	turn, tried      int // of addrs: the first to be tried, and how many have been
 	backoff, retryAt int64

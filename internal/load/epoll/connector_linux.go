@@ -199,7 +199,7 @@ func (cn *connector) opened(c *conn) {
 
 // connected counts the address of a new connection.
 func (cn *connector) connected(c *conn) {
-	cn.w.rec.Connected(c.address(), cn.w.now-c.opened)
+	cn.w.rec.Connected(c.address(), cn.w.now, cn.w.now-c.opened)
 }
 
 // address is the one that was tried last, or none of a Unix socket.

@@ -146,7 +146,7 @@ func (x *exchanger) ended(c *conn) {
 func (x *exchanger) answered(c *conn) {
 	status, k := c.parser.Status, x.expect.Check(c.parser.Status, c.parser.Body, &c.parser.Content)
 	// An answer to a request that is not yet written leaves the connection in doubt.
-	reusable := !x.w.places.fresh && !c.parser.Closing && !c.peerEnded && !c.isWriting()
+	reusable := !x.w.places.spend(c) && !x.w.places.fresh && !c.parser.Closing && !c.peerEnded && !c.isWriting()
 	c.served, c.backoff = true, 0
 	x.w.deadlines.remove(&c.awaited)
 	if len(c.parser.Cookies) > 0 {

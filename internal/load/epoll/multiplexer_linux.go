@@ -122,7 +122,7 @@ func (m *multiplexer) settle(c *conn) {
 		m.w.places.reopen(c)
 		return
 	}
-	if s.GoAway.Given && m.retire(c) {
+	if (s.GoAway.Given || s.Spent) && m.retire(c) {
 		return
 	}
 	m.fill(c)
@@ -265,6 +265,9 @@ func (m *multiplexer) attach(c *conn, r call) {
 		st = c.session.BeginVarying(t.HTTP2, m.w.now, m.w.values(r.number), c.cookies(t))
 	} else {
 		st = c.session.Begin(t.HTTP2, m.w.now)
+	}
+	if m.w.places.spend(c) {
+		c.session.Spent, c.session.Closing = true, true
 	}
 	at := &c.calls[st.Slot]
 	*at = streamCall{awaited{of: c, stream: st, deadline: r.sent + m.w.timeout}, r}

@@ -76,6 +76,7 @@ type places struct {
 	conns     []conn
 	extra     []*conn // connections beside the profile's: detours and sessions that end
 	fresh     bool    // a connection for every request
+	perCall   float64 // share of a connection that one request spends, 0 to keep connections
 	nextRetry int64   // when the next backoff is over, ns from t0
 }
 
@@ -185,6 +186,15 @@ func (s *places) release(c *conn) {
 	}
 	c.state = connIdle
 	c.pool.idle.Push(c.place())
+}
+
+// spend counts a request on c, and reports whether it is the last one of the connection.
+func (s *places) spend(c *conn) bool {
+	if c.spent += s.perCall; c.spent < 1 {
+		return false
+	}
+	c.spent--
+	return true
 }
 
 // held counts the open connections, except those on which the first answer is awaited: the

@@ -5,9 +5,8 @@ import (
 	"github.com/tare-mesh/tare/internal/load/http2"
 )
 
-// retire moves a session that the server ends, with the requests still under way, to another
-// place, and opens a new connection in c at once, as other clients do. It reports whether
-// it did.
+// retire moves a session that ends, with the requests still under way, to another place. It opens a new connection in c
+// at once, as other clients do. A session ends by the server, or after its share of requests. It reports whether it did.
 func (m *multiplexer) retire(c *conn) bool {
 	if c.heir != nil || !m.w.sending() && c.pool.waiting() == 0 {
 		return false

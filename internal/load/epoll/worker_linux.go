@@ -34,7 +34,7 @@ func NewWorker(j *job.Job, number int) (*Worker, error) {
 	}
 	w.connector = connector{w: w, avoided: map[netip.AddrPort]int64{}}
 	w.connector.lookups, w.connector.endLookups = context.WithCancel(context.Background())
-	w.places = places{w: w, pools: make([]pool, len(j.Origins)), fresh: p.NoKeepAlive, nextRetry: load.Never}
+	w.places = places{w: w, pools: make([]pool, len(j.Origins)), fresh: p.NoKeepAlive, perCall: p.ConnectionShare(), nextRetry: load.Never}
 	w.exchanges = exchanger{w: w, expect: check.New(p), retryIdle: p.RetryIdle, remember: p.Follow == 0 && !p.Cookies}
 	w.thinks = newThinker(w)
 	w.redirects = redirector{w: w, route: http1.Redirects{Profile: p, Body: j.Body}}
@@ -59,6 +59,7 @@ func NewWorker(j *job.Job, number int) (*Worker, error) {
 			parser: http1.Parser{Content: w.exchanges.expect.NewContent(), Echo: pl.target.Echo, Follow: p.Follow > 0, KeepCookies: p.Cookies, Versions: w.rec.Versions}}
 		c := &w.places.conns[i]
 		c.of = c
+		c.spent = float64(i) / float64(len(w.places.conns)) // so that they are not replaced at once
 		if p.Cookies {
 			c.user = target.NewUser(pl.cursor.Targets)
 		}

@@ -48,6 +48,7 @@ type Session struct {
 
 	Ready   bool   // the server's settings have come
 	Closing bool   // no more streams here
+	Spent   bool   // closing because it has had its share of requests
 	GoAway  Notice // of the server's last GOAWAY with a fault, or without
 	noticed bool   // by TakeGoAway
 	primed  bool   // the server's table has the request's header

@@ -77,7 +77,7 @@ func (c *conn) openCarrier(ctx context.Context) load.Failure {
 	case k != load.FailureNone:
 		l.rec.Because(k, err)
 	case opened.Addr.IsValid():
-		l.rec.Connected(opened.Addr, int64(opened.Took))
+		l.rec.Connected(opened.Addr, l.now(), int64(opened.Took))
 		l.rec.Handshaken(opened.TLS, int64(opened.Took))
 		if !l.zero.IsZero() {
 			l.rec.Reconnects++

@@ -32,9 +32,10 @@ type conn struct {
 	own     []byte         // memory for a varying request
 	conn    net.Conn       // nil: to be opened
 	backoff time.Duration
-	reused  bool // the connection was not opened for the request under way
-	written int  // bytes of that request
-	served  bool // the connection has carried an answer
+	reused  bool    // the connection was not opened for the request under way
+	written int     // bytes of that request
+	served  bool    // the connection has carried an answer
+	spent   float64 // share of the requests after which the connection is replaced
 	parser  http1.Parser
 	buffer  []byte
 	request record.Outcome // under way
@@ -73,7 +74,7 @@ func (c *conn) work() {
 			c.served, c.backoff = true, 0
 		}
 		switch {
-		case reusable:
+		case reusable && !c.spend(p):
 		case c.served:
 			c.reopen()
 		default:
@@ -81,6 +82,15 @@ func (c *conn) work() {
 			c.rest()
 		}
 	}
+}
+
+// spend counts a request on c, and reports whether it is the last one of the connection.
+func (c *conn) spend(p *load.Profile) bool {
+	if c.spent += p.ConnectionShare(); c.spent < 1 {
+		return false
+	}
+	c.spent--
+	return true
 }
 
 // awaitNext waits for the next request of c's target. False means that there is none left.
@@ -291,7 +301,7 @@ func (c *conn) connect() load.Failure {
 		_ = conn.Close()
 		return load.FailureTimeout
 	}
-	l.rec.Connected(dialled.addr, int64(connected.Sub(dialled.began)))
+	l.rec.Connected(dialled.addr, l.now(), int64(connected.Sub(dialled.began)))
 	if secured != nil {
 		l.rec.Handshaken(secured.ConnectionState(), int64(time.Since(connected)))
 	}

@@ -95,6 +95,7 @@ func NewWorkerOver(j *job.Job, i int, carry Carriers) *Worker {
 			parser: http1.Parser{Content: l.expect.NewContent(), Echo: first.Echo, Follow: p.Follow > 0, KeepCookies: p.Cookies, Versions: l.rec.Versions},
 			route:  http1.Redirects{Profile: p, Body: j.Body, Caches: len(l.conns)},
 		}
+		l.conns[k].spent = float64(k) / float64(len(l.conns)) // so that they are not replaced at once
 		if p.Cookies {
 			l.conns[k].user = target.NewUser(pl.cursor.Targets)
 		}

@@ -88,7 +88,7 @@ func totalsOf(r *load.Report) (Totals, error) {
 	t.backlog = [2]int64{r.BacklogStart, r.BacklogEnd}
 	t.messages, t.redirects, t.retried = r.Messages, r.Redirects, r.Retried
 	t.BytesIn, t.BytesOut = r.BytesIn, r.BytesOut
-	t.QueueMax, t.Reconnects, t.IdleClosed = r.QueueMax, r.Reconnects, r.IdleClosed
+	t.QueueMax, t.Reconnects, t.opened, t.IdleClosed = r.QueueMax, r.Reconnects, r.Opened, r.IdleClosed
 	if w := r.Whole; w != nil {
 		t.whole = runCounts{w.Sent, w.Unanswered, w.Failed, w.Retried}
 	}

@@ -191,8 +191,11 @@ func (r *Recorder) Handshaken(s tls.ConnectionState, ns int64) {
 	}
 }
 
-// Connected records a connect that took ns. addr is invalid for a Unix socket.
-func (r *Recorder) Connected(addr netip.AddrPort, ns int64) {
+// Connected records a connect that ended at an instant and took ns. addr is invalid for a Unix socket.
+func (r *Recorder) Connected(addr netip.AddrPort, at, ns int64) {
+	if r.InWindow(at) {
+		r.opened++
+	}
 	put(r.connect, ns)
 	if addr.IsValid() {
 		r.addresses[addr]++

@@ -104,7 +104,7 @@ func fill(r *load.Report, t *Totals) {
 	r.Intended, r.Sent, r.Completed = t.Intended, t.sent, t.completed
 	r.BacklogStart, r.BacklogEnd = t.backlog[0], t.backlog[1]
 	r.BytesIn, r.BytesOut = t.BytesIn, t.BytesOut
-	r.QueueMax, r.Reconnects, r.IdleClosed = t.QueueMax, t.Reconnects, t.IdleClosed
+	r.QueueMax, r.Reconnects, r.Opened, r.IdleClosed = t.QueueMax, t.Reconnects, t.opened, t.IdleClosed
 	r.Whole = &load.Whole{Sent: t.whole.sent, Unanswered: t.whole.unanswered, Failed: t.whole.failed, Retried: t.whole.retried, Connections: t.connect.TotalCount()}
 	r.LateRests, r.ExtraBytes, r.GoAways, r.ClosedUnused, r.Held = t.LateRests, t.ExtraBytes, t.GoAways, t.ClosedUnused, t.Held
 	r.CPUSeconds = t.processCPU.Seconds()

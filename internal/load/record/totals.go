@@ -73,6 +73,7 @@ type Totals struct {
 	OpenKinds    [load.FailureCount]int64 // of connects that failed, of the whole run
 	QueueMax     int64
 	Reconnects   int64 // after t0
+	opened       int64 // connections, in the window
 	IdleClosed   int64
 	whole        runCounts
 	ExtraBytes   int64            // connections on which bytes came after a response, none being awaited
@@ -105,6 +106,7 @@ func (t *Totals) add(w *Totals) {
 	t.BytesIn += w.BytesIn
 	t.BytesOut += w.BytesOut
 	t.Reconnects += w.Reconnects
+	t.opened += w.opened
 	t.IdleClosed += w.IdleClosed
 	t.ClosedUnused += w.ClosedUnused
 	t.GoAways += w.GoAways

@@ -173,6 +173,7 @@ func added(parts []result.Load, whole load.Profile) result.Load {
 		sum.Retried += p.Retried
 		sum.BacklogStart, sum.BacklogEnd = plus(sum.BacklogStart, p.BacklogStart), plus(sum.BacklogEnd, p.BacklogEnd)
 		sum.Whole = sum.Whole.Plus(p.Whole)
+		sum.Opened += p.Opened
 		sum.BytesIn += p.BytesIn
 		sum.BytesOut += p.BytesOut
 		sum.Recorded += p.Recorded

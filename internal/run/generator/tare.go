@@ -75,6 +75,7 @@ func fromReport(r *load.Report, p load.Profile) result.Load {
 		Intended: r.Intended, Sent: r.Sent, Completed: r.Completed, Retried: r.Retried, BacklogStart: &r.BacklogStart, BacklogEnd: &r.BacklogEnd,
 		Classes:  make(map[string]int64, len(r.Classes)),
 		Statuses: maps.Clone(r.Statuses), Errors: maps.Clone(r.Errors),
+		Opened:  r.Opened,
 		BytesIn: r.BytesIn, BytesOut: r.BytesOut,
 		WarmupSeconds:  seconds(r.MeasureStart.Sub(r.Started)),
 		MeasureSeconds: seconds(r.MeasureEnd.Sub(r.MeasureStart)),

@@ -117,7 +117,7 @@ func profileOf(x *experiment.Experiment, levels experiment.Levels, g generator.G
 		RequestSize: int64(levels.RequestSize), ExpectSize: -1,
 		ExpectStatus: statuses, BodyHas: checks.BodyHas, BodyLacks: checks.BodyLacks, JSONHas: checks.JSONHas, JSONLacks: checks.JSONLacks,
 		Rate: float64(levels.Rate), Arrivals: x.Load.Arrivals,
-		Connections: levels.Connections, Workers: x.Load.Workers, Protocol: levels.Protocol, Timeout: time.Duration(x.Load.Timeout),
+		Connections: levels.Connections, ConnectionRate: float64(levels.ConnectionRate), Workers: x.Load.Workers, Protocol: levels.Protocol, Timeout: time.Duration(x.Load.Timeout),
 		Warmup: max(time.Duration(x.Phases.Warmup), g.Abilities().Needs.Warmup), Measure: time.Duration(x.Phases.Measure),
 		Tail: tail, Drain: time.Duration(x.Phases.Drain),
 	}

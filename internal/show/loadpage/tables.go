@@ -258,7 +258,9 @@ func (t *page) account(p *load.Profile, r *load.Report) {
 		item("statuses", counts(r.Statuses, r.Requests))
 	}
 	item("traffic", bytesText(r.BytesIn)+" received, "+bytesText(r.BytesOut)+" sent")
-	if r.Reconnects > 0 {
+	if p.ConnectionRate > 0 {
+		item("new", fmt.Sprintf("%s/s, %s/s asked for", figure(float64(r.Opened)/r.MeasureEnd.Sub(r.MeasureStart).Seconds()), figure(p.ConnectionRate)))
+	} else if r.Reconnects > 0 {
 		item("reconnects", fmt.Sprint(r.Reconnects))
 	}
 	if r.GoAways > 0 {
