@@ -412,6 +412,27 @@ func TestStandardDelays(t *testing.T) {
 	}
 }
 
+// Background services reach each proxy, and change at their rate. Without a mesh there are none.
+func TestBackground(t *testing.T) {
+	r, code := carriedOut(t, "churn-local.yaml", "blocks=1", "control=false", "factors={mesh: [none, envoy-xds], rate: [200], connections: [4]}",
+		"background={services: 200, changes: 10/s}", "changes={every: 100ms, count: 38}", "phases={warmup: 2s, measure: 4s, drain: 1s}", "baseline={mesh: none}", "validity={rateShortfall: 0.1}")
+	if code != console.Done || len(r.Treatments) != 2 {
+		t.Fatalf("exit code %d, %d treatments: %+v", code, len(r.Treatments), r.Warnings)
+	}
+	for _, tr := range r.Treatments {
+		e, known := tr.Metrics["background_changes_per_s"]
+		if known != (tr.ID == "envoy-xds") || known && math.Abs(e.Estimate-10) > 1 {
+			t.Errorf("%s: %v background changes per second (%v), want 10 with a mesh", tr.ID, e.Estimate, known)
+		}
+		if last := tr.Metrics["change_last_old_ms/route-changed"]; last.N != 1 {
+			t.Errorf("%s: the time of route changes is unknown: %+v", tr.ID, r.Warnings)
+		}
+	}
+	if want := "200 services that no request calls, with"; !strings.Contains(r.Setup.Background, want) {
+		t.Errorf("got %q, want %q", r.Setup.Background, want)
+	}
+}
+
 // An endpoint that leaves gets no more requests, and no request fails.
 func TestEndpointRemoval(t *testing.T) {
 	r, code := carriedOut(t, "route-change.yaml", "blocks=1", "control=false", "factors={mesh: [envoy-xds], rate: [500], connections: [8], replicas: [2]}", "meshes={}",

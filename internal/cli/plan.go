@@ -167,6 +167,9 @@ func writeTimeline(b *strings.Builder, e *experiment.Experiment) error {
 	if c := e.Changes; e.Changing() {
 		fmt.Fprintf(b, "\n%s in each trial, one every %v: %s\n", printable.Counted(c.Count, "change"), c.Every, strings.Join(c.Kinds, ", "))
 	}
+	if line := e.Background.String(); line != "" {
+		fmt.Fprintf(b, "\n%s\n", line)
+	}
 	if len(e.Faults) > 0 {
 		fmt.Fprintf(b, "\nFaults in each trial, from the start of the measure phase of %v:\n\n", e.Phases.Measure)
 		tw := tabwriter.NewWriter(b, 0, 0, 3, ' ', 0)

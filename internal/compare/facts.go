@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -25,8 +26,9 @@ type Setup struct {
 	Generator  string            `json:"generator,omitempty"` // by name, or mixed
 	Loop       string            `json:"loop,omitempty"`      // open | paced | closed | mixed
 	Arrivals   string            `json:"arrivals,omitempty"`
-	Way        string            `json:"way,omitempty"`      // of the load to the application, where it is not to the entry
-	WarmupS    *float64          `json:"warmup_s,omitempty"` // the shortest
+	Way        string            `json:"way,omitempty"`        // of the load to the application, where it is not to the entry
+	Background string            `json:"background,omitempty"` // services that no request calls, unless they are factors
+	WarmupS    *float64          `json:"warmup_s,omitempty"`   // the shortest
 	MeasureS   *float64          `json:"measure_s,omitempty"`
 	Seed       uint64            `json:"seed,omitempty"`
 	Faults     []string          `json:"faults,omitempty"` // what they did: "9 of 10 replicas of server were removed"
@@ -129,6 +131,30 @@ func (run *Run) Count() Count {
 	return c
 }
 
+// backgroundOf is the background of the trials in a line, "" for none, and for factors, which treatments have.
+func backgroundOf(records []result.Record) string {
+	var first *result.Background
+	changes, seconds := 0, 0.0
+	for _, r := range records {
+		if b := r.Background; b != nil && r.Load != nil {
+			if first == nil {
+				first = b
+			}
+			changes, seconds = changes+b.Changes, seconds+r.Load.MeasureSeconds
+		}
+		if r.Factors[experiment.BackgroundServicesFactor] != nil || r.Factors[experiment.BackgroundChangesFactor] != nil {
+			return ""
+		}
+	}
+	switch {
+	case first == nil:
+		return ""
+	case first.Asked == 0 || seconds == 0:
+		return fmt.Sprintf("Background: %d services that no request calls", first.Services)
+	}
+	return fmt.Sprintf("Background: %d services that no request calls, with %.3g changes per second (%v asked)", first.Services, float64(changes)/seconds, first.Asked)
+}
+
 // Setup is the environment of the trials.
 func (run *Run) Setup() Setup {
 	e := run.Environment
@@ -136,6 +162,7 @@ func (run *Run) Setup() Setup {
 		Tare: e.Tare, Platform: e.Platform, OS: e.OS, Kernel: e.Kernel, CPUModel: e.CPUModel, CPUs: e.CPUs,
 		MemoryMB: e.MemoryMB, Governor: e.Governor, Versions: e.Versions, Variants: e.Variants, Seed: run.Plan.Seed, Way: run.Plan.Way, Faults: faultsOf(run.Records), Probe: figures.ProbeWork(run.Records),
 	}
+	s.Background = backgroundOf(run.Records)
 	for i := range run.Records {
 		r := &run.Records[i]
 		if !r.Started.IsZero() && !r.Ended.IsZero() { // imports may have no times

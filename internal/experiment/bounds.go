@@ -33,7 +33,7 @@ func (v validation) check(place string, value any, b bounds) {
 
 // number is a type with an order.
 type number interface {
-	int | uint64 | float64 | Size | Duration | Cores
+	int | uint64 | float64 | Size | Duration | Cores | PerSecond
 }
 
 // span bounds a number. Open ends do not belong to it.
@@ -65,7 +65,7 @@ func between[T number](low, high T, hint string) bounds {
 func (s span[T]) describe(to *jsonschema.Schema) {
 	low, high := any(s.low), any(s.high)
 	switch x := low.(type) {
-	case Duration, Cores: // patterns
+	case Duration, Cores, PerSecond: // patterns
 		return
 	case Size:
 		to.AnyOf = slices.Clone(to.AnyOf)

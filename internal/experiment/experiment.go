@@ -45,8 +45,9 @@ type Experiment struct {
 	Validity    Validity               `yaml:"validity,omitempty" json:"validity"`
 	Decide      Decide                 `yaml:"decide,omitempty" json:"decide,omitzero"`   // gates that end the run when each is decided
 	Changes     Changes                `yaml:"changes,omitempty" json:"changes,omitzero"` // of routes and endpoints
-	Faults      []Fault                `yaml:"faults,omitempty" json:"faults,omitempty"`  // injected faults
-	Expect      []string               `yaml:"expect,omitempty" json:"expect,omitempty"`  // conditions that each trial must meet
+	Background  Background             `yaml:"background,omitempty" json:"background,omitzero"`
+	Faults      []Fault                `yaml:"faults,omitempty" json:"faults,omitempty"` // injected faults
+	Expect      []string               `yaml:"expect,omitempty" json:"expect,omitempty"` // conditions that each trial must meet
 }
 
 // Metadata names the experiment.

@@ -25,6 +25,9 @@ const (
 	ConnectionRateFactor = "connectionRate"
 	ApplicationFactor    = "application"
 
+	BackgroundServicesFactor = "backgroundServices"
+	BackgroundChangesFactor  = "backgroundChanges"
+
 	RequestSizeFactor  = "requestSize"
 	ResponseSizeFactor = "responseSize"
 )
@@ -98,6 +101,16 @@ var Table = []Factor{
 		Field:  func(l *Levels) *string { return &l.Placement },
 		bounds: func(Names) bounds { return oneOf("placement", placements...) },
 		check:  factorRules.placement,
+	}.Factor(),
+	Column[int]{
+		Name: BackgroundServicesFactor, Token: "behind", Text: "Services that no request calls, which the control plane and each proxy know.",
+		Field:  func(l *Levels) *int { return &l.BackgroundServices },
+		bounds: func(Names) bounds { return between(0, maxBackgroundServices, "") },
+	}.Factor(),
+	Column[PerSecond]{
+		Name: BackgroundChangesFactor, Token: "changing", Text: "Changes of their endpoints during the measure phase: 2/s.",
+		Field:  func(l *Levels) *PerSecond { return &l.BackgroundChanges },
+		bounds: func(Names) bounds { return between(0, maxBackgroundChanges, "") },
 	}.Factor(),
 }
 
@@ -214,6 +227,8 @@ func record(level any) any {
 		return float64(x)
 	case int:
 		return float64(x)
+	case PerSecond:
+		return float64(x)
 	}
 	return fmt.Sprint(level)
 }
@@ -231,8 +246,11 @@ func printLevel[T any](value any) string {
 	if !ok {
 		return fmt.Sprint(value)
 	}
-	if reflect.TypeFor[T]() == reflect.TypeFor[Size]() {
+	switch reflect.TypeFor[T]() {
+	case reflect.TypeFor[Size]():
 		return Size(number).String()
+	case reflect.TypeFor[PerSecond]():
+		return PerSecond(number).String()
 	}
 	return strconv.FormatFloat(number, 'f', -1, 64)
 }
@@ -417,6 +435,9 @@ type Levels struct {
 	Route        string `json:"route,omitempty"`     // path of the requests
 	Application  string `json:"topology,omitempty"`  // application, if it is a factor (`topology` in files of earlier versions)
 	Placement    string `json:"placement,omitempty"` // of services on nodes
+
+	BackgroundServices int       `json:"backgroundServices,omitempty"` // services that no request calls
+	BackgroundChanges  PerSecond `json:"backgroundChanges,omitempty"`  // changes of their endpoints per second
 
 	Capacity Capacity `json:"capacity,omitzero"` // search for the rate before each trial, and then rate is 0
 }

@@ -159,6 +159,7 @@ func (f *File) Validate(names Names) error {
 	factorRules{v}.baseline()
 	faultRules{v}.validate()
 	changeRules{v}.validate()
+	backgroundRules{v}.validate()
 	return v.doc.Err()
 }
 
@@ -190,6 +191,7 @@ func (f *File) SetOrder(order string) {
 func (e *Experiment) DefaultLevels() Levels {
 	l := DefaultLevels()
 	l.Generator = cmp.Or(e.Load.Generator, l.Generator)
+	l.BackgroundServices, l.BackgroundChanges = e.Background.Services, e.Background.Changes
 	return l
 }
 

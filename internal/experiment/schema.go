@@ -110,6 +110,11 @@ func unitSchema(t reflect.Type) *jsonschema.Schema {
 			{Type: "number", ExclusiveMinimum: "0", ExclusiveMaximum: "1"},
 			{Type: "string", Pattern: `^[0-9]+(\.[0-9]+)? *%$`},
 		}}
+	case reflect.TypeFor[PerSecond]():
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
+			{Type: "number", Minimum: "0", Maximum: num(float64(maxBackgroundChanges))},
+			{Type: "string", Pattern: `^[0-9]+(\.[0-9]+)? */s$`},
+		}}
 	case reflect.TypeFor[Precision]():
 		return &jsonschema.Schema{Type: "string", Pattern: `^[a-z0-9_/.]+ *(±|\+-) *[0-9.]+ *[%a-zA-Zµ/0-9]*$`}
 	case reflect.TypeFor[RateLevel]():

@@ -74,6 +74,8 @@ var interleaving = []obstacle{
 		"a fault would also change the figures of other treatments", "remove order, or the faults"},
 	{(*Experiment).Changing,
 		"a change is probed all the time, and in slices of others a treatment has no load", "remove order, or the changes"},
+	{changesBehind,
+		"background services change all the time, also in slices of others", "remove order, or background.changes"},
 	{func(e *Experiment) bool { return len(e.Expect) > 0 },
 		"expectations are checked second by second, and a second has the load of several treatments", "remove order, or the expectations"},
 	{(*Experiment).closedLoop, "rate: max has no schedule to share", "give a rate, or remove order"},

@@ -11,6 +11,9 @@ import (
 
 // changeFigures computes how long changes took, and the requests that failed meanwhile, by kind.
 func changeFigures(f *figures, r *result.Record) {
+	if b := r.Background; b != nil && b.Asked > 0 && r.Load != nil && r.Load.MeasureSeconds > 0 {
+		f.set(metric.BackgroundChanges, float64(b.Changes)/r.Load.MeasureSeconds)
+	}
 	for _, kind := range mesh.ChangeKinds() {
 		var n, failed, failing, flaps float64
 		var first, last []stats.Censored

@@ -47,6 +47,7 @@ const (
 	ChangeFailing          = "change_failing_ratio"
 	ChangeFlaps            = "change_flaps"
 	ChangeCPU              = "change_cpu_ms"
+	BackgroundChanges      = "background_changes_per_s"
 	NodeCPU                = "node_cpu_cores"
 	OutsideCPU             = "outside_cpu_us_per_request"
 	ProbeTime              = "probe_us"
@@ -205,6 +206,8 @@ var rows = []Row{
 		Parts: lastParts[:2], Source: Generator, Title: "flaps, %s", Heads: [2]string{"flaps,", "%s"}},
 	{Name: ChangeCPU, Unit: "ms", Better: LowerIsBetter, Doc: "CPU time of a change above the level without it, by plane, and for each proxy (mean of all)",
 		Parts: pairs(changeParts, []string{"-control", "-data", "-proxy", "-app"}), Source: Tasks, Title: "CPU per change, %s", Heads: [2]string{"CPU per change,", "%s, ms"}},
+	{Name: BackgroundChanges, Unit: "1/s", Better: Neither, Doc: "changes of services that no request calls, per second of the measure phase",
+		Source: Mesh, Title: "background changes", Heads: [2]string{"background", "changes/s"}},
 	{Name: NodeCPU, Unit: "cores", Better: LowerIsBetter, Doc: "CPU time of the whole machine, everything on it included",
 		Source: Machine, Sampled: true, SpeedSensitive: true, Title: "CPU of the whole machine"},
 	{Name: OutsideCPU, Unit: "us", Better: LowerIsBetter, Doc: "CPU time of this machine that no process of the run used, while the trial had the load, per answered request",

@@ -58,6 +58,8 @@ type Record struct {
 
 	Changes []Change `json:"changes,omitempty"` // changes of routes and endpoints, in the order of sending
 
+	Background *Background `json:"background,omitempty"` // services that no request calls, absent without any
+
 	MeshCounters map[string]int64 `json:"meshCounters,omitempty"` // `retries` and `timeouts` of running proxies, from warm-up to end, with faults
 
 	// Balance compares the requests that were sent, proxied and served.
@@ -134,6 +136,13 @@ type Change struct {
 
 	CPU      *ChangeCPU `json:"cpu,omitempty"`      // CPU time around it, absent if it was not read in time
 	FailedMS []float64  `json:"failedMs,omitempty"` // when failed requests were sent, ms after it; each failure is of one change, 200 at most
+}
+
+// Background are services that no request calls, known to the control plane and each proxy.
+type Background struct {
+	Services int     `json:"services"`        // number of services
+	Asked    float64 `json:"asked,omitempty"` // changes of their endpoints per second, as the experiment has them
+	Changes  int     `json:"changes"`         // changes that the control plane accepted in the measure phase
 }
 
 // ChangeCPU is the CPU time in both halves of the time from a change to the next. The work for a change is in the first

@@ -64,6 +64,8 @@ type Local struct {
 	// Changes are requests to the control plane that change a route or endpoints, by the kind of change. They are templates
 	// over [ChangeContext].
 	Changes map[string]Request `yaml:"changes,omitempty" json:"changes,omitempty" in:"change"`
+	// Background are requests to the control plane about services that no request calls. Absent means none.
+	Background *Background `yaml:"background,omitempty" json:"background,omitempty" in:"background"`
 	// Verify has the counters of the sidecar. Absent means none.
 	Verify Verify `yaml:"verify,omitempty" json:"verify"`
 	// TCP: a mesh with l7 supports plain TCP services too, and counts their connections.

@@ -53,6 +53,8 @@ func fields(sample any) string {
 		return "fields of ControlContext: Name, IP, Ports, ConfigPath, DataDir, Services, Options, Control, Secret" + fmt.Sprintf(inside, "IP")
 	case ChangeContext:
 		return "fields of ChangeContext: Service, Version, Endpoints, Control, Secret"
+	case BackgroundContext:
+		return "fields of BackgroundContext: Services, Number, Control, Secret"
 	case CertificateContext:
 		return "fields of CertificateContext: Service, Control, Secret"
 	case InstallContext:

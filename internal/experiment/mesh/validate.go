@@ -49,6 +49,8 @@ func (v *validation) samples(data string) []any {
 		return []any{CertificateContext{Service: "echo", Control: v.control, Secrets: sampleSecrets}}
 	case "change":
 		return []any{ChangeContext{Service: "echo", Version: 1, Endpoints: sampleOutbound("echo")[0].Endpoints, Control: v.control, Secrets: sampleSecrets}}
+	case "background":
+		return []any{BackgroundContext{Services: 2, Number: 1, Control: v.control, Secrets: sampleSecrets}}
 	case "sidecar":
 		return sampleContexts(v.d.Local.Sidecar, v.control)
 	case "inbound":

@@ -27,9 +27,10 @@ type Endpoint struct {
 	Port int    `json:"port"`
 }
 
-// Plane is a control plane. It answers PUT /services with the endpoints of services that it does not have yet,
-// PUT /services/NAME/version, PUT /services/NAME/weight (of the next version against the last) and PUT
-// /services/NAME/endpoints.
+// Plane is a control plane. It answers PUT /services with the endpoints of services that it does not have yet. PUT
+// /services/NAME/version changes a route, and PUT /services/NAME/weight shifts all weight to a version. PUT
+// /services/NAME/endpoints replaces endpoints. PUT /background has the number of services that no request calls, and PUT
+// /background/change changes one of them.
 type Plane struct {
 	*httpserver.TokenServer
 	dir string
@@ -38,7 +39,8 @@ type Plane struct {
 
 	mu       sync.Mutex
 	services map[string]*service
-	failed   error // of a change that could not be written
+	background
+	failed error // of a change that could not be written
 }
 
 // Options set the delay of a control plane, a planted mistake, and its further routes.
@@ -78,7 +80,9 @@ func New(token, dir string, o Options) (*Plane, error) {
 	p.HandleFunc("PUT /services/{service}/version", p.putRoute(func(int) []int { return nil }))
 	p.HandleFunc("PUT /services/{service}/weight", p.putRoute(func(old int) []int { return []int{old} }))
 	p.HandleFunc("PUT /services/{service}/endpoints", p.putEndpoints)
-	return p, nil
+	p.HandleFunc("PUT /background", p.putBackground)
+	p.HandleFunc("PUT /background/change", p.changeBackground)
+	return p, p.writeBackground()
 }
 
 // Serve serves on l, and writes changes when they are due, until ctx ends.
@@ -179,15 +183,22 @@ func (p *Plane) put(w http.ResponseWriter, r *http.Request, body any, edit func(
 	defer p.mu.Unlock()
 	n := r.PathValue("service")
 	s := p.services[n]
-	switch {
-	case s == nil:
+	if s == nil {
 		httpserver.Refuse(w, http.StatusNotFound, "there is no service %.70q", n)
+		return
+	}
+	p.enqueue(w, at, func() func() error { return edit(n, s) })
+}
+
+// enqueue writes what edit returns at an instant. p.mu is held.
+func (p *Plane) enqueue(w http.ResponseWriter, at time.Time, edit func() func() error) {
+	switch {
 	case p.failed != nil:
 		httpserver.Refuse(w, http.StatusInternalServerError, "%v", p.failed)
 	case len(p.due) == cap(p.due):
 		httpserver.Refuse(w, http.StatusTooManyRequests, "%d changes wait", len(p.due))
 	default:
-		p.due <- change{at, edit(n, s)}
+		p.due <- change{at, edit()}
 		httpserver.Answer(w, http.StatusOK, struct{}{})
 	}
 }
@@ -245,8 +256,8 @@ func (p *Plane) writeEndpoints(service string, version int, endpoints []Endpoint
 }
 
 // publish moves a response of xDS to a file: Envoy reads a file when it is replaced.
-func (p *Plane) publish(file string, version int, resource object) error {
-	text, err := json.Marshal(object{"version_info": fmt.Sprint(version), "resources": []object{resource}})
+func (p *Plane) publish(file string, version int, resources ...object) error {
+	text, err := json.Marshal(object{"version_info": fmt.Sprint(version), "resources": resources})
 	if err != nil {
 		return err
 	}

@@ -113,9 +113,36 @@ func TestRefusals(t *testing.T) {
 	for _, f := range files {
 		names = append(names, f.Name())
 	}
-	if want := []string{"echo-endpoints.json", "echo-routes.json"}; !slices.Equal(names, want) {
+	if want := []string{"background.json", "echo-endpoints.json", "echo-routes.json"}; !slices.Equal(names, want) {
 		t.Errorf("files: got %v, want %v", names, want)
 	}
+}
+
+// Background services are in one file of clusters, and change in turn after the delay.
+func TestBackground(t *testing.T) {
+	p := start(t, 5*time.Millisecond)
+	must.Contain(t, p.read(t, "background.json"), `"resources":[]`)
+	for _, c := range []struct {
+		path, body string
+		status     int
+	}{{"/background/change", "1", http.StatusBadRequest}, {"/background", "-1", http.StatusBadRequest}, {"/background", "10001", http.StatusBadRequest},
+		{"/background", "2", http.StatusOK}, {"/background/change", "0", http.StatusBadRequest}} {
+		if got := p.put(t, c.path, c.body); got != c.status {
+			t.Errorf("%s %s: status %d, want %d", c.path, c.body, got, c.status)
+		}
+	}
+	before := p.read(t, "background.json")
+	must.Contain(t, before, `"port_value":1}`)
+	must.Contain(t, before, `"port_value":2}`)
+	if got := p.put(t, "/background/change", "4"); got != http.StatusOK {
+		t.Fatalf("change: status %d", got)
+	}
+	must.OK(t, wait.Within(t.Context(), time.Minute, time.Millisecond, func(context.Context) error {
+		if text := p.read(t, "background.json"); !strings.Contains(text, `"port_value":1}`) || !strings.Contains(text, `"port_value":32770}`) {
+			return errors.New("the second service has no other endpoint in " + text)
+		}
+		return nil
+	}))
 }
 
 // A route that gets the whole weight has the old version beside it. With a flap the old route comes back, and goes again.

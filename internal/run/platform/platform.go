@@ -108,6 +108,8 @@ type Deployment struct {
 	Configurer Configurer
 	// Changer changes routes and endpoints. nil: every change is unsupported.
 	Changer Changer
+	// Background changes services that no request calls. nil: there are none.
+	Background Background
 	// NetworkFaults impairs the network of a pod. nil: network faults are unsupported.
 	NetworkFaults NetworkFaults
 }
@@ -264,6 +266,12 @@ type Change struct {
 	Kind      string   // of [mesh.ChangeKinds]
 	Version   int      // of the new route
 	Endpoints []string // all that remain
+}
+
+// Background changes services that no request calls.
+type Background interface {
+	// ChangeBackground gives one of them another endpoint. number is of the change, from 1.
+	ChangeBackground(ctx context.Context, number int) error
 }
 
 // StageTimer reads request times that programs of services measure themselves ([app.Program.Timed]).

@@ -46,6 +46,17 @@ func (c *changePhase) run(ctx context.Context, tasks []platform.Task) error {
 	return group.Wait()
 }
 
+// background changes services that no request calls, and records how often.
+func (c *changePhase) background(ctx context.Context) error {
+	levels, edges := c.setup.treatment.Levels, c.load.edges
+	if levels.BackgroundServices == 0 || c.deployment.Background == nil {
+		return nil
+	}
+	made, err := timeline.Background(ctx, c.deployment.Background, float64(levels.BackgroundChanges), c.setup.of.Seed, edges.begin, edges.end)
+	c.journal.record.Background = &result.Background{Services: levels.BackgroundServices, Changes: made, Asked: float64(levels.BackgroundChanges)}
+	return err
+}
+
 func (c *changePhase) show(made result.Change) {
 	c.journal.emit(result.Event{Kind: result.KindChange, Change: &made,
 		Message: fmt.Sprintf("%s, accepted after %.1f ms", made.Kind, 1000*(made.AcceptedSeconds-made.SentSeconds))})

@@ -99,6 +99,7 @@ func (m *measurement) duringMeasure(ctx context.Context, begin *meter.Look) erro
 	group.Go(routine.Guarded(func() error { return m.until(during, m.load.edges.end, begin) }))
 	group.Go(routine.Guarded(func() error { return m.faults.timeline.Run(during, m.load.edges.begin, m.load.edges.end) }))
 	group.Go(routine.Guarded(func() error { return m.changes.run(during, tasks) }))
+	group.Go(routine.Guarded(func() error { return m.changes.background(during) }))
 	return group.Wait()
 }
 

@@ -23,8 +23,10 @@ func headerSection(t text) {
 	}
 	t.page.prose(title)
 	t.page.prose(sentence(trialsSentence(t), loadSentence(t)))
-	if r.Setup.Way != "" {
-		t.page.prose(r.Setup.Way)
+	for _, line := range []string{r.Setup.Way, r.Setup.Background} {
+		if line != "" {
+			t.page.prose(line)
+		}
 	}
 	if len(t.view.label.constant) > 0 {
 		t.page.prose("In all treatments: " + strings.Join(t.view.label.constant, ", "))

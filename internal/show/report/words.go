@@ -101,7 +101,7 @@ func comparisonWords(c compare.Comparison) ComparisonWords {
 // Header is the experiment, its trials, load and machine, a sentence each.
 func Header(r *answer.Report) []string {
 	t := text{page: newPage(Options{}, false, ""), view: view{r: r, label: newLabels(r)}}
-	lines := []string{sentence(trialsSentence(t), loadSentence(t)), r.Setup.Way}
+	lines := []string{sentence(trialsSentence(t), loadSentence(t)), r.Setup.Way, r.Setup.Background}
 	if len(t.view.label.constant) > 0 {
 		lines = append(lines, "In all treatments: "+strings.Join(t.view.label.constant, ", "))
 	}

@@ -14,7 +14,7 @@ func (p *Platform) Declare() platform.Platform {
 // counters is current, the load shares this machine's clock, and there is nothing
 // to warn about. Those fields stay nil.
 func (d *deployment) declare() *platform.Deployment {
-	return &platform.Deployment{
+	all := &platform.Deployment{
 		Running:         d,
 		Host:            d.layout.spec.Host(d.layout.spec.Entry()),
 		Verifier:        d.verifier,
@@ -30,4 +30,8 @@ func (d *deployment) declare() *platform.Deployment {
 		NetworkFaults:   d.network,
 		Changer:         &changer{layout: d.layout, workspace: d.workspace, control: d.control},
 	}
+	if d.layout.proxied() {
+		all.Background = d.control
+	}
+	return all
 }

@@ -60,6 +60,9 @@ func (d *deployment) startAll(ctx context.Context) error {
 	if err := d.control.start(ctx); err != nil {
 		return err
 	}
+	if err := d.control.know(ctx); err != nil {
+		return err
+	}
 	for _, wave := range waves(order) {
 		if err := d.startWave(ctx, wave); err != nil {
 			return err

@@ -72,6 +72,7 @@ func (v *verifier) Verify(ctx context.Context, probe platform.Probe) (done platf
 	checks = append(checks, v.controlVersions(ctx)...)
 	checks = append(checks, v.proxyVersions(ctx)...)
 	checks = append(checks, v.workers(ctx)...)
+	checks = append(checks, v.background(ctx)...)
 	dumps := v.proxies.keepDumps(ctx)
 	checks = append(checks, v.dumped(dumps)...)
 	if v.layout.spec.Mesh.Provides.MTLS {

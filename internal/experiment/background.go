@@ -1,0 +1,130 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+)
+
+// Background is what a control plane knows and does besides: services that no request calls, and changes of their
+// endpoints. It is a pair of factors if both have several levels.
+type Background struct {
+	Services int       `yaml:"services,omitempty" json:"services,omitempty"`
+	Changes  PerSecond `yaml:"changes,omitempty" json:"changes,omitempty"` // of endpoints of all services together
+}
+
+// Bounds of a background.
+const (
+	maxBackgroundServices = 10000
+	maxBackgroundChanges  = PerSecond(1000)
+)
+
+// PerSecond is a number of events per second, written as "2/s" or 2.
+type PerSecond float64
+
+// String is the number with its unit.
+func (p PerSecond) String() string { return strconv.FormatFloat(float64(p), 'f', -1, 64) + "/s" }
+
+// Wants describes the text for messages.
+func (PerSecond) Wants() string { return "a number per second such as 2/s" }
+
+// UnmarshalScalar reads a number per second.
+func (p *PerSecond) UnmarshalScalar(text string) error {
+	number, _ := strings.CutSuffix(strings.TrimSpace(text), "/s")
+	f, err := strict.Number(strings.TrimSpace(number))
+	if err != nil {
+		return fmt.Errorf("found %.40q, expected %s", text, p.Wants())
+	}
+	*p = PerSecond(f)
+	return nil
+}
+
+// MarshalYAML writes the number with its unit.
+func (p PerSecond) MarshalYAML() (any, error) { return p.String(), nil }
+
+// backgroundLevels returns all numbers of background services, and of their changes per second, that treatments have.
+func backgroundLevels(e *Experiment) (services []int, changes []PerSecond) {
+	services, changes = LevelsOf[int](e.Factors, BackgroundServicesFactor), LevelsOf[PerSecond](e.Factors, BackgroundChangesFactor)
+	if services == nil {
+		services = []int{e.Background.Services}
+	}
+	if changes == nil {
+		changes = []PerSecond{e.Background.Changes}
+	}
+	return services, changes
+}
+
+// CheckBackground returns an error if a mesh cannot have the background of an experiment. Without a mesh there is nothing
+// that would know it.
+func CheckBackground(e *Experiment, meshes []mesh.Definition) error {
+	if services, _ := backgroundLevels(e); slices.Max(services) == 0 {
+		return nil
+	}
+	var failed []error
+	for _, m := range meshes {
+		if m.Local != nil && m.Local.Background == nil {
+			failed = append(failed, fmt.Errorf("background: mesh %s has none: %w: its definition has no requests in local.background", m.Name, errors.ErrUnsupported))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// changesBehind reports whether background services change.
+func changesBehind(e *Experiment) bool {
+	_, changes := backgroundLevels(e)
+	return slices.Max(changes) > 0
+}
+
+// String is the background in a line, "" for none.
+func (b Background) String() string {
+	if b.Services == 0 {
+		return ""
+	}
+	line := fmt.Sprintf("Background: %d services that no request calls", b.Services)
+	if b.Changes > 0 {
+		line += fmt.Sprintf(", and %s changes of them", b.Changes)
+	}
+	return line
+}
+
+// backgroundRules checks the background.
+type backgroundRules struct{ validation }
+
+func (v backgroundRules) validate() {
+	if !v.doc.Sound("background") || !v.doc.Sound("factors") {
+		return
+	}
+	services, changes := backgroundLevels(v.e)
+	for _, f := range []struct{ field, factor string }{{"background.services", BackgroundServicesFactor}, {"background.changes", BackgroundChangesFactor}} {
+		if v.doc.Has(f.field) && v.doc.Has("factors."+f.factor) {
+			v.report(f.field, "remove one of the two", "factors.%s has it already", f.factor)
+		}
+	}
+	if slices.Max(changes) > 0 && slices.Min(services) == 0 {
+		v.report(v.at("changes", BackgroundChangesFactor), "write services: 100 beside it, without a level 0", "there are no background services to change")
+	}
+	if slices.Max(services) > 0 && v.e.Platform.Kind != mesh.OnLocal {
+		v.report(v.at("services", BackgroundServicesFactor), "remove it, or write platform: {kind: local}", "platform %s has no background services", v.e.Platform.Kind)
+	}
+}
+
+// at is where the file has a part of the background.
+func (v backgroundRules) at(field, factor string) string {
+	if at := "factors." + factor; v.doc.Has(at) {
+		return at
+	}
+	return "background." + field
+}
+
+func backgroundRows() []fieldRow {
+	return []fieldRow{
+		{"background", "What a control plane knows and does besides. Without a mesh it has no effect.", nil, nil},
+		{"background.services", "Services of one endpoint that no request calls, in the configuration of each proxy. As a factor: backgroundServices.", 0, between(0, maxBackgroundServices, "")},
+		{"background.changes", "Changes of their endpoints during the measure phase, at random instants: 2/s. As a factor: backgroundChanges.", 0, between(0, maxBackgroundChanges, "")},
+	}
+}
