@@ -10,6 +10,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -142,8 +143,10 @@ func TestAnalyzeConstantDifference(t *testing.T) {
 	}
 	r := analyse(t, s)
 	c := find(t, r, "envoy", "cpu_us_per_request/app")
-	if c.Difference.Known() || !hasWarning(c.Warnings, "no-spread") || c.P == nil || *c.P != 1.0/32 {
+	if c.Difference.Known() || !hasWarning(c.Warnings, "no-spread") || c.P == nil {
 		t.Errorf("%+v", c)
+	} else if d := difftest.Wrong("*c.P != 1.0/32", *c.P != 1.0/32); d != "" {
+		t.Errorf("%s: %+v", d, c)
 	}
 	var p []float64
 	var own int
@@ -156,8 +159,10 @@ func TestAnalyzeConstantDifference(t *testing.T) {
 		}
 	}
 	adjusted := stats.Holm(p)[own]
-	if len(p) < 4 || c.PAdjusted == nil || *c.PAdjusted != adjusted || adjusted < 0.05 || c.Verdict != compare.NotShown {
+	if len(p) < 4 || c.PAdjusted == nil {
 		t.Errorf("%d tests, adjusted to %v, expected %v: %s", len(p), c.PAdjusted, adjusted, c.Verdict)
+	} else if d := difftest.Of("*c.PAdjusted", *c.PAdjusted, adjusted, "adjusted < 0.05", adjusted < 0.05, false, "c.Verdict", c.Verdict, compare.NotShown); d != "" {
+		t.Errorf("%s: %d tests, adjusted to %v, expected %v: %s", d, len(p), c.PAdjusted, adjusted, c.Verdict)
 	}
 }
 

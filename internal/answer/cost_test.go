@@ -96,8 +96,10 @@ func TestCostAlongALine(t *testing.T) {
 	_, c := costOf(t, rates(func(rate float64) float64 { return 100 + 20000/rate }), scenarios)
 	for _, b := range []answer.Bill{answer.DataPlaneBill, answer.AddedBill} {
 		within := scenarioOf(t, c, "within", b)
-		if within.Cores == nil || !near(within.Cores.Estimate, 10*(0.020+300*100e-6), 0.03) || !within.Cores.Known() || strings.Contains(within.How, "BEYOND") {
+		if within.Cores == nil {
 			t.Errorf("%s: %+v %s", b, within.Cores, within.How)
+		} else if d := difftest.Wrong("!near(within.Cores.Estimate, 10*(0.020+300*100e-6), 0.03)", !near(within.Cores.Estimate, 10*(0.020+300*100e-6), 0.03), "!within.Cores.Known()", !within.Cores.Known(), `strings.Contains(within.How, "BEYOND")`, strings.Contains(within.How, "BEYOND")); d != "" {
+			t.Errorf("%s: %s: %+v %s", d, b, within.Cores, within.How)
 		}
 		if want := within.Cores.Estimate*40 + 10*64/1024.0*5; within.Money == nil || !near(within.Money.Estimate, want, 0.02) {
 			t.Errorf("%s: money %+v, want %v", b, within.Money, want)
@@ -279,8 +281,10 @@ func TestCostOfIdleProxies(t *testing.T) {
 		if u.Bill != answer.DataPlaneBill {
 			continue
 		}
-		if u.Proxy == nil || u.Proxy.IdleCores == nil || !near(u.Proxy.IdleCores.Estimate, 0.03, 0.1) || u.Proxy.Proxied != 0 || u.Proxy.CallUS != nil {
+		if u.Proxy == nil || u.Proxy.IdleCores == nil {
 			t.Errorf("%s: %+v", u.Treatment, u.Proxy)
+		} else if d := difftest.Wrong("!near(u.Proxy.IdleCores.Estimate, 0.03, 0.1)", !near(u.Proxy.IdleCores.Estimate, 0.03, 0.1), "u.Proxy.Proxied != 0", u.Proxy.Proxied != 0, "u.Proxy.CallUS != nil", u.Proxy.CallUS != nil); d != "" {
+			t.Errorf("%s: %s: %+v", d, u.Treatment, u.Proxy)
 		}
 	}
 }

@@ -39,8 +39,8 @@ func TestAnalyzeNotices(t *testing.T) {
 			}
 		}), func(t *testing.T, r *answer.Report) {
 			c := find(t, r, "envoy", "cpu_us_per_request/total")
-			if c.N != 3 || c.PairsLost != 1 || !hasWarning(c.Warnings, "pairs-lost") || r.Count.Invalid != 1 || r.Count.Used != 11 {
-				t.Errorf("n %d, lost %d, count %+v", c.N, c.PairsLost, r.Count)
+			if d := difftest.Of("c.N", c.N, 3, "c.PairsLost", c.PairsLost, 1, `hasWarning(c.Warnings, "pairs-lost")`, hasWarning(c.Warnings, "pairs-lost"), true, "r.Count.Invalid", r.Count.Invalid, 1, "r.Count.Used", r.Count.Used, 11); d != "" {
+				t.Errorf("%s: n %d, lost %d, count %+v", d, c.N, c.PairsLost, r.Count)
 			}
 			if !hasWarning(r.Warnings, "rate-missed") {
 				t.Error("the reason is not among the warnings")
@@ -52,8 +52,10 @@ func TestAnalyzeNotices(t *testing.T) {
 			}
 		}), func(t *testing.T, r *answer.Report) {
 			c := find(t, r, "envoy", "cpu_us_per_request/total")
-			if c.Verdict != compare.Insufficient || c.Difference == nil || c.Difference.Known() || c.P != nil || c.N != 2 || !hasWarning(c.Warnings, "few-trials") {
+			if c.Verdict != compare.Insufficient || c.Difference == nil {
 				t.Errorf("%+v", c)
+			} else if d := difftest.Wrong("c.Difference.Known()", c.Difference.Known(), "c.P != nil", c.P != nil, "c.N != 2", c.N != 2, `!hasWarning(c.Warnings, "few-trials")`, !hasWarning(c.Warnings, "few-trials")); d != "" {
+				t.Errorf("%s: %+v", d, c)
 			}
 			if r.Count.Failed != 2 || !hasWarning(r.Warnings, "few-trials") {
 				t.Errorf("count %+v, warnings %+v", r.Count, r.Warnings)

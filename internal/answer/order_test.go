@@ -10,6 +10,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
@@ -52,17 +53,19 @@ func TestRatiosOnly(t *testing.T) {
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
 	defer d.Close()
 	r := must.Get(answer.Analyze(d, compare.Options{}))(t)
-	if !r.RatiosOnly || len(r.Lines)+len(r.Slopes)+len(r.Weights)+len(r.Noise) > 0 || len(r.Comparisons) == 0 || len(r.Floor) == 0 {
-		t.Errorf("ratios only: %v, %d lines, %d comparisons, %d of the A/A pair", r.RatiosOnly, len(r.Lines), len(r.Comparisons), len(r.Floor))
+	if d := difftest.Wrong("!r.RatiosOnly", !r.RatiosOnly, "len(r.Lines)+len(r.Slopes)+len(r.Weights)+len(r.Noise) > 0", len(r.Lines)+len(r.Slopes)+len(r.Weights)+len(r.Noise) > 0, "len(r.Comparisons) == 0", len(r.Comparisons) == 0, "len(r.Floor) == 0", len(r.Floor) == 0); d != "" {
+		t.Errorf("%s: ratios only: %v, %d lines, %d comparisons, %d of the A/A pair", d, r.RatiosOnly, len(r.Lines), len(r.Comparisons), len(r.Floor))
 	}
 	for _, c := range r.Comparisons {
-		if c.Difference != nil || c.Detectable != nil || c.P != nil && !c.OnRatio || c.Smallest != nil && !c.Smallest.Relative {
-			t.Errorf("%s of %s: %+v", c.Metric, c.Treatment, c)
+		if d := difftest.Wrong("c.Difference != nil", c.Difference != nil, "c.Detectable != nil", c.Detectable != nil, "c.P != nil && !c.OnRatio", c.P != nil && !c.OnRatio, "c.Smallest != nil && !c.Smallest.Relative", c.Smallest != nil && !c.Smallest.Relative); d != "" {
+			t.Errorf("%s: %s of %s: %+v", d, c.Metric, c.Treatment, c)
 		}
 	}
 	c, _ := r.Find("envoy-plaintext", "cpu_us_per_request/data")
-	if c.Ratio == nil || math.Abs(c.Ratio.Estimate-150.0/180) > 0.02 || c.Verdict != compare.Lower || c.Smallest == nil {
+	if c.Ratio == nil {
 		t.Errorf("data plane: %+v", c)
+	} else if d := difftest.Wrong("math.Abs(c.Ratio.Estimate-150.0/180) > 0.02", math.Abs(c.Ratio.Estimate-150.0/180) > 0.02, "c.Verdict != compare.Lower", c.Verdict != compare.Lower, "c.Smallest == nil", c.Smallest == nil); d != "" {
+		t.Errorf("%s: data plane: %+v", d, c)
 	}
 	if r.Warnings[0].Code != "loaded-together" && r.Warnings[1].Code != "loaded-together" {
 		t.Errorf("warnings %+v", r.Warnings)

@@ -10,8 +10,8 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
-// PricesKind is the kind of a file of prices.
-const PricesKind = "Prices"
+// pricesKind is the kind of a file of prices.
+const pricesKind = "Prices"
 
 // Prices turn cores and memory into money. Every price is dated and sourced.
 type Prices struct {
@@ -89,7 +89,7 @@ func DecodePrices(name string, data []byte) (*Prices, error) {
 	}
 	for _, f := range []struct {
 		path, found, want string
-	}{{"apiVersion", p.APIVersion, experiment.APIVersion}, {"kind", p.Kind, PricesKind}} {
+	}{{"apiVersion", p.APIVersion, experiment.APIVersion}, {"kind", p.Kind, pricesKind}} {
 		if f.found != f.want {
 			report(f.path, fmt.Sprintf("found %.40q, expected %q", f.found, f.want), "write "+f.path+": "+f.want)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -71,8 +72,8 @@ func TestTrafficBetweenZones(t *testing.T) {
 		"calls unknown":        func(r *result.Record) { r.Edges = 0 },
 	} {
 		x := study(change)[0]
-		if x.Scenario != "measured" || x.Money != nil || x.GiB != nil || (x.Crossing == nil) != strings.Contains(x.How, "set zones in the scenario") {
-			t.Errorf("%s: %+v", what, x)
+		if d := difftest.Wrong(`x.Scenario != "measured"`, x.Scenario != "measured", "x.Money != nil", x.Money != nil, "x.GiB != nil", x.GiB != nil, `(x.Crossing == nil) != strings.Contains(x.How, "set zones in the scenario")`, (x.Crossing == nil) != strings.Contains(x.How, "set zones in the scenario")); d != "" {
+			t.Errorf("%s: %s: %+v", d, what, x)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/fetch"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
@@ -123,8 +124,10 @@ func TestDoctorEndsAfterAFailedBlock(t *testing.T) {
 	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: ends}\napplication: {command: [sh, -c, 'exit 3']}\nfactors: {mesh: [none]}\norder: random\ncontrol: true\n"
 	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	out, err := call(t, newDoctorCommand, file, "--plain", "--blocks", "3")
-	if err == nil || !strings.Contains(out, "stopped after block 1: none of 2 trials started: ") || strings.Contains(out, "trial 3 of 6") || !strings.Contains(out, "exit status 3") {
+	if err == nil {
 		t.Errorf("%v\n%s", err, out)
+	} else if d := difftest.Wrong(`!strings.Contains(out, "stopped after block 1: none of 2 trials started: ")`, !strings.Contains(out, "stopped after block 1: none of 2 trials started: "), `strings.Contains(out, "trial 3 of 6")`, strings.Contains(out, "trial 3 of 6"), `!strings.Contains(out, "exit status 3")`, !strings.Contains(out, "exit status 3")); d != "" {
+		t.Errorf("%s: %v\n%s", d, err, out)
 	}
 }
 

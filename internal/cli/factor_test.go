@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -62,8 +63,8 @@ func TestFactorTable(t *testing.T) {
 		var p plan.Plan
 		must.OK(t, json.Unmarshal([]byte(out), &p))
 		last := p.Treatments[len(p.Treatments)-1]
-		if len(p.Treatments) != 4 || last.ID != "envoy-page-b" || last.Factors["page"] != "/b" || last.Levels.Route != "/b" || last.Baseline != "none-page-a" {
-			t.Errorf("%d treatments, the last is %+v", len(p.Treatments), last)
+		if d := difftest.Of("len(p.Treatments)", len(p.Treatments), 4, "last.ID", last.ID, "envoy-page-b", `last.Factors["page"]`, last.Factors["page"], "/b", "last.Levels.Route", last.Levels.Route, "/b", "last.Baseline", last.Baseline, "none-page-a"); d != "" {
+			t.Errorf("%s: %d treatments, the last is %+v", d, len(p.Treatments), last)
 		}
 		out, err = call(t, newPlanCommand, file)
 		if err != nil || !strings.Contains(strings.ToLower(out), "mesh") || !containsInOrder(strings.ToLower(out), "mesh", "page", "envoy", "/b") {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -167,8 +168,10 @@ meshes:
 	file := must.File(t, dir, "elsewhere.yaml", text)
 	r, _ := carriedOut(t, file)
 	c, ok := r.Find("elsewhere", metric.OutsideCPU)
-	if !ok || c.Difference == nil || c.Difference.High == nil || *c.Difference.High < 4000 {
+	if !ok || c.Difference == nil || c.Difference.High == nil {
 		t.Errorf("outside the trial: %+v, want 4000 µs a request", c.Difference)
+	} else if d := difftest.Wrong("*c.Difference.High < 4000", *c.Difference.High < 4000); d != "" {
+		t.Errorf("%s: outside the trial: %+v, want 4000 µs a request", d, c.Difference)
 	}
 	if !slices.ContainsFunc(r.Warnings, func(w figures.Warning) bool {
 		return w.Code == "outside-differs" && strings.Contains(w.Message, "elsewhere by +")

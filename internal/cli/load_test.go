@@ -308,8 +308,10 @@ func TestLoadOverTLS(t *testing.T) {
 		"resumed a session":                                           {"--no-keepalive"},
 	} {
 		out, err := runLoadCommand(t, append(args, s.URL, "-k", "-c", "2", "-n", "20")...)
-		if err != nil || !strings.Contains(strings.Join(strings.Fields(out), " "), want) || !strings.Contains(out, "100 % ok") || !strings.Contains(out, "  TLS  ") {
+		if err != nil {
 			t.Errorf("%v: %v, lacks %q:\n%s", args, err, want, out)
+		} else if d := difftest.Wrong(`!strings.Contains(strings.Join(strings.Fields(out), " "), want)`, !strings.Contains(strings.Join(strings.Fields(out), " "), want), `!strings.Contains(out, "100 % ok")`, !strings.Contains(out, "100 % ok"), `!strings.Contains(out, "  TLS  ")`, !strings.Contains(out, "  TLS  ")); d != "" {
+			t.Errorf("%s: %v: %v, lacks %q:\n%s", d, args, err, want, out)
 		}
 	}
 }

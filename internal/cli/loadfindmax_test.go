@@ -57,8 +57,10 @@ func findMax(t *testing.T, run probeFunc, args ...string) (loadpage.Capacity, st
 func TestFindMax(t *testing.T) {
 	// With over 1 % failures, p99 of all requests has no time.
 	found, page, err := findMax(t, served(300, 1e9), "--find-max", "errors < 10%, p99 < 50ms")
-	if err != nil || found.Open != "" || found.Low > 303.1 || found.High < 303 || (found.High-found.Low)/found.Rate > 0.25 || len(found.Probes) != defaultProbes {
+	if err != nil {
 		t.Errorf("%v: %+v", err, found)
+	} else if d := difftest.Wrong(`found.Open != ""`, found.Open != "", "found.Low > 303.1", found.Low > 303.1, "found.High < 303", found.High < 303, "(found.High-found.Low)/found.Rate > 0.25", (found.High-found.Low)/found.Rate > 0.25, "len(found.Probes) != defaultProbes", len(found.Probes) != defaultProbes); d != "" {
+		t.Errorf("%s: %v: %+v", d, err, found)
 	}
 	must.Contain(t, page, "req/s with errors < 10%, p99 < 50ms (95 % interval ", "missed")
 	// p99 needs ten requests above it: probes at low rates are longer.
@@ -77,8 +79,8 @@ func TestFindMax(t *testing.T) {
 		t.Errorf("an objective that never holds: %v, %+v\n%s", err, found, page)
 	}
 	found, page, err = findMax(t, served(1e6, 0), "--find-max", "p99 < 50ms", "-r", "1000")
-	if exitCode(err) != console.Gate || len(found.Probes) != 3 || !strings.Contains(page, "No probe could be decided.") || !strings.Contains(page, "the generator was the limit") {
-		t.Errorf("a generator at its limit: %v, %+v\n%s", err, found, page)
+	if d := difftest.Of("exitCode(err)", exitCode(err), console.Gate, "len(found.Probes)", len(found.Probes), 3, `strings.Contains(page, "No probe could be decided.")`, strings.Contains(page, "No probe could be decided."), true, `strings.Contains(page, "the generator was the limit")`, strings.Contains(page, "the generator was the limit"), true); d != "" {
+		t.Errorf("%s: a generator at its limit: %v, %+v\n%s", d, err, found, page)
 	}
 }
 

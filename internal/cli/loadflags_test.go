@@ -268,8 +268,10 @@ func TestTargetsFile(t *testing.T) {
 	f, _ := parsedLoadFlags(t, "--targets", "-", "-H", "X: y")
 	f.in = strings.NewReader("GET http://a/\n\nPOST http://b/c\nA: b\n")
 	p, err := f.build([]string{"http://u/"})
-	if err != nil || !slices.Equal(p.Targets, []string{"http://u/", "http://a/", "http://b/c"}) || len(p.Calls) != 3 || p.Calls[0].Method != "" || p.Calls[2].Headers[0] != "A: b" || !slices.Equal(p.Weights, []int{1, 1, 1}) {
+	if err != nil || !slices.Equal(p.Targets, []string{"http://u/", "http://a/", "http://b/c"}) || len(p.Calls) != 3 {
 		t.Errorf("%+v, %v", p, err)
+	} else if d := difftest.Of("p.Calls[0].Method", p.Calls[0].Method, "", "p.Calls[2].Headers[0]", p.Calls[2].Headers[0], "A: b", "slices.Equal(p.Weights, []int{1, 1, 1})", slices.Equal(p.Weights, []int{1, 1, 1}), true); d != "" {
+		t.Errorf("%s: %+v, %v", d, p, err)
 	}
 	f, _ = parsedLoadFlags(t, "--targets", "-")
 	f.in = strings.NewReader(strings.Repeat("GET http://a/\n", 200))

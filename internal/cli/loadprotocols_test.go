@@ -200,8 +200,10 @@ validity: {rateShortfall: 0.9, errorRatio: 0.01, lateness: 5s, unattributed: 0.9
 	}
 	for _, r := range records {
 		// Each answer lists or describes services: more than the headers of one. Some arrive after the measure phase.
-		if r.Load == nil || r.Load.Completed == 0 || r.Load.Statuses["grpc-0"] != r.Load.Sent || r.Load.BytesIn < 3*40*r.Load.Completed {
+		if r.Load == nil {
 			t.Errorf("%s: %s %+v\n%s", r.Treatment, r.Error, r.Load, out)
+		} else if d := difftest.Wrong("r.Load.Completed == 0", r.Load.Completed == 0, `r.Load.Statuses["grpc-0"] != r.Load.Sent`, r.Load.Statuses["grpc-0"] != r.Load.Sent, "r.Load.BytesIn < 3*40*r.Load.Completed", r.Load.BytesIn < 3*40*r.Load.Completed); d != "" {
+			t.Errorf("%s: %s: %s %+v\n%s", d, r.Treatment, r.Error, r.Load, out)
 		}
 	}
 }

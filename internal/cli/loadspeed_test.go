@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 )
 
@@ -88,8 +89,10 @@ func TestTypesOfTargets(t *testing.T) {
 	for _, protocol := range []string{"--http2=false", "--http2"} {
 		clear(got)
 		out, err := runLoadCommand(t, "--targets", file, "-n", "12", "-c", "1", "--calibrate", "0", protocol)
-		if err != nil || got["/none"] != nil || got["/empty"] != nil || !slices.Equal(got["/typed"], []string{"text/plain"}) || len(got) != 3 {
+		if err != nil {
 			t.Errorf("%s: %q, %v\n%s", protocol, got, err, out)
+		} else if d := difftest.Wrong(`got["/none"] != nil`, got["/none"] != nil, `got["/empty"] != nil`, got["/empty"] != nil, `!slices.Equal(got["/typed"], []string{"text/plain"})`, !slices.Equal(got["/typed"], []string{"text/plain"}), "len(got) != 3", len(got) != 3); d != "" {
+			t.Errorf("%s: %s: %q, %v\n%s", d, protocol, got, err, out)
 		}
 	}
 }

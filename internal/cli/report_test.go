@@ -10,6 +10,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/result"
@@ -35,8 +36,10 @@ func TestReport(t *testing.T) {
 	}
 	document, err := call(t, newReportCommand, dir, "--format", "json")
 	var r answer.Report
-	if err != nil || json.Unmarshal([]byte(document), &r) != nil || r.Schema != answer.Schema || len(r.Trials) != 15 {
+	if err != nil || json.Unmarshal([]byte(document), &r) != nil {
 		t.Errorf("json: %v, %d trials", err, len(r.Trials))
+	} else if d := difftest.Of("r.Schema", r.Schema, answer.Schema, "len(r.Trials)", len(r.Trials), 15); d != "" {
+		t.Errorf("%s: json: %v, %d trials", d, err, len(r.Trials))
 	}
 }
 
@@ -44,8 +47,10 @@ func TestReport(t *testing.T) {
 func TestReportAsPage(t *testing.T) {
 	dir := results(t)
 	page, err := call(t, newReportCommand, dir, "--format", "html")
-	if err != nil || !strings.HasPrefix(page, "<!doctype html>") || !strings.HasSuffix(page, "</html>\n") || !strings.Contains(page, "Records verified") {
+	if err != nil {
 		t.Errorf("%v\n%.300s", err, page)
+	} else if d := difftest.Wrong(`!strings.HasPrefix(page, "<!doctype html>")`, !strings.HasPrefix(page, "<!doctype html>"), `!strings.HasSuffix(page, "</html>\n")`, !strings.HasSuffix(page, "</html>\n"), `!strings.Contains(page, "Records verified")`, !strings.Contains(page, "Records verified")); d != "" {
+		t.Errorf("%s: %v\n%.300s", d, err, page)
 	}
 	logs, _ := filepath.Glob(filepath.Join(dir, "trials", "1-*", result.LatencyFile))
 	if len(logs) != 1 {

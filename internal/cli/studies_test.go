@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -68,8 +69,10 @@ func runStudy(t *testing.T, bin, file string, cut ...string) {
 		t.Fatalf("%d records of %d trials, %v", len(records), len(d.Plan().Trials), err)
 	}
 	for _, r := range records {
-		if r.Error != "" || r.Load == nil || r.Load.Completed == 0 || len(r.Tasks) == 0 {
+		if r.Error != "" || r.Load == nil {
 			t.Errorf("%s: %s, %+v", r.ID, r.Error, r.Load)
+		} else if d := difftest.Wrong("r.Load.Completed == 0", r.Load.Completed == 0, "len(r.Tasks) == 0", len(r.Tasks) == 0); d != "" {
+			t.Errorf("%s: %s: %s, %+v", d, r.ID, r.Error, r.Load)
 		}
 		for _, w := range r.Warnings {
 			if w.Code == "verify-failed" || w.Code == "not-verified" || w.Code == "task-died" {
@@ -104,8 +107,8 @@ func TestGreatSidecarDebateWhole(t *testing.T) {
 			t.Errorf("profile of %s is %q", m, x.Meshes[m].Profile)
 		}
 	}
-	if len(levels) != 40 || x.Blocks.Max != 5 || x.Load.Workers != 3 || time.Duration(x.Phases.Measure) != 300*time.Second || x.Platform.Kind != mesh.OnKubernetes {
-		t.Errorf("%d treatments, %+v", len(levels), x)
+	if d := difftest.Of("len(levels)", len(levels), 40, "x.Blocks.Max", x.Blocks.Max, 5, "x.Load.Workers", x.Load.Workers, 3, "time.Duration(x.Phases.Measure)", time.Duration(x.Phases.Measure), 300*time.Second, "x.Platform.Kind", x.Platform.Kind, mesh.OnKubernetes); d != "" {
+		t.Errorf("%s: %d treatments, %+v", d, len(levels), x)
 	}
 	// Three meshes are installed in each block. The last of a block may be the first of the next.
 	if n := s.Plan.MeshChanges; n < 2*(3*5-4) || n > 2*3*5 {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 )
@@ -24,8 +25,10 @@ func TestWatchReplays(t *testing.T) {
 	}
 	code, text := watch(dir, "--speed", "0")
 	lines := strings.Split(strings.TrimSpace(text), "\n")
-	if code != console.Done || len(lines) != 11 || !strings.HasPrefix(lines[0], "quickstart: 10 trials") || !strings.HasPrefix(lines[10], "trial 10 of 10") {
+	if code != console.Done || len(lines) != 11 {
 		t.Errorf("exit code %d:\n%s", code, text)
+	} else if d := difftest.Wrong(`!strings.HasPrefix(lines[0], "quickstart: 10 trials")`, !strings.HasPrefix(lines[0], "quickstart: 10 trials"), `!strings.HasPrefix(lines[10], "trial 10 of 10")`, !strings.HasPrefix(lines[10], "trial 10 of 10")); d != "" {
+		t.Errorf("%s: exit code %d:\n%s", d, code, text)
 	}
 	if code, text := watch(dir, "--speed", "-1"); code != console.BadUsage {
 		t.Errorf("exit code %d: %s", code, text)

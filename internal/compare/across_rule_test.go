@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/stats"
 )
@@ -35,8 +36,10 @@ func TestChangesAreJudgedAsInAReport(t *testing.T) {
 	}
 	cs := []compared{equal(6), equal(5)}
 	sizes := x.adjust(cs, nil)
-	if c := cs[0]; c.P == nil || math.Abs(*c.P-0.1) > 1e-9 || c.PAdjusted == nil || c.Verdict != NotShown {
+	if c := cs[0]; c.P == nil {
 		t.Errorf("three against three equal trials: %+v", c)
+	} else if d := difftest.Wrong("math.Abs(*c.P-0.1) > 1e-9", math.Abs(*c.P-0.1) > 1e-9, "c.PAdjusted == nil", c.PAdjusted == nil, "c.Verdict != NotShown", c.Verdict != NotShown); d != "" {
+		t.Errorf("%s: three against three equal trials: %+v", d, c)
 	}
 	if c := cs[1]; c.P != nil || c.Verdict != NotShown || sizes[Headline] != 1 {
 		t.Errorf("no change: %+v, %v", c, sizes)

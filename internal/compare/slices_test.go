@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
 )
@@ -40,8 +41,10 @@ func TestNoiseIsDividedBySource(t *testing.T) {
 			}
 			continue
 		}
-		if len(n) != 1 || n[0].Blocks != blocks || n[0].Slices != rows || n[0].Deployment == nil || n[0].These != nil {
+		if len(n) != 1 {
 			t.Fatalf("%+v", n)
+		} else if d := difftest.Of("n[0].Blocks", n[0].Blocks, blocks, "n[0].Slices", n[0].Slices, rows, "n[0].Deployment == nil", n[0].Deployment == nil, false, "n[0].These != nil", n[0].These != nil, false); d != "" {
+			t.Fatalf("%s: %+v", d, n)
 		}
 		// A difference has the noise of two treatments.
 		slice, deployment := c.slice*math.Sqrt(2.0/rows), c.deployment*math.Sqrt2
@@ -61,8 +64,10 @@ func TestNoiseOfOneBlock(t *testing.T) {
 	}
 	x := estimator{confidence: 0.95}
 	n := x.noiseSources([]plan.Treatment{{ID: "envoy", Baseline: "none"}}, map[string][]figures.Measured{"none": of(1, 2, 3, math.NaN()), "envoy": of(11, 13, 12, 5)}, nil)
-	if len(n) != 1 || n[0].Deployment != nil || n[0].These == nil || !n[0].These.Known() || n[0].Slices != 3 || n[0].These.Estimate != 10 {
+	if len(n) != 1 || n[0].Deployment != nil || n[0].These == nil {
 		t.Errorf("%+v", n)
+	} else if d := difftest.Of("n[0].These.Known()", n[0].These.Known(), true, "n[0].Slices", n[0].Slices, 3, "n[0].These.Estimate", n[0].These.Estimate, 10); d != "" {
+		t.Errorf("%s: %+v", d, n)
 	}
 	// A block without slices, such as one whose file is gone, changes nothing.
 	gone := figures.Measured{Trial: figures.Trial{Block: 2, Metrics: map[string]float64{"cpu_us_per_request/data": 1}}}

@@ -45,8 +45,8 @@ func TestSlopes(t *testing.T) {
 	if d := difftest.Of("m.Mesh", m.Mesh, "envoy", "m.Option", m.Option, "clusters", "m.Levels", m.Levels, 4, "m.N", m.N, 24, "m.From", m.From, 0, "m.To", m.To, 1000, "fmt.Sprint(m.Factors)", fmt.Sprint(m.Factors), "map[rate:100]"); d != "" {
 		t.Errorf("%s: %+v", d, m)
 	}
-	if m.PerItem.Excludes(0.04) || !m.PerItem.Excludes(0.035) || m.None.Excludes(50) || math.Abs(m.PerItem.Estimate-0.04) > 0.004 {
-		t.Errorf("per item %+v, none %+v", m.PerItem, m.None)
+	if d := difftest.Wrong("m.PerItem.Excludes(0.04)", m.PerItem.Excludes(0.04), "!m.PerItem.Excludes(0.035)", !m.PerItem.Excludes(0.035), "m.None.Excludes(50)", m.None.Excludes(50), "math.Abs(m.PerItem.Estimate-0.04) > 0.004", math.Abs(m.PerItem.Estimate-0.04) > 0.004); d != "" {
+		t.Errorf("%s: per item %+v, none %+v", d, m.PerItem, m.None)
 	}
 	if c.PerItem.Excludes(0) {
 		t.Errorf("CPU per item %+v", c.PerItem)

@@ -157,8 +157,8 @@ func TestSpeedIsSeenOutsideTheComparison(t *testing.T) {
 	by, _ := m.trials(rand.New(rand.NewPCG(1, 2)), 8)
 	fromOf := func(cs []compared, name string) string {
 		if c := find(cs, name); c.Speed != nil {
-			if c.Difference.Estimate != c.Speed.Unadjusted.Estimate || c.Speed.Slope.Excludes(1) || c.Speed.Slope.Excludes(c.Speed.Slope.Estimate) || c.Speed.Narrower < 0.1 {
-				t.Errorf("%s: %v adjusted %+v", name, c.Difference, c.Speed)
+			if d := difftest.Wrong("c.Difference.Estimate != c.Speed.Unadjusted.Estimate", c.Difference.Estimate != c.Speed.Unadjusted.Estimate, "c.Speed.Slope.Excludes(1)", c.Speed.Slope.Excludes(1), "c.Speed.Slope.Excludes(c.Speed.Slope.Estimate)", c.Speed.Slope.Excludes(c.Speed.Slope.Estimate), "c.Speed.Narrower < 0.1", c.Speed.Narrower < 0.1); d != "" {
+				t.Errorf("%s: %s: %v adjusted %+v", d, name, c.Difference, c.Speed)
 			}
 			return strings.Join(c.Speed.Treatments, " ")
 		}
@@ -223,8 +223,10 @@ func TestMeanOverLevelsAtMeanSpeed(t *testing.T) {
 		if p.Metric != simulated {
 			continue
 		}
-		if p.Speed == nil || p.Verdict != Higher || p.Difference.Estimate != p.Speed.Unadjusted.Estimate || p.Speed.Unadjusted.Excludes(0) || len(p.Speed.Treatments) != 2 {
+		if p.Speed == nil {
 			t.Errorf("mean over the levels: %+v, speed %+v", p, p.Speed)
+		} else if d := difftest.Of("p.Verdict", p.Verdict, Higher, "p.Difference.Estimate", p.Difference.Estimate, p.Speed.Unadjusted.Estimate, "p.Speed.Unadjusted.Excludes(0)", p.Speed.Unadjusted.Excludes(0), false, "len(p.Speed.Treatments)", len(p.Speed.Treatments), 2); d != "" {
+			t.Errorf("%s: mean over the levels: %+v, speed %+v", d, p, p.Speed)
 		}
 	}
 	for i := range cs {

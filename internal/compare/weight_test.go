@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
 )
@@ -29,15 +30,17 @@ func TestStandardWeights(t *testing.T) {
 	a := &Run{estimator: estimator{confidence: 0.95, method: Paired, blocks: 20}}
 	a.Plan.Treatments = []plan.Treatment{{ID: "none"}, {ID: "reference", Baseline: "none", Reference: true}, {ID: "envoy", Baseline: "none"}, {ID: "lighter", Baseline: "none"}}
 	all := a.standardWeights(by)
-	if len(all) != 1 || all[0].N != 20 || len(all[0].Costs) != 4 || math.Abs(all[0].Weight.Estimate-300) > 40 {
+	if len(all) != 1 {
 		t.Fatalf("%+v", all)
+	} else if d := difftest.Of("all[0].N", all[0].N, 20, "len(all[0].Costs)", len(all[0].Costs), 4, "math.Abs(all[0].Weight.Estimate-300) > 40", math.Abs(all[0].Weight.Estimate-300) > 40, false); d != "" {
+		t.Fatalf("%s: %+v", d, all)
 	}
 	follows, steady, negative := all[0].Costs[0], all[0].Costs[1], all[0].Costs[3]
-	if follows.Metric != data || follows.Coefficient.Excludes(1) || !follows.Coefficient.Excludes(0.5) || math.Abs(follows.Weights.Estimate-1.5) > 0.03 || *follows.CVWeights > 0.3**follows.CV {
-		t.Errorf("%+v, coefficient %+v", follows, follows.Coefficient)
+	if d := difftest.Wrong("follows.Metric != data", follows.Metric != data, "follows.Coefficient.Excludes(1)", follows.Coefficient.Excludes(1), "!follows.Coefficient.Excludes(0.5)", !follows.Coefficient.Excludes(0.5), "math.Abs(follows.Weights.Estimate-1.5) > 0.03", math.Abs(follows.Weights.Estimate-1.5) > 0.03, "*follows.CVWeights > 0.3**follows.CV", *follows.CVWeights > 0.3**follows.CV); d != "" {
+		t.Errorf("%s: %+v, coefficient %+v", d, follows, follows.Coefficient)
 	}
-	if steady.Metric != total || steady.Coefficient.Excludes(0) || !steady.Coefficient.Excludes(0.5) || *steady.CVWeights < 2**steady.CV {
-		t.Errorf("%+v, coefficient %+v", steady, steady.Coefficient)
+	if d := difftest.Wrong("steady.Metric != total", steady.Metric != total, "steady.Coefficient.Excludes(0)", steady.Coefficient.Excludes(0), "!steady.Coefficient.Excludes(0.5)", !steady.Coefficient.Excludes(0.5), "*steady.CVWeights < 2**steady.CV", *steady.CVWeights < 2**steady.CV); d != "" {
+		t.Errorf("%s: %+v, coefficient %+v", d, steady, steady.Coefficient)
 	}
 	if negative.Coefficient != nil || negative.Weights.Estimate >= 0 {
 		t.Errorf("%+v", negative)

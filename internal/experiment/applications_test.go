@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
@@ -14,8 +15,8 @@ func TestApplicationsInheritAndOverride(t *testing.T) {
 	top := must.Get(e.TopologyOf(experiment.Levels{Application: "new"}))(t)
 	own := top.Services[0].Own
 	want := map[string]string{"A": "1", "B": "3", "NODE_OPTIONS": "--require ./otel.js", "ENDPOINT": "${collector.url}"}
-	if !slices.Equal(own.Command, []string{"node", "new.js"}) || own.Dir != "/srv" || !reflect.DeepEqual(own.Env, want) || !slices.Equal(own.Prefix, []string{"nice"}) {
-		t.Errorf("got %+v", own)
+	if d := difftest.Wrong(`!slices.Equal(own.Command, []string{"node", "new.js"})`, !slices.Equal(own.Command, []string{"node", "new.js"}), `own.Dir != "/srv"`, own.Dir != "/srv", "!reflect.DeepEqual(own.Env, want)", !reflect.DeepEqual(own.Env, want), `!slices.Equal(own.Prefix, []string{"nice"})`, !slices.Equal(own.Prefix, []string{"nice"})); d != "" {
+		t.Errorf("%s: got %+v", d, own)
 	}
 	if len(own.Beside) != 1 || !slices.Equal(own.Beside[0].Command, []string{"other"}) {
 		t.Errorf("beside: %+v", own.Beside)

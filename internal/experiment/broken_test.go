@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/tools/txtar"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -177,8 +178,8 @@ func FuzzDecode(f *testing.F) {
 				t.Fatalf("not a list of problems: %v", err)
 			}
 			for _, p := range ps {
-				if p.Line < 1 || p.Column < 1 || strings.Contains(p.Message, "cannot be decoded") || strings.Contains(p.Message, "\n") {
-					t.Fatalf("%#v", p)
+				if d := difftest.Wrong("p.Line < 1", p.Line < 1, "p.Column < 1", p.Column < 1, `strings.Contains(p.Message, "cannot be decoded")`, strings.Contains(p.Message, "cannot be decoded"), `strings.Contains(p.Message, "\n")`, strings.Contains(p.Message, "\n")); d != "" {
+					t.Fatalf("%s: %#v", d, p)
 				}
 			}
 			return

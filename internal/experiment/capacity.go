@@ -147,8 +147,8 @@ func (e *Experiment) completeSearches() {
 	}
 }
 
-// Searches reports whether a level of the rate is found by a search.
-func (e *Experiment) Searches() bool {
+// searches reports whether a level of the rate is found by a search.
+func (e *Experiment) searches() bool {
 	return slices.ContainsFunc(LevelsOf[RateLevel](e.Factors, "rate"), func(l RateLevel) bool { return l.Objective != "" })
 }
 

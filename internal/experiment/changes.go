@@ -91,7 +91,7 @@ func (v changeRules) observed() {
 		v.report("changes", "use load generator tare", changesProbe)
 	case slices.ContainsFunc(e.protocols(), func(p string) bool { return p != app.HTTP1 }):
 		v.report("changes", "write factors: {protocol: [http1]}", changesProbe)
-	case e.closedLoop() || e.Searches():
+	case e.closedLoop() || e.searches():
 		v.report("changes", "give a rate", "the probes of a closed loop wait for a slow proxy, and miss what it does meanwhile")
 	}
 }

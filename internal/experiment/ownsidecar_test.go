@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
@@ -27,8 +28,10 @@ meshes:
 	if want := []string{"--listen", "{{.Listen}}", "--to", "{{.Upstream}}", "--threads=2"}; !slices.Equal(s.Args, want) {
 		t.Errorf("arguments %q, want %q", s.Args, want)
 	}
-	if want, _ := filepath.Abs("my-proxy"); s.Program != want || s.Ready != "/healthz" || s.Environment["A"] != "1" || d.From != "my-proxy" {
+	if want, _ := filepath.Abs("my-proxy"); s.Program != want {
 		t.Errorf("%+v", d)
+	} else if differ := difftest.Of("s.Ready", s.Ready, "/healthz", `s.Environment["A"]`, s.Environment["A"], "1", "d.From", d.From, "my-proxy"); differ != "" {
+		t.Errorf("%s: %+v", differ, d)
 	}
 }
 

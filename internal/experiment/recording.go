@@ -149,7 +149,7 @@ func (v loadRules) instants() {
 		field, why, remedy string
 	}{
 		{l.Profile.Cycle() > 0, "load.profile", "the rate is that of the instants", "remove load.profile, or arrivals"},
-		{v.e.closedLoop() || v.e.Searches(), "factors.rate", "instants need a rate", "remove it: the default is the recorded rate"},
+		{v.e.closedLoop() || v.e.searches(), "factors.rate", "instants need a rate", "remove it: the default is the recorded rate"},
 		{l.Workers > 1, "load.workers", "one worker sends a recording", "remove it"},
 		{l.Cookies, "load.cookies", "the recording has the order of the requests, and each user would have another", "remove cookies, or arrivals"},
 	} {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
@@ -45,8 +46,10 @@ func TestResourcesAndNamespace(t *testing.T) {
 		case want == "" && err != nil:
 			t.Errorf("%s: %v", text, err)
 		case want == "" && strings.Contains(text, "250m"):
-			if r := e.Platform.Resources; r["app"].Requests.CPU != 0.25 || r["app"].Requests.Memory != 64<<20 || r["app"].Limits.CPU != 1.5 || r["load"].Requests.CPU != 1 {
+			if r := e.Platform.Resources; r["app"].Requests.CPU != 0.25 {
 				t.Errorf("%+v", r)
+			} else if d := difftest.Of(`r["app"].Requests.Memory`, r["app"].Requests.Memory, 64<<20, `r["app"].Limits.CPU`, r["app"].Limits.CPU, 1.5, `r["load"].Requests.CPU`, r["load"].Requests.CPU, 1); d != "" {
+				t.Errorf("%s: %+v", d, r)
 			}
 		}
 	}

@@ -79,7 +79,7 @@ var interleaving = []obstacle{
 	{func(e *Experiment) bool { return len(e.Expect) > 0 },
 		"expectations are checked second by second, and a second has the load of several treatments", "remove order, or the expectations"},
 	{(*Experiment).closedLoop, "rate: max has no schedule to share", "give a rate, or remove order"},
-	{(*Experiment).Searches, "each treatment has a highest rate of its own, which is searched alone on the machine", "give a rate, or remove order"},
+	{(*Experiment).searches, "each treatment has a highest rate of its own, which is searched alone on the machine", "give a rate, or remove order"},
 	{recorded, "a recording is of one load, and each slice would have another part of it", "remove order, or load.arrivals"},
 	{func(e *Experiment) bool {
 		return slices.ContainsFunc(append(LevelsOf[string](e.Factors, "generator"), e.Load.Generator), func(g string) bool { return g != "tare" })

@@ -31,8 +31,8 @@ meshes:
 	}
 	d := must.Get(e.Definition("envoy-new", withMeshes().Definitions))(t)
 	s := d.Local.Sidecar
-	if d.Name != "envoy-new" || d.From != "envoy" || s.Path != "./envoy" || s.Concurrency != 2 || !reflect.DeepEqual(s.Environment, map[string]string{"A": "1", "B": "2"}) {
-		t.Errorf("got %s from %s: %+v", d.Name, d.From, s)
+	if differ := difftest.Of("d.Name", d.Name, "envoy-new", "d.From", d.From, "envoy", "s.Path", s.Path, "./envoy", "s.Concurrency", s.Concurrency, 2, `reflect.DeepEqual(s.Environment, map[string]string{"A": "1", "B": "2"})`, reflect.DeepEqual(s.Environment, map[string]string{"A": "1", "B": "2"}), true); differ != "" {
+		t.Errorf("%s: got %s from %s: %+v", differ, d.Name, d.From, s)
 	}
 	args, config, err := s.Render(mesh.SidecarContext{Pod: "echo-0", Inbound: &mesh.Inbound{}})
 	must.OK(t, err)
@@ -81,8 +81,10 @@ meshes:
 		t.Errorf("got %q, want %q", got, want)
 	}
 	d, err := e.Definition("istio-1.29", withMeshes().Definitions)
-	if err != nil || d.Name != "istio-1.29" || d.From != "istio" || d.Kubernetes == nil {
+	if err != nil {
 		t.Errorf("got %+v, %v", d, err)
+	} else if differ := difftest.Of("d.Name", d.Name, "istio-1.29", "d.From", d.From, "istio", "d.Kubernetes == nil", d.Kubernetes == nil, false); differ != "" {
+		t.Errorf("%s: got %+v, %v", differ, d, err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -35,11 +36,15 @@ func TestCostOfASlice(t *testing.T) {
 	got := sliceFigures(f, r, path)
 	app, data := got["app"], got["data"]
 	near := func(x, want float64) bool { return math.Abs(x-want) < 1e-9 }
-	if len(app) != 3 || !near(app[0], 110) || app[1] == app[1] || !near(app[2], 100) || !near(data[0], 210) || !near(got["total"][2], 300) {
+	if len(app) != 3 {
 		t.Errorf("app %v, data %v, total %v", app, data, got["total"])
+	} else if d := difftest.Wrong("!near(app[0], 110)", !near(app[0], 110), "app[1] == app[1]", app[1] == app[1], "!near(app[2], 100)", !near(app[2], 100), "!near(data[0], 210)", !near(data[0], 210), `!near(got["total"][2], 300)`, !near(got["total"][2], 300)); d != "" {
+		t.Errorf("%s: app %v, data %v, total %v", d, app, data, got["total"])
 	}
-	if sliceFigures(f, r, path+".gone") != nil || len(f.warnings) != 1 || f.warnings[0].Code != "slices-unread" || !strings.Contains(f.warnings[0].Message, "has no slices.csv") {
+	if sliceFigures(f, r, path+".gone") != nil || len(f.warnings) != 1 {
 		t.Errorf("%+v", f.warnings)
+	} else if d := difftest.Wrong(`f.warnings[0].Code != "slices-unread"`, f.warnings[0].Code != "slices-unread", `!strings.Contains(f.warnings[0].Message, "has no slices.csv")`, !strings.Contains(f.warnings[0].Message, "has no slices.csv")); d != "" {
+		t.Errorf("%s: %+v", d, f.warnings)
 	}
 	if sliceFigures(f, &result.Record{Load: &result.Load{}}, path) != nil {
 		t.Error("a trial without slices has their costs")

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 )
 
@@ -47,8 +48,8 @@ func TestNegativeFigures(t *testing.T) {
 						t.Errorf("%s %d: a figure is %v with -%.20q", generator, i, *v, seed[digit:])
 					}
 				}
-				if o.requests < 0 || o.connections < 0 || o.bytesIn < 0 || o.bytesOut < 0 || l.Count < 0 {
-					t.Errorf("%s %d: a count is below zero with -%.20q: %+v", generator, i, seed[digit:], o)
+				if d := difftest.Wrong("o.requests < 0", o.requests < 0, "o.connections < 0", o.connections < 0, "o.bytesIn < 0", o.bytesIn < 0, "o.bytesOut < 0", o.bytesOut < 0, "l.Count < 0", l.Count < 0); d != "" {
+					t.Errorf("%s: %s %d: a count is below zero with -%.20q: %+v", d, generator, i, seed[digit:], o)
 				}
 			}
 		}

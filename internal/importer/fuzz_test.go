@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/study/debate/debatetest"
 )
 
@@ -158,8 +159,8 @@ func TestEveryOutputIsRead(t *testing.T) {
 				t.Errorf("%s %d: %v", generator, i, err)
 				continue
 			}
-			if o.requests == 0 || o.classes["2xx"] == 0 || o.latency.Of == "" || len(o.latency.Quantiles) == 0 && len(o.bins) == 0 {
-				t.Errorf("%s %d: %+v", generator, i, o)
+			if d := difftest.Wrong("o.requests == 0", o.requests == 0, `o.classes["2xx"] == 0`, o.classes["2xx"] == 0, `o.latency.Of == ""`, o.latency.Of == "", "len(o.latency.Quantiles) == 0 && len(o.bins) == 0", len(o.latency.Quantiles) == 0 && len(o.bins) == 0); d != "" {
+				t.Errorf("%s: %s %d: %+v", d, generator, i, o)
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -71,8 +72,10 @@ func TestKnown(t *testing.T) {
 	var names []string
 	for _, m := range metric.Known(one, other) {
 		names = append(names, m.Name)
-		if got, ok := metric.Lookup(m.Name); !ok || got != m || m.Doc == "" || m.Unit == "" {
+		if got, ok := metric.Lookup(m.Name); !ok {
 			t.Errorf("Lookup(%s) is %v, %v", m.Name, got, ok)
+		} else if d := difftest.Wrong("got != m", got != m, `m.Doc == ""`, m.Doc == "", `m.Unit == ""`, m.Unit == ""); d != "" {
+			t.Errorf("%s: Lookup(%s) is %v, %v", d, m.Name, got, ok)
 		}
 	}
 	if want := []string{"cpu_us_per_request/data", "route_client_us/b", "route_calc_us/a/x", "route_calc_us/b", "rate"}; !slices.Equal(names, want) {

@@ -37,7 +37,7 @@ func (p *Program) searchAB(ctx context.Context, o *AB) error {
 	if err != nil {
 		return err
 	}
-	found, err := searchRate(ctx, study, NewDir(study.Experiment.Metadata.Name, time.Now().UTC()), 0)
+	found, err := searchRate(ctx, study, newDir(study.Experiment.Metadata.Name, time.Now().UTC()), 0)
 	if err != nil {
 		return err
 	}

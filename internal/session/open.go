@@ -55,7 +55,7 @@ type Run struct {
 
 // Results returns the directory of a new run: out, by default one below runs/.
 func (s *Study) Results(out string) string {
-	return cmp.Or(out, NewDir(s.Experiment.Metadata.Name, time.Now().UTC()))
+	return cmp.Or(out, newDir(s.Experiment.Metadata.Name, time.Now().UTC()))
 }
 
 // Open finds the programs and secrets of a study, and encodes its messages. Then it opens the platform, and the directory of a
@@ -149,8 +149,8 @@ func EncodeMessages(ctx context.Context, x *experiment.Experiment) error {
 	return nil
 }
 
-// NewDir returns a directory for results that does not exist: a second run of one second has the suffix -2.
-func NewDir(name string, now time.Time) string {
+// newDir returns a directory for results that does not exist: a second run of one second has the suffix -2.
+func newDir(name string, now time.Time) string {
 	base := filepath.Join(result.RunsDir, name+"-"+now.Format("20060102T150405Z"))
 	dir := base
 	for n := 2; ; n++ {

@@ -13,7 +13,7 @@ func TestNewRun(t *testing.T) {
 	t.Chdir(t.TempDir())
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for _, want := range []string{"runs/x-20260301T120000Z", "runs/x-20260301T120000Z-2", "runs/x-20260301T120000Z-3"} {
-		if got := NewDir("x", now); got != want {
+		if got := newDir("x", now); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 		must.OK(t, os.MkdirAll(want, 0o700))

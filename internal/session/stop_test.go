@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/result"
@@ -96,8 +97,10 @@ func TestRepetitionOfInvalidBlocks(t *testing.T) {
 		var said []string
 		rule := stopRule(dir, &experiment.Experiment{Blocks: experiment.Blocks{Min: 3, Max: 5, Until: &experiment.Precision{Valid: true}}}, func(line string) { said = append(said, line) })
 		stop, err := rule(c.blocks)
-		if all := strings.Join(said, "\n"); err != nil || stop.Why != c.ends || !strings.Contains(all, c.says) || c.says == "" && all != "" {
+		if all := strings.Join(said, "\n"); err != nil {
 			t.Errorf("%d blocks, %d lost: stopped %q, said %q, %v", c.blocks, c.lost, stop.Why, all, err)
+		} else if d := difftest.Wrong("stop.Why != c.ends", stop.Why != c.ends, "!strings.Contains(all, c.says)", !strings.Contains(all, c.says), `c.says == "" && all != ""`, c.says == "" && all != ""); d != "" {
+			t.Errorf("%s: %d blocks, %d lost: stopped %q, said %q, %v", d, c.blocks, c.lost, stop.Why, all, err)
 		}
 	}
 }

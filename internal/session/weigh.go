@@ -78,7 +78,7 @@ func (p *Program) Weigh(ctx context.Context, o Weigh, args []string) (*WeighStud
 	if err != nil {
 		return nil, err
 	}
-	w := &WeighStudy{o: o, file: file, Out: cmp.Or(o.Out, NewDir(file.Metadata.Name, time.Now().UTC()))}
+	w := &WeighStudy{o: o, file: file, Out: cmp.Or(o.Out, newDir(file.Metadata.Name, time.Now().UTC()))}
 	w.Path = cmp.Or(o.Keep, strings.TrimRight(w.Out, "/")+".yaml")
 	if err := result.CheckEmpty(w.Out); err != nil { // before the file beside it is replaced
 		return nil, err

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/difftest"
 )
 
 func series(r *rand.Rand, levels ...float64) []float64 {
@@ -19,8 +21,10 @@ func series(r *rand.Rand, levels ...float64) []float64 {
 func TestChangesAreFoundWhereTheyAre(t *testing.T) {
 	x := series(rand.New(rand.NewPCG(1, 1)), 100, 105, 98)
 	c := Changes(x, 0.05)
-	if len(c) != 2 || c[0].At != 12 || c[1].At != 24 || math.Abs(c[0].After-105) > 1 || math.Abs(c[0].Before-100) > 1 || c[0].P > 0.01 {
+	if len(c) != 2 {
 		t.Errorf("%+v", c)
+	} else if d := difftest.Wrong("c[0].At != 12", c[0].At != 12, "c[1].At != 24", c[1].At != 24, "math.Abs(c[0].After-105) > 1", math.Abs(c[0].After-105) > 1, "math.Abs(c[0].Before-100) > 1", math.Abs(c[0].Before-100) > 1, "c[0].P > 0.01", c[0].P > 0.01); d != "" {
+		t.Errorf("%s: %+v", d, c)
 	}
 	if again := Changes(x, 0.05); len(again) != 2 || again[0] != c[0] {
 		t.Errorf("another answer to the same question: %+v", again)
@@ -82,8 +86,8 @@ func TestDependentRuns(t *testing.T) {
 		}
 		found, dependent := float64(changed)/float64(experiments), float64(saw)/float64(experiments)
 		t.Logf("%d runs, correlation %v, step %v: a change in %.3f of series, dependence in %.3f", c.n, c.rho, c.step, found, dependent)
-		if found < c.changed[0] || found > c.changed[1] || dependent < c.saw[0] || dependent > c.saw[1] {
-			t.Errorf("%d runs, correlation %v, step %v: a change in %.3f of series, dependence in %.3f", c.n, c.rho, c.step, found, dependent)
+		if d := difftest.Wrong("found < c.changed[0]", found < c.changed[0], "found > c.changed[1]", found > c.changed[1], "dependent < c.saw[0]", dependent < c.saw[0], "dependent > c.saw[1]", dependent > c.saw[1]); d != "" {
+			t.Errorf("%s: %d runs, correlation %v, step %v: a change in %.3f of series, dependence in %.3f", d, c.n, c.rho, c.step, found, dependent)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/difftest"
 )
 
 // seriesOf are three series of n values with common noise. Each value is rho correlated with
@@ -58,8 +60,8 @@ func TestInOrder(t *testing.T) {
 		}
 		lag, trend := float64(lags)/float64(experiments), float64(trends)/float64(experiments)
 		t.Logf("%d blocks, correlation %v, trend of %v deviations: dependence found in %.3f, trend in %.3f", c.n, c.rho, c.slope, lag, trend)
-		if lag < c.lag[0] || lag > c.lag[1] || trend < c.trend[0] || trend > c.trend[1] {
-			t.Errorf("%d blocks, correlation %v, trend %v: dependence found in %.3f, trend in %.3f", c.n, c.rho, c.slope, lag, trend)
+		if d := difftest.Wrong("lag < c.lag[0]", lag < c.lag[0], "lag > c.lag[1]", lag > c.lag[1], "trend < c.trend[0]", trend < c.trend[0], "trend > c.trend[1]", trend > c.trend[1]); d != "" {
+			t.Errorf("%s: %d blocks, correlation %v, trend %v: dependence found in %.3f, trend in %.3f", d, c.n, c.rho, c.slope, lag, trend)
 		}
 	}
 	for name, x := range map[string][][]float64{"nothing": nil, "five values": {{1, 2, 3, 4, 5}}, "no spread": {{1, 1, 1, 1, 1, 1}}, "no number": {{1, 2, math.NaN(), 4, 5, 6}}} {
@@ -72,8 +74,10 @@ func TestInOrder(t *testing.T) {
 // Grubbs 1969, its table of ten breaking strengths: the largest is an outlier at 5 %, not at 1 %.
 func TestOutlier(t *testing.T) {
 	at, g, p, ok := Outlier([]float64{568, 570, 570, 570, 572, 572, 572, 578, 584, 596})
-	if !ok || at != 9 || math.Abs(g-2.3901) > 0.001 || p > 0.05 || p < 0.01 {
+	if !ok {
 		t.Errorf("%d: %v deviations, p %v, %v", at, g, p, ok)
+	} else if d := difftest.Wrong("at != 9", at != 9, "math.Abs(g-2.3901) > 0.001", math.Abs(g-2.3901) > 0.001, "p > 0.05", p > 0.05, "p < 0.01", p < 0.01); d != "" {
+		t.Errorf("%s: %d: %v deviations, p %v, %v", d, at, g, p, ok)
 	}
 	r := rand.New(rand.NewPCG(6, 1))
 	found := 0

@@ -19,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
@@ -221,8 +222,10 @@ func TestAction(t *testing.T) {
 	// The next push: the comment is replaced. Another title is another comment.
 	holds := recorded(t, 0, 0.005)
 	r = play(t, path, map[string]string{"from": holds, "gates": gates}, job(t, g, pullRequest))
-	if r.failed != "" || r.outputs["compare"]["outcome"] != "holds" || len(g.comments) != 2 || !strings.Contains(g.comments[1].Body, "2 gates hold") {
+	if r.failed != "" || r.outputs["compare"]["outcome"] != "holds" || len(g.comments) != 2 {
 		t.Errorf("failed %q, %v, comments %d:\n%s", r.failed, r.outputs, len(g.comments), r.log.String())
+	} else if d := difftest.Wrong(`!strings.Contains(g.comments[1].Body, "2 gates hold")`, !strings.Contains(g.comments[1].Body, "2 gates hold")); d != "" {
+		t.Errorf("%s: failed %q, %v, comments %d:\n%s", d, r.failed, r.outputs, len(g.comments), r.log.String())
 	}
 	play(t, path, map[string]string{"from": holds, "title": "memory -->"}, job(t, g, pullRequest))
 	if len(g.comments) != 3 || !strings.HasPrefix(g.comments[2].Body, "<!-- tare: memory - -->\n") {
@@ -233,8 +236,8 @@ func TestAction(t *testing.T) {
 	noisy := recorded(t, 0, 0.3)
 	for undecided, code := range map[string]int{"": 5, "pass": 0, "fail": 4} {
 		r := play(t, path, map[string]string{"from": noisy, "undecided": undecided, "comment": "false", "artifact": ""}, job(t, g, pullRequest))
-		if r.code != code || r.outputs["compare"]["outcome"] != "undecided" || len(r.used) != 1 || len(g.comments) != 3 {
-			t.Errorf("undecided %q: exit code %d, want %d; %v\n%s", undecided, r.code, code, r.outputs, r.log.String())
+		if d := difftest.Of("r.code", r.code, code, `r.outputs["compare"]["outcome"]`, r.outputs["compare"]["outcome"], "undecided", "len(r.used)", len(r.used), 1, "len(g.comments)", len(g.comments), 3); d != "" {
+			t.Errorf("%s: undecided %q: exit code %d, want %d; %v\n%s", d, undecided, r.code, code, r.outputs, r.log.String())
 		}
 	}
 

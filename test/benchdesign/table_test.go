@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -73,8 +74,10 @@ func TestRequiredWidths(t *testing.T) {
 			if strings.HasPrefix(cell, "mesh against none") { // short blocks
 				of = 2
 			}
-			if len(rows) != 3 || !strings.HasSuffix(rows[of], want) || !strings.Contains(rows[of], "| ≤ 0.") || strings.Contains(rows[3-of], "≤") {
+			if len(rows) != 3 {
 				t.Errorf("noise × %v, %s: %q, want %q", noise, cell, rows, want)
+			} else if d := difftest.Wrong("!strings.HasSuffix(rows[of], want)", !strings.HasSuffix(rows[of], want), `!strings.Contains(rows[of], "| ≤ 0.")`, !strings.Contains(rows[of], "| ≤ 0."), `strings.Contains(rows[3-of], "≤")`, strings.Contains(rows[3-of], "≤")); d != "" {
+				t.Errorf("%s: noise × %v, %s: %q, want %q", d, noise, cell, rows, want)
 			}
 		}
 		if rows := rowsWith(text, "mesh against none: memory, data plane"); len(rows) != 1 || noise < 1 && !strings.HasSuffix(rows[0], "| yes |") {

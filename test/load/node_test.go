@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -70,8 +71,8 @@ func TestNode(t *testing.T) {
 				}
 				return
 			}
-			if len(r.Errors) > 0 || r.Statuses["200"] != r.Requests || c.Answered != r.Requests || c.Body != test.body*r.Requests {
-				t.Errorf("tare: %d requests, %v, errors %v, %d retried; server: %+v", r.Requests, r.Statuses, r.Errors, r.Retried, c)
+			if d := difftest.Of("len(r.Errors) > 0", len(r.Errors) > 0, false, `r.Statuses["200"]`, r.Statuses["200"], r.Requests, "c.Answered", c.Answered, r.Requests, "c.Body", c.Body, test.body*r.Requests); d != "" {
+				t.Errorf("%s: tare: %d requests, %v, errors %v, %d retried; server: %+v", d, r.Requests, r.Statuses, r.Errors, r.Retried, c)
 			}
 			if test.protocol == "http1" && (c.Requests != r.Requests || c.In != r.BytesOut || c.Out != r.BytesIn) {
 				t.Errorf("tare: %d requests, %d bytes in, %d out; server: %+v", r.Requests, r.BytesIn, r.BytesOut, c)

@@ -9,8 +9,8 @@ import (
 // Compare lists what differs between the trials of two treatments: first what differs in the most files,
 // then by path. known is false if either has no configuration.
 func Compare(a, b []Configuration) (all []Difference, known bool) {
-	x, noiseA, okA := Stable(a)
-	y, noiseB, okB := Stable(b)
+	x, noiseA, okA := commonValues(a)
+	y, noiseB, okB := commonValues(b)
 	if !okA || !okB {
 		return nil, false
 	}
@@ -79,8 +79,8 @@ type Difference struct {
 	Values int    `json:"values"`
 }
 
-// Stable keeps the values that all trials of a treatment have. ok is false where there is nothing.
-func Stable(trials []Configuration) (c Configuration, unstable map[Place]bool, ok bool) {
+// commonValues keeps the values that all trials of a treatment have. ok is false where there is nothing.
+func commonValues(trials []Configuration) (c Configuration, unstable map[Place]bool, ok bool) {
 	c, unstable = Configuration{}, map[Place]bool{}
 	for _, t := range trials {
 		for place, value := range t {

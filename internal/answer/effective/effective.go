@@ -61,7 +61,7 @@ func Read(dir string) (Configuration, error) {
 		}
 		data = revised.plain(data)
 		f := flattener{file: fileName(name), in: all, own: ownNames(dir), revised: revised.name != ""}
-		if strings.HasSuffix(strings.TrimSuffix(name, compressed), DumpSuffix) {
+		if strings.HasSuffix(strings.TrimSuffix(name, compressed), dumpSuffix) {
 			all[Place{f.file, dumpPath}] = present
 		}
 		if filepath.Base(name) == "commands.sh" {
@@ -92,8 +92,8 @@ const (
 // compressed is the end of the name of a compressed file.
 const compressed = ".gz"
 
-// DumpSuffix is the end of the name of a proxy's configuration dump.
-const DumpSuffix = "config_dump.json"
+// dumpSuffix is the end of the name of a proxy's configuration dump.
+const dumpSuffix = "config_dump.json"
 
 // Configuration has the values of a trial, by file and path in it.
 type Configuration map[Place]string
@@ -110,10 +110,10 @@ type Place struct{ File, Path string }
 // configured reports whether a file of the provenance is part of the configuration. has reports other files.
 func configured(name string, has func(string) bool) bool {
 	switch base := strings.TrimSuffix(filepath.Base(name), compressed); {
-	case base == "commands.sh", strings.HasSuffix(base, DumpSuffix):
+	case base == "commands.sh", strings.HasSuffix(base, dumpSuffix):
 		return true
 	case strings.HasSuffix(base, "-sidecar.yaml"):
-		return !has(strings.TrimSuffix(name, "-sidecar.yaml") + "-sidecar-" + DumpSuffix)
+		return !has(strings.TrimSuffix(name, "-sidecar.yaml") + "-sidecar-" + dumpSuffix)
 	case base == "pods.yaml", strings.HasPrefix(name, "mesh"+string(filepath.Separator)) && (strings.HasSuffix(base, ".yaml") || strings.HasSuffix(base, ".json")):
 		return true
 	}
@@ -161,7 +161,7 @@ func content(path string) ([]byte, error) {
 // fileName names a file without the parts that differ from trial to trial. The files of one proxy have one name.
 func fileName(name string) string {
 	name = strings.TrimSuffix(filepath.ToSlash(name), compressed)
-	for _, end := range []string{"-" + DumpSuffix, "-server_info.json", ".yaml", "-sidecar"} {
+	for _, end := range []string{"-" + dumpSuffix, "-server_info.json", ".yaml", "-sidecar"} {
 		name = strings.TrimSuffix(name, end)
 	}
 	return generated.ReplaceAllString(namespaced.ReplaceAllString(name, ""), "")

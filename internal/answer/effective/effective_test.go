@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer/effective"
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 )
 
@@ -169,8 +170,10 @@ func TestProxyWithoutDump(t *testing.T) {
 	}{"none": {[]effective.Configuration{bare}, []string{"echo-0"}, 1}, "in one of two": {[]effective.Configuration{packed, bare}, []string{"echo-0"}, 1}, "whole": {[]effective.Configuration{packed}, nil, 3}} {
 		a := []effective.Configuration{whole}
 		got, known := effective.Compare(a, c.b)
-		if undumped := effective.Undumped(a, c.b); !known || !reflect.DeepEqual(undumped, c.undumped) || len(got) != c.differences || !reflect.DeepEqual(got[0], commands) {
+		if undumped := effective.Undumped(a, c.b); !known || !reflect.DeepEqual(undumped, c.undumped) || len(got) != c.differences {
 			t.Errorf("dump of B %s: %v, %+v", name, undumped, got)
+		} else if d := difftest.Wrong("!reflect.DeepEqual(got[0], commands)", !reflect.DeepEqual(got[0], commands)); d != "" {
+			t.Errorf("%s: dump of B %s: %v, %+v", d, name, undumped, got)
 		}
 	}
 }

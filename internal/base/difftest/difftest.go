@@ -22,3 +22,14 @@ func Of(triples ...any) string {
 	}
 	return strings.Join(differ, "; ")
 }
+
+// Wrong lists the conditions that must not hold and do: of each two arguments the first is the condition's text.
+func Wrong(pairs ...any) string {
+	var hold []string
+	for ; len(pairs) > 0; pairs = pairs[2:] {
+		if pairs[1].(bool) {
+			hold = append(hold, pairs[0].(string))
+		}
+	}
+	return strings.Join(hold, "; ")
+}

@@ -14,3 +14,9 @@ func TestOf(t *testing.T) {
 		t.Errorf("%q, want %q", d, want)
 	}
 }
+
+func TestWrong(t *testing.T) {
+	if d, want := Wrong("1 > 2", false, "a", true, "b", true), "a; b"; d != want {
+		t.Errorf("%q, want %q", d, want)
+	}
+}

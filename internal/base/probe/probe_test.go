@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 )
 
@@ -25,14 +26,16 @@ func TestReading(t *testing.T) {
 	before := descriptors(t)
 	r := must.Get(Local{}.Probe(t.Context()))(t)
 	us, ok := r.Microseconds()
-	if !ok || us < 0.5 || us > 5000 || r.Work != Work || r.Took <= 0 || r.Took > 5*time.Second {
+	if !ok {
 		t.Errorf("%+v: %v µs", r, us)
+	} else if d := difftest.Wrong("us < 0.5", us < 0.5, "us > 5000", us > 5000, "r.Work != Work", r.Work != Work, "r.Took <= 0", r.Took <= 0, "r.Took > 5*time.Second", r.Took > 5*time.Second); d != "" {
+		t.Errorf("%s: %+v: %v µs", d, r, us)
 	}
 	seen := map[int]bool{}
 	for _, c := range r.CPUs {
 		// A thread cannot have more CPU time than there was time.
-		if seen[c.CPU] || c.Pieces < batch || c.Pieces > pieces || time.Duration(c.NS) > r.Took {
-			t.Errorf("processor %+v of %+v", c, r)
+		if d := difftest.Wrong("seen[c.CPU]", seen[c.CPU], "c.Pieces < batch", c.Pieces < batch, "c.Pieces > pieces", c.Pieces > pieces, "time.Duration(c.NS) > r.Took", time.Duration(c.NS) > r.Took); d != "" {
+			t.Errorf("%s: processor %+v of %+v", d, c, r)
 		}
 		seen[c.CPU] = true
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 )
 
@@ -22,8 +23,8 @@ func TestShorten(t *testing.T) {
 		must.OK(t, shorten(path, limit))
 	}
 	got := must.Get(os.ReadFile(path))(t)
-	if len(got) > 3<<10 || !bytes.HasPrefix(got, []byte("line 0\n")) || !bytes.HasSuffix(got, []byte("line 9999\n")) || !bytes.Contains(got, []byte("bytes were removed here")) {
-		t.Errorf("%d bytes: %.40q … %q", len(got), got, got[max(0, len(got)-40):])
+	if d := difftest.Wrong("len(got) > 3<<10", len(got) > 3<<10, `!bytes.HasPrefix(got, []byte("line 0\n"))`, !bytes.HasPrefix(got, []byte("line 0\n")), `!bytes.HasSuffix(got, []byte("line 9999\n"))`, !bytes.HasSuffix(got, []byte("line 9999\n")), `!bytes.Contains(got, []byte("bytes were removed here"))`, !bytes.Contains(got, []byte("bytes were removed here"))); d != "" {
+		t.Errorf("%s: %d bytes: %.40q … %q", d, len(got), got, got[max(0, len(got)-40):])
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 )
 
@@ -34,8 +35,10 @@ func TestWriteInShort(t *testing.T) {
 	var b bytes.Buffer
 	must.OK(t, Write(&b, rows, false))
 	text := b.String()
-	if lines := strings.Count(text, "\n"); lines > 10 || !strings.Contains(text, "check 24") || strings.Contains(text, "a detail") || !strings.Contains(text, "none  optional  oha\n") {
+	if lines := strings.Count(text, "\n"); lines > 10 {
 		t.Errorf("%d lines:\n%s", lines, text)
+	} else if d := difftest.Wrong(`!strings.Contains(text, "check 24")`, !strings.Contains(text, "check 24"), `strings.Contains(text, "a detail")`, strings.Contains(text, "a detail"), `!strings.Contains(text, "none  optional  oha\n")`, !strings.Contains(text, "none  optional  oha\n")); d != "" {
+		t.Errorf("%s: %d lines:\n%s", d, lines, text)
 	}
 	b.Reset()
 	if err := Write(&b, append(rows, Row{"load average", Finding{Warn, "18", "wait"}}), false); err != nil || !strings.HasPrefix(b.String(), "warn  load average  18\n                    hint: wait\nok    passed        check 0,") {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -38,8 +39,8 @@ func TestKubernetesIstioCapacity(t *testing.T) {
 		c := r.Load.Capacity
 		open[r.Treatment] = c.Open != ""
 		t.Logf("%s: %.0f requests/s (%.0f to %.0f), open %q, %d probes", r.Treatment, c.Rate, c.Low, c.High, c.Open, len(c.Probes))
-		if len(c.Probes) != 6 || c.Rate <= 0 || c.Low > c.Rate || c.Rate > c.High {
-			t.Errorf("%s: %+v", r.ID, c)
+		if d := difftest.Wrong("len(c.Probes) != 6", len(c.Probes) != 6, "c.Rate <= 0", c.Rate <= 0, "c.Low > c.Rate", c.Low > c.Rate, "c.Rate > c.High", c.Rate > c.High); d != "" {
+			t.Errorf("%s: %s: %+v", d, r.ID, c)
 		}
 		if share := r.Load.AskedRate / c.Rate; share < 0.2999 || share > 0.3001 {
 			t.Errorf("%s: measured at %v of %v", r.ID, r.Load.AskedRate, c.Rate)

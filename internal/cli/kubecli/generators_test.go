@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/kube/image"
@@ -48,8 +49,8 @@ blocks: 1
 			t.Fatalf("%+v", one)
 		}
 		l := one.Load
-		if l.AskedRate != 71 || l.Workers != 2 || l.Connections != 5 || len(l.Errors) > 0 {
-			t.Errorf("%s: at %v/s by %d workers over %d connections, errors %v", one.Treatment, l.AskedRate, l.Workers, l.Connections, l.Errors)
+		if d := difftest.Of("l.AskedRate", l.AskedRate, 71, "l.Workers", l.Workers, 2, "l.Connections", l.Connections, 5, "len(l.Errors) > 0", len(l.Errors) > 0, false); d != "" {
+			t.Errorf("%s: %s: at %v/s by %d workers over %d connections, errors %v", d, one.Treatment, l.AskedRate, l.Workers, l.Connections, l.Errors)
 		}
 		// Each worker's window begins and ends between two of its own requests. At an edge each connection may have
 		// one without an answer.

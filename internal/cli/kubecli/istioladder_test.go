@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
@@ -78,8 +79,10 @@ func TestKubernetesIstioLadder(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range report.Ladders[0].Metrics {
 		seen[m.Metric] = true
-		if m.Whole == nil || m.Rest == nil || *m.Rest > 1e-6 || *m.Rest < -1e-6 {
+		if m.Whole == nil || m.Rest == nil {
 			t.Errorf("%s: sum %v, rest %v, whole %+v", m.Metric, m.Sum, m.Rest, m.Whole)
+		} else if d := difftest.Wrong("*m.Rest > 1e-6", *m.Rest > 1e-6, "*m.Rest < -1e-6", *m.Rest < -1e-6); d != "" {
+			t.Errorf("%s: %s: sum %v, rest %v, whole %+v", d, m.Metric, m.Sum, m.Rest, m.Whole)
 		}
 		for i, step := range m.Increments {
 			if step.Difference == nil {

@@ -18,6 +18,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/cli/console"
@@ -246,8 +247,10 @@ blocks: 1
 	if len(all) != 1 || !usable(all[0]) || all[0].Load == nil {
 		t.Fatalf("%+v", all)
 	}
-	if l := all[0].Load; l.Intended != 70*20 || l.Sent != l.Intended || l.AskedRate != 70 || l.Connections != 3 {
+	if l := all[0].Load; l.Intended != 70*20 {
 		t.Errorf("%d requests were intended and %d sent at %v/s over %d connections, want 1400 at 70/s over 3", l.Intended, l.Sent, l.AskedRate, l.Connections)
+	} else if d := difftest.Of("l.Sent", l.Sent, l.Intended, "l.AskedRate", l.AskedRate, 70, "l.Connections", l.Connections, 3); d != "" {
+		t.Errorf("%s: %d requests were intended and %d sent at %v/s over %d connections, want 1400 at 70/s over 3", d, l.Intended, l.Sent, l.AskedRate, l.Connections)
 	}
 	if ns, tasks := usedBy(all[0], metric.App); ns <= 0 || tasks != 1 {
 		t.Errorf("%d tasks of the application used %d ns", tasks, ns)
@@ -394,8 +397,10 @@ blocks: 1
 	if len(all) != 1 || !usable(all[0]) || all[0].Load == nil {
 		t.Fatalf("%d trials, which must be 1 and valid", len(all))
 	}
-	if f := all[0].Faults; len(f) != 2 || f[0].Healed.IsZero() || f[1].Healed.IsZero() || !slices.Equal(f[0].Targets, []string{"back-0/app"}) || !slices.Equal(f[1].Targets, []string{"back-1"}) {
+	if f := all[0].Faults; len(f) != 2 {
 		t.Errorf("%+v", f)
+	} else if d := difftest.Wrong("f[0].Healed.IsZero()", f[0].Healed.IsZero(), "f[1].Healed.IsZero()", f[1].Healed.IsZero(), `!slices.Equal(f[0].Targets, []string{"back-0/app"})`, !slices.Equal(f[0].Targets, []string{"back-0/app"}), `!slices.Equal(f[1].Targets, []string{"back-1"})`, !slices.Equal(f[1].Targets, []string{"back-1"})); d != "" {
+		t.Errorf("%s: %+v", d, f)
 	}
 	if l := all[0].Load; l.Classes["2xx"] < l.Sent/2 {
 		t.Errorf("%d of %d requests were answered", l.Classes["2xx"], l.Sent)

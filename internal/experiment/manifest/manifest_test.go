@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/must"
 )
@@ -109,8 +110,8 @@ func TestRunning(t *testing.T) {
 			t.Errorf("%q in\n%s", gone, out)
 		}
 	}
-	if !strings.Contains(string(out), `"team":"blue"`) || len(s.Notes) != 2 || !strings.Contains(fmt.Sprint(s.Notes), "Pod smoke: not applied: it has ended") || !strings.Contains(fmt.Sprint(s.Notes), "Job migrate: not applied: it has run already") {
-		t.Errorf("%v\n%s", s.Notes, out)
+	if d := difftest.Wrong("!strings.Contains(string(out), `\"team\":\"blue\"`)", !strings.Contains(string(out), `"team":"blue"`), "len(s.Notes) != 2", len(s.Notes) != 2, `!strings.Contains(fmt.Sprint(s.Notes), "Pod smoke: not applied: it has ended")`, !strings.Contains(fmt.Sprint(s.Notes), "Pod smoke: not applied: it has ended"), `!strings.Contains(fmt.Sprint(s.Notes), "Job migrate: not applied: it has run already")`, !strings.Contains(fmt.Sprint(s.Notes), "Job migrate: not applied: it has run already")); d != "" {
+		t.Errorf("%s: %v\n%s", d, s.Notes, out)
 	}
 }
 

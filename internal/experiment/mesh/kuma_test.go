@@ -6,6 +6,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 )
 
@@ -35,8 +36,10 @@ func TestKumaObjects(t *testing.T) {
 		if err != nil || len(streams) != 1 {
 			t.Fatalf("%q, %v", streams, err)
 		}
-		if o := read(string(streams[0])); o.Kind != "Mesh" || o.Metadata.Name != "default" || o.Spec.MTLS.Backends[0].Mode != mode || o.Spec.MeshServices.Mode != "Exclusive" {
+		if o := read(string(streams[0])); o.Kind != "Mesh" {
 			t.Errorf("%s: %+v", mode, o)
+		} else if d := difftest.Of("o.Metadata.Name", o.Metadata.Name, "default", "o.Spec.MTLS.Backends[0].Mode", o.Spec.MTLS.Backends[0].Mode, mode, "o.Spec.MeshServices.Mode", o.Spec.MeshServices.Mode, "Exclusive"); d != "" {
+			t.Errorf("%s: %s: %+v", d, mode, o)
 		}
 		for _, inside := range []bool{true, false} {
 			e, err := d.Kubernetes.Enrol(s, "shop", Way{LoadInside: inside})

@@ -152,8 +152,8 @@ func TestBlocksAreComplete(t *testing.T) {
 			for i, tr := range trials {
 				in = append(in, tr.Treatment)
 				ordinal := (block-1)*len(all) + i + 1
-				if tr.Block != block || tr.Ordinal != ordinal || tr.Seed != trials[0].Seed || seen[tr.ID] || !name.MatchString(tr.ID) {
-					t.Fatalf("block %d, ordinal %d: %+v", block, ordinal, tr)
+				if d := difftest.Of("tr.Block", tr.Block, block, "tr.Ordinal", tr.Ordinal, ordinal, "tr.Seed", tr.Seed, trials[0].Seed, "seen[tr.ID]", seen[tr.ID], false, "name.MatchString(tr.ID)", name.MatchString(tr.ID), true); d != "" {
+					t.Fatalf("%s: block %d, ordinal %d: %+v", d, block, ordinal, tr)
 				}
 				seen[tr.ID] = true
 			}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -136,8 +137,10 @@ func TestControlsAreInTheRound(t *testing.T) {
 	for _, tr := range p.Trials {
 		rounds[tr.Round]++
 	}
-	if len(p.Treatments) != 4 || len(rounds) != 2 || rounds[1] != 4 || rounds[2] != 4 {
+	if len(p.Treatments) != 4 || len(rounds) != 2 {
 		t.Errorf("%d treatments, trials by round %v", len(p.Treatments), rounds)
+	} else if d := difftest.Of("rounds[1]", rounds[1], 4, "rounds[2]", rounds[2], 4); d != "" {
+		t.Errorf("%s: %d treatments, trials by round %v", d, len(p.Treatments), rounds)
 	}
 }
 

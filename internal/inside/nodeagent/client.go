@@ -17,7 +17,7 @@ import (
 const (
 	// callTimeout bounds one request and its response.
 	callTimeout = 10 * time.Second
-	// maxAnswer bounds a response, bytes: [maxPage] instants of [MaxContainers].
+	// maxAnswer bounds a response, bytes: [maxPage] instants of [maxContainers].
 	maxAnswer = 128 << 20
 )
 

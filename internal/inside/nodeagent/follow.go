@@ -55,8 +55,8 @@ func (p Plan) validate(at time.Time) error {
 	switch {
 	case p.ID == "" || len(p.ID) > 64:
 		return errors.New("the plan has no ID of at most 64 characters")
-	case len(p.IDs) == 0 || len(p.IDs) > MaxContainers:
-		return fmt.Errorf("%d containers are not between 1 and %d", len(p.IDs), MaxContainers)
+	case len(p.IDs) == 0 || len(p.IDs) > maxContainers:
+		return fmt.Errorf("%d containers are not between 1 and %d", len(p.IDs), maxContainers)
 	case len(p.At) == 0 || len(p.At) > MaxInstants:
 		return fmt.Errorf("%d instants are not between 1 and %d", len(p.At), MaxInstants)
 	case len(p.At)*len(p.IDs) > maxReadings:

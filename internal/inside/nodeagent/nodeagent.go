@@ -8,8 +8,8 @@ import "github.com/tare-mesh/tare/internal/base/clock"
 
 // Bounds of requests.
 const (
-	// MaxContainers of one request. A node has 110 pods by default.
-	MaxContainers = 2000
+	// maxContainers of one request. A node has 110 pods by default.
+	maxContainers = 2000
 	// maxRequest bounds the body of a request, bytes.
 	maxRequest = 2 << 20
 )

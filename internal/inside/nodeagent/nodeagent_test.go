@@ -174,8 +174,8 @@ func TestFollow(t *testing.T) {
 		t.Fatalf("%d instants: %+v", len(got), got)
 	}
 	for i, one := range got {
-		if one.At < p.At[i] || one.Took < 0 || fmt.Sprint(one.CPU) != "[1234 -1 77]" || fmt.Sprint(one.Node) != "[9000 6000 1500]" {
-			t.Errorf("instant %d, due %d: %+v", i, p.At[i], one)
+		if d := difftest.Of("one.At < p.At[i]", one.At < p.At[i], false, "one.Took < 0", one.Took < 0, false, "fmt.Sprint(one.CPU)", fmt.Sprint(one.CPU), "[1234 -1 77]", "fmt.Sprint(one.Node)", fmt.Sprint(one.Node), "[9000 6000 1500]"); d != "" {
+			t.Errorf("%s: instant %d, due %d: %+v", d, i, p.At[i], one)
 		}
 	}
 	if _, err := c.Followed(t.Context(), "other", 0); err == nil {
@@ -187,7 +187,7 @@ func TestFollow(t *testing.T) {
 		"far":        {ID: "q", IDs: p.IDs, At: []int64{begin.Add(3 * time.Hour).UnixNano()}},
 		"no ID":      {IDs: p.IDs, At: p.At},
 		"none":       {ID: "q", At: p.At},
-		"too large":  {ID: "q", IDs: make([]string, MaxContainers), At: make([]int64, MaxInstants)},
+		"too large":  {ID: "q", IDs: make([]string, maxContainers), At: make([]int64, MaxInstants)},
 	} {
 		if err := c.Follow(t.Context(), bad); err == nil {
 			t.Errorf("%s: accepted", name)
@@ -199,7 +199,7 @@ func TestFollow(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	root := version1(t)
 	must.Fail(t, must.Err(served(t, root, "another-token-0123456").Read(t.Context(), Query{IDs: []string{id("a")}})), "token", "a wrong token")
-	if _, err := served(t, root, token).Read(t.Context(), Query{IDs: make([]string, MaxContainers+1)}); err == nil {
+	if _, err := served(t, root, token).Read(t.Context(), Query{IDs: make([]string, maxContainers+1)}); err == nil {
 		t.Error("too many containers")
 	}
 }

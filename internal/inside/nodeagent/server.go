@@ -55,8 +55,8 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) {
 	if !httpserver.Decode(w, r, maxRequest, &q) {
 		return
 	}
-	if len(q.IDs) > MaxContainers {
-		httpserver.Refuse(w, http.StatusBadRequest, "%d containers are more than %d", len(q.IDs), MaxContainers)
+	if len(q.IDs) > maxContainers {
+		httpserver.Refuse(w, http.StatusBadRequest, "%d containers are more than %d", len(q.IDs), maxContainers)
 		return
 	}
 	reading := s.groups.read(q)

@@ -25,11 +25,11 @@ import (
 
 // Limits of a weight: a typo must not stop a machine.
 const (
-	MaxBurn   = time.Second
-	MaxDelay  = time.Minute
+	maxBurn   = time.Second
+	maxDelay  = time.Minute
 	MaxMemory = 64 << 10 // MiB
-	MaxSteady = 1        // cores
-	MaxLeak   = 1 << 10  // KiB
+	maxSteady = 1        // cores
+	maxLeak   = 1 << 10  // KiB
 )
 
 // Weight is the configured additional cost of the proxy. What is per request applies to
@@ -49,20 +49,20 @@ type Weight struct {
 
 func (w Weight) check() error {
 	switch {
-	case w.Burn < 0 || w.Burn > MaxBurn:
-		return fmt.Errorf("burn %v is not between 0 and %v", w.Burn, MaxBurn)
-	case w.Delay < 0 || w.Delay > MaxDelay:
-		return fmt.Errorf("delay %v is not between 0 and %v", w.Delay, MaxDelay)
+	case w.Burn < 0 || w.Burn > maxBurn:
+		return fmt.Errorf("burn %v is not between 0 and %v", w.Burn, maxBurn)
+	case w.Delay < 0 || w.Delay > maxDelay:
+		return fmt.Errorf("delay %v is not between 0 and %v", w.Delay, maxDelay)
 	case w.Memory < 0 || w.Memory > MaxMemory:
 		return fmt.Errorf("memory of %d MiB is not between 0 and %d MiB", w.Memory, MaxMemory)
-	case w.Deferred < 0 || w.Deferred > MaxBurn:
-		return fmt.Errorf("deferred work of %v is not between 0 and %v", w.Deferred, MaxBurn)
-	case w.DeferredBy < 0 || w.DeferredBy > MaxDelay || w.Flush < 0 || w.Flush > MaxDelay:
-		return fmt.Errorf("a delay of %v or a flush after %v is not between 0 and %v", w.DeferredBy, w.Flush, MaxDelay)
-	case !(w.Steady >= 0 && w.Steady <= MaxSteady):
-		return fmt.Errorf("steady use of %v cores is not between 0 and %d", w.Steady, MaxSteady)
-	case w.Leak < 0 || w.Leak > MaxLeak:
-		return fmt.Errorf("a leak of %d KiB is not between 0 and %d KiB", w.Leak, MaxLeak)
+	case w.Deferred < 0 || w.Deferred > maxBurn:
+		return fmt.Errorf("deferred work of %v is not between 0 and %v", w.Deferred, maxBurn)
+	case w.DeferredBy < 0 || w.DeferredBy > maxDelay || w.Flush < 0 || w.Flush > maxDelay:
+		return fmt.Errorf("a delay of %v or a flush after %v is not between 0 and %v", w.DeferredBy, w.Flush, maxDelay)
+	case !(w.Steady >= 0 && w.Steady <= maxSteady):
+		return fmt.Errorf("steady use of %v cores is not between 0 and %d", w.Steady, maxSteady)
+	case w.Leak < 0 || w.Leak > maxLeak:
+		return fmt.Errorf("a leak of %d KiB is not between 0 and %d KiB", w.Leak, maxLeak)
 	}
 	return nil
 }

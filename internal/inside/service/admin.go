@@ -204,7 +204,7 @@ func (a *Admin) changed(w http.ResponseWriter, etag string, err error) {
 		w.Header().Set("ETag", etag)
 		w.Header().Set("Content-Type", typeJSON)
 		_, _ = w.Write(document)
-	case errors.Is(err, ErrConflict):
+	case errors.Is(err, errConflict):
 		w.Header().Set("ETag", etag)
 		problem(w, http.StatusPreconditionFailed, err.Error(), "read it again, and change that", nil)
 	case errors.As(err, &mistakes):
@@ -265,7 +265,7 @@ func (a *Admin) stats(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (a *Admin) openAPI(w http.ResponseWriter, _ *http.Request) {
-	b, err := OpenAPI(a.service.start, a.service.maxMemory)
+	b, err := openAPIDocument(a.service.start, a.service.maxMemory)
 	if err != nil {
 		problem(w, http.StatusInternalServerError, err.Error(), "", nil)
 		return

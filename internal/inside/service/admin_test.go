@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
@@ -66,8 +67,8 @@ func TestConfigOverREST(t *testing.T) {
 	}
 	resp, body = ask(t, "PATCH", admin+"/config", `{"status": 503, "errors": {"ratio": 0}}`, "If-Match", first)
 	second := resp.Header.Get("ETag")
-	if resp.StatusCode != 200 || second == first || !strings.Contains(body, `"status": 503`) || !strings.Contains(body, `"responseSize": 5`) {
-		t.Errorf("patch: %d %s", resp.StatusCode, body)
+	if d := difftest.Wrong("resp.StatusCode != 200", resp.StatusCode != 200, "second == first", second == first, "!strings.Contains(body, `\"status\": 503`)", !strings.Contains(body, `"status": 503`), "!strings.Contains(body, `\"responseSize\": 5`)", !strings.Contains(body, `"responseSize": 5`)); d != "" {
+		t.Errorf("%s: patch: %d %s", d, resp.StatusCode, body)
 	}
 	if status, _, _ := get(t, traffic); status != 503 {
 		t.Errorf("status %d after the change", status)
@@ -285,7 +286,7 @@ func TestToken(t *testing.T) {
 
 // The description contains exactly the existing fields.
 func TestOpenAPIDescribesEveryField(t *testing.T) {
-	b := must.Get(OpenAPI(app.Instance{Name: "s"}, DefaultMaxMemory))(t)
+	b := must.Get(openAPIDocument(app.Instance{Name: "s"}, DefaultMaxMemory))(t)
 	type properties struct {
 		Properties map[string]json.RawMessage
 	}

@@ -11,9 +11,9 @@ import (
 //go:embed openapi.json
 var openAPI []byte
 
-// OpenAPI returns the OpenAPI 3.1 description of the admin interface, with the
+// openAPIDocument returns the OpenAPI 3.1 description of the admin interface, with the
 // name, the protocol and the memory limit of this service.
-func OpenAPI(i app.Instance, maxMemory app.Size) ([]byte, error) {
+func openAPIDocument(i app.Instance, maxMemory app.Size) ([]byte, error) {
 	var doc map[string]any
 	if err := json.Unmarshal(openAPI, &doc); err != nil {
 		return nil, fmt.Errorf("describe the interface: %w", err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
@@ -21,8 +22,10 @@ func TestProbeOverREST(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &r); err != nil || resp.StatusCode != 200 {
 		t.Fatalf("%s, %v: %s", resp.Status, err, body)
 	}
-	if us, ok := r.Microseconds(); !ok || us <= 0 || r.Work != probe.Work || r.At.IsZero() {
+	if us, ok := r.Microseconds(); !ok {
 		t.Errorf("%+v", r)
+	} else if d := difftest.Wrong("us <= 0", us <= 0, "r.Work != probe.Work", r.Work != probe.Work, "r.At.IsZero()", r.At.IsZero()); d != "" {
+		t.Errorf("%s: %+v", d, r)
 	}
 	if resp, _ := ask(t, "POST", admin+ProbePath, "", "Authorization", "Bearer another"); resp.StatusCode != 401 {
 		t.Errorf("with another token: %s", resp.Status)

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
@@ -183,8 +184,8 @@ func TestHeadersOfCalls(t *testing.T) {
 			t.Errorf("%s: %q", h, got.Header.Get(h))
 		}
 	}
-	if got.Header.Get("x-other") != "" || got.Header.Get("x-mine") != "yes" || got.RequestURI != "/p?q=1" || got.Method != "POST" || to.size[0] != 70_000 {
-		t.Errorf("%v %s %s, %d bytes", got.Header, got.Method, got.RequestURI, to.size[0])
+	if d := difftest.Of(`got.Header.Get("x-other")`, got.Header.Get("x-other"), "", `got.Header.Get("x-mine")`, got.Header.Get("x-mine"), "yes", "got.RequestURI", got.RequestURI, "/p?q=1", "got.Method", got.Method, "POST", "to.size[0]", to.size[0], 70_000); d != "" {
+		t.Errorf("%s: %v %s %s, %d bytes", d, got.Header, got.Method, got.RequestURI, to.size[0])
 	}
 	// The same over gRPC, one service after another.
 	var md metadata.MD

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/load"
@@ -144,8 +145,8 @@ func TestFailedCall(t *testing.T) {
 	for url, want := range map[string]string{broken.URL: "503 Service Unavailable", gone.URL: "connection refused"} {
 		server := serve(t, app.Instance{Calls: []app.Upstream{{Service: "back", URLs: []string{url}}, {Service: "later", URLs: []string{never.URL}}}})
 		status, length, body := get(t, server.URL)
-		if status != 502 || !strings.Contains(body, "call back: ") || !strings.Contains(body, want) || length != int64(len(body)) || length > 2*maxReason {
-			t.Errorf("status %d, length %d, body %q", status, length, body)
+		if d := difftest.Wrong("status != 502", status != 502, `!strings.Contains(body, "call back: ")`, !strings.Contains(body, "call back: "), "!strings.Contains(body, want)", !strings.Contains(body, want), "length != int64(len(body))", length != int64(len(body)), "length > 2*maxReason", length > 2*maxReason); d != "" {
+			t.Errorf("%s: status %d, length %d, body %q", d, status, length, body)
 		}
 	}
 	if n := requests(t, never.URL); n != 0 {

@@ -43,8 +43,8 @@ type snapshot struct {
 // versionHeader is [load.VersionHeader] as net/http writes it.
 var versionHeader = http.CanonicalHeaderKey(load.VersionHeader)
 
-// ErrConflict is returned if the configuration has changed since the client read it.
-var ErrConflict = errors.New("the configuration has changed since it was read")
+// errConflict is returned if the configuration has changed since the client read it.
+var errConflict = errors.New("the configuration has changed since it was read")
 
 // memoryError reports a configuration that needs more memory than the limit.
 func memoryError(needed, limit app.Size) error {
@@ -102,14 +102,14 @@ func (s *Service) Config() (document []byte, etag string) {
 }
 
 // Change replaces the configuration with edit's result. If etags are given, one
-// of them must match the current configuration, or the error is [ErrConflict].
+// of them must match the current configuration, or the error is [errConflict].
 // Requests in flight keep the old configuration.
 func (s *Service) Change(etags []string, edit func(app.Instance) (app.Instance, error)) (etag string, err error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	old := s.now.Load()
 	if len(etags) > 0 && !matches(etags, old.etag) {
-		return old.etag, ErrConflict
+		return old.etag, errConflict
 	}
 	i, err := edit(old.instance)
 	if err != nil {

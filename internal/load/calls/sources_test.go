@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/must"
 )
@@ -146,8 +147,10 @@ func FuzzOpen(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(s.Calls) == 0 || len(s.Order) != len(s.At) || !slices.IsSorted(s.At) || len(s.At) > 0 && s.At[0] != 0 {
+		if len(s.Calls) == 0 || len(s.Order) != len(s.At) {
 			t.Fatalf("%+v", s)
+		} else if d := difftest.Wrong("!slices.IsSorted(s.At)", !slices.IsSorted(s.At), "len(s.At) > 0 && s.At[0] != 0", len(s.At) > 0 && s.At[0] != 0); d != "" {
+			t.Fatalf("%s: %+v", d, s)
 		}
 		for _, i := range s.Order {
 			if i < 0 || i >= len(s.Calls) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 )
 
@@ -30,8 +31,10 @@ func TestFind(t *testing.T) {
 	o := Options{Objective: "errors < 10%, p90 < 50ms", Probes: 20, Length: 2 * time.Second, Seed: 1}
 	found, err := Find(context.Background(), o, server(300, 1e9))
 	// Up to 10 % of failures are allowed.
-	if err != nil || found.Open != "" || found.Low > 333.3 || found.High < 333.3 || (found.High-found.Low)/found.Rate > 0.25 || len(found.Probes) != o.Probes {
+	if err != nil {
 		t.Errorf("%v: %+v", err, found)
+	} else if d := difftest.Wrong(`found.Open != ""`, found.Open != "", "found.Low > 333.3", found.Low > 333.3, "found.High < 333.3", found.High < 333.3, "(found.High-found.Low)/found.Rate > 0.25", (found.High-found.Low)/found.Rate > 0.25, "len(found.Probes) != o.Probes", len(found.Probes) != o.Probes); d != "" {
+		t.Errorf("%s: %v: %+v", d, err, found)
 	}
 	for _, p := range found.Probes {
 		if p.Holds != (p.Rate < 300/0.9) {
@@ -60,8 +63,10 @@ func TestDisturbedClosedLoop(t *testing.T) {
 		}
 		return steady(ctx, rate, length)
 	})
-	if err != nil || found.Open != "" || found.Low > 333.3 || found.High < 333.3 || (found.High-found.Low)/found.Rate > 0.25 {
+	if err != nil {
 		t.Errorf("%v: %v (%v to %v), open %q, %+v", err, found.Rate, found.Low, found.High, found.Open, found.Probes)
+	} else if d := difftest.Wrong(`found.Open != ""`, found.Open != "", "found.Low > 333.3", found.Low > 333.3, "found.High < 333.3", found.High < 333.3, "(found.High-found.Low)/found.Rate > 0.25", (found.High-found.Low)/found.Rate > 0.25); d != "" {
+		t.Errorf("%s: %v: %v (%v to %v), open %q, %+v", d, err, found.Rate, found.Low, found.High, found.Open, found.Probes)
 	}
 }
 

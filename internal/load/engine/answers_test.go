@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/record"
@@ -42,8 +43,8 @@ func TestAnswersHaveTheVersionThatServedThem(t *testing.T) {
 			if !a.OK {
 				failed++
 			}
-			if a.End <= a.Sent || a.Sent < last[a.Conn] || a.Conn < 0 || a.Conn >= p.Connections {
-				t.Errorf("connection %d: sent at %d, answered at %d, after one at %d", a.Conn, a.Sent, a.End, last[a.Conn])
+			if d := difftest.Wrong("a.End <= a.Sent", a.End <= a.Sent, "a.Sent < last[a.Conn]", a.Sent < last[a.Conn], "a.Conn < 0", a.Conn < 0, "a.Conn >= p.Connections", a.Conn >= p.Connections); d != "" {
+				t.Errorf("%s: connection %d: sent at %d, answered at %d, after one at %d", d, a.Conn, a.Sent, a.End, last[a.Conn])
 			}
 			last[a.Conn] = a.End
 		}

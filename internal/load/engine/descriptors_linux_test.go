@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
@@ -62,8 +63,8 @@ func TestOutOfFileDescriptors(t *testing.T) {
 			}
 			const kind = "out of file descriptors"
 			what := fmt.Sprintf("%s, rate %v: %v, %v, connecting %v, %d connected", engine, rate, r.Classes, r.Errors, r.ConnectErrors, r.Connected)
-			if r.Classes[load.OK] == 0 || r.Classes[load.OK]+r.Errors[kind]+r.Errors["timeout before a connection was free"] != r.Requests || r.ConnectErrors[kind] == 0 || len(r.ConnectErrors) != 1 {
-				t.Error(what)
+			if d := difftest.Of("r.Classes[load.OK] == 0", r.Classes[load.OK] == 0, false, `r.Classes[load.OK]+r.Errors[kind]+r.Errors["timeout before a connection was free"]`, r.Classes[load.OK]+r.Errors[kind]+r.Errors["timeout before a connection was free"], r.Requests, "r.ConnectErrors[kind] == 0", r.ConnectErrors[kind] == 0, false, "len(r.ConnectErrors)", len(r.ConnectErrors), 1); d != "" {
+				t.Error(d, what)
 			}
 			if all := strings.Join(r.Warnings, " "); !strings.Contains(all, fmt.Sprintf("ran out of file descriptors (limit of a process: %d; raise it with ulimit -n", poor)) {
 				t.Errorf("%s: no warning: %q", what, r.Warnings)

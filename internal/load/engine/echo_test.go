@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -30,8 +31,8 @@ func TestEcho(t *testing.T) {
 					p.Requests, p.Measure = 3, 20*time.Second
 				}
 				r := mustRun(t, p)
-				if r.Requests == 0 || r.Classes[load.OK] != r.Requests || len(r.Statuses) > 0 || r.Reconnects > 0 || r.ResponseMS.Count != r.Requests {
-					t.Errorf("%s, %d bytes, rate %v: %+v", engine, size, rate, r)
+				if d := difftest.Wrong("r.Requests == 0", r.Requests == 0, "r.Classes[load.OK] != r.Requests", r.Classes[load.OK] != r.Requests, "len(r.Statuses) > 0", len(r.Statuses) > 0, "r.Reconnects > 0", r.Reconnects > 0, "r.ResponseMS.Count != r.Requests", r.ResponseMS.Count != r.Requests); d != "" {
+					t.Errorf("%s: %s, %d bytes, rate %v: %+v", d, engine, size, rate, r)
 				}
 				if want := int64(brief.Seconds() * 100); rate > 0 && size < 1000 && r.Requests != want {
 					t.Errorf("%s, %d bytes: %d requests, want %d", engine, size, r.Requests, want)

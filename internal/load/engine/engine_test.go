@@ -277,8 +277,8 @@ func TestStopReportsWhatWasMeasured(t *testing.T) {
 		})
 		must.OK(t, err)
 		length := r.MeasureEnd.Sub(r.MeasureStart)
-		if length < 500*time.Millisecond || length > 20*time.Second || r.Classes[load.OK] == 0 || r.Intended != r.Requests {
-			t.Errorf("window of %v: %+v", length, r)
+		if d := difftest.Wrong("length < 500*time.Millisecond", length < 500*time.Millisecond, "length > 20*time.Second", length > 20*time.Second, "r.Classes[load.OK] == 0", r.Classes[load.OK] == 0, "r.Intended != r.Requests", r.Intended != r.Requests); d != "" {
+			t.Errorf("%s: window of %v: %+v", d, length, r)
 		}
 		if !strings.Contains(strings.Join(r.Warnings, "\n"), "stopped before") {
 			t.Errorf("no warning: %q", r.Warnings)

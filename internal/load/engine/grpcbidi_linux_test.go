@@ -162,8 +162,10 @@ func TestGRPCStreamsOverAgedConnections(t *testing.T) {
 	p.Protocol, p.GRPCStream, p.RoundTrips, p.Messages = load.ProtocolGRPC, true, true, numbered(t, 3)
 	p.Rate, p.Warmup, p.Measure = 200, 0, time.Second
 	r := mustRun(t, p)
-	if r.Requests != 200 || r.Classes[load.OK] != 200 || s.calls.Load() != 200 || r.Reconnects == 0 || len(s.wrong) > 0 {
+	if r.Requests != 200 || r.Classes[load.OK] != 200 || s.calls.Load() != 200 {
 		t.Errorf("%d calls at the server, %q: %+v", s.calls.Load(), s.wrong, r)
+	} else if d := difftest.Wrong("r.Reconnects == 0", r.Reconnects == 0, "len(s.wrong) > 0", len(s.wrong) > 0); d != "" {
+		t.Errorf("%s: %d calls at the server, %q: %+v", d, s.calls.Load(), s.wrong, r)
 	}
 }
 

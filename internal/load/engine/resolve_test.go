@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/target"
@@ -143,8 +144,8 @@ func TestAddressThatDoesNotAnswerIsPassedOver(t *testing.T) {
 	port := onAddresses(t, replying(helloResponse), "127.0.0.1")
 	for _, engine := range []string{load.NativeEngine(), load.EnginePortable} {
 		r := must.Get(run(t.Context(), brieflyAt("http://one.test:"+port, engine), nil, look))(t)
-		if r.Classes[load.OK] != r.Intended || r.Connected != 8 || r.Addresses["127.0.0.1:"+port] != 8 || r.ConnectErrors["connect refused"] == 0 {
-			t.Errorf("%s: %v, %d connected, %v, %v", engine, r.Classes, r.Connected, r.Addresses, r.ConnectErrors)
+		if d := difftest.Of("r.Classes[load.OK]", r.Classes[load.OK], r.Intended, "r.Connected", r.Connected, 8, `r.Addresses["127.0.0.1:"+port]`, r.Addresses["127.0.0.1:"+port], 8, `r.ConnectErrors["connect refused"] == 0`, r.ConnectErrors["connect refused"] == 0, false); d != "" {
+			t.Errorf("%s: %s: %v, %d connected, %v, %v", d, engine, r.Classes, r.Connected, r.Addresses, r.ConnectErrors)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -84,8 +85,8 @@ func TestRefusedStreamsAreSentAgain(t *testing.T) {
 			p.Connections, p.Warmup = connections, 0
 			p = atRate(p, 0, 100)
 			r := mustRun(t, p)
-			if r.Requests != 100 || r.Classes[test.class] != 100 || r.Retried == 0 || r.Reconnects > 0 {
-				t.Errorf("%s: %v, %v, %d retried, %d reconnects", test.name, r.Classes, r.Errors, r.Retried, r.Reconnects)
+			if d := difftest.Of("r.Requests", r.Requests, 100, "r.Classes[test.class]", r.Classes[test.class], 100, "r.Retried == 0", r.Retried == 0, false, "r.Reconnects > 0", r.Reconnects > 0, false); d != "" {
+				t.Errorf("%s: %s: %v, %v, %d retried, %d reconnects", d, test.name, r.Classes, r.Errors, r.Retried, r.Reconnects)
 			}
 			if test.seen > 0 && (seen.Load() != test.seen*100 || r.Retried != 100 || r.Errors["stream refused"] != 100) {
 				t.Errorf("%s: the server saw %d streams for 100 requests, %d retried, %v", test.name, seen.Load(), r.Retried, r.Errors)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -67,8 +68,8 @@ func TestSlicesShareTheSchedule(t *testing.T) {
 			if want := float64(len(r.Slices)) * (length - guard).Seconds(); fmt.Sprintf("%.6f", r.LoadedSeconds) != fmt.Sprintf("%.6f", want) {
 				t.Errorf("load %d was loaded for %v s, want %v", own, r.LoadedSeconds, want)
 			}
-			if sum.Intended != r.Intended || sum.OK != r.Classes[load.OK] || sum.Answered != r.Requests || sum.ResponseNS <= 0 {
-				t.Errorf("the slices of load %d add up to %+v, its report has %d intended, %d requests, %v", own, sum, r.Intended, r.Requests, r.Classes)
+			if d := difftest.Of("sum.Intended", sum.Intended, r.Intended, "sum.OK", sum.OK, r.Classes[load.OK], "sum.Answered", sum.Answered, r.Requests, "sum.ResponseNS <= 0", sum.ResponseNS <= 0, false); d != "" {
+				t.Errorf("%s: the slices of load %d add up to %+v, its report has %d intended, %d requests, %v", d, own, sum, r.Intended, r.Requests, r.Classes)
 			}
 		}
 		for i := 2; i < 13; i++ {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
@@ -42,8 +43,8 @@ func TestServerThatHoldsFewerConnections(t *testing.T) {
 		if n := accepted.Load(); n > 64+1000 || r.Reconnects > 1000 {
 			t.Errorf("rate %v: %d connections accepted, %d reconnects", rate, n, r.Reconnects)
 		}
-		if r.Held < 10 || r.Held > 40 || r.ClosedUnused < 44 || !strings.Contains(strings.Join(r.Warnings, "\n"), "the server holds only") {
-			t.Errorf("rate %v: %d held, %d closed unused: %q", rate, r.Held, r.ClosedUnused, r.Warnings)
+		if d := difftest.Wrong("r.Held < 10", r.Held < 10, "r.Held > 40", r.Held > 40, "r.ClosedUnused < 44", r.ClosedUnused < 44, `!strings.Contains(strings.Join(r.Warnings, "\n"), "the server holds only")`, !strings.Contains(strings.Join(r.Warnings, "\n"), "the server holds only")); d != "" {
+			t.Errorf("%s: rate %v: %d held, %d closed unused: %q", d, rate, r.Held, r.ClosedUnused, r.Warnings)
 		}
 		if rate > 0 && r.Requests != 200 {
 			t.Errorf("%d requests, want 200", r.Requests)
@@ -77,8 +78,10 @@ func TestDeadAddress(t *testing.T) {
 	r, err := run(t.Context(), p, nil, func(context.Context, string, string) ([]netip.Addr, error) {
 		return []netip.Addr{netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.1")}, nil
 	})
-	if err != nil || r.Connected != 4 || r.Classes[load.OK] != 50 || r.Addresses["127.0.0.1:"+port] != 4 || r.ConnectErrors["timeout"] == 0 {
+	if err != nil {
 		t.Errorf("%v: %d connected to %v, %v, %v", err, r.Connected, r.Addresses, r.ConnectErrors, r.Classes)
+	} else if d := difftest.Of("r.Connected", r.Connected, 4, "r.Classes[load.OK]", r.Classes[load.OK], 50, `r.Addresses["127.0.0.1:"+port]`, r.Addresses["127.0.0.1:"+port], 4, `r.ConnectErrors["timeout"] == 0`, r.ConnectErrors["timeout"] == 0, false); d != "" {
+		t.Errorf("%s: %v: %d connected to %v, %v, %v", d, err, r.Connected, r.Addresses, r.ConnectErrors, r.Classes)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
@@ -339,8 +340,8 @@ func TestEchoOverTLS(t *testing.T) {
 					p.TLS.CertFile, p.TLS.KeyFile = a.file("client.pem"), a.file("client.key")
 				}
 				r := mustRun(t, p)
-				if r.Requests != 5 || r.Classes[load.OK] != 5 || !strings.HasPrefix(r.TLS, "TLS 1.3") || r.Reconnects > 0 || r.Engine != engine {
-					t.Errorf("%s, %s, %d bytes: %v, %v, %q, %d reconnects", name, engine, size, r.Classes, r.Errors, r.TLS, r.Reconnects)
+				if d := difftest.Of("r.Requests", r.Requests, 5, "r.Classes[load.OK]", r.Classes[load.OK], 5, `strings.HasPrefix(r.TLS, "TLS 1.3")`, strings.HasPrefix(r.TLS, "TLS 1.3"), true, "r.Reconnects > 0", r.Reconnects > 0, false, "r.Engine", r.Engine, engine); d != "" {
+					t.Errorf("%s: %s, %s, %d bytes: %v, %v, %q, %d reconnects", d, name, engine, size, r.Classes, r.Errors, r.TLS, r.Reconnects)
 				}
 			}
 		}

@@ -11,7 +11,7 @@ import (
 func LockPunctual() {
 	runtime.LockOSThread()
 	_ = PrepareThread(-1) // pins nothing, so it cannot fail
-	Prioritise()
+	prioritise()
 }
 
 // nap bounds a sleep, so that the end of a context is noticed.

@@ -18,9 +18,9 @@ func PrepareThread(cpu int) error {
 	return unix.SchedSetaffinity(0, &set)
 }
 
-// Prioritise makes the calling thread wake up before all others, where the process may do that. The
+// prioritise makes the calling thread wake up before all others, where the process may do that. The
 // thread must sleep most of the time.
-func Prioritise() {
+func prioritise() {
 	_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Flags: unix.SCHED_FLAG_RESET_ON_FORK, Priority: 1}, 0)
 }
 

@@ -16,8 +16,8 @@ func PrepareThread(cpu int) error {
 	return nil
 }
 
-// Prioritise has no effect here.
-func Prioritise() {}
+// prioritise has no effect here.
+func prioritise() {}
 
 // Sleep blocks for d.
 func Sleep(d time.Duration) { time.Sleep(d) }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/check"
 )
@@ -99,9 +100,8 @@ func TestParser(t *testing.T) {
 			if want < 0 {
 				want = len(test.raw)
 			}
-			if used != want || p.Status != test.status || p.Body != test.body || p.Closing != test.closing {
-				t.Errorf("%.80q %s: used %d, status %d, body %d, closing %v; want %d, %d, %d, %v",
-					test.raw, name, used, p.Status, p.Body, p.Closing, want, test.status, test.body, test.closing)
+			if d := difftest.Of("used", used, want, "p.Status", p.Status, test.status, "p.Body", p.Body, test.body, "p.Closing", p.Closing, test.closing); d != "" {
+				t.Errorf("%s: %.80q %s: used %d, status %d, body %d, closing %v; want %d, %d, %d, %v", d, test.raw, name, used, p.Status, p.Body, p.Closing, want, test.status, test.body, test.closing)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/check"
 )
@@ -23,8 +24,10 @@ func TestGRPCMessagesInPieces(t *testing.T) {
 		for _, b := range all[cut:] {
 			m.read(st, []byte{b}, -1, 2)
 		}
-		if k := expect.Check(load.StatusGRPC, -1, &st.content); st.Messages != 3 || m.prefixed != 0 || k != load.FailureNone || m.flaw != load.FailureNone {
+		if k := expect.Check(load.StatusGRPC, -1, &st.content); st.Messages != 3 {
 			t.Fatalf("%d bytes: %d messages, %v", cut, st.Messages, k)
+		} else if d := difftest.Of("m.prefixed", m.prefixed, 0, "k", k, load.FailureNone, "m.flaw", m.flaw, load.FailureNone); d != "" {
+			t.Fatalf("%s: %d bytes: %d messages, %v", d, cut, st.Messages, k)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
@@ -181,7 +182,7 @@ func TestMergeKeepsCauses(t *testing.T) {
 	}
 	m := must.Get(Merge([]load.Report{part, part}))(t)
 	want := []load.Cause{{Cause: "status grpc-14", Count: 6, Detail: "no healthy upstream"}}
-	if m.Lost["goaway"] != 4 || m.GoAways != 8 || m.ExtraBytes != 10 || !slices.Equal(m.Result.Failures, want) {
-		t.Errorf("%v, %d, %d, %+v", m.Lost, m.GoAways, m.ExtraBytes, m.Result.Failures)
+	if d := difftest.Of(`m.Lost["goaway"]`, m.Lost["goaway"], 4, "m.GoAways", m.GoAways, 8, "m.ExtraBytes", m.ExtraBytes, 10, "slices.Equal(m.Result.Failures, want)", slices.Equal(m.Result.Failures, want), true); d != "" {
+		t.Errorf("%s: %v, %d, %d, %+v", d, m.Lost, m.GoAways, m.ExtraBytes, m.Result.Failures)
 	}
 }

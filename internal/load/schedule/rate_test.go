@@ -111,8 +111,8 @@ func TestSegmentsRepeat(t *testing.T) {
 			sum += n
 		}
 		last := counts[2+5*cycle+4]
-		if sum < 499 || sum > 501 || last < 232 || last > 235 { // 500 ms at 66.7 and 500 ms at 400
-			t.Fatalf("cycle %d: %v", cycle, counts[2+5*cycle:][:5])
+		if d := difftest.Wrong("sum < 499", sum < 499, "sum > 501", sum > 501, "last < 232", last < 232, "last > 235", last > 235); d != "" {
+			t.Fatalf("%s: cycle %d: %v", d, cycle, counts[2+5*cycle:][:5])
 		}
 	}
 	for _, at := range []float64{0.5, 2, 3, 6.4, 6.6, 7, 7.1, 11.9, 502} {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/strict"
@@ -177,8 +178,10 @@ func FuzzCompile(f *testing.F) {
 		r := Reader{Dir: dir}
 		if err := r.Check(text, URL, strict.Position{File: "f", Line: 1, Column: 1}); err != nil {
 			wrong, ok := errors.AsType[*Error](err)
-			if !ok || wrong.Line < 1 || wrong.Column < 1 || wrong.Expression != "" && !strings.Contains(text, wrong.Expression) {
+			if !ok {
 				t.Fatalf("%v", err)
+			} else if d := difftest.Wrong("wrong.Line < 1", wrong.Line < 1, "wrong.Column < 1", wrong.Column < 1, `wrong.Expression != "" && !strings.Contains(text, wrong.Expression)`, wrong.Expression != "" && !strings.Contains(text, wrong.Expression)); d != "" {
+				t.Fatalf("%s: %v", d, err)
 			}
 			return
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
@@ -42,8 +43,8 @@ func fuzz(f *testing.F, parser string, tr traits, files string) {
 				t.Errorf("class %s: %d", class, n)
 			}
 		}
-		if l.Completed < 0 || l.Sent < 0 || l.Intended < 0 || l.BytesIn < 0 {
-			t.Errorf("%+v", l)
+		if d := difftest.Wrong("l.Completed < 0", l.Completed < 0, "l.Sent < 0", l.Sent < 0, "l.Intended < 0", l.Intended < 0, "l.BytesIn < 0", l.BytesIn < 0); d != "" {
+			t.Errorf("%s: %+v", d, l)
 		}
 	})
 }
@@ -64,8 +65,8 @@ func checkOutcome(t *testing.T, o Outcome) {
 	for _, l := range o.Latencies {
 		last := -1.0
 		for _, q := range l.Quantiles {
-			if q.Q <= last || q.Q > 1 || math.IsNaN(q.MS) || math.IsInf(q.MS, 0) || q.MS < 0 {
-				t.Errorf("quantile %v after %v", q, last)
+			if d := difftest.Wrong("q.Q <= last", q.Q <= last, "q.Q > 1", q.Q > 1, "math.IsNaN(q.MS)", math.IsNaN(q.MS), "math.IsInf(q.MS, 0)", math.IsInf(q.MS, 0), "q.MS < 0", q.MS < 0); d != "" {
+				t.Errorf("%s: quantile %v after %v", d, q, last)
 			}
 			last = q.Q
 		}

@@ -17,7 +17,7 @@ import (
 // parsers by name, as tare import calls them.
 var parsers = map[string]func(io.Reader) (Outcome, error){
 	"oha":       func(r io.Reader) (Outcome, error) { return ParseOha(r, true) },
-	"oha-csv":   func(r io.Reader) (Outcome, error) { return ParseOhaCSV(r, true) },
+	"oha-csv":   func(r io.Reader) (Outcome, error) { return parseOhaCSV(r, true) },
 	"wrk":       ParseWrk,
 	"wrk2":      ParseWrk2,
 	"vegeta":    ParseVegeta,

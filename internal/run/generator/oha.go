@@ -19,7 +19,7 @@ var ohaTraits = traits{name: "oha", loop: loopOpen, closed: true, protocols: []s
 	method: true, body: true, version: versionOf{"--version", `oha ([0-9][^\s]*)`},
 	command: ohaCommand, parse: func(r io.Reader, p load.Profile) (Outcome, error) {
 		if p.HDRPath != "" {
-			return ParseOhaCSV(r, p.Rate > 0)
+			return parseOhaCSV(r, p.Rate > 0)
 		}
 		return ParseOha(r, p.Rate > 0)
 	}}
@@ -173,8 +173,8 @@ const ohaColumns = 7
 // OhaCSVHeader begins oha's record of every answered request.
 const OhaCSVHeader = "request-start,"
 
-// ParseOhaCSV reads oha's record of every answered request.
-func ParseOhaCSV(r io.Reader, corrected bool) (Outcome, error) {
+// parseOhaCSV reads oha's record of every answered request.
+func parseOhaCSV(r io.Reader, corrected bool) (Outcome, error) {
 	o := Outcome{Generator: "oha", Partial: true, Sized: true, Records: []Record{}}
 	err := EachOhaRecord(r, corrected, func(rec Record) { o.Records = append(o.Records, rec) })
 	o.tally()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/proc"
@@ -183,8 +184,8 @@ func judge(t *testing.T, l result.Load, p load.Profile, hits int64) {
 	if p.Rate > 0 && (float64(ok) < 0.7*asked || float64(ok) > 1.3*asked) {
 		t.Errorf("%d answers in the measure window, asked for %.0f: %+v", ok, asked, l)
 	}
-	if ok < 1 || ok > hits || l.Completed < 1 || l.Completed > hits {
-		t.Errorf("%d answers of class 2xx, %d completed, the server saw %d", ok, l.Completed, hits)
+	if d := difftest.Wrong("ok < 1", ok < 1, "ok > hits", ok > hits, "l.Completed < 1", l.Completed < 1, "l.Completed > hits", l.Completed > hits); d != "" {
+		t.Errorf("%s: %d answers of class 2xx, %d completed, the server saw %d", d, ok, l.Completed, hits)
 	}
 	if l.Classes[string(load.Conn)]+l.Classes[string(load.Timeout)]+l.Classes[string(load.Status)] > ok/10 {
 		t.Errorf("classes %v, errors %v", l.Classes, l.Errors)

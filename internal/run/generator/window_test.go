@@ -50,8 +50,8 @@ func TestTheMeasureWindowIsCutOut(t *testing.T) {
 	p, o := windowProfile(t), tenASecond()
 	o.scheduled(10)
 	l := must.Get(vegetaTraits.result(o, p))(t)
-	if l.Intended != 20 || l.Sent != 20 || l.Completed != 19 || l.BytesIn != 190 {
-		t.Errorf("intended %d sent %d completed %d bytes %d, want 20 20 19 190", l.Intended, l.Sent, l.Completed, l.BytesIn)
+	if d := difftest.Of("l.Intended", l.Intended, 20, "l.Sent", l.Sent, 20, "l.Completed", l.Completed, 19, "l.BytesIn", l.BytesIn, 190); d != "" {
+		t.Errorf("%s: intended %d sent %d completed %d bytes %d, want 20 20 19 190", d, l.Intended, l.Sent, l.Completed, l.BytesIn)
 	}
 	if d := difftest.Of(`l.Classes["2xx"]`, l.Classes["2xx"], 18, `l.Classes["status"]`, l.Classes["status"], 1, `l.Classes["timeout"]`, l.Classes["timeout"], 1, `l.Statuses["503"]`, l.Statuses["503"], 1, `l.Errors["timeout"]`, l.Errors["timeout"], 1); d != "" {
 		t.Errorf("%s: classes %v statuses %v errors %v", d, l.Classes, l.Statuses, l.Errors)
@@ -98,8 +98,10 @@ func TestRecordsOfALaterStart(t *testing.T) {
 	p, o := windowProfile(t), tenASecond()
 	o.Started = o.Started.Add(500 * time.Millisecond)
 	l, err := vegetaTraits.result(o, p)
-	if err != nil || l.Sent != 20 || l.Statuses["200"] != 19 || l.Errors["timeout"] != 1 {
+	if err != nil {
 		t.Errorf("sent %d statuses %v, %v", l.Sent, l.Statuses, err)
+	} else if d := difftest.Of("l.Sent", l.Sent, 20, `l.Statuses["200"]`, l.Statuses["200"], 19, `l.Errors["timeout"]`, l.Errors["timeout"], 1); d != "" {
+		t.Errorf("%s: sent %d statuses %v, %v", d, l.Sent, l.Statuses, err)
 	}
 	o.Started = o.Started.Add(time.Hour)
 	if l, err = vegetaTraits.result(o, p); err != nil || l.Sent != 0 || !has(l.Warnings, "none of the 40 requests") {
@@ -112,8 +114,8 @@ func TestOneFigureForTheWholeRunIsShared(t *testing.T) {
 	p.ExpectSize = -1
 	o := Outcome{Generator: "fortio", Elapsed: 4 * time.Second, Statuses: map[string]int64{"200": 400, "503": 1}, Errors: map[string]int64{"timeout": 10}}
 	l := must.Get(fortioTraits.result(o, p))(t)
-	if l.Classes["2xx"] != 200 || l.Classes["status"] != 1 || l.Classes["timeout"] != 5 || l.Completed != 201 || l.Sent != 206 {
-		t.Errorf("%v completed %d sent %d", l.Classes, l.Completed, l.Sent)
+	if d := difftest.Of(`l.Classes["2xx"]`, l.Classes["2xx"], 200, `l.Classes["status"]`, l.Classes["status"], 1, `l.Classes["timeout"]`, l.Classes["timeout"], 5, "l.Completed", l.Completed, 201, "l.Sent", l.Sent, 206); d != "" {
+		t.Errorf("%s: %v completed %d sent %d", d, l.Classes, l.Completed, l.Sent)
 	}
 	if l.Loop != "paced" || !has(l.Warnings, "take in warm-up and tail") || !has(l.Warnings, "a slow server slows the load") {
 		t.Errorf("loop %s, warnings %q", l.Loop, l.Warnings)
@@ -127,8 +129,10 @@ func TestWhatIsDueAndAbsentIsAnError(t *testing.T) {
 	p, o := windowProfile(t), tenASecond()
 	p.Rate, o.Partial = 20, true // 80 were due, 40 are recorded, 2 may be aborted
 	l, err := ohaTraits.result(o, p)
-	if err != nil || l.Intended != 40 || l.Errors["due, and not in the output"] != 19 || l.Classes["conn"] != 19 {
+	if err != nil {
 		t.Errorf("intended %d errors %v classes %v, %v", l.Intended, l.Errors, l.Classes, err)
+	} else if d := difftest.Of("l.Intended", l.Intended, 40, `l.Errors["due, and not in the output"]`, l.Errors["due, and not in the output"], 19, `l.Classes["conn"]`, l.Classes["conn"], 19); d != "" {
+		t.Errorf("%s: intended %d errors %v classes %v, %v", d, l.Intended, l.Errors, l.Classes, err)
 	}
 }
 

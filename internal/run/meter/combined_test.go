@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
@@ -63,8 +64,10 @@ func TestCombinedFollows(t *testing.T) {
 	following := must.Get(f.Follow(t.Context(), groups, at))(t)
 	for n := range at {
 		read, done, err := following.Next(t.Context())
-		if err != nil || len(read) != 1 || done != (n == len(at)-1) || !read[0].At.Equal(at[n]) {
+		if err != nil || len(read) != 1 || done != (n == len(at)-1) {
 			t.Fatalf("instant %d: %+v, %v, %v", n, read, done, err)
+		} else if d := difftest.Wrong("!read[0].At.Equal(at[n])", !read[0].At.Equal(at[n])); d != "" {
+			t.Fatalf("%s: instant %d: %+v, %v, %v", d, n, read, done, err)
 		}
 		for i, want := range []map[string]int64{{"pod": 1, "process": 2}, {"other": 1}} {
 			for id, cpu := range want {

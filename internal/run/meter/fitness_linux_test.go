@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/run/meter"
 )
@@ -19,8 +20,8 @@ func TestExamineSeesWhoIsBusy(t *testing.T) {
 	if !slices.ContainsFunc(f.Busy, func(p meter.BusyProcess) bool { return p.PID == cmd.Process.Pid && p.Name == "sh" }) {
 		t.Errorf("%d is not among %+v", cmd.Process.Pid, f.Busy)
 	}
-	if f.Load == nil || f.Steal == nil || len(f.Lateness) < 5 || !slices.IsSorted(f.Lateness) {
-		t.Errorf("%+v", f)
+	if d := difftest.Wrong("f.Load == nil", f.Load == nil, "f.Steal == nil", f.Steal == nil, "len(f.Lateness) < 5", len(f.Lateness) < 5, "!slices.IsSorted(f.Lateness)", !slices.IsSorted(f.Lateness)); d != "" {
+		t.Errorf("%s: %+v", d, f)
 	}
 	p50, ok := f.LatenessAt(0.5)
 	p99, _ := f.LatenessAt(0.99)

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/meter"
@@ -263,8 +264,8 @@ func TestChildrenThatEndedCount(t *testing.T) {
 func TestDepths(t *testing.T) {
 	b, m := startBurner(t), newLocal(t)
 	r := look(t, m, meter.Full, b.task()).Tasks["burner"]
-	if r.CPU <= 0 || r.RSS < 1<<20 || r.Peak < r.RSS || r.Voluntary < 1 {
-		t.Errorf("%+v", r)
+	if d := difftest.Wrong("r.CPU <= 0", r.CPU <= 0, "r.RSS < 1<<20", r.RSS < 1<<20, "r.Peak < r.RSS", r.Peak < r.RSS, "r.Voluntary < 1", r.Voluntary < 1); d != "" {
+		t.Errorf("%s: %+v", d, r)
 	}
 	if r.PSS == nil || *r.PSS < 1<<16 || *r.PSS > r.RSS {
 		t.Errorf("PSS %v of RSS %d", r.PSS, r.RSS)
@@ -320,8 +321,8 @@ func TestNode(t *testing.T) {
 
 func TestHost(t *testing.T) {
 	env := meter.Host()
-	if env.OS != "linux" || env.Kernel == "" || env.CPUs < 1 || env.MemoryMB < 64 || env.Arch != runtime.GOARCH {
-		t.Errorf("%+v", env)
+	if d := difftest.Wrong(`env.OS != "linux"`, env.OS != "linux", `env.Kernel == ""`, env.Kernel == "", "env.CPUs < 1", env.CPUs < 1, "env.MemoryMB < 64", env.MemoryMB < 64, "env.Arch != runtime.GOARCH", env.Arch != runtime.GOARCH); d != "" {
+		t.Errorf("%s: %+v", d, env)
 	}
 	if runtime.GOARCH == "amd64" && env.CPUModel == "" {
 		t.Error("no CPU model")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/procfs"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 )
 
@@ -27,8 +28,8 @@ func TestSwitchesAgreeWithProcfs(t *testing.T) {
 	v0, i0 := count()
 	v, i := switches(os.Getpid())
 	v1, i1 := count()
-	if v0 == 0 || v < v0 || v > v1 || i < i0 || i > i1 {
-		t.Errorf("read %d and %d, want %d..%d and %d..%d", v, i, v0, v1, i0, i1)
+	if d := difftest.Wrong("v0 == 0", v0 == 0, "v < v0", v < v0, "v > v1", v > v1, "i < i0", i < i0, "i > i1", i > i1); d != "" {
+		t.Errorf("%s: read %d and %d, want %d..%d and %d..%d", d, v, i, v0, v1, i0, i1)
 	}
 	if v, i := switches(1 << 30); v != 0 || i != 0 {
 		t.Errorf("no such process: %d, %d", v, i)

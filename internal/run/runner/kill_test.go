@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -218,8 +219,10 @@ func wholeRecords(t *testing.T, path string, before map[string][]byte) map[strin
 	records := must.Get(d.Records())(t)
 	now := map[string][]byte{}
 	for _, r := range records {
-		if bad := unfit(r); r.Error != "" || r.Load == nil || len(bad) > 0 || !r.Valid && len(r.Warnings) == 0 {
+		if bad := unfit(r); r.Error != "" {
 			t.Errorf("record %s: %+v %s", r.ID, r.Warnings, r.Error)
+		} else if d := difftest.Wrong("r.Load == nil", r.Load == nil, "len(bad) > 0", len(bad) > 0, "!r.Valid && len(r.Warnings) == 0", !r.Valid && len(r.Warnings) == 0); d != "" {
+			t.Errorf("%s: record %s: %+v %s", d, r.ID, r.Warnings, r.Error)
 		}
 		last := ""
 		for e, err := range d.Events(r.ID) {

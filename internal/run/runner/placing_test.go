@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/stats"
 )
@@ -96,8 +97,10 @@ func TestPlace(t *testing.T) {
 			}
 			sum += p.drawn
 			units, wait := p.split(time.Second)
-			if d := time.Duration(units)*time.Second + wait; units < 1 || wait < 0 || wait >= time.Second || d != p.drawn {
+			if d := time.Duration(units)*time.Second + wait; units < 1 {
 				t.Errorf("%s: %v is %d s and %v", name, p.drawn, units, wait)
+			} else if differ := difftest.Wrong("wait < 0", wait < 0, "wait >= time.Second", wait >= time.Second, "d != p.drawn", d != p.drawn); differ != "" {
+				t.Errorf("%s: %s: %v is %d s and %v", differ, name, p.drawn, units, wait)
 			}
 		}
 		mean := sum / n

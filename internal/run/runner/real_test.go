@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/fetch"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
@@ -199,8 +200,10 @@ func soundRecord(t *testing.T, cfg runner.Config, r result.Record) {
 	if got := strings.Join(names, " "); got != "deploy verify settle warm-up measure drain" {
 		t.Errorf("phases %s", got) // the record is written before its own phase ends
 	}
-	if r.Load == nil || r.Load.Completed < 300 || r.Load.AskedRate != 300 || r.Load.MeasureSeconds != 1.5 || r.Load.WarmupSeconds != 0.5 {
+	if r.Load == nil {
 		t.Fatalf("load %+v", r.Load)
+	} else if d := difftest.Of("r.Load.Completed < 300", r.Load.Completed < 300, false, "r.Load.AskedRate", r.Load.AskedRate, 300, "r.Load.MeasureSeconds", r.Load.MeasureSeconds, 1.5, "r.Load.WarmupSeconds", r.Load.WarmupSeconds, 0.5); d != "" {
+		t.Fatalf("%s: load %+v", d, r.Load)
 	}
 	planes := map[metric.Plane]int{}
 	for _, u := range r.Tasks {
@@ -214,8 +217,8 @@ func soundRecord(t *testing.T, cfg runner.Config, r result.Record) {
 		}
 		t.Logf("%-20s %-8s %12v, read %v and %v after the edges", u.ID, u.Plane, time.Duration(u.End.CPU-u.Start.CPU),
 			u.Start.At.Sub(r.Load.Start), u.End.At.Sub(r.Load.End))
-		if u.End.RSS == 0 || u.End.Peak == 0 || u.End.PSS == nil || u.Start.PSS != nil {
-			t.Errorf("memory of %s: %+v", u.ID, u.End)
+		if d := difftest.Wrong("u.End.RSS == 0", u.End.RSS == 0, "u.End.Peak == 0", u.End.Peak == 0, "u.End.PSS == nil", u.End.PSS == nil, "u.Start.PSS != nil", u.Start.PSS != nil); d != "" {
+			t.Errorf("%s: memory of %s: %+v", d, u.ID, u.End)
 		}
 		if loaded := u.Plane == metric.App || u.Plane == metric.Data; loaded && (u.IdleRSS <= 0 || u.IdleRSS > u.End.Peak) || u.Plane == metric.Load && u.IdleRSS != 0 {
 			t.Errorf("idle memory of %s: %+v", u.ID, u)
@@ -234,8 +237,10 @@ func soundRecord(t *testing.T, cfg runner.Config, r result.Record) {
 			t.Errorf("%d tasks of plane %s, want %d", planes[plane], plane, want)
 		}
 	}
-	if len(r.Checks) == 0 || r.Edges != 1 || r.Node == nil || r.Node.End.Busy <= r.Node.Start.Busy {
+	if len(r.Checks) == 0 || r.Edges != 1 || r.Node == nil {
 		t.Errorf("checks %v, edges %d, node %+v", r.Checks, r.Edges, r.Node)
+	} else if d := difftest.Wrong("r.Node.End.Busy <= r.Node.Start.Busy", r.Node.End.Busy <= r.Node.Start.Busy); d != "" {
+		t.Errorf("%s: checks %v, edges %d, node %+v", d, r.Checks, r.Edges, r.Node)
 	}
 	for _, name := range []string{result.LatencyFile, result.ProvenanceDir + "/load-profile.json"} {
 		if info, err := os.Stat(cfg.Dir.TrialFile(r.ID, name)); err != nil || info.Size() == 0 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -122,9 +123,8 @@ func TestPacedCounters(t *testing.T) {
 			for _, u := range r.Tasks {
 				farthest = max(farthest, u.Start.At.Sub(r.Load.Start).Abs(), u.End.At.Sub(r.Load.End).Abs())
 				used := u.Start.At.Sub(r.Load.Start).Abs() + u.End.At.Sub(r.Load.End).Abs()
-				if u.Missing != "" || u.Start.At.Before(loaded) || !u.End.At.After(u.Start.At) || u.End.At.After(done.Add(clocks)) {
-					t.Errorf("%s %q: read at %v and %v, counted from the beginning of a measure phase of %v", u.ID, u.Missing,
-						u.Start.At.Sub(r.Load.Start), u.End.At.Sub(r.Load.Start), measure)
+				if d := difftest.Wrong(`u.Missing != ""`, u.Missing != "", "u.Start.At.Before(loaded)", u.Start.At.Before(loaded), "!u.End.At.After(u.Start.At)", !u.End.At.After(u.Start.At), "u.End.At.After(done.Add(clocks))", u.End.At.After(done.Add(clocks))); d != "" {
+					t.Errorf("%s: %s %q: read at %v and %v, counted from the beginning of a measure phase of %v", d, u.ID, u.Missing, u.Start.At.Sub(r.Load.Start), u.End.At.Sub(r.Load.Start), measure)
 				}
 				readings := m.all[u.ID]
 				if !slices.ContainsFunc(readings, func(r result.Reading) bool { return r.CPU == u.Start.CPU }) ||

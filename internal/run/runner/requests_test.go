@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -151,8 +152,8 @@ func TestRateProfiles(t *testing.T) {
 			}
 		}
 		most := slices.Max(counts[4:8])
-		if math.Abs(float64(warm)-4*c.want) > 1 || math.Abs(float64(measured)-8*c.want) > 1 || slices.Index(counts[4:8], most) != c.peak[0] || most < c.peak[1]-1 || most > c.peak[1]+1 {
-			t.Errorf("%+v: requests by second %v", c.by, counts)
+		if d := difftest.Wrong("math.Abs(float64(warm)-4*c.want) > 1", math.Abs(float64(warm)-4*c.want) > 1, "math.Abs(float64(measured)-8*c.want) > 1", math.Abs(float64(measured)-8*c.want) > 1, "slices.Index(counts[4:8], most) != c.peak[0]", slices.Index(counts[4:8], most) != c.peak[0], "most < c.peak[1]-1", most < c.peak[1]-1, "most > c.peak[1]+1", most > c.peak[1]+1); d != "" {
+			t.Errorf("%s: %+v: requests by second %v", d, c.by, counts)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -134,8 +135,10 @@ func TestRunGoesOn(t *testing.T) {
 		t.Fatalf("%+v, %v", summary, err)
 	}
 	records, err := cfg.Dir.Records()
-	if err != nil || records[0].Error == "" || records[1].Error != "" || records[1].Load == nil {
+	if err != nil {
 		t.Errorf("%+v, %v", records, err)
+	} else if d := difftest.Wrong(`records[0].Error == ""`, records[0].Error == "", `records[1].Error != ""`, records[1].Error != "", "records[1].Load == nil", records[1].Load == nil); d != "" {
+		t.Errorf("%s: %+v, %v", d, records, err)
 	}
 }
 
@@ -278,8 +281,10 @@ func TestClockStepped(t *testing.T) {
 			records := must.Get(cfg.Dir.Records())(t)
 			r := records[0]
 			i := slices.IndexFunc(r.Warnings, func(w result.Warning) bool { return w.Code == "clock-stepped" })
-			if i < 0 || !strings.Contains(r.Warnings[i].Message, "-1h0m0s") || (len(unfit(r)) == 0) != c.valid || r.Warnings[i].Hint == "" {
+			if i < 0 || !strings.Contains(r.Warnings[i].Message, "-1h0m0s") || (len(unfit(r)) == 0) != c.valid {
 				t.Errorf("valid %v, warnings %+v", r.Valid, r.Warnings)
+			} else if d := difftest.Wrong(`r.Warnings[i].Hint == ""`, r.Warnings[i].Hint == ""); d != "" {
+				t.Errorf("%s: valid %v, warnings %+v", d, r.Valid, r.Warnings)
 			}
 			for _, u := range r.Tasks {
 				// Both edges are between the trial's begin and end. The second edge is after the measure phase.

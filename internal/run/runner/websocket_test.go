@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/result/balance"
@@ -34,8 +35,8 @@ func TestWebSocketTrials(t *testing.T) {
 			accepted(t, r)
 			l := r.Load
 			late := l.Classes["timeout"] // on a machine that stops for seconds
-			if l.Completed == 0 || l.Classes["2xx"]+late != l.Intended || late > l.Intended/2 || late == 0 && l.Errors != nil || l.BytesOut < 300*l.Completed || l.BytesIn < test.in*l.Completed {
-				t.Errorf("%+v", l)
+			if d := difftest.Wrong("l.Completed == 0", l.Completed == 0, `l.Classes["2xx"]+late != l.Intended`, l.Classes["2xx"]+late != l.Intended, "late > l.Intended/2", late > l.Intended/2, "late == 0 && l.Errors != nil", late == 0 && l.Errors != nil, "l.BytesOut < 300*l.Completed", l.BytesOut < 300*l.Completed, "l.BytesIn < test.in*l.Completed", l.BytesIn < test.in*l.Completed); d != "" {
+				t.Errorf("%s: %+v", d, l)
 			}
 			counted := map[balance.Unit]int64{}
 			for _, e := range r.Balance.Equations {

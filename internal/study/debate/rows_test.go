@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 )
 
@@ -75,8 +76,8 @@ func TestRoomOfRows(t *testing.T) {
 		var r room
 		for row := range 2*manyRows + 1 {
 			values, places := r.row(width)
-			if len(values) != width || cap(values) != width || len(places) != width || cap(places) != width {
-				t.Fatalf("row %d of %d: %d values, %d places", row, width, len(values), len(places))
+			if d := difftest.Of("len(values)", len(values), width, "cap(values)", cap(values), width, "len(places)", len(places), width, "cap(places)", cap(places), width); d != "" {
+				t.Fatalf("%s: row %d of %d: %d values, %d places", d, row, width, len(values), len(places))
 			}
 			for i := range values {
 				if values[i] != 0 || places[i] != nil {

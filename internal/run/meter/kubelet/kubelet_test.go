@@ -154,8 +154,10 @@ func TestUnreachable(t *testing.T) {
 	s := whole()
 	s.down["n2"] = true
 	m := Of(s, []cluster.Node{{Name: "n1", CPUs: 2}, {Name: "n2", CPUs: 2}})
-	if l, err := m.Read(t.Context(), inPod[:1], meter.Counters); err != nil || l.Gap != nil || len(l.Nodes) != 1 || l.Tasks["p-0/app"].CPU == 0 || l.Node != nil || l.NodeErr == nil {
+	if l, err := m.Read(t.Context(), inPod[:1], meter.Counters); err != nil {
 		t.Errorf("%+v, %v", l, err)
+	} else if d := difftest.Wrong("l.Gap != nil", l.Gap != nil, "len(l.Nodes) != 1", len(l.Nodes) != 1, `l.Tasks["p-0/app"].CPU == 0`, l.Tasks["p-0/app"].CPU == 0, "l.Node != nil", l.Node != nil, "l.NodeErr == nil", l.NodeErr == nil); d != "" {
+		t.Errorf("%s: %+v, %v", d, l, err)
 	}
 	s.down["n1"] = true
 	if l, err := m.Read(t.Context(), inPod, meter.Counters); err != nil || l.Gap == nil {

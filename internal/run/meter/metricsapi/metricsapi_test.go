@@ -108,8 +108,10 @@ func TestAway(t *testing.T) {
 		t.Errorf("%+v, %v", l, err)
 	}
 	s[podsPath] = pods(time.Unix(1_000_000, 0), 15*time.Second, 1)
-	if l, err := m.Read(t.Context(), tasks, meter.Edge); err != nil || l.Gap != nil || len(l.Tasks) != 1 || l.NodeErr == nil || l.Node != nil {
+	if l, err := m.Read(t.Context(), tasks, meter.Edge); err != nil {
 		t.Errorf("%+v, %v", l, err)
+	} else if d := difftest.Wrong("l.Gap != nil", l.Gap != nil, "len(l.Tasks) != 1", len(l.Tasks) != 1, "l.NodeErr == nil", l.NodeErr == nil, "l.Node != nil", l.Node != nil); d != "" {
+		t.Errorf("%s: %+v, %v", d, l, err)
 	}
 	if _, err := m.Probe(t.Context()); err == nil {
 		t.Error("an API that does not answer is taken to be refreshed")

@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -43,8 +44,10 @@ func TestPodsEndAndReturn(t *testing.T) {
 	}
 	kept := must.Get(d.pods.find("echo-0/app"))(t)
 	must.OK(t, d.scaler.Shrink(t.Context(), "echo-1", 0))
-	if v := d.faults.Victims(); len(v) != 2 || !v[0].Up || v[1].Up || v[1].ID != "echo-1/app" {
+	if v := d.faults.Victims(); len(v) != 2 {
 		t.Errorf("%+v", v)
+	} else if differ := difftest.Wrong("!v[0].Up", !v[0].Up, "v[1].Up", v[1].Up, `v[1].ID != "echo-1/app"`, v[1].ID != "echo-1/app"); differ != "" {
+		t.Errorf("%s: %+v", differ, v)
 	}
 	if now, err := d.pods.find("echo-0/app"); err != nil || now.UID != kept.UID {
 		t.Errorf("another pod was deleted: %v", err)

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -49,8 +50,10 @@ func TestWaypointCounts(t *testing.T) {
 		i := slices.IndexFunc(flows, func(f balance.Flow) bool {
 			return f.Place == balance.Place{Service: balance.WaypointName, Point: balance.Waypoint, Unit: balance.Requests}
 		})
-		if i < 0 || len(flows) != 1 || inside && (flows[i].Count != 30 || flows[i].Unknown != "") || !inside && flows[i].Unknown != outsideWaypoint {
+		if i < 0 || len(flows) != 1 {
 			t.Errorf("load inside %v: %+v", inside, flows)
+		} else if d := difftest.Wrong(`inside && (flows[i].Count != 30 || flows[i].Unknown != "")`, inside && (flows[i].Count != 30 || flows[i].Unknown != ""), "!inside && flows[i].Unknown != outsideWaypoint", !inside && flows[i].Unknown != outsideWaypoint); d != "" {
+			t.Errorf("%s: load inside %v: %+v", d, inside, flows)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -94,8 +95,10 @@ func TestCountersOfCaddy(t *testing.T) {
 func TestCounterTexts(t *testing.T) {
 	haproxy := "# pxname,svname,stot,mode,req_tot,\nin,FRONTEND,3,http,12,\nout,BACKEND,4,http,,\n\n"
 	values, err := haproxyValues([]byte(haproxy))
-	if err != nil || values["in.FRONTEND.req_tot"] != 12 || values["out.BACKEND.stot"] != 4 || len(values) != 3 {
+	if err != nil {
 		t.Errorf("HAProxy: %v, %v", values, err)
+	} else if d := difftest.Of(`values["in.FRONTEND.req_tot"]`, values["in.FRONTEND.req_tot"], 12, `values["out.BACKEND.stot"]`, values["out.BACKEND.stot"], 4, "len(values)", len(values), 3); d != "" {
+		t.Errorf("%s: HAProxy: %v, %v", d, values, err)
 	}
 	nginx := "Active connections: 2 \nserver accepts handled requests\n 7 6 31 \nReading: 0 Writing: 1 Waiting: 1 \n"
 	if values, err := nginxValues([]byte(nginx)); err != nil || values["requests"] != 31 || values["handled"] != 6 {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
@@ -292,8 +293,10 @@ func TestOwnProgramOfAnotherProtocol(t *testing.T) {
 			}
 			must.OK(t, err)
 			_, err = deployOwn(t, Options{}, specOf(t, "none", app.Service{Name: "web", Own: app.Own{Command: []string{"node", "-e", test.program, "${port}"}, Dir: dir}}))
-			if err == nil || !strings.Contains(err.Error(), test.want) || hint.Of(err) == "" || errors.Is(err, ErrHTTP2) != test.http2 {
+			if err == nil || !strings.Contains(err.Error(), test.want) || hint.Of(err) == "" {
 				t.Errorf("%v (%s), want %q", err, hint.Of(err), test.want)
+			} else if d := difftest.Wrong("errors.Is(err, ErrHTTP2) != test.http2", errors.Is(err, ErrHTTP2) != test.http2); d != "" {
+				t.Errorf("%s: %v (%s), want %q", d, err, hint.Of(err), test.want)
 			}
 		})
 	}
