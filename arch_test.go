@@ -358,7 +358,7 @@ func between(t *testing.T, page, begin, content string) string {
 	return before + begin + "\n" + content + "\n" + generatedEnd + after
 }
 
-// libraries are those of tare and tare-agent. Each adds to the CPU time of a first build
+// libraries are linked into tare or tare-agent. Each adds to the CPU time of a first build
 // (docs/adr/0005-two-programs.md): measure `make build` with an empty GOCACHE before adding one.
 var libraries = []string{
 	"charm.land/bubbletea/v2", "github.com/charmbracelet/colorprofile", "github.com/charmbracelet/ultraviolet", "github.com/charmbracelet/x/term", "github.com/charmbracelet/x/termios", "github.com/charmbracelet/x/windows", "github.com/muesli/cancelreader", "github.com/rivo/uniseg", "github.com/xo/terminfo",

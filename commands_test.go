@@ -383,7 +383,7 @@ func TestCommandsRun(t *testing.T) {
 	}
 }
 
-// scratch makes the directory, and that of the programs.
+// scratch makes the working directory and the directory of the programs.
 func scratch(t *testing.T) (dir, bin string) {
 	t.Helper()
 	dir, bin = t.TempDir(), t.TempDir()

@@ -12,7 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/must"
 )
 
-// pages returns the text of every page: those of the root and the files below docs.
+// pages returns the text of every page: pages of the root and files below docs.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}

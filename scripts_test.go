@@ -50,7 +50,7 @@ func TestEndedProcesses(t *testing.T) {
 	}
 }
 
-// make e2e runs the tests that make test skipped or shortened, and only those of the named packages.
+// make e2e runs the tests that make test skipped or shortened, and only tests of the named packages.
 func TestTestsLeft(t *testing.T) {
 	const a, b = module + "internal/base/strict", module + "internal/base/hint"
 	path := report(t, "pass "+a+" TestWhole", "skip "+a+" TestParts/one", "pass "+a+" TestParts", "attr "+b+" TestRounds", "pass "+b+" TestRounds")

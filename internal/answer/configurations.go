@@ -28,7 +28,7 @@ type Configuration struct {
 // configuredTrials are read of each treatment: what differs between them is not part of the configuration.
 const configuredTrials = 3
 
-// configurations compares the treatments of a mesh, or of a program of the user, with those of its variants, at the first
+// configurations compares the treatments of a mesh, or of a program of the user, with the treatments of its variants, at the first
 // levels of other factors.
 func configurations(run *compare.Run, provenance func(trial string) string) (all []Configuration) {
 	if len(run.Environment.Variants) == 0 && len(run.File.Applications) == 0 {

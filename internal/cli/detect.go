@@ -43,8 +43,8 @@ func (o *detectOptions) register(cmd *cobra.Command) {
 // asked reports whether any of the questions is asked.
 func (o *detectOptions) asked() bool { return o.detect != "" || o.within > 0 }
 
-// share is the difference to detect. 0 means that none is asked for.
-func (o *detectOptions) share() (float64, error) {
+// relative is the difference to detect. 0 means that none is asked for.
+func (o *detectOptions) relative() (float64, error) {
 	if o.detect == "" { // --within alone
 		return 0, nil
 	}
@@ -60,7 +60,7 @@ type precisionPlanner struct{ *CommandLine }
 
 // detect prints what runs of the study can show.
 func (c precisionPlanner) detect(ctx context.Context, s *session.Study, o detectOptions) error {
-	share, err := o.share()
+	share, err := o.relative()
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ Exit codes: 0 runs work, perhaps with warnings; 1 a run cannot work; 2 an invali
 			if err := o.check(); err != nil {
 				return err
 			}
-			share, err := (&detectOptions{detect: o.detect}).share()
+			share, err := (&detectOptions{detect: o.detect}).relative()
 			if err != nil {
 				return err
 			}

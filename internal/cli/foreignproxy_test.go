@@ -133,7 +133,7 @@ func TestLadderOfMTLS(t *testing.T) {
 	t.Error("no step of the data plane's CPU")
 }
 
-// Work that a process outside the trial does for a treatment is no cost of it. The report names the treatment.
+// Work that a process outside the trial does for a treatment does not count as its cost. The report names the treatment.
 func TestForeignProxyWorksElsewhere(t *testing.T) {
 	python := programtest.Installed(t, "python3", "apt install python3")
 	dir := t.TempDir()

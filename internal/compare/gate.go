@@ -262,7 +262,7 @@ type GateCheck struct {
 	Why     string          `json:"why,omitempty"` // the outcome is undecided, or its basis
 }
 
-// check judges a change by the gate. The trials of two runs are no sample of one distribution: runs of the same thing
+// check judges a change by the gate. The trials of two runs are not samples of one distribution: runs of the same thing
 // differ by the day, and a gate on them needs the variation from run to run.
 func (g Gate) check(c *Comparison) GateCheck {
 	out := g.judgeChange(c)

@@ -89,7 +89,7 @@ func (b *Body) UnmarshalScalar(text string) error {
 	return nil
 }
 
-// MarshalText writes bytes that are no text in base64.
+// MarshalText writes bytes that are not UTF-8 in base64.
 func (b Body) MarshalText() ([]byte, error) {
 	if utf8.ValidString(string(b)) && !strings.HasPrefix(string(b), base64Body) {
 		return []byte(b), nil

@@ -13,7 +13,7 @@ import (
 )
 
 // checkCopies finds runs of which another has the same file, or the same start and requests: the
-// results of one run in two formats. Copies are no independent runs.
+// results of one run in two formats. Copies are not independent runs.
 func (s *Study) checkCopies() {
 	type run struct {
 		size    int64

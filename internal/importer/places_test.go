@@ -52,7 +52,7 @@ func fortioAt(clock string) string {
 	return strings.Replace(fortioSeed, "{", `{"StartTime":"2024-05-01T`+clock+`Z",`, 1)
 }
 
-// Files beside results are skipped, runs are in the order of time, and copies are no runs.
+// Files beside results are skipped, runs are in the order of time, and copies are left out.
 func TestFilesOfDirectories(t *testing.T) {
 	root := lay(t, map[string]string{
 		"istio/results/b.json": fortioAt("10:00:00"), "istio/results/a.json": fortioAt("11:00:00"),

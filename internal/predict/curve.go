@@ -27,7 +27,7 @@ type Axis struct {
 }
 
 // Curve is the cost of deployments over the rate, and over other axes. Each block of a run has a fit of its own, so that
-// bands rest on blocks, and that of a new deployment has their deviation.
+// bands rest on blocks, and the band of a new deployment has their deviation.
 type Curve struct {
 	Form       string  `json:"form"`       // name of its [form]
 	Reason     string  `json:"reason"`     // why costs have it

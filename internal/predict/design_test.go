@@ -11,7 +11,7 @@ import (
 
 // Curves of runs as designed have the bands that the design promises, and narrower ones than rates at equal distances.
 func TestDesignKeepsItsPromise(t *testing.T) {
-	dev := Deviations{Deployment: 0.03, Trial: 0.02} // those of simulated
+	dev := Deviations{Deployment: 0.03, Trial: 0.02} // as in simulated
 	design, ok := BestDesign(100, 2000, dev, func(rates int) int { return 45 / rates }, 0.95)
 	if !ok {
 		t.Fatal("no design")

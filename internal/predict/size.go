@@ -132,7 +132,7 @@ func placeOf(run *compare.Run, t plan.Treatment, axes []string) (at place, ok bo
 			level, factor = l.Value, true
 		}
 		if !factor {
-			n, err := strconv.ParseFloat(cmp.Or(options[axis], "0"), 64) // no option is no item
+			n, err := strconv.ParseFloat(cmp.Or(options[axis], "0"), 64) // without the option there are 0 items
 			if err != nil {
 				return at, false
 			}

@@ -192,7 +192,7 @@ func (p *Program) abOfMesh(ctx context.Context, o AB, blocks int) (*Study, error
 	return p.decodeAB(ctx, o, e, blocks, "meshes", names)
 }
 
-// decodeAB reads an experiment that the flags describe: its own fields, and those of every A, A again and B. A setting of one
+// decodeAB reads an experiment that the flags describe: its own fields, and the fields of every A, A again and B. A setting of one
 // side is a field of its entry below a field of the file.
 func (p *Program) decodeAB(ctx context.Context, o AB, fields map[string]any, blocks int, below string, entries [2]string) (*Study, error) {
 	maps.Copy(fields, map[string]any{"apiVersion": experiment.APIVersion, "kind": experiment.Kind, "control": true, "blocks": blocks, "decide": o.decideField()})

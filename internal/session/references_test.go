@@ -153,7 +153,7 @@ func TestServicesOfObjects(t *testing.T) {
 	}
 }
 
-// Services that can be among objects that were not read are no further mistakes.
+// A service that may be among objects that were not read is not a further mistake.
 func TestUnreadObjects(t *testing.T) {
 	for _, application := range []string{
 		"namespace: closed", "namespace: closed, entry: web", "namespace: closed, entry: web, services: [{name: db, protocol: http1}]",

@@ -46,11 +46,11 @@ func missed(ctx context.Context, b *bench) error {
 	for _, name := range metric.Headlines() {
 		if all[name] > 0 {
 			m, _ := metric.Lookup(name)
-			row(b.out, m.Title(), fmt.Sprint(all[name]), fmt.Sprint(missing[name]), share(missing[name], all[name]), "", "")
+			row(b.out, m.Title(), fmt.Sprint(all[name]), fmt.Sprint(missing[name]), percentage(missing[name], all[name]), "", "")
 			total, off = total+all[name], off+missing[name]
 		}
 	}
-	row(b.out, "all", fmt.Sprint(total), fmt.Sprint(off), share(off, total), fmt.Sprintf("≤ %.1f %%", 100*mayMiss), yes(total > 0 && float64(off) <= mayMiss*float64(total)))
+	row(b.out, "all", fmt.Sprint(total), fmt.Sprint(off), percentage(off, total), fmt.Sprintf("≤ %.1f %%", 100*mayMiss), yes(total > 0 && float64(off) <= mayMiss*float64(total)))
 	return ctx.Err()
 }
 
@@ -70,7 +70,7 @@ func count(f compare.Floor, missing, all map[string]int) {
 	}
 }
 
-func share(n, of int) string {
+func percentage(n, of int) string {
 	if of == 0 {
 		return "?"
 	}

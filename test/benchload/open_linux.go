@@ -70,15 +70,15 @@ func (b *bench) paced(ctx context.Context, name string, p load.Profile, s *subje
 	if i := slices.IndexFunc(o.Latencies, func(l result.Latency) bool { return l.Of == "response" }); i >= 0 {
 		first = o.Latencies[i]
 	}
-	t.p50, t.p90, t.p999 = at(first, 0.5), at(first, 0.9), at(first, 0.999)
+	t.p50, t.p90, t.p999 = quantile(first, 0.5), quantile(first, 0.9), quantile(first, 0.999)
 	if o.Requests != nil {
 		t.requests = *o.Requests
 	}
 	return t, nil
 }
 
-// at is a quantile in µs, or 0 if the report lacks it.
-func at(l result.Latency, q float64) float64 {
+// quantile returns a quantile in µs, or 0 if the report lacks it.
+func quantile(l result.Latency, q float64) float64 {
 	for _, x := range l.Quantiles {
 		if x.Q == q {
 			return x.MS * 1e3

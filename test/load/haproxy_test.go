@@ -35,7 +35,7 @@ frontend http2
   http-request return status 200 content-type text/plain string hello
 `
 
-// TestHAProxy compares counts, among them those of a proxy that is replaced under load: the
+// TestHAProxy compares counts, among them counts of a proxy that is replaced under load: the
 // old process closes idle connections, and ends HTTP/2 sessions with a GOAWAY.
 func TestHAProxy(t *testing.T) {
 	tare := build(t)

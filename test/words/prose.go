@@ -90,7 +90,7 @@ const (
 	hashComment = `(?m:(?:^|[ \t])#+(?P<comments>[^!#\n].*)$)`
 	yamlValue   = `(?m:(?:^ *(?:- )?|[{,] *)(?:desc|doc|description|shortDescription|site_description|title|summary|caveats):? (?:(?P<docs>"[^"\n]*")|(?P<docs2>[^"\n,}].*(?:\n +[^\s:#-][^:\n]*$)*)))`
 	shellText   = `\b(?:echo|printf) (?:-\w+ )*(?:"(?P<messages>(?:[^"\\]|\\.)*)"|'(?P<messages2>[^']*)')`
-	// Regular expressions, which may contain quotes, are no prose.
+	// Regular expressions, which may contain quotes, are not prose.
 	scriptText = "(?s:(?P<comments>(?:[ \t]*//[^\n]*\n)+|[ \t]//[^\n]*)|/\\*(?P<comments2>.*?)\\*/|\"(?P<messages>(?:[^\"\\\\\n]|\\\\.)*)\"|" +
 		"'(?P<messages2>(?:[^'\\\\\n]|\\\\.)*)'|`(?P<messages3>(?:[^`\\\\]|\\\\.)*)`|(?:[=(,:!&|?\\[]|\\breturn)\\s*/(?:[^/\\\\\n\\[]|\\\\.|\\[[^\\]\n]*\\])+/)"
 	htmlText = `(?s:<!--(?P<comments>.*?)-->|<(?:script|style|pre|code)\b[^>]*>.*?</(?:script|style|pre|code)>|` +

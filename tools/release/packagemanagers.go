@@ -22,7 +22,7 @@ func (t *train) Semantic() string {
 	return "v0.0.0-" + t.Version
 }
 
-// Programs are those of every archive.
+// Programs returns the programs in each archive.
 func (t *train) Programs() []string { return t.Archives[0].names() }
 
 // Blocks are the operating systems and their blocks in a formula.

@@ -367,7 +367,7 @@ func TestChosenVersion(t *testing.T) {
 	p.Others = []Release{{"1.1.0", map[string]Build{runtime.GOOS + "/" + runtime.GOARCH: {"manylinux", sha(old)}}}, {"1.0.0", nil}}
 	write(t, filepath.Join(os.Getenv("PATH"), p.Name), proxyScript, 0o755)
 	t.Setenv(p.Env, filepath.Join(os.Getenv("PATH"), p.Name))
-	chosen := must.Get(p.in("1.1.0"))(t)
+	chosen := must.Get(p.withVersion("1.1.0"))(t)
 	found, err := chosen.Find(t.Context(), options(t, dir))
 	if err != nil || found.Version != "1.1.0" || found.Source != "download" {
 		t.Errorf("found %+v, %v", found, err)
@@ -376,10 +376,10 @@ func TestChosenVersion(t *testing.T) {
 	if _, err := chosen.Find(t.Context(), options(t, t.TempDir())); !errors.Is(err, errChecksum) {
 		t.Errorf("another wheel: %v", err)
 	}
-	missing := must.Get(p.in("1.0.0"))(t)
+	missing := must.Get(p.withVersion("1.0.0"))(t)
 	_, err = missing.Find(t.Context(), options(t, dir))
 	expect(t, err, "no build is pinned", "write program:")
-	_, err = p.in("3.0.0")
+	_, err = p.withVersion("3.0.0")
 	expect(t, err, `"3.0.0" cannot be downloaded`, "write program:")
 	_, err = FindVersion(t.Context(), "consul", "1.21.0", Options{})
 	expect(t, err, `consul "1.21.0" cannot be downloaded`, "write program:")

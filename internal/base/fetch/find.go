@@ -62,7 +62,7 @@ func Versions(name string) (all []string) {
 func FindVersion(ctx context.Context, name, version string, opts Options) (Found, error) {
 	for _, p := range Known() {
 		if p.Name == name {
-			p, err := p.in(version)
+			p, err := p.withVersion(version)
 			if err != nil {
 				return Found{}, err
 			}
@@ -72,8 +72,8 @@ func FindVersion(ctx context.Context, name, version string, opts Options) (Found
 	return Found{}, hint.New("write program: with the path of one", "find %s %s: no version of it can be downloaded", name, version)
 }
 
-// in is the program in a version.
-func (p Program) in(version string) (Program, error) {
+// withVersion returns the program in a version.
+func (p Program) withVersion(version string) (Program, error) {
 	p.chosen = true
 	if version == p.Version && p.Builds != nil {
 		return p, nil

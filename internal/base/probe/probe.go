@@ -84,7 +84,7 @@ func (l Local) Probe(ctx context.Context) (Reading, error) {
 	begin, done := make(chan struct{}), make(chan error, len(cpus))
 	for i, cpu := range cpus {
 		r.CPUs[i].CPU = cpu
-		go routine.Guarded(func() { done <- on(ctx, &r.CPUs[i], begin) })()
+		go routine.Guarded(func() { done <- workOn(ctx, &r.CPUs[i], begin) })()
 	}
 	close(begin)
 	var errs []error

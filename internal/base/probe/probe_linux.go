@@ -27,9 +27,9 @@ func Allowed() ([]int, error) {
 	return cpus, nil
 }
 
-// on does the work on one processor. Its thread ends with the goroutine, which
+// workOn does the work on one processor. Its thread ends with the goroutine, which
 // does not unlock it, so that no other goroutine is left pinned.
-func on(ctx context.Context, p *Processor, begin <-chan struct{}) error {
+func workOn(ctx context.Context, p *Processor, begin <-chan struct{}) error {
 	runtime.LockOSThread()
 	var set unix.CPUSet
 	set.Set(p.CPU)

@@ -81,7 +81,7 @@ func (d *Document) value(n, key *yaml.Node, v reflect.Value, at *ref) {
 
 func (d *Document) hook(n, key *yaml.Node, v reflect.Value, s Scalar, at *ref) {
 	if n.Kind != yaml.ScalarNode {
-		d.wrong(n, key, at, "found "+found(n)+", expected "+want(v.Type()), "")
+		d.wrong(n, key, at, "found "+found(n)+", expected "+expected(v.Type()), "")
 		return
 	}
 	before := reflect.New(v.Type()).Elem()
@@ -94,7 +94,7 @@ func (d *Document) hook(n, key *yaml.Node, v reflect.Value, s Scalar, at *ref) {
 
 func (d *Document) structure(n, key *yaml.Node, v reflect.Value, at *ref) {
 	if n.Kind != yaml.MappingNode {
-		d.wrong(n, key, at, "found "+found(n)+", expected "+want(v.Type()), "")
+		d.wrong(n, key, at, "found "+found(n)+", expected "+expected(v.Type()), "")
 		return
 	}
 	target := structFields(v)
@@ -202,7 +202,7 @@ var (
 
 func (d *Document) scalar(n, key *yaml.Node, v reflect.Value, at *ref) {
 	bad := func(hint string) {
-		d.wrong(n, key, at, "found "+found(n)+", expected "+want(v.Type()), hint)
+		d.wrong(n, key, at, "found "+found(n)+", expected "+expected(v.Type()), hint)
 	}
 	if n.Kind != yaml.ScalarNode {
 		bad("")
@@ -286,8 +286,8 @@ func found(n *yaml.Node) string {
 	return short(n.Value)
 }
 
-// want describes the expected value of a type for a message.
-func want(t reflect.Type) string {
+// expected describes the expected value of a type for a message.
+func expected(t reflect.Type) string {
 	if w, ok := reflect.New(t).Interface().(Wanter); ok {
 		return w.Wants()
 	}
@@ -308,7 +308,7 @@ func want(t reflect.Type) string {
 	case reflect.Slice:
 		return "a list"
 	case reflect.Pointer:
-		return want(t.Elem())
+		return expected(t.Elem())
 	case reflect.Struct:
 		names, _ := fields(t)
 		return mappingOf(names)

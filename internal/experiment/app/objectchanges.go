@@ -10,7 +10,7 @@ import (
 // ObjectChanges are the changes of a variant in the objects that run an application, on a cluster.
 type ObjectChanges struct {
 	Images  map[string]string `yaml:"images,omitempty" json:"images,omitempty"`   // by container
-	Values  string            `yaml:"values,omitempty" json:"values,omitempty"`   // laid over those of the chart, as YAML text
+	Values  string            `yaml:"values,omitempty" json:"values,omitempty"`   // laid over the chart's values, as YAML text
 	Patches []ObjectPatch     `yaml:"patches,omitempty" json:"patches,omitempty"` // applied in this order
 }
 
@@ -35,7 +35,7 @@ func (c ObjectChanges) IsZero() bool {
 	return len(c.Images) == 0 && c.Values == "" && len(c.Patches) == 0
 }
 
-// Over lays changes over those of the entry below: images by container, values in their place, patches after its patches.
+// Over lays changes over the changes of the entry below: images by container, values in their place, patches after its patches.
 func (c ObjectChanges) Over(below ObjectChanges) ObjectChanges {
 	all := ObjectChanges{Images: maps.Clone(below.Images), Values: below.Values, Patches: slices.Concat(below.Patches, c.Patches)}
 	if all.Images == nil {

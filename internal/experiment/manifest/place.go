@@ -34,8 +34,8 @@ func (s *Set) Place(o map[string]any, namespace string) map[string]any {
 	return placed
 }
 
-// moved is a deep copy of a value, with the addresses of texts replaced. Identifiers such as names are no addresses and
-// do not match: they have no dot.
+// moved is a deep copy of a value, with the addresses of texts replaced. Identifiers such as names have no dot,
+// and do not match.
 func (s *Set) moved(v any, namespace string) any {
 	r := s.addressed()
 	var deep func(v any) any

@@ -119,15 +119,15 @@ type CertificateContext struct {
 // Controls are the processes of the control plane that run with the chosen options.
 func (l Local) Controls() (all []Control) {
 	for _, c := range l.Control {
-		if c.Option == "" || l.on(c.Option) {
+		if c.Option == "" || l.enabled(c.Option) {
 			all = append(all, c)
 		}
 	}
 	return all
 }
 
-// on reports whether an option of the sidecar is "true", or a number above 0.
-func (l Local) on(option string) bool {
+// enabled reports whether an option of the sidecar is "true", or a number above 0.
+func (l Local) enabled(option string) bool {
 	o := l.Sidecar.Options[option]
 	return o.Default == on || o.UpTo > 0 && o.Default != "0"
 }

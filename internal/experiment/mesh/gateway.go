@@ -123,15 +123,15 @@ func (c Condition) Holds(object map[string]any) (ok bool, state string) {
 		}
 	}
 	for _, place := range places {
-		if ok, state := c.in(place); !ok {
+		if ok, state := c.check(place); !ok {
 			return false, state
 		}
 	}
 	return true, c.Type
 }
 
-// in checks one list of conditions.
-func (c Condition) in(place map[string]any) (ok bool, state string) {
+// check checks one list of conditions.
+func (c Condition) check(place map[string]any) (ok bool, state string) {
 	conditions, _ := place["conditions"].([]any)
 	for _, one := range conditions {
 		condition, _ := one.(map[string]any)

@@ -274,7 +274,7 @@ type Feature struct {
 // Features are switched on by the chosen options.
 func (l Local) Features() (all []Feature) {
 	for _, f := range l.Verify.Features {
-		if l.on(f.Option) {
+		if l.enabled(f.Option) {
 			all = append(all, f)
 		}
 	}

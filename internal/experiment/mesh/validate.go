@@ -238,7 +238,7 @@ func (o Option) mistakes(report func(field, message, hint string)) {
 }
 
 // mistakes reports a rule for every task, or for a plane that no rule may name: unattributed are tasks without a rule, and node
-// and foreign are no pods of a mesh.
+// and foreign are not pods of a mesh.
 func (r Rule) mistakes(report func(field, message, hint string)) {
 	var names []string
 	for _, p := range metric.Planes() {

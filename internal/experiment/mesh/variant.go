@@ -69,7 +69,7 @@ func (d Definition) Variant(name string, o Overrides) (Definition, error) {
 		return d, hint.New("remove one of the two", "it has both program and version")
 	}
 	s.Path, s.Version = o.Program, o.Version
-	d.Provides = d.Provides.with(s.Options)
+	d.Provides = d.Provides.switched(s.Options)
 	if !d.Provides.MTLS {
 		local.Verify.InboundHandshakes, local.Verify.OutboundHandshakes = "", ""
 	}
@@ -77,8 +77,8 @@ func (d Definition) Variant(name string, o Overrides) (Definition, error) {
 	return d, nil
 }
 
-// with returns the features as options switch them.
-func (p Provides) with(options map[string]Option) Provides {
+// switched returns the features as options switch them.
+func (p Provides) switched(options map[string]Option) Provides {
 	for _, o := range options {
 		if feature := p.feature(o.Provides); feature != nil {
 			*feature = o.Default == on

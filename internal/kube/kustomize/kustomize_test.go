@@ -62,7 +62,7 @@ func TestLocalOnly(t *testing.T) {
 	}
 }
 
-// Texts that are no paths may contain addresses.
+// Texts that are not paths may contain addresses.
 func TestLocalTexts(t *testing.T) {
 	for _, text := range []string{
 		"configMapGenerator: [{name: a, literals: ['URL=https://example.com']}]\n",

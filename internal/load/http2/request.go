@@ -190,7 +190,7 @@ func (s *Spec) fields() (pseudo, regular []field) {
 		name, value, _ := strings.Cut(h, ":")
 		f := field{HeaderField: hpack.HeaderField{Name: strings.ToLower(name), Value: strings.TrimSpace(value)}}
 		if s.Texts != nil {
-			f = f.with(&s.Texts.Values[i])
+			f = f.withValue(&s.Texts.Values[i])
 		}
 		same := slices.IndexFunc(regular[:defaults], func(d field) bool { return d.Name == f.Name })
 		switch {
@@ -205,7 +205,7 @@ func (s *Spec) fields() (pseudo, regular []field) {
 	}
 	where := field{HeaderField: hpack.HeaderField{Name: ":path", Value: path}}
 	if s.Texts != nil {
-		where = where.with(&s.Texts.Path)
+		where = where.withValue(&s.Texts.Path)
 	}
 	return []field{
 		{HeaderField: hpack.HeaderField{Name: ":method", Value: method}}, {HeaderField: hpack.HeaderField{Name: ":scheme", Value: u.Scheme}},
@@ -213,8 +213,8 @@ func (s *Spec) fields() (pseudo, regular []field) {
 	}, regular
 }
 
-// with is f with a value that may have expressions.
-func (f field) with(t *template.Text) field {
+// withValue returns f with a value that may have expressions.
+func (f field) withValue(t *template.Text) field {
 	if value, fixed := t.Fixed(); fixed {
 		f.Value, f.text = string(value), nil
 	} else {

@@ -78,7 +78,7 @@ func (l *logInterval) write(log *hdrlog.Writer, from time.Duration) error {
 	return line(l.retried, load.TagRetried)
 }
 
-// WriteWhole writes a file under a temporary name first, so that it is complete or absent. An empty path is no file. what
+// WriteWhole writes a file under a temporary name first, so that it is complete or absent. Nothing is written to an empty path. what
 // names the file in errors.
 func WriteWhole(path, what string, write func(io.Writer) error) (err error) {
 	if path == "" {

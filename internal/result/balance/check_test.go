@@ -357,7 +357,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// Without declared calls, as in manifests, requests of services are no violation. Those of the load are still checked.
+// Without declared calls, as in manifests, requests of services do not violate anything. Requests of the load are still checked.
 func TestUndeclaredCalls(t *testing.T) {
 	topology := chain()
 	topology.Manifests = []string{"k8s"}

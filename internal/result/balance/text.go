@@ -18,7 +18,7 @@ var actions = map[Point]string{
 var plurals = map[Unit]string{Requests: "requests", Connections: "connections", Handshakes: "TLS handshakes"}
 
 func (p Place) counted() string {
-	text := plurals[p.Unit] + " " + actions[p.Point] + " " + p.by()
+	text := plurals[p.Unit] + " " + actions[p.Point] + " " + p.counter()
 	if p.To != "" {
 		text += " to " + p.To
 	}
@@ -33,7 +33,7 @@ func between(before, after []Flow) string {
 		return "at " + to + ", which nothing calls"
 	case slices.ContainsFunc(slices.Concat(before, after), func(f Flow) bool { return f.Service != before[0].Service }):
 		return "between " + from + " and " + to
-	case before[0].by() == after[0].by():
+	case before[0].counter() == after[0].counter():
 		return "in " + to + after[0].direction()
 	case before[0].Point == Sent:
 		return "between " + from + " and " + after[0].next()
@@ -69,7 +69,7 @@ const maxNames = 3
 func names(flows []Flow) string {
 	var all []string
 	for _, f := range flows {
-		if name := f.by(); !slices.Contains(all, name) {
+		if name := f.counter(); !slices.Contains(all, name) {
 			all = append(all, name)
 		}
 	}
@@ -82,8 +82,8 @@ func names(flows []Flow) string {
 	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
 }
 
-// by names the application or proxy that counts at a point.
-func (p Place) by() string {
+// counter names the application or proxy that counts at a point.
+func (p Place) counter() string {
 	switch {
 	case p.Point == Waypoint:
 		return "the waypoint"

@@ -29,7 +29,7 @@ func (c combined) Read(ctx context.Context, tasks []platform.Task, depth Depth) 
 	if err := errors.Join(err, failed); err != nil {
 		return Look{}, err
 	}
-	return look.with(local), nil
+	return look.merge(local), nil
 }
 
 // splitLocal separates the processes of this machine from other tasks.
@@ -44,8 +44,8 @@ func splitLocal(tasks []platform.Task) (own, others []platform.Task) {
 	return own, others
 }
 
-// with adds the tasks of a reading of this machine.
-func (l Look) with(local Look) Look {
+// merge adds the tasks of a reading of this machine.
+func (l Look) merge(local Look) Look {
 	l.Tasks, l.Missing = joined(local.Tasks, l.Tasks), joined(local.Missing, l.Missing)
 	return l
 }
@@ -120,7 +120,7 @@ func (f *combinedFollowing) Next(ctx context.Context) (read []Instant, done bool
 				return nil, false, local.err
 			}
 			for i := range one.Looks {
-				one.Looks[i] = one.Looks[i].with(local.looks[i])
+				one.Looks[i] = one.Looks[i].merge(local.looks[i])
 			}
 		case <-ctx.Done():
 			return nil, false, context.Cause(ctx)

@@ -41,7 +41,7 @@ type burstsSeen struct {
 }
 
 // bursts finds the bursts in the slices of others: the work of own slices varies with their requests. Work that is
-// deferred for a fixed time follows each own slice, and is no burst: most of it is in the slices of others.
+// deferred for a fixed time follows each own slice, and is not a burst: most of it is in the slices of others.
 func (m *sliceMember) bursts(cost int64) *burstsSeen {
 	inside, outside := m.durations()
 	b := burstsIn(m.usesOfOthers(true), cost, inside+outside)

@@ -46,7 +46,7 @@ func (m *measurement) measureCurrent(ctx context.Context) error {
 		return err
 	}
 	begin, tasks := m.sampler.last, m.sampler.tasks
-	m.sampler.uses = nil // those of the warm-up
+	m.sampler.uses = nil // of the warm-up
 	if err := m.duringMeasure(ctx, &begin); err != nil {
 		return err
 	}

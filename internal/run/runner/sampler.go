@@ -32,7 +32,7 @@ type sampler struct {
 	tasks  []platform.Task // listed, and found by the meter
 	last   meter.Look
 	any    bool  // last is a reading
-	uses   []use // between the readings of the measure phase, without those of counters with a refresh interval
+	uses   []use // between the readings of the measure phase, without uses from counters with a refresh interval
 	// history has the readings of counters with a refresh interval.
 	history history
 	// restarted are the tasks that replaced ended ones, even if they have ended themselves.

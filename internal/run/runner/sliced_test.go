@@ -34,7 +34,7 @@ func (l *workDone) add(at, work time.Duration) {
 	*l = append(*l, struct{ at, sum time.Duration }{at, work})
 }
 
-// sort makes each sum that of all work up to its instant.
+// sort orders the work by time, and makes sums cumulative.
 func (l workDone) sort() {
 	slices.SortFunc(l, func(a, b struct{ at, sum time.Duration }) int { return cmp.Compare(a.at, b.at) })
 	for i := range l[1:] {
@@ -180,7 +180,7 @@ func TestCostIsOfAllWork(t *testing.T) {
 			}
 			task := result.TaskUsage{Task: m.tasks[0].Task, Start: m.begin.Tasks["app"], End: m.last.Tasks["app"]}
 			m.divide(&task, m.chosenIdle())
-			// As alone: those of a request, and the idle ones of its 10 ms.
+			// As alone: the switches of a request, and the idle switches of its 10 ms.
 			if got := float64(task.End.Voluntary-task.Start.Voluntary) / requests; got < 2.48 || got > 2.52 {
 				t.Errorf("%.3f context switches a request, want 2.5", got)
 			}

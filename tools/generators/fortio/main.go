@@ -38,7 +38,7 @@ func main() {
 	}
 }
 
-// version is that of the packages this command was built over.
+// version returns the version of the fortio packages in this command.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range info.Deps {

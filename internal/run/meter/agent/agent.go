@@ -209,7 +209,7 @@ func (m *Meter) list(ctx context.Context, tasks []platform.Task, always bool) bo
 			if err != nil {
 				return nil // the known ones stay
 			}
-			m.know(namespace, found)
+			m.remember(namespace, found)
 			return nil
 		}))
 	}
@@ -217,7 +217,7 @@ func (m *Meter) list(ctx context.Context, tasks []platform.Task, always bool) bo
 	return len(namespaces) > 0
 }
 
-func (m *Meter) know(namespace string, found []cluster.Container) {
+func (m *Meter) remember(namespace string, found []cluster.Container) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for k := range m.containers {

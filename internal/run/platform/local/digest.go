@@ -36,7 +36,7 @@ func digestsOf(cmd proc.Command, apart ...string) (all []digested) {
 		if strings.ContainsAny(word, " \t\r\n'\"") || slices.ContainsFunc(apart, func(dir string) bool { return dir != "" && strings.HasPrefix(path, dir+"/") }) {
 			continue
 		}
-		if digest, err := digests.of(path); err == nil {
+		if digest, err := digests.sum(path); err == nil {
 			all = append(all, digested{word, digest})
 		}
 	}
@@ -57,8 +57,8 @@ type knownDigest struct {
 
 var digests = fileDigests{known: map[string]knownDigest{}}
 
-// of returns the SHA-256 of a regular file, its first 12 hexadecimal digits.
-func (d *fileDigests) of(path string) (string, error) {
+// sum returns the SHA-256 of a regular file, its first 12 hexadecimal digits.
+func (d *fileDigests) sum(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", err

@@ -44,7 +44,7 @@ func (w *workspace) makeToken() error {
 
 func (w *workspace) tokenFile() string { return w.runtime.file("token") }
 
-// recordCommand appends a command line to commands.sh, with pid 0 if it was no process. A program of the user is recorded with
+// recordCommand appends a command line to commands.sh, with pid 0 if no process ran it. A program of the user is recorded with
 // digests.
 func (w *workspace) recordCommand(id string, pid int, cmd proc.Command) error {
 	if pid != 0 {
