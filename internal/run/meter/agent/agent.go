@@ -49,11 +49,12 @@ type Meter struct {
 	containers map[meter.Container]cluster.Container
 	kills      map[meter.Container]meter.Kills
 	left       map[string]int64 // the last remainder of each node, ns
+	peaks      map[string]int64 // the most memory of each node's daemons at a reading, bytes
 }
 
 // New makes the meter of the nodes with agents.
 func New(s Source, a Agents) *Meter {
-	return &Meter{source: s, agents: a, containers: map[meter.Container]cluster.Container{}, kills: map[meter.Container]meter.Kills{}, left: map[string]int64{}}
+	return &Meter{source: s, agents: a, containers: map[meter.Container]cluster.Container{}, kills: map[meter.Container]meter.Kills{}, left: map[string]int64{}, peaks: map[string]int64{}}
 }
 
 var (
@@ -286,8 +287,9 @@ func (m *Meter) addNodes(look *meter.Look, all []*agents.Agent, answers map[stri
 		r := result.NodeReading{At: a.time(a.Node.At), Busy: a.Node.CPU, Memory: a.Node.Memory}
 		whole = append(whole, r)
 		look.Nodes = append(look.Nodes, meter.Machine{Name: n.Name, CPUs: n.CPUs, AllocatableCPU: n.Cores, AllocatableMemory: n.Memory, Reading: r})
-		m.left[n.Name] = max(m.left[n.Name], a.Node.Kernel()) // the parts are read one after another
-		look.AddNodeTask(n.Name, daemonsName, mesh.RoleDaemon, result.Reading{At: r.At, CPU: a.Node.Daemons, RSS: a.Node.DaemonMemory, Peak: a.Node.DaemonMemory})
+		m.left[n.Name] = max(m.left[n.Name], a.Node.Kernel())       // the parts are read one after another
+		m.peaks[n.Name] = max(m.peaks[n.Name], a.Node.DaemonMemory) // control groups have a peak each, and no common one
+		look.AddNodeTask(n.Name, daemonsName, mesh.RoleDaemon, result.Reading{At: r.At, CPU: a.Node.Daemons, RSS: a.Node.DaemonMemory, Peak: m.peaks[n.Name]})
 		look.AddNodeTask(n.Name, kernelName, mesh.RoleRemainder, result.Reading{At: r.At, CPU: m.left[n.Name]})
 	}
 	if len(whole) == len(all) {

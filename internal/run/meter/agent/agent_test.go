@@ -18,6 +18,7 @@ import (
 	"github.com/tare-mesh/tare/internal/kube/agents"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -184,5 +185,18 @@ func TestReplacedAgent(t *testing.T) {
 	all.replace = func() {}
 	if _, _, err := f.Next(t.Context()); err == nil || !strings.Contains(err.Error(), "node agent of a") {
 		t.Errorf("the plan of a deleted agent: %v", err)
+	}
+}
+
+// The daemons of a node have no common peak: it is the most memory of the readings so far, never less than an earlier one.
+func TestPeakOfDaemons(t *testing.T) {
+	m := New(&containers{}, &nodes{})
+	on := []*agents.Agent{{Node: cluster.Node{Name: "a"}}}
+	for _, c := range []struct{ memory, peak int64 }{{5, 5}, {9, 9}, {7, 9}} {
+		look := meter.Look{Tasks: map[string]result.Reading{}}
+		m.addNodes(&look, on, map[string]answer{"a": {Reading: nodeagent.Reading{Node: &nodeagent.Node{DaemonMemory: c.memory}}}})
+		if r := look.Tasks["a/daemons"]; r.RSS != c.memory || r.Peak != c.peak {
+			t.Errorf("%d bytes with a peak of %d, want %d with %d", r.RSS, r.Peak, c.memory, c.peak)
+		}
 	}
 }
