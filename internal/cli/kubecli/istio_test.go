@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
@@ -294,7 +297,8 @@ func objectsIn(t *testing.T, c *cluster.Cluster) (refs []string) {
 	return refs
 }
 
-// Installed by hand, Istio passes the checks of its control plane, and its removal leaves nothing.
+// Installed by hand, Istio passes the checks of its control plane, and its removal leaves nothing. An application of the
+// user is verified with it, and is not left with sidecars that have no control plane.
 func TestKubernetesIstioCommands(t *testing.T) {
 	kubeconfig, charts := clusterWithIstio(t)
 	c := must.Get(cluster.Connect(t.Context(), cluster.Options{Kubeconfig: kubeconfig}))(t)
@@ -311,8 +315,159 @@ func TestKubernetesIstioCommands(t *testing.T) {
 	version := os.Getenv("TARE_TEST_ISTIO_TAG")
 	must.Contain(t, tare("mesh", "install", "istio", "--charts", charts, "--version", version, "--option", "envoy=stock", "--in-use"), "mesh istio "+version+" is installed in namespace istio-system of ")
 	must.Contain(t, tare("mesh", "verify", "istio", "--version", version, "--option", "envoy=stock"), "istiod")
+	shop := &byHand{cluster: c, kubeconfig: kubeconfig}
+	shop.apply(t, shopByHand)
+	defer shop.remove(t)
+	shop.verified(t)
+	shop.keptInUse(t)
+	shop.remove(t)
 	must.Contain(t, tare("mesh", "uninstall", "istio"), "nothing of mesh istio is left in ")
 	if out, err := call(t, "mesh", "verify", "istio", "--kubeconfig", kubeconfig); err == nil {
 		t.Errorf("a mesh that was uninstalled is verified:\n%s", out)
+	}
+}
+
+// byHand is an application in namespace shop, as a user deploys it.
+type byHand struct {
+	cluster    *cluster.Cluster
+	kubeconfig string
+}
+
+// shopByHand has two servers that answer with 404, and two clients that call them all the time.
+const shopByHand = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop, labels: {istio-injection: enabled}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {selector: {app: web}, ports: [{name: http, port: 80, targetPort: 8080}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: app, image: TOOLBOX, imagePullPolicy: Never, command: [sh, -c, exec httpd -f -p 8080 -h /tmp]}]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: client, namespace: shop}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: client}}
+  template:
+    metadata: {labels: {app: client}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: app, image: TOOLBOX, imagePullPolicy: Never, command: [sh, -c, "while :; do wget -q -O- http://web/ 2>/dev/null; sleep 0.1; done"]}]
+`
+
+// forbidding lets plaintext in, and has Envoy answer it with 403.
+const forbidding = `
+apiVersion: security.istio.io/v1
+kind: PeerAuthentication
+metadata: {name: tare, namespace: shop}
+spec: {mtls: {mode: PERMISSIVE}}
+---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: known, namespace: shop}
+spec: {rules: [{from: [{source: {principals: ["*"]}}]}]}
+`
+
+func (b *byHand) apply(t *testing.T, text string) {
+	t.Helper()
+	b.kubectl(t, strings.ReplaceAll(text, "TOOLBOX", os.Getenv("TARE_TEST_TOOLBOX")), "apply", "-n", "shop", "-f", "-")
+	for _, name := range []string{"web", "client"} {
+		must.OK(t, b.cluster.WaitReady(t.Context(), nil, cluster.Ref{Kind: cluster.KindDeployment, Namespace: "shop", Name: name}))
+	}
+}
+
+func (b *byHand) kubectl(t *testing.T, stdin string, args ...string) {
+	t.Helper()
+	cmd := exec.Command(os.Getenv("TARE_TEST_KUBECTL"), append(args, "--kubeconfig", b.kubeconfig)...)
+	cmd.Stdin = strings.NewReader(stdin)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("kubectl %s: %v: %s", strings.Join(args, " "), err, out)
+	}
+}
+
+func (b *byHand) remove(t *testing.T) {
+	t.Helper()
+	must.OK(t, b.cluster.Delete(context.Background(), nil, cluster.Ref{Kind: cluster.KindNamespace, Name: "shop"}))
+}
+
+// verify returns what `mesh verify istio --namespace shop` prints.
+func (b *byHand) verify(t *testing.T) (string, error) {
+	t.Helper()
+	out, err := call(t, "mesh", "verify", "istio", "--namespace", "shop", "--timeout", "15s", "--kubeconfig", b.kubeconfig)
+	t.Logf("verify: %v\n%s", err, out)
+	return out, err
+}
+
+// verified verifies the mesh under three policies: none, whose plaintext answer of 404 fails with the object to apply, then
+// that object, and a 403 of Envoy, which is a refusal. A stock Envoy counts nothing for Istio's telemetry, which is never ok.
+func (b *byHand) verified(t *testing.T) {
+	t.Helper()
+	out, err := b.verify(t)
+	if err == nil || !strings.Contains(err.Error(), "1 of ") {
+		t.Errorf("without a policy: %v", err)
+	}
+	must.Contain(t, spaced(out), "FAILED plaintext is refused port 8080 of pod web-", "answered: status 404",
+		"hint: plaintext is refused: trials apply a policy that namespace shop lacks (peerauthentication shop/tare)", "kind: PeerAuthentication",
+		"caution telemetry of the sidecar istio_requests_total increased by 0 in 0 of 4 pods")
+	_, policy, found := strings.Cut(out, "`kubectl apply -n shop -f -` with\n")
+	if !found {
+		t.Fatal("the hint has no object to apply")
+	}
+	b.apply(t, policy)
+	out, err = b.verify(t)
+	must.OK(t, err)
+	must.Contain(t, spaced(out), "ok plaintext is refused 6 of 6 requests without TLS were refused")
+	b.apply(t, forbidding)
+	pods := must.Get(b.cluster.Typed().CoreV1().Pods("shop").List(t.Context(), metav1.ListOptions{LabelSelector: "app=web"}))(t)
+	for _, p := range pods.Items {
+		await(t, "a 403 of Envoy", func() bool {
+			_, err := b.cluster.Typed().CoreV1().Pods("shop").ProxyGet("http", p.Name, "8080", "/", nil).DoRaw(t.Context())
+			return apierrors.IsForbidden(err)
+		})
+	}
+	out, err = b.verify(t)
+	must.OK(t, err)
+	must.Contain(t, spaced(out), "ok plaintext is refused 6 of 6 requests without TLS were refused")
+}
+
+// spaced is a text with single spaces.
+func spaced(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// keptInUse requires that the mesh is not uninstalled beside objects of the user, nor beside pods with its sidecars, and
+// that both are as before. With --force these pods are named: their sidecars have no control plane.
+func (b *byHand) keptInUse(t *testing.T) {
+	t.Helper()
+	uninstall := func(args ...string) (string, error) {
+		return call(t, append([]string{"mesh", "uninstall", "istio", "--kubeconfig", b.kubeconfig}, args...)...)
+	}
+	out, err := uninstall()
+	if err == nil || !strings.Contains(err.Error(), "objects of its kinds that tare did not make would be deleted with it") ||
+		!strings.Contains(err.Error(), "peerauthentication shop/tare") {
+		t.Errorf("with objects of the user: %v\n%s", err, out)
+	}
+	b.kubectl(t, "", "get", "-n", "shop", "peerauthentication/tare", "authorizationpolicy/known")
+	b.kubectl(t, "", "delete", "-n", "shop", "peerauthentication/tare", "authorizationpolicy/known")
+	if out, err := uninstall(); err == nil || !strings.Contains(err.Error(), "4 pods run its proxy: pod shop/client-") {
+		t.Errorf("with pods of the user: %v\n%s", err, out)
+	}
+	out, err = uninstall("--force")
+	must.OK(t, err)
+	must.Contain(t, out, "mesh istio is uninstalled from ", "4 pods still run its proxy without a control plane: pod shop/client-", "recreate them")
+	if strings.Contains(out, "nothing of mesh istio is left") {
+		t.Errorf("it reports that nothing is left:\n%s", out)
 	}
 }

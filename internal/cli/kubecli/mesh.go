@@ -382,6 +382,14 @@ tare did not make.`,
 			if err := holding(ctx, c, k, "mesh-uninstall-"+args[0], func() error { return m.Uninstall(ctx, force) }); err != nil {
 				return err
 			}
+			proxied, err := m.Proxied(ctx)
+			if err != nil {
+				return err
+			}
+			if proxied != "" {
+				fmt.Fprintf(c.Out, "mesh %s is uninstalled from %s; %s; recreate them\n", args[0], k.Name(), proxied)
+				return nil
+			}
 			fmt.Fprintf(c.Out, "nothing of mesh %s is left in %s\n", args[0], k.Name())
 			return nil
 		},

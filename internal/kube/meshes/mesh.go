@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/chart"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
@@ -120,6 +121,16 @@ func (m *Mesh) Archive(ctx context.Context, namespace string) error {
 // of the mesh it does nothing.
 func (m *Mesh) Uninstall(ctx context.Context, force bool) error {
 	return (&uninstaller{instance: m.instance}).run(ctx, force)
+}
+
+// Proxied describes the pods that run the mesh's proxy, such as "4 pods still run its proxy without a control plane: …" after
+// a removal. It is "" for none.
+func (m *Mesh) Proxied(ctx context.Context) (string, error) {
+	pods, err := (&uninstaller{instance: m.instance}).withProxies(ctx)
+	if err != nil || len(pods) == 0 {
+		return "", err
+	}
+	return fmt.Sprintf("%s still run its proxy without a control plane: %s", printable.Counted(len(pods), "pod"), list(pods)), nil
 }
 
 // instance is a mesh definition with its settings on one cluster: the data that every step needs.

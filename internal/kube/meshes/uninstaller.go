@@ -71,9 +71,6 @@ func (u *uninstaller) run(ctx context.Context, force bool) error {
 	if err := u.remove(ctx); err != nil {
 		return u.failed("uninstall", err)
 	}
-	if pods, err := u.withProxies(ctx); err == nil && len(pods) > 0 {
-		u.report("%s still run its proxy without a control plane: %s; recreate them", printable.Counted(len(pods), "pod"), list(pods))
-	}
 	return nil
 }
 
