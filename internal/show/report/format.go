@@ -56,6 +56,7 @@ func Formats(o Options) []Format {
 		{Name: "junit", Doc: "the gates as JUnit XML: a test case each", Write: writeJUnit},
 		{Name: "github", Doc: "the gates as annotations of GitHub Actions", Write: writeGitHub},
 		{Name: "namespaces", Doc: "CPU and memory of each namespace: minimum, mean, maximum", WriteRun: writeNamespaces},
+		{Name: "vegeta", Doc: "the load of each treatment as vegeta report prints it", WriteRun: writeVegeta},
 		{Name: "csv", Doc: "tidy: one row per metric and trial", Write: writeCSV},
 		{Name: "benchfmt", Doc: "Go's benchmark format, for benchstat", Write: writeBenchfmt},
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -61,7 +62,8 @@ func writeNamespaces(w io.Writer, a answer.Analysis) error {
 	if len(uses) == 0 {
 		b.WriteString("no valid trial has two readings in its measure phase\n")
 	}
-	b.WriteString("\napplication: the namespace of each trial, its sidecars and the load included. A node's own processes are under \"nodes\", and not in TOTAL.\n")
+	b.WriteString("\napplication: the namespace of each trial, with its sidecars; load: the load with its own; gateway: the ingress gateway of each trial. " +
+		"A node's own processes are under \"nodes\", and not in TOTAL.\n")
 	_, err = io.WriteString(w, printable.Text(b.String()))
 	return err
 }
@@ -148,8 +150,9 @@ func addUse(d *result.Dir, r *result.Record, to map[string]*namespaceUse) error 
 	return nil
 }
 
-// namespacesOf are the namespaces of the tasks of a trial. Trials have a namespace each, with one name in the report.
-// Tasks of this machine have none, and their plane stands for it.
+// namespacesOf are the namespaces of the tasks of a trial. Trials have a namespace each, with one name in the report. The
+// load and the ingress gateway, which studies have in namespaces of their own, have names of their own. Tasks of this
+// machine have no namespace, and their plane stands for it.
 func namespacesOf(r *result.Record) map[string]string {
 	own := ""
 	for _, t := range r.Tasks {
@@ -163,12 +166,23 @@ func namespacesOf(r *result.Record) map[string]string {
 		case t.Plane == metric.Node:
 			all[t.ID] = nodes
 		case t.Namespace != "" && t.Namespace == own:
-			all[t.ID] = "application"
+			all[t.ID] = partOf(t.Task)
 		default:
 			all[t.ID] = cmp.Or(t.Namespace, "plane "+string(t.Plane))
 		}
 	}
 	return all
+}
+
+// partOf is the part of a trial's namespace that a task belongs to.
+func partOf(t mesh.Task) string {
+	switch {
+	case t.Plane == metric.Load || t.Component == "load":
+		return "load"
+	case t.Role == "gateway":
+		return "gateway"
+	}
+	return "application"
 }
 
 func within(t, from, until time.Time) bool { return !t.Before(from) && !t.After(until) }

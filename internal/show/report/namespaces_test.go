@@ -44,25 +44,28 @@ func TestNamespaces(t *testing.T) {
 			return result.Event{Time: at(s), Kind: result.KindSample, Trial: trial.ID, Sample: &result.Sample{Tasks: readings}}
 		}
 		for _, e := range []result.Event{
-			sample(0, map[string]int64{"app": 0, "sidecar": 0, "istiod": 0, "kubelet": 0}),
+			sample(0, map[string]int64{"app": 0, "sidecar": 0, "istiod": 0, "kubelet": 0, "load": 0, "load-sidecar": 0, "gateway": 0}),
 			sample(1, map[string]int64{"app": 900, "sidecar": 900}), // warm-up
-			sample(2, map[string]int64{"app": 10, "sidecar": 20, "istiod": 10, "kubelet": 700}),
-			sample(3, map[string]int64{"app": 30, "sidecar": 20}),
+			sample(2, map[string]int64{"app": 10, "sidecar": 20, "istiod": 10, "kubelet": 700, "load": 3, "load-sidecar": 4, "gateway": 6}),
+			sample(3, map[string]int64{"app": 30, "sidecar": 20, "load": 3, "load-sidecar": 4, "gateway": 6}),
 			sample(4, map[string]int64{"app": 900, "sidecar": 900, "istiod": 900}), // drain
 		} {
 			must.OK(t, td.Event(e))
 		}
 		r := result.Record{Schema: result.Schema, ID: trial.ID, Ordinal: trial.Ordinal, Block: trial.Block, Treatment: trial.Treatment, Valid: i == 0, Started: at(0), Ended: at(5),
 			Phases: []result.Phase{{Name: "measure", Start: at(2).Add(-time.Millisecond), End: at(3).Add(time.Millisecond)}},
-			Tasks:  []result.TaskUsage{task("app", "tare-1", metric.App), task("sidecar", "tare-1", metric.Data), task("istiod", "istio-system", metric.Control), task("kubelet", "", metric.Node)}}
+			Tasks: []result.TaskUsage{task("load", "tare-1", metric.Load), {Task: mesh.Task{ID: "load-sidecar", Namespace: "tare-1", Plane: metric.Data, Role: "sidecar", Component: "load"}},
+				{Task: mesh.Task{ID: "gateway", Namespace: "tare-1", Plane: metric.Data, Role: "gateway"}}, task("app", "tare-1", metric.App), task("sidecar", "tare-1", metric.Data), task("istiod", "istio-system", metric.Control), task("kubelet", "", metric.Node)}}
 		must.OK(t, errors.Join(td.Finish(r), td.Seal()))
 	}
 	var out bytes.Buffer
 	must.OK(t, writeNamespaces(&out, answer.Analysis{Dir: d, Report: &answer.Report{Experiment: "k3s", Treatments: []compare.Treatment{{ID: "istio-10"}}}}))
 	for _, want := range []string{
 		"istio-10  application 30.0 40.0 50.0 20.0 20.0 20.0 2",
+		"istio-10  gateway 3.0 4.5 6.0 10.0 10.0 10.0 2",
+		"istio-10  load 3.5 5.2 7.0 20.0 20.0 20.0 2",
 		"istio-10  istio-system 5.0 5.0 5.0 10.0 10.0 10.0 2",
-		"nodes 350.0 350.0 350.0 10.0 10.0 10.0 2 istio-10 TOTAL 35.0 45.0 55.0 30.0 30.0 30.0 2", // without the nodes, and last
+		"nodes 350.0 350.0 350.0 10.0 10.0 10.0 2 istio-10 TOTAL 41.5 54.8 68.0 60.0 60.0 60.0 2", // without the nodes, and last
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), strings.Join(strings.Fields(want), " ")) {
 			t.Errorf("no %q in\n%s", want, out.String())
