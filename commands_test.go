@@ -93,6 +93,8 @@ const (
 
 // documented has every command of the pages.
 var documented = map[string]done{
+	"tare services": {by: "TestServicesByHand"},
+	"tare services --target server --patch '{\"delay\": \"250ms\"}'": {by: "TestServicesByHand"},
 	"make quickstart":                  {not: makes},
 	"make test":                        {not: makes},
 	"make e2e":                         {not: makes},

@@ -18,6 +18,7 @@ var commands = []func(*CommandLine) *cobra.Command{
 	newWeighCommand,
 	newPlanCommand,
 	newWatchCommand,
+	newServicesCommand,
 	newReportCommand,
 	newPlotCommand,
 	newServeCommand,

@@ -33,6 +33,7 @@ const (
 	KindSearch   = "search"   // a probe of the search for the highest rate begins
 	KindFault    = "fault"    // a fault was injected, healed, or hit nothing
 	KindChange   = "change"   // a change of a route or of endpoints was made
+	KindByHand   = "by-hand"  // a service was changed by `tare services`
 	KindError    = "error"    // the trial failed
 	KindInvalid  = "invalid"  // the trial cannot be used
 	KindLog      = "log"      // a message

@@ -56,6 +56,8 @@ type Record struct {
 	Faults       []Fault          `json:"faults,omitempty"`
 	Expectations []expect.Outcome `json:"expectations,omitempty"`
 
+	ByHand []ByHand `json:"byHand,omitempty"` // changes of services by `tare services`, which invalidate the trial
+
 	Changes []Change `json:"changes,omitempty"` // changes of routes and endpoints, in the order of sending
 
 	Background *Background `json:"background,omitempty"` // services that no request calls, absent without any
@@ -117,6 +119,13 @@ type Fault struct {
 	Start   time.Time `json:"start"`           // when it was injected
 	Done    time.Time `json:"done,omitzero"`   // when the injection was complete
 	Healed  time.Time `json:"healed,omitzero"` // when it was healed, absent if at the end
+}
+
+// ByHand is a change of a running service by hand.
+type ByHand struct {
+	Target string    `json:"target"` // the replica
+	At     time.Time `json:"at"`     // when it was made
+	Patch  string    `json:"patch"`  // JSON merge patch of its configuration
 }
 
 // Change is a change of a route or of endpoints, and what the answers of the load showed of it. Instants are seconds from

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
@@ -34,6 +35,12 @@ func (r *Run) Trials(ctx context.Context, o RunOptions) (_ runner.Summary, err e
 		late := cmp.Or(o.Kill, context.WithoutCancel(ctx))
 		defer func() { err = errors.Join(err, r.End(late)) }()
 	}
+	hands := &runner.Hands{}
+	if stop, err := serveHands(ctx, r.Dir.Path(), hands); err != nil {
+		r.notices.post(fmt.Sprintf("services cannot be changed by hand: %v", err))
+	} else {
+		defer stop()
+	}
 	planned := s.Program.platform(s.Experiment.Platform.Kind).refreshOf(s.Experiment)
 	if s.Times != nil {
 		planned = 0 // earlier trials had the interval of their cluster
@@ -54,6 +61,7 @@ func (r *Run) Trials(ctx context.Context, o RunOptions) (_ runner.Summary, err e
 		Resume:     Command(s.definitions, append([]string{"--resume", r.Dir.Path()}, o.Resume...)...),
 		Sinks:      []result.Sink{o.View},
 		Kill:       o.Kill,
+		Hands:      hands,
 	})
 }
 

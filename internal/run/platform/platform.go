@@ -251,6 +251,8 @@ type Configurer interface {
 	// Configure applies a JSON merge patch (RFC 7396) to the configuration of a
 	// service. undo is the patch that reverts it.
 	Configure(ctx context.Context, id string, patch []byte) (undo []byte, err error)
+	// Configuration returns the current configuration of a service, as JSON.
+	Configuration(ctx context.Context, id string) ([]byte, error)
 }
 
 // Changer changes the route to the entry, and its endpoints.

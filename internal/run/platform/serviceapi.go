@@ -75,9 +75,14 @@ func (a ServiceAPI) Stats(ctx context.Context) (AppStats, error) {
 	return parseStats(text)
 }
 
+// Configuration returns the configuration of the service, as JSON.
+func (a ServiceAPI) Configuration(ctx context.Context) ([]byte, error) {
+	return a.Call(ctx, http.MethodGet, "/config", nil)
+}
+
 // Configure applies a JSON merge patch (RFC 7396) to the configuration of the service. undo is the patch that reverts it.
 func (a ServiceAPI) Configure(ctx context.Context, patch []byte) (undo []byte, err error) {
-	before, err := a.Call(ctx, http.MethodGet, "/config", nil)
+	before, err := a.Configuration(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -109,6 +109,7 @@ const (
 // checks run on every measured trial. If a code has two rows, the more severe one is
 // first. If it applies, the second is skipped.
 var checks = []validityCheck{
+	{"changed-by-hand", changedByHand, "to measure it, make it a fault of the experiment (docs/reference/faults.md), or a setting of the service", invalidates, nil},
 	{"rate-missed", rateMissed, "lower the rate, raise connections, or measure capacity with rate: max", invalidates, nil},
 	{"rate-exceeded", rateExceeded, "raise phases.warmup, or lower the rate: the load must have no backlog when the measure phase begins", invalidates, nil},
 	{"requests-not-conserved", notConserved, "record.json has every count (balance); docs/reference/conservation.md lists the causes", invalidates, nil},

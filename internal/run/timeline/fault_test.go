@@ -61,6 +61,8 @@ func (p *pods) Configure(_ context.Context, id string, patch []byte) ([]byte, er
 	return []byte(`{"undo":1}`), p.note("patch "+string(patch), id, false)
 }
 
+func (p *pods) Configuration(context.Context, string) ([]byte, error) { return []byte("{}"), nil }
+
 // declare returns the deployment with its abilities.
 func (p *pods) declare() *platform.Deployment {
 	return &platform.Deployment{TaskFaults: p, Configurer: p}

@@ -172,7 +172,7 @@ func (b *Board) Apply(e result.Event) []string {
 	switch e.Kind {
 	case result.KindError, result.KindInvalid:
 		b.message(Message{At: e.Time, Trial: e.Trial, Text: failure[e.Kind] + ": " + e.Message, Hint: e.Hint, Bad: true})
-	case result.KindLog, result.KindFault:
+	case result.KindLog, result.KindFault, result.KindByHand:
 		b.message(Message{At: e.Time, Trial: e.Trial, Text: e.Message, Hint: e.Hint})
 	case result.KindEnd:
 		b.over = true
@@ -205,6 +205,8 @@ func (b *Board) ofTrial(t *Trial, e result.Event) {
 			t.sample(e.Sample)
 		}
 	case result.KindFault:
+		t.Faults = append(t.Faults, "fault: "+e.Message)
+	case result.KindByHand:
 		t.Faults = append(t.Faults, e.Message)
 	case result.KindChange:
 		t.Changes++

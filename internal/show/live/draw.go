@@ -401,7 +401,7 @@ func (d drawing) loadLine(t *Trial, label int, wide bool) string {
 // events are the last faults of a trial, and the last change, a line each: beside the figures there is no room in 80 columns.
 func events(p painter, t *Trial, faults int, indent string) (lines []string) {
 	for _, f := range t.Faults[max(0, len(t.Faults)-faults):] {
-		lines = append(lines, indent+p.in(red, "fault: "+clean(f)))
+		lines = append(lines, indent+p.in(red, clean(f)))
 	}
 	if t.Changes > 0 {
 		lines = append(lines, fmt.Sprintf("%schange %d: %s", indent, t.Changes, clean(t.Change)))

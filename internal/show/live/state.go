@@ -96,7 +96,7 @@ func (s *state) apply(e result.Event) []string {
 			lines = append(lines, "hint: "+e.Hint)
 		}
 		return lines
-	case result.KindLog:
+	case result.KindLog, result.KindByHand:
 		lines := []string{e.Message}
 		if e.Hint != "" {
 			lines = append(lines, "hint: "+e.Hint)

@@ -113,6 +113,9 @@ func timelineOf(d *result.Dir, t plan.Trial, r *result.Record) (timeline, bool) 
 		}
 		l.Faults = append(l.Faults, fault{since(f.Start), max(since(f.Start), since(to)), f.Kind})
 	}
+	for _, h := range r.ByHand {
+		l.Faults = append(l.Faults, fault{since(h.At), max(since(h.At), since(r.Load.End)), h.Target + " by hand"})
+	}
 	l.Expectations = expectations(r)
 	for e, err := range d.Events(t.ID) {
 		if err != nil || len(l.Seconds)+len(l.Samples) > mostPoints {

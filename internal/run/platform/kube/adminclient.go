@@ -31,11 +31,29 @@ type configurer struct {
 
 // Configure implements [platform.Configurer].
 func (c *configurer) Configure(ctx context.Context, id string, patch []byte) (undo []byte, err error) {
+	err = c.with(id, func(api platform.ServiceAPI) error {
+		undo, err = api.Configure(ctx, patch)
+		return err
+	})
+	return undo, err
+}
+
+// Configuration implements [platform.Configurer].
+func (c *configurer) Configuration(ctx context.Context, id string) (config []byte, err error) {
+	err = c.with(id, func(api platform.ServiceAPI) error {
+		config, err = api.Configuration(ctx)
+		return err
+	})
+	return config, err
+}
+
+// with calls the REST interface of a service by the ID of its task.
+func (c *configurer) with(id string, call func(platform.ServiceAPI) error) error {
 	pod, err := c.pods.find(id)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	api, done := c.admin.serviceAPI(pod)
 	defer done()
-	return api.Configure(ctx, patch)
+	return call(api)
 }

@@ -19,18 +19,36 @@ type configurer struct {
 
 // Configure implements [platform.Configurer].
 func (c *configurer) Configure(ctx context.Context, id string, patch []byte) (undo []byte, err error) {
+	api, err := c.api(id)
+	if err != nil {
+		return nil, err
+	}
+	return api.Configure(ctx, patch)
+}
+
+// Configuration implements [platform.Configurer].
+func (c *configurer) Configuration(ctx context.Context, id string) ([]byte, error) {
+	api, err := c.api(id)
+	if err != nil {
+		return nil, err
+	}
+	return api.Configuration(ctx)
+}
+
+// api is the REST interface of a service by the ID of its task.
+func (c *configurer) api(id string) (api platform.ServiceAPI, err error) {
 	v, p, err := c.processes.alive(id)
 	switch {
 	case err != nil:
-		return nil, err
+		return api, err
 	case p == nil:
-		return nil, errors.New("it is not running")
+		return api, errors.New("it is not running")
 	case v.name != "app":
-		return nil, errors.New("it is not a service")
+		return api, errors.New("it is not a service")
 	case v.pod.own.IsOwn():
-		return nil, fmt.Errorf("%w: it is your own program", errors.ErrUnsupported)
+		return api, fmt.Errorf("%w: it is your own program", errors.ErrUnsupported)
 	}
-	return v.pod.serviceAPI(c.workspace.token).Configure(ctx, patch)
+	return v.pod.serviceAPI(c.workspace.token), nil
 }
 
 // serviceAPI is the REST interface of the pod's service. Without a token it can only be read.

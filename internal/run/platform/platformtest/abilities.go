@@ -274,6 +274,9 @@ func (s suite) configurer(t *testing.T, d *platform.Deployment) {
 		t.Fatal(err)
 	}
 	s.eventually(t, "requests fail", func(ctx context.Context) bool { return s.answers(ctx, d, d.Entry()[0]) != nil })
+	if config, err := d.Configurer.Configuration(t.Context(), id); err != nil || !strings.Contains(string(config), `"status": 503`) {
+		t.Errorf("configuration %s, %v", config, err)
+	}
 	if _, err := d.Configurer.Configure(t.Context(), id, undo); err != nil {
 		t.Fatal(err)
 	}

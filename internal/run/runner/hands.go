@@ -1,0 +1,175 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// Hands changes services of running trials by hand, which invalidates these trials: the others of their treatments have
+// another configuration. The zero value is ready. Its methods may be called from several goroutines.
+type Hands struct {
+	mu      sync.Mutex
+	running []*handled
+}
+
+// handled is a running trial, and its changes so far.
+type handled struct {
+	trial *trial
+	made  []result.ByHand
+}
+
+// Replica is one replica of a service of a running trial.
+type Replica struct {
+	Trial  string `json:"trial"`
+	Name   string `json:"name"` // such as front-0
+	Config string `json:"config,omitempty"`
+	Why    string `json:"why,omitempty"` // why it cannot be changed
+}
+
+// Replicas returns the replicas of the services in all running trials, with their current configuration.
+func (h *Hands) Replicas(ctx context.Context) (all []Replica) {
+	for _, t := range h.trials("") {
+		for _, v := range services(t, "") {
+			one := Replica{Trial: t.setup.of.ID, Name: v.Pod}
+			if config, err := t.deployment.Configurer.Configuration(ctx, v.ID); err != nil {
+				one.Why = err.Error()
+			} else {
+				one.Config = string(config)
+			}
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// Change applies a JSON merge patch (RFC 7396) to a replica, or to all replicas of a service. Without a trial it changes
+// each trial that runs now.
+func (h *Hands) Change(ctx context.Context, trial, target, patch string) (made []result.ByHand, err error) {
+	if !json.Valid([]byte(patch)) {
+		return nil, hint.New(`write a JSON merge patch, such as {"delay": "250ms"}`, "the patch is not JSON")
+	}
+	trials := h.trials(trial)
+	if len(trials) == 0 {
+		return nil, hint.New("changes are possible from the end of `deploy` to the end of `drain`", "no trial %sruns now", spaced(trial))
+	}
+	for _, t := range trials {
+		found := services(t, target)
+		if len(found) == 0 {
+			return made, hint.New("its replicas: "+strings.Join(names(services(t, "")), ", "), "trial %s has no service or replica %q", t.setup.of.ID, target)
+		}
+		for _, v := range found {
+			if _, err := t.deployment.Configurer.Configure(ctx, v.ID, []byte(patch)); err != nil {
+				return made, fmt.Errorf("change %s of trial %s: %w", v.Pod, t.setup.of.ID, err)
+			}
+			one := result.ByHand{Target: v.Pod, At: t.setup.clock.now(), Patch: patch}
+			if !h.keep(t, one) {
+				return made, fmt.Errorf("change %s of trial %s: %w", v.Pod, t.setup.of.ID, errEnded)
+			}
+			t.journal.emit(result.Event{Time: one.At, Kind: result.KindByHand, Message: fmt.Sprintf("%s changed by hand: %s", v.Pod, patch)})
+			made = append(made, one)
+		}
+	}
+	return made, nil
+}
+
+var errEnded = errors.New("it ended meanwhile")
+
+func spaced(word string) string {
+	if word == "" {
+		return ""
+	}
+	return word + " "
+}
+
+// trials are the running trials whose services can be changed, or one of them.
+func (h *Hands) trials(id string) (all []*trial) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, one := range h.running {
+		if id == "" || one.trial.setup.of.ID == id {
+			all = append(all, one.trial)
+		}
+	}
+	return all
+}
+
+// services are the replicas that a name selects: of a service, or one. An empty name selects all.
+func services(t *trial, name string) []platform.Victim {
+	return slices.DeleteFunc(t.deployment.TaskFaults.Victims(), func(v platform.Victim) bool {
+		return v.Plane != metric.App || name != "" && v.Service != name && v.Pod != name
+	})
+}
+
+func names(all []platform.Victim) (pods []string) {
+	for _, v := range all {
+		pods = append(pods, v.Pod)
+	}
+	return pods
+}
+
+// keep records a change, unless the trial ended meanwhile.
+func (h *Hands) keep(t *trial, made result.ByHand) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	i := h.index(t)
+	if i >= 0 {
+		h.running[i].made = append(h.running[i].made, made)
+	}
+	return i >= 0
+}
+
+func (h *Hands) index(t *trial) int {
+	return slices.IndexFunc(h.running, func(one *handled) bool { return one.trial == t })
+}
+
+// begin makes the services of a trial changeable. h may be nil.
+func (h *Hands) begin(t *trial) {
+	if h == nil || t.deployment.Configurer == nil || t.deployment.TaskFaults == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.running = append(h.running, &handled{trial: t})
+}
+
+// end returns the changes of a trial, which can have no more. It may be called again.
+func (h *Hands) end(t *trial) (made []result.ByHand) {
+	if h == nil {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if i := h.index(t); i >= 0 {
+		made = h.running[i].made
+		h.running = slices.Delete(h.running, i, i+1)
+	}
+	return made
+}
+
+// changedByHand describes the changes by hand, by `tare services` or through the REST interface of a service. Faults and
+// changes of the experiment change configurations too.
+func changedByHand(s seen) string {
+	if all := s.record.ByHand; len(all) > 0 {
+		return fmt.Sprintf("%s by hand: %s to %.200s first", printable.Counted(len(all), "change"), all[0].Target, all[0].Patch)
+	}
+	if s.record.Balance == nil || len(s.faults) > 0 || len(s.record.Changes) > 0 {
+		return ""
+	}
+	for _, f := range s.record.Balance.Flows {
+		if f.Reconfigured && f.Unknown == "" {
+			return fmt.Sprintf("the configuration of service %s was changed during the load, through its REST interface", f.Service)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,174 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/httpserver"
+	"github.com/tare-mesh/tare/internal/base/routine"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/runner"
+)
+
+// Change is a change of the services of a running trial by hand.
+type Change struct {
+	Trial  string `json:"trial,omitempty"` // empty: all that run now
+	Target string `json:"target"`          // a service, or one of its replicas
+	Patch  string `json:"patch"`           // JSON merge patch of its configuration
+}
+
+// Limits of the socket of a run.
+const (
+	maxHandBody    = 1 << 20 // bytes
+	handTimeout    = time.Minute
+	handHeaderTime = 5 * time.Second
+)
+
+// Replicas returns the replicas of services in the trials that a run, of another process, has now. dir is its results
+// directory.
+func Replicas(ctx context.Context, dir string) (all []runner.Replica, err error) {
+	return all, atHand(ctx, dir, http.MethodGet, nil, &all)
+}
+
+// ChangeServices changes services of a run of another process.
+func ChangeServices(ctx context.Context, dir string, c Change) (made []result.ByHand, err error) {
+	return made, atHand(ctx, dir, http.MethodPatch, c, &made)
+}
+
+// atHand sends a request to the run of a results directory. The socket has mode 0700 of this user's directory.
+func atHand(ctx context.Context, dir, method string, body, answer any) error {
+	socket, err := handSocket(dir)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, handTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, "http://run/services", bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	over := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}
+	resp, err := (&http.Client{Transport: over}).Do(r)
+	if err != nil {
+		if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED) {
+			return hint.New("`tare run` of this user must be running it on this machine, with the same TMPDIR", "no run of %s answers", dir)
+		}
+		return fmt.Errorf("call the run of %s: %w", dir, err)
+	}
+	defer resp.Body.Close()
+	text, err = io.ReadAll(io.LimitReader(resp.Body, maxHandBody))
+	if err != nil {
+		return fmt.Errorf("call the run of %s: %w", dir, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		var refused refusal
+		if err := json.Unmarshal(text, &refused); err != nil {
+			return fmt.Errorf("call the run of %s: %s", dir, resp.Status)
+		}
+		return hint.Wrap(errors.New(refused.Error), refused.Hint)
+	}
+	return json.Unmarshal(text, answer)
+}
+
+// refusal is the answer to a request that failed.
+type refusal struct {
+	Error string `json:"error"`
+	Hint  string `json:"hint,omitempty"`
+}
+
+// handSocket is the path of the socket of a run, in a directory of this user alone.
+func handSocket(dir string) (string, error) {
+	at, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w", dir, err)
+	}
+	if real, err := filepath.EvalSymlinks(at); err == nil {
+		at = real
+	}
+	sum := sha256.Sum256([]byte(at))
+	return filepath.Join(os.TempDir(), "tare-hands-"+strconv.Itoa(os.Getuid()), hex.EncodeToString(sum[:8])), nil
+}
+
+// serveHands answers the requests of `tare services` to the run until stop is called.
+func serveHands(ctx context.Context, dir string, hands *runner.Hands) (stop func(), err error) {
+	socket, err := handSocket(dir)
+	if err != nil {
+		return nil, err
+	}
+	l, err := listenAlone(ctx, socket)
+	if err != nil {
+		return nil, fmt.Errorf("listen for `tare services`: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	server := &http.Server{Handler: handHandler(hands), ReadHeaderTimeout: handHeaderTime, ReadTimeout: handTimeout}
+	go routine.Guarded(func() {
+		defer close(ended)
+		_ = httpserver.Serve(ctx, l, server)
+	})()
+	return func() { cancel(); <-ended }, nil
+}
+
+// listenAlone listens on a socket in a directory that only this user can enter. A socket of a dead run is replaced: the
+// results directory is locked, so that no other run has it.
+func listenAlone(ctx context.Context, socket string) (net.Listener, error) {
+	dir := filepath.Dir(socket)
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, err
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return nil, err
+	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || info.Mode().Perm() != 0o700 || !ok || int(owner.Uid) != os.Getuid() {
+		return nil, fmt.Errorf("%s is not a directory of this user alone", dir)
+	}
+	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	return new(net.ListenConfig).Listen(ctx, "unix", socket)
+}
+
+func handHandler(hands *runner.Hands) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /services", func(w http.ResponseWriter, r *http.Request) { give(w, hands.Replicas(r.Context()), nil) })
+	mux.HandleFunc("PATCH /services", func(w http.ResponseWriter, r *http.Request) {
+		var c Change
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxHandBody)).Decode(&c); err != nil {
+			give(w, nil, err)
+			return
+		}
+		made, err := hands.Change(r.Context(), c.Trial, c.Target, c.Patch)
+		give(w, made, err)
+	})
+	return mux
+}
+
+func give(w http.ResponseWriter, answer any, err error) {
+	w.Header().Set("Content-Type", "application/json")
+	if err != nil {
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		answer = refusal{err.Error(), hint.Of(err)}
+	}
+	_ = json.NewEncoder(w).Encode(answer)
+}
