@@ -1,4 +1,4 @@
-// Package scrape serves metrics to Prometheus, in its text format
+// Package scrape serves metrics to Prometheus, and reads metrics of others, in its text format
 // (prometheus.io/docs/instrumenting/exposition_formats, version 0.0.4).
 package scrape
 

@@ -1,24 +1,22 @@
 package meshes
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tare-mesh/tare/internal/base/routine"
+	"github.com/tare-mesh/tare/internal/base/scrape"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
@@ -100,29 +98,29 @@ func Counters(ctx context.Context, c *cluster.Cluster, x mesh.Proxy, p *corev1.P
 
 func (r podReader) countersOf(ctx context.Context, x mesh.Proxy, p *corev1.Pod) (reading, error) {
 	values := make(reading, len(x.Counters))
-	pages := map[string]map[string]*dto.MetricFamily{}
+	pages := map[string][]scrape.Sample{}
 	for i, c := range x.Counters {
-		families, err := r.page(ctx, pages, c, p)
+		page, err := r.page(ctx, pages, c, p)
 		if err != nil {
 			return nil, err
 		}
-		values[i] = sum(families, c)
+		values[i] = sum(page, c)
 	}
 	return values, nil
 }
 
 // LabelValues lists the values of labels of the series that the proxy's counters match in one pod and that are not zero.
 func LabelValues(ctx context.Context, c *cluster.Cluster, x mesh.Proxy, p *corev1.Pod) (values []string, err error) {
-	pages := map[string]map[string]*dto.MetricFamily{}
+	pages := map[string][]scrape.Sample{}
 	for _, counter := range x.Counters {
-		families, err := podReader{c}.page(ctx, pages, counter, p)
+		page, err := podReader{c}.page(ctx, pages, counter, p)
 		if err != nil {
 			return nil, err
 		}
-		eachSeries(families, counter, func(s *dto.Metric) {
-			for _, l := range s.GetLabel() {
-				if valueOf(s) > 0 && !slices.Contains(values, l.GetValue()) {
-					values = append(values, l.GetValue())
+		eachSeries(page, counter, func(s scrape.Sample) {
+			for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
+				if value := s.Labels[name]; s.Value > 0 && !slices.Contains(values, value) {
+					values = append(values, value)
 				}
 			}
 		})
@@ -131,7 +129,7 @@ func LabelValues(ctx context.Context, c *cluster.Cluster, x mesh.Proxy, p *corev
 }
 
 // page reads a page of metrics of a pod, once.
-func (r podReader) page(ctx context.Context, pages map[string]map[string]*dto.MetricFamily, c mesh.Counter, p *corev1.Pod) (map[string]*dto.MetricFamily, error) {
+func (r podReader) page(ctx context.Context, pages map[string][]scrape.Sample, c mesh.Counter, p *corev1.Pod) ([]scrape.Sample, error) {
 	name := fmt.Sprintf("%d%s", c.Port, c.Path)
 	if pages[name] == nil {
 		body, err := r.get(ctx, p, c.Port, c.Path)
@@ -171,38 +169,36 @@ func (r podReader) get(ctx context.Context, p *corev1.Pod, port int, path string
 	return body, nil
 }
 
-func parseMetrics(body []byte) (map[string]*dto.MetricFamily, error) {
-	p := expfmt.NewTextParser(model.LegacyValidation)
-	return p.TextToMetricFamilies(bytes.NewReader(body))
+func parseMetrics(body []byte) (all []scrape.Sample, err error) {
+	for s, err := range scrape.Samples(body) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
 }
 
-func sum(families map[string]*dto.MetricFamily, c mesh.Counter) float64 {
-	total := 0.0
-	eachSeries(families, c, func(s *dto.Metric) { total += valueOf(s) })
+func sum(page []scrape.Sample, c mesh.Counter) (total float64) {
+	eachSeries(page, c, func(s scrape.Sample) { total += s.Value })
 	return total
-}
-
-func valueOf(s *dto.Metric) float64 {
-	return s.GetCounter().GetValue() + s.GetGauge().GetValue() + s.GetUntyped().GetValue()
 }
 
 // eachSeries calls f for the series of a counter whose labels match the definition. The suffix _total is optional:
 // proxies that write OpenMetrics omit it from the family's name.
-func eachSeries(families map[string]*dto.MetricFamily, c mesh.Counter, f func(*dto.Metric)) {
+func eachSeries(page []scrape.Sample, c mesh.Counter, f func(scrape.Sample)) {
 	for _, name := range []string{c.Metric, strings.TrimSuffix(c.Metric, "_total")} {
-		family := families[name]
-		if family == nil {
-			continue
-		}
-		for _, s := range family.GetMetric() {
-			labels := map[string]string{}
-			for _, l := range s.GetLabel() {
-				labels[l.GetName()] = l.GetValue()
-			}
-			if c.Counts(labels) {
-				f(s)
+		found := false
+		for _, s := range page {
+			if s.Name == name {
+				found = true
+				if c.Counts(s.Labels) {
+					f(s)
+				}
 			}
 		}
-		return
+		if found {
+			return
+		}
 	}
 }

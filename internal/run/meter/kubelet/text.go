@@ -1,14 +1,12 @@
 package kubelet
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"path"
-	"strconv"
 	"strings"
-	"time"
 
+	"github.com/tare-mesh/tare/internal/base/scrape"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
 )
@@ -21,20 +19,20 @@ type resources struct {
 
 func parseResources(body []byte) (resources, error) {
 	r := resources{containers: map[meter.Container]result.Reading{}}
-	err := samples(resourcePath, body, []string{"container_", "node_"}, func(s sample) {
-		key := s.key()
+	err := samples(resourcePath, body, []string{"container_", "node_"}, func(s scrape.Sample) {
+		key := containerOf(s)
 		of := r.containers[key]
-		switch s.name {
+		switch s.Name {
 		case "container_cpu_usage_seconds_total":
-			of.At, of.CPU = s.at, nanoseconds(s.value)
+			of.At, of.CPU = s.Time, nanoseconds(s.Value)
 			r.containers[key] = of
 		case "container_memory_working_set_bytes":
-			of.RSS = int64(s.value)
+			of.RSS = int64(s.Value)
 			r.containers[key] = of
 		case "node_cpu_usage_seconds_total":
-			r.node.At, r.node.Busy = s.at, nanoseconds(s.value)
+			r.node.At, r.node.Busy = s.Time, nanoseconds(s.Value)
 		case "node_memory_working_set_bytes":
-			r.node.Memory = int64(s.value)
+			r.node.Memory = int64(s.Value)
 		}
 	})
 	// Memory without CPU has no time.
@@ -62,23 +60,23 @@ type group struct {
 
 func parseCAdvisor(body []byte) (cadvisor, error) {
 	c := cadvisor{byName: map[meter.Container]group{}, byID: map[string]group{}}
-	put := func(s sample, set func(*group)) {
-		if key := s.key(); key.Name != "" {
+	put := func(s scrape.Sample, set func(*group)) {
+		if key := containerOf(s); key.Name != "" {
 			g := c.byName[key]
 			set(&g)
 			c.byName[key] = g
 		}
-		id := runtimeID(s.labels["id"])
+		id := runtimeID(s.Labels["id"])
 		g := c.byID[id]
 		set(&g)
 		c.byID[id] = g
 	}
-	err := samples(cadvisorPath, body, []string{"container_memory_max_usage_bytes", "container_cpu_cfs_throttled_seconds_total"}, func(s sample) {
-		switch s.name {
+	err := samples(cadvisorPath, body, []string{"container_memory_max_usage_bytes", "container_cpu_cfs_throttled_seconds_total"}, func(s scrape.Sample) {
+		switch s.Name {
 		case "container_memory_max_usage_bytes":
-			put(s, func(g *group) { g.peak = int64(s.value) })
+			put(s, func(g *group) { g.peak = int64(s.Value) })
 		case "container_cpu_cfs_throttled_seconds_total":
-			put(s, func(g *group) { g.throttled = nanoseconds(s.value) })
+			put(s, func(g *group) { g.throttled = nanoseconds(s.Value) })
 		}
 	})
 	return c, err
@@ -100,97 +98,23 @@ func runtimeID(group string) string {
 	return id
 }
 
-// sample is one line of Prometheus' text format.
-type sample struct {
-	name   string
-	labels map[string]string
-	value  float64
-	at     time.Time
+// containerOf is the container that the labels of a sample name.
+func containerOf(s scrape.Sample) meter.Container {
+	return meter.Container{Namespace: s.Labels["namespace"], Pod: s.Labels["pod"], Name: s.Labels["container"]}
 }
 
-func (s sample) key() meter.Container {
-	return meter.Container{Namespace: s.labels["namespace"], Pod: s.labels["pod"], Name: s.labels["container"]}
-}
-
-// samples reads the text format of Prometheus as a kubelet writes it: a sample a
-// line, "name{label="value",…} value milliseconds". Lines that begin with none of
-// prefixes, and samples without a time, are skipped.
-func samples(what string, body []byte, prefixes []string, each func(sample)) error {
-	for line := range bytes.Lines(body) {
-		if !anyPrefix(line, prefixes) {
-			continue
+// samples reads the samples of a page that have a time, in lines that begin with one of prefixes.
+func samples(page string, body []byte, prefixes []string, each func(scrape.Sample)) error {
+	for s, err := range scrape.Samples(body, prefixes...) {
+		if err == nil && (math.IsNaN(s.Value) || math.IsInf(s.Value, 0)) {
+			err = fmt.Errorf("%s is %v", s.Name, s.Value)
 		}
-		text := strings.TrimSpace(string(line))
-		s, timed, err := parseSample(text)
 		if err != nil {
-			return fmt.Errorf("read /%s: line %.120q: %w", what, text, err)
+			return fmt.Errorf("read /%s: %w", page, err)
 		}
-		if timed {
+		if !s.Time.IsZero() {
 			each(s)
 		}
 	}
 	return nil
-}
-
-func anyPrefix(line []byte, prefixes []string) bool {
-	for _, p := range prefixes {
-		if bytes.HasPrefix(line, []byte(p)) {
-			return true
-		}
-	}
-	return false
-}
-
-func parseSample(line string) (s sample, timed bool, err error) {
-	var rest string
-	if s.name, s.labels, rest, err = split(line); err != nil {
-		return s, false, err
-	}
-	fields := strings.Fields(rest)
-	if len(fields) < 1 {
-		return s, false, fmt.Errorf("no value")
-	}
-	if s.value, err = strconv.ParseFloat(fields[0], 64); err != nil {
-		return s, false, err
-	}
-	if math.IsNaN(s.value) || math.IsInf(s.value, 0) {
-		return s, false, fmt.Errorf("%v is no reading", s.value)
-	}
-	if len(fields) < 2 {
-		return s, false, nil
-	}
-	ms, err := strconv.ParseInt(fields[1], 10, 64)
-	s.at = time.UnixMilli(ms)
-	return s, true, err
-}
-
-// split splits a line. Labels have no other escapes than \\, \" and \n.
-func split(line string) (name string, labels map[string]string, rest string, err error) {
-	i := strings.IndexAny(line, "{ ")
-	if i < 0 {
-		return "", nil, "", fmt.Errorf("no value")
-	}
-	name, rest = line[:i], line[i:]
-	if rest[0] != '{' {
-		return name, nil, rest, nil
-	}
-	labels, rest = map[string]string{}, rest[1:]
-	for {
-		rest = strings.TrimLeft(rest, ", ")
-		if after, closed := strings.CutPrefix(rest, "}"); closed {
-			return name, labels, after, nil
-		}
-		label, quoted, ok := strings.Cut(rest, "=")
-		if !ok {
-			return "", nil, "", fmt.Errorf("labels without an end")
-		}
-		q, err := strconv.QuotedPrefix(quoted)
-		if err != nil {
-			return "", nil, "", err
-		}
-		if labels[label], err = strconv.Unquote(q); err != nil {
-			return "", nil, "", err
-		}
-		rest = quoted[len(q):]
-	}
 }

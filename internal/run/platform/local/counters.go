@@ -1,7 +1,6 @@
 package local
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -17,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/scrape"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
@@ -178,56 +178,37 @@ func command(ctx context.Context, socket, line string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(conn, maxAdmin))
 }
 
-var (
-	seriesLine  = regexp.MustCompile(`^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{.*\})?\s+(\S+)`)
-	seriesLabel = regexp.MustCompile(`([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"`)
-)
-
 // prometheusValues reads Prometheus' text format. It sums for each name, such as requests_total{server="a"}, the series with
 // its labels. A counter without a series is 0: its first request makes the series.
 func prometheusValues(text []byte, names []string) (map[string]int64, error) {
-	values, wanted := map[string]int64{}, map[string]map[string]string{}
+	values, labels := map[string]int64{}, map[string]map[string]string{}
+	families := map[string][]string{} // the names of a family
 	for _, name := range names {
-		values[name], wanted[name] = 0, labelsOf(name)
+		family, wanted, _, err := scrape.ParseSeries(name)
+		if err != nil {
+			return nil, fmt.Errorf("read the sidecar's counters: the name %s: %w", name, err)
+		}
+		values[name], labels[name], families[family] = 0, wanted, append(families[family], name)
 	}
 	sums := map[string]float64{}
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		m := seriesLine.FindStringSubmatch(lines.Text())
-		if m == nil {
-			continue
+	for s, err := range scrape.Samples(text, slices.Collect(maps.Keys(families))...) {
+		if err != nil {
+			return nil, fmt.Errorf("read the sidecar's counters: %w", err)
 		}
-		var labels map[string]string
-		for name, want := range wanted {
-			if family, _, _ := strings.Cut(name, "{"); family != m[1] {
+		for _, name := range families[s.Name] {
+			if !contains(s.Labels, labels[name]) {
 				continue
 			}
-			if labels == nil {
-				labels = labelsOf(m[2])
+			if !(s.Value >= 0) || s.Value > math.MaxInt64/2 {
+				return nil, fmt.Errorf("read the sidecar's counters: %.80s is %v", name, s.Value)
 			}
-			if !contains(labels, want) {
-				continue
-			}
-			n, err := strconv.ParseFloat(m[3], 64)
-			if err != nil || !(n >= 0) || n > math.MaxInt64/2 {
-				return nil, fmt.Errorf("read the sidecar's counters: %.80s is %.40q", name, m[3])
-			}
-			sums[name] += n
+			sums[name] += s.Value
 		}
 	}
 	for name, n := range sums {
 		values[name] = int64(n)
 	}
-	return values, lines.Err()
-}
-
-func labelsOf(text string) map[string]string {
-	labels := map[string]string{}
-	for _, m := range seriesLabel.FindAllStringSubmatch(text, -1) {
-		labels[m[1]] = m[2]
-	}
-	return labels
+	return values, nil
 }
 
 // contains reports whether all has every one of the labels.
