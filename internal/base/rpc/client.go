@@ -12,6 +12,24 @@ import (
 	"time"
 )
 
+// Healthy calls the health service of a host. The error reports another status than SERVING.
+func Healthy(ctx context.Context, over http.RoundTripper, host string) error {
+	b, err := Call(ctx, over, host, HealthCheck, nil, nil, exact)
+	if err != nil {
+		return err
+	}
+	fields, err := Fields(b)
+	if err != nil {
+		return err
+	}
+	for _, f := range fields {
+		if f.Number == 1 && f.Int == serving {
+			return nil
+		}
+	}
+	return fmt.Errorf("the health of %s is not SERVING", host)
+}
+
 // Call makes a unary call: method, such as /grpc.health.v1.Health/Check, at a host
 // over a transport of HTTP/2. header may be nil, and a Host in it replaces :authority. The response has at most limit bytes.
 // The error of an answer is an [*Error].
@@ -96,22 +114,4 @@ func failed(ctx context.Context, err error) error {
 func isGRPC(t string) bool {
 	rest, ok := strings.CutPrefix(t, contentType)
 	return ok && (rest == "" || rest[0] == ';' || rest == "+proto" || strings.HasPrefix(rest, "+proto;"))
-}
-
-// Healthy calls the health service of a host. The error reports another status than SERVING.
-func Healthy(ctx context.Context, over http.RoundTripper, host string) error {
-	b, err := Call(ctx, over, host, HealthCheck, nil, nil, exact)
-	if err != nil {
-		return err
-	}
-	fields, err := Fields(b)
-	if err != nil {
-		return err
-	}
-	for _, f := range fields {
-		if f.Number == 1 && f.Int == serving {
-			return nil
-		}
-	}
-	return fmt.Errorf("the health of %s is not SERVING", host)
 }

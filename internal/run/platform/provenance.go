@@ -12,22 +12,6 @@ import (
 // Provenance is the directory of a trial's rendered configurations, command lines and logs. The empty one keeps nothing.
 type Provenance string
 
-// Enabled reports whether there is a directory.
-func (p Provenance) Enabled() bool { return p != "" }
-
-// Path returns the path of a file. The parts of name are separated by slashes.
-func (p Provenance) Path(name string) string {
-	return filepath.Join(string(p), filepath.FromSlash(name))
-}
-
-// Write writes one file.
-func (p Provenance) Write(name string, content []byte) error {
-	if !p.Enabled() {
-		return nil
-	}
-	return os.WriteFile(p.Path(name), content, 0o600)
-}
-
 // WriteLarge writes one file. With more than max bytes it is compressed, and its name ends in .gz.
 func (p Provenance) WriteLarge(name string, content []byte, max int) error {
 	if len(content) <= max {
@@ -44,6 +28,22 @@ func (p Provenance) WriteLarge(name string, content []byte, max int) error {
 	return p.Write(name+".gz", small.Bytes())
 }
 
+// Write writes one file.
+func (p Provenance) Write(name string, content []byte) error {
+	if !p.Enabled() {
+		return nil
+	}
+	return os.WriteFile(p.Path(name), content, 0o600)
+}
+
+// Command adds a command line to commands.sh, below the place where it runs.
+func (p Provenance) Command(where, command string) error {
+	if err := p.Append("commands.sh", "# %s\n%s\n\n", where, command); err != nil {
+		return fmt.Errorf("record a command line: %w", err)
+	}
+	return nil
+}
+
 // Append adds text to a file.
 func (p Provenance) Append(name, format string, args ...any) error {
 	if !p.Enabled() {
@@ -57,10 +57,10 @@ func (p Provenance) Append(name, format string, args ...any) error {
 	return errors.Join(err, f.Close())
 }
 
-// Command adds a command line to commands.sh, below the place where it runs.
-func (p Provenance) Command(where, command string) error {
-	if err := p.Append("commands.sh", "# %s\n%s\n\n", where, command); err != nil {
-		return fmt.Errorf("record a command line: %w", err)
-	}
-	return nil
+// Enabled reports whether there is a directory.
+func (p Provenance) Enabled() bool { return p != "" }
+
+// Path returns the path of a file. The parts of name are separated by slashes.
+func (p Provenance) Path(name string) string {
+	return filepath.Join(string(p), filepath.FromSlash(name))
 }

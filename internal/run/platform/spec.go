@@ -13,23 +13,9 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// LoadService is the name of the load generator's pod and of its service.
-const LoadService = "load"
-
-// Entry is the service that receives the load.
-func (s Spec) Entry() app.Service {
-	entry, _ := s.Topology.Service(s.Topology.EntryName())
-	return entry
-}
-
 // Replicas is the number of replicas of a service, by default the treatment's.
 func (s Spec) Replicas(of app.Service) int {
 	return max(1, cmp.Or(of.Replicas, s.Treatment.Levels.Replicas))
-}
-
-// Protocol is the protocol of a service, by default the treatment's.
-func (s Spec) Protocol(of app.Service) string {
-	return s.Topology.ProtocolOf(of, s.Treatment.Levels.Protocol)
 }
 
 // Attribute returns t with its plane, role and component.
@@ -87,6 +73,20 @@ func (s Spec) Targets(roots []string) []string {
 		return each(roots, program.RoutePaths(routes))
 	}
 	return slices.Clone(roots)
+}
+
+// LoadService is the name of the load generator's pod and of its service.
+const LoadService = "load"
+
+// Entry is the service that receives the load.
+func (s Spec) Entry() app.Service {
+	entry, _ := s.Topology.Service(s.Topology.EntryName())
+	return entry
+}
+
+// Protocol is the protocol of a service, by default the treatment's.
+func (s Spec) Protocol(of app.Service) string {
+	return s.Topology.ProtocolOf(of, s.Treatment.Levels.Protocol)
 }
 
 func each(roots, paths []string) (all []string) {

@@ -16,14 +16,6 @@ import (
 	"github.com/tare-mesh/tare/internal/run/generator"
 )
 
-// Profile is the load of one treatment before anything runs: without start, files and seed.
-func Profile(x *experiment.Experiment, t plan.Treatment, g generator.Generator, targets []string) load.Profile {
-	p := profileOf(x, t.Levels, g, Timing{}.withDefaults().Tail)
-	addRequests(&p, &x.Load, targets)
-	arrive(&p, &x.Load)
-	return p
-}
-
 // findGenerators finds the programs of the trials' generators and adds their versions. A missing
 // program is an error before the first trial.
 func (r *run) findGenerators(ctx context.Context, pending []plan.Trial, versions map[string]string) error {
@@ -103,6 +95,14 @@ func Suited(x *experiment.Experiment, p *plan.Plan, generators map[string]genera
 		lines = append(lines, fmt.Errorf("generator %s cannot run %s: %s", r.generator, who, r.why))
 	}
 	return &Unsuited{hint.Hinted{Err: errors.Join(lines...), Text: text}}
+}
+
+// Profile is the load of one treatment before anything runs: without start, files and seed.
+func Profile(x *experiment.Experiment, t plan.Treatment, g generator.Generator, targets []string) load.Profile {
+	p := profileOf(x, t.Levels, g, Timing{}.withDefaults().Tail)
+	addRequests(&p, &x.Load, targets)
+	arrive(&p, &x.Load)
+	return p
 }
 
 // profileOf is the load of one treatment, without the deployment's targets, start and files. The

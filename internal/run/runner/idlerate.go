@@ -35,12 +35,6 @@ type idleUse struct {
 	time, switching             time.Duration // in which CPU was counted, and context switches, 0 if they were not
 }
 
-// during returns the use of a time at the idle rate.
-func (u idleUse) during(d time.Duration) idleUse {
-	part := func(n int64, of time.Duration) int64 { return int64(float64(n) * float64(d) / float64(max(1, of))) }
-	return idleUse{part(u.cpu, u.time), part(u.voluntary, u.switching), part(u.involuntary, u.switching), d, d}
-}
-
 // idleUses are the uses by task.
 type idleUses map[string]idleUse
 
@@ -127,54 +121,6 @@ func (m *sliceMember) quiet(window time.Duration) time.Duration {
 	return window + m.longestPause()
 }
 
-// longestPause is the longest time between two own slices.
-func (m *sliceMember) longestPause() (longest time.Duration) {
-	var pause time.Duration
-	for _, row := range m.rows {
-		if pause += row.End - row.Begin; row.Own {
-			pause = 0
-		}
-		longest = max(longest, pause)
-	}
-	return longest
-}
-
-// durations returns the time of the measure phase in own slices, and in the slices of others.
-func (m *sliceMember) durations() (inside, outside time.Duration) {
-	for _, row := range m.rows {
-		if row.Own {
-			inside += row.End - row.Begin
-		} else {
-			outside += row.End - row.Begin
-		}
-	}
-	return inside, outside
-}
-
-// comparedUse returns the CPU of the measure phase by the tasks whose cost is compared, ns, in own slices and
-// in the slices of others.
-func (m *sliceMember) comparedUse() (own, others int64) {
-	for _, row := range m.rows {
-		for plane, ns := range row.CPU {
-			switch {
-			case !compared(plane):
-			case row.Own:
-				own += ns
-			default:
-				others += ns
-			}
-		}
-	}
-	return own, others
-}
-
-// tolerance is the difference between two idle rates, in cores, that changes the cost by [idleTolerance].
-func (m *sliceMember) tolerance() float64 {
-	own, others := m.comparedUse()
-	_, outside := m.durations()
-	return idleTolerance * float64(own+others) / float64(max(1, outside))
-}
-
 // chosenIdle is the idle use outside the load. Where work comes in bursts, one of them may have been read as idle: no more
 // is idle than the usual use in the slices of others, which no burst changes.
 func (m *sliceMember) chosenIdle() idleUses {
@@ -199,6 +145,13 @@ func (m *sliceMember) agreedIdle() idleUses {
 		return after
 	}
 	return before.plus(after)
+}
+
+// tolerance is the difference between two idle rates, in cores, that changes the cost by [idleTolerance].
+func (m *sliceMember) tolerance() float64 {
+	own, others := m.comparedUse()
+	_, outside := m.durations()
+	return idleTolerance * float64(own+others) / float64(max(1, outside))
 }
 
 // plus adds the use of another time.
@@ -283,6 +236,41 @@ func (m *sliceMember) idleSeen(idle idleUses, warmup time.Duration) *idleSeen {
 	return s
 }
 
+// during returns the use of a time at the idle rate.
+func (u idleUse) during(d time.Duration) idleUse {
+	part := func(n int64, of time.Duration) int64 { return int64(float64(n) * float64(d) / float64(max(1, of))) }
+	return idleUse{part(u.cpu, u.time), part(u.voluntary, u.switching), part(u.involuntary, u.switching), d, d}
+}
+
+// durations returns the time of the measure phase in own slices, and in the slices of others.
+func (m *sliceMember) durations() (inside, outside time.Duration) {
+	for _, row := range m.rows {
+		if row.Own {
+			inside += row.End - row.Begin
+		} else {
+			outside += row.End - row.Begin
+		}
+	}
+	return inside, outside
+}
+
+// comparedUse returns the CPU of the measure phase by the tasks whose cost is compared, ns, in own slices and
+// in the slices of others.
+func (m *sliceMember) comparedUse() (own, others int64) {
+	for _, row := range m.rows {
+		for plane, ns := range row.CPU {
+			switch {
+			case !compared(plane):
+			case row.Own:
+				own += ns
+			default:
+				others += ns
+			}
+		}
+	}
+	return own, others
+}
+
 // medianOfOthers is the median use by the tasks whose cost is compared, in cores, of the slices of others without those
 // directly after own ones. Work that is deferred to few instants does not move it.
 func (m *sliceMember) medianOfOthers() float64 {
@@ -320,6 +308,18 @@ func (m *sliceMember) endsAtOnce(rate, others float64) bool {
 		}
 	}
 	return false
+}
+
+// longestPause is the longest time between two own slices.
+func (m *sliceMember) longestPause() (longest time.Duration) {
+	var pause time.Duration
+	for _, row := range m.rows {
+		if pause += row.End - row.Begin; row.Own {
+			pause = 0
+		}
+		longest = max(longest, pause)
+	}
+	return longest
 }
 
 // usesBetween returns the uses between two readings.

@@ -144,6 +144,13 @@ func (lr *loadRun) holds() bool {
 	return lr.setup.generator.Abilities().Holds && loadWorkers(lr.deployment) == 0
 }
 
+// verification returns the probes of the verification: the requests of the load. Its start comes later.
+func (lr *loadRun) verification() (probe platform.Probe, err error) {
+	probe.ErrorRatio = lr.setup.Experiment.Validity.ErrorRatio
+	probe.Load, err = withSecrets(lr.base(), &lr.setup.Experiment.Load)
+	return probe, err
+}
+
 // base is the profile of the treatment on the deployment, without start and interval log.
 func (lr *loadRun) base() load.Profile {
 	p := profileOf(lr.setup.Experiment, lr.setup.treatment.Levels, lr.setup.generator, lr.setup.Timing.Tail)
@@ -167,13 +174,6 @@ func (lr *loadRun) base() load.Profile {
 		addWebSocket(&p, lr.setup.Experiment.Load.WebSocket, entry)
 	}
 	return p
-}
-
-// verification returns the probes of the verification: the requests of the load. Its start comes later.
-func (lr *loadRun) verification() (probe platform.Probe, err error) {
-	probe.ErrorRatio = lr.setup.Experiment.Validity.ErrorRatio
-	probe.Load, err = withSecrets(lr.base(), &lr.setup.Experiment.Load)
-	return probe, err
 }
 
 // soon is a start that leaves the generator time for its connections.

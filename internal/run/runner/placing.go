@@ -25,32 +25,6 @@ type placing struct {
 	drawn   time.Duration
 }
 
-// place draws the time before a measure phase, from half to one and a half of the planned warm-up: the mean is the plan's.
-// Where bursts have a known period, the warm-up has at least one of it, and the time varies by a whole number of them.
-func place(seed uint64, planned, period time.Duration) placing {
-	p := placing{planned: planned, least: max(planned/2, period), over: planned}
-	if period > 0 {
-		p.over = max(1, planned/period) * period
-	}
-	source := rand.New(rand.NewPCG(seed, 0x706c_6163))
-	p.drawn = p.least + time.Duration(source.Float64()*float64(p.over))
-	return p
-}
-
-// delay is the mean time beyond the plan.
-func (p placing) delay() time.Duration { return p.least + p.over/2 - p.planned }
-
-// split divides the time into a warm-up of whole units, at least one, and a wait without load before it.
-func (p placing) split(unit time.Duration) (units int, wait time.Duration) {
-	units = max(1, int(p.drawn/unit))
-	return units, max(0, p.drawn-time.Duration(units)*unit)
-}
-
-// recorded is the placing for a record.
-func (p placing) recorded() *result.Placing {
-	return &result.Placing{PlannedSeconds: p.planned.Seconds(), LeastSeconds: p.least.Seconds(), RangeSeconds: p.over.Seconds(), Seconds: p.drawn.Seconds()}
-}
-
 // place sets the warm-up of an interleaved round, in rows of one slice for each member, and the wait before it. Counters
 // with a refresh interval have a random time of their own.
 func (rd *round) place(members []*trial) (rows int, wait time.Duration) {
@@ -82,6 +56,29 @@ func (t *trial) place(ctx context.Context) error {
 	return await(ctx, time.Now().Add(wait))
 }
 
+// place draws the time before a measure phase, from half to one and a half of the planned warm-up: the mean is the plan's.
+// Where bursts have a known period, the warm-up has at least one of it, and the time varies by a whole number of them.
+func place(seed uint64, planned, period time.Duration) placing {
+	p := placing{planned: planned, least: max(planned/2, period), over: planned}
+	if period > 0 {
+		p.over = max(1, planned/period) * period
+	}
+	source := rand.New(rand.NewPCG(seed, 0x706c_6163))
+	p.drawn = p.least + time.Duration(source.Float64()*float64(p.over))
+	return p
+}
+
+// split divides the time into a warm-up of whole units, at least one, and a wait without load before it.
+func (p placing) split(unit time.Duration) (units int, wait time.Duration) {
+	units = max(1, int(p.drawn/unit))
+	return units, max(0, p.drawn-time.Duration(units)*unit)
+}
+
+// recorded is the placing for a record.
+func (p placing) recorded() *result.Placing {
+	return &result.Placing{PlannedSeconds: p.planned.Seconds(), LeastSeconds: p.least.Seconds(), RangeSeconds: p.over.Seconds(), Seconds: p.drawn.Seconds()}
+}
+
 // learn takes over the period of a treatment's bursts for the blocks that follow, if at least two and half of its trials
 // have them. A single burst may be of the machine.
 func (r *run) learn(of *result.Record) {
@@ -105,3 +102,6 @@ func (r *run) lengthen(by time.Duration) {
 	r.delay = by
 	r.send(result.Event{Kind: result.KindTimes, Run: r.opening()})
 }
+
+// delay is the mean time beyond the plan.
+func (p placing) delay() time.Duration { return p.least + p.over/2 - p.planned }

@@ -47,17 +47,6 @@ func (s *sampler) reset(history history) {
 	*s = sampler{setup: s.setup, journal: s.journal, deployment: s.deployment, history: history}
 }
 
-// list lists the tasks.
-func (s *sampler) list(ctx context.Context) error {
-	tasks, err := s.deployment.Tasks(ctx)
-	if err != nil {
-		return err
-	}
-	s.listed = tasks
-	s.tasks = append(slices.Clone(tasks), s.last.Found...)
-	return nil
-}
-
 // connected checks who is connected to the applications, and keeps the last or the first failed result of each check. It
 // takes 10 ms and more, so it precedes or follows the readings at an edge.
 func (s *sampler) connected(ctx context.Context) error {
@@ -184,17 +173,6 @@ func (s *sampler) bursts() *burstsSeen {
 	return burstsIn(s.uses, cost, over)
 }
 
-// refreshed reports whether counters are refreshed at an interval, with times of their own.
-func (s *sampler) refreshed() bool { return s.deployment.CounterRefresh != nil }
-
-// refresh is the refresh interval of the counters, 0 if each reading is current.
-func (s *sampler) refresh() time.Duration {
-	if !s.refreshed() {
-		return 0
-	}
-	return s.deployment.CounterRefresh.Refresh()
-}
-
 // nodeRefresh is the refresh interval of the counters of nodes outside their pods.
 func (s *sampler) nodeRefresh() time.Duration {
 	if !s.refreshed() {
@@ -219,7 +197,29 @@ func (s *sampler) relist(ctx context.Context) error {
 	return nil
 }
 
+// list lists the tasks.
+func (s *sampler) list(ctx context.Context) error {
+	tasks, err := s.deployment.Tasks(ctx)
+	if err != nil {
+		return err
+	}
+	s.listed = tasks
+	s.tasks = append(slices.Clone(tasks), s.last.Found...)
+	return nil
+}
+
 // period is the time between two readings of every task.
 func (s *sampler) period() time.Duration {
 	return max(samplePeriod, s.refresh()/readsPerRefresh)
 }
+
+// refresh is the refresh interval of the counters, 0 if each reading is current.
+func (s *sampler) refresh() time.Duration {
+	if !s.refreshed() {
+		return 0
+	}
+	return s.deployment.CounterRefresh.Refresh()
+}
+
+// refreshed reports whether counters are refreshed at an interval, with times of their own.
+func (s *sampler) refreshed() bool { return s.deployment.CounterRefresh != nil }
