@@ -22,10 +22,6 @@ type Distinction struct {
 	New  string `json:"new"`
 }
 
-func (d Distinction) String() string {
-	return fmt.Sprintf("%s: %s in the base run, %s in the new one", d.What, cmp.Or(d.Base, "unknown"), cmp.Or(d.New, "unknown"))
-}
-
 // NotComparable lists the reasons why two runs cannot be compared.
 type NotComparable struct {
 	hint.Hinted
@@ -39,6 +35,10 @@ func (e *NotComparable) Error() string {
 		lines = append(lines, "  "+o.String())
 	}
 	return strings.Join(lines, "\n")
+}
+
+func (d Distinction) String() string {
+	return fmt.Sprintf("%s: %s in the base run, %s in the new one", d.What, cmp.Or(d.Base, "unknown"), cmp.Or(d.New, "unknown"))
 }
 
 // fact is something of an environment that two runs can differ in.
@@ -71,12 +71,6 @@ func countText(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// Obstacles are the reasons not to compare trials under these conditions with those under other.
-func (c Conditions) Obstacles(other Conditions) ([]Distinction, error) {
-	obstacles, _, err := c.distinguish(other)
-	return obstacles, err
-}
-
 // distinguish lists the obstacles to a comparison of two runs, and the other differences.
 func distinguish(base, next *result.Dir) (obstacles, free []Distinction, err error) {
 	return ConditionsOf(base).distinguish(ConditionsOf(next))
@@ -87,6 +81,12 @@ type Conditions struct {
 	Name        string // of the run, for errors
 	Environment result.Environment
 	Experiment  []byte // rendered
+}
+
+// Obstacles are the reasons not to compare trials under these conditions with those under other.
+func (c Conditions) Obstacles(other Conditions) ([]Distinction, error) {
+	obstacles, _, err := c.distinguish(other)
+	return obstacles, err
 }
 
 // ConditionsOf returns the conditions of a recorded run.

@@ -131,30 +131,6 @@ func (run *Run) Count() Count {
 	return c
 }
 
-// backgroundOf is the background of the trials in a line, "" for none, and for factors, which treatments have.
-func backgroundOf(records []result.Record) string {
-	var first *result.Background
-	changes, seconds := 0, 0.0
-	for _, r := range records {
-		if b := r.Background; b != nil && r.Load != nil {
-			if first == nil {
-				first = b
-			}
-			changes, seconds = changes+b.Changes, seconds+r.Load.MeasureSeconds
-		}
-		if r.Factors[experiment.BackgroundServicesFactor] != nil || r.Factors[experiment.BackgroundChangesFactor] != nil {
-			return ""
-		}
-	}
-	switch {
-	case first == nil:
-		return ""
-	case first.Asked == 0 || seconds == 0:
-		return fmt.Sprintf("Background: %d services that no request calls", first.Services)
-	}
-	return fmt.Sprintf("Background: %d services that no request calls, with %.3g changes per second (%v asked)", first.Services, float64(changes)/seconds, first.Asked)
-}
-
 // Setup is the environment of the trials.
 func (run *Run) Setup() Setup {
 	e := run.Environment
@@ -182,6 +158,30 @@ func (run *Run) Setup() Setup {
 		s.MeasureS = number(math.Round(*s.MeasureS))
 	}
 	return s
+}
+
+// backgroundOf is the background of the trials in a line, "" for none, and for factors, which treatments have.
+func backgroundOf(records []result.Record) string {
+	var first *result.Background
+	changes, seconds := 0, 0.0
+	for _, r := range records {
+		if b := r.Background; b != nil && r.Load != nil {
+			if first == nil {
+				first = b
+			}
+			changes, seconds = changes+b.Changes, seconds+r.Load.MeasureSeconds
+		}
+		if r.Factors[experiment.BackgroundServicesFactor] != nil || r.Factors[experiment.BackgroundChangesFactor] != nil {
+			return ""
+		}
+	}
+	switch {
+	case first == nil:
+		return ""
+	case first.Asked == 0 || seconds == 0:
+		return fmt.Sprintf("Background: %d services that no request calls", first.Services)
+	}
+	return fmt.Sprintf("Background: %d services that no request calls, with %.3g changes per second (%v asked)", first.Services, float64(changes)/seconds, first.Asked)
 }
 
 // mixed is the value of a property in which trials differ.

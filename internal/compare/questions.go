@@ -270,14 +270,6 @@ func (x *estimator) levels(cs []compared, family []int, q *asked) {
 	}
 }
 
-func means(rows [][]float64) []float64 {
-	out := make([]float64, len(rows))
-	for i, r := range rows {
-		out[i] = stats.Mean(r)
-	}
-	return out
-}
-
 // holm gives the verdicts of one family at level alpha. It multiplies p-values by scale.
 // They are at least parent, the p-value of the test that the family depends on.
 func (x *estimator) holm(cs []compared, family []int, alpha, scale, parent float64) {
@@ -299,6 +291,14 @@ func (x *estimator) holm(cs []compared, family []int, alpha, scale, parent float
 		}
 		c.same()
 	}
+}
+
+func means(rows [][]float64) []float64 {
+	out := make([]float64, len(rows))
+	for i, r := range rows {
+		out[i] = stats.Mean(r)
+	}
+	return out
 }
 
 // direction is above zero if the treatments are higher.

@@ -4,6 +4,11 @@ import (
 	"runtime"
 )
 
+// Portable reports whether the portable engine carries out p.
+func (p *Profile) Portable() bool {
+	return p.Engine == EnginePortable || NativeEngine() == EnginePortable
+}
+
 // Engines by the names that [Profile.Engine] and [Report.Engine] have for them.
 const (
 	EngineEpoll    = "epoll"    // Linux only
@@ -17,9 +22,4 @@ func NativeEngine() string {
 		return EngineEpoll
 	}
 	return EnginePortable
-}
-
-// Portable reports whether the portable engine carries out p.
-func (p *Profile) Portable() bool {
-	return p.Engine == EnginePortable || NativeEngine() == EnginePortable
 }

@@ -51,30 +51,23 @@ const maxLine = 16 << 20
 // Lines reads the engine's output.
 type Lines struct{ scan *bufio.Scanner }
 
+// ErrNoReport is the error of an output that ends early.
+var ErrNoReport = errors.New("load engine ended without a report")
+
+// LastReport is the report at the end of the engine's whole output.
+func LastReport(output []byte) (Report, error) {
+	r, err := NewLines(bytes.NewReader(output)).Report(nil)
+	if err != nil {
+		return Report{}, err
+	}
+	return *r, nil
+}
+
 // NewLines reads lines from r.
 func NewLines(r io.Reader) *Lines {
 	l := &Lines{scan: bufio.NewScanner(r)}
 	l.scan.Buffer(nil, maxLine)
 	return l
-}
-
-// Next reads the next line, and the error is io.EOF at the end.
-func (l *Lines) Next() (Line, error) {
-	for l.scan.Scan() {
-		b := bytes.TrimSpace(l.scan.Bytes())
-		if len(b) == 0 {
-			continue
-		}
-		var line Line
-		if err := json.Unmarshal(b, &line); err != nil {
-			return Line{}, fmt.Errorf("read load engine's output %.60q: %w", b, err)
-		}
-		return line, nil
-	}
-	if err := l.scan.Err(); err != nil {
-		return Line{}, fmt.Errorf("read load engine's output: %w", err)
-	}
-	return Line{}, io.EOF
 }
 
 // Report reads to the end and returns the report, which is the last line. progress,
@@ -100,14 +93,21 @@ func (l *Lines) Report(progress func(Progress)) (*Report, error) {
 	}
 }
 
-// ErrNoReport is the error of an output that ends early.
-var ErrNoReport = errors.New("load engine ended without a report")
-
-// LastReport is the report at the end of the engine's whole output.
-func LastReport(output []byte) (Report, error) {
-	r, err := NewLines(bytes.NewReader(output)).Report(nil)
-	if err != nil {
-		return Report{}, err
+// Next reads the next line, and the error is io.EOF at the end.
+func (l *Lines) Next() (Line, error) {
+	for l.scan.Scan() {
+		b := bytes.TrimSpace(l.scan.Bytes())
+		if len(b) == 0 {
+			continue
+		}
+		var line Line
+		if err := json.Unmarshal(b, &line); err != nil {
+			return Line{}, fmt.Errorf("read load engine's output %.60q: %w", b, err)
+		}
+		return line, nil
 	}
-	return *r, nil
+	if err := l.scan.Err(); err != nil {
+		return Line{}, fmt.Errorf("read load engine's output: %w", err)
+	}
+	return Line{}, io.EOF
 }

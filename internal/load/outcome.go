@@ -63,15 +63,15 @@ func (r *Report) NoneDue() bool {
 	return r.Loop == "open" && r.Intended == 0 && r.MeasureEnd.After(r.MeasureStart)
 }
 
-// Warn adds a warning.
-func (r *Report) Warn(format string, args ...any) {
-	r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
-}
-
 // Note adds a note on the generator, which is also a warning.
 func (r *Report) Note(format string, args ...any) {
 	r.Generator.Notes = append(r.Generator.Notes, fmt.Sprintf(format, args...))
 	r.Warn(format, args...)
+}
+
+// Warn adds a warning.
+func (r *Report) Warn(format string, args ...any) {
+	r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
 }
 
 // Limit adds a reached limit of the generator, which also invalidates the verdict.

@@ -67,9 +67,6 @@ func (s *Slices) Edge(i int) time.Duration {
 // Index returns the slice of an instant, in ns from the start of the schedule.
 func (s *Slices) Index(at int64) int { return int(at / int64(s.Length)) }
 
-// End returns the end of the table.
-func (s *Slices) End() time.Duration { return time.Duration(len(s.Owners)) * s.Length }
-
 // Loaded returns the time between two instants in which this load sends, without guards.
 func (s *Slices) Loaded(from, to time.Duration) time.Duration {
 	var sum time.Duration
@@ -136,3 +133,6 @@ func (p *Profile) validateSlices() (errs []error) {
 	refuse(p.Loaded() == 0, "owner %d has no slice in the measure window", s.Own)
 	return errs
 }
+
+// End returns the end of the table.
+func (s *Slices) End() time.Duration { return time.Duration(len(s.Owners)) * s.Length }

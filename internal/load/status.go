@@ -32,14 +32,6 @@ func (p *Profile) Success() *StatusSet {
 	return s
 }
 
-// StatusForm is the form of a status: a code (404), a class (3xx), or one of gRPC (grpc-5).
-const StatusForm = `^([1-5]xx|[1-9][0-9][0-9]|grpc-([0-9]|1[0-6]))$`
-
-var statusForm = regexp.MustCompile(StatusForm)
-
-// IsStatus reports whether text has the [StatusForm].
-func IsStatus(text string) bool { return statusForm.MatchString(text) }
-
 // HasStatus reports whether a status is one of a protocol. An echo has none, see [StatusChecks].
 func HasStatus(protocol, status string) bool {
 	return strings.HasPrefix(status, StatusGRPCPrefix) == (protocol == ProtocolGRPC) || protocol == ProtocolTCP
@@ -60,6 +52,14 @@ func (s *StatusSet) add(text string) error {
 	s[StatusOf(text)] = true
 	return nil
 }
+
+// StatusForm is the form of a status: a code (404), a class (3xx), or one of gRPC (grpc-5).
+const StatusForm = `^([1-5]xx|[1-9][0-9][0-9]|grpc-([0-9]|1[0-6]))$`
+
+var statusForm = regexp.MustCompile(StatusForm)
+
+// IsStatus reports whether text has the [StatusForm].
+func IsStatus(text string) bool { return statusForm.MatchString(text) }
 
 // Statuses of gRPC follow the statuses of HTTP in one table.
 const (

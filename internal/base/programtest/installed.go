@@ -10,30 +10,6 @@ import (
 	"testing"
 )
 
-// PageScript installs Chromium, tmux and the packages of Node.js.
-const PageScript = "tools/page/install.sh"
-
-// Missing ends a test whose program a script installs. The test is skipped, but it fails with CI=true. With -short
-// it is always skipped, because CI runs `make test` before it installs programs.
-func Missing(t testing.TB, err error, script string) {
-	t.Helper()
-	message := fmt.Sprintf("%v: run %s", err, script)
-	if os.Getenv("CI") == "true" && !testing.Short() {
-		t.Fatal(message)
-	}
-	t.Skip(message)
-}
-
-// Installed is the path of a program on PATH.
-func Installed(t testing.TB, name, script string) string {
-	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		Missing(t, err, script)
-	}
-	return path
-}
-
 // ServersScript unpacks Debian's servers into the user's cache.
 const ServersScript = "tools/servers/install.sh"
 
@@ -76,4 +52,28 @@ func PagePackages(t testing.TB) string {
 		Missing(t, err, PageScript)
 	}
 	return packages
+}
+
+// Installed is the path of a program on PATH.
+func Installed(t testing.TB, name, script string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		Missing(t, err, script)
+	}
+	return path
+}
+
+// PageScript installs Chromium, tmux and the packages of Node.js.
+const PageScript = "tools/page/install.sh"
+
+// Missing ends a test whose program a script installs. The test is skipped, but it fails with CI=true. With -short
+// it is always skipped, because CI runs `make test` before it installs programs.
+func Missing(t testing.TB, err error, script string) {
+	t.Helper()
+	message := fmt.Sprintf("%v: run %s", err, script)
+	if os.Getenv("CI") == "true" && !testing.Short() {
+		t.Fatal(message)
+	}
+	t.Skip(message)
 }

@@ -74,6 +74,17 @@ func short(s string) string {
 	}, s)
 }
 
+// DidYouMean is a hint for an unknown word: the nearest candidate, or all of them.
+func DidYouMean(word string, candidates []string) string {
+	if near, ok := Nearest(word, candidates); ok {
+		return "did you mean " + near + "?"
+	}
+	if len(candidates) == 0 {
+		return ""
+	}
+	return "known: " + strings.Join(candidates, ", ")
+}
+
 // Nearest returns the candidate a misspelt word was probably meant to be.
 func Nearest(word string, candidates []string) (string, bool) {
 	if len(word) > 64 {
@@ -90,17 +101,6 @@ func Nearest(word string, candidates []string) (string, bool) {
 		}
 	}
 	return best, best != ""
-}
-
-// DidYouMean is a hint for an unknown word: the nearest candidate, or all of them.
-func DidYouMean(word string, candidates []string) string {
-	if near, ok := Nearest(word, candidates); ok {
-		return "did you mean " + near + "?"
-	}
-	if len(candidates) == 0 {
-		return ""
-	}
-	return "known: " + strings.Join(candidates, ", ")
 }
 
 // distance counts insertions, deletions, substitutions and swaps of two

@@ -109,11 +109,6 @@ type Position struct {
 	Column int
 }
 
-// Problem is a mistake at the position. The tip may be empty.
-func (p Position) Problem(message, tip string) Problem {
-	return Problem{File: p.File, Line: p.Line, Column: p.Column, Message: message, Tip: tip}
-}
-
 // Document is one parsed file with its mistakes.
 type Document struct {
 	file     string
@@ -122,21 +117,6 @@ type Document struct {
 	aliases  map[string]int        // how often each was seen
 	problems Problems
 	bad      []string // paths that a problem was reported for
-}
-
-// Clone returns the document with its mistakes so far. Later mistakes of one are not in the other.
-func (d *Document) Clone() *Document {
-	c := *d
-	c.problems, c.bad = slices.Clip(d.problems), slices.Clip(d.bad)
-	return &c
-}
-
-// At is the position of the value at path, such as "factors.rate[1]": of the
-// value itself if it is on one line, else of its key. A path missing from the file
-// has the position of its nearest parent.
-func (d *Document) At(path string) Position {
-	keyNode, node, _ := d.find(path)
-	return d.position(keyNode, node)
 }
 
 // Has reports whether the file or an override has a value at path.
@@ -179,6 +159,14 @@ func (d *Document) Report(path, message, hint string) {
 	d.report(p, path, message, hint)
 }
 
+// At is the position of the value at path, such as "factors.rate[1]": of the
+// value itself if it is on one line, else of its key. A path missing from the file
+// has the position of its nearest parent.
+func (d *Document) At(path string) Position {
+	keyNode, node, _ := d.find(path)
+	return d.position(keyNode, node)
+}
+
 func (d *Document) report(at Position, path, message, hint string) {
 	if d.full() {
 		return
@@ -188,6 +176,11 @@ func (d *Document) report(at Position, path, message, hint string) {
 		message = path + ": " + message
 	}
 	d.problems = append(d.problems, at.Problem(message, hint))
+}
+
+// Problem is a mistake at the position. The tip may be empty.
+func (p Position) Problem(message, tip string) Problem {
+	return Problem{File: p.File, Line: p.Line, Column: p.Column, Message: message, Tip: tip}
 }
 
 // full reports whether further mistakes would not be printed.
@@ -208,6 +201,13 @@ func (d *Document) Err() error {
 		ps = append(ps, last)
 	}
 	return ps
+}
+
+// Clone returns the document with its mistakes so far. Later mistakes of one are not in the other.
+func (d *Document) Clone() *Document {
+	c := *d
+	c.problems, c.bad = slices.Clip(d.problems), slices.Clip(d.bad)
+	return &c
 }
 
 // position returns the position of the key for a block value.

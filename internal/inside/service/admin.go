@@ -96,8 +96,6 @@ func byMethod(methods map[string]http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-func clip(s string) string { return fmt.Sprintf("%.40q", s) }
-
 // Problem is the response to a request that fails (RFC 9457).
 type Problem struct {
 	Title    string    `json:"title"`
@@ -112,11 +110,6 @@ type Mistake struct {
 	Column  int    `json:"column"`
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
-}
-
-func problem(w http.ResponseWriter, status int, title, hint string, mistakes []Mistake) {
-	w.Header().Set("Content-Type", typeProblem)
-	answerJSON(w, status, Problem{title, status, hint, mistakes})
 }
 
 // changes requires the token.
@@ -250,6 +243,8 @@ func readBody(w http.ResponseWriter, r *http.Request, types ...string) ([]byte, 
 	return body, true
 }
 
+func clip(s string) string { return fmt.Sprintf("%.40q", s) }
+
 func (a *Admin) healthy(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 
 func (a *Admin) readyz(w http.ResponseWriter, _ *http.Request) {
@@ -272,6 +267,11 @@ func (a *Admin) openAPI(w http.ResponseWriter, _ *http.Request) {
 	}
 	w.Header().Set("Content-Type", typeJSON)
 	_, _ = w.Write(b)
+}
+
+func problem(w http.ResponseWriter, status int, title, hint string, mistakes []Mistake) {
+	w.Header().Set("Content-Type", typeProblem)
+	answerJSON(w, status, Problem{title, status, hint, mistakes})
 }
 
 // maxToken is the max size of a token file, bytes.

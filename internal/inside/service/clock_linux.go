@@ -30,16 +30,6 @@ func (w waiters) Less(i, j int) bool { return w[i].due < w[j].due }
 
 func (w waiters) Swap(i, j int) { w[i], w[j] = w[j], w[i]; w[i].at, w[j].at = i, j }
 
-func (w *waiters) Push(x any) { n := x.(*waiter); n.at = len(*w); *w = append(*w, n) }
-
-func (w *waiters) Pop() any {
-	old := *w
-	n := old[len(old)-1]
-	old[len(old)-1] = nil
-	*w, n.at = old[:len(old)-1], -1
-	return n
-}
-
 // clock wakes waiters when they are due.
 type clock struct {
 	start time.Time
@@ -86,13 +76,12 @@ func (c *clock) run() {
 	}
 }
 
-// arm sets the timer for the first waiter. The caller holds c.mu.
-func (c *clock) arm(now time.Duration) {
-	if len(c.waiting) == 0 {
-		return
-	}
-	left := max(c.waiting[0].due-c.late-now, 1) // 0 would disarm it
-	_ = unix.TimerfdSettime(c.fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(left))}, nil)
+func (w *waiters) Pop() any {
+	old := *w
+	n := old[len(old)-1]
+	old[len(old)-1] = nil
+	*w, n.at = old[:len(old)-1], -1
+	return n
 }
 
 // sleep waits for d, exact to some microseconds in the mean.
@@ -120,6 +109,17 @@ func sleep(ctx context.Context, d time.Duration) error {
 		c.mu.Unlock()
 		return context.Cause(ctx)
 	}
+}
+
+func (w *waiters) Push(x any) { n := x.(*waiter); n.at = len(*w); *w = append(*w, n) }
+
+// arm sets the timer for the first waiter. The caller holds c.mu.
+func (c *clock) arm(now time.Duration) {
+	if len(c.waiting) == 0 {
+		return
+	}
+	left := max(c.waiting[0].due-c.late-now, 1) // 0 would disarm it
+	_ = unix.TimerfdSettime(c.fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(left))}, nil)
 }
 
 // woken adds the delay of a waiter to the mean.

@@ -119,30 +119,6 @@ func New(i app.Instance, o Options) (*Service, error) {
 	return s, nil
 }
 
-// Stats returns the counts since the start.
-func (s *Service) Stats() Stats {
-	c := &s.count
-	return Stats{
-		Requests: c.requests.Load(), Messages: c.messages.Load(), Limited: c.limited.Load(), Injected: c.injected.Load(),
-		Calls: c.calls.Load(), Retries: c.retries.Load(), FailedCalls: c.failedCalls.Load(),
-		Failed: c.failed.Load(), Partial: c.partial.Load(),
-		ETag: s.now.Load().etag, Callees: s.calleeStats(),
-	}
-}
-
-func (s *Service) calleeStats() map[string]Callee {
-	s.changing.Lock()
-	defer s.changing.Unlock()
-	if len(s.callees) == 0 {
-		return nil
-	}
-	all := make(map[string]Callee, len(s.callees))
-	for name, c := range s.callees {
-		all[name] = Callee{Sent: c.sent.Load(), Failed: c.failed.Load(), Retries: c.retries.Load()}
-	}
-	return all
-}
-
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case HealthPath:
@@ -179,6 +155,30 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.count.failed.Add(1)
 	}
 	s.metrics.observe(n, status, time.Since(start))
+}
+
+// Stats returns the counts since the start.
+func (s *Service) Stats() Stats {
+	c := &s.count
+	return Stats{
+		Requests: c.requests.Load(), Messages: c.messages.Load(), Limited: c.limited.Load(), Injected: c.injected.Load(),
+		Calls: c.calls.Load(), Retries: c.retries.Load(), FailedCalls: c.failedCalls.Load(),
+		Failed: c.failed.Load(), Partial: c.partial.Load(),
+		ETag: s.now.Load().etag, Callees: s.calleeStats(),
+	}
+}
+
+func (s *Service) calleeStats() map[string]Callee {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if len(s.callees) == 0 {
+		return nil
+	}
+	all := make(map[string]Callee, len(s.callees))
+	for name, c := range s.callees {
+		all[name] = Callee{Sent: c.sent.Load(), Failed: c.failed.Load(), Retries: c.retries.Load()}
+	}
+	return all
 }
 
 // isError reports whether a status is an error.

@@ -59,9 +59,6 @@ type Recorder struct {
 	Totals
 }
 
-// InWindow reports whether an instant, ns from t0, lies in the measure window.
-func (r *Recorder) InWindow(at int64) bool { return at >= r.Window[0] && at < r.Window[1] }
-
 // Due counts a request that the schedule asks for at intended.
 func (r *Recorder) Due(intended int64) {
 	r.intervalAt(intended).outstanding++
@@ -228,6 +225,9 @@ func (r *Recorder) Drop(intended int64) {
 		r.deliver(s)
 	}
 }
+
+// InWindow reports whether an instant, ns from t0, lies in the measure window.
+func (r *Recorder) InWindow(at int64) bool { return at >= r.Window[0] && at < r.Window[1] }
 
 // intervalAt returns the interval an intended start belongs to.
 func (r *Recorder) intervalAt(intended int64) *interval {

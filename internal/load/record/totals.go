@@ -10,33 +10,6 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// distributions encodes t's histograms.
-func (t *Totals) distributions() *load.Distributions {
-	d := &load.Distributions{}
-	_ = t.each(d, func(h **hdrhistogram.Histogram, encoded *[]byte) (err error) {
-		*encoded, err = (*h).EncodeV2() // writes to memory: cannot fail
-		return err
-	})
-	d.Failed = t.failed.encode()
-	return d
-}
-
-// each pairs every histogram of t with its place in d.
-func (t *Totals) each(d *load.Distributions, do func(h **hdrhistogram.Histogram, encoded *[]byte) error) error {
-	for _, pair := range []struct {
-		h       **hdrhistogram.Histogram
-		encoded *[]byte
-	}{
-		{&t.response, &d.Response}, {&t.service, &d.Service}, {&t.lateness, &d.Lateness}, {&t.ownDelay, &d.Own},
-		{&t.firstByte, &d.FirstByte}, {&t.message, &d.Message}, {&t.connect, &d.Connect}, {&t.handshake, &d.Handshake}, {&t.lookup, &d.Lookup}, {&t.roundTrip, &d.RoundTrip},
-	} {
-		if err := do(pair.h, pair.encoded); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Totals counts the requests intended in the measure window, unless stated otherwise.
 type Totals struct {
 	Intended, sent     int64
@@ -89,6 +62,33 @@ type Totals struct {
 	wall         time.Duration    // between the worker's readings of its CPU at the edges of the window
 	covered      time.Duration    // of the window, until it was over or Stop was called
 	Spin         time.Duration    // in use at the end
+}
+
+// distributions encodes t's histograms.
+func (t *Totals) distributions() *load.Distributions {
+	d := &load.Distributions{}
+	_ = t.each(d, func(h **hdrhistogram.Histogram, encoded *[]byte) (err error) {
+		*encoded, err = (*h).EncodeV2() // writes to memory: cannot fail
+		return err
+	})
+	d.Failed = t.failed.encode()
+	return d
+}
+
+// each pairs every histogram of t with its place in d.
+func (t *Totals) each(d *load.Distributions, do func(h **hdrhistogram.Histogram, encoded *[]byte) error) error {
+	for _, pair := range []struct {
+		h       **hdrhistogram.Histogram
+		encoded *[]byte
+	}{
+		{&t.response, &d.Response}, {&t.service, &d.Service}, {&t.lateness, &d.Lateness}, {&t.ownDelay, &d.Own},
+		{&t.firstByte, &d.FirstByte}, {&t.message, &d.Message}, {&t.connect, &d.Connect}, {&t.handshake, &d.Handshake}, {&t.lookup, &d.Lookup}, {&t.roundTrip, &d.RoundTrip},
+	} {
+		if err := do(pair.h, pair.encoded); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func newTotals() Totals {

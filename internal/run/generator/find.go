@@ -24,19 +24,6 @@ type Found struct {
 	Version string // as the program prints it, "unknown" if it prints none
 }
 
-// GeneratorsDir is the directory into which `make generators` installs programs,
-// each in <name>-<version>/bin. TARE_GENERATORS overrides it.
-func GeneratorsDir() string {
-	if dir := os.Getenv("TARE_GENERATORS"); dir != "" {
-		return dir
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return ""
-	}
-	return filepath.Join(cache, "tare", "generators")
-}
-
 // Others returns the external generators. A program in dir has precedence over PATH.
 func Others(dir string) []Generator {
 	var all []Generator
@@ -108,6 +95,19 @@ func (g external) missing(err error) error {
 		install = "build " + g.name + " from its source and put it on PATH, or into " + filepath.Join(GeneratorsDir(), g.name+"-VERSION", "bin")
 	}
 	return hint.New(install, "find %s: %w", g.name, err)
+}
+
+// GeneratorsDir is the directory into which `make generators` installs programs,
+// each in <name>-<version>/bin. TARE_GENERATORS overrides it.
+func GeneratorsDir() string {
+	if dir := os.Getenv("TARE_GENERATORS"); dir != "" {
+		return dir
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(cache, "tare", "generators")
 }
 
 // elsewhere is a generator whose program is not on this machine.

@@ -178,12 +178,6 @@ func latencyOf(of string) *distribution {
 	return &distribution{result.Latency{Of: of}}
 }
 
-func (d *distribution) min(s float64) { d.MinMS = millis(s) }
-
-func (d *distribution) mean(s float64) { d.MeanMS = millis(s) }
-
-func (d *distribution) max(s float64) { d.MaxMS = millis(s) }
-
 // summary adds the figures that are known.
 func (d *distribution) summary(min, mean, max *float64) {
 	for _, f := range []struct {
@@ -195,6 +189,12 @@ func (d *distribution) summary(min, mean, max *float64) {
 		}
 	}
 }
+
+func (d *distribution) min(s float64) { d.MinMS = millis(s) }
+
+func (d *distribution) mean(s float64) { d.MeanMS = millis(s) }
+
+func (d *distribution) max(s float64) { d.MaxMS = millis(s) }
 
 // quantile adds the value of quantile q (0..1). It keeps the first value of each quantile.
 func (d *distribution) quantile(q, s float64) {

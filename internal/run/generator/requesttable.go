@@ -27,23 +27,6 @@ type cells struct {
 	row     []string
 }
 
-// number is a finite number that is not negative.
-func (c cells) number(name string) (float64, error) {
-	v, err := strconv.ParseFloat(c.text(name), 64)
-	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
-		return 0, fmt.Errorf("%s %.40q is no figure", name, c.text(name))
-	}
-	return v, nil
-}
-
-// text is a cell, empty if the table lacks the column.
-func (c cells) text(name string) string {
-	if i, ok := c.columns[name]; ok {
-		return c.row[i]
-	}
-	return ""
-}
-
 // EachHeyRecord reads hey -o csv, in seconds. It omits requests without a response.
 func EachHeyRecord(r io.Reader, each func(Record)) error {
 	return eachCells(r, "hey", []string{"response-time", "status-code", "offset"}, func(c cells) error {
@@ -182,6 +165,23 @@ func EachJMeterRecord(r io.Reader, each func(Record)) error {
 		each(rec)
 		return nil
 	})
+}
+
+// number is a finite number that is not negative.
+func (c cells) number(name string) (float64, error) {
+	v, err := strconv.ParseFloat(c.text(name), 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+		return 0, fmt.Errorf("%s %.40q is no figure", name, c.text(name))
+	}
+	return v, nil
+}
+
+// text is a cell, empty if the table lacks the column.
+func (c cells) text(name string) string {
+	if i, ok := c.columns[name]; ok {
+		return c.row[i]
+	}
+	return ""
 }
 
 // longestService bounds the time of a request, in seconds: no generator waits longer.

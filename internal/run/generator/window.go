@@ -247,14 +247,6 @@ func setLateness(l *result.Load, late []time.Duration) {
 	l.LatenessP50US, l.LatenessP99US, l.LatenessMaxUS = quantile(0.5), quantile(0.99), quantile(1)
 }
 
-// maxOutput bounds an output in memory, in bytes.
-const maxOutput = 64 << 20
-
-// readAll reads a whole output of max maxOutput bytes.
-func readAll(r io.Reader, generator string) ([]byte, error) {
-	return readAllOf(r, generator, maxOutput)
-}
-
 // readJSON decodes a whole output.
 func readJSON(r io.Reader, generator string, into any) error {
 	text, err := readAll(r, generator)
@@ -265,6 +257,14 @@ func readJSON(r io.Reader, generator string, into any) error {
 		return fmt.Errorf("read output of %s: %w", generator, err)
 	}
 	return nil
+}
+
+// maxOutput bounds an output in memory, in bytes.
+const maxOutput = 64 << 20
+
+// readAll reads a whole output of max maxOutput bytes.
+func readAll(r io.Reader, generator string) ([]byte, error) {
+	return readAllOf(r, generator, maxOutput)
 }
 
 func readAllOf(r io.Reader, generator string, limit int) ([]byte, error) {

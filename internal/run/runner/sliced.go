@@ -70,22 +70,6 @@ func newSliceMember(t *trial) *sliceMember {
 	return &sliceMember{trial: t, shown: shown{cpu: map[metric.Plane]int64{}}, switching: map[string]time.Duration{}}
 }
 
-// due are the instants of the readings: all edges of the measure phase.
-func (r *sliceReader) due() (all []time.Time) {
-	for edge := r.first; edge <= len(r.table.Owners); edge++ {
-		all = append(all, r.start.Add(r.table.Edge(edge)))
-	}
-	return all
-}
-
-// afterwards are the instants of the readings after the last slice, until deferred work must have ended.
-func (r *sliceReader) afterwards() (all []time.Time) {
-	for at := lastRead; at <= r.deferral+r.window; at += r.window / 2 {
-		all = append(all, r.start.Add(r.table.End()+at))
-	}
-	return all
-}
-
 // run makes all readings.
 func (r *sliceReader) run(ctx context.Context) error {
 	if f := r.meter.Follower(); f != nil {
@@ -136,16 +120,6 @@ func (r *sliceReader) run(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// addReading adds the n-th reading to a member, and reports whether the member is idle after the last slice.
-func (r *sliceReader) addReading(i int, now meter.Look, n int, at time.Duration) (idle bool) {
-	slice := r.first + n - 1
-	if slice >= len(r.table.Owners) {
-		return r.members[i].addTail(now, at, r.window)
-	}
-	r.members[i].add(now, slice, at, r.owner(slice) == i)
-	return false
 }
 
 // readMemory reads resident memory, right after an edge, so that the next one is not late.
@@ -208,6 +182,32 @@ func (r *sliceReader) follow(ctx context.Context, f meter.Follower) error {
 		}
 	}
 	return nil
+}
+
+// due are the instants of the readings: all edges of the measure phase.
+func (r *sliceReader) due() (all []time.Time) {
+	for edge := r.first; edge <= len(r.table.Owners); edge++ {
+		all = append(all, r.start.Add(r.table.Edge(edge)))
+	}
+	return all
+}
+
+// afterwards are the instants of the readings after the last slice, until deferred work must have ended.
+func (r *sliceReader) afterwards() (all []time.Time) {
+	for at := lastRead; at <= r.deferral+r.window; at += r.window / 2 {
+		all = append(all, r.start.Add(r.table.End()+at))
+	}
+	return all
+}
+
+// addReading adds the n-th reading to a member, and reports whether the member is idle after the last slice.
+func (r *sliceReader) addReading(i int, now meter.Look, n int, at time.Duration) (idle bool) {
+	slice := r.first + n - 1
+	if slice >= len(r.table.Owners) {
+		return r.members[i].addTail(now, at, r.window)
+	}
+	r.members[i].add(now, slice, at, r.owner(slice) == i)
+	return false
 }
 
 // owner is the member that has a slice, -1 if none has.
