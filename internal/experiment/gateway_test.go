@@ -23,6 +23,8 @@ func TestLoadThroughTheGateway(t *testing.T) {
 		cluster + "load: {entry: gatway}\nfactors: {mesh: [istio]}":                                                           `x.yaml:5:15: load.entry: unknown entry of the load "gatway"`,
 		cluster + through + "factors: {mesh: [none, linkerd]}":                                                                "x.yaml:6:24: factors.mesh[1]: mesh linkerd: unsupported operation through a gateway: Linkerd has no ingress gateway of its own",
 		cluster + through + "factors: {mesh: [consul]}":                                                                       "factors.mesh[0]: mesh consul: unsupported operation through a gateway",
+		cluster + through + "factors: {mesh: [none, contour]}":                                                                "",
+		cluster + "factors: {mesh: [none, contour]}":                                                                          "x.yaml:5:24: factors.mesh[1]: mesh contour is a gateway, and the load does not enter there",
 		cluster + through + "factors: {mesh: [none]}":                                                                         "load.entry: factors.mesh has no mesh, so there is no gateway",
 		cluster + through + "factors: {rate: [10]}":                                                                           "load.entry: factors.mesh has no mesh, so there is no gateway",
 		cluster + through + "factors: {mesh: [istio], protocol: [http1, tcp]}":                                                "x.yaml:6:44: factors.protocol[1]: mesh istio: unsupported operation: the gateway's routes support http1, http2, grpc, not tcp",

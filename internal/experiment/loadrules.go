@@ -141,6 +141,13 @@ func (v loadRules) checks() {
 // gateway checks that every mesh has an ingress gateway, if the load enters there.
 func (v loadRules) gateway() {
 	const field = "load.entry"
+	if !v.e.Gateway() {
+		each(v.validation, "factors.mesh", v.e.meshes(), func(path, name string) {
+			if d, ok := v.definition(name); ok && !v.local() && d.OnlyGateway() {
+				v.report(path, "write load: {entry: gateway}", "mesh %s is a gateway, and the load does not enter there", name)
+			}
+		})
+	}
 	if !v.doc.Has(field) {
 		return
 	}

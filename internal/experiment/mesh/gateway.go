@@ -80,6 +80,12 @@ func (d Definition) Ingress() (*Gateway, error) {
 	}
 }
 
+// OnlyGateway reports whether the mesh acts on nothing but a load through its ingress gateway.
+func (d Definition) OnlyGateway() bool {
+	k := d.Kubernetes
+	return k != nil && len(k.Proxies) == 0 && k.Gateway != nil && k.Gateway.Proxy != nil
+}
+
 // Forwards returns an error if the sidecars on this machine do not forward a protocol.
 func (d Definition) Forwards(protocol string) error {
 	l := d.Local

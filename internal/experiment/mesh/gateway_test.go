@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -102,6 +103,7 @@ func TestBrokenGateways(t *testing.T) {
 func TestMeshesWithoutGateway(t *testing.T) {
 	for name, want := range map[string]string{
 		"none": "", "istio": "", "istio-ambient": "", "istio-ambient-l4": "",
+		"envoy-gateway": "", "contour": "",
 		"linkerd": "no ingress gateway of its own", "consul": "does not make Consul's API gateway", "envoy": "no kubernetes part",
 		"kuma": "does not make Kuma's gateway", "cilium": "does not make Cilium's Gateway",
 	} {
@@ -121,16 +123,7 @@ func TestIstioGateway(t *testing.T) {
 	for _, name := range []string{"istio", "istio-ambient", "istio-ambient-l4"} {
 		d := must.Get(Load(name))(t)
 		e := must.Get(d.Kubernetes.Enrol(Settings{}, "shop", Way{Front: &Front{Service: "face", Port: 80, Protocol: "http1", ServiceType: "NodePort"}}))(t)
-		var objects []string
-		for _, text := range e.Manifests {
-			var o any
-			if err := yaml.Unmarshal([]byte(text), &o); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			b, _ := json.Marshal(o)
-			objects = append(objects, string(b))
-		}
-		all := strings.Join(objects, "\n")
+		all := asJSON(t, e.Manifests...)
 		for _, want := range []string{`"mtls":{"mode":"STRICT"}`, `"networking.istio.io/service-type":"NodePort"`, `"backendRefs":[{"name":"face","port":80}]`, `"gatewayClassName":"istio"`} {
 			if !strings.Contains(all, want) {
 				t.Errorf("%s: %s is not in\n%s", name, want, all)
@@ -144,6 +137,63 @@ func TestIstioGateway(t *testing.T) {
 			t.Errorf("%s: its pod is %+v", name, task)
 		}
 	}
+}
+
+// A gateway without sidecars leads to the entry, by a Service of the type that was asked for. Its own counters prove what it
+// provides, and nothing in the application's namespace is enrolled.
+func TestGatewaysAlone(t *testing.T) {
+	for name, types := range map[string]map[string]string{
+		"envoy-gateway": {"ClusterIP": `"envoyService":{"externalTrafficPolicy":"Cluster","type":"ClusterIP"}`, "NodePort": `"type":"NodePort"`, "LoadBalancer": `"type":"LoadBalancer"`},
+		"contour": {"ClusterIP": `"gatewayClassName":"tare-contour-1"`, "NodePort": `"gatewayClassName":"tare-contour-2","listeners":[{"name":"http","port":32080`,
+			"LoadBalancer": `"gatewayClassName":"tare-contour-3"`},
+	} {
+		d := must.Get(Load(name))(t)
+		if !d.OnlyGateway() || !d.Kubernetes.Installable() {
+			t.Errorf("%s: only a gateway %v, installable %v", name, d.OnlyGateway(), d.Kubernetes.Installable())
+		}
+		for kind, want := range types {
+			e := must.Get(d.Kubernetes.Enrol(Settings{}, "shop", Way{Front: &Front{Service: "face", Port: 80, Protocol: "http1", ServiceType: kind}}))(t)
+			all := asJSON(t, e.Manifests...)
+			for _, want := range []string{want, `"backendRefs":[{"name":"face","port":80}]`} {
+				if !strings.Contains(all, want) {
+					t.Errorf("%s, %s: %s is not in\n%s", name, kind, want, all)
+				}
+			}
+			if len(e.Namespace.Labels)+len(e.Pod.Labels)+len(e.Proof.Labels) > 0 {
+				t.Errorf("%s enrols pods: %+v", name, e)
+			}
+		}
+		past := must.Get(d.Kubernetes.Enrol(Settings{}, "shop", Way{LoadInside: true}))(t)
+		if len(past.Manifests) > 0 {
+			t.Errorf("%s, past the gateway: %v", name, past.Manifests)
+		}
+		broken := must.Err(Decode("m.yaml", bytes.ReplaceAll(d.Text, []byte("proves: l7"), []byte("proves: path"))))
+		must.Fail(t, broken, "kubernetes.proxies: no counter proves l7, which the mesh provides")
+	}
+	for _, name := range []string{"istio", "cilium", "kuma", "none", "envoy"} {
+		if d := must.Get(Load(name))(t); d.OnlyGateway() {
+			t.Errorf("%s is only a gateway", name)
+		}
+	}
+	d := must.Get(Load("contour"))(t)
+	classes := must.Get(d.Kubernetes.Objects(d.Kubernetes.InstallContext(Settings{Profile: ProfileHA})))(t)
+	for _, want := range []string{"type: ClusterIPService", "type: NodePortService", "type: LoadBalancerService", "namespace: projectcontour", "replicas: 3"} {
+		if !strings.Contains(string(classes[0]), want) {
+			t.Errorf("%q is not in\n%s", want, classes[0])
+		}
+	}
+}
+
+// asJSON is the text of manifests as JSON, a line each.
+func asJSON(t *testing.T, manifests ...string) string {
+	t.Helper()
+	var objects []string
+	for _, text := range manifests {
+		var o any
+		must.OK(t, yaml.Unmarshal([]byte(text), &o))
+		objects = append(objects, string(must.Get(json.Marshal(o))(t)))
+	}
+	return strings.Join(objects, "\n")
 }
 
 func TestConditions(t *testing.T) {

@@ -35,9 +35,11 @@ type Kubernetes struct {
 	Certificates bool `yaml:"certificates,omitempty" json:"certificates,omitempty"`
 	// CRDs are installed before the first chart. CRDs that the cluster has already are never changed.
 	CRDs []CRDs `yaml:"crds,omitempty" json:"crds,omitempty"`
-	// Charts are installed in this order and uninstalled in reverse. None: the mesh is part of the cluster.
+	// Published are manifests of the mesh's project, for a mesh without a chart. They are applied before Manifests.
+	Published *Published `yaml:"published,omitempty" json:"published,omitempty"`
+	// Charts are installed in this order and uninstalled in reverse. Neither these nor Published: the mesh is part of the cluster.
 	Charts []Chart `yaml:"charts,omitempty" json:"charts,omitempty"`
-	// Manifests are the mesh's own objects: streams of YAML, templates over [InstallContext], applied once the charts'
+	// Manifests are further objects of the mesh: streams of YAML, templates over [InstallContext], applied once its
 	// workloads and webhooks are ready, and removed with the mesh.
 	Manifests []string `yaml:"manifests,omitempty" json:"manifests,omitempty" in:"install" as:"manifests"`
 	// KernelWork is the reason why CPU of the mesh is in the remainder of the nodes, outside all containers.
@@ -68,7 +70,7 @@ type Kubernetes struct {
 
 // Installable reports whether tare can install the mesh: otherwise it is part of the cluster.
 func (k Kubernetes) Installable() bool {
-	return len(k.Charts) > 0 || k.CLI != nil
+	return len(k.Charts) > 0 || k.Published != nil || k.CLI != nil
 }
 
 // Names of profiles, the default first.
@@ -105,6 +107,13 @@ type CRDs struct {
 	Files []File `yaml:"files,omitempty" json:"files,omitempty"`
 }
 
+// Published are manifests that a project publishes.
+type Published struct {
+	Name string `yaml:"name" json:"name" required:"add the name of its file in a directory of charts"` // also of a directory or a file in a directory of charts
+	// Files are downloaded, unless a directory of charts has them.
+	Files []File `yaml:"files,omitempty" json:"files,omitempty"`
+}
+
 // File is a file to download.
 type File struct {
 	URL    string `yaml:"url" json:"url" form:"https"`
@@ -116,7 +125,8 @@ type Chart struct {
 	Release   string `yaml:"release" json:"release" required:"add release: my-mesh" form:"label"`
 	Namespace string `yaml:"namespace,omitempty" json:"namespace,omitempty"` // absent: the mesh's
 	// Chart is its name in Repository, or oci://…. In a directory of charts its last path element is used.
-	Chart      string `yaml:"chart" json:"chart" required:"add the chart's name in the repository, or oci://…"`
+	Chart string `yaml:"chart" json:"chart" required:"add the chart's name in the repository, or oci://…"`
+	// Repository is its address. Absent, without oci://: the chart must be in a directory of charts.
 	Repository string `yaml:"repository,omitempty" json:"repository,omitempty"`
 	// Version of the chart, a template. Absent means the mesh's.
 	Version string `yaml:"version,omitempty" json:"version,omitempty" in:"install" as:"template"`

@@ -123,7 +123,6 @@ func TestBrokenKubernetesDefinitions(t *testing.T) {
 		"default":          {"default: hard", "default: x", `m.yaml:8:34: kubernetes.options.mode.default: found "x", expected hard, soft`},
 		"sum":              {"sha256: ab00", "sha256: ab0", "kubernetes.crds[0].files[0].sha256: found"},
 		"plain http":       {`"https://example.test/gateways`, `"http://example.test/gateways`, `kubernetes.crds[0].files[0].url: found "http://`},
-		"repository":       {"    repository: https://example.test/charts\n", "", "m.yaml:14:5: kubernetes.charts[0].repository: missing"},
 		"two places":       {"chart: small\n", "chart: oci://example.test/small\n", "kubernetes.charts[0].repository: the chart is in a registry"},
 		"value's template": {"{{.Replicas}}\n", "{{.Replica}}\n", "m.yaml:18:19: kubernetes.charts[0].values: invalid template: <.Replica>: can't evaluate field Replica"},
 		"values no YAML":   {"deep: {under: 1, both: 1}", "deep: [", "kubernetes.charts[0].values: not a YAML mapping after rendering"},
@@ -294,7 +293,7 @@ func recorded(t *testing.T) map[string][]pod {
 // tasks are the containers of the pods, as the platform lists them.
 func (p pod) tasks() []Task {
 	labels := maps.Clone(p.Labels)
-	if p.Namespace == "shop" && labels["gateway.istio.io/managed"] == "" || p.Namespace == "plain" {
+	if p.Namespace == "shop" && labels["gateway.networking.k8s.io/gateway-name"] == "" || p.Namespace == "plain" {
 		labels["app.kubernetes.io/managed-by"] = "tare"
 	}
 	service := labels["app"]
@@ -323,6 +322,13 @@ func TestAttributePodsOfRealMeshes(t *testing.T) {
 			"cilium-envoy-/cilium-envoy": "data/node-proxy", "cilium-q/cilium-agent": "platform/network", "cilium-operator-/cilium-operator": "platform/network",
 			"hubble-relay-/hubble-relay": "platform/network", "spire-agent-/spire-agent": "platform/network", "coredns-/coredns": "platform/dns",
 			"load-/load": "load/", "front-/app": "app/",
+		},
+		"contour": {
+			"contour-gateway-provisioner-/contour-gateway-provisioner": "control/server", "contour-tare-gateway-/contour": "control/server",
+			"envoy-tare-gateway-/envoy": "data/gateway", "envoy-tare-gateway-/shutdown-manager": "data/gateway", "nginx-/app": "app/",
+		},
+		"envoy-gateway": {
+			"envoy-gateway-/envoy-gateway": "control/server", "tare-gateway-/envoy": "data/gateway", "tare-gateway-/shutdown-manager": "data/gateway", "nginx-/app": "app/",
 		},
 		"istio": {
 			"istiod-/discovery": "control/server", "coredns-/coredns": "platform/dns", "metrics-server-/metrics-server": "platform/",

@@ -132,7 +132,7 @@ func (v *validation) cluster(k Kubernetes) {
 		}
 		seen[c.Release] = true
 	}
-	if len(k.Charts) > 0 && len(k.Profiles) == 0 {
+	if (len(k.Charts) > 0 || k.Published != nil) && len(k.Profiles) == 0 {
 		v.report("kubernetes.profiles", "missing: the mesh has no size", "add profiles: {dev: {replicas: 1}}")
 	}
 	for _, name := range slices.Sorted(maps.Keys(k.Profiles)) {
@@ -150,8 +150,12 @@ func (v *validation) cluster(k Kubernetes) {
 	if k.Gateway != nil && k.Gateway.Proxy != nil {
 		v.proxy("kubernetes.gateway.proxy", *k.Gateway.Proxy)
 	}
+	proxies := k.Proxies
+	if v.d.OnlyGateway() {
+		proxies = []Proxy{*k.Gateway.Proxy}
+	}
 	for proves, needed := range map[string]bool{ProvesMTLS: v.d.Provides.MTLS, ProvesL7: v.d.Provides.L7} {
-		if needed && !slices.ContainsFunc(k.Proxies, func(p Proxy) bool { return p.proves(proves) }) {
+		if needed && !slices.ContainsFunc(proxies, func(p Proxy) bool { return p.proves(proves) }) {
 			v.report("kubernetes.proxies", "no counter proves "+proves+", which the mesh provides", "add one, or remove it from provides")
 		}
 	}
@@ -196,10 +200,7 @@ func (w Workload) mistakes(report func(field, message, hint string)) {
 }
 
 func (c Chart) mistakes(report func(field, message, hint string)) {
-	switch oci := strings.HasPrefix(c.Chart, "oci://"); {
-	case c.Chart != "" && c.Repository == "" && !oci:
-		report("repository", "missing: the chart has no repository", "add the address of a chart repository, or write chart: oci://…")
-	case c.Repository != "" && oci:
+	if c.Repository != "" && strings.HasPrefix(c.Chart, "oci://") {
 		report("repository", "the chart is in a registry", "remove one of the two")
 	}
 }

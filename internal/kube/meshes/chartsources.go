@@ -30,6 +30,10 @@ const maxDepth = 4
 // chart is the source of a release's chart. A chart of the directory is used in the version it has.
 func (s chartSources) chart(r mesh.Release) (chart.Source, error) {
 	if s.dir == "" {
+		if r.Repository == "" && !strings.HasPrefix(r.Chart.Chart, "oci://") {
+			return chart.Source{}, hint.New("download it as its documentation describes, and name its directory: meshes.NAME.charts in the file, or --charts",
+				"find chart %s: the definition has no repository", r.Chart.Chart)
+		}
 		if !s.download {
 			return chart.Source{}, fmt.Errorf("chart %s: %w without a directory for downloads", r.Chart.Chart, errors.ErrUnsupported)
 		}
@@ -104,16 +108,16 @@ func isChart(file, name string) (bool, error) {
 	return c.Name == name, nil
 }
 
-// crds are the manifests of a set of CRDs: files of the directory, or fetched ones.
-func (s chartSources) crds(c mesh.CRDs, fetch func(mesh.File) ([]byte, error)) ([][]byte, error) {
+// manifests are the files of a set of objects: files of the directory, or fetched ones.
+func (s chartSources) manifests(o mesh.Published, fetch func(mesh.File) ([]byte, error)) ([][]byte, error) {
 	if s.dir != "" {
-		return s.localCRDs(c)
+		return s.localManifests(o.Name)
 	}
-	if len(c.Files) == 0 {
-		return nil, hint.New("install them into the cluster first", "find the CRDs of %s: no directory of charts contains them, and the definition lists no files", c.Name)
+	if len(o.Files) == 0 {
+		return nil, hint.New("install them into the cluster first", "find the objects of %s: no directory of charts contains them, and the definition lists no files", o.Name)
 	}
 	var all [][]byte
-	for _, f := range c.Files {
+	for _, f := range o.Files {
 		text, err := fetch(f)
 		if err != nil {
 			return nil, err
@@ -123,9 +127,9 @@ func (s chartSources) crds(c mesh.CRDs, fetch func(mesh.File) ([]byte, error)) (
 	return all, nil
 }
 
-// localCRDs reads NAME.yaml and the files of a directory NAME.
-func (s chartSources) localCRDs(c mesh.CRDs) ([][]byte, error) {
-	where := filepath.Join(s.dir, c.Name)
+// localManifests reads NAME.yaml and the files of a directory NAME.
+func (s chartSources) localManifests(name string) ([][]byte, error) {
+	where := filepath.Join(s.dir, name)
 	files, err := filepath.Glob(filepath.Join(where, "*.yaml"))
 	if err != nil {
 		return nil, err
@@ -134,14 +138,14 @@ func (s chartSources) localCRDs(c mesh.CRDs) ([][]byte, error) {
 		files = append(files, where+".yaml")
 	}
 	if len(files) == 0 {
-		return nil, hint.New(fmt.Sprintf("add them there as %s.yaml, or as files in a directory %s, or install them into the cluster first", c.Name, c.Name),
-			"find the CRDs of %s: %w in %s", c.Name, fs.ErrNotExist, s.dir)
+		return nil, hint.New(fmt.Sprintf("add them there as %s.yaml, or as files in a directory %s, or install them into the cluster first", name, name),
+			"find the objects of %s: %w in %s", name, fs.ErrNotExist, s.dir)
 	}
 	var all [][]byte
 	for _, file := range files {
 		text, err := regular.ReadFile(file, maxChartFile)
 		if err != nil {
-			return nil, fmt.Errorf("read the CRDs of %s: %w", c.Name, err)
+			return nil, fmt.Errorf("read the objects of %s: %w", name, err)
 		}
 		all = append(all, text)
 	}

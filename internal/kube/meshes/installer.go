@@ -1,6 +1,7 @@
 package meshes
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -155,6 +156,11 @@ func (n *installer) install(ctx context.Context, info clusterInfo) (Installation
 		}
 		done.CRDs = append(done.CRDs, names...)
 	}
+	if o := n.k.Published; o != nil && !n.options.WithCLI {
+		if _, err := n.applyPublished(ctx, "published", *o); err != nil {
+			return done, err
+		}
+	}
 	if n.options.WithCLI {
 		done.Version, done.Program, err = n.installByProgram(ctx, in)
 	} else {
@@ -259,7 +265,13 @@ func (n *installer) installCRDs(ctx context.Context, c mesh.CRDs) ([]string, err
 	case missing < len(c.Kinds):
 		return nil, hint.New("install the others, or remove them", "the cluster has %d of the %d CRDs of %s", len(c.Kinds)-missing, len(c.Kinds), c.Name)
 	}
-	files, err := n.sources.crds(c, func(f mesh.File) ([]byte, error) {
+	return n.applyPublished(ctx, "crds", mesh.Published{Name: c.Name, Files: c.Files})
+}
+
+// applyPublished archives and applies objects that a project publishes, and returns their names. What they are is part of
+// the name in the archive.
+func (n *installer) applyPublished(ctx context.Context, what string, o mesh.Published) ([]string, error) {
+	files, err := n.sources.manifests(o, func(f mesh.File) ([]byte, error) {
 		n.report("fetching %s", f.URL)
 		return fetch(ctx, f)
 	})
@@ -271,17 +283,17 @@ func (n *installer) installCRDs(ctx context.Context, c mesh.CRDs) ([]string, err
 	for _, text := range files {
 		some, err := parseManifests(text)
 		if err != nil {
-			return nil, fmt.Errorf("read the CRDs of %s: %w", c.Name, err)
+			return nil, fmt.Errorf("read the objects of %s: %w", o.Name, err)
 		}
 		for _, o := range some {
 			all = append(all, o)
 			names = append(names, strings.ToLower(o.GetKind())+"/"+o.GetName())
 		}
 	}
-	if err := n.keep("crds-"+c.Name+".yaml", slices.Concat(files...)); err != nil {
+	if err := n.keep(what+"-"+o.Name+".yaml", bytes.Join(files, []byte("\n---\n"))); err != nil {
 		return nil, err
 	}
-	n.report("CRDs of %s: %d objects", c.Name, len(all))
+	n.report("%s of %s: %d objects", what, o.Name, len(all))
 	return names, n.apply(ctx, n.stamp(), all)
 }
 

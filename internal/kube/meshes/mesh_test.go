@@ -75,6 +75,7 @@ func TestRenderShipped(t *testing.T) {
 	for name, charts := range map[string][]string{
 		"linkerd": {"linkerd-crds", "linkerd-control-plane"}, "istio": {"base", "istiod"}, "istio-ambient": {"base", "istiod", "cni", "ztunnel"},
 		"istio-ambient-l4": {"base", "istiod", "cni", "ztunnel"}, "consul": {"consul"}, "kuma": {"kuma"},
+		"envoy-gateway": {"gateway-helm"},
 	} {
 		dir := t.TempDir()
 		for _, c := range charts {
@@ -105,6 +106,7 @@ func TestRenderShipped(t *testing.T) {
 			"linkerd":       {`"controllerReplicas":3`, `"identityTrustAnchorsPEM":"-----BEGIN`, `"clusterNetworks":"10.0.0.0/8,100.64.0.0/10`, `"webhookFailurePolicy":"Fail"`},
 			"istio":         {`"replicaCount":3`, `"hub":"registry.test/x"`, `ssl`, "podAntiAffinity"},
 			"istio-ambient": {`"PILOT_ENABLE_AMBIENT":"true"`, `"profile":"ambient"`},
+			"envoy-gateway": {`"imageRegistry":"registry.test/x"`, `"replicas":3`, `"deploy":{"type":"GatewayNamespace"}`},
 			"consul":        {`"replicas":3`, `"transparentProxy":{"defaultEnabled":true}`},
 			"kuma":          {`"registry":"registry.test/x"`, `"replicas":3`, `"skipMeshCreation":true`, `"envoyAdminUnixSocket":false`, `"podDisruptionBudget":{"enabled":true}`},
 		}[name] {

@@ -30,6 +30,11 @@ func (n *installer) recordSteps(ctx context.Context) error {
 	if n.options.WithCLI {
 		return nil
 	}
+	if o := n.k.Published; o != nil {
+		for _, f := range o.Files {
+			recorder.Kubectl("apply", "--server-side", "-f", f.URL)
+		}
+	}
 	all, err := n.render(ctx)
 	if err != nil {
 		recorder.Add(cluster.Step{Unknown: err, Manifest: &cluster.Manifest{YAML: fmt.Appendf(nil, "# The charts of mesh %s cannot be rendered here: %v\n", n.definition.Name, err)}})
