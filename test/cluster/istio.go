@@ -23,20 +23,26 @@ func BuildIstio(ctx context.Context, l Layout, source parts.Istio, log io.Writer
 	if err != nil {
 		return built, err
 	}
+	return built, buildOnce(ctx, l, built.Built, "Istio (about 9 minutes of processor time)", log, func() error { return source.Build(ctx, built, envoy.Path, log) })
+}
+
+// buildOnce fills a directory of the cache, unless it is there. One build runs at a time.
+func buildOnce(ctx context.Context, l Layout, built parts.Built, what string, log io.Writer, build func() error) error {
 	unlock, err := lockFile(ctx, filepath.Join(l.Root, "build.lock"), true)
 	if err != nil {
-		return built, err
+		return err
 	}
 	defer unlock()
 	if built.Has() {
-		return built, nil
+		return nil
 	}
-	report("building Istio into %s: about 9 minutes of processor time", built.Dir)
-	if err := source.Build(ctx, built, envoy.Path, log); err != nil {
-		return built, err
+	report := newProgress(log)
+	report("building %s into %s", what, built.Dir)
+	if err := build(); err != nil {
+		return err
 	}
 	report("built")
-	return built, nil
+	return nil
 }
 
 // AddAmbient loads the images that Istio's ambient mode needs beside the images of [AddIstio], with a ztunnel that was built
@@ -71,16 +77,9 @@ func buildAmbient(ctx context.Context, l Layout, source parts.Istio, ztunnel str
 	if err != nil {
 		return built, err
 	}
-	unlock, err := lockFile(ctx, filepath.Join(l.Root, "build.lock"), true)
-	if err != nil {
-		return built, err
-	}
-	defer unlock()
-	if built.Has() {
-		return built, nil
-	}
-	newProgress(log)("building Istio's CNI agent into %s", built.Dir)
-	return built, source.BuildAmbient(ctx, built, istio, envoy.Path, ztunnel, log)
+	return built, buildOnce(ctx, l, built.Built, "Istio's CNI agent", log, func() error {
+		return source.BuildAmbient(ctx, built, istio, envoy.Path, ztunnel, log)
+	})
 }
 
 // AddIstio loads Istio's images into a cluster that is up, so that its charts can be installed there, and records

@@ -26,16 +26,18 @@ const Node = "tare-node"
 
 // Layout holds the paths and names of a cluster, which its parts share.
 type Layout struct {
-	Name    string    `json:"name"`
-	Root    string    `json:"root"`    // the cache and every cluster's state
-	Network Network   `json:"network"` // zero until it is chosen
-	Parts   string    `json:"parts"`   // directory of the built programs
-	Sandbox string    `json:"sandbox"` // image that holds a pod's namespaces
-	Istio   Istio     `json:"istio"`   // zero until it is added
-	Started time.Time `json:"started"`
-	Ready   bool      `json:"ready"`
-	Owner   Owner     `json:"owner"` // whose death makes this cluster a leftover, zero for none
-	Init    int       `json:"init"`  // host's process id of the first process inside
+	Name    string  `json:"name"`
+	Root    string  `json:"root"`    // the cache and every cluster's state
+	Network Network `json:"network"` // zero until it is chosen
+	Parts   string  `json:"parts"`   // directory of the built programs
+	Sandbox string  `json:"sandbox"` // image that holds a pod's namespaces
+	Istio   Istio   `json:"istio"`   // zero until it is added
+	// Gateways has the directories of the charts of gateways whose images were loaded, by name.
+	Gateways map[string]string `json:"gateways,omitempty"`
+	Started  time.Time         `json:"started"`
+	Ready    bool              `json:"ready"`
+	Owner    Owner             `json:"owner"` // whose death makes this cluster a leftover, zero for none
+	Init     int               `json:"init"`  // host's process id of the first process inside
 	// Nodes is the number of nodes. 0 means one. Workers are the process ids of the other nodes' first processes.
 	Nodes   int   `json:"nodes,omitempty"`
 	Workers []int `json:"workers,omitempty"`

@@ -173,7 +173,7 @@ func WithoutNodes(err error) []string {
 
 // Environment lists the variables for tests: the kubeconfig, and the addresses that it does not contain.
 func (l Layout) Environment(program string) []string {
-	return append([]string{
+	return slices.Concat([]string{
 		"TARE_TEST_KUBECONFIG=" + l.Kubeconfig(),
 		"TARE_TEST_CONTAINERD=" + l.Containerd(),
 		"TARE_TEST_NODE_IP=" + l.Network.Node.String(),
@@ -183,5 +183,5 @@ func (l Layout) Environment(program string) []string {
 		NameVariable + "=" + l.Name,
 		RootVariable + "=" + l.Root,
 		"TARE_TEST_TOOLBOX=" + Toolbox,
-	}, l.Istio.environment()...)
+	}, l.Istio.environment(), l.gatewayCharts())
 }

@@ -13,16 +13,24 @@ import (
 	"github.com/tare-mesh/tare/test/cluster/internal/parts"
 )
 
-// addable are the meshes whose images and charts can be made on this machine: build only makes them, add loads the
-// images into a cluster that is up as well.
-var addable = map[string]struct {
+// mesh is a mesh whose images and charts can be made on this machine: build only makes them, add loads the images into a
+// cluster that is up as well.
+type mesh struct {
 	build func(context.Context, cluster.Layout) (string, error)
 	add   func(context.Context, cluster.Layout) (cluster.Layout, error)
-}{
-	"istio": {buildIstio, addIstio},
-	// The image of ztunnel is made of a program that was built elsewhere.
-	"istio-ambient": {buildIstio, addAmbient},
 }
+
+var addable = func() map[string]mesh {
+	all := map[string]mesh{
+		"istio": {buildIstio, addIstio},
+		// The image of ztunnel is made of a program that was built elsewhere.
+		"istio-ambient": {buildIstio, addAmbient},
+	}
+	for _, name := range parts.Gateways() {
+		all[name] = gateway(name)
+	}
+	return all
+}()
 
 // ztunnelVariable names a ztunnel for this system's processors.
 const ztunnelVariable = "TARE_ZTUNNEL"
@@ -69,4 +77,24 @@ func addAmbient(ctx context.Context, l cluster.Layout) (cluster.Layout, error) {
 		return l, err
 	}
 	return cluster.AddAmbient(ctx, l, source, ztunnel, os.Stderr)
+}
+
+func gateway(name string) mesh {
+	return mesh{
+		build: func(ctx context.Context, l cluster.Layout) (string, error) {
+			source, err := parts.FindGateway(name, ".")
+			if err != nil {
+				return "", err
+			}
+			built, err := cluster.BuildGateway(ctx, l, source, os.Stderr)
+			return built.Dir, err
+		},
+		add: func(ctx context.Context, l cluster.Layout) (cluster.Layout, error) {
+			source, err := parts.FindGateway(name, ".")
+			if err != nil {
+				return l, err
+			}
+			return cluster.AddGateway(ctx, l, source, os.Stderr)
+		},
+	}
 }

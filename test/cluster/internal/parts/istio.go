@@ -3,11 +3,8 @@ package parts
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,11 +15,7 @@ import (
 	"github.com/tare-mesh/tare/test/cluster/internal/image"
 )
 
-const (
-	istioModule = "istio.io/istio"
-	// gatewayModule has the CRDs of the Gateway API, in the version that Istio is built with.
-	gatewayModule = "sigs.k8s.io/gateway-api"
-)
+const istioModule = "istio.io/istio"
 
 // IstioHub is the hub that Istio's charts name, so that they ask for the images made here.
 func IstioHub() string { return image.Hub("istio") }
@@ -100,11 +93,11 @@ func (i Istio) Build(ctx context.Context, into BuiltIstio, envoy string, log io.
 			return err
 		}
 		for name, from := range istioCharts {
-			if err := copyChart(filepath.Join(b.Charts(), name), filepath.Join(sources, "manifests", "charts", from), tag); err != nil {
+			if err := istioLines.copy(filepath.Join(b.Charts(), name), filepath.Join(sources, "manifests", "charts", from), tag); err != nil {
 				return fmt.Errorf("copy Istio's chart %s: %w", name, err)
 			}
 		}
-		if err := i.copyGatewayAPI(ctx, filepath.Join(b.Charts(), "gateway-api"), log); err != nil {
+		if err := i.copyGatewayAPI(ctx, filepath.Join(b.Charts(), "gateway-api"), "standard", log); err != nil {
 			return err
 		}
 		if err := os.WriteFile(b.tagFile(), []byte(tag+"\n"), 0o600); err != nil {
@@ -112,37 +105,6 @@ func (i Istio) Build(ctx context.Context, into BuiltIstio, envoy string, log io.
 		}
 		return packIstio(b, tag, envoy, sources)
 	})
-}
-
-// copyGatewayAPI copies the CRDs of the standard channel.
-func (i Istio) copyGatewayAPI(ctx context.Context, to string, log io.Writer) error {
-	sources, err := i.download(ctx, gatewayModule, log)
-	if err != nil {
-		return err
-	}
-	if err := os.CopyFS(to, os.DirFS(filepath.Join(sources, "config", "crd", "standard"))); err != nil {
-		return fmt.Errorf("copy the CRDs of the Gateway API: %w", err)
-	}
-	return nil
-}
-
-// download is the directory of a module's sources.
-func (i Istio) download(ctx context.Context, module string, log io.Writer) (string, error) {
-	get := i.command(ctx, "mod", "download", "-json", module)
-	var out bytes.Buffer
-	get.Stdout, get.Stderr = &out, log
-	err := get.Run()
-	var got struct{ Dir, Error string }
-	if failed := json.Unmarshal(out.Bytes(), &got); err == nil {
-		err = failed
-	}
-	if got.Error != "" {
-		err = errors.New(got.Error)
-	}
-	if err != nil {
-		return "", fmt.Errorf("download %s: %w", module, err)
-	}
-	return got.Dir, nil
 }
 
 // tag is the version that the sources are on the way to, and the revision they are of: 1.31.0-dev.eed52ebb66ad.
@@ -168,44 +130,13 @@ func istioFlags(tag string) string {
 	return fmt.Sprintf("-s -w -X %[1]s.buildVersion=%[2]s -X %[1]s.buildTag=%[2]s -X %[1]s.buildHub=%[3]s", pkg, tag, IstioHub())
 }
 
-// releaseLines are the values that Istio's release fills in before it publishes a chart, by file of the chart.
-var releaseLines = map[string][]struct {
-	line *regexp.Regexp
-	with func(tag string) string
-}{
-	"Chart.yaml": {{regexp.MustCompile(`(?m)^(version|appVersion): .*$`), func(tag string) string { return tag }}},
+// istioLines are the values that Istio's release fills in before it publishes a chart.
+var istioLines = edits{
+	"Chart.yaml": chartVersion,
 	"values.yaml": {
-		{regexp.MustCompile(`(?m)^( *hub): registry\.istio\.io/testing$`), func(string) string { return IstioHub() }},
-		{regexp.MustCompile(`(?m)^( *tag): latest$`), func(tag string) string { return tag }},
+		{regexp.MustCompile(`(?m)^( *hub): registry\.istio\.io/testing$`), func(string) string { return "${1}: " + IstioHub() }},
+		{regexp.MustCompile(`(?m)^( *tag): latest$`), func(tag string) string { return "${1}: " + tag }},
 	},
-}
-
-// copyChart copies a chart directory and makes of it what the release of that version would be, with images of ours.
-func copyChart(to, from, version string) error {
-	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-		return err
-	}
-	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		relative, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			return os.MkdirAll(filepath.Join(to, relative), 0o700)
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		for _, r := range releaseLines[relative] {
-			data = r.line.ReplaceAll(data, []byte("${1}: "+r.with(version)))
-		}
-		return os.WriteFile(filepath.Join(to, relative), data, 0o600)
-	})
-	return err
 }
 
 // metadataDiscovery is the part of a waypoint's bootstrap that needs an extension of Istio's Envoy.

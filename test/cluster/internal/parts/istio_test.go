@@ -97,7 +97,7 @@ func TestChartIsMadeAsIfReleased(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := copyChart(to, from, "1.31.0-dev.abc"); err != nil {
+	if err := istioLines.copy(to, from, "1.31.0-dev.abc"); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(filepath.Join(to, "Chart.yaml"))

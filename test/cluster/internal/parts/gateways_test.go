@@ -1,0 +1,57 @@
+package parts
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+)
+
+// The definitions that tare ships install the version that is built here.
+func TestGatewaysOfTheRepository(t *testing.T) {
+	for _, name := range Gateways() {
+		g, err := FindGateway(name, ".")
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := mesh.Load(name)
+		if err != nil || d.Kubernetes.Version != g.Version() {
+			t.Errorf("%s: go.mod pins %s, the definition has %s, %v", name, g.Version(), d.Kubernetes.Version, err)
+		}
+		one, err := g.Cached("/cache", "envoy1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, err := g.Cached("/cache", "envoy2"); err != nil || other == one {
+			t.Errorf("%s: with another Envoy the cache has %s too, %v", name, other.Dir, err)
+		}
+	}
+	if _, err := FindGateway("contour", t.TempDir()); err == nil {
+		t.Error("a module was found in an empty directory")
+	}
+}
+
+// Images of a published chart are replaced by ours.
+func TestGatewayNamesImagesMadeHere(t *testing.T) {
+	for name, c := range map[string]struct{ object, file, copied, before, after string }{
+		"envoy-gateway": {"gateway-helm", "values.tmpl.yaml", "values.yaml",
+			"    envoyGateway:\n      image: ${GatewayImage}\n      pullPolicy: ${GatewayImagePullPolicy}\n    envoyProxy:\n      # the proxy's\n      image: \"\"\n",
+			"    envoyGateway:\n      image: tare.test/envoy-gateway/controller:v1\n      pullPolicy: IfNotPresent\n    envoyProxy:\n      # the proxy's\n      image: tare.test/envoy-gateway/envoy:v1\n"},
+		"contour": {"contour-gateway-provisioner", "03-gateway-provisioner.yaml", "03-gateway-provisioner.yaml",
+			"      - args:\n        - --enable-leader-election\n        image: registry.test/contour:v0\n",
+			"      - args:\n        - --enable-leader-election\n        - --contour-image=tare.test/contour/controller:v1\n        - --envoy-image=tare.test/contour/envoy:v1\n" +
+				"        image: tare.test/contour/controller:v1\n"},
+	} {
+		from, to := t.TempDir(), filepath.Join(t.TempDir(), "charts", c.object)
+		if err := os.WriteFile(filepath.Join(from, c.file), []byte(c.before), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := gateways[name].objects[c.object].edits.copy(to, from, "v1"); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(filepath.Join(to, c.copied)); err != nil || string(got) != c.after {
+			t.Errorf("%s: %s, %v", name, got, err)
+		}
+	}
+}
