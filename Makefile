@@ -55,6 +55,9 @@ WAITING     = $(filter-out $(MEASURING) $(RUNNING),$(UNIT))
 WITH_ISTIO := ^TestKubernetes(Istio|Gateway|Uninstall)
 ON_SECOND  := ^TestKubernetes(Faults|Killed|LoadFromOutside|MetersAgree|Quickstart)$$
 ON_MESHES  := ^TestKubernetes(Gateway|IstioOutsideClient)
+# Meshes that are built from source.
+BUILT       = istio$(if $(TARE_TEST_ALL),$(comma)contour$(comma)envoy-gateway)
+comma      := ,
 METERS     := ./internal/run/meter/kubelet ./internal/run/meter/metricsapi
 # Load generators that `make e2e` installs and runs; empty: all.
 GENERATORS ?= wrk vegeta fortio
@@ -148,7 +151,7 @@ program-page: program-servers
 program-kubernetes: program-page bin/tare-cluster
 	bin/tare-cluster build
 program-istio: program-kubernetes
-	bin/tare-cluster build --with istio
+	bin/tare-cluster build --with $(BUILT)
 
 .PHONY: e2e-race e2e-waiting
 e2e-race: $(AFTER) # at a low priority, beside the last clusters
@@ -179,7 +182,7 @@ e2e-kubecli-second: program-kubernetes
 e2e-istio: program-istio
 	$(call on,e2eistio,--with istio,on-istio)
 e2e-meshes: program-istio
-	$(call on,e2emeshes,--with istio,on-meshes)
+	$(call on,e2emeshes,--with $(BUILT),on-meshes)
 
 .PHONY: e2e-test-cluster
 e2e-test-cluster: RERUN := --rerun-fails-run-root-test # parts of its test depend on earlier ones
