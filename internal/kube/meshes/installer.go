@@ -165,7 +165,7 @@ func (n *installer) install(ctx context.Context, info clusterInfo) (Installation
 		done.Version, done.Program, err = n.installByProgram(ctx, in)
 	} else {
 		done.Charts, err = n.installCharts(ctx, in)
-		done.Version = n.version(done.Charts)
+		done.Version = versionOf(done.Charts, n.settings.Version)
 	}
 	if err != nil {
 		return done, err
@@ -335,11 +335,11 @@ func (n *installer) release(r mesh.Release, from chart.Source) chart.Release {
 	return chart.Release{Name: r.Release, Namespace: r.Namespace, Source: from, Values: r.Values, Labels: map[string]string{"tare-mesh": n.definition.Name}}
 }
 
-// version is the mesh's version by its charts: the appVersion of the last one, whose images run. Charts of others have
-// version numbers of their own.
-func (n *installer) version(charts []InstalledChart) string {
+// versionOf is a mesh's version by its charts: the appVersion of the last one, whose images run. Charts of others have
+// version numbers of their own. Without a chart it is the requested version.
+func versionOf(charts []InstalledChart, requested string) string {
 	if len(charts) == 0 {
-		return n.settings.Version
+		return requested
 	}
 	last := charts[len(charts)-1]
 	return cmp.Or(last.AppVersion, last.Version)
