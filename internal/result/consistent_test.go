@@ -7,6 +7,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -133,6 +134,9 @@ func TestNoContradiction(t *testing.T) {
 			r.Load.Start, r.Started = r.Load.Start.Add(-30*time.Second), r.Started.Add(-time.Hour)
 			r.Load.MeasureSeconds, r.Load.AskedRate = 40, 75
 			r.Tasks[0].Start.At = r.Load.Start.Add(390 * time.Millisecond)
+		},
+		"memory of a node's own tasks": func(r *result.Record) {
+			r.Tasks[0].Plane, r.Tasks[0].End.RSS, r.Tasks[0].End.Peak = metric.Node, 40<<20, 20<<20
 		},
 		"memory at its peak":        func(r *result.Record) { r.Tasks[0].End.RSS, r.Tasks[0].End.Peak = 40<<20, 40<<20-64<<12 },
 		"a task that a fault ended": func(r *result.Record) { r.Tasks[0].Ended, r.Tasks[0].End.CPU = true, 0 },

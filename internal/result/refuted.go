@@ -138,9 +138,12 @@ func (c *contradictions) edges(r *Record, begin, end time.Time, limit time.Durat
 // memorySlack bounds resident memory beyond the peak: the kernel counts pages by processor, up to 64 on each.
 const memorySlack = 1 << 20
 
-// memory: no task is larger than its peak.
+// memory: no task is larger than its peak. A node's own tasks are sums of control groups, which have no common peak.
 func (c *contradictions) memory(r *Record) {
 	for _, t := range r.Tasks {
+		if t.Plane == metric.Node {
+			continue
+		}
 		for _, at := range []Reading{t.Start, t.End} {
 			pss := int64(0)
 			if at.PSS != nil {

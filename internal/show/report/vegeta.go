@@ -38,7 +38,7 @@ func writeVegeta(w io.Writer, a answer.Analysis) error {
 	var b bytes.Buffer
 	for _, t := range a.Report.Treatments {
 		if one := all[t.ID]; one != nil {
-			fmt.Fprintf(&b, "%s: %d valid trials\n\n", t.ID, one.trials)
+			fmt.Fprintf(&b, "%s: %s\n\n", t.ID, printable.Counted(one.trials, "valid trial"))
 			if err := one.write(&b); err != nil {
 				return fmt.Errorf("write the load as vegeta: %w", err)
 			}
@@ -48,7 +48,7 @@ func writeVegeta(w io.Writer, a answer.Analysis) error {
 	if len(all) == 0 {
 		b.WriteString("no valid trial has a load\n")
 	}
-	b.WriteString("Latencies are of answers with 2xx, from the intended start. Wait is not measured.\n")
+	b.WriteString("Latencies are of answers with 2xx, from the intended start. Bytes include headers. Wait is not measured.\n")
 	_, err = io.WriteString(w, printable.Text(b.String()))
 	return err
 }
