@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/result"
@@ -47,8 +48,10 @@ probe: false
 		return bytes.Contains(b, []byte(`"phase":"measure"`))
 	})
 	listed, err := tare("services", dir).CombinedOutput()
-	if text := string(listed); err != nil || !strings.Contains(text, "001-none-b1") || !strings.Contains(text, "front-0") || !strings.Contains(text, `"name":"back"`) {
+	if text := string(listed); err != nil {
 		t.Errorf("list: %v\n%s", err, text)
+	} else if d := difftest.Wrong(`!strings.Contains(text, "001-none-b1")`, !strings.Contains(text, "001-none-b1"), `!strings.Contains(text, "front-0")`, !strings.Contains(text, "front-0"), "!strings.Contains(text, `\"name\":\"back\"`)", !strings.Contains(text, `"name":"back"`)); d != "" {
+		t.Errorf("%s: list: %v\n%s", d, err, text)
 	}
 	const patch = `{"delay": "250ms"}`
 	if made, err := tare("services", dir, "--target", "back", "--patch", patch).CombinedOutput(); err != nil || !strings.HasPrefix(string(made), "back-0 changed at ") {
@@ -85,8 +88,10 @@ func handled(t *testing.T, dir, patch string) {
 	d := must.Get(result.Open(dir))(t)
 	defer d.Close()
 	all := must.Get(d.Records())(t)
-	if len(all) != 2 || len(all[0].ByHand) != 1 || all[0].ByHand[0].Target != "back-0" || all[0].ByHand[0].Patch != patch || all[0].Valid {
+	if len(all) != 2 || len(all[0].ByHand) != 1 {
 		t.Fatalf("%+v", all)
+	} else if d := difftest.Of("all[0].ByHand[0].Target", all[0].ByHand[0].Target, "back-0", "all[0].ByHand[0].Patch", all[0].ByHand[0].Patch, patch, "all[0].Valid", all[0].Valid, false); d != "" {
+		t.Fatalf("%s: %+v", d, all)
 	}
 	if at, load := all[0].ByHand[0].At, all[0].Load; at.Before(load.Start) || at.After(load.End) {
 		t.Errorf("the change at %v is outside the measure phase from %v to %v", at, load.Start, load.End)

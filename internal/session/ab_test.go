@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -64,8 +65,10 @@ func TestABStudies(t *testing.T) {
 				planned++
 			}
 		}
-		if !c.check(s) || s.Experiment.Order != c.order || len(s.Plan.Treatments) != 3 || planned != 2 || s.Plan.Expected > c.o.MaxTime || s.Plan.Blocks < experiment.DecideFrom() {
+		if !c.check(s) {
 			t.Errorf("%s: order %s, %d treatments, %d blocks in %v: %+v", name, s.Experiment.Order, len(s.Plan.Treatments), s.Plan.Blocks, s.Plan.Expected, s.Experiment.Meshes)
+		} else if d := difftest.Of("s.Experiment.Order", s.Experiment.Order, c.order, "len(s.Plan.Treatments)", len(s.Plan.Treatments), 3, "planned", planned, 2, "s.Plan.Expected > c.o.MaxTime", s.Plan.Expected > c.o.MaxTime, false, "s.Plan.Blocks < experiment.DecideFrom()", s.Plan.Blocks < experiment.DecideFrom(), false); d != "" {
+			t.Errorf("%s: %s: order %s, %d treatments, %d blocks in %v: %+v", d, name, s.Experiment.Order, len(s.Plan.Treatments), s.Plan.Blocks, s.Plan.Expected, s.Experiment.Meshes)
 		}
 		if d := s.Experiment.Decide; len(d.Gates) != 1 || d.Gates[0] != DefaultGate || time.Duration(d.Within) != c.o.MaxTime {
 			t.Errorf("%s: %+v", name, d)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -138,8 +139,10 @@ func TestServicesOfObjects(t *testing.T) {
 	const head = "platform: {kind: kubernetes}\nfactors: {rate: [1]}\n"
 	x := must.Get(decodedIn(t, "", head+"application: {namespace: shop, entry: web, services: [{name: web, port: 81, calls: [api]}]}"))(t)
 	top, err := x.Topology()
-	if err != nil || len(top.Services) != 3 || top.Entry != "web" || !top.Foreign() || top.CallsUnknown() || top.Objects == nil {
+	if err != nil {
 		t.Fatalf("%+v, %v", top, err)
+	} else if d := difftest.Wrong("len(top.Services) != 3", len(top.Services) != 3, `top.Entry != "web"`, top.Entry != "web", "!top.Foreign()", !top.Foreign(), "top.CallsUnknown()", top.CallsUnknown(), "top.Objects == nil", top.Objects == nil); d != "" {
+		t.Fatalf("%s: %+v, %v", d, top, err)
 	}
 	if web, _ := top.Service("web"); web.Port != 81 {
 		t.Errorf("%+v", web)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
@@ -16,8 +17,8 @@ func TestSpendingCriticalValues(t *testing.T) {
 		t.Errorf("one look: critical value %v, want %v", got, student)
 	}
 	s := stats.NewSpending(10, 20, 0.05)
-	if s.Due(9) || !s.Due(10) || !s.Due(20) || s.Due(21) {
-		t.Error("looks are due at other numbers than 10 to 20")
+	if d := difftest.Wrong("s.Due(9)", s.Due(9), "!s.Due(10)", !s.Due(10), "!s.Due(20)", !s.Due(20), "s.Due(21)", s.Due(21)); d != "" {
+		t.Error(d, "looks are due at other numbers than 10 to 20")
 	}
 	if got := s.Last(); got < 1.73 || got > 2.2 { // 1.729: t with 19 degrees of freedom
 		t.Errorf("critical value of the last look: %v", got)

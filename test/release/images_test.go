@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 )
 
@@ -27,9 +28,10 @@ func TestImages(t *testing.T) {
 				Config   string
 				RepoTags []string
 			}
-			if b, err := os.ReadFile(filepath.Join(path, "manifest.json")); err != nil || json.Unmarshal(b, &entries) != nil || len(entries) != 1 ||
-				!slices.Equal(entries[0].RepoTags, []string{"localhost/" + name + ":" + version}) {
+			if b, err := os.ReadFile(filepath.Join(path, "manifest.json")); err != nil || json.Unmarshal(b, &entries) != nil || len(entries) != 1 {
 				t.Errorf("manifest.json: %+v, %v", entries, err)
+			} else if d := difftest.Wrong(`!slices.Equal(entries[0].RepoTags, []string{"localhost/" + name + ":" + version})`, !slices.Equal(entries[0].RepoTags, []string{"localhost/" + name + ":" + version})); d != "" {
+				t.Errorf("%s: manifest.json: %+v, %v", d, entries, err)
 			}
 			index := must.Get(layout.ImageIndexFromPath(path))(t)
 			root, err := index.IndexManifest()
@@ -55,9 +57,10 @@ func TestImages(t *testing.T) {
 func (r release) image(t *testing.T, name string, d v1.Descriptor, img v1.Image, want []string) {
 	t.Helper()
 	config := must.Get(img.ConfigFile())(t)
-	if d.Platform == nil || d.Platform.Architecture != config.Architecture || config.OS != "linux" || config.Config.User != "65532:65532" ||
-		!slices.Equal(config.Config.Entrypoint, []string{"/" + name}) || config.Config.Labels["org.opencontainers.image.version"] != version {
+	if d.Platform == nil {
 		t.Errorf("platform %v, config %+v", d.Platform, config)
+	} else if differ := difftest.Of("d.Platform.Architecture", d.Platform.Architecture, config.Architecture, "config.OS", config.OS, "linux", "config.Config.User", config.Config.User, "65532:65532", `slices.Equal(config.Config.Entrypoint, []string{"/" + name})`, slices.Equal(config.Config.Entrypoint, []string{"/" + name}), true, `config.Config.Labels["org.opencontainers.image.version"]`, config.Config.Labels["org.opencontainers.image.version"], version); differ != "" {
+		t.Errorf("%s: platform %v, config %+v", differ, d.Platform, config)
 	}
 	layers, err := img.Layers()
 	if err != nil || len(layers) != 1 {

@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 )
 
@@ -41,9 +42,8 @@ func TestKrew(t *testing.T) {
 	decoder := yaml.NewDecoder(bytes.NewReader(r.read(t, "tare-krew.yaml")))
 	decoder.KnownFields(true)
 	must.OK(t, decoder.Decode(&m))
-	if m.APIVersion != "krew.googlecontainertools.github.com/v1alpha2" || m.Kind != "Plugin" || m.Metadata.Name != "tare" || m.Spec.Version != version ||
-		m.Spec.ShortDescription == "" || len(m.Spec.ShortDescription) > 50 || len(m.Spec.Platforms) != len(targets) {
-		t.Errorf("%+v", m)
+	if d := difftest.Of("m.APIVersion", m.APIVersion, "krew.googlecontainertools.github.com/v1alpha2", "m.Kind", m.Kind, "Plugin", "m.Metadata.Name", m.Metadata.Name, "tare", "m.Spec.Version", m.Spec.Version, version, `m.Spec.ShortDescription == ""`, m.Spec.ShortDescription == "", false, "len(m.Spec.ShortDescription) > 50", len(m.Spec.ShortDescription) > 50, false, "len(m.Spec.Platforms)", len(m.Spec.Platforms), len(targets)); d != "" {
+		t.Errorf("%s: %+v", d, m)
 	}
 	for _, p := range m.Spec.Platforms {
 		target := p.Selector.MatchLabels.OS + "/" + p.Selector.MatchLabels.Arch

@@ -12,6 +12,7 @@ import (
 
 	"aead.dev/minisign"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 )
 
@@ -64,9 +65,8 @@ func TestProvenance(t *testing.T) {
 	}
 	must.OK(t, json.Unmarshal(r.read(t, "provenance.intoto.json"), &s))
 	d := s.Predicate.BuildDefinition
-	if s.Type != "https://in-toto.io/Statement/v1" || s.PredicateType != "https://slsa.dev/provenance/v1" || s.Predicate.RunDetails.Builder.ID == "" ||
-		d.ExternalParameters.Version != version || !slices.Equal(slices.Sorted(slices.Values(d.ExternalParameters.Targets)), slices.Sorted(slices.Values(targets))) {
-		t.Errorf("statement %s %s, %+v, %+v", s.Type, s.PredicateType, d.ExternalParameters, s.Predicate.RunDetails)
+	if differ := difftest.Of("s.Type", s.Type, "https://in-toto.io/Statement/v1", "s.PredicateType", s.PredicateType, "https://slsa.dev/provenance/v1", `s.Predicate.RunDetails.Builder.ID == ""`, s.Predicate.RunDetails.Builder.ID == "", false, "d.ExternalParameters.Version", d.ExternalParameters.Version, version, "slices.Equal(slices.Sorted(slices.Values(d.ExternalParameters.Targets)), slices.Sorted(slices.Values(targets)))", slices.Equal(slices.Sorted(slices.Values(d.ExternalParameters.Targets)), slices.Sorted(slices.Values(targets))), true); differ != "" {
+		t.Errorf("%s: statement %s %s, %+v, %+v", differ, s.Type, s.PredicateType, d.ExternalParameters, s.Predicate.RunDetails)
 	}
 	listed := map[string]string{}
 	for line := range strings.Lines(string(r.read(t, "SHA256SUMS"))) {

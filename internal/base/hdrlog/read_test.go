@@ -12,6 +12,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 )
 
@@ -221,8 +222,8 @@ func TestWriter(t *testing.T) {
 		t.Errorf("the library reads start %d, want %d", got, want)
 	}
 	if err := ReadIntervals(&b, func(from, to time.Duration, tag string, got *hdrhistogram.PackedHistogram) error {
-		if from != time.Second || to != 2500*time.Millisecond || tag != "response.2xx" || !Equal(got, h) {
-			t.Errorf("%v to %v, %s, %d values", from, to, tag, got.TotalCount())
+		if d := difftest.Of("from", from, time.Second, "to", to, 2500*time.Millisecond, "tag", tag, "response.2xx", "Equal(got, h)", Equal(got, h), true); d != "" {
+			t.Errorf("%s: %v to %v, %s, %d values", d, from, to, tag, got.TotalCount())
 		}
 		return nil
 	}); err != nil {

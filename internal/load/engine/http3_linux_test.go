@@ -73,9 +73,8 @@ func TestHTTP3(t *testing.T) {
 		requests.Store(0)
 		p.Rate = rate
 		r := mustRunH3(t, p)
-		if r.Classes[load.OK] != r.Requests || r.Requests != 100 || r.Statuses["200"] != r.Requests || r.Connected != 2 || r.Held != 2 || r.Reconnects != 0 || requests.Load() != r.Whole.Sent ||
-			r.BytesOut < r.Requests*sent || r.BytesIn < r.Requests*answered || !strings.HasPrefix(r.TLS, "TLS 1.3") || r.Whole.Connections != 2 {
-			t.Errorf("%v/s: %d requests at the server, %+v: %+v", rate, requests.Load(), r.Whole, r)
+		if d := difftest.Of("r.Classes[load.OK]", r.Classes[load.OK], r.Requests, "r.Requests", r.Requests, 100, `r.Statuses["200"]`, r.Statuses["200"], r.Requests, "r.Connected", r.Connected, 2, "r.Held", r.Held, 2, "r.Reconnects", r.Reconnects, 0, "requests.Load()", requests.Load(), r.Whole.Sent, "r.BytesOut < r.Requests*sent", r.BytesOut < r.Requests*sent, false, "r.BytesIn < r.Requests*answered", r.BytesIn < r.Requests*answered, false, `strings.HasPrefix(r.TLS, "TLS 1.3")`, strings.HasPrefix(r.TLS, "TLS 1.3"), true, "r.Whole.Connections", r.Whole.Connections, 2); d != "" {
+			t.Errorf("%s: %v/s: %d requests at the server, %+v: %+v", d, rate, requests.Load(), r.Whole, r)
 		}
 	}
 	if wrong.Load() > 0 || most.Load() < 3 {

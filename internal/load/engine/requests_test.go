@@ -24,9 +24,8 @@ func TestANumberOfRequests(t *testing.T) {
 			r := mustRun(t, p)
 			// With those sent before the window: one a connection, or as many as were due.
 			most := 100 + int64(max(float64(p.Connections), rate*p.Warmup.Seconds()))
-			if r.Requests != 100 || r.Completed < 100 || r.Completed > most ||
-				r.Classes[load.OK] != 100 || len(r.Warnings) > 0 && r.Warnings[0][:7] == "stopped" {
-				t.Errorf("rate %v: %+v", rate, r)
+			if d := difftest.Wrong("r.Requests != 100", r.Requests != 100, "r.Completed < 100", r.Completed < 100, "r.Completed > most", r.Completed > most, "r.Classes[load.OK] != 100", r.Classes[load.OK] != 100, `len(r.Warnings) > 0 && r.Warnings[0][:7] == "stopped"`, len(r.Warnings) > 0 && r.Warnings[0][:7] == "stopped"); d != "" {
+				t.Errorf("%s: rate %v: %+v", d, rate, r)
 			}
 			if took := r.MeasureEnd.Sub(r.MeasureStart); took <= 0 || took > 30*time.Second {
 				t.Errorf("rate %v: took %v", rate, took)

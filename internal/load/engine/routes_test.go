@@ -4,6 +4,7 @@ import (
 	"net"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -17,9 +18,10 @@ func TestRoutesAreByPath(t *testing.T) {
 		}))
 		p := on(profile(server+"/a", server+"/b?x=1"), engine)
 		r := mustRun(t, p)
-		if len(r.Routes) != 2 || r.Routes["/a"].Requests+r.Routes["/b"].Requests != r.Classes[load.OK] || r.Routes["/a"].Requests == 0 ||
-			r.Routes["/b"].Requests == 0 || r.Routes["/a"].MeanMS <= 0 {
+		if len(r.Routes) != 2 {
 			t.Errorf("%+v of %v", r.Routes, r.Classes)
+		} else if d := difftest.Wrong(`r.Routes["/a"].Requests+r.Routes["/b"].Requests != r.Classes[load.OK]`, r.Routes["/a"].Requests+r.Routes["/b"].Requests != r.Classes[load.OK], `r.Routes["/a"].Requests == 0`, r.Routes["/a"].Requests == 0, `r.Routes["/b"].Requests == 0`, r.Routes["/b"].Requests == 0, `r.Routes["/a"].MeanMS <= 0`, r.Routes["/a"].MeanMS <= 0); d != "" {
+			t.Errorf("%s: %+v of %v", d, r.Routes, r.Classes)
 		}
 	})
 	p := load.Profile{Targets: []string{"http://one/", "http://two/"}}

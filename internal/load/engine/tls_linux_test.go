@@ -182,9 +182,8 @@ func TestBodiesOverTLS(t *testing.T) {
 			p.Protocol, p.RequestSize, p.ExpectSize, p.BodyHas = protocol, sent, answered, []string{"yyy"}
 			for _, rate := range []float64{100, 0} {
 				r := mustRun(t, atRate(p, rate, 50))
-				if r.Requests != 50 || r.Classes[load.OK] != r.Requests || r.Reconnects != 0 ||
-					!strings.HasPrefix(r.TLS, tls.VersionName(version)) || r.Engine != load.NativeEngine() {
-					t.Errorf("%s: %+v", protocol, r)
+				if d := difftest.Of("r.Requests", r.Requests, 50, "r.Classes[load.OK]", r.Classes[load.OK], r.Requests, "r.Reconnects", r.Reconnects, 0, "strings.HasPrefix(r.TLS, tls.VersionName(version))", strings.HasPrefix(r.TLS, tls.VersionName(version)), true, "r.Engine", r.Engine, load.NativeEngine()); d != "" {
+					t.Errorf("%s: %s: %+v", d, protocol, r)
 				}
 			}
 			s.Close()
@@ -275,9 +274,8 @@ func TestSessionsAreResumed(t *testing.T) {
 				p := a.trusting(on(profile(url), engine))
 				p.NoKeepAlive, p.TLS.FullHandshake, p.Warmup, p.Measure = true, full, 0, 200*time.Millisecond
 				r := mustRun(t, atRate(p, rate, 20))
-				if r.Requests == 0 || r.Classes[load.OK] != r.Requests || r.TLSMS.Count < r.Requests ||
-					full && r.TLSResumed > 0 || !full && r.TLSResumed < r.TLSMS.Count/2 {
-					t.Errorf("full %v, rate %v: %d of %d handshakes resumed, %v", full, rate, r.TLSResumed, r.TLSMS.Count, r.Classes)
+				if d := difftest.Wrong("r.Requests == 0", r.Requests == 0, "r.Classes[load.OK] != r.Requests", r.Classes[load.OK] != r.Requests, "r.TLSMS.Count < r.Requests", r.TLSMS.Count < r.Requests, "full && r.TLSResumed > 0", full && r.TLSResumed > 0, "!full && r.TLSResumed < r.TLSMS.Count/2", !full && r.TLSResumed < r.TLSMS.Count/2); d != "" {
+					t.Errorf("%s: full %v, rate %v: %d of %d handshakes resumed, %v", d, full, rate, r.TLSResumed, r.TLSMS.Count, r.Classes)
 				}
 			}
 		}

@@ -110,8 +110,8 @@ func TestWebSocketEcho(t *testing.T) {
 					p = secure.trusting(p)
 				}
 				r := mustRun(t, p)
-				if r.Requests != 40 || r.Classes[load.OK] != 40 || r.Connected != 4 || r.Reconnects != 0 || r.Protocol != load.ProtocolWebSocket || r.Engine != load.NativeEngine() {
-					t.Errorf("%d bytes at %v/s: %+v", size, rate, r)
+				if d := difftest.Of("r.Requests", r.Requests, 40, "r.Classes[load.OK]", r.Classes[load.OK], 40, "r.Connected", r.Connected, 4, "r.Reconnects", r.Reconnects, 0, "r.Protocol", r.Protocol, load.ProtocolWebSocket, "r.Engine", r.Engine, load.NativeEngine()); d != "" {
+					t.Errorf("%s: %d bytes at %v/s: %+v", d, size, rate, r)
 				}
 				if s.messages.Load() != 40 || s.bytes.Load() != 40*size || s.handshakes.Load() != 4 {
 					t.Errorf("%d bytes at %v/s: the server has %d messages, %d bytes, %d connections", size, rate, s.messages.Load(), s.bytes.Load(), s.handshakes.Load())
@@ -146,8 +146,10 @@ func TestWebSocketPings(t *testing.T) {
 		if a != nil {
 			p = a.trusting(p)
 		}
-		if r := mustRun(t, p); r.Classes[load.OK] != 2 || r.Reconnects != 0 || r.IdleClosed != 0 || s.asked.Load() < 8 || 4*s.pongs.Load() < 3*s.asked.Load() {
+		if r := mustRun(t, p); r.Classes[load.OK] != 2 {
 			t.Errorf("%d pongs to %d pings: %+v", s.pongs.Load(), s.asked.Load(), r)
+		} else if d := difftest.Of("r.Reconnects", r.Reconnects, 0, "r.IdleClosed", r.IdleClosed, 0, "s.asked.Load() < 8", s.asked.Load() < 8, false, "4*s.pongs.Load() < 3*s.asked.Load()", 4*s.pongs.Load() < 3*s.asked.Load(), false); d != "" {
+			t.Errorf("%s: %d pongs to %d pings: %+v", d, s.pongs.Load(), s.asked.Load(), r)
 		}
 	}
 }
@@ -158,8 +160,10 @@ func TestWebSocketOneWay(t *testing.T) {
 	s := &socketServer{}
 	p := socketProfile(startSockets(t, s, nil))
 	p.Rate, p.Requests, p.Measure, p.RequestSize, p.WebSocket = 200, 50, 20*time.Second, 1000, &load.WebSocket{Answer: load.AnswerPong}
-	if r := mustRun(t, p); r.Classes[load.OK] != 50 || s.messages.Load() != 50 || s.pings.Load() != 50 || s.bytes.Load() != 50_000 {
+	if r := mustRun(t, p); r.Classes[load.OK] != 50 {
 		t.Errorf("the server has %d messages, %d pings: %+v", s.messages.Load(), s.pings.Load(), r)
+	} else if d := difftest.Of("s.messages.Load()", s.messages.Load(), 50, "s.pings.Load()", s.pings.Load(), 50, "s.bytes.Load()", s.bytes.Load(), 50_000); d != "" {
+		t.Errorf("%s: the server has %d messages, %d pings: %+v", d, s.messages.Load(), s.pings.Load(), r)
 	}
 }
 
@@ -299,8 +303,10 @@ func TestWebSocketThroughEnvoy(t *testing.T) {
 	through := startEnvoyWith(t, fmt.Sprintf(envoyUpgrade, port, "upgrade_configs: [{upgrade_type: websocket}]"))
 	p := socketProfile("ws://" + through + "/chat")
 	p.Rate, p.Requests, p.Measure, p.RequestSize = 200, 100, 20*time.Second, 2000
-	if r := mustRun(t, p); r.Classes[load.OK] != 100 || r.Reconnects != 0 || s.messages.Load() != 100 || s.handshakes.Load() != 4 {
+	if r := mustRun(t, p); r.Classes[load.OK] != 100 {
 		t.Errorf("the server has %d messages, %d connections: %+v", s.messages.Load(), s.handshakes.Load(), r)
+	} else if d := difftest.Of("r.Reconnects", r.Reconnects, 0, "s.messages.Load()", s.messages.Load(), 100, "s.handshakes.Load()", s.handshakes.Load(), 4); d != "" {
+		t.Errorf("%s: the server has %d messages, %d connections: %+v", d, s.messages.Load(), s.handshakes.Load(), r)
 	}
 	p.WebSocket = &load.WebSocket{Answer: load.AnswerPong}
 	if r := mustRun(t, p); r.Classes[load.OK] != 100 || s.pings.Load() != 100 {

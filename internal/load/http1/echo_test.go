@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -14,8 +15,8 @@ func TestEchoInPieces(t *testing.T) {
 		p := Parser{Echo: sent}
 		p.Reset(true)
 		n, done, k := p.Feed(sent[:cut])
-		if n != cut || done || k != load.FailureNone || p.Started() != (cut > 0) {
-			t.Errorf("%d bytes: %d taken, done %v, %v", cut, n, done, k)
+		if d := difftest.Of("n", n, cut, "done", done, false, "k", k, load.FailureNone, "p.Started() != (cut > 0)", p.Started() != (cut > 0), false); d != "" {
+			t.Errorf("%s: %d bytes: %d taken, done %v, %v", d, cut, n, done, k)
 		}
 		if n, done, k = p.Feed(bytes.Join([][]byte{sent[cut:], []byte("!")}, nil)); n != len(sent)-cut || !done || k != load.FailureNone {
 			t.Errorf("the rest after %d bytes: %d taken, done %v, %v", cut, n, done, k)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
@@ -30,9 +31,8 @@ func TestMergeOverSkewedClocks(t *testing.T) {
 	} {
 		m := must.Get(Merge(test.parts))(t)
 		got := strings.Join(m.Warnings, "\n")
-		if m.ClockSkewUS != test.skew || m.ClockBoundUS != test.bound || !m.Started.Equal(at) || strings.Contains(m.Verdict, "apart") ||
-			!strings.Contains(got, test.warning) || test.warning == "" && strings.Contains(got, "clocks") {
-			t.Errorf("%v ± %v, started %v, %s, %q", m.ClockSkewUS, m.ClockBoundUS, m.Started, m.Verdict, m.Warnings)
+		if d := difftest.Wrong("m.ClockSkewUS != test.skew", m.ClockSkewUS != test.skew, "m.ClockBoundUS != test.bound", m.ClockBoundUS != test.bound, "!m.Started.Equal(at)", !m.Started.Equal(at), `strings.Contains(m.Verdict, "apart")`, strings.Contains(m.Verdict, "apart"), "!strings.Contains(got, test.warning)", !strings.Contains(got, test.warning), `test.warning == "" && strings.Contains(got, "clocks")`, test.warning == "" && strings.Contains(got, "clocks")); d != "" {
+			t.Errorf("%s: %v ± %v, started %v, %s, %q", d, m.ClockSkewUS, m.ClockBoundUS, m.Started, m.Verdict, m.Warnings)
 		}
 	}
 	unknown := []load.Report{part(0, 0), part(0, 0)}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/schedule"
 )
@@ -66,10 +67,8 @@ func TestLatenessIsRelativeToTheTimes(t *testing.T) {
 		}
 		judge(&r, &Totals{}, false)
 		limits, notes := strings.Join(r.Generator.Limits, "\n"), strings.Join(r.Generator.Notes, "\n")
-		if r.Generator.OK != (test.limit == "") || !strings.Contains(limits, test.limit) || (test.limit == "") != (limits == "") ||
-			!strings.Contains(notes, test.note) || (test.note == "") != (notes == "") ||
-			!strings.HasPrefix(r.Verdict, test.v1) || !strings.Contains(strings.Join(r.Warnings, "\n"), test.warned) {
-			t.Errorf("%s: %+v, verdict %q, warnings %q", test.name, r.Generator, r.Verdict, r.Warnings)
+		if d := difftest.Wrong(`r.Generator.OK != (test.limit == "")`, r.Generator.OK != (test.limit == ""), "!strings.Contains(limits, test.limit)", !strings.Contains(limits, test.limit), `(test.limit == "") != (limits == "")`, (test.limit == "") != (limits == ""), "!strings.Contains(notes, test.note)", !strings.Contains(notes, test.note), `(test.note == "") != (notes == "")`, (test.note == "") != (notes == ""), "!strings.HasPrefix(r.Verdict, test.v1)", !strings.HasPrefix(r.Verdict, test.v1), `!strings.Contains(strings.Join(r.Warnings, "\n"), test.warned)`, !strings.Contains(strings.Join(r.Warnings, "\n"), test.warned)); d != "" {
+			t.Errorf("%s: %s: %+v, verdict %q, warnings %q", d, test.name, r.Generator, r.Verdict, r.Warnings)
 		}
 	}
 }

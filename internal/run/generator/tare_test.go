@@ -44,9 +44,8 @@ func TestTareParse(t *testing.T) {
 	_ = e.Encode(load.Line{Report: &report})
 	var seconds []int
 	l := must.Get(Tare{}.Parse(strings.NewReader(out.String()), load.Profile{Rate: 100, Connections: 4}, func(p load.Progress) { seconds = append(seconds, p.Second) }))(t)
-	if len(seconds) != 3 || l.AskedRate != 100 || l.Connections != 4 || l.WarmupSeconds != 2 || l.MeasureSeconds != 10 ||
-		l.Classes["2xx"] != 7 || l.Classes["conn"] != 1 || *l.LatenessP99US != 2 || *l.OwnLatenessP99US != 1.5 || *l.CPUSeconds != 0.5 || l.Completed != 8 {
-		t.Errorf("%v %+v", seconds, l)
+	if d := difftest.Of("len(seconds)", len(seconds), 3, "l.AskedRate", l.AskedRate, 100, "l.Connections", l.Connections, 4, "l.WarmupSeconds", l.WarmupSeconds, 2, "l.MeasureSeconds", l.MeasureSeconds, 10, `l.Classes["2xx"]`, l.Classes["2xx"], 7, `l.Classes["conn"]`, l.Classes["conn"], 1, "*l.LatenessP99US", *l.LatenessP99US, 2, "*l.OwnLatenessP99US", *l.OwnLatenessP99US, 1.5, "*l.CPUSeconds", *l.CPUSeconds, 0.5, "l.Completed", l.Completed, 8); d != "" {
+		t.Errorf("%s: %v %+v", d, seconds, l)
 	}
 	if _, err := (Tare{}).Parse(strings.NewReader(`{"progress":{"second":1}}`), load.Profile{}, nil); err == nil {
 		t.Error("an output without a report is accepted")

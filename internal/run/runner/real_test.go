@@ -177,9 +177,8 @@ func TestRealTrials(t *testing.T) {
 	for _, e := range sink.list() {
 		kinds[e.Kind]++
 	}
-	if kinds[result.KindRun] != 1 || kinds[result.KindTrial] != trials || kinds[result.KindPhase] != 7*trials || kinds[result.KindDone] != trials ||
-		kinds[result.KindEnd] != 1 || kinds[result.KindSample] < 2*trials || kinds[result.KindProgress] < trials {
-		t.Errorf("events %v", kinds)
+	if d := difftest.Of("kinds[result.KindRun]", kinds[result.KindRun], 1, "kinds[result.KindTrial]", kinds[result.KindTrial], trials, "kinds[result.KindPhase]", kinds[result.KindPhase], 7*trials, "kinds[result.KindDone]", kinds[result.KindDone], trials, "kinds[result.KindEnd]", kinds[result.KindEnd], 1, "kinds[result.KindSample] < 2*trials", kinds[result.KindSample] < 2*trials, false, "kinds[result.KindProgress] < trials", kinds[result.KindProgress] < trials, false); d != "" {
+		t.Errorf("%s: events %v", d, kinds)
 	}
 }
 

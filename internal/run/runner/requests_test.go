@@ -73,9 +73,8 @@ func TestGRPCRequests(t *testing.T) {
 	addRequests(&p, &experiment.Load{Requests: []experiment.Request{{GRPC: "shop.Cart/Add", Body: "\x0a\x01x"}, {GRPC: "/shop.Cart/Empty"}}}, []string{"http://127.0.0.1:1/tare.Echo/Echo"})
 	must.OK(t, p.Validate())
 	names, _ := p.Paths()
-	if p.Targets[0] != "http://127.0.0.1:1/shop.Cart/Add" || p.Targets[1] != "http://127.0.0.1:1/shop.Cart/Empty" ||
-		names[0] != "shop.Cart/Add" || p.Calls[1].Body == nil {
-		t.Errorf("%+v, names %q", p, names)
+	if d := difftest.Of("p.Targets[0]", p.Targets[0], "http://127.0.0.1:1/shop.Cart/Add", "p.Targets[1]", p.Targets[1], "http://127.0.0.1:1/shop.Cart/Empty", "names[0]", names[0], "shop.Cart/Add", "p.Calls[1].Body == nil", p.Calls[1].Body == nil, false); d != "" {
+		t.Errorf("%s: %+v, names %q", d, p, names)
 	}
 	if q := p.ForTarget(0); !q.IsMessage() {
 		t.Error("the message would be wrapped in field 1 of another")

@@ -199,8 +199,10 @@ func TestRemoveThatHangs(t *testing.T) {
 		cfg.Timing.Remove = 300 * time.Millisecond
 		summary, err := runner.Run(context.Background(), cfg)
 		var h interface{ Hint() string }
-		if err == nil || !strings.Contains(err.Error(), "it took too long") || !errors.As(err, &h) || !strings.Contains(h.Hint(), "--resume") {
+		if err == nil || !strings.Contains(err.Error(), "it took too long") || !errors.As(err, &h) {
 			t.Errorf("%v", err)
+		} else if d := difftest.Wrong(`!strings.Contains(h.Hint(), "--resume")`, !strings.Contains(h.Hint(), "--resume")); d != "" {
+			t.Errorf("%s: %v", d, err)
 		}
 		if summary.Recorded != 1 { // the measured trial is recorded
 			t.Errorf("%+v", summary)
@@ -288,9 +290,8 @@ func TestClockStepped(t *testing.T) {
 			}
 			for _, u := range r.Tasks {
 				// Both edges are between the trial's begin and end. The second edge is after the measure phase.
-				if u.Start.At.Before(r.Started) || !u.Start.At.Before(u.End.At) || u.End.At.After(r.Ended) ||
-					u.End.At.Before(r.Load.Start.Add(time.Duration(cfg.Experiment.Phases.Measure))) {
-					t.Errorf("task %s: from %v to %v, of a trial from %v to %v", u.ID, u.Start.At, u.End.At, r.Started, r.Ended)
+				if d := difftest.Wrong("u.Start.At.Before(r.Started)", u.Start.At.Before(r.Started), "!u.Start.At.Before(u.End.At)", !u.Start.At.Before(u.End.At), "u.End.At.After(r.Ended)", u.End.At.After(r.Ended), "u.End.At.Before(r.Load.Start.Add(time.Duration(cfg.Experiment.Phases.Measure)))", u.End.At.Before(r.Load.Start.Add(time.Duration(cfg.Experiment.Phases.Measure)))); d != "" {
+					t.Errorf("%s: task %s: from %v to %v, of a trial from %v to %v", d, u.ID, u.Start.At, u.End.At, r.Started, r.Ended)
 				}
 			}
 			if length := r.Ended.Sub(r.Started); length > took {
