@@ -162,36 +162,6 @@ func (s Study) Write(t testing.TB, dir string) *result.Dir {
 	return d
 }
 
-// Environment is the machine every study ran on.
-func Environment() result.Environment {
-	return result.Environment{
-		Time: epoch, Tare: "v0.1.0", Command: []string{"tare", "run", "synthetic.yaml"}, Platform: "local", OS: "linux", Arch: "amd64",
-		Kernel: "6.12.0", CPUModel: "Synthetic CPU @ 2.00GHz", CPUs: 2, MemoryMB: 8192, Versions: map[string]string{"envoy": "1.40.0"},
-	}
-}
-
-// Plan returns the study's plan: each block has a different order.
-func (s Study) Plan() *plan.Plan {
-	p := &plan.Plan{Schema: result.PlanSchema, Experiment: s.Name, Seed: s.Seed, Blocks: s.Blocks, Order: s.Order}
-	if s.Until != "" {
-		p.MinBlocks, p.Until = 6, s.Until
-	}
-	for _, t := range s.Treatments {
-		p.Treatments = append(p.Treatments, plan.Treatment{ID: t.ID, Factors: t.Factors, Control: t.Control, Baseline: t.Baseline})
-	}
-	r := rand.New(rand.NewPCG(s.Seed, 1))
-	for b := 1; b <= s.Blocks; b++ {
-		for _, i := range r.Perm(len(s.Treatments)) {
-			ordinal := len(p.Trials) + 1
-			p.Trials = append(p.Trials, plan.Trial{
-				ID:      fmt.Sprintf("%d-%s-b%d", ordinal, s.Treatments[i].ID, b),
-				Ordinal: ordinal, Block: b, Treatment: s.Treatments[i].ID, Seed: uint64(b),
-			})
-		}
-	}
-	return p
-}
-
 // Create is Write without a test.
 func (s Study) Create(dir string) (*result.Dir, error) {
 	if err := s.write(dir); err != nil {
@@ -247,6 +217,36 @@ func (s Study) write(dir string) error {
 		}
 	}
 	return nil
+}
+
+// Environment is the machine every study ran on.
+func Environment() result.Environment {
+	return result.Environment{
+		Time: epoch, Tare: "v0.1.0", Command: []string{"tare", "run", "synthetic.yaml"}, Platform: "local", OS: "linux", Arch: "amd64",
+		Kernel: "6.12.0", CPUModel: "Synthetic CPU @ 2.00GHz", CPUs: 2, MemoryMB: 8192, Versions: map[string]string{"envoy": "1.40.0"},
+	}
+}
+
+// Plan returns the study's plan: each block has a different order.
+func (s Study) Plan() *plan.Plan {
+	p := &plan.Plan{Schema: result.PlanSchema, Experiment: s.Name, Seed: s.Seed, Blocks: s.Blocks, Order: s.Order}
+	if s.Until != "" {
+		p.MinBlocks, p.Until = 6, s.Until
+	}
+	for _, t := range s.Treatments {
+		p.Treatments = append(p.Treatments, plan.Treatment{ID: t.ID, Factors: t.Factors, Control: t.Control, Baseline: t.Baseline})
+	}
+	r := rand.New(rand.NewPCG(s.Seed, 1))
+	for b := 1; b <= s.Blocks; b++ {
+		for _, i := range r.Perm(len(s.Treatments)) {
+			ordinal := len(p.Trials) + 1
+			p.Trials = append(p.Trials, plan.Trial{
+				ID:      fmt.Sprintf("%d-%s-b%d", ordinal, s.Treatments[i].ID, b),
+				Ordinal: ordinal, Block: b, Treatment: s.Treatments[i].ID, Seed: uint64(b),
+			})
+		}
+	}
+	return p
 }
 
 // events writes the phases of the record as a run does.

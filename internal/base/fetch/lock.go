@@ -7,6 +7,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/wait"
 )
 
 // lock takes a file lock. The kernel releases it when the process ends.
@@ -16,27 +18,22 @@ func lock(ctx context.Context, path string, waiting func()) (unlock func(), err 
 	if err != nil {
 		return nil, err
 	}
-	// A blocking flock could not be interrupted, hence the ticker.
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for reported := false; ; {
+	reported := false
+	// A blocking flock could not be interrupted, hence the attempts.
+	err = wait.Until(ctx, 100*time.Millisecond, func(context.Context) error {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return func() { f.Close() }, nil
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			f.Close()
-			return nil, fmt.Errorf("lock %s: %w", path, err)
-		}
-		if !reported {
+		switch {
+		case err != nil && !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR):
+			return wait.Stop(err)
+		case err != nil && !reported:
 			waiting()
 			reported = true
 		}
-		select {
-		case <-ctx.Done():
-			f.Close()
-			return nil, fmt.Errorf("lock %s: %w", path, context.Cause(ctx))
-		case <-tick.C:
-		}
+		return err
+	})
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
+	return func() { f.Close() }, nil
 }

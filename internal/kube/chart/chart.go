@@ -67,12 +67,6 @@ type edited struct {
 	by Editor
 }
 
-// Run implements Helm's interface.
-func (e edited) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
-	text, err := e.by.Objects(e.of, rendered.Bytes())
-	return bytes.NewBuffer(text), err
-}
-
 // Installed is an installed or rendered release.
 type Installed struct {
 	Name, Namespace string
@@ -204,6 +198,12 @@ func (h *Helm) Uninstall(ctx context.Context, namespace, name string) error {
 		return fmt.Errorf("uninstall %s/%s: %w", namespace, name, err)
 	}
 	return nil
+}
+
+// Run implements Helm's interface.
+func (e edited) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
+	text, err := e.by.Objects(e.of, rendered.Bytes())
+	return bytes.NewBuffer(text), err
 }
 
 // configuration is the base of every Helm action.

@@ -27,12 +27,12 @@ type restGetter struct {
 	namespace string
 }
 
-func (g restGetter) ToRESTConfig() (*rest.Config, error) {
-	config := g.cluster.Config()
-	if config == nil {
-		return nil, errors.New("not connected to a cluster")
+func (g restGetter) ToRESTMapper() (meta.RESTMapper, error) {
+	client, err := g.ToDiscoveryClient()
+	if err != nil {
+		return nil, err
 	}
-	return config, nil
+	return restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(client), client, nil), nil
 }
 
 func (g restGetter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) {
@@ -47,12 +47,12 @@ func (g restGetter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, err
 	return memory.NewMemCacheClient(client), nil
 }
 
-func (g restGetter) ToRESTMapper() (meta.RESTMapper, error) {
-	client, err := g.ToDiscoveryClient()
-	if err != nil {
-		return nil, err
+func (g restGetter) ToRESTConfig() (*rest.Config, error) {
+	config := g.cluster.Config()
+	if config == nil {
+		return nil, errors.New("not connected to a cluster")
 	}
-	return restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(client), client, nil), nil
+	return config, nil
 }
 
 // ToRawKubeConfigLoader provides only the default namespace.

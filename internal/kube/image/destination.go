@@ -43,9 +43,6 @@ func flag(name, value string) []string {
 	return []string{name, value}
 }
 
-// Destinations lists the kinds, without the registry.
-func Destinations() []string { return []string{"k3d", "kind", "k3s", "containerd"} }
-
 // ParseDestination reads KIND or KIND:NAME.
 func ParseDestination(s string) (Destination, error) {
 	kind, where, _ := strings.Cut(s, ":")
@@ -55,8 +52,8 @@ func ParseDestination(s string) (Destination, error) {
 	return Destination{Kind: kind, Name: where}, nil
 }
 
-// Import is the command that loads an archive.
-func (d Destination) Import(archive string) proc.Command { return importers[d.Kind](d.Name, archive) }
+// Destinations lists the kinds, without the registry.
+func Destinations() []string { return []string{"k3d", "kind", "k3s", "containerd"} }
 
 // Load runs the command of Import. It does not change the archive.
 func (d Destination) Load(ctx context.Context, archive string) error {
@@ -75,6 +72,9 @@ func (d Destination) Load(ctx context.Context, archive string) error {
 	}
 	return nil
 }
+
+// Import is the command that loads an archive.
+func (d Destination) Import(archive string) proc.Command { return importers[d.Kind](d.Name, archive) }
 
 // Push pushes the images to a registry, under one reference. Credentials come
 // from the user's docker or podman configuration. It returns the reference

@@ -7,6 +7,22 @@ import (
 	"io"
 )
 
+func architecture(programs []Program) (string, error) {
+	var first string
+	for i, p := range programs {
+		arch, err := Architecture(p.Path)
+		if err != nil {
+			return "", err
+		}
+		if i == 0 {
+			first = arch
+		} else if arch != first {
+			return "", fmt.Errorf("%s is built for %s, %s for %s: an image has one architecture", p.Path, arch, programs[0].Path, first)
+		}
+	}
+	return first, nil
+}
+
 // ErrNotStatic reports a program that needs a dynamic loader and libraries, which the image does not have.
 var ErrNotStatic = errors.New("not a static executable")
 
@@ -34,20 +50,4 @@ func Architecture(path string) (string, error) {
 		}
 	}
 	return arch, nil
-}
-
-func architecture(programs []Program) (string, error) {
-	var first string
-	for i, p := range programs {
-		arch, err := Architecture(p.Path)
-		if err != nil {
-			return "", err
-		}
-		if i == 0 {
-			first = arch
-		} else if arch != first {
-			return "", fmt.Errorf("%s is built for %s, %s for %s: an image has one architecture", p.Path, arch, programs[0].Path, first)
-		}
-	}
-	return first, nil
 }

@@ -42,12 +42,6 @@ type Report struct {
 	Progress func(string) // of a wait, often
 }
 
-func (r Report) notice(format string, args ...any) {
-	if r.Notice != nil {
-		r.Notice(fmt.Sprintf(format, args...))
-	}
-}
-
 // Begin stores the values that change, and marks the namespace. An ended attempt is put back first.
 // workloads get podMarks by [Application.Restart]. Nothing is changed if the application cannot be restarted.
 func Begin(ctx context.Context, c *cluster.Cluster, s cluster.Stamp, namespace string, workloads []cluster.Ref, marks, podMarks Marks, report Report) (*Application, error) {
@@ -146,6 +140,25 @@ func (a *Application) set(ctx context.Context, x changed) error {
 	return a.cluster.Patch(ctx, x.Ref, patch)
 }
 
+// Restore puts the application back.
+func (a *Application) Restore(ctx context.Context, report Report) error {
+	if !a.cluster.DryRun() {
+		return Restore(ctx, a.cluster, a.state.Namespace, report)
+	}
+	for _, x := range a.state.Objects {
+		patch, err := x.patch(x.Changes, func(c change) *string { return c.Before })
+		if err != nil {
+			return err
+		}
+		if len(x.Changes) > 0 {
+			if err := a.cluster.Patch(ctx, x.Ref, patch); err != nil {
+				return err
+			}
+		}
+	}
+	return a.cluster.Delete(ctx, nil, stateRef(a.state.Namespace))
+}
+
 // Restore puts a namespace back as it was before [Begin], waits until its workloads are ready, and deletes the stored
 // values. Values that someone else has changed since are left and reported. It does nothing in a namespace without them.
 func Restore(ctx context.Context, c *cluster.Cluster, namespace string, report Report) error {
@@ -219,25 +232,6 @@ func (s state) settled(ctx context.Context, c *cluster.Cluster, within time.Dura
 	})
 }
 
-// Restore puts the application back.
-func (a *Application) Restore(ctx context.Context, report Report) error {
-	if !a.cluster.DryRun() {
-		return Restore(ctx, a.cluster, a.state.Namespace, report)
-	}
-	for _, x := range a.state.Objects {
-		patch, err := x.patch(x.Changes, func(c change) *string { return c.Before })
-		if err != nil {
-			return err
-		}
-		if len(x.Changes) > 0 {
-			if err := a.cluster.Patch(ctx, x.Ref, patch); err != nil {
-				return err
-			}
-		}
-	}
-	return a.cluster.Delete(ctx, nil, stateRef(a.state.Namespace))
-}
-
 // restore undoes the changes of one object that still have the values that were set. An object that is gone has none.
 func restore(ctx context.Context, c *cluster.Cluster, x changed, report Report) error {
 	o, err := c.Get(ctx, x.Ref)
@@ -265,6 +259,12 @@ func restore(ctx context.Context, c *cluster.Cluster, x changed, report Report) 
 		return err
 	}
 	return c.Patch(ctx, x.Ref, patch)
+}
+
+func (r Report) notice(format string, args ...any) {
+	if r.Notice != nil {
+		r.Notice(fmt.Sprintf(format, args...))
+	}
 }
 
 func equal(a, b *string) bool {

@@ -26,8 +26,35 @@ type Run struct {
 	Objects []cluster.Ref // namespaces first, as their content is deleted with them and is not listed
 }
 
-// State is the state of the run's process, as far as it is visible from here.
-func (r Run) State() cluster.State { return r.Owner.State() }
+// DeleteDead deletes the objects of runs whose process on this machine has ended, in the whole cluster or one namespace
+// as in [Find], and returns these runs. Other runs are left alone. What cannot be listed is reported. A dry run does
+// nothing.
+func DeleteDead(ctx context.Context, c *cluster.Cluster, namespace string, report func(string)) ([]Run, error) {
+	if c.DryRun() {
+		return nil, nil
+	}
+	all, err := Find(ctx, c, namespace)
+	if err != nil && report != nil {
+		report("search for leftovers of earlier runs: " + err.Error())
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("delete leftovers of earlier runs: %w", ctx.Err())
+	}
+	dead := slices.DeleteFunc(all, func(r Run) bool { return r.State() != cluster.Dead })
+	return dead, Delete(ctx, c, report, dead...)
+}
+
+// Remaining lists the objects that runs still have in a cluster or namespace, as in [Find].
+func Remaining(ctx context.Context, c *cluster.Cluster, namespace string, runs ...Run) ([]cluster.Ref, error) {
+	all, err := Find(ctx, c, namespace)
+	var left []cluster.Ref
+	for _, found := range all {
+		if slices.ContainsFunc(runs, func(r Run) bool { return r.ID == found.ID }) {
+			left = append(left, found.Objects...)
+		}
+	}
+	return left, err
+}
 
 // Find lists the objects of all runs, running ones included. It searches namespaces, objects without a namespace, and
 // objects in namespaces that are not tare's. If namespace is not empty, it searches there only, for the kinds that a
@@ -91,45 +118,8 @@ func (r *Run) add(o cluster.Object) {
 	}
 }
 
-// DeleteDead deletes the objects of runs whose process on this machine has ended, in the whole cluster or one namespace
-// as in [Find], and returns these runs. Other runs are left alone. What cannot be listed is reported. A dry run does
-// nothing.
-func DeleteDead(ctx context.Context, c *cluster.Cluster, namespace string, report func(string)) ([]Run, error) {
-	if c.DryRun() {
-		return nil, nil
-	}
-	all, err := Find(ctx, c, namespace)
-	if err != nil && report != nil {
-		report("search for leftovers of earlier runs: " + err.Error())
-	}
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("delete leftovers of earlier runs: %w", ctx.Err())
-	}
-	dead := slices.DeleteFunc(all, func(r Run) bool { return r.State() != cluster.Dead })
-	return dead, Delete(ctx, c, report, dead...)
-}
-
-// Remaining lists the objects that runs still have in a cluster or namespace, as in [Find].
-func Remaining(ctx context.Context, c *cluster.Cluster, namespace string, runs ...Run) ([]cluster.Ref, error) {
-	all, err := Find(ctx, c, namespace)
-	var left []cluster.Ref
-	for _, found := range all {
-		if slices.ContainsFunc(runs, func(r Run) bool { return r.ID == found.ID }) {
-			left = append(left, found.Objects...)
-		}
-	}
-	return left, err
-}
-
-// InPlace are the namespaces of applications that the run measured in place. Deleting its objects puts them back.
-func (r Run) InPlace() (namespaces []string) {
-	for _, o := range r.Objects {
-		if inplace.IsState(o) {
-			namespaces = append(namespaces, o.Namespace)
-		}
-	}
-	return namespaces
-}
+// State is the state of the run's process, as far as it is visible from here.
+func (r Run) State() cluster.State { return r.Owner.State() }
 
 // Delete deletes the objects of runs in any state, waits until they are gone, and then puts back applications that were
 // measured in place.
@@ -153,4 +143,14 @@ func Delete(ctx context.Context, c *cluster.Cluster, report func(string), runs .
 		return fmt.Errorf("delete leftovers of earlier runs: %w", err)
 	}
 	return nil
+}
+
+// InPlace are the namespaces of applications that the run measured in place. Deleting its objects puts them back.
+func (r Run) InPlace() (namespaces []string) {
+	for _, o := range r.Objects {
+		if inplace.IsState(o) {
+			namespaces = append(namespaces, o.Namespace)
+		}
+	}
+	return namespaces
 }

@@ -56,12 +56,6 @@ func NewConn(r *Request, expect *check.Expectation) *Conn {
 	return &Conn{request: r, expect: expect, content: expect.NewContent()}
 }
 
-// Reset prepares for a new socket, and writes the handshake.
-func (c *Conn) Reset() {
-	*c = Conn{request: c.request, expect: c.expect, content: c.content, head: c.head[:0], output: output{out: c.out[:0]}}
-	c.out = append(c.out, c.request.Handshake...)
-}
-
 // Begin sends the message of a request.
 func (c *Conn) Begin() {
 	c.awaited = true
@@ -81,17 +75,6 @@ func (o *output) Sent(n int) {
 		o.out, o.written = o.out[:0], 0
 	case o.written >= maxReplies: // a server that floods the client with pings may never let it end
 		o.out, o.written = o.out[:copy(o.out, o.out[o.written:])], 0
-	}
-}
-
-// maxReplies bounds the pongs that the server has not read, in bytes.
-const maxReplies = 64 << 10
-
-// Close queues a close frame with a status (section 7.4).
-func (c *Conn) Close(code uint16) {
-	if c.Open && !c.closing {
-		c.closing = true
-		c.out = appendFrame(c.out, opClose, binary.BigEndian.AppendUint16(nil, code))
 	}
 }
 
@@ -258,6 +241,12 @@ func (c *Conn) takeMessage(now int64) bool {
 	return true
 }
 
+// Reset prepares for a new socket, and writes the handshake.
+func (c *Conn) Reset() {
+	*c = Conn{request: c.request, expect: c.expect, content: c.content, head: c.head[:0], output: output{out: c.out[:0]}}
+	c.out = append(c.out, c.request.Handshake...)
+}
+
 // Outcome is the failure of a whole answer.
 func (c *Conn) Outcome() load.Failure { return c.flaw }
 
@@ -286,6 +275,17 @@ func (c *Conn) takeControl(op byte, payload []byte, now int64) (done bool, k loa
 		return false, load.CloseFailure(code)
 	}
 	return false, load.FailureNone
+}
+
+// maxReplies bounds the pongs that the server has not read, in bytes.
+const maxReplies = 64 << 10
+
+// Close queues a close frame with a status (section 7.4).
+func (c *Conn) Close(code uint16) {
+	if c.Open && !c.closing {
+		c.closing = true
+		c.out = appendFrame(c.out, opClose, binary.BigEndian.AppendUint16(nil, code))
+	}
 }
 
 // EndReason is the failure of the request under way at the end of the stream.

@@ -19,30 +19,6 @@ import (
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
-// Toolbox is an image that every test cluster has: busybox.
-const Toolbox = "tare.test/toolbox:1"
-
-// Kubeconfig is the file of the test cluster. Without one the test is skipped, in CI it fails.
-func Kubeconfig(t *testing.T) string {
-	t.Helper()
-	path := os.Getenv("TARE_TEST_KUBECONFIG")
-	switch {
-	case path != "":
-	case os.Getenv("CI") == "true" && !testing.Short():
-		t.Fatal("TARE_TEST_KUBECONFIG is not set")
-	default:
-		t.Skip("TARE_TEST_KUBECONFIG is not set: `make cluster` starts a cluster")
-	}
-	return path
-}
-
-// Within is the test's context with a time limit.
-func Within(t *testing.T, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // Connect connects to the test cluster.
 func Connect(t *testing.T) *cluster.Cluster {
 	t.Helper()
@@ -75,26 +51,21 @@ func ConnectAs(t *testing.T, namespace, account string) *cluster.Cluster {
 	return c
 }
 
-// Namespace creates a namespace that is deleted with the test, and returns its name and stamp.
-func Namespace(t *testing.T, c *cluster.Cluster) (string, cluster.Stamp) {
+// Toolbox is an image that every test cluster has: busybox.
+const Toolbox = "tare.test/toolbox:1"
+
+// Kubeconfig is the file of the test cluster. Without one the test is skipped, in CI it fails.
+func Kubeconfig(t *testing.T) string {
 	t.Helper()
-	name := "tare-test-" + strings.ToLower(rand.Text()[:8])
-	stamp := cluster.Stamp{Run: name}
-	ref := cluster.Ref{Kind: cluster.KindNamespace, Name: name}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := c.Delete(ctx, nil, ref); err != nil {
-			t.Errorf("delete the test's namespace: %v", err)
-		}
-	})
-	if err := c.Apply(Within(t, time.Minute), stamp, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
-		t.Fatal(err)
+	path := os.Getenv("TARE_TEST_KUBECONFIG")
+	switch {
+	case path != "":
+	case os.Getenv("CI") == "true" && !testing.Short():
+		t.Fatal("TARE_TEST_KUBECONFIG is not set")
+	default:
+		t.Skip("TARE_TEST_KUBECONFIG is not set: `make cluster` starts a cluster")
 	}
-	if err := c.WaitReady(Within(t, time.Minute), nil, ref); err != nil {
-		t.Fatal(err)
-	}
-	return name, stamp
+	return path
 }
 
 // Deployment is a deployment "echo" of busybox, and edit changes it and its container.
@@ -117,6 +88,35 @@ func Deployment(namespace string, edit func(*appsv1.Deployment, *corev1.Containe
 		edit(d, &d.Spec.Template.Spec.Containers[0])
 	}
 	return d
+}
+
+// Namespace creates a namespace that is deleted with the test, and returns its name and stamp.
+func Namespace(t *testing.T, c *cluster.Cluster) (string, cluster.Stamp) {
+	t.Helper()
+	name := "tare-test-" + strings.ToLower(rand.Text()[:8])
+	stamp := cluster.Stamp{Run: name}
+	ref := cluster.Ref{Kind: cluster.KindNamespace, Name: name}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := c.Delete(ctx, nil, ref); err != nil {
+			t.Errorf("delete the test's namespace: %v", err)
+		}
+	})
+	if err := c.Apply(Within(t, time.Minute), stamp, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.WaitReady(Within(t, time.Minute), nil, ref); err != nil {
+		t.Fatal(err)
+	}
+	return name, stamp
+}
+
+// Within is the test's context with a time limit.
+func Within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 // Contains checks that text contains every one of the parts.

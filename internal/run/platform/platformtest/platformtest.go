@@ -18,6 +18,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -223,12 +224,12 @@ func removed(t *testing.T, d *platform.Deployment) {
 
 // eventuallyGone reports whether a process ends within the timeout.
 func eventuallyGone(pid int) bool {
-	for deadline := time.Now().Add(timeout); alive(pid); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			return false
+	return wait.Within(context.Background(), timeout, 10*time.Millisecond, func(context.Context) error {
+		if alive(pid) {
+			return errors.New("it runs")
 		}
-	}
-	return true
+		return nil
+	}) == nil
 }
 
 func alive(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
