@@ -433,6 +433,46 @@ func TestBackground(t *testing.T) {
 	}
 }
 
+// Policies, certificates and restarted processes: a restarted sidecar loses requests, the control plane none, and every kind has its
+// evidence.
+func TestChangesOfProcesses(t *testing.T) {
+	r, code := carriedOut(t, "changes.yaml", "blocks=1", "factors={mesh: [envoy-mtls], rate: [300], connections: [8], replicas: [2]}", "phases={warmup: 1s, measure: 16s, drain: 1s}",
+		"changes={every: 1s, count: 14, kinds: [route-added, policy-denied, policy-allowed, certificate-renewed, proxy-restarted, control-restarted, control-stopped]}")
+	if code != console.Done || len(r.Treatments) != 1 || r.Treatments[0].N != 1 {
+		t.Fatalf("exit code %d: %+v", code, r.Warnings)
+	}
+	metrics := r.Treatments[0].Metrics
+	for _, kind := range []string{"route-added", "policy-denied", "policy-allowed", "certificate-renewed", "proxy-restarted", "control-restarted", "control-stopped"} {
+		made, failed := metrics["changes_made/"+kind].Estimate, metrics["change_failed_requests/"+kind].Estimate
+		if made != 2 {
+			t.Errorf("%s: %v changes, want 2", kind, made)
+		}
+		if loses := kind == "proxy-restarted"; loses != (failed > 0) {
+			t.Errorf("%s: %v failed requests per change, want some: %v", kind, failed, loses)
+		}
+	}
+}
+
+// Reloads of the real proxies reach the answers, without an invalid trial.
+func TestReloadsRun(t *testing.T) {
+	var meshes []string
+	for _, name := range []string{"nginx", "haproxy", "caddy"} {
+		path, libraries := programtest.Server(t, name)
+		meshes = append(meshes, fmt.Sprintf("%s: {program: %q, environment: {LD_LIBRARY_PATH: %q}}", name, path, libraries))
+	}
+	r, code := carriedOut(t, "reload.yaml", "meshes={"+strings.Join(meshes, ", ")+"}", "factors={mesh: [none, nginx, haproxy, caddy], rate: [300], connections: [4]}",
+		"changes={every: 400ms, count: 30}", "phases={warmup: 1s, measure: 14s, drain: 1s}", "validity={rateShortfall: 0.1}")
+	if code != console.Done {
+		t.Errorf("exit code %d: %+v", code, r.Warnings)
+	}
+	for _, tr := range r.Treatments {
+		last, known := tr.Metrics["change_last_old_ms/route-changed"]
+		if made := tr.Metrics["changes_made/route-changed"].Estimate; !known || last.Estimate <= 0 || made != 30 {
+			t.Errorf("%s: %v changes with the last old answer after %v ms (%v), want 30", tr.ID, made, last.Estimate, known)
+		}
+	}
+}
+
 // An endpoint that leaves gets no more requests, and no request fails.
 func TestEndpointRemoval(t *testing.T) {
 	r, code := carriedOut(t, "route-change.yaml", "blocks=1", "control=false", "factors={mesh: [envoy-xds], rate: [500], connections: [8], replicas: [2]}", "meshes={}",

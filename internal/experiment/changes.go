@@ -3,13 +3,15 @@ package experiment
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// Changes are changes of routes and endpoints during the measure phase. Each is made when it is due, also if an earlier
+// Changes are changes of routes, endpoints, policies, certificates and processes during the measure phase. Each is made when it is due, also if an earlier
 // one has not taken effect.
 type Changes struct {
 	Every Duration `yaml:"every,omitempty" json:"every,omitzero"`
@@ -22,13 +24,9 @@ const (
 	minEvery     = Duration(10 * time.Millisecond)
 	maxChanges   = 10000
 	someChanges  = 30 // from which a trial has a median
+	leastRestart = Duration(500 * time.Millisecond)
 	changesProbe = "the load of tare over HTTP/1.1 shows which version served each answer"
 )
-
-// changeKinds describe the kinds.
-const changeKinds = mesh.RouteChanged + ": the route to the entry gets a new version; without a mesh, the entry itself does. " +
-	mesh.WeightShifted + ": all of the weight moves from a version of the route to the next. " +
-	mesh.EndpointRemoved + " and " + mesh.EndpointAdded + ": a replica of the entry leaves the list of endpoints, and comes back."
 
 // Changing reports whether changes are made.
 func (e *Experiment) Changing() bool { return e.Changes.Every > 0 }
@@ -43,7 +41,7 @@ func (f *File) completeChanges() {
 		c.Count = someChanges
 	}
 	if !f.Has("changes.kinds") {
-		c.Kinds = []string{mesh.RouteChanged}
+		c.Kinds = []string{metric.RouteChanged}
 	}
 }
 
@@ -68,18 +66,64 @@ func (v changeRules) validate() {
 
 func (v changeRules) kinds(kinds []string) {
 	if len(kinds) == 0 {
-		v.report("changes.kinds", "write kinds: ["+mesh.RouteChanged+"]", "the list is empty")
+		v.report("changes.kinds", "write kinds: ["+metric.RouteChanged+"]", "the list is empty")
 	}
-	for i, kind := range kinds {
-		v.check(fmt.Sprintf("changes.kinds[%d]", i), kind, oneOf("kind of change", mesh.ChangeKinds()...))
+	for i, name := range kinds {
+		v.check(fmt.Sprintf("changes.kinds[%d]", i), name, oneOf("kind of change", metric.ChangeNames(nil)...))
+		v.able(fmt.Sprintf("changes.kinds[%d]", i), name)
 	}
-	removes, adds := slices.Contains(kinds, mesh.EndpointRemoved), slices.Contains(kinds, mesh.EndpointAdded)
-	switch {
-	case removes != adds:
-		v.report("changes.kinds", "write both", "%s and %s go together: what is removed is added again", mesh.EndpointRemoved, mesh.EndpointAdded)
-	case removes && (faultRules{v.validation}).replicas("") < 2:
-		v.report("changes.kinds", "write factors: {replicas: [2]}", "%s needs two replicas of the entry", mesh.EndpointRemoved)
+	for _, kind := range metric.ChangeKinds() {
+		if has := slices.Contains(kinds, kind.Name); kind.After != "" && has != slices.Contains(kinds, kind.After) {
+			v.report("changes.kinds", "write both", "%s and %s go together: the second undoes the first", kind.After, kind.Name)
+		}
 	}
+	for _, kind := range metric.ChangeKinds() {
+		has := slices.Contains(kinds, kind.Name)
+		switch {
+		case has && kind.Name == metric.EndpointRemoved && (faultRules{v.validation}).replicas("") < 2:
+			v.report("changes.kinds", "write factors: {replicas: [2]}", "%s needs two replicas of the entry", kind.Name)
+		case has && kind.Plane != "" && v.e.Changes.Every < leastRestart:
+			v.report("changes.every", "write every: 2s", "%s ends a process and starts it again: it needs %v or more", kind.Name, leastRestart)
+		}
+	}
+}
+
+// able reports a kind that a mesh of the experiment cannot make, with the kinds that it can.
+func (v changeRules) able(path, kind string) {
+	if _, known := metric.ChangeKindOf(kind); !known || !v.local() || !v.doc.Sound("factors") {
+		return
+	}
+	if !v.doc.Has(path) {
+		path = "changes"
+	}
+	for _, name := range meshesOf(v.e) {
+		d, known := v.definition(name)
+		if !known {
+			continue
+		}
+		if err := d.CanChange(kind); err != nil {
+			can := metric.ChangeNames(func(k metric.ChangeKind) bool { return d.CanChange(k.Name) == nil })
+			v.report(path, fmt.Sprintf("%s can make: %s; meshes that can make %s: %s", name, listOr(can, "none"), kind, listOr(v.meshesThatChange(kind), "none")),
+				"mesh %s cannot make %s: %v", name, kind, err)
+		}
+	}
+}
+
+// meshesThatChange lists the meshes that can make a kind of change on this machine.
+func (v changeRules) meshesThatChange(kind string) (names []string) {
+	for _, name := range v.names.Meshes {
+		if d, known := v.definition(name); known && d.On(mesh.OnLocal) == nil && d.CanChange(kind) == nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func listOr(names []string, none string) string {
+	if len(names) == 0 {
+		return none
+	}
+	return strings.Join(names, ", ")
 }
 
 // observed reports what keeps the effects of changes from being seen.
@@ -97,10 +141,14 @@ func (v changeRules) observed() {
 }
 
 func changeRows() []fieldRow {
+	var kinds []string
+	for _, k := range metric.ChangeKinds() {
+		kinds = append(kinds, k.Name+" ("+k.Doc+")")
+	}
 	return []fieldRow{
-		{"changes", "Changes of routes and endpoints during the measure phase. The load probes their effect.", nil, nil},
+		{"changes", "Changes of routes, endpoints, policies, certificates and processes during the measure phase. The load probes their effect.", nil, nil},
 		{"changes.every", "Time between changes. The first comes after this time.", nil, between(minEvery, maxPhase, "")},
 		{"changes.count", "Number of changes in each trial. A median needs 30, the 99 % quantile 1000.", someChanges, between(1, maxChanges, "")},
-		{"changes.kinds", "Kinds, in random order and equally often. " + changeKinds, nil, form(levelList)},
+		{"changes.kinds", "Kinds, in random order and equally often: " + strings.Join(kinds, "; ") + ".", nil, form(levelList)},
 	}
 }

@@ -87,3 +87,27 @@ func TestMeshesThatCannotBe(t *testing.T) {
 		}
 	}
 }
+
+// A mesh that cannot make a kind of change is named before the run, with the kinds that it can and the meshes that can.
+func TestMeshesThatCannotChange(t *testing.T) {
+	_, err := experiment.Parse("bad.yaml", []byte(`apiVersion: tare.dev/v1beta1
+kind: Experiment
+metadata: {name: t}
+factors: {mesh: [envoy-xds, nginx]}
+phases: {measure: 40s}
+changes: {every: 1s, kinds: [route-changed, control-stopped, weight-shifted]}
+`), withMeshes())
+	got := printed(err)
+	for _, want := range []string{
+		"bad.yaml:6:45: changes.kinds[1]: mesh nginx cannot make control-stopped: it has no control plane",
+		"bad.yaml:6:62: changes.kinds[2]: mesh nginx cannot make weight-shifted: its definition has no request for it in local.changes",
+		"nginx can make: route-changed, endpoint-removed, endpoint-added, proxy-restarted; meshes that can make weight-shifted: envoy-xds",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the error lacks %q:\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "envoy-xds cannot") || strings.Contains(got, "route-changed:") {
+		t.Errorf("the error has a kind that the mesh can make:\n%s", got)
+	}
+}

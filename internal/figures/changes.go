@@ -3,7 +3,6 @@ package figures
 import (
 	"fmt"
 
-	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/stats"
@@ -14,7 +13,8 @@ func changeFigures(f *figures, r *result.Record) {
 	if b := r.Background; b != nil && b.Asked > 0 && r.Load != nil && r.Load.MeasureSeconds > 0 {
 		f.set(metric.BackgroundChanges, float64(b.Changes)/r.Load.MeasureSeconds)
 	}
-	for _, kind := range mesh.ChangeKinds() {
+	for _, described := range metric.ChangeKinds() {
+		kind := described.Name
 		var n, failed, failing, flaps float64
 		var first, last []stats.Censored
 		for _, c := range r.Changes {
@@ -39,7 +39,7 @@ func changeFigures(f *figures, r *result.Record) {
 		f.set(metric.Of(metric.ChangesMade, kind), n)
 		f.set(metric.Of(metric.ChangeFailed, kind), failed/n)
 		f.set(metric.Of(metric.ChangeFailing, kind), failing/n)
-		if mesh.Versioned(kind) {
+		if described.Shown == metric.Version {
 			f.set(metric.Of(metric.ChangeFlaps, kind), flaps/n)
 		}
 		changeTimes(f, metric.Of(metric.ChangeFirstNew, kind), first)

@@ -17,13 +17,13 @@ func changed(n int, after, end float64) (all []result.Change) {
 		if !math.IsInf(end, 1) {
 			s.BeforeMS = &end
 		}
-		all = append(all, result.Change{Kind: mesh.RouteChanged, FirstNew: &result.Span{AfterMS: 0, BeforeMS: &after}, LastOld: s})
+		all = append(all, result.Change{Kind: metric.RouteChanged, FirstNew: &result.Span{AfterMS: 0, BeforeMS: &after}, LastOld: s})
 	}
 	return all
 }
 
 func TestChangeFigures(t *testing.T) {
-	const route = "/" + mesh.RouteChanged
+	const route = "/" + metric.RouteChanged
 	absent := math.NaN()
 	failing := changed(40, 10, 12)
 	failing[0].Failed, failing[1].Failed, failing[2].Flaps = 3, 1, 2
@@ -50,7 +50,7 @@ func TestChangeFigures(t *testing.T) {
 		"the 99 % quantile from 1,000":     {append(changed(970, 10, 12), changed(30, 90, 96)...), map[string]float64{metric.ChangeLastOld + route + metric.ChangeP99: 94}},
 		"a median that most never reached": {append(changed(15, 10, 12), changed(25, 900, math.Inf(1))...), map[string]float64{metric.ChangeLastOld + route: absent}},
 		"failures and flaps":               {failing, map[string]float64{metric.ChangeFailed + route: 0.1, metric.ChangeFailing + route: 0.05, metric.ChangeFlaps + route: 0.05}},
-		"nothing of other kinds":           {failing, map[string]float64{metric.ChangeFailing + "/" + mesh.EndpointAdded: absent}},
+		"nothing of other kinds":           {failing, map[string]float64{metric.ChangeFailing + "/" + metric.EndpointAdded: absent}},
 	} {
 		f := &figures{values: map[string]float64{}}
 		changeFigures(f, &result.Record{Changes: c.changes, Tasks: []result.TaskUsage{{Task: mesh.Task{Plane: metric.Data}}, {Task: mesh.Task{Plane: metric.Data}}}})

@@ -33,7 +33,7 @@ func makeUp(environment result.Environment, records []result.Record) []unsummed 
 		if r.Error != "" || IsSampled(*r) || len(r.Tasks) == 0 {
 			continue
 		}
-		if r.Valid && len(r.Faults) == 0 { // faults end tasks and start others
+		if r.Valid && !r.Disturbed() { // faults and changes end tasks and start others
 			same := maps.Clone(r.Factors)
 			delete(same, plan.ControlFactor)
 			key := fmt.Sprint(same)

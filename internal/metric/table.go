@@ -91,8 +91,10 @@ type Row struct {
 var (
 	whole        = []string{""}                                // of a metric without parts
 	IdleParts    = []string{"app", "data", "control", "total"} // of idle CPU and memory
-	changeParts  = []string{"route-changed", "weight-shifted", "endpoint-removed", "endpoint-added"}
-	lastParts    = []string{"route-changed", "weight-shifted", "endpoint-removed"} // of changes that leave an old configuration
+	changeParts  = ChangeNames(nil)
+	firstParts   = ChangeNames(func(k ChangeKind) bool { return k.First })
+	lastParts    = ChangeNames(func(k ChangeKind) bool { return k.Last })
+	flapParts    = ChangeNames(func(k ChangeKind) bool { return k.Shown == Version })
 	latencyParts = []string{"mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"}
 )
 
@@ -190,12 +192,12 @@ var rows = []Row{
 		Source: Mesh, Title: "mesh retries", Heads: [2]string{"mesh", "retries"}},
 	{Name: MeshTimeouts, Unit: "1", Better: LowerIsBetter, Doc: "requests that timed out at the data plane",
 		Source: Mesh, Title: "mesh timeouts", Heads: [2]string{"mesh", "timeouts"}},
-	{Name: ChangesMade, Unit: "1", Better: Neither, Doc: "changes of routes and endpoints in a trial",
+	{Name: ChangesMade, Unit: "1", Better: Neither, Doc: "changes in a trial",
 		Parts: changeParts, Source: Generator, Title: "changes, %s", Heads: [2]string{"changes,", "%s"}},
-	{Name: ChangeFirstNew, Unit: "ms", Better: LowerIsBetter, Doc: "first effect of a change: from its request to the first answer by the new configuration, median (from 30 changes in a trial) and 99 % quantile (from 1,000)",
-		Parts: pairs([]string{"route-changed", "weight-shifted", "endpoint-added"}, []string{"", ChangeP99}), Source: Generator,
+	{Name: ChangeFirstNew, Unit: "ms", Better: LowerIsBetter, Doc: "first effect of a change: from its request to the first answer by the new configuration, or of a restart to the first answer after failures, median (from 30 changes in a trial) and 99 % quantile (from 1,000)",
+		Parts: pairs(firstParts, []string{"", ChangeP99}), Source: Generator,
 		Title: "first effect, %s", Heads: [2]string{"first effect,", "%s, ms"}},
-	{Name: ChangeLastOld, Unit: "ms", Better: LowerIsBetter, Doc: "convergence of a change: from its request to the last answer by the old configuration on any connection, median (from 30 changes in a trial) and 99 % quantile (from 1,000)",
+	{Name: ChangeLastOld, Unit: "ms", Better: LowerIsBetter, Doc: "convergence of a change: from its request to the last answer by the old configuration on any connection, or of a restart to the last failure, median (from 30 changes in a trial) and 99 % quantile (from 1,000)",
 		Parts: pairs(lastParts, []string{"", ChangeP99}), Beside: lastParts, Source: Generator,
 		Title: "last old answer, %s", Heads: [2]string{"last old,", "%s, ms"}},
 	{Name: ChangeFailed, Unit: "1", Better: LowerIsBetter, Doc: "requests that failed from a change to its last old answer, mean",
@@ -203,7 +205,7 @@ var rows = []Row{
 	{Name: ChangeFailing, Better: LowerIsBetter, Doc: "changes during which at least one request failed, over all",
 		Parts: changeParts, Source: Generator, Title: "changes with failed requests, %s", Heads: [2]string{"with failures,", "%s, %%"}, HeadScale: 100, Percent: true},
 	{Name: ChangeFlaps, Unit: "1", Better: LowerIsBetter, Doc: "answers by the old route on a connection that had had the new one, mean per change",
-		Parts: lastParts[:2], Source: Generator, Title: "flaps, %s", Heads: [2]string{"flaps,", "%s"}},
+		Parts: flapParts, Source: Generator, Title: "flaps, %s", Heads: [2]string{"flaps,", "%s"}},
 	{Name: ChangeCPU, Unit: "ms", Better: LowerIsBetter, Doc: "CPU time of a change above the level without it, by plane, and for each proxy (mean of all)",
 		Parts: pairs(changeParts, []string{"-control", "-data", "-proxy", "-app"}), Source: Tasks, Title: "CPU per change, %s", Heads: [2]string{"CPU per change,", "%s, ms"}},
 	{Name: BackgroundChanges, Unit: "1/s", Better: Neither, Doc: "changes of services that no request calls, per second of the measure phase",

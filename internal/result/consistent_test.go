@@ -26,8 +26,8 @@ func measuredRecord() result.Record {
 			Classes: map[string]int64{"2xx": 2998, "status": 0, "timeout": 1, "conn": 1}, Statuses: map[string]int64{"200": 2998}, Errors: map[string]int64{"timeout": 1, "reset": 1},
 			WarmupSeconds: 4, MeasureSeconds: 10},
 		Tasks: []result.TaskUsage{{Task: mesh.Task{ID: "echo-0/app"}, Start: result.Reading{At: at(5), CPU: 1e9}, End: result.Reading{At: at(15), CPU: 2e9}}},
-		Changes: []result.Change{{Kind: mesh.RouteChanged, DueSeconds: 5, SentSeconds: 5.001, AcceptedSeconds: 5.002, LastOld: &result.Span{AfterMS: 3, BeforeMS: &before}},
-			{Kind: mesh.RouteChanged, DueSeconds: 6, SentSeconds: 6.001, AcceptedSeconds: 6.002}},
+		Changes: []result.Change{{Kind: metric.RouteChanged, DueSeconds: 5, SentSeconds: 5.001, AcceptedSeconds: 5.002, LastOld: &result.Span{AfterMS: 3, BeforeMS: &before}},
+			{Kind: metric.RouteChanged, DueSeconds: 6, SentSeconds: 6.001, AcceptedSeconds: 6.002}},
 		Node: &result.NodeUsage{CPUs: 2, Start: result.NodeReading{At: at(5)}, End: result.NodeReading{At: at(15), Busy: 5e9}},
 	}
 }

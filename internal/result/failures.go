@@ -1,6 +1,7 @@
 package result
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment/expect"
@@ -27,6 +28,11 @@ func (r *Record) FaultTimes() []expect.Fault {
 		all = append(all, times)
 	}
 	return all
+}
+
+// Disturbed reports whether faults or changes ended processes of the trial and started others.
+func (r *Record) Disturbed() bool {
+	return len(r.Faults) > 0 || slices.ContainsFunc(r.Changes, func(c Change) bool { return c.Task != "" })
 }
 
 // ChangesSeen returns the trial's changes as expectations use them.

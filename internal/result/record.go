@@ -133,7 +133,8 @@ type ByHand struct {
 type Change struct {
 	Kind            string  `json:"kind"`               // kind of change
 	Version         int     `json:"version,omitempty"`  // of the route after it
-	Endpoint        string  `json:"endpoint,omitempty"` // that was removed or added
+	Endpoint        string  `json:"endpoint,omitempty"` // that was removed or added, or got a new certificate
+	Task            string  `json:"task,omitempty"`     // that ended and was started again
 	DueSeconds      float64 `json:"dueSeconds"`         // when it was due
 	SentSeconds     float64 `json:"sentSeconds"`        // when its request was sent
 	AcceptedSeconds float64 `json:"acceptedSeconds"`    // when its request was answered

@@ -100,7 +100,7 @@ var shifts = []string{"readings-shifted", "counters-paced", "node-paced", "meter
 
 // windowed compares the readings with the measure phase of the load. A run warns of readings beside its edges.
 func (c *contradictions) windowed(r *Record) {
-	if !r.Load.conserves() || r.Load.Slices != nil || len(r.Faults) > 0 || r.warned(shifts...) {
+	if !r.Load.conserves() || r.Load.Slices != nil || r.Disturbed() || r.warned(shifts...) {
 		return
 	}
 	limit := max(promptEdge, time.Duration(edgeShare*float64(r.Load.End.Sub(r.Load.Start))))

@@ -1,22 +1,11 @@
 package mesh
 
-import "errors"
+import (
+	"errors"
+	"slices"
 
-// Kinds of changes.
-const (
-	RouteChanged    = "route-changed"
-	WeightShifted   = "weight-shifted"
-	EndpointRemoved = "endpoint-removed"
-	EndpointAdded   = "endpoint-added"
+	"github.com/tare-mesh/tare/internal/metric"
 )
-
-// ChangeKinds lists the kinds of changes.
-func ChangeKinds() []string {
-	return []string{RouteChanged, WeightShifted, EndpointRemoved, EndpointAdded}
-}
-
-// Versioned reports whether a kind of change gives the route a new version.
-func Versioned(kind string) bool { return kind == RouteChanged || kind == WeightShifted }
 
 // ChangeContext is the data of the templates of a change.
 type ChangeContext struct {
@@ -24,19 +13,33 @@ type ChangeContext struct {
 	Version   int        // of the new route, from 1
 	Endpoints []Endpoint // all of the service after the change
 	Control   map[string]ControlContext
+	// Pod is the replica whose certificate is renewed, with the paths of the new certificate and its key (PEM).
+	Pod, CertPath, KeyPath string
 	Secrets
 }
+
+// reloads are the kinds of changes that a proxy makes by reading its configuration again.
+var reloads = []string{metric.RouteChanged, metric.EndpointRemoved, metric.EndpointAdded, metric.CertificateRenewed}
 
 // CanChange returns an error with the reason if nothing on this machine makes a kind of change. Without a mesh, the
 // application itself changes its version.
 func (d Definition) CanChange(kind string) error {
+	described, _ := metric.ChangeKindOf(kind)
 	switch {
-	case d.Local == nil && kind == RouteChanged:
+	case d.Local == nil && kind == metric.RouteChanged:
 		return nil
 	case d.Local == nil:
-		return errors.New("it has no proxy with a list of endpoints")
-	case d.Local.Changes[kind].URL == "":
-		return errors.New("its definition has no request for it in local.changes")
+		return errors.New("it has no proxy")
+	case described.Plane == metric.Data:
+		return nil
+	case described.Plane == metric.Control && len(d.Local.Controls()) == 0:
+		return errors.New("it has no control plane")
+	case described.Plane == metric.Control:
+		return nil
+	case kind == metric.CertificateRenewed && !d.Provides.MTLS:
+		return errors.New("it has no mutual TLS")
+	case d.Local.Changes[kind].URL != "", d.Local.Sidecar.Reload != nil && slices.Contains(reloads, kind):
+		return nil
 	}
-	return nil
+	return errors.New("its definition has no request for it in local.changes")
 }

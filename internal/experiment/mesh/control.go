@@ -202,6 +202,18 @@ func (c Certificates) IdentityOf(ctx CertificateContext) (string, error) {
 	return string(b), nil
 }
 
+// Render executes the templates of a reload.
+func (r Reload) Render(ctx SidecarContext) (Reload, error) {
+	for name, text := range map[string]*string{"url": &r.URL, "socket": &r.Socket} {
+		b, err := execute(name, *text, ctx)
+		if err != nil {
+			return r, fmt.Errorf("render the reload of %s: %w", ctx.Pod, err)
+		}
+		*text = string(b)
+	}
+	return r, nil
+}
+
 // Listeners are the names of a sidecar's listeners, as its admin interface shows them.
 type Listeners struct {
 	Inbound  string            // empty beside the load generator

@@ -7,8 +7,10 @@
 package mesh
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -86,6 +88,8 @@ type Sidecar struct {
 	// Ready is how it shows that it serves: "tcp" (its ports are open), a path that is answered with 2xx or 3xx, or "admin"
 	// (Envoy's admin interface). Absent means tcp with `command`, or else admin.
 	Ready string `yaml:"ready,omitempty" json:"ready,omitempty"`
+	// Reload is how it takes over a new configuration while it runs. Absent means that it cannot.
+	Reload *Reload `yaml:"reload,omitempty" json:"reload,omitempty" in:"sidecar"`
 	// Counters is where the counters of `verify` are read. Absent means Envoy's admin interface.
 	Counters *CounterSource `yaml:"counters,omitempty" json:"counters,omitempty" in:"sidecar"`
 	// Path of the program, in place of the one that the platform finds, or its Version: of variants.
@@ -118,6 +122,25 @@ type Sidecar struct {
 	// OutboundEndpoints is a gauge of the endpoints of one service in the sidecar.
 	// Absent means that its configuration lists all.
 	OutboundEndpoints string `yaml:"outboundEndpoints,omitempty" json:"outboundEndpoints,omitempty" in:"outbound" as:"template"`
+}
+
+// Reload is how a sidecar takes over a new configuration: by a signal, or by a request whose body is the configuration.
+type Reload struct {
+	// Signal is HUP, USR1 or USR2.
+	Signal string `yaml:"signal,omitempty" json:"signal,omitempty"`
+	// URL is a template.
+	URL string `yaml:"url,omitempty" json:"url,omitempty" as:"template"`
+	// Socket is the path of a UNIX socket for the request, a template. Empty means none.
+	Socket string `yaml:"socket,omitempty" json:"socket,omitempty" as:"template"`
+}
+
+// Signals that reload a configuration, by name.
+var Signals = map[string]syscall.Signal{"HUP": syscall.SIGHUP, "USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2}
+
+func (r Reload) mistakes(report func(field, message, hint string)) {
+	if _, known := Signals[r.Signal]; (r.Signal == "") == (r.URL == "") || r.Signal != "" && !known {
+		report("", fmt.Sprintf("found signal %q and url %q, expected one of signal and url, and signal: HUP, USR1 or USR2", r.Signal, r.URL), "write reload: {signal: HUP}")
+	}
 }
 
 // CounterSource is where the counters of a sidecar are read.
@@ -171,6 +194,9 @@ type SidecarContext struct {
 	// Control are the processes of the control plane, by name.
 	Control map[string]ControlContext `json:"-"`
 	Secrets `json:"-"`
+	// Changing: the experiment changes routes, and Version is the version of this configuration.
+	Changing bool `json:"-"`
+	Version  int  `json:"-"`
 	// Options by name. Nil means the definition's defaults.
 	Options map[string]string `json:"-"`
 }

@@ -48,7 +48,7 @@ func (v *validation) samples(data string) []any {
 	case "certificate":
 		return []any{CertificateContext{Service: "echo", Control: v.control, Secrets: sampleSecrets}}
 	case "change":
-		return []any{ChangeContext{Service: "echo", Version: 1, Endpoints: sampleOutbound("echo")[0].Endpoints, Control: v.control, Secrets: sampleSecrets}}
+		return []any{ChangeContext{Service: "echo", Version: 1, Endpoints: sampleOutbound("echo")[0].Endpoints, Pod: "echo-0", CertPath: "/run/echo-0.crt", KeyPath: "/run/echo-0.key", Control: v.control, Secrets: sampleSecrets}}
 	case "background":
 		return []any{BackgroundContext{Services: 2, Number: 1, Control: v.control, Secrets: sampleSecrets}}
 	case "sidecar":
@@ -106,7 +106,7 @@ func (v *validation) local(l Local) {
 		v.option(fmt.Sprintf("local.verify.features[%d].option", i), f.Option)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(l.Changes)) {
-		v.oneOf("local.changes."+kind, kind, ChangeKinds()...)
+		v.oneOf("local.changes."+kind, kind, metric.ChangeNames(nil)...)
 	}
 }
 

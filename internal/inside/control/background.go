@@ -1,8 +1,13 @@
 package control
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/httpserver"
@@ -52,14 +57,36 @@ func (p *Plane) changeBackground(w http.ResponseWriter, r *http.Request) {
 		httpserver.Refuse(w, http.StatusBadRequest, "change %d of %d services", number, len(p.background.ports))
 		return
 	}
-	p.enqueue(w, at, func() func() error {
+	p.enqueue(w, at, func() (func() error, error) {
 		return func() error {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.background.ports[(number-1)%len(p.background.ports)] ^= 1 << 15
 			return p.writeBackground()
-		}
+		}, nil
 	})
+}
+
+const backgroundFile = "background.json"
+
+// restoreBackground reads and writes the services of an earlier process in the same directory, or none.
+func (p *Plane) restoreBackground() error {
+	text, err := os.ReadFile(filepath.Join(p.dir, backgroundFile))
+	var earlier struct {
+		Version   int               `json:"version_info,string"`
+		Resources []json.RawMessage `json:"resources"`
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &earlier)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("restore %s: %w", backgroundFile, err)
+	}
+	p.background.written = earlier.Version
+	for i := range earlier.Resources {
+		p.background.ports = append(p.background.ports, i+1)
+	}
+	return p.writeBackground()
 }
 
 func (p *Plane) writeBackground() error {
@@ -73,5 +100,5 @@ func (p *Plane) writeBackground() error {
 		})
 	}
 	p.background.written++
-	return p.publish("background.json", p.background.written, clusters...)
+	return p.publish(backgroundFile, fmt.Sprint(p.background.written), clusters...)
 }

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,10 +28,11 @@ type Endpoint struct {
 	Port int    `json:"port"`
 }
 
-// Plane is a control plane. It answers PUT /services with the endpoints of services that it does not have yet. PUT
-// /services/NAME/version changes a route, and PUT /services/NAME/weight shifts all weight to a version. PUT
-// /services/NAME/endpoints replaces endpoints. PUT /background has the number of services that no request calls, and PUT
-// /background/change changes one of them.
+// Plane is a control plane. It answers PUT /services with the endpoints of services that it does not have yet, and PUT /inbound
+// with a service whose sidecars take a policy. PUT /services/NAME/version changes a route, PUT /services/NAME/weight shifts all
+// weight to a version, and PUT /services/NAME/route adds one before the others. PUT /services/NAME/endpoints replaces endpoints, and
+// PUT /services/NAME/policy denies requests. PUT /certificates/POD renews a certificate. PUT /background has the number of services
+// that no request calls, and PUT /background/change changes one of them.
 type Plane struct {
 	*httpserver.TokenServer
 	dir string
@@ -52,9 +54,17 @@ type Options struct {
 
 // service is the state of a service as it is written next.
 type service struct {
-	version   int
-	endpoints []Endpoint
-	written   int // files of endpoints, each with a version of its own
+	Routes    routes     `json:"routes"`
+	Endpoints []Endpoint `json:"endpoints"`
+	Denied    bool       `json:"denied"`
+	Written   int        `json:"written"` // files of endpoints and policies, each with a version of its own
+}
+
+// routes are the routes to a service: the version that requests get, versions beside it without weight, and routes behind it.
+type routes struct {
+	Version int   `json:"version"`
+	Beside  []int `json:"beside,omitempty"`
+	Behind  []int `json:"behind,omitempty"`
 }
 
 // change is written at an instant.
@@ -77,12 +87,43 @@ func New(token, dir string, o Options) (*Plane, error) {
 	}
 	p := &Plane{TokenServer: server, dir: dir, Options: o, due: make(chan change, maxQueue), services: map[string]*service{}}
 	p.HandleFunc("PUT /services", p.register)
-	p.HandleFunc("PUT /services/{service}/version", p.putRoute(func(int) []int { return nil }))
-	p.HandleFunc("PUT /services/{service}/weight", p.putRoute(func(old int) []int { return []int{old} }))
+	p.HandleFunc("PUT /inbound", p.registerInbound)
+	p.HandleFunc("PUT /services/{service}/version", p.putRoute(func(_ int, r *routes) { r.Beside = nil }))
+	p.HandleFunc("PUT /services/{service}/weight", p.putRoute(func(old int, r *routes) { r.Beside = []int{old} }))
+	p.HandleFunc("PUT /services/{service}/route", p.putRoute(func(old int, r *routes) { r.Beside, r.Behind = nil, append([]int{old}, r.Behind...) }))
 	p.HandleFunc("PUT /services/{service}/endpoints", p.putEndpoints)
 	p.HandleFunc("PUT /background", p.putBackground)
 	p.HandleFunc("PUT /background/change", p.changeBackground)
-	return p, p.writeBackground()
+	p.HandleFunc("PUT /services/{service}/policy", p.putPolicy)
+	p.HandleFunc("PUT /certificates/{pod}", p.putCertificate)
+	return p, errors.Join(p.restore(), p.restoreBackground())
+}
+
+// stateFile ends the names of files with the state of services.
+const stateFile = "-state.json"
+
+// restore reads and writes the services of an earlier process in the same directory.
+func (p *Plane) restore() error {
+	files, err := filepath.Glob(filepath.Join(p.dir, "*"+stateFile))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		s := &service{}
+		if err == nil {
+			err = json.Unmarshal(text, s)
+		}
+		if err != nil {
+			return fmt.Errorf("restore %s: %w", file, err)
+		}
+		n := strings.TrimSuffix(filepath.Base(file), stateFile)
+		p.services[n] = s
+		if err := errors.Join(p.writeRoutes(n, s.Routes), p.writeEndpoints(n, s.next(), s.Endpoints), p.writePolicy(n, s.next(), s.Denied)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Serve serves on l, and writes changes when they are due, until ctx ends.
@@ -133,8 +174,8 @@ func (p *Plane) register(w http.ResponseWriter, r *http.Request) {
 		if p.services[n] != nil {
 			continue
 		}
-		s := &service{endpoints: all[n]}
-		if err := errors.Join(p.writeRoutes(n, s.version), p.writeEndpoints(n, s.next(), s.endpoints)); err != nil {
+		s := &service{Endpoints: all[n]}
+		if err := errors.Join(p.writeRoutes(n, s.Routes), p.writeEndpoints(n, s.next(), s.Endpoints), p.save(n, s)); err != nil {
 			httpserver.Refuse(w, http.StatusInternalServerError, "%v", err)
 			return
 		}
@@ -143,22 +184,50 @@ func (p *Plane) register(w http.ResponseWriter, r *http.Request) {
 	httpserver.Answer(w, http.StatusOK, struct{}{})
 }
 
-// putRoute changes the version of a route. beside returns the versions that the new route has beside it, without weight.
-func (p *Plane) putRoute(beside func(old int) []int) http.HandlerFunc {
+// registerInbound writes the policy before a service, which admits requests, unless there is one. The name may be empty.
+func (p *Plane) registerInbound(w http.ResponseWriter, r *http.Request) {
+	var n string
+	if !httpserver.Decode(w, r, maxBody, &n) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch err := p.admit(n); {
+	case n != "" && !name.MatchString(n):
+		httpserver.Refuse(w, http.StatusBadRequest, "%.70q is not the name of a service", n)
+	case err != nil:
+		httpserver.Refuse(w, http.StatusInternalServerError, "%v", err)
+	default:
+		httpserver.Answer(w, http.StatusOK, struct{}{})
+	}
+}
+
+// admit writes a policy without rules, unless the service has one.
+func (p *Plane) admit(n string) error {
+	if _, err := os.Stat(filepath.Join(p.dir, n+inboundFile)); !name.MatchString(n) || err == nil {
+		return nil
+	}
+	return p.writePolicy(n, 0, false)
+}
+
+// putRoute changes the version of a route. edit changes what is beside and behind it, where it had an old version.
+func (p *Plane) putRoute(edit func(old int, r *routes)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var version int
 		p.put(w, r, &version, func(name string, s *service) func() error {
-			old := s.version
-			s.version = version
+			old := s.Routes
+			edit(old.Version, &s.Routes)
+			s.Routes.Version = version
+			now := s.Routes
 			return func() error {
-				err := p.writeRoutes(name, version, beside(old)...)
+				err := p.writeRoutes(name, now)
 				if p.Flap == 0 || err != nil {
 					return err
 				}
 				time.Sleep(p.Flap)
 				err = p.writeRoutes(name, old)
 				time.Sleep(p.Flap)
-				return errors.Join(err, p.writeRoutes(name, version, beside(old)...))
+				return errors.Join(err, p.writeRoutes(name, now))
 			}
 		})
 	}
@@ -167,10 +236,53 @@ func (p *Plane) putRoute(beside func(old int) []int) http.HandlerFunc {
 func (p *Plane) putEndpoints(w http.ResponseWriter, r *http.Request) {
 	var endpoints []Endpoint
 	p.put(w, r, &endpoints, func(name string, s *service) func() error {
-		s.endpoints = endpoints
+		s.Endpoints = endpoints
 		n := s.next()
 		return func() error { return p.writeEndpoints(name, n, endpoints) }
 	})
+}
+
+func (p *Plane) putPolicy(w http.ResponseWriter, r *http.Request) {
+	var denied bool
+	p.put(w, r, &denied, func(name string, s *service) func() error {
+		s.Denied = denied
+		n := s.next()
+		return func() error { return p.writePolicy(name, n, denied) }
+	})
+}
+
+// Certificate has the paths of a certificate and its key, in PEM.
+type Certificate struct {
+	Certificate string `json:"certificate"`
+	Key         string `json:"key"`
+}
+
+// putCertificate gives a sidecar a certificate: the first one at once, a later one after the delay. null is none.
+func (p *Plane) putCertificate(w http.ResponseWriter, r *http.Request) {
+	at := time.Now().Add(p.Delay)
+	var c *Certificate
+	if !httpserver.Decode(w, r, maxBody, &c) {
+		return
+	}
+	pod := r.PathValue("pod")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, err := os.Stat(filepath.Join(p.dir, pod+certificateFile))
+	switch {
+	case !name.MatchString(pod):
+		httpserver.Refuse(w, http.StatusBadRequest, "%.70q is not the name of a pod", pod)
+		return
+	case c == nil:
+	case err == nil:
+		p.enqueue(w, at, func() (func() error, error) { return func() error { return p.writeCertificate(pod, *c) }, nil })
+		return
+	default:
+		if err := p.writeCertificate(pod, *c); err != nil {
+			httpserver.Refuse(w, http.StatusInternalServerError, "%v", err)
+			return
+		}
+	}
+	httpserver.Answer(w, http.StatusOK, struct{}{})
 }
 
 // put changes a service. The answer comes at once, and the file is written after the delay.
@@ -187,54 +299,82 @@ func (p *Plane) put(w http.ResponseWriter, r *http.Request, body any, edit func(
 		httpserver.Refuse(w, http.StatusNotFound, "there is no service %.70q", n)
 		return
 	}
-	p.enqueue(w, at, func() func() error { return edit(n, s) })
+	p.enqueue(w, at, func() (func() error, error) {
+		write := edit(n, s)
+		return write, p.save(n, s)
+	})
 }
 
 // enqueue writes what edit returns at an instant. p.mu is held.
-func (p *Plane) enqueue(w http.ResponseWriter, at time.Time, edit func() func() error) {
+func (p *Plane) enqueue(w http.ResponseWriter, at time.Time, edit func() (func() error, error)) {
 	switch {
 	case p.failed != nil:
 		httpserver.Refuse(w, http.StatusInternalServerError, "%v", p.failed)
 	case len(p.due) == cap(p.due):
 		httpserver.Refuse(w, http.StatusTooManyRequests, "%d changes wait", len(p.due))
 	default:
-		p.due <- change{at, edit()}
+		write, err := edit()
+		if err != nil {
+			httpserver.Refuse(w, http.StatusInternalServerError, "%v", err)
+			return
+		}
+		p.due <- change{at, write}
 		httpserver.Answer(w, http.StatusOK, struct{}{})
 	}
 }
 
 func (s *service) next() int {
-	s.written++
-	return s.written
+	s.Written++
+	return s.Written
+}
+
+// save writes the state of a service, for a process that is started again.
+func (p *Plane) save(n string, s *service) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return p.replace(n+stateFile, text)
 }
 
 // object is a message of Envoy as JSON.
 type object = map[string]any
 
-// writeRoutes writes the route to a service (RDS). Answers carry its version. Versions beside it have no weight.
-func (p *Plane) writeRoutes(service string, version int, beside ...int) error {
+// writeRoutes writes the routes to a service (RDS). Answers carry the version of the one that they took.
+func (p *Plane) writeRoutes(service string, to routes) error {
 	cluster := "outbound-" + service
-	weighted := []object{}
-	for _, v := range append(beside, version) {
+	all := []object{}
+	for n := range p.Routes {
+		all = append(all, object{"match": object{"prefix": fmt.Sprintf("/known/%d", n+1)}, "direct_response": object{"status": http.StatusNotFound}})
+	}
+	for _, version := range append([]int{to.Version}, to.Behind...) {
+		route := object{"cluster": cluster, "timeout": "0s"}
+		one := object{"match": object{"prefix": "/"}, "route": route}
+		if version == to.Version && len(to.Beside) > 0 {
+			delete(route, "cluster")
+			route["weighted_clusters"] = object{"clusters": weighted(cluster, version, to.Beside)}
+		} else {
+			one["response_headers_to_add"] = versionOf(version)
+		}
+		all = append(all, one)
+	}
+	return p.publish(service+"-routes.json", fmt.Sprint(to.Version), object{
+		"@type":         "type.googleapis.com/envoy.config.route.v3.RouteConfiguration",
+		"name":          cluster,
+		"virtual_hosts": []object{{"name": cluster, "domains": []string{"*"}, "routes": all}},
+	})
+}
+
+// weighted are the versions of a route, of which one has all of the weight.
+func weighted(cluster string, version int, beside []int) (all []object) {
+	for _, v := range append(slices.Clone(beside), version) {
 		weight := 0
 		if v == version {
 			weight = 100
 		}
-		weighted = append(weighted, object{"name": cluster, "weight": weight, "response_headers_to_add": versionOf(v)})
+		all = append(all, object{"name": cluster, "weight": weight, "response_headers_to_add": versionOf(v)})
 	}
-	route := object{"match": object{"prefix": "/"}, "route": object{"cluster": cluster, "timeout": "0s"}, "response_headers_to_add": versionOf(version)}
-	if len(beside) > 0 {
-		route = object{"match": object{"prefix": "/"}, "route": object{"weighted_clusters": object{"clusters": weighted}, "timeout": "0s"}}
-	}
-	routes := []object{}
-	for n := range p.Routes {
-		routes = append(routes, object{"match": object{"prefix": fmt.Sprintf("/known/%d", n+1)}, "direct_response": object{"status": http.StatusNotFound}})
-	}
-	return p.publish(service+"-routes.json", version, object{
-		"@type":         "type.googleapis.com/envoy.config.route.v3.RouteConfiguration",
-		"name":          cluster,
-		"virtual_hosts": []object{{"name": cluster, "domains": []string{"*"}, "routes": append(routes, route)}},
-	})
+	return all
 }
 
 // versionOf is the header of answers by a version of a route.
@@ -248,19 +388,57 @@ func (p *Plane) writeEndpoints(service string, version int, endpoints []Endpoint
 	for _, e := range endpoints {
 		all = append(all, object{"endpoint": object{"address": object{"socket_address": object{"address": e.IP, "port_value": e.Port}}}})
 	}
-	return p.publish(service+"-endpoints.json", version, object{
+	return p.publish(service+"-endpoints.json", fmt.Sprint(version), object{
 		"@type":        "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment",
 		"cluster_name": "outbound-" + service,
 		"endpoints":    []object{{"lb_endpoints": all}},
 	})
 }
 
-// publish moves a response of xDS to a file: Envoy reads a file when it is replaced.
-func (p *Plane) publish(file string, version int, resources ...object) error {
-	text, err := json.Marshal(object{"version_info": fmt.Sprint(version), "resources": resources})
+// inboundFile and certificateFile end the names of files.
+const (
+	inboundFile     = "-inbound.json"
+	certificateFile = "-certificate.json"
+)
+
+// writePolicy writes the route from the sidecar of a service to its application (RDS), with a filter (RBAC) that denies every
+// request or none.
+func (p *Plane) writePolicy(service string, version int, denied bool) error {
+	route := object{"match": object{"prefix": "/"}, "route": object{"cluster": "app", "timeout": "0s"}}
+	if denied {
+		all := []object{{"any": true}}
+		route["typed_per_filter_config"] = object{"envoy.filters.http.rbac": object{
+			"@type": "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBACPerRoute",
+			"rbac":  object{"rules": object{"action": "DENY", "policies": object{"all": object{"permissions": all, "principals": all}}}},
+		}}
+	}
+	return p.publish(service+inboundFile, fmt.Sprint(version), object{
+		"@type":         "type.googleapis.com/envoy.config.route.v3.RouteConfiguration",
+		"name":          "inbound",
+		"virtual_hosts": []object{{"name": "inbound", "domains": []string{"*"}, "routes": []object{route}}},
+	})
+}
+
+// writeCertificate writes the certificate of a sidecar (SDS). Each has a path of its own.
+func (p *Plane) writeCertificate(pod string, c Certificate) error {
+	return p.publish(pod+certificateFile, c.Certificate, object{
+		"@type":           "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret",
+		"name":            pod,
+		"tls_certificate": object{"certificate_chain": object{"filename": c.Certificate}, "private_key": object{"filename": c.Key}},
+	})
+}
+
+// publish writes a response of xDS.
+func (p *Plane) publish(file, version string, resources ...object) error {
+	text, err := json.Marshal(object{"version_info": version, "resources": resources})
 	if err != nil {
 		return err
 	}
+	return p.replace(file, text)
+}
+
+// replace moves a text to a file: Envoy reads a file when it is replaced.
+func (p *Plane) replace(file string, text []byte) error {
 	path := filepath.Join(p.dir, file)
 	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
 		return err

@@ -103,6 +103,9 @@ func TestRefusals(t *testing.T) {
 		"an unknown service": {"/services/users/version", `1`, http.StatusNotFound},
 		"a text as version":  {"/services/echo/version", `"1"`, http.StatusBadRequest},
 		"an unknown field":   {"/services/echo/endpoints", `[{"host": "a"}]`, http.StatusBadRequest},
+		"a number as policy": {"/services/echo/policy", `1`, http.StatusBadRequest},
+		"a path as inbound":  {"/inbound", `"../echo"`, http.StatusBadRequest},
+		"a path as pod":      {"/certificates/..", `{"certificate": "/c", "key": "/k"}`, http.StatusNotFound},
 	} {
 		if got := p.put(t, c.path, c.body); got != c.status {
 			t.Errorf("%s: status %d, want %d", name, got, c.status)
@@ -113,7 +116,7 @@ func TestRefusals(t *testing.T) {
 	for _, f := range files {
 		names = append(names, f.Name())
 	}
-	if want := []string{"background.json", "echo-endpoints.json", "echo-routes.json"}; !slices.Equal(names, want) {
+	if want := []string{"background.json", "echo-endpoints.json", "echo-routes.json", "echo-state.json"}; !slices.Equal(names, want) {
 		t.Errorf("files: got %v, want %v", names, want)
 	}
 }
@@ -169,5 +172,40 @@ func TestWeightsAndFlaps(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatalf("%v: %v", err, seen)
+	}
+}
+
+// A control plane that is started again has its services, with the changes that were accepted before, and goes on.
+func TestRestart(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	p := plane{dir: t.TempDir()}
+	run := func(ctx context.Context) {
+		served := must.Get(control.New(token, p.dir, control.Options{Delay: time.Hour}))(t)
+		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+		p.url = "http://" + l.Addr().String()
+		go func() { _ = served.Serve(ctx, l) }()
+	}
+	run(ctx)
+	for _, c := range [][2]string{
+		{"/inbound", `"echo"`}, {"/inbound", `""`}, {"/certificates/echo-0", `{"certificate": "/c", "key": "/k"}`}, {"/certificates/load", `null`},
+		{"/services", `{"echo": [{"ip": "127.0.0.2", "port": 1}]}`}, {"/services/echo/version", `3`}, {"/services/echo/route", `4`}, {"/services/echo/policy", `true`},
+	} {
+		if got := p.put(t, c[0], c[1]); got != http.StatusOK {
+			t.Fatalf("PUT %s %s: status %d", c[0], c[1], got)
+		}
+	}
+	must.Contain(t, p.read(t, "echo-0-certificate.json"), `"filename":"/k"`)
+	if text := p.read(t, "echo-inbound.json"); strings.Contains(text, "DENY") {
+		t.Errorf("a policy came before its delay: %s", text)
+	}
+	stop()
+	run(t.Context())
+	routes := p.read(t, "echo-routes.json")
+	if four, three := strings.Index(routes, `"4 %UPSTREAM`), strings.Index(routes, `"3 %UPSTREAM`); four < 0 || three < four {
+		t.Errorf("the added route is not before the other: %s", routes)
+	}
+	must.Contain(t, p.read(t, "echo-inbound.json"), "DENY")
+	if got := p.put(t, "/services/echo/version", `5`); got != http.StatusOK {
+		t.Errorf("a change after the restart: status %d", got)
 	}
 }

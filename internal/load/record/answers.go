@@ -16,6 +16,7 @@ type Answer struct {
 	Conn      int    // its connection, of all workers
 	Sent, End int64  // Sent is the intended start if no open connection got it
 	OK        bool   // the answer counts as success
+	Status    int    // of HTTP, 0 without an answer
 	Version   string // of [load.VersionHeader], empty without an answer or its header
 }
 
@@ -23,6 +24,7 @@ type Answer struct {
 type answer struct {
 	sent, end     int64
 	conn, version int32
+	status        int16
 	ok            bool
 }
 
@@ -36,7 +38,7 @@ func (a *answers) finish(o *Outcome, ok bool) {
 	if a.Versions == nil {
 		return
 	}
-	one := answer{sent: o.Sent, end: o.End, conn: o.Conn, ok: ok}
+	one := answer{sent: o.Sent, end: o.End, conn: o.Conn, status: int16(o.Status), ok: ok}
 	if o.Sent < 0 {
 		one.sent = o.Intended
 	}
@@ -46,7 +48,7 @@ func (a *answers) finish(o *Outcome, ok bool) {
 	a.all = append(a.all, one)
 }
 
-var answerColumns = []string{"connection", "sent_ns", "end_ns", "ok", "version"}
+var answerColumns = []string{"connection", "sent_ns", "end_ns", "ok", "status", "version"}
 
 // WriteAnswers writes the answers of all workers as CSV.
 func WriteAnswers(w io.Writer, results []*Totals) error {
@@ -55,7 +57,7 @@ func WriteAnswers(w io.Writer, results []*Totals) error {
 	for worker, t := range results {
 		for _, a := range t.all {
 			_ = out.Write([]string{strconv.Itoa(int(a.conn)*len(results) + worker), strconv.FormatInt(a.sent, 10), strconv.FormatInt(a.end, 10),
-				strconv.FormatBool(a.ok), t.Versions.Values[a.version]})
+				strconv.FormatBool(a.ok), strconv.Itoa(int(a.status)), t.Versions.Values[a.version]})
 		}
 	}
 	out.Flush()
@@ -87,10 +89,13 @@ func ReadAnswers(r io.Reader) (all []Answer, err error) {
 		if err == nil {
 			a.OK, err = strconv.ParseBool(row[3])
 		}
+		if err == nil {
+			a.Status, err = strconv.Atoi(row[4])
+		}
 		if err != nil {
 			return nil, fmt.Errorf("read answers: %w", err)
 		}
-		a.Version = row[4]
+		a.Version = row[5]
 		all = append(all, a)
 	}
 }

@@ -49,15 +49,15 @@ func (f *findings) events(d *result.Dir, r *result.Record) {
 	}
 	f.samePhases(file, r, &line)
 	for _, t := range r.Tasks {
-		if len(r.Faults) > 0 {
-			break // a process that a fault ended starts again from zero
+		if r.Disturbed() {
+			break // a process that was ended starts again from zero
 		}
 		if back := line.back[t.ID]; back > 0 && !t.Ended && t.End.Restarts == t.Start.Restarts {
 			f.problem(file, fmt.Sprintf("the CPU time of task %s decreases by %v", t.ID, back))
 		}
 	}
 	f.answers(file, r, &line)
-	if r.Error == "" && len(r.Faults) == 0 && len(line.looks) > 0 && (r.Load == nil || r.Load.Slices == nil) {
+	if r.Error == "" && !r.Disturbed() && len(line.looks) > 0 && (r.Load == nil || r.Load.Slices == nil) {
 		f.readings(file, r, line.looks)
 	}
 }

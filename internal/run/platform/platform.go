@@ -62,6 +62,8 @@ type Spec struct {
 	Topology  app.Topology
 	Programs  app.Programs // that services of the topology may have
 	Mesh      mesh.Definition
+	// Changing: changes are made during the trial, so that answers must show the version of their route.
+	Changing bool
 	// LoadHost is the header Host that the file sets for the load. Empty: none.
 	LoadHost   string
 	CPUs       map[string]string // processors by plane: "app", "data", "load"
@@ -110,6 +112,8 @@ type Deployment struct {
 	Changer Changer
 	// Background changes services that no request calls. nil: there are none.
 	Background Background
+	// Certificates reads the certificates of the entry's sidecars. nil: no certificate can be renewed.
+	Certificates Certificates
 	// NetworkFaults impairs the network of a pod. nil: network faults are unsupported.
 	NetworkFaults NetworkFaults
 }
@@ -265,8 +269,9 @@ type Changer interface {
 
 // Change is one change of the entry.
 type Change struct {
-	Kind      string   // of [mesh.ChangeKinds]
+	Kind      string   // of [metric.ChangeKinds]
 	Version   int      // of the new route
+	Endpoint  string   // that is removed, added, or gets a new certificate
 	Endpoints []string // all that remain
 }
 
@@ -274,6 +279,13 @@ type Change struct {
 type Background interface {
 	// ChangeBackground gives one of them another endpoint. number is of the change, from 1.
 	ChangeBackground(ctx context.Context, number int) error
+}
+
+// Certificates reads the certificates that sidecars present.
+type Certificates interface {
+	// Serial makes a TLS handshake with an endpoint of the entry, as one of its callers, and returns the serial number of its
+	// certificate.
+	Serial(ctx context.Context, endpoint string) (string, error)
 }
 
 // StageTimer reads request times that programs of services measure themselves ([app.Program.Timed]).

@@ -31,7 +31,10 @@ type changePhase struct {
 
 // plan plans the changes. There are none in a trial without.
 func (c *changePhase) plan() (err error) {
-	c.changes, err = timeline.NewChanges(c.setup.Experiment.Changes, c.setup.of.Seed, c.deployment)
+	c.changes, err = timeline.NewChanges(c.setup.Experiment.Changes, c.setup.of.Seed, c.setup.topology.EntryName(), c.deployment)
+	if local := c.setup.mesh.Local; err == nil && local != nil && local.Sidecar.Reload != nil {
+		c.changes.Restarts = true // of workers
+	}
 	return err
 }
 
@@ -62,8 +65,16 @@ func (c *changePhase) show(made result.Change) {
 		Message: fmt.Sprintf("%s, accepted after %.1f ms", made.Kind, 1000*(made.AcceptedSeconds-made.SentSeconds))})
 }
 
-// clocks reads the CPU time of each plane. It is unknown if a task ended.
+// clocks reads the CPU time of each plane. It is unknown if a task ended meanwhile.
 func (c *changePhase) clocks(ctx context.Context, tasks []platform.Task) (timeline.Clocks, error) {
+	var ended []platform.Ended
+	if c.changes.Restarts {
+		var err error
+		if tasks, err = c.deployment.Tasks(ctx); err != nil {
+			return timeline.Clocks{}, err
+		}
+		ended = c.deployment.EndedTasks.Ended()
+	}
 	look, err := c.setup.Meter.Read(ctx, tasks, meter.Clocks)
 	if err != nil {
 		return timeline.Clocks{}, fmt.Errorf("read the CPU time around changes: %w", err)
@@ -71,6 +82,9 @@ func (c *changePhase) clocks(ctx context.Context, tasks []platform.Task) (timeli
 	now := timeline.Clocks{At: time.Now(), NS: map[metric.Plane]int64{}}
 	for _, t := range tasks {
 		now.NS[t.Plane] += look.Tasks[t.ID].CPU
+	}
+	for _, e := range ended {
+		now.NS[e.Plane] += int64(e.CPU)
 	}
 	if len(look.Missing) > 0 {
 		now.NS = nil

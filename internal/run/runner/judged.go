@@ -59,9 +59,9 @@ func joinSeconds(reported []load.Progress, logged []expect.Second, first int, at
 	return all
 }
 
-// suspends reports whether a fault of the trial suspends a check.
+// suspends reports whether a fault or a change of the trial suspends a check.
 func (s seen) suspends(check string) bool {
-	return len(timeline.Windows(check, s.record.Faults, s.faults)) > 0
+	return len(s.windows(check)) > 0
 }
 
 // firstStretch returns the first finding in the stretches in which a check is not suspended.
@@ -76,7 +76,7 @@ func (s seen) firstStretch(check string, find func(stretch) string) string {
 
 // outside returns the stretches of the measure phase in which a check is not suspended.
 func (s seen) outside(check string) (all []stretch) {
-	windows := timeline.Windows(check, s.record.Faults, s.faults)
+	windows := s.windows(check)
 	var held int64
 	judged := false
 	for i, one := range s.seconds {
@@ -101,6 +101,11 @@ func (s seen) outside(check string) (all []stretch) {
 		held += one.intended - one.completed
 	}
 	return all
+}
+
+// windows are the times in which faults and changes suspend a check.
+func (s seen) windows(check string) []timeline.Window {
+	return append(timeline.Windows(check, s.record.Faults, s.faults), timeline.ChangeWindows(check, s.record.Changes, s.began)...)
 }
 
 // injectedFaults are the faults of the experiment that had a target in this trial.

@@ -46,7 +46,7 @@ func (t *trial) judge() {
 		t.journal.emit(result.Event{Kind: result.KindError, Message: t.journal.record.Error, Hint: hint.Of(t.outcome)})
 		return
 	default:
-		if len(t.journal.record.Faults) > 0 {
+		if len(t.journal.record.Faults) > 0 || t.setup.Experiment.Changing() {
 			t.seen.seconds = t.judgedSeconds()
 		}
 		t.journal.record.Warnings = append(t.journal.record.Warnings, t.checked()...)

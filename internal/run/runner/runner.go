@@ -276,9 +276,6 @@ func Refused(x *experiment.Experiment, meshes map[string]mesh.Definition, p plat
 			used = append(used, meshes[name])
 		}
 	}
-	if err := timeline.CheckChanges(x.Changes, used); err != nil {
-		return err
-	}
 	if err := experiment.CheckBackground(x, used); err != nil {
 		return hint.Wrap(err, "of tare's meshes envoy-xds has it")
 	}

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
@@ -19,6 +20,7 @@ type usage struct {
 // use records the usage of every task between the edges.
 func (us *usage) use(first []platform.Task, begin meter.Look, then []platform.Task, end meter.Look) {
 	known, ended := map[string]bool{}, us.endedTasks()
+	reloaded := us.setup.Experiment.Changing()
 	for _, task := range append(append([]platform.Task{}, first...), then...) {
 		if known[task.ID] {
 			continue
@@ -32,7 +34,11 @@ func (us *usage) use(first []platform.Task, begin meter.Look, then []platform.Ta
 		if task.Restarted {
 			u.Start = us.atStart(task.ID, begin)
 		}
-		u.Missing = missing(task, u, begin, end)
+		if u.Missing = missing(task, u, begin, end); u.Missing != "" && reloaded && task.Parent {
+			if us.replaced(&u, begin, end) {
+				continue
+			}
+		}
 		us.journal.record.Tasks = append(us.journal.record.Tasks, u)
 	}
 	for _, e := range ended {
@@ -46,6 +52,21 @@ func (us *usage) use(first []platform.Task, begin meter.Look, then []platform.Ta
 		return
 	}
 	us.journal.nodeUnread(errors.Join(begin.NodeErr, end.NodeErr))
+}
+
+// replaced completes the usage of a process that another one of its parent replaced during the load, as a reload does. What it used
+// at the beginning is a part of its parent's from then on. It reports whether the process has ended.
+func (us *usage) replaced(u *result.TaskUsage, begin, end meter.Look) (gone bool) {
+	if _, atEnd := end.Tasks[u.ID]; atEnd {
+		u.Start, u.Missing = us.atStart(u.ID, begin), ""
+		return false
+	}
+	tasks := us.journal.record.Tasks
+	i := slices.IndexFunc(tasks, func(t result.TaskUsage) bool { return t.Pod == u.Pod && t.Container == u.Container && t.Missing == "" })
+	if i >= 0 {
+		tasks[i].Start.CPU += u.Start.CPU
+	}
+	return i >= 0
 }
 
 // outside records the CPU of this machine that no task used. Of slices the reader of slices records it.

@@ -22,6 +22,7 @@ type seen struct {
 	limits  experiment.Validity
 	open    bool               // open loop
 	faults  []experiment.Fault // of the experiment
+	began   time.Time          // start of the load
 	seconds []second           // of the measure phase, nil if the generator does not report them
 	p50     time.Duration      // response time
 	stepped time.Duration      // of the wall clock during the trial
@@ -144,7 +145,7 @@ func (t *trial) checked() []result.Warning {
 	s := t.seen
 	s.record, s.load, s.limits = &t.journal.record, t.journal.record.Load, t.setup.Experiment.Validity
 	s.open = t.load.profile.Rate > 0
-	s.faults = t.setup.Experiment.Faults
+	s.faults, s.began = t.setup.Experiment.Faults, t.load.profile.Start
 	s.unsure = t.load.edges.began - t.load.edges.scheduled
 	if s.slices = t.load.profile.Slices; s.slices != nil {
 		s.shift = s.load.Start.Sub(t.load.profile.Start.Add(t.load.profile.Warmup))
@@ -177,7 +178,7 @@ func (t *trial) checked() []result.Warning {
 // steadyLoad reports whether the trial runs alone, under one rate and without faults.
 func (t *trial) steadyLoad() bool {
 	p := &t.load.profile
-	return p.Slices == nil && p.Segments == nil && p.Sine == nil && p.Arrivals != "replay" && len(t.setup.Experiment.Faults) == 0
+	return p.Slices == nil && p.Segments == nil && p.Sine == nil && p.Arrivals != "replay" && len(t.setup.Experiment.Faults) == 0 && !t.setup.Experiment.Changing()
 }
 
 // medianP50 is the median over the seconds of the measure phase. It only sets a limit.

@@ -7,58 +7,31 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// CheckChanges checks that all meshes can make the changes. The error has the meshes that cannot.
-func CheckChanges(c experiment.Changes, meshes []mesh.Definition) error {
-	var failed []error
-	for _, kind := range c.Kinds {
-		for _, m := range meshes {
-			if err := m.CanChange(kind); err != nil {
-				failed = append(failed, fmt.Errorf("changes: mesh %s cannot make %s: %w: %w", m.Name, kind, errors.ErrUnsupported, err))
-			}
-		}
-	}
-	if failed == nil {
-		return nil
-	}
-	return hint.Wrap(errors.Join(failed...), able(c.Kinds))
-}
-
-// able lists the meshes of tare that can make all kinds.
-func able(kinds []string) string {
-	var names []string
-	for _, d := range mesh.Builtin() {
-		if !slices.ContainsFunc(kinds, func(kind string) bool { return d.CanChange(kind) != nil }) {
-			names = append(names, d.Name)
-		}
-	}
-	if names == nil {
-		return "leave a kind out of changes.kinds"
-	}
-	return "these can: " + strings.Join(names, ", ") + "; or leave the kind out of changes.kinds"
-}
-
 // Changes are the changes of one trial. They are used once.
 type Changes struct {
-	changer platform.Changer
-	every   time.Duration
-	plan    []change
+	// Restarts: processes end and start again, so that they are listed at each change.
+	Restarts bool
+
+	deployment *platform.Deployment
+	every      time.Duration
+	plan       []change
+	serials    map[string]string // of the certificate of each endpoint, as it is before the next renewal
 
 	clocks []Clocks // at each half of the time between changes, from the first change on
+
+	process sync.RWMutex // a process that ends and starts again is not called meanwhile
 
 	mu   sync.Mutex
 	made map[int]*result.Change // by their number in the plan
@@ -67,58 +40,101 @@ type Changes struct {
 // change is one change that is due.
 type change struct {
 	platform.Change
-	endpoint string        // that leaves or comes back, empty for a route
-	at       time.Duration // from the start of the measure phase
+	described metric.ChangeKind
+	task      string        // that ends and starts again, empty for none
+	at        time.Duration // from the start of the measure phase
 }
 
-// NewChanges plans the changes of a trial. Trials of a seed have the same.
-func NewChanges(c experiment.Changes, seed uint64, d *platform.Deployment) (*Changes, error) {
+// NewChanges plans the changes of a trial, of a service. Trials of a seed have the same.
+func NewChanges(c experiment.Changes, seed uint64, entry string, d *platform.Deployment) (*Changes, error) {
 	if c.Every == 0 {
 		return &Changes{}, nil
 	}
 	if d.Changer == nil {
 		return nil, fmt.Errorf("changes: %w by the platform", errors.ErrUnsupported)
 	}
-	random := rand.New(rand.NewPCG(seed, 0x636861))
-	endpoints := d.Changer.Endpoints()
-	return &Changes{made: map[int]*result.Change{}, changer: d.Changer, every: time.Duration(c.Every), plan: planned(c, endpoints, random)}, nil
+	p := planner{random: rand.New(rand.NewPCG(seed, 0x636861)), endpoints: d.Changer.Endpoints(), tasks: map[metric.Plane][]string{}}
+	if d.TaskFaults != nil {
+		for _, v := range d.TaskFaults.Victims() {
+			if v.Plane == metric.Control || v.Service == entry {
+				p.tasks[v.Plane] = append(p.tasks[v.Plane], v.ID)
+			}
+		}
+	}
+	plan, err := p.plan(c)
+	restarts := slices.ContainsFunc(plan, func(next change) bool { return next.task != "" })
+	return &Changes{Restarts: restarts, made: map[int]*result.Change{}, deployment: d, every: time.Duration(c.Every), plan: plan, serials: map[string]string{}}, err
 }
 
-// planned draws the order of the kinds, each once in as many changes as there are kinds. An endpoint is removed before it
-// is added.
-func planned(c experiment.Changes, endpoints []string, random *rand.Rand) (all []change) {
-	version, out, listed := 0, "", endpoints
+// planner draws the changes of a trial.
+type planner struct {
+	random    *rand.Rand
+	endpoints []string
+	tasks     map[metric.Plane][]string
+}
+
+// plan draws the order of the kinds, each once in as many changes as there are kinds. A change is undone by the next one.
+func (p planner) plan(c experiment.Changes) (all []change, err error) {
+	version, out, listed := 0, "", p.endpoints
 	var kinds []string
 	for n := range c.Count {
 		if len(kinds) == 0 {
-			kinds = slices.Clone(c.Kinds)
-			random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
-			removed, added := slices.Index(kinds, mesh.EndpointRemoved), slices.Index(kinds, mesh.EndpointAdded)
-			if removed > added {
-				kinds[removed], kinds[added] = kinds[added], kinds[removed]
-			}
+			kinds = p.order(c.Kinds)
 		}
 		next := change{at: time.Duration(n+1) * time.Duration(c.Every)}
 		next.Kind, kinds = kinds[0], kinds[1:]
-		switch next.Kind {
-		case mesh.RouteChanged, mesh.WeightShifted:
+		next.described, _ = metric.ChangeKindOf(next.Kind)
+		switch kind := next.described; {
+		case kind.Shown == metric.Version:
 			version++
-		case mesh.EndpointRemoved:
-			out = endpoints[random.IntN(len(endpoints))]
-			next.endpoint = out
-			listed = slices.DeleteFunc(slices.Clone(endpoints), func(e string) bool { return e == out })
-		case mesh.EndpointAdded:
-			next.endpoint, listed = out, endpoints
+		case next.Kind == metric.EndpointRemoved:
+			out = p.draw(p.endpoints)
+			next.Endpoint = out
+			listed = slices.DeleteFunc(slices.Clone(p.endpoints), func(e string) bool { return e == out })
+		case next.Kind == metric.EndpointAdded:
+			next.Endpoint, listed = out, p.endpoints
+		case kind.Shown == metric.Certificate:
+			next.Endpoint = p.draw(p.endpoints)
+		case kind.Plane != "" && len(p.tasks[kind.Plane]) == 0:
+			return nil, fmt.Errorf("changes: %s: %w: the deployment has no such process", next.Kind, errors.ErrUnsupported)
+		case kind.Plane != "":
+			next.task = p.draw(p.tasks[kind.Plane])
 		}
 		next.Version, next.Endpoints = version, listed
 		all = append(all, next)
 	}
+	return all, nil
+}
+
+// order shuffles kinds. One that undoes another comes after it.
+func (p planner) order(kinds []string) (all []string) {
+	after := map[string]string{}
+	var first []string
+	for _, name := range kinds {
+		if kind, _ := metric.ChangeKindOf(name); kind.After != "" {
+			after[kind.After] = name
+		} else {
+			first = append(first, name)
+		}
+	}
+	p.random.Shuffle(len(first), func(i, j int) { first[i], first[j] = first[j], first[i] })
+	for _, name := range first {
+		all = append(all, name)
+		if undoes := after[name]; undoes != "" {
+			all = append(all, undoes)
+		}
+	}
 	return all
 }
+
+func (p planner) draw(from []string) string { return from[p.random.IntN(len(from))] }
 
 // Run makes each change when it is due after begin, also while an earlier one is under way. start is the start of the
 // load, from which the instants of the results count. made gets each change after it was made.
 func (c *Changes) Run(ctx context.Context, start, begin, end time.Time, made func(result.Change)) error {
+	if err := c.readSerials(ctx); err != nil {
+		return err
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	for i, next := range c.plan {
 		group.Go(routine.Guarded(func() error {
@@ -137,21 +153,63 @@ func (c *Changes) Run(ctx context.Context, start, begin, end time.Time, made fun
 }
 
 func (c *Changes) make(ctx context.Context, number int, next change, start, begin time.Time) (made result.Change, err error) {
-	sent := time.Since(start)
-	if err := c.changer.Change(ctx, next.Change); err != nil {
+	if next.task == "" {
+		c.process.RLock()
+		defer c.process.RUnlock()
+	} else {
+		c.process.Lock()
+		defer c.process.Unlock()
+	}
+	sent := time.Now()
+	made = result.Change{Kind: next.Kind, Version: next.Version, Endpoint: next.Endpoint, Task: next.task,
+		DueSeconds: seconds(begin.Add(next.at).Sub(start)), SentSeconds: seconds(sent.Sub(start))}
+	switch {
+	case next.task != "":
+		err = c.restart(ctx, next)
+	case next.described.Shown == metric.Certificate:
+		err = c.renew(ctx, next.Change, sent, &made)
+	default:
+		err = c.deployment.Changer.Change(ctx, next.Change)
+		made.AcceptedSeconds = seconds(time.Since(start))
+	}
+	if err != nil {
 		return made, fmt.Errorf("change %s: %w", next.Kind, err)
 	}
-	accepted := time.Since(start)
+	if made.AcceptedSeconds == 0 {
+		made.AcceptedSeconds = seconds(time.Since(start))
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	made = result.Change{Kind: next.Kind, Version: next.Version, Endpoint: next.endpoint,
-		DueSeconds: seconds(begin.Add(next.at).Sub(start)), SentSeconds: seconds(sent), AcceptedSeconds: seconds(accepted)}
 	c.made[number] = &made
 	return made, nil
 }
 
-// clockLead is how long before a change CPU clocks are read, so that the reading is over when it is made.
-const clockLead = time.Millisecond
+// restartGrace is the time from SIGTERM to SIGKILL of a process that starts again.
+const restartGrace = 5 * time.Second
+
+// restart ends a process and starts it again. It returns when the process is ready.
+func (c *Changes) restart(ctx context.Context, next change) error {
+	if err := c.deployment.TaskFaults.End(ctx, next.task, restartGrace); err != nil {
+		return err
+	}
+	if next.Kind == metric.ControlStopped {
+		timer := time.NewTimer(c.every / 2)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return c.deployment.TaskFaults.Restart(ctx, next.task)
+}
+
+// clockLead is how long before a change CPU clocks are read, so that the reading is over when it is made. Where processes end
+// and start again, they are listed before.
+const (
+	clockLead     = time.Millisecond
+	clockListLead = 25 * time.Millisecond
+)
 
 // Clocks are the CPU times of all planes at one instant.
 type Clocks struct {
@@ -165,10 +223,13 @@ func (c *Changes) Watch(ctx context.Context, begin, end time.Time, read func(con
 	if c.every == 0 {
 		return nil
 	}
-	half := c.every / 2
+	half, lead := c.every/2, clockLead
+	if c.Restarts {
+		lead = clockListLead
+	}
 	for i := range 2*len(c.plan) + 1 {
 		due := begin.Add(c.every + time.Duration(i)*half)
-		came, err := await(ctx, due.Add(-clockLead), end)
+		came, err := await(ctx, due.Add(-lead), end)
 		if err != nil || !came {
 			return err
 		}

@@ -2,10 +2,7 @@ package timeline_test
 
 import (
 	"context"
-	"errors"
 	"math"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,10 +10,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -45,13 +40,16 @@ func (c *changer) Change(ctx context.Context, change platform.Change) error {
 	}
 }
 
+// calledKinds are the kinds that a request makes.
+var calledKinds = []string{metric.RouteChanged, metric.WeightShifted, metric.EndpointRemoved, metric.EndpointAdded}
+
 func ignored(result.Change) {}
 
 func TestChangesAreMadeWhenDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &changer{takes: 3 * time.Second} // six times the time between them
-		x := experiment.Changes{Every: experiment.Duration(500 * time.Millisecond), Count: 12, Kinds: mesh.ChangeKinds()}
-		changes := must.Get(timeline.NewChanges(x, 1, &platform.Deployment{Changer: c}))(t)
+		x := experiment.Changes{Every: experiment.Duration(500 * time.Millisecond), Count: 12, Kinds: calledKinds}
+		changes := must.Get(timeline.NewChanges(x, 1, "web", &platform.Deployment{Changer: c}))(t)
 		start := time.Now()
 		must.OK(t, changes.Run(t.Context(), start, start.Add(time.Second), start.Add(time.Minute), ignored))
 		made := changes.Made()
@@ -65,7 +63,7 @@ func TestChangesAreMadeWhenDue(t *testing.T) {
 				t.Errorf("change %d: due %v, sent %v, accepted %v s, want %v", i, m.DueSeconds, m.SentSeconds, m.AcceptedSeconds, want)
 			}
 		}
-		for _, kind := range mesh.ChangeKinds() {
+		for _, kind := range calledKinds {
 			if kinds[kind] != 3 {
 				t.Errorf("%d changes of kind %s, want 3", kinds[kind], kind)
 			}
@@ -73,16 +71,16 @@ func TestChangesAreMadeWhenDue(t *testing.T) {
 		out := false
 		for i, m := range c.made {
 			switch m.Kind {
-			case mesh.EndpointRemoved:
+			case metric.EndpointRemoved:
 				out = true
-			case mesh.EndpointAdded:
+			case metric.EndpointAdded:
 				out = false
 			}
 			if want := map[bool]int{false: 2, true: 1}[out]; len(m.Endpoints) != want {
 				t.Errorf("change %d (%s) leaves %d endpoints, want %d", i, m.Kind, len(m.Endpoints), want)
 			}
 		}
-		again := must.Get(timeline.NewChanges(x, 1, &platform.Deployment{Changer: &changer{}}))(t)
+		again := must.Get(timeline.NewChanges(x, 1, "web", &platform.Deployment{Changer: &changer{}}))(t)
 		must.OK(t, again.Run(t.Context(), start, time.Now(), time.Now().Add(time.Minute), ignored))
 		for i, m := range again.Made() {
 			if m.Kind != made[i].Kind || m.Endpoint != made[i].Endpoint {
@@ -97,7 +95,7 @@ func TestCPUAroundChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const every = 100 * time.Millisecond
 		c := &changer{takes: time.Millisecond}
-		changes, err := timeline.NewChanges(experiment.Changes{Every: experiment.Duration(every), Count: 5, Kinds: []string{mesh.RouteChanged}}, 1, &platform.Deployment{Changer: c})
+		changes, err := timeline.NewChanges(experiment.Changes{Every: experiment.Duration(every), Count: 5, Kinds: []string{metric.RouteChanged}}, 1, "web", &platform.Deployment{Changer: c})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,33 +130,4 @@ func TestCPUAroundChanges(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestMeshesThatCannotChangeAreNamed(t *testing.T) {
-	var meshes []mesh.Definition
-	for _, name := range []string{"none", "envoy", "envoy-xds"} {
-		m := must.Get(mesh.Load(name))(t)
-		meshes = append(meshes, m)
-	}
-	err := timeline.CheckChanges(experiment.Changes{Kinds: mesh.ChangeKinds()}, meshes)
-	if !errors.Is(err, errors.ErrUnsupported) {
-		t.Fatalf("got %v", err)
-	}
-	for _, want := range []string{"mesh none cannot make endpoint-removed", "mesh envoy cannot make route-changed"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("the error lacks %q: %v", want, err)
-		}
-	}
-	if got := hint.Of(err); !strings.HasPrefix(got, "these can: envoy-xds;") {
-		t.Errorf("hint %q", got)
-	}
-	for _, not := range []string{"none cannot make route-changed", "envoy-xds cannot"} {
-		if strings.Contains(err.Error(), not) {
-			t.Errorf("the error has %q: %v", not, err)
-		}
-	}
-	able := slices.DeleteFunc(meshes, func(m mesh.Definition) bool { return m.Name == "envoy" })
-	if err := timeline.CheckChanges(experiment.Changes{Kinds: []string{mesh.RouteChanged}}, able); err != nil {
-		t.Error(err)
-	}
 }

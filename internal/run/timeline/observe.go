@@ -3,13 +3,14 @@ package timeline
 import (
 	"cmp"
 	"math"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/load/record"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -25,6 +26,7 @@ func Observe(changes []result.Change, answers []record.Answer, end time.Duration
 			s = stateOf(a.Version)
 			states[a.Version] = s
 		}
+		s.denied = a.Status == http.StatusForbidden
 		connections[a.Conn] = append(connections[a.Conn], seen{state: s, sent: a.Sent, end: a.End, ok: a.OK})
 	}
 	for _, c := range connections {
@@ -33,14 +35,100 @@ func Observe(changes []result.Change, answers []record.Answer, end time.Duration
 	for i := range changes {
 		until := int64(end)
 		for _, later := range changes[i+1:] {
-			if changes[i].Endpoint != "" && later.Endpoint == changes[i].Endpoint {
-				until = min(until, nanoseconds(later.SentSeconds)) // it is undone
+			if undone(&changes[i], &later) {
+				until = min(until, nanoseconds(later.SentSeconds))
 				break
 			}
 		}
-		observe(&changes[i], connections, until)
+		kind, _ := metric.ChangeKindOf(changes[i].Kind)
+		switch kind.Shown {
+		case metric.Outage:
+			interrupted(&changes[i], connections, until)
+		case metric.Certificate: // handshakes showed it
+			changes[i].Failed += failures(connections, nanoseconds(changes[i].SentSeconds), min(until, latest(&changes[i])))
+		default:
+			observe(&changes[i], connections, until)
+		}
 	}
 	addFailures(changes, answers)
+}
+
+// undone reports whether a later change ends what answers show of one.
+func undone(c, later *result.Change) bool {
+	kind, _ := metric.ChangeKindOf(c.Kind)
+	switch kind.Shown {
+	case metric.Endpoint, metric.Certificate:
+		return later.Endpoint == c.Endpoint
+	case metric.Denial:
+		also, _ := metric.ChangeKindOf(later.Kind)
+		return also.Shown == metric.Denial
+	case metric.Outage:
+		return true
+	}
+	return false
+}
+
+// latest is the instant after which nothing shows the old state, ns from the start of the load.
+func latest(c *result.Change) int64 {
+	if c.LastOld == nil || c.LastOld.BeforeMS == nil {
+		return never
+	}
+	return nanoseconds(c.SentSeconds + *c.LastOld.BeforeMS/1000)
+}
+
+// interrupted adds the requests that failed after a process had ended. The first effect is the first answer to a request that was sent
+// after a failed one, and convergence the last failure. Without a failure both are before the first answer.
+func interrupted(c *result.Change, connections map[int][]seen, until int64) {
+	sent := nanoseconds(c.SentSeconds)
+	var begin, end int64 = never, 0 // when the first and the last failed request were sent
+	for _, all := range connections {
+		for _, a := range between(all, sent, until) {
+			if a.ok {
+				c.Probes++
+				continue
+			}
+			c.Failed++
+			begin, end = min(begin, a.sent), max(end, a.sent)
+		}
+	}
+	if c.Failed == 0 {
+		begin = 0
+	}
+	answered := func(after int64) (first seen) { // the first answer to a request that was sent after an instant
+		first = seen{sent: never, end: never}
+		for _, all := range connections {
+			for _, a := range between(all, sent, until) {
+				if a.ok && a.sent > after && a.end < first.end {
+					first = a
+				}
+			}
+		}
+		return first
+	}
+	first, last := answered(begin), bounds{end, answered(end).end}
+	up := bounds{0, first.end}
+	for _, all := range connections {
+		for _, a := range between(all, sent, until) {
+			if !a.ok && a.sent < first.sent {
+				up.after = max(up.after, a.sent)
+			}
+		}
+	}
+	if c.Probes+c.Failed > 0 {
+		c.FirstNew, c.LastOld = up.span(sent), last.span(sent)
+	}
+}
+
+// failures are the requests that failed, of those that were sent or under way from an instant to another.
+func failures(connections map[int][]seen, from, to int64) (n int) {
+	for _, all := range connections {
+		for _, a := range between(all, from, to) {
+			if !a.ok {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // mostFailures is the number of failed requests whose instants a change keeps.
@@ -87,25 +175,30 @@ type seen struct {
 type state struct {
 	version  int
 	endpoint string
+	denied   bool
 }
 
 // stateOf reads a value of [load.VersionHeader]. An answer without it is of the first configuration.
 func stateOf(text string) state {
 	version, endpoint, _ := strings.Cut(text, " ")
 	n, _ := strconv.Atoi(version)
-	return state{n, endpoint}
+	return state{version: n, endpoint: endpoint}
 }
 
 // shows returns whether an answer is of the configuration before a change, or after it. Both are false where it can be of
 // either.
 func (s state) shows(c *result.Change) (before, after bool) {
 	switch c.Kind {
-	case mesh.RouteChanged, mesh.WeightShifted:
-		return s.version < c.Version, s.version >= c.Version
-	case mesh.EndpointRemoved:
+	case metric.PolicyDenied:
+		return !s.denied, s.denied
+	case metric.PolicyAllowed:
+		return s.denied, !s.denied
+	case metric.EndpointRemoved:
 		return s.endpoint == c.Endpoint, s.endpoint != c.Endpoint
+	case metric.EndpointAdded:
+		return false, s.endpoint == c.Endpoint
 	}
-	return false, s.endpoint == c.Endpoint
+	return s.version < c.Version, s.version >= c.Version
 }
 
 // never is an instant after all others.
@@ -131,25 +224,30 @@ func observe(c *result.Change, connections map[int][]seen, until int64) {
 	}
 	for _, all := range connections { // the last probe before it that was not served by the new one
 		for _, a := range between(all, sent, firstSent) {
-			if _, after := a.shows(c); a.ok && !after && a.sent >= sent {
+			if _, after := a.shows(c); a.counts(c) && !after && a.sent >= sent {
 				first.after = max(first.after, a.sent)
 			}
 		}
 	}
-	if c.Kind != mesh.EndpointRemoved && first.before != never { // the others served before too
+	if c.Kind != metric.EndpointRemoved && first.before != never { // the others served before too
 		c.FirstNew = first.span(sent)
 	}
 	over := first.before
-	if c.Kind != mesh.EndpointAdded && c.Probes > 0 {
+	if c.Kind != metric.EndpointAdded && c.Probes > 0 {
 		c.LastOld, over = last.span(sent), last.before
 	}
 	for _, all := range connections {
 		for _, a := range between(all, sent, min(over, until)) {
-			if !a.ok {
+			if !a.counts(c) {
 				c.Failed++
 			}
 		}
 	}
+}
+
+// counts reports whether an answer is neither a failure nor of another kind: a denial is the answer of a policy.
+func (a seen) counts(c *result.Change) bool {
+	return a.ok || a.denied && (c.Kind == metric.PolicyDenied || c.Kind == metric.PolicyAllowed)
 }
 
 // bounds contain an instant, ns from the start of the load. after 0: since the change.
@@ -173,15 +271,16 @@ type followed struct {
 
 func follow(c *result.Change, all []seen, sent, until int64) followed {
 	f := followed{first: bounds{never, never}, switched: bounds{0, never}}
+	kind, _ := metric.ChangeKindOf(c.Kind)
 	for _, a := range between(all, sent, until) {
-		if !a.ok {
+		if !a.counts(c) {
 			continue
 		}
 		f.answers++
 		before, after := a.shows(c)
 		switch {
 		case before && a.sent >= sent:
-			if mesh.Versioned(c.Kind) && f.first.before != never {
+			if kind.Shown == metric.Version && f.first.before != never {
 				f.flaps++
 			}
 			f.switched = bounds{a.sent, never}

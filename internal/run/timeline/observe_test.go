@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/load/record"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/timeline"
 )
@@ -51,7 +51,7 @@ func contains(t *testing.T, what string, s *result.Span, at time.Duration, width
 	}
 }
 
-var route = result.Change{Kind: mesh.RouteChanged, Version: 1}
+var route = result.Change{Kind: metric.RouteChanged, Version: 1}
 
 // at is a route that changes at an instant.
 func at(switched time.Duration) func(int, time.Duration) (string, bool) {
@@ -134,8 +134,8 @@ func TestEndpoints(t *testing.T) {
 		}
 		return "0 127.0.0.2:1", true
 	})
-	added := result.Change{Kind: mesh.EndpointAdded, Endpoint: "127.0.0.3:1", SentSeconds: (changed + 500*time.Millisecond).Seconds()}
-	removed := observed(result.Change{Kind: mesh.EndpointRemoved, Endpoint: "127.0.0.3:1"}, answers, added)
+	added := result.Change{Kind: metric.EndpointAdded, Endpoint: "127.0.0.3:1", SentSeconds: (changed + 500*time.Millisecond).Seconds()}
+	removed := observed(result.Change{Kind: metric.EndpointRemoved, Endpoint: "127.0.0.3:1"}, answers, added)
 	if removed.FirstNew != nil {
 		t.Error("the other replica answered before the removal too")
 	}

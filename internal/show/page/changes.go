@@ -3,7 +3,7 @@ package page
 import (
 	"math"
 
-	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/stats"
 )
@@ -31,7 +31,7 @@ func changesOf(s Source) (all []changed) {
 	if err != nil {
 		return nil // the report has the figures
 	}
-	for _, kind := range mesh.ChangeKinds() {
+	for _, kind := range metric.ChangeNames(nil) {
 		for _, t := range s.Report.Treatments {
 			if c := changesWith(records, t.ID, kind); c.Changes > 0 {
 				all = append(all, c)

@@ -6,39 +6,26 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/compare"
-	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 )
-
-// changeNames are the kinds of changes in sentences, and what shows the time of each.
-var changeNames = []struct {
-	kind, many, one string
-	time            string // metric
-	reached         string
-}{
-	{mesh.RouteChanged, "route changes", "a route change", metric.ChangeLastOld, "reach every connection"},
-	{mesh.WeightShifted, "weight shifts", "a weight shift", metric.ChangeLastOld, "reach every connection"},
-	{mesh.EndpointRemoved, "endpoint removals", "an endpoint removal", metric.ChangeLastOld, "reach every connection"},
-	{mesh.EndpointAdded, "endpoint additions", "an endpoint addition", metric.ChangeFirstNew, "have a first effect"},
-}
 
 // changeMetrics are the columns of the table of changes, for each kind.
 var changeMetrics = []string{metric.ChangeFirstNew, metric.ChangeLastOld, metric.ChangeFailed, metric.ChangeFailing, metric.ChangeFlaps, metric.ChangeCPU}
 
 // changesSection is the table of each kind of change.
 func changesSection(t text) {
-	for _, name := range changeNames {
-		if !t.view.known(metric.Of(metric.ChangesMade, name.kind)) {
+	for _, kind := range metric.ChangeKinds() {
+		if !t.view.known(metric.Of(metric.ChangesMade, kind.Name)) {
 			continue
 		}
-		t.page.heading("Changes: " + name.kind)
+		t.page.heading("Changes: " + kind.Name)
 		shown := rows(t.view)
 		columns := t.view.label.columns(shown)
 		labels := len(columns)
 		for _, base := range changeMetrics {
 			for _, end := range []string{"", metric.ChangeP99, "-control", "-data", "-proxy", "-app"} {
-				if full := metric.Of(base, name.kind+end); t.view.known(full) {
-					columns = append(columns, withoutKind(treatmentColumn(full, shown), name.kind))
+				if full := metric.Of(base, kind.Name+end); t.view.known(full) {
+					columns = append(columns, withoutKind(treatmentColumn(full, shown), kind.Name))
 				}
 			}
 		}
@@ -58,17 +45,17 @@ func withoutKind(c column, kind string) column {
 
 // changeAnswers are the times of changes and the requests that they cost, a sentence each for a kind.
 func changeAnswers(v view) (lines []string) {
-	for _, name := range changeNames {
+	for _, kind := range metric.ChangeKinds() {
 		for _, q := range []struct{ share, end string }{{"Half", ""}, {"99 %", metric.ChangeP99}} {
-			if times := eachTreatment(v, metric.Of(name.time, name.kind+q.end), timeWords); times != "" {
-				lines = append(lines, fmt.Sprintf("%s of the %s %s within %s.", q.share, name.many, name.reached, times))
+			if times := eachTreatment(v, metric.Of(kind.Time, kind.Name+q.end), timeWords); kind.Time != "" && times != "" {
+				lines = append(lines, fmt.Sprintf("%s of the %s %s within %s.", q.share, kind.Many, kind.Reached, times))
 			}
 		}
-		if s := changeFailures(v, name.kind, name.one); s != "" {
+		if s := changeFailures(v, kind.Name, kind.One); s != "" {
 			lines = append(lines, s)
 		}
-		if s := changeCPU(v, name.kind); s != "" {
-			lines = append(lines, fmt.Sprintf("%s costs %s.", strings.ToUpper(name.one[:1])+name.one[1:], s))
+		if s := changeCPU(v, kind.Name); s != "" {
+			lines = append(lines, fmt.Sprintf("%s costs %s.", strings.ToUpper(kind.One[:1])+kind.One[1:], s))
 		}
 	}
 	return lines

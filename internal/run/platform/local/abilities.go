@@ -14,6 +14,7 @@ func (p *Platform) Declare() platform.Platform {
 // counters is current, the load shares this machine's clock, and there is nothing
 // to warn about. Those fields stay nil.
 func (d *deployment) declare() *platform.Deployment {
+	changer := &changer{layout: d.layout, workspace: d.workspace, control: d.control, proxies: d.proxies, verifier: d.verifier}
 	all := &platform.Deployment{
 		Running:         d,
 		Host:            d.layout.spec.Host(d.layout.spec.Entry()),
@@ -28,7 +29,8 @@ func (d *deployment) declare() *platform.Deployment {
 		EndedTasks:      d.faults,
 		Configurer:      &configurer{workspace: d.workspace, processes: d.processes},
 		NetworkFaults:   d.network,
-		Changer:         &changer{layout: d.layout, workspace: d.workspace, control: d.control},
+		Changer:         changer,
+		Certificates:    changer,
 	}
 	if d.layout.proxied() {
 		all.Background = d.control

@@ -3,19 +3,24 @@ package local
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/base/fetch"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	loads "github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
@@ -167,7 +172,7 @@ func TestShippedProxies(t *testing.T) {
 					data++
 				}
 			}
-			if want := map[string]int{"nginx": 6, "haproxy": 3, "caddy": 3, "traefik": 3}[name]; data != want {
+			if want := map[string]int{"nginx": 6, "haproxy": 6, "caddy": 3, "traefik": 3}[name]; data != want {
 				t.Errorf("%d processes of the data plane, want %d", data, want)
 			}
 		})
@@ -206,6 +211,60 @@ func TestShippedProxiesWithMTLS(t *testing.T) {
 			m.Local = &local
 			open := mustDeploy(t, Options{FetchProgram: servedAt(path)}, m)
 			must.Contain(t, verified(t, open.declare()), "as an outside client")
+		})
+	}
+}
+
+// nginx, HAProxy and Caddy take over a route, and a certificate, by reading their configuration again, and their callers see it. Their
+// processes are the data plane's before and after.
+func TestShippedProxiesReload(t *testing.T) {
+	for _, name := range []string{"nginx", "haproxy", "caddy"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, path := shipped(t, name, map[string]string{"mtls": "true"})
+			o := Options{AgentPath: agent, FetchProgram: servedAt(path)}
+			spec := platformtest.Spec(t, m, 1, "echo")
+			spec.Changing = true
+			d := must.Get(New(o).Deploy(t.Context(), spec))(t)
+			t.Cleanup(func() { _ = d.Remove(context.Background()) })
+			endpoint := d.Changer.Endpoints()[0]
+			serves := func(version string) {
+				t.Helper()
+				must.OK(t, wait.Within(t.Context(), time.Minute, 5*time.Millisecond, func(ctx context.Context) error {
+					r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, d.Entry()[0], nil))(t)
+					resp, _, err := platform.Send(r, &http.Transport{DisableKeepAlives: true}, 1<<20)
+					if err != nil {
+						return err
+					}
+					if got := resp.Header.Get(loads.VersionHeader); got != version+" "+endpoint || resp.StatusCode != http.StatusOK {
+						return fmt.Errorf("answered %d by %q, want %s %s", resp.StatusCode, got, version, endpoint)
+					}
+					return nil
+				}))
+			}
+			serves("0")
+			for version := 1; version <= 3; version++ {
+				must.OK(t, d.Changer.Change(t.Context(), platform.Change{Kind: metric.RouteChanged, Version: version, Endpoints: []string{endpoint}}))
+				serves(strconv.Itoa(version))
+			}
+			before := must.Get(d.Certificates.Serial(t.Context(), endpoint))(t)
+			must.OK(t, d.Changer.Change(t.Context(), platform.Change{Kind: metric.CertificateRenewed, Version: 3, Endpoint: endpoint}))
+			must.OK(t, wait.Within(t.Context(), time.Minute, 5*time.Millisecond, func(ctx context.Context) error {
+				if now, err := d.Certificates.Serial(ctx, endpoint); err != nil || now == before {
+					return fmt.Errorf("certificate %s, which was %s before: %v", now, before, err)
+				}
+				return nil
+			}))
+			serves("3")
+			if err := d.Changer.Change(t.Context(), platform.Change{Kind: metric.WeightShifted}); err == nil {
+				t.Error("a weight was shifted, and the proxy has none")
+			}
+			for _, c := range must.Get(d.RequestCounters.RequestCounts(t.Context()))(t) {
+				if strings.HasSuffix(c.By, "/sidecar") && !strings.Contains(c.Instance, "reload") {
+					t.Errorf("counter %+v goes on, and its proxy was reloaded", c)
+				}
+			}
+			must.OK(t, d.Watcher.Err())
 		})
 	}
 }

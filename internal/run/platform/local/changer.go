@@ -1,25 +1,41 @@
 package local
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"net/netip"
+	"path/filepath"
+	"slices"
+	"sync"
 
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// changer implements [platform.Changer]: by requests to the control plane, or without a mesh by those to the application.
+// changer implements [platform.Changer] and [platform.Certificates]: by requests to the control plane, by new configurations of the
+// sidecars, or without a mesh by requests to the application.
 type changer struct {
 	layout    *layout
 	workspace *workspace
 	control   *controlPlane
+	proxies   *proxies
+	verifier  *verifier
+
+	mu       sync.Mutex
+	renewals int
+	clients  map[string]*tls.Config // by service
 }
 
 // Endpoints implements [platform.Changer].
 func (c *changer) Endpoints() (all []string) {
-	for _, p := range c.layout.pods[c.layout.spec.Topology.EntryName()] {
+	for _, p := range c.entry() {
 		at := p.inbound
 		if !c.layout.proxied() {
 			at = p.app
@@ -28,6 +44,8 @@ func (c *changer) Endpoints() (all []string) {
 	}
 	return all
 }
+
+func (c *changer) entry() []*pod { return c.layout.pods[c.layout.spec.Topology.EntryName()] }
 
 // Change implements [platform.Changer].
 func (c *changer) Change(ctx context.Context, change platform.Change) error {
@@ -46,8 +64,22 @@ func (c *changer) Change(ctx context.Context, change platform.Change) error {
 		}
 		of.Endpoints = append(of.Endpoints, mesh.Endpoint{IP: at.Addr().String(), Port: int(at.Port())})
 	}
-	_, err := c.control.request(ctx, definition.Local.Changes[change.Kind], of)
-	return err
+	changed := c.layout.load // routes and endpoints are the caller's
+	if change.Kind == metric.CertificateRenewed {
+		var err error
+		if changed, err = c.at(change.Endpoint); err != nil {
+			return err
+		}
+		of.Pod = changed.name
+		if of.CertPath, of.KeyPath, err = c.renew(changed); err != nil {
+			return err
+		}
+	}
+	if request, has := definition.Local.Changes[change.Kind]; has {
+		_, err := c.control.request(ctx, request, of)
+		return err
+	}
+	return c.reconfigure(ctx, changed, of)
 }
 
 // reload gives each replica of a service a configuration with another version.
@@ -65,4 +97,134 @@ func (c *changer) reload(ctx context.Context, service string, version int) error
 		}
 	}
 	return nil
+}
+
+// at returns the replica of the entry whose sidecar is an endpoint.
+func (c *changer) at(endpoint string) (*pod, error) {
+	for _, p := range c.entry() {
+		if p.inbound.String() == endpoint {
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("no replica of the entry is at %s", endpoint)
+}
+
+// renew writes a new certificate of a pod to files of its own.
+func (c *changer) renew(p *pod) (certPath, keyPath string, err error) {
+	if c.proxies.authority == nil {
+		return "", "", fmt.Errorf("mesh %s has an authority of its own: %w", c.layout.spec.Mesh.Name, errors.ErrUnsupported)
+	}
+	issued, err := c.proxies.authority.issue(p.service)
+	if err != nil {
+		return "", "", err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.renewals++
+	certPath = c.workspace.runtime.file(fmt.Sprintf("%s-%d.crt", p.name, c.renewals))
+	keyPath = c.workspace.runtime.file(fmt.Sprintf("%s-%d.key", p.name, c.renewals))
+	return certPath, keyPath, write(issued, certPath, keyPath)
+}
+
+// reconfigure renders the configuration of a sidecar as it is after a change, and makes the sidecar take it over.
+func (c *changer) reconfigure(ctx context.Context, p *pod, of mesh.ChangeContext) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	local, next := c.layout.spec.Mesh.Local, p.sidecar
+	next.Version = max(next.Version, of.Version) // changes may be made out of their order
+	if of.CertPath != "" {
+		next.CertPath, next.KeyPath = of.CertPath, of.KeyPath
+	} else {
+		next.Outbound = slices.Clone(next.Outbound)
+		for i := range next.Outbound {
+			if next.Outbound[i].Service == of.Service {
+				next.Outbound[i].Endpoints = of.Endpoints
+			}
+		}
+	}
+	_, config, err := local.Sidecar.Render(next)
+	if err != nil {
+		return err
+	}
+	if next.ConfigPath, err = c.workspace.keep(filepath.Base(next.ConfigPath), config); err != nil {
+		return err
+	}
+	p.sidecar, p.reloads = next, p.reloads+1
+	reload, err := local.Sidecar.Reload.Render(next)
+	if err != nil {
+		return err
+	}
+	_, process, err := c.proxies.processes.alive(p.name + "/" + sidecarContainer)
+	switch {
+	case err != nil:
+		return err
+	case process == nil:
+		return fmt.Errorf("reload %s: it is not running", p.name)
+	case reload.Signal != "":
+		return process.Signal(mesh.Signals[reload.Signal])
+	}
+	return post(ctx, reload, config)
+}
+
+// post sends a configuration to a proxy.
+func post(ctx context.Context, to mesh.Reload, config []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to.URL, bytes.NewReader(config))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Cache-Control", "must-revalidate") // Caddy: also if nothing but files has changed
+	over := &http.Transport{}
+	if to.Socket != "" {
+		over.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", to.Socket)
+		}
+	}
+	resp, answer, err := platform.Send(r, over, maxAdmin)
+	if err == nil && resp.StatusCode/100 != 2 {
+		err = fmt.Errorf("%s: %s", resp.Status, answer[:min(len(answer), maxRefusal)])
+	}
+	if err != nil {
+		return fmt.Errorf("reload: %w", err)
+	}
+	return nil
+}
+
+// Serial implements [platform.Certificates].
+func (c *changer) Serial(ctx context.Context, endpoint string) (string, error) {
+	p, err := c.at(endpoint)
+	if err != nil {
+		return "", err
+	}
+	config, err := c.client(ctx, p)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	conn, err := (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", endpoint)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.String(), nil
+}
+
+// client is the configuration of handshakes with a pod, as one of its callers.
+func (c *changer) client(ctx context.Context, p *pod) (*tls.Config, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.clients[p.service] == nil {
+		config, err := c.verifier.client(ctx, p, callers(c.layout.spec.Topology, p.service)[0])
+		if err != nil {
+			return nil, err
+		}
+		if c.clients == nil {
+			c.clients = map[string]*tls.Config{}
+		}
+		c.clients[p.service] = config
+	}
+	return c.clients[p.service], nil
 }

@@ -31,6 +31,7 @@ type pod struct {
 	local    *mesh.Local               // definition of the sidecar, nil without one
 	sources  map[string]counters       // of the sidecar, by container
 	admins   map[string]string         // addresses for admin interfaces, by container
+	reloads  int                       // of the configuration, by changes
 	inbound  netip.AddrPort            // the sidecar's inbound listener
 	outbound map[string]netip.AddrPort // the sidecar's listener for each service
 	helpers  map[string]netip.AddrPort // addresses of the processes beside the program of the user, by name

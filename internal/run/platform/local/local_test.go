@@ -90,11 +90,14 @@ func TestPlatform(t *testing.T) {
 	for _, n := range names {
 		meshes = append(meshes, load(t, n))
 	}
+	if !testing.Short() {
+		meshes = append(meshes, must.Get(load(t, "envoy-xds").Variant("envoy-xds-mtls", mesh.Overrides{Options: map[string]string{"mtls": "true"}}))(t))
+	}
 	abilities := platformtest.Traits{
 		Parallel:          true,
 		Timed:             sidecar.Program(),
 		PlatformAbilities: []string{"Faults"},
-		Abilities:         []string{"Verifier", "Watcher", "Prober", "StageTimer", "MeshCounters", "RequestCounters", "Connections", "TaskFaults", "EndedTasks", "Configurer", "Changer", "NetworkFaults"},
+		Abilities:         []string{"Verifier", "Watcher", "Prober", "StageTimer", "MeshCounters", "RequestCounters", "Connections", "TaskFaults", "EndedTasks", "Configurer", "Changer", "Certificates", "NetworkFaults"},
 	}
 	t.Run("meshes", func(t *testing.T) { platformtest.Run(t, abilities, newPlatform, meshes) })
 	if left := leftovers(t); len(left) > 0 {

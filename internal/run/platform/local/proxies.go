@@ -233,6 +233,7 @@ func (px *proxies) configure(ctx context.Context, p *pod, in *mesh.Inbound, to [
 		AdminPath:   px.workspace.runtime.file(strconv.Itoa(px.layout.addresses.number()) + ".sock"),
 		Inbound:     in,
 		Options:     px.layout.spec.Mesh.Local.Sidecar.Chosen(),
+		Changing:    px.layout.spec.Changing,
 		Port:        int(p.inbound.Port()),
 		Control:     px.control.contexts(),
 		Secrets:     px.workspace.secrets.get,

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -87,6 +88,9 @@ func (rc *requestCounters) application(ctx context.Context, p *pod) []balance.Co
 // sidecar reads the counters of one sidecar.
 func (rc *requestCounters) sidecar(ctx context.Context, p *pod) []balance.Count {
 	c := &sidecarCounting{counting: rc.begin(p, sidecarContainer)}
+	if p.reloads > 0 { // the counters may begin at 0 again
+		c.from.Instance = fmt.Sprintf("%s, reload %d", c.from.Instance, p.reloads)
+	}
 	for _, container := range slices.Sorted(maps.Keys(p.sources)) { // each with a process of its own
 		if container != sidecarContainer && c.known() {
 			other := rc.begin(p, container).from

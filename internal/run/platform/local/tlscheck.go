@@ -161,9 +161,28 @@ var errNoCertificate = errors.New("no certificate to connect with")
 // request sends one request over TLS with a certificate of the service, or without one, and
 // returns the identity of the server.
 func (v *verifier) request(ctx context.Context, p *pod, service string) (served string, err error) {
+	config, err := v.client(ctx, p, service)
+	if err != nil {
+		return "", err
+	}
+	return exchange(ctx, p, func(c net.Conn) (net.Conn, string, error) {
+		conn := tls.Client(c, config)
+		if err := conn.HandshakeContext(ctx); err != nil {
+			return nil, "", fmt.Errorf("TLS handshake: %w", err)
+		}
+		uris := conn.ConnectionState().PeerCertificates[0].URIs
+		if len(uris) != 1 {
+			return nil, "", fmt.Errorf("the certificate served has %d identities, want 1", len(uris))
+		}
+		return conn, uris[0].String(), nil
+	})
+}
+
+// client is the configuration of TLS to a pod, with a certificate of the service or without one.
+func (v *verifier) client(ctx context.Context, p *pod, service string) (*tls.Config, error) {
 	roots, err := v.proxies.issuer().roots(ctx)
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", errNoCertificate, err)
+		return nil, fmt.Errorf("%w: %w", errNoCertificate, err)
 	}
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -184,21 +203,11 @@ func (v *verifier) request(ctx context.Context, p *pod, service string) (served 
 	if service != "" {
 		c, err := v.proxies.issuer().certificate(ctx, service)
 		if err != nil {
-			return "", fmt.Errorf("%w: %w", errNoCertificate, err)
+			return nil, fmt.Errorf("%w: %w", errNoCertificate, err)
 		}
 		config.Certificates = []tls.Certificate{c}
 	}
-	return exchange(ctx, p, func(c net.Conn) (net.Conn, string, error) {
-		conn := tls.Client(c, config)
-		if err := conn.HandshakeContext(ctx); err != nil {
-			return nil, "", fmt.Errorf("TLS handshake: %w", err)
-		}
-		uris := conn.ConnectionState().PeerCertificates[0].URIs
-		if len(uris) != 1 {
-			return nil, "", fmt.Errorf("the certificate served has %d identities, want 1", len(uris))
-		}
-		return conn, uris[0].String(), nil
-	})
+	return config, nil
 }
 
 // exchange sends one request for the application's health to a pod and reads the answer. With TLS

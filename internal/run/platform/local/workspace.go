@@ -64,12 +64,20 @@ func (w *workspace) recordCommand(id string, pid int, cmd proc.Command) error {
 func (w *workspace) keep(name string, rendered []byte) (path string, err error) {
 	path = w.provenance.Path(name)
 	redacted := w.secrets.redact(rendered)
-	if err := os.WriteFile(path, redacted, 0o600); err != nil {
+	if err := replace(path, redacted); err != nil {
 		return "", err
 	}
 	if bytes.Equal(redacted, rendered) {
 		return path, nil
 	}
 	path = w.runtime.file(name)
-	return path, os.WriteFile(path, rendered, 0o600)
+	return path, replace(path, rendered)
+}
+
+// replace writes a file that a running program may read.
+func replace(path string, text []byte) error {
+	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
 }

@@ -39,6 +39,7 @@ var abilityTests = []struct {
 	{"Connections", suite.connections},
 	{"Configurer", suite.configurer},
 	{"Changer", suite.changer},
+	{"Certificates", suite.certificates},
 	{"NetworkFaults", suite.networkFaults},
 	{"Scaler", suite.scaler},
 	{"TaskFaults", suite.taskFaults},
@@ -305,15 +306,20 @@ func (s suite) changer(t *testing.T, d *platform.Deployment) {
 		platform.Change
 		seen func(text string, status int) bool
 	}{
-		{platform.Change{Kind: mesh.RouteChanged, Version: 7, Endpoints: endpoints}, func(text string, status int) bool {
+		{platform.Change{Kind: metric.RouteChanged, Version: 7, Endpoints: endpoints}, func(text string, status int) bool {
 			version, by, _ := strings.Cut(text, " ")
 			return version == "7" && (by == "" || by == endpoints[0]) && status == http.StatusOK
 		}},
-		{platform.Change{Kind: mesh.WeightShifted, Version: 8, Endpoints: endpoints}, func(text string, status int) bool {
+		{platform.Change{Kind: metric.WeightShifted, Version: 8, Endpoints: endpoints}, func(text string, status int) bool {
 			return strings.HasPrefix(text, "8 ") && status == http.StatusOK
 		}},
-		{platform.Change{Kind: mesh.EndpointRemoved, Version: 7}, func(_ string, status int) bool { return status == http.StatusServiceUnavailable }},
-		{platform.Change{Kind: mesh.EndpointAdded, Version: 7, Endpoints: endpoints}, func(_ string, status int) bool { return status == http.StatusOK }},
+		{platform.Change{Kind: metric.RouteAdded, Version: 9, Endpoints: endpoints}, func(text string, status int) bool {
+			return strings.HasPrefix(text, "9 ") && status == http.StatusOK
+		}},
+		{platform.Change{Kind: metric.PolicyDenied, Version: 9}, func(_ string, status int) bool { return status == http.StatusForbidden }},
+		{platform.Change{Kind: metric.PolicyAllowed, Version: 9}, func(_ string, status int) bool { return status == http.StatusOK }},
+		{platform.Change{Kind: metric.EndpointRemoved, Version: 7}, func(_ string, status int) bool { return status == http.StatusServiceUnavailable }},
+		{platform.Change{Kind: metric.EndpointAdded, Version: 7, Endpoints: endpoints}, func(_ string, status int) bool { return status == http.StatusOK }},
 	} {
 		err := d.Changer.Change(t.Context(), c.Change)
 		if can := s.mesh.CanChange(c.Kind) == nil; can != (err == nil) {
@@ -323,6 +329,30 @@ func (s suite) changer(t *testing.T, d *platform.Deployment) {
 			s.eventually(t, c.Kind, func(ctx context.Context) bool { return c.seen(served(ctx)) })
 		}
 	}
+	s.intact(t, d)
+}
+
+// certificates reads the certificate of a sidecar, which stays until it is renewed.
+func (s suite) certificates(t *testing.T, d *platform.Deployment) {
+	endpoint := d.Changer.Endpoints()[0]
+	read := func(ctx context.Context) string {
+		serial, err := d.Certificates.Serial(ctx, endpoint)
+		if (err == nil) != s.mesh.Provides.MTLS {
+			t.Fatalf("serial number %q, %v, and the mesh has mutual TLS: %v", serial, err, s.mesh.Provides.MTLS)
+		}
+		return serial
+	}
+	before := read(t.Context())
+	if again := read(t.Context()); again != before {
+		t.Errorf("the serial number is %s, and was %s before", again, before)
+	}
+	if s.mesh.CanChange(metric.CertificateRenewed) != nil {
+		return
+	}
+	if err := d.Changer.Change(t.Context(), platform.Change{Kind: metric.CertificateRenewed, Version: 10, Endpoint: endpoint}); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually(t, "the new certificate", func(ctx context.Context) bool { return read(ctx) != before })
 	s.intact(t, d)
 }
 

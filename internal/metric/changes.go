@@ -1,0 +1,92 @@
+package metric
+
+import "slices"
+
+// Kinds of changes during the measure phase.
+const (
+	RouteChanged       = "route-changed"
+	WeightShifted      = "weight-shifted"
+	RouteAdded         = "route-added"
+	EndpointRemoved    = "endpoint-removed"
+	EndpointAdded      = "endpoint-added"
+	PolicyDenied       = "policy-denied"
+	PolicyAllowed      = "policy-allowed"
+	CertificateRenewed = "certificate-renewed"
+	ProxyRestarted     = "proxy-restarted"
+	ControlRestarted   = "control-restarted"
+	ControlStopped     = "control-stopped"
+)
+
+// Evidence is what shows that a change took effect.
+type Evidence int
+
+// Kinds of evidence.
+const (
+	Version     Evidence = iota // answers carry the version of the route
+	Endpoint                    // answers carry the endpoint that served them
+	Denial                      // answers are 403, or are no longer
+	Certificate                 // TLS handshakes present the new certificate
+	Outage                      // requests fail until the process serves again
+)
+
+// ChangeKind describes a kind of change.
+type ChangeKind struct {
+	Name, Doc string
+	Many, One string // in sentences: "route changes", "a route change"
+	Shown     Evidence
+	First     bool   // it has a first effect
+	Last      bool   // it has a last old answer
+	Time      string // metric that shows its time in a sentence, empty for none
+	Reached   string // the verb of that sentence
+	Fails     bool   // all requests of a replica fail meanwhile, so that checks of the rate are suspended
+	After     string // kind that is made before it, and undone by it
+	Plane     Plane  // whose process ends and starts again, empty for none
+}
+
+// changeKinds is the table of all kinds, in the order of reports.
+var changeKinds = []ChangeKind{
+	{Name: RouteChanged, Doc: "the route to the entry gets a new version; without a mesh, the entry itself does",
+		Many: "route changes", One: "a route change", Shown: Version, First: true, Last: true, Time: ChangeLastOld, Reached: "reach every connection"},
+	{Name: WeightShifted, Doc: "all of the weight moves from a version of the route to the next",
+		Many: "weight shifts", One: "a weight shift", Shown: Version, First: true, Last: true, Time: ChangeLastOld, Reached: "reach every connection"},
+	{Name: EndpointRemoved, Doc: "a replica of the entry leaves the list of endpoints",
+		Many: "endpoint removals", One: "an endpoint removal", Shown: Endpoint, Last: true, Time: ChangeLastOld, Reached: "reach every connection"},
+	{Name: EndpointAdded, Doc: "it comes back", After: EndpointRemoved,
+		Many: "endpoint additions", One: "an endpoint addition", Shown: Endpoint, First: true, Time: ChangeFirstNew, Reached: "have a first effect"},
+	{Name: RouteAdded, Doc: "a route is added before the others, and takes their requests",
+		Many: "route additions", One: "a route addition", Shown: Version, First: true, Last: true, Time: ChangeLastOld, Reached: "reach every connection"},
+	{Name: PolicyDenied, Doc: "a policy of the entry's sidecars denies every request, which get 403", Fails: true,
+		Many: "denials", One: "a denial", Shown: Denial, First: true, Last: true, Time: ChangeLastOld, Reached: "reach every connection"},
+	{Name: PolicyAllowed, Doc: "the policy allows them again", After: PolicyDenied, Fails: true,
+		Many: "permissions", One: "a permission", Shown: Denial, First: true, Last: true, Time: ChangeLastOld, Reached: "reach every connection"},
+	{Name: CertificateRenewed, Doc: "the sidecar of a replica of the entry gets a new certificate",
+		Many: "certificate renewals", One: "a certificate renewal", Shown: Certificate, First: true, Last: true, Time: ChangeLastOld, Reached: "reach every new connection"},
+	{Name: ProxyRestarted, Doc: "the sidecar of a replica of the entry ends (SIGTERM) and is started again", Fails: true, Plane: Data,
+		Many: "proxy restarts", One: "a proxy restart", Shown: Outage, First: true, Last: true, Time: ChangeLastOld, Reached: "are over"},
+	{Name: ControlRestarted, Doc: "a process of the control plane ends and is started again", Fails: true, Plane: Control,
+		Many: "control plane restarts", One: "a control plane restart", Shown: Outage, First: true, Last: true},
+	{Name: ControlStopped, Doc: "it ends, and is started again after half of the time between changes", Fails: true, Plane: Control,
+		Many: "control plane stops", One: "a control plane stop", Shown: Outage, First: true, Last: true},
+}
+
+// ChangeKinds lists the kinds of changes. The slice is shared, so do not change it.
+func ChangeKinds() []ChangeKind { return changeKinds }
+
+// ChangeKindOf finds a kind by name.
+func ChangeKindOf(name string) (ChangeKind, bool) {
+	i := slices.IndexFunc(changeKinds, func(k ChangeKind) bool { return k.Name == name })
+	if i < 0 {
+		return ChangeKind{}, false
+	}
+	return changeKinds[i], true
+}
+
+// ChangeNames lists the names of the kinds with a property, nil for all.
+func ChangeNames(has func(ChangeKind) bool) (names []string) {
+	for _, k := range changeKinds {
+		if has == nil || has(k) {
+			names = append(names, k.Name)
+		}
+	}
+	return names
+}

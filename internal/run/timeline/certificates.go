@@ -1,0 +1,145 @@
+package timeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/routine"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+const (
+	// handshakeEvery is the time between TLS handshakes while a certificate is renewed.
+	handshakeEvery = 5 * time.Millisecond
+	// handshakesAfter is the least time of handshakes after the first with the new certificate.
+	handshakesAfter = 50 * time.Millisecond
+	// maxHandshakes is the number of them under way.
+	maxHandshakes = 64
+)
+
+// readSerials reads the certificates of all endpoints, if one of them is renewed.
+func (c *Changes) readSerials(ctx context.Context) error {
+	for _, next := range c.plan {
+		if next.described.Shown != metric.Certificate || c.serials[next.Endpoint] != "" {
+			continue
+		}
+		if c.deployment.Certificates == nil {
+			return fmt.Errorf("change %s: %w by the platform", next.Kind, errors.ErrUnsupported)
+		}
+		serial, err := c.deployment.Certificates.Serial(ctx, next.Endpoint)
+		if err != nil {
+			return fmt.Errorf("change %s: read the certificate of %s: %w", next.Kind, next.Endpoint, err)
+		}
+		c.serials[next.Endpoint] = serial
+	}
+	return nil
+}
+
+// handshake is one TLS handshake. Its instants are from the change.
+type handshake struct {
+	sent, end time.Duration
+	serial    string // empty: it failed
+}
+
+// renew changes a certificate, while handshakes at a fixed rate show which one is in use: until the time to the next change is
+// over, or the new one was seen for as long as it took.
+func (c *Changes) renew(ctx context.Context, change platform.Change, sent time.Time, made *result.Change) error {
+	c.mu.Lock()
+	old := c.serials[change.Endpoint]
+	c.mu.Unlock()
+	accepted := make(chan error, 1)
+	go routine.Guarded(func() { accepted <- c.deployment.Changer.Change(ctx, change) })()
+	var mu sync.Mutex
+	var all []handshake
+	seen := time.Duration(math.MaxInt64) // when the new one was seen first
+	var group sync.WaitGroup
+	slots := make(chan struct{}, maxHandshakes)
+	tick := time.NewTicker(handshakeEvery)
+	defer tick.Stop()
+	done := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		now := time.Since(sent)
+		return now > c.every*3/4 || seen != math.MaxInt64 && now-seen > max(seen, handshakesAfter)
+	}
+	for !done() && ctx.Err() == nil {
+		select {
+		case slots <- struct{}{}:
+			group.Go(routine.Guarded(func() {
+				defer func() { <-slots }()
+				h := handshake{sent: time.Since(sent)}
+				serial, err := c.deployment.Certificates.Serial(ctx, change.Endpoint)
+				h.end = time.Since(sent)
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					if h.serial = serial; serial != old {
+						seen = min(seen, h.end)
+					}
+				}
+				all = append(all, h)
+			}))
+		default: // as many are under way as may be
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+	group.Wait()
+	if err := <-accepted; err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.serials[change.Endpoint] = presented(all, old, made)
+	return ctx.Err()
+}
+
+// presented adds to a change what handshakes show of it, and returns the certificate after it.
+func presented(all []handshake, old string, made *result.Change) (serial string) {
+	first, serial := handshake{end: math.MaxInt64}, old
+	for _, h := range all {
+		if h.serial != "" && h.serial != old && h.end < first.end {
+			first, serial = h, h.serial
+		}
+	}
+	var before, last time.Duration // when the last handshakes with the old one were sent, before the first new one and at all
+	for _, h := range all {
+		switch h.serial {
+		case "":
+			made.Failed++
+			continue
+		case old:
+			last = max(last, h.sent)
+			if h.sent < first.sent || first.end == math.MaxInt64 {
+				before = max(before, h.sent)
+			}
+			if h.sent > first.end {
+				made.Flaps++
+			}
+		}
+		made.Probes++
+	}
+	none, known := bounds{0, never}, bounds{int64(before), int64(first.end)}
+	made.FirstNew, made.LastOld = none.span(0), none.span(0)
+	if first.end == math.MaxInt64 {
+		made.FirstNew.AfterMS, made.LastOld.AfterMS = milliseconds(int64(last)), milliseconds(int64(last))
+		return serial
+	}
+	made.FirstNew = known.span(0)
+	after := bounds{int64(last), never}
+	for _, h := range all {
+		if h.serial == serial && h.sent > last {
+			after.before = min(after.before, int64(h.end))
+		}
+	}
+	made.LastOld = after.span(0)
+	return serial
+}
