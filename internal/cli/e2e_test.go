@@ -490,3 +490,34 @@ func TestEndpointRemoval(t *testing.T) {
 		}
 	}
 }
+
+// An application that sleeps 200 ms before it listens answers as much later after its start, also through a real Envoy. The end of a
+// pod ends both processes.
+func TestStarts(t *testing.T) {
+	server := must.Get(filepath.Abs("../../examples/server.py"))(t)
+	r, code := carriedOut(t, "starts.yaml", "blocks=3", "control=false", "application=null", "starts=5",
+		fmt.Sprintf("applications={prompt: {command: [python3, %q, '${port}']}, late: {command: [sh, -c, 'sleep 0.2; exec python3 %s ${port}']}}", server, server),
+		"factors={application: [prompt, late], mesh: [none, envoy], rate: [50]}", "phases={warmup: 500ms, measure: 1s, drain: 1s}", "validity={rateShortfall: 0.2}")
+	if code != console.Done {
+		t.Errorf("exit code %d: %+v", code, r.Warnings)
+	}
+	first := map[string]float64{}
+	for _, tr := range r.Treatments {
+		mesh, application := fmt.Sprint(tr.Factors["mesh"]), fmt.Sprint(tr.Factors["application"])
+		for _, part := range []string{"app", "through"} {
+			e, known := tr.Metrics["start_ms/"+part]
+			if !known {
+				t.Fatalf("%s: the start of %s is unknown", tr.ID, part)
+			}
+			first[application+" "+mesh+" "+part] = e.Estimate
+		}
+		if _, has := tr.Metrics["stop_ms/sidecar"]; has != (mesh == "envoy") {
+			t.Errorf("%s: the end of a sidecar is known: %v", tr.ID, has)
+		}
+	}
+	for _, at := range []string{"none app", "none through", "envoy app", "envoy through"} { // within 10 ms on a quiet machine
+		if late := first["late "+at] - first["prompt "+at]; late < 120 || late > 350 {
+			t.Errorf("%s: the late application answers %v ms later, want 200", at, late)
+		}
+	}
+}

@@ -143,12 +143,12 @@ func (v changeRules) observed() {
 func changeRows() []fieldRow {
 	var kinds []string
 	for _, k := range metric.ChangeKinds() {
-		kinds = append(kinds, k.Name+" ("+k.Doc+")")
+		kinds = append(kinds, k.Name+": "+k.Doc+".")
 	}
 	return []fieldRow{
 		{"changes", "Changes of routes, endpoints, policies, certificates and processes during the measure phase. The load probes their effect.", nil, nil},
 		{"changes.every", "Time between changes. The first comes after this time.", nil, between(minEvery, maxPhase, "")},
 		{"changes.count", "Number of changes in each trial. A median needs 30, the 99 % quantile 1000.", someChanges, between(1, maxChanges, "")},
-		{"changes.kinds", "Kinds, in random order and equally often: " + strings.Join(kinds, "; ") + ".", nil, form(levelList)},
+		{"changes.kinds", "Kinds, in random order and equally often. " + strings.Join(kinds, " "), nil, form(levelList)},
 	}
 }

@@ -46,6 +46,7 @@ type Experiment struct {
 	Decide      Decide                 `yaml:"decide,omitempty" json:"decide,omitzero"`   // gates that end the run when each is decided
 	Changes     Changes                `yaml:"changes,omitempty" json:"changes,omitzero"` // of routes and endpoints
 	Background  Background             `yaml:"background,omitempty" json:"background,omitzero"`
+	Starts      int                    `yaml:"starts,omitempty" json:"starts,omitempty"` // stops and starts of the entry's pod after the load
 	Faults      []Fault                `yaml:"faults,omitempty" json:"faults,omitempty"` // injected faults
 	Expect      []string               `yaml:"expect,omitempty" json:"expect,omitempty"` // conditions that each trial must meet
 }

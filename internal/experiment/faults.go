@@ -125,6 +125,8 @@ func (v faultRules) expectation(path, text string) {
 	case err != nil:
 		v.report(path, "", "%v", err)
 	case v.changes(path, c):
+	case c.NeedsStarts() && v.e.Starts == 0:
+		v.report(path, "add starts: 5", "it refers to starts, and the experiment has none")
 	case c.Begins() >= time.Duration(v.e.Phases.Measure):
 		v.report(path, "raise phases.measure, or lower the time", "its window begins after %v, and the measure phase has ended after %v", c.Begins(), v.e.Phases.Measure)
 	case c.NeedsFault() && len(v.e.Faults) == 0:
@@ -348,7 +350,7 @@ func faultRows() []fieldRow {
 		{"faults[].target.replica", "Replica, from 0.", nil, between(0, maxReplicas, "")},
 		{"faults[].target.pick", "Choice among replicas without a fault.", faultPicks[0], oneOf("way to pick", faultPicks...)},
 		{"faults[].target.plane", "app: the service; data: its sidecar; control: the mesh's control plane.", faultPlanes[0], oneOf("plane", faultPlanes...)},
-		{"expect", "Expectations: success_ratio >= 0.999 during fault, p99 < 250ms after 5s, status(5xx) == 0, recovers within 3s, change.last_old.p50 < 100ms, change.failed_share(endpoint-removed) < 1%.", nil, nil},
+		{"expect", "Expectations: success_ratio >= 0.999 during fault, p99 < 250ms after 5s, status(5xx) == 0, recovers within 3s, change.last_old.p50 < 100ms, change.failed_share(endpoint-removed) < 1%, start.through < 2s.", nil, nil},
 	}
 	for _, p := range faultParameters() {
 		var with []string

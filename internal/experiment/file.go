@@ -160,6 +160,7 @@ func (f *File) Validate(names Names) error {
 	faultRules{v}.validate()
 	changeRules{v}.validate()
 	backgroundRules{v}.validate()
+	startRules{v}.validate()
 	return v.doc.Err()
 }
 

@@ -47,6 +47,9 @@ const (
 	ChangeFailing          = "change_failing_ratio"
 	ChangeFlaps            = "change_flaps"
 	ChangeCPU              = "change_cpu_ms"
+	StartTime              = "start_ms"
+	StopTime               = "stop_ms"
+	StopLost               = "stop_lost_requests"
 	BackgroundChanges      = "background_changes_per_s"
 	NodeCPU                = "node_cpu_cores"
 	OutsideCPU             = "outside_cpu_us_per_request"
@@ -95,6 +98,7 @@ var (
 	firstParts   = ChangeNames(func(k ChangeKind) bool { return k.First })
 	lastParts    = ChangeNames(func(k ChangeKind) bool { return k.Last })
 	flapParts    = ChangeNames(func(k ChangeKind) bool { return k.Shown == Version })
+	StartParts   = []string{"app", "sidecar", "through", "outbound"}
 	latencyParts = []string{"mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"}
 )
 
@@ -194,10 +198,10 @@ var rows = []Row{
 		Source: Mesh, Title: "mesh timeouts", Heads: [2]string{"mesh", "timeouts"}},
 	{Name: ChangesMade, Unit: "1", Better: Neither, Doc: "changes in a trial",
 		Parts: changeParts, Source: Generator, Title: "changes, %s", Heads: [2]string{"changes,", "%s"}},
-	{Name: ChangeFirstNew, Unit: "ms", Better: LowerIsBetter, Doc: "first effect of a change: from its request to the first answer by the new configuration, or of a restart to the first answer after failures, median (from 30 changes in a trial) and 99 % quantile (from 1,000)",
+	{Name: ChangeFirstNew, Unit: "ms", Better: LowerIsBetter, Doc: "first effect of a change: from its request to the first answer by the new configuration. Of a restart it is the first answer after failures. Median (from 30 changes in a trial) and 99 % quantile (from 1,000)",
 		Parts: pairs(firstParts, []string{"", ChangeP99}), Source: Generator,
 		Title: "first effect, %s", Heads: [2]string{"first effect,", "%s, ms"}},
-	{Name: ChangeLastOld, Unit: "ms", Better: LowerIsBetter, Doc: "convergence of a change: from its request to the last answer by the old configuration on any connection, or of a restart to the last failure, median (from 30 changes in a trial) and 99 % quantile (from 1,000)",
+	{Name: ChangeLastOld, Unit: "ms", Better: LowerIsBetter, Doc: "convergence of a change: from its request to the last answer by the old configuration on any connection. Of a restart it is the last failure. Median (from 30 changes in a trial) and 99 % quantile (from 1,000)",
 		Parts: pairs(lastParts, []string{"", ChangeP99}), Beside: lastParts, Source: Generator,
 		Title: "last old answer, %s", Heads: [2]string{"last old,", "%s, ms"}},
 	{Name: ChangeFailed, Unit: "1", Better: LowerIsBetter, Doc: "requests that failed from a change to its last old answer, mean",
@@ -210,6 +214,12 @@ var rows = []Row{
 		Parts: pairs(changeParts, []string{"-control", "-data", "-proxy", "-app"}), Source: Tasks, Title: "CPU per change, %s", Heads: [2]string{"CPU per change,", "%s, ms"}},
 	{Name: BackgroundChanges, Unit: "1/s", Better: Neither, Doc: "changes of services that no request calls, per second of the measure phase",
 		Source: Mesh, Title: "background changes", Heads: [2]string{"background", "changes/s"}},
+	{Name: StartTime, Unit: "ms", Better: LowerIsBetter, Doc: "from exec to the first answer of the application, of its sidecar, through the sidecar, and to the application's first successful call of another service, median of the starts of a trial",
+		Parts: StartParts, Source: Machine, Title: "first answer after a start, %s", Heads: [2]string{"first answer,", "%s, ms"}},
+	{Name: StopTime, Unit: "ms", Better: LowerIsBetter, Doc: "from SIGTERM until the process has ended, median of the starts of a trial",
+		Parts: StartParts[:2], Source: Machine, Title: "end after SIGTERM, %s", Heads: [2]string{"end,", "%s, ms"}},
+	{Name: StopLost, Unit: "1", Better: LowerIsBetter, Doc: "requests that failed, of 200 per second, from SIGTERM until the pod had ended, mean per stop",
+		Source: Machine, Title: "requests lost per stop", Heads: [2]string{"lost", "per stop"}},
 	{Name: NodeCPU, Unit: "cores", Better: LowerIsBetter, Doc: "CPU time of the whole machine, everything on it included",
 		Source: Machine, Sampled: true, SpeedSensitive: true, Title: "CPU of the whole machine"},
 	{Name: OutsideCPU, Unit: "us", Better: LowerIsBetter, Doc: "CPU time of this machine that no process of the run used, while the trial had the load, per answered request",

@@ -35,6 +35,14 @@ func (r *Record) Disturbed() bool {
 	return len(r.Faults) > 0 || slices.ContainsFunc(r.Changes, func(c Change) bool { return c.Task != "" })
 }
 
+// StartsSeen returns the starts of the trial's pod as expectations use them.
+func (r *Record) StartsSeen() (all []expect.Start) {
+	for _, s := range r.Starts {
+		all = append(all, expect.Start{First: s.FirstMS, Gone: s.GoneMS, Lost: s.Lost})
+	}
+	return all
+}
+
 // ChangesSeen returns the trial's changes as expectations use them.
 func (r *Record) ChangesSeen() (all []expect.Change) {
 	for _, c := range r.Changes {

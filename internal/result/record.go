@@ -58,6 +58,7 @@ type Record struct {
 
 	ByHand []ByHand `json:"byHand,omitempty"` // changes of services by `tare services`, which invalidate the trial
 
+	Starts  []Start  `json:"starts,omitempty"`  // stops and starts of the entry's pod after the load
 	Changes []Change `json:"changes,omitempty"` // changes of routes and endpoints, in the order of sending
 
 	Background *Background `json:"background,omitempty"` // services that no request calls, absent without any
@@ -126,6 +127,13 @@ type ByHand struct {
 	Target string    `json:"target"` // the replica
 	At     time.Time `json:"at"`     // when it was made
 	Patch  string    `json:"patch"`  // JSON merge patch of its configuration
+}
+
+// Start is one stop and start of a pod. Parts are app, sidecar, through (both) and outbound (a call of another service).
+type Start struct {
+	GoneMS  map[string]float64 `json:"goneMs"`  // from SIGTERM until the process had ended, by part
+	Lost    int                `json:"lost"`    // requests that failed from SIGTERM until the pod had ended
+	FirstMS map[string]float64 `json:"firstMs"` // from exec to the first answer, by part
 }
 
 // Change is a change of a route or of endpoints, and what the answers of the load showed of it. Instants are seconds from

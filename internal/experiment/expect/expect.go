@@ -52,6 +52,7 @@ type Trial struct {
 	Faults  []Fault          // in the order of their injection
 	Status  map[string]int64 // answers of the whole measure phase by status code
 	Changes []Change         // in the order of sending
+	Starts  []Start          // of a pod, after the load
 }
 
 // Change is a change of a route or of endpoints. Times are in milliseconds, one or none.

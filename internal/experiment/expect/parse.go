@@ -3,6 +3,7 @@ package expect
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -125,7 +126,7 @@ func (p *parser) bounded(c *Condition, of subject) error {
 }
 
 func (p *parser) subject(w word) (subject, error) {
-	for _, s := range subjects {
+	for _, s := range slices.Concat(subjects, startSubjects) {
 		if s.name == w.text {
 			return s, nil
 		}

@@ -37,6 +37,9 @@ func subjectNames() []string {
 	for _, s := range subjects {
 		names = append(names, s.name)
 	}
+	for _, s := range startSubjects {
+		names = append(names, s.name)
+	}
 	for _, s := range changeSubjects {
 		names = append(names, s.name)
 	}

@@ -112,6 +112,8 @@ type Deployment struct {
 	Changer Changer
 	// Background changes services that no request calls. nil: there are none.
 	Background Background
+	// Starter stops and starts the entry's pod. nil: it is unsupported.
+	Starter Starter
 	// Certificates reads the certificates of the entry's sidecars. nil: no certificate can be renewed.
 	Certificates Certificates
 	// NetworkFaults impairs the network of a pod. nil: network faults are unsupported.
@@ -279,6 +281,21 @@ type Change struct {
 type Background interface {
 	// ChangeBackground gives one of them another endpoint. number is of the change, from 1.
 	ChangeBackground(ctx context.Context, number int) error
+}
+
+// Starter stops and starts pods.
+type Starter interface {
+	// StopAndStart ends the processes of the entry's first pod (SIGTERM) and starts them again at once. Requests at a fixed rate
+	// show what answers.
+	StopAndStart(ctx context.Context) (PodStart, error)
+}
+
+// PodStart is what requests showed of a pod that was stopped and started, by part: app, sidecar, through (both) and outbound (a call
+// of another service).
+type PodStart struct {
+	Gone  map[string]time.Duration // from SIGTERM until the process had ended
+	Lost  int                      // requests that failed meanwhile
+	First map[string]time.Duration // from exec to the first answer
 }
 
 // Certificates reads the certificates that sidecars present.

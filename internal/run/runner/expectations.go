@@ -41,5 +41,5 @@ func (t *trial) secondsOf() (expect.Trial, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("generator %s keeps no latencies by the second: %w", l.Generator, errors.ErrUnsupported)
 	}
-	return expect.Trial{Seconds: seconds, Status: l.Statuses, Faults: t.journal.record.FaultTimes(), Changes: t.journal.record.ChangesSeen()}, err
+	return expect.Trial{Seconds: seconds, Status: l.Statuses, Faults: t.journal.record.FaultTimes(), Changes: t.journal.record.ChangesSeen(), Starts: t.journal.record.StartsSeen()}, err
 }

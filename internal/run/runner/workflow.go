@@ -50,6 +50,7 @@ var workflow = []phase{
 	{name: "warm-up", do: (*trial).warmUp, joint: (*round).warmUp},
 	{name: "measure", do: (*trial).measure, joint: (*round).measure},
 	{name: "drain", do: (*trial).drain, mode: concurrently},
+	{name: "starts", do: (*trial).starts, only: (*trial).startsPods},
 	{name: "record", do: (*trial).write, always: true},
 }
 

@@ -57,7 +57,7 @@ func otherAnswers(r *answer.Report) (lines []string) {
 
 // results are the results by their importance: what the run was made to decide or to find, then the CPU of a request.
 func results(v view) []string {
-	lines := slices.Concat(gateAnswers(v.r.Decisions), failureAnswers(v), changeAnswers(v), v.capacityAnswers(), boundaryAnswers(v))
+	lines := slices.Concat(gateAnswers(v.r.Decisions), failureAnswers(v), changeAnswers(v), startAnswers(v), v.capacityAnswers(), boundaryAnswers(v))
 	if len(v.r.Ladders) == 0 {
 		return append(lines, costAnswers(v, len(lines) > 0)...)
 	}

@@ -18,7 +18,7 @@ import (
 // sections of the text, in order. A section writes nothing if the report has
 // nothing for it.
 var sections = []func(text){
-	answerSection, headerSection, decisionSection, ladderSection, configurationsSection, treatmentsSection, stagesSection, requestsSection, failuresSection, changesSection, expectationsSection, boundariesSection, differencesSection,
+	answerSection, headerSection, decisionSection, ladderSection, configurationsSection, treatmentsSection, stagesSection, requestsSection, failuresSection, changesSection, startsSection, expectationsSection, boundariesSection, differencesSection,
 	floorSection, smallestSection, partsSection, noiseSection, weightSection, rolesSection, linesSection, slopesSection, costSection, allMetricsSection, latencyMeaningsSection, warningsSection, legendSection,
 }
 

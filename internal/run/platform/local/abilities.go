@@ -31,6 +31,7 @@ func (d *deployment) declare() *platform.Deployment {
 		NetworkFaults:   d.network,
 		Changer:         changer,
 		Certificates:    changer,
+		Starter:         &starter{layout: d.layout, processes: d.processes, faults: d.faults, changer: changer},
 	}
 	if d.layout.proxied() {
 		all.Background = d.control

@@ -41,6 +41,7 @@ type process struct {
 	*proc.Process
 	task      mesh.Task
 	restarted bool // replaces an ended one
+	began     time.Time
 	ended     bool // on purpose: a fault ended it
 }
 
@@ -70,6 +71,7 @@ func (ps *processes) run(ctx context.Context, task mesh.Task, cmd, printed proc.
 	task = ps.attribute(task)
 	cmd.CPUs = ps.cpus[string(task.Plane)]
 	printed.CPUs = cmd.CPUs
+	began := time.Now()
 	p, err := proc.Start(ctx, cmd)
 	if err != nil {
 		err = fmt.Errorf("start %s: %w", task.ID, err)
@@ -78,7 +80,7 @@ func (ps *processes) run(ctx context.Context, task mesh.Task, cmd, printed proc.
 		}
 		return nil, err
 	}
-	started := &process{Process: p, task: task, restarted: restarted(ctx)}
+	started := &process{Process: p, task: task, restarted: restarted(ctx), began: began}
 	ps.started = append(ps.started, started)
 	if err := ps.workspace.recordCommand(task.ID, p.PID, printed); err != nil {
 		return nil, err // Remove stops it

@@ -40,6 +40,7 @@ var abilityTests = []struct {
 	{"Configurer", suite.configurer},
 	{"Changer", suite.changer},
 	{"Certificates", suite.certificates},
+	{"Starter", suite.starter},
 	{"NetworkFaults", suite.networkFaults},
 	{"Scaler", suite.scaler},
 	{"TaskFaults", suite.taskFaults},
@@ -353,6 +354,26 @@ func (s suite) certificates(t *testing.T, d *platform.Deployment) {
 		t.Fatal(err)
 	}
 	s.eventually(t, "the new certificate", func(ctx context.Context) bool { return read(ctx) != before })
+	s.intact(t, d)
+}
+
+// starter stops and starts a pod, and each part of it answers.
+func (s suite) starter(t *testing.T, d *platform.Deployment) {
+	did, err := d.Starter.StopAndStart(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"app", "through"} {
+		if took := did.First[part]; took <= 0 {
+			t.Errorf("%s answers %v after its start", part, took)
+		}
+	}
+	if _, gone := did.Gone["app"]; !gone {
+		t.Error("the application did not end")
+	}
+	if _, has := did.First["outbound"]; has {
+		t.Error("an application that calls nothing has a first call")
+	}
 	s.intact(t, d)
 }
 

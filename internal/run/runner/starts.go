@@ -1,0 +1,36 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// startsPods reports whether the experiment stops and starts a pod of the trial.
+func (t *trial) startsPods() bool { return t.setup.Experiment.Starts > 0 }
+
+// starts stops and starts the entry's pod after the load.
+func (t *trial) starts(ctx context.Context) error {
+	if t.deployment.Starter == nil {
+		return fmt.Errorf("starts: %w by platform %s", errors.ErrUnsupported, t.setup.Experiment.Platform.Kind)
+	}
+	for range t.setup.Experiment.Starts {
+		did, err := t.deployment.Starter.StopAndStart(ctx)
+		if err != nil {
+			return err
+		}
+		t.journal.record.Starts = append(t.journal.record.Starts, result.Start{GoneMS: inMilliseconds(did.Gone), Lost: did.Lost, FirstMS: inMilliseconds(did.First)})
+	}
+	return broken(t.deployment)
+}
+
+func inMilliseconds(times map[string]time.Duration) map[string]float64 {
+	all := map[string]float64{}
+	for part, d := range times {
+		all[part] = float64(d) / float64(time.Millisecond)
+	}
+	return all
+}

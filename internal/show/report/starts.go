@@ -1,0 +1,52 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+// startMetrics are the columns of the table of starts, by their parts.
+var startMetrics = []struct {
+	name     string
+	sentence string // with the values of all treatments, empty for none
+}{
+	{metric.Of(metric.StartTime, "app"), "A started application answers after %s."},
+	{metric.Of(metric.StartTime, "sidecar"), ""},
+	{metric.Of(metric.StartTime, "through"), "Requests are answered through its sidecar, or without one, after %s."},
+	{metric.Of(metric.StartTime, "outbound"), "Its first call of another service succeeds after %s."},
+	{metric.Of(metric.StopTime, "app"), ""},
+	{metric.Of(metric.StopTime, "sidecar"), ""},
+	{metric.StopLost, "A stop loses %s of 200 requests per second."},
+}
+
+// startsSection is the table of starts and stops of a pod.
+func startsSection(t text) {
+	shown := rows(t.view)
+	columns := t.view.label.columns(shown)
+	labels := len(columns)
+	for _, m := range startMetrics {
+		if t.view.known(m.name) {
+			columns = append(columns, treatmentColumn(m.name, shown))
+		}
+	}
+	if len(columns) > labels {
+		t.page.heading("Starts and stops of a pod")
+		t.page.table(columns, labels)
+	}
+}
+
+// startAnswers are the times of a start, and the requests that a stop loses.
+func startAnswers(v view) (lines []string) {
+	for _, m := range startMetrics {
+		words := timeWords
+		if m.name == metric.StopLost {
+			words = func(_ compare.Treatment, e compare.Estimate) string { return rough(e.Estimate) + rangeWords(e) }
+		}
+		if values := eachTreatment(v, m.name, words); m.sentence != "" && values != "" {
+			lines = append(lines, fmt.Sprintf(m.sentence, values))
+		}
+	}
+	return lines
+}
