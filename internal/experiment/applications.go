@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
@@ -13,7 +14,9 @@ import (
 // application of the file with changes.
 type ApplicationVariant struct {
 	// From names the entry whose fields this one inherits.
-	From              string `yaml:"from,omitempty" json:"from,omitempty"`
+	From string `yaml:"from,omitempty" json:"from,omitempty"`
+	// Topology is a shipped one by name, a file, or the text of a file, in place of one program.
+	Topology          string `yaml:"topology,omitempty" json:"topology,omitempty"`
 	app.Own           `yaml:",inline"`
 	app.ObjectChanges `yaml:",inline"`
 }
@@ -41,6 +44,19 @@ func (e *Experiment) ApplicationVariant(name string) ApplicationVariant {
 		all.ObjectChanges = v.ObjectChanges.Over(all.ObjectChanges)
 	}
 	return all
+}
+
+// topology returns the topology of an entry that has one.
+func (v ApplicationVariant) topology(name string, programs ...string) (app.Topology, error) {
+	var t app.Topology
+	var err error
+	if strings.Contains(v.Topology, "\n") {
+		t, err = app.Decode("applications."+name+".topology", []byte(v.Topology), programs...)
+	} else {
+		t, err = app.Load(v.Topology, programs...)
+	}
+	t.Name = name
+	return t, err
 }
 
 // ApplicationChanges describes an entry that comes from another in one line: "plain with env.A=1, prefix=strace -f".
@@ -98,6 +114,10 @@ func (v applicationRules) variants() {
 		if v.variantName(path, name); !v.doc.Sound(path) {
 			continue
 		}
+		if v.doc.Has(path+".topology") || v.e.Applications[name].Topology != "" {
+			v.variantTopology(path, name)
+			continue
+		}
 		own := v.e.ApplicationVariant(name).Own
 		if v.objectChanges(path, name); !v.local() {
 			continue
@@ -115,6 +135,27 @@ func (v applicationRules) variants() {
 				v.report("factors.replicas", "write replicas: 1", "%s is one running program", name)
 			}
 		}
+	}
+}
+
+// variantTopology checks an entry with a topology.
+func (v applicationRules) variantTopology(path, name string) {
+	switch entry := v.e.Applications[name]; {
+	case !v.doc.Sound(path + ".topology"):
+		return
+	case entry.From != "" || entry.IsOwn() || len(entry.Env)+len(entry.Prefix)+len(entry.Beside) > 0 || !entry.ObjectChanges.IsZero():
+		v.report(path, "write the programs of the services into the topology", "a topology has no further fields")
+		return
+	case v.e.foreign():
+		v.report(path, "remove one of the two", "a topology takes the place of the objects of application")
+		return
+	}
+	t, err := v.e.Applications[name].topology(name, v.names.Programs.Names()...)
+	switch {
+	case err != nil:
+		v.report(path+".topology", strict.DidYouMean(v.e.Applications[name].Topology, v.names.topologies()), "%v", err)
+	case t.Foreign():
+		v.report(path+".topology", "write it in application", "a topology of others' objects is not a level")
 	}
 }
 
@@ -177,6 +218,7 @@ func applicationVariantRows() []fieldRow {
 	return slices.Concat([]fieldRow{
 		{"applications", "Applications by name, as levels of factors.application. On this machine: one's own programs, such as builds, or one program and its instrumentation. On a cluster: the objects of application with changes.", nil, nil},
 		{"applications.*.from", "Another entry, whose fields this one inherits and overrides: env, beside and images by name. Its patches come first.", nil, nil},
+		{"applications.*.topology", "Topology in place of a command: a shipped name, a file relative to this one, or its text.", nil, nil},
 	}, ownRows("applications.*."), []fieldRow{
 		{"applications.*.images", "Images by container, on a cluster.", nil, nil},
 		{"applications.*.values", "Values laid over those of application.chart, as YAML text.", nil, nil},

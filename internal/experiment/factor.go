@@ -91,7 +91,7 @@ var Table = []Factor{
 		check:  factorRules.route,
 	}.Factor(),
 	Column[string]{
-		Name: ApplicationFactor, Text: "Applications to compare, instead of one in application: entries of applications, and topologies by name.",
+		Name: ApplicationFactor, Text: "Applications to compare, instead of one in application: entries of applications, and topologies by name or file.",
 		Field:  func(l *Levels) *string { return &l.Application },
 		bounds: func(n Names) bounds { return examples(n.topologies()) },
 		check:  factorRules.application,

@@ -162,18 +162,13 @@ func (v factorRules) foreign() bool {
 	return slices.ContainsFunc(all, app.Topology.Foreign)
 }
 
-// application reports an unknown application. A file is not allowed: the services of several files cannot be copied into
-// the experiment.
+// application reports an unknown application. The topologies of files are entries of applications once they were read.
 func (v factorRules) application(path, name string) {
 	names := append(sortedKeys(v.e.Applications), v.names.topologies()...)
 	if slices.Contains(names, name) {
 		return
 	}
-	hint := strict.DidYouMean(name, names)
-	if app.IsFile(name) {
-		hint = "write a file in application.topology"
-	}
-	v.report(path, hint, "there is no application %q", clip(name))
+	v.report(path, strict.DidYouMean(name, names), "there is no application %q", clip(name))
 }
 
 func (v factorRules) baseline() {

@@ -24,7 +24,9 @@ func (e *Experiment) Topologies() ([]app.Topology, error) {
 
 // TopologyOf returns the application under test of a treatment, complete. It cannot fail for a valid experiment.
 func (e *Experiment) TopologyOf(l Levels) (app.Topology, error) {
-	if _, entry := e.Applications[l.Application]; entry && e.foreign() {
+	if v, entry := e.Applications[l.Application]; entry && v.Topology != "" {
+		return v.topology(l.Application)
+	} else if entry && e.foreign() {
 		t, err := e.Topology()
 		t.Changes = e.ApplicationVariant(l.Application).ObjectChanges
 		return t, err

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/base/strict"
@@ -117,8 +119,51 @@ func (r references) topology(programs []string) {
 	if !app.IsFile(a.Topology) || !r.file.Sound(field) || a.IsOwn() || a.Source.IsSet() || r.file.Has("application.services") || r.file.Has("factors.application") {
 		return
 	}
-	path := r.relative(a.Topology)
-	if !app.IsFile(path) { // Join turned "./dir" into "dir", which would be a name
+	if t, ok := r.topologyFile(field, a.Topology, programs); ok {
+		a.Topology, a.Services, a.Chart, a.Entry = "", t.Services, cmp.Or(t.Chart, a.Chart), cmp.Or(a.Entry, t.Entry)
+	}
+}
+
+// applications reads the files of topologies among the levels of the factor application, and in the entries of applications.
+// A level becomes an entry with the name in its file.
+func (r references) applications(programs []string) {
+	for name, v := range r.x.Applications {
+		field := "applications." + name + ".topology"
+		if strings.Contains(v.Topology, "\n") || !app.IsFile(v.Topology) || !r.file.Sound(field) {
+			continue
+		}
+		if t, ok := r.topologyFile(field, v.Topology, programs); ok {
+			v.Topology = r.topologyText(field, t)
+			r.x.Applications[name] = v
+		}
+	}
+	levels := experiment.LevelsOf[string](r.x.Factors, experiment.ApplicationFactor)
+	for i, level := range levels {
+		field := fmt.Sprintf("factors.%s[%d]", experiment.ApplicationFactor, i)
+		if !app.IsFile(level) || !r.file.Sound(field) {
+			continue
+		}
+		t, ok := r.topologyFile(field, level, programs)
+		if !ok {
+			continue
+		}
+		if _, taken := r.x.Applications[t.Name]; taken || slices.Contains(app.Names(), t.Name) {
+			r.report(field, fmt.Errorf("there is an application %s already", t.Name), "change the name in "+level)
+			continue
+		}
+		if r.x.Applications == nil {
+			r.x.Applications = map[string]experiment.ApplicationVariant{}
+		}
+		r.x.Applications[t.Name] = experiment.ApplicationVariant{Topology: r.topologyText(field, t)}
+		if levels[i] = t.Name; r.x.Baseline[experiment.ApplicationFactor] == level {
+			r.x.Baseline[experiment.ApplicationFactor] = t.Name
+		}
+	}
+}
+
+// topologyFile reads the file of a topology.
+func (r references) topologyFile(field, path string, programs []string) (app.Topology, bool) {
+	if path = r.relative(path); !app.IsFile(path) { // Join turned "./dir" into "dir", which would be a name
 		path = "./" + path
 	}
 	t, err := app.Load(path, programs...)
@@ -126,13 +171,26 @@ func (r references) topology(programs []string) {
 		for _, m := range mistakes {
 			r.file.Report(field, m.Error(), m.Tip)
 		}
-		return
+		return t, false
 	}
 	if err != nil {
 		r.report(field, err, "the path is relative to the experiment file")
-		return
 	}
-	a.Topology, a.Services, a.Chart, a.Entry = "", t.Services, cmp.Or(t.Chart, a.Chart), cmp.Or(a.Entry, t.Entry)
+	return t, err == nil
+}
+
+// topologyText renders a topology whose programs have absolute directories.
+func (r references) topologyText(field string, t app.Topology) string {
+	for i := range t.Services {
+		if s := &t.Services[i]; len(s.Command) > 0 {
+			s.Dir = r.absolute(s.Dir)
+		}
+	}
+	text, err := yaml.Marshal(t)
+	if err != nil {
+		r.report(field, err, "")
+	}
+	return string(text)
 }
 
 // targets reads a file of requests. note receives notes about omitted requests and headers.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,6 +46,43 @@ func rendered(t *testing.T, x *experiment.Experiment) []byte {
 	t.Helper()
 	text := must.Get(x.YAML())(t)
 	return text
+}
+
+// Topologies of files are levels of the factor application, by the names in the files, beside shipped ones and entries.
+func TestTopologyFilesAsLevels(t *testing.T) {
+	dir := t.TempDir()
+	must.OK(t, os.WriteFile(filepath.Join(dir, "mine.yaml"), []byte("name: mine\nservices:\n- {name: front, calls: [{service: back}]}\n- {name: back, command: [./back]}\n"), 0o600))
+	must.OK(t, os.WriteFile(filepath.Join(dir, "other.yaml"), []byte("name: other\nservices: [{name: only}]\n"), 0o600))
+	x := must.Get(decodedIn(t, dir, `applications: {plain: {command: [./server]}, second: {topology: other.yaml}, third: {topology: chain-3}}
+factors: {application: [./mine.yaml, echo, plain, second, third], mesh: [none]}
+baseline: {application: ./mine.yaml}`))(t)
+	if got := strings.Join(experiment.LevelsOf[string](x.Factors, "application"), " "); got != "mine echo plain second third" {
+		t.Errorf("levels %s", got)
+	}
+	if got := x.Baseline["application"]; got != "mine" {
+		t.Errorf("baseline %v", got)
+	}
+	all := must.Get(x.Topologies())(t)
+	var services []string
+	for _, one := range all {
+		services = append(services, fmt.Sprint(one.Name, len(one.Services)))
+	}
+	if got := strings.Join(services, " "); got != "mine2 echo1 plain1 second1 third3" {
+		t.Errorf("topologies %s", got)
+	}
+	if got := all[0].Services[1].Dir; got != dir {
+		t.Errorf("directory of the program: %s", got)
+	}
+	for text, want := range map[string]string{
+		"factors: {application: [./absent.yaml]}":                                               "x.yaml:4:25: factors.application[0]: open ",
+		"applications: {mine: {command: [x]}}\nfactors: {application: [./mine.yaml, mine]}":     "there is an application mine already",
+		"applications: {a: {topology: ./mine.yaml, command: [x]}}\nfactors: {application: [a]}": "a topology has no further fields",
+		"applications: {a: {topology: chain-4}}\nfactors: {application: [a]}":                   `unknown topology "chain-4"`,
+	} {
+		if _, err := decodedIn(t, dir, text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
 }
 
 // The content of files is in the experiment, and what a run opens has an absolute path.

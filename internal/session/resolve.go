@@ -30,6 +30,7 @@ func (p *Program) resolve(ctx context.Context, f *experiment.File, dir string, o
 			return nil, s.unread
 		}
 		r.topology(p.Services.Names())
+		r.applications(p.Services.Names())
 		r.targets(s.notef)
 		r.bodies()
 		r.expressions()
