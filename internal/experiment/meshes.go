@@ -65,6 +65,7 @@ func meshRows() []fieldRow {
 		{"meshes.*.sidecar.dir", "Working directory, relative to this file.", nil, nil},
 		{"meshes.*.sidecar.config", "Template of a configuration, whose path is ${config}.", nil, nil},
 		{"meshes.*.sidecar.ready", "When it serves: tcp (its ports are open), admin (as Envoy), or a path that is answered with 2xx or 3xx.", mesh.ReadyTCP, nil},
+		{"meshes.*.sidecar.versionArgs", "Arguments with which the program prints its version and ends, such as [--version]; default: it is not recorded.", nil, nil},
 		{"meshes.*.sidecar.counters", "Its counters, which must agree with the requests of the load; default: none.", nil, nil},
 		{"meshes.*.sidecar.counters.format", "envoy (statistics), prometheus (text), haproxy (CSV) or nginx (stub_status).", nil, enum(mesh.CounterFormats()...)},
 		{"meshes.*.sidecar.counters.url", "URL, with the fields of the command.", nil, nil},
@@ -169,6 +170,8 @@ type OwnSidecar struct {
 	Dir     string   `yaml:"dir,omitempty" json:"dir,omitempty"`       // working directory, relative to the experiment file
 	Config  string   `yaml:"config,omitempty" json:"config,omitempty"` // template of its configuration, for ${config}
 	Ready   string   `yaml:"ready,omitempty" json:"ready,omitempty"`   // tcp (default), admin, or a path
+	// VersionArgs let the program print its version and end. Absent means that it is not recorded.
+	VersionArgs []string `yaml:"versionArgs,omitempty,flow" json:"versionArgs,omitempty"`
 	// Counters of its requests. Absent means none.
 	Counters *OwnCounters `yaml:"counters,omitempty" json:"counters,omitempty"`
 }
@@ -184,7 +187,7 @@ func (s OwnSidecar) definition(name string) (mesh.Definition, error) {
 	if len(s.Command) == 0 {
 		return mesh.Definition{}, hint.New("write command: [./my-proxy, ${listen}, ${upstream}]", "it has no command")
 	}
-	sidecar, requests := mesh.Sidecar{Command: s.Command, Config: s.Config, Ready: s.Ready}, ""
+	sidecar, requests := mesh.Sidecar{Command: s.Command, Config: s.Config, Ready: s.Ready, VersionArgs: s.VersionArgs}, ""
 	if s.Counters != nil {
 		sidecar.Counters, requests = &s.Counters.CounterSource, s.Counters.Requests
 	}

@@ -92,6 +92,9 @@ type Sidecar struct {
 	Reload *Reload `yaml:"reload,omitempty" json:"reload,omitempty" in:"sidecar"`
 	// Counters is where the counters of `verify` are read. Absent means Envoy's admin interface.
 	Counters *CounterSource `yaml:"counters,omitempty" json:"counters,omitempty" in:"sidecar"`
+	// VersionArgs are arguments with which the program prints its version and ends. Absent means that it is not recorded,
+	// unless the platform knows it.
+	VersionArgs []string `yaml:"versionArgs,omitempty" json:"versionArgs,omitempty"`
 	// Path of the program, in place of the one that the platform finds, or its Version: of variants.
 	Path    string `yaml:"-" json:"path,omitempty"`
 	Version string `yaml:"-" json:"version,omitempty"`

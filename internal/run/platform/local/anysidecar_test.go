@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -164,6 +165,12 @@ func TestShippedProxies(t *testing.T) {
 			}
 			if got, want := fmt.Sprint(counted), map[string]string{"nginx": "map[false:2 true:2]", "haproxy": "map[true:8]", "caddy": "map[]", "traefik": "map[]"}[name]; got != want {
 				t.Errorf("known counts: %s, want %s", got, want)
+			}
+			if name != "traefik" { // tare's own download
+				versions := must.Get(New(Options{AgentPath: agent, FetchProgram: servedAt(path)}).Prepare(t.Context(), []mesh.Definition{m}))(t)
+				if v := versions[name]; !regexp.MustCompile(`^\d+\.\d+`).MatchString(v) {
+					t.Errorf("version %q", v)
+				}
 			}
 			tasks := must.Get(d.Tasks(t.Context()))(t)
 			data := 0

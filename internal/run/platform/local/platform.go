@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -105,8 +106,11 @@ func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[s
 			if err != nil {
 				return nil, fmt.Errorf("prepare mesh %s: %w", m.Name, err)
 			}
-			if own {
+			if own || strings.Contains(name, "/") {
 				name = m.Name
+			}
+			if s := m.Local.Sidecar; prog.version == "" && len(s.VersionArgs) > 0 && prog.path != "" {
+				prog.version = printedVersion(ctx, prog.path, s)
 			}
 			if prog.version != "" {
 				versions[name] = prog.version

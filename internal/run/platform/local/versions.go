@@ -4,9 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"os/exec"
+	"regexp"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
 // controlVersions checks that each process of the control plane has the version of the program
@@ -45,6 +51,30 @@ func (v *verifier) proxyVersions(ctx context.Context) []check.Check {
 		checks = append(checks, versionCheck("the sidecar of "+p.name, want, version, err))
 	}
 	return checks
+}
+
+// versionTimeout bounds the printing of a version, and maxVersion its output, bytes.
+const (
+	versionTimeout = 10 * time.Second
+	maxVersion     = 4 << 10
+)
+
+var versionText = regexp.MustCompile(`\d+(\.\d+)+[\w.+~-]*`)
+
+// printedVersion runs the program of a sidecar, which prints its version, empty if it prints none.
+func printedVersion(ctx context.Context, path string, s mesh.Sidecar) string {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	defer cancel()
+	var out strings.Builder
+	cmd := exec.CommandContext(ctx, path, s.VersionArgs...)
+	cmd.Dir, cmd.Env, cmd.WaitDelay = s.Dir, cmd.Environ(), time.Second
+	for _, name := range slices.Sorted(maps.Keys(s.Environment)) {
+		cmd.Env = append(cmd.Env, name+"="+s.Environment[name])
+	}
+	cmd.Stdout = &limitWriter{&out, maxVersion}
+	cmd.Stderr = cmd.Stdout
+	_ = cmd.Run() // without a version its output is empty
+	return versionText.FindString(out.String())
 }
 
 // versionCheck compares a reported version with the expected one. The reported version may contain more.
