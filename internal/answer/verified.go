@@ -20,8 +20,10 @@ type Verified struct {
 	Nonces bool `json:"nonces,omitempty"`
 	// Sockets: the kernel showed no connection past the proxies during the load.
 	Sockets bool `json:"sockets,omitempty"`
-	// Served: the application counts its requests.
+	// Served: requests that reached the application are counted.
 	Served bool `json:"served,omitempty"`
+	// Bytes: the count is of the bytes that the application's sockets received.
+	Bytes bool `json:"bytes,omitempty"`
 }
 
 // verified returns the proof of each mesh with a data plane. Meshes with the same proof are together.
@@ -38,7 +40,7 @@ func verified(run *compare.Run) (all []Verified) {
 		if was.Meshes == nil {
 			names = append(names, name)
 		} else {
-			p.Counters, p.Nonces, p.Sockets, p.Served = p.Counters && was.Counters, p.Nonces && was.Nonces, p.Sockets && was.Sockets, p.Served && was.Served
+			p.Counters, p.Nonces, p.Sockets, p.Served, p.Bytes = p.Counters && was.Counters, p.Nonces && was.Nonces, p.Sockets && was.Sockets, p.Served && was.Served, p.Bytes || was.Bytes
 		}
 		p.Meshes = []string{name}
 		proofs[name] = p
@@ -46,7 +48,7 @@ func verified(run *compare.Run) (all []Verified) {
 	for _, name := range names {
 		p := proofs[name]
 		i := slices.IndexFunc(all, func(o Verified) bool {
-			return o.Counters == p.Counters && o.Nonces == p.Nonces && o.Sockets == p.Sockets && o.Served == p.Served
+			return o.Counters == p.Counters && o.Nonces == p.Nonces && o.Sockets == p.Sockets && o.Served == p.Served && o.Bytes == p.Bytes
 		})
 		if i < 0 {
 			all = append(all, p)
@@ -76,7 +78,7 @@ func proofOf(r *result.Record) (p Verified) {
 		switch {
 		case f.Unknown != "":
 		case f.Point == balance.Served:
-			p.Served = true
+			p.Served, p.Bytes = true, f.Bytes > 0
 		case f.Point != balance.Sent && f.Unit != balance.Requests:
 			p.Counters = true // a proxy of connections
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
+	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -66,16 +67,17 @@ listener = socket.create_server(address(listen), backlog=100)
 while True: threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
 `
 
-// The known cost of a foreign proxy is found wherever it arises: in the proxy at once or after the answer, in a helper that left
-// it, and in children that end between two readings.
+// The known cost of a foreign proxy before a program of the user is found wherever it arises. Places are the proxy at once or after
+// the answer, a helper that left it, and children that end between two readings.
 func TestForeignProxyBurns(t *testing.T) {
 	python := programtest.Installed(t, "python3", "apt install python3")
 	dir := t.TempDir()
 	must.OK(t, os.WriteFile(filepath.Join(dir, "burning.py"), []byte(burningProxy), 0o600))
 	modes := []string{"plain", "weight", "later", "helper", "children"}
-	text := `apiVersion: tare.dev/v1beta1
+	text := fmt.Sprintf(`apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: foreign-proxy}
+application: {command: [%q, server.py, "${port}", --cache], dir: %q}
 factors: {mesh: [plain, weight, later, helper, children], rate: [100], connections: [4]}
 load: {arrivals: constant}
 baseline: {mesh: plain}
@@ -85,7 +87,7 @@ blocks: 4
 phases: {warmup: 1s, measure: 2s, drain: 1s}
 validity: {rateShortfall: 0.5, lateness: 5s}
 meshes:
-`
+`, python, must.Get(filepath.Abs("../../examples"))(t))
 	for _, mode := range modes {
 		text += fmt.Sprintf("  %s: {sidecar: {dir: %q, command: [%q, burning.py, \"${listen}\", \"${upstream}\", %s]}}\n", mode, dir, python, mode)
 	}
@@ -104,6 +106,70 @@ meshes:
 		if d := *c.Difference; *d.High < burnt || mode != "children" && d.Estimate > 1.5*burnt || mode == "children" && *d.Low < 2*burnt {
 			t.Errorf("%s: measured %.0f [%.0f, %.0f] µs, burnt %.0f", mode, d.Estimate, *d.Low, *d.High, burnt)
 		}
+	}
+}
+
+// A proxy in Python that forwards requests: listen, upstream, mode. It answers or repeats every 50th request of the load itself.
+const answeringProxy = `
+import http.client, http.server, sys
+listen, upstream, mode = sys.argv[1:4]
+host, port = listen.rsplit(":", 1)
+seen = 0
+class Proxy(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def setup(self):
+        super().setup()
+        self.upstream = http.client.HTTPConnection(upstream)
+    def fetch(self):
+        self.upstream.request(self.command, self.path, headers={"User-Agent": self.headers.get("User-Agent", ""), "Host": self.headers["Host"]})
+        return self.upstream.getresponse().read()
+    def do_GET(self):
+        global seen
+        seen += self.headers.get("User-Agent") == "tare"
+        hit = seen > 0 and seen % 50 == 0
+        body = b"made here" if hit and mode == "answers" else self.fetch()
+        if hit and mode == "repeats": self.fetch()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *a): pass
+http.server.ThreadingHTTPServer((host, int(port)), Proxy).serve_forever()
+`
+
+// Under load, a proxy without counters that answers or repeats a part of the requests is found before a program that counts
+// nothing: by the bytes of its sockets. The report has the proof of the honest one.
+func TestForeignProxyAnswers(t *testing.T) {
+	python := programtest.Installed(t, "python3", "apt install python3")
+	dir := t.TempDir()
+	must.OK(t, os.WriteFile(filepath.Join(dir, "answering.py"), []byte(answeringProxy), 0o600))
+	text := fmt.Sprintf(`apiVersion: tare.dev/v1beta1
+kind: Experiment
+metadata: {name: answers}
+application: {command: [%[2]q, server.py, "${port}"], dir: %[3]q}
+factors: {mesh: [forwards, answers, repeats], rate: [100], connections: [4]}
+load: {arrivals: constant}
+baseline: {mesh: forwards}
+order: random
+control: false
+blocks: 1
+phases: {warmup: 1s, measure: 3s, drain: 1s}
+validity: {rateShortfall: 0.5, lateness: 5s}
+meshes:
+`, dir, python, must.Get(filepath.Abs("../../examples"))(t))
+	for _, mode := range []string{"forwards", "answers", "repeats"} {
+		text += fmt.Sprintf("  %s: {sidecar: {dir: %q, command: [%q, answering.py, \"${listen}\", \"${upstream}\", %s]}}\n", mode, dir, python, mode)
+	}
+	r, code := carriedOut(t, must.File(t, dir, "answers.yaml", text))
+	if code != console.Incomplete {
+		t.Errorf("exit code %d, want %d", code, console.Incomplete)
+	}
+	i := slices.IndexFunc(r.Warnings, func(w figures.Warning) bool { return w.Code == "requests-not-conserved" })
+	if i < 0 || r.Warnings[i].Trials != 2 || !strings.Contains(r.Warnings[i].Message, "between load and the application app") {
+		t.Errorf("no warning of the two other proxies: %+v", r.Warnings)
+	}
+	if len(r.Verified) != 1 || fmt.Sprint(r.Verified[0].Meshes) != "[forwards]" || !r.Verified[0].Bytes || !r.Verified[0].Nonces {
+		t.Errorf("verified: %+v", r.Verified)
 	}
 }
 

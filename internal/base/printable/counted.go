@@ -30,6 +30,14 @@ func Plural(n int, noun string) string {
 	return noun + rest
 }
 
+// And lists names as a sentence does: "a, b and c".
+func And(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}
+
 // Listed names at most n things, and counts the others.
 func Listed(names []string, n int) string {
 	if len(names) <= n {

@@ -24,6 +24,8 @@ type Count struct {
 	Config string
 	// Unknown is the reason why the counter has no value.
 	Unknown string
+	// Bytes of one request, if the count is of bytes that sockets received. 0: it is a counter.
+	Bytes int64
 }
 
 // Flow is the change of a counter during the load, summed over replicas.
@@ -32,6 +34,7 @@ type Flow struct {
 	Tally
 	Reconfigured bool   `json:"reconfigured,omitempty"` // a fault changed the service's configuration
 	Unknown      string `json:"unknown,omitempty"`      // why there is no count
+	Bytes        int64  `json:"bytes,omitempty"`        // bytes of a request: `count` is received bytes of sockets over it
 }
 
 // Changes returns the flows between two readings.
@@ -69,7 +72,7 @@ func Changes(before, after []Count) []Flow {
 func (c Count) same(o Count) bool { return c.Place == o.Place && c.By == o.By }
 
 func change(before, after Count) Flow {
-	f := Flow{Place: after.Place, Tally: after.plus(before.Tally, -1), Reconfigured: before.Config != after.Config}
+	f := Flow{Place: after.Place, Tally: after.plus(before.Tally, -1), Reconfigured: before.Config != after.Config, Bytes: after.Bytes}
 	switch {
 	case after.Unknown != "":
 		f.Unknown = after.Unknown
@@ -81,7 +84,7 @@ func change(before, after Count) Flow {
 		f.Unknown = fmt.Sprintf("a counter of %s went back", after.By)
 	}
 	if f.Unknown != "" {
-		f.Tally = Tally{}
+		f.Tally, f.Bytes = Tally{}, 0
 	}
 	return f
 }

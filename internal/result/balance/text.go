@@ -76,10 +76,7 @@ func names(flows []Flow) string {
 	if len(all) > maxNames {
 		all = append(all[:maxNames-1], fmt.Sprintf("%d others", len(all)-maxNames+1))
 	}
-	if len(all) < 2 {
-		return strings.Join(all, "")
-	}
-	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
+	return printable.And(all)
 }
 
 // counter names the application or proxy that counts at a point.
@@ -194,6 +191,9 @@ func (e Equation) inside() bool {
 func (b Balance) spans(e Equation) bool {
 	has := func(points ...Point) bool {
 		return slices.ContainsFunc(b.Flows, func(f Flow) bool { return f.Unit == Requests && slices.Contains(points, f.Point) })
+	}
+	if slices.ContainsFunc(b.Flows, func(f Flow) bool { return f.Bytes > 0 && f.Point == e.To }) {
+		return true
 	}
 	from, to := slices.Index(way, e.From), slices.Index(way, e.To)
 	across := func(received, sent Point) bool {

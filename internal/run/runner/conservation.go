@@ -11,6 +11,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/result/balance"
+	"github.com/tare-mesh/tare/internal/run/generator"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
@@ -59,7 +60,7 @@ func (c *conservation) end(ctx context.Context) error {
 		if err := c.readable(ctx, err); err != nil || c.unknown != "" {
 			return err
 		}
-		b := balance.Check(c.setup.topology, c.rules(), append(c.sent(), balance.Changes(c.before, after)...))
+		b := balance.Check(c.setup.topology, c.rules(), append(c.sent(), c.ofEngine(balance.Changes(c.before, after))...))
 		c.journal.record.Balance = &b
 		if b.Message() == "" || time.Now().After(deadline) {
 			c.report(b)
@@ -115,6 +116,17 @@ func (c *conservation) sent() []balance.Flow {
 		return []balance.Flow{requests}
 	}
 	return []balance.Flow{requests, connections}
+}
+
+// ofEngine drops the counts by bytes of requests that another generator than tare's writes, whose size is unknown.
+func (c *conservation) ofEngine(flows []balance.Flow) []balance.Flow {
+	name := c.journal.record.Load.Generator
+	for i, f := range flows {
+		if f.Bytes > 0 && name != (generator.Tare{}).Name() {
+			flows[i] = balance.Flow{Place: f.Place, Unknown: fmt.Sprintf("the size of requests of generator %s is unknown", name)}
+		}
+	}
+	return flows
 }
 
 func (c *conservation) rules() balance.Rules {

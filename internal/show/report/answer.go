@@ -447,7 +447,7 @@ func levelFigures(v view, q compare.Question, mean compare.Pooled) string {
 	if last > 1 {
 		parts = []string{parts[0], parts[(last+1)/2], parts[last]}
 	}
-	return strings.Join(parts[:len(parts)-1], ", ") + " and " + parts[len(parts)-1]
+	return printable.And(parts)
 }
 
 // levelsOf are the levels that differ between the treatments of a question.

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
 // VerifiedLines are sentences about proxies without counters: how their traffic was verified.
@@ -19,7 +20,10 @@ func VerifiedLines(r *answer.Report) (lines []string) {
 		if v.Counters || len(by) == 0 {
 			continue
 		}
-		line := "Traffic through " + strings.Join(v.Meshes, ", ") + " is verified by " + strings.Join(by, " and ") + ": no counters of the proxy."
+		if v.Served && v.Bytes {
+			by = append(by, "the bytes that your program's sockets carried")
+		}
+		line := "Traffic through " + strings.Join(v.Meshes, ", ") + " is verified by " + printable.And(by) + ": no counters of the proxy."
 		if !v.Served {
 			line += " Your program has none either: requests that the proxy answers itself under load, or repeats, are not detected."
 		}

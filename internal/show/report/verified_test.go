@@ -23,6 +23,8 @@ func TestVerified(t *testing.T) {
 		"counters": {[]balance.Flow{served, counted}, ""},
 		"served": {[]balance.Flow{served},
 			"Traffic through envoy, envoy-plaintext, envoy-tcp is verified by random answers before the load and the kernel's sockets during it: no counters of the proxy."},
+		"own program by bytes": {[]balance.Flow{{Place: served.Place, Bytes: 61}},
+			"is verified by random answers before the load, the kernel's sockets during it and the bytes that your program's sockets carried: no counters of the proxy."},
 		"own program": {nil, "Your program has none either"},
 	} {
 		s := answertest.Quickstart()

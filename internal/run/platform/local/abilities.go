@@ -24,7 +24,7 @@ func (d *deployment) declare() *platform.Deployment {
 		StageTimer:      d.times,
 		Connections:     &connections{d.layout},
 		MeshCounters:    d.proxies,
-		RequestCounters: &requestCounters{layout: d.layout, processes: d.processes},
+		RequestCounters: &requestCounters{layout: d.layout, processes: d.processes, sockets: d.sockets},
 		TaskFaults:      d.faults,
 		EndedTasks:      d.faults,
 		Configurer:      &configurer{workspace: d.workspace, processes: d.processes},

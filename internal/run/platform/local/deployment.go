@@ -40,6 +40,7 @@ type deployment struct {
 	apps      *applications
 	own       *ownPrograms
 	verifier  *verifier
+	sockets   *socketCounts
 	faults    *taskFaults
 	network   *networkFaults
 	times     *stageTimes
@@ -151,15 +152,24 @@ func (d *deployment) prove(ctx context.Context, s app.Service) (checks []check.C
 	}
 	first := d.layout.pods[s.Name][0]
 	if s.Name == d.layout.spec.Topology.EntryName() {
-		return []check.Check{proveBy(ctx, "the sidecars of load and "+s.Name, d.layout.load.outbound[s.Name], first.host, path, first.carried(), behind)}
+		times := 2
+		if d.sockets.needed() {
+			times = mostNonces
+		}
+		return []check.Check{d.nonces(first, path, behind).prove(ctx, "the sidecars of load and "+s.Name, d.layout.load.outbound[s.Name], times)}
 	}
 	if d.layout.spec.Mesh.Provides.MTLS {
 		return nil
 	}
 	for i, p := range d.layout.pods[s.Name] {
-		checks = append(checks, proveBy(ctx, "the sidecar of "+p.name, p.inbound, p.host, "/", p.carried(), behind[i:i+1]))
+		checks = append(checks, d.nonces(p, "/", behind[i:i+1]).prove(ctx, "the sidecar of "+p.name, p.inbound, 2))
 	}
 	return checks
+}
+
+// nonces are the requests that prove the path to a pod's application, which stand-ins answer.
+func (d *deployment) nonces(to *pod, path string, behind []*standIn) *nonces {
+	return &nonces{host: to.host, path: path, protocol: to.carried(), behind: behind, retries: d.layout.spec.Mesh.Provides.Retries}
 }
 
 // startingAtOnce is the number of pods that start in parallel. Half of a start is waiting, so
@@ -266,6 +276,7 @@ func (d *deployment) Remove(ctx context.Context) error {
 		}))
 	}
 	_ = stopping.Wait()
+	d.sockets.close()
 	deployed.leave(d.processes)
 	d.layout.addresses.free()
 	if err := errors.Join(append(failed, d.workspace.runtime.remove(), freed, kept)...); err != nil {

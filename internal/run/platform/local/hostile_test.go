@@ -1,15 +1,21 @@
 package local
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"net"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/base/wait"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result/balance"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
 )
@@ -19,7 +25,7 @@ const hostileProxy = `
 import http.client, http.server, os, sys, time
 listen, upstream, mode = sys.argv[1:4]
 host, port = listen.rsplit(":", 1)
-cached = {}
+cached, seen = {}, 0
 class Proxy(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     def fetch(self):
@@ -28,14 +34,18 @@ class Proxy(http.server.BaseHTTPRequestHandler):
         r = c.getresponse()
         return r.status, r.read()
     def do_GET(self):
+        global seen
         self.body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         status, body = 200, b"made here"
-        if mode == "caches":
+        counted = mode == "answers 1%" or mode in ("answers loads", "repeats loads") and self.headers.get("User-Agent") == "tare"
+        seen += counted
+        if counted and seen % 100 == 99 and mode != "repeats loads": pass
+        elif mode == "caches":
             if self.path not in cached: cached[self.path] = self.fetch()
             status, body = cached[self.path]
         elif mode != "answers":
             status, body = self.fetch()
-        if mode == "repeats": self.fetch()
+        if mode == "repeats" or mode == "repeats loads" and counted and seen % 50 == 0 or mode == "repeats refused" and status == 503: status, body = self.fetch()
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -74,6 +84,90 @@ func TestHostileProxies(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Before a program of the user, which counts nothing, many random answers find a proxy that answers a part of the requests, and a
+// refused one finds a proxy that repeats.
+func TestHostileProxiesBeforeOwnProgram(t *testing.T) {
+	for mode, want := range map[string]string{
+		"forwards":        "",
+		"answers":         "the answer is not of the application's address",
+		"answers 1%":      "the answer is not of the application's address",
+		"caches":          "the same answer came twice",
+		"repeats":         "one request arrived 4 times",
+		"repeats refused": "one request that the application refused with 503 arrived 4 times",
+	} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			d := beforeOwn(t, hostileProxy, mode)
+			failed := strings.Join(failures(t, d), "\n")
+			if want == "" && failed != "" || !strings.Contains(failed, want) {
+				t.Errorf("failed checks:\n%s\nwant %q", failed, want)
+			}
+		})
+	}
+}
+
+// Behind a proxy without counters the requests that reach a program of the user are counted by the bytes of its sockets. The count
+// is exact on connections that are kept, and on connections for one request. A proxy that answers or repeats only requests of
+// the load is found.
+func TestRequestsByBytes(t *testing.T) {
+	const sent = 200
+	for _, c := range []struct {
+		program, mode string
+		most, least   int64 // requests that arrive
+	}{
+		{pythonProxy, "plain", sent, sent},
+		{hostileProxy, "forwards", sent, sent},
+		{hostileProxy, "answers loads", sent - 2, sent - 10},
+		{hostileProxy, "repeats loads", sent + 20, sent + 4},
+	} {
+		t.Run(c.mode, func(t *testing.T) {
+			t.Parallel()
+			d := beforeOwn(t, c.program, c.mode)
+			if failed := failures(t, d); len(failed) > 0 {
+				t.Fatalf("failed checks: %q", failed)
+			}
+			count := func() balance.Count {
+				t.Helper()
+				for _, c := range must.Get(d.RequestCounters.RequestCounts(t.Context()))(t) {
+					if c.Point == balance.Served {
+						return c
+					}
+				}
+				t.Fatal("no count")
+				return balance.Count{}
+			}
+			before := count()
+			if before.Unknown != "" || before.Bytes == 0 {
+				t.Fatalf("%+v", before)
+			}
+			p := specOf(t, "none", app.Service{Name: "app", Own: own(t, "plain")}).Completed(platform.Probe{}, d.Entry()).Load
+			targets := must.Get(requestsOfEngine(t.Context(), p))(t)
+			client := &rawClient{}
+			for range sent {
+				must.OK(t, client.send(t.Context(), targets[0]))
+			}
+			client.close()
+			after := balance.Count{}
+			must.OK(t, wait.Within(t.Context(), 5*time.Second, 50*time.Millisecond, func(context.Context) error {
+				if after = count(); after.Count-before.Count < c.least || after.Count-before.Count > c.most {
+					return fmt.Errorf("%d requests arrived, want %d to %d", after.Count-before.Count, c.least, c.most)
+				}
+				return nil
+			}))
+		})
+	}
+}
+
+// beforeOwn deploys a proxy in Python before a program of the user.
+func beforeOwn(t *testing.T, program, mode string) *platform.Deployment {
+	t.Helper()
+	spec := specOf(t, "none", app.Service{Name: "app", Own: own(t, "plain")})
+	spec.Mesh = anySidecar(t, program, mode, "")
+	d := must.Get(New(Options{AgentPath: agent, FetchProgram: onPath}).Deploy(t.Context(), spec))(t)
+	t.Cleanup(func() { _ = d.Remove(context.Background()) })
+	return d
 }
 
 // A helper that was forked twice is a task of the proxy, which its connections belong to, and it ends with the trial.

@@ -16,6 +16,7 @@ import (
 type requestCounters struct {
 	layout    *layout
 	processes *processes
+	sockets   *socketCounts
 }
 
 // RequestCounts implements [platform.RequestCounters].
@@ -78,11 +79,12 @@ func (c *counting) miss(place balance.Place, why string) {
 // application reads the counters of one application.
 func (rc *requestCounters) application(ctx context.Context, p *pod) []balance.Count {
 	from := rc.begin(p, "app").from
-	if from.Unknown == "" && !p.api.IsValid() {
-		from.Unknown = "your own program has no counter that tare reads"
-	}
 	s, _ := rc.layout.spec.Topology.Service(p.service)
-	return p.serviceAPI("").Counts(ctx, from, s, p.protocol)
+	if p.api.IsValid() {
+		return p.serviceAPI("").Counts(ctx, from, s, p.protocol)
+	}
+	from.Place = balance.Place{Service: s.Name, Point: balance.Served, Unit: platform.UnitOf(p.protocol)}
+	return []balance.Count{rc.sockets.count(p, from)}
 }
 
 // sidecar reads the counters of one sidecar.

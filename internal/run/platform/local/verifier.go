@@ -30,6 +30,7 @@ type verifier struct {
 	processes *processes
 	control   *controlPlane
 	proxies   *proxies
+	sockets   *socketCounts
 	answer    time.Duration // maximum time of a probe
 	settle    time.Duration // maximum delay of counters
 	proven    []check.Check // by nonces, before the applications started
@@ -79,6 +80,7 @@ func (v *verifier) Verify(ctx context.Context, probe platform.Probe) (done platf
 		checks = append(checks, v.checkTLS(ctx)...)
 		v.refused = true
 	}
+	v.sockets.learn(ctx, probe.Load)
 	if ctx.Err() != nil {
 		return done, context.Cause(ctx)
 	}

@@ -1,0 +1,176 @@
+package local
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/tare-mesh/tare/internal/base/routine"
+)
+
+// receivedBytes sums up the bytes that the accepted connections of an address have received (TCP_INFO). The kernel lists open
+// sockets, and announces each that ends (sock_diag). Neither needs privileges.
+type receivedBytes struct {
+	at     netip.AddrPort
+	ends   *netlink.Conn
+	listen *netlink.Conn
+
+	mu    sync.Mutex
+	ended int64           // bytes of ended sockets
+	since map[uint64]bool // sockets that ended while a list is made, by cookie, else nil
+	lost  error           // of an announcement
+}
+
+const (
+	// From linux/inet_diag.h, which x/sys lacks.
+	diagInfo       = 2  // INET_DIAG_INFO
+	diagRequest    = 56 // bytes of struct inet_diag_req_v2
+	diagMessage    = 72 // bytes of struct inet_diag_msg
+	diagLocal      = 4  // offset of the local port in it
+	diagLocalAddr  = 8
+	diagCookie     = 44
+	announceBuffer = 4 << 20 // bytes
+)
+
+// States of sockets that have a count of bytes, and of these the ones that have received the peer's end.
+const (
+	countedStates = 1<<tcpEstablished | 1<<unix.BPF_TCP_FIN_WAIT1 | 1<<unix.BPF_TCP_FIN_WAIT2 | 1<<unix.BPF_TCP_CLOSE_WAIT | 1<<unix.BPF_TCP_LAST_ACK | 1<<unix.BPF_TCP_CLOSING
+	endedStates   = 1<<unix.BPF_TCP_CLOSE | 1<<unix.BPF_TCP_CLOSE_WAIT | 1<<unix.BPF_TCP_LAST_ACK | 1<<unix.BPF_TCP_CLOSING
+)
+
+func newReceivedBytes(at netip.AddrPort) (_ *receivedBytes, err error) {
+	r := &receivedBytes{at: at}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("list sockets: %w", err), r.close())
+		}
+	}()
+	if r.listen, err = netlink.Dial(unix.NETLINK_SOCK_DIAG, nil); err != nil {
+		return nil, err
+	}
+	if r.ends, err = netlink.Dial(unix.NETLINK_SOCK_DIAG, nil); err != nil {
+		return nil, err
+	}
+	for _, group := range []uint32{unix.SKNLGRP_INET_TCP_DESTROY, unix.SKNLGRP_INET6_TCP_DESTROY} {
+		if err = r.ends.JoinGroup(group); err != nil {
+			return nil, err
+		}
+	}
+	_ = r.ends.SetReadBuffer(announceBuffer) // a smaller one may lose announcements, which is noticed
+	go routine.Guarded(r.receive)()
+	return r, nil
+}
+
+func (r *receivedBytes) close() error {
+	var failed []error
+	for _, c := range []*netlink.Conn{r.listen, r.ends} {
+		if c != nil {
+			failed = append(failed, c.Close())
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// receive adds the bytes of ended sockets until close.
+func (r *receivedBytes) receive() {
+	for {
+		messages, err := r.ends.Receive()
+		r.mu.Lock()
+		for _, m := range messages {
+			s, ok := r.socket(m.Data)
+			if !ok {
+				continue
+			}
+			if r.ended += s.bytes; r.since != nil {
+				r.since[s.cookie] = true
+			}
+		}
+		if err != nil {
+			r.lost = fmt.Errorf("receive the ends of sockets: %w", err)
+			r.mu.Unlock()
+			return
+		}
+		r.mu.Unlock()
+	}
+}
+
+// read returns the bytes that all connections have received since the beginning.
+func (r *receivedBytes) read() (int64, error) {
+	r.mu.Lock()
+	r.since = map[uint64]bool{}
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		r.since = nil
+		r.mu.Unlock()
+	}()
+	open := map[uint64]int64{}
+	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
+		request := make([]byte, diagRequest)
+		request[0], request[1], request[2] = family, unix.IPPROTO_TCP, 1<<(diagInfo-1)
+		binary.NativeEndian.PutUint32(request[4:], countedStates)
+		binary.BigEndian.PutUint16(request[8:], r.at.Port())
+		messages, err := r.listen.Execute(netlink.Message{Header: netlink.Header{Type: unix.SOCK_DIAG_BY_FAMILY, Flags: netlink.Request | netlink.Dump}, Data: request})
+		if err != nil {
+			return 0, fmt.Errorf("list sockets: %w", err)
+		}
+		for _, m := range messages {
+			if s, ok := r.socket(m.Data); ok {
+				open[s.cookie] = s.bytes
+			}
+		}
+	}
+	r.mu.Lock()
+	n, lost := r.ended, r.lost
+	for cookie, bytes := range open {
+		if !r.since[cookie] {
+			n += bytes
+		}
+	}
+	r.mu.Unlock()
+	return n, lost
+}
+
+// countedSocket is an accepted connection.
+type countedSocket struct {
+	cookie uint64
+	bytes  int64
+}
+
+// socket reads a message about a socket. ok is false for one of another address.
+func (r *receivedBytes) socket(message []byte) (s countedSocket, ok bool) {
+	if len(message) < diagMessage || binary.BigEndian.Uint16(message[diagLocal:]) != r.at.Port() {
+		return s, false
+	}
+	local := message[diagLocalAddr : diagLocalAddr+16]
+	if message[0] == unix.AF_INET {
+		local = local[:4]
+	}
+	if ip, _ := netip.AddrFromSlice(local); ip.Unmap() != r.at.Addr() {
+		return s, false
+	}
+	attributes, err := netlink.UnmarshalAttributes(message[diagMessage:])
+	if err != nil {
+		return s, false
+	}
+	for _, a := range attributes {
+		if a.Type != diagInfo {
+			continue
+		}
+		var info unix.TCPInfo
+		if _, err := binary.Decode(append(a.Data, make([]byte, binary.Size(info))...), binary.NativeEndian, &info); err != nil {
+			return s, false
+		}
+		s.bytes = int64(info.Bytes_received)
+		if s.bytes > 0 && endedStates>>message[1]&1 == 1 {
+			s.bytes-- // the kernel counts the peer's FIN as a byte
+		}
+	}
+	s.cookie = binary.NativeEndian.Uint64(message[diagCookie:])
+	return s, true
+}
