@@ -13,14 +13,16 @@ const Schema = "tare.report/v1"
 // Report is the answer of an experiment. Its JSON form is a public contract
 // (schema tare.report/v1). Unknown figures are absent, never zero.
 type Report struct {
-	Schema      string         `json:"schema"`
-	Experiment  string         `json:"experiment"`
-	Description string         `json:"description,omitempty"`
-	Method      compare.Method `json:"method"`
-	Confidence  float64        `json:"confidence"` // of every interval, 0..1
-	Baseline    map[string]any `json:"baseline"`
-	Setup       compare.Setup  `json:"setup"`
-	Count       compare.Count  `json:"count"`
+	Schema      string `json:"schema"`
+	Experiment  string `json:"experiment"`
+	Description string `json:"description,omitempty"`
+	// Names of levels, by level. Other levels are named by themselves.
+	Names      map[string]string `json:"names,omitempty"`
+	Method     compare.Method    `json:"method"`
+	Confidence float64           `json:"confidence"` // of every interval, 0..1
+	Baseline   map[string]any    `json:"baseline"`
+	Setup      compare.Setup     `json:"setup"`
+	Count      compare.Count     `json:"count"`
 	// Order of the trials if it was not random within each block: balanced, turns, once, interleaved, together.
 	Order string `json:"order,omitempty"`
 	// RatiosOnly: treatments were loaded at once, each with a part of the rate (order together). They competed with

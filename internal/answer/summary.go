@@ -42,7 +42,7 @@ func reportWarnings(run *compare.Run, r *Report) []figures.Warning {
 func floorWarnings(r *Report) []figures.Warning {
 	if len(r.Floor) == 0 {
 		return []figures.Warning{{Code: "no-floor", Message: "no A/A pair was run: the noise between identical treatments is unknown",
-			Hint: "add `control: true` to the experiment file"}}
+			Hint: "measure the baseline twice: `control: true` in the experiment file"}}
 	}
 	var differ []string
 	for _, f := range r.Floor {

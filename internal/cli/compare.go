@@ -35,12 +35,13 @@ func newCompareCommand(c *CommandLine) *cobra.Command {
 	o := compareOptions{format: "text"}
 	names := report.Names(acrossForms(report.Options{}))
 	cmd := &cobra.Command{
-		Use:   "compare BASE… [NEW]",
+		Use:   "compare [BASE…] [NEW]",
 		Short: "Compare a run with earlier ones, and check the changes against gates",
 		Long: `compare pairs the treatments of results directories by the levels of their factors,
 and prints each change with an interval. Runs under different conditions (machine,
 kernel, load, phases, topology, mesh definition) are refused with a list of the
-differences, unless --anyway is given. With one directory NEW is the newest run in runs/.
+differences, unless --anyway is given. With one directory NEW is the newest run in runs/,
+and without any it is compared with the run before it of the same experiment.
 
 Runs of the same thing differ from day to day. With one BASE the intervals cover the
 variation within the two runs only. With at least 3, such as those of the last nights,
@@ -62,12 +63,18 @@ pass or fail makes it 0 or 4); 1 the runs cannot be compared; 2 a mistake in a g
 		Example: `  tare compare runs/before runs/after
   tare compare runs/nightly-* runs/new --gate '` + metric.CPUPerRequest + `/total < +3%' --format markdown
   tare compare runs/before runs/after --anyway --all`,
-		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) == 1 {
+			if len(args) < 2 {
 				next, err := c.newest()
 				if err != nil {
 					return err
+				}
+				if len(args) == 0 {
+					base, err := c.before(next)
+					if err != nil {
+						return err
+					}
+					args = []string{base}
 				}
 				if filepath.Clean(args[0]) == next {
 					return hint.Usage(fmt.Errorf("%s is the newest run itself", next), "name two runs: tare compare BASE NEW")

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
@@ -26,19 +29,53 @@ func (c *CommandLine) orNewest(dirs []string) ([]string, error) {
 
 // newest returns the run in runs/ that began last, and prints its directory to standard error.
 func (c *CommandLine) newest() (string, error) {
+	dirs, err := newestFirst()
+	if err != nil {
+		return "", err
+	}
+	c.Notef("newest run: %s", dirs[0])
+	return dirs[0], nil
+}
+
+// before returns the newest of the other runs of a run's experiment, and prints its directory to standard error.
+func (c *CommandLine) before(run string) (string, error) {
+	dirs, err := newestFirst()
+	if err != nil {
+		return "", err
+	}
+	name := experimentOf(run)
+	i := slices.IndexFunc(dirs, func(dir string) bool { return dir != run && name != "" && experimentOf(dir) == name })
+	if i < 0 {
+		return "", hint.Usage(fmt.Errorf("runs/ has no earlier run of this experiment than %s", run), "name two runs: tare compare BASE NEW")
+	}
+	c.Notef("the run before it: %s", dirs[i])
+	return dirs[i], nil
+}
+
+// newestFirst are the directories in runs/, the one that began last first. There is one at least.
+func newestFirst() ([]string, error) {
 	plans, err := filepath.Glob(filepath.Join(result.RunsDir, "*", result.PlanFile))
 	if err != nil {
-		return "", fmt.Errorf("search for the newest run: %w", err)
+		return nil, fmt.Errorf("search for the newest run: %w", err)
 	}
-	newest, began := "", time.Time{}
+	began := map[string]time.Time{}
 	for _, file := range plans {
-		if at, err := os.Stat(file); err == nil && !at.ModTime().Before(began) { // the plan is written once
-			newest, began = filepath.Dir(file), at.ModTime()
+		if at, err := os.Stat(file); err == nil { // the plan is written once
+			began[filepath.Dir(file)] = at.ModTime()
 		}
 	}
-	if newest == "" {
-		return "", hint.Usage(errors.New("no directory is named, and runs/ has no run"), "name the directory that tare run printed")
+	if len(began) == 0 {
+		return nil, hint.Usage(errors.New("no directory is named, and runs/ has no run"), "name the directory that tare run printed")
 	}
-	c.Notef("newest run: %s", newest)
-	return newest, nil
+	return slices.SortedFunc(maps.Keys(began), func(a, b string) int { return cmp.Or(began[b].Compare(began[a]), cmp.Compare(b, a)) }), nil
+}
+
+// experimentOf is the name of a run's experiment, "" if it cannot be read.
+func experimentOf(dir string) string {
+	d, err := result.Open(dir)
+	if err != nil {
+		return ""
+	}
+	defer d.Close()
+	return d.Plan().Experiment
 }

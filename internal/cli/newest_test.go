@@ -23,7 +23,7 @@ func TestNewestRun(t *testing.T) {
 		code := New(console.Console{Out: &out, Err: &stderr}, nil).Run(t.Context(), args)
 		return code, out.String(), stderr.String()
 	}
-	for _, command := range []string{"report", "watch", "verify", "compare runs/a"} {
+	for _, command := range []string{"report", "watch", "verify", "compare runs/a", "compare"} {
 		if code, _, text := tare(strings.Fields(command)...); code != console.BadUsage || !strings.Contains(text, "runs/ has no run") {
 			t.Errorf("%s without runs: exit code %d: %s", command, code, text)
 		}
@@ -39,7 +39,7 @@ func TestNewestRun(t *testing.T) {
 		}
 	}
 	const note = "tare: newest run: runs/b-newest\n"
-	for _, command := range []string{"report", "watch --speed 0", "verify", "compare runs/c-older --anyway"} {
+	for _, command := range []string{"report", "watch --speed 0", "verify", "compare runs/c-older --anyway", "compare --anyway"} {
 		code, out, text := tare(strings.Fields(command)...)
 		if code != console.Done {
 			t.Errorf("%s: exit code %d: %s", command, code, text)
@@ -50,6 +50,9 @@ func TestNewestRun(t *testing.T) {
 		if strings.Contains(out, note) {
 			t.Errorf("%s: the note is on standard output", command)
 		}
+	}
+	if _, _, text := tare("compare", "--anyway"); !strings.Contains(text, "tare: the run before it: runs/c-older\n") {
+		t.Errorf("compare without a directory: %s", text)
 	}
 	if code, _, text := tare("compare", "runs/b-newest"); code != console.BadUsage || !strings.Contains(text, "newest run itself") {
 		t.Errorf("compare with itself: exit code %d: %s", code, text)

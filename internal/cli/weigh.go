@@ -166,7 +166,7 @@ func (c weigher) weigh(ctx context.Context, args []string, o weighOptions) error
 // fit is [session.WeighStudy.Fit]. An interrupt waits until its processes have ended.
 func (c weigher) fit(ctx context.Context, w *session.WeighStudy) error {
 	defer c.WhileInterrupted(nil, Undoing)()
-	return w.Fit(ctx)
+	return session.InFlags(w.Fit(ctx))
 }
 
 // answer prints the result in a few sentences, or the whole report if trials are missing from it.

@@ -44,8 +44,9 @@ const defaultConfidence = 0.95
 // else they need is in the plan and the records.
 type File struct {
 	Metadata struct {
-		Name        string `yaml:"name"`
-		Description string `yaml:"description"`
+		Name        string            `yaml:"name"`
+		Description string            `yaml:"description"`
+		Names       map[string]string `yaml:"names"`
 	} `yaml:"metadata"`
 	Baseline   map[string]any `yaml:"baseline"`
 	Confidence float64        `yaml:"confidence"`

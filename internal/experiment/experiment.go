@@ -55,6 +55,8 @@ type Experiment struct {
 type Metadata struct {
 	Name        string `yaml:"name" json:"name"` // DNS label: it becomes part of directory and namespace names
 	Description string `yaml:"description,omitempty" json:"description,omitempty"`
+	// Names of levels in reports, by level: {/pay: payments}.
+	Names map[string]string `yaml:"names,omitempty" json:"names,omitempty"`
 }
 
 // Platform is where trials run.

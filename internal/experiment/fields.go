@@ -55,6 +55,7 @@ func fieldRows(names Names) []fieldRow {
 		{"metadata", "Name and purpose.", nil, nil},
 		{"metadata.name", "DNS label, part of directory and namespace names.", nil, label{}},
 		{"metadata.description", "Purpose, in a sentence.", nil, nil},
+		{"metadata.names", "Names of levels in reports, by level: {/pay: payments}. no X is \"without a X\" in sentences.", nil, nil},
 		{"platform", "Where trials run.", nil, nil},
 		{"platform.kind", "local: processes on this machine; kubernetes: a cluster.", d.Platform.Kind, oneOf("platform", names.Platforms...)},
 		{"platform.context", "Context of the kubeconfig; default: the current one.", nil, nil},

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -169,6 +170,17 @@ func (v validation) header() {
 	v.fixed("kind", v.e.Kind, Kind)
 	if v.e.Metadata.Name == "" {
 		v.report("metadata.name", "add metadata: {name: my-experiment}", "the name is missing")
+	}
+	var levels []string
+	for _, f := range Table {
+		for _, l := range f.levels(v.e.Factors[f.Name]) {
+			levels = append(levels, PrintLevel(f.Name, l.Value))
+		}
+	}
+	for _, level := range sortedKeys(v.e.Metadata.Names) {
+		if path := "metadata.names." + level; !slices.Contains(levels, level) && v.doc.Sound("factors") {
+			v.report(path, strict.DidYouMean(level, levels), "no factor has a level %q", clip(level))
+		}
 	}
 }
 

@@ -27,7 +27,7 @@ type card struct {
 // band is how far the answer can be trusted.
 func band(s Source) []card {
 	n := s.Report.Count
-	trials := card{Good: n.Used == n.Planned, Title: report.AllValid(n.Planned), Text: printable.Counted(n.Blocks, "block")}
+	trials := card{Good: n.Used == n.Planned, Title: report.AllValid(n.Planned), Text: printable.Counted(n.Blocks, "repetition")}
 	if !trials.Good {
 		trials.Title = fmt.Sprintf("%d of %s are used", n.Used, printable.Counted(n.Planned, "trial"))
 		trials.Text = fmt.Sprintf("invalid: %d, failed: %d, not recorded: %d", n.Invalid, n.Failed, n.Missing)
@@ -46,11 +46,11 @@ func band(s Source) []card {
 		}
 		cards = append(cards, c)
 	} else {
-		text := "the baseline ran once in each block: see control: true"
+		text := "no treatment was measured twice, against itself"
 		if s.Report.Method != compare.Paired {
 			text = "the imported runs have no baseline that was measured twice"
 		}
-		cards = append(cards, card{Title: "No noise floor", Text: text})
+		cards = append(cards, card{Title: "Noise floor unknown", Text: text})
 	}
 	if smallest := report.SmallestShown(s.Report); smallest != "" {
 		cards = append(cards, card{Good: true, Title: "Smallest detectable difference: " + smallest, Text: "of CPU per request, shown by 4 of 5 such runs"})

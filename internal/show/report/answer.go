@@ -24,6 +24,9 @@ var (
 	answerMemory = metric.Of(metric.Memory, string(metric.Data))
 )
 
+// capital begins a sentence.
+func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
 // mostAnswers is the largest number of treatments in a sentence.
 const mostAnswers = 6
 
@@ -95,7 +98,7 @@ func costAnswers(v view, after bool) []string {
 	}
 	for _, w := range v.r.Warnings {
 		if w.Code == answer.MemoryGrows && !grows(v, compared[0].Baseline) {
-			lines = append(lines, strings.ToUpper(w.Message[:1])+w.Message[1:]+".")
+			lines = append(lines, capital(w.Message)+".")
 		}
 	}
 	if s := v.effectAnswer(compared[0]); s != "" {
@@ -118,13 +121,18 @@ func grows(v view, treatment string) bool {
 type ranked struct {
 	rank        int
 	size        float64
-	line, short string // a sentence, and a part of one
-	base        string // of the comparison
+	line, short string  // a sentence, and a part of one
+	name, base  string  // of the comparison
+	times       float64 // as much CPU as the baseline, 0 if unknown
+	over        string  // levels of a mean, "" for none
 }
 
 // inOrder are the sentence of the most important result, and one of the others.
 func inOrder(all []ranked) []string {
 	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Or(a.rank-b.rank, cmp.Compare(b.size, a.size)) })
+	if s := dearestWords(all); s != "" {
+		return []string{s, all[0].line}
+	}
 	var lines, others []string
 	for _, x := range all[:min(len(all), 2)] {
 		lines = append(lines, x.line)
@@ -139,6 +147,37 @@ func inOrder(all []ranked) []string {
 		others = append(others, x.short)
 	}
 	return []string{lines[0], "The others: " + strings.Join(firstOf(others, mostAnswers-1), "; ") + "."}
+}
+
+// dearestWords compares three treatments or more in one sentence, if one baseline costs less than all that have a verdict. The
+// least cost is first: "Without a mesh a request needs the least CPU: the others need 2.1 (nginx) to 4.4 (envoy) times as much."
+// Otherwise it is "".
+func dearestWords(all []ranked) string {
+	shown := slices.DeleteFunc(slices.Clone(all), func(x ranked) bool { return x.rank > 0 })
+	if len(all) < 3 || len(shown) < 2 || slices.ContainsFunc(all, func(x ranked) bool { return x.base != all[0].base || x.over != all[0].over }) ||
+		slices.ContainsFunc(shown, func(x ranked) bool { return x.times <= 1 }) {
+		return ""
+	}
+	slices.SortStableFunc(shown, func(a, b ranked) int { return cmp.Compare(a.times, b.times) })
+	var need, open []string
+	for _, x := range shown {
+		need = append(need, fmt.Sprintf("%s (%s)", rough(x.times), x.name))
+	}
+	words := strings.Join(need, ", ")
+	if last := len(need) - 1; last > 2 {
+		words = need[0] + " to " + need[last]
+	}
+	words += " times as much" + all[0].over + "."
+	base := with(all[0].base)
+	for _, x := range all {
+		if x.rank > 0 {
+			open = append(open, x.name)
+		}
+	}
+	if open == nil {
+		return fmt.Sprintf("%s a request needs the least CPU: the others need %s", capital(base), words)
+	}
+	return fmt.Sprintf("%s a request needs less CPU: others need %s Not certain: %s.", capital(base), words, strings.Join(firstOf(open, mostAnswers), ", "))
 }
 
 // firstOf are the first n parts of a sentence, and how many more there are. It leaves out none if there is one more.
@@ -320,33 +359,49 @@ func (v view) capacityAnswers() []string {
 			continue
 		}
 		x := ranked{rank: verdictRank(c.Verdict), base: v.label.against(tr, v.r)}
-		x.short = fmt.Sprintf("%s holds %s req/s", v.subject(tr), roundRate(v.value(tr.ID, metric.Capacity)))
-		x.line = x.short
+		rates := roundRate(v.value(tr.ID, metric.Capacity)) + " requests/s"
 		if c.PairsLost == 0 || c.BlocksNeeded > 0 { // otherwise the ratio is not of these means
-			x.line += fmt.Sprintf(" instead of %s %s", roundRate(v.value(tr.Baseline, metric.Capacity)), with(x.base))
+			rates += fmt.Sprintf(" instead of %s %s", roundRate(v.value(tr.Baseline, metric.Capacity)), with(x.base))
 		}
 		if objective := experiment.ObjectiveOf(tr.Factors[experiment.RateFactor]); objective != "" {
-			x.line += ", under " + objective
+			rates += ", at " + objective
 		}
-		of := ""
-		switch {
-		case c.Ratio == nil || c.Verdict == compare.Insufficient:
-			of = insufficientWords(v.r, c, "")
-		default:
+		if c.Ratio != nil {
 			x.size = math.Abs(math.Log(c.Ratio.Estimate))
-			of = strings.TrimSuffix(ratio(*c.Ratio)+" "+ratioBounds(*c.Ratio), " ") + " of the rate " + with(x.base)
-			switch {
-			case isShown(c.Verdict):
-			case c.BlocksNeeded > 0:
-				of = fmt.Sprintf("too few blocks for a verdict, %d of about %d", c.N, c.BlocksNeeded)
-			default:
-				of += ", no difference shown" + adjusted(*c.Ratio, 1)
-			}
 		}
-		x.line, x.short = x.line+": "+of+".", x.short+": "+of
+		subject, of := with(v.subject(tr)), capacityVerdict(v, c)
+		x.short = subject + " " + of
+		if isShown(c.Verdict) {
+			x.line = fmt.Sprintf("the highest rate is %s: %s.", of, rates)
+		} else {
+			x.line = fmt.Sprintf("the highest rate is %s: %s.", rates, of)
+		}
+		x.line = capital(subject) + " " + x.line
 		all = append(all, x)
 	}
 	return inOrder(all)
+}
+
+// capacityVerdict compares a highest rate with the baseline's: "87 % lower (84 to 90)", or the reason for no verdict.
+func capacityVerdict(v view, c compare.Comparison) string {
+	if c.Ratio == nil || c.Verdict == compare.Insufficient {
+		return insufficientWords(v.r, c, "")
+	}
+	if !isShown(c.Verdict) && c.BlocksNeeded > 0 {
+		return fmt.Sprintf("not certain yet after %d of about %s", c.N, printable.Counted(c.BlocksNeeded, "repetition"))
+	}
+	if !isShown(c.Verdict) {
+		return fmt.Sprintf("no difference is shown%s (%s)", adjusted(*c.Ratio, 1), strings.TrimSpace(ratio(*c.Ratio)+" "+ratioBounds(*c.Ratio)))
+	}
+	percent := func(of float64) string { return rough(100 * math.Abs(of-1)) }
+	s, from, to := percent(c.Ratio.Estimate)+" % higher", c.Ratio.Low, c.Ratio.High
+	if c.Verdict == compare.Lower {
+		s, from, to = percent(c.Ratio.Estimate)+" % lower", to, from
+	}
+	if c.Ratio.Known() {
+		s += fmt.Sprintf(" (%s to %s)", percent(*from), percent(*to))
+	}
+	return s
 }
 
 // roundRate is a rate with three or four digits.
@@ -375,8 +430,8 @@ func (v view) sweepAnswer(q compare.Question) ranked {
 		subject = sidecarsOf(v, v.treatment(q.Treatments[0]), subject)
 	}
 	levels := "level"
-	if f, ok := varying(v, q); ok && f == experiment.RateFactor {
-		levels = f
+	if f, ok := varying(v, q); ok && (f == experiment.RateFactor || strings.HasSuffix(f, "Size")) {
+		levels = factorWords(f)
 	}
 	over := printable.Counted(len(q.Treatments), levels)
 	i := slices.IndexFunc(q.Pooled, func(p compare.Pooled) bool { return p.Metric == answerCost })
@@ -385,6 +440,7 @@ func (v view) sweepAnswer(q compare.Question) ranked {
 	}
 	p := q.Pooled[i]
 	x := rankedCost(v, name, base, p.Verdict, p.Difference, p.Ratio)
+	x.over = ", on average over " + over
 	x.line = v.costSentence(subject+" (mean over "+over+")", base, p.Verdict, p.Difference, p.Ratio)
 	if at := levelFigures(v, q, p); at != "" {
 		verb, request := verbOf(subject, p.Verdict)
@@ -431,12 +487,12 @@ func levelFigures(v view, q compare.Question, mean compare.Pooled) string {
 			return ""
 		}
 		amount, _ := amountWithin(*c.Difference, u)
-		level := levelWords(factor, c.Factors[factor])
+		level := spacedLevel(factor, c.Factors[factor])
 		if len(parts) == 0 {
 			if factor == experiment.RateFactor {
 				level += " requests/s"
 			} else {
-				level = factor + " " + level
+				level = factorWords(factor) + " " + level
 			}
 			parts = append(parts, amount+" {} at "+level)
 			continue
@@ -490,7 +546,10 @@ func (v view) costAnswer(tr compare.Treatment, c compare.Comparison) ranked {
 
 // rankedCost is the rank of a cost, and its part of a sentence: "istio +300 µs (254 to 346)".
 func rankedCost(v view, name, base string, verdict compare.Verdict, of, ratioOf *stats.Interval) ranked {
-	x := ranked{rank: verdictRank(verdict), base: base, short: name + ": no difference shown"}
+	x := ranked{rank: verdictRank(verdict), name: name, base: base, short: name + ": no difference shown"}
+	if ratioOf != nil && !v.r.RatiosOnly {
+		x.times = ratioOf.Estimate
+	}
 	switch {
 	case verdict == compare.Insufficient:
 		x.short = name + ": no verdict"
@@ -527,7 +586,7 @@ func ofApplications(v view, tr compare.Treatment) bool {
 	return tr.Baseline != "" && Level(v.treatment(tr.Baseline).Factors[f]) != Level(tr.Factors[f])
 }
 
-// insufficientWords is the reason for a comparison without a verdict: "no verdict: 11 of 13 blocks withheld: generator-late".
+// insufficientWords is the reason for a comparison without a verdict: "no verdict: 11 of 13 blocks withheld: the generator sent late".
 func insufficientWords(r *answer.Report, c compare.Comparison, on string) string {
 	if reason := lostWords(r, c, 2); reason != "" {
 		return "no verdict" + on + ": " + reason
@@ -626,8 +685,8 @@ func baselineWords(phrase string) string {
 
 // with is a baseline in a sentence: "without a mesh", "with istio, rate 100".
 func with(base string) string {
-	if rest, ok := strings.CutPrefix(base, "no mesh"); ok {
-		return "without a mesh" + rest
+	if rest, ok := strings.CutPrefix(base, "no "); ok {
+		return "without a " + rest
 	}
 	return "with " + base
 }
@@ -684,8 +743,7 @@ func (v view) effectAnswer(tr compare.Treatment) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	s := strings.Join(parts, "; ")
-	return strings.ToUpper(s[:1]) + s[1:] + "."
+	return capital(strings.Join(parts, "; ")) + "."
 }
 
 // trustAnswer has the share of the trials that counts, and the smallest effect that they could show.
@@ -704,12 +762,12 @@ func (v view) trustAnswer() string {
 	return s
 }
 
-// WithheldTimes are the response times that no figure has: "response times of 60 trials are withheld: generator-late". It
-// is "" if there are none.
+// WithheldTimes are the response times that no figure has: "response times of 60 trials are withheld: the generator
+// sent late". It is "" if there are none.
 func WithheldTimes(r *answer.Report) string {
 	for _, w := range r.Warnings {
 		if w.Withholds && len(w.Metrics) > 0 && concernsMetric(w, answerMedian) {
-			return fmt.Sprintf("response times of %s are withheld: %s", printable.Counted(w.Trials, "trial"), w.Code)
+			return fmt.Sprintf("response times of %s are withheld: %s", printable.Counted(w.Trials, "trial"), cause(w.Code))
 		}
 	}
 	return ""

@@ -25,7 +25,7 @@ func changesSection(t text) {
 		for _, base := range changeMetrics {
 			for _, end := range []string{"", metric.ChangeP99, "-control", "-data", "-proxy", "-app"} {
 				if full := metric.Of(base, kind.Name+end); t.view.known(full) {
-					columns = append(columns, withoutKind(treatmentColumn(full, shown), kind.Name))
+					columns = append(columns, withoutKind(t.view.treatmentColumn(full, shown), kind.Name))
 				}
 			}
 		}

@@ -29,15 +29,26 @@ func differencesSection(t text) {
 	if uniform {
 		each = ", " + printable.Counted(n, "pair") + " each"
 	}
+	paired := "paired within blocks" + each
+	if t.view.short {
+		paired = cmp.Or(strings.TrimPrefix(each, ", "), "paired")
+	}
+	hidden := 0
+	if byLevel := levelColumns(t.view); t.view.short && byLevel != nil {
+		t.page.heading(fmt.Sprintf("CPU added to a request, in µs, by %s (mean ± half of the %s interval)", factorWords(byLevel[0].heads[0]), t.view.percent()))
+		byLevel[0].heads[0] = ""
+		t.page.table(byLevel, 1)
+		return
+	}
 	if t.view.r.RatiosOnly {
-		t.page.heading(fmt.Sprintf("Ratio to the baseline (loaded at once, paired within blocks%s; %s intervals)", each, t.view.percent()))
+		t.page.heading(fmt.Sprintf("Ratio to the baseline (loaded at once, %s; %s intervals)", paired, t.view.percent()))
 	} else if t.view.imported() {
 		t.page.heading(fmt.Sprintf("Differences (unpaired, since the runs were not interleaved; %s intervals)", t.view.percent()))
 	} else {
-		t.page.heading(fmt.Sprintf("Difference to the baseline (paired within blocks%s; %s intervals)", each, t.view.percent()))
+		t.page.heading(fmt.Sprintf("Difference to the baseline (%s; %s intervals)", paired, t.view.percent()))
 	}
 	var table differenceTable
-	shown, hidden := t.view.shownGroups(), 0
+	shown := t.view.shownGroups()
 	pooledDone := map[string]bool{}
 	for _, tr := range t.view.r.Treatments {
 		if tr.Baseline == "" || tr.Control {
@@ -74,6 +85,40 @@ func differencesSection(t text) {
 		positionSentence(t)
 		speedSentences(t)
 	}
+}
+
+// levelColumns are the differences in CPU of several questions with one baseline over the levels of one factor: a row for each
+// question and a column for each level. The head of the first column is the factor. It is nil for other reports.
+func levelColumns(v view) (all []column) {
+	if sweeps(v.r) < 2 || sweeps(v.r) < len(v.r.Questions) || v.r.RatiosOnly {
+		return nil
+	}
+	scale := quantityOf(answerCost).scale
+	for i, q := range v.r.Questions {
+		f, one := varying(v, q)
+		if !one || baseWords(v, q) != baseWords(v, v.r.Questions[0]) {
+			return nil
+		}
+		if i == 0 {
+			all = []column{{heads: []string{f}, left: true}}
+			for _, id := range q.Treatments {
+				all = append(all, column{heads: []string{spacedLevel(f, v.treatment(id).Factors[f])}})
+			}
+		}
+		if all[0].heads[0] != f || len(q.Treatments) != len(all)-1 {
+			return nil
+		}
+		name, _, _ := strings.Cut(v.questionWords(q), " against ")
+		all[0].cells = append(all[0].cells, name)
+		for j, id := range q.Treatments {
+			c, _ := v.compared(id, answerCost)
+			if spacedLevel(f, v.treatment(id).Factors[f]) != all[j+1].heads[0] {
+				return nil
+			}
+			all[j+1].cells = append(all[j+1].cells, strings.TrimSuffix(increment(c.Difference, scale), " ±"+unknown))
+		}
+	}
+	return all
 }
 
 // positionSentence names the intervals that were adjusted for positions in the block.
@@ -238,8 +283,12 @@ func (d *differenceTable) row(cells ...string) {
 
 // questionWords name a question: "envoy against no mesh".
 func (v view) questionWords(q compare.Question) string {
-	factors := slices.SortedFunc(maps.Keys(q.Factors), byRank)
-	return v.label.phrase(q.Factors, factors) + " against " + baselineWords(v.label.phrase(q.Against, factors))
+	return v.label.phrase(q.Factors, slices.SortedFunc(maps.Keys(q.Factors), byRank)) + " against " + baseWords(v, q)
+}
+
+// baseWords name the baseline of a question.
+func baseWords(v view, q compare.Question) string {
+	return baselineWords(v.label.phrase(q.Against, slices.SortedFunc(maps.Keys(q.Factors), byRank)))
 }
 
 // columns ends with the verdict if all fit. On a narrow terminal the verdict
@@ -267,7 +316,7 @@ func (d *differenceTable) columns(o Options, uniform, ratiosOnly bool) []column 
 	return slices.Concat(labels, all)
 }
 
-// reasonOrVerdict is the verdict of a comparison. Without one it is the reason: "11 of 13 blocks withheld: generator-late".
+// reasonOrVerdict is the verdict of a comparison. Without one it is the reason: "11 of 13 blocks withheld: the generator sent late".
 func reasonOrVerdict(r *answer.Report, c compare.Comparison) string {
 	if c.Verdict == compare.Insufficient && r.Method == compare.Paired {
 		if reason := lostWords(r, c, 1); reason != "" {
@@ -278,7 +327,7 @@ func reasonOrVerdict(r *answer.Report, c compare.Comparison) string {
 }
 
 // lostWords counts the blocks without a pair of the metric by reason, the n most frequent ones: "2 of 4 blocks failed, 1
-// invalid: rate-missed". It is "" if every block has a pair.
+// invalid: fewer answers than the rate". It is "" if every block has a pair.
 func lostWords(r *answer.Report, c compare.Comparison, n int) string {
 	blocks := map[string]int{}
 	for block := 1; block <= r.Count.Blocks; block++ {
@@ -300,7 +349,7 @@ func lostWords(r *answer.Report, c compare.Comparison, n int) string {
 	return s
 }
 
-// lossOf is the reason why a treatment has no value of the metric in a block: "withheld: generator-late". It is "" if it has.
+// lossOf is the reason why a treatment has no value of the metric in a block: "withheld: the generator sent late". It is "" if it has.
 func lossOf(r *answer.Report, treatment string, block int, name string) string {
 	i := slices.IndexFunc(r.Trials, func(t figures.Trial) bool { return t.Treatment == treatment && t.Block == block })
 	if i < 0 { // not recorded yet
@@ -309,7 +358,7 @@ func lossOf(r *answer.Report, treatment string, block int, name string) string {
 	t := r.Trials[i]
 	because := func(what string, is func(figures.Warning) bool) string {
 		if i := slices.IndexFunc(t.Warnings, is); i >= 0 {
-			what += ": " + t.Warnings[i].Code
+			what += ": " + cause(t.Warnings[i].Code)
 		}
 		return what
 	}
@@ -328,7 +377,7 @@ func lossOf(r *answer.Report, treatment string, block int, name string) string {
 func unknownWords(r *answer.Report, name string) string {
 	for _, w := range r.Warnings {
 		if len(w.Metrics) > 0 && concernsMetric(w, name) {
-			return "unknown: " + w.Code
+			return "unknown: " + cause(w.Code)
 		}
 	}
 	return "unknown, see the warnings"

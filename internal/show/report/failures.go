@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -31,7 +32,7 @@ func failuresSection(t text) {
 	labels := len(columns)
 	for _, name := range failureMetrics {
 		if t.view.known(name) {
-			columns = append(columns, treatmentColumn(name, shown))
+			columns = append(columns, t.view.treatmentColumn(name, shown))
 		}
 	}
 	t.page.table(columns, labels)
@@ -78,10 +79,19 @@ func span(e answer.Expectation) string {
 	if len(e.Values) == 0 {
 		return unknown
 	}
-	low, high := fmt.Sprintf("%.5g", slices.Min(e.Values)), fmt.Sprintf("%.5g", slices.Max(e.Values))
-	s := low
-	if low != high {
+	scale, unit := 1.0, e.Unit
+	if unit == "" && (strings.Contains(e.Expect, "_ratio") || strings.HasPrefix(e.Expect, "change.failed_share")) {
+		scale, unit = 100, "%"
+	}
+	number := func(x float64) string {
+		if x *= scale; x == math.Trunc(x) {
+			return fixed(x, 0)
+		}
+		return fixed(x, max(0, 2-magnitude(x)))
+	}
+	s, high := number(slices.Min(e.Values)), number(slices.Max(e.Values))
+	if s != high {
 		s += " to " + high
 	}
-	return strings.TrimSpace(s + " " + e.Unit)
+	return strings.TrimSpace(s + " " + unit)
 }

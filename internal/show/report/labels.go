@@ -49,8 +49,9 @@ func quantityOf(name string) quantity {
 
 // labels names treatments by the factors that vary.
 type labels struct {
-	factors  []string // that vary
-	constant []string // common to all treatments, e.g. "rate 1000"
+	factors  []string          // that vary
+	constant []string          // common to all treatments, e.g. "rate 1000"
+	names    map[string]string // of levels
 }
 
 // VaryingFactors lists the factors with several levels, in the order of labels.
@@ -69,7 +70,7 @@ func newLabels(r *answer.Report) labels {
 			levels[f][Level(v)] = true
 		}
 	}
-	var l labels
+	l := labels{names: r.Names}
 	names := slices.SortedFunc(maps.Keys(levels), byRank)
 	for _, f := range names {
 		if len(levels[f]) > 1 {
@@ -141,7 +142,7 @@ func (l labels) columns(ts []compare.Treatment) []column {
 		for _, t := range ts {
 			v := none
 			if x, ok := t.Factors[f]; ok {
-				v = levelWords(f, x)
+				v = l.level(f, x)
 				_, text := x.(string)
 				c.left = c.left || text
 			}
@@ -180,6 +181,8 @@ func (l labels) phrase(f plan.Factors, factors []string) string {
 		v, ok := f[name]
 		switch {
 		case !ok:
+		case l.named(name, v) != "":
+			words = append(words, l.named(name, v))
 		case name == experiment.MeshFactor, name == experiment.ApplicationFactor, name == "route" && strings.HasPrefix(Level(v), "/"): // names already
 			words = append(words, Level(v))
 		default:
@@ -187,6 +190,29 @@ func (l labels) phrase(f plan.Factors, factors []string) string {
 		}
 	}
 	return strings.Join(words, ", ")
+}
+
+// level is a level as the experiment names it.
+func (l labels) level(factor string, v any) string {
+	return cmp.Or(l.named(factor, v), levelWords(factor, v))
+}
+
+// named is the experiment's name of a level, "" for none.
+func (l labels) named(factor string, v any) string { return l.names[experiment.PrintLevel(factor, v)] }
+
+// factorWords is a factor in a sentence: "request size".
+func factorWords(factor string) string { return strings.Replace(factor, "Size", " size", 1) }
+
+// spacedLevel is a level with its unit apart: "16 B", "1 MiB".
+func spacedLevel(factor string, v any) string {
+	level := levelWords(factor, v)
+	if !strings.HasSuffix(factor, "Size") {
+		return level
+	}
+	if number, ok := strings.CutSuffix(level, "iB"); ok {
+		return number[:len(number)-1] + " " + number[len(number)-1:] + "iB"
+	}
+	return level + " B"
 }
 
 // levelWords is a level in a sentence: a size of 1024 bytes or more in KiB or MiB, as experiment files have it.

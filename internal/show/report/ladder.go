@@ -24,7 +24,7 @@ func ladderSection(t text) {
 		if words := t.view.label.phrase(l.Factors, t.view.label.factors); words != "" {
 			heading += " (" + words + ")"
 		}
-		t.page.heading(fmt.Sprintf("%s (mean of the differences within blocks ± half of the %s interval)", heading, t.view.percent()))
+		t.page.heading(fmt.Sprintf("%s (mean ± half of the %s interval)", heading, t.view.percent()))
 		t.page.table(t.view.ladderColumns(l), 1)
 		t.page.note(ladderLegend(l, adjusted))
 	}
@@ -79,7 +79,7 @@ func ladderLegend(l compare.Ladder, adjusted bool) string {
 		return m.Rest != nil && *m.Rest != 0 || slices.ContainsFunc(m.Increments, func(c compare.Increment) bool { return c.PairsLost > 0 })
 	})
 	if !short {
-		return words + " Every block has every step, so that the steps add up to the whole."
+		return words + " Every repetition has every step, so that the steps add up to the whole."
 	}
 	return words + " Each step is compared over the blocks that have it and the step before. The rest is what blocks without a step leave of the whole: noise, if its interval contains zero."
 }
@@ -130,7 +130,7 @@ func increment(i *stats.Interval, scale float64) string {
 // stepName is the name of a step: its level of the factor mesh.
 func (v view) stepName(id string) string {
 	if level, ok := v.treatment(id).Factors[experiment.MeshFactor]; ok {
-		return Level(level)
+		return v.label.level(experiment.MeshFactor, level)
 	}
 	return id
 }

@@ -37,7 +37,7 @@ func TestLadderText(t *testing.T) {
 	r := ladderReport()
 	p := newPage(Options{}, false, "")
 	ladderSection(text{page: p, view: view{r: r, label: newLabels(r)}})
-	const want = `Ladder: what each step adds to the one before it (mean of the differences within blocks ± half of the 95 % interval)
+	const want = `Ladder: what each step adds to the one before it (mean ± half of the 95 % interval)
                       CPU/request
   step                  total, µs
   none                 100.0 ±1.0

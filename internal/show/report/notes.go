@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,17 +41,40 @@ func warningsSection(t text) {
 		if w.Trials > 0 {
 			count = fmt.Sprintf(" (%d of %s)", w.Trials, printable.Counted(t.view.r.Count.Planned, "trial"))
 		}
-		words := w.Message
+		words := fmt.Sprintf("%s%s: %s", w.Code, count, w.Message)
 		if t.view.short {
-			words = strings.ReplaceAll(words, "A/A pair", "control pair")
+			words, _, _ = strings.Cut(w.Message, " (trial ")
+			words = withoutTerms.Replace(words)
+			for code, means := range causes {
+				words = strings.ReplaceAll(words, "("+code+")", "("+means+")")
+			}
+			if count != "" {
+				words = strings.Trim(count, " ()") + ": " + words
+			}
 		}
-		t.page.warning(fmt.Sprintf("%s%s: %s", w.Code, count, words), w.Hint)
+		t.page.warning(words, w.Hint)
 	}
 	if hidden > 0 {
 		t.page.line("")
 		t.page.prose(fmt.Sprintf("%s about metrics not shown here: see --all.", printable.Counted(hidden, "more warning")))
 	}
 }
+
+// withoutTerms are words that everyone has for terms of experiments.
+var withoutTerms = strings.NewReplacer("no A/A pair was run", "nothing was measured twice", "A/A pair", "control pair")
+
+// causes are the reasons of warnings that withhold metrics or invalidate trials, in a few words.
+var causes = map[string]string{
+	"generator-late": "the generator sent late", "generator-saturated": "the generator was at its limit",
+	"rate-missed": "fewer answers than the rate", "rate-exceeded": "a backlog from the warm-up",
+	"requests-not-conserved": "requests do not add up", "errors": "too many requests failed", "response-size": "answers of another size",
+	"unattributed": "CPU of unknown tasks", "foreign-starves": "other workloads filled a node",
+	"task-missing": "a process was missing", "restarted": "a process restarted", "readings-shifted": "CPU was read late",
+	"slices-shifted": "the load started late", "clock-stepped": "the clock was set",
+}
+
+// cause is the reason of a warning in a few words, or the warning's code.
+func cause(code string) string { return cmp.Or(causes[code], code) }
 
 // legendSection explains the verdicts, the sums and the signs of the text so far.
 func legendSection(t text) {

@@ -3,6 +3,7 @@ package report
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,8 +35,41 @@ func TestVerdictWithoutPairs(t *testing.T) {
 	}
 	var b strings.Builder
 	must.OK(t, writeText(&b, r, Options{}))
-	if want := "3 of 4 blocks withheld: generator-late"; !strings.Contains(b.String(), want) {
+	if want := "3 of 4 blocks withheld: the generator sent late"; !strings.Contains(b.String(), want) {
 		t.Errorf("no %q in\n%s", want, b.String())
+	}
+}
+
+// Several treatments over the levels of a factor: the least and the dearest in one sentence, and every difference in one table.
+// Names of levels are those of the experiment file, and a treatment without a verdict is named.
+func TestLevels(t *testing.T) {
+	s := answertest.TwoRates()
+	s.Treatments = nil
+	for _, rate := range []float64{100, 1000} {
+		for _, tr := range answertest.Quickstart().Treatments {
+			if tr.Control {
+				continue
+			}
+			suffix := fmt.Sprintf("-rate%.0f", rate)
+			tr.Factors = plan.Factors{"mesh": tr.Factors["mesh"], "rate": rate}
+			tr.ID += suffix
+			if tr.Baseline != "" {
+				tr.Baseline += suffix
+			}
+			s.Treatments = append(s.Treatments, tr)
+		}
+	}
+	r := reportOf(t, s)
+	r.Names = map[string]string{"none": "no sidecar", "envoy-tcp": "Envoy over TCP"}
+	var b strings.Builder
+	must.OK(t, writeText(&b, r, Options{Width: 80}))
+	golden(t, "levels.txt", []byte(b.String()))
+	i := slices.IndexFunc(r.Questions, func(q compare.Question) bool { return strings.Contains(q.ID, "envoy-tcp") })
+	for j := range r.Questions[i].Pooled {
+		r.Questions[i].Pooled[j].Verdict = compare.Insufficient
+	}
+	if got := Answer(r)[0]; !strings.HasPrefix(got, "Without a sidecar a request needs less CPU: others need 3.6 (envoy-plaintext), 4.1 (envoy) times as much, ") || !strings.HasSuffix(got, " Not certain: Envoy over TCP.") {
+		t.Error(got)
 	}
 }
 

@@ -25,7 +25,7 @@ func stagesSection(t text) {
 	columns := t.view.label.columns(t.view.r.Treatments)
 	labels := len(columns)
 	for _, name := range stageMetrics {
-		columns = append(columns, treatmentColumn(name, t.view.r.Treatments))
+		columns = append(columns, t.view.treatmentColumn(name, t.view.r.Treatments))
 	}
 	t.page.table(columns, labels)
 	routesTable(t)

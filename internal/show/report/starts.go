@@ -28,7 +28,7 @@ func startsSection(t text) {
 	labels := len(columns)
 	for _, m := range startMetrics {
 		if t.view.known(m.name) {
-			columns = append(columns, treatmentColumn(m.name, shown))
+			columns = append(columns, t.view.treatmentColumn(m.name, shown))
 		}
 	}
 	if len(columns) > labels {

@@ -166,10 +166,11 @@ func writeWrapped(w io.Writer, text, first, rest string, width int) {
 	writeLine(w, line)
 }
 
-// words are the words of a text, each number with its unit.
+// words are the words of a text, each number with its unit, and each comparison in one.
 func words(text string) (all []string) {
 	for _, word := range strings.Fields(text) {
-		if n := len(all); n > 0 && slices.Contains([]string{"%", "µs", "ms", "MiB", "req/s"}, strings.TrimRight(word, ".,;:)")) {
+		n := len(all)
+		if n > 0 && (slices.Contains([]string{"%", "µs", "ms", "B", "KiB", "MiB", "req/s", "requests/s", "<", ">"}, strings.TrimRight(word, ".,;:)")) || strings.HasSuffix(all[n-1], " <") || strings.HasSuffix(all[n-1], " >")) {
 			all[n-1] += " " + word
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/compare"
@@ -191,11 +192,15 @@ func (v view) estimate(e compare.Estimate, scale float64) string {
 	return figure(e.Interval, scale, warned(e.Warnings, "no-spread"))
 }
 
-// treatmentColumn is a column of one metric of treatments.
-func treatmentColumn(name string, of []compare.Treatment) column {
+// treatmentColumn is a column of one metric of treatments. A short text has no legend, so no marks.
+func (v view) treatmentColumn(name string, of []compare.Treatment) column {
 	return metricColumn(name, func(scale float64) (cells []string) {
 		for _, tr := range of {
-			cells = append(cells, cell(tr, name, scale))
+			s := cell(tr, name, scale)
+			if v.short {
+				s = strings.TrimSuffix(strings.TrimSuffix(s, mark), " ±"+unknown)
+			}
+			cells = append(cells, s)
 		}
 		return cells
 	})

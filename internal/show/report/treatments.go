@@ -33,7 +33,7 @@ func treatmentsSection(t text) {
 	columns := append(t.view.label.columns(shown), countColumn(shown))
 	labels := len(columns)
 	for _, name := range t.view.treatmentColumns() {
-		columns = append(columns, treatmentColumn(name, shown))
+		columns = append(columns, t.view.treatmentColumn(name, shown))
 	}
 	t.page.table(columns, labels)
 }

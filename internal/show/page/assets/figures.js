@@ -31,7 +31,7 @@ globalThis.tareFigures = function (Plot, content) {
   for (const t of report.treatments) if (!t.control) for (const [f, v] of Object.entries(t.factors)) if (typeof v === "number") numbers.set(f, (numbers.get(f) ?? new Set()).add(v));
   const swept = [...numbers].filter(([, of]) => of.size >= 3).sort((a, b) => b[1].size - a[1].size)[0]?.[0];
   const varying = [...new Set(report.treatments.flatMap((t) => Object.keys(t.factors)))].filter((f) => f !== swept && f !== "control" && new Set(report.treatments.map((t) => String(t.factors[f]))).size > 1);
-  const lineOf = (t) => varying.map((f) => (f === "mesh" || f === "route" ? String(t.factors[f] ?? "") : `${f} ${t.factors[f]}`)).filter((s) => s).join(", ");
+  const lineOf = (t) => varying.map((f) => report.names?.[String(t.factors[f])] ?? (f === "mesh" || f === "route" ? String(t.factors[f] ?? "") : `${f} ${t.factors[f]}`)).filter((s) => s).join(", ");
   const levelOf = (t) => (swept && typeof t.factors[swept] === "number" ? t.factors[swept] : 0);
 
   // look of a treatment: baselines are grey, their A/A twins hollow; others have a color and a symbol, the same at each
@@ -464,7 +464,7 @@ globalThis.tareFigures = function (Plot, content) {
       if (last && f.at <= last.to) last.to = Math.max(last.to, to);
       else faulty.push({ at: f.at, to });
     }
-    const kinds = [...new Set(faults.map((f) => f.text))].map((kind) => ({ at: faults.find((f) => f.text === kind).at, text: faults.filter((f) => f.text === kind).length > 1 ? `${kind} ×${faults.filter((f) => f.text === kind).length}` : kind }));
+    const said = faults.length && report.setup.faults?.length ? report.setup.faults[0] : faults[0]?.text;
     const marks = (more, phasesIn) => [ // a width for the names of phases, which are left out where they would overlap
       Plot.rectX((t.phases ?? []).filter((p) => p.name === "measure"), { x1: "from", x2: "to", fill: color("noise"), fillOpacity: 0.6, className: "mark-measure" }),
       Plot.rectX(faulty, { x1: "at", x2: "to", fill: color("bad"), fillOpacity: 0.08, className: "mark-faulty" }),
@@ -472,7 +472,7 @@ globalThis.tareFigures = function (Plot, content) {
       ...more,
       Plot.ruleX(t.phases ?? [], { x: "from", stroke: "currentColor", strokeOpacity: 0.4, strokeDasharray: "2 3" }),
       ...(phasesIn ? [Plot.text(t.phases ?? [], { x: "from", text: "name", frameAnchor: "top", textAnchor: "start", dx: 3, dy: -12, fill: color("muted"), filter: (p, i) => { const next = t.phases[i + 1]; return !next || ((next.from - p.from) / end) * (phasesIn - 80) > p.name.length * 6.5 + 6; } })] : []),
-      ...(phasesIn ? [Plot.text(kinds.slice(0, 1), { x: "at", text: "text", frameAnchor: "top", textAnchor: "start", dx: 3, dy: -27, fill: color("bad") })] : []),
+      ...(phasesIn && said ? [Plot.text([said], { text: (s) => s, frameAnchor: "top-right", textAnchor: "end", dy: -27, fill: color("bad") })] : []),
     ];
     const times = seconds.flatMap((s) => [["p50", s.p50], ["p99", s.p99]].filter(([, v]) => v > 0).map(([part, v]) => ({ at: s.at + 0.5, part, v })));
     const cores = samples.flatMap((s) => words.planes.filter((p) => known(s.cores[p.part])).map((p) => ({ at: s.at, part: p.part, title: p.title, v: s.cores[p.part] * 1000 })));
