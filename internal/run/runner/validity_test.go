@@ -16,6 +16,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/result/balance"
 )
 
 // soundTrial is a measured trial with nothing wrong.
@@ -141,6 +142,12 @@ func TestChecks(t *testing.T) {
 		{"a fault under a generator without seconds", func(t *trial) { inject(t); t.seen.seconds = nil }, "faults-unjudged", "before and after the faults were not checked", warns},
 		{"nothing intended after a fault", func(t *trial) { t.journal.record.Load.Intended = 0; inject(t) }, "rate-missed", "sent nothing", invalidates},
 		{"no request ended after a fault", func(t *trial) { t.journal.record.Load.Classes = nil; inject(t) }, "errors", "no request ended", invalidates},
+		{"changed by hand", func(t *trial) {
+			t.journal.record.ByHand = []result.ByHand{{Target: "front-0", Patch: `{"delay": "1ms"}`}, {Target: "front-1"}}
+		}, "changed-by-hand", `2 changes by hand: front-0 to {"delay": "1ms"} first`, invalidates},
+		{"changed through its REST interface", func(t *trial) {
+			t.journal.record.Balance = &balance.Balance{Flows: []balance.Flow{{Place: balance.Place{Service: "front"}, Reconfigured: true}}}
+		}, "changed-by-hand", "configuration of service front was changed", invalidates},
 		{"nothing intended", func(t *trial) { t.journal.record.Load.Intended = 0 }, "rate-missed", "sent nothing", invalidates},
 		{"closed loop has no rate", func(t *trial) { t.load.profile.Rate = 0; t.journal.record.Load.Completed = 1 }, "", "", warns},
 		{"errors at their limit", func(t *trial) { t.journal.record.Load.Classes = map[string]int64{"2xx": 9990, "timeout": 10} }, "", "", warns},
