@@ -42,6 +42,9 @@ type setting struct {
 	mesh    string // the definition's
 	options map[string]string
 	other   string // everything else that differs from the definition
+
+	limits    map[string]string // of the sidecar's resources, as the file has them
+	unlimited string            // other, without limits
 }
 
 // numbered is a set of treatments that differ in one number.
@@ -139,6 +142,13 @@ func (run *Run) OptionsOf(name string) (definition string, options map[string]st
 	return s.mesh, s.options, s.other
 }
 
+// LimitsOf returns the limits of the sidecar's resources that a variant has, as the file has them, and what else the
+// variant changes except options, as text.
+func (run *Run) LimitsOf(name string) (limits map[string]string, other string) {
+	s := settingOf(run.File.Meshes, name)
+	return s.limits, s.unlimited
+}
+
 // settingIn returns the setting of a mesh, with the options that the run recorded, defaults included. If the run is
 // older than this record, the options come from the experiment file.
 func settingIn(run *Run, name string) setting {
@@ -151,7 +161,7 @@ func settingIn(run *Run, name string) setting {
 
 // settingOf follows a variant to its definition. A variant's options override the options of the mesh it comes from.
 func settingOf(meshes map[string]map[string]any, name string) setting {
-	s := setting{mesh: name, options: map[string]string{}}
+	s := setting{mesh: name, options: map[string]string{}, limits: map[string]string{}}
 	for range len(meshes) + 1 { // no circle lasts longer
 		entry, ok := meshes[s.mesh]
 		if !ok {
@@ -168,6 +178,21 @@ func settingOf(meshes map[string]map[string]any, name string) setting {
 		delete(rest, "from")
 		if len(rest) > 0 {
 			s.other += fmt.Sprint(rest)
+		}
+		if resources, ok := rest["resources"].(map[string]any); ok {
+			limits, _ := resources["limits"].(map[string]any)
+			for resource, value := range limits {
+				if _, over := s.limits[resource]; !over {
+					s.limits[resource] = fmt.Sprint(value)
+				}
+			}
+			delete(rest, "resources")
+			if requests, ok := resources["requests"]; ok {
+				rest["requests"] = requests
+			}
+		}
+		if len(rest) > 0 {
+			s.unlimited += fmt.Sprint(rest)
 		}
 		from, _ := entry["from"].(string)
 		if from == "" {

@@ -73,7 +73,7 @@ func meshRows() []fieldRow {
 		{"meshes.*.sidecar.counters.requests", "Name of the counter of requests: a series of Prometheus with labels, proxy.server.field of HAProxy, requests of nginx.", nil, nil},
 		{"meshes.*.program", "Program of the sidecar, on local: a path relative to this file, or a name on PATH.", nil, nil},
 		{"meshes.*.image", "Image of the sidecar, on kubernetes.", nil, nil},
-		{"meshes.*.resources", "Container resources of the sidecar, on kubernetes; default: the mesh's own.", nil, nil},
+		{"meshes.*.resources", "Container resources of the sidecar, on local its limits, by control groups; default: the mesh's own.", nil, nil},
 	}, resourceRows("meshes.*.resources."), []fieldRow{
 		{"meshes.*.concurrency", "Worker threads of a sidecar; default: the definition's.", nil, between(1, 1024, "")},
 		{"meshes.*.environment", "Environment variables of the sidecar.", nil, nil},
@@ -148,7 +148,7 @@ type MeshOptions struct {
 	Program string `yaml:"program,omitempty" json:"program,omitempty"`
 	// Image of the sidecar. Empty means the mesh's own. On Kubernetes.
 	Image string `yaml:"image,omitempty" json:"image,omitempty"`
-	// Resources of the sidecar's container. 0 means the mesh's own. On Kubernetes.
+	// Resources of the sidecar's container. 0 means the mesh's own. Requests are of Kubernetes.
 	Resources Resources `yaml:"resources,omitempty" json:"resources,omitzero"`
 	// Concurrency is the number of worker threads of a sidecar. 0 means the definition's.
 	Concurrency int `yaml:"concurrency,omitempty" json:"concurrency,omitempty"`
@@ -216,7 +216,7 @@ func (v meshRules) checkName(path, name string) {
 
 // localOptions reports fields for clusters, and options of a mesh that has no sidecar here.
 func (v meshRules) localOptions(path string, d mesh.Definition) {
-	for _, field := range []string{"profile", "hub", "charts", "values", "withCLI", "image", "resources"} {
+	for _, field := range []string{"profile", "hub", "charts", "values", "withCLI", "image", "resources.requests"} {
 		v.onClusters(path + "." + field)
 	}
 	if d.Local == nil {

@@ -78,12 +78,19 @@ var interleaving = []obstacle{
 		"background services change all the time, also in slices of others", "remove order, or background.changes"},
 	{func(e *Experiment) bool { return len(e.Expect) > 0 },
 		"expectations are checked second by second, and a second has the load of several treatments", "remove order, or the expectations"},
+	{limited,
+		"a throttled sidecar answers in slices of other treatments", "remove order, or the limits of CPU"},
 	{(*Experiment).closedLoop, "rate: max has no schedule to share", "give a rate, or remove order"},
 	{(*Experiment).searches, "each treatment has a highest rate of its own, which is searched alone on the machine", "give a rate, or remove order"},
 	{recorded, "a recording is of one load, and each slice would have another part of it", "remove order, or load.arrivals"},
 	{func(e *Experiment) bool {
 		return slices.ContainsFunc(append(LevelsOf[string](e.Factors, "generator"), e.Load.Generator), func(g string) bool { return g != "tare" })
 	}, "only the generator tare can share a schedule", "remove order, or the other generators"},
+}
+
+// limited reports whether sidecars on this machine have limits of CPU.
+func limited(e *Experiment) bool {
+	return e.Platform.Kind == mesh.OnLocal && slices.ContainsFunc(e.meshes(), func(name string) bool { return e.MeshSettings(name).Resources.Limits.CPU > 0 })
 }
 
 // obstacle is a property of an experiment that an order of trials excludes, with its remedy.

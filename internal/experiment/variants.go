@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/cgroup"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
@@ -32,7 +33,8 @@ func (e *Experiment) Definition(name string, all map[string]mesh.Definition) (me
 		var o mesh.Overrides
 		if e.Platform.Kind == mesh.OnLocal {
 			s := e.MeshSettings(name)
-			o = mesh.Overrides{Program: s.Program, Version: s.Version, Concurrency: s.Concurrency, Arguments: s.Arguments, Environment: s.Environment, Options: texts(s.Options)}
+			o = mesh.Overrides{Program: s.Program, Version: s.Version, Concurrency: s.Concurrency, Arguments: s.Arguments, Environment: s.Environment, Options: texts(s.Options),
+				Limits: cgroup.Limits{CPU: float64(s.Resources.Limits.CPU), Memory: int64(s.Resources.Limits.Memory)}}
 		}
 		if d, err = d.Variant(name, o); err != nil {
 			return d, err

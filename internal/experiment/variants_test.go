@@ -113,7 +113,7 @@ func TestVariantsThatCannotBe(t *testing.T) {
 		"a setting there": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, x]}\nmeshes: {x: {from: linkerd, concurrency: 2}}\n",
 			"x.yaml:6:13: meshes.x: the mesh has no setting concurrency of its sidecars on kubernetes\n  hint: it has limits.cpu, limits.memory, requests.cpu, requests.memory; or write options or values\n"},
 		"resources here": {"factors: {mesh: [none, x]}\nmeshes: {x: {from: envoy, resources: {requests: {cpu: 1}}}}\n",
-			"x.yaml:5:38: meshes.x.resources: it applies to clusters, and the platform is local\n  hint: remove it, or write platform: {kind: kubernetes}\n"},
+			"x.yaml:5:49: meshes.x.resources.requests: it applies to clusters, and the platform is local\n  hint: remove it, or write platform: {kind: kubernetes}\n"},
 		"more requested than allowed": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, x]}\nmeshes: {x: {from: istio, resources: {requests: {cpu: 2}, limits: {cpu: 1}}}}\n",
 			"x.yaml:6:55: meshes.x.resources.requests.cpu: 2 is more than the limit, 1\n"},
 		"an option there": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, x]}\nmeshes: {x: {from: istio, options: {mtl: a}}}\n",

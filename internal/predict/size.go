@@ -46,6 +46,8 @@ type Size struct {
 	Curve         *Curve  `json:"curve"`          // of CPU
 
 	Mesh string `json:"mesh"` // name of the definition that a variant comes from
+
+	Limited []Limited `json:"limited,omitempty"` // what limits did, of variants that differ in them alone
 }
 
 // steps round requests up: to 5 thousandths of a core, and to 2 MiB.
@@ -62,13 +64,18 @@ func Sizes(run *compare.Run, s Sizing) (all []Size, err error) {
 			return nil, hint.New("name a factor or an option of the run that is a number", "the run has no %s", axis)
 		}
 	}
-	for _, g := range groupsOf(run, axes) {
+	groups := groupsOf(run, axes)
+	for _, g := range groups {
+		if g.hasFree(groups) {
+			continue
+		}
 		for _, kind := range slices.Sorted(maps.Keys(g.kinds)) {
 			size, err := sizeOf(g.kinds[kind], run.Confidence(), s)
 			if err != nil {
 				return nil, fmt.Errorf("%s, %v: %w", kind, cmp.Or(g.mesh, fmt.Sprint(g.factors)), err)
 			}
 			size.Factors, size.Proxy, size.Mesh = g.factors, kind, g.mesh
+			size.Limited = g.limited(kind, limitedOnes(g, groups), s, run.Confidence())
 			all = append(all, size)
 		}
 	}
@@ -94,6 +101,7 @@ func groupsOf(run *compare.Run, axes []string) (all []*group) {
 	}
 	for i := range run.Records {
 		if at, ok := byTreatment[run.Trials[i].Treatment]; ok {
+			byKey[at.key].trials = append(byKey[at.key].trials, newLimitedTrial(&run.Records[i], run.Trials[i], at.levels))
 			byKey[at.key].add(&run.Records[i], run.Trials[i], axes, at.levels)
 		}
 	}
@@ -106,6 +114,9 @@ type place struct {
 	factors plan.Factors // the others
 	mesh    string       // definition
 	key     string       // of treatments that differ in the axes alone
+
+	limits    experiment.Amounts // of its sidecars
+	unlimited string             // key of treatments that differ in the axes and limits alone
 }
 
 // hasAxis reports whether an axis is a factor, or an option of the treatment's mesh.
@@ -148,6 +159,7 @@ func placeOf(run *compare.Run, t plan.Treatment, axes []string) (at place, ok bo
 		delete(at.factors, axis)
 	}
 	at.key = fmt.Sprint(at.factors, at.mesh, options, other)
+	at.limits, at.unlimited = at.limitsOf(run, name, options)
 	if _, kept := at.factors[experiment.MeshFactor]; !kept && name != "" {
 		at.factors[experiment.MeshFactor] = at.mesh
 	}
@@ -157,7 +169,8 @@ func placeOf(run *compare.Run, t plan.Treatment, axes []string) (at place, ok bo
 // group are treatments that differ in the axes alone.
 type group struct {
 	place
-	kinds map[string]*measured
+	kinds  map[string]*measured
+	trials []limitedTrial
 }
 
 // measured are the trials with a kind of proxy.

@@ -83,3 +83,54 @@ func TestSizeOfASidecar(t *testing.T) {
 	}
 	must.Fail(t, must.Err(predict.Sizes(run, predict.Sizing{Rate: 2000})), "outside the measured range of 100 to 1600", "2000 requests/s through one sidecar")
 }
+
+// Limits of a variant are reported beside the size of the same mesh without: periods, OOM kills, and the growth of the p99.
+func TestSizeHasWhatLimitsDid(t *testing.T) {
+	s := answertest.Quickstart()
+	s.RateFactor, s.Blocks, s.Drift = true, 6, 0
+	s.Treatments = nil
+	for _, name := range []string{"envoy", "envoy-100m", "envoy-16mi"} {
+		for _, rate := range []float64{200, 400, 800, 1600} {
+			truth := answertest.Truth{AppUS: 60, DataUS: 600 / 1.1, LoadUS: 20, AppMiB: 14, DataMiB: 120, MedianMS: 1}
+			if name == "envoy-100m" {
+				truth.MedianMS = 5
+			}
+			s.Treatments = append(s.Treatments, answertest.Treatment{ID: name + "-rate" + strconv.Itoa(int(rate)), Factors: plan.Factors{"mesh": name, "rate": rate}, Truth: truth})
+		}
+	}
+	s.Change = func(r *result.Record) {
+		start, end, reached := int64(0), int64(100), int64(90)
+		for i, task := range r.Tasks {
+			if task.Plane != metric.Data {
+				continue
+			}
+			r.Tasks[i].Task = mesh.Task{ID: "echo-0/sidecar", Pod: "echo-0", Service: "echo", Container: "sidecar", Plane: metric.Data, Role: mesh.RoleSidecar}
+			if r.Factors["mesh"] == "envoy-100m" {
+				r.Tasks[i].Start.Periods, r.Tasks[i].Start.Reached, r.Tasks[i].End.Periods, r.Tasks[i].End.Reached = &start, &start, &end, &reached
+			}
+		}
+		r.Balance = &balance.Balance{Flows: []balance.Flow{{Place: balance.Place{Service: balance.LoadName, Point: balance.Sent, To: "echo"}}}}
+		if r.Factors["mesh"] == "envoy-16mi" {
+			r.Valid, r.Error = false, "deploy envoy: the sidecar of echo-0 was OOMKilled: it needs more than its memory limit of 16 MiB"
+		}
+	}
+	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
+	t.Cleanup(func() { d.Close() })
+	run := must.Get(compare.Read(d, compare.Options{}))(t)
+	limited := func(resource, amount string) map[string]any {
+		return map[string]any{"from": "envoy", "resources": map[string]any{"limits": map[string]any{resource: amount}}}
+	}
+	run.File.Meshes = map[string]map[string]any{"envoy-100m": limited("cpu", "100m"), "envoy-16mi": limited("memory", "16MiB")}
+	all := must.Get(predict.Sizes(run, predict.Sizing{Rate: 700}))(t)
+	if len(all) != 1 || len(all[0].Limited) != 2 {
+		t.Fatalf("%+v, want one size with what two limits did", all)
+	}
+	cpu, memory := all[0].Limited[0], all[0].Limited[1]
+	tasks := cpu.Periods / 100 / int64(cpu.Trials) // of a trial
+	if cpu.CPU != 0.1 || cpu.At["rate"] != 800 || cpu.Trials != 6 || cpu.Reached != 90*6*tasks || cpu.OOMKilled != 0 || cpu.P99 == nil || !(*cpu.P99.Low > 1) {
+		t.Errorf("limit of CPU: %+v", cpu)
+	}
+	if memory.Memory != 16 || memory.OOMKilled != 6 || memory.Trials != 6 || memory.Periods != 0 || memory.P99 != nil {
+		t.Errorf("limit of memory: %+v", memory)
+	}
+}

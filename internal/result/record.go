@@ -308,7 +308,9 @@ type Reading struct {
 	Voluntary   int64     `json:"voluntary,omitempty"`   // voluntary context switches of live threads, read at the edges
 	Involuntary int64     `json:"involuntary,omitempty"` // involuntary context switches
 
-	Throttled *int64 `json:"throttled,omitempty"` // time throttled by a CPU limit, ns; read at the edges, as the next two
+	Throttled *int64 `json:"throttled,omitempty"` // time throttled by a CPU limit, ns; read at the edges, as the next four
+	Periods   *int64 `json:"periods,omitempty"`   // periods of the CPU limit in which it wanted CPU
+	Reached   *int64 `json:"reached,omitempty"`   // of these, in which it reached the limit
 	Restarts  int    `json:"restarts,omitempty"`  // restarts of the container
 	OOMKills  int    `json:"oomKills,omitempty"`  // times it was OOMKilled
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/tare-mesh/tare/internal/base/cgroup"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -98,6 +99,8 @@ type Sidecar struct {
 	// Path of the program, in place of the one that the platform finds, or its Version: of variants.
 	Path    string `yaml:"-" json:"path,omitempty"`
 	Version string `yaml:"-" json:"version,omitempty"`
+	// Limits of each sidecar, by a control group: of variants.
+	Limits cgroup.Limits `yaml:"-" json:"limits,omitzero"`
 	// Options are read by the templates of Args and Config, as .Options.
 	Options map[string]Option `yaml:"options,omitempty" json:"options,omitempty"`
 	// Environment is added to the environment of the program.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/cgroup"
 	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
@@ -19,6 +20,7 @@ type Overrides struct {
 	Arguments   []string          // added after the definition's arguments
 	Environment map[string]string // added to the definition's environment
 	Options     map[string]string // by the names of the definition
+	Limits      cgroup.Limits     // of each sidecar
 }
 
 // variable is the form of the name of an environment variable.
@@ -68,7 +70,7 @@ func (d Definition) Variant(name string, o Overrides) (Definition, error) {
 	if o.Program != "" && o.Version != "" {
 		return d, hint.New("remove one of the two", "it has both program and version")
 	}
-	s.Path, s.Version = o.Program, o.Version
+	s.Path, s.Version, s.Limits = o.Program, o.Version, o.Limits
 	d.Provides = d.Provides.switched(s.Options)
 	if !d.Provides.MTLS {
 		local.Verify.InboundHandshakes, local.Verify.OutboundHandshakes = "", ""

@@ -69,9 +69,7 @@ func (f files) counters(path string, memory bool) (c Counters, err error) {
 	}
 	c.Memory, _ = f.workingSet(path)
 	c.Peak, _ = f.peak(path)
-	if ns, err := f.throttled(path); err == nil {
-		c.Throttled = &ns
-	}
+	f.throttled(path, &c)
 	return c, nil
 }
 
@@ -101,17 +99,25 @@ func (f files) parseCPU(text []byte) (int64, error) {
 	return strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64)
 }
 
-// throttled is the time of CPU throttling, ns.
-func (f files) throttled(path string) (int64, error) {
+// throttled adds time and periods of CPU throttling, where they are known.
+func (f files) throttled(path string, c *Counters) {
 	text, err := readFile(filepath.Join(f.throttling, path, "cpu.stat"))
 	if err != nil {
-		return 0, err
+		return
+	}
+	add := func(to **int64, name string, unit int64) {
+		if n, err := field(text, name); err == nil {
+			n *= unit
+			*to = &n
+		}
 	}
 	if f.version2 {
-		us, err := field(text, "throttled_usec")
-		return us * int64(time.Microsecond), err
+		add(&c.Throttled, "throttled_usec", int64(time.Microsecond))
+	} else {
+		add(&c.Throttled, "throttled_time", 1)
 	}
-	return field(text, "throttled_time")
+	add(&c.Periods, "nr_periods", 1)
+	add(&c.Reached, "nr_throttled", 1)
 }
 
 // memoryFiles have the names in version 1 and 2.

@@ -25,6 +25,9 @@ type Counters struct {
 	Peak int64 `json:"peak,omitempty"`
 	// Throttled is the time of CPU throttling, ns, absent if unknown.
 	Throttled *int64 `json:"throttled,omitempty"`
+	// Periods are the periods of the CPU limit in which it wanted CPU, and Reached those in which it reached the limit.
+	Periods *int64 `json:"periods,omitempty"`
+	Reached *int64 `json:"reached,omitempty"`
 }
 
 // Node is the CPU time of the whole node, divided by control group.

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
+	"github.com/tare-mesh/tare/internal/base/cgroup"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -151,6 +152,11 @@ func (l *Local) fill(r *result.Reading, pid int, depth Depth) {
 	}
 	if depth >= Edge {
 		r.Voluntary, r.Involuntary = switches(pid)
+		if g := cgroup.Of(pid); g != nil {
+			if c, err := g.Counts(); err == nil {
+				r.Throttled, r.Periods, r.Reached, r.OOMKills = &c.Time, &c.Periods, &c.Throttled, c.OOMKills
+			}
+		}
 	}
 	if depth >= Full {
 		if rollup, err := p.ProcSMapsRollup(); err == nil {

@@ -133,7 +133,7 @@ func (ru *refreshedUsage) changed(u result.TaskUsage, readings []result.Reading,
 
 // edged adds the values read at the edge to the reading that replaces it.
 func edged(r, edge result.Reading) result.Reading {
-	r.Peak, r.Throttled, r.Restarts, r.OOMKills = max(r.Peak, edge.Peak), edge.Throttled, edge.Restarts, edge.OOMKills
+	r.Peak, r.Throttled, r.Periods, r.Reached, r.Restarts, r.OOMKills = max(r.Peak, edge.Peak), edge.Throttled, edge.Periods, edge.Reached, edge.Restarts, edge.OOMKills
 	return r
 }
 

@@ -91,6 +91,9 @@ func writeSizes(w io.Writer, s Sizes) error {
 		fmt.Fprintf(w, "  requests: cpu %s (another deployment: %s to %s), memory %s\n",
 			cpuQuantity(size.RequestCPU), cpuQuantity(size.CPU.NewLow*more), cpuQuantity(size.CPU.NewHigh*more), memoryQuantity(size.RequestMemory))
 		fmt.Fprintf(w, "  limits:   memory %s; no CPU limit, because throttled proxies delay requests\n", memoryQuantity(size.LimitMemory))
+		for _, l := range size.Limited {
+			writeLimited(w, l)
+		}
 		if m := size.Month; m != nil {
 			fmt.Fprintf(w, "  a month:  %.2f %s as requested, %.2f %s as used\n", m.Requested, m.Currency, m.Used, m.Currency)
 		}
@@ -99,6 +102,30 @@ func writeSizes(w io.Writer, s Sizes) error {
 		fmt.Fprintf(w, "  from:     %s at %s: %s\n", printable.Counted(c.Blocks, "block"), axesWords(c.Axes), c.Reason)
 	}
 	return nil
+}
+
+// writeLimited writes what limits of a proxy did.
+func writeLimited(w io.Writer, l predict.Limited) {
+	var limits, found []string
+	if l.CPU > 0 {
+		limits = append(limits, "cpu "+cpuQuantity(l.CPU))
+	}
+	if l.Memory > 0 {
+		limits = append(limits, "memory "+memoryQuantity(l.Memory))
+	}
+	if l.OOMKilled > 0 {
+		found = append(found, fmt.Sprintf("OOMKilled in %d of %d trials", l.OOMKilled, l.Trials))
+	}
+	if l.Periods > 0 {
+		found = append(found, fmt.Sprintf("throttled in %d of %d periods", l.Reached, l.Periods))
+	}
+	if p := l.P99; p != nil {
+		found = append(found, fmt.Sprintf("p99 grows by %.2g ms (%.2g to %.2g)", p.Estimate, *p.Low, *p.High))
+	}
+	if found == nil {
+		found = []string{"no trial was valid"}
+	}
+	fmt.Fprintf(w, "  limited:  to %s, at %s requests/s: %s\n", strings.Join(limits, ", "), Level(l.At[experiment.RateFactor]), strings.Join(found, "; "))
 }
 
 // sizedFor names the proxy of a size, and the load.

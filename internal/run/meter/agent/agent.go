@@ -254,7 +254,7 @@ func (m *Meter) fill(look *meter.Look, tasks []platform.Task, answers map[string
 		case !read:
 			look.Missing[t.ID] = errors.New(cmp.Or(a.Missing[c.ID], "the container was restarted during the reading"))
 		default:
-			reading := result.Reading{At: a.time(r.At), CPU: r.CPU, RSS: r.Memory, Peak: max(r.Peak, r.Memory), Throttled: r.Throttled}
+			reading := result.Reading{At: a.time(r.At), CPU: r.CPU, RSS: r.Memory, Peak: max(r.Peak, r.Memory), Throttled: r.Throttled, Periods: r.Periods, Reached: r.Reached}
 			if depth >= meter.Edge {
 				reading.Restarts, reading.OOMKills = c.Restarts, m.kills[k].Seen()
 			}

@@ -279,7 +279,7 @@ func (d *deployment) Remove(ctx context.Context) error {
 	d.sockets.close()
 	deployed.leave(d.processes)
 	d.layout.addresses.free()
-	if err := errors.Join(append(failed, d.workspace.runtime.remove(), freed, kept)...); err != nil {
+	if err := errors.Join(append(failed, d.processes.limits.remove(), d.workspace.runtime.remove(), freed, kept)...); err != nil {
 		return fmt.Errorf("remove the deployment: %w", err)
 	}
 	return nil

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/cgroup"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -77,6 +78,7 @@ func Sweep(warn func(line string)) {
 	if errors.Is(err, errors.ErrUnsupported) {
 		err = nil
 	}
+	cgroup.Sweep()
 	for _, err := range []error{err, sweepRuntimeDirs()} {
 		if err == nil {
 			continue
@@ -171,6 +173,9 @@ func (p *Platform) newDeployment(ctx context.Context, spec platform.Spec, abando
 		return nil, err
 	}
 	ps := &processes{attribute: spec.Attribute, cpus: spec.CPUs, workspace: files, abandon: abandon}
+	if trial.proxied() {
+		ps.limits.of = spec.Mesh.Local.Sidecar.Limits
+	}
 	if trial.addresses, err = newAddresses(); err != nil {
 		return nil, errors.Join(err, files.runtime.remove())
 	}

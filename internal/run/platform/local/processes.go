@@ -25,6 +25,7 @@ type processes struct {
 	attribute func(mesh.Task) mesh.Task
 	cpus      map[string]string // by plane
 	workspace *workspace
+	limits    limits
 	abandon   context.CancelCauseFunc // ends a deployment that is being made
 
 	mu         sync.Mutex
@@ -97,7 +98,7 @@ func (ps *processes) watch(id string, p *process) {
 		if ps.removed || ps.broken != nil || p.ended {
 			return
 		}
-		ps.broken = ended(id, p.Process)
+		ps.broken = ps.limits.explain(p.task.Pod, ended(id, p.Process))
 		ps.abandon(ps.broken)
 	})()
 }

@@ -144,10 +144,23 @@ func (px *proxies) run(ctx context.Context, p *pod, one sidecarProcess, again fu
 	if err := os.Remove(one.context.AdminPath); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a killed one
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
-	process, err := px.processes.runIn(ctx, p, one.container, cmd, cmd, again)
+	group, err := px.processes.limits.group(px.workspace, p.name)
 	if err != nil {
 		return err
 	}
+	process, err := px.processes.runIn(ctx, p, one.container, cmd, cmd, again)
+	if err == nil && group != nil {
+		err = group.Add(process.PID)
+	}
+	if err != nil {
+		return err
+	}
+	return px.processes.limits.explain(p.name, px.awaitReady(ctx, p, one, id, process))
+}
+
+// awaitReady waits until a process of a sidecar is ready.
+func (px *proxies) awaitReady(ctx context.Context, p *pod, one sidecarProcess, id string, process *proc.Process) error {
+	definition := px.layout.spec.Mesh.Local.Sidecar
 	source, err := px.counterSource(one)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
