@@ -195,6 +195,9 @@ func post(ctx context.Context, to mesh.Reload, config []byte) error {
 // Serial implements [platform.Certificates].
 func (c *changer) Serial(ctx context.Context, endpoint string) (string, error) {
 	p, err := c.at(endpoint)
+	if err == nil && !c.layout.spec.Mesh.Provides.MTLS {
+		err = fmt.Errorf("mesh %s has no mutual TLS: %w", c.layout.spec.Mesh.Name, errors.ErrUnsupported)
+	}
 	if err != nil {
 		return "", err
 	}
