@@ -74,7 +74,7 @@ probe: false
 		t.Errorf("after the end: %v\n%s", err, text)
 	}
 	handled(t, dir, patch)
-	if text, err := tare("report", dir).CombinedOutput(); err != nil || !strings.Contains(string(text), "changed-by-hand (1 of 2 trials)") {
+	if text, err := tare("report", dir).CombinedOutput(); err != nil || !strings.Contains(string(text), "001-none-b1 (changed-by-hand)") {
 		t.Errorf("report: %v\n%s", err, text)
 	}
 	if page := must.Get(os.ReadFile(filepath.Join(dir, pageFile)))(t); !bytes.Contains(page, []byte("back-0 by hand")) {
