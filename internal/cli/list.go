@@ -105,7 +105,7 @@ func meshRows(*session.Program) [][]string { return rowsOf(mesh.Builtin()) }
 
 func rowsOf(all []mesh.Definition) (rows [][]string) {
 	for _, d := range all {
-		rows = append(rows, []string{d.Name, strings.Join(platformsOf(d), ", "), testedBy(d), Provides(d.Provides), protocolsFor(d.Forwards), d.Description})
+		rows = append(rows, []string{d.Name, strings.Join(platformsOf(d), ", "), testedBy(d), Provides(d.Provides), protocolsFor(carries(d)), d.Description})
 	}
 	return rows
 }
@@ -123,6 +123,14 @@ func platformsOf(d mesh.Definition) (all []string) {
 		all = append(all, mesh.OnKubernetes)
 	}
 	return all
+}
+
+// carries returns the function that refuses protocols: of the sidecars, or of a mesh that is only a gateway.
+func carries(d mesh.Definition) func(protocol string) error {
+	if d.OnlyGateway() {
+		return d.Kubernetes.Gateway.Carries
+	}
+	return d.Forwards
 }
 
 // testedBy is how tare's tests cover a mesh, "-" for a sidecar of the user.

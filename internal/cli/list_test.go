@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -44,6 +45,17 @@ func TestList(t *testing.T) {
 		if !hasRow(lines, want[l.name].line) {
 			t.Errorf("%s: %q is not in\n%s", l.name, want[l.name].line, out.String())
 		}
+	}
+}
+
+// A mesh that is only a gateway has the protocols of its routes.
+func TestListGateways(t *testing.T) {
+	var out bytes.Buffer
+	cmd := newListCommand(testLine(t, &out))
+	cmd.SetArgs([]string{"meshes"})
+	must.OK(t, cmd.Execute())
+	if !hasRow(strings.Split(out.String(), "\n"), "contour  kubernetes v1.33.8  run  L7, telemetry  http1  ") {
+		t.Errorf("no row of contour in\n%s", out.String())
 	}
 }
 
