@@ -26,6 +26,7 @@ weight for measurements of changes.`,
 	f.StringVar(&dir, "dir", ".", "`directory` of the files")
 	f.DurationVar(&o.Delay, "delay", 0, "`time` from a request to its change")
 	f.DurationVar(&o.Flap, "flap", 0, "make a mistake: the old route comes back after this `time`, and for as long")
+	f.DurationVar(&o.Late, "late", 0, "make a mistake: a second file of each route changes this `time` later")
 	f.IntVar(&o.Routes, "routes", 0, "`number` of further routes of each service, which no request matches")
 	return cmd
 }

@@ -412,6 +412,43 @@ func TestStandardDelays(t *testing.T) {
 	}
 }
 
+// Connections that follow a route 300 ms later than others are found, as a slow worker's would be, and connections that
+// never do.
+func TestSlowAndDeafConnections(t *testing.T) {
+	r, code := carriedOut(t, "route-change.yaml", "blocks=1", "control=false", "factors={mesh: [envoy-xds, slow, deaf], rate: [640], connections: [16]}",
+		"meshes={slow: {from: envoy-xds, options: {late: 300}}, deaf: {from: envoy-xds, options: {late: 60000}}}",
+		"baseline={mesh: envoy-xds}", "changes={every: 80ms, count: 36}", "phases={warmup: 1s, measure: 4s, drain: 1s}", "validity={rateShortfall: 0.1}")
+	if code != console.Done || len(r.Treatments) != 3 {
+		t.Fatalf("exit code %d, %d treatments: %+v", code, len(r.Treatments), r.Warnings)
+	}
+	metrics := map[string]map[string]compare.Estimate{}
+	for _, tr := range r.Treatments {
+		metrics[tr.ID] = tr.Metrics
+	}
+	const first, last, never = "change_first_new_ms/route-changed", "change_last_old_ms/route-changed", "change_unchanged_connections/route-changed"
+	for _, id := range []string{"slow", "deaf"} {
+		if late := metrics[id][first].Estimate - metrics["envoy-xds"][first].Estimate; math.Abs(late) > 40 {
+			t.Errorf("%s: the first effect comes %v ms later, want none", id, late)
+		}
+	}
+	if late := metrics["slow"][last].Estimate - metrics["envoy-xds"][last].Estimate; math.Abs(late-300) > 60 {
+		t.Errorf("slow: the last old answer comes %v ms later, want 300", late)
+	}
+	if e, known := metrics["deaf"][last]; known {
+		t.Errorf("deaf: the last old answer comes after %v ms, want never", e.Estimate)
+	}
+	for id, want := range map[string]bool{"envoy-xds": false, "slow": false, "deaf": true} {
+		if e, known := metrics[id][never]; !known || (e.Estimate >= 1) != want {
+			t.Errorf("%s: %v connections never change (%v), want some: %v", id, e.Estimate, known, want)
+		}
+	}
+	if !slices.ContainsFunc(r.Warnings, func(w figures.Warning) bool {
+		return w.Code == "change-unlearned" && strings.Contains(w.Message, "of 16 connections never changed")
+	}) {
+		t.Errorf("no warning of connections that never change: %+v", r.Warnings)
+	}
+}
+
 // Background services reach each proxy, and change at their rate. Without a mesh there are none.
 func TestBackground(t *testing.T) {
 	r, code := carriedOut(t, "churn-local.yaml", "blocks=1", "control=false", "factors={mesh: [none, envoy-xds], rate: [200], connections: [4]}",

@@ -2,6 +2,7 @@ package figures
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -16,12 +17,16 @@ func changeFigures(f *figures, r *result.Record) {
 	for _, described := range metric.ChangeKinds() {
 		kind := described.Name
 		var n, failed, failing, flaps float64
+		var kept unchanged
 		var first, last []stats.Censored
 		for _, c := range r.Changes {
 			if c.Kind != kind {
 				continue
 			}
 			n++
+			if described.ByConnection() {
+				kept.add(c)
+			}
 			flaps += float64(c.Flaps)
 			if failed += float64(c.Failed); c.Failed > 0 {
 				failing++
@@ -42,10 +47,52 @@ func changeFigures(f *figures, r *result.Record) {
 		if described.Shown == metric.Version {
 			f.set(metric.Of(metric.ChangeFlaps, kind), flaps/n)
 		}
+		kept.report(f, kind)
 		changeTimes(f, metric.Of(metric.ChangeFirstNew, kind), first)
 		changeTimes(f, metric.Of(metric.ChangeLastOld, kind), last)
 		changeCPU(f, kind, r)
 	}
+}
+
+// unchanged counts the changes that some connections or replicas never took over.
+type unchanged struct {
+	probed, changes, connections, of int
+	replicas, ofReplicas             int
+	at                               []string
+}
+
+func (u *unchanged) add(c result.Change) {
+	if c.Connections == 0 {
+		return
+	}
+	u.probed++
+	u.of = max(u.of, c.Connections)
+	u.connections += c.Unchanged
+	if c.Unchanged > 0 {
+		u.changes++
+	}
+	if len(c.UnchangedAt) > 0 {
+		u.replicas++
+		u.at, u.ofReplicas = c.UnchangedAt, max(u.ofReplicas, c.Replicas)
+	}
+}
+
+// report warns if most of the changes did not reach every connection: one that is probed for a short time may reach it later.
+func (u *unchanged) report(f *figures, kind string) {
+	if u.probed == 0 {
+		return
+	}
+	mean := float64(u.connections) / float64(u.probed)
+	f.set(metric.Of(metric.ChangeUnchanged, kind), mean)
+	if 2*u.changes <= u.probed {
+		return
+	}
+	what := fmt.Sprintf("%.3g of %d connections", mean, u.of)
+	if 2*u.replicas > u.probed {
+		what = fmt.Sprintf("%d of %d replicas (%s)", len(u.at), u.ofReplicas, strings.Join(u.at, ", "))
+	}
+	f.warn("change-unlearned", []string{metric.ChangeLastOld}, fmt.Sprintf("%s never changed, in %d of %d changes of kind %s: they gave answers by the old configuration until it was undone or the load ended", what, u.changes, u.probed, kind),
+		"a worker or a proxy does not take over the configuration, or later than changes.every and the end of the measure phase allow")
 }
 
 // lateShare is the share of changes that may take effect in the second half of the time to the next, which has the level

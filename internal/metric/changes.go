@@ -69,6 +69,9 @@ var changeKinds = []ChangeKind{
 		Many: "control plane stops", One: "a control plane stop", Shown: Outage, First: true, Last: true},
 }
 
+// ByConnection reports whether answers show for each connection when it gets the new configuration.
+func (k ChangeKind) ByConnection() bool { return k.Last && k.Shown <= Denial }
+
 // ChangeKinds lists the kinds of changes. The slice is shared, so do not change it.
 func ChangeKinds() []ChangeKind { return changeKinds }
 

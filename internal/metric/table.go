@@ -46,6 +46,7 @@ const (
 	ChangeFailed           = "change_failed_requests"
 	ChangeFailing          = "change_failing_ratio"
 	ChangeFlaps            = "change_flaps"
+	ChangeUnchanged        = "change_unchanged_connections"
 	ChangeCPU              = "change_cpu_ms"
 	StartTime              = "start_ms"
 	StopTime               = "stop_ms"
@@ -210,6 +211,8 @@ var rows = []Row{
 		Parts: changeParts, Source: Generator, Title: "changes with failed requests, %s", Heads: [2]string{"with failures,", "%s, %%"}, HeadScale: 100, Percent: true},
 	{Name: ChangeFlaps, Unit: "1", Better: LowerIsBetter, Doc: "answers by the old route on a connection that had had the new one, mean per change",
 		Parts: flapParts, Source: Generator, Title: "flaps, %s", Heads: [2]string{"flaps,", "%s"}},
+	{Name: ChangeUnchanged, Unit: "1", Better: LowerIsBetter, Doc: "connections without an answer by the new configuration until the change was undone or the load ended, mean per change",
+		Parts: ChangeNames(ChangeKind.ByConnection), Source: Generator, Title: "unchanged connections, %s", Heads: [2]string{"unchanged", "connections, %s"}},
 	{Name: ChangeCPU, Unit: "ms", Better: LowerIsBetter, Doc: "CPU time of a change above the level without it, by plane, and for each proxy (mean of all)",
 		Parts: pairs(changeParts, []string{"-control", "-data", "-proxy", "-app"}), Source: Tasks, Title: "CPU per change, %s", Heads: [2]string{"CPU per change,", "%s, ms"}},
 	{Name: BackgroundChanges, Unit: "1/s", Better: Neither, Doc: "changes of services that no request calls, per second of the measure phase",

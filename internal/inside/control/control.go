@@ -37,7 +37,8 @@ type Plane struct {
 	*httpserver.TokenServer
 	dir string
 	Options
-	due chan change
+	due  chan change
+	late chan change
 
 	mu       sync.Mutex
 	services map[string]*service
@@ -45,10 +46,11 @@ type Plane struct {
 	failed error // of a change that could not be written
 }
 
-// Options set the delay of a control plane, a planted mistake, and its further routes.
+// Options set the delay of a control plane, planted mistakes, and its further routes.
 type Options struct {
 	Delay  time.Duration // before each change
 	Flap   time.Duration // a mistake: after a change of a route the old one comes back, after this time and for as long
+	Late   time.Duration // a mistake: a second file of each route changes this much later
 	Routes int           // further routes of each service, which no request matches
 }
 
@@ -85,7 +87,7 @@ func New(token, dir string, o Options) (*Plane, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plane{TokenServer: server, dir: dir, Options: o, due: make(chan change, maxQueue), services: map[string]*service{}}
+	p := &Plane{TokenServer: server, dir: dir, Options: o, due: make(chan change, maxQueue), late: make(chan change, maxQueue), services: map[string]*service{}}
 	p.HandleFunc("PUT /services", p.register)
 	p.HandleFunc("PUT /inbound", p.registerInbound)
 	p.HandleFunc("PUT /services/{service}/version", p.putRoute(func(_ int, r *routes) { r.Beside = nil }))
@@ -128,17 +130,18 @@ func (p *Plane) restore() error {
 
 // Serve serves on l, and writes changes when they are due, until ctx ends.
 func (p *Plane) Serve(ctx context.Context, l net.Listener) error {
-	go p.write(ctx)
+	go p.write(ctx, p.due)
+	go p.write(ctx, p.late)
 	return p.TokenServer.Serve(ctx, l)
 }
 
 // write writes changes in their order. All have the same delay, so that the first is due first.
-func (p *Plane) write(ctx context.Context) {
+func (p *Plane) write(ctx context.Context, due <-chan change) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case c := <-p.due:
+		case c := <-due:
 			timer := time.NewTimer(time.Until(c.at))
 			select {
 			case <-ctx.Done():
@@ -175,7 +178,7 @@ func (p *Plane) register(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		s := &service{Endpoints: all[n]}
-		if err := errors.Join(p.writeRoutes(n, s.Routes), p.writeEndpoints(n, s.next(), s.Endpoints), p.save(n, s)); err != nil {
+		if err := errors.Join(p.writeRoutes(n, s.Routes), p.writeLate(n, s.Routes), p.writeEndpoints(n, s.next(), s.Endpoints), p.save(n, s)); err != nil {
 			httpserver.Refuse(w, http.StatusInternalServerError, "%v", err)
 			return
 		}
@@ -219,6 +222,9 @@ func (p *Plane) putRoute(edit func(old int, r *routes)) http.HandlerFunc {
 			edit(old.Version, &s.Routes)
 			s.Routes.Version = version
 			now := s.Routes
+			if p.Late > 0 && len(p.late) < cap(p.late) {
+				p.late <- change{time.Now().Add(p.Delay + p.Late), func() error { return p.writeLate(name, now) }}
+			}
 			return func() error {
 				err := p.writeRoutes(name, now)
 				if p.Flap == 0 || err != nil {
@@ -342,6 +348,18 @@ type object = map[string]any
 
 // writeRoutes writes the routes to a service (RDS). Answers carry the version of the one that they took.
 func (p *Plane) writeRoutes(service string, to routes) error {
+	return p.writeRoutesTo(service+"-routes.json", service, to)
+}
+
+// writeLate writes the second file of routes, if there is one.
+func (p *Plane) writeLate(service string, to routes) error {
+	if p.Late == 0 {
+		return nil
+	}
+	return p.writeRoutesTo(service+"-late-routes.json", service, to)
+}
+
+func (p *Plane) writeRoutesTo(file, service string, to routes) error {
 	cluster := "outbound-" + service
 	all := []object{}
 	for n := range p.Routes {
@@ -358,7 +376,7 @@ func (p *Plane) writeRoutes(service string, to routes) error {
 		}
 		all = append(all, one)
 	}
-	return p.publish(service+"-routes.json", fmt.Sprint(to.Version), object{
+	return p.publish(file, fmt.Sprint(to.Version), object{
 		"@type":         "type.googleapis.com/envoy.config.route.v3.RouteConfiguration",
 		"name":          cluster,
 		"virtual_hosts": []object{{"name": cluster, "domains": []string{"*"}, "routes": all}},

@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -210,6 +211,8 @@ func observe(c *result.Change, connections map[int][]seen, until int64) {
 	first := bounds{0, never}
 	last := bounds{0, 0}
 	var firstSent int64 = never // of the first answer by the new configuration
+	kind, _ := metric.ChangeKindOf(c.Kind)
+	replicas := map[string]bool{} // and whether one gave an answer by the new route
 	for _, all := range connections {
 		one := follow(c, all, sent, until)
 		c.Probes += one.answers
@@ -217,9 +220,24 @@ func observe(c *result.Change, connections map[int][]seen, until int64) {
 		if one.answers == 0 {
 			continue
 		}
+		c.Connections++
+		if one.switched.before == never {
+			c.Unchanged++
+		}
+		for _, a := range between(all, sent, until) {
+			if _, after := a.shows(c); a.ok && a.sent >= sent && kind.Shown == metric.Version && a.endpoint != "" {
+				replicas[a.endpoint] = replicas[a.endpoint] || after
+			}
+		}
 		last = bounds{max(last.after, one.switched.after), max(last.before, one.switched.before)}
 		if one.first.before < first.before {
 			first.before, firstSent = one.first.before, one.first.after
+		}
+	}
+	c.Replicas = len(replicas)
+	for _, endpoint := range slices.Sorted(maps.Keys(replicas)) {
+		if !replicas[endpoint] {
+			c.UnchangedAt = append(c.UnchangedAt, endpoint)
 		}
 	}
 	for _, all := range connections { // the last probe before it that was not served by the new one

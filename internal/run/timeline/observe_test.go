@@ -112,6 +112,21 @@ func TestWorkerThatNeverLearnsIsFound(t *testing.T) {
 	if c.LastOld == nil || c.LastOld.BeforeMS != nil || c.LastOld.AfterMS < 900 {
 		t.Errorf("convergence: got %+v, want none until the end", c.LastOld)
 	}
+	if c.Unchanged != 1 || c.Connections != connections || len(c.UnchangedAt) != 0 {
+		t.Errorf("%d of %d connections unchanged, replicas %q, want 1 of %d and no replica", c.Unchanged, c.Connections, c.UnchangedAt, connections)
+	}
+}
+
+func TestReplicaThatNeverLearnsIsFound(t *testing.T) {
+	c := observed(route, probes(func(conn int, now time.Duration) (string, bool) {
+		if conn%2 == 1 {
+			return "0 127.0.0.3:1", true
+		}
+		return at(0)(conn, now)
+	}))
+	if c.Replicas != 2 || !slices.Equal(c.UnchangedAt, []string{"127.0.0.3:1"}) || c.Unchanged != connections/2 {
+		t.Errorf("unchanged at %q of %d replicas, %d connections; want 127.0.0.3:1 of 2, %d", c.UnchangedAt, c.Replicas, c.Unchanged, connections/2)
+	}
 }
 
 func TestFailuresUntilConvergenceCount(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 )
 
 // changeMetrics are the columns of the table of changes, for each kind.
-var changeMetrics = []string{metric.ChangeFirstNew, metric.ChangeLastOld, metric.ChangeFailed, metric.ChangeFailing, metric.ChangeFlaps, metric.ChangeCPU}
+var changeMetrics = []string{metric.ChangeFirstNew, metric.ChangeLastOld, metric.ChangeFailed, metric.ChangeFailing, metric.ChangeFlaps, metric.ChangeUnchanged, metric.ChangeCPU}
 
 // changesSection is the table of each kind of change.
 func changesSection(t text) {
@@ -51,6 +51,9 @@ func changeAnswers(v view) (lines []string) {
 				lines = append(lines, fmt.Sprintf("%s of the %s %s within %s.", q.share, kind.Many, kind.Reached, times))
 			}
 		}
+		if s := changeUnchanged(v, kind.Name, kind.One); s != "" {
+			lines = append(lines, s)
+		}
 		if s := changeFailures(v, kind.Name, kind.One); s != "" {
 			lines = append(lines, s)
 		}
@@ -59,6 +62,21 @@ func changeAnswers(v view) (lines []string) {
 		}
 	}
 	return lines
+}
+
+// changeUnchanged are the connections that never follow a change, where at least one does not on average.
+func changeUnchanged(v view, kind, one string) string {
+	name := metric.Of(metric.ChangeUnchanged, kind)
+	var all []string
+	for _, tr := range v.r.Treatments {
+		if e, known := tr.Metrics[name]; known && e.N > 0 && !tr.Control && e.Estimate >= 1 {
+			all = append(all, rough(e.Estimate)+" "+with(baselineWords(v.label.describe(tr.Factors))))
+		}
+	}
+	if all == nil {
+		return ""
+	}
+	return fmt.Sprintf("Connections that %s never reaches: %s.", one, strings.Join(firstOf(all, mostAnswers), ", "))
 }
 
 // changeFailures are the failed requests per change. Of a share with none in n, the upper bound is 3/n at 95 %.
