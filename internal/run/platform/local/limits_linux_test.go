@@ -1,7 +1,9 @@
 package local
 
 import (
-	"path/filepath"
+	"errors"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -38,14 +40,27 @@ func TestLimitsOfSidecars(t *testing.T) {
 	}
 }
 
-// A sidecar that needs more than its memory limit is named as OOMKilled, with the limit.
+// The error of a sidecar that is killed at its memory limit names the limit, and the group is removed.
 func TestSidecarAboveItsMemoryLimit(t *testing.T) {
-	d, err := limitedTo(t, cgroup.Limits{Memory: 4 << 20})
-	if err == nil && d == nil {
+	l := limits{of: cgroup.Limits{Memory: 16 << 20}}
+	g, err := l.group(&workspace{runtime: &runtimeDir{path: t.TempDir()}}, "echo-0")
+	if err != nil && strings.Contains(hint.Of(err), "systemd-run") {
+		t.Logf("no control groups here: %v", err)
 		return
 	}
-	must.Fail(t, err, "was OOMKilled: it needs more than its memory limit of 4 MiB", "a proxy in 4 MiB")
-	if left := must.Get(filepath.Glob("/sys/fs/cgroup/*/tare-limits-*"))(t); len(left) > 0 {
-		t.Errorf("control groups are left: %v", left)
+	must.OK(t, err)
+	grows := exec.Command("sh", "-c", "read go; x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done")
+	in := must.Get(grows.StdinPipe())(t)
+	must.OK(t, grows.Start())
+	must.OK(t, g.Add(grows.Process.Pid))
+	must.Get(in.Write([]byte("\n")))(t)
+	killed := grows.Wait()
+	must.Fail(t, l.explain("echo-0", killed), "the sidecar of echo-0 was OOMKilled: it needs more than its memory limit of 16 MiB", "a process in 16 MiB")
+	if err := l.explain("echo-1", killed); !errors.Is(err, killed) || strings.Contains(err.Error(), "OOMKilled") {
+		t.Errorf("the error of another pod is %v", err)
+	}
+	must.OK(t, l.remove())
+	if err := g.Add(os.Getpid()); err == nil {
+		t.Error("the group is still there")
 	}
 }
