@@ -129,8 +129,14 @@ func listOr(names []string, none string) string {
 // observed reports what keeps the effects of changes from being seen.
 func (v changeRules) observed() {
 	switch e := v.e; {
-	case e.Platform.Kind != mesh.OnLocal:
-		v.report("changes", "remove changes, or write platform: {kind: local}", "they are made on platform local only")
+	case e.onCluster() && slices.ContainsFunc(e.Changes.Kinds, func(kind string) bool { return kind != metric.EndpointRemoved && kind != metric.EndpointAdded }):
+		v.report("changes.kinds", "write kinds: ["+metric.EndpointRemoved+", "+metric.EndpointAdded+"]", "on a cluster only endpoints change")
+	case e.onCluster() && (factorRules{v.validation}).foreign():
+		v.report("changes", "use a topology", "answers of a chart, manifests or a namespace do not show which replica served them")
+	case e.onCluster() && e.Load.Workers > 1:
+		v.report("load.workers", "write workers: 1", "answers of one load worker show the effect of changes")
+	case !e.onCluster() && e.Platform.Kind != mesh.OnLocal:
+		v.report("changes", "remove changes, or write platform: {kind: local}", "platform %s makes none", e.Platform.Kind)
 	case slices.ContainsFunc(append(LevelsOf[string](e.Factors, "generator"), e.Load.Generator), func(g string) bool { return g != "tare" }):
 		v.report("changes", "use load generator tare", changesProbe)
 	case slices.ContainsFunc(e.protocols(), func(p string) bool { return p != app.HTTP1 }):

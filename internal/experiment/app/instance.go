@@ -38,6 +38,8 @@ type Instance struct {
 	Behavior `yaml:",inline"`
 	// Version is shown by each answer, in the header x-tare-version. 0: no header.
 	Version int `yaml:"version,omitempty" json:"version,omitempty"`
+	// Replica adds the name of the host to that header, a space after the version.
+	Replica bool `yaml:"replica,omitempty" json:"replica,omitempty"`
 	// Calls are made for every request, before the response.
 	Calls []Upstream `yaml:"calls,omitempty" json:"calls,omitempty"`
 }

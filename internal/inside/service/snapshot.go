@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,8 +82,15 @@ func (s *Service) newSnapshot(i app.Instance, version int) (*snapshot, error) {
 			n.errorStatus = http.StatusInternalServerError
 		}
 	}
-	if i.Version > 0 {
+	if i.Version > 0 || i.Replica {
 		n.version = []string{strconv.Itoa(i.Version)}
+	}
+	if i.Replica {
+		host, err := os.Hostname()
+		if err != nil {
+			return nil, fmt.Errorf("service %s: replica: %w", i.Name, err)
+		}
+		n.version[0] += " " + host
 	}
 	if i.RateLimit > 0 {
 		n.limit = newLimiter(i.RateLimit)

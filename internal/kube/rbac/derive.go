@@ -26,7 +26,7 @@ type Use struct {
 	Removed []schema.GroupResource
 	// Kubelets and MetricsAPI are the meters that are read.
 	Kubelets, MetricsAPI bool
-	Faults               bool
+	Faults, Changes      bool
 	// LeaseNamespace is the namespace of the run's Lease.
 	LeaseNamespace string
 }
@@ -94,6 +94,9 @@ func (d *derived) always(u Use) {
 	if u.Faults {
 		d.add("faults", "", []string{"pods"}, []string{"patch", "delete"})
 		d.add("faults", "apps", []string{"deployments"}, []string{"patch"})
+	}
+	if u.Changes {
+		d.add("changes of endpoints", "", []string{"pods"}, []string{"patch"})
 	}
 	d.addOne("the Lease that a run holds", key{u.LeaseNamespace, "coordination.k8s.io", "leases", ""}, []string{"create"})
 	d.addOne("the Lease that a run holds", key{u.LeaseNamespace, "coordination.k8s.io", "leases", "tare"}, []string{"get", "update", "delete"})

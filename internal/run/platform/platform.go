@@ -62,7 +62,7 @@ type Spec struct {
 	Topology  app.Topology
 	Programs  app.Programs // that services of the topology may have
 	Mesh      mesh.Definition
-	// Changing: changes are made during the trial, so that answers must show the version of their route.
+	// Changing: changes are made during the trial, so that answers must show their route or replica.
 	Changing bool
 	// LoadHost is the header Host that the file sets for the load. Empty: none.
 	LoadHost   string

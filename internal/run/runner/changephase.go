@@ -43,6 +43,9 @@ func (c *changePhase) run(ctx context.Context, tasks []platform.Task) error {
 	group, ctx := errgroup.WithContext(ctx)
 	edges := c.load.edges
 	group.Go(routine.Guarded(func() error { return c.changes.Run(ctx, c.load.profile.Start, edges.begin, edges.end, c.show) }))
+	if c.deployment.CounterRefresh != nil && c.deployment.CounterRefresh.Refresh() > 0 {
+		return group.Wait() // counters of one refresh span several changes
+	}
 	group.Go(routine.Guarded(func() error {
 		return c.changes.Watch(ctx, edges.begin, edges.end, func(ctx context.Context) (timeline.Clocks, error) { return c.clocks(ctx, tasks) })
 	}))

@@ -154,7 +154,7 @@ func TestPlatform(t *testing.T) {
 		Kill:              func(t *testing.T, task platform.Task) { killContainer(t, c, task) },
 		LoadPods:          []string{"load-0"},
 		Outside:           true,
-		Abilities:         []string{"Verifier", "Watcher", "Visitors", "Warner", "LoadWorkers", "CounterRefresh", "Prober", "TaskFaults", "Scaler", "Configurer", "RequestCounters"},
+		Abilities:         []string{"Verifier", "Watcher", "Visitors", "Warner", "LoadWorkers", "CounterRefresh", "Prober", "TaskFaults", "Scaler", "Configurer", "Changer", "RequestCounters"},
 		PlatformAbilities: []string{"Faults", "CounterRefresh", "DeploysAtOnce"},
 	}
 	platformtest.Run(t, traits, func(t *testing.T) platform.Platform { return newReal(t, c, nil).Declare() }, []mesh.Definition{noMesh(t)})

@@ -42,6 +42,7 @@ type deployment struct {
 	faults     *faults
 	scaler     *scaler
 	configurer *configurer
+	changer    *changer
 	counters   *requestCounters
 }
 
@@ -125,6 +126,7 @@ func (p *Platform) newDeployment(spec platform.Spec) (*deployment, error) {
 	d.faults = &faults{trial: t, pods: d.pods, monitor: d.monitor}
 	d.scaler = &scaler{trial: t, pods: d.pods, faults: d.faults}
 	d.configurer = &configurer{pods: d.pods, admin: admin}
+	d.changer = &changer{trial: t, pods: d.pods}
 	d.counters = &requestCounters{trial: t, pods: d.pods, admin: admin, read: func(ctx context.Context, x mesh.Proxy, pod *corev1.Pod) ([]float64, error) {
 		return meshes.Counters(ctx, t.cluster, x, pod)
 	}}
@@ -145,6 +147,7 @@ func (d *deployment) declare(p *Platform) *platform.Deployment {
 		Scaler:          d.scaler,
 		Configurer:      d.configurer,
 		RequestCounters: d.counters,
+		Changer:         d.changer,
 	}
 	if d.workers != nil {
 		declared.LoadWorkers = d.workers

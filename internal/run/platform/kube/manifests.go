@@ -70,6 +70,7 @@ func (m manifests) objectsOf(s app.Service) ([]runtime.Object, error) {
 // config is the configuration file of a service.
 func (m manifests) config(s app.Service) (*corev1.ConfigMap, error) {
 	instance := m.spec.Instance(s, func(service string) []string { return []string{fmt.Sprintf("http://%s:%d/", service, servicePort)} })
+	instance.Replica = m.changes(s)
 	text, err := json.MarshalIndent(instance, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("configure service %s: %w", s.Name, err)
@@ -88,16 +89,27 @@ func (m manifests) service(s app.Service) *corev1.Service {
 			Ports:    []corev1.ServicePort{{Name: p.name, AppProtocol: &p.app, Port: servicePort, TargetPort: intstr.FromString(p.name)}},
 		},
 	}
+	if m.changes(s) {
+		service.Spec.Selector[labelListed] = "true"
+	}
 	if t := m.options.serviceType(); t != corev1.ServiceTypeClusterIP && m.enrolment.gateway == nil && s.Name == m.spec.Entry().Name {
 		service.Spec.Type = t
 	}
 	return service
 }
 
+// changes reports whether the endpoints of a service change during the trial.
+func (m manifests) changes(s app.Service) bool {
+	return m.spec.Changing && s.Name == m.spec.Topology.EntryName()
+}
+
 func (m manifests) workload(s app.Service, pod corev1.PodSpec) *appsv1.Deployment {
 	replicas := int32(m.spec.Replicas(s))
 	m.place(&pod, s.Name, false)
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: podLabels(s.Name)}, Spec: pod}
+	if m.changes(s) {
+		template.Labels[labelListed] = "true"
+	}
 	m.enrolment.markPods(&template)
 	return &appsv1.Deployment{
 		ObjectMeta: m.meta(s.Name),

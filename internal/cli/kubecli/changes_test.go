@@ -1,0 +1,49 @@
+package kubecli
+
+import (
+	"os"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// removals are twelve changes in one trial of a study, on a busy machine.
+var removals = []string{"changes={every: 1s, count: 12, kinds: [endpoint-removed, endpoint-added]}", "blocks=1", "order=random",
+	"phases={warmup: 2s, measure: 14s, drain: 1s, idle: {cpu: 100, deadline: 1s}}", "validity={rateShortfall: 0.5, errorRatio: 0.05, lateness: 10s, generatorCPU: 1}"}
+
+// A pod that leaves the entry's Service gets no more requests, and gets them again when it is back.
+func TestKubernetesEndpointRemoval(t *testing.T) {
+	text := must.Get(os.ReadFile("../../../examples/endpoint-removal.yaml"))(t)
+	if testing.Short() {
+		t.Skip("runs an experiment")
+	}
+	disposable(t, clusterConnection(t))
+	r := fileOnKubernetes(t, text, append(removals, "factors={mesh: [none], rate: [100], connections: [8], connectionRate: [100], replicas: [2]}")...)
+	all := r.records(t, console.Done, nil)
+	if len(all) != 1 || !usable(all[0]) {
+		t.Fatalf("%+v", all)
+	}
+	followed(t, all[0])
+}
+
+// followed checks that each change of endpoints took effect before the next one.
+func followed(t *testing.T, r result.Record) {
+	t.Helper()
+	kinds := map[string]int{}
+	for i, c := range r.Changes {
+		kinds[c.Kind]++
+		span := c.LastOld
+		if c.Kind == metric.EndpointAdded {
+			span = c.FirstNew
+		}
+		if span == nil || span.BeforeMS == nil || c.Endpoint == "" {
+			t.Errorf("%s: change %d (%s of %q) has not taken effect: %+v", r.ID, i+1, c.Kind, c.Endpoint, c)
+		}
+	}
+	if kinds[metric.EndpointRemoved] != 6 || kinds[metric.EndpointAdded] != 6 {
+		t.Errorf("%s: %v, want six changes of each kind", r.ID, kinds)
+	}
+}
