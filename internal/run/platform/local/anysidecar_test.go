@@ -251,7 +251,15 @@ func TestShippedProxiesReload(t *testing.T) {
 			}
 			serves("0")
 			for version := 1; version <= 3; version++ {
-				must.OK(t, d.Changer.Change(t.Context(), platform.Change{Kind: metric.RouteChanged, Version: version, Endpoints: []string{endpoint}}))
+				route := platform.Change{Kind: metric.RouteChanged, Version: version, Endpoints: []string{endpoint}}
+				must.OK(t, d.Changer.Change(t.Context(), route))
+				if version == 1 { // HAProxy's master ignores a signal while it starts
+					select {
+					case <-time.After(time.Second):
+					case <-t.Context().Done():
+					}
+					must.OK(t, d.Changer.Change(t.Context(), route))
+				}
 				serves(strconv.Itoa(version))
 			}
 			before := must.Get(d.Certificates.Serial(t.Context(), endpoint))(t)
