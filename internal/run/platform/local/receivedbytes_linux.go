@@ -34,6 +34,7 @@ const (
 	diagLocal      = 4  // offset of the local port in it
 	diagLocalAddr  = 8
 	diagCookie     = 44
+	infoReceived   = 128     // offset of tcpi_bytes_received in struct tcp_info
 	announceBuffer = 4 << 20 // bytes
 )
 
@@ -162,11 +163,10 @@ func (r *receivedBytes) socket(message []byte) (s countedSocket, ok bool) {
 		if a.Type != diagInfo {
 			continue
 		}
-		var info unix.TCPInfo
-		if _, err := binary.Decode(append(a.Data, make([]byte, binary.Size(info))...), binary.NativeEndian, &info); err != nil {
-			return s, false
+		if len(a.Data) < infoReceived+8 {
+			return s, false // before Linux 4.1
 		}
-		s.bytes = int64(info.Bytes_received)
+		s.bytes = int64(binary.NativeEndian.Uint64(a.Data[infoReceived:]))
 		if s.bytes > 0 && endedStates>>message[1]&1 == 1 {
 			s.bytes-- // the kernel counts the peer's FIN as a byte
 		}

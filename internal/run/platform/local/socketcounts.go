@@ -99,8 +99,11 @@ func (sc *socketCounts) size(ctx context.Context, p loads.Profile) (int64, error
 		}
 		sc.bytes[p] = r
 	}
-	client, began := &rawClient{}, time.Now()
-	defer client.close()
+	client, began, last := &rawClient{}, time.Now(), int64(0)
+	defer func() { // the end of the connection is announced some time after it
+		client.close()
+		_, _ = sc.settled(ctx, last-samples)
+	}()
 	sizes, total := map[int64]int{}, 0
 	for i := range max(samples, min(len(targets), 4*samples)) {
 		if total >= leastSamples && time.Since(began) > learning {
@@ -118,6 +121,7 @@ func (sc *socketCounts) size(ctx context.Context, p loads.Profile) (int64, error
 		if err != nil {
 			return 0, err
 		}
+		last = after
 		sizes[after-before]++
 		total++
 	}
