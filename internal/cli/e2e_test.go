@@ -532,9 +532,20 @@ func TestEndpointRemoval(t *testing.T) {
 // pod ends both processes.
 func TestStarts(t *testing.T) {
 	server := must.Get(filepath.Abs("../../examples/server.py"))(t)
-	r, code := carriedOut(t, "starts.yaml", "blocks=3", "control=false", "application=null", "starts=5",
-		fmt.Sprintf("applications={prompt: {command: [python3, %q, '${port}']}, late: {command: [sh, -c, 'sleep 0.2; exec python3 %s ${port}']}}", server, server),
-		"factors={application: [prompt, late], mesh: [none, envoy], rate: [50]}", "phases={warmup: 500ms, measure: 1s, drain: 1s}", "validity={rateShortfall: 0.2}")
+	file := filepath.Join(t.TempDir(), "starts.yaml")
+	must.OK(t, os.WriteFile(file, fmt.Appendf(nil, `apiVersion: tare.dev/v1beta1
+kind: Experiment
+metadata: {name: starts}
+applications:
+  prompt: {command: [python3, %q, "${port}"]}
+  late: {command: [sh, -c, "sleep 0.2; exec python3 %s ${port}"]}
+factors: {application: [prompt, late], mesh: [none, envoy], rate: [50]}
+phases: {warmup: 500ms, measure: 1s, drain: 1s}
+validity: {rateShortfall: 0.2}
+starts: 5
+blocks: 3
+`, server, server), 0o600))
+	r, code := carriedOut(t, file)
 	if code != console.Done {
 		t.Errorf("exit code %d: %+v", code, r.Warnings)
 	}

@@ -146,6 +146,12 @@ func (l *Local) fill(r *result.Reading, pid int, depth Depth) {
 	if err != nil {
 		return
 	}
+	if depth >= Full { // before the peak, which a growing process may pass meanwhile
+		if rollup, err := p.ProcSMapsRollup(); err == nil {
+			pss := int64(rollup.Pss)
+			r.PSS = &pss
+		}
+	}
 	if status, err := p.NewStatus(); err == nil {
 		r.RSS = int64(status.VmRSS)
 		r.Peak = int64(status.VmHWM)
@@ -156,12 +162,6 @@ func (l *Local) fill(r *result.Reading, pid int, depth Depth) {
 			if c, err := g.Counts(); err == nil {
 				r.Throttled, r.Periods, r.Reached, r.OOMKills = &c.Time, &c.Periods, &c.Throttled, c.OOMKills
 			}
-		}
-	}
-	if depth >= Full {
-		if rollup, err := p.ProcSMapsRollup(); err == nil {
-			pss := int64(rollup.Pss)
-			r.PSS = &pss
 		}
 	}
 }

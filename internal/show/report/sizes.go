@@ -120,7 +120,7 @@ func writeLimited(w io.Writer, l predict.Limited) {
 		found = append(found, fmt.Sprintf("throttled in %d of %d periods", l.Reached, l.Periods))
 	}
 	if p := l.P99; p != nil {
-		found = append(found, fmt.Sprintf("p99 grows by %.2g ms (%.2g to %.2g)", p.Estimate, *p.Low, *p.High))
+		found = append(found, fmt.Sprintf("p99 grows by %.3g ms (%.3g to %.3g)", p.Estimate, *p.Low, *p.High))
 	}
 	if found == nil {
 		found = []string{"no trial was valid"}

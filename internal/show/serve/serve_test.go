@@ -115,7 +115,7 @@ func TestList(t *testing.T) {
 	write(t, filepath.Join(runs, "deep", "er", "two"), func(s *answertest.Study) { s.Name, s.Seed = "<script>alert(1)</script>", 2 })
 	_, base := serving(t, Config{Dirs: []string{runs}})
 	all := settled(t, base, "/")
-	must.Contain(t, all, "2 of 2 runs", `href="/run/one"`, `href="/run/deep/er/two"`, "&lt;script&gt;alert(1)", "all 15 trials valid", "of CPU to a request", "<b>finished</b>", "<option>envoy-tcp</option>")
+	must.Contain(t, all, "2 of 2 runs", `href="/run/one"`, `href="/run/deep/er/two"`, "&lt;script&gt;alert(1)", "all 15 trials valid", " a request ", "<b>finished</b>", "<option>envoy-tcp</option>")
 	if strings.Contains(all, "<script>alert") {
 		t.Error("a name is not escaped")
 	}

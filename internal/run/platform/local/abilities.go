@@ -33,7 +33,7 @@ func (d *deployment) declare() *platform.Deployment {
 		Certificates:    changer,
 		Starter:         &starter{layout: d.layout, processes: d.processes, faults: d.faults, changer: changer},
 	}
-	if d.layout.proxied() {
+	if d.layout.proxied() && d.layout.spec.Mesh.Local.Background != nil {
 		all.Background = d.control
 	}
 	return all

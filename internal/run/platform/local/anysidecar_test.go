@@ -235,9 +235,21 @@ func TestShippedProxiesReload(t *testing.T) {
 			d := must.Get(New(o).Deploy(t.Context(), spec))(t)
 			t.Cleanup(func() { _ = d.Remove(context.Background()) })
 			endpoint := d.Changer.Endpoints()[0]
-			serves := func(version string) {
+			// HAProxy's master ignores a signal while it starts a worker: the change is made again every 5 s.
+			until := func(c platform.Change, attempt func(context.Context) error) {
 				t.Helper()
+				made := time.Time{}
 				must.OK(t, wait.Within(t.Context(), time.Minute, 5*time.Millisecond, func(ctx context.Context) error {
+					if c.Kind != "" && time.Since(made) > 5*time.Second {
+						must.OK(t, d.Changer.Change(t.Context(), c))
+						made = time.Now()
+					}
+					return attempt(ctx)
+				}))
+			}
+			serves := func(version string, c platform.Change) {
+				t.Helper()
+				until(c, func(ctx context.Context) error {
 					r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, d.Entry()[0], nil))(t)
 					resp, _, err := platform.Send(r, &http.Transport{DisableKeepAlives: true}, 1<<20)
 					if err != nil {
@@ -247,30 +259,20 @@ func TestShippedProxiesReload(t *testing.T) {
 						return fmt.Errorf("answered %d by %q, want %s %s", resp.StatusCode, got, version, endpoint)
 					}
 					return nil
-				}))
+				})
 			}
-			serves("0")
+			serves("0", platform.Change{})
 			for version := 1; version <= 3; version++ {
-				route := platform.Change{Kind: metric.RouteChanged, Version: version, Endpoints: []string{endpoint}}
-				must.OK(t, d.Changer.Change(t.Context(), route))
-				if version == 1 { // HAProxy's master ignores a signal while it starts
-					select {
-					case <-time.After(time.Second):
-					case <-t.Context().Done():
-					}
-					must.OK(t, d.Changer.Change(t.Context(), route))
-				}
-				serves(strconv.Itoa(version))
+				serves(strconv.Itoa(version), platform.Change{Kind: metric.RouteChanged, Version: version, Endpoints: []string{endpoint}})
 			}
 			before := must.Get(d.Certificates.Serial(t.Context(), endpoint))(t)
-			must.OK(t, d.Changer.Change(t.Context(), platform.Change{Kind: metric.CertificateRenewed, Version: 3, Endpoint: endpoint}))
-			must.OK(t, wait.Within(t.Context(), time.Minute, 5*time.Millisecond, func(ctx context.Context) error {
+			until(platform.Change{Kind: metric.CertificateRenewed, Version: 3, Endpoint: endpoint}, func(ctx context.Context) error {
 				if now, err := d.Certificates.Serial(ctx, endpoint); err != nil || now == before {
 					return fmt.Errorf("certificate %s, which was %s before: %v", now, before, err)
 				}
 				return nil
-			}))
-			serves("3")
+			})
+			serves("3", platform.Change{})
 			if err := d.Changer.Change(t.Context(), platform.Change{Kind: metric.WeightShifted}); err == nil {
 				t.Error("a weight was shifted, and the proxy has none")
 			}

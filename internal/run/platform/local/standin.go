@@ -148,8 +148,11 @@ const (
 	nonceTimeout = 5 * time.Second
 	// mostNonces are requested where nothing else counts, within nonceTime: a proxy that answers one request in a hundred itself
 	// is then found in all but one of a hundred trials, or fewer.
-	mostNonces = 1000
-	nonceTime  = time.Second
+	// A slow machine takes as long as leastNonces need, at most slowNonces.
+	mostNonces  = 1000
+	nonceTime   = time.Second
+	leastNonces = 300
+	slowNonces  = 10 * time.Second
 )
 
 // nonces are requests whose answers prove that proxies lead to the stand-ins behind them.
@@ -167,7 +170,7 @@ func (n *nonces) prove(ctx context.Context, name string, through netip.AddrPort,
 	again := time.NewTicker(ownPause)
 	defer again.Stop()
 	last, passed := "", 0
-	for began := time.Now(); passed < 2 || passed < times && time.Since(began) < nonceTime; {
+	for began := time.Now(); passed < 2 || passed < times && time.Since(began) < nonceTime || passed < min(times, leastNonces) && time.Since(began) < slowNonces; {
 		before := counted(n.behind)
 		text, err := requestNonce(ctx, through, n.host, n.path, n.protocol)
 		if err == nil && !issuedBy(n.behind, text) {

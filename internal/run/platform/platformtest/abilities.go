@@ -39,6 +39,7 @@ var abilityTests = []struct {
 	{"Connections", suite.connections},
 	{"Configurer", suite.configurer},
 	{"Changer", suite.changer},
+	{"Background", suite.background},
 	{"Certificates", suite.certificates},
 	{"NetworkFaults", suite.networkFaults},
 	{"Scaler", suite.scaler},
@@ -58,9 +59,14 @@ func (s suite) abilities(t *testing.T) {
 	if p.CounterRefresh != nil && p.CounterRefresh.Refresh() < 0 {
 		t.Errorf("the platform's counters are refreshed every %v", p.CounterRefresh.Refresh())
 	}
-	d := s.deploy(t, p, Spec(t, s.mesh, 1, "echo"))
-	abilities := slices.DeleteFunc(declared(*d), func(name string) bool { return name == "Background" }) // as the mesh has it
-	for _, problem := range compare(abilities, s.traits.Abilities) {
+	spec, expected := Spec(t, s.mesh, 1, "echo"), s.traits.Abilities
+	if local := s.mesh.Local; local != nil && local.Background != nil { // an ability of the mesh, not of the platform
+		spec.Treatment.Levels.BackgroundServices = 3
+		expected = append(slices.Clone(expected), "Background")
+	}
+	d := s.deploy(t, p, spec)
+	abilities := declared(*d)
+	for _, problem := range compare(abilities, expected) {
 		t.Errorf("deployment: %s", problem)
 	}
 	verify(t, d) // it waits until pods reach each other
@@ -328,6 +334,16 @@ func (s suite) changer(t *testing.T, d *platform.Deployment) {
 		}
 		if err == nil {
 			s.eventually(t, c.Kind, func(ctx context.Context) bool { return c.seen(served(ctx)) })
+		}
+	}
+	s.intact(t, d)
+}
+
+// background changes services that no request calls: the entry's answers stay.
+func (s suite) background(t *testing.T, d *platform.Deployment) {
+	for number := range 4 {
+		if err := d.Background.ChangeBackground(t.Context(), number+1); err != nil {
+			t.Errorf("change %d: %v", number+1, err)
 		}
 	}
 	s.intact(t, d)
