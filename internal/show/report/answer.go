@@ -12,7 +12,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/stats"
 )
@@ -73,6 +72,9 @@ func results(v view) []string {
 // costAnswers are the CPU time of a request with the treatments that change it. after: the run has another result, so that
 // only shown differences are one.
 func costAnswers(v view, after bool) []string {
+	if lines := crossingAnswers(v); lines != nil {
+		return lines
+	}
 	var costs []ranked
 	var compared []compare.Treatment
 	asked := map[string]bool{}
@@ -121,10 +123,11 @@ func grows(v view, treatment string) bool {
 type ranked struct {
 	rank        int
 	size        float64
-	line, short string  // a sentence, and a part of one
-	name, base  string  // of the comparison
-	times       float64 // as much CPU as the baseline, 0 if unknown
-	over        string  // levels of a mean, "" for none
+	line, short string // a sentence, and a part of one
+	name, base  string // of the comparison
+	totals      totals
+	over        string // levels of a mean, "" for none
+	apart       bool   // the levels have no common size
 }
 
 // inOrder are the sentence of the most important result, and one of the others.
@@ -150,24 +153,24 @@ func inOrder(all []ranked) []string {
 }
 
 // dearestWords compares three treatments or more in one sentence, if one baseline costs less than all that have a verdict. The
-// least cost is first: "Without a mesh a request needs the least CPU: the others need 2.1 (nginx) to 4.4 (envoy) times as much."
+// least cost is first: "Without a mesh a request needs the least CPU, 125 µs: 260 µs with nginx (2.1 times), 549 µs with envoy (4.4 times)."
 // Otherwise it is "".
 func dearestWords(all []ranked) string {
 	shown := slices.DeleteFunc(slices.Clone(all), func(x ranked) bool { return x.rank > 0 })
-	if len(all) < 3 || len(shown) < 2 || slices.ContainsFunc(all, func(x ranked) bool { return x.base != all[0].base || x.over != all[0].over }) ||
-		slices.ContainsFunc(shown, func(x ranked) bool { return x.times <= 1 }) {
+	if len(all) < 3 || len(shown) < 2 || slices.ContainsFunc(all, func(x ranked) bool { return x.apart || x.base != all[0].base || x.over != all[0].over }) ||
+		slices.ContainsFunc(shown, func(x ranked) bool { return x.totals.baseline <= 0 || x.totals.times() <= 1 }) {
 		return ""
 	}
-	slices.SortStableFunc(shown, func(a, b ranked) int { return cmp.Compare(a.times, b.times) })
+	slices.SortStableFunc(shown, func(a, b ranked) int { return cmp.Compare(a.totals.times(), b.totals.times()) })
 	var need, open []string
 	for _, x := range shown {
-		need = append(need, fmt.Sprintf("%s (%s)", rough(x.times), x.name))
+		need = append(need, fmt.Sprintf("%s %s (%s times)", threeDigits(x.totals.treatment), with(x.name), timesWords(x.totals.times())))
 	}
-	words := strings.Join(need, ", ")
+	words := threeDigits(shown[0].totals.baseline) + ": " + strings.Join(need, ", ")
 	if last := len(need) - 1; last > 2 {
-		words = need[0] + " to " + need[last]
+		words = fmt.Sprintf("%s: %s to %s", threeDigits(shown[0].totals.baseline), need[0], need[last])
 	}
-	words += " times as much" + all[0].over + "."
+	words += all[0].over + "."
 	base := with(all[0].base)
 	for _, x := range all {
 		if x.rank > 0 {
@@ -175,9 +178,9 @@ func dearestWords(all []ranked) string {
 		}
 	}
 	if open == nil {
-		return fmt.Sprintf("%s a request needs the least CPU: the others need %s", capital(base), words)
+		return fmt.Sprintf("%s a request needs the least CPU, %s", capital(base), words)
 	}
-	return fmt.Sprintf("%s a request needs less CPU: others need %s Not certain: %s.", capital(base), words, strings.Join(firstOf(open, mostAnswers), ", "))
+	return fmt.Sprintf("%s a request needs less CPU, %s Not certain: %s.", capital(base), words, strings.Join(firstOf(open, mostAnswers), ", "))
 }
 
 // firstOf are the first n parts of a sentence, and how many more there are. It leaves out none if there is one more.
@@ -422,124 +425,18 @@ func (v view) compared(treatment, name string) (compare.Comparison, bool) {
 	return compare.Comparison{}, false
 }
 
-// sweepAnswer is the CPU time per request of a question over several levels: at some of them, and on average.
-func (v view) sweepAnswer(q compare.Question) ranked {
-	name, base, _ := strings.Cut(v.questionWords(q), " against ")
-	subject := name
-	if len(q.Treatments) > 0 {
-		subject = sidecarsOf(v, v.treatment(q.Treatments[0]), subject)
-	}
-	levels := "level"
-	if f, ok := varying(v, q); ok && (f == experiment.RateFactor || strings.HasSuffix(f, "Size")) {
-		levels = factorWords(f)
-	}
-	over := printable.Counted(len(q.Treatments), levels)
-	i := slices.IndexFunc(q.Pooled, func(p compare.Pooled) bool { return p.Metric == answerCost })
-	if i < 0 {
-		return ranked{rank: 2, base: base, short: name + " without a mean", line: fmt.Sprintf("%s: no mean over %s, since no block has all levels.", subject, over)}
-	}
-	p := q.Pooled[i]
-	x := rankedCost(v, name, base, p.Verdict, p.Difference, p.Ratio)
-	x.over = ", on average over " + over
-	x.line = v.costSentence(subject+" (mean over "+over+")", base, p.Verdict, p.Difference, p.Ratio)
-	if at := levelFigures(v, q, p); at != "" {
-		verb, request := verbOf(subject, p.Verdict)
-		amount, interval := amountWithin(*p.Difference, quantityOf(answerCost))
-		x.line = fmt.Sprintf("%s %s %s", subject, verb, strings.Replace(at, "{}", "of CPU "+request, 1))
-		if alike(v, q) {
-			x.line += fmt.Sprintf(": on average %s%s", amount, interval)
-		}
-		if p.Ratio != nil {
-			x.line += fmt.Sprintf(", %s times as much as %s", rough(p.Ratio.Estimate), with(base))
-		}
-		x.line += "."
-	}
-	return x
-}
-
-// mostApart is the largest ratio between differences at levels for which their mean is printed.
-const mostApart = 10
-
-// alike reports whether the differences at the levels of a sweep are of one size.
-func alike(v view, q compare.Question) bool {
-	least, most := math.Inf(1), 0.0
-	for _, id := range q.Treatments {
-		if c, ok := v.compared(id, answerCost); ok && c.Difference != nil {
-			size := math.Abs(c.Difference.Estimate)
-			least, most = min(least, size), max(most, size)
-		}
-	}
-	return most <= mostApart*least
-}
-
-// levelFigures are the differences at the levels of a sweep, "795 µs {} at 100 requests/s, 502 at 400 and 298 at 1200": of many
-// levels at the first, the middle and the last. It is "" unless all have a figure with the sign of the mean.
-func levelFigures(v view, q compare.Question, mean compare.Pooled) string {
-	factor, one := varying(v, q)
-	if !isShown(mean.Verdict) || v.r.RatiosOnly || mean.Difference == nil || !one || len(q.Treatments) < 2 {
-		return ""
-	}
-	u := quantityOf(answerCost)
-	var parts []string
-	for _, id := range q.Treatments {
-		c, ok := v.compared(id, answerCost)
-		if !ok || c.Difference == nil || c.Difference.Estimate*mean.Difference.Estimate <= 0 {
-			return ""
-		}
-		amount, _ := amountWithin(*c.Difference, u)
-		level := spacedLevel(factor, c.Factors[factor])
-		if len(parts) == 0 {
-			if factor == experiment.RateFactor {
-				level += " requests/s"
-			} else {
-				level = factorWords(factor) + " " + level
-			}
-			parts = append(parts, amount+" {} at "+level)
-			continue
-		}
-		parts = append(parts, strings.TrimSuffix(amount, u.unitText())+" at "+level)
-	}
-	last := len(parts) - 1
-	if last > 1 {
-		parts = []string{parts[0], parts[(last+1)/2], parts[last]}
-	}
-	return printable.And(parts)
-}
-
-// levelsOf are the levels that differ between the treatments of a question.
-func levelsOf(v view, q compare.Question, of plan.Factors) plan.Factors {
-	levels := maps.Clone(of)
-	maps.DeleteFunc(levels, func(f string, _ any) bool {
-		_, fixed := q.Factors[f]
-		return fixed || !slices.Contains(v.label.factors, f)
-	})
-	return levels
-}
-
-// varying is the factor that differs between the treatments of a question. It is not ok if several do.
-func varying(v view, q compare.Question) (factor string, ok bool) {
-	for _, id := range q.Treatments {
-		for f := range levelsOf(v, q, v.treatment(id).Factors) {
-			if factor != "" && factor != f {
-				return "", false
-			}
-			factor = f
-		}
-	}
-	return factor, factor != ""
-}
-
 // costAnswer is a treatment's CPU time per request against its baseline.
 func (v view) costAnswer(tr compare.Treatment, c compare.Comparison) ranked {
 	name, base := v.subject(tr), v.label.against(tr, v.r)
 	x := rankedCost(v, name, base, c.Verdict, c.Difference, c.Ratio)
+	x.totals = totalsOf(v, tr)
 	switch {
 	case c.Verdict == compare.Insufficient:
 		x.line = fmt.Sprintf("%s: %s.", name, insufficientWords(v.r, c, " on CPU per request"))
 	case isShown(c.Verdict):
-		x.line = v.costSentence(sidecarsOf(v, tr, name), base, c.Verdict, c.Difference, c.Ratio) + partsAnswer(v, tr)
+		x.line = v.costSentence(sidecarsOf(v, tr, name), base, c.Verdict, c.Difference, c.Ratio, "", x.totals) + partsAnswer(v, tr)
 	default:
-		x.line = v.costSentence(name, base, c.Verdict, c.Difference, c.Ratio) + partsAnswer(v, tr)
+		x.line = v.costSentence(name, base, c.Verdict, c.Difference, c.Ratio, "", x.totals) + partsAnswer(v, tr)
 	}
 	return x
 }
@@ -547,9 +444,6 @@ func (v view) costAnswer(tr compare.Treatment, c compare.Comparison) ranked {
 // rankedCost is the rank of a cost, and its part of a sentence: "istio +300 µs (254 to 346)".
 func rankedCost(v view, name, base string, verdict compare.Verdict, of, ratioOf *stats.Interval) ranked {
 	x := ranked{rank: verdictRank(verdict), name: name, base: base, short: name + ": no difference shown"}
-	if ratioOf != nil && !v.r.RatiosOnly {
-		x.times = ratioOf.Estimate
-	}
 	switch {
 	case verdict == compare.Insufficient:
 		x.short = name + ": no verdict"
@@ -611,7 +505,8 @@ func sidecarsOf(v view, tr compare.Treatment, name string) string {
 	return fmt.Sprintf("%s %s %s%s", number, name, printable.Plural(tr.Sidecars, "sidecar"), rest)
 }
 
-func (v view) costSentence(subject, base string, verdict compare.Verdict, difference, ratio *stats.Interval) string {
+// costSentence is a difference in CPU, over levels if there are several, with both totals.
+func (v view) costSentence(subject, base string, verdict compare.Verdict, difference, ratio *stats.Interval, over string, of totals) string {
 	if v.r.RatiosOnly {
 		return v.ratioSentence(subject, base, verdict, ratio)
 	}
@@ -623,17 +518,73 @@ func (v view) costSentence(subject, base string, verdict compare.Verdict, differ
 	case compare.Higher, compare.Lower:
 		verb, request := verbOf(subject, verdict)
 		amount, interval := amountWithin(*difference, q)
-		s := fmt.Sprintf("%s %s %s of CPU %s%s", subject, verb, amount, request, interval)
-		if ratio != nil {
-			s += fmt.Sprintf(": %s times as much as %s", rough(ratio.Estimate), with(base))
-		}
-		return s + "."
+		return fmt.Sprintf("%s %s %s of CPU %s%s%s%s.", subject, verb, amount, request, interval, over, of.words(subject, base))
 	}
-	s := noDifference(subject, base) + adjusted(*difference, 0)
+	s := noDifference(subject, base) + over + adjusted(*difference, 0)
 	if between := bounds(*difference, q.scale, signed); between != "" {
 		s += " (" + strings.ReplaceAll(strings.Trim(between, "[]"), ", ", " to ") + q.unitText() + ")"
 	}
 	return s + "."
+}
+
+// totals are the CPU time of a request without and with a treatment, in microseconds: the means over the blocks that have both.
+type totals struct{ baseline, treatment float64 }
+
+func (t totals) times() float64 { return t.treatment / t.baseline }
+
+// words are both totals: ": 125 µs without a mesh, 549 µs with it (4.4 times)". It is "" if they are unknown.
+func (t totals) words(subject, base string) string {
+	if !(t.baseline > 0 && t.treatment > 0) {
+		return ""
+	}
+	after := "with it"
+	switch {
+	case !strings.HasPrefix(base, "no "):
+		after = with(subject)
+	case strings.Contains(subject+" ", " sidecars "):
+		after = "with them"
+	}
+	return fmt.Sprintf(": %s %s, %s %s (%s times)", threeDigits(t.baseline), with(base), threeDigits(t.treatment), after, timesWords(t.times()))
+}
+
+// threeDigits is a CPU time in a sentence: "549 µs".
+func threeDigits(us float64) string {
+	return fixed(us, max(0, 2-magnitude(us))) + quantityOf(answerCost).unitText()
+}
+
+// timesWords is a multiple with two digits, or with as many as show that it is not 1.
+func timesWords(times float64) string {
+	s, _ := apart(times, 1)
+	return s
+}
+
+// totalsOf are the totals of a treatment and its baseline.
+func totalsOf(v view, tr compare.Treatment) (t totals) {
+	scale := quantityOf(answerCost).scale
+	t = totals{v.value(tr.Baseline, answerCost) * scale, v.value(tr.ID, answerCost) * scale}
+	if v.r.Method != compare.Paired {
+		return t
+	}
+	values := map[int]map[string]float64{}
+	for _, x := range v.r.Trials {
+		if us, known := x.Metrics[answerCost]; known && x.Valid && (x.Treatment == tr.ID || x.Treatment == tr.Baseline) {
+			if values[x.Block] == nil {
+				values[x.Block] = map[string]float64{}
+			}
+			values[x.Block][x.Treatment] = us * scale
+		}
+	}
+	var sum totals
+	n := 0.0
+	for _, block := range slices.Sorted(maps.Keys(values)) {
+		if of := values[block]; len(of) == 2 {
+			sum.baseline, sum.treatment, n = sum.baseline+of[tr.Baseline], sum.treatment+of[tr.ID], n+1
+		}
+	}
+	if n == 0 {
+		return t
+	}
+	return totals{sum.baseline / n, sum.treatment / n}
 }
 
 // verbOf is the verb of a shown difference, and the request that it is of.
@@ -722,7 +673,7 @@ func (v view) effectAnswer(tr compare.Treatment) string {
 		case c.Verdict == compare.Higher || c.Verdict == compare.Lower:
 			q := quantityOf(answerMedian)
 			before, after := apart(v.value(tr.Baseline, answerMedian)*q.scale, v.value(tr.ID, answerMedian)*q.scale)
-			parts = append(parts, fmt.Sprintf("the median response goes from %s to %s%s", before, after, q.unitText()))
+			parts = append(parts, fmt.Sprintf("the median response goes from %s%s to %s%s", before, q.unitText(), after, q.unitText()))
 		case c.Verdict != compare.Insufficient:
 			parts = append(parts, "no difference in the median response is shown")
 		}

@@ -87,40 +87,6 @@ func differencesSection(t text) {
 	}
 }
 
-// levelColumns are the differences in CPU of several questions with one baseline over the levels of one factor: a row for each
-// question and a column for each level. The head of the first column is the factor. It is nil for other reports.
-func levelColumns(v view) (all []column) {
-	if sweeps(v.r) < 2 || sweeps(v.r) < len(v.r.Questions) || v.r.RatiosOnly {
-		return nil
-	}
-	scale := quantityOf(answerCost).scale
-	for i, q := range v.r.Questions {
-		f, one := varying(v, q)
-		if !one || baseWords(v, q) != baseWords(v, v.r.Questions[0]) {
-			return nil
-		}
-		if i == 0 {
-			all = []column{{heads: []string{f}, left: true}}
-			for _, id := range q.Treatments {
-				all = append(all, column{heads: []string{spacedLevel(f, v.treatment(id).Factors[f])}})
-			}
-		}
-		if all[0].heads[0] != f || len(q.Treatments) != len(all)-1 {
-			return nil
-		}
-		name, _, _ := strings.Cut(v.questionWords(q), " against ")
-		all[0].cells = append(all[0].cells, name)
-		for j, id := range q.Treatments {
-			c, _ := v.compared(id, answerCost)
-			if spacedLevel(f, v.treatment(id).Factors[f]) != all[j+1].heads[0] {
-				return nil
-			}
-			all[j+1].cells = append(all[j+1].cells, strings.TrimSuffix(increment(c.Difference, scale), " ±"+unknown))
-		}
-	}
-	return all
-}
-
 // positionSentence names the intervals that were adjusted for positions in the block.
 func positionSentence(t text) {
 	var adjusted []string

@@ -96,7 +96,7 @@ func (v view) ladderAnswer(l compare.Ladder) string {
 	}
 	m, q := l.Metrics[i], quantityOf(answerCost)
 	if c, ok := v.compared(l.Steps[len(l.Steps)-1], answerCost); ok && c.Baseline == l.Steps[0] && c.Verdict != compare.Higher && c.Verdict != compare.Lower {
-		return v.costSentence(fmt.Sprintf("All %s to %s", printable.Counted(len(m.Increments), "step"), last), first, c.Verdict, m.Whole, nil)
+		return v.costSentence(fmt.Sprintf("All %s to %s", printable.Counted(len(m.Increments), "step"), last), first, c.Verdict, m.Whole, nil, "", totals{})
 	}
 	amount, interval := amountWithin(*m.Whole, q)
 	s := fmt.Sprintf("From %s to %s, %s add %s of CPU to a request%s", first, last, printable.Counted(len(m.Increments), "step"), amount, interval)

@@ -68,7 +68,7 @@ func TestLevels(t *testing.T) {
 	for j := range r.Questions[i].Pooled {
 		r.Questions[i].Pooled[j].Verdict = compare.Insufficient
 	}
-	if got := Answer(r)[0]; !strings.HasPrefix(got, "Without a sidecar a request needs less CPU: others need 3.6 (envoy-plaintext), 4.1 (envoy) times as much, ") || !strings.HasSuffix(got, " Not certain: Envoy over TCP.") {
+	if got := Answer(r)[0]; !strings.HasPrefix(got, "Without a sidecar a request needs less CPU, 63.0 µs: 225 µs with envoy-plaintext (3.6 times), 260 µs with envoy (4.1 times), on average over 2 rates.") || !strings.HasSuffix(got, " Not certain: Envoy over TCP.") {
 		t.Error(got)
 	}
 }
