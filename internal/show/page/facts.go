@@ -20,6 +20,7 @@ import (
 // card is a fact of the verdict band.
 type card struct {
 	Good        bool
+	Info        bool // neither good nor bad
 	Title, Text string
 	Link        string // of Text, within the page, empty for none
 }
@@ -33,7 +34,7 @@ func band(s Source) []card {
 		trials.Text = fmt.Sprintf("invalid: %d, failed: %d, not recorded: %d", n.Invalid, n.Failed, n.Missing)
 	}
 	if withheld := report.WithheldTimes(s.Report); withheld != "" {
-		trials.Good, trials.Text = false, trials.Text+"; "+withheld
+		trials = card{Title: "Response times withheld", Text: trials.Title + "; " + withheld}
 	}
 	cards := []card{trials}
 	if floors := report.FloorWords(s.Report); len(floors) > 0 {
@@ -52,12 +53,16 @@ func band(s Source) []card {
 		}
 		cards = append(cards, card{Title: "Noise floor unknown", Text: text})
 	}
-	if smallest := report.SmallestShown(s.Report); smallest != "" {
-		cards = append(cards, card{Good: true, Title: "Smallest detectable difference: " + smallest, Text: "of CPU per request, shown by 4 of 5 such runs"})
+	if words := report.SmallestWords(s.Report); words != "" {
+		cards = append(cards, card{Info: true, Title: "Smallest detectable difference: " + report.SmallestShown(s.Report), Text: words})
 	}
-	w := card{Good: len(s.Report.Warnings) == 0, Title: "No warnings"}
-	if !w.Good {
-		w.Title, w.Text, w.Link = printable.Counted(len(s.Report.Warnings), "warning"), "with causes and fixes", "#warnings"
+	w := warningCard(len(s.Report.Warnings))
+	if n := len(s.Report.Warnings); n > 0 {
+		w.Title = report.WarningTitle(s.Report)
+		w.Text = "1 warning, with its fix"
+		if n > 1 {
+			w.Text = fmt.Sprintf("and %s, with causes and fixes", printable.Counted(n-1, "more warning"))
+		}
 	}
 	cards = append(cards, w)
 	return append(cards, verified(s.Verified)...)

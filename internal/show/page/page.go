@@ -108,6 +108,7 @@ type document struct {
 	Gates                               string // their outcome, empty without gates
 	Answer, Setup                       []string
 	Band                                []card
+	Levels                              *report.LevelTable // CPU by treatment and level, nil for other reports
 	Warnings                            []warning
 	Configurations                      []configuration
 	Provenance                          []entry
@@ -146,7 +147,7 @@ func Write(w io.Writer, s Source) error {
 	}
 	d := document{
 		Name: s.Report.Experiment, Description: strings.Join(strings.Fields(s.Report.Description), " "),
-		Headline: lines[0], Gates: gates, Answer: lines, Setup: report.Header(s.Report), Band: band(s), Warnings: warnings(s.Report), Configurations: configurations(s.Report),
+		Headline: lines[0], Gates: gates, Answer: lines, Setup: report.Header(s.Report), Band: band(s), Levels: report.LevelsOf(s.Report), Warnings: warnings(s.Report), Configurations: configurations(s.Report),
 		Provenance: provenance(s), Experiment: string(s.Dir.Experiment()), Tare: s.Report.Setup.Tare, Schema: answer.Schema,
 	}
 	for i, line := range d.Answer {

@@ -40,6 +40,22 @@ func pageOf(t *testing.T, d *result.Dir) (*answer.Report, []byte) {
 	return r, b.Bytes()
 }
 
+// The doubt about an answer is below its first line, and the band names it in place of a number of warnings. The smallest
+// detectable difference is information: neither good nor bad.
+func TestPageNamesTheDoubt(t *testing.T) {
+	s := answertest.Quickstart()
+	s.Blocks = 3
+	_, text := written(t, s)
+	for _, want := range []string{"<p>Only three repetitions: ", `<li class="info"><b>Smallest detectable difference: `, "would not be seen</li>"} {
+		if !bytes.Contains(text, []byte(want)) {
+			t.Errorf("no %q", want)
+		}
+	}
+	if bytes.Contains(text, []byte(`<div class="levels"`)) {
+		t.Error("a table of levels without levels")
+	}
+}
+
 func TestPageOpensWithTheAnswer(t *testing.T) {
 	s := answertest.Quickstart()
 	s.Blocks = 4

@@ -29,11 +29,11 @@ func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 // mostAnswers is the largest number of treatments in a sentence.
 const mostAnswers = 6
 
-// mostLines is the number of lines of an answer: the most important result, the next one, and what the trials could show.
-const mostLines = 3
+// mostResults is the number of results in an answer: the most important one and the next one.
+const mostResults = 2
 
-// Answer is the result in at most three lines: the most important one, the next one, and how many trials count and what
-// they could show. It is empty where nothing was compared.
+// Answer is the result in at most four lines: the most important one, the main doubt about it if there is one, the next
+// result, and how many trials count and what they could show. It is empty where nothing was compared.
 func Answer(r *answer.Report) []string {
 	if r.Method == compare.AsPublished {
 		return nil
@@ -43,8 +43,13 @@ func Answer(r *answer.Report) []string {
 	if len(lines) == 0 {
 		return nil
 	}
-	lines = append(otherAnswers(r), lines...)
-	return append(slices.Clone(lines[:min(len(lines), mostLines-1)]), v.trustAnswer())
+	other := otherAnswers(r)
+	lines = slices.Concat(other, lines)
+	lines = lines[:min(len(lines), max(mostResults, len(other)+1))]
+	if doubt := doubtOf(v); doubt != "" && len(other) == 0 {
+		lines = slices.Insert(lines, 1, doubt)
+	}
+	return append(lines, trustAnswer(v))
 }
 
 // otherAnswers warn, before any figure, of treatments whose clients got other answers.
@@ -59,14 +64,15 @@ func otherAnswers(r *answer.Report) (lines []string) {
 
 // results are the results by their importance: what the run was made to decide or to find, then the CPU of a request.
 func results(v view) []string {
-	lines := slices.Concat(gateAnswers(v.r.Decisions), failureAnswers(v), changeAnswers(v), startAnswers(v), v.capacityAnswers(), boundaryAnswers(v))
-	if len(v.r.Ladders) == 0 {
-		return append(lines, costAnswers(v, len(lines) > 0)...)
+	boundaries := boundaryAnswers(v)
+	lines := slices.Concat(gateAnswers(v.r.Decisions), failureAnswers(v), changeAnswers(v), startAnswers(v), v.capacityAnswers(), boundaries)
+	switch {
+	case len(v.r.Ladders) > 0:
+		return append(lines, ladderAnswers(v)...)
+	case len(boundaries) > 0: // the total has another boundary
+		return lines
 	}
-	for _, l := range v.r.Ladders {
-		lines = append(lines, v.ladderAnswer(l))
-	}
-	return lines
+	return append(lines, costAnswers(v, len(lines) > 0)...)
 }
 
 // costAnswers are the CPU time of a request with the treatments that change it. after: the run has another result, so that
@@ -206,104 +212,6 @@ func isShown(verdict compare.Verdict) bool {
 	return verdict == compare.Higher || verdict == compare.Lower
 }
 
-// failureAnswers are the shares of failed requests in one sentence, and the expectations that did not hold in another, of
-// runs with faults or expectations.
-func failureAnswers(v view) (lines []string) {
-	var shares []string
-	none := true
-	for _, tr := range rows(v) {
-		failed, known := tr.Metrics[metric.ErrorRatio]
-		if tr.Control || !known || failed.N == 0 || !hasFailures(v.r, tr) {
-			continue
-		}
-		none = none && failed.Estimate == 0
-		share := "none"
-		if failed.Estimate > 0 {
-			share = rough(failed.Estimate*100) + " %"
-		}
-		shares = append(shares, share+" "+with(baselineWords(v.label.describe(tr.Factors))))
-	}
-	switch n := len(shares); {
-	case none && n > 0:
-		lines = append(lines, whileFaults(v, "No request failed", "no request failed")+", with any treatment.")
-	case n > 0:
-		lines = append(lines, whileFaults(v, "Requests that failed", "requests failed")+": "+strings.Join(firstOf(shares, mostAnswers), ", ")+".")
-	}
-	if s := expectationsAnswer(v); s != "" {
-		lines = append(lines, s)
-	}
-	return lines
-}
-
-// whileFaults puts what the faults did before a sentence: "While 9 of 10 replicas of server were removed, requests failed". Without
-// a fault the sentence is alone.
-func whileFaults(v view, alone, after string) string {
-	all := v.r.Setup.Faults
-	if len(all) == 0 || len(all) > mostFaults {
-		return alone
-	}
-	return "While " + strings.Join(all, " and ") + ", " + after
-}
-
-// mostFaults is the largest number of faults that a sentence has.
-const mostFaults = 3
-
-// hasFailures reports whether a treatment has faults or expectations.
-func hasFailures(r *answer.Report, tr compare.Treatment) bool {
-	_, faults := tr.Metrics[metric.Recovery]
-	return faults || slices.ContainsFunc(r.Expectations, func(e answer.Expectation) bool { return e.Treatment == tr.ID && e.N > 0 })
-}
-
-// expectationsAnswer lists the expectations that did not hold in every trial, each with its treatments. It is "" without
-// expectations.
-func expectationsAnswer(v view) string {
-	var order []string
-	missed, total, held := map[string][]string{}, 0, 0
-	for _, tr := range rows(v) {
-		for _, e := range v.r.Expectations {
-			if e.Treatment != tr.ID || e.N == 0 || tr.Control {
-				continue
-			}
-			total++
-			if e.Held == e.N {
-				held++
-				continue
-			}
-			if missed[e.Expect] == nil {
-				order = append(order, e.Expect)
-			}
-			missed[e.Expect] = append(missed[e.Expect], with(baselineWords(v.label.describe(tr.Factors))))
-		}
-	}
-	switch {
-	case total == 0:
-		return ""
-	case held == total:
-		return "Every expectation held in every trial."
-	}
-	var parts []string
-	for _, expect := range order {
-		where := strings.Join(missed[expect], ", ")
-		if 2*len(missed[expect]) > len(v.r.Treatments) && len(missed[expect]) == expecting(v, expect) {
-			where = "with any treatment"
-		}
-		parts = append(parts, expect+" "+where)
-	}
-	return fmt.Sprintf("%d of %s did not hold: %s.", total-held, printable.Counted(total, "expectation"), strings.Join(parts, "; "))
-}
-
-// expecting is the number of treatments with an expectation, controls excluded.
-func expecting(v view, expect string) (n int) {
-	for _, tr := range rows(v) {
-		if !tr.Control && slices.ContainsFunc(v.r.Expectations, func(e answer.Expectation) bool {
-			return e.Treatment == tr.ID && e.Expect == expect && e.N > 0
-		}) {
-			n++
-		}
-	}
-	return n
-}
-
 // Unanswered is the first line of a report without an answer: the reason.
 func Unanswered(r *answer.Report) string {
 	if slices.ContainsFunc(r.Comparisons, func(c compare.Comparison) bool { return !c.Control && c.Difference != nil }) {
@@ -402,7 +310,7 @@ func capacityVerdict(v view, c compare.Comparison) string {
 		s, from, to = percent(c.Ratio.Estimate)+" % lower", to, from
 	}
 	if c.Ratio.Known() {
-		s += fmt.Sprintf(" (%s to %s)", percent(*from), percent(*to))
+		s += fmt.Sprintf(" (%s to %s %%)", percent(*from), percent(*to))
 	}
 	return s
 }
@@ -493,16 +401,20 @@ func sidecarsOf(v view, tr compare.Treatment, name string) string {
 	if tr.Sidecars == 0 || !slices.Contains(v.label.factors, experiment.MeshFactor) || v.treatment(tr.Baseline).Sidecars > 0 {
 		return name
 	}
-	words := []string{"", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten"}
-	number := fmt.Sprint(tr.Sidecars)
-	if tr.Sidecars < len(words) {
-		number = words[tr.Sidecars]
-	}
 	name, rest, _ := strings.Cut(name, " (")
 	if rest != "" {
 		rest = " (" + rest
 	}
-	return fmt.Sprintf("%s %s %s%s", number, name, printable.Plural(tr.Sidecars, "sidecar"), rest)
+	return fmt.Sprintf("%s %s %s%s", capital(numberWord(tr.Sidecars)), name, printable.Plural(tr.Sidecars, "sidecar"), rest)
+}
+
+// numberWord is a small number in a sentence: "two".
+func numberWord(n int) string {
+	words := []string{"no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"}
+	if n < len(words) {
+		return words[n]
+	}
+	return fmt.Sprint(n)
 }
 
 // costSentence is a difference in CPU, over levels if there are several, with both totals.
@@ -695,65 +607,6 @@ func (v view) effectAnswer(tr compare.Treatment) string {
 		return ""
 	}
 	return capital(strings.Join(parts, "; ")) + "."
-}
-
-// trustAnswer has the share of the trials that counts, and the smallest effect that they could show.
-func (v view) trustAnswer() string {
-	n := v.r.Count
-	s := AllValid(n.Planned) + "."
-	if n.Used != n.Planned {
-		s = fmt.Sprintf("%d of %s are used.", n.Used, printable.Counted(n.Planned, "trial"))
-	}
-	if withheld := WithheldTimes(v.r); withheld != "" {
-		s += " Response times" + strings.TrimPrefix(withheld, "response times") + "."
-	}
-	if smallest := v.smallestText(); smallest != "" {
-		s += fmt.Sprintf(" Differences of %s in CPU per request would have shown.", smallest)
-	}
-	return s
-}
-
-// WithheldTimes are the response times that no figure has: "response times of 60 trials are withheld: the generator
-// sent late". It is "" if there are none.
-func WithheldTimes(r *answer.Report) string {
-	for _, w := range r.Warnings {
-		if w.Withholds && len(w.Metrics) > 0 && concernsMetric(w, answerMedian) {
-			return fmt.Sprintf("response times of %s are withheld: %s", printable.Counted(w.Trials, "trial"), cause(w.Code))
-		}
-	}
-	return ""
-}
-
-// AllValid is the sentence about n trials without an invalid one.
-func AllValid(n int) string {
-	if n == 1 {
-		return "The trial is valid"
-	}
-	return fmt.Sprintf("All %d trials are valid", n)
-}
-
-// smallestText formats the smallest detectable difference in CPU with its unit: "8.3 µs", or "2.1 %" where only ratios
-// have a meaning. Of several treatments it is the range: "8.3 to 57 µs". It is "" if unknown.
-func (v view) smallestText() string {
-	q := quantityOf(answerCost)
-	scale, unit := q.scale, q.unitText()
-	if v.r.RatiosOnly {
-		scale, unit = 100, " %"
-	}
-	least, most := math.Inf(1), 0.0
-	for _, c := range v.r.Comparisons {
-		if c.Metric == answerCost && !c.Control && c.Smallest != nil && c.Smallest.Estimate > 0 {
-			least, most = min(least, c.Smallest.Estimate*scale), max(most, c.Smallest.Estimate*scale)
-		}
-	}
-	switch from, to := rough(least), rough(most); {
-	case most == 0:
-		return ""
-	case from == to:
-		return to + unit
-	default:
-		return from + " to " + to + unit
-	}
 }
 
 // value is a treatment's estimate of a metric.

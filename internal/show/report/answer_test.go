@@ -36,7 +36,7 @@ func TestAnswer(t *testing.T) {
 		has, not []string
 	}{
 		{"higher", func(*compare.Comparison) {},
-			[]string{"envoy adds ", " µs without a mesh, ", " µs with it (", " times).", "The median response goes from 0.2", " more memory (", "All 12 trials are valid."}, []string{"saves", "less"}},
+			[]string{"envoy adds ", " µs without a mesh, ", " µs with it (", " times).", "The median response goes from 0.2", " more memory (", "All 12 trials are valid."}, []string{"saves", "less memory"}},
 		{"lower", func(c *compare.Comparison) {
 			if c.Difference == nil || !c.Difference.Known() {
 				return

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -53,10 +54,25 @@ func boundaryAnswers(v view) (lines []string) {
 	for _, pair := range pairs {
 		if shown[pair] && len(lines) < mostAnswers {
 			words := strings.Replace(verdictsByRate(found[pair]), "all of them", "all rates", 1)
-			lines = append(lines, fmt.Sprintf("The data plane of %s uses %s times as much CPU as %s's (%s).", pair[0], strings.TrimSuffix(ratioRange(found[pair]), "x"), pair[1], words))
+			lines = append(lines, fmt.Sprintf("The data plane of %s uses %s times as much CPU as %s's (%s)%s.", pair[0], strings.TrimSuffix(ratioRange(found[pair]), "x"), pair[1], words, boundaryTotals(v, found[pair])))
 		}
 	}
 	return lines
+}
+
+// boundaryTotals are the CPU of both meshes at the first and the last rate: ": 269 millicores instead of 155 millicores at 60 requests/s".
+func boundaryTotals(v view, cs []compare.Comparison) string {
+	var parts []string
+	for i, c := range cs {
+		rate := Level(c.Factors[experiment.RateFactor]) + " requests/s"
+		if of, base := v.value(c.Treatment, c.Metric), v.value(c.Baseline, c.Metric); of > 0 && base > 0 && (i == 0 || i == len(cs)-1) {
+			parts = append(parts, fmt.Sprintf("%s instead of %s millicores at %s", fixed(1000*of, 0), fixed(1000*base, 0), rate))
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	return ": " + printable.And(parts)
 }
 
 // boundaryHeadlines are one line a boundary for each pair of meshes.

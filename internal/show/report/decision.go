@@ -21,6 +21,9 @@ import (
 // outcomeStyles are the colours of outcomes.
 var outcomeStyles = map[compare.Outcome]string{compare.Holds: green, compare.Breached: red, compare.Undecided: yellow}
 
+// outcomeWords are outcomes in common words.
+var outcomeWords = map[compare.Outcome]string{compare.Holds: "passes", compare.Breached: "fails", compare.Undecided: "cannot tell"}
+
 // decisionSection is a table of the gates that end a run, with remarks on each.
 func decisionSection(t text) {
 	if len(t.view.r.Decisions) == 0 {
@@ -137,10 +140,10 @@ func gateAnswers(decisions []compare.Decision) []string {
 	return lines[:min(len(lines), 2)]
 }
 
-// gateSentence is a gate with its outcome and the change: "Gate p99 < +5% HOLDS: 4.1 ms with b instead of 4.0 ms with a, +2.5 %
+// gateSentence is a gate with its outcome and the change: "Gate p99 < +5% HOLDS (passes): 4.1 ms with b instead of 4.0 ms with a, +2.5 %
 // (-1.0 to +6.1)."
 func gateSentence(d compare.Decision) string {
-	s := fmt.Sprintf("Gate %s %s: ", gateWords(d), strings.ToUpper(string(d.Outcome)))
+	s := fmt.Sprintf("Gate %s %s (%s): ", gateWords(d), strings.ToUpper(string(d.Outcome)), outcomeWords[d.Outcome])
 	if q := quantityOf(d.Metric); d.A != nil && d.B != nil {
 		s += fmt.Sprintf("%s%s with %s instead of %s%s with %s", rough(*d.B*q.scale), q.unitText(), d.Treatment, rough(*d.A*q.scale), q.unitText(), d.Baseline)
 	} else {

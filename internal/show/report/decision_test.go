@@ -37,7 +37,7 @@ func TestDecisionUnderDoubt(t *testing.T) {
 	if d := r.Decisions[0]; r.Decided() != compare.Undecided || d.Doubted != compare.Holds || len(d.Doubts) != 1 {
 		t.Fatalf("%+v", d)
 	}
-	for format, outcome := range map[string]string{"decision": "UNDECIDED.", "text": " UNDECIDED: ", "markdown": " UNDECIDED: ", "comment": "1 gate undecided", "junit": `skipped="1"`, "github": "::warning title=", "json": `"undecided"`} {
+	for format, outcome := range map[string]string{"decision": "UNDECIDED.", "text": " UNDECIDED (cannot tell): ", "markdown": " UNDECIDED (cannot tell): ", "comment": "1 gate undecided", "junit": `skipped="1"`, "github": "::warning title=", "json": `"undecided"`} {
 		f, ok := report.Lookup(format, report.Options{Width: 2000})
 		if !ok {
 			t.Fatalf("no format %s", format)
@@ -74,7 +74,7 @@ func TestDecisionFormats(t *testing.T) {
 		if d.Control == nil || d.Pairs != c.blocks || d.Baseline != "envoy-a" {
 			t.Errorf("%+v", d)
 		}
-		if got, want := report.Answer(r)[0], strings.Replace(strings.TrimSuffix(c.text, "."), ": ", " ", 1)+": "; !strings.HasPrefix(got, want) || !strings.Contains(got, " with envoy-b instead of ") {
+		if got, want := report.Answer(r)[0], strings.Replace(strings.TrimSuffix(c.text, "."), ": ", " ", 1)+" ("; !strings.HasPrefix(got, want) || !strings.Contains(got, " with envoy-b instead of ") {
 			t.Errorf("%q, want %q", got, want)
 		}
 		for format, want := range map[string]string{"decision": c.text, "junit": c.xml, "github": c.ann, "text": strings.Replace(strings.TrimSuffix(c.text, "."), ": ", " ", 1)} {
@@ -149,7 +149,7 @@ func TestCommentOfSeveralGates(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
-	if lines := report.Answer(r); !strings.HasPrefix(lines[0], "Gate CPU/request, data plane < +2% BREACHED: ") || !strings.Contains(lines[1], " UNDECIDED: ") || len(lines) != 3 {
+	if lines := report.Answer(r); !strings.HasPrefix(lines[0], "Gate CPU/request, data plane < +2% BREACHED (fails): ") || !strings.Contains(lines[1], " UNDECIDED (cannot tell): ") || len(lines) != 3 {
 		t.Errorf("%q", lines)
 	}
 	opening, _, _ := strings.Cut(got, "<details>")

@@ -35,7 +35,7 @@ func differencesSection(t text) {
 	}
 	hidden := 0
 	if byLevel := levelColumns(t.view); t.view.short && byLevel != nil {
-		t.page.heading(fmt.Sprintf("CPU added to a request, in µs, by %s (mean ± half of the %s interval)", factorWords(byLevel[0].heads[0]), t.view.percent()))
+		t.page.heading(levelsTitle(t.view, byLevel))
 		byLevel[0].heads[0] = ""
 		t.page.table(byLevel, 1)
 		return

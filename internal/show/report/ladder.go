@@ -3,11 +3,11 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer"
-	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/stats"
@@ -84,25 +84,47 @@ func ladderLegend(l compare.Ladder, adjusted bool) string {
 	return words + " Each step is compared over the blocks that have it and the step before. The rest is what blocks without a step leave of the whole: noise, if its interval contains zero."
 }
 
+// ladderAnswers are what all steps add with the largest ones, a line for each ladder. One ladder has a second line: the
+// steps without a shown difference.
+func ladderAnswers(v view) (lines []string) {
+	for _, l := range v.r.Ladders {
+		lines = append(lines, v.ladderAnswer(l))
+	}
+	if len(v.r.Ladders) == 1 {
+		if s := unmeasured(v, v.r.Ladders[0]); s != "" {
+			lines = append(lines, s)
+		}
+	}
+	return lines
+}
+
 // ladderAnswer is a ladder in two sentences: what all of it adds, and the largest steps.
 func (v view) ladderAnswer(l compare.Ladder) string {
 	i := slices.IndexFunc(l.Metrics, func(m compare.LadderMetric) bool { return m.Metric == answerCost })
-	first, last := baselineWords(v.stepName(l.Steps[0])), v.stepName(l.Steps[len(l.Steps)-1])
+	first, last := baselineWords(v.stepName(l.Steps[0])), l.Steps[len(l.Steps)-1]
+	subject := map[int]string{2: "The feature " + v.stepName(last), 3: "Both features together"}[len(l.Steps)]
+	subject = cmp.Or(subject, fmt.Sprintf("All %s features together", numberWord(len(l.Steps)-1)))
 	if words := v.label.phrase(l.Factors, v.label.factors); words != "" { // of several ladders
-		last += " (" + words + ")"
+		subject += " (" + words + ")"
 	}
 	if i < 0 || l.Metrics[i].Whole == nil {
-		return fmt.Sprintf("From %s to %s: too few trials for a figure of CPU.", first, last)
+		return subject + ": too few trials for a figure of CPU."
 	}
 	m, q := l.Metrics[i], quantityOf(answerCost)
-	if c, ok := v.compared(l.Steps[len(l.Steps)-1], answerCost); ok && c.Baseline == l.Steps[0] && c.Verdict != compare.Higher && c.Verdict != compare.Lower {
-		return v.costSentence(fmt.Sprintf("All %s to %s", printable.Counted(len(m.Increments), "step"), last), first, c.Verdict, m.Whole, nil, "", totals{})
+	if c, ok := v.compared(last, answerCost); ok && c.Baseline == l.Steps[0] && !isShown(c.Verdict) {
+		return v.costSentence(subject, first, c.Verdict, m.Whole, nil, "", totals{})
+	}
+	verb := "add %s of CPU to a request"
+	if m.Whole.Estimate < 0 {
+		verb = "save %s of CPU per request"
+	}
+	if len(l.Steps) == 2 {
+		verb = strings.Replace(verb, " ", "s ", 1)
 	}
 	amount, interval := amountWithin(*m.Whole, q)
-	s := fmt.Sprintf("From %s to %s, %s add %s of CPU to a request%s", first, last, printable.Counted(len(m.Increments), "step"), amount, interval)
-	if m.Whole.Estimate < 0 {
-		s = strings.NewReplacer(" add ", " save ", " to a request", " per request").Replace(s)
-	}
+	whole := v.treatment(last)
+	whole.Baseline = l.Steps[0]
+	s := fmt.Sprintf("%s "+verb+"%s%s", subject, amount, interval, totalsOf(v, whole).words("all sidecars ", first))
 	shown := slices.DeleteFunc(slices.Clone(m.Increments), func(c compare.Increment) bool { return c.Verdict != compare.Higher })
 	slices.SortStableFunc(shown, func(a, b compare.Increment) int { return -cmp.Compare(a.Difference.Estimate, b.Difference.Estimate) })
 	var largest []string
@@ -113,6 +135,28 @@ func (v view) ladderAnswer(l compare.Ladder) string {
 		s += ". The dearest: " + strings.Join(largest, ", ")
 	}
 	return s + "."
+}
+
+// unmeasured names the steps without a shown difference, with the bound of their intervals: "Not measurable here: mtls, stats (each
+// less than 55 µs)." It is "" without such a step.
+func unmeasured(v view, l compare.Ladder) string {
+	i := slices.IndexFunc(l.Metrics, func(m compare.LadderMetric) bool { return m.Metric == answerCost })
+	if i < 0 {
+		return ""
+	}
+	var names []string
+	q, bound := quantityOf(answerCost), 0.0
+	for _, c := range l.Metrics[i].Increments {
+		if c.Difference == nil || isShown(c.Verdict) || !c.Difference.Known() {
+			continue
+		}
+		names = append(names, v.stepName(c.Treatment))
+		bound = max(bound, math.Abs(*c.Difference.Low*q.scale), math.Abs(*c.Difference.High*q.scale))
+	}
+	if names == nil {
+		return ""
+	}
+	return fmt.Sprintf("Not measurable here: %s (each less than %s).", strings.Join(names, ", "), threeDigits(bound))
 }
 
 // increment writes "+12.3 ±0.4".

@@ -64,7 +64,7 @@ func TestLadderText(t *testing.T) {
 	if got := strings.Join(strings.Fields(p.text()), " "); !strings.Contains(got, "rest +1.0 ±3.0") || !strings.Contains(got, "noise, if its interval contains zero") {
 		t.Errorf("the rest has no interval:\n%s", p.text())
 	}
-	if lines := Answer(r); len(lines) == 0 || !strings.HasPrefix(lines[0], "From no mesh to http, 3 steps add 152 µs of CPU to a request (148 to 156). The dearest: http +101.0 ±3.0 µs, tcp +50.4 ±2.0 µs.") {
+	if lines := Answer(r); len(lines) == 0 || !strings.HasPrefix(lines[0], "All three features together add 152 µs of CPU to a request (148 to 156)") || !strings.HasSuffix(lines[0], ". The dearest: http +101.0 ±3.0 µs, tcp +50.4 ±2.0 µs.") || lines[1] != "Not measurable here: mtls (each less than 2.40 µs)." {
 		t.Errorf("%q", lines)
 	}
 	// Of two rates each sentence has its own.
@@ -73,17 +73,17 @@ func TestLadderText(t *testing.T) {
 	two.Ladders = append(two.Ladders, two.Ladders[0])
 	two.Ladders[0].Factors, two.Ladders[1].Factors = plan.Factors{"rate": 100.}, plan.Factors{"rate": 200.}
 	for i, rate := range []string{"100", "200"} {
-		if lines := Answer(two); !strings.HasPrefix(lines[i], "From no mesh to http (rate "+rate+"), 3 steps add 152 µs") {
+		if lines := Answer(two); !strings.HasPrefix(lines[i], "All three features together (rate "+rate+") add 152 µs") {
 			t.Errorf("%q", lines)
 		}
 	}
 	// A whole without a verdict is none.
 	r.Comparisons = []compare.Comparison{{Treatment: "http", Baseline: "none", Metric: answerCost, Verdict: compare.NotShown}}
-	if lines := Answer(r); !strings.HasPrefix(lines[0], "All 3 steps to http: no difference in CPU per request is shown, compared with a run without a mesh") {
+	if lines := Answer(r); !strings.HasPrefix(lines[0], "All three features together: no difference in CPU per request is shown, compared with a run without a mesh") {
 		t.Errorf("%q", lines)
 	}
 	r.Comparisons[0].Verdict = compare.Insufficient
-	if lines := Answer(r); !strings.HasPrefix(lines[0], "All 3 steps to http: too few trials") {
+	if lines := Answer(r); !strings.HasPrefix(lines[0], "All three features together: too few trials") {
 		t.Errorf("%q", lines)
 	}
 	r.Comparisons = nil

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -117,6 +118,39 @@ func levelColumns(v view) (all []column) {
 	return all
 }
 
+// LevelTable is a table of texts with its title. The first column names the rows.
+type LevelTable struct {
+	Title string
+	Heads []string
+	Rows  [][]string
+}
+
+// LevelsOf are the differences in CPU by treatment and level, or nil for reports without levels.
+func LevelsOf(r *answer.Report) *LevelTable {
+	v := view{r: r, label: newLabels(r)}
+	columns := levelColumns(v)
+	if columns == nil {
+		return nil
+	}
+	t := &LevelTable{Title: levelsTitle(v, columns), Heads: []string{""}}
+	for _, c := range columns[1:] {
+		t.Heads = append(t.Heads, c.heads[0])
+	}
+	for i := range columns[0].cells {
+		row := []string{}
+		for _, c := range columns {
+			row = append(row, c.cells[i])
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// levelsTitle is the title of the table, and its first head.
+func levelsTitle(v view, columns []column) string {
+	return fmt.Sprintf("CPU added to a request, in µs, by %s (mean ± half of the %s interval)", factorWords(columns[0].heads[0]), v.percent())
+}
+
 // levelIn is a level in a sentence: "request size 16 B", "100 requests/s". Only the first one has the factor.
 func levelIn(factor string, level any, first bool) string {
 	words := spacedLevel(factor, level)
@@ -186,7 +220,10 @@ func endsOf(v view, q compare.Question) []levelCost {
 	}
 	at := func(c compare.Comparison, first bool, remark string) levelCost {
 		size := *c.Difference
-		amount, _ := amountWithin(size, quantityOf(answerCost))
+		amount, interval := amountWithin(size, quantityOf(answerCost))
+		if half, known := size.HalfWidth(); !known || half >= math.Abs(size.Estimate) { // a figure by itself would look certain
+			amount += interval
+		}
 		return levelCost{amount, levelIn(factor, c.Factors[factor], first), remark}
 	}
 	first, last := costs[0], costs[len(costs)-1]

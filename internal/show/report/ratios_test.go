@@ -26,7 +26,7 @@ func TestRatiosOnly(t *testing.T) {
 	if !strings.HasPrefix(first, "envoy-plaintext needs 0.7") || !strings.Contains(first, "x as much CPU per request as with envoy [0.") {
 		t.Errorf("first line %q", first)
 	}
-	for _, want := range []string{"Differences of ", " % in CPU per request would have shown.", "loaded at once, each with its part of the rate: only ratios", "which is not its cost alone",
+	for _, want := range []string{"Differences in CPU per request of less than ", " % would not be seen.", "loaded at once, each with its part of the rate: only ratios", "which is not its cost alone",
 		"Ratio to the baseline (loaded at once, paired within blocks, 4 pairs each", "Noise floor", "only ratios of treatments are valid"} {
 		if !strings.Contains(rest, want) {
 			t.Errorf("no %q in\n%s", want, text)

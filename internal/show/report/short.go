@@ -109,6 +109,7 @@ func cut(lines [][]byte, n int) [][]byte {
 func closingSection(t text) {
 	if lines := Answer(t.view.r); len(lines) > 0 {
 		t.page.line("")
+		lines[0] = "In short: " + lines[0]
 		writeAnswer(t, lines)
 	}
 }

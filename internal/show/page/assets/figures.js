@@ -530,7 +530,8 @@ globalThis.tareFigures = function (Plot, content) {
   };
   const makers = { differences, ladder, bill, trials, latency, capacity, rate, timeline, memory: dataFigures.memory, "change-times": dataFigures.changeTimes, "change-failures": dataFigures.changeFailures, "change-cpu": dataFigures.changeCPU, boundary: dataFigures.boundary };
   // The figures of the run's own question come first.
-  const first = ["ladder", "capacity", "change-times", "change-failures", "change-cpu", "boundary", ...(report.expectations?.length ? ["timeline"] : [])];
+  const objective = content.searches?.length || report.expectations?.length;
+  const first = ["ladder", ...(objective ? ["capacity"] : []), "change-times", "change-failures", "change-cpu", "boundary", ...(report.expectations?.length ? ["timeline"] : [])];
   return {
     figure: (id, choices) => makers[id]?.(choices) ?? null,
     ids: Object.keys(makers).filter((id) => makers[id]()?.panels.length).sort((a, b) => first.includes(b) - first.includes(a)),

@@ -1,0 +1,174 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/figures"
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+// doubt is a reason to distrust the first result, by the warning about it.
+type doubt struct {
+	code  string
+	about func(view) bool // the result that it concerns, nil for any
+	line  func(view, figures.Warning) string
+}
+
+// doubts are the most important first.
+var doubts = []doubt{
+	{"aa-differs", nil, messageOf},
+	{"not-interleaved", nil, func(view, figures.Warning) string {
+		return "The meshes were measured one after another: the differences include every other change over that time."
+	}},
+	{"treatments-same", nil, messageOf},
+	{"generator-late", aboutCapacity, generatorLimit},
+	{"generator-saturated", aboutCapacity, generatorLimit},
+	{"unequal-meshes", aboutCPU, func(_ view, w figures.Warning) string {
+		_, lacks, _ := strings.Cut(w.Message, ": ")
+		return "Unequal work: " + lacks + "."
+	}},
+	{"outlier-block", nil, messageOf},
+	{"effect-drifts", nil, messageOf},
+	{"pairs-dependent", nil, messageOf},
+	{"foreign-workloads", nil, messageOf},
+}
+
+// fewRepetitions is the number of repetitions up to which an answer has a warning.
+const fewRepetitions = 3
+
+// doubtOf is the main reason to distrust the first result, "" for none.
+func doubtOf(v view) string {
+	if w, d := mainWarning(v); d != nil {
+		return d.line(v, w)
+	}
+	if n := v.r.Count.Blocks; v.r.Method == compare.Paired && 1 < n && n <= fewRepetitions {
+		return fmt.Sprintf("Only %s repetitions: repeat with more before you rely on small differences.", numberWord(n))
+	}
+	return ""
+}
+
+// mainWarning is the most important warning, with its doubt. Without a doubt it is the first one that has no card of its own.
+func mainWarning(v view) (figures.Warning, *doubt) {
+	for i, d := range doubts {
+		for _, w := range v.r.Warnings {
+			if w.Code == d.code && (d.about == nil || d.about(v)) {
+				return w, &doubts[i]
+			}
+		}
+	}
+	var first figures.Warning
+	for _, w := range v.r.Warnings {
+		if first.Code == "" || first.Code == "no-floor" {
+			first = w
+		}
+	}
+	return first, nil
+}
+
+// WarningTitle names the most important warning in a few words: "the generator sent late".
+func WarningTitle(r *answer.Report) string {
+	w, _ := mainWarning(view{r: r, label: newLabels(r)})
+	return capital(strings.ReplaceAll(cause(cmp.Or(w.Code, "none")), "-", " "))
+}
+
+// messageOf is a warning's message as a sentence.
+func messageOf(_ view, w figures.Warning) string {
+	words, _, _ := strings.Cut(w.Message, " (trial ")
+	return capital(withoutTerms.Replace(words)) + "."
+}
+
+// aboutCapacity reports whether a run is about the highest rate.
+func aboutCapacity(v view) bool { return len(v.capacityAnswers()) > 0 }
+
+// generatorLimit is a doubt about the highest rate of treatments whose trials the generator limited.
+func generatorLimit(v view, w figures.Warning) string {
+	return fmt.Sprintf("The load generator sent late in %d of %s: the highest rates may be its limit.", w.Trials, printable.Counted(v.r.Count.Planned, "trial"))
+}
+
+// trustAnswer has the share of the trials that counts, and the smallest effect that they could show.
+func trustAnswer(v view) string {
+	n := v.r.Count
+	s := AllValid(n.Planned) + "."
+	if n.Used != n.Planned {
+		s = fmt.Sprintf("%d of %s are used.", n.Used, printable.Counted(n.Planned, "trial"))
+	}
+	if withheld := WithheldTimes(v.r); withheld != "" {
+		s += " Response times" + strings.TrimPrefix(withheld, "response times") + "."
+	}
+	if smallest := SmallestWords(v.r); smallest != "" {
+		s += " " + smallest + "."
+	}
+	return s
+}
+
+// SmallestWords are the differences in CPU that the trials could not show: "Differences in CPU per request of less than 101 µs
+// would not be seen". They are "" if unknown, or if the run is about something else.
+func SmallestWords(r *answer.Report) string {
+	v := view{r: r, label: newLabels(r)}
+	smallest := v.smallestText()
+	switch {
+	case smallest == "" || !aboutCPU(v):
+		return ""
+	case strings.Contains(smallest, " to "):
+		return fmt.Sprintf("Differences in CPU per request of less than %s, by treatment, would not be seen", smallest)
+	}
+	return fmt.Sprintf("Differences in CPU per request of less than %s would not be seen", smallest)
+}
+
+// aboutCPU reports whether the question of a run is the CPU of a request.
+func aboutCPU(v view) bool {
+	if len(v.r.Decisions) > 0 {
+		return slices.ContainsFunc(v.r.Decisions, func(d compare.Decision) bool { return metric.Base(d.Metric) == metric.CPUPerRequest })
+	}
+	return len(failureAnswers(v))+len(changeAnswers(v))+len(startAnswers(v))+len(boundaryAnswers(v)) == 0
+}
+
+// WithheldTimes are the response times that no figure has: "response times of 60 trials are withheld: the generator
+// sent late". It is "" if there are none.
+func WithheldTimes(r *answer.Report) string {
+	for _, w := range r.Warnings {
+		if w.Withholds && len(w.Metrics) > 0 && concernsMetric(w, answerMedian) {
+			return fmt.Sprintf("response times of %s are withheld: %s", printable.Counted(w.Trials, "trial"), cause(w.Code))
+		}
+	}
+	return ""
+}
+
+// AllValid is the sentence about n trials without an invalid one.
+func AllValid(n int) string {
+	if n == 1 {
+		return "The trial is valid"
+	}
+	return fmt.Sprintf("All %d trials are valid", n)
+}
+
+// smallestText formats the smallest detectable difference in CPU with its unit: "8.3 µs", or "2.1 %" where only ratios
+// have a meaning. Of several treatments it is the range: "8.3 to 57 µs". It is "" if unknown.
+func (v view) smallestText() string {
+	q := quantityOf(answerCost)
+	scale, unit := q.scale, q.unitText()
+	if v.r.RatiosOnly {
+		scale, unit = 100, " %"
+	}
+	least, most := math.Inf(1), 0.0
+	for _, c := range v.r.Comparisons {
+		if c.Metric == answerCost && !c.Control && c.Smallest != nil && c.Smallest.Estimate > 0 {
+			least, most = min(least, c.Smallest.Estimate*scale), max(most, c.Smallest.Estimate*scale)
+		}
+	}
+	switch from, to := rough(least), rough(most); {
+	case most == 0:
+		return ""
+	case from == to:
+		return to + unit
+	default:
+		return from + " to " + to + unit
+	}
+}

@@ -1,0 +1,87 @@
+package report
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/figures"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/stats"
+)
+
+// The line below the first result is the main doubt about it: the heaviest warning that concerns it.
+func TestMainDoubt(t *testing.T) {
+	few := figures.Warning{Code: "too-few-requests", Message: "latency_ms/p99 has 90 requests"}
+	late := figures.Warning{Code: "generator-late", Trials: 8, Message: "the generator sent late"}
+	unequal := figures.Warning{Code: "unequal-meshes", Message: "the meshes have different features: reference lacks mutual TLS"}
+	turns := figures.Warning{Code: "not-interleaved", Message: "the meshes (2) were measured one after another"}
+	for _, c := range []struct {
+		name, want, title string
+		warnings          []figures.Warning
+	}{
+		{"none that matters", "", "Too few requests for a high percentile", []figures.Warning{few}},
+		{"late, not about a highest rate", "", "The generator sent late", []figures.Warning{late}},
+		{"unequal", "Unequal work: reference lacks mutual TLS.", "Features differ between meshes", []figures.Warning{few, unequal}},
+		{"the heaviest first", "The meshes were measured one after another: the differences include every other change over that time.", "Measured one after another", []figures.Warning{few, unequal, turns}},
+	} {
+		r := reportOf(t, small(nil))
+		before := Answer(r)
+		r.Warnings = c.warnings
+		got := Answer(r)
+		if c.want == "" && !slices.Equal(got, before) || c.want != "" && (len(got) != len(before)+1 || got[1] != c.want) {
+			t.Errorf("%s: %q, want %q below the first line", c.name, got, c.want)
+		}
+		if title := WarningTitle(r); title != c.title {
+			t.Errorf("%s: title %q, want %q", c.name, title, c.title)
+		}
+	}
+	if got, want := generatorLimit(view{r: &answer.Report{Count: compare.Count{Planned: 12}}}, late), "The load generator sent late in 8 of 12 trials: the highest rates may be its limit."; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	r := reportOf(t, small(nil))
+	r.Warnings, r.Count.Blocks = nil, 3
+	if got := Answer(r); got[1] != "Only three repetitions: repeat with more before you rely on small differences." {
+		t.Errorf("%q", got)
+	}
+}
+
+// A share with a wide interval has the range of its trials, and a run about failures has no smallest difference in CPU.
+func TestWideShares(t *testing.T) {
+	of := func(estimate, half float64) map[string]compare.Estimate {
+		return map[string]compare.Estimate{metric.ErrorRatio: {Interval: around(estimate, half), N: 3}, metric.Recovery: {N: 3}}
+	}
+	r := &answer.Report{Method: compare.Paired, Count: compare.Count{Planned: 6, Used: 6},
+		Treatments:  []compare.Treatment{{ID: "none", Factors: plan.Factors{"mesh": "none"}, Metrics: of(0.51, 0.03)}, {ID: "envoy", Factors: plan.Factors{"mesh": "envoy"}, Metrics: of(0.74, 0.99)}},
+		Comparisons: []compare.Comparison{{Treatment: "envoy", Baseline: "none", Metric: answerCost, Smallest: &compare.Smallest{Interval: stats.Interval{Estimate: 216}}}}}
+	for treatment, shares := range map[string][]float64{"none": {0.5, 0.51, 0.52}, "envoy": {0.953, 0.278, 0.986}} {
+		for _, share := range shares {
+			r.Trials = append(r.Trials, figures.Trial{Treatment: treatment, Valid: true, Metrics: map[string]float64{metric.ErrorRatio: share}})
+		}
+	}
+	want := []string{"Requests that failed: 51 % without a mesh, 74 % (28 to 99 % in 3 trials) with envoy.", "All 6 trials are valid."}
+	if got := Answer(r); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestTargetWords(t *testing.T) {
+	for expect, want := range map[string]string{
+		"success_ratio >= 0.999 during fault": "at least 99.9 % successful requests during fault",
+		"error_ratio == 0":                    "no failed requests",
+		"error_ratio < 1% from 10s to 20s":    "below 1 % failed requests from 10s to 20s",
+		"status(5xx) == 0":                    "no 5xx responses",
+		"lost <= 3":                           "at most 3 failed requests",
+		"p99.9 < 250ms after 5s":              "response time p99.9 below 250 ms after 5s",
+		"mean < 1.5s":                         "mean response time below 1.5 s",
+		"rate >= 480":                         "at least 480 answers per second",
+		"recovers within 3s of heal":          "recovers within 3s of heal",
+		"change.last_old.p99 < 1s":            "change.last_old.p99 < 1s",
+	} {
+		if got := targetWords(expect); got != want {
+			t.Errorf("%s: %q, want %q", expect, got, want)
+		}
+	}
+}
