@@ -60,7 +60,7 @@ func boundaryAnswers(v view) (lines []string) {
 	return lines
 }
 
-// boundaryTotals are the CPU of both meshes at the first and the last rate: ": 269 millicores instead of 155 millicores at 60 requests/s".
+// boundaryTotals are the CPU of both meshes at the first and the last rate: ": 269 instead of 155 millicores at 60 requests/s".
 func boundaryTotals(v view, cs []compare.Comparison) string {
 	var parts []string
 	for i, c := range cs {

@@ -67,6 +67,32 @@ func TestWideShares(t *testing.T) {
 	}
 }
 
+// An imported comparison has one boundary: the data plane's CPU with both totals at the first and the last rate, and no line
+// about another boundary.
+func TestOneBoundary(t *testing.T) {
+	data, cost := metric.Of(metric.CPUCores, string(metric.Data)), answerCost
+	r := &answer.Report{Method: compare.Unpaired, Count: compare.Count{Planned: 12, Used: 12},
+		Warnings: []figures.Warning{{Code: "not-interleaved", Message: "the meshes (2) were measured one after another"}}}
+	for _, at := range []struct{ rate, ambient, linkerd float64 }{{60, 0.31, 0.155}, {600, 2.4, 1.5}, {1200, 5.25, 2.5}} {
+		id := Level(at.rate)
+		of := func(cores float64) map[string]compare.Estimate {
+			return map[string]compare.Estimate{data: {Interval: stats.Interval{Estimate: cores}, N: 3}, cost: {Interval: stats.Interval{Estimate: 1000 * cores}, N: 3}}
+		}
+		base, other := plan.Factors{"mesh": "linkerd", "rate": at.rate}, plan.Factors{"mesh": "ambient", "rate": at.rate}
+		r.Treatments = append(r.Treatments, compare.Treatment{ID: "linkerd-" + id, Factors: base, Metrics: of(at.linkerd)},
+			compare.Treatment{ID: "ambient-" + id, Baseline: "linkerd-" + id, Factors: other, Metrics: of(at.ambient)})
+		for _, name := range []string{data, cost} {
+			r.Comparisons = append(r.Comparisons, compare.Comparison{Treatment: "ambient-" + id, Baseline: "linkerd-" + id, Factors: other, Against: base, Metric: name,
+				Difference: interval(100, 1), Ratio: interval(at.ambient/at.linkerd, 0.01), N: 3, Verdict: compare.Higher})
+		}
+	}
+	want := []string{"The data plane of ambient uses 1.60 to 2.10 times as much CPU as linkerd's (higher at all rates): 310 instead of 155 millicores at 60 requests/s and 5250 instead of 2500 millicores at 1200 requests/s.",
+		"The meshes were measured one after another: the differences include every other change over that time.", "All 12 trials are valid."}
+	if got := Answer(r); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestTargetWords(t *testing.T) {
 	for expect, want := range map[string]string{
 		"success_ratio >= 0.999 during fault": "at least 99.9 % successful requests during fault",
