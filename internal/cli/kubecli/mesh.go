@@ -214,6 +214,15 @@ func meshRender(ctx context.Context, c *cli.CommandLine, f *meshFlags, name stri
 	if err != nil {
 		return err
 	}
+	if o := d.Kubernetes.Published; o != nil {
+		if r, ok := all[o.Name]; ok {
+			fmt.Fprintf(c.Out, "# objects of %s\n%s", o.Name, r.Manifest)
+		} else {
+			for _, f := range o.Files {
+				fmt.Fprintf(c.Out, "# objects of %s\n# %s\n", o.Name, f.URL)
+			}
+		}
+	}
 	for _, chart := range d.Kubernetes.Charts {
 		r := all[chart.Release]
 		fmt.Fprintf(c.Out, "# chart %s %s as %s/%s\n%s", r.Chart, r.Version, r.Namespace, r.Name, r.Manifest)

@@ -1,6 +1,7 @@
 package meshes
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -30,15 +31,19 @@ func (n *installer) recordSteps(ctx context.Context) error {
 	if n.options.WithCLI {
 		return nil
 	}
-	if o := n.k.Published; o != nil {
-		for _, f := range o.Files {
-			recorder.Kubectl("apply", "--server-side", "-f", f.URL)
-		}
-	}
 	all, err := n.render(ctx)
 	if err != nil {
 		recorder.Add(cluster.Step{Unknown: err, Manifest: &cluster.Manifest{YAML: fmt.Appendf(nil, "# The charts of mesh %s cannot be rendered here: %v\n", n.definition.Name, err)}})
 		return nil
+	}
+	if o := n.k.Published; o != nil {
+		if r, ok := all[o.Name]; ok {
+			recorder.Manifest(cluster.Manifest{YAML: []byte(r.Manifest)}, "apply", "--server-side", "-f", "-")
+		} else {
+			for _, f := range o.Files {
+				recorder.Kubectl("apply", "--server-side", "-f", f.URL)
+			}
+		}
 	}
 	for _, c := range n.k.Charts {
 		r, ok := all[c.Release]
@@ -69,6 +74,17 @@ func (n *installer) render(ctx context.Context) (map[string]chart.Installed, err
 		return nil, n.failed("render", err)
 	}
 	all := map[string]chart.Installed{}
+	if o := n.k.Published; o != nil && n.sources.dir != "" {
+		files, err := n.sources.localManifests(o.Name)
+		if err != nil {
+			return nil, n.failed("render", err)
+		}
+		text, err := redacted(bytes.Join(files, []byte("\n---\n")))
+		if err != nil {
+			return nil, n.failed("render", err)
+		}
+		all[o.Name] = chart.Installed{Name: o.Name, Namespace: n.k.Namespace, Manifest: string(text)}
+	}
 	for _, r := range releases {
 		from, err := n.sources.chart(r)
 		if err != nil {

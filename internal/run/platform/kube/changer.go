@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tare-mesh/tare/internal/base/routine"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
@@ -38,6 +40,9 @@ func (c *changer) Endpoints() (all []string) {
 
 // Change implements [platform.Changer].
 func (c *changer) Change(ctx context.Context, change platform.Change) error {
+	if change.Kind != metric.EndpointRemoved && change.Kind != metric.EndpointAdded {
+		return fmt.Errorf("%s on a cluster: %w", change.Kind, errors.ErrUnsupported)
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, name := range c.Endpoints() {
 		out := !slices.Contains(change.Endpoints, name)

@@ -2,10 +2,12 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +22,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/image"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
 )
@@ -152,12 +155,35 @@ func TestPlatform(t *testing.T) {
 		Work:              proc.Command{Path: "tare-agent", Args: []string{"serve", "--listen", "127.0.0.1:0"}},
 		WorkOutput:        "tare-agent: service",
 		Kill:              func(t *testing.T, task platform.Task) { killContainer(t, c, task) },
+		Change:            func(t *testing.T, d *platform.Deployment) { changeEndpoints(t, c, d.Changer) },
 		LoadPods:          []string{"load-0"},
 		Outside:           true,
 		Abilities:         []string{"Verifier", "Watcher", "Visitors", "Warner", "LoadWorkers", "CounterRefresh", "Prober", "TaskFaults", "Scaler", "Configurer", "Changer", "RequestCounters"},
 		PlatformAbilities: []string{"Faults", "CounterRefresh", "DeploysAtOnce"},
 	}
 	platformtest.Run(t, traits, func(t *testing.T) platform.Platform { return newReal(t, c, nil).Declare() }, []mesh.Definition{noMesh(t)})
+}
+
+// changeEndpoints takes the entry's pod out of its Service, and puts it back. Other kinds are refused.
+func changeEndpoints(t *testing.T, c *cluster.Cluster, changer platform.Changer) {
+	t.Helper()
+	endpoints := changer.Endpoints()
+	if err := changer.Change(t.Context(), platform.Change{Kind: metric.RouteChanged, Endpoints: endpoints}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a route was changed: %v", err)
+	}
+	for kind, left := range map[string][]string{metric.EndpointRemoved: nil, metric.EndpointAdded: endpoints} {
+		must.OK(t, changer.Change(t.Context(), platform.Change{Kind: kind, Endpoints: left}))
+		var listed []string
+		for _, pod := range must.Get(c.Typed().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: labelListed}))(t).Items {
+			if slices.Contains(endpoints, pod.Name) {
+				listed = append(listed, pod.Name)
+			}
+		}
+		if !slices.Equal(listed, left) {
+			t.Errorf("%s: %v are in the Service, want %v", kind, listed, left)
+		}
+	}
+	must.OK(t, changer.Change(t.Context(), platform.Change{Kind: metric.EndpointAdded, Endpoints: endpoints}))
 }
 
 // checkNothingLeft checks that no namespace of a run remains.

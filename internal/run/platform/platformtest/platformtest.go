@@ -46,6 +46,8 @@ type Traits struct {
 	// WorkOutput and runs until it is stopped. Without a path: a shell command.
 	Work       proc.Command
 	WorkOutput string
+	// Change makes changes of the entry, and sees them. nil: every kind that the mesh can make, seen from this machine.
+	Change func(t *testing.T, d *platform.Deployment)
 	// Timed is a program that measures its requests, for a platform with a StageTimer.
 	Timed app.Program
 	// Kill ends a task without the platform. nil: its process is killed.
