@@ -15,7 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
-// crossingAnswers are two sentences where the cheapest treatment depends on the level: the cheapest at two levels, and the totals
+// crossingAnswers are two sentences where the cheaper of two treatments depends on the level: both at two levels, and the totals
 // of the baseline. Both orders are shown: the intervals are apart. Otherwise there are none.
 func crossingAnswers(v view) []string {
 	t := levelTableOf(v)
@@ -32,8 +32,8 @@ func crossingAnswers(v view) []string {
 			first, last := levelIn(t.factor, t.levels[i], true), levelIn(t.factor, t.levels[j], false)
 			base := func(at int) string { return threeDigits(totalsOf(v, v.treatment(a.costs[at].Treatment)).baseline) }
 			return []string{
-				fmt.Sprintf("At %s %s adds the least CPU to a request (%s; %s %s). At %s %s does (%s; %s %s).",
-					first, a.name, cost(a, i), b.name, cost(b, i), last, b.name, cost(b, j), a.name, cost(a, j)),
+				fmt.Sprintf("At %s %s adds %s of CPU to a request, and %s %s. At %s it is the reverse: %s and %s.",
+					first, a.name, cost(a, i), b.name, cost(b, i), last, cost(a, j), cost(b, j)),
 				fmt.Sprintf("%s a request needs %s of CPU at %s and %s at %s.", capital(with(t.base)), base(i), first, base(j), last),
 			}
 		}

@@ -110,9 +110,9 @@ func expectationsAnswer(v view) string {
 	for _, expect := range order {
 		where := printable.And(missed[expect])
 		if 2*len(missed[expect]) > len(v.r.Treatments) && len(missed[expect]) == expecting(v, expect) {
-			where = "with any treatment"
+			where = "with every treatment"
 		}
-		parts = append(parts, fmt.Sprintf("%s (%s)", targetWords(expect), where))
+		parts = append(parts, fmt.Sprintf("“%s” %s", targetWords(expect), where))
 	}
 	return fmt.Sprintf("%d of %s missed: %s.", total-held, printable.Counted(total, "target"), strings.Join(parts, "; "))
 }
