@@ -24,10 +24,10 @@ func TestServicesByHand(t *testing.T) {
 		t.Skip("runs an experiment")
 	}
 	bin, dir := programs(t), filepath.Join(t.TempDir(), "run")
-	file := filepath.Join(t.TempDir(), "hands.yaml")
+	file := filepath.Join(t.TempDir(), "services.yaml")
 	must.OK(t, os.WriteFile(file, []byte(`apiVersion: tare.dev/v1beta1
 kind: Experiment
-metadata: {name: hands}
+metadata: {name: services}
 application: {topology: chain-2}
 factors: {mesh: [none], rate: [50], connections: [4]}
 phases: {warmup: 1s, measure: 6s, drain: 1s, idle: {cpu: 100, deadline: 1s}}

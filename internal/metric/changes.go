@@ -38,7 +38,7 @@ type ChangeKind struct {
 	Last      bool   // it has a last old answer
 	Time      string // metric that shows its time in a sentence, empty for none
 	Reached   string // the verb of that sentence
-	Fails     bool   // all requests of a replica fail meanwhile, so that checks of the rate are suspended
+	Fails     bool   // all requests may fail meanwhile, so that checks of the rate are suspended
 	After     string // kind that is made before it, and undone by it
 	Plane     Plane  // whose process ends and starts again, empty for none
 }

@@ -1,6 +1,12 @@
 package metric
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
+
+// StartProbeRate is the number of requests per second that show the start and the stop of a pod.
+const StartProbeRate = 200
 
 // Names of metrics without their parts. Only this file and tests spell them out.
 const (
@@ -221,7 +227,7 @@ var rows = []Row{
 		Parts: StartParts, Source: Machine, Title: "first answer after a start, %s", Heads: [2]string{"first answer,", "%s, ms"}},
 	{Name: StopTime, Unit: "ms", Better: LowerIsBetter, Doc: "from SIGTERM until the process has ended, median of the starts of a trial",
 		Parts: StartParts[:2], Source: Machine, Title: "end after SIGTERM, %s", Heads: [2]string{"end,", "%s, ms"}},
-	{Name: StopLost, Unit: "1", Better: LowerIsBetter, Doc: "requests that failed, of 200 per second, from SIGTERM until the pod had ended, mean per stop",
+	{Name: StopLost, Unit: "1", Better: LowerIsBetter, Doc: fmt.Sprintf("requests that failed, of %d per second, from SIGTERM until the pod had ended, mean per stop", StartProbeRate),
 		Source: Machine, Title: "requests lost per stop", Heads: [2]string{"lost", "per stop"}},
 	{Name: NodeCPU, Unit: "cores", Better: LowerIsBetter, Doc: "CPU time of the whole machine, everything on it included",
 		Source: Machine, Sampled: true, SpeedSensitive: true, Title: "CPU of the whole machine"},

@@ -35,8 +35,8 @@ func (r *Run) Trials(ctx context.Context, o RunOptions) (_ runner.Summary, err e
 		late := cmp.Or(o.Kill, context.WithoutCancel(ctx))
 		defer func() { err = errors.Join(err, r.End(late)) }()
 	}
-	hands := &runner.Hands{}
-	if stop, err := serveHands(ctx, r.Dir.Path(), hands); err != nil {
+	services := &runner.Services{}
+	if stop, err := serveServices(ctx, r.Dir.Path(), services); err != nil {
 		r.notices.post(fmt.Sprintf("services cannot be changed by hand: %v", err))
 	} else {
 		defer stop()
@@ -61,7 +61,7 @@ func (r *Run) Trials(ctx context.Context, o RunOptions) (_ runner.Summary, err e
 		Resume:     Command(s.definitions, append([]string{"--resume", r.Dir.Path()}, o.Resume...)...),
 		Sinks:      []result.Sink{o.View},
 		Kill:       o.Kill,
-		Hands:      hands,
+		Services:   services,
 	})
 }
 

@@ -2,6 +2,7 @@
 package cgroup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/wait"
 )
 
 // Limits of a group. 0 means none.
@@ -57,7 +59,7 @@ const (
 func Make(name string, l Limits) (*Group, error) {
 	g := &Group{dirs: map[string]string{}}
 	for _, controller := range controllers {
-		dir, err := make1(fmt.Sprintf("%s%d-%s", prefix, os.Getpid(), name), controller)
+		dir, err := makeDir(fmt.Sprintf("%s%d-%s", prefix, os.Getpid(), name), controller)
 		if err != nil {
 			return nil, hint.Wrap(errors.Join(fmt.Errorf("make a control group for %s limits: %w", controller, err), g.Remove()),
 				"run tare as root, or in a delegated control group: systemd-run --user --scope tare run …")
@@ -70,8 +72,8 @@ func Make(name string, l Limits) (*Group, error) {
 	return g, nil
 }
 
-// make1 makes the directory of a controller in the first group, from this process's upwards, that can have it.
-func make1(name, controller string) (string, error) {
+// makeDir makes the directory of a controller in the first group, from this process's upwards, that can have it.
+func makeDir(name, controller string) (string, error) {
 	listed, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return "", err
@@ -225,10 +227,13 @@ const removing = 2 * time.Second
 func (g *Group) Remove() error {
 	var failed []error
 	for _, dir := range g.unique() {
-		err := os.Remove(dir)
-		for end := time.Now().Add(removing); errors.Is(err, syscall.EBUSY) && time.Now().Before(end); err = os.Remove(dir) {
-			time.Sleep(time.Millisecond)
-		}
+		err := wait.Within(context.Background(), removing, time.Millisecond, func(context.Context) error {
+			err := os.Remove(dir)
+			if err != nil && !errors.Is(err, syscall.EBUSY) {
+				return wait.Stop(err)
+			}
+			return err
+		})
 		if !errors.Is(err, fs.ErrNotExist) {
 			failed = append(failed, err)
 		}

@@ -1,4 +1,4 @@
-// Package wait repeats an attempt until it succeeds.
+// Package wait repeats an attempt until it succeeds, or a call until it is ended.
 package wait
 
 import (
@@ -6,6 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tare-mesh/tare/internal/base/routine"
 )
 
 // Until calls attempt at once and then at an interval, until it returns nil or an error of [Stop], or ctx ends. At its end
@@ -52,6 +56,23 @@ func (late) Is(target error) bool { return target == context.DeadlineExceeded }
 func Stop(err error) error { return &stop{err} }
 
 type stop struct{ error }
+
+// Every calls do at once and then at an interval, also while earlier calls run, until ctx ends. A call beyond the largest number
+// under way is left out. It returns when all have returned.
+func Every(ctx context.Context, interval time.Duration, largest int, do func()) {
+	again := time.NewTicker(interval)
+	defer again.Stop()
+	var group errgroup.Group
+	group.SetLimit(largest)
+	for ctx.Err() == nil {
+		group.TryGo(routine.Guarded(func() error { do(); return nil }))
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+		}
+	}
+	_ = group.Wait()
+}
 
 // For waits for a time, or until ctx ends, and then returns the cause.
 func For(ctx context.Context, d time.Duration) error {

@@ -3,7 +3,9 @@ package wait
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -47,4 +49,22 @@ func TestUntil(t *testing.T) {
 	if err := For(ctx, time.Hour); !errors.Is(err, interrupted) {
 		t.Error(err)
 	}
+}
+
+// Calls begin at the interval while earlier ones run, and those beyond the largest number are left out.
+func TestEvery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 95*time.Millisecond)
+		defer cancel()
+		var calls atomic.Int64
+		began := time.Now()
+		Every(ctx, 10*time.Millisecond, 3, func() {
+			calls.Add(1)
+			time.Sleep(45 * time.Millisecond)
+		})
+		// At 0, 10, 20 ms, then as places become free: at 50, 60, 70 ms.
+		if n := calls.Load(); n != 6 || time.Since(began) != 115*time.Millisecond {
+			t.Errorf("%d calls in %v, want 6 in 115ms", n, time.Since(began))
+		}
+	})
 }

@@ -14,17 +14,17 @@ type Start struct {
 
 // startSubjects are of all starts of a trial: the longest time, or the most requests.
 var startSubjects = []subject{
-	{"start.app", "ms", longest(func(s Start) (float64, bool) { v, known := s.First["app"]; return v, known })},
-	{"start.sidecar", "ms", longest(func(s Start) (float64, bool) { v, known := s.First["sidecar"]; return v, known })},
-	{"start.through", "ms", longest(func(s Start) (float64, bool) { v, known := s.First["through"]; return v, known })},
-	{"start.outbound", "ms", longest(func(s Start) (float64, bool) { v, known := s.First["outbound"]; return v, known })},
-	{"stop.app", "ms", longest(func(s Start) (float64, bool) { v, known := s.Gone["app"]; return v, known })},
-	{"stop.sidecar", "ms", longest(func(s Start) (float64, bool) { v, known := s.Gone["sidecar"]; return v, known })},
-	{"stop.lost", "", longest(func(s Start) (float64, bool) { return float64(s.Lost), true })},
+	{"start.app", "ms", most(func(s Start) float64 { return s.First["app"] })},
+	{"start.sidecar", "ms", most(func(s Start) float64 { return s.First["sidecar"] })},
+	{"start.through", "ms", most(func(s Start) float64 { return s.First["through"] })},
+	{"start.outbound", "ms", most(func(s Start) float64 { return s.First["outbound"] })},
+	{"stop.app", "ms", most(func(s Start) float64 { return s.Gone["app"] })},
+	{"stop.sidecar", "ms", most(func(s Start) float64 { return s.Gone["sidecar"] })},
+	{"stop.lost", "", most(func(s Start) float64 { return float64(s.Lost) })},
 }
 
-// longest returns the largest value of all starts. A part that no start has, such as the sidecar without a mesh, is 0.
-func longest(of func(Start) (float64, bool)) func(Trial, []Second, bool) (float64, error) {
+// most returns the largest value of all starts. A part that no start has, such as the sidecar without a mesh, is 0.
+func most(of func(Start) float64) func(Trial, []Second, bool) (float64, error) {
 	return func(t Trial, _ []Second, whole bool) (float64, error) {
 		switch {
 		case !whole:
@@ -32,13 +32,11 @@ func longest(of func(Start) (float64, bool)) func(Trial, []Second, bool) (float6
 		case len(t.Starts) == 0:
 			return 0, errors.New("the trial has no starts")
 		}
-		most := 0.0
+		largest := 0.0
 		for _, s := range t.Starts {
-			if v, known := of(s); known {
-				most = max(most, v)
-			}
+			largest = max(largest, of(s))
 		}
-		return most, nil
+		return largest, nil
 	}
 }
 

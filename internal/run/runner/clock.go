@@ -3,6 +3,8 @@ package runner
 import (
 	"context"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/wait"
 )
 
 // clock is the time of one trial. It advances with the monotonic clock from the wall-clock time at
@@ -29,13 +31,4 @@ func (c *clock) now() time.Time { return c.steady(time.Now()) }
 func (c *clock) steady(t time.Time) time.Time { return c.anchor.Add(t.Sub(c.began)) }
 
 // await waits until t. t has a monotonic reading. If ctx ends first, await returns the cause.
-func await(ctx context.Context, t time.Time) error {
-	timer := time.NewTimer(time.Until(t))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
+func await(ctx context.Context, t time.Time) error { return wait.For(ctx, time.Until(t)) }

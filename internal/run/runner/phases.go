@@ -40,7 +40,7 @@ func (t *trial) deploy(ctx context.Context) error {
 		return err
 	}
 	t.makeParts()
-	t.setup.Hands.begin(t)
+	t.setup.Services.begin(t)
 	if t.deployment.Warner != nil {
 		for _, w := range t.deployment.Warner.Warnings() {
 			t.journal.warn(result.Warning{Code: w.Code, Message: w.Message, Hint: w.Hint, Metrics: latencies})

@@ -56,8 +56,8 @@ type Config struct {
 	Refresh time.Duration
 	// Timing has time limits, whose zero fields have defaults.
 	Timing Timing
-	// Hands changes services of running trials. nil: nobody can.
-	Hands *Hands
+	// Services are the services of running trials, for changes by hand. nil: nobody can.
+	Services *Services
 	// Wall reads the wall clock, by default with time.Now. Tests step it.
 	Wall func() time.Time
 }

@@ -75,7 +75,7 @@ func (r *run) newTrial(of plan.Trial, abort context.CancelCauseFunc) (t *trial, 
 
 // end removes the trial's deployment. An error ends the run.
 func (t *trial) end(ctx, parent context.Context) error {
-	t.setup.Hands.end(t)
+	t.setup.Services.end(t)
 	removal := t.remove(ctx)
 	abandoned := t.setup.dir.Abandon() // only closes the directory of a recorded trial
 	if t.recorded {

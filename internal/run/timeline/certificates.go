@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/routine"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -58,41 +59,28 @@ func (c *Changes) renew(ctx context.Context, change platform.Change, sent time.T
 	var mu sync.Mutex
 	var all []handshake
 	seen := time.Duration(math.MaxInt64) // when the new one was seen first
-	var group sync.WaitGroup
-	slots := make(chan struct{}, maxHandshakes)
-	tick := time.NewTicker(handshakeEvery)
-	defer tick.Stop()
-	done := func() bool {
+	probing, stop := context.WithTimeout(ctx, c.every*3/4-time.Since(sent))
+	defer stop()
+	wait.Every(probing, handshakeEvery, maxHandshakes, func() {
+		h := handshake{sent: time.Since(sent)}
+		mu.Lock()
+		over := seen != math.MaxInt64 && h.sent-seen > max(seen, handshakesAfter)
+		mu.Unlock()
+		if over {
+			stop()
+			return
+		}
+		serial, err := c.deployment.Certificates.Serial(ctx, change.Endpoint)
+		h.end = time.Since(sent)
 		mu.Lock()
 		defer mu.Unlock()
-		now := time.Since(sent)
-		return now > c.every*3/4 || seen != math.MaxInt64 && now-seen > max(seen, handshakesAfter)
-	}
-	for !done() && ctx.Err() == nil {
-		select {
-		case slots <- struct{}{}:
-			group.Go(routine.Guarded(func() {
-				defer func() { <-slots }()
-				h := handshake{sent: time.Since(sent)}
-				serial, err := c.deployment.Certificates.Serial(ctx, change.Endpoint)
-				h.end = time.Since(sent)
-				mu.Lock()
-				defer mu.Unlock()
-				if err == nil {
-					if h.serial = serial; serial != old {
-						seen = min(seen, h.end)
-					}
-				}
-				all = append(all, h)
-			}))
-		default: // as many are under way as may be
+		if err == nil {
+			if h.serial = serial; serial != old {
+				seen = min(seen, h.end)
+			}
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-		}
-	}
-	group.Wait()
+		all = append(all, h)
+	})
 	if err := <-accepted; err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/base/routine"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -193,12 +194,8 @@ func (c *Changes) restart(ctx context.Context, next change) error {
 		return err
 	}
 	if next.Kind == metric.ControlStopped {
-		timer := time.NewTimer(c.every / 2)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := wait.For(ctx, c.every/2); err != nil {
+			return err
 		}
 	}
 	return c.deployment.TaskFaults.Restart(ctx, next.task)

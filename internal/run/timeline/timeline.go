@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/base/routine"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -112,14 +113,10 @@ func await(ctx context.Context, t, end time.Time) (came bool, err error) {
 	if !came {
 		t = end
 	}
-	timer := time.NewTimer(time.Until(t))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return came, nil
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
+	if err := wait.For(ctx, time.Until(t)); err != nil {
+		return false, err
 	}
+	return came, nil
 }
 
 // inject picks targets and injects the fault. It returns nil if there is no target.

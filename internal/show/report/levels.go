@@ -265,8 +265,8 @@ func higherLevels(factor string) string {
 	return "higher " + factorWords(factor) + "s"
 }
 
-// levelsOf are the levels that differ between the treatments of a question.
-func levelsOf(v view, q compare.Question, of plan.Factors) plan.Factors {
+// differingLevels are the levels that differ between the treatments of a question.
+func differingLevels(v view, q compare.Question, of plan.Factors) plan.Factors {
 	levels := maps.Clone(of)
 	maps.DeleteFunc(levels, func(f string, _ any) bool {
 		_, fixed := q.Factors[f]
@@ -278,7 +278,7 @@ func levelsOf(v view, q compare.Question, of plan.Factors) plan.Factors {
 // varying is the factor that differs between the treatments of a question. It is not ok if several do.
 func varying(v view, q compare.Question) (factor string, ok bool) {
 	for _, id := range q.Treatments {
-		for f := range levelsOf(v, q, v.treatment(id).Factors) {
+		for f := range differingLevels(v, q, v.treatment(id).Factors) {
 			if factor != "" && factor != f {
 				return "", false
 			}

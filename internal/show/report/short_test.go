@@ -41,7 +41,7 @@ func TestVerdictWithoutPairs(t *testing.T) {
 }
 
 // Several treatments over the levels of a factor: the least and the dearest in one sentence, and every difference in one table.
-// Names of levels are those of the experiment file, and a treatment without a verdict is named.
+// Levels have the names of the experiment file, and a treatment without a verdict is named.
 func TestLevels(t *testing.T) {
 	s := answertest.TwoRates()
 	s.Treatments = nil

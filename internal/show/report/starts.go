@@ -18,7 +18,7 @@ var startMetrics = []struct {
 	{metric.Of(metric.StartTime, "outbound"), "Its first call of another service succeeds after %s."},
 	{metric.Of(metric.StopTime, "app"), ""},
 	{metric.Of(metric.StopTime, "sidecar"), ""},
-	{metric.StopLost, "A stop loses %s of 200 requests per second."},
+	{metric.StopLost, fmt.Sprintf("A stop loses %%s of %d requests per second.", metric.StartProbeRate)},
 }
 
 // startsSection is the table of starts and stops of a pod.

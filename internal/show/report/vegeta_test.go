@@ -12,7 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/must"
 )
 
-// The text is that of vegeta's own report.
+// The text has the form of vegeta's own report.
 func TestVegeta(t *testing.T) {
 	h := hdrhistogram.New(1, int64(time.Minute), 3)
 	for _, ms := range []int64{1, 1, 2, 4} {

@@ -48,10 +48,6 @@ func (c *changer) Change(ctx context.Context, change platform.Change) error {
 		out := !slices.Contains(change.Endpoints, name)
 		c.mu.Lock()
 		is := c.out[name]
-		if c.out == nil {
-			c.out = map[string]bool{}
-		}
-		c.out[name] = out
 		c.mu.Unlock()
 		if is != out {
 			group.Go(routine.Guarded(func() error { return c.label(ctx, name, out) }))
@@ -70,5 +66,11 @@ func (c *changer) label(ctx context.Context, pod string, out bool) error {
 	if err != nil {
 		return fmt.Errorf("change the label of pod %s: %w", pod, err)
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.out == nil {
+		c.out = map[string]bool{}
+	}
+	c.out[pod] = out
 	return nil
 }

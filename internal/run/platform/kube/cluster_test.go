@@ -171,19 +171,18 @@ func changeEndpoints(t *testing.T, c *cluster.Cluster, changer platform.Changer)
 	if err := changer.Change(t.Context(), platform.Change{Kind: metric.RouteChanged, Endpoints: endpoints}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("a route was changed: %v", err)
 	}
-	for kind, left := range map[string][]string{metric.EndpointRemoved: nil, metric.EndpointAdded: endpoints} {
-		must.OK(t, changer.Change(t.Context(), platform.Change{Kind: kind, Endpoints: left}))
+	for _, change := range []platform.Change{{Kind: metric.EndpointRemoved}, {Kind: metric.EndpointAdded, Endpoints: endpoints}} {
+		must.OK(t, changer.Change(t.Context(), change))
 		var listed []string
 		for _, pod := range must.Get(c.Typed().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: labelListed}))(t).Items {
 			if slices.Contains(endpoints, pod.Name) {
 				listed = append(listed, pod.Name)
 			}
 		}
-		if !slices.Equal(listed, left) {
-			t.Errorf("%s: %v are in the Service, want %v", kind, listed, left)
+		if !slices.Equal(listed, change.Endpoints) {
+			t.Errorf("%s: %v are in the Service, want %v", change.Kind, listed, change.Endpoints)
 		}
 	}
-	must.OK(t, changer.Change(t.Context(), platform.Change{Kind: metric.EndpointAdded, Endpoints: endpoints}))
 }
 
 // checkNothingLeft checks that no namespace of a run remains.

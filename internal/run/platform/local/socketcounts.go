@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	loads "github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/target"
@@ -163,18 +164,16 @@ func (sc *socketCounts) received() (all int64, err error) {
 
 // settled returns the received bytes once two readings agree on more than before, or after the time of arrival.
 func (sc *socketCounts) settled(ctx context.Context, before int64) (last int64, err error) {
-	for began := time.Now(); ctx.Err() == nil; {
+	for began := time.Now(); ; {
 		now, err := sc.received()
 		if err != nil || now == last && now > before || time.Since(began) > arrival {
 			return now, err
 		}
 		last = now
-		select {
-		case <-ctx.Done():
-		case <-time.After(adminPause):
+		if err := wait.For(ctx, adminPause); err != nil {
+			return 0, err
 		}
 	}
-	return 0, context.Cause(ctx)
 }
 
 // rawClient sends the bytes of requests, on one connection while the server keeps it.

@@ -147,8 +147,7 @@ const (
 	// nonceTimeout bounds the wait for the first nonce: a proxy may find its upstream some time after it serves.
 	nonceTimeout = 5 * time.Second
 	// mostNonces are requested where nothing else counts, within nonceTime: a proxy that answers one request in a hundred itself
-	// is then found in all but one of a hundred trials, or fewer.
-	// A slow machine takes as long as leastNonces need, at most slowNonces.
+	// is then surely found. A slow machine takes as long as leastNonces need, at most slowNonces: they find it in 95 of 100 trials.
 	mostNonces  = 1000
 	nonceTime   = time.Second
 	leastNonces = 300

@@ -14,6 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/base/routine"
+	"github.com/tare-mesh/tare/internal/base/wait"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
@@ -27,7 +29,7 @@ type starter struct {
 
 const (
 	// startProbeEvery is the time between two requests.
-	startProbeEvery = 5 * time.Millisecond
+	startProbeEvery = time.Second / metric.StartProbeRate
 	// startProbeTimeout bounds a request.
 	startProbeTimeout = time.Second
 	// startProbeLead is the time of requests before a stop.
@@ -65,7 +67,7 @@ func (s *starter) StopAndStart(ctx context.Context) (platform.PodStart, error) {
 func (s *starter) stop(ctx context.Context, p *pod, containers []string, through attempt, done *platform.PodStart) error {
 	requests := send(ctx, through)
 	defer requests.end()
-	if err := pause(ctx, startProbeLead); err != nil {
+	if err := wait.For(ctx, startProbeLead); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -197,18 +199,7 @@ func send(ctx context.Context, try attempt) *requests {
 	r := &requests{cancel: cancel, over: make(chan struct{}), first: make(chan struct{})}
 	go routine.Guarded(func() {
 		defer close(r.over)
-		tick := time.NewTicker(startProbeEvery)
-		defer tick.Stop()
-		var group errgroup.Group
-		group.SetLimit(maxStartProbes)
-		for until.Err() == nil {
-			group.TryGo(routine.Guarded(func() error { r.one(ctx, try); return nil }))
-			select {
-			case <-tick.C:
-			case <-until.Done():
-			}
-		}
-		_ = group.Wait()
+		wait.Every(until, startProbeEvery, maxStartProbes, func() { r.one(ctx, try) })
 	})()
 	return r
 }
@@ -254,15 +245,4 @@ func eachContainer(containers []string, do func(container string) error) error {
 		group.Go(routine.Guarded(func() error { return do(container) }))
 	}
 	return group.Wait()
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

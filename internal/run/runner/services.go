@@ -16,15 +16,15 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// Hands changes services of running trials by hand, which invalidates these trials: the others of their treatments have
+// Services lists and changes services of running trials by hand, which invalidates these trials: the others of their treatments have
 // another configuration. The zero value is ready. Its methods may be called from several goroutines.
-type Hands struct {
+type Services struct {
 	mu      sync.Mutex
-	running []*handled
+	running []*changeable
 }
 
-// handled is a running trial, and its changes so far.
-type handled struct {
+// changeable is a running trial, and its changes so far.
+type changeable struct {
 	trial *trial
 	made  []result.ByHand
 }
@@ -38,9 +38,9 @@ type Replica struct {
 }
 
 // Replicas returns the replicas of the services in all running trials, with their current configuration.
-func (h *Hands) Replicas(ctx context.Context) (all []Replica) {
-	for _, t := range h.trials("") {
-		for _, v := range services(t, "") {
+func (s *Services) Replicas(ctx context.Context) (all []Replica) {
+	for _, t := range s.trials("") {
+		for _, v := range replicasOf(t, "") {
 			one := Replica{Trial: t.setup.of.ID, Name: v.Pod}
 			if config, err := t.deployment.Configurer.Configuration(ctx, v.ID); err != nil {
 				one.Why = err.Error()
@@ -55,25 +55,25 @@ func (h *Hands) Replicas(ctx context.Context) (all []Replica) {
 
 // Change applies a JSON merge patch (RFC 7396) to a replica, or to all replicas of a service. Without a trial it changes
 // each trial that runs now.
-func (h *Hands) Change(ctx context.Context, trial, target, patch string) (made []result.ByHand, err error) {
+func (s *Services) Change(ctx context.Context, trial, target, patch string) (made []result.ByHand, err error) {
 	if !json.Valid([]byte(patch)) {
 		return nil, hint.New(`write a JSON merge patch, such as {"delay": "250ms"}`, "the patch is not JSON")
 	}
-	trials := h.trials(trial)
+	trials := s.trials(trial)
 	if len(trials) == 0 {
 		return nil, hint.New("changes are possible from the end of `deploy` to the end of `drain`", "no trial %sruns now", spaced(trial))
 	}
 	for _, t := range trials {
-		found := services(t, target)
+		found := replicasOf(t, target)
 		if len(found) == 0 {
-			return made, hint.New("its replicas: "+strings.Join(names(services(t, "")), ", "), "trial %s has no service or replica %q", t.setup.of.ID, target)
+			return made, hint.New("its replicas: "+strings.Join(names(replicasOf(t, "")), ", "), "trial %s has no service or replica %q", t.setup.of.ID, target)
 		}
 		for _, v := range found {
 			if _, err := t.deployment.Configurer.Configure(ctx, v.ID, []byte(patch)); err != nil {
 				return made, fmt.Errorf("change %s of trial %s: %w", v.Pod, t.setup.of.ID, err)
 			}
 			one := result.ByHand{Target: v.Pod, At: t.setup.clock.now(), Patch: patch}
-			if !h.keep(t, one) {
+			if !s.keep(t, one) {
 				return made, fmt.Errorf("change %s of trial %s: %w", v.Pod, t.setup.of.ID, errEnded)
 			}
 			t.journal.emit(result.Event{Time: one.At, Kind: result.KindByHand, Message: fmt.Sprintf("%s changed by hand: %s", v.Pod, patch)})
@@ -93,10 +93,10 @@ func spaced(word string) string {
 }
 
 // trials are the running trials whose services can be changed, or one of them.
-func (h *Hands) trials(id string) (all []*trial) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, one := range h.running {
+func (s *Services) trials(id string) (all []*trial) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range s.running {
 		if id == "" || one.trial.setup.of.ID == id {
 			all = append(all, one.trial)
 		}
@@ -104,8 +104,8 @@ func (h *Hands) trials(id string) (all []*trial) {
 	return all
 }
 
-// services are the replicas that a name selects: of a service, or one. An empty name selects all.
-func services(t *trial, name string) []platform.Victim {
+// replicasOf are the replicas that a name selects: of a service, or one. An empty name selects all.
+func replicasOf(t *trial, name string) []platform.Victim {
 	return slices.DeleteFunc(t.deployment.TaskFaults.Victims(), func(v platform.Victim) bool {
 		return v.Plane != metric.App || name != "" && v.Service != name && v.Pod != name
 	})
@@ -119,40 +119,40 @@ func names(all []platform.Victim) (pods []string) {
 }
 
 // keep records a change, unless the trial ended meanwhile.
-func (h *Hands) keep(t *trial, made result.ByHand) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	i := h.index(t)
+func (s *Services) keep(t *trial, made result.ByHand) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := s.index(t)
 	if i >= 0 {
-		h.running[i].made = append(h.running[i].made, made)
+		s.running[i].made = append(s.running[i].made, made)
 	}
 	return i >= 0
 }
 
-func (h *Hands) index(t *trial) int {
-	return slices.IndexFunc(h.running, func(one *handled) bool { return one.trial == t })
+func (s *Services) index(t *trial) int {
+	return slices.IndexFunc(s.running, func(one *changeable) bool { return one.trial == t })
 }
 
-// begin makes the services of a trial changeable. h may be nil.
-func (h *Hands) begin(t *trial) {
-	if h == nil || t.deployment.Configurer == nil || t.deployment.TaskFaults == nil {
+// begin makes the services of a trial changeable. s may be nil.
+func (s *Services) begin(t *trial) {
+	if s == nil || t.deployment.Configurer == nil || t.deployment.TaskFaults == nil {
 		return
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.running = append(h.running, &handled{trial: t})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running = append(s.running, &changeable{trial: t})
 }
 
 // end returns the changes of a trial, which can have no more. It may be called again.
-func (h *Hands) end(t *trial) (made []result.ByHand) {
-	if h == nil {
+func (s *Services) end(t *trial) (made []result.ByHand) {
+	if s == nil {
 		return nil
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if i := h.index(t); i >= 0 {
-		made = h.running[i].made
-		h.running = slices.Delete(h.running, i, i+1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := s.index(t); i >= 0 {
+		made = s.running[i].made
+		s.running = slices.Delete(s.running, i, i+1)
 	}
 	return made
 }

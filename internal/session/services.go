@@ -33,25 +33,25 @@ type Change struct {
 
 // Limits of the socket of a run.
 const (
-	maxHandBody    = 1 << 20 // bytes
-	handTimeout    = time.Minute
-	handHeaderTime = 5 * time.Second
+	maxServicesBody    = 1 << 20 // bytes
+	servicesTimeout    = time.Minute
+	servicesHeaderTime = 5 * time.Second
 )
 
 // Replicas returns the replicas of services in the trials that a run, of another process, has now. dir is its results
 // directory.
 func Replicas(ctx context.Context, dir string) (all []runner.Replica, err error) {
-	return all, atHand(ctx, dir, http.MethodGet, nil, &all)
+	return all, callRun(ctx, dir, http.MethodGet, nil, &all)
 }
 
 // ChangeServices changes services of a run of another process.
 func ChangeServices(ctx context.Context, dir string, c Change) (made []result.ByHand, err error) {
-	return made, atHand(ctx, dir, http.MethodPatch, c, &made)
+	return made, callRun(ctx, dir, http.MethodPatch, c, &made)
 }
 
-// atHand sends a request to the run of a results directory. The socket has mode 0700 of this user's directory.
-func atHand(ctx context.Context, dir, method string, body, answer any) error {
-	socket, err := handSocket(dir)
+// callRun sends a request to the run of a results directory. The socket has mode 0700 of this user's directory.
+func callRun(ctx context.Context, dir, method string, body, answer any) error {
+	socket, err := servicesSocket(dir)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func atHand(ctx context.Context, dir, method string, body, answer any) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, handTimeout)
+	ctx, cancel := context.WithTimeout(ctx, servicesTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, "http://run/services", bytes.NewReader(text))
 	if err != nil {
@@ -76,7 +76,7 @@ func atHand(ctx context.Context, dir, method string, body, answer any) error {
 		return fmt.Errorf("call the run of %s: %w", dir, err)
 	}
 	defer resp.Body.Close()
-	text, err = io.ReadAll(io.LimitReader(resp.Body, maxHandBody))
+	text, err = io.ReadAll(io.LimitReader(resp.Body, maxServicesBody))
 	if err != nil {
 		return fmt.Errorf("call the run of %s: %w", dir, err)
 	}
@@ -96,8 +96,8 @@ type refusal struct {
 	Hint  string `json:"hint,omitempty"`
 }
 
-// handSocket is the path of the socket of a run, in a directory of this user alone.
-func handSocket(dir string) (string, error) {
+// servicesSocket is the path of the socket of a run, in a directory of this user alone.
+func servicesSocket(dir string) (string, error) {
 	at, err := filepath.Abs(dir)
 	if err != nil {
 		return "", fmt.Errorf("find %s: %w", dir, err)
@@ -106,12 +106,12 @@ func handSocket(dir string) (string, error) {
 		at = real
 	}
 	sum := sha256.Sum256([]byte(at))
-	return filepath.Join(os.TempDir(), "tare-hands-"+strconv.Itoa(os.Getuid()), hex.EncodeToString(sum[:8])), nil
+	return filepath.Join(os.TempDir(), "tare-services-"+strconv.Itoa(os.Getuid()), hex.EncodeToString(sum[:8])), nil
 }
 
-// serveHands answers the requests of `tare services` to the run until stop is called.
-func serveHands(ctx context.Context, dir string, hands *runner.Hands) (stop func(), err error) {
-	socket, err := handSocket(dir)
+// serveServices answers the requests of `tare services` to the run until stop is called.
+func serveServices(ctx context.Context, dir string, services *runner.Services) (stop func(), err error) {
+	socket, err := servicesSocket(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func serveHands(ctx context.Context, dir string, hands *runner.Hands) (stop func
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
-	server := &http.Server{Handler: handHandler(hands), ReadHeaderTimeout: handHeaderTime, ReadTimeout: handTimeout}
+	server := &http.Server{Handler: servicesHandler(services), ReadHeaderTimeout: servicesHeaderTime, ReadTimeout: servicesTimeout}
 	go routine.Guarded(func() {
 		defer close(ended)
 		_ = httpserver.Serve(ctx, l, server)
@@ -149,26 +149,22 @@ func listenAlone(ctx context.Context, socket string) (net.Listener, error) {
 	return new(net.ListenConfig).Listen(ctx, "unix", socket)
 }
 
-func handHandler(hands *runner.Hands) http.Handler {
+func servicesHandler(services *runner.Services) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /services", func(w http.ResponseWriter, r *http.Request) { give(w, hands.Replicas(r.Context()), nil) })
+	mux.HandleFunc("GET /services", func(w http.ResponseWriter, r *http.Request) {
+		httpserver.Answer(w, http.StatusOK, services.Replicas(r.Context()))
+	})
 	mux.HandleFunc("PATCH /services", func(w http.ResponseWriter, r *http.Request) {
 		var c Change
-		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxHandBody)).Decode(&c); err != nil {
-			give(w, nil, err)
+		if !httpserver.Decode(w, r, maxServicesBody, &c) {
 			return
 		}
-		made, err := hands.Change(r.Context(), c.Trial, c.Target, c.Patch)
-		give(w, made, err)
+		made, err := services.Change(r.Context(), c.Trial, c.Target, c.Patch)
+		if err != nil {
+			httpserver.Answer(w, http.StatusUnprocessableEntity, refusal{err.Error(), hint.Of(err)})
+			return
+		}
+		httpserver.Answer(w, http.StatusOK, made)
 	})
 	return mux
-}
-
-func give(w http.ResponseWriter, answer any, err error) {
-	w.Header().Set("Content-Type", "application/json")
-	if err != nil {
-		w.WriteHeader(http.StatusUnprocessableEntity)
-		answer = refusal{err.Error(), hint.Of(err)}
-	}
-	_ = json.NewEncoder(w).Encode(answer)
 }
