@@ -98,9 +98,16 @@ func response(ctx context.Context, resp *http.Response, limit int64) ([]byte, er
 	return m, nil
 }
 
+// deadlineSlack is how long before the deadline of a context its server may have reset a call, which knows the deadline too.
+const deadlineSlack = time.Millisecond
+
 // failed is the error of a call that did not end with a status.
 func failed(ctx context.Context, err error) error {
-	if cause := ctx.Err(); cause != nil {
+	cause := ctx.Err()
+	if end, ok := ctx.Deadline(); ok && cause == nil && time.Until(end) < deadlineSlack {
+		cause = context.DeadlineExceeded
+	}
+	if cause != nil {
 		return &Error{codeOf(cause), cause.Error()}
 	}
 	var e *Error

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -393,6 +394,19 @@ func FuzzFields(f *testing.F) {
 		}
 		if _, err := Fields(again); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A server may reset a call at its deadline before the context of the client has ended.
+func TestResetAtTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for left, want := range map[time.Duration]Code{deadlineSlack / 2: DeadlineExceeded, time.Second: Unavailable} {
+			ctx, cancel := context.WithTimeout(t.Context(), left)
+			defer cancel()
+			if got := codeOf(failed(ctx, errors.New("CANCEL; received from peer"))); got != want {
+				t.Errorf("%v before the deadline: code %v, want %v", left, got, want)
+			}
 		}
 	})
 }

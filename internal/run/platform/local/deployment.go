@@ -191,7 +191,7 @@ func (d *deployment) startSidecar(ctx context.Context, p *pod, s app.Service) er
 		return nil
 	}
 	if s.URL == "" {
-		if p.stand, err = newStandIn(p.app, p.carried(), p.socket); err != nil {
+		if p.stand, err = newStandIn(ctx, p.app, p.carried(), p.socket); err != nil {
 			return fmt.Errorf("start %s: %w", p.name, err)
 		}
 	}

@@ -160,6 +160,17 @@ func TestRequestsByBytes(t *testing.T) {
 	}
 }
 
+// An address that a process being started still holds is bound as soon as it is free.
+func TestStandInWaitsForItsAddress(t *testing.T) {
+	t.Parallel()
+	held := must.Get(listen(localhost))(t)
+	at := held.Addr().(*net.TCPAddr).AddrPort()
+	time.AfterFunc(100*time.Millisecond, func() { held.Close() })
+	s := must.Get(newStandIn(t.Context(), at, app.HTTP1, nil))(t)
+	t.Cleanup(s.stop)
+	must.Fail(t, func() error { _, err := newStandIn(t.Context(), at, app.HTTP1, nil); return err }(), "address already in use")
+}
+
 // beforeOwn deploys a proxy in Python before a program of the user.
 func beforeOwn(t *testing.T, program, mode string) *platform.Deployment {
 	t.Helper()

@@ -15,10 +15,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/routine"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
@@ -39,12 +41,21 @@ type standIn struct {
 // nonceAgent is the header User-Agent of requests for a nonce: others are of the proxies themselves.
 const nonceAgent = "tare-nonce"
 
+// bindTime bounds the wait for an address that was just found free: a process that is being started elsewhere holds the socket of
+// that search until it executes its program.
+const bindTime = time.Second
+
 // newStandIn answers on the address of an application. With its socket it leaves the socket open.
-func newStandIn(at netip.AddrPort, protocol string, own *net.TCPListener) (*standIn, error) {
+func newStandIn(ctx context.Context, at netip.AddrPort, protocol string, own *net.TCPListener) (*standIn, error) {
 	s := &standIn{tcp: protocol == app.TCP, issued: map[string]int{}, open: map[net.Conn]bool{}}
 	var err error
 	if own == nil {
-		s.socket, err = net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at))
+		err = wait.Within(ctx, bindTime, 5*time.Millisecond, func(context.Context) (err error) {
+			if s.socket, err = net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at)); err != nil && !errors.Is(err, syscall.EADDRINUSE) {
+				return wait.Stop(err)
+			}
+			return err
+		})
 	} else if files, failed := descriptors(own); failed != nil {
 		err = failed
 	} else {
