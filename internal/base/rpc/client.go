@@ -34,6 +34,20 @@ func Healthy(ctx context.Context, over http.RoundTripper, host string) error {
 // over a transport of HTTP/2. header may be nil, and a Host in it replaces :authority. The response has at most limit bytes.
 // The error of an answer is an [*Error].
 func Call(ctx context.Context, over http.RoundTripper, host, method string, header http.Header, request Message, limit int64) ([]byte, error) {
+	body := func() (io.ReadCloser, error) { return io.NopCloser(request.reader()), nil }
+	r := newRequest(ctx, "http", host, method, header)
+	r.GetBody, r.ContentLength = body, int64(prefixSize+request.size())
+	r.Body, _ = body()
+	resp, err := over.RoundTrip(r)
+	if err != nil {
+		return nil, failed(ctx, err)
+	}
+	defer resp.Body.Close()
+	return response(ctx, resp, limit)
+}
+
+// newRequest is a call without its body.
+func newRequest(ctx context.Context, scheme, host, method string, header http.Header) *http.Request {
 	if header == nil {
 		header = http.Header{}
 	}
@@ -45,18 +59,7 @@ func Call(ctx context.Context, over http.RoundTripper, host, method string, head
 	}
 	authority := cmp.Or(header.Get("Host"), host)
 	header.Del("Host")
-	body := func() (io.ReadCloser, error) { return io.NopCloser(request.reader()), nil }
-	r := (&http.Request{
-		Method: http.MethodPost, URL: &url.URL{Scheme: "http", Host: host, Path: method}, Host: authority,
-		Header: header, GetBody: body, ContentLength: int64(prefixSize + request.size()),
-	}).WithContext(ctx)
-	r.Body, _ = body()
-	resp, err := over.RoundTrip(r)
-	if err != nil {
-		return nil, failed(ctx, err)
-	}
-	defer resp.Body.Close()
-	return response(ctx, resp, limit)
+	return (&http.Request{Method: http.MethodPost, URL: &url.URL{Scheme: scheme, Host: host, Path: method}, Host: authority, Header: header}).WithContext(ctx)
 }
 
 // response reads the message and the status of an answer.

@@ -120,7 +120,7 @@ func (t Type) encode() []byte {
 }
 
 // serve answers requests until the client ends the call.
-func (r *reflection) serve(s *stream) error {
+func (r *reflection) serve(s *Stream) error {
 	for {
 		request, err := s.receive()
 		if errors.Is(err, io.EOF) {

@@ -23,16 +23,16 @@ type Service struct {
 type Server struct {
 	limit    int64
 	services map[string]bool
-	methods  map[string]func(*stream) error // by path
+	methods  map[string]func(*Stream) error // by path
 }
 
 // NewServer returns a server for requests of at most limit bytes.
 func NewServer(limit int64, services ...Service) *Server {
-	s := &Server{limit: limit, services: map[string]bool{}, methods: map[string]func(*stream) error{}}
+	s := &Server{limit: limit, services: map[string]bool{}, methods: map[string]func(*Stream) error{}}
 	health := &healthService{names: map[string]bool{"": true}}
 	files := []File{healthFile}
 	for _, of := range services {
-		name, methods := of.File.serviceName(), map[string]func(*stream) error{}
+		name, methods := of.File.serviceName(), map[string]func(*Stream) error{}
 		for method, h := range of.Handlers {
 			methods[method] = unary(h)
 		}
@@ -40,30 +40,49 @@ func NewServer(limit int64, services ...Service) *Server {
 		health.names[name] = true
 		files = append(files, of.File)
 	}
-	s.add(healthFile.serviceName(), map[string]func(*stream) error{"Check": unary(health.check), "Watch": health.watch})
+	s.add(healthFile.serviceName(), map[string]func(*Stream) error{"Check": unary(health.check), "Watch": health.watch})
 	reflection := newReflection(files)
 	for _, name := range reflectionNames {
-		s.add(name, map[string]func(*stream) error{"ServerReflectionInfo": reflection.serve})
+		s.add(name, map[string]func(*Stream) error{"ServerReflectionInfo": reflection.serve})
 	}
 	return s
 }
 
-func (s *Server) add(service string, methods map[string]func(*stream) error) {
+// Stream serves a method that receives and sends many messages. It has no description for reflection.
+func (s *Server) Stream(service, method string, serve func(*Stream) error) {
+	s.add(service, map[string]func(*Stream) error{method: serve})
+}
+
+func (s *Server) add(service string, methods map[string]func(*Stream) error) {
 	s.services[service] = true
 	for name, m := range methods {
 		s.methods["/"+service+"/"+name] = m
 	}
 }
 
-// stream is one call at the server.
-type stream struct {
+// Stream is one call at the server.
+type Stream struct {
 	w     http.ResponseWriter
 	r     *http.Request
 	limit int64
 }
 
+// Context ends with the call.
+func (s *Stream) Context() context.Context { return s.r.Context() }
+
+// Receive returns the next message of the client, or [io.EOF] after the last.
+func (s *Stream) Receive() ([]byte, error) { return s.receive() }
+
+// Send sends a message to the client at once. One goroutine may receive while another sends.
+func (s *Stream) Send(m Message) error {
+	if err := s.send(m); err != nil {
+		return err
+	}
+	return s.flush()
+}
+
 // flush sends the written bytes without waiting for the end of the call.
-func (s *stream) flush() error { return http.NewResponseController(s.w).Flush() }
+func (s *Stream) flush() error { return http.NewResponseController(s.w).Flush() }
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -127,12 +146,12 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request) error {
 		defer cancel()
 		r = r.WithContext(ctx)
 	}
-	return method(&stream{w, r, s.limit})
+	return method(&Stream{w, r, s.limit})
 }
 
 // unary is a method that receives and sends one message.
-func unary(h Handler) func(*stream) error {
-	return func(s *stream) error {
+func unary(h Handler) func(*Stream) error {
+	return func(s *Stream) error {
 		in, err := s.receive()
 		if errors.Is(err, io.EOF) {
 			return Errorf(Internal, "the request has no message")
@@ -154,11 +173,10 @@ func unary(h Handler) func(*stream) error {
 	}
 }
 
-// receive returns the next message of the client, or [io.EOF] after the last.
-func (s *stream) receive() ([]byte, error) { return read(s.r.Body, s.limit) }
+func (s *Stream) receive() ([]byte, error) { return read(s.r.Body, s.limit) }
 
 // send writes a message to the client.
-func (s *stream) send(m Message) error {
+func (s *Stream) send(m Message) error {
 	if _, err := s.w.Write(m.prefix()); err != nil {
 		return err
 	}

@@ -1,5 +1,11 @@
 package mesh
 
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+)
+
 // Background are requests about services that no request of the load calls, named background-1 and so on. They are
 // templates over [BackgroundContext].
 type Background struct {
@@ -17,4 +23,23 @@ type BackgroundContext struct {
 	Number   int // of a change, from 1: the services change in turn
 	Control  map[string]ControlContext
 	Secrets
+}
+
+// MaxBackgroundChange is the highest number of a change in a trial.
+const MaxBackgroundChange = 1<<16 - 1
+
+// BackgroundAddress is the address that a background service has after a change, by the number of the change. The addresses are
+// of a range for benchmarks (RFC 2544), in which nothing answers. They show which change a proxy received.
+func BackgroundAddress(number int) string {
+	return fmt.Sprintf("198.18.%d.%d", number>>8&255, number&255)
+}
+
+// BackgroundChange returns the number of the change that an address is of.
+func BackgroundChange(address string) (number int, ok bool) {
+	ip, err := netip.ParseAddr(address)
+	if err != nil || !ip.Is4() {
+		return 0, false
+	}
+	b := ip.As4()
+	return int(binary.BigEndian.Uint16(b[2:])), b[0] == 198 && b[1] == 18
 }

@@ -11,15 +11,17 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/httpserver"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
 // maxBackground is the maximum number of services that no request calls.
 const maxBackground = 10000
 
-// background are services that no request calls: one endpoint each, in one file of clusters (CDS).
+// background are services that no request calls: one endpoint each, in one file of clusters (CDS), and on streams of ADS.
 type background struct {
-	ports   []int
+	changes []int // by service: the number of its last change, 0 for none
 	written int
+	streams
 }
 
 // putBackground sets their number.
@@ -34,10 +36,7 @@ func (p *Plane) putBackground(w http.ResponseWriter, r *http.Request) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.background.ports = make([]int, n)
-	for i := range p.background.ports {
-		p.background.ports[i] = i + 1
-	}
+	p.background.changes = make([]int, n)
 	if err := p.writeBackground(); err != nil {
 		httpserver.Refuse(w, http.StatusInternalServerError, "%v", err)
 		return
@@ -53,15 +52,18 @@ func (p *Plane) changeBackground(w http.ResponseWriter, r *http.Request) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if number < 1 || len(p.background.ports) == 0 {
-		httpserver.Refuse(w, http.StatusBadRequest, "change %d of %d services", number, len(p.background.ports))
+	n := len(p.background.changes)
+	if number < 1 || number > mesh.MaxBackgroundChange || n == 0 {
+		httpserver.Refuse(w, http.StatusBadRequest, "change %d of %d services", number, n)
 		return
 	}
 	p.enqueue(w, at, func() (func() error, error) {
 		return func() error {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			p.background.ports[(number-1)%len(p.background.ports)] ^= 1 << 15
+			changed := (number - 1) % n
+			p.background.changes[changed] = number
+			p.push(changed)
 			return p.writeBackground()
 		}, nil
 	})
@@ -83,17 +85,15 @@ func (p *Plane) restoreBackground() error {
 		return fmt.Errorf("restore %s: %w", backgroundFile, err)
 	}
 	p.background.written = earlier.Version
-	for i := range earlier.Resources {
-		p.background.ports = append(p.background.ports, i+1)
-	}
+	p.background.changes = make([]int, len(earlier.Resources))
 	return p.writeBackground()
 }
 
 func (p *Plane) writeBackground() error {
-	clusters := make([]object, 0, len(p.background.ports))
-	for i, port := range p.background.ports {
-		name := fmt.Sprintf("background-%d", i+1)
-		address := object{"socket_address": object{"address": "127.0.0.1", "port_value": port}}
+	clusters := make([]object, 0, len(p.background.changes))
+	for i, change := range p.background.changes {
+		name := backgroundName(i)
+		address := object{"socket_address": object{"address": backgroundAddress(change), "port_value": backgroundPort}}
 		clusters = append(clusters, object{
 			"@type": "type.googleapis.com/envoy.config.cluster.v3.Cluster", "name": name, "type": "STATIC", "connect_timeout": "10s",
 			"load_assignment": object{"cluster_name": name, "endpoints": []object{{"lb_endpoints": []object{{"endpoint": object{"address": address}}}}}},
@@ -101,4 +101,17 @@ func (p *Plane) writeBackground() error {
 	}
 	p.background.written++
 	return p.publish(backgroundFile, fmt.Sprint(p.background.written), clusters...)
+}
+
+// backgroundPort is the port of every background service.
+const backgroundPort = 1
+
+func backgroundName(i int) string { return fmt.Sprintf("background-%d", i+1) }
+
+// backgroundAddress is the address of a service after its last change.
+func backgroundAddress(change int) string {
+	if change == 0 {
+		return "127.0.0.1"
+	}
+	return mesh.BackgroundAddress(change)
 }

@@ -87,7 +87,7 @@ func New(token, dir string, o Options) (*Plane, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plane{TokenServer: server, dir: dir, Options: o, due: make(chan change, maxQueue), late: make(chan change, maxQueue), services: map[string]*service{}}
+	p := &Plane{TokenServer: server, dir: dir, Options: o, due: make(chan change, maxQueue), late: make(chan change, maxQueue), services: map[string]*service{}, background: background{streams: streams{}}}
 	p.HandleFunc("PUT /services", p.register)
 	p.HandleFunc("PUT /inbound", p.registerInbound)
 	p.HandleFunc("PUT /services/{service}/version", p.putRoute(func(_ int, r *routes) { r.Beside = nil }))

@@ -135,13 +135,13 @@ func TestBackground(t *testing.T) {
 		}
 	}
 	before := p.read(t, "background.json")
-	must.Contain(t, before, `"port_value":1}`)
-	must.Contain(t, before, `"port_value":2}`)
+	must.Contain(t, before, `"background-1"`)
+	must.Contain(t, before, `"background-2"`)
 	if got := p.put(t, "/background/change", "4"); got != http.StatusOK {
 		t.Fatalf("change: status %d", got)
 	}
 	must.OK(t, wait.Within(t.Context(), time.Minute, time.Millisecond, func(context.Context) error {
-		if text := p.read(t, "background.json"); !strings.Contains(text, `"port_value":1}`) || !strings.Contains(text, `"port_value":32770}`) {
+		if text := p.read(t, "background.json"); !strings.Contains(text, `"127.0.0.1"`) || !strings.Contains(text, `"198.18.0.4"`) {
 			return errors.New("the second service has no other endpoint in " + text)
 		}
 		return nil
