@@ -129,6 +129,7 @@ or_listed = || $(if $(FAILED),{ echo $@ >>$(FAILED); },exit 1)
 .PHONY: e2e
 e2e: export TARE_TEST_PROGRAMS := $(CURDIR)/bin
 e2e: build-kube bin/tare-cluster $(REPORTS)/unit.json ## what make test leaves out: the real Envoy, load generators, experiments, Kubernetes, and Istio if changed
+	@GO='$(GO)' tools/disk.sh
 	@rm -f bin/failed $(REPORTS)/e2e*
 	@failed=0; \
 	$(MAKE) --no-print-directory -k -j $(or $(JOBS),$(words $(PARTS))) FAILED=bin/failed AFTER='$(CLUSTERS)' $(PARTS) || failed=1; \

@@ -50,6 +50,12 @@ func (l Layout) LoadImage(ctx context.Context, archive string) (names []string, 
 }
 
 func (n node) loadImage(ctx context.Context, archive string) ([]string, error) {
+	// Another import may need a layer that this one removes.
+	unlock, err := lockFile(ctx, n.own("images.lock"), true)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	out, err := n.ctr(ctx, "images", "import", archive)
 	if err != nil {
 		return nil, fmt.Errorf("load image archive %s: %w", archive, err)
@@ -64,7 +70,19 @@ func (n node) loadImage(ctx context.Context, archive string) ([]string, error) {
 	if len(names) == 0 {
 		return nil, fmt.Errorf("load image archive %s: no image in it has a name", archive)
 	}
-	return names, nil
+	return names, n.dropLayers(ctx)
+}
+
+// dropLayers removes the layers of images that are unpacked, which containerd keeps for pushes: half of an image's disk.
+func (n node) dropLayers(ctx context.Context) error {
+	layers, err := n.ctr(ctx, "content", "ls", "--quiet", `labels."containerd.io/uncompressed"`)
+	if err == nil && strings.TrimSpace(layers) != "" {
+		_, err = n.ctr(ctx, append([]string{"content", "rm"}, strings.Fields(layers)...)...)
+	}
+	if err != nil {
+		return fmt.Errorf("remove layers of unpacked images: %w", err)
+	}
+	return nil
 }
 
 func (n node) ctr(ctx context.Context, arguments ...string) (string, error) {
