@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/test/cluster/internal/cgroup"
 	"github.com/tare-mesh/tare/test/cluster/internal/image"
 	"github.com/tare-mesh/tare/test/cluster/internal/parts"
@@ -41,25 +42,16 @@ func options(t *testing.T) Options {
 	if os.Geteuid() != 0 && os.Getenv("CI") != "true" {
 		t.Skip("a cluster takes root")
 	}
-	source, err := parts.Find(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(parts.Find("."))(t)
 	return Options{Source: source, Owned: true, Log: t.Output()}
 }
 
 func TestCluster(t *testing.T) {
 	o := options(t)
-	l, err := New(os.Getenv(RootVariable), "selftest")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(New(os.Getenv(RootVariable), "selftest"))(t)
 	before := machine(t)
 	begun := time.Now()
-	up, err := Up(t.Context(), l, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	up := must.Get(Up(t.Context(), l, o))(t)
 	t.Logf("up in %s", time.Since(begun).Round(100*time.Millisecond))
 	t.Cleanup(func() {
 		if err := Down(context.Background(), l); err != nil {
@@ -87,9 +79,7 @@ func TestCluster(t *testing.T) {
 	spaces := spacesOf(t, up)
 	remainsAreSeen(t, up, spaces)
 	begun = time.Now()
-	if err := Down(t.Context(), l); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Down(t.Context(), l))
 	t.Logf("down in %s", time.Since(begun).Round(100*time.Millisecond))
 	nothingLeft(t, up, spaces)
 	if after := machine(t); !slices.Equal(before, after) {
@@ -120,11 +110,9 @@ spec: {type: NodePort, selector: {app: web}, ports: [{port: 80, targetPort: 8080
 func TestNodes(t *testing.T) {
 	o := options(t)
 	o.Nodes = 3
-	l, err := New(os.Getenv(RootVariable), "selfnodes")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(New(os.Getenv(RootVariable), "selfnodes"))(t)
 	before := machine(t)
+	var err error
 	if l, err = Up(t.Context(), l, o); errors.Is(err, ErrOneNode) && os.Getenv("CI") != "true" {
 		t.Skip(err)
 	} else if err != nil {
@@ -139,10 +127,7 @@ func TestNodes(t *testing.T) {
 	if n := len(spaces.numbers["net"]); n != 3 {
 		t.Errorf("%d network namespaces, want 3", n)
 	}
-	file := filepath.Join(t.TempDir(), "web.yaml")
-	if err := os.WriteFile(file, []byte(webs), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := must.File(t, t.TempDir(), "web.yaml", webs)
 	kubectl(t, l, "apply", "-f", file)
 	kubectl(t, l, "rollout", "status", "daemonset/web", "--timeout=2m")
 	names := strings.Fields(kubectl(t, l, "get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].metadata.name}"))
@@ -177,9 +162,7 @@ func TestNodes(t *testing.T) {
 		t.Error("the node of the control plane was killed")
 	}
 	lost := l.nodes()[2]
-	if err := l.Kill(lost.name()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.Kill(lost.name()))
 	holds(t, "the killed node to be lost", func(ctx context.Context) error {
 		if err := lost.isReady(ctx); err == nil || !strings.Contains(err.Error(), "Kubelet stopped posting node status") {
 			return fmt.Errorf("its state: %w", err)
@@ -188,9 +171,7 @@ func TestNodes(t *testing.T) {
 	})
 	serve(t, l) // an image reaches the nodes that are left
 	remainsAreSeen(t, l, spaces)
-	if err := Down(t.Context(), l); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Down(t.Context(), l))
 	nothingLeft(t, l, spaces)
 	if after := machine(t); !slices.Equal(before, after) {
 		t.Errorf("the machine before: %q\nand after: %q", before, after)
@@ -200,10 +181,7 @@ func TestNodes(t *testing.T) {
 // What a program that was killed while it brought a cluster up has begun, down ends.
 func TestDownAfterUpWasKilled(t *testing.T) {
 	options(t)
-	l, err := New(os.Getenv(RootVariable), "killed")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(New(os.Getenv(RootVariable), "killed"))(t)
 	program := filepath.Join(t.TempDir(), "tare-cluster")
 	if out, err := exec.Command("go", "build", "-o", program, "./cmd/tare-cluster").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -225,9 +203,7 @@ func downAfterKill(t *testing.T, l Layout, program, what string, running func(La
 	})
 	bring := exec.Command(program, "--root", l.Root, "--name", l.Name, "up")
 	bring.Stderr = t.Output()
-	if err := bring.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, bring.Start())
 	var begun Layout
 	holds(t, what, func(context.Context) error {
 		there, _, err := l.Load()
@@ -241,17 +217,13 @@ func downAfterKill(t *testing.T, l Layout, program, what string, running func(La
 		begun = there
 		return err
 	})
-	if err := bring.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, bring.Process.Kill())
 	_ = bring.Wait() // killed
 	if !begun.running() {
 		t.Fatal("the cluster's first process ended with the program that started it: nothing is tried here")
 	}
 	spaces := spacesOf(t, begun)
-	if err := Down(t.Context(), l); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Down(t.Context(), l))
 	nothingLeft(t, begun, spaces)
 	// What the killed program had started on the machine itself ends without it, and does not ask for ever.
 	holds(t, "no import into a removed cluster", func(context.Context) error {
@@ -277,17 +249,12 @@ func importing(l Layout) (lines []string, err error) {
 
 func holds(t *testing.T, what string, c condition) {
 	t.Helper()
-	if err := await(t.Context(), startLimit, what, c); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, await(t.Context(), startLimit, what, c))
 }
 
 func kubectl(t *testing.T, l Layout, arguments ...string) string {
 	t.Helper()
-	out, err := l.Kubectl(t.Context(), arguments...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(l.Kubectl(t.Context(), arguments...))(t)
 	return out
 }
 
@@ -308,9 +275,7 @@ func nodeMetrics(t *testing.T, l Layout) {
 		t.Fatal(err)
 	}
 	var reading struct{ Usage struct{ CPU, Memory string } }
-	if err := json.Unmarshal(body, &reading); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(body, &reading))
 	if reading.Usage.CPU == "" || reading.Usage.CPU == "0" || reading.Usage.Memory == "" {
 		t.Errorf("no reading: %s", body)
 	}
@@ -319,10 +284,7 @@ func nodeMetrics(t *testing.T, l Layout) {
 // serve packs busybox as a web server that answers with the name of the pod.
 func serve(t *testing.T, l Layout) string {
 	t.Helper()
-	busybox, err := exec.LookPath("busybox")
-	if err != nil {
-		t.Fatal(err)
-	}
+	busybox := must.Get(exec.LookPath("busybox"))(t)
 	archive, reference := filepath.Join(t.TempDir(), "web.tar"), image.Reference("web", "1")
 	if err := image.Write(archive, image.Image{Reference: reference, Files: []image.File{
 		{Path: "/bin/busybox", From: busybox}, {Path: "/bin/sh", Link: "busybox"},
@@ -383,9 +345,7 @@ func redirect(t *testing.T, l Layout) {
 }
 
 func stopAPI(t *testing.T, l Layout) {
-	if err := l.Signal("", "kube-apiserver", "stop"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.Signal("", "kube-apiserver", "stop"))
 	var err error
 	for end := time.Now().Add(5 * time.Second); err == nil && time.Now().Before(end); { // its threads stop one by one
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -395,22 +355,14 @@ func stopAPI(t *testing.T, l Layout) {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a stopped API server answered: %v", err)
 	}
-	if err := l.Signal("", "kube-apiserver", "cont"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.Signal("", "kube-apiserver", "cont"))
 	holds(t, "the API server", api{l}.apiReady())
 }
 
 func secondUp(t *testing.T, l Layout) {
-	named, err := New(l.Root, l.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	unlock, err := named.lock()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = Up(t.Context(), named, Options{Log: t.Output()})
+	named := must.Get(New(l.Root, l.Name))(t)
+	unlock := must.Get(named.lock())(t)
+	_, err := Up(t.Context(), named, Options{Log: t.Output()})
 	unlock()
 	if err == nil || !strings.Contains(err.Error(), "by another process") {
 		t.Errorf("brought up while another was at it: %v", err)
@@ -423,10 +375,7 @@ func secondUp(t *testing.T, l Layout) {
 
 func secrets(t *testing.T, l Layout) {
 	for _, path := range []string{l.Dir(), l.pki(), l.pki() + "/ca.key", l.Kubeconfig(), l.kubeconfig("kubelet")} {
-		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must.Get(os.Stat(path))(t)
 		if info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s: mode %s", path, info.Mode())
 		}
@@ -455,10 +404,7 @@ func machine(t *testing.T) []string {
 // spacesOf are the kernel's namespaces of a cluster that is up.
 func spacesOf(t *testing.T, l Layout) Spaces {
 	t.Helper()
-	spaces, err := ReadSpaces(l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spaces := must.Get(ReadSpaces(l))(t)
 	return spaces
 }
 
@@ -505,10 +451,7 @@ func leftBehind(t *testing.T, l Layout) {
 
 // weight compares the cluster with the threads of other programs: by default it has 1024 shares for each CPU.
 func weight(t *testing.T, l Layout) {
-	hierarchies, err := cgroup.Hierarchies()
-	if err != nil {
-		t.Fatal(err)
-	}
+	hierarchies := must.Get(cgroup.Hierarchies())(t)
 	for _, h := range hierarchies {
 		cpus := runtime.NumCPU()
 		for file, want := range map[string]int{"cpu.shares": 1024 * cpus, "cpu.weight": min(100*cpus, 10000)} { // the kernel's bound

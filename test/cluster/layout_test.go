@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"github.com/tare-mesh/tare/internal/base/must"
 	"net/netip"
 	"os"
 	"strings"
@@ -13,10 +14,7 @@ func TestNamesThatMakeNoInterface(t *testing.T) {
 			t.Errorf("name %q was taken", name)
 		}
 	}
-	l, err := New(t.TempDir(), "ninechars")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(New(t.TempDir(), "ninechars"))(t)
 	if n := len(l.Interface()); n > 15 { // IFNAMSIZ of netdevice(7), less its end
 		t.Errorf("interface %s has %d letters", l.Interface(), n)
 	}
@@ -30,10 +28,7 @@ func TestRootTooLongForASocket(t *testing.T) {
 
 func TestRootThatTheClusterCannotSee(t *testing.T) {
 	for root, seen := range map[string]bool{"/var/lib/ci": false, "/run": false, "/var/library": true, "/home/me": true} {
-		l, err := New(root, "dev")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(New(root, "dev"))(t)
 		if err := outside(l.Root, hidden); (err == nil) != seen {
 			t.Errorf("%s: %v", root, err)
 		}
@@ -63,10 +58,7 @@ func TestNetworksKeepClear(t *testing.T) {
 
 // Addresses, pods, files and interfaces of nodes are apart, and the first node has a single node's.
 func TestNodesKeepClear(t *testing.T) {
-	l, err := New(t.TempDir(), "ninechars")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(New(t.TempDir(), "ninechars"))(t)
 	l.Network = network(3)
 	alone := l.nodes()
 	if len(alone) != 1 || alone[0].pods() != l.Network.Pods || alone[0].groupName() != l.cgroupName() || alone[0].Containerd() != l.Containerd() {

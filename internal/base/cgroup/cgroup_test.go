@@ -38,13 +38,9 @@ func TestCPULimit(t *testing.T) {
 	g := made(t, "test-cpu", Limits{CPU: 0.1})
 	busy := exec.Command("sh", "-c", "read go; while :; do :; done")
 	in, _ := busy.StdinPipe()
-	if err := busy.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, busy.Start())
 	defer func() { _ = busy.Process.Kill(); _ = busy.Wait() }()
-	if err := g.Add(busy.Process.Pid); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, g.Add(busy.Process.Pid))
 	_, _ = in.Write([]byte("\n"))
 	must.OK(t, wait.Within(t.Context(), time.Minute, 50*time.Millisecond, func(context.Context) error {
 		c, err := Of(busy.Process.Pid).Counts()
@@ -60,12 +56,8 @@ func TestMemoryLimit(t *testing.T) {
 	g := made(t, "test-memory", Limits{Memory: 16 << 20})
 	grows := exec.Command("sh", "-c", "read go; x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done")
 	in, _ := grows.StdinPipe()
-	if err := grows.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if err := g.Add(grows.Process.Pid); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, grows.Start())
+	must.OK(t, g.Add(grows.Process.Pid))
 	_, _ = in.Write([]byte("\n"))
 	err := grows.Wait()
 	status, _ := grows.ProcessState.Sys().(syscall.WaitStatus)
@@ -79,9 +71,7 @@ func TestSweep(t *testing.T) {
 	g := made(t, "sweep", Limits{CPU: 1})
 	dir := g.dirs["cpu"]
 	left := strings.Replace(dir, prefix, prefix+"4194305", 1) // above the kernel's largest process ID
-	if err := os.Mkdir(left, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(left, 0o755))
 	Sweep()
 	if _, err := os.Stat(left); err == nil {
 		t.Errorf("%s is left", left)

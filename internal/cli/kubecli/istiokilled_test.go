@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/meshes"
 )
@@ -79,10 +80,7 @@ func TestKubernetesIstioKilled(t *testing.T) {
 // isComplete reports whether the cluster records a complete installation.
 func isComplete(t *testing.T, c *cluster.Cluster) bool {
 	t.Helper()
-	all, err := meshes.Installed(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(meshes.Installed(t.Context(), c))(t)
 	return len(all) == 1 && !all[0].Incomplete
 }
 

@@ -18,8 +18,7 @@ import (
 // and its cost is the difference to the application without it. An image and a JSON patch are variants too.
 func TestKubernetesApplicationVariants(t *testing.T) {
 	clusterOfTests(t)
-	manifests := filepath.Join(t.TempDir(), "desk.yaml")
-	must.OK(t, os.WriteFile(manifests, []byte(deskObjects), 0o600))
+	manifests := must.File(t, t.TempDir(), "desk.yaml", deskObjects)
 	r := experimentOnKubernetes(t, `
 application: {manifests: ['`+manifests+`'], entry: front}
 applications:

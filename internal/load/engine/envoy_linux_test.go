@@ -73,9 +73,7 @@ func startEnvoyWith(t *testing.T, config string) string {
 		started <- cmd.Start()
 		<-done
 	}()
-	if err := <-started; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, <-started)
 	t.Cleanup(func() {
 		close(done)
 		_ = cmd.Process.Kill()

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -16,10 +17,7 @@ func (b *bytesOut) Sent(n int)     { b.sent += n }
 
 // A read after a failed write flushes again: a second failure would end in another read, and so on without end.
 func TestFailedWriteIsNotRepeated(t *testing.T) {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0))(t)
 	defer unix.Close(pair[0])
 	unix.Close(pair[1])
 	w := &Worker{}

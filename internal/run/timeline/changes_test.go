@@ -111,9 +111,7 @@ func TestCPUAroundChanges(t *testing.T) {
 		group, ctx := errgroup.WithContext(t.Context())
 		group.Go(func() error { return changes.Run(ctx, start, start, start.Add(time.Minute), ignored) })
 		group.Go(func() error { return changes.Watch(ctx, start, start.Add(time.Minute), read) })
-		if err := group.Wait(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, group.Wait())
 		for i, made := range changes.Made() {
 			switch {
 			case i == 1:

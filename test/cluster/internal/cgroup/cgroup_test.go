@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"github.com/tare-mesh/tare/internal/base/must"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,14 +33,10 @@ func TestHierarchies(t *testing.T) {
 func TestShares(t *testing.T) {
 	cpu, memory, unified := t.TempDir(), t.TempDir(), t.TempDir()
 	for _, dir := range []string{cpu, memory, unified} {
-		if err := os.Mkdir(filepath.Join(dir, "a"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Mkdir(filepath.Join(dir, "a"), 0o700))
 	}
 	for _, g := range []Group{{"a", []Hierarchy{{cpu, 1, "rw,cpu,cpuacct"}, {memory, 1, "rw,memory"}}}, {"a", []Hierarchy{{unified, 2, "rw"}}}} {
-		if err := g.SetShares(2048); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, g.SetShares(2048))
 	}
 	for file, want := range map[string]string{filepath.Join(cpu, "a/cpu.shares"): "2048", filepath.Join(unified, "a/cpu.weight"): "200", filepath.Join(memory, "a/cpu.shares"): ""} {
 		if got, _ := os.ReadFile(file); string(got) != want {

@@ -3,6 +3,7 @@ package debian
 import (
 	"context"
 	"errors"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,9 +21,7 @@ func TestInstallBesideOthers(t *testing.T) {
 	dir := t.TempDir()
 	file, calls := filepath.Join(dir, "file"), filepath.Join(dir, "calls")
 	script := "#!/bin/sh\nmkdir " + dir + "/held || exit 100\nsleep 0.2\necho \"$@\" >>" + calls + "\n[ \"$1\" != install ] || touch " + file + "\nrmdir " + dir + "/held\n"
-	if err := os.WriteFile(filepath.Join(dir, "apt-get"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "apt-get"), []byte(script), 0o755))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	defer func(files []struct{ file, from string }, at string) { needed, packages = files, at }(needed, packages)
 	needed, packages = []struct{ file, from string }{{file, "package"}}, t.TempDir()
@@ -48,10 +47,7 @@ func TestInstallEndsWithItsContext(t *testing.T) {
 	}
 	defer func(files []struct{ file, from string }, at string) { needed, packages = files, at }(needed, packages)
 	needed, packages = []struct{ file, from string }{{filepath.Join(t.TempDir(), "file"), "package"}}, t.TempDir()
-	unlock, err := lock(t.Context(), packages)
-	if err != nil {
-		t.Fatal(err)
-	}
+	unlock := must.Get(lock(t.Context(), packages))(t)
 	defer unlock()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 func TestArchiveIsValidAndTheSameAgain(t *testing.T) {
@@ -20,36 +21,23 @@ func TestArchiveIsValidAndTheSameAgain(t *testing.T) {
 	program := filepath.Join(dir, "program")
 	write := func(at time.Time) []byte {
 		t.Helper()
-		if err := os.WriteFile(program, []byte("content"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(program, at, at); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(program, []byte("content"), 0o755))
+		must.OK(t, os.Chtimes(program, at, at))
 		archive := filepath.Join(dir, "image.tar")
 		err := Write(archive, Image{Reference: Reference("program", "1"), Entrypoint: []string{"/bin/program"},
 			Files: []File{{Path: "/bin/program", From: program}, {Path: "/bin/alias", Link: "program"}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		data, err := os.ReadFile(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(archive))(t)
 		return data
 	}
 	first := write(time.Unix(1, 0))
 	if !bytes.Equal(first, write(time.Unix(1e9, 0))) {
 		t.Error("the same files, at another time, give another archive")
 	}
-	tag, err := name.NewTag(Reference("program", "1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	img, err := tarball.ImageFromPath(filepath.Join(dir, "image.tar"), &tag)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tag := must.Get(name.NewTag(Reference("program", "1")))(t)
+	img := must.Get(tarball.ImageFromPath(filepath.Join(dir, "image.tar"), &tag))(t)
 	if err := validate.Image(img); err != nil {
 		t.Error(err)
 	}
@@ -57,10 +45,7 @@ func TestArchiveIsValidAndTheSameAgain(t *testing.T) {
 	if err != nil || len(layers) != 1 {
 		t.Fatalf("%d layers, %v", len(layers), err)
 	}
-	content, err := layers[0].Uncompressed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(layers[0].Uncompressed())(t)
 	defer content.Close()
 	var names []string
 	for r := tar.NewReader(content); ; {

@@ -1,6 +1,7 @@
 package parts
 
 import (
+	"github.com/tare-mesh/tare/internal/base/must"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,18 +11,12 @@ import (
 // The definitions that tare ships install the version that is built here.
 func TestGatewaysOfTheRepository(t *testing.T) {
 	for _, name := range Gateways() {
-		g, err := FindGateway(name, ".")
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := must.Get(FindGateway(name, "."))(t)
 		text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "internal", "experiment", "mesh", "definitions", name+".yaml"))
 		if err != nil || !strings.Contains(string(text), "\n  version: "+g.Version()+"\n") {
 			t.Errorf("%s: go.mod pins %s, the definition has another version, %v", name, g.Version(), err)
 		}
-		one, err := g.Cached("/cache", "envoy1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		one := must.Get(g.Cached("/cache", "envoy1"))(t)
 		if other, err := g.Cached("/cache", "envoy2"); err != nil || other == one {
 			t.Errorf("%s: with another Envoy the cache has %s too, %v", name, other.Dir, err)
 		}
@@ -43,12 +38,8 @@ func TestGatewayNamesImagesMadeHere(t *testing.T) {
 				"        image: tare.test/contour/controller:v1\n"},
 	} {
 		from, to := t.TempDir(), filepath.Join(t.TempDir(), "charts", c.object)
-		if err := os.WriteFile(filepath.Join(from, c.file), []byte(c.before), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := gateways[name].objects[c.object].edits.copy(to, from, "v1"); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(from, c.file), []byte(c.before), 0o600))
+		must.OK(t, gateways[name].objects[c.object].edits.copy(to, from, "v1"))
 		if got, err := os.ReadFile(filepath.Join(to, c.copied)); err != nil || string(got) != c.after {
 			t.Errorf("%s: %s, %v", name, got, err)
 		}

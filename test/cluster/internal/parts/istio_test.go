@@ -1,6 +1,7 @@
 package parts
 
 import (
+	"github.com/tare-mesh/tare/internal/base/must"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,22 +9,14 @@ import (
 )
 
 func TestIstioOfTheRepository(t *testing.T) {
-	i, err := FindIstio(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	i := must.Get(FindIstio("."))(t)
 	sources := t.TempDir()
-	if err := os.WriteFile(filepath.Join(sources, "VERSION"), []byte("9.8\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(sources, "VERSION"), []byte("9.8\n"), 0o600))
 	tag, err := i.tag(sources)
 	if err != nil || !strings.HasPrefix(tag, "9.8.0-dev.") {
 		t.Errorf("tag %q, %v; want 9.8.0-dev. and the revision that go.mod pins", tag, err)
 	}
-	one, err := i.Cached("/cache", "envoy1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := must.Get(i.Cached("/cache", "envoy1"))(t)
 	if other, err := i.Cached("/cache", "envoy2"); err != nil || other == one {
 		t.Errorf("with another Envoy the cache has %s too, %v", other.Dir, err)
 	}
@@ -32,14 +25,8 @@ func TestIstioOfTheRepository(t *testing.T) {
 // TestModulesInCommon checks that a module of both builds has one version: the compiler's cache then holds its
 // packages once. With versions of their own, Istio compiled the Kubernetes client a second time.
 func TestModulesInCommon(t *testing.T) {
-	s, err := Find(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	i, err := FindIstio(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Find("."))(t)
+	i := must.Get(FindIstio("."))(t)
 	const replaced = "v0.0.0" // Kubernetes requires its own parts so
 	common := 0
 	for module, version := range i.versions {
@@ -58,9 +45,7 @@ func TestModulesInCommon(t *testing.T) {
 
 func TestIstioTagOfARelease(t *testing.T) {
 	sources := t.TempDir()
-	if err := os.WriteFile(filepath.Join(sources, "VERSION"), []byte("1.31\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(sources, "VERSION"), []byte("1.31\n"), 0o600))
 	i := Istio{module{versions: map[string]string{istioModule: "v1.31.2"}}}
 	if tag, err := i.tag(sources); err != nil || tag != "1.31.2" {
 		t.Errorf("got %q, %v", tag, err)
@@ -69,12 +54,8 @@ func TestIstioTagOfARelease(t *testing.T) {
 
 func TestNotTheModuleOfIstio(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "istio"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "istio", "go.mod"), []byte("module m\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Join(dir, "istio"), 0o700))
+	must.OK(t, os.WriteFile(filepath.Join(dir, "istio", "go.mod"), []byte("module m\n"), 0o600))
 	if _, err := FindIstio(dir); err == nil || !strings.Contains(err.Error(), "pins no istio.io/istio") {
 		t.Errorf("got %v", err)
 	}
@@ -90,16 +71,10 @@ func TestChartIsMadeAsIfReleased(t *testing.T) {
 		"files/crd-all.gen.yaml": "kind: CustomResourceDefinition\n",
 	} {
 		path := filepath.Join(from, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o444); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.OK(t, os.WriteFile(path, []byte(content), 0o444))
 	}
-	if err := istioLines.copy(to, from, "1.31.0-dev.abc"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, istioLines.copy(to, from, "1.31.0-dev.abc"))
 	got, err := os.ReadFile(filepath.Join(to, "Chart.yaml"))
 	if want := "apiVersion: v2\nname: base\n# filled in\nversion: 1.31.0-dev.abc\nappVersion: 1.31.0-dev.abc\n"; err != nil || string(got) != want {
 		t.Errorf("got %q, %v", got, err)
@@ -120,12 +95,8 @@ func TestStockBootstrap(t *testing.T) {
 	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
 	const before, after = "\"bootstrap_extensions\": [\n    ", "{\n      \"name\": \"envoy.bootstrap.internal_listener\"\n    }],\n{{- if .metadata_discovery }}\n{\"prefix\": \"workload_discovery\"},\n{{- end }}\n"
 	const extension = "{{- if .metadata_discovery }}\n    {\n      \"name\": \"metadata_discovery\",\n      \"typed_config\": {\"value\": {}}\n    },\n    {{- end }}\n    "
-	if err := os.WriteFile(from, []byte(before+extension+after), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := stockBootstrap(to, from); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(from, []byte(before+extension+after), 0o600))
+	must.OK(t, stockBootstrap(to, from))
 	if got, err := os.ReadFile(to); err != nil || string(got) != before+after {
 		t.Errorf("got %s, %v", got, err)
 	}

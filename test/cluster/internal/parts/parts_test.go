@@ -1,6 +1,7 @@
 package parts
 
 import (
+	"github.com/tare-mesh/tare/internal/base/must"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,12 +14,8 @@ func TestKeyChangesWithAnyFile(t *testing.T) {
 	write := func(name, content string) {
 		t.Helper()
 		path := filepath.Join(module, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.OK(t, os.WriteFile(path, []byte(content), 0o644))
 	}
 	write("go.mod", "module m\n\nrequire k8s.io/kubernetes v1.36.3\n")
 	write("go.sum", "sum\n")
@@ -26,14 +23,8 @@ func TestKeyChangesWithAnyFile(t *testing.T) {
 	seen := map[string]string{}
 	key := func(what string) {
 		t.Helper()
-		s, err := Find(filepath.Join(module, "kube"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		k, err := s.Key()
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(Find(filepath.Join(module, "kube")))(t)
+		k := must.Get(s.Key())(t)
 		if before, there := seen[k]; there {
 			t.Errorf("%s: the key is that of %s", what, before)
 		}
@@ -49,10 +40,7 @@ func TestKeyChangesWithAnyFile(t *testing.T) {
 }
 
 func TestPinsOfTheRepository(t *testing.T) {
-	s, err := Find(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Find("."))(t)
 	for _, i := range images {
 		if !strings.HasPrefix(s.versions[i.module], "v") {
 			t.Errorf("%s: go.mod pins no %s", i.name, i.module)

@@ -3,6 +3,7 @@ package pki
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"net"
 	"os"
 	"testing"
@@ -10,23 +11,14 @@ import (
 
 func TestIssuedCertificateIsTrustedAndPrivate(t *testing.T) {
 	dir := t.TempDir()
-	authority, err := NewAuthority(dir, "ca", "test-ca")
-	if err != nil {
-		t.Fatal(err)
-	}
+	authority := must.Get(NewAuthority(dir, "ca", "test-ca"))(t)
 	cert, key, err := authority.Issue(Certificate{File: "leaf", Name: "someone", Organization: "group",
 		Hosts: []string{"host.example"}, Addresses: []net.IP{net.IPv4(10, 0, 0, 1)}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf, err := x509.ParseCertificate(pair.Certificate[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := must.Get(tls.X509KeyPair(cert, key))(t)
+	leaf := must.Get(x509.ParseCertificate(pair.Certificate[0]))(t)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(authority.PEM)
 	for _, host := range []string{"host.example", "10.0.0.1"} {
