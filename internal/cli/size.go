@@ -3,23 +3,33 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/outfile"
+	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/predict"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/show/page"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
 
 // sizeOptions are the flags of tare size.
 type sizeOptions struct {
 	from, headroom, format, prices string
+	output, objective, pods        string
+	totalRate                      float64
+	replicaCPU                     string
 	rate                           float64
 	connections, connectionRate    float64
 	requestSize, responseSize      string
@@ -27,8 +37,8 @@ type sizeOptions struct {
 }
 
 func newSizeCommand(c *CommandLine) *cobra.Command {
-	o := sizeOptions{headroom: "30%", format: "text"}
-	names := report.Names(report.SizesForms())
+	o := sizeOptions{headroom: "30%", format: "text", replicaCPU: "1"}
+	names := report.Names(sizesForms())
 	cmd := &cobra.Command{
 		Use:   "size --rate N",
 		Short: "Say which requests and limits a proxy needs at a rate",
@@ -42,19 +52,33 @@ A curve goes through the rates of each block. Its form is the one that predicts 
 it was not fitted to best. The range for another deployment has the deviation between
 blocks. What lies outside the measured range is refused.
 
+Waypoints and gateways get as many replicas of --replica-cpu as --total-rate needs. A
+proxy of a node is sized for the node with most pods, with --pods FILE: a line for each
+pod, the name of its node. Then --rate is through the proxy of a mean node.
+
+Variants with limits (resources) are compared with the mesh without. With --objective
+it prints the lowest measured CPU limit that keeps it.
+
 With --prices it prints the price of a month, of what is requested and of what is used.
 --format values prints the values of the mesh's chart.`,
 		Example: `  tare run examples/quickstart.yaml --set 'factors.rate=[200, 500, 1000]' --out runs/curve
   tare size --from runs/curve --rate 800
   tare size --from runs/curve --rate 800 --headroom 50% --prices examples/prices-gcp.yaml
-  tare size --from runs/istio-curve --rate 800 --connections 200 --format values`,
+  tare size --from runs/istio-curve --rate 800 --connections 200 --format values
+  tare size --from runs/limits --rate 300 --objective 'p99 < 20ms' --format html -o size.html
+  tare size --from runs/ambient-curve --total-rate 10000 --replica-cpu 1
+  kubectl get pods -A --no-headers -o custom-columns=NODE:.spec.nodeName > pods.txt
+  tare size --from runs/ambient-curve --rate 300 --pods pods.txt`,
 		Args: cobra.NoArgs,
 		RunE: func(_ *cobra.Command, _ []string) error {
+			if err := outfile.Check(o.output); err != nil {
+				return hint.Usage(err, "")
+			}
 			s, err := c.sizes(o)
 			if err != nil {
 				return err
 			}
-			return report.Write(c.Out, s, report.SizesForms(), o.format)
+			return c.writeTo(o.output, func(w io.Writer) error { return report.Write(w, s, sizesForms(), o.format) })
 		},
 	}
 	f := cmd.Flags()
@@ -66,10 +90,21 @@ With --prices it prints the price of a month, of what is requested and of what i
 	f.StringVar(&o.responseSize, "response-size", "", "`bytes` of a response's body, if the run has several")
 	f.StringToStringVar(&o.options, "option", nil, "`NAME=N`: an option of meshes that is a number, such as clusters=3000")
 	f.StringVar(&o.headroom, "headroom", o.headroom, "`share` to add to what was measured")
+	f.StringVar(&o.objective, "objective", "", "`limit` of response times, such as 'p99 < 20ms', for the CPU limit")
+	f.Float64Var(&o.totalRate, "total-rate", 0, "`requests` per second through all replicas of a waypoint or gateway")
+	f.StringVar(&o.replicaCPU, "replica-cpu", o.replicaCPU, "`CPU` request of a replica of a waypoint or gateway, such as 500m")
+	f.StringVar(&o.pods, "pods", "", "`file` with a line for each pod, the name of its node, for proxies of nodes")
+	f.StringVarP(&o.output, "output", "o", "", "write to this `file` instead of standard output")
 	f.StringVar(&o.prices, "prices", "", "`file` of prices, such as examples/prices-gcp.yaml")
 	_ = cmd.MarkFlagFilename("prices", "yaml", "yml")
 	choice(cmd, &o.format, "format", "output format: "+strings.Join(names, ", "), names)
 	return cmd
+}
+
+// sizesForms are the forms of sizes, and a page.
+func sizesForms() []report.Form[report.Sizes] {
+	write := func(w io.Writer, s report.Sizes) error { return page.WriteSizes(w, s, console.Version()) }
+	return append(report.SizesForms(), report.Form[report.Sizes]{Name: "html", Doc: "one page with figures", Write: write})
 }
 
 func (c *CommandLine) sizes(o sizeOptions) (report.Sizes, error) {
@@ -104,19 +139,40 @@ func (c *CommandLine) sizes(o sizeOptions) (report.Sizes, error) {
 	if err != nil {
 		return report.Sizes{}, fmt.Errorf("size %s: %w", d.Path(), err)
 	}
-	return report.NewSizes(d.Path(), s, all, prices), nil
+	return report.NewSizes(d.Path(), s, all, predict.Next(run, s, all), prices), nil
 }
 
 // sizing returns the load and the headroom of the flags.
 func (o sizeOptions) sizing() (predict.Sizing, error) {
-	if !(o.rate > 0) {
+	if !(o.rate > 0) && !(o.totalRate > 0 && o.rate == 0) {
 		return predict.Sizing{}, hint.Usage(errors.New("--rate is missing, or not above 0"), "write the requests/s through one proxy: --rate 800")
 	}
 	var share experiment.Share
 	if err := share.UnmarshalScalar(o.headroom); err != nil && o.headroom != "0" {
 		return predict.Sizing{}, hint.Usage(fmt.Errorf("--headroom: %w", err), "write 0, or a share such as 30%")
 	}
-	s := predict.Sizing{Rate: o.rate, Headroom: float64(share), At: map[string]float64{}}
+	s := predict.Sizing{Rate: o.rate, Headroom: float64(share), At: map[string]float64{}, TotalRate: o.totalRate}
+	if o.totalRate != 0 {
+		var cores experiment.Cores
+		if err := cores.UnmarshalScalar(o.replicaCPU); err != nil || !(cores > 0) || !(o.totalRate > 0) {
+			return s, hint.Usage(fmt.Errorf("--total-rate %g with --replica-cpu %.20q: expected numbers above 0", o.totalRate, o.replicaCPU), "write --total-rate 10000 --replica-cpu 500m")
+		}
+		s.ReplicaCPU = float64(cores)
+	}
+	if o.objective != "" {
+		objective, err := predict.ParseObjective(o.objective)
+		if err != nil {
+			return s, hint.Usage(fmt.Errorf("--objective: %w", err), "write --objective 'p99 < 20ms'")
+		}
+		s.Objective = objective
+	}
+	if o.pods != "" {
+		pods, err := podsOfNodes(o.pods)
+		if err != nil {
+			return s, err
+		}
+		s.Pods = pods
+	}
 	for factor, n := range map[string]float64{experiment.ConnectionsFactor: o.connections, experiment.ConnectionRateFactor: o.connectionRate} {
 		if n != 0 {
 			s.At[factor] = n
@@ -143,4 +199,30 @@ func (o sizeOptions) sizing() (predict.Sizing, error) {
 		s.At[name] = n
 	}
 	return s, nil
+}
+
+// maxPods is the largest file of pods, bytes.
+const maxPods = 64 << 20
+
+// podsOfNodes counts the lines of each node. Pods without a node wait to be scheduled.
+func podsOfNodes(file string) (counts []int, err error) {
+	text, err := regular.ReadInput(file, maxPods)
+	if err != nil {
+		return nil, hint.Usage(fmt.Errorf("--pods: %w", err), "")
+	}
+	pods := map[string]int{}
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		n++
+		switch names := strings.Fields(line); {
+		case len(names) == 1 && names[0] != "<none>":
+			pods[names[0]]++
+		case len(names) > 1:
+			return nil, hint.InvalidFile(hint.New("write kubectl get pods -A --no-headers -o custom-columns=NODE:.spec.nodeName", "%s:%d: found %d words, expected the name of a node", file, n, len(names)))
+		}
+	}
+	if len(pods) == 0 {
+		return nil, hint.InvalidFile(hint.New("write a line for each pod: the name of its node", "%s has no pod", file))
+	}
+	return slices.Sorted(maps.Values(pods)), nil
 }

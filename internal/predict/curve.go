@@ -13,9 +13,9 @@ import (
 
 // Point is one trial: a deployment at a level of each axis.
 type Point struct {
-	Block int
-	At    []float64 // a level of each axis, the rate first
-	Cost  float64   // in any unit
+	Block int       `json:"block"`
+	At    []float64 `json:"at"`   // a level of each axis, the rate first
+	Cost  float64   `json:"cost"` // in any unit
 }
 
 // Axis is a quantity that costs depend on, and the range in which they were measured.
@@ -35,6 +35,7 @@ type Curve struct {
 	Blocks     int     `json:"blocks"`     // number of deployments
 	Noise      float64 `json:"noise"`      // standard deviation of a trial around the curve of its deployment, as a share
 	Confidence float64 `json:"confidence"` // of bands
+	Points     []Point `json:"points"`     // that it was fitted to
 
 	form form
 	fits [][]float64
@@ -62,6 +63,9 @@ var rateForms = []form{
 // formsOver returns the forms of the rate, each without and with work that grows with every other axis: work of its own,
 // of every request, and both. Forms with fewer terms come first.
 func formsOver(axes []Axis) []form {
+	if len(axes) == 0 {
+		return []form{{"mean", "the same at every load", []term{fixed}}}
+	}
 	all := slices.Clone(rateForms)
 	for i, a := range axes {
 		if i == 0 || a.Levels == 1 {
@@ -90,7 +94,8 @@ const (
 )
 
 // Fit chooses the form that best predicts the deployments that it was not fitted to. The comparison leaves out each
-// deployment's own level, which no form predicts. The axes of points are named, the rate first.
+// deployment's own level, which no form predicts. The axes of points are named, the rate first. Without axes the curve
+// is the mean.
 func Fit(points []Point, axes []string, confidence float64) (*Curve, error) {
 	levels, blocks := placesOf(points), grouped(points)
 	blocks = slices.DeleteFunc(blocks, func(b []Point) bool { return len(b) < levels }) // all deployments have the same levels
@@ -99,13 +104,17 @@ func Fit(points []Point, axes []string, confidence float64) (*Curve, error) {
 		at := levelsOf(points, i)
 		c.Axes = append(c.Axes, Axis{Name: name, From: at[0], To: at[len(at)-1], Levels: len(at)})
 	}
-	if len(blocks) < minBlocks || c.Axes[0].Levels < minRates {
+	rates := minRates // the mean needs none
+	if len(c.Axes) > 0 {
+		rates = c.Axes[0].Levels
+	}
+	if len(blocks) < minBlocks || rates < minRates {
 		return nil, hint.New(fmt.Sprintf("measure at least %d rates in %d blocks: --set 'factors.rate=[100, 300, 1000]' --set blocks=6", minRates, minBlocks),
-			"%d blocks with all of %d rates are too few for a curve", len(blocks), c.Axes[0].Levels)
+			"%d blocks with all of %d rates are too few for a curve", len(blocks), rates)
 	}
 	var chosen []float64
 	for _, f := range formsOver(c.Axes) {
-		if len(f.terms) >= levels { // it would go through every point
+		if len(axes) > 0 && len(f.terms) >= levels { // it would go through every point
 			continue
 		}
 		errs, ok := c.predicted(f, blocks)
@@ -116,7 +125,7 @@ func Fit(points []Point, axes []string, confidence float64) (*Curve, error) {
 	if chosen == nil {
 		return nil, errors.New("the costs are no numbers above zero")
 	}
-	c.Form, c.Reason = c.form.name, c.form.reason
+	c.Form, c.Reason, c.Points = c.form.name, c.form.reason, slices.Concat(blocks...)
 	c.Noise = c.fit(blocks)
 	return c, nil
 }

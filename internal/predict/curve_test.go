@@ -155,3 +155,34 @@ func TestCurvesRefuse(t *testing.T) {
 		}
 	}
 }
+
+// Published figures of an Istio sidecar at 1000 to 5000 requests/s (istio.io, 15335), as docs/how-to/size-a-proxy.md
+// discusses them: how far each form misses them, and that curved forms need a negative term.
+func TestPublishedCurve(t *testing.T) {
+	var points []Point
+	for i, cores := range []float64{0.18, 0.30, 0.40, 0.43, 0.45} {
+		points = append(points, Point{At: []float64{1000 * float64(i+1)}, Cost: cores})
+	}
+	c := &Curve{Axes: []Axis{{Name: "rate", From: 1000, To: 5000, Levels: 5}}}
+	for i, want := range []struct {
+		missed   float64
+		negative bool
+	}{{0.13, false}, {0.04, true}, {0.025, true}} {
+		f := rateForms[i]
+		k, ok := c.fitted(f, points)
+		if !ok {
+			t.Fatalf("%s has no fit", f.name)
+		}
+		most, negative := 0.0, false
+		for _, p := range points {
+			most = max(most, math.Abs(c.value(f, k, p.At)/p.Cost-1))
+		}
+		for _, factor := range k {
+			negative = negative || factor < 0
+		}
+		if math.Abs(most-want.missed) > 0.005 || negative != want.negative {
+			t.Errorf("%s misses by %.3f with terms %.3f, want %.3f", f.name, most, k, want.missed)
+		}
+	}
+	must.Fail(t, must.Err(Fit(points, []string{"rate"}, 0.95)), "1 blocks with all of 5 rates are too few")
+}

@@ -21,10 +21,16 @@ import (
 
 // Sizing is the load of a proxy, and its headroom.
 type Sizing struct {
-	Rate     float64 `json:"rate"`     // requests/s through one proxy
+	Rate     float64 `json:"rate"`     // requests/s through one proxy, 0 if only shared ones are sized
 	Headroom float64 `json:"headroom"` // share above what was measured, 0.3 for 30 %
 	// At are levels of factors, and of options of meshes, that are numbers: connections of one proxy, clusters it knows.
 	At map[string]float64 `json:"at,omitempty"`
+
+	Objective *Objective `json:"objective,omitempty"`
+	// TotalRate is requests/s through all replicas of a waypoint or gateway, of ReplicaCPU cores each. 0: one proxy at Rate.
+	TotalRate  float64 `json:"total_rate,omitempty"`
+	ReplicaCPU float64 `json:"replica_cpu,omitempty"`
+	Pods       []int   `json:"pods,omitempty"` // of each node with pods. Then Rate is through the proxy of a mean node
 }
 
 // axes are the rate, and the names of At.
@@ -36,6 +42,7 @@ func (s Sizing) axes() []string {
 type Size struct {
 	Factors plan.Factors `json:"factors"` // of the treatments that were measured, without the axes of the curve
 	Proxy   string       `json:"proxy"`   // kind: "sidecar of echo", "waypoint"
+	Place   []float64    `json:"place"`   // levels of the curve's axes at which it is sized
 	CPU     Band         `json:"cpu"`     // cores, without headroom
 	Memory  Band         `json:"memory"`  // MiB at the end of the measure phase, without headroom
 	Peak    float64      `json:"peak"`    // MiB, the largest of any proxy of the kind
@@ -44,11 +51,21 @@ type Size struct {
 	RequestMemory float64 `json:"request_memory"` // MiB
 	LimitMemory   float64 `json:"limit_memory"`   // MiB
 	Curve         *Curve  `json:"curve"`          // of CPU
+	MemoryCurve   *Curve  `json:"memory_curve"`
 
 	Mesh string `json:"mesh"` // name of the definition that a variant comes from
 
 	Limited []Limited `json:"limited,omitempty"` // what limits did, of variants that differ in them alone
+
+	LimitCPU float64   `json:"limit_cpu,omitempty"` // cores: the lowest measured limit that keeps the objective, 0 for none
+	Workers  int       `json:"workers"`             // worker threads: one for each core of request or limit that is begun
+	Replicas *Replicas `json:"replicas,omitempty"`  // of a waypoint or gateway, if the total rate is known
+	Nodes    *Nodes    `json:"nodes,omitempty"`     // of a node proxy, if the pods of nodes are known
+	Proxies  float64   `json:"proxies,omitempty"`   // that a control plane served, mean of trials
 }
+
+// ControlPlane is the kind of all tasks of a control plane together.
+const ControlPlane = "control plane"
 
 // steps round requests up: to 5 thousandths of a core, and to 2 MiB.
 const (
@@ -65,19 +82,32 @@ func Sizes(run *compare.Run, s Sizing) (all []Size, err error) {
 		}
 	}
 	groups := groupsOf(run, axes)
+	var left []string // shared proxies alone can do without a rate
 	for _, g := range groups {
 		if g.hasFree(groups) {
 			continue
 		}
 		for _, kind := range slices.Sorted(maps.Keys(g.kinds)) {
-			size, err := sizeOf(g.kinds[kind], run.Confidence(), s)
+			if s.Rate == 0 && !shared(kind) {
+				left = append(left, kind)
+				continue
+			}
+			size, err := sizeOf(kind, g.kinds[kind], run.Confidence(), s)
 			if err != nil {
 				return nil, fmt.Errorf("%s, %v: %w", kind, cmp.Or(g.mesh, fmt.Sprint(g.factors)), err)
 			}
 			size.Factors, size.Proxy, size.Mesh = g.factors, kind, g.mesh
-			size.Limited = g.limited(kind, limitedOnes(g, groups), s, run.Confidence())
+			size.Limited = g.limited(kind, limitedOnes(g, groups), size.Place, s, run.Confidence())
+			size.LimitCPU = limitThatHolds(size.Limited, size.RequestCPU)
+			size.Workers = int(math.Ceil(max(size.RequestCPU, size.LimitCPU)))
 			all = append(all, size)
 		}
+		if size, ok := g.controlSize(s, run.Confidence()); ok && len(g.kinds) > 0 {
+			all = append(all, size)
+		}
+	}
+	if all == nil && left != nil {
+		return nil, hint.New("write the requests/s through one proxy: --rate 800", "the run has no waypoint and no gateway, and a %s needs a rate", left[0])
 	}
 	if all == nil {
 		return nil, hint.New("measure a mesh at several rates, such as --set 'factors.rate=[100, 300, 1000]'", "no valid trial of the run has a proxy of its own and a rate")
@@ -169,8 +199,9 @@ func placeOf(run *compare.Run, t plan.Treatment, axes []string) (at place, ok bo
 // group are treatments that differ in the axes alone.
 type group struct {
 	place
-	kinds  map[string]*measured
-	trials []limitedTrial
+	kinds   map[string]*measured
+	control controlMeasured
+	trials  []limitedTrial
 }
 
 // measured are the trials with a kind of proxy.
@@ -185,20 +216,22 @@ func (g *group) add(r *result.Record, t figures.Measured, axes []string, levels 
 	if !t.Valid || t.Control || !known || r.Load == nil || r.Load.Completed == 0 {
 		return
 	}
+	perSecond := answered / float64(r.Load.Completed)
 	for kind, tasks := range proxyTasks(r) {
 		if g.kinds[kind] == nil {
 			g.kinds[kind] = &measured{}
 		}
-		g.kinds[kind].add(t.Block, perProxy(axes, levels, len(tasks)), answered/float64(r.Load.Completed), tasks)
+		g.kinds[kind].add(t.Block, perProxy(axes, levels, float64(len(tasks))), perSecond, tasks)
 	}
+	g.control.add(r, t.Block, levels, perSecond)
 }
 
 // perProxy are the levels of one of several proxies, among which the load divides.
-func perProxy(axes []string, levels []float64, proxies int) []float64 {
+func perProxy(axes []string, levels []float64, proxies float64) []float64 {
 	own := slices.Clone(levels)
 	for i, axis := range axes {
 		if axis == experiment.RateFactor || axis == experiment.ConnectionsFactor || axis == experiment.ConnectionRateFactor {
-			own[i] /= float64(proxies)
+			own[i] /= proxies
 		}
 	}
 	return own
@@ -245,27 +278,53 @@ func proxyTasks(r *result.Record) map[string][]result.TaskUsage {
 	return kinds
 }
 
-func sizeOf(m *measured, confidence float64, s Sizing) (size Size, err error) {
-	at := []float64{s.Rate}
-	for _, axis := range s.axes()[1:] {
-		at = append(at, s.At[axis])
-	}
+func sizeOf(kind string, m *measured, confidence float64, s Sizing) (size Size, err error) {
+	at := s.place()
 	if size.Curve, err = Fit(m.cpu, s.axes(), confidence); err != nil {
 		return size, err
+	}
+	if size.MemoryCurve, err = Fit(m.memory, s.axes(), confidence); err != nil {
+		return size, fmt.Errorf("memory: %w", err)
+	}
+	switch {
+	case shared(kind) && s.TotalRate > 0:
+		if size.Replicas, err = replicasOf(size.Curve, at, s); err != nil {
+			return size, err
+		}
+		at[0] = size.Replicas.Rate
+	case kind == mesh.RoleNodeProxy && len(s.Pods) > 0:
+		if size.Nodes, err = nodesOf(size.Curve, size.MemoryCurve, at, s); err != nil {
+			return size, err
+		}
+		at = perProxy(s.axes(), at, 1/size.Nodes.Ratio)
 	}
 	if size.CPU, err = size.Curve.At(at...); err != nil {
 		return size, err
 	}
-	memory, err := Fit(m.memory, s.axes(), confidence)
-	if err != nil {
-		return size, fmt.Errorf("memory: %w", err)
-	}
-	if size.Memory, err = memory.At(at...); err != nil {
+	if size.Memory, err = size.MemoryCurve.At(at...); err != nil {
 		return size, err
 	}
-	up := func(v, step float64) float64 { return math.Ceil(v*(1+s.Headroom)/step) * step }
-	size.Peak = m.peak
-	size.RequestCPU, size.RequestMemory = up(size.CPU.Estimate, stepCPU), up(size.Memory.NewHigh, stepMemory)
-	size.LimitMemory = max(size.RequestMemory, up(m.peak, stepMemory))
+	size.Place = at
+	size.request(m.peak, s)
+	if size.Replicas != nil {
+		size.RequestCPU = s.ReplicaCPU
+	}
 	return size, nil
+}
+
+// place are the wanted levels of the axes.
+func (s Sizing) place() []float64 {
+	at := []float64{s.Rate}
+	for _, axis := range s.axes()[1:] {
+		at = append(at, s.At[axis])
+	}
+	return at
+}
+
+// request adds the headroom. peak is in MiB.
+func (size *Size) request(peak float64, s Sizing) {
+	up := func(v, step float64) float64 { return math.Ceil(v*(1+s.Headroom)/step) * step }
+	size.Peak = peak
+	size.RequestCPU, size.RequestMemory = up(size.CPU.Estimate, stepCPU), up(size.Memory.NewHigh, stepMemory)
+	size.LimitMemory = max(size.RequestMemory, up(peak, stepMemory))
 }

@@ -3,8 +3,10 @@ package predict_test
 import (
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/base/must"
@@ -89,7 +91,7 @@ func TestSizeHasWhatLimitsDid(t *testing.T) {
 	s := answertest.Quickstart()
 	s.RateFactor, s.Blocks, s.Drift = true, 6, 0
 	s.Treatments = nil
-	for _, name := range []string{"envoy", "envoy-100m", "envoy-16mi"} {
+	for _, name := range []string{"envoy", "envoy-100m", "envoy-16mi", "envoy-700m"} {
 		for _, rate := range []float64{200, 400, 800, 1600} {
 			truth := answertest.Truth{AppUS: 60, DataUS: 600 / 1.1, LoadUS: 20, AppMiB: 14, DataMiB: 120, MedianMS: 1}
 			if name == "envoy-100m" {
@@ -120,10 +122,10 @@ func TestSizeHasWhatLimitsDid(t *testing.T) {
 	limited := func(resource, amount string) map[string]any {
 		return map[string]any{"from": "envoy", "resources": map[string]any{"limits": map[string]any{resource: amount}}}
 	}
-	run.File.Meshes = map[string]map[string]any{"envoy-100m": limited("cpu", "100m"), "envoy-16mi": limited("memory", "16MiB")}
+	run.File.Meshes = map[string]map[string]any{"envoy-100m": limited("cpu", "100m"), "envoy-16mi": limited("memory", "16MiB"), "envoy-700m": limited("cpu", "700m")}
 	all := must.Get(predict.Sizes(run, predict.Sizing{Rate: 700}))(t)
-	if len(all) != 1 || len(all[0].Limited) != 2 {
-		t.Fatalf("%+v, want one size with what two limits did", all)
+	if len(all) != 1 || len(all[0].Limited) != 3 || all[0].LimitCPU != 0 {
+		t.Fatalf("%+v, want one size with what three limits did", all)
 	}
 	cpu, memory := all[0].Limited[0], all[0].Limited[1]
 	tasks := cpu.Periods / 100 / int64(cpu.Trials) // of a trial
@@ -132,5 +134,142 @@ func TestSizeHasWhatLimitsDid(t *testing.T) {
 	}
 	if memory.Memory != 16 || memory.OOMKilled != 6 || memory.Trials != 6 || memory.Periods != 0 || memory.P99 != nil {
 		t.Errorf("limit of memory: %+v", memory)
+	}
+
+	// The limit of 0.7 cores keeps the median of 1 ms, the limit of 0.1 cores has 5 ms.
+	objective := must.Get(predict.ParseObjective("p50 < 3ms"))(t)
+	size := must.Get(predict.Sizes(run, predict.Sizing{Rate: 700, Objective: objective}))(t)[0]
+	met := map[float64]predict.Met{}
+	for _, l := range size.Limited {
+		if l.Memory == 0 {
+			met[l.CPU] = l.Met
+		}
+	}
+	if met[0] != predict.Holds || met[0.1] != predict.Missed || met[0.7] != predict.Holds || size.LimitCPU != 0.7 || size.Workers != 1 {
+		t.Errorf("verdicts %v, CPU limit %v with request %v, %d workers", met, size.LimitCPU, size.RequestCPU, size.Workers)
+	}
+	if size = must.Get(predict.Sizes(run, predict.Sizing{Rate: 700, Headroom: 5, Objective: objective}))(t)[0]; size.LimitCPU != 0 || size.RequestCPU < 0.7 {
+		t.Errorf("a CPU limit of %v, though the request is %v", size.LimitCPU, size.RequestCPU)
+	}
+}
+
+func TestObjectivesAreLimitsOfTimes(t *testing.T) {
+	o := must.Get(predict.ParseObjective(" p99.9 <= 1.5s"))(t)
+	if *o != (predict.Objective{Text: "p99.9 <= 1.5s", Percentile: "p99.9", MS: 1500}) {
+		t.Errorf("%+v", o)
+	}
+	for _, text := range []string{"", "p99", "p99 > 20ms", "errors < 1%", "p75 < 2ms", "p99 < 20ms, p50 < 1ms", "max < 1s", "p99 < soon"} {
+		if o, err := predict.ParseObjective(text); err == nil {
+			t.Errorf("%q is read as %+v", text, o)
+		}
+	}
+}
+
+// shared is a run of a waypoint and a proxy of the node, 0.3 ms of CPU a request each, and of a control plane, 0.01 cores.
+func shared(t *testing.T) *compare.Run {
+	t.Helper()
+	s := answertest.Quickstart()
+	s.RateFactor, s.Bare, s.Blocks, s.Drift = true, true, 6, 0
+	s.Treatments = nil
+	for _, rate := range []float64{200, 400, 800, 1600, 3200} {
+		s.Treatments = append(s.Treatments, answertest.Treatment{ID: "ambient-rate" + strconv.Itoa(int(rate)), Factors: plan.Factors{"mesh": "istio-ambient", "rate": rate},
+			Truth: answertest.Truth{AppUS: 60, DataUS: 600 / 1.1, LoadUS: 20, AppMiB: 14, DataMiB: 120, MedianMS: 1}})
+	}
+	s.Change = func(r *result.Record) {
+		var tasks []result.TaskUsage
+		split := false
+		for _, task := range r.Tasks {
+			if task.Plane != metric.Data {
+				tasks = append(tasks, task)
+				continue
+			}
+			if split {
+				continue
+			}
+			split = true
+			for _, of := range []mesh.Task{
+				{ID: "waypoint/proxy", Plane: metric.Data, Role: mesh.RoleWaypoint}, {ID: "ztunnel/proxy", Plane: metric.Data, Role: mesh.RoleNodeProxy}, {ID: "istiod/server", Plane: metric.Control, Role: "server"},
+			} {
+				part := task
+				part.Task = of
+				if of.Plane == metric.Control {
+					part.End.CPU = part.Start.CPU + 50_000_000 // in 5 s
+				}
+				tasks = append(tasks, part)
+			}
+		}
+		r.Tasks = tasks
+	}
+	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
+	t.Cleanup(func() { d.Close() })
+	return must.Get(compare.Read(d, compare.Options{}))(t)
+}
+
+func TestSizesOfSharedProxies(t *testing.T) {
+	run := shared(t)
+	sizes := func(s predict.Sizing) map[string]predict.Size {
+		by := map[string]predict.Size{}
+		for _, size := range must.Get(predict.Sizes(run, s))(t) {
+			by[size.Proxy] = size
+		}
+		return by
+	}
+	near := func(what string, got, want float64) {
+		if math.Abs(got-want) > 0.05*want {
+			t.Errorf("%s is %v, want %v", what, got, want)
+		}
+	}
+	// A replica of 0.5 cores has headroom up to 1333 requests/s.
+	all := sizes(predict.Sizing{TotalRate: 10000, ReplicaCPU: 0.5, Headroom: 0.25})
+	r := all[mesh.RoleWaypoint].Replicas
+	if len(all) != 2 || r == nil || r.N != 8 || r.Rate != 1250 || r.Range {
+		t.Fatalf("without a rate: %+v, replicas %+v", all, r)
+	}
+	near("CPU of all replicas", r.Cores.Estimate, 3)
+	near("request of a replica", all[mesh.RoleWaypoint].RequestCPU, 0.5)
+	near("CPU of the control plane", all[predict.ControlPlane].CPU.Estimate, 0.01)
+	near("proxies of the control plane", all[predict.ControlPlane].Proxies, 2)
+	if r = sizes(predict.Sizing{TotalRate: 10000, ReplicaCPU: 4})[mesh.RoleWaypoint].Replicas; r.N != 4 || !r.Range {
+		t.Errorf("limited by the highest rate, 3200: %+v", r)
+	}
+	must.Fail(t, must.Err(predict.Sizes(run, predict.Sizing{TotalRate: 10000, ReplicaCPU: 0.05})), "a replica of 0.05 cores is too small even at the lowest measured rate, 200 requests/s", "raise --replica-cpu")
+	must.Fail(t, must.Err(predict.Sizes(run, predict.Sizing{TotalRate: 150, ReplicaCPU: 1})), "150 requests/s are below the lowest measured rate, 200", "measure a lower rate")
+
+	// The hottest of three nodes has 30 pods, 1.5 times the mean.
+	node := sizes(predict.Sizing{Rate: 1000, Pods: []int{10, 20, 30}})[mesh.RoleNodeProxy]
+	if node.Nodes == nil || node.Nodes.N != 3 || node.Nodes.Hottest != 30 || node.Nodes.Ratio != 1.5 {
+		t.Fatalf("nodes %+v", node.Nodes)
+	}
+	near("CPU of the hottest node's proxy", node.CPU.Estimate, 0.45)
+	near("CPU of a mean node's proxy", node.Nodes.CPU.Estimate, 0.3)
+	must.Fail(t, must.Err(predict.Sizes(run, predict.Sizing{Rate: 2500, Pods: []int{10, 20, 30}})), "3750 requests/s are outside the measured range", "add 3750 to factors.rate")
+}
+
+// Runs that would help are named, with what they change.
+func TestNextRuns(t *testing.T) {
+	run := written(t)
+	run.Plan.TrialTime = 10 * time.Second
+	s := predict.Sizing{Rate: 1500, Headroom: 0.3}
+	all := must.Get(predict.Sizes(run, s))(t)
+	all[0].CPU.Low, all[0].CPU.High = 0.9*all[0].CPU.Estimate, 1.1*all[0].CPU.Estimate
+	var sets []string
+	var takes []time.Duration
+	for _, step := range predict.Next(run, s, all) {
+		takes = append(takes, step.Takes)
+		sets = append(sets, step.Set...)
+	}
+	want := []string{"factors.rate=[200, 400, 800, 1600, 3200, 4500, 6400]",
+		"meshes.envoy-785m={from: envoy, resources: {limits: {cpu: 785m}}}", "meshes.envoy-392m={from: envoy, resources: {limits: {cpu: 392m}}}", "factors.mesh=[envoy, envoy-785m, envoy-392m]", "baseline={mesh: envoy}",
+		"blocks=12"}
+	if len(sets) != len(want) || sets[0] != want[0] || sets[4] != want[4] || sets[5] != want[5] {
+		t.Errorf("changes %q, want such as %q", sets, want)
+	}
+	if want := []time.Duration{7 * 6 * 10 * time.Second, 3 * 5 * 6 * 10 * time.Second, 5 * 12 * 10 * time.Second}; !slices.Equal(takes, want) {
+		t.Errorf("runs take %v, want %v", takes, want)
+	}
+	s.Rate, all[0].Limited = 200, []predict.Limited{{CPU: 0.1}}
+	all[0].CPU.Low, all[0].CPU.High = all[0].CPU.Estimate, all[0].CPU.Estimate
+	if steps := predict.Next(run, s, all); steps != nil {
+		t.Errorf("nothing is missing, but %+v", steps)
 	}
 }

@@ -329,9 +329,12 @@ type Task struct {
 
 // Roles of tasks.
 const (
-	RoleSidecar   = "sidecar"   // proxy in a pod of a service
-	RoleDaemon    = "daemon"    // of a node outside its pods: kubelet, container runtime
-	RoleRemainder = "remainder" // of a node outside its pods, the rest: work of the kernel, without memory
+	RoleSidecar   = "sidecar" // proxy in a pod of a service
+	RoleWaypoint  = "waypoint"
+	RoleGateway   = "gateway"
+	RoleNodeProxy = "node-proxy" // proxy of all pods of a node
+	RoleDaemon    = "daemon"     // of a node outside its pods: kubelet, container runtime
+	RoleRemainder = "remainder"  // of a node outside its pods, the rest: work of the kernel, without memory
 )
 
 // Rule assigns matching tasks to a plane. Every set field must match: by

@@ -162,6 +162,11 @@ func (b Bound) Check(x *Figures) (holds bool, value float64, undecided string) {
 	return holds, value, ""
 }
 
+// TimeLimit returns the percentile and its upper limit in ms, if the bound is one of response times.
+func (b Bound) TimeLimit() (percentile string, ms float64, ok bool) {
+	return b.figure.name, b.limit, b.below && b.figure.quantile > 0 && b.figure.quantile < 1
+}
+
 // value returns the figure of a load, in its unit.
 func (f figure) value(x *Figures) float64 {
 	switch f.name {

@@ -50,6 +50,8 @@ var (
 	runsJS string
 	//go:embed assets/capacity.js
 	capacityJS string
+	//go:embed assets/curves.js
+	curvesJS string
 	//go:embed assets/figures.js
 	figuresJS string
 	//go:embed assets/compose.js
@@ -109,6 +111,8 @@ type document struct {
 	Answer, Setup                       []string
 	Band                                []card
 	Levels                              *report.LevelTable // CPU by treatment and level, nil for other reports
+	Parts                               []Part
+	Steps                               []Next
 	Warnings                            []warning
 	Configurations                      []configuration
 	Provenance                          []entry
@@ -236,7 +240,7 @@ const plotStyle = `:where(.plot) {
 var (
 	style  = palette() + pageCSS
 	script = sync.OnceValue(func() string {
-		return strings.Join([]string{plotJS, kitJS, dataFiguresJS, acrossJS, loadJS, runsJS, capacityJS, figuresJS, composeJS, pageJS}, "\n")
+		return strings.Join([]string{plotJS, kitJS, dataFiguresJS, acrossJS, loadJS, runsJS, capacityJS, curvesJS, figuresJS, composeJS, pageJS}, "\n")
 	})
 )
 

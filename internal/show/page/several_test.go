@@ -3,6 +3,7 @@ package page_test
 import (
 	"bytes"
 	"errors"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -51,11 +52,21 @@ func severalOf(t *testing.T, dirs []*result.Dir) map[string]other {
 	checks := []page.Check{{Name: "addresses", Verdict: "ok", Detail: "127.0.0.0/8", Good: true}, {Name: "steal", Verdict: "warn", Detail: "3 % " + planted, Hint: "use dedicated CPUs"}}
 	endless := *c // no probe missed
 	endless.Open, endless.Probes = capacity.OpenAbove, c.Probes[:4]
-	var runs, search, open, doctor, plain bytes.Buffer
+	var runs, search, open, doctor, plain, prediction bytes.Buffer
+	band := page.Band{X: 700, Estimate: 190, Low: 180, High: 200, NewLow: 150, NewHigh: 230}
+	first := page.Band{X: 100, Estimate: 40, Low: 35, High: 45, NewLow: 20, NewHigh: 60}
+	predicted := page.Prediction{
+		Name: planted, Answer: []string{"Request cpu 190m. " + planted}, Tare: "v1", Schema: "tare.size/v1", Command: "tare size",
+		Parts:  []page.Part{{Title: planted, Facts: []page.Fact{{Name: "limits", Text: planted}}}},
+		Curves: []page.Curve{{Title: planted, X: "requests per second", Y: "CPU, thousandths of a core", Points: [][2]float64{{100, 38}, {300, 90}, {900, 240}}, Line: []page.Band{first, band}, Wanted: &band, About: planted}},
+		Steps:  []page.Next{{What: planted, Command: "tare run " + planted}}, Facts: []page.Fact{{Name: "Results", Text: planted}},
+		Text: func(w io.Writer) error { _, err := io.WriteString(w, planted); return err },
+	}
 	must.OK(t, errors.Join(
 		page.WriteRuns(&runs, all), page.WriteSearch(&search, c, "http://127.0.0.1:8080/"+planted, "v1"),
 		page.WriteSearch(&open, &endless, "http://127.0.0.1:8080/", "v1"),
 		page.WriteDoctor(&doctor, page.Doctor{Name: planted, Checks: checks, Works: true, AA: &all[0], Shows: []string{"A difference of 3 % would show."}, Text: "text"}),
+		page.WritePrediction(&prediction, predicted),
 		page.WriteDoctor(&plain, page.Doctor{Name: planted, Checks: append(checks, page.Check{Name: "open files", Verdict: "FAIL", Detail: planted}), Text: planted}),
 	))
 	return map[string]other{
@@ -81,6 +92,16 @@ func severalOf(t *testing.T, dirs []*result.Dir) map[string]other {
 			if len(f.Marks["figure-trials"]) == 0 || !strings.Contains(f.Text, "A difference of 3 % would show.") || !strings.Contains(f.Text, "use dedicated CPUs") {
 				t.Errorf("figures %v of\n%.500s", f.Marks, f.Text)
 			}
+		}},
+		"hostile-prediction": {prediction.Bytes(), func(t *testing.T, f finding) {
+			panels := f.Marks["figure-curve-1"]
+			if len(panels) != 1 {
+				t.Fatalf("%d panels", len(panels))
+			}
+			nearly(t, "measured", panels[0].Runs, predicted.Curves[0].Points)
+			nearly(t, "wanted", panels[0].Levels, [][2]float64{{700, 190}})
+			nearly(t, "new deployment", panels[0].LevelIntervals, [][2]float64{{230, 150}})
+			must.Contain(t, f.Text, "Request cpu 190m.", "To be more certain", "In detail")
 		}},
 		"hostile-checks": {plain.Bytes(), func(t *testing.T, f finding) {
 			if len(f.Marks) != 0 || !strings.Contains(f.Text, "A run cannot work here.") {

@@ -1,12 +1,15 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -16,6 +19,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/predict"
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 // Sizes are the answer of tare size.
@@ -24,6 +28,7 @@ type Sizes struct {
 	From   string         `json:"from"`   // the results directory
 	For    predict.Sizing `json:"for"`
 	Sizes  []Sized        `json:"sizes"`
+	Next   []NextRun      `json:"next,omitempty"` // what would make the sizes more certain
 }
 
 // Sized is a size, as a chart and a bill have it.
@@ -31,18 +36,24 @@ type Sized struct {
 	predict.Size
 	// ChartValues are the values of the mesh's chart that request it, nil if its chart has no place for them.
 	ChartValues map[string]any `json:"chart_values,omitempty"`
-	Month       *Month         `json:"month,omitempty"` // price of a proxy, if prices are known
+	Month       *Month         `json:"month,omitempty"` // price, if prices are known
 }
 
-// Month is the price of a proxy for a month of 730 hours.
+// Month is the price of a proxy for a month of 730 hours, of all replicas if it has some, of all nodes if it has one on each.
 type Month struct {
 	Currency  string  `json:"currency"`
 	Requested float64 `json:"requested"` // of its requests, for which nodes are bought
 	Used      float64 `json:"used"`      // of its use, without headroom
 }
 
+// NextRun is a run that would make sizes more certain.
+type NextRun struct {
+	predict.Step
+	Command string `json:"command"`
+}
+
 // NewSizes returns sizes with the values of charts, and with money if prices are not nil.
-func NewSizes(from string, s predict.Sizing, all []predict.Size, prices *answer.Prices) Sizes {
+func NewSizes(from string, s predict.Sizing, all []predict.Size, next []predict.Step, prices *answer.Prices) Sizes {
 	sizes := Sizes{Schema: "tare.size/v1", From: from, For: s}
 	for _, size := range all {
 		x := Sized{Size: size}
@@ -52,23 +63,53 @@ func NewSizes(from string, s predict.Sizing, all []predict.Size, prices *answer.
 			}
 		}
 		if prices != nil {
-			month := func(cores, mib float64) float64 {
-				sum := cores * prices.Core.Month
-				if prices.GiB != nil {
-					sum += mib / 1024 * prices.GiB.Month
-				}
-				return sum
-			}
-			x.Month = &Month{prices.Currency, month(size.RequestCPU, size.RequestMemory), month(size.CPU.Estimate, size.Memory.Estimate)}
+			x.Month = monthOf(size, prices)
 		}
 		sizes.Sizes = append(sizes.Sizes, x)
+	}
+	for _, step := range next {
+		command := "tare run " + quoted(filepath.Join(from, result.ExperimentFile))
+		for _, set := range step.Set {
+			command += " --set " + quoted(set)
+		}
+		sizes.Next = append(sizes.Next, NextRun{step, command})
 	}
 	return sizes
 }
 
+func monthOf(size predict.Size, prices *answer.Prices) *Month {
+	month := func(cores, mib float64) float64 {
+		sum := cores * prices.Core.Month
+		if prices.GiB != nil {
+			sum += mib / 1024 * prices.GiB.Month
+		}
+		return sum
+	}
+	n, cpu, memory := 1.0, size.CPU.Estimate, size.Memory.Estimate
+	if r := size.Replicas; r != nil {
+		n = float64(r.N)
+	}
+	if nodes := size.Nodes; nodes != nil {
+		n, cpu, memory = float64(nodes.N), nodes.CPU.Estimate, nodes.Memory.Estimate
+	}
+	return &Month{prices.Currency, n * month(size.RequestCPU, size.RequestMemory), n * month(cpu, memory)}
+}
+
+// quoted is a word as shells read it.
+func quoted(word string) string {
+	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789./_-=:") == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
 func settingsOf(size predict.Size) mesh.ProxySettings {
-	return mesh.ProxySettings{Requests: map[string]string{"cpu": cpuQuantity(size.RequestCPU), "memory": memoryQuantity(size.RequestMemory)},
+	p := mesh.ProxySettings{Requests: map[string]string{"cpu": cpuQuantity(size.RequestCPU), "memory": memoryQuantity(size.RequestMemory)},
 		Limits: map[string]string{"memory": memoryQuantity(size.LimitMemory)}}
+	if size.LimitCPU > 0 {
+		p.Limits["cpu"] = cpuQuantity(size.LimitCPU)
+	}
+	return p
 }
 
 // SizesForms lists every form of sizes, the default first.
@@ -86,26 +127,91 @@ func writeSizes(w io.Writer, s Sizes) error {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		c, more := size.Curve, 1+s.For.Headroom
-		fmt.Fprintf(w, "%s:\n", sizedFor(s, size))
-		fmt.Fprintf(w, "  requests: cpu %s (another deployment: %s to %s), memory %s\n",
-			cpuQuantity(size.RequestCPU), cpuQuantity(size.CPU.NewLow*more), cpuQuantity(size.CPU.NewHigh*more), memoryQuantity(size.RequestMemory))
-		fmt.Fprintf(w, "  limits:   memory %s; no CPU limit, because throttled proxies delay requests\n", memoryQuantity(size.LimitMemory))
-		for _, l := range size.Limited {
-			writeLimited(w, l)
+		fmt.Fprintf(w, "%s:\n", SizedFor(s, size))
+		for _, f := range SizeFacts(s, size) {
+			fmt.Fprintf(w, "  %-9s %s\n", f.Name+":", f.Text)
 		}
-		if m := size.Month; m != nil {
-			fmt.Fprintf(w, "  a month:  %.2f %s as requested, %.2f %s as used\n", m.Requested, m.Currency, m.Used, m.Currency)
+	}
+	for i, next := range s.Next {
+		if i == 0 {
+			fmt.Fprintln(w, "\nTo be more certain:")
 		}
-		fmt.Fprintf(w, "  measured: cpu %s (%s to %s) and memory %.0f MiB without headroom, peak %.0f MiB\n",
-			cpuQuantity(size.CPU.Estimate), cpuQuantity(size.CPU.Low), cpuQuantity(size.CPU.High), size.Memory.Estimate, size.Peak)
-		fmt.Fprintf(w, "  from:     %s at %s: %s\n", printable.Counted(c.Blocks, "block"), axesWords(c.Axes), c.Reason)
+		fmt.Fprintf(w, "  %s\n    %s\n", next.Words(), next.Command)
 	}
 	return nil
 }
 
-// writeLimited writes what limits of a proxy did.
-func writeLimited(w io.Writer, l predict.Limited) {
+// Words are the run and its time.
+func (n NextRun) Words() string {
+	return fmt.Sprintf("%s (%v)", n.What, experiment.Duration(n.Takes.Round(time.Second)))
+}
+
+// Fact is a row of a size: its name and its text.
+type Fact struct{ Name, Text string }
+
+// SizeFacts are the rows of a size, what to write down first.
+func SizeFacts(s Sizes, size Sized) (facts []Fact) {
+	row := func(name, format string, args ...any) {
+		facts = append(facts, Fact{name, fmt.Sprintf(format, args...)})
+	}
+	more := 1 + s.For.Headroom
+	if r := size.Replicas; r != nil {
+		fewer := ""
+		if r.Range {
+			fewer = fmt.Sprintf("; %s of one is the highest measured rate: a higher one may allow fewer", Level(size.Curve.Axes[0].To))
+		}
+		row("replicas", "%d of cpu %s, %.0f requests/s each; together they use %.3g cores (%.3g to %.3g)%s", r.N, cpuQuantity(size.RequestCPU), r.Rate, r.Cores.Estimate, r.Cores.Low, r.Cores.High, fewer)
+	}
+	if n := size.Nodes; n != nil {
+		row("nodes", "%d; the hottest has %s, %.2g times the mean, and decides the size of all", n.N, printable.Counted(n.Hottest, "pod"), n.Ratio)
+	}
+	switch {
+	case size.Replicas != nil:
+		row("requests", "cpu %s, memory %s, of each replica", cpuQuantity(size.RequestCPU), memoryQuantity(size.RequestMemory))
+	default:
+		row("requests", "cpu %s (a new deployment may need %s to %s), memory %s", cpuQuantity(size.RequestCPU), cpuQuantity(size.CPU.NewLow*more), cpuQuantity(size.CPU.NewHigh*more), memoryQuantity(size.RequestMemory))
+	}
+	row("limits", "%s", limitsWords(s, size))
+	if size.Proxy != predict.ControlPlane {
+		row("workers", "%s (concurrency)", printable.Counted(size.Workers, "thread"))
+	}
+	for _, l := range size.Limited {
+		row("tried", "%s", limitedWords(s, l))
+	}
+	if m := size.Month; m != nil {
+		row("a month", "%.2f %s as requested, %.2f %s as used", m.Requested, m.Currency, m.Used, m.Currency)
+	}
+	row("used", "cpu %s (%s to %s) and memory %.0f MiB without headroom, peak %.0f MiB",
+		cpuQuantity(size.CPU.Estimate), cpuQuantity(size.CPU.Low), cpuQuantity(size.CPU.High), size.Memory.Estimate, size.Peak)
+	c := size.Curve
+	row("from", "%s", strings.TrimSuffix(fmt.Sprintf("%s at %s: %s", printable.Counted(c.Blocks, "block"), cmp.Or(axesWords(c.Axes), "all rates"), c.Reason), ": "))
+	return facts
+}
+
+// limitsWords are the limits, and why there is a limit of CPU or none.
+func limitsWords(s Sizes, size Sized) string {
+	memory := "memory " + memoryQuantity(size.LimitMemory)
+	free, measured := predict.Met(""), false
+	for _, l := range size.Limited {
+		if l.CPU == 0 && l.Memory == 0 {
+			free = l.Met
+		}
+		measured = measured || l.CPU > 0
+	}
+	o := s.For.Objective
+	switch {
+	case size.LimitCPU > 0:
+		return fmt.Sprintf("cpu %s, %s; the lowest measured CPU limit above the request that keeps %s", cpuQuantity(size.LimitCPU), memory, o.Text)
+	case o != nil && free == predict.Missed:
+		return fmt.Sprintf("%s; no CPU limit: %s is missed without one too", memory, o.Text)
+	case o != nil && measured:
+		return fmt.Sprintf("%s; no CPU limit, because no measured one above the request is shown to keep %s", memory, o.Text)
+	}
+	return memory + "; no CPU limit, because throttled proxies delay requests"
+}
+
+// limitedWords are what limits of a proxy did.
+func limitedWords(s Sizes, l predict.Limited) string {
 	var limits, found []string
 	if l.CPU > 0 {
 		limits = append(limits, "cpu "+cpuQuantity(l.CPU))
@@ -113,24 +219,69 @@ func writeLimited(w io.Writer, l predict.Limited) {
 	if l.Memory > 0 {
 		limits = append(limits, "memory "+memoryQuantity(l.Memory))
 	}
+	if limits == nil {
+		limits = []string{"no limit"}
+	}
 	if l.OOMKilled > 0 {
 		found = append(found, fmt.Sprintf("OOMKilled in %d of %d trials", l.OOMKilled, l.Trials))
 	}
-	if l.Periods > 0 {
+	switch {
+	case l.Periods > 0 && l.Reached == 0:
+		found = append(found, fmt.Sprintf("throttled in none of %d periods", l.Periods))
+	case l.Periods > 0:
 		found = append(found, fmt.Sprintf("throttled in %d of %d periods", l.Reached, l.Periods))
 	}
-	if p := l.P99; p != nil {
+	o := s.For.Objective
+	switch p := l.P99; {
+	case p == nil:
+	case *p.Low > 0 || *p.High < 0:
 		found = append(found, fmt.Sprintf("p99 grows by %.3g ms (%.3g to %.3g)", p.Estimate, *p.Low, *p.High))
+	case o == nil:
+		found = append(found, fmt.Sprintf("no growth of the p99 is shown (%.3g to %+.3g ms)", *p.Low, *p.High))
+	}
+	if o != nil && l.Time != nil {
+		verdict := map[predict.Met]string{predict.Holds: "holds", predict.Missed: "is missed", predict.Undecided: "is undecided"}[l.Met]
+		found = append(found, fmt.Sprintf("%s is %.3g ms (%.3g to %.3g): %s %s", o.Percentile, l.Time.Estimate, max(0, *l.Time.Low), *l.Time.High, o.Text, verdict))
 	}
 	if found == nil {
 		found = []string{"no trial was valid"}
 	}
-	fmt.Fprintf(w, "  limited:  to %s, at %s requests/s: %s\n", strings.Join(limits, ", "), Level(l.At[experiment.RateFactor]), strings.Join(found, "; "))
+	return fmt.Sprintf("%s, at %s requests/s: %s", strings.Join(limits, ", "), Level(l.At[experiment.RateFactor]), strings.Join(found, "; "))
 }
 
-// sizedFor names the proxy of a size, and the load.
-func sizedFor(s Sizes, size Sized) string {
-	text := fmt.Sprintf("%s, %s, at %s requests/s", sizedName(size.Size), size.Proxy, Level(s.For.Rate))
+// SizesAnswer has a sentence for each size: what to write into a manifest.
+func SizesAnswer(s Sizes) (sentences []string) {
+	for _, size := range s.Sizes {
+		limits := "a memory limit of " + memoryQuantity(size.LimitMemory)
+		if size.LimitCPU > 0 {
+			limits += " and a CPU limit of " + cpuQuantity(size.LimitCPU)
+		} else {
+			limits += " and no CPU limit"
+		}
+		resources := fmt.Sprintf("cpu %s and memory %s, with %s", cpuQuantity(size.RequestCPU), memoryQuantity(size.RequestMemory), limits)
+		switch {
+		case size.Replicas != nil:
+			sentences = append(sentences, fmt.Sprintf("%s: %s, each requests %s.", SizedFor(s, size), printable.Counted(size.Replicas.N, "replica"), resources))
+		default:
+			sentences = append(sentences, fmt.Sprintf("%s: request %s.", SizedFor(s, size), resources))
+		}
+	}
+	return sentences
+}
+
+// SizedFor names the proxy of a size, and the load.
+func SizedFor(s Sizes, size Sized) string {
+	text := sizedName(size.Size) + ", " + size.Proxy
+	switch {
+	case size.Proxy == predict.ControlPlane:
+		text += fmt.Sprintf(", for %.3g proxies, while nothing changes", size.Proxies)
+	case size.Replicas != nil:
+		text += fmt.Sprintf(", at %s requests/s in total", Level(s.For.TotalRate))
+	case size.Nodes != nil:
+		text += fmt.Sprintf(", at %s requests/s of a mean node", Level(s.For.Rate))
+	default:
+		text += fmt.Sprintf(", at %s requests/s", Level(s.For.Rate))
+	}
 	for _, axis := range slices.Sorted(maps.Keys(s.For.At)) {
 		text += fmt.Sprintf(", %s %s", axis, levelWords(axis, s.For.At[axis]))
 	}
@@ -166,7 +317,11 @@ func sizedName(size predict.Size) string {
 func writeResources(w io.Writer, s Sizes) error {
 	for _, size := range s.Sizes {
 		p := settingsOf(size.Size)
-		if err := writeDocument(w, sizedFor(s, size), map[string]any{"resources": map[string]any{"requests": p.Requests, "limits": p.Limits}}); err != nil {
+		document := map[string]any{"resources": map[string]any{"requests": p.Requests, "limits": p.Limits}}
+		if size.Replicas != nil {
+			document["replicas"] = size.Replicas.N
+		}
+		if err := writeDocument(w, SizedFor(s, size), document); err != nil {
 			return err
 		}
 	}
@@ -181,7 +336,7 @@ func writeChartValues(w io.Writer, s Sizes) error {
 			continue
 		}
 		none = false
-		if err := writeDocument(w, size.Mesh+"'s chart: "+sizedFor(s, size), size.ChartValues); err != nil {
+		if err := writeDocument(w, size.Mesh+"'s chart: "+SizedFor(s, size), size.ChartValues); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,7 @@ globalThis.tareFigures = function (Plot, content) {
   if (content.history) return tareHistory(Plot, content);
   if (content.load) return tareLoad(Plot, content);
   if (content.runs) return tareRuns(Plot, content);
+  if (content.curves) return tareCurves(Plot, content);
   if (content.checks || content.search) {
     const kit = tareKit(Plot, content), found = content.search ? tareCapacity(Plot, kit).search(content.search) : null;
     return { figure: (id) => (id === "capacity" ? found : null), ids: found ? ["capacity"] : [], amount: kit.amount };

@@ -1,0 +1,109 @@
+package predict
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/stats"
+)
+
+// Step is a run that would make sizes more certain.
+type Step struct {
+	What  string        `json:"what"`
+	Set   []string      `json:"set"`      // changes of the experiment file, as tare run --set has them
+	Takes time.Duration `json:"takes_ns"` // without a change of meshes
+}
+
+// wide is half of a band, as a share of the cost, from which more blocks are proposed.
+const wide = 0.03
+
+// Next returns the runs that would make sizes more certain, the most useful first.
+func Next(run *compare.Run, s Sizing, all []Size) (steps []Step) {
+	var rates []float64
+	for _, t := range run.Plan.Treatments {
+		if rate, ok := t.Factors[experiment.RateFactor].(float64); ok && !slices.Contains(rates, rate) {
+			rates = append(rates, rate)
+		}
+	}
+	slices.Sort(rates)
+	if len(rates) == 0 {
+		return nil // the rate is no factor
+	}
+	block := run.Plan.TrialTime * time.Duration(len(run.Plan.Treatments))
+	blocks := run.Count().Blocks
+	if beyond(all, s) {
+		top := rates[len(rates)-1]
+		more := []float64{twoDigits(top * math.Sqrt2), twoDigits(top * 2)}
+		steps = append(steps, Step{
+			What:  fmt.Sprintf("two more rates above %g, because the headroom reaches beyond it", top),
+			Set:   []string{"factors.rate=" + list(slices.Concat(rates, more))},
+			Takes: block / time.Duration(len(rates)) * time.Duration((len(rates)+2)*blocks),
+		})
+	}
+	if without := unlimited(all); without != nil {
+		name, limits := fmt.Sprint(without.Factors[experiment.MeshFactor]), []float64{without.RequestCPU, without.RequestCPU / 2}
+		step := Step{What: "what a CPU limit does to the p99, at the request and at half of it", Takes: block * time.Duration(3*max(blocks, minBlocks))}
+		names := []string{name}
+		for _, cores := range limits {
+			milli := fmt.Sprintf("%.0fm", cores*1000)
+			names = append(names, name+"-"+milli)
+			step.Set = append(step.Set, fmt.Sprintf("meshes.%s-%s={from: %s, resources: {limits: {cpu: %s}}}", name, milli, name, milli))
+		}
+		step.Set = append(step.Set, "factors.mesh=["+strings.Join(names, ", ")+"]", fmt.Sprintf("baseline={mesh: %s}", name))
+		steps = append(steps, step)
+	}
+	if half := widest(all); half > wide && blocks > 1 {
+		narrowed := half * stats.HalfWidth(1, 2*blocks, run.Confidence()) / stats.HalfWidth(1, blocks, run.Confidence())
+		steps = append(steps, Step{
+			What:  fmt.Sprintf("%d blocks in place of %d: the mean to ±%.0f%% in place of ±%.0f%%", 2*blocks, blocks, 100*narrowed, 100*half),
+			Set:   []string{fmt.Sprintf("blocks=%d", 2*blocks)},
+			Takes: block * time.Duration(2*blocks),
+		})
+	}
+	return steps
+}
+
+// beyond reports whether a proxy at its rate with the headroom is above the measured rates.
+func beyond(all []Size, s Sizing) bool {
+	return slices.ContainsFunc(all, func(size Size) bool {
+		return size.Proxy != ControlPlane && size.Replicas == nil && s.Rate*(1+s.Headroom) > size.Curve.Axes[0].To
+	})
+}
+
+// unlimited is a sidecar without a measured limit, if no sidecar has one.
+func unlimited(all []Size) (first *Size) {
+	for i := range all {
+		limited := slices.ContainsFunc(all[i].Limited, func(l Limited) bool { return l.CPU > 0 })
+		switch {
+		case limited:
+			return nil
+		case first == nil && strings.HasPrefix(all[i].Proxy, mesh.RoleSidecar):
+			first = &all[i]
+		}
+	}
+	return first
+}
+
+// widest is half of the widest band of CPU, as a share.
+func widest(all []Size) (half float64) {
+	for _, size := range all {
+		if size.Proxy != ControlPlane {
+			half = max(half, (size.CPU.High-size.CPU.Low)/2/size.CPU.Estimate)
+		}
+	}
+	return half
+}
+
+func list(rates []float64) string {
+	var all []string
+	for _, rate := range rates {
+		all = append(all, fmt.Sprintf("%g", rate))
+	}
+	return "[" + strings.Join(all, ", ") + "]"
+}

@@ -1,0 +1,68 @@
+package page
+
+import (
+	"io"
+)
+
+// Prediction is the content of the page of tare size and tare forecast.
+type Prediction struct {
+	Name   string
+	Answer []string // sentences, the most important first
+	Parts  []Part
+	Curves []Curve
+	Steps  []Next
+	Facts  []Fact // provenance
+	Text   func(io.Writer) error
+
+	Tare, Schema, Command string
+}
+
+// Part is a titled list of facts, such as one proxy with its requests, limits and price.
+type Part struct {
+	Title string
+	Facts []Fact
+}
+
+// Fact is a name with a text.
+type Fact struct{ Name, Text string }
+
+// Next is a run that would make a prediction more certain.
+type Next struct{ What, Command string }
+
+// Curve is the figure of a cost over one axis.
+type Curve struct {
+	Title  string       `json:"title"`
+	X      string       `json:"x"` // name of the axis, with its unit
+	Y      string       `json:"y"` // name of the cost, with its unit
+	Points [][2]float64 `json:"points"`
+	Line   []Band       `json:"line"`
+	Wanted *Band        `json:"wanted,omitempty"` // the place that was asked for
+	About  string       `json:"about"`            // the reason of its form
+}
+
+// Band is a cost at a place: the mean with its interval, and the interval of one more deployment.
+type Band struct {
+	X        float64 `json:"x"`
+	Estimate float64 `json:"estimate"`
+	Low      float64 `json:"low"`
+	High     float64 `json:"high"`
+	NewLow   float64 `json:"newLow"`
+	NewHigh  float64 `json:"newHigh"`
+}
+
+// predictionContent is the data of its figures.
+type predictionContent struct {
+	Schema string   `json:"schema"`
+	Name   string   `json:"name"`
+	Roles  []string `json:"roles"`
+	Curves []Curve  `json:"curves"`
+}
+
+// WritePrediction writes the page of a prediction.
+func WritePrediction(w io.Writer, p Prediction) error {
+	d := document{Name: p.Name, Headline: p.Answer[0], Answer: p.Answer, Parts: p.Parts, Steps: p.Steps, Tare: p.Tare, Schema: p.Schema, Command: p.Command, OpenText: len(p.Curves) == 0}
+	for _, f := range p.Facts {
+		d.Provenance = append(d.Provenance, entry{Name: f.Name, Text: f.Text})
+	}
+	return d.fill(w, predictionContent{Schema, fileName(p.Name), roles(), p.Curves}, p.Text)
+}
