@@ -49,6 +49,7 @@ func newReport(run *compare.Run) *Report {
 	for i, t := range run.Trials {
 		r.Trials[i] = t.Trial
 	}
+	r.markGrowth(loadedSeconds(run.Records))
 	r.Stopping = stopping(run, r)
 	r.Warnings = append(reportWarnings(run, r), compared.Diagnoses()...)
 	return r

@@ -3,6 +3,7 @@ package answer
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
@@ -18,28 +19,69 @@ const MemoryGrows = "memory-grows"
 // depends on the length of the phase. Programs that have just begun grow a little for minutes.
 const visibleGrowth = 0.02
 
-// memoryGrows warns of treatments whose memory was surely growing at the end of a measure phase of some seconds of load:
-// its figure is of that moment, and a longer phase would have another.
-func memoryGrows(treatments []compare.Treatment, seconds float64) []figures.Warning {
+// memories are the figures of memory that a longer measure phase would change.
+var memories = []string{metric.Memory, metric.PeakMemory, metric.ProportionalMemory}
+
+// markGrowth adds the warning [MemoryGrows] to figures of memory that was surely growing at the end of the measure phase, and to
+// their comparisons. A longer phase would have other figures. The phase has some seconds of load.
+func (r *Report) markGrowth(seconds float64) {
+	grown := map[string]map[string]figures.Warning{} // by treatment and metric
+	for i := range r.Treatments {
+		t := &r.Treatments[i]
+		grown[t.ID] = map[string]figures.Warning{}
+		for _, part := range metric.IdleParts {
+			words, ok := growthWords(t.Metrics, part, seconds)
+			for _, base := range memories {
+				name := metric.Of(base, part)
+				if e, known := t.Metrics[name]; ok && known {
+					w := figures.Warning{Code: MemoryGrows, Message: "still growing at the end " + words}
+					e.Warnings = append(slices.Clip(e.Warnings), w)
+					t.Metrics[name], grown[t.ID][name] = e, w
+				}
+			}
+		}
+	}
+	for i := range r.Comparisons {
+		c := &r.Comparisons[i]
+		for _, id := range []string{c.Treatment, c.Baseline} {
+			if w, ok := grown[id][c.Metric]; ok {
+				c.Warnings = append(slices.Clip(c.Warnings), w)
+				break
+			}
+		}
+	}
+}
+
+// growthWords is the growth of a part's memory: "by 192 MiB a minute (182 to 202), 32.00 KiB a request". It is not ok if the
+// memory did not surely grow, or too little to be seen.
+func growthWords(of map[string]compare.Estimate, part string, seconds float64) (words string, ok bool) {
+	growth := of[metric.Of(metric.MemoryGrowth, part)]
+	if !growth.Known() || *growth.Low*seconds/60/2 <= visibleGrowth*of[metric.Of(metric.Memory, part)].Estimate {
+		return "", false
+	}
+	words = fmt.Sprintf("by %.0f MiB a minute (%.0f to %.0f)", growth.Estimate, *growth.Low, *growth.High)
+	if per := of[metric.Of(metric.MemoryGrowthPerRequest, part)]; per.N > 0 {
+		words += fmt.Sprintf(", %.2f KiB a request", per.Estimate/1000)
+	}
+	return words, true
+}
+
+// memoryGrows is the warning of the report about the planes of treatments with a mark of [Report.markGrowth].
+func memoryGrows(treatments []compare.Treatment) []figures.Warning {
 	var grown, about []string
 	for i := range treatments {
-		if treatments[i].Control {
-			continue
-		}
+		t := &treatments[i]
 		for _, p := range metric.Parts() {
-			if len(p.Planes) > 1 || !slices.Contains(metric.IdleParts, p.Name) {
+			name := metric.Of(metric.Memory, p.Name)
+			if t.Control || len(p.Planes) > 1 {
 				continue
 			}
-			of := func(base string) compare.Estimate { return treatments[i].Metrics[metric.Of(base, p.Name)] }
-			growth := of(metric.MemoryGrowth)
-			if !growth.Known() || *growth.Low*seconds/60/2 <= visibleGrowth*of(metric.Memory).Estimate {
-				continue
+			for _, w := range t.Metrics[name].Warnings {
+				if w.Code == MemoryGrows {
+					grown = append(grown, fmt.Sprintf("%s of %s %s", p.Title, t.ID, strings.TrimPrefix(w.Message, "still growing at the end ")))
+					about = append(about, name)
+				}
 			}
-			text := fmt.Sprintf("%s of %s by %.0f MiB a minute (%.0f to %.0f)", p.Title, treatments[i].ID, growth.Estimate, *growth.Low, *growth.High)
-			if per := of(metric.MemoryGrowthPerRequest); per.N > 0 {
-				text += fmt.Sprintf(", %.2f KiB a request", per.Estimate/1000)
-			}
-			grown, about = append(grown, text), append(about, metric.Of(metric.Memory, p.Name))
 		}
 	}
 	if grown == nil {

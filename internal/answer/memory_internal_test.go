@@ -30,11 +30,17 @@ func TestMemoryGrows(t *testing.T) {
 		{"too few trials", compare.Treatment{Metrics: map[string]compare.Estimate{metric.Of(metric.MemoryGrowth, "data"): {Interval: stats.Interval{Estimate: 9}}}}, ""},
 	} {
 		got := ""
-		for _, w := range memoryGrows([]compare.Treatment{c.of}, 6) {
+		r := Report{Treatments: []compare.Treatment{c.of}, Comparisons: []compare.Comparison{{Treatment: "leak", Metric: metric.Of(metric.Memory, "data")}}}
+		r.markGrowth(6)
+		for _, w := range memoryGrows(r.Treatments) {
 			got += w.Message
 		}
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+		marks := len(r.Comparisons[0].Warnings) + len(r.Treatments[0].Metrics[metric.Of(metric.Memory, "data")].Warnings)
+		if grows := c.want != ""; marks != map[bool]int{true: 2}[grows] {
+			t.Errorf("%s: %d marks of figure and comparison", c.name, marks)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func reportWarnings(run *compare.Run, r *Report) []figures.Warning {
 	ws = append(ws, foreign(run)...)
 	ws = append(ws, lostTrials(run, r.Count)...)
 	ws = append(ws, short(r.Treatments)...)
-	ws = append(ws, memoryGrows(r.Treatments, loadedSeconds(run.Records))...)
+	ws = append(ws, memoryGrows(r.Treatments)...)
 	ws = append(ws, outsideDiffers(r.Comparisons)...)
 	ws = append(ws, r.Stopping.warnings()...)
 	var t figures.Tally

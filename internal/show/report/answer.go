@@ -596,6 +596,9 @@ func (v view) effectAnswer(tr compare.Treatment) string {
 	}
 	if c, ok := v.compared(tr.ID, memory); ok && c.Difference != nil {
 		amount, interval := amountWithin(*c.Difference, quantityOf(memory))
+		if g := growingApart(v.r, c); g != "" {
+			interval += ", " + g
+		}
 		switch c.Verdict {
 		case compare.Higher:
 			parts = append(parts, fmt.Sprintf("%s takes %s more memory%s", taker, amount, interval))

@@ -65,7 +65,7 @@ func differencesSection(t text) {
 		table.group(fmt.Sprintf("%s against %s", t.view.label.describe(tr.Factors), t.view.label.against(tr, t.view.r)))
 		cs := t.view.comparisons(tr.ID)
 		for _, c := range cs {
-			table.add(c, reasonOrVerdict(t.view.r, c))
+			table.add(c, growingApart(t.view.r, c), reasonOrVerdict(t.view.r, c))
 		}
 		for _, name := range shownMetrics {
 			if _, known := t.view.r.Find(tr.ID, name); !known && t.view.missed(name) {
@@ -177,11 +177,11 @@ type differenceTable struct {
 	names, values, intervals, ratios, ratioIntervals, pairs, verdicts []string
 }
 
-func (d *differenceTable) add(c compare.Comparison, verdict string) {
+func (d *differenceTable) add(c compare.Comparison, growth, verdict string) {
 	q := quantityOf(c.Metric)
 	value, interval, rat, ratInterval := unknown, "", none, ""
 	if c.Difference != nil {
-		value = difference(*c.Difference, q.scale) + q.differenceUnit()
+		value = spaced(difference(*c.Difference, q.scale)+q.differenceUnit(), growth)
 		interval = bounds(*c.Difference, q.scale, signed)
 	}
 	if c.Ratio != nil {

@@ -200,7 +200,7 @@ func (v view) treatmentColumn(name string, of []compare.Treatment) column {
 			if v.short {
 				s = strings.TrimSuffix(strings.TrimSuffix(s, mark), " ±"+unknown)
 			}
-			cells = append(cells, s)
+			cells = append(cells, spaced(s, growing(tr, name)))
 		}
 		return cells
 	})
@@ -234,7 +234,7 @@ func warned(ws []figures.Warning, code string) bool {
 // interval is visible without one.
 func flagged(ws []figures.Warning) bool {
 	return slices.ContainsFunc(ws, func(w figures.Warning) bool {
-		return !slices.Contains([]string{"few-trials", "no-spread", "ratio-undefined", "pairs-lost", "no-interval", "repeated-readings"}, w.Code)
+		return !slices.Contains([]string{"few-trials", "no-spread", "ratio-undefined", "pairs-lost", "no-interval", "repeated-readings", answer.MemoryGrows}, w.Code)
 	})
 }
 

@@ -110,7 +110,7 @@ func allMetricsSection(t text) {
 	for _, tr := range t.view.r.Treatments {
 		c := column{heads: []string{t.view.label.withControl(tr)}}
 		for _, m := range ms {
-			c.cells = append(c.cells, cell(tr, m.Name, 1))
+			c.cells = append(c.cells, spaced(cell(tr, m.Name, 1), growing(tr, m.Name)))
 		}
 		columns = append(columns, c)
 	}

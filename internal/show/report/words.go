@@ -21,6 +21,7 @@ type Words struct {
 	Shown     []string                     `json:"shown"`              // metrics that reports show without --all
 	Planes    []PlaneWords                 `json:"planes"`             // that add up to the total
 	Estimates map[string]map[string]string `json:"estimates"`          // by treatment and metric: "473.2 ±7.4"
+	Growing   map[string]map[string]string `json:"growing,omitempty"`  // marks of memory that was still growing: "↑192 MiB/min"
 	// Comparisons are in the order of the report's.
 	Comparisons []ComparisonWords `json:"comparisons"`
 	// Ladders are by ladder, metric and increment. The whole is the last one.
@@ -73,12 +74,21 @@ func WordsOf(r *answer.Report) Words {
 		for name, e := range tr.Metrics {
 			q := quantityOf(name)
 			cells[name] = v.estimate(e, q.scale)
+			if mark := growing(tr, name); mark != "" {
+				if w.Growing == nil {
+					w.Growing = map[string]map[string]string{}
+				}
+				if w.Growing[tr.ID] == nil {
+					w.Growing[tr.ID] = map[string]string{}
+				}
+				w.Growing[tr.ID][name] = mark
+			}
 		}
 		w.Estimates[tr.ID] = cells
 	}
 	for _, c := range r.Comparisons {
 		words := comparisonWords(c)
-		words.Verdict = reasonOrVerdict(r, c)
+		words.Difference, words.Verdict = spaced(words.Difference, growingApart(r, c)), reasonOrVerdict(r, c)
 		w.Comparisons = append(w.Comparisons, words)
 	}
 	w.Ladders = ladderWords(r)

@@ -224,7 +224,8 @@ globalThis.tareFigures = function (Plot, content) {
       for (const t of report.treatments.slice().sort((a, b) => levelOf(a) - levelOf(b))) {
         const e = t.metrics[prefix + "/total"];
         if (!e) continue;
-        const words_ = `${words.estimates[t.id][total.name]} ${total.unit}`;
+        const growing = words.growing?.[t.id]?.[total.name];
+        const words_ = `${words.estimates[t.id][total.name]} ${total.unit}${growing ? " " + growing : ""}`;
         data.push({ row: t.id, left: name(t.id), right: words_, total: e.estimate * k, low: e.low * k, high: e.high * k });
         let from = 0;
         for (const p of words.planes) {
